@@ -1,0 +1,51 @@
+/** What a command run on a node left behind. */
+export interface ExecResult {
+  exitCode: number
+  stdout: string
+  stderr: string
+}
+
+export interface ExecOptions {
+  /** Text given to the command on its standard input. */
+  stdin?: string
+  /** Milliseconds after which the command is ended and the call rejects. */
+  timeoutMs?: number
+}
+
+/** Where progress of long work goes: one line begun, then ended well or not. */
+export interface Progress {
+  start(what: string): void
+  end(ok: boolean, detail?: string): void
+  note(line: string): void
+}
+
+export interface NodeStatus {
+  name: string
+  ready: boolean
+  roles: string
+  version: string
+}
+
+export type DriverName = 'embedded' | 'kind' | 'context'
+
+/** A place where labs run. Everything above it is the same code on every driver. */
+export interface Cluster {
+  readonly driver: DriverName
+  readonly name: string
+  /** Path of a kubeconfig that reaches this cluster, and nothing else. */
+  readonly kubeconfig: string
+  /** Idempotent: creates, finishes a half-made cluster, or does nothing. */
+  up(progress: Progress): Promise<void>
+  /** Idempotent: leaves no process, mount or file of the cluster. */
+  down(progress: Progress): Promise<void>
+  /** True when the API server answers. */
+  running(): Promise<boolean>
+  /** Names of the nodes, control plane first. */
+  nodes(): Promise<string[]>
+  /** Runs one command on a node as root, in the node's own network namespace. */
+  exec(node: string, command: readonly string[], options?: ExecOptions): Promise<ExecResult>
+  /** An interactive shell on a node; resolves to its exit code. */
+  shell(node: string, command?: readonly string[]): Promise<number>
+  /** Writes a file on a node. */
+  copyIn(node: string, path: string, content: string | Uint8Array): Promise<void>
+}

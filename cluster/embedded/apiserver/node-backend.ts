@@ -1,0 +1,28 @@
+import type { Readable } from 'node:stream'
+import type { GuestProcess } from '../machine/machine.ts'
+
+export interface ExecRequest {
+  /** A container of a Pod, or a whole node (the `nodes/NAME/exec` subresource that only this cluster has). */
+  target: { kind: 'pod'; namespace: string; name: string; container?: string } | { kind: 'node'; name: string }
+  command: string[]
+  tty: boolean
+}
+
+export interface LogRequest {
+  namespace: string
+  name: string
+  container?: string
+  follow: boolean
+  previous: boolean
+  timestamps: boolean
+  tailLines?: number
+  sinceSeconds?: number
+  limitBytes?: number
+}
+
+/** What the API server asks of the kubelets. Both reject with a StatusError when the target can't serve it. */
+export interface NodeBackend {
+  exec(request: ExecRequest): Promise<GuestProcess>
+  /** Ends when the log ends (or, following, when the container does); destroy it to stop following. */
+  logs(request: LogRequest): Promise<Readable>
+}

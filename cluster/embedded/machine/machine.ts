@@ -1,0 +1,51 @@
+import type { Readable, Writable } from 'node:stream'
+
+/** Where in the guest a command runs. */
+export interface Placement {
+  /** A network namespace by name (a node's or a Pod's); absent: the guest's own. */
+  netns?: string
+  /** A process whose mount, uts, ipc, pid and network namespaces to enter (`nsenter -t PID -a`). */
+  pid?: number
+  /** Host name the process sees (a fresh uts namespace). */
+  hostname?: string
+  cwd?: string
+  env?: Record<string, string>
+}
+
+export interface GuestProcess {
+  /** Process id inside the guest. */
+  readonly pid: number
+  readonly stdin: Writable
+  readonly stdout: Readable
+  readonly stderr: Readable
+  /** Settles when the process ended and both outputs are drained. */
+  readonly exited: Promise<{ code: number | null; signal: string | null }>
+  kill(signal: string): void
+  /** Only for processes started with `tty`. */
+  resize(columns: number, rows: number): void
+}
+
+export interface RunResult {
+  exitCode: number
+  stdout: string
+  stderr: string
+}
+
+/** The one real Linux kernel of an embedded cluster, reached through its agent. */
+export interface Machine {
+  /** Runs a command to its end. Rejects only when the machine is gone or `timeoutMs` passed (the command is then killed). */
+  run(
+    command: readonly string[],
+    placement?: Placement,
+    options?: { stdin?: string | Uint8Array; timeoutMs?: number },
+  ): Promise<RunResult>
+  /** Starts a process that lives on; with `tty` it gets a pseudo terminal and stdout carries both outputs. */
+  spawn(command: readonly string[], placement?: Placement, options?: { tty?: boolean }): Promise<GuestProcess>
+  /** Writes files in the guest (parents are made). Never touches the host's own files. */
+  write(files: readonly { path: string; content: string | Uint8Array; mode?: number }[]): Promise<void>
+  /** Listens inside a network namespace of the guest and carries each connection to a TCP port of the host's loopback. */
+  forward(netns: string, address: string, port: number, hostPort: number): Promise<void>
+  /** Settles when the kernel is gone, with the reason. */
+  readonly ended: Promise<string>
+  stop(): Promise<void>
+}
