@@ -1,0 +1,79 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { existsSync, mkdirSync, statfsSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { Readable, Writable } from 'node:stream'
+import { build } from 'esbuild'
+import { initScript } from './init.ts'
+
+export interface BootOptions {
+  /** Unpacked packages (packages.ts). */
+  packages: string
+  /** The cluster's own folder: agent, init script and UML's management files go there. */
+  directory: string
+  /** Name of this kernel among the user's UML kernels. */
+  name: string
+  memoryMegabytes?: number
+}
+
+export interface Kernel {
+  process: ChildProcess
+  toGuest: Writable
+  fromGuest: Readable
+  /** The last lines of the kernel's console, for the message when it dies. */
+  console(): string
+}
+
+const bytesPerMegabyte = 1024 * 1024
+
+/** A folder for the file that is the guest's memory: a tmpfs where one is large enough, else the usual temporary folder. */
+function memoryFolder(megabytes: number): string {
+  const shm = '/dev/shm'
+  if (!existsSync(shm)) return tmpdir()
+  const { bavail, bsize } = statfsSync(shm)
+  return bavail * bsize > megabytes * bytesPerMegabyte ? shm : tmpdir()
+}
+
+/**
+ * Starts User-Mode Linux with the host's file system as its read-only root (Documentation/virt/uml/user_mode_linux_howto_v2).
+ * The serial line is two pipes of this process. `setpriv` ends the kernel when this process dies, however it dies.
+ */
+export async function bootKernel(options: BootOptions): Promise<Kernel> {
+  const megabytes = options.memoryMegabytes ?? 1024
+  const agent = join(options.directory, 'agent.mjs')
+  const init = join(options.directory, 'init.sh')
+  mkdirSync(options.directory, { recursive: true })
+  await build({
+    entryPoints: [join(import.meta.dirname, 'agent.ts')],
+    outfile: agent,
+    bundle: true,
+    platform: 'node',
+    format: 'esm',
+    logLevel: 'silent',
+  })
+  writeFileSync(init, initScript({ packages: options.packages, node: process.execPath, agent }), { mode: 0o755 })
+  const arguments_ = [
+    ...['--pdeathsig', 'KILL', join(options.packages, 'usr/bin/linux.uml')],
+    ...[`mem=${megabytes}M`, 'rootfstype=hostfs', 'rootflags=/', 'ro', `init=${init}`],
+    ...['con=null', 'con0=null,fd:1', 'ssl=null', 'ssl0=fd:3,fd:4', 'quiet', 'loglevel=3'],
+    ...[`umid=${options.name}`, `uml_dir=${options.directory}/`],
+  ]
+  const child = spawn('setpriv', arguments_, {
+    cwd: options.directory,
+    env: { PATH: process.env.PATH, HOME: options.directory, TMPDIR: memoryFolder(megabytes) },
+    stdio: ['ignore', 'pipe', 'pipe', 'pipe', 'pipe'],
+    // Ctrl-C in the terminal is for this process, which then stops the kernel in order.
+    detached: true,
+  })
+  let tail = ''
+  for (const stream of [child.stdout, child.stderr])
+    stream?.on('data', (bytes: Buffer) => {
+      tail = (tail + bytes.toString()).slice(-4000)
+    })
+  return {
+    process: child,
+    toGuest: child.stdio[3] as Writable,
+    fromGuest: child.stdio[4] as Readable,
+    console: () => tail,
+  }
+}

@@ -1,0 +1,95 @@
+// The serial line between host and guest carries frames:  length (4) · stream (4) · type (1) · payload (length bytes)
+
+/** What a frame says. Host to guest: spawn … forward; guest to host: ready … opened; data, end and error both ways. */
+export const FrameType = {
+  /** JSON SpawnRequest: start a process as this stream. */
+  spawn: 1,
+  /** JSON {signal}. */
+  kill: 2,
+  /** JSON {columns, rows}. */
+  resize: 3,
+  /** JSON {path, mode, bytes}, a zero byte, the content: write a file; answered by `done` or `error`. */
+  write: 4,
+  /** JSON {socket}: accept connections on a Unix socket of the guest; each becomes an `opened` stream. */
+  forward: 5,
+  /** JSON {version}: the agent is up. */
+  ready: 10,
+  /** JSON {pid}. */
+  started: 11,
+  /** JSON {code, signal}: the last frame of a process' stream. */
+  exit: 12,
+  done: 13,
+  /** JSON {forward}: the guest accepted a connection and named this stream for it. */
+  opened: 14,
+  /** Bytes: standard input (to the guest), standard output or connection data. */
+  data: 20,
+  /** Bytes of standard error. */
+  errorData: 21,
+  /** The sender of `data` is done. */
+  end: 22,
+  /** Text: the request of this stream failed. */
+  error: 23,
+} as const
+
+export interface Frame {
+  stream: number
+  type: number
+  payload: Buffer
+}
+
+const headerBytes = 9
+
+/** Longest payload the encoder puts in one frame; longer data is split, so that one stream never blocks the others for long. */
+export const chunkBytes = 64 * 1024
+
+/** One frame as bytes. */
+export function encodeFrame(stream: number, type: number, payload: Uint8Array | string = ''): Buffer {
+  const body = typeof payload === 'string' ? Buffer.from(payload) : payload
+  const frame = Buffer.allocUnsafe(headerBytes + body.length)
+  frame.writeUInt32BE(body.length, 0)
+  frame.writeUInt32BE(stream, 4)
+  frame.writeUInt8(type, 8)
+  frame.set(body, headerBytes)
+  return frame
+}
+
+/** Data of any length as frames of at most `chunkBytes`. */
+export function* encodeData(stream: number, type: number, data: Uint8Array): Generator<Buffer> {
+  for (let start = 0; start < data.length; start += chunkBytes)
+    yield encodeFrame(stream, type, data.subarray(start, start + chunkBytes))
+}
+
+/** Collects bytes as they arrive and hands out whole frames. */
+export class FrameDecoder {
+  private parts: Buffer[] = []
+  private held = 0
+
+  /** The frames completed by these bytes, in order. */
+  push(bytes: Buffer): Frame[] {
+    this.parts.push(bytes)
+    this.held += bytes.length
+    const frames: Frame[] = []
+    while (this.held >= headerBytes) {
+      const head = this.peek(headerBytes)
+      const length = head.readUInt32BE(0)
+      if (this.held < headerBytes + length) break
+      const whole = this.peek(headerBytes + length)
+      frames.push({
+        stream: whole.readUInt32BE(4),
+        type: whole.readUInt8(8),
+        payload: whole.subarray(headerBytes, headerBytes + length),
+      })
+      this.parts = [whole.subarray(headerBytes + length)]
+      this.held -= headerBytes + length
+    }
+    return frames
+  }
+
+  private peek(bytes: number): Buffer {
+    const first = this.parts[0]
+    if (first && first.length >= bytes) return first
+    const joined = Buffer.concat(this.parts)
+    this.parts = [joined]
+    return joined
+  }
+}

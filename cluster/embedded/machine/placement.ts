@@ -1,0 +1,31 @@
+import type { Placement } from './machine.ts'
+
+/** What the host asks the agent to start. */
+export interface SpawnRequest extends Placement {
+  command: readonly string[]
+  tty?: boolean
+}
+
+/** The namespaces a process of the guest is moved into before the command starts (util-linux nsenter and unshare). */
+export function enterNamespaces(placement: Placement): string[] {
+  const prefix: string[] = []
+  if (placement.pid !== undefined)
+    prefix.push('nsenter', `--target=${placement.pid}`, '--net', '--uts', '--ipc', '--mount', '--pid', '--wd=/')
+  else if (placement.netns !== undefined) prefix.push('nsenter', `--net=/run/netns/${placement.netns}`)
+  if (placement.hostname !== undefined)
+    prefix.push('unshare', '--uts', 'sh', '-c', 'hostname "$0"; exec "$@"', placement.hostname)
+  return prefix
+}
+
+const quote = (word: string) => `'${word.replaceAll("'", `'\\''`)}'`
+
+/**
+ * Program and arguments that carry out a request. With a terminal, util-linux `script` owns the pseudo terminal; its name
+ * is left in `terminalFile` so that it can be resized from outside.
+ */
+export function spawnArguments(request: SpawnRequest, terminalFile: string): string[] {
+  const argv = [...enterNamespaces(request), ...request.command]
+  if (!request.tty) return argv
+  const line = `tty >${quote(terminalFile)}; exec ${argv.map(quote).join(' ')}`
+  return ['script', '--quiet', '--flush', '--return', '--command', line, '/dev/null']
+}

@@ -1,0 +1,218 @@
+import { once } from 'node:events'
+import { connect, type Socket } from 'node:net'
+import { PassThrough, Writable } from 'node:stream'
+import { type BootOptions, bootKernel, type Kernel } from './boot.ts'
+import { encodeData, encodeFrame, type Frame, FrameDecoder, FrameType } from './frame.ts'
+import type { GuestProcess, Machine, Placement, RunResult } from './machine.ts'
+
+/** Who listens to the frames of one stream. */
+type Listener = (frame: Frame) => void
+
+/** The kernel ended, or never came up. */
+export class MachineGone extends Error {}
+
+const bootDeadlineMs = 60_000
+
+/**
+ * Boots the kernel and waits until its agent answers. Rejects with MachineGone and the console's last lines when it does
+ * not within a minute.
+ */
+export async function startMachine(options: BootOptions): Promise<Machine> {
+  const kernel = await bootKernel(options)
+  const machine = new UmlMachine(kernel)
+  const deadline = AbortSignal.timeout(bootDeadlineMs)
+  const late = once(deadline, 'abort').then(() => 'its agent did not answer within a minute')
+  const reason = await Promise.race([machine.ready, machine.ended, late])
+  if (reason === undefined) return machine
+  await machine.stop()
+  throw new MachineGone(`The embedded kernel did not start: ${reason}.\n${kernel.console()}`)
+}
+
+class UmlMachine implements Machine {
+  readonly ended: Promise<string>
+  readonly ready: Promise<undefined>
+  private readonly kernel: Kernel
+  private readonly listeners = new Map<number, Listener>()
+  private readonly forwards = new Map<number, number>()
+  private nextStream = 1
+  private gone: string | undefined
+
+  constructor(kernel: Kernel) {
+    this.kernel = kernel
+    this.ready = new Promise((resolve) =>
+      this.listeners.set(0, ({ type }) => {
+        if (type === FrameType.ready) resolve(undefined)
+      }),
+    )
+    this.ended = new Promise((resolve) => {
+      const end = (reason: string) => {
+        this.gone ??= reason
+        for (const [stream, listener] of this.listeners)
+          listener({ stream, type: FrameType.error, payload: Buffer.from(`the embedded kernel is gone (${reason})`) })
+        this.listeners.clear()
+        resolve(reason)
+      }
+      kernel.process.on('error', (error) => end(error.message))
+      kernel.process.on('exit', (code, signal) => end(signal ? `ended by ${signal}` : `exited with ${code}`))
+    })
+    const decoder = new FrameDecoder()
+    kernel.fromGuest.on('data', (bytes: Buffer) => {
+      for (const frame of decoder.push(bytes)) this.dispatch(frame)
+    })
+    kernel.toGuest.on('error', () => {})
+    kernel.fromGuest.on('error', () => {})
+  }
+
+  private dispatch(frame: Frame): void {
+    if (frame.type === FrameType.opened) return this.carry(frame)
+    this.listeners.get(frame.stream)?.(frame)
+  }
+
+  private send(stream: number, type: number, payload: Uint8Array | string = ''): void {
+    if (this.gone === undefined) this.kernel.toGuest.write(encodeFrame(stream, type, payload))
+  }
+
+  private sendData(stream: number, bytes: Uint8Array, sent: () => void): void {
+    let room = true
+    for (const frame of encodeData(stream, FrameType.data, bytes)) room = this.kernel.toGuest.write(frame)
+    if (room || this.gone !== undefined) sent()
+    else this.kernel.toGuest.once('drain', sent)
+  }
+
+  private open(listener: Listener): number {
+    if (this.gone !== undefined) throw new MachineGone(`the embedded kernel is gone (${this.gone})`)
+    const stream = this.nextStream++
+    this.listeners.set(stream, listener)
+    return stream
+  }
+
+  /** Sends one request that is answered by `done` or `error`. */
+  private ask(type: number, payload: Uint8Array | string): Promise<number> {
+    return new Promise((resolve, reject) => {
+      const stream = this.open((frame) => {
+        if (frame.type === FrameType.done) resolve(stream)
+        else reject(new MachineGone(frame.payload.toString()))
+        this.listeners.delete(stream)
+      })
+      this.send(stream, type, payload)
+    })
+  }
+
+  spawn(command: readonly string[], placement: Placement = {}, options: { tty?: boolean } = {}): Promise<GuestProcess> {
+    return new Promise((resolve, reject) => {
+      const stdout = new PassThrough()
+      const stderr = new PassThrough()
+      const stdin = new Writable({
+        write: (bytes: Buffer, _encoding, done) => this.sendData(stream, bytes, done),
+        final: (done) => {
+          this.send(stream, FrameType.end)
+          done()
+        },
+      })
+      let settle: (end: { code: number | null; signal: string | null }) => void = () => {}
+      const exited = new Promise<{ code: number | null; signal: string | null }>((done) => {
+        settle = done
+      })
+      const finish = (end: { code: number | null; signal: string | null }) => {
+        this.listeners.delete(stream)
+        stdout.end()
+        stderr.end()
+        settle(end)
+      }
+      const stream = this.open(({ type, payload }) => {
+        if (type === FrameType.data) stdout.write(payload)
+        else if (type === FrameType.errorData) stderr.write(payload)
+        else if (type === FrameType.exit) finish(JSON.parse(payload.toString()))
+        else if (type === FrameType.started) {
+          const { pid } = JSON.parse(payload.toString()) as { pid: number }
+          const kill = (signal: string) => this.send(stream, FrameType.kill, JSON.stringify({ signal }))
+          const resize = (columns: number, rows: number) =>
+            this.send(stream, FrameType.resize, JSON.stringify({ columns, rows }))
+          resolve({ pid, stdin, stdout, stderr, exited, kill, resize })
+        } else {
+          reject(new MachineGone(payload.toString()))
+          finish({ code: null, signal: 'SIGKILL' })
+        }
+      })
+      this.send(stream, FrameType.spawn, JSON.stringify({ ...placement, command, tty: options.tty }))
+    })
+  }
+
+  async run(
+    command: readonly string[],
+    placement: Placement = {},
+    options: { stdin?: string | Uint8Array; timeoutMs?: number } = {},
+  ): Promise<RunResult> {
+    const child = await this.spawn(command, placement)
+    const stdout: Buffer[] = []
+    const stderr: Buffer[] = []
+    child.stdout.on('data', (bytes: Buffer) => stdout.push(bytes))
+    child.stderr.on('data', (bytes: Buffer) => stderr.push(bytes))
+    child.stdin.end(options.stdin ?? '')
+    let late = false
+    const timer =
+      options.timeoutMs === undefined
+        ? undefined
+        : setTimeout(() => {
+            late = true
+            child.kill('SIGKILL')
+          }, options.timeoutMs)
+    const { code, signal } = await child.exited
+    clearTimeout(timer)
+    if (late) throw new MachineGone(`"${command.join(' ')}" did not end within ${options.timeoutMs} ms`)
+    if (this.gone !== undefined) throw new MachineGone(`the embedded kernel is gone (${this.gone})`)
+    return {
+      exitCode: code ?? 128 + (signal ? 9 : 0),
+      stdout: Buffer.concat(stdout).toString(),
+      stderr: Buffer.concat(stderr).toString(),
+    }
+  }
+
+  async write(files: readonly { path: string; content: string | Uint8Array; mode?: number }[]): Promise<void> {
+    await Promise.all(
+      files.map(({ path, content, mode }) => {
+        const head = Buffer.from(`${JSON.stringify({ path, mode })}\0`)
+        return this.ask(FrameType.write, Buffer.concat([head, Buffer.from(content)]))
+      }),
+    )
+  }
+
+  async forward(netns: string, address: string, port: number, hostPort: number): Promise<void> {
+    const socket = `/run/forward-${netns}-${port}`
+    this.forwards.set(await this.ask(FrameType.forward, JSON.stringify({ socket })), hostPort)
+    const listen = `TCP-LISTEN:${port},bind=${address},fork,reuseaddr,backlog=64`
+    const relay = await this.spawn(['socat', listen, `UNIX-CONNECT:${socket}`], { netns })
+    relay.stdout.resume()
+    relay.stderr.resume()
+  }
+
+  /** Joins a connection that began in the guest with a TCP port of the host's loopback. */
+  private carry({ stream, payload }: Frame): void {
+    const { forward } = JSON.parse(payload.toString()) as { forward: number }
+    const port = this.forwards.get(forward)
+    if (port === undefined) return this.send(stream, FrameType.exit)
+    const socket: Socket = connect({ host: '127.0.0.1', port, allowHalfOpen: true })
+    this.listeners.set(stream, ({ type, payload: bytes }) => {
+      if (type === FrameType.data) socket.write(bytes)
+      else if (type === FrameType.end) socket.end()
+      else socket.destroy()
+    })
+    socket.on('data', (bytes: Buffer) => {
+      socket.pause()
+      this.sendData(stream, bytes, () => socket.resume())
+    })
+    socket.on('end', () => this.send(stream, FrameType.end))
+    socket.on('error', () => socket.destroy())
+    socket.on('close', () => {
+      if (this.listeners.delete(stream)) this.send(stream, FrameType.exit)
+    })
+  }
+
+  async stop(): Promise<void> {
+    this.kernel.toGuest.end()
+    this.kernel.process.kill('SIGTERM')
+    const patience = setTimeout(() => this.kernel.process.kill('SIGKILL'), 3000)
+    if (this.kernel.process.exitCode === null && this.kernel.process.signalCode === null) await this.ended
+    clearTimeout(patience)
+  }
+}
