@@ -127,24 +127,28 @@ function handle({ stream, type, payload }: Frame): void {
   const target = processes.get(stream)?.stdin ?? connections.get(stream)
   switch (type) {
     case FrameType.spawn:
-      return start(stream, JSON.parse(payload.toString()) as SpawnRequest)
+      start(stream, JSON.parse(payload.toString()) as SpawnRequest)
+      break
     case FrameType.kill:
-      return kill(stream, json().signal ?? 'SIGTERM')
+      kill(stream, json().signal ?? 'SIGTERM')
+      break
     case FrameType.resize:
-      return resize(stream, json().columns ?? 80, json().rows ?? 24)
+      resize(stream, json().columns ?? 80, json().rows ?? 24)
+      break
     case FrameType.write:
-      return write(stream, payload)
+      write(stream, payload)
+      break
     case FrameType.forward:
-      return forward(stream, json().socket ?? '')
+      forward(stream, json().socket ?? '')
+      break
     case FrameType.data:
       target?.write(payload)
-      return
+      break
     case FrameType.end:
       target?.end()
-      return
+      break
     case FrameType.exit:
       connections.get(stream)?.destroy()
-      return
   }
 }
 

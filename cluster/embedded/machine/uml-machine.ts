@@ -64,8 +64,8 @@ class UmlMachine implements Machine {
   }
 
   private dispatch(frame: Frame): void {
-    if (frame.type === FrameType.opened) return this.carry(frame)
-    this.listeners.get(frame.stream)?.(frame)
+    if (frame.type === FrameType.opened) this.carry(frame)
+    else this.listeners.get(frame.stream)?.(frame)
   }
 
   private send(stream: number, type: number, payload: Uint8Array | string = ''): void {
@@ -190,7 +190,10 @@ class UmlMachine implements Machine {
   private carry({ stream, payload }: Frame): void {
     const { forward } = JSON.parse(payload.toString()) as { forward: number }
     const port = this.forwards.get(forward)
-    if (port === undefined) return this.send(stream, FrameType.exit)
+    if (port === undefined) {
+      this.send(stream, FrameType.exit)
+      return
+    }
     const socket: Socket = connect({ host: '127.0.0.1', port, allowHalfOpen: true })
     this.listeners.set(stream, ({ type, payload: bytes }) => {
       if (type === FrameType.data) socket.write(bytes)
