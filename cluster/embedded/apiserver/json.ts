@@ -1,0 +1,52 @@
+/** A JSON value as it travels over the API. */
+export type Json = null | boolean | number | string | Json[] | JsonObject
+export interface JsonObject {
+  [field: string]: Json | undefined
+}
+
+export function isObject(value: unknown): value is JsonObject {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}
+
+/** A copy as the wire would make it: dates become text, absent fields vanish. */
+export function wireCopy<T>(value: T): T {
+  return JSON.parse(JSON.stringify(value))
+}
+
+/** Deep equality of JSON values; a field that is undefined counts as absent. */
+export function sameJson(a: unknown, b: unknown): boolean {
+  if (a === b) return true
+  if (Array.isArray(a)) return Array.isArray(b) && a.length === b.length && a.every((item, i) => sameJson(item, b[i]))
+  if (!isObject(a) || !isObject(b)) return false
+  for (const key of Object.keys(a)) if (!sameJson(a[key], b[key])) return false
+  for (const key of Object.keys(b)) if (b[key] !== undefined && a[key] === undefined) return false
+  return true
+}
+
+/** Freezes a value that is shared by the store and all its readers, so that a careless writer fails at once. */
+export function deepFreeze<T>(value: T): T {
+  if (typeof value !== 'object' || value === null || Object.isFrozen(value)) return value
+  for (const child of Object.values(value)) deepFreeze(child)
+  return Object.freeze(value)
+}
+
+/** Removes nulls: Go's decoder reads `field: null` as an absent field. Array items stay in place. */
+export function dropNulls(value: Json): Json {
+  if (Array.isArray(value)) return value.map(dropNulls)
+  if (!isObject(value)) return value
+  const kept: JsonObject = {}
+  for (const [key, child] of Object.entries(value)) {
+    if (child !== null && child !== undefined) kept[key] = dropNulls(child)
+  }
+  return kept
+}
+
+/** The value at a dotted path (`metadata.name`), or undefined. */
+export function valueAt(value: unknown, path: string): unknown {
+  let current = value
+  for (const field of path.split('.')) {
+    if (!isObject(current)) return undefined
+    current = current[field]
+  }
+  return current
+}

@@ -1,0 +1,189 @@
+import type { V1Service } from '@kubernetes/client-node'
+import type { Draft } from './api.ts'
+import { FieldErrors } from './field-errors.ts'
+import { sameJson, wireCopy } from './json.ts'
+import { admitToNamespace, isProtectedNamespace, newMetadata } from './object-birth.ts'
+import { type DeleteOptions, endOf, markDeleted } from './object-end.ts'
+import { type Resource, resourceNamed, resources } from './resource.ts'
+import { allocateService, type ServiceRanges } from './service-allocator.ts'
+import { alreadyExists, conflict, forbidden, invalid, notFound } from './status-error.ts'
+import type { Store, Stored } from './store.ts'
+import { strategyOf } from './strategy.ts'
+import { validateMeta } from './validate-meta.ts'
+
+export interface WriteOptions {
+  /** Everything is checked and filled in, nothing is stored. */
+  dryRun?: boolean
+}
+
+/** The one way into the store: defaults, admission, validation, allocation, versions, deletion rules. */
+export class ObjectWriter {
+  private readonly store: Store
+  private readonly ranges: ServiceRanges
+  private readonly now: () => Date
+
+  constructor(store: Store, ranges: ServiceRanges, now: () => Date) {
+    this.store = store
+    this.ranges = ranges
+    this.now = now
+  }
+
+  /** Adds an object. Throws 400, 403, 404 (namespace), 409 or 422 as Kubernetes does. */
+  create(resource: Resource, namespace: string | undefined, draft: Draft, options: WriteOptions = {}): Stored {
+    const object = newMetadata(resource, namespace, draft, this.now())
+    const { name } = object.metadata
+    admitToNamespace(this.store, resource, object)
+    if (this.store.get(resource.name, object.metadata.namespace, name)) throw alreadyExists(resource, name)
+    strategyOf(resource.name).prepare?.(object)
+    if (resource.generation) object.metadata.generation = 1
+    this.check(resource, object)
+    if (options.dryRun) return object
+    const stored = this.store.put(resource.name, object)
+    // Pods name this account when they name none.
+    if (resource.name === 'namespaces') {
+      this.create(resourceNamed('serviceaccounts'), name, { metadata: { name: 'default' } })
+    }
+    return stored
+  }
+
+  /**
+   * Replaces an object, or only its status. Throws 404, 409 for a stale resourceVersion or another uid, 422.
+   * An update that changes nothing leaves the resourceVersion alone.
+   */
+  update(resource: Resource, object: Stored, subresource?: 'status', options: WriteOptions = {}): Stored {
+    const { name, namespace } = object.metadata
+    const old = this.store.get(resource.name, namespace, name)
+    if (!old) throw notFound(resource, name)
+    const next = wireCopy(
+      subresource === 'status' ? withStatusOf(old, object, resource) : withSpecOf(old, object, resource),
+    )
+    const { resourceVersion, uid } = object.metadata
+    if (resourceVersion && resourceVersion !== old.metadata.resourceVersion) throw conflict(resource, name)
+    if (uid && uid !== old.metadata.uid) {
+      throw conflict(
+        resource,
+        name,
+        `Precondition failed: UID in precondition: ${uid}, UID in object meta: ${old.metadata.uid}`,
+      )
+    }
+    strategyOf(resource.name).prepare?.(next, old)
+    if (resource.generation && !sameJson(substanceOf(next), substanceOf(old))) {
+      next.metadata.generation = (old.metadata.generation ?? 0) + 1
+    }
+    if (subresource === undefined) this.check(resource, next, old)
+    next.metadata.resourceVersion = old.metadata.resourceVersion
+    if (sameJson(next, old)) return old
+    if (options.dryRun) return next
+    if (next.metadata.deletionTimestamp && !next.metadata.finalizers?.length && endOf(resource, next) === 'now') {
+      return this.drop(resource, next)
+    }
+    return this.store.put(resource.name, next)
+  }
+
+  /**
+   * Deletes at once, or marks as being deleted while finalizers or a Pod's grace period are open. Returns the object
+   * as it was last and whether it is gone. Throws 404, 403 for built-in namespaces, 409 for failed preconditions.
+   */
+  delete(
+    resource: Resource,
+    namespace: string | undefined,
+    name: string,
+    options: DeleteOptions & WriteOptions = {},
+  ): { object: Stored; gone: boolean } {
+    const old = this.store.get(resource.name, namespace, name)
+    if (!old) throw notFound(resource, name)
+    if (resource.name === 'namespaces' && isProtectedNamespace(name)) {
+      throw forbidden(resource, name, 'this namespace may not be deleted')
+    }
+    for (const field of ['uid', 'resourceVersion'] as const) {
+      const asked = options.preconditions?.[field]
+      if (asked && asked !== old.metadata[field]) {
+        const label = field === 'uid' ? 'UID' : 'ResourceVersion'
+        const why = `Precondition failed: ${label} in precondition: ${asked}, ${label} in object meta: ${old.metadata[field]}`
+        throw conflict(resource, name, why)
+      }
+    }
+    const marked = markDeleted(resource, old, options, this.now())
+    const gone = !marked.metadata.finalizers?.length && endOf(resource, marked) === 'now'
+    if (options.dryRun) return { object: marked, gone }
+    if (gone) return { object: this.drop(resource, marked), gone }
+    const kept = sameJson(marked, old) ? old : this.store.put(resource.name, marked)
+    if (resource.name !== 'namespaces') return { object: kept, gone: false }
+    this.emptyNamespace(name)
+    return { object: kept, gone: this.store.get('namespaces', undefined, name) === undefined }
+  }
+
+  private drop(resource: Resource, object: Stored): Stored {
+    const last = this.store.remove(resource.name, object)
+    const { namespace } = object.metadata
+    if (namespace) this.endNamespace(namespace)
+    return last
+  }
+
+  private emptyNamespace(name: string): void {
+    for (const resource of resources) {
+      if (!resource.namespaced) continue
+      for (const object of this.store.list(resource.name, name)) {
+        if (this.store.get(resource.name, name, object.metadata.name)) this.delete(resource, name, object.metadata.name)
+      }
+    }
+    this.endNamespace(name)
+  }
+
+  /** A namespace being deleted goes with the last object in it. */
+  private endNamespace(name: string): void {
+    const namespace = this.store.get('namespaces', undefined, name)
+    if (!namespace?.metadata.deletionTimestamp || namespace.metadata.finalizers?.length) return
+    const empty = resources.every(
+      (resource) => !resource.namespaced || this.store.list(resource.name, name).length === 0,
+    )
+    if (empty) this.store.remove('namespaces', namespace)
+  }
+
+  private check(resource: Resource, object: Stored, old?: Stored): void {
+    const errors = new FieldErrors()
+    validateMeta(object.metadata, resource, errors)
+    strategyOf(resource.name).validate?.(object, errors, old)
+    if (resource.name === 'services' && errors.causes.length === 0) {
+      const others = this.store
+        .list('services')
+        .filter(
+          (other) =>
+            other.metadata.name !== object.metadata.name || other.metadata.namespace !== object.metadata.namespace,
+        )
+      // Stored objects are the wire form of client-node's classes; allocation reads no dates.
+      allocateService(object as unknown as V1Service, others as unknown as V1Service[], this.ranges, errors)
+    }
+    if (errors.causes.length > 0) throw invalid(resource, object.metadata.name, errors.causes)
+  }
+}
+
+/** The stored object with the client's status; other fields of the client's copy don't count. */
+function withStatusOf(old: Stored, object: Stored, resource: Resource): Stored {
+  const next: Stored = { ...old, status: object.status }
+  // Kubelets publish labels and annotations of their node together with its status.
+  if (resource.name === 'nodes') next.metadata = keptMetadata(old, object)
+  return next
+}
+
+/** The client's object with what belongs to the server or to the status subresource taken from the stored one. */
+function withSpecOf(old: Stored, object: Stored, resource: Resource): Stored {
+  const next: Stored = { ...object, apiVersion: old.apiVersion, kind: old.kind, metadata: keptMetadata(old, object) }
+  if (resource.status) next.status = old.status
+  if (resource.name === 'namespaces') next.spec = old.spec
+  return next
+}
+
+function keptMetadata(old: Stored, object: Stored): Stored['metadata'] {
+  const { uid, creationTimestamp, deletionTimestamp, deletionGracePeriodSeconds, generation, generateName } =
+    old.metadata
+  const kept = { uid, creationTimestamp, deletionTimestamp, deletionGracePeriodSeconds, generation, generateName }
+  return { ...object.metadata, ...kept }
+}
+
+/** What `metadata.generation` counts changes of. */
+function substanceOf(object: Stored): unknown {
+  if ('spec' in object) return object.spec
+  const { metadata: _metadata, status: _status, ...substance } = object
+  return substance
+}

@@ -1,0 +1,128 @@
+import type { KubeObject } from './api.ts'
+import { deepFreeze } from './json.ts'
+import { expired } from './status-error.ts'
+
+/** An object as it is kept: frozen, complete metadata. */
+export type Stored = KubeObject & Record<string, unknown>
+
+export interface StoreEvent {
+  revision: number
+  resource: string
+  type: 'ADDED' | 'MODIFIED' | 'DELETED'
+  object: Stored
+  previous?: Stored
+}
+
+/** How many changes stay readable for watches that resume and for paged lists. */
+const historyLength = 20_000
+
+function keyOf(namespace: string | undefined, name: string): string {
+  return `${namespace ?? ''}/${name}`
+}
+
+function compareKeys(a: Stored, b: Stored): number {
+  const left = keyOf(a.metadata.namespace, a.metadata.name)
+  const right = keyOf(b.metadata.namespace, b.metadata.name)
+  return left < right ? -1 : left > right ? 1 : 0
+}
+
+/** Objects by resource and key, every change numbered by one revision counter, with a bounded history. */
+export class Store {
+  private readonly tables = new Map<string, Map<string, Stored>>()
+  private readonly listeners = new Set<(event: StoreEvent) => void>()
+  private history: StoreEvent[] = []
+  /** Changes up to and including this revision are no longer in the history. */
+  private compacted = 0
+  private current = 0
+
+  /** The revision of the latest change. */
+  get revision(): number {
+    return this.current
+  }
+
+  get(resource: string, namespace: string | undefined, name: string): Stored | undefined {
+    return this.tables.get(resource)?.get(keyOf(namespace, name))
+  }
+
+  /** Objects of a resource (of one namespace), in the order of namespace and name. */
+  list(resource: string, namespace?: string): Stored[] {
+    const found: Stored[] = []
+    for (const object of this.tables.get(resource)?.values() ?? []) {
+      if (namespace === undefined || object.metadata.namespace === namespace) found.push(object)
+    }
+    return found.sort(compareKeys)
+  }
+
+  /** Adds or replaces an object; the store owns it from here on. Returns it with its new resourceVersion. */
+  put(resource: string, object: Stored): Stored {
+    const previous = this.get(resource, object.metadata.namespace, object.metadata.name)
+    const revision = ++this.current
+    object.metadata.resourceVersion = String(revision)
+    const stored = deepFreeze(object)
+    this.table(resource).set(keyOf(object.metadata.namespace, object.metadata.name), stored)
+    this.publish({
+      revision,
+      resource,
+      type: previous ? 'MODIFIED' : 'ADDED',
+      object: stored,
+      ...(previous && { previous }),
+    })
+    return stored
+  }
+
+  /** Removes an object. Its last state carries the revision of the removal, as watchers expect. */
+  remove(resource: string, object: Stored): Stored {
+    const key = keyOf(object.metadata.namespace, object.metadata.name)
+    const previous = this.tables.get(resource)?.get(key)
+    const revision = ++this.current
+    const last = deepFreeze({ ...object, metadata: { ...object.metadata, resourceVersion: String(revision) } })
+    this.tables.get(resource)?.delete(key)
+    this.publish({ revision, resource, type: 'DELETED', object: last, ...(previous && { previous }) })
+    return last
+  }
+
+  /** Calls back synchronously at each change, in order. Returns what ends it. */
+  subscribe(listener: (event: StoreEvent) => void): () => void {
+    this.listeners.add(listener)
+    return () => this.listeners.delete(listener)
+  }
+
+  /** Changes of a resource after a revision. Throws 410 Expired when the history doesn't reach back that far. */
+  since(resource: string, revision: number): StoreEvent[] {
+    if (revision < this.compacted) throw expired(`too old resource version: ${revision} (${this.compacted})`)
+    return this.history.filter((event) => event.revision > revision && event.resource === resource)
+  }
+
+  /** The resource as it was at a revision. Throws 410 Expired when the history doesn't reach back that far. */
+  listAt(resource: string, revision: number, namespace?: string): Stored[] {
+    const objects = new Map(
+      this.list(resource).map((object) => [keyOf(object.metadata.namespace, object.metadata.name), object]),
+    )
+    for (const event of this.since(resource, revision).reverse()) {
+      const key = keyOf(event.object.metadata.namespace, event.object.metadata.name)
+      if (event.previous) objects.set(key, event.previous)
+      else objects.delete(key)
+    }
+    return [...objects.values()]
+      .filter((object) => namespace === undefined || object.metadata.namespace === namespace)
+      .sort(compareKeys)
+  }
+
+  private table(resource: string): Map<string, Stored> {
+    let table = this.tables.get(resource)
+    if (!table) {
+      table = new Map()
+      this.tables.set(resource, table)
+    }
+    return table
+  }
+
+  private publish(event: StoreEvent): void {
+    this.history.push(event)
+    if (this.history.length > historyLength * 2) {
+      this.history = this.history.slice(-historyLength)
+      this.compacted = (this.history[0]?.revision ?? 1) - 1
+    }
+    for (const listener of [...this.listeners]) listener(event)
+  }
+}
