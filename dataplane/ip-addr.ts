@@ -1,5 +1,9 @@
 // What `ip -j -d addr` prints: a JSON array of links with their addresses.
 
+import { z } from 'zod'
+import { canonicalAddress, familyOf } from './ip-address.ts'
+import { ParseError } from './parse-error.ts'
+
 export interface LinkAddress {
   family: 'inet' | 'inet6'
   address: string
@@ -14,4 +18,80 @@ export interface Link {
   operstate: string
   master?: string
   addresses: LinkAddress[]
+}
+
+const SOURCE = 'ip -j addr'
+
+const addressSchema = z.object({
+  family: z.string(),
+  local: z.string().optional(),
+  prefixlen: z.number().int().min(0).max(128).optional(),
+})
+const linkSchema = z.object({
+  ifname: z.string().optional(),
+  flags: z.array(z.string()).optional(),
+  operstate: z.string().optional(),
+  master: z.string().optional(),
+  linkinfo: z.object({ info_kind: z.string().optional() }).optional(),
+  addr_info: z.array(addressSchema).optional(),
+})
+const outputSchema = z.array(linkSchema)
+
+/**
+ * Reads the output of `ip -j addr` or `ip -j -d addr`. Empty objects, which `ip` prints for links that a filter left out,
+ * are skipped. Throws ParseError when it is not JSON or not that shape; the fault names the place (`2.addr_info.0.local`).
+ */
+export function parseIpAddr(text: string): Link[] {
+  let json: unknown
+  try {
+    json = JSON.parse(text)
+  } catch {
+    throw new ParseError(SOURCE, 1, text.slice(0, 80), 'not JSON (take the output with ip -j addr)')
+  }
+  const read = outputSchema.safeParse(json)
+  if (!read.success) {
+    const issue = read.error.issues[0]
+    const place = issue?.path.join('.') || 'the whole'
+    throw new ParseError(SOURCE, 1, text.slice(0, 80), `${place} is not what ip prints (${issue?.message})`)
+  }
+  return read.data.flatMap((link) => (link.ifname === undefined ? [] : [readLink(link.ifname, link)]))
+}
+
+function readLink(ifname: string, link: z.infer<typeof linkSchema>): Link {
+  const name = ifname.split('@')[0] ?? ifname
+  const result: Link = {
+    name,
+    flags: link.flags ?? [],
+    operstate: link.operstate ?? 'UNKNOWN',
+    addresses: [],
+  }
+  if (link.linkinfo?.info_kind !== undefined) result.kind = link.linkinfo.info_kind
+  if (link.master !== undefined) result.master = link.master
+  for (const { family, local, prefixlen } of link.addr_info ?? []) {
+    if ((family !== 'inet' && family !== 'inet6') || local === undefined) continue
+    if (familyOf(local) !== (family === 'inet' ? 4 : 6)) {
+      throw new ParseError(SOURCE, 1, local, `${name} has an address that is no ${family} address`)
+    }
+    const prefixLength = prefixlen ?? (family === 'inet' ? 32 : 128)
+    result.addresses.push({ family, address: canonicalAddress(local), prefixLength })
+  }
+  return result
+}
+
+/** Prints links as `ip -j -d addr` does, with the fields this model knows. */
+export function printIpAddr(links: readonly Link[]): string {
+  const output = links.map((link, index) => ({
+    ifindex: index + 1,
+    ifname: link.name,
+    flags: link.flags,
+    ...(link.master === undefined ? {} : { master: link.master }),
+    operstate: link.operstate,
+    ...(link.kind === undefined ? {} : { linkinfo: { info_kind: link.kind } }),
+    addr_info: link.addresses.map(({ family, address, prefixLength }) => ({
+      family,
+      local: address,
+      prefixlen: prefixLength,
+    })),
+  }))
+  return `${JSON.stringify(output)}\n`
 }

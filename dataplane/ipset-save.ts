@@ -1,5 +1,10 @@
 // What `ipset save` prints:  create KUBE-CLUSTER-IP hash:ip,port family inet … / add KUBE-CLUSTER-IP 10.96.0.1,tcp:443
 
+import { canonicalAddress } from './ip-address.ts'
+import { eachLine } from './lines.ts'
+import { ParseError } from './parse-error.ts'
+import { quoteWord, splitWords } from './words.ts'
+
 /** One set. `members` hold the text after `add NAME ` in canonical form; `options` what stood in the create line. */
 export interface IpSet {
   name: string
@@ -10,3 +15,125 @@ export interface IpSet {
 
 /** Sets by name. */
 export type IpSets = Map<string, IpSet>
+
+const SOURCE = 'ipset save'
+/** Options of a create line that stand without a value; they are kept with the value ''. */
+const FLAGS = new Set(['counters', 'comment', 'skbinfo', 'forceadd', 'wildcard'])
+/** Extensions of a member line: how many words follow each. They say nothing about which packets match, `nomatch` does. */
+const EXTENSIONS = new Map([
+  ['timeout', 1],
+  ['packets', 1],
+  ['bytes', 1],
+  ['comment', 1],
+  ['skbmark', 1],
+  ['skbprio', 1],
+  ['skbqueue', 1],
+  ['before', 1],
+  ['after', 1],
+])
+
+/**
+ * Reads the output of `ipset save`. Members are canonical (see canonicalMember), so that two texts of one set give equal
+ * members. Throws ParseError for any other line, for a member of a set not created above it and for a set created twice.
+ */
+export function parseIpsetSave(text: string): IpSets {
+  const sets: IpSets = new Map()
+  eachLine(text, (line, number) => {
+    if (line.startsWith('add ')) readMember(line, number, sets)
+    else if (line.startsWith('create ')) readSet(line, number, sets)
+    else if (line.trim() !== '' && !line.startsWith('#')) {
+      throw new ParseError(SOURCE, number, line, 'not a line that ipset save prints')
+    }
+  })
+  return sets
+}
+
+function readSet(line: string, number: number, sets: IpSets): void {
+  const [, name, type, ...words] = splitWords(line) ?? []
+  if (name === undefined || type === undefined) {
+    throw new ParseError(SOURCE, number, line, 'not of the form "create NAME TYPE …"')
+  }
+  if (sets.has(name)) throw new ParseError(SOURCE, number, line, 'this set is created twice')
+  const options = new Map<string, string>()
+  for (let at = 0; at < words.length; at++) {
+    const option = words[at] ?? ''
+    if (FLAGS.has(option)) {
+      options.set(option, '')
+      continue
+    }
+    const value = words[++at]
+    if (value === undefined) throw new ParseError(SOURCE, number, line, `the option ${option} has no value`)
+    options.set(option, value)
+  }
+  sets.set(name, { name, type, options: Object.fromEntries(options), members: new Set() })
+}
+
+function readMember(line: string, number: number, sets: IpSets): void {
+  const nameEnd = line.indexOf(' ', 4)
+  const set = sets.get(line.slice(4, nameEnd === -1 ? line.length : nameEnd))
+  if (!set) throw new ParseError(SOURCE, number, line, 'a member of a set that is not created above')
+  const member = nameEnd === -1 ? '' : canonicalMember(line.slice(nameEnd + 1))
+  if (member === undefined || member === '') {
+    throw new ParseError(SOURCE, number, line, 'not of the form "add NAME MEMBER"')
+  }
+  set.members.add(member)
+}
+
+/**
+ * One spelling for one member: protocol in lower case, addresses as the kernel prints them, a full-length prefix (/32,
+ * /128) dropped as ipset itself does; counters, timeouts and comments dropped; `nomatch` kept. Undefined when the text
+ * is no member.
+ */
+export function canonicalMember(text: string): string | undefined {
+  if (PLAIN_MEMBER.test(text)) return text
+  const words = splitWords(text)
+  const element = words?.[0]
+  if (words === undefined || element === undefined) return undefined
+  let nomatch = false
+  for (let at = 1; at < words.length; at++) {
+    const word = words[at] ?? ''
+    const values = EXTENSIONS.get(word)
+    if (word === 'nomatch') nomatch = true
+    else if (values === undefined || at + values >= words.length) return undefined
+    else at += values
+  }
+  const canonical = element.split(',').map(canonicalPart).join(',')
+  return nomatch ? `${canonical} nomatch` : canonical
+}
+
+/** What nearly every member of kube-proxy's sets looks like, and is canonical as it stands. */
+const PLAIN_MEMBER = /^[\d.]+(,(tcp|udp|sctp):\d+)?(,[\d.]+)?$/
+const PROTOCOL_PORT = /^([a-z0-9-]+):(.+)$/i
+const PROTOCOL_NAMES = new Map([
+  ['6', 'tcp'],
+  ['17', 'udp'],
+  ['132', 'sctp'],
+])
+
+function canonicalPart(part: string): string {
+  const [address = '', length, ...more] = part.split('/')
+  const canonical = canonicalAddress(address)
+  if (canonical.includes('::') || canonical.split(':').length > 2) {
+    const lower = canonical.toLowerCase()
+    return length === undefined || length === '128' ? lower : [lower, length, ...more].join('/')
+  }
+  if (length === '32' && more.length === 0) return address
+  const protocol = PROTOCOL_PORT.exec(part)
+  if (!protocol) return part
+  const name = (protocol[1] ?? '').toLowerCase()
+  return `${PROTOCOL_NAMES.get(name) ?? name}:${protocol[2]}`
+}
+
+/** Prints sets as `ipset save` does; `ipset restore` reads it. Lists of sets come after the sets they may name. */
+export function printIpsetSave(sets: IpSets): string {
+  const lines: string[] = []
+  const ordered = [...sets.values()].sort((a, b) => Number(a.type === 'list:set') - Number(b.type === 'list:set'))
+  for (const set of ordered) {
+    const options = Object.entries(set.options).map(([option, value]) => {
+      return value === '' ? ` ${option}` : ` ${option} ${/[\s"\\]/.test(value) ? quoteWord(value) : value}`
+    })
+    lines.push(`create ${set.name} ${set.type}${options.join('')}`)
+    for (const member of set.members) lines.push(`add ${set.name} ${member}`)
+  }
+  return lines.length === 0 ? '' : `${lines.join('\n')}\n`
+}

@@ -1,5 +1,8 @@
 // What `iptables-save` prints:  *nat / :KUBE-SERVICES - [0:0] / -A KUBE-SERVICES … / COMMIT
 
+import { eachLine } from './lines.ts'
+import { ParseError } from './parse-error.ts'
+
 /** One rule. `spec` is the text after `-A CHAIN `, exactly as iptables-save prints it (no counters). */
 export interface Rule {
   spec: string
@@ -21,3 +24,105 @@ export type Table = Map<string, Chain>
 
 /** Tables by name (nat, filter, mangle, …). */
 export type Ruleset = Map<string, Table>
+
+const SOURCE = 'iptables-save'
+const COUNTERS = /^\[(\d+):(\d+)\]$/
+const RULE_COUNTERS = /^\[(\d+):(\d+)\] /
+const TABLE_NAME = /^[A-Za-z0-9_-]+$/
+
+/**
+ * Reads the output of `iptables-save` or `iptables-save -c` (legacy or nf_tables, v4 or v6), any number of tables.
+ * Comment and warning lines (`#`) are skipped. Rules keep their raw text; `parseRule` gives the typed fields when asked.
+ * Throws ParseError for a line that is neither table, chain, rule nor COMMIT, a rule of an undeclared chain, a table or
+ * chain declared twice, and for text that ends before COMMIT (a cut capture).
+ */
+export function parseIptablesSave(text: string): Ruleset {
+  const ruleset: Ruleset = new Map()
+  let table: Table | undefined
+  let chain: Chain | undefined
+  let lastNumber = 0
+  eachLine(text, (line, number) => {
+    lastNumber = number
+    const first = line.charCodeAt(0)
+    if (first === 45 || first === 91) {
+      // '-' or '['
+      if (!table) throw new ParseError(SOURCE, number, line, 'a rule stands outside any table')
+      chain = readRule(line, number, table, chain)
+    } else if (first === 58) {
+      // ':'
+      if (!table) throw new ParseError(SOURCE, number, line, 'a chain stands outside any table')
+      const declared = readChain(line, number)
+      if (table.has(declared.name)) throw new ParseError(SOURCE, number, line, 'this chain is declared twice')
+      table.set(declared.name, declared)
+    } else if (first === 42) {
+      // '*'
+      if (table) throw new ParseError(SOURCE, number, line, 'a table begins before the COMMIT of the one above')
+      const name = line.slice(1).trimEnd()
+      if (!TABLE_NAME.test(name)) throw new ParseError(SOURCE, number, line, 'this is no table name')
+      if (ruleset.has(name)) throw new ParseError(SOURCE, number, line, 'this table stands here twice')
+      table = new Map()
+      chain = undefined
+      ruleset.set(name, table)
+    } else if (first === 35 || line.trim() === '') {
+      return
+    } else if (line.trimEnd() === 'COMMIT') {
+      if (!table) throw new ParseError(SOURCE, number, line, 'COMMIT stands outside any table')
+      table = undefined
+      chain = undefined
+    } else {
+      throw new ParseError(SOURCE, number, line, 'not a line that iptables-save prints')
+    }
+  })
+  if (table) throw new ParseError(SOURCE, lastNumber + 1, '', 'the text ends before COMMIT')
+  return ruleset
+}
+
+function readChain(line: string, number: number): Chain {
+  const [name = '', policy = '', counters, ...rest] = line.slice(1).trimEnd().split(' ')
+  const counted = counters === undefined ? undefined : COUNTERS.exec(counters)
+  if (name === '' || policy === '' || rest.length > 0 || counted === null) {
+    throw new ParseError(SOURCE, number, line, 'not a chain line of the form ":NAME POLICY [packets:bytes]"')
+  }
+  if (!counted) return { name, policy, rules: [] }
+  return { name, policy, packets: Number(counted[1]), bytes: Number(counted[2]), rules: [] }
+}
+
+/** Adds the rule to its chain and gives the chain back: rules of one chain stand together, so the next look-up is free. */
+function readRule(line: string, number: number, table: Table, last: Chain | undefined): Chain {
+  const counted = line.charCodeAt(0) === 91 ? RULE_COUNTERS.exec(line) : undefined
+  const append = counted ? counted[0].length : 0
+  if (counted === null || !line.startsWith('-A ', append)) {
+    throw new ParseError(SOURCE, number, line, 'not a rule line of the form "-A CHAIN …"')
+  }
+  const nameStart = append + 3
+  const space = line.indexOf(' ', nameStart)
+  const nameEnd = space === -1 ? line.length : space
+  const sameChain = last && nameEnd - nameStart === last.name.length && line.startsWith(last.name, nameStart)
+  const chain = sameChain ? last : table.get(line.slice(nameStart, nameEnd))
+  if (!chain) throw new ParseError(SOURCE, number, line, 'a rule of a chain that this table does not declare')
+  const spec = space === -1 ? '' : line.slice(space + 1)
+  chain.rules.push(counted ? { spec, packets: Number(counted[1]), bytes: Number(counted[2]) } : { spec })
+  return chain
+}
+
+/**
+ * Prints a ruleset as `iptables-save` does, without its dated comment lines; with `counters` as `iptables-save -c` does.
+ * The text is also what `iptables-restore` reads. Unknown counters print as 0.
+ */
+export function printIptablesSave(ruleset: Ruleset, options: { counters?: boolean } = {}): string {
+  const lines: string[] = []
+  for (const [name, table] of ruleset) {
+    lines.push(`*${name}`)
+    for (const chain of table.values()) {
+      lines.push(`:${chain.name} ${chain.policy} [${chain.packets ?? 0}:${chain.bytes ?? 0}]`)
+    }
+    for (const chain of table.values()) {
+      for (const rule of chain.rules) {
+        const counters = options.counters ? `[${rule.packets ?? 0}:${rule.bytes ?? 0}] ` : ''
+        lines.push(`${counters}-A ${chain.name}${rule.spec === '' ? '' : ` ${rule.spec}`}`)
+      }
+    }
+    lines.push('COMMIT')
+  }
+  return lines.length === 0 ? '' : `${lines.join('\n')}\n`
+}

@@ -1,5 +1,9 @@
 // What `ipvsadm -Sn` prints:  -A -t 10.96.0.1:443 -s rr / -a -t 10.96.0.1:443 -r 172.18.0.2:6443 -m -w 1
 
+import { parseEndpoint, printEndpoint } from './ip-address.ts'
+import { eachLine } from './lines.ts'
+import { ParseError } from './parse-error.ts'
+
 export type IpvsProtocol = 'TCP' | 'UDP' | 'SCTP' | 'FWM'
 
 export interface RealServer {
@@ -17,6 +21,176 @@ export interface VirtualServer {
   scheduler: string
   persistent?: number
   netmask?: string
+  /** Scheduler flags (`mh-port`), `ops` for one-packet scheduling, `pe=sip`, `inet6` for a firewall mark of IPv6. */
   flags: string[]
   realServers: RealServer[]
+}
+
+const SOURCE = 'ipvsadm -Sn'
+const PROTOCOLS: Record<string, IpvsProtocol> = {
+  '-t': 'TCP',
+  '--tcp-service': 'TCP',
+  '-u': 'UDP',
+  '--udp-service': 'UDP',
+  '--sctp-service': 'SCTP',
+  '-f': 'FWM',
+  '--fwmark-service': 'FWM',
+}
+const FORWARDS: Record<string, RealServer['forward']> = {
+  '-m': 'masq',
+  '--masquerading': 'masq',
+  '-g': 'route',
+  '--gatewaying': 'route',
+  '-i': 'tunnel',
+  '--ipip': 'tunnel',
+}
+/** Options of a real server that take a value and that the model does not keep (thresholds, tunnel encapsulation). */
+const UNKEPT = new Set(['-x', '--u-threshold', '-y', '--l-threshold', '--tun-type', '--tun-port'])
+const UNKEPT_FLAGS = new Set(['--tun-nocsum', '--tun-csum', '--tun-remcsum'])
+/** The kernel's default when -p has no value (IPVS_SVC_PERSISTENT_TIMEOUT of ipvsadm). */
+const DEFAULT_PERSISTENCE = 300
+
+/** One key for one virtual server: `TCP 10.96.0.1:443`, `FWM 5`. */
+export function virtualServerKey(server: Pick<VirtualServer, 'protocol' | 'address' | 'port'>): string {
+  if (server.protocol === 'FWM') return `FWM ${server.address}`
+  return `${server.protocol} ${printEndpoint(server.address, server.port)}`
+}
+
+/**
+ * Reads the output of `ipvsadm -Sn` (`ipvsadm-save -n`), in its order. Throws ParseError for any other line, for a real
+ * server whose virtual server does not stand above it, and for names instead of numbers (`ipvsadm -S` without -n).
+ */
+export function parseIpvsadmSave(text: string): VirtualServer[] {
+  const servers = new Map<string, VirtualServer>()
+  eachLine(text, (line, number) => {
+    if (line.trim() === '' || line.startsWith('#')) return
+    const words = line.trim().split(/\s+/)
+    const fail = (fault: string) => new ParseError(SOURCE, number, line, fault)
+    if (words[0] === '-A' || words[0] === '--add-service') {
+      const server = readVirtualServer(words.slice(1), fail)
+      const key = virtualServerKey(server)
+      if (servers.has(key)) throw fail('this virtual server stands here twice')
+      servers.set(key, server)
+    } else if (words[0] === '-a' || words[0] === '--add-server') {
+      const { key, realServer } = readRealServer(words.slice(1), fail)
+      const server = servers.get(key)
+      if (!server) throw fail('a real server of a virtual server that does not stand above')
+      server.realServers.push(realServer)
+    } else {
+      throw fail('not a line that ipvsadm -Sn prints')
+    }
+  })
+  return [...servers.values()]
+}
+
+type Fail = (fault: string) => ParseError
+
+function readVirtualServer(words: string[], fail: Fail): VirtualServer {
+  const reader = new Words(words, fail)
+  const server: VirtualServer = { ...readService(reader, fail), scheduler: '', flags: [], realServers: [] }
+  for (let word = reader.next(); word !== undefined; word = reader.next()) {
+    if (word === '-s' || word === '--scheduler') server.scheduler = reader.value(word)
+    else if (word === '-p' || word === '--persistent') {
+      server.persistent = reader.peekNumber() ? reader.number(word) : DEFAULT_PERSISTENCE
+    } else if (word === '-M' || word === '--netmask') server.netmask = reader.value(word)
+    else if (word === '-b' || word === '--sched-flags') server.flags.push(...reader.value(word).split(','))
+    else if (word === '-o' || word === '--ops' || word === 'ops') server.flags.push('ops')
+    else if (word === '--pe' || word === 'pe') server.flags.push(`pe=${reader.value(word)}`)
+    else if (word === '-6') server.flags.push('inet6')
+    else throw fail(`unknown option ${word}`)
+  }
+  if (server.scheduler === '') throw fail('the virtual server has no scheduler (-s)')
+  return server
+}
+
+function readRealServer(words: string[], fail: Fail): { key: string; realServer: RealServer } {
+  const reader = new Words(words, fail)
+  const key = virtualServerKey(readService(reader, fail))
+  let endpoint: { address: string; port: number } | undefined
+  let forward: RealServer['forward'] = 'route'
+  let weight = 1
+  for (let word = reader.next(); word !== undefined; word = reader.next()) {
+    const method = FORWARDS[word]
+    if (word === '-r' || word === '--real-server') {
+      endpoint = parseEndpoint(reader.value(word))
+      if (!endpoint) throw fail('the real server is no numeric ADDRESS:PORT (take the output with ipvsadm -Sn)')
+    } else if (word === '-w' || word === '--weight') weight = reader.number(word)
+    else if (method) forward = method
+    else if (UNKEPT.has(word)) reader.value(word)
+    else if (word !== '-6' && !UNKEPT_FLAGS.has(word)) throw fail(`unknown option ${word}`)
+  }
+  if (!endpoint) throw fail('the line names no real server (-r)')
+  return { key, realServer: { ...endpoint, forward, weight } }
+}
+
+function readService(reader: Words, fail: Fail): Pick<VirtualServer, 'protocol' | 'address' | 'port'> {
+  const option = reader.next() ?? ''
+  const protocol = PROTOCOLS[option]
+  if (!protocol) throw fail('the line names no service (-t, -u, --sctp-service or -f)')
+  if (protocol === 'FWM') return { protocol, address: String(reader.number(option)), port: 0 }
+  const endpoint = parseEndpoint(reader.value(option))
+  if (!endpoint) throw fail('the service is no numeric ADDRESS:PORT (take the output with ipvsadm -Sn)')
+  return { protocol, ...endpoint }
+}
+
+/** The words of one line, read from left to right. */
+class Words {
+  readonly #words: string[]
+  readonly #fail: Fail
+  #at = 0
+
+  constructor(words: string[], fail: Fail) {
+    this.#words = words
+    this.#fail = fail
+  }
+
+  next(): string | undefined {
+    return this.#words[this.#at++]
+  }
+
+  value(option: string): string {
+    const word = this.next()
+    if (word === undefined) throw this.#fail(`the option ${option} has no value`)
+    return word
+  }
+
+  peekNumber(): boolean {
+    return /^\d+$/.test(this.#words[this.#at] ?? '')
+  }
+
+  number(option: string): number {
+    const word = this.value(option)
+    const value = /^\d{1,10}$/.test(word) ? Number(word) : Number.NaN
+    if (!(value <= 0xffffffff)) throw this.#fail(`the value of ${option} is no number`)
+    return value
+  }
+}
+
+const SERVICE_OPTION: Record<IpvsProtocol, string> = { TCP: '-t', UDP: '-u', SCTP: '--sctp-service', FWM: '-f' }
+const FORWARD_OPTION: Record<RealServer['forward'], string> = { masq: '-m', route: '-g', tunnel: '-i' }
+
+/** Prints virtual servers as `ipvsadm -Sn` does; `ipvsadm -R` reads it. */
+export function printIpvsadmSave(servers: readonly VirtualServer[]): string {
+  const lines: string[] = []
+  for (const server of servers) {
+    const isMark = server.protocol === 'FWM'
+    const address = isMark ? server.address : printEndpoint(server.address, server.port)
+    const inet6 = server.flags.includes('inet6') ? ' -6' : ''
+    const service = `${SERVICE_OPTION[server.protocol]} ${address}${inet6}`
+    lines.push(`-A ${service} -s ${server.scheduler}${printServiceOptions(server)}`)
+    for (const real of server.realServers) {
+      const endpoint = printEndpoint(real.address, real.port)
+      lines.push(`-a ${service} -r ${endpoint} ${FORWARD_OPTION[real.forward]} -w ${real.weight}`)
+    }
+  }
+  return lines.length === 0 ? '' : `${lines.join('\n')}\n`
+}
+
+function printServiceOptions(server: VirtualServer): string {
+  let text = server.persistent === undefined ? '' : ` -p ${server.persistent}`
+  if (server.netmask !== undefined) text += ` -M ${server.netmask}`
+  const scheduler = server.flags.filter((flag) => flag !== 'ops' && flag !== 'inet6' && !flag.startsWith('pe='))
+  if (scheduler.length > 0) text += ` -b ${scheduler.join(',')}`
+  for (const flag of server.flags) if (flag.startsWith('pe=')) text += ` --pe ${flag.slice(3)}`
+  return server.flags.includes('ops') ? `${text} -o` : text
 }

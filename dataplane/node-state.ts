@@ -1,4 +1,5 @@
 import type { Link } from './ip-addr.ts'
+import type { Route } from './ip-route.ts'
 import type { IpSets } from './ipset-save.ts'
 import type { Ruleset } from './iptables-save.ts'
 import type { VirtualServer } from './ipvsadm-save.ts'
@@ -9,4 +10,6 @@ export interface NodeState {
   ipsets: IpSets
   virtualServers: VirtualServer[]
   links: Link[]
+  /** The main routing table, where it was read: a prediction has none. */
+  routes?: Route[]
 }

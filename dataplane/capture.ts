@@ -1,0 +1,60 @@
+import { parseIpAddr } from './ip-addr.ts'
+import { parseIpRoute } from './ip-route.ts'
+import { parseIpsetSave } from './ipset-save.ts'
+import { parseIptablesSave } from './iptables-save.ts'
+import { parseIpvsadmSave } from './ipvsadm-save.ts'
+import type { NodeState } from './node-state.ts'
+import { ParseError } from './parse-error.ts'
+
+/** Something in one file of a capture that could not be read. `line` is absent when the file itself is missing. */
+export interface CaptureFault {
+  file: string
+  line?: number
+  message: string
+}
+
+/** A node read from its files. With faults, the state holds what the other files said. */
+export interface CapturedNode {
+  state: NodeState
+  faults: CaptureFault[]
+}
+
+/** The files of one node's capture; iptables-save and ip-addr.json must be there, a node without IPVS has no others. */
+export const CAPTURE_FILES = ['iptables-save', 'ipset-save', 'ipvsadm-save', 'ip-addr.json', 'ip-route'] as const
+
+type CaptureFile = (typeof CAPTURE_FILES)[number]
+
+const REQUIRED: ReadonlySet<CaptureFile> = new Set<CaptureFile>(['iptables-save', 'ip-addr.json'])
+
+/** Reads one node's files (name → text) into its state; collects every fault instead of stopping at the first. */
+export function readCapturedNode(files: ReadonlyMap<string, string>): CapturedNode {
+  const faults: CaptureFault[] = []
+  const state: NodeState = {
+    iptables: readFile(files, 'iptables-save', parseIptablesSave, faults) ?? new Map(),
+    ipsets: readFile(files, 'ipset-save', parseIpsetSave, faults) ?? new Map(),
+    virtualServers: readFile(files, 'ipvsadm-save', parseIpvsadmSave, faults) ?? [],
+    links: readFile(files, 'ip-addr.json', parseIpAddr, faults) ?? [],
+  }
+  const routes = readFile(files, 'ip-route', parseIpRoute, faults)
+  return { state: routes ? { ...state, routes } : state, faults }
+}
+
+function readFile<Value>(
+  files: ReadonlyMap<string, string>,
+  file: CaptureFile,
+  parse: (text: string) => Value,
+  faults: CaptureFault[],
+): Value | undefined {
+  const text = files.get(file)
+  if (text === undefined) {
+    if (REQUIRED.has(file)) faults.push({ file, message: `the file "${file}" is missing` })
+    return undefined
+  }
+  try {
+    return parse(text)
+  } catch (error) {
+    if (!(error instanceof ParseError)) throw error
+    faults.push({ file, line: error.line, message: error.message })
+    return undefined
+  }
+}

@@ -1,0 +1,22 @@
+import { compareIpsets } from './compare/compare-ipsets.ts'
+import { compareIptables } from './compare/compare-iptables.ts'
+import { compareVirtualServers } from './compare/compare-ipvs.ts'
+import { compareLinks } from './compare/compare-links.ts'
+import type { CompareOptions, Finding } from './compare/finding.ts'
+import type { NodeState } from './node-state.ts'
+
+export type { CompareOptions, Finding, Where } from './compare/finding.ts'
+
+/**
+ * Compares what kube-proxy should have programmed on a node with what the node holds, both ways, and only in what
+ * kube-proxy owns: KUBE-* chains and the jumps to them, KUBE-* sets, virtual servers, kube-ipvs0. Counters, comments of the
+ * save files, hash sizes and the order of sets and Services count for nothing. An empty list means they are equal.
+ */
+export function compareNodeState(expected: NodeState, actual: NodeState, options: CompareOptions): Finding[] {
+  return [
+    ...compareIptables(expected.iptables, actual.iptables, options),
+    ...compareIpsets(expected.ipsets, actual.ipsets, options),
+    ...compareVirtualServers(expected.virtualServers, actual.virtualServers, options),
+    ...compareLinks(expected.links, actual.links, options),
+  ]
+}

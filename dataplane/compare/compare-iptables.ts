@@ -1,0 +1,217 @@
+import type { Chain, Ruleset } from '../iptables-save.ts'
+import { commentOf, normaliseSpec, targetOf } from '../rule-text.ts'
+import type { CompareOptions, Finding } from './finding.ts'
+import { isKubeProxyChain, isSharedChain } from './ownership.ts'
+import { misplaced, multisetDifference, sameSequence } from './sequence.ts'
+
+/**
+ * Chains in which the Services stand in the order of a Go map (facts of kube-proxy 1.20–1.35): the rules of one Service keep
+ * their order among themselves, those of different Services have none. Rules of no Service (IPVS mode, the node-ports
+ * rule) keep theirs.
+ */
+const SERVICE_ORDER_IS_FREE = new Set([
+  'nat KUBE-SERVICES',
+  'nat KUBE-NODEPORTS',
+  'filter KUBE-SERVICES',
+  'filter KUBE-EXTERNAL-SERVICES',
+  'filter KUBE-PROXY-FIREWALL',
+  'filter KUBE-NODEPORTS',
+])
+/** Chains whose rules carry no comment to tell Services apart, and exclude each other: any order is the same. */
+const ORDER_IS_FREE = new Set(['filter KUBE-IPVS-OUT-FILTER'])
+/** At most so many lines of one chain are quoted in a finding about a whole chain. */
+const LINES_QUOTED = 20
+
+/** Compares the rules that are kube-proxy's: its own chains in full, and its jumps out of the built-in chains. */
+export function compareIptables(expected: Ruleset, actual: Ruleset, options: CompareOptions): Finding[] {
+  const findings: Finding[] = []
+  for (const table of new Set([...expected.keys(), ...actual.keys()])) {
+    const expectedChains = expected.get(table)
+    const actualChains = actual.get(table)
+    for (const chain of new Set([...(expectedChains?.keys() ?? []), ...(actualChains?.keys() ?? [])])) {
+      const where = { table, chain }
+      if (options.foreign?.(where)) continue
+      const wanted = expectedChains?.get(chain)
+      const found = actualChains?.get(chain)
+      if (isKubeProxyChain(chain)) compareOwnChain(where, wanted, found, options, findings)
+      else compareJumps(where, wanted, found, findings)
+    }
+  }
+  return findings
+}
+
+type ChainPlace = { table: string; chain: string }
+
+function compareOwnChain(
+  where: ChainPlace,
+  wanted: Chain | undefined,
+  found: Chain | undefined,
+  options: CompareOptions,
+  findings: Finding[],
+): void {
+  const shared = isSharedChain(where.table, where.chain)
+  if (wanted && !found) {
+    const text = `${where.table} chain ${where.chain} is missing${rulesOf(wanted)}`
+    findings.push({ kind: 'missing', where, expected: quoteChain(wanted), text })
+  } else if (found && !wanted && !shared) {
+    const text = `${where.table} chain ${where.chain} is stale${rulesOf(found)}: mode ${options.mode} has no use for it`
+    findings.push({ kind: 'stale', where, actual: quoteChain(found), text })
+  } else if (wanted && found) {
+    compareRules(where, specs(wanted), specs(found), shared, findings)
+  }
+}
+
+/** Jumps from a built-in or foreign chain into kube-proxy's chains: which there are counts, not where they stand. */
+function compareJumps(
+  where: ChainPlace,
+  wanted: Chain | undefined,
+  found: Chain | undefined,
+  findings: Finding[],
+): void {
+  const expected = wanted ? kubeProxyJumps(wanted) : []
+  const targets = new Set(expected.map(targetOf))
+  // A jump into a chain that the kubelet shares is the kubelet's where the prediction has none.
+  const actual = (found ? kubeProxyJumps(found) : []).filter((spec) => {
+    const target = targetOf(spec)
+    return targets.has(target) || !isSharedChain(where.table, target ?? '')
+  })
+  reportDifference(where, expected, actual, false, findings)
+}
+
+function kubeProxyJumps(chain: Chain): string[] {
+  return specs(chain).filter((spec) => spec.includes('KUBE-') && isKubeProxyChain(targetOf(spec) ?? ''))
+}
+
+function compareRules(where: ChainPlace, expected: string[], actual: string[], shared: boolean, findings: Finding[]) {
+  if (sameSequence(expected, actual)) return
+  const wanted = expected.map(normaliseSpec)
+  const found = actual.map(normaliseSpec)
+  if (sameSequence(wanted, found)) return
+  if (reportDifference(where, wanted, found, shared, findings) > 0) return
+  const place = `${where.table} ${where.chain}`
+  if (shared || ORDER_IS_FREE.has(place)) return
+  const sequences = SERVICE_ORDER_IS_FREE.has(place) ? byService(wanted, found) : [{ wanted, found }]
+  for (const sequence of sequences) {
+    if (sameSequence(sequence.wanted, sequence.found)) continue
+    const moved = misplaced(sequence.wanted, sequence.found)
+    findings.push({
+      kind: 'order',
+      where,
+      expected: quoteLines(where.chain, sequence.wanted),
+      actual: quoteLines(where.chain, sequence.found),
+      text: `${place}: ${moved.length === 1 ? 'a rule stands' : `${moved.length} rules stand`} out of order: -A ${where.chain} ${moved[0]}`,
+    })
+  }
+}
+
+/** The rules of each Service apart; those of no Service together, the last rule of the chain among them if it is one. */
+function byService(wanted: string[], found: string[]): { wanted: string[]; found: string[] }[] {
+  const wantedBy = groupByService(wanted)
+  const foundBy = groupByService(found)
+  const groups = [...wantedBy].map(([service, rules]) => ({ wanted: rules, found: foundBy.get(service) ?? [] }))
+  const last = wanted.at(-1)
+  if (last !== undefined && serviceOf(last) === '' && found.at(-1) !== last && wantedBy.size > 1) {
+    groups.push({ wanted: [...found.filter((spec) => spec !== last), last], found })
+  }
+  return groups
+}
+
+function groupByService(specs: string[]): Map<string, string[]> {
+  const groups = new Map<string, string[]>()
+  for (const spec of specs) {
+    const service = serviceOf(spec)
+    const group = groups.get(service)
+    if (group) group.push(spec)
+    else groups.set(service, [spec])
+  }
+  return groups
+}
+
+/** `default/web:http`, the first word of the comment of a rule that belongs to one Service port; otherwise ''. */
+function serviceOf(spec: string): string {
+  const word = commentOf(spec)?.split(' ', 1)[0] ?? ''
+  return word.includes('/') ? word : ''
+}
+
+/** Reports rules of one side only; those that look like one rule altered become one `wrong`. Returns how many it found. */
+function reportDifference(
+  where: ChainPlace,
+  expected: string[],
+  actual: string[],
+  shared: boolean,
+  findings: Finding[],
+): number {
+  const before = findings.length
+  const { missing, stale } = multisetDifference(expected.map(normaliseSpec), actual.map(normaliseSpec))
+  const place = `${where.table} ${where.chain}`
+  const altered = pairAltered(missing, stale)
+  for (const spec of missing) {
+    const line = `-A ${where.chain} ${spec}`
+    const found = altered.get(spec)
+    if (found === undefined) {
+      findings.push({ kind: 'missing', where, expected: line, text: `${place}: missing rule: ${line}` })
+    } else {
+      const actual = `-A ${where.chain} ${found}`
+      findings.push({ kind: 'wrong', where, expected: line, actual, text: `${place}: rule is ${actual}, not ${line}` })
+    }
+  }
+  const paired = new Set(altered.values())
+  if (shared) return findings.length - before
+  for (const spec of stale) {
+    if (paired.has(spec)) continue
+    const line = `-A ${where.chain} ${spec}`
+    findings.push({ kind: 'stale', where, actual: line, text: `${place}: stale rule: ${line}` })
+  }
+  return findings.length - before
+}
+
+/** Pairs a missing rule with a stale one of the same comment and target, else of the same comment, else (no Service's) the same target. */
+function pairAltered(missing: string[], stale: string[]): Map<string, string> {
+  const pairs = new Map<string, string>()
+  const left = new Set(stale)
+  const likenesses = [
+    (spec: string) => (commentOf(spec) === undefined ? undefined : `${commentOf(spec)}\n${targetOf(spec)}`),
+    commentOf,
+    (spec: string) => (serviceOf(spec) === '' ? targetOf(spec) : undefined),
+  ]
+  for (const likeness of likenesses) {
+    const candidates = new Map<string, string[]>()
+    for (const spec of left) {
+      const key = likeness(spec)
+      if (key === undefined) continue
+      const alike = candidates.get(key)
+      if (alike) alike.push(spec)
+      else candidates.set(key, [spec])
+    }
+    for (const alike of candidates.values()) alike.reverse()
+    for (const spec of missing) {
+      const key = pairs.has(spec) ? undefined : likeness(spec)
+      const partner = key === undefined ? undefined : candidates.get(key)?.pop()
+      if (partner === undefined) continue
+      pairs.set(spec, partner)
+      left.delete(partner)
+    }
+  }
+  return pairs
+}
+
+function specs(chain: Chain): string[] {
+  return chain.rules.map((rule) => rule.spec)
+}
+
+function rulesOf(chain: Chain): string {
+  const count = chain.rules.length
+  return count === 0 ? ' (empty)' : ` (${count} ${count === 1 ? 'rule' : 'rules'})`
+}
+
+function quoteChain(chain: Chain): string {
+  return [`:${chain.name} ${chain.policy}`, quoteLines(chain.name, specs(chain))]
+    .filter((line) => line !== '')
+    .join('\n')
+}
+
+function quoteLines(chain: string, specs: readonly string[]): string {
+  const lines = specs.slice(0, LINES_QUOTED).map((spec) => `-A ${chain} ${spec}`.trimEnd())
+  if (specs.length > LINES_QUOTED) lines.push(`… and ${specs.length - LINES_QUOTED} more`)
+  return lines.join('\n')
+}

@@ -1,0 +1,85 @@
+import { printEndpoint } from '../ip-address.ts'
+import { printIpvsadmSave, type RealServer, type VirtualServer, virtualServerKey } from '../ipvsadm-save.ts'
+import type { CompareOptions, Finding } from './finding.ts'
+
+/**
+ * Compares virtual servers (unordered) with their scheduler, persistence and real servers. A real server of weight 0 that
+ * nothing expects is being terminated gracefully and is no finding.
+ */
+export function compareVirtualServers(
+  expected: readonly VirtualServer[],
+  actual: readonly VirtualServer[],
+  options: CompareOptions,
+): Finding[] {
+  const findings: Finding[] = []
+  const wantedBy = new Map(expected.map((server) => [virtualServerKey(server), server]))
+  const foundBy = new Map(actual.map((server) => [virtualServerKey(server), server]))
+  for (const key of new Set([...wantedBy.keys(), ...foundBy.keys()])) {
+    const where = { virtualServer: key }
+    if (options.foreign?.(where)) continue
+    const wanted = wantedBy.get(key)
+    const found = foundBy.get(key)
+    if (wanted && !found) {
+      findings.push({ kind: 'missing', where, expected: quote(wanted), text: `virtual server ${key} is missing` })
+    } else if (found && !wanted) {
+      const text = `virtual server ${key} is stale: no Service in mode ${options.mode} has it`
+      findings.push({ kind: 'stale', where, actual: quote(found), text })
+    } else if (wanted && found) {
+      compareServer(key, wanted, found, findings)
+    }
+  }
+  return findings
+}
+
+function compareServer(key: string, wanted: VirtualServer, found: VirtualServer, findings: Finding[]): void {
+  const where = { virtualServer: key }
+  const expected = serviceLine(wanted)
+  const actual = serviceLine(found)
+  if (expected !== actual) {
+    findings.push({
+      kind: 'wrong',
+      where,
+      expected,
+      actual,
+      text: `virtual server ${key} is "${actual}", not "${expected}"`,
+    })
+  }
+  const wantedReals = realServersBy(wanted)
+  const foundReals = realServersBy(found)
+  for (const [endpoint, real] of wantedReals) {
+    const present = foundReals.get(endpoint)
+    const expectedLine = realLine(wanted, real)
+    if (!present) {
+      const text = `virtual server ${key}: missing real server ${endpoint}`
+      findings.push({ kind: 'missing', where, expected: expectedLine, text })
+    } else if (present.weight !== real.weight || present.forward !== real.forward) {
+      const text = `virtual server ${key}: real server ${endpoint} is ${describe(present)}, not ${describe(real)}`
+      findings.push({ kind: 'wrong', where, expected: expectedLine, actual: realLine(found, present), text })
+    }
+  }
+  for (const [endpoint, real] of foundReals) {
+    if (wantedReals.has(endpoint) || real.weight === 0) continue
+    const text = `virtual server ${key}: stale real server ${endpoint}`
+    findings.push({ kind: 'stale', where, actual: realLine(found, real), text })
+  }
+}
+
+function realServersBy(server: VirtualServer): Map<string, RealServer> {
+  return new Map(server.realServers.map((real) => [printEndpoint(real.address, real.port), real]))
+}
+
+function describe(real: RealServer): string {
+  return `${real.forward} with weight ${real.weight}`
+}
+
+function quote(server: VirtualServer): string {
+  return printIpvsadmSave([server]).trimEnd()
+}
+
+function serviceLine(server: VirtualServer): string {
+  return quote({ ...server, flags: [...server.flags].sort(), realServers: [] })
+}
+
+function realLine(server: VirtualServer, real: RealServer): string {
+  return quote({ ...server, realServers: [real] }).split('\n')[1] ?? ''
+}

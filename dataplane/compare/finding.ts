@@ -1,0 +1,22 @@
+/** Where in a node's state a finding stands. */
+export type Where = { table: string; chain: string } | { set: string } | { virtualServer: string } | { link: string }
+
+/**
+ * One difference between what should be there and what is: `missing` (expected only), `stale` (there, expected by nothing),
+ * `wrong` (there, but altered) or `order` (the right rules in the wrong sequence). `expected` and `actual` are the lines
+ * as the node's tools print them; `text` is one sentence for people.
+ */
+export interface Finding {
+  kind: 'missing' | 'stale' | 'wrong' | 'order'
+  where: Where
+  expected?: string
+  actual?: string
+  text: string
+}
+
+export interface CompareOptions {
+  /** The mode the prediction was made for; it is named in the sentences about what the other mode left behind. */
+  mode: 'iptables' | 'ipvs'
+  /** Things of kube-proxy's kind that are nevertheless somebody else's, to be left out (both ways). */
+  foreign?: (where: Where) => boolean
+}

@@ -1,0 +1,71 @@
+// What `ip route` prints:  default via 172.18.0.1 dev eth0 / 10.244.1.0/24 dev cni0 proto kernel scope link src 10.244.1.1
+
+import { familyOf, parsePrefix } from './ip-address.ts'
+import { eachLine } from './lines.ts'
+import { ParseError } from './parse-error.ts'
+
+/** One route. `destination` is a prefix (`default` is read as 0.0.0.0/0 or ::/0); several next hops keep the first. */
+export interface Route {
+  /** `unicast`, or what stood in front: `local`, `broadcast`, `blackhole`, `unreachable`, `prohibit`, `throw`. */
+  type: string
+  destination: string
+  via?: string
+  device?: string
+  source?: string
+  metric: number
+}
+
+const SOURCE = 'ip route'
+const TYPES = new Set([
+  'unicast',
+  'local',
+  'broadcast',
+  'multicast',
+  'anycast',
+  'blackhole',
+  'unreachable',
+  'prohibit',
+  'throw',
+])
+const NEXT_HOP = /^\s+nexthop\s/
+
+/**
+ * Reads the text of `ip route` or `ip route show table all` (v4 or v6). Throws ParseError for a line that begins with
+ * no destination. Attributes that do not decide the next hop are skipped.
+ */
+export function parseIpRoute(text: string): Route[] {
+  const routes: Route[] = []
+  eachLine(text, (line, number) => {
+    if (line.trim() === '') return
+    const words = line.trim().split(/\s+/)
+    if (NEXT_HOP.test(line)) {
+      const route = routes.at(-1)
+      if (!route) throw new ParseError(SOURCE, number, line, 'a next hop without its route')
+      if (route.device === undefined && route.via === undefined) readAttributes(words.slice(1), route)
+      return
+    }
+    const type = TYPES.has(words[0] ?? '') ? (words.shift() ?? '') : 'unicast'
+    const target = words.shift() ?? ''
+    if (target !== 'default' && !parsePrefix(target)) {
+      throw new ParseError(SOURCE, number, line, 'not a route line, it begins with no destination')
+    }
+    const via = words[words.indexOf('via') + 1]
+    const everywhere = words.includes('via') && via !== undefined && familyOf(via) === 6 ? '::/0' : '0.0.0.0/0'
+    const route: Route = { type, destination: target === 'default' ? everywhere : target, metric: 0 }
+    readAttributes(words, route)
+    routes.push(route)
+  })
+  return routes
+}
+
+function readAttributes(words: string[], route: Route): void {
+  for (let at = 0; at + 1 < words.length; at++) {
+    const value = words[at + 1] ?? ''
+    if (words[at] === 'via') route.via = familyOf(value) ? value : (words[at + 2] ?? value)
+    else if (words[at] === 'dev') route.device = value
+    else if (words[at] === 'src') route.source = value
+    else if (words[at] === 'metric') route.metric = Number(value) || 0
+    else continue
+    at++
+  }
+}

@@ -1,0 +1,23 @@
+import { parseRule, printRule } from './rule.ts'
+import { splitWords } from './words.ts'
+
+const COMMENT = /--comment ("(?:[^"\\]|\\.)*"|\S+)/
+const TARGET = /(?:^| )(?:-j|-g|--jump|--goto) (\S+)/
+
+/** The comment of a rule, unquoted; undefined when it has none. Quicker than parsing the rule. */
+export function commentOf(spec: string): string | undefined {
+  const quoted = COMMENT.exec(spec)?.[1]
+  return quoted === undefined ? undefined : (splitWords(quoted)?.[0] ?? '')
+}
+
+/** The target or chain a rule sends packets to; undefined when it only counts them. */
+export function targetOf(spec: string): string | undefined {
+  const unquoted = spec.includes('"') ? spec.replace(/"(?:[^"\\]|\\.)*"/g, '""') : spec
+  return TARGET.exec(unquoted)?.[1]
+}
+
+/** The canonical text of a rule, so that two spellings of one rule are equal; text that is no rule is left as it is. */
+export function normaliseSpec(spec: string): string {
+  const rule = parseRule(spec, { lenient: true })
+  return rule ? printRule(rule) : spec
+}
