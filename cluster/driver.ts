@@ -6,8 +6,8 @@ export interface ExecResult {
 }
 
 export interface ExecOptions {
-  /** Text given to the command on its standard input. */
-  stdin?: string
+  /** Given to the command on its standard input. */
+  stdin?: string | Uint8Array
   /** Milliseconds after which the command is ended and the call rejects. */
   timeoutMs?: number
 }

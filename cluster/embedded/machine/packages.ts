@@ -49,6 +49,9 @@ const programs: Record<string, string[]> = {
 
 const searched = ['/usr/local/sbin', '/usr/local/bin', '/usr/sbin', '/usr/bin', '/sbin', '/bin']
 
+/** Lists, in a finished tree, the packages it was made from. */
+const stampName = '.complete'
+
 /** Names of the programs that this system lacks. */
 function lacking(): string[] {
   return Object.keys(programs).filter((program) => !searched.some((folder) => existsSync(join(folder, program))))
@@ -69,24 +72,38 @@ export async function requireSupport(): Promise<void> {
 }
 
 /**
- * Unpacks what the system lacks under `cache`, without root and without changing the system: apt works on lists and a
- * download folder of its own. Nothing is fetched when the tree is there already.
+ * Unpacks what the system lacks under `cache`, without root and without changing the system. Nothing is fetched when the
+ * tree is there already.
  * @returns the root of the usr-merged tree that boot.ts lays over the host's programs
  * @throws Unsupported, or an Error with apt's own last line when a download fails
  */
 export async function ensurePackages(cache: string, progress: Progress): Promise<string> {
   await requireSupport()
   const wanted = lacking()
-  const tree = join(cache, 'packages')
-  const stamp = join(tree, '.complete')
+  const names = [...always, ...wanted.flatMap((program) => programs[program] ?? [])]
+  return unpackPackages(cache, 'kernel', [...new Set(names)], progress)
+}
+
+/**
+ * Unpacks packages of this Debian or Ubuntu into a tree of their own below `cache`, once: apt works on lists and a
+ * download folder of its own. Names that this release does not know are left out, but for the first.
+ * @returns the tree's root, usr-merged
+ */
+export async function unpackPackages(
+  cache: string,
+  name: string,
+  packages: string[],
+  progress: Progress,
+): Promise<string> {
+  const tree = join(cache, 'packages', name)
+  const stamp = join(tree, stampName)
   const has = existsSync(stamp) ? readFileSync(stamp, 'utf8').split('\n') : []
-  if (has.includes('kernel') && wanted.every((program) => has.includes(program))) return tree
-  progress.start(`Fetching the embedded kernel and ${wanted.length ? wanted.join(', ') : 'nothing else'}`)
+  if (packages.every((one) => has.includes(one))) return tree
+  progress.start(`Fetching ${packages[0]} and what goes with it (once)`)
   try {
-    const names = [...always, ...wanted.flatMap((program) => programs[program] ?? [])]
-    const archives = await download(cache, [...new Set(names)], progress)
-    await unpack(archives, tree)
-    writeFileSync(stamp, ['kernel', ...wanted].join('\n'))
+    const archives = await download(cache, name, packages, progress)
+    await unpack(archives, tree, packages.join('\n'))
+    rmSync(archives, { recursive: true, force: true })
   } catch (error) {
     progress.end(false)
     throw error
@@ -96,9 +113,10 @@ export async function ensurePackages(cache: string, progress: Progress): Promise
 }
 
 /** Downloads packages with apt's own machinery, into folders of ours. Names unknown to this release are left out. */
-async function download(cache: string, names: string[], progress: Progress): Promise<string> {
+async function download(cache: string, name: string, names: string[], progress: Progress): Promise<string> {
   const state = join(cache, 'apt', 'state')
-  const archives = join(cache, 'apt', 'archives')
+  // Two clusters may be started at once on an empty cache: each fetches for itself.
+  const archives = join(cache, 'apt', `${name}-${process.pid}`)
   for (const folder of [join(state, 'lists', 'partial'), join(archives, 'partial')])
     mkdirSync(folder, { recursive: true })
   const own = [
@@ -111,14 +129,14 @@ async function download(cache: string, names: string[], progress: Progress): Pro
   if (update.exitCode !== 0) progress.note('The package lists could not be refreshed; trying with those that are here.')
   const known = await run`apt-cache ${own} --no-all-versions show ${names}`
   const available = new Set([...known.stdout.matchAll(/^Package: (\S+)$/gm)].map((match) => match[1]))
-  if (!available.has('user-mode-linux'))
+  if (!available.has(names[0]))
     throw new Error(
-      'apt knows no package "user-mode-linux" (the kernel of the embedded cluster): check the network and /etc/apt/sources.list, then run `make up` again.',
+      `apt knows no package "${names[0]}": check the network and /etc/apt/sources.list, then run the same command again.`,
     )
-  const fetched = await run`apt-get ${own} download ${names.filter((name) => available.has(name))}`
+  const fetched = await run`apt-get ${own} download ${names.filter((one) => available.has(one))}`
   if (fetched.exitCode !== 0)
     throw new Error(
-      `The packages could not be fetched (${fetched.stderr.trim().split('\n').at(-1)}); run \`make up\` again.`,
+      `The packages could not be fetched (${fetched.stderr.trim().split('\n').at(-1)}); run the same command again.`,
     )
   return archives
 }
@@ -137,24 +155,27 @@ const links: [string, string][] = [
  * Unpacks into a fresh tree and puts it in place whole. The tree is usr-merged, because a real `sbin/` in an overlay layer
  * would hide the host's `/sbin` link; what alternatives and absolute links would do at installation is done here.
  */
-async function unpack(archives: string, tree: string): Promise<void> {
-  const fresh = `${tree}.new`
-  for (const folder of [fresh, tree]) rmSync(folder, { recursive: true, force: true })
+async function unpack(archives: string, tree: string, stamp: string): Promise<void> {
+  const fresh = `${tree}-${process.pid}`
+  rmSync(fresh, { recursive: true, force: true })
   mkdirSync(join(fresh, 'usr'), { recursive: true })
   const run = $({ quiet: true, cwd: fresh })
   for (const archive of readdirSync(archives).filter((name) => name.endsWith('.deb')))
     await run`dpkg-deb --extract ${join(archives, archive)} .`
-  for (const folder of ['bin', 'sbin', 'lib', 'lib64'].filter((name) => existsSync(join(fresh, name)))) {
+  for (const folder of ['bin', 'sbin', 'lib', 'lib64'].filter((name) => existsSync(join(fresh, name))))
     await run`mkdir -p usr/${folder} && cp -a ${folder}/. usr/${folder}/ && rm -rf ${folder}`
-  }
   for (const [link, target] of links) {
     rmSync(join(fresh, link), { force: true })
     mkdirSync(join(fresh, link, '..'), { recursive: true })
     symlinkSync(target, join(fresh, link))
   }
   const modules = join(fresh, 'usr/lib/uml/modules')
-  mkdirSync(join(fresh, 'usr/lib/modules'), { recursive: true })
-  for (const release of readdirSync(modules))
-    symlinkSync(`../uml/modules/${release}`, join(fresh, 'usr/lib/modules', release))
+  if (existsSync(modules)) {
+    mkdirSync(join(fresh, 'usr/lib/modules'), { recursive: true })
+    for (const release of readdirSync(modules))
+      symlinkSync(`../uml/modules/${release}`, join(fresh, 'usr/lib/modules', release))
+  }
+  writeFileSync(join(fresh, stampName), stamp)
+  rmSync(tree, { recursive: true, force: true })
   renameSync(fresh, tree)
 }

@@ -1,0 +1,66 @@
+# Every target is one short script under scripts/. `make` alone lists them.
+RUN := node --import tsx
+NODE_MODULES := node_modules/.package-lock.json
+MAKEFLAGS += --no-print-directory
+.DEFAULT_GOAL := help
+export NAME CLUSTER NODE CMD STEP SCHEDULER FORCE YES DIR KUBE_PROXY LAB_TIMEOUT_SCALE TIER
+
+##@ Labs
+lab-%: $(NODE_MODULES) FORCE ## Work through a lab, graded step by step (make lab-2)
+	@$(RUN) scripts/lab.ts $*
+check-%: $(NODE_MODULES) FORCE ## Grade a lab as the cluster stands (STEP=id for one step)
+	@$(RUN) scripts/grade.ts $* $(if $(STEP),--step $(STEP))
+solve-%: $(NODE_MODULES) FORCE ## Play the reference solution of a lab (STEP=id for one step)
+	@$(RUN) scripts/solve.ts $* $(if $(STEP),--step $(STEP))
+reset-%: $(NODE_MODULES) FORCE ## Bring a lab back to its starting state
+	@$(RUN) scripts/reset.ts $*
+hint: $(NODE_MODULES) ## A hint for the first open step (LAB=2 STEP=id TIER=1..)
+	@$(RUN) scripts/hint.ts $(LAB) $(if $(STEP),--step $(STEP)) $(if $(TIER),--tier $(TIER))
+
+##@ Cluster
+up: $(NODE_MODULES) ## Start the cluster, or finish starting it
+	@$(RUN) scripts/up.ts
+down: $(NODE_MODULES) ## Stop the cluster and leave nothing behind
+	@$(RUN) scripts/down.ts
+status: $(NODE_MODULES) ## What runs, and in which kube-proxy mode
+	@$(RUN) scripts/status.ts
+doctor: $(NODE_MODULES) ## Which clusters and labs can run on this machine, and what mends the rest
+	@$(RUN) scripts/doctor.ts
+env: $(NODE_MODULES) ## Shell lines that point kubectl at the cluster: eval "$$(make env)"
+	@$(RUN) scripts/env.ts
+shell: $(NODE_MODULES) ## A shell on a node (NODE=k8s-guide-worker)
+	@$(RUN) scripts/shell.ts
+exec: $(NODE_MODULES) ## One command on a node (NODE=… CMD='ipvsadm -Ln')
+	@$(RUN) scripts/exec.ts
+aliases: $(NODE_MODULES) ## Short commands ipt, ipv and ips for a node: eval "$$(make aliases)"
+	@$(RUN) scripts/aliases.ts
+capture: $(NODE_MODULES) ## Write what every node holds to a folder (DIR=captures/…)
+	@$(RUN) scripts/capture.ts
+
+##@ kube-proxy
+ipvs: $(NODE_MODULES) ## Switch kube-proxy to IPVS mode (SCHEDULER=rr)
+	@$(RUN) scripts/mode.ts ipvs
+iptables: $(NODE_MODULES) ## Switch kube-proxy to iptables mode
+	@$(RUN) scripts/mode.ts iptables
+flush-nat: $(NODE_MODULES) ## Remove what the other mode left on every node
+	@$(RUN) scripts/flush-nat.ts
+kube-proxy-logs: $(NODE_MODULES) ## The logs of every kube-proxy
+	@$(RUN) scripts/kube-proxy-logs.ts
+web: $(NODE_MODULES) ## Deploy nginx as `web`, two replicas behind one ClusterIP
+	@$(RUN) scripts/web.ts
+tools: $(NODE_MODULES) ## Put ipset and ipvsadm on every node
+	@$(RUN) scripts/tools.ts
+
+##@ Project
+test: $(NODE_MODULES) ## Lint, type-check and run every test
+	@$(RUN) scripts/test.ts
+bench: $(NODE_MODULES) ## Measure prediction, parsing, grading and start-up
+	@$(RUN) scripts/bench.ts
+help: ## This list
+	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-zA-Z0-9_%-]+:.*## / {sub(/%/, "N", $$1); printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+$(NODE_MODULES): package.json package-lock.json
+	@echo ' • Installing the Node packages …' >&2
+	@npm ci --no-audit --no-fund --loglevel=error >&2 && touch $@
+FORCE:
+.PHONY: FORCE hint up down status doctor env shell exec aliases capture ipvs iptables flush-nat kube-proxy-logs web tools test bench help

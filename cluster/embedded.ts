@@ -1,0 +1,125 @@
+import { fork } from 'node:child_process'
+import { existsSync, mkdirSync, openSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { retry } from 'zx'
+import type { Cluster, ExecOptions, ExecResult, Progress } from './driver.ts'
+import type { DaemonMessage, DaemonOptions } from './embedded/daemon-messages.ts'
+import { ensurePackages } from './embedded/machine/packages.ts'
+import { type ExecEndpoint, execOnNode, shellOnNode } from './embedded/node-exec.ts'
+import { processStartTime, readDaemonState, removeClusterFolder } from './embedded/state-file.ts'
+import { cacheFolder, clusterFolder } from './layout.ts'
+
+/** A cluster on one real kernel that runs as an ordinary process (cluster/embedded/daemon.ts). */
+export class EmbeddedCluster implements Cluster {
+  readonly driver = 'embedded'
+  readonly name: string
+  readonly kubeconfig: string
+
+  constructor(name: string) {
+    this.name = name
+    this.kubeconfig = join(clusterFolder(name), 'kubeconfig')
+  }
+
+  async up(progress: Progress): Promise<void> {
+    if (await this.running()) return progress.note(`The embedded cluster "${this.name}" is up.`)
+    await this.down(progress)
+    const packages = await ensurePackages(cacheFolder, progress)
+    await this.startDaemon({ name: this.name, packages, kubeProxy: process.env.KUBE_PROXY }, progress)
+  }
+
+  /** Starts the daemon and follows its progress until it is ready. Ctrl-C, or the end of this process, ends it too. */
+  private startDaemon(options: DaemonOptions, progress: Progress): Promise<void> {
+    const folder = clusterFolder(this.name)
+    mkdirSync(folder, { recursive: true, mode: 0o700 })
+    const logFile = join(folder, 'daemon.log')
+    const log = openSync(logFile, 'w', 0o600)
+    const daemon = fork(join(import.meta.dirname, 'embedded/daemon.ts'), [JSON.stringify(options)], {
+      execArgv: ['--import', 'tsx'],
+      cwd: join(import.meta.dirname, '..'),
+      detached: true,
+      stdio: ['ignore', log, log, 'ipc'],
+    })
+    const interrupted = () => {
+      daemon.kill('SIGTERM')
+      progress.end(false)
+      process.exit(130)
+    }
+    process.once('SIGINT', interrupted)
+    return new Promise<void>((resolve, reject) => {
+      daemon.on('message', (message: DaemonMessage) => {
+        if (message.type === 'start') progress.start(message.text)
+        else if (message.type === 'end') progress.end(true, message.text)
+        else if (message.type === 'ready') resolve()
+        else reject(new Error(message.text))
+      })
+      daemon.on('error', reject)
+      daemon.on('exit', (code, signal) => {
+        const lines = readFileSync(logFile, 'utf8').trim().split('\n')
+        reject(
+          new Error(`The embedded cluster ended while it started (${signal ?? code}): ${lines.at(-1)}. See ${logFile}`),
+        )
+      })
+    })
+      .catch((error: unknown) => {
+        progress.end(false)
+        daemon.kill('SIGTERM')
+        throw error
+      })
+      .finally(() => {
+        process.off('SIGINT', interrupted)
+        if (daemon.connected) daemon.disconnect()
+        daemon.removeAllListeners()
+        daemon.unref()
+      })
+  }
+
+  async down(progress: Progress): Promise<void> {
+    const state = readDaemonState(this.name)
+    if (!state) return removeClusterFolder(this.name)
+    progress.start(`Stopping the embedded cluster "${this.name}"`)
+    const gone = () => processStartTime(state.pid) !== state.startTime
+    process.kill(state.pid, 'SIGTERM')
+    try {
+      await retry(100, '100ms', async () => {
+        if (!gone()) throw new Error('still there')
+      })
+    } catch {
+      process.kill(state.pid, 'SIGKILL')
+    }
+    removeClusterFolder(this.name)
+    progress.end(true)
+  }
+
+  async running(): Promise<boolean> {
+    return readDaemonState(this.name) !== undefined && existsSync(this.kubeconfig)
+  }
+
+  async nodes(): Promise<string[]> {
+    return this.state().nodes
+  }
+
+  exec(node: string, command: readonly string[], options?: ExecOptions): Promise<ExecResult> {
+    return execOnNode(this.endpoint(), node, command, options)
+  }
+
+  shell(node: string, command: readonly string[] = ['bash', '-l']): Promise<number> {
+    return shellOnNode(this.endpoint(), node, command)
+  }
+
+  async copyIn(node: string, path: string, content: string | Uint8Array): Promise<void> {
+    const write = ['sh', '-c', 'mkdir -p "$(dirname "$0")" && cat >"$0"', path]
+    const { exitCode, stderr } = await this.exec(node, write, { stdin: content })
+    if (exitCode !== 0) throw new Error(`"${path}" could not be written on ${node}: ${stderr.trim()}`)
+  }
+
+  private state() {
+    const state = readDaemonState(this.name)
+    if (!state) throw new Error(`The embedded cluster "${this.name}" is not up: run \`make up\`.`)
+    return state
+  }
+
+  private endpoint(): ExecEndpoint {
+    const { port, token } = this.state()
+    return { port, token, ca: readFileSync(join(clusterFolder(this.name), 'ca.crt')) }
+  }
+}

@@ -1,0 +1,49 @@
+import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { z } from 'zod'
+import { clusterFolder } from '../layout.ts'
+
+const State = z.object({
+  pid: z.number().int().positive(),
+  /** When the process started (field 22 of /proc/PID/stat): a number that was given to another process has another one. */
+  startTime: z.string(),
+  port: z.number().int(),
+  token: z.string(),
+  nodes: z.array(z.string()),
+})
+
+/** What the daemon leaves in its folder so that commands find it. A cache: the process itself is the truth. */
+export type DaemonState = z.infer<typeof State>
+
+const stateFile = (name: string) => join(clusterFolder(name), 'daemon.json')
+
+/** Start time of a live process, or undefined when there is none. Zombies count as gone. */
+export function processStartTime(pid: number): string | undefined {
+  try {
+    const fields = readFileSync(`/proc/${pid}/stat`, 'utf8')
+      .replace(/^.*\) /s, '')
+      .split(' ')
+    return fields[0] === 'Z' ? undefined : fields[19]
+  } catch {
+    return undefined
+  }
+}
+
+/** The daemon's state, or undefined when it does not run (a file that a dead daemon left is no state). */
+export function readDaemonState(name: string): DaemonState | undefined {
+  if (!existsSync(stateFile(name))) return undefined
+  try {
+    const state = State.parse(JSON.parse(readFileSync(stateFile(name), 'utf8')))
+    return processStartTime(state.pid) === state.startTime ? state : undefined
+  } catch {
+    return undefined
+  }
+}
+
+export function writeDaemonState(name: string, state: DaemonState): void {
+  writeFileSync(stateFile(name), `${JSON.stringify(state, null, 2)}\n`, { mode: 0o600 })
+}
+
+export function removeClusterFolder(name: string): void {
+  rmSync(clusterFolder(name), { recursive: true, force: true })
+}

@@ -1,0 +1,54 @@
+import { arch, platform } from 'node:os'
+import { dirname, join } from 'node:path'
+import { which } from 'zx'
+import { fetchVerified } from './download.ts'
+import type { Progress } from './driver.ts'
+import { unpackPackages } from './embedded/machine/packages.ts'
+import { cacheFolder } from './layout.ts'
+
+/** The release that is fetched where the system has no kubectl, with the sums its publishers give. */
+const release = 'v1.34.4'
+const checksums: Record<string, string> = {
+  'linux-x64': 'd50c359d95e0841eaad08ddc27c7be37cba8fdccfba5c8e2ded65e121ff112db',
+  'linux-arm64': '5b982c0644ab1e27780246b9085a5886651b4a7ed86243acbb2bacc1bea01dda',
+}
+
+export interface Kubectl {
+  path: string
+  /** Its folder, to be put on PATH. */
+  folder: string
+}
+
+const at = (path: string): Kubectl => ({ path, folder: dirname(path) })
+
+/**
+ * A kubectl: the one on PATH, else the official one in the cache (fetched, sum checked), else Debian's. `KUBECTL_MIRROR`
+ * replaces the address of the official one. Throws with the next command when none can be had.
+ */
+export async function kubectlPath(progress: Progress): Promise<Kubectl> {
+  const installed = await which('kubectl', { nothrow: true })
+  if (installed) return at(installed)
+  const kind = `${platform()}-${arch()}`
+  const sum = checksums[kind]
+  const official = join(cacheFolder, 'bin', 'kubectl')
+  progress.start(`Fetching kubectl ${release}`)
+  try {
+    if (!sum) throw new Error(`no kubectl is known for "${kind}"`)
+    const mirror = process.env.KUBECTL_MIRROR || 'https://dl.k8s.io/release'
+    const url = `${mirror}/${release}/bin/linux/${arch() === 'x64' ? 'amd64' : 'arm64'}/kubectl`
+    await fetchVerified(url, sum, official)
+    progress.end(true)
+    return at(official)
+  } catch (error) {
+    progress.end(false)
+    progress.note(error instanceof Error ? error.message : String(error))
+  }
+  try {
+    const tree = await unpackPackages(cacheFolder, 'kubectl', ['kubernetes-client'], progress)
+    return at(join(tree, 'usr', 'bin', 'kubectl'))
+  } catch {
+    throw new Error(
+      'kubectl is not here and could not be fetched: install it, or put it on PATH, and run the command again.',
+    )
+  }
+}

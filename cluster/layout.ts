@@ -1,0 +1,38 @@
+import { join } from 'node:path'
+
+/** The checkout's own folder. */
+export const projectRoot = join(import.meta.dirname, '..')
+
+/** Everything that may be thrown away: packages, binaries and the running clusters' files. */
+export const cacheFolder = join(projectRoot, '.cache')
+
+/** Folder of one cluster's files. */
+export const clusterFolder = (name: string) => join(cacheFolder, 'clusters', name)
+
+/** One node as every driver names and numbers it. */
+export interface NodePlan {
+  name: string
+  address: string
+  podCIDR: string
+}
+
+/** Control plane first, then two workers, with kind's addresses. */
+export function nodePlans(clusterName: string): NodePlan[] {
+  return ['control-plane', 'worker', 'worker2'].map((role, index) => ({
+    name: `${clusterName}-${role}`,
+    address: `172.18.0.${index + 2}`,
+    podCIDR: `10.244.${index}.0/24`,
+  }))
+}
+
+const nameRule = /^[a-z0-9]([a-z0-9.-]{0,48}[a-z0-9])?$/
+
+/** The cluster's name from `NAME` (default k8s-guide). Throws when it could not name nodes and folders. */
+export function clusterName(value = process.env.NAME): string {
+  const name = value || 'k8s-guide'
+  if (!nameRule.test(name) || name.includes('..'))
+    throw new Error(
+      `"${name}" can't name a cluster: use lower-case letters, digits and dashes, at most 50, as in \`NAME=k8s-guide make up\`.`,
+    )
+  return name
+}

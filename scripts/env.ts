@@ -1,0 +1,12 @@
+import { quote } from 'zx'
+import { kubectlPath } from '../cluster/kubectl.ts'
+import { selectCluster } from '../cluster/select.ts'
+import { main } from './main.ts'
+import { createProgress } from './progress.ts'
+
+await main(async () => {
+  const cluster = await selectCluster()
+  const kubectl = await kubectlPath(createProgress())
+  console.log(`export KUBECONFIG=${quote(cluster.kubeconfig)}`)
+  console.log(`export PATH=${quote(kubectl.folder)}:"$PATH"`)
+})

@@ -1,0 +1,27 @@
+import { chalk } from 'zx'
+
+/** Something the user can mend; the message is a sentence that names the value and the next command. */
+export class UserError extends Error {}
+
+/** Exit codes of every script. */
+export const ExitCode = { passed: 0, notYet: 1, trouble: 2 } as const
+
+/**
+ * Runs a script's body and turns what it throws into one sentence on standard error and exit code 2; `DEBUG=1` adds the
+ * stack. A number that the body resolves to is the exit code.
+ */
+export async function main(body: () => Promise<unknown>): Promise<void> {
+  process.stdout.on('error', (error: NodeJS.ErrnoException) => {
+    // `make status | head -1` closes our output early; that is not a fault.
+    if (error.code === 'EPIPE') process.exit(ExitCode.passed)
+  })
+  try {
+    const code = await body()
+    process.exitCode = typeof code === 'number' ? code : ExitCode.passed
+  } catch (error) {
+    const text = error instanceof Error ? error.message : String(error)
+    process.stderr.write(` ${chalk.red('✗')} ${text}\n`)
+    if (process.env.DEBUG && error instanceof Error) process.stderr.write(`${error.stack}\n`)
+    process.exitCode = ExitCode.trouble
+  }
+}

@@ -1,0 +1,10 @@
+import type { Cluster } from '../cluster/driver.ts'
+import { UserError } from './main.ts'
+
+/** The node that `NODE` names, or the first worker. Throws with the names there are. */
+export async function chosenNode(cluster: Cluster, wish = process.env.NODE): Promise<string> {
+  const nodes = await cluster.nodes()
+  const node = wish || (nodes.find((name) => !name.endsWith('control-plane')) ?? nodes[0])
+  if (node !== undefined && nodes.includes(node)) return node
+  throw new UserError(`There is no node "${node}": use NODE= with one of ${nodes.join(', ')}.`)
+}

@@ -1,0 +1,31 @@
+import type { Cluster } from '../cluster/driver.ts'
+import { kubeClient } from '../cluster/kube-client.ts'
+import { selectCluster } from '../cluster/select.ts'
+import { ExitCode, main } from './main.ts'
+
+const lookAtProxy = 'curl -s -m 3 http://127.0.0.1:10249/proxyMode || echo unknown'
+
+/** One line a node: ready or not, version, and the mode its kube-proxy says it runs in. */
+async function nodeLines(cluster: Cluster): Promise<string[]> {
+  const { core } = await kubeClient(cluster)
+  const { items } = await core.listNode()
+  return Promise.all(
+    items.map(async ({ metadata, status }) => {
+      const name = metadata?.name ?? ''
+      const ready = status?.conditions?.some((one) => one.type === 'Ready' && one.status === 'True')
+      const mode = await cluster.exec(name, ['sh', '-c', lookAtProxy])
+      const version = status?.nodeInfo?.kubeletVersion
+      return `${name.padEnd(28)} ${ready ? 'Ready   ' : 'NotReady'} ${version}  kube-proxy: ${mode.stdout.trim()}`
+    }),
+  )
+}
+
+await main(async () => {
+  const cluster = await selectCluster()
+  if (!(await cluster.running())) {
+    console.log(`The ${cluster.driver} cluster "${cluster.name}" is not up: run \`make up\`.`)
+    return ExitCode.notYet
+  }
+  console.log(`The ${cluster.driver} cluster "${cluster.name}" is up; its kubeconfig is ${cluster.kubeconfig}`)
+  for (const line of await nodeLines(cluster)) console.log(line)
+})

@@ -1,0 +1,30 @@
+import type { Cluster } from '../cluster/driver.ts'
+import { selectCluster } from '../cluster/select.ts'
+import { main, UserError } from './main.ts'
+
+const tools = ['ipset', 'ipvsadm']
+const versions = 'for tool; do printf "%s " "$(command -v "$tool")"; "$tool" --version 2>&1 | head -n 1; done'
+
+/** Installs what is missing on one node from the node's own apt, and says what was there. */
+async function installTools(cluster: Cluster, node: string): Promise<string> {
+  const look = ['sh', '-c', `command -v ${tools.join(' ')}`]
+  const { stdout } = await cluster.exec(node, look)
+  const missing = tools.filter((tool) => !stdout.split('\n').some((path) => path.endsWith(`/${tool}`)))
+  if (missing.length > 0) {
+    const install = `apt-get update -q && DEBIAN_FRONTEND=noninteractive apt-get install -qy ${missing.join(' ')}`
+    const { exitCode, stderr } = await cluster.exec(node, ['sh', '-c', install], { timeoutMs: 300_000 })
+    if (exitCode !== 0)
+      throw new UserError(
+        `${missing.join(' and ')} could not be installed on ${node}: ${stderr.trim().split('\n').at(-1)}`,
+      )
+  }
+  const shown = await cluster.exec(node, ['sh', '-c', versions, 'sh', ...tools])
+  const how = missing.length > 0 ? `installed ${missing.join(' and ')}` : 'already there'
+  return `${node}: ${how}\n${shown.stdout.trim().replace(/^/gm, '  ')}`
+}
+
+await main(async () => {
+  const cluster = await selectCluster()
+  const nodes = await cluster.nodes()
+  for (const line of await Promise.all(nodes.map((node) => installTools(cluster, node)))) console.log(line)
+})

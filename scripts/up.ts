@@ -1,0 +1,13 @@
+import { selectCluster } from '../cluster/select.ts'
+import { main } from './main.ts'
+import { createProgress } from './progress.ts'
+
+await main(async () => {
+  const began = performance.now()
+  const cluster = await selectCluster()
+  await cluster.up(createProgress())
+  const seconds = ((performance.now() - began) / 1000).toFixed(1)
+  const nodes = await cluster.nodes()
+  console.log(`${nodes.length} nodes are ready on the ${cluster.driver} cluster "${cluster.name}" after ${seconds} s.`)
+  console.log('Next: eval "$(make env)" points kubectl at it; make lab-2 begins the IPVS lab.')
+})
