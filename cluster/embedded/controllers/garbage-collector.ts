@@ -1,0 +1,111 @@
+import type { KubeObject, OwnerReference } from '../apiserver/api.ts'
+import { hasReason } from '../apiserver/status-error.ts'
+import type { ControllerContext } from './context.ts'
+import { patchOwners } from './ownership.ts'
+import { createOwnershipGraph, type Place, resourceOf } from './ownership-graph.ts'
+
+const foreground = 'foregroundDeletion'
+const orphan = 'orphan'
+
+/**
+ * Deletes what has lost its owners, and carries out the deletion of owners that wait for their dependents (Foreground)
+ * or set them free (Orphan), as pkg/controller/garbagecollector.
+ */
+export function startGarbageCollector(context: ControllerContext): void {
+  const { api } = context
+
+  const graph = createOwnershipGraph(context, (place, { type, object, previous }) => {
+    const owners = [...(object.metadata.ownerReferences ?? []), ...(previous?.metadata.ownerReferences ?? [])]
+    if (type !== 'DELETED') {
+      if (owners.length > 0 || object.metadata.deletionTimestamp) queue.add(place.uid)
+    } else for (const dependent of graph.dependents(place.uid)) queue.add(dependent.uid)
+    // An owner in foreground deletion may have been waiting for just this.
+    for (const { uid } of owners) {
+      const owner = graph.place(uid)
+      const waits = owner && find(owner)?.metadata.deletionTimestamp
+      if (waits) queue.add(uid)
+    }
+  })
+
+  const queue = context.queue((uid) => {
+    const place = graph.place(uid)
+    const object = place && find(place)
+    if (!place || !object) return
+    const { deletionTimestamp, finalizers = [], ownerReferences = [] } = object.metadata
+    if (!deletionTimestamp) {
+      if (ownerReferences.length > 0) judge(place, object, ownerReferences)
+    } else if (finalizers.includes(orphan)) setFree(place, object)
+    else if (finalizers.includes(foreground)) awaitDependents(place, object)
+  })
+
+  function find({ resource, namespace, name, uid }: Place): KubeObject | undefined {
+    const object = api.get(resource, namespace, name)
+    return object?.metadata.uid === uid ? object : undefined
+  }
+
+  function judge(place: Place, object: KubeObject, references: readonly OwnerReference[]) {
+    const states = references.map((reference) => ({ reference, state: stateOf(reference, object) }))
+    const solid = states.filter(({ state }) => state === 'solid').map(({ reference }) => reference)
+    if (solid.length === references.length) return
+    if (solid.length > 0) {
+      patchOwners(api, place.resource, object, solid)
+      return
+    }
+    const awaited = states.some(({ state }) => state === 'waiting')
+    const hasDependents = graph.dependents(place.uid).length > 0
+    remove(place, awaited && hasDependents ? 'Foreground' : policyOf(object))
+  }
+
+  /** A solid owner exists, a waiting one is being deleted after its dependents, a dangling one is gone. */
+  function stateOf(reference: OwnerReference, dependent: KubeObject): 'solid' | 'waiting' | 'dangling' {
+    const resource = resourceOf(reference)
+    if (!resource) return 'solid'
+    const namespace = resource.namespaced ? dependent.metadata.namespace : undefined
+    const owner = api.get(resource.name, namespace, reference.name)
+    if (owner?.metadata.uid !== reference.uid) return 'dangling'
+    const { deletionTimestamp, finalizers = [] } = owner.metadata
+    return deletionTimestamp && finalizers.includes(foreground) ? 'waiting' : 'solid'
+  }
+
+  function awaitDependents(place: Place, object: KubeObject) {
+    const dependents = graph.dependents(place.uid).flatMap((dependent) => {
+      const stored = find(dependent)
+      return stored ? [{ place: dependent, stored }] : []
+    })
+    const blocks = (stored: KubeObject) =>
+      stored.metadata.ownerReferences?.some(({ uid, blockOwnerDeletion }) => uid === place.uid && blockOwnerDeletion)
+    for (const { place: dependent, stored } of dependents) {
+      if (!stored.metadata.deletionTimestamp) queue.add(dependent.uid)
+    }
+    if (!dependents.some(({ stored }) => blocks(stored))) dropFinalizer(place, object, foreground)
+  }
+
+  function setFree(place: Place, object: KubeObject) {
+    for (const dependent of graph.dependents(place.uid)) {
+      const stored = find(dependent)
+      if (!stored) continue
+      const others = (stored.metadata.ownerReferences ?? []).filter(({ uid }) => uid !== place.uid)
+      patchOwners(api, dependent.resource, stored, others)
+    }
+    dropFinalizer(place, object, orphan)
+  }
+
+  function dropFinalizer({ resource, namespace, name, uid }: Place, object: KubeObject, finalizer: string) {
+    const left = (object.metadata.finalizers ?? []).filter((item) => item !== finalizer)
+    api.patch(resource, namespace, name, { metadata: { uid, finalizers: left.length > 0 ? left : null } })
+  }
+
+  function remove({ resource, namespace, name }: Place, propagationPolicy: 'Background' | 'Foreground' | 'Orphan') {
+    try {
+      api.delete(resource, namespace, name, { propagationPolicy })
+    } catch (error) {
+      if (!hasReason(error, 'NotFound')) throw error
+    }
+  }
+}
+
+/** A finalizer that was set before the deletion says how the object wants its dependents treated. */
+function policyOf({ metadata: { finalizers = [] } }: KubeObject): 'Background' | 'Foreground' | 'Orphan' {
+  if (finalizers.includes(orphan)) return 'Orphan'
+  return finalizers.includes(foreground) ? 'Foreground' : 'Background'
+}

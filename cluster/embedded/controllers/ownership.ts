@@ -1,0 +1,86 @@
+// Who controls what: controller references, adoption and release (pkg/controller/controller_ref_manager.go).
+import type { V1LabelSelector } from '@kubernetes/client-node'
+import type { Api, KubeObject, OwnerReference } from '../apiserver/api.ts'
+import { type Labels, matchesSelector } from './label-selector.ts'
+
+/** The one owner that manages the object, if any. */
+export function controllerOf(object: KubeObject): OwnerReference | undefined {
+  return object.metadata.ownerReferences?.find(({ controller }) => controller === true)
+}
+
+/** True when `owner` manages `object`; a new owner of the same name has another uid and does not. */
+export function isControlledBy(object: KubeObject, owner: KubeObject): boolean {
+  return controllerOf(object)?.uid === owner.metadata.uid
+}
+
+/** The reference that makes `owner` the controller of an object. */
+export function controllerReference(owner: KubeObject): OwnerReference {
+  return {
+    apiVersion: owner.apiVersion,
+    kind: owner.kind,
+    name: owner.metadata.name,
+    uid: owner.metadata.uid,
+    controller: true,
+    blockOwnerDeletion: true,
+  }
+}
+
+/** List options for the namespace an object is in. */
+export function inNamespaceOf({ metadata: { namespace } }: KubeObject): { namespace?: string } {
+  return namespace === undefined ? {} : { namespace }
+}
+
+type Owner = KubeObject & { spec: { selector?: V1LabelSelector } }
+
+/**
+ * The objects of `resource` in the owner's namespace that the owner controls after this call: orphans that match its
+ * selector are adopted, own objects that no longer match are released. An owner being deleted does neither.
+ * Objects that are not `considered` are left as they are.
+ */
+export function claim<T extends KubeObject>(
+  api: Api,
+  owner: Owner,
+  resource: string,
+  considered: (object: T) => boolean = () => true,
+): T[] {
+  const claimed: T[] = []
+  for (const object of api.list<T>(resource, inNamespaceOf(owner))) {
+    if (!considered(object)) continue
+    const controller = controllerOf(object)
+    const matches = wouldClaim(owner, object.metadata.labels)
+    if (controller) {
+      if (controller.uid !== owner.metadata.uid) continue
+      if (matches) claimed.push(object)
+      else if (!owner.metadata.deletionTimestamp) release(api, owner, resource, object)
+    } else if (matches && !owner.metadata.deletionTimestamp && !object.metadata.deletionTimestamp) {
+      claimed.push(adopt(api, owner, resource, object))
+    }
+  }
+  return claimed
+}
+
+function adopt<T extends KubeObject>(api: Api, owner: KubeObject, resource: string, object: T): T {
+  const ownerReferences = [...(object.metadata.ownerReferences ?? []), controllerReference(owner)]
+  return patchOwners(api, resource, object, ownerReferences)
+}
+
+function release<T extends KubeObject>(api: Api, owner: KubeObject, resource: string, object: T): void {
+  const others = (object.metadata.ownerReferences ?? []).filter(({ uid }) => uid !== owner.metadata.uid)
+  patchOwners(api, resource, object, others)
+}
+
+/** Replaces the owner references; the uid in the patch makes it fail on another object of the same name. */
+export function patchOwners<T extends KubeObject>(
+  api: Api,
+  resource: string,
+  { metadata: { namespace, name, uid } }: T,
+  ownerReferences: OwnerReference[],
+): T {
+  const references = ownerReferences.length > 0 ? ownerReferences : null
+  return api.patch<T>(resource, namespace, name, { metadata: { uid, ownerReferences: references } })
+}
+
+/** Whether an owner would want `object` if it were free: for finding the owners to ask about an orphan. */
+export function wouldClaim(owner: Owner, labels: Labels | undefined): boolean {
+  return matchesSelector(owner.spec.selector, labels)
+}

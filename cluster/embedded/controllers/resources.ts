@@ -1,0 +1,58 @@
+// The stored form of the kinds the controllers work on: client-node's types, with the times as the API stores them.
+import type {
+  CoreV1Event,
+  V1ControllerRevision,
+  V1DaemonSetSpec,
+  V1DaemonSetStatus,
+  V1DeploymentSpec,
+  V1DeploymentStatus,
+  V1Endpoint,
+  V1EndpointSubset,
+  V1NamespaceSpec,
+  V1NamespaceStatus,
+  V1NodeSpec,
+  V1NodeStatus,
+  V1PodSpec,
+  V1PodStatus,
+  V1PodTemplateSpec,
+  V1ReplicaSetSpec,
+  V1ReplicaSetStatus,
+  V1ServiceSpec,
+  V1ServiceStatus,
+} from '@kubernetes/client-node'
+import type { KubeObject } from '../apiserver/api.ts'
+
+/** What JSON makes of a client-node type: times are RFC 3339 strings, everything else keeps its shape. */
+export type Stored<T> = T extends Date
+  ? string
+  : T extends (infer Item)[]
+    ? Stored<Item>[]
+    : T extends object
+      ? { [Field in keyof T]: Stored<T[Field]> }
+      : T
+
+type Resource<Spec, Status> = KubeObject & { spec: Stored<Spec>; status?: Stored<Status> }
+
+export type PodTemplate = Stored<V1PodTemplateSpec>
+export type Pod = Resource<V1PodSpec, V1PodStatus>
+export type ReplicaSet = Resource<V1ReplicaSetSpec, V1ReplicaSetStatus>
+export type Deployment = Resource<V1DeploymentSpec, V1DeploymentStatus>
+export type DaemonSet = Resource<V1DaemonSetSpec, V1DaemonSetStatus>
+export type Service = Resource<V1ServiceSpec, V1ServiceStatus>
+export type Node = Resource<V1NodeSpec, V1NodeStatus>
+export type Namespace = Resource<V1NamespaceSpec, V1NamespaceStatus>
+export type ControllerRevision = KubeObject & Pick<Stored<V1ControllerRevision>, 'data' | 'revision'>
+export type Event = KubeObject & Omit<Stored<CoreV1Event>, 'apiVersion' | 'kind' | 'metadata'>
+export type Endpoint = Stored<V1Endpoint>
+/** A port as slices carry it: `name` is always set, empty for an unnamed port. */
+export interface SlicePort {
+  name: string
+  port: number
+  protocol: string
+  appProtocol?: string
+}
+export type AddressType = 'IPv4' | 'IPv6'
+export type EndpointSlice = KubeObject & { addressType: AddressType; endpoints?: Endpoint[]; ports?: SlicePort[] }
+export type EndpointSubset = Stored<V1EndpointSubset>
+export type Endpoints = KubeObject & { subsets?: EndpointSubset[] }
+export type ConfigMap = KubeObject & { data?: Record<string, string> }

@@ -1,0 +1,130 @@
+// The arithmetic of a Deployment's rollout, as pkg/controller/deployment and its util package do it.
+import type { Deployment, ReplicaSet } from './resources.ts'
+
+/** What a rollout is about: the ReplicaSet of the current template (absent before it is made) and all others. */
+export interface Rollout {
+  deployment: Deployment
+  current: ReplicaSet | undefined
+  old: readonly ReplicaSet[]
+}
+
+export const desired = (set: { spec: { replicas?: number } }) => set.spec.replicas ?? 1
+const sum = (numbers: readonly number[]) => numbers.reduce((total, number) => total + number, 0)
+
+/** The replicas that the ReplicaSets ask for together. */
+export function desiredTotal(sets: readonly ReplicaSet[]): number {
+  return sum(sets.map(desired))
+}
+
+/** The available Pods of the ReplicaSets together. */
+export function availableTotal(sets: readonly ReplicaSet[]): number {
+  return sum(sets.map(({ status }) => status?.availableReplicas ?? 0))
+}
+
+export function allSets({ current, old }: Rollout): ReplicaSet[] {
+  return current ? [...old, current] : [...old]
+}
+
+/** `3` or `"25%"` of `total`; a percentage is rounded by `round`. */
+export function countOf(value: number | string | undefined, total: number, round: (count: number) => number): number {
+  if (typeof value !== 'string') return value ?? 0
+  return value.endsWith('%') ? round((Number.parseInt(value, 10) * total) / 100) : Number.parseInt(value, 10)
+}
+
+/**
+ * How many Pods more than desired, and how many fewer available ones, a rollout may have: surge rounds up,
+ * unavailability down, and when both come to 0 one may be unavailable, or nothing could move.
+ */
+export function rolloutBounds({ spec }: Deployment): { surge: number; unavailable: number } {
+  if (spec.strategy?.type === 'Recreate') return { surge: 0, unavailable: 0 }
+  const replicas = spec.replicas ?? 1
+  const { maxSurge = '25%', maxUnavailable = '25%' } = spec.strategy?.rollingUpdate ?? {}
+  const surge = countOf(maxSurge, replicas, Math.ceil)
+  const unavailable = countOf(maxUnavailable, replicas, Math.floor)
+  return { surge, unavailable: Math.min(surge === 0 && unavailable === 0 ? 1 : unavailable, replicas) }
+}
+
+/** What the current ReplicaSet is scaled up to next: as far as the surge allows. Never scales down. */
+export function nextCurrentReplicas(rollout: Rollout): number {
+  const { deployment, current } = rollout
+  const replicas = desired(deployment)
+  if (deployment.spec.strategy?.type === 'Recreate') return replicas
+  const now = current ? desired(current) : 0
+  const room = replicas + rolloutBounds(deployment).surge - desiredTotal(allSets(rollout))
+  return room <= 0 ? now : now + Math.max(0, Math.min(room, replicas - now))
+}
+
+/**
+ * What the old ReplicaSets are scaled down to next, by name, without the available Pods falling below the desired number
+ * less maxUnavailable. Pods that are not available go first (they cost nothing), then the oldest ReplicaSet's.
+ */
+export function nextOldReplicas(rollout: Rollout): Map<string, number> {
+  const { deployment, current, old } = rollout
+  const next = new Map<string, number>()
+  const minAvailable = desired(deployment) - rolloutBounds(deployment).unavailable
+  const currentUnavailable = current ? desired(current) - (current.status?.availableReplicas ?? 0) : 0
+  let mayGo = desiredTotal(allSets(rollout)) - minAvailable - currentUnavailable
+  const oldestFirst = old.filter((set) => desired(set) > 0).sort(byCreation)
+  for (const set of oldestFirst) {
+    const unhealthy = Math.max(0, desired(set) - (set.status?.availableReplicas ?? 0))
+    const going = Math.min(unhealthy, Math.max(0, mayGo))
+    next.set(set.metadata.name, desired(set) - going)
+    mayGo -= going
+  }
+  let surplus = Math.min(mayGo, availableTotal(allSets(rollout)) - minAvailable)
+  for (const set of oldestFirst) {
+    const left = next.get(set.metadata.name) ?? 0
+    const going = Math.min(left, Math.max(0, surplus))
+    next.set(set.metadata.name, left - going)
+    surplus -= going
+  }
+  return next
+}
+
+/** Oldest first; the name decides between objects of the same second. */
+export function byCreation(left: ReplicaSet, right: ReplicaSet): number {
+  const [a, b] = [left.metadata, right.metadata]
+  return a.creationTimestamp === b.creationTimestamp
+    ? a.name < b.name
+      ? -1
+      : 1
+    : a.creationTimestamp < b.creationTimestamp
+      ? -1
+      : 1
+}
+
+/**
+ * What each active ReplicaSet is scaled to when `spec.replicas` changes in the middle of a rollout: each in proportion to
+ * its size, so that the risk stays spread; what rounding leaves goes to the largest. `maximumBefore` gives the maximum
+ * (replicas and surge) that a ReplicaSet's size was last decided for.
+ */
+export function proportionalReplicas(
+  deployment: Deployment,
+  sets: readonly ReplicaSet[],
+  maximumBefore: (set: ReplicaSet) => number,
+): Map<string, number> {
+  const replicas = desired(deployment)
+  const maximum = replicas > 0 ? replicas + rolloutBounds(deployment).surge : 0
+  const toAdd = maximum - desiredTotal(sets)
+  const newestBreaksTies = toAdd > 0 ? -1 : 1
+  const largestFirst = [...sets].sort(
+    (left, right) => desired(right) - desired(left) || newestBreaksTies * byCreation(left, right),
+  )
+  const next = new Map<string, number>()
+  let added = 0
+  for (const set of largestFirst) {
+    const share =
+      replicas === 0 ? -desired(set) : Math.round((desired(set) * maximum) / maximumBefore(set)) - desired(set)
+    const allowed = toAdd - added
+    const change =
+      desired(set) === 0 || toAdd === 0 ? 0 : toAdd > 0 ? Math.min(share, allowed) : Math.max(share, allowed)
+    next.set(set.metadata.name, desired(set) + change)
+    added += change
+  }
+  const [largest] = largestFirst
+  if (largest) {
+    const { name } = largest.metadata
+    next.set(name, Math.max(0, (next.get(name) ?? 0) + toAdd - added))
+  }
+  return next
+}

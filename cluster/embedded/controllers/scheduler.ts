@@ -1,0 +1,105 @@
+import type { V1PodCondition } from '@kubernetes/client-node'
+import { sameJson } from '../apiserver/json.ts'
+import { hasReason } from '../apiserver/status-error.ts'
+import { type ControllerContext, keyOf, splitKey } from './context.ts'
+import { isTerminal, isTerminating } from './pod-condition.ts'
+import type { Namespace, Node, Pod, Stored } from './resources.ts'
+import { refusal, unschedulableMessage } from './scheduling/filters.ts'
+import { bestNode, siblingsOf } from './scheduling/score.ts'
+import { takeSnapshot } from './scheduling/snapshot.ts'
+import { taintsOf } from './scheduling/taints.ts'
+import { writeStatus } from './status.ts'
+import { timestamp } from './time.ts'
+
+const schedulerName = 'default-scheduler'
+
+/** Binds Pods to nodes as kube-scheduler's default profile does. */
+export function startScheduler(context: ControllerContext): void {
+  const { api } = context
+  const recorder = context.recorder(schedulerName)
+  const waiting = new Set<string>()
+
+  const queue = context.queue((key) => {
+    const { namespace, name } = splitKey(key)
+    waiting.delete(key)
+    const pod = api.get<Pod>('pods', namespace, name)
+    if (!pod || !wantsNode(pod)) return
+    if (pod.spec.schedulingGates?.length) {
+      const message = 'Scheduling is blocked due to non-empty scheduling gates'
+      writeCondition(pod, { type: 'PodScheduled', status: 'False', reason: 'SchedulingGated', message })
+      return
+    }
+    const snapshot = takeSnapshot(api)
+    const judged = snapshot.nodes.map((node) => ({ node, refusal: refusal(pod, node, snapshot) }))
+    const candidates = judged.filter((entry) => !entry.refusal).map(({ node }) => node)
+    const node = bestNode(pod, candidates, snapshot, siblingsOf(api, pod))
+    if (node) bind(pod, node)
+    else {
+      waiting.add(key)
+      const message = unschedulableMessage(judged.flatMap((entry) => entry.refusal ?? []))
+      writeCondition(pod, { type: 'PodScheduled', status: 'False', reason: 'Unschedulable', message })
+      recorder.event(pod, 'Warning', 'FailedScheduling', message)
+    }
+  })
+
+  function bind(pod: Pod, node: Node) {
+    const { namespace, name, uid } = pod.metadata
+    try {
+      api.patch<Pod>('pods', namespace, name, { metadata: { uid }, spec: { nodeName: node.metadata.name } })
+    } catch (error) {
+      // The Pod went away, or another of its name is there: nothing to bind any more.
+      if (hasReason(error, 'NotFound') || hasReason(error, 'Conflict')) return
+      throw error
+    }
+    writeCondition(pod, { type: 'PodScheduled', status: 'True' })
+    recorder.event(pod, 'Normal', 'Scheduled', `Successfully assigned ${namespace}/${name} to ${node.metadata.name}`)
+  }
+
+  function writeCondition(pod: Pod, next: Stored<V1PodCondition>) {
+    const current = api.get<Pod>('pods', pod.metadata.namespace, pod.metadata.name)
+    const conditions = current?.status?.conditions ?? []
+    const before = conditions.find(({ type }) => type === next.type)
+    const lastTransitionTime = before?.status === next.status ? (before.lastTransitionTime ?? timestamp()) : timestamp()
+    const condition = { ...next, lastTransitionTime }
+    const others = conditions.filter(({ type }) => type !== next.type)
+    const position = before ? conditions.indexOf(before) : others.length
+    writeStatus(api, 'pods', pod, { ...current?.status, conditions: others.toSpliced(position, 0, condition) })
+  }
+
+  function retryWaiting() {
+    for (const key of waiting) queue.add(key)
+  }
+
+  context.watch<Pod>('pods', ({ type, object, previous }) => {
+    if (type !== 'DELETED' && wantsNode(object)) {
+      const answered =
+        previous && sameJson(previous.spec, object.spec) && sameJson(previous.metadata.labels, object.metadata.labels)
+      if (!answered) queue.add(keyOf(object))
+      return
+    }
+    waiting.delete(keyOf(object))
+    const placeChanged =
+      type === 'DELETED' ||
+      previous?.spec.nodeName !== object.spec.nodeName ||
+      !sameJson(previous?.metadata.labels, object.metadata.labels) ||
+      isTerminal(object) !== (previous !== undefined && isTerminal(previous))
+    if (placeChanged) retryWaiting()
+  })
+  context.watch<Node>('nodes', ({ type, object, previous }) => {
+    if (type === 'DELETED' || !previous || !sameJson(view(previous), view(object))) retryWaiting()
+  })
+  context.watch<Namespace>('namespaces', ({ object, previous }) => {
+    if (previous && !sameJson(previous.metadata.labels, object.metadata.labels)) retryWaiting()
+  })
+}
+
+/** What of a node decides on Pods; its heartbeat does not. */
+function view(node: Node) {
+  const { metadata, spec, status } = node
+  return [metadata.labels, spec.unschedulable, taintsOf(node), status?.allocatable]
+}
+
+function wantsNode(pod: Pod): boolean {
+  const { nodeName, schedulerName: wanted = schedulerName } = pod.spec
+  return !nodeName && wanted === schedulerName && !isTerminal(pod) && !isTerminating(pod)
+}

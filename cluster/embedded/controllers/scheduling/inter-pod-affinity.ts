@@ -1,0 +1,107 @@
+// Pod affinity and anti-affinity, as the scheduler's InterPodAffinity plugin reads them.
+import type { V1PodAffinityTerm } from '@kubernetes/client-node'
+import { matchesSelector } from '../label-selector.ts'
+import type { Node, Pod, Stored } from '../resources.ts'
+import type { PlacedPod, Snapshot } from './snapshot.ts'
+
+type Term = Stored<V1PodAffinityTerm>
+
+/** Whether `pod` is one that a term of `owner` speaks of: its namespace and its labels match. */
+function speaksOf(term: Term, owner: Pod, pod: Pod, snapshot: Snapshot): boolean {
+  const namespace = pod.metadata.namespace ?? ''
+  const { namespaces = [], namespaceSelector } = term
+  const own = namespaces.length === 0 && !namespaceSelector
+  const inNamespace =
+    (own && namespace === owner.metadata.namespace) ||
+    namespaces.includes(namespace) ||
+    matchesSelector(namespaceSelector, snapshot.namespaceLabels(namespace))
+  return inNamespace && matchesSelector(withLabelKeys(term, owner), pod.metadata.labels)
+}
+
+/** matchLabelKeys and mismatchLabelKeys compare with the owner's own label values. */
+function withLabelKeys({ labelSelector, matchLabelKeys = [], mismatchLabelKeys = [] }: Term, owner: Pod) {
+  if (!labelSelector) return labelSelector
+  const requirements = (keys: readonly string[], operator: string) =>
+    keys.flatMap((key) => {
+      const value = owner.metadata.labels?.[key]
+      return value === undefined ? [] : [{ key, operator, values: [value] }]
+    })
+  return {
+    ...labelSelector,
+    matchExpressions: [
+      ...(labelSelector.matchExpressions ?? []),
+      ...requirements(matchLabelKeys, 'In'),
+      ...requirements(mismatchLabelKeys, 'NotIn'),
+    ],
+  }
+}
+
+function sameDomain(key: string, left: Node, right: Node): boolean {
+  const value = left.metadata.labels?.[key]
+  return value !== undefined && value === right.metadata.labels?.[key]
+}
+
+const affinityOf = ({ spec }: Pod) => spec.affinity?.podAffinity
+const antiAffinityOf = ({ spec }: Pod) => spec.affinity?.podAntiAffinity
+const required = (affinity: { requiredDuringSchedulingIgnoredDuringExecution?: Term[] } | undefined) =>
+  affinity?.requiredDuringSchedulingIgnoredDuringExecution ?? []
+
+/**
+ * The required affinity: every term needs a matching Pod in the node's domain. The first of a group that wants to be
+ * together finds nobody yet; it may go anywhere with the topology keys if it matches its own terms.
+ */
+export function meetsAffinity(pod: Pod, node: Node, snapshot: Snapshot): boolean {
+  const terms = required(affinityOf(pod))
+  if (terms.length === 0) return true
+  if (!terms.every(({ topologyKey }) => node.metadata.labels?.[topologyKey] !== undefined)) return false
+  // Kubernetes counts only Pods that match all terms at once.
+  const partners = snapshot.placed.filter((other) => terms.every((term) => speaksOf(term, pod, other.pod, snapshot)))
+  if (terms.every(({ topologyKey }) => partners.some((other) => sameDomain(topologyKey, other.node, node)))) return true
+  return partners.length === 0 && terms.every((term) => speaksOf(term, pod, pod, snapshot))
+}
+
+/** The required anti-affinity: no Pod that a term speaks of is in the node's domain. */
+export function meetsAntiAffinity(pod: Pod, node: Node, snapshot: Snapshot): boolean {
+  return required(antiAffinityOf(pod)).every(
+    (term) =>
+      !snapshot.placed.some(
+        (other) => sameDomain(term.topologyKey, other.node, node) && speaksOf(term, pod, other.pod, snapshot),
+      ),
+  )
+}
+
+/** Anti-affinity is mutual: no Pod already there forbids this one. */
+export function isWelcome(pod: Pod, node: Node, snapshot: Snapshot): boolean {
+  return !snapshot.placed.some((other) =>
+    required(antiAffinityOf(other.pod)).some(
+      (term) => sameDomain(term.topologyKey, other.node, node) && speaksOf(term, other.pod, pod, snapshot),
+    ),
+  )
+}
+
+/** Preferred terms of the Pod about others and of others about it, for and against the node; higher is better. */
+export function affinityScore(pod: Pod, node: Node, snapshot: Snapshot): number {
+  let score = 0
+  const weigh = (sign: number, owner: Pod, other: Pod, otherNode: Node) => {
+    const affinity = sign > 0 ? affinityOf(owner) : antiAffinityOf(owner)
+    for (const { weight, podAffinityTerm } of affinity?.preferredDuringSchedulingIgnoredDuringExecution ?? []) {
+      if (!sameDomain(podAffinityTerm.topologyKey, otherNode, node)) continue
+      if (speaksOf(podAffinityTerm, owner, other, snapshot)) score += sign * weight
+    }
+  }
+  for (const other of snapshot.placed) {
+    for (const sign of [1, -1]) {
+      weigh(sign, pod, other.pod, other.node)
+      weigh(sign, other.pod, pod, other.node)
+    }
+    score += attraction(other, pod, node, snapshot)
+  }
+  return score
+}
+
+/** A Pod that requires the company of this one pulls it with weight 1 (hardPodAffinityWeight). */
+function attraction(other: PlacedPod, pod: Pod, node: Node, snapshot: Snapshot): number {
+  return required(affinityOf(other.pod)).filter(
+    (term) => sameDomain(term.topologyKey, other.node, node) && speaksOf(term, other.pod, pod, snapshot),
+  ).length
+}

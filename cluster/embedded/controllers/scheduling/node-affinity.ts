@@ -1,0 +1,41 @@
+import type { V1NodeSelectorRequirement, V1NodeSelectorTerm, V1PodSpec } from '@kubernetes/client-node'
+import { hasLabels } from '../label-selector.ts'
+import type { Node, Stored } from '../resources.ts'
+
+type Requirement = Stored<V1NodeSelectorRequirement>
+type Term = Stored<V1NodeSelectorTerm>
+
+function meets(value: string | undefined, { operator, values = [] }: Requirement): boolean {
+  switch (operator) {
+    case 'In':
+      return value !== undefined && values.includes(value)
+    case 'NotIn':
+      return value === undefined || !values.includes(value)
+    case 'Exists':
+      return value !== undefined
+    case 'DoesNotExist':
+      return value === undefined
+    case 'Gt':
+      return Number(value) > Number(values[0])
+    case 'Lt':
+      return Number(value) < Number(values[0])
+    default:
+      return false
+  }
+}
+
+/** Whether a node meets all requirements of a term; a term without any matches no node. */
+export function matchesTerm(node: Node, { matchExpressions = [], matchFields = [] }: Term): boolean {
+  if (matchExpressions.length === 0 && matchFields.length === 0) return false
+  return (
+    matchExpressions.every((requirement) => meets(node.metadata.labels?.[requirement.key], requirement)) &&
+    matchFields.every((requirement) => requirement.key === 'metadata.name' && meets(node.metadata.name, requirement))
+  )
+}
+
+/** Whether a node satisfies a Pod's nodeSelector and its required node affinity (any one of the terms). */
+export function matchesNode(node: Node, spec: Stored<V1PodSpec>): boolean {
+  if (!hasLabels(node.metadata.labels, spec.nodeSelector ?? {})) return false
+  const required = spec.affinity?.nodeAffinity?.requiredDuringSchedulingIgnoredDuringExecution
+  return required === undefined || required.nodeSelectorTerms.some((term) => matchesTerm(node, term))
+}
