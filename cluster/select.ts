@@ -1,24 +1,23 @@
-import { $ } from 'zx'
 import type { Cluster } from './driver.ts'
 import { EmbeddedCluster } from './embedded.ts'
+import { containerEngine, imageReachable } from './kind/engine.ts'
+import { KindCluster, nodeImage } from './kind.ts'
 import { clusterName } from './layout.ts'
 
 /**
- * The cluster that `CLUSTER` asks for: `embedded`, `kind`, `context:NAME`, or `auto` (the default): the one that is up,
- * else kind where an engine answers, else embedded. Throws with the accepted values on any other.
+ * The cluster that `CLUSTER` asks for: `embedded`, `kind`, or `auto` (the default): the one that is up, else kind where an
+ * engine answers that has or can fetch the node image, else embedded. Throws with the accepted values on any other.
  */
 export async function selectCluster(wish = process.env.CLUSTER || 'auto', name = clusterName()): Promise<Cluster> {
   if (wish === 'embedded') return new EmbeddedCluster(name)
-  if (wish === 'auto') return new EmbeddedCluster(name)
-  throw new Error(`CLUSTER="${wish}" is not known: use "auto", "embedded", "kind" or "context:NAME".`)
-}
-
-/** True when a Docker engine answers (the client alone is not enough). */
-export async function dockerAnswers(): Promise<boolean> {
-  const { exitCode } = await $({
-    quiet: true,
-    nothrow: true,
-    timeout: 5000,
-  })`docker info --format ${'{{.ServerVersion}}'}`
-  return exitCode === 0
+  if (wish === 'kind') return new KindCluster(name)
+  if (wish !== 'auto') throw new Error(`CLUSTER="${wish}" is not known: use "auto", "embedded" or "kind".`)
+  const embedded = new EmbeddedCluster(name)
+  if (await embedded.running()) return embedded
+  const engine = await containerEngine()
+  if (!engine) return embedded
+  const kind = new KindCluster(name)
+  if ((await kind.running()) || (await imageReachable(engine, nodeImage()))) return kind
+  process.stderr.write(` • ${engine} answers, but the node image can't be had: using the embedded cluster.\n`)
+  return embedded
 }

@@ -1,0 +1,65 @@
+import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+
+/** What one node said, by the file name that a capture keeps it under (`iptables-save`, `ip-addr.json`, …). */
+export interface NodeFiles {
+  name: string
+  files: Map<string, string>
+  /** Why this node could not be read, in one sentence; its files are then incomplete. */
+  trouble?: string
+}
+
+/** A whole cluster at one moment: the API objects as a v1 List and what each node said. */
+export interface Capture {
+  objects: { apiVersion: 'v1'; kind: 'List'; items: unknown[] }
+  nodes: NodeFiles[]
+  /** Milliseconds since the epoch; absent for a capture read from a folder. */
+  takenAt?: number
+}
+
+/** The folder is no capture; the message names the file and what to do. */
+export class CaptureError extends Error {}
+
+/**
+ * Reads a capture folder (`objects.json` and `nodes/<node>/<file>`). Every file of a node is read, known or not.
+ * @throws CaptureError when the folder, its objects or its nodes are missing or are no JSON.
+ */
+export function readCaptureFolder(folder: string): Capture {
+  const objectsFile = join(folder, 'objects.json')
+  const nodesFolder = join(folder, 'nodes')
+  for (const path of [folder, objectsFile, nodesFolder])
+    if (!existsSync(path)) throw new CaptureError(`"${path}" is missing: give a folder that \`make capture\` wrote.`)
+  const nodes = readdirSync(nodesFolder, { withFileTypes: true })
+    .filter((entry) => entry.isDirectory())
+    .map(({ name }) => ({ name, files: readNodeFolder(join(nodesFolder, name)) }))
+    .sort((a, b) => (a.name < b.name ? -1 : 1))
+  if (nodes.length === 0) throw new CaptureError(`"${nodesFolder}" holds no node: take the capture again.`)
+  return { objects: { apiVersion: 'v1', kind: 'List', items: readItems(objectsFile) }, nodes }
+}
+
+function readItems(file: string): unknown[] {
+  let json: unknown
+  try {
+    json = JSON.parse(readFileSync(file, 'utf8'))
+  } catch {
+    throw new CaptureError(`"${file}" is no JSON: take the capture again.`)
+  }
+  const items = typeof json === 'object' && json !== null && 'items' in json ? json.items : undefined
+  if (!Array.isArray(items)) throw new CaptureError(`"${file}" is no v1 List of objects: take the capture again.`)
+  return items
+}
+
+function readNodeFolder(folder: string): Map<string, string> {
+  const names = readdirSync(folder, { withFileTypes: true }).filter((entry) => entry.isFile())
+  return new Map(names.map(({ name }) => [name, readFileSync(join(folder, name), 'utf8')]))
+}
+
+/** Writes a capture in the same format; parents are made, files of the same name replaced. */
+export function writeCaptureFolder(folder: string, capture: Capture): void {
+  for (const { name, files } of capture.nodes) {
+    const nodeFolder = join(folder, 'nodes', name)
+    mkdirSync(nodeFolder, { recursive: true })
+    for (const [file, text] of files) writeFileSync(join(nodeFolder, file), text)
+  }
+  writeFileSync(join(folder, 'objects.json'), `${JSON.stringify(capture.objects, null, 1)}\n`)
+}

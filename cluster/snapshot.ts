@@ -1,0 +1,105 @@
+import type { KubernetesObject, V1Pod } from '@kubernetes/client-node'
+import type { Capture, NodeFiles } from './capture-folder.ts'
+import type { Cluster } from './driver.ts'
+import type { KubeClient } from './kube-client.ts'
+import { nodeReportRequest, type ReportDepth } from './node-report.ts'
+
+/** The beginning of a kube-proxy log says which proxier runs; no more of it is read. */
+const LOG_BYTES = 64 * 1024
+
+/** The cluster itself could not be read: no fault of the learner's. The message is a sentence for people. */
+export class ClusterTrouble extends Error {}
+
+/**
+ * Reads the whole cluster once: API objects, and one exec per node. A node that can't be read is kept with its `trouble`;
+ * tools that a node lacks leave no file.
+ * @throws ClusterTrouble when the API server can't be asked.
+ */
+export async function takeCapture(
+  cluster: Cluster,
+  client: KubeClient,
+  depth: ReportDepth = 'essential',
+): Promise<Capture> {
+  const takenAt = Date.now()
+  const names = await cluster.nodes().catch(troubleOf(cluster))
+  const [items, nodes] = await Promise.all([
+    listObjects(client).catch(troubleOf(cluster)),
+    Promise.all(names.map((name) => askNode(cluster, name, depth))),
+  ])
+  await addKubeProxyLogs(client, items, nodes)
+  return { objects: { apiVersion: 'v1', kind: 'List', items }, nodes, takenAt }
+}
+
+const troubleOf = (cluster: Cluster) => (error: unknown) => {
+  const reason = error instanceof Error ? error.message.split('\n')[0] : String(error)
+  throw new ClusterTrouble(`The cluster "${cluster.name}" does not answer (${reason}): run \`make up\`.`)
+}
+
+async function askNode(cluster: Cluster, name: string, depth: ReportDepth): Promise<NodeFiles> {
+  const { command, read } = nodeReportRequest(depth)
+  try {
+    const { stdout } = await cluster.exec(name, command, { timeoutMs: 30_000 })
+    return { name, files: read(stdout).files }
+  } catch (error) {
+    const reason = error instanceof Error ? error.message.split('\n')[0] : String(error)
+    return { name, files: new Map(), trouble: `node ${name} could not be read (${reason})` }
+  }
+}
+
+/** Every object that decides what kube-proxy programs, or that a lab keeps; as plain JSON with kind and apiVersion. */
+async function listObjects({ core, apps, discovery }: KubeClient): Promise<unknown[]> {
+  const kubeSystem = { namespace: 'kube-system' }
+  const [nodes, services, slices, pods, systemMaps, labMaps, daemonSets] = await Promise.all([
+    core.listNode(),
+    core.listServiceForAllNamespaces(),
+    discovery.listEndpointSliceForAllNamespaces(),
+    core.listPodForAllNamespaces(),
+    core.listNamespacedConfigMap({ ...kubeSystem, fieldSelector: 'metadata.name=kube-proxy' }),
+    core.listNamespacedConfigMap({ namespace: 'default' }),
+    apps.listNamespacedDaemonSet(kubeSystem),
+  ])
+  return [
+    ...asItems('v1', 'Node', nodes.items),
+    ...asItems('v1', 'Service', services.items),
+    ...asItems('discovery.k8s.io/v1', 'EndpointSlice', slices.items),
+    ...asItems('v1', 'Pod', pods.items),
+    ...asItems('v1', 'ConfigMap', [...systemMaps.items, ...labMaps.items]),
+    ...asItems('apps/v1', 'DaemonSet', daemonSets.items),
+  ]
+}
+
+function asItems(apiVersion: string, kind: string, items: KubernetesObject[]): unknown[] {
+  return items.map((item) => JSON.parse(JSON.stringify({ ...item, apiVersion, kind })))
+}
+
+interface KubeProxyPod {
+  name: string
+  node: string
+}
+
+/** kube-proxy's log per node, by the API. A Pod without a log (not started yet) leaves none. */
+async function addKubeProxyLogs({ core }: KubeClient, items: unknown[], nodes: NodeFiles[]): Promise<void> {
+  await Promise.all(
+    kubeProxyPods(items).map(async ({ name, node }) => {
+      const entry = nodes.find((candidate) => candidate.name === node)
+      if (!entry) return
+      try {
+        const log = await core.readNamespacedPodLog({ namespace: 'kube-system', name, limitBytes: LOG_BYTES })
+        entry.files.set('kube-proxy.log', log ?? '')
+      } catch {
+        entry.files.delete('kube-proxy.log')
+      }
+    }),
+  )
+}
+
+function kubeProxyPods(items: unknown[]): KubeProxyPod[] {
+  return items.flatMap((item) => {
+    const pod = item as V1Pod
+    if (pod.kind !== 'Pod' || pod.metadata?.namespace !== 'kube-system' || pod.metadata.deletionTimestamp) return []
+    if (pod.metadata.labels?.['k8s-app'] !== 'kube-proxy') return []
+    const { name } = pod.metadata
+    const node = pod.spec?.nodeName
+    return name !== undefined && node !== undefined ? [{ name, node }] : []
+  })
+}
