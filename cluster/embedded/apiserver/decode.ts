@@ -1,0 +1,103 @@
+import { isObject, type Json, type JsonObject } from './json.ts'
+import type { FieldType, Schema } from './schema.ts'
+import { badRequest } from './status-error.ts'
+
+export interface Decoded {
+  value: JsonObject
+  /** Paths of fields that the kind doesn't have, as `spec.ports[0].prot`. They are left out of the value. */
+  unknown: string[]
+}
+
+/**
+ * Reads an object of a kind as Kubernetes' decoder does: nulls are absent fields, unknown fields are dropped and named,
+ * a value of the wrong type throws 400 with Go's words for it.
+ */
+export function decode(
+  schema: Schema,
+  typeName: string,
+  object: JsonObject,
+  gvk: { kind: string; version: string },
+): Decoded {
+  const unknown: string[] = []
+
+  function fail(value: Json, goType: string, struct: string, path: string): never {
+    const what = Array.isArray(value) ? 'array' : typeof value
+    const message = `json: cannot unmarshal ${what === 'boolean' ? 'bool' : what} into Go struct field ${struct}.${path.replaceAll(/\[[^\]]*\]/g, '')} of type ${goType}`
+    throw badRequest(`${gvk.kind} in version "${gvk.version}" cannot be handled as a ${gvk.kind}: ${message}`)
+  }
+
+  function read(value: Json, type: FieldType, struct: string, path: string): Json {
+    const wrong = (): never => fail(value, goName(type), struct, path)
+    switch (type.is) {
+      case 'any':
+        return value
+      case 'string':
+      case 'date':
+        return typeof value === 'string' ? value : wrong()
+      case 'boolean':
+        return typeof value === 'boolean' ? value : wrong()
+      case 'int32':
+      case 'int64':
+        return typeof value === 'number' && Number.isInteger(value) ? value : wrong()
+      case 'number':
+        return typeof value === 'number' ? value : wrong()
+      case 'intOrString':
+        return typeof value === 'number' || typeof value === 'string' ? value : wrong()
+      case 'quantity':
+        return typeof value === 'string' || typeof value === 'number' ? String(value) : wrong()
+      case 'array':
+        if (!Array.isArray(value)) return wrong()
+        return value.map((item, index) => read(item, type.items, struct, `${path}[${index}]`))
+      case 'map': {
+        if (!isObject(value)) return wrong()
+        const entries = Object.entries(value).filter(([, child]) => child !== null && child !== undefined)
+        return Object.fromEntries(entries.map(([key, child]) => [key, read(child ?? null, type.values, struct, path)]))
+      }
+      case 'object':
+        return isObject(value) ? readObject(value, type.name, path) : wrong()
+    }
+  }
+
+  function readObject(value: JsonObject, name: string, path: string): JsonObject {
+    const fields = schema.get(name)
+    if (!fields) return value
+    const result: JsonObject = {}
+    for (const [key, child] of Object.entries(value)) {
+      const field = path ? `${path}.${key}` : key
+      const type = fields.get(key)
+      if (!type) unknown.push(field)
+      else if (child !== null && child !== undefined) result[key] = read(child, type, shortName(name), field)
+    }
+    return result
+  }
+
+  return { value: readObject(object, typeName, ''), unknown }
+}
+
+/** `V1PodSpec` → `PodSpec`. */
+export function shortName(className: string): string {
+  return className.replace(/^[A-Za-z]*?V1/, '')
+}
+
+function goName(type: FieldType): string {
+  switch (type.is) {
+    case 'array':
+      return `[]${goName(type.items)}`
+    case 'map':
+      return `map[string]${goName(type.values)}`
+    case 'object':
+      return `v1.${shortName(type.name)}`
+    case 'boolean':
+      return 'bool'
+    case 'date':
+      return 'v1.Time'
+    case 'intOrString':
+      return 'intstr.IntOrString'
+    case 'quantity':
+      return 'resource.Quantity'
+    case 'number':
+      return 'float64'
+    default:
+      return type.is
+  }
+}

@@ -1,0 +1,102 @@
+import { resources } from './resource.ts'
+
+/** The type of a field, as far as JSON shows it. */
+export type FieldType =
+  | { is: 'string' | 'int32' | 'int64' | 'number' | 'boolean' | 'date' | 'intOrString' | 'quantity' | 'any' }
+  | { is: 'array'; items: FieldType }
+  | { is: 'map'; values: FieldType }
+  | { is: 'object'; name: string }
+
+/** The fields of each object type, by the name of client-node's class for it (`V1PodSpec`). */
+export type Schema = ReadonlyMap<string, ReadonlyMap<string, FieldType>>
+
+interface Model {
+  getAttributeTypeMap(): { baseName: string; type: string; format: string }[]
+}
+
+// Amounts such as `500m`; a plain number is accepted too.
+const quantities = ['limits', 'requests', 'capacity', 'allocatable', 'overhead', 'sizeLimit', 'divisor', 'hard', 'used']
+
+let loading: Promise<Schema> | undefined
+
+/**
+ * The schema of every served kind, read from the model classes of @kubernetes/client-node. Only the classes in use are
+ * loaded: the whole package takes a second to start.
+ */
+export function loadSchema(): Promise<Schema> {
+  loading ??= load(extraKinds.concat(resources.map((resource) => resource.schema)))
+  return loading
+}
+
+const extraKinds = [
+  'EventsV1Event',
+  'V1Scale',
+  'V1DeleteOptions',
+  'V1Binding',
+  'V1Eviction',
+  'V1SelfSubjectAccessReview',
+]
+
+async function load(roots: readonly string[]): Promise<Schema> {
+  const schema = new Map<string, Map<string, FieldType>>()
+  let open = [...new Set(roots)]
+  while (open.length > 0) {
+    const models = await Promise.all(open.map(loadModel))
+    const found = new Set<string>()
+    for (const [index, model] of models.entries()) {
+      const fields = new Map<string, FieldType>()
+      for (const { baseName, type, format } of model.getAttributeTypeMap()) {
+        const fieldType = quantities.includes(baseName) ? quantityType(type) : readType(type, format)
+        fields.set(baseName, fieldType)
+        const inner = innermost(fieldType)
+        if (inner.is === 'object') found.add(inner.name)
+      }
+      schema.set(open[index] ?? '', fields)
+    }
+    open = [...found].filter((name) => !schema.has(name))
+  }
+  return schema
+}
+
+async function loadModel(name: string): Promise<Model> {
+  const module: Record<string, Model> = await import(`@kubernetes/client-node/dist/gen/models/${name}.js`)
+  const model = module[name]
+  if (!model) throw new Error(`@kubernetes/client-node has no model "${name}"`)
+  return model
+}
+
+/** What arrays and maps hold in the end. */
+export function innermost(type: FieldType): FieldType {
+  if (type.is === 'array') return innermost(type.items)
+  if (type.is === 'map') return innermost(type.values)
+  return type
+}
+
+function quantityType(type: string): FieldType {
+  if (type.startsWith('{')) return { is: 'map', values: { is: 'quantity' } }
+  return type === 'string' ? { is: 'quantity' } : readType(type, '')
+}
+
+function readType(type: string, format: string): FieldType {
+  const array = /^(?:Array|Set)<(.*)>$/.exec(type)
+  if (array?.[1]) return { is: 'array', items: readType(array[1], format) }
+  const map = /^\{ \[key: string\]: (.*); \}$/.exec(type)
+  if (map?.[1]) return { is: 'map', values: readType(map[1], format) }
+  switch (type) {
+    case 'string':
+      return { is: 'string' }
+    case 'boolean':
+      return { is: 'boolean' }
+    case 'number':
+      return { is: format === 'int32' || format === 'int64' ? format : 'number' }
+    case 'Date':
+    case 'V1MicroTime':
+      return { is: 'date' }
+    case 'IntOrString':
+      return { is: 'intOrString' }
+    case 'any':
+      return { is: 'any' }
+    default:
+      return { is: 'object', name: type }
+  }
+}

@@ -1,0 +1,131 @@
+import { isObject, type Json, type JsonObject, sameJson } from './json.ts'
+import { patchKeys, sets } from './list-keys.ts'
+import { innermost, type Schema } from './schema.ts'
+import { badRequest } from './status-error.ts'
+
+/**
+ * Applies a strategic merge patch: lists with a merge key merge item by item, and the directives `$patch` (replace,
+ * delete, merge), `$retainKeys`, `$setElementOrder/…` and `$deleteFromPrimitiveList/…` are obeyed. Throws 400 for a
+ * list item without its merge key or an unknown directive.
+ */
+export function strategicMerge(schema: Schema, typeName: string, target: JsonObject, patch: JsonObject): JsonObject {
+  return mergeObject(schema, typeName, target, patch) ?? {}
+}
+
+/** The merged object, or undefined when the patch deletes it. */
+function mergeObject(
+  schema: Schema,
+  typeName: string | undefined,
+  target: JsonObject,
+  patch: JsonObject,
+): JsonObject | undefined {
+  const directive = patch.$patch
+  if (directive === 'delete') return undefined
+  if (directive !== undefined && directive !== 'replace' && directive !== 'merge') {
+    throw badRequest(`Unknown patch type found: ${JSON.stringify(directive)}`)
+  }
+  const result: JsonObject = directive === 'replace' ? {} : { ...target }
+  retainKeys(result, patch)
+  for (const [key, value] of Object.entries(patch)) {
+    if (key.startsWith('$') || value === undefined) continue
+    if (value === null) {
+      delete result[key]
+      continue
+    }
+    const field = `${typeName}.${key}`
+    const type = typeName === undefined ? undefined : schema.get(typeName)?.get(key)
+    const inner = type && innermost(type)
+    const innerName = inner?.is === 'object' ? inner.name : undefined
+    const current = result[key]
+    if (isObject(value)) {
+      const merged = mergeObject(schema, innerName, isObject(current) ? current : {}, value)
+      if (merged === undefined) delete result[key]
+      else result[key] = merged
+    } else if (Array.isArray(value) && patchKeys[field]) {
+      const items = Array.isArray(current) ? current : []
+      result[key] = mergeList(schema, innerName, patchKeys[field], items, value, key)
+    } else if (Array.isArray(value) && sets.has(field)) {
+      const items = Array.isArray(current) ? current : []
+      result[key] = [...items, ...value.filter((item) => !items.some((own) => sameJson(own, item)))]
+    } else result[key] = value
+  }
+  applyListDirectives(typeName, target, result, patch)
+  return result
+}
+
+/** `$retainKeys: [a, b]` leaves only these fields of what was there: a volume that changes its source, for one. */
+function retainKeys(result: JsonObject, patch: JsonObject): void {
+  const kept = patch.$retainKeys
+  if (!Array.isArray(kept)) return
+  for (const key of Object.keys(result)) if (!kept.includes(key)) delete result[key]
+}
+
+function mergeList(
+  schema: Schema,
+  itemType: string | undefined,
+  key: string,
+  target: Json[],
+  patch: Json[],
+  field: string,
+): Json[] {
+  const replaces = patch.some((item) => isObject(item) && item.$patch === 'replace' && item[key] === undefined)
+  const result: Json[] = replaces ? [] : [...target]
+  for (const item of patch) {
+    if (!isObject(item)) throw badRequest(`map: ${JSON.stringify(item)} does not contain declared merge key: ${key}`)
+    if (item[key] === undefined) {
+      if (item.$patch === 'replace') continue
+      throw badRequest(`map: ${JSON.stringify(item)} in ${field} does not contain declared merge key: ${key}`)
+    }
+    const index = result.findIndex((own) => isObject(own) && sameJson(own[key], item[key]))
+    const current = result[index]
+    const merged = mergeObject(schema, itemType, isObject(current) ? current : {}, item)
+    if (merged === undefined) {
+      for (let at = result.length - 1; at >= 0; at--) {
+        const own = result[at]
+        if (isObject(own) && sameJson(own[key], item[key])) result.splice(at, 1)
+      }
+    } else if (index >= 0) result[index] = merged
+    else result.push(merged)
+  }
+  return result
+}
+
+function applyListDirectives(
+  typeName: string | undefined,
+  target: JsonObject,
+  result: JsonObject,
+  patch: JsonObject,
+): void {
+  for (const [directive, values] of Object.entries(patch)) {
+    const [kind, field] = directive.split('/', 2)
+    if (!field || !Array.isArray(values)) continue
+    const list = result[field]
+    if (!Array.isArray(list)) continue
+    if (kind === '$deleteFromPrimitiveList') {
+      result[field] = list.filter((item) => !values.some((gone) => sameJson(gone, item)))
+    } else if (kind === '$setElementOrder') {
+      const key = patchKeys[`${typeName}.${field}`]
+      const before = target[field]
+      result[field] = reorder(list, values, Array.isArray(before) ? before : [], key)
+    }
+  }
+}
+
+/** Items named in `order` stand in that order; others keep their place relative to their old neighbours. */
+function reorder(list: Json[], order: Json[], before: Json[], key: string | undefined): Json[] {
+  const same = (a: Json, b: Json): boolean =>
+    key !== undefined && isObject(a) && isObject(b) ? sameJson(a[key], b[key]) : sameJson(a, b)
+  const rank = (items: Json[], item: Json): number => items.findIndex((other) => same(other, item))
+  const ordered = list.filter((item) => rank(order, item) >= 0).sort((a, b) => rank(order, a) - rank(order, b))
+  const others = list.filter((item) => rank(order, item) < 0)
+  const result: Json[] = []
+  for (const item of others) {
+    const place = rank(before, item)
+    while (ordered[0] !== undefined && rank(before, ordered[0]) < place) {
+      result.push(ordered[0])
+      ordered.shift()
+    }
+    result.push(item)
+  }
+  return [...result, ...ordered]
+}
