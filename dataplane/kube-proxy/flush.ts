@@ -1,0 +1,170 @@
+import { IPVS_LINK } from '../compare/ownership.ts'
+import type { IpSets } from '../ipset-save.ts'
+import type { Ruleset, Table } from '../iptables-save.ts'
+import type { VirtualServer } from '../ipvsadm-save.ts'
+import type { NodeState } from '../node-state.ts'
+import { commentOf, targetOf } from '../rule-text.ts'
+import { isChainOfModeOnly, isIpvsModeSet, isJumpOfModeOnly, type SwitchedMode } from './mode-ownership.ts'
+import { kubeProxyVirtualServers } from './virtual-server-ownership.ts'
+
+/** A rule of one chain; `spec` as iptables-save prints it. */
+export interface PlacedRule {
+  table: string
+  chain: string
+  spec: string
+}
+
+/** What is to be taken out of one family's tables. */
+export interface RulesetFlush {
+  chains: { table: string; chain: string; rules: number }[]
+  jumps: PlacedRule[]
+  /** Input of `iptables-restore --noflush`: each table is changed in one step. Empty when nothing is to be done. */
+  restore: string
+}
+
+/** All that a mode left behind on one node, in the order in which it can be removed without a Service stopping. */
+export interface FlushPlan {
+  /** The mode whose remains these are: the one that does not run. */
+  left: SwitchedMode
+  ipv4: RulesetFlush
+  ipv6: RulesetFlush
+  virtualServers: VirtualServer[]
+  /** The addresses on kube-ipvs0; undefined when the link is not there or is in use. */
+  linkAddresses?: string[]
+  sets: { name: string; members: number }[]
+  /** What looks left behind and yet stays, with the reason in a sentence. */
+  kept: string[]
+}
+
+/** True when the node holds nothing of the other mode. */
+export function isEmptyFlush(plan: FlushPlan): boolean {
+  const { ipv4, ipv6, virtualServers, linkAddresses, sets } = plan
+  return ipv4.restore === '' && ipv6.restore === '' && virtualServers.length + sets.length === 0 && !linkAddresses
+}
+
+/**
+ * Plans the removal of what the other mode left on a node (kube-proxy cleans up nothing between iptables and ipvs: facts of
+ * 1.20–1.36). Touched are only chains, jumps and sets that kube-proxy's other mode alone writes, its virtual servers and
+ * kube-ipvs0. What anybody's remaining rule still leads to stays, and `kept` says why.
+ * @param running the mode in force, from kube-proxy's own /proxyMode
+ * @param state the node's IPv4 rules, sets of both families, virtual servers and links
+ * @param ipv6 the rules of ip6tables, where they were read
+ */
+export function planFlush(running: SwitchedMode, state: NodeState, ipv6: Ruleset = new Map()): FlushPlan {
+  const left: SwitchedMode = running === 'ipvs' ? 'iptables' : 'ipvs'
+  const kept: string[] = []
+  const plan: FlushPlan = {
+    left,
+    ipv4: flushRuleset(left, state.iptables, kept),
+    ipv6: flushRuleset(left, ipv6, kept),
+    virtualServers: [],
+    sets: [],
+    kept,
+  }
+  if (left === 'iptables') return plan
+  plan.virtualServers = kubeProxyVirtualServers(state)
+  const link = state.links.find(({ name }) => name === IPVS_LINK)
+  if (link) plan.linkAddresses = link.addresses.map(({ address }) => address)
+  const used = new Set([...usedSets(state.iptables, plan.ipv4), ...usedSets(ipv6, plan.ipv6)])
+  for (const { name, members } of ownSets(state.ipsets)) {
+    if (used.has(name)) kept.push(`The set ${name} stays: a rule that is not removed still looks it up.`)
+    else plan.sets.push({ name, members: members.size })
+  }
+  return plan
+}
+
+function ownSets(sets: IpSets) {
+  return [...sets.values()].filter(({ name }) => isIpvsModeSet(name))
+}
+
+function flushRuleset(left: SwitchedMode, ruleset: Ruleset, kept: string[]): RulesetFlush {
+  const flush: RulesetFlush = { chains: [], jumps: [], restore: '' }
+  for (const [name, table] of ruleset) flush.restore += flushTable(left, name, table, flush, kept)
+  return flush
+}
+
+function flushTable(left: SwitchedMode, name: string, table: Table, flush: RulesetFlush, kept: string[]): string {
+  const stale = new Set([...table.keys()].filter((chain) => isChainOfModeOnly(left, name, chain)))
+  const jumps = [...table.values()].flatMap(({ name: chain, policy, rules }) =>
+    policy === '-'
+      ? []
+      : rules
+          .filter(({ spec }) => isJumpOfModeOnly(left, name, commentOf(spec) ?? ''))
+          .map(({ spec }) => ({ chain, spec })),
+  )
+  const removed = new Set(jumps.map(({ chain, spec }) => `${chain} ${spec}`))
+  for (const [chain, by] of stillReached(table, stale, removed)) {
+    stale.delete(chain)
+    kept.push(`The ${name} chain ${chain} stays: ${by} still leads to it.`)
+  }
+  if (stale.size + jumps.length === 0) return ''
+  for (const chain of stale) flush.chains.push({ table: name, chain, rules: table.get(chain)?.rules.length ?? 0 })
+  flush.jumps.push(...jumps.map((jump) => ({ table: name, ...jump })))
+  const lines = [
+    `*${name}`,
+    // Declaring a chain empties it, so that no chain refers to another when they are deleted.
+    ...[...stale].map((chain) => `:${chain} - [0:0]`),
+    ...jumps.map(({ chain, spec }) => `-D ${chain} ${spec}`),
+    ...[...stale].map((chain) => `-X ${chain}`),
+    'COMMIT',
+  ]
+  return `${lines.join('\n')}\n`
+}
+
+/** Stale chains that rules outside the stale ones lead to, directly or through each other, with the chain that does. */
+function stillReached(table: Table, stale: ReadonlySet<string>, removed: ReadonlySet<string>): Map<string, string> {
+  const reached = new Map<string, string>()
+  const visit = (from: string) => {
+    for (const { spec } of table.get(from)?.rules ?? []) {
+      const target = targetOf(spec)
+      if (target === undefined || !stale.has(target) || reached.has(target) || removed.has(`${from} ${spec}`)) continue
+      reached.set(target, from)
+      visit(target)
+    }
+  }
+  for (const chain of table.keys()) if (!stale.has(chain)) visit(chain)
+  return reached
+}
+
+const SET_REFERENCE = /--(?:match-set|add-set|del-set|map-set) (\S+)/g
+
+/** Names of the sets that the rules look up which remain after the flush. */
+function usedSets(ruleset: Ruleset, flush: RulesetFlush): Set<string> {
+  const used = new Set<string>()
+  const gone = new Set(flush.chains.map(({ table, chain }) => `${table} ${chain}`))
+  for (const [name, table] of ruleset)
+    for (const chain of table.values()) {
+      if (gone.has(`${name} ${chain.name}`)) continue
+      for (const { spec } of chain.rules)
+        for (const match of spec.matchAll(SET_REFERENCE)) if (match[1] !== undefined) used.add(match[1])
+    }
+  return used
+}
+
+/** One line for each kind of thing that a plan removes, for people. */
+export function describeFlush(plan: FlushPlan): string[] {
+  const lines: string[] = []
+  for (const [family, { chains, jumps }] of [
+    ['', plan.ipv4],
+    ['IPv6 ', plan.ipv6],
+  ] as const)
+    for (const table of new Set([...chains, ...jumps].map((item) => item.table))) {
+      const own = chains.filter((item) => item.table === table)
+      const count = own.reduce((sum, { rules }) => sum + rules, 0)
+      const away = jumps.filter((item) => item.table === table).length
+      const text = [
+        own.length && counted(own.length, 'chain'),
+        count && counted(count, 'rule'),
+        away && counted(away, 'jump'),
+      ]
+      lines.push(`${family}${table}: ${text.filter(Boolean).join(', ')}`)
+    }
+  if (plan.virtualServers.length > 0) lines.push(counted(plan.virtualServers.length, 'virtual server'))
+  if (plan.linkAddresses) lines.push(`kube-ipvs0 with ${counted(plan.linkAddresses.length, 'address')}`)
+  if (plan.sets.length > 0) lines.push(counted(plan.sets.length, 'ipset'))
+  return lines
+}
+
+function counted(count: number, noun: string): string {
+  return `${count} ${count === 1 ? noun : `${noun}${noun.endsWith('s') ? 'es' : 's'}`}`
+}

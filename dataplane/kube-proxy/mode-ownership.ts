@@ -1,0 +1,79 @@
+import { isServiceChain } from './chain-names.ts'
+
+/** The modes between which kube-proxy is switched in place without cleaning up. */
+export type SwitchedMode = 'iptables' | 'ipvs'
+
+const EVERY_TABLE_CANARY = 'KUBE-PROXY-CANARY'
+
+/** Chains, `table name`, that only iptables mode writes (kube-proxy 1.20–1.36), beside those of single Services. */
+const IPTABLES_ONLY = new Set([
+  'nat KUBE-NODEPORTS',
+  'filter KUBE-SERVICES',
+  'filter KUBE-EXTERNAL-SERVICES',
+  'filter KUBE-NODEPORTS',
+])
+
+/** Chains that only IPVS mode writes; nat KUBE-FIREWALL up to 1.24, where it has nothing to do with the kubelet's in filter. */
+const IPVS_ONLY = new Set([
+  'nat KUBE-NODE-PORT',
+  'nat KUBE-LOAD-BALANCER',
+  'nat KUBE-FIREWALL',
+  'filter KUBE-NODE-PORT',
+  'filter KUBE-SOURCE-RANGES-FIREWALL',
+  'filter KUBE-IPVS-FILTER',
+  'filter KUBE-IPVS-OUT-FILTER',
+])
+
+/** Whether a chain is written by this mode of kube-proxy and by no other. */
+export function isChainOfModeOnly(mode: SwitchedMode, table: string, chain: string): boolean {
+  if (mode === 'ipvs') return IPVS_ONLY.has(`${table} ${chain}`)
+  if (chain === EVERY_TABLE_CANARY) return true
+  return IPTABLES_ONLY.has(`${table} ${chain}`) || (table === 'nat' && isServiceChain(chain))
+}
+
+/**
+ * Comments of the jumps that a mode puts into built-in chains and the other does not. Jumps with other comments lead to
+ * chains that both modes write, and are the same rule in both.
+ */
+const JUMP_COMMENTS: Record<SwitchedMode, ReadonlySet<string>> = {
+  iptables: new Set([
+    'kubernetes service portals',
+    'kubernetes externally-visible service portals',
+    'kubernetes health check service ports',
+    'kubernetes load balancer firewall',
+  ]),
+  ipvs: new Set(['kubernetes health check rules', 'kube-proxy firewall rules', 'kubernetes ipvs access filter']),
+}
+
+/** Whether a jump with this comment, out of a built-in chain of this table, is one that only this mode makes. */
+export function isJumpOfModeOnly(mode: SwitchedMode, table: string, comment: string): boolean {
+  return table === 'filter' && JUMP_COMMENTS[mode].has(comment)
+}
+
+/** ipset names end after 31 characters (IPSET_MAXNAMELEN less its zero). */
+const LONGEST_SET_NAME = 31
+
+const SETS = [
+  ...['LOOP-BACK', 'CLUSTER-IP', 'EXTERNAL-IP', 'EXTERNAL-IP-LOCAL', 'IPVS-IPS', 'HEALTH-CHECK-NODE-PORT'],
+  ...['LOAD-BALANCER', 'LOAD-BALANCER-LOCAL', 'LOAD-BALANCER-FW'],
+  ...['LOAD-BALANCER-SOURCE-IP', 'LOAD-BALANCER-SOURCE-CIDR'],
+  ...['NODE-PORT-TCP', 'NODE-PORT-LOCAL-TCP', 'NODE-PORT-UDP', 'NODE-PORT-LOCAL-UDP'],
+  ...['NODE-PORT-SCTP-HASH', 'NODE-PORT-LOCAL-SCTP-HASH'],
+]
+
+const SET_NAMES: ReadonlySet<string> = new Set(
+  ['KUBE-', 'KUBE-6-'].flatMap((prefix) => SETS.map((name) => `${prefix}${name}`.slice(0, LONGEST_SET_NAME))),
+)
+
+/** Whether IPVS mode makes a set of this name, for either family. */
+export const isIpvsModeSet = (name: string): boolean => SET_NAMES.has(name)
+
+/** Whether the set lists addresses with ports that IPVS mode serves (not endpoints, not sources). */
+export const isAddressSet = (name: string): boolean =>
+  /^KUBE-(6-)?(CLUSTER-IP|EXTERNAL-IP|LOAD-BALANCER)(-LOCAL)?$/.test(name) || /-NODE-PORT-.*SCTP-HAS/.test(name)
+
+/** The protocol whose node ports this set lists, all of them or those with a Local policy. */
+export function nodePortSetProtocol(name: string): 'TCP' | 'UDP' | undefined {
+  const protocol = /^KUBE-(?:6-)?NODE-PORT-(?:LOCAL-)?(TCP|UDP)$/.exec(name)?.[1]
+  return protocol === 'TCP' || protocol === 'UDP' ? protocol : undefined
+}
