@@ -1,0 +1,210 @@
+import { parseDocument } from 'yaml'
+import { addressFamily, type Fault, isCidr, isObject, type JsonObject } from '../objects/field-reader.ts'
+
+export type DetectLocalMode = 'ClusterCIDR' | 'NodeCIDR' | 'BridgeInterface' | 'InterfaceNamePrefix'
+
+export type KubeProxyMode = 'iptables' | 'ipvs' | 'userspace'
+
+/** The part of a KubeProxyConfiguration that shows in what kube-proxy programs. */
+export interface KubeProxyConfig {
+  /** Undefined when the configuration leaves it empty: kube-proxy then runs iptables. */
+  mode?: KubeProxyMode | 'nftables'
+  bindAddress: string
+  /** One range, or one per family, comma separated; empty for none. */
+  clusterCIDR: string
+  detectLocalMode: DetectLocalMode
+  bridgeInterface: string
+  interfaceNamePrefix: string
+  masqueradeAll: boolean
+  /** Bit of the fwmark that asks for masquerading: 14 is 0x4000. */
+  masqueradeBit: number
+  localhostNodePorts: boolean
+  /** Ranges whose node addresses serve node ports; empty for all; `primary` from 1.31 on. */
+  nodePortAddresses: string[]
+  ipvs: { scheduler: string; strictARP: boolean; excludeCIDRs: string[] }
+  /** The node's nf_conntrack_tcp_be_liberal is on. */
+  conntrackTCPLiberal: boolean
+  /** The kernel has nfacct counters (asked from 1.31 on only). */
+  nfacct: boolean
+  /** Gate IPv6DualStack, which 1.20 asks; later versions always serve both families. */
+  dualStack: boolean
+  hostnameOverride: string
+  /** Userspace mode: `first-last`; empty lets the kernel choose. */
+  portRange: string
+}
+
+/** A fresh configuration with kube-proxy's defaults. */
+export const defaultConfig = (): KubeProxyConfig => ({
+  bindAddress: '0.0.0.0',
+  clusterCIDR: '',
+  detectLocalMode: 'ClusterCIDR',
+  bridgeInterface: '',
+  interfaceNamePrefix: '',
+  masqueradeAll: false,
+  masqueradeBit: 14,
+  localhostNodePorts: true,
+  nodePortAddresses: [],
+  ipvs: { scheduler: 'rr', strictARP: false, excludeCIDRs: [] },
+  conntrackTCPLiberal: false,
+  nfacct: true,
+  dualStack: false,
+  hostnameOverride: '',
+  portRange: '',
+})
+
+/** The KubeProxyConfiguration cannot be used; `faults` holds every fault with its field. */
+export class ConfigError extends Error {
+  readonly faults: Fault[]
+
+  constructor(faults: Fault[]) {
+    super(faults.map((fault) => `${fault.object}: ${fault.field} ${fault.message}`).join('\n'))
+    this.name = 'ConfigError'
+    this.faults = faults
+  }
+}
+
+const OBJECT = 'KubeProxyConfiguration'
+const INTERFACE_NAME = /^[A-Za-z0-9._-]{1,15}$/
+
+class ConfigReader {
+  readonly faults: Fault[] = []
+
+  fault(field: string, value: unknown, wanted: string): void {
+    const text = typeof value === 'string' ? value : JSON.stringify(value)
+    this.faults.push({ object: OBJECT, field, message: `"${text}" is not ${wanted}` })
+  }
+
+  section(value: unknown, field: string): JsonObject {
+    if (value === undefined || value === null) return {}
+    if (isObject(value)) return value
+    this.fault(field, value, 'a mapping')
+    return {}
+  }
+
+  text(value: unknown, field: string, fallback: string, valid: (text: string) => boolean, wanted: string): string {
+    if (value === undefined || value === null || value === '') return fallback
+    if (typeof value === 'string' && valid(value)) return value
+    this.fault(field, value, wanted)
+    return fallback
+  }
+
+  flag(value: unknown, field: string, fallback: boolean): boolean {
+    if (value === undefined || value === null) return fallback
+    if (typeof value === 'boolean') return value
+    this.fault(field, value, 'true or false')
+    return fallback
+  }
+
+  cidrs(value: unknown, field: string, extra: string[] = []): string[] {
+    if (value === undefined || value === null) return []
+    if (!Array.isArray(value)) {
+      this.fault(field, value, 'a list')
+      return []
+    }
+    return value.filter((item, index): item is string => {
+      if (typeof item === 'string' && (isCidr(item) || extra.includes(item))) return true
+      this.fault(`${field}[${index}]`, item, 'an address range such as "10.0.0.0/8"')
+      return false
+    })
+  }
+}
+
+const isClusterCidr = (text: string): boolean => {
+  const parts = text.split(',')
+  return parts.length <= 2 && parts.every((part) => isCidr(part.trim()))
+}
+
+/**
+ * Reads a KubeProxyConfiguration (kubeproxy.config.k8s.io/v1alpha1), the `config.conf` of kube-proxy's ConfigMap.
+ * Fields without influence on what a node holds are passed over.
+ * @throws ConfigError with all faults at once.
+ */
+export function parseKubeProxyConfiguration(yamlText: string): KubeProxyConfig {
+  const read = new ConfigReader()
+  const config = defaultConfig()
+  const document = parseDocument(yamlText, { prettyErrors: true })
+  for (const error of document.errors) {
+    const message = error.message.split('\n')[0] ?? 'is not YAML'
+    read.faults.push({ object: OBJECT, field: 'YAML', message: message.replace(/:$/, '') })
+  }
+  if (read.faults.length > 0) throw new ConfigError(read.faults)
+  // maxAliasCount keeps a few hundred bytes of nested aliases from growing into gigabytes.
+  let raw: JsonObject
+  try {
+    raw = read.section(document.toJS({ maxAliasCount: 20 }), 'document')
+  } catch {
+    throw new ConfigError([{ object: OBJECT, field: 'YAML', message: 'holds too many aliases' }])
+  }
+  if (raw.kind !== undefined && raw.kind !== OBJECT) read.fault('kind', raw.kind, `"${OBJECT}"`)
+  const iptables = read.section(raw.iptables, 'iptables')
+  const ipvs = read.section(raw.ipvs, 'ipvs')
+  const detectLocal = read.section(raw.detectLocal, 'detectLocal')
+  const conntrack = read.section(raw.conntrack, 'conntrack')
+  const gates = read.section(raw.featureGates, 'featureGates')
+
+  const modes = ['iptables', 'ipvs', 'userspace', 'nftables'] as const
+  const mode = read.text(raw.mode, 'mode', '', (text) => modes.some((m) => m === text), modes.join(', '))
+  const known = modes.find((m) => m === mode)
+  if (known) config.mode = known
+  config.bindAddress = read.text(
+    raw.bindAddress,
+    'bindAddress',
+    config.bindAddress,
+    (text) => addressFamily(text) !== undefined,
+    'an IP address',
+  )
+  config.clusterCIDR = read.text(
+    raw.clusterCIDR,
+    'clusterCIDR',
+    '',
+    isClusterCidr,
+    'an address range such as "10.244.0.0/16", or one per family',
+  )
+  const localModes = ['ClusterCIDR', 'NodeCIDR', 'BridgeInterface', 'InterfaceNamePrefix'] as const
+  const local = read.text(
+    raw.detectLocalMode,
+    'detectLocalMode',
+    '',
+    (text) => localModes.some((m) => m === text),
+    `one of ${localModes.join(', ')}`,
+  )
+  config.detectLocalMode = localModes.find((m) => m === local) ?? config.detectLocalMode
+  const isInterface = (text: string) => INTERFACE_NAME.test(text)
+  config.bridgeInterface = read.text(
+    detectLocal.bridgeInterface,
+    'detectLocal.bridgeInterface',
+    '',
+    isInterface,
+    'an interface name',
+  )
+  config.interfaceNamePrefix = read.text(
+    detectLocal.interfaceNamePrefix,
+    'detectLocal.interfaceNamePrefix',
+    '',
+    isInterface,
+    'the beginning of an interface name',
+  )
+  config.masqueradeAll = read.flag(iptables.masqueradeAll, 'iptables.masqueradeAll', false)
+  if (iptables.masqueradeBit !== undefined && iptables.masqueradeBit !== null) {
+    const bit = iptables.masqueradeBit
+    if (typeof bit === 'number' && Number.isInteger(bit) && bit >= 0 && bit <= 31) config.masqueradeBit = bit
+    else read.fault('iptables.masqueradeBit', bit, 'a bit from 0 to 31')
+  }
+  config.localhostNodePorts = read.flag(iptables.localhostNodePorts, 'iptables.localhostNodePorts', true)
+  config.nodePortAddresses = read.cidrs(raw.nodePortAddresses, 'nodePortAddresses', ['primary'])
+  config.ipvs.scheduler = read.text(
+    ipvs.scheduler,
+    'ipvs.scheduler',
+    'rr',
+    (text) => /^[a-z]{2,8}$/.test(text),
+    'an IPVS scheduler such as "rr"',
+  )
+  config.ipvs.strictARP = read.flag(ipvs.strictARP, 'ipvs.strictARP', false)
+  config.ipvs.excludeCIDRs = read.cidrs(ipvs.excludeCIDRs, 'ipvs.excludeCIDRs')
+  config.conntrackTCPLiberal = read.flag(conntrack.tcpBeLiberal, 'conntrack.tcpBeLiberal', false)
+  config.dualStack = read.flag(gates.IPv6DualStack, 'featureGates.IPv6DualStack', false)
+  config.hostnameOverride = read.text(raw.hostnameOverride, 'hostnameOverride', '', (t) => t.length <= 253, 'a name')
+  config.portRange = read.text(raw.portRange, 'portRange', '', (t) => /^\d{1,5}-\d{1,5}$/.test(t), '"first-last"')
+  if (read.faults.length > 0) throw new ConfigError(read.faults)
+  return config
+}

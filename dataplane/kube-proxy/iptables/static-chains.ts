@@ -1,0 +1,98 @@
+import { hostLength, isLoopback, loopbackRange } from '../ip.ts'
+import type { Proxier } from '../proxier.ts'
+import { masqueradeMark } from '../rule-text.ts'
+import type { Jump, TableBuilder } from '../ruleset-builder.ts'
+
+const NEW = '-m conntrack --ctstate NEW '
+
+/** The jumps of iptables mode in the order in which kube-proxy ensures them. */
+export function iptablesJumps({ features }: Pick<Proxier, 'features'>): Jump[] {
+  const jump = (table: 'nat' | 'filter', from: string, to: string, matches: string, comment: string): Jump => ({
+    table,
+    from,
+    to,
+    spec: `${matches}${comment === '' ? '' : `-m comment --comment "${comment}" `}-j ${to}`,
+  })
+  const external = 'kubernetes externally-visible service portals'
+  const portals = 'kubernetes service portals'
+  const firewall = 'kubernetes load balancer firewall'
+  return [
+    jump('filter', 'INPUT', 'KUBE-EXTERNAL-SERVICES', NEW, external),
+    jump('filter', 'FORWARD', 'KUBE-EXTERNAL-SERVICES', NEW, external),
+    ...(features.healthCheckRules
+      ? [jump('filter', 'INPUT', 'KUBE-NODEPORTS', '', 'kubernetes health check service ports')]
+      : []),
+    jump('filter', 'FORWARD', 'KUBE-SERVICES', NEW, portals),
+    jump('filter', 'OUTPUT', 'KUBE-SERVICES', NEW, portals),
+    jump('filter', 'FORWARD', 'KUBE-FORWARD', '', 'kubernetes forwarding rules'),
+    ...(features.dropsIn === 'filter'
+      ? ['INPUT', 'OUTPUT', 'FORWARD'].map((from) => jump('filter', from, 'KUBE-PROXY-FIREWALL', NEW, firewall))
+      : []),
+    jump('nat', 'OUTPUT', 'KUBE-SERVICES', '', portals),
+    jump('nat', 'PREROUTING', 'KUBE-SERVICES', '', portals),
+    jump('nat', 'POSTROUTING', 'KUBE-POSTROUTING', '', 'kubernetes postrouting rules'),
+    ...(features.kubeFirewall ? ['INPUT', 'OUTPUT'].map((from) => jump('filter', from, 'KUBE-FIREWALL', '', '')) : []),
+  ]
+}
+
+/** KUBE-MARK-MASQ and KUBE-POSTROUTING, the same in iptables and ipvs mode. */
+export function writeMasquerade(nat: TableBuilder, { config }: Pick<Proxier, 'config'>): void {
+  const { hex, mark } = masqueradeMark(config)
+  nat.add('KUBE-POSTROUTING', `-m mark ! --mark ${mark} -j RETURN`)
+  nat.add('KUBE-POSTROUTING', `-j MARK --set-xmark ${hex}/0x0`)
+  nat.add(
+    'KUBE-POSTROUTING',
+    '-m comment --comment "kubernetes service traffic requiring SNAT" -j MASQUERADE --random-fully',
+  )
+  nat.add('KUBE-MARK-MASQ', `-j MARK --set-xmark ${mark}`)
+}
+
+/** The ACCEPT rules of KUBE-FORWARD, the same in iptables and ipvs mode. */
+export function writeForwardAccepts(
+  filter: TableBuilder,
+  { config, features }: Pick<Proxier, 'config' | 'features'>,
+): void {
+  const established = '-m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT'
+  const { mark } = masqueradeMark(config)
+  filter.add('KUBE-FORWARD', `-m comment --comment "kubernetes forwarding rules" -m mark --mark ${mark} -j ACCEPT`)
+  const comments = features.singleConntrackRule
+    ? ['kubernetes forwarding conntrack rule']
+    : ['kubernetes forwarding conntrack pod source rule', 'kubernetes forwarding conntrack pod destination rule']
+  for (const comment of comments) filter.add('KUBE-FORWARD', `-m comment --comment "${comment}" ${established}`)
+}
+
+/** The rules of the chains that exist once per node, without those that each Service adds. */
+export function writeStaticChains(nat: TableBuilder, filter: TableBuilder, proxier: Proxier): void {
+  const { config, features, family } = proxier
+  nat.chain('KUBE-NODEPORTS')
+  if (features.dropsIn === 'nat') nat.chain('KUBE-MARK-DROP')
+  writeMasquerade(nat, proxier)
+  if (features.kubeFirewall && family === 'ipv4' && config.localhostNodePorts)
+    filter.add(
+      'KUBE-FIREWALL',
+      '! -s 127.0.0.0/8 -d 127.0.0.0/8 -m comment --comment "block incoming localnet connections" -m conntrack ! --ctstate RELATED,ESTABLISHED,DNAT -j DROP',
+    )
+  if (!(features.liberalConntrack && config.conntrackTCPLiberal)) {
+    // The name is padded to a width that leaves two spaces in front of it.
+    const counter = features.nfacct && config.nfacct ? '-m nfacct --nfacct-name  ct_state_invalid_dropped_pkts ' : ''
+    filter.add('KUBE-FORWARD', `-m conntrack --ctstate INVALID ${counter}-j DROP`)
+  }
+  writeForwardAccepts(filter, proxier)
+}
+
+/** The tail of nat KUBE-SERVICES: what is not for a Service address may be for a node port. */
+export function writeNodePortsTail(nat: TableBuilder, proxier: Proxier): void {
+  const { config, features, family, nodePortAddresses } = proxier
+  const comment = '-m comment --comment "kubernetes service nodeports; NOTE: this must be the last rule in this chain" '
+  if (nodePortAddresses.all) {
+    const noLoopback = features.localhostNodePorts && (family === 'ipv6' || !config.localhostNodePorts)
+    const except = noLoopback ? `! -d ${loopbackRange(family)} ` : ''
+    nat.add('KUBE-SERVICES', `${except}${comment}-m addrtype --dst-type LOCAL -j KUBE-NODEPORTS`)
+    return
+  }
+  for (const address of nodePortAddresses.addresses) {
+    const unusable = features.localhostNodePorts && (family === 'ipv6' || !config.localhostNodePorts)
+    if (isLoopback(address) && unusable) continue
+    nat.add('KUBE-SERVICES', `-d ${address}${hostLength(family)} ${comment}-j KUBE-NODEPORTS`)
+  }
+}

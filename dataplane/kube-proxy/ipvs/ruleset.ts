@@ -1,0 +1,166 @@
+import type { Ruleset } from '../../iptables-save.ts'
+import { hostLength, loopbackRange } from '../ip.ts'
+import { writeForwardAccepts, writeMasquerade } from '../iptables/static-chains.ts'
+import type { Proxier } from '../proxier.ts'
+import { rejectTarget } from '../rule-text.ts'
+import { type Jump, prependJumps, ruleset, TableBuilder } from '../ruleset-builder.ts'
+import { type SetName, setComment, setName } from './sets.ts'
+import type { IpvsState } from './state.ts'
+
+const PROTOCOL_NUMBER = { tcp: 6, udp: 17, sctp: 132 } as const
+
+/** The jumps of ipvs mode in the order in which kube-proxy ensures them. */
+export function ipvsJumps({ features }: Pick<Proxier, 'features'>): Jump[] {
+  const jump = (table: 'nat' | 'filter', from: string, to: string, comment: string): Jump => ({
+    table,
+    from,
+    to,
+    spec: `-m comment --comment "${comment}" -j ${to}`,
+  })
+  const access = 'kubernetes ipvs access filter'
+  const jumps = [
+    jump('nat', 'OUTPUT', 'KUBE-SERVICES', 'kubernetes service portals'),
+    jump('nat', 'PREROUTING', 'KUBE-SERVICES', 'kubernetes service portals'),
+    jump('nat', 'POSTROUTING', 'KUBE-POSTROUTING', 'kubernetes postrouting rules'),
+    jump('filter', 'FORWARD', 'KUBE-FORWARD', 'kubernetes forwarding rules'),
+  ]
+  if (features.ipvsHealthCheck) jumps.push(jump('filter', 'INPUT', 'KUBE-NODE-PORT', 'kubernetes health check rules'))
+  if (features.dropsIn === 'filter')
+    for (const from of ['INPUT', 'FORWARD'])
+      jumps.push(jump('filter', from, 'KUBE-PROXY-FIREWALL', 'kube-proxy firewall rules'))
+  if (features.ipvsFilter) jumps.push(jump('filter', 'INPUT', 'KUBE-IPVS-FILTER', access))
+  if (features.ipvsOutFilter) jumps.push(jump('filter', 'OUTPUT', 'KUBE-IPVS-OUT-FILTER', access))
+  return jumps
+}
+
+/** Writes rules that match sets, in the tables of one family. */
+class SetRules {
+  readonly nat = new TableBuilder('nat')
+  readonly filter = new TableBuilder('filter')
+  readonly proxier: Proxier
+  readonly state: IpvsState
+
+  constructor(proxier: Proxier, state: IpvsState) {
+    this.proxier = proxier
+    this.state = state
+  }
+
+  match(set: SetName, direction: string): string {
+    return `-m set --match-set ${setName(set, this.proxier.family)} ${direction} `
+  }
+
+  commented(set: SetName, direction: string): string {
+    return `-m comment --comment "${setComment(set)}" ${this.match(set, direction)}`
+  }
+
+  /** A rule that stands only while its set has members. */
+  whileUsed(table: TableBuilder, chain: string, set: SetName, direction: string, target: string, protocol = ''): void {
+    if (!this.state.sets.isUsed(set)) return
+    table.add(chain, `${protocol === '' ? '' : `-p ${protocol} `}${this.commented(set, direction)}-j ${target}`)
+  }
+}
+
+function writeSourceRanges(rules: SetRules): void {
+  const { nat, filter, proxier } = rules
+  const inFilter = proxier.features.dropsIn === 'filter'
+  const table = inFilter ? filter : nat
+  const firewall = inFilter ? 'KUBE-SOURCE-RANGES-FIREWALL' : 'KUBE-FIREWALL'
+  const entrance = inFilter ? 'KUBE-PROXY-FIREWALL' : 'KUBE-LOAD-BALANCER'
+  rules.whileUsed(table, entrance, 'KUBE-LOAD-BALANCER-FW', 'dst,dst', firewall)
+  rules.whileUsed(table, firewall, 'KUBE-LOAD-BALANCER-SOURCE-CIDR', 'dst,dst,src', 'RETURN')
+  rules.whileUsed(table, firewall, 'KUBE-LOAD-BALANCER-SOURCE-IP', 'dst,dst,src', 'RETURN')
+  table.add(firewall, inFilter ? '-j DROP' : '-j KUBE-MARK-DROP')
+}
+
+function writeNodePorts(rules: SetRules): void {
+  const { nat, proxier } = rules
+  const pair = (protocol: string, local: SetName, all: SetName, direction: string, swapped: boolean) => {
+    const writes = [
+      () => rules.whileUsed(nat, 'KUBE-NODE-PORT', local, direction, 'RETURN', protocol),
+      () => rules.whileUsed(nat, 'KUBE-NODE-PORT', all, direction, 'KUBE-MARK-MASQ', protocol),
+    ]
+    for (const write of swapped ? writes.reverse() : writes) write()
+  }
+  pair('tcp', 'KUBE-NODE-PORT-LOCAL-TCP', 'KUBE-NODE-PORT-TCP', 'dst', false)
+  pair('udp', 'KUBE-NODE-PORT-LOCAL-UDP', 'KUBE-NODE-PORT-UDP', 'dst', false)
+  const swapped = proxier.features.ipvsSctpRulesSwapped
+  pair('sctp', 'KUBE-NODE-PORT-LOCAL-SCTP-HASH', 'KUBE-NODE-PORT-SCTP-HASH', 'dst,dst', swapped)
+}
+
+function writeClusterIPMasquerade(rules: SetRules): void {
+  const { nat, proxier, state } = rules
+  if (!state.sets.isUsed('KUBE-CLUSTER-IP')) return
+  const { config, detector } = proxier
+  const match = (direction: string) => `${rules.commented('KUBE-CLUSTER-IP', direction)}-j KUBE-MARK-MASQ`
+  if (config.masqueradeAll) nat.add('KUBE-SERVICES', match('dst,dst'))
+  else if (detector)
+    nat.add('KUBE-SERVICES', `${detector.notLocal.source}${detector.notLocal.interface}${match('dst,dst')}`)
+  // A connection of the node itself has the ClusterIP as its source, as kube-ipvs0 holds that address.
+  else nat.add('KUBE-SERVICES', match('src,dst'))
+}
+
+function writeExternalIPs(rules: SetRules, set: SetName, masquerade: boolean): void {
+  const { nat, state } = rules
+  if (!state.sets.isUsed(set)) return
+  const match = rules.commented(set, 'dst,dst')
+  if (masquerade) nat.add('KUBE-SERVICES', `${match}-j KUBE-MARK-MASQ`)
+  nat.add('KUBE-SERVICES', `${match}-m physdev ! --physdev-is-in -m addrtype ! --src-type LOCAL -j ACCEPT`)
+  nat.add('KUBE-SERVICES', `${match}-m addrtype --dst-type LOCAL -j ACCEPT`)
+}
+
+function writeServices(rules: SetRules): void {
+  const { nat, proxier, state } = rules
+  if (proxier.features.ipvsFilter) nat.add('KUBE-SERVICES', `-s ${loopbackRange(proxier.family)} -j RETURN`)
+  rules.whileUsed(nat, 'KUBE-SERVICES', 'KUBE-LOAD-BALANCER', 'dst,dst', 'KUBE-LOAD-BALANCER')
+  writeClusterIPMasquerade(rules)
+  writeExternalIPs(rules, 'KUBE-EXTERNAL-IP', true)
+  writeExternalIPs(rules, 'KUBE-EXTERNAL-IP-LOCAL', false)
+  nat.add('KUBE-SERVICES', '-m addrtype --dst-type LOCAL -j KUBE-NODE-PORT')
+  for (const set of ['KUBE-CLUSTER-IP', 'KUBE-LOAD-BALANCER'] as const)
+    if (state.sets.isUsed(set)) nat.add('KUBE-SERVICES', `${rules.match(set, 'dst,dst')}-j ACCEPT`)
+}
+
+/** What arrives at an address of kube-ipvs0 but is for no Service port must not reach listeners of the node. */
+function writeAccessFilter(rules: SetRules): void {
+  const { filter, proxier, state } = rules
+  const { features, family } = proxier
+  if (features.ipvsFilter) {
+    const pass: SetName[] = ['KUBE-LOAD-BALANCER', 'KUBE-CLUSTER-IP', 'KUBE-EXTERNAL-IP']
+    if (features.ipvsFilterExternalLocal) pass.push('KUBE-EXTERNAL-IP-LOCAL')
+    for (const set of pass) filter.add('KUBE-IPVS-FILTER', `${rules.match(set, 'dst,dst')}-j RETURN`)
+    if (features.ipvsFilterHealthCheck)
+      filter.add('KUBE-IPVS-FILTER', `${rules.match('KUBE-HEALTH-CHECK-NODE-PORT', 'dst')}-j RETURN`)
+    filter.add(
+      'KUBE-IPVS-FILTER',
+      `-m conntrack --ctstate NEW ${rules.match('KUBE-IPVS-IPS', 'dst')}-j ${rejectTarget(family)}`,
+    )
+  }
+  if (features.ipvsOutFilter)
+    for (const { address, protocol, port } of state.blocked)
+      filter.add(
+        'KUBE-IPVS-OUT-FILTER',
+        `-s ${address}${hostLength(family)} -m ipvs --vproto ${PROTOCOL_NUMBER[protocol]} --vaddr ${address} --vport ${port} -j DROP`,
+      )
+}
+
+/** The iptables rules of ipvs mode in one family: few, matching sets, whatever the number of Services. */
+export function ipvsRuleset(proxier: Proxier, state: IpvsState): Ruleset {
+  const { features } = proxier
+  const rules = new SetRules(proxier, state)
+  const { nat, filter } = rules
+  for (const chain of ['KUBE-LOAD-BALANCER', 'KUBE-NODE-PORT']) nat.chain(chain)
+  if (features.dropsIn === 'nat') nat.chain('KUBE-MARK-DROP')
+  prependJumps({ filter, nat }, ipvsJumps(proxier))
+  rules.whileUsed(nat, 'KUBE-POSTROUTING', 'KUBE-LOOP-BACK', 'dst,dst,src', 'MASQUERADE')
+  writeSourceRanges(rules)
+  rules.whileUsed(nat, 'KUBE-LOAD-BALANCER', 'KUBE-LOAD-BALANCER-LOCAL', 'dst,dst', 'RETURN')
+  nat.add('KUBE-LOAD-BALANCER', '-j KUBE-MARK-MASQ')
+  writeServices(rules)
+  writeNodePorts(rules)
+  writeAccessFilter(rules)
+  if (features.ipvsHealthCheck)
+    filter.add('KUBE-NODE-PORT', `${rules.commented('KUBE-HEALTH-CHECK-NODE-PORT', 'dst')}-j ACCEPT`)
+  writeForwardAccepts(filter, proxier)
+  writeMasquerade(nat, proxier)
+  return ruleset({ filter, nat })
+}

@@ -1,0 +1,130 @@
+import type { IpSet, IpSets } from '../../ipset-save.ts'
+import type { Family } from '../ip.ts'
+import type { Features } from '../versions.ts'
+
+/** The sets of ipvs mode by their IPv4 name, with type and the comment of the rules that match them. */
+const SETS = {
+  'KUBE-LOOP-BACK': {
+    type: 'hash:ip,port,ip',
+    comment: 'Kubernetes endpoints dst ip:port, source ip for solving hairpin purpose',
+  },
+  'KUBE-CLUSTER-IP': {
+    type: 'hash:ip,port',
+    comment: 'Kubernetes service cluster ip + port for masquerade purpose',
+  },
+  'KUBE-EXTERNAL-IP': {
+    type: 'hash:ip,port',
+    comment: 'Kubernetes service external ip + port for masquerade and filter purpose',
+  },
+  'KUBE-EXTERNAL-IP-LOCAL': {
+    type: 'hash:ip,port',
+    comment: 'Kubernetes service external ip + port with externalTrafficPolicy=local',
+  },
+  'KUBE-LOAD-BALANCER': { type: 'hash:ip,port', comment: 'Kubernetes service lb portal' },
+  'KUBE-LOAD-BALANCER-LOCAL': {
+    type: 'hash:ip,port',
+    comment: 'Kubernetes service load balancer ip + port with externalTrafficPolicy=local',
+  },
+  'KUBE-LOAD-BALANCER-FW': {
+    type: 'hash:ip,port',
+    comment: 'Kubernetes service load balancer ip + port for load balancer with sourceRange',
+  },
+  'KUBE-LOAD-BALANCER-SOURCE-IP': {
+    type: 'hash:ip,port,ip',
+    comment: 'Kubernetes service load balancer ip + port + source IP for packet filter purpose',
+  },
+  'KUBE-LOAD-BALANCER-SOURCE-CIDR': {
+    type: 'hash:ip,port,net',
+    comment: 'Kubernetes service load balancer ip + port + source cidr for packet filter purpose',
+  },
+  'KUBE-NODE-PORT-TCP': { type: 'bitmap:port', comment: 'Kubernetes nodeport TCP port for masquerade purpose' },
+  'KUBE-NODE-PORT-LOCAL-TCP': {
+    type: 'bitmap:port',
+    comment: 'Kubernetes nodeport TCP port with externalTrafficPolicy=local',
+  },
+  'KUBE-NODE-PORT-UDP': { type: 'bitmap:port', comment: 'Kubernetes nodeport UDP port for masquerade purpose' },
+  'KUBE-NODE-PORT-LOCAL-UDP': {
+    type: 'bitmap:port',
+    comment: 'Kubernetes nodeport UDP port with externalTrafficPolicy=local',
+  },
+  'KUBE-NODE-PORT-SCTP-HASH': {
+    type: 'hash:ip,port',
+    comment: "Kubernetes nodeport SCTP port for masquerade purpose with type 'hash ip:port'",
+  },
+  'KUBE-NODE-PORT-LOCAL-SCTP-HASH': {
+    type: 'hash:ip,port',
+    comment: "Kubernetes nodeport SCTP port with externalTrafficPolicy=local with type 'hash ip:port'",
+  },
+  'KUBE-HEALTH-CHECK-NODE-PORT': { type: 'bitmap:port', comment: 'Kubernetes health check node port' },
+  'KUBE-IPVS-IPS': { type: 'hash:ip', comment: '' },
+} as const
+
+export type SetName = keyof typeof SETS
+
+const SET_NAMES = Object.keys(SETS) as SetName[]
+
+const exists = (name: SetName, features: Features): boolean => {
+  if (name === 'KUBE-HEALTH-CHECK-NODE-PORT') return features.ipvsHealthCheck
+  if (name === 'KUBE-IPVS-IPS') return features.ipvsFilter
+  return true
+}
+
+/** IPV4 name, or for IPv6 `KUBE-6-…` cut to the 31 letters that the kernel allows. */
+export const setName = (name: SetName, family: Family): string =>
+  family === 'ipv4' ? name : name.replace('KUBE-', 'KUBE-6-').slice(0, 31)
+
+/** A rule's comment for a set; iptables-save puts a backslash before an apostrophe. */
+export const setComment = (name: SetName): string => SETS[name].comment.replaceAll("'", "\\'")
+
+/** The names of every set that kube-proxy creates in one family. */
+export const setNames = (family: Family, features: Features): string[] =>
+  SET_NAMES.filter((name) => exists(name, features)).map((name) => setName(name, family))
+
+/** Collects what kube-proxy wants in its sets in one family. */
+export class SetBuilder {
+  private readonly family: Family
+  private readonly members = new Map<SetName, Set<string>>()
+  private readonly wanted = new Set<SetName>()
+
+  constructor(family: Family, features: Features) {
+    this.family = family
+    for (const name of SET_NAMES) if (exists(name, features)) this.members.set(name, new Set())
+  }
+
+  add(name: SetName, member: string): void {
+    this.wanted.add(name)
+    this.members.get(name)?.add(member)
+  }
+
+  /**
+   * Adds a source range. The kernel stores a single address without its length, and refuses a zero range (ipset:
+   * "The value of the CIDR parameter of the IP address is invalid"), which leaves kube-proxy with a rule and no member.
+   */
+  addRange(name: SetName, prefix: string, range: string): void {
+    this.wanted.add(name)
+    if (range.endsWith('/0')) return
+    const single = this.family === 'ipv4' ? '/32' : '/128'
+    this.members.get(name)?.add(`${prefix},${range.endsWith(single) ? range.slice(0, -single.length) : range}`)
+  }
+
+  /** True when kube-proxy takes the set for non-empty, and so writes the rules that match it. */
+  isUsed(name: SetName): boolean {
+    return this.wanted.has(name)
+  }
+
+  /** The sets as `ipset save` shows them, without what differs from kernel to kernel. */
+  build(): IpSets {
+    const sets: IpSets = new Map()
+    for (const [key, members] of this.members) {
+      const name = setName(key, this.family)
+      const { type } = SETS[key]
+      const options: Record<string, string> =
+        type === 'bitmap:port'
+          ? { range: '0-65535' }
+          : { family: this.family === 'ipv4' ? 'inet' : 'inet6', hashsize: '1024', maxelem: '65536' }
+      const set: IpSet = { name, type, options, members }
+      sets.set(name, set)
+    }
+    return sets
+  }
+}

@@ -1,0 +1,40 @@
+// Rules as iptables-save prints them: source, destination, interface, protocol, then matches, then the target.
+
+import type { KubeProxyConfig } from './config.ts'
+import { type Family, hostLength } from './ip.ts'
+
+/** `0x4000/0x4000`: the mark that asks for masquerading, with its mask. */
+export function masqueradeMark(config: KubeProxyConfig): { mark: string; hex: string } {
+  const hex = `0x${(2 ** config.masqueradeBit).toString(16)}`
+  return { hex, mark: `${hex}/${hex}` }
+}
+
+export const rejectTarget = (family: Family): string =>
+  `REJECT --reject-with ${family === 'ipv4' ? 'icmp' : 'icmp6'}-port-unreachable`
+
+/** `-p tcp -m comment --comment "…" -m tcp --dport 80 `, with extra matches between comment and port. */
+export const toPort = (protocol: string, comment: string, port: number, matches = ''): string =>
+  `-p ${protocol} -m comment --comment "${comment}" ${matches}-m ${protocol} --dport ${port} `
+
+/** A match on one address and port. */
+export const toAddress = (family: Family, address: string, protocol: string, comment: string, port: number): string =>
+  `-d ${address}${hostLength(family)} ${toPort(protocol, comment, port)}`
+
+export const commented = (comment: string): string => `-m comment --comment "${comment}" `
+
+const probabilities: string[] = []
+
+/**
+ * The share of the first of `count` endpoints. kube-proxy writes ten digits, the kernel keeps 31 bits (xt_statistic), and
+ * iptables-save prints eleven digits of that.
+ */
+export function probability(count: number): string {
+  probabilities[count] ??= (Math.round(Number((1 / count).toFixed(10)) * 2 ** 31) / 2 ** 31).toFixed(11)
+  return probabilities[count]
+}
+
+/** `recent` remembers a client per endpoint chain (session affinity). */
+export const recent = (family: Family, chain: string, action: string): string =>
+  `-m recent ${action} --name ${chain} --mask ${
+    family === 'ipv4' ? '255.255.255.255' : 'ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff'
+  } --rsource `

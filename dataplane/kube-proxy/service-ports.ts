@@ -1,0 +1,104 @@
+import type { ClusterObjects, Service } from '../objects.ts'
+import { serviceHash } from './chain-names.ts'
+import { type EndpointsByPort, endpointsKey, isIgnored, type TrackedEndpoint } from './endpoints.ts'
+import { canonicalAddress, canonicalCidr, type Family, familyOf } from './ip.ts'
+import type { Features } from './versions.ts'
+
+/** One port of one Service in one family: the unit kube-proxy programs. */
+export interface ServicePort {
+  /** `namespace/name:port`, or `namespace/name` for the unnamed port. */
+  name: string
+  /** Lower case, as rules write it. */
+  protocol: 'tcp' | 'udp' | 'sctp'
+  /** What the names of its chains end in. */
+  hash: string
+  clusterIP: string
+  port: number
+  nodePort: number
+  externalIPs: string[]
+  loadBalancerIPs: string[]
+  sourceRanges: string[]
+  /** Seconds of ClientIP affinity, or undefined for none. */
+  affinity: number | undefined
+  internalLocal: boolean
+  externalLocal: boolean
+  healthCheckNodePort: number
+  /** Hints are followed: from 1.31 on always, before only with the annotation set to Auto. */
+  followsHints: boolean
+  endpoints: readonly TrackedEndpoint[]
+}
+
+/** Reachable by something else than its ClusterIP. */
+export const isExternallyAccessible = (port: ServicePort): boolean =>
+  port.nodePort !== 0 || port.loadBalancerIPs.length > 0 || port.externalIPs.length > 0
+
+const NO_ENDPOINTS: readonly TrackedEndpoint[] = []
+
+function isExternalLocal(service: Service, features: Features): boolean {
+  if (service.externalTrafficPolicy !== 'Local') return false
+  if (service.type === 'NodePort' || service.type === 'LoadBalancer') return true
+  return features.localPolicyForExternalIPs && service.type === 'ClusterIP' && service.externalIPs.length > 0
+}
+
+function followsHints(service: Service, features: Features): boolean {
+  if (features.zoneHints === 'none') return false
+  if (features.zoneHints === 'hints') return true
+  const annotation =
+    service.annotations['service.kubernetes.io/topology-mode'] ??
+    service.annotations['service.kubernetes.io/topology-aware-hints']
+  return annotation === 'Auto' || annotation === 'auto'
+}
+
+/**
+ * The Service ports that kube-proxy programs in one family, in the order of the objects. Headless Services,
+ * ExternalName and those labelled for another proxy are left out (pkg/proxy/util ShouldSkipService).
+ */
+export function servicePorts(
+  objects: ClusterObjects,
+  endpoints: EndpointsByPort,
+  family: Family,
+  features: Features,
+): ServicePort[] {
+  const ports: ServicePort[] = []
+  for (const service of objects.services) {
+    if (service.type === 'ExternalName' || isIgnored(service.labels)) continue
+    const clusterIP = service.clusterIPs.find((address) => familyOf(address) === family)
+    if (clusterIP === undefined) continue
+    const ofFamily = (addresses: readonly string[]) =>
+      addresses.filter((address) => familyOf(address) === family).map(canonicalAddress)
+    const externalLocal = isExternalLocal(service, features)
+    const shared = {
+      clusterIP: canonicalAddress(clusterIP),
+      externalIPs: ofFamily(service.externalIPs),
+      loadBalancerIPs: ofFamily(
+        service.loadBalancerIngress.flatMap(({ ip, ipMode }) =>
+          ip === undefined || (features.ingressIPMode && ipMode === 'Proxy') ? [] : [ip],
+        ),
+      ),
+      sourceRanges: service.loadBalancerSourceRanges
+        .filter((range) => familyOf(range) === family)
+        .map((range) => canonicalCidr(range)),
+      affinity: service.sessionAffinity === 'ClientIP' ? service.sessionAffinityTimeout : undefined,
+      internalLocal: features.internalTrafficPolicy !== 'ignored' && service.internalTrafficPolicy === 'Local',
+      externalLocal,
+      healthCheckNodePort: service.type === 'LoadBalancer' && externalLocal ? service.healthCheckNodePort : 0,
+      followsHints: followsHints(service, features),
+    }
+    for (const port of service.ports) {
+      const name =
+        port.name === '' ? `${service.namespace}/${service.name}` : `${service.namespace}/${service.name}:${port.name}`
+      const protocol = port.protocol === 'TCP' ? 'tcp' : port.protocol === 'UDP' ? 'udp' : 'sctp'
+      ports.push({
+        ...shared,
+        name,
+        protocol,
+        hash: serviceHash(name, protocol),
+        port: port.port,
+        nodePort: port.nodePort,
+        endpoints:
+          endpoints.get(endpointsKey(service.namespace, service.name, port.name, port.protocol)) ?? NO_ENDPOINTS,
+      })
+    }
+  }
+  return ports
+}

@@ -1,0 +1,80 @@
+import type { Ruleset } from '../../iptables-save.ts'
+import { hostLength } from '../ip.ts'
+import type { Proxier } from '../proxier.ts'
+import { toPort } from '../rule-text.ts'
+import { ruleset, TableBuilder } from '../ruleset-builder.ts'
+import type { ServicePort } from '../service-ports.ts'
+
+const isUnspecified = (address: string): boolean => address === '0.0.0.0' || address === '::'
+
+/**
+ * Ports of the proxy's own listeners. The kernel hands out ephemeral ones, unless the configuration's portRange says
+ * otherwise, so the numbers of a real node differ: only their use is predicted.
+ */
+function* proxyPorts(portRange: string): Generator<number, never> {
+  let port = Number(portRange.split('-')[0] || 32768)
+  for (;;) yield port++
+}
+
+/** Rules that redirect one Service port to the listener that kube-proxy opened for it. */
+function writePortal(
+  nat: TableBuilder,
+  filter: TableBuilder,
+  proxier: Proxier,
+  port: ServicePort,
+  proxyPort: number,
+): void {
+  const { config, family } = proxier
+  const host = hostLength(family)
+  const join = (address: string) => (family === 'ipv4' ? `${address}:${proxyPort}` : `[${address}]:${proxyPort}`)
+  const listens = config.bindAddress
+  const toListener = isUnspecified(listens)
+    ? `-j REDIRECT --to-ports ${proxyPort}`
+    : `-j DNAT --to-destination ${join(listens)}`
+  const hostAddress = isUnspecified(listens) ? (proxier.nodeIP ?? listens) : listens
+  const fromHost = `-j DNAT --to-destination ${join(hostAddress)}`
+  const to = (address: string) => `-d ${address}${host} ${toPort(port.protocol, port.name, port.port)}`
+
+  nat.add('KUBE-PORTALS-CONTAINER', `${to(port.clusterIP)}${toListener}`)
+  nat.add('KUBE-PORTALS-HOST', `${to(port.clusterIP)}${fromHost}`)
+  for (const address of [...port.externalIPs, ...port.loadBalancerIPs]) {
+    const local = `${to(address)}-m addrtype --dst-type LOCAL `
+    nat.add('KUBE-PORTALS-CONTAINER', `${to(address)}-m physdev ! --physdev-is-in ${toListener}`)
+    nat.add('KUBE-PORTALS-CONTAINER', `${local}${toListener}`)
+    nat.add('KUBE-PORTALS-HOST', `${local}${fromHost}`)
+  }
+  if (port.nodePort === 0) return
+  const nodePort = toPort(port.protocol, port.name, port.nodePort)
+  nat.add('KUBE-NODEPORT-CONTAINER', `${nodePort}${toListener}`)
+  nat.add('KUBE-NODEPORT-HOST', `${nodePort}${fromHost}`)
+  filter.add('KUBE-NODEPORT-NON-LOCAL', `${toPort(port.protocol, port.name, proxyPort)}-m state --state NEW -j ACCEPT`)
+}
+
+/**
+ * The rules of userspace mode (pkg/proxy/userspace of 1.20): every Service port, with or without endpoints, leads to a
+ * listener of kube-proxy itself, which then picks an endpoint in turn.
+ */
+export function userspaceRuleset(proxier: Proxier): Ruleset {
+  const nat = new TableBuilder('nat')
+  const filter = new TableBuilder('filter')
+  const portals = '-m comment --comment "handle ClusterIPs; NOTE: this must be before the NodePort rules" '
+  const nodePorts =
+    '-m addrtype --dst-type LOCAL -m comment --comment "handle service NodePorts; NOTE: this must be the last rule in the chain" '
+  for (const [from, where] of [
+    ['PREROUTING', 'CONTAINER'],
+    ['OUTPUT', 'HOST'],
+  ] as const) {
+    nat.chain(`KUBE-PORTALS-${where}`)
+    nat.chain(`KUBE-NODEPORT-${where}`)
+    nat.add(from, `${portals}-j KUBE-PORTALS-${where}`)
+    nat.add(from, `${nodePorts}-j KUBE-NODEPORT-${where}`)
+  }
+  filter.chain('KUBE-NODEPORT-NON-LOCAL')
+  filter.add(
+    'INPUT',
+    '-m comment --comment "Ensure that non-local NodePort traffic can flow" -j KUBE-NODEPORT-NON-LOCAL',
+  )
+  const free = proxyPorts(proxier.config.portRange)
+  for (const port of proxier.ports) writePortal(nat, filter, proxier, port, free.next().value)
+  return ruleset({ filter, nat })
+}

@@ -1,0 +1,187 @@
+// What changed in kube-proxy from one Kubernetes minor version to the next, as far as it shows on a node.
+// Everything else in this folder asks a Features record; no other file knows a version number.
+
+/** How one version of kube-proxy behaves. */
+export interface Features {
+  /** `1.30` */
+  version: string
+  /** Slices with unready endpoints: 1.20 forgets those at once, later versions keep them and filter per use. */
+  keepsUnreadyEndpoints: boolean
+  /** Endpoints of several slices are the same when their IP is (1.20), later when IP and port are. */
+  endpointsMergeByPort: boolean
+  /** internalTrafficPolicy: not known, drops remote endpoints before anything else (1.23), or has a chain of its own. */
+  internalTrafficPolicy: 'ignored' | 'filters' | 'categorises'
+  /** With no ready endpoint left, those that terminate but still serve are used. */
+  terminatingEndpoints: boolean
+  /** Topology hints: needs the annotation, or only the hints themselves. */
+  zoneHints: 'none' | 'annotation' | 'hints'
+  /** externalTrafficPolicy Local also counts for ClusterIP Services with externalIPs. */
+  localPolicyForExternalIPs: boolean
+  /** Ingress addresses with ipMode Proxy are left out. */
+  ingressIPMode: boolean
+  /** One kube-proxy serves both families: only behind the gate IPv6DualStack, or always. */
+  dualStack: 'gated' | 'always'
+  /** detectLocalMode BridgeInterface and InterfaceNamePrefix exist. */
+  detectLocalByInterface: boolean
+  /** nodePortAddresses may be ["primary"]. */
+  primaryNodePortAddress: boolean
+  /** Mode userspace exists (and its rules are modelled). */
+  userspace: boolean
+
+  /** Per-Service chains of iptables mode; see kube-proxy/iptables. */
+  serviceChains: 'masquerade-first' | 'balanced' | 'external'
+  /** Unwanted packets are marked in nat (KUBE-MARK-DROP) or dropped in filter. */
+  dropsIn: 'nat' | 'filter'
+  /** filter KUBE-NODEPORTS (iptables mode) accepts health check ports. */
+  healthCheckRules: boolean
+  /** KUBE-FORWARD has one conntrack rule instead of a source and a destination one. */
+  singleConntrackRule: boolean
+  /** kube-proxy writes KUBE-FIREWALL itself. */
+  kubeFirewall: boolean
+  /** KUBE-FW- ends in a rule without target that counts what KUBE-PROXY-FIREWALL drops. */
+  firewallMarker: boolean
+  /** Node ports on loopback can be switched off, and never work for IPv6. */
+  localhostNodePorts: boolean
+  /** The rule that drops INVALID packets is left out when conntrack is liberal. */
+  liberalConntrack: boolean
+  /** Rules with nfacct counters, where the kernel has them. */
+  nfacct: boolean
+
+  /** ipvs: node ports also on 127.0.0.1. */
+  ipvsLoopbackNodePorts: boolean
+  /** ipvs: the RETURN rule for local SCTP node ports stands behind the masquerade rule. */
+  ipvsSctpRulesSwapped: boolean
+  /** ipvs: set KUBE-HEALTH-CHECK-NODE-PORT and filter KUBE-NODE-PORT. */
+  ipvsHealthCheck: boolean
+  /** ipvs: a Local policy without local endpoints falls back to all endpoints. */
+  ipvsLocalFallback: boolean
+  /** ipvs: KUBE-IPVS-FILTER, KUBE-IPVS-IPS, and loopback sources leave KUBE-SERVICES at once. */
+  ipvsFilter: boolean
+  /** ipvs: scheduler mh hashes ports too. */
+  ipvsMaglevPort: boolean
+  /** ipvs: external addresses that some other interface has are not bound to kube-ipvs0. */
+  ipvsSkipsNodeAddresses: boolean
+  /** ipvs: KUBE-IPVS-FILTER lets health check ports pass. */
+  ipvsFilterHealthCheck: boolean
+  /** ipvs: KUBE-IPVS-OUT-FILTER. */
+  ipvsOutFilter: boolean
+  /** ipvs: KUBE-IPVS-FILTER lets KUBE-EXTERNAL-IP-LOCAL pass. */
+  ipvsFilterExternalLocal: boolean
+
+  /** --cleanup knows KUBE-XLB- chains. */
+  cleanupXlb: boolean
+  /** --cleanup removes filter KUBE-NODE-PORT of ipvs mode. */
+  cleanupIpvsNodePort: boolean
+  /** --cleanup also removes KUBE-MARK-MASQ, the canaries and KUBE-PROXY-FIREWALL. */
+  cleanupShared: boolean
+}
+
+type Change = Partial<Omit<Features, 'version'>>
+
+const V1_20: Omit<Features, 'version'> = {
+  keepsUnreadyEndpoints: false,
+  endpointsMergeByPort: false,
+  internalTrafficPolicy: 'ignored',
+  terminatingEndpoints: false,
+  zoneHints: 'none',
+  localPolicyForExternalIPs: false,
+  ingressIPMode: false,
+  dualStack: 'gated',
+  detectLocalByInterface: false,
+  primaryNodePortAddress: false,
+  userspace: true,
+  serviceChains: 'masquerade-first',
+  dropsIn: 'nat',
+  healthCheckRules: false,
+  singleConntrackRule: false,
+  kubeFirewall: false,
+  firewallMarker: false,
+  localhostNodePorts: false,
+  liberalConntrack: false,
+  nfacct: false,
+  ipvsLoopbackNodePorts: true,
+  ipvsSctpRulesSwapped: true,
+  ipvsHealthCheck: false,
+  ipvsLocalFallback: false,
+  ipvsFilter: false,
+  ipvsMaglevPort: false,
+  ipvsSkipsNodeAddresses: false,
+  ipvsFilterHealthCheck: false,
+  ipvsOutFilter: false,
+  ipvsFilterExternalLocal: false,
+  cleanupXlb: true,
+  cleanupIpvsNodePort: true,
+  cleanupShared: false,
+}
+
+/** Each entry: what differs from the entry before. */
+const CHANGES: readonly (readonly [minor: number, change: Change])[] = [
+  [20, {}],
+  [
+    23,
+    {
+      keepsUnreadyEndpoints: true,
+      endpointsMergeByPort: true,
+      internalTrafficPolicy: 'filters',
+      dualStack: 'always',
+      detectLocalByInterface: true,
+      userspace: false,
+      serviceChains: 'balanced',
+      healthCheckRules: true,
+      singleConntrackRule: true,
+      ipvsLoopbackNodePorts: false,
+      ipvsSctpRulesSwapped: false,
+      ipvsHealthCheck: true,
+      cleanupIpvsNodePort: false,
+    },
+  ],
+  [
+    24,
+    {
+      internalTrafficPolicy: 'categorises',
+      zoneHints: 'annotation',
+      serviceChains: 'external',
+      ipvsLocalFallback: true,
+    },
+  ],
+  [25, { dropsIn: 'filter', cleanupIpvsNodePort: true }],
+  [26, { terminatingEndpoints: true, localPolicyForExternalIPs: true, localhostNodePorts: true, ipvsFilter: true }],
+  [27, { kubeFirewall: true, firewallMarker: true, ipvsMaglevPort: true }],
+  [28, { ipvsSkipsNodeAddresses: true, ipvsFilterHealthCheck: true, cleanupXlb: false }],
+  [29, { liberalConntrack: true, ipvsOutFilter: true }],
+  [30, { ingressIPMode: true, ipvsFilterExternalLocal: true }],
+  [31, { nfacct: true, primaryNodePortAddress: true, zoneHints: 'hints' }],
+  [32, {}],
+  [33, {}],
+  [34, { cleanupShared: true }],
+  [35, {}],
+  [36, {}],
+]
+
+const table = new Map<number, Features>()
+{
+  let features: Omit<Features, 'version'> = V1_20
+  for (const [minor, change] of CHANGES) {
+    features = { ...features, ...change }
+    table.set(minor, { ...features, version: `1.${minor}` })
+  }
+}
+
+/** Every modelled version, oldest first: `1.20`, `1.23`, … */
+export const SUPPORTED_VERSIONS: readonly string[] = [...table.values()].map((features) => features.version)
+
+/** The version is none that is modelled; the message says which are. */
+export class VersionError extends Error {}
+
+/**
+ * The features of a kube-proxy version written as `v1.30.3`, `1.30`, `v1.31.0-rc.1`; the patch level does not matter.
+ * @throws VersionError for anything else.
+ */
+export function featuresOf(version: string): Features {
+  const match = /^v?1\.(\d{1,2})(?:\.\d+)?(?:[-+][0-9A-Za-z.+-]*)?$/.exec(version)
+  const features = match ? table.get(Number(match[1])) : undefined
+  if (features) return features
+  throw new VersionError(
+    `kube-proxy version "${version}" is not modelled; give one of ${SUPPORTED_VERSIONS.join(', ')} (for example --kube-proxy v1.30).`,
+  )
+}

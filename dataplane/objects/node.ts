@@ -1,0 +1,27 @@
+import type { FieldReader, JsonObject } from './field-reader.ts'
+
+export interface Node {
+  name: string
+  labels: Record<string, string>
+  /** Addresses of type InternalIP, in the order the Node lists them; the first is kube-proxy's node IP. */
+  internalIPs: string[]
+  podCIDRs: string[]
+}
+
+/** Reads one Node; faults go to the reader. */
+export function readNode(read: FieldReader, raw: JsonObject, name: string): Node {
+  const metadata = read.child(raw.metadata, 'metadata')
+  const spec = read.child(raw.spec, 'spec')
+  const status = read.child(raw.status, 'status')
+  const internalIPs: string[] = []
+  for (const [index, item] of read.list(status.addresses, 'status.addresses').entries()) {
+    const entry = read.child(item, `status.addresses[${index}]`)
+    if (entry.type !== 'InternalIP') continue
+    const address = read.address(entry.address, `status.addresses[${index}].address`)
+    if (address) internalIPs.push(address)
+  }
+  const list = read.list(spec.podCIDRs, 'spec.podCIDRs')
+  const single = spec.podCIDR === undefined || spec.podCIDR === '' ? [] : [spec.podCIDR]
+  const podCIDRs = (list.length > 0 ? list : single).flatMap((item) => read.cidr(item, 'spec.podCIDR') ?? [])
+  return { name, labels: read.labels(metadata.labels, 'metadata.labels'), internalIPs, podCIDRs }
+}

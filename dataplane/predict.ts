@@ -1,0 +1,77 @@
+import type { Ruleset } from './iptables-save.ts'
+import type { KubeProxyConfig, KubeProxyMode } from './kube-proxy/config.ts'
+import { defaultConfig } from './kube-proxy/config.ts'
+import type { Family } from './kube-proxy/ip.ts'
+import { iptablesRuleset } from './kube-proxy/iptables/ruleset.ts'
+import { dummyLink } from './kube-proxy/ipvs/dummy-link.ts'
+import { ipvsRuleset } from './kube-proxy/ipvs/ruleset.ts'
+import { type IpvsState, ipvsState } from './kube-proxy/ipvs/state.ts'
+import { defaultNodeAddresses } from './kube-proxy/node-addresses.ts'
+import { type Proxier, proxierOf } from './kube-proxy/proxier.ts'
+import { userspaceRuleset } from './kube-proxy/userspace/ruleset.ts'
+import { type Features, featuresOf } from './kube-proxy/versions.ts'
+import type { NodeState } from './node-state.ts'
+import type { ClusterObjects } from './objects.ts'
+
+export interface PredictOptions {
+  /** The node's name, as EndpointSlices call it. */
+  node: string
+  mode: KubeProxyMode
+  /** `v1.30.3`, `1.20`, … */
+  version: string
+  config?: KubeProxyConfig
+  /** All of the node's own addresses, kube-ipvs0's left out; from the Node object when missing. */
+  nodeAddresses?: string[]
+  /** Which family's iptables rules to give; sets, virtual servers and addresses are always those of the whole node. */
+  family?: Family
+}
+
+/** The prediction was asked for something that does not exist; one sentence for a person. */
+export class PredictError extends Error {}
+
+/** From 1.21 on a kube-proxy serves both families; before only with a gate. */
+const families = (features: Features, config: KubeProxyConfig, family: Family): Family[] =>
+  features.dualStack === 'always' || config.dualStack ? ['ipv4', 'ipv6'] : [family]
+
+function checkOptions(objects: ClusterObjects, options: PredictOptions, features: Features): void {
+  if (objects.nodes.length > 0 && !objects.nodes.some((node) => node.name === options.node)) {
+    const names = objects.nodes.map((node) => node.name).join(', ')
+    throw new PredictError(`Node "${options.node}" is not among the objects; they have ${names}.`)
+  }
+  if (options.mode === 'userspace' && !features.userspace)
+    throw new PredictError(
+      `Mode "userspace" is modelled for kube-proxy 1.20 only, not "${options.version}"; add --kube-proxy v1.20.`,
+    )
+}
+
+/**
+ * What a genuine kube-proxy of that version and mode, alone on an untouched node, has programmed once it settled.
+ * Rules are in iptables-save's words and order; Services follow one another as listed.
+ * @throws VersionError for a version that is not modelled, PredictError for an unknown node or mode.
+ */
+export function predict(objects: ClusterObjects, options: PredictOptions): NodeState {
+  const features = featuresOf(options.version)
+  checkOptions(objects, options, features)
+  const config = options.config ?? defaultConfig()
+  const family = options.family ?? 'ipv4'
+  const addresses = options.nodeAddresses ?? defaultNodeAddresses(objects, options.node)
+  const proxier = (of: Family): Proxier => proxierOf(objects, options.node, of, features, config, addresses)
+
+  if (options.mode !== 'ipvs') {
+    const write: (proxier: Proxier) => Ruleset = options.mode === 'iptables' ? iptablesRuleset : userspaceRuleset
+    return { iptables: write(proxier(family)), ipsets: new Map(), virtualServers: [], links: [] }
+  }
+  const states = new Map<Family, [Proxier, IpvsState]>()
+  for (const of of families(features, config, family)) {
+    const one = proxier(of)
+    states.set(of, [one, ipvsState(one)])
+  }
+  const all = [...states.values()].map(([, state]) => state)
+  const [own, ownState] = states.get(family) as [Proxier, IpvsState]
+  return {
+    iptables: ipvsRuleset(own, ownState),
+    ipsets: new Map(all.flatMap((state) => [...state.sets.build()])),
+    virtualServers: all.flatMap((state) => state.virtualServers),
+    links: [dummyLink(all.flatMap((state) => [...state.bound]))],
+  }
+}

@@ -1,0 +1,36 @@
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { CAPTURE_FILES, readCapturedNode } from '../../dataplane/capture.ts'
+import { defaultConfig, type KubeProxyConfig } from '../../dataplane/kube-proxy/config.ts'
+import type { NodeState } from '../../dataplane/node-state.ts'
+import { type ClusterObjects, readObjects } from '../../dataplane/objects.ts'
+
+const ROOT = join(import.meta.dirname, '../fixtures/recordings')
+
+export const NODE = 'k8s-guide-worker'
+
+export const recordingPath = (...parts: string[]): string => join(ROOT, ...parts)
+
+export const folders = (...parts: string[]): string[] =>
+  readdirSync(recordingPath(...parts), { withFileTypes: true })
+    .filter((entry) => entry.isDirectory())
+    .map((entry) => entry.name)
+    .sort()
+
+/** What the kube-proxies of the recordings were configured with. */
+export const recordedConfig = (): KubeProxyConfig => ({ ...defaultConfig(), clusterCIDR: '10.244.0.0/16' })
+
+export const objectsAt = (...parts: string[]): ClusterObjects =>
+  readObjects(JSON.parse(readFileSync(recordingPath(...parts), 'utf8'))).objects
+
+/** One recorded node; `iptables` names the file to read rules from. */
+export function stateAt(folder: string, iptables = 'iptables-save'): NodeState {
+  const files = new Map<string, string>()
+  for (const file of CAPTURE_FILES) {
+    const path = join(folder, file === 'iptables-save' ? iptables : file)
+    if (existsSync(path)) files.set(file, readFileSync(path, 'utf8'))
+  }
+  const { state, faults } = readCapturedNode(files)
+  if (faults.length > 0) throw new Error(`${folder}: ${faults.map((fault) => fault.message).join('; ')}`)
+  return state
+}
