@@ -1,0 +1,143 @@
+import { printEndpoint } from './ip-address.ts'
+import type { NodeState } from './node-state.ts'
+import type { Flow } from './trace/flow.ts'
+import { KernelPath } from './trace/kernel-path.ts'
+import { NodeNetwork } from './trace/node-network.ts'
+import { type Packet, PacketError } from './trace/packet.ts'
+import type { Step } from './trace/step.ts'
+
+export { type Packet, PacketError, type Protocol, parsePacket } from './trace/packet.ts'
+export type { Step } from './trace/step.ts'
+export { CircleError } from './trace/walk-chain.ts'
+
+/** A rule that matched. What the JSON of a trace lists, and what a real packet's counters would show. */
+export interface Hop {
+  hook: string
+  table: string
+  chain: string
+  rule: string
+  verdict: string
+  reason: string
+  probability: number
+}
+
+/** Where a new connection may end, and how likely. */
+export interface Outcome {
+  to: string
+  probability: number
+  masquerade: boolean
+}
+
+/** A part of the connections that some rule stopped while others got through. */
+export interface Loss {
+  verdict: 'drop' | 'reject'
+  probability: number
+  table: string
+  chain: string
+  rule: string
+}
+
+/**
+ * `outcomes` is empty for reject and drop. Its probabilities add up to 1, or, when only some connections are stopped, to
+ * what `lost` leaves. `accept` means: let through without a translation, to where it was sent. `steps` has every rule
+ * met, matching or not.
+ */
+export interface Trace {
+  hops: Hop[]
+  outcomes: Outcome[]
+  verdict: 'dnat' | 'accept' | 'reject' | 'drop'
+  lost: Loss[]
+  packet: string
+  steps: Step[]
+}
+
+export interface TraceOptions {
+  /** `recent` lists (session affinity, named like their KUBE-SEP- chain) that already hold the client. */
+  visited?: Iterable<string>
+}
+
+/**
+ * Walks the first packet of a connection through what a node holds, as its kernel would. Throws PacketError for a packet
+ * the node cannot have (no address to send it from) and CircleError for chains that call each other.
+ */
+export function tracePacket(state: NodeState, packet: Packet, options: TraceOptions = {}): Trace {
+  const network = new NodeNetwork(state.links, state.routes)
+  const steps: Step[] = []
+  const around = { network, ipsets: state.ipsets, visited: new Set(options.visited) }
+  const path = new KernelPath(state, around, (step) => steps.push(step))
+  const flow = enter(packet, network)
+  if (packet.from === 'host') path.output(flow)
+  else path.prerouting(flow)
+  const outcomes = gather(path.delivered)
+  const verdict = judge(path)
+  return {
+    hops: steps.filter(isHop).map(asHop),
+    outcomes,
+    verdict,
+    lost: path.lost.map(({ verdict, flow, by }) => {
+      return { verdict, probability: flow.probability, table: by.table, chain: by.chain, rule: by.rule }
+    }),
+    packet: `${flow.source} → ${printEndpoint(flow.destination, flow.port)}/${flow.protocol}`,
+    steps,
+  }
+}
+
+function enter(packet: Packet, network: NodeNetwork): Flow {
+  const { from, destination, port, protocol } = packet
+  const source = packet.source ?? (from === 'host' ? network.sourceTo(destination) : undefined)
+  if (source === undefined) {
+    throw new PacketError(
+      `the node has no address to reach "${destination}" from; look with: ip route get ${destination}`,
+    )
+  }
+  const arrival = from === 'pod' ? network.podInterface(source) : network.externalInterface(source)
+  return {
+    source,
+    destination,
+    port,
+    protocol,
+    mark: 0,
+    connmark: 0,
+    probability: 1,
+    ...(from === 'host' ? {} : { inInterface: packet.inInterface ?? arrival }),
+    original: { source, destination, port },
+    tracked: true,
+    destinationBound: false,
+    sourceBound: false,
+    translated: false,
+    sourceTranslated: false,
+    looped: false,
+  }
+}
+
+/** Policies that accept are no rules; everything else that matched is a hop. */
+function isHop(step: Step): boolean {
+  return step.matched && !(step.rule.startsWith('-P ') && step.verdict === 'ACCEPT')
+}
+
+function asHop({ hook, table, chain, rule, verdict, reason, probability }: Step): Hop {
+  return { hook, table, chain, rule, verdict, reason, probability }
+}
+
+function gather(delivered: readonly Flow[]): Outcome[] {
+  const outcomes = new Map<string, Outcome>()
+  for (const flow of delivered) {
+    const to = printEndpoint(flow.destination, flow.port)
+    const key = `${to} ${flow.sourceTranslated}`
+    const same = outcomes.get(key)
+    const probability = (same?.probability ?? 0) + flow.probability
+    outcomes.set(key, { to, probability, masquerade: flow.sourceTranslated })
+  }
+  return [...outcomes.values()]
+}
+
+function judge({ delivered, lost }: KernelPath): Trace['verdict'] {
+  if (delivered.length > 0) return delivered.some((flow) => flow.translated || flow.ipvs) ? 'dnat' : 'accept'
+  return lost.some(({ verdict }) => verdict === 'reject') ? 'reject' : 'drop'
+}
+
+/** The JSON form: hops, outcomes and verdict; `lost` only when a part of the connections is stopped. */
+export function traceToJson(trace: Trace): object {
+  const { hops, outcomes, verdict, lost } = trace
+  return outcomes.length > 0 && lost.length > 0 ? { hops, outcomes, verdict, lost } : { hops, outcomes, verdict }
+}

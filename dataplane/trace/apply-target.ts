@@ -1,0 +1,122 @@
+import { parseEndpoint, parsePort, printEndpoint } from '../ip-address.ts'
+import type { RuleOptions, Target } from '../rule.ts'
+import type { Flow } from './flow.ts'
+import { readMark, type Surroundings } from './matches.ts'
+import type { Hook } from './step.ts'
+
+/** What a target does with the packet: `continue` goes on to the next rule. `told` says what it did. */
+export interface Effect {
+  flow: Flow
+  verdict: 'continue' | 'accept' | 'return' | 'drop' | 'reject'
+  told: string
+}
+
+/** Applies a target that is no chain. One that the model does not know lets the packet go on, and says so. */
+export function applyTarget(target: Target, flow: Flow, hook: Hook, { network }: Surroundings): Effect {
+  const { name, options } = target
+  switch (name) {
+    case 'ACCEPT':
+      return { flow, verdict: 'accept', told: '' }
+    case 'RETURN':
+      return { flow, verdict: 'return', told: '' }
+    case 'DROP':
+    case 'TARPIT':
+      return { flow, verdict: 'drop', told: '' }
+    case 'REJECT':
+      return { flow, verdict: 'reject', told: options.get('--reject-with')?.value[0] ?? 'icmp-port-unreachable' }
+    case 'QUEUE':
+    case 'NFQUEUE':
+      return { flow, verdict: 'accept', told: 'a program decides; taken as accepted' }
+    case 'MARK': {
+      const mark = changeMark(flow.mark, options)
+      return { flow: { ...flow, mark }, verdict: 'continue', told: `mark becomes 0x${mark.toString(16)}` }
+    }
+    case 'CONNMARK':
+      return applyConnmark(flow, options)
+    case 'NOTRACK':
+      return { flow: { ...flow, tracked: false }, verdict: 'continue', told: 'not tracked' }
+    case 'CT':
+      return { flow: { ...flow, tracked: !options.has('--notrack') }, verdict: 'continue', told: '' }
+    case 'DNAT':
+      return translate(flow, options.get('--to-destination')?.value[0] ?? '')
+    case 'REDIRECT': {
+      const port = parsePort(options.get('--to-ports')?.value[0]?.split('-')[0] ?? '') ?? flow.port
+      const loopback = flow.destination.includes(':') ? '::1' : '127.0.0.1'
+      const address = hook === 'OUTPUT' ? loopback : network.addressOf(flow.inInterface ?? '', flow.destination)
+      return translate(flow, printEndpoint(address ?? flow.destination, port))
+    }
+    case 'MASQUERADE': {
+      const source = network.addressOf(flow.outInterface ?? '', flow.source) ?? flow.source
+      return translateSource(flow, source)
+    }
+    case 'SNAT':
+      return translateSource(flow, sourceOf(options.get('--to-source')?.value[0] ?? '') ?? flow.source)
+    default:
+      return {
+        flow,
+        verdict: 'continue',
+        told: QUIET.has(name) ? '' : `the target "${name}" is not modelled, passed by`,
+      }
+  }
+}
+
+const QUIET = new Set(['LOG', 'NFLOG', 'TRACE', 'TCPMSS', 'CHECKSUM'])
+
+/** Source: xt_MARK of the kernel; all forms are "keep what the mask does not name, then XOR". */
+function changeMark(mark: number, options: RuleOptions): number {
+  for (const [option, { value }] of options) {
+    const [bits, mask] = readMark(value[0] ?? '')
+    if (option === '--set-xmark') return ((mark & ~mask) ^ bits) >>> 0
+    if (option === '--set-mark') return ((mark & ~mask) | bits) >>> 0
+    if (option === '--and-mark') return (mark & bits) >>> 0
+    if (option === '--or-mark') return (mark | bits) >>> 0
+    if (option === '--xor-mark') return (mark ^ bits) >>> 0
+  }
+  return mark
+}
+
+function applyConnmark(flow: Flow, options: RuleOptions): Effect {
+  const mask = (option: string) => readMark(options.get(option)?.value[0] ?? '0xffffffff')[0]
+  const connectionBits = mask('--ctmask')
+  const packetBits = mask('--nfmask')
+  if (options.has('--save-mark')) {
+    const connmark = ((flow.connmark & ~connectionBits) ^ (flow.mark & packetBits)) >>> 0
+    return {
+      flow: { ...flow, connmark },
+      verdict: 'continue',
+      told: `connection mark becomes 0x${connmark.toString(16)}`,
+    }
+  }
+  if (options.has('--restore-mark')) {
+    const mark = ((flow.mark & ~packetBits) ^ (flow.connmark & connectionBits)) >>> 0
+    return { flow: { ...flow, mark }, verdict: 'continue', told: `mark becomes 0x${mark.toString(16)}` }
+  }
+  const connmark = changeMark(flow.connmark, options)
+  return {
+    flow: { ...flow, connmark },
+    verdict: 'continue',
+    told: `connection mark becomes 0x${connmark.toString(16)}`,
+  }
+}
+
+/** `10.0.0.1:80`, `10.0.0.1`, `:80`; of a range the first, as the kernel's choice in it is its own. */
+function translate(flow: Flow, to: string): Effect {
+  const endpoint = parseEndpoint(to) ?? readPartialEndpoint(to, flow)
+  const changed = { ...flow, destination: endpoint.address, port: endpoint.port, translated: true }
+  return { flow: changed, verdict: 'accept', told: `to ${printEndpoint(endpoint.address, endpoint.port)}` }
+}
+
+function readPartialEndpoint(to: string, flow: Flow): { address: string; port: number } {
+  const match = /^\[?([0-9a-f.:]*?)(?:-[0-9a-f.:]+)?\]?(?::(\d+)(?:-\d+)?)?$/i.exec(to)
+  const port = parsePort(match?.[2] ?? '') ?? flow.port
+  return { address: match?.[1] || flow.destination, port }
+}
+
+function translateSource(flow: Flow, source: string): Effect {
+  return { flow: { ...flow, source, sourceTranslated: true }, verdict: 'accept', told: `source becomes ${source}` }
+}
+
+/** The address of `10.0.0.1`, `10.0.0.1:1-99` or `10.0.0.1-10.0.0.9`. */
+function sourceOf(to: string): string | undefined {
+  return parseEndpoint(to.replace(/-\d+$/, ''))?.address ?? (to.split('-')[0] || undefined)
+}

@@ -1,0 +1,231 @@
+import { contains, parsePrefix } from '../ip-address.ts'
+import type { IpSets } from '../ipset-save.ts'
+import type { Match, RuleOptions } from '../rule.ts'
+import type { Flow } from './flow.ts'
+import type { NodeNetwork } from './node-network.ts'
+import { setHolds, setKey } from './set-match.ts'
+
+/** The chance that a match holds (0 or 1 except for `statistic`) and why. An empty reason says nothing worth telling. */
+export interface Judgement {
+  chance: number
+  reason: string
+}
+
+/** What matches look at besides the packet. */
+export interface Surroundings {
+  network: NodeNetwork
+  ipsets: IpSets
+  /** Names of `recent` lists that already hold the packet's source. A new client is in none. */
+  visited: ReadonlySet<string>
+}
+
+type Judge = (options: RuleOptions, flow: Flow, around: Surroundings) => Judgement
+
+const HOLDS: Judgement = { chance: 1, reason: '' }
+/** What a match answers in `-p` numbers. Source: IANA protocol numbers. */
+export const PROTOCOL_NUMBERS: Record<string, string> = { '6': 'tcp', '17': 'udp', '132': 'sctp' }
+
+const JUDGES: Record<string, Judge> = {
+  addrtype: judgeAddressType,
+  comment: () => HOLDS,
+  connmark: (options, flow) => judgeMark(options, flow.connmark, 'connection mark'),
+  conntrack: judgeConntrack,
+  icmp: () => ({ chance: 0, reason: 'it is no ICMP packet' }),
+  icmp6: () => ({ chance: 0, reason: 'it is no ICMPv6 packet' }),
+  iprange: judgeRange,
+  ipvs: judgeIpvs,
+  limit: () => ({ chance: 1, reason: 'within the limit' }),
+  mark: (options, flow) => judgeMark(options, flow.mark, 'mark'),
+  multiport: judgePorts,
+  nfacct: () => HOLDS,
+  physdev: judgePhysdev,
+  recent: judgeRecent,
+  sctp: judgePorts,
+  set: judgeSet,
+  state: judgeConntrack,
+  statistic: judgeStatistic,
+  tcp: judgePorts,
+  udp: judgePorts,
+}
+
+/** Judges one `-m` match. A module the model does not know is taken not to match, and the reason says so. */
+export function judgeMatch(match: Match, flow: Flow, around: Surroundings): Judgement {
+  const judge = match.known ? JUDGES[match.name] : undefined
+  if (!judge) return { chance: 0, reason: `the match "${match.name}" is not modelled, taken as no match` }
+  return judge(match.options, flow, around)
+}
+
+/** The outcome of one question with its `!`; `fact` completes "the packet's …". */
+export function judged(holds: boolean, negated: boolean, fact: string): Judgement {
+  return { chance: holds === negated ? 0 : 1, reason: fact }
+}
+
+/** All of several questions: the first that fails gives the reason, else the reasons of all. */
+export function allOf(judgements: Judgement[]): Judgement {
+  const failed = judgements.find(({ chance }) => chance === 0)
+  if (failed) return failed
+  const chance = judgements.reduce((product, judgement) => product * judgement.chance, 1)
+  const reason = judgements.flatMap(({ reason }) => (reason === '' ? [] : [reason])).join(', ')
+  return { chance, reason }
+}
+
+function judgeAddressType(options: RuleOptions, flow: Flow, { network }: Surroundings): Judgement {
+  const side = (option: string, address: string): Judgement => {
+    const asked = options.get(option)
+    if (!asked) return HOLDS
+    const type = network.addressType(address)
+    const types = (asked.value[0] ?? '').split(',')
+    return judged(types.includes(type), asked.negated, `${address} is of type ${type}`)
+  }
+  return allOf([side('--src-type', flow.source), side('--dst-type', flow.destination)])
+}
+
+function judgeMark(options: RuleOptions, mark: number, name: string): Judgement {
+  const asked = options.get('--mark')
+  if (!asked) return HOLDS
+  const [value, mask] = readMark(asked.value[0] ?? '')
+  return judged((mark & mask) >>> 0 === value, asked.negated, `${name} is 0x${mark.toString(16)}`)
+}
+
+/** `0x4000/0x4000` → [value, mask]; without mask all 32 bits count. */
+export function readMark(text: string): [value: number, mask: number] {
+  const [value = '0', mask = '0xffffffff'] = text.split('/')
+  return [Number(value) >>> 0, Number(mask) >>> 0]
+}
+
+function judgeConntrack(options: RuleOptions, flow: Flow): Judgement {
+  const { original } = flow
+  const judgements: Judgement[] = []
+  for (const [option, { negated, value }] of options) {
+    const text = value[0] ?? ''
+    if (option === '--ctstate' || option === '--state') {
+      const states = flow.tracked ? statesOf(flow) : ['UNTRACKED']
+      const holds = text.split(',').some((state) => states.includes(state))
+      judgements.push(judged(holds, negated, `connection is ${states.join(',')}`))
+    } else if (option === '--ctorigdst' || option === '--ctorigsrc') {
+      const address = option === '--ctorigdst' ? original.destination : original.source
+      judgements.push(judged(contains(text, address), negated, `original ${option.slice(-3)} is ${address}`))
+    } else if (option === '--ctorigdstport') {
+      judgements.push(judged(inPorts(text, original.port), negated, `original port is ${original.port}`))
+    } else if (option === '--ctproto') {
+      judgements.push(judged((PROTOCOL_NUMBERS[text] ?? text) === flow.protocol, negated, flow.protocol))
+    } else if (option === '--ctdir') {
+      judgements.push(judged(text === 'ORIGINAL', negated, 'direction is ORIGINAL'))
+    } else if (option === '--ctstatus') {
+      judgements.push(judged(text.split(',').includes('NONE'), negated, 'connection has no status yet'))
+    } else judgements.push({ chance: 0, reason: `${option} is not modelled, taken as no match` })
+  }
+  return allOf(judgements)
+}
+
+/** The states of a connection's first packet. IPVS changes conntrack's reply tuple but sets no DNAT status. */
+function statesOf(flow: Flow): string[] {
+  return ['NEW', ...(flow.translated ? ['DNAT'] : []), ...(flow.sourceTranslated ? ['SNAT'] : [])]
+}
+
+function judgePorts(options: RuleOptions, flow: Flow): Judgement {
+  const judgements: Judgement[] = []
+  for (const [option, { negated, value }] of options) {
+    const text = value[0] ?? ''
+    if (option === '--dport' || option === '--dports' || option === '--ports') {
+      judgements.push(judged(inPorts(text, flow.port), negated, `port is ${flow.port}`))
+    } else if (option === '--sport' || option === '--sports') {
+      const any = inPorts(text, 0) && inPorts(text, 65535)
+      judgements.push(judged(any, negated, 'source port is any free one'))
+    } else if (option === '--syn') judgements.push(judged(true, negated, 'it is a SYN'))
+    else if (option === '--tcp-flags') {
+      // The first packet carries SYN alone, so whatever of it the mask keeps must be what is asked.
+      const kept = text.split(',').filter((flag) => flag === 'SYN' || flag === 'ALL')
+      const asked = (value[1] ?? '').split(',').filter((flag) => flag !== 'NONE')
+      const holds = kept.length > 0 ? asked.length === 1 && asked[0] === 'SYN' : asked.length === 0
+      judgements.push(judged(holds, negated, 'its flags are SYN'))
+    } else judgements.push({ chance: 0, reason: `${option} is not modelled, taken as no match` })
+  }
+  return allOf(judgements)
+}
+
+/** Whether a port lies in `80`, `80:90`, `:90`, or one of several with commas between. */
+function inPorts(text: string, port: number): boolean {
+  return text.split(',').some((part) => {
+    const [low = '', high = low] = part.split(':')
+    return port >= Number(low === '' ? 0 : low) && port <= Number(high === '' ? 65535 : high)
+  })
+}
+
+function judgeRange(options: RuleOptions, flow: Flow): Judgement {
+  const inRange = (range: string, address: string) => {
+    const [low = '', high = low] = range.split('-')
+    const [from, at, to] = [low, address, high].map((text) => parsePrefix(text)?.bits)
+    return from !== undefined && at !== undefined && to !== undefined && from <= at && at <= to
+  }
+  const side = (option: string, address: string): Judgement => {
+    const asked = options.get(option)
+    return asked ? judged(inRange(asked.value[0] ?? '', address), asked.negated, `address is ${address}`) : HOLDS
+  }
+  return allOf([side('--src-range', flow.source), side('--dst-range', flow.destination)])
+}
+
+function judgeIpvs(options: RuleOptions, flow: Flow): Judgement {
+  const { ipvs } = flow
+  const asked = options.get('--ipvs')
+  if (asked) return judged(ipvs !== undefined, asked.negated, ipvs ? 'IPVS handled it' : 'IPVS did not handle it')
+  if (!ipvs) return { chance: 0, reason: 'IPVS did not handle it' }
+  const judgements: Judgement[] = []
+  for (const [option, { negated, value }] of options) {
+    const text = value[0] ?? ''
+    if (option === '--vaddr') judgements.push(judged(contains(text, ipvs.address), negated, `virtual ${ipvs.address}`))
+    else if (option === '--vport')
+      judgements.push(judged(Number(text) === ipvs.port, negated, `virtual port ${ipvs.port}`))
+    else if (option === '--vproto') {
+      judgements.push(judged((PROTOCOL_NUMBERS[text] ?? text) === ipvs.protocol, negated, ipvs.protocol))
+    } else if (option === '--vdir') judgements.push(judged(text === 'ORIGINAL', negated, 'direction is ORIGINAL'))
+    else if (option === '--vmethod') {
+      const method = { masq: 'MASQ', route: 'GATE', tunnel: 'IPIP' }[ipvs.method]
+      judgements.push(judged(text === method, negated, `forwarded by ${method}`))
+    }
+  }
+  return allOf(judgements)
+}
+
+function judgePhysdev(options: RuleOptions): Judgement {
+  // A routed packet has no bridge port, so every positive question about one fails.
+  return allOf([...options.values()].map(({ negated }) => judged(false, negated, 'not bridged')))
+}
+
+function judgeRecent(options: RuleOptions, _flow: Flow, { visited }: Surroundings): Judgement {
+  const name = options.get('--name')?.value[0] ?? 'DEFAULT'
+  const set = options.get('--set')
+  if (set) return judged(true, set.negated, `source is put into the list ${name}`)
+  for (const option of ['--rcheck', '--update', '--remove']) {
+    const asked = options.get(option)
+    if (!asked) continue
+    const holds = visited.has(name)
+    return judged(holds, asked.negated, `source is ${holds ? '' : 'not '}in the list ${name}`)
+  }
+  return HOLDS
+}
+
+function judgeSet(options: RuleOptions, flow: Flow, { ipsets }: Surroundings): Judgement {
+  const asked = options.get('--match-set')
+  const [name = '', directions = ''] = asked?.value ?? []
+  const set = ipsets.get(name)
+  if (!set) return judged(false, asked?.negated ?? false, `the set ${name} is not there`)
+  const sides = directions.split(',')
+  const holds = setHolds(ipsets, set, sides, flow)
+  const key = setKey(set, sides, flow)
+    .map((part) => part ?? '?')
+    .join(',')
+  return judged(holds, asked?.negated ?? false, `${key} is ${holds ? '' : 'not '}in the set ${name}`)
+}
+
+function judgeStatistic(options: RuleOptions): Judgement {
+  const probability = options.get('--probability')
+  const every = options.get('--every')
+  const asked = probability ?? every
+  if (!asked) return HOLDS
+  // The kernel keeps probabilities in steps of 1/2³¹ (xt_statistic).
+  const share = probability ? Math.round(Number(probability.value[0]) * 2 ** 31) / 2 ** 31 : 1 / Number(every?.value[0])
+  const chance = Math.min(1, Math.max(0, Number.isFinite(share) ? share : 0))
+  const meant = asked.negated ? 1 - chance : chance
+  return { chance: meant, reason: `by chance, ${Number(meant.toFixed(6))}` }
+}

@@ -1,0 +1,143 @@
+import type { Link } from '../ip-addr.ts'
+import { canonicalAddress, commonBits, contains, familyOf, parsePrefix } from '../ip-address.ts'
+import type { Route } from '../ip-route.ts'
+
+export type AddressType = 'LOCAL' | 'UNICAST' | 'BROADCAST' | 'MULTICAST' | 'BLACKHOLE' | 'UNREACHABLE' | 'PROHIBIT'
+
+/** Kinds of link that are never the way out of a node. */
+const NO_UPLINK = new Set(['bridge', 'dummy', 'ipip', 'vxlan', 'wireguard'])
+
+/** What a node knows of the network: which addresses are its own and which way others lie. */
+export class NodeNetwork {
+  readonly #links: readonly Link[]
+  readonly #routes: readonly Route[]
+  readonly #own: ReadonlySet<string>
+
+  /** Without routes they are derived from the links: each prefix lies behind its link, all else behind the uplink. */
+  constructor(links: readonly Link[], routes: readonly Route[] | undefined) {
+    this.#links = links
+    this.#routes = routes && routes.length > 0 ? routes : derivedRoutes(links)
+    this.#own = new Set(links.flatMap((link) => link.addresses.map(({ address }) => canonicalAddress(address))))
+  }
+
+  /**
+   * Whether the kernel takes the address for its own: on any link, up or down (kube-ipvs0 is down), or within a prefix of
+   * the loopback link (127.0.0.0/8).
+   */
+  isLocal(address: string): boolean {
+    if (this.#own.has(address)) return true
+    const local = this.#links.some((link) => {
+      return isLoopback(link) && link.addresses.some((own) => contains(`${own.address}/${own.prefixLength}`, address))
+    })
+    return local || this.#routes.some((route) => route.type === 'local' && contains(route.destination, address))
+  }
+
+  /** What `-m addrtype` calls the address. */
+  addressType(address: string): AddressType {
+    if (this.isLocal(address)) return 'LOCAL'
+    if (contains('224.0.0.0/4', address) || contains('ff00::/8', address)) return 'MULTICAST'
+    if (address === '255.255.255.255' || this.#links.some((link) => isBroadcastOf(link, address))) return 'BROADCAST'
+    const type = this.routeTo(address)?.type.toUpperCase()
+    return type === 'BLACKHOLE' || type === 'UNREACHABLE' || type === 'PROHIBIT' ? type : 'UNICAST'
+  }
+
+  /** The route with the longest prefix, then the smallest metric; undefined when the node has no way there. */
+  routeTo(address: string): Route | undefined {
+    let best: Route | undefined
+    for (const route of this.#routes) {
+      if (!contains(route.destination, address)) continue
+      const longer = best ? lengthOf(route) - lengthOf(best) : 1
+      if (!best || longer > 0 || (longer === 0 && route.metric < best.metric)) best = route
+    }
+    return best
+  }
+
+  /** The interface a packet to the address leaves by: `lo` for the node's own. */
+  deviceTo(address: string): string | undefined {
+    return this.isLocal(address) ? 'lo' : this.routeTo(address)?.device
+  }
+
+  /**
+   * The source address the kernel picks for a packet to the address: for one of its own that address itself (the route of
+   * the local table), else the route's, else the first of the interface.
+   */
+  sourceTo(address: string): string | undefined {
+    if (this.isLocal(address)) return contains('127.0.0.0/8', address) ? '127.0.0.1' : address
+    const route = this.routeTo(address)
+    if (route?.source !== undefined) return route.source
+    return route?.device === undefined ? undefined : this.addressOf(route.device, address)
+  }
+
+  /** The first address of an interface of the family of `like`, its global ones before its link-local ones. */
+  addressOf(device: string, like: string): string | undefined {
+    const family = familyOf(like)
+    const addresses = this.#links.find((link) => link.name === device)?.addresses ?? []
+    const own = addresses.map(({ address }) => address).filter((address) => familyOf(address) === family)
+    return own.find((address) => !contains('fe80::/10', address)) ?? own[0]
+  }
+
+  /** Where a Pod's packets come in: behind its route, else by the link whose address is nearest to the Pod's. */
+  podInterface(source: string): string | undefined {
+    const route = this.routeTo(source)
+    if (route && lengthOf(route) > 0) return route.device
+    let best: { name: string; bits: number } | undefined
+    for (const link of this.#links) {
+      if (isLoopback(link) || link.name === route?.device || link.flags.includes('NOARP')) continue
+      const bits = Math.max(0, ...link.addresses.map(({ address }) => commonBits(address, source)))
+      if (bits > (best?.bits ?? 0)) best = { name: link.name, bits }
+    }
+    return best?.name ?? route?.device
+  }
+
+  /** Where packets from elsewhere come in: the way back to their source. */
+  externalInterface(source: string): string | undefined {
+    return this.routeTo(source)?.device
+  }
+}
+
+function isLoopback(link: Link): boolean {
+  return link.flags.includes('LOOPBACK') || link.name === 'lo'
+}
+
+function lengthOf(route: Route): number {
+  return parsePrefix(route.destination)?.length ?? 0
+}
+
+function isBroadcastOf(link: Link, address: string): boolean {
+  return link.addresses.some((own) => {
+    if (own.family !== 'inet' || own.prefixLength > 30 || isLoopback(link)) return false
+    const network = parsePrefix(own.address)
+    const other = parsePrefix(address)
+    const hosts = (1n << BigInt(32 - own.prefixLength)) - 1n
+    return network !== undefined && other?.family === 4 && other.bits === (network.bits | hosts)
+  })
+}
+
+function derivedRoutes(links: readonly Link[]): Route[] {
+  const routes: Route[] = []
+  const ways = links.filter((link) => !isLoopback(link) && !link.flags.includes('NOARP'))
+  for (const link of ways) {
+    for (const { address, prefixLength, family } of link.addresses) {
+      if (prefixLength === (family === 'inet' ? 32 : 128)) continue
+      const destination = `${address}/${prefixLength}`
+      routes.push({ type: 'unicast', destination, device: link.name, source: address, metric: 0 })
+    }
+  }
+  for (const [everywhere, family] of [
+    ['0.0.0.0/0', 'inet'],
+    ['::/0', 'inet6'],
+  ] as const) {
+    const uplink = ways.find((link) => !NO_UPLINK.has(link.kind ?? '') && hasNetwork(link, family))
+    if (uplink) routes.push({ type: 'unicast', destination: everywhere, device: uplink.name, metric: 0 })
+  }
+  return routes
+}
+
+/** Whether the link has an address with neighbours: Pods' point-to-point links have host prefixes only. */
+function hasNetwork(link: Link, family: 'inet' | 'inet6'): boolean {
+  return link.addresses.some((own) => {
+    return (
+      own.family === family && own.prefixLength < (family === 'inet' ? 32 : 128) && !contains('fe80::/10', own.address)
+    )
+  })
+}

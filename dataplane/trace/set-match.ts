@@ -1,0 +1,70 @@
+import { canonicalAddress, contains, parsePrefix } from '../ip-address.ts'
+import type { IpSet, IpSets } from '../ipset-save.ts'
+import type { Flow } from './flow.ts'
+
+/** What the kernel would look up in a set for this packet, one text per dimension; undefined when it has none. */
+export function setKey(set: IpSet, directions: readonly string[], flow: Flow): (string | undefined)[] {
+  const dimensions = (set.type.split(':')[1] ?? '').split(',')
+  return dimensions.map((dimension, index) => {
+    const isSource = directions[index] === 'src'
+    if (dimension === 'ip' || dimension === 'net') return isSource ? flow.source : flow.destination
+    if (dimension === 'port') {
+      // The port of a connection's beginner is any; no member can be meant for it.
+      if (isSource) return undefined
+      // bitmap:port knows no protocol and takes TCP and UDP only (ip_set_get_ip_port).
+      if (set.type === 'bitmap:port') return flow.protocol === 'sctp' ? undefined : String(flow.port)
+      return `${flow.protocol}:${flow.port}`
+    }
+    if (dimension === 'iface') return isSource ? flow.inInterface : flow.outInterface
+    if (dimension === 'mark') return `0x${flow.mark.toString(16).padStart(8, '0')}`
+    return undefined
+  })
+}
+
+/**
+ * Whether a set holds the packet, with `directions` as `--match-set NAME dst,dst,src` gives them. In sets of networks the
+ * most specific member decides, and `nomatch` there means no.
+ */
+export function setHolds(sets: IpSets, set: IpSet, directions: readonly string[], flow: Flow): boolean {
+  if (set.type === 'list:set') {
+    return [...set.members].some((name) => {
+      const member = sets.get(name)
+      return member !== undefined && member.type !== 'list:set' && setHolds(sets, member, directions, flow)
+    })
+  }
+  const key = setKey(set, directions, flow)
+  const address = key.find((part) => part !== undefined && parsePrefix(part) !== undefined)
+  if (address !== undefined && !isOfFamily(set, address)) return false
+  if (key.some((part) => part === undefined)) return false
+  if (!set.type.includes('net') && set.options.netmask === undefined) return set.members.has(key.join(','))
+  let best = -1
+  let holds = false
+  for (const member of set.members) {
+    const [element = '', ...flags] = member.split(' ')
+    const specific = specificity(element.split(','), key, set.options.netmask)
+    if (specific <= best) continue
+    best = specific
+    holds = !flags.includes('nomatch')
+  }
+  return holds
+}
+
+function isOfFamily(set: IpSet, address: string): boolean {
+  const family = set.options.family
+  return family === undefined || (family === 'inet6') === address.includes(':')
+}
+
+/** How many bits of a member's prefixes hold the key; -1 when the member does not hold it. */
+function specificity(member: string[], key: (string | undefined)[], netmask: string | undefined): number {
+  let bits = 0
+  for (const [index, part] of member.entries()) {
+    const wanted = key[index]
+    if (wanted === undefined) return -1
+    const prefix = parsePrefix(netmask === undefined ? part : `${part}/${netmask}`)
+    if (prefix && parsePrefix(wanted)) {
+      if (!contains(netmask === undefined ? part : `${part}/${netmask}`, wanted)) return -1
+      bits += prefix.length
+    } else if (part !== wanted && canonicalAddress(part) !== wanted) return -1
+  }
+  return bits
+}

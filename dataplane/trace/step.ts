@@ -1,0 +1,21 @@
+export type Hook = 'PREROUTING' | 'INPUT' | 'FORWARD' | 'OUTPUT' | 'POSTROUTING'
+
+/** One rule, policy or virtual server that the packet met. */
+export interface Step {
+  hook: Hook
+  /** The iptables table, or `ipvs`. */
+  table: string
+  /** The chain, or the virtual server's key. */
+  chain: string
+  /** The line as iptables-save or ipvsadm -Sn prints it; `-P CHAIN POLICY` at the end of a built-in chain. */
+  rule: string
+  /** The target's name; JUMP, GOTO, CONTINUE (a rule without target), or NO MATCH. */
+  verdict: string
+  matched: boolean
+  /** Why it matched or did not, and what it did. */
+  reason: string
+  /** The chance that a new connection takes this step. */
+  probability: number
+  /** The packet as it was when it came here. */
+  packet: string
+}

@@ -1,0 +1,164 @@
+import type { Chain, Rule, Table } from '../iptables-save.ts'
+import { type ParsedRule, parseRule } from '../rule.ts'
+import { applyTarget } from './apply-target.ts'
+import { describeFlow, type Flow, mergeFlows } from './flow.ts'
+import { judgeRule } from './judge-rule.ts'
+import type { Surroundings } from './matches.ts'
+import type { Hook, Step } from './step.ts'
+
+/** Rules that send packets in a circle; the kernel refuses to load such a table, so the text was made by hand. */
+export class CircleError extends Error {
+  override name = 'CircleError'
+}
+
+/** How a packet came out of a table; for a lost one, the step that lost it. */
+export interface TableEnd {
+  flow: Flow
+  verdict: 'accept' | 'drop' | 'reject'
+  by: Step
+}
+
+interface ChainEnd {
+  flow: Flow
+  verdict: 'accept' | 'return' | 'drop' | 'reject'
+  by?: Step
+}
+
+const parsedRules = new WeakMap<Rule, ParsedRule | null>()
+
+/**
+ * Walks packets through the tables of one node. Where a rule matches by chance only, the packet goes both ways, each with
+ * its share of the probability; every rule met is given to `record`.
+ */
+export class TableWalk {
+  readonly #around: Surroundings
+  readonly #record: (step: Step) => void
+
+  constructor(around: Surroundings, record: (step: Step) => void) {
+    this.#around = around
+    this.#record = record
+  }
+
+  /** Walks the built-in chain of a hook to its end, policy included. A table without that chain accepts. */
+  table(hook: Hook, name: string, table: Table | undefined, flow: Flow): TableEnd[] {
+    const chain = table?.get(hook)
+    if (!table || !chain) return [{ flow, verdict: 'accept', by: this.#policyStep(hook, name, flow, 'ACCEPT') }]
+    const ends = this.#chain({ hook, name, table }, chain, flow, [hook])
+    return ends.map((end): TableEnd => {
+      if (end.verdict !== 'return' && end.by) return { flow: end.flow, verdict: end.verdict, by: end.by }
+      const step = this.#policyStep(hook, name, end.flow, chain.policy)
+      this.#record(step)
+      return { flow: end.flow, verdict: chain.policy === 'DROP' ? 'drop' : 'accept', by: step }
+    })
+  }
+
+  #policyStep(hook: Hook, table: string, flow: Flow, policy: string): Step {
+    const { probability } = flow
+    const reason = 'the end of the chain: its policy'
+    const rule = `-P ${hook} ${policy}`
+    return {
+      hook,
+      table,
+      chain: hook,
+      rule,
+      verdict: policy,
+      matched: true,
+      reason,
+      probability,
+      packet: describeFlow(flow),
+    }
+  }
+
+  #chain(place: Place, chain: Chain, flow: Flow, path: readonly string[]): ChainEnd[] {
+    const ends: ChainEnd[] = []
+    let alive = [flow]
+    for (const rule of chain.rules) {
+      const next: Flow[] = []
+      for (const packet of alive) {
+        for (const end of this.#rule(place, chain, rule, packet, path)) {
+          if (end.verdict === 'continue') next.push(end.flow)
+          else ends.push({ ...end, verdict: end.verdict })
+        }
+      }
+      alive = mergeFlows(next)
+      if (alive.length === 0) return ends
+    }
+    for (const packet of alive) ends.push({ flow: packet, verdict: 'return' })
+    return ends
+  }
+
+  #rule(place: Place, chain: Chain, rule: Rule, flow: Flow, path: readonly string[]): RuleEnd[] {
+    const parsed = parsedRule(rule)
+    const { chance, reason } = parsed
+      ? judgeRule(parsed, flow, this.#around)
+      : { chance: 0, reason: 'the rule cannot be read, taken as no match' }
+    const base = {
+      hook: place.hook,
+      table: place.name,
+      chain: chain.name,
+      rule: `-A ${chain.name} ${rule.spec}`.trimEnd(),
+      packet: describeFlow(flow),
+    }
+    if (!parsed || chance === 0) {
+      this.#record({ ...base, verdict: 'NO MATCH', matched: false, reason, probability: flow.probability })
+      return [{ flow, verdict: 'continue' }]
+    }
+    const matching = chance === 1 ? flow : { ...flow, probability: flow.probability * chance }
+    const passing: RuleEnd[] =
+      chance === 1 ? [] : [{ flow: { ...flow, probability: flow.probability * (1 - chance) }, verdict: 'continue' }]
+    const step = { ...base, matched: true, probability: matching.probability }
+    return [...this.#target(place, parsed, matching, step, reason, path), ...passing]
+  }
+
+  #target(
+    place: Place,
+    parsed: ParsedRule,
+    flow: Flow,
+    step: Omit<Step, 'verdict' | 'reason'>,
+    reason: string,
+    path: readonly string[],
+  ): RuleEnd[] {
+    const { target } = parsed
+    if (!target) {
+      this.#record({ ...step, verdict: 'CONTINUE', reason: sentence(reason, 'a rule without target, it only counts') })
+      return [{ flow, verdict: 'continue' }]
+    }
+    const called = place.table.get(target.name)
+    if (!called) {
+      const effect = applyTarget(target, flow, place.hook, this.#around)
+      const by = { ...step, verdict: target.name, reason: sentence(reason, effect.told) }
+      this.#record(by)
+      return [{ flow: effect.flow, verdict: effect.verdict, by }]
+    }
+    const verb = target.goto ? 'GOTO' : 'JUMP'
+    this.#record({ ...step, verdict: verb, reason: sentence(reason, `to ${target.name}`) })
+    if (path.includes(target.name)) {
+      throw new CircleError(
+        `the chains of table ${place.name} call each other in a circle: ${[...path, target.name].join(' → ')}`,
+      )
+    }
+    const returned = target.goto ? 'return' : 'continue'
+    const ends = this.#chain(place, called, flow, [...path, target.name])
+    return ends.map((end) => (end.verdict === 'return' ? { flow: end.flow, verdict: returned } : end))
+  }
+}
+
+interface Place {
+  hook: Hook
+  name: string
+  table: Table
+}
+
+type RuleEnd = Omit<ChainEnd, 'verdict'> & { verdict: ChainEnd['verdict'] | 'continue' }
+
+function parsedRule(rule: Rule): ParsedRule | null {
+  const known = parsedRules.get(rule)
+  if (known !== undefined) return known
+  const parsed = parseRule(rule.spec, { lenient: true }) ?? null
+  parsedRules.set(rule, parsed)
+  return parsed
+}
+
+function sentence(...parts: string[]): string {
+  return parts.filter((part) => part !== '').join('; ')
+}
