@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
-import { createReadStream, createWriteStream, existsSync, mkdirSync, renameSync, rmSync, statSync } from 'node:fs'
+import { createReadStream, existsSync, mkdirSync, renameSync, rmSync, statSync } from 'node:fs'
+import { open } from 'node:fs/promises'
 import { dirname } from 'node:path'
-import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 
 /** SHA-256 of a file, in hexadecimal. */
@@ -31,13 +31,15 @@ export async function fetchVerified(url: string, sha256: string, path: string, d
   // 416: the part is complete already, or of no use; the sum decides.
   if (response.status !== 416) {
     if (!response.ok || !response.body) throw new Error(`"${url}" answered ${response.status} ${response.statusText}.`)
-    const flags = response.status === 206 ? 'a' : 'w'
+    const file = await open(part, response.status === 206 ? 'a' : 'w', 0o755)
     try {
-      await pipeline(Readable.fromWeb(response.body), createWriteStream(part, { flags, mode: 0o755 }))
+      // One chunk after the other, so that what a broken connection leaves is a whole prefix of the file.
+      for await (const chunk of response.body) await file.write(chunk)
     } catch (error) {
-      throw new Error(
-        `"${url}" was cut off (${error instanceof Error ? error.message : error}); run the same command to resume.`,
-      )
+      const reason = error instanceof Error ? error.message : error
+      throw new Error(`"${url}" was cut off (${reason}); run the same command to resume.`)
+    } finally {
+      await file.close()
     }
   }
   const sum = await checksum(part)
