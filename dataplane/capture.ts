@@ -20,22 +20,33 @@ export interface CapturedNode {
 }
 
 /** The files of one node's capture; iptables-save and ip-addr.json must be there, a node without IPVS has no others. */
-export const CAPTURE_FILES = ['iptables-save', 'ipset-save', 'ipvsadm-save', 'ip-addr.json', 'ip-route'] as const
+export const CAPTURE_FILES = [
+  'iptables-save',
+  'ip6tables-save',
+  'ipset-save',
+  'ipvsadm-save',
+  'ip-addr.json',
+  'ip-route',
+] as const
 
 type CaptureFile = (typeof CAPTURE_FILES)[number]
 
-const REQUIRED: ReadonlySet<CaptureFile> = new Set<CaptureFile>(['iptables-save', 'ip-addr.json'])
+const REQUIRED: ReadonlySet<CaptureFile> = new Set<CaptureFile>(['iptables-save', 'ip6tables-save', 'ip-addr.json'])
 
-/** Reads one node's files (name → text) into its state; collects every fault instead of stopping at the first. */
-export function readCapturedNode(files: ReadonlyMap<string, string>): CapturedNode {
+/**
+ * Reads one node's files (name → text) into its state; collects every fault instead of stopping at the first. The rules
+ * are those of one IP family (4 unless told): `iptables-save` or `ip6tables-save`. `ip-route` holds IPv4 routes only.
+ */
+export function readCapturedNode(files: ReadonlyMap<string, string>, options: { family?: 4 | 6 } = {}): CapturedNode {
+  const rules = options.family === 6 ? 'ip6tables-save' : 'iptables-save'
   const faults: CaptureFault[] = []
   const state: NodeState = {
-    iptables: readFile(files, 'iptables-save', parseIptablesSave, faults) ?? new Map(),
+    iptables: readFile(files, rules, parseIptablesSave, faults) ?? new Map(),
     ipsets: readFile(files, 'ipset-save', parseIpsetSave, faults) ?? new Map(),
     virtualServers: readFile(files, 'ipvsadm-save', parseIpvsadmSave, faults) ?? [],
     links: readFile(files, 'ip-addr.json', parseIpAddr, faults) ?? [],
   }
-  const routes = readFile(files, 'ip-route', parseIpRoute, faults)
+  const routes = options.family === 6 ? undefined : readFile(files, 'ip-route', parseIpRoute, faults)
   return { state: routes ? { ...state, routes } : state, faults }
 }
 
