@@ -1,4 +1,6 @@
 import { isServiceChain } from './chain-names.ts'
+import { setNames } from './ipvs/sets.ts'
+import { featuresOf, SUPPORTED_VERSIONS } from './versions.ts'
 
 /** The modes between which kube-proxy is switched in place without cleaning up. */
 export type SwitchedMode = 'iptables' | 'ipvs'
@@ -50,19 +52,9 @@ export function isJumpOfModeOnly(mode: SwitchedMode, table: string, comment: str
   return table === 'filter' && JUMP_COMMENTS[mode].has(comment)
 }
 
-/** ipset names end after 31 characters (IPSET_MAXNAMELEN less its zero). */
-const LONGEST_SET_NAME = 31
-
-const SETS = [
-  ...['LOOP-BACK', 'CLUSTER-IP', 'EXTERNAL-IP', 'EXTERNAL-IP-LOCAL', 'IPVS-IPS', 'HEALTH-CHECK-NODE-PORT'],
-  ...['LOAD-BALANCER', 'LOAD-BALANCER-LOCAL', 'LOAD-BALANCER-FW'],
-  ...['LOAD-BALANCER-SOURCE-IP', 'LOAD-BALANCER-SOURCE-CIDR'],
-  ...['NODE-PORT-TCP', 'NODE-PORT-LOCAL-TCP', 'NODE-PORT-UDP', 'NODE-PORT-LOCAL-UDP'],
-  ...['NODE-PORT-SCTP-HASH', 'NODE-PORT-LOCAL-SCTP-HASH'],
-]
-
+/** Every set that any version makes; later versions only ever added some. */
 const SET_NAMES: ReadonlySet<string> = new Set(
-  ['KUBE-', 'KUBE-6-'].flatMap((prefix) => SETS.map((name) => `${prefix}${name}`.slice(0, LONGEST_SET_NAME))),
+  (['ipv4', 'ipv6'] as const).flatMap((family) => setNames(family, featuresOf(SUPPORTED_VERSIONS.at(-1) ?? ''))),
 )
 
 /** Whether IPVS mode makes a set of this name, for either family. */

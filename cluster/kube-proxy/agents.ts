@@ -1,0 +1,105 @@
+import type { V1ContainerStatus, V1DaemonSet, V1Pod } from '@kubernetes/client-node'
+import type { KubeClient } from '../kube-client.ts'
+
+/** Where kubeadm, kind and the embedded cluster keep kube-proxy. */
+export const kubeProxy = { namespace: 'kube-system', name: 'kube-proxy', selector: 'k8s-app=kube-proxy' } as const
+
+/** kube-proxy can't be found or used as it is; one sentence for a person. */
+export class KubeProxyError extends Error {}
+
+/** One kube-proxy: the Pod of one node. */
+export interface Agent {
+  node: string
+  pod: string
+  image: string
+  restarts: number
+  startedAt: string | undefined
+  /** What keeps it from running: the reason of a waiting or ended container. */
+  trouble: string | undefined
+}
+
+const isNotFound = (error: unknown) => (error as { code?: number }).code === 404
+
+/** The DaemonSet of kube-proxy. Throws KubeProxyError where there is none. */
+export async function readDaemonSet({ apps }: KubeClient): Promise<V1DaemonSet> {
+  try {
+    return await apps.readNamespacedDaemonSet({ namespace: kubeProxy.namespace, name: kubeProxy.name })
+  } catch (error) {
+    if (!isNotFound(error)) throw error
+    throw new KubeProxyError(
+      'This cluster has no DaemonSet "kube-proxy" in kube-system: its mode is not set by kubeadm.',
+    )
+  }
+}
+
+/** The text of config.conf in kube-proxy's ConfigMap, and the version it was read at. */
+export async function readConfigConf({ core }: KubeClient): Promise<{ text: string; resourceVersion: string }> {
+  try {
+    const map = await core.readNamespacedConfigMap({ namespace: kubeProxy.namespace, name: kubeProxy.name })
+    const text = map.data?.['config.conf']
+    if (text === undefined) throw new KubeProxyError('The ConfigMap "kube-proxy" in kube-system has no "config.conf".')
+    return { text, resourceVersion: map.metadata?.resourceVersion ?? '' }
+  } catch (error) {
+    if (!isNotFound(error)) throw error
+    throw new KubeProxyError(
+      'This cluster has no ConfigMap "kube-proxy" in kube-system: its mode is not set by kubeadm.',
+    )
+  }
+}
+
+/** Every kube-proxy that is bound to a node and not about to go, by node. */
+export async function listAgents({ core }: KubeClient): Promise<Agent[]> {
+  const { items } = await core.listNamespacedPod({
+    namespace: kubeProxy.namespace,
+    labelSelector: kubeProxy.selector,
+  })
+  const agents = items.filter((pod) => !pod.metadata?.deletionTimestamp && pod.spec?.nodeName).map(agentOf)
+  return agents.sort((a, b) => (a.node < b.node ? -1 : 1))
+}
+
+function agentOf(pod: V1Pod): Agent {
+  const status = pod.status?.containerStatuses?.[0]
+  return {
+    node: pod.spec?.nodeName ?? '',
+    pod: pod.metadata?.name ?? '',
+    image: pod.spec?.containers[0]?.image ?? '',
+    restarts: status?.restartCount ?? 0,
+    startedAt: status?.state?.running?.startedAt?.toISOString?.(),
+    trouble: troubleOf(status),
+  }
+}
+
+/** A container that waits to be created is no trouble; one that ended, or is held back, is. */
+function troubleOf(status: V1ContainerStatus | undefined): string | undefined {
+  const state = status?.state
+  if (state?.terminated && state.terminated.exitCode !== 0)
+    return `${state.terminated.reason ?? 'Error'} (exit code ${state.terminated.exitCode})`
+  const waiting = state?.waiting?.reason
+  return waiting === undefined || waiting === 'ContainerCreating' || waiting === 'PodInitializing' ? undefined : waiting
+}
+
+/** The log of one kube-proxy; empty when it has written none. `previous` is that of the container before a restart. */
+export async function readLog(
+  { core }: KubeClient,
+  pod: string,
+  options: { previous?: boolean; tailLines?: number } = {},
+): Promise<string> {
+  try {
+    return (await core.readNamespacedPodLog({ namespace: kubeProxy.namespace, name: pod, ...options })) ?? ''
+  } catch (error) {
+    const { code } = error as { code?: number }
+    if (code === 400 || code === 404) return ''
+    throw error
+  }
+}
+
+/** The line in which kube-proxy says which proxier runs: `Using ipvs Proxier`, with or without quotes and a full stop. */
+export function proxierLine(log: string): string | undefined {
+  return log.split('\n').findLast((line) => /Using \S+ Proxier/.test(line))
+}
+
+/** The line with which kube-proxy gave up: its last error, or its last line. */
+export function lastWords(log: string): string {
+  const lines = log.trimEnd().split('\n')
+  return lines.findLast((line) => /^[EF]\d{4} |^(Error|error|unable):?/i.test(line)) ?? lines.at(-1) ?? ''
+}

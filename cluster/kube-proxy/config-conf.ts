@@ -1,0 +1,77 @@
+import { isMap, isScalar, type Pair, parseDocument, type Scalar, type YAMLMap } from 'yaml'
+
+/** kube-proxy's configuration can't be changed as asked; the message says what it holds. */
+export class ConfigConfError extends Error {}
+
+/** What `make ipvs` and `make iptables` change in a KubeProxyConfiguration. */
+export interface ModeChange {
+  mode: string
+  /** Left as it is when missing. */
+  scheduler?: string
+}
+
+function parse(text: string) {
+  const document = parseDocument(text)
+  const fault = document.errors[0]
+  if (fault) throw new ConfigConfError(`kube-proxy's config.conf is not YAML: ${fault.message.split('\n')[0]}`)
+  if (!isMap(document.contents)) throw new ConfigConfError("kube-proxy's config.conf is not a mapping of fields.")
+  return document.contents as YAMLMap<Scalar<string>>
+}
+
+/** The mode and scheduler that a config.conf asks for; empty text where it leaves the choice to kube-proxy. */
+export function readMode(text: string): Required<ModeChange> {
+  const root = parse(text)
+  const textAt = (path: string[]) => {
+    const value = root.getIn(path)
+    return typeof value === 'string' ? value : ''
+  }
+  return { mode: textAt(['mode']), scheduler: textAt(['ipvs', 'scheduler']) }
+}
+
+/**
+ * Writes mode and scheduler into a config.conf and leaves every other byte as it is: comments, order, quotes, indentation.
+ * @throws ConfigConfError when the text is no YAML mapping, or `ipvs` is no section.
+ */
+export function writeMode(text: string, { mode, scheduler }: ModeChange): string {
+  const withMode = setField(text, parse(text), 'mode', mode)
+  const changed = scheduler === undefined ? withMode : setScheduler(withMode, scheduler)
+  const found = readMode(changed)
+  if (found.mode !== mode || (scheduler !== undefined && found.scheduler !== scheduler))
+    throw new ConfigConfError(`Mode "${mode}" could not be written into kube-proxy's config.conf; edit it by hand.`)
+  return changed
+}
+
+function setScheduler(text: string, scheduler: string): string {
+  const root = parse(text)
+  const section = pairOf(root, 'ipvs')?.value
+  if (isMap(section) && section.items.length > 0)
+    return setField(text, section as YAMLMap<Scalar<string>>, 'scheduler', scheduler)
+  const empty =
+    section === undefined || section === null || isMap(section) || (isScalar(section) && section.value === null)
+  if (!empty) throw new ConfigConfError('The field "ipvs" of kube-proxy\'s config.conf is not a section.')
+  return setField(text, root, 'ipvs', `{scheduler: ${scheduler}}`)
+}
+
+type Field = Pair<Scalar<string>, { range?: [number, number, number] | null } | null>
+
+function pairOf(map: YAMLMap<Scalar<string>>, name: string): Field | undefined {
+  return map.items.find((pair) => isScalar(pair.key) && pair.key.value === name) as Field | undefined
+}
+
+/** Replaces the text of a field's value, or adds the field behind the map's first one. */
+function setField(text: string, map: YAMLMap<Scalar<string>>, name: string, value: string): string {
+  const pair = pairOf(map, name)
+  if (pair) {
+    const keyEnd = pair.key.range?.[1] ?? 0
+    const [start, end] = pair.value?.range ?? [0, 0]
+    // A field without a value has an empty range, or none at all: the text goes right behind the colon.
+    if (end > start) return text.slice(0, start) + value + text.slice(end)
+    const colon = text.indexOf(':', keyEnd) + 1
+    return `${text.slice(0, colon)} ${value}${text.slice(colon)}`
+  }
+  const first = map.items[0]
+  const at = isScalar(first?.key) ? (first.key.range?.[0] ?? 0) : 0
+  if (map.flow) return `${text.slice(0, at)}${name}: ${value}, ${text.slice(at)}`
+  const indent = text.slice(text.lastIndexOf('\n', at - 1) + 1, at)
+  return `${text.slice(0, at)}${name}: ${value}\n${indent}${text.slice(at)}`
+}

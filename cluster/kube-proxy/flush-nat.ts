@@ -1,0 +1,122 @@
+import { readCapturedNode } from '../../dataplane/capture.ts'
+import { parseIptablesSave } from '../../dataplane/iptables-save.ts'
+import { describeFlush, type FlushPlan, isEmptyFlush, planFlush } from '../../dataplane/kube-proxy/flush.ts'
+import type { SwitchedMode } from '../../dataplane/kube-proxy/mode-ownership.ts'
+import { printVirtualServerDeletions } from '../../dataplane/kube-proxy/virtual-server-ownership.ts'
+import type { Cluster, Progress } from '../driver.ts'
+import { nodeReportRequest } from '../node-report.ts'
+import { DeadlineError, waitFor } from '../wait.ts'
+import { KubeProxyError } from './agents.ts'
+
+/** What was done on one node. */
+export interface FlushReport {
+  node: string
+  /** The mode that runs there, and so stays. */
+  mode: SwitchedMode
+  /** What was removed, a line for each kind; empty when there was nothing. */
+  removed: string[]
+  /** What looks left behind and yet stayed, with the reason. */
+  kept: string[]
+}
+
+interface NodeReading {
+  mode: SwitchedMode
+  plan: FlushPlan
+}
+
+/** A new kube-proxy rewrites the shared chains in its first sync; until then they lead to what is to be removed. */
+const firstSyncMs = 45_000
+
+/**
+ * Removes on every node what the mode that does not run left there, and reads again to see that it is gone. Every node is
+ * read before the first one is changed. Connections that IPVS carried before a switch to iptables end with their virtual
+ * server, as with `kube-proxy --cleanup`; new ones are never without a way.
+ * @throws KubeProxyError when a node's kube-proxy does not say which mode runs, tools are missing, or something would not go
+ */
+export async function flushNat(cluster: Cluster, { progress }: { progress: Progress }): Promise<FlushReport[]> {
+  const nodes = await cluster.nodes()
+  progress.start(`Reading what ${nodes.length} nodes hold`)
+  let readings: NodeReading[]
+  try {
+    readings = await Promise.all(nodes.map((node) => readSettled(cluster, node)))
+    progress.end(true)
+  } catch (error) {
+    progress.end(false)
+    throw error
+  }
+  return Promise.all(nodes.map((node, index) => flushNode(cluster, node, readings[index] as NodeReading)))
+}
+
+async function flushNode(cluster: Cluster, node: string, { mode, plan }: NodeReading): Promise<FlushReport> {
+  const report = { node, mode, removed: describeFlush(plan), kept: plan.kept }
+  if (isEmptyFlush(plan)) return report
+  const { exitCode, stderr } = await cluster.exec(node, ['sh'], { stdin: flushScript(plan), timeoutMs: 120_000 })
+  const after = await readNode(cluster, node)
+  if (exitCode === 0 && isEmptyFlush(after.plan)) return report
+  const left = describeFlush(after.plan).join(', ')
+  throw new KubeProxyError(
+    `${node} still holds ${left || 'all it held'} of mode "${plan.left}"${stderr.trim() && ` (${stderr.trim().split('\n').at(-1)})`}: run \`make flush-nat\` again.`,
+  )
+}
+
+/** Waits for a kube-proxy whose own chains still lead to what is to go. */
+async function readSettled(cluster: Cluster, node: string): Promise<NodeReading> {
+  let reading = await readNode(cluster, node)
+  const unsettled = () => reading.plan.kept.some((line) => / stays: KUBE-\S+ still leads to it/.test(line))
+  try {
+    await waitFor(`kube-proxy on ${node} to rewrite its chains`, firstSyncMs, async () => {
+      if (!unsettled()) return true
+      reading = await readNode(cluster, node)
+      return !unsettled()
+    })
+  } catch (error) {
+    // It never did: what nothing leads to can still go, and the report says what stays.
+    if (!(error instanceof DeadlineError)) throw error
+  }
+  return reading
+}
+
+async function readNode(cluster: Cluster, node: string): Promise<NodeReading> {
+  const { command, read } = nodeReportRequest('thorough')
+  const { stdout } = await cluster.exec(node, command, { timeoutMs: 60_000 })
+  const { files, failures } = read(stdout)
+  const mode = files.get('proxyMode')?.trim()
+  if (mode !== 'iptables' && mode !== 'ipvs')
+    throw new KubeProxyError(
+      mode === undefined
+        ? `kube-proxy on ${node} does not say which mode runs, so nothing was removed: see \`make kube-proxy-logs\`.`
+        : `kube-proxy on ${node} runs mode "${mode}"; only what iptables and ipvs leave to each other is removed.`,
+    )
+  const { state, faults } = readCapturedNode(files)
+  const fault = faults[0]
+  if (fault) throw new KubeProxyError(`${node} could not be read (${fault.file}: ${fault.message}).`)
+  const missing = ['ipset', 'ipvsadm'].filter((tool) => failures.get(`${tool}-save`) === 127)
+  if (missing.length > 0 && mode === 'iptables' && state.links.some(({ name }) => name === 'kube-ipvs0'))
+    throw new KubeProxyError(
+      `${node} has no ${missing.join(' and ')} to look for what IPVS left: run \`make tools\` first.`,
+    )
+  const ipv6 = files.get('ip6tables-save')
+  return { mode, plan: planFlush(mode, state, ipv6 === undefined ? new Map() : parseIptablesSave(ipv6)) }
+}
+
+/** A node may have two iptables back ends; kube-proxy's chains are in the first that shows any. */
+const restoreWhereKubeProxyIs = `restore() {
+  for backend in "$1" "$1-legacy" "$1-nft"; do
+    command -v "$backend-save" >/dev/null && "$backend-save" 2>/dev/null | grep '^:KUBE-' >/dev/null && break
+  done
+  "$backend-restore" --noflush --wait=30
+}`
+
+/** Rules first, as they use sets and lead to what answers; then virtual servers, their addresses, and the sets at last. */
+function flushScript({ ipv4, ipv6, virtualServers, linkAddresses, sets }: FlushPlan): string {
+  const steps: string[] = ['set -e', restoreWhereKubeProxyIs]
+  const feed = (command: string, input: string) => {
+    if (input !== '') steps.push(`${command} <<'END-OF-INPUT'\n${input}END-OF-INPUT`)
+  }
+  feed('restore iptables', ipv4.restore)
+  feed('restore ip6tables', ipv6.restore)
+  feed('ipvsadm -R', printVirtualServerDeletions(virtualServers))
+  if (linkAddresses) steps.push('ip link delete kube-ipvs0')
+  feed('ipset restore', sets.map(({ name }) => `destroy ${name}\n`).join(''))
+  return `${steps.join('\n')}\n`
+}

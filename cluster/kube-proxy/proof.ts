@@ -1,0 +1,70 @@
+import type { SwitchedMode } from '../../dataplane/kube-proxy/mode-ownership.ts'
+import type { Cluster } from '../driver.ts'
+import type { KubeClient } from '../kube-client.ts'
+import { type Agent, proxierLine, readLog } from './agents.ts'
+
+/** What one node says about the mode in force there. */
+export interface ModeProof {
+  node: string
+  /** The answer of kube-proxy's own /proxyMode, or undefined when it did not answer. */
+  proxyMode: string | undefined
+  /** kube-proxy's log line that names the proxier. */
+  logLine: string | undefined
+  /** Addresses on kube-ipvs0, or undefined without that link. */
+  dummyAddresses: number | undefined
+  /** Whether nat KUBE-SERVICES matches sets (IPVS mode) or leads to a chain per Service (iptables mode). */
+  rules: SwitchedMode | 'none'
+}
+
+/** Asks with what the node has: curl, wget, or bash itself. */
+const askProxyMode = `
+url=http://127.0.0.1:10249/proxyMode
+if command -v curl >/dev/null; then curl -fsS --max-time 3 $url
+elif command -v wget >/dev/null; then wget -qO- -T 3 $url
+else bash -c 'exec 3<>/dev/tcp/127.0.0.1/10249 && printf "GET /proxyMode HTTP/1.0\\r\\n\\r\\n" >&3 && tail -n 1 <&3'
+fi 2>/dev/null`
+
+const look = `
+echo "mode=$(${askProxyMode})"
+if ip link show kube-ipvs0 >/dev/null 2>&1; then echo "dummy=$(ip -o addr show dev kube-ipvs0 | grep -c inet)"; fi
+for save in iptables-save iptables-legacy-save iptables-nft-save; do
+  command -v $save >/dev/null && $save -t nat 2>/dev/null | grep '^-A KUBE-SERVICES '
+done
+exit 0`
+
+/** Looks at one node once, with one exec. */
+export async function lookAtNode(cluster: Cluster, client: KubeClient, agent: Agent): Promise<ModeProof> {
+  const [{ stdout }, log] = await Promise.all([
+    cluster.exec(agent.node, ['sh', '-c', look], { timeoutMs: 30_000 }),
+    readLog(client, agent.pod),
+  ])
+  const mode = /^mode=(.*)$/m.exec(stdout)?.[1]
+  const dummy = /^dummy=(\d+)$/m.exec(stdout)?.[1]
+  return {
+    node: agent.node,
+    proxyMode: mode === '' ? undefined : mode,
+    logLine: proxierLine(log),
+    dummyAddresses: dummy === undefined ? undefined : Number(dummy),
+    rules: / --match-set KUBE-/.test(stdout) ? 'ipvs' : / -j KUBE-SV[CL]-/.test(stdout) ? 'iptables' : 'none',
+  }
+}
+
+/** True when kube-proxy's own word, its log and what the node holds agree on this mode. */
+export function proves({ proxyMode, logLine, dummyAddresses, rules }: ModeProof, mode: SwitchedMode): boolean {
+  const said = proxyMode === mode && logLine !== undefined && logLine.includes(`Using ${mode} Proxier`)
+  return said && rules === mode && (mode === 'iptables' || (dummyAddresses ?? 0) > 0)
+}
+
+/** A proof as one line for people. */
+export function describeProof({ node, proxyMode, logLine, dummyAddresses, rules }: ModeProof): string {
+  const words = /Using \S+ Proxier/.exec(logLine ?? '')?.[0]
+  const state = [
+    rules === 'ipvs'
+      ? 'KUBE-SERVICES matches sets'
+      : rules === 'iptables'
+        ? 'KUBE-SERVICES lists Services'
+        : 'no rules yet',
+    dummyAddresses === undefined ? 'no kube-ipvs0' : `kube-ipvs0 holds ${dummyAddresses} addresses`,
+  ]
+  return `${node}: /proxyMode says "${proxyMode ?? 'nothing'}", the log says "${words ?? 'nothing'}", ${state.join(', ')}`
+}

@@ -1,0 +1,104 @@
+import type { SwitchedMode } from '../../dataplane/kube-proxy/mode-ownership.ts'
+import type { Cluster, Progress } from '../driver.ts'
+import { type KubeClient, kubeClient } from '../kube-client.ts'
+import { waitFor } from '../wait.ts'
+import { KubeProxyError, kubeProxy, listAgents, readConfigConf, readDaemonSet } from './agents.ts'
+import { readMode, writeMode } from './config-conf.ts'
+import { requireModules } from './module-check.ts'
+import { describeProof, lookAtNode, type ModeProof, proves } from './proof.ts'
+import { awaitRollout, restartAgents } from './rollout.ts'
+
+export interface SwitchOptions {
+  /** IPVS scheduler to set; the one in the ConfigMap stays when missing. */
+  scheduler?: string
+  /** Restart even when the mode is in force already. */
+  force?: boolean
+  progress: Progress
+}
+
+export interface SwitchResult {
+  /** False when mode and scheduler were in force already and nothing was done. */
+  changed: boolean
+  proofs: ModeProof[]
+}
+
+/** The first sync of a kube-proxy on a busy machine. */
+const proofDeadlineMs = 90_000
+
+/**
+ * Puts every kube-proxy of a cluster into a mode: checks the kernel modules on every node first, changes only `mode` (and
+ * `ipvs.scheduler`) in the ConfigMap, restarts the DaemonSet, waits, and proves per node which proxier runs. What the old
+ * mode programmed stays: flushNat removes it.
+ * @throws ModeUnsupported before anything is changed; KubeProxyError when a kube-proxy crashes or the nodes disagree
+ */
+export async function switchMode(cluster: Cluster, mode: SwitchedMode, options: SwitchOptions): Promise<SwitchResult> {
+  const { progress, scheduler } = options
+  if (scheduler !== undefined && !/^[a-z]{2,8}$/.test(scheduler))
+    throw new KubeProxyError(`"${scheduler}" can't name an IPVS scheduler: use one such as rr, wrr, lc, wlc, sh or mh.`)
+  const client = await kubeClient(cluster)
+  await readDaemonSet(client)
+  const config = await readConfigConf(client)
+  const current = readMode(config.text)
+  const nodes = (await listAgents(client)).map(({ node }) => node)
+
+  await step(progress, `Checking what mode "${mode}" needs on ${nodes.length} nodes`, () =>
+    requireModules(cluster, nodes, mode, scheduler ?? (current.scheduler || 'rr')),
+  )
+  const asked = current.mode === mode && (scheduler === undefined || scheduler === current.scheduler)
+  if (asked && !options.force) {
+    const proofs = await lookAtAll(cluster, client)
+    if (proofs.every((proof) => proves(proof, mode))) return { changed: false, proofs }
+  }
+  if (!asked)
+    await step(progress, `Setting mode "${mode}" in kube-proxy's ConfigMap`, () =>
+      patchConfigConf(client, writeMode(config.text, { mode, scheduler }), config.resourceVersion),
+    )
+  await step(progress, 'Restarting every kube-proxy', async () => {
+    await restartAgents(client)
+    await awaitRollout(client, progress)
+  })
+  return {
+    changed: true,
+    proofs: await step(progress, 'Asking every node which proxier runs', () => prove(cluster, client, mode)),
+  }
+}
+
+async function step<T>(progress: Progress, what: string, work: () => Promise<T>): Promise<T> {
+  progress.start(what)
+  try {
+    const result = await work()
+    progress.end(true)
+    return result
+  } catch (error) {
+    progress.end(false)
+    throw error
+  }
+}
+
+/** The version that was read goes along, so that somebody else's change in between is refused and not overwritten. */
+async function patchConfigConf({ core }: KubeClient, text: string, resourceVersion: string): Promise<void> {
+  const { PatchStrategy, setHeaderOptions } = await import('@kubernetes/client-node')
+  const body = { metadata: { resourceVersion }, data: { 'config.conf': text } }
+  await core.patchNamespacedConfigMap(
+    { namespace: kubeProxy.namespace, name: kubeProxy.name, body },
+    setHeaderOptions('Content-Type', PatchStrategy.MergePatch),
+  )
+}
+
+async function lookAtAll(cluster: Cluster, client: KubeClient): Promise<ModeProof[]> {
+  const agents = await listAgents(client)
+  return Promise.all(agents.map((agent) => lookAtNode(cluster, client, agent)))
+}
+
+async function prove(cluster: Cluster, client: KubeClient, mode: SwitchedMode): Promise<ModeProof[]> {
+  let proofs: ModeProof[] = []
+  try {
+    return await waitFor(`every node to run mode "${mode}"`, proofDeadlineMs, async () => {
+      proofs = await lookAtAll(cluster, client)
+      return proofs.length > 0 && proofs.every((proof) => proves(proof, mode)) && proofs
+    })
+  } catch (error) {
+    const unproven = proofs.filter((proof) => !proves(proof, mode)).map(describeProof)
+    throw new KubeProxyError(`${error instanceof Error ? error.message : error} ${unproven.join('; ')}.`)
+  }
+}

@@ -1,0 +1,18 @@
+import { flushNat } from '../cluster/kube-proxy/flush-nat.ts'
+import { selectCluster } from '../cluster/select.ts'
+import { main, UserError } from './main.ts'
+import { createProgress } from './progress.ts'
+
+await main(async () => {
+  const cluster = await selectCluster()
+  if (!(await cluster.running())) throw new UserError(`The cluster "${cluster.name}" is not up: run \`make up\`.`)
+  for (const { node, mode, removed, kept } of await flushNat(cluster, { progress: createProgress() })) {
+    const other = mode === 'ipvs' ? 'iptables' : 'ipvs'
+    console.log(
+      removed.length > 0
+        ? `${node} runs ${mode}; removed what ${other} left:`
+        : `${node} runs ${mode}; ${other} left nothing to remove.`,
+    )
+    for (const line of [...removed, ...kept]) console.log(`  ${line}`)
+  }
+})

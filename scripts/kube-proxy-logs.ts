@@ -1,0 +1,35 @@
+import { chalk } from 'zx'
+import { type KubeClient, kubeClient } from '../cluster/kube-client.ts'
+import { type Agent, listAgents, readLog } from '../cluster/kube-proxy/agents.ts'
+import { selectCluster } from '../cluster/select.ts'
+import { main, UserError } from './main.ts'
+
+/** The line that names the proxier stands out, and so do kube-proxy's errors. */
+function paint(line: string): string {
+  if (/Using \S+ Proxier/.test(line)) return chalk.bold(line)
+  return /^[EF]\d{4} /.test(line) ? chalk.red(line) : line
+}
+
+async function show(client: KubeClient, { node, pod, trouble, restarts }: Agent, tailLines: number): Promise<void> {
+  const state = trouble ? `, ${trouble}` : restarts > 0 ? `, restarted ${restarts} times` : ''
+  console.log(chalk.cyan(`${node} (${pod}${state})`))
+  const log = (await readLog(client, pod, { tailLines })) || (await readLog(client, pod, { tailLines, previous: true }))
+  for (const line of log.trimEnd().split('\n')) console.log(`  ${paint(line)}`)
+}
+
+await main(async () => {
+  const wish = process.env.NODE
+  const lines = Number(process.env.LINES_PER_NODE || 40)
+  if (!Number.isInteger(lines) || lines < 1)
+    throw new UserError(`LINES_PER_NODE="${process.env.LINES_PER_NODE}" is no number of lines: use one such as 40.`)
+  const cluster = await selectCluster()
+  if (!(await cluster.running())) throw new UserError(`The cluster "${cluster.name}" is not up: run \`make up\`.`)
+  const client = await kubeClient(cluster)
+  const agents = await listAgents(client)
+  const chosen = agents.filter(({ node }) => !wish || node === wish)
+  if (chosen.length === 0)
+    throw new UserError(
+      `No kube-proxy runs on "${wish ?? 'any node'}": use NODE= with one of ${agents.map(({ node }) => node).join(', ')}.`,
+    )
+  for (const agent of chosen) await show(client, agent, lines)
+})
