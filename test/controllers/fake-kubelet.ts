@@ -64,7 +64,7 @@ export function startFakeKubelet(api: Api): FakeKubelet {
       if (stopped || now?.metadata.uid !== pod.metadata.uid) return
       if (now.metadata.deletionTimestamp) {
         if (kubelet.autoFinish) finish(now)
-      } else if (kubelet.autoReady && now.status?.phase !== 'Running' && now.status?.phase !== 'Failed') {
+      } else if (kubelet.autoReady && now.status?.phase === 'Pending') {
         writeReady(now, true)
       } else if (!now.status?.podIP) writeReady(now, false)
     })
