@@ -1,0 +1,50 @@
+import { mkdirSync, rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { projectRoot } from '../cluster/layout.ts'
+import { plainText } from './plain-text.ts'
+import type { Report, ReportedFinding, StepReport } from './report-schema.ts'
+
+/**
+ * Writes one file per failing step (`.evidence/lab-2/flush.txt`) with everything the finding says, and removes the file of
+ * a step that no longer fails. Returns the report with the files' names in it.
+ */
+export function keepEvidence(report: Report, root = projectRoot): Report {
+  const folder = join('.evidence', `lab-${report.lab}`)
+  return { ...report, steps: report.steps.map((step) => keepStepEvidence(step, folder, root, report.gradedAt)) }
+}
+
+function keepStepEvidence(step: StepReport, folder: string, root: string, gradedAt: string): StepReport {
+  const file = join(folder, `${step.id}.txt`)
+  if (!step.finding) {
+    if (step.verdict === 'passed') rmSync(join(root, file), { force: true })
+    return step
+  }
+  mkdirSync(join(root, folder), { recursive: true })
+  writeFileSync(join(root, file), evidenceText(step, step.finding, gradedAt))
+  return { ...step, finding: { ...step.finding, evidence: file } }
+}
+
+function evidenceText(step: StepReport, finding: ReportedFinding, gradedAt: string): string {
+  const lines = [
+    `${step.id}: ${step.title}`,
+    `${step.verdict} at ${gradedAt}`,
+    ...(finding.node === undefined ? [] : [`node:     ${finding.node}`]),
+    `look:     ${finding.look}`,
+    `expected: ${finding.expected}`,
+    `actual:   ${finding.actual}`,
+    '',
+    ...finding.differences.flatMap(({ kind, text, expected, actual }) => [
+      `${kind.toUpperCase()}  ${text}`,
+      ...indented('expected', expected),
+      ...indented('actual', actual),
+    ]),
+    '',
+    `why:  ${finding.why}`,
+    `next: ${finding.hint}`,
+  ]
+  return `${lines.map(plainText).join('\n')}\n`
+}
+
+function indented(label: string, text: string | undefined): string[] {
+  return text === undefined ? [] : text.split('\n').map((line) => `  ${label}: ${line}`)
+}

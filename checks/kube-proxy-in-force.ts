@@ -1,0 +1,61 @@
+import { defaultConfig, type KubeProxyConfig, parseKubeProxyConfiguration } from '../dataplane/kube-proxy/config.ts'
+import type { ApiObject } from './api-object.ts'
+import { Trouble } from './failure.ts'
+import type { Snapshot } from './snapshot.ts'
+
+const KUBE_PROXY = /^(?:Using|Using the) (\w+) Proxier/i
+
+/**
+ * The mode of a running kube-proxy: its own /proxyMode, else the last line of its log that names a proxier (`Using ipvs
+ * Proxier`, all versions). Undefined when it says nothing.
+ */
+export function modeInForce(proxyMode: string | undefined, log: string | undefined): string | undefined {
+  const said = proxyMode?.trim()
+  if (said) return said
+  const modes = (log ?? '').split('\n').flatMap((line) => {
+    const message = line.slice(line.indexOf('] ') + 2).replace(/^"/, '')
+    return KUBE_PROXY.exec(message)?.[1] ?? []
+  })
+  return modes.at(-1)?.toLowerCase()
+}
+
+/** kube-proxy's Pods that are not on their way out, by node. */
+export function kubeProxyPods(snapshot: Snapshot): ApiObject[] {
+  return snapshot.items.filter(
+    ({ kind, metadata }) =>
+      kind === 'Pod' && metadata.namespace === 'kube-system' && metadata.labels?.['k8s-app'] === 'kube-proxy',
+  )
+}
+
+/** kube-proxy's version on a node: its Pod's image tag, else what the Node says. Throws Trouble when neither does. */
+export function kubeProxyVersionOn(snapshot: Snapshot, node: string): string {
+  const pod = kubeProxyPods(snapshot).find((candidate) => candidate.spec?.nodeName === node)
+  for (const { image } of pod?.spec?.containers ?? []) {
+    const tag = /:(v\d+\.\d+[^@:]*)/.exec(image ?? '')?.[1]
+    if (tag) return tag
+  }
+  const { kubeProxyVersion, kubeletVersion } = snapshot.find('Node', '', node)?.status?.nodeInfo ?? {}
+  const version = kubeProxyVersion || kubeletVersion
+  if (!version) throw new Trouble(`the version of kube-proxy on ${node} is not known`)
+  return version
+}
+
+/**
+ * The configuration of kube-proxy's ConfigMap. A capture without it is read with kube-proxy's defaults and the Pod range
+ * that the controller manager was started with. Throws ConfigError when kube-proxy would refuse it.
+ */
+export function kubeProxyConfigOf(snapshot: Snapshot): KubeProxyConfig {
+  const text = snapshot.find('ConfigMap', 'kube-system', 'kube-proxy')?.data?.['config.conf']
+  if (text !== undefined) return parseKubeProxyConfiguration(text)
+  const { features, clusterCIDR } = controllerManagerFlags(snapshot)
+  return { ...defaultConfig(), clusterCIDR, dualStack: /\bIPv6DualStack=true\b/.test(features) }
+}
+
+function controllerManagerFlags(snapshot: Snapshot): { features: string; clusterCIDR: string } {
+  const pod = snapshot.items.find(
+    ({ kind, metadata }) => kind === 'Pod' && metadata.labels?.component === 'kube-controller-manager',
+  )
+  const words = (pod?.spec?.containers ?? []).flatMap(({ command, args }) => [...(command ?? []), ...(args ?? [])])
+  const flag = (name: string) => words.find((word) => word.startsWith(`--${name}=`))?.slice(name.length + 3) ?? ''
+  return { features: flag('feature-gates'), clusterCIDR: flag('cluster-cidr') }
+}

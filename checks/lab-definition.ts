@@ -1,0 +1,89 @@
+import { readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { parse } from 'yaml'
+import { z } from 'zod'
+import { projectRoot } from '../cluster/layout.ts'
+
+const sentence = z.string().trim().min(10)
+const stepSchema = z.strictObject({
+  id: z.string().regex(/^[a-z][a-z0-9-]*$/),
+  title: sentence,
+  points: z.number().int().min(1).max(20),
+  /** Steps that must pass before this one is asked. */
+  needs: z.array(z.string()).default([]),
+  /** About a moment: it is recorded when it is seen, and holds afterwards. */
+  moment: z.boolean().default(false),
+  why: sentence,
+  /** From a nudge to the command. */
+  hints: z.array(sentence).min(2),
+})
+const labSchema = z.strictObject({
+  id: z.number().int().positive(),
+  title: sentence,
+  minutes: z.number().int().positive(),
+  steps: z.array(stepSchema).min(1),
+})
+const claimsSchema = z.record(z.string().regex(/^[A-D]\d+$/), z.array(z.string().regex(/^\d+\/[a-z0-9-]+$/)).min(1))
+
+export type StepDefinition = z.infer<typeof stepSchema> & { claims: string[] }
+
+/** A lab as its folder describes it. */
+export interface LabDefinition {
+  number: number
+  /** Name of the folder in labs/ and stem of the spec in checks/: `02-ipvs`. */
+  folder: string
+  title: string
+  minutes: number
+  steps: StepDefinition[]
+}
+
+const labsFolder = join(projectRoot, 'labs')
+
+/** Numbers and folders of the labs that there are, in order. */
+export function listLabs(): { number: number; folder: string }[] {
+  return readdirSync(labsFolder, { withFileTypes: true })
+    .filter((entry) => entry.isDirectory() && /^\d\d-/.test(entry.name))
+    .map(({ name }) => ({ number: Number(name.slice(0, 2)), folder: name }))
+    .sort((a, b) => a.number - b.number)
+}
+
+/**
+ * Reads `labs/NN-name/lab.yaml` with the claims that `labs/claims.yaml` gives its steps.
+ * @throws Error with the labs there are, or with every fault of the files at once.
+ */
+export function readLab(number: number): LabDefinition {
+  const labs = listLabs()
+  const found = labs.find((lab) => lab.number === number)
+  if (!found)
+    throw new Error(`There is no lab "${number}": the labs are ${labs.map((lab) => lab.number).join(', ')}.`)
+  const file = join(labsFolder, found.folder, 'lab.yaml')
+  const read = labSchema.safeParse(parse(readFileSync(file, 'utf8')))
+  if (!read.success) throw new Error(`${file} is not a lab: ${z.prettifyError(read.error)}`)
+  const { title, minutes, steps } = read.data
+  const ids = new Set<string>()
+  for (const step of steps) {
+    const unknown = step.needs.find((need) => !ids.has(need))
+    if (unknown) throw new Error(`${file}: step "${step.id}" needs "${unknown}", which does not stand above it.`)
+    if (ids.has(step.id)) throw new Error(`${file}: there are two steps "${step.id}".`)
+    ids.add(step.id)
+  }
+  const claims = readClaims()
+  const withClaims = steps.map((step) => ({ ...step, claims: claimsOf(claims, number, step.id) }))
+  return { number, folder: found.folder, title, minutes, steps: withClaims }
+}
+
+/** Claim id → the steps (`lab/step`) that prove it. */
+export function readClaims(): Record<string, string[]> {
+  return claimsSchema.parse(parse(readFileSync(join(labsFolder, 'claims.yaml'), 'utf8')))
+}
+
+function claimsOf(claims: Record<string, string[]>, lab: number, step: string): string[] {
+  return Object.keys(claims).filter((claim) => claims[claim]?.includes(`${lab}/${step}`))
+}
+
+/** The step of that id. Throws with the list of ids when there is none. */
+export function findStep(lab: LabDefinition, id: string): StepDefinition {
+  const step = lab.steps.find((candidate) => candidate.id === id)
+  if (step) return step
+  throw new Error(`Lab ${lab.number} has no step "${id}": its steps are ${lab.steps.map((s) => s.id).join(', ')}.`)
+}

@@ -1,0 +1,108 @@
+import { chalk } from 'zx'
+import { plainText, shortened } from './plain-text.ts'
+import type { Difference, Report, ReportedFinding, StepReport, Verdict } from './report-schema.ts'
+
+const MARKS: Record<Verdict, string> = {
+  passed: '✓',
+  failed: '✗',
+  'not yet': '–',
+  'not applicable': '·',
+  'could not check': '!',
+}
+const DIFFERENCES_SHOWN = 8
+const BLOCK_LINES_SHOWN = 6
+
+/** A report for people: a line per step, the first failure in full, the score. Works without colour and without a terminal. */
+export function learnerReport(report: Report): string {
+  const lines = [chalk.bold(`Lab ${report.lab}: ${report.title}`), ...circumstances(report), '']
+  const width = Math.max(...report.steps.map(({ id }) => id.length))
+  let opened = false
+  for (const step of report.steps) {
+    lines.push(stepLine(step, width))
+    if (!step.finding) continue
+    if (!opened) lines.push(...findingLines(report, step, step.finding))
+    else if (step.finding.node) lines.push(chalk.dim(`    on ${step.finding.node}: ${shortened(plainText(step.finding.actual))}`))
+    opened = true
+  }
+  return `${[...lines, '', ...summary(report)].join('\n')}\n`
+}
+
+function circumstances({ source, versions }: Report): string[] {
+  const place = source.kind === 'cluster' ? `${source.driver} cluster "${source.name}"` : `capture ${source.folder}`
+  const proxy = versions.kubeProxy ? `, kube-proxy ${versions.kubeProxy}` : ''
+  return [chalk.dim(`${place}${proxy}${versions.mode ? ` in ${plainText(versions.mode)} mode` : ''}`)]
+}
+
+function colour(verdict: Verdict, text: string): string {
+  if (verdict === 'passed') return chalk.green(text)
+  if (verdict === 'failed') return chalk.red(text)
+  if (verdict === 'could not check') return chalk.yellow(text)
+  return chalk.dim(text)
+}
+
+function stepLine(step: StepReport, width: number): string {
+  const { verdict, id, title, points, maxPoints } = step
+  const counted = verdict !== 'not applicable' && verdict !== 'could not check'
+  const score = counted ? `${points}/${maxPoints}` : '–'
+  const said = verdict === 'passed' || verdict === 'failed' ? '' : ` (${step.reason ?? verdict})`
+  return `${colour(verdict, MARKS[verdict])} ${id.padEnd(width)}  ${score.padStart(5)}  ${title}${chalk.dim(plainText(said))}`
+}
+
+function findingLines(report: Report, step: StepReport, finding: ReportedFinding): string[] {
+  const { node, look, expected, actual, differences, why, hint, evidence } = finding
+  const shown = differences.slice(0, DIFFERENCES_SHOWN)
+  const hidden = differences.length - shown.length
+  return [
+    ...(node === undefined ? [] : [`    node      ${node}`]),
+    `    look      ${look}`,
+    `    expected  ${expected}`,
+    `    found     ${actual}`,
+    ...shown.flatMap(differenceLines),
+    ...(hidden > 0 ? [`      … and ${hidden} more, all of them in the evidence`] : []),
+    `    why       ${why}`,
+    `    next      ${hint}`,
+    `              make hint LAB=${report.lab} STEP=${step.id}`,
+    ...(evidence === undefined ? [] : [`    evidence  ${evidence}`]),
+  ].map(plainText)
+}
+
+function differenceLines({ kind, text, expected, actual }: Difference): string[] {
+  const mark = kind.toUpperCase().padEnd(7)
+  if (kind === 'wrong')
+    return [`      ${mark} ${shortened(text)}`, ...block('must be', expected), ...block('is', actual)]
+  const quoted = kind === 'missing' ? expected : actual
+  const lines = (quoted ?? text).split('\n')
+  const more = lines.length - BLOCK_LINES_SHOWN
+  return [
+    ...lines.slice(0, BLOCK_LINES_SHOWN).map((line, index) => `      ${index === 0 ? mark : ' '.repeat(7)} ${shortened(line)}`),
+    ...(more > 0 ? [`              … ${more} more lines`] : []),
+  ]
+}
+
+function block(label: string, text: string | undefined): string[] {
+  if (text === undefined) return []
+  return text
+    .split('\n')
+    .slice(0, BLOCK_LINES_SHOWN)
+    .map((line) => `              ${label.padEnd(7)} ${shortened(line)}`)
+}
+
+/** `9 of 17 steps passed, 40/90 points, 1.2 s` and what to do next. */
+function summary(report: Report): string[] {
+  const { steps, score, maxScore, seconds, exitCode, trouble } = report
+  const passed = steps.filter(({ verdict }) => verdict === 'passed').length
+  const counted = steps.filter(({ verdict }) => verdict !== 'not applicable').length
+  const unchecked = steps.filter(({ verdict }) => verdict === 'could not check').length
+  const line = `Score: ${score}/${maxScore} points, ${passed} of ${counted} steps passed, ${seconds.toFixed(1)} s`
+  const lines = [chalk.bold(line)]
+  if (unchecked > 0)
+    lines.push(`${unchecked} could not be checked, which costs no points: ${plainText(trouble ?? firstReason(steps))}`)
+  if (exitCode === 0) lines.push('Every step that could be judged has passed.')
+  const open = steps.find(({ verdict }) => verdict === 'failed') ?? steps.find(({ verdict }) => verdict === 'not yet')
+  if (open) lines.push(`Next: ${open.id}. The text is in labs/, a hint is \`make hint LAB=${report.lab}\`.`)
+  return lines
+}
+
+function firstReason(steps: readonly StepReport[]): string {
+  return steps.find(({ verdict }) => verdict === 'could not check')?.reason ?? ''
+}

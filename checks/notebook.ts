@@ -1,0 +1,54 @@
+import type { KubeClient } from '../cluster/kube-client.ts'
+import type { Snapshot } from './snapshot.ts'
+
+/** Where the notes of a lab live: in the cluster itself, so that they go where it goes. */
+export const NOTES_NAMESPACE = 'default'
+export const notesName = (lab: number) => `lab-${lab}`
+
+/**
+ * What the checks of a lab saw at its moments (counts before and after, chains before the flush), kept as JSON in a
+ * ConfigMap. A note is written once; a later round finds it and lets the step hold.
+ */
+export class Notebook {
+  readonly #lab: number
+  readonly #written: Record<string, string>
+  readonly #fresh: Record<string, string> = {}
+  readonly #exists: boolean
+
+  constructor(lab: number, snapshot: Snapshot) {
+    this.#lab = lab
+    const map = snapshot.find('ConfigMap', NOTES_NAMESPACE, notesName(lab))
+    this.#exists = map !== undefined
+    this.#written = map?.data ?? {}
+  }
+
+  /** The note under a key; undefined when there is none or it is not JSON of that shape. */
+  read<Note>(key: string, isNote: (value: unknown) => value is Note): Note | undefined {
+    const text = this.#fresh[key] ?? this.#written[key]
+    if (text === undefined) return undefined
+    try {
+      const value: unknown = JSON.parse(text)
+      return isNote(value) ? value : undefined
+    } catch {
+      return undefined
+    }
+  }
+
+  /** Keeps a note, unless there is one under that key already. */
+  keep(key: string, note: unknown): void {
+    if (this.#written[key] === undefined) this.#fresh[key] ??= JSON.stringify(note)
+  }
+
+  /** Writes what is new to the cluster; one call, or none. */
+  async save({ core }: KubeClient): Promise<void> {
+    if (Object.keys(this.#fresh).length === 0) return
+    const data = { ...this.#written, ...this.#fresh }
+    const name = notesName(this.#lab)
+    const body = {
+      metadata: { name, namespace: NOTES_NAMESPACE, labels: { 'app.kubernetes.io/managed-by': 'kube-service-labs' } },
+      data,
+    }
+    if (this.#exists) await core.replaceNamespacedConfigMap({ name, namespace: NOTES_NAMESPACE, body })
+    else await core.createNamespacedConfigMap({ namespace: NOTES_NAMESPACE, body })
+  }
+}

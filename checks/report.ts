@@ -1,0 +1,104 @@
+import type { FailureDetail } from './failure.ts'
+import type { GradingRequest, RoundFacts } from './grading-request.ts'
+import type { StepOutcome } from './judge.ts'
+import type { LabDefinition, StepDefinition } from './lab-definition.ts'
+import type { Report, ReportedFinding, StepReport } from './report-schema.ts'
+import type { SpecRun } from './grader.ts'
+
+/** Makes the report of a vitest run. A step that the run says nothing about could not be checked, never passed. */
+export function buildReport(lab: LabDefinition, request: GradingRequest, run: SpecRun, seconds: number): Report {
+  const { outcomes, facts, trouble } = readRun(run)
+  return reportOf(lab, request, outcomes, { facts, seconds, trouble })
+}
+
+export interface ReportCircumstances {
+  facts: RoundFacts
+  seconds: number
+  trouble?: string | undefined
+}
+
+/** The report of a judgement: one place where points, score and exit code come from the verdicts. */
+export function reportOf(
+  lab: LabDefinition,
+  request: GradingRequest,
+  outcomes: readonly StepOutcome[],
+  { facts, seconds, trouble }: ReportCircumstances,
+): Report {
+  const asked = lab.steps.filter((step) => request.step === undefined || step.id === request.step)
+  const steps = asked.map((step) => stepReport(step, outcomes.find(({ id }) => id === step.id), trouble))
+  const judged = steps.filter(({ verdict }) => verdict !== 'not applicable' && verdict !== 'could not check')
+  const unchecked = steps.some(({ verdict }) => verdict === 'could not check')
+  return {
+    schema: 'kube-service-labs/report/v1',
+    lab: lab.number,
+    title: lab.title,
+    source: request.source,
+    gradedAt: new Date().toISOString(),
+    seconds: Number(seconds.toFixed(2)),
+    versions: { node: process.version, ...facts },
+    steps,
+    score: sum(judged.map(({ points }) => points)),
+    maxScore: sum(judged.map(({ maxPoints }) => maxPoints)),
+    complete: request.step === undefined && !unchecked,
+    exitCode: exitCodeOf(steps),
+    ...(trouble === undefined ? {} : { trouble }),
+  }
+}
+
+/** 0: something was judged and all of it passed; 1: something is open; 2: something could not be checked, or nothing was. */
+function exitCodeOf(steps: readonly StepReport[]): 0 | 1 | 2 {
+  const verdicts = new Set(steps.map(({ verdict }) => verdict))
+  if (verdicts.has('could not check')) return 2
+  if (verdicts.has('failed') || verdicts.has('not yet')) return 1
+  return verdicts.has('passed') ? 0 : 2
+}
+
+function stepReport(step: StepDefinition, outcome: StepOutcome | undefined, trouble: string | undefined): StepReport {
+  const { id, title, claims, points: maxPoints } = step
+  const verdict = outcome?.verdict ?? 'could not check'
+  const reason = outcome ? outcome.reason : (trouble ?? 'the grader did not come to it')
+  return {
+    id,
+    title,
+    claims,
+    verdict,
+    points: verdict === 'passed' ? maxPoints : 0,
+    maxPoints,
+    ...(outcome?.waitsFor ? { waitsFor: outcome.waitsFor } : {}),
+    ...(reason === undefined ? {} : { reason }),
+    ...(outcome?.failure ? { finding: findingOf(step, outcome.failure) } : {}),
+  }
+}
+
+function findingOf(step: StepDefinition, failure: FailureDetail): ReportedFinding {
+  return {
+    ...(failure.node === undefined ? {} : { node: failure.node }),
+    look: failure.look,
+    expected: failure.expected,
+    actual: failure.actual,
+    differences: failure.differences ?? [],
+    why: failure.why ?? step.why,
+    hint: failure.hint ?? step.hints[0] ?? '',
+  }
+}
+
+function readRun({ modules, errors }: SpecRun): { outcomes: StepOutcome[]; facts: RoundFacts; trouble?: string } {
+  const outcomes: StepOutcome[] = []
+  const messages = [...errors]
+  let facts: RoundFacts = {}
+  for (const module of modules) {
+    messages.push(...module.errors().map((error) => error.message))
+    for (const test of module.children.allTests()) {
+      const { outcome, round } = test.meta()
+      if (outcome) outcomes.push(outcome)
+      else messages.push(...(test.result().errors ?? []).map((error) => error.message))
+      facts = round ?? facts
+    }
+  }
+  const trouble = messages[0]?.split('\n')[0]
+  return { outcomes, facts, ...(trouble === undefined ? {} : { trouble }) }
+}
+
+function sum(numbers: readonly number[]): number {
+  return numbers.reduce((total, number) => total + number, 0)
+}

@@ -1,0 +1,57 @@
+import { type ApiObject, hasCondition } from './api-object.ts'
+import { kubeProxyPods } from './kube-proxy-in-force.ts'
+import type { Snapshot } from './snapshot.ts'
+
+/** Changes younger than this may not have reached every node yet. */
+const FRESH_MS = 2500
+/** A container waiting for one of these reasons will not come up by waiting. */
+const STUCK = new Set([
+  ...['CrashLoopBackOff', 'ErrImagePull', 'ImagePullBackOff', 'InvalidImageName', 'CreateContainerConfigError'],
+  ...['RunContainerError', 'CreateContainerError'],
+])
+
+/**
+ * What in the cluster is still on its way, one phrase each; empty when it stands still. A step that fails meanwhile is
+ * asked again, and only when time runs out is it `not yet`.
+ */
+export function movements(snapshot: Snapshot): string[] {
+  const phrases: string[] = []
+  const daemonSet = snapshot.find('DaemonSet', 'kube-system', 'kube-proxy')
+  if (daemonSet && isRolling(daemonSet)) phrases.push('kube-proxy is being restarted')
+  for (const pod of kubeProxyPods(snapshot)) if (isMoving(pod)) phrases.push(`${pod.metadata.name} is starting or ending`)
+  for (const item of snapshot.items) {
+    const { namespace, name } = item.metadata
+    if (item.kind === 'Pod' && namespace === 'default' && isMoving(item)) phrases.push(`Pod ${name} is starting or ending`)
+    if ((item.kind === 'Service' || item.kind === 'EndpointSlice') && isFresh(snapshot, changedAt(item)))
+      phrases.push(`${item.kind} ${name} has just changed`)
+  }
+  for (const pod of kubeProxyPods(snapshot)) {
+    const started = pod.status?.containerStatuses?.[0]?.state.running?.startedAt
+    if (isFresh(snapshot, started)) phrases.push(`${pod.metadata.name} has just started`)
+  }
+  return phrases
+}
+
+function isRolling({ metadata, status }: ApiObject): boolean {
+  if (!status) return false
+  const { observedGeneration = 0, desiredNumberScheduled = 0, updatedNumberScheduled = 0 } = status
+  return observedGeneration < (metadata.generation ?? 0) || updatedNumberScheduled < desiredNumberScheduled
+}
+
+function isMoving(pod: ApiObject): boolean {
+  if (pod.metadata.deletionTimestamp) return true
+  const waiting = (pod.status?.containerStatuses ?? []).map((status) => status.state.waiting?.reason ?? '')
+  if (waiting.some((reason) => STUCK.has(reason))) return false
+  return pod.status?.phase === 'Pending' || (pod.status?.phase === 'Running' && !hasCondition(pod, 'Ready'))
+}
+
+/** An EndpointSlice says when the change that it follows happened. */
+function changedAt({ metadata }: ApiObject): string | undefined {
+  return metadata.annotations?.['endpoints.kubernetes.io/last-change-trigger-time'] ?? metadata.creationTimestamp ?? undefined
+}
+
+function isFresh(snapshot: Snapshot, time: string | undefined): boolean {
+  if (snapshot.takenAt === undefined || time === undefined) return false
+  const age = snapshot.takenAt - Date.parse(time)
+  return age >= 0 && age < FRESH_MS
+}

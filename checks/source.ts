@@ -1,0 +1,27 @@
+import { readCaptureFolder } from '../cluster/capture-folder.ts'
+import type { Cluster } from '../cluster/driver.ts'
+import { kubeClient } from '../cluster/kube-client.ts'
+import { selectCluster } from '../cluster/select.ts'
+import { ClusterTrouble, takeCapture } from '../cluster/snapshot.ts'
+import type { Source as JudgedSource } from './judge.ts'
+import { LiveCluster } from './live-cluster.ts'
+import type { Source } from './report-schema.ts'
+import { Snapshot } from './snapshot.ts'
+
+/**
+ * Opens what is to be judged: a capture folder, or the cluster that CLUSTER and NAME select.
+ * @throws CaptureError or ClusterTrouble with a sentence for people
+ */
+export async function openSource(source: Source): Promise<JudgedSource> {
+  if (source.kind === 'cluster') return openCluster(await selectCluster())
+  const snapshot = new Snapshot(readCaptureFolder(source.folder))
+  return { snapshot: async () => snapshot }
+}
+
+/** A running cluster as a source of snapshots. Throws ClusterTrouble when it is not up. */
+export async function openCluster(cluster: Cluster): Promise<JudgedSource & { live: LiveCluster }> {
+  if (!(await cluster.running())) throw new ClusterTrouble(`The cluster "${cluster.name}" is not up: run \`make up\`.`)
+  const client = await kubeClient(cluster)
+  const live = new LiveCluster(cluster, client)
+  return { live, snapshot: async () => new Snapshot(await takeCapture(cluster, client)) }
+}
