@@ -14,6 +14,8 @@ import { validateMeta } from './validate-meta.ts'
 export interface WriteOptions {
   /** Everything is checked and filled in, nothing is stored. */
   dryRun?: boolean
+  /** Completes an object that is about to be stored; its result may differ only in `metadata.managedFields`. */
+  finish?: (next: Stored) => Stored
 }
 
 /** The one way into the store: defaults, admission, validation, allocation, versions, deletion rules. */
@@ -37,8 +39,9 @@ export class ObjectWriter {
     strategyOf(resource.name).prepare?.(object)
     if (resource.generation) object.metadata.generation = 1
     this.check(resource, object)
-    if (options.dryRun) return object
-    const stored = this.store.put(resource.name, object)
+    const finished = options.finish?.(object) ?? object
+    if (options.dryRun) return finished
+    const stored = this.store.put(resource.name, finished)
     // Pods name this account when they name none.
     if (resource.name === 'namespaces') {
       this.create(resourceNamed('serviceaccounts'), name, { metadata: { name: 'default' } })
@@ -54,7 +57,7 @@ export class ObjectWriter {
     const { name, namespace } = object.metadata
     const old = this.store.get(resource.name, namespace, name)
     if (!old) throw notFound(resource, name)
-    const next = wireCopy(
+    let next = wireCopy(
       subresource === 'status' ? withStatusOf(old, object, resource) : withSpecOf(old, object, resource),
     )
     const { resourceVersion, uid } = object.metadata
@@ -72,6 +75,7 @@ export class ObjectWriter {
     }
     if (subresource === undefined) this.check(resource, next, old)
     next.metadata.resourceVersion = old.metadata.resourceVersion
+    if (options.finish && !sameJson(next, old)) next = options.finish(next)
     if (sameJson(next, old)) return old
     if (options.dryRun) return next
     if (next.metadata.deletionTimestamp && !next.metadata.finalizers?.length && endOf(resource, next) === 'now') {

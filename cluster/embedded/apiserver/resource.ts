@@ -68,7 +68,7 @@ export const resources: readonly Resource[] = [
     namespaced: true,
     schema: 'V1Pod',
     status: true,
-    others: ['log', 'exec', 'attach', 'binding', 'eviction', 'ephemeralcontainers'],
+    others: ['log', 'exec', 'binding', 'eviction'],
     generation: true,
     fields: [
       'spec.nodeName',

@@ -1,0 +1,147 @@
+import { subresourcesOf } from './request-path.ts'
+import { apiVersionOf, type Resource } from './resource.ts'
+import { groups, inGroup, reviews, type Served, served } from './served.ts'
+
+/** The Kubernetes version whose API this server follows. */
+export const gitVersion = 'v1.34.11'
+
+const verbs = ['create', 'delete', 'deletecollection', 'get', 'list', 'patch', 'update', 'watch']
+
+interface Subresource {
+  name: string
+  kind: string
+  group: string
+  version: string
+  verbs: string[]
+}
+
+export function versionInfo(): object {
+  return {
+    major: '1',
+    minor: '34',
+    gitVersion,
+    gitCommit: '',
+    gitTreeState: 'clean',
+    buildDate: '1970-01-01T00:00:00Z',
+    goVersion: '',
+    compiler: '',
+    platform: `${process.platform}/${process.arch === 'x64' ? 'amd64' : process.arch}`,
+  }
+}
+
+/** `/api`: versions of the core group. */
+export function coreVersions(): object {
+  return { kind: 'APIVersions', versions: ['v1'], serverAddressByClientCIDRs: [] }
+}
+
+/** `/apis`: all named groups. */
+export function groupList(): object {
+  return { kind: 'APIGroupList', apiVersion: 'v1', groups: named().map(groupInfo) }
+}
+
+/** `/apis/GROUP`, or undefined for a group that isn't served. */
+export function groupDocument(group: string): object | undefined {
+  const own = named().find((candidate) => candidate.group === group)
+  return own && { kind: 'APIGroup', apiVersion: 'v1', ...groupInfo(own) }
+}
+
+function named(): { group: string; version: string }[] {
+  return groups().filter(({ group }) => group !== '')
+}
+
+function groupInfo({ group, version }: { group: string; version: string }) {
+  const own = { groupVersion: `${group}/${version}`, version }
+  return { name: group, versions: [own], preferredVersion: own }
+}
+
+/** `/api/v1` and `/apis/GROUP/VERSION`: the resources of one version, or undefined when it isn't served. */
+export function resourceList(groupVersion: string): object | undefined {
+  const list = inGroup(served, groupVersion)
+  const asked = inGroup(reviews, groupVersion)
+  if (list.length + asked.length === 0) return undefined
+  const resources = [
+    ...list.flatMap((resource) => [
+      {
+        name: resource.name,
+        singularName: resource.singular,
+        namespaced: resource.namespaced,
+        kind: resource.kind,
+        verbs,
+        ...(resource.shortNames && { shortNames: resource.shortNames }),
+        ...(resource.categories && { categories: resource.categories }),
+      },
+      ...subresources(resource).map(({ name, kind, group, version, verbs: own }) => ({
+        name: `${resource.name}/${name}`,
+        singularName: '',
+        namespaced: resource.namespaced,
+        kind,
+        verbs: own,
+        ...((group !== resource.group || version !== resource.version) && { group, version }),
+      })),
+    ]),
+    ...asked.map(({ name, singular, kind }) => ({
+      name,
+      singularName: singular,
+      namespaced: false,
+      kind,
+      verbs: ['create'],
+    })),
+  ]
+  return { kind: 'APIResourceList', apiVersion: 'v1', groupVersion, resources }
+}
+
+/** Aggregated discovery (apidiscovery.k8s.io/v2): what kubectl from 1.26 on asks for at `/api` and `/apis`. */
+export function aggregatedDiscovery(core: boolean): object {
+  const items = groups().filter(({ group }) => (group === '') === core)
+  return {
+    kind: 'APIGroupDiscoveryList',
+    apiVersion: 'apidiscovery.k8s.io/v2',
+    metadata: {},
+    items: items.map(({ group, version }) => ({
+      metadata: { name: group || undefined, creationTimestamp: null },
+      versions: [{ version, freshness: 'Current', resources: aggregatedResources(apiVersionOf({ group, version })) }],
+    })),
+  }
+}
+
+function aggregatedResources(groupVersion: string): object[] {
+  const list = inGroup(served, groupVersion).map((resource) => ({
+    ...aggregated(resource, resource.namespaced, verbs),
+    ...(resource.shortNames && { shortNames: resource.shortNames }),
+    ...(resource.categories && { categories: resource.categories }),
+    subresources: subresources(resource).map(({ name, kind, group, version, verbs: own }) => ({
+      subresource: name,
+      responseKind: { group, version, kind },
+      verbs: own,
+    })),
+  }))
+  return [...list, ...inGroup(reviews, groupVersion).map((review) => aggregated(review, false, ['create']))]
+}
+
+function aggregated(
+  { name, kind, group, version, singular }: Pick<Resource, 'name' | 'kind' | 'group' | 'version' | 'singular'>,
+  namespaced: boolean,
+  own: string[],
+) {
+  return {
+    resource: name,
+    responseKind: { group, version, kind },
+    scope: namespaced ? 'Namespaced' : 'Cluster',
+    singularResource: singular,
+    verbs: own,
+  }
+}
+
+function subresources(resource: Served): Subresource[] {
+  const { kind, group, version } = resource
+  const known: Record<string, Subresource> = {
+    status: { name: 'status', kind, group, version, verbs: ['get', 'patch', 'update'] },
+    scale: { name: 'scale', kind: 'Scale', group: 'autoscaling', version: 'v1', verbs: ['get', 'patch', 'update'] },
+    log: { name: 'log', kind, group, version, verbs: ['get'] },
+    binding: { name: 'binding', kind: 'Binding', group, version, verbs: ['create'] },
+    eviction: { name: 'eviction', kind: 'Eviction', group: 'policy', version: 'v1', verbs: ['create'] },
+    finalize: { name: 'finalize', kind, group, version, verbs: ['update'] },
+    exec: { name: 'exec', kind: `${kind}ExecOptions`, group, version, verbs: ['create', 'get'] },
+  }
+  return subresourcesOf(resource).flatMap((name) => known[name] ?? [])
+}

@@ -1,0 +1,71 @@
+import type { IncomingMessage } from 'node:http'
+import { parse, YAMLParseError } from 'yaml'
+import { isObject, type Json, type JsonObject } from './json.ts'
+import { badRequest, StatusError, unsupportedMediaType } from './status-error.ts'
+
+/** As in Kubernetes: a request may carry 3 MiB. */
+const limit = 3 * 1024 * 1024
+
+export type PatchType = 'json' | 'merge' | 'strategic' | 'apply'
+
+const patchTypes: Readonly<Record<string, PatchType>> = {
+  'application/json-patch+json': 'json',
+  'application/merge-patch+json': 'merge',
+  'application/strategic-merge-patch+json': 'strategic',
+  'application/apply-patch+yaml': 'apply',
+}
+
+/** The body's bytes; 413 when there are too many. */
+export async function readBody(request: IncomingMessage): Promise<Buffer> {
+  const chunks: Buffer[] = []
+  let size = 0
+  for await (const chunk of request) {
+    const bytes: Buffer = Buffer.isBuffer(chunk) ? chunk : Buffer.from(String(chunk))
+    size += bytes.length
+    if (size > limit) throw new StatusError(413, 'RequestEntityTooLarge', `Request entity too large: limit is ${limit}`)
+    chunks.push(bytes)
+  }
+  return Buffer.concat(chunks)
+}
+
+/** The object in a body of JSON or YAML; 415 for other types, 400 for what can't be read. */
+export async function readObject(request: IncomingMessage): Promise<JsonObject> {
+  const type = mediaType(request)
+  if (type !== '' && type !== 'application/json' && type !== 'application/yaml') {
+    throw unsupportedMediaType(['application/json', 'application/yaml'])
+  }
+  const value = parseText(String(await readBody(request)), type === 'application/yaml')
+  if (!isObject(value)) throw badRequest('the request body is no object of the API')
+  return value
+}
+
+/** An object, or nothing for an empty body (the options of a DELETE). */
+export async function readOptionalObject(request: IncomingMessage): Promise<JsonObject> {
+  const text = String(await readBody(request))
+  if (text.trim() === '') return {}
+  const value = parseText(text, mediaType(request) === 'application/yaml')
+  return isObject(value) ? value : {}
+}
+
+/** A patch and its kind; 415 for other content types. */
+export async function readPatch(request: IncomingMessage): Promise<{ type: PatchType; patch: Json }> {
+  const type = patchTypes[mediaType(request)]
+  if (!type) throw unsupportedMediaType(Object.keys(patchTypes))
+  return { type, patch: parseText(String(await readBody(request)), type === 'apply') }
+}
+
+function mediaType(request: IncomingMessage): string {
+  return (request.headers['content-type'] ?? '').split(';', 1)[0]?.trim().toLowerCase() ?? ''
+}
+
+function parseText(text: string, yaml: boolean): Json {
+  try {
+    // Aliases are capped: a few lines of YAML must not grow without bound.
+    return yaml ? parse(text, { maxAliasCount: 100, schema: 'core' }) : JSON.parse(text)
+  } catch (error) {
+    if (error instanceof YAMLParseError)
+      throw badRequest(`error converting YAML to JSON: ${error.message.split('\n')[0]}`)
+    if (error instanceof SyntaxError) throw badRequest(`couldn't get version/kind; json parse error: ${error.message}`)
+    throw badRequest(`the request body can't be read: ${String(error)}`)
+  }
+}

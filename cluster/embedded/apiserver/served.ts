@@ -1,0 +1,73 @@
+import { toCoreV1, toEventsV1 } from './event-conversion.ts'
+import type { JsonObject } from './json.ts'
+import { apiVersionOf, type Resource, resources } from './resource.ts'
+import type { Stored } from './store.ts'
+
+/** A resource as one API group serves it; Events are served by two groups from one store. */
+export interface Served extends Resource {
+  /** Under which name the store keeps it. */
+  stored: string
+}
+
+const own: Served[] = resources.map((resource) => ({ ...resource, stored: resource.name }))
+
+const events: Served[] = own
+  .filter((resource) => resource.name === 'events')
+  .map((resource) => ({
+    ...resource,
+    group: 'events.k8s.io',
+    schema: 'EventsV1Event',
+    fields: (resource.fields ?? []).map((field) => field.replace('involvedObject.', 'regarding.')),
+  }))
+
+/** Everything that has objects, over all groups. */
+export const served: readonly Served[] = [...own, ...events]
+
+/** Kinds that only answer a POST and keep nothing. */
+export const reviews: readonly Pick<Resource, 'name' | 'kind' | 'group' | 'version' | 'singular'>[] = [
+  {
+    name: 'selfsubjectaccessreviews',
+    kind: 'SelfSubjectAccessReview',
+    group: 'authorization.k8s.io',
+    version: 'v1',
+    singular: 'selfsubjectaccessreview',
+  },
+  {
+    name: 'selfsubjectrulesreviews',
+    kind: 'SelfSubjectRulesReview',
+    group: 'authorization.k8s.io',
+    version: 'v1',
+    singular: 'selfsubjectrulesreview',
+  },
+  {
+    name: 'selfsubjectreviews',
+    kind: 'SelfSubjectReview',
+    group: 'authentication.k8s.io',
+    version: 'v1',
+    singular: 'selfsubjectreview',
+  },
+]
+
+/** A stored object as the group shows it. */
+export function present(resource: Served, object: Stored): JsonObject {
+  // Stored objects are JSON; KubeObject has no index signature.
+  const json = object as unknown as JsonObject
+  return resource.group === 'events.k8s.io' ? toEventsV1(json) : json
+}
+
+/** A client's object in the form in which the store keeps it. */
+export function absorb(resource: Served, object: JsonObject): Stored {
+  const json = resource.group === 'events.k8s.io' ? toCoreV1(object) : object
+  return { ...json, kind: resource.kind } as unknown as Stored
+}
+
+/** Groups with their one version, core first. */
+export function groups(): { group: string; version: string }[] {
+  const found = new Map<string, string>()
+  for (const { group, version } of [...served, ...reviews]) found.set(group, version)
+  return [...found].map(([group, version]) => ({ group, version }))
+}
+
+export function inGroup<T extends Pick<Resource, 'group' | 'version'>>(list: readonly T[], apiVersion: string): T[] {
+  return list.filter((resource) => apiVersionOf(resource) === apiVersion)
+}

@@ -1,0 +1,153 @@
+import type { V1LabelSelector } from '@kubernetes/client-node'
+import { type ApiCall, storedResource } from './api-call.ts'
+import { decode } from './decode.ts'
+import { isObject, type JsonObject, wireCopy } from './json.ts'
+import { sendOne } from './list-objects.ts'
+import { timestamp } from './object-birth.ts'
+import { patchValue } from './patch-objects.ts'
+import { sendObject } from './reply.ts'
+import { readObject, readPatch } from './request-body.ts'
+import { badRequest, conflict, invalid, methodNotAllowed, notFound } from './status-error.ts'
+import type { Stored } from './store.ts'
+import { isDryRun, writeOptions } from './write-objects.ts'
+
+interface Scalable {
+  spec?: { replicas?: number; selector?: V1LabelSelector }
+  status?: { replicas?: number }
+}
+
+function found(call: ApiCall): Stored {
+  const { api, resource, namespace, name = '' } = call
+  const object = api.store.get(resource.stored, namespace, name)
+  if (!object) throw notFound(resource, name)
+  return object
+}
+
+/** GET, PUT and PATCH of `scale`: the number of replicas as autoscaling/v1. */
+export async function serveScale(call: ApiCall): Promise<void> {
+  const { request, response, accepted, api } = call
+  const object = found(call)
+  if (request.method === 'GET') {
+    sendObject(response, 200, scaleOf(object), accepted.encoding)
+    return
+  }
+  const scale = await requestedScale(call, scaleOf(object))
+  const { value } = decode(call.schema, 'V1Scale', scale, { kind: 'Scale', version: 'v1' })
+  const metadata = isObject(value.metadata) ? value.metadata : {}
+  const current = found(call)
+  if (metadata.resourceVersion && metadata.resourceVersion !== current.metadata.resourceVersion) {
+    throw conflict(call.resource, current.metadata.name)
+  }
+  const replicas = isObject(value.spec) ? (value.spec.replicas ?? 0) : 0
+  if (typeof replicas === 'number' && replicas < 0) {
+    throw invalid({ name: 'scales', kind: 'Scale', group: 'autoscaling' }, current.metadata.name, [
+      {
+        reason: 'FieldValueInvalid',
+        field: 'spec.replicas',
+        message: `Invalid value: ${replicas}: must be greater than or equal to 0`,
+      },
+    ])
+  }
+  const next = wireCopy(current)
+  next.spec = { ...(isObject(next.spec) ? next.spec : {}), replicas }
+  const updated = api.writer.update(storedResource(call), next, undefined, writeOptions(call, current))
+  sendObject(response, 200, scaleOf(updated), accepted.encoding)
+}
+
+async function requestedScale(call: ApiCall, current: JsonObject): Promise<JsonObject> {
+  if (call.request.method === 'PUT') return readObject(call.request)
+  if (call.request.method !== 'PATCH') throw methodNotAllowed()
+  const { type, patch } = await readPatch(call.request)
+  if (type === 'apply') return isObject(patch) ? patch : {}
+  const patched = patchValue(
+    { schema: call.schema, resource: { ...call.resource, schema: 'V1Scale' } },
+    type,
+    current,
+    patch,
+  )
+  return isObject(patched) ? patched : {}
+}
+
+function scaleOf(object: Stored): JsonObject {
+  const { name, namespace = '', uid, resourceVersion, creationTimestamp } = object.metadata
+  const { spec, status }: Scalable = object as Stored & Scalable
+  const labels = Object.entries(spec?.selector?.matchLabels ?? {}).map(([key, value]) => `${key}=${value}`)
+  return {
+    kind: 'Scale',
+    apiVersion: 'autoscaling/v1',
+    metadata: { name, namespace, uid, resourceVersion, creationTimestamp },
+    spec: { replicas: spec?.replicas ?? 0 },
+    status: { replicas: status?.replicas ?? 0, selector: labels.join(',') },
+  }
+}
+
+/** POST of `binding`: a scheduler names the Pod's node, once. */
+export async function serveBinding(call: ApiCall): Promise<void> {
+  const { api, response, accepted, resource } = call
+  const body = await readObject(call.request)
+  const pod = wireCopy(found(call))
+  const node = isObject(body.target) ? body.target.name : undefined
+  if (typeof node !== 'string' || node === '') throw badRequest('target.name: Required value')
+  const spec: JsonObject = isObject(pod.spec) ? pod.spec : {}
+  if (spec.nodeName) {
+    throw conflict(
+      resource,
+      pod.metadata.name,
+      `pod ${pod.metadata.name} is already assigned to node "${spec.nodeName}"`,
+    )
+  }
+  pod.spec = { ...spec, nodeName: node }
+  api.writer.update(storedResource(call), pod, undefined, { dryRun: isDryRun(call) })
+  sendObject(
+    response,
+    201,
+    { kind: 'Status', apiVersion: 'v1', metadata: {}, status: 'Success', code: 201 },
+    accepted.encoding,
+  )
+}
+
+/** POST of `eviction` (`kubectl drain`): without disruption budgets, a graceful delete. */
+export async function serveEviction(call: ApiCall): Promise<void> {
+  const { api, response, accepted, namespace, name = '' } = call
+  const body = await readObject(call.request)
+  const options = isObject(body.deleteOptions) ? body.deleteOptions : {}
+  const grace = options.gracePeriodSeconds
+  api.writer.delete(storedResource(call), namespace, name, {
+    ...(typeof grace === 'number' && { gracePeriodSeconds: grace }),
+    dryRun: isDryRun(call),
+  })
+  sendObject(
+    response,
+    201,
+    { kind: 'Status', apiVersion: 'v1', metadata: {}, status: 'Success', code: 201 },
+    accepted.encoding,
+  )
+}
+
+/** PUT of a namespace's `finalize`: namespaces here go by themselves when they are empty. */
+export async function serveFinalize(call: ApiCall): Promise<void> {
+  await readObject(call.request)
+  sendOne(call, 200, found(call))
+}
+
+/** POST of a question about one's own rights: the one user of this cluster may do everything. */
+export async function serveReview(
+  kind: string,
+  { request, response, now }: Pick<ApiCall, 'request' | 'response' | 'now'>,
+): Promise<void> {
+  const body = await readObject(request)
+  const everything = { verbs: ['*'], apiGroups: ['*'], resources: ['*'] }
+  const status: Record<string, unknown> = {
+    SelfSubjectAccessReview: { allowed: true, reason: 'the one user of this cluster may do everything' },
+    SelfSubjectRulesReview: {
+      resourceRules: [everything],
+      nonResourceRules: [{ verbs: ['*'], nonResourceURLs: ['*'] }],
+      incomplete: false,
+    },
+    SelfSubjectReview: {
+      userInfo: { username: 'kubernetes-admin', groups: ['system:masters', 'system:authenticated'] },
+    },
+  }
+  const metadata = { creationTimestamp: timestamp(now()) }
+  sendObject(response, 201, { ...body, kind, metadata, status: status[kind] })
+}

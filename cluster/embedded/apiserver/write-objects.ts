@@ -1,0 +1,169 @@
+import type { Draft } from './api.ts'
+import { type ApiCall, number, storedResource } from './api-call.ts'
+import { decode } from './decode.ts'
+import { isObject, type Json, type JsonObject } from './json.ts'
+import { listOf, selection, sendOne } from './list-objects.ts'
+import { trackUpdate } from './managed-fields.ts'
+import { timestamp } from './object-birth.ts'
+import type { DeleteOptions } from './object-end.ts'
+import { sendObject, warningHeader } from './reply.ts'
+import { readObject, readOptionalObject } from './request-body.ts'
+import { apiVersionOf } from './resource.ts'
+import { absorb, present } from './served.ts'
+import { badRequest, notFound } from './status-error.ts'
+import type { Stored } from './store.ts'
+
+/** POST of a new object. */
+export async function createObject(call: ApiCall): Promise<void> {
+  const { api, namespace } = call
+  const { object, headers } = decoded(call, await readObject(call.request))
+  const created = api.writer.create(
+    storedResource(call),
+    namespace,
+    object as unknown as Draft,
+    writeOptions(call, undefined),
+  )
+  sendOne(call, 201, created, headers)
+}
+
+/** PUT of a whole object or of its status. */
+export async function replaceObject(call: ApiCall): Promise<void> {
+  const { api, resource, namespace, name = '' } = call
+  const { object, headers } = decoded(call, await readObject(call.request))
+  const given = object.metadata.name
+  if (given !== name) {
+    throw badRequest(`the name of the object (${given ?? ''}) does not match the name on the URL (${name})`)
+  }
+  if (resource.namespaced && object.metadata.namespace && object.metadata.namespace !== namespace) {
+    throw badRequest('the namespace of the provided object does not match the namespace sent on the request')
+  }
+  if (namespace !== undefined) object.metadata.namespace = namespace
+  const old = api.store.get(resource.stored, namespace, name)
+  if (!old) throw notFound(resource, name)
+  sendOne(
+    call,
+    200,
+    api.writer.update(storedResource(call), object, subresourceOf(call), writeOptions(call, old)),
+    headers,
+  )
+}
+
+/** DELETE of one object. */
+export async function deleteObject(call: ApiCall): Promise<void> {
+  const { api, resource, namespace, name = '', response, accepted } = call
+  const options = deleteOptions(call, await readOptionalObject(call.request))
+  const { object, gone } = api.writer.delete(storedResource(call), namespace, name, {
+    ...options,
+    dryRun: isDryRun(call),
+  })
+  // Pods, Services and objects that still wait are shown; for others a Success says that they are gone.
+  if (!gone || ['pods', 'services', 'serviceaccounts'].includes(resource.name)) sendOne(call, 200, object)
+  else {
+    const details = {
+      name,
+      ...(resource.group ? { group: resource.group } : {}),
+      kind: resource.name,
+      uid: object.metadata.uid,
+    }
+    sendObject(
+      response,
+      200,
+      { kind: 'Status', apiVersion: 'v1', metadata: {}, status: 'Success', details },
+      accepted.encoding,
+    )
+  }
+}
+
+/** DELETE of all objects that selectors leave. */
+export async function deleteCollection(call: ApiCall): Promise<void> {
+  const { api, resource, namespace, response, accepted } = call
+  const options = deleteOptions(call, await readOptionalObject(call.request))
+  const selected = selection(call)
+  const deleted = api.store
+    .list(resource.stored, namespace)
+    .filter(selected)
+    .map(({ metadata }) =>
+      api.writer.delete(storedResource(call), metadata.namespace, metadata.name, {
+        ...options,
+        dryRun: isDryRun(call),
+      }),
+    )
+  const metadata = { resourceVersion: String(api.store.revision) }
+  const items = deleted.map(({ object }) => object)
+  sendObject(response, 200, listOf(resource, items, metadata), accepted.encoding)
+}
+
+/** An object of a request as the store keeps it, and the warnings about fields that its kind doesn't have. */
+export function decoded(call: ApiCall, body: JsonObject): { object: Stored; headers: Record<string, string> } {
+  const { resource } = call
+  const { kind } = resource
+  const version = apiVersionOf(resource)
+  if ((body.kind ?? kind) !== kind || (body.apiVersion ?? version) !== version) {
+    const given = `${body.kind ?? ''} in version "${body.apiVersion ?? ''}"`
+    throw badRequest(`${given} is not what this path takes: the expected kind is ${kind} in version "${version}"`)
+  }
+  const { value, unknown } = decode(call.schema, resource.schema, body, { kind, version: resource.version })
+  const warnings = [...new Set(unknown)].map((field) => `unknown field "${field}"`)
+  const validation = call.query.get('fieldValidation') || 'Warn'
+  if (!['Strict', 'Warn', 'Ignore'].includes(validation)) {
+    throw badRequest(
+      `fieldValidation: Unsupported value: "${validation}": supported values: "", "Ignore", "Strict", "Warn"`,
+    )
+  }
+  if (warnings.length > 0 && validation === 'Strict') {
+    const message = `strict decoding error: ${warnings.join(', ')}`
+    throw badRequest(`${kind} in version "${resource.version}" cannot be handled as a ${kind}: ${message}`)
+  }
+  if (!isObject(value.metadata)) value.metadata = {}
+  return { object: absorb(resource, value), headers: validation === 'Warn' ? warningHeader(warnings) : {} }
+}
+
+export function isDryRun({ query }: ApiCall): boolean {
+  const asked = query.getAll('dryRun')
+  for (const value of asked) {
+    if (value !== 'All') throw badRequest(`dryRun: Unsupported value: "${value}": supported values: "All"`)
+  }
+  return asked.length > 0
+}
+
+export function subresourceOf({ subresource }: ApiCall): 'status' | undefined {
+  return subresource === 'status' ? 'status' : undefined
+}
+
+/** Who writes: the named field manager, or the program that the client says it is. */
+export function managerOf({ query, request }: ApiCall): string {
+  const name = query.get('fieldManager') || (request.headers['user-agent'] ?? 'unknown').split('/', 1)[0]
+  return (name || 'unknown').slice(0, 128)
+}
+
+/** Options of a write that notes the author of every changed field. */
+export function writeOptions(call: ApiCall, old: Stored | undefined) {
+  const { resource, schema, now, subresource } = call
+  const author = { manager: managerOf(call), time: timestamp(now()), ...(subresource && { subresource }) }
+  const finish = (next: Stored): Stored => {
+    const before = old && present(resource, old)
+    return absorb(resource, trackUpdate(schema, resource.schema, before, present(resource, next), author))
+  }
+  return { dryRun: isDryRun(call), finish }
+}
+
+function deleteOptions(call: ApiCall, body: JsonObject): DeleteOptions {
+  const { query } = call
+  const grace: Json | undefined = body.gracePeriodSeconds ?? number(query, 'gracePeriodSeconds')
+  const policy = body.propagationPolicy ?? query.get('propagationPolicy') ?? undefined
+  const orphan = body.orphanDependents === true || query.get('orphanDependents') === 'true'
+  const preconditions = isObject(body.preconditions) ? body.preconditions : {}
+  if (policy !== undefined && policy !== 'Background' && policy !== 'Foreground' && policy !== 'Orphan') {
+    throw badRequest(
+      `invalid DeleteOptions: propagationPolicy: Unsupported value: "${policy}": supported values: "Background", "Foreground", "Orphan"`,
+    )
+  }
+  return {
+    ...(typeof grace === 'number' && { gracePeriodSeconds: grace }),
+    ...(policy !== undefined ? { propagationPolicy: policy } : orphan && { propagationPolicy: 'Orphan' as const }),
+    preconditions: {
+      ...(typeof preconditions.uid === 'string' && { uid: preconditions.uid }),
+      ...(typeof preconditions.resourceVersion === 'string' && { resourceVersion: preconditions.resourceVersion }),
+    },
+  }
+}
