@@ -1,5 +1,5 @@
 import type { ClusterObjects, EndpointSlice } from '../objects.ts'
-import { canonicalAddress, type Family, familyOf, joinHostPort } from './ip.ts'
+import { canonicalAddress, type Family, joinHostPort } from './ip.ts'
 import type { Features } from './versions.ts'
 
 /** One endpoint of one Service port, as kube-proxy tracks it. */
@@ -27,40 +27,32 @@ export const isIgnored = (labels: Record<string, string>): boolean =>
   labels['service.kubernetes.io/service-proxy-name'] !== undefined ||
   labels['service.kubernetes.io/headless'] !== undefined
 
-function addSlice(
-  slice: EndpointSlice,
-  node: string,
-  features: Features,
-  found: Map<string, Map<string, TrackedEndpoint>>,
-) {
-  for (const port of slice.ports) {
-    if (port.port === 0) continue
-    const key = endpointsKey(slice.namespace, slice.serviceName, port.name, port.protocol)
-    let byAddress = found.get(key)
-    for (const endpoint of slice.endpoints) {
-      const address = endpoint.addresses[0]
-      if (address === undefined) continue
-      if (!features.keepsUnreadyEndpoints && !endpoint.ready) continue
-      if (!byAddress) {
-        byAddress = new Map()
-        found.set(key, byAddress)
-      }
-      const text = joinHostPort(address, port.port)
-      const identity = features.endpointsMergeByPort ? text : address
-      const isLocal = node !== '' && endpoint.nodeName === node
-      if (byAddress.has(identity) && !isLocal) continue
-      byAddress.set(identity, {
-        text,
-        ip: canonicalAddress(address),
-        port: port.port,
-        isLocal,
-        ready: endpoint.ready,
-        serving: endpoint.serving,
-        terminating: endpoint.terminating,
-        zoneHints: endpoint.zoneHints,
-      })
+function addSlice(slice: EndpointSlice, node: string, features: Features, found: Map<string, TrackedEndpoint[]>): void {
+  for (const { name, protocol, port } of slice.ports) {
+    if (port === 0) continue
+    const key = endpointsKey(slice.namespace, slice.serviceName, name, protocol)
+    const list = found.get(key) ?? []
+    for (const { addresses, nodeName, ready, serving, terminating, zoneHints } of slice.endpoints) {
+      const address = addresses[0]
+      if (address === undefined || !(ready || features.keepsUnreadyEndpoints)) continue
+      const ip = canonicalAddress(address)
+      const isLocal = node !== '' && nodeName === node
+      list.push({ text: joinHostPort(address, port), ip, port, isLocal, ready, serving, terminating, zoneHints })
     }
+    if (list.length > 0) found.set(key, list)
   }
+}
+
+/** Of endpoints that are the same, a local one wins over others, else the first; all of an IP stand side by side. */
+function mergeSame(sorted: readonly TrackedEndpoint[], byPort: boolean): TrackedEndpoint[] {
+  const merged: TrackedEndpoint[] = []
+  for (const endpoint of sorted) {
+    const last = merged.at(-1)
+    const same = last && (byPort ? last.text === endpoint.text : last.ip === endpoint.ip)
+    if (!same) merged.push(endpoint)
+    else if (endpoint.isLocal) merged[merged.length - 1] = endpoint
+  }
+  return merged
 }
 
 /**
@@ -73,17 +65,15 @@ export function trackEndpoints(
   family: Family,
   features: Features,
 ): EndpointsByPort {
-  const found = new Map<string, Map<string, TrackedEndpoint>>()
+  const found = new Map<string, TrackedEndpoint[]>()
   for (const slice of objects.endpointSlices) {
     if (slice.serviceName === '' || isIgnored(slice.labels)) continue
     if (slice.addressType === 'FQDN' || slice.addressType.toLowerCase() !== family) continue
     addSlice(slice, node, features, found)
   }
-  const sorted: EndpointsByPort = new Map()
-  for (const [key, byAddress] of found) {
-    const endpoints = [...byAddress.values()].filter((endpoint) => familyOf(endpoint.ip) === family)
+  for (const [key, endpoints] of found) {
     endpoints.sort((a, b) => (a.text < b.text ? -1 : a.text > b.text ? 1 : 0))
-    if (endpoints.length > 0) sorted.set(key, endpoints)
+    found.set(key, mergeSame(endpoints, features.endpointsMergeByPort))
   }
-  return sorted
+  return found
 }

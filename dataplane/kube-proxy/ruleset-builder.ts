@@ -33,18 +33,27 @@ export class TableBuilder {
     this.chain(chain).push({ spec })
   }
 
-  /** The table with built-in chains first and the rest by name, as the kernel lists them. */
-  sorted(): Table {
-    const names = [...this.table.keys()]
-    const own = names.filter((name) => this.table.get(name)?.policy === '-').sort()
-    const table: Table = new Map()
-    for (const name of names) {
-      const chain = this.table.get(name)
-      if (chain && chain.policy !== '-') table.set(name, chain)
-    }
-    for (const name of own) table.set(name, this.table.get(name) as Chain)
-    return table
+  /** Adds a chain that nothing else writes to. */
+  define(name: string, rules: Rule[]): void {
+    this.table.set(name, { name, policy: '-', rules })
   }
+
+  build(): Table {
+    return this.table
+  }
+}
+
+/** The same rules with the chains in the order in which the kernel lists them: its own first, the rest by name. */
+export function inKernelOrder(rules: Ruleset): Ruleset {
+  const sorted: Ruleset = new Map()
+  for (const [name, table] of rules) {
+    const chains = [...table.values()]
+    const builtIn = chains.filter((chain) => chain.policy !== '-')
+    const own = chains.filter((chain) => chain.policy === '-')
+    own.sort((a, b) => (a.name < b.name ? -1 : 1))
+    sorted.set(name, new Map([...builtIn, ...own].map((chain) => [chain.name, chain])))
+  }
+  return sorted
 }
 
 /** A rule in a built-in chain that leads into one of kube-proxy's. */
@@ -65,4 +74,4 @@ export function prependJumps(tables: Partial<Record<TableName, TableBuilder>>, j
 }
 
 export const ruleset = (tables: Partial<Record<TableName, TableBuilder>>): Ruleset =>
-  new Map(Object.entries(tables).map(([name, table]) => [name, table.sorted()]))
+  new Map(Object.entries(tables).map(([name, table]) => [name, table.build()]))

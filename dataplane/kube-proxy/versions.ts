@@ -68,8 +68,8 @@ export interface Features {
   /** ipvs: KUBE-IPVS-FILTER lets KUBE-EXTERNAL-IP-LOCAL pass. */
   ipvsFilterExternalLocal: boolean
 
-  /** --cleanup knows KUBE-XLB- chains. */
-  cleanupXlb: boolean
+  /** --cleanup flushes IPVS; 1.20.2 was seen to leave every virtual server. */
+  cleanupFlushesIpvs: boolean
   /** --cleanup removes filter KUBE-NODE-PORT of ipvs mode. */
   cleanupIpvsNodePort: boolean
   /** --cleanup also removes KUBE-MARK-MASQ, the canaries and KUBE-PROXY-FIREWALL. */
@@ -109,7 +109,7 @@ const V1_20: Omit<Features, 'version'> = {
   ipvsFilterHealthCheck: false,
   ipvsOutFilter: false,
   ipvsFilterExternalLocal: false,
-  cleanupXlb: true,
+  cleanupFlushesIpvs: false,
   cleanupIpvsNodePort: true,
   cleanupShared: false,
 }
@@ -133,6 +133,7 @@ const CHANGES: readonly (readonly [minor: number, change: Change])[] = [
       ipvsSctpRulesSwapped: false,
       ipvsHealthCheck: true,
       cleanupIpvsNodePort: false,
+      cleanupFlushesIpvs: true,
     },
   ],
   [
@@ -147,7 +148,7 @@ const CHANGES: readonly (readonly [minor: number, change: Change])[] = [
   [25, { dropsIn: 'filter', cleanupIpvsNodePort: true }],
   [26, { terminatingEndpoints: true, localPolicyForExternalIPs: true, localhostNodePorts: true, ipvsFilter: true }],
   [27, { kubeFirewall: true, firewallMarker: true, ipvsMaglevPort: true }],
-  [28, { ipvsSkipsNodeAddresses: true, ipvsFilterHealthCheck: true, cleanupXlb: false }],
+  [28, { ipvsSkipsNodeAddresses: true, ipvsFilterHealthCheck: true }],
   [29, { liberalConntrack: true, ipvsOutFilter: true }],
   [30, { ingressIPMode: true, ipvsFilterExternalLocal: true }],
   [31, { nfacct: true, primaryNodePortAddress: true, zoneHints: 'hints' }],

@@ -26,7 +26,15 @@ function settled(place: string, specs: string[]): string[] {
 }
 
 const lines = (place: string, chain: Chain | undefined): string[] =>
-  chain ? [`:${chain.name} ${chain.policy}`, ...settled(place, chain.rules.map((rule) => rule.spec))] : []
+  chain
+    ? [
+        `:${chain.name} ${chain.policy}`,
+        ...settled(
+          place,
+          chain.rules.map((rule) => rule.spec),
+        ),
+      ]
+    : []
 
 export interface DifferenceOptions {
   /** Chains that are not compared, and rules that mention them neither. */

@@ -1,6 +1,6 @@
 import { endpointChain } from '../chain-names.ts'
 import type { TrackedEndpoint } from '../endpoints.ts'
-import { hostLength } from '../ip.ts'
+import { hostLength, joinHostPort } from '../ip.ts'
 import type { Proxier } from '../proxier.ts'
 import { commented, probability, recent } from '../rule-text.ts'
 import type { TableBuilder } from '../ruleset-builder.ts'
@@ -25,17 +25,28 @@ export function writeEndpointChains(
   endpoints: readonly ChainedEndpoint[],
 ): void {
   const { family } = proxier
+  const { protocol } = port
   const comment = proxier.isLarge ? '' : commented(port.name)
-  const host = hostLength(family)
+  // What all endpoints share is put together once: every further piece of a text costs memory a hundred thousand times.
+  const mark = `${hostLength(family)} ${comment}-j KUBE-MARK-MASQ`
+  const head = `-p ${protocol} ${comment}`
+  const dnat = `-m ${protocol} -j DNAT --to-destination `
+  const plain = `${head}${dnat}`
   for (const { endpoint, chain } of endpoints) {
-    const rules = nat.chain(chain)
-    const remember = port.affinity === undefined ? '' : recent(family, chain, '--set')
-    const destination = family === 'ipv4' ? `${endpoint.ip}:${endpoint.port}` : `[${endpoint.ip}]:${endpoint.port}`
-    rules.push(
-      { spec: `-s ${endpoint.ip}${host} ${comment}-j KUBE-MARK-MASQ` },
-      { spec: `-p ${port.protocol} ${comment}${remember}-m ${port.protocol} -j DNAT --to-destination ${destination}` },
-    )
+    const start = port.affinity === undefined ? plain : `${head}${recent(family, chain, '--set')}${dnat}`
+    nat.define(chain, [
+      { spec: `-s ${endpoint.ip}${mark}` },
+      { spec: `${start}${joinHostPort(endpoint.ip, endpoint.port)}` },
+    ])
   }
+}
+
+/** What follows the comment of a balancing rule when so many endpoints are left. */
+const tails: string[] = []
+
+function tail(left: number): string {
+  tails[left] ??= left === 1 ? '-j ' : `-m statistic --mode random --probability ${probability(left)} -j `
+  return tails[left]
 }
 
 /**
@@ -57,9 +68,7 @@ export function writeBalancing(
       const match = recent(proxier.family, chain, `--rcheck --seconds ${port.affinity} --reap`)
       rules.push({ spec: `${commentOf(endpoint, index, 'affinity')}${match}-j ${chain}` })
     }
-  const count = endpoints.length
-  for (const [index, { endpoint, chain }] of endpoints.entries()) {
-    const share = index < count - 1 ? `-m statistic --mode random --probability ${probability(count - index)} ` : ''
-    rules.push({ spec: `${commentOf(endpoint, index, 'balance')}${share}-j ${chain}` })
-  }
+  let left = endpoints.length
+  for (const [index, { endpoint, chain }] of endpoints.entries())
+    rules.push({ spec: `${commentOf(endpoint, index, 'balance')}${tail(left--)}${chain}` })
 }

@@ -150,9 +150,10 @@ function writePolicyChains(nat: TableBuilder, proxier: Proxier, plan: Plan): voi
     const set = new Set(wanted)
     return endpoints.filter(({ endpoint }) => set.has(endpoint))
   }
+  const head = `-m comment --comment "${port.name} -> `
   const write = (chain: string, wanted: EndpointCategories['cluster']) =>
     writeBalancing(nat, proxier, port, chain, pick(wanted), (endpoint) =>
-      proxier.isLarge ? '' : commented(`${port.name} -> ${endpoint.text}`),
+      proxier.isLarge ? '' : `${head}${endpoint.text}" `,
     )
   if (usesCluster && cluster.length > 0) write(plan.cluster, cluster)
   if (usesLocal && local.length > 0) write(plan.local, local)

@@ -1,0 +1,91 @@
+// What a kube-proxy that starts on a used node makes of it: it rewrites what it knows and leaves the rest as it was.
+
+import type { Link } from '../ip-addr.ts'
+import type { IpSet, IpSets } from '../ipset-save.ts'
+import type { Chain, Ruleset, Table } from '../iptables-save.ts'
+import type { VirtualServer } from '../ipvsadm-save.ts'
+import type { NodeState } from '../node-state.ts'
+import { isServiceChain } from './chain-names.ts'
+import { cidrContains } from './ip.ts'
+import { inKernelOrder } from './ruleset-builder.ts'
+
+/** Chains that kube-proxy only makes sure of; their rules are the kubelet's (nat KUBE-MARK-DROP up to 1.26). */
+const ENSURED_ONLY = new Set(['nat KUBE-MARK-DROP'])
+
+export interface SwitchOptions {
+  /** The mode that starts. */
+  mode: 'iptables' | 'ipvs' | 'userspace'
+  /** Virtual servers in these ranges are not kube-proxy's to delete (`ipvs.excludeCIDRs`). */
+  excludeCIDRs?: readonly string[]
+}
+
+/** Puts the jumps that are missing in front, as EnsureRule(Prepend) does; those that stand stay where they are. */
+function withJumps(present: Chain, wanted: Chain): Chain {
+  const specs = new Set(present.rules.map((rule) => rule.spec))
+  const missing = wanted.rules.filter((rule) => !specs.has(rule.spec))
+  return missing.length === 0 ? present : { ...present, rules: [...missing, ...present.rules] }
+}
+
+function switchTable(name: string, present: Table, wanted: Table, options: SwitchOptions): Table {
+  const result: Table = new Map(present)
+  for (const [chain, predicted] of wanted) {
+    const standing = present.get(chain)
+    if (standing && standing.policy !== '-') result.set(chain, withJumps(standing, predicted))
+    else if (!standing || !ENSURED_ONLY.has(`${name} ${chain}`)) result.set(chain, predicted)
+  }
+  // Only iptables mode looks for stale chains of Services, and only in nat.
+  if (options.mode === 'iptables' && name === 'nat')
+    for (const chain of present.keys()) if (isServiceChain(chain) && !wanted.has(chain)) result.delete(chain)
+  return result
+}
+
+function switchRules(present: Ruleset, wanted: Ruleset, options: SwitchOptions): Ruleset {
+  const result: Ruleset = new Map(present)
+  for (const [name, table] of wanted)
+    result.set(name, switchTable(name, present.get(name) ?? new Map(), table, options))
+  return inKernelOrder(result)
+}
+
+/** Sets are created and filled, never destroyed. */
+function switchSets(present: IpSets, wanted: IpSets): IpSets {
+  const result: IpSets = new Map(present)
+  for (const [name, set] of wanted) {
+    const standing = present.get(name)
+    const filled: IpSet = standing ? { ...standing, members: set.members } : set
+    result.set(name, filled)
+  }
+  return result
+}
+
+function switchServers(present: readonly VirtualServer[], wanted: readonly VirtualServer[], options: SwitchOptions) {
+  const excluded = present.filter(
+    (server) => server.protocol !== 'FWM' && options.excludeCIDRs?.some((range) => cidrContains(range, server.address)),
+  )
+  const key = (server: VirtualServer) => `${server.protocol} ${server.address} ${server.port}`
+  const predicted = new Set(wanted.map(key))
+  return [...wanted, ...excluded.filter((server) => !predicted.has(key(server)))]
+}
+
+function switchLinks(present: readonly Link[], wanted: readonly Link[]): Link[] {
+  const names = new Set(wanted.map((link) => link.name))
+  return [...present.filter((link) => !names.has(link.name)), ...wanted]
+}
+
+/**
+ * The node after kube-proxy was restarted in `options.mode` on a node that held `previous`, where `prediction` is what
+ * the same kube-proxy programs on an untouched node. No version cleans up after another mode when it starts
+ * (kubernetes/kubernetes#76109), so what only the other mode knows stays: see {@link leftovers}.
+ * The family of the prediction's rules must be that of `previous`.
+ */
+export function applySwitch(previous: NodeState, prediction: NodeState, options: SwitchOptions): NodeState {
+  const ipvs = options.mode === 'ipvs'
+  return {
+    ...previous,
+    iptables: switchRules(previous.iptables, prediction.iptables, options),
+    ipsets: ipvs ? switchSets(previous.ipsets, prediction.ipsets) : previous.ipsets,
+    virtualServers: ipvs
+      ? switchServers(previous.virtualServers, prediction.virtualServers, options)
+      : previous.virtualServers,
+    links: ipvs ? switchLinks(previous.links, prediction.links) : previous.links,
+  }
+}
