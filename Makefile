@@ -61,6 +61,6 @@ help: ## This list
 
 $(NODE_MODULES): package.json package-lock.json
 	@echo ' • Installing the Node packages …' >&2
-	@npm ci --no-audit --no-fund --loglevel=error >&2 && touch $@
+	@npm install --no-save --no-audit --no-fund --loglevel=error >&2 && touch $@
 FORCE:
 .PHONY: FORCE hint up down status doctor env shell exec aliases capture ipvs iptables flush-nat kube-proxy-logs web tools test bench help

@@ -1,0 +1,90 @@
+// `make bench`: what the model, the readers and the embedded cluster cost, as ratios measured in one run.
+import { rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { ensurePackages } from '../cluster/embedded/machine/packages.ts'
+import { startMachine } from '../cluster/embedded/machine/uml-machine.ts'
+import { cacheFolder, clusterFolder } from '../cluster/layout.ts'
+import { compareNodeState } from '../dataplane/compare.ts'
+import { parseIptablesSave, printIptablesSave } from '../dataplane/iptables-save.ts'
+import { readObjects } from '../dataplane/objects.ts'
+import { predict } from '../dataplane/predict.ts'
+import { syntheticCluster } from './bench/synthetic-cluster.ts'
+import { main } from './main.ts'
+import { createProgress } from './progress.ts'
+
+const endpointsEach = 10
+const sizes = [100, 1000, 10_000]
+
+/** The smallest of three runs, in milliseconds, with what it returned. */
+function best<T>(work: () => T): { ms: number; result: T } {
+  const runs = [1, 2, 3].map(() => {
+    const began = performance.now()
+    const result = work()
+    return { ms: performance.now() - began, result }
+  })
+  return runs.reduce((a, b) => (b.ms < a.ms ? b : a))
+}
+
+const cell = (value: string | number) => String(value).padStart(12)
+const milliseconds = (ms: number) => cell(`${ms.toFixed(ms < 10 ? 1 : 0)} ms`)
+
+/** One row for one size; returns what the comparison with iptables-restore needs. */
+function measureModel(services: number): { text: string; totalMs: number } {
+  const list = syntheticCluster(services, endpointsEach)
+  const options = { node: 'k8s-guide-worker', mode: 'iptables', version: 'v1.34' } as const
+  const { objects } = readObjects(list)
+  const prediction = best(() => predict(objects, options))
+  const text = printIptablesSave(prediction.result.iptables)
+  const parsed = best(() => parseIptablesSave(text))
+  const compared = best(() =>
+    compareNodeState(prediction.result, { ...prediction.result, iptables: parsed.result }, { mode: 'iptables' }),
+  )
+  if (compared.result.length > 0) throw new Error(`the prediction of ${services} Services differs from itself`)
+  const lines = text.split('\n').length
+  const memory = `${(process.memoryUsage().rss / 1024 ** 2).toFixed(0)} MB`
+  const times = [prediction.ms, parsed.ms, compared.ms].map(milliseconds).join('')
+  console.log(`${cell(services)}${cell(lines)}${times}${cell(memory)}`)
+  return { text, totalMs: prediction.ms + parsed.ms + compared.ms }
+}
+
+/** Seconds that iptables-restore takes in the embedded kernel to read the same rules without loading them. */
+async function measureRestore(text: string): Promise<number> {
+  const progress = createProgress()
+  const directory = join(clusterFolder('bench'), 'uml')
+  const packages = await ensurePackages(cacheFolder, progress)
+  progress.start('Reading the same rules with iptables-restore --test in the embedded kernel')
+  const machine = await startMachine({ packages, directory, name: 'bench', memoryMegabytes: 2048 })
+  try {
+    const file = join(directory, 'rules')
+    writeFileSync(file, text)
+    await machine.run([
+      'modprobe',
+      '-a',
+      'iptable_nat',
+      'iptable_filter',
+      'iptable_mangle',
+      'xt_comment',
+      'xt_statistic',
+    ])
+    const began = performance.now()
+    const { exitCode, stderr } = await machine.run(['sh', '-c', 'iptables-restore --test <"$0"', file])
+    if (exitCode !== 0) throw new Error(`iptables-restore refused the prediction: ${stderr}`)
+    return performance.now() - began
+  } finally {
+    await machine.stop()
+    rmSync(clusterFolder('bench'), { recursive: true, force: true })
+    progress.end(true)
+  }
+}
+
+await main(async () => {
+  console.log(`Services with ${endpointsEach} endpoints each, iptables mode, best of three:`)
+  console.log(['Services', 'lines', 'predict', 'parse', 'compare', 'memory'].map(cell).join(''))
+  let last = { text: '', totalMs: 0 }
+  for (const services of sizes) last = measureModel(services)
+  const restoreMs = await measureRestore(last.text)
+  console.log(
+    `iptables-restore --test on the largest: ${(restoreMs / 1000).toFixed(1)} s, ` +
+      `${(restoreMs / last.totalMs).toFixed(1)} times as long as predict, parse and compare together.`,
+  )
+})

@@ -1,0 +1,47 @@
+const nodes = ['k8s-guide-control-plane', 'k8s-guide-worker', 'k8s-guide-worker2']
+
+/** Dotted address number `index` of a range that begins at the given first byte. */
+const address = (first: number, index: number) => `${first}.${(index >> 16) & 255}.${(index >> 8) & 255}.${index & 255}`
+
+/**
+ * A v1 List as kubectl prints it: three nodes, and so many ClusterIP Services with so many ready endpoints each, spread
+ * over the nodes.
+ */
+export function syntheticCluster(services: number, endpointsEach: number): { kind: string; items: object[] } {
+  const items: object[] = nodes.map((name, index) => ({
+    apiVersion: 'v1',
+    kind: 'Node',
+    metadata: { name },
+    spec: { podCIDR: `10.244.${index}.0/24` },
+    status: { addresses: [{ type: 'InternalIP', address: `172.18.0.${index + 2}` }] },
+  }))
+  for (let service = 0; service < services; service++) {
+    const name = `service-${service}`
+    const namespace = 'bench'
+    const clusterIP = address(10, 0x600000 + service + 1)
+    items.push({
+      apiVersion: 'v1',
+      kind: 'Service',
+      metadata: { name, namespace },
+      spec: {
+        type: 'ClusterIP',
+        clusterIP,
+        clusterIPs: [clusterIP],
+        ports: [{ port: 80, targetPort: 8080, protocol: 'TCP' }],
+      },
+    })
+    items.push({
+      apiVersion: 'discovery.k8s.io/v1',
+      kind: 'EndpointSlice',
+      metadata: { name: `${name}-slice`, namespace, labels: { 'kubernetes.io/service-name': name } },
+      addressType: 'IPv4',
+      ports: [{ port: 8080, protocol: 'TCP' }],
+      endpoints: Array.from({ length: endpointsEach }, (_, index) => ({
+        addresses: [address(11, service * endpointsEach + index + 1)],
+        conditions: { ready: true },
+        nodeName: nodes[index % nodes.length],
+      })),
+    })
+  }
+  return { kind: 'List', items }
+}
