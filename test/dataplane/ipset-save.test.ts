@@ -1,0 +1,60 @@
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { canonicalMember, parseIpsetSave, printIpsetSave } from '../../dataplane/ipset-save.ts'
+import { ParseError } from '../../dataplane/parse-error.ts'
+import { recordedFiles } from './recordings.ts'
+
+const recordings = recordedFiles('ipset-save')
+
+describe('ipset save', () => {
+  it.each(recordings)('prints $path again as it was', ({ text }) => {
+    expect(printIpsetSave(parseIpsetSave(text))).toBe(text)
+  })
+
+  it('reads type, options and members', () => {
+    const sets = parseIpsetSave(
+      'create A hash:ip,port family inet hashsize 1024 maxelem 65536 counters timeout 0\nadd A 10.0.0.1,TCP:80 packets 3 bytes 4\n',
+    )
+    expect(sets.get('A')).toEqual({
+      name: 'A',
+      type: 'hash:ip,port',
+      options: { family: 'inet', hashsize: '1024', maxelem: '65536', counters: '', timeout: '0' },
+      members: new Set(['10.0.0.1,tcp:80']),
+    })
+  })
+
+  it.each([
+    ['10.0.0.1,tcp:80,10.0.0.2/32', '10.0.0.1,tcp:80,10.0.0.2'],
+    ['10.0.0.0/8 nomatch', '10.0.0.0/8 nomatch'],
+    ['FD00:0:0::1,tcp:80', 'fd00::1,tcp:80'],
+    ['fd00:0:0:0:0:0:0:1,6:80,fd00::/64', 'fd00::1,tcp:80,fd00::/64'],
+    ['30080 timeout 300 comment "a b"', '30080'],
+    ['10.0.0.0/24,eth0', '10.0.0.0/24,eth0'],
+  ])('writes the member %s as %s', (text, canonical) => {
+    expect(canonicalMember(text)).toBe(canonical)
+    expect(canonicalMember(canonical)).toBe(canonical)
+  })
+
+  it.each([
+    ['a member before its set', 'add A 1\n'],
+    ['a set twice', 'create A bitmap:port range 0-1\ncreate A bitmap:port range 0-1\n'],
+    ['a set without type', 'create A\n'],
+    ['an option without value', 'create A hash:ip family\n'],
+    ['a member that is none', 'create A hash:ip\nadd A\n'],
+    ['extensions nobody knows', 'create A hash:ip\nadd A 10.0.0.1 sparkle\n'],
+    ['an error message', 'ipset v7.17: Kernel error received: Operation not permitted\n'],
+  ])('refuses %s', (_, text) => {
+    expect(() => parseIpsetSave(text)).toThrow(ParseError)
+  })
+
+  it('reads back any members it prints', () => {
+    const member = fc.tuple(fc.ipV4(), fc.constantFrom('tcp', 'udp', 'sctp'), fc.nat(65535))
+    fc.assert(
+      fc.property(fc.array(member), (members) => {
+        const texts = new Set(members.map(([address, protocol, port]) => `${address},${protocol}:${port}`))
+        const sets = new Map([['A', { name: 'A', type: 'hash:ip,port', options: { family: 'inet' }, members: texts }]])
+        expect(parseIpsetSave(printIpsetSave(sets))).toEqual(sets)
+      }),
+    )
+  })
+})

@@ -1,0 +1,88 @@
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { parseIpvsadmSave, printIpvsadmSave, type VirtualServer } from '../../dataplane/ipvsadm-save.ts'
+import { ParseError } from '../../dataplane/parse-error.ts'
+import { recordedFiles } from './recordings.ts'
+
+const address = fc.oneof(
+  fc.ipV4(),
+  fc.integer({ min: 1, max: 0xffff }).map((last) => `fd00::${last.toString(16)}`),
+)
+const port = fc.integer({ min: 0, max: 65535 })
+const realServer = fc.record({
+  address,
+  port,
+  forward: fc.constantFrom('masq' as const, 'route' as const, 'tunnel' as const),
+  weight: fc.nat(65535),
+})
+const rest = {
+  scheduler: fc.constantFrom('rr', 'wlc', 'sh', 'mh'),
+  flags: fc.subarray(['mh-port', 'mh-fallback', 'pe=sip', 'ops']),
+  realServers: fc.array(realServer, { maxLength: 4 }),
+}
+const optional = { persistent: fc.integer({ min: 1, max: 86400 }), netmask: fc.constantFrom('255.255.255.0', '64') }
+const byAddress = fc.record(
+  { protocol: fc.constantFrom('TCP' as const, 'UDP' as const, 'SCTP' as const), address, port, ...rest, ...optional },
+  { requiredKeys: ['protocol', 'address', 'port', 'scheduler', 'flags', 'realServers'] },
+)
+const byMark = fc.record({
+  protocol: fc.constant('FWM' as const),
+  address: fc.nat(0xffff).map(String),
+  port: fc.constant(0),
+  ...rest,
+})
+
+describe('ipvsadm -Sn', () => {
+  it.each(recordedFiles('ipvsadm-save'))('prints $path again as it was', ({ text }) => {
+    expect(printIpvsadmSave(parseIpvsadmSave(text))).toBe(text)
+  })
+
+  it('reads back any virtual server it prints', () => {
+    fc.assert(
+      fc.property(fc.oneof(byAddress, byMark), (server: VirtualServer) => {
+        expect(parseIpvsadmSave(printIpvsadmSave([server]))).toEqual([server])
+      }),
+    )
+  })
+
+  it('reads IPv6, marks, flags and the long options', () => {
+    const text = [
+      '-A -f 5 -6 -s rr -p -o',
+      '--add-service --tcp-service [fd00::1]:80 --scheduler mh --persistent 600 -b mh-fallback,mh-port',
+      '-a -t [fd00::1]:80 -r [fd00::2]:8080 -i -w 0 --tun-type gue --tun-port 5555 --tun-nocsum',
+    ].join('\n')
+    expect(parseIpvsadmSave(text)).toEqual([
+      {
+        protocol: 'FWM',
+        address: '5',
+        port: 0,
+        scheduler: 'rr',
+        persistent: 300,
+        flags: ['inet6', 'ops'],
+        realServers: [],
+      },
+      {
+        protocol: 'TCP',
+        address: 'fd00::1',
+        port: 80,
+        scheduler: 'mh',
+        persistent: 600,
+        flags: ['mh-fallback', 'mh-port'],
+        realServers: [{ address: 'fd00::2', port: 8080, forward: 'tunnel', weight: 0 }],
+      },
+    ])
+  })
+
+  it.each([
+    ['names instead of numbers', '-A -t web:http -s rr'],
+    ['a port out of range', '-A -t 10.0.0.1:65536 -s rr'],
+    ['no scheduler', '-A -t 10.0.0.1:80'],
+    ['an orphan', '-a -t 10.0.0.1:80 -r 10.0.0.2:80 -m -w 1'],
+    ['a double', '-A -t 10.0.0.1:80 -s rr\n-A -t 10.0.0.1:80 -s rr'],
+    ['a weight that is none', '-A -t 10.0.0.1:80 -s rr\n-a -t 10.0.0.1:80 -r 10.0.0.2:80 -m -w -1'],
+    ['an unbracketed IPv6 address', '-A -t fd00::1:80 -s rr'],
+    ['the table of ipvsadm -Ln', 'TCP  10.0.0.1:80 rr'],
+  ])('refuses %s', (_, text) => {
+    expect(() => parseIpvsadmSave(text)).toThrow(ParseError)
+  })
+})

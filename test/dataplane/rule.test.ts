@@ -1,0 +1,86 @@
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { parseIptablesSave } from '../../dataplane/iptables-save.ts'
+import { parseRule, printRule, RuleError } from '../../dataplane/rule.ts'
+import { commentOf, normaliseSpec, targetOf } from '../../dataplane/rule-text.ts'
+import { recordedFiles } from './recordings.ts'
+
+const specs = new Set(
+  [...recordedFiles('iptables-save'), ...recordedFiles('ip6tables-save')].flatMap(({ text }) =>
+    [...parseIptablesSave(text).values()].flatMap((table) =>
+      [...table.values()].flatMap((chain) => chain.rules.map((rule) => rule.spec)),
+    ),
+  ),
+)
+
+describe('parseRule', () => {
+  it('reads every recorded rule strictly and prints it again as it was', () => {
+    expect(specs.size).toBeGreaterThan(500)
+    for (const spec of specs) expect(printRule(parseRule(spec))).toBe(spec)
+  })
+
+  it('gives typed fields, with negation as data', () => {
+    const rule = parseRule(
+      '! -s 10.244.0.0/16 -d 10.96.0.1/32 -i veth+ -p tcp -m comment --comment "a \\"b\\"" -m tcp ! --dport 443 -j MARK --set-xmark 0x4000/0x4000',
+    )
+    expect(rule.source).toEqual({ negated: true, value: '10.244.0.0/16' })
+    expect(rule.destination).toEqual({ negated: false, value: '10.96.0.1/32' })
+    expect(rule.inInterface).toEqual({ negated: false, value: 'veth+' })
+    expect(rule.matches.map(({ name }) => name)).toEqual(['comment', 'tcp'])
+    expect(rule.matches[0]?.options.get('--comment')).toEqual({ negated: false, value: ['a "b"'] })
+    expect(rule.matches[1]?.options.get('--dport')).toEqual({ negated: true, value: ['443'] })
+    expect(rule.target).toMatchObject({ name: 'MARK', goto: false })
+    expect(rule.target?.options.get('--set-xmark')?.value).toEqual(['0x4000/0x4000'])
+  })
+
+  it('reads what people type and prints what iptables-save prints', () => {
+    expect(normaliseSpec('--protocol tcp --source 10.0.0.1 --jump DROP')).toBe('-s 10.0.0.1/32 -p tcp -j DROP')
+    expect(normaliseSpec('-p tcp --dport 80 -j ACCEPT')).toBe('-p tcp -m tcp --dport 80 -j ACCEPT')
+    expect(normaliseSpec('-m nfacct --nfacct-name ct_state -j DROP')).toBe('-m nfacct --nfacct-name  ct_state -j DROP')
+  })
+
+  it('keeps unknown matches and options when lenient and refuses them when strict', () => {
+    const spec = '-m bpf --bytecode "4,48 0 0 9" -m tcp --novelty 7 -j TEE --gateway 10.0.0.1'
+    expect(() => parseRule(spec)).toThrow(RuleError)
+    expect(printRule(parseRule(spec, { lenient: true }) ?? { matches: [] })).toBe(spec)
+    expect(parseRule('-m comment --comment "open', { lenient: true })).toBeUndefined()
+    expect(() => parseRule('-s')).toThrow('the option "-s" has no value')
+  })
+
+  it('prints and reads any comment', () => {
+    fc.assert(
+      fc.property(fc.string({ unit: 'grapheme' }), (comment) => {
+        const rule = parseRule('-m comment --comment x -j DROP')
+        rule.matches[0]?.options.set('--comment', { negated: false, value: [comment] })
+        const text = printRule(rule)
+        expect(parseRule(text)).toEqual(rule)
+        expect(commentOf(text)).toBe(comment)
+        expect(targetOf(text)).toBe('DROP')
+      }),
+    )
+  })
+
+  it('throws nothing when lenient, whatever it is given', () => {
+    const word = fc.constantFrom(
+      '-m',
+      '-j',
+      '!',
+      '-s',
+      '--dport',
+      'tcp',
+      '-p',
+      '"',
+      '\\',
+      'set',
+      '--match-set',
+      '--',
+      '-',
+    )
+    fc.assert(
+      fc.property(fc.array(fc.oneof(word, fc.string())), (words) => {
+        const rule = parseRule(words.join(' '), { lenient: true })
+        if (rule) expect(parseRule(printRule(rule), { lenient: true })).toBeDefined()
+      }),
+    )
+  })
+})

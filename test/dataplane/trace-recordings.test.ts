@@ -1,0 +1,55 @@
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { trace } from './made-node.ts'
+import { recordedFiles, recordedNode } from './recordings.ts'
+
+describe('every recorded node', () => {
+  const folders = recordedFiles('ip-addr.json').map(({ path }) => path.replace(/\/ip-addr\.json$/, ''))
+  const nodes = folders.map((folder) => ({ folder, state: recordedNode(folder).state }))
+  const address = fc
+    .tuple(fc.constantFrom('10.96', '172.18', '10.244', '8.8'), fc.nat(255), fc.nat(255))
+    .map((parts) => parts.join('.'))
+
+  it('takes any packet to an end whose probabilities add up to 1', () => {
+    const port = fc.oneof(fc.integer({ min: 1, max: 65535 }), fc.constantFrom(80, 443, 53))
+    const from = fc.oneof(
+      fc.constant('host'),
+      fc.tuple(fc.constantFrom('pod', 'external'), address).map((parts) => parts.join(':')),
+    )
+    const protocol = fc.constantFrom('tcp', 'udp', 'sctp')
+    fc.assert(
+      fc.property(fc.constantFrom(...nodes), from, address, port, protocol, ({ state }, from, to, port, protocol) => {
+        const { outcomes, lost, verdict } = trace(state, from, `${to}:${port}/${protocol}`)
+        const sum = [...outcomes, ...lost].reduce((total, { probability }) => total + probability, 0)
+        expect(sum).toBeCloseTo(1, 9)
+        expect(outcomes.length === 0).toBe(verdict === 'reject' || verdict === 'drop')
+      }),
+      { numRuns: 300 },
+    )
+  })
+
+  it.each(nodes)('takes each virtual server of $folder to exactly its real servers', ({ state }) => {
+    for (const server of state.virtualServers) {
+      const to = `${server.address}:${server.port}/${server.protocol.toLowerCase()}`
+      // What stands on a node after it went back to iptables mode is not where packets go.
+      if (
+        state.iptables
+          .get('nat')
+          ?.get('KUBE-SERVICES')
+          ?.rules.some(({ spec }) => spec.includes('KUBE-SVC-'))
+      )
+        continue
+      // An address that no link holds (any more) leads past INPUT, where IPVS is.
+      const bound = state.links.some((link) => link.addresses.some(({ address }) => address === server.address))
+      if (!bound || server.address === '127.0.0.1') continue
+      const { outcomes, verdict } = trace(state, 'pod:10.244.1.99', to)
+      if (verdict === 'drop') continue
+      expect(outcomes.map((outcome) => outcome.to).sort()).toEqual(
+        server.realServers
+          .filter(({ weight }) => weight > 0)
+          .map(({ address, port }) => `${address}:${port}`)
+          .sort(),
+      )
+    }
+  })
+})
