@@ -62,6 +62,17 @@ describe('spreading', () => {
     }
   })
 
+  test('does not count siblings that are going away', async () => {
+    cluster.api.create('deployments', 'default', deployment('web'))
+    await cluster.settled()
+    cluster.kubelet.autoFinish = false
+    const going = cluster.pods().find(({ spec }) => spec.nodeName === worker2)?.metadata.name ?? ''
+    cluster.api.delete('pods', 'default', going)
+    await cluster.settled()
+    const staying = cluster.pods().filter(({ metadata }) => metadata.name !== going)
+    expect(staying.map(({ spec }) => spec.nodeName).sort()).toEqual(workers)
+  })
+
   test('without an owner follows the Service', async () => {
     cluster.api.create('services', 'default', service('api'))
     await create(pod('filler', { nodeName: worker2 }), pod('a', {}, { app: 'api' }), pod('b', {}, { app: 'api' }))
@@ -205,12 +216,16 @@ describe('Pod affinity', () => {
     const affinity = (app: string) => ({ podAffinity: { requiredDuringSchedulingIgnoredDuringExecution: [term(app)] } })
     await create(pod('db', { nodeName: worker2 }), pod('web', { affinity: affinity('db') }))
     expect(nodeOf('web')).toBe(worker2)
-    await create(
-      pod('c1', { affinity: affinity('c') }, { app: 'c' }),
-      pod('c2', { affinity: affinity('c') }, { app: 'c' }),
-    )
-    expect(nodeOf('c1')).toBeDefined()
-    expect(nodeOf('c2')).toBe(nodeOf('c1'))
+    await create(pod('c1', { affinity: affinity('c') }, { app: 'c' }))
+    const home = nodeOf('c1')
+    for (let index = 0; index < 3; index++) await create(pod(`crowd-${index}`, { nodeName: home }))
+    await create(pod('c2', { affinity: affinity('c') }, { app: 'c' }))
+    expect(home).toBeDefined()
+    expect(nodeOf('c2')).toBe(home)
+    cluster.api.patch('nodes', undefined, home ?? '', { spec: { unschedulable: true } })
+    await create(pod('c3', { affinity: affinity('c') }, { app: 'c' }))
+    expect(scheduled('c3')?.message).toContain("1 node(s) didn't match pod affinity rules")
+    cluster.api.patch('nodes', undefined, home ?? '', { spec: { unschedulable: null } })
     await create(pod('lonely', { affinity: affinity('nobody') }))
     expect(scheduled('lonely')?.message).toContain("2 node(s) didn't match pod affinity rules")
   })

@@ -7,6 +7,7 @@ import { startEndpointsController } from './endpoints.ts'
 import { startEndpointSliceController } from './endpointslice.ts'
 import { startEventExpiry } from './event-expiry.ts'
 import { startGarbageCollector } from './garbage-collector.ts'
+import { type ApiServerEndpoint, startKubernetesEndpoints } from './kubernetes-endpoints.ts'
 import { type AddressPool, defaultLoadBalancerPool, startLoadBalancerController } from './load-balancer.ts'
 import { startNamespaceController } from './namespace.ts'
 import { startPodGarbageCollector } from './pod-garbage.ts'
@@ -18,6 +19,8 @@ export interface ControllerOptions {
   caCertificate?: string
   /** What Services of type LoadBalancer are given; default 172.18.255.200–172.18.255.250. */
   loadBalancerPool?: AddressPool
+  /** Where the cluster's network reaches the API server; absent, the Service `kubernetes` has no endpoints. */
+  apiServerEndpoint?: ApiServerEndpoint
   /** Hears of errors that are faults of this program; refusals of the API are part of the game and only retried. */
   report?: (error: unknown) => void
 }
@@ -41,5 +44,6 @@ export function startControllers(api: Api, options: ControllerOptions = {}): { s
   startEndpointSliceController(context)
   startEndpointsController(context)
   startLoadBalancerController(context, options.loadBalancerPool ?? defaultLoadBalancerPool)
+  if (options.apiServerEndpoint) startKubernetesEndpoints(context, options.apiServerEndpoint)
   return { stop }
 }

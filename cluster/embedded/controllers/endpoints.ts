@@ -1,11 +1,11 @@
 import type { V1EndpointAddress } from '@kubernetes/client-node'
 import { sameJson } from '../apiserver/json.ts'
 import { hasReason } from '../apiserver/status-error.ts'
-import { canonicalJson } from './canonical-json.ts'
 import { type ControllerContext, splitKey } from './context.ts'
 import { isReady, isTerminating } from './pod-condition.ts'
 import type { EndpointSubset, Endpoints, Pod, Service, Stored } from './resources.ts'
 import { hostnameIn, isHeadless, podSelector, podsOf, portsOn, watchServicesAndPods } from './service-pods.ts'
+import { portsKey } from './slice-plan.ts'
 
 const headlessLabel = 'service.kubernetes.io/headless'
 const overCapacity = 'endpoints.kubernetes.io/over-capacity'
@@ -35,7 +35,7 @@ export function startEndpointsController(context: ControllerContext): void {
     const annotations: Record<string, string> = truncated ? { [overCapacity]: 'truncated' } : {}
     const wanted = { labels, annotations, subsets }
     if (!current) {
-      const metadata = { name, ...(namespace && { namespace }), labels, annotations }
+      const metadata = { name, ...(namespace && { namespace }), labels, ...(truncated && { annotations }) }
       api.create('endpoints', namespace, { apiVersion: 'v1', kind: 'Endpoints', metadata, subsets })
       return
     }
@@ -69,7 +69,7 @@ function subsetsOf(service: Service, pods: readonly Pod[]): { subsets: EndpointS
   for (const pod of listed.slice(0, maxAddresses)) {
     const ports = portsOn(pod, service)
     if (ports.length === 0 && !isHeadless(service)) continue
-    const key = canonicalJson(ports)
+    const key = portsKey(ports)
     const group = groups.get(key) ?? { addresses: [], notReadyAddresses: [], ports }
     groups.set(key, group)
     const list = publish || isReady(pod) ? group.addresses : group.notReadyAddresses

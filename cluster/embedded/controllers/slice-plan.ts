@@ -1,5 +1,4 @@
 import { sameJson } from '../apiserver/json.ts'
-import { canonicalJson } from './canonical-json.ts'
 import type { Endpoint, EndpointSlice, SlicePort } from './resources.ts'
 
 /** endpointslice-controller's --max-endpoints-per-slice. */
@@ -17,8 +16,12 @@ export interface SlicePlan {
   remove: EndpointSlice[]
 }
 
-function portsKey(ports: readonly SlicePort[]): string {
-  return canonicalJson(ports.map((port) => canonicalJson(port)).sort())
+/** Equal for the same ports in any order. */
+export function portsKey(ports: readonly SlicePort[]): string {
+  return ports
+    .map(({ name, port, protocol, appProtocol = '' }) => `${name} ${protocol} ${port} ${appProtocol}`)
+    .sort()
+    .join()
 }
 
 /** The identity of an endpoint: an address of one object. */
