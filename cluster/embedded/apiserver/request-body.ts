@@ -1,10 +1,15 @@
 import type { IncomingMessage } from 'node:http'
 import { parse, YAMLParseError } from 'yaml'
 import { isObject, type Json, type JsonObject } from './json.ts'
+import { decodeProtobuf } from './protobuf.ts'
+import type { Schema } from './schema.ts'
+import { classOfKind } from './served.ts'
 import { badRequest, StatusError, unsupportedMediaType } from './status-error.ts'
 
 /** As in Kubernetes: a request may carry 3 MiB. */
 const limit = 3 * 1024 * 1024
+
+const protobufType = 'application/vnd.kubernetes.protobuf'
 
 export type PatchType = 'json' | 'merge' | 'strategic' | 'apply'
 
@@ -28,11 +33,12 @@ export async function readBody(request: IncomingMessage): Promise<Buffer> {
   return Buffer.concat(chunks)
 }
 
-/** The object in a body of JSON or YAML; 415 for other types, 400 for what can't be read. */
-export async function readObject(request: IncomingMessage): Promise<JsonObject> {
+/** The object in a body of JSON, YAML or protobuf; 415 for other types, 400 for what can't be read. */
+export async function readObject(request: IncomingMessage, schema: Schema): Promise<JsonObject> {
   const type = mediaType(request)
+  if (type === protobufType) return decodeProtobuf(schema, classOfKind, await readBody(request))
   if (type !== '' && type !== 'application/json' && type !== 'application/yaml') {
-    throw unsupportedMediaType(['application/json', 'application/yaml'])
+    throw unsupportedMediaType(['application/json', 'application/yaml', protobufType])
   }
   const value = parseText(String(await readBody(request)), type === 'application/yaml')
   if (!isObject(value)) throw badRequest('the request body is no object of the API')
@@ -40,8 +46,10 @@ export async function readObject(request: IncomingMessage): Promise<JsonObject> 
 }
 
 /** An object, or nothing for an empty body (the options of a DELETE). */
-export async function readOptionalObject(request: IncomingMessage): Promise<JsonObject> {
-  const text = String(await readBody(request))
+export async function readOptionalObject(request: IncomingMessage, schema: Schema): Promise<JsonObject> {
+  const bytes = await readBody(request)
+  if (mediaType(request) === protobufType && bytes.length > 0) return decodeProtobuf(schema, classOfKind, bytes)
+  const text = String(bytes)
   if (text.trim() === '') return {}
   const value = parseText(text, mediaType(request) === 'application/yaml')
   return isObject(value) ? value : {}

@@ -4,7 +4,7 @@ import { resources } from './resource.ts'
 export type FieldType =
   | { is: 'string' | 'int32' | 'int64' | 'number' | 'boolean' | 'date' | 'intOrString' | 'quantity' | 'any' }
   | { is: 'array'; items: FieldType }
-  | { is: 'map'; values: FieldType }
+  | { is: 'map'; values: FieldType; bytes?: boolean }
   | { is: 'object'; name: string }
 
 /** The fields of each object type, by the name of client-node's class for it (`V1PodSpec`). */
@@ -35,6 +35,8 @@ const extraKinds = [
   'V1Binding',
   'V1Eviction',
   'V1SelfSubjectAccessReview',
+  'V1SelfSubjectRulesReview',
+  'V1SelfSubjectReview',
 ]
 
 async function load(roots: readonly string[]): Promise<Schema> {
@@ -81,7 +83,7 @@ function readType(type: string, format: string): FieldType {
   const array = /^(?:Array|Set)<(.*)>$/.exec(type)
   if (array?.[1]) return { is: 'array', items: readType(array[1], format) }
   const map = /^\{ \[key: string\]: (.*); \}$/.exec(type)
-  if (map?.[1]) return { is: 'map', values: readType(map[1], format) }
+  if (map?.[1]) return { is: 'map', values: readType(map[1], format), ...(format === 'byte' && { bytes: true }) }
   switch (type) {
     case 'string':
       return { is: 'string' }

@@ -71,3 +71,20 @@ export function groups(): { group: string; version: string }[] {
 export function inGroup<T extends Pick<Resource, 'group' | 'version'>>(list: readonly T[], apiVersion: string): T[] {
   return list.filter((resource) => apiVersionOf(resource) === apiVersion)
 }
+
+// Kinds of request bodies that are no resource of their own.
+const bodyKinds: Readonly<Record<string, string>> = {
+  Scale: 'V1Scale',
+  DeleteOptions: 'V1DeleteOptions',
+  Binding: 'V1Binding',
+  Eviction: 'V1Eviction',
+  SelfSubjectAccessReview: 'V1SelfSubjectAccessReview',
+  SelfSubjectRulesReview: 'V1SelfSubjectRulesReview',
+  SelfSubjectReview: 'V1SelfSubjectReview',
+}
+
+/** The class that describes a kind that clients may send, or undefined. */
+export function classOfKind(apiVersion: string, kind: string): string | undefined {
+  const own = inGroup(served, apiVersion).find((resource) => resource.kind === kind)
+  return own?.schema ?? bodyKinds[kind]
+}

@@ -88,7 +88,7 @@ async function serve(
       return serveOther({ path: url.pathname, request, response, schema })
     case 'review':
       if (request.method !== 'POST') throw methodNotAllowed()
-      return serveReview(target.kind, { request, response, now })
+      return serveReview(target.kind, { request, response, schema, now })
     case 'resource': {
       const { resource, namespace, name, subresource } = target
       const { api, backend } = options

@@ -55,7 +55,7 @@ export async function serveScale(call: ApiCall): Promise<void> {
 }
 
 async function requestedScale(call: ApiCall, current: JsonObject): Promise<JsonObject> {
-  if (call.request.method === 'PUT') return readObject(call.request)
+  if (call.request.method === 'PUT') return readObject(call.request, call.schema)
   if (call.request.method !== 'PATCH') throw methodNotAllowed()
   const { type, patch } = await readPatch(call.request)
   if (type === 'apply') return isObject(patch) ? patch : {}
@@ -84,7 +84,7 @@ function scaleOf(object: Stored): JsonObject {
 /** POST of `binding`: a scheduler names the Pod's node, once. */
 export async function serveBinding(call: ApiCall): Promise<void> {
   const { api, response, accepted, resource } = call
-  const body = await readObject(call.request)
+  const body = await readObject(call.request, call.schema)
   const pod = wireCopy(found(call))
   const node = isObject(body.target) ? body.target.name : undefined
   if (typeof node !== 'string' || node === '') throw badRequest('target.name: Required value')
@@ -109,7 +109,7 @@ export async function serveBinding(call: ApiCall): Promise<void> {
 /** POST of `eviction` (`kubectl drain`): without disruption budgets, a graceful delete. */
 export async function serveEviction(call: ApiCall): Promise<void> {
   const { api, response, accepted, namespace, name = '' } = call
-  const body = await readObject(call.request)
+  const body = await readObject(call.request, call.schema)
   const options = isObject(body.deleteOptions) ? body.deleteOptions : {}
   const grace = options.gracePeriodSeconds
   api.writer.delete(storedResource(call), namespace, name, {
@@ -126,16 +126,16 @@ export async function serveEviction(call: ApiCall): Promise<void> {
 
 /** PUT of a namespace's `finalize`: namespaces here go by themselves when they are empty. */
 export async function serveFinalize(call: ApiCall): Promise<void> {
-  await readObject(call.request)
+  await readObject(call.request, call.schema)
   sendOne(call, 200, found(call))
 }
 
 /** POST of a question about one's own rights: the one user of this cluster may do everything. */
 export async function serveReview(
   kind: string,
-  { request, response, now }: Pick<ApiCall, 'request' | 'response' | 'now'>,
+  { request, response, schema, now }: Pick<ApiCall, 'request' | 'response' | 'schema' | 'now'>,
 ): Promise<void> {
-  const body = await readObject(request)
+  const body = await readObject(request, schema)
   const everything = { verbs: ['*'], apiGroups: ['*'], resources: ['*'] }
   const status: Record<string, unknown> = {
     SelfSubjectAccessReview: { allowed: true, reason: 'the one user of this cluster may do everything' },

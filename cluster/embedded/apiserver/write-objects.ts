@@ -16,7 +16,7 @@ import type { Stored } from './store.ts'
 /** POST of a new object. */
 export async function createObject(call: ApiCall): Promise<void> {
   const { api, namespace } = call
-  const { object, headers } = decoded(call, await readObject(call.request))
+  const { object, headers } = decoded(call, await readObject(call.request, call.schema))
   const created = api.writer.create(
     storedResource(call),
     namespace,
@@ -29,7 +29,7 @@ export async function createObject(call: ApiCall): Promise<void> {
 /** PUT of a whole object or of its status. */
 export async function replaceObject(call: ApiCall): Promise<void> {
   const { api, resource, namespace, name = '' } = call
-  const { object, headers } = decoded(call, await readObject(call.request))
+  const { object, headers } = decoded(call, await readObject(call.request, call.schema))
   const given = object.metadata.name
   if (given !== name) {
     throw badRequest(`the name of the object (${given ?? ''}) does not match the name on the URL (${name})`)
@@ -51,7 +51,7 @@ export async function replaceObject(call: ApiCall): Promise<void> {
 /** DELETE of one object. */
 export async function deleteObject(call: ApiCall): Promise<void> {
   const { api, resource, namespace, name = '', response, accepted } = call
-  const options = deleteOptions(call, await readOptionalObject(call.request))
+  const options = deleteOptions(call, await readOptionalObject(call.request, call.schema))
   const { object, gone } = api.writer.delete(storedResource(call), namespace, name, {
     ...options,
     dryRun: isDryRun(call),
@@ -77,7 +77,7 @@ export async function deleteObject(call: ApiCall): Promise<void> {
 /** DELETE of all objects that selectors leave. */
 export async function deleteCollection(call: ApiCall): Promise<void> {
   const { api, resource, namespace, response, accepted } = call
-  const options = deleteOptions(call, await readOptionalObject(call.request))
+  const options = deleteOptions(call, await readOptionalObject(call.request, call.schema))
   const selected = selection(call)
   const deleted = api.store
     .list(resource.stored, namespace)

@@ -1,0 +1,183 @@
+import { isObject, type Json, type JsonObject } from './json.ts'
+import { protobufFields } from './protobuf-fields.ts'
+import type { FieldType, Schema } from './schema.ts'
+import { badRequest } from './status-error.ts'
+
+// kubectl from 1.32 on and other Go clients send built-in kinds as protobuf. Requests are read here; answers are always
+// JSON, which those clients accept.
+
+const magic = Buffer.from('k8s\0')
+
+interface Field {
+  name: string
+  /** The message whose fields stand in place of this one. */
+  inline: boolean
+  zeroIsAbsent: boolean
+}
+
+const numbered = new Map<string, Map<number, Field>>()
+
+/** Reads an object from Kubernetes' protobuf envelope. Throws 400 for bytes that are none. */
+export function decodeProtobuf(
+  schema: Schema,
+  classOf: (apiVersion: string, kind: string) => string | undefined,
+  bytes: Buffer,
+): JsonObject {
+  if (!bytes.subarray(0, 4).equals(magic)) throw badRequest('the body is not in the protobuf form of Kubernetes')
+  const envelope = readMessage(bytes.subarray(4))
+  const [typeMeta] = envelope.get(1) ?? []
+  const [raw] = envelope.get(2) ?? []
+  const type = readMessage(asBytes(typeMeta))
+  const text = (number: number): string => String(asBytes(type.get(number)?.[0]))
+  const [apiVersion, kind] = [text(1), text(2)]
+  const className = classOf(apiVersion, kind)
+  if (!className) throw badRequest(`no kind "${kind}" is registered for version "${apiVersion}"`)
+  const object = readObject(schema, className, className, asBytes(raw))
+  return { ...(isObject(object) ? object : {}), apiVersion, kind }
+}
+
+type Value = bigint | Buffer
+
+/** The values of a message by field number. */
+function readMessage(bytes: Buffer): Map<number, Value[]> {
+  const fields = new Map<number, Value[]>()
+  let at = 0
+  const truncated = (): never => {
+    throw badRequest('the protobuf body ends in the middle of a field')
+  }
+  const varint = (): bigint => {
+    let value = 0n
+    for (let shift = 0n; shift < 70n; shift += 7n) {
+      const byte = bytes[at++] ?? truncated()
+      value |= BigInt(byte & 0x7f) << shift
+      if (byte < 0x80) return BigInt.asIntN(64, value)
+    }
+    return truncated()
+  }
+  const take = (length: number): Buffer => {
+    if (length < 0 || at + length > bytes.length) truncated()
+    at += length
+    return bytes.subarray(at - length, at)
+  }
+  while (at < bytes.length) {
+    const key = Number(varint())
+    const wire = key & 7
+    const value =
+      wire === 0
+        ? varint()
+        : wire === 2
+          ? take(Number(varint()))
+          : wire === 1
+            ? take(8)
+            : wire === 5
+              ? take(4)
+              : truncated()
+    const number = Math.floor(key / 8)
+    fields.set(number, [...(fields.get(number) ?? []), value])
+  }
+  return fields
+}
+
+/** A message as the JSON object of a class; `numbers` names the list of its field numbers. */
+function readObject(schema: Schema, className: string, numbers: string, bytes: Buffer): JsonObject {
+  const result: JsonObject = {}
+  const fields = schema.get(className)
+  for (const [number, values] of readMessage(bytes)) {
+    const field = numbersOf(numbers).get(number)
+    if (!field) continue
+    if (field.inline) {
+      Object.assign(result, readObject(schema, className, field.name, asBytes(values.at(-1))))
+      continue
+    }
+    const type = fields?.get(field.name)
+    if (!type) continue
+    const value = readField(schema, type, values)
+    const absent = value === undefined || value === '' || (field.zeroIsAbsent && (value === 0 || value === false))
+    if (!absent) result[field.name] = value
+  }
+  return result
+}
+
+function readField(schema: Schema, type: FieldType, values: readonly Value[]): Json | undefined {
+  if (type.is === 'array') {
+    return values.flatMap((value) => {
+      const item = readValue(schema, type.items, value)
+      return item === undefined ? [] : [item]
+    })
+  }
+  if (type.is !== 'map') return readValue(schema, type, values.at(-1) ?? Buffer.alloc(0))
+  const result: JsonObject = {}
+  for (const entry of values) {
+    const pair = readMessage(asBytes(entry))
+    const value = asBytes(pair.get(2)?.[0])
+    const key = String(asBytes(pair.get(1)?.[0]))
+    // Bytes that aren't text (a Secret's data) travel as base64 in JSON.
+    result[key] = type.bytes ? value.toString('base64') : (readValue(schema, type.values, value) ?? '')
+  }
+  return result
+}
+
+function readValue(schema: Schema, type: FieldType, value: Value): Json | undefined {
+  switch (type.is) {
+    case 'string':
+      return String(asBytes(value))
+    case 'boolean':
+      return value !== 0n
+    case 'int32':
+    case 'int64':
+    case 'number':
+      return typeof value === 'bigint' ? Number(value) : undefined
+    case 'quantity':
+      return String(asBytes(readMessage(asBytes(value)).get(1)?.[0]))
+    case 'date':
+      return readTime(asBytes(value))
+    case 'intOrString': {
+      const message = readMessage(asBytes(value))
+      const isText = message.get(1)?.[0] === 1n
+      return isText ? String(asBytes(message.get(3)?.[0])) : Number(message.get(2)?.[0] ?? 0n)
+    }
+    case 'any':
+      return readRaw(asBytes(readMessage(asBytes(value)).get(1)?.[0]))
+    case 'object':
+      return readObject(schema, type.name, type.name, asBytes(value))
+    default:
+      return undefined
+  }
+}
+
+/** Seconds and nanoseconds; zero is no time at all. */
+function readTime(bytes: Buffer): string | undefined {
+  const message = readMessage(bytes)
+  const [seconds, nanos] = [Number(message.get(1)?.[0] ?? 0n), Number(message.get(2)?.[0] ?? 0n)]
+  if (seconds === 0 && nanos === 0) return undefined
+  const text = new Date(seconds * 1000).toISOString().replace(/\.\d+Z$/, '')
+  return nanos === 0 ? `${text}Z` : `${text}.${String(Math.floor(nanos / 1000)).padStart(6, '0')}Z`
+}
+
+/** Values of any type travel as JSON text. */
+function readRaw(bytes: Buffer): Json | undefined {
+  try {
+    return JSON.parse(String(bytes))
+  } catch {
+    return undefined
+  }
+}
+
+function asBytes(value: Value | undefined): Buffer {
+  return Buffer.isBuffer(value) ? value : Buffer.alloc(0)
+}
+
+function numbersOf(name: string): Map<number, Field> {
+  let fields = numbered.get(name)
+  if (!fields) {
+    fields = new Map()
+    let number = 0
+    for (const item of (protobufFields[name] ?? '').split(' ')) {
+      const [, given, inline, field = '', zero] = /^(?:(\d+)=)?(@?)(\w+)(!?)$/.exec(item) ?? []
+      number = given ? Number(given) : number + 1
+      fields.set(number, { name: field, inline: inline === '@', zeroIsAbsent: zero === '!' })
+    }
+    numbered.set(name, fields)
+  }
+  return fields
+}
