@@ -39,6 +39,9 @@ function prefixLength(text: string): number | undefined {
 
 /** Whether `address` lies in `prefix` (`10.0.0.0/8`); false when either is no address or the families differ. */
 export function contains(prefix: string, address: string): boolean {
+  // Most prefixes of kube-proxy's rules are one host, which is told by text alone.
+  if (prefix.endsWith('/32') && IPV4.test(address))
+    return prefix.length === address.length + 3 && prefix.startsWith(address)
   const network = parsePrefix(prefix)
   const host = parsePrefix(address)
   if (!network || !host || network.family !== host.family) return false
@@ -56,9 +59,11 @@ export function commonBits(one: string, other: string): number {
   return difference === 0n ? width : width - difference.toString(2).length
 }
 
-/** 4, 6, or undefined when the text is no address. */
+const IPV4 = /^(?:(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)(?:\.(?!$)|$)){4}$/
+
+/** 4, 6, or undefined when the text is no address or prefix. */
 export function familyOf(address: string): 4 | 6 | undefined {
-  return parsePrefix(address)?.family
+  return IPV4.test(address) ? 4 : parsePrefix(address)?.family
 }
 
 /** The one spelling of an address that the kernel's tools print (`fd00::1`, no leading zeros); unknown text unchanged. */

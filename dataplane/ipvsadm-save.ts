@@ -64,7 +64,7 @@ export function parseIpvsadmSave(text: string): VirtualServer[] {
   const servers = new Map<string, VirtualServer>()
   eachLine(text, (line, number) => {
     if (line.trim() === '' || line.startsWith('#')) return
-    const words = line.trim().split(/\s+/)
+    const words = line.split(' ').filter((word) => word !== '')
     const fail = (fault: string) => new ParseError(SOURCE, number, line, fault)
     if (words[0] === '-A' || words[0] === '--add-service') {
       const server = readVirtualServer(words.slice(1), fail)

@@ -1,4 +1,4 @@
-import type { Chain, Ruleset } from '../iptables-save.ts'
+import type { Chain, Rule, Ruleset } from '../iptables-save.ts'
 import { commentOf, normaliseSpec, targetOf } from '../rule-text.ts'
 import type { CompareOptions, Finding } from './finding.ts'
 import { isKubeProxyChain, isSharedChain } from './ownership.ts'
@@ -25,19 +25,28 @@ const LINES_QUOTED = 20
 /** Compares the rules that are kube-proxy's: its own chains in full, and its jumps out of the built-in chains. */
 export function compareIptables(expected: Ruleset, actual: Ruleset, options: CompareOptions): Finding[] {
   const findings: Finding[] = []
+  const none = new Map<string, Chain>()
   for (const table of new Set([...expected.keys(), ...actual.keys()])) {
-    const expectedChains = expected.get(table)
-    const actualChains = actual.get(table)
-    for (const chain of new Set([...(expectedChains?.keys() ?? []), ...(actualChains?.keys() ?? [])])) {
+    const wantedChains = expected.get(table) ?? none
+    const foundChains = actual.get(table) ?? none
+    const compareChain = (chain: string, wanted: Chain | undefined, found: Chain | undefined) => {
+      if (wanted && found && sameRules(wanted.rules, found.rules)) return
       const where = { table, chain }
-      if (options.foreign?.(where)) continue
-      const wanted = expectedChains?.get(chain)
-      const found = actualChains?.get(chain)
+      if (options.foreign?.(where)) return
       if (isKubeProxyChain(chain)) compareOwnChain(where, wanted, found, options, findings)
       else compareJumps(where, wanted, found, findings)
     }
+    for (const [chain, wanted] of wantedChains) compareChain(chain, wanted, foundChains.get(chain))
+    for (const [chain, found] of foundChains) if (!wantedChains.has(chain)) compareChain(chain, undefined, found)
   }
   return findings
+}
+
+/** Nearly every chain of nearly every node is equal as text, which costs no parsing and no copy. */
+function sameRules(wanted: readonly Rule[], found: readonly Rule[]): boolean {
+  if (wanted.length !== found.length) return false
+  for (let index = 0; index < wanted.length; index++) if (wanted[index]?.spec !== found[index]?.spec) return false
+  return true
 }
 
 type ChainPlace = { table: string; chain: string }
@@ -83,11 +92,9 @@ function kubeProxyJumps(chain: Chain): string[] {
 }
 
 function compareRules(where: ChainPlace, expected: string[], actual: string[], shared: boolean, findings: Finding[]) {
-  if (sameSequence(expected, actual)) return
+  if (reportDifference(where, expected, actual, shared, findings) > 0) return
   const wanted = expected.map(normaliseSpec)
   const found = actual.map(normaliseSpec)
-  if (sameSequence(wanted, found)) return
-  if (reportDifference(where, wanted, found, shared, findings) > 0) return
   const place = `${where.table} ${where.chain}`
   if (shared || ORDER_IS_FREE.has(place)) return
   const sequences = SERVICE_ORDER_IS_FREE.has(place) ? byService(wanted, found) : [{ wanted, found }]
@@ -142,7 +149,12 @@ function reportDifference(
   findings: Finding[],
 ): number {
   const before = findings.length
-  const { missing, stale } = multisetDifference(expected.map(normaliseSpec), actual.map(normaliseSpec))
+  // Only what differs as text is worth parsing: it may be the same rule in another spelling.
+  const differing = multisetDifference(expected, actual)
+  const { missing, stale } = multisetDifference(
+    differing.missing.map(normaliseSpec),
+    differing.stale.map(normaliseSpec),
+  )
   const place = `${where.table} ${where.chain}`
   const altered = pairAltered(missing, stale)
   for (const spec of missing) {

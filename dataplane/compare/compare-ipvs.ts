@@ -33,9 +33,9 @@ export function compareVirtualServers(
 
 function compareServer(key: string, wanted: VirtualServer, found: VirtualServer, findings: Finding[]): void {
   const where = { virtualServer: key }
-  const expected = serviceLine(wanted)
-  const actual = serviceLine(found)
-  if (expected !== actual) {
+  if (!sameService(wanted, found)) {
+    const expected = serviceLine(wanted)
+    const actual = serviceLine(found)
     findings.push({
       kind: 'wrong',
       where,
@@ -48,13 +48,12 @@ function compareServer(key: string, wanted: VirtualServer, found: VirtualServer,
   const foundReals = realServersBy(found)
   for (const [endpoint, real] of wantedReals) {
     const present = foundReals.get(endpoint)
-    const expectedLine = realLine(wanted, real)
     if (!present) {
       const text = `virtual server ${key}: missing real server ${endpoint}`
-      findings.push({ kind: 'missing', where, expected: expectedLine, text })
+      findings.push({ kind: 'missing', where, expected: realLine(wanted, real), text })
     } else if (present.weight !== real.weight || present.forward !== real.forward) {
       const text = `virtual server ${key}: real server ${endpoint} is ${describe(present)}, not ${describe(real)}`
-      findings.push({ kind: 'wrong', where, expected: expectedLine, actual: realLine(found, present), text })
+      findings.push({ kind: 'wrong', where, expected: realLine(wanted, real), actual: realLine(found, present), text })
     }
   }
   for (const [endpoint, real] of foundReals) {
@@ -62,6 +61,17 @@ function compareServer(key: string, wanted: VirtualServer, found: VirtualServer,
     const text = `virtual server ${key}: stale real server ${endpoint}`
     findings.push({ kind: 'stale', where, actual: realLine(found, real), text })
   }
+}
+
+function sameService(wanted: VirtualServer, found: VirtualServer): boolean {
+  const flags = new Set(wanted.flags)
+  return (
+    wanted.scheduler === found.scheduler &&
+    wanted.persistent === found.persistent &&
+    wanted.netmask === found.netmask &&
+    flags.size === found.flags.length &&
+    found.flags.every((flag) => flags.has(flag))
+  )
 }
 
 function realServersBy(server: VirtualServer): Map<string, RealServer> {
