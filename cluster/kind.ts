@@ -1,4 +1,4 @@
-import { existsSync, mkdirSync, readFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readFileSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { parse } from 'yaml'
 import { $, type ProcessPromise } from 'zx'
@@ -6,7 +6,7 @@ import type { Cluster, ExecOptions, ExecResult, Progress } from './driver.ts'
 import { kindPath } from './kind/binary.ts'
 import { containerEngine, type EngineName } from './kind/engine.ts'
 import { kubeClient } from './kube-client.ts'
-import { clusterFolder, projectRoot } from './layout.ts'
+import { kindFolder, projectRoot } from './layout.ts'
 import { waitFor } from './wait.ts'
 
 const readyDeadlineMs = 180_000
@@ -25,12 +25,12 @@ export class KindCluster implements Cluster {
 
   constructor(name: string) {
     this.name = name
-    this.kubeconfig = join(clusterFolder(name), 'kubeconfig')
+    this.kubeconfig = join(kindFolder(name), 'kubeconfig')
   }
 
   async up(progress: Progress): Promise<void> {
     const kind = await this.kind(progress)
-    mkdirSync(clusterFolder(this.name), { recursive: true, mode: 0o700 })
+    mkdirSync(kindFolder(this.name), { recursive: true, mode: 0o700 })
     if ((await this.containers()).length > 0) {
       if (await this.running()) return progress.note(`The kind cluster "${this.name}" is up.`)
       progress.start(`Removing a half-made kind cluster "${this.name}"`)
@@ -71,11 +71,12 @@ export class KindCluster implements Cluster {
   }
 
   async down(progress: Progress): Promise<void> {
-    if ((await this.containers()).length === 0) return
+    if ((await this.containers()).length === 0) return rmSync(kindFolder(this.name), { recursive: true, force: true })
     const kind = await this.kind(progress)
     progress.start(`Deleting the kind cluster "${this.name}"`)
     const { exitCode, stderr } = await kind(['delete', 'cluster', '--name', this.name, '--kubeconfig', this.kubeconfig])
     progress.end(exitCode === 0)
+    rmSync(kindFolder(this.name), { recursive: true, force: true })
     if (exitCode !== 0) throw new Error(`kind could not delete "${this.name}": ${stderr.trim().split('\n').at(-1)}`)
   }
 

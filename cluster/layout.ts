@@ -9,6 +9,9 @@ export const cacheFolder = join(projectRoot, '.cache')
 /** Folder of one cluster's files. */
 export const clusterFolder = (name: string) => join(cacheFolder, 'clusters', name)
 
+/** Folder of one kind cluster's files: an embedded cluster of the same name has its own. */
+export const kindFolder = (name: string) => join(cacheFolder, 'kind', name)
+
 /** One node as every driver names and numbers it. */
 export interface NodePlan {
   name: string

@@ -3,12 +3,18 @@ import { selectCluster } from '../cluster/select.ts'
 import { main, UserError } from './main.ts'
 
 const tools = ['ipset', 'ipvsadm']
-const versions = 'for tool; do printf "%s " "$(command -v "$tool")"; "$tool" --version 2>&1 | head -n 1; done'
+// A login shell, because sbin is not on every node's PATH.
+const locate = (names: readonly string[]) => [
+  'bash',
+  '-lc',
+  'for tool; do command -v "$tool"; done; true',
+  'bash',
+  ...names,
+]
 
 /** Installs what is missing on one node from the node's own apt, and says what was there. */
 async function installTools(cluster: Cluster, node: string): Promise<string> {
-  const look = ['sh', '-c', `command -v ${tools.join(' ')}`]
-  const { stdout } = await cluster.exec(node, look)
+  const { stdout } = await cluster.exec(node, locate(tools))
   const missing = tools.filter((tool) => !stdout.split('\n').some((path) => path.endsWith(`/${tool}`)))
   if (missing.length > 0) {
     const install = `apt-get update -q && DEBIAN_FRONTEND=noninteractive apt-get install -qy ${missing.join(' ')}`
@@ -18,9 +24,9 @@ async function installTools(cluster: Cluster, node: string): Promise<string> {
         `${missing.join(' and ')} could not be installed on ${node}: ${stderr.trim().split('\n').at(-1)}`,
       )
   }
-  const shown = await cluster.exec(node, ['sh', '-c', versions, 'sh', ...tools])
+  const shown = await cluster.exec(node, locate(tools))
   const how = missing.length > 0 ? `installed ${missing.join(' and ')}` : 'already there'
-  return `${node}: ${how}\n${shown.stdout.trim().replace(/^/gm, '  ')}`
+  return `${node}: ${how} (${shown.stdout.trim().split('\n').join(', ')})`
 }
 
 await main(async () => {
