@@ -30,7 +30,11 @@ const apiObjectSchema = z.looseObject({
       nodeName: z.string().optional(),
       containers: z
         .array(
-          z.looseObject({ image: z.string().optional(), command: z.array(z.string()).optional(), args: z.array(z.string()).optional() }),
+          z.looseObject({
+            image: z.string().optional(),
+            command: z.array(z.string()).optional(),
+            args: z.array(z.string()).optional(),
+          }),
         )
         .optional(),
     })
@@ -41,7 +45,9 @@ const apiObjectSchema = z.looseObject({
       podIP: z.string().optional(),
       conditions: z.array(z.looseObject({ type: z.string(), status: z.string() })).nullish(),
       containerStatuses: z.array(containerStatus).nullish(),
-      nodeInfo: z.looseObject({ kubeProxyVersion: z.string().optional(), kubeletVersion: z.string().optional() }).optional(),
+      nodeInfo: z
+        .looseObject({ kubeProxyVersion: z.string().optional(), kubeletVersion: z.string().optional() })
+        .optional(),
       observedGeneration: z.number().optional(),
       desiredNumberScheduled: z.number().optional(),
       updatedNumberScheduled: z.number().optional(),

@@ -1,6 +1,6 @@
 import type { LabDefinition, StepDefinition } from './lab-definition.ts'
-import type { Notebook } from './notebook.ts'
 import type { LiveCluster } from './live-cluster.ts'
+import type { Notebook } from './notebook.ts'
 import type { NodeView, Snapshot } from './snapshot.ts'
 
 /** What a check is given. Everything but `live` is one snapshot, the same for every step of a round. */

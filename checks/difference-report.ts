@@ -1,4 +1,4 @@
-import { type Finding, type Where, compareNodeState } from '../dataplane/compare.ts'
+import { compareNodeState, type Finding, type Where } from '../dataplane/compare.ts'
 import type { SwitchedMode } from '../dataplane/kube-proxy/mode-ownership.ts'
 import { type FailureDetail, fail } from './failure.ts'
 import type { Difference } from './report-schema.ts'
@@ -39,7 +39,13 @@ function failureOf(
 ): FailureDetail {
   const first = findings[0]?.text ?? ''
   const more = findings.length > 1 ? `, and ${findings.length - 1} more` : ''
-  return { node, look: onNode(node, look), ...words, actual: `${first}${more}`, differences: findings.map(differenceOf) }
+  return {
+    node,
+    look: onNode(node, look),
+    ...words,
+    actual: `${first}${more}`,
+    differences: findings.map(differenceOf),
+  }
 }
 
 /** The command as the learner types it to run something on a node. */

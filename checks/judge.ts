@@ -1,3 +1,4 @@
+import { timeoutScale } from '../cluster/wait.ts'
 import type { CheckContext, CheckEntry, LabSpec } from './check-context.ts'
 import { Failure, type FailureDetail, NotApplicable, Trouble } from './failure.ts'
 import type { StepDefinition } from './lab-definition.ts'
@@ -39,12 +40,6 @@ export interface Judgement {
 
 const PATIENCE_MS = 20_000
 const PAUSE_MS = 400
-
-/** Slow machines give every deadline more time with LAB_TIMEOUT_SCALE=2. */
-export function timeoutScale(text = process.env.LAB_TIMEOUT_SCALE): number {
-  const scale = Number(text)
-  return Number.isFinite(scale) && scale > 0 ? scale : 1
-}
 
 /**
  * Judges a lab. Each round takes one snapshot and asks every step on it. While a step fails and the cluster still moves, a
@@ -126,6 +121,10 @@ async function judgeStep(
     if (error instanceof Failure) return { id, verdict: 'failed', failure: error.detail }
     if (error instanceof NotApplicable) return { id, verdict: 'not applicable', reason: error.message }
     const reason = error instanceof Error ? error.message : String(error)
-    return { id, verdict: 'could not check', reason: error instanceof Trouble ? reason : `the check itself broke (${reason})` }
+    return {
+      id,
+      verdict: 'could not check',
+      reason: error instanceof Trouble ? reason : `the check itself broke (${reason})`,
+    }
   }
 }

@@ -1,10 +1,12 @@
-import { describe, inject, test } from 'vitest'
 import type { Check, CheckEntry, LabSpec, Observer } from './check-context.ts'
 import type { GradingRequest, RoundFacts } from './grading-request.ts'
-import { judge, type Judgement, type StepOutcome } from './judge.ts'
+import { type Judgement, judge, type StepOutcome } from './judge.ts'
 import { readLab } from './lab-definition.ts'
-import { openSource } from './source.ts'
 import { roundFacts } from './round-facts.ts'
+import { openSource } from './source.ts'
+
+/** Only inside a vitest run; the labs' scripts import the same specs without one. */
+const vitest = process.env.VITEST ? await import('vitest') : undefined
 
 declare module 'vitest' {
   interface ProvidedContext {
@@ -45,12 +47,12 @@ export function defineLab(number: number, define: (words: SpecWords) => void): L
   const unproven = lab.steps.find((step) => !checks.has(step.id))
   if (unproven) throw new Error(`Step "${unproven.id}" of labs/${lab.folder}/lab.yaml has no check.`)
   const spec = { lab, checks, observers }
-  const request = inject('grading')
-  if (request) registerTests(spec, request)
+  const request = vitest?.inject('grading')
+  if (vitest && request) registerTests(spec, request, vitest)
   return spec
 }
 
-function registerTests(spec: LabSpec, request: GradingRequest): void {
+function registerTests(spec: LabSpec, request: GradingRequest, { describe, test }: typeof import('vitest')): void {
   let judged: Promise<Judgement> | undefined
   const steps = spec.lab.steps.filter((step) => request.step === undefined || step.id === request.step)
   describe(spec.lab.title, () => {
@@ -62,7 +64,8 @@ function registerTests(spec: LabSpec, request: GradingRequest): void {
         if (!outcome) throw new Error(`step "${step.id}" was not judged`)
         task.meta.outcome = outcome
         task.meta.round = roundFacts(snapshot)
-        if (outcome.verdict === 'failed') throw new Error(`expected ${outcome.failure?.expected}, found ${outcome.failure?.actual}`)
+        if (outcome.verdict === 'failed')
+          throw new Error(`expected ${outcome.failure?.expected}, found ${outcome.failure?.actual}`)
         if (outcome.verdict !== 'passed') skip(outcome.reason)
       })
     }

@@ -54,8 +54,7 @@ export function listLabs(): { number: number; folder: string }[] {
 export function readLab(number: number): LabDefinition {
   const labs = listLabs()
   const found = labs.find((lab) => lab.number === number)
-  if (!found)
-    throw new Error(`There is no lab "${number}": the labs are ${labs.map((lab) => lab.number).join(', ')}.`)
+  if (!found) throw new Error(`There is no lab "${number}": the labs are ${labs.map((lab) => lab.number).join(', ')}.`)
   const file = join(labsFolder, found.folder, 'lab.yaml')
   const read = labSchema.safeParse(parse(readFileSync(file, 'utf8')))
   if (!read.success) throw new Error(`${file} is not a lab: ${z.prettifyError(read.error)}`)

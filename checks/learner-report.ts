@@ -15,13 +15,16 @@ const BLOCK_LINES_SHOWN = 6
 /** A report for people: a line per step, the first failure in full, the score. Works without colour and without a terminal. */
 export function learnerReport(report: Report): string {
   const lines = [chalk.bold(`Lab ${report.lab}: ${report.title}`), ...circumstances(report), '']
+  if (report.trouble !== undefined)
+    return `${[...lines, `${MARKS['could not check']} ${plainText(report.trouble)}`, '  Nothing was checked, and no points are lost.'].join('\n')}\n`
   const width = Math.max(...report.steps.map(({ id }) => id.length))
   let opened = false
   for (const step of report.steps) {
     lines.push(stepLine(step, width))
     if (!step.finding) continue
     if (!opened) lines.push(...findingLines(report, step, step.finding))
-    else if (step.finding.node) lines.push(chalk.dim(`    on ${step.finding.node}: ${shortened(plainText(step.finding.actual))}`))
+    else if (step.finding.node)
+      lines.push(chalk.dim(`    on ${step.finding.node}: ${shortened(plainText(step.finding.actual))}`))
     opened = true
   }
   return `${[...lines, '', ...summary(report)].join('\n')}\n`
@@ -74,7 +77,9 @@ function differenceLines({ kind, text, expected, actual }: Difference): string[]
   const lines = (quoted ?? text).split('\n')
   const more = lines.length - BLOCK_LINES_SHOWN
   return [
-    ...lines.slice(0, BLOCK_LINES_SHOWN).map((line, index) => `      ${index === 0 ? mark : ' '.repeat(7)} ${shortened(line)}`),
+    ...lines
+      .slice(0, BLOCK_LINES_SHOWN)
+      .map((line, index) => `      ${index === 0 ? mark : ' '.repeat(7)} ${shortened(line)}`),
     ...(more > 0 ? [`              … ${more} more lines`] : []),
   ]
 }
@@ -89,14 +94,14 @@ function block(label: string, text: string | undefined): string[] {
 
 /** `9 of 17 steps passed, 40/90 points, 1.2 s` and what to do next. */
 function summary(report: Report): string[] {
-  const { steps, score, maxScore, seconds, exitCode, trouble } = report
+  const { steps, score, maxScore, seconds, exitCode } = report
   const passed = steps.filter(({ verdict }) => verdict === 'passed').length
   const counted = steps.filter(({ verdict }) => verdict !== 'not applicable').length
   const unchecked = steps.filter(({ verdict }) => verdict === 'could not check').length
   const line = `Score: ${score}/${maxScore} points, ${passed} of ${counted} steps passed, ${seconds.toFixed(1)} s`
   const lines = [chalk.bold(line)]
   if (unchecked > 0)
-    lines.push(`${unchecked} could not be checked, which costs no points: ${plainText(trouble ?? firstReason(steps))}`)
+    lines.push(`${unchecked} could not be checked, which costs no points: ${plainText(firstReason(steps))}`)
   if (exitCode === 0) lines.push('Every step that could be judged has passed.')
   const open = steps.find(({ verdict }) => verdict === 'failed') ?? steps.find(({ verdict }) => verdict === 'not yet')
   if (open) lines.push(`Next: ${open.id}. The text is in labs/, a hint is \`make hint LAB=${report.lab}\`.`)

@@ -11,7 +11,9 @@ export const verdictSchema = z.enum(['passed', 'failed', 'not yet', 'not applica
 export type Verdict = z.infer<typeof verdictSchema>
 
 const differenceSchema = z.object({
-  kind: z.enum(['missing', 'stale', 'wrong']).describe('missing: must be there; stale: must not; wrong: there, altered'),
+  kind: z
+    .enum(['missing', 'stale', 'wrong'])
+    .describe('missing: must be there; stale: must not; wrong: there, altered'),
   text: z.string().describe('one sentence'),
   expected: z.string().optional().describe('the line that must be there'),
   actual: z.string().optional().describe('the line that is there'),

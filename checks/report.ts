@@ -3,13 +3,6 @@ import type { GradingRequest, RoundFacts } from './grading-request.ts'
 import type { StepOutcome } from './judge.ts'
 import type { LabDefinition, StepDefinition } from './lab-definition.ts'
 import type { Report, ReportedFinding, StepReport } from './report-schema.ts'
-import type { SpecRun } from './grader.ts'
-
-/** Makes the report of a vitest run. A step that the run says nothing about could not be checked, never passed. */
-export function buildReport(lab: LabDefinition, request: GradingRequest, run: SpecRun, seconds: number): Report {
-  const { outcomes, facts, trouble } = readRun(run)
-  return reportOf(lab, request, outcomes, { facts, seconds, trouble })
-}
 
 export interface ReportCircumstances {
   facts: RoundFacts
@@ -17,7 +10,10 @@ export interface ReportCircumstances {
   trouble?: string | undefined
 }
 
-/** The report of a judgement: one place where points, score and exit code come from the verdicts. */
+/**
+ * The report of a judgement: the one place where points, score and exit code come from the verdicts. A step that nothing is
+ * said about could not be checked, and never passed.
+ */
 export function reportOf(
   lab: LabDefinition,
   request: GradingRequest,
@@ -25,7 +21,13 @@ export function reportOf(
   { facts, seconds, trouble }: ReportCircumstances,
 ): Report {
   const asked = lab.steps.filter((step) => request.step === undefined || step.id === request.step)
-  const steps = asked.map((step) => stepReport(step, outcomes.find(({ id }) => id === step.id), trouble))
+  const steps = asked.map((step) =>
+    stepReport(
+      step,
+      outcomes.find(({ id }) => id === step.id),
+      trouble,
+    ),
+  )
   const judged = steps.filter(({ verdict }) => verdict !== 'not applicable' && verdict !== 'could not check')
   const unchecked = steps.some(({ verdict }) => verdict === 'could not check')
   return {
@@ -80,23 +82,6 @@ function findingOf(step: StepDefinition, failure: FailureDetail): ReportedFindin
     why: failure.why ?? step.why,
     hint: failure.hint ?? step.hints[0] ?? '',
   }
-}
-
-function readRun({ modules, errors }: SpecRun): { outcomes: StepOutcome[]; facts: RoundFacts; trouble?: string } {
-  const outcomes: StepOutcome[] = []
-  const messages = [...errors]
-  let facts: RoundFacts = {}
-  for (const module of modules) {
-    messages.push(...module.errors().map((error) => error.message))
-    for (const test of module.children.allTests()) {
-      const { outcome, round } = test.meta()
-      if (outcome) outcomes.push(outcome)
-      else messages.push(...(test.result().errors ?? []).map((error) => error.message))
-      facts = round ?? facts
-    }
-  }
-  const trouble = messages[0]?.split('\n')[0]
-  return { outcomes, facts, ...(trouble === undefined ? {} : { trouble }) }
 }
 
 function sum(numbers: readonly number[]): number {

@@ -18,10 +18,12 @@ export function movements(snapshot: Snapshot): string[] {
   const phrases: string[] = []
   const daemonSet = snapshot.find('DaemonSet', 'kube-system', 'kube-proxy')
   if (daemonSet && isRolling(daemonSet)) phrases.push('kube-proxy is being restarted')
-  for (const pod of kubeProxyPods(snapshot)) if (isMoving(pod)) phrases.push(`${pod.metadata.name} is starting or ending`)
+  for (const pod of kubeProxyPods(snapshot))
+    if (isMoving(pod)) phrases.push(`${pod.metadata.name} is starting or ending`)
   for (const item of snapshot.items) {
     const { namespace, name } = item.metadata
-    if (item.kind === 'Pod' && namespace === 'default' && isMoving(item)) phrases.push(`Pod ${name} is starting or ending`)
+    if (item.kind === 'Pod' && namespace === 'default' && isMoving(item))
+      phrases.push(`Pod ${name} is starting or ending`)
     if ((item.kind === 'Service' || item.kind === 'EndpointSlice') && isFresh(snapshot, changedAt(item)))
       phrases.push(`${item.kind} ${name} has just changed`)
   }
@@ -47,7 +49,11 @@ function isMoving(pod: ApiObject): boolean {
 
 /** An EndpointSlice says when the change that it follows happened. */
 function changedAt({ metadata }: ApiObject): string | undefined {
-  return metadata.annotations?.['endpoints.kubernetes.io/last-change-trigger-time'] ?? metadata.creationTimestamp ?? undefined
+  return (
+    metadata.annotations?.['endpoints.kubernetes.io/last-change-trigger-time'] ??
+    metadata.creationTimestamp ??
+    undefined
+  )
 }
 
 function isFresh(snapshot: Snapshot, time: string | undefined): boolean {

@@ -6,8 +6,8 @@ import type { SwitchedMode } from '../dataplane/kube-proxy/mode-ownership.ts'
 import type { NodeState } from '../dataplane/node-state.ts'
 import { type ClusterObjects, ObjectsError, readObjects } from '../dataplane/objects.ts'
 import { ParseError } from '../dataplane/parse-error.ts'
-import { fail, Trouble } from './failure.ts'
 import { type ApiObject, asApiObjects } from './api-object.ts'
+import { fail, Trouble } from './failure.ts'
 import { kubeProxyConfigOf, kubeProxyVersionOn, modeInForce } from './kube-proxy-in-force.ts'
 import { predictOn } from './prediction.ts'
 
@@ -30,8 +30,7 @@ export class Snapshot {
   /** One object by kind, namespace (empty for none) and name. */
   find(kind: string, namespace: string, name: string): ApiObject | undefined {
     return this.items.find(
-      (item) =>
-        item.kind === kind && (item.metadata.namespace ?? '') === namespace && item.metadata.name === name,
+      (item) => item.kind === kind && (item.metadata.namespace ?? '') === namespace && item.metadata.name === name,
     )
   }
 

@@ -1,0 +1,48 @@
+// Lab 2, kube-proxy in IPVS mode: what proves each step of labs/02-ipvs/lab.yaml.
+
+import { agentsRunIpvs, keepAgents } from './02-ipvs/agents.ts'
+import { crowdCostsNothing, crowdCostsRules, keepCounts } from './02-ipvs/crowd-cost.ts'
+import { dummyDeviceOwnsClusterIPs } from './02-ipvs/dummy-device.ts'
+import {
+  postroutingMasquerades,
+  preroutingLeadsToServices,
+  setsEqualServices,
+  virtualServersEqualServices,
+} from './02-ipvs/equality.ts'
+import { leftoversCounted, nothingLeft } from './02-ipvs/leftovers.ts'
+import { sourceIsEgressAddress } from './02-ipvs/masquerade.ts'
+import { nodePortAnswers } from './02-ipvs/node-port.ts'
+import { requestFromNodeIsMarked } from './02-ipvs/node-request.ts'
+import { rulesSeeFirstPacketOnly } from './02-ipvs/one-connection.ts'
+import { requestFromPod } from './02-ipvs/pod-request.ts'
+import { schedulerChosen } from './02-ipvs/scheduler.ts'
+import { toolsWork } from './02-ipvs/tools.ts'
+import { twoBackendsOnTwoNodes } from './02-ipvs/web.ts'
+import { defineLab } from './kit.ts'
+import { findService, WEB, webService } from './web-service.ts'
+
+export default defineLab(2, ({ step, observe }) => {
+  observe(keepAgents)
+  observe(keepCounts)
+
+  step('web', twoBackendsOnTwoNodes)
+  step('iptables-list', crowdCostsRules)
+  step('ipvs', agentsRunIpvs)
+  step('leftovers', leftoversCounted)
+  step('flush', (context) =>
+    nothingLeft(context, findService(context.snapshot, WEB.name) && webService(context.snapshot)),
+  )
+  step('kube-ipvs0', dummyDeviceOwnsClusterIPs)
+  step('tools', toolsWork)
+  step('sets', setsEqualServices)
+  step('ipvs-constant', crowdCostsNothing)
+  step('prerouting', preroutingLeadsToServices)
+  step('virtual-servers', virtualServersEqualServices)
+  step('node-port', nodePortAnswers)
+  step('pod-to-service', requestFromPod, { needsCluster: true })
+  step('scheduler', schedulerChosen)
+  step('output', requestFromNodeIsMarked)
+  step('postrouting', postroutingMasquerades)
+  step('masquerade', sourceIsEgressAddress, { needsCluster: true })
+  step('conntrack', rulesSeeFirstPacketOnly, { needsCluster: true })
+})

@@ -1,0 +1,116 @@
+import type { CheckContext } from '../check-context.ts'
+import { type CountNote, CROWD_SIZE, countEverywhere, crowdServices, isCountNote } from '../crowd.ts'
+import { inChain, mustEqualPrediction, onNode } from '../difference-report.ts'
+import { fail, NotApplicable } from '../failure.ts'
+import type { Snapshot } from '../snapshot.ts'
+
+const BEFORE = { iptables: 'iptables-before-crowd', ipvs: 'ipvs-before-crowd' }
+const WITH = { iptables: 'iptables-with-crowd', ipvs: 'ipvs-with-crowd' }
+const CROWD = 'labs/02-ipvs/manifests/crowd.yaml'
+
+/** Counts rules, chains and members of each mode while there is no crowd. */
+export function keepCounts({ snapshot, nodes, notes }: CheckContext): void {
+  if (crowdServices(snapshot).length > 0) return
+  for (const mode of ['iptables', 'ipvs'] as const)
+    if (nodes.every((node) => node.mode === mode)) notes.keep(BEFORE[mode], countEverywhere(snapshot))
+}
+
+/** iptables mode: rules grow by the number of Service ports, and no interface has a ClusterIP. */
+export function crowdCostsRules({ snapshot, nodes, notes, live }: CheckContext): void {
+  if (notes.read(WITH.iptables, isCountNote)) return
+  const other = nodes.find((node) => node.mode !== 'iptables')
+  if (other && !live) throw new NotApplicable('kube-proxy had left iptables mode when this capture was taken')
+  if (other)
+    fail({
+      node: other.name,
+      look: onNode(other.name, 'curl -s localhost:10249/proxyMode'),
+      expected: 'kube-proxy in iptables mode, where the counting begins',
+      actual: other.mode ?? 'no kube-proxy answers on this node',
+      hint: 'make iptables brings the mode back, and make flush-nat removes what the other one left.',
+    })
+  mustEqualPrediction(nodes, {
+    mode: 'iptables',
+    concerns: inChain('nat KUBE-SERVICES'),
+    look: 'iptables -t nat -nvL KUBE-SERVICES',
+    expected: 'an entry of its own for every Service port, and the node-ports rule last',
+  })
+  noInterfaceOwnsClusterIPs(snapshot)
+  if (!live && crowdServices(snapshot).length === 0) return
+  const { before, now } = countsAround(snapshot, notes.read(BEFORE.iptables, isCountNote))
+  for (const { name } of nodes) {
+    const rules = (now.nodes[name]?.rules ?? 0) - (before.nodes[name]?.rules ?? 0)
+    const chains = (now.nodes[name]?.chains ?? 0) - (before.nodes[name]?.chains ?? 0)
+    const ports = now.ports - before.ports
+    if (rules >= ports && chains >= ports) continue
+    fail({
+      node: name,
+      look: onNode(name, 'iptables -t nat -S KUBE-SERVICES'),
+      expected: `at least ${ports} rules and ${ports} chains more than before, one each for every new Service port`,
+      actual: `${rules} rules and ${chains} chains more`,
+    })
+  }
+  notes.keep(WITH.iptables, now)
+}
+
+/** IPVS mode: the same crowd adds members to KUBE-CLUSTER-IP, one for each port, and no rule or chain. */
+export function crowdCostsNothing({ snapshot, nodes, notes, live }: CheckContext): void {
+  if (notes.read(WITH.ipvs, isCountNote)) return
+  if (!live && crowdServices(snapshot).length === 0)
+    throw new NotApplicable('there were no twenty Services when this capture was taken')
+  const { before, now } = countsAround(snapshot, notes.read(BEFORE.ipvs, isCountNote))
+  for (const { name } of nodes) {
+    const was = before.nodes[name]
+    const is = now.nodes[name]
+    if (!was || !is) continue
+    const members = is.members - was.members
+    const ports = now.ports - before.ports
+    if (is.rules === was.rules && is.chains === was.chains && members === ports) continue
+    fail({
+      node: name,
+      look: onNode(name, 'iptables -t nat -S KUBE-SERVICES; ipset list KUBE-CLUSTER-IP'),
+      expected: `${was.rules} rules as before, and ${ports} members more in KUBE-CLUSTER-IP`,
+      actual: `${is.rules} rules, ${is.chains} chains of Services, ${members} members more`,
+    })
+  }
+  notes.keep(WITH.ipvs, now)
+}
+
+function countsAround(snapshot: Snapshot, before: CountNote | undefined): { before: CountNote; now: CountNote } {
+  const size = crowdServices(snapshot).length
+  if (size < CROWD_SIZE)
+    fail({
+      look: 'kubectl get services -l lab=crowd',
+      expected: `${CROWD_SIZE} Services crowd-01 … crowd-${CROWD_SIZE}`,
+      actual: size === 0 ? 'none of them' : `${size} of them`,
+      hint: `kubectl apply -f ${CROWD}`,
+    })
+  if (!before)
+    fail({
+      look: 'kubectl get configmap lab-2 -o yaml',
+      expected: 'a count from before the twenty Services were added, in the same mode',
+      actual: 'the grader has not seen this mode without them',
+      hint: `Run kubectl delete -f ${CROWD}, then make check-2, and add the twenty Services again.`,
+    })
+  return { before, now: countEverywhere(snapshot) }
+}
+
+/** No interface of any node has a ClusterIP: in iptables mode it is only a pattern in rules. */
+function noInterfaceOwnsClusterIPs({ objects, nodes }: Snapshot): void {
+  const clusterIPs = new Set(objects.services.flatMap((service) => service.clusterIPs))
+  for (const { name, state } of nodes) {
+    for (const link of state.links) {
+      const owned = link.addresses.find(({ address }) => clusterIPs.has(address))
+      if (!owned) continue
+      fail({
+        node: name,
+        look: onNode(name, 'ip -brief addr'),
+        expected: 'no ClusterIP on any interface',
+        actual: `${link.name} has ${owned.address}`,
+        differences: [
+          { kind: 'stale', text: `${owned.address} on ${link.name}`, actual: `${owned.address} dev ${link.name}` },
+        ],
+        hint: 'An earlier IPVS mode left it there: make flush-nat removes it.',
+      })
+    }
+  }
+}

@@ -1,0 +1,48 @@
+import type { CheckContext } from '../check-context.ts'
+import { onNode } from '../difference-report.ts'
+import { fail, Trouble } from '../failure.ts'
+import { webService } from '../web-service.ts'
+import { outputLeadsToMark } from './equality.ts'
+import { metered, parseMeters, readMeters } from './meters.ts'
+import { CLIENT, clientPod, newToken, parseRequests, separateRequests } from './web-requests.ts'
+
+/** Other connections and kube-proxy's own syncs disturb a counter; so often it is read anew. */
+const ATTEMPTS = 4
+
+/** OUTPUT and the mark are as they must be, a node's request moves the marking rule's counter, a Pod's does not. */
+export async function requestFromNodeIsMarked(context: CheckContext): Promise<void> {
+  outputLeadsToMark(context)
+  const { live, snapshot } = context
+  if (!live) return
+  const service = webService(snapshot)
+  const { node } = clientPod(context)
+  const look = onNode(node, 'iptables -t nat -nvL KUBE-SERVICES')
+  let said = ''
+  for (let attempt = 1; attempt <= ATTEMPTS; attempt++) {
+    const fromNode = await metered(live, node, service, separateRequests(service, newToken(), 1))
+    if (!fromNode) throw new Trouble(`the counters of ${node} could not be read`)
+    if (parseRequests(fromNode.output)[0]?.status !== 200)
+      fail({
+        node,
+        look: onNode(node, `curl -sS --max-time 5 ${service.address}:${service.port}`),
+        expected: 'an answer to a request of the node itself',
+        actual: 'no answer',
+      })
+    const fromPod = await live.inPod(CLIENT, separateRequests(service, newToken(), 1))
+    const [last] = parseMeters((await live.onNode(node, readMeters(service))).stdout)
+    if (parseRequests(fromPod.stdout)[0]?.status !== 200 || !last) {
+      said = 'the Pod got no answer'
+      continue
+    }
+    const byNode = fromNode.after.marked - fromNode.before.marked
+    const byPod = last.marked - fromNode.after.marked
+    if (byNode === 1 && byPod === 0) return
+    said = `the counter moved by ${byNode} for the node's request and by ${byPod} for the Pod's`
+  }
+  fail({
+    node,
+    look,
+    expected: "one packet more on the KUBE-MARK-MASQ rule for the node's request, none for the Pod's",
+    actual: said,
+  })
+}

@@ -1,0 +1,96 @@
+import { parseConntrack } from '../../dataplane/conntrack.ts'
+import type { CheckContext } from '../check-context.ts'
+import { onNode } from '../difference-report.ts'
+import { fail, Trouble } from '../failure.ts'
+import { webService } from '../web-service.ts'
+import { parseMeters, readMeters } from './meters.ts'
+import { CLIENT, clientPod, loggedRequests, newToken, parseRequests, separateRequests } from './web-requests.ts'
+
+const REQUESTS = 4
+
+/**
+ * Sends real requests from the client Pod. The ClusterIP is local to the node, IPVS counts each connection, conntrack shows
+ * a backend as the one that replies and the Pod as the one it replies to, and the backends log the Pod's address.
+ */
+export async function requestFromPod(context: CheckContext): Promise<void> {
+  const { live, snapshot } = context
+  if (!live) throw new Trouble('no cluster to send requests in')
+  const service = webService(snapshot)
+  const client = clientPod(context)
+  const token = newToken()
+  const target = `${service.address}:${service.port}`
+
+  const first = await live.onNode(client.node, `${readMeters(service)}; ip -o route get ${service.address}`)
+  if (!first.stdout.includes(`local ${service.address}`))
+    fail({
+      node: client.node,
+      look: onNode(client.node, `ip route get ${service.address}`),
+      expected: `that ${service.address} is delivered to the node itself (local)`,
+      actual: first.stdout.split('\n').find((line) => line.includes(service.address)) ?? first.stderr.trim(),
+    })
+  const sent = await live.inPod(CLIENT, separateRequests(service, token, REQUESTS))
+  const answers = parseRequests(sent.stdout)
+  if (answers.length < REQUESTS || answers.some(({ status }) => status !== 200))
+    fail({
+      node: client.node,
+      look: `kubectl exec client -- curl -sS --max-time 5 ${target}`,
+      expected: `${REQUESTS} answers to ${REQUESTS} requests from the Pod client`,
+      actual:
+        `answers with status ${answers.map(({ status }) => status || 'none').join(', ') || 'none'} ${sent.stderr.trim()}`.trim(),
+    })
+  const second = await live.onNode(
+    client.node,
+    `${readMeters(service)}; conntrack -L -p tcp --orig-src ${client.address} --orig-dst ${service.address} 2>/dev/null`,
+  )
+  const [before] = parseMeters(first.stdout)
+  const [after] = parseMeters(second.stdout)
+  const counted = (after?.connections ?? 0) - (before?.connections ?? 0)
+  if (counted < REQUESTS)
+    fail({
+      node: client.node,
+      look: onNode(client.node, `ipvsadm -Ln --stats -t ${target}`),
+      expected: `${REQUESTS} connections more on the virtual server`,
+      actual: `${counted} more: IPVS did not handle them`,
+    })
+  mustKeepSource(context, client, service, second.stdout, new Set(answers.map(({ number }) => number)))
+  const logged = await loggedRequests(live, service, token, REQUESTS)
+  const other = logged.find((request) => request.client !== client.address)
+  if (other)
+    fail({
+      node: client.node,
+      look: 'kubectl logs -l app=web --prefix --tail=4',
+      expected: `${client.address}, the Pod's own address, as the client that the backend sees`,
+      actual: `the backend ${other.backend} saw ${other.client}`,
+      hint: 'Something masquerades traffic between Pods: compare clusterCIDR in the configuration of kube-proxy with the Pod network.',
+    })
+}
+
+function mustKeepSource(
+  { nodes }: CheckContext,
+  client: { address: string; node: string },
+  service: ReturnType<typeof webService>,
+  output: string,
+  ports: ReadonlySet<number>,
+): void {
+  const lines = output.split('\n').filter((line) => line.startsWith('tcp'))
+  const flows = parseConntrack(lines.join('\n')).filter((flow) => ports.has(flow.original.sourcePort ?? 0))
+  const backends = new Set(service.backends.map(({ address }) => address))
+  const bent = flows.find(({ reply }) => !backends.has(reply.source) || reply.destination !== client.address)
+  if (flows.length > 0 && !bent) return
+  // Where net.ipv4.vs.conntrack is off or the table was flushed, the counters and the access logs are the proof.
+  if (flows.length === 0 && !nodes.some((node) => node.name === client.node)) return
+  if (flows.length === 0)
+    fail({
+      node: client.node,
+      look: onNode(client.node, `conntrack -L --orig-src ${client.address}`),
+      expected: 'tracked connections from the Pod to the ClusterIP',
+      actual: 'none of the four that were just made',
+      hint: 'net.ipv4.vs.conntrack must be 1 on the node; kube-proxy sets it when it starts in IPVS mode (make ipvs FORCE=1).',
+    })
+  fail({
+    node: client.node,
+    look: onNode(client.node, `conntrack -L --orig-src ${client.address}`),
+    expected: `replies from one of the backends to ${client.address}`,
+    actual: `replies from ${bent?.reply.source} to ${bent?.reply.destination}`,
+  })
+}

@@ -1,0 +1,77 @@
+import { randomUUID } from 'node:crypto'
+import { waitFor } from '../../cluster/wait.ts'
+import { hasCondition } from '../api-object.ts'
+import type { CheckContext } from '../check-context.ts'
+import { fail, Trouble } from '../failure.ts'
+import type { LiveCluster } from '../live-cluster.ts'
+import { WEB, type WebService } from '../web-service.ts'
+
+export const CLIENT = { namespace: 'default', name: 'client' }
+
+/** Where the learner's client Pod runs. Fails when there is none that is ready. */
+export function clientPod({ snapshot }: CheckContext): { address: string; node: string } {
+  const pod = snapshot.find('Pod', CLIENT.namespace, CLIENT.name)
+  const address = pod?.status?.podIP
+  const node = pod?.spec?.nodeName
+  if (!pod || !hasCondition(pod, 'Ready') || !address || !node)
+    fail({
+      look: 'kubectl get pod client -o wide',
+      expected: 'a Pod client that is ready to send requests',
+      actual: pod ? `the Pod is ${pod.status?.phase ?? 'not started'} and not ready` : 'no Pod of that name',
+      hint: 'kubectl apply -f labs/02-ipvs/manifests/client.yaml',
+    })
+  return { address, node }
+}
+
+/** A word that no other request has in its URL, so that access logs can be searched for it. */
+export const newToken = () => `probe-${randomUUID().slice(0, 13)}`
+
+/** Shell text: so many requests, each over a connection of its own; prints `#request STATUS SOURCE-PORT` for each. */
+export function separateRequests({ address, port }: WebService, token: string, times: number): string {
+  const url = `http://${address}:${port}/?${token}=[1-${times}]`
+  return `curl -s -H 'Connection: close' --max-time 5 -o /dev/null -w '#request %{http_code} %{local_port}\\n' '${url}'`
+}
+
+/** Shell text: so many requests over one connection; prints `#request STATUS NEW-CONNECTIONS` for each. */
+export function requestsOnOneConnection({ address, port }: WebService, token: string, times: number): string {
+  const url = `http://${address}:${port}/?${token}=[1-${times}]`
+  return `curl -s --max-time 10 -o /dev/null -w '#request %{http_code} %{num_connects}\\n' '${url}'`
+}
+
+/** The `#request` lines of an output: HTTP status and the number behind it. */
+export function parseRequests(stdout: string): { status: number; number: number }[] {
+  return [...stdout.matchAll(/^#request (\d+) (\d+)$/gm)].map(([, status, number]) => ({
+    status: Number(status),
+    number: Number(number),
+  }))
+}
+
+/** One request as a backend logged it. */
+export interface LoggedRequest {
+  backend: string
+  client: string
+}
+
+/** The requests with that token in the access logs of all backends; waits until `count` have been written. */
+export async function loggedRequests(
+  live: LiveCluster,
+  { backends }: WebService,
+  token: string,
+  count: number,
+): Promise<LoggedRequest[]> {
+  try {
+    return await waitFor('the access logs', 4000, async () => {
+      const logs = await Promise.all(
+        backends.map(async ({ address, pod }) => {
+          const log = await live.log({ namespace: WEB.namespace, name: pod }, 60)
+          const lines = log.split('\n').filter((line) => line.includes(token))
+          return lines.map((line) => ({ backend: address, client: line.split(' ', 1)[0] ?? '' }))
+        }),
+      )
+      return logs.flat().length >= count && logs.flat()
+    })
+  } catch (error) {
+    if (error instanceof Trouble) throw error
+    throw new Trouble('the web Pods answered, but their access logs do not show it')
+  }
+}

@@ -1,0 +1,63 @@
+import type { Service } from '../dataplane/objects.ts'
+import type { NodeView, Snapshot } from './snapshot.ts'
+
+/** So many Services labs/02-ipvs/manifests/crowd.yaml adds. */
+export const CROWD_SIZE = 20
+const CROWD_NAME = /^crowd-\d+$/
+
+/** The learner's crowd of Services. */
+export function crowdServices({ objects }: Snapshot): Service[] {
+  return objects.services.filter((service) => service.namespace === 'default' && CROWD_NAME.test(service.name))
+}
+
+/** How much one node's rules and sets hold for Services, at one moment. */
+export interface RuleCount {
+  /** Rules of nat KUBE-SERVICES. */
+  rules: number
+  /** Chains of single Services and endpoints. */
+  chains: number
+  /** Members of KUBE-CLUSTER-IP. */
+  members: number
+}
+
+/** A note of the counts on every node while the cluster had so many Service ports. */
+export interface CountNote {
+  ports: number
+  nodes: Record<string, RuleCount>
+}
+
+export function countRules({ state }: NodeView): RuleCount {
+  const nat = state.iptables.get('nat')
+  return {
+    rules: nat?.get('KUBE-SERVICES')?.rules.length ?? 0,
+    chains: [...(nat?.keys() ?? [])].filter(isServiceChain).length,
+    members: state.ipsets.get('KUBE-CLUSTER-IP')?.members.size ?? 0,
+  }
+}
+
+export const isServiceChain = (name: string) => /^KUBE-(?:SVC|SVL|SEP|EXT|FW|XLB)-/.test(name)
+
+/** Ports of Services that have a ClusterIP. */
+export function servicePortCount({ objects }: Snapshot): number {
+  return objects.services
+    .filter((service) => service.clusterIPs.length > 0)
+    .reduce((total, service) => total + service.ports.length, 0)
+}
+
+export function countEverywhere(snapshot: Snapshot): CountNote {
+  const nodes = Object.fromEntries(snapshot.nodes.map((node) => [node.name, countRules(node)]))
+  return { ports: servicePortCount(snapshot), nodes }
+}
+
+const isNumber = (value: unknown): value is number => typeof value === 'number' && Number.isFinite(value)
+const isRecord = (value: unknown): value is Record<string, unknown> => typeof value === 'object' && value !== null
+
+/** True for what `countEverywhere` gave, read back from the cluster. */
+export function isCountNote(value: unknown): value is CountNote {
+  if (!isRecord(value) || !isNumber(value.ports) || !isRecord(value.nodes)) return false
+  const counts = Object.values(value.nodes)
+  return (
+    counts.length > 0 &&
+    counts.every((count) => isRecord(count) && [count.rules, count.chains, count.members].every(isNumber))
+  )
+}
