@@ -1,0 +1,112 @@
+import { PassThrough } from 'node:stream'
+import {
+  ADD,
+  CoreV1Api as Core,
+  type CoreV1Api,
+  DELETE,
+  Exec,
+  KubeConfig,
+  type KubernetesObject,
+  makeInformer,
+  UPDATE,
+  type V1Pod,
+  type V1Status,
+  Watch,
+} from '@kubernetes/client-node'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { startTestCluster, type TestCluster, until } from './test-cluster.ts'
+
+let cluster: TestCluster
+let config: KubeConfig
+let core: CoreV1Api
+
+beforeAll(async () => {
+  cluster = await startTestCluster()
+  config = new KubeConfig()
+  config.loadFromString(cluster.kubeconfigText)
+  core = config.makeApiClient(Core)
+})
+afterAll(() => cluster?.close())
+
+const namespace = 'default'
+
+function draft(name: string): V1Pod {
+  return { metadata: { name, labels: { app: name } }, spec: { containers: [{ name: 'main', image: 'nginx' }] } }
+}
+
+test('create, read, list, replace, patch and delete', async () => {
+  const created = await core.createNamespacedPod({ namespace, body: draft('crud') })
+  expect(created.spec?.dnsPolicy).toBe('ClusterFirst')
+  expect(created.metadata?.creationTimestamp).toBeInstanceOf(Date)
+  const read = await core.readNamespacedPod({ namespace, name: 'crud' })
+  if (read.metadata) read.metadata.labels = { app: 'crud', step: 'replaced' }
+  await core.replaceNamespacedPod({ namespace, name: 'crud', body: read })
+  const list = await core.listNamespacedPod({ namespace, labelSelector: 'step in (replaced, other)' })
+  expect(list.items.map((pod) => pod.metadata?.name)).toEqual(['crud'])
+  await expect(core.replaceNamespacedPod({ namespace, name: 'crud', body: created })).rejects.toMatchObject({
+    code: 409,
+  })
+  await core.patchNamespacedPod({ namespace, name: 'crud', body: [{ op: 'remove', path: '/metadata/labels/step' }] })
+  await core.deleteNamespacedPod({ namespace, name: 'crud' })
+  await expect(core.readNamespacedPod({ namespace, name: 'crud' })).rejects.toMatchObject({ code: 404 })
+})
+
+test('an informer sees what is there, then every change', async () => {
+  cluster.api.create('pods', namespace, {
+    metadata: { name: 'early' },
+    spec: { containers: [{ name: 'a', image: 'b' }] },
+  })
+  const seen: string[] = []
+  const informer = makeInformer<V1Pod>(config, `/api/v1/namespaces/${namespace}/pods`, () =>
+    core.listNamespacedPod({ namespace }),
+  )
+  const note = (type: string) => (pod: KubernetesObject) => {
+    seen.push(`${type} ${pod.metadata?.name}`)
+  }
+  informer.on(ADD, note('add'))
+  informer.on(UPDATE, note('update'))
+  informer.on(DELETE, note('delete'))
+  await informer.start()
+  await until('the list is known', () => seen.includes('add early'))
+  cluster.api.patch('pods', namespace, 'early', { metadata: { labels: { a: 'b' } } })
+  cluster.api.delete('pods', namespace, 'early')
+  await until('the Pod is gone', () => seen.includes('delete early'))
+  expect(seen).toEqual(['add early', 'update early', 'delete early'])
+  await informer.stop()
+})
+
+test('a watch with initial events ends them with a bookmark', async () => {
+  const phases: string[] = []
+  const query = { sendInitialEvents: true, resourceVersionMatch: 'NotOlderThan', allowWatchBookmarks: true }
+  const controller = await new Watch(config).watch(
+    '/api/v1/namespaces',
+    query,
+    (phase, object: KubernetesObject) => {
+      phases.push(`${phase} ${object.metadata?.name ?? object.metadata?.annotations?.['k8s.io/initial-events-end']}`)
+    },
+    () => {},
+  )
+  await until('the bookmark is there', () => phases.includes('BOOKMARK true'))
+  expect(phases).toContain('ADDED kube-system')
+  cluster.api.create('namespaces', undefined, { metadata: { name: 'later' } })
+  await until('a later object is there', () => phases.includes('ADDED later'))
+  expect(phases.indexOf('BOOKMARK true')).toBeLessThan(phases.indexOf('ADDED later'))
+  controller.abort()
+})
+
+test('exec in a Pod and on a node: output, terminal size and status', async () => {
+  await core.createNamespacedPod({ namespace, body: draft('shell') })
+  const out = new PassThrough()
+  let text = ''
+  out.on('data', (chunk) => {
+    text += chunk
+  })
+  const status = await new Promise<V1Status>((resolve, reject) => {
+    new Exec(config)
+      .exec(namespace, 'shell', 'main', ['sh', '-c', 'echo hello; exit 3'], out, null, null, false, resolve)
+      .catch(reject)
+  })
+  expect(text).toBe('hello\n')
+  expect(status).toMatchObject({ status: 'Failure', reason: 'NonZeroExitCode' })
+  expect(status.details?.causes).toEqual([{ reason: 'ExitCode', message: '3' }])
+})

@@ -1,0 +1,100 @@
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { startTestCluster, type TestCluster } from './test-cluster.ts'
+
+let cluster: TestCluster
+
+beforeAll(async () => {
+  cluster = await startTestCluster()
+})
+afterAll(() => cluster?.close())
+
+function file(name: string, text: string): string {
+  const path = join(cluster.folder, name)
+  writeFileSync(path, text)
+  return path
+}
+
+const manifest = (replicas: number, ports: string) => `
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: applied}
+spec:
+  replicas: ${replicas}
+  selector: {matchLabels: {app: applied}}
+  template:
+    metadata: {labels: {app: applied}}
+    spec: {containers: [{name: nginx, image: nginx}]}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: applied}
+spec:
+  selector: {app: applied}
+  ports: [${ports}]
+`
+
+describe('apply, edit and patch', () => {
+  test('client-side apply creates, leaves alone, changes and removes', async () => {
+    const path = file('applied.yaml', manifest(3, '{name: http, port: 80}, {name: https, port: 443}'))
+    expect(await cluster.ok(`apply -f ${path}`)).toBe('deployment.apps/applied created\nservice/applied created\n')
+    expect(await cluster.ok(`apply -f ${path}`)).toBe('deployment.apps/applied unchanged\nservice/applied unchanged\n')
+    file('applied.yaml', manifest(4, '{name: http, port: 80}'))
+    const diff = await cluster.kubectl(['diff', '-f', path])
+    expect(diff.code).toBe(1)
+    expect(diff.stdout).toContain('+  replicas: 4')
+    expect(await cluster.ok(`apply -f ${path}`)).toBe(
+      'deployment.apps/applied configured\nservice/applied configured\n',
+    )
+    expect(await cluster.ok('get service applied -o jsonpath={.spec.ports[*].name}')).toBe('http')
+    expect(await cluster.ok(`replace -f ${path}`)).toContain('service/applied replaced')
+    expect(await cluster.ok(`delete -f ${path}`)).toContain('deleted')
+  })
+
+  test('server-side apply repeats, gives fields back and meets conflicts', async () => {
+    const path = file('ssa.yaml', manifest(2, '{name: http, port: 80}').replaceAll('applied', 'ssa'))
+    await cluster.ok(`apply --server-side -f ${path}`)
+    const version = await cluster.ok('get deployment ssa -o jsonpath={.metadata.resourceVersion}')
+    await cluster.ok(`apply --server-side -f ${path}`)
+    expect(await cluster.ok('get deployment ssa -o jsonpath={.metadata.resourceVersion}')).toBe(version)
+    await cluster.ok('scale deployment ssa --replicas=7')
+    const refused = await cluster.kubectl(['apply', '--server-side', '-f', path])
+    expect(refused.stderr).toContain('conflict with "kubectl" with subresource "scale" using apps/v1: .spec.replicas')
+    await cluster.ok(`apply --server-side --force-conflicts -f ${path}`)
+    expect(await cluster.ok('get deployment ssa -o jsonpath={.spec.replicas}')).toBe('2')
+    file('ssa.yaml', manifest(2, '{name: https, port: 443}').replaceAll('applied', 'ssa'))
+    await cluster.ok(`apply --server-side -f ${path}`)
+    expect(await cluster.ok('get service ssa -o jsonpath={.spec.ports[*].port}')).toBe('443')
+  })
+
+  test('edit writes what the editor leaves', async () => {
+    await cluster.ok('create deployment edited --image=nginx')
+    const env = { KUBE_EDITOR: 'sed -i s/replicas:.1/replicas:\\ 6/' }
+    const { stdout } = await cluster.kubectl(['edit', 'deployment', 'edited'], { env })
+    expect(stdout).toContain('deployment.apps/edited edited')
+    expect(cluster.api.get('deployments', 'default', 'edited')).toMatchObject({ spec: { replicas: 6 } })
+  })
+
+  test('the three patch types', async () => {
+    await cluster.ok('create deployment patched --image=nginx')
+    const patch = (type: string, text: string) =>
+      cluster.kubectl(['patch', 'deployment', 'patched', '--type', type, '-p', text])
+    const images = () => cluster.ok('get deployment patched -o jsonpath={.spec.template.spec.containers[*].image}')
+    await patch('strategic', '{"spec":{"template":{"spec":{"containers":[{"name":"side","image":"busybox"}]}}}}')
+    expect((await images()).split(' ').sort()).toEqual(['busybox', 'nginx'])
+    await patch('json', '[{"op":"replace","path":"/spec/template/spec/containers/0/image","value":"caddy"}]')
+    expect(await images()).toContain('caddy')
+    await patch('merge', '{"spec":{"template":{"spec":{"containers":[{"name":"only","image":"httpd"}]}}}}')
+    expect(await images()).toBe('httpd')
+    const failed = await patch('json', '[{"op":"remove","path":"/spec/nothing"}]')
+    expect(failed.code).toBe(1)
+    expect(failed.stderr).toContain('nothing')
+  })
+
+  test('a dry run changes nothing', async () => {
+    const printed = await cluster.ok('create deployment ghost --image=nginx --dry-run=server -o yaml')
+    expect(printed).toContain('imagePullPolicy: Always')
+    expect(cluster.api.get('deployments', 'default', 'ghost')).toBeUndefined()
+  })
+})

@@ -1,0 +1,88 @@
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { startTestCluster, type TestCluster } from './test-cluster.ts'
+
+let cluster: TestCluster
+
+beforeAll(async () => {
+  cluster = await startTestCluster()
+})
+afterAll(() => cluster?.close())
+
+describe('refusals in the words of Kubernetes', () => {
+  const refused = async (command: string, stdin?: string) => {
+    const { code, stderr } = await cluster.kubectl(command.split(' '), stdin === undefined ? {} : { stdin })
+    expect(code).toBe(1)
+    return stderr
+  }
+
+  test('what is missing, taken or unknown', async () => {
+    expect(await refused('get pod nobody')).toBe('Error from server (NotFound): pods "nobody" not found\n')
+    await cluster.ok('create configmap twice')
+    expect(await refused('create configmap twice')).toContain('configmaps "twice" already exists')
+    expect(await refused('get gadgets')).toContain('the server doesn\'t have a resource type "gadgets"')
+    expect(await refused('create configmap lost -n nowhere')).toContain('namespaces "nowhere" not found')
+    expect(await refused('delete namespace kube-system')).toContain('is forbidden: this namespace may not be deleted')
+  })
+
+  test.each([
+    ['spec: {ports: [{port: 80, prot: x}]}', 'strict decoding error: unknown field "spec.ports[0].prot"'],
+    [
+      'spec: {ports: [{port: eighty}]}',
+      'cannot unmarshal string into Go struct field ServicePort.spec.ports.port of type int32',
+    ],
+    ['spec: {ports: [{port: 80}, {port: 81}]}', 'spec.ports[0].name: Required value'],
+    ['spec: {ports: [{port: 0}]}', 'must be between 1 and 65535, inclusive'],
+    ['spec: {ports: [{port: 80, protocol: tcp}]}', 'Unsupported value: "tcp": supported values: "SCTP", "TCP", "UDP"'],
+    ['spec: {type: NodePort, ports: [{port: 80, nodePort: 80}]}', 'The range of valid ports is 30000-32767'],
+    ['spec: {clusterIP: 10.96.0.1, ports: [{port: 80}]}', 'provided IP is already allocated'],
+    [
+      'spec: {clusterIP: 10.97.0.1, ports: [{port: 80}]}',
+      'is not in the valid range. The range of valid IPs is 10.96.0.0/16',
+    ],
+    ['spec: {ports: [{port: 80}], externalTrafficPolicy: Local}', 'may only be set for externally-accessible services'],
+    [
+      'spec: {type: LoadBalancer, ports: [{port: 80}], loadBalancerSourceRanges: [10.0.0.0]}',
+      'spec.loadBalancerSourceRanges[0]: Invalid value: "10.0.0.0": must be a valid CIDR value',
+    ],
+  ])('a Service with %s', async (spec, fault) => {
+    const text = `apiVersion: v1\nkind: Service\nmetadata: {name: wrong}\n${spec}\n`
+    expect(await refused('apply -f -', text)).toContain(fault)
+  })
+
+  test('a Deployment: every fault at once, and a fixed selector', async () => {
+    const text = `
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: Wrong_Name, labels: {a: 'b c'}}
+spec:
+  selector: {matchLabels: {app: a}}
+  template:
+    metadata: {labels: {app: b}}
+    spec: {containers: [{name: a, ports: [{containerPort: 70000}]}]}
+`
+    const faults = await refused('create -f -', text)
+    expect(faults).toContain('metadata.name: Invalid value: "Wrong_Name": a lowercase RFC 1123 subdomain')
+    expect(faults).toContain('metadata.labels: Invalid value: "b c"')
+    expect(faults).toContain('`selector` does not match template `labels`')
+    expect(faults).toContain('containers[0].image: Required value')
+    expect(faults).toContain('containerPort: Invalid value: 70000: must be between 1 and 65535, inclusive')
+    await cluster.ok('create deployment fixed --image=nginx')
+    const change =
+      '{"spec":{"selector":{"matchLabels":{"app":"other"}},"template":{"metadata":{"labels":{"app":"other"}}}}}'
+    expect(await refused(`patch deployment fixed -p ${change}`)).toContain('field is immutable')
+  })
+
+  test('node ports are released with the type, and taken only once', async () => {
+    await cluster.ok('create service nodeport first --tcp=80:80 --node-port=30123')
+    expect(await refused('create service nodeport second --tcp=80:80 --node-port=30123')).toContain(
+      'spec.ports[0].nodePort: Invalid value: 30123: provided port is already allocated',
+    )
+    await cluster.ok('patch service first -p {"spec":{"type":"ClusterIP"}}')
+    await cluster.ok('create service nodeport second --tcp=80:80 --node-port=30123')
+  })
+
+  test('a wrong token is unauthorized', async () => {
+    const { stderr } = await cluster.kubectl(['get', 'pods', '--token=wrong'])
+    expect(stderr).toMatch(/You must be logged in|Unauthorized/)
+  })
+})
