@@ -1,6 +1,6 @@
 import type { Ruleset } from './iptables-save.ts'
+import { clusterConfig } from './kube-proxy/cluster-config.ts'
 import type { KubeProxyConfig, KubeProxyMode } from './kube-proxy/config.ts'
-import { defaultConfig } from './kube-proxy/config.ts'
 import type { Family } from './kube-proxy/ip.ts'
 import { iptablesRuleset } from './kube-proxy/iptables/ruleset.ts'
 import { dummyLink } from './kube-proxy/ipvs/dummy-link.ts'
@@ -19,6 +19,7 @@ export interface PredictOptions {
   mode: KubeProxyMode
   /** `v1.30.3`, `1.20`, … */
   version: string
+  /** From the objects' ConfigMap when missing; without one, the defaults and the Pod range that the nodes suggest. */
   config?: KubeProxyConfig
   /** All of the node's own addresses, kube-ipvs0's left out; from the Node object when missing. */
   nodeAddresses?: string[]
@@ -52,7 +53,7 @@ function checkOptions(objects: ClusterObjects, options: PredictOptions, features
 export function predict(objects: ClusterObjects, options: PredictOptions): NodeState {
   const features = featuresOf(options.version)
   checkOptions(objects, options, features)
-  const config = options.config ?? defaultConfig()
+  const config = options.config ?? clusterConfig(objects)
   const family = options.family ?? 'ipv4'
   const addresses = options.nodeAddresses ?? defaultNodeAddresses(objects, options.node)
   const proxier = (of: Family): Proxier => proxierOf(objects, options.node, of, features, config, addresses)

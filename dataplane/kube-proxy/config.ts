@@ -24,7 +24,7 @@ export interface KubeProxyConfig {
   ipvs: { scheduler: string; strictARP: boolean; excludeCIDRs: string[] }
   /** The node's nf_conntrack_tcp_be_liberal is on. */
   conntrackTCPLiberal: boolean
-  /** The kernel has nfacct counters (asked from 1.31 on only). */
+  /** The kernel has nfacct counters, and rules use them (from 1.31 on only); see withCircumstances. */
   nfacct: boolean
   /** Gate IPv6DualStack, which 1.20 asks; later versions always serve both families. */
   dualStack: boolean
@@ -46,7 +46,7 @@ export const defaultConfig = (): KubeProxyConfig => ({
   nodePortAddresses: [],
   ipvs: { scheduler: 'rr', strictARP: false, excludeCIDRs: [] },
   conntrackTCPLiberal: false,
-  nfacct: true,
+  nfacct: false,
   dualStack: false,
   hostnameOverride: '',
   portRange: '',

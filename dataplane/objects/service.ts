@@ -49,8 +49,9 @@ function readPorts(read: FieldReader, value: unknown): ServicePortSpec[] {
     const raw = read.child(item, field)
     const name = read.name(raw.name, `${field}.name`, false)
     const protocol = read.choice(raw.protocol, `${field}.protocol`, PROTOCOLS, 'TCP')
-    if (names.has(name)) read.fault(`${field}.name`, `"${name}" names two ports`)
-    names.add(name)
+    const isNamed = name !== '' || !raw.name
+    if (isNamed && names.has(name)) read.fault(`${field}.name`, `"${name}" names two ports`)
+    if (isNamed) names.add(name)
     const port = read.integer(raw.port, `${field}.port`, 1, 65535)
     if (raw.port === undefined) read.fault(`${field}.port`, 'is missing')
     const nodePort = read.integer(raw.nodePort, `${field}.nodePort`, 0, 65535) ?? 0

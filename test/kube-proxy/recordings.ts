@@ -23,14 +23,11 @@ export const recordedConfig = (): KubeProxyConfig => ({ ...defaultConfig(), clus
 export const objectsAt = (...parts: string[]): ClusterObjects =>
   readObjects(JSON.parse(readFileSync(recordingPath(...parts), 'utf8'))).objects
 
-/** One recorded node; `iptables` names the file to read rules from. */
-export function stateAt(folder: string, iptables = 'iptables-save'): NodeState {
-  const files = new Map<string, string>()
-  for (const file of CAPTURE_FILES) {
-    const path = join(folder, file === 'iptables-save' ? iptables : file)
-    if (existsSync(path)) files.set(file, readFileSync(path, 'utf8'))
-  }
-  const { state, faults } = readCapturedNode(files)
+/** One recorded node, with its rules of one family. */
+export function stateAt(folder: string, family: 4 | 6 = 4): NodeState {
+  const present = CAPTURE_FILES.filter((file) => existsSync(join(folder, file)))
+  const files = new Map(present.map((file) => [file, readFileSync(join(folder, file), 'utf8')]))
+  const { state, faults } = readCapturedNode(files, { family })
   if (faults.length > 0) throw new Error(`${folder}: ${faults.map((fault) => fault.message).join('; ')}`)
   return state
 }

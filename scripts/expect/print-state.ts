@@ -1,0 +1,35 @@
+import { printIpAddr } from '../../dataplane/ip-addr.ts'
+import { printIpsetSave } from '../../dataplane/ipset-save.ts'
+import { printIptablesSave } from '../../dataplane/iptables-save.ts'
+import { printIpvsadmSave } from '../../dataplane/ipvsadm-save.ts'
+import { inKernelOrder } from '../../dataplane/kube-proxy/ruleset-builder.ts'
+import type { NodeState } from '../../dataplane/node-state.ts'
+import type { Format } from './arguments.ts'
+
+/** Maps and sets as objects and lists. */
+function toJson(state: NodeState): unknown {
+  const iptables = Object.fromEntries(
+    [...inKernelOrder(state.iptables)].map(([table, chains]) => [
+      table,
+      Object.fromEntries(
+        [...chains].map(([name, chain]) => [
+          name,
+          { policy: chain.policy, rules: chain.rules.map((rule) => rule.spec) },
+        ]),
+      ),
+    ]),
+  )
+  const ipsets = Object.fromEntries(
+    [...state.ipsets].map(([name, { type, options, members }]) => [name, { type, options, members: [...members] }]),
+  )
+  return { iptables, ipsets, virtualServers: state.virtualServers, links: state.links }
+}
+
+/** A state as the tool of that name prints it, or all of it as JSON. */
+export function printState(state: NodeState, format: Format): string {
+  if (format === 'iptables-save') return printIptablesSave(inKernelOrder(state.iptables))
+  if (format === 'ipset-save') return printIpsetSave(state.ipsets)
+  if (format === 'ipvsadm-save') return printIpvsadmSave(state.virtualServers)
+  const text = format === 'ip-addr' ? printIpAddr(state.links) : JSON.stringify(toJson(state), null, 2)
+  return text.endsWith('\n') ? text : `${text}\n`
+}
