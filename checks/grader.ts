@@ -35,7 +35,10 @@ export async function gradeWith(
   const began = performance.now()
   const seconds = () => (performance.now() - began) / 1000
   try {
-    const { outcomes, snapshot } = await judge(spec, await open(), { ...options, only: request.step })
+    const { outcomes, snapshot } = await judge(spec, await open(), {
+      ...options,
+      only: request.step === undefined ? undefined : [request.step],
+    })
     return keepEvidence(reportOf(spec.lab, request, outcomes, { facts: roundFacts(snapshot), seconds: seconds() }))
   } catch (error) {
     const trouble = (error instanceof Error ? error.message : String(error)).split('\n')[0]

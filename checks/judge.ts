@@ -25,8 +25,8 @@ export interface Source {
 }
 
 export interface JudgeOptions {
-  /** Judge this step alone; the steps that it waits for are taken as given. */
-  only?: string
+  /** Judge these steps alone; other steps that they wait for are taken as given. */
+  only?: readonly string[] | undefined
   /** Milliseconds that a moving cluster is waited for, before the scale factor. */
   patienceMs?: number
   pauseMs?: number
@@ -70,14 +70,14 @@ export async function judgeRound(
   spec: LabSpec,
   snapshot: Snapshot,
   live: LiveCluster | undefined,
-  only?: string,
+  only?: readonly string[],
 ): Promise<StepOutcome[]> {
   const notes = new Notebook(spec.lab.number, snapshot)
   const context: CheckContext = { snapshot, nodes: snapshot.nodes, notes, live }
   if (live) for (const observe of spec.observers) observeQuietly(observe, context)
   const outcomes = new Map<string, StepOutcome>()
   for (const definition of spec.lab.steps) {
-    if (only !== undefined && definition.id !== only) continue
+    if (only && !only.includes(definition.id)) continue
     const waiting = waitsFor(definition, outcomes)
     const entry = spec.checks.get(definition.id)
     outcomes.set(definition.id, waiting ?? (await judgeStep(definition, entry, context)))

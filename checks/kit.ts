@@ -58,7 +58,9 @@ function registerTests(spec: LabSpec, request: GradingRequest, { describe, test 
   describe(spec.lab.title, () => {
     for (const step of steps) {
       test(step.title, { timeout: 0 }, async ({ task, skip }) => {
-        judged ??= openSource(request.source).then((source) => judge(spec, source, { only: request.step }))
+        judged ??= openSource(request.source).then((source) =>
+          judge(spec, source, { only: request.step === undefined ? undefined : [request.step] }),
+        )
         const { outcomes, snapshot } = await judged
         const outcome = outcomes.find(({ id }) => id === step.id)
         if (!outcome) throw new Error(`step "${step.id}" was not judged`)

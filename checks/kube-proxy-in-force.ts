@@ -1,3 +1,4 @@
+import { likelyClusterCIDR } from '../dataplane/kube-proxy/cluster-config.ts'
 import { defaultConfig, type KubeProxyConfig, parseKubeProxyConfiguration } from '../dataplane/kube-proxy/config.ts'
 import type { ApiObject } from './api-object.ts'
 import { Trouble } from './failure.ts'
@@ -42,13 +43,17 @@ export function kubeProxyVersionOn(snapshot: Snapshot, node: string): string {
 
 /**
  * The configuration of kube-proxy's ConfigMap. A capture without it is read with kube-proxy's defaults and the Pod range
- * that the controller manager was started with. Throws ConfigError when kube-proxy would refuse it.
+ * that the controller manager was started with, else the one that the nodes suggest. Throws ConfigError when kube-proxy would refuse it.
  */
 export function kubeProxyConfigOf(snapshot: Snapshot): KubeProxyConfig {
   const text = snapshot.find('ConfigMap', 'kube-system', 'kube-proxy')?.data?.['config.conf']
   if (text !== undefined) return parseKubeProxyConfiguration(text)
   const { features, clusterCIDR } = controllerManagerFlags(snapshot)
-  return { ...defaultConfig(), clusterCIDR, dualStack: /\bIPv6DualStack=true\b/.test(features) }
+  return {
+    ...defaultConfig(),
+    clusterCIDR: clusterCIDR || likelyClusterCIDR(snapshot.objects),
+    dualStack: /\bIPv6DualStack=true\b/.test(features),
+  }
 }
 
 function controllerManagerFlags(snapshot: Snapshot): { features: string; clusterCIDR: string } {

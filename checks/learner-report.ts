@@ -1,5 +1,8 @@
 import { chalk } from 'zx'
+import type { StepOutcome } from './judge.ts'
+import type { StepDefinition } from './lab-definition.ts'
 import { plainText, shortened } from './plain-text.ts'
+import { findingOf } from './report.ts'
 import type { Difference, Report, ReportedFinding, StepReport, Verdict } from './report-schema.ts'
 
 const MARKS: Record<Verdict, string> = {
@@ -22,12 +25,23 @@ export function learnerReport(report: Report): string {
   for (const step of report.steps) {
     lines.push(stepLine(step, width))
     if (!step.finding) continue
-    if (!opened) lines.push(...findingLines(report, step, step.finding))
+    if (!opened) lines.push(...findingLines(report.lab, step.id, step.finding))
     else if (step.finding.node)
       lines.push(chalk.dim(`    on ${step.finding.node}: ${shortened(plainText(step.finding.actual))}`))
     opened = true
   }
   return `${[...lines, '', ...summary(report)].join('\n')}\n`
+}
+
+/** One line for a step that was just judged: `✓ passed, 5 points`. */
+export function outcomeLine({ verdict, reason }: StepOutcome, { points }: StepDefinition): string {
+  const said = verdict === 'passed' ? `passed, ${points} points` : `${verdict}${reason ? `: ${plainText(reason)}` : ''}`
+  return colour(verdict, `${MARKS[verdict]} ${said}`)
+}
+
+/** The finding of a step that was just judged and failed, as the report shows it; empty for any other. */
+export function failureLines(lab: number, step: StepDefinition, { failure }: StepOutcome): string[] {
+  return failure ? findingLines(lab, step.id, findingOf(step, failure)) : []
 }
 
 function circumstances({ source, versions }: Report): string[] {
@@ -51,7 +65,7 @@ function stepLine(step: StepReport, width: number): string {
   return `${colour(verdict, MARKS[verdict])} ${id.padEnd(width)}  ${score.padStart(5)}  ${title}${chalk.dim(plainText(said))}`
 }
 
-function findingLines(report: Report, step: StepReport, finding: ReportedFinding): string[] {
+function findingLines(lab: number, step: string, finding: ReportedFinding): string[] {
   const { node, look, expected, actual, differences, why, hint, evidence } = finding
   const shown = differences.slice(0, DIFFERENCES_SHOWN)
   const hidden = differences.length - shown.length
@@ -64,7 +78,7 @@ function findingLines(report: Report, step: StepReport, finding: ReportedFinding
     ...(hidden > 0 ? [`      … and ${hidden} more, all of them in the evidence`] : []),
     `    why       ${why}`,
     `    next      ${hint}`,
-    `              make hint LAB=${report.lab} STEP=${step.id}`,
+    `              make hint LAB=${lab} STEP=${step}`,
     ...(evidence === undefined ? [] : [`    evidence  ${evidence}`]),
   ].map(plainText)
 }

@@ -72,7 +72,8 @@ function stepReport(step: StepDefinition, outcome: StepOutcome | undefined, trou
   }
 }
 
-function findingOf(step: StepDefinition, failure: FailureDetail): ReportedFinding {
+/** A failure with what the step itself has to say, where the check had nothing more special. */
+export function findingOf(step: StepDefinition, failure: FailureDetail): ReportedFinding {
   return {
     ...(failure.node === undefined ? {} : { node: failure.node }),
     look: failure.look,

@@ -2,6 +2,9 @@
 
 import { randomUUID } from 'node:crypto'
 
+/** The tools live in sbin, which is not on the PATH of every node's plain shell. */
+export const PATH = 'PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin'
+
 /** Entries of a connection table kept: enough for a lab, and a busy node can't flood the line. */
 const CONNTRACK_LINES = 4000
 
@@ -53,7 +56,7 @@ export function nodeReportRequest(depth: ReportDepth): NodeReportRequest {
   const script = sections.map(
     ([file, command]) => `echo '${mark} ${file}'\n(${command}\n) 2>/dev/null\nprintf '\\n${mark}. %s\\n' $?`,
   )
-  return { command: ['sh', '-c', script.join('\n')], read: (output) => readReport(output, mark) }
+  return { command: ['sh', '-c', [PATH, ...script].join('\n')], read: (output) => readReport(output, mark) }
 }
 
 function readReport(output: string, mark: string) {

@@ -1,0 +1,77 @@
+// The reference solution of lab 2, played by `make solve-2` and, without a terminal, by `make lab-2`.
+
+import { Snapshot } from '../../checks/snapshot.ts'
+import { takeCapture } from '../../cluster/snapshot.ts'
+import { compareNodeState } from '../../dataplane/compare.ts'
+import type { LabBench, LabSolution } from '../../scripts/lab-bench.ts'
+
+const CROWD = 'labs/02-ipvs/manifests/crowd.yaml'
+const CLIENT = 'labs/02-ipvs/manifests/client.yaml'
+
+const sendCrowdHome = {
+  commands: [`kubectl delete -f ${CROWD}`],
+  play: (bench: LabBench) => bench.remove(CROWD),
+}
+const bringCrowd = {
+  commands: [`kubectl apply -f ${CROWD}`],
+  play: (bench: LabBench) => bench.apply(CROWD),
+}
+const look = { commands: [] }
+
+export const solution: LabSolution = {
+  steps: {
+    web: { commands: ['make web'], play: (bench) => bench.web() },
+    'iptables-list': { ...bringCrowd, tidy: sendCrowdHome },
+    ipvs: { commands: ['make ipvs'], play: (bench) => bench.mode('ipvs') },
+    leftovers: look,
+    flush: { commands: ['make flush-nat'], play: (bench) => bench.flush() },
+    'kube-ipvs0': look,
+    tools: { commands: ['make tools'], play: (bench) => bench.tools() },
+    sets: look,
+    'ipvs-constant': { ...bringCrowd, tidy: sendCrowdHome },
+    prerouting: look,
+    'virtual-servers': look,
+    'node-port': {
+      commands: ['kubectl expose deployment web --name web-np --type NodePort --port 80'],
+      play: (bench) => bench.nodePort('web-np', { app: 'web' }, 80),
+    },
+    'pod-to-service': {
+      commands: [`kubectl apply -f ${CLIENT}`, 'kubectl wait --for=condition=Ready pod/client --timeout=90s'],
+      play: async (bench) => {
+        await bench.apply(CLIENT)
+        await bench.podReady('client')
+      },
+    },
+    scheduler: {
+      commands: ['make ipvs SCHEDULER=lc'],
+      play: (bench) => bench.mode('ipvs', { scheduler: 'lc' }),
+      tidy: { commands: ['make ipvs SCHEDULER=rr'], play: (bench) => bench.mode('ipvs', { scheduler: 'rr' }) },
+    },
+    output: look,
+    postrouting: look,
+    masquerade: look,
+    conntrack: look,
+  },
+
+  async reset(bench) {
+    await Promise.all([
+      bench.remove(CROWD),
+      bench.delete('Pod', 'client'),
+      bench.delete('Service', 'web-np'),
+      bench.delete('Service', 'web'),
+      bench.delete('Deployment', 'web'),
+      bench.delete('ConfigMap', 'lab-2'),
+    ])
+    await bench.mode('iptables', await bench.defaultScheduler())
+    await bench.flush()
+    if (await isDamaged(bench)) await bench.mode('iptables', { force: true })
+  },
+}
+
+/** Rules that somebody altered by hand outlive many syncs of iptables mode; a restarted kube-proxy writes all of them. */
+async function isDamaged({ cluster, client }: LabBench): Promise<boolean> {
+  const snapshot = new Snapshot(await takeCapture(cluster, client))
+  return snapshot.nodes.some(
+    (node) => compareNodeState(node.expected('iptables'), node.state, { mode: 'iptables' }).length > 0,
+  )
+}

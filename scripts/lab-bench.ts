@@ -1,0 +1,149 @@
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { ApiException, KubernetesObjectApi } from '@kubernetes/client-node'
+import { parseAllDocuments } from 'yaml'
+import type { Cluster, Progress } from '../cluster/driver.ts'
+import { type KubeClient, kubeClient } from '../cluster/kube-client.ts'
+import { readConfigConf } from '../cluster/kube-proxy/agents.ts'
+import { readMode } from '../cluster/kube-proxy/config-conf.ts'
+import { flushNat } from '../cluster/kube-proxy/flush-nat.ts'
+import { switchMode } from '../cluster/kube-proxy/switch-mode.ts'
+import { projectRoot } from '../cluster/layout.ts'
+import { waitFor } from '../cluster/wait.ts'
+import type { SwitchedMode } from '../dataplane/kube-proxy/mode-ownership.ts'
+import { deployWeb } from './deploy-web.ts'
+import { installToolsEverywhere } from './install-tools.ts'
+
+/** What a reference solution works with: the learner's commands as functions, on one cluster. */
+export class LabBench {
+  readonly cluster: Cluster
+  readonly client: KubeClient
+  readonly progress: Progress
+
+  constructor(cluster: Cluster, client: KubeClient, progress: Progress) {
+    this.cluster = cluster
+    this.client = client
+    this.progress = progress
+  }
+
+  static async open(cluster: Cluster, progress: Progress): Promise<LabBench> {
+    return new LabBench(cluster, await kubeClient(cluster), progress)
+  }
+
+  /** `make web` */
+  async web(): Promise<void> {
+    for (const line of await deployWeb(this.client, this.progress)) this.progress.note(line)
+  }
+
+  /** `make ipvs` and `make iptables`, with SCHEDULER= */
+  async mode(mode: SwitchedMode, options: { scheduler?: string; force?: boolean } = {}): Promise<void> {
+    await switchMode(this.cluster, mode, { ...options, progress: this.progress })
+  }
+
+  /** `make tools` */
+  async tools(): Promise<void> {
+    for (const line of await installToolsEverywhere(this.cluster)) this.progress.note(line)
+  }
+
+  /** The option that brings `rr` back where another scheduler is configured; none where it is the default already. */
+  async defaultScheduler(): Promise<{ scheduler?: string }> {
+    const { scheduler } = readMode((await readConfigConf(this.client)).text)
+    return scheduler === '' || scheduler === 'rr' ? {} : { scheduler: 'rr' }
+  }
+
+  /** `make flush-nat` */
+  async flush(): Promise<void> {
+    for (const { node, removed } of await flushNat(this.cluster, { progress: this.progress }))
+      this.progress.note(removed.length > 0 ? `${node}: removed ${removed.join(', ')}` : `${node}: nothing was left`)
+  }
+
+  /** `kubectl apply -f` for objects that are not there yet; those that are stay as they are. */
+  async apply(file: string): Promise<void> {
+    const api = KubernetesObjectApi.makeApiClient(this.client.config)
+    for (const object of readManifest(file)) {
+      try {
+        await api.create(object)
+      } catch (error) {
+        if (!(error instanceof ApiException && error.code === 409)) throw error
+      }
+    }
+  }
+
+  /** `kubectl delete -f`; what is gone already does not matter. */
+  async remove(file: string): Promise<void> {
+    for (const { kind, metadata } of readManifest(file)) await this.delete(kind, metadata.name)
+  }
+
+  /** Deletes one object of the default namespace and waits until it is gone. */
+  async delete(kind: string, name: string): Promise<void> {
+    const api = KubernetesObjectApi.makeApiClient(this.client.config)
+    const apiVersion = kind === 'Deployment' ? 'apps/v1' : 'v1'
+    const object = { apiVersion, kind, metadata: { name, namespace: 'default' } }
+    if (!(await found(api.delete(object, undefined, undefined, 0)))) return
+    await waitFor(`${kind} ${name} to be gone`, 60_000, async () => !(await found(api.read(object))))
+  }
+
+  /** `kubectl expose deployment web --type NodePort` */
+  async nodePort(name: string, selector: Record<string, string>, port: number): Promise<void> {
+    const body = { metadata: { name, labels: selector }, spec: { type: 'NodePort', selector, ports: [{ port }] } }
+    try {
+      await this.client.core.createNamespacedService({ namespace: 'default', body })
+    } catch (error) {
+      if (!(error instanceof ApiException && error.code === 409)) throw error
+    }
+  }
+
+  /** `kubectl wait --for=condition=Ready pod/NAME` */
+  async podReady(name: string): Promise<void> {
+    await waitFor(`Pod ${name} to be ready`, 120_000, async () => {
+      const { status } = await this.client.core.readNamespacedPod({ namespace: 'default', name })
+      return status?.conditions?.some((condition) => condition.type === 'Ready' && condition.status === 'True')
+    })
+  }
+}
+
+/** One step of a reference solution. */
+export interface SolutionStep {
+  /** What a learner would type; each line stands in the lab's README. Empty for a step that only looks. */
+  commands: string[]
+  play?(bench: LabBench): Promise<void>
+  /** What the lab says to undo after the step has passed. */
+  tidy?: { commands: string[]; play(bench: LabBench): Promise<void> }
+}
+
+/** A lab's solution.ts: every step by its id, and the way back to the start. */
+export interface LabSolution {
+  steps: Record<string, SolutionStep>
+  /** Brings the lab to its starting state from any state; harmless when it is there. */
+  reset(bench: LabBench): Promise<void>
+}
+
+/** Loads `labs/NN-name/solution.ts`. */
+export async function loadSolution(folder: string): Promise<LabSolution> {
+  const module: { solution: LabSolution } = await import(`../labs/${folder}/solution.ts`)
+  return module.solution
+}
+
+interface ManifestObject {
+  apiVersion: string
+  kind: string
+  metadata: { name: string; namespace: string }
+}
+
+function readManifest(file: string): ManifestObject[] {
+  return parseAllDocuments(readFileSync(join(projectRoot, file), 'utf8')).map((document) => {
+    const object: ManifestObject = document.toJS()
+    return { ...object, metadata: { ...object.metadata, namespace: 'default' } }
+  })
+}
+
+/** False when the API answers that the object does not exist. */
+async function found(request: Promise<unknown>): Promise<boolean> {
+  try {
+    await request
+    return true
+  } catch (error) {
+    if (error instanceof ApiException && error.code === 404) return false
+    throw error
+  }
+}

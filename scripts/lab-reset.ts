@@ -1,0 +1,20 @@
+import { rmSync } from 'node:fs'
+import { join } from 'node:path'
+import { loadSpec } from '../checks/grader.ts'
+import { judgeRound } from '../checks/judge.ts'
+import type { LabDefinition } from '../checks/lab-definition.ts'
+import { openCluster } from '../checks/source.ts'
+import { projectRoot } from '../cluster/layout.ts'
+import { type LabBench, loadSolution } from './lab-bench.ts'
+
+/**
+ * Brings a lab to its starting state and lets its observers look once, so that what "before" means is on record. Evidence and
+ * hints of earlier tries are forgotten.
+ */
+export async function resetLab(lab: LabDefinition, bench: LabBench): Promise<void> {
+  const { reset } = await loadSolution(lab.folder)
+  await reset(bench)
+  rmSync(join(projectRoot, '.evidence', `lab-${lab.number}`), { recursive: true, force: true })
+  const source = await openCluster(bench.cluster)
+  await judgeRound(await loadSpec(lab), await source.snapshot(), source.live, [])
+}

@@ -1,0 +1,65 @@
+import { chalk } from 'zx'
+import type { LabSpec } from '../checks/check-context.ts'
+import { judge, type Source, type StepOutcome } from '../checks/judge.ts'
+import type { StepDefinition } from '../checks/lab-definition.ts'
+import { failureLines, outcomeLine } from '../checks/learner-report.ts'
+import type { LabBench, LabSolution, SolutionStep } from './lab-bench.ts'
+
+/** A step that acts, and the steps behind it that only look: they are judged on one snapshot. */
+interface Act {
+  steps: StepDefinition[]
+  solution: SolutionStep
+}
+
+/**
+ * Plays the reference solution of steps in order, telling what it does, and grades each on the nodes. Stops at the first that
+ * does not pass. Returns the outcomes so far.
+ */
+export async function playSteps(
+  spec: LabSpec,
+  solution: LabSolution,
+  bench: LabBench,
+  source: Source,
+  steps: readonly StepDefinition[],
+): Promise<StepOutcome[]> {
+  const outcomes: StepOutcome[] = []
+  for (const act of actsOf(steps, solution)) {
+    announce(spec, act.steps[0])
+    for (const command of act.solution.commands) console.log(`  $ ${command}`)
+    await act.solution.play?.(bench)
+    const only = act.steps.map(({ id }) => id)
+    const judged = (await judge(spec, source, { only })).outcomes
+    for (const [index, step] of act.steps.entries()) {
+      const outcome = judged.find(({ id }) => id === step.id)
+      if (!outcome) throw new Error(`step "${step.id}" was not judged`)
+      if (index > 0) announce(spec, step)
+      console.log(`  ${outcomeLine(outcome, step)}`)
+      for (const line of failureLines(spec.lab.number, step, outcome)) console.log(line)
+      outcomes.push(outcome)
+    }
+    if (judged.some(({ verdict }) => verdict !== 'passed' && verdict !== 'not applicable')) return outcomes
+    const { tidy } = act.solution
+    if (!tidy) continue
+    for (const command of tidy.commands) console.log(`  $ ${command}`)
+    await tidy.play(bench)
+  }
+  return outcomes
+}
+
+function actsOf(steps: readonly StepDefinition[], solution: LabSolution): Act[] {
+  const acts: Act[] = []
+  for (const step of steps) {
+    const entry = solution.steps[step.id]
+    if (!entry) throw new Error(`The reference solution has no step "${step.id}".`)
+    const last = acts.at(-1)
+    if (entry.play || !last) acts.push({ steps: [step], solution: entry })
+    else last.steps.push(step)
+  }
+  return acts
+}
+
+function announce({ lab }: LabSpec, step: StepDefinition | undefined): void {
+  if (!step) return
+  const number = lab.steps.findIndex(({ id }) => id === step.id) + 1
+  console.log(`\n${chalk.bold(`${number}/${lab.steps.length} ${step.id}`)}  ${step.title}`)
+}

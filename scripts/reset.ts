@@ -1,0 +1,16 @@
+// Brings a lab to its starting state from any state:  reset.ts 2
+import { readLab } from '../checks/lab-definition.ts'
+import { selectCluster } from '../cluster/select.ts'
+import { labNumber } from './grading.ts'
+import { LabBench } from './lab-bench.ts'
+import { resetLab } from './lab-reset.ts'
+import { main, UserError } from './main.ts'
+import { createProgress } from './progress.ts'
+
+await main(async () => {
+  const lab = readLab(labNumber(process.argv[2]))
+  const cluster = await selectCluster()
+  if (!(await cluster.running())) throw new UserError(`The cluster "${cluster.name}" is not up: run \`make up\`.`)
+  await resetLab(lab, await LabBench.open(cluster, createProgress()))
+  console.log(`Lab ${lab.number} is at its start. Next: make lab-${lab.number}, or read labs/${lab.folder}/README.md.`)
+})
