@@ -89,14 +89,21 @@ export function servicePorts(
         port.name === '' ? `${service.namespace}/${service.name}` : `${service.namespace}/${service.name}:${port.name}`
       const protocol = port.protocol === 'TCP' ? 'tcp' : port.protocol === 'UDP' ? 'udp' : 'sctp'
       ports.push({
-        ...shared,
         name,
         protocol,
         hash: serviceHash(name, protocol),
+        clusterIP: shared.clusterIP,
         port: port.port,
         nodePort: port.nodePort,
-        endpoints:
-          endpoints.get(endpointsKey(service.namespace, service.name, port.name, port.protocol)) ?? NO_ENDPOINTS,
+        externalIPs: shared.externalIPs,
+        loadBalancerIPs: shared.loadBalancerIPs,
+        sourceRanges: shared.sourceRanges,
+        affinity: shared.affinity,
+        internalLocal: shared.internalLocal,
+        externalLocal: shared.externalLocal,
+        healthCheckNodePort: shared.healthCheckNodePort,
+        followsHints: shared.followsHints,
+        endpoints: endpoints.get(endpointsKey(service.namespace, service.name, port.name, port.protocol)) ?? NO_ENDPOINTS,
       })
     }
   }
