@@ -1,10 +1,11 @@
 // The program that runs inside the guest: starts processes, writes files and carries connections for the host.
 // It is bundled to one file and started by the init script with the serial line's device as its argument.
 import { type ChildProcess, execFile, spawn } from 'node:child_process'
-import { mkdirSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { closeSync, mkdirSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { createServer, type Socket } from 'node:net'
 import { dirname } from 'node:path'
 import { ReadStream, WriteStream } from 'node:tty'
+import { FifoPool } from './fifo-pool.ts'
 import { encodeData, encodeFrame, type Frame, FrameDecoder, FrameType } from './frame.ts'
 import { type SpawnRequest, spawnArguments } from './placement.ts'
 
@@ -13,7 +14,20 @@ const input = new ReadStream(openSync(line, 'r'))
 input.setRawMode(true)
 const output = new WriteStream(openSync(line, 'w'))
 output.setMaxListeners(0)
-const processes = new Map<number, ChildProcess>()
+const pipes = new FifoPool('/run/agent-pipes')
+// What the kernel's command line left in the environment is no concern of the processes started here.
+const environment: NodeJS.ProcessEnv = {}
+for (const name of ['PATH', 'HOME', 'LANG', 'TERM']) environment[name] = process.env[name]
+// Bash takes a socket on its standard input for rshd's and reads ~/.bashrc, but only as an outermost shell.
+environment.SHLVL = '1'
+
+interface Running {
+  child: ChildProcess
+  /** The process is the first of a process namespace that the started command only waits for. */
+  inNamespace: boolean
+}
+
+const processes = new Map<number, Running>()
 const connections = new Map<number, Socket>()
 // The host numbers its own streams from 1; connections that begin here count from the other half.
 let nextConnection = 0x8000_0000
@@ -39,53 +53,73 @@ function pump(stream: number, type: number, source: NodeJS.ReadableStream): void
 
 const terminalFile = (stream: number) => `/run/terminal-${stream}`
 
+/** The first process of a namespace made by `unshare --fork`: the only child of the process that made it. */
+function firstChild(pid: number): number {
+  const children = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim().split(' ')
+  if (!children[0]) throw new Error(`process ${pid} has no child`)
+  return Number(children[0])
+}
+
 function start(stream: number, request: SpawnRequest): void {
-  const [program = '', ...rest] = spawnArguments(request, terminalFile(stream))
+  const placed = request.childOf === undefined ? request : { ...request, pid: firstChild(request.childOf) }
+  const [program = '', ...rest] = spawnArguments(placed, terminalFile(stream))
+  const stdout = pipes.output()
+  const stderr = pipes.output()
   const child = spawn(program, rest, {
     cwd: request.cwd ?? '/',
-    env: { ...process.env, ...request.env },
+    env: { ...environment, ...request.env },
     detached: true,
-    stdio: 'pipe',
+    stdio: [request.noInput ? 'ignore' : 'pipe', stdout.theirs, stderr.theirs],
   })
-  processes.set(stream, child)
+  for (const pipe of [stdout, stderr]) closeSync(pipe.theirs)
+  processes.set(stream, { child, inNamespace: request.inNamespace === true })
   child.on('spawn', () => send(stream, FrameType.started, JSON.stringify({ pid: child.pid })))
   child.on('error', (error) => {
     if (child.pid !== undefined) return
     processes.delete(stream)
     fail(stream, error)
   })
-  child.stdin.on('error', () => {})
-  pump(stream, FrameType.data, child.stdout)
-  pump(stream, FrameType.errorData, child.stderr)
+  child.stdin?.on('error', () => {})
+  pump(stream, FrameType.data, stdout.ours)
+  pump(stream, FrameType.errorData, stderr.ours)
   child.on('exit', (code, signal) => {
     processes.delete(stream)
     if (request.tty) rmSync(terminalFile(stream), { force: true })
-    afterOutput(child, () => send(stream, FrameType.exit, JSON.stringify({ code, signal })))
+    afterOutput([stdout.ours, stderr.ours], () => send(stream, FrameType.exit, JSON.stringify({ code, signal })))
   })
 }
 
 const quietMs = 200
 
-/** Calls back when both outputs are closed, or silent: what a command leaves in the background may hold them for ever. */
-function afterOutput(child: ChildProcess, done: () => void): void {
-  const timer = setTimeout(finish, quietMs)
-  function finish() {
+/** Calls back when both outputs have ended, or are silent: what a command leaves in the background may hold them for ever. */
+function afterOutput(outputs: readonly Socket[], done: () => void): void {
+  let open = outputs.filter((output) => !output.readableEnded).length
+  const finish = () => {
     clearTimeout(timer)
-    child.removeAllListeners('close')
+    for (const output of outputs) {
+      output.removeAllListeners('data')
+      output.resume()
+    }
     done()
   }
-  child.on('close', finish)
-  child.stdout?.on('data', () => timer.refresh())
-  child.stderr?.on('data', () => timer.refresh())
+  const timer = setTimeout(finish, quietMs)
+  if (open === 0) finish()
+  for (const output of outputs) {
+    output.on('data', () => timer.refresh())
+    output.once('end', () => {
+      open--
+      if (open === 0) finish()
+    })
+  }
 }
 
 function kill(stream: number, signal: NodeJS.Signals): void {
-  const pid = processes.get(stream)?.pid
-  if (pid === undefined) return
+  const running = processes.get(stream)
+  if (running?.child.pid === undefined) return
   try {
-    process.kill(-pid, signal)
+    process.kill(running.inNamespace ? firstChild(running.child.pid) : -running.child.pid, signal)
   } catch {
-    // The group is gone already: its exit frame is on the way.
+    // Gone already: its exit frame is on the way.
   }
 }
 
@@ -124,7 +158,7 @@ function forward(stream: number, socketPath: string): void {
 
 function handle({ stream, type, payload }: Frame): void {
   const json = () => JSON.parse(payload.toString()) as Record<string, never>
-  const target = processes.get(stream)?.stdin ?? connections.get(stream)
+  const target = processes.get(stream)?.child.stdin ?? connections.get(stream)
   switch (type) {
     case FrameType.spawn:
       start(stream, JSON.parse(payload.toString()) as SpawnRequest)

@@ -4,8 +4,10 @@ import type { Readable, Writable } from 'node:stream'
 export interface Placement {
   /** A network namespace by name (a node's or a Pod's); absent: the guest's own. */
   netns?: string
-  /** A process whose mount, uts, ipc, pid and network namespaces to enter (`nsenter -t PID -a`). */
+  /** A process whose namespaces (mount, uts, ipc, pid, network), root and working directory to share, as nsenter does. */
   pid?: number
+  /** The same for the only child of this process: `unshare --fork` is the parent of whom it made the namespaces for. */
+  childOf?: number
   /** Host name the process sees (a fresh uts namespace). */
   hostname?: string
   cwd?: string
@@ -25,6 +27,14 @@ export interface GuestProcess {
   resize(columns: number, rows: number): void
 }
 
+export interface SpawnOptions {
+  tty?: boolean
+  /** Standard input is /dev/null. */
+  noInput?: boolean
+  /** The command ends in `unshare --pid --fork`: signals go to the first process of the new namespace. */
+  inNamespace?: boolean
+}
+
 export interface RunResult {
   exitCode: number
   stdout: string
@@ -40,7 +50,7 @@ export interface Machine {
     options?: { stdin?: string | Uint8Array; timeoutMs?: number },
   ): Promise<RunResult>
   /** Starts a process that lives on; with `tty` it gets a pseudo terminal and stdout carries both outputs. */
-  spawn(command: readonly string[], placement?: Placement, options?: { tty?: boolean }): Promise<GuestProcess>
+  spawn(command: readonly string[], placement?: Placement, options?: SpawnOptions): Promise<GuestProcess>
   /** Writes files in the guest (parents are made). Never touches the host's own files. */
   write(files: readonly { path: string; content: string | Uint8Array; mode?: number }[]): Promise<void>
   /** Listens inside a network namespace of the guest and carries each connection to a TCP port of the host's loopback. */

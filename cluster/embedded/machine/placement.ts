@@ -4,13 +4,17 @@ import type { Placement } from './machine.ts'
 export interface SpawnRequest extends Placement {
   command: readonly string[]
   tty?: boolean
+  /** Standard input is /dev/null. */
+  noInput?: boolean
+  /** The command ends in `unshare --pid --fork`: signals go to the first process of the new namespace, not to its maker. */
+  inNamespace?: boolean
 }
 
 /** The namespaces a process of the guest is moved into before the command starts (util-linux nsenter and unshare). */
 export function enterNamespaces(placement: Placement): string[] {
   const prefix: string[] = []
   if (placement.pid !== undefined)
-    prefix.push('nsenter', `--target=${placement.pid}`, '--net', '--uts', '--ipc', '--mount', '--pid', '--wd=/')
+    prefix.push('nsenter', `--target=${placement.pid}`, '--net', '--uts', '--ipc', '--mount', '--pid', '--root', '--wd')
   else if (placement.netns !== undefined) prefix.push('nsenter', `--net=/run/netns/${placement.netns}`)
   if (placement.hostname !== undefined)
     prefix.push('unshare', '--uts', 'sh', '-c', 'hostname "$0"; exec "$@"', placement.hostname)

@@ -3,7 +3,7 @@ import { connect, type Socket } from 'node:net'
 import { PassThrough, Writable } from 'node:stream'
 import { type BootOptions, bootKernel, type Kernel } from './boot.ts'
 import { encodeData, encodeFrame, type Frame, FrameDecoder, FrameType } from './frame.ts'
-import type { GuestProcess, Machine, Placement, RunResult } from './machine.ts'
+import type { GuestProcess, Machine, Placement, RunResult, SpawnOptions } from './machine.ts'
 
 /** Who listens to the frames of one stream. */
 type Listener = (frame: Frame) => void
@@ -98,7 +98,7 @@ class UmlMachine implements Machine {
     })
   }
 
-  spawn(command: readonly string[], placement: Placement = {}, options: { tty?: boolean } = {}): Promise<GuestProcess> {
+  spawn(command: readonly string[], placement: Placement = {}, options: SpawnOptions = {}): Promise<GuestProcess> {
     return new Promise((resolve, reject) => {
       const stdout = new PassThrough()
       const stderr = new PassThrough()
@@ -134,7 +134,7 @@ class UmlMachine implements Machine {
           finish({ code: null, signal: 'SIGKILL' })
         }
       })
-      this.send(stream, FrameType.spawn, JSON.stringify({ ...placement, command, tty: options.tty }))
+      this.send(stream, FrameType.spawn, JSON.stringify({ ...placement, ...options, command }))
     })
   }
 
