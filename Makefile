@@ -3,7 +3,7 @@ RUN := node --import tsx
 NODE_MODULES := node_modules/.package-lock.json
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
-export NAME CLUSTER NODE CMD STEP SCHEDULER FORCE YES DIR KUBE_PROXY LAB_TIMEOUT_SCALE TIER
+export NAME CLUSTER FROM TO NODE CMD STEP SCHEDULER FORCE YES DIR KUBE_PROXY LAB_TIMEOUT_SCALE TIER
 
 ##@ Labs
 lab-%: $(NODE_MODULES) FORCE ## Work through a lab, graded step by step (make lab-2)
@@ -36,6 +36,8 @@ aliases: $(NODE_MODULES) ## Short commands ipt, ipv and ips for a node: eval "$$
 	@$(RUN) scripts/aliases.ts
 capture: $(NODE_MODULES) ## Write what every node holds to a folder (DIR=captures/…)
 	@$(RUN) scripts/capture.ts
+trace: $(NODE_MODULES) ## Follow a packet, hop by hop (FROM=pod/NAME TO=svc/web:80 NODE=…)
+	@$(RUN) scripts/trace.ts $(if $(FROM),--from $(FROM)) $(if $(TO),--to $(TO)) $(if $(NODE),--node $(NODE))
 
 ##@ kube-proxy
 ipvs: $(NODE_MODULES) ## Switch kube-proxy to IPVS mode (SCHEDULER=rr)
@@ -63,4 +65,4 @@ $(NODE_MODULES): package.json package-lock.json
 	@echo ' • Installing the Node packages …' >&2
 	@npm install --no-save --no-audit --no-fund --loglevel=error >&2 && touch $@
 FORCE:
-.PHONY: FORCE hint up down status doctor env shell exec aliases capture ipvs iptables flush-nat kube-proxy-logs web tools test bench help
+.PHONY: FORCE hint up down status doctor env shell exec aliases capture trace ipvs iptables flush-nat kube-proxy-logs web tools test bench help

@@ -3,21 +3,23 @@
 import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
+import { selectCluster } from '../cluster/select.ts'
 import { CAPTURE_FILES, readCapturedNode } from '../dataplane/capture.ts'
 import { familyOf } from '../dataplane/ip-address.ts'
 import type { NodeState } from '../dataplane/node-state.ts'
 import { explainTrace } from '../dataplane/trace/explain.ts'
 import { type Packet, parsePacket, tracePacket, traceToJson } from '../dataplane/trace.ts'
+import { resolveRoute, stateOfNode } from './live-node.ts'
 import { main, UserError } from './main.ts'
 
-const HELP = `Usage: node --import tsx scripts/trace.ts --capture DIR [--node NAME] --from ORIGIN --to DESTINATION [--json] [--all]
+const HELP = `Usage: node --import tsx scripts/trace.ts [--capture DIR] [--node NAME] --from ORIGIN --to DESTINATION [--json] [--all]
 
 Walks a packet through what a node holds, as its kernel would.
 
-  --capture DIR       a capture (DIR/nodes/NAME/iptables-save …) or the folder of one node's files
-  --node NAME         the node; may be left out where there is only one
-  --from ORIGIN       pod:10.244.1.99, external:203.0.113.9, or host for a process of the node
-  --to DESTINATION    10.96.119.228:80, with /udp or /sctp for others than TCP
+  --capture DIR       a capture (DIR/nodes/NAME/iptables-save …) or the folder of one node's files; else the live cluster
+  --node NAME         the node; may be left out where there is only one, or where the Pod says which
+  --from ORIGIN       pod:10.244.1.99, external:203.0.113.9, or host for a process of the node; live also pod/NAME
+  --to DESTINATION    10.96.119.228:80, with /udp or /sctp for others than TCP; live also svc/NAME:80
   --json              {hops, outcomes, verdict} instead of text
   --all               in the text, show every rule that does not match as well
 
@@ -25,7 +27,7 @@ Exit status: 0 when the packet was traced, wherever it ended; 2 when it could no
 `
 
 interface Arguments {
-  capture: string
+  capture?: string
   node?: string
   from: string
   to: string
@@ -48,11 +50,18 @@ function readArguments(argv: string[]): Arguments | 'help' {
   })
   if (values.help) return 'help'
   const { capture, from, to } = values
-  const missing = Object.entries({ capture, from, to }).flatMap(([name, value]) => (value ? [] : [`--${name}`]))
-  if (!capture || !from || !to) {
+  const missing = Object.entries({ from, to }).flatMap(([name, value]) => (value ? [] : [`--${name}`]))
+  if (!from || !to) {
     throw new UserError(`${missing.join(', ')} must be given; see: node --import tsx scripts/trace.ts --help`)
   }
-  return { capture, from, to, json: values.json, all: values.all, ...(values.node ? { node: values.node } : {}) }
+  return {
+    from,
+    to,
+    json: values.json,
+    all: values.all,
+    ...(capture && { capture }),
+    ...(values.node && { node: values.node }),
+  }
 }
 
 /** The state of a node as a capture holds it. Throws UserError with every fault of its files. */
@@ -87,14 +96,26 @@ function nodeFolder(capture: string, node: string | undefined): string {
   return join(nodes, chosen)
 }
 
+function fromCapture({ from, to, node }: Arguments, capture: string): { packet: Packet; state: NodeState } {
+  const packet = parsePacket(from, to)
+  return { packet, state: stateFromCapture(capture, node, packet) }
+}
+
+async function fromCluster({ from, to, node }: Arguments): Promise<{ packet: Packet; state: NodeState }> {
+  const cluster = await selectCluster()
+  const route = await resolveRoute(cluster, from, to, node)
+  const packet = parsePacket(route.from, route.to)
+  return { packet, state: await stateOfNode(cluster, route.node, packet.destination) }
+}
+
 await main(async () => {
   const asked = readArguments(process.argv.slice(2))
   if (asked === 'help') {
     process.stdout.write(HELP)
     return
   }
-  const packet = parsePacket(asked.from, asked.to)
-  const trace = tracePacket(stateFromCapture(asked.capture, asked.node, packet), packet)
+  const { packet, state } = asked.capture ? fromCapture(asked, asked.capture) : await fromCluster(asked)
+  const trace = tracePacket(state, packet)
   process.stdout.write(
     asked.json ? `${JSON.stringify(traceToJson(trace), null, 2)}\n` : explainTrace(trace, { all: asked.all }),
   )
