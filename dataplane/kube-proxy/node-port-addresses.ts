@@ -26,3 +26,7 @@ export function nodePortAddresses(
   const matching = [...candidates].filter((address) => ranges.some((range) => cidrContains(range, address)))
   return { all: false, addresses: matching }
 }
+
+/** Up to 1.25 rules of node ports are left out when no local address matches; later they stand, and nothing leads there. */
+export const servesNodePorts = (addresses: NodePortAddresses, features: Features): boolean =>
+  features.localhostNodePorts || addresses.all || addresses.addresses.length > 0

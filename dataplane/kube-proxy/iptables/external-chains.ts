@@ -1,5 +1,6 @@
 import { categorizeEndpoints, type EndpointCategories } from '../endpoint-categories.ts'
 import { cidrContains, hostLength } from '../ip.ts'
+import { servesNodePorts } from '../node-port-addresses.ts'
 import type { Proxier } from '../proxier.ts'
 import { commented, rejectTarget, toAddress, toPort } from '../rule-text.ts'
 import type { TableBuilder } from '../ruleset-builder.ts'
@@ -69,7 +70,7 @@ function writeEntrances(nat: TableBuilder, filter: TableBuilder, proxier: Proxie
   }
   if (!plan.hasExternal) for (const address of port.loadBalancerIPs) refuseExternal(to(address, refuse.comment))
 
-  if (port.nodePort !== 0) {
+  if (port.nodePort !== 0 && servesNodePorts(proxier.nodePortAddresses, proxier.features)) {
     if (categories.any) writeNodePort(nat, proxier, plan)
     if (!plan.hasExternal)
       refuseExternal(toPort(protocol, refuse.comment, port.nodePort, '-m addrtype --dst-type LOCAL '))

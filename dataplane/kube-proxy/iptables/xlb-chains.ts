@@ -1,5 +1,6 @@
 import { readyEndpoints } from '../endpoint-categories.ts'
 import { cidrContains, hostLength, loopbackRange } from '../ip.ts'
+import { servesNodePorts } from '../node-port-addresses.ts'
 import type { Proxier } from '../proxier.ts'
 import { commented, rejectTarget, toAddress, toPort } from '../rule-text.ts'
 import type { TableBuilder } from '../ruleset-builder.ts'
@@ -88,13 +89,10 @@ function writeRefusals({ filter, proxier, port }: Context): void {
   filter.add('KUBE-SERVICES', to(port.clusterIP))
   for (const address of [...port.externalIPs, ...port.loadBalancerIPs])
     filter.add('KUBE-EXTERNAL-SERVICES', to(address))
-  if (port.nodePort === 0 || servesNoNodePorts(proxier)) return
+  if (port.nodePort === 0 || !servesNodePorts(proxier.nodePortAddresses, proxier.features)) return
   const match = toPort(port.protocol, comment, port.nodePort, '-m addrtype --dst-type LOCAL ')
   filter.add('KUBE-EXTERNAL-SERVICES', `${match}-j ${rejectTarget(family)}`)
 }
-
-const servesNoNodePorts = ({ nodePortAddresses }: Proxier): boolean =>
-  !nodePortAddresses.all && nodePortAddresses.addresses.length === 0
 
 /** KUBE-XLB-: Pods and the node itself use all endpoints, the rest only those of this node. */
 function writeLocalChain({ nat, proxier, port, service, xlb }: Context, local: readonly ChainedEndpoint[]): void {
@@ -141,7 +139,7 @@ export function writeXlbServicePort(
   writeClusterIP(context)
   for (const address of port.externalIPs) writeExternalIP(context, address)
   for (const address of port.loadBalancerIPs) writeLoadBalancerIP(context, address)
-  if (port.nodePort !== 0 && !servesNoNodePorts(proxier)) writeNodePort(context)
+  if (port.nodePort !== 0 && servesNodePorts(proxier.nodePortAddresses, proxier.features)) writeNodePort(context)
   if (proxier.features.healthCheckRules) writeHealthCheck(filter, port)
   writeBalancing(nat, proxier, port, service, endpoints, () => (proxier.isLarge ? '' : commented(port.name)))
   if (port.externalLocal)

@@ -35,9 +35,12 @@ function writePortal(
   const fromHost = `-j DNAT --to-destination ${join(hostAddress)}`
   const to = (address: string) => `-d ${address}${host} ${toPort(port.protocol, port.name, port.port)}`
 
-  nat.add('KUBE-PORTALS-CONTAINER', `${to(port.clusterIP)}${toListener}`)
-  nat.add('KUBE-PORTALS-HOST', `${to(port.clusterIP)}${fromHost}`)
-  for (const address of [...port.externalIPs, ...port.loadBalancerIPs]) {
+  // A load balancer's address is taken for one of the cluster's own; only externalIPs are told apart.
+  for (const address of [port.clusterIP, ...port.loadBalancerIPs]) {
+    nat.add('KUBE-PORTALS-CONTAINER', `${to(address)}${toListener}`)
+    nat.add('KUBE-PORTALS-HOST', `${to(address)}${fromHost}`)
+  }
+  for (const address of port.externalIPs) {
     const local = `${to(address)}-m addrtype --dst-type LOCAL `
     nat.add('KUBE-PORTALS-CONTAINER', `${to(address)}-m physdev ! --physdev-is-in ${toListener}`)
     nat.add('KUBE-PORTALS-CONTAINER', `${local}${toListener}`)
