@@ -103,7 +103,8 @@ export function servicePorts(
         externalLocal: shared.externalLocal,
         healthCheckNodePort: shared.healthCheckNodePort,
         followsHints: shared.followsHints,
-        endpoints: endpoints.get(endpointsKey(service.namespace, service.name, port.name, port.protocol)) ?? NO_ENDPOINTS,
+        endpoints:
+          endpoints.get(endpointsKey(service.namespace, service.name, port.name, port.protocol)) ?? NO_ENDPOINTS,
       })
     }
   }
