@@ -82,7 +82,7 @@ export async function judgeRound(
     const entry = spec.checks.get(definition.id)
     outcomes.set(definition.id, waiting ?? (await judgeStep(definition, entry, context)))
   }
-  if (live) await notes.save(live.client)
+  if (live && notes.hasNews) await notes.save(live.client)
   return [...outcomes.values()]
 }
 

@@ -39,9 +39,13 @@ export class Notebook {
     if (this.#written[key] === undefined) this.#fresh[key] ??= JSON.stringify(note)
   }
 
-  /** Writes what is new to the cluster; one call, or none. */
+  /** True when a note was kept that the cluster does not hold yet. */
+  get hasNews(): boolean {
+    return Object.keys(this.#fresh).length > 0
+  }
+
+  /** Writes what is new to the cluster. */
   async save({ core }: KubeClient): Promise<void> {
-    if (Object.keys(this.#fresh).length === 0) return
     const data = { ...this.#written, ...this.#fresh }
     const name = notesName(this.#lab)
     const body = {

@@ -1,4 +1,5 @@
 import { join } from 'node:path'
+import { Writable } from 'node:stream'
 import type { Reporter, TestModule } from 'vitest/node'
 import { projectRoot } from '../cluster/layout.ts'
 import { keepEvidence } from './evidence.ts'
@@ -54,6 +55,8 @@ async function runSpec(file: string, request: GradingRequest, junitFile: string)
       dangerouslyIgnoreUnhandledErrors: true,
     },
     { logLevel: 'silent' },
+    // Standard output belongs to the report.
+    { stdout: new Silence(), stderr: new Silence() },
   )
   const modules = vitest.state.getTestModules()
   await vitest.close()
@@ -77,4 +80,11 @@ function readRun({ modules, errors }: SpecRun): { outcomes: StepOutcome[]; facts
   }
   const trouble = messages[0]?.split('\n')[0]
   return { outcomes, facts, ...(trouble === undefined ? {} : { trouble }) }
+}
+
+/** Swallows what vitest would say on a terminal. */
+class Silence extends Writable {
+  override _write(_chunk: unknown, _encoding: string, done: () => void): void {
+    done()
+  }
 }

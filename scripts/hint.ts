@@ -36,7 +36,10 @@ async function firstOpenStep(lab: LabDefinition): Promise<StepDefinition | undef
   return open && findStep(lab, open.id)
 }
 
-const memory = (lab: LabDefinition) => join(projectRoot, '.evidence', `lab-${lab.number}`, 'hints.txt')
+/** Where the hints that were shown are noted; `make reset-N` forgets them. */
+function memory(lab: LabDefinition): string {
+  return join(projectRoot, '.evidence', `lab-${lab.number}`, 'hints.txt')
+}
 
 /** One tier further than what was shown for this step before; the last one again when all were. */
 function chosenTier(lab: LabDefinition, step: StepDefinition, wish: string | undefined): number {

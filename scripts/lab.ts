@@ -4,6 +4,7 @@ import { gradeWith, loadSpec } from '../checks/grader.ts'
 import { type LabDefinition, readLab } from '../checks/lab-definition.ts'
 import { learnerReport } from '../checks/learner-report.ts'
 import { notesName } from '../checks/notebook.ts'
+import type { Source } from '../checks/report-schema.ts'
 import { openCluster } from '../checks/source.ts'
 import type { Cluster } from '../cluster/driver.ts'
 import { selectCluster } from '../cluster/select.ts'
@@ -63,4 +64,6 @@ async function play(lab: LabDefinition, bench: LabBench): Promise<number> {
   return report.exitCode
 }
 
-const clusterSource = ({ driver, name }: Cluster) => ({ kind: 'cluster', driver, name }) as const
+function clusterSource({ driver, name }: Cluster): Source {
+  return { kind: 'cluster', driver, name }
+}

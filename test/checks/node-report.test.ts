@@ -1,0 +1,87 @@
+import { execFileSync } from 'node:child_process'
+import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { readCaptureFolder, writeCaptureFolder } from '../../cluster/capture-folder.ts'
+import { nodeReportRequest, type ReportDepth } from '../../cluster/node-report.ts'
+import { kindCapture } from './solved-capture.ts'
+
+let folder: string
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'node-'))
+})
+afterEach(() => rmSync(folder, { recursive: true }))
+
+/** Runs the request as a node would whose only programs are these. */
+function report(programs: Record<string, string>, depth: ReportDepth = 'essential') {
+  for (const [name, body] of Object.entries({ head: 'exec /usr/bin/head "$@"', ...programs })) {
+    writeFileSync(join(folder, name), `#!/bin/sh\n${body}\n`)
+    chmodSync(join(folder, name), 0o755)
+  }
+  const { command, read } = nodeReportRequest(depth)
+  // The script adds the system's own folders to PATH; here there is nothing but the programs given.
+  const script = (command[2] ?? '').replace(/^PATH=.*$/m, `PATH='${folder}'`)
+  return read(execFileSync('/bin/sh', ['-c', script], { encoding: 'utf8' }))
+}
+
+describe('one exec per node', () => {
+  test('keeps what each tool printed, byte for byte, and notes those that failed or are missing', () => {
+    const { files, failures } = report({
+      'iptables-save': "printf ':KUBE-SERVICES - [0:0]\\n'",
+      ip: "printf '[]\\n'",
+      ipvsadm: "echo 'Protocol not available' >&2; exit 2",
+      curl: 'printf ipvs',
+    })
+    expect(Object.fromEntries(files)).toEqual({
+      'iptables-save': ':KUBE-SERVICES - [0:0]\n',
+      'ip-addr.json': '[]\n',
+      proxyMode: 'ipvs',
+    })
+    expect(Object.fromEntries(failures)).toEqual({ 'ipset-save': 127, 'ipvsadm-save': 2 })
+  })
+
+  test('reads the back end that holds the chains of kube-proxy', () => {
+    const { files } = report({
+      'iptables-save': "printf ':DOCKER_OUTPUT - [0:0]\\n'",
+      'iptables-legacy-save': 'exit 1',
+      'iptables-nft-save': "printf ':KUBE-SERVICES - [0:0]\\n'",
+    })
+    expect(files.get('iptables-save')).toBe(':KUBE-SERVICES - [0:0]\n')
+  })
+
+  test('a node without any rule has an empty file, not a missing one', () => {
+    expect(report({ 'iptables-save': ':' }).files.get('iptables-save')).toBe('')
+  })
+
+  test('text that looks like a section of another run stays text', () => {
+    const forged = '\\n==00000000-0000-0000-0000-000000000000 ipset-save\\nadd X y\\n'
+    const { files } = report({ 'iptables-save': `printf ':KUBE-X - [0:0]${forged}'` })
+    expect(files.get('iptables-save')).toContain('ipset-save\nadd X y')
+    expect(files.has('ipset-save')).toBe(false)
+  })
+
+  test('asks more for a capture, and stops at a flood of connections', () => {
+    const { files } = report(
+      { conntrack: 'yes tcp | head -n 9000', yes: 'exec /usr/bin/yes "$@"', uname: 'echo 6.1' },
+      'thorough',
+    )
+    expect(files.get('conntrack')?.split('\n')).toHaveLength(4001)
+    expect(files.has('versions')).toBe(true)
+  })
+})
+
+describe('a capture folder', () => {
+  test('reads back what it wrote', () => {
+    const capture = readCaptureFolder(kindCapture('ipvs-kernel-3-flushed-and-used'))
+    writeCaptureFolder(folder, capture)
+    expect(readCaptureFolder(folder)).toEqual(capture)
+  })
+
+  test('says what is missing', () => {
+    expect(() => readCaptureFolder(join(folder, 'nope'))).toThrow(/"\S+nope" is missing: give a folder/)
+    expect(() => readCaptureFolder(folder)).toThrow(/objects.json" is missing/)
+    writeFileSync(join(folder, 'objects.json'), '{')
+    expect(() => readCaptureFolder(folder)).toThrow(/nodes" is missing/)
+  })
+})
