@@ -1,0 +1,251 @@
+// One thing broken on a solved cluster, and the step that must say so.
+
+/** What a breakage may ask about the node it is made on. */
+export interface Scene {
+  node: string
+  /** ClusterIP of web. */
+  web: string
+  nodePort: number
+  /** A backend of web. */
+  backend: string
+  clientNode: string
+}
+
+export interface Breakage {
+  what: string
+  /** The step that is about it. */
+  step: string
+  /** Shell text on the node. */
+  break(scene: Scene): string
+  /** Shell text that puts back exactly what was broken; without it the iptables tables are restored as they were. */
+  heal?(scene: Scene): string
+  /** Made on the client's node instead of any. */
+  onClientNode?: boolean
+}
+
+const deleteRule = (chain: string, pattern: string, table = 'nat') =>
+  `iptables -t ${table} -D ${chain} $(iptables -t ${table} -L ${chain} -n --line-numbers | awk '/${pattern}/ {print $1; exit}')`
+
+/** Applies an edit to one table's text and loads it back in one step. */
+const editTable = (table: string, sed: string) => `iptables-save -t ${table} | sed -E '${sed}' | iptables-restore`
+
+const rules: Breakage[] = [
+  {
+    what: 'the masquerade rule of KUBE-SERVICES is deleted',
+    step: 'prerouting',
+    break: () => deleteRule('KUBE-SERVICES', 'KUBE-MARK-MASQ'),
+  },
+  {
+    what: 'the accept rule of KUBE-SERVICES is deleted',
+    step: 'prerouting',
+    break: () => deleteRule('KUBE-SERVICES', 'ACCEPT'),
+  },
+  {
+    what: 'the accept rule of KUBE-SERVICES is moved to the top',
+    step: 'prerouting',
+    break: () =>
+      `${deleteRule('KUBE-SERVICES', 'ACCEPT')}; iptables -t nat -I KUBE-SERVICES -m set --match-set KUBE-CLUSTER-IP dst,dst -j ACCEPT`,
+  },
+  {
+    what: 'the Pod range in KUBE-SERVICES is altered',
+    step: 'prerouting',
+    break: () => editTable('nat', 's#(-A KUBE-SERVICES ! -s) [0-9.]+/16#\\1 10.99.0.0/16#'),
+  },
+  {
+    what: 'a foreign rule stands before the jump of PREROUTING',
+    step: 'prerouting',
+    break: () => 'iptables -t nat -I PREROUTING -d 203.0.113.9 -j RETURN',
+  },
+  {
+    what: 'the jump of PREROUTING is deleted',
+    step: 'prerouting',
+    break: () => deleteRule('PREROUTING', 'KUBE-SERVICES'),
+  },
+  { what: 'the node-port chain is emptied', step: 'prerouting', break: () => 'iptables -t nat -F KUBE-NODE-PORT' },
+  { what: 'the jump of OUTPUT is deleted', step: 'output', break: () => deleteRule('OUTPUT', 'KUBE-SERVICES') },
+  {
+    what: 'a foreign rule stands before the jump of OUTPUT',
+    step: 'output',
+    break: () => 'iptables -t nat -I OUTPUT -d 203.0.113.9 -j RETURN',
+  },
+  {
+    what: 'another mark is set',
+    step: 'output',
+    break: () => editTable('nat', 's#^(-A KUBE-MARK-MASQ .*)0x4000/0x4000#\\10x2000/0x2000#'),
+  },
+  {
+    what: 'the jump of POSTROUTING is deleted',
+    step: 'postrouting',
+    break: () => deleteRule('POSTROUTING', 'KUBE-POSTROUTING'),
+  },
+  {
+    what: 'the hairpin rule is deleted',
+    step: 'postrouting',
+    break: () => deleteRule('KUBE-POSTROUTING', 'KUBE-LOOP-BACK'),
+  },
+  {
+    what: 'the return of unmarked packets is deleted',
+    step: 'postrouting',
+    break: () => deleteRule('KUBE-POSTROUTING', 'RETURN'),
+  },
+  {
+    what: 'masquerading lost --random-fully',
+    step: 'postrouting',
+    break: () => editTable('nat', 's# --random-fully##'),
+  },
+  {
+    what: 'a chain of iptables mode is left',
+    step: 'flush',
+    break: () => 'iptables -t nat -N KUBE-SEP-AAAAAAAAAAAAAAAA',
+  },
+  {
+    what: 'a jump of iptables mode is left in the filter table',
+    step: 'flush',
+    break: () =>
+      'iptables -N KUBE-EXTERNAL-SERVICES; iptables -I INPUT -m conntrack --ctstate NEW -m comment --comment "kubernetes externally-visible service portals" -j KUBE-EXTERNAL-SERVICES',
+  },
+  {
+    what: 'the forwarding jump is deleted',
+    step: 'flush',
+    break: () => deleteRule('FORWARD', 'KUBE-FORWARD', 'filter'),
+  },
+]
+
+const real = ({ web, backend }: Scene) => `-t ${web}:80 -r ${backend}:80`
+
+const sets: Breakage[] = [
+  {
+    what: 'a member of KUBE-CLUSTER-IP is removed',
+    step: 'sets',
+    break: ({ web }) => `ipset del KUBE-CLUSTER-IP ${web},tcp:80`,
+    heal: ({ web }) => `ipset -exist add KUBE-CLUSTER-IP ${web},tcp:80`,
+  },
+  {
+    what: 'a member is added to KUBE-CLUSTER-IP',
+    step: 'sets',
+    break: () => 'ipset add KUBE-CLUSTER-IP 10.96.200.200,tcp:80',
+    heal: () => 'ipset -exist del KUBE-CLUSTER-IP 10.96.200.200,tcp:80',
+  },
+  {
+    what: 'the node port is removed from its set',
+    step: 'sets',
+    break: ({ nodePort }) => `ipset del KUBE-NODE-PORT-TCP ${nodePort}`,
+    heal: ({ nodePort }) => `ipset -exist add KUBE-NODE-PORT-TCP ${nodePort}`,
+  },
+  {
+    what: 'a member of KUBE-LOOP-BACK is removed',
+    step: 'postrouting',
+    break: () =>
+      "ipset save KUBE-LOOP-BACK | awk '/^add/ {print $3; exit}' >/run/broken-member; ipset del KUBE-LOOP-BACK $(cat /run/broken-member)",
+    heal: () => 'ipset -exist add KUBE-LOOP-BACK $(cat /run/broken-member)',
+  },
+  {
+    what: "another node's endpoint is in KUBE-LOOP-BACK",
+    step: 'postrouting',
+    break: () => 'ipset add KUBE-LOOP-BACK 10.244.77.7,tcp:80,10.244.77.7',
+    heal: () => 'ipset -exist del KUBE-LOOP-BACK 10.244.77.7,tcp:80,10.244.77.7',
+  },
+]
+
+const servers: Breakage[] = [
+  {
+    what: 'a real server is removed',
+    step: 'virtual-servers',
+    break: (scene) => `ipvsadm -d ${real(scene)}`,
+    heal: (scene) => `ipvsadm -a ${real(scene)} -m -w 1 2>/dev/null || true`,
+  },
+  {
+    what: 'a real server is reweighted',
+    step: 'virtual-servers',
+    break: (scene) => `ipvsadm -e ${real(scene)} -m -w 5`,
+    heal: (scene) => `ipvsadm -e ${real(scene)} -m -w 1`,
+  },
+  {
+    what: 'a real server is bypassed (gatewaying)',
+    step: 'virtual-servers',
+    break: (scene) => `ipvsadm -e ${real(scene)} -g -w 1`,
+    heal: (scene) => `ipvsadm -e ${real(scene)} -m -w 1`,
+  },
+  {
+    what: 'a real server too many',
+    step: 'virtual-servers',
+    break: ({ web }) => `ipvsadm -a -t ${web}:80 -r 10.244.77.7:80 -m -w 1`,
+    heal: ({ web }) => `ipvsadm -d -t ${web}:80 -r 10.244.77.7:80 2>/dev/null || true`,
+  },
+  {
+    what: 'the scheduler of one virtual server is changed',
+    step: 'virtual-servers',
+    break: ({ web }) => `ipvsadm -E -t ${web}:80 -s wlc`,
+    heal: ({ web }) => `ipvsadm -E -t ${web}:80 -s rr`,
+  },
+  {
+    what: 'a virtual server is persistent',
+    step: 'virtual-servers',
+    break: ({ web }) => `ipvsadm -E -t ${web}:80 -s rr -p 60`,
+    heal: ({ web }) => `ipvsadm -E -t ${web}:80 -s rr`,
+  },
+  {
+    what: 'a stale virtual server',
+    step: 'virtual-servers',
+    break: () => 'ipvsadm -A -t 10.96.200.200:80 -s rr',
+    heal: () => 'ipvsadm -D -t 10.96.200.200:80 2>/dev/null || true',
+  },
+  {
+    what: 'a virtual server of the node port is deleted',
+    step: 'node-port',
+    break: ({ nodePort }) =>
+      `ipvsadm -Sn | grep ":${nodePort} " >/run/broken-servers; ipvsadm -Sn | awk '/^-A .*:${nodePort} / {print "-D", $2, $3}' | ipvsadm -R`,
+    heal: ({ nodePort }) =>
+      `ipvsadm -Sn | awk '/^-A .*:${nodePort} / {print "-D", $2, $3}' | ipvsadm -R; ipvsadm -R </run/broken-servers`,
+  },
+]
+
+const links: Breakage[] = [
+  {
+    what: 'an address of kube-ipvs0 is removed',
+    step: 'kube-ipvs0',
+    break: ({ web }) => `ip addr del ${web}/32 dev kube-ipvs0`,
+    heal: ({ web }) => `ip addr replace ${web}/32 dev kube-ipvs0`,
+  },
+  {
+    what: 'an address is added to kube-ipvs0',
+    step: 'kube-ipvs0',
+    break: () => 'ip addr add 10.96.200.200/32 dev kube-ipvs0',
+    heal: () => 'ip addr del 10.96.200.200/32 dev kube-ipvs0 2>/dev/null || true',
+  },
+  {
+    what: 'kube-ipvs0 is up',
+    step: 'kube-ipvs0',
+    break: () => 'ip link set kube-ipvs0 up',
+    heal: () => 'ip link set kube-ipvs0 down',
+  },
+  {
+    what: 'kube-ipvs0 answers ARP',
+    step: 'kube-ipvs0',
+    break: () => 'ip link set kube-ipvs0 arp on',
+    heal: () => 'ip link set kube-ipvs0 arp off',
+  },
+]
+
+const traffic: Breakage[] = [
+  {
+    what: 'IPVS connections are not tracked',
+    step: 'masquerade',
+    break: () => 'sysctl -qw net.ipv4.vs.conntrack=0',
+    heal: () => 'sysctl -qw net.ipv4.vs.conntrack=1',
+  },
+  {
+    what: 'packets between Pods are masqueraded',
+    step: 'pod-to-service',
+    onClientNode: true,
+    break: () => 'iptables -t nat -A POSTROUTING -s 10.244.0.0/16 -d 10.244.0.0/16 -j MASQUERADE',
+  },
+  {
+    what: 'packets to a backend are dropped',
+    step: 'pod-to-service',
+    onClientNode: true,
+    break: ({ backend }) => `iptables -I FORWARD -d ${backend} -p tcp --dport 80 -j DROP`,
+  },
+]
+
+export const breakages: Breakage[] = [...rules, ...sets, ...servers, ...links, ...traffic]

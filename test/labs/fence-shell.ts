@@ -1,0 +1,51 @@
+import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process'
+import { randomUUID } from 'node:crypto'
+import type { Fence } from '../../scripts/lab-text.ts'
+
+export interface FenceResult {
+  exitCode: number
+  output: string
+}
+
+/** One bash in which the fences of a text are typed one after the other, so that variables and functions last. */
+export class FenceShell {
+  readonly #bash: ChildProcessWithoutNullStreams
+  #output = ''
+
+  constructor(cwd: string, env: NodeJS.ProcessEnv) {
+    this.#bash = spawn('bash', ['--noprofile', '--norc'], { cwd, env, detached: true })
+    for (const stream of [this.#bash.stdout, this.#bash.stderr])
+      stream.setEncoding('utf8').on('data', (text: string) => {
+        this.#output += text
+      })
+  }
+
+  /** Types a fence and waits for its end; the exit code is that of the first command line that failed, else 0. */
+  async type({ commands, timeout }: Fence): Promise<FenceResult> {
+    this.#output = ''
+    const mark = randomUUID()
+    const lines = commands.split('\n').map((line) => `[ $failed = 0 ] && { ${line}\n}; [ $? = 0 ] || failed=1`)
+    this.#bash.stdin.write(`failed=0\n${lines.join('\n')}\necho; echo "${mark} $failed"\n`)
+    const end = new RegExp(`${mark} (\\d+)\\n`)
+    const deadline = Date.now() + timeout * 1000
+    for (;;) {
+      const found = end.exec(this.#output)
+      if (found) return { exitCode: Number(found[1]), output: this.#output.slice(0, found.index).trim() }
+      if (Date.now() > deadline || this.#bash.exitCode !== null)
+        return { exitCode: -1, output: `${this.#output}\n(no end after ${timeout} s)` }
+      await new Promise<void>((resolve) => {
+        const timer = setTimeout(resolve, 200)
+        this.#bash.stdout.once('data', () => {
+          clearTimeout(timer)
+          resolve()
+        })
+      })
+    }
+  }
+
+  /** Ends the shell and what it still runs. */
+  end(): void {
+    const { pid } = this.#bash
+    if (pid !== undefined && this.#bash.exitCode === null) process.kill(-pid, 'SIGKILL')
+  }
+}

@@ -1,0 +1,109 @@
+// Lab 2 end to end on the embedded cluster: fails unsolved, passes solved, fails again for each single breakage.
+
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { loadSpec } from '../../checks/grader.ts'
+import { judge, judgeRound, type StepOutcome } from '../../checks/judge.ts'
+import { readLab } from '../../checks/lab-definition.ts'
+import { openCluster } from '../../checks/source.ts'
+import { findService, webService } from '../../checks/web-service.ts'
+import type { Cluster, Progress } from '../../cluster/driver.ts'
+import { selectCluster } from '../../cluster/select.ts'
+import { waitFor } from '../../cluster/wait.ts'
+import { LabBench, loadSolution } from '../../scripts/lab-bench.ts'
+import { resetLab } from '../../scripts/lab-reset.ts'
+import { playSteps } from '../../scripts/play-lab.ts'
+import { type Breakage, breakages, type Scene } from './breakages.ts'
+
+const silent: Progress = { start: () => undefined, end: () => undefined, note: () => undefined }
+const lab = readLab(2)
+const spec = await loadSpec(lab)
+const solution = await loadSolution(lab.folder)
+/** Steps that are judged from state alone, quickly, beside the one that a breakage is about. */
+const quickSteps = ['ipvs', 'kube-ipvs0', 'tools', 'sets', 'prerouting', 'virtual-servers', 'postrouting']
+
+let cluster: Cluster
+let bench: LabBench
+let source: Awaited<ReturnType<typeof openCluster>>
+let scene: Scene
+
+beforeAll(async () => {
+  cluster = await selectCluster('embedded', 'lab-2-test')
+  await cluster.up(silent)
+  bench = await LabBench.open(cluster, silent)
+  source = await openCluster(cluster)
+  await resetLab(lab, bench)
+}, 180_000)
+
+afterAll(async () => {
+  await cluster?.down(silent)
+}, 60_000)
+
+const verdictsOf = (outcomes: readonly StepOutcome[]) =>
+  Object.fromEntries(
+    outcomes.map(({ id, verdict, reason, failure }) => [id, [verdict, reason ?? failure?.actual ?? '']]),
+  )
+
+test('unsolved: no step passes', async () => {
+  const { outcomes } = await judge(spec, source)
+  expect(outcomes.filter(({ verdict }) => verdict !== 'failed' && verdict !== 'not yet')).toEqual([])
+  // Alone, too: a step must not pass because nobody asked for what it needs.
+  for (const { id } of lab.steps) {
+    const alone = await judgeRound(spec, await source.snapshot(), source.live, [id])
+    expect(
+      alone.map(({ verdict }) => verdict),
+      id,
+    ).toEqual(['failed'])
+  }
+})
+
+test('solved by the reference solution: every step passes, one by one and all together', async () => {
+  const played = await playSteps(spec, solution, bench, source, lab.steps)
+  expect(verdictsOf(played)).toEqual(Object.fromEntries(lab.steps.map(({ id }) => [id, ['passed', '']])))
+  const { outcomes, snapshot } = await judge(spec, source)
+  expect(outcomes.filter(({ verdict }) => verdict !== 'passed')).toEqual([])
+  const { address, backends } = webService(snapshot)
+  const clientNode = snapshot.find('Pod', 'default', 'client')?.spec?.nodeName ?? ''
+  const nodePort = findService(snapshot, 'web-np')?.ports[0]?.nodePort ?? 0
+  scene = { node: 'lab-2-test-worker2', web: address, backend: backends[0]?.address ?? '', nodePort, clientNode }
+}, 180_000)
+
+async function judged(step: string): Promise<StepOutcome[]> {
+  const only = [...new Set([...quickSteps, step])]
+  return judgeRound(spec, await source.snapshot(), source.live, only)
+}
+
+async function onNode(node: string, script: string, stdin?: string): Promise<void> {
+  const { exitCode, stderr } = await cluster.exec(node, ['bash', '-c', script], stdin === undefined ? {} : { stdin })
+  if (exitCode !== 0) throw new Error(`"${script}" ended with ${exitCode}: ${stderr}`)
+}
+
+/** Breaks, judges and heals once. kube-proxy's own sync may come in between, so the caller may try again. */
+async function tryBreakage(breakage: Breakage, there: Scene): Promise<StepOutcome[]> {
+  const { stdout: tables } = await cluster.exec(there.node, ['iptables-save'])
+  await onNode(there.node, breakage.break(there))
+  try {
+    return await judged(breakage.step)
+  } finally {
+    if (breakage.heal) await onNode(there.node, breakage.heal(there))
+    else await onNode(there.node, 'iptables-restore', tables)
+  }
+}
+
+describe('one thing broken on one node', () => {
+  test.each(breakages)(
+    '$what: $step says so',
+    async (breakage) => {
+      const there = breakage.onClientNode ? { ...scene, node: scene.clientNode } : scene
+      let outcome: StepOutcome | undefined
+      for (let attempt = 1; attempt <= 3 && outcome?.verdict !== 'failed'; attempt++)
+        outcome = (await tryBreakage(breakage, there)).find(({ id }) => id === breakage.step)
+      expect(outcome?.verdict).toBe('failed')
+      if (outcome?.failure?.node !== undefined && !breakage.onClientNode && breakage.step !== 'masquerade')
+        expect(outcome.failure.node).toBe(there.node)
+      await waitFor('the cluster to be whole again', 20_000, async () =>
+        (await judged(breakage.step)).every(({ verdict }) => verdict === 'passed'),
+      )
+    },
+    60_000,
+  )
+})
