@@ -14,6 +14,7 @@ const MARKS: Record<Verdict, string> = {
 }
 const DIFFERENCES_SHOWN = 8
 const BLOCK_LINES_SHOWN = 6
+const TEXT_WIDTH = 100
 
 /** A report for people: a line per step, the first failure in full, the score. Works without colour and without a terminal. */
 export function learnerReport(report: Report): string {
@@ -70,17 +71,31 @@ function findingLines(lab: number, step: string, finding: ReportedFinding): stri
   const shown = differences.slice(0, DIFFERENCES_SHOWN)
   const hidden = differences.length - shown.length
   return [
-    ...(node === undefined ? [] : [`    node      ${node}`]),
-    `    look      ${look}`,
-    `    expected  ${expected}`,
-    `    found     ${actual}`,
+    ...(node === undefined ? [] : labelled('node', node)),
+    // Commands stay on one line, to be copied.
+    `    ${'look'.padEnd(9)} ${look}`,
+    ...labelled('expected', expected),
+    ...labelled('found', actual),
     ...shown.flatMap(differenceLines),
     ...(hidden > 0 ? [`      … and ${hidden} more, all of them in the evidence`] : []),
-    `    why       ${why}`,
-    `    next      ${hint}`,
-    `              make hint LAB=${lab} STEP=${step}`,
-    ...(evidence === undefined ? [] : [`    evidence  ${evidence}`]),
+    ...labelled('why', why),
+    ...labelled('next', hint),
+    `${' '.repeat(14)}make hint LAB=${lab} STEP=${step}`,
+    ...(evidence === undefined ? [] : labelled('evidence', evidence)),
   ].map(plainText)
+}
+
+/** A label and its text, wrapped at words. */
+function labelled(label: string, text: string): string[] {
+  const lines: string[] = []
+  let line = ''
+  for (const word of plainText(text).split(' ')) {
+    if (line !== '' && line.length + word.length + 1 > TEXT_WIDTH) {
+      lines.push(line)
+      line = word
+    } else line = line === '' ? word : `${line} ${word}`
+  }
+  return [...lines, line].map((part, index) => `    ${(index === 0 ? label : '').padEnd(9)} ${part}`)
 }
 
 function differenceLines({ kind, text, expected, actual }: Difference): string[] {

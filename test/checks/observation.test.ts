@@ -1,0 +1,114 @@
+import { describe, expect, test } from 'vitest'
+import { parseMeters } from '../../checks/02-ipvs/meters.ts'
+import { parseRequests } from '../../checks/02-ipvs/web-requests.ts'
+import { modeInForce } from '../../checks/kube-proxy-in-force.ts'
+import { Notebook } from '../../checks/notebook.ts'
+import { movements } from '../../checks/settling.ts'
+import type { KubeClient } from '../../cluster/kube-client.ts'
+import { emptySnapshot } from './fake-lab.ts'
+
+describe('which mode runs', () => {
+  test.each([
+    ['its own word comes first', 'ipvs', 'I1 server.go:1] "Using iptables Proxier"', 'ipvs'],
+    ['the log of a new version', undefined, 'I1121 01:02:03.4 1 server_linux.go:110] "Using ipvs Proxier"', 'ipvs'],
+    ['the log of 1.20', undefined, 'I1121 01:02:03.4       1 server_others.go:258] Using ipvs Proxier.', 'ipvs'],
+    [
+      'the last line that names one',
+      undefined,
+      'I1 a.go:1] Using ipvs Proxier.\nI1 a.go:1] Using iptables Proxier.',
+      'iptables',
+    ],
+    ['a complaint is no mode', undefined, "E1 a.go:1] Can't use the IPVS proxier: no modules", undefined],
+    ['no word at all', undefined, undefined, undefined],
+  ])('%s', (_why, proxyMode, log, mode) => {
+    expect(modeInForce(proxyMode, log)).toBe(mode)
+  })
+})
+
+describe('what still moves', () => {
+  const now = Date.parse('2026-11-21T10:00:00Z')
+  const pod = (status: object, metadata: object = {}) => ({
+    kind: 'Pod',
+    metadata: { name: 'x', namespace: 'default', ...metadata },
+    status,
+  })
+
+  test.each([
+    ['a Pod that waits for its image', pod({ phase: 'Pending' }), 1],
+    [
+      'a Pod that runs and is not ready',
+      pod({ phase: 'Running', conditions: [{ type: 'Ready', status: 'False' }] }),
+      1,
+    ],
+    ['a Pod on its way out', pod({ phase: 'Running' }, { deletionTimestamp: '2026-11-21T09:59:00Z' }), 1],
+    ['a ready Pod', pod({ phase: 'Running', conditions: [{ type: 'Ready', status: 'True' }] }), 0],
+    [
+      'a Pod that crashes again and again',
+      pod({ phase: 'Running', containerStatuses: [{ state: { waiting: { reason: 'CrashLoopBackOff' } } }] }),
+      0,
+    ],
+    [
+      'a Pod whose image does not exist',
+      pod({ phase: 'Pending', containerStatuses: [{ state: { waiting: { reason: 'ErrImagePull' } } }] }),
+      0,
+    ],
+    ['a new Service', { kind: 'Service', metadata: { name: 's', creationTimestamp: '2026-11-21T09:59:59Z' } }, 1],
+    ['an old Service', { kind: 'Service', metadata: { name: 's', creationTimestamp: '2026-11-21T09:59:00Z' } }, 0],
+    [
+      'a DaemonSet that is being rolled out',
+      {
+        kind: 'DaemonSet',
+        metadata: { name: 'kube-proxy', namespace: 'kube-system', generation: 2 },
+        status: { observedGeneration: 2, desiredNumberScheduled: 3, updatedNumberScheduled: 1 },
+      },
+      1,
+    ],
+  ])('%s', (_what, item, count) => {
+    expect(movements(emptySnapshot([item], now))).toHaveLength(count)
+  })
+
+  test('a capture has no clock, so nothing in it is new', () => {
+    const item = { kind: 'Service', metadata: { name: 's', creationTimestamp: '2026-11-21T09:59:59Z' } }
+    expect(movements(emptySnapshot([item]))).toEqual([])
+  })
+})
+
+describe('notes in the cluster', () => {
+  const isText = (value: unknown): value is string => typeof value === 'string'
+  const noted = (data: Record<string, string>) =>
+    emptySnapshot([{ kind: 'ConfigMap', metadata: { name: 'lab-2', namespace: 'default' }, data }])
+
+  test('are written once and read back', async () => {
+    const notes = new Notebook(2, noted({ seen: '"before"' }))
+    notes.keep('seen', 'later')
+    expect(notes.hasNews).toBe(false)
+    notes.keep('new', 'first')
+    notes.keep('new', 'second')
+    expect([notes.read('seen', isText), notes.read('new', isText)]).toEqual(['before', 'first'])
+    let written: unknown
+    const core = {
+      replaceNamespacedConfigMap: async (request: { body: { data: unknown } }) => {
+        written = request.body.data
+      },
+    }
+    await notes.save({ core } as unknown as KubeClient)
+    expect(written).toEqual({ seen: '"before"', new: '"first"' })
+  })
+
+  test('that somebody spoiled are as good as none', () => {
+    const notes = new Notebook(2, noted({ a: '{', b: '5' }))
+    expect([notes.read('a', isText), notes.read('b', isText)]).toEqual([undefined, undefined])
+  })
+})
+
+test('meters and requests are read out of whatever else a script prints', () => {
+  const output = 'noise\n#meters 3 10 55\n#request 200 41234\n#meters  11 \n#request 000 0\n'
+  expect(parseMeters(output)).toEqual([
+    { marked: 3, connections: 10, packets: 55 },
+    { marked: 0, connections: 11, packets: 0 },
+  ])
+  expect(parseRequests(output)).toEqual([
+    { status: 200, number: 41234 },
+    { status: 0, number: 0 },
+  ])
+})
