@@ -28,12 +28,12 @@ const ESSENTIAL: Record<string, string> = {
   'ipset-save': 'ipset save',
   'ipvsadm-save': 'ipvsadm -Sn',
   'ip-addr.json': 'ip -j -d addr',
+  'ip-route': 'ip route',
   proxyMode: 'curl -sS --max-time 2 http://127.0.0.1:10249/proxyMode',
 }
 const THOROUGH: Record<string, string> = {
   ...ESSENTIAL,
   'ip6tables-save': saveWithBackend('ip6tables'),
-  'ip-route': 'ip route',
   conntrack: `command -v conntrack >/dev/null || exit 127; conntrack -L 2>/dev/null | head -n ${CONNTRACK_LINES}`,
   'ipvsadm-stats': 'ipvsadm -Ln --stats --exact',
   versions:

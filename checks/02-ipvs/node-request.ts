@@ -1,6 +1,7 @@
 import type { CheckContext } from '../check-context.ts'
 import { onNode } from '../difference-report.ts'
 import { fail, Trouble } from '../failure.ts'
+import { traceLine } from '../packet-trace.ts'
 import { webService } from '../web-service.ts'
 import { outputLeadsToMark } from './equality.ts'
 import { metered, parseMeters, readMeters } from './meters.ts'
@@ -27,6 +28,7 @@ export async function requestFromNodeIsMarked(context: CheckContext): Promise<vo
         look: onNode(node, `curl -sS --max-time 5 ${service.address}:${service.port}`),
         expected: 'an answer to a request of the node itself',
         actual: 'no answer',
+        differences: traceLine(snapshot.node(node), 'node', service),
       })
     const fromPod = await live.inPod(CLIENT, separateRequests(service, newToken(), 1))
     const [last] = parseMeters((await live.onNode(node, readMeters(service))).stdout)

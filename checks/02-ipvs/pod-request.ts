@@ -1,22 +1,26 @@
 import { parseConntrack } from '../../dataplane/conntrack.ts'
 import type { CheckContext } from '../check-context.ts'
 import { onNode } from '../difference-report.ts'
-import { fail, Trouble } from '../failure.ts'
-import { webService } from '../web-service.ts'
+import { fail } from '../failure.ts'
+import { tracedTo, traceLine } from '../packet-trace.ts'
+import { type WebService, webService } from '../web-service.ts'
 import { parseMeters, readMeters } from './meters.ts'
 import { CLIENT, clientPod, loggedRequests, newToken, parseRequests, separateRequests } from './web-requests.ts'
 
 const REQUESTS = 4
 
+type Client = ReturnType<typeof clientPod>
+
 /**
  * Sends real requests from the client Pod. The ClusterIP is local to the node, IPVS counts each connection, conntrack shows
- * a backend as the one that replies and the Pod as the one it replies to, and the backends log the Pod's address.
+ * a backend as the one that replies and the Pod as the one it replies to, and the backends log the Pod's address. On a capture, the packet is walked
+ * through what the node held instead.
  */
 export async function requestFromPod(context: CheckContext): Promise<void> {
   const { live, snapshot } = context
-  if (!live) throw new Trouble('no cluster to send requests in')
   const service = webService(snapshot)
   const client = clientPod(context)
+  if (!live) return mustReachByRules(context, client, service)
   const token = newToken()
   const target = `${service.address}:${service.port}`
 
@@ -37,6 +41,7 @@ export async function requestFromPod(context: CheckContext): Promise<void> {
       expected: `${REQUESTS} answers to ${REQUESTS} requests from the Pod client`,
       actual:
         `answers with status ${answers.map(({ status }) => status || 'none').join(', ') || 'none'} ${sent.stderr.trim()}`.trim(),
+      differences: traceLine(snapshot.node(client.node), { pod: client.address }, service),
     })
   const second = await live.onNode(
     client.node,
@@ -52,7 +57,7 @@ export async function requestFromPod(context: CheckContext): Promise<void> {
       expected: `${REQUESTS} connections more on the virtual server`,
       actual: `${counted} more: IPVS did not handle them`,
     })
-  mustKeepSource(context, client, service, second.stdout, new Set(answers.map(({ number }) => number)))
+  mustKeepSource(client, service, second.stdout, new Set(answers.map(({ number }) => number)))
   const logged = await loggedRequests(live, service, token, REQUESTS)
   const other = logged.find((request) => request.client !== client.address)
   if (other)
@@ -65,20 +70,25 @@ export async function requestFromPod(context: CheckContext): Promise<void> {
     })
 }
 
-function mustKeepSource(
-  { nodes }: CheckContext,
-  client: { address: string; node: string },
-  service: ReturnType<typeof webService>,
-  output: string,
-  ports: ReadonlySet<number>,
-): void {
+/** By the rules, sets and virtual servers of its node, the Pod's packet reaches each ready backend, and its source is kept. */
+function mustReachByRules({ snapshot }: CheckContext, client: Client, service: WebService): void {
+  const end = tracedTo(snapshot.node(client.node), { pod: client.address }, service)
+  const wanted = service.backends.map(({ address }) => address).sort()
+  if (!end.masqueraded && end.backends.toSorted().join() === wanted.join()) return
+  fail({
+    node: client.node,
+    look: `make trace FROM=pod/client TO=svc/web:${service.port}`,
+    expected: `the packet of Pod client at ${wanted.join(' or ')}, with its own source`,
+    actual: end.text,
+  })
+}
+
+function mustKeepSource(client: Client, service: WebService, output: string, ports: ReadonlySet<number>): void {
   const lines = output.split('\n').filter((line) => line.startsWith('tcp'))
   const flows = parseConntrack(lines.join('\n')).filter((flow) => ports.has(flow.original.sourcePort ?? 0))
   const backends = new Set(service.backends.map(({ address }) => address))
   const bent = flows.find(({ reply }) => !backends.has(reply.source) || reply.destination !== client.address)
   if (flows.length > 0 && !bent) return
-  // Where net.ipv4.vs.conntrack is off or the table was flushed, the counters and the access logs are the proof.
-  if (flows.length === 0 && !nodes.some((node) => node.name === client.node)) return
   if (flows.length === 0)
     fail({
       node: client.node,
