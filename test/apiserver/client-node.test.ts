@@ -14,6 +14,7 @@ import {
   Watch,
 } from '@kubernetes/client-node'
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import { WebSocket } from 'ws'
 import { startTestCluster, type TestCluster, until } from './test-cluster.ts'
 
 let cluster: TestCluster
@@ -94,7 +95,7 @@ test('a watch with initial events ends them with a bookmark', async () => {
   controller.abort()
 })
 
-test('exec in a Pod and on a node: output, terminal size and status', async () => {
+test('exec in a Pod: output, terminal size and status', async () => {
   await core.createNamespacedPod({ namespace, body: draft('shell') })
   const out = new PassThrough()
   let text = ''
@@ -109,4 +110,31 @@ test('exec in a Pod and on a node: output, terminal size and status', async () =
   expect(text).toBe('hello\n')
   expect(status).toMatchObject({ status: 'Failure', reason: 'NonZeroExitCode' })
   expect(status.details?.causes).toEqual([{ reason: 'ExitCode', message: '3' }])
+})
+
+test('exec on a node, which only this cluster has', async () => {
+  cluster.api.create('nodes', undefined, { metadata: { name: 'worker' } })
+  const query = 'command=sh&command=-c&command=exec+cat&stdin=true&stdout=true'
+  const socket = new WebSocket(
+    `${cluster.url.replace('https', 'wss')}/api/v1/nodes/worker/exec?${query}`,
+    'v5.channel.k8s.io',
+    {
+      ca: cluster.ca,
+      headers: { authorization: `Bearer ${cluster.token}` },
+    },
+  )
+  const channels = new Map<number, string>()
+  socket.on('message', (data: Buffer) => {
+    const channel = data[0] ?? -1
+    channels.set(channel, (channels.get(channel) ?? '') + String(data.subarray(1)))
+  })
+  await new Promise((resolve, reject) => socket.on('open', resolve).on('error', reject))
+  socket.send(Buffer.from('\x04{"Width":120,"Height":40}'))
+  socket.send(Buffer.from('\x00typed'))
+  socket.send(Buffer.from([255, 0]))
+  await new Promise((resolve) => socket.on('close', resolve))
+  expect(channels.get(1)).toBe('typed')
+  expect(JSON.parse(channels.get(3) ?? '')).toMatchObject({ status: 'Success' })
+  expect(cluster.backend.execs.at(-1)?.target).toEqual({ kind: 'node', name: 'worker' })
+  expect(cluster.backend.resizes).toContainEqual([120, 40])
 })

@@ -78,4 +78,14 @@ describe('logs and exec', () => {
     const { stderr } = await cluster.kubectl(['exec', 'nobody', '--', 'true'])
     expect(stderr).toContain('pods "nobody" not found')
   })
+
+  test('exec over SPDY, as older kubectl does it', async () => {
+    const env = { KUBECTL_REMOTE_COMMAND_WEBSOCKETS: 'false' }
+    const command = ['exec', '-i', 'talker', '--', 'sh', '-c', 'cat; echo err >&2; exit 9']
+    const text = 'line of input\n'.repeat(20_000)
+    const { code, stdout, stderr } = await cluster.kubectl(command, { env, stdin: text })
+    expect(stdout.length).toBe(text.length)
+    expect(stderr).toBe('err\ncommand terminated with exit code 9\n')
+    expect(code).toBe(9)
+  })
 })

@@ -1,6 +1,8 @@
 import { constants } from 'node:os'
-import type { Readable, Writable } from 'node:stream'
+import { PassThrough, pipeline, type Readable, type Writable } from 'node:stream'
+import { finished } from 'node:stream/promises'
 import type { GuestProcess } from '../machine/machine.ts'
+import { isObject, type Json } from './json.ts'
 import type { ExecRequest } from './node-backend.ts'
 import { containerOf } from './pod-log.ts'
 import type { Target } from './request-path.ts'
@@ -52,8 +54,28 @@ export function readExec(
   return { request: { target: { kind: 'pod', namespace, name, container }, command, tty }, options }
 }
 
+/** A running command whose outputs are being kept until a client takes them. */
+export interface HeldProcess {
+  process: GuestProcess
+  stdout: PassThrough
+  stderr: PassThrough
+}
+
+/** Starts to read a command's outputs at once: it may have ended before the client's connection is ready. */
+export function hold(process: GuestProcess): HeldProcess {
+  return { process, stdout: kept(process.stdout), stderr: kept(process.stderr) }
+}
+
+function kept(from: Readable): PassThrough {
+  const to = new PassThrough()
+  // A failing output ends like any other; how the command ended says the rest.
+  pipeline(from, to, () => to.end())
+  to.on('error', () => {})
+  return to
+}
+
 /** Joins a command's streams with the client's until the command ends or the client goes. */
-export async function runSession(process: GuestProcess, transport: ExecTransport): Promise<void> {
+export async function runSession({ process, stdout, stderr }: HeldProcess, transport: ExecTransport): Promise<void> {
   let ended = false
   transport.onResize((columns, rows) => process.resize(columns, rows))
   transport.onGone(() => {
@@ -63,7 +85,7 @@ export async function runSession(process: GuestProcess, transport: ExecTransport
   process.stdin.on('error', () => {})
   if (transport.stdin) transport.stdin.pipe(process.stdin)
   else process.stdin.end()
-  const outputs = [carry(process.stdout, transport.stdout), carry(process.stderr, transport.stderr)]
+  const outputs = [carry(stdout, transport.stdout), carry(stderr, transport.stderr)]
   try {
     const { code, signal } = await process.exited
     await Promise.all(outputs)
@@ -75,20 +97,27 @@ export async function runSession(process: GuestProcess, transport: ExecTransport
   }
 }
 
-/** Carries an output to its end; an output that nobody wants is read away. */
-function carry(from: Readable, to: Writable | undefined): Promise<void> {
-  return new Promise((resolve) => {
-    from.on('error', () => resolve())
-    if (!to) {
-      from.on('close', resolve).on('end', resolve).resume()
-      return
-    }
-    to.on('error', () => resolve())
-    to.on('finish', resolve)
-    to.on('close', resolve)
-    from.on('close', () => to.end())
+/** Carries an output to its end; an output that nobody wants, or no longer wants, is read away. */
+async function carry(from: PassThrough, to: Writable | undefined): Promise<void> {
+  if (to) {
+    to.on('error', () => {})
+    to.on('close', () => from.resume())
     from.pipe(to)
-  })
+    await finished(to).catch(() => {})
+  } else from.resume()
+}
+
+/** A terminal's size as clients send it, `{"Width":80,"Height":24}`; undefined for anything else. */
+export function parseSize(text: string): [columns: number, rows: number] | undefined {
+  try {
+    const size: Json = JSON.parse(text)
+    if (isObject(size) && typeof size.Width === 'number' && typeof size.Height === 'number') {
+      return [size.Width, size.Height]
+    }
+  } catch {
+    // A message that is no size changes nothing.
+  }
+  return undefined
 }
 
 /** The status channel's last word: a code other than zero travels as the cause `ExitCode`. */

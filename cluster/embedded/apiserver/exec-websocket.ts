@@ -1,8 +1,7 @@
 import type { IncomingMessage } from 'node:http'
 import { type Duplex, PassThrough, Writable } from 'node:stream'
 import { type RawData, type WebSocket, WebSocketServer } from 'ws'
-import type { ExecOptions, ExecTransport } from './exec-session.ts'
-import { isObject, type Json } from './json.ts'
+import { type ExecOptions, type ExecTransport, parseSize } from './exec-session.ts'
 
 /** Channels of the remote command protocol: the first byte of every message. 255 closes one (v5 only). */
 const channel = { stdin: 0, stdout: 1, stderr: 2, status: 3, resize: 4, close: 255 }
@@ -46,7 +45,7 @@ function transportOver(client: WebSocket, options: ExecOptions): ExecTransport {
         }
         break
       case channel.resize: {
-        const size = parseSize(content)
+        const size = parseSize(String(content))
         if (size) for (const listener of resizes) listener(...size)
         break
       }
@@ -85,15 +84,4 @@ function output(client: WebSocket, number: number): Writable {
 function bytesOf(data: RawData): Buffer {
   if (Array.isArray(data)) return Buffer.concat(data)
   return Buffer.isBuffer(data) ? data : Buffer.from(data)
-}
-
-function parseSize(content: Buffer): [number, number] | undefined {
-  try {
-    const size: Json = JSON.parse(String(content))
-    if (isObject(size) && typeof size.Width === 'number' && typeof size.Height === 'number')
-      return [size.Width, size.Height]
-  } catch {
-    // A message that is no size changes nothing.
-  }
-  return undefined
 }

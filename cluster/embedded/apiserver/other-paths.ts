@@ -29,7 +29,7 @@ export async function serveOther(call: {
   }
   if (path === '/openapi/v2' && (request.headers.accept ?? '').includes('proto-openapi')) {
     // An empty document: older kubectl reads OpenAPI v2 only in this form, and skips kinds that it doesn't find.
-    send(response, 200, 'application/com.github.proto-openapi.spec.v2@v1.0+protobuf', emptyOpenApi)
+    send(response, 200, 'application/com.github.proto-openapi.spec.v2.v1.0+protobuf', emptyOpenApi)
     return
   }
   const document = await documentAt(path, schema)

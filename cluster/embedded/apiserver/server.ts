@@ -5,7 +5,8 @@ import type { AddressInfo, Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import type { ServerTls } from './certificate.ts'
 import type { ClusterApi } from './cluster-api.ts'
-import { readExec, runSession } from './exec-session.ts'
+import { hold, readExec, runSession } from './exec-session.ts'
+import { acceptSpdy, isSpdy } from './exec-spdy.ts'
 import { acceptWebSocket, isWebSocket } from './exec-websocket.ts'
 import { negotiate } from './negotiation.ts'
 import type { NodeBackend } from './node-backend.ts'
@@ -110,13 +111,16 @@ async function upgrade(
   authenticate(request, token)
   const url = urlOf(request)
   const exec = readExec(api.store, parsePath(url.pathname), url.searchParams)
-  if (!isWebSocket(request)) throw badRequest(`unable to upgrade: protocol "${request.headers.upgrade}" is not served`)
-  const process = await backend.exec(exec.request)
-  const transport = await acceptWebSocket(request, socket, head, exec.options).catch((error: unknown) => {
-    process.kill('SIGKILL')
-    throw error
-  })
-  await runSession(process, transport)
+  const accept = isWebSocket(request) ? acceptWebSocket : isSpdy(request) ? acceptSpdy : undefined
+  if (!accept) throw badRequest(`unable to upgrade: protocol "${request.headers.upgrade}" is not served`)
+  const held = hold(await backend.exec(exec.request))
+  const transport = await accept(request, socket, head, { ...exec.options, tty: exec.request.tty }).catch(
+    (error: unknown) => {
+      held.process.kill('SIGKILL')
+      throw error
+    },
+  )
+  await runSession(held, transport)
 }
 
 function urlOf(request: IncomingMessage): URL {
@@ -135,7 +139,7 @@ function authenticate(request: IncomingMessage, token: string): void {
 
 function fail({ log }: ApiServerOptions, response: ServerResponse, error: unknown): void {
   const { status, code } = statusOf(error)
-  if (code >= 500) log?.(`API server: ${error instanceof Error ? (error.stack ?? error.message) : String(error)}`)
+  if (code === 500) log?.(`API server: ${error instanceof Error ? (error.stack ?? error.message) : String(error)}`)
   if (response.headersSent) response.destroy()
   else sendObject(response, code, status)
 }

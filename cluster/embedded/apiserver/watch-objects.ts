@@ -2,13 +2,14 @@ import { type ApiCall, flag, number } from './api-call.ts'
 import { selection, tableOptions } from './list-objects.ts'
 import { apiVersionOf } from './resource.ts'
 import { present } from './served.ts'
-import { invalid, StatusError } from './status-error.ts'
+import { badRequest, invalid, StatusError } from './status-error.ts'
 import type { Stored, StoreEvent } from './store.ts'
 import { partialMetadata, tableOf } from './table.ts'
 
 /** As often as Kubernetes' watch cache sends bookmarks. */
 const bookmarkInterval = 60_000
 const defaultTimeoutSeconds = 45 * 60
+const backlogLimit = 64 * 1024 * 1024
 
 /**
  * Answers with a stream of changes, one JSON object a line: from `resourceVersion` on, or from the present state (first
@@ -20,13 +21,14 @@ export function watchObjects(call: ApiCall): void {
   const initial = flag(query, 'sendInitialEvents')
   checkWatchList(call, initial)
   const version = query.get('resourceVersion') ?? ''
+  if (!/^\d*$/.test(version)) throw badRequest(`Invalid value: "${version}": resourceVersion must be a number`)
   const bookmarks = flag(query, 'allowWatchBookmarks')
   const fromNow = initial || version === '' || version === '0'
 
   response.writeHead(200, { 'content-type': 'application/json', 'cache-control': 'no-cache, private' })
   let headers = true
   const write = (type: string, object: unknown): void => {
-    response.write(`${JSON.stringify({ type, object })}\n`)
+    if (response.writable) response.write(`${JSON.stringify({ type, object })}\n`)
   }
   const shaped = (object: Stored): unknown => {
     if (accepted.shape === 'metadata') return partialMetadata(object)
@@ -71,21 +73,26 @@ export function watchObjects(call: ApiCall): void {
 
   // Sent at once, so that clients that wait for headers see the stream begin even when nothing happens.
   response.flushHeaders()
-  const unsubscribe = api.store.subscribe((event) => {
-    if (event.resource === resource.stored) forward(event)
-  })
-  const ticking = bookmarks ? setInterval(bookmark, bookmarkInterval) : undefined
-  const end = (): void => {
-    response.end()
-  }
-  const timeout = setTimeout(end, (number(query, 'timeoutSeconds') || defaultTimeoutSeconds) * 1000)
-  call.closing.addEventListener('abort', end)
-  response.on('close', () => {
+  const stop = (): void => {
     unsubscribe()
     clearInterval(ticking)
     clearTimeout(timeout)
     call.closing.removeEventListener('abort', end)
+  }
+  const end = (): void => {
+    stop()
+    response.end()
+  }
+  const unsubscribe = api.store.subscribe((event) => {
+    if (event.resource !== resource.stored) return
+    forward(event)
+    // A client that doesn't read is cut off, as Kubernetes does; it comes back with its last version.
+    if (response.writableLength > backlogLimit) response.destroy()
   })
+  const ticking = bookmarks ? setInterval(bookmark, bookmarkInterval) : undefined
+  const timeout = setTimeout(end, Math.min(number(query, 'timeoutSeconds') || defaultTimeoutSeconds, 86_400) * 1000)
+  call.closing.addEventListener('abort', end)
+  response.on('close', stop)
 }
 
 /** The change as a client with selectors sees it: an object that no longer matches is gone, one that now does is new. */

@@ -1,0 +1,247 @@
+import fc from 'fast-check'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { send } from './http-client.ts'
+import { startTestCluster, type TestCluster } from './test-cluster.ts'
+
+let cluster: TestCluster
+beforeAll(async () => {
+  cluster = await startTestCluster()
+  for (let index = 0; index < 5; index++) {
+    cluster.api.create('configmaps', 'default', { metadata: { name: `map-${index}`, labels: { n: String(index) } } })
+  }
+})
+afterAll(() => cluster?.close())
+
+const maps = '/api/v1/namespaces/default/configmaps'
+const get = (path: string, accept?: string) => send(cluster, path, accept ? { headers: { accept } } : {})
+
+/** The events of a watch until `count` have come. */
+async function watch(query: string, count: number, accept = 'application/json') {
+  const events: { type: string; object: Record<string, unknown> }[] = []
+  await send(cluster, `${maps}?watch=1&${query}`, {
+    headers: { accept },
+    onLine: (line) => {
+      events.push(JSON.parse(line))
+      return events.length >= count
+    },
+  })
+  return events.slice(0, count)
+}
+
+describe('answers', () => {
+  test('Status for what goes wrong', async () => {
+    expect(await send(cluster, maps, { headers: { authorization: '' } })).toMatchObject({
+      code: 401,
+      json: { reason: 'Unauthorized' },
+    })
+    expect(await get('/api/v1/gadgets')).toMatchObject({ code: 404, json: { kind: 'Status', reason: 'NotFound' } })
+    expect(await get('/apis/discovery.k8s.io/v1beta1')).toMatchObject({ code: 404 })
+    expect(await get(`${maps}/map-0`, 'application/vnd.kubernetes.protobuf')).toMatchObject({ code: 406 })
+    expect(await get(`${maps}/map-0`, 'application/vnd.kubernetes.protobuf, application/json')).toMatchObject({
+      code: 200,
+    })
+    expect(await send(cluster, maps, { method: 'PUT' })).toMatchObject({
+      code: 405,
+      json: { reason: 'MethodNotAllowed' },
+    })
+    const type = { 'content-type': 'text/plain' }
+    expect(await send(cluster, maps, { method: 'POST', body: 'x', headers: type })).toMatchObject({ code: 415 })
+    expect(await send(cluster, maps, { method: 'POST', body: '{' })).toMatchObject({ code: 400 })
+    expect(await send(cluster, maps, { method: 'POST', body: { kind: 'Pod', apiVersion: 'v1' } })).toMatchObject({
+      code: 400,
+    })
+    const large = JSON.stringify({ data: { a: 'x'.repeat(4 * 1024 * 1024) } })
+    expect(await send(cluster, maps, { method: 'POST', body: large })).toMatchObject({ code: 413 })
+  })
+
+  test('any path and any body gets a Status, never a failure of the server', async () => {
+    const path = fc.array(
+      fc.constantFrom('api', 'apis', 'v1', 'apps', 'namespaces', 'default', 'pods', '%', '%2e', 'status', 'scale', 'x'),
+    )
+    await fc.assert(
+      fc.asyncProperty(
+        path,
+        fc.constantFrom('GET', 'POST', 'PUT', 'PATCH', 'DELETE'),
+        fc.uint8Array({ maxLength: 40 }),
+        async (parts, method, body) => {
+          const types = ['application/json', 'application/vnd.kubernetes.protobuf', 'application/apply-patch+yaml']
+          for (const type of types) {
+            const bytes = type.includes('protobuf') ? Buffer.concat([Buffer.from('k8s\0'), body]) : Buffer.from(body)
+            const headers = { 'content-type': type }
+            const { code } = await send(cluster, `/${parts.join('/')}?dryRun=All`, {
+              method,
+              headers,
+              ...(method !== 'GET' && { body: bytes }),
+            })
+            expect(code).toBeLessThan(500)
+          }
+        },
+      ),
+      { numRuns: 60 },
+    )
+  })
+
+  test('YAML in and out', async () => {
+    const body = 'kind: ConfigMap\napiVersion: v1\nmetadata: {name: from-yaml}\ndata: {a: "1"}\n'
+    const headers = { 'content-type': 'application/yaml', accept: 'application/yaml' }
+    const { code, text } = await send(cluster, `${maps}?dryRun=All`, { method: 'POST', body, headers })
+    expect(code).toBe(201)
+    expect(text).toContain('name: from-yaml')
+  })
+
+  test('unknown fields are refused or dropped with a warning', async () => {
+    const body = { metadata: { name: 'unknown' }, dta: {} }
+    const strict = await send(cluster, `${maps}?fieldValidation=Strict&dryRun=All`, { method: 'POST', body })
+    expect(strict.json.message).toContain('strict decoding error: unknown field "dta"')
+    const warned = await send(cluster, `${maps}?dryRun=All`, { method: 'POST', body })
+    expect(warned.headers.warning).toBe('299 - "unknown field \\"dta\\""')
+    expect(warned.json).not.toHaveProperty('dta')
+  })
+})
+
+describe('lists', () => {
+  test('pages show one moment, however the world moves on', async () => {
+    const first = await get(`${maps}?limit=2&labelSelector=n`)
+    const names = first.json.items?.map((item) => item.metadata?.name)
+    expect(names).toEqual(['map-0', 'map-1'])
+    cluster.api.delete('configmaps', 'default', 'map-3')
+    cluster.api.create('configmaps', 'default', { metadata: { name: 'map-2a', labels: { n: 'x' } } })
+    const rest = await get(`${maps}?labelSelector=n&continue=${first.json.metadata?.continue}`)
+    expect(rest.json.items?.map((item) => item.metadata?.name)).toEqual(['map-2', 'map-3', 'map-4'])
+    expect(rest.json.metadata?.resourceVersion).toBe(first.json.metadata?.resourceVersion)
+    expect(await get(`${maps}?continue=nonsense`)).toMatchObject({ code: 410, json: { reason: 'Expired' } })
+  })
+
+  test('resourceVersion: exact, not older than, and from the future', async () => {
+    const before = (await get(maps)).json
+    const version = before.metadata?.resourceVersion
+    cluster.api.create('configmaps', 'default', { metadata: { name: 'newer' } })
+    const at = async (query: string) =>
+      (await get(`${maps}?${query}`)).json.items?.map((item) => item.metadata?.name) ?? []
+    expect(await at(`resourceVersion=${version}&resourceVersionMatch=Exact`)).not.toContain('newer')
+    expect(await at(`resourceVersion=${version}&resourceVersionMatch=NotOlderThan`)).toContain('newer')
+    expect(await get(`${maps}?resourceVersion=999999`)).toMatchObject({ code: 504, json: { reason: 'Timeout' } })
+    expect(await get(`${maps}?resourceVersionMatch=Exact`)).toMatchObject({ code: 422 })
+    expect(await get(`${maps}?resourceVersion=abc`)).toMatchObject({ code: 400 })
+    expect(await get(`${maps}?fieldSelector=data.x=1`)).toMatchObject({ code: 400 })
+    expect(await get(`${maps}?labelSelector=a+b`)).toMatchObject({ code: 400 })
+  })
+
+  test('tables and bare metadata', async () => {
+    const table = (await get(maps, 'application/json;as=Table;v=v1;g=meta.k8s.io')).json
+    expect(table.columnDefinitions?.map((column) => column.name)).toEqual(['Name', 'Data', 'Age'])
+    expect(table.rows?.[0]?.object?.kind).toBe('PartialObjectMetadata')
+    const whole = await get(`${maps}?includeObject=Object`, 'application/json;as=Table;v=v1;g=meta.k8s.io')
+    expect(whole.json.rows?.[0]?.object?.kind).toBe('ConfigMap')
+    const partial = await get(maps, 'application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io')
+    expect(partial.json.kind).toBe('PartialObjectMetadataList')
+  })
+})
+
+describe('watches', () => {
+  test('go on from a version without a gap, and see objects enter and leave a selection', async () => {
+    const version = (await get(maps)).json.metadata?.resourceVersion
+    const make = (labels: Record<string, string>) =>
+      cluster.api.patch('configmaps', 'default', 'moving', { metadata: { labels } })
+    cluster.api.create('configmaps', 'default', { metadata: { name: 'moving', labels: { in: 'no' } } })
+    make({ in: 'yes' })
+    make({ in: 'yes', more: 'x' })
+    make({ in: 'no' })
+    cluster.api.delete('configmaps', 'default', 'moving')
+    const selected = await watch(`resourceVersion=${version}&labelSelector=in=yes`, 3)
+    expect(selected.map((event) => event.type)).toEqual(['ADDED', 'MODIFIED', 'DELETED'])
+    const all = await watch(`resourceVersion=${version}&fieldSelector=metadata.name=moving`, 5)
+    expect(all.map((event) => event.type)).toEqual(['ADDED', 'MODIFIED', 'MODIFIED', 'MODIFIED', 'DELETED'])
+  })
+
+  test('a version that is too old ends with 410', async () => {
+    for (let index = 0; index < 40_100; index++) {
+      cluster.api.patch('configmaps', 'default', 'map-0', { data: { index: String(index) } })
+    }
+    const [event] = await watch('resourceVersion=1', 1)
+    expect(event).toMatchObject({ type: 'ERROR', object: { kind: 'Status', code: 410, reason: 'Expired' } })
+    expect(await get(`${maps}?resourceVersion=1&resourceVersionMatch=Exact`)).toMatchObject({ code: 410 })
+  })
+
+  test('initial events end with a bookmark; sending them needs its companions', async () => {
+    const count = (await get(maps)).json.items?.length ?? 0
+    const query = 'sendInitialEvents=true&allowWatchBookmarks=true&resourceVersionMatch=NotOlderThan'
+    const events = await watch(query, count + 1)
+    expect(events.slice(0, count).every((event) => event.type === 'ADDED')).toBe(true)
+    expect(events.at(-1)).toMatchObject({
+      type: 'BOOKMARK',
+      object: { kind: 'ConfigMap', metadata: { annotations: { 'k8s.io/initial-events-end': 'true' } } },
+    })
+    expect(await get(`${maps}?watch=1&sendInitialEvents=true`)).toMatchObject({ code: 422 })
+    expect(await get(`${maps}?watch=1&resourceVersion=abc`)).toMatchObject({ code: 400 })
+  })
+
+  test('as a table: headers come once', async () => {
+    const events = await watch('', 2, 'application/json;as=Table;v=v1;g=meta.k8s.io')
+    expect(events.map((event) => (event.object.columnDefinitions as unknown[]).length)).toEqual([3, 0])
+  })
+
+  test('end by themselves after their time', async () => {
+    const { code } = await get(`${maps}?watch=1&timeoutSeconds=1&resourceVersion=${cluster.api.store.revision}`)
+    expect(code).toBe(200)
+  })
+})
+
+describe('writes', () => {
+  test('deletes with preconditions, finalizers and a whole collection', async () => {
+    cluster.api.create('configmaps', 'default', { metadata: { name: 'kept', finalizers: ['example.com/hold'] } })
+    const wrong = await send(cluster, `${maps}/kept`, { method: 'DELETE', body: { preconditions: { uid: 'x' } } })
+    expect(wrong).toMatchObject({ code: 409, json: { reason: 'Conflict' } })
+    await send(cluster, `${maps}/kept`, { method: 'DELETE' })
+    expect(cluster.api.get('configmaps', 'default', 'kept')?.metadata.deletionTimestamp).toBeDefined()
+    const headers = { 'content-type': 'application/merge-patch+json' }
+    await send(cluster, `${maps}/kept`, { method: 'PATCH', headers, body: { metadata: { finalizers: null } } })
+    expect(cluster.api.get('configmaps', 'default', 'kept')).toBeUndefined()
+    const { json } = await send(cluster, `${maps}?labelSelector=n+in+(1,2)`, { method: 'DELETE' })
+    expect(json.items?.map((item) => item.metadata?.name)).toEqual(['map-1', 'map-2'])
+    expect(cluster.api.get('configmaps', 'default', 'map-4')).toBeDefined()
+  })
+
+  test('status and specification are written apart', async () => {
+    cluster.api.create('deployments', 'default', {
+      metadata: { name: 'apart' },
+      spec: {
+        selector: { matchLabels: { a: 'b' } },
+        template: { metadata: { labels: { a: 'b' } }, spec: { containers: [{ name: 'a', image: 'b' }] } },
+      },
+    })
+    const path = '/apis/apps/v1/namespaces/default/deployments/apart'
+    const headers = { 'content-type': 'application/merge-patch+json' }
+    const body = { spec: { replicas: 4 }, status: { replicas: 9 } }
+    const main = await send(cluster, path, { method: 'PATCH', headers, body })
+    expect(main.json).toMatchObject({ spec: { replicas: 4 }, status: {}, metadata: { generation: 2 } })
+    const status = await send(cluster, `${path}/status`, {
+      method: 'PATCH',
+      headers,
+      body: { ...body, spec: { replicas: 7 } },
+    })
+    expect(status.json).toMatchObject({ spec: { replicas: 4 }, status: { replicas: 9 }, metadata: { generation: 2 } })
+    expect((await get(`${path}/scale`)).json).toMatchObject({
+      kind: 'Scale',
+      spec: { replicas: 4 },
+      status: { selector: 'a=b' },
+    })
+    const apart = await send(cluster, `${path}/scale`, { method: 'PATCH', headers, body: { spec: { replicas: -1 } } })
+    expect(apart.code).toBe(422)
+  })
+
+  test('binding and eviction of Pods', async () => {
+    cluster.api.create('pods', 'default', {
+      metadata: { name: 'bound' },
+      spec: { containers: [{ name: 'a', image: 'b' }] },
+    })
+    const pod = '/api/v1/namespaces/default/pods/bound'
+    const binding = { target: { kind: 'Node', name: 'worker' } }
+    expect(await send(cluster, `${pod}/binding`, { method: 'POST', body: binding })).toMatchObject({ code: 201 })
+    expect(await send(cluster, `${pod}/binding`, { method: 'POST', body: binding })).toMatchObject({ code: 409 })
+    expect(
+      await send(cluster, `${pod}/eviction`, { method: 'POST', body: { deleteOptions: { gracePeriodSeconds: 0 } } }),
+    ).toMatchObject({ code: 201 })
+    expect(cluster.api.get('pods', 'default', 'bound')).toBeUndefined()
+  })
+})
