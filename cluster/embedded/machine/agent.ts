@@ -188,6 +188,9 @@ function handle({ stream, type, payload }: Frame): void {
 
 const decoder = new FrameDecoder()
 input.on('data', (bytes: Buffer) => {
+  const count = Buffer.alloc(4)
+  count.writeUInt32BE(bytes.length)
+  send(0, FrameType.acknowledge, count)
   for (const frame of decoder.push(bytes))
     try {
       handle(frame)

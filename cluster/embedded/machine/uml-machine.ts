@@ -4,6 +4,8 @@ import { PassThrough, Writable } from 'node:stream'
 import { type BootOptions, bootKernel, type Kernel } from './boot.ts'
 import { encodeData, encodeFrame, type Frame, FrameDecoder, FrameType } from './frame.ts'
 import type { GuestProcess, Machine, Placement, RunResult, SpawnOptions } from './machine.ts'
+import { SerialLine } from './serial-line.ts'
+import { SerialWindow } from './serial-window.ts'
 
 /** Who listens to the frames of one stream. */
 type Listener = (frame: Frame) => void
@@ -32,6 +34,7 @@ class UmlMachine implements Machine {
   readonly ended: Promise<string>
   readonly ready: Promise<undefined>
   private readonly kernel: Kernel
+  private readonly line: SerialLine
   private readonly listeners = new Map<number, Listener>()
   private readonly forwards = new Map<number, number>()
   private nextStream = 1
@@ -39,6 +42,7 @@ class UmlMachine implements Machine {
 
   constructor(kernel: Kernel) {
     this.kernel = kernel
+    this.line = new SerialLine(kernel.toGuest)
     this.ready = new Promise((resolve) =>
       this.listeners.set(0, ({ type }) => {
         if (type === FrameType.ready) resolve(undefined)
@@ -64,19 +68,20 @@ class UmlMachine implements Machine {
   }
 
   private dispatch(frame: Frame): void {
-    if (frame.type === FrameType.opened) this.carry(frame)
+    if (frame.type === FrameType.acknowledge) this.line.acknowledge(frame.payload.readUInt32BE())
+    else if (frame.type === FrameType.opened) this.carry(frame)
     else this.listeners.get(frame.stream)?.(frame)
   }
 
   private send(stream: number, type: number, payload: Uint8Array | string = ''): void {
-    if (this.gone === undefined) this.kernel.toGuest.write(encodeFrame(stream, type, payload))
+    if (this.gone === undefined) this.line.write(encodeFrame(stream, type, payload))
   }
 
   private sendData(stream: number, bytes: Uint8Array, sent: () => void): void {
     let room = true
-    for (const frame of encodeData(stream, FrameType.data, bytes)) room = this.kernel.toGuest.write(frame)
+    for (const frame of encodeData(stream, FrameType.data, bytes)) room = this.line.write(frame)
     if (room || this.gone !== undefined) sent()
-    else this.kernel.toGuest.once('drain', sent)
+    else this.line.drained(sent)
   }
 
   private open(listener: Listener): number {

@@ -1,0 +1,55 @@
+import type { Writable } from 'node:stream'
+
+// The guest's terminal holds 4096 bytes that were not read yet, and throttles its line shortly before. A throttled line of
+// User-Mode Linux (arch/um/drivers/line.c, 6.1) never takes input again once it has swallowed what was under way.
+const windowBytes = 3584
+/** More than this waiting means: hold back. */
+const fullBytes = 256 * 1024
+
+/** The way to the guest, which only takes as much as its agent acknowledges. */
+export class SerialLine {
+  private readonly output: Writable
+  private queue: Uint8Array[] = []
+  private queued = 0
+  private unacknowledged = 0
+  private waiting: (() => void)[] = []
+
+  constructor(output: Writable) {
+    this.output = output
+  }
+
+  /** Sends bytes, in order, as soon as the guest has room for them. False: wait for `drained` before sending more. */
+  write(bytes: Uint8Array): boolean {
+    this.queue.push(bytes)
+    this.queued += bytes.length
+    this.flush()
+    return this.queued < fullBytes
+  }
+
+  /** Calls back once when there is room again. */
+  drained(callback: () => void): void {
+    if (this.queued < fullBytes) callback()
+    else this.waiting.push(callback)
+  }
+
+  /** The agent has read so many bytes. */
+  acknowledge(bytes: number): void {
+    this.unacknowledged -= bytes
+    this.flush()
+    if (this.queued >= fullBytes) return
+    for (const callback of this.waiting.splice(0)) callback()
+  }
+
+  private flush(): void {
+    for (let room = windowBytes - this.unacknowledged; room > 0 && this.queue[0]; ) {
+      const head = this.queue[0]
+      const part = head.subarray(0, room)
+      if (part.length === head.length) this.queue.shift()
+      else this.queue[0] = head.subarray(part.length)
+      this.output.write(part)
+      this.queued -= part.length
+      this.unacknowledged += part.length
+      room -= part.length
+    }
+  }
+}
