@@ -1,0 +1,25 @@
+import { createHash } from 'node:crypto'
+
+/** A node of the cluster's network: its name, its address on the bridge, and the addresses of its Pods. */
+export interface NodePlan {
+  name: string
+  address: string
+  podCIDR: string
+}
+
+/** The bridge that kind gives its Docker network, and the address "outside" the cluster. */
+export const bridge = { name: 'kind', address: '172.18.0.1', prefix: 16 } as const
+
+/** All Pods of all nodes. */
+export const clusterCIDR = '10.244.0.0/16'
+
+/** The address a node uses towards its Pods: the first of its Pod range (`10.244.1.0/24` → `10.244.1.1`). */
+export function podGateway(podCIDR: string): string {
+  const base = podCIDR.split('/')[0] ?? ''
+  return `${base.slice(0, base.lastIndexOf('.'))}.1`
+}
+
+/** Name of a host-side interface: a prefix and eight hexadecimal digits that only depend on `seed`, as CNI's plugins make them. */
+export function interfaceName(prefix: string, seed: string): string {
+  return prefix + createHash('sha1').update(seed).digest('hex').slice(0, 8)
+}

@@ -1,0 +1,109 @@
+import { nodeFirewall } from './node-firewall.ts'
+import { bridge, interfaceName, type NodePlan, podGateway } from './node-plan.ts'
+
+/** Folder of the guest that holds the nodes' file systems. */
+const nodesFolder = '/run/nodes'
+
+/** A node's root file system, as seen from the guest's own mount namespace. */
+export const nodeRoot = (name: string) => `${nodesFolder}/${name}/root`
+
+interface GuestFile {
+  path: string
+  content: string
+}
+
+/** Lines every shell of the cluster starts with, in place of the host user's own. */
+export const shellProfile = "PS1='\\u@\\h:\\w\\$ '\nalias ls='ls --color=auto'\n"
+
+/** `/etc/hosts` of a node: itself and the others, which Docker's name server would answer for. */
+function hosts(nodes: readonly NodePlan[]): string {
+  return ['127.0.0.1\tlocalhost', ...nodes.map(({ name, address }) => `${address}\t${name}`), ''].join('\n')
+}
+
+/** fstab lines for the nodes' roots: each an overlay of its own over the guest's file system. */
+export function nodeMounts(nodes: readonly NodePlan[]): { folders: string[]; mounts: string[] } {
+  const folders = nodes.flatMap(({ name }) => [nodeRoot(name), `${nodesFolder}/${name}/work`])
+  const mounts = nodes.flatMap(({ name }) => {
+    const layers = `lowerdir=/,upperdir=${nodesFolder}/${name}/upper,workdir=${nodesFolder}/${name}/work`
+    return [`overlay ${nodeRoot(name)} overlay ${layers} 0 0`, `/dev ${nodeRoot(name)}/dev none rbind 0 0`]
+  })
+  return { folders, mounts }
+}
+
+/** `ip -batch` lines of the guest's own namespace: the bridge, the nodes' namespaces, a cable from each to the bridge. */
+export function bridgeLines(nodes: readonly NodePlan[]): string[] {
+  const cable = (name: string) => interfaceName('veth', name)
+  return [
+    'link set lo up',
+    `link add ${bridge.name} type bridge forward_delay 0`,
+    `address add ${bridge.address}/${bridge.prefix} broadcast + dev ${bridge.name}`,
+    `link set ${bridge.name} up`,
+    ...nodes.flatMap(({ name }) => [
+      `netns add ${name}`,
+      `link add ${cable(name)} type veth peer name eth0 netns ${name}`,
+      `link set ${cable(name)} master ${bridge.name} up`,
+    ]),
+  ]
+}
+
+/** `ip -batch` lines of one node. */
+function nodeLines(node: NodePlan, nodes: readonly NodePlan[]): string[] {
+  return [
+    'link set lo up',
+    `address add ${node.address}/${bridge.prefix} broadcast + dev eth0`,
+    'link set eth0 up',
+    `route add default via ${bridge.address} dev eth0`,
+    ...nodes
+      .filter((other) => other !== node)
+      .map(({ podCIDR, address }) => `route add ${podCIDR} via ${address} dev eth0`),
+  ]
+}
+
+/** What a node's file system has of its own. Paths are the guest's. */
+export function nodeFiles(node: NodePlan, nodes: readonly NodePlan[]): GuestFile[] {
+  const upper = `${nodesFolder}/${node.name}/upper`
+  const own: Record<string, string> = {
+    '/etc/hostname': `${node.name}\n`,
+    '/etc/hosts': hosts(nodes),
+    '/etc/resolv.conf': `nameserver ${bridge.address}\noptions timeout:1 attempts:1\n`,
+    '/etc/fstab': 'proc /proc proc\nsysfs /sys sysfs\ntmpfs /tmp tmpfs mode=1777\n',
+    '/root/.bashrc': shellProfile,
+    '/root/.profile': '. ~/.bashrc\n',
+    '/root/.bash_profile': '. ~/.bashrc\n',
+    '/run/node/links': `${nodeLines(node, nodes).join('\n')}\n`,
+    '/run/node/firewall': nodeFirewall,
+    '/run/xtables.lock': '',
+    '/var/lib/kubelet/.keep': `Pod range ${node.podCIDR}, gateway ${podGateway(node.podCIDR)}\n`,
+  }
+  return Object.entries(own).map(([path, content]) => ({ path: upper + path, content }))
+}
+
+// rp_filter 0: replies to a masqueraded or IPVS connection may come in on another interface than the request left by.
+const settings: Record<string, number> = {
+  'net/ipv4/ip_forward': 1,
+  'net/ipv4/conf/all/forwarding': 1,
+  'net/ipv4/conf/all/route_localnet': 1,
+  'net/ipv4/conf/all/rp_filter': 0,
+  'net/ipv4/conf/default/rp_filter': 0,
+  'net/netfilter/nf_conntrack_acct': 1,
+}
+
+/** The command that becomes a node: it takes its namespaces, sets them up, says `ready`, and holds them for ever. */
+export function nodeCommand(name: string): string[] {
+  const script = [
+    'set -e',
+    'mount -n -t proc proc /proc',
+    'mount -a',
+    'echo "$0" >/proc/sys/kernel/hostname',
+    ...Object.entries(settings).map(([key, value]) => `echo ${value} >/proc/sys/${key} || true`),
+    'ip -batch /run/node/links',
+    'iptables-restore </run/node/firewall',
+    'echo ready',
+    'exec sleep infinity',
+  ].join('\n')
+  return [
+    ...['nsenter', `--net=/run/netns/${name}`],
+    ...['unshare', '--mount', '--uts', '--ipc', '--propagation', 'slave', `--root=${nodeRoot(name)}`, '--wd=/'],
+    ...['sh', '-c', script, name],
+  ]
+}

@@ -1,0 +1,107 @@
+import type { GuestProcess, Machine, Placement } from '../machine/machine.ts'
+import { AddressPool } from './address-pool.ts'
+import { type GuestWork, GuestWorker, guestScript } from './guest-work.ts'
+import { kernelModules } from './modules.ts'
+import type { NodePlan } from './node-plan.ts'
+import { bridgeLines, nodeCommand, nodeFiles, nodeMounts } from './node-setup.ts'
+import { attachWork, detachWork, type PodLink, podLink } from './pod-link.ts'
+
+/** The nodes of a cluster as namespaces on one bridge, and the links of the Pods on them. */
+export interface Network {
+  readonly nodes: readonly NodePlan[]
+  /** Does further work in the guest, together with whatever else is to be done at the moment. */
+  readonly worker: GuestWorker
+  /** The namespaces of a node. Throws for an unknown one. */
+  placement(node: string): Placement
+  /** A link with a fresh address for a Pod that is not attached yet. Throws when the node has none left. */
+  reserve(node: string, podUid: string): PodLink
+  /** Makes the Pod's namespace and joins it to its node; `more` is done by the same script. */
+  attach(link: PodLink, more?: GuestWork): Promise<void>
+  /** Takes the link away and frees its address. */
+  detach(link: PodLink, more?: GuestWork): Promise<void>
+}
+
+/** Resolves when a node said it is set up; rejects with what it said when it ended instead. */
+function readiness(name: string, process: GuestProcess): Promise<void> {
+  let said = ''
+  return new Promise((resolve, reject) => {
+    process.stdout.on('data', (bytes: Buffer) => {
+      if (bytes.toString().includes('ready')) resolve()
+    })
+    process.stderr.on('data', (bytes: Buffer) => {
+      said += bytes
+    })
+    void process.exited.then(() => reject(new Error(`node "${name}" could not be set up: ${said.trim()}`)))
+  })
+}
+
+/**
+ * Loads the kernel modules, makes the bridge and the nodes. Each node has its own network, mount, uts and ipc namespace, a
+ * writable layer over the guest's files, kind's routes and firewall.
+ */
+export async function createNetwork(machine: Machine, nodes: readonly NodePlan[]): Promise<Network> {
+  const { folders, mounts } = nodeMounts(nodes)
+  const shared = ['/run/nodes', '/run/pods']
+  await machine.write(nodes.flatMap((node) => nodeFiles(node, nodes)))
+  // Mounts below a shared folder that go away here go away in all namespaces, too (they are made as slaves).
+  const script = [
+    `mkdir -p ${shared.join(' ')} || exit 1`,
+    `modprobe -a ${kernelModules.join(' ')} || exit 1`,
+    ...shared.map((folder) => `mount --bind --make-shared ${folder} ${folder} || exit 1`),
+    guestScript([{ folders, mounts, links: bridgeLines(nodes) }]),
+  ].join('\n')
+  const { exitCode, stderr } = await machine.run(['sh', '-c', script])
+  if (exitCode !== 0) throw new Error(`The cluster's network could not be made: ${stderr.trim()}`)
+  const processes = new Map<string, number>()
+  await Promise.all(
+    nodes.map(async ({ name }) => {
+      const process = await machine.spawn(nodeCommand(name), {}, { noInput: true })
+      processes.set(name, process.pid)
+      await readiness(name, process)
+    }),
+  )
+  return new GuestNetwork(machine, nodes, processes)
+}
+
+class GuestNetwork implements Network {
+  readonly nodes: readonly NodePlan[]
+  readonly worker: GuestWorker
+  private readonly processes: ReadonlyMap<string, number>
+  private readonly pools: ReadonlyMap<string, AddressPool>
+
+  constructor(machine: Machine, nodes: readonly NodePlan[], processes: ReadonlyMap<string, number>) {
+    this.nodes = nodes
+    this.worker = new GuestWorker(machine)
+    this.processes = processes
+    this.pools = new Map(nodes.map(({ name, podCIDR }) => [name, new AddressPool(podCIDR)]))
+  }
+
+  placement(node: string): Placement {
+    const pid = this.processes.get(node)
+    if (pid === undefined) throw new Error(`there is no node "${node}"`)
+    return { pid }
+  }
+
+  reserve(node: string, podUid: string): PodLink {
+    const plan = this.nodes.find(({ name }) => name === node)
+    const pool = this.pools.get(node)
+    if (!plan || !pool) throw new Error(`there is no node "${node}"`)
+    return podLink(podUid, pool.take(), plan)
+  }
+
+  attach(link: PodLink, more: GuestWork = {}): Promise<void> {
+    return this.worker.perform(joined(attachWork(link), more))
+  }
+
+  async detach(link: PodLink, more: GuestWork = {}): Promise<void> {
+    await this.worker.perform(joined(detachWork(link), more))
+    this.pools.get(link.node.name)?.release(link.address)
+  }
+}
+
+function joined(one: GuestWork, other: GuestWork): GuestWork {
+  const all: Record<string, unknown[]> = {}
+  for (const work of [one, other])
+    for (const [part, lines] of Object.entries(work)) all[part] = [...(all[part] ?? []), ...lines]
+  return all
+}
