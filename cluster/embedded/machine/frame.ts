@@ -21,8 +21,6 @@ export const FrameType = {
   done: 13,
   /** JSON {forward}: the guest accepted a connection and named this stream for it. */
   opened: 14,
-  /** Four bytes: how many more bytes of the line the guest has read (serial-window.ts). */
-  consumed: 15,
   /** Four bytes: how many bytes the agent has read since it last said so (serial-line.ts). */
   acknowledge: 15,
   /** Bytes: standard input (to the guest), standard output or connection data. */

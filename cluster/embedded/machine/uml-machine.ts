@@ -5,7 +5,6 @@ import { type BootOptions, bootKernel, type Kernel } from './boot.ts'
 import { encodeData, encodeFrame, type Frame, FrameDecoder, FrameType } from './frame.ts'
 import type { GuestProcess, Machine, Placement, RunResult, SpawnOptions } from './machine.ts'
 import { SerialLine } from './serial-line.ts'
-import { SerialWindow } from './serial-window.ts'
 
 /** Who listens to the frames of one stream. */
 type Listener = (frame: Frame) => void
