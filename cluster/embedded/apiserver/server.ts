@@ -38,7 +38,9 @@ export interface ApiServer {
 
 /** Serves the API over HTTPS on 127.0.0.1. Rejects when the port is taken. */
 export async function startApiServer(options: ApiServerOptions): Promise<ApiServer> {
-  const schema = await loadSchema()
+  // Ready a moment after the port is open; requests wait for it.
+  const schema = loadSchema()
+  schema.catch(() => {})
   const closing = new AbortController()
   const server = createServer({ cert: options.tls.cert, key: options.tls.key, ALPNProtocols: ['http/1.1'] })
   const sockets = new Set<Socket>()
@@ -73,7 +75,7 @@ export async function startApiServer(options: ApiServerOptions): Promise<ApiServ
 
 async function serve(
   options: ApiServerOptions,
-  schema: Schema,
+  loadingSchema: Promise<Schema>,
   closing: AbortSignal,
   request: IncomingMessage,
   response: ServerResponse,
@@ -81,6 +83,7 @@ async function serve(
   authenticate(request, options.token)
   const url = urlOf(request)
   const target = parsePath(url.pathname)
+  const schema = await loadingSchema
   const now = options.now ?? (() => new Date())
   switch (target.is) {
     case 'unknown':
