@@ -150,7 +150,7 @@ export class ObjectWriter {
     strategyOf(resource.name).validate?.(object, errors, old)
     if (resource.name === 'services' && errors.causes.length === 0) {
       const others = this.store
-        .list('services')
+        .all('services')
         .filter(
           (other) =>
             other.metadata.name !== object.metadata.name || other.metadata.namespace !== object.metadata.namespace,

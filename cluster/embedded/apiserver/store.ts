@@ -44,6 +44,11 @@ export class Store {
     return this.tables.get(resource)?.get(keyOf(namespace, name))
   }
 
+  /** All objects of a resource, in no particular order. */
+  all(resource: string): Stored[] {
+    return [...(this.tables.get(resource)?.values() ?? [])]
+  }
+
   /** Objects of a resource (of one namespace), in the order of namespace and name. */
   list(resource: string, namespace?: string): Stored[] {
     const found: Stored[] = []
