@@ -10,21 +10,23 @@ const CONNTRACK_LINES = 4000
 
 /**
  * Nodes may have two iptables back ends (legacy and nf_tables); kube-proxy's rules are in one. The plain name is asked
- * first, the other two only when it shows no chain of kube-proxy's.
+ * first, the other two only when it shows no chain of kube-proxy's. No subshell that is not needed: a fork is dear on the
+ * embedded kernel.
  */
-const saveWithBackend = (family: 'iptables' | 'ip6tables') => `
-save=$(${family}-save -c) || exit $?
-case $save in *:KUBE-*) printf '%s\\n' "$save"; exit 0 ;; esac
-for backend in ${family}-legacy-save ${family}-nft-save; do
-  command -v $backend >/dev/null || continue
-  other=$($backend -c 2>/dev/null) || continue
-  case $other in *:KUBE-*) printf '%s\\n' "$other"; exit 0 ;; esac
-done
-[ -z "$save" ] || printf '%s\\n' "$save"`
+const SAVE_WITH_BACKEND = `save_with_backend() {
+  save=$("$1-save" -c) || return
+  case $save in *:KUBE-*) printf '%s\\n' "$save"; return ;; esac
+  for backend in "$1-legacy-save" "$1-nft-save"; do
+    command -v "$backend" >/dev/null || continue
+    other=$("$backend" -c) || continue
+    case $other in *:KUBE-*) printf '%s\\n' "$other"; return ;; esac
+  done
+  [ -z "$save" ] || printf '%s\\n' "$save"
+}`
 
 /** File of a capture → the shell text whose output it keeps. A command that fails leaves no file. */
 const ESSENTIAL: Record<string, string> = {
-  'iptables-save': saveWithBackend('iptables'),
+  'iptables-save': 'save_with_backend iptables',
   'ipset-save': 'ipset save',
   'ipvsadm-save': 'ipvsadm -Sn',
   'ip-addr.json': 'ip -j -d addr',
@@ -33,8 +35,8 @@ const ESSENTIAL: Record<string, string> = {
 }
 const THOROUGH: Record<string, string> = {
   ...ESSENTIAL,
-  'ip6tables-save': saveWithBackend('ip6tables'),
-  conntrack: `command -v conntrack >/dev/null || exit 127; conntrack -L 2>/dev/null | head -n ${CONNTRACK_LINES}`,
+  'ip6tables-save': 'save_with_backend ip6tables',
+  conntrack: `command -v conntrack >/dev/null && conntrack -L | head -n ${CONNTRACK_LINES}`,
   'ipvsadm-stats': 'ipvsadm -Ln --stats --exact',
   versions:
     'uname -r; iptables --version; ipset --version 2>&1 | head -n 1; ipvsadm --version 2>&1 | head -n 1; conntrack --version',
@@ -54,9 +56,12 @@ export function nodeReportRequest(depth: ReportDepth): NodeReportRequest {
   const mark = `==${randomUUID()}`
   const sections = Object.entries(depth === 'essential' ? ESSENTIAL : THOROUGH)
   const script = sections.map(
-    ([file, command]) => `echo '${mark} ${file}'\n(${command}\n) 2>/dev/null\nprintf '\\n${mark}. %s\\n' $?`,
+    ([file, command]) => `echo '${mark} ${file}'\n{ ${command}; } 2>/dev/null\nprintf '\\n${mark}. %s\\n' $?`,
   )
-  return { command: ['sh', '-c', [PATH, ...script].join('\n')], read: (output) => readReport(output, mark) }
+  return {
+    command: ['sh', '-c', [PATH, SAVE_WITH_BACKEND, ...script].join('\n')],
+    read: (output) => readReport(output, mark),
+  }
 }
 
 function readReport(output: string, mark: string) {
