@@ -22,7 +22,15 @@ export interface Kernel {
   fromGuest: Readable
   /** The last lines of the kernel's console, for the message when it dies. */
   console(): string
+  /** Ends the kernel with all its helpers at once. Nothing is lost: all that a guest holds is in its memory. */
+  end(): void
 }
+
+/**
+ * UML is several processes, and its helpers outlive a main process that is killed. The shell ends the whole group when the
+ * kernel ends, and when descriptor 5 is closed, which happens however this process dies.
+ */
+const supervisor = '{ "$@" 5<&-; kill -KILL 0; } & read -r _ <&5; kill -KILL 0'
 
 const bytesPerMegabyte = 1024 * 1024
 
@@ -36,7 +44,7 @@ function memoryFolder(megabytes: number): string {
 
 /**
  * Starts User-Mode Linux with the host's file system as its read-only root (Documentation/virt/uml/user_mode_linux_howto_v2).
- * The serial line is two pipes of this process. `setpriv` ends the kernel when this process dies, however it dies.
+ * The serial line is two pipes of this process, and the kernel never outlives it.
  */
 export async function bootKernel(options: BootOptions): Promise<Kernel> {
   const megabytes = options.memoryMegabytes ?? 1024
@@ -52,17 +60,17 @@ export async function bootKernel(options: BootOptions): Promise<Kernel> {
     logLevel: 'silent',
   })
   writeFileSync(init, initScript({ packages: options.packages, node: process.execPath, agent }), { mode: 0o755 })
-  const arguments_ = [
-    ...['--pdeathsig', 'KILL', join(options.packages, 'usr/bin/linux.uml')],
+  const kernel = [
+    join(options.packages, 'usr/bin/linux.uml'),
     ...[`mem=${megabytes}M`, 'rootfstype=hostfs', 'rootflags=/', 'ro', `init=${init}`],
     ...['con=null', 'con0=null,fd:1', 'ssl=null', 'ssl0=fd:3,fd:4', 'quiet', 'loglevel=3'],
     ...[`umid=${options.name}`, `uml_dir=${options.directory}/`],
   ]
-  const child = spawn('setpriv', arguments_, {
+  const child = spawn('sh', ['-c', supervisor, 'sh', ...kernel], {
     cwd: options.directory,
     env: { PATH: process.env.PATH, HOME: options.directory, TMPDIR: memoryFolder(megabytes) },
-    stdio: ['ignore', 'pipe', 'pipe', 'pipe', 'pipe'],
-    // Ctrl-C in the terminal is for this process, which then stops the kernel in order.
+    stdio: ['ignore', 'pipe', 'pipe', 'pipe', 'pipe', 'pipe'],
+    // A process group of its own: Ctrl-C in the terminal is for this process, which then ends that group.
     detached: true,
   })
   let tail = ''
@@ -70,10 +78,12 @@ export async function bootKernel(options: BootOptions): Promise<Kernel> {
     stream?.on('data', (bytes: Buffer) => {
       tail = (tail + bytes.toString()).slice(-4000)
     })
+  const [, , , toGuest, fromGuest, lifeline] = child.stdio as readonly (Readable | Writable | null)[]
   return {
     process: child,
-    toGuest: child.stdio[3] as Writable,
-    fromGuest: child.stdio[4] as Readable,
+    toGuest: toGuest as Writable,
+    fromGuest: fromGuest as Readable,
     console: () => tail,
+    end: () => lifeline?.destroy(),
   }
 }

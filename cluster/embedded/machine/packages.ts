@@ -43,6 +43,7 @@ const programs: Record<string, string[]> = {
     'libprotobuf-c1',
     'liblmdb0',
   ],
+  ping: ['iputils-ping', 'libcap2'],
   curl: ['curl', 'libcurl4', 'libcurl4t64'],
   ip: ['iproute2', 'libbpf1', 'libelf1', 'libelf1t64', 'libmnl0'],
 }
@@ -64,7 +65,7 @@ export async function requireSupport(): Promise<void> {
     throw new Unsupported(`The embedded cluster needs Linux, and this is "${platform()}". ${instead}`)
   if (arch() !== 'x64')
     throw new Unsupported(`The embedded kernel is built for x86-64, and this is "${arch()}". ${instead}`)
-  for (const tool of ['apt-get', 'dpkg-deb', 'setpriv'])
+  for (const tool of ['apt-get', 'dpkg-deb'])
     if (!(await which(tool, { nothrow: true })))
       throw new Unsupported(
         `The embedded cluster takes its kernel from Debian or Ubuntu packages, and "${tool}" is not here. ${instead}`,

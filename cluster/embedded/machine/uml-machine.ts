@@ -216,10 +216,7 @@ class UmlMachine implements Machine {
   }
 
   async stop(): Promise<void> {
-    this.kernel.toGuest.end()
-    this.kernel.process.kill('SIGTERM')
-    const patience = setTimeout(() => this.kernel.process.kill('SIGKILL'), 3000)
-    if (this.kernel.process.exitCode === null && this.kernel.process.signalCode === null) await this.ended
-    clearTimeout(patience)
+    this.kernel.end()
+    await this.ended
   }
 }
