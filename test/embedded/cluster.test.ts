@@ -1,0 +1,170 @@
+import { spawn } from 'node:child_process'
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { $ } from 'zx'
+import type { Progress } from '../../cluster/driver.ts'
+import { processStartTime, readDaemonState } from '../../cluster/embedded/state-file.ts'
+import { EmbeddedCluster } from '../../cluster/embedded.ts'
+import { kubectlPath } from '../../cluster/kubectl.ts'
+import { clusterFolder, projectRoot } from '../../cluster/layout.ts'
+import { waitFor } from '../../cluster/wait.ts'
+
+const silent: Progress = { start() {}, end() {}, note() {} }
+// A name of this run's own: a cluster that somebody works with is left alone.
+const cluster = new EmbeddedCluster(`test-${process.pid}`)
+const worker = `${cluster.name}-worker`
+const make = $({
+  cwd: projectRoot,
+  quiet: true,
+  nothrow: true,
+  env: { ...process.env, NAME: cluster.name, CLUSTER: 'embedded' },
+})
+let kubectl: (words: string[]) => Promise<string>
+
+const onNode = async (command: string, node = worker) => {
+  const { exitCode, stdout, stderr } = await cluster.exec(node, ['sh', '-c', command], { timeoutMs: 60_000 })
+  if (exitCode !== 0) throw new Error(`"${command}" on ${node}: ${stderr}`)
+  return stdout
+}
+
+beforeAll(async () => {
+  await cluster.up(silent)
+  const { path } = await kubectlPath(silent)
+  const run = $({ quiet: true, env: { ...process.env, KUBECONFIG: cluster.kubeconfig } })
+  kubectl = async (words) => (await run`${path} ${words}`).stdout
+})
+
+afterAll(() => cluster.down(silent))
+
+/** The Pod that answered, as nginx's page names it. */
+const podIn = (page: string) => /^Pod: (\S+)$/m.exec(page)?.[1]
+
+describe('a cluster that is up', () => {
+  test('has three nodes, Ready, each with its own kernel state', async () => {
+    const nodes = (await kubectl(['get', 'nodes', '--no-headers'])).trim().split('\n')
+    expect(nodes).toHaveLength(3)
+    for (const node of nodes) expect(node).toMatch(/\sReady\s/)
+    const addresses = await Promise.all((await cluster.nodes()).map((node) => onNode('hostname; hostname -I', node)))
+    expect(new Set(addresses).size).toBe(3)
+  })
+
+  test('is found up by a second `make up`, which changes nothing', async () => {
+    const before = readDaemonState(cluster.name)
+    const { exitCode, stdout } = await make`make up`
+    expect(exitCode, stdout).toBe(0)
+    expect(readDaemonState(cluster.name)).toEqual(before)
+  })
+
+  test('keeps every write of the nodes away from the host', async () => {
+    const target = '/etc/hostname'
+    const before = readFileSync(target, 'utf8')
+    const probe = join(tmpdir(), `from-inside-${process.pid}`)
+    await onNode(`echo changed >${target}; echo new >${probe}; rm -rf ${projectRoot}/README.md`)
+    expect(await onNode(`cat ${target} ${probe}; test ! -e ${projectRoot}/README.md && echo gone`)).toContain('gone')
+    expect(readFileSync(target, 'utf8')).toBe(before)
+    expect(existsSync(probe)).toBe(false)
+    expect(existsSync(join(projectRoot, 'README.md'))).toBe(true)
+  })
+
+  test('serves web from two workers, through the ClusterIP, in both modes and while it is flushed', async () => {
+    const web = await make`make web`
+    expect(web.exitCode, web.stderr).toBe(0)
+    const address = (await kubectl(['get', 'service', 'web', '-o', 'jsonpath={.spec.clusterIP}'])).trim()
+    const request = `curl -s -m 5 http://${address}/`
+    const pods = new Set<string | undefined>()
+    for (let turn = 0; turn < 12; turn++) pods.add(podIn(await onNode(request)))
+    expect(pods.size).toBe(2)
+
+    const toIpvs = await make`make ipvs`
+    expect(toIpvs.exitCode, toIpvs.stderr).toBe(0)
+    // A bounded loop of requests, one failure a line, that runs while the old chains are removed.
+    const load = onNode(`for i in $(seq 120); do curl -s -m 2 -o /dev/null http://${address}/ || echo failed; done`)
+    const flush = await make`make flush-nat`
+    expect(flush.exitCode, flush.stderr).toBe(0)
+    expect(flush.stdout).toContain('KUBE-S')
+    expect(await load).toBe('')
+    expect(await onNode('iptables-save -t nat')).not.toMatch(/KUBE-(SVC|SEP)-/)
+
+    const answers: (string | undefined)[] = []
+    for (let turn = 0; turn < 8; turn++) answers.push(podIn(await onNode(request)))
+    const counts = [...new Set(answers)].map((pod) => answers.filter((one) => one === pod).length)
+    expect(counts).toEqual([4, 4])
+
+    const back = await make`make iptables flush-nat`
+    expect(back.exitCode, back.stderr).toBe(0)
+    expect(podIn(await onNode(request))).toBeDefined()
+    expect(await onNode('ipvsadm -Sn; ipset list -n; ip -br link show type dummy')).toBe('')
+  }, 180_000)
+
+  test('runs beside another one', async () => {
+    const other = new EmbeddedCluster(`${cluster.name}-b`)
+    try {
+      await other.up(silent)
+      expect(await other.nodes()).not.toEqual(await cluster.nodes())
+      expect((await cluster.exec(worker, ['true'])).exitCode).toBe(0)
+      expect((await other.exec(`${other.name}-worker`, ['true'])).exitCode).toBe(0)
+    } finally {
+      await other.down(silent)
+    }
+    expect(await onNode('echo still here')).toContain('still here')
+  }, 60_000)
+})
+
+/** Host processes that belong to a cluster, by the paths in their command lines. */
+function processesOf(name: string): number[] {
+  return readdirSync('/proc')
+    .filter((entry) => /^\d+$/.test(entry))
+    .map(Number)
+    .filter((pid) => {
+      if (processStartTime(pid) === undefined) return false
+      try {
+        const line = readFileSync(`/proc/${pid}/cmdline`, 'utf8')
+        return line.includes(`${clusterFolder(name)}/`) || line.includes(`"name":"${name}"`)
+      } catch {
+        return false
+      }
+    })
+}
+
+describe('a cluster that is ended', () => {
+  const doomed = new EmbeddedCluster(`test-${process.pid}-doomed`)
+  const nothingLeft = () => waitFor('its processes to end', 10_000, async () => processesOf(doomed.name).length === 0)
+  afterAll(() => doomed.down(silent))
+
+  test('by kill -9 of its daemon takes the kernel with it, and the next `make up` just works', async () => {
+    await doomed.up(silent)
+    const { pid } = readDaemonState(doomed.name) ?? { pid: 0 }
+    process.kill(pid, 'SIGKILL')
+    await nothingLeft()
+    await doomed.up(silent)
+    expect((await doomed.exec(`${doomed.name}-worker`, ['true'])).exitCode).toBe(0)
+  }, 60_000)
+
+  test('by `make down` leaves no process and no file', async () => {
+    await doomed.up(silent)
+    await doomed.down(silent)
+    await nothingLeft()
+    expect(existsSync(clusterFolder(doomed.name))).toBe(false)
+  }, 60_000)
+
+  test('by Ctrl-C while it boots leaves nothing, and the next `make up` just works', async () => {
+    const up = spawn('node', ['--import', 'tsx', 'scripts/up.ts'], {
+      cwd: projectRoot,
+      env: { ...process.env, NAME: doomed.name, CLUSTER: 'embedded' },
+      stdio: ['ignore', 'ignore', 'pipe'],
+    })
+    await new Promise<void>((resolve) =>
+      up.stderr.on('data', (bytes: Buffer) => {
+        if (bytes.toString().includes('Booting')) resolve()
+      }),
+    )
+    const ended = new Promise((resolve) => up.on('exit', resolve))
+    up.kill('SIGINT')
+    await ended
+    await nothingLeft()
+    await doomed.up(silent)
+    expect(await doomed.nodes()).toHaveLength(3)
+  }, 60_000)
+})
