@@ -1,0 +1,46 @@
+import { type Connection, parseConntrack } from '../../../dataplane/conntrack.ts'
+import type { GuestNode } from './guest-node.ts'
+
+type Backends = ReadonlyMap<string, ReadonlySet<string>>
+
+const same = (one: ReadonlySet<string> | undefined, other: ReadonlySet<string>) =>
+  one !== undefined && one.size === other.size && [...other].every((address) => one.has(address))
+
+/** Ends UDP flows that conntrack would go on sending to an endpoint that is gone; TCP ends by itself (RST, FIN). */
+export class ConntrackCleanup {
+  private readonly node: GuestNode
+  private known: Backends = new Map()
+
+  constructor(node: GuestNode) {
+    this.node = node
+  }
+
+  /** Called after the rules of a sync stand; does nothing while no UDP Service changed. */
+  async after(backends: Backends, localAddresses: ReadonlySet<string>): Promise<void> {
+    const changed = [...backends].some(([key, now]) => !same(this.known.get(key), now))
+    const gone = [...this.known.keys()].filter((key) => !backends.has(key))
+    const watched = new Map([...backends, ...gone.map((key): [string, ReadonlySet<string>] => [key, new Set()])])
+    const first = this.known.size === 0
+    this.known = backends
+    if ((!changed && gone.length === 0) || (first && backends.size === 0)) return
+    const { stdout } = await this.node.run('conntrack -L -p udp 2>/dev/null\n')
+    const stale = parseConntrack(stdout).filter((flow) => isStale(flow, watched, localAddresses))
+    if (stale.length > 0) await this.node.run(stale.map(deletion).join(''))
+  }
+}
+
+/** A flow to a Service address, or to a node port, that is answered by something else than an endpoint of that Service. */
+export function isStale(
+  { original, reply }: Connection,
+  backends: Backends,
+  localAddresses: ReadonlySet<string>,
+): boolean {
+  const { destination, destinationPort } = original
+  const behind =
+    backends.get(`${destination}:${destinationPort}`) ??
+    (localAddresses.has(destination) ? backends.get(`:${destinationPort}`) : undefined)
+  return behind !== undefined && !behind.has(reply.source)
+}
+
+const deletion = ({ original }: Connection) =>
+  `conntrack -D -p udp -s ${original.source} -d ${original.destination} --sport ${original.sourcePort} --dport ${original.destinationPort} >/dev/null 2>&1\n`

@@ -1,0 +1,98 @@
+import { parseIpAddr } from '../../../dataplane/ip-addr.ts'
+import { parseIpsetSave } from '../../../dataplane/ipset-save.ts'
+import { parseIptablesSave } from '../../../dataplane/iptables-save.ts'
+import { parseIpvsadmSave } from '../../../dataplane/ipvsadm-save.ts'
+import type { NodeState } from '../../../dataplane/node-state.ts'
+import { ParseError } from '../../../dataplane/parse-error.ts'
+import type { Machine, Placement, RunResult } from '../machine/machine.ts'
+
+/** One command of a script, with what it reads on its standard input. A step without input is left out. */
+export interface Step {
+  command: string
+  input: string
+  /** When this one fails, those behind it are not run. */
+  needed?: boolean
+  /** What it writes on standard error is a failure, though it ends well (`ipvsadm -R`). */
+  complains?: boolean
+}
+
+/** The outcome of a script of steps. */
+export interface StepsResult {
+  ok: boolean
+  /** The lines that the programs wrote on standard error. */
+  errors: string[]
+}
+
+const mark = '==END-OF-SECTION=='
+const commandDeadlineMs = 120_000
+
+/** A node as its kube-proxy works on it: everything goes through one shell per sync, as a process in the guest costs 20 ms. */
+export class GuestNode {
+  private readonly machine: Machine
+  private readonly placement: Placement
+
+  constructor(machine: Machine, placement: Placement) {
+    this.machine = machine
+    this.placement = placement
+  }
+
+  /** Runs a shell script. Rejects when the machine is gone. */
+  run(script: string): Promise<RunResult> {
+    return this.machine.run(['sh'], this.placement, { stdin: script, timeoutMs: commandDeadlineMs })
+  }
+
+  /** Runs the steps that have input, one after the other, in one shell. */
+  async apply(steps: readonly Step[]): Promise<StepsResult> {
+    const due = steps.filter(({ input }) => input !== '')
+    if (due.length === 0) return { ok: true, errors: [] }
+    const lines = ['failed=0']
+    for (const { command, input, needed, complains } of due) {
+      const run = complains
+        ? `said=$(${command} 2>&1 <<'${mark}'\n${input}${mark}\n)`
+        : `${command} <<'${mark}'\n${input}${mark}`
+      lines.push(run, complains ? '[ -z "$said" ] || { echo "$said" >&2; failed=1; }' : '[ $? = 0 ] || failed=1')
+      if (needed) lines.push('[ $failed = 0 ] || exit 1')
+    }
+    lines.push('exit $failed', '')
+    const { exitCode, stderr } = await this.run(lines.join('\n'))
+    return { ok: exitCode === 0, errors: stderr.split('\n').filter((line) => line !== '') }
+  }
+
+  /** All that a full sync of IPVS mode needs to know. */
+  read(): Promise<NodeState> {
+    return this.ask(
+      ['iptables-save', 'ipset save', 'ipvsadm -Sn', 'ip -j -d addr'],
+      ([rules, sets, servers, links]) => ({
+        iptables: parseIptablesSave(rules ?? ''),
+        ipsets: parseIpsetSave(sets ?? ''),
+        virtualServers: parseIpvsadmSave(servers ?? ''),
+        links: parseIpAddr(links || '[]'),
+      }),
+    )
+  }
+
+  /** What a full sync of iptables mode needs to know. */
+  readRules(): Promise<Pick<NodeState, 'iptables' | 'links'>> {
+    return this.ask(['iptables-save', 'ip -j -d addr'], ([rules, links]) => ({
+      iptables: parseIptablesSave(rules ?? ''),
+      links: parseIpAddr(links || '[]'),
+    }))
+  }
+
+  /**
+   * Asks again when the answer can't be read: iptables-save (legacy) prints a table twice when another one is registered
+   * while it goes through /proc/net/ip_tables_names.
+   */
+  private async ask<T>(commands: readonly string[], read: (outputs: string[]) => T, patience = 3): Promise<T> {
+    const { stdout } = await this.run(commands.map((command) => `${command}; echo '${mark}'\n`).join(''))
+    try {
+      return read(stdout.split(`${mark}\n`))
+    } catch (error) {
+      if (!(error instanceof ParseError) || patience === 0) throw error
+      return this.ask(commands, read, patience - 1)
+    }
+  }
+}
+
+/** The command that kube-proxy itself gives its rules to. */
+export const restoreCommand = 'iptables-restore -w 5 --noflush'

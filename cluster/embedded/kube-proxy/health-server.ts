@@ -1,0 +1,97 @@
+import type { GuestProcess, Machine, Placement } from '../machine/machine.ts'
+import type { HealthCheck } from './service-backends.ts'
+
+export interface HealthSettings {
+  mode: string
+  healthzPort: number
+  metricsPort: number
+  /** False while the node is being removed: /healthz then answers 503 (KEP-3836). */
+  eligible: boolean
+  healthChecks: readonly HealthCheck[]
+}
+
+const json = (value: unknown) => `'${JSON.stringify(value).replaceAll("'", '')}'`
+
+const sniff = 'add_header X-Content-Type-Options nosniff always;'
+
+/**
+ * The nginx configuration that answers as kube-proxy does: /healthz and /livez, /proxyMode, and a server for each Service's
+ * health check port, 200 with local endpoints and 503 without.
+ */
+export function healthConfiguration(folder: string, settings: HealthSettings): string {
+  const health = (nodeEligible?: boolean) => {
+    const eligible = nodeEligible === undefined ? '' : `, "nodeEligible": ${nodeEligible}`
+    return `'{"lastUpdated": "$time_iso8601","currentTime": "$time_iso8601"${eligible}}'`
+  }
+  const servers = settings.healthChecks.map(
+    ({ port, namespace, name, localEndpoints }) => `  server {
+    listen ${port};
+    default_type application/json;
+    ${sniff}
+    add_header X-Load-Balancing-Endpoint-Weight ${localEndpoints} always;
+    location / { return ${localEndpoints > 0 ? 200 : 503} ${json({ service: { namespace, name }, localEndpoints, serviceProxyHealthy: true })}; }
+  }
+`,
+  )
+  return `daemon off;
+master_process off;
+pid ${folder}/pid;
+error_log /dev/null;
+events { worker_connections 128; }
+http {
+  access_log off;
+  ${['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi'].map((kind) => `${kind}_temp_path ${folder}/${kind};`).join(' ')}
+  server {
+    listen ${settings.healthzPort};
+    default_type application/json;
+    ${sniff}
+    location = /healthz { return ${settings.eligible ? 200 : 503} ${health(settings.eligible)}; }
+    location = /livez { return 200 ${health()}; }
+    location / { return 404; }
+  }
+  server {
+    listen 127.0.0.1:${settings.metricsPort};
+    default_type 'text/plain; charset=utf-8';
+    ${sniff}
+    location = /proxyMode { return 200 '${settings.mode}'; }
+    location = /healthz { return 200 'ok'; }
+    location / { return 404; }
+  }
+${servers.join('')}}
+`
+}
+
+/** The one process by which a kube-proxy listens inside its node: it starts with the Pod and ends with it. */
+export class HealthServer {
+  private readonly machine: Machine
+  private readonly placement: Placement
+  private readonly folder: string
+  private written = ''
+  private server: GuestProcess | undefined
+
+  constructor(machine: Machine, placement: Placement, folder: string) {
+    this.machine = machine
+    this.placement = placement
+    this.folder = folder
+  }
+
+  /** Starts the server, or lets it take over a configuration that differs. */
+  async serve(settings: HealthSettings): Promise<void> {
+    const configuration = healthConfiguration(this.folder, settings)
+    if (configuration === this.written) return
+    this.written = configuration
+    const path = `${this.folder}/nginx.conf`
+    await this.machine.write([{ path, content: configuration }])
+    if (this.server) return this.server.kill('SIGHUP')
+    this.server = await this.machine.spawn(['nginx', '-p', this.folder, '-e', '/dev/null', '-c', path], this.placement)
+    this.server.stdout.resume()
+    this.server.stderr.resume()
+  }
+
+  /** Ends the server: nothing listens when this resolves. */
+  async stop(): Promise<void> {
+    this.server?.kill('SIGKILL')
+    await this.server?.exited
+    this.server = undefined
+  }
+}
