@@ -39,7 +39,8 @@ export function guestScript(works: readonly GuestWork[]): string {
   ]
   let script = ''
   if (unmount.length) script += `umount -l ${words(unmount)} || failed=1\n`
-  if (remove.length) script += `rm -rf ${words(remove)} || failed=1\n`
+  // Should a mount still be there, what it shows is not ours to remove.
+  if (remove.length) script += `rm -rf --one-file-system ${words(remove)} || failed=1\n`
   if (folders.length) script += `mkdir -p ${words(folders)} || failed=1\n`
   if (mounts.length)
     script += `printf '%s\\n' ${words(mounts)} >/run/work.fstab; mount -a -T /run/work.fstab || failed=1\n`

@@ -1,0 +1,51 @@
+import type { NodeBackend } from '../apiserver/node-backend.ts'
+import { resourceNamed } from '../apiserver/resource.ts'
+import { badRequest, notFound, StatusError } from '../apiserver/status-error.ts'
+import type { Machine } from '../machine/machine.ts'
+import type { Network } from '../network/topology.ts'
+import type { ContainerWorker } from './container-worker.ts'
+import { logStream } from './log-stream.ts'
+import type { PodWorker } from './pod-worker.ts'
+
+type FindPod = (namespace: string, name: string) => PodWorker | undefined
+
+function named(worker: PodWorker | undefined, pod: string, container?: string): ContainerWorker {
+  if (!worker) throw notFound(resourceNamed('pods'), pod)
+  const names = worker.containers.map((one) => one.container.name)
+  const chosen = worker.container(container)
+  if (!chosen) throw badRequest(`container ${container} is not valid for pod ${pod}`)
+  const annotated = worker.pod.metadata.annotations?.['kubectl.kubernetes.io/default-container']
+  if (container === undefined && annotated === undefined && names.length > 1)
+    throw badRequest(`a container name must be specified for pod ${pod}, choose one of: [${names.join(' ')}]`)
+  return chosen
+}
+
+/** What the API server asks of the kubelets: commands and logs. */
+export function createBackend(machine: Machine, network: Network, find: FindPod): NodeBackend {
+  return {
+    async exec({ target, command, tty }) {
+      if (target.kind === 'node') {
+        if (!network.nodes.some(({ name }) => name === target.name)) throw notFound(resourceNamed('nodes'), target.name)
+        return machine.spawn(command, network.placement(target.name), { tty })
+      }
+      const worker = named(find(target.namespace, target.name), target.name, target.container)
+      if (!worker.running)
+        throw new StatusError(
+          500,
+          'InternalError',
+          `unable to upgrade connection: container not found ("${worker.container.name}")`,
+        )
+      return machine.spawn(command, worker.running.placement, { tty })
+    },
+    async logs(request) {
+      const { name: container } = request
+      const worker = named(find(request.namespace, request.name), request.name, request.container)
+      const log = request.previous ? worker.previousLog : worker.log
+      if (log) return logStream(log, request)
+      const own = worker.container.name
+      if (request.previous) throw badRequest(`previous terminated container "${own}" in pod "${container}" not found`)
+      const reason = worker.status.state?.waiting?.reason ?? 'ContainerCreating'
+      throw badRequest(`container "${own}" in pod "${container}" is waiting to start: ${reason}`)
+    },
+  }
+}

@@ -1,0 +1,114 @@
+import { constants } from 'node:os'
+import type { Machine, Placement } from '../machine/machine.ts'
+import type { LogBuffer } from './log-buffer.ts'
+
+/** One run of a container. */
+export interface RunningContainer {
+  /** The container's namespaces, for exec and probes. */
+  readonly placement: Placement
+  readonly exited: Promise<{ exitCode: number; signal?: number }>
+  signal(name: string): void
+}
+
+/** The command of a container can't be started; the message is the runtime's. */
+export class StartError extends Error {}
+
+export interface ProcessSpec {
+  /** Name of the Pod's network namespace, or a process whose network and host name are shared (hostNetwork). */
+  network: { netns: string } | { pid: number }
+  hostname: string
+  /** The container's root, mounted in the guest. */
+  root: string
+  workingDir: string
+  argv: readonly string[]
+  env: Readonly<Record<string, string>>
+  log: LogBuffer
+  /** Output after which the container serves; without it, it does as soon as it runs. */
+  serving?: RegExp | undefined
+}
+
+// The first line of output tells that all namespaces exist, so that commands can be run in them; it is not logged.
+const begun = '\u0001begun'
+const missing = '\u0001missing'
+const setup = `cd "$1" 2>/dev/null || { mkdir -p "$1" && cd "$1"; }
+[ -z "$0" ] || echo "$0" >/proc/sys/kernel/hostname
+shift
+command -v -- "$1" >/dev/null || { echo '${missing}'; exit 128; }
+echo '${begun}'
+exec "$@"`
+
+function command({ network, hostname, root, workingDir, argv }: ProcessSpec): string[] {
+  const own = 'pid' in network ? [] : ['--uts']
+  const enter = 'pid' in network ? [`--target=${network.pid}`, '--net', '--uts'] : [`--net=/run/netns/${network.netns}`]
+  return [
+    ...[
+      '/usr/bin/nsenter',
+      ...enter,
+      '/usr/bin/unshare',
+      ...own,
+      '--mount',
+      '--ipc',
+      '--pid',
+      '--fork',
+      '--kill-child',
+    ],
+    ...['--propagation', 'slave', '--mount-proc', `--root=${root}`, '--wd=/'],
+    ...['/bin/sh', '-c', setup, 'pid' in network ? '' : hostname, workingDir, ...argv],
+  ]
+}
+
+/** How long to wait for the line that tells that a program serves before it is taken for running anyhow. */
+const servingDeadlineMs = 5000
+
+/**
+ * Starts a container's process in its namespaces and resolves when it serves.
+ * @throws StartError when there is no such program
+ */
+export async function startProcess(machine: Machine, spec: ProcessSpec): Promise<RunningContainer> {
+  const { log, argv, serving } = spec
+  const process = await machine.spawn(command(spec), { env: { ...spec.env } }, { noInput: true, inNamespace: true })
+  const decoder = { stdout: new TextDecoder(), stderr: new TextDecoder() }
+  let first: string | undefined = ''
+  let tail = ''
+  let serves: () => void = () => {}
+  const served = new Promise<void>((resolve) => {
+    serves = resolve
+  })
+  const started = new Promise<void>((resolve, reject) => {
+    const take = (stream: 'stdout' | 'stderr', text: string) => {
+      if (text === '') return
+      log.write(stream, text)
+      if (!serving) return
+      tail = (tail + text).slice(-4096)
+      if (serving.test(tail)) serves()
+    }
+    process.stderr.on('data', (bytes: Buffer) => take('stderr', decoder.stderr.decode(bytes, { stream: true })))
+    process.stdout.on('data', (bytes: Buffer) => {
+      const text = decoder.stdout.decode(bytes, { stream: true })
+      if (first === undefined) return take('stdout', text)
+      first += text
+      const end = first.indexOf('\n')
+      if (end < 0) return
+      if (first.startsWith(missing)) {
+        const why = `exec: "${argv[0]}": executable file not found in $PATH: unknown`
+        reject(new StartError(`failed to create containerd task: failed to create shim task: ${why}`))
+      } else resolve()
+      const rest = first.slice(end + 1)
+      first = undefined
+      take('stdout', rest)
+    })
+    void process.exited.then(() => reject(new StartError('the container ended while it was set up')))
+  })
+  const exited = process.exited.then(({ code, signal }) => {
+    serves()
+    const number = signal ? constants.signals[signal as NodeJS.Signals] : undefined
+    return { exitCode: code ?? 128 + (number ?? 9), ...(number !== undefined && { signal: number }) }
+  })
+  await started
+  if (serving) {
+    const timer = setTimeout(serves, servingDeadlineMs)
+    await served
+    clearTimeout(timer)
+  }
+  return { placement: { childOf: process.pid, env: { ...spec.env } }, exited, signal: (name) => process.kill(name) }
+}

@@ -1,0 +1,45 @@
+import type { Api } from '../apiserver/api.ts'
+import type { GuestWork } from '../network/guest-work.ts'
+import { shellProfile } from '../network/node-setup.ts'
+import type { ImageContext, ProcessImage } from './images/registry.ts'
+import type { GuestFile } from './objects.ts'
+import { podHosts, podResolvConf } from './pod-files.ts'
+import { podFolder, volumeMounts } from './volumes.ts'
+
+/** A container's file system: what must be written and mounted for it, and where it is then. */
+export interface ContainerRoot {
+  root: string
+  files: GuestFile[]
+  work: GuestWork
+}
+
+/** The file system of run number `run` of a container: a fresh layer over the guest's files, with its volumes. */
+export function containerRoot(api: Api, image: ProcessImage, context: ImageContext, run: number): ContainerRoot {
+  const { pod, container, podIP } = context
+  const folder = `${podFolder(pod.metadata.uid)}/${container.name}-${run}`
+  const [root, upper, work] = [`${folder}/root`, `${folder}/upper`, `${folder}/work`]
+  const empty = (image.emptyFolders ?? []).map((path, index) => ({ path, source: `${folder}/empty-${index}` }))
+  const volumes = volumeMounts(pod, container, root, upper)
+  const own: GuestFile[] = [
+    { path: '/etc/hosts', content: podHosts(pod, podIP) },
+    { path: '/etc/resolv.conf', content: podResolvConf(api, pod) },
+    ...(pod.spec.hostNetwork
+      ? []
+      : [{ path: '/etc/hostname', content: `${pod.spec.hostname ?? pod.metadata.name}\n` }]),
+    { path: '/root/.bashrc', content: shellProfile },
+    ...(image.files?.(context) ?? []),
+  ]
+  return {
+    root,
+    files: [...own.map((file) => ({ ...file, path: upper + file.path })), ...volumes.files],
+    work: {
+      folders: [root, upper, work, ...empty.map(({ source }) => source)],
+      mounts: [
+        `overlay ${root} overlay lowerdir=/,upperdir=${upper},workdir=${work} 0 0`,
+        `/dev ${root}/dev none rbind 0 0`,
+        ...empty.map(({ source, path }) => `${source} ${root}${path} none bind,X-mount.mkdir 0 0`),
+        ...(volumes.mounts ?? []),
+      ],
+    },
+  }
+}

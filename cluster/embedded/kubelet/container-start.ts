@@ -1,0 +1,113 @@
+import type { Placement } from '../machine/machine.ts'
+import type { PodLink } from '../network/pod-link.ts'
+import { type RunningContainer, startProcess } from './container-process.ts'
+import { type ContainerRoot, containerRoot } from './container-root.ts'
+import { containerEnvironment, expand } from './environment.ts'
+import type { BuiltinImage, Image, ImageContext } from './images/registry.ts'
+import type { LogBuffer } from './log-buffer.ts'
+import type { NodeContext } from './node-context.ts'
+import type { Container, Pod } from './objects.ts'
+import { serviceEnvironment } from './service-environment.ts'
+
+/** The Pod around a container. `link` is absent for Pods with hostNetwork. */
+export interface PodSandbox {
+  pod: Pod
+  podIP: string
+  link: PodLink | undefined
+}
+
+/** Where the network of a Pod is. */
+export function sandboxPlacement(node: NodeContext, { link }: PodSandbox): Placement {
+  return link ? { netns: link.netns } : node.network.placement(node.node.name)
+}
+
+/** Everything that is known before a container runs. */
+export interface PreparedContainer {
+  image: Image
+  context: ImageContext
+  env: Record<string, string>
+  /** Only processes have one. */
+  root?: ContainerRoot
+}
+
+const searchPath = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin'
+
+/**
+ * Resolves environment and files of a container's run.
+ * @throws ContainerConfigError when something it refers to is missing
+ */
+export function prepareContainer(
+  node: NodeContext,
+  sandbox: PodSandbox,
+  container: Container,
+  image: Image,
+  run: number,
+): PreparedContainer {
+  const { pod, podIP } = sandbox
+  const { api } = node
+  const context: ImageContext = { pod, container, node: node.node.name, podIP }
+  const links = pod.spec.enableServiceLinks !== false
+  const env = {
+    PATH: searchPath,
+    HOSTNAME: pod.spec.hostNetwork ? node.node.name : (pod.spec.hostname ?? pod.metadata.name),
+    HOME: '/root',
+    ...('start' in image ? {} : image.env),
+    ...serviceEnvironment(api, pod.metadata.namespace, links),
+    ...containerEnvironment(api, container, { pod, podIP, hostIP: node.node.address }),
+  }
+  if ('start' in image) return { image, context, env }
+  return { image, context, env, root: containerRoot(api, image, context, run) }
+}
+
+/** Runs a prepared container whose root is in place. Throws StartError when its program does not exist. */
+export function launchContainer(
+  node: NodeContext,
+  sandbox: PodSandbox,
+  { image, context, env, root }: PreparedContainer,
+  log: LogBuffer,
+): Promise<RunningContainer> {
+  if ('start' in image || !root) return launchBuiltin(node, sandbox, image as BuiltinImage, context, env, log)
+  const { container, pod } = context
+  const { command, args } = container
+  const own = command?.length
+  const argv = own
+    ? [...command, ...(args ?? [])]
+    : [...(image.entrypoint ?? []), ...(args?.length ? args : image.command)]
+  const nodeProcess = node.network.placement(node.node.name).pid ?? 1
+  return startProcess(node.machine, {
+    network: sandbox.link ? { netns: sandbox.link.netns } : { pid: nodeProcess },
+    hostname: pod.spec.hostname ?? pod.metadata.name,
+    root: root.root,
+    workingDir: container.workingDir ?? '/',
+    argv: argv.map((word) => expand(word, env)),
+    env,
+    log,
+    serving: own || args?.length ? undefined : image.serving,
+  })
+}
+
+async function launchBuiltin(
+  node: NodeContext,
+  sandbox: PodSandbox,
+  image: BuiltinImage,
+  context: ImageContext,
+  env: Record<string, string>,
+  log: LogBuffer,
+): Promise<RunningContainer> {
+  const { machine, api } = node
+  const placement = sandboxPlacement(node, sandbox)
+  const running = await image.start({
+    ...context,
+    machine,
+    api,
+    env,
+    placement,
+    log: (line) => log.write('stdout', `${line}\n`),
+    stderr: (line) => log.write('stderr', `${line}\n`),
+  })
+  return {
+    placement: { ...placement, env },
+    exited: running.exited.then((exitCode) => ({ exitCode })),
+    signal: (name) => void running.stop(name),
+  }
+}

@@ -1,0 +1,283 @@
+import { createHash } from 'node:crypto'
+import { setTimeout as delay } from 'node:timers/promises'
+import { timestamp } from '../controllers/time.ts'
+import { goDuration, RestartBackoff } from './backoff.ts'
+import { ContainerProbes } from './container-probes.ts'
+import type { RunningContainer } from './container-process.ts'
+import { launchContainer, type PodSandbox, type PreparedContainer, prepareContainer } from './container-start.ts'
+import { ContainerConfigError } from './environment.ts'
+import { findImage, imageList, repositoryOf } from './images/registry.ts'
+import { runHandler } from './lifecycle.ts'
+import { LogBuffer } from './log-buffer.ts'
+import type { NodeContext } from './node-context.ts'
+import type { Container, ContainerState, ContainerStatus } from './objects.ts'
+
+const digest = (text: string) => createHash('sha256').update(text).digest('hex')
+
+/** One container of a Pod through all its runs. */
+export class ContainerWorker {
+  container: Container
+  status: ContainerStatus
+  running: RunningContainer | undefined
+  /** Mount points of all its runs, to be unmounted with the Pod. */
+  readonly roots: string[] = []
+  log: LogBuffer | undefined
+  previousLog: LogBuffer | undefined
+  private readonly node: NodeContext
+  private readonly sandbox: PodSandbox
+  private readonly changed: () => void
+  private readonly fieldPath: string
+  private readonly backoff = new RestartBackoff()
+  private readonly stopping = new AbortController()
+  private runs = 0
+  private prepared: PreparedContainer | undefined
+  private probes: ContainerProbes | undefined
+  private wake: () => void = () => {}
+
+  constructor(node: NodeContext, sandbox: PodSandbox, container: Container, init: boolean, changed: () => void) {
+    this.node = node
+    this.sandbox = sandbox
+    this.container = container
+    this.changed = changed
+    this.fieldPath = `spec.${init ? 'initContainers' : 'containers'}{${container.name}}`
+    this.status = {
+      name: container.name,
+      image: container.image ?? '',
+      imageID: '',
+      ready: false,
+      started: false,
+      restartCount: 0,
+      state: { waiting: { reason: 'PodInitializing' } },
+      lastState: {},
+    }
+  }
+
+  /** Prepares the first run, so that its root can be made together with the Pod's network. Undefined when that must wait. */
+  prepareFirst(): PreparedContainer | undefined {
+    const image = findImage(this.container.image ?? '')
+    if (!image) return undefined
+    try {
+      this.prepared = prepareContainer(this.node, this.sandbox, this.container, image, 0)
+      if (this.prepared.root) this.roots.push(this.prepared.root.root)
+    } catch (error) {
+      if (!(error instanceof ContainerConfigError)) throw error
+    }
+    return this.prepared
+  }
+
+  /** Runs the container, again and again as the policy says. Resolves with the last exit code; undefined: told to stop. */
+  async run(policy: string): Promise<number | undefined> {
+    while (!this.stopping.signal.aborted) {
+      const exitCode = await this.once()
+      if (this.stopping.signal.aborted) return undefined
+      if (exitCode !== undefined && (policy === 'Never' || (policy === 'OnFailure' && exitCode === 0))) return exitCode
+      await this.pause(exitCode !== undefined)
+      if (exitCode !== undefined) this.status.restartCount++
+    }
+    return undefined
+  }
+
+  /** The image may change while a Pod lives; a waiting container tries again at once. */
+  replace(container: Container): void {
+    if (container.image === this.container.image) return
+    this.container = container
+    this.status.image = container.image ?? ''
+    if (this.running) {
+      const { name } = container
+      this.event('Normal', 'Killing', `Container ${name} definition changed, will be restarted`)
+      void this.end()
+    } else this.wake()
+  }
+
+  /** Ends the container as its lifecycle says and does not start it again. `kill` ends it at once. */
+  async stop(): Promise<void> {
+    this.stopping.abort()
+    this.wake()
+    if (!this.running) return
+    this.event('Normal', 'Killing', `Stopping container ${this.container.name}`)
+    await this.end()
+  }
+
+  kill(): void {
+    this.stopping.abort()
+    this.wake()
+    this.running?.signal('SIGKILL')
+  }
+
+  private async end(): Promise<void> {
+    const { running, container } = this
+    if (!running) return
+    this.probes?.stop()
+    const hook = container.lifecycle?.preStop
+    if (hook) {
+      const failure = await Promise.race([
+        runHandler(this.node, this.sandbox, container, running, hook),
+        running.exited,
+      ])
+      if (typeof failure === 'string') this.event('Warning', 'FailedPreStopHook', `PreStopHook failed: ${failure}`)
+    }
+    const image = findImage(container.image ?? '')
+    running.signal((image && !('start' in image) && image.stopSignal) || 'SIGTERM')
+    await running.exited
+  }
+
+  /** One run from the image to its end. Undefined when it could not be started. */
+  private async once(): Promise<number | undefined> {
+    const prepared = await this.prepare()
+    if (!prepared) return undefined
+    const { name } = this.container
+    const log = new LogBuffer()
+    const containerID = `embedded://${digest(`${this.sandbox.pod.metadata.uid} ${name} ${this.runs}`)}`
+    this.runs++
+    this.event('Normal', 'Created', `Created container: ${name}`)
+    this.previousLog = this.log
+    this.log = log
+    const startedAt = timestamp()
+    try {
+      this.running = await launchContainer(this.node, this.sandbox, prepared, log)
+    } catch (error) {
+      log.end()
+      return this.startFailed(error, containerID)
+    }
+    this.event('Normal', 'Started', `Started container ${name}`)
+    if (this.stopping.signal.aborted) void this.end()
+    const imageID = `${repositoryOf(this.container.image ?? '')}@sha256:${digest(this.container.image ?? '')}`
+    Object.assign(this.status, { containerID, imageID, state: { running: { startedAt } } })
+    return this.follow(this.running, log, startedAt, containerID)
+  }
+
+  private async follow(running: RunningContainer, log: LogBuffer, startedAt: string, containerID: string) {
+    const { lifecycle } = this.container
+    const hook = lifecycle?.postStart
+    if (hook) {
+      this.changed()
+      const failure = await Promise.race([
+        runHandler(this.node, this.sandbox, this.container, running, hook),
+        running.exited,
+      ])
+      if (typeof failure === 'string') {
+        this.event('Warning', 'FailedPostStartHook', `PostStartHook failed: ${failure}`)
+        void this.end()
+      }
+    }
+    this.probes = new ContainerProbes(this.node, this.sandbox, this.container, running, {
+      ready: (ready) => this.report({ ready }),
+      started: (started) => this.report({ started }),
+      event: (reason, message) => this.event('Warning', reason, message),
+      restart: (message) => {
+        this.event('Normal', 'Killing', message)
+        void this.restart(running)
+      },
+    })
+    this.probes.start()
+    const { exitCode, signal } = await running.exited
+    this.probes.stop()
+    log.end()
+    this.running = undefined
+    const reason = exitCode === 0 ? 'Completed' : 'Error'
+    const finishedAt = timestamp()
+    const terminated = { exitCode, ...(signal && { signal }), reason, startedAt, finishedAt, containerID }
+    this.report({ ready: false, started: false, state: { terminated } })
+    return exitCode
+  }
+
+  private async restart(running: RunningContainer): Promise<void> {
+    const grace = (this.sandbox.pod.spec.terminationGracePeriodSeconds ?? 30) * 1000
+    const timer = setTimeout(() => running.signal('SIGKILL'), grace)
+    await this.end()
+    clearTimeout(timer)
+  }
+
+  private report(change: Partial<ContainerStatus>): void {
+    Object.assign(this.status, change)
+    this.changed()
+  }
+
+  private async prepare(): Promise<PreparedContainer | undefined> {
+    const { image: reference = '' } = this.container
+    const image = findImage(reference)
+    if (!image) return this.noImage(reference)
+    this.event('Normal', 'Pulled', `Container image "${reference}" already present on machine`)
+    try {
+      const first = this.prepared
+      this.prepared = undefined
+      if (first && first.image === image) return first
+      const prepared = prepareContainer(this.node, this.sandbox, this.container, image, this.runs)
+      if (prepared.root) {
+        await this.node.machine.write(prepared.root.files)
+        await this.node.network.worker.perform({ ...prepared.root.work, unmount: this.roots.splice(0) })
+        this.roots.push(prepared.root.root)
+      }
+      return prepared
+    } catch (error) {
+      const message = error instanceof Error ? error.message : String(error)
+      const reason = error instanceof ContainerConfigError ? 'CreateContainerConfigError' : 'CreateContainerError'
+      this.event('Warning', 'Failed', `Error: ${message}`)
+      this.wait(reason, message)
+      return undefined
+    }
+  }
+
+  private noImage(reference: string): undefined {
+    const there = `this cluster has no registry, only these images: ${imageList().join(', ')}`
+    const why = `Failed to pull image "${reference}": not found; ${there}`
+    if (this.status.state?.waiting?.reason === 'ErrImagePull') {
+      this.event('Normal', 'BackOff', `Back-off pulling image "${reference}": ErrImagePull: ${why}`)
+      this.event('Warning', 'Failed', 'Error: ImagePullBackOff')
+      this.wait('ImagePullBackOff', `Back-off pulling image "${reference}": ErrImagePull: ${there}`)
+      return
+    }
+    this.event('Normal', 'Pulling', `Pulling image "${reference}"`)
+    this.event('Warning', 'Failed', why)
+    this.event('Warning', 'Failed', 'Error: ErrImagePull')
+    this.wait('ErrImagePull', why)
+  }
+
+  private startFailed(error: unknown, containerID: string): number {
+    const message = error instanceof Error ? error.message : String(error)
+    this.event('Warning', 'Failed', `Error: ${message}`)
+    const now = timestamp()
+    const terminated = {
+      exitCode: 128,
+      reason: 'StartError',
+      message,
+      startedAt: '1970-01-01T00:00:00Z',
+      finishedAt: now,
+      containerID,
+    }
+    this.report({ ready: false, started: false, containerID, state: { terminated } })
+    return 128
+  }
+
+  private wait(reason: string, message?: string): void {
+    const state: ContainerState = { waiting: { reason, ...(message !== undefined && { message }) } }
+    this.report({ state })
+  }
+
+  /** Waits before the next try: the restart delay after an end, the kubelet's sync period after a failed start. */
+  private async pause(ended: boolean): Promise<void> {
+    const { metadata } = this.sandbox.pod
+    const { state } = this.status
+    const milliseconds = ended ? this.backoff.next(Date.now()) : 10_000
+    if (ended && state?.terminated) this.status.lastState = { terminated: state.terminated }
+    if (milliseconds === 0) return
+    if (ended) {
+      const failed = `restarting failed container=${this.container.name} pod=${metadata.name}_${metadata.namespace}(${metadata.uid})`
+      this.event(
+        'Warning',
+        'BackOff',
+        `Back-off restarting failed container ${this.container.name} in pod ${metadata.name}_${metadata.namespace}(${metadata.uid})`,
+      )
+      this.wait('CrashLoopBackOff', `back-off ${goDuration(milliseconds)} ${failed}`)
+    }
+    const woken = new AbortController()
+    this.wake = () => woken.abort()
+    if (this.stopping.signal.aborted) return
+    await delay(milliseconds, undefined, { signal: woken.signal }).catch(() => {})
+    this.wake = () => {}
+  }
+
+  private event(type: 'Normal' | 'Warning', reason: string, message: string): void {
+    this.node.events.event(this.sandbox.pod, type, reason, message, this.fieldPath)
+  }
+}

@@ -1,0 +1,128 @@
+import type { Api } from '../../apiserver/api.ts'
+import type { GuestProcess } from '../../machine/machine.ts'
+import { type DnsZone, dnsZone } from '../dns-zone.ts'
+import type { BuiltinContext, BuiltinImage } from './registry.ts'
+
+const settings = [
+  ...[
+    '--keep-in-foreground',
+    '--port=53',
+    '--user=root',
+    '--pid-file',
+    '--log-facility=-',
+    '--no-resolv',
+    '--no-hosts',
+  ],
+  ...['--local=/cluster.local/', '--local=/in-addr.arpa/', '--local-ttl=30', '--cache-size=0', '--bind-dynamic'],
+]
+
+// Changes of Endpoints come in bursts, and each costs a signal or a new process.
+const settleMs = 50
+
+function onChange(api: Api, changed: () => void): () => void {
+  const ends = ['services', 'endpointslices'].map((resource) => api.watch(resource, changed))
+  return () => {
+    for (const end of ends) end()
+  }
+}
+
+/** dnsmasq in one Pod, kept up to date: addresses by a file it reads again, SRV records by a new process. */
+class NameServer {
+  readonly exited: Promise<number>
+  private readonly context: BuiltinContext
+  private readonly hostsFile: string
+  private process: GuestProcess | undefined
+  private zone: DnsZone = { hosts: '', services: [] }
+  private timer: NodeJS.Timeout | undefined
+  private finish: (exitCode: number) => void = () => {}
+  private stopped = false
+  private readonly unwatch: () => void
+
+  constructor(context: BuiltinContext) {
+    this.context = context
+    this.hostsFile = `/run/pods/${context.pod.metadata.uid}/dns-hosts`
+    this.exited = new Promise((resolve) => {
+      this.finish = resolve
+    })
+    this.unwatch = onChange(context.api, () => {
+      this.timer ??= setTimeout(() => void this.refresh(), settleMs)
+    })
+  }
+
+  async start(): Promise<void> {
+    this.zone = dnsZone(this.context.api)
+    await this.context.machine.write([{ path: this.hostsFile, content: this.zone.hosts }])
+    await this.launch()
+    this.context.log('.:53')
+    this.context.log('dnsmasq in the place of CoreDNS')
+  }
+
+  private async launch(): Promise<void> {
+    const { machine, placement, stderr } = this.context
+    const records = this.zone.services.map((record) => `--srv-host=${record}`)
+    const process = await machine.spawn(
+      ['dnsmasq', ...settings, `--addn-hosts=${this.hostsFile}`, ...records],
+      placement,
+      { noInput: true },
+    )
+    this.process = process
+    process.stdout.resume()
+    const serving = new Promise<void>((resolve) => {
+      process.stderr.on('data', (bytes: Buffer) => {
+        for (const line of bytes.toString().trimEnd().split('\n')) stderr(line)
+        if (bytes.includes('read ') || bytes.includes('started')) resolve()
+      })
+      void process.exited.then(() => resolve())
+    })
+    void process.exited.then(({ code }) => {
+      if (this.process !== process) return
+      this.unwatch()
+      this.finish(code ?? 137)
+    })
+    await serving
+  }
+
+  private async refresh(): Promise<void> {
+    this.timer = undefined
+    if (this.stopped) return
+    const before = this.zone
+    this.zone = dnsZone(this.context.api)
+    try {
+      if (before.hosts !== this.zone.hosts)
+        await this.context.machine.write([{ path: this.hostsFile, content: this.zone.hosts }])
+      if (before.services.join() !== this.zone.services.join()) await this.relaunch()
+      else if (before.hosts !== this.zone.hosts) this.process?.kill('SIGHUP')
+    } catch {
+      // The machine is going away.
+    }
+  }
+
+  private async relaunch(): Promise<void> {
+    const old = this.process
+    this.process = undefined
+    old?.kill('SIGTERM')
+    await old?.exited
+    if (!this.stopped) await this.launch()
+  }
+
+  stop(): void {
+    this.stopped = true
+    clearTimeout(this.timer)
+    this.unwatch()
+    const { process } = this
+    this.process = undefined
+    process?.kill('SIGTERM')
+    void (process?.exited ?? Promise.resolve()).then(() => this.finish(0))
+  }
+}
+
+/** Cluster DNS. CoreDNS itself is no Debian package; dnsmasq answers in its place. */
+export const coredns: BuiltinImage = {
+  names: ['registry.k8s.io/coredns/coredns', 'registry.k8s.io/coredns', 'coredns/coredns'],
+  about: 'cluster DNS, played by dnsmasq',
+  async start(context) {
+    const server = new NameServer(context)
+    await server.start()
+    return { exited: server.exited, stop: () => server.stop() }
+  },
+}

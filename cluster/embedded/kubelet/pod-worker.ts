@@ -1,0 +1,194 @@
+import { setTimeout as delay } from 'node:timers/promises'
+import { hasReason } from '../apiserver/status-error.ts'
+import { timestamp } from '../controllers/time.ts'
+import type { GuestWork } from '../network/guest-work.ts'
+import type { PodLink } from '../network/pod-link.ts'
+import type { PodSandbox } from './container-start.ts'
+import { ContainerWorker } from './container-worker.ts'
+import type { NodeContext } from './node-context.ts'
+import type { Pod } from './objects.ts'
+import { podStatus } from './pod-status.ts'
+import { MountError, podFolder, podVolumes } from './volumes.ts'
+
+const retryMs = 2000
+
+/** One Pod on one node from the moment it is bound until it is gone. */
+export class PodWorker {
+  readonly sandbox: PodSandbox
+  readonly init: readonly ContainerWorker[]
+  readonly containers: readonly ContainerWorker[]
+  private readonly node: NodeContext
+  private readonly link: PodLink | undefined
+  private readonly startTime = timestamp()
+  private readonly stopping = new AbortController()
+  private readonly life: Promise<void>
+  private attached = false
+  private ending: Promise<void> | undefined
+  private killTimer: NodeJS.Timeout | undefined
+  private graceSeconds = Number.POSITIVE_INFINITY
+  private syncing = false
+
+  constructor(node: NodeContext, pod: Pod) {
+    this.node = node
+    this.link = pod.spec.hostNetwork ? undefined : node.network.reserve(node.node.name, pod.metadata.uid)
+    this.sandbox = { pod, podIP: this.link?.address ?? node.node.address, link: this.link }
+    const worker = (init: boolean) => (container: Pod['spec']['containers'][number]) =>
+      new ContainerWorker(node, this.sandbox, container, init, () => this.sync())
+    this.init = (pod.spec.initContainers ?? []).map(worker(true))
+    this.containers = pod.spec.containers.map(worker(false))
+    if (this.init.length === 0)
+      for (const { status } of this.containers) status.state = { waiting: { reason: 'ContainerCreating' } }
+    this.sync()
+    this.life = this.run()
+  }
+
+  get pod(): Pod {
+    return this.sandbox.pod
+  }
+
+  /** A container by its name, or the one that is meant when none is named. */
+  container(name?: string): ContainerWorker | undefined {
+    const wanted = name ?? this.pod.metadata.annotations?.['kubectl.kubernetes.io/default-container']
+    const all = [...this.containers, ...this.init]
+    return wanted === undefined ? this.containers[0] : all.find(({ container }) => container.name === wanted)
+  }
+
+  /** The stored Pod changed: its images may, and it may be asked to go. */
+  update(pod: Pod): void {
+    this.sandbox.pod = pod
+    for (const workers of [this.init, this.containers])
+      for (const worker of workers) {
+        const all = [...(pod.spec.initContainers ?? []), ...pod.spec.containers]
+        const next = all.find(({ name }) => name === worker.container.name)
+        if (next) worker.replace(next)
+      }
+    if (pod.metadata.deletionTimestamp === undefined) return
+    void this.terminate(pod.metadata.deletionGracePeriodSeconds ?? pod.spec.terminationGracePeriodSeconds ?? 30)
+  }
+
+  /** Ends all containers, within the grace period if they can, and takes the Pod off the node. A later call may shorten it. */
+  terminate(graceSeconds: number): Promise<void> {
+    if (graceSeconds < this.graceSeconds) {
+      this.graceSeconds = graceSeconds
+      clearTimeout(this.killTimer)
+      this.killTimer = setTimeout(() => this.kill(), graceSeconds * 1000)
+    }
+    this.ending ??= this.end()
+    return this.ending
+  }
+
+  private kill(): void {
+    this.stopping.abort()
+    for (const worker of [...this.init, ...this.containers]) worker.kill()
+  }
+
+  private async end(): Promise<void> {
+    this.stopping.abort()
+    await Promise.all([...this.init, ...this.containers].map((worker) => worker.stop()))
+    await this.life
+    clearTimeout(this.killTimer)
+    this.publish()
+    await this.leave()
+    this.forget()
+  }
+
+  /** Tells the API that nothing of the Pod runs any more. */
+  private forget(): void {
+    const { namespace, name, uid } = this.pod.metadata
+    const { api } = this.node
+    try {
+      const stored = api.get<Pod>('pods', namespace, name)
+      if (stored?.metadata.uid === uid && stored.metadata.deletionTimestamp)
+        api.delete('pods', namespace, name, { gracePeriodSeconds: 0 })
+    } catch (error) {
+      if (!hasReason(error, 'NotFound')) throw error
+    }
+  }
+
+  private async run(): Promise<void> {
+    while (!this.stopping.signal.aborted && !(await this.join()))
+      await delay(retryMs, undefined, { signal: this.stopping.signal }).catch(() => {})
+    for (const worker of this.init) {
+      if (this.stopping.signal.aborted) return
+      const { restartPolicy } = worker.container
+      if (restartPolicy === 'Always') void worker.run('Always')
+      else if ((await worker.run(this.pod.spec.restartPolicy === 'Never' ? 'Never' : 'OnFailure')) !== 0) return
+      else {
+        worker.status.ready = true
+        this.sync()
+      }
+    }
+    if (this.stopping.signal.aborted) return
+    for (const { status } of this.containers) status.state = { waiting: { reason: 'ContainerCreating' } }
+    await Promise.all(this.containers.map((worker) => worker.run(this.pod.spec.restartPolicy ?? 'Always')))
+    if (this.stopping.signal.aborted) return
+    // All containers ended for good: the network goes, the Pod stays until somebody deletes it.
+    for (const worker of this.init) worker.kill()
+    await this.leave()
+  }
+
+  /** Makes network, volumes and the roots of all containers in one go. False: a part is missing, try later. */
+  private async join(): Promise<boolean> {
+    const { machine, network, api, node, events } = this.node
+    try {
+      const { files, folders } = podVolumes(api, this.pod, { podIP: this.sandbox.podIP, hostIP: node.address })
+      const roots = [...this.init, ...this.containers].flatMap((worker) => worker.prepareFirst()?.root ?? [])
+      await machine.write([...files, ...roots.flatMap((root) => root.files)])
+      const work: GuestWork = {
+        folders: [...folders, ...roots.flatMap((root) => root.work.folders ?? [])],
+        mounts: roots.flatMap((root) => root.work.mounts ?? []),
+      }
+      if (this.link) await network.attach(this.link, work)
+      else if (work.folders?.length) await network.worker.perform(work)
+      this.attached = true
+      this.sync()
+      return true
+    } catch (error) {
+      const message = error instanceof Error ? error.message : String(error)
+      events.event(this.pod, 'Warning', error instanceof MountError ? 'FailedMount' : 'FailedCreatePodSandBox', message)
+      return false
+    }
+  }
+
+  /** Takes network, mounts and files away. */
+  private async leave(): Promise<void> {
+    if (!this.attached) return
+    this.attached = false
+    const folder = podFolder(this.pod.metadata.uid)
+    const unmount = [...this.init, ...this.containers].flatMap((worker) => worker.roots)
+    const work: GuestWork = { unmount, remove: [folder] }
+    try {
+      if (this.link) await this.node.network.detach(this.link, work)
+      else await this.node.network.worker.perform(work)
+    } catch (error) {
+      const message = error instanceof Error ? error.message : String(error)
+      this.node.events.event(this.pod, 'Warning', 'FailedKillPod', `error killing pod: ${message}`)
+    }
+  }
+
+  /** Publishes the status soon, once for all changes of this turn. */
+  private sync(): void {
+    if (this.syncing) return
+    this.syncing = true
+    queueMicrotask(() => {
+      this.syncing = false
+      this.publish()
+    })
+  }
+
+  private publish(): void {
+    const { api, node } = this.node
+    const { namespace, name, uid } = this.pod.metadata
+    const stored = api.get<Pod>('pods', namespace, name)
+    if (stored?.metadata.uid !== uid) return
+    const view = {
+      init: this.init.map(({ status }) => structuredClone(status)),
+      containers: this.containers.map(({ status }) => structuredClone(status)),
+      podIP: this.attached || stored.status?.podIP ? this.sandbox.podIP : undefined,
+      hostIP: node.address,
+      startTime: this.startTime,
+      sandbox: this.attached,
+    }
+    api.update<Pod>('pods', { ...stored, status: podStatus(stored, view) }, 'status')
+  }
+}

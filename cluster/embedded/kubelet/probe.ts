@@ -1,0 +1,80 @@
+import type { Machine, Placement } from '../machine/machine.ts'
+import type { Container, Probe } from './objects.ts'
+import type { Answer, Prober } from './prober.ts'
+
+/** Undefined: the probe succeeded; else why it did not, in the kubelet's words. */
+export type ProbeFailure = string | undefined
+
+export interface ProbeTarget {
+  machine: Machine
+  prober: Prober
+  container: Container
+  podIP: string
+  /** The container's own namespaces, for commands. */
+  placement: Placement
+}
+
+/** The number behind a port, which may be a name of a container's port. Throws when there is no such name. */
+export function portNumber(port: number | string, container: Container): number {
+  if (typeof port === 'number') return port
+  const named = container.ports?.find(({ name }) => name === port)?.containerPort
+  if (named === undefined) throw new Error(`couldn't find port: "${port}"`)
+  return named
+}
+
+function requestText(path: string, host: string, headers: { name: string; value: string }[] = []): string {
+  const named = (wanted: string) => headers.some(({ name }) => name.toLowerCase() === wanted)
+  const lines = [
+    `GET ${path.startsWith('/') ? path : `/${path}`} HTTP/1.1`,
+    ...(named('host') ? [] : [`Host: ${host}`]),
+    ...(named('user-agent') ? [] : ['User-Agent: kube-probe/1.34']),
+    ...(named('accept') ? [] : ['Accept: */*']),
+    ...headers.map(({ name, value }) => `${name}: ${value}`),
+    'Connection: close',
+  ]
+  return `${lines.join('\r\n')}\r\n\r\n`
+}
+
+function httpFailure(answer: Answer, url: string, address: string): ProbeFailure {
+  if (answer.kind === 'refused') return `Get "${url}": dial tcp ${address}: connect: connection refused`
+  if (answer.kind !== 'line')
+    return `Get "${url}": context deadline exceeded (Client.Timeout exceeded while awaiting headers)`
+  const status = Number(/^HTTP\/\S+ (\d{3})/.exec(answer.line)?.[1])
+  if (!status) return `Get "${url}": net/http: HTTP/1.x transport connection broken: malformed HTTP response`
+  return status >= 200 && status < 400 ? undefined : `HTTP probe failed with statuscode: ${status}`
+}
+
+/** Runs one probe (pkg/probe: any status from 200 to 399 is good, so is an open port and a command that exits with 0). */
+export async function runProbe(probe: Probe, target: ProbeTarget): Promise<ProbeFailure> {
+  const { prober, container, podIP, machine, placement } = target
+  const seconds = probe.timeoutSeconds ?? 1
+  try {
+    if (probe.httpGet) {
+      const { host = podIP, path = '/', scheme = 'HTTP', httpHeaders } = probe.httpGet
+      const port = portNumber(probe.httpGet.port as number | string, container)
+      const address = `${host}:${port}`
+      const answer = await prober.try(host, port, seconds, requestText(path, address, httpHeaders))
+      return httpFailure(answer, `${scheme.toLowerCase()}://${address}${path}`, address)
+    }
+    if (probe.tcpSocket || probe.grpc) {
+      const host = probe.tcpSocket?.host ?? podIP
+      const port = portNumber((probe.tcpSocket ?? probe.grpc)?.port as number | string, container)
+      const answer = await prober.try(host, port, seconds)
+      if (answer.kind === 'open') return undefined
+      return answer.kind === 'refused'
+        ? `dial tcp ${host}:${port}: connect: connection refused`
+        : `dial tcp ${host}:${port}: i/o timeout`
+    }
+    if (!probe.exec) return undefined
+    const { exitCode, stdout, stderr } = await machine.run(probe.exec.command ?? [], placement, {
+      timeoutMs: seconds * 1000,
+    })
+    return exitCode === 0 ? undefined : `${stdout}${stderr}`
+  } catch (error) {
+    return probe.exec
+      ? `command timed out: "${probe.exec.command?.join(' ')}" timed out after ${seconds}s`
+      : error instanceof Error
+        ? error.message
+        : String(error)
+  }
+}
