@@ -1,10 +1,10 @@
-import type { V1Pod } from '@kubernetes/client-node'
+import type { V1PodSpec } from '@kubernetes/client-node'
 import type { Api } from '../apiserver/api.ts'
 import type { Machine, Placement } from '../machine/machine.ts'
 
 /** What kube-proxy is given by the kubelet that starts its container. */
 export interface KubeProxyContext {
-  pod: V1Pod
+  pod: { metadata?: { uid?: string; namespace?: string }; spec?: Pick<V1PodSpec, 'volumes'> }
   /** Name of the node. */
   node: string
   machine: Machine

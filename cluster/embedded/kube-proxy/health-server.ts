@@ -34,7 +34,8 @@ export function healthConfiguration(folder: string, settings: HealthSettings): s
 `,
   )
   return `daemon off;
-master_process off;
+user root;
+worker_processes 1;
 pid ${folder}/pid;
 error_log /dev/null;
 events { worker_connections 128; }
@@ -61,7 +62,15 @@ ${servers.join('')}}
 `
 }
 
-/** The one process by which a kube-proxy listens inside its node: it starts with the Pod and ends with it. */
+const end = '==END-OF-CONFIGURATION=='
+
+/** Writes nginx.conf into the folder $0 from its standard input, whatever file system the node has there. */
+const writeConfiguration = `mkdir -p "$0" && cat >"$0/nginx.conf" <<'${end}'\n`
+
+/**
+ * The one nginx by which a kube-proxy listens inside its node: it starts with the Pod and ends with it. A new
+ * configuration is taken over without a moment in which nothing listens.
+ */
 export class HealthServer {
   private readonly machine: Machine
   private readonly placement: Placement
@@ -80,10 +89,17 @@ export class HealthServer {
     const configuration = healthConfiguration(this.folder, settings)
     if (configuration === this.written) return
     this.written = configuration
-    const path = `${this.folder}/nginx.conf`
-    await this.machine.write([{ path, content: configuration }])
-    if (this.server) return this.server.kill('SIGHUP')
-    this.server = await this.machine.spawn(['nginx', '-p', this.folder, '-e', '/dev/null', '-c', path], this.placement)
+    const write = `${writeConfiguration}${configuration}${end}\n`
+    if (this.server) {
+      // Signals to the process group would also reach the nsenter that waits for nginx.
+      const reload = 'for _ in $(seq 50); do [ -s "$0/pid" ] && break; sleep 0.1; done; kill -HUP "$(cat "$0/pid")"'
+      await this.machine.run(['sh', '-c', `${write}${reload}`, this.folder], this.placement)
+      return
+    }
+    const run = 'exec nginx -p "$0" -e /dev/null -c "$0/nginx.conf"'
+    this.server = await this.machine.spawn(['sh', '-c', `${write}${run}`, this.folder], this.placement, {
+      noInput: true,
+    })
     this.server.stdout.resume()
     this.server.stderr.resume()
   }
