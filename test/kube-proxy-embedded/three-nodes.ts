@@ -1,12 +1,12 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import type { V1Pod } from '@kubernetes/client-node'
 import type { Cluster, ExecOptions } from '../../cluster/driver.ts'
 import type { Draft } from '../../cluster/embedded/apiserver/api.ts'
 import { createClusterApi } from '../../cluster/embedded/apiserver/cluster-api.ts'
+import type { Pod } from '../../cluster/embedded/controllers/resources.ts'
 import type { KubeProxyContainer } from '../../cluster/embedded/kube-proxy/container.ts'
-import { startKubeProxy } from '../../cluster/embedded/kube-proxy/kube-proxy.ts'
+import { KubeProxy } from '../../cluster/embedded/kube-proxy/kube-proxy.ts'
 import { kubeProxyConfigMap, kubeProxyDaemonSet } from '../../cluster/embedded/kube-proxy/manifests.ts'
 import type { Machine } from '../../cluster/embedded/machine/machine.ts'
 import { ensurePackages } from '../../cluster/embedded/machine/packages.ts'
@@ -179,16 +179,19 @@ export class ThreeNodes {
     const log: string[] = []
     const spec = kubeProxyDaemonSet().spec?.template.spec
     const metadata = { name: `kube-proxy-${node}`, namespace: 'kube-system', uid: `uid-${++this.pods}` }
-    const pod = { metadata, spec: { ...spec, nodeName: node } } as V1Pod
+    const pod = { metadata, spec: { ...spec, nodeName: node } } as unknown as Pod
     const { machine, api } = this
-    const container = startKubeProxy({
-      pod,
-      node,
-      machine,
-      api,
-      placement: { netns: node },
-      log: (line) => log.push(line),
-    })
+    const container = new KubeProxy(
+      {
+        pod,
+        node,
+        machine,
+        api,
+        placement: { netns: node },
+        log: (line) => log.push(line),
+      },
+      'v1.34.0',
+    )
     const running = { container, log }
     this.proxies.set(node, running)
     return running

@@ -1,24 +1,9 @@
-import type { V1PodSpec } from '@kubernetes/client-node'
-import type { Api } from '../apiserver/api.ts'
-import type { Machine, Placement } from '../machine/machine.ts'
+import type { BuiltinContainer, BuiltinContext } from '../kubelet/images/registry.ts'
 
-/** What kube-proxy is given by the kubelet that starts its container. */
-export interface KubeProxyContext {
-  pod: { metadata?: { uid?: string; namespace?: string }; spec?: Pick<V1PodSpec, 'volumes'> }
-  /** Name of the node. */
-  node: string
-  machine: Machine
-  /** The node's own namespaces: kube-proxy's Pod has hostNetwork. */
-  placement: Placement
-  api: Api
-  /** One line of the container's log. */
-  log(line: string): void
-}
+/** What kube-proxy takes of what the kubelet gives a container; the placement is the node's, by hostNetwork. */
+export type KubeProxyContext = Pick<BuiltinContext, 'pod' | 'node' | 'machine' | 'placement' | 'api' | 'log'>
 
-/** A running kube-proxy, as its container sees it. */
-export interface KubeProxyContainer {
-  /** Settles with the exit code when it ended by itself or was stopped. */
-  readonly exited: Promise<number>
-  /** Ends it; what it programmed stays on the node. Resolves when nothing of it listens any more. */
+/** A running kube-proxy. After `stop` nothing of it listens any more; what it programmed stays on the node. */
+export interface KubeProxyContainer extends BuiltinContainer {
   stop(): Promise<void>
 }

@@ -45,11 +45,7 @@ export class KubeProxy implements KubeProxyContainer {
     this.log = createLogger(context.log)
     this.guest = new GuestNode(context.machine, context.placement)
     this.conntrack = new ConntrackCleanup(this.guest)
-    this.health = new HealthServer(
-      context.machine,
-      context.placement,
-      `/run/kube-proxy/${context.pod.metadata?.uid ?? context.node}`,
-    )
+    this.health = new HealthServer(context.machine, context.placement, `/run/kube-proxy/${context.pod.metadata.uid}`)
     this.objects = ServiceObjects.of(context.api)
     this.exited = new Promise((resolve) => {
       this.settle = resolve
@@ -188,14 +184,4 @@ function conntrackSysctls({ config, conntrack }: Settings): Sysctl[] {
   if (closeWaitSeconds > 0) sysctls.push(['net/netfilter/nf_conntrack_tcp_timeout_close_wait', closeWaitSeconds])
   if (config.conntrackTCPLiberal) sysctls.push(['net/netfilter/nf_conntrack_tcp_be_liberal', 1])
   return sysctls
-}
-
-/** The version that an image's tag names (`registry.k8s.io/kube-proxy:v1.34.0`), or the default. */
-export function versionOfImage(image: string | undefined, fallback = 'v1.34.0'): string {
-  return /:(v\d+\.\d+[^@:]*)(@|$)/.exec(image ?? '')?.[1] ?? fallback
-}
-
-/** Starts the kube-proxy that this project models. */
-export function startKubeProxy(context: KubeProxyContext): KubeProxyContainer {
-  return new KubeProxy(context, versionOfImage(context.pod.spec?.containers[0]?.image))
 }

@@ -1,8 +1,8 @@
-import type { V1Pod } from '@kubernetes/client-node'
 import { parse } from 'yaml'
 import { ConfigError, type KubeProxyConfig, parseKubeProxyConfiguration } from '../../../dataplane/kube-proxy/config.ts'
 import { writeMode } from '../../kube-proxy/config-conf.ts'
 import type { Api, KubeObject } from '../apiserver/api.ts'
+import type { Pod } from '../controllers/resources.ts'
 
 /** kube-proxy gives up at its start; `message` is what it says before it exits with 1. */
 export class StartFailure extends Error {}
@@ -23,16 +23,16 @@ export interface Settings {
 type Data = { data?: Record<string, string> } & KubeObject
 
 /** The text that the container finds at the path of its `--config` argument: a key of a mounted ConfigMap. */
-export function mountedConfig(pod: V1Pod, api: Api): string {
-  const container = pod.spec?.containers[0]
+export function mountedConfig(pod: Pod, api: Api): string {
+  const container = pod.spec.containers[0]
   const words = [...(container?.command ?? []), ...(container?.args ?? [])]
   const path = words.find((word) => word.startsWith('--config='))?.slice('--config='.length)
   if (path === undefined) throw new StartFailure('failed complete: no --config file is given')
   const mount = container?.volumeMounts?.find(({ mountPath }) => path.startsWith(`${mountPath.replace(/\/$/, '')}/`))
-  const volume = pod.spec?.volumes?.find(({ name }) => name === mount?.name)
+  const volume = pod.spec.volumes?.find(({ name }) => name === mount?.name)
   const map = volume?.configMap?.name
   const key = mount ? path.slice(mount.mountPath.replace(/\/$/, '').length + 1) : ''
-  const text = map ? api.get<Data>('configmaps', pod.metadata?.namespace, map)?.data?.[key] : undefined
+  const text = map ? api.get<Data>('configmaps', pod.metadata.namespace, map)?.data?.[key] : undefined
   if (text === undefined) throw new StartFailure(`failed complete: open ${path}: no such file or directory`)
   return text
 }
