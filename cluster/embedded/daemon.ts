@@ -55,7 +55,7 @@ async function shutDown(exitCode: number, reason: string): Promise<never> {
   process.exit(exitCode)
 }
 
-async function start({ name, packages }: DaemonOptions): Promise<void> {
+async function start({ name, packages, kubeProxy }: DaemonOptions): Promise<void> {
   const directory = clusterFolder(name)
   mkdirSync(directory, { recursive: true, mode: 0o700 })
   const nodes = nodePlans(name)
@@ -68,7 +68,6 @@ async function start({ name, packages }: DaemonOptions): Promise<void> {
   machine.ended.then((reason) => shutDown(1, `the kernel is gone (${reason})`))
   const network = await step('Laying the network of three nodes', () => createNetwork(machine, nodes))
   const api = createClusterApi()
-  registerImage(kubeProxyImage)
   const kubelets = await startKubelets({ machine, network, api, nodes })
   endings.push(() => kubelets.stop())
   const server = await startApiServer({ api, backend: kubelets.backend, token, tls, log: console.log })
@@ -76,10 +75,12 @@ async function start({ name, packages }: DaemonOptions): Promise<void> {
   const controlPlane = nodes[0]?.name ?? name
   const apiServerEndpoint = { ip: nodes[0]?.address ?? '', port: 6443 }
   const report = (error: unknown) => console.log(error)
+  const inside = `https://${apiServerEndpoint.ip}:${apiServerEndpoint.port}`
+  registerImage(kubeProxyImage(kubeProxy ? { binary: kubeProxy, server: inside, ca: tls.ca, token } : undefined))
   const controllers = startControllers(api, { caCertificate: tls.ca, apiServerEndpoint, report })
   endings.push(() => controllers.stop())
   createAddons(api, { controlPlane, kubeProxyVersion: kubernetesVersion })
-  const inside = machine.forward(controlPlane, apiServerEndpoint.ip, apiServerEndpoint.port, server.port)
+  const reachable = machine.forward(controlPlane, apiServerEndpoint.ip, apiServerEndpoint.port, server.port)
   const balancer = startLoadBalancer({ machine, network, api })
   endings.push(() => balancer.stop())
   writeFileSync(join(directory, 'ca.crt'), tls.ca)
@@ -88,7 +89,7 @@ async function start({ name, packages }: DaemonOptions): Promise<void> {
     mode: 0o600,
   })
   await step('Waiting for every node to be Ready', () => allNodesReady(api, nodes.length))
-  await inside
+  await reachable
   const startTime = processStartTime(process.pid) ?? ''
   writeDaemonState(name, {
     pid: process.pid,
