@@ -4,7 +4,7 @@ import { fail, Trouble } from '../failure.ts'
 import { traceLine } from '../packet-trace.ts'
 import { webService } from '../web-service.ts'
 import { outputLeadsToMark } from './equality.ts'
-import { metered, parseMeters, readMeters } from './meters.ts'
+import { parseMarked, readMarked, watchMarked } from './observed-traffic.ts'
 import { CLIENT, clientPod, newToken, parseRequests, separateRequests } from './web-requests.ts'
 
 /** Other connections and kube-proxy's own syncs disturb a counter; so often it is read anew. */
@@ -20,7 +20,7 @@ export async function requestFromNodeIsMarked(context: CheckContext): Promise<vo
   const look = onNode(node, 'iptables -t nat -nvL KUBE-SERVICES')
   let said = ''
   for (let attempt = 1; attempt <= ATTEMPTS; attempt++) {
-    const fromNode = await metered(live, node, service, separateRequests(service, newToken(), 1))
+    const fromNode = await watchMarked(live, node, separateRequests(service, newToken(), 1))
     if (!fromNode) throw new Trouble(`the counters of ${node} could not be read`)
     if (parseRequests(fromNode.output)[0]?.status !== 200)
       fail({
@@ -31,13 +31,13 @@ export async function requestFromNodeIsMarked(context: CheckContext): Promise<vo
         differences: traceLine(snapshot.node(node), 'node', service),
       })
     const fromPod = await live.inPod(CLIENT, separateRequests(service, newToken(), 1))
-    const [last] = parseMeters((await live.onNode(node, readMeters(service))).stdout)
-    if (parseRequests(fromPod.stdout)[0]?.status !== 200 || !last) {
+    const [last] = parseMarked((await live.onNode(node, readMarked())).stdout)
+    if (parseRequests(fromPod.stdout)[0]?.status !== 200 || last === undefined) {
       said = 'the Pod got no answer'
       continue
     }
-    const byNode = fromNode.after.marked - fromNode.before.marked
-    const byPod = last.marked - fromNode.after.marked
+    const byNode = fromNode.after - fromNode.before
+    const byPod = last - fromNode.after
     if (byNode === 1 && byPod === 0) return
     said = `the counter moved by ${byNode} for the node's request and by ${byPod} for the Pod's`
   }

@@ -4,7 +4,7 @@ import { onNode } from '../difference-report.ts'
 import { fail } from '../failure.ts'
 import { tracedTo, traceLine } from '../packet-trace.ts'
 import { type WebService, webService } from '../web-service.ts'
-import { parseMeters, readMeters } from './meters.ts'
+import { listConnections, parseConnections } from './observed-traffic.ts'
 import { CLIENT, clientPod, loggedRequests, newToken, parseRequests, separateRequests } from './web-requests.ts'
 
 const REQUESTS = 4
@@ -12,7 +12,7 @@ const REQUESTS = 4
 type Client = ReturnType<typeof clientPod>
 
 /**
- * Sends real requests from the client Pod. The ClusterIP is local to the node, IPVS counts each connection, conntrack shows
+ * Sends real requests from the client Pod. The ClusterIP is local to the node, IPVS holds each connection, conntrack shows
  * a backend as the one that replies and the Pod as the one it replies to, and the backends log the Pod's address. On a capture, the packet is walked
  * through what the node held instead.
  */
@@ -24,7 +24,7 @@ export async function requestFromPod(context: CheckContext): Promise<void> {
   const token = newToken()
   const target = `${service.address}:${service.port}`
 
-  const first = await live.onNode(client.node, `${readMeters(service)}; ip -o route get ${service.address}`)
+  const first = await live.onNode(client.node, `ip -o route get ${service.address}`)
   if (!first.stdout.includes(`local ${service.address}`))
     fail({
       node: client.node,
@@ -45,19 +45,20 @@ export async function requestFromPod(context: CheckContext): Promise<void> {
     })
   const second = await live.onNode(
     client.node,
-    `${readMeters(service)}; conntrack -L -p tcp --orig-src ${client.address} --orig-dst ${service.address} 2>/dev/null`,
+    `${listConnections}; conntrack -L -p tcp --orig-src ${client.address} --orig-dst ${service.address} 2>/dev/null`,
   )
-  const [before] = parseMeters(first.stdout)
-  const [after] = parseMeters(second.stdout)
-  const counted = (after?.connections ?? 0) - (before?.connections ?? 0)
-  if (counted < REQUESTS)
+  const ports = new Set(answers.map(({ port }) => port))
+  const held = parseConnections(second.stdout, service).filter(
+    (connection) => connection.client === client.address && ports.has(connection.clientPort),
+  )
+  if (held.length < REQUESTS)
     fail({
       node: client.node,
-      look: onNode(client.node, `ipvsadm -Ln --stats -t ${target}`),
-      expected: `${REQUESTS} connections more on the virtual server`,
-      actual: `${counted} more: IPVS did not handle them`,
+      look: onNode(client.node, 'ipvsadm -Lnc'),
+      expected: `${REQUESTS} connections from ${client.address} to ${target} in IPVS`,
+      actual: `${held.length}: IPVS did not handle the requests`,
     })
-  mustKeepSource(client, service, second.stdout, new Set(answers.map(({ number }) => number)))
+  mustKeepSource(client, service, second.stdout, ports)
   const logged = await loggedRequests(live, service, token, REQUESTS)
   const other = logged.find((request) => request.client !== client.address)
   if (other)

@@ -23,26 +23,37 @@ export function clientPod({ snapshot }: CheckContext): { address: string; node: 
   return { address, node }
 }
 
+/** curl's word on each request: status, port that it was sent from, connections made for it. */
+const PRINT = "-w '#request %{http_code} %{local_port} %{num_connects}\\n'"
+
 /** A word that no other request has in its URL, so that access logs can be searched for it. */
 export const newToken = () => `probe-${randomUUID().slice(0, 13)}`
 
-/** Shell text: so many requests, each over a connection of its own; prints `#request STATUS SOURCE-PORT` for each. */
+/** Shell text: so many requests, each over a connection of its own; prints a `#request` line for each. */
 export function separateRequests({ address, port }: WebService, token: string, times: number): string {
   const url = `http://${address}:${port}/?${token}=[1-${times}]`
-  return `curl -s -H 'Connection: close' --max-time 5 -o /dev/null -w '#request %{http_code} %{local_port}\\n' '${url}'`
+  return `curl -s -H 'Connection: close' --max-time 5 -o /dev/null ${PRINT} '${url}'`
 }
 
-/** Shell text: so many requests over one connection; prints `#request STATUS NEW-CONNECTIONS` for each. */
+/** Shell text: so many requests over one connection; prints a `#request` line for each. */
 export function requestsOnOneConnection({ address, port }: WebService, token: string, times: number): string {
   const url = `http://${address}:${port}/?${token}=[1-${times}]`
-  return `curl -s --max-time 10 -o /dev/null -w '#request %{http_code} %{num_connects}\\n' '${url}'`
+  return `curl -s --max-time 10 -o /dev/null ${PRINT} '${url}'`
 }
 
-/** The `#request` lines of an output: HTTP status and the number behind it. */
-export function parseRequests(stdout: string): { status: number; number: number }[] {
-  return [...stdout.matchAll(/^#request (\d+) (\d+)$/gm)].map(([, status, number]) => ({
+export interface SentRequest {
+  /** HTTP status, 0 when there was no answer. */
+  status: number
+  port: number
+  connects: number
+}
+
+/** The `#request` lines of an output. */
+export function parseRequests(stdout: string): SentRequest[] {
+  return [...stdout.matchAll(/^#request (\d+) (-?\d+) (\d+)$/gm)].map(([, status, port, connects]) => ({
     status: Number(status),
-    number: Number(number),
+    port: Number(port),
+    connects: Number(connects),
   }))
 }
 

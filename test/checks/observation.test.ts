@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { parseMeters } from '../../checks/02-ipvs/meters.ts'
+import { parseConnections, parseMarked } from '../../checks/02-ipvs/observed-traffic.ts'
 import { parseRequests } from '../../checks/02-ipvs/web-requests.ts'
 import { modeInForce } from '../../checks/kube-proxy-in-force.ts'
 import { Notebook } from '../../checks/notebook.ts'
@@ -101,14 +101,26 @@ describe('notes in the cluster', () => {
   })
 })
 
-test('meters and requests are read out of whatever else a script prints', () => {
-  const output = 'noise\n#meters 3 10 55\n#request 200 41234\n#meters  11 \n#request 000 0\n'
-  expect(parseMeters(output)).toEqual([
-    { marked: 3, connections: 10, packets: 55 },
-    { marked: 0, connections: 11, packets: 0 },
+const service = { address: '10.96.0.7', port: 80, backends: [] }
+
+test('counters, connections and requests are read out of whatever else a script prints', () => {
+  const output = `noise
+#marked 3
+#request 200 41234 1
+#request 000 -1 0
+IPVS connection entries
+pro expire state       source             virtual            destination
+TCP 01:58  TIME_WAIT   10.244.1.4:41234   10.96.0.7:80       10.244.2.3:80
+TCP 01:58  TIME_WAIT   10.244.1.4:41999   10.96.0.8:80       10.244.2.3:80
+#marked
+#marked 
+`
+  expect(parseMarked(output)).toEqual([3, 0])
+  expect(parseConnections(output, service)).toEqual([
+    { client: '10.244.1.4', clientPort: 41234, backend: '10.244.2.3' },
   ])
   expect(parseRequests(output)).toEqual([
-    { status: 200, number: 41234 },
-    { status: 0, number: 0 },
+    { status: 200, port: 41234, connects: 1 },
+    { status: 0, port: -1, connects: 0 },
   ])
 })

@@ -1,0 +1,54 @@
+import type { LiveCluster } from '../live-cluster.ts'
+import type { WebService } from '../web-service.ts'
+
+/** One connection as IPVS holds it: who, and which backend. */
+export interface IpvsConnection {
+  client: string
+  clientPort: number
+  backend: string
+}
+
+const MARKED = /^#marked (\d*)$/gm
+const CONNECTION = /^(?:TCP|UDP|SCTP)\s+\S+\s+\S+\s+([\d.]+):(\d+)\s+(\S+)\s+([\d.]+):\d+$/gm
+
+/**
+ * Shell text that prints the packet counter of the rule that marks what comes from outside the Pod network. kube-proxy zeroes
+ * it at each sync, so a reading below the one before says nothing.
+ */
+export function readMarked(): string {
+  const rule = 's/^\\[\\([0-9]*\\):.*-A KUBE-SERVICES .*KUBE-CLUSTER-IP.*-j KUBE-MARK-MASQ$/\\1/p'
+  return `echo "#marked $(iptables-save -c -t nat | sed -n '${rule}')"`
+}
+
+/** The readings in a script's output, in order; a rule that is not there reads as 0. */
+export function parseMarked(stdout: string): number[] {
+  return [...stdout.matchAll(MARKED)].map(([, packets]) => Number(packets ?? 0))
+}
+
+/**
+ * Shell text that lists the connections of IPVS. They show at once, while the numbers of `ipvsadm --stats` are gathered every two
+ * seconds only.
+ */
+export const listConnections = 'ipvsadm -Lnc'
+
+/** The connections toward a Service in the output of `ipvsadm -Lnc`. */
+export function parseConnections(stdout: string, { address, port }: WebService): IpvsConnection[] {
+  return [...stdout.matchAll(CONNECTION)]
+    .filter(([, , , virtual]) => virtual === `${address}:${port}`)
+    .map(([, client = '', clientPort, , backend = '']) => ({ client, clientPort: Number(clientPort), backend }))
+}
+
+export interface MarkedChange {
+  /** Packets on the marking rule. */
+  before: number
+  after: number
+  output: string
+}
+
+/** Runs a script on a node between two readings of the marking rule; undefined when they could not be read. */
+export async function watchMarked(live: LiveCluster, node: string, script: string): Promise<MarkedChange | undefined> {
+  const reading = readMarked()
+  const { stdout } = await live.onNode(node, `${reading}\n${script}\n${reading}`)
+  const [before, after] = parseMarked(stdout)
+  return before === undefined || after === undefined ? undefined : { before, after, output: stdout }
+}
