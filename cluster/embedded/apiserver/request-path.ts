@@ -1,4 +1,4 @@
-import { reviews, type Served, served } from './served.ts'
+import { older, reviews, type Served, served } from './served.ts'
 
 /** What a path of the API names. */
 export type Target =
@@ -16,7 +16,9 @@ export function parsePath(path: string): Target {
   const group = root === 'api' ? '' : (prefix[0] ?? '')
   const version = prefix.at(-1) ?? ''
   const find = (name: string | undefined): Served | undefined =>
-    served.find((resource) => resource.name === name && resource.group === group && resource.version === version)
+    [...served, ...older].find(
+      (resource) => resource.name === name && resource.group === group && resource.version === version,
+    )
 
   const review = reviews.find((own) => own.name === rest[0] && own.group === group && own.version === version)
   if (review && rest.length === 1) return { is: 'review', kind: review.kind }

@@ -1,6 +1,7 @@
 import { toCoreV1, toEventsV1 } from './event-conversion.ts'
 import type { JsonObject } from './json.ts'
 import { apiVersionOf, type Resource, resources } from './resource.ts'
+import { toSliceV1beta1 } from './slice-conversion.ts'
 import type { Stored } from './store.ts'
 
 /** A resource as one API group serves it; Events are served by two groups from one store. */
@@ -22,6 +23,11 @@ const events: Served[] = own
 
 /** Everything that has objects, over all groups. */
 export const served: readonly Served[] = [...own, ...events]
+
+/** Versions that only old programs ask for by name: to be read, and in no list of what there is. */
+export const older: readonly Served[] = own
+  .filter((resource) => resource.name === 'endpointslices')
+  .map((resource) => ({ ...resource, version: 'v1beta1' }))
 
 /** Kinds that only answer a POST and keep nothing. */
 export const reviews: readonly Pick<Resource, 'name' | 'kind' | 'group' | 'version' | 'singular'>[] = [
@@ -52,6 +58,7 @@ export const reviews: readonly Pick<Resource, 'name' | 'kind' | 'group' | 'versi
 export function present(resource: Served, object: Stored): JsonObject {
   // Stored objects are JSON; KubeObject has no index signature.
   const json = object as unknown as JsonObject
+  if (resource.version === 'v1beta1') return toSliceV1beta1(json)
   return resource.group === 'events.k8s.io' ? toEventsV1(json) : json
 }
 
