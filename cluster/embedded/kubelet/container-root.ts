@@ -37,6 +37,7 @@ export function containerRoot(api: Api, image: ProcessImage, context: ImageConte
       mounts: [
         `overlay ${root} overlay lowerdir=/,upperdir=${upper},workdir=${work} 0 0`,
         `/dev ${root}/dev none rbind 0 0`,
+        `tmpfs ${root}/tmp tmpfs mode=1777 0 0`,
         ...empty.map(({ source, path }) => `${source} ${root}${path} none bind,X-mount.mkdir 0 0`),
         ...(volumes.mounts ?? []),
       ],

@@ -135,8 +135,8 @@ function resize(stream: number, columns: number, rows: number): void {
 function write(stream: number, payload: Buffer): void {
   const zero = payload.indexOf(0)
   const { path, mode } = JSON.parse(payload.toString('utf8', 0, zero)) as { path: string; mode?: number }
-  mkdirSync(dirname(path), { recursive: true })
-  writeFileSync(path, payload.subarray(zero + 1), mode === undefined ? {} : { mode })
+  mkdirSync(path.endsWith('/') ? path : dirname(path), { recursive: true })
+  if (!path.endsWith('/')) writeFileSync(path, payload.subarray(zero + 1), mode === undefined ? {} : { mode })
   send(stream, FrameType.done)
 }
 

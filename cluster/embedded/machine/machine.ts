@@ -51,7 +51,7 @@ export interface Machine {
   ): Promise<RunResult>
   /** Starts a process that lives on; with `tty` it gets a pseudo terminal and stdout carries both outputs. */
   spawn(command: readonly string[], placement?: Placement, options?: SpawnOptions): Promise<GuestProcess>
-  /** Writes files in the guest (parents are made). Never touches the host's own files. */
+  /** Writes files in the guest (parents are made; a path that ends in / is a folder to be made). Never touches the host's own files. */
   write(files: readonly { path: string; content: string | Uint8Array; mode?: number }[]): Promise<void>
   /** Listens inside a network namespace of the guest and carries each connection to a TCP port of the host's loopback. */
   forward(netns: string, address: string, port: number, hostPort: number): Promise<void>

@@ -83,7 +83,11 @@ export class GuestWorker {
       const batch = this.waiting
       this.waiting = []
       try {
-        const script = guestScript(batch.map(({ work }) => work))
+        // The agent makes folders without a process; those to be removed first stay with the script.
+        const folders = batch.flatMap(({ work }) => (work.remove ? [] : (work.folders ?? [])))
+        await this.machine.write(folders.map((folder) => ({ path: `${folder}/`, content: '' })))
+        const works = batch.map(({ work }) => (work.remove ? work : { ...work, folders: [] }))
+        const script = guestScript(works)
         const { exitCode, stderr } = await this.machine.run(['sh', '-c', script])
         if (exitCode !== 0) throw new Error(stderr.trim().split('\n').slice(0, 5).join('; '))
         for (const { done } of batch) done()

@@ -25,7 +25,10 @@ export function nodeMounts(nodes: readonly NodePlan[]): { folders: string[]; mou
   const folders = nodes.flatMap(({ name }) => [nodeRoot(name), `${nodesFolder}/${name}/work`])
   const mounts = nodes.flatMap(({ name }) => {
     const layers = `lowerdir=/,upperdir=${nodesFolder}/${name}/upper,workdir=${nodesFolder}/${name}/work`
-    return [`overlay ${nodeRoot(name)} overlay ${layers} 0 0`, `/dev ${nodeRoot(name)}/dev none rbind 0 0`]
+    const root = nodeRoot(name)
+    // The host's own /tmp is nobody's business here.
+    const inside = [`/dev ${root}/dev none rbind 0 0`, `tmpfs ${root}/tmp tmpfs mode=1777 0 0`]
+    return [`overlay ${root} overlay ${layers} 0 0`, ...inside]
   })
   return { folders, mounts }
 }
@@ -66,7 +69,7 @@ export function nodeFiles(node: NodePlan, nodes: readonly NodePlan[]): GuestFile
     '/etc/hostname': `${node.name}\n`,
     '/etc/hosts': hosts(nodes),
     '/etc/resolv.conf': `nameserver ${bridge.address}\noptions timeout:1 attempts:1\n`,
-    '/etc/fstab': 'proc /proc proc\nsysfs /sys sysfs\ntmpfs /tmp tmpfs mode=1777\n',
+    '/etc/fstab': 'sysfs /sys sysfs\n',
     '/root/.bashrc': shellProfile,
     '/root/.profile': '. ~/.bashrc\n',
     '/root/.bash_profile': '. ~/.bashrc\n',
@@ -92,7 +95,6 @@ const settings: Record<string, number> = {
 export function nodeCommand(name: string): string[] {
   const script = [
     'set -e',
-    'mount -n -t proc proc /proc',
     'mount -a',
     'echo "$0" >/proc/sys/kernel/hostname',
     ...Object.entries(settings).map(([key, value]) => `echo ${value} >/proc/sys/${key} || true`),
@@ -103,7 +105,17 @@ export function nodeCommand(name: string): string[] {
   ].join('\n')
   return [
     ...['nsenter', `--net=/run/netns/${name}`],
-    ...['unshare', '--mount', '--uts', '--ipc', '--propagation', 'slave', `--root=${nodeRoot(name)}`, '--wd=/'],
+    ...[
+      'unshare',
+      '--mount',
+      '--uts',
+      '--ipc',
+      '--propagation',
+      'slave',
+      '--mount-proc',
+      `--root=${nodeRoot(name)}`,
+      '--wd=/',
+    ],
     ...['sh', '-c', script, name],
   ]
 }

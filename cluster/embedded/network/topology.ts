@@ -1,7 +1,7 @@
 import type { GuestProcess, Machine, Placement } from '../machine/machine.ts'
 import { AddressPool } from './address-pool.ts'
 import { type GuestWork, GuestWorker, guestScript } from './guest-work.ts'
-import { kernelModules } from './modules.ts'
+import { firstModules, laterModules } from './modules.ts'
 import type { NodePlan } from './node-plan.ts'
 import { bridgeLines, nodeCommand, nodeFiles, nodeMounts } from './node-setup.ts'
 import { attachWork, detachWork, type PodLink, podLink } from './pod-link.ts'
@@ -11,6 +11,8 @@ export interface Network {
   readonly nodes: readonly NodePlan[]
   /** Does further work in the guest, together with whatever else is to be done at the moment. */
   readonly worker: GuestWorker
+  /** Settles when IPVS, ipset and what else labs need is loaded; rejects when the kernel lacks a part. */
+  readonly modulesLoaded: Promise<void>
   /** The namespaces of a node. Throws for an unknown one. */
   placement(node: string): Placement
   /** A link with a fresh address for a Pod that is not attached yet. Throws when the node has none left. */
@@ -46,7 +48,7 @@ export async function createNetwork(machine: Machine, nodes: readonly NodePlan[]
   // Mounts below a shared folder that go away here go away in all namespaces, too (they are made as slaves).
   const script = [
     `mkdir -p ${shared.join(' ')} || exit 1`,
-    `modprobe -a ${kernelModules.join(' ')} || exit 1`,
+    `modprobe -a ${firstModules.join(' ')} || exit 1`,
     ...shared.map((folder) => `mount --bind --make-shared ${folder} ${folder} || exit 1`),
     guestScript([{ folders, mounts, links: bridgeLines(nodes) }]),
   ].join('\n')
@@ -63,9 +65,15 @@ export async function createNetwork(machine: Machine, nodes: readonly NodePlan[]
   return new GuestNetwork(machine, nodes, processes)
 }
 
+async function loadModules(machine: Machine): Promise<void> {
+  const { exitCode, stderr } = await machine.run(['modprobe', '-a', ...laterModules])
+  if (exitCode !== 0) throw new Error(`kernel modules are missing: ${stderr.trim()}`)
+}
+
 class GuestNetwork implements Network {
   readonly nodes: readonly NodePlan[]
   readonly worker: GuestWorker
+  readonly modulesLoaded: Promise<void>
   private readonly processes: ReadonlyMap<string, number>
   private readonly pools: ReadonlyMap<string, AddressPool>
 
@@ -73,6 +81,9 @@ class GuestNetwork implements Network {
     this.nodes = nodes
     this.worker = new GuestWorker(machine)
     this.processes = processes
+    this.modulesLoaded = loadModules(machine)
+    // Whoever needs them asks; a kernel without IPVS still makes a cluster.
+    this.modulesLoaded.catch(() => {})
     this.pools = new Map(nodes.map(({ name, podCIDR }) => [name, new AddressPool(podCIDR)]))
   }
 
