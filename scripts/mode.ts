@@ -10,15 +10,14 @@ await main(async () => {
     throw new UserError(`"${mode ?? ''}" is no mode to switch to: run \`make ipvs\` or \`make iptables\`.`)
   const cluster = await selectCluster()
   if (!(await cluster.running())) throw new UserError(`The cluster "${cluster.name}" is not up: run \`make up\`.`)
-  const { changed, proofs } = await switchMode(cluster, mode, {
+  const { changed, before, proofs } = await switchMode(cluster, mode, {
     scheduler: process.env.SCHEDULER || undefined,
     force: process.env.FORCE === '1',
     progress: createProgress(),
   })
   for (const proof of proofs) console.log(describeProof(proof))
-  console.log(
-    changed
-      ? `kube-proxy runs in mode ${mode} on ${proofs.length} nodes. The old mode's rules are still there: make flush-nat removes them.`
-      : `kube-proxy runs in mode ${mode} on ${proofs.length} nodes already; nothing was changed.`,
-  )
+  const where = `kube-proxy runs in mode ${mode} on ${proofs.length} nodes`
+  const left = `What mode ${before || 'iptables'} programmed is still there: make flush-nat removes it.`
+  if (!changed) console.log(`${where} already; nothing was changed.`)
+  else console.log((before || 'iptables') === mode ? `${where}.` : `${where}. ${left}`)
 })

@@ -14,6 +14,8 @@ export interface ModeProof {
   dummyAddresses: number | undefined
   /** Whether nat KUBE-SERVICES matches sets (IPVS mode) or leads to a chain per Service (iptables mode). */
   rules: SwitchedMode | 'none'
+  /** Schedulers of the virtual servers that stand there. */
+  schedulers: string[]
 }
 
 /** Asks with what the node has: curl, wget, or bash itself. */
@@ -27,6 +29,7 @@ fi 2>/dev/null`
 const look = `
 echo "mode=$(${askProxyMode})"
 if ip link show kube-ipvs0 >/dev/null 2>&1; then echo "dummy=$(ip -o addr show dev kube-ipvs0 | grep -c inet)"; fi
+grep -sE '^(TCP|UDP|SCTP) ' /proc/net/ip_vs | sed 's/^[A-Z]* *[^ ]* *\\([a-z]*\\).*/scheduler=\\1/' | sort -u
 for save in iptables-save iptables-legacy-save iptables-nft-save; do
   command -v $save >/dev/null && $save -t nat 2>/dev/null | grep '^-A KUBE-SERVICES '
 done
@@ -45,18 +48,22 @@ export async function lookAtNode(cluster: Cluster, client: KubeClient, agent: Ag
     proxyMode: mode === '' ? undefined : mode,
     logLine: proxierLine(log),
     dummyAddresses: dummy === undefined ? undefined : Number(dummy),
+    schedulers: [...stdout.matchAll(/^scheduler=(\w+)$/gm)].map((match) => match[1] ?? ''),
     rules: / --match-set KUBE-/.test(stdout) ? 'ipvs' : / -j KUBE-SV[CL]-/.test(stdout) ? 'iptables' : 'none',
   }
 }
 
-/** True when kube-proxy's own word, its log and what the node holds agree on this mode. */
-export function proves({ proxyMode, logLine, dummyAddresses, rules }: ModeProof, mode: SwitchedMode): boolean {
+/** True when kube-proxy's own word, its log and what the node holds agree on this mode, and on the scheduler if one is given. */
+export function proves(proof: ModeProof, mode: SwitchedMode, scheduler?: string): boolean {
+  const { proxyMode, logLine, dummyAddresses, rules, schedulers } = proof
   const said = proxyMode === mode && logLine !== undefined && logLine.includes(`Using ${mode} Proxier`)
-  return said && rules === mode && (mode === 'iptables' || (dummyAddresses ?? 0) > 0)
+  if (!said || rules !== mode) return false
+  if (mode === 'iptables') return true
+  return (dummyAddresses ?? 0) > 0 && (scheduler === undefined || schedulers.join() === scheduler)
 }
 
 /** A proof as one line for people. */
-export function describeProof({ node, proxyMode, logLine, dummyAddresses, rules }: ModeProof): string {
+export function describeProof({ node, proxyMode, logLine, dummyAddresses, rules, schedulers }: ModeProof): string {
   const words = /Using \S+ Proxier/.exec(logLine ?? '')?.[0]
   const state = [
     rules === 'ipvs'
@@ -66,5 +73,6 @@ export function describeProof({ node, proxyMode, logLine, dummyAddresses, rules 
         : 'no rules yet',
     dummyAddresses === undefined ? 'no kube-ipvs0' : `kube-ipvs0 holds ${dummyAddresses} addresses`,
   ]
+  if (rules === 'ipvs' && schedulers.length > 0) state.push(`scheduler ${schedulers.join(' and ')}`)
   return `${node}: /proxyMode says "${proxyMode ?? 'nothing'}", the log says "${words ?? 'nothing'}", ${state.join(', ')}`
 }

@@ -19,6 +19,8 @@ export interface SwitchOptions {
 export interface SwitchResult {
   /** False when mode and scheduler were in force already and nothing was done. */
   changed: boolean
+  /** The mode that the ConfigMap asked for before; empty text where it left the choice to kube-proxy. */
+  before: string
   proofs: ModeProof[]
 }
 
@@ -47,7 +49,7 @@ export async function switchMode(cluster: Cluster, mode: SwitchedMode, options: 
   const asked = current.mode === mode && (scheduler === undefined || scheduler === current.scheduler)
   if (asked && !options.force) {
     const proofs = await lookAtAll(cluster, client)
-    if (proofs.every((proof) => proves(proof, mode))) return { changed: false, proofs }
+    if (proofs.every((proof) => proves(proof, mode, scheduler))) return { changed: false, before: current.mode, proofs }
   }
   if (!asked)
     await step(progress, `Setting mode "${mode}" in kube-proxy's ConfigMap`, () =>
@@ -57,10 +59,10 @@ export async function switchMode(cluster: Cluster, mode: SwitchedMode, options: 
     await restartAgents(client)
     await awaitRollout(client, progress)
   })
-  return {
-    changed: true,
-    proofs: await step(progress, 'Asking every node which proxier runs', () => prove(cluster, client, mode)),
-  }
+  const proofs = await step(progress, 'Asking every node which proxier runs', () =>
+    prove(cluster, client, mode, scheduler),
+  )
+  return { changed: true, before: current.mode, proofs }
 }
 
 async function step<T>(progress: Progress, what: string, work: () => Promise<T>): Promise<T> {
@@ -90,15 +92,20 @@ async function lookAtAll(cluster: Cluster, client: KubeClient): Promise<ModeProo
   return Promise.all(agents.map((agent) => lookAtNode(cluster, client, agent)))
 }
 
-async function prove(cluster: Cluster, client: KubeClient, mode: SwitchedMode): Promise<ModeProof[]> {
+async function prove(
+  cluster: Cluster,
+  client: KubeClient,
+  mode: SwitchedMode,
+  scheduler?: string,
+): Promise<ModeProof[]> {
   let proofs: ModeProof[] = []
   try {
     return await waitFor(`every node to run mode "${mode}"`, proofDeadlineMs, async () => {
       proofs = await lookAtAll(cluster, client)
-      return proofs.length > 0 && proofs.every((proof) => proves(proof, mode)) && proofs
+      return proofs.length > 0 && proofs.every((proof) => proves(proof, mode, scheduler)) && proofs
     })
   } catch (error) {
-    const unproven = proofs.filter((proof) => !proves(proof, mode)).map(describeProof)
+    const unproven = proofs.filter((proof) => !proves(proof, mode, scheduler)).map(describeProof)
     throw new KubeProxyError(`${error instanceof Error ? error.message : error} ${unproven.join('; ')}.`)
   }
 }
