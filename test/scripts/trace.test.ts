@@ -61,7 +61,7 @@ describe('scripts/trace.ts', () => {
   })
 
   it.each([
-    ['nothing to trace', [], '--capture, --from, --to must be given'],
+    ['nothing to trace', [], '--from, --to must be given'],
     ['no such folder', ['--capture', '/nowhere', '--from', 'host', '--to', '10.0.0.1:80'], '"/nowhere" is no folder'],
     ['a folder that is no capture', ['--capture', root, '--from', 'host', '--to', '10.0.0.1:80'], 'is no capture'],
     ['several nodes', ['--capture', kind, '--from', 'host', '--to', '10.0.0.1:80'], 'k8s-guide-worker2'],
