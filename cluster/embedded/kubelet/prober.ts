@@ -68,9 +68,9 @@ export class Prober {
   }
 
   private answer(text: string): void {
-    const [, id, kind, line] = /^(\d+) (\w+) ?(.*)$/.exec(text) ?? []
+    const [, id, kind, line] = /^(\d+) (\w+) ?(.*)$/.exec(text.trimEnd()) ?? []
     const settle = this.waiting.get(Number(id))
-    if (kind === 'line') settle?.({ kind, line: (line ?? '').trimEnd() })
+    if (kind === 'line') settle?.({ kind, line: line ?? '' })
     else if (kind === 'open' || kind === 'refused' || kind === 'silent') settle?.({ kind })
   }
 }

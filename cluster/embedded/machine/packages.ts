@@ -42,6 +42,7 @@ const programs: Record<string, string[]> = {
     'libfstrm0',
     'libprotobuf-c1',
     'liblmdb0',
+    'libjemalloc2',
   ],
   ping: ['iputils-ping', 'libcap2'],
   curl: ['curl', 'libcurl4', 'libcurl4t64'],
