@@ -12,6 +12,7 @@ import { kubeconfig } from './apiserver/kubeconfig.ts'
 import { startApiServer } from './apiserver/server.ts'
 import { startControllers } from './controllers/controllers.ts'
 import type { DaemonMessage, DaemonOptions } from './daemon-messages.ts'
+import { versionOfProgram } from './kube-proxy/genuine.ts'
 import { kubeProxyImage } from './kube-proxy/image.ts'
 import { registerImage } from './kubelet/images/registry.ts'
 import { startKubelets } from './kubelet/kubelets.ts'
@@ -79,7 +80,8 @@ async function start({ name, packages, kubeProxy }: DaemonOptions): Promise<void
   registerImage(kubeProxyImage(kubeProxy ? { binary: kubeProxy, server: inside, ca: tls.ca, token } : undefined))
   const controllers = startControllers(api, { caCertificate: tls.ca, apiServerEndpoint, report })
   endings.push(() => controllers.stop())
-  createAddons(api, { controlPlane, kubeProxyVersion: kubernetesVersion })
+  const kubeProxyVersion = kubeProxy ? await versionOfProgram(kubeProxy) : kubernetesVersion
+  createAddons(api, { controlPlane, kubeProxyVersion })
   const reachable = machine.forward(controlPlane, apiServerEndpoint.ip, apiServerEndpoint.port, server.port)
   const balancer = startLoadBalancer({ machine, network, api })
   endings.push(() => balancer.stop())

@@ -1,4 +1,5 @@
 import { createInterface } from 'node:readline'
+import { $ } from 'zx'
 import type { BuiltinContainer } from '../kubelet/images/registry.ts'
 import type { KubeProxyContext } from './container.ts'
 import { mountedConfig, StartFailure } from './settings.ts'
@@ -11,6 +12,14 @@ export interface GenuineOptions {
   /** The API server's certificate authority, PEM. */
   ca: string
   token: string
+}
+
+/** What `kube-proxy --version` says, such as `v1.30.3`. Throws with the path when it is no kube-proxy. */
+export async function versionOfProgram(binary: string): Promise<string> {
+  const { stdout } = await $({ quiet: true, nothrow: true, timeout: 10_000 })`${binary} --version`
+  const version = /\bv\d+\.\d+\.\d+/.exec(stdout)?.[0]
+  if (!version) throw new Error(`KUBE_PROXY="${binary}" is no kube-proxy that runs here: give the path of the program.`)
+  return version
 }
 
 /** Where kubeadm mounts kube-proxy's ConfigMap, and its configuration expects the kubeconfig. */
