@@ -2,6 +2,8 @@ import type { Service } from '../../dataplane/objects.ts'
 import type { CheckContext } from '../check-context.ts'
 import { inSet, mustEqualPrediction, onNode } from '../difference-report.ts'
 import { fail } from '../failure.ts'
+import type { LiveCluster } from '../live-cluster.ts'
+import type { Snapshot } from '../snapshot.ts'
 
 /** A NodePort Service of the learner's has a virtual server per node address and answers on every node. */
 export async function nodePortAnswers({ snapshot, nodes, live }: CheckContext): Promise<void> {
@@ -32,20 +34,26 @@ export async function nodePortAnswers({ snapshot, nodes, live }: CheckContext): 
       actual: `no virtual server for port ${nodePort} on the address of the node`,
     })
   }
-  const [from] = nodes.slice(-1)
-  if (!live || !from) return
-  const urls = snapshot.objects.nodes.flatMap((node) =>
-    node.internalIPs.slice(0, 1).map((ip) => `http://${ip}:${nodePort}/`),
+  if (live) await mustAnswerEverywhere(live, snapshot, nodePort)
+}
+
+/** Requests each node's port from another node: a request to the node's own address would not pass its INPUT. */
+async function mustAnswerEverywhere(live: LiveCluster, { nodes, objects }: Snapshot, nodePort: number): Promise<void> {
+  const addressOf = (name: string) => objects.nodes.find((node) => node.name === name)?.internalIPs[0] ?? name
+  await Promise.all(
+    nodes.map(async ({ name }, index) => {
+      const from = nodes[(index + 1) % nodes.length]?.name ?? name
+      const request = `curl -sS --fail --max-time 3 http://${addressOf(name)}:${nodePort}/`
+      const { exitCode, stderr } = await live.onNode(from, `${request} -o /dev/null`)
+      if (exitCode === 0) return
+      fail({
+        node: name,
+        look: onNode(from, request),
+        expected: `an answer on port ${nodePort} of ${name}, asked from ${from}`,
+        actual: stderr.trim().split('\n')[0] || `curl ended with ${exitCode}`,
+      })
+    }),
   )
-  const script = `curl -sS --fail --max-time 3 ${urls.map((url) => `-o /dev/null ${url}`).join(' ')}`
-  const { exitCode, stderr } = await live.onNode(from.name, script)
-  if (exitCode !== 0)
-    fail({
-      node: from.name,
-      look: onNode(from.name, `curl -sS --max-time 3 ${urls.join(' ')}`),
-      expected: `an answer on port ${nodePort} of every node`,
-      actual: stderr.trim().split('\n')[0] || `curl ended with ${exitCode}`,
-    })
 }
 
 const isLearners = (service: Service) =>

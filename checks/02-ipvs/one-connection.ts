@@ -29,6 +29,8 @@ export async function rulesSeeFirstPacketOnly({ live, snapshot, nodes }: CheckCo
     const held = parseConnections(change.output, service).filter(({ clientPort }) => ports.has(clientPort)).length
     if (good === REQUESTS && connects === 1 && rules === 1 && held === 1) return
     said = `${good} answers over ${connects} connections: ${rules} packets on the rule, ${held} connections in IPVS`
+    // Only counters can be disturbed by others; a request that failed will fail again.
+    if (good < REQUESTS) break
   }
   fail({
     node,

@@ -29,16 +29,16 @@ const PRINT = "-w '#request %{http_code} %{local_port} %{num_connects}\\n'"
 /** A word that no other request has in its URL, so that access logs can be searched for it. */
 export const newToken = () => `probe-${randomUUID().slice(0, 13)}`
 
-/** Shell text: so many requests, each over a connection of its own; prints a `#request` line for each. */
+/** Shell text: so many requests, each over a connection of its own, until one fails; prints a `#request` line for each. */
 export function separateRequests({ address, port }: WebService, token: string, times: number): string {
   const url = `http://${address}:${port}/?${token}=[1-${times}]`
-  return `curl -s -H 'Connection: close' --max-time 5 -o /dev/null ${PRINT} '${url}'`
+  return `curl -s -H 'Connection: close' --max-time 3 --fail-early -o /dev/null ${PRINT} '${url}'`
 }
 
-/** Shell text: so many requests over one connection; prints a `#request` line for each. */
+/** Shell text: so many requests over one connection, until one fails; prints a `#request` line for each. */
 export function requestsOnOneConnection({ address, port }: WebService, token: string, times: number): string {
   const url = `http://${address}:${port}/?${token}=[1-${times}]`
-  return `curl -s --max-time 10 -o /dev/null ${PRINT} '${url}'`
+  return `curl -s --max-time 3 --fail-early -o /dev/null ${PRINT} '${url}'`
 }
 
 export interface SentRequest {

@@ -21,7 +21,7 @@ function report(programs: Record<string, string>, depth: ReportDepth = 'essentia
   }
   const { command, read } = nodeReportRequest(depth)
   // The script adds the system's own folders to PATH; here there is nothing but the programs given.
-  const script = (command[3] ?? '').replace(/^PATH=.*$/m, `PATH='${folder}'`)
+  const script = (command[2] ?? '').replace(/^PATH=.*$/m, `PATH='${folder}'`)
   return read(execFileSync('/bin/sh', ['-c', script], { encoding: 'utf8' }))
 }
 

@@ -9,6 +9,8 @@ export interface Scene {
   /** A backend of web. */
   backend: string
   clientNode: string
+  /** Node of that backend, which sends the requests of step masquerade. */
+  backendNode: string
 }
 
 export interface Breakage {
@@ -19,8 +21,8 @@ export interface Breakage {
   break(scene: Scene): string
   /** Shell text that puts back exactly what was broken; without it the iptables tables are restored as they were. */
   heal?(scene: Scene): string
-  /** Made on the client's node instead of any. */
-  onClientNode?: boolean
+  /** Made on the node of the client, or of the first backend, instead of any. */
+  at?: 'client' | 'backend'
 }
 
 const deleteRule = (chain: string, pattern: string, table = 'nat') =>
@@ -192,7 +194,7 @@ const servers: Breakage[] = [
   },
   {
     what: 'a virtual server of the node port is deleted',
-    step: 'node-port',
+    step: 'virtual-servers',
     break: ({ nodePort }) =>
       `ipvsadm -Sn | grep ":${nodePort} " >/run/broken-servers; ipvsadm -Sn | awk '/^-A .*:${nodePort} / {print "-D", $2, $3}' | ipvsadm -R`,
     heal: ({ nodePort }) =>
@@ -229,22 +231,34 @@ const links: Breakage[] = [
 
 const traffic: Breakage[] = [
   {
+    what: 'packets to the node port are dropped',
+    step: 'node-port',
+    break: ({ nodePort }) => `iptables -I INPUT -p tcp --dport ${nodePort} -j DROP`,
+  },
+  {
+    what: 'connections of the node are not tracked, so that nothing translates them',
+    step: 'conntrack',
+    break: ({ web }) => `iptables -t raw -I OUTPUT -d ${web} -j CT --notrack`,
+    heal: ({ web }) => `iptables -t raw -D OUTPUT -d ${web} -j CT --notrack`,
+  },
+  {
     what: 'IPVS connections are not tracked',
     step: 'masquerade',
+    at: 'backend',
     break: () => 'sysctl -qw net.ipv4.vs.conntrack=0',
     heal: () => 'sysctl -qw net.ipv4.vs.conntrack=1',
   },
   {
     what: 'packets between Pods are masqueraded',
     step: 'pod-to-service',
-    onClientNode: true,
+    at: 'client',
     break: () => 'iptables -t nat -A POSTROUTING -s 10.244.0.0/16 -d 10.244.0.0/16 -j MASQUERADE',
   },
   {
     what: 'packets to a backend are dropped',
     step: 'pod-to-service',
-    onClientNode: true,
-    break: ({ backend }) => `iptables -I FORWARD -d ${backend} -p tcp --dport 80 -j DROP`,
+    at: 'client',
+    break: ({ backend }) => `iptables -I OUTPUT -d ${backend} -p tcp --dport 80 -j DROP`,
   },
 ]
 
