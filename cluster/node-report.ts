@@ -45,11 +45,11 @@ const ESSENTIAL: Record<string, string> = {
   'ipset-save': 'ipset save',
   'ipvsadm-save': 'ipvsadm -Sn',
   'ip-addr.json': 'ip -j -d addr',
-  'ip-route': 'ip route',
   proxyMode: 'proxy_mode',
 }
 const THOROUGH: Record<string, string> = {
   ...ESSENTIAL,
+  'ip-route': 'ip route',
   'ip6tables-save': 'save_with_backend ip6tables',
   conntrack: `command -v conntrack >/dev/null && conntrack -L | head -n ${CONNTRACK_LINES}`,
   'ipvsadm-stats': 'ipvsadm -Ln --stats --exact',

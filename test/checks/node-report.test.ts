@@ -36,7 +36,6 @@ describe('one exec per node', () => {
     expect(Object.fromEntries(files)).toEqual({
       'iptables-save': ':KUBE-SERVICES - [0:0]\n',
       'ip-addr.json': '[]\n',
-      'ip-route': '[]\n',
       proxyMode: 'ipvs',
     })
     expect(Object.fromEntries(failures)).toEqual({ 'ipset-save': 127, 'ipvsadm-save': 2 })
