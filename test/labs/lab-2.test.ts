@@ -15,6 +15,7 @@ import { LabBench, loadSolution } from '../../scripts/lab-bench.ts'
 import { resetLab } from '../../scripts/lab-reset.ts'
 import { playSteps } from '../../scripts/play-lab.ts'
 import { type Breakage, breakages, type Scene } from './breakages.ts'
+import { clusterBreakages } from './cluster-breakages.ts'
 
 const silent: Progress = { start: () => undefined, end: () => undefined, note: () => undefined }
 const lab = readLab(2)
@@ -115,5 +116,24 @@ describe('one thing broken on one node', () => {
       )
     },
     60_000,
+  )
+})
+
+describe("something changed behind the lab's back", () => {
+  const verdictOf = async (step: string) =>
+    (await judgeRound(spec, await source.snapshot(), source.live, [step]))[0]?.verdict
+
+  test.each(clusterBreakages)(
+    '$what: $step says so',
+    async (breakage) => {
+      await breakage.break(bench)
+      try {
+        await waitFor('the step to fail', 20_000, async () => (await verdictOf(breakage.step)) === 'failed')
+      } finally {
+        await breakage.heal(bench)
+      }
+      await waitFor('the step to pass again', 60_000, async () => (await verdictOf(breakage.step)) === 'passed')
+    },
+    120_000,
   )
 })

@@ -1,0 +1,75 @@
+// What somebody may do to the cluster's objects behind the lab's back, and the step that must say so.
+
+import type { LabBench } from '../../scripts/lab-bench.ts'
+
+export interface ClusterBreakage {
+  what: string
+  step: string
+  break(bench: LabBench): Promise<unknown>
+  heal(bench: LabBench): Promise<unknown>
+}
+
+const kubeProxy = { namespace: 'kube-system', name: 'kube-proxy' }
+const web = { namespace: 'default', name: 'web' }
+
+async function merge() {
+  const { PatchStrategy, setHeaderOptions } = await import('@kubernetes/client-node')
+  return setHeaderOptions('Content-Type', PatchStrategy.MergePatch)
+}
+
+/** Changes the text of kube-proxy's configuration and restarts nothing. */
+async function editConfig({ client: { core } }: LabBench, edit: (text: string) => string): Promise<void> {
+  const { data } = await core.readNamespacedConfigMap(kubeProxy)
+  const before = data?.['config.conf'] ?? ''
+  const after = edit(before)
+  if (after === before) throw new Error('the edit of the configuration changed nothing')
+  await core.patchNamespacedConfigMap({ ...kubeProxy, body: { data: { 'config.conf': after } } }, await merge())
+}
+
+async function keepAgentsTo({ client: { apps } }: LabBench, nodeSelector: object): Promise<void> {
+  const body = { spec: { template: { spec: { nodeSelector } } } }
+  await apps.patchNamespacedDaemonSet({ ...kubeProxy, body }, await merge())
+}
+
+async function scaleWeb({ client: { apps } }: LabBench, replicas: number): Promise<void> {
+  await apps.patchNamespacedDeploymentScale({ ...web, body: { spec: { replicas } } }, await merge())
+}
+
+export const clusterBreakages: ClusterBreakage[] = [
+  {
+    what: 'the mode is changed in the ConfigMap, and no agent restarted',
+    step: 'ipvs',
+    break: (bench) => editConfig(bench, (text) => text.replace(/^mode: .*$/m, 'mode: iptables')),
+    heal: (bench) => editConfig(bench, (text) => text.replace(/^mode: .*$/m, 'mode: ipvs')),
+  },
+  {
+    what: 'another scheduler is configured, and no agent restarted',
+    step: 'virtual-servers',
+    break: (bench) => editConfig(bench, (text) => text.replace(/scheduler: .*$/m, 'scheduler: sh')),
+    heal: (bench) => editConfig(bench, (text) => text.replace(/scheduler: .*$/m, 'scheduler: rr')),
+  },
+  {
+    what: 'the configuration is no longer readable',
+    step: 'ipvs',
+    break: (bench) => editConfig(bench, (text) => text.replace(/^mode: .*$/m, 'mode: ipvz')),
+    heal: (bench) => editConfig(bench, (text) => text.replace(/^mode: .*$/m, 'mode: ipvs')),
+  },
+  {
+    what: 'web has one replica',
+    step: 'web',
+    break: (bench) => scaleWeb(bench, 1),
+    heal: (bench) => scaleWeb(bench, 2),
+  },
+  {
+    what: 'the client Pod is gone',
+    step: 'pod-to-service',
+    break: (bench) => bench.delete('Pod', 'client'),
+    heal: (bench) => bench.apply('labs/02-ipvs/manifests/client.yaml'),
+  },
+  {
+    what: 'every kube-proxy is stopped',
+    step: 'ipvs',
+    break: (bench) => keepAgentsTo(bench, { 'no-such-label': 'true' }),
+    heal: (bench) => keepAgentsTo(bench, { 'no-such-label': null }),
+  },
+]
