@@ -59,7 +59,7 @@ test: $(NODE_MODULES) ## Lint, type-check and run every test
 bench: $(NODE_MODULES) ## Measure prediction, parsing, grading and start-up
 	@$(RUN) scripts/bench.ts
 help: ## This list
-	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-zA-Z0-9_%-]+:.*## / {sub(/%/, "N", $$1); printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-zA-Z0-9_%-]+:.*## / {sub(/%/, "N", $$1); gsub(/[$$][$$]/, "$$", $$2); printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 $(NODE_MODULES): package.json package-lock.json
 	@echo ' • Installing the Node packages …' >&2
