@@ -3,6 +3,8 @@ RUN := node --import tsx
 NODE_MODULES := node_modules/.package-lock.json
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
+# `make -j ipvs flush-nat` means one after the other; what can run side by side does so inside the scripts.
+.NOTPARALLEL:
 export NAME CLUSTER FROM TO NODE CMD STEP SCHEDULER FORCE YES DIR KUBE_PROXY LAB_TIMEOUT_SCALE TIER
 
 ##@ Labs
