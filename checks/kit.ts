@@ -5,8 +5,8 @@ import { readLab } from './lab-definition.ts'
 import { roundFacts } from './round-facts.ts'
 import { openSource } from './source.ts'
 
-/** Only inside a vitest run; the labs' scripts import the same specs without one. */
-const vitest = process.env.VITEST ? await import('vitest') : undefined
+/** Only in a worker of vitest (its environment variables reach child processes, too); scripts import the specs without it. */
+const vitest = '__vitest_worker__' in globalThis ? await import('vitest') : undefined
 
 declare module 'vitest' {
   interface ProvidedContext {

@@ -9,7 +9,7 @@ import { kindCapture } from './solved-capture.ts'
 
 function run(script: string, ...args: string[]): Promise<{ code: number; stdout: string; stderr: string }> {
   const file = join(projectRoot, 'scripts', script)
-  const env = { ...process.env, NAME: 'not-there', CLUSTER: 'embedded', NO_COLOR: '1', VITEST: '' }
+  const env = { ...process.env, NAME: 'not-there', CLUSTER: 'embedded', NO_COLOR: '1' }
   return new Promise((resolve) => {
     execFile(
       process.execPath,

@@ -23,7 +23,9 @@ beforeAll(async () => {
   cluster = await selectCluster('embedded', name)
   await cluster.up(silent)
   await resetLab(lab, await LabBench.open(cluster, silent))
-  shell = new FenceShell(projectRoot, { ...process.env, NAME: name, CLUSTER: 'embedded', NO_COLOR: '1' })
+  // npm gives its children a NODE of its own, the path of node; a learner's shell has none.
+  const { NODE: _npm, ...env } = process.env
+  shell = new FenceShell(projectRoot, { ...env, NAME: name, CLUSTER: 'embedded', NO_COLOR: '1' })
 }, 180_000)
 
 afterAll(async () => {
