@@ -1,6 +1,7 @@
 // `make bench`: what the model, the readers and the embedded cluster cost, as ratios measured in one run.
 import { rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { readLab } from '../checks/lab-definition.ts'
 import { ensurePackages } from '../cluster/embedded/machine/packages.ts'
 import { startMachine } from '../cluster/embedded/machine/uml-machine.ts'
 import { cacheFolder, clusterFolder } from '../cluster/layout.ts'
@@ -8,6 +9,7 @@ import { compareNodeState } from '../dataplane/compare.ts'
 import { parseIptablesSave, printIptablesSave } from '../dataplane/iptables-save.ts'
 import { readObjects } from '../dataplane/objects.ts'
 import { predict } from '../dataplane/predict.ts'
+import { measureCluster } from './bench/live-cluster.ts'
 import { syntheticCluster } from './bench/synthetic-cluster.ts'
 import { main } from './main.ts'
 import { createProgress } from './progress.ts'
@@ -87,4 +89,5 @@ await main(async () => {
     `iptables-restore --test on the largest: ${(restoreMs / 1000).toFixed(1)} s, ` +
       `${(restoreMs / last.totalMs).toFixed(1)} times as long as predict, parse and compare together.`,
   )
+  await measureCluster(readLab(2).steps.length, createProgress())
 })
