@@ -14,10 +14,12 @@ import { playSteps } from './play-lab.ts'
 
 /** So often the open step is looked at while the learner works in another terminal. */
 const LOOK_EVERY_MS = 3000
+/** Where the part of a section begins that is told afterwards. */
+const SEEN = '**What you saw.**'
 const KEYS = '[c]heck now  [h]int  [s]olve it  s[k]ip  [t]erminal  [r]ead again  [q]uit'
 
 type Key = 'c' | 'h' | 's' | 'k' | 't' | 'r' | 'q'
-type Decision = 'next' | 'quit'
+type Decision = 'passed' | 'next' | 'quit'
 
 /** Leads a learner at a terminal through a lab. Progress is what the cluster holds; nothing is kept beside it. */
 export class LabSession {
@@ -39,6 +41,11 @@ export class LabSession {
   /** Runs until every step has passed (0) or the learner leaves (1). */
   async run(): Promise<number> {
     const { lab } = this.#spec
+    const leave = () => {
+      console.log(`\nSee you. \`make lab-${lab.number}\` goes on here.`)
+      process.exit(130)
+    }
+    process.once('SIGINT', leave)
     console.log(chalk.bold(`\nLab ${lab.number}: ${lab.title}`) + chalk.dim(`  about ${lab.minutes} minutes`))
     console.log('Work in a second terminal, in this folder. Begin there with:  eval "$(make -s env)"')
     const skipped = new Set<string>()
@@ -48,6 +55,7 @@ export class LabSession {
       this.#hintsShown = 0
       this.#show(step)
       const decision = await this.#workOn(step, skipped)
+      if (decision === 'passed') this.#debrief(step)
       if (decision === 'quit') {
         console.log(`\nSee you. \`make lab-${lab.number}\` goes on here.`)
         return 1
@@ -67,29 +75,42 @@ export class LabSession {
   }
 
   #show(step: StepDefinition): void {
-    const section = this.#sections.get(step.id) ?? step.title
-    console.log(`\n${section.split('\n').map(paintLine).join('\n')}\n`)
+    const [task = step.title] = this.#partsOf(step)
+    console.log(`\n${paint(task)}\n`)
     console.log(`${chalk.bold('Done when:')} ${step.title}`)
     console.log(chalk.dim(`${KEYS}  (it is checked by itself every few seconds)`))
+  }
+
+  /** What the step showed, and what is to be tidied up; told when it has passed. */
+  #debrief(step: StepDefinition): void {
+    const [, seen] = this.#partsOf(step)
+    if (seen) console.log(`\n${paint(SEEN + seen)}`)
+  }
+
+  #partsOf({ id }: StepDefinition): string[] {
+    const section = this.#sections.get(id)
+    const at = section?.indexOf(SEEN) ?? -1
+    if (section === undefined || at === -1) return section === undefined ? [] : [section]
+    return [section.slice(0, at).trim(), section.slice(at + SEEN.length)]
   }
 
   /** Waits for a key or for the step to pass, whichever comes first. */
   async #workOn(step: StepDefinition, skipped: Set<string>): Promise<Decision> {
     for (;;) {
       const event = await this.#nextEvent(step)
-      if (event === 'passed') return 'next'
+      if (event === 'passed') return 'passed'
       if (event === 'q') return 'quit'
       if (event === 'k') {
         skipped.add(step.id)
         return 'next'
       }
-      if (event === 'c' && (await this.#check(step))) return 'next'
+      if (event === 'c' && (await this.#check(step))) return 'passed'
       if (event === 'h') this.#hint(step)
       if (event === 'r') this.#show(step)
       if (event === 't') await this.#terminal()
       if (event === 's') {
-        await playSteps(this.#spec, this.#solution, this.#bench, this.#source, [step])
-        return 'next'
+        const played = await playSteps(this.#spec, this.#solution, this.#bench, this.#source, [step])
+        return played.every(isDone) ? 'passed' : 'next'
       }
     }
   }
@@ -160,6 +181,10 @@ export class LabSession {
 }
 
 const isDone = ({ verdict }: StepOutcome) => verdict === 'passed' || verdict === 'not applicable'
+
+function paint(text: string): string {
+  return text.split('\n').map(paintLine).join('\n')
+}
 
 function paintLine(line: string): string {
   if (line.startsWith('## ')) return chalk.bold(line.slice(3))
