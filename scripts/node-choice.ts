@@ -4,7 +4,9 @@ import { UserError } from './main.ts'
 /** The node that `NODE` names, or the first worker. Throws with the names there are. */
 export async function chosenNode(cluster: Cluster, wish = process.env.NODE): Promise<string> {
   const nodes = await cluster.nodes()
-  const node = wish || (nodes.find((name) => !name.endsWith('control-plane')) ?? nodes[0])
+  // npm sets NODE to the path of its own Node.js for everything that it starts.
+  const asked = wish?.includes('/') ? undefined : wish
+  const node = asked || (nodes.find((name) => !name.endsWith('control-plane')) ?? nodes[0])
   if (node !== undefined && nodes.includes(node)) return node
   throw new UserError(`There is no node "${node}": use NODE= with one of ${nodes.join(', ')}.`)
 }
