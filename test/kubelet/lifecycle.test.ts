@@ -75,7 +75,7 @@ describe('starting', () => {
     const ip = cluster.pod('configured')?.status?.podIP
     const expected = `${worker}-${ip} green ${worker} hush green\n/var/cache\nx=1\n`
     await cluster.until('configured', 'output', () => true)
-    expect(await cluster.logs('configured')).toBe(expected)
+    await expect.poll(() => cluster.logs('configured'), { timeout: 10_000 }).toBe(expected)
     expect((await cluster.exec('configured', 'cat /data/file')).stdout).toBe('prepared\n')
     const [init] = cluster.pod('configured')?.status?.initContainerStatuses ?? []
     expect(init?.state?.terminated).toMatchObject({ exitCode: 0, reason: 'Completed' })
