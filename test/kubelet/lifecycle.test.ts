@@ -198,7 +198,9 @@ describe('probes', () => {
       readinessProbe: { tcpSocket: { port: 81 as never }, periodSeconds: 1 },
     })
     await cluster.ready('probed', 'listens')
-    expect(await cluster.logs('probed')).toMatch(/10\.244\.1\.1 .*"GET \/ HTTP\/1.1" 200 .*"kube-probe\/1.34"/)
+    await expect
+      .poll(() => cluster.logs('probed'), { timeout: 10_000 })
+      .toMatch(/10\.244\.1\.1 .*"GET \/ HTTP\/1.1" 200 .*"kube-probe\/1.34"/)
     await expect
       .poll(() => cluster.events('deaf').join(), { timeout: 8000 })
       .toMatch(/Readiness probe failed: dial tcp 10\.244\.2\.\d+:81: connect: connection refused/)
