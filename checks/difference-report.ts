@@ -1,4 +1,4 @@
-import { compareNodeState, type Finding, type Where } from '../dataplane/compare.ts'
+import type { Finding, Where } from '../dataplane/compare.ts'
 import type { SwitchedMode } from '../dataplane/kube-proxy/mode-ownership.ts'
 import { type FailureDetail, fail } from './failure.ts'
 import type { Difference } from './report-schema.ts'
@@ -24,9 +24,7 @@ export interface Comparison {
 export function mustEqualPrediction(nodes: readonly NodeView[], comparison: Comparison): void {
   const { mode, concerns, look, ...words } = comparison
   for (const node of nodes) {
-    const findings = compareNodeState(node.expected(mode), node.state, { mode }).filter((finding) =>
-      concerns(finding.where, finding),
-    )
+    const findings = node.differences(mode).filter((finding) => concerns(finding.where, finding))
     if (findings.length > 0) fail(failureOf(node.name, look, words, findings))
   }
 }

@@ -83,6 +83,7 @@ export async function judgeRound(
     outcomes.set(definition.id, waiting ?? (await judgeStep(definition, entry, context)))
   }
   if (live && notes.hasNews) await notes.save(live.client)
+  live?.moments?.keep(spec.lab.number, snapshot, [...outcomes.values()])
   return [...outcomes.values()]
 }
 

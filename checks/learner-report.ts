@@ -3,7 +3,7 @@ import type { StepOutcome } from './judge.ts'
 import type { StepDefinition } from './lab-definition.ts'
 import { plainText, shortened } from './plain-text.ts'
 import { findingOf } from './report.ts'
-import type { Difference, Report, ReportedFinding, StepReport, Verdict } from './report-schema.ts'
+import type { Difference, Report, ReportedFinding, Source, StepReport, Verdict } from './report-schema.ts'
 
 const MARKS: Record<Verdict, string> = {
   passed: '✓',
@@ -46,9 +46,13 @@ export function failureLines(lab: number, step: StepDefinition, { failure }: Ste
 }
 
 function circumstances({ source, versions }: Report): string[] {
-  const place = source.kind === 'cluster' ? `${source.driver} cluster "${source.name}"` : `capture ${source.folder}`
-  const proxy = versions.kubeProxy ? `, kube-proxy ${versions.kubeProxy}` : ''
-  return [chalk.dim(`${place}${proxy}${versions.mode ? ` in ${plainText(versions.mode)} mode` : ''}`)]
+  const proxy = versions.kubeProxy ? `, kube-proxy ${plainText(versions.kubeProxy)}` : ''
+  return [chalk.dim(`${placeOf(source)}${proxy}${versions.mode ? ` in ${plainText(versions.mode)} mode` : ''}`)]
+}
+
+function placeOf(source: Source): string {
+  if (source.kind === 'cluster') return `${source.driver} cluster "${source.name}"`
+  return source.kind === 'capture' ? `capture ${plainText(source.folder)}` : `submission ${plainText(source.file)}`
 }
 
 function colour(verdict: Verdict, text: string): string {

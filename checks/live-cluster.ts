@@ -3,6 +3,7 @@ import type { Cluster, ExecResult } from '../cluster/driver.ts'
 import type { KubeClient } from '../cluster/kube-client.ts'
 import { PATH } from '../cluster/node-report.ts'
 import { Trouble } from './failure.ts'
+import { Moments } from './submission/moments.ts'
 
 /** A Pod as the probes name it. */
 export interface PodName {
@@ -16,10 +17,13 @@ const EXEC_TIMEOUT_MS = 20_000
 export class LiveCluster {
   readonly cluster: Cluster
   readonly client: KubeClient
+  /** Keeps what the cluster looked like when a step passed. */
+  readonly moments: Moments
 
   constructor(cluster: Cluster, client: KubeClient) {
     this.cluster = cluster
     this.client = client
+    this.moments = new Moments(cluster.driver, cluster.name)
   }
 
   /** Runs a shell script on a node. Throws Trouble only when the node can't be reached. */

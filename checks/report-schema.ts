@@ -50,6 +50,7 @@ export const reportSchema = z
     source: z.discriminatedUnion('kind', [
       z.object({ kind: z.literal('cluster'), driver: z.string(), name: z.string() }),
       z.object({ kind: z.literal('capture'), folder: z.string() }),
+      z.object({ kind: z.literal('submission'), file: z.string() }),
     ]),
     gradedAt: z.iso.datetime(),
     seconds: z.number().nonnegative(),

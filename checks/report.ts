@@ -8,6 +8,10 @@ export interface ReportCircumstances {
   facts: RoundFacts
   seconds: number
   trouble?: string | undefined
+  /**
+   * For what was handed in: a capture that can't be read earns nothing, where a cluster that can't be read costs nothing.
+   */
+  handedIn?: boolean
 }
 
 /**
@@ -18,7 +22,7 @@ export function reportOf(
   lab: LabDefinition,
   request: GradingRequest,
   outcomes: readonly StepOutcome[],
-  { facts, seconds, trouble }: ReportCircumstances,
+  { facts, seconds, trouble, handedIn = false }: ReportCircumstances,
 ): Report {
   const asked = lab.steps.filter((step) => request.step === undefined || step.id === request.step)
   const steps = asked.map((step) =>
@@ -28,7 +32,9 @@ export function reportOf(
       trouble,
     ),
   )
-  const judged = steps.filter(({ verdict }) => verdict !== 'not applicable' && verdict !== 'could not check')
+  const judged = steps.filter(
+    ({ verdict }) => verdict !== 'not applicable' && (handedIn || verdict !== 'could not check'),
+  )
   const unchecked = steps.some(({ verdict }) => verdict === 'could not check')
   return {
     schema: 'kube-service-labs/report/v1',

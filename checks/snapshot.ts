@@ -1,5 +1,6 @@
 import type { Capture, NodeFiles } from '../cluster/capture-folder.ts'
 import { readCapturedNode } from '../dataplane/capture.ts'
+import { compareNodeState, type Finding } from '../dataplane/compare.ts'
 import { parseConntrack } from '../dataplane/conntrack.ts'
 import { ConfigError, type KubeProxyConfig } from '../dataplane/kube-proxy/config.ts'
 import type { SwitchedMode } from '../dataplane/kube-proxy/mode-ownership.ts'
@@ -13,6 +14,8 @@ import { predictOn } from './prediction.ts'
 
 /** The cluster at one moment, read once and shared by every step of a round. All views are worked out when first asked. */
 export class Snapshot {
+  /** As it was read: what a submission keeps. */
+  readonly capture: Capture
   readonly takenAt: number | undefined
   readonly items: readonly ApiObject[]
   readonly nodes: readonly NodeView[]
@@ -21,6 +24,7 @@ export class Snapshot {
   #config: KubeProxyConfig | undefined
 
   constructor(capture: Capture) {
+    this.capture = capture
     this.takenAt = capture.takenAt
     this.#rawItems = capture.objects.items
     this.items = asApiObjects(capture.objects.items)
@@ -75,6 +79,7 @@ export class NodeView {
   readonly #snapshot: Snapshot
   readonly #files: NodeFiles
   readonly #expected = new Map<SwitchedMode, NodeState>()
+  readonly #differences = new Map<SwitchedMode, Finding[]>()
   #state: NodeState | undefined
 
   constructor(snapshot: Snapshot, files: NodeFiles) {
@@ -130,6 +135,16 @@ export class NodeView {
       this.#expected.set(mode, state)
     }
     return state
+  }
+
+  /** Where that and what the node holds differ, both ways; every step of a round asks for its own part. */
+  differences(mode: SwitchedMode): readonly Finding[] {
+    let findings = this.#differences.get(mode)
+    if (!findings) {
+      findings = compareNodeState(this.expected(mode), this.state, { mode })
+      this.#differences.set(mode, findings)
+    }
+    return findings
   }
 
   #requireAnswer(): void {

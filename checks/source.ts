@@ -1,7 +1,6 @@
 import { readCaptureFolder } from '../cluster/capture-folder.ts'
 import type { Cluster } from '../cluster/driver.ts'
 import { kubeClient } from '../cluster/kube-client.ts'
-import { selectCluster } from '../cluster/select.ts'
 import { ClusterTrouble, takeCapture } from '../cluster/snapshot.ts'
 import type { Source as JudgedSource } from './judge.ts'
 import { LiveCluster } from './live-cluster.ts'
@@ -13,7 +12,13 @@ import { Snapshot } from './snapshot.ts'
  * @throws CaptureError or ClusterTrouble with a sentence for people
  */
 export async function openSource(source: Source): Promise<JudgedSource> {
-  if (source.kind === 'cluster') return openCluster(await selectCluster())
+  if (source.kind === 'cluster') {
+    // Offline grading needs none of the drivers.
+    const { selectCluster } = await import('../cluster/select.ts')
+    return openCluster(await selectCluster())
+  }
+  if (source.kind === 'submission')
+    throw new Error('A submission holds several captures: it is judged by gradeSubmission.')
   const snapshot = new Snapshot(readCaptureFolder(source.folder))
   return { snapshot: async () => snapshot }
 }

@@ -1,4 +1,4 @@
-import { compareNodeState, type Finding } from '../../dataplane/compare.ts'
+import type { Finding } from '../../dataplane/compare.ts'
 import type { CheckContext } from '../check-context.ts'
 import { isServiceChain } from '../crowd.ts'
 import { mustEqualPrediction } from '../difference-report.ts'
@@ -78,5 +78,5 @@ function isAboutWholeTables({ where, kind, expected, actual }: Finding): boolean
 
 /** For tests and texts: how many findings of this kind a node has. */
 export function leftoverFindings(node: NodeView): Finding[] {
-  return compareNodeState(node.expected('ipvs'), node.state, { mode: 'ipvs' }).filter(isAboutWholeTables)
+  return node.differences('ipvs').filter(isAboutWholeTables)
 }

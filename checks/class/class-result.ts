@@ -1,0 +1,101 @@
+import { CANNOT_KNOW } from './cannot-know.ts'
+import { copyFlags } from './copies.ts'
+import type { Judged } from './judge-file.ts'
+import type { ClassResult, Graded, LabSummary, Refused } from './result.ts'
+
+/** Brings together what the files of a class came to: attempts, flags that need all of them, and the figures per step. */
+export function classResult(judged: readonly Judged[], seconds: number, now = new Date()): ClassResult {
+  const read = judged.flatMap((entry) => ('graded' in entry ? [entry] : []))
+  const refused: Refused[] = judged.flatMap((entry) =>
+    'refused' in entry ? [{ file: entry.file, reason: entry.refused }] : [],
+  )
+  const copies = copyFlags(
+    read.map(({ graded, prints, seed }) => ({ learner: graded.learner, lab: graded.lab, seed, prints })),
+  )
+  const graded = markAttempts(
+    read.map(({ graded }, index) => ({ ...graded, flags: [...(copies[index] ?? []), ...graded.flags] })),
+  ).sort(byLabAndLearner)
+  return {
+    schema: 'kube-service-labs/class/v1',
+    gradedAt: now.toISOString(),
+    seconds: Number(seconds.toFixed(2)),
+    graded,
+    refused,
+    labs: labSummaries(graded),
+    cannotKnow: [...CANNOT_KNOW],
+    exitCode: exitCodeOf(graded, refused),
+  }
+}
+
+/** Of several submissions of one learner for one lab the latest counts; a tie says that a file came twice. */
+function markAttempts(graded: readonly Graded[]): Graded[] {
+  const latest = new Map<string, Graded>()
+  const key = ({ learner, lab }: Graded) => `${lab} ${learner.toLowerCase()}`
+  for (const entry of graded) {
+    const other = latest.get(key(entry))
+    if (!other || Date.parse(entry.submittedAt) > Date.parse(other.submittedAt)) latest.set(key(entry), entry)
+  }
+  return graded.map((entry) => {
+    const counted = latest.get(key(entry))
+    if (!counted || counted === entry) return entry
+    const flags =
+      counted.submittedAt === entry.submittedAt
+        ? [...entry.flags, { kind: 'twice' as const, text: `The same submission came as ${counted.file} already.` }]
+        : entry.flags
+    return { ...entry, counts: false, flags }
+  })
+}
+
+function byLabAndLearner(a: Graded, b: Graded): number {
+  return (
+    a.lab - b.lab || compare(a.learner, b.learner) || compare(a.submittedAt, b.submittedAt) || compare(a.file, b.file)
+  )
+}
+
+const compare = (a: string, b: string) => (a < b ? -1 : a > b ? 1 : 0)
+
+function labSummaries(graded: readonly Graded[]): LabSummary[] {
+  const counted = graded.filter(({ counts }) => counts)
+  const numbers = [...new Set(counted.map(({ lab }) => lab))]
+  return numbers.map((number) =>
+    labSummary(
+      number,
+      counted.filter(({ lab }) => lab === number),
+    ),
+  )
+}
+
+function labSummary(lab: number, entries: readonly Graded[]): LabSummary {
+  const [first] = entries
+  const percents = entries.map(({ score, maxScore }) => (maxScore === 0 ? 0 : (100 * score) / maxScore))
+  return {
+    lab,
+    title: first?.title ?? '',
+    learners: entries.length,
+    finished: entries.filter((entry) => openSteps(entry) === 0 && entry.score > 0).length,
+    meanPercent: Number((percents.reduce((sum, percent) => sum + percent, 0) / entries.length).toFixed(1)),
+    steps: (first?.steps ?? []).map(({ id, title }, index) => ({
+      number: index + 1,
+      id,
+      title,
+      ...stepCounts(entries, id),
+    })),
+  }
+}
+
+function stepCounts(entries: readonly Graded[], id: string) {
+  const verdicts = entries.map(({ steps }) => steps.find((step) => step.id === id)?.verdict)
+  const count = (...wanted: (string | undefined)[]) => verdicts.filter((verdict) => wanted.includes(verdict)).length
+  const passed = count('passed')
+  const failed = count('failed', 'not yet')
+  return { learners: passed + failed, passed, failed, notJudged: entries.length - passed - failed }
+}
+
+const openSteps = ({ steps }: Graded) =>
+  steps.filter(({ verdict }) => verdict !== 'passed' && verdict !== 'not applicable').length
+
+/** 0: all graded, all passed; 1: somebody has open steps; 2: a file was refused or nothing was graded. */
+function exitCodeOf(graded: readonly Graded[], refused: readonly Refused[]): 0 | 1 | 2 {
+  if (refused.length > 0 || graded.length === 0) return 2
+  return graded.some((entry) => entry.counts && openSteps(entry) > 0) ? 1 : 0
+}

@@ -1,0 +1,36 @@
+import { asApiObjects } from '../api-object.ts'
+import type { Submission } from '../submission/read-submission.ts'
+import type { Flag } from './result.ts'
+
+/** Clocks of one machine and its cluster may differ by so much, and one of another's by more. */
+const SKEW_MS = 10_000
+const FUTURE_MS = 15 * 60_000
+
+/** Dates of one submission that can't all be true. At most one flag of each kind: the first that is found. */
+export function clockFlags({ manifest, captures }: Submission, now: number): Flag[] {
+  const submittedAt = Date.parse(manifest.submittedAt)
+  const ordered = [...captures].toSorted(([, a], [, b]) => a.takenAt - b.takenAt)
+  const found = new Map<string, string>()
+  const say = (kind: string, text: string) => found.has(kind) || found.set(kind, text)
+  if (submittedAt > now + FUTURE_MS) say('future', `It is dated ${manifest.submittedAt}, which is still to come.`)
+  let version = 0
+  let before = ''
+  for (const [id, { capture, takenAt }] of ordered) {
+    if (takenAt > submittedAt + SKEW_MS) say('late', `The capture "${id}" is dated after the submission itself.`)
+    let newest = 0
+    let highest = 0
+    for (const { metadata } of asApiObjects(capture.objects.items)) {
+      newest = Math.max(newest, Date.parse(metadata.creationTimestamp ?? '') || 0)
+      highest = Math.max(highest, Number(metadata.resourceVersion) || 0)
+    }
+    if (newest > takenAt + SKEW_MS) say('early', `The capture "${id}" is dated before objects in it were made.`)
+    // An API server counts its changes: a later look can't have seen fewer of them than an earlier one by much.
+    if (highest < version * 0.5)
+      say('order', `The capture "${id}" is dated after "${before}", but its cluster had seen fewer changes by then.`)
+    if (highest > version) {
+      version = highest
+      before = id
+    }
+  }
+  return [...found.values()].map((text) => ({ kind: 'clock', text }))
+}

@@ -1,0 +1,118 @@
+import { basename } from 'node:path'
+import type { LabSpec } from '../check-context.ts'
+import { loadSpec } from '../grader.ts'
+import { listLabs, readLab } from '../lab-definition.ts'
+import { shortened } from '../plain-text.ts'
+import type { Report, StepReport } from '../report-schema.ts'
+import { type ReadOptions, readSubmission, type Submission } from '../submission/read-submission.ts'
+import { Refusal } from '../submission/refusal.ts'
+import { reportSubmission } from '../submission/rejudge.ts'
+import { clockFlags } from './clocks.ts'
+import { type Prints, printsOf } from './prints.ts'
+import type { Flag, Graded, GradedStep } from './result.ts'
+
+/** What one file came to: graded, with what the comparison of the class needs; or refused in one sentence. */
+export type Judged = { file: string; graded: Graded; seed: string; prints: Prints } | { file: string; refused: string }
+
+/** Long texts of findings are for the learner's own screen; a class's pages stay readable, and memory flat. */
+const TEXT = 300
+
+const specs = new Map<number, Promise<LabSpec>>()
+
+/** Reads one submission and judges it again. Whatever is wrong with the file is in the result; it never throws. */
+export async function judgeFile(path: string, options: ReadOptions & { now?: number } = {}): Promise<Judged> {
+  const file = basename(path)
+  try {
+    const submission = await readSubmission(path, options)
+    const spec = await specOf(submission.manifest.lab)
+    const report = await reportSubmission(spec, submission, file)
+    const flags = [...ownFlags(submission, file, report), ...clockFlags(submission, options.now ?? Date.now())]
+    const { seed } = submission.manifest
+    return { file, graded: { ...gradedOf(submission, file, report), flags }, seed, prints: printsOf(submission) }
+  } catch (error) {
+    if (error instanceof Refusal) return { file, refused: error.message }
+    const reason = (error instanceof Error ? error.message : String(error)).split('\n')[0]
+    return { file, refused: `The grader could not judge it (${shortened(reason ?? '', TEXT)}).` }
+  }
+}
+
+function specOf(lab: number): Promise<LabSpec> {
+  const numbers = listLabs().map(({ number }) => number)
+  if (!numbers.includes(lab))
+    throw new Refusal(`It is for lab ${lab}, which is not here: the labs are ${numbers.join(', ')}.`)
+  let spec = specs.get(lab)
+  if (!spec) {
+    spec = loadSpec(readLab(lab))
+    specs.set(lab, spec)
+  }
+  return spec
+}
+
+function gradedOf({ manifest, signature }: Submission, file: string, report: Report): Omit<Graded, 'flags'> {
+  const { learner, lab, submittedAt, cluster, answers, versions } = manifest
+  const claims = new Map(manifest.steps.map(({ id, verdict }) => [id, verdict]))
+  const { kubeProxy, mode } = report.versions
+  return {
+    file,
+    learner,
+    lab,
+    title: report.title,
+    submittedAt,
+    counts: true,
+    signature,
+    cluster: { driver: cluster.driver, identity: cluster.identity },
+    versions: {
+      ...(kubeProxy === undefined ? {} : { kubeProxy: shortened(kubeProxy, 40) }),
+      ...(mode === undefined ? {} : { mode: shortened(mode, 40) }),
+      ...(versions.kernel === undefined ? {} : { kernel: versions.kernel }),
+    },
+    score: report.score,
+    maxScore: report.maxScore,
+    steps: report.steps.map((step) => gradedStep(step, claims.get(step.id))),
+    answers,
+  }
+}
+
+/** A step of a report without the lines that only its learner needs. */
+export function gradedStep(step: StepReport, claimed?: GradedStep['claimed']): GradedStep {
+  const { id, title, verdict, points, maxPoints, reason, finding } = step
+  return {
+    id,
+    title,
+    verdict,
+    points,
+    maxPoints,
+    ...(claimed === undefined ? {} : { claimed }),
+    ...(reason === undefined ? {} : { reason: shortened(reason, TEXT) }),
+    ...(finding ? { finding: shortFinding(finding) } : {}),
+  }
+}
+
+function shortFinding(finding: NonNullable<StepReport['finding']>): NonNullable<GradedStep['finding']> {
+  const { node, look, expected, actual, why, hint } = finding
+  return {
+    ...(node === undefined ? {} : { node }),
+    look: shortened(look, TEXT),
+    expected: shortened(expected, TEXT),
+    actual: shortened(actual, TEXT),
+    why: shortened(why, TEXT),
+    hint: shortened(hint, TEXT),
+  }
+}
+
+/** What a submission says about itself and its captures do not bear out. */
+function ownFlags({ manifest }: Submission, file: string, { steps }: Report): Flag[] {
+  const flags: Flag[] = []
+  const claimed = new Map(manifest.steps.map(({ id, verdict }) => [id, verdict]))
+  const untrue = steps.filter(
+    ({ id, verdict }) => claimed.get(id) === 'passed' && (verdict === 'failed' || verdict === 'not yet'),
+  )
+  if (untrue.length > 0) {
+    const names = untrue.map(({ id }) => id).join(', ')
+    flags.push({ kind: 'claims', text: `It says that ${names} passed; its captures do not show it.` })
+  }
+  const [, named] = /^([A-Za-z0-9._-]+)-lab\d+\.labgrade$/.exec(file) ?? []
+  if (named !== undefined && named.toLowerCase() !== manifest.learner.toLowerCase())
+    flags.push({ kind: 'name', text: `The file is named for ${named}, and what is in it for ${manifest.learner}.` })
+  return flags
+}

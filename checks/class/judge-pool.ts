@@ -1,0 +1,110 @@
+import { availableParallelism } from 'node:os'
+import { basename } from 'node:path'
+import { Worker } from 'node:worker_threads'
+import { timeoutScale } from '../../cluster/wait.ts'
+import type { ClassKey } from '../submission/signature.ts'
+import type { Judged } from './judge-file.ts'
+
+export interface PoolOptions {
+  key?: ClassKey | undefined
+  /** Files judged at the same time. */
+  jobs?: number
+  /** Milliseconds that one file may take, before the scale factor. */
+  deadlineMs?: number
+  /** Megabytes of memory that one thread may use. */
+  memoryMb?: number
+  onJudged?: (judged: Judged, done: number) => void
+  /** Module of the thread, for tests. */
+  worker?: URL
+}
+
+const DEADLINE_MS = 20_000
+const MEMORY_MB = 768
+
+/**
+ * Judges files in threads of this process, in the order given. A file that takes too long or too much memory costs its own
+ * thread, which is replaced; the others never notice.
+ */
+export async function judgeFiles(files: readonly string[], options: PoolOptions = {}): Promise<Judged[]> {
+  const results: Judged[] = []
+  let next = 0
+  let done = 0
+  const lane = async () => {
+    let thread: JudgingThread | undefined
+    try {
+      for (let index = next++; index < files.length; index = next++) {
+        thread ??= new JudgingThread(options)
+        const judged = await thread.judge(files[index] ?? '')
+        if (thread.ended) thread = undefined
+        results[index] = judged
+        options.onJudged?.(judged, ++done)
+      }
+    } finally {
+      await thread?.end()
+    }
+  }
+  const jobs = Math.min(options.jobs ?? Math.min(4, availableParallelism()), files.length)
+  await Promise.all(Array.from({ length: jobs }, lane))
+  return results
+}
+
+class JudgingThread {
+  ended = false
+  readonly #worker: Worker
+  readonly #ready: Promise<void>
+  readonly #deadlineMs: number
+  readonly #memoryMb: number
+
+  constructor({ key, deadlineMs = DEADLINE_MS, memoryMb = MEMORY_MB, worker }: PoolOptions) {
+    this.#deadlineMs = deadlineMs * timeoutScale()
+    this.#memoryMb = memoryMb
+    this.#worker = new Worker(worker ?? new URL('./judge-worker.ts', import.meta.url), {
+      workerData: { key },
+      resourceLimits: { maxOldGenerationSizeMb: memoryMb },
+      execArgv: ['--import', 'tsx'],
+    })
+    // Loading the checks is no file's fault, so the clock of the first begins behind it.
+    this.#ready = new Promise((resolve) => this.#worker.once('message', () => resolve()))
+    this.#worker.on('error', () => undefined)
+  }
+
+  async judge(path: string): Promise<Judged> {
+    const file = basename(path)
+    const gone = new Promise<Judged>((resolve) => {
+      this.#worker.once('error', (error: NodeJS.ErrnoException) => {
+        this.ended = true
+        resolve({ file, refused: this.#sentence(error) })
+      })
+    })
+    const first = await Promise.race([this.#ready, gone])
+    if (first) return first
+    let timer: NodeJS.Timeout | undefined
+    const late = new Promise<'late'>((resolve) => {
+      timer = setTimeout(() => resolve('late'), this.#deadlineMs)
+    })
+    const answer = new Promise<Judged>((resolve) => this.#worker.once('message', resolve))
+    this.#worker.postMessage(path)
+    const judged = await Promise.race([answer, gone, late])
+    clearTimeout(timer)
+    this.#worker.removeAllListeners('message')
+    this.#worker.removeAllListeners('error')
+    this.#worker.on('error', () => undefined)
+    if (judged !== 'late') return judged
+    await this.end()
+    return {
+      file,
+      refused: `It was not judged within ${this.#deadlineMs / 1000} s: no honest capture takes that long.`,
+    }
+  }
+
+  async end(): Promise<void> {
+    this.ended = true
+    await this.#worker.terminate()
+  }
+
+  #sentence(error: NodeJS.ErrnoException): string {
+    if (error.code === 'ERR_WORKER_OUT_OF_MEMORY')
+      return `It needs more than ${this.#memoryMb} MB of memory to be judged.`
+    return `The grader could not judge it (${error.message.split('\n')[0]}).`
+  }
+}

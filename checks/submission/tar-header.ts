@@ -1,0 +1,103 @@
+// The 512-byte headers of POSIX.1-1988 "ustar" archives, and the extended headers of POSIX.1-2001 (pax).
+
+import { quoted, refuse } from './refusal.ts'
+
+export const BLOCK = 512
+
+export interface TarHeader {
+  path: string
+  size: number
+  /** `0` file, `5` directory, `x` and `g` extended headers, the others are links, devices and the like. */
+  type: string
+}
+
+const CHECKSUM_AT = 148
+const CHECKSUM_LENGTH = 8
+
+/** Reads one header block; undefined for the block of zeros that ends an archive. Refuses what is no header. */
+export function readTarHeader(block: Buffer): TarHeader | undefined {
+  if (block.every((byte) => byte === 0)) return undefined
+  if (readOctal(block, CHECKSUM_AT, CHECKSUM_LENGTH) !== checksumOf(block))
+    refuse('It is damaged: a header of its tar archive has a wrong checksum.')
+  const name = readText(block, 0, 100)
+  const magic = block.toString('latin1', 257, 262)
+  const prefix = magic === 'ustar' ? readText(block, 345, 155) : ''
+  const type = String.fromCharCode(block[156] ?? 0)
+  return {
+    path: prefix ? `${prefix}/${name}` : name,
+    size: readOctal(block, 124, 12),
+    type: type === '\0' ? '0' : type,
+  }
+}
+
+/** A header for a regular file. Throws when the path does not fit ustar's two fields. */
+export function tarHeader(path: string, size: number, modified: Date): Buffer {
+  const cut = path.length <= 100 ? -1 : path.lastIndexOf('/', 155)
+  const name = path.slice(cut + 1)
+  const prefix = cut === -1 ? '' : path.slice(0, cut)
+  if (name.length > 100 || prefix.length > 155)
+    throw new Error(`The path ${quoted(path)} is too long for a tar archive.`)
+  const block = Buffer.alloc(BLOCK)
+  block.write(name, 0, 'utf8')
+  block.write('0000644\0', 100)
+  block.write('0000000\0', 108)
+  block.write('0000000\0', 116)
+  block.write(`${size.toString(8).padStart(11, '0')}\0`, 124)
+  block.write(
+    `${Math.floor(modified.getTime() / 1000)
+      .toString(8)
+      .padStart(11, '0')}\0`,
+    136,
+  )
+  block.write('0', 156)
+  block.write('ustar\x0000', 257)
+  block.write(prefix, 345, 'utf8')
+  block.write(`${checksumOf(block).toString(8).padStart(6, '0')}\0 `, CHECKSUM_AT)
+  return block
+}
+
+/** The records `LENGTH KEY=VALUE\n` of an extended header that say something about the entry behind it. */
+export function readPaxRecords(content: Buffer): { path?: string; size?: number } {
+  const found: { path?: string; size?: number } = {}
+  for (let at = 0; at < content.length; ) {
+    const space = content.indexOf(0x20, at)
+    const length = space === -1 || space - at > 8 ? Number.NaN : Number(content.toString('latin1', at, space))
+    const end = at + length
+    if (!Number.isInteger(length) || end > content.length || end <= space + 1 || content[end - 1] !== 0x0a)
+      refuse('It is damaged: an extended header of its tar archive can not be read.')
+    const record = content.toString('utf8', space + 1, end - 1)
+    const equals = record.indexOf('=')
+    const key = record.slice(0, equals)
+    const value = record.slice(equals + 1)
+    if (key === 'path') found.path = value
+    if (key === 'size')
+      found.size = /^\d{1,15}$/.test(value) ? Number(value) : refuse('It is damaged: a size in it is no number.')
+    at = end
+  }
+  return found
+}
+
+function readText(block: Buffer, at: number, length: number): string {
+  const field = block.subarray(at, at + length)
+  const end = field.indexOf(0)
+  return field.toString('utf8', 0, end === -1 ? length : end)
+}
+
+/** GNU tar's binary numbers (first bit set) are for sizes that no submission has. */
+function readOctal(block: Buffer, at: number, length: number): number {
+  const text = block
+    .toString('latin1', at, at + length)
+    .replace(/[\0 ]+$/, '')
+    .trimStart()
+  if (!/^[0-7]*$/.test(text)) refuse('It is damaged: a number in a header of its tar archive can not be read.')
+  return text === '' ? 0 : Number.parseInt(text, 8)
+}
+
+function checksumOf(block: Buffer): number {
+  let sum = 0
+  for (let index = 0; index < BLOCK; index++) {
+    const inChecksum = index >= CHECKSUM_AT && index < CHECKSUM_AT + CHECKSUM_LENGTH
+    sum += inChecksum ? 0x20 : (block[index] ?? 0)
+  }
+  return sum
+}

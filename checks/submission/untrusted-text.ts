@@ -1,0 +1,51 @@
+import type { ArchiveLimits } from './limits.ts'
+import { quoted, refuse } from './refusal.ts'
+
+const decoder = new TextDecoder('utf-8', { fatal: true })
+/** Nested deeper than this is no API object, and would exhaust the stack of whoever walks it. */
+const JSON_DEPTH = 100
+
+/** A file of a submission as text. Refuses bytes that are no UTF-8, NUL bytes, and lines that nobody's tool prints. */
+export function plainUtf8(content: Buffer, path: string, limits: ArchiveLimits): string {
+  if (content.includes(0)) refuse(`Its file ${quoted(path)} holds a NUL byte.`)
+  for (let at = 0; at < content.length; ) {
+    const end = content.indexOf(0x0a, at)
+    const length = (end === -1 ? content.length : end) - at
+    if (length > limits.lineLength)
+      refuse(`Its file ${quoted(path)} holds a line of ${length} bytes; ${limits.lineLength} is the most.`)
+    at += length + 1
+  }
+  try {
+    return decoder.decode(content)
+  } catch {
+    return refuse(`Its file ${quoted(path)} is no UTF-8 text.`)
+  }
+}
+
+/** Parses a stranger's JSON. Refuses nesting without end and keys that mean something to JavaScript itself. */
+export function hostileFreeJson(text: string, what: string): unknown {
+  let json: unknown
+  try {
+    json = JSON.parse(text)
+  } catch {
+    refuse(`Its ${what} is no JSON.`)
+  }
+  requireHarmless(json, what)
+  return json
+}
+
+/** Walks without recursion: the depth is what is in doubt. */
+function requireHarmless(json: unknown, what: string): void {
+  let level: object[] = [json].filter(isObject)
+  for (let depth = 1; level.length > 0; depth++) {
+    if (depth > JSON_DEPTH) refuse(`Its ${what} is nested more than ${JSON_DEPTH} levels deep.`)
+    const below: object[] = []
+    for (const value of level) {
+      if (Object.hasOwn(value, '__proto__')) refuse(`Its ${what} holds the key "__proto__".`)
+      for (const child of Array.isArray(value) ? value : Object.values(value)) if (isObject(child)) below.push(child)
+    }
+    level = below
+  }
+}
+
+const isObject = (value: unknown): value is object => typeof value === 'object' && value !== null

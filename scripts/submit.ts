@@ -1,0 +1,67 @@
+// Writes what a learner hands in:  make submit NAME=alice LAB=2  →  submissions/alice-lab2.labgrade
+import { mkdirSync, renameSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { gradeWith, loadSpec } from '../checks/grader.ts'
+import { type LabDefinition, readLab } from '../checks/lab-definition.ts'
+import { learnerReport } from '../checks/learner-report.ts'
+import { openCluster } from '../checks/source.ts'
+import { learnerName } from '../checks/submission/learner.ts'
+import { Moments } from '../checks/submission/moments.ts'
+import { type HandIn, packSubmission } from '../checks/submission/pack.ts'
+import { readClassKey } from '../checks/submission/signature.ts'
+import type { Cluster } from '../cluster/driver.ts'
+import { clusterName } from '../cluster/layout.ts'
+import { selectCluster } from '../cluster/select.ts'
+import { takeCapture } from '../cluster/snapshot.ts'
+import { labNumber } from './grading.ts'
+import { main, UserError } from './main.ts'
+
+await main(async () => {
+  const { learner, name } = whoAndWhere()
+  const key = process.env.CLASS_KEY_FILE ? readClassKey(process.env.CLASS_KEY_FILE) : undefined
+  const cluster = await selectCluster(undefined, name)
+  const moments = new Moments(cluster.driver, cluster.name)
+  const lab = readLab(chosenLab(moments))
+  const now = (await cluster.running()) ? await gradeNow(lab, cluster) : undefined
+  const kept = moments.all(lab.number)
+  if (!now && kept.length === 0)
+    throw new UserError(
+      `The cluster "${cluster.name}" is not up and nothing of lab ${lab.number} was kept: work on it with \`make lab-${lab.number}\`.`,
+    )
+  if (!now) console.log(`The cluster "${cluster.name}" is not up: what was kept while you worked is handed in.`)
+  const bytes = packSubmission({ lab, learner, cluster, moments: kept, ...(now ? { now } : {}), key })
+  const file = join(process.env.DIR || 'submissions', `${learner}-lab${lab.number}.labgrade`)
+  mkdirSync(dirname(file), { recursive: true })
+  writeFileSync(`${file}.new`, bytes)
+  renameSync(`${file}.new`, file)
+  const signed = key ? ', signed' : ''
+  console.log(`Written: ${file} (${Math.ceil(bytes.length / 1024)} KiB, ${kept.length} steps passed${signed}).`)
+  console.log(`What an instructor will see: node --import tsx scripts/check.ts --capture ${file}`)
+})
+
+/** LEARNER names the learner and NAME the cluster, as everywhere. Without LEARNER, NAME is the learner's and CLUSTER_NAME the cluster's. */
+function whoAndWhere(): { learner: string; name: string } {
+  const { LEARNER, NAME, CLUSTER_NAME } = process.env
+  if (LEARNER) return { learner: learnerName(LEARNER), name: clusterName(CLUSTER_NAME || NAME) }
+  if (!NAME) throw new UserError('Whose work is it? Give a name, as in `make submit NAME=alice LAB=2`.')
+  return { learner: learnerName(NAME), name: clusterName(CLUSTER_NAME || 'k8s-guide') }
+}
+
+function chosenLab(moments: Moments): number {
+  if (process.env.LAB) return labNumber(process.env.LAB)
+  const labs = moments.labs()
+  const [only] = labs
+  if (only !== undefined && labs.length === 1) return only
+  const known = labs.length > 0 ? `labs ${labs.join(', ')} were worked on` : 'none was worked on yet'
+  throw new UserError(`Which lab? ${known}: choose as in \`make submit NAME=alice LAB=2\`.`)
+}
+
+/** Grades once more, which keeps the moment of every step that passes now, and takes the whole cluster down. */
+async function gradeNow(lab: LabDefinition, cluster: Cluster): Promise<HandIn['now']> {
+  const source = await openCluster(cluster)
+  const { driver, name } = cluster
+  const request = { lab: lab.number, source: { kind: 'cluster', driver, name } as const }
+  const report = await gradeWith(await loadSpec(lab), request, () => source)
+  process.stdout.write(learnerReport(report))
+  return { report, capture: await takeCapture(cluster, source.live.client, 'thorough') }
+}
