@@ -1,6 +1,6 @@
 import type { TrackedEndpoint } from './endpoints.ts'
+import type { Proxier } from './proxier.ts'
 import { isExternallyAccessible, type ServicePort } from './service-ports.ts'
-import type { Features } from './versions.ts'
 
 /** Which endpoints serve which traffic policy on one node. */
 export interface EndpointCategories {
@@ -22,39 +22,44 @@ const NONE: readonly TrackedEndpoint[] = []
 const isReady = (endpoint: TrackedEndpoint): boolean => endpoint.ready
 const isLeaving = (endpoint: TrackedEndpoint): boolean => endpoint.serving && endpoint.terminating
 
-/** Hints hold when every ready endpoint has some and at least one is meant for this zone. */
-function hintedFor(endpoints: readonly TrackedEndpoint[], zone: string | undefined): boolean {
-  if (zone === undefined || zone === '') return false
+/** Hints of one kind hold when every ready endpoint has some and at least one is meant for here. */
+function hinted(endpoints: readonly TrackedEndpoint[], kind: 'zoneHints' | 'nodeHints', here: string): boolean {
   let mine = false
   for (const endpoint of endpoints) {
     if (!isReady(endpoint)) continue
-    if (endpoint.zoneHints.length === 0) return false
-    mine ||= endpoint.zoneHints.includes(zone)
+    if (endpoint[kind].length === 0) return false
+    mine ||= endpoint[kind].includes(here)
   }
   return mine
 }
 
+/** What an endpoint must be meant for to be used on this node: the node itself, its zone, or nothing. */
+function topology(port: ServicePort, { features, node, zone }: Surroundings): (endpoint: TrackedEndpoint) => boolean {
+  if (features.nodeHints && hinted(port.endpoints, 'nodeHints', node))
+    return (endpoint) => endpoint.nodeHints.includes(node)
+  if (port.followsHints && zone !== undefined && zone !== '' && hinted(port.endpoints, 'zoneHints', zone))
+    return (endpoint) => endpoint.zoneHints.includes(zone)
+  return () => true
+}
+
+type Surroundings = Pick<Proxier, 'features' | 'node' | 'zone'>
+
 /**
  * Sorts the endpoints of a Service port by traffic policy, as kube-proxy's CategorizeEndpoints does from 1.24 on
- * (KEP-1669 for terminating endpoints, KEP-2433 for hints).
+ * (KEP-1669 for terminating endpoints, KEP-2433 and KEP-3015 for hints).
  */
-export function categorizeEndpoints(
-  port: ServicePort,
-  features: Features,
-  zone: string | undefined,
-): EndpointCategories {
+export function categorizeEndpoints(port: ServicePort, around: Surroundings): EndpointCategories {
   const external = isExternallyAccessible(port)
   const usesCluster = !port.internalLocal || external
   const usesLocal = port.internalLocal || (port.externalLocal && external)
   const { endpoints } = port
-  const leaving = features.terminatingEndpoints ? isLeaving : () => false
+  const leaving = around.features.terminatingEndpoints ? isLeaving : () => false
 
   let cluster = NONE
-  let hinted = false
   if (usesCluster) {
-    hinted = port.followsHints && hintedFor(endpoints, zone)
-    cluster = endpoints.every(isReady) ? endpoints : endpoints.filter(isReady)
-    if (hinted) cluster = cluster.filter((endpoint) => endpoint.zoneHints.includes(zone as string))
+    const isMeant = topology(port, around)
+    const isUsable = (endpoint: TrackedEndpoint) => isReady(endpoint) && isMeant(endpoint)
+    cluster = endpoints.every(isUsable) ? endpoints : endpoints.filter(isUsable)
     if (cluster.length === 0) cluster = endpoints.filter(leaving)
   }
   if (!usesLocal) return { cluster, local: NONE, reachable: cluster, any: cluster.length > 0, usesCluster, usesLocal }

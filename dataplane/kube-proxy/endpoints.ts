@@ -13,6 +13,7 @@ export interface TrackedEndpoint {
   serving: boolean
   terminating: boolean
   zoneHints: string[]
+  nodeHints: string[]
 }
 
 /** Endpoints by `namespace/name:port` + `/protocol` (see {@link endpointsKey}), each list in kube-proxy's order. */
@@ -32,12 +33,13 @@ function addSlice(slice: EndpointSlice, node: string, features: Features, found:
     if (port === 0) continue
     const key = endpointsKey(slice.namespace, slice.serviceName, name, protocol)
     const list = found.get(key) ?? []
-    for (const { addresses, nodeName, ready, serving, terminating, zoneHints } of slice.endpoints) {
+    for (const { addresses, nodeName, ready, serving, terminating, zoneHints, nodeHints } of slice.endpoints) {
       const address = addresses[0]
       if (address === undefined || !(ready || features.keepsUnreadyEndpoints)) continue
       const ip = canonicalAddress(address)
       const isLocal = node !== '' && nodeName === node
-      list.push({ text: joinHostPort(address, port), ip, port, isLocal, ready, serving, terminating, zoneHints })
+      const text = joinHostPort(address, port)
+      list.push({ text, ip, port, isLocal, ready, serving, terminating, zoneHints, nodeHints })
     }
     if (list.length > 0) found.set(key, list)
   }

@@ -1,25 +1,40 @@
 import type { KubeProxyConfig } from './config.ts'
-import { canonicalAddress, cidrContains, type Family, familyOf, isZeroCidr } from './ip.ts'
+import { canonicalAddress, cidrContains, type Family, familyOf, hostLength, isLoopback, isZeroCidr } from './ip.ts'
 import type { Features } from './versions.ts'
 
 /** Where node ports are served: on every local address, or on the listed ones only. */
 export type NodePortAddresses = { all: true } | { all: false; addresses: string[] }
 
+/** True when node ports are wanted on addresses of 127.0.0.0/8. */
+export function coversLoopback(ranges: readonly string[]): boolean {
+  const ipv4 = ranges.filter((range) => range !== 'primary' && familyOf(range) === 'ipv4')
+  if (ipv4.length === 0) return !ranges.includes('primary')
+  return ipv4.some((range) => range.startsWith('127.') || cidrContains(range, '127.0.0.0'))
+}
+
+/** The ranges that count in one family. */
+function rangesOf(config: KubeProxyConfig, nodeIP: string, family: Family, features: Features): string[] {
+  const ranges = config.nodePortAddresses
+  if (features.primaryNodePortAddress && ranges.length === 1 && ranges[0] === 'primary')
+    return isLoopback(nodeIP) ? [] : [`${nodeIP}${hostLength(family)}`]
+  // While it serves one family only, 1.20 takes ranges of the other for ranges in which the node has no address.
+  const asGiven = features.dualStack === 'gated' && !config.dualStack
+  return ranges.filter((range) => range !== 'primary' && (asGiven || familyOf(range) === family))
+}
+
 /**
  * Applies nodePortAddresses to the node's addresses (pkg/proxy/util NodePortAddresses): no range of the family, or a
  * zero range, means all; else every local address within a range, loopback included.
- * @param primary the node's address, which `primary` stands for (1.31)
+ * @param nodeIP the node's address, which `primary` stands for (1.31)
  */
 export function nodePortAddresses(
   config: KubeProxyConfig,
   addresses: readonly string[],
-  primary: string | undefined,
+  nodeIP: string,
   family: Family,
   features: Features,
 ): NodePortAddresses {
-  const usesPrimary = features.primaryNodePortAddress && config.nodePortAddresses.includes('primary')
-  if (usesPrimary) return { all: false, addresses: primary === undefined ? [] : [canonicalAddress(primary)] }
-  const ranges = config.nodePortAddresses.filter((range) => range !== 'primary' && familyOf(range) === family)
+  const ranges = rangesOf(config, nodeIP, family, features)
   if (ranges.length === 0 || ranges.some(isZeroCidr)) return { all: true }
   const loopback = family === 'ipv4' ? '127.0.0.1' : '::1'
   const candidates = new Set([loopback, ...addresses.map(canonicalAddress)])

@@ -3,22 +3,27 @@ import type { KubeProxyConfig } from './config.ts'
 import { trackEndpoints } from './endpoints.ts'
 import { type Family, familyOf, isLoopback } from './ip.ts'
 import { type LocalDetector, localDetector } from './local-detector.ts'
-import { type NodePortAddresses, nodePortAddresses } from './node-port-addresses.ts'
+import { nodeIP } from './node-ip.ts'
+import { coversLoopback, type NodePortAddresses, nodePortAddresses } from './node-port-addresses.ts'
 import { type ServicePort, servicePorts } from './service-ports.ts'
 import type { Features } from './versions.ts'
 
 /** Everything that one family's proxier knows when it writes its rules. */
 export interface Proxier {
+  /** The node's name. */
+  node: string
   family: Family
   features: Features
   config: KubeProxyConfig
-  /** The node's primary address in this family, if it has one. */
-  nodeIP: string | undefined
+  /** What it takes for the node's address in this family. */
+  nodeIP: string
   zone: string | undefined
   detector: LocalDetector | undefined
   /** The node's own addresses of this family without loopback. */
   nodeAddresses: string[]
   nodePortAddresses: NodePortAddresses
+  /** Node ports are served on loopback too. */
+  localhostNodePorts: boolean
   ports: ServicePort[]
   /** More than 1000 endpoints: comments of balancing and endpoint rules are left out. */
   isLarge: boolean
@@ -39,18 +44,19 @@ export function proxierOf(
   const ofFamily = addresses.filter((address) => familyOf(address) === family)
   const self = objects.nodes.find((candidate) => candidate.name === node)
   const ports = servicePorts(objects, trackEndpoints(objects, node, family, features), family, features)
-  const internalIP = (self?.internalIPs ?? addresses).find((address) => familyOf(address) === family)
-  // With the gate on, 1.20 took the bind address itself for the node's address.
-  const nodeIP = features.dualStack === 'gated' && config.dualStack ? config.bindAddress : internalIP
+  const known = self ? [...self.internalIPs, ...self.externalIPs] : addresses
+  const ownIP = nodeIP(features, config, known, family)
   return {
+    node,
     family,
     features,
     config,
-    nodeIP,
+    nodeIP: ownIP,
     zone: self?.labels['topology.kubernetes.io/zone'],
     detector: localDetector(config, self?.podCIDRs ?? [], family, features),
     nodeAddresses: ofFamily.filter((address) => !isLoopback(address)),
-    nodePortAddresses: nodePortAddresses(config, ofFamily, internalIP, family, features),
+    nodePortAddresses: nodePortAddresses(config, ofFamily, ownIP, family, features),
+    localhostNodePorts: family === 'ipv4' && config.localhostNodePorts && coversLoopback(config.nodePortAddresses),
     ports,
     isLarge: ports.reduce((sum, port) => sum + port.endpoints.length, 0) > LARGE_CLUSTER,
   }

@@ -23,7 +23,7 @@ export interface ServicePort {
   internalLocal: boolean
   externalLocal: boolean
   healthCheckNodePort: number
-  /** Hints are followed: from 1.31 on always, before only with the annotation set to Auto. */
+  /** Topology hints of the endpoints are followed. */
   followsHints: boolean
   endpoints: readonly TrackedEndpoint[]
 }
@@ -40,13 +40,12 @@ function isExternalLocal(service: Service, features: Features): boolean {
   return features.localPolicyForExternalIPs && service.type === 'ClusterIP' && service.externalIPs.length > 0
 }
 
-function followsHints(service: Service, features: Features): boolean {
-  if (features.zoneHints === 'none') return false
-  if (features.zoneHints === 'hints') return true
-  const annotation =
-    service.annotations['service.kubernetes.io/topology-mode'] ??
-    service.annotations['service.kubernetes.io/topology-aware-hints']
-  return annotation === 'Auto' || annotation === 'auto'
+/** The older annotation goes before the newer one, which is known from 1.27 on. */
+function followsHints({ annotations }: Service, { zoneHints }: Features): boolean {
+  if (zoneHints === 'none' || zoneHints === 'always') return zoneHints === 'always'
+  const asked = annotations['service.kubernetes.io/topology-aware-hints']
+  if (zoneHints === 'auto') return asked === 'Auto' || asked === 'auto'
+  return !['', 'Disabled', 'disabled'].includes(asked ?? annotations['service.kubernetes.io/topology-mode'] ?? '')
 }
 
 /**

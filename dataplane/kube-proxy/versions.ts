@@ -13,12 +13,16 @@ export interface Features {
   internalTrafficPolicy: 'ignored' | 'filters' | 'categorises'
   /** With no ready endpoint left, those that terminate but still serve are used. */
   terminatingEndpoints: boolean
-  /** Topology hints: needs the annotation, or only the hints themselves. */
-  zoneHints: 'none' | 'annotation' | 'hints'
+  /** Zone hints count when the annotation says Auto (1.24), when it names anything but Disabled (1.27), or always (1.31). */
+  zoneHints: 'none' | 'auto' | 'annotation' | 'always'
+  /** Hints for single nodes go before those for zones (trafficDistribution PreferSameNode). */
+  nodeHints: boolean
   /** externalTrafficPolicy Local also counts for ClusterIP Services with externalIPs. */
   localPolicyForExternalIPs: boolean
   /** Ingress addresses with ipMode Proxy are left out. */
   ingressIPMode: boolean
+  /** The node's own address is known in its first family only, or in both (asked by source ranges). */
+  nodeIPs: 'first' | 'both'
   /** One kube-proxy serves both families: only behind the gate IPv6DualStack, or always. */
   dualStack: 'gated' | 'always'
   /** detectLocalMode BridgeInterface and InterfaceNamePrefix exist. */
@@ -84,8 +88,10 @@ const V1_20: Omit<Features, 'version'> = {
   internalTrafficPolicy: 'ignored',
   terminatingEndpoints: false,
   zoneHints: 'none',
+  nodeHints: false,
   localPolicyForExternalIPs: false,
   ingressIPMode: false,
+  nodeIPs: 'first',
   dualStack: 'gated',
   detectLocalByInterface: false,
   primaryNodePortAddress: false,
@@ -140,21 +146,21 @@ const CHANGES: readonly (readonly [minor: number, change: Change])[] = [
     24,
     {
       internalTrafficPolicy: 'categorises',
-      zoneHints: 'annotation',
+      zoneHints: 'auto',
       serviceChains: 'external',
       ipvsLocalFallback: true,
     },
   ],
   [25, { dropsIn: 'filter', cleanupIpvsNodePort: true }],
   [26, { terminatingEndpoints: true, localPolicyForExternalIPs: true, localhostNodePorts: true, ipvsFilter: true }],
-  [27, { kubeFirewall: true, firewallMarker: true, ipvsMaglevPort: true }],
+  [27, { kubeFirewall: true, firewallMarker: true, ipvsMaglevPort: true, zoneHints: 'annotation' }],
   [28, { ipvsSkipsNodeAddresses: true, ipvsFilterHealthCheck: true }],
-  [29, { liberalConntrack: true, ipvsOutFilter: true }],
+  [29, { liberalConntrack: true, ipvsOutFilter: true, nodeIPs: 'both' }],
   [30, { ingressIPMode: true, ipvsFilterExternalLocal: true }],
-  [31, { nfacct: true, primaryNodePortAddress: true, zoneHints: 'hints' }],
+  [31, { nfacct: true, primaryNodePortAddress: true, zoneHints: 'always' }],
   [32, {}],
   [33, {}],
-  [34, { cleanupShared: true }],
+  [34, { cleanupShared: true, nodeHints: true }],
   [35, {}],
   [36, {}],
 ]

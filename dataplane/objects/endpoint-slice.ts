@@ -17,6 +17,8 @@ export interface Endpoint {
   terminating: boolean
   /** Zones of `hints.forZones`. */
   zoneHints: string[]
+  /** Nodes of `hints.forNodes`. */
+  nodeHints: string[]
 }
 
 export interface EndpointSlice {
@@ -38,9 +40,18 @@ function readNodeName(read: FieldReader, raw: JsonObject, field: string): string
   return read.text(read.child(topology, `${field}.topology`)['kubernetes.io/hostname'], `${field}.topology`)
 }
 
+/** The names in one of the lists of `hints`. */
+function readNames(read: FieldReader, list: unknown, field: string): string[] {
+  return read.list(list, field).flatMap((item, index) => {
+    const at = `${field}[${index}]`
+    return read.text(read.child(item, at).name, `${at}.name`) || []
+  })
+}
+
 function readEndpoint(read: FieldReader, item: unknown, field: string, addressType: string): Endpoint {
   const raw = read.child(item, field)
   const conditions = read.child(raw.conditions, `${field}.conditions`)
+  const hints = read.child(raw.hints, `${field}.hints`)
   const ready = read.flag(conditions.ready, `${field}.conditions.ready`) ?? true
   const addresses: string[] = []
   for (const [index, value] of read.list(raw.addresses, `${field}.addresses`).entries()) {
@@ -56,15 +67,11 @@ function readEndpoint(read: FieldReader, item: unknown, field: string, addressTy
     ready,
     serving: read.flag(conditions.serving, `${field}.conditions.serving`) ?? true,
     terminating: read.flag(conditions.terminating, `${field}.conditions.terminating`) ?? false,
-    zoneHints: [],
+    zoneHints: readNames(read, hints.forZones, `${field}.hints.forZones`),
+    nodeHints: readNames(read, hints.forNodes, `${field}.hints.forNodes`),
   }
   const nodeName = readNodeName(read, raw, field)
   if (nodeName) endpoint.nodeName = nodeName
-  const hints = read.child(raw.hints, `${field}.hints`)
-  for (const hint of read.list(hints.forZones, `${field}.hints.forZones`)) {
-    const zone = read.text(read.child(hint, `${field}.hints.forZones`).name, `${field}.hints.forZones.name`)
-    if (zone) endpoint.zoneHints.push(zone)
-  }
   return endpoint
 }
 

@@ -81,7 +81,13 @@ nodePortAddresses: [10.0.0.0/8, nonsense]
 
 describe('the cluster range that the nodes suggest', () => {
   const objects = (podCIDRs: string[][]): ClusterObjects => ({
-    nodes: podCIDRs.map((ranges, index) => ({ name: `n${index}`, labels: {}, internalIPs: [], podCIDRs: ranges })),
+    nodes: podCIDRs.map((ranges, index) => ({
+      name: `n${index}`,
+      labels: {},
+      internalIPs: [],
+      externalIPs: [],
+      podCIDRs: ranges,
+    })),
     services: [],
     endpointSlices: [],
     pods: [],

@@ -24,7 +24,7 @@ interface Plan {
 
 function plan(port: ServicePort, proxier: Proxier): Plan {
   const { features } = proxier
-  const categories = categorizeEndpoints(port, features, proxier.zone)
+  const categories = categorizeEndpoints(port, proxier)
   // Where drops are marked in nat (1.24), traffic for an empty local chain is sent there to be marked.
   const dropsInNat = features.dropsIn === 'nat'
   const hasLocal = categories.local.length > 0 || dropsInNat
@@ -79,9 +79,9 @@ function writeEntrances(nat: TableBuilder, filter: TableBuilder, proxier: Proxie
 }
 
 function writeNodePort(nat: TableBuilder, proxier: Proxier, { port, external }: Plan): void {
-  const { config, features, family } = proxier
+  const { config, features } = proxier
   const match = toPort(port.protocol, port.name, port.nodePort)
-  if (features.nfacct && config.nfacct && family === 'ipv4' && config.localhostNodePorts)
+  if (features.nfacct && config.nfacct && proxier.localhostNodePorts)
     nat.add(
       'KUBE-NODEPORTS',
       `-d 127.0.0.0/8 ${match}-m nfacct --nfacct-name  localhost_nps_accepted_pkts -j ${external}`,
@@ -132,7 +132,7 @@ function writeFirewallChain(nat: TableBuilder, proxier: Proxier, plan: Plan): vo
   // A zero range matches every source, and iptables-save leaves it out.
   for (const range of port.sourceRanges)
     rules.push({ spec: `${range.endsWith('/0') ? '' : `-s ${range} `}${comment}-j ${external}` })
-  if (nodeIP !== undefined && port.sourceRanges.some((range) => cidrContains(range, nodeIP)))
+  if (port.sourceRanges.some((range) => cidrContains(range, nodeIP)))
     for (const address of port.loadBalancerIPs)
       rules.push({ spec: `-s ${address}${hostLength(family)} ${comment}-j ${external}` })
   if (features.dropsIn === 'nat') rules.push({ spec: `${comment}-j KUBE-MARK-DROP` })

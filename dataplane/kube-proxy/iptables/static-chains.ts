@@ -63,11 +63,11 @@ export function writeForwardAccepts(
 
 /** The rules of the chains that exist once per node, without those that each Service adds. */
 export function writeStaticChains(nat: TableBuilder, filter: TableBuilder, proxier: Proxier): void {
-  const { config, features, family } = proxier
+  const { config, features } = proxier
   nat.chain('KUBE-NODEPORTS')
   if (features.dropsIn === 'nat') nat.chain('KUBE-MARK-DROP')
   writeMasquerade(nat, proxier)
-  if (features.kubeFirewall && family === 'ipv4' && config.localhostNodePorts)
+  if (features.kubeFirewall && proxier.localhostNodePorts)
     filter.add(
       'KUBE-FIREWALL',
       '! -s 127.0.0.0/8 -d 127.0.0.0/8 -m comment --comment "block incoming localnet connections" -m conntrack ! --ctstate RELATED,ESTABLISHED,DNAT -j DROP',
@@ -82,17 +82,16 @@ export function writeStaticChains(nat: TableBuilder, filter: TableBuilder, proxi
 
 /** The tail of nat KUBE-SERVICES: what is not for a Service address may be for a node port. */
 export function writeNodePortsTail(nat: TableBuilder, proxier: Proxier): void {
-  const { config, features, family, nodePortAddresses } = proxier
+  const { features, family, nodePortAddresses } = proxier
+  const noLoopback = features.localhostNodePorts && !proxier.localhostNodePorts
   const comment = '-m comment --comment "kubernetes service nodeports; NOTE: this must be the last rule in this chain" '
   if (nodePortAddresses.all) {
-    const noLoopback = features.localhostNodePorts && (family === 'ipv6' || !config.localhostNodePorts)
     const except = noLoopback ? `! -d ${loopbackRange(family)} ` : ''
     nat.add('KUBE-SERVICES', `${except}${comment}-m addrtype --dst-type LOCAL -j KUBE-NODEPORTS`)
     return
   }
   for (const address of nodePortAddresses.addresses) {
-    const unusable = features.localhostNodePorts && (family === 'ipv6' || !config.localhostNodePorts)
-    if (isLoopback(address) && unusable) continue
+    if (isLoopback(address) && noLoopback) continue
     nat.add('KUBE-SERVICES', `-d ${address}${hostLength(family)} ${comment}-j KUBE-NODEPORTS`)
   }
 }

@@ -64,7 +64,7 @@ function writeLoadBalancerIP({ nat, proxier, port, service, xlb }: Context, addr
   if (port.sourceRanges.length === 0) nat.add(firewall, `${comment}-j ${chain}`)
   for (const range of port.sourceRanges)
     nat.add(firewall, `${range.endsWith('/0') ? '' : `-s ${range} `}${comment}-j ${chain}`)
-  if (nodeIP !== undefined && port.sourceRanges.some((range) => cidrContains(range, nodeIP)))
+  if (port.sourceRanges.some((range) => cidrContains(range, nodeIP)))
     nat.add(firewall, `-s ${address}${hostLength(family)} ${comment}-j ${chain}`)
   nat.add(firewall, `${comment}-j KUBE-MARK-DROP`)
 }
@@ -130,16 +130,19 @@ export function writeXlbServicePort(
   const endpoints = chained(port, readyEndpoints(port))
   // The chain is declared before anyone asks whether there are endpoints.
   if (port.externalLocal) nat.chain(xlb)
+  // Without an address for node ports these versions turn to the next Service in the middle of this one.
+  const isLeft = port.nodePort !== 0 && !servesNodePorts(proxier.nodePortAddresses, proxier.features)
   if (endpoints.length === 0) {
     writeRefusals(context)
-    if (proxier.features.healthCheckRules) writeHealthCheck(filter, port)
+    if (proxier.features.healthCheckRules && !isLeft) writeHealthCheck(filter, port)
     return
   }
   nat.chain(service)
   writeClusterIP(context)
   for (const address of port.externalIPs) writeExternalIP(context, address)
   for (const address of port.loadBalancerIPs) writeLoadBalancerIP(context, address)
-  if (port.nodePort !== 0 && servesNodePorts(proxier.nodePortAddresses, proxier.features)) writeNodePort(context)
+  if (isLeft) return
+  if (port.nodePort !== 0) writeNodePort(context)
   if (proxier.features.healthCheckRules) writeHealthCheck(filter, port)
   writeBalancing(nat, proxier, port, service, endpoints, () => (proxier.isLarge ? '' : commented(port.name)))
   if (port.externalLocal)

@@ -42,7 +42,7 @@ function addLoadBalancerIP(context: Context, port: ServicePort, address: string,
     sets.add('KUBE-LOAD-BALANCER-FW', member)
     for (const range of port.sourceRanges) sets.addRange('KUBE-LOAD-BALANCER-SOURCE-CIDR', member, range)
     const { nodeIP } = proxier
-    if (nodeIP !== undefined && port.sourceRanges.some((range) => cidrContains(range, nodeIP)))
+    if (port.sourceRanges.some((range) => cidrContains(range, nodeIP)))
       sets.add('KUBE-LOAD-BALANCER-SOURCE-IP', `${member},${address}`)
     else blocked.push({ address, protocol: port.protocol, port: port.port })
   }

@@ -11,7 +11,7 @@ export function nodePortServers(proxier: Proxier): string[] {
   if (!nodePortAddresses.all)
     return nodePortAddresses.addresses.filter((address) => features.ipvsLoopbackNodePorts || !isLoopback(address))
   const addresses = proxier.nodeAddresses.map(canonicalAddress).filter((address) => !isIPv6LinkLocal(address))
-  if (features.ipvsLoopbackNodePorts && family === 'ipv4') addresses.push('127.0.0.1')
+  if (features.ipvsLoopbackNodePorts) addresses.push(family === 'ipv4' ? '127.0.0.1' : '::1')
   return [...new Set(addresses)]
 }
 
@@ -26,13 +26,13 @@ export interface Backends {
  * (kubernetes/kubernetes#97081); before, there is then none.
  */
 export function backends(port: ServicePort, proxier: Proxier): Backends {
-  const { features, zone } = proxier
+  const { features } = proxier
   if (features.internalTrafficPolicy !== 'categorises') {
     const ready = readyEndpoints(port)
     const here = ready.filter((endpoint) => endpoint.isLocal)
     return { internal: port.internalLocal ? here : ready, external: port.externalLocal ? here : ready }
   }
-  const categories: EndpointCategories = categorizeEndpoints(port, features, zone)
+  const categories: EndpointCategories = categorizeEndpoints(port, proxier)
   const choose = (isLocal: boolean) => (isLocal && categories.local.length > 0 ? categories.local : categories.cluster)
   return { internal: choose(port.internalLocal), external: choose(port.externalLocal) }
 }

@@ -31,7 +31,7 @@ function writePortal(
   const toListener = isUnspecified(listens)
     ? `-j REDIRECT --to-ports ${proxyPort}`
     : `-j DNAT --to-destination ${join(listens)}`
-  const hostAddress = isUnspecified(listens) ? (proxier.nodeIP ?? listens) : listens
+  const hostAddress = isUnspecified(listens) ? proxier.nodeIP : listens
   const fromHost = `-j DNAT --to-destination ${join(hostAddress)}`
   const to = (address: string) => `-d ${address}${host} ${toPort(port.protocol, port.name, port.port)}`
 
