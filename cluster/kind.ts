@@ -1,103 +1,76 @@
-import { existsSync, mkdirSync, readFileSync, rmSync } from 'node:fs'
+import { existsSync, mkdirSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
-import { parse } from 'yaml'
 import { $, type ProcessPromise } from 'zx'
 import type { Cluster, ExecOptions, ExecResult, Progress } from './driver.ts'
 import { kindPath } from './kind/binary.ts'
+import { endStrayCreation, noteWhileCreating } from './kind/creation.ts'
 import { containerEngine, type EngineName } from './kind/engine.ts'
+import { type NodeContainer, nodeContainers, startContainers } from './kind/node-containers.ts'
+import { nodeImage, pinnedImage } from './kind/node-image.ts'
 import { kubeClient } from './kube-client.ts'
 import { kindFolder, projectRoot } from './layout.ts'
 import { waitFor } from './wait.ts'
 
+const answerDeadlineMs = 60_000
 const readyDeadlineMs = 180_000
 
-/** The node image that kind.yaml pins, or `IMAGE`. */
-export function nodeImage(): string {
-  const config = parse(readFileSync(join(projectRoot, 'kind.yaml'), 'utf8')) as { nodes: { image: string }[] }
-  return process.env.IMAGE || (config.nodes[0]?.image ?? '')
-}
+type Kind = (words: string[]) => ProcessPromise
 
 /** A genuine cluster made by kind on a Docker or Podman engine. */
 export class KindCluster implements Cluster {
   readonly driver = 'kind'
   readonly name: string
   readonly kubeconfig: string
+  #engine: Promise<EngineName | undefined> | undefined
 
-  constructor(name: string) {
+  constructor(name: string, engine?: EngineName) {
     this.name = name
     this.kubeconfig = join(kindFolder(name), 'kubeconfig')
+    if (engine) this.#engine = Promise.resolve(engine)
   }
 
   async up(progress: Progress): Promise<void> {
-    const kind = await this.kind(progress)
+    await endStrayCreation(kindFolder(this.name))
+    if (await this.running()) return progress.note(`The kind cluster "${this.name}" is up.`)
+    const kind = await this.#kind(progress)
     mkdirSync(kindFolder(this.name), { recursive: true, mode: 0o700 })
-    if ((await this.containers()).length > 0) {
-      if (await this.running()) return progress.note(`The kind cluster "${this.name}" is up.`)
-      progress.start(`Removing a half-made kind cluster "${this.name}"`)
-      await kind(['delete', 'cluster', '--name', this.name, '--kubeconfig', this.kubeconfig])
-      progress.end(true)
-    }
-    progress.start(`Creating the kind cluster "${this.name}" (about a minute)`)
-    const config = join(projectRoot, 'kind.yaml')
-    const image = process.env.IMAGE ? ['--image', process.env.IMAGE] : []
-    const arguments_ = [
-      'create',
-      'cluster',
-      '--name',
-      this.name,
-      '--config',
-      config,
-      '--kubeconfig',
-      this.kubeconfig,
-      ...image,
-    ]
-    const creation = kind(arguments_)
-    const interrupted = () => {
-      creation.kill('SIGTERM').catch(() => {})
-    }
-    process.once('SIGINT', interrupted)
-    const { exitCode, stderr } = await creation
-    process.off('SIGINT', interrupted)
-    progress.end(exitCode === 0)
-    if (exitCode !== 0) {
-      const reason = stderr.split('\n').find((line) => line.startsWith('ERROR')) ?? stderr.trim().split('\n').at(-1)
-      throw new Error(
-        `kind could not create the cluster (${reason}). \`make doctor\` looks for the cause; CLUSTER=embedded needs no engine.`,
-      )
-    }
-    progress.start('Waiting for every node to be Ready')
-    await waitFor('every node to be Ready', readyDeadlineMs, () => this.running())
-    progress.end(true)
+    const containers = await this.#containers()
+    if (containers.length > 0 && (await this.#finish(kind, containers, progress))) return
+    await this.#create(kind, progress)
+    await this.#awaitReady(progress)
   }
 
   async down(progress: Progress): Promise<void> {
-    if ((await this.containers()).length === 0) return rmSync(kindFolder(this.name), { recursive: true, force: true })
-    const kind = await this.kind(progress)
-    progress.start(`Deleting the kind cluster "${this.name}"`)
-    const { exitCode, stderr } = await kind(['delete', 'cluster', '--name', this.name, '--kubeconfig', this.kubeconfig])
-    progress.end(exitCode === 0)
+    await endStrayCreation(kindFolder(this.name))
+    if ((await this.#containers()).length > 0) {
+      const kind = await this.#kind(progress)
+      progress.start(`Deleting the kind cluster "${this.name}"`)
+      await this.#delete(kind).catch((error: unknown) => {
+        progress.end(false)
+        throw error
+      })
+      progress.end(true)
+    }
     rmSync(kindFolder(this.name), { recursive: true, force: true })
-    if (exitCode !== 0) throw new Error(`kind could not delete "${this.name}": ${stderr.trim().split('\n').at(-1)}`)
+  }
+
+  /** True when the engine has containers of this cluster, whatever their state. */
+  async exists(): Promise<boolean> {
+    return (await this.#containers()).length > 0
   }
 
   async running(): Promise<boolean> {
-    if (!existsSync(this.kubeconfig) || (await this.containers()).length === 0) return false
-    try {
-      const { core } = await kubeClient(this)
-      const { items } = await core.listNode()
-      const ready = items.filter(({ status }) =>
-        status?.conditions?.some((one) => one.type === 'Ready' && one.status === 'True'),
-      )
-      return ready.length > 0 && ready.length === (await this.containers()).length
-    } catch {
-      return false
-    }
+    if (!existsSync(this.kubeconfig)) return false
+    const containers = await this.#containers()
+    if (containers.length === 0 || containers.some(({ running }) => !running)) return false
+    const nodes = await this.#apiNodes()
+    return nodes?.length === containers.length && nodes.every(({ ready }) => ready)
   }
 
   async nodes(): Promise<string[]> {
-    const names = await this.containers()
-    if (names.length === 0) throw new Error(`The kind cluster "${this.name}" is not up: run \`make up\`.`)
-    return names
+    const containers = await this.#containers()
+    if (containers.length === 0) throw new Error(`The kind cluster "${this.name}" is not up: run \`make up\`.`)
+    return containers.map(({ name }) => name)
   }
 
   async exec(node: string, command: readonly string[], options: ExecOptions = {}): Promise<ExecResult> {
@@ -105,7 +78,10 @@ export class KindCluster implements Cluster {
     const run = $({ quiet: true, nothrow: true, input: Buffer.from(options.stdin ?? ''), timeout: options.timeoutMs })
     const { exitCode, stdout, stderr, signal } = await run`${engine} exec -i ${node} ${[...command]}`
     if (signal) throw new Error(`"${command.join(' ')}" on ${node} did not end in time`)
-    if (exitCode !== 0 && /^Error response from daemon|^Error: no container/m.test(stderr))
+    if (
+      exitCode !== 0 &&
+      /^Error response from daemon|^Error: no container|^Cannot connect to the Docker/m.test(stderr)
+    )
       throw new Error(stderr.trim())
     return { exitCode: exitCode ?? 1, stdout, stderr }
   }
@@ -122,24 +98,122 @@ export class KindCluster implements Cluster {
     if (exitCode !== 0) throw new Error(`"${path}" could not be written on ${node}: ${stderr.trim()}`)
   }
 
-  /** The cluster's node containers, control plane first; empty where there is none. */
-  private async containers(): Promise<string[]> {
-    const engine = await this.engine()
-    const label = `label=io.x-k8s.kind.cluster=${this.name}`
-    const { stdout } = await $({
-      quiet: true,
-      nothrow: true,
-    })`${engine} ps -a --filter ${label} --format ${'{{.Names}}'}`
-    return stdout.split('\n').filter(Boolean).sort()
-  }
-
-  private async engine(): Promise<EngineName> {
-    const engine = await containerEngine()
+  /** The engine that holds this cluster. Throws with the way out where none answers. */
+  async engine(): Promise<EngineName> {
+    this.#engine ??= containerEngine()
+    const engine = await this.#engine
     if (!engine) throw new Error('No Docker or Podman engine answers: start one, or use CLUSTER=embedded.')
     return engine
   }
 
-  private async kind(progress: Progress): Promise<(words: string[]) => ProcessPromise> {
+  async #containers(): Promise<NodeContainer[]> {
+    return nodeContainers(await this.engine(), this.name)
+  }
+
+  /** Nodes that the API server knows; undefined when it does not answer. */
+  async #apiNodes(): Promise<{ ready: boolean }[] | undefined> {
+    try {
+      const { items } = await (await kubeClient(this)).core.listNode()
+      return items.map(({ status }) => ({
+        ready: status?.conditions?.some((one) => one.type === 'Ready' && one.status === 'True') === true,
+      }))
+    } catch {
+      return undefined
+    }
+  }
+
+  /**
+   * Finishes what stands already: starts stopped nodes, fetches a lost kubeconfig, waits. What can't become a whole cluster,
+   * because its creation was cut off or a node is gone, is removed.
+   * @returns whether the cluster is up now
+   */
+  async #finish(kind: Kind, containers: NodeContainer[], progress: Progress): Promise<boolean> {
+    const stopped = containers.filter(({ running }) => !running).map(({ name }) => name)
+    if (stopped.length > 0) {
+      progress.start(`Starting ${stopped.join(', ')} again`)
+      await startContainers(await this.engine(), stopped)
+      progress.end(true)
+    }
+    if (await this.#isWhole(kind, containers.length, stopped.length > 0)) {
+      await this.#awaitReady(progress)
+      return true
+    }
+    progress.start(`Removing a half-made kind cluster "${this.name}"`)
+    await this.#delete(kind)
+    progress.end(true)
+    return false
+  }
+
+  /** Whether every node container has joined: kubeadm wrote its kubeconfig, and the API server knows as many nodes. */
+  async #isWhole(kind: Kind, count: number, justStarted: boolean): Promise<boolean> {
+    const given = await kind(['export', 'kubeconfig', '--name', this.name, '--kubeconfig', this.kubeconfig])
+    if (given.exitCode !== 0) return false
+    try {
+      const nodes = await waitFor(
+        'the API server to answer',
+        justStarted ? answerDeadlineMs : answerDeadlineMs / 4,
+        () => this.#apiNodes(),
+      )
+      return nodes.length === count
+    } catch {
+      return false
+    }
+  }
+
+  async #create(kind: Kind, progress: Progress): Promise<void> {
+    const image = await nodeImage(await this.engine())
+    progress.start(`Creating the kind cluster "${this.name}" (about a minute)`)
+    const creation = kind([
+      ...['create', 'cluster', '--name', this.name, '--kubeconfig', this.kubeconfig],
+      ...['--config', join(projectRoot, 'kind.yaml')],
+      ...(image === pinnedImage() ? [] : ['--image', image]),
+    ])
+    let interrupted = false
+    const interrupt = () => {
+      interrupted = true
+      creation.kill('SIGKILL').catch(() => {})
+    }
+    process.once('SIGINT', interrupt)
+    await noteWhileCreating(kindFolder(this.name), creation)
+    const { exitCode, stderr } = await creation
+    process.off('SIGINT', interrupt)
+    progress.end(exitCode === 0 && !interrupted)
+    if (interrupted) await this.#leave(kind, progress)
+    if (exitCode === 0) return
+    const reason = stderr.split('\n').find((line) => line.startsWith('ERROR')) ?? stderr.trim().split('\n').at(-1)
+    throw new Error(
+      `kind could not create the cluster (${reason}). \`make doctor\` looks for the cause; CLUSTER=embedded needs no engine.`,
+    )
+  }
+
+  /** After Ctrl-C: nothing half-made stays, unless a second Ctrl-C cuts this off too. */
+  async #leave(kind: Kind, progress: Progress): Promise<never> {
+    progress.start(`Interrupted: removing what there is of "${this.name}"`)
+    const gone = await this.#delete(kind).then(
+      () => true,
+      () => false,
+    )
+    progress.end(gone, gone ? undefined : '`make down` removes the rest')
+    process.exit(130)
+  }
+
+  async #delete(kind: Kind): Promise<void> {
+    const { exitCode, stderr } = await kind(['delete', 'cluster', '--name', this.name, '--kubeconfig', this.kubeconfig])
+    if (exitCode !== 0) throw new Error(`kind could not delete "${this.name}": ${stderr.trim().split('\n').at(-1)}`)
+  }
+
+  async #awaitReady(progress: Progress): Promise<void> {
+    progress.start('Waiting for every node to be Ready')
+    try {
+      await waitFor('every node to be Ready', readyDeadlineMs, () => this.running())
+      progress.end(true)
+    } catch (error) {
+      progress.end(false)
+      throw new Error(`${error instanceof Error ? error.message : error} \`make down up\` makes the cluster anew.`)
+    }
+  }
+
+  async #kind(progress: Progress): Promise<Kind> {
     const path = await kindPath(progress)
     const env = { ...process.env, KIND_EXPERIMENTAL_PROVIDER: await this.engine() }
     return (words) => $({ quiet: true, nothrow: true, env })`${path} ${words}`

@@ -1,28 +1,13 @@
 // One exec that asks a node for everything the checks read, and the way back from its output to files.
 
 import { randomUUID } from 'node:crypto'
+import { SAVE_WITH_BACKEND } from './iptables-backend.ts'
 
 /** The tools live in sbin, which is not on the PATH of every node's plain shell. */
 export const PATH = 'PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin'
 
 /** Entries of a connection table kept: enough for a lab, and a busy node can't flood the line. */
 const CONNTRACK_LINES = 4000
-
-/**
- * Nodes may have two iptables back ends (legacy and nf_tables); kube-proxy's rules are in one. The plain name is asked
- * first, the other two only when it shows no chain of kube-proxy's. No subshell that is not needed: a fork is dear on the
- * embedded kernel.
- */
-const SAVE_WITH_BACKEND = `save_with_backend() {
-  save=$("$1-save" -c) || return
-  case $save in *:KUBE-*) printf '%s\\n' "$save"; return ;; esac
-  for backend in "$1-legacy-save" "$1-nft-save"; do
-    command -v "$backend" >/dev/null || continue
-    other=$("$backend" -c) || continue
-    case $other in *:KUBE-*) printf '%s\\n' "$other"; return ;; esac
-  done
-  [ -z "$save" ] || printf '%s\\n' "$save"
-}`
 
 /**
  * kube-proxy's own word. bash asks without curl, which is twice as quick on the embedded kernel. A broken firewall can stop
@@ -41,7 +26,7 @@ const PROXY_MODE = `proxy_mode() {
 
 /** File of a capture → the shell text whose output it keeps. A command that fails leaves no file. */
 const ESSENTIAL: Record<string, string> = {
-  'iptables-save': 'save_with_backend iptables',
+  'iptables-save': 'save_with_backend iptables -c',
   'ipset-save': 'ipset save',
   'ipvsadm-save': 'ipvsadm -Sn',
   'ip-addr.json': 'ip -j -d addr',
@@ -50,11 +35,11 @@ const ESSENTIAL: Record<string, string> = {
 const THOROUGH: Record<string, string> = {
   ...ESSENTIAL,
   'ip-route': 'ip route',
-  'ip6tables-save': 'save_with_backend ip6tables',
+  'ip6tables-save': 'save_with_backend ip6tables -c',
   conntrack: `command -v conntrack >/dev/null && conntrack -L | head -n ${CONNTRACK_LINES}`,
   'ipvsadm-stats': 'ipvsadm -Ln --stats --exact',
   versions:
-    'uname -r; iptables --version; ipset --version 2>&1 | head -n 1; ipvsadm --version 2>&1 | head -n 1; conntrack --version',
+    'uname -r; echo "kube-proxy writes to iptables $backend"; iptables --version; ipset --version 2>&1 | head -n 1; ipvsadm --version 2>&1 | head -n 1; conntrack --version',
 }
 
 /** How much to ask: `essential` is what a grading round needs, `thorough` what a capture should keep. */

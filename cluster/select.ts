@@ -1,23 +1,37 @@
+import { ContextCluster } from './context.ts'
 import type { Cluster } from './driver.ts'
 import { EmbeddedCluster } from './embedded.ts'
-import { containerEngine, imageReachable } from './kind/engine.ts'
-import { KindCluster, nodeImage } from './kind.ts'
+import { containerEngine, type EngineName, hasImage, registryHas } from './kind/engine.ts'
+import { nodeImage } from './kind/node-image.ts'
+import { KindCluster } from './kind.ts'
 import { clusterName } from './layout.ts'
 
+/** What begins a wish for a cluster of the user's kubeconfig. */
+const contextPrefix = 'context:'
+
 /**
- * The cluster that `CLUSTER` asks for: `embedded`, `kind`, or `auto` (the default): the one that is up, else kind where an
- * engine answers that has or can fetch the node image, else embedded. Throws with the accepted values on any other.
+ * The cluster that `CLUSTER` asks for: `embedded`, `kind`, `context:NAME` (a context of the user's kubeconfig), or `auto` (the
+ * default): the one that is there, else kind where an engine answers that has or can fetch the node image, else embedded.
+ * Throws with the accepted values on any other.
  */
 export async function selectCluster(wish = process.env.CLUSTER || 'auto', name = clusterName()): Promise<Cluster> {
   if (wish === 'embedded') return new EmbeddedCluster(name)
   if (wish === 'kind') return new KindCluster(name)
-  if (wish !== 'auto') throw new Error(`CLUSTER="${wish}" is not known: use "auto", "embedded" or "kind".`)
+  if (wish.startsWith(contextPrefix)) return ContextCluster.open(wish.slice(contextPrefix.length))
+  if (wish !== 'auto')
+    throw new Error(`CLUSTER="${wish}" is not known: use "auto", "embedded", "kind" or "context:NAME".`)
   const embedded = new EmbeddedCluster(name)
   if (await embedded.running()) return embedded
   const engine = await containerEngine()
   if (!engine) return embedded
-  const kind = new KindCluster(name)
-  if ((await kind.running()) || (await imageReachable(engine, nodeImage()))) return kind
+  const kind = new KindCluster(name, engine)
+  if (await kind.exists()) return kind
+  if (await isImageAtHand(engine)) return kind
   process.stderr.write(` • ${engine} answers, but the node image can't be had: using the embedded cluster.\n`)
   return embedded
+}
+
+async function isImageAtHand(engine: EngineName): Promise<boolean> {
+  const image = await nodeImage(engine)
+  return (await hasImage(engine, image)) || (await registryHas(engine, image))
 }

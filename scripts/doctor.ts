@@ -4,8 +4,8 @@ import { join } from 'node:path'
 import { chalk, which } from 'zx'
 import { requireSupport } from '../cluster/embedded/machine/packages.ts'
 import { EmbeddedCluster } from '../cluster/embedded.ts'
-import { containerEngine, imageReachable } from '../cluster/kind/engine.ts'
-import { nodeImage } from '../cluster/kind.ts'
+import { containerEngine, hasImage, registryHas } from '../cluster/kind/engine.ts'
+import { nodeImage } from '../cluster/kind/node-image.ts'
 import { cacheFolder, clusterName, projectRoot } from '../cluster/layout.ts'
 import { ExitCode, main } from './main.ts'
 
@@ -59,8 +59,9 @@ async function kind(): Promise<Finding> {
   const engine = await containerEngine()
   const mend = 'start Docker or Podman, or use the embedded cluster'
   if (!engine) return { what: 'kind cluster', ok: false, detail: 'no Docker or Podman engine answers', mend }
-  const image = nodeImage().split('@')[0] ?? ''
-  if (await imageReachable(engine, nodeImage()))
+  const reference = await nodeImage(engine)
+  const image = reference.split('@')[0] ?? ''
+  if ((await hasImage(engine, reference)) || (await registryHas(engine, reference)))
     return { what: 'kind cluster', ok: true, detail: `${engine} has ${image}` }
   return {
     what: 'kind cluster',

@@ -2,6 +2,9 @@ import { $ } from 'zx'
 
 export type EngineName = 'docker' | 'podman'
 
+/** Longer than this no engine and no registry is waited for when it is only asked whether it is there. */
+const answerMs = 10_000
+
 /** The container engine that answers here: Docker before Podman; the client alone is not enough. */
 export async function containerEngine(): Promise<EngineName | undefined> {
   const asks: [EngineName, string][] = [
@@ -9,16 +12,31 @@ export async function containerEngine(): Promise<EngineName | undefined> {
     ['podman', '{{.Version.Version}}'],
   ]
   for (const [engine, format] of asks) {
-    const { exitCode } = await $({ quiet: true, nothrow: true, timeout: 10_000 })`${engine} info --format ${format}`
-    if (exitCode === 0) return engine
+    const { exitCode, stdout } = await asked(answerMs)`${engine} info --format ${format}`
+    // A Docker client without a server may print an empty version and yet end well.
+    if (exitCode === 0 && stdout.trim() !== '') return engine
   }
   return undefined
 }
 
-/** True when the engine holds this image, or can fetch it. */
-export async function imageReachable(engine: EngineName, image: string): Promise<boolean> {
-  const run = $({ quiet: true, nothrow: true, timeout: 600_000, stdio: ['ignore', 'ignore', 'ignore'] })
-  const held = await run`${engine} image inspect ${image}`
-  if (held.exitCode === 0) return true
-  return (await run`${engine} pull ${image}`).exitCode === 0
+/** A command that is asked for its answer only; zx ends it when the time is up, and no exit code is thrown. */
+const asked = (timeout: number) => $({ quiet: true, nothrow: true, timeout, stdio: ['ignore', 'pipe', 'pipe'] })
+
+/** The full name of an image: Podman asks which registry is meant when none is named, and kind then means Docker's. */
+export function fullImageName(engine: EngineName, image: string): string {
+  const [first = ''] = image.split('/')
+  const namesRegistry = image.includes('/') && (/[.:]/.test(first) || first === 'localhost')
+  return engine === 'podman' && !namesRegistry ? `docker.io/${image.includes('/') ? '' : 'library/'}${image}` : image
+}
+
+/** True when the engine holds this image. */
+export async function hasImage(engine: EngineName, image: string): Promise<boolean> {
+  for (const name of new Set([image, fullImageName(engine, image)]))
+    if ((await asked(answerMs)`${engine} image inspect ${name}`).exitCode === 0) return true
+  return false
+}
+
+/** True when the image's registry answers for it within some seconds. Nothing is fetched. */
+export async function registryHas(engine: EngineName, image: string): Promise<boolean> {
+  return (await asked(answerMs)`${engine} manifest inspect ${fullImageName(engine, image)}`).exitCode === 0
 }

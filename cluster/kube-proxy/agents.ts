@@ -4,6 +4,9 @@ import type { KubeClient } from '../kube-client.ts'
 /** Where kubeadm, kind and the embedded cluster keep kube-proxy. */
 export const kubeProxy = { namespace: 'kube-system', name: 'kube-proxy', selector: 'k8s-app=kube-proxy' } as const
 
+/** What a restart writes into the Pod template, so that every Pod of it carries it too. */
+export const restartAnnotation = 'kubectl.kubernetes.io/restartedAt'
+
 /** kube-proxy can't be found or used as it is; one sentence for a person. */
 export class KubeProxyError extends Error {}
 
@@ -14,6 +17,8 @@ export interface Agent {
   image: string
   restarts: number
   startedAt: string | undefined
+  /** The restart that this one came with: the annotation that `kubectl rollout restart` writes. */
+  restartedAt: string | undefined
   /** What keeps it from running: the reason of a waiting or ended container. */
   trouble: string | undefined
 }
@@ -65,6 +70,7 @@ function agentOf(pod: V1Pod): Agent {
     image: pod.spec?.containers[0]?.image ?? '',
     restarts: status?.restartCount ?? 0,
     startedAt: status?.state?.running?.startedAt?.toISOString?.(),
+    restartedAt: pod.metadata?.annotations?.[restartAnnotation],
     trouble: troubleOf(status),
   }
 }
@@ -96,6 +102,12 @@ export async function readLog(
 /** The line in which kube-proxy says which proxier runs: `Using ipvs Proxier`, with or without quotes and a full stop. */
 export function proxierLine(log: string): string | undefined {
   return log.split('\n').findLast((line) => /Using \S+ Proxier/.test(line))
+}
+
+/** kube-proxy's own words when a kernel or its configuration does not let it run in IPVS mode; undefined when it can. */
+export function ipvsComplaint(log: string): string | undefined {
+  const line = log.split('\n').findLast((one) => /can't use the IPVS proxier|IPVS proxier will not be used/i.test(one))
+  return line?.replace(/^[A-Z]\d{4} \S+ +\d+ /, '').trim()
 }
 
 /** The line with which kube-proxy gave up: its last error, or its last line. */

@@ -3,7 +3,9 @@ import { parseIptablesSave } from '../../dataplane/iptables-save.ts'
 import { describeFlush, type FlushPlan, isEmptyFlush, planFlush } from '../../dataplane/kube-proxy/flush.ts'
 import type { SwitchedMode } from '../../dataplane/kube-proxy/mode-ownership.ts'
 import { printVirtualServerDeletions } from '../../dataplane/kube-proxy/virtual-server-ownership.ts'
+import { consent } from '../consent.ts'
 import type { Cluster, Progress } from '../driver.ts'
+import { RESTORE_WITH_BACKEND } from '../iptables-backend.ts'
 import { nodeReportRequest } from '../node-report.ts'
 import { DeadlineError, waitFor } from '../wait.ts'
 import { KubeProxyError } from './agents.ts'
@@ -44,6 +46,8 @@ export async function flushNat(cluster: Cluster, { progress }: { progress: Progr
     progress.end(false)
     throw error
   }
+  if (readings.some(({ plan }) => !isEmptyFlush(plan)))
+    await consent(cluster, 'remove the rules, sets and virtual servers that the other mode left')
   return Promise.all(nodes.map((node, index) => flushNode(cluster, node, readings[index] as NodeReading)))
 }
 
@@ -99,22 +103,14 @@ async function readNode(cluster: Cluster, node: string): Promise<NodeReading> {
   return { mode, plan: planFlush(mode, state, ipv6 === undefined ? new Map() : parseIptablesSave(ipv6)) }
 }
 
-/** A node may have two iptables back ends; kube-proxy's chains are in the first that shows any. */
-const restoreWhereKubeProxyIs = `restore() {
-  for backend in "$1" "$1-legacy" "$1-nft"; do
-    command -v "$backend-save" >/dev/null && "$backend-save" 2>/dev/null | grep '^:KUBE-' >/dev/null && break
-  done
-  "$backend-restore" --noflush --wait=30
-}`
-
 /** Rules first, as they use sets and lead to what answers; then virtual servers, their addresses, and the sets at last. */
 function flushScript({ ipv4, ipv6, virtualServers, linkAddresses, sets }: FlushPlan): string {
-  const steps: string[] = ['set -e', restoreWhereKubeProxyIs]
+  const steps: string[] = ['set -e', RESTORE_WITH_BACKEND]
   const feed = (command: string, input: string) => {
     if (input !== '') steps.push(`${command} <<'END-OF-INPUT'\n${input}END-OF-INPUT`)
   }
-  feed('restore iptables', ipv4.restore)
-  feed('restore ip6tables', ipv6.restore)
+  feed('restore_with_backend iptables --noflush --wait=30', ipv4.restore)
+  feed('restore_with_backend ip6tables --noflush --wait=30', ipv6.restore)
   feed('ipvsadm -R', printVirtualServerDeletions(virtualServers))
   if (linkAddresses) steps.push('ip link delete kube-ipvs0')
   feed('ipset restore', sets.map(({ name }) => `destroy ${name}\n`).join(''))

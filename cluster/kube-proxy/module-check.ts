@@ -2,39 +2,55 @@ import type { SwitchedMode } from '../../dataplane/kube-proxy/mode-ownership.ts'
 import type { Cluster } from '../driver.ts'
 
 /** A node's kernel can't do what a mode needs; nothing was changed. The message says which node and what is missing. */
-export class ModeUnsupported extends Error {}
+export class ModeUnsupported extends Error {
+  /** What is missing where, without a full stop. */
+  readonly lacks: string
+
+  constructor(mode: SwitchedMode, lacks: string, advice = '') {
+    super(`Mode "${mode}" can't run here, and nothing was changed: ${lacks}.${advice && ` ${advice}`}`)
+    this.lacks = lacks
+  }
+}
+
+/** Names of modules compiled in, loaded, or known by their symbols: a kernel without module files may have them all the same. */
+const hasModule = `
+has_module() {
+  [ -d "/sys/module/$1" ] || grep -qs "/$1\\.ko" "/lib/modules/$(uname -r)/modules.builtin" ||
+    grep -qsE "( |\\[)$1(_[a-z_]+|\\])" /proc/kallsyms
+}`
 
 /**
  * Proves by function that the kernel has IPVS with this scheduler and ip_set, from inside the node's own network namespace:
  * /proc/net/ip_vs appears with ip_vs, and a virtual server can be made and is taken away again (what kube-proxy itself
- * tries since 1.27, with the same test address of RFC 5737). Without ipvsadm the scheduler's module must be loaded.
+ * tries since 1.27, with the same test address of RFC 5737). Without ipvsadm the scheduler's module must be there.
  */
-const ipvsProbe = `
+const ipvsProbe = `${hasModule}
 scheduler=$1
 modprobe -a ip_vs ip_vs_rr ip_vs_wrr ip_vs_sh "ip_vs_$scheduler" nf_conntrack ip_set xt_set dummy >/dev/null 2>&1
-[ -e /proc/net/ip_vs ] || { echo 'its kernel has no IPVS (module ip_vs)'; exit 3; }
+[ -e /proc/net/ip_vs ] || { echo 'IPVS (module ip_vs)'; exit 3; }
 if command -v ipvsadm >/dev/null; then
   ipvsadm -A -t 198.51.100.0:20000 -s "$scheduler" 2>/dev/null ||
-    { echo "its kernel has no IPVS scheduler \\"$scheduler\\" (module ip_vs_$scheduler)"; exit 3; }
+    { echo "IPVS scheduler "$scheduler" (module ip_vs_$scheduler)"; exit 3; }
   ipvsadm -D -t 198.51.100.0:20000
 else
-  [ -d "/sys/module/ip_vs_$scheduler" ] || grep -qs "/ip_vs_$scheduler\\.ko" "/lib/modules/$(uname -r)/modules.builtin" ||
-    { echo "its kernel has no IPVS scheduler \\"$scheduler\\" (module ip_vs_$scheduler)"; exit 3; }
+  has_module "ip_vs_$scheduler" || { echo "IPVS scheduler "$scheduler" (module ip_vs_$scheduler)"; exit 3; }
 fi
-if command -v ipset >/dev/null; then
-  ipset list -n >/dev/null 2>&1 || { echo 'its kernel has no ipset (module ip_set)'; exit 3; }
-else
-  [ -d /sys/module/ip_set ] || { echo 'its kernel has no ipset (module ip_set)'; exit 3; }
-fi
+if command -v ipset >/dev/null; then ipset list -n >/dev/null 2>&1; else has_module ip_set; fi ||
+  { echo 'ipset (module ip_set)'; exit 3; }
 `
 
 const iptablesProbe = `
-iptables-save -t nat >/dev/null 2>&1 || { echo 'its kernel has no iptables nat table (module iptable_nat or nft_chain_nat)'; exit 3; }
+iptables-save -t nat >/dev/null 2>&1 || { echo 'iptables nat table (module iptable_nat or nft_chain_nat)'; exit 3; }
 `
+
+/** "a", "a and b", "a, b and c". */
+function listed(names: readonly string[]): string {
+  return names.length < 2 ? names.join() : `${names.slice(0, -1).join(', ')} and ${names.at(-1)}`
+}
 
 /**
  * Makes sure that every node can run the mode, before anything is changed.
- * @throws ModeUnsupported naming each node that can't, and why
+ * @throws ModeUnsupported with one clause for all nodes that lack the same thing
  */
 export async function requireModules(
   cluster: Cluster,
@@ -43,17 +59,20 @@ export async function requireModules(
   scheduler: string,
 ) {
   const script = mode === 'ipvs' ? ipvsProbe : iptablesProbe
-  const answers = await Promise.all(
+  const lacking = new Map<string, string[]>()
+  await Promise.all(
     nodes.map(async (node) => {
       const { exitCode, stdout, stderr } = await cluster.exec(node, ['sh', '-c', script, 'sh', scheduler], {
         timeoutMs: 60_000,
       })
-      if (exitCode === 0) return undefined
-      const reason = stdout.trim() || stderr.trim().split('\n').at(-1) || `the check ended with ${exitCode}`
-      return `${node}: ${reason}`
+      if (exitCode === 0) return
+      const reason = stdout.trim()
+        ? `has no ${stdout.trim()}`
+        : `could not be asked (${stderr.trim().split('\n').at(-1) || `exit code ${exitCode}`})`
+      lacking.set(reason, [...(lacking.get(reason) ?? []), node].sort())
     }),
   )
-  const faults = answers.filter((fault) => fault !== undefined)
-  if (faults.length > 0)
-    throw new ModeUnsupported(`Mode "${mode}" can't run here, so nothing was changed (${faults.join('; ')}).`)
+  if (lacking.size === 0) return
+  const faults = [...lacking].map(([reason, names]) => `the kernel of ${listed(names)} ${reason}`)
+  throw new ModeUnsupported(mode, faults.join('; '))
 }

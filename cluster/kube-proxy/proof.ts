@@ -1,7 +1,8 @@
 import type { SwitchedMode } from '../../dataplane/kube-proxy/mode-ownership.ts'
 import type { Cluster } from '../driver.ts'
+import { SAVE_WITH_BACKEND } from '../iptables-backend.ts'
 import type { KubeClient } from '../kube-client.ts'
-import { type Agent, proxierLine, readLog } from './agents.ts'
+import { type Agent, ipvsComplaint, proxierLine, readLog } from './agents.ts'
 
 /** What one node says about the mode in force there. */
 export interface ModeProof {
@@ -10,6 +11,8 @@ export interface ModeProof {
   proxyMode: string | undefined
   /** kube-proxy's log line that names the proxier. */
   logLine: string | undefined
+  /** Its words when it can't run in IPVS mode; up to 1.25 it goes on in iptables mode then. */
+  complaint?: string | undefined
   /** Addresses on kube-ipvs0, or undefined without that link. */
   dummyAddresses: number | undefined
   /** Whether nat KUBE-SERVICES matches sets (IPVS mode) or leads to a chain per Service (iptables mode). */
@@ -26,13 +29,11 @@ elif command -v wget >/dev/null; then wget -qO- -T 3 $url
 else bash -c 'exec 3<>/dev/tcp/127.0.0.1/10249 && printf "GET /proxyMode HTTP/1.0\\r\\n\\r\\n" >&3 && tail -n 1 <&3'
 fi 2>/dev/null`
 
-const look = `
+const look = `${SAVE_WITH_BACKEND}
 echo "mode=$(${askProxyMode})"
 if ip link show kube-ipvs0 >/dev/null 2>&1; then echo "dummy=$(ip -o addr show dev kube-ipvs0 | grep -c inet)"; fi
 grep -sE '^(TCP|UDP|SCTP) ' /proc/net/ip_vs | sed 's/^[A-Z]* *[^ ]* *\\([a-z]*\\).*/scheduler=\\1/' | sort -u
-for save in iptables-save iptables-legacy-save iptables-nft-save; do
-  command -v $save >/dev/null && $save -t nat 2>/dev/null | grep '^-A KUBE-SERVICES '
-done
+save_with_backend iptables -t nat 2>/dev/null | grep '^-A KUBE-SERVICES '
 exit 0`
 
 /** Looks at one node once, with one exec. */
@@ -47,6 +48,7 @@ export async function lookAtNode(cluster: Cluster, client: KubeClient, agent: Ag
     node: agent.node,
     proxyMode: mode === '' ? undefined : mode,
     logLine: proxierLine(log),
+    complaint: ipvsComplaint(log),
     dummyAddresses: dummy === undefined ? undefined : Number(dummy),
     schedulers: [...stdout.matchAll(/^scheduler=(\w+)$/gm)].map((match) => match[1] ?? ''),
     rules: / --match-set KUBE-/.test(stdout) ? 'ipvs' : / -j KUBE-SV[CL]-/.test(stdout) ? 'iptables' : 'none',

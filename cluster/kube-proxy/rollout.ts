@@ -3,20 +3,34 @@ import type { V1DaemonSet } from '@kubernetes/client-node'
 import type { Progress } from '../driver.ts'
 import type { KubeClient } from '../kube-client.ts'
 import { timeoutScale } from '../wait.ts'
-import { KubeProxyError, kubeProxy, lastWords, listAgents, readDaemonSet, readLog } from './agents.ts'
+import {
+  ipvsComplaint,
+  KubeProxyError,
+  kubeProxy,
+  lastWords,
+  listAgents,
+  readDaemonSet,
+  readLog,
+  restartAnnotation,
+} from './agents.ts'
 
 /** Between two looks at the rollout. */
 const gapMs = 250
 
-/** Restarts every kube-proxy as `kubectl rollout restart` does, by an annotation of the Pod template. */
-export async function restartAgents({ apps }: KubeClient, now = new Date()): Promise<void> {
+/**
+ * Restarts every kube-proxy as `kubectl rollout restart` does, by an annotation of the Pod template. Returns the stamp that
+ * the new ones carry.
+ */
+export async function restartAgents({ apps }: KubeClient, now = new Date()): Promise<string> {
   const { PatchStrategy, setHeaderOptions } = await import('@kubernetes/client-node')
-  const annotations = { 'kubectl.kubernetes.io/restartedAt': now.toISOString().replace(/\.\d+Z$/, 'Z') }
+  const stamp = now.toISOString().replace(/\.\d+Z$/, 'Z')
+  const annotations = { [restartAnnotation]: stamp }
   const body = { spec: { template: { metadata: { annotations } } } }
   await apps.patchNamespacedDaemonSet(
     { namespace: kubeProxy.namespace, name: kubeProxy.name, body },
     setHeaderOptions('Content-Type', PatchStrategy.StrategicMergePatch),
   )
+  return stamp
 }
 
 const counts = ({ metadata, status }: V1DaemonSet) => ({
@@ -27,10 +41,15 @@ const counts = ({ metadata, status }: V1DaemonSet) => ({
 })
 
 /**
- * Waits until every kube-proxy is new and available, and shows how far it is.
- * @throws KubeProxyError when one ends again and again (with the reason from its log), or when the deadline passed
+ * Waits until every kube-proxy is new and available, and shows how far it is. `stamp` is that of the restart.
+ * @throws KubeProxyError when a new one ends again and again (with the reason from its log), or when the deadline passed
  */
-export async function awaitRollout(client: KubeClient, progress: Progress, deadlineMs = 180_000): Promise<void> {
+export async function awaitRollout(
+  client: KubeClient,
+  progress: Progress,
+  stamp: string,
+  deadlineMs = 180_000,
+): Promise<void> {
   const end = Date.now() + deadlineMs * timeoutScale()
   let shown = ''
   for (;;) {
@@ -40,7 +59,7 @@ export async function awaitRollout(client: KubeClient, progress: Progress, deadl
       shown = `${updated}`
       if (updated > 0) progress.note(`${updated} of ${desired} kube-proxies are new`)
     }
-    await explainCrash(client)
+    await explainCrash(client, stamp)
     if (Date.now() > end)
       throw new KubeProxyError(
         `Only ${updated} of ${desired} kube-proxies were new and ${available} available after ${Math.round(deadlineMs / 1000)} s; see \`kubectl -n kube-system get pods -l ${kubeProxy.selector}\`.`,
@@ -49,14 +68,22 @@ export async function awaitRollout(client: KubeClient, progress: Progress, deadl
   }
 }
 
-/** Throws with kube-proxy's own words when one of them has ended more than once. */
-async function explainCrash(client: KubeClient): Promise<void> {
-  const fallen = (await listAgents(client)).find(({ trouble, restarts }) =>
-    trouble === 'CrashLoopBackOff' ? true : trouble !== undefined && restarts > 0,
+/**
+ * Throws with kube-proxy's own words when one that came with this restart has ended more than once. Older ones may still be
+ * ending from a configuration that is mended by now.
+ */
+async function explainCrash(client: KubeClient, stamp: string): Promise<void> {
+  const fallen = (await listAgents(client)).find(
+    ({ trouble, restarts, restartedAt }) =>
+      restartedAt === stamp && (trouble === 'CrashLoopBackOff' || (trouble !== undefined && restarts > 0)),
   )
   if (!fallen) return
   const log = (await readLog(client, fallen.pod)) || (await readLog(client, fallen.pod, { previous: true }))
+  const complaint = ipvsComplaint(log)
+  const says = `kube-proxy on ${fallen.node} ends at once, again and again (${fallen.trouble})`
   throw new KubeProxyError(
-    `kube-proxy on ${fallen.node} ends at once, again and again (${fallen.trouble}). Its log says: ${lastWords(log)}. The node keeps its old rules; mend the ConfigMap, then \`make iptables\` or \`make ipvs\`.`,
+    complaint === undefined
+      ? `${says}. Its log says: ${lastWords(log)}. The node keeps its old rules; mend the ConfigMap, then \`make iptables\` or \`make ipvs\`.`
+      : `${says}, because the kernel can't do what mode "ipvs" needs: ${complaint}. That node keeps the rules it had and follows no change, the others wait for it; \`make iptables\` puts all of them right again.`,
   )
 }

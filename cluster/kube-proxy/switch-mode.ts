@@ -1,17 +1,18 @@
 import type { SwitchedMode } from '../../dataplane/kube-proxy/mode-ownership.ts'
+import { consent } from '../consent.ts'
 import type { Cluster, Progress } from '../driver.ts'
 import { type KubeClient, kubeClient } from '../kube-client.ts'
 import { waitFor } from '../wait.ts'
 import { KubeProxyError, kubeProxy, listAgents, readConfigConf, readDaemonSet } from './agents.ts'
 import { readMode, writeMode } from './config-conf.ts'
-import { requireModules } from './module-check.ts'
+import { ModeUnsupported, requireModules } from './module-check.ts'
 import { describeProof, lookAtNode, type ModeProof, proves } from './proof.ts'
 import { awaitRollout, restartAgents } from './rollout.ts'
 
 export interface SwitchOptions {
   /** IPVS scheduler to set; the one in the ConfigMap stays when missing. */
   scheduler?: string
-  /** Restart even when the mode is in force already. */
+  /** Restart even when the mode is in force already, and try IPVS even on a kernel that lacks it. */
   force?: boolean
   progress: Progress
 }
@@ -43,9 +44,19 @@ export async function switchMode(cluster: Cluster, mode: SwitchedMode, options: 
   const current = readMode(config.text)
   const nodes = (await listAgents(client)).map(({ node }) => node)
 
-  await step(progress, `Checking what mode "${mode}" needs on ${nodes.length} nodes`, () =>
-    requireModules(cluster, nodes, mode, scheduler ?? (current.scheduler || 'rr')),
+  await consent(
+    cluster,
+    `put kube-proxy into mode "${mode}" (kernel modules, its ConfigMap and a restart of its DaemonSet)`,
   )
+  try {
+    await step(progress, `Checking what mode "${mode}" needs on ${nodes.length} nodes`, () =>
+      requireModules(cluster, nodes, mode, scheduler ?? (current.scheduler || 'rr')),
+    )
+  } catch (error) {
+    if (!(error instanceof ModeUnsupported) || mode !== 'ipvs') throw error
+    if (!options.force) throw new ModeUnsupported(mode, error.lacks, waysOut(cluster, error.lacks))
+    progress.note(`Mode "${mode}" can't run here: ${error.lacks}. Going on, because FORCE=1 asks for it.`)
+  }
   const asked = current.mode === mode && (scheduler === undefined || scheduler === current.scheduler)
   if (asked && !options.force) {
     const proofs = await lookAtAll(cluster, client)
@@ -56,13 +67,20 @@ export async function switchMode(cluster: Cluster, mode: SwitchedMode, options: 
       patchConfigConf(client, writeMode(config.text, { mode, scheduler }), config.resourceVersion),
     )
   await step(progress, 'Restarting every kube-proxy', async () => {
-    await restartAgents(client)
-    await awaitRollout(client, progress)
+    await awaitRollout(client, progress, await restartAgents(client))
   })
   const proofs = await step(progress, 'Asking every node which proxier runs', () =>
     prove(cluster, client, mode, scheduler),
   )
   return { changed: true, before: current.mode, proofs }
+}
+
+/** What somebody can do whose kernel lacks IPVS, or only a scheduler. */
+function waysOut({ driver }: Cluster, lacks: string): string {
+  const ways = ['`make doctor` says what mends it.']
+  if (driver !== 'embedded' && lacks.includes('(module ip_vs)'))
+    ways.push('CLUSTER=embedded brings a kernel that has it.')
+  return [...ways, 'FORCE=1 tries all the same, to see what kube-proxy does then.'].join(' ')
 }
 
 async function step<T>(progress: Progress, what: string, work: () => Promise<T>): Promise<T> {
@@ -87,6 +105,15 @@ async function patchConfigConf({ core }: KubeClient, text: string, resourceVersi
   )
 }
 
+/** kube-proxy up to 1.25 goes on in iptables mode, with a line in its log, when IPVS can't be had. */
+class FellBack extends KubeProxyError {
+  constructor({ node, complaint }: ModeProof) {
+    super(
+      `kube-proxy on ${node} can't run in mode "ipvs" and went on in mode "iptables", as it does up to 1.25: ${complaint}. Services keep working; the ConfigMap still asks for "ipvs" until \`make iptables\` puts it back.`,
+    )
+  }
+}
+
 async function lookAtAll(cluster: Cluster, client: KubeClient): Promise<ModeProof[]> {
   const agents = await listAgents(client)
   return Promise.all(agents.map((agent) => lookAtNode(cluster, client, agent)))
@@ -102,9 +129,12 @@ async function prove(
   try {
     return await waitFor(`every node to run mode "${mode}"`, proofDeadlineMs, async () => {
       proofs = await lookAtAll(cluster, client)
+      const fallen = proofs.find(({ proxyMode, complaint }) => complaint !== undefined && proxyMode === 'iptables')
+      if (mode === 'ipvs' && fallen) throw new FellBack(fallen)
       return proofs.length > 0 && proofs.every((proof) => proves(proof, mode, scheduler)) && proofs
     })
   } catch (error) {
+    if (error instanceof FellBack) throw error
     const unproven = proofs.filter((proof) => !proves(proof, mode, scheduler)).map(describeProof)
     throw new KubeProxyError(`${error instanceof Error ? error.message : error} ${unproven.join('; ')}.`)
   }

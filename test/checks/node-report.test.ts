@@ -50,6 +50,32 @@ describe('one exec per node', () => {
     expect(files.get('iptables-save')).toBe(':KUBE-SERVICES - [0:0]\n')
   })
 
+  test("reads the back end that kube-proxy writes to, although an older one left its chains in the node's own", () => {
+    const programs = {
+      'iptables-save': "printf ':KUBE-SERVICES - [0:0]\\n:KUBE-SVC-OLD - [0:0]\\n'",
+      'iptables-legacy-save': "printf ':KUBE-SERVICES - [0:0]\\n:KUBE-SVC-OLD - [0:0]\\n'",
+      'iptables-nft-save': "printf ':KUBE-SERVICES - [0:0]\\n:KUBE-SVC-NEW - [0:0]\\n'",
+      nsenter: `case "$*" in "-t ${process.pid} -m -- iptables --version") echo 'iptables v1.8.9 (nf_tables)' ;; *) exit 1 ;; esac`,
+    }
+    expect(report(programs).files.get('iptables-save')).toContain('KUBE-SVC-OLD')
+    const name = process.title
+    try {
+      process.title = 'kube-proxy'
+      expect(report(programs).files.get('iptables-save')).toContain('KUBE-SVC-NEW')
+    } finally {
+      process.title = name
+    }
+  })
+
+  test('a chain of the kubelet alone does not make a back end the one of kube-proxy', () => {
+    const { files } = report({
+      'iptables-save': "printf ':KUBE-KUBELET-CANARY - [0:0]\\n'",
+      'iptables-legacy-save': "printf ':KUBE-SERVICES - [0:0]\\n'",
+      'iptables-nft-save': "printf ':KUBE-KUBELET-CANARY - [0:0]\\n'",
+    })
+    expect(files.get('iptables-save')).toBe(':KUBE-SERVICES - [0:0]\n')
+  })
+
   test('a node without any rule has an empty file, not a missing one', () => {
     expect(report({ 'iptables-save': ':' }).files.get('iptables-save')).toBe('')
   })

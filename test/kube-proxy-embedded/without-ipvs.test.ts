@@ -19,7 +19,7 @@ test('a kernel that can not load ip_vs is refused before anything is changed, on
   const asked = requireModules(nodes.cluster(), [worker, worker2], 'ipvs', 'rr')
   await expect(asked).rejects.toThrow(ModeUnsupported)
   await expect(asked).rejects.toThrow(
-    `nothing was changed (${worker}: its kernel has no IPVS (module ip_vs); ${worker2}: its kernel has no IPVS (module ip_vs))`,
+    `nothing was changed: the kernel of ${worker} and ${worker2} has no IPVS (module ip_vs).`,
   )
   await expect(requireModules(nodes.cluster(), [worker], 'iptables', 'rr')).resolves.toBeUndefined()
 })

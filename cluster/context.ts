@@ -1,0 +1,145 @@
+import { rmSync } from 'node:fs'
+import { $ } from 'zx'
+import { consent } from './consent.ts'
+import {
+  agentImage,
+  agentNamespace,
+  agentsThere,
+  agentTrouble,
+  installAgents,
+  onNodeCommand,
+  readyAgents,
+  removeAgents,
+} from './context/node-agents.ts'
+import { contextFolder, ownKubeconfig } from './context/own-kubeconfig.ts'
+import { execInPod } from './context/pod-exec.ts'
+import type { Cluster, ExecOptions, ExecResult, Progress } from './driver.ts'
+import { type KubeClient, kubeClient } from './kube-client.ts'
+import { kubectlPath } from './kubectl.ts'
+import { waitFor } from './wait.ts'
+
+const readyDeadlineMs = 120_000
+const goneDeadlineMs = 120_000
+
+/**
+ * A cluster of the user's kubeconfig: kubeadm, k3s, a cloud. Its nodes are reached through privileged Pods of ours, by the
+ * API's exec. Reading is done at once; whatever changes it is asked for first (cluster/consent.ts).
+ */
+export class ContextCluster implements Cluster {
+  readonly driver = 'context'
+  readonly name: string
+  readonly kubeconfig: string
+  #client: Promise<KubeClient> | undefined
+  #agents: Map<string, string> | undefined
+
+  private constructor(name: string, kubeconfig: string) {
+    this.name = name
+    this.kubeconfig = kubeconfig
+  }
+
+  /** Opens a context by its name. Throws with the names there are when it does not exist. */
+  static async open(context: string): Promise<ContextCluster> {
+    return new ContextCluster(context, await ownKubeconfig(context))
+  }
+
+  async up(progress: Progress): Promise<void> {
+    const client = await this.client()
+    const wanted = await this.#nodeNames(client)
+    const ready = await readyAgents(client)
+    if (wanted.every((node) => ready.has(node)))
+      return progress.note(`The cluster of context "${this.name}" answers, and each node has its agent.`)
+    await consent(this, `run a privileged Pod on each of ${wanted.length} nodes, in namespace "${agentNamespace}",`)
+    progress.start(`Starting an agent on ${wanted.length} nodes (image ${agentImage()})`)
+    try {
+      await installAgents(client)
+      await waitFor('an agent on every node', readyDeadlineMs, async () => {
+        const trouble = await agentTrouble(client)
+        if (trouble) throw new Error(`The agent can't start on ${trouble}. AGENT_IMAGE= names another image.`)
+        const there = await readyAgents(client)
+        return wanted.every((node) => there.has(node))
+      })
+      progress.end(true)
+    } catch (error) {
+      progress.end(false)
+      throw error
+    }
+    this.#agents = undefined
+  }
+
+  async down(progress: Progress): Promise<void> {
+    const client = await this.client()
+    if (await agentsThere(client)) {
+      progress.start(`Removing namespace "${agentNamespace}" from the cluster of context "${this.name}"`)
+      await removeAgents(client)
+      await waitFor('our namespace to be gone', goneDeadlineMs, async () => !(await agentsThere(client)))
+      progress.end(true)
+    }
+    rmSync(contextFolder(this.name), { recursive: true, force: true })
+  }
+
+  async running(): Promise<boolean> {
+    try {
+      const client = await this.client()
+      const [nodes, agents] = await Promise.all([this.#nodeNames(client), readyAgents(client)])
+      return nodes.length > 0 && nodes.every((node) => agents.has(node))
+    } catch {
+      return false
+    }
+  }
+
+  async nodes(): Promise<string[]> {
+    return this.#nodeNames(await this.client())
+  }
+
+  async exec(node: string, command: readonly string[], options: ExecOptions = {}): Promise<ExecResult> {
+    const name = await this.#agentOn(node)
+    const stdin = typeof options.stdin === 'string' ? Buffer.from(options.stdin) : options.stdin
+    const words = onNodeCommand(command, stdin?.length ?? 0)
+    return execInPod(await this.client(), { namespace: agentNamespace, name }, words, {
+      ...options,
+      ...(stdin === undefined ? {} : { stdin }),
+    })
+  }
+
+  async shell(node: string, command: readonly string[] = ['sh', '-l']): Promise<number> {
+    const { path } = await kubectlPath({ start() {}, end() {}, note() {} })
+    const terminal = process.stdin.isTTY && process.stdout.isTTY ? '-it' : '-i'
+    const words = ['exec', terminal, await this.#agentOn(node), '--', 'nsenter', '-t', '1', '-m', '-u', '-i', '--']
+    const run = $({ stdio: 'inherit', nothrow: true })
+    const access = ['--kubeconfig', this.kubeconfig, '-n', agentNamespace]
+    return (await run`${path} ${access} ${words} ${[...command]}`).exitCode ?? 1
+  }
+
+  async copyIn(node: string, path: string, content: string | Uint8Array): Promise<void> {
+    const write = ['sh', '-c', 'mkdir -p "$(dirname "$0")" && cat >"$0"', path]
+    const { exitCode, stderr } = await this.exec(node, write, { stdin: content })
+    if (exitCode !== 0) throw new Error(`"${path}" could not be written on ${node}: ${stderr.trim()}`)
+  }
+
+  private client(): Promise<KubeClient> {
+    this.#client ??= kubeClient(this)
+    return this.#client
+  }
+
+  /** Linux nodes, control plane first. Throws in one sentence when the API server does not answer. */
+  async #nodeNames({ core }: KubeClient): Promise<string[]> {
+    const { items } = await core.listNode().catch((error: unknown) => {
+      const reason = error instanceof Error ? error.message.split('\n')[0] : String(error)
+      throw new Error(`The cluster of context "${this.name}" does not answer (${reason}): check it with kubectl.`)
+    })
+    const isControlPlane = (labels: Record<string, string> = {}) =>
+      'node-role.kubernetes.io/control-plane' in labels || 'node-role.kubernetes.io/master' in labels
+    return items
+      .filter(({ metadata }) => (metadata?.labels?.['kubernetes.io/os'] ?? 'linux') === 'linux')
+      .map(({ metadata }) => ({ name: metadata?.name ?? '', first: isControlPlane(metadata?.labels) }))
+      .sort((a, b) => Number(b.first) - Number(a.first) || (a.name < b.name ? -1 : 1))
+      .map(({ name }) => name)
+  }
+
+  async #agentOn(node: string): Promise<string> {
+    if (!this.#agents?.has(node)) this.#agents = await readyAgents(await this.client())
+    const agent = this.#agents.get(node)
+    if (agent) return agent
+    throw new Error(`Node "${node}" has no agent of ours: run \`make up\` with CLUSTER="context:${this.name}" first.`)
+  }
+}

@@ -1,0 +1,118 @@
+import { ApiException, type V1DaemonSet } from '@kubernetes/client-node'
+import type { KubeClient } from '../kube-client.ts'
+
+/** Where our Pods run in a cluster that is not ours; everything in this namespace is ours. */
+export const agentNamespace = 'kube-service-labs'
+const agentName = 'node-agent'
+const agentLabels = { app: agentName }
+const managed = { 'app.kubernetes.io/managed-by': 'kube-service-labs' }
+
+/** Any image with nsenter will do; `AGENT_IMAGE` names one that the nodes have or can fetch. */
+export const agentImage = () => process.env.AGENT_IMAGE || 'busybox:1.37'
+
+/** One privileged Pod a node, in the node's network and beside its processes, that waits to be used. */
+export function agentDaemonSet(image = agentImage()): V1DaemonSet {
+  return {
+    apiVersion: 'apps/v1',
+    kind: 'DaemonSet',
+    metadata: { name: agentName, namespace: agentNamespace, labels: managed },
+    spec: {
+      selector: { matchLabels: agentLabels },
+      template: {
+        metadata: { labels: agentLabels },
+        spec: {
+          hostNetwork: true,
+          hostPID: true,
+          terminationGracePeriodSeconds: 1,
+          nodeSelector: { 'kubernetes.io/os': 'linux' },
+          tolerations: [{ operator: 'Exists' }],
+          automountServiceAccountToken: false,
+          containers: [
+            {
+              name: 'agent',
+              image,
+              imagePullPolicy: 'IfNotPresent',
+              command: ['sh', '-c', 'trap "exit 0" TERM INT; while :; do sleep 3600 & wait; done'],
+              securityContext: { privileged: true },
+            },
+          ],
+        },
+      },
+    },
+  }
+}
+
+/**
+ * The command that runs another one among the node's own files. The network is the node's already, because the Pod has
+ * hostNetwork; nsenter brings the rest from the node's first process. Standard input has a known length, because exec over
+ * WebSockets can't say before its fifth protocol version that it ended.
+ */
+export function onNodeCommand(command: readonly string[], stdinBytes = 0): string[] {
+  const node = ['nsenter', '-t', '1', '-m', '-u', '-i', '--']
+  if (stdinBytes === 0) return [...node, 'sh', '-c', '"$@" </dev/null', 'sh', ...command]
+  return [...node, 'sh', '-c', 'bytes=$1; shift; head -c "$bytes" | "$@"', 'sh', String(stdinBytes), ...command]
+}
+
+/** Creates what is missing of the namespace and the DaemonSet; a DaemonSet with another image is replaced. */
+export async function installAgents({ core, apps }: KubeClient): Promise<void> {
+  await unlessThere(
+    core.createNamespace({
+      body: {
+        metadata: {
+          name: agentNamespace,
+          labels: { ...managed, 'pod-security.kubernetes.io/enforce': 'privileged' },
+        },
+      },
+    }),
+  )
+  const body = agentDaemonSet()
+  const created = await unlessThere(apps.createNamespacedDaemonSet({ namespace: agentNamespace, body }))
+  if (!created) await apps.replaceNamespacedDaemonSet({ namespace: agentNamespace, name: agentName, body })
+}
+
+/** Removes our namespace with all that is in it. */
+export async function removeAgents({ core }: KubeClient): Promise<void> {
+  try {
+    await core.deleteNamespace({ name: agentNamespace })
+  } catch (error) {
+    if (!(error instanceof ApiException && error.code === 404)) throw error
+  }
+}
+
+/** Whether our namespace is there, also on its way out. */
+export async function agentsThere({ core }: KubeClient): Promise<boolean> {
+  const { items } = await core.listNamespace({ fieldSelector: `metadata.name=${agentNamespace}` })
+  return items.length > 0
+}
+
+/** Node → our Pod there, of those that are ready. */
+export async function readyAgents({ core }: KubeClient): Promise<Map<string, string>> {
+  const { items } = await core.listNamespacedPod({ namespace: agentNamespace, labelSelector: `app=${agentName}` })
+  const ready = items.filter(
+    ({ metadata, status }) =>
+      !metadata?.deletionTimestamp && status?.conditions?.some((one) => one.type === 'Ready' && one.status === 'True'),
+  )
+  return new Map(ready.map(({ metadata, spec }) => [spec?.nodeName ?? '', metadata?.name ?? '']))
+}
+
+/** Why an agent does not run yet, in the kubelet's words; undefined while nothing is wrong. */
+export async function agentTrouble({ core }: KubeClient): Promise<string | undefined> {
+  const { items } = await core.listNamespacedPod({ namespace: agentNamespace, labelSelector: `app=${agentName}` })
+  for (const { spec, status } of items) {
+    const waiting = status?.containerStatuses?.[0]?.state?.waiting
+    if (waiting?.reason && /^(ErrImage|ImagePull|InvalidImage|CreateContainer)/.test(waiting.reason))
+      return `${spec?.nodeName}: ${waiting.reason}${waiting.message ? ` (${waiting.message.split('\n')[0]})` : ''}`
+  }
+  return undefined
+}
+
+/** False when the object was there already. */
+async function unlessThere(creation: Promise<unknown>): Promise<boolean> {
+  try {
+    await creation
+    return true
+  } catch (error) {
+    if (error instanceof ApiException && error.code === 409) return false
+    throw error
+  }
+}

@@ -1,0 +1,72 @@
+import { PassThrough, Writable } from 'node:stream'
+import { Exec, type V1Status } from '@kubernetes/client-node'
+import type { ExecOptions, ExecResult } from '../driver.ts'
+import type { KubeClient } from '../kube-client.ts'
+
+/** A Pod could not be reached by the API's exec, or did not answer in time. */
+export class PodExecError extends Error {}
+
+/**
+ * Runs a command in a Pod's first container through the API. Standard input is sent but never closed: the command must know
+ * how much there is.
+ * @throws PodExecError when it can't be started or did not end in time
+ */
+export function execInPod(
+  { config }: Pick<KubeClient, 'config'>,
+  pod: { namespace: string; name: string },
+  command: readonly string[],
+  { stdin, timeoutMs }: ExecOptions = {},
+): Promise<ExecResult> {
+  const stdout = new Collector()
+  const stderr = new Collector()
+  const input = stdin === undefined || stdin.length === 0 ? null : new PassThrough()
+  return new Promise<ExecResult>((resolve, reject) => {
+    let socket: { close(): void } | undefined
+    const timer = timeoutMs === undefined ? undefined : setTimeout(() => failed('it did not end in time'), timeoutMs)
+    const failed = (reason: string) => {
+      clearTimeout(timer)
+      socket?.close()
+      reject(new PodExecError(`A command could not be run in Pod "${pod.name}": ${reason}.`))
+    }
+    const ended = (status: V1Status) => {
+      const exitCode = exitCodeOf(status)
+      if (exitCode === undefined) return failed(status.message ?? 'it was refused')
+      clearTimeout(timer)
+      resolve({ exitCode, stdout: stdout.text, stderr: stderr.text })
+    }
+    new Exec(config)
+      .exec(pod.namespace, pod.name, '', [...command], stdout, stderr, input, false, ended)
+      .then((opened) => {
+        socket = opened
+        // After the status the server closes; a close without one is a lost connection. Both after each other do no harm.
+        opened.addEventListener('close', () => failed('the connection was lost'))
+        if (input && stdin !== undefined) input.write(stdin)
+      })
+      .catch((error: unknown) => failed(reasonOf(error)))
+  })
+}
+
+/** The exit code that a status tells; undefined when the command was not run. */
+export function exitCodeOf({ status, details }: V1Status): number | undefined {
+  if (status === 'Success') return 0
+  const cause = details?.causes?.find(({ reason }) => reason === 'ExitCode')
+  return cause === undefined ? undefined : Number(cause.message ?? 1)
+}
+
+function reasonOf(error: unknown): string {
+  const message = error instanceof Error ? error.message : (error as { message?: string } | undefined)?.message
+  return (message ?? String(error)).split('\n')[0] ?? ''
+}
+
+class Collector extends Writable {
+  readonly #chunks: Buffer[] = []
+
+  override _write(chunk: Buffer, _encoding: string, done: () => void): void {
+    this.#chunks.push(chunk)
+    done()
+  }
+
+  get text(): string {
+    return Buffer.concat(this.#chunks).toString('utf8')
+  }
+}
