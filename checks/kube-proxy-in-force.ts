@@ -47,13 +47,21 @@ export function kubeProxyVersionOn(snapshot: Snapshot, node: string): string {
  */
 export function kubeProxyConfigOf(snapshot: Snapshot): KubeProxyConfig {
   const text = snapshot.find('ConfigMap', 'kube-system', 'kube-proxy')?.data?.['config.conf']
-  if (text !== undefined) return parseKubeProxyConfiguration(text)
+  if (text !== undefined) return parsedOnce(text)
   const { features, clusterCIDR } = controllerManagerFlags(snapshot)
   return {
     ...defaultConfig(),
     clusterCIDR: clusterCIDR || likelyClusterCIDR(snapshot.objects),
     dualStack: /\bIPv6DualStack=true\b/.test(features),
   }
+}
+
+let last: { text: string; config: KubeProxyConfig } | undefined
+
+/** YAML is the dearest part of a capture to read, and nearly every capture of a lab holds the same. */
+function parsedOnce(text: string): KubeProxyConfig {
+  if (last?.text !== text) last = { text, config: parseKubeProxyConfiguration(text) }
+  return last.config
 }
 
 function controllerManagerFlags(snapshot: Snapshot): { features: string; clusterCIDR: string } {

@@ -1,4 +1,4 @@
-import { asApiObjects } from '../api-object.ts'
+import { birthMarks } from '../submission/cluster-identity.ts'
 import type { Submission } from '../submission/read-submission.ts'
 import type { Flag } from './result.ts'
 
@@ -19,9 +19,9 @@ export function clockFlags({ manifest, captures }: Submission, now: number): Fla
     if (takenAt > submittedAt + SKEW_MS) say('late', `The capture "${id}" is dated after the submission itself.`)
     let newest = 0
     let highest = 0
-    for (const { metadata } of asApiObjects(capture.objects.items)) {
-      newest = Math.max(newest, Date.parse(metadata.creationTimestamp ?? '') || 0)
-      highest = Math.max(highest, Number(metadata.resourceVersion) || 0)
+    for (const { createdAt, resourceVersion } of birthMarks(capture.objects.items)) {
+      newest = Math.max(newest, createdAt)
+      highest = Math.max(highest, resourceVersion)
     }
     if (newest > takenAt + SKEW_MS) say('early', `The capture "${id}" is dated before objects in it were made.`)
     // An API server counts its changes: a later look can't have seen fewer of them than an earlier one by much.

@@ -1,7 +1,6 @@
 import { createHash } from 'node:crypto'
 import type { NodeFiles } from '../../cluster/capture-folder.ts'
-import { asApiObjects } from '../api-object.ts'
-import { clusterIdentity } from '../submission/cluster-identity.ts'
+import { birthMarks, clusterIdentity } from '../submission/cluster-identity.ts'
 import type { Submission } from '../submission/read-submission.ts'
 
 /** What two submissions can only share when one was made from the other's cluster. Of bounded size. */
@@ -30,13 +29,13 @@ export function printsOf({ captures }: Submission): Prints {
       if (UNREPEATABLE.test(path) && isTelling(path, capture.nodes)) files.add(digest.slice(0, 16))
     if (seen.has(capture.objects.items)) continue
     seen.add(capture.objects.items)
-    const items = asApiObjects(capture.objects.items)
+    const items = birthMarks(capture.objects.items)
     const identity = clusterIdentity(items)
     if (identity) clusters.add(identity)
-    for (const { kind, metadata } of items)
-      if (metadata.uid && (kind === 'Pod' || kind === 'Service')) objects.add(digestOf(metadata.uid))
+    for (const { kind, uid } of items) if (uid && (kind === 'Pod' || kind === 'Service')) objects.add(uid)
   }
-  return { clusters: [...clusters].sort().slice(0, 8), objects: smallest(objects), files: smallest(files) }
+  const uids = new Set([...objects].map(digestOf))
+  return { clusters: [...clusters].sort().slice(0, 8), objects: smallest(uids), files: smallest(files) }
 }
 
 function isTelling(path: string, nodes: readonly NodeFiles[]): boolean {

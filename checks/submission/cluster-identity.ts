@@ -1,15 +1,43 @@
 import { createHash } from 'node:crypto'
-import type { ApiObject } from '../api-object.ts'
+
+/** What an API server gave an object when it was made, and counted when it changed. */
+export interface BirthMark {
+  kind: string
+  namespace: string
+  name: string
+  uid: string
+  /** Milliseconds since the epoch; 0 when it does not say. */
+  createdAt: number
+  resourceVersion: number
+}
+
+/** The marks of a list's objects; whatever is no object, or holds something else in their place, has none. */
+export function birthMarks(items: readonly unknown[]): BirthMark[] {
+  return items.flatMap((item) => {
+    if (!isRecord(item) || !isRecord(item.metadata)) return []
+    const { namespace, name, uid, creationTimestamp, resourceVersion } = item.metadata
+    return {
+      kind: text(item.kind),
+      namespace: text(namespace),
+      name: text(name),
+      uid: text(uid),
+      createdAt: Date.parse(text(creationTimestamp)) || 0,
+      resourceVersion: Number(text(resourceVersion)) || 0,
+    }
+  })
+}
 
 /**
  * What tells one cluster from every other: a digest of the UIDs that its nodes and its first Service got when it was made.
  * Empty when the objects hold no UID.
  */
-export function clusterIdentity(items: readonly ApiObject[]): string {
-  const uids = items.filter(isFounding).flatMap(({ metadata }) => metadata.uid || [])
+export function clusterIdentity(marks: readonly BirthMark[]): string {
+  const uids = marks.filter((mark) => mark.uid !== '' && isFounding(mark)).map(({ uid }) => uid)
   if (uids.length === 0) return ''
   return createHash('sha256').update(uids.sort().join('\n')).digest('hex').slice(0, 16)
 }
 
-const isFounding = ({ kind, metadata }: ApiObject) =>
-  kind === 'Node' || (kind === 'Service' && metadata.namespace === 'default' && metadata.name === 'kubernetes')
+const isFounding = ({ kind, namespace, name }: BirthMark) =>
+  kind === 'Node' || (kind === 'Service' && namespace === 'default' && name === 'kubernetes')
+const isRecord = (value: unknown): value is Record<string, unknown> => typeof value === 'object' && value !== null
+const text = (value: unknown) => (typeof value === 'string' ? value : '')

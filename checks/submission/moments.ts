@@ -7,7 +7,7 @@ import type { Capture } from '../../cluster/capture-folder.ts'
 import { cacheFolder } from '../../cluster/layout.ts'
 import type { StepOutcome } from '../judge.ts'
 import type { Snapshot } from '../snapshot.ts'
-import { clusterIdentity } from './cluster-identity.ts'
+import { birthMarks, clusterIdentity } from './cluster-identity.ts'
 
 const indexSchema = z.object({
   identity: z.string(),
@@ -47,7 +47,7 @@ export class Moments {
   keep(lab: number, snapshot: Snapshot, outcomes: readonly StepOutcome[]): void {
     const passed = outcomes.filter(({ verdict }) => verdict === 'passed')
     if (passed.length === 0) return
-    const identity = clusterIdentity(snapshot.items)
+    const identity = clusterIdentity(birthMarks(snapshot.items))
     let index = this.#known.get(lab)
     if (index?.identity === identity && passed.every(({ id }) => index?.steps[id])) return
     index = this.#readIndex(lab)

@@ -4,11 +4,10 @@ import { join } from 'node:path'
 import type { Capture } from '../../cluster/capture-folder.ts'
 import type { Cluster } from '../../cluster/driver.ts'
 import { projectRoot } from '../../cluster/layout.ts'
-import { asApiObjects } from '../api-object.ts'
 import type { LabDefinition } from '../lab-definition.ts'
 import type { Report } from '../report-schema.ts'
 import { readAnswers } from './answers.ts'
-import { clusterIdentity } from './cluster-identity.ts'
+import { birthMarks, clusterIdentity } from './cluster-identity.ts'
 import { seedOf } from './learner.ts'
 import type { Manifest } from './manifest.ts'
 import type { Moment } from './moments.ts'
@@ -49,7 +48,7 @@ export function packSubmission({ lab, learner, cluster, moments, now, key }: Han
       cluster: {
         driver: cluster.driver,
         name: cluster.name,
-        identity: clusterIdentity(asApiObjects(last?.objects.items ?? [])),
+        identity: clusterIdentity(birthMarks(last?.objects.items ?? [])),
       },
       versions: { project: projectVersion(), node: process.version, ...facts, ...(kernel ? { kernel } : {}) },
       steps,

@@ -8,16 +8,27 @@ import { Snapshot } from '../snapshot.ts'
 import type { Submission } from './read-submission.ts'
 
 /**
- * Judges a submission again, from its raw captures alone: each step on the cluster as it was when it is said to have passed,
- * and what does not hold there on the capture of the end. The verdicts inside decide only where to look.
+ * Judges a submission again, from its raw captures alone. A step that is about the cluster as it stands is looked for at the
+ * end first, then on the capture of the moment it is said to have passed; one about a moment the other way round, because
+ * the end holds only a note of it. The verdicts inside decide only where to look.
  */
 export async function rejudge(spec: LabSpec, submission: Submission): Promise<StepOutcome[]> {
+  const { manifest } = submission
   const snapshots = new Snapshots(submission)
-  const atMoment = await judgeMoments(spec, submission, snapshots)
-  const open = spec.lab.steps.filter(({ id }) => atMoment.get(id)?.verdict !== 'passed')
-  const atEnd = await judgeEnd(spec, submission, snapshots, open)
-  const merged = spec.lab.steps.map((step) => merge(spec, step, atMoment.get(step.id), atEnd.get(step.id)))
-  return withNeeds(spec.lab.steps, merged)
+  const captureOf = new Map(manifest.steps.map(({ id, capture }) => [id, capture]))
+  const outcomes: StepOutcome[] = []
+  for (const step of spec.lab.steps) {
+    const own = captureOf.get(step.id)
+    const places = step.moment ? [own, manifest.final] : [manifest.final, own]
+    outcomes.push(
+      await judgeOn(
+        spec,
+        step,
+        [...new Set(places)].flatMap((id) => snapshots.get(id) ?? []),
+      ),
+    )
+  }
+  return withNeeds(spec.lab.steps, outcomes)
 }
 
 /** The report of a submission. Points are lost for what a capture fails to show, its reason stands beside each step. */
@@ -41,56 +52,29 @@ class Snapshots {
     this.#captures = captures
   }
 
-  get(id: string): Snapshot | undefined {
-    const found = this.#made.get(id)
-    const kept = this.#captures.get(id)
-    if (found || !kept) return found
-    const snapshot = new Snapshot(kept.capture)
+  get(id: string | undefined): Snapshot | undefined {
+    const kept = id === undefined ? undefined : this.#captures.get(id)
+    if (id === undefined || !kept) return undefined
+    const snapshot = this.#made.get(id) ?? new Snapshot(kept.capture)
     this.#made.set(id, snapshot)
     return snapshot
   }
 }
 
-async function judgeMoments(spec: LabSpec, { manifest }: Submission, snapshots: Snapshots) {
-  const outcomes = new Map<string, StepOutcome>()
-  const ids = new Set(manifest.steps.flatMap(({ capture }) => capture ?? []))
-  for (const id of ids) {
-    const snapshot = snapshots.get(id)
-    const only = manifest.steps.filter(({ capture }) => capture === id).map((step) => step.id)
-    if (!snapshot) continue
-    // Each alone: what a step waits for is settled once all are judged, on whichever capture each has.
-    for (const step of only)
-      for (const outcome of await judgeRound(spec, snapshot, undefined, [step])) outcomes.set(outcome.id, outcome)
+/** The first snapshot on which the step passes decides; otherwise the one that says most about why not. */
+async function judgeOn(spec: LabSpec, step: StepDefinition, snapshots: readonly Snapshot[]): Promise<StepOutcome> {
+  const { id, moment } = step
+  let said: StepOutcome | undefined
+  for (const snapshot of snapshots) {
+    // Alone: what a step waits for is settled once all are judged, on whichever capture each has.
+    const [outcome] = await judgeRound(spec, snapshot, undefined, [id])
+    if (!outcome || outcome.verdict === 'passed') return outcome ?? { id, verdict: 'could not check' }
+    if (said?.verdict !== 'failed') said = outcome
+    if (spec.checks.get(id)?.needsCluster) return outcome
   }
-  return outcomes
-}
-
-async function judgeEnd(
-  spec: LabSpec,
-  { manifest }: Submission,
-  snapshots: Snapshots,
-  open: readonly StepDefinition[],
-): Promise<Map<string, StepOutcome>> {
-  const outcomes = new Map<string, StepOutcome>()
-  const snapshot = manifest.final === undefined ? undefined : snapshots.get(manifest.final)
-  if (!snapshot) return outcomes
-  for (const { id } of open)
-    for (const outcome of await judgeRound(spec, snapshot, undefined, [id])) outcomes.set(outcome.id, outcome)
-  return outcomes
-}
-
-function merge(
-  { checks }: LabSpec,
-  { id, moment }: StepDefinition,
-  atMoment: StepOutcome | undefined,
-  atEnd: StepOutcome | undefined,
-): StepOutcome {
-  if (atMoment?.verdict === 'passed') return atMoment
-  if (atEnd?.verdict === 'passed') return atEnd
-  const outcome = atMoment?.verdict === 'failed' ? atMoment : (atEnd ?? atMoment)
-  if (!outcome) return { id, verdict: 'not yet', reason: 'no capture that shows it was handed in' }
-  if (outcome.verdict !== 'not applicable' || checks.get(id)?.needsCluster || !moment) return outcome
-  return { id, verdict: 'not yet', reason: `no capture that shows it was handed in (${outcome.reason})` }
+  if (!said) return { id, verdict: 'not yet', reason: 'no capture that shows it was handed in' }
+  if (said.verdict !== 'not applicable' || !moment) return said
+  return { id, verdict: 'not yet', reason: `no capture that shows it was handed in (${said.reason})` }
 }
 
 /** A step whose needs did not pass waits for them, as it would on the cluster. */
