@@ -30,10 +30,10 @@ modprobe -a ip_vs ip_vs_rr ip_vs_wrr ip_vs_sh "ip_vs_$scheduler" nf_conntrack ip
 [ -e /proc/net/ip_vs ] || { echo 'IPVS (module ip_vs)'; exit 3; }
 if command -v ipvsadm >/dev/null; then
   ipvsadm -A -t 198.51.100.0:20000 -s "$scheduler" 2>/dev/null ||
-    { echo "IPVS scheduler "$scheduler" (module ip_vs_$scheduler)"; exit 3; }
+    { echo 'IPVS scheduler "'"$scheduler"'" (module ip_vs_'"$scheduler)"; exit 3; }
   ipvsadm -D -t 198.51.100.0:20000
 else
-  has_module "ip_vs_$scheduler" || { echo "IPVS scheduler "$scheduler" (module ip_vs_$scheduler)"; exit 3; }
+  has_module "ip_vs_$scheduler" || { echo 'IPVS scheduler "'"$scheduler"'" (module ip_vs_'"$scheduler)"; exit 3; }
 fi
 if command -v ipset >/dev/null; then ipset list -n >/dev/null 2>&1; else has_module ip_set; fi ||
   { echo 'ipset (module ip_set)'; exit 3; }
