@@ -1,6 +1,7 @@
 import type { Chain, Rule, Ruleset } from '../iptables-save.ts'
 import { commentOf, normaliseSpec, targetOf } from '../rule-text.ts'
 import type { CompareOptions, Finding } from './finding.ts'
+import { misplacedJump } from './jump-order.ts'
 import { isKubeProxyChain, isSharedChain } from './ownership.ts'
 import { misplaced, multisetDifference, sameSequence } from './sequence.ts'
 
@@ -34,7 +35,7 @@ export function compareIptables(expected: Ruleset, actual: Ruleset, options: Com
       const where = { table, chain }
       if (options.foreign?.(where)) return
       if (isKubeProxyChain(chain)) compareOwnChain(where, wanted, found, options, findings)
-      else compareJumps(where, wanted, found, findings)
+      else compareJumps(where, wanted, found, options, findings)
     }
     for (const [chain, wanted] of wantedChains) compareChain(chain, wanted, foundChains.get(chain))
     for (const [chain, found] of foundChains) if (!wantedChains.has(chain)) compareChain(chain, undefined, found)
@@ -70,11 +71,15 @@ function compareOwnChain(
   }
 }
 
-/** Jumps from a built-in or foreign chain into kube-proxy's chains: which there are counts, not where they stand. */
+/**
+ * Jumps from a built-in or foreign chain into kube-proxy's chains: which there are, and their order where a kube-proxy alone
+ * settles it.
+ */
 function compareJumps(
   where: ChainPlace,
   wanted: Chain | undefined,
   found: Chain | undefined,
+  options: CompareOptions,
   findings: Finding[],
 ): void {
   const expected = wanted ? kubeProxyJumps(wanted) : []
@@ -84,7 +89,16 @@ function compareJumps(
     const target = targetOf(spec)
     return targets.has(target) || !isSharedChain(where.table, target ?? '')
   })
-  reportDifference(where, expected, actual, false, findings)
+  if (reportDifference(where, expected, actual, false, findings) > 0 || !found) return
+  const wrong = misplacedJump(expected, actual, specs(found), options.untouched ?? false)
+  if (wrong === undefined) return
+  findings.push({
+    kind: 'order',
+    where,
+    expected: quoteLines(where.chain, expected),
+    actual: quoteLines(where.chain, specs(found)),
+    text: `${where.table} ${where.chain}: a jump stands out of order: -A ${where.chain} ${wrong}`,
+  })
 }
 
 function kubeProxyJumps(chain: Chain): string[] {
@@ -93,8 +107,8 @@ function kubeProxyJumps(chain: Chain): string[] {
 
 function compareRules(where: ChainPlace, expected: string[], actual: string[], shared: boolean, findings: Finding[]) {
   if (reportDifference(where, expected, actual, shared, findings) > 0) return
-  const wanted = expected.map(normaliseSpec)
-  const found = actual.map(normaliseSpec)
+  const wanted = sortNodePortsTail(expected.map(normaliseSpec))
+  const found = sortNodePortsTail(actual.map(normaliseSpec))
   const place = `${where.table} ${where.chain}`
   if (shared || ORDER_IS_FREE.has(place)) return
   const sequences = SERVICE_ORDER_IS_FREE.has(place) ? byService(wanted, found) : [{ wanted, found }]
@@ -111,15 +125,21 @@ function compareRules(where: ChainPlace, expected: string[], actual: string[], s
   }
 }
 
-/** The rules of each Service apart; those of no Service together, the last rule of the chain among them if it is one. */
+/** The tail of nat KUBE-SERVICES leads to node ports once per address of nodePortAddresses, in the order of a Go map. */
+function sortNodePortsTail(rules: string[]): string[] {
+  let start = rules.length
+  while (start > 0 && targetOf(rules[start - 1] ?? '') === 'KUBE-NODEPORTS') start--
+  return rules.length - start < 2 ? rules : [...rules.slice(0, start), ...rules.slice(start).sort()]
+}
+
+/** The rules of each Service apart; those of no Service together, those that end the chain among them if they do. */
 function byService(wanted: string[], found: string[]): { wanted: string[]; found: string[] }[] {
   const wantedBy = groupByService(wanted)
   const foundBy = groupByService(found)
   const groups = [...wantedBy].map(([service, rules]) => ({ wanted: rules, found: foundBy.get(service) ?? [] }))
-  const last = wanted.at(-1)
-  if (last !== undefined && serviceOf(last) === '' && found.at(-1) !== last && wantedBy.size > 1) {
-    groups.push({ wanted: [...found.filter((spec) => spec !== last), last], found })
-  }
+  const last = wanted.slice(wanted.findLastIndex((spec) => serviceOf(spec) !== '') + 1)
+  if (wantedBy.size > 1 && last.length > 0 && !sameSequence(last, found.slice(-last.length)))
+    groups.push({ wanted: [...found.filter((spec) => !last.includes(spec)), ...last], found })
   return groups
 }
 

@@ -17,6 +17,11 @@ export interface Finding {
 export interface CompareOptions {
   /** The mode the prediction was made for; it is named in the sentences about what the other mode left behind. */
   mode: 'iptables' | 'ipvs'
+  /**
+   * One kube-proxy in one mode has made what the node holds: then its jumps in built-in chains stand in its own order. Elsewhere
+   * a change of the mode, or a jump lost and made again, leaves another one that is as good.
+   */
+  untouched?: boolean
   /** Things of kube-proxy's kind that are nevertheless somebody else's, to be left out (both ways). */
   foreign?: (where: Where) => boolean
 }
