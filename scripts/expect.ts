@@ -1,47 +1,34 @@
 // What would kube-proxy program on this node? See --help.
 
-import { existsSync, readFileSync } from 'node:fs'
-import { join } from 'node:path'
 import { compareNodeState, type Finding } from '../dataplane/compare.ts'
 import { withCircumstances } from '../dataplane/kube-proxy/circumstances.ts'
 import { clusterConfig } from '../dataplane/kube-proxy/cluster-config.ts'
 import { type KubeProxyConfig, parseKubeProxyConfiguration } from '../dataplane/kube-proxy/config.ts'
+import { newestBefore } from '../dataplane/kube-proxy/versions.ts'
 import type { NodeState } from '../dataplane/node-state.ts'
-import { type ClusterObjects, readObjects } from '../dataplane/objects.ts'
+import type { ClusterObjects } from '../dataplane/objects.ts'
 import { predict } from '../dataplane/predict.ts'
 import { type ExpectArguments, expectArguments, HELP } from './expect/arguments.ts'
 import { nodeFolder, observedNode, ownAddresses } from './expect/observed-node.ts'
 import { printState } from './expect/print-state.ts'
+import { givenObjects, readInput } from './expect/read-objects.ts'
 import { ExitCode, main, UserError } from './main.ts'
 
-function readInput(path: string): string {
-  try {
-    return readFileSync(path === '-' ? 0 : path, 'utf8')
-  } catch (error) {
-    const reason =
-      error instanceof Error && 'code' in error && error.code === 'ENOENT' ? 'does not exist' : 'is unreadable'
-    throw new UserError(`"${path}" ${reason}; write it with: kubectl get nodes,services,endpointslices -A -o json`)
-  }
+/** The version asked for, else the Node's own word; of a later one than is modelled, the newest, with a note. */
+function versionFor({ version, node }: ExpectArguments, objects: ClusterObjects): string {
+  if (version !== undefined) return version
+  const own = objects.nodes.find(({ name }) => name === node)?.kubeProxyVersion
+  if (own === undefined) throw new UserError(`Node "${node}" does not say its version; add --kube-proxy v1.30.`)
+  const newest = newestBefore(own)
+  if (newest === undefined) return own
+  process.stderr.write(`kube-proxy "${own}" is newer than what is modelled; taken as ${newest}.\n`)
+  return newest
 }
 
-function objectsOf({ objects, diff }: ExpectArguments): ClusterObjects {
-  const beside = diff === undefined ? undefined : join(diff, 'objects.json')
-  const path = objects ?? (beside !== undefined && existsSync(beside) ? beside : undefined)
-  if (path === undefined) throw new UserError(`"${diff}" holds no "objects.json"; add --objects FILE.`)
-  let json: unknown
-  try {
-    json = JSON.parse(readInput(path))
-  } catch (error) {
-    if (error instanceof UserError) throw error
-    throw new UserError(`"${path}" is no JSON; write it with: kubectl get nodes,services,endpointslices -A -o json`)
-  }
-  return readObjects(json).objects
-}
-
-function predictFor(given: ExpectArguments, observed: NodeState | undefined): { expected: NodeState; mode: string } {
-  const objects = objectsOf(given)
+async function predictFor(given: ExpectArguments, observed: NodeState | undefined) {
+  const objects = await givenObjects(given)
   const configured: KubeProxyConfig =
-    given.config === undefined ? clusterConfig(objects) : parseKubeProxyConfiguration(readInput(given.config))
+    given.config === undefined ? clusterConfig(objects) : parseKubeProxyConfiguration(await readInput(given.config))
   const config = observed ? withCircumstances(configured, observed) : configured
   const mode = given.mode ?? config.mode
   if (mode === undefined) throw new UserError('--mode is missing, and no configuration of kube-proxy says it.')
@@ -51,7 +38,7 @@ function predictFor(given: ExpectArguments, observed: NodeState | undefined): { 
   const expected = predict(objects, {
     node: given.node,
     mode,
-    version: given.version,
+    version: versionFor(given, objects),
     config,
     family: given.family,
     ...(addresses ? { nodeAddresses: addresses } : {}),
@@ -81,11 +68,11 @@ await main(async () => {
     return ExitCode.passed
   }
   if (given.diff === undefined) {
-    process.stdout.write(printState(predictFor(given, undefined).expected, given.as ?? 'json'))
+    process.stdout.write(printState((await predictFor(given, undefined)).expected, given.as ?? 'json'))
     return ExitCode.passed
   }
   const observed = observedNode(nodeFolder(given.diff, given.node), given.family)
-  const { expected, mode } = predictFor(given, observed)
+  const { expected, mode } = await predictFor(given, observed)
   const findings = compareNodeState(expected, observed, {
     mode: mode === 'ipvs' ? 'ipvs' : 'iptables',
     untouched: true,

@@ -180,13 +180,22 @@ export const SUPPORTED_VERSIONS: readonly string[] = [...table.values()].map((fe
 /** The version is none that is modelled; the message says which are. */
 export class VersionError extends Error {}
 
+/** `v1.30.3`, `1.30`, `v1.31.0-rc.1`, `v1.30.3+k3s1`: its minor number. */
+const minorOf = (version: string): number =>
+  Number(/^v?1\.(\d{1,2})(?:\.\d+)?(?:[-+][0-9A-Za-z.+-]*)?$/.exec(version)?.[1] ?? Number.NaN)
+
+/** The newest modelled version, where the given one is newer still; else undefined. */
+export function newestBefore(version: string): string | undefined {
+  const newest = SUPPORTED_VERSIONS.at(-1) ?? ''
+  return minorOf(version) > minorOf(newest) ? newest : undefined
+}
+
 /**
  * The features of a kube-proxy version written as `v1.30.3`, `1.30`, `v1.31.0-rc.1`; the patch level does not matter.
  * @throws VersionError for anything else.
  */
 export function featuresOf(version: string): Features {
-  const match = /^v?1\.(\d{1,2})(?:\.\d+)?(?:[-+][0-9A-Za-z.+-]*)?$/.exec(version)
-  const features = match ? table.get(Number(match[1])) : undefined
+  const features = table.get(minorOf(version))
   if (features) return features
   throw new VersionError(
     `kube-proxy version "${version}" is not modelled; give one of ${SUPPORTED_VERSIONS.join(', ')} (for example --kube-proxy v1.30).`,

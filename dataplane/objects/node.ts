@@ -8,6 +8,8 @@ export interface Node {
   /** Addresses of type ExternalIP. */
   externalIPs: string[]
   podCIDRs: string[]
+  /** What the Node says of kube-proxy's version, or since that field went empty (1.33) of the kubelet's. */
+  kubeProxyVersion?: string
 }
 
 /** Reads one Node; faults go to the reader. */
@@ -26,5 +28,17 @@ export function readNode(read: FieldReader, raw: JsonObject, name: string): Node
   const list = read.list(spec.podCIDRs, 'spec.podCIDRs')
   const single = spec.podCIDR === undefined || spec.podCIDR === '' ? [] : [spec.podCIDR]
   const podCIDRs = (list.length > 0 ? list : single).flatMap((item) => read.cidr(item, 'spec.podCIDR') ?? [])
-  return { name, labels: read.labels(metadata.labels, 'metadata.labels'), internalIPs, externalIPs, podCIDRs }
+  const info = read.child(status.nodeInfo, 'status.nodeInfo')
+  const [proxy, kubelet] = (['kubeProxyVersion', 'kubeletVersion'] as const).map((field) =>
+    read.text(info[field], `status.nodeInfo.${field}`),
+  )
+  const version = proxy || kubelet
+  return {
+    name,
+    labels: read.labels(metadata.labels, 'metadata.labels'),
+    internalIPs,
+    externalIPs,
+    podCIDRs,
+    ...(version ? { kubeProxyVersion: version } : {}),
+  }
 }

@@ -8,16 +8,16 @@ export type Format = (typeof FORMATS)[number]
 const MODES = ['iptables', 'ipvs', 'userspace'] as const
 const FAMILIES = ['ipv4', 'ipv6'] as const
 
-export const HELP = `Usage: node --import tsx scripts/expect.ts --objects FILE --node NAME --mode MODE --kube-proxy VERSION --as FORMAT
-       node --import tsx scripts/expect.ts --diff DIR --node NAME --mode MODE --kube-proxy VERSION [--objects FILE]
+export const HELP = `Usage: node --import tsx scripts/expect.ts --objects FILE --node NAME --mode MODE [--kube-proxy VERSION] [--as FORMAT]
+       node --import tsx scripts/expect.ts --diff DIR --node NAME --mode MODE [--kube-proxy VERSION] [--objects FILE]
 
 Prints what a genuine kube-proxy programs on a node, or compares it with what a node held.
 
   --objects FILE      what "kubectl get nodes,services,endpointslices -A -o json" prints; - is standard input
   --node NAME         the node, as kubectl names it
   --mode MODE         ${MODES.join(', ')}; may be left out when the objects hold kube-proxy's ConfigMap
-  --kube-proxy VER    its version, for example v1.30 or v1.20.2
-  --as FORMAT         ${FORMATS.join(', ')}
+  --kube-proxy VER    its version, for example v1.30 or v1.20.2; what the Node says when left out
+  --as FORMAT         ${FORMATS.join(', ')} (all of it, when left out)
   --diff DIR          compare with a capture (DIR/nodes/NAME/...) or with the folder of one node's files
   --config FILE       a KubeProxyConfiguration (the ConfigMap's config.conf)
   --address IP        one of the node's own addresses, may be repeated; else from the capture or the Node
@@ -30,7 +30,7 @@ export interface ExpectArguments {
   objects?: string
   node: string
   mode?: (typeof MODES)[number]
-  version: string
+  version?: string
   as?: Format
   diff?: string
   config?: string
@@ -78,19 +78,18 @@ export function expectArguments(argv: readonly string[]): ExpectArguments | 'hel
   const mode = choice('mode', values.mode, MODES)
   const as = choice('as', values.as, FORMATS)
   const family = choice('family', values.family, FAMILIES)
-  for (const option of ['node', 'kube-proxy'] as const) if (!values[option]) faults.push(`--${option} is missing.`)
+  if (!values.node) faults.push('--node is missing.')
   if (values.objects === undefined && values.diff === undefined) faults.push('--objects is missing.')
-  if (values.as === undefined && values.diff === undefined) faults.push('--as or --diff is missing.')
   if (values.as !== undefined && values.diff !== undefined) faults.push('--as and --diff exclude each other.')
   for (const address of values.address ?? [])
     if (!addressFamily(address)) faults.push(`--address "${address}" is no IP address.`)
   if (faults.length > 0) throw new UserError(`${faults.join('\n')}\nSee: node --import tsx scripts/expect.ts --help`)
   return {
     node: values.node ?? '',
-    version: values['kube-proxy'] ?? '',
     addresses: values.address ?? [],
     family: family ?? 'ipv4',
     ...(values.objects === undefined ? {} : { objects: values.objects }),
+    ...(values['kube-proxy'] === undefined ? {} : { version: values['kube-proxy'] }),
     ...(mode === undefined ? {} : { mode }),
     ...(as === undefined ? {} : { as }),
     ...(values.diff === undefined ? {} : { diff: values.diff }),

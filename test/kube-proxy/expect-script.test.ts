@@ -1,4 +1,5 @@
 import { execFile } from 'node:child_process'
+import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { parseIpAddr } from '../../dataplane/ip-addr.ts'
@@ -53,6 +54,45 @@ describe('scripts/expect.ts', () => {
     expect(Object.keys(JSON.parse(stdout))).toEqual(['iptables', 'ipsets', 'virtualServers', 'links'])
   })
 
+  test('asks no more than the node and the mode of what kubectl prints on any cluster', async () => {
+    const { items } = JSON.parse(readFileSync(objects('web-clusterip'), 'utf8'))
+    const status = (nodeInfo: object) => ({ nodeInfo, addresses: [{ type: 'InternalIP', address: '172.18.0.3' }] })
+    const ofVersion = (nodeInfo: object) =>
+      JSON.stringify({
+        kind: 'List',
+        items: items.map((item: { kind: string }) =>
+          item.kind === 'Node' ? { ...item, status: status(nodeInfo) } : item,
+        ),
+      })
+    const asked = ['--objects', '-', '--node', 'k8s-guide-worker', '--mode', 'ipvs']
+    const [said, kubelet, newer, silent] = await Promise.all([
+      run(asked, ofVersion({ kubeProxyVersion: 'v1.20.2', kubeletVersion: 'v1.30.3' })),
+      run(asked, ofVersion({ kubeProxyVersion: '', kubeletVersion: 'v1.30.3' })),
+      run(asked, ofVersion({ kubeletVersion: 'v1.99.0' })),
+      run(asked, ofVersion({})),
+    ])
+    const filterChains = ({ stdout }: Run) => Object.keys(JSON.parse(stdout).iptables.filter)
+    expect(filterChains(said)).not.toContain('KUBE-IPVS-FILTER')
+    expect(filterChains(kubelet)).toContain('KUBE-IPVS-FILTER')
+    expect(newer).toMatchObject({
+      code: 0,
+      stderr: expect.stringContaining('"v1.99.0" is newer than what is modelled'),
+    })
+    expect(silent).toMatchObject({ code: 2, stdout: '', stderr: expect.stringContaining('add --kube-proxy') })
+  })
+
+  test('input that is cut off, empty, of another kind or hostile is refused in a sentence', async () => {
+    const inputs = ['', '{"kind":"List","items":[', 'null', '[]', '"x"', '{"kind":"List","items":{}}', '{"items":[1]}']
+    const deep = `${'{"kind":"List","items":['.repeat(5000)}${']}'.repeat(5000)}`
+    const runs = await Promise.all([...inputs, deep].map((input) => run(['--objects', '-', ...about], input)))
+    for (const { code, stdout, stderr } of runs) {
+      expect({ code, stdout }).toEqual({ code: 2, stdout: '' })
+      expect(stderr).toMatch(/^ ✗ [^\n]+\n$/)
+    }
+    expect(runs[0]?.stderr).toContain('Standard input is empty')
+    expect(runs[1]?.stderr).toContain('Standard input is no JSON')
+  })
+
   test('--diff ends with 0 when equal, 1 when different and says what', async () => {
     const folder = recordingPath('v1.30.3', 'ipvs', 'web-nodeport')
     const [equal, different] = await Promise.all([
@@ -102,13 +142,7 @@ describe('scripts/expect.ts', () => {
       expect(stdout).toBe('')
       expect(stderr).not.toMatch(/\n\s+at /)
     }
-    for (const text of [
-      '--mode "ipv"',
-      '--as "text"',
-      '--node is missing',
-      '--kube-proxy is missing',
-      '--objects is missing',
-    ])
+    for (const text of ['--mode "ipv"', '--as "text"', '--node is missing', '--objects is missing'])
       expect(args.stderr).toContain(text)
     expect(input.stderr).toContain('Service a/b: spec.clusterIP "x" is not an IP address')
     expect(input.stderr).toContain('Service a/b: spec.ports[0].port "-1" is not a whole number')
