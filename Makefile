@@ -5,7 +5,7 @@ MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
 # `make -j ipvs flush-nat` means one after the other; what can run side by side does so inside the scripts.
 .NOTPARALLEL:
-export NAME CLUSTER FROM TO NODE CMD STEP SCHEDULER FORCE YES DIR KUBE_PROXY LAB_TIMEOUT_SCALE TIER
+export NAME CLUSTER FROM TO NODE CMD STEP SCHEDULER FORCE YES DIR KUBE_PROXY LAB_TIMEOUT_SCALE TIER LEARNER CLUSTER_NAME CLASS_KEY_FILE LAB
 
 ##@ Labs
 lab-%: $(NODE_MODULES) FORCE ## Work through a lab, graded step by step (make lab-2)
@@ -55,6 +55,14 @@ web: $(NODE_MODULES) ## Deploy nginx as `web`, two replicas behind one ClusterIP
 tools: $(NODE_MODULES) ## Put ipset and ipvsadm on every node
 	@$(RUN) scripts/tools.ts
 
+##@ Instructors
+submit: $(NODE_MODULES) ## Write what a learner hands in (NAME=alice LAB=2; CLUSTER_NAME=… if the cluster has another name)
+	@$(RUN) scripts/submit.ts
+grade-class: $(NODE_MODULES) ## Grade every file in submissions/ and write report.html and report.csv there
+	@$(RUN) scripts/grade-class.ts --html submissions/report.html --csv submissions/report.csv submissions/*.labgrade
+test-grader: $(NODE_MODULES) ## Break recorded good captures in every way, and see each one caught
+	@$(RUN) scripts/test-grader.ts
+
 ##@ Project
 test: $(NODE_MODULES) ## Lint, type-check and run every test
 	@$(RUN) scripts/test.ts
@@ -67,4 +75,4 @@ $(NODE_MODULES): package.json package-lock.json
 	@echo ' • Installing the Node packages …' >&2
 	@npm install --no-save --no-audit --no-fund --loglevel=error >&2 && touch $@
 FORCE:
-.PHONY: FORCE hint up down status doctor env shell exec aliases capture trace ipvs iptables flush-nat kube-proxy-logs web tools test bench help
+.PHONY: FORCE hint up down status doctor env shell exec aliases capture trace ipvs iptables flush-nat kube-proxy-logs web tools submit grade-class test-grader test bench help

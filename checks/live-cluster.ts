@@ -17,13 +17,13 @@ const EXEC_TIMEOUT_MS = 20_000
 export class LiveCluster {
   readonly cluster: Cluster
   readonly client: KubeClient
-  /** Keeps what the cluster looked like when a step passed. */
-  readonly moments: Moments
+  /** Keeps what the cluster looked like when a step passed; absent when it is somebody else's. */
+  readonly moments: Moments | undefined
 
-  constructor(cluster: Cluster, client: KubeClient) {
+  constructor(cluster: Cluster, client: KubeClient, { keepMoments = true } = {}) {
     this.cluster = cluster
     this.client = client
-    this.moments = new Moments(cluster.driver, cluster.name)
+    this.moments = keepMoments ? new Moments(cluster.driver, cluster.name) : undefined
   }
 
   /** Runs a shell script on a node. Throws Trouble only when the node can't be reached. */

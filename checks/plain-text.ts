@@ -12,3 +12,10 @@ export function plainText(text: string): string {
 export function shortened(text: string, length = 200): string {
   return text.length <= length ? text : `${text.slice(0, length - 1)}…`
 }
+
+/** JSON that a terminal can show: what JSON itself leaves as it is but a terminal may obey is written as an escape. */
+export function plainJson(value: unknown): string {
+  return JSON.stringify(value, null, 2).replace(/[\u007f-\u009f\u202a-\u202e\u2066-\u2069]/g, (character) => {
+    return `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`
+  })
+}

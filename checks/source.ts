@@ -24,9 +24,12 @@ export async function openSource(source: Source): Promise<JudgedSource> {
 }
 
 /** A running cluster as a source of snapshots. Throws ClusterTrouble when it is not up. */
-export async function openCluster(cluster: Cluster): Promise<JudgedSource & { live: LiveCluster }> {
+export async function openCluster(
+  cluster: Cluster,
+  options: { keepMoments?: boolean } = {},
+): Promise<JudgedSource & { live: LiveCluster }> {
   if (!(await cluster.running())) throw new ClusterTrouble(`The cluster "${cluster.name}" is not up: run \`make up\`.`)
   const client = await kubeClient(cluster)
-  const live = new LiveCluster(cluster, client)
+  const live = new LiveCluster(cluster, client, options)
   return { live, snapshot: async () => new Snapshot(await takeCapture(cluster, client)) }
 }

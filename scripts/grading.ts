@@ -1,15 +1,31 @@
+import { writeFileSync } from 'node:fs'
+import { basename } from 'node:path'
+import { classResult } from '../checks/class/class-result.ts'
+import {
+  CLASS_FORMATS,
+  type Format,
+  formatNamed,
+  isClassFormat,
+  LEARNER_FORMATS,
+} from '../checks/class/formats/formats.ts'
+import { gradedReport, type Judged } from '../checks/class/judge-file.ts'
 import { grade } from '../checks/grader.ts'
 import { learnerReport } from '../checks/learner-report.ts'
-import type { Source } from '../checks/report-schema.ts'
+import { plainJson } from '../checks/plain-text.ts'
+import type { Report, Source } from '../checks/report-schema.ts'
+import { seedOf } from '../checks/submission/learner.ts'
 import { gradeInVitest } from '../checks/vitest-run.ts'
 import { selectCluster } from '../cluster/select.ts'
-import { UserError } from './main.ts'
+import { ExitCode, UserError } from './main.ts'
 
 /** Options that both grading scripts take. */
 export const gradingOptions = {
   step: { type: 'string' },
   json: { type: 'boolean' },
   junit: { type: 'string' },
+  format: { type: 'string' },
+  output: { type: 'string' },
+  'report-only': { type: 'boolean' },
 } as const
 
 export interface GradingWish {
@@ -19,6 +35,18 @@ export interface GradingWish {
   json?: boolean | undefined
   /** File to write JUnit XML to; the grading is then a vitest run. */
   junit?: string | undefined
+  /** Another system's format instead of the report for people. */
+  format?: string | undefined
+  /** File that the report goes to instead of standard output. */
+  output?: string | undefined
+  /** Exit 0 whenever a report was written, whatever it says: for harnesses that read the file. */
+  'report-only'?: boolean | undefined
+}
+
+/** How a report is shown. */
+export interface Shown {
+  text: () => string
+  judged: Judged
 }
 
 /** Reads the number of a lab. Throws a UserError that shows how it is written. */
@@ -29,11 +57,36 @@ export function labNumber(text: string | undefined): number {
 }
 
 /** Grades, prints the report for people or as JSON, and gives the exit code: 0 passed, 1 open, 2 could not be checked. */
-export async function gradeAndPrint({ lab, step, capture, json, junit }: GradingWish): Promise<number> {
+export async function gradeAndPrint({ lab, step, capture, junit, ...wish }: GradingWish): Promise<number> {
   const request = { lab, ...(step === undefined ? {} : { step }), source: await sourceOf(capture) }
   const report = junit === undefined ? await grade(request) : await gradeInVitest(request, junit)
-  process.stdout.write(json ? `${JSON.stringify(report, null, 2)}\n` : learnerReport(report))
-  return report.exitCode
+  const learner = process.env.LEARNER || 'learner'
+  const file = capture === undefined ? 'the cluster' : basename(capture)
+  const prints = { clusters: [], objects: [], files: [] }
+  const judged = { file, graded: gradedReport(report, { learner, file }), seed: seedOf(learner), prints }
+  return publish(report, wish, { text: () => learnerReport(report), judged })
+}
+
+/** Writes a report where and how it is wished, and gives the exit code. */
+export function publish(
+  report: Report,
+  { json, format, output, 'report-only': reportOnly }: Omit<GradingWish, 'lab'>,
+  { text, judged }: Shown,
+): number {
+  const written = json
+    ? `${plainJson(report)}\n`
+    : format === undefined
+      ? text()
+      : formatted(formatNamed(format), judged, report)
+  if (output === undefined) process.stdout.write(written)
+  else writeFileSync(output, written)
+  return reportOnly ? ExitCode.passed : report.exitCode
+}
+
+function formatted(format: Format, judged: Judged, { seconds }: Report): string {
+  if (isClassFormat(format)) return CLASS_FORMATS[format](classResult([judged], seconds))
+  if ('graded' in judged) return LEARNER_FORMATS[format](judged.graded)
+  throw new UserError(judged.refused)
 }
 
 async function sourceOf(capture: string | undefined): Promise<Source> {

@@ -2,7 +2,7 @@ import { basename } from 'node:path'
 import type { LabSpec } from '../check-context.ts'
 import { loadSpec } from '../grader.ts'
 import { listLabs, readLab } from '../lab-definition.ts'
-import { shortened } from '../plain-text.ts'
+import { plainText, shortened } from '../plain-text.ts'
 import type { Report, StepReport } from '../report-schema.ts'
 import { type ReadOptions, readSubmission, type Submission } from '../submission/read-submission.ts'
 import { Refusal } from '../submission/refusal.ts'
@@ -17,11 +17,14 @@ export type Judged = { file: string; graded: Graded; seed: string; prints: Print
 /** Long texts of findings are for the learner's own screen; a class's pages stay readable, and memory flat. */
 const TEXT = 300
 
+/** A stranger's text for reports: no control characters, of bounded length. */
+const clean = (text: string) => shortened(plainText(text), TEXT)
+
 const specs = new Map<number, Promise<LabSpec>>()
 
 /** Reads one submission and judges it again. Whatever is wrong with the file is in the result; it never throws. */
 export async function judgeFile(path: string, options: ReadOptions & { now?: number } = {}): Promise<Judged> {
-  const file = basename(path)
+  const file = clean(basename(path))
   try {
     const submission = await readSubmission(path, options)
     const spec = await specOf(submission.manifest.lab)
@@ -32,7 +35,7 @@ export async function judgeFile(path: string, options: ReadOptions & { now?: num
   } catch (error) {
     if (error instanceof Refusal) return { file, refused: error.message }
     const reason = (error instanceof Error ? error.message : String(error)).split('\n')[0]
-    return { file, refused: `The grader could not judge it (${shortened(reason ?? '', TEXT)}).` }
+    return { file, refused: `The grader could not judge it (${clean(reason ?? '')}).` }
   }
 }
 
@@ -49,27 +52,47 @@ function specOf(lab: number): Promise<LabSpec> {
 }
 
 function gradedOf({ manifest, signature }: Submission, file: string, report: Report): Omit<Graded, 'flags'> {
-  const { learner, lab, submittedAt, cluster, answers, versions } = manifest
+  const { learner, submittedAt, cluster, answers, versions } = manifest
   const claims = new Map(manifest.steps.map(({ id, verdict }) => [id, verdict]))
-  const { kubeProxy, mode } = report.versions
+  return {
+    ...gradedReport(report, { learner, file }),
+    submittedAt,
+    signature,
+    cluster: { driver: clean(cluster.driver), identity: cluster.identity },
+    versions: {
+      ...cleanVersions(report),
+      ...(versions.kernel === undefined ? {} : { kernel: clean(versions.kernel) }),
+    },
+    steps: report.steps.map((step) => gradedStep(step, claims.get(step.id))),
+    answers: answers.map(({ question, answer }) => ({ question: clean(question), answer: plainText(answer) })),
+  }
+}
+
+/** One report among those of a class: of a capture folder or of a running cluster, about which nothing else is known. */
+export function gradedReport(report: Report, { learner, file }: { learner: string; file: string }): Graded {
+  const { lab, title, score, maxScore, gradedAt, steps } = report
   return {
     file,
     learner,
     lab,
-    title: report.title,
-    submittedAt,
+    title,
+    submittedAt: gradedAt,
     counts: true,
-    signature,
-    cluster: { driver: cluster.driver, identity: cluster.identity },
-    versions: {
-      ...(kubeProxy === undefined ? {} : { kubeProxy: shortened(kubeProxy, 40) }),
-      ...(mode === undefined ? {} : { mode: shortened(mode, 40) }),
-      ...(versions.kernel === undefined ? {} : { kernel: versions.kernel }),
-    },
-    score: report.score,
-    maxScore: report.maxScore,
-    steps: report.steps.map((step) => gradedStep(step, claims.get(step.id))),
-    answers,
+    signature: report.source.kind === 'cluster' ? 'live' : 'none',
+    cluster: { driver: report.source.kind === 'cluster' ? report.source.driver : '', identity: '' },
+    versions: cleanVersions(report),
+    score,
+    maxScore,
+    steps: steps.map((step) => gradedStep(step)),
+    answers: [],
+    flags: [],
+  }
+}
+
+function cleanVersions({ versions: { kubeProxy, mode } }: Report): Graded['versions'] {
+  return {
+    ...(kubeProxy === undefined ? {} : { kubeProxy: clean(kubeProxy) }),
+    ...(mode === undefined ? {} : { mode: clean(mode) }),
   }
 }
 
@@ -83,7 +106,7 @@ export function gradedStep(step: StepReport, claimed?: GradedStep['claimed']): G
     points,
     maxPoints,
     ...(claimed === undefined ? {} : { claimed }),
-    ...(reason === undefined ? {} : { reason: shortened(reason, TEXT) }),
+    ...(reason === undefined ? {} : { reason: clean(reason) }),
     ...(finding ? { finding: shortFinding(finding) } : {}),
   }
 }
@@ -91,12 +114,12 @@ export function gradedStep(step: StepReport, claimed?: GradedStep['claimed']): G
 function shortFinding(finding: NonNullable<StepReport['finding']>): NonNullable<GradedStep['finding']> {
   const { node, look, expected, actual, why, hint } = finding
   return {
-    ...(node === undefined ? {} : { node }),
-    look: shortened(look, TEXT),
-    expected: shortened(expected, TEXT),
-    actual: shortened(actual, TEXT),
-    why: shortened(why, TEXT),
-    hint: shortened(hint, TEXT),
+    ...(node === undefined ? {} : { node: clean(node) }),
+    look: clean(look),
+    expected: clean(expected),
+    actual: clean(actual),
+    why: clean(why),
+    hint: clean(hint),
   }
 }
 

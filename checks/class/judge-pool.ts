@@ -5,11 +5,20 @@ import { timeoutScale } from '../../cluster/wait.ts'
 import type { ClassKey } from '../submission/signature.ts'
 import type { Judged } from './judge-file.ts'
 
+/** A submission, or a learner's running cluster. */
+export type Task = { file: string } | LiveTask
+
+export interface LiveTask {
+  /** Path of a kubeconfig; the name of the file, without its ending, is the learner's. */
+  kubeconfig: string
+  lab: number
+}
+
 export interface PoolOptions {
   key?: ClassKey | undefined
-  /** Files judged at the same time. */
+  /** Tasks judged at the same time. */
   jobs?: number
-  /** Milliseconds that one file may take, before the scale factor. */
+  /** Milliseconds that one task may take, before the scale factor. */
   deadlineMs?: number
   /** Megabytes of memory that one thread may use. */
   memoryMb?: number
@@ -22,19 +31,21 @@ const DEADLINE_MS = 20_000
 const MEMORY_MB = 768
 
 /**
- * Judges files in threads of this process, in the order given. A file that takes too long or too much memory costs its own
- * thread, which is replaced; the others never notice.
+ * Judges tasks in threads of this process and returns what they came to, in the order given. One that takes too long or too
+ * much memory costs its own thread, which is replaced; the others never notice.
  */
-export async function judgeFiles(files: readonly string[], options: PoolOptions = {}): Promise<Judged[]> {
+export async function judgeAll(tasks: readonly Task[], options: PoolOptions = {}): Promise<Judged[]> {
   const results: Judged[] = []
   let next = 0
   let done = 0
   const lane = async () => {
     let thread: JudgingThread | undefined
     try {
-      for (let index = next++; index < files.length; index = next++) {
+      for (let index = next++; index < tasks.length; index = next++) {
+        const task = tasks[index]
+        if (!task) continue
         thread ??= new JudgingThread(options)
-        const judged = await thread.judge(files[index] ?? '')
+        const judged = await thread.judge(task)
         if (thread.ended) thread = undefined
         results[index] = judged
         options.onJudged?.(judged, ++done)
@@ -43,7 +54,7 @@ export async function judgeFiles(files: readonly string[], options: PoolOptions 
       await thread?.end()
     }
   }
-  const jobs = Math.min(options.jobs ?? Math.min(4, availableParallelism()), files.length)
+  const jobs = Math.min(options.jobs ?? Math.min(4, availableParallelism()), tasks.length)
   await Promise.all(Array.from({ length: jobs }, lane))
   return results
 }
@@ -58,18 +69,18 @@ class JudgingThread {
   constructor({ key, deadlineMs = DEADLINE_MS, memoryMb = MEMORY_MB, worker }: PoolOptions) {
     this.#deadlineMs = deadlineMs * timeoutScale()
     this.#memoryMb = memoryMb
-    this.#worker = new Worker(worker ?? new URL('./judge-worker.ts', import.meta.url), {
-      workerData: { key },
+    const module = (worker ?? new URL('./judge-worker.ts', import.meta.url)).href
+    this.#worker = new Worker(new URL('./judge-thread.mjs', import.meta.url), {
+      workerData: { module, key },
       resourceLimits: { maxOldGenerationSizeMb: memoryMb },
-      execArgv: ['--import', 'tsx'],
     })
     // Loading the checks is no file's fault, so the clock of the first begins behind it.
     this.#ready = new Promise((resolve) => this.#worker.once('message', () => resolve()))
     this.#worker.on('error', () => undefined)
   }
 
-  async judge(path: string): Promise<Judged> {
-    const file = basename(path)
+  async judge(task: Task): Promise<Judged> {
+    const file = basename('file' in task ? task.file : task.kubeconfig)
     const gone = new Promise<Judged>((resolve) => {
       this.#worker.once('error', (error: NodeJS.ErrnoException) => {
         this.ended = true
@@ -79,12 +90,12 @@ class JudgingThread {
     const first = await Promise.race([this.#ready, gone])
     if (first) return first
     let timer: NodeJS.Timeout | undefined
-    const late = new Promise<'late'>((resolve) => {
+    const deadline = new Promise<'late'>((resolve) => {
       timer = setTimeout(() => resolve('late'), this.#deadlineMs)
     })
     const answer = new Promise<Judged>((resolve) => this.#worker.once('message', resolve))
-    this.#worker.postMessage(path)
-    const judged = await Promise.race([answer, gone, late])
+    this.#worker.postMessage(task)
+    const judged = await Promise.race([answer, gone, deadline])
     clearTimeout(timer)
     this.#worker.removeAllListeners('message')
     this.#worker.removeAllListeners('error')

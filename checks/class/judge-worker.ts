@@ -1,13 +1,16 @@
-// Judges the files that the pool sends, one at a time, in a thread that can be ended when a file never comes to an end.
+// Judges what the pool sends, one task at a time, in a thread that can be ended when a task never comes to an end.
 import { parentPort, workerData } from 'node:worker_threads'
 import type { ClassKey } from '../submission/signature.ts'
 import { judgeFile } from './judge-file.ts'
+import type { Task } from './judge-pool.ts'
 
 // Findings are values here, nobody reads where they were thrown.
 Error.stackTraceLimit = 0
 const { key }: { key: ClassKey | undefined } = workerData
 const own = key && { ...key, secret: Buffer.from(key.secret) }
-parentPort?.on('message', async (file: string) => {
-  parentPort?.postMessage(await judgeFile(file, { key: own }))
+parentPort?.on('message', async (task: Task) => {
+  if ('file' in task) return parentPort?.postMessage(await judgeFile(task.file, { key: own }))
+  const { judgeLive } = await import('./judge-live.ts')
+  parentPort?.postMessage(await judgeLive(task))
 })
 parentPort?.postMessage('ready')

@@ -1,0 +1,59 @@
+import { readFileSync } from 'node:fs'
+import { basename } from 'node:path'
+import type { Cluster, Progress } from '../../cluster/driver.ts'
+import { loadSpec } from '../grader.ts'
+import { judge } from '../judge.ts'
+import { readLab } from '../lab-definition.ts'
+import { plainText, shortened } from '../plain-text.ts'
+import { reportOf } from '../report.ts'
+import { roundFacts } from '../round-facts.ts'
+import { openCluster } from '../source.ts'
+import { birthMarks, clusterIdentity } from '../submission/cluster-identity.ts'
+import { LEARNER_NAME, seedOf } from '../submission/learner.ts'
+import { Refusal, refuse } from '../submission/refusal.ts'
+import { gradedReport, type Judged } from './judge-file.ts'
+import type { LiveTask } from './judge-pool.ts'
+import { requireSelfContained } from './kubeconfig-safety.ts'
+
+const silent: Progress = { start: () => undefined, end: () => undefined, note: () => undefined }
+
+/** Opens the cluster of a kubeconfig file, for tests another way. */
+export type OpenLive = (name: string, kubeconfig: string) => Promise<Cluster>
+
+const openByContext: OpenLive = async (name, kubeconfig) => {
+  const { ContextCluster } = await import('../../cluster/context.ts')
+  return ContextCluster.ofFile(name, kubeconfig)
+}
+
+/** Grades a learner's running cluster, real requests included. Whatever is wrong with it is in the result; it never throws. */
+export async function judgeLive({ kubeconfig, lab }: LiveTask, open = openByContext): Promise<Judged> {
+  const file = shortened(plainText(basename(kubeconfig)), 100)
+  try {
+    const learner = basename(kubeconfig).replace(/\.(?:ya?ml|conf|config|kubeconfig)$/i, '')
+    if (!LEARNER_NAME.test(learner)) refuse('Its name is to be the learner’s: letters, digits, dots and dashes.')
+    requireSelfContained(readFileSync(kubeconfig, 'utf8'))
+    const spec = await loadSpec(readLab(lab))
+    const cluster = await open(learner, kubeconfig)
+    await cluster.up(silent)
+    const source = await openCluster(cluster, { keepMoments: false })
+    const began = performance.now()
+    const { outcomes, snapshot } = await judge(spec, source)
+    const request = { lab, source: { kind: 'cluster', driver: cluster.driver, name: learner } as const }
+    const report = reportOf(spec.lab, request, outcomes, {
+      facts: roundFacts(snapshot),
+      seconds: (performance.now() - began) / 1000,
+    })
+    const marks = birthMarks(snapshot.capture.objects.items)
+    const identity = clusterIdentity(marks)
+    return {
+      file,
+      seed: seedOf(learner),
+      prints: { clusters: identity ? [identity] : [], objects: [], files: [] },
+      graded: { ...gradedReport(report, { learner, file }), cluster: { driver: cluster.driver, identity } },
+    }
+  } catch (error) {
+    if (error instanceof Refusal) return { file, refused: error.message }
+    const reason = (error instanceof Error ? error.message : String(error)).split('\n')[0]
+    return { file, refused: `The cluster could not be graded (${shortened(plainText(reason ?? ''), 300)}).` }
+  }
+}

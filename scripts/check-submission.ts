@@ -1,0 +1,37 @@
+import { basename } from 'node:path'
+import { judgeFile } from '../checks/class/judge-file.ts'
+import { loadSpec } from '../checks/grader.ts'
+import { readLab } from '../checks/lab-definition.ts'
+import { learnerReport } from '../checks/learner-report.ts'
+import { plainText } from '../checks/plain-text.ts'
+import { readSubmission, type SignatureState } from '../checks/submission/read-submission.ts'
+import { reportSubmission } from '../checks/submission/rejudge.ts'
+import { readClassKey } from '../checks/submission/signature.ts'
+import { type GradingWish, labNumber, publish } from './grading.ts'
+import { UserError } from './main.ts'
+
+type Wish = Omit<GradingWish, 'lab' | 'capture'> & { lab?: string | undefined; key?: string | undefined }
+
+const SIGNED: Record<SignatureState, string> = {
+  valid: 'signed by this learner under the key of the class',
+  'not checked': 'signed; --key FILE checks the signature',
+  none: 'not signed',
+}
+
+/** Judges one submission again from its raw captures and prints what came of it; the exit code is as for a cluster. */
+export async function checkSubmission(file: string, wish: Wish): Promise<number> {
+  const keyFile = wish.key ?? process.env.CLASS_KEY_FILE
+  const options = { key: keyFile ? readClassKey(keyFile) : undefined }
+  const submission = await readSubmission(file, options)
+  const { learner, lab, submittedAt } = submission.manifest
+  if (wish.lab !== undefined && labNumber(wish.lab) !== lab)
+    throw new UserError(`"${basename(file)}" is for lab ${lab}: leave --lab out.`)
+  if (wish.step !== undefined || wish.junit !== undefined)
+    throw new UserError('A submission is judged as a whole: leave --step and --junit out; --format junit writes JUnit.')
+  const report = await reportSubmission(await loadSpec(readLab(lab)), submission, basename(file))
+  const judged = await judgeFile(file, options)
+  const flags = 'graded' in judged ? judged.graded.flags : []
+  const head = `${learner}, lab ${lab}, handed in ${submittedAt}, ${SIGNED[submission.signature]}\n`
+  const looks = flags.map(({ text }) => `A reason to look: ${plainText(text)}\n`).join('')
+  return publish(report, wish, { text: () => `${head}${learnerReport(report)}${looks}`, judged })
+}

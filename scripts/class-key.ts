@@ -1,0 +1,28 @@
+// The secret of a class:  class-key.ts --new class.key  makes one;  class-key.ts --key class.key --learner alice  prints alice's part.
+import { randomBytes } from 'node:crypto'
+import { writeFileSync } from 'node:fs'
+import { parseArgs } from 'node:util'
+import { learnerName } from '../checks/submission/learner.ts'
+import { learnerKeyLine, readClassKey } from '../checks/submission/signature.ts'
+import { main, UserError } from './main.ts'
+
+await main(async () => {
+  const { values } = parseArgs({
+    options: { new: { type: 'string' }, key: { type: 'string' }, learner: { type: 'string' } },
+  })
+  if (values.new !== undefined) {
+    try {
+      writeFileSync(values.new, `${randomBytes(32).toString('hex')}\n`, { mode: 0o600, flag: 'wx' })
+    } catch {
+      throw new UserError(`"${values.new}" can't be made: it exists already, or its folder does not.`)
+    }
+    return console.log(
+      `Written: ${values.new}. Keep it to yourself; --key ${values.new} --learner NAME prints a learner's part.`,
+    )
+  }
+  if (values.key === undefined || values.learner === undefined)
+    throw new UserError(
+      'Say what to do: `--new FILE` makes a key, `--key FILE --learner NAME` prints a learner’s part of it.',
+    )
+  console.log(learnerKeyLine(readClassKey(values.key), learnerName(values.learner)))
+})

@@ -1,0 +1,69 @@
+// Grades a class:  grade-class.ts submissions/*.labgrade [--html FILE --csv FILE --json FILE --junit FILE --tap FILE]
+//   [--gradescope DIR --check50 DIR --classroom50 DIR] [--key class.key] [--report-only] [--jobs N] [--deadline SECONDS]
+// or the running clusters of a class:  grade-class.ts --kubeconfigs DIR --lab 2 [--limit N] [--deadline SECONDS]
+import { mkdirSync, readdirSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { parseArgs } from 'node:util'
+import { classResult } from '../checks/class/class-result.ts'
+import { classSummary, judgedLine } from '../checks/class/class-table.ts'
+import { CLASS_FORMATS, FORMATS, type Format, isClassFormat, LEARNER_FORMATS } from '../checks/class/formats/formats.ts'
+import { judgeAll, type Task } from '../checks/class/judge-pool.ts'
+import type { ClassResult } from '../checks/class/result.ts'
+import { readClassKey } from '../checks/submission/signature.ts'
+import { labNumber } from './grading.ts'
+import { ExitCode, main, UserError } from './main.ts'
+
+const text = { type: 'string' } as const
+const options = {
+  ...{ csv: text, html: text, json: text, junit: text, tap: text, gradescope: text, check50: text, classroom50: text },
+  ...{ key: text, kubeconfigs: text, lab: text, limit: text, jobs: text, deadline: text },
+  'report-only': { type: 'boolean' },
+  quiet: { type: 'boolean' },
+} as const
+
+await main(async () => {
+  const { values, positionals } = parseArgs({ options, allowPositionals: true })
+  const keyFile = values.key ?? process.env.CLASS_KEY_FILE
+  const tasks =
+    values.kubeconfigs === undefined ? positionals.map((file) => ({ file })) : liveTasks(values.kubeconfigs, values.lab)
+  if (tasks.length === 0)
+    throw new UserError('There is nothing to grade: give files, as in `grade-class.ts submissions/*.labgrade`.')
+  const live = values.kubeconfigs !== undefined
+  const began = performance.now()
+  const judged = await judgeAll(tasks, {
+    key: keyFile ? readClassKey(keyFile) : undefined,
+    jobs: atLeastOne(live ? (values.limit ?? '8') : (values.jobs ?? '2')),
+    deadlineMs: 1000 * atLeastOne(values.deadline ?? (live ? '120' : '20')),
+    onJudged: (one, done) => values.quiet || console.log(judgedLine(one, done, tasks.length)),
+  })
+  const result = classResult(judged, (performance.now() - began) / 1000)
+  for (const format of FORMATS) write(format, values[format], result)
+  process.stdout.write(classSummary(result))
+  return values['report-only'] ? ExitCode.passed : result.exitCode
+})
+
+/** Every plain file of a folder is a learner's kubeconfig. */
+function liveTasks(folder: string, lab: string | undefined): Task[] {
+  const names = readdirSync(folder, { withFileTypes: true }).filter(
+    (entry) => entry.isFile() && !entry.name.startsWith('.'),
+  )
+  return names.map(({ name }) => ({ kubeconfig: join(folder, name), lab: labNumber(lab) }))
+}
+
+function write(format: Format, place: string | undefined, result: ClassResult): void {
+  if (place === undefined) return
+  if (isClassFormat(format)) {
+    mkdirSync(dirname(place), { recursive: true })
+    return writeFileSync(place, CLASS_FORMATS[format](result))
+  }
+  mkdirSync(place, { recursive: true })
+  for (const graded of result.graded)
+    if (graded.counts)
+      writeFileSync(join(place, `${graded.learner}-lab${graded.lab}.json`), LEARNER_FORMATS[format](graded))
+}
+
+function atLeastOne(value: string): number {
+  const number = Number(value)
+  if (Number.isInteger(number) && number >= 1) return number
+  throw new UserError(`"${value}" is no number of jobs or seconds: 1 and more is.`)
+}
