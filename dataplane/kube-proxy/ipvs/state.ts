@@ -25,7 +25,6 @@ interface Context extends IpvsState {
   proxier: Proxier
   /** Addresses that other interfaces have. */
   taken: Set<string>
-  nodePortServers: string[]
 }
 
 function bind({ proxier, bound, taken }: Context, address: string): void {
@@ -50,17 +49,17 @@ function addLoadBalancerIP(context: Context, port: ServicePort, address: string,
   bind(context, address)
 }
 
-function addNodePort(context: Context, port: ServicePort, { external }: Backends): void {
+function addNodePort(context: Context, port: ServicePort, addresses: readonly string[]): void {
   const { proxier, sets, virtualServers } = context
   const addTo = (name: SetName, sctp: SetName) => {
     if (port.protocol !== 'sctp') sets.add(name, String(port.nodePort))
-    else for (const address of context.nodePortServers) sets.add(sctp, `${address},sctp:${port.nodePort}`)
+    else for (const address of addresses) sets.add(sctp, `${address},sctp:${port.nodePort}`)
   }
   const protocol = port.protocol === 'udp' ? 'UDP' : 'TCP'
   addTo(`KUBE-NODE-PORT-${protocol}`, 'KUBE-NODE-PORT-SCTP-HASH')
   if (port.externalLocal) addTo(`KUBE-NODE-PORT-LOCAL-${protocol}`, 'KUBE-NODE-PORT-LOCAL-SCTP-HASH')
-  for (const address of context.nodePortServers)
-    virtualServers.push(virtualServer(proxier, port, address, port.nodePort, external))
+  const { external } = backends(port, proxier)
+  for (const address of addresses) virtualServers.push(virtualServer(proxier, port, address, port.nodePort, external))
 }
 
 function addServicePort(context: Context, port: ServicePort): void {
@@ -83,10 +82,15 @@ function addServicePort(context: Context, port: ServicePort): void {
     bind(context, address)
   }
   for (const address of port.loadBalancerIPs) addLoadBalancerIP(context, port, address, chosen)
+}
+
+/** Node ports and health check ports, once it is known which addresses are bound. */
+function addPortsOfNode(context: Context, port: ServicePort, addresses: readonly string[]): void {
+  const { proxier, sets } = context
   if (port.nodePort !== 0) {
     // Without an address for node ports kube-proxy gives up on the Service here, its health check port included.
-    if (context.nodePortServers.length === 0) return
-    addNodePort(context, port, chosen)
+    if (addresses.length === 0) return
+    addNodePort(context, port, addresses)
   }
   if (port.healthCheckNodePort !== 0 && proxier.features.ipvsHealthCheck)
     sets.add('KUBE-HEALTH-CHECK-NODE-PORT', String(port.healthCheckNodePort))
@@ -108,9 +112,10 @@ export function ipvsState(proxier: Proxier): IpvsState {
     bound: new Set(),
     blocked: [],
     taken: new Set(proxier.nodeAddresses.map(canonicalAddress)),
-    nodePortServers: nodePortServers(proxier),
   }
   for (const port of proxier.ports) addServicePort(context, port)
+  const addresses = nodePortServers(proxier, context.bound)
+  for (const port of proxier.ports) addPortsOfNode(context, port, addresses)
   if (proxier.features.ipvsFilter) for (const address of context.bound) context.sets.add('KUBE-IPVS-IPS', address)
   const { sets, bound, blocked } = context
   return { sets, virtualServers: withoutDuplicates(context.virtualServers), bound, blocked }

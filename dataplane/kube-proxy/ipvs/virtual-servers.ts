@@ -2,17 +2,24 @@ import type { IpvsProtocol, VirtualServer } from '../../ipvsadm-save.ts'
 import { categorizeEndpoints, type EndpointCategories, readyEndpoints } from '../endpoint-categories.ts'
 import type { TrackedEndpoint } from '../endpoints.ts'
 import { canonicalAddress, isIPv6LinkLocal, isLoopback } from '../ip.ts'
+import { nodePortAddresses } from '../node-port-addresses.ts'
 import type { Proxier } from '../proxier.ts'
 import type { ServicePort } from '../service-ports.ts'
 
-/** The addresses on which node ports become virtual servers. */
-export function nodePortServers(proxier: Proxier): string[] {
-  const { features, family, nodePortAddresses } = proxier
-  if (!nodePortAddresses.all)
-    return nodePortAddresses.addresses.filter((address) => features.ipvsLoopbackNodePorts || !isLoopback(address))
-  const addresses = proxier.nodeAddresses.map(canonicalAddress).filter((address) => !isIPv6LinkLocal(address))
-  if (features.ipvsLoopbackNodePorts) addresses.push(family === 'ipv4' ? '127.0.0.1' : '::1')
-  return [...new Set(addresses)]
+/**
+ * The addresses on which node ports become virtual servers: all of the node's own, or those in the ranges of
+ * nodePortAddresses, among which kube-proxy then also finds what it has bound to kube-ipvs0 itself.
+ */
+export function nodePortServers(proxier: Proxier, bound: ReadonlySet<string>): string[] {
+  const { config, features, family, nodeIP, nodeAddresses } = proxier
+  if (proxier.nodePortAddresses.all) {
+    const addresses = nodeAddresses.map(canonicalAddress).filter((address) => !isIPv6LinkLocal(address))
+    if (features.ipvsLoopbackNodePorts) addresses.push(family === 'ipv4' ? '127.0.0.1' : '::1')
+    return [...new Set(addresses)]
+  }
+  const matching = nodePortAddresses(config, [...nodeAddresses, ...bound], nodeIP, family, features)
+  if (matching.all) return []
+  return matching.addresses.filter((address) => features.ipvsLoopbackNodePorts || !isLoopback(address))
 }
 
 /** The endpoints behind each kind of address of one Service port. */
