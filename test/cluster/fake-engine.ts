@@ -1,0 +1,121 @@
+import { chmodSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { createServer, type Server } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { tmpdir } from 'node:os'
+import { delimiter, join } from 'node:path'
+
+/** A `docker` that knows what is in its folder, and logs what it is asked. */
+const docker = `#!/bin/sh
+cd "$(dirname "$0")/.."
+echo "docker $*" >>log
+case "$1 $2" in
+  "info --format") [ -e engine ] && echo 28.0 ;;
+  "ps -a") [ -e engine ] || { echo 'Cannot connect to the Docker daemon' >&2; exit 1; }; cat containers ;;
+  "image inspect") for last; do :; done; grep -qxF "$last" images && { case $* in *index*) cat label ;; esac; true; } ;;
+  "manifest inspect") [ -e registry ] ;;
+  "build --tag") cat >recipe; echo "$3" >>images; [ ! -e broken-build ] || { echo 'E: Unable to locate package ipset'; exit 100; } ;;
+  *) [ "$1" = start ] || exit 1
+     sed 's/\\texited/\\trunning/' containers >new && mv new containers ;;
+esac
+`
+
+/** A \`kind\` that makes three containers, and hangs in the middle when it is told to. */
+const kind = `#!/bin/sh
+cd "$(dirname "$0")/.."
+echo "kind $*" >>log
+config=$(echo "$*" | sed -n 's/.*--kubeconfig \\([^ ]*\\).*/\\1/p')
+node() { printf '%s-%s\\trunning\\n' "$name" "$1" >>containers; }
+name=$(echo "$*" | sed -n 's/.*--name \\([^ ]*\\).*/\\1/p')
+case "$1 $2" in
+  version*) echo "kind $(cat release) go1.27 linux/amd64" ;;
+  "create cluster")
+    [ ! -e refuse ] || { echo 'ERROR: failed to create cluster: no space left' >&2; exit 1; }
+    node control-plane; node worker
+    [ ! -e hang ] || { echo $$ >creating; exec sleep 60; }
+    node worker2; cp kubeconfig "$config" ;;
+  "delete cluster") : >containers ;;
+  "export kubeconfig") [ -e initialised ] && cp kubeconfig "$config" ;;
+esac
+`
+
+/** The machine may have a Podman of its own; here there is none. */
+const podman = '#!/bin/sh\nexit 125\n'
+
+/** What a test sets up in the folder of the two programs, and reads from it. */
+export class FakeEngine {
+  readonly folder = mkdtempSync(join(tmpdir(), 'engine-'))
+  readonly path = `${join(this.folder, 'bin')}${delimiter}${process.env.PATH}`
+  /** Readiness of each node that the API server knows. */
+  apiNodes: boolean[] = [true, true, true]
+  readonly #server: Server
+
+  constructor() {
+    mkdirSync(join(this.folder, 'bin'))
+    for (const [name, script] of Object.entries({ docker, podman, kind })) {
+      writeFileSync(join(this.folder, 'bin', name), script)
+      chmodSync(join(this.folder, 'bin', name), 0o755)
+    }
+    for (const [file, text] of Object.entries({ containers: '', images: '', log: '', label: '', release: 'v0.33.0' }))
+      this.write(file, text)
+    this.write('engine')
+    this.#server = createServer((_request, response) => {
+      const items = this.apiNodes.map((ready, index) => ({
+        metadata: { name: `node-${index}` },
+        status: { conditions: [{ type: 'Ready', status: ready ? 'True' : 'False' }] },
+      }))
+      response.setHeader('content-type', 'application/json')
+      response.end(JSON.stringify({ apiVersion: 'v1', kind: 'NodeList', metadata: {}, items }))
+    })
+  }
+
+  async start(): Promise<void> {
+    await new Promise<void>((resolve) => this.#server.listen(0, '127.0.0.1', resolve))
+    const { port } = this.#server.address() as AddressInfo
+    const cluster = { server: `http://127.0.0.1:${port}`, 'insecure-skip-tls-verify': true }
+    this.write(
+      'kubeconfig',
+      JSON.stringify({
+        apiVersion: 'v1',
+        kind: 'Config',
+        clusters: [{ name: 'fake', cluster }],
+        users: [{ name: 'fake', user: {} }],
+        contexts: [{ name: 'fake', context: { cluster: 'fake', user: 'fake' } }],
+        'current-context': 'fake',
+      }),
+    )
+  }
+
+  stop(): void {
+    this.#server.closeAllConnections()
+    this.#server.close()
+    rmSync(this.folder, { recursive: true })
+  }
+
+  write(file: string, text = ''): void {
+    writeFileSync(join(this.folder, file), text)
+  }
+
+  remove(file: string): void {
+    rmSync(join(this.folder, file), { force: true })
+  }
+
+  has(file: string): boolean {
+    return existsSync(join(this.folder, file))
+  }
+
+  read(file: string): string {
+    return readFileSync(join(this.folder, file), 'utf8')
+  }
+
+  /** Containers of a cluster by role, in this state. */
+  writeContainers(cluster: string, roles: Record<string, 'running' | 'exited'>): void {
+    const lines = Object.entries(roles).map(([role, state]) => `${cluster}-${role}\t${state}\n`)
+    this.write('containers', lines.join(''))
+  }
+
+  /** What was asked for that changes something: `kind create`, `kind delete`, `docker start` … without their options. */
+  deeds(): string[] {
+    const deeds = this.read('log').match(/^(kind (create|delete|export)|docker (start|build))/gm)
+    return deeds ?? []
+  }
+}

@@ -1,0 +1,215 @@
+import { spawn } from 'node:child_process'
+import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
+import type { Progress } from '../../cluster/driver.ts'
+import { processStartTime } from '../../cluster/embedded/state-file.ts'
+import { EmbeddedCluster } from '../../cluster/embedded.ts'
+import { bakedName, bakeNodeImage, nodeImage, pinnedImage } from '../../cluster/kind/node-image.ts'
+import { KindCluster } from '../../cluster/kind.ts'
+import { kindFolder, projectRoot } from '../../cluster/layout.ts'
+import { selectCluster } from '../../cluster/select.ts'
+import { waitFor } from '../../cluster/wait.ts'
+import { FakeEngine } from './fake-engine.ts'
+
+const silent: Progress = { start() {}, end() {}, note() {} }
+const name = `fake-${process.pid}`
+const whole = { 'control-plane': 'running', worker: 'running', worker2: 'running' } as const
+let engine: FakeEngine
+let cluster: KindCluster
+
+beforeEach(async () => {
+  engine = new FakeEngine()
+  await engine.start()
+  vi.stubEnv('PATH', engine.path)
+  vi.stubEnv('IMAGE', '')
+  cluster = new KindCluster(name)
+})
+afterEach(() => {
+  vi.unstubAllEnvs()
+  engine.stop()
+  rmSync(kindFolder(name), { recursive: true, force: true })
+})
+
+const keepKubeconfig = () => {
+  mkdirSync(dirname(cluster.kubeconfig), { recursive: true })
+  writeFileSync(cluster.kubeconfig, engine.read('kubeconfig'))
+}
+
+describe('make up on kind', () => {
+  test('creates once; a second time it finds the cluster up', async () => {
+    await cluster.up(silent)
+    expect(engine.deeds()).toEqual(['kind create'])
+    expect(engine.read('log')).toContain(`--kubeconfig ${cluster.kubeconfig}`)
+    expect(engine.read('log')).not.toContain('--image')
+    expect(await cluster.nodes()).toEqual([`${name}-control-plane`, `${name}-worker`, `${name}-worker2`])
+    await cluster.up(silent)
+    expect(engine.deeds()).toEqual(['kind create'])
+  })
+
+  test('starts nodes that were stopped, as after a restart of the machine', async () => {
+    engine.writeContainers(name, { ...whole, worker: 'exited', worker2: 'exited' })
+    engine.write('initialised')
+    keepKubeconfig()
+    expect(await cluster.running()).toBe(false)
+    await cluster.up(silent)
+    expect(engine.deeds()).toEqual(['docker start', 'kind export'])
+    expect(engine.read('log')).toContain(`docker start ${name}-worker ${name}-worker2`)
+    expect(await cluster.running()).toBe(true)
+  })
+
+  test('fetches a kubeconfig that was lost', async () => {
+    engine.writeContainers(name, whole)
+    engine.write('initialised')
+    await cluster.up(silent)
+    expect(engine.deeds()).toEqual(['kind export'])
+    expect(existsSync(cluster.kubeconfig)).toBe(true)
+  })
+
+  test('replaces a cluster whose creation was cut off before kubeadm had ended', async () => {
+    engine.writeContainers(name, { 'control-plane': 'running', worker: 'running' })
+    await cluster.up(silent)
+    expect(engine.deeds()).toEqual(['kind export', 'kind delete', 'kind create'])
+  })
+
+  test('replaces a cluster of which a node never joined, or is gone', async () => {
+    engine.write('initialised')
+    for (const apiNodes of [[true], [true, true, true, true]]) {
+      engine.write('log')
+      engine.writeContainers(name, whole)
+      engine.apiNodes = apiNodes
+      const up = cluster.up(silent)
+      await waitFor('the creation', 5000, async () => engine.deeds().includes('kind create'))
+      engine.apiNodes = [true, true, true]
+      await up
+      expect(engine.deeds()).toEqual(['kind export', 'kind delete', 'kind create'])
+    }
+  })
+
+  test('says what kind said when it can not create one', async () => {
+    engine.write('refuse')
+    await expect(cluster.up(silent)).rejects.toThrow(/ERROR: failed to create cluster: no space left.*make doctor/)
+  })
+
+  test('uses the image that IMAGE names, or the one with the tools baked in', async () => {
+    const baked = await bakeNodeImage('docker', pinnedImage(), silent)
+    expect(baked).toBe(bakedName(pinnedImage()))
+    expect(engine.read('recipe')).toMatch(/^FROM kindest\/node:\S+@sha256:\S+\nRUN apt-get .*ipset ipvsadm/)
+    expect(await nodeImage('docker')).toBe(pinnedImage())
+    engine.write('label', `${pinnedImage()}\n`)
+    expect(await nodeImage('docker')).toBe(baked)
+    await cluster.up(silent)
+    expect(engine.read('log')).toMatch(new RegExp(`kind create .*--image ${baked}$`, 'm'))
+    vi.stubEnv('IMAGE', 'my/node:1')
+    expect(await nodeImage('docker')).toBe('my/node:1')
+  })
+
+  test('an image that can not be baked is one sentence with the reason', async () => {
+    engine.write('broken-build')
+    await expect(bakeNodeImage('docker', pinnedImage(), silent)).rejects.toThrow(/Unable to locate package ipset/)
+  })
+})
+
+describe('make up, interrupted', () => {
+  const up = () => {
+    const { NODE_OPTIONS: _, ...env } = process.env
+    const script = spawn(process.execPath, ['--import', 'tsx', 'scripts/up.ts'], {
+      cwd: projectRoot,
+      env: { ...env, NAME: name, CLUSTER: 'kind' },
+      stdio: ['ignore', 'ignore', 'pipe'],
+    })
+    const said: string[] = []
+    script.stderr.on('data', (chunk: Buffer) => said.push(chunk.toString()))
+    const exit = new Promise<number | null>((resolve) => {
+      script.on('exit', resolve)
+    })
+    return { script, exit, said }
+  }
+  const creating = () => waitFor('kind to be at it', 15_000, async () => engine.has('creating'))
+  const creator = () => Number(engine.read('creating'))
+
+  test('Ctrl-C removes what there is and leaves no process', async () => {
+    engine.write('hang')
+    const { script, exit, said } = up()
+    await creating()
+    script.kill('SIGINT')
+    expect(await exit).toBe(130)
+    expect(said.join('')).toContain('Interrupted: removing what there is')
+    expect(engine.deeds()).toEqual(['kind create', 'kind delete'])
+    expect(processStartTime(creator())).toBeUndefined()
+  })
+
+  test('after kill -9 the next one ends the creation that went on alone, and makes the cluster', async () => {
+    engine.write('hang')
+    const { script, exit } = up()
+    await creating()
+    await waitFor('the note', 5000, async () => existsSync(join(kindFolder(name), 'creation.json')))
+    script.kill('SIGKILL')
+    await exit
+    expect(processStartTime(creator())).toBeDefined()
+    engine.remove('hang')
+    await cluster.up(silent)
+    expect(processStartTime(creator())).toBeUndefined()
+    expect(engine.deeds()).toEqual(['kind create', 'kind export', 'kind delete', 'kind create'])
+    expect(await cluster.running()).toBe(true)
+  })
+})
+
+describe('make down on kind', () => {
+  test('deletes the cluster and what was kept about it; a second time there is nothing to do', async () => {
+    await cluster.up(silent)
+    await cluster.down(silent)
+    await cluster.down(silent)
+    expect(engine.deeds()).toEqual(['kind create', 'kind delete'])
+    expect(existsSync(kindFolder(name))).toBe(false)
+  })
+})
+
+describe('CLUSTER=auto', () => {
+  const chosen = async () => {
+    const words: string[] = []
+    const write = vi.spyOn(process.stderr, 'write').mockImplementation((text) => words.push(String(text)) > 0)
+    try {
+      const { driver } = await selectCluster('auto', name)
+      return { driver, words: words.join('') }
+    } finally {
+      write.mockRestore()
+    }
+  }
+
+  test('is kind where the engine has the node image, or its registry answers', async () => {
+    engine.write('images', `${pinnedImage()}\n`)
+    expect(await chosen()).toEqual({ driver: 'kind', words: '' })
+    engine.write('images')
+    engine.write('registry')
+    expect(await chosen()).toEqual({ driver: 'kind', words: '' })
+  })
+
+  test('is embedded, said in one line, where an engine answers without image or registry', async () => {
+    const { driver, words } = await chosen()
+    expect(driver).toBe('embedded')
+    expect(words).toMatch(/^ • docker answers, but .*\n$/)
+    expect(readFileSync(join(engine.folder, 'log'), 'utf8')).not.toMatch(/docker pull/)
+  })
+
+  test('is embedded without a word where no engine answers', async () => {
+    engine.remove('engine')
+    expect(await chosen()).toEqual({ driver: 'embedded', words: '' })
+  })
+
+  test('is the kind cluster that is there, also a half-made one, so that `make down` finds it', async () => {
+    engine.writeContainers(name, { worker: 'exited' })
+    expect((await chosen()).driver).toBe('kind')
+  })
+
+  test('other wishes are taken as they are, and unknown ones refused with the known', async () => {
+    expect(await selectCluster('embedded', name)).toBeInstanceOf(EmbeddedCluster)
+    expect(await selectCluster('kind', name)).toBeInstanceOf(KindCluster)
+    await expect(selectCluster('minikube', name)).rejects.toThrow(/CLUSTER="minikube" is not known: use "auto"/)
+  })
+
+  test('kind without an engine says what to do', async () => {
+    engine.remove('engine')
+    await expect(cluster.running().then(() => cluster.nodes())).rejects.toThrow(/No Docker or Podman engine answers/)
+  })
+})
