@@ -2,6 +2,7 @@ import { Writable } from 'node:stream'
 import type { Cluster, ExecResult } from '../cluster/driver.ts'
 import type { KubeClient } from '../cluster/kube-client.ts'
 import { PATH } from '../cluster/node-report.ts'
+import { runOnNode } from '../cluster/node-script.ts'
 import { Trouble } from './failure.ts'
 import { Moments } from './submission/moments.ts'
 
@@ -29,7 +30,7 @@ export class LiveCluster {
   /** Runs a shell script on a node. Throws Trouble only when the node can't be reached. */
   async onNode(node: string, script: string): Promise<ExecResult> {
     try {
-      return await this.cluster.exec(node, ['sh', '-c', `${PATH}\n${script}`], { timeoutMs: EXEC_TIMEOUT_MS })
+      return await runOnNode(this.cluster, node, `${PATH}\n${script}`, { timeoutMs: EXEC_TIMEOUT_MS })
     } catch (error) {
       throw new Trouble(`node ${node} could not be reached (${firstLine(error)})`)
     }

@@ -44,6 +44,11 @@ export interface Cluster {
   nodes(): Promise<string[]>
   /** Runs one command on a node as root, in the node's own network namespace. */
   exec(node: string, command: readonly string[], options?: ExecOptions): Promise<ExecResult>
+  /**
+   * A cheaper way than `exec` to run a short shell script that reads no input and leaves nothing in the background, where a
+   * driver has one (runOnNode).
+   */
+  script?(node: string, text: string, timeoutMs: number): Promise<ExecResult>
   /** An interactive shell on a node; resolves to its exit code. */
   shell(node: string, command?: readonly string[]): Promise<number>
   /** Writes a file on a node. */

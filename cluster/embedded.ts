@@ -6,6 +6,7 @@ import type { Cluster, ExecOptions, ExecResult, Progress } from './driver.ts'
 import type { DaemonMessage, DaemonOptions } from './embedded/daemon-messages.ts'
 import { ensurePackages } from './embedded/machine/packages.ts'
 import { type ExecEndpoint, execOnNode, shellOnNode } from './embedded/node-exec.ts'
+import { scriptOnNode } from './embedded/node-script.ts'
 import { processStartTime, readDaemonState, removeClusterFolder } from './embedded/state-file.ts'
 import { cacheFolder, clusterFolder } from './layout.ts'
 
@@ -100,6 +101,10 @@ export class EmbeddedCluster implements Cluster {
 
   exec(node: string, command: readonly string[], options?: ExecOptions): Promise<ExecResult> {
     return execOnNode(this.endpoint(), node, command, options)
+  }
+
+  script(node: string, text: string, timeoutMs: number): Promise<ExecResult> {
+    return scriptOnNode(this.endpoint(), node, text, timeoutMs)
   }
 
   shell(node: string, command: readonly string[] = ['bash', '-l']): Promise<number> {

@@ -13,7 +13,7 @@ const CONNTRACK_LINES = 4000
  * kube-proxy's own word. bash asks without curl, which is twice as quick on the embedded kernel. A broken firewall can stop
  * even this connection, so it has two seconds.
  */
-const PROXY_MODE = `proxy_mode() {
+export const PROXY_MODE = `proxy_mode() {
   if command -v bash >/dev/null && command -v timeout >/dev/null; then timeout 2 bash -c '
     exec 3<>/dev/tcp/127.0.0.1/10249 || exit 1
     printf "GET /proxyMode HTTP/1.0\\r\\nHost: localhost\\r\\n\\r\\n" >&3
@@ -32,10 +32,10 @@ const ESSENTIAL: Record<string, string> = {
   'ip-addr.json': 'ip -j -d addr',
   proxyMode: 'proxy_mode',
 }
+const BOTH_FAMILIES: Record<string, string> = { ...ESSENTIAL, 'ip6tables-save': 'save_with_backend ip6tables -c' }
 const THOROUGH: Record<string, string> = {
-  ...ESSENTIAL,
+  ...BOTH_FAMILIES,
   'ip-route': 'ip route',
-  'ip6tables-save': 'save_with_backend ip6tables -c',
   conntrack: `command -v conntrack >/dev/null && conntrack -L | head -n ${CONNTRACK_LINES}`,
   'ipvsadm-stats': 'ipvsadm -Ln --stats --exact',
   versions:
@@ -43,10 +43,17 @@ const THOROUGH: Record<string, string> = {
 }
 
 /** How much to ask: `essential` is what a grading round needs, `thorough` what a capture should keep. */
-export type ReportDepth = 'essential' | 'thorough'
+export type ReportDepth = 'essential' | 'both families' | 'thorough'
+
+const SECTIONS: Record<ReportDepth, Record<string, string>> = {
+  essential: ESSENTIAL,
+  'both families': BOTH_FAMILIES,
+  thorough: THOROUGH,
+}
 
 export interface NodeReportRequest {
-  command: string[]
+  /** A shell script (runOnNode). */
+  script: string
   /** Reads what the command printed: the files, and the exit code of each command that failed (127: not installed). */
   read(output: string): { files: Map<string, string>; failures: Map<string, number> }
 }
@@ -54,12 +61,12 @@ export interface NodeReportRequest {
 /** The command to run on a node. Its section marks carry a random word, so no rule comment can forge one. */
 export function nodeReportRequest(depth: ReportDepth): NodeReportRequest {
   const mark = `==${randomUUID()}`
-  const sections = Object.entries(depth === 'essential' ? ESSENTIAL : THOROUGH)
-  const script = sections.map(
+  const sections = Object.entries(SECTIONS[depth])
+  const commands = sections.map(
     ([file, command]) => `echo '${mark} ${file}'\n{ ${command}; } 2>/dev/null\nprintf '\\n${mark}. %s\\n' $?`,
   )
   return {
-    command: ['sh', '-c', [PATH, SAVE_WITH_BACKEND, PROXY_MODE, ...script].join('\n')],
+    script: [PATH, SAVE_WITH_BACKEND, PROXY_MODE, ...commands].join('\n'),
     read: (output) => readReport(output, mark),
   }
 }

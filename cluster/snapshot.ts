@@ -3,6 +3,7 @@ import type { Capture, NodeFiles } from './capture-folder.ts'
 import type { Cluster } from './driver.ts'
 import type { KubeClient } from './kube-client.ts'
 import { nodeReportRequest, type ReportDepth } from './node-report.ts'
+import { runOnNode } from './node-script.ts'
 
 /** The beginning of a kube-proxy log says which proxier runs; no more of it is read. */
 const LOG_BYTES = 64 * 1024
@@ -36,9 +37,9 @@ const troubleOf = (cluster: Cluster) => (error: unknown) => {
 }
 
 async function askNode(cluster: Cluster, name: string, depth: ReportDepth): Promise<NodeFiles> {
-  const { command, read } = nodeReportRequest(depth)
+  const { script, read } = nodeReportRequest(depth)
   try {
-    const { stdout } = await cluster.exec(name, command, { timeoutMs: 30_000 })
+    const { stdout } = await runOnNode(cluster, name, script, { timeoutMs: 30_000 })
     return { name, files: read(stdout).files }
   } catch (error) {
     const reason = error instanceof Error ? error.message.split('\n')[0] : String(error)

@@ -1,5 +1,6 @@
 import type { Cluster } from '../cluster/driver.ts'
 import { kubeClient } from '../cluster/kube-client.ts'
+import { runOnNode } from '../cluster/node-script.ts'
 import { selectCluster } from '../cluster/select.ts'
 import { ExitCode, main } from './main.ts'
 
@@ -13,7 +14,7 @@ async function nodeLines(cluster: Cluster): Promise<string[]> {
     items.map(async ({ metadata, status }) => {
       const name = metadata?.name ?? ''
       const ready = status?.conditions?.some((one) => one.type === 'Ready' && one.status === 'True')
-      const mode = await cluster.exec(name, ['sh', '-c', lookAtProxy])
+      const mode = await runOnNode(cluster, name, lookAtProxy)
       const version = status?.nodeInfo?.kubeletVersion
       return `${name.padEnd(28)} ${ready ? 'Ready   ' : 'NotReady'} ${version}  kube-proxy: ${mode.stdout.trim()}`
     }),

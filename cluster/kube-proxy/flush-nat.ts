@@ -7,6 +7,7 @@ import { consent } from '../consent.ts'
 import type { Cluster, Progress } from '../driver.ts'
 import { RESTORE_WITH_BACKEND } from '../iptables-backend.ts'
 import { nodeReportRequest } from '../node-report.ts'
+import { runOnNode } from '../node-script.ts'
 import { DeadlineError, waitFor } from '../wait.ts'
 import { KubeProxyError } from './agents.ts'
 
@@ -54,7 +55,7 @@ export async function flushNat(cluster: Cluster, { progress }: { progress: Progr
 async function flushNode(cluster: Cluster, node: string, { mode, plan }: NodeReading): Promise<FlushReport> {
   const report = { node, mode, removed: describeFlush(plan), kept: plan.kept }
   if (isEmptyFlush(plan)) return report
-  const { exitCode, stderr } = await cluster.exec(node, ['sh'], { stdin: flushScript(plan), timeoutMs: 120_000 })
+  const { exitCode, stderr } = await runOnNode(cluster, node, flushScript(plan), { timeoutMs: 120_000 })
   const after = await readNode(cluster, node)
   if (exitCode === 0 && isEmptyFlush(after.plan)) return report
   const left = describeFlush(after.plan).join(', ')
@@ -81,8 +82,8 @@ async function readSettled(cluster: Cluster, node: string): Promise<NodeReading>
 }
 
 async function readNode(cluster: Cluster, node: string): Promise<NodeReading> {
-  const { command, read } = nodeReportRequest('thorough')
-  const { stdout } = await cluster.exec(node, command, { timeoutMs: 60_000 })
+  const { script, read } = nodeReportRequest('both families')
+  const { stdout } = await runOnNode(cluster, node, script)
   const { files, failures } = read(stdout)
   const mode = files.get('proxyMode')?.trim()
   if (mode !== 'iptables' && mode !== 'ipvs')

@@ -1,5 +1,6 @@
 import type { SwitchedMode } from '../../dataplane/kube-proxy/mode-ownership.ts'
 import type { Cluster } from '../driver.ts'
+import { runOnNode } from '../node-script.ts'
 
 /** A node's kernel can't do what a mode needs; nothing was changed. The message says which node and what is missing. */
 export class ModeUnsupported extends Error {
@@ -29,9 +30,8 @@ scheduler=$1
 modprobe -a ip_vs ip_vs_rr ip_vs_wrr ip_vs_sh "ip_vs_$scheduler" nf_conntrack ip_set xt_set dummy >/dev/null 2>&1
 [ -e /proc/net/ip_vs ] || { echo 'IPVS (module ip_vs)'; exit 3; }
 if command -v ipvsadm >/dev/null; then
-  ipvsadm -A -t 198.51.100.0:20000 -s "$scheduler" 2>/dev/null ||
-    { echo 'IPVS scheduler "'"$scheduler"'" (module ip_vs_'"$scheduler)"; exit 3; }
-  ipvsadm -D -t 198.51.100.0:20000
+  said=$(printf '%s\\n' "-A -t 198.51.100.0:20000 -s $scheduler" '-D -t 198.51.100.0:20000' | ipvsadm -R 2>&1)
+  [ -z "$said" ] || { echo 'IPVS scheduler "'"$scheduler"'" (module ip_vs_'"$scheduler)"; exit 3; }
 else
   has_module "ip_vs_$scheduler" || { echo 'IPVS scheduler "'"$scheduler"'" (module ip_vs_'"$scheduler)"; exit 3; }
 fi
@@ -62,9 +62,7 @@ export async function requireModules(
   const lacking = new Map<string, string[]>()
   await Promise.all(
     nodes.map(async (node) => {
-      const { exitCode, stdout, stderr } = await cluster.exec(node, ['sh', '-c', script, 'sh', scheduler], {
-        timeoutMs: 60_000,
-      })
+      const { exitCode, stdout, stderr } = await runOnNode(cluster, node, script, { args: [scheduler] })
       if (exitCode === 0) return
       const reason = stdout.trim()
         ? `has no ${stdout.trim()}`

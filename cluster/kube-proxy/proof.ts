@@ -2,6 +2,8 @@ import type { SwitchedMode } from '../../dataplane/kube-proxy/mode-ownership.ts'
 import type { Cluster } from '../driver.ts'
 import { SAVE_WITH_BACKEND } from '../iptables-backend.ts'
 import type { KubeClient } from '../kube-client.ts'
+import { PATH, PROXY_MODE } from '../node-report.ts'
+import { runOnNode } from '../node-script.ts'
 import { type Agent, ipvsComplaint, proxierLine, readLog } from './agents.ts'
 
 /** What one node says about the mode in force there. */
@@ -21,37 +23,34 @@ export interface ModeProof {
   schedulers: string[]
 }
 
-/** Asks with what the node has: curl, wget, or bash itself. */
-const askProxyMode = `
-url=http://127.0.0.1:10249/proxyMode
-if command -v curl >/dev/null; then curl -fsS --max-time 3 $url
-elif command -v wget >/dev/null; then wget -qO- -T 3 $url
-else bash -c 'exec 3<>/dev/tcp/127.0.0.1/10249 && printf "GET /proxyMode HTTP/1.0\\r\\n\\r\\n" >&3 && tail -n 1 <&3'
-fi 2>/dev/null`
-
-const look = `${SAVE_WITH_BACKEND}
-echo "mode=$(${askProxyMode})"
-if ip link show kube-ipvs0 >/dev/null 2>&1; then echo "dummy=$(ip -o addr show dev kube-ipvs0 | grep -c inet)"; fi
-grep -sE '^(TCP|UDP|SCTP) ' /proc/net/ip_vs | sed 's/^[A-Z]* *[^ ]* *\\([a-z]*\\).*/scheduler=\\1/' | sort -u
-save_with_backend iptables -t nat 2>/dev/null | grep '^-A KUBE-SERVICES '
+/** Nothing more is asked of a node whose kube-proxy does not answer yet: looks are repeated until it does. */
+const look = `${PATH}
+${SAVE_WITH_BACKEND}
+${PROXY_MODE}
+mode=$(proxy_mode 2>/dev/null) || exit 0
+echo "mode=$mode"
+save_with_backend iptables -t nat 2>/dev/null
+addresses=$(ip -o addr show dev kube-ipvs0 2>/dev/null) || exit 0
+printf 'kube-ipvs0\\n%s\\n' "$addresses"
+cat /proc/net/ip_vs 2>/dev/null
 exit 0`
 
 /** Looks at one node once, with one exec. */
 export async function lookAtNode(cluster: Cluster, client: KubeClient, agent: Agent): Promise<ModeProof> {
   const [{ stdout }, log] = await Promise.all([
-    cluster.exec(agent.node, ['sh', '-c', look], { timeoutMs: 30_000 }),
+    runOnNode(cluster, agent.node, look, { timeoutMs: 30_000 }),
     readLog(client, agent.pod),
   ])
-  const mode = /^mode=(.*)$/m.exec(stdout)?.[1]
-  const dummy = /^dummy=(\d+)$/m.exec(stdout)?.[1]
+  const services = stdout.match(/^-A KUBE-SERVICES .*$/gm)?.join('\n') ?? ''
+  const schedulers = [...stdout.matchAll(/^(?:TCP|UDP|SCTP) +\S+ +([a-z]+)/gm)].map(([, scheduler]) => scheduler ?? '')
   return {
     node: agent.node,
-    proxyMode: mode === '' ? undefined : mode,
+    proxyMode: /^mode=(.+)$/m.exec(stdout)?.[1],
     logLine: proxierLine(log),
     complaint: ipvsComplaint(log),
-    dummyAddresses: dummy === undefined ? undefined : Number(dummy),
-    schedulers: [...stdout.matchAll(/^scheduler=(\w+)$/gm)].map((match) => match[1] ?? ''),
-    rules: / --match-set KUBE-/.test(stdout) ? 'ipvs' : / -j KUBE-SV[CL]-/.test(stdout) ? 'iptables' : 'none',
+    dummyAddresses: /^kube-ipvs0$/m.test(stdout) ? (stdout.match(/ inet6? /g)?.length ?? 0) : undefined,
+    schedulers: [...new Set(schedulers)].sort(),
+    rules: / --match-set KUBE-/.test(services) ? 'ipvs' : / -j KUBE-SV[CL]-/.test(services) ? 'iptables' : 'none',
   }
 }
 

@@ -1,4 +1,4 @@
-import { spawn } from 'node:child_process'
+import { spawn, spawnSync } from 'node:child_process'
 import { PassThrough, Readable } from 'node:stream'
 import type { ExecRequest, LogRequest, NodeBackend } from '../../cluster/embedded/apiserver/node-backend.ts'
 import type { GuestProcess } from '../../cluster/embedded/machine/machine.ts'
@@ -11,7 +11,7 @@ export interface FakeBackend extends NodeBackend {
   following: PassThrough | undefined
 }
 
-/** Runs exec commands as ordinary processes of the host and serves a fixed log. */
+/** Runs exec commands and node scripts as ordinary processes of the host and serves a fixed log. */
 export function createFakeBackend(): FakeBackend {
   const backend: FakeBackend = {
     execs: [],
@@ -21,6 +21,10 @@ export function createFakeBackend(): FakeBackend {
     async exec(request) {
       backend.execs.push(request)
       return hostProcess(request.command, backend.resizes)
+    },
+    async script(node, text) {
+      const { status, stdout, stderr } = spawnSync('sh', ['-c', text, node], { encoding: 'utf8' })
+      return { exitCode: status ?? 137, stdout, stderr }
     },
     async logs(request) {
       backend.logRequests.push(request)

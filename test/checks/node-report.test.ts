@@ -19,10 +19,10 @@ function report(programs: Record<string, string>, depth: ReportDepth = 'essentia
     writeFileSync(join(folder, name), `#!/bin/sh\n${body}\n`)
     chmodSync(join(folder, name), 0o755)
   }
-  const { command, read } = nodeReportRequest(depth)
+  const request = nodeReportRequest(depth)
   // The script adds the system's own folders to PATH; here there is nothing but the programs given.
-  const script = (command[2] ?? '').replace(/^PATH=.*$/m, `PATH='${folder}'`)
-  return read(execFileSync('/bin/sh', ['-c', script], { encoding: 'utf8' }))
+  const script = request.script.replace(/^PATH=.*$/m, `PATH='${folder}'`)
+  return request.read(execFileSync('/bin/sh', ['-c', script], { encoding: 'utf8' }))
 }
 
 describe('one exec per node', () => {

@@ -1,7 +1,7 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import type { Cluster, ExecOptions } from '../../cluster/driver.ts'
+import type { Cluster } from '../../cluster/driver.ts'
 import type { Draft } from '../../cluster/embedded/apiserver/api.ts'
 import { createClusterApi } from '../../cluster/embedded/apiserver/cluster-api.ts'
 import type { Pod } from '../../cluster/embedded/controllers/resources.ts'
@@ -92,7 +92,7 @@ export class ThreeNodes {
       [worker2, 2],
     ] as const)
       lines.push(...this.podLines(node, `web${index}`, index, 5), ...this.podLines(node, `client${index}`, index, 9))
-    const { exitCode, stderr } = await this.machine.run(['sh'], {}, { stdin: `${lines.join('\n')}\n` })
+    const { exitCode, stderr } = await this.machine.script(lines.join('\n'))
     if (exitCode !== 0) throw new Error(`the nodes could not be made: ${stderr}`)
     for (const index of [1, 2]) await this.serve(`web${index}`, index)
   }
@@ -210,14 +210,14 @@ export class ThreeNodes {
 
   /** Runs a shell command in a node's or Pod's network namespace and gives its standard output. */
   async sh(netns: string, command: string): Promise<string> {
-    const { stdout } = await this.machine.run(['sh', '-c', command], { netns })
+    const { stdout } = await this.machine.script(command, { netns })
     return stdout
   }
 
   async state(node: NodeName): Promise<NodeState> {
     return waitFor(`${node} to be read`, 10_000, async () => {
-      const { command, read } = nodeReportRequest('essential')
-      const { stdout } = await this.machine.run(command, { netns: node })
+      const { script, read } = nodeReportRequest('essential')
+      const { stdout } = await this.machine.script(script, { netns: node })
       const { state, faults } = readCapturedNode(read(stdout).files)
       return faults.length === 0 && state
     })
@@ -229,8 +229,8 @@ export class ThreeNodes {
       driver: 'embedded',
       name: 'three-nodes',
       nodes: async () => [...names],
-      exec: (node: string, command: readonly string[], options: ExecOptions = {}) =>
-        this.machine.run(command, { netns: node }, options),
+      script: (node: string, text: string, timeoutMs: number) =>
+        this.machine.script(text, { netns: node }, { timeoutMs }),
     } as unknown as Cluster
   }
 

@@ -1,5 +1,5 @@
 import type { Readable } from 'node:stream'
-import type { GuestProcess } from '../machine/machine.ts'
+import type { GuestProcess, RunResult } from '../machine/machine.ts'
 
 export interface ExecRequest {
   /** A container of a Pod, or a whole node (the `nodes/NAME/exec` subresource that only this cluster has). */
@@ -23,6 +23,8 @@ export interface LogRequest {
 /** What the API server asks of the kubelets. Both reject with a StatusError when the target can't serve it. */
 export interface NodeBackend {
   exec(request: ExecRequest): Promise<GuestProcess>
+  /** Runs a shell script on a node to its end (`nodes/NAME/script`, which only this cluster has). */
+  script(node: string, text: string): Promise<RunResult>
   /** Ends when the log ends (or, following, when the container does); destroy it to stop following. */
   logs(request: LogRequest): Promise<Readable>
 }

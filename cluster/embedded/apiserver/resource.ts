@@ -54,7 +54,7 @@ export const resources: readonly Resource[] = [
     namespaced: false,
     schema: 'V1Node',
     status: true,
-    others: ['exec'],
+    others: ['exec', 'script'],
     fields: ['spec.unschedulable'],
   },
   {

@@ -38,7 +38,7 @@ export class GuestNode {
 
   /** Runs a shell script. Rejects when the machine is gone. */
   run(script: string): Promise<RunResult> {
-    return this.machine.run(['sh'], this.placement, { stdin: script, timeoutMs: commandDeadlineMs })
+    return this.machine.script(script, this.placement, { timeoutMs: commandDeadlineMs })
   }
 
   /** Runs the steps that have input, one after the other, in one shell. */

@@ -8,12 +8,13 @@ import { StartFailure } from './settings.ts'
  * loading modules by itself when a genuine kube-proxy asks over netlink.
  */
 const probe = (scheduler: string) => `
-modprobe -qab ip_vs 'ip_vs_${scheduler}' ip_set xt_set dummy 2>/dev/null
+[ -d '/sys/module/ip_vs_${scheduler}' ] && [ -d /sys/module/xt_set ] && [ -d /sys/module/dummy ] ||
+  modprobe -qab ip_vs 'ip_vs_${scheduler}' ip_set xt_set dummy 2>/dev/null
 [ -e /proc/net/ip_vs ] || { echo no-ipvs; exit; }
 error=$(ipset --version 2>&1) || { echo "no-ipset $error"; exit; }
-if ! ipvsadm -Sn | grep -q -- ' -s ${scheduler}\\b'; then
-  ipvsadm -A -t 198.51.100.0:20000 -s '${scheduler}' 2>/dev/null || { echo no-scheduler; exit; }
-  ipvsadm -D -t 198.51.100.0:20000
+if ! grep -q ' ${scheduler} ' /proc/net/ip_vs; then
+  said=$(printf '%s\\n' '-A -t 198.51.100.0:20000 -s ${scheduler}' '-D -t 198.51.100.0:20000' | ipvsadm -R 2>&1)
+  [ -z "$said" ] || { echo no-scheduler; exit; }
 fi
 echo fine
 `

@@ -7,6 +7,9 @@ import type { ContainerWorker } from './container-worker.ts'
 import { logStream } from './log-stream.ts'
 import type { PodWorker } from './pod-worker.ts'
 
+/** Longer than anybody who asks for a script waits for it. */
+const scriptDeadlineMs = 300_000
+
 type FindPod = (namespace: string, name: string) => PodWorker | undefined
 
 function named(worker: PodWorker | undefined, pod: string, container?: string): ContainerWorker {
@@ -22,12 +25,13 @@ function named(worker: PodWorker | undefined, pod: string, container?: string): 
 
 /** What the API server asks of the kubelets: commands and logs. */
 export function createBackend(machine: Machine, network: Network, find: FindPod): NodeBackend {
+  const placementOf = (node: string) => {
+    if (!network.nodes.some(({ name }) => name === node)) throw notFound(resourceNamed('nodes'), node)
+    return network.placement(node)
+  }
   return {
     async exec({ target, command, tty }) {
-      if (target.kind === 'node') {
-        if (!network.nodes.some(({ name }) => name === target.name)) throw notFound(resourceNamed('nodes'), target.name)
-        return machine.spawn(command, network.placement(target.name), { tty })
-      }
+      if (target.kind === 'node') return machine.spawn(command, placementOf(target.name), { tty })
       const worker = named(find(target.namespace, target.name), target.name, target.container)
       if (!worker.running)
         throw new StatusError(
@@ -37,6 +41,7 @@ export function createBackend(machine: Machine, network: Network, find: FindPod)
         )
       return machine.spawn(command, worker.running.placement, { tty })
     },
+    script: async (node, text) => machine.script(text, placementOf(node), { timeoutMs: scriptDeadlineMs }),
     async logs(request) {
       const { name: container } = request
       const worker = named(find(request.namespace, request.name), request.name, request.container)

@@ -7,7 +7,9 @@ import { dirname } from 'node:path'
 import { ReadStream, WriteStream } from 'node:tty'
 import { FifoPool } from './fifo-pool.ts'
 import { encodeData, encodeFrame, type Frame, FrameDecoder, FrameType } from './frame.ts'
-import { type SpawnRequest, spawnArguments } from './placement.ts'
+import { type ScriptRequest, type SpawnRequest, spawnArguments } from './placement.ts'
+import { ScriptPool } from './script-pool.ts'
+import type { ScriptShell } from './script-shell.ts'
 
 const line = process.argv[2] ?? '/dev/ttyS0'
 const input = new ReadStream(openSync(line, 'r'))
@@ -20,6 +22,7 @@ const environment: NodeJS.ProcessEnv = {}
 for (const name of ['PATH', 'HOME', 'LANG', 'TERM']) environment[name] = process.env[name]
 // Bash takes a socket on its standard input for rshd's and reads ~/.bashrc, but only as an outermost shell.
 environment.SHLVL = '1'
+const pool = new ScriptPool(pipes, environment)
 
 interface Running {
   child: ChildProcess
@@ -28,6 +31,7 @@ interface Running {
 }
 
 const processes = new Map<number, Running>()
+const scripts = new Map<number, ScriptShell>()
 const connections = new Map<number, Socket>()
 // The host numbers its own streams from 1; connections that begin here count from the other half.
 let nextConnection = 0x8000_0000
@@ -113,7 +117,24 @@ function afterOutput(outputs: readonly Socket[], done: () => void): void {
   }
 }
 
+function sendAll(stream: number, type: number, bytes: Buffer): void {
+  for (const frame of encodeData(stream, type, bytes)) output.write(frame)
+}
+
+function runScript(stream: number, { script, ...placement }: ScriptRequest): void {
+  const shell = pool.run(placement, script, {
+    stdout: (bytes) => sendAll(stream, FrameType.data, bytes),
+    stderr: (bytes) => sendAll(stream, FrameType.errorData, bytes),
+    exit(code) {
+      scripts.delete(stream)
+      send(stream, FrameType.exit, JSON.stringify({ code, signal: null }))
+    },
+  })
+  scripts.set(stream, shell)
+}
+
 function kill(stream: number, signal: NodeJS.Signals): void {
+  scripts.get(stream)?.kill(signal)
   const running = processes.get(stream)
   if (running?.child.pid === undefined) return
   try {
@@ -162,6 +183,9 @@ function handle({ stream, type, payload }: Frame): void {
   switch (type) {
     case FrameType.spawn:
       start(stream, JSON.parse(payload.toString()) as SpawnRequest)
+      break
+    case FrameType.script:
+      runScript(stream, JSON.parse(payload.toString()) as ScriptRequest)
       break
     case FrameType.kill:
       kill(stream, json().signal ?? 'SIGTERM')

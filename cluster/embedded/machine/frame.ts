@@ -12,6 +12,8 @@ export const FrameType = {
   write: 4,
   /** JSON {socket}: accept connections on a Unix socket of the guest; each becomes an `opened` stream. */
   forward: 5,
+  /** JSON ScriptRequest: run a shell script in a shell that waits for one; ends with `exit`. */
+  script: 6,
   /** JSON {version}: the agent is up. */
   ready: 10,
   /** JSON {pid}. */

@@ -14,6 +14,9 @@ export interface Placement {
   env?: Record<string, string>
 }
 
+/** Where a script can run. */
+export type ScriptPlace = Pick<Placement, 'pid' | 'netns'>
+
 export interface GuestProcess {
   /** Process id inside the guest. */
   readonly pid: number
@@ -49,6 +52,11 @@ export interface Machine {
     placement?: Placement,
     options?: { stdin?: string | Uint8Array; timeoutMs?: number },
   ): Promise<RunResult>
+  /**
+   * Runs a shell script that reads no input and leaves nothing in the background, in a shell that waits at this place: many
+   * times cheaper than `run`. Rejects as `run` does.
+   */
+  script(text: string, place?: ScriptPlace, options?: { timeoutMs?: number }): Promise<RunResult>
   /** Starts a process that lives on; with `tty` it gets a pseudo terminal and stdout carries both outputs. */
   spawn(command: readonly string[], placement?: Placement, options?: SpawnOptions): Promise<GuestProcess>
   /** Writes files in the guest (parents are made; a path that ends in / is a folder to be made). Never touches the host's own files. */

@@ -1,4 +1,4 @@
-import type { Placement } from './machine.ts'
+import type { Placement, ScriptPlace } from './machine.ts'
 
 /** What the host asks the agent to start. */
 export interface SpawnRequest extends Placement {
@@ -8,6 +8,11 @@ export interface SpawnRequest extends Placement {
   noInput?: boolean
   /** The command ends in `unshare --pid --fork`: signals go to the first process of the new namespace, not to its maker. */
   inNamespace?: boolean
+}
+
+/** A script of ours, run in a shell that waits at this place. */
+export interface ScriptRequest extends ScriptPlace {
+  script: string
 }
 
 /** The namespaces a process of the guest is moved into before the command starts (util-linux nsenter and unshare). */

@@ -3,7 +3,7 @@ import { connect, type Socket } from 'node:net'
 import { PassThrough, Writable } from 'node:stream'
 import { type BootOptions, bootKernel, type Kernel } from './boot.ts'
 import { encodeData, encodeFrame, type Frame, FrameDecoder, FrameType } from './frame.ts'
-import type { GuestProcess, Machine, Placement, RunResult, SpawnOptions } from './machine.ts'
+import type { GuestProcess, Machine, Placement, RunResult, ScriptPlace, SpawnOptions } from './machine.ts'
 import { SerialLine } from './serial-line.ts'
 
 /** Who listens to the frames of one stream. */
@@ -170,6 +170,33 @@ class UmlMachine implements Machine {
       stdout: Buffer.concat(stdout).toString(),
       stderr: Buffer.concat(stderr).toString(),
     }
+  }
+
+  async script(text: string, place: ScriptPlace = {}, options: { timeoutMs?: number } = {}): Promise<RunResult> {
+    const stdout: Buffer[] = []
+    const stderr: Buffer[] = []
+    const { pid, netns } = place
+    let timer: NodeJS.Timeout | undefined
+    let late = false
+    const exitCode = await new Promise<number>((resolve, reject) => {
+      const stream = this.open(({ type, payload }) => {
+        if (type === FrameType.data) stdout.push(payload)
+        else if (type === FrameType.errorData) stderr.push(payload)
+        else {
+          this.listeners.delete(stream)
+          if (type === FrameType.exit) resolve((JSON.parse(payload.toString()) as { code: number }).code)
+          else reject(new MachineGone(payload.toString()))
+        }
+      })
+      this.send(stream, FrameType.script, JSON.stringify({ pid, netns, script: text }))
+      if (options.timeoutMs === undefined) return
+      timer = setTimeout(() => {
+        late = true
+        this.send(stream, FrameType.kill, JSON.stringify({ signal: 'SIGKILL' }))
+      }, options.timeoutMs)
+    }).finally(() => clearTimeout(timer))
+    if (late) throw new MachineGone(`a script did not end within ${options.timeoutMs} ms`)
+    return { exitCode, stdout: Buffer.concat(stdout).toString(), stderr: Buffer.concat(stderr).toString() }
   }
 
   async write(files: readonly { path: string; content: string | Uint8Array; mode?: number }[]): Promise<void> {

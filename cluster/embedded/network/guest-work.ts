@@ -51,7 +51,7 @@ export function guestScript(works: readonly GuestWork[]): string {
       'ip -force -batch -',
       namespaces.map((name) => `netns delete ${name}`),
     )
-  return `failed=0\n${script}exit $failed`
+  return script === '' ? '' : `failed=0\n${script}exit $failed`
 }
 
 /**
@@ -88,13 +88,17 @@ export class GuestWorker {
         await this.machine.write(folders.map((folder) => ({ path: `${folder}/`, content: '' })))
         const works = batch.map(({ work }) => (work.remove ? work : { ...work, folders: [] }))
         const script = guestScript(works)
-        const { exitCode, stderr } = await this.machine.run(['sh', '-c', script])
-        if (exitCode !== 0) throw new Error(stderr.trim().split('\n').slice(0, 5).join('; '))
+        if (script !== '') await this.run(script)
         for (const { done } of batch) done()
       } catch (error) {
         for (const { failed } of batch) failed(error instanceof Error ? error : new Error(String(error)))
       }
     }
     this.busy = false
+  }
+
+  private async run(script: string): Promise<void> {
+    const { exitCode, stderr } = await this.machine.script(script)
+    if (exitCode !== 0) throw new Error(stderr.trim().split('\n').slice(0, 5).join('; '))
   }
 }

@@ -1,0 +1,20 @@
+import type { Cluster, ExecResult } from './driver.ts'
+
+const quote = (word: string) => `'${word.replaceAll("'", `'\\''`)}'`
+
+/**
+ * Runs a shell script of ours on a node: one that reads no input and leaves nothing in the background. `args` are its $1, $2 ….
+ * Rejects when the node can't be reached or time is up.
+ */
+export function runOnNode(
+  cluster: Cluster,
+  node: string,
+  text: string,
+  { args = [], timeoutMs = 60_000 }: { args?: readonly string[]; timeoutMs?: number } = {},
+): Promise<ExecResult> {
+  const script = args.length > 0 ? `set -- ${args.map(quote).join(' ')}\n${text}` : text
+  // An argument may be 128 KiB long (MAX_ARG_STRLEN); what is longer goes in by standard input.
+  if (cluster.script) return cluster.script(node, script, timeoutMs)
+  if (script.length < 100_000) return cluster.exec(node, ['sh', '-c', script], { timeoutMs })
+  return cluster.exec(node, ['sh'], { stdin: script, timeoutMs })
+}
