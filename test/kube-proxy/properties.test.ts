@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { canonicalMember } from '../../dataplane/ipset-save.ts'
-import { parseIptablesSave, printIptablesSave } from '../../dataplane/iptables-save.ts'
+import { type Chain, parseIptablesSave, printIptablesSave } from '../../dataplane/iptables-save.ts'
 import { serviceHash } from '../../dataplane/kube-proxy/chain-names.ts'
 import { defaultConfig } from '../../dataplane/kube-proxy/config.ts'
 import { featuresOf, SUPPORTED_VERSIONS } from '../../dataplane/kube-proxy/versions.ts'
@@ -56,6 +56,10 @@ function* portsOf(objects: ClusterObjects, ip: 'ipv4' | 'ipv6') {
   }
 }
 
+/** Some rule leads to the chain of node ports. */
+const servesNodePorts = (nat: Map<string, Chain>) =>
+  nat.get('KUBE-SERVICES')?.rules.some(({ spec }) => spec.endsWith('-j KUBE-NODEPORTS')) ?? false
+
 const isClusterWide = (service: Service, minor: string) =>
   service.internalTrafficPolicy === 'Cluster' || featuresOf(minor).internalTrafficPolicy === 'ignored'
 
@@ -64,9 +68,12 @@ describe('iptables mode, whatever the Services', () => {
     fc.assert(
       fc.property(randomObjects, version, family, config, (objects, v, ip, cfg) => {
         const state = predict(objects, { node: NODE, mode: 'iptables', version: v, family: ip, config: cfg })
-        const nat = state.iptables.get('nat') ?? new Map()
+        const nat = state.iptables.get('nat') ?? new Map<string, Chain>()
         for (const { service, port, ready, name } of portsOf(objects, ip)) {
           if (ready.size === 0 || !isClusterWide(service, v)) continue
+          // Up to 1.23 a Service whose node port no address of the node may serve is left half done, as seen on a genuine 1.20.2.
+          const isLeft = port.nodePort !== 0 && featuresOf(v).serviceChains !== 'external' && !servesNodePorts(nat)
+          if (isLeft) continue
           const ends = walk(nat, `KUBE-SVC-${serviceHash(name, port.protocol.toLowerCase())}`)
           expect([...ends.keys()].sort()).toEqual([...ready.keys()].sort())
           for (const share of ends.values()) expect(share).toBeCloseTo(1 / ready.size, 7)
