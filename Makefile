@@ -5,7 +5,7 @@ MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
 # `make -j ipvs flush-nat` means one after the other; what can run side by side does so inside the scripts.
 .NOTPARALLEL:
-export NAME CLUSTER FROM TO NODE CMD STEP SCHEDULER FORCE YES DIR KUBE_PROXY LAB_TIMEOUT_SCALE TIER LEARNER CLUSTER_NAME CLASS_KEY_FILE LAB
+export NAME CLUSTER FROM TO NODE CMD STEP SCHEDULER FORCE YES DIR KUBE_PROXY LAB_TIMEOUT_SCALE TIER IMAGE LB AGENT_IMAGE LEARNER CLUSTER_NAME CLASS_KEY_FILE LAB
 
 ##@ Labs
 lab-%: $(NODE_MODULES) FORCE ## Work through a lab, graded step by step (make lab-2)
@@ -54,6 +54,8 @@ web: $(NODE_MODULES) ## Deploy nginx as `web`, two replicas behind one ClusterIP
 	@$(RUN) scripts/web.ts
 tools: $(NODE_MODULES) ## Put ipset and ipvsadm on every node
 	@$(RUN) scripts/tools.ts
+node-image: $(NODE_MODULES) ## Bake ipset and ipvsadm into kind's node image, for places without a network
+	@$(RUN) scripts/node-image.ts
 
 ##@ Instructors
 submit: $(NODE_MODULES) ## Write what a learner hands in (NAME=alice LAB=2; CLUSTER_NAME=… if the cluster has another name)

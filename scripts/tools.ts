@@ -1,7 +1,9 @@
 import { selectCluster } from '../cluster/select.ts'
 import { installToolsEverywhere } from './install-tools.ts'
-import { main } from './main.ts'
+import { main, UserError } from './main.ts'
 
 await main(async () => {
-  for (const line of await installToolsEverywhere(await selectCluster())) console.log(line)
+  const cluster = await selectCluster()
+  if (!(await cluster.running())) throw new UserError(`The cluster "${cluster.name}" is not up: run \`make up\`.`)
+  for (const line of await installToolsEverywhere(cluster)) console.log(line)
 })

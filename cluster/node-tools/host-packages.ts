@@ -1,0 +1,105 @@
+import { createHash } from 'node:crypto'
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { $, which } from 'zx'
+import type { Cluster } from '../driver.ts'
+import { cacheFolder } from '../layout.ts'
+
+/** The packages could not be fetched on the host; the message is a clause. */
+export class HostPackagesError extends Error {}
+
+/** What a node says about its own packages, as far as apt on another machine needs it. */
+interface NodePackages {
+  architecture: string
+  /** Names the distribution and its release. */
+  release: string
+  /** A tar archive of sources, keys and dpkg's status. */
+  files: Buffer
+}
+
+const aptFolders =
+  'etc/apt/sources.list etc/apt/sources.list.d etc/apt/trusted.gpg.d etc/apt/keyrings usr/share/keyrings'
+
+const tell = `
+dpkg --print-architecture
+. /etc/os-release && echo "$ID $VERSION_ID $VERSION_CODENAME"
+cd / && for path in ${aptFolders} var/lib/dpkg/status; do [ -e "$path" ] && echo "$path"; done | tar -chf - -T - | base64 -w 0`
+
+/**
+ * Fetches packages, and what they depend on that the node lacks, for a node of another machine: the host's apt works on a copy
+ * of the node's sources, keys and list of packages, so that it picks what the node's own apt would, and checks signatures as
+ * it would. Nothing of the host's is changed, no root is needed. What was fetched once is kept under \`.cache/node-packages\`.
+ * @returns the .deb files
+ * @throws HostPackagesError when the host has no apt, or apt can't fetch them
+ */
+export async function fetchForNode(
+  cluster: Pick<Cluster, 'exec'>,
+  node: string,
+  names: readonly string[],
+  cache = cacheFolder,
+): Promise<string[]> {
+  const { architecture, release, files } = await readNodePackages(cluster, node)
+  const key = createHash('sha256').update(`${architecture} ${release} ${names.join()}`).digest('hex').slice(0, 12)
+  const folder = join(cache, 'node-packages', key)
+  if (existsSync(join(folder, '.complete'))) return archivesIn(folder)
+  if (!(await which('apt-get', { nothrow: true }))) throw new HostPackagesError('this machine has no apt-get')
+  rmSync(folder, { recursive: true, force: true })
+  await download(folder, files, architecture, names)
+  writeFileSync(join(folder, '.complete'), '')
+  return archivesIn(folder)
+}
+
+async function readNodePackages(cluster: Pick<Cluster, 'exec'>, node: string): Promise<NodePackages> {
+  const { exitCode, stdout } = await cluster.exec(node, ['sh', '-c', tell], { timeoutMs: 60_000 })
+  const [architecture = '', release = '', archive = ''] = stdout.split('\n')
+  if (exitCode !== 0 || !archive) throw new HostPackagesError(`${node} has no dpkg to fetch packages for`)
+  return { architecture, release, files: Buffer.from(archive, 'base64') }
+}
+
+async function download(folder: string, files: Buffer, architecture: string, names: readonly string[]): Promise<void> {
+  const root = join(folder, 'root')
+  for (const each of ['state/lists/partial', 'archives/partial', 'root'])
+    mkdirSync(join(folder, each), { recursive: true })
+  const run = $({ quiet: true, nothrow: true, cwd: folder })
+  const unpacked = await $({ quiet: true, nothrow: true, input: files })`tar -xf - -C ${root}`
+  if (unpacked.exitCode !== 0) throw new HostPackagesError('what the node says about its packages can not be unpacked')
+  for (const file of sourceFiles(root)) writeFileSync(file, withOwnKeys(readFileSync(file, 'utf8'), root))
+  const options = [
+    ...['-q', '-o', `Dir::State=${join(folder, 'state')}`, '-o', `Dir::State::status=${root}/var/lib/dpkg/status`],
+    ...['-o', `Dir::Cache=${folder}`, '-o', `Dir::Cache::archives=${join(folder, 'archives')}`],
+    ...['-o', `Dir::Etc::sourcelist=${root}/etc/apt/sources.list`],
+    ...['-o', `Dir::Etc::sourceparts=${root}/etc/apt/sources.list.d`],
+    ...['-o', 'Dir::Etc::trusted=/dev/null', '-o', `Dir::Etc::trustedparts=${root}/etc/apt/trusted.gpg.d`],
+    ...['-o', `APT::Architecture=${architecture}`, '-o', `APT::Architectures=${architecture}`],
+    ...['-o', 'Debug::NoLocking=1', '-o', 'APT::Sandbox::User='],
+  ]
+  await run`apt-get ${options} update`
+  const { exitCode, stderr } =
+    await run`apt-get ${options} --download-only --no-install-recommends --yes install ${[...names]}`
+  if (exitCode === 0 && archivesIn(folder).length > 0) return
+  const reason =
+    stderr
+      .trim()
+      .split('\n')
+      .find((line) => line.startsWith('E: ')) ?? `exit code ${exitCode}`
+  throw new HostPackagesError(`apt on this machine can't fetch them either (${reason.replace(/^E: /, '')})`)
+}
+
+function sourceFiles(root: string): string[] {
+  const folder = join(root, 'etc/apt/sources.list.d')
+  const parts = existsSync(folder) ? readdirSync(folder).map((name) => join(folder, name)) : []
+  const list = join(root, 'etc/apt/sources.list')
+  return existsSync(list) ? [list, ...parts] : parts
+}
+
+/** Keys are named by their place on the node; here they lie below a folder of ours. */
+export function withOwnKeys(sources: string, root: string): string {
+  return sources.replace(/((?:Signed-By:|signed-by=)\s*)(\/(?:usr\/share|etc\/apt)\/)/gi, `$1${root}$2`)
+}
+
+function archivesIn(folder: string): string[] {
+  const archives = join(folder, 'archives')
+  return readdirSync(archives)
+    .filter((name) => name.endsWith('.deb'))
+    .map((name) => join(archives, name))
+}

@@ -1,0 +1,108 @@
+import { readFileSync } from 'node:fs'
+import { basename } from 'node:path'
+import type { Cluster } from '../driver.ts'
+import { cacheFolder } from '../layout.ts'
+import { fetchForNode, HostPackagesError } from './host-packages.ts'
+
+/** What the labs read IPVS and its sets with; kube-proxy brings neither to the node. */
+export const nodeTools: readonly string[] = ['ipset', 'ipvsadm']
+
+/** Tools could not be brought to a node; one sentence with each way that was tried, and the one that is left. */
+export class NodeToolsError extends Error {}
+
+/** What was done on one node. */
+export interface ToolsReport {
+  node: string
+  /** Tools that were missing, and the way they came. */
+  installed: readonly string[]
+  from: "the node's apt" | "this machine's apt" | undefined
+  /** Where they are now. */
+  paths: string[]
+}
+
+// A login shell, because sbin is not on every node's PATH.
+const locate = (names: readonly string[]) => [
+  'sh',
+  '-lc',
+  'PATH=$PATH:/usr/sbin:/sbin; for tool; do command -v "$tool"; done; true',
+  'sh',
+  ...names,
+]
+
+/** A node without a network must not keep anybody waiting. */
+const patience = '-o Acquire::Retries=0 -o Acquire::http::Timeout=15 -o Acquire::https::Timeout=15'
+const installOnNode = (names: readonly string[]) =>
+  `export DEBIAN_FRONTEND=noninteractive
+apt-get ${patience} update -q && apt-get ${patience} install -qy --no-install-recommends ${names.join(' ')}`
+
+const inbox = '/run/kube-service-labs-packages'
+
+/**
+ * Brings ipset and ipvsadm to one node: from the node's own apt, else as packages that this machine's apt fetches for it. What
+ * is there stays as it is.
+ * @throws NodeToolsError when neither way works
+ */
+export async function installNodeTools(cluster: Cluster, node: string, cache = cacheFolder): Promise<ToolsReport> {
+  const before = await pathsOf(cluster, node)
+  const missing = nodeTools.filter((tool) => !before.some((path) => basename(path) === tool))
+  if (missing.length === 0) return { node, installed: [], from: undefined, paths: before }
+  const refusal = await fromOwnApt(cluster, node, missing)
+  if (refusal !== undefined) await fromHost(cluster, node, missing, { refusal, cache })
+  return {
+    node,
+    installed: missing,
+    from: refusal === undefined ? "the node's apt" : "this machine's apt",
+    paths: await pathsOf(cluster, node),
+  }
+}
+
+async function pathsOf(cluster: Cluster, node: string): Promise<string[]> {
+  const { stdout } = await cluster.exec(node, locate(nodeTools), { timeoutMs: 30_000 })
+  return stdout.split('\n').filter((line) => line.startsWith('/'))
+}
+
+/** Undefined when it worked, else why not. */
+async function fromOwnApt(cluster: Cluster, node: string, names: readonly string[]): Promise<string | undefined> {
+  const { exitCode, stdout, stderr } = await cluster.exec(node, ['sh', '-c', installOnNode(names)], {
+    timeoutMs: 300_000,
+  })
+  if (exitCode === 0) return undefined
+  if (/apt-get: (command )?not found/.test(stderr)) return 'it has no apt-get'
+  const lines = `${stdout}\n${stderr}`.trim().split('\n')
+  return lines.find((line) => line.startsWith('E: '))?.replace(/^E: /, '') ?? lines.at(-1) ?? `exit code ${exitCode}`
+}
+
+async function fromHost(
+  cluster: Cluster,
+  node: string,
+  names: readonly string[],
+  { refusal, cache }: { refusal: string; cache: string },
+): Promise<void> {
+  const failed = (reason: string) => {
+    const image = '`make node-image` bakes them into the node image where there is a network, `make down up` uses it.'
+    const way = cluster.driver === 'kind' ? image : 'Install them with the package manager of the node.'
+    return new NodeToolsError(`${names.join(' and ')} can't come to ${node}: ${refusal}; ${reason}. ${way}`)
+  }
+  try {
+    const archives = await fetchOnce(cluster, node, names, cache)
+    for (const archive of archives) await cluster.copyIn(node, `${inbox}/${basename(archive)}`, readFileSync(archive))
+    const install = `dpkg --install ${inbox}/*.deb; code=$?; rm -r ${inbox}; exit $code`
+    const { exitCode, stderr } = await cluster.exec(node, ['sh', '-c', install], { timeoutMs: 120_000 })
+    if (exitCode !== 0) throw failed(`dpkg refuses the packages (${stderr.trim().split('\n').at(-1)})`)
+  } catch (error) {
+    if (error instanceof HostPackagesError) throw failed(error.message)
+    throw error
+  }
+}
+
+/** The nodes of one cluster are alike: the first that asks fetches for all. Each node still gets its own copy. */
+const fetches = new WeakMap<Cluster, Map<string, Promise<string[]>>>()
+
+function fetchOnce(cluster: Cluster, node: string, names: readonly string[], cache: string): Promise<string[]> {
+  const ofCluster = fetches.get(cluster) ?? new Map<string, Promise<string[]>>()
+  fetches.set(cluster, ofCluster)
+  const key = names.join()
+  const fetch = ofCluster.get(key) ?? fetchForNode(cluster, node, names, cache)
+  ofCluster.set(key, fetch)
+  return fetch
+}

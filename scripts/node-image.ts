@@ -1,0 +1,17 @@
+import { containerEngine } from '../cluster/kind/engine.ts'
+import { bakeNodeImage, pinnedImage } from '../cluster/kind/node-image.ts'
+import { main, UserError } from './main.ts'
+import { createProgress } from './progress.ts'
+
+await main(async () => {
+  const engine = await containerEngine()
+  if (!engine)
+    throw new UserError('No Docker or Podman engine answers: start one; the embedded cluster needs no image.')
+  const own = process.env.IMAGE
+  const name = await bakeNodeImage(engine, own || pinnedImage(), createProgress())
+  console.log(
+    own
+      ? `${name} is ready. A new cluster runs it with: IMAGE=${name} make up`
+      : `${name} is ready: the next \`make up\` on kind uses it (\`make down\` first, if a cluster is up).`,
+  )
+})
