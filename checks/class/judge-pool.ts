@@ -102,10 +102,8 @@ class JudgingThread {
     this.#worker.on('error', () => undefined)
     if (judged !== 'late') return judged
     await this.end()
-    return {
-      file,
-      refused: `It was not judged within ${this.#deadlineMs / 1000} s: no honest capture takes that long.`,
-    }
+    const what = 'file' in task ? 'It was not judged' : 'The cluster did not answer'
+    return { file, refused: `${what} in ${this.#deadlineMs / 1000} s.` }
   }
 
   async end(): Promise<void> {

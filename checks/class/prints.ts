@@ -15,7 +15,7 @@ export interface Prints {
 
 /** So many of each are kept, the smallest digests, so that what two submissions share is kept of both. */
 const KEPT = 32
-const UNREPEATABLE = /^objects\.json$|\/(?:iptables-save|conntrack|ipvsadm-stats)$/
+const UNREPEATABLE = /^objects\.json$|\/(?:iptables-save|conntrack)$/
 /** A file of a quiet node may be short enough to repeat. */
 const TELLING_BYTES = 500
 
