@@ -21,6 +21,8 @@ const labSchema = z.strictObject({
   id: z.number().int().positive(),
   title: sentence,
   minutes: z.number().int().positive(),
+  /** What the nodes' kernel must have besides iptables; `make doctor` says where that is so. */
+  kernel: z.array(z.enum(['ipvs', 'ipset', 'recent', 'nft'])).default([]),
   steps: z.array(stepSchema).min(1),
 })
 const claimsSchema = z.record(z.string().regex(/^[A-D]\d+$/), z.array(z.string().regex(/^\d+\/[a-z0-9-]+$/)).min(1))
@@ -34,6 +36,7 @@ export interface LabDefinition {
   folder: string
   title: string
   minutes: number
+  kernel?: ('ipvs' | 'ipset' | 'recent' | 'nft')[]
   steps: StepDefinition[]
 }
 
@@ -58,7 +61,7 @@ export function readLab(number: number): LabDefinition {
   const file = join(labsFolder, found.folder, 'lab.yaml')
   const read = labSchema.safeParse(parse(readFileSync(file, 'utf8')))
   if (!read.success) throw new Error(`${file} is not a lab: ${z.prettifyError(read.error)}`)
-  const { title, minutes, steps } = read.data
+  const { title, minutes, kernel, steps } = read.data
   const ids = new Set<string>()
   for (const step of steps) {
     const unknown = step.needs.find((need) => !ids.has(need))
@@ -68,7 +71,7 @@ export function readLab(number: number): LabDefinition {
   }
   const claims = readClaims()
   const withClaims = steps.map((step) => ({ ...step, claims: claimsOf(claims, number, step.id) }))
-  return { number, folder: found.folder, title, minutes, steps: withClaims }
+  return { number, folder: found.folder, title, minutes, kernel, steps: withClaims }
 }
 
 /** Claim id → the steps (`lab/step`) that prove it. */

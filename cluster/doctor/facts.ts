@@ -1,0 +1,84 @@
+/** What `make doctor` finds out; judge.ts says what it means. Undefined stands for "could not be asked". */
+
+/** The host that the commands run on. */
+export interface HostFacts {
+  nodeVersion: string
+  platform: string
+  arch: string
+  /** Windows Subsystem for Linux: the kernel is Microsoft's. */
+  wsl: boolean
+  freeMemory: number
+  freeDisk: number
+  kubectl: string | undefined
+}
+
+/** What a container engine says about itself and the machine it runs on, which may be a virtual one. */
+export interface EngineFacts {
+  name: 'docker' | 'podman'
+  version: string
+  /** "Docker Desktop", "Debian GNU/Linux 12 (bookworm)", "fedora" … */
+  operatingSystem: string
+  /** Host name of the machine the engine runs on, which tells Colima and Podman machines apart. */
+  machine: string
+  kernel: string
+  cgroupVersion: string
+  rootless: boolean
+  memory: number
+  cpus: number
+}
+
+/** What a kernel can do, tried in a network namespace of its own that is thrown away. */
+export interface KernelFacts {
+  release: string
+  ipvs: boolean
+  /** Schedulers that virtual servers can be made with. */
+  schedulers: string[]
+  ipset: boolean
+  dummy: boolean
+  /** Matches and targets of kube-proxy's rules that the kernel has, by their iptables names. */
+  extensions: string[]
+  natLegacy: boolean
+  natNft: boolean
+  nodeBackend: string | undefined
+  inotifyInstances: number
+  inotifyWatches: number
+  /** Bytes that containers can still write. */
+  freeDisk: number
+}
+
+export interface KindFacts {
+  engine: EngineFacts | undefined
+  /** The node image that a new cluster gets, and whether it can be had. */
+  image: { reference: string; held: boolean; registry: boolean } | undefined
+  binary: { path: string; release: string | undefined } | undefined
+  pinnedRelease: string
+  /** The pinned kind lies in the cache. */
+  cached: boolean
+  /** Undefined when no container could be started on it; `kernelTrouble` says why. */
+  kernel: KernelFacts | undefined
+  kernelTrouble: string | undefined
+}
+
+export interface EmbeddedFacts {
+  /** Why it can't run here; undefined when it can. */
+  trouble: string | undefined
+  cached: boolean
+  /** Asked only while one is up. */
+  kernel: KernelFacts | undefined
+}
+
+/** What a lab needs of the kernel besides iptables. */
+export type KernelNeed = 'ipvs' | 'ipset' | 'recent' | 'nft'
+
+export interface LabNeeds {
+  number: number
+  title: string
+  kernel: readonly KernelNeed[]
+}
+
+export interface Facts {
+  host: HostFacts
+  kind: KindFacts
+  embedded: EmbeddedFacts
+  labs: LabNeeds[]
+}

@@ -1,0 +1,113 @@
+import { existsSync, readFileSync, statfsSync } from 'node:fs'
+import { arch, freemem, platform } from 'node:os'
+import { join } from 'node:path'
+import { $, which } from 'zx'
+import type { Cluster } from '../driver.ts'
+import { requireSupport } from '../embedded/machine/packages.ts'
+import { EmbeddedCluster } from '../embedded.ts'
+import { cachedKind, installedKind, kindRelease } from '../kind/binary.ts'
+import { containerEngine, type EngineName, hasImage, registryHas } from '../kind/engine.ts'
+import { nodeImage } from '../kind/node-image.ts'
+import { KindCluster } from '../kind.ts'
+import { cacheFolder, projectRoot } from '../layout.ts'
+import { engineInfo } from './engine-info.ts'
+import type { EmbeddedFacts, Facts, HostFacts, KernelFacts, KindFacts, LabNeeds } from './facts.ts'
+import { kernelProbeCommand, readKernelProbe } from './kernel-probe.ts'
+
+/** Loading modules and sixty tries take a second; a slow virtual machine gets a minute. */
+const probeMs = 60_000
+
+/** Looks at everything that decides which clusters and labs can run here. Fetches nothing, and leaves nothing running. */
+export async function gatherFacts(name: string, labs: LabNeeds[]): Promise<Facts> {
+  const [host, kind, embedded] = await Promise.all([hostFacts(), kindFacts(name), embeddedFacts(name)])
+  return { host, kind, embedded, labs }
+}
+
+async function hostFacts(): Promise<HostFacts> {
+  const { bavail, bsize } = statfsSync(projectRoot)
+  return {
+    nodeVersion: process.version,
+    platform: platform(),
+    arch: arch(),
+    wsl: isMicrosoftKernel(),
+    freeMemory: freeMemory(),
+    freeDisk: bavail * bsize,
+    kubectl: (await which('kubectl', { nothrow: true })) ?? undefined,
+  }
+}
+
+function isMicrosoftKernel(): boolean {
+  return existsSync('/proc/version') && /microsoft/i.test(readFileSync('/proc/version', 'utf8'))
+}
+
+/** What a program can still get: the kernel's own estimate where it gives one, because caches are free for the asking. */
+function freeMemory(): number {
+  const file = '/proc/meminfo'
+  const line = existsSync(file) ? /^MemAvailable:\s+(\d+) kB$/m.exec(readFileSync(file, 'utf8')) : null
+  return line ? Number(line[1]) * 1024 : freemem()
+}
+
+async function kindFacts(name: string): Promise<KindFacts> {
+  const binary = await installedKind()
+  const base = { binary, pinnedRelease: kindRelease, cached: existsSync(cachedKind()) }
+  const engine = await containerEngine()
+  if (!engine) return { ...base, engine: undefined, image: undefined, kernel: undefined, kernelTrouble: undefined }
+  const reference = await nodeImage(engine)
+  const held = await hasImage(engine, reference)
+  const [info, registry, kernel] = await Promise.all([
+    engineInfo(engine),
+    held || registryHas(engine, reference),
+    engineKernel(engine, name, held ? reference : undefined),
+  ])
+  return { ...base, engine: info, image: { reference, held, registry }, ...kernel }
+}
+
+/** The kernel under an engine: asked on a node of a cluster that is up, else in a container that goes away at once. */
+async function engineKernel(
+  engine: EngineName,
+  name: string,
+  image: string | undefined,
+): Promise<Pick<KindFacts, 'kernel' | 'kernelTrouble'>> {
+  const cluster = new KindCluster(name, engine)
+  if (await cluster.running()) {
+    const kernel = await kernelOf(cluster)
+    return { kernel, kernelTrouble: kernel ? undefined : 'the probe did not end on a node' }
+  }
+  const held = image ?? (await anyNodeImage(engine))
+  if (!held) return { kernel: undefined, kernelTrouble: undefined }
+  const options = ['--rm', '--privileged', '--network', 'none', '--volume', '/lib/modules:/lib/modules:ro']
+  const [shell = '', ...words] = kernelProbeCommand
+  const run = $({ quiet: true, nothrow: true, timeout: probeMs, stdio: ['ignore', 'pipe', 'pipe'] })
+  const { stdout, stderr } = await run`${engine} run ${options} --entrypoint ${shell} ${held} ${words}`
+  const kernel = readKernelProbe(stdout)
+  const trouble = stderr.trim().split('\n').at(-1) || 'it did not end in time'
+  return { kernel, kernelTrouble: kernel ? undefined : trouble }
+}
+
+/** Some node image that is here already: any has what the probe needs. */
+async function anyNodeImage(engine: EngineName): Promise<string | undefined> {
+  const run = $({ quiet: true, nothrow: true, timeout: probeMs })
+  const { stdout } = await run`${engine} images --format ${'{{.Repository}}:{{.Tag}} {{.ID}}'}`
+  const line = stdout.split('\n').find((one) => /(^|\/)(kindest|kube-service-labs)\/node:/.test(one))
+  return line?.split(' ')[1]
+}
+
+async function embeddedFacts(name: string): Promise<EmbeddedFacts> {
+  const cached = existsSync(join(cacheFolder, 'packages', 'kernel'))
+  const trouble = await requireSupport().then(
+    () => undefined,
+    (error: unknown) => (error instanceof Error ? error.message : String(error)),
+  )
+  const cluster = new EmbeddedCluster(name)
+  const kernel = (await cluster.running()) ? await kernelOf(cluster) : undefined
+  return { trouble, cached, kernel }
+}
+
+async function kernelOf(cluster: Cluster): Promise<KernelFacts | undefined> {
+  try {
+    const [node = ''] = await cluster.nodes()
+    return readKernelProbe((await cluster.exec(node, kernelProbeCommand, { timeoutMs: probeMs })).stdout)
+  } catch {
+    return undefined
+  }
+}

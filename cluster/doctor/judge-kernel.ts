@@ -1,0 +1,159 @@
+import type { EngineFacts, KernelFacts } from './facts.ts'
+import type { Finding } from './judge.ts'
+
+/** kind's documentation asks for these when nodes fail with "too many open files"; each node's processes take a few dozen. */
+const inotify = { instances: 512, watches: 65_536 }
+
+/** kube-proxy's rules in iptables mode need every one of these. */
+const required = ['comment', 'conntrack', 'addrtype', 'mark', 'MARK', 'statistic', 'MASQUERADE']
+/** kube-proxy asks for these with 1.20–1.25 in IPVS mode; later it asks for the configured one alone. */
+const usual = ['rr', 'wrr', 'sh']
+
+/** What a kernel under an engine can do, and the command that mends what it can't. */
+export function kernelFindings(kernel: KernelFacts, engine: EngineFacts): Finding[] {
+  return [
+    ...ipvsFindings(kernel, engine),
+    ...extensionFindings(kernel, engine),
+    backendFinding(kernel),
+    ...inotifyFindings(kernel, engine),
+  ]
+}
+
+function ipvsFindings({ ipvs, schedulers, ipset, dummy }: KernelFacts, engine: EngineFacts): Finding[] {
+  const mendIpvs = modulesMend(engine, 'ip_vs ip_vs_rr ip_vs_wrr ip_vs_sh')
+  if (!ipvs)
+    return [
+      { what: 'IPVS', weight: 'warning', detail: 'this kernel has no ip_vs: no lab in IPVS mode', mend: mendIpvs },
+    ]
+  const missing = usual.filter((one) => !schedulers.includes(one))
+  const findings: Finding[] = [
+    missing.length > 0
+      ? {
+          what: 'IPVS',
+          weight: 'warning',
+          detail: `without the scheduler ${missing.join(' and ')}; there is ${schedulers.join(', ') || 'none'}`,
+          mend: modulesMend(engine, missing.map((one) => `ip_vs_${one}`).join(' ')),
+        }
+      : { what: 'IPVS', weight: 'fine', detail: `schedulers ${schedulers.join(', ')}` },
+  ]
+  if (!ipset)
+    findings.push({
+      what: 'ipset',
+      weight: 'warning',
+      detail: "rules can't match sets, which IPVS mode lives on",
+      mend: modulesMend(engine, 'ip_set xt_set'),
+    })
+  else findings.push({ what: 'ipset', weight: 'fine', detail: 'rules can match sets' })
+  if (!dummy)
+    findings.push({
+      what: 'dummy device',
+      weight: 'warning',
+      detail: "kube-ipvs0 can't be made",
+      mend: modulesMend(engine, 'dummy'),
+    })
+  return findings
+}
+
+function extensionFindings({ extensions }: KernelFacts, engine: EngineFacts): Finding[] {
+  const findings: Finding[] = []
+  const missing = required.filter((one) => !extensions.includes(one))
+  if (missing.length > 0)
+    findings.push({
+      what: 'iptables',
+      weight: 'fault',
+      detail: `kube-proxy's rules need ${missing.join(', ')}, which this kernel lacks`,
+      mend: modulesMend(engine, missing.map((one) => `xt_${one.toLowerCase()}`).join(' ')),
+    })
+  // Without it iptables-restore refuses everything as soon as one Service has sessionAffinity (kind #707, #1740).
+  if (!extensions.includes('recent'))
+    findings.push({
+      what: 'xt_recent',
+      weight: 'warning',
+      detail: 'missing: one Service with sessionAffinity: ClientIP would stop every update of the rules',
+      mend: modulesMend(engine, 'xt_recent'),
+    })
+  else findings.push({ what: 'xt_recent', weight: 'fine', detail: 'sessionAffinity works in iptables mode' })
+  findings.push(
+    extensions.includes('nfacct')
+      ? { what: 'nfacct', weight: 'fine', detail: 'kube-proxy can count the packets it drops' }
+      : {
+          what: 'nfacct',
+          weight: 'note',
+          detail: 'missing: kube-proxy from 1.31 on logs an error and counts no drops',
+        },
+  )
+  return findings
+}
+
+function backendFinding({ nodeBackend, natLegacy, natNft }: KernelFacts): Finding {
+  const works = [natLegacy ? 'legacy' : '', natNft ? 'nft' : ''].filter(Boolean)
+  if (works.length === 0)
+    return {
+      what: 'iptables NAT',
+      weight: 'fault',
+      detail: 'no back end can make a NAT rule',
+      mend: 'load iptable_nat',
+    }
+  const both = works.length === 2 ? 'legacy and nft both work' : `only ${works[0]} works`
+  const own = nodeBackend ? `; the node's iptables is ${nodeBackend}` : ''
+  const broken = nodeBackend !== undefined && !works.includes(nodeBackend)
+  return { what: 'iptables NAT', weight: broken ? 'fault' : 'fine', detail: `${both}${own}` }
+}
+
+function inotifyFindings({ inotifyInstances, inotifyWatches }: KernelFacts, engine: EngineFacts): Finding[] {
+  const low = [
+    { key: 'max_user_instances', have: inotifyInstances, want: inotify.instances },
+    { key: 'max_user_watches', have: inotifyWatches, want: inotify.watches },
+  ].filter(({ have, want }) => have > 0 && have < want)
+  const detail = `${inotifyInstances} instances, ${inotifyWatches} watches`
+  if (low.length === 0) return [{ what: 'inotify', weight: 'fine', detail }]
+  const set = low.map(({ key, want }) => `fs.inotify.${key}=${want}`).join(' ')
+  return [
+    {
+      what: 'inotify',
+      weight: 'warning',
+      detail: `${detail}: nodes may fail with "too many open files"`,
+      mend: inMachine(engine, `sysctl ${set}`),
+    },
+  ]
+}
+
+type Home = 'Docker Desktop' | 'WSL' | 'Colima' | 'Podman machine' | 'this kernel'
+
+/** Where the engine's kernel lives, which decides who can change it. */
+export function homeOf({ name, operatingSystem, machine, kernel }: EngineFacts): Home {
+  if (/docker desktop/i.test(operatingSystem)) return 'Docker Desktop'
+  if (/microsoft/i.test(kernel)) return 'WSL'
+  if (/^colima/i.test(machine)) return 'Colima'
+  if (name === 'podman' && /coreos|podman-machine/i.test(`${operatingSystem} ${machine}`)) return 'Podman machine'
+  return 'this kernel'
+}
+
+/** A command of root in the machine that the engine runs on. */
+function inMachine(engine: EngineFacts, command: string): string {
+  switch (homeOf(engine)) {
+    case 'Docker Desktop':
+      return `docker run --rm --privileged --pid host busybox nsenter -t 1 -m ${command}`
+    case 'Colima':
+      return `colima ssh -- sudo ${command}`
+    case 'Podman machine':
+      return `podman machine ssh sudo ${command}`
+    default:
+      return `sudo ${command}`
+  }
+}
+
+/** How a kernel comes to modules that it lacks. The probe has tried to load them already. */
+function modulesMend(engine: EngineFacts, modules: string): string {
+  switch (homeOf(engine)) {
+    case 'Docker Desktop':
+      return "its kernel can't be extended: update Docker Desktop, use an engine in a Linux VM (colima start), or CLUSTER=embedded on Linux"
+    case 'WSL':
+      return 'in Windows: wsl --update && wsl --shutdown; or CLUSTER=embedded, which runs in WSL'
+    case 'Colima':
+    case 'Podman machine':
+      return `${inMachine(engine, `modprobe -a ${modules}`)}; or CLUSTER=embedded on Linux`
+    default:
+      return `sudo modprobe -a ${modules} (Ubuntu: sudo apt-get install linux-modules-extra-${engine.kernel}); or CLUSTER=embedded`
+  }
+}

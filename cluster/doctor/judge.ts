@@ -1,0 +1,195 @@
+import type { EmbeddedFacts, Facts, HostFacts, KernelFacts, KernelNeed, KindFacts, LabNeeds } from './facts.ts'
+import { kernelFindings } from './judge-kernel.ts'
+
+/** How bad a finding is: `fault` keeps something from running, `warning` may, `fine` and `note` only tell. */
+export type Weight = 'fine' | 'note' | 'warning' | 'fault'
+
+/** One thing that was looked at, and the command or step that mends it. */
+export interface Finding {
+  what: string
+  weight: Weight
+  detail: string
+  mend?: string
+}
+
+/** On which clusters a lab can run, and why not on the others. */
+export interface LabVerdict {
+  number: number
+  title: string
+  on: string[]
+  notOn: { cluster: string; reason: string }[]
+}
+
+export interface Diagnosis {
+  machine: Finding[]
+  embedded: Finding[]
+  kind: Finding[]
+  labs: LabVerdict[]
+}
+
+const gigabyte = 1024 ** 3
+const inGigabytes = (bytes: number) => `${(bytes / gigabyte).toFixed(1)} GB`
+
+/** What each kind of cluster takes: measured for the embedded one; for kind, three nodes idle take 1 GB and labs as much again. */
+const needed = {
+  embedded: { memory: 1.5 * gigabyte, disk: 0.5 * gigabyte },
+  kind: { memory: 3 * gigabyte, disk: 6 * gigabyte },
+}
+
+/** What the facts mean: findings with what mends them, and where each lab can run. Asks nothing. */
+export function diagnose(facts: Facts): Diagnosis {
+  const embedded = embeddedFindings(facts.embedded, facts.host)
+  const kind = kindFindings(facts.kind, facts.host)
+  return {
+    machine: machineFindings(facts.host),
+    embedded,
+    kind,
+    labs: facts.labs.map((lab) => labVerdict(lab, facts, { embedded, kind })),
+  }
+}
+
+function machineFindings(host: HostFacts): Finding[] {
+  return [
+    { what: 'Node.js', weight: 'fine', detail: host.nodeVersion },
+    host.kubectl
+      ? { what: 'kubectl', weight: 'fine', detail: host.kubectl }
+      : { what: 'kubectl', weight: 'note', detail: 'not here; it will be fetched once, with its sum checked' },
+  ]
+}
+
+function embeddedFindings({ trouble, cached, kernel }: EmbeddedFacts, host: HostFacts): Finding[] {
+  if (trouble !== undefined) return [{ what: 'kernel', weight: 'fault', detail: trouble }]
+  const detail = kernel
+    ? `${kernel.release}, running: ${kernel.ipvs ? `IPVS with ${kernel.schedulers.length} schedulers` : 'without IPVS'}`
+    : cached
+      ? 'in the cache'
+      : 'will be fetched once (50 MB of packages)'
+  return [
+    { what: 'kernel', weight: kernel && !kernel.ipvs ? 'warning' : 'fine', detail },
+    room('memory', host.freeMemory, needed.embedded.memory, 'close something'),
+    room('disk', host.freeDisk, needed.embedded.disk, 'make room where this checkout lies'),
+  ]
+}
+
+function room(what: string, free: number, enough: number, mend: string): Finding {
+  const detail = `${inGigabytes(free)} free`
+  if (free >= enough) return { what, weight: 'fine', detail }
+  return { what, weight: 'warning', detail, mend: `${mend}: ${inGigabytes(enough)} are needed` }
+}
+
+function kindFindings(kind: KindFacts, host: HostFacts): Finding[] {
+  const { engine, image, kernel, kernelTrouble } = kind
+  if (!engine) return [{ what: 'engine', weight: 'fault', ...missingEngine(host) }]
+  const findings: Finding[] = [
+    {
+      what: 'engine',
+      weight: 'fine',
+      detail: `${engine.name} ${engine.version} on ${engine.operatingSystem || 'an unknown system'}, kernel ${engine.kernel}`,
+    },
+    binaryFinding(kind),
+    ...(image ? [imageFinding(image)] : []),
+    ...cgroupFindings(kind),
+  ]
+  if (engine.memory > 0)
+    findings.push({
+      ...room('memory', engine.memory, needed.kind.memory, "give the engine's machine more memory"),
+      detail: `${inGigabytes(engine.memory)} in all, ${engine.cpus} processors`,
+    })
+  if (kernel) {
+    findings.push(room('disk', kernel.freeDisk, needed.kind.disk, `\`${engine.name} system prune\`, or make room`))
+    findings.push(...kernelFindings(kernel, engine))
+  } else if (kernelTrouble !== undefined)
+    findings.push({
+      what: 'containers',
+      weight: 'fault',
+      detail: `a privileged container does not run: ${kernelTrouble}`,
+      mend: engine.rootless
+        ? 'use an engine that runs as root'
+        : `\`${engine.name} run --rm --privileged IMAGE true\` must work`,
+    })
+  else
+    findings.push({
+      what: 'kernel',
+      weight: 'note',
+      detail: 'what it can do is not known before a node image is here',
+      mend: `${engine.name} pull ${image?.reference ?? 'IMAGE'}, then make doctor again`,
+    })
+  return findings
+}
+
+function missingEngine({ platform, wsl }: HostFacts): { detail: string; mend: string } {
+  const detail = 'no Docker or Podman engine answers'
+  if (platform === 'darwin') return { detail, mend: 'start Docker Desktop, or: colima start' }
+  if (wsl)
+    return { detail, mend: 'start Docker Desktop and switch on its WSL integration, or: sudo service docker start' }
+  return {
+    detail,
+    mend: 'sudo systemctl start docker (and: sudo usermod -aG docker $USER), or install Docker or Podman',
+  }
+}
+
+function binaryFinding({ binary, pinnedRelease, cached }: KindFacts): Finding {
+  if (binary?.release === pinnedRelease)
+    return { what: 'kind', weight: 'fine', detail: `${pinnedRelease}, ${binary.path}` }
+  const source = cached ? 'is in the cache' : 'will be fetched once, with its sum checked'
+  const other = binary ? `${binary.release ?? 'of an unknown release'} on PATH; ` : ''
+  return { what: 'kind', weight: cached ? 'fine' : 'note', detail: `${other}${pinnedRelease} ${source}` }
+}
+
+function imageFinding({ reference, held, registry }: { reference: string; held: boolean; registry: boolean }): Finding {
+  const name = reference.replace(/@sha256:.*/, '')
+  if (held) return { what: 'node image', weight: 'fine', detail: `${name} is here` }
+  if (registry) return { what: 'node image', weight: 'note', detail: `${name} will be fetched (about 400 MB)` }
+  return {
+    what: 'node image',
+    weight: 'fault',
+    detail: `${name} is not here, and its registry does not answer`,
+    mend: "check the engine's network or proxy, or name an image that is here with IMAGE=",
+  }
+}
+
+function cgroupFindings({ engine, image }: KindFacts): Finding[] {
+  if (!engine || engine.cgroupVersion === '2' || engine.cgroupVersion === '')
+    return engine?.cgroupVersion === '2' ? [{ what: 'cgroups', weight: 'fine', detail: 'version 2' }] : []
+  const minor = Number(/v1\.(\d+)/.exec(image?.reference ?? '')?.[1] ?? 0)
+  // kubelet 1.35 refuses to start on cgroup v1 (failCgroupV1 is true by default).
+  if (minor < 35 && !engine.rootless)
+    return [{ what: 'cgroups', weight: 'note', detail: 'version 1, which node images before v1.35 still run on' }]
+  return [
+    {
+      what: 'cgroups',
+      weight: 'fault',
+      detail: `version 1, which ${engine.rootless ? 'rootless engines' : 'this node image'} can't use`,
+      mend: 'boot with systemd.unified_cgroup_hierarchy=1, or name an older node image with IMAGE=',
+    },
+  ]
+}
+
+const lackOf: Record<KernelNeed, { missing: (kernel: KernelFacts) => boolean; words: string }> = {
+  ipvs: { missing: ({ ipvs }) => !ipvs, words: 'IPVS' },
+  ipset: { missing: ({ ipset }) => !ipset, words: 'ipset' },
+  recent: { missing: ({ extensions }) => !extensions.includes('recent'), words: 'xt_recent' },
+  nft: { missing: ({ natNft }) => !natNft, words: 'NAT in nf_tables' },
+}
+
+/** The embedded cluster's kernel is known; it lacks nft_chain_nat (Debian's user-mode-linux). */
+const embeddedLacks: readonly KernelNeed[] = ['nft']
+
+function labVerdict(
+  { number, title, kernel }: LabNeeds,
+  facts: Facts,
+  { embedded, kind }: { embedded: Finding[]; kind: Finding[] },
+): LabVerdict {
+  const verdict: LabVerdict = { number, title, on: [], notOn: [] }
+  const put = (cluster: string, findings: Finding[], lacking: string[]) => {
+    const fault = findings.find(({ weight }) => weight === 'fault')
+    const reason = fault?.detail ?? (lacking.length > 0 ? `its kernel has no ${lacking.join(' and no ')}` : undefined)
+    if (reason === undefined) verdict.on.push(cluster)
+    else verdict.notOn.push({ cluster, reason })
+  }
+  const words = (needs: readonly KernelNeed[]) => needs.map((need) => lackOf[need].words)
+  put('embedded', embedded, words(kernel.filter((need) => embeddedLacks.includes(need))))
+  const known = facts.kind.kernel
+  put('kind', kind, known ? words(kernel.filter((need) => lackOf[need].missing(known))) : [])
+  return verdict
+}

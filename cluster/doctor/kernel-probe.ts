@@ -1,0 +1,90 @@
+import type { KernelFacts } from './facts.ts'
+
+/** IPVS schedulers of the kernel (net/netfilter/ipvs), as kube-proxy's configuration names them. */
+export const schedulers: readonly string[] = [
+  ...['rr', 'wrr', 'lc', 'wlc', 'sh', 'dh', 'sed', 'nq', 'mh', 'lblc', 'lblcr', 'fo', 'ovf'],
+]
+
+/** A rule that needs an extension, by the name it is reported under. */
+const rules: Record<string, string> = {
+  comment: '-m comment --comment probe -j RETURN',
+  conntrack: '-m conntrack --ctstate NEW -j RETURN',
+  addrtype: '-m addrtype --dst-type LOCAL -j RETURN',
+  mark: '-m mark --mark 0x4000/0x4000 -j RETURN',
+  MARK: '-j MARK --or-mark 0x4000',
+  statistic: '-m statistic --mode random --probability 0.5 -j RETURN',
+  recent: '-m recent --name probe --rcheck --seconds 10800 --reap -j RETURN',
+  physdev: '-m physdev ! --physdev-is-in -j RETURN',
+}
+
+/**
+ * Asks a kernel by function: modules are loaded as kube-proxy or the kernel itself would, then a virtual server for each
+ * scheduler and a rule for each extension are made in a network namespace that ends with the script. Run as root in a
+ * privileged container or on a node. Where a tool is missing, symbols and module lists are asked instead.
+ */
+export const kernelProbe = `PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin
+[ -n "$PROBE_INSIDE" ] || exec env PROBE_INSIDE=1 unshare -n sh -c "$0"
+echo "release=$(uname -r)"
+for module in ip_vs ip_set xt_set dummy nf_conntrack xt_recent xt_statistic xt_nfacct nfnetlink_acct br_netfilter; do
+  modprobe -q "$module"
+done >/dev/null 2>&1
+has_module() {
+  [ -d "/sys/module/$1" ] || grep -qs "/$1[.]ko" "/lib/modules/$(uname -r)/modules.builtin" ||
+    grep -qsE "( |[[])$1(_[a-z_]+|])" /proc/kallsyms
+}
+if [ -e /proc/net/ip_vs ]; then
+  echo ipvs=yes
+  for one in ${schedulers.join(' ')}; do
+    modprobe -q "ip_vs_$one" >/dev/null 2>&1
+    if command -v ipvsadm >/dev/null; then ipvsadm -A -t 198.51.100.0:20000 -s "$one" && ipvsadm -D -t 198.51.100.0:20000
+    else has_module "ip_vs_$one"; fi >/dev/null 2>&1 && echo "scheduler=$one"
+  done
+fi
+ip link add probe0 type dummy 2>/dev/null && echo dummy=yes
+ip link set lo up 2>/dev/null
+iptables -t filter -N PROBE >/dev/null 2>&1
+try() { name=$1; shift; iptables -t filter -A PROBE "$@" >/dev/null 2>&1 && echo "extension=$name"; }
+${Object.entries(rules)
+  .map(([name, rule]) => `try ${name} ${rule}`)
+  .join('\n')}
+iptables -t nat -A POSTROUTING -j MASQUERADE --random-fully >/dev/null 2>&1 && echo extension=MASQUERADE
+# A set or an object that does not exist is another fault than a kernel that does not know what is meant.
+case $(iptables -t filter -A PROBE -m set --match-set probe src -j RETURN 2>&1) in
+  *"doesn't exist"*) echo ipset=yes ;;
+  *) command -v ipset >/dev/null && ipset list -n >/dev/null 2>&1 && echo ipset=yes ;;
+esac
+case $(iptables -t filter -A PROBE -m nfacct --nfacct-name probe -j RETURN 2>&1) in
+  *"missing kernel module"*|*"ouldn't load match"*|*"not supported"*|*"Invalid argument"*) ;;
+  *) has_module xt_nfacct && echo extension=nfacct ;;
+esac
+iptables-legacy -t nat -A POSTROUTING -j MASQUERADE >/dev/null 2>&1 && echo nat=legacy
+iptables-nft -t nat -A POSTROUTING -j MASQUERADE >/dev/null 2>&1 && echo nat=nft
+case $(iptables --version 2>/dev/null) in *nf_tables*) echo backend=nft ;; *legacy*) echo backend=legacy ;; esac
+echo "inotify-instances=$(cat /proc/sys/fs/inotify/max_user_instances 2>/dev/null)"
+echo "inotify-watches=$(cat /proc/sys/fs/inotify/max_user_watches 2>/dev/null)"
+echo "disk=$(df -Pk / | tail -n 1 | tr -s ' ' | cut -d ' ' -f 4)"
+echo end=yes`
+
+/** The command that runs the probe; the script names itself, so that it can go on in a namespace of its own. */
+export const kernelProbeCommand: readonly string[] = ['sh', '-c', kernelProbe, kernelProbe]
+
+/** Reads what the probe printed; undefined when it did not come to its end. */
+export function readKernelProbe(output: string): KernelFacts | undefined {
+  const values = (key: string) => [...output.matchAll(new RegExp(`^${key}=(.+)$`, 'gm'))].map((match) => match[1] ?? '')
+  const number = (key: string) => Number(values(key)[0] ?? 0)
+  if (values('end').length === 0) return undefined
+  return {
+    release: values('release')[0] ?? 'unknown',
+    ipvs: values('ipvs').length > 0,
+    schedulers: values('scheduler'),
+    ipset: values('ipset').length > 0,
+    dummy: values('dummy').length > 0,
+    extensions: values('extension'),
+    natLegacy: values('nat').includes('legacy'),
+    natNft: values('nat').includes('nft'),
+    nodeBackend: values('backend')[0],
+    inotifyInstances: number('inotify-instances'),
+    inotifyWatches: number('inotify-watches'),
+    freeDisk: number('disk') * 1024,
+  }
+}

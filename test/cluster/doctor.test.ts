@@ -1,0 +1,282 @@
+import { spawnSync } from 'node:child_process'
+import { describe, expect, test } from 'vitest'
+import { readEngineInfo } from '../../cluster/doctor/engine-info.ts'
+import type { EngineFacts, Facts, KernelFacts, KindFacts } from '../../cluster/doctor/facts.ts'
+import { diagnose, type Finding } from '../../cluster/doctor/judge.ts'
+import { homeOf } from '../../cluster/doctor/judge-kernel.ts'
+import { kernelProbeCommand, readKernelProbe, schedulers } from '../../cluster/doctor/kernel-probe.ts'
+
+const gigabyte = 1024 ** 3
+const kernel: KernelFacts = {
+  release: '6.1.0-18-amd64',
+  ipvs: true,
+  schedulers: [...schedulers],
+  ipset: true,
+  dummy: true,
+  extensions: ['comment', 'conntrack', 'addrtype', 'mark', 'MARK', 'statistic', 'recent', 'MASQUERADE', 'nfacct'],
+  natLegacy: true,
+  natNft: true,
+  nodeBackend: 'nft',
+  inotifyInstances: 1024,
+  inotifyWatches: 524_288,
+  freeDisk: 50 * gigabyte,
+}
+const engine: EngineFacts = {
+  name: 'docker',
+  version: '28.2.2',
+  operatingSystem: 'Debian GNU/Linux 12 (bookworm)',
+  machine: 'laptop',
+  kernel: '6.1.0-18-amd64',
+  cgroupVersion: '2',
+  rootless: false,
+  memory: 16 * gigabyte,
+  cpus: 4,
+}
+const kind: KindFacts = {
+  engine,
+  image: { reference: 'kindest/node:v1.34.11@sha256:44', held: true, registry: true },
+  binary: { path: '/usr/bin/kind', release: 'v0.33.0' },
+  pinnedRelease: 'v0.33.0',
+  cached: false,
+  kernel,
+  kernelTrouble: undefined,
+}
+const facts: Facts = {
+  host: {
+    nodeVersion: 'v20.20.2',
+    platform: 'linux',
+    arch: 'x64',
+    wsl: false,
+    freeMemory: 8 * gigabyte,
+    freeDisk: 50 * gigabyte,
+    kubectl: '/usr/bin/kubectl',
+  },
+  kind,
+  embedded: { trouble: undefined, cached: true, kernel: undefined },
+  labs: [
+    { number: 1, title: 'ClusterIP', kernel: [] },
+    { number: 2, title: 'IPVS', kernel: ['ipvs', 'ipset'] },
+    { number: 7, title: 'nftables', kernel: ['nft'] },
+  ],
+}
+
+const withKind = (change: Partial<KindFacts>): Facts => ({ ...facts, kind: { ...kind, ...change } })
+const withKernel = (change: Partial<KernelFacts>, other: Partial<EngineFacts> = {}) =>
+  withKind({ kernel: { ...kernel, ...change }, engine: { ...engine, ...other } })
+const withEngine = (change: Partial<EngineFacts>) => withKind({ engine: { ...engine, ...change } })
+const found = (findings: Finding[], what: string) => findings.find((finding) => finding.what === what)
+const inKind = (judged: Facts, what: string) => found(diagnose(judged).kind, what)
+const labOn = (judged: Facts, number: number) => diagnose(judged).labs.find((lab) => lab.number === number)
+
+describe('a machine that has everything', () => {
+  test('has no fault and no warning, and runs every lab on both, but for nftables on the embedded kernel', () => {
+    const { machine, embedded, kind: kindly, labs } = diagnose(facts)
+    for (const finding of [...machine, ...embedded, ...kindly]) expect(finding).toMatchObject({ weight: 'fine' })
+    expect(labs.map(({ on }) => on)).toEqual([['embedded', 'kind'], ['embedded', 'kind'], ['kind']])
+  })
+})
+
+describe('IPVS', () => {
+  test('a kernel without it keeps lab 2 from kind, and from nothing else', () => {
+    const judged = withKernel({ ipvs: false, schedulers: [] })
+    expect(inKind(judged, 'IPVS')).toMatchObject({ weight: 'warning' })
+    expect(labOn(judged, 1)?.on).toEqual(['embedded', 'kind'])
+    expect(labOn(judged, 2)).toMatchObject({
+      on: ['embedded'],
+      notOn: [{ cluster: 'kind', reason: expect.stringContaining('IPVS') }],
+    })
+  })
+
+  test.each([
+    [{}, /sudo modprobe -a ip_vs .*linux-modules-extra-6\.1\.0-18-amd64/],
+    [{ operatingSystem: 'Docker Desktop', kernel: '6.10.14-linuxkit' }, /update Docker Desktop/],
+    [{ kernel: '5.15.167.4-microsoft-standard-WSL2' }, /wsl --update/],
+    [{ machine: 'colima' }, /^colima ssh -- sudo modprobe -a ip_vs/],
+    [{ name: 'podman', operatingSystem: 'fedora-coreos' }, /^podman machine ssh sudo modprobe/],
+  ] as [Partial<EngineFacts>, RegExp][])('is mended where the kernel lives: %j', (home, mend) => {
+    expect(inKind(withKernel({ ipvs: false }, home), 'IPVS')?.mend).toMatch(mend)
+  })
+
+  test('missing schedulers are named, and only those kube-proxy asks for are a warning', () => {
+    expect(inKind(withKernel({ schedulers: ['rr', 'lc'] }), 'IPVS')).toMatchObject({
+      weight: 'warning',
+      detail: 'without the scheduler wrr and sh; there is rr, lc',
+      mend: expect.stringContaining('modprobe -a ip_vs_wrr ip_vs_sh'),
+    })
+    expect(inKind(withKernel({ schedulers: ['rr', 'wrr', 'sh'] }), 'IPVS')?.weight).toBe('fine')
+  })
+
+  test('without ipset or the dummy device it is said', () => {
+    expect(inKind(withKernel({ ipset: false }), 'ipset')?.mend).toContain('ip_set xt_set')
+    expect(labOn(withKernel({ ipset: false }), 2)?.on).toEqual(['embedded'])
+    expect(inKind(withKernel({ dummy: false }), 'dummy device')?.mend).toContain('dummy')
+  })
+})
+
+describe('iptables', () => {
+  test('a kernel that lacks what every rule needs runs no lab on kind', () => {
+    const judged = withKernel({ extensions: kernel.extensions.filter((one) => one !== 'statistic') })
+    expect(inKind(judged, 'iptables')).toMatchObject({ weight: 'fault', detail: expect.stringContaining('statistic') })
+    expect(labOn(judged, 1)?.on).toEqual(['embedded'])
+  })
+
+  test('without xt_recent only session affinity is in danger', () => {
+    const judged = withKernel({ extensions: kernel.extensions.filter((one) => one !== 'recent') })
+    expect(inKind(judged, 'xt_recent')).toMatchObject({ weight: 'warning', mend: expect.stringContaining('xt_recent') })
+    expect(labOn(judged, 1)?.on).toContain('kind')
+  })
+
+  test('without nfacct there is a note', () => {
+    const judged = withKernel({ extensions: kernel.extensions.filter((one) => one !== 'nfacct') })
+    expect(inKind(judged, 'nfacct')?.weight).toBe('note')
+  })
+
+  test('the back ends that work are named; a node that would use another is a fault', () => {
+    expect(inKind(withKernel({ natLegacy: false }), 'iptables NAT')).toMatchObject({
+      weight: 'fine',
+      detail: expect.stringContaining('only nft works'),
+    })
+    expect(inKind(withKernel({ natNft: false }), 'iptables NAT')?.weight).toBe('fault')
+    expect(labOn(withKernel({ natNft: false, nodeBackend: 'legacy' }), 7)?.on).toEqual([])
+  })
+})
+
+describe('limits of the engine', () => {
+  test('low inotify limits name the sysctl, for the machine the engine runs on', () => {
+    const low = { inotifyInstances: 128, inotifyWatches: 524_288 }
+    expect(inKind(withKernel(low), 'inotify')?.mend).toBe('sudo sysctl fs.inotify.max_user_instances=512')
+    expect(inKind(withKernel(low, { machine: 'colima-default' }), 'inotify')?.mend).toMatch(
+      /^colima ssh -- sudo sysctl/,
+    )
+  })
+
+  test('cgroup version 1 is a note for an older node image and a fault for a new or a rootless one', () => {
+    expect(inKind(withEngine({ cgroupVersion: '1' }), 'cgroups')?.weight).toBe('note')
+    const image = { reference: 'kindest/node:v1.35.8', held: true, registry: true }
+    expect(inKind(withKind({ image, engine: { ...engine, cgroupVersion: '1' } }), 'cgroups')?.weight).toBe('fault')
+    expect(inKind(withEngine({ cgroupVersion: '1', rootless: true }), 'cgroups')?.weight).toBe('fault')
+  })
+
+  test('little memory and little disk say how much is needed', () => {
+    expect(inKind(withEngine({ memory: 2 * gigabyte }), 'memory')).toMatchObject({
+      weight: 'warning',
+      mend: expect.stringContaining('3.0 GB'),
+    })
+    expect(inKind(withKernel({ freeDisk: gigabyte }), 'disk')?.mend).toContain('docker system prune')
+    const tight = { ...facts, host: { ...facts.host, freeMemory: gigabyte } }
+    expect(found(diagnose(tight).embedded, 'memory')?.weight).toBe('warning')
+  })
+})
+
+describe('what is missing', () => {
+  test('without an engine the labs run on the embedded cluster, and the start of one is named', () => {
+    const judged = withKind({ engine: undefined, image: undefined, kernel: undefined })
+    expect(inKind(judged, 'engine')).toMatchObject({
+      weight: 'fault',
+      mend: expect.stringContaining('systemctl start docker'),
+    })
+    expect(labOn(judged, 2)?.on).toEqual(['embedded'])
+    const mac = { ...judged, host: { ...judged.host, platform: 'darwin' } }
+    expect(inKind(mac, 'engine')?.mend).toContain('colima start')
+    expect(inKind({ ...judged, host: { ...judged.host, wsl: true } }, 'engine')?.mend).toContain('WSL integration')
+  })
+
+  test('where neither cluster can run, no lab can, and each reason is told', () => {
+    const judged: Facts = {
+      ...withKind({ engine: undefined, image: undefined, kernel: undefined }),
+      embedded: { trouble: 'The embedded cluster needs Linux.', cached: false, kernel: undefined },
+    }
+    expect(labOn(judged, 1)?.on).toEqual([])
+    expect(labOn(judged, 1)?.notOn.map(({ cluster }) => cluster)).toEqual(['embedded', 'kind'])
+  })
+
+  test('an image that can not be had is a fault; one that can be fetched is not', () => {
+    const reference = 'kindest/node:v1.34.11@sha256:44'
+    const gone = withKind({ image: { reference, held: false, registry: false }, kernel: undefined })
+    expect(inKind(gone, 'node image')).toMatchObject({ weight: 'fault', mend: expect.stringContaining('IMAGE=') })
+    const later = withKind({ image: { reference, held: false, registry: true }, kernel: undefined })
+    expect(inKind(later, 'node image')?.weight).toBe('note')
+    expect(inKind(later, 'kernel')).toMatchObject({
+      weight: 'note',
+      mend: `docker pull ${reference}, then make doctor again`,
+    })
+    expect(labOn(later, 2)?.on).toContain('kind')
+  })
+
+  test('containers that do not start say why', () => {
+    const judged = withKind({ kernel: undefined, kernelTrouble: 'unable to apply caps' })
+    expect(inKind(judged, 'containers')).toMatchObject({
+      weight: 'fault',
+      detail: expect.stringContaining('unable to apply caps'),
+    })
+  })
+
+  test('another kind on PATH is told, and that the pinned one is fetched', () => {
+    const finding = inKind(withKind({ binary: { path: '/usr/bin/kind', release: 'v0.20.0' } }), 'kind')
+    expect(finding?.detail).toBe('v0.20.0 on PATH; v0.33.0 will be fetched once, with its sum checked')
+  })
+})
+
+describe('what engines and kernels say', () => {
+  test('docker and podman are read into the same facts', () => {
+    const docker = {
+      ServerVersion: '28.2.2',
+      OperatingSystem: 'Docker Desktop',
+      Name: 'docker-desktop',
+      KernelVersion: '6.10-linuxkit',
+      CgroupVersion: '2',
+      SecurityOptions: ['name=seccomp,profile=builtin', 'name=rootless'],
+      MemTotal: 8 * gigabyte,
+      NCPU: 8,
+    }
+    expect(readEngineInfo('docker', docker)).toEqual({
+      name: 'docker',
+      version: '28.2.2',
+      operatingSystem: 'Docker Desktop',
+      machine: 'docker-desktop',
+      kernel: '6.10-linuxkit',
+      cgroupVersion: '2',
+      rootless: true,
+      memory: 8 * gigabyte,
+      cpus: 8,
+    })
+    const podman = {
+      host: {
+        kernel: '6.8',
+        hostname: 'localhost',
+        cgroupVersion: 'v2',
+        memTotal: 4 * gigabyte,
+        cpus: 2,
+        distribution: { distribution: 'fedora' },
+        security: { rootless: true },
+      },
+      version: { Version: '5.2' },
+    }
+    expect(readEngineInfo('podman', podman)).toEqual({
+      name: 'podman',
+      version: '5.2',
+      operatingSystem: 'fedora',
+      machine: 'localhost',
+      kernel: '6.8',
+      cgroupVersion: '2',
+      rootless: true,
+      memory: 4 * gigabyte,
+      cpus: 2,
+    })
+    expect(homeOf(readEngineInfo('docker', docker))).toBe('Docker Desktop')
+    expect(() => readEngineInfo('podman', {})).toThrow()
+  })
+
+  test('the probe is one shell script whose answers are read back, and nothing is read from half of them', () => {
+    const syntax = spawnSync('sh', ['-n', '-c', kernelProbeCommand[2] ?? ''], { encoding: 'utf8' })
+    expect(syntax.stderr).toBe('')
+    const output =
+      'release=6.1\nipvs=yes\nscheduler=rr\nscheduler=sh\nextension=recent\nnat=nft\nbackend=nft\ninotify-instances=128\ndisk=1024\n'
+    expect(readKernelProbe(output)).toBeUndefined()
+    expect(readKernelProbe(`${output}end=yes\n`)).toEqual({
+      ...{ release: '6.1', ipvs: true, schedulers: ['rr', 'sh'], ipset: false, dummy: false, extensions: ['recent'] },
+      ...{ natLegacy: false, natNft: true, nodeBackend: 'nft' },
+      ...{ inotifyInstances: 128, inotifyWatches: 0, freeDisk: 1024 ** 2 },
+    })
+  })
+})
