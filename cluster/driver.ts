@@ -34,6 +34,8 @@ export interface Cluster {
   readonly name: string
   /** Path of a kubeconfig that reaches this cluster, and nothing else. */
   readonly kubeconfig: string
+  /** True where every kube-proxy uses the node's own iptables, having no container with another one. */
+  readonly ownIptables?: boolean
   /** Idempotent: creates, finishes a half-made cluster, or does nothing. */
   up(progress: Progress): Promise<void>
   /** Idempotent: leaves no process, mount or file of the cluster. */

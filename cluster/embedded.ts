@@ -13,6 +13,7 @@ import { cacheFolder, clusterFolder } from './layout.ts'
 /** A cluster on one real kernel that runs as an ordinary process (cluster/embedded/daemon.ts). */
 export class EmbeddedCluster implements Cluster {
   readonly driver = 'embedded'
+  readonly ownIptables = true
   readonly name: string
   readonly kubeconfig: string
 

@@ -1,7 +1,11 @@
 import type { Cluster } from './driver.ts'
+import { runOnNode } from './node-script.ts'
 
 /** The two ways in which iptables programs reach the kernel. Rules written through one are not seen through the other. */
 export type IptablesBackend = 'legacy' | 'nft'
+
+/** Shell: says that kube-proxy uses the node's own iptables, which saves looking for its process. */
+export const ownIptables = 'own_iptables=yes'
 
 /**
  * Shell: sets `backend` to the back end of a kube-proxy that runs as a process of this node, by asking the iptables of its
@@ -9,7 +13,7 @@ export type IptablesBackend = 'legacy' | 'nft'
  * the embedded kernel.
  */
 const KUBE_PROXY_BACKEND = `backend=
-for comm in /proc/[0-9]*/comm; do
+[ -n "$own_iptables" ] || for comm in /proc/[0-9]*/comm; do
   { read -r name <"$comm"; } 2>/dev/null || continue
   [ "$name" = kube-proxy ] || continue
   pid=\${comm#/proc/}
@@ -76,8 +80,8 @@ done
 exit 0`
 
 /** Asks a node which back ends are in use. */
-export async function iptablesBackends(cluster: Pick<Cluster, 'exec'>, node: string): Promise<BackendReport> {
-  const { stdout } = await cluster.exec(node, ['sh', '-c', look], { timeoutMs: 30_000 })
+export async function iptablesBackends(cluster: Cluster, node: string): Promise<BackendReport> {
+  const { stdout } = await runOnNode(cluster, node, look, { timeoutMs: 30_000 })
   const named = (key: string) =>
     [...stdout.matchAll(new RegExp(`^${key}=(legacy|nft)$`, 'gm'))].map((match) => match[1] as IptablesBackend)
   return { kubeProxy: named('kube-proxy')[0], node: named('node')[0], holding: named('holds') }

@@ -1,3 +1,4 @@
+import { Agent, type AgentOptions } from 'node:https'
 import type * as k8s from '@kubernetes/client-node'
 import type { Cluster } from './driver.ts'
 
@@ -9,11 +10,15 @@ export interface KubeClient {
   discovery: k8s.DiscoveryV1Api
 }
 
-/** Clients for a cluster from its own kubeconfig; the user's is never read. The import costs 0.4 s, hence not at the top. */
+/** The package is hundreds of modules, a second or two of loading: whoever waits for something else first begins with it. */
+export const loadKubeClient = () => import('@kubernetes/client-node')
+
+/** Clients for a cluster from its own kubeconfig; the user's is never read. */
 export async function kubeClient(cluster: Pick<Cluster, 'kubeconfig'>): Promise<KubeClient> {
-  const { AppsV1Api, CoreV1Api, DiscoveryV1Api, KubeConfig } = await import('@kubernetes/client-node')
+  const { AppsV1Api, CoreV1Api, DiscoveryV1Api, KubeConfig } = await loadKubeClient()
   const config = new KubeConfig()
   config.loadFromFile(cluster.kubeconfig)
+  keepConnections(config)
   return {
     config,
     core: config.makeApiClient(CoreV1Api),
@@ -21,3 +26,24 @@ export async function kubeClient(cluster: Pick<Cluster, 'kubeconfig'>): Promise<
     discovery: config.makeApiClient(DiscoveryV1Api),
   }
 }
+
+/** The client makes an agent, and so a TLS connection, for each request; asking a cluster all the time, one is enough. */
+function keepConnections(config: k8s.KubeConfig): void {
+  const authenticate = config.applySecurityAuthentication.bind(config)
+  let kept: { agent: Agent; options: AgentOptions } | undefined
+  config.applySecurityAuthentication = async (context) => {
+    await authenticate(context)
+    const fresh = context.getAgent()
+    // A proxy's agent is another class.
+    if (fresh?.constructor !== Agent) return
+    const { options } = fresh as Agent
+    if (!kept || !sameCredentials(kept.options, options))
+      kept = { agent: new Agent({ ...options, keepAlive: true }), options }
+    context.setAgent(kept.agent)
+  }
+}
+
+const sameCredentials = (one: AgentOptions, other: AgentOptions) =>
+  String(one.ca) === String(other.ca) &&
+  String(one.cert) === String(other.cert) &&
+  String(one.key) === String(other.key)

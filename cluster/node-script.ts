@@ -1,4 +1,5 @@
 import type { Cluster, ExecResult } from './driver.ts'
+import { ownIptables } from './iptables-backend.ts'
 
 const quote = (word: string) => `'${word.replaceAll("'", `'\\''`)}'`
 
@@ -12,7 +13,11 @@ export function runOnNode(
   text: string,
   { args = [], timeoutMs = 60_000 }: { args?: readonly string[]; timeoutMs?: number } = {},
 ): Promise<ExecResult> {
-  const script = args.length > 0 ? `set -- ${args.map(quote).join(' ')}\n${text}` : text
+  const head = [
+    ...(cluster.ownIptables ? [ownIptables] : []),
+    ...(args.length > 0 ? [`set -- ${args.map(quote).join(' ')}`] : []),
+  ]
+  const script = [...head, text].join('\n')
   // An argument may be 128 KiB long (MAX_ARG_STRLEN); what is longer goes in by standard input.
   if (cluster.script) return cluster.script(node, script, timeoutMs)
   if (script.length < 100_000) return cluster.exec(node, ['sh', '-c', script], { timeoutMs })

@@ -13,6 +13,7 @@ import { waitFor } from '../cluster/wait.ts'
 import type { SwitchedMode } from '../dataplane/kube-proxy/mode-ownership.ts'
 import { deployWeb } from './deploy-web.ts'
 import { installToolsEverywhere } from './install-tools.ts'
+import { startIn } from './starting-mode.ts'
 
 /** What a reference solution works with: the learner's commands as functions, on one cluster. */
 export class LabBench {
@@ -38,6 +39,11 @@ export class LabBench {
   /** `make ipvs` and `make iptables`, with SCHEDULER= */
   async mode(mode: SwitchedMode, options: { scheduler?: string; force?: boolean } = {}): Promise<void> {
     await switchMode(this.cluster, mode, { ...options, progress: this.progress })
+  }
+
+  /** The starting state of a lab: this mode with its default scheduler, nothing of the other mode left, nothing damaged. */
+  async startIn(mode: SwitchedMode): Promise<void> {
+    await startIn(mode, this)
   }
 
   /** `make tools` */

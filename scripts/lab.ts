@@ -1,5 +1,6 @@
 // Leads through a lab:  lab.ts 2.  With a terminal it waits for the learner, without one it plays the reference solution.
 import { chalk } from 'zx'
+import type { LabSpec } from '../checks/check-context.ts'
 import { gradeWith, loadSpec } from '../checks/grader.ts'
 import { type LabDefinition, readLab } from '../checks/lab-definition.ts'
 import { learnerReport } from '../checks/learner-report.ts'
@@ -7,6 +8,7 @@ import { notesName } from '../checks/notebook.ts'
 import type { Source } from '../checks/report-schema.ts'
 import { openCluster } from '../checks/source.ts'
 import type { Cluster } from '../cluster/driver.ts'
+import { loadKubeClient } from '../cluster/kube-client.ts'
 import { selectCluster } from '../cluster/select.ts'
 import { labNumber } from './grading.ts'
 import { LabBench, loadSolution } from './lab-bench.ts'
@@ -21,25 +23,22 @@ await main(async () => {
   const began = performance.now()
   const cluster = await selectCluster()
   const progress = createProgress()
-  await cluster.up(progress)
+  const [spec] = await Promise.all([loadSpec(lab), cluster.up(progress), loadKubeClient()])
   const bench = await LabBench.open(cluster, progress)
   const interactive = process.stdin.isTTY === true && process.stdout.isTTY === true && !process.env.CI
-  if (interactive) return lead(lab, bench)
-  const exitCode = await play(lab, bench)
+  if (interactive) return lead(spec, bench)
+  const exitCode = await play(spec, bench)
   console.log(`From \`make lab-${lab.number}\` to here: ${((performance.now() - began) / 1000).toFixed(1)} s.`)
   return exitCode
 })
 
 /** Interactive: goes on where the cluster stands, or begins with the lab's starting state. */
-async function lead(lab: LabDefinition, bench: LabBench): Promise<number> {
+async function lead(spec: LabSpec, bench: LabBench): Promise<number> {
+  const { lab } = spec
   if (await wasBegun(lab, bench))
     bench.progress.note(`Lab ${lab.number} goes on where the cluster stands; make reset-${lab.number} begins anew.`)
   else await resetLab(lab, bench)
-  const [spec, solution, source] = await Promise.all([
-    loadSpec(lab),
-    loadSolution(lab.folder),
-    openCluster(bench.cluster),
-  ])
+  const [solution, source] = await Promise.all([loadSolution(lab.folder), openCluster(bench.cluster)])
   return new LabSession(spec, solution, bench, source).run()
 }
 
@@ -51,8 +50,9 @@ async function wasBegun(lab: LabDefinition, { client }: LabBench): Promise<boole
 }
 
 /** Without a terminal: from the start to the end by the reference solution, graded after each step. */
-async function play(lab: LabDefinition, bench: LabBench): Promise<number> {
-  const [spec, solution] = await Promise.all([loadSpec(lab), loadSolution(lab.folder)])
+async function play(spec: LabSpec, bench: LabBench): Promise<number> {
+  const { lab } = spec
+  const solution = await loadSolution(lab.folder)
   console.log(chalk.bold(`Lab ${lab.number}: ${lab.title}`))
   console.log('There is no terminal to ask you, so the reference solution is played and graded step by step.')
   await resetLab(lab, bench)

@@ -2,7 +2,7 @@ import type { SwitchedMode } from '../../dataplane/kube-proxy/mode-ownership.ts'
 import { consent } from '../consent.ts'
 import type { Cluster, Progress } from '../driver.ts'
 import { type KubeClient, kubeClient } from '../kube-client.ts'
-import { waitFor } from '../wait.ts'
+import { DeadlineError, waitFor } from '../wait.ts'
 import { KubeProxyError, kubeProxy, listAgents, readConfigConf, readDaemonSet } from './agents.ts'
 import { readMode, writeMode } from './config-conf.ts'
 import { ModeUnsupported, requireModules } from './module-check.ts'
@@ -59,8 +59,8 @@ export async function switchMode(cluster: Cluster, mode: SwitchedMode, options: 
   }
   const asked = current.mode === mode && (scheduler === undefined || scheduler === current.scheduler)
   if (asked && !options.force) {
-    const proofs = await lookAtAll(cluster, client)
-    if (proofs.every((proof) => proves(proof, mode, scheduler))) return { changed: false, before: current.mode, proofs }
+    const proofs = await inForce(cluster, client, mode, scheduler)
+    if (proofs) return { changed: false, before: current.mode, proofs }
   }
   if (!asked)
     await step(progress, `Setting mode "${mode}" in kube-proxy's ConfigMap`, () =>
@@ -114,31 +114,51 @@ class FellBack extends KubeProxyError {
   }
 }
 
-async function lookAtAll(cluster: Cluster, client: KubeClient): Promise<ModeProof[]> {
+/** A kube-proxy that has just started may be on its way to the mode that is asked for. */
+const youngMs = 30_000
+
+/** The proofs that the mode is in force already, undefined where it is not. */
+async function inForce(
+  ...[cluster, client, mode, scheduler]: Parameters<typeof prove>
+): Promise<ModeProof[] | undefined> {
   const agents = await listAgents(client)
-  return Promise.all(agents.map((agent) => lookAtNode(cluster, client, agent)))
+  const young = agents.some(({ startedAt = '' }) => Date.now() - Date.parse(startedAt) < youngMs)
+  try {
+    return await prove(cluster, client, mode, scheduler, young ? youngMs / 2 : 0)
+  } catch (error) {
+    if (error instanceof KubeProxyError) return undefined
+    throw error
+  }
 }
 
+/**
+ * Asks one node after the other, each until it proves itself: looking takes time from the kube-proxies that are still at work.
+ * @throws KubeProxyError with what the nodes said that prove nothing
+ */
 async function prove(
   cluster: Cluster,
   client: KubeClient,
   mode: SwitchedMode,
-  scheduler?: string,
+  scheduler: string | undefined,
+  deadlineMs = proofDeadlineMs,
 ): Promise<ModeProof[]> {
-  let proofs: ModeProof[] = []
+  const proofs = new Map<string, ModeProof>()
+  const unproven = (proof: ModeProof | undefined) => !proof || !proves(proof, mode, scheduler)
   try {
-    return await waitFor(`every node to run mode "${mode}"`, proofDeadlineMs, async () => {
-      // Looking costs a busy node time that its kube-proxy needs: who has proved it once is not asked again.
-      const proven = new Map(proofs.filter((proof) => proves(proof, mode, scheduler)).map((one) => [one.node, one]))
+    return await waitFor(`every node to run mode "${mode}"`, deadlineMs, async () => {
       const agents = await listAgents(client)
-      proofs = await Promise.all(agents.map((agent) => proven.get(agent.node) ?? lookAtNode(cluster, client, agent)))
-      const fallen = proofs.find(({ proxyMode, complaint }) => complaint !== undefined && proxyMode === 'iptables')
-      if (mode === 'ipvs' && fallen) throw new FellBack(fallen)
-      return proofs.length > 0 && proofs.every((proof) => proves(proof, mode, scheduler)) && proofs
+      for (const agent of agents) {
+        if (!unproven(proofs.get(agent.node))) continue
+        const proof = await lookAtNode(cluster, client, agent)
+        proofs.set(agent.node, proof)
+        if (mode === 'ipvs' && proof.complaint !== undefined && proof.proxyMode === 'iptables')
+          throw new FellBack(proof)
+        if (unproven(proof)) return false
+      }
+      return agents.length > 0 && agents.flatMap(({ node }) => proofs.get(node) ?? [])
     })
   } catch (error) {
-    if (error instanceof FellBack) throw error
-    const unproven = proofs.filter((proof) => !proves(proof, mode, scheduler)).map(describeProof)
-    throw new KubeProxyError(`${error instanceof Error ? error.message : error} ${unproven.join('; ')}.`)
+    if (!(error instanceof DeadlineError)) throw error
+    throw new KubeProxyError(`${error.message} ${[...proofs.values()].filter(unproven).map(describeProof).join('; ')}.`)
   }
 }

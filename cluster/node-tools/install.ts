@@ -2,6 +2,8 @@ import { readFileSync } from 'node:fs'
 import { basename } from 'node:path'
 import type { Cluster } from '../driver.ts'
 import { cacheFolder } from '../layout.ts'
+import { PATH } from '../node-report.ts'
+import { runOnNode } from '../node-script.ts'
 import { fetchForNode, HostPackagesError } from './host-packages.ts'
 
 /** What the labs read IPVS and its sets with; kube-proxy brings neither to the node. */
@@ -20,14 +22,8 @@ export interface ToolsReport {
   paths: string[]
 }
 
-// A login shell, because sbin is not on every node's PATH.
-const locate = (names: readonly string[]) => [
-  'sh',
-  '-lc',
-  'PATH=$PATH:/usr/sbin:/sbin; for tool; do command -v "$tool"; done; true',
-  'sh',
-  ...names,
-]
+const locate = `${PATH}
+for tool; do command -v "$tool"; done; true`
 
 /** A node without a network must not keep anybody waiting. */
 const patience = '-o Acquire::Retries=0 -o Acquire::http::Timeout=15 -o Acquire::https::Timeout=15'
@@ -57,7 +53,7 @@ export async function installNodeTools(cluster: Cluster, node: string, cache = c
 }
 
 async function pathsOf(cluster: Cluster, node: string): Promise<string[]> {
-  const { stdout } = await cluster.exec(node, locate(nodeTools), { timeoutMs: 30_000 })
+  const { stdout } = await runOnNode(cluster, node, locate, { args: nodeTools, timeoutMs: 30_000 })
   return stdout.split('\n').filter((line) => line.startsWith('/'))
 }
 

@@ -1,8 +1,5 @@
 // The reference solution of lab 2, played by `make solve-2` and, without a terminal, by `make lab-2`.
 
-import { Snapshot } from '../../checks/snapshot.ts'
-import { takeCapture } from '../../cluster/snapshot.ts'
-import { compareNodeState } from '../../dataplane/compare.ts'
 import type { LabBench, LabSolution } from '../../scripts/lab-bench.ts'
 
 const CROWD = 'labs/02-ipvs/manifests/crowd.yaml'
@@ -62,16 +59,6 @@ export const solution: LabSolution = {
       bench.delete('Deployment', 'web'),
       bench.delete('ConfigMap', 'lab-2'),
     ])
-    await bench.mode('iptables', await bench.defaultScheduler())
-    await bench.flush()
-    if (await isDamaged(bench)) await bench.mode('iptables', { force: true })
+    await bench.startIn('iptables')
   },
-}
-
-/** Rules that somebody altered by hand outlive many syncs of iptables mode; a restarted kube-proxy writes all of them. */
-async function isDamaged({ cluster, client }: LabBench): Promise<boolean> {
-  const snapshot = new Snapshot(await takeCapture(cluster, client))
-  return snapshot.nodes.some(
-    (node) => compareNodeState(node.expected('iptables'), node.state, { mode: 'iptables' }).length > 0,
-  )
 }

@@ -18,6 +18,9 @@ import { loadSchema, type Schema } from './schema.ts'
 import { badRequest, methodNotAllowed, unauthorized, unknownPath } from './status-error.ts'
 import { serveReview } from './subresources.ts'
 
+/** As long as Go's client, and so kubectl, keeps an idle connection. */
+const idleMs = 90_000
+
 export interface ApiServerOptions {
   api: ClusterApi
   backend: NodeBackend
@@ -43,6 +46,8 @@ export async function startApiServer(options: ApiServerOptions): Promise<ApiServ
   schema.catch(() => {})
   const closing = new AbortController()
   const server = createServer({ cert: options.tls.cert, key: options.tls.key, ALPNProtocols: ['http/1.1'] })
+  // Clients come back to a connection after a while; closing it under them is a request lost.
+  server.keepAliveTimeout = idleMs
   const sockets = new Set<Socket>()
   server.on('connection', (socket: Socket) => {
     sockets.add(socket)

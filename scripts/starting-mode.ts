@@ -1,0 +1,49 @@
+import { Snapshot } from '../checks/snapshot.ts'
+import { readConfigConf } from '../cluster/kube-proxy/agents.ts'
+import { readMode } from '../cluster/kube-proxy/config-conf.ts'
+import { takeCapture } from '../cluster/snapshot.ts'
+import { DeadlineError, waitFor } from '../cluster/wait.ts'
+import { compareNodeState } from '../dataplane/compare.ts'
+import { isEmptyFlush, planFlush } from '../dataplane/kube-proxy/flush.ts'
+import type { SwitchedMode } from '../dataplane/kube-proxy/mode-ownership.ts'
+import type { LabBench } from './lab-bench.ts'
+
+/** What a kube-proxy in force needs to follow what a reset has just removed, or to finish its first sync. */
+const settleMs = 8000
+
+/**
+ * Brings kube-proxy into a mode with its default scheduler, with nothing of the other mode left and nothing damaged; quick where
+ * all of that holds already.
+ */
+export async function startIn(mode: SwitchedMode, bench: LabBench): Promise<void> {
+  const scheduler = await bench.defaultScheduler()
+  const configured = readMode((await readConfigConf(bench.client)).text).mode || 'iptables'
+  if (configured === mode && scheduler.scheduler === undefined && (await settles(mode, bench))) return
+  await bench.mode(mode, scheduler)
+  await bench.flush()
+  // Rules that somebody altered by hand outlive many syncs of iptables mode; a restarted kube-proxy writes all of them.
+  if (!(await settles(mode, bench))) await bench.mode(mode, { force: true })
+}
+
+async function settles(mode: SwitchedMode, { cluster, client, progress }: LabBench): Promise<boolean> {
+  progress.start(`Looking whether every node holds mode "${mode}" and nothing else`)
+  try {
+    await waitFor(`every node to hold mode "${mode}"`, settleMs, async () => {
+      const { nodes } = new Snapshot(await takeCapture(cluster, client))
+      // Of another mode nothing comes by waiting.
+      if (nodes.some((node) => node.mode !== undefined && node.mode !== mode)) throw new DeadlineError(mode)
+      return nodes.every(
+        (node) =>
+          node.mode === mode &&
+          isEmptyFlush(planFlush(mode, node.state, new Map())) &&
+          compareNodeState(node.expected(mode), node.state, { mode }).length === 0,
+      )
+    })
+    progress.end(true)
+    return true
+  } catch (error) {
+    progress.end(true, 'not yet')
+    if (error instanceof DeadlineError) return false
+    throw error
+  }
+}
