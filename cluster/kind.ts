@@ -5,7 +5,8 @@ import type { Cluster, ExecOptions, ExecResult, Progress } from './driver.ts'
 import { kindPath } from './kind/binary.ts'
 import { endStrayCreation, noteWhileCreating } from './kind/creation.ts'
 import { containerEngine, type EngineName } from './kind/engine.ts'
-import { type NodeContainer, nodeContainers, startContainers } from './kind/node-containers.ts'
+import { provideBalancer, stopBalancer } from './kind/load-balancer/balancer.ts'
+import { imageOf, type NodeContainer, nodeContainers, startContainers } from './kind/node-containers.ts'
 import { nodeImage, pinnedImage } from './kind/node-image.ts'
 import { kubeClient } from './kube-client.ts'
 import { kindFolder, projectRoot } from './layout.ts'
@@ -31,7 +32,15 @@ export class KindCluster implements Cluster {
 
   async up(progress: Progress): Promise<void> {
     await endStrayCreation(kindFolder(this.name))
-    if (await this.running()) return progress.note(`The kind cluster "${this.name}" is up.`)
+    if (await this.running()) progress.note(`The kind cluster "${this.name}" is up.`)
+    else await this.#make(progress)
+    const engine = await this.engine()
+    const [{ name: node = '' } = {}] = await this.#containers()
+    const { name, kubeconfig } = this
+    await provideBalancer({ engine, name, kubeconfig, image: await imageOf(engine, node) }, progress)
+  }
+
+  async #make(progress: Progress): Promise<void> {
     const kind = await this.#kind(progress)
     mkdirSync(kindFolder(this.name), { recursive: true, mode: 0o700 })
     const containers = await this.#containers()
@@ -42,6 +51,7 @@ export class KindCluster implements Cluster {
 
   async down(progress: Progress): Promise<void> {
     await endStrayCreation(kindFolder(this.name))
+    await stopBalancer(await this.engine(), this.name)
     if ((await this.#containers()).length > 0) {
       const kind = await this.#kind(progress)
       progress.start(`Deleting the kind cluster "${this.name}"`)

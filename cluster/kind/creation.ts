@@ -1,24 +1,17 @@
-import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { z } from 'zod'
 import type { ProcessPromise } from 'zx'
-import { processStartTime } from '../embedded/state-file.ts'
+import { forgetProcess, notedProcess, noteProcess } from '../live-process.ts'
 import { waitFor } from '../wait.ts'
-
-/** Which process creates a cluster just now. A number that was given to another process has another start time. */
-const Creator = z.object({ pid: z.number().int().positive(), startTime: z.string() })
 
 const fileIn = (folder: string) => join(folder, 'creation.json')
 
 /** Notes the process that creates a cluster in its folder, for as long as it runs. */
 export async function noteWhileCreating(folder: string, creation: ProcessPromise): Promise<void> {
-  const { pid } = creation
-  const startTime = pid === undefined ? undefined : processStartTime(pid)
-  if (startTime !== undefined) writeFileSync(fileIn(folder), JSON.stringify({ pid, startTime }))
+  if (creation.pid !== undefined) noteProcess(fileIn(folder), creation.pid)
   try {
     await creation
   } finally {
-    rmSync(fileIn(folder), { force: true })
+    forgetProcess(fileIn(folder))
   }
 }
 
@@ -27,19 +20,10 @@ export async function noteWhileCreating(folder: string, creation: ProcessPromise
  * name what the next creation makes.
  */
 export async function endStrayCreation(folder: string): Promise<void> {
-  if (!existsSync(fileIn(folder))) return
-  const note = Creator.safeParse(readJson(fileIn(folder)))
-  if (note.success && processStartTime(note.data.pid) === note.data.startTime) {
-    process.kill(note.data.pid, 'SIGKILL')
-    await waitFor('the interrupted creation to end', 10_000, async () => processStartTime(note.data.pid) === undefined)
+  const pid = notedProcess(fileIn(folder))
+  if (pid !== undefined) {
+    process.kill(pid, 'SIGKILL')
+    await waitFor('the interrupted creation to end', 10_000, async () => notedProcess(fileIn(folder)) === undefined)
   }
-  rmSync(fileIn(folder), { force: true })
-}
-
-function readJson(file: string): unknown {
-  try {
-    return JSON.parse(readFileSync(file, 'utf8'))
-  } catch {
-    return undefined
-  }
+  forgetProcess(fileIn(folder))
 }

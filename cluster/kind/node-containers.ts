@@ -21,6 +21,12 @@ export async function nodeContainers(engine: EngineName, cluster: string): Promi
     .sort((a, b) => (a.name < b.name ? -1 : 1))
 }
 
+/** The image that a container runs, by an identity that the engine finds without a registry. */
+export async function imageOf(engine: EngineName, container: string): Promise<string> {
+  const { stdout } = await $({ quiet: true, nothrow: true })`${engine} inspect --format ${'{{.Image}}'} ${container}`
+  return stdout.trim()
+}
+
 /** Starts containers that were stopped, as after a restart of the machine. Throws with the engine's word when it can't. */
 export async function startContainers(engine: EngineName, names: readonly string[]): Promise<void> {
   const { exitCode, stderr } = await $({ quiet: true, nothrow: true })`${engine} start ${[...names]}`

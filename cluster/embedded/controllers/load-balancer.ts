@@ -1,13 +1,7 @@
-import { isIPv4 } from 'node:net'
+import { type AddressPool, chooseAddress } from '../../load-balancer/address-pool.ts'
 import { type ControllerContext, keyOf, splitKey } from './context.ts'
 import type { Service } from './resources.ts'
 import { writeStatus } from './status.ts'
-
-/** The first and last IPv4 address, both included, of what Services of type LoadBalancer are given. */
-export interface AddressPool {
-  first: string
-  last: string
-}
 
 export const defaultLoadBalancerPool: AddressPool = { first: '172.18.255.200', last: '172.18.255.250' }
 
@@ -32,7 +26,7 @@ export function startLoadBalancerController(context: ControllerContext, pool: Ad
     const held = service.status?.loadBalancer?.ingress?.[0]?.ip
     const asked = service.spec.loadBalancerIP
     const taken = takenByOthers(service)
-    const address = choose(pool, asked, held, taken)
+    const address = chooseAddress(pool, asked, held, taken)
     if (address.ip !== undefined && address.ip === held && hasFinalizer(service)) return
     recorder.event(service, 'Normal', 'EnsuringLoadBalancer', 'Ensuring load balancer')
     if (address.ip === undefined) {
@@ -83,37 +77,4 @@ function wantsAddress({ spec, metadata }: Service): boolean {
 
 function hasFinalizer({ metadata }: Service): boolean {
   return metadata.finalizers?.includes(cleanupFinalizer) ?? false
-}
-
-type Choice = { ip: string } | { ip: undefined; fault: string }
-
-/** The address asked for, else the one held, else the first free one; or what is wrong. */
-function choose(
-  { first, last }: AddressPool,
-  asked: string | undefined,
-  held: string | undefined,
-  taken: ReadonlySet<string>,
-): Choice {
-  const range = `${first}-${last}`
-  const [low, high] = [toNumber(first), toNumber(last)]
-  const inPool = (ip: string) => isIPv4(ip) && toNumber(ip) >= low && toNumber(ip) <= high
-  if (asked) {
-    if (!inPool(asked)) return { ip: undefined, fault: `requested address "${asked}" is not in the pool ${range}` }
-    if (taken.has(asked)) return { ip: undefined, fault: `requested address "${asked}" belongs to another Service` }
-    return { ip: asked }
-  }
-  if (held && inPool(held) && !taken.has(held)) return { ip: held }
-  for (let number = low; number <= high; number++) {
-    const ip = toAddress(number)
-    if (!taken.has(ip)) return { ip }
-  }
-  return { ip: undefined, fault: `no address of the pool ${range} is free` }
-}
-
-function toNumber(address: string): number {
-  return address.split('.').reduce((number, part) => number * 256 + Number(part), 0)
-}
-
-function toAddress(number: number): string {
-  return [24, 16, 8, 0].map((shift) => (number >>> shift) & 255).join('.')
 }

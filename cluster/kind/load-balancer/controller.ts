@@ -1,0 +1,62 @@
+import type { V1Service } from '@kubernetes/client-node'
+import type { Node, Service } from '../../embedded/controllers/resources.ts'
+import { balancedAddresses, healthChecks, healthKey } from '../../embedded/load-balancer/balanced-addresses.ts'
+import type { KubeClient } from '../../kube-client.ts'
+import type { AddressPool } from '../../load-balancer/address-pool.ts'
+import type { EngineName } from '../engine.ts'
+import { inAppliance, presentRoutes, routeScript } from './appliance.ts'
+import { type Assignment, assignments } from './assignment.ts'
+
+/** What one controller works on. */
+export interface Balancing {
+  engine: EngineName
+  cluster: string
+  client: KubeClient
+  pool: AddressPool
+  log(line: string): void
+}
+
+/** client-node's objects as JSON has them, which is what the rules of balancing are written for. */
+const asStored = <T>(items: unknown[]): T[] => JSON.parse(JSON.stringify(items))
+
+/**
+ * One round: gives addresses to Services, asks the health checks of those with externalTrafficPolicy Local, and puts the
+ * routes of the container right.
+ * @throws what the API server or the engine throw; the next round tries again
+ */
+export async function balanceOnce(balancing: Balancing): Promise<void> {
+  const { engine, cluster, client, pool, log } = balancing
+  const [serviceList, nodeList] = await Promise.all([client.core.listServiceForAllNamespaces(), client.core.listNode()])
+  const changes = assignments(asStored<Service>(serviceList.items), pool)
+  for (const change of changes) await assign(client, change, log)
+  const services = asStored<Service>(
+    changes.length > 0 ? (await client.core.listServiceForAllNamespaces()).items : serviceList.items,
+  )
+  const nodes = asStored<Node>(nodeList.items)
+  const wanted = balancedAddresses(services, nodes, await healthy(balancing, services, nodes))
+  const script = routeScript(await presentRoutes(engine, cluster), wanted)
+  if (script.length === 0) return
+  const { exitCode, stderr } = await inAppliance(engine, cluster, `${script.join('\n')}\n`)
+  if (exitCode !== 0 && stderr.trim()) throw new Error(`routes could not be set: ${stderr.trim().split('\n')[0]}`)
+  for (const { address, nodes: takers } of wanted) log(`${address} leads to ${takers.join(', ') || 'no node'}`)
+}
+
+async function assign(client: KubeClient, { namespace, name, ip, fault }: Assignment, log: Balancing['log']) {
+  log(`${namespace}/${name}: ${ip ?? fault ?? 'its address is free again'}`)
+  const { PatchStrategy, setHeaderOptions } = await import('@kubernetes/client-node')
+  const body: Pick<V1Service, 'status'> = { status: { loadBalancer: { ingress: ip === undefined ? [] : [{ ip }] } } }
+  await client.core.patchNamespacedServiceStatus(
+    { namespace, name, body },
+    setHeaderOptions('Content-Type', PatchStrategy.MergePatch),
+  )
+}
+
+/** Asks every health check at once, from where the traffic will come from. */
+async function healthy({ engine, cluster }: Balancing, services: Service[], nodes: Node[]): Promise<Set<string>> {
+  const checks = healthChecks(services, nodes).map(healthKey)
+  if (checks.length === 0) return new Set()
+  const ask = (key: string) =>
+    `{ [ "$(curl -s -o /dev/null -m 2 -w '%{http_code}' http://${key}/healthz)" = 200 ] && echo ${key}; } &`
+  const { stdout } = await inAppliance(engine, cluster, `${checks.map(ask).join('\n')}\nwait\n`)
+  return new Set(stdout.split('\n').filter(Boolean))
+}

@@ -1,0 +1,40 @@
+// The load balancer's controller for one kind cluster:  daemon.ts NAME ENGINE.  It ends when the cluster is gone.
+import { setTimeout as pause } from 'node:timers/promises'
+import { KindCluster } from '../../kind.ts'
+import { kubeClient } from '../../kube-client.ts'
+import type { EngineName } from '../engine.ts'
+import { nodeContainers } from '../node-containers.ts'
+import { readPool } from './appliance.ts'
+import { balanceOnce } from './controller.ts'
+
+/** Between two rounds, as cloud ones ask their health checks every few seconds. */
+const roundMs = 1000
+/** So many rounds without a node container in a row mean that the cluster was deleted. */
+const patience = 30
+
+const [, , name = '', engineName] = process.argv
+const engine: EngineName = engineName === 'podman' ? 'podman' : 'docker'
+const log = (line: string) => console.log(`${new Date().toISOString()} ${line}`)
+
+process.on('SIGTERM', () => process.exit(0))
+
+const client = await kubeClient(new KindCluster(name, engine))
+const pool = await readPool(engine)
+log(`gives addresses from ${pool.first} to ${pool.last}`)
+let missed = 0
+let lastFault = ''
+while (missed < patience) {
+  try {
+    await balanceOnce({ engine, cluster: name, client, pool, log })
+    missed = 0
+    lastFault = ''
+  } catch (error) {
+    const fault = (error instanceof Error ? error.message : String(error)).split('\n')[0] ?? ''
+    if (fault !== lastFault) log(fault)
+    lastFault = fault
+    const containers = await nodeContainers(engine, name).catch(() => undefined)
+    missed = containers?.length === 0 ? missed + 1 : 0
+  }
+  await pause(roundMs)
+}
+log('the cluster is gone')

@@ -1,0 +1,59 @@
+import { isIPv4 } from 'node:net'
+
+/** The first and last IPv4 address, both included, of what Services of type LoadBalancer are given. */
+export interface AddressPool {
+  first: string
+  last: string
+}
+
+/** An address, or what is wrong. */
+export type AddressChoice = { ip: string } | { ip: undefined; fault: string }
+
+/** The address asked for, else the one held, else the first free one. */
+export function chooseAddress(
+  { first, last }: AddressPool,
+  asked: string | undefined,
+  held: string | undefined,
+  taken: ReadonlySet<string>,
+): AddressChoice {
+  const range = `${first}-${last}`
+  const pool = { first, last }
+  if (asked) {
+    if (!isInPool(pool, asked))
+      return { ip: undefined, fault: `requested address "${asked}" is not in the pool ${range}` }
+    if (taken.has(asked)) return { ip: undefined, fault: `requested address "${asked}" belongs to another Service` }
+    return { ip: asked }
+  }
+  if (held && isInPool(pool, held) && !taken.has(held)) return { ip: held }
+  for (let number = toNumber(first); number <= toNumber(last); number++) {
+    const ip = toAddress(number)
+    if (!taken.has(ip)) return { ip }
+  }
+  return { ip: undefined, fault: `no address of the pool ${range} is free` }
+}
+
+export function isInPool({ first, last }: AddressPool, ip: string): boolean {
+  return isIPv4(ip) && toNumber(ip) >= toNumber(first) && toNumber(ip) <= toNumber(last)
+}
+
+/**
+ * The part of an IPv4 network that a container engine gives out last: 51 addresses near its end, as the embedded cluster
+ * has them in 172.18.0.0/16, or a quarter of a smaller network.
+ * @throws Error when the network has no room for any
+ */
+export function poolOf(subnet: string): AddressPool {
+  const [base = '', bits = ''] = subnet.split('/')
+  const size = 2 ** (32 - Number(bits))
+  if (!isIPv4(base) || !(size >= 16)) throw new Error(`"${subnet}" is no IPv4 network with room for load balancers.`)
+  const end = Math.floor(toNumber(base) / size) * size + size
+  if (size >= 256) return { first: toAddress(end - 56), last: toAddress(end - 6) }
+  return { first: toAddress(end - size / 4), last: toAddress(end - 2) }
+}
+
+function toNumber(address: string): number {
+  return address.split('.').reduce((number, part) => number * 256 + Number(part), 0)
+}
+
+function toAddress(number: number): string {
+  return [24, 16, 8, 0].map((shift) => (number >>> shift) & 255).join('.')
+}
