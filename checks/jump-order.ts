@@ -3,8 +3,13 @@ import { onNode } from './difference-report.ts'
 import { fail } from './failure.ts'
 import type { NodeView } from './snapshot.ts'
 
-/** Network plugins that put their own jumps on top on purpose, and let Service packets pass. */
-const MAY_STAND_ABOVE = /^(?:cali-|CILIUM_)/
+/**
+ * Chains whose owners put their jumps on top on purpose, and which let Service packets pass: network plugins, CNI's portmap
+ * (marks of its own), firewalld, libvirt, Tailscale (a mark of its own).
+ */
+const MAY_STAND_ABOVE = /^(?:cali-|CILIUM_|CNI-HOSTPORT-|(?:PREROUTING|OUTPUT|POSTROUTING)_|LIBVIRT_|ts-)/
+/** How Docker and others masquerade a bridge of their own: packets of that network alone, on their way out of it. */
+const OWN_BRIDGE = /^-s \S+ ! -o \S+ -j MASQUERADE$/
 
 /**
  * Fails unless the first jump of a built-in nat chain goes to `target`, so that no rule of somebody else's takes the packet
@@ -13,7 +18,7 @@ const MAY_STAND_ABOVE = /^(?:cali-|CILIUM_)/
 export function mustJumpFirst(nodes: readonly NodeView[], chain: string, target: string): void {
   for (const { name, state } of nodes) {
     const rules = state.iptables.get('nat')?.get(chain)?.rules ?? []
-    const first = rules.find(({ spec }) => !MAY_STAND_ABOVE.test(targetOf(spec) ?? ''))
+    const first = rules.find(({ spec }) => !MAY_STAND_ABOVE.test(targetOf(spec) ?? '') && !OWN_BRIDGE.test(spec))
     if (first && targetOf(first.spec) === target) continue
     const place = rules.findIndex(({ spec }) => targetOf(spec) === target)
     fail({

@@ -1,0 +1,180 @@
+import type { Capture } from '../../cluster/capture-folder.ts'
+import { FOREIGN_RULES, type ForeignRules } from './foreign-rules.ts'
+
+/** A change that makes a good capture no worse: no step that passed may fail after it. */
+export interface Disturbance {
+  what: string
+  apply(capture: Capture): Capture
+}
+
+/** Numbers from 0 to below 1 that are the same in every run. */
+export function seededNumbers(seed: number): () => number {
+  let state = seed >>> 0
+  return () => {
+    state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0
+    return state / 2 ** 32
+  }
+}
+
+/** Everything that differs between good clusters and means nothing, and what others keep on nodes. */
+export function disturbances(seed: number): Disturbance[] {
+  const random = seededNumbers(seed)
+  const foreign = [...new Set(FOREIGN_RULES.map(({ who }) => who))]
+  return [
+    {
+      what: 'other counters',
+      apply: file('iptables-save', (text) =>
+        text.replace(/\[\d+:\d+\]/g, () => `[${Math.floor(random() * 1e6)}:${Math.floor(random() * 1e9)}]`),
+      ),
+    },
+    { what: 'no counters', apply: file('iptables-save', (text) => text.replace(/^\[\d+:\d+\] /gm, '')) },
+    {
+      what: 'comments of another tool',
+      apply: file(
+        'iptables-save',
+        (text) =>
+          `# Warning: iptables-legacy tables present, use iptables-legacy-save to see them\n${text.replaceAll('iptables-save v', 'iptables-nft-save v')}`,
+      ),
+    },
+    { what: 'tables in another order', apply: file('iptables-save', (text) => tablesOf(text).reverse().join('')) },
+    { what: 'chains in another order', apply: file('iptables-save', (text) => shuffledRuns(text, /^:KUBE-/, random)) },
+    { what: 'members in another order', apply: file('ipset-save', (text) => shuffledRuns(text, /^add /, random)) },
+    {
+      what: 'other hash values',
+      apply: file('ipset-save', (text) =>
+        text
+          .replace(/initval 0x[0-9a-f]+/g, 'initval 0x1234')
+          .replace(/hashsize \d+/g, 'hashsize 4096')
+          .replace(/ bucketsize \d+/g, ''),
+      ),
+    },
+    {
+      what: 'virtual servers in another order',
+      apply: file('ipvsadm-save', (text) => shuffled(text.split(/(?=^-A )/m), random).join('')),
+    },
+    {
+      what: 'real servers in another order',
+      apply: file('ipvsadm-save', (text) => shuffledRuns(text, /^-a /, random)),
+    },
+    { what: 'addresses in another order', apply: file('ip-addr.json', (text) => shuffledAddresses(text, random)) },
+    { what: 'links of others', apply: file('ip-addr.json', withLinks) },
+    {
+      what: 'objects in another order',
+      apply: (capture) => ({
+        ...capture,
+        objects: { ...capture.objects, items: shuffled(capture.objects.items, random) },
+      }),
+    },
+    {
+      what: 'sets and virtual servers of others',
+      apply: (capture) =>
+        file(
+          'ipset-save',
+          (text) =>
+            `${text.trimEnd()}\ncreate f2b-sshd hash:ip family inet hashsize 1024 maxelem 65536\nadd f2b-sshd 198.51.100.7\n`,
+        )(capture),
+    },
+    ...foreign.map((who) => ({
+      what: `rules of ${who}`,
+      apply: file('iptables-save', (text) =>
+        withRules(
+          text,
+          FOREIGN_RULES.filter((rules) => rules.who === who),
+        ),
+      ),
+    })),
+    { what: 'rules of all of them', apply: file('iptables-save', (text) => withRules(text, FOREIGN_RULES)) },
+  ]
+}
+
+/** Edits one file of every node that has it. */
+function file(name: string, edit: (text: string) => string) {
+  return (capture: Capture): Capture => ({
+    ...capture,
+    nodes: capture.nodes.map((node) => {
+      const text = node.files.get(name)
+      return text ? { ...node, files: new Map(node.files).set(name, edit(text)) } : node
+    }),
+  })
+}
+
+const tablesOf = (text: string) => text.split(/(?<=^COMMIT\n)/m)
+
+function shuffled<Item>(items: readonly Item[], random: () => number): Item[] {
+  return items
+    .map((item) => ({ item, at: random() }))
+    .sort((a, b) => a.at - b.at)
+    .map(({ item }) => item)
+}
+
+/** Shuffles every run of neighbouring lines that match. */
+function shuffledRuns(text: string, pattern: RegExp, random: () => number): string {
+  const out: string[] = []
+  let run: string[] = []
+  for (const line of text.split('\n')) {
+    if (pattern.test(line)) run.push(line)
+    else {
+      out.push(...shuffled(run, random), line)
+      run = []
+    }
+  }
+  return [...out, ...shuffled(run, random)].join('\n')
+}
+
+function shuffledAddresses(text: string, random: () => number): string {
+  const links: { addr_info?: unknown[] }[] = JSON.parse(text)
+  return JSON.stringify(
+    links.map((link) => ({ ...link, ...(link.addr_info ? { addr_info: shuffled(link.addr_info, random) } : {}) })),
+  )
+}
+
+/** None has an address: a new address of the node is one more for every node port. */
+function withLinks(text: string): string {
+  const link = (ifname: string, info_kind: string) => ({
+    ifindex: 90,
+    ifname,
+    flags: ['BROADCAST', 'MULTICAST'],
+    mtu: 1500,
+    operstate: 'DOWN',
+    linkinfo: { info_kind },
+    addr_info: [],
+  })
+  return JSON.stringify([
+    ...JSON.parse(text),
+    link('br-docker', 'bridge'),
+    link('dummy0', 'dummy'),
+    link('tunl0', 'ipip'),
+  ])
+}
+
+/** Adds chains and rules as iptables-save would list them: chains first, rules of a chain in their order. */
+function withRules(text: string, foreign: readonly ForeignRules[]): string {
+  return tablesOf(text)
+    .map((tableText) => {
+      const table = /^\*(\w+)$/m.exec(tableText)?.[1]
+      return foreign.filter((rules) => rules.table === table).reduce(withTableRules, tableText)
+    })
+    .join('')
+}
+
+function withTableRules(text: string, { chains, rules, onTop, below }: ForeignRules): string {
+  const lines = text.split('\n')
+  const ruleOf = (chain: string) => (line: string) => line.replace(/^\[\d+:\d+\] /, '').startsWith(`-A ${chain} `)
+  const firstRule = () => {
+    const at = lines.findIndex((line) => /^(?:\[\d+:\d+\] )?-A /.test(line))
+    return at === -1 ? lines.indexOf('COMMIT') : at
+  }
+  for (const rule of below) {
+    const chain = rule.split(' ')[1] ?? ''
+    const last = lines.findLastIndex(ruleOf(chain))
+    lines.splice(last === -1 ? firstRule() : last + 1, 0, rule)
+  }
+  for (const rule of onTop.toReversed()) {
+    const first = lines.findIndex(ruleOf(rule.split(' ')[1] ?? ''))
+    lines.splice(first === -1 ? firstRule() : first, 0, rule)
+  }
+  lines.splice(lines.indexOf('COMMIT'), 0, ...rules)
+  const declared = chains.filter((chain) => !lines.some((line) => line.startsWith(`:${chain} `)))
+  lines.splice(firstRule(), 0, ...declared.map((chain) => `:${chain} - [0:0]`))
+  return lines.join('\n')
+}

@@ -1,0 +1,89 @@
+import { existsSync, readdirSync } from 'node:fs'
+import { join } from 'node:path'
+import { type Capture, readCaptureFolder } from '../../cluster/capture-folder.ts'
+import { projectRoot } from '../../cluster/layout.ts'
+import type { LabSpec } from '../check-context.ts'
+import { loadSpec } from '../grader.ts'
+import { judgeRound } from '../judge.ts'
+import { listLabs, readLab } from '../lab-definition.ts'
+import { Snapshot } from '../snapshot.ts'
+import { readSubmission } from '../submission/read-submission.ts'
+import { flushed } from './flushed.ts'
+
+/** A recorded cluster on which some steps of a lab pass: what the grader is tried on. */
+export interface GoodCapture {
+  name: string
+  spec: LabSpec
+  capture: Capture
+  /** The steps that pass on it by what the nodes hold, not by a note of an earlier moment. */
+  passing: readonly string[]
+}
+
+const FIXTURES = join(projectRoot, 'test/fixtures')
+
+/**
+ * Every good capture there is. A lab joins when its spec exists and either a submission of it, as `make submit` writes it,
+ * lies in test/fixtures/solved, or a genuine cluster recorded under test/fixtures/recordings/kind-* lets some of its steps pass.
+ */
+export async function goodCaptures(): Promise<GoodCapture[]> {
+  const specs = await Promise.all(listLabs().map(({ number }) => loadSpec(readLab(number))))
+  const handedIn = await Promise.all(filesIn('solved', '.labgrade').map((file) => ofSubmission(specs, file)))
+  const genuine = await Promise.all(
+    genuineCaptures().flatMap(([name, capture]) => specs.map((spec) => good(name, spec, capture, true))),
+  )
+  return [...handedIn.flat(), ...genuine].filter(({ passing }) => passing.length > 0)
+}
+
+function filesIn(folder: string, ending: string): string[] {
+  const path = join(FIXTURES, folder)
+  if (!existsSync(path)) return []
+  return readdirSync(path)
+    .filter((name) => name.endsWith(ending))
+    .sort()
+    .map((name) => join(path, name))
+}
+
+/** The captures of a submission that prove something which none before does, the end first. */
+async function ofSubmission(specs: readonly LabSpec[], file: string): Promise<GoodCapture[]> {
+  const { manifest, captures } = await readSubmission(file)
+  const spec = specs.find(({ lab }) => lab.number === manifest.lab)
+  if (!spec) return []
+  const proved = new Set<string>()
+  const kept: GoodCapture[] = []
+  const order = [...(manifest.final === undefined ? [] : [manifest.final]), ...captures.keys()]
+  for (const id of new Set(order)) {
+    const submitted = captures.get(id)
+    if (!submitted) continue
+    const own = new Set(manifest.steps.filter(({ capture }) => capture === id).map((step) => step.id))
+    const found = await good(`lab ${manifest.lab} ${manifest.cluster.driver}, ${id}`, spec, submitted.capture, false)
+    const passing = found.passing.filter((step) => own.has(step) || !isMoment(spec, step))
+    if (passing.every((step) => proved.has(step))) continue
+    for (const step of passing) proved.add(step)
+    kept.push({ ...found, passing })
+  }
+  return kept
+}
+
+async function good(name: string, spec: LabSpec, capture: Capture, namesLab: boolean): Promise<GoodCapture> {
+  const outcomes = await judgeRound(spec, new Snapshot(capture), undefined)
+  const passing = outcomes.filter(({ verdict }) => verdict === 'passed').map(({ id }) => id)
+  return { name: namesLab ? `${name}, lab ${spec.lab.number}` : name, spec, capture, passing }
+}
+
+const isMoment = ({ lab }: LabSpec, id: string) => lab.steps.find((step) => step.id === id)?.moment === true
+
+/** Whole genuine clusters as recorded, those in IPVS mode after a flush as well. */
+function genuineCaptures(): [name: string, capture: Capture][] {
+  const recordings = join(FIXTURES, 'recordings')
+  const versions = readdirSync(recordings).filter((name) => name.startsWith('kind-'))
+  return versions.flatMap((version) =>
+    readdirSync(join(recordings, version))
+      .filter((stage) => existsSync(join(recordings, version, stage, 'objects.json')))
+      .flatMap((stage): [string, Capture][] => {
+        const capture = readCaptureFolder(join(recordings, version, stage))
+        const name = `${version} ${stage}`
+        const inIpvs = new Snapshot(capture).nodes.every(({ mode }) => mode === 'ipvs')
+        return inIpvs ? [[`${name}, then flushed`, flushed(capture)]] : [[name, capture]]
+      }),
+  )
+}

@@ -1,0 +1,69 @@
+import type { GoodCapture } from './good-captures.ts'
+import type { Mutation } from './mutation.ts'
+
+interface Indifference {
+  /** Why no claim of the lab depends on it. */
+  reason: string
+  covers(mutation: Mutation, good: GoodCapture): boolean
+}
+
+const isLab = ({ spec }: GoodCapture, number: number) => spec.lab.number === number
+
+/** What no step sees, and why none has to. A mutation that a step does catch is never asked for here. */
+const INDIFFERENT: readonly Indifference[] = [
+  {
+    reason:
+      'KUBE-FIREWALL and KUBE-MARK-DROP are written by the kubelet, too: what is more, less or different there need not be kube-proxy’s doing.',
+    covers: ({ place, detail }) => /KUBE-FIREWALL|KUBE-MARK-DROP/.test(`${place} ${detail}`),
+  },
+  {
+    reason:
+      'The chains behind these jumps of the filter table judge different packets, so their order changes nothing; that each jump is there is checked.',
+    covers: ({ operator, place }) => operator === 'reorder rules' && /^filter (?:INPUT|FORWARD|OUTPUT)$/.test(place),
+  },
+  {
+    reason:
+      'Services stand in this chain in the order of a Go map, which differs from sync to sync: each packet matches the rules of one of them.',
+    covers: ({ operator, place }) => operator === 'reorder rules' && IN_MAP_ORDER.has(place),
+  },
+  {
+    reason:
+      'A policy is the node’s own (Docker itself sets FORWARD to DROP). Where it stops a packet, the walk from the client’s Pod and the real requests on a live cluster show it.',
+    covers: ({ operator }) => operator === 'alter policy',
+  },
+  {
+    reason:
+      'Of iptables mode, lab 2 claims what a Service costs: its entries in nat KUBE-SERVICES, and that no interface owns its address. The chains behind are the matter of lab 1.',
+    covers: ({ place }, good) =>
+      isLab(good, 2) && good.passing.includes('iptables-list') && place !== 'nat KUBE-SERVICES',
+  },
+  {
+    reason:
+      'Before the flush, what iptables mode left has only to be there; nothing jumps to it any more. Step flush, which comes after this capture, has it gone.',
+    covers: ({ place, detail }, good) =>
+      isLab(good, 2) &&
+      !good.passing.includes('flush') &&
+      (/^(?:nat|filter) KUBE-/.test(place) || /-j KUBE-|^:KUBE-/.test(detail)) &&
+      !IPVS_CHAINS.has(place),
+  },
+]
+
+/** In iptables mode; a finding about two rules of one Service, or about IPVS mode's fixed rules, is caught and not asked for here. */
+const IN_MAP_ORDER = new Set(['nat KUBE-SERVICES', 'nat KUBE-NODEPORTS', 'filter KUBE-EXTERNAL-SERVICES'])
+
+/** Chains of IPVS mode that steps other than flush are about. */
+const IPVS_CHAINS = new Set([
+  'nat KUBE-SERVICES',
+  'nat KUBE-MARK-MASQ',
+  'nat KUBE-POSTROUTING',
+  'nat KUBE-NODE-PORT',
+  'nat KUBE-LOAD-BALANCER',
+  'nat PREROUTING',
+  'nat OUTPUT',
+  'nat POSTROUTING',
+])
+
+/** The reason why a lab need not see a mutation; undefined when there is none and it is the grader that is at fault. */
+export function reasonToIgnore(good: GoodCapture, mutation: Mutation): string | undefined {
+  return INDIFFERENT.find(({ covers }) => covers(mutation, good))?.reason
+}

@@ -1,0 +1,36 @@
+import type { Capture } from '../../cluster/capture-folder.ts'
+
+/** One change of one thing in a good capture, as a learner's mistake or a broken node would leave it. */
+export interface Mutation {
+  /** What is done: `drop rule`, `alter port`, `change weight`. */
+  operator: string
+  /** The node that is changed; absent for an object of the API. */
+  node?: string
+  /** The place that is changed: `nat KUBE-SERVICES`, `set KUBE-CLUSTER-IP`, `virtual server 10.96.0.1:443`, `Service default/web`. */
+  place: string
+  /** What is changed there, for a list that people read. */
+  detail: string
+  /** A finding is about this mutation when it names one of these. */
+  words: readonly string[]
+  apply(capture: Capture): Capture
+}
+
+/** A change of the text of one file. */
+export interface FileEdit extends Omit<Mutation, 'apply' | 'node'> {
+  edit(text: string): string
+}
+
+/** The capture with one file of one node changed; undefined when the change changes nothing. */
+export function onNode(node: string, file: string, { edit, ...about }: FileEdit): Mutation {
+  return {
+    ...about,
+    node,
+    apply(capture) {
+      const nodes = capture.nodes.map((entry) => {
+        if (entry.name !== node) return entry
+        return { ...entry, files: new Map(entry.files).set(file, edit(entry.files.get(file) ?? '')) }
+      })
+      return { ...capture, nodes }
+    },
+  }
+}

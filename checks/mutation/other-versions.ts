@@ -1,0 +1,64 @@
+import type { Capture } from '../../cluster/capture-folder.ts'
+import { printIpAddr } from '../../dataplane/ip-addr.ts'
+import { printIpsetSave } from '../../dataplane/ipset-save.ts'
+import { printIptablesSave, type Ruleset } from '../../dataplane/iptables-save.ts'
+import { printIpvsadmSave } from '../../dataplane/ipvsadm-save.ts'
+import { type NodeView, Snapshot } from '../snapshot.ts'
+
+/** Versions of kube-proxy whose rules differ from each other somewhere. */
+const MINORS = [20, ...Array.from({ length: 14 }, (_, index) => 23 + index)]
+
+/** A good capture as it would have been under every version of kube-proxy that the prediction knows. */
+export function underOtherVersions(capture: Capture): [version: string, capture: Capture][] {
+  return MINORS.map((minor) => [`v1.${minor}`, underVersion(capture, `v1.${minor}.0`)])
+}
+
+function underVersion(capture: Capture, version: string): Capture {
+  const objects = { ...capture.objects, items: capture.objects.items.map((item) => withVersion(item, version)) }
+  const snapshot = new Snapshot({ ...capture, objects })
+  const nodes = snapshot.nodes.map((node, index) => {
+    const files = new Map(capture.nodes[index]?.files)
+    const { mode } = node
+    if (mode !== 'ipvs' && mode !== 'iptables') return { name: node.name, files }
+    const { iptables, ipsets, virtualServers, links } = node.expected(mode)
+    files.set('iptables-save', printIptablesSave(withForeign(node, iptables)))
+    if (mode === 'ipvs') {
+      files.set('ipset-save', printIpsetSave(ipsets))
+      files.set('ipvsadm-save', printIpvsadmSave(virtualServers))
+      const own = links.map(({ name }) => name)
+      const kept = node.state.links.filter(({ name }) => !own.includes(name))
+      const made = links.map((link) => ({
+        ...node.state.links.find(({ name }) => name === link.name),
+        ...link,
+        flags: ['BROADCAST', 'NOARP'],
+      }))
+      files.set('ip-addr.json', printIpAddr([...kept, ...made]))
+    }
+    return { name: node.name, files }
+  })
+  return { ...capture, objects, nodes }
+}
+
+/** What stands in chains of nobody's of kube-proxy stays, behind kube-proxy's own jumps. */
+function withForeign({ state }: NodeView, predicted: Ruleset): Ruleset {
+  const ruleset = structuredClone(predicted)
+  for (const [name, table] of state.iptables) {
+    const target = ruleset.get(name) ?? new Map()
+    ruleset.set(name, target)
+    for (const [chain, { rules, ...rest }] of table) {
+      if (/^KUBE-(?!KUBELET|IPTABLES-HINT)/.test(chain)) continue
+      const foreign = rules.filter(({ spec }) => !/-j KUBE-/.test(spec))
+      const made = target.get(chain)
+      target.set(chain, { ...rest, ...made, rules: [...(made?.rules ?? []), ...foreign] })
+    }
+  }
+  return ruleset
+}
+
+const IMAGE = /("image":\s*"[^"]*kube-proxy[^":]*:)v[^"]+"/g
+const NODE_INFO = /("kube(?:Proxy|let)Version":\s*")v[^"]+"/g
+
+function withVersion(item: unknown, version: string): unknown {
+  const text = JSON.stringify(item)
+  return JSON.parse(text.replace(IMAGE, `$1${version}"`).replace(NODE_INFO, `$1${version}"`))
+}
