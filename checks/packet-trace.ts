@@ -1,11 +1,11 @@
 import { parseEndpoint } from '../dataplane/ip-address.ts'
-import { CircleError, PacketError, type Trace, tracePacket } from '../dataplane/trace.ts'
+import { stoppingPlace } from '../dataplane/trace/stopping-place.ts'
+import { CircleError, type Packet, PacketError, type Trace, tracePacket } from '../dataplane/trace.ts'
 import type { Difference } from './report-schema.ts'
 import type { NodeView } from './snapshot.ts'
-import type { WebService } from './web-service.ts'
 
-/** Who sends the packet: a Pod by its address, or the node itself. */
-export type Sender = { pod: string } | 'node'
+/** Who sends the packet: a Pod by its address, somebody outside by theirs, or the node itself. */
+export type Sender = { pod: string } | { outside: string } | 'node'
 
 /** Where the rules of a node send the first packet of a connection to a Service. */
 export interface PacketEnd {
@@ -13,39 +13,46 @@ export interface PacketEnd {
   backends: string[]
   /** True when a source of its own choosing replaces the sender's on some way. */
   masqueraded: boolean
-  /** One sentence: to whom, or which rule stops it. */
+  /** One sentence: to whom, or where it gets stuck. */
   text: string
 }
 
+interface Target {
+  address: string
+  port: number
+}
+
 /** Walks a packet through what the node holds. The end says so, too, when the packet can't be walked. */
-export function tracedTo({ state }: NodeView, sender: Sender, { address, port }: WebService): PacketEnd {
-  const packet = { destination: address, port, protocol: 'tcp' } as const
+export function tracedTo(node: NodeView, sender: Sender, { address, port }: Target): PacketEnd {
+  const to = { destination: address, port, protocol: 'tcp' } as const
+  const packet: Packet =
+    sender === 'node'
+      ? { from: 'host', ...to }
+      : 'pod' in sender
+        ? { from: 'pod', source: sender.pod, ...to }
+        : { from: 'external', source: sender.outside, ...to }
   try {
-    const from = sender === 'node' ? ({ from: 'host' } as const) : ({ from: 'pod', source: sender.pod } as const)
-    return endOf(tracePacket(state, { ...from, ...packet }))
+    return endOf(node, packet, tracePacket(node.state, packet))
   } catch (error) {
     if (!(error instanceof PacketError || error instanceof CircleError)) throw error
-    return { backends: [], masqueraded: false, text: error.message }
+    return { backends: [], masqueraded: false, text: `on ${node.name} ${error.message}` }
   }
 }
 
-function endOf({ outcomes, verdict, lost, packet }: Trace): PacketEnd {
+function endOf(node: NodeView, packet: Packet, trace: Trace): PacketEnd {
+  const { outcomes, lost } = trace
   const masqueraded = outcomes.some((outcome) => outcome.masquerade)
   const backends = outcomes.map(({ to }) => parseEndpoint(to)?.address ?? to)
-  const [stop] = lost
-  const stopped = stop
-    ? `${verdict === 'reject' ? 'rejected' : 'dropped'} by ${stop.table} ${stop.chain}: ${stop.rule}`
-    : verdict
-  const ends = {
-    dnat: `goes to ${backends.join(' or ')}${masqueraded ? ' with its source replaced' : ' with its source kept'}`,
-    accept: 'goes where it was sent: nothing translates it',
-    reject: `is ${stopped}`,
-    drop: `is ${stopped}`,
-  }
-  return { backends, masqueraded, text: `the packet ${packet} ${ends[verdict]}` }
+  const stop = stoppingPlace(trace, packet, node.state, ` on ${node.name}`)
+  if (stop !== undefined) return { backends, masqueraded, text: `the packet ${trace.packet} ${stop}` }
+  const share = Math.round(lost.reduce((sum, { probability }) => sum + probability, 0) * 100)
+  const losses = lost[0] ? `, but ${share} % are stopped by ${lost[0].table} ${lost[0].chain}: ${lost[0].rule}` : ''
+  const source = masqueraded ? 'with its source replaced' : 'with its source kept'
+  const text = `by the rules of ${node.name}, the packet ${trace.packet} goes to ${backends.join(' or ')} ${source}${losses}`
+  return { backends, masqueraded, text }
 }
 
 /** The end of a packet as a line of a finding, for a request that was not answered as it should. */
-export function traceLine(node: NodeView, sender: Sender, service: WebService): Difference[] {
-  return [{ kind: 'wrong', text: `by the rules of ${node.name}, ${tracedTo(node, sender, service).text}` }]
+export function traceLine(node: NodeView, sender: Sender, target: Target): Difference[] {
+  return [{ kind: 'wrong', text: tracedTo(node, sender, target).text }]
 }

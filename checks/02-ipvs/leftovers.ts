@@ -3,6 +3,7 @@ import type { CheckContext } from '../check-context.ts'
 import { isServiceChain } from '../crowd.ts'
 import { mustEqualPrediction } from '../difference-report.ts'
 import { fail, NotApplicable } from '../failure.ts'
+import { traceLine } from '../packet-trace.ts'
 import type { NodeView } from '../snapshot.ts'
 
 const NOTE = 'chains-left-by-iptables'
@@ -52,18 +53,19 @@ export async function nothingLeft({ nodes, live }: CheckContext, service?: { add
   if (!live || !service) return
   const url = `http://${service.address}:${service.port}/`
   const answers = await Promise.all(
-    nodes.map(async ({ name }) => ({
-      name,
-      ...(await live.onNode(name, `curl -sS -o /dev/null --max-time 3 ${url}`)),
+    nodes.map(async (node) => ({
+      node,
+      ...(await live.onNode(node.name, `curl -sS -o /dev/null --max-time 3 ${url}`)),
     })),
   )
   const silent = answers.find(({ exitCode }) => exitCode !== 0)
   if (silent)
     fail({
-      node: silent.name,
-      look: `make exec NODE=${silent.name} CMD="curl -sS --max-time 3 ${url}"`,
+      node: silent.node.name,
+      look: `make exec NODE=${silent.node.name} CMD="curl -sS --max-time 3 ${url}"`,
       expected: 'an answer of the Service web',
       actual: silent.stderr.trim() || `curl ended with ${silent.exitCode}`,
+      differences: traceLine(silent.node, 'node', service),
       hint: 'The virtual server or its way back is broken: make check-2 shows which of the later steps says so.',
     })
 }

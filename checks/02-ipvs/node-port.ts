@@ -3,6 +3,7 @@ import type { CheckContext } from '../check-context.ts'
 import { inSet, mustEqualPrediction, onNode } from '../difference-report.ts'
 import { fail } from '../failure.ts'
 import type { LiveCluster } from '../live-cluster.ts'
+import { tracedTo, traceLine } from '../packet-trace.ts'
 import type { Snapshot } from '../snapshot.ts'
 
 /** A NodePort Service of the learner's has a virtual server per node address and answers on every node. */
@@ -35,25 +36,48 @@ export async function nodePortAnswers({ snapshot, nodes, live }: CheckContext): 
     })
   }
   if (live) await mustAnswerEverywhere(live, snapshot, nodePort)
+  else mustReachByRules(snapshot, service, nodePort)
 }
 
-/** Requests each node's port from another node: a request to the node's own address would not pass its INPUT. */
-async function mustAnswerEverywhere(live: LiveCluster, { nodes, objects }: Snapshot, nodePort: number): Promise<void> {
-  const addressOf = (name: string) => objects.nodes.find((node) => node.name === name)?.internalIPs[0] ?? name
+const addressOf = ({ objects }: Snapshot, node: string) =>
+  objects.nodes.find(({ name }) => name === node)?.internalIPs[0] ?? node
+
+/** A node, and the next one, which asks it: a request to the node's own address would not pass its INPUT. */
+const askedByNext = (nodes: Snapshot['nodes']) =>
+  nodes.map((node, index) => ({ node, from: nodes[(index + 1) % nodes.length]?.name ?? node.name }))
+
+/** Requests each node's port from another node. */
+async function mustAnswerEverywhere(live: LiveCluster, snapshot: Snapshot, nodePort: number): Promise<void> {
   await Promise.all(
-    nodes.map(async ({ name }, index) => {
-      const from = nodes[(index + 1) % nodes.length]?.name ?? name
-      const request = `curl -sS --fail --max-time 3 http://${addressOf(name)}:${nodePort}/`
+    askedByNext(snapshot.nodes).map(async ({ node, from }) => {
+      const address = addressOf(snapshot, node.name)
+      const request = `curl -sS --fail --max-time 3 http://${address}:${nodePort}/`
       const { exitCode, stderr } = await live.onNode(from, `${request} -o /dev/null`)
       if (exitCode === 0) return
       fail({
-        node: name,
+        node: node.name,
         look: onNode(from, request),
-        expected: `an answer on port ${nodePort} of ${name}, asked from ${from}`,
+        expected: `an answer on port ${nodePort} of ${node.name}, asked from ${from}`,
         actual: stderr.trim().split('\n')[0] || `curl ended with ${exitCode}`,
+        differences: traceLine(node, { outside: addressOf(snapshot, from) }, { address, port: nodePort }),
       })
     }),
   )
+}
+
+/** By the rules of each node, a packet from another node to its port reaches a backend. */
+function mustReachByRules(snapshot: Snapshot, service: Service, nodePort: number): void {
+  for (const { node, from } of askedByNext(snapshot.nodes)) {
+    const address = addressOf(snapshot, node.name)
+    const end = tracedTo(node, { outside: addressOf(snapshot, from) }, { address, port: nodePort })
+    if (end.backends.some((backend) => backend !== address)) continue
+    fail({
+      node: node.name,
+      look: `make trace FROM=external:${addressOf(snapshot, from)} TO=${address}:${nodePort} NODE=${node.name}`,
+      expected: `the packet to port ${nodePort} of ${node.name} at a backend of ${service.name}`,
+      actual: end.text,
+    })
+  }
 }
 
 const isLearners = (service: Service) =>

@@ -1,6 +1,8 @@
 import type { CheckContext } from '../check-context.ts'
 import { onNode } from '../difference-report.ts'
 import { fail, Trouble } from '../failure.ts'
+import { traceLine } from '../packet-trace.ts'
+import type { Difference } from '../report-schema.ts'
 import { webService } from '../web-service.ts'
 import { listConnections, parseConnections, watchMarked } from './observed-traffic.ts'
 import { newToken, parseRequests, requestsOnOneConnection } from './web-requests.ts'
@@ -14,6 +16,7 @@ export async function rulesSeeFirstPacketOnly({ live, snapshot, nodes }: CheckCo
   const service = webService(snapshot)
   const node = nodes.at(-1)?.name ?? ''
   let said = ''
+  let stuck: Difference[] = []
   for (let attempt = 1; attempt <= ATTEMPTS; attempt++) {
     const change = await watchMarked(
       live,
@@ -30,12 +33,15 @@ export async function rulesSeeFirstPacketOnly({ live, snapshot, nodes }: CheckCo
     if (good === REQUESTS && connects === 1 && rules === 1 && held === 1) return
     said = `${good} answers over ${connects} connections: ${rules} packets on the rule, ${held} connections in IPVS`
     // Only counters can be disturbed by others; a request that failed will fail again.
-    if (good < REQUESTS) break
+    if (good === REQUESTS) continue
+    stuck = traceLine(snapshot.node(node), 'node', service)
+    break
   }
   fail({
     node,
     look: onNode(node, `iptables -t nat -nvL KUBE-SERVICES; ipvsadm -Lnc`),
     expected: `${REQUESTS} answers over 1 connection: 1 packet on the rule, 1 connection in IPVS`,
     actual: said,
+    differences: stuck,
   })
 }

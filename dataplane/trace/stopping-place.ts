@@ -1,0 +1,54 @@
+import { canonicalAddress, printEndpoint } from '../ip-address.ts'
+import type { NodeState } from '../node-state.ts'
+import type { Hop, Trace } from '../trace.ts'
+import type { Packet } from './packet.ts'
+
+/** Chains of one Service port or endpoint, by prefix, and what a packet looks for there in vain. */
+const SOUGHT: Record<string, string> = {
+  'KUBE-SVC': 'no endpoint chain',
+  'KUBE-SVL': 'no endpoint chain',
+  'KUBE-XLB': 'no endpoint chain',
+  'KUBE-EXT': 'no chain with endpoints',
+  'KUBE-FW': 'no chain with endpoints',
+  'KUBE-SEP': 'no rule that translates it',
+}
+
+/** The chain that a hop jumps or goes to. */
+const calledBy = ({ rule, verdict }: Hop): string | undefined =>
+  verdict === 'JUMP' || verdict === 'GOTO' ? / -[jg] (\S+)/.exec(rule)?.[1] : undefined
+
+const sought = (chain: string): string | undefined => SOUGHT[chain.slice(0, chain.lastIndexOf('-'))]
+
+/**
+ * Where a packet to a Service got stuck, in words to follow "the packet …"; undefined for one that was translated. One that
+ * nothing translates is stuck in the innermost chain of a Service that it came to, before IPVS, or before KUBE-SERVICES.
+ * @param at words that name the node, such as ` on k8s-guide-worker`, or none
+ */
+export function stoppingPlace(
+  trace: Trace,
+  { destination, port, protocol }: Packet,
+  { links }: Pick<NodeState, 'links'>,
+  at = '',
+): string | undefined {
+  const [stop] = trace.lost
+  if (stop && trace.outcomes.length === 0) {
+    if (stop.table !== 'ipvs')
+      return `is ${stop.verdict === 'reject' ? 'rejected' : 'dropped'}${at} by ${stop.table} ${stop.chain}: ${stop.rule}`
+    const found = trace.steps.find(({ table, verdict }) => table === 'ipvs' && verdict === 'REJECT')?.reason
+    return `reaches the virtual server ${stop.chain}${at} and finds ${found?.split(':')[0] ?? 'no real server'}`
+  }
+  if (trace.verdict !== 'accept') return undefined
+  const chains = trace.hops.filter(({ table }) => table === 'nat').flatMap((hop) => calledBy(hop) ?? [])
+  const innermost = chains.findLast((chain) => sought(chain) !== undefined)
+  if (innermost) return `reaches ${innermost}${at} and finds ${sought(innermost)}`
+  const service = `${protocol.toUpperCase()} ${printEndpoint(destination, port)}`
+  if (links.some(({ name }) => name === 'kube-ipvs0')) {
+    const isOwn = links.some(({ addresses }) =>
+      addresses.some(({ address }) => canonicalAddress(address) === canonicalAddress(destination)),
+    )
+    if (!isOwn) return `never comes to IPVS${at}: ${destination} is no address of kube-ipvs0`
+    return `comes to IPVS${at} and finds no virtual server ${service}`
+  }
+  if (chains.includes('KUBE-SERVICES')) return `reaches KUBE-SERVICES${at} and finds no rule for ${service}`
+  return `never reaches KUBE-SERVICES${at}: no jump leads there`
+}
