@@ -8,6 +8,7 @@ import { CAPTURE_FILES, readCapturedNode } from '../dataplane/capture.ts'
 import { familyOf } from '../dataplane/ip-address.ts'
 import type { NodeState } from '../dataplane/node-state.ts'
 import { explainTrace } from '../dataplane/trace/explain.ts'
+import { stoppingPlace } from '../dataplane/trace/stopping-place.ts'
 import { type Packet, parsePacket, tracePacket, traceToJson } from '../dataplane/trace.ts'
 import { resolveRoute, stateOfNode } from './live-node.ts'
 import { main, UserError } from './main.ts'
@@ -116,7 +117,10 @@ await main(async () => {
   }
   const { packet, state } = asked.capture ? fromCapture(asked, asked.capture) : await fromCluster(asked)
   const trace = tracePacket(state, packet)
-  process.stdout.write(
-    asked.json ? `${JSON.stringify(traceToJson(trace), null, 2)}\n` : explainTrace(trace, { all: asked.all }),
-  )
+  if (asked.json) {
+    process.stdout.write(`${JSON.stringify(traceToJson(trace), null, 2)}\n`)
+    return
+  }
+  const stop = trace.verdict === 'accept' ? stoppingPlace(trace, packet, state) : undefined
+  process.stdout.write(`${explainTrace(trace, { all: asked.all })}${stop ? `It ${stop}.\n` : ''}`)
 })
