@@ -1,0 +1,179 @@
+// One booted cluster, reached as a context of somebody's kubeconfig; and what happens where its kernel has no ip_vs.
+import { readFileSync, rmSync, statSync } from 'node:fs'
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
+import { $ } from 'zx'
+import { type NodeView, Snapshot } from '../../checks/snapshot.ts'
+import { contextFolder } from '../../cluster/context/own-kubeconfig.ts'
+import { ContextCluster } from '../../cluster/context.ts'
+import { kernelProbeCommand, readKernelProbe } from '../../cluster/doctor/kernel-probe.ts'
+import type { Progress } from '../../cluster/driver.ts'
+import { EmbeddedCluster } from '../../cluster/embedded.ts'
+import { kubeClient } from '../../cluster/kube-client.ts'
+import { readConfigConf } from '../../cluster/kube-proxy/agents.ts'
+import { readMode } from '../../cluster/kube-proxy/config-conf.ts'
+import { switchMode } from '../../cluster/kube-proxy/switch-mode.ts'
+import { projectRoot } from '../../cluster/layout.ts'
+import { takeCapture } from '../../cluster/snapshot.ts'
+
+const silent: Progress = { start() {}, end() {}, note() {} }
+const cluster = new EmbeddedCluster(`ways-${process.pid}`)
+/** The context of the kubeconfig, as anybody may call theirs. */
+const contextName = cluster.name
+const worker = `${cluster.name}-worker`
+
+const open = async () => {
+  vi.stubEnv('KUBECONFIG', cluster.kubeconfig)
+  const context = await ContextCluster.open(contextName)
+  vi.stubEnv('KUBECONFIG', undefined)
+  return context
+}
+const namespaces = async () =>
+  (await (await kubeClient(cluster)).core.listNamespace()).items.map(({ metadata }) => metadata?.name)
+const modeAsked = async () => readMode((await readConfigConf(await kubeClient(cluster))).text).mode
+
+/** Rules as they stand, without the counters that every packet moves. */
+const rulesOf = (node: NodeView | undefined) =>
+  node
+    ?.text('iptables-save')
+    ?.replace(/\[\d+:\d+\]/g, '')
+    .replace(/^#.*$/gm, '')
+
+beforeAll(async () => {
+  await cluster.up(silent)
+})
+afterAll(async () => {
+  await cluster.down(silent)
+  rmSync(contextFolder(contextName), { recursive: true, force: true })
+  vi.unstubAllEnvs()
+})
+
+describe('a context of a kubeconfig', () => {
+  test('that does not exist is refused with those that do', async () => {
+    vi.stubEnv('KUBECONFIG', cluster.kubeconfig)
+    await expect(ContextCluster.open('elsewhere')).rejects.toThrow(
+      `CLUSTER="context:elsewhere" names no context of your kubeconfig: there are "${contextName}".`,
+    )
+    vi.unstubAllEnvs()
+  })
+
+  test('gets nothing without a word: it is said what would be done, and done with YES=1', async () => {
+    const context = await open()
+    await expect(context.up(silent)).rejects.toThrow(
+      /^This would run a privileged Pod on each of 3 nodes.*nothing was changed.*YES=1\.$/,
+    )
+    expect(await namespaces()).not.toContain('kube-service-labs')
+    expect(await context.running()).toBe(false)
+    vi.stubEnv('YES', '1')
+    await context.up(silent)
+    vi.stubEnv('YES', undefined)
+    expect(await namespaces()).toContain('kube-service-labs')
+    expect(await context.running()).toBe(true)
+    await context.up(silent)
+  })
+
+  test('keeps its own copy of the kubeconfig, and that of the user stays as it is', async () => {
+    const before = readFileSync(cluster.kubeconfig, 'utf8')
+    const context = await open()
+    expect(context.kubeconfig).not.toBe(cluster.kubeconfig)
+    expect(statSync(context.kubeconfig).mode & 0o777).toBe(0o600)
+    expect(readFileSync(cluster.kubeconfig, 'utf8')).toBe(before)
+  })
+
+  test('runs commands on nodes as the other drivers do: exit code, both outputs, input, files', async () => {
+    const context = await open()
+    expect(await context.nodes()).toEqual(await cluster.nodes())
+    expect(await context.exec(worker, ['sh', '-c', 'echo out; echo err >&2; exit 7'])).toEqual({
+      exitCode: 7,
+      stdout: 'out\n',
+      stderr: 'err\n',
+    })
+    const here = ['sh', '-c', 'ip -o -4 addr show eth0']
+    expect((await context.exec(worker, here)).stdout).toBe((await cluster.exec(worker, here)).stdout)
+    const input = `${'x'.repeat(100_000)}\nend`
+    expect((await context.exec(worker, ['sh', '-c', 'wc -c; echo done'], { stdin: input })).stdout).toBe(
+      '100004\ndone\n',
+    )
+    await context.copyIn(worker, '/dev/shm/from-context', 'äöü')
+    expect((await context.exec(worker, ['cat', '/dev/shm/from-context'])).stdout).toBe('äöü')
+    await expect(context.exec(worker, ['sleep', '30'], { timeoutMs: 500 })).rejects.toThrow(/did not end in time/)
+    await expect(context.exec('nowhere', ['true'])).rejects.toThrow(/Node "nowhere" has no agent/)
+  })
+
+  test('is read at once: a capture of it holds what one of the cluster itself holds', async () => {
+    const context = await open()
+    const [own, other] = await Promise.all(
+      [cluster, context].map(async (one) => new Snapshot(await takeCapture(one, await kubeClient(one)))),
+    )
+    for (const node of own?.nodes ?? []) {
+      const same = other?.node(node.name)
+      expect(same?.mode).toBe('iptables')
+      expect(rulesOf(same)).toEqual(rulesOf(node))
+    }
+  })
+
+  test('is changed only when that is meant', async () => {
+    const context = await open()
+    await expect(switchMode(context, 'ipvs', { progress: silent })).rejects.toThrow(
+      /^This would put kube-proxy into mode "ipvs"/,
+    )
+    expect(await modeAsked()).toBe('iptables')
+  })
+
+  test('its targets are those of the other drivers, and `make down` takes away what was ours', async () => {
+    const env = { ...process.env, KUBECONFIG: cluster.kubeconfig, CLUSTER: `context:${contextName}` }
+    const make = $({ cwd: projectRoot, quiet: true, nothrow: true, env })
+    expect((await make`make status`).stdout.match(/Ready .* kube-proxy: iptables/g)).toHaveLength(3)
+    const down = await make`make down`
+    expect(down.exitCode, down.stderr).toBe(0)
+    expect(await namespaces()).not.toContain('kube-service-labs')
+    expect(await (await open()).running()).toBe(false)
+  })
+})
+
+describe('the kernel', () => {
+  test('is asked by function, as doctor asks it, and nothing stays of the asking', async () => {
+    const rules = async () => (await cluster.exec(worker, ['sh', '-c', 'iptables-save; ipvsadm -Sn; ip link'])).stdout
+    const before = (await rules()).split('\n').length
+    const { stdout } = await cluster.exec(worker, kernelProbeCommand, { timeoutMs: 60_000 })
+    expect(readKernelProbe(stdout)).toMatchObject({
+      ipvs: true,
+      schedulers: expect.arrayContaining(['rr', 'wrr', 'lc', 'sh', 'mh']),
+      ipset: true,
+      dummy: true,
+      extensions: expect.arrayContaining([
+        'comment',
+        'conntrack',
+        'addrtype',
+        'mark',
+        'MARK',
+        'statistic',
+        'recent',
+        'MASQUERADE',
+      ]),
+      natLegacy: true,
+      natNft: false,
+    })
+    expect((await rules()).split('\n')).toHaveLength(before)
+  })
+
+  test('without ip_vs: refused, then with FORCE=1 the crash loop is told, and `make iptables` recovers', async () => {
+    const forbid = `echo 'install ip_vs /bin/false' >/etc/modprobe.d/no-ipvs.conf
+      for one in rr wrr lc wlc lblc lblcr sh dh sed nq fo ovf mh; do rmmod ip_vs_$one; done 2>/dev/null
+      rmmod xt_ipvs ip_vs; [ ! -e /proc/net/ip_vs ]`
+    for (const node of await cluster.nodes())
+      await cluster.exec(node, ['sh', '-c', 'echo "install ip_vs /bin/false" >/etc/modprobe.d/no-ipvs.conf'])
+    expect((await cluster.exec(worker, ['sh', '-c', forbid])).exitCode).toBe(0)
+
+    const ask = (mode: 'ipvs' | 'iptables', force: boolean) => switchMode(cluster, mode, { force, progress: silent })
+    await expect(ask('ipvs', false)).rejects.toThrow(
+      /has no IPVS \(module ip_vs\)\. `make doctor` says what mends it\. FORCE=1/,
+    )
+    expect(await modeAsked()).toBe('iptables')
+    await expect(ask('ipvs', true)).rejects.toThrow(
+      /ends at once, again and again .*can't use the IPVS proxier.*`make iptables` puts all/,
+    )
+    expect(await modeAsked()).toBe('ipvs')
+    const { proofs } = await ask('iptables', false)
+    expect(proofs.map(({ proxyMode }) => proxyMode)).toEqual(['iptables', 'iptables', 'iptables'])
+  }, 90_000)
+})
