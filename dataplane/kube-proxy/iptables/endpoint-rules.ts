@@ -33,11 +33,10 @@ export function writeEndpointChains(
   const dnat = `-m ${protocol} -j DNAT --to-destination `
   const plain = `${head}${dnat}`
   for (const { endpoint, chain } of endpoints) {
+    // An IPv4 address has one spelling, so its text can be shared.
+    const to = family === 'ipv4' ? endpoint.text : joinHostPort(endpoint.ip, endpoint.port)
     const start = port.affinity === undefined ? plain : `${head}${recent(family, chain, '--set')}${dnat}`
-    nat.define(chain, [
-      { spec: `-s ${endpoint.ip}${mark}` },
-      { spec: `${start}${joinHostPort(endpoint.ip, endpoint.port)}` },
-    ])
+    nat.define(chain, [{ spec: `-s ${endpoint.ip}${mark}` }, { spec: start + to }])
   }
 }
 
