@@ -151,3 +151,72 @@ describe('userspace mode of 1.20', () => {
     expect(rulesOf(state, 'nat', 'PREROUTING')?.at(-1)).toMatch(/must be the last rule/)
   })
 })
+
+describe('node ports and the ranges of nodePortAddresses', () => {
+  const elsewhere = { nodePortAddresses: ['192.0.2.0/24'] }
+
+  test('ranges without loopback switch node ports on loopback off, and KUBE-FIREWALL with them', () => {
+    const firewall = (nodePortAddresses: string[]) =>
+      rulesOf(predictOn(objects, '1.31', { with: { nodePortAddresses } }), 'filter', 'KUBE-FIREWALL')?.length
+    expect([[], ['127.0.0.0/8'], ['127.0.0.1/32'], ['0.0.0.0/0'], ['fd00::/8']].map(firewall)).toEqual([1, 1, 1, 1, 1])
+    expect([['172.18.0.0/16'], ['primary']].map(firewall)).toEqual([0, 0])
+  })
+
+  test('without an address in them, old versions leave the Service half done, later ones leave the port out', () => {
+    const cluster = oneService({ type: 'NodePort', ports: [{ port: 80, nodePort: 30080 }] }, [local])
+    const chains = (version: string) => {
+      const nat = predictOn(cluster, version, { with: elsewhere }).iptables.get('nat')
+      return [...(nat?.values() ?? [])].filter(({ name }) => name.startsWith('KUBE-SEP-')).length
+    }
+    expect(['1.20', '1.23', '1.24', '1.30'].map(chains)).toEqual([0, 0, 1, 1])
+    const { virtualServers } = predictOn(cluster, '1.30', { mode: 'ipvs', with: elsewhere })
+    expect(virtualServers.map(({ address }) => address)).toEqual(['10.96.0.7'])
+  })
+
+  test('in ipvs mode they also hold what is bound to kube-ipvs0', () => {
+    const balanced = oneService({ type: 'LoadBalancer', ports: [{ port: 80, nodePort: 30080 }] }, [local], {
+      loadBalancer: { ingress: [{ ip: '172.18.255.1' }] },
+    })
+    const config = { nodePortAddresses: ['172.18.0.0/16'] }
+    const ported = predictOn(balanced, '1.30', { mode: 'ipvs', with: config })
+      .virtualServers.filter(({ port }) => port === 30080)
+      .map(({ address }) => address)
+    expect(ported.sort()).toEqual(['172.18.0.3', '172.18.255.1'])
+  })
+
+  test('1.20 serves them on the loopback addresses of both families', () => {
+    const with6 = { dualStack: true, clusterCIDR: '10.244.0.0/16,fd00:244::/56' }
+    const on = (backend: typeof local, version: string) =>
+      predictOn(oneService(spec, [backend]), version, { mode: 'ipvs', with: with6 }).virtualServers.map(
+        ({ address }) => address,
+      )
+    expect(on(local, '1.20')).toContain('127.0.0.1')
+    expect(on({ ip: 'fd00:244::5', node: 'w' }, '1.20')).toContain('::1')
+    expect(on({ ip: 'fd00:244::5', node: 'w' }, '1.23')).not.toContain('::1')
+  })
+})
+
+describe('the address that kube-proxy takes for its node’s own lets the node through source ranges', () => {
+  const ranges = ['172.18.0.0/16', 'fd00:18::/64']
+  const allows = (version: string, config: object, family: 'ipv4' | 'ipv6') => {
+    const ip = family === 'ipv4' ? '172.18.255.1' : 'fd00:255::1'
+    const balancer = { type: 'LoadBalancer', loadBalancerSourceRanges: ranges, ports: [{ port: 80, nodePort: 30080 }] }
+    const backend = family === 'ipv4' ? local : { ip: 'fd00:244::5', node: 'w' }
+    const cluster = oneService(balancer, [backend], { loadBalancer: { ingress: [{ ip }] } })
+    const state = predictOn(cluster, version, { family, with: { ...config, clusterCIDR: '' } })
+    return rulesOf(state, 'nat', `KUBE-FW-${WEB}`)?.some((rule) => rule.startsWith(`-s ${ip}/`)) ?? false
+  }
+  test.each([
+    ['1.30', {}, true, true],
+    ['1.28', {}, true, false],
+    ['1.30', { bindAddress: '10.0.0.9' }, false, true],
+    ['1.30', { bindAddress: '::' }, true, true],
+    ['1.28', { bindAddress: 'fd00:18::9' }, false, true],
+    ['1.20', {}, true, true],
+    ['1.20', { bindAddress: '10.0.0.9' }, false, false],
+    ['1.20', { dualStack: true }, false, false],
+    ['1.20', { dualStack: true, bindAddress: '172.18.0.3' }, true, false],
+  ])('%s with %j', (version, config, ipv4, ipv6) =>
+    expect([allows(version, config, 'ipv4'), allows(version, config, 'ipv6')]).toEqual([ipv4, ipv6]),
+  )
+})

@@ -24,7 +24,11 @@ const link = (name: string, address: string, prefixLength: number, flags: string
 /** The prediction on a node with an uplink and a Pod bridge, as the node would be read. */
 function nodeWith(objects: ClusterObjects, on: 'iptables' | 'ipvs', v: string): NodeState {
   const state = predict(objects, { node: NODE, mode: on, version: v, config })
-  const own = [link('lo', '127.0.0.1', 8, ['LOOPBACK']), link('eth0', '172.18.0.3', 16), link('cni0', '10.244.1.254', 24)]
+  const own = [
+    link('lo', '127.0.0.1', 8, ['LOOPBACK']),
+    link('eth0', '172.18.0.3', 16),
+    link('cni0', '10.244.1.254', 24),
+  ]
   return { ...state, links: [...own, ...state.links] }
 }
 

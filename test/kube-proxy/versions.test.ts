@@ -160,4 +160,36 @@ describe('endpoints that are not simply ready', () => {
     expect(endpoints('1.31', {}, zoned)).toEqual(['10.244.1.5'])
     expect(endpoints('1.31', {}, [...zoned, { ip: '10.244.2.9' }])).toHaveLength(3)
   })
+  test('the annotation that asks for hints: which one and which words count', () => {
+    const zoned = [
+      { ...local, hints: { forZones: [{ name: 'a' }] } },
+      { ...remote, hints: { forZones: [{ name: 'b' }] } },
+    ]
+    const used = (version: string, older: string | undefined, newer?: string) => {
+      const annotations = {
+        ...(older === undefined ? {} : { 'service.kubernetes.io/topology-aware-hints': older }),
+        ...(newer === undefined ? {} : { 'service.kubernetes.io/topology-mode': newer }),
+      }
+      return endpoints(version, {}, zoned, { annotations }).length === 1
+    }
+    for (const word of ['Auto', 'auto']) expect([used('1.26', word), used('1.30', word)]).toEqual([true, true])
+    for (const word of ['Disabled', 'disabled', ''])
+      expect([used('1.26', word), used('1.30', word)]).toEqual([false, false])
+    // A heuristic of somebody else's counts from 1.27 on, and so does the newer annotation.
+    expect([used('1.26', 'other'), used('1.27', 'other')]).toEqual([false, true])
+    expect([used('1.26', undefined, 'Auto'), used('1.27', undefined, 'Auto')]).toEqual([false, true])
+    expect([used('1.30', 'Disabled', 'Auto'), used('1.30', 'Auto', 'Disabled')]).toEqual([false, true])
+  })
+  test('hints for single nodes go before those for zones from 1.34 on', () => {
+    const hinted = [
+      { ...local, hints: { forNodes: [{ name: 'elsewhere' }], forZones: [{ name: 'a' }] } },
+      { ...remote, hints: { forNodes: [{ name: 'w' }], forZones: [{ name: 'b' }] } },
+    ]
+    expect(endpoints('1.33', {}, hinted)).toEqual(['10.244.1.5'])
+    expect(endpoints('1.34', {}, hinted)).toEqual(['10.244.2.5'])
+    expect(endpoints('1.34', {}, [...hinted, { ip: '10.244.2.9', hints: { forZones: [{ name: 'a' }] } }])).toEqual([
+      '10.244.1.5',
+      '10.244.2.9',
+    ])
+  })
 })
