@@ -56,12 +56,17 @@ export function kubeProxyConfigOf(snapshot: Snapshot): KubeProxyConfig {
   }
 }
 
-let last: { text: string; config: KubeProxyConfig } | undefined
+const parsed = new Map<string, KubeProxyConfig>()
+const PARSED_KEPT = 16
 
 /** YAML is the dearest part of a capture to read, and nearly every capture of a lab holds the same. */
 function parsedOnce(text: string): KubeProxyConfig {
-  if (last?.text !== text) last = { text, config: parseKubeProxyConfiguration(text) }
-  return last.config
+  const found = parsed.get(text)
+  if (found) return found
+  const config = parseKubeProxyConfiguration(text)
+  if (parsed.size >= PARSED_KEPT) parsed.clear()
+  parsed.set(text, config)
+  return config
 }
 
 function controllerManagerFlags(snapshot: Snapshot): { features: string; clusterCIDR: string } {

@@ -39,6 +39,7 @@ await main(async () => {
   const result = classResult(judged, (performance.now() - began) / 1000)
   for (const format of FORMATS) write(format, values[format], result)
   process.stdout.write(classSummary(result))
+  console.log(`most memory: ${Math.round(process.resourceUsage().maxRSS / 1024)} MB`)
   return values['report-only'] ? ExitCode.passed : result.exitCode
 })
 

@@ -15,11 +15,13 @@ export function clockFlags({ manifest, captures }: Submission, now: number): Fla
   if (submittedAt > now + FUTURE_MS) say('future', `It is dated ${manifest.submittedAt}, which is still to come.`)
   let version = 0
   let before = ''
-  for (const [id, { capture, takenAt }] of ordered) {
+  for (const [id, submitted] of ordered) {
+    const { takenAt } = submitted
     if (takenAt > submittedAt + SKEW_MS) say('late', `The capture "${id}" is dated after the submission itself.`)
+    if (!submitted.wasRead) continue
     let newest = 0
     let highest = 0
-    for (const { createdAt, resourceVersion } of birthMarks(capture.objects.items)) {
+    for (const { createdAt, resourceVersion } of birthMarks(submitted.capture.objects.items)) {
       newest = Math.max(newest, createdAt)
       highest = Math.max(highest, resourceVersion)
     }

@@ -72,7 +72,8 @@ class JudgingThread {
     const module = (worker ?? new URL('./judge-worker.ts', import.meta.url)).href
     this.#worker = new Worker(new URL('./judge-thread.mjs', import.meta.url), {
       workerData: { module, key },
-      resourceLimits: { maxOldGenerationSizeMb: memoryMb },
+      // Captures are garbage as soon as they are judged: a roomy nursery lets most of them die in it.
+      resourceLimits: { maxOldGenerationSizeMb: memoryMb, maxYoungGenerationSizeMb: 64 },
     })
     // Loading the checks is no file's fault, so the clock of the first begins behind it.
     this.#ready = new Promise((resolve) => this.#worker.once('message', () => resolve()))

@@ -1,5 +1,4 @@
-import { createHash } from 'node:crypto'
-import type { NodeFiles } from '../../cluster/capture-folder.ts'
+import { hash } from 'node:crypto'
 import { birthMarks, clusterIdentity } from '../submission/cluster-identity.ts'
 import type { Submission } from '../submission/read-submission.ts'
 
@@ -23,26 +22,18 @@ export function printsOf({ captures }: Submission): Prints {
   const clusters = new Set<string>()
   const objects = new Set<string>()
   const files = new Set<string>()
-  const seen = new Set<unknown>()
-  for (const { capture, digests } of captures.values()) {
-    for (const [path, digest] of digests)
-      if (UNREPEATABLE.test(path) && isTelling(path, capture.nodes)) files.add(digest.slice(0, 16))
-    if (seen.has(capture.objects.items)) continue
-    seen.add(capture.objects.items)
-    const items = birthMarks(capture.objects.items)
-    const identity = clusterIdentity(items)
+  for (const submitted of captures.values()) {
+    for (const [path, digest] of submitted.digests)
+      if (UNREPEATABLE.test(path) && submitted.sizeOf(path) >= TELLING_BYTES) files.add(digest.slice(0, 16))
+    if (!submitted.wasRead) continue
+    const marks = birthMarks(submitted.capture.objects.items)
+    const identity = clusterIdentity(marks)
     if (identity) clusters.add(identity)
-    for (const { kind, uid } of items) if (uid && (kind === 'Pod' || kind === 'Service')) objects.add(uid)
+    for (const { kind, uid } of marks) if (uid && (kind === 'Pod' || kind === 'Service')) objects.add(uid)
   }
   const uids = new Set([...objects].map(digestOf))
   return { clusters: [...clusters].sort().slice(0, 8), objects: smallest(uids), files: smallest(files) }
 }
 
-function isTelling(path: string, nodes: readonly NodeFiles[]): boolean {
-  if (path === 'objects.json') return true
-  const [, node, file = ''] = path.split('/')
-  return (nodes.find(({ name }) => name === node)?.files.get(file)?.length ?? 0) >= TELLING_BYTES
-}
-
 const smallest = (digests: ReadonlySet<string>) => [...digests].sort().slice(0, KEPT)
-const digestOf = (text: string) => createHash('sha256').update(text).digest('hex').slice(0, 16)
+const digestOf = (text: string) => hash('sha256', text).slice(0, 16)

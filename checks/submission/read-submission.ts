@@ -1,11 +1,10 @@
-import { createHash } from 'node:crypto'
-import { z } from 'zod'
-import type { Capture, NodeFiles } from '../../cluster/capture-folder.ts'
+import { hash } from 'node:crypto'
 import { gunzipFile } from './gunzip.ts'
 import { type ArchiveLimits, SUBMISSION_LIMITS } from './limits.ts'
-import { type Manifest, type ManifestCapture, manifestSchema } from './manifest.ts'
+import { type Manifest, manifestSchema } from './manifest.ts'
 import { quoted, refuse } from './refusal.ts'
 import { type ClassKey, isSignature } from './signature.ts'
+import { Contents, SubmittedCapture } from './submitted-capture.ts'
 import { readTar } from './tar-reader.ts'
 import { hostileFreeJson, plainUtf8 } from './untrusted-text.ts'
 
@@ -16,13 +15,6 @@ export interface Submission {
   manifest: Manifest
   signature: SignatureState
   captures: ReadonlyMap<string, SubmittedCapture>
-}
-
-export interface SubmittedCapture {
-  capture: Capture
-  takenAt: number
-  /** Path in the capture → digest of its content. */
-  digests: ReadonlyMap<string, string>
 }
 
 export interface ReadOptions {
@@ -39,19 +31,19 @@ export async function readSubmission(
   file: string,
   { key, limits = SUBMISSION_LIMITS }: ReadOptions = {},
 ): Promise<Submission> {
-  const texts = new Map<string, string>()
+  const contents = new Contents(limits)
   let manifestBytes: Buffer | undefined
   let signature: string | undefined
   for await (const { path, content } of readTar(gunzipFile(file, limits), limits)) {
     if (path === 'submission.json') manifestBytes = Buffer.from(content)
     else if (path === 'signature') signature = content.toString('latin1', 0, 200).trim()
-    else if (path.startsWith('captures/')) texts.set(digestOf(content), plainUtf8(content, path, limits))
+    else if (path.startsWith('captures/')) contents.add(hash('sha256', content), content)
     else refuse(`It holds ${quoted(path)}, which belongs in no submission.`)
   }
   if (!manifestBytes) refuse('It has no submission.json: it was not made by `make submit`.')
   const manifest = readManifest(manifestBytes, limits)
   const state = signatureState(manifest, manifestBytes, signature, key)
-  return { manifest, signature: state, captures: capturesOf(manifest, texts) }
+  return { manifest, signature: state, captures: capturesOf(manifest, contents) }
 }
 
 function readManifest(bytes: Buffer, limits: ArchiveLimits): Manifest {
@@ -84,20 +76,16 @@ function signatureState(
   )
 }
 
-function capturesOf(
-  { captures, steps, final }: Manifest,
-  texts: ReadonlyMap<string, string>,
-): Map<string, SubmittedCapture> {
-  const objects = new Map<string, unknown[]>()
+function capturesOf({ captures, steps, final }: Manifest, contents: Contents): Map<string, SubmittedCapture> {
   const used = new Set<string>()
   const found = new Map<string, SubmittedCapture>()
   for (const described of captures) {
     if (found.has(described.id)) refuse(`It describes the capture ${quoted(described.id)} twice.`)
     for (const { sha256 } of described.files) used.add(sha256)
-    found.set(described.id, { ...assemble(described, texts, objects), takenAt: Date.parse(described.takenAt) })
+    found.set(described.id, new SubmittedCapture(described, contents))
   }
-  if ([...texts.keys()].some((digest) => !used.has(digest)))
-    refuse('It holds a file that its submission.json does not name, or that was altered.')
+  for (const digest of contents.digests())
+    if (!used.has(digest)) refuse('It holds a file that its submission.json does not name, or that was altered.')
   const ids = new Set<string>()
   for (const { id, capture } of steps) {
     if (ids.has(id)) refuse(`It names the step ${quoted(id)} twice.`)
@@ -109,41 +97,3 @@ function capturesOf(
     refuse(`It names ${quoted(final)} as its last capture, which is not in it.`)
   return found
 }
-
-const listSchema = z.object({ items: z.array(z.unknown()) })
-
-function assemble(
-  { id, files }: ManifestCapture,
-  texts: ReadonlyMap<string, string>,
-  objects: Map<string, unknown[]>,
-): Omit<SubmittedCapture, 'takenAt'> {
-  const digests = new Map<string, string>()
-  const nodes = new Map<string, NodeFiles>()
-  let items: unknown[] | undefined
-  for (const { path, sha256 } of files) {
-    const text =
-      texts.get(sha256) ?? refuse(`The file ${quoted(path)} of its capture ${quoted(id)} is missing or was altered.`)
-    if (digests.has(path)) refuse(`Its capture ${quoted(id)} names ${quoted(path)} twice.`)
-    digests.set(path, sha256)
-    if (path === 'objects.json') {
-      items = objects.get(sha256) ?? readItems(text, id)
-      objects.set(sha256, items)
-      continue
-    }
-    const [, node = '', name = ''] = path.split('/')
-    const entry = nodes.get(node) ?? { name: node, files: new Map<string, string>() }
-    entry.files.set(name, text)
-    nodes.set(node, entry)
-  }
-  if (!items) refuse(`Its capture ${quoted(id)} has no objects.json.`)
-  if (nodes.size === 0) refuse(`Its capture ${quoted(id)} has no node.`)
-  const sorted = [...nodes.values()].sort((a, b) => (a.name < b.name ? -1 : 1))
-  return { capture: { objects: { apiVersion: 'v1', kind: 'List', items }, nodes: sorted }, digests }
-}
-
-function readItems(text: string, id: string): unknown[] {
-  const read = listSchema.safeParse(hostileFreeJson(text, `objects.json of capture ${id}`))
-  return read.success ? read.data.items : refuse(`The objects.json of its capture ${quoted(id)} is no list of objects.`)
-}
-
-const digestOf = (content: Buffer) => createHash('sha256').update(content).digest('hex')

@@ -12,9 +12,12 @@ import type { Submission } from './read-submission.ts'
  * end first, then on the capture of the moment it is said to have passed; one about a moment the other way round, because
  * the end holds only a note of it. The verdicts inside decide only where to look.
  */
-export async function rejudge(spec: LabSpec, submission: Submission): Promise<StepOutcome[]> {
+export async function rejudge(
+  spec: LabSpec,
+  submission: Submission,
+  snapshots = new Snapshots(submission),
+): Promise<StepOutcome[]> {
   const { manifest } = submission
-  const snapshots = new Snapshots(submission)
   const captureOf = new Map(manifest.steps.map(({ id, capture }) => [id, capture]))
   const outcomes: StepOutcome[] = []
   for (const step of spec.lab.steps) {
@@ -34,10 +37,11 @@ export async function rejudge(spec: LabSpec, submission: Submission): Promise<St
 /** The report of a submission. Points are lost for what a capture fails to show, its reason stands beside each step. */
 export async function reportSubmission(spec: LabSpec, submission: Submission, file: string): Promise<Report> {
   const began = performance.now()
-  const outcomes = await rejudge(spec, submission)
-  const last = submission.captures.get(submission.manifest.final ?? '') ?? [...submission.captures.values()].at(-1)
+  const snapshots = new Snapshots(submission)
+  const outcomes = await rejudge(spec, submission, snapshots)
+  const last = snapshots.get(submission.manifest.final ?? [...submission.captures.keys()].at(-1))
   return reportOf(spec.lab, { lab: spec.lab.number, source: { kind: 'submission', file } }, outcomes, {
-    facts: last ? roundFacts(new Snapshot(last.capture)) : {},
+    facts: last ? roundFacts(last) : {},
     seconds: (performance.now() - began) / 1000,
     handedIn: true,
   })

@@ -1,0 +1,35 @@
+// How long a class takes on one core, and how much memory:  bench-class.ts [COUNT]
+import { spawnSync } from 'node:child_process'
+import { readFileSync, rmSync } from 'node:fs'
+import { join } from 'node:path'
+import { projectRoot } from '../cluster/layout.ts'
+import { makeClass } from './bench/made-class.ts'
+import { main } from './main.ts'
+
+const RECORDED = join(projectRoot, 'test/fixtures/solved/lab-2-embedded.labgrade')
+
+await main(async () => {
+  const count = Number(process.argv[2] ?? 1000)
+  for (const size of [Math.ceil(count / 4), count]) {
+    const { folder, files } = await makeClass(RECORDED, size)
+    try {
+      const json = join(folder, 'class.json')
+      const words = ['--import', 'tsx', 'scripts/grade-class.ts', '--jobs', '1', '--quiet', '--json', json, ...files]
+      // One core where there is a tool to say so.
+      const [tool, ...rest] =
+        spawnSync('taskset', ['--version']).status === 0
+          ? ['taskset', '-c', '0', process.execPath, ...words]
+          : [process.execPath, ...words]
+      const { stdout, stderr } = spawnSync(tool ?? '', rest, { cwd: projectRoot, encoding: 'utf8' })
+      const { graded, refused, seconds }: { graded: unknown[]; refused: unknown[]; seconds: number } = JSON.parse(
+        readFileSync(json, 'utf8'),
+      )
+      const memory = /most memory: (\d+) MB/.exec(stdout + stderr)?.[1] ?? '?'
+      console.log(
+        `${size} submissions: ${seconds} s, ${((1000 * seconds) / size).toFixed(1)} ms each, ${graded.length} graded, ${refused.length} refused, at most ${memory} MB`,
+      )
+    } finally {
+      rmSync(folder, { recursive: true, force: true })
+    }
+  }
+})
