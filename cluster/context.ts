@@ -42,6 +42,11 @@ export class ContextCluster implements Cluster {
     return new ContextCluster(context, await ownKubeconfig(context))
   }
 
+  /** The cluster of a kubeconfig file that holds one alone, under a name of the caller's. */
+  static ofFile(name: string, kubeconfig: string): ContextCluster {
+    return new ContextCluster(name, kubeconfig)
+  }
+
   async up(progress: Progress): Promise<void> {
     const client = await this.client()
     const wanted = await this.#nodeNames(client)
