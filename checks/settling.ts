@@ -11,10 +11,11 @@ const STUCK = new Set([
 ])
 
 /**
- * What in the cluster is still on its way, one phrase each; empty when it stands still. A step that fails meanwhile is
+ * What in the cluster is still on its way, one phrase each; empty when it stands still. Services, slices and kube-proxies count as
+ * on their way for `freshMs`. A step that fails meanwhile is
  * asked again, and only when time runs out is it `not yet`.
  */
-export function movements(snapshot: Snapshot): string[] {
+export function movements(snapshot: Snapshot, freshMs = FRESH_MS): string[] {
   const phrases: string[] = []
   const daemonSet = snapshot.find('DaemonSet', 'kube-system', 'kube-proxy')
   if (daemonSet && isRolling(daemonSet)) phrases.push('kube-proxy is being restarted')
@@ -24,12 +25,12 @@ export function movements(snapshot: Snapshot): string[] {
     const { namespace, name } = item.metadata
     if (item.kind === 'Pod' && namespace === 'default' && isMoving(item))
       phrases.push(`Pod ${name} is starting or ending`)
-    if ((item.kind === 'Service' || item.kind === 'EndpointSlice') && isFresh(snapshot, changedAt(item)))
+    if ((item.kind === 'Service' || item.kind === 'EndpointSlice') && isFresh(snapshot, changedAt(item), freshMs))
       phrases.push(`${item.kind} ${name} has just changed`)
   }
   for (const pod of kubeProxyPods(snapshot)) {
     const started = pod.status?.containerStatuses?.[0]?.state.running?.startedAt
-    if (isFresh(snapshot, started)) phrases.push(`${pod.metadata.name} has just started`)
+    if (isFresh(snapshot, started, freshMs)) phrases.push(`${pod.metadata.name} has just started`)
   }
   return phrases
 }
@@ -56,8 +57,8 @@ function changedAt({ metadata }: ApiObject): string | undefined {
   )
 }
 
-function isFresh(snapshot: Snapshot, time: string | undefined): boolean {
+function isFresh(snapshot: Snapshot, time: string | undefined, freshMs: number): boolean {
   if (snapshot.takenAt === undefined || time === undefined) return false
   const age = snapshot.takenAt - Date.parse(time)
-  return age >= 0 && age < FRESH_MS
+  return age >= 0 && age < freshMs
 }

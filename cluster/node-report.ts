@@ -10,16 +10,17 @@ export const PATH = 'PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin'
 const CONNTRACK_LINES = 4000
 
 /**
- * kube-proxy's own word. bash asks without curl, which is twice as quick on the embedded kernel. A broken firewall can stop
- * even this connection, so it has two seconds.
+ * kube-proxy's own word. bash asks without curl, which is twice as quick on the embedded kernel, and by a subshell, which is
+ * quicker than `timeout`: a broken firewall can stop even this connection, so the answer has two seconds.
  */
 export const PROXY_MODE = `proxy_mode() {
-  if command -v bash >/dev/null && command -v timeout >/dev/null; then timeout 2 bash -c '
-    exec 3<>/dev/tcp/127.0.0.1/10249 || exit 1
-    printf "GET /proxyMode HTTP/1.0\\r\\nHost: localhost\\r\\n\\r\\n" >&3
-    read -r status <&3
-    while read -r header <&3 && [ "\${#header}" -gt 1 ]; do :; done
-    IFS= read -r mode <&3
+  if command -v bash >/dev/null; then bash -c '
+    exec 4< <(exec 3<>/dev/tcp/127.0.0.1/10249 || exit
+      printf "GET /proxyMode HTTP/1.0\\r\\nHost: localhost\\r\\n\\r\\n" >&3
+      while IFS= read -r line <&3 || [ -n "$line" ]; do printf "%s\\n" "$line"; done)
+    IFS= read -t 2 -r status <&4 || { kill $!; exit 1; }
+    while IFS= read -t 2 -r header <&4 && [ "\${#header}" -gt 1 ]; do :; done
+    IFS= read -t 2 -r mode <&4
     case $status in *" 200"*) printf "%s" "$mode" ;; *) exit 1 ;; esac'
   else curl -sS --fail --max-time 2 http://127.0.0.1:10249/proxyMode; fi
 }`

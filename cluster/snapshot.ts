@@ -31,6 +31,13 @@ export async function takeCapture(
   return { objects: { apiVersion: 'v1', kind: 'List', items }, nodes, takenAt }
 }
 
+/** The API's part of a capture: no node is asked. Throws ClusterTrouble as takeCapture does. */
+export async function takeObjects(cluster: Cluster, client: KubeClient): Promise<Capture> {
+  const takenAt = Date.now()
+  const items = await listObjects(client).catch(troubleOf(cluster))
+  return { objects: { apiVersion: 'v1', kind: 'List', items }, nodes: [], takenAt }
+}
+
 const troubleOf = (cluster: Cluster) => (error: unknown) => {
   const reason = error instanceof Error ? error.message.split('\n')[0] : String(error)
   throw new ClusterTrouble(`The cluster "${cluster.name}" does not answer (${reason}): run \`make up\`.`)

@@ -8,7 +8,6 @@ import { notesName } from '../checks/notebook.ts'
 import type { Source } from '../checks/report-schema.ts'
 import { openCluster } from '../checks/source.ts'
 import type { Cluster } from '../cluster/driver.ts'
-import { loadKubeClient } from '../cluster/kube-client.ts'
 import { selectCluster } from '../cluster/select.ts'
 import { labNumber } from './grading.ts'
 import { LabBench, loadSolution } from './lab-bench.ts'
@@ -23,7 +22,8 @@ await main(async () => {
   const began = performance.now()
   const cluster = await selectCluster()
   const progress = createProgress()
-  const [spec] = await Promise.all([loadSpec(lab), cluster.up(progress), loadKubeClient()])
+  await cluster.up(progress)
+  const spec = await loadSpec(lab)
   const bench = await LabBench.open(cluster, progress)
   const interactive = process.stdin.isTTY === true && process.stdout.isTTY === true && !process.env.CI
   if (interactive) return lead(spec, bench)

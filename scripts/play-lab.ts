@@ -3,6 +3,10 @@ import type { LabSpec } from '../checks/check-context.ts'
 import { judge, type Source, type StepOutcome } from '../checks/judge.ts'
 import type { StepDefinition } from '../checks/lab-definition.ts'
 import { failureLines, outcomeLine } from '../checks/learner-report.ts'
+import { movements } from '../checks/settling.ts'
+import { Snapshot } from '../checks/snapshot.ts'
+import { takeObjects } from '../cluster/snapshot.ts'
+import { DeadlineError, waitFor } from '../cluster/wait.ts'
 import type { LabBench, LabSolution, SolutionStep } from './lab-bench.ts'
 
 /** A step that acts, and the steps behind it that only look: they are judged on one snapshot. */
@@ -27,6 +31,7 @@ export async function playSteps(
     announce(spec, act.steps[0])
     for (const command of act.solution.commands) console.log(`  $ ${command}`)
     await act.solution.play?.(bench)
+    if (act.solution.play) await stillness(bench)
     const only = act.steps.map(({ id }) => id)
     const judged = (await judge(spec, source, { only })).outcomes
     for (const [index, step] of act.steps.entries()) {
@@ -44,6 +49,20 @@ export async function playSteps(
     await tidy.play(bench)
   }
   return outcomes
+}
+
+/** kube-proxy may take a second for what has just changed; asking every node before that is asking in vain. */
+const freshMs = 1000
+
+/** Waits until the API shows nothing on its way; where it never does, the checks say what is wrong. */
+async function stillness({ cluster, client }: LabBench): Promise<void> {
+  try {
+    await waitFor('the cluster to stand still', 10_000, async () => {
+      return movements(new Snapshot(await takeObjects(cluster, client)), freshMs).length === 0
+    })
+  } catch (error) {
+    if (!(error instanceof DeadlineError)) throw error
+  }
 }
 
 function actsOf(steps: readonly StepDefinition[], solution: LabSolution): Act[] {

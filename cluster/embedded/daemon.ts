@@ -1,32 +1,13 @@
 // The embedded cluster's one process on the host: API server, controllers and kubelets, with the kernel as its child.
-import { randomBytes } from 'node:crypto'
-import { mkdirSync, writeFileSync } from 'node:fs'
+import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
-import { clusterFolder, nodePlans } from '../layout.ts'
-import { waitFor } from '../wait.ts'
-import { createAddons } from './addons.ts'
-import type { Api, KubeObject } from './apiserver/api.ts'
-import { createServerTls } from './apiserver/certificate.ts'
-import { createClusterApi } from './apiserver/cluster-api.ts'
-import { kubeconfig } from './apiserver/kubeconfig.ts'
-import { startApiServer } from './apiserver/server.ts'
-import { startControllers } from './controllers/controllers.ts'
+import { clusterFolder } from '../layout.ts'
+import type { Ending } from './control-plane.ts'
 import type { DaemonMessage, DaemonOptions } from './daemon-messages.ts'
-import { versionOfProgram } from './kube-proxy/genuine.ts'
-import { kubeProxyImage } from './kube-proxy/image.ts'
-import { registerImage } from './kubelet/images/registry.ts'
-import { startKubelets } from './kubelet/kubelets.ts'
-import { startLoadBalancer } from './load-balancer/load-balancer.ts'
-import { startMachine } from './machine/uml-machine.ts'
-import { createNetwork } from './network/topology.ts'
+import { bootKernel } from './machine/boot.ts'
+import { machineOn } from './machine/uml-machine.ts'
 import { processStartTime, removeClusterFolder, writeDaemonState } from './state-file.ts'
 
-/** Something to be ended, last started first. */
-type Ending = () => unknown
-
-/** What this cluster says it is: the kubelets' version and that of the kube-proxy it models. */
-const kubernetesVersion = 'v1.34.11'
-const readyDeadlineMs = 30_000
 const endings: Ending[] = []
 
 function tell(message: DaemonMessage): void {
@@ -59,60 +40,20 @@ async function shutDown(exitCode: number, reason: string): Promise<never> {
 async function start({ name, packages, kubeProxy }: DaemonOptions): Promise<void> {
   const directory = clusterFolder(name)
   mkdirSync(directory, { recursive: true, mode: 0o700 })
-  const nodes = nodePlans(name)
-  const token = randomBytes(24).toString('base64url')
-  const tls = createServerTls()
-  const machine = await step('Booting the kernel', () =>
-    startMachine({ packages, directory: join(directory, 'uml'), name }),
-  )
+  let loading: Promise<typeof import('./control-plane.ts')> | undefined
+  const machine = await step('Booting the kernel', async () => {
+    const kernel = await bootKernel({ packages, directory: join(directory, 'uml'), name })
+    // It takes two seconds: the rest of this program is loaded meanwhile.
+    loading = import('./control-plane.ts')
+    return machineOn(kernel)
+  })
   endings.push(() => machine.stop())
   machine.ended.then((reason) => shutDown(1, `the kernel is gone (${reason})`))
-  const network = await step('Laying the network of three nodes', () => createNetwork(machine, nodes))
-  const api = createClusterApi()
-  const kubelets = await startKubelets({ machine, network, api, nodes })
-  endings.push(() => kubelets.stop())
-  const server = await startApiServer({ api, backend: kubelets.backend, token, tls, log: console.log })
-  endings.push(() => server.close())
-  const controlPlane = nodes[0]?.name ?? name
-  const apiServerEndpoint = { ip: nodes[0]?.address ?? '', port: 6443 }
-  const report = (error: unknown) => console.log(error)
-  const inside = `https://${apiServerEndpoint.ip}:${apiServerEndpoint.port}`
-  registerImage(kubeProxyImage(kubeProxy ? { binary: kubeProxy, server: inside, ca: tls.ca, token } : undefined))
-  const controllers = startControllers(api, { caCertificate: tls.ca, apiServerEndpoint, report })
-  endings.push(() => controllers.stop())
-  const kubeProxyVersion = kubeProxy ? await versionOfProgram(kubeProxy) : kubernetesVersion
-  createAddons(api, { controlPlane, kubeProxyVersion })
-  const reachable = machine.forward(controlPlane, apiServerEndpoint.ip, apiServerEndpoint.port, server.port)
-  const balancer = startLoadBalancer({ machine, network, api })
-  endings.push(() => balancer.stop())
-  writeFileSync(join(directory, 'ca.crt'), tls.ca)
-  const address = `https://127.0.0.1:${server.port}`
-  writeFileSync(join(directory, 'kubeconfig'), kubeconfig({ name, server: address, ca: tls.ca, token }), {
-    mode: 0o600,
-  })
-  await step('Waiting for every node to be Ready', () => allNodesReady(api, nodes.length))
-  await reachable
+  const { startControlPlane } = await (loading ?? import('./control-plane.ts'))
+  const { port, token, nodes } = await startControlPlane({ machine, name, directory, kubeProxy, step, endings })
   const startTime = processStartTime(process.pid) ?? ''
-  writeDaemonState(name, {
-    pid: process.pid,
-    startTime,
-    port: server.port,
-    token,
-    nodes: nodes.map((node) => node.name),
-  })
+  writeDaemonState(name, { pid: process.pid, startTime, port, token, nodes })
   endings.push(() => removeClusterFolder(name))
-}
-
-interface NodeObject extends KubeObject {
-  status?: { conditions?: { type: string; status: string }[] }
-}
-
-function allNodesReady(api: Api, count: number): Promise<boolean> {
-  const ready = () =>
-    api
-      .list<NodeObject>('nodes')
-      .filter(({ status }) => status?.conditions?.some((one) => one.type === 'Ready' && one.status === 'True'))
-  return waitFor('every node to be Ready', readyDeadlineMs, async () => ready().length === count)
 }
 
 for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) process.on(signal, () => shutDown(0, signal))

@@ -114,6 +114,9 @@ class FellBack extends KubeProxyError {
   }
 }
 
+/** A look costs a node as much time as half its kube-proxy's first sync. */
+const proofGapMs = 300
+
 /** A kube-proxy that has just started may be on its way to the mode that is asked for. */
 const youngMs = 30_000
 
@@ -145,18 +148,23 @@ async function prove(
   const proofs = new Map<string, ModeProof>()
   const unproven = (proof: ModeProof | undefined) => !proof || !proves(proof, mode, scheduler)
   try {
-    return await waitFor(`every node to run mode "${mode}"`, deadlineMs, async () => {
-      const agents = await listAgents(client)
-      for (const agent of agents) {
-        if (!unproven(proofs.get(agent.node))) continue
-        const proof = await lookAtNode(cluster, client, agent)
-        proofs.set(agent.node, proof)
-        if (mode === 'ipvs' && proof.complaint !== undefined && proof.proxyMode === 'iptables')
-          throw new FellBack(proof)
-        if (unproven(proof)) return false
-      }
-      return agents.length > 0 && agents.flatMap(({ node }) => proofs.get(node) ?? [])
-    })
+    return await waitFor(
+      `every node to run mode "${mode}"`,
+      deadlineMs,
+      async () => {
+        const agents = await listAgents(client)
+        for (const agent of agents) {
+          if (!unproven(proofs.get(agent.node))) continue
+          const proof = await lookAtNode(cluster, client, agent)
+          proofs.set(agent.node, proof)
+          if (mode === 'ipvs' && proof.complaint !== undefined && proof.proxyMode === 'iptables')
+            throw new FellBack(proof)
+          if (unproven(proof)) return false
+        }
+        return agents.length > 0 && agents.flatMap(({ node }) => proofs.get(node) ?? [])
+      },
+      proofGapMs,
+    )
   } catch (error) {
     if (!(error instanceof DeadlineError)) throw error
     throw new KubeProxyError(`${error.message} ${[...proofs.values()].filter(unproven).map(describeProof).join('; ')}.`)

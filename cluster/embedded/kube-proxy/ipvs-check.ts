@@ -8,14 +8,14 @@ import { StartFailure } from './settings.ts'
  * loading modules by itself when a genuine kube-proxy asks over netlink.
  */
 const probe = (scheduler: string) => `
-[ -d '/sys/module/ip_vs_${scheduler}' ] && [ -d /sys/module/xt_set ] && [ -d /sys/module/dummy ] ||
-  modprobe -qab ip_vs 'ip_vs_${scheduler}' ip_set xt_set dummy 2>/dev/null
+command -v ipset >/dev/null || { echo 'no-ipset executable file not found in $PATH'; exit; }
+# The module of a scheduler is loaded by the first virtual server that asks for it: then nothing is left to be tried.
+[ -d '/sys/module/ip_vs_${scheduler}' ] && [ -d /sys/module/xt_set ] && [ -d /sys/module/dummy ] && { echo fine; exit; }
+modprobe -qab ip_vs 'ip_vs_${scheduler}' ip_set xt_set dummy 2>/dev/null
 [ -e /proc/net/ip_vs ] || { echo no-ipvs; exit; }
 error=$(ipset --version 2>&1) || { echo "no-ipset $error"; exit; }
-if ! grep -q ' ${scheduler} ' /proc/net/ip_vs; then
-  said=$(printf '%s\\n' '-A -t 198.51.100.0:20000 -s ${scheduler}' '-D -t 198.51.100.0:20000' | ipvsadm -R 2>&1)
-  [ -z "$said" ] || { echo no-scheduler; exit; }
-fi
+said=$(printf '%s\\n' '-A -t 198.51.100.0:20000 -s ${scheduler}' '-D -t 198.51.100.0:20000' | ipvsadm -R 2>&1)
+[ -z "$said" ] || { echo no-scheduler; exit; }
 echo fine
 `
 

@@ -17,9 +17,9 @@ const makeCounters = counters
 export async function prepareNode(node: GuestNode, log: Logger, sysctls: readonly Sysctl[]): Promise<boolean> {
   const paths = sysctls.map(([name]) => `/proc/sys/${name}`)
   const writes = sysctls.map(([name, value]) => `[ ! -w /proc/sys/${name} ] || echo ${value} >/proc/sys/${name}`)
-  // grep prints every file with its name in a single process.
+  // The shell reads by itself: another process would cost more than all of the files.
   const script = [
-    `grep -sH . ${paths.join(' ')}`,
+    ...paths.map((path) => `[ ! -r ${path} ] || { read -r value <${path}; echo "${path}:$value"; }`),
     ...writes,
     `command -v nfacct >/dev/null && modprobe -qab xt_nfacct && ${makeCounters} && echo counters:yes`,
   ]

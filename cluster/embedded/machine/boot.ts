@@ -3,7 +3,7 @@ import { existsSync, mkdirSync, statfsSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Readable, Writable } from 'node:stream'
-import { build } from 'esbuild'
+import { agentBundle } from './agent-bundle.ts'
 import { initScript } from './init.ts'
 
 export interface BootOptions {
@@ -48,17 +48,9 @@ function memoryFolder(megabytes: number): string {
  */
 export async function bootKernel(options: BootOptions): Promise<Kernel> {
   const megabytes = options.memoryMegabytes ?? 1024
-  const agent = join(options.directory, 'agent.mjs')
+  const agent = await agentBundle()
   const init = join(options.directory, 'init.sh')
   mkdirSync(options.directory, { recursive: true })
-  await build({
-    entryPoints: [join(import.meta.dirname, 'agent.ts')],
-    outfile: agent,
-    bundle: true,
-    platform: 'node',
-    format: 'esm',
-    logLevel: 'silent',
-  })
   writeFileSync(init, initScript({ packages: options.packages, node: process.execPath, agent }), { mode: 0o755 })
   const kernel = [
     join(options.packages, 'usr/bin/linux.uml'),

@@ -14,12 +14,14 @@ export class MachineGone extends Error {}
 
 const bootDeadlineMs = 60_000
 
+/** Boots a kernel and waits until its agent answers, as machineOn does. */
+export const startMachine = async (options: BootOptions): Promise<Machine> => machineOn(await bootKernel(options))
+
 /**
- * Boots the kernel and waits until its agent answers. Rejects with MachineGone and the console's last lines when it does
- * not within a minute.
+ * Waits until the agent of a kernel that boots answers. Rejects with MachineGone and the console's last lines when it does not
+ * within a minute.
  */
-export async function startMachine(options: BootOptions): Promise<Machine> {
-  const kernel = await bootKernel(options)
+export async function machineOn(kernel: Kernel): Promise<Machine> {
   const machine = new UmlMachine(kernel)
   const deadline = AbortSignal.timeout(bootDeadlineMs)
   const late = once(deadline, 'abort').then(() => 'its agent did not answer within a minute')
