@@ -68,6 +68,8 @@ test-grader: $(NODE_MODULES) ## Break recorded good captures in every way, and s
 ##@ Project
 test: $(NODE_MODULES) ## Lint, type-check and run every test
 	@$(RUN) scripts/test.ts
+e2e-kind: $(NODE_MODULES) ## Every target and lab 2 on a genuine kind cluster, where an engine answers
+	@$(RUN) scripts/e2e-kind.ts
 bench: $(NODE_MODULES) ## Measure prediction, parsing, grading and start-up
 	@$(RUN) scripts/bench.ts
 help: ## This list
@@ -77,4 +79,4 @@ $(NODE_MODULES): package.json package-lock.json
 	@echo ' • Installing the Node packages …' >&2
 	@npm install --no-save --no-audit --no-fund --loglevel=error >&2 && touch $@
 FORCE:
-.PHONY: FORCE hint up down status doctor env shell exec aliases capture trace ipvs iptables flush-nat kube-proxy-logs web tools submit grade-class test-grader test bench help
+.PHONY: FORCE hint up down status doctor env shell exec aliases capture trace ipvs iptables flush-nat kube-proxy-logs web tools submit grade-class test-grader test e2e-kind bench help

@@ -1,0 +1,256 @@
+// One genuine kind cluster from `make up` to `make down`. Which modes can be tried depends on the kernel under the engine.
+import { existsSync, mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { $ } from 'zx'
+import { Snapshot } from '../../checks/snapshot.ts'
+import { readCaptureFolder } from '../../cluster/capture-folder.ts'
+import type { KernelFacts } from '../../cluster/doctor/facts.ts'
+import { kernelProbeCommand, readKernelProbe } from '../../cluster/doctor/kernel-probe.ts'
+import { inAppliance } from '../../cluster/kind/load-balancer/appliance.ts'
+import { balancerRuns } from '../../cluster/kind/load-balancer/balancer.ts'
+import { KindCluster } from '../../cluster/kind.ts'
+import { kubeClient } from '../../cluster/kube-client.ts'
+import { readConfigConf } from '../../cluster/kube-proxy/agents.ts'
+import { readMode } from '../../cluster/kube-proxy/config-conf.ts'
+import { kubectlPath } from '../../cluster/kubectl.ts'
+import { kindFolder, projectRoot } from '../../cluster/layout.ts'
+import { waitFor } from '../../cluster/wait.ts'
+import { compareNodeState } from '../../dataplane/compare.ts'
+import type { SwitchedMode } from '../../dataplane/kube-proxy/mode-ownership.ts'
+
+const silent = { start() {}, end() {}, note() {} }
+const name = 'e2e-kind'
+const cluster = new KindCluster(name)
+const worker = `${name}-worker`
+const folder = mkdtempSync(join(tmpdir(), 'kind-e2e-'))
+/** The kubeconfig of the user, which nothing of ours may touch. */
+const userConfig = join(folder, 'home', '.kube', 'config')
+const environment = { ...process.env, NAME: name, CLUSTER: 'kind', HOME: join(folder, 'home'), CI: '1' }
+
+const make = (words: string[], env: Record<string, string> = {}) =>
+  $({ cwd: projectRoot, quiet: true, nothrow: true, env: { ...environment, ...env } })`make ${words}`
+const done = async (words: string[], env: Record<string, string> = {}) => {
+  const { exitCode, stdout, stderr } = await make(words, env)
+  expect(exitCode, `make ${words.join(' ')}\n${stdout}\n${stderr}`).toBe(0)
+  return stdout
+}
+const script = async (words: string[]) => {
+  const run = $({ cwd: projectRoot, quiet: true, nothrow: true, env: environment })
+  return run`node --import tsx ${words}`
+}
+let kubectl: (words: string[]) => Promise<string>
+let kernel: KernelFacts
+
+const containerIds = async () =>
+  (await $({ quiet: true })`${await cluster.engine()} ps -q --filter label=io.x-k8s.kind.cluster=${name}`).stdout
+const modeAsked = async () => readMode((await readConfigConf(await kubeClient(cluster))).text).mode
+
+/** Takes a capture and says where nodes differ from what kube-proxy is expected to program there. */
+async function captureDiffers(as: string, mode: SwitchedMode): Promise<string[]> {
+  const target = join(folder, as)
+  await done(['capture'], { DIR: target })
+  const snapshot = new Snapshot(readCaptureFolder(target))
+  expect(snapshot.nodes).toHaveLength(3)
+  return snapshot.nodes.flatMap((node) =>
+    compareNodeState(node.expected(mode), node.state, { mode }).map((one) => `${node.name}: ${JSON.stringify(one)}`),
+  )
+}
+
+/** Names of the Pods that answer `count` requests sent from a node. */
+async function podsBehind(url: string, count: number): Promise<Set<string>> {
+  const loop = `for i in $(seq ${count}); do curl -s -m 5 -o /dev/null -w '%{http_code}\\n' ${url}; done | sort | uniq -c`
+  const { stdout } = await cluster.exec(worker, ['sh', '-c', loop], { timeoutMs: 120_000 })
+  expect(stdout.trim()).toBe(`${count} 200`)
+  const logs = (await kubectl(['logs', '-l', 'app=web', '--prefix', '--tail', String(count)])).split('\n')
+  return new Set(logs.filter((line) => line.includes('GET /')).map((line) => line.split('/')[1] ?? ''))
+}
+
+beforeAll(async () => {
+  await done(['up'])
+  const { path } = await kubectlPath(silent)
+  const run = $({ quiet: true, env: { ...environment, KUBECONFIG: cluster.kubeconfig } })
+  kubectl = async (words) => (await run`${path} ${words}`).stdout
+  const { stdout } = await cluster.exec(worker, kernelProbeCommand, { timeoutMs: 60_000 })
+  const facts = readKernelProbe(stdout)
+  if (!facts) throw new Error(`The kernel's probe did not end: ${stdout}`)
+  kernel = facts
+})
+afterAll(async () => {
+  await make(['down'])
+  rmSync(folder, { recursive: true, force: true })
+})
+
+describe('make up', () => {
+  test('makes three nodes of a genuine cluster, and leaves the kubeconfig of the user alone', async () => {
+    expect(await cluster.nodes()).toEqual([`${name}-control-plane`, worker, `${name}-worker2`])
+    expect(await done(['status'])).toMatch(/worker2 +Ready +v1\.\d+\.\d+\S* +kube-proxy: iptables/)
+    expect(existsSync(userConfig)).toBe(false)
+    expect(await done(['-s', 'env'])).toContain(cluster.kubeconfig)
+  })
+
+  test('a second time changes nothing', async () => {
+    const before = await containerIds()
+    expect((await make(['up'])).stderr).toContain('is up')
+    expect(await containerIds()).toBe(before)
+  })
+
+  test('starts a node that was stopped, and waits until it is Ready again', async () => {
+    const before = await containerIds()
+    await $({ quiet: true })`${await cluster.engine()} stop --time 5 ${worker}`
+    expect((await make(['status'])).stdout).toContain('is not up')
+    await done(['up'])
+    expect((await containerIds()).split('\n').sort()).toEqual(before.split('\n').sort())
+    expect(await done(['status'])).toContain(`${worker} `)
+  })
+})
+
+describe('make doctor', () => {
+  test('asks the kernel under the engine, and says where lab 2 can run', async () => {
+    const said = await done(['doctor'])
+    expect(said).toMatch(/The kind cluster\n ✓ engine +\S+ \S+ on /)
+    expect(said).toMatch(kernel.ipvs ? /✓ IPVS +schedulers rr/ : /! IPVS +this kernel has no ip_vs/)
+    expect(said).toMatch(kernel.ipvs ? /lab 2 +on embedded and kind/ : /not on kind: its kernel has no IPVS/)
+  })
+})
+
+describe('iptables mode', () => {
+  test('make web: both Pods answer through the ClusterIP', async () => {
+    await done(['web'])
+    const address = (await kubectl(['get', 'service', 'web', '-o', 'jsonpath={.spec.clusterIP}'])).trim()
+    expect((await podsBehind(`http://${address}/`, 20)).size).toBe(2)
+  })
+
+  test('make tools: brings ipset and ipvsadm, says what iptables is read through, and the second time that they are there', async () => {
+    expect((await done(['tools'])).match(/kube-proxy's rules are read through iptables-(legacy|nft)/g)).toHaveLength(3)
+    expect((await done(['tools'])).match(/already there \(\/\S*ipset, \/\S*ipvsadm\)/g)).toHaveLength(3)
+  })
+
+  test('a capture equals the prediction, on every node', async () => {
+    await done(['iptables'])
+    expect(await captureDiffers('iptables', 'iptables')).toEqual([])
+  })
+
+  test('the checks of lab 2 that apply pass on the capture, and none breaks', async () => {
+    const judged = (step: string) =>
+      script(['scripts/check.ts', '--lab', '2', '--capture', join(folder, 'iptables'), '--step', step])
+    expect((await judged('web')).exitCode).toBe(0)
+    const all = await script(['scripts/check.ts', '--lab', '2', '--capture', join(folder, 'iptables'), '--json'])
+    const { steps } = JSON.parse(all.stdout) as { steps: { id: string; verdict: string; reason?: string }[] }
+    expect(steps.filter(({ reason }) => reason?.includes('the check itself broke'))).toEqual([])
+  })
+
+  test('exec, aliases, logs and trace work on a node', async () => {
+    expect(await done(['-s', 'exec'], { CMD: 'iptables -t nat -S KUBE-SERVICES', NODE: worker })).toContain(
+      '-A KUBE-SERVICES',
+    )
+    expect(await done(['-s', 'aliases'])).toContain('ipt()')
+    expect(await done(['kube-proxy-logs'])).toMatch(/Using "?iptables"? Proxier/i)
+    const traced = await done(['trace'], { FROM: 'host', TO: 'svc/web:80', NODE: worker })
+    expect(traced).toMatch(/KUBE-SVC-|KUBE-SEP-/)
+    expect(await done(['flush-nat'])).toMatch(/runs iptables; ipvs left nothing to remove/)
+  })
+})
+
+describe('a Service of type LoadBalancer', () => {
+  const outside = async (command: string) => (await inAppliance(await cluster.engine(), name, command)).stdout
+
+  test('gets an address of the network, and answers there without anything being downloaded', async () => {
+    await kubectl(['expose', 'deployment', 'web', '--name', 'web-lb', '--type', 'LoadBalancer', '--port', '80'])
+    const address = await waitFor('an address', 60_000, async () =>
+      (await kubectl(['get', 'service', 'web-lb', '-o', 'jsonpath={.status.loadBalancer.ingress[0].ip}'])).trim(),
+    )
+    expect(address).toMatch(/^\d+\.\d+\.\d+\.\d+$/)
+    await waitFor('an answer', 60_000, async () =>
+      (await outside(`curl -s -m 3 -o /dev/null -w '%{http_code}' http://${address}/`)).includes('200'),
+    )
+    expect(await captureDiffers('load-balancer', 'iptables')).toEqual([])
+  })
+
+  test('with externalTrafficPolicy Local only nodes with a Pod take traffic, and the Pod sees the client', async () => {
+    await kubectl(['scale', 'deployment', 'web', '--replicas', '1'])
+    await kubectl(['rollout', 'status', 'deployment', 'web'])
+    await kubectl(['patch', 'service', 'web-lb', '-p', '{"spec":{"externalTrafficPolicy":"Local"}}'])
+    const at = async (path: string) => (await kubectl(['get', 'service', 'web-lb', '-o', `jsonpath=${path}`])).trim()
+    const address = await at('{.status.loadBalancer.ingress[0].ip}')
+    const [client = ''] = (await outside('hostname -I')).trim().split(' ')
+    const host = (await kubectl(['get', 'pods', '-l', 'app=web', '-o', 'jsonpath={.items[0].status.hostIP}'])).trim()
+    await waitFor('one node to be left', 60_000, async () => {
+      const route = await outside(`ip -o route show table 100 ${address}`)
+      return [...route.matchAll(/via (\S+)/g)].map((match) => match[1]).join() === host
+    })
+    const answers = await outside(
+      `for i in $(seq 10); do curl -s -m 3 -o /dev/null -w '%{http_code} ' http://${address}/; done`,
+    )
+    expect(answers.trim()).toBe(Array(10).fill('200').join(' '))
+    expect(await kubectl(['logs', '-l', 'app=web', '--tail', '20'])).toContain(client)
+    expect(await captureDiffers('local-policy', 'iptables')).toEqual([])
+  })
+
+  test('gives its address back when it is deleted', async () => {
+    await kubectl(['delete', 'service', 'web-lb'])
+    await waitFor('the route to be gone', 60_000, async () => !(await outside('ip route show table 100')).trim())
+    await kubectl(['scale', 'deployment', 'web', '--replicas', '2'])
+    await kubectl(['rollout', 'status', 'deployment', 'web'])
+  })
+})
+
+describe('the same cluster as a context of a kubeconfig', () => {
+  const context = { CLUSTER: `context:kind-${name}`, KUBECONFIG: cluster.kubeconfig }
+  const agreed = { ...context, YES: '1' }
+
+  test('is read, captured and changed through its API alone', async () => {
+    expect((await make(['up'], context)).stderr).toMatch(/This would run a privileged Pod on each of 3 nodes.*YES=1/)
+    await done(['up'], agreed)
+    expect(await done(['status'], context)).toMatch(/worker2 +Ready .* kube-proxy: iptables/)
+    const target = join(folder, 'context')
+    await done(['capture'], { ...context, DIR: target })
+    const snapshot = new Snapshot(readCaptureFolder(target))
+    for (const node of snapshot.nodes)
+      expect(compareNodeState(node.expected('iptables'), node.state, { mode: 'iptables' })).toEqual([])
+    await done(['tools'], agreed)
+    expect((await make(['iptables'], { ...context, FORCE: '1' })).stderr).toContain('nothing was changed')
+    await done(['iptables'], { ...agreed, FORCE: '1' })
+    await done(['flush-nat'], context)
+    await done(['down'], context)
+    expect(await kubectl(['get', 'namespaces'])).not.toContain('kube-service-labs')
+  })
+})
+
+describe('IPVS mode', () => {
+  test('lab 2 passes where the kernel has ip_vs; elsewhere it ends with one sentence, and no step has failed', async () => {
+    const { exitCode, stdout, stderr } = await make(['lab-2'])
+    if (kernel.ipvs) {
+      expect(exitCode, stdout + stderr).toBe(0)
+      return
+    }
+    expect(exitCode).toBe(2)
+    expect(stderr.match(/^ ✗ Mode "ipvs" can't run here, and nothing was changed: .*$/gm)).toHaveLength(1)
+    expect(stdout).not.toMatch(/failed|✗/)
+    expect(await modeAsked()).toBe('iptables')
+  })
+
+  test('what a forced switch comes to is told, and `make iptables` puts all right again', async () => {
+    const forced = await make(['ipvs'], { FORCE: '1' })
+    expect(forced.exitCode).toBe(kernel.ipvs ? 0 : 2)
+    if (!kernel.ipvs)
+      expect(forced.stderr).toMatch(/Going on, because FORCE=1.*(went on in mode "iptables"|again and again)/s)
+    expect(await modeAsked()).toBe('ipvs')
+    await done(['iptables'])
+    await done(['flush-nat'])
+    expect(await captureDiffers('after-force', 'iptables')).toEqual([])
+  })
+})
+
+describe('make down', () => {
+  test('leaves no container, no process and no file', async () => {
+    await done(['down'])
+    expect(await cluster.exists()).toBe(false)
+    expect(balancerRuns(name)).toBe(false)
+    expect(existsSync(kindFolder(name))).toBe(false)
+    const { stdout } = await $({ quiet: true })`${await cluster.engine()} ps -a --format ${'{{.Names}}'}`
+    expect(stdout).not.toContain(name)
+    expect(existsSync(userConfig)).toBe(false)
+  })
+})
