@@ -85,6 +85,16 @@ describe.sequential('the trace names the rules and the ends of real packets', { 
     // All ends are among them, and rules were really met.
     expect(new Set(sent.map(({ trace }) => trace.verdict))).toEqual(new Set(['dnat', 'accept', 'reject', 'drop']))
     for (const { flow, moved } of sent) expect([flow.name, moved.length > 0]).toEqual([flow.name, true])
+    // What a capture without routes lets derive leads every packet the same way.
+    const { routes: _, ...state } = await readNode(nodes, mode)
+    for (const { flow, trace } of sent) {
+      const { hops, outcomes } = tracePacket(state, flow.packet)
+      expect({ flow: flow.name, hops: hops.map(({ rule }) => rule), outcomes }).toEqual({
+        flow: flow.name,
+        hops: trace.hops.map(({ rule }) => rule),
+        outcomes: trace.outcomes,
+      })
+    }
     // A trace that leaves a rule out, or names one too many, or another end, is found out.
     const [one] = sent as [Sent, ...Sent[]]
     const { hops, outcomes } = one.trace

@@ -56,6 +56,15 @@ describe('scripts/trace.ts', () => {
     expect(stdout).toContain('connection refused')
   })
 
+  it('says where a packet got to that nothing translates', () => {
+    const { status, stdout } = run(
+      ...['--capture', join(recordings, 'v1.30.3/iptables/web-clusterip'), '--from', 'pod:10.244.1.99'],
+      ...['--to', '10.96.200.200:80'],
+    )
+    expect(status).toBe(0)
+    expect(stdout).toContain('It reaches KUBE-SERVICES and finds no rule for TCP 10.96.200.200:80.')
+  })
+
   it('prints its help', () => {
     expect(run('--help')).toMatchObject({ status: 0, stderr: '' })
   })
