@@ -55,12 +55,13 @@ async function askNode(cluster: Cluster, name: string, depth: ReportDepth): Prom
 }
 
 /** Every object that decides what kube-proxy programs, or that a lab keeps; as plain JSON with kind and apiVersion. */
-async function listObjects({ core, apps, discovery }: KubeClient): Promise<unknown[]> {
+async function listObjects(client: KubeClient): Promise<unknown[]> {
+  const { core, apps } = client
   const kubeSystem = { namespace: 'kube-system' }
   const [nodes, services, slices, pods, systemMaps, labMaps, daemonSets] = await Promise.all([
     core.listNode(),
     core.listServiceForAllNamespaces(),
-    discovery.listEndpointSliceForAllNamespaces(),
+    listSlices(client),
     core.listPodForAllNamespaces(),
     core.listNamespacedConfigMap({ ...kubeSystem, fieldSelector: 'metadata.name=kube-proxy' }),
     core.listNamespacedConfigMap({ namespace: 'default' }),
@@ -69,11 +70,26 @@ async function listObjects({ core, apps, discovery }: KubeClient): Promise<unkno
   return [
     ...asItems('v1', 'Node', nodes.items),
     ...asItems('v1', 'Service', services.items),
-    ...asItems('discovery.k8s.io/v1', 'EndpointSlice', slices.items),
+    ...slices,
     ...asItems('v1', 'Pod', pods.items),
     ...asItems('v1', 'ConfigMap', [...systemMaps.items, ...labMaps.items]),
     ...asItems('apps/v1', 'DaemonSet', daemonSets.items),
   ]
+}
+
+/** EndpointSlices in version v1, or in v1beta1 where the API server is older than 1.21. */
+async function listSlices({ config, discovery }: KubeClient): Promise<unknown[]> {
+  try {
+    return asItems('discovery.k8s.io/v1', 'EndpointSlice', (await discovery.listEndpointSliceForAllNamespaces()).items)
+  } catch (error) {
+    if ((error as { code?: number }).code !== 404) throw error
+    const { CustomObjectsApi } = await import('@kubernetes/client-node')
+    const resource = { group: 'discovery.k8s.io', version: 'v1beta1', plural: 'endpointslices' }
+    const list: { items: KubernetesObject[] } = await config
+      .makeApiClient(CustomObjectsApi)
+      .listClusterCustomObject(resource)
+    return asItems('discovery.k8s.io/v1beta1', 'EndpointSlice', list.items)
+  }
 }
 
 function asItems(apiVersion: string, kind: string, items: KubernetesObject[]): unknown[] {

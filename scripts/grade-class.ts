@@ -55,7 +55,8 @@ function write(format: Format, place: string | undefined, result: ClassResult): 
   if (place === undefined) return
   if (isClassFormat(format)) {
     mkdirSync(dirname(place), { recursive: true })
-    return writeFileSync(place, CLASS_FORMATS[format](result))
+    writeFileSync(place, CLASS_FORMATS[format](result))
+    return
   }
   mkdirSync(place, { recursive: true })
   for (const graded of result.graded)

@@ -51,14 +51,13 @@ export class Moments {
     let index = this.#known.get(lab)
     if (index?.identity === identity && passed.every(({ id }) => index?.steps[id])) return
     index = this.#readIndex(lab)
-    if (index.identity !== identity) {
-      rmSync(this.#labFolder(lab), { recursive: true, force: true })
-      index = { identity, steps: {} }
-    }
+    const anew = index.identity !== identity
+    if (anew) index = { identity, steps: {} }
     const fresh = passed.filter(({ id }) => !index.steps[id])
     this.#known.set(lab, index)
     if (fresh.length === 0) return
     try {
+      if (anew) rmSync(this.#labFolder(lab), { recursive: true, force: true })
       this.#write(lab, index, snapshot.capture, fresh)
     } catch {
       // A full disk costs the evidence of a moment, never the grading.

@@ -92,7 +92,11 @@ describe('real submissions', () => {
   test('a copy under another name is found by cluster, captures and seed; own work is not', async () => {
     const files = [
       await changedFile('alice'),
-      await changedFile('bob', { manifest: (manifest) => void (manifest.seed = seedOf('alice')) }),
+      await changedFile('bob', {
+        manifest: (manifest) => {
+          manifest.seed = seedOf('alice')
+        },
+      }),
       await changedFile('carol', asOwnCluster('carol')),
       await changedFile('dave', asOwnCluster('dave')),
     ]
@@ -146,12 +150,20 @@ describe('real submissions', () => {
   test.each<[what: string, change: Parameters<typeof changedFile>[1], says: RegExp]>([
     [
       'a date to come',
-      { manifest: (manifest) => void (manifest.submittedAt = '2999-01-01T00:00:00.000Z') },
+      {
+        manifest: (manifest) => {
+          manifest.submittedAt = '2999-01-01T00:00:00.000Z'
+        },
+      },
       /still to come/,
     ],
     [
       'a submission before its captures',
-      { manifest: (manifest) => void (manifest.submittedAt = '2020-01-01T00:00:00.000Z') },
+      {
+        manifest: (manifest) => {
+          manifest.submittedAt = '2020-01-01T00:00:00.000Z'
+        },
+      },
       /dated after the submission/,
     ],
     [

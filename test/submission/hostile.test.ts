@@ -192,7 +192,9 @@ describe('signatures', () => {
     )
     const later = await changed('alice', {
       key: KEY,
-      manifest: (manifest) => void (manifest.submittedAt = '2030-01-01T00:00:00.000Z'),
+      manifest: (manifest) => {
+        manifest.submittedAt = '2030-01-01T00:00:00.000Z'
+      },
     })
     expect(await refusal(fileOf(later), KEY)).toBe('graded with 95 points')
   })
