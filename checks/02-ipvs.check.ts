@@ -17,20 +17,24 @@ import { rulesSeeFirstPacketOnly } from './02-ipvs/one-connection.ts'
 import { requestFromPod } from './02-ipvs/pod-request.ts'
 import { schedulerChosen } from './02-ipvs/scheduler.ts'
 import { toolsWork } from './02-ipvs/tools.ts'
-import { twoBackendsOnTwoNodes } from './02-ipvs/web.ts'
+import { backendsOnTwoNodes } from './02-ipvs/web.ts'
 import { defineLab } from './kit.ts'
-import { findService, WEB, webService } from './web-service.ts'
+import { variantIn } from './variant.ts'
+import { findService, webService } from './web-service.ts'
 
 export default defineLab(2, ({ step, observe }) => {
   observe(keepAgents)
   observe(keepCounts)
 
-  step('web', twoBackendsOnTwoNodes)
+  step('web', backendsOnTwoNodes)
   step('iptables-list', crowdCostsRules)
   step('ipvs', agentsRunIpvs)
   step('leftovers', leftoversCounted)
   step('flush', (context) =>
-    nothingLeft(context, findService(context.snapshot, WEB.name) && webService(context.snapshot)),
+    nothingLeft(
+      context,
+      findService(context.snapshot, variantIn(context.snapshot).name) && webService(context.snapshot),
+    ),
   )
   step('kube-ipvs0', dummyDeviceOwnsClusterIPs)
   step('tools', toolsWork)

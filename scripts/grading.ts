@@ -62,7 +62,7 @@ export async function gradeAndPrint({ lab, step, capture, junit, ...wish }: Grad
   const report = junit === undefined ? await grade(request) : await gradeInVitest(request, junit)
   const learner = process.env.LEARNER || 'learner'
   const file = capture === undefined ? 'the cluster' : basename(capture)
-  const prints = { clusters: [], objects: [], files: [] }
+  const prints = { clusters: [], objects: [], files: [], learners: [] }
   const judged = { file, graded: gradedReport(report, { learner, file }), seed: seedOf(learner), prints }
   return publish(report, wish, { text: () => learnerReport(report), judged })
 }

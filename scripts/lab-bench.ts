@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { ApiException, KubernetesObjectApi } from '@kubernetes/client-node'
 import { parseAllDocuments } from 'yaml'
+import { STANDARD, type Variant } from '../checks/variant.ts'
 import type { Cluster, Progress } from '../cluster/driver.ts'
 import { type KubeClient, kubeClient } from '../cluster/kube-client.ts'
 import { readConfigConf } from '../cluster/kube-proxy/agents.ts'
@@ -13,6 +14,7 @@ import { waitFor } from '../cluster/wait.ts'
 import type { SwitchedMode } from '../dataplane/kube-proxy/mode-ownership.ts'
 import { deployWeb } from './deploy-web.ts'
 import { installToolsEverywhere } from './install-tools.ts'
+import { ownVariant } from './own-variant.ts'
 import { startIn } from './starting-mode.ts'
 
 /** What a reference solution works with: the learner's commands as functions, on one cluster. */
@@ -20,20 +22,24 @@ export class LabBench {
   readonly cluster: Cluster
   readonly client: KubeClient
   readonly progress: Progress
+  /** What the Service of the labs is called here, and how large it is. */
+  readonly variant: Variant
 
-  constructor(cluster: Cluster, client: KubeClient, progress: Progress) {
+  constructor(cluster: Cluster, client: KubeClient, progress: Progress, variant = STANDARD) {
     this.cluster = cluster
     this.client = client
     this.progress = progress
+    this.variant = variant
   }
 
   static async open(cluster: Cluster, progress: Progress): Promise<LabBench> {
-    return new LabBench(cluster, await kubeClient(cluster), progress)
+    const client = await kubeClient(cluster)
+    return new LabBench(cluster, client, progress, await ownVariant(client))
   }
 
   /** `make web` */
   async web(): Promise<void> {
-    for (const line of await deployWeb(this.client, this.progress)) this.progress.note(line)
+    for (const line of await deployWeb(this.client, this.progress, this.variant)) this.progress.note(line)
   }
 
   /** `make ipvs` and `make iptables`, with SCHEDULER= */
@@ -89,9 +95,19 @@ export class LabBench {
     await waitFor(`${kind} ${name} to be gone`, 60_000, async () => !(await found(api.read(object))))
   }
 
+  /** Deletes what has a label, under whatever name, and waits until it is gone. */
+  async deleteLabelled(kind: 'Service' | 'Deployment', labelSelector: string): Promise<void> {
+    const wanted = { namespace: 'default', labelSelector }
+    const { items } = await (kind === 'Service'
+      ? this.client.core.listNamespacedService(wanted)
+      : this.client.apps.listNamespacedDeployment(wanted))
+    await Promise.all(items.map(({ metadata }) => this.delete(kind, metadata?.name ?? '')))
+  }
+
   /** `kubectl expose deployment web --type NodePort` */
-  async nodePort(name: string, selector: Record<string, string>, port: number): Promise<void> {
-    const body = { metadata: { name, labels: selector }, spec: { type: 'NodePort', selector, ports: [{ port }] } }
+  async nodePort(name: string, selector: Record<string, string>, port: number, targetPort = port): Promise<void> {
+    const spec = { type: 'NodePort', selector, ports: [{ port, targetPort }] }
+    const body = { metadata: { name, labels: selector }, spec }
     try {
       await this.client.core.createNamespacedService({ namespace: 'default', body })
     } catch (error) {

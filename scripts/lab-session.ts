@@ -6,6 +6,7 @@ import type { LabSpec } from '../checks/check-context.ts'
 import { judge, judgeRound, type Source, type StepOutcome } from '../checks/judge.ts'
 import type { StepDefinition } from '../checks/lab-definition.ts'
 import { failureLines, outcomeLine } from '../checks/learner-report.ts'
+import { personalise } from '../checks/variant.ts'
 import { kubectlPath } from '../cluster/kubectl.ts'
 import { projectRoot } from '../cluster/layout.ts'
 import type { LabBench, LabSolution } from './lab-bench.ts'
@@ -90,8 +91,9 @@ export class LabSession {
   #partsOf({ id }: StepDefinition): string[] {
     const section = this.#sections.get(id)
     const at = section?.indexOf(SEEN) ?? -1
-    if (section === undefined || at === -1) return section === undefined ? [] : [section]
-    return [section.slice(0, at).trim(), section.slice(at + SEEN.length)]
+    if (section === undefined) return []
+    const parts = at === -1 ? [section] : [section.slice(0, at).trim(), section.slice(at + SEEN.length)]
+    return parts.map((part) => personalise(part, this.#bench.variant))
   }
 
   /** Waits for a key or for the step to pass, whichever comes first. */
@@ -159,7 +161,7 @@ export class LabSession {
 
   #hint({ hints }: StepDefinition): void {
     const tier = Math.min(this.#hintsShown, hints.length - 1)
-    console.log(`Hint ${tier + 1} of ${hints.length}: ${hints[tier]}`)
+    console.log(`Hint ${tier + 1} of ${hints.length}: ${personalise(hints[tier] ?? '', this.#bench.variant)}`)
     this.#hintsShown = tier + 1
   }
 

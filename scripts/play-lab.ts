@@ -5,6 +5,7 @@ import type { StepDefinition } from '../checks/lab-definition.ts'
 import { failureLines, outcomeLine } from '../checks/learner-report.ts'
 import { movements } from '../checks/settling.ts'
 import { Snapshot } from '../checks/snapshot.ts'
+import { personalise } from '../checks/variant.ts'
 import { takeObjects } from '../cluster/snapshot.ts'
 import { DeadlineError, waitFor } from '../cluster/wait.ts'
 import type { LabBench, LabSolution, SolutionStep } from './lab-bench.ts'
@@ -29,7 +30,7 @@ export async function playSteps(
   const outcomes: StepOutcome[] = []
   for (const act of actsOf(steps, solution)) {
     announce(spec, act.steps[0])
-    for (const command of act.solution.commands) console.log(`  $ ${command}`)
+    tell(act.solution.commands, bench)
     await act.solution.play?.(bench)
     if (act.solution.play) await stillness(bench)
     const only = act.steps.map(({ id }) => id)
@@ -45,10 +46,14 @@ export async function playSteps(
     if (judged.some(({ verdict }) => verdict !== 'passed' && verdict !== 'not applicable')) return outcomes
     const { tidy } = act.solution
     if (!tidy) continue
-    for (const command of tidy.commands) console.log(`  $ ${command}`)
+    tell(tidy.commands, bench)
     await tidy.play(bench)
   }
   return outcomes
+}
+
+function tell(commands: readonly string[], { variant }: LabBench): void {
+  for (const command of commands) console.log(`  $ ${personalise(command, variant)}`)
 }
 
 /** kube-proxy may take a second for what has just changed; asking every node before that is asking in vain. */

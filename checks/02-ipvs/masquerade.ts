@@ -52,7 +52,7 @@ function mustBeMasqueraded(nodes: readonly NodeView[], service: WebService): voi
     if (end.masqueraded && end.backends.toSorted().join() === wanted.join()) continue
     fail({
       node: node.name,
-      look: `make trace FROM=host TO=svc/web:${service.port} NODE=${node.name}`,
+      look: `make trace FROM=host TO=svc/${service.name}:${service.port} NODE=${node.name}`,
       expected: `the node's own packet at ${wanted.join(' or ')}, with its source replaced`,
       actual: end.text,
     })

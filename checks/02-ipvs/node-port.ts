@@ -5,6 +5,7 @@ import { fail } from '../failure.ts'
 import type { LiveCluster } from '../live-cluster.ts'
 import { tracedTo, traceLine } from '../packet-trace.ts'
 import type { Snapshot } from '../snapshot.ts'
+import { personalise, variantIn } from '../variant.ts'
 
 /** A NodePort Service of the learner's has a virtual server per node address and answers on every node. */
 export async function nodePortAnswers({ snapshot, nodes, live }: CheckContext): Promise<void> {
@@ -15,7 +16,7 @@ export async function nodePortAnswers({ snapshot, nodes, live }: CheckContext): 
       look: 'kubectl get services',
       expected: 'a Service of type NodePort in the default namespace',
       actual: 'no Service with a node port',
-      hint: 'kubectl expose deployment web --name web-np --type NodePort --port 80',
+      hint: personalise('kubectl expose deployment web --name web-np --type NodePort --port 80', variantIn(snapshot)),
     })
   const ofPort = (key: string) => key.endsWith(`:${nodePort}`)
   mustEqualPrediction(nodes, {

@@ -78,7 +78,7 @@ function mustReachByRules({ snapshot }: CheckContext, client: Client, service: W
   if (!end.masqueraded && end.backends.toSorted().join() === wanted.join()) return
   fail({
     node: client.node,
-    look: `make trace FROM=pod/client TO=svc/web:${service.port}`,
+    look: `make trace FROM=pod/client TO=svc/${service.name}:${service.port}`,
     expected: `the packet of Pod client at ${wanted.join(' or ')}, with its own source`,
     actual: end.text,
   })

@@ -4,7 +4,7 @@ import { hasCondition } from '../api-object.ts'
 import type { CheckContext } from '../check-context.ts'
 import { fail, Trouble } from '../failure.ts'
 import type { LiveCluster } from '../live-cluster.ts'
-import { WEB, type WebService } from '../web-service.ts'
+import { WEB_NAMESPACE, type WebService } from '../web-service.ts'
 
 export const CLIENT = { namespace: 'default', name: 'client' }
 
@@ -74,7 +74,7 @@ export async function loggedRequests(
     return await waitFor('the access logs', 4000, async () => {
       const logs = await Promise.all(
         backends.map(async ({ address, pod }) => {
-          const log = await live.log({ namespace: WEB.namespace, name: pod }, 60)
+          const log = await live.log({ namespace: WEB_NAMESPACE, name: pod }, 60)
           const lines = log.split('\n').filter((line) => line.includes(token))
           return lines.map((line) => ({ backend: address, client: line.split(' ', 1)[0] ?? '' }))
         }),

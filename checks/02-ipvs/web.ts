@@ -1,19 +1,21 @@
 import type { CheckContext } from '../check-context.ts'
 import { fail } from '../failure.ts'
+import { variantIn } from '../variant.ts'
 import { webService } from '../web-service.ts'
 
 const LOOK = 'kubectl get pods,endpointslices -l app=web -o wide'
 
-/** At least two ready Pods of web, on at least two nodes, are the endpoints of its Service. */
-export function twoBackendsOnTwoNodes({ snapshot }: CheckContext): void {
-  const { backends } = webService(snapshot)
+/** As many ready Pods of web as the variant wants, on at least two nodes, are the endpoints of its Service. */
+export function backendsOnTwoNodes({ snapshot }: CheckContext): void {
+  const { name, backends } = webService(snapshot)
+  const { replicas } = variantIn(snapshot)
   const nodes = new Set(backends.map(({ node }) => node))
-  if (backends.length >= 2 && nodes.size >= 2) return
+  if (backends.length >= replicas && nodes.size >= 2) return
   fail({
     look: LOOK,
-    expected: 'two ready endpoints on two nodes in the EndpointSlice of web',
+    expected: `${replicas} ready endpoints, on two nodes or more, in the EndpointSlice of ${name}`,
     actual:
-      backends.length < 2
+      backends.length < replicas
         ? `${backends.length} ready ${backends.length === 1 ? 'endpoint' : 'endpoints'}`
         : `${backends.length} endpoints, all on ${[...nodes][0]}`,
     hint: 'make web creates what is missing; kubectl describe pods -l app=web says what keeps a Pod from being ready.',

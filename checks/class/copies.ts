@@ -50,6 +50,9 @@ export function copyFlags(submissions: readonly Compared[]): Flag[][] {
         text: owner ? `Its seed is that of ${owner}.` : `Its seed is not that of ${learner}.`,
       })
     }
+    const strangers = prints.learners.filter((name) => seedOf(name) !== seedOf(learner))
+    if (strangers.length > 0)
+      flags.push({ kind: 'seed', text: `Its cluster was dealt the variant of ${listed(strangers)}.` })
     return flags
   })
 }

@@ -11,6 +11,7 @@ import { openCluster } from '../source.ts'
 import { birthMarks, clusterIdentity } from '../submission/cluster-identity.ts'
 import { LEARNER_NAME, seedOf } from '../submission/learner.ts'
 import { Refusal, refuse } from '../submission/refusal.ts'
+import { learnerIn } from '../variant.ts'
 import { gradedReport, type Judged } from './judge-file.ts'
 import type { LiveTask } from './judge-pool.ts'
 import { requireSelfContained } from './kubeconfig-safety.ts'
@@ -45,10 +46,11 @@ export async function judgeLive({ kubeconfig, lab }: LiveTask, open = openByCont
     })
     const marks = birthMarks(snapshot.capture.objects.items)
     const identity = clusterIdentity(marks)
+    const dealtTo = learnerIn(snapshot.capture.objects.items)
     return {
       file,
       seed: seedOf(learner),
-      prints: { clusters: identity ? [identity] : [], objects: [], files: [] },
+      prints: { clusters: identity ? [identity] : [], objects: [], files: [], learners: dealtTo ? [dealtTo] : [] },
       graded: { ...gradedReport(report, { learner, file }), cluster: { driver: cluster.driver, identity } },
     }
   } catch (error) {

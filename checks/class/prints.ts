@@ -1,6 +1,7 @@
 import { hash } from 'node:crypto'
 import { birthMarks, clusterIdentity } from '../submission/cluster-identity.ts'
 import type { Submission } from '../submission/read-submission.ts'
+import { learnerIn } from '../variant.ts'
 
 /** What two submissions can only share when one was made from the other's cluster. Of bounded size. */
 export interface Prints {
@@ -10,6 +11,8 @@ export interface Prints {
   objects: string[]
   /** Digests of whole files that hold counters or resource versions, and so never repeat by chance. */
   files: string[]
+  /** Learners whose variants its captures show. */
+  learners: string[]
 }
 
 /** So many of each are kept, the smallest digests, so that what two submissions share is kept of both. */
@@ -22,17 +25,25 @@ export function printsOf({ captures }: Submission): Prints {
   const clusters = new Set<string>()
   const objects = new Set<string>()
   const files = new Set<string>()
+  const learners = new Set<string>()
   for (const submitted of captures.values()) {
     for (const [path, digest] of submitted.digests)
       if (UNREPEATABLE.test(path) && submitted.sizeOf(path) >= TELLING_BYTES) files.add(digest.slice(0, 16))
     if (!submitted.wasRead) continue
+    const learner = learnerIn(submitted.capture.objects.items)
+    if (learner) learners.add(learner)
     const marks = birthMarks(submitted.capture.objects.items)
     const identity = clusterIdentity(marks)
     if (identity) clusters.add(identity)
     for (const { kind, uid } of marks) if (uid && (kind === 'Pod' || kind === 'Service')) objects.add(uid)
   }
   const uids = new Set([...objects].map(digestOf))
-  return { clusters: [...clusters].sort().slice(0, 8), objects: smallest(uids), files: smallest(files) }
+  return {
+    clusters: [...clusters].sort().slice(0, 8),
+    objects: smallest(uids),
+    files: smallest(files),
+    learners: [...learners].sort().slice(0, 8),
+  }
 }
 
 const smallest = (digests: ReadonlySet<string>) => [...digests].sort().slice(0, KEPT)

@@ -30,7 +30,7 @@ export const solution: LabSolution = {
     'virtual-servers': look,
     'node-port': {
       commands: ['kubectl expose deployment web --name web-np --type NodePort --port 80'],
-      play: (bench) => bench.nodePort('web-np', { app: 'web' }, 80),
+      play: (bench) => bench.nodePort(`${bench.variant.name}-np`, { app: 'web' }, bench.variant.port, 80),
     },
     'pod-to-service': {
       commands: [`kubectl apply -f ${CLIENT}`, 'kubectl wait --for=condition=Ready pod/client --timeout=90s'],
@@ -54,9 +54,8 @@ export const solution: LabSolution = {
     await Promise.all([
       bench.remove(CROWD),
       bench.delete('Pod', 'client'),
-      bench.delete('Service', 'web-np'),
-      bench.delete('Service', 'web'),
-      bench.delete('Deployment', 'web'),
+      bench.deleteLabelled('Service', 'app=web'),
+      bench.deleteLabelled('Deployment', 'app=web'),
       bench.delete('ConfigMap', 'lab-2'),
     ])
     await bench.startIn('iptables')

@@ -101,7 +101,7 @@ describe('notes in the cluster', () => {
   })
 })
 
-const service = { address: '10.96.0.7', port: 80, backends: [] }
+const service = { name: 'web', address: '10.96.0.7', port: 80, backends: [] }
 
 test('counters, connections and requests are read out of whatever else a script prints', () => {
   const output = `noise

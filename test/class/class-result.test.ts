@@ -46,6 +46,8 @@ describe('copies', () => {
         judgedEntry('alice'),
         judgedEntry('bob', { seed: seedOf('alice') }),
         judgedEntry('carol', { seed: '0'.repeat(16) }),
+        judgedEntry('dave', { prints: { learners: ['Dave'] } }),
+        judgedEntry('erin', { prints: { learners: ['alice'] } }),
       ],
       1,
     )
@@ -53,6 +55,8 @@ describe('copies', () => {
       undefined,
       'Its seed is that of alice.',
       'Its seed is not that of carol.',
+      undefined,
+      'Its cluster was dealt the variant of alice.',
     ])
   })
 
