@@ -5,7 +5,10 @@ MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
 # `make -j ipvs flush-nat` means one after the other; what can run side by side does so inside the scripts.
 .NOTPARALLEL:
-export NAME CLUSTER FROM TO NODE CMD STEP SCHEDULER FORCE YES DIR KUBE_PROXY LAB_TIMEOUT_SCALE TIER IMAGE LB AGENT_IMAGE LEARNER CLUSTER_NAME CLASS_KEY_FILE LAB
+export NAME CLUSTER FROM TO NODE CMD STEP SCHEDULER FORCE YES DIR KUBE_PROXY KUBE_PROXY_VERSION LAB_TIMEOUT_SCALE TIER IMAGE LB AGENT_IMAGE LEARNER CLUSTER_NAME CLASS_KEY_FILE LAB Q A
+# What somebody answers is text: make must not read it as its own language.
+override Q := $(value Q)
+override A := $(value A)
 
 ##@ Labs
 lab-%: $(NODE_MODULES) FORCE ## Work through a lab, graded step by step (make lab-2)
@@ -18,6 +21,8 @@ reset-%: $(NODE_MODULES) FORCE ## Bring a lab back to its starting state
 	@$(RUN) scripts/reset.ts $*
 hint: $(NODE_MODULES) ## A hint for the first open step (LAB=2 STEP=id TIER=1..)
 	@$(RUN) scripts/hint.ts $(LAB) $(if $(STEP),--step $(STEP)) $(if $(TIER),--tier $(TIER))
+answer: $(NODE_MODULES) ## Answer a lab's question, graded at once (Q=step A='…' LAB=1)
+	@$(RUN) scripts/answer.ts
 
 ##@ Cluster
 up: $(NODE_MODULES) ## Start the cluster, or finish starting it
@@ -42,7 +47,7 @@ trace: $(NODE_MODULES) ## Follow a packet, hop by hop (FROM=pod/NAME TO=svc/web:
 	@$(RUN) scripts/trace.ts $(if $(FROM),--from $(FROM)) $(if $(TO),--to $(TO)) $(if $(NODE),--node $(NODE))
 
 ##@ kube-proxy
-ipvs: $(NODE_MODULES) ## Switch kube-proxy to IPVS mode (SCHEDULER=rr)
+ipvs: $(NODE_MODULES) ## Switch kube-proxy to IPVS mode (SCHEDULER=rr KUBE_PROXY_VERSION=1.20)
 	@$(RUN) scripts/mode.ts ipvs
 iptables: $(NODE_MODULES) ## Switch kube-proxy to iptables mode
 	@$(RUN) scripts/mode.ts iptables
@@ -79,4 +84,4 @@ $(NODE_MODULES): package.json package-lock.json
 	@echo ' • Installing the Node packages …' >&2
 	@npm install --no-save --no-audit --no-fund --loglevel=error >&2 && touch $@
 FORCE:
-.PHONY: FORCE hint up down status doctor env shell exec aliases capture trace ipvs iptables flush-nat kube-proxy-logs web tools submit grade-class test-grader test e2e-kind bench help
+.PHONY: FORCE hint answer up down status doctor env shell exec aliases capture trace ipvs iptables flush-nat kube-proxy-logs web tools submit grade-class test-grader test e2e-kind bench help

@@ -1,7 +1,8 @@
 import type { Check, CheckEntry, LabSpec, Observer } from './check-context.ts'
 import type { GradingRequest, RoundFacts } from './grading-request.ts'
 import { type Judgement, judge, type StepOutcome } from './judge.ts'
-import { readLab } from './lab-definition.ts'
+import { readLab, type StepDefinition } from './lab-definition.ts'
+import { type Question, questionCheck } from './question.ts'
 import { roundFacts } from './round-facts.ts'
 import { openSource } from './source.ts'
 
@@ -22,6 +23,8 @@ declare module 'vitest' {
 export interface SpecWords {
   /** What proves the step of that id in lab.yaml. */
   step(id: string, check: Check, options?: { needsCluster?: boolean }): void
+  /** What is the right answer to the question of that step in lab.yaml. */
+  question(id: string, ask: Question): void
   /** Takes notes of moments at every live round. */
   observe(observer: Observer): void
 }
@@ -35,12 +38,21 @@ export function defineLab(number: number, define: (words: SpecWords) => void): L
   const lab = readLab(number)
   const checks = new Map<string, CheckEntry>()
   const observers: Observer[] = []
+  const stepOf = (id: string, asks: boolean): StepDefinition => {
+    const definition = lab.steps.find((step) => step.id === id)
+    if (!definition) throw new Error(`The check "${id}" has no step in labs/${lab.folder}/lab.yaml.`)
+    if (checks.has(id)) throw new Error(`There are two checks for step "${id}" of lab ${number}.`)
+    if ((definition.question !== undefined) === asks) return definition
+    const fault = asks ? 'has no question in lab.yaml' : 'asks a question, so its check must be a question(…)'
+    throw new Error(`Step "${id}" of lab ${number} ${fault}.`)
+  }
   define({
     step(id, check, { needsCluster = false } = {}) {
-      const definition = lab.steps.find((step) => step.id === id)
-      if (!definition) throw new Error(`The check "${id}" has no step in labs/${lab.folder}/lab.yaml.`)
-      if (checks.has(id)) throw new Error(`There are two checks for step "${id}" of lab ${number}.`)
-      checks.set(id, { definition, check, needsCluster })
+      checks.set(id, { definition: stepOf(id, false), check, needsCluster })
+    },
+    question(id, ask) {
+      const definition = stepOf(id, true)
+      checks.set(id, { definition, check: questionCheck(number, definition, ask), needsCluster: false })
     },
     observe: (observer) => observers.push(observer),
   })

@@ -1,4 +1,4 @@
-import { readdirSync, readFileSync } from 'node:fs'
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { parse } from 'yaml'
 import { z } from 'zod'
@@ -8,6 +8,8 @@ const sentence = z.string().trim().min(10)
 const stepSchema = z.strictObject({
   id: z.string().regex(/^[a-z][a-z0-9-]*$/),
   title: sentence,
+  /** Asked of the learner, and answered with `make answer`; the right answer is worked out from the cluster. */
+  question: sentence.endsWith('?').optional(),
   points: z.number().int().min(1).max(20),
   /** Steps that must pass before this one is asked. */
   needs: z.array(z.string()).default([]),
@@ -44,9 +46,9 @@ const labsFolder = join(projectRoot, 'labs')
 
 /** Numbers and folders of the labs that there are, in order. */
 export function listLabs(): { number: number; folder: string }[] {
-  return readdirSync(labsFolder, { withFileTypes: true })
-    .filter((entry) => entry.isDirectory() && /^\d\d-/.test(entry.name))
-    .map(({ name }) => ({ number: Number(name.slice(0, 2)), folder: name }))
+  return readdirSync(labsFolder)
+    .filter((name) => /^\d\d-/.test(name) && existsSync(join(labsFolder, name, 'lab.yaml')))
+    .map((name) => ({ number: Number(name.slice(0, 2)), folder: name }))
     .sort((a, b) => a.number - b.number)
 }
 
@@ -70,7 +72,12 @@ export function readLab(number: number): LabDefinition {
     ids.add(step.id)
   }
   const claims = readClaims()
-  const withClaims = steps.map((step) => ({ ...step, claims: claimsOf(claims, number, step.id) }))
+  const withClaims = steps.map((step) => ({
+    ...step,
+    // An answer was right when it was given, whatever the cluster does next.
+    moment: step.moment || step.question !== undefined,
+    claims: claimsOf(claims, number, step.id),
+  }))
   return { number, folder: found.folder, title, minutes, kernel, steps: withClaims }
 }
 

@@ -25,6 +25,8 @@ export function learnerReport(report: Report): string {
   let opened = false
   for (const step of report.steps) {
     lines.push(stepLine(step, width))
+    if (step.question !== undefined && (step.verdict === 'failed' || step.verdict === 'not yet'))
+      lines.push(chalk.dim(`    asks: ${step.question}`))
     if (!step.finding) continue
     if (!opened) lines.push(...findingLines(report.lab, step.id, step.finding))
     else if (step.finding.node)

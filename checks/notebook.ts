@@ -7,18 +7,16 @@ export const notesName = (lab: number) => `lab-${lab}`
 
 /**
  * What the checks of a lab saw at its moments (counts before and after, chains before the flush), kept as JSON in a
- * ConfigMap. A note is written once; a later round finds it and lets the step hold.
+ * ConfigMap. A check's note is written once; a later round finds it and lets the step hold.
  */
 export class Notebook {
   readonly #lab: number
   readonly #written: Record<string, string>
   readonly #fresh: Record<string, string> = {}
-  readonly #exists: boolean
 
   constructor(lab: number, snapshot: Snapshot) {
     this.#lab = lab
     const map = snapshot.find('ConfigMap', NOTES_NAMESPACE, notesName(lab))
-    this.#exists = map !== undefined
     this.#written = map?.data ?? {}
   }
 
@@ -45,14 +43,28 @@ export class Notebook {
   }
 
   /** Writes what is new to the cluster. */
-  async save({ core }: KubeClient): Promise<void> {
-    const data = { ...this.#written, ...this.#fresh }
-    const name = notesName(this.#lab)
-    const body = {
-      metadata: { name, namespace: NOTES_NAMESPACE, labels: { 'app.kubernetes.io/managed-by': 'kube-service-labs' } },
-      data,
-    }
-    if (this.#exists) await core.replaceNamespacedConfigMap({ name, namespace: NOTES_NAMESPACE, body })
-    else await core.createNamespacedConfigMap({ namespace: NOTES_NAMESPACE, body })
+  async save(client: KubeClient): Promise<void> {
+    await writeNotes(client, this.#lab, this.#fresh)
+  }
+}
+
+/**
+ * Adds notes to what the cluster holds of a lab, or replaces those of the same key. What somebody else writes meanwhile
+ * stays: a session watches while its learner answers in another terminal.
+ */
+export async function writeNotes(
+  { core }: KubeClient,
+  lab: number,
+  data: Readonly<Record<string, string>>,
+): Promise<void> {
+  const { ApiException, PatchStrategy, setHeaderOptions } = await import('@kubernetes/client-node')
+  const place = { name: notesName(lab), namespace: NOTES_NAMESPACE }
+  const merge = setHeaderOptions('Content-Type', PatchStrategy.MergePatch)
+  try {
+    await core.patchNamespacedConfigMap({ ...place, body: { data } }, merge)
+  } catch (error) {
+    if (!(error instanceof ApiException && error.code === 404)) throw error
+    const labels = { 'app.kubernetes.io/managed-by': 'kube-service-labs' }
+    await core.createNamespacedConfigMap({ namespace: NOTES_NAMESPACE, body: { metadata: { ...place, labels }, data } })
   }
 }

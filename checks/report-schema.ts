@@ -33,6 +33,7 @@ const findingSchema = z.object({
 const stepSchema = z.object({
   id: z.string(),
   title: z.string().describe('a sentence that is true when the step is solved'),
+  question: z.string().optional().describe('what the step asks, if it asks'),
   claims: z.array(z.string()),
   verdict: verdictSchema,
   points: z.number().int().nonnegative().describe('earned'),

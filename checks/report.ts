@@ -62,12 +62,13 @@ function exitCodeOf(steps: readonly StepReport[]): 0 | 1 | 2 {
 }
 
 function stepReport(step: StepDefinition, outcome: StepOutcome | undefined, trouble: string | undefined): StepReport {
-  const { id, title, claims, points: maxPoints } = step
+  const { id, title, question, claims, points: maxPoints } = step
   const verdict = outcome?.verdict ?? 'could not check'
   const reason = outcome ? outcome.reason : (trouble ?? 'the grader did not come to it')
   return {
     id,
     title,
+    ...(question === undefined ? {} : { question }),
     claims,
     verdict,
     points: verdict === 'passed' ? maxPoints : 0,

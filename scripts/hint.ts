@@ -21,6 +21,7 @@ await main(async () => {
   const tier = chosenTier(lab, step, values.tier)
   remember(lab, step, tier)
   console.log(`${step.id}: ${step.title}`)
+  if (step.question !== undefined) console.log(`It asks: ${step.question}`)
   console.log(`Hint ${tier} of ${step.hints.length}: ${step.hints[tier - 1]}`)
   if (tier < step.hints.length) console.log(`Need more? Ask again, or TIER=${step.hints.length} for the last one.`)
   else console.log(`To see it done: make solve-${lab.number} STEP=${step.id}`)

@@ -14,6 +14,7 @@ import { waitFor } from '../cluster/wait.ts'
 import type { SwitchedMode } from '../dataplane/kube-proxy/mode-ownership.ts'
 import { deployWeb } from './deploy-web.ts'
 import { installToolsEverywhere } from './install-tools.ts'
+import { keepAnswer } from './keep-answer.ts'
 import { ownVariant } from './own-variant.ts'
 import { startIn } from './starting-mode.ts'
 
@@ -42,8 +43,11 @@ export class LabBench {
     for (const line of await deployWeb(this.client, this.progress, this.variant)) this.progress.note(line)
   }
 
-  /** `make ipvs` and `make iptables`, with SCHEDULER= */
-  async mode(mode: SwitchedMode, options: { scheduler?: string; force?: boolean } = {}): Promise<void> {
+  /** `make ipvs` and `make iptables`, with SCHEDULER= and KUBE_PROXY_VERSION= */
+  async mode(
+    mode: SwitchedMode,
+    options: { scheduler?: string; version?: string; force?: boolean } = {},
+  ): Promise<void> {
     await switchMode(this.cluster, mode, { ...options, progress: this.progress })
   }
 
@@ -102,6 +106,11 @@ export class LabBench {
       ? this.client.core.listNamespacedService(wanted)
       : this.client.apps.listNamespacedDeployment(wanted))
     await Promise.all(items.map(({ metadata }) => this.delete(kind, metadata?.name ?? '')))
+  }
+
+  /** `make answer Q=step A=text` */
+  async answer(lab: number, step: string, text: string): Promise<void> {
+    await keepAnswer(this.client, lab, step, text)
   }
 
   /** `kubectl expose deployment web --type NodePort` */

@@ -1,5 +1,4 @@
 import { spawn } from 'node:child_process'
-import { emitKeypressEvents } from 'node:readline'
 import { setTimeout as pause } from 'node:timers/promises'
 import { chalk } from 'zx'
 import type { LabSpec } from '../checks/check-context.ts'
@@ -12,14 +11,15 @@ import { projectRoot } from '../cluster/layout.ts'
 import type { LabBench, LabSolution } from './lab-bench.ts'
 import { readLabText } from './lab-text.ts'
 import { playSteps } from './play-lab.ts'
+import { askLine, type Key, nextKey } from './terminal-keys.ts'
 
 /** So often the open step is looked at while the learner works in another terminal. */
 const LOOK_EVERY_MS = 3000
 /** Where the part of a section begins that is told afterwards. */
 const SEEN = '**What you saw.**'
+const ANSWER_KEY = '[a]nswer  '
 const KEYS = '[c]heck now  [h]int  [s]olve it  s[k]ip  [t]erminal  [r]ead again  [q]uit'
 
-type Key = 'c' | 'h' | 's' | 'k' | 't' | 'r' | 'q'
 type Decision = 'passed' | 'next' | 'quit'
 
 /** Leads a learner at a terminal through a lab. Progress is what the cluster holds; nothing is kept beside it. */
@@ -79,7 +79,10 @@ export class LabSession {
     const [task = step.title] = this.#partsOf(step)
     console.log(`\n${paint(task)}\n`)
     console.log(`${chalk.bold('Done when:')} ${step.title}`)
-    console.log(chalk.dim(`${KEYS}  (it is checked by itself every few seconds)`))
+    if (step.question !== undefined) console.log(`${chalk.bold('Question:')} ${step.question}`)
+    console.log(
+      chalk.dim(`${step.question === undefined ? '' : ANSWER_KEY}${KEYS}  (it is checked by itself every few seconds)`),
+    )
   }
 
   /** What the step showed, and what is to be tidied up; told when it has passed. */
@@ -106,6 +109,7 @@ export class LabSession {
         skipped.add(step.id)
         return 'next'
       }
+      if (event === 'a' && (await this.#answer(step))) return 'passed'
       if (event === 'c' && (await this.#check(step))) return 'passed'
       if (event === 'h') this.#hint(step)
       if (event === 'r') this.#show(step)
@@ -159,6 +163,23 @@ export class LabSession {
     }
   }
 
+  /** Asks for a line, keeps it and grades it. */
+  async #answer(step: StepDefinition): Promise<boolean> {
+    if (step.question === undefined) {
+      console.log('This step asks nothing: [c] checks it.')
+      return false
+    }
+    const text = await askLine(`${step.question}\n> `)
+    if (text.trim() === '') return false
+    try {
+      await this.#bench.answer(this.#spec.lab.number, step.id, text)
+    } catch (error) {
+      console.log(error instanceof Error ? error.message : String(error))
+      return false
+    }
+    return this.#check(step)
+  }
+
   #hint({ hints }: StepDefinition): void {
     const tier = Math.min(this.#hintsShown, hints.length - 1)
     console.log(`Hint ${tier + 1} of ${hints.length}: ${personalise(hints[tier] ?? '', this.#bench.variant)}`)
@@ -192,30 +213,3 @@ function paintLine(line: string): string {
   if (line.startsWith('## ')) return chalk.bold(line.slice(3))
   return line.startsWith('```') ? chalk.dim('  ──') : line
 }
-
-/** The next key that means something. Raw mode lasts only as long as this waits; Ctrl-C and Ctrl-D quit. */
-function nextKey(signal: AbortSignal): Promise<Key> {
-  const { stdin } = process
-  emitKeypressEvents(stdin)
-  return new Promise((resolve) => {
-    const onKey = (_text: string | undefined, key: { name?: string; ctrl?: boolean }) => {
-      const name = key.ctrl && (key.name === 'c' || key.name === 'd') ? 'q' : (key.name ?? '')
-      if (isKey(name)) {
-        stop()
-        resolve(name)
-      }
-    }
-    const stop = () => {
-      stdin.off('keypress', onKey)
-      signal.removeEventListener('abort', stop)
-      if (stdin.isTTY) stdin.setRawMode(false)
-      stdin.pause()
-    }
-    signal.addEventListener('abort', stop, { once: true })
-    if (stdin.isTTY) stdin.setRawMode(true)
-    stdin.resume()
-    stdin.on('keypress', onKey)
-  })
-}
-
-const isKey = (name: string): name is Key => /^[chsktrq]$/.test(name)

@@ -1,0 +1,66 @@
+/** An answer is a name or a number; anything longer is no answer. */
+export const MOST_CHARACTERS = 200
+
+const CONTROL = /[\u0000-\u001f\u007f-\u009f\u2028-\u202e\u2066-\u2069]/
+const QUOTES = /["'`´‘’“”]/g
+const FRACTION = /^(\d{1,15}) ?\/ ?(\d{1,15})$/
+const DECIMAL = /^([+-]?(?:\d{1,15}(?:\.\d{0,15})?|\.\d{1,15}))( ?%)?$/
+const HEXADECIMAL = /^0x[0-9a-f]{1,12}$/
+/** One digit of a fraction, 0.3, could be many values; two say that somebody read or worked it out. */
+const FEWEST_DIGITS = 2
+
+/**
+ * What a learner typed as an answer, trimmed. It may hold anything, so only one plain line of it is let in.
+ * @throws Error with a sentence for the learner
+ */
+export function readAnswer(typed: string): string {
+  // Cut before it is searched: what is far too long costs nothing.
+  const text = typed.slice(0, 4 * MOST_CHARACTERS).trim()
+  if (text === '') throw new Error('An answer of no characters is none: write it as in A="10.96.0.1".')
+  if (text.length > MOST_CHARACTERS || typed.trim().length > MOST_CHARACTERS)
+    throw new Error(`An answer has at most ${MOST_CHARACTERS} characters, this one begins with "${visible(text)}…".`)
+  if (CONTROL.test(text))
+    throw new Error(`An answer is one line of plain text, this one begins with "${visible(text)}…".`)
+  return text
+}
+
+const visible = (text: string) => text.slice(0, 20).replace(new RegExp(CONTROL, 'g'), ' ')
+
+/**
+ * True when an answer says the same as an accepted one: text without regard to case, quotes and spaces around it, numbers by
+ * value (0.5 = 50% = 1/2 = 0.50000000000). A number that is no whole one may be rounded to two digits or more.
+ */
+export function sameAnswer(given: string, accepted: string): boolean {
+  const [a, b] = [plain(given), plain(accepted)]
+  if (a === b) return a !== ''
+  const typed = numberIn(a)
+  const truth = numberIn(b)
+  if (!typed || !truth) return false
+  if (closeTo(typed.value, truth.value)) return true
+  const rounded = Number.isInteger(truth.value) || typed.step === undefined ? undefined : typed.step
+  return (
+    rounded !== undefined &&
+    Math.abs(typed.value) >= rounded * 10 ** (FEWEST_DIGITS - 1) &&
+    Math.abs(typed.value - truth.value) <= rounded / 2 + Number.EPSILON
+  )
+}
+
+const plain = (text: string) => text.replace(QUOTES, '').trim().toLowerCase().replace(/\s+/g, ' ')
+
+const closeTo = (a: number, b: number) => Math.abs(a - b) <= 1e-8 * Math.max(1, Math.abs(a), Math.abs(b))
+
+interface TypedNumber {
+  value: number
+  /** Worth of its last digit; absent for what is exact by the way it is written. */
+  step?: number
+}
+
+function numberIn(text: string): TypedNumber | undefined {
+  const [, dividend, divisor] = FRACTION.exec(text) ?? []
+  if (divisor !== undefined) return Number(divisor) === 0 ? undefined : { value: Number(dividend) / Number(divisor) }
+  if (HEXADECIMAL.test(text)) return { value: Number(text) }
+  const [, digits, percent] = DECIMAL.exec(text) ?? []
+  if (digits === undefined) return undefined
+  const whole = percent === undefined ? 1 : 100
+  return { value: Number(digits) / whole, step: 10 ** -(digits.split('.')[1]?.length ?? 0) / whole }
+}

@@ -1,0 +1,48 @@
+// Answers a lab's question and grades the answer:  Q=service-chain A=KUBE-SVC-… [LAB=1] answer.ts
+import { loadSpec } from '../checks/grader.ts'
+import { judge } from '../checks/judge.ts'
+import { findStep, type LabDefinition, listLabs, readLab } from '../checks/lab-definition.ts'
+import { failureLines, outcomeLine } from '../checks/learner-report.ts'
+import { shortened } from '../checks/plain-text.ts'
+import { answerCommand } from '../checks/question.ts'
+import { openCluster } from '../checks/source.ts'
+import { selectCluster } from '../cluster/select.ts'
+import { labNumber } from './grading.ts'
+import { keepAnswer } from './keep-answer.ts'
+import { ExitCode, main, UserError } from './main.ts'
+
+await main(async () => {
+  const { Q: id = '', A: text, LAB } = process.env
+  const lab = LAB ? readLab(labNumber(LAB)) : labThatAsks(id)
+  const step = findStep(lab, id)
+  if (step.question === undefined)
+    throw new UserError(`Step "${id}" of lab ${lab.number} asks nothing. ${questionsOf([lab])}`)
+  if (!text) throw new UserError(`${step.question} Answer with: ${answerCommand(lab.number, id)}`)
+  const source = await openCluster(await selectCluster())
+  await keepAnswer(source.live.client, lab.number, id, text)
+  const { outcomes } = await judge(await loadSpec(lab), source, { only: [id] })
+  for (const outcome of outcomes) {
+    console.log(`${step.question}\n${outcomeLine(outcome, step)}`)
+    for (const line of failureLines(lab.number, step, outcome)) console.log(line)
+  }
+  const verdicts = outcomes.map(({ verdict }) => verdict)
+  if (verdicts.includes('could not check')) return ExitCode.trouble
+  return verdicts.every((verdict) => verdict === 'passed') ? ExitCode.passed : ExitCode.notYet
+})
+
+/** The one lab with a step of that id. Throws with every question there is when it is none or several. */
+function labThatAsks(id: string): LabDefinition {
+  const labs = listLabs().map(({ number }) => readLab(number))
+  const [lab, another] = labs.filter(({ steps }) => steps.some((step) => step.id === id))
+  if (lab && another) throw new UserError(`Labs ${lab.number} and ${another.number} have a step "${id}": add LAB=…`)
+  return lab ?? unknownQuestion(id, labs)
+}
+
+function unknownQuestion(id: string, labs: readonly LabDefinition[]): never {
+  throw new UserError(`No lab asks "${shortened(id, 60)}". ${questionsOf(labs)}`)
+}
+
+function questionsOf(labs: readonly LabDefinition[]): string {
+  const ids = labs.flatMap(({ steps }) => steps.filter(({ question }) => question !== undefined).map(({ id }) => id))
+  return ids.length > 0 ? `Questions: Q=${ids.join(', Q=')}.` : 'There is no question.'
+}
