@@ -12,6 +12,7 @@ await main(async () => {
   if (!(await cluster.running())) throw new UserError(`The cluster "${cluster.name}" is not up: run \`make up\`.`)
   const { changed, before, proofs } = await switchMode(cluster, mode, {
     scheduler: process.env.SCHEDULER || undefined,
+    version: process.env.KUBE_PROXY_VERSION || undefined,
     force: process.env.FORCE === '1',
     progress: createProgress(),
   })

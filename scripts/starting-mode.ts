@@ -1,6 +1,7 @@
 import { Snapshot } from '../checks/snapshot.ts'
-import { readConfigConf } from '../cluster/kube-proxy/agents.ts'
+import { readConfigConf, readDaemonSet } from '../cluster/kube-proxy/agents.ts'
 import { readMode } from '../cluster/kube-proxy/config-conf.ts'
+import { isForeignImage, OWN } from '../cluster/kube-proxy/image-choice.ts'
 import { takeCapture } from '../cluster/snapshot.ts'
 import { DeadlineError, waitFor } from '../cluster/wait.ts'
 import { compareNodeState } from '../dataplane/compare.ts'
@@ -12,14 +13,16 @@ import type { LabBench } from './lab-bench.ts'
 const settleMs = 8000
 
 /**
- * Brings kube-proxy into a mode with its default scheduler, with nothing of the other mode left and nothing damaged; quick where
- * all of that holds already.
+ * Brings kube-proxy into a mode with its default scheduler, in the cluster's own version, with nothing of the other mode left
+ * and nothing damaged; quick where all of that holds already.
  */
 export async function startIn(mode: SwitchedMode, bench: LabBench): Promise<void> {
   const scheduler = await bench.defaultScheduler()
   const configured = readMode((await readConfigConf(bench.client)).text).mode || 'iptables'
-  if (configured === mode && scheduler.scheduler === undefined && (await settles(mode, bench))) return
-  await bench.mode(mode, scheduler)
+  const foreign = isForeignImage(await readDaemonSet(bench.client))
+  const asked = configured === mode && scheduler.scheduler === undefined && !foreign
+  if (asked && (await settles(mode, bench))) return
+  await bench.mode(mode, { ...scheduler, version: OWN })
   await bench.flush()
   // Rules that somebody altered by hand outlive many syncs of iptables mode; a restarted kube-proxy writes all of them.
   if (!(await settles(mode, bench))) await bench.mode(mode, { force: true })

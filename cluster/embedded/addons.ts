@@ -61,12 +61,19 @@ const dnsService: V1Service = {
 }
 
 /** Puts into kube-system what kubeadm leaves there: cluster DNS and kube-proxy with their accounts. */
-export function createAddons(api: Api, options: { controlPlane: string; kubeProxyVersion: string }): void {
+export function createAddons(
+  api: Api,
+  options: { controlPlane: string; kubeProxyVersion: string; genuine: boolean },
+): void {
   const server = `https://${options.controlPlane}:6443`
   const draft = (object: object) => object as Draft
   for (const name of ['coredns', 'kube-proxy']) api.create('serviceaccounts', namespace, { metadata: { name } })
   api.create('configmaps', namespace, draft(kubeProxyConfigMap({ server })))
-  api.create('daemonsets', namespace, draft(kubeProxyDaemonSet({ version: options.kubeProxyVersion })))
+  api.create(
+    'daemonsets',
+    namespace,
+    draft(kubeProxyDaemonSet({ version: options.kubeProxyVersion, genuine: options.genuine })),
+  )
   api.create('services', namespace, draft(dnsService))
   api.create('deployments', namespace, draft(dnsDeployment))
 }

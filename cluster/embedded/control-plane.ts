@@ -62,7 +62,7 @@ export async function startControlPlane(options: ControlPlaneOptions): Promise<C
   const controllers = startControllers(api, { caCertificate: tls.ca, apiServerEndpoint, report })
   endings.push(() => controllers.stop())
   const kubeProxyVersion = kubeProxy ? await versionOfProgram(kubeProxy) : kubernetesVersion
-  createAddons(api, { controlPlane, kubeProxyVersion })
+  createAddons(api, { controlPlane, kubeProxyVersion, genuine: Boolean(kubeProxy) })
   const reachable = machine.forward(controlPlane, apiServerEndpoint.ip, apiServerEndpoint.port, server.port)
   const balancer = startLoadBalancer({ machine, network, api })
   endings.push(() => balancer.stop())

@@ -13,19 +13,24 @@ import {
   readLog,
   restartAnnotation,
 } from './agents.ts'
+import { type ImageChoice, ownImageAnnotation } from './image-choice.ts'
 
 /** Between two looks at the rollout. */
 const gapMs = 250
 
 /**
- * Restarts every kube-proxy as `kubectl rollout restart` does, by an annotation of the Pod template. Returns the stamp that
- * the new ones carry.
+ * Restarts every kube-proxy as `kubectl rollout restart` does, by an annotation of the Pod template, and with another image
+ * if one is chosen. Returns the stamp that the new ones carry.
  */
-export async function restartAgents({ apps }: KubeClient, now = new Date()): Promise<string> {
+export async function restartAgents({ apps }: KubeClient, choice?: ImageChoice): Promise<string> {
   const { PatchStrategy, setHeaderOptions } = await import('@kubernetes/client-node')
-  const stamp = now.toISOString().replace(/\.\d+Z$/, 'Z')
-  const annotations = { [restartAnnotation]: stamp }
-  const body = { spec: { template: { metadata: { annotations } } } }
+  const stamp = new Date().toISOString().replace(/\.\d+Z$/, 'Z')
+  const template = { metadata: { annotations: { [restartAnnotation]: stamp } } }
+  const containers = choice && [{ name: kubeProxy.name, image: choice.image }]
+  const body = {
+    ...(choice && { metadata: { annotations: { [ownImageAnnotation]: choice.own } } }),
+    spec: { template: { ...template, ...(containers && { spec: { containers } }) } },
+  }
   await apps.patchNamespacedDaemonSet(
     { namespace: kubeProxy.namespace, name: kubeProxy.name, body },
     setHeaderOptions('Content-Type', PatchStrategy.StrategicMergePatch),

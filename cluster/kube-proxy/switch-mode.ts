@@ -5,6 +5,7 @@ import { type KubeClient, kubeClient } from '../kube-client.ts'
 import { DeadlineError, waitFor } from '../wait.ts'
 import { KubeProxyError, kubeProxy, listAgents, readConfigConf, readDaemonSet } from './agents.ts'
 import { readMode, writeMode } from './config-conf.ts'
+import { chooseImage } from './image-choice.ts'
 import { ModeUnsupported, requireModules } from './module-check.ts'
 import { describeProof, lookAtNode, type ModeProof, proves } from './proof.ts'
 import { awaitRollout, restartAgents } from './rollout.ts'
@@ -12,6 +13,8 @@ import { awaitRollout, restartAgents } from './rollout.ts'
 export interface SwitchOptions {
   /** IPVS scheduler to set; the one in the ConfigMap stays when missing. */
   scheduler?: string
+  /** Version of kube-proxy to run, or `own` for the cluster's own; what runs stays when missing. */
+  version?: string
   /** Restart even when the mode is in force already, and try IPVS even on a kernel that lacks it. */
   force?: boolean
   progress: Progress
@@ -30,7 +33,7 @@ const proofDeadlineMs = 90_000
 
 /**
  * Puts every kube-proxy of a cluster into a mode: checks the kernel modules on every node first, changes only `mode` (and
- * `ipvs.scheduler`) in the ConfigMap, restarts the DaemonSet, waits, and proves per node which proxier runs. What the old
+ * `ipvs.scheduler`) in the ConfigMap (and the DaemonSet's image, where another version is asked for), restarts the DaemonSet, waits, and proves per node which proxier runs. What the old
  * mode programmed stays: flushNat removes it.
  * @throws ModeUnsupported before anything is changed; KubeProxyError when a kube-proxy crashes or the nodes disagree
  */
@@ -39,7 +42,8 @@ export async function switchMode(cluster: Cluster, mode: SwitchedMode, options: 
   if (scheduler !== undefined && !/^[a-z]{2,8}$/.test(scheduler))
     throw new KubeProxyError(`"${scheduler}" can't name an IPVS scheduler: use one such as rr, wrr, lc, wlc, sh or mh.`)
   const client = await kubeClient(cluster)
-  await readDaemonSet(client)
+  const daemonSet = await readDaemonSet(client)
+  const image = options.version === undefined ? undefined : chooseImage(cluster, daemonSet, options.version)
   const config = await readConfigConf(client)
   const current = readMode(config.text)
   const nodes = (await listAgents(client)).map(({ node }) => node)
@@ -58,7 +62,7 @@ export async function switchMode(cluster: Cluster, mode: SwitchedMode, options: 
     progress.note(`Mode "${mode}" can't run here: ${error.lacks}. Going on, because FORCE=1 asks for it.`)
   }
   const asked = current.mode === mode && (scheduler === undefined || scheduler === current.scheduler)
-  if (asked && !options.force) {
+  if (asked && image === undefined && !options.force) {
     const proofs = await inForce(cluster, client, mode, scheduler)
     if (proofs) return { changed: false, before: current.mode, proofs }
   }
@@ -66,8 +70,9 @@ export async function switchMode(cluster: Cluster, mode: SwitchedMode, options: 
     await step(progress, `Setting mode "${mode}" in kube-proxy's ConfigMap`, () =>
       patchConfigConf(client, writeMode(config.text, { mode, scheduler }), config.resourceVersion),
     )
-  await step(progress, 'Restarting every kube-proxy', async () => {
-    await awaitRollout(client, progress, await restartAgents(client))
+  const restarting = image ? `Restarting every kube-proxy as ${image.image}` : 'Restarting every kube-proxy'
+  await step(progress, restarting, async () => {
+    await awaitRollout(client, progress, await restartAgents(client, image))
   })
   const proofs = await step(progress, 'Asking every node which proxier runs', () =>
     prove(cluster, client, mode, scheduler),

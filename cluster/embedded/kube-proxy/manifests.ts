@@ -1,8 +1,11 @@
 import type { V1ConfigMap, V1DaemonSet } from '@kubernetes/client-node'
+import { genuineAnnotation } from '../../kube-proxy/image-choice.ts'
 
 export interface ManifestOptions {
   /** Version of the image's tag: the kube-proxy that is modelled. */
   version?: string
+  /** A genuine program runs, in that version only. */
+  genuine?: boolean
   mode?: 'iptables' | 'ipvs'
   podCIDR?: string
   /** Where kube-proxy reaches the API server. */
@@ -114,11 +117,16 @@ export function kubeProxyConfigMap(options: ManifestOptions = {}): V1ConfigMap {
 }
 
 /** kube-proxy's DaemonSet as kubeadm makes it: on every node, whatever its taints, in the node's own network. */
-export function kubeProxyDaemonSet({ version = 'v1.34.0' }: ManifestOptions = {}): V1DaemonSet {
+export function kubeProxyDaemonSet({ version = 'v1.34.0', genuine = false }: ManifestOptions = {}): V1DaemonSet {
   return {
     apiVersion: 'apps/v1',
     kind: 'DaemonSet',
-    metadata: { name: 'kube-proxy', namespace, labels: label },
+    metadata: {
+      name: 'kube-proxy',
+      namespace,
+      labels: label,
+      ...(genuine && { annotations: { [genuineAnnotation]: 'true' } }),
+    },
     spec: {
       selector: { matchLabels: label },
       updateStrategy: { type: 'RollingUpdate', rollingUpdate: { maxUnavailable: 1 } },

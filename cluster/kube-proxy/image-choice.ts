@@ -1,0 +1,66 @@
+import type { V1DaemonSet } from '@kubernetes/client-node'
+import { featuresOf, SUPPORTED_VERSIONS, VersionError } from '../../dataplane/kube-proxy/versions.ts'
+import type { Cluster } from '../driver.ts'
+import { KubeProxyError, kubeProxy } from './agents.ts'
+
+/** On the DaemonSet while another kube-proxy than the cluster's own runs: the image to come back to. */
+export const ownImageAnnotation = 'kube-service-labs/own-image'
+/** On the DaemonSet of an embedded cluster that was given a genuine program, which has one version and no other. */
+export const genuineAnnotation = 'kube-service-labs/genuine'
+
+/** The word that stands for the version that the cluster came with. */
+export const OWN = 'own'
+
+export interface ImageChoice {
+  image: string
+  /** What the annotation says afterwards; null removes it. */
+  own: string | null
+}
+
+const imageIn = (daemonSet: V1DaemonSet) =>
+  daemonSet.spec?.template.spec?.containers.find(({ name }) => name === kubeProxy.name)?.image ?? ''
+const ownImageOf = (daemonSet: V1DaemonSet) =>
+  daemonSet.metadata?.annotations?.[ownImageAnnotation] ?? imageIn(daemonSet)
+
+/** Whether the DaemonSet says that it runs another version than the cluster came with. */
+export const isForeignImage = (daemonSet: V1DaemonSet): boolean => ownImageOf(daemonSet) !== imageIn(daemonSet)
+
+/**
+ * The image with which the DaemonSet runs a version such as `1.20` or `v1.20.15`, or with `own` the one that the cluster came
+ * with; undefined when it does already. The minor version of the cluster's own means its own image.
+ * @throws KubeProxyError for a version that is not modelled, and where only the cluster's own can run
+ */
+export function chooseImage(cluster: Cluster, daemonSet: V1DaemonSet, version: string): ImageChoice | undefined {
+  const own = ownImageOf(daemonSet)
+  const image = version === OWN ? own : imageOfVersion(own, version)
+  if (image === imageIn(daemonSet)) return undefined
+  if (image === own) return { image, own: null }
+  if (cluster.driver !== 'embedded')
+    throw new KubeProxyError(
+      `KUBE_PROXY_VERSION="${version}" needs the embedded cluster: a kube-proxy of long ago does not understand the API server of this one. CLUSTER=embedded runs every version.`,
+    )
+  if (daemonSet.metadata?.annotations?.[genuineAnnotation] !== undefined)
+    throw new KubeProxyError(
+      `KUBE_PROXY_VERSION="${version}" can't be had here: this cluster was started with the genuine program of one version (KUBE_PROXY=…). \`make down\` and \`make up\` without it.`,
+    )
+  return { image, own }
+}
+
+function imageOfVersion(own: string, version: string): string {
+  const minor = minorOf(version)
+  const colon = own.lastIndexOf(':')
+  const tag = own.slice(colon + 1)
+  if (/^v?\d+\.\d+$/.test(version)) return tag.startsWith(`v${minor}.`) ? own : `${own.slice(0, colon)}:v${minor}.0`
+  return `${own.slice(0, colon)}:v${version.replace(/^v/, '')}`
+}
+
+function minorOf(version: string): string {
+  try {
+    return featuresOf(version).version
+  } catch (error) {
+    if (!(error instanceof VersionError)) throw error
+    throw new KubeProxyError(
+      `KUBE_PROXY_VERSION="${version}" is not modelled: give one of ${SUPPORTED_VERSIONS.join(', ')}, or ${OWN} for the one that the cluster came with.`,
+    )
+  }
+}
