@@ -6,9 +6,10 @@ MAKEFLAGS += --no-print-directory
 # `make -j ipvs flush-nat` means one after the other; what can run side by side does so inside the scripts.
 .NOTPARALLEL:
 export NAME CLUSTER FROM TO NODE CMD STEP SCHEDULER FORCE YES DIR KUBE_PROXY KUBE_PROXY_VERSION LAB_TIMEOUT_SCALE TIER IMAGE LB AGENT_IMAGE LEARNER CLUSTER_NAME CLASS_KEY_FILE LAB Q A
-# What somebody answers is text: make must not read it as its own language.
+# What somebody answers, or runs on a node, is text: make must not read it as its own language.
 override Q := $(value Q)
 override A := $(value A)
+override CMD := $(value CMD)
 
 ##@ Labs
 lab-%: $(NODE_MODULES) FORCE ## Work through a lab, graded step by step (make lab-2)

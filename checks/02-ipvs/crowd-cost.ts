@@ -1,4 +1,5 @@
 import type { CheckContext } from '../check-context.ts'
+import { noInterfaceOwnsClusterIPs } from '../cluster-ip-addresses.ts'
 import { type CountNote, CROWD_SIZE, countEverywhere, crowdServices, isCountNote } from '../crowd.ts'
 import { inChain, mustEqualPrediction, onNode } from '../difference-report.ts'
 import { fail, NotApplicable } from '../failure.ts'
@@ -93,25 +94,4 @@ function countsAround(snapshot: Snapshot, before: CountNote | undefined): { befo
       hint: `Run kubectl delete -f ${CROWD}, then make check-2, and add the twenty Services again.`,
     })
   return { before, now: countEverywhere(snapshot) }
-}
-
-/** No interface of any node has a ClusterIP: in iptables mode it is only a pattern in rules. */
-function noInterfaceOwnsClusterIPs({ objects, nodes }: Snapshot): void {
-  const clusterIPs = new Set(objects.services.flatMap((service) => service.clusterIPs))
-  for (const { name, state } of nodes) {
-    for (const link of state.links) {
-      const owned = link.addresses.find(({ address }) => clusterIPs.has(address))
-      if (!owned) continue
-      fail({
-        node: name,
-        look: onNode(name, 'ip -brief addr'),
-        expected: 'no ClusterIP on any interface',
-        actual: `${link.name} has ${owned.address}`,
-        differences: [
-          { kind: 'stale', text: `${owned.address} on ${link.name}`, actual: `${owned.address} dev ${link.name}` },
-        ],
-        hint: 'An earlier IPVS mode left it there: make flush-nat removes it.',
-      })
-    }
-  }
 }

@@ -9,7 +9,10 @@ import { WEB_NAMESPACE, type WebService } from '../web-service.ts'
 export const CLIENT = { namespace: 'default', name: 'client' }
 
 /** Where the learner's client Pod runs. Fails when there is none that is ready. */
-export function clientPod({ snapshot }: CheckContext): { address: string; node: string } {
+export function clientPod(
+  { snapshot }: CheckContext,
+  manifest = 'labs/02-ipvs/manifests/client.yaml',
+): { address: string; node: string } {
   const pod = snapshot.find('Pod', CLIENT.namespace, CLIENT.name)
   const address = pod?.status?.podIP
   const node = pod?.spec?.nodeName
@@ -18,7 +21,7 @@ export function clientPod({ snapshot }: CheckContext): { address: string; node: 
       look: 'kubectl get pod client -o wide',
       expected: 'a Pod client that is ready to send requests',
       actual: pod ? `the Pod is ${pod.status?.phase ?? 'not started'} and not ready` : 'no Pod of that name',
-      hint: 'kubectl apply -f labs/02-ipvs/manifests/client.yaml',
+      hint: `kubectl apply -f ${manifest}`,
     })
   return { address, node }
 }
