@@ -36,6 +36,8 @@ export interface Cluster {
   readonly kubeconfig: string
   /** True where every kube-proxy uses the node's own iptables, having no container with another one. */
   readonly ownIptables?: boolean
+  /** True where all nodes run on one kernel: what it can do on one, it can do on all. */
+  readonly sharedKernel?: boolean
   /** Idempotent: creates, finishes a half-made cluster, or does nothing. */
   up(progress: Progress): Promise<void>
   /** Idempotent: leaves no process, mount or file of the cluster. */

@@ -15,6 +15,7 @@ import { cacheFolder, clusterFolder } from './layout.ts'
 export class EmbeddedCluster implements Cluster {
   readonly driver = 'embedded'
   readonly ownIptables = true
+  readonly sharedKernel = true
   readonly name: string
   readonly kubeconfig: string
 

@@ -5,11 +5,13 @@ import type { Cluster, ExecOptions, ExecResult, Progress } from './driver.ts'
 import { kindPath } from './kind/binary.ts'
 import { endStrayCreation, noteWhileCreating } from './kind/creation.ts'
 import { containerEngine, type EngineName } from './kind/engine.ts'
+import { applianceName } from './kind/load-balancer/appliance.ts'
 import { provideBalancer, stopBalancer } from './kind/load-balancer/balancer.ts'
 import { imageOf, type NodeContainer, nodeContainers, startContainers } from './kind/node-containers.ts'
 import { nodeImage, pinnedImage } from './kind/node-image.ts'
 import { kubeClient } from './kube-client.ts'
 import { kindFolder, projectRoot } from './layout.ts'
+import { OUTSIDE } from './outside.ts'
 import { waitFor } from './wait.ts'
 
 const answerDeadlineMs = 60_000
@@ -20,6 +22,7 @@ type Kind = (words: string[]) => ProcessPromise
 /** A genuine cluster made by kind on a Docker or Podman engine. */
 export class KindCluster implements Cluster {
   readonly driver = 'kind'
+  readonly sharedKernel = true
   readonly name: string
   readonly kubeconfig: string
   #engine: Promise<EngineName | undefined> | undefined
@@ -86,7 +89,7 @@ export class KindCluster implements Cluster {
   async exec(node: string, command: readonly string[], options: ExecOptions = {}): Promise<ExecResult> {
     const engine = await this.engine()
     const run = $({ quiet: true, nothrow: true, input: Buffer.from(options.stdin ?? ''), timeout: options.timeoutMs })
-    const { exitCode, stdout, stderr, signal } = await run`${engine} exec -i ${node} ${[...command]}`
+    const { exitCode, stdout, stderr, signal } = await run`${engine} exec -i ${this.#containerOf(node)} ${[...command]}`
     if (signal) throw new Error(`"${command.join(' ')}" on ${node} did not end in time`)
     if (
       exitCode !== 0 &&
@@ -99,7 +102,7 @@ export class KindCluster implements Cluster {
   async shell(node: string, command: readonly string[] = ['bash', '-l']): Promise<number> {
     const terminal = process.stdin.isTTY && process.stdout.isTTY ? '-it' : '-i'
     const run = $({ stdio: 'inherit', nothrow: true })
-    return (await run`${await this.engine()} exec ${terminal} ${node} ${[...command]}`).exitCode ?? 1
+    return (await run`${await this.engine()} exec ${terminal} ${this.#containerOf(node)} ${[...command]}`).exitCode ?? 1
   }
 
   async copyIn(node: string, path: string, content: string | Uint8Array): Promise<void> {
@@ -114,6 +117,10 @@ export class KindCluster implements Cluster {
     const engine = await this.#engine
     if (!engine) throw new Error('No Docker or Podman engine answers: start one, or use CLUSTER=embedded.')
     return engine
+  }
+
+  #containerOf(node: string): string {
+    return node === OUTSIDE ? applianceName(this.name) : node
   }
 
   async #containers(): Promise<NodeContainer[]> {

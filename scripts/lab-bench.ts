@@ -2,6 +2,8 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { ApiException, KubernetesObjectApi } from '@kubernetes/client-node'
 import { parseAllDocuments } from 'yaml'
+import type { Snapshot } from '../checks/snapshot.ts'
+import { LiveCluster } from '../checks/live-cluster.ts'
 import { STANDARD, type Variant } from '../checks/variant.ts'
 import type { Cluster, Progress } from '../cluster/driver.ts'
 import { type KubeClient, kubeClient } from '../cluster/kube-client.ts'
@@ -25,6 +27,8 @@ export class LabBench {
   readonly progress: Progress
   /** What the Service of the labs is called here, and how large it is. */
   readonly variant: Variant
+  /** The last look at every node, while nothing was changed through this bench since. */
+  seen: Snapshot | undefined
 
   constructor(cluster: Cluster, client: KubeClient, progress: Progress, variant = STANDARD) {
     this.cluster = cluster
@@ -40,6 +44,7 @@ export class LabBench {
 
   /** `make web` */
   async web(): Promise<void> {
+    this.seen = undefined
     for (const line of await deployWeb(this.client, this.progress, this.variant)) this.progress.note(line)
   }
 
@@ -48,6 +53,7 @@ export class LabBench {
     mode: SwitchedMode,
     options: { scheduler?: string; version?: string; force?: boolean } = {},
   ): Promise<void> {
+    this.seen = undefined
     await switchMode(this.cluster, mode, { ...options, progress: this.progress })
   }
 
@@ -69,12 +75,14 @@ export class LabBench {
 
   /** `make flush-nat` */
   async flush(): Promise<void> {
+    this.seen = undefined
     for (const { node, removed } of await flushNat(this.cluster, { progress: this.progress }))
       this.progress.note(removed.length > 0 ? `${node}: removed ${removed.join(', ')}` : `${node}: nothing was left`)
   }
 
   /** `kubectl apply -f` for objects that are not there yet; those that are stay as they are. */
   async apply(file: string): Promise<void> {
+    this.seen = undefined
     const api = KubernetesObjectApi.makeApiClient(this.client.config)
     for (const object of readManifest(file)) {
       try {
@@ -92,8 +100,9 @@ export class LabBench {
 
   /** Deletes one object of the default namespace and waits until it is gone. */
   async delete(kind: string, name: string): Promise<void> {
+    this.seen = undefined
     const api = KubernetesObjectApi.makeApiClient(this.client.config)
-    const apiVersion = kind === 'Deployment' ? 'apps/v1' : 'v1'
+    const apiVersion = kind === 'Deployment' || kind === 'DaemonSet' ? 'apps/v1' : 'v1'
     const object = { apiVersion, kind, metadata: { name, namespace: 'default' } }
     if (!(await found(api.delete(object, undefined, undefined, 0)))) return
     await waitFor(`${kind} ${name} to be gone`, 60_000, async () => !(await found(api.read(object))))
@@ -122,6 +131,27 @@ export class LabBench {
     } catch (error) {
       if (!(error instanceof ApiException && error.code === 409)) throw error
     }
+  }
+
+  /** `kubectl scale deployment NAME --replicas=…`, waited for */
+  async scale(name: string, replicas: number): Promise<void> {
+    this.seen = undefined
+    const { PatchStrategy, setHeaderOptions } = await import('@kubernetes/client-node')
+    const place = { namespace: 'default', name }
+    const merge = setHeaderOptions('Content-Type', PatchStrategy.MergePatch)
+    await this.client.apps.patchNamespacedDeploymentScale({ ...place, body: { spec: { replicas } } }, merge)
+    await waitFor(`${replicas} ready Pods of ${name}`, 120_000, async () => {
+      const { status } = await this.client.apps.readNamespacedDeployment(place)
+      return (status?.readyReplicas ?? 0) === replicas && (status?.replicas ?? 0) === replicas
+    })
+  }
+
+  /** `kubectl exec NAME -- …`. Throws Error with what the command said when it failed. */
+  async inPod(name: string, script: string): Promise<string> {
+    const live = new LiveCluster(this.cluster, this.client, { keepMoments: false })
+    const { exitCode, stdout, stderr } = await live.inPod({ namespace: 'default', name }, script)
+    if (exitCode !== 0) throw new Error(`"${script}" ended with ${exitCode} in Pod ${name}: ${stderr.trim()}`)
+    return stdout
   }
 
   /** `kubectl wait --for=condition=Ready pod/NAME` */

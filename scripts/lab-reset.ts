@@ -13,8 +13,9 @@ import { type LabBench, loadSolution } from './lab-bench.ts'
  */
 export async function resetLab(lab: LabDefinition, bench: LabBench): Promise<void> {
   const { reset } = await loadSolution(lab.folder)
+  bench.seen = undefined
   await reset(bench)
   rmSync(join(projectRoot, '.evidence', `lab-${lab.number}`), { recursive: true, force: true })
   const source = await openCluster(bench.cluster)
-  await judgeRound(await loadSpec(lab), await source.snapshot(), source.live, [])
+  await judgeRound(await loadSpec(lab), bench.seen ?? (await source.snapshot()), source.live, [])
 }

@@ -28,11 +28,13 @@ export async function startIn(mode: SwitchedMode, bench: LabBench): Promise<void
   if (!(await settles(mode, bench))) await bench.mode(mode, { force: true })
 }
 
-async function settles(mode: SwitchedMode, { cluster, client, progress }: LabBench): Promise<boolean> {
+async function settles(mode: SwitchedMode, bench: LabBench): Promise<boolean> {
+  const { cluster, client, progress } = bench
   progress.start(`Looking whether every node holds mode "${mode}" and nothing else`)
   try {
     await waitFor(`every node to hold mode "${mode}"`, settleMs, async () => {
-      const { nodes } = new Snapshot(await takeCapture(cluster, client))
+      bench.seen = new Snapshot(await takeCapture(cluster, client))
+      const { nodes } = bench.seen
       // Of another mode nothing comes by waiting.
       if (nodes.some((node) => node.mode !== undefined && node.mode !== mode)) throw new DeadlineError(mode)
       return nodes.every(

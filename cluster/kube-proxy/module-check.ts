@@ -49,7 +49,7 @@ function listed(names: readonly string[]): string {
 }
 
 /**
- * Makes sure that every node can run the mode, before anything is changed.
+ * Makes sure that every node can run the mode, before anything is changed. One node speaks for all on one kernel.
  * @throws ModeUnsupported with one clause for all nodes that lack the same thing
  */
 export async function requireModules(
@@ -60,14 +60,16 @@ export async function requireModules(
 ) {
   const script = mode === 'ipvs' ? ipvsProbe : iptablesProbe
   const lacking = new Map<string, string[]>()
+  const [first] = nodes
   await Promise.all(
-    nodes.map(async (node) => {
+    (cluster.sharedKernel && first !== undefined ? [first] : nodes).map(async (node) => {
       const { exitCode, stdout, stderr } = await runOnNode(cluster, node, script, { args: [scheduler] })
       if (exitCode === 0) return
       const reason = stdout.trim()
         ? `has no ${stdout.trim()}`
         : `could not be asked (${stderr.trim().split('\n').at(-1) || `exit code ${exitCode}`})`
-      lacking.set(reason, [...(lacking.get(reason) ?? []), node].sort())
+      const those = cluster.sharedKernel && stdout.trim() ? nodes : [...(lacking.get(reason) ?? []), node]
+      lacking.set(reason, [...those].sort())
     }),
   )
   if (lacking.size === 0) return

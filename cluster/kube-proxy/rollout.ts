@@ -77,7 +77,7 @@ export async function awaitRollout(
  * Throws with kube-proxy's own words when one that came with this restart has ended more than once. Older ones may still be
  * ending from a configuration that is mended by now.
  */
-async function explainCrash(client: KubeClient, stamp: string): Promise<void> {
+export async function explainCrash(client: KubeClient, stamp: string): Promise<void> {
   const fallen = (await listAgents(client)).find(
     ({ trouble, restarts, restartedAt }) =>
       restartedAt === stamp && (trouble === 'CrashLoopBackOff' || (trouble !== undefined && restarts > 0)),

@@ -8,7 +8,7 @@ import { readMode, writeMode } from './config-conf.ts'
 import { chooseImage } from './image-choice.ts'
 import { ModeUnsupported, requireModules } from './module-check.ts'
 import { describeProof, lookAtNode, type ModeProof, proves } from './proof.ts'
-import { awaitRollout, restartAgents } from './rollout.ts'
+import { awaitRollout, explainCrash, restartAgents } from './rollout.ts'
 
 export interface SwitchOptions {
   /** IPVS scheduler to set; the one in the ConfigMap stays when missing. */
@@ -71,11 +71,13 @@ export async function switchMode(cluster: Cluster, mode: SwitchedMode, options: 
       patchConfigConf(client, writeMode(config.text, { mode, scheduler }), config.resourceVersion),
     )
   const restarting = image ? `Restarting every kube-proxy as ${image.image}` : 'Restarting every kube-proxy'
-  await step(progress, restarting, async () => {
-    await awaitRollout(client, progress, await restartAgents(client, image))
+  const stamp = await step(progress, restarting, async () => {
+    const since = await restartAgents(client, image)
+    await awaitRollout(client, progress, since)
+    return since
   })
   const proofs = await step(progress, 'Asking every node which proxier runs', () =>
-    prove(cluster, client, mode, scheduler),
+    prove(cluster, client, mode, scheduler, { stamp }),
   )
   return { changed: true, before: current.mode, proofs }
 }
@@ -132,7 +134,7 @@ async function inForce(
   const agents = await listAgents(client)
   const young = agents.some(({ startedAt = '' }) => Date.now() - Date.parse(startedAt) < youngMs)
   try {
-    return await prove(cluster, client, mode, scheduler, young ? youngMs / 2 : 0)
+    return await prove(cluster, client, mode, scheduler, { deadlineMs: young ? youngMs / 2 : 0 })
   } catch (error) {
     if (error instanceof KubeProxyError) return undefined
     throw error
@@ -148,7 +150,7 @@ async function prove(
   client: KubeClient,
   mode: SwitchedMode,
   scheduler: string | undefined,
-  deadlineMs = proofDeadlineMs,
+  { deadlineMs = proofDeadlineMs, stamp }: { deadlineMs?: number; stamp?: string } = {},
 ): Promise<ModeProof[]> {
   const proofs = new Map<string, ModeProof>()
   const unproven = (proof: ModeProof | undefined) => !proof || !proves(proof, mode, scheduler)
@@ -157,6 +159,8 @@ async function prove(
       `every node to run mode "${mode}"`,
       deadlineMs,
       async () => {
+        // Without a readiness probe, one that ends at once counts as available for a moment.
+        if (stamp !== undefined) await explainCrash(client, stamp)
         const agents = await listAgents(client)
         for (const agent of agents) {
           if (!unproven(proofs.get(agent.node))) continue

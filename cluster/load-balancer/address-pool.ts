@@ -50,6 +50,15 @@ export function poolOf(subnet: string): AddressPool {
   return { first: toAddress(end - size / 4), last: toAddress(end - 2) }
 }
 
+/**
+ * An address behind the pool for a second client outside the cluster, which no engine gives out before all others; undefined in
+ * a network with no room for it.
+ */
+export function secondClientOf(subnet: string): string | undefined {
+  const { last } = poolOf(subnet)
+  return 2 ** (32 - Number(subnet.split('/')[1])) >= 256 ? toAddress(toNumber(last) + 4) : undefined
+}
+
 function toNumber(address: string): number {
   return address.split('.').reduce((number, part) => number * 256 + Number(part), 0)
 }

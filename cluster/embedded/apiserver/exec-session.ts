@@ -1,6 +1,7 @@
 import { constants } from 'node:os'
 import { PassThrough, pipeline, type Readable, type Writable } from 'node:stream'
 import { finished } from 'node:stream/promises'
+import { OUTSIDE } from '../../outside.ts'
 import type { GuestProcess } from '../machine/machine.ts'
 import { isObject, type Json } from './json.ts'
 import type { ExecRequest } from './node-backend.ts'
@@ -48,7 +49,9 @@ export function readExec(
   if (!options.stdin && !options.stdout && !options.stderr) {
     throw badRequest('you must specify at least one of stdin, stdout, stderr')
   }
-  if (!store.get(target.resource.stored, namespace, name)) throw notFound(resourceNamed(target.resource.stored), name)
+  const outside = namespace === undefined && name === OUTSIDE
+  if (!outside && !store.get(target.resource.stored, namespace, name))
+    throw notFound(resourceNamed(target.resource.stored), name)
   if (namespace === undefined) return { request: { target: { kind: 'node', name }, command, tty }, options }
   const container = containerOf(store, namespace, name, query.get('container') || undefined)
   return { request: { target: { kind: 'pod', namespace, name, container }, command, tty }, options }

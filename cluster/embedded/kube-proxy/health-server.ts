@@ -75,13 +75,21 @@ export class HealthServer {
   private readonly machine: Machine
   private readonly placement: Placement
   private readonly folder: string
+  private readonly onMode: (mode: string | undefined) => void
   private written = ''
   private server: GuestProcess | undefined
 
-  constructor(machine: Machine, placement: Placement, folder: string) {
+  /** `onMode` hears which mode is told from now on, and nothing when the server has ended. */
+  constructor(
+    machine: Machine,
+    placement: Placement,
+    folder: string,
+    onMode: (mode: string | undefined) => void = () => {},
+  ) {
     this.machine = machine
     this.placement = placement
     this.folder = folder
+    this.onMode = onMode
   }
 
   /** Starts the server, or lets it take over a configuration that differs. */
@@ -102,6 +110,9 @@ export class HealthServer {
     })
     this.server.stdout.resume()
     this.server.stderr.resume()
+    this.onMode(settings.mode)
+    const silent = () => this.onMode(undefined)
+    this.server.exited.then(silent, silent)
   }
 
   /** Ends the server: nothing listens when this resolves. */

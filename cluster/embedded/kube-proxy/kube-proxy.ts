@@ -12,6 +12,7 @@ import type { Proxier, ProxierContext } from './proxier.ts'
 import { serviceBackends } from './service-backends.ts'
 import { ServiceObjects } from './service-objects.ts'
 import { mountedConfig, readSettings, type Settings, StartFailure } from './settings.ts'
+import { speakMode } from './spoken-mode.ts'
 import { SyncLoop } from './sync-loop.ts'
 import { prepareNode, type Sysctl } from './sysctls.ts'
 
@@ -45,7 +46,12 @@ export class KubeProxy implements KubeProxyContainer {
     this.log = createLogger(context.log)
     this.guest = new GuestNode(context.machine, context.placement)
     this.conntrack = new ConntrackCleanup(this.guest)
-    this.health = new HealthServer(context.machine, context.placement, `/run/kube-proxy/${context.pod.metadata.uid}`)
+    this.health = new HealthServer(
+      context.machine,
+      context.placement,
+      `/run/kube-proxy/${context.pod.metadata.uid}`,
+      (mode) => speakMode(context.machine, context.node, context.pod.metadata.uid ?? '', mode),
+    )
     this.objects = ServiceObjects.of(context.api)
     this.exited = new Promise((resolve) => {
       this.settle = resolve

@@ -1,6 +1,8 @@
+import { OUTSIDE } from '../../outside.ts'
 import type { NodeBackend } from '../apiserver/node-backend.ts'
 import { resourceNamed } from '../apiserver/resource.ts'
 import { badRequest, notFound, StatusError } from '../apiserver/status-error.ts'
+import { spokenMode } from '../kube-proxy/spoken-mode.ts'
 import type { Machine } from '../machine/machine.ts'
 import type { Network } from '../network/topology.ts'
 import type { ContainerWorker } from './container-worker.ts'
@@ -26,6 +28,8 @@ function named(worker: PodWorker | undefined, pod: string, container?: string): 
 /** What the API server asks of the kubelets: commands and logs. */
 export function createBackend(machine: Machine, network: Network, find: FindPod): NodeBackend {
   const placementOf = (node: string) => {
+    // The guest's own network, from which routes lead to load balancers' addresses.
+    if (node === OUTSIDE) return {}
     if (!network.nodes.some(({ name }) => name === node)) throw notFound(resourceNamed('nodes'), node)
     return network.placement(node)
   }
@@ -41,7 +45,8 @@ export function createBackend(machine: Machine, network: Network, find: FindPod)
         )
       return machine.spawn(command, worker.running.placement, { tty })
     },
-    script: async (node, text) => machine.script(text, placementOf(node), { timeoutMs: scriptDeadlineMs }),
+    script: async (node, text) =>
+      machine.script(`${spokenMode(machine, node)}${text}`, placementOf(node), { timeoutMs: scriptDeadlineMs }),
     async logs(request) {
       const { name: container } = request
       const worker = named(find(request.namespace, request.name), request.name, request.container)

@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto'
+import { secondClientOf } from '../../load-balancer/address-pool.ts'
 
 /** A node of the cluster's network: its name, its address on the bridge, and the addresses of its Pods. */
 export interface NodePlan {
@@ -9,6 +10,15 @@ export interface NodePlan {
 
 /** The bridge that kind gives its Docker network, and the address "outside" the cluster. */
 export const bridge = { name: 'kind', address: '172.18.0.1', prefix: 16 } as const
+
+/** The second client "outside": an address behind those that load balancers get. */
+const otherClient = secondClientOf(`${bridge.address}/${bridge.prefix}`)
+
+/** What "outside" is set to: its addresses, and that a route to several nodes spreads connections, not clients (the hash takes ports too). */
+export const outside = {
+  lines: otherClient === undefined ? [] : [`address add ${otherClient}/32 dev ${bridge.name}`],
+  script: 'echo 1 >/proc/sys/net/ipv4/fib_multipath_hash_policy || exit 1',
+}
 
 /** All Pods of all nodes. */
 export const clusterCIDR = '10.244.0.0/16'

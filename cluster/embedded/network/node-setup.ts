@@ -1,5 +1,5 @@
 import { nodeFirewall } from './node-firewall.ts'
-import { bridge, interfaceName, type NodePlan, podGateway } from './node-plan.ts'
+import { bridge, interfaceName, type NodePlan, outside, podGateway } from './node-plan.ts'
 
 /** Folder of the guest that holds the nodes' file systems. */
 const nodesFolder = '/run/nodes'
@@ -41,6 +41,7 @@ export function bridgeLines(nodes: readonly NodePlan[]): string[] {
     `link add ${bridge.name} type bridge forward_delay 0`,
     `address add ${bridge.address}/${bridge.prefix} broadcast + dev ${bridge.name}`,
     `link set ${bridge.name} up`,
+    ...outside.lines,
     ...nodes.flatMap(({ name }) => [
       `netns add ${name}`,
       `link add ${cable(name)} type veth peer name eth0 netns ${name}`,

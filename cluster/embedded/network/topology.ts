@@ -2,7 +2,7 @@ import type { GuestProcess, Machine, Placement } from '../machine/machine.ts'
 import { AddressPool } from './address-pool.ts'
 import { type GuestWork, GuestWorker, guestScript } from './guest-work.ts'
 import { firstModules, laterModules } from './modules.ts'
-import type { NodePlan } from './node-plan.ts'
+import { type NodePlan, outside } from './node-plan.ts'
 import { bridgeLines, nodeCommand, nodeFiles, nodeMounts } from './node-setup.ts'
 import { attachWork, detachWork, type PodLink, podLink } from './pod-link.ts'
 
@@ -50,6 +50,7 @@ export async function createNetwork(machine: Machine, nodes: readonly NodePlan[]
     `mkdir -p ${shared.join(' ')} || exit 1`,
     `modprobe -a ${firstModules.join(' ')} || exit 1`,
     ...shared.map((folder) => `mount --bind --make-shared ${folder} ${folder} || exit 1`),
+    outside.script,
     guestScript([{ folders, mounts, links: bridgeLines(nodes) }]),
   ].join('\n')
   const { exitCode, stderr } = await machine.run(['sh', '-c', script])

@@ -1,6 +1,6 @@
 import { $ } from 'zx'
 import type { BalancedAddress } from '../../embedded/load-balancer/routes.ts'
-import { type AddressPool, poolOf } from '../../load-balancer/address-pool.ts'
+import { type AddressPool, poolOf, secondClientOf } from '../../load-balancer/address-pool.ts'
 import type { EngineName } from '../engine.ts'
 
 /** The network that kind puts its nodes on. */
@@ -17,8 +17,9 @@ export const applianceName = (cluster: string) => `${cluster}-load-balancer`
  * the network; but TCP, UDP and SCTP to it are looked up in a table of our own first, whose routes lead to the nodes, a
  * connection to one of them (the hash takes ports too). The nodes answer the client directly. Connections from the
  * container itself go the same way, and their answers come from an address it owns, which the kernel must be told to accept.
+ * `second` is an address more, so that it can be two clients.
  */
-const setUp = `set -e
+const setUp = (second: string | undefined) => `set -e
 cd /proc/sys/net/ipv4
 echo 1 >ip_forward
 echo 1 >fib_multipath_hash_policy
@@ -28,6 +29,7 @@ done
 for protocol in tcp udp sctp; do ip rule add pref 10 ipproto $protocol lookup ${table}; done
 ip rule add pref 100 lookup local
 ip rule del pref 0
+${second === undefined ? '' : `ip address add ${second}/32 dev eth0`}
 exec sleep infinity`
 
 /**
@@ -44,7 +46,8 @@ export async function ensureAppliance(engine: EngineName, cluster: string, image
     ...['--detach', '--init', '--name', name, '--hostname', name, '--label', `${clusterLabel}=${cluster}`],
     ...['--network', network, '--privileged', '--restart', 'unless-stopped', '--pull', 'never'],
   ]
-  const { exitCode, stderr } = await run`${engine} run ${options} --entrypoint sh ${image} -c ${setUp}`
+  const { exitCode, stderr } =
+    await run`${engine} run ${options} --entrypoint sh ${image} -c ${setUp(secondClientOf(await readSubnet(engine)))}`
   if (exitCode !== 0) throw new Error(`the container "${name}" did not start (${stderr.trim().split('\n').at(-1)})`)
 }
 
@@ -59,12 +62,15 @@ export async function inAppliance(engine: EngineName, cluster: string, script: s
 }
 
 /** The addresses that Services may be given: near the end of kind's IPv4 network. Throws when there is none. */
-export async function readPool(engine: EngineName): Promise<AddressPool> {
+export const readPool = async (engine: EngineName): Promise<AddressPool> => poolOf(await readSubnet(engine))
+
+/** kind's IPv4 network. Throws when there is none. */
+async function readSubnet(engine: EngineName): Promise<string> {
   const run = $({ quiet: true, nothrow: true })
   const { stdout } = await run`${engine} network inspect ${network}`
   const subnet = /"[Ss]ubnet": "(\d[\d.]+\/\d+)"/.exec(stdout)?.[1]
   if (!subnet) throw new Error(`the network "${network}" of ${engine} has no IPv4 addresses`)
-  return poolOf(subnet)
+  return subnet
 }
 
 /**
