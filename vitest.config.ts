@@ -1,6 +1,6 @@
 import { defineConfig } from 'vitest/config'
 
-/** Tests that boot a kernel: one file at a time, because each has its own and they all share this machine's processors. */
+/** Tests that boot a kernel: two files at a time, because each has its own, which takes a processor of this machine. */
 const booting = ['embedded', 'kubelet', 'kube-proxy-embedded', 'labs'].map((folder) => `test/${folder}/**/*.test.ts`)
 
 /** What needs a container engine has a configuration of its own: vitest.kind.config.ts. */
@@ -22,7 +22,7 @@ export default defineConfig({
       },
       {
         extends: true,
-        test: { name: 'kernel', include: booting, fileParallelism: false, sequence: { groupOrder: 1 } },
+        test: { name: 'kernel', include: booting, maxWorkers: 2, sequence: { groupOrder: 1 } },
       },
     ],
   },

@@ -2,14 +2,22 @@ import { mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { projectRoot } from '../cluster/layout.ts'
 import { plainText } from './plain-text.ts'
-import type { Report, ReportedFinding, StepReport } from './report-schema.ts'
+import type { Report, ReportedFinding, Source, StepReport } from './report-schema.ts'
+
+/** Where the evidence of a lab lies below the checkout, apart for each cluster: `.evidence/k8s-guide/lab-2`. */
+export function evidenceFolder(lab: number, cluster?: string): string {
+  return join('.evidence', ...(cluster === undefined ? [] : [cluster]), `lab-${lab}`)
+}
+
+const folderOf = ({ lab, source }: { lab: number; source: Source }) =>
+  evidenceFolder(lab, source.kind === 'cluster' ? source.name : undefined)
 
 /**
- * Writes one file per failing step (`.evidence/lab-2/flush.txt`) with everything the finding says, and removes the file of
+ * Writes one file per failing step (`.evidence/k8s-guide/lab-2/flush.txt`) with everything the finding says, and removes the file of
  * a step that no longer fails. Returns the report with the files' names in it.
  */
 export function keepEvidence(report: Report, root = projectRoot): Report {
-  const folder = join('.evidence', `lab-${report.lab}`)
+  const folder = folderOf(report)
   return { ...report, steps: report.steps.map((step) => keepStepEvidence(step, folder, root, report.gradedAt)) }
 }
 

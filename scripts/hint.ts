@@ -2,9 +2,10 @@
 import { appendFileSync, existsSync, mkdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
+import { evidenceFolder } from '../checks/evidence.ts'
 import { grade } from '../checks/grader.ts'
 import { findStep, type LabDefinition, listLabs, readLab, type StepDefinition } from '../checks/lab-definition.ts'
-import { projectRoot } from '../cluster/layout.ts'
+import { clusterName, projectRoot } from '../cluster/layout.ts'
 import { selectCluster } from '../cluster/select.ts'
 import { labNumber } from './grading.ts'
 import { main, UserError } from './main.ts'
@@ -39,7 +40,7 @@ async function firstOpenStep(lab: LabDefinition): Promise<StepDefinition | undef
 
 /** Where the hints that were shown are noted; `make reset-N` forgets them. */
 function memory(lab: LabDefinition): string {
-  return join(projectRoot, '.evidence', `lab-${lab.number}`, 'hints.txt')
+  return join(projectRoot, evidenceFolder(lab.number, clusterName(process.env.NAME)), 'hints.txt')
 }
 
 /** One tier further than what was shown for this step before; the last one again when all were. */

@@ -1,5 +1,6 @@
 import { rmSync } from 'node:fs'
 import { join } from 'node:path'
+import { evidenceFolder } from '../checks/evidence.ts'
 import { loadSpec } from '../checks/grader.ts'
 import { judgeRound } from '../checks/judge.ts'
 import type { LabDefinition } from '../checks/lab-definition.ts'
@@ -15,7 +16,7 @@ export async function resetLab(lab: LabDefinition, bench: LabBench): Promise<voi
   const { reset } = await loadSolution(lab.folder)
   bench.seen = undefined
   await reset(bench)
-  rmSync(join(projectRoot, '.evidence', `lab-${lab.number}`), { recursive: true, force: true })
+  rmSync(join(projectRoot, evidenceFolder(lab.number, bench.cluster.name)), { recursive: true, force: true })
   const source = await openCluster(bench.cluster)
   await judgeRound(await loadSpec(lab), bench.seen ?? (await source.snapshot()), source.live, [])
 }
