@@ -1,12 +1,12 @@
 import { selectCluster } from '../cluster/select.ts'
 import { main, UserError } from './main.ts'
-import { chosenNode } from './node-choice.ts'
+import { chosenMachine } from './node-choice.ts'
 
 await main(async () => {
   const command = process.env.CMD
   if (!command) throw new UserError("There is no command: say which, as in `make exec CMD='ipvsadm -Ln'`.")
   const cluster = await selectCluster()
-  const result = await cluster.exec(await chosenNode(cluster), ['sh', '-c', command])
+  const result = await cluster.exec(await chosenMachine(cluster), ['sh', '-c', command])
   process.stdout.write(result.stdout)
   process.stderr.write(result.stderr)
   return result.exitCode

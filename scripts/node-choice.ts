@@ -1,5 +1,11 @@
 import type { Cluster } from '../cluster/driver.ts'
+import { hasOutside, OUTSIDE } from '../cluster/outside.ts'
 import { UserError } from './main.ts'
+
+/** What `NODE` names: a node, or the machine outside the cluster. Throws as chosenNode does. */
+export async function chosenMachine(cluster: Cluster): Promise<string> {
+  return process.env.NODE === OUTSIDE && hasOutside(cluster) ? OUTSIDE : chosenNode(cluster)
+}
 
 /** The node that `NODE` names, or the first worker. Throws with the names there are. */
 export async function chosenNode(cluster: Cluster, wish = process.env.NODE): Promise<string> {

@@ -1,8 +1,8 @@
 import { selectCluster } from '../cluster/select.ts'
 import { main } from './main.ts'
-import { chosenNode } from './node-choice.ts'
+import { chosenMachine } from './node-choice.ts'
 
 await main(async () => {
   const cluster = await selectCluster()
-  return cluster.shell(await chosenNode(cluster))
+  return cluster.shell(await chosenMachine(cluster))
 })
