@@ -23,6 +23,7 @@ const apiObjectSchema = z.looseObject({
     generation: z.number().optional(),
     creationTimestamp: z.string().nullish(),
     deletionTimestamp: z.string().nullish(),
+    managedFields: z.array(z.looseObject({ time: z.string().optional() })).nullish(),
   }),
   data: z.record(z.string(), z.string()).optional(),
   spec: z

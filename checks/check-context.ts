@@ -10,6 +10,8 @@ export interface CheckContext {
   notes: Notebook
   /** For real requests; absent when a capture is judged. */
   live: LiveCluster | undefined
+  /** Says what this step measured, in lines for people: shares as bars, times. The report shows them, passed or not. */
+  show(lines: readonly string[]): void
 }
 
 /** Returns when the step holds; throws Failure, NotApplicable or Trouble (or anything else, which is trouble) otherwise. */

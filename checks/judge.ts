@@ -15,6 +15,8 @@ export interface StepOutcome {
   waitsFor?: string[]
   reason?: string
   failure?: FailureDetail
+  /** What the step measured, for people. */
+  measured?: string[]
 }
 
 /** Where rounds get their snapshots from, and what they may touch. */
@@ -73,14 +75,14 @@ export async function judgeRound(
   only?: readonly string[],
 ): Promise<StepOutcome[]> {
   const notes = new Notebook(spec.lab.number, snapshot)
-  const context: CheckContext = { snapshot, nodes: snapshot.nodes, notes, live }
+  const context: CheckContext = { snapshot, nodes: snapshot.nodes, notes, live, show: () => {} }
   if (live) for (const observe of spec.observers) observeQuietly(observe, context)
   const outcomes = new Map<string, StepOutcome>()
   for (const definition of spec.lab.steps) {
     if (only && !only.includes(definition.id)) continue
     const waiting = waitsFor(definition, outcomes)
     const entry = spec.checks.get(definition.id)
-    outcomes.set(definition.id, waiting ?? (await judgeStep(definition, entry, context)))
+    outcomes.set(definition.id, waiting ?? (await measuredStep(definition, entry, context)))
   }
   if (live && notes.hasNews) await notes.save(live.client)
   live?.moments?.keep(spec.lab.number, snapshot, [...outcomes.values()])
@@ -105,6 +107,20 @@ function waitsFor({ id, needs }: StepDefinition, outcomes: ReadonlyMap<string, S
   const uncheckable = open.some((need) => outcomes.get(need)?.verdict === 'could not check')
   const reason = `waits for: ${open.join(', ')}`
   return { id, verdict: uncheckable ? 'could not check' : 'not yet', waitsFor: open, reason }
+}
+
+/** Judges a step and gathers what it showed. */
+async function measuredStep(
+  definition: StepDefinition,
+  entry: CheckEntry | undefined,
+  context: CheckContext,
+): Promise<StepOutcome> {
+  let measured: readonly string[] = []
+  const show = (lines: readonly string[]) => {
+    measured = lines
+  }
+  const outcome = await judgeStep(definition, entry, { ...context, show })
+  return measured.length > 0 ? { ...outcome, measured: [...measured] } : outcome
 }
 
 async function judgeStep(

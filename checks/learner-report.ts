@@ -27,6 +27,7 @@ export function learnerReport(report: Report): string {
     lines.push(stepLine(step, width))
     if (step.question !== undefined && (step.verdict === 'failed' || step.verdict === 'not yet'))
       lines.push(chalk.dim(`    asks: ${step.question}`))
+    lines.push(...measuredLines(step))
     if (!step.finding) continue
     if (!opened) lines.push(...findingLines(report.lab, step.id, step.finding))
     else if (step.finding.node)
@@ -45,6 +46,11 @@ export function outcomeLine({ verdict, reason }: StepOutcome, { points }: StepDe
 /** The finding of a step that was just judged and failed, as the report shows it; empty for any other. */
 export function failureLines(lab: number, step: StepDefinition, { failure }: StepOutcome): string[] {
   return failure ? findingLines(lab, step.id, findingOf(step, failure)) : []
+}
+
+/** What a step measured, as the report shows it; empty for a step that measures nothing. */
+export function measuredLines({ measured = [] }: { measured?: readonly string[] | undefined }): string[] {
+  return measured.map((line) => `    ${plainText(line)}`)
 }
 
 function circumstances({ source, versions }: Report): string[] {

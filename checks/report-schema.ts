@@ -41,6 +41,7 @@ const stepSchema = z.object({
   waitsFor: z.array(z.string()).optional().describe('steps that must pass first'),
   reason: z.string().optional().describe('why it is not applicable, not yet, or could not be checked'),
   finding: findingSchema.optional(),
+  measured: z.array(z.string()).optional().describe('what the step measured, in lines for people'),
 })
 
 export const reportSchema = z

@@ -76,6 +76,7 @@ function stepReport(step: StepDefinition, outcome: StepOutcome | undefined, trou
     ...(outcome?.waitsFor ? { waitsFor: outcome.waitsFor } : {}),
     ...(reason === undefined ? {} : { reason }),
     ...(outcome?.failure ? { finding: findingOf(step, outcome.failure) } : {}),
+    ...(outcome?.measured ? { measured: outcome.measured } : {}),
   }
 }
 

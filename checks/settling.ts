@@ -48,10 +48,12 @@ function isMoving(pod: ApiObject): boolean {
   return pod.status?.phase === 'Pending' || (pod.status?.phase === 'Running' && !hasCondition(pod, 'Ready'))
 }
 
-/** An EndpointSlice says when the change that it follows happened. */
-function changedAt({ metadata }: ApiObject): string | undefined {
+/** An EndpointSlice says when the change that it follows happened, a Service when each of its editors last wrote to it. */
+function changedAt({ kind, metadata }: ApiObject): string | undefined {
+  const edits = kind === 'Service' ? (metadata.managedFields ?? []).flatMap(({ time }) => time ?? []) : []
   return (
     metadata.annotations?.['endpoints.kubernetes.io/last-change-trigger-time'] ??
+    edits.sort().at(-1) ??
     metadata.creationTimestamp ??
     undefined
   )

@@ -4,7 +4,7 @@ import { chalk } from 'zx'
 import type { LabSpec } from '../checks/check-context.ts'
 import { judge, judgeRound, type Source, type StepOutcome } from '../checks/judge.ts'
 import type { StepDefinition } from '../checks/lab-definition.ts'
-import { failureLines, outcomeLine } from '../checks/learner-report.ts'
+import { failureLines, measuredLines, outcomeLine } from '../checks/learner-report.ts'
 import { personalise } from '../checks/variant.ts'
 import { kubectlPath } from '../cluster/kubectl.ts'
 import { projectRoot } from '../cluster/layout.ts'
@@ -139,7 +139,7 @@ export class LabSession {
       if (signal.aborted) return new Promise(() => undefined)
       const outcome = await this.#look(step).catch(() => undefined)
       if (signal.aborted || outcome?.verdict !== 'passed') continue
-      console.log(outcomeLine(outcome, step))
+      console.log([outcomeLine(outcome, step), ...measuredLines(outcome)].join('\n'))
       return 'passed'
     }
   }
@@ -154,7 +154,7 @@ export class LabSession {
       const { outcomes } = await judge(this.#spec, this.#source, { only: [step.id] })
       const outcome = outcomes[0]
       if (!outcome) return false
-      console.log(outcomeLine(outcome, step))
+      console.log([outcomeLine(outcome, step), ...measuredLines(outcome)].join('\n'))
       for (const line of failureLines(this.#spec.lab.number, step, outcome)) console.log(line)
       return isDone(outcome)
     } catch (error) {

@@ -2,7 +2,7 @@ import { chalk } from 'zx'
 import type { LabSpec } from '../checks/check-context.ts'
 import { judge, type Source, type StepOutcome } from '../checks/judge.ts'
 import type { StepDefinition } from '../checks/lab-definition.ts'
-import { failureLines, outcomeLine } from '../checks/learner-report.ts'
+import { failureLines, measuredLines, outcomeLine } from '../checks/learner-report.ts'
 import { movements } from '../checks/settling.ts'
 import { Snapshot } from '../checks/snapshot.ts'
 import { personalise } from '../checks/variant.ts'
@@ -40,6 +40,7 @@ export async function playSteps(
       if (!outcome) throw new Error(`step "${step.id}" was not judged`)
       if (index > 0) announce(spec, step)
       console.log(`  ${outcomeLine(outcome, step)}`)
+      for (const line of measuredLines(outcome)) console.log(line)
       for (const line of failureLines(spec.lab.number, step, outcome)) console.log(line)
       outcomes.push(outcome)
     }

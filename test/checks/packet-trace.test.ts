@@ -113,7 +113,13 @@ describe('where a broken packet stops, in IPVS mode', () => {
     const spec = await loadSpec(readLab(2))
     const broken = NODES.reduce((whole, node) => breakFile(whole, node, file, edit), capture)
     const snapshot = new Snapshot(broken)
-    const context = { snapshot, nodes: snapshot.nodes, live: undefined, notes: new Notebook(2, snapshot) }
+    const context = {
+      snapshot,
+      nodes: snapshot.nodes,
+      live: undefined,
+      notes: new Notebook(2, snapshot),
+      show: () => {},
+    }
     const failure = await Promise.resolve()
       .then(() => spec.checks.get(id)?.check(context))
       .catch((error: unknown) => error)

@@ -8,6 +8,9 @@ import { type BalancedAddress, routeLines } from './routes.ts'
 /** A load balancer asks again after this long, as cloud ones do every few seconds. */
 const healthIntervalMs = 2000
 const healthTimeoutSeconds = 1
+/** For a while after a change it asks oftener: kube-proxy follows within a second, and nobody wants to wait for us. */
+const restlessMs = 3000
+const restlessIntervalMs = 300
 
 /**
  * Plays the load balancer in front of the cluster: in the guest's own network, which is "outside", it keeps a route for each
@@ -29,13 +32,17 @@ class LoadBalancer {
   private working = false
   private again = false
   private stopped = false
+  private changedAt = 0
 
   constructor({ machine, network, api }: { machine: Machine; network: Network; api: Api }) {
     this.machine = machine
     this.network = network
     this.api = api
     this.endWatches = ['services', 'nodes', 'endpointslices'].map((resource) =>
-      api.watch(resource, () => this.request()),
+      api.watch(resource, () => {
+        if (resource !== 'nodes') this.changedAt = Date.now()
+        this.request()
+      }),
     )
   }
 
@@ -65,8 +72,10 @@ class LoadBalancer {
     if (this.again) {
       this.again = false
       this.request()
-    } else if (services.some(({ spec }) => spec.externalTrafficPolicy === 'Local' && spec.healthCheckNodePort))
-      this.timer = setTimeout(() => this.request(), healthIntervalMs)
+    } else if (services.some(({ spec }) => spec.externalTrafficPolicy === 'Local' && spec.healthCheckNodePort)) {
+      const restless = Date.now() - this.changedAt < restlessMs
+      this.timer = setTimeout(() => this.request(), restless ? restlessIntervalMs : healthIntervalMs)
+    }
   }
 
   private async balance(): Promise<void> {
