@@ -1,0 +1,24 @@
+// Lab 5, what IPVS exposes: what proves each step of labs/05-exposure/lab.yaml.
+
+import { accessFilterRejects, gainedAddresses, rejectedSet } from './05-exposure/access-filter.ts'
+import { chainOnTheWay, stoppedInEitherMode } from './05-exposure/either-mode.ts'
+import { clusterIPsLeadNowhere, everyClusterIPLeadsToAgent } from './05-exposure/exposed-agent.ts'
+import { forwardRuleNotAsked, forwardRuleStops } from './05-exposure/forward-rule.ts'
+import { boundAgentIsClosed, ownFilterCloses } from './05-exposure/mitigations.ts'
+import { stageIsSet } from './05-exposure/stage.ts'
+import { defineLab } from './kit.ts'
+
+export default defineLab(5, ({ step, question }) => {
+  step('stage', stageIsSet)
+  step('closed', clusterIPsLeadNowhere)
+  step('forward-rule', forwardRuleStops)
+  step('exposed', everyClusterIPLeadsToAgent)
+  question('gained-addresses', gainedAddresses)
+  step('not-asked', forwardRuleNotAsked)
+  question('filter-chain', chainOnTheWay)
+  step('either-mode', stoppedInEitherMode)
+  step('own-filter', ownFilterCloses)
+  step('bound', boundAgentIsClosed, { needsCluster: true })
+  step('access-filter', accessFilterRejects)
+  question('rejecting-set', rejectedSet)
+})

@@ -1,0 +1,110 @@
+import { featuresOf, VersionError } from '../../dataplane/kube-proxy/versions.ts'
+import { targetOf } from '../../dataplane/rule-text.ts'
+import type { CheckContext } from '../check-context.ts'
+import { inChain, inSet, mustEqualPrediction, onNode } from '../difference-report.ts'
+import { fail, Trouble } from '../failure.ts'
+import type { Truth } from '../question.ts'
+import type { NodeView } from '../snapshot.ts'
+import { webService } from '../web-service.ts'
+import { mustBeClosed } from './agent-requests.ts'
+import { AGENT_PORT, agentScene, clusterIPs, mustListenEverywhere } from './node-agent.ts'
+import { countedDuring } from './rule-counter.ts'
+import { mustRun } from './running-mode.ts'
+import { ACCESS_FILTER } from './versions.ts'
+import { tellWay, wayOf } from './way.ts'
+
+const CURRENT_RULES = 'make ipvs KUBE_PROXY_VERSION=own'
+const LOOK = `iptables -nvL ${ACCESS_FILTER}`
+
+/** A kube-proxy since 1.26: its own chain rejects the agent's port on every ClusterIP, and lets Services through. */
+export async function accessFilterRejects(context: CheckContext): Promise<void> {
+  const { snapshot, nodes, live } = context
+  mustRun(context, 'ipvs', CURRENT_RULES)
+  for (const node of nodes) mustBeCurrent(node)
+  const scene = agentScene(context)
+  await mustListenEverywhere(context, scene)
+  mustEqualPrediction(nodes, {
+    mode: 'ipvs',
+    concerns: (where, { expected, actual }) =>
+      inChain(`filter ${ACCESS_FILTER}`)(where) ||
+      (inChain('filter INPUT')(where) && `${expected}${actual}`.includes(ACCESS_FILTER)),
+    look: `iptables -nvL INPUT; ${LOOK}`,
+    expected: `INPUT leads to ${ACCESS_FILTER}, which lets Services return and rejects the rest`,
+  })
+  mustEqualPrediction(nodes, {
+    mode: 'ipvs',
+    concerns: inSet('KUBE-IPVS-IPS'),
+    look: 'ipset list KUBE-IPVS-IPS',
+    expected: 'every address of kube-ipvs0 in KUBE-IPVS-IPS',
+  })
+  const view = snapshot.node(scene.node)
+  const service = webService(snapshot)
+  const way = wayOf(view, scene.client, { address: service.address, port: AGENT_PORT })
+  if (way.end !== 'stopped' || way.by.chain !== ACCESS_FILTER)
+    fail({
+      node: scene.node,
+      look: onNode(scene.node, 'iptables -nvL INPUT'),
+      expected: `that ${ACCESS_FILTER} is what stops a packet for ${service.address}:${AGENT_PORT}`,
+      actual: `it ${tellWay(way, scene.node)}`,
+      hint: 'Take your own rules away again: iptables -D in place of -I.',
+    })
+  if (!live) return
+  const { packets } = await countedDuring(live, scene.node, way.by, () =>
+    mustBeClosed(live, clusterIPs(snapshot), { scene, hint: CURRENT_RULES, service, view }),
+  )
+  if (packets < 1)
+    fail({
+      node: scene.node,
+      look: onNode(scene.node, LOOK),
+      expected: `packets on the rule of ${ACCESS_FILTER} that rejects`,
+      actual: 'none came that far',
+    })
+}
+
+function mustBeCurrent({ name, kubeProxyVersion }: NodeView): void {
+  if (hasAccessFilter(kubeProxyVersion)) return
+  fail({
+    node: name,
+    look: 'kubectl -n kube-system get daemonset kube-proxy -o wide',
+    expected: 'a kube-proxy of 1.26 or newer on every node',
+    actual: `${kubeProxyVersion} runs`,
+    hint: CURRENT_RULES,
+  })
+}
+
+function hasAccessFilter(version: string): boolean {
+  try {
+    return featuresOf(version).ipvsFilter
+  } catch (error) {
+    if (error instanceof VersionError) throw new Trouble(error.message)
+    throw error
+  }
+}
+
+/** Question: the set that the rejecting rule asks. */
+export function rejectedSet(context: CheckContext): Truth {
+  mustRun(context, 'ipvs', CURRENT_RULES)
+  const { node } = agentScene(context)
+  const chain = context.snapshot.node(node).state.iptables.get('filter')?.get(ACCESS_FILTER)
+  const rule = chain?.rules.find(({ spec }) => targetOf(spec) === 'REJECT')
+  const set = / --match-set (\S+) /.exec(` ${rule?.spec ?? ''}`)?.[1]
+  const look = onNode(node, LOOK)
+  if (set === undefined)
+    fail({
+      node,
+      look,
+      expected: `a rule in ${ACCESS_FILTER} that rejects what is for the addresses of a set`,
+      actual: chain ? 'no such rule' : 'no such chain',
+      hint: CURRENT_RULES,
+    })
+  return { accepts: [set], look }
+}
+
+/** Question: how many addresses a listener on 0.0.0.0 has gained by IPVS mode. */
+export function gainedAddresses(context: CheckContext): Truth {
+  mustRun(context, 'ipvs', 'make ipvs KUBE_PROXY_VERSION=1.20')
+  const { node } = agentScene(context)
+  const link = context.snapshot.node(node).state.links.find(({ name }) => name === 'kube-ipvs0')
+  const own = (link?.addresses ?? []).filter(({ family }) => family === 'inet')
+  return { accepts: [`${own.length}`], look: onNode(node, 'ip -brief -4 address show kube-ipvs0') }
+}

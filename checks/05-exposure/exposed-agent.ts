@@ -1,0 +1,80 @@
+import type { CheckContext } from '../check-context.ts'
+import { onNode } from '../difference-report.ts'
+import { fail } from '../failure.ts'
+import { webService } from '../web-service.ts'
+import { askAgents, askCommand, mustBeClosed } from './agent-requests.ts'
+import { AGENT_PORT, agentScene, clusterIPs, mustListenEverywhere } from './node-agent.ts'
+import { mustRun } from './running-mode.ts'
+import { ACCESS_FILTER, OLD_RULES } from './versions.ts'
+import { tellWay, wayOf } from './way.ts'
+
+const CLOSED = 'closed-in-iptables-mode'
+const EXPOSED = 'exposed-in-ipvs-mode'
+
+const isNote = (value: unknown): value is object => typeof value === 'object' && value !== null
+
+/** iptables mode: the agent listens on all addresses of its node, but no ClusterIP is one of them. */
+export async function clusterIPsLeadNowhere(context: CheckContext): Promise<void> {
+  const { snapshot, notes, live } = context
+  if (live && notes.read(CLOSED, isNote)) return
+  mustRun(context, 'iptables', 'make iptables, then make flush-nat; this lab begins in that mode (make reset-5).')
+  const scene = agentScene(context)
+  await mustListenEverywhere(context, scene)
+  const { address } = webService(snapshot)
+  const way = wayOf(snapshot.node(scene.node), scene.client, { address, port: AGENT_PORT })
+  if (way.end === 'delivered')
+    fail({
+      node: scene.node,
+      look: onNode(scene.node, 'ip -brief address'),
+      expected: `that no interface of ${scene.node} has a ClusterIP`,
+      actual: `a packet for ${address}:${AGENT_PORT} ${tellWay(way, scene.node)}`,
+      hint: 'An earlier IPVS mode left its addresses: make flush-nat removes them.',
+    })
+  if (live) await mustBeClosed(live, [address], { scene, hint: 'make flush-nat removes what IPVS mode left.' })
+  notes.keep(CLOSED, { address })
+}
+
+/** IPVS mode by old rules: the client reaches the agent of its own node through every ClusterIP. */
+export async function everyClusterIPLeadsToAgent(context: CheckContext): Promise<void> {
+  const { snapshot, notes, live } = context
+  if (live && notes.read(EXPOSED, isNote)) return
+  mustRun(context, 'ipvs', OLD_RULES)
+  const scene = agentScene(context)
+  await mustListenEverywhere(context, scene)
+  const view = snapshot.node(scene.node)
+  const addresses = clusterIPs(snapshot)
+  for (const address of addresses) {
+    const way = wayOf(view, scene.client, { address, port: AGENT_PORT })
+    if (way.end === 'delivered') continue
+    const filtered = way.end === 'stopped' && way.by.chain === ACCESS_FILTER
+    fail({
+      node: scene.node,
+      look: onNode(scene.node, 'iptables -nvL INPUT; ip -brief address show kube-ipvs0'),
+      expected: `a packet of the client for ${address}:${AGENT_PORT} delivered to what listens on the node`,
+      actual: `it ${tellWay(way, scene.node)}`,
+      hint: filtered
+        ? OLD_RULES
+        : 'Take away what you have put into the tables yourself, and see that IPVS mode is whole.',
+    })
+  }
+  if (live) await mustAnswerEverywhere(live, addresses, scene.node)
+  notes.keep(EXPOSED, { version: view.kubeProxyVersion, addresses })
+}
+
+async function mustAnswerEverywhere(
+  live: NonNullable<CheckContext['live']>,
+  addresses: readonly string[],
+  node: string,
+): Promise<void> {
+  const replies = await askAgents(live, addresses)
+  for (const address of addresses) {
+    const reply = replies.find((one) => one.address === address)
+    if (reply?.node === node) continue
+    fail({
+      node,
+      look: askCommand(address),
+      expected: `an answer of the agent of ${node} on ${address}:${AGENT_PORT}`,
+      actual: reply?.node ? `the agent of ${reply.node} answers` : reply?.error || 'no answer',
+    })
+  }
+}

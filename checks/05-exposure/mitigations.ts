@@ -1,0 +1,94 @@
+import type { CheckContext } from '../check-context.ts'
+import { onNode } from '../difference-report.ts'
+import { fail } from '../failure.ts'
+import type { NodeView, Snapshot } from '../snapshot.ts'
+import { webService } from '../web-service.ts'
+import { mustBeClosed } from './agent-requests.ts'
+import { AGENT_PORT, agentScene, clusterIPs, mustListenEverywhere, mustListenOnNodeAddress } from './node-agent.ts'
+import { mustRun } from './running-mode.ts'
+import { ACCESS_FILTER, OLD_RULES } from './versions.ts'
+import { type NodeTables, tellWay, wayOf } from './way.ts'
+
+const OWN_FILTER = 'own-filter-closed'
+const BOUND = 'bound-agent-closed'
+
+const isNote = (value: unknown): value is object => typeof value === 'object' && value !== null
+
+/** A rule of the learner's on every node with an agent stops what is for a ClusterIP but for no Service port. */
+export async function ownFilterCloses(context: CheckContext): Promise<void> {
+  const { snapshot, notes, live } = context
+  if (live && notes.read(OWN_FILTER, isNote)) return
+  mustRun(context, 'ipvs', OLD_RULES)
+  const scene = agentScene(context)
+  await mustListenEverywhere(context, scene)
+  const service = webService(snapshot)
+  const addresses = clusterIPs(snapshot)
+  for (const { name } of nodesOfAgents(snapshot)) {
+    const view = withoutAccessFilter(snapshot.node(name))
+    const source = name === scene.node ? scene.client : (podOn(snapshot, name) ?? scene.client)
+    const open = addresses.find((address) => wayOf(view, source, { address, port: AGENT_PORT }).end !== 'stopped')
+    if (open !== undefined)
+      fail({
+        node: name,
+        look: onNode(name, 'iptables -nvL INPUT'),
+        expected: `a rule of your own on ${name} that stops what is for ${open}:${AGENT_PORT}`,
+        actual: `without ${ACCESS_FILTER}, such a packet ${tellWay(wayOf(view, source, { address: open, port: AGENT_PORT }), name)}`,
+      })
+    const way = wayOf(view, source, service)
+    if (way.end === 'stopped')
+      fail({
+        node: name,
+        look: onNode(name, 'iptables -nvL INPUT'),
+        expected: `that the Service ${service.name} stays open`,
+        actual: `a packet for ${service.address}:${service.port} ${tellWay(way, name)}`,
+        hint: 'Ask the set KUBE-CLUSTER-IP for address and port, and stop only what is not in it.',
+      })
+  }
+  const view = snapshot.node(scene.node)
+  const hint = 'The rule must stand in INPUT of that node.'
+  if (live) await mustBeClosed(live, addresses, { scene, hint, service, view })
+  notes.keep(OWN_FILTER, { addresses })
+}
+
+/** The agent listens on the node's own address alone; no rule stops anything, and yet no ClusterIP leads to it. */
+export async function boundAgentIsClosed(context: CheckContext): Promise<void> {
+  const { snapshot, notes, live } = context
+  if (live && notes.read(BOUND, isNote)) return
+  mustRun(context, 'ipvs', OLD_RULES)
+  const scene = agentScene(context)
+  await mustListenOnNodeAddress(context, scene)
+  const { address } = webService(snapshot)
+  const way = wayOf(withoutAccessFilter(snapshot.node(scene.node)), scene.client, { address, port: AGENT_PORT })
+  if (way.end !== 'delivered')
+    fail({
+      node: scene.node,
+      look: onNode(scene.node, 'iptables -nvL INPUT'),
+      expected: 'that no rule is needed to close the ClusterIPs to this agent',
+      actual: `a packet for ${address}:${AGENT_PORT} ${tellWay(way, scene.node)}`,
+      hint: 'Take your own filter away again on every node: iptables -D in place of -I.',
+    })
+  const hint = 'Is it bound to the address of the node?'
+  if (live) await mustBeClosed(live, clusterIPs(snapshot), { scene, hint })
+  notes.keep(BOUND, { address })
+}
+
+/** The node as it would be without kube-proxy's own filter, so that a learner's rule is judged by itself. */
+function withoutAccessFilter({ name, state }: NodeView): NodeTables {
+  const filter = state.iptables.get('filter')
+  const input = filter?.get('INPUT')
+  if (!filter || !input) return { name, state }
+  const rules = input.rules.filter(({ spec }) => !spec.endsWith(`-j ${ACCESS_FILTER}`))
+  const table = new Map(filter).set('INPUT', { ...input, rules })
+  return { name, state: { ...state, iptables: new Map(state.iptables).set('filter', table) } }
+}
+
+function nodesOfAgents(snapshot: Snapshot): readonly NodeView[] {
+  const names = snapshot.items.flatMap(({ kind, metadata, spec }) =>
+    kind === 'Pod' && metadata.labels?.app === 'node-agent' ? (spec?.nodeName ?? []) : [],
+  )
+  return snapshot.nodes.filter(({ name }) => names.includes(name))
+}
+
+/** The address of some backend of web on a node: its packets come in as any Pod's of that node. */
+const podOn = (snapshot: Snapshot, node: string): string | undefined =>
+  webService(snapshot).backends.find((backend) => backend.node === node)?.address

@@ -1,0 +1,201 @@
+// The reference solution of lab 5, played by `make solve-5` and, without a terminal, by `make lab-5`.
+
+import { LiveCluster } from '../../checks/live-cluster.ts'
+import { readDaemonSet } from '../../cluster/kube-proxy/agents.ts'
+import { genuineAnnotation } from '../../cluster/kube-proxy/image-choice.ts'
+import { runOnNode } from '../../cluster/node-script.ts'
+import { waitFor } from '../../cluster/wait.ts'
+import type { LabBench, LabSolution } from '../../scripts/lab-bench.ts'
+import { removeLabRules } from '../../scripts/lab-rules.ts'
+
+const LAB = 5
+const MANIFESTS = 'labs/05-exposure/manifests'
+const AGENTS = `${MANIFESTS}/node-agent.yaml`
+const CLIENT = `${MANIFESTS}/client.yaml`
+const agents = { namespace: 'default', name: 'node-agent' }
+
+/** The learner's $NODE, $CLIENT and $WEB. */
+async function place({ client: { core }, variant }: LabBench) {
+  const namespace = 'default'
+  const [pod, service] = await Promise.all([
+    core.readNamespacedPod({ namespace, name: 'client' }),
+    core.readNamespacedService({ namespace, name: variant.name }),
+  ])
+  return { node: pod.spec?.nodeName ?? '', client: pod.status?.podIP ?? '', web: service.spec?.clusterIP ?? '' }
+}
+
+/** `make exec NODE=… CMD='…'` */
+async function onNode({ cluster }: LabBench, node: string, script: string): Promise<string> {
+  const { exitCode, stdout, stderr } = await runOnNode(cluster, node, script)
+  if (exitCode !== 0) throw new Error(`"${script}" ended with ${exitCode} on ${node}: ${stderr.trim()}`)
+  return stdout
+}
+
+/** Nodes that run an agent. */
+async function agentNodes({ client: { core } }: LabBench): Promise<string[]> {
+  const { items } = await core.listNamespacedPod({ namespace: 'default', labelSelector: 'app=node-agent' })
+  return [...new Set(items.flatMap(({ spec }) => spec?.nodeName ?? []))]
+}
+
+/** `kubectl rollout status daemonset/node-agent` */
+async function agentsReady({ client: { apps } }: LabBench): Promise<void> {
+  await waitFor('the node agents to be ready', 60_000, async () => {
+    const { metadata, status } = await apps.readNamespacedDaemonSet(agents)
+    const { desiredNumberScheduled = 0, updatedNumberScheduled = 0, numberAvailable = 0 } = status ?? {}
+    const observed = (status?.observedGeneration ?? 0) >= (metadata?.generation ?? 0)
+    return (
+      observed &&
+      desiredNumberScheduled > 0 &&
+      Math.min(updatedNumberScheduled, numberAvailable) >= desiredNumberScheduled
+    )
+  })
+}
+
+/** `kubectl set env daemonset/node-agent BIND=…` */
+async function bindAgents(bench: LabBench, value: string): Promise<void> {
+  const { PatchStrategy, setHeaderOptions } = await import('@kubernetes/client-node')
+  const containers = [{ name: 'agent', env: [{ name: 'BIND', value }] }]
+  const body = { spec: { template: { spec: { containers } } } }
+  const options = setHeaderOptions('Content-Type', PatchStrategy.StrategicMergePatch)
+  await bench.client.apps.patchNamespacedDaemonSet({ ...agents, body }, options)
+  await agentsReady(bench)
+}
+
+/** The rules of 1.20 where any version can be had; elsewhere those of the cluster's own without the jump that 1.26 brought. */
+async function oldRules(bench: LabBench): Promise<void> {
+  const { metadata } = await readDaemonSet(bench.client)
+  const any = bench.cluster.driver === 'embedded' && metadata?.annotations?.[genuineAnnotation] === undefined
+  await bench.mode('ipvs', any ? { version: '1.20' } : {})
+  const access = '-m comment --comment "kubernetes ipvs access filter" -j KUBE-IPVS-FILTER'
+  await Promise.all(
+    (await agentNodes(bench)).map((node) => onNode(bench, node, `iptables -D INPUT ${access} 2>/dev/null || true`)),
+  )
+}
+
+const forwardRule = (client: string) => `FORWARD -s ${client} -p tcp --dport 80 -m comment --comment lab-5 -j REJECT`
+const inputRule = (client: string, web: string) =>
+  `INPUT -s ${client} -d ${web} -p tcp -m comment --comment lab-5 -j REJECT`
+const ownFilter =
+  'INPUT -d 10.96.0.0/16 -m set ! --match-set KUBE-CLUSTER-IP dst,dst -m comment --comment lab-5 -j REJECT'
+const onEveryAgentNode = (action: '-I' | '-D') =>
+  `for N in $(kubectl get pods -l app=node-agent -o jsonpath='{.items[*].spec.nodeName}'); do make exec NODE=$N CMD="iptables ${action} ${ownFilter}"; done`
+
+async function filterEverywhere(bench: LabBench, action: '-I' | '-D'): Promise<void> {
+  await Promise.all((await agentNodes(bench)).map((node) => onNode(bench, node, `iptables ${action} ${ownFilter}`)))
+}
+
+/** Counts in both chains while the client sends one request, and says which of them saw it. */
+async function chainThatCounts(bench: LabBench): Promise<string> {
+  const { node, client, web } = await place(bench)
+  const chains = ['INPUT', 'FORWARD']
+  const rule = `-s ${client} -d ${web} -m comment --comment lab-5-count`
+  const all = (action: string) => chains.map((chain) => `iptables ${action} ${chain} ${rule}`).join('\n')
+  await onNode(bench, node, all('-I'))
+  const live = new LiveCluster(bench.cluster, bench.client, { keepMoments: false })
+  const url = `http://${web}:${bench.variant.port}`
+  await live.inPod({ namespace: 'default', name: 'client' }, `curl -s -o /dev/null --max-time 3 ${url}`)
+  const listing = await onNode(bench, node, `iptables -nvxL\n${all('-D')}`)
+  const seen = listing.split('\nChain ').find((text) => /^ *[1-9]\d* .*lab-5-count/m.test(text))
+  return /^(?:Chain )?(\S+)/.exec(seen ?? '')?.[1] ?? ''
+}
+
+const look = { commands: [] }
+
+export const solution: LabSolution = {
+  steps: {
+    stage: {
+      commands: [
+        'make web',
+        `kubectl apply -f ${MANIFESTS}`,
+        'kubectl rollout status daemonset/node-agent --timeout=90s',
+        'kubectl wait --for=condition=Ready pod/client --timeout=90s',
+      ],
+      play: async (bench) => {
+        await Promise.all([bench.web(), bench.apply(CLIENT), bench.apply(AGENTS)])
+        await Promise.all([bench.podReady('client'), agentsReady(bench)])
+      },
+    },
+    closed: look,
+    'forward-rule': {
+      commands: [`make exec NODE=$NODE CMD="iptables -I ${forwardRule('$CLIENT')}"`],
+      play: async (bench) => {
+        const { node, client } = await place(bench)
+        await onNode(bench, node, `iptables -I ${forwardRule(client)}`)
+      },
+    },
+    exposed: { commands: ['make ipvs KUBE_PROXY_VERSION=1.20'], play: oldRules },
+    'gained-addresses': {
+      commands: [
+        'make answer Q=gained-addresses A="$(make -s exec NODE=$NODE CMD=\'ip -o -4 address show kube-ipvs0 | wc -l\')"',
+      ],
+      play: async (bench) => {
+        const { node } = await place(bench)
+        const count = await onNode(bench, node, 'ip -o -4 address show kube-ipvs0 | wc -l')
+        await bench.answer(LAB, 'gained-addresses', count.trim())
+      },
+    },
+    'not-asked': look,
+    'filter-chain': {
+      commands: ["make exec NODE=$NODE CMD='iptables -nvL'", 'make answer Q=filter-chain A=…'],
+      play: async (bench) => bench.answer(LAB, 'filter-chain', await chainThatCounts(bench)),
+    },
+    'either-mode': {
+      commands: [`make exec NODE=$NODE CMD="iptables -I ${inputRule('$CLIENT', '$WEB')}"`],
+      play: async (bench) => {
+        const { node, client, web } = await place(bench)
+        await onNode(bench, node, `iptables -I ${inputRule(client, web)}`)
+      },
+      tidy: {
+        commands: [
+          `make exec NODE=$NODE CMD="iptables -D ${inputRule('$CLIENT', '$WEB')}"`,
+          `make exec NODE=$NODE CMD="iptables -D ${forwardRule('$CLIENT')}"`,
+        ],
+        play: async (bench) => {
+          const { node, client, web } = await place(bench)
+          await onNode(bench, node, `iptables -D ${inputRule(client, web)}; iptables -D ${forwardRule(client)}`)
+        },
+      },
+    },
+    'own-filter': {
+      commands: [onEveryAgentNode('-I')],
+      play: (bench) => filterEverywhere(bench, '-I'),
+      tidy: { commands: [onEveryAgentNode('-D')], play: (bench) => filterEverywhere(bench, '-D') },
+    },
+    bound: {
+      commands: [
+        "kubectl set env daemonset/node-agent 'BIND=$(HOST_IP)'",
+        'kubectl rollout status daemonset/node-agent --timeout=60s',
+      ],
+      play: (bench) => bindAgents(bench, '$(HOST_IP)'),
+    },
+    'access-filter': {
+      commands: ['kubectl set env daemonset/node-agent BIND=0.0.0.0', 'make ipvs KUBE_PROXY_VERSION=own'],
+      play: async (bench) => {
+        await Promise.all([bindAgents(bench, '0.0.0.0'), bench.mode('ipvs', { version: 'own' })])
+      },
+    },
+    'rejecting-set': {
+      commands: ["make exec NODE=$NODE CMD='iptables -S KUBE-IPVS-FILTER'", 'make answer Q=rejecting-set A=…'],
+      play: async (bench) => {
+        const { node } = await place(bench)
+        const rules = await onNode(bench, node, 'iptables -S KUBE-IPVS-FILTER')
+        const set = /--match-set (\S+) dst -j REJECT/.exec(rules)?.[1] ?? ''
+        await bench.answer(LAB, 'rejecting-set', set)
+      },
+    },
+  },
+
+  async reset(bench) {
+    await Promise.all([
+      removeLabRules(bench.cluster, LAB),
+      bench.remove(AGENTS),
+      bench.delete('Pod', 'client'),
+      bench.deleteLabelled('Service', 'app=web'),
+      bench.deleteLabelled('Deployment', 'app=web'),
+      bench.delete('ConfigMap', `lab-${LAB}`),
+    ])
+    // Until the old agents are gone they hold the port that new ones need.
+    const gone = async () => (await agentNodes(bench)).length === 0
+    await Promise.all([bench.startIn('iptables'), waitFor('the node agents to be gone', 30_000, gone)])
+  },
+}
