@@ -1,4 +1,4 @@
-import { readFileSync } from 'node:fs'
+import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { loadSpec } from '../../checks/grader.ts'
@@ -49,7 +49,8 @@ describe.each(labs)('lab $number', (lab) => {
     for (const { commands, line } of fences) {
       for (const [, name = ''] of commands.matchAll(/\bmake (?:-s )?([a-z-]+?)(?:-\d+)?(?=[ )\n]|$)/g))
         expect(targets, `README line ${line}`).toContain(name)
-      for (const [, file = ''] of commands.matchAll(/-f (\S+)/g)) readFileSync(join(projectRoot, file))
+      for (const [, file = ''] of commands.matchAll(/kubectl [a-z]+ -f (\S+)/g))
+        expect(existsSync(join(projectRoot, file)), file).toBe(true)
     }
   })
 })

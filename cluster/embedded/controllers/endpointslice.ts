@@ -13,6 +13,8 @@ const managerLabel = 'endpointslice.kubernetes.io/managed-by'
 const manager = 'endpointslice-controller.k8s.io'
 const serviceLabel = 'kubernetes.io/service-name'
 const headlessLabel = 'service.kubernetes.io/headless'
+/** Tells watchers when the change happened that a slice follows; ours is the moment of writing. */
+const triggerTime = 'endpoints.kubernetes.io/last-change-trigger-time'
 const zoneLabel = 'topology.kubernetes.io/zone'
 
 /** Keeps the EndpointSlices of every Service with a selector equal to its Pods. */
@@ -43,6 +45,7 @@ export function startEndpointSliceController(context: ControllerContext): void {
     const plan = planSlices(existing, wanted)
     const labels = labelsOf(service)
     const { namespace, name } = service.metadata
+    const annotations = { [triggerTime]: new Date().toISOString() }
     for (const content of plan.create) {
       api.create('endpointslices', namespace, {
         apiVersion: 'discovery.k8s.io/v1',
@@ -51,6 +54,7 @@ export function startEndpointSliceController(context: ControllerContext): void {
           generateName: `${name}-`,
           ...(namespace && { namespace }),
           labels,
+          annotations,
           ownerReferences: [controllerReference(service)],
         },
         addressType,
@@ -60,7 +64,8 @@ export function startEndpointSliceController(context: ControllerContext): void {
     const touched = new Set(plan.remove.map(({ metadata }) => metadata.uid))
     for (const { slice, content } of plan.update) {
       touched.add(slice.metadata.uid)
-      api.update('endpointslices', { ...slice, ...content, metadata: { ...slice.metadata, labels } })
+      const metadata = { ...slice.metadata, labels, annotations: { ...slice.metadata.annotations, ...annotations } }
+      api.update('endpointslices', { ...slice, ...content, metadata })
     }
     for (const slice of existing) {
       if (touched.has(slice.metadata.uid) || sameJson(slice.metadata.labels, labels)) continue

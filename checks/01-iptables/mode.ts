@@ -1,0 +1,26 @@
+import type { CheckContext } from '../check-context.ts'
+import { onNode } from '../difference-report.ts'
+import { fail } from '../failure.ts'
+import type { Truth } from '../question.ts'
+import type { NodeView } from '../snapshot.ts'
+
+const ASK = 'curl -s localhost:10249/proxyMode'
+
+/** The word with which every node's kube-proxy names its mode. */
+export function modeInForce({ nodes }: CheckContext): Truth {
+  mustRunIptables(nodes)
+  return { accepts: ['iptables'], look: onNode(nodes.at(-1)?.name ?? '', ASK) }
+}
+
+/** Fails on the first node whose kube-proxy does not run in the mode that this lab is about. */
+export function mustRunIptables(nodes: readonly NodeView[]): void {
+  const other = nodes.find((node) => node.mode !== 'iptables')
+  if (!other) return
+  fail({
+    node: other.name,
+    look: onNode(other.name, ASK),
+    expected: 'kube-proxy in iptables mode, which this lab is about',
+    actual: other.mode ?? 'no kube-proxy answers on this node',
+    hint: 'make iptables brings the mode back, and make flush-nat removes what the other one left.',
+  })
+}

@@ -1,0 +1,85 @@
+import { CLIENT, clientPod } from '../02-ipvs/web-requests.ts'
+import type { CheckContext } from '../check-context.ts'
+import { inChain, mustEqualPrediction, onNode } from '../difference-report.ts'
+import { fail } from '../failure.ts'
+import type { Truth } from '../question.ts'
+import type { NodeView, Snapshot } from '../snapshot.ts'
+import { findService } from '../web-service.ts'
+import { CLIENT_MANIFEST } from './client.ts'
+import { mustRunIptables } from './mode.ts'
+
+const NAME = 'nobody'
+/** curl's exit code for a connection that was refused; one that was dropped ends by time, with 28. */
+const REFUSED = 7
+const LOOK = 'iptables -t filter -S KUBE-SERVICES'
+
+/** A Service without endpoints is refused by a rule of every node, for a Pod and for the node itself. */
+export async function nobodyRefuses(context: CheckContext): Promise<void> {
+  const { nodes, snapshot, live } = context
+  mustRunIptables(nodes)
+  const { address, port } = nobody(snapshot)
+  mustEqualPrediction(nodes, {
+    mode: 'iptables',
+    concerns: inChain('filter KUBE-SERVICES', 'filter FORWARD', 'filter OUTPUT'),
+    look: LOOK,
+    expected: 'a rule with REJECT for each Service port that has no endpoint, and no other',
+  })
+  for (const node of nodes) rejectRule(node, address)
+  if (!live) return
+  const client = clientPod(context, CLIENT_MANIFEST)
+  const request = `curl -sS -o /dev/null --max-time 3 http://${address}:${port}/`
+  const [fromPod, ...fromNodes] = await Promise.all([
+    live.inPod(CLIENT, request),
+    ...nodes.map(({ name }) => live.onNode(name, request)),
+  ])
+  const answers = [
+    { node: client.node, look: `kubectl exec client -- ${request}`, ...fromPod },
+    ...fromNodes.map((result, index) => {
+      const name = nodes[index]?.name ?? ''
+      return { node: name, look: onNode(name, request), ...result }
+    }),
+  ]
+  const other = answers.find(({ exitCode }) => exitCode !== REFUSED)
+  if (!other) return
+  fail({
+    node: other.node,
+    look: other.look,
+    expected: 'a connection that is refused at once (curl ends with 7)',
+    actual: other.exitCode === 0 ? 'an answer' : `curl ended with ${other.exitCode}: ${other.stderr.trim()}`,
+  })
+}
+
+/** What the rule of a Service without endpoints answers with. */
+export function rejectedWith({ nodes, snapshot }: CheckContext): Truth {
+  mustRunIptables(nodes)
+  const { address } = nobody(snapshot)
+  const [node] = nodes.slice(-1)
+  const message = node && /--reject-with (\S+)/.exec(rejectRule(node, address))?.[1]
+  return { accepts: message === undefined ? [] : [message], look: onNode(node?.name ?? '', LOOK) }
+}
+
+/** The learner's Service that selects no Pod. */
+function nobody(snapshot: Snapshot): { address: string; port: number } {
+  const service = findService(snapshot, NAME)
+  const address = service?.clusterIPs.find((ip) => !ip.includes(':'))
+  const port = service?.ports[0]?.port
+  if (address !== undefined && port !== undefined) return { address, port }
+  return fail({
+    look: `kubectl get service,endpointslices -l app=${NAME}`,
+    expected: `a Service ${NAME} with a ClusterIP, and no Pod behind it`,
+    actual: 'no such Service',
+    hint: 'kubectl apply -f labs/01-iptables/manifests/nobody.yaml',
+  })
+}
+
+function rejectRule({ name, state }: NodeView, address: string): string {
+  const rules = state.iptables.get('filter')?.get('KUBE-SERVICES')?.rules ?? []
+  const rule = rules.find(({ spec }) => spec.includes(`-d ${address}/32 `) && spec.includes('-j REJECT'))
+  if (rule) return rule.spec
+  return fail({
+    node: name,
+    look: onNode(name, LOOK),
+    expected: `a rule in the filter table's KUBE-SERVICES that rejects packets for ${address}`,
+    actual: 'none: the Service has an endpoint, or the rule is lost',
+  })
+}

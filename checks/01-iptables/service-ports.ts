@@ -1,0 +1,45 @@
+import { targetOf } from '../../dataplane/rule-text.ts'
+import type { CheckContext } from '../check-context.ts'
+import { mustEqualPrediction, onNode } from '../difference-report.ts'
+import { fail } from '../failure.ts'
+import { findService } from '../web-service.ts'
+import { mustRunIptables } from './mode.ts'
+import { serviceChains } from './web-chains.ts'
+
+const NAME = 'three-ports'
+const PORTS = 3
+
+/** A Service with three ports has three entries in KUBE-SERVICES of every node, and a chain behind each. */
+export function portsCostEntries({ nodes, snapshot }: CheckContext): void {
+  mustRunIptables(nodes)
+  const service = findService(snapshot, NAME)
+  const address = service?.clusterIPs.find((ip) => !ip.includes(':'))
+  if (!service || service.ports.length < PORTS || address === undefined)
+    fail({
+      look: `kubectl get service ${NAME}`,
+      expected: `a Service ${NAME} with a ClusterIP and ${PORTS} ports`,
+      actual: service ? `${service.ports.length} ports` : 'no Service of that name',
+      hint: 'kubectl apply -f labs/01-iptables/manifests/three-ports.yaml',
+    })
+  const chains = serviceChains(service)
+  mustEqualPrediction(nodes, {
+    mode: 'iptables',
+    concerns: (where) =>
+      'chain' in where && where.table === 'nat' && (where.chain === 'KUBE-SERVICES' || chains.includes(where.chain)),
+    look: 'iptables -t nat -S KUBE-SERVICES',
+    expected: 'an entry of its own for every Service port, and the node-ports rule last',
+  })
+  for (const { name, state } of nodes) {
+    const nat = state.iptables.get('nat')
+    const targets = nat?.get('KUBE-SERVICES')?.rules.map(({ spec }) => targetOf(spec)) ?? []
+    const missing = chains.filter((chain) => !targets.includes(chain) || !nat?.has(chain))
+    if (missing.length === 0) continue
+    fail({
+      node: name,
+      look: onNode(name, 'iptables -t nat -S KUBE-SERVICES'),
+      expected: `${service.ports.length} entries for ${address}, each with a chain of its own behind it`,
+      actual: `none for ${missing.join(', ')}`,
+      hint: 'A Service without ready Pods has no entries here: make web brings Pods for it.',
+    })
+  }
+}

@@ -1,0 +1,96 @@
+import type { Where } from '../../dataplane/compare.ts'
+import type { Rule } from '../../dataplane/iptables-save.ts'
+import { serviceHash } from '../../dataplane/kube-proxy/chain-names.ts'
+import type { NodeState } from '../../dataplane/node-state.ts'
+import type { Service } from '../../dataplane/objects.ts'
+import { targetOf } from '../../dataplane/rule-text.ts'
+import type { CheckContext } from '../check-context.ts'
+import { mustEqualPrediction, onNode } from '../difference-report.ts'
+import { fail } from '../failure.ts'
+import { mustJumpFirst } from '../jump-order.ts'
+import type { Truth } from '../question.ts'
+import type { NodeView, Snapshot } from '../snapshot.ts'
+import { personalise, variantIn } from '../variant.ts'
+import { findService, webService } from '../web-service.ts'
+import { mustRunIptables } from './mode.ts'
+
+/** `KUBE-SVC-…` of each port of a Service, in the order of its ports. */
+export function serviceChains({ namespace, name, ports }: Service): string[] {
+  return ports.map((port) => {
+    const portName = port.name ? `${namespace}/${name}:${port.name}` : `${namespace}/${name}`
+    return `KUBE-SVC-${serviceHash(portName, port.protocol.toLowerCase())}`
+  })
+}
+
+/** The chain of web's one port. */
+export function webChain(snapshot: Snapshot): string {
+  const { name } = webService(snapshot)
+  const service = findService(snapshot, name)
+  return (service && serviceChains(service)[0]) ?? ''
+}
+
+/** The rules of a chain that lead on to endpoints, in order. */
+export function endpointRules(state: NodeState, chain: string): Rule[] {
+  const rules = state.iptables.get('nat')?.get(chain)?.rules ?? []
+  return rules.filter(({ spec }) => targetOf(spec)?.startsWith('KUBE-SEP-'))
+}
+
+/** A Service's chain is named after a hash of its namespace, name, port name and protocol: the same on every node. */
+export function nameOfWebChain({ nodes, snapshot }: CheckContext): Truth {
+  mustRunIptables(nodes)
+  const chain = webChain(snapshot)
+  const { name } = webService(snapshot)
+  return {
+    accepts: [chain, chain.replace('KUBE-SVC-', '')],
+    look: `kubectl get service ${name} -o jsonpath='{.metadata.namespace}/{.metadata.name}'`,
+  }
+}
+
+/** PREROUTING and OUTPUT lead to KUBE-SERVICES, that to web's chain, and that to one chain with a DNAT for each endpoint. */
+export function chainsLeadToPods({ nodes, snapshot }: CheckContext): void {
+  mustRunIptables(nodes)
+  const { backends } = webService(snapshot)
+  const chain = webChain(snapshot)
+  for (const hook of ['PREROUTING', 'OUTPUT']) mustJumpFirst(nodes, hook, 'KUBE-SERVICES')
+  mustEqualPrediction(nodes, {
+    mode: 'iptables',
+    concerns: isOnTheWay(chain, nodes),
+    look: `iptables -t nat -S KUBE-SERVICES; iptables -t nat -S ${chain}`,
+    expected: `an entry for the Service in KUBE-SERVICES, ${chain} behind it, and a KUBE-SEP- chain with a DNAT for each ready Pod`,
+  })
+  for (const node of nodes) {
+    const count = endpointRules(node.state, chain).length
+    if (count === backends.length && count > 0) continue
+    fail({
+      node: node.name,
+      look: onNode(node.name, `iptables -t nat -S ${chain}`),
+      expected: `${backends.length} rules in ${chain} that lead to a KUBE-SEP- chain, one for each ready Pod`,
+      actual: `${count}`,
+    })
+  }
+}
+
+/** What the packet meets: KUBE-SERVICES, web's chain, and the chains that this one leads to or must lead to. */
+function isOnTheWay(chain: string, nodes: readonly NodeView[]) {
+  const chains = new Set(['KUBE-SERVICES', chain])
+  for (const node of nodes)
+    for (const state of [node.state, node.expected('iptables')])
+      for (const { spec } of endpointRules(state, chain)) chains.add(targetOf(spec) ?? '')
+  return (where: Where) => 'chain' in where && where.table === 'nat' && chains.has(where.chain)
+}
+
+/** The probability in the second rule of web's chain: with n Pods, 1/(n-1). */
+export function probabilityOfSecondRule({ nodes, snapshot }: CheckContext): Truth {
+  mustRunIptables(nodes)
+  const { backends } = webService(snapshot)
+  const look = onNode(nodes.at(-1)?.name ?? '', `iptables -t nat -S ${webChain(snapshot)}`)
+  // The last rule has none: with two Pods, that is the second.
+  if (backends.length < 3)
+    fail({
+      look,
+      expected: 'three ready Pods or more, so that the second rule has a probability',
+      actual: `${backends.length}`,
+      hint: personalise('kubectl scale deployment web --replicas=5', variantIn(snapshot)),
+    })
+  return { accepts: [`1/${backends.length - 1}`], look }
+}

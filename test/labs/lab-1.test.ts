@@ -1,0 +1,145 @@
+// Lab 1 end to end on the embedded cluster: fails unsolved, passes solved, fails again for each single breakage.
+
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { webChain } from '../../checks/01-iptables/web-chains.ts'
+import { loadSpec } from '../../checks/grader.ts'
+import { judge, judgeRound, type StepOutcome } from '../../checks/judge.ts'
+import { readLab } from '../../checks/lab-definition.ts'
+import type { Snapshot } from '../../checks/snapshot.ts'
+import { openCluster } from '../../checks/source.ts'
+import { findService, webService } from '../../checks/web-service.ts'
+import type { Cluster, Progress } from '../../cluster/driver.ts'
+import { runOnNode } from '../../cluster/node-script.ts'
+import { selectCluster } from '../../cluster/select.ts'
+import { waitFor } from '../../cluster/wait.ts'
+import { LabBench, loadSolution } from '../../scripts/lab-bench.ts'
+import { resetLab } from '../../scripts/lab-reset.ts'
+import { playSteps } from '../../scripts/play-lab.ts'
+import { type Breakage, breakages, type Scene } from './lab-1-breakages.ts'
+
+const silent: Progress = { start: () => undefined, end: () => undefined, note: () => undefined }
+const lab = readLab(1)
+const spec = await loadSpec(lab)
+const solution = await loadSolution(lab.folder)
+const questions = lab.steps.filter(({ question }) => question !== undefined).map(({ id }) => id)
+
+let cluster: Cluster
+let bench: LabBench
+let source: Awaited<ReturnType<typeof openCluster>>
+let solved: Snapshot
+let scene: Omit<Scene, 'node'>
+
+beforeAll(async () => {
+  cluster = await selectCluster('embedded', 'lab-1-test')
+  await cluster.up(silent)
+  bench = await LabBench.open(cluster, silent)
+  source = await openCluster(cluster)
+  await resetLab(lab, bench)
+}, 180_000)
+
+afterAll(async () => {
+  await cluster?.down(silent)
+}, 60_000)
+
+const verdictsOf = (outcomes: readonly StepOutcome[]) =>
+  Object.fromEntries(
+    outcomes.map(({ id, verdict, reason, failure }) => [id, [verdict, reason ?? failure?.actual ?? '']]),
+  )
+
+test('unsolved: no step passes, nor does a question with a wrong answer', async () => {
+  const { outcomes } = await judge(spec, source)
+  expect(outcomes.filter(({ verdict }) => verdict !== 'failed' && verdict !== 'not yet')).toEqual([])
+  for (const id of questions) await bench.answer(lab.number, id, 'KUBE-SVC-AAAAAAAAAAAAAAAA')
+  // Alone, too: a step must not pass because nobody asked for what it needs.
+  const snapshot = await source.snapshot()
+  for (const { id } of lab.steps) {
+    const alone = await judgeRound(spec, snapshot, source.live, [id])
+    expect(
+      alone.map(({ verdict }) => verdict),
+      id,
+    ).toEqual(['failed'])
+  }
+})
+
+test('solved by the reference solution: every step passes, one by one and all together', async () => {
+  const played = await playSteps(spec, solution, bench, source, lab.steps)
+  expect(verdictsOf(played)).toEqual(Object.fromEntries(lab.steps.map(({ id }) => [id, ['passed', '']])))
+  const { outcomes, snapshot } = await judge(spec, source)
+  expect(outcomes.filter(({ verdict }) => verdict !== 'passed')).toEqual([])
+  solved = snapshot
+  const clusterIP = (name: string) => findService(snapshot, name)?.clusterIPs[0] ?? ''
+  scene = {
+    web: webService(snapshot).address,
+    mirror: clusterIP('mirror'),
+    nobody: clusterIP('nobody'),
+    threePorts: clusterIP('three-ports'),
+    webChain: webChain(snapshot),
+  }
+}, 180_000)
+
+test('the capture of the solved cluster earns what needs no cluster', async () => {
+  const outcomes = await judgeRound(spec, await source.snapshot(), undefined)
+  const other = outcomes.filter(({ verdict }) => verdict !== 'passed').map(({ id, verdict }) => [id, verdict])
+  expect(other).toEqual([['families', 'not applicable']])
+})
+
+test('a wrong answer afterwards takes nothing away, and the cluster may move on', async () => {
+  await bench.answer(lab.number, 'probability', '1')
+  await bench.scale('web', 2)
+  const [outcome] = await judgeRound(spec, await source.snapshot(), source.live, ['probability'])
+  expect(outcome?.verdict).toBe('passed')
+  await bench.scale('web', 1)
+  expect((await judge(spec, source, { only: ['web'] })).outcomes[0]?.verdict).toBe('failed')
+  await bench.scale('web', 5)
+  await waitFor('every node to follow', 20_000, async () => {
+    const { outcomes } = await judge(spec, source, { only: ['web', 'chains'] })
+    return outcomes.every(({ verdict }) => verdict === 'passed')
+  })
+}, 60_000)
+
+describe('one thing broken on one node', () => {
+  const nodeOf = (pod: string) => solved.find('Pod', 'default', pod)?.spec?.nodeName ?? ''
+
+  function placeOf({ at }: Breakage): string {
+    if (at !== 'other') return nodeOf(at)
+    return solved.nodes.find(({ name }) => name !== nodeOf('client'))?.name ?? ''
+  }
+
+  async function onNode(node: string, script: string): Promise<string> {
+    const { exitCode, stdout, stderr } = await runOnNode(cluster, node, script)
+    if (exitCode !== 0) throw new Error(`"${script}" ended with ${exitCode}: ${stderr}`)
+    return stdout
+  }
+
+  const judged = async (step: string) => (await judgeRound(spec, await source.snapshot(), source.live, [step]))[0]
+
+  /** Breaks, judges and heals once. kube-proxy's own sync may come in between, so the caller may try again. */
+  async function tryBreakage(breakage: Breakage, there: Scene): Promise<StepOutcome | undefined> {
+    const tables = await onNode(there.node, 'iptables-save -c')
+    await onNode(there.node, breakage.break(there))
+    try {
+      return await judged(breakage.step)
+    } finally {
+      const healing = breakage.heal ? `\n${breakage.heal(there)}` : ''
+      await onNode(there.node, `iptables-restore -c <<'TABLES'\n${tables}\nTABLES${healing}`)
+    }
+  }
+
+  test.each(breakages)(
+    '$what: $step says so',
+    async (breakage) => {
+      const there = { ...scene, node: placeOf(breakage) }
+      let outcome: StepOutcome | undefined
+      for (let attempt = 1; attempt <= 3 && outcome?.verdict !== 'failed'; attempt++)
+        outcome = await tryBreakage(breakage, there)
+      expect(outcome?.verdict).toBe('failed')
+      expect(outcome?.failure?.node).toBe(there.node)
+      await waitFor(
+        'the cluster to be whole again',
+        20_000,
+        async () => (await judged(breakage.step))?.verdict === 'passed',
+      )
+    },
+    60_000,
+  )
+})
