@@ -27,10 +27,14 @@ export interface Kernel {
 }
 
 /**
- * UML is several processes, and its helpers outlive a main process that is killed. The shell ends the whole group when the
- * kernel ends, and when descriptor 5 is closed, which happens however this process dies.
+ * UML is several processes in a session of its own, and its helpers outlive a main process that is killed. The shells end all
+ * of that group when the kernel ends, and when descriptor 5 is closed, which happens however this process dies.
  */
-const supervisor = '{ "$@" 5<&-; kill -KILL 0; } & read -r _ <&5; kill -KILL 0'
+const supervisor = `"$@" 5<&- & kernel=$!
+{ read -r _ <&5; kill -KILL "-$kernel"; kill -KILL "$kernel"; } 2>/dev/null &
+wait "$kernel"
+kill -KILL "-$kernel" 2>/dev/null
+kill -KILL 0`
 
 const bytesPerMegabyte = 1024 * 1024
 

@@ -1,0 +1,25 @@
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { expect, test } from 'vitest'
+import { $ } from 'zx'
+import { ensurePackages } from '../../cluster/embedded/machine/packages.ts'
+import { startMachine } from '../../cluster/embedded/machine/uml-machine.ts'
+import { cacheFolder } from '../../cluster/layout.ts'
+import { waitFor } from '../../cluster/wait.ts'
+
+const silent = { start: () => {}, end: () => {}, note: () => {} }
+const name = `end-${process.pid}`
+const processes = async () =>
+  (await $({ quiet: true })`ps -eo args`).stdout.split('\n').filter((l) => l.includes(`umid=${name}`))
+
+test('a kernel that is stopped leaves no process, though the one that started it lives on', async () => {
+  const directory = mkdtempSync(join(tmpdir(), 'kernel-end-'))
+  const packages = await ensurePackages(cacheFolder, silent)
+  const machine = await startMachine({ packages, directory, name, memoryMegabytes: 512 })
+  expect((await machine.run(['echo', 'here'])).stdout).toBe('here\n')
+  expect((await processes()).length).toBeGreaterThan(3)
+  await machine.stop()
+  await waitFor('the processes of the kernel to end', 3000, async () => (await processes()).length === 0)
+  rmSync(directory, { recursive: true })
+})
