@@ -6,6 +6,7 @@ import type { Truth } from '../question.ts'
 import { webService } from '../web-service.ts'
 import { answered } from './agent-requests.ts'
 import { forwardRule, POD_PORT, stands } from './forward-rule.ts'
+import { atItsMoment } from './moment.ts'
 import { countedDuring } from './rule-counter.ts'
 import { mustRun } from './running-mode.ts'
 import { filterHooks, tellWay, wayOf } from './way.ts'
@@ -13,15 +14,16 @@ import { filterHooks, tellWay, wayOf } from './way.ts'
 const CLOSED = 'stopped-in-either-mode'
 const KERNEL_TABLES = new Set(['raw', 'mangle', 'nat', 'filter', 'security'])
 
-const isNote = (value: unknown): value is object => typeof value === 'object' && value !== null
-
 /**
  * IPVS mode: a rule stops the client's requests to web here, too, and what stopped them in iptables mode still stands. One
  * rule in PREROUTING does for both, as the modes part only behind it.
  */
 export async function stoppedInEitherMode(context: CheckContext): Promise<void> {
-  const { snapshot, notes, live } = context
-  if (live && notes.read(CLOSED, isNote)) return
+  await atItsMoment(context, CLOSED, () => proveStoppedInEitherMode(context))
+}
+
+async function proveStoppedInEitherMode(context: CheckContext): Promise<object> {
+  const { snapshot, live } = context
   mustRun(context, 'ipvs', 'make ipvs KUBE_PROXY_VERSION=1.20')
   const service = webService(snapshot)
   const { address: client, node } = clientPod(context)
@@ -64,7 +66,7 @@ export async function stoppedInEitherMode(context: CheckContext): Promise<void> 
         actual: `${result === 0 ? 'no answer' : 'an answer'} and ${packets} packets more on the rule`,
       })
   }
-  notes.keep(CLOSED, { ...way.by, node })
+  return { ...way.by, node }
 }
 
 /** Question: the chain of filter that the client's packet to web meets on its way to IPVS. */

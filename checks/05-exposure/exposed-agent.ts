@@ -3,6 +3,7 @@ import { onNode } from '../difference-report.ts'
 import { fail } from '../failure.ts'
 import { webService } from '../web-service.ts'
 import { askAgents, askCommand, mustBeClosed } from './agent-requests.ts'
+import { atItsMoment } from './moment.ts'
 import { AGENT_PORT, agentScene, clusterIPs, mustListenEverywhere } from './node-agent.ts'
 import { mustRun } from './running-mode.ts'
 import { ACCESS_FILTER, OLD_RULES } from './versions.ts'
@@ -11,12 +12,13 @@ import { tellWay, wayOf } from './way.ts'
 const CLOSED = 'closed-in-iptables-mode'
 const EXPOSED = 'exposed-in-ipvs-mode'
 
-const isNote = (value: unknown): value is object => typeof value === 'object' && value !== null
-
 /** iptables mode: the agent listens on all addresses of its node, but no ClusterIP is one of them. */
 export async function clusterIPsLeadNowhere(context: CheckContext): Promise<void> {
-  const { snapshot, notes, live } = context
-  if (live && notes.read(CLOSED, isNote)) return
+  await atItsMoment(context, CLOSED, () => proveClusterIPsLeadNowhere(context))
+}
+
+async function proveClusterIPsLeadNowhere(context: CheckContext): Promise<object> {
+  const { snapshot, live } = context
   mustRun(context, 'iptables', 'make iptables, then make flush-nat; this lab begins in that mode (make reset-5).')
   const scene = agentScene(context)
   await mustListenEverywhere(context, scene)
@@ -31,13 +33,16 @@ export async function clusterIPsLeadNowhere(context: CheckContext): Promise<void
       hint: 'An earlier IPVS mode left its addresses: make flush-nat removes them.',
     })
   if (live) await mustBeClosed(live, [address], { scene, hint: 'make flush-nat removes what IPVS mode left.' })
-  notes.keep(CLOSED, { address })
+  return { address }
 }
 
 /** IPVS mode by old rules: the client reaches the agent of its own node through every ClusterIP. */
 export async function everyClusterIPLeadsToAgent(context: CheckContext): Promise<void> {
-  const { snapshot, notes, live } = context
-  if (live && notes.read(EXPOSED, isNote)) return
+  await atItsMoment(context, EXPOSED, () => proveEveryClusterIPLeadsToAgent(context))
+}
+
+async function proveEveryClusterIPLeadsToAgent(context: CheckContext): Promise<object> {
+  const { snapshot, live } = context
   mustRun(context, 'ipvs', OLD_RULES)
   const scene = agentScene(context)
   await mustListenEverywhere(context, scene)
@@ -58,7 +63,7 @@ export async function everyClusterIPLeadsToAgent(context: CheckContext): Promise
     })
   }
   if (live) await mustAnswerEverywhere(live, addresses, scene.node)
-  notes.keep(EXPOSED, { version: view.kubeProxyVersion, addresses })
+  return { version: view.kubeProxyVersion, addresses }
 }
 
 async function mustAnswerEverywhere(

@@ -5,6 +5,7 @@ import { fail } from '../failure.ts'
 import type { NodeView } from '../snapshot.ts'
 import { type WebService, webService } from '../web-service.ts'
 import { answered } from './agent-requests.ts'
+import { atItsMoment } from './moment.ts'
 import { countedDuring } from './rule-counter.ts'
 import { mustRun } from './running-mode.ts'
 import { type Stop, tellWay, wayOf } from './way.ts'
@@ -37,8 +38,11 @@ export const stands = ({ state }: NodeView, { table, chain, rule }: Stop): boole
 
 /** iptables mode: a rule in FORWARD of the client's node stops its requests to web. */
 export async function forwardRuleStops(context: CheckContext): Promise<void> {
-  const { snapshot, notes, live } = context
-  if (live && forwardRule(context)) return
+  await atItsMoment(context, STOPPED, () => proveForwardRuleStops(context))
+}
+
+async function proveForwardRuleStops(context: CheckContext): Promise<object> {
+  const { snapshot, live } = context
   mustRun(context, 'iptables', 'make iptables, then make flush-nat; this lab begins in that mode (make reset-5).')
   const service = webService(snapshot)
   const { address: client, node } = clientPod(context)
@@ -61,13 +65,16 @@ export async function forwardRuleStops(context: CheckContext): Promise<void> {
         actual: `${result === 0 ? 'no answer' : 'an answer'} and ${packets} packets more on the rule`,
       })
   }
-  notes.keep(STOPPED, { ...way.by, node })
+  return { ...way.by, node }
 }
 
 /** IPVS mode: the same rule stands, requests to web are answered, and the rule has not seen them. */
 export async function forwardRuleNotAsked(context: CheckContext): Promise<void> {
-  const { snapshot, notes, live } = context
-  if (live && notes.read(NOT_ASKED, isRuleNote)) return
+  await atItsMoment(context, NOT_ASKED, () => proveForwardRuleNotAsked(context))
+}
+
+async function proveForwardRuleNotAsked(context: CheckContext): Promise<object> {
+  const { snapshot, live } = context
   mustRun(context, 'ipvs', 'make ipvs KUBE_PROXY_VERSION=1.20')
   const service = webService(snapshot)
   const { address: client, node } = clientPod(context)
@@ -85,7 +92,7 @@ export async function forwardRuleNotAsked(context: CheckContext): Promise<void> 
   mustPassIPVS(view, client, service)
   mustStillStopPods(view, client, service, rule)
   if (live) await mustAnswerUnseen(context, service, rule)
-  notes.keep(NOT_ASKED, rule)
+  return rule
 }
 
 function mustPassIPVS(view: NodeView, client: string, service: WebService): void {

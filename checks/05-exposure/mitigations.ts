@@ -4,6 +4,7 @@ import { fail } from '../failure.ts'
 import type { NodeView, Snapshot } from '../snapshot.ts'
 import { webService } from '../web-service.ts'
 import { mustBeClosed } from './agent-requests.ts'
+import { atItsMoment } from './moment.ts'
 import { AGENT_PORT, agentScene, clusterIPs, mustListenEverywhere, mustListenOnNodeAddress } from './node-agent.ts'
 import { mustRun } from './running-mode.ts'
 import { ACCESS_FILTER, OLD_RULES } from './versions.ts'
@@ -12,12 +13,13 @@ import { type NodeTables, tellWay, wayOf } from './way.ts'
 const OWN_FILTER = 'own-filter-closed'
 const BOUND = 'bound-agent-closed'
 
-const isNote = (value: unknown): value is object => typeof value === 'object' && value !== null
-
 /** A rule of the learner's on every node with an agent stops what is for a ClusterIP but for no Service port. */
 export async function ownFilterCloses(context: CheckContext): Promise<void> {
-  const { snapshot, notes, live } = context
-  if (live && notes.read(OWN_FILTER, isNote)) return
+  await atItsMoment(context, OWN_FILTER, () => proveOwnFilterCloses(context))
+}
+
+async function proveOwnFilterCloses(context: CheckContext): Promise<object> {
+  const { snapshot, live } = context
   mustRun(context, 'ipvs', OLD_RULES)
   const scene = agentScene(context)
   await mustListenEverywhere(context, scene)
@@ -47,13 +49,16 @@ export async function ownFilterCloses(context: CheckContext): Promise<void> {
   const view = snapshot.node(scene.node)
   const hint = 'The rule must stand in INPUT of that node.'
   if (live) await mustBeClosed(live, addresses, { scene, hint, service, view })
-  notes.keep(OWN_FILTER, { addresses })
+  return { addresses }
 }
 
 /** The agent listens on the node's own address alone; no rule stops anything, and yet no ClusterIP leads to it. */
 export async function boundAgentIsClosed(context: CheckContext): Promise<void> {
-  const { snapshot, notes, live } = context
-  if (live && notes.read(BOUND, isNote)) return
+  await atItsMoment(context, BOUND, () => proveBoundAgentIsClosed(context))
+}
+
+async function proveBoundAgentIsClosed(context: CheckContext): Promise<object> {
+  const { snapshot, live } = context
   mustRun(context, 'ipvs', OLD_RULES)
   const scene = agentScene(context)
   await mustListenOnNodeAddress(context, scene)
@@ -69,7 +74,7 @@ export async function boundAgentIsClosed(context: CheckContext): Promise<void> {
     })
   const hint = 'Is it bound to the address of the node?'
   if (live) await mustBeClosed(live, clusterIPs(snapshot), { scene, hint })
-  notes.keep(BOUND, { address })
+  return { address }
 }
 
 /** The node as it would be without kube-proxy's own filter, so that a learner's rule is judged by itself. */
