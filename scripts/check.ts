@@ -1,10 +1,28 @@
-// Offline grading:  check.ts --capture alice-lab2.labgrade | --lab 2 --capture DIR [--step ID] [--json | --format NAME] [--output FILE]
-// [--report-only];  without --capture the cluster is judged.
+// Offline grading, of a capture or a submission; of the cluster without one. See --help.
 import { statSync } from 'node:fs'
 import { parseArgs } from 'node:util'
+import { FORMATS } from '../checks/class/formats/formats.ts'
 import { checkSubmission } from './check-submission.ts'
 import { gradeAndPrint, gradingOptions, labNumber } from './grading.ts'
 import { main } from './main.ts'
+
+const USAGE = `Usage: node --import tsx scripts/check.ts --capture alice-lab2.labgrade [options]
+       node --import tsx scripts/check.ts --lab 2 --capture DIR [--step ID] [options]
+
+Judges a recorded cluster as a live one is judged; a submission from its raw captures, never by the verdicts inside.
+
+  --capture PLACE     a folder that make capture wrote, or a learner's .labgrade file
+  --lab N             the lab; a submission says it itself
+  --step ID           one step alone
+  --key FILE          the class key that the submission must be signed with (or CLASS_KEY_FILE)
+  --json              the report as JSON (checks/schema/report.v1.json)
+  --format NAME       another result file: ${FORMATS.join(', ')}
+  --output FILE       where that goes; standard output when left out
+  --junit FILE        JUnit's XML by a vitest run, besides
+  --report-only       exit 0 whatever the verdict, once the result is written
+
+Exit status: 0 every step passed, 1 not yet, 2 trouble that is not the learner's.
+`
 
 await main(async () => {
   const { values } = parseArgs({
@@ -14,4 +32,4 @@ await main(async () => {
   if (capture !== undefined && statSync(capture, { throwIfNoEntry: false })?.isDirectory() === false)
     return checkSubmission(capture, values)
   return gradeAndPrint({ ...values, lab: labNumber(values.lab) })
-})
+}, USAGE)

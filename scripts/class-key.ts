@@ -1,10 +1,17 @@
-// The secret of a class:  class-key.ts --new class.key  makes one;  class-key.ts --key class.key --learner alice  prints alice's part.
+// The secret of a class. See --help.
 import { randomBytes } from 'node:crypto'
 import { writeFileSync } from 'node:fs'
 import { parseArgs } from 'node:util'
 import { learnerName } from '../checks/submission/learner.ts'
 import { learnerKeyLine, readClassKey } from '../checks/submission/signature.ts'
 import { main, UserError } from './main.ts'
+
+const USAGE = `Usage: node --import tsx scripts/class-key.ts --new class.key
+       node --import tsx scripts/class-key.ts --key class.key --learner alice
+
+The first makes the secret of a class, for the instructor alone. The second prints one learner's part of it, which signs for
+that learner and nobody else: give it out as a file, to be used as CLASS_KEY_FILE=alice.key make submit NAME=alice LAB=2.
+`
 
 await main(async () => {
   const { values } = parseArgs({
@@ -25,4 +32,4 @@ await main(async () => {
       'Say what to do: `--new FILE` makes a key, `--key FILE --learner NAME` prints a learner’s part of it.',
     )
   console.log(learnerKeyLine(readClassKey(values.key), learnerName(values.learner)))
-})
+}, USAGE)

@@ -1,6 +1,4 @@
-// Grades a class:  grade-class.ts submissions/*.labgrade [--html FILE --csv FILE --json FILE --junit FILE --tap FILE]
-//   [--gradescope DIR --check50 DIR --classroom50 DIR] [--key class.key] [--report-only] [--jobs N] [--deadline SECONDS]
-// or the running clusters of a class:  grade-class.ts --kubeconfigs DIR --lab 2 [--limit N] [--deadline SECONDS]
+// Grades a class. See --help.
 import { mkdirSync, readdirSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { parseArgs } from 'node:util'
@@ -20,6 +18,24 @@ const options = {
   'report-only': { type: 'boolean' },
   quiet: { type: 'boolean' },
 } as const
+
+const USAGE = `Usage: node --import tsx scripts/grade-class.ts submissions/*.labgrade [options]
+       node --import tsx scripts/grade-class.ts --kubeconfigs DIR --lab 2 [--limit N] [options]
+
+Grades the files of a class offline, or the running clusters that the kubeconfigs of a folder reach (each file named
+after its learner).
+
+  --html FILE --csv FILE --json FILE --junit FILE --tap FILE      one result for the class
+  --gradescope DIR --check50 DIR --classroom50 DIR                one result file a learner
+  --key FILE          files must be signed with this class key (or CLASS_KEY_FILE)
+  --jobs N            files judged at once; 2 when left out
+  --limit N           clusters graded at once; 8 when left out
+  --deadline SECONDS  for each file (20) or cluster (120)
+  --report-only       exit 0 whatever the verdicts, once the results are written
+  --quiet             no line for each learner
+
+Exit status: 0 everybody passed everything, 1 not yet, 2 when a file was refused or a cluster could not be graded.
+`
 
 await main(async () => {
   const { values, positionals } = parseArgs({ options, allowPositionals: true })
@@ -41,7 +57,7 @@ await main(async () => {
   process.stdout.write(classSummary(result))
   console.log(`most memory: ${Math.round(process.resourceUsage().maxRSS / 1024)} MB`)
   return values['report-only'] ? ExitCode.passed : result.exitCode
-})
+}, USAGE)
 
 /** Every plain file of a folder is a learner's kubeconfig. */
 function liveTasks(folder: string, lab: string | undefined): Task[] {

@@ -1,9 +1,24 @@
-// Grades a lab as the cluster stands:  grade.ts 2 [--step ID] [--json]
+// Grades a lab as the cluster stands. See --help.
 import { parseArgs } from 'node:util'
+import { FORMATS } from '../checks/class/formats/formats.ts'
 import { gradeAndPrint, gradingOptions, labNumber } from './grading.ts'
 import { main } from './main.ts'
+
+const USAGE = `Usage: node --import tsx scripts/grade.ts LAB [--step ID] [--json | --format NAME] [--output FILE] [--report-only]
+
+Grades a lab as the running cluster stands (NAME= and CLUSTER= choose which).
+
+  --step ID           one step alone
+  --json              the report as JSON (checks/schema/report.v1.json)
+  --format NAME       another result file: ${FORMATS.join(', ')}
+  --output FILE       where that goes; standard output when left out
+  --junit FILE        JUnit's XML by a vitest run, besides
+  --report-only       exit 0 whatever the verdict, once the result is written
+
+Exit status: 0 every step passed, 1 not yet, 2 trouble that is not the learner's.
+`
 
 await main(async () => {
   const { values, positionals } = parseArgs({ options: gradingOptions, allowPositionals: true })
   return gradeAndPrint({ ...values, lab: labNumber(positionals[0]) })
-})
+}, USAGE)

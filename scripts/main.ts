@@ -8,9 +8,13 @@ export const ExitCode = { passed: 0, notYet: 1, trouble: 2 } as const
 
 /**
  * Runs a script's body and turns what it throws into one sentence on standard error and exit code 2; `DEBUG=1` adds the
- * stack. A number that the body resolves to is the exit code.
+ * stack. A number that the body resolves to is the exit code. A script with a `usage` prints it for --help.
  */
-export async function main(body: () => Promise<unknown>): Promise<void> {
+export async function main(body: () => Promise<unknown>, usage?: string): Promise<void> {
+  if (usage !== undefined && process.argv.slice(2).some((word) => word === '--help' || word === '-h')) {
+    process.stdout.write(usage)
+    return
+  }
   process.stdout.on('error', (error: NodeJS.ErrnoException) => {
     // `make status | head -1` closes our output early; that is not a fault.
     if (error.code === 'EPIPE') process.exit(ExitCode.passed)
@@ -19,9 +23,17 @@ export async function main(body: () => Promise<unknown>): Promise<void> {
     const code = await body()
     process.exitCode = typeof code === 'number' ? code : ExitCode.passed
   } catch (error) {
-    const text = error instanceof Error ? error.message : String(error)
+    const text = sentenceOf(error, usage !== undefined)
     process.stderr.write(` ${chalk.red('✗')} ${text}\n`)
     if (process.env.DEBUG && error instanceof Error) process.stderr.write(`${error.stack}\n`)
     process.exitCode = ExitCode.trouble
   }
+}
+
+/** What parseArgs says goes on at length about positional arguments; its first sentence is what went wrong. */
+function sentenceOf(error: unknown, hasUsage: boolean): string {
+  if (!(error instanceof Error)) return String(error)
+  const { code } = error as NodeJS.ErrnoException
+  if (!hasUsage || !code?.startsWith('ERR_PARSE_ARGS_')) return error.message
+  return `${error.message.split(/\. |\n/)[0]?.replace(/\.$/, '')}: --help lists what there is.`
 }

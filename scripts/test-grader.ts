@@ -1,4 +1,4 @@
-// Mutation testing of the grader:  test-grader.ts [--lab N] [--every N] [--json]
+// Mutation testing of the grader. See --help.
 import { parseArgs } from 'node:util'
 import { goodCaptures } from '../checks/mutation/good-captures.ts'
 import { figuresOf, seekFalseAlarms, tryMutations } from '../checks/mutation/grader-test.ts'
@@ -6,6 +6,15 @@ import type { Trial } from '../checks/mutation/trial.ts'
 import { plainText, shortened } from '../checks/plain-text.ts'
 import { labNumber } from './grading.ts'
 import { ExitCode, main } from './main.ts'
+
+const USAGE = `Usage: node --import tsx scripts/test-grader.ts [--lab N] [--every N] [--json]
+
+Breaks recorded good captures in single places and sees which check notices; then changes what means nothing and sees that
+none complains.
+
+  --lab N             the captures of one lab
+  --every N           only each Nth mutation
+`
 
 await main(async () => {
   const { values } = parseArgs({
@@ -24,7 +33,7 @@ await main(async () => {
     console.log(`False alarms: ${alarms.length} in ${tried} good captures that differ in what means nothing.`)
   const open = trials.filter(({ end }) => end === 'missed' || end === 'elsewhere')
   return open.length + alarms.length === 0 ? ExitCode.passed : ExitCode.notYet
-})
+}, USAGE)
 
 function print(trials: readonly Trial[]): void {
   for (const [name, own] of grouped(trials, ({ good }) => good.name)) {
