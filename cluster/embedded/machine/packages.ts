@@ -12,6 +12,7 @@ import { arch, platform } from 'node:os'
 import { join } from 'node:path'
 import { $, which } from 'zx'
 import type { Progress } from '../../driver.ts'
+import { oneAtATime } from '../../one-at-a-time.ts'
 
 /** The embedded cluster can't run here; the message says why and what does. */
 export class Unsupported extends Error {}
@@ -98,9 +99,27 @@ export async function unpackPackages(
   progress: Progress,
 ): Promise<string> {
   const tree = join(cache, 'packages', name)
+  if (isComplete(tree, packages)) return tree
+  const waiting = () => progress.note('Another command fetches the packages; waiting for it.')
+  await oneAtATime(`${tree}.lock`, () => fetchInto(tree, cache, name, packages, progress), waiting)
+  return tree
+}
+
+function isComplete(tree: string, packages: readonly string[]): boolean {
   const stamp = join(tree, stampName)
   const has = existsSync(stamp) ? readFileSync(stamp, 'utf8').split('\n') : []
-  if (packages.every((one) => has.includes(one))) return tree
+  return packages.every((one) => has.includes(one))
+}
+
+async function fetchInto(
+  tree: string,
+  cache: string,
+  name: string,
+  packages: string[],
+  progress: Progress,
+): Promise<void> {
+  // Whoever worked before us may have done it all.
+  if (isComplete(tree, packages)) return
   progress.start(`Fetching ${packages[0]} and what goes with it (once)`)
   try {
     const archives = await download(cache, name, packages, progress)
@@ -111,14 +130,12 @@ export async function unpackPackages(
     throw error
   }
   progress.end(true)
-  return tree
 }
 
 /** Downloads packages with apt's own machinery, into folders of ours. Names unknown to this release are left out. */
 async function download(cache: string, name: string, names: string[], progress: Progress): Promise<string> {
   const state = join(cache, 'apt', 'state')
-  // Two clusters may be started at once on an empty cache: each fetches for itself.
-  const archives = join(cache, 'apt', `${name}-${process.pid}`)
+  const archives = join(cache, 'apt', name)
   for (const folder of [join(state, 'lists', 'partial'), join(archives, 'partial')])
     mkdirSync(folder, { recursive: true })
   const own = [
