@@ -52,8 +52,8 @@ export function personalise(text: string, { name, port }: Variant): string {
       /\b(services?|deployments?|svc|deploy)([ /])web(:80)?(?![\w-])/gi,
       (_all, kind, by, at) => `${kind}${by}${name}${at ? `:${port}` : ''}`,
     )
-    .replace(/\bweb-np\b/g, `${name}-np`)
+    .replace(/\bweb-(np|lb)\b/g, `${name}-$1`)
     .replace(/--port 80\b/g, `--port ${port} --target-port 80`)
     .replace(/\$WEB:80\b/g, () => `$WEB:${port}`)
-    .replace(/(\bcurl\b[^\n;|]*\$WEB)(?![\w:])/g, (_all, request: string) => `${request}:${port}`)
+    .replace(/(\bcurl\b[^\n;|]*\$(?:WEB|LB))(?![\w:])/g, (_all, request: string) => `${request}:${port}`)
 }

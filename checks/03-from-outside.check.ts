@@ -1,0 +1,28 @@
+// Lab 3, Services from outside the cluster: what proves each step of labs/03-from-outside/lab.yaml.
+
+import { sharesAreEven } from './03-from-outside/anti-affinity.ts'
+import { clientIsLost } from './03-from-outside/cluster-policy.ts'
+import { healthPortTells } from './03-from-outside/health-check.ts'
+import { addressAnswers } from './03-from-outside/load-balancer.ts'
+import { clientIsKept } from './03-from-outside/local-policy.ts'
+import { nodePortAnswersEverywhere } from './03-from-outside/node-port.ts'
+import { crowdedShare, loggedClient, nodePortChain } from './03-from-outside/questions.ts'
+import { rangesLetIn } from './03-from-outside/source-ranges.ts'
+import { sharesAreUneven } from './03-from-outside/uneven.ts'
+import { webInIptablesMode } from './03-from-outside/web-pods.ts'
+import { defineLab } from './kit.ts'
+
+export default defineLab(3, ({ step, question }) => {
+  step('web', webInIptablesMode)
+  step('node-port', nodePortAnswersEverywhere)
+  question('node-port-chain', nodePortChain)
+  step('cluster-policy', clientIsLost)
+  question('logged-client', loggedClient)
+  step('load-balancer', addressAnswers)
+  step('local-policy', clientIsKept)
+  step('health-check', healthPortTells)
+  step('uneven', sharesAreUneven)
+  question('crowded-share', crowdedShare)
+  step('anti-affinity', sharesAreEven)
+  step('source-ranges', rangesLetIn)
+})

@@ -1,0 +1,110 @@
+import { serviceHash } from '../../dataplane/kube-proxy/chain-names.ts'
+import type { Service } from '../../dataplane/objects.ts'
+import { inChain, mustEqualPrediction } from '../difference-report.ts'
+import { fail } from '../failure.ts'
+import type { NodeView, Snapshot } from '../snapshot.ts'
+import { personalise, variantIn } from '../variant.ts'
+import { WEB_NAMESPACE } from '../web-service.ts'
+
+/** A Service of the learner's that clients outside can reach, in front of the web Pods. */
+export interface ExposedService {
+  name: string
+  /** The port that it has on its own addresses. */
+  port: number
+  nodePort: number
+  policy: Service['externalTrafficPolicy']
+  service: Service
+}
+
+/** The Service of type NodePort in front of the web Pods; fails when there is none. */
+export function nodePortService(snapshot: Snapshot): ExposedService {
+  return (
+    exposed(snapshot, 'NodePort') ??
+    fail({
+      look: 'kubectl get services',
+      expected: 'a Service of type NodePort in the default namespace, in front of the Pods of web',
+      actual: 'no such Service',
+      hint: exposeCommand(snapshot, 'web-np', 'NodePort'),
+    })
+  )
+}
+
+/** The Service of type LoadBalancer in front of the web Pods, and the address it was given; fails when either is missing. */
+export function loadBalancerService(snapshot: Snapshot): ExposedService & { address: string } {
+  const found =
+    exposed(snapshot, 'LoadBalancer') ??
+    fail({
+      look: 'kubectl get services',
+      expected: 'a Service of type LoadBalancer in the default namespace, in front of the Pods of web',
+      actual: 'no such Service',
+      hint: exposeCommand(snapshot, 'web-lb', 'LoadBalancer'),
+    })
+  const address = found.service.loadBalancerIngress.find(({ ip }) => ip !== undefined && !ip.includes(':'))?.ip
+  if (address === undefined)
+    fail({
+      look: `kubectl get service ${found.name}`,
+      expected: `an IPv4 address in the status of ${found.name}`,
+      actual: 'none: its EXTERNAL-IP is pending',
+      why: 'Kubernetes only asks for the address. Something in front of the cluster must give it, and take the traffic.',
+      hint: 'On kind, LB=own make up starts the load balancer; `kubectl describe service` shows what it says.',
+    })
+  return { ...found, address }
+}
+
+/** The Service of type LoadBalancer, which must keep traffic on the node that it came to. */
+export function localService(snapshot: Snapshot): ReturnType<typeof loadBalancerService> {
+  const found = loadBalancerService(snapshot)
+  if (found.policy !== 'Local')
+    fail({
+      look: `kubectl get service ${found.name} -o yaml | grep externalTrafficPolicy`,
+      expected: `externalTrafficPolicy: Local on ${found.name}`,
+      actual: `externalTrafficPolicy: ${found.policy}`,
+      hint: `kubectl patch service ${found.name} -p '{"spec":{"externalTrafficPolicy":"Local"}}'`,
+    })
+  return found
+}
+
+function exposed({ objects }: Snapshot, type: Service['type']): ExposedService | undefined {
+  for (const service of objects.services) {
+    const port = service.ports.find(({ protocol, nodePort }) => protocol === 'TCP' && nodePort > 0)
+    const ours = service.namespace === WEB_NAMESPACE && service.selector.app === 'web' && service.type === type
+    if (ours && port)
+      return {
+        name: service.name,
+        port: port.port,
+        nodePort: port.nodePort,
+        policy: service.externalTrafficPolicy,
+        service,
+      }
+  }
+  return undefined
+}
+
+const exposeCommand = (snapshot: Snapshot, name: string, type: string) =>
+  personalise(`kubectl expose deployment web --name ${name} --type ${type} --port 80`, variantIn(snapshot))
+
+/**
+ * Every chain of these Services (KUBE-SVC-, KUBE-SVL-, KUBE-EXT-, KUBE-FW-, KUBE-XLB-) and the chains that lead to them are what
+ * kube-proxy must have written, on every node.
+ */
+export function mustBeWrittenEverywhere(
+  nodes: readonly NodeView[],
+  { service }: Pick<ExposedService, 'service'>,
+  { chains, look, expected }: { chains: readonly string[]; look: string; expected: string },
+): void {
+  const own = service.ports.map(({ name, protocol }) => {
+    const portName = `${service.namespace}/${service.name}${name === '' ? '' : `:${name}`}`
+    return serviceHash(portName, protocol.toLowerCase())
+  })
+  mustEqualPrediction(nodes, {
+    mode: 'iptables',
+    concerns: (where) =>
+      inChain(...chains)(where) || ('chain' in where && own.some((hash) => where.chain.endsWith(hash))),
+    look,
+    expected,
+  })
+}
+
+/** A node's own address; its name where it has none. */
+export const addressOf = ({ objects }: Snapshot, node: string): string =>
+  objects.nodes.find(({ name }) => name === node)?.internalIPs.find((ip) => !ip.includes(':')) ?? node

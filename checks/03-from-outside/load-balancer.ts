@@ -1,0 +1,68 @@
+import { DeadlineError, waitFor } from '../../cluster/wait.ts'
+import type { CheckContext } from '../check-context.ts'
+import { fail } from '../failure.ts'
+import type { LiveCluster } from '../live-cluster.ts'
+import { tracedTo } from '../packet-trace.ts'
+import type { Snapshot } from '../snapshot.ts'
+import { webService } from '../web-service.ts'
+import { loadBalancerService, mustBeWrittenEverywhere } from './exposed-service.ts'
+import { askFromOutside, asTyped, type Request, SOMEBODY_OUTSIDE } from './outside-requests.ts'
+
+/** So long a load balancer may take to notice what changed: its health checks come every few seconds. */
+const NOTICE_MS = 6000
+const REQUESTS = 16
+
+/** Every node catches the load balancer's address in a chain of its own for outside traffic, and a client outside is answered. */
+export async function addressAnswers({ snapshot, nodes, live }: CheckContext): Promise<void> {
+  const exposed = loadBalancerService(snapshot)
+  const { name, address, port } = exposed
+  mustBeWrittenEverywhere(nodes, exposed, {
+    chains: ['nat KUBE-SERVICES'],
+    look: `iptables -t nat -S KUBE-SERVICES | grep ${address}`,
+    expected: `a rule for ${address} port ${port} that leads to the chains of ${name} for traffic from outside`,
+  })
+  if (live) await mustAnswer(live, { address, port })
+  else mustReachByRules(snapshot, exposed)
+}
+
+/**
+ * Waits until requests from outside are answered, so many that each node behind the load balancer surely gets some; fails when the
+ * load balancer had time enough.
+ */
+export async function mustAnswer(live: LiveCluster, request: Request): Promise<void> {
+  let statuses: readonly number[] = []
+  try {
+    await waitFor('answers', NOTICE_MS, async () => {
+      statuses = (await askFromOutside(live, [{ seconds: 2, times: REQUESTS, ...request }]))[0] ?? []
+      return statuses.length === REQUESTS && statuses.every((status) => status === 200)
+    })
+  } catch (error) {
+    if (!(error instanceof DeadlineError)) throw error
+    fail({
+      look: asTyped(request),
+      expected: `answers from ${request.address} to ${REQUESTS} requests of a client outside the cluster`,
+      actual: `${statuses.filter((status) => status === 200).length} answers, then none`,
+      hint: 'Does any node take its traffic? Compare the endpoints, the policy and the allowed sources of the Service.',
+    })
+  }
+}
+
+/** By the rules of every node with a backend of its own, a packet from an allowed client reaches a backend. */
+function mustReachByRules(
+  snapshot: Snapshot,
+  { service, address, port }: ReturnType<typeof loadBalancerService>,
+): void {
+  const [range] = service.loadBalancerSourceRanges
+  const source = range?.split('/')[0] ?? SOMEBODY_OUTSIDE
+  const takers = new Set(webService(snapshot).backends.map(({ node }) => node))
+  for (const node of snapshot.nodes) {
+    const end = tracedTo(node, { outside: source }, { address, port })
+    if (!takers.has(node.name) || end.backends.length > 0) continue
+    fail({
+      node: node.name,
+      look: `make trace FROM=external:${source} TO=${address}:${port} NODE=${node.name}`,
+      expected: `the packet to ${address} at a backend`,
+      actual: end.text,
+    })
+  }
+}

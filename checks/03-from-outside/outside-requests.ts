@@ -1,0 +1,76 @@
+import {
+  hasOutside,
+  OUTSIDE,
+  type OutsideAddresses,
+  printOutsideAddresses,
+  readOutsideAddresses,
+} from '../../cluster/outside.ts'
+import { onNode } from '../difference-report.ts'
+import { NotApplicable, Trouble } from '../failure.ts'
+import type { LiveCluster } from '../live-cluster.ts'
+
+/** For captures, where nobody was outside: a client of a network that is kept for examples (RFC 5737). */
+export const SOMEBODY_OUTSIDE = '203.0.113.9'
+
+/** Requests to one address, each over a connection of its own, sent from the machine outside the cluster. */
+export interface Request {
+  address: string
+  port: number
+  path?: string
+  /** 1 unless given. */
+  times?: number
+  /** The address to send from; the machine's own unless given. */
+  source?: string
+  /** So long an answer is waited for; 3 s unless given. */
+  seconds?: number
+}
+
+/** A machine that does not answer is given up after this long: netfilter drops without a word. */
+export const DROPPED_SECONDS = 1
+
+function url({ address, port, path = '' }: Request): string {
+  return `http://${address}:${port}/${path}`
+}
+
+/** The request as a learner would type it. */
+export function asTyped(request: Request): string {
+  const source = request.source === undefined ? '' : `--interface ${request.source} `
+  return onNode(OUTSIDE, `curl -sS --max-time ${request.seconds ?? 3} ${source}${url(request)}`)
+}
+
+function asCurl(request: Request, index: number): string {
+  const { times = 1, source, seconds = 3, path = '' } = request
+  const from = source === undefined ? '' : `--interface ${source} `
+  const target = times === 1 ? url(request) : `${url({ ...request, path: `${path}=[1-${times}]` })}`
+  const print = `-w '#${index} %{http_code}\\n'`
+  return `curl -s -H 'Connection: close' --max-time ${seconds} --fail-early ${from}-o /dev/null ${print} '${target}' &`
+}
+
+/**
+ * Sends all requests at once. For each the HTTP statuses of its answers, in order, 0 where there was none; after the first such
+ * one no more are sent.
+ * @throws NotApplicable where no machine of ours is outside, Trouble when it can't be reached
+ */
+export async function askFromOutside(live: LiveCluster, requests: readonly Request[]): Promise<number[][]> {
+  requireOutside(live)
+  const { stdout } = await live.onNode(OUTSIDE, `${requests.map(asCurl).join('\n')}\nwait`)
+  const statuses: number[][] = requests.map(() => [])
+  for (const [, index, status] of stdout.matchAll(/^#(\d+) (\d+)$/gm)) statuses[Number(index)]?.push(Number(status))
+  return statuses
+}
+
+/** The addresses of the machine outside. Throws as askFromOutside does. */
+export async function addressesOutside(live: LiveCluster): Promise<OutsideAddresses> {
+  requireOutside(live)
+  const { stdout, stderr } = await live.onNode(OUTSIDE, printOutsideAddresses)
+  try {
+    return readOutsideAddresses(stdout)
+  } catch {
+    throw new Trouble(`the machine outside the cluster did not say its addresses (${stderr.trim().split('\n')[0]})`)
+  }
+}
+
+function requireOutside({ cluster }: LiveCluster): void {
+  if (!hasOutside(cluster))
+    throw new NotApplicable('this cluster is not ours, and no machine of ours stands outside it to send requests from')
+}

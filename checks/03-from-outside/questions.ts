@@ -1,0 +1,49 @@
+import { OUTSIDE } from '../../cluster/outside.ts'
+import { targetOf } from '../../dataplane/rule-text.ts'
+import type { CheckContext } from '../check-context.ts'
+import { onNode } from '../difference-report.ts'
+import { fail, NotApplicable } from '../failure.ts'
+import type { Truth } from '../question.ts'
+import { WEB_NAMESPACE, webService } from '../web-service.ts'
+import { addressOf, localService, nodePortService } from './exposed-service.ts'
+import { expectedShare, podsByNode } from './shares.ts'
+
+/** Where KUBE-NODEPORTS sends a packet for the node port: KUBE-EXT-… since 1.24, the Service's own chains before. */
+export function nodePortChain({ snapshot, nodes }: CheckContext): Truth {
+  const { nodePort } = nodePortService(snapshot)
+  const rules = nodes[0]?.expected('iptables').iptables.get('nat')?.get('KUBE-NODEPORTS')?.rules ?? []
+  const targets = rules
+    .filter(({ spec }) => spec.includes(`--dport ${nodePort} `))
+    .flatMap(({ spec }) => targetOf(spec) ?? [])
+    .filter((target) => target !== 'KUBE-MARK-MASQ')
+  return { accepts: [...new Set(targets)], look: "make exec CMD='iptables -t nat -S KUBE-NODEPORTS'" }
+}
+
+/** The client that web logs for a request to a node without Pods: all go to Pods elsewhere, so the node's own address. */
+export function loggedClient({ snapshot, nodes }: CheckContext): Truth {
+  const { nodePort, policy } = nodePortService(snapshot)
+  const taken = new Set(webService(snapshot).backends.map(({ node }) => node))
+  const free = nodes.filter(({ name }) => !taken.has(name))
+  const controlPlanes = snapshot.objects.nodes.filter(({ labels }) => 'node-role.kubernetes.io/control-plane' in labels)
+  const asked = free.find(({ name }) => controlPlanes.some((node) => node.name === name)) ?? free[0]
+  if (!asked || policy !== 'Cluster')
+    throw new NotApplicable('there is no node without Pods of web whose node port answers')
+  const address = addressOf(snapshot, asked.name)
+  return { accepts: [address], look: onNode(OUTSIDE, `curl -s ${address}:${nodePort}`) }
+}
+
+/** The share of one Pod on the node that has most of them, while the Pods stand unevenly. */
+export function crowdedShare({ snapshot }: CheckContext): Truth {
+  localService(snapshot)
+  const pods = podsByNode(snapshot, webService(snapshot))
+  const look = `kubectl -n ${WEB_NAMESPACE} get pods -l app=web -o wide`
+  const [crowded] = [...pods].sort(([, a], [, b]) => b - a)
+  if (!crowded || [...pods.values()].every((count) => count === crowded[1]))
+    fail({ look, expected: 'Pods that stand unevenly, to be asked about', actual: 'as many on one node as on another' })
+  const share = expectedShare(pods, crowded[0])
+  const percent = share * 100
+  return {
+    accepts: [`1/${Math.round(1 / share)}`, String(share), ...[0, 1, 2].map((digits) => `${percent.toFixed(digits)}%`)],
+    look,
+  }
+}

@@ -1,0 +1,47 @@
+import type { CheckContext } from '../check-context.ts'
+import { fail, NotApplicable } from '../failure.ts'
+import { WEB_NAMESPACE, webService } from '../web-service.ts'
+import { localService } from './exposed-service.ts'
+import { drawShares, measureShares } from './measured-shares.ts'
+import { isShares, type PodShare, podsByNode, spanOf } from './shares.ts'
+
+const NOTE = 'uneven-shares'
+/** A Pod with fewer neighbours gets clearly more than one with many. */
+const CLEARLY = 1.3
+
+/** The shares that were measured while the Pods stood unevenly. */
+export const unevenShares = ({ notes }: CheckContext): PodShare[] | undefined => notes.read(NOTE, isShares)
+
+/** With uneven Pods under externalTrafficPolicy Local, a Pod's share depends on how many neighbours it has: measured, and kept. */
+export async function sharesAreUneven(context: CheckContext): Promise<void> {
+  const { snapshot, live, notes, show } = context
+  const known = live && unevenShares(context)
+  if (known) return show(drawShares(known, 'from outside, by Pod, when they stood unevenly'))
+  localService(snapshot)
+  const pods = podsByNode(snapshot, webService(snapshot))
+  const counts = [...pods.values()]
+  if (pods.size < 2 || Math.max(...counts) === Math.min(...counts)) {
+    if (!live) throw new NotApplicable('the Pods stood evenly when this capture was taken')
+    fail({
+      look: `kubectl -n ${WEB_NAMESPACE} get pods -l app=web -o wide`,
+      expected: 'Pods of web on two nodes or more, on one of them more than on another',
+      actual: [...pods].map(([node, count]) => `${count} on ${node}`).join(', ') || 'no ready Pod',
+      hint: 'A node that takes no new Pods for a while makes it so: kubectl cordon it, scale web to 6, kubectl uncordon it.',
+    })
+  }
+  if (!live) return
+  const { shares } = await measureShares(context, live)
+  const perPod = [...pods].map(([node, count]) => ({
+    count,
+    mean: shares.filter((one) => one.node === node).reduce((sum, { requests }) => sum + requests, 0) / count,
+  }))
+  const lone = perPod.reduce((least, one) => (one.count < least.count ? one : least))
+  const crowded = perPod.reduce((most, one) => (one.count > most.count ? one : most))
+  if (lone.mean < crowded.mean * CLEARLY)
+    fail({
+      look: `kubectl -n ${WEB_NAMESPACE} get pods -l app=web -o wide`,
+      expected: 'a Pod with few neighbours that clearly gets more than one with many',
+      actual: `from ${spanOf(shares)} of the requests for one Pod`,
+    })
+  notes.keep(NOTE, shares)
+}

@@ -1,0 +1,25 @@
+/** One bar of a drawing: what it is of, and its part of the whole. */
+export interface Bar {
+  labels: readonly string[]
+  count: number
+}
+
+/** Columns that the whole would take. */
+const WIDTH = 60
+
+/** Draws counts as bars, one line each: labels in columns, a bar as long as its part of the whole, the percentage, the count. */
+export function shareBars(bars: readonly Bar[]): string[] {
+  const total = bars.reduce((sum, { count }) => sum + count, 0)
+  const widths = (bars[0]?.labels ?? []).map((_, column) =>
+    Math.max(...bars.map(({ labels }) => labels[column]?.length ?? 0)),
+  )
+  const part = (count: number) => (total === 0 ? 0 : count / total)
+  const lengths = bars.map(({ count }) => Math.round(part(count) * WIDTH * 2))
+  const longest = Math.ceil(Math.max(1, ...lengths) / 2)
+  return bars.map(({ labels, count }, index) => {
+    const half = lengths[index] ?? 0
+    const bar = `${'█'.repeat(Math.floor(half / 2))}${half % 2 === 1 ? '▌' : ''}`
+    const names = labels.map((label, column) => label.padEnd(widths[column] ?? 0))
+    return [...names, bar.padEnd(longest), `${(part(count) * 100).toFixed(1).padStart(5)} %`, `(${count})`].join('  ')
+  })
+}
