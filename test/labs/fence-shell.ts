@@ -1,5 +1,6 @@
 import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process'
 import { randomUUID } from 'node:crypto'
+import { once } from 'node:events'
 import type { Fence } from '../../scripts/lab-text.ts'
 
 export interface FenceResult {
@@ -33,13 +34,7 @@ export class FenceShell {
       if (found) return { exitCode: Number(found[1]), output: this.#output.slice(0, found.index).trim() }
       if (Date.now() > deadline || this.#bash.exitCode !== null)
         return { exitCode: -1, output: `${this.#output}\n(no end after ${timeout} s)` }
-      await new Promise<void>((resolve) => {
-        const timer = setTimeout(resolve, 200)
-        this.#bash.stdout.once('data', () => {
-          clearTimeout(timer)
-          resolve()
-        })
-      })
+      await once(this.#bash.stdout, 'data', { signal: AbortSignal.timeout(200) }).catch(() => {})
     }
   }
 
