@@ -17,7 +17,7 @@ const timeoutOf = (seconds: number) => seconds * 1000 * timeoutScale()
  */
 export function typeText(number: number): void {
   // The text names the nodes as a learner's cluster has them.
-  const name = 'k8s-guide-text'
+  const name = `k8s-guide-text-${number}`
   const lab = readLab(number)
   const { fences } = readLabText(lab.folder)
   let cluster: Cluster
