@@ -126,7 +126,7 @@ export const solution: LabSolution = {
     exposed: { commands: ['make ipvs KUBE_PROXY_VERSION=1.20'], play: oldRules },
     'gained-addresses': {
       commands: [
-        `make answer Q=gained-addresses A="$(make -s exec NODE=$NODE CMD='ip -o -4 address show kube-ipvs0' | wc -l)"`,
+        `make answer LAB=5 Q=gained-addresses A="$(make -s exec NODE=$NODE CMD='ip -o -4 address show kube-ipvs0' | wc -l)"`,
       ],
       play: async (bench) => {
         const { node } = await place(bench)
@@ -137,7 +137,7 @@ export const solution: LabSolution = {
     'not-asked': look,
     'filter-chain': {
       commands: [
-        `make answer Q=filter-chain A="$(make -s exec NODE=$NODE CMD='iptables -nvL' | awk '/^Chain/ {chain = $2} /lab-5-count/ && $1 > 0 {print chain}')"`,
+        `make answer LAB=5 Q=filter-chain A="$(make -s exec NODE=$NODE CMD='iptables -nvL' | awk '/^Chain/ {chain = $2} /lab-5-count/ && $1 > 0 {print chain}')"`,
       ],
       play: async (bench) => bench.answer(LAB, 'filter-chain', await chainThatCounts(bench)),
     },
@@ -178,7 +178,7 @@ export const solution: LabSolution = {
     },
     'rejecting-set': {
       commands: [
-        String.raw`make answer Q=rejecting-set A="$(make -s exec NODE=$NODE CMD='iptables -S KUBE-IPVS-FILTER' | sed -n 's/.*--match-set \(\S*\) dst -j REJECT.*/\1/p')"`,
+        String.raw`make answer LAB=5 Q=rejecting-set A="$(make -s exec NODE=$NODE CMD='iptables -S KUBE-IPVS-FILTER' | sed -n 's/.*--match-set \(\S*\) dst -j REJECT.*/\1/p')"`,
       ],
       play: async (bench) => {
         const { node } = await place(bench)
