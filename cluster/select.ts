@@ -1,4 +1,3 @@
-import { ContextCluster } from './context.ts'
 import type { Cluster } from './driver.ts'
 import { EmbeddedCluster } from './embedded.ts'
 import { containerEngine, type EngineName, hasImage, registryHas } from './kind/engine.ts'
@@ -17,7 +16,11 @@ const contextPrefix = 'context:'
 export async function selectCluster(wish = process.env.CLUSTER || 'auto', name = clusterName()): Promise<Cluster> {
   if (wish === 'embedded') return new EmbeddedCluster(name)
   if (wish === 'kind') return new KindCluster(name)
-  if (wish.startsWith(contextPrefix)) return ContextCluster.open(wish.slice(contextPrefix.length))
+  if (wish.startsWith(contextPrefix)) {
+    // It brings the whole API client along, which costs every other command a second.
+    const { ContextCluster } = await import('./context.ts')
+    return ContextCluster.open(wish.slice(contextPrefix.length))
+  }
   if (wish !== 'auto')
     throw new Error(`CLUSTER="${wish}" is not known: use "auto", "embedded", "kind" or "context:NAME".`)
   const embedded = new EmbeddedCluster(name)
