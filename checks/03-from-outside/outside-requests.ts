@@ -39,9 +39,9 @@ export function asTyped(request: Request): string {
 }
 
 function asCurl(request: Request, index: number): string {
-  const { times = 1, source, seconds = 3, path = '' } = request
+  const { times = 1, source, seconds = 3, path = '?request' } = request
   const from = source === undefined ? '' : `--interface ${source} `
-  const target = times === 1 ? url(request) : `${url({ ...request, path: `${path}=[1-${times}]` })}`
+  const target = times === 1 ? url(request) : url({ ...request, path: `${path}=[1-${times}]` })
   const print = `-w '#${index} %{http_code}\\n'`
   return `curl -s -H 'Connection: close' --max-time ${seconds} --fail-early ${from}-o /dev/null ${print} '${target}' &`
 }
