@@ -5,7 +5,7 @@ MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
 # `make -j ipvs flush-nat` means one after the other; what can run side by side does so inside the scripts.
 .NOTPARALLEL:
-export NAME CLUSTER FROM TO NODE CMD STEP SCHEDULER FORCE YES DIR KUBE_PROXY KUBE_PROXY_VERSION LAB_TIMEOUT_SCALE TIER IMAGE LB AGENT_IMAGE LEARNER CLUSTER_NAME CLASS_KEY_FILE LAB Q A
+export NAME CLUSTER FROM TO NODE CMD STEP SCHEDULER FORCE YES DIR KUBE_PROXY KUBE_PROXY_VERSION LAB_TIMEOUT_SCALE TIER IMAGE LB AGENT_IMAGE LEARNER CLUSTER_NAME CLASS_KEY_FILE LAB Q A SEED INCIDENT LIST SHOW HINT
 # What somebody answers, or runs on a node, is text: make must not read it as its own language.
 override Q := $(value Q)
 override A := $(value A)
@@ -24,6 +24,8 @@ hint: $(NODE_MODULES) ## A hint for the first open step (LAB=2 STEP=id TIER=1..)
 	@$(RUN) scripts/hint.ts $(LAB) $(if $(STEP),--step $(STEP)) $(if $(TIER),--tier $(TIER))
 answer: $(NODE_MODULES) ## Answer a lab's question, graded at once (Q=step A='…' LAB=1)
 	@$(RUN) scripts/answer.ts
+incident: $(NODE_MODULES) ## Break something and repair it (SEED=7 INCIDENT=id HINT=1 SHOW=1 LIST=1)
+	@$(RUN) scripts/incident.ts
 
 ##@ Cluster
 up: $(NODE_MODULES) ## Start the cluster, or finish starting it
@@ -74,6 +76,10 @@ test-grader: $(NODE_MODULES) ## Break recorded good captures in every way, and s
 ##@ Project
 test: $(NODE_MODULES) ## Lint, type-check and run every test
 	@$(RUN) scripts/test.ts
+lint-labs: $(NODE_MODULES) ## What is wrong with the course as written (BOOT=1 plays and types every lab, too; LAB=2)
+	@$(RUN) scripts/lint-labs.ts $(if $(BOOT),--run) $(LAB)
+new-lab: $(NODE_MODULES) ## Files for a new lab, to be written over (NAME=packet-captures)
+	@$(RUN) scripts/new-lab.ts
 e2e-kind: $(NODE_MODULES) ## Every target and lab 2 on a genuine kind cluster, where an engine answers
 	@$(RUN) scripts/e2e-kind.ts
 bench: $(NODE_MODULES) ## Measure prediction, parsing, grading and start-up
@@ -85,4 +91,4 @@ $(NODE_MODULES): package.json package-lock.json
 	@echo ' • Installing the Node packages …' >&2
 	@npm install --no-save --no-audit --no-fund --loglevel=error >&2 && touch $@
 FORCE:
-.PHONY: FORCE hint answer up down status doctor env shell exec aliases capture trace ipvs iptables flush-nat kube-proxy-logs web tools submit grade-class test-grader test e2e-kind bench help
+.PHONY: FORCE hint answer incident up down status doctor env shell exec aliases capture trace ipvs iptables flush-nat kube-proxy-logs web tools submit grade-class test-grader test lint-labs new-lab e2e-kind bench help

@@ -52,25 +52,36 @@ export function listLabs(): { number: number; folder: string }[] {
     .sort((a, b) => a.number - b.number)
 }
 
+/** What lab.yaml says, before labs/claims.yaml adds to it. */
+export type WrittenLab = z.infer<typeof labSchema>
+
+/**
+ * Reads the text of a lab.yaml. The steps that a step needs stand above it.
+ * @throws Error with every fault that the schema finds, or with the first of order
+ */
+export function parseLab(text: string, file: string): WrittenLab {
+  const read = labSchema.safeParse(parse(text))
+  if (!read.success) throw new Error(`${file} is not a lab: ${z.prettifyError(read.error)}`)
+  const ids = new Set<string>()
+  for (const step of read.data.steps) {
+    const unknown = step.needs.find((need) => !ids.has(need))
+    if (unknown) throw new Error(`${file}: step "${step.id}" needs "${unknown}", which does not stand above it.`)
+    if (ids.has(step.id)) throw new Error(`${file}: there are two steps "${step.id}".`)
+    ids.add(step.id)
+  }
+  return read.data
+}
+
 /**
  * Reads `labs/NN-name/lab.yaml` with the claims that `labs/claims.yaml` gives its steps.
- * @throws Error with the labs there are, or with every fault of the files at once.
+ * @throws Error with the labs there are, or with what `parseLab` throws
  */
 export function readLab(number: number): LabDefinition {
   const labs = listLabs()
   const found = labs.find((lab) => lab.number === number)
   if (!found) throw new Error(`There is no lab "${number}": the labs are ${labs.map((lab) => lab.number).join(', ')}.`)
   const file = join(labsFolder, found.folder, 'lab.yaml')
-  const read = labSchema.safeParse(parse(readFileSync(file, 'utf8')))
-  if (!read.success) throw new Error(`${file} is not a lab: ${z.prettifyError(read.error)}`)
-  const { title, minutes, kernel, steps } = read.data
-  const ids = new Set<string>()
-  for (const step of steps) {
-    const unknown = step.needs.find((need) => !ids.has(need))
-    if (unknown) throw new Error(`${file}: step "${step.id}" needs "${unknown}", which does not stand above it.`)
-    if (ids.has(step.id)) throw new Error(`${file}: there are two steps "${step.id}".`)
-    ids.add(step.id)
-  }
+  const { title, minutes, kernel, steps } = parseLab(readFileSync(file, 'utf8'), file)
   const claims = readClaims()
   const withClaims = steps.map((step) => ({
     ...step,
@@ -83,7 +94,12 @@ export function readLab(number: number): LabDefinition {
 
 /** Claim id → the steps (`lab/step`) that prove it. */
 export function readClaims(): Record<string, string[]> {
-  return claimsSchema.parse(parse(readFileSync(join(labsFolder, 'claims.yaml'), 'utf8')))
+  return parseClaims(readFileSync(join(labsFolder, 'claims.yaml'), 'utf8'))
+}
+
+/** Reads the text of claims.yaml. Throws Error for an id or a place that can be none. */
+export function parseClaims(text: string): Record<string, string[]> {
+  return claimsSchema.parse(parse(text))
 }
 
 function claimsOf(claims: Record<string, string[]>, lab: number, step: string): string[] {

@@ -28,7 +28,11 @@ const DEFAULT_TIMEOUT = 30
  */
 export function readLabText(folder: string): LabText {
   const file = join(projectRoot, 'labs', folder, 'README.md')
-  const text = readFileSync(file, 'utf8')
+  return parseLabText(readFileSync(file, 'utf8'), file)
+}
+
+/** As readLabText, from the text itself. */
+export function parseLabText(text: string, file: string): LabText {
   const lines = text.split('\n')
   const tokens = new MarkdownIt({ html: true }).parse(text, {})
   const starts = tokens.flatMap((token) =>

@@ -1,7 +1,7 @@
 import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process'
 import { randomUUID } from 'node:crypto'
 import { once } from 'node:events'
-import type { Fence } from '../../scripts/lab-text.ts'
+import type { Fence } from '../lab-text.ts'
 
 export interface FenceResult {
   exitCode: number
@@ -43,4 +43,15 @@ export class FenceShell {
     const { pid } = this.#bash
     if (pid !== undefined && this.#bash.exitCode === null) process.kill(-pid, 'SIGKILL')
   }
+}
+
+/** A fence for a cluster of that name: the text names the nodes as the cluster k8s-guide has them. */
+export function fenceFor(name: string, fence: Fence): Fence {
+  return { ...fence, commands: fence.commands.replace(/k8s-guide-(?=worker|control-plane)/g, `${name}-`) }
+}
+
+/** The environment of a learner's shell: npm gives its children a NODE of its own, the path of node. */
+export function learnerEnvironment(name: string): NodeJS.ProcessEnv {
+  const { NODE: _npm, ...env } = process.env
+  return { ...env, NAME: name, CLUSTER: 'embedded', NO_COLOR: '1' }
 }

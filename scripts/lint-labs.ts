@@ -1,0 +1,54 @@
+// What is wrong with the course:  lint-labs.ts [--run] [2 …]   With --run each lab is tried on an embedded cluster, too.
+import { parseArgs } from 'node:util'
+import { chalk } from 'zx'
+import { loadSpec } from '../checks/grader.ts'
+import { listLabs, readLab } from '../checks/lab-definition.ts'
+import { selectCluster } from '../cluster/select.ts'
+import type { Complaint } from './course/complaint.ts'
+import { readCourse } from './course/course-files.ts'
+import { lintCourse } from './course/lint-course.ts'
+import { runLab } from './course/run-lab.ts'
+import { labNumber } from './grading.ts'
+import { LabBench } from './lab-bench.ts'
+import { ExitCode, main } from './main.ts'
+import { createProgress } from './progress.ts'
+
+await main(async () => {
+  const { values, positionals } = parseArgs({ options: { run: { type: 'boolean' } }, allowPositionals: true })
+  const numbers = positionals.length > 0 ? positionals.map(labNumber) : listLabs().map(({ number }) => number)
+  const course = await readCourse()
+  const written = lintCourse(course)
+  for (const complaint of written) print(complaint)
+  const tried = values.run && written.length === 0 ? await tryLabs(numbers) : []
+  const count = written.length + tried.length
+  const what = `${course.labs.length} labs${values.run ? `, ${numbers.length} of them tried on a cluster` : ''}`
+  if (count === 0) console.log(` ${chalk.green('✓')} ${what}: nothing to complain of.`)
+  else console.log(` ${chalk.red('✗')} ${what}: ${count} ${count === 1 ? 'complaint' : 'complaints'}.`)
+  if (values.run && written.length > 0) console.log('No lab was tried on a cluster: mend what is written first.')
+  return count === 0 ? ExitCode.passed : ExitCode.notYet
+})
+
+/** Boots a cluster of its own, and ends it unless it ran before. */
+async function tryLabs(numbers: readonly number[]): Promise<Complaint[]> {
+  const cluster = await selectCluster('embedded', process.env.NAME || 'lint-labs')
+  const ranBefore = await cluster.running()
+  const progress = createProgress()
+  await cluster.up(progress)
+  try {
+    const complaints: Complaint[] = []
+    for (const number of numbers) {
+      const lab = readLab(number)
+      console.log(chalk.bold(`\nLab ${number}: ${lab.title}`))
+      complaints.push(...(await runLab(await loadSpec(lab), await LabBench.open(cluster, progress))))
+    }
+    console.log()
+    for (const complaint of complaints) print(complaint)
+    return complaints
+  } finally {
+    if (!ranBefore) await cluster.down(progress)
+  }
+}
+
+function print({ file, text }: Complaint): void {
+  console.log(` ${chalk.red('✗')} ${chalk.bold(file)}: ${text}`)
+}

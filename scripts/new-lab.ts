@@ -1,0 +1,21 @@
+// Files for a new lab, to be written over:  NAME=packet-captures new-lab.ts
+import { mkdirSync, readdirSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { projectRoot } from '../cluster/layout.ts'
+import { newFolder, scaffold } from './course/scaffold.ts'
+import { main } from './main.ts'
+
+await main(async () => {
+  const folders = readdirSync(join(projectRoot, 'labs')).filter((name) => /^\d\d-/.test(name))
+  const folder = newFolder(process.env.NAME ?? '', folders)
+  for (const [path, text] of Object.entries(scaffold(folder))) {
+    const file = join(projectRoot, path)
+    mkdirSync(dirname(file), { recursive: true })
+    // What somebody has written already is never written over.
+    writeFileSync(file, text, { flag: 'wx' })
+    console.log(` ✓ ${path}`)
+  }
+  console.log(
+    'Write over every ✎; `make lint-labs` says what is still open, `make lint-labs BOOT=1` tries it on a cluster.',
+  )
+})

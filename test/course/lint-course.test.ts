@@ -1,0 +1,127 @@
+import { expect, test } from 'vitest'
+import { type CourseFiles, readCourse } from '../../scripts/course/course-files.ts'
+import { lintCourse } from '../../scripts/course/lint-course.ts'
+import { goodCourse, goodLab, solution } from './made-course.ts'
+
+const said = (course: CourseFiles) => lintCourse(course).map(({ file, text }) => `${file}: ${text}`)
+const good = goodLab()
+const definition = good.definition ?? ''
+const text = good.text ?? ''
+
+test('the course of this checkout has nothing to complain of', async () => {
+  expect(said(await readCourse())).toEqual([])
+})
+
+test('nor has a small one', () => expect(said(goodCourse())).toEqual([]))
+
+test.each<[string, CourseFiles, RegExp]>([
+  ['no definition', goodCourse({ definition: undefined }, { claims: 'A1: [1/x]' }), /lab\.yaml: is missing/],
+  ['no text', goodCourse({ text: undefined }), /README\.md: is missing/],
+  ['no solution', goodCourse({ solution: undefined }), /solution\.ts: is missing/],
+  ['no spec', goodCourse({ spec: undefined }), /checks\/07-made\.check\.ts: is missing/],
+  ['a spec that does not load', goodCourse({ spec: new Error('no check for "two"') }), /no check for "two"/],
+  ['a solution that does not load', goodCourse({ solution: new Error('no such file') }), /no such file/],
+  ['a definition that is none', goodCourse({ definition: 'id: 7\ntitle: Half a lab' }), /is not a lab/],
+  ['YAML that is none', goodCourse({ definition: 'id: [' }), /lab\.yaml: /],
+  ['another number', goodCourse({ definition: definition.replace('id: 7', 'id: 8') }), /id is 8/],
+  ['one hint only', goodCourse({ definition: definition.replace('Look around., ', '') }), /is not a lab.*hints/],
+  ['points', goodCourse({ definition: definition.replace('points: 20', 'points: 19') }), /are 99.*must be 100/],
+  [
+    'a command as the first hint',
+    goodCourse({ definition: definition.replace('Look around.', 'Run `kubectl get pods`.') }),
+    /first hint of step "one"/,
+  ],
+  [
+    'no command as the last hint',
+    goodCourse({ definition: definition.replace('Run `make web` for two.', 'Think about it.') }),
+    /last hint of step "two" must show a command/,
+  ],
+  [
+    'a title twice',
+    goodCourse({ definition: definition.replace('The step two', 'The step one') }),
+    /"two" has the title of another/,
+  ],
+  [
+    'a step without a section',
+    goodCourse({ text: text.replace('<!-- step: three -->', '') }),
+    /has no section for step "three"/,
+  ],
+  [
+    'a section without a step',
+    goodCourse({ text: text.replace('step: three', 'step: thirty') }),
+    /section for "thirty", which is no step/,
+  ],
+  [
+    'sections out of order',
+    goodCourse({
+      text: text.replace('step: one', 'step: x').replace('step: two', 'step: one').replace('step: x', 'step: two'),
+    }),
+    /order of the steps/,
+  ],
+  ['nothing seen', goodCourse({ text: text.replace('**What you saw.**', 'So.') }), /section of step "one" must tell/],
+  [
+    'a target that is none',
+    goodCourse({ text: text.replace('make web', 'make -s webb NODE=x') }),
+    /README\.md:\d+: "make webb" is no target/,
+  ],
+  [
+    'a file that is not there',
+    goodCourse({}, { exists: (path) => !path.includes('four') }),
+    /four\.yaml" is not there/,
+  ],
+  ['a fence with an unknown attribute', goodCourse({ text: text.replace('```bash', '```bash twice=2') }), /twice=2/],
+  [
+    'a command that the text does not say',
+    goodCourse({ solution: solution({ two: { commands: ['make iptables'] } }) }),
+    /step "two" types "make iptables"/,
+  ],
+  [
+    'a tidy command that the text does not say',
+    goodCourse({
+      solution: solution({ two: { commands: [], tidy: { commands: ['rm x'], play: async () => undefined } } }),
+    }),
+    /step "two" types "rm x"/,
+  ],
+  [
+    'a solution of an unknown step',
+    goodCourse({ solution: solution({ six: { commands: [] } }) }),
+    /must have the steps one, two.*it has .*six/,
+  ],
+  [
+    'a step without a claim',
+    goodCourse({}, { claims: 'A1: [7/one, 7/two, 7/three, 7/four]' }),
+    /step 7\/five proves no claim/,
+  ],
+  [
+    'a claim of an unknown step',
+    goodCourse({}, { claims: 'A1: [7/one, 7/two, 7/three, 7/four, 7/five, 7/six]' }),
+    /claim A1 names 7\/six/,
+  ],
+  ['claims that are none', goodCourse({}, { claims: 'Z1: [7/one]' }), /claims\.yaml: /],
+  ['no row in the README', goodCourse({}, { readme: '' }), /no row for labs\/07-made/],
+  [
+    'other minutes in the README',
+    goodCourse({}, { readme: '| [7](labs/07-made/README.md) | nothing | 45 |' }),
+    /must end with its 30 minutes/,
+  ],
+  [
+    'what a scaffold left',
+    goodCourse({ sources: { 'labs/07-made/solution.ts': 'a\nb // ✎ write' } }),
+    /labs\/07-made\/solution\.ts:2: something is still to be written/,
+  ],
+  [
+    'two labs of one number',
+    { ...goodCourse(), labs: [good, { ...good, folder: '07-twin' }] },
+    /labs\/07-twin: has the number of labs\/07-made/,
+  ],
+])('says so of %s', (_what, course, complaint) => {
+  const complaints = said(course)
+  expect(complaints.filter((line) => complaint.test(line)).length, complaints.join('\n')).toBeGreaterThan(0)
+})
+
+test('a complaint is one line, and names a file', () => {
+  for (const { file, text } of lintCourse(goodCourse({ definition: 'id: 7', spec: new Error('a\n  b\nc') }))) {
+    expect(file).toMatch(/^(labs|checks|README)/)
+    expect(text).not.toContain('\n')
+  }
+})

@@ -1,0 +1,48 @@
+import type { LabSpec } from '../../checks/check-context.ts'
+import type { CourseFiles, LabFiles } from '../../scripts/course/course-files.ts'
+import type { LabSolution } from '../../scripts/lab-bench.ts'
+
+const step = (id: string, extra = '') => `  - id: ${id}
+    title: The step ${id} has been done
+    points: 20
+    why: Because a test says so.
+    hints: [Look around., Run \`make web\` for ${id}.]
+${extra}`
+
+const section = (id: string, number: number) => `## ${number}. About ${id}
+
+<!-- step: ${id} -->
+
+\`\`\`bash
+make web
+kubectl apply -f labs/07-made/manifests/${id}.yaml
+\`\`\`
+
+**What you saw.** Something.
+`
+
+const ids = ['one', 'two', 'three', 'four', 'five']
+const nothing = async () => undefined
+
+export const goodLab = (): LabFiles => ({
+  folder: '07-made',
+  definition: `id: 7\ntitle: A lab that was made up\nminutes: 30\nsteps:\n${ids.map((id) => step(id)).join('')}`,
+  text: `# Lab 7\n\n${ids.map((id, index) => section(id, index + 1)).join('\n')}`,
+  solution: solution({}),
+  spec: {} as LabSpec,
+  sources: { 'labs/07-made/README.md': 'written' },
+})
+
+export function solution(steps: LabSolution['steps']): LabSolution {
+  const all: LabSolution['steps'] = Object.fromEntries(ids.map((id) => [id, { commands: ['make web'] }]))
+  return { steps: { ...all, ...steps }, reset: nothing }
+}
+
+export const goodCourse = (lab: Partial<LabFiles> = {}, course: Partial<CourseFiles> = {}): CourseFiles => ({
+  labs: [{ ...goodLab(), ...lab }],
+  claims: `A1: [${ids.map((id) => `7/${id}`).join(', ')}]`,
+  makefile: 'web: $(NODE_MODULES) ## Deploy\ncheck-%: FORCE\nanswer:\n',
+  readme: '| [7 · made](labs/07-made/README.md) | nothing | 30 |',
+  exists: () => true,
+  ...course,
+})

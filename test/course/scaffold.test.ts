@@ -1,0 +1,66 @@
+import { transform } from 'esbuild'
+import { describe, expect, test } from 'vitest'
+import type { LabSpec } from '../../checks/check-context.ts'
+import { parseLab } from '../../checks/lab-definition.ts'
+import { lintCourse } from '../../scripts/course/lint-course.ts'
+import { newFolder, scaffold } from '../../scripts/course/scaffold.ts'
+import { goodCourse, goodLab } from './made-course.ts'
+
+const folder = '09-packet-captures'
+const files = scaffold(folder)
+const made = {
+  folder,
+  definition: files[`labs/${folder}/lab.yaml`],
+  text: files[`labs/${folder}/README.md`],
+  solution: { steps: { web: { commands: ['make web'] } }, reset: async () => undefined },
+  spec: {} as LabSpec,
+  sources: files,
+}
+
+describe('a new lab', () => {
+  test('has the files that a lab needs, and they can be read', async () => {
+    expect(Object.keys(files)).toEqual([
+      `labs/${folder}/lab.yaml`,
+      `labs/${folder}/README.md`,
+      `labs/${folder}/solution.ts`,
+      `checks/${folder}.check.ts`,
+      'test/labs/lab-9-text.test.ts',
+    ])
+    expect(parseLab(made.definition ?? '', 'lab.yaml').steps.map(({ id }) => id)).toEqual(['web'])
+    for (const [path, text] of Object.entries(files))
+      if (path.endsWith('.ts')) await expect(transform(text, { loader: 'ts' })).resolves.toBeTruthy()
+  })
+
+  test('fails the linter in each file until that is written', () => {
+    const complaints = lintCourse({ ...goodCourse(), labs: [goodLab(), made] }).map(({ file }) => file.split(':')[0])
+    expect(complaints).toEqual(
+      expect.arrayContaining([
+        ...Object.keys(files).filter((path) => !path.startsWith('test/')),
+        'labs/claims.yaml',
+        'README.md',
+      ]),
+    )
+  })
+
+  test('comes behind the last one, or has the number that was chosen', () => {
+    expect(newFolder('packet-captures', ['01-a', '08-b'])).toBe('09-packet-captures')
+    expect(newFolder('06-scale', ['01-a', '08-b'])).toBe('06-scale')
+    expect(newFolder('first', [])).toBe('01-first')
+  })
+
+  test.each([
+    ['', 'is no name'],
+    ['Packet Captures', 'is no name'],
+    ['../../etc', 'is no name'],
+    ['a/b', 'is no name'],
+    ['x'.repeat(40), 'is no name'],
+    ['08-other', 'labs/08-b has the number 8'],
+    ['00-none', 'no lab number "0"'],
+  ])('can not be called "%s"', (name, sentence) => {
+    expect(() => newFolder(name, ['01-a', '08-b'])).toThrow(sentence)
+  })
+
+  test('has a number left to have', () => {
+    expect(() => newFolder('one-more', ['99-last'])).toThrow('labs are 01 to 99')
+  })
+})
