@@ -9,7 +9,7 @@ import { findService, WEB_NAMESPACE, type WebService } from '../web-service.ts'
 import { mustRunIptables } from './mode.ts'
 
 const NAME = 'mirror'
-const MANIFEST = 'labs/01-iptables/manifests/mirror.yaml'
+const MANIFEST = 'labs/01-iptables/manifests/three-services.yaml'
 
 /**
  * Each endpoint chain marks what its own endpoint sends, and a Pod that reaches itself through its Service sees another

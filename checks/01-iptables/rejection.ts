@@ -68,7 +68,7 @@ function nobody(snapshot: Snapshot): { address: string; port: number } {
     look: `kubectl get service,endpointslices -l app=${NAME}`,
     expected: `a Service ${NAME} with a ClusterIP, and no Pod behind it`,
     actual: 'no such Service',
-    hint: 'kubectl apply -f labs/01-iptables/manifests/nobody.yaml',
+    hint: 'kubectl apply -f labs/01-iptables/manifests/three-services.yaml',
   })
 }
 

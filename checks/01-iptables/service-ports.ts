@@ -19,7 +19,7 @@ export function portsCostEntries({ nodes, snapshot }: CheckContext): void {
       look: `kubectl get service ${NAME}`,
       expected: `a Service ${NAME} with a ClusterIP and ${PORTS} ports`,
       actual: service ? `${service.ports.length} ports` : 'no Service of that name',
-      hint: 'kubectl apply -f labs/01-iptables/manifests/three-ports.yaml',
+      hint: 'kubectl apply -f labs/01-iptables/manifests/three-services.yaml',
     })
   const chains = serviceChains(service)
   mustEqualPrediction(nodes, {

@@ -6,9 +6,7 @@ import type { LabBench, LabSolution } from '../../scripts/lab-bench.ts'
 const LAB = 1
 const MANIFESTS = 'labs/01-iptables/manifests'
 const CLIENT = `${MANIFESTS}/client.yaml`
-const THREE_PORTS = `${MANIFESTS}/three-ports.yaml`
-const MIRROR = `${MANIFESTS}/mirror.yaml`
-const NOBODY = `${MANIFESTS}/nobody.yaml`
+const SERVICES = `${MANIFESTS}/three-services.yaml`
 
 const HOOKS = 'PREROUTING INPUT FORWARD OUTPUT POSTROUTING'
 const probe = (command: string) =>
@@ -121,15 +119,15 @@ export const solution: LabSolution = {
       },
     },
     shares: look,
-    ports: { commands: [`kubectl apply -f ${THREE_PORTS}`], play: (bench) => bench.apply(THREE_PORTS) },
-    hairpin: {
-      commands: [`kubectl apply -f ${MIRROR}`, 'kubectl wait --for=condition=Ready pod/mirror --timeout=90s'],
+    ports: {
+      commands: [`kubectl apply -f ${SERVICES}`, 'kubectl wait --for=condition=Ready pod/mirror --timeout=90s'],
       play: async (bench) => {
-        await bench.apply(MIRROR)
+        await bench.apply(SERVICES)
         await bench.podReady('mirror')
       },
     },
-    'no-endpoints': { commands: [`kubectl apply -f ${NOBODY}`], play: (bench) => bench.apply(NOBODY) },
+    hairpin: look,
+    'no-endpoints': look,
     rejected: {
       commands: [
         `make answer Q=rejected A="$(make -s exec CMD='iptables -t filter -S KUBE-SERVICES' | sed -n 's/.*nobody.*--reject-with //p')"`,
@@ -145,7 +143,7 @@ export const solution: LabSolution = {
   async reset(bench) {
     const nodes = await bench.cluster.nodes()
     await Promise.all([
-      ...[CLIENT, THREE_PORTS, MIRROR, NOBODY].map((file) => bench.remove(file)),
+      ...[CLIENT, SERVICES].map((file) => bench.remove(file)),
       bench.deleteLabelled('Service', 'app=web'),
       bench.deleteLabelled('Deployment', 'app=web'),
       bench.delete('ConfigMap', 'lab-1'),
