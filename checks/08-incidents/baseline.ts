@@ -1,0 +1,64 @@
+import type { V1ServiceSpec } from '@kubernetes/client-node'
+import type { KubeProxyConfig } from '../../dataplane/kube-proxy/config.ts'
+import { targetOf } from '../../dataplane/rule-text.ts'
+import type { NodeView, Snapshot } from '../snapshot.ts'
+import { STAGE } from './stage.ts'
+
+/** What was there before anything was broken, and must be there in the end. */
+export interface Baseline {
+  /** Node → rules that are not kube-proxy's, and virtual servers of a firewall mark. */
+  foreign: Record<string, string[]>
+  config: KubeProxyConfig
+  /** The text that the configuration was read from. */
+  configText: string
+  /** Service → what of it a repair must leave as it was. */
+  services: Record<string, unknown>
+}
+
+export function baselineOf(snapshot: Snapshot): Baseline {
+  return {
+    foreign: Object.fromEntries(snapshot.nodes.map((node) => [node.name, foreignRules(node)])),
+    config: snapshot.config,
+    configText: snapshot.find('ConfigMap', 'kube-system', 'kube-proxy')?.data?.['config.conf'] ?? '',
+    services: Object.fromEntries(
+      [STAGE.shop, STAGE.nodePortService].map((name) => [name, serviceFacts(snapshot, name)]),
+    ),
+  }
+}
+
+const isKubeProxyChain = (name: string) => name.startsWith('KUBE-')
+
+/** Rules of everybody but kube-proxy (and kubelet), which no prediction speaks about, as `table chain rule`. */
+export function foreignRules({ state }: NodeView): string[] {
+  const rules = [...state.iptables].flatMap(([table, chains]) =>
+    [...chains.values()]
+      .filter(({ name }) => !isKubeProxyChain(name))
+      .flatMap((chain) => [
+        ...(chain.policy === 'DROP' ? [`${table} ${chain.name} policy DROP`] : []),
+        ...chain.rules
+          .filter(({ spec }) => !isKubeProxyChain(targetOf(spec) ?? ''))
+          .map(({ spec }) => `${table} ${chain.name} ${spec}`),
+      ]),
+  )
+  const marked = state.virtualServers
+    .filter(({ protocol }) => protocol === 'FWM')
+    .map(({ address }) => `virtual server of the firewall mark ${address}`)
+  return [...rules, ...marked].sort()
+}
+
+/** The fields of a Service of the stage that no user would want changed by a repair. */
+export function serviceFacts(snapshot: Snapshot, name: string): unknown {
+  const object = snapshot.find('Service', STAGE.namespace, name)
+  const spec = object?.spec as V1ServiceSpec | undefined
+  if (!spec) return undefined
+  const { type, selector, sessionAffinity } = spec
+  const ports = spec.ports?.map(({ port, protocol, nodePort, targetPort }) => ({
+    ...{ port, protocol, nodePort },
+    // The Pods have a name for their port 80.
+    targetPort: targetPort === 80 ? 'web' : targetPort,
+  }))
+  const policies = [spec.externalTrafficPolicy ?? 'Cluster', spec.internalTrafficPolicy ?? 'Cluster']
+  const unready = spec.publishNotReadyAddresses ?? false
+  const proxy = object?.metadata.labels?.['service.kubernetes.io/service-proxy-name']
+  return JSON.parse(JSON.stringify({ type, selector, sessionAffinity, ports, policies, unready, proxy }))
+}

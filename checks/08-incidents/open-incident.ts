@@ -1,0 +1,42 @@
+import { incidents } from '../../labs/08-incidents/incidents/all.ts'
+import type { CheckContext } from '../check-context.ts'
+import { fail, Trouble } from '../failure.ts'
+import type { Notebook } from '../notebook.ts'
+import type { Baseline } from './baseline.ts'
+import type { Incident } from './incident.ts'
+import { INCIDENT_KEY, type IncidentNote, isIncidentNote, unseal } from './incident-note.ts'
+import { Look } from './look.ts'
+
+/** The incident that the cluster's notes say is open. */
+export interface OpenIncident {
+  incident: Incident
+  note: IncidentNote
+  baseline: Baseline
+  look: Look
+}
+
+/** The note of the open incident with its incident; undefined when none is open. Throws Trouble when it can't be read. */
+export function notedIncident(notes: Notebook) {
+  const note = notes.read(INCIDENT_KEY, isIncidentNote)
+  if (!note) return undefined
+  const secret = unseal(note.sealed)
+  const incident = incidents.find(({ id }) => id === secret?.id)
+  if (!secret || !incident)
+    throw new Trouble('the note of the incident can no longer be read: `make reset-8`, then `make incident`')
+  return { note, secret, incident }
+}
+
+/** The open incident, ready to be looked at. Fails when there is none. */
+export function openIncident({ snapshot, live, notes }: CheckContext): OpenIncident {
+  const found = notedIncident(notes)
+  if (!found)
+    fail({
+      look: 'make incident SHOW=1',
+      expected: 'an open incident',
+      actual: 'none: nothing has been broken yet',
+      hint: '`make incident` breaks something.',
+    })
+  if (!live) throw new Trouble('an incident can only be judged on its cluster')
+  const { note, secret, incident } = found
+  return { incident, note, baseline: secret.baseline, look: new Look(snapshot, live, secret.scene, incident.mode) }
+}

@@ -1,0 +1,144 @@
+import { isDeepStrictEqual } from 'node:util'
+import { isEmptyFlush, planFlush } from '../../dataplane/kube-proxy/flush.ts'
+import type { CheckContext } from '../check-context.ts'
+import { mustEqualPrediction, onNode } from '../difference-report.ts'
+import { fail } from '../failure.ts'
+import { kubeProxyPods } from '../kube-proxy-in-force.ts'
+import { foreignRules, serviceFacts } from './baseline.ts'
+import { wasDiagnosed } from './diagnosis.ts'
+import { CLOSED_KEY, GUESS_PREFIX, isClosedNote } from './incident-note.ts'
+import { type OpenIncident, openIncident } from './open-incident.ts'
+import { describeScore, scoreOf } from './score.ts'
+
+/** What the user reported works, tried with real requests. */
+export async function reportIsSettled(context: CheckContext): Promise<void> {
+  const { incident, look } = openIncident(context)
+  const symptom = await incident.symptom(look)
+  if (symptom)
+    fail({
+      ...symptom,
+      why: `The user said: ${incident.report(look.scene)}`,
+      hint: '`make incident HINT=1` gives a hint.',
+    })
+}
+
+/** The cause is gone, and not only what could be seen of it. */
+export async function causeIsMended(context: CheckContext): Promise<void> {
+  const open = openIncident(context)
+  const left = await open.incident.causeLeft(open.look)
+  if (left === undefined) return
+  fail({
+    look: 'make incident SHOW=1',
+    expected: 'the cause itself mended',
+    // Whoever has named the cause may be told what of it is left.
+    actual: wasDiagnosed(context.notes) ? left : 'it is not: what broke in the first place is still broken',
+    hint: 'A repair that only hides the symptom will be back at night. `make incident HINT=1` gives a hint.',
+  })
+}
+
+/** The cause is mended, a kube-proxy runs on every node, and each node holds what it must: no more, no less. */
+export async function nodesAreRight(context: CheckContext): Promise<void> {
+  await causeIsMended(context)
+  const open = openIncident(context)
+  agentsRun(context, open)
+  nodesHoldWhatTheyMust(context, open)
+}
+
+/** The cause is mended, and what is not kube-proxy's is as before: others' rules, the configuration, the Services. */
+export async function restIsAsBefore(context: CheckContext): Promise<void> {
+  await causeIsMended(context)
+  const open = openIncident(context)
+  nothingForeign(context, open)
+  objectsAreAsBefore(context, open)
+  tellTheEnd(context, open)
+}
+
+function agentsRun({ snapshot }: CheckContext, { look }: OpenIncident): void {
+  const pods = kubeProxyPods(snapshot)
+  for (const { name, mode } of snapshot.nodes) {
+    const pod = pods.find(({ spec, metadata }) => spec?.nodeName === name && !metadata.deletionTimestamp)
+    if (pod && mode === look.mode) continue
+    fail({
+      node: name,
+      look: 'kubectl -n kube-system get pods -l k8s-app=kube-proxy -o wide',
+      expected: `a kube-proxy on ${name} in mode "${look.mode}"`,
+      actual: pod ? `${pod.metadata.name} says mode "${mode ?? 'nothing'}"` : 'none there',
+    })
+  }
+}
+
+function nodesHoldWhatTheyMust({ nodes }: CheckContext, { look: { mode } }: OpenIncident): void {
+  mustEqualPrediction(nodes, {
+    mode,
+    concerns: () => true,
+    look: mode === 'ipvs' ? 'iptables-save; ipset list; ipvsadm -Ln; ip addr show kube-ipvs0' : 'iptables-save',
+    expected: 'exactly what kube-proxy programs for the Services there are',
+    why: 'A rule that is written by hand helps until kube-proxy writes its own, and puzzles whoever comes next.',
+    hint: 'Take back what was done by hand; kube-proxy writes all of its rules when it starts.',
+  })
+  const remains = nodes.find((node) => !isEmptyFlush(planFlush(mode, node.state)))
+  if (remains)
+    fail({
+      node: remains.name,
+      look: onNode(remains.name, 'iptables-save; ipvsadm -Ln; ip addr'),
+      expected: `nothing of another mode than "${mode}"`,
+      actual: 'rules, sets or virtual servers of the other mode',
+      hint: '`make flush-nat` removes them.',
+    })
+}
+
+/** Rules that nobody but the learner can have added, or taken away. */
+function nothingForeign({ nodes }: CheckContext, { baseline }: OpenIncident): void {
+  for (const node of nodes) {
+    const before = baseline.foreign[node.name] ?? []
+    const now = foreignRules(node)
+    const added = now.find((rule) => !before.includes(rule))
+    const gone = before.find((rule) => !now.includes(rule))
+    const found = added ?? gone
+    if (found === undefined) continue
+    fail({
+      node: node.name,
+      look: onNode(node.name, 'iptables-save'),
+      expected: 'the rules of others as they were before the incident',
+      actual: added ? `this is new: ${found}` : `this is gone: ${found}`,
+    })
+  }
+}
+
+function objectsAreAsBefore({ snapshot }: CheckContext, { baseline }: OpenIncident): void {
+  if (!isDeepStrictEqual(plain(snapshot.config), plain(baseline.config)))
+    fail({
+      look: 'kubectl -n kube-system get configmap kube-proxy -o yaml',
+      expected: "kube-proxy's configuration as it was before the incident",
+      actual: 'another one',
+    })
+  for (const [name, before] of Object.entries(baseline.services)) {
+    if (isDeepStrictEqual(serviceFacts(snapshot, name), before)) continue
+    fail({
+      look: `kubectl get service ${name} -o yaml`,
+      expected: `the Service ${name} as its users know it: ${JSON.stringify(before)}`,
+      actual: JSON.stringify(serviceFacts(snapshot, name) ?? 'no such Service'),
+    })
+  }
+}
+
+/** Which mode runs is asked of the agents themselves. */
+const plain = (config: object): unknown => JSON.parse(JSON.stringify({ ...config, mode: undefined }))
+
+/** Shows the debrief and the score once the cause is named, too, and keeps the score of that moment. */
+function tellTheEnd({ notes, snapshot, show }: CheckContext, { incident, note }: OpenIncident): void {
+  if (!wasDiagnosed(notes)) {
+    show([
+      'Repaired. Name the cause, too, for the debrief: make answer Q=diagnosis A=… (make incident SHOW=1 lists causes).',
+    ])
+    return
+  }
+  const written = snapshot.find('ConfigMap', 'default', 'lab-8')?.data ?? {}
+  const closed = notes.read(CLOSED_KEY, isClosedNote)
+  const end = closed ? Date.parse(closed.at) : Date.now()
+  const wrong = Object.keys(written).filter((key) => key.startsWith(GUESS_PREFIX)).length
+  const effort = { seconds: (end - Date.parse(note.openedAt)) / 1000, hints: note.hints, wrong }
+  const points = closed?.points ?? scoreOf(effort)
+  notes.keep(CLOSED_KEY, { at: new Date(end).toISOString(), points })
+  show([describeScore(points, effort), ...incident.debrief.split('\n')])
+}

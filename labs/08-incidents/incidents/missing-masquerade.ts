@@ -1,0 +1,44 @@
+import type { Incident } from '../../../checks/08-incidents/incident.ts'
+import { addressOf, type Scene } from '../../../checks/08-incidents/scene.ts'
+import type { Hands } from '../../../scripts/incident/hands.ts'
+
+const jump = 'POSTROUTING -m comment --comment "kubernetes postrouting rules" -j KUBE-POSTROUTING'
+const place = ({ nodes }: Scene) => nodes[0] ?? ''
+const byHand = 'POSTROUTING -m mark --mark 0x4000/0x4000 -j MASQUERADE'
+
+export const missingMasquerade: Incident = {
+  id: 'missing-masquerade',
+  cause: 'a node no longer replaces the source of the packets that it sends on',
+  mode: 'iptables',
+  report: (scene) =>
+    `A partner calls the shop at http://${addressOf(scene, place(scene))}:${scene.nodePort}/ and gets no answer any more. The other nodes' addresses work.`,
+  hints: [
+    'The request reaches a Pod. Watch where the answer goes.',
+    'An answer must pass the node that translated the request. Why would it? Compare the chain POSTROUTING of a node that works with this one.',
+    'The nat chain POSTROUTING of that node has lost its jump to KUBE-POSTROUTING. kube-proxy puts jumps back when it starts.',
+  ],
+  break: (hands) => hands.onNode(place(hands.scene), `iptables -t nat -D ${jump}`),
+  symptom: (look) => look.nodePortEverywhere(),
+  causeLeft({ snapshot, scene }) {
+    const rules = snapshot.node(place(scene)).state.iptables.get('nat')?.get('POSTROUTING')?.rules ?? []
+    const stands = rules.some(({ spec }) => spec.endsWith('-j KUBE-POSTROUTING'))
+    return stands ? undefined : `POSTROUTING of ${place(scene)} does not lead to KUBE-POSTROUTING`
+  },
+  wrongFixes: [
+    {
+      what: 'a rule by hand that masquerades',
+      play: (hands: Hands) => hands.onNode(place(hands.scene), `iptables -t nat -A ${byHand}`),
+      undo: (hands: Hands) => hands.onNode(place(hands.scene), `iptables -t nat -D ${byHand}`),
+    },
+  ],
+  fix: {
+    commands: (scene) => [
+      `kubectl -n kube-system delete pod -l k8s-app=kube-proxy --field-selector spec.nodeName=${place(scene)}`,
+    ],
+    play: (hands) => hands.renewAgent(place(hands.scene)),
+  },
+  debrief: `Whoever reaches a Pod of another node through this one must get the answer back through this one, or its address will not
+fit. So kube-proxy marks such packets with 0x4000 and KUBE-POSTROUTING replaces their source. Without the jump the mark means
+nothing. Since 1.27 a running kube-proxy rewrites only what changed: a lost jump stays lost until it starts anew (or, in
+newer versions, for up to an hour).`,
+}

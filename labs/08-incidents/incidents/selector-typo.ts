@@ -1,0 +1,55 @@
+import type { Incident } from '../../../checks/08-incidents/incident.ts'
+import type { Hands } from '../../../scripts/incident/hands.ts'
+
+const selecting = (app: string) => ({ spec: { selector: { app } } })
+const BY_HAND = 'shop-by-hand'
+
+/** An EndpointSlice that somebody writes because none comes by itself. */
+async function sliceByHand({ client: { core, discovery } }: Hands): Promise<void> {
+  const { items } = await core.listNamespacedPod({ namespace: 'default', labelSelector: 'app=shop' })
+  const endpoints = items.map(({ status, spec }) => ({
+    addresses: [status?.podIP ?? ''],
+    conditions: { ready: true },
+    ...(spec?.nodeName && { nodeName: spec.nodeName }),
+  }))
+  const metadata = { name: BY_HAND, labels: { 'kubernetes.io/service-name': 'shop' } }
+  const ports = [{ name: '', port: 80, protocol: 'TCP' }]
+  await discovery.createNamespacedEndpointSlice({
+    namespace: 'default',
+    body: { metadata, addressType: 'IPv4', endpoints, ports },
+  })
+}
+
+export const selectorTypo: Incident = {
+  id: 'selector-typo',
+  cause: 'the Service looks for Pods with labels that no Pod has',
+  mode: 'iptables',
+  report: () =>
+    'The shop refuses every customer in the cluster since somebody tidied up our manifests. From outside, through the node port, it works.',
+  hints: [
+    'Two Services lead to the same Pods, and one of them works. What is different?',
+    'Look at what each Service knows of its Pods: `kubectl get endpointslices -l lab=incidents`.',
+    'Compare `kubectl get service shop shop-np -o wide` with the labels in `kubectl get pods --show-labels`.',
+  ],
+  break: (hands) => hands.patchService('shop', selecting('shoop')),
+  symptom: (look) => look.customerOfShop(),
+  causeLeft(look) {
+    const wanted = JSON.stringify(look.service('shop')?.selector ?? {})
+    return wanted === '{"app":"shop"}' ? undefined : `the Service shop selects ${wanted}`
+  },
+  wrongFixes: [
+    {
+      what: 'an EndpointSlice written by hand',
+      play: sliceByHand,
+      undo: ({ client: { discovery } }) =>
+        discovery.deleteNamespacedEndpointSlice({ namespace: 'default', name: BY_HAND }),
+    },
+  ],
+  fix: {
+    commands: () => [`kubectl patch service shop --type merge -p '${JSON.stringify(selecting('shop'))}'`],
+    play: (hands) => hands.patchService('shop', selecting('shop')),
+  },
+  debrief: `A Service finds its Pods by labels, and no match is no error: the EndpointSlice is simply empty. kube-proxy then has nothing
+to translate to. In iptables mode it writes a REJECT rule ("has no endpoints") into the filter table, which is why the answer
+came at once. An EndpointSlice written by hand would be right until the first Pod is replaced.`,
+}

@@ -1,0 +1,42 @@
+// Breaks something, and tells what a user reports:  [SEED=7] [INCIDENT=id] incident.ts;  SHOW=1, HINT=1 and LIST=1 only tell.
+import { INCIDENT_KEY, unseal } from '../checks/08-incidents/incident-note.ts'
+import { INCIDENT_LAB } from '../checks/08-incidents/stage.ts'
+import { writeNotes } from '../checks/notebook.ts'
+import { selectCluster } from '../cluster/select.ts'
+import { incidents } from '../labs/08-incidents/incidents/all.ts'
+import { currentNote, incidentsHere, openNext } from './incident/open.ts'
+import { listIncidents, tellIncident } from './incident/tell.ts'
+import { LabBench } from './lab-bench.ts'
+import { main, UserError } from './main.ts'
+import { createProgress } from './progress.ts'
+
+await main(async () => {
+  const { SEED, INCIDENT, LIST, SHOW, HINT } = process.env
+  const cluster = await selectCluster()
+  const running = await cluster.running()
+  if (LIST) {
+    const here = running ? await incidentsHere(await LabBench.open(cluster, createProgress())) : incidents
+    console.log(listIncidents(incidents, here))
+    return
+  }
+  if (!running) throw new UserError(`The cluster "${cluster.name}" is not up: run \`make up\`.`)
+  const bench = await LabBench.open(cluster, createProgress())
+  if (SHOW || HINT) {
+    const note = await currentNote(bench)
+    if (!note) throw new UserError('No incident is open: `make incident` breaks something.')
+    if (HINT) await hint(bench, note)
+    else console.log(tellIncident(note, incidents))
+    return
+  }
+  const note = await openNext(bench, { seed: SEED || undefined, id: INCIDENT || undefined })
+  console.log(`\n${tellIncident(note, incidents)}`)
+})
+
+/** The next tier of hints of the open incident, which the score remembers; the last one again when all were told. */
+async function hint({ client }: LabBench, note: NonNullable<Awaited<ReturnType<typeof currentNote>>>): Promise<void> {
+  const { hints } = incidents.find(({ id }) => id === unseal(note.sealed)?.id) ?? { hints: [] }
+  const tier = Math.min(note.hints + 1, hints.length)
+  await writeNotes(client, INCIDENT_LAB, { [INCIDENT_KEY]: JSON.stringify({ ...note, hints: tier }) })
+  console.log(`Hint ${tier} of ${hints.length}: ${hints[tier - 1]}`)
+  if (tier < hints.length) console.log('Need more? Ask again; each hint costs 15 points of 100.')
+}

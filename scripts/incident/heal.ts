@@ -1,0 +1,86 @@
+import { isDeepStrictEqual } from 'node:util'
+import { type Baseline, foreignRules, serviceFacts } from '../../checks/08-incidents/baseline.ts'
+import { INCIDENT_KEY, isIncidentNote, unseal } from '../../checks/08-incidents/incident-note.ts'
+import { INCIDENT_LAB, STAGE, STAGE_LABEL } from '../../checks/08-incidents/stage.ts'
+import { Notebook, notesName } from '../../checks/notebook.ts'
+import { type NodeView, Snapshot } from '../../checks/snapshot.ts'
+import { readConfigConf } from '../../cluster/kube-proxy/agents.ts'
+import { takeCapture } from '../../cluster/snapshot.ts'
+import { incidents } from '../../labs/08-incidents/incidents/all.ts'
+import type { LabBench } from '../lab-bench.ts'
+import { Hands } from './hands.ts'
+
+/**
+ * Takes back what the open incident broke, repaired or not, and what was tried on it: rules of others on every node, what the
+ * incident itself heals, kube-proxy's configuration, altered Services and Pods. Closes the incident. The rules of kube-proxy itself are put
+ * right by whoever sets the stage next.
+ */
+export async function healIncident(bench: LabBench): Promise<void> {
+  const { cluster, client, progress } = bench
+  const before = new Snapshot(await takeCapture(cluster, client))
+  const note = new Notebook(INCIDENT_LAB, before).read(INCIDENT_KEY, isIncidentNote)
+  const secret = note && unseal(note.sealed)
+  const incident = incidents.find(({ id }) => id === secret?.id)
+  if (!secret || !incident) return
+  progress.start('Healing what was broken')
+  const hands = new Hands(bench, secret.scene)
+  await incident.heal?.(hands)
+  await Promise.all(before.nodes.map((node) => restoreForeign(hands, node, secret.baseline)))
+  await restoreStage(bench, before, secret.baseline)
+  await bench.delete('ConfigMap', notesName(INCIDENT_LAB))
+  progress.end(true)
+  const { text } = await readConfigConf(client)
+  if (withoutMode(text) === withoutMode(secret.baseline.configText)) return
+  await hands.editConfig(() => secret.baseline.configText)
+  await bench.mode(incident.from ?? incident.mode, { force: true })
+}
+
+/** Which mode runs is not for a text to say here: setting the stage decides it. */
+const withoutMode = (text: string) => text.replace(/^mode:.*$/m, '')
+
+/** Takes the rules away that were added since, and puts back those that are gone. */
+async function restoreForeign(hands: Hands, node: NodeView, { foreign }: Baseline): Promise<void> {
+  const then = foreign[node.name] ?? []
+  const now = foreignRules(node)
+  const lines = [
+    ...now.filter((rule) => !then.includes(rule)).map((rule) => command(rule, '-D')),
+    ...then.filter((rule) => !now.includes(rule)).map((rule) => command(rule, '-A')),
+  ].filter((line) => line !== '')
+  if (lines.length > 0) await hands.onNode(node.name, `${lines.join('\n')}\ntrue`)
+}
+
+function command(rule: string, action: '-A' | '-D'): string {
+  const mark = /^virtual server of the firewall mark (\d+)$/.exec(rule)?.[1]
+  if (mark !== undefined) return action === '-D' ? `ipvsadm -D -f ${mark}` : ''
+  const [, table, chain, spec] = /^(\S+) (\S+) (.*)$/.exec(rule) ?? []
+  if (spec?.startsWith('policy ')) return `iptables -t ${table} -P ${chain} ${action === '-D' ? 'ACCEPT' : 'DROP'}`
+  return `iptables -t ${table} ${action} ${chain} ${spec}`
+}
+
+/** Deletes what is no longer as the manifest has it, so that it is made anew. */
+async function restoreStage(bench: LabBench, before: Snapshot, { services }: Baseline): Promise<void> {
+  for (const { kind, metadata } of before.items) {
+    if (kind !== 'Service' || metadata.namespace !== STAGE.namespace || metadata.labels?.lab !== 'incidents') continue
+    const { name } = metadata
+    if (name in services && isDeepStrictEqual(serviceFacts(before, name), services[name])) continue
+    await bench.delete('Service', name)
+  }
+  const { items } = await bench.client.apps.listNamespacedDeployment({
+    namespace: STAGE.namespace,
+    labelSelector: STAGE_LABEL,
+  })
+  // A Deployment that nobody edited since it was made is of generation 1.
+  for (const { metadata } of items)
+    if (metadata?.name !== STAGE.shop || metadata.generation !== 1)
+      await bench.delete('Deployment', metadata?.name ?? '')
+}
+
+/** Takes everything of this lab away. */
+export async function closeShop(bench: LabBench): Promise<void> {
+  await Promise.all([
+    bench.delete('Pod', STAGE.customer.name),
+    bench.deleteLabelled('Service', STAGE_LABEL),
+    bench.deleteLabelled('Deployment', STAGE_LABEL),
+    bench.delete('ConfigMap', notesName(INCIDENT_LAB)),
+  ])
+}

@@ -1,0 +1,111 @@
+// Lab 8 on one embedded cluster: each incident shows its symptom, a wrong fix is refused, the right one passes.
+
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import type { Incident } from '../../checks/08-incidents/incident.ts'
+import { unseal } from '../../checks/08-incidents/incident-note.ts'
+import { INCIDENT_LAB } from '../../checks/08-incidents/stage.ts'
+import { loadSpec } from '../../checks/grader.ts'
+import { judge, judgeRound } from '../../checks/judge.ts'
+import { readLab } from '../../checks/lab-definition.ts'
+import { openCluster } from '../../checks/source.ts'
+import type { Cluster, Progress } from '../../cluster/driver.ts'
+import { selectCluster } from '../../cluster/select.ts'
+import { waitFor } from '../../cluster/wait.ts'
+import { incidents } from '../../labs/08-incidents/incidents/all.ts'
+import { Hands } from '../../scripts/incident/hands.ts'
+import { currentNote, openNext } from '../../scripts/incident/open.ts'
+import { LabBench } from '../../scripts/lab-bench.ts'
+import { resetLab } from '../../scripts/lab-reset.ts'
+
+const silent: Progress = { start: () => undefined, end: () => undefined, note: () => undefined }
+const lab = readLab(INCIDENT_LAB)
+const spec = await loadSpec(lab)
+const repairSteps = ['report', 'cause', 'rules', 'whole']
+
+let cluster: Cluster
+let bench: LabBench
+let source: Awaited<ReturnType<typeof openCluster>>
+
+beforeAll(async () => {
+  cluster = await selectCluster('embedded', 'lab-8-test')
+  await cluster.up(silent)
+  bench = await LabBench.open(cluster, silent)
+  source = await openCluster(cluster)
+}, 180_000)
+
+afterAll(async () => {
+  await cluster?.down(silent)
+}, 60_000)
+
+/** The verdicts of one look, without waiting for anything. */
+async function verdicts(only = repairSteps): Promise<Record<string, string>> {
+  const outcomes = await judgeRound(spec, await source.snapshot(), source.live, only)
+  return Object.fromEntries(
+    outcomes.map(({ id, verdict, failure, reason }) => [
+      id,
+      verdict === 'passed' ? verdict : `${verdict}: ${failure?.actual ?? reason}`,
+    ]),
+  )
+}
+
+/** Plays an incident from its report to its debrief. */
+async function playThrough(incident: Incident): Promise<void> {
+  const note = await openNext(bench, { seed: 'test', id: incident.id })
+  const secret = unseal(note.sealed)
+  if (!secret) throw new Error('the note can not be read')
+  const hands = new Hands(bench, secret.scene)
+  expect(note.report).not.toContain(incident.id)
+  expect(note.choices).toContain(incident.id)
+
+  const unsolved = await verdicts()
+  expect(unsolved.report, 'the symptom shows').toMatch(/^failed/)
+  expect(unsolved.cause, 'the cause stands').toMatch(/^failed/)
+
+  for (const wrong of incident.wrongFixes) {
+    await wrong.play(hands)
+    const { outcomes } = await judge(spec, source, { only: repairSteps, patienceMs: 6000 })
+    const passed = outcomes.filter(({ verdict }) => verdict === 'passed').map(({ id }) => id)
+    expect(passed.length, `refused: ${wrong.what}`).toBeLessThan(repairSteps.length)
+    await wrong.undo?.(hands)
+  }
+
+  await incident.fix.play(hands)
+  await bench.answer(INCIDENT_LAB, 'diagnosis', incident.id)
+  let last = {}
+  const solved = Object.fromEntries(lab.steps.map(({ id }) => [id, 'passed']))
+  await waitFor('the right fix to pass', 20_000, async () => {
+    last = await verdicts(lab.steps.map(({ id }) => id))
+    return Object.values(last).every((verdict) => verdict === 'passed')
+  }).catch(() => undefined)
+  expect(last).toEqual(solved)
+}
+
+test('unsolved: no step passes while nothing is open', async () => {
+  await resetLab(lab, bench)
+  expect(Object.values(await verdicts(lab.steps.map(({ id }) => id))).map((text) => text.split(':')[0])).toEqual([
+    'failed',
+    'failed',
+    'failed',
+    'not yet',
+    'not yet',
+  ])
+}, 60_000)
+
+describe('every incident shows, refuses a wrong fix and accepts the right one', () => {
+  test.each(incidents.map((incident) => [incident.id, incident] as const))(
+    '%s',
+    async (_id, incident) => playThrough(incident),
+    120_000,
+  )
+})
+
+test('reset heals what nobody repaired, and closes the shop', async () => {
+  await openNext(bench, { seed: 'test', id: 'wrong-target-port' })
+  await resetLab(lab, bench)
+  expect(await currentNote(bench)).toBeUndefined()
+  const { items } = await bench.client.core.listNamespacedService({
+    namespace: 'default',
+    labelSelector: 'lab=incidents',
+  })
+  expect(items).toEqual([])
+}, 60_000)
