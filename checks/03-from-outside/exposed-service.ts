@@ -64,20 +64,28 @@ export function localService(snapshot: Snapshot): ReturnType<typeof loadBalancer
   return found
 }
 
-function exposed({ objects }: Snapshot, type: Service['type']): ExposedService | undefined {
-  for (const service of objects.services) {
+/** Of several the one that the text names, else one under policy Cluster, else the first by name. */
+function exposed(snapshot: Snapshot, type: Service['type']): ExposedService | undefined {
+  const named = `${variantIn(snapshot).name}-${type === 'NodePort' ? 'np' : 'lb'}`
+  const rank = ({ name, externalTrafficPolicy }: Service) =>
+    name === named ? 0 : externalTrafficPolicy === 'Cluster' ? 1 : 2
+  const candidates = snapshot.objects.services.flatMap((service) => {
     const port = service.ports.find(({ protocol, nodePort }) => protocol === 'TCP' && nodePort > 0)
     const ours = service.namespace === WEB_NAMESPACE && service.selector.app === 'web' && service.type === type
-    if (ours && port)
-      return {
-        name: service.name,
-        port: port.port,
-        nodePort: port.nodePort,
-        policy: service.externalTrafficPolicy,
-        service,
-      }
+    return ours && port ? [{ service, port }] : []
+  })
+  const [chosen] = candidates.sort(
+    (a, b) => rank(a.service) - rank(b.service) || a.service.name.localeCompare(b.service.name),
+  )
+  if (!chosen) return undefined
+  const { service, port } = chosen
+  return {
+    name: service.name,
+    port: port.port,
+    nodePort: port.nodePort,
+    policy: service.externalTrafficPolicy,
+    service,
   }
-  return undefined
 }
 
 const exposeCommand = (snapshot: Snapshot, name: string, type: string) =>
