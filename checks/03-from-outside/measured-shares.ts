@@ -11,7 +11,7 @@ import { countShares, expectedShare, isLikely, type PodShare, podsByNode, totalO
 
 const REQUESTS = 180
 /** A load balancer that has just heard of a node's Pods may lag behind; so often it is measured. */
-const ATTEMPTS = 4
+const ATTEMPTS = 3
 
 /** What one measurement came to. */
 export interface MeasuredShares {
