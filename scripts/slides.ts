@@ -1,0 +1,14 @@
+import { relative } from 'node:path'
+import { SLIDES_FOLDER, writeSlides } from '../slides/build/write.ts'
+import { main } from './main.ts'
+
+await main(async () => {
+  const { decks, pdf, without } = await writeSlides()
+  const slides = decks.reduce((sum, deck) => sum + deck.slides, 0)
+  const folder = relative(process.cwd(), SLIDES_FOLDER)
+  console.log(
+    `${decks.length} decks with ${slides} slides are in ${folder}; open ${folder}/index.html or run make present.`,
+  )
+  if (pdf.size > 0) console.log('Chromium has measured each slide and printed a PDF of each deck.')
+  else console.log(`No PDF, as ${without}; the pages print well from any browser. (CHROMIUM=/path names one.)`)
+})

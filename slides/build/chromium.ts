@@ -1,0 +1,96 @@
+import { execFile } from 'node:child_process'
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import { z } from 'zod'
+import { which } from 'zx'
+
+const run = promisify(execFile)
+const NAMES = ['chromium', 'chromium-browser', 'google-chrome-stable', 'google-chrome']
+const DEADLINE_MS = 60_000
+
+/** What a browser found of one slide, in px: the height that heading and content take, and what sticks out to the right. */
+export interface Measured {
+  slide: number
+  needs: number
+  sticksOut: number
+}
+
+const measuredSchema = z.array(z.object({ slide: z.number(), needs: z.number(), sticksOut: z.number() }))
+
+/** The script of a page that is only opened to be measured: it writes what it finds into the document itself. */
+export const MEASURING_SCRIPT = `addEventListener('load', () => {
+  const slides = [...document.querySelectorAll('.slide')].map((slide, index) => {
+    const sheet = slide.querySelector('.sheet').getBoundingClientRect()
+    const heading = slide.querySelector('h1, h2').getBoundingClientRect()
+    const content = slide.querySelector('.content').getBoundingClientRect()
+    const rights = [...slide.querySelectorAll('.sheet *')].map((part) => part.getBoundingClientRect().right)
+    return { slide: index + 1, needs: content.bottom - heading.top, sticksOut: Math.max(0, ...rights) - sheet.right }
+  })
+  document.body.dataset.measured = JSON.stringify(slides)
+})`
+
+/** The Chromium of this machine: `CHROMIUM`, or the first that PATH has under a usual name; undefined where there is none. */
+export async function findChromium(): Promise<string | undefined> {
+  for (const name of process.env.CHROMIUM ? [process.env.CHROMIUM] : NAMES) {
+    const path = await which(name, { nothrow: true })
+    if (path) return path
+  }
+  return undefined
+}
+
+/** Measures a page whose script is MEASURING_SCRIPT, in a window of this width. Throws Error when the browser says nothing. */
+export async function measurePage(chromium: string, html: string, width: number): Promise<Measured[]> {
+  return await withFolder(async (folder) => {
+    const page = join(folder, 'page.html')
+    await writeFile(page, html)
+    const { stdout } = await run(
+      chromium,
+      [...flags(folder), `--window-size=${width},720`, '--dump-dom', `file://${page}`],
+      options,
+    )
+    const found = /data-measured="([^"]*)"/.exec(stdout)?.[1]
+    if (found === undefined) throw new Error(`"${chromium}" did not measure the slides`)
+    return measuredSchema.parse(JSON.parse(found.replaceAll('&quot;', '"')))
+  })
+}
+
+/** Prints a page as PDF, a slide a sheet. */
+export async function printPage(chromium: string, html: string): Promise<Buffer> {
+  return await withFolder(async (folder) => {
+    const page = join(folder, 'page.html')
+    const file = join(folder, 'page.pdf')
+    await writeFile(page, html)
+    await run(
+      chromium,
+      [...flags(folder), '--no-pdf-header-footer', `--print-to-pdf=${file}`, `file://${page}#all`],
+      options,
+    )
+    return await readFile(file)
+  })
+}
+
+const options = { timeout: DEADLINE_MS, killSignal: 'SIGKILL', maxBuffer: 64 * 1024 * 1024 } as const
+
+function flags(folder: string): string[] {
+  // Chromium refuses to run as root with its sandbox; the page is our own, and it may load nothing.
+  const root = process.getuid?.() === 0 ? ['--no-sandbox'] : []
+  return [
+    '--headless',
+    '--disable-gpu',
+    '--hide-scrollbars',
+    '--disable-extensions',
+    `--user-data-dir=${folder}`,
+    ...root,
+  ]
+}
+
+async function withFolder<Value>(use: (folder: string) => Promise<Value>): Promise<Value> {
+  const folder = await mkdtemp(join(tmpdir(), 'slides-'))
+  try {
+    return await use(folder)
+  } finally {
+    await rm(folder, { recursive: true, force: true, maxRetries: 5 })
+  }
+}

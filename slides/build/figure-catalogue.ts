@@ -1,0 +1,101 @@
+import { nodePlans } from '../../cluster/layout.ts'
+import { barsFigure, countBars, drawChances, localShares } from '../figures/bars.ts'
+import type { Figure } from '../figures/canvas.ts'
+import { clusterFigure } from '../figures/cluster.ts'
+import { hooksFigure, WAYS } from '../figures/hooks.ts'
+import { lookupFigure } from '../figures/lookup.ts'
+import { modeHistoryFigure } from '../figures/mode-history.ts'
+import { headersFigure, JOURNEYS } from '../figures/packet-headers.ts'
+import { packetWay } from '../figures/packet-way.ts'
+import { scheduleFigure } from '../figures/schedule.ts'
+import { readServiceChains, serviceChainsFigure } from '../figures/service-chains.ts'
+import { readServiceSets, serviceSetsFigure } from '../figures/service-sets.ts'
+import type { Directive } from './deck.ts'
+import { countsOfFlow, readRecording, serviceOf } from './recording.ts'
+
+type Draw = (options: ReadonlyMap<string, string>) => Figure
+
+/** Every picture by the name that a deck calls it. */
+const FIGURES: Readonly<Record<string, Draw>> = {
+  cluster: () => clusterFigure(nodePlans('k8s-guide')),
+  lookup: () => lookupFigure(),
+  modes: () => modeHistoryFigure(),
+  hooks: (options) => {
+    const name = options.get('way') ?? 'none'
+    const way = name in WAYS ? WAYS[name as keyof typeof WAYS] : undefined
+    if (!way) throw new Error(`"${name}" is no way, only ${Object.keys(WAYS).join(', ')}`)
+    const label = way.length === 0 ? "Netfilter's five hooks and what lies between them." : `The way ${way.join(', ')}.`
+    return hooksFigure({ way, local: 'process', legend: [], label })
+  },
+  packet: (options) => {
+    const recording = readRecording(need(options, 'recording'), options.get('node'))
+    return hooksFigure(packetWay(recording.state, need(options, 'from'), destination(options)))
+  },
+  chains: (options) => {
+    return serviceChainsFigure(
+      readServiceChains(readRecording(need(options, 'recording')).state.iptables, destination(options)),
+    )
+  },
+  sets: (options) => {
+    return serviceSetsFigure(readServiceSets(readRecording(need(options, 'recording')).state, destination(options)))
+  },
+  chances: (options) => {
+    const endpoints = Number(need(options, 'endpoints'))
+    return barsFigure(
+      drawChances(endpoints),
+      `With ${endpoints} endpoints each rule takes a ${endpoints}th of all packets.`,
+    )
+  },
+  counts: (options) => {
+    const counts = countsOfFlow(need(options, 'recording'), need(options, 'from'), destination(options))
+    const bars = countBars(counts)
+    return barsFigure(
+      bars,
+      `Who answered: ${bars.map(({ name, value }) => `${name}, ${value}`).join('; ')}.`,
+      greatest(bars),
+    )
+  },
+  local: (options) => {
+    const bars = localShares(need(options, 'pods').split(',').map(Number))
+    return barsFigure(
+      bars,
+      `Shares under Local: ${bars.map(({ name, value }) => `${name}, ${value}`).join('; ')}.`,
+      greatest(bars),
+    )
+  },
+  headers: (options) => {
+    const name = need(options, 'journey')
+    const rows = JOURNEYS[name]
+    if (!rows) throw new Error(`"${name}" is no journey, only ${Object.keys(JOURNEYS).join(', ')}`)
+    return headersFigure(rows, `Addresses of a packet (${name})`)
+  },
+  schedule: (options) => {
+    const weights = need(options, 'weights').split(',').map(Number)
+    return scheduleFigure(need(options, 'scheduler'), weights, Number(need(options, 'requests')))
+  },
+}
+
+/** Draws what `<!-- figure: name … -->` asks for. Throws Error for an unknown name or option, and for what does not fit. */
+export function drawFigure({ name, options }: Directive): Figure {
+  const draw = FIGURES[name]
+  if (!draw) throw new Error(`"${name}" is no figure; there are: ${Object.keys(FIGURES).join(', ')}`)
+  return draw(options)
+}
+
+function need(options: ReadonlyMap<string, string>, name: string): string {
+  const value = options.get(name)
+  if (value === undefined) throw new Error(`the figure needs ${name}=…`)
+  return value
+}
+
+/** `to=`, or the ClusterIP and first port of `service=namespace/name`. */
+function destination(options: ReadonlyMap<string, string>): string {
+  const to = options.get('to')
+  if (to !== undefined) return to
+  const service = serviceOf(readRecording(need(options, 'recording')), need(options, 'service'))
+  return `${service.clusterIPs[0]}:${service.ports[0]?.port}`
+}
+
+function greatest(bars: readonly { share: number }[]): number {
+  return Math.max(...bars.map(({ share }) => share))
+}

@@ -1,0 +1,121 @@
+import type { Token } from 'markdown-it'
+import type { BuiltDeck, BuiltSlide, Content } from './content.ts'
+import { plainText } from './deck.ts'
+import { CONTENT, GEOMETRY as G } from './geometry.ts'
+import { type Face, textWidth, wrapText } from './text-width.ts'
+
+/** A slide that is too full: its content needs more px than there are. */
+export interface Overflow {
+  deck: string
+  line: number
+  title: string
+  needs: number
+  has: number
+}
+
+/** The slides of a deck that would be cut off, by an estimate that errs to the careful side; no browser is asked. */
+export function findOverflows(deck: BuiltDeck): Overflow[] {
+  return deck.slides
+    .map((slide) => ({
+      deck: deck.name,
+      line: slide.line,
+      title: slide.title,
+      needs: slideHeight(slide),
+      has: CONTENT.height,
+    }))
+    .filter(({ needs, has }) => needs > has)
+}
+
+/** The height in px that a slide's heading and content need at 1280×720. */
+export function slideHeight(slide: BuiltSlide): number {
+  const [size, line] = slide.level === 1 ? [G.cover, G.coverLine] : [G.title, G.titleLine]
+  const title = wrapText(slide.title, CONTENT.width, size, 'bold').length * line + G.titleGap
+  const contents = slide.contents.reduce((sum, content) => sum + contentHeight(content), 0)
+  return title + contents
+}
+
+function contentHeight(content: Content): number {
+  if (content.kind === 'figure') return content.figure.wide.height + G.gap
+  if (content.kind === 'code') return codeHeight(content.text)
+  return tokensHeight(content.tokens)
+}
+
+function codeHeight(text: string): number {
+  const width = CONTENT.width - 2 * G.codePad
+  const lines = text.split('\n').reduce((sum, line) => sum + wrapText(line, width, G.code, 'mono').length, 0)
+  return lines * G.codeLine + 2 * G.codePad + G.gap
+}
+
+function tokensHeight(tokens: readonly Token[]): number {
+  let height = 0
+  let depth = 0
+  for (const [index, token] of tokens.entries()) {
+    if (token.type === 'bullet_list_open' || token.type === 'ordered_list_open') depth += 1
+    if (token.type === 'bullet_list_close' || token.type === 'ordered_list_close') {
+      depth -= 1
+      if (depth === 0) height += G.gap - G.itemGap
+    }
+    if (token.type === 'fence' || token.type === 'code_block') height += codeHeight(token.content.trimEnd())
+    if (token.type === 'table_open') height += tableHeight(tokens.slice(index)) + G.gap
+    if (token.type === 'inline' && tokens[index - 1]?.type === 'paragraph_open') {
+      const width = CONTENT.width - depth * G.indent
+      height += inlineLines(token, width, G.text, 'sans') * G.textLine + (depth > 0 ? G.itemGap : G.gap)
+    }
+  }
+  return height
+}
+
+/** Lines of running text; code in it is monospaced, and where it is bold it is broad. */
+function inlineLines(token: Token, width: number, size: number, face: Face): number {
+  const paragraphs = (token.children ?? []).reduce<Token[][]>(
+    (lines, child) => {
+      if (child.type === 'hardbreak') lines.push([])
+      else lines.at(-1)?.push(child)
+      return lines
+    },
+    [[]],
+  )
+  return paragraphs.reduce((sum, line) => {
+    const code = line.filter((child) => child.type === 'code_inline')
+    // Monospaced words are wider than the same letters in running text by what the two faces differ.
+    const extra = code.reduce((more, { content }) => {
+      const wider = textWidth(content, G.code, 'mono') + 12 - textWidth(content, size, face)
+      return more + Math.max(0, wider)
+    }, 0)
+    const text = plainText(line)
+    const bold = line.some((child) => child.type === 'strong_open')
+    const whole = textWidth(text, size, bold ? 'bold' : face)
+    const stretch = whole === 0 ? 1 : (whole + extra) / whole
+    return sum + wrapText(text, width / stretch, size, bold ? 'bold' : face).length
+  }, 0)
+}
+
+function tableHeight(tokens: readonly Token[]): number {
+  const rows: Token[][] = []
+  for (const [index, token] of tokens.entries()) {
+    if (token.type === 'table_close') break
+    if (token.type === 'tr_open') rows.push([])
+    if (token.type === 'inline' && /^t[hd]_open$/.test(tokens[index - 1]?.type ?? '')) rows.at(-1)?.push(token)
+  }
+  const widths = columnWidths(rows)
+  return rows.reduce((sum, row, index) => {
+    const face = index === 0 ? 'bold' : 'sans'
+    const lines = row.map((cell, at) => inlineLines(cell, widths[at] ?? 100, G.table, face))
+    return sum + Math.max(...lines, 1) * G.tableLine + 2 * G.cellPad + 1
+  }, 0)
+}
+
+/** As browsers share out the width: all get what their longest word needs, and the rest by how much more they could use. */
+function columnWidths(rows: readonly Token[][]): number[] {
+  const columns = Math.max(...rows.map((row) => row.length))
+  const cells = (at: number) => rows.map((row) => plainText(row[at] ? [row[at]] : []))
+  const widest = (texts: readonly string[]) => Math.max(...texts.map((text) => textWidth(text, G.table, 'mono')))
+  const least = Array.from({ length: columns }, (_, at) => widest(cells(at).flatMap((text) => text.split(/\s+/))))
+  const most = Array.from({ length: columns }, (_, at) => widest(cells(at)))
+  const room = CONTENT.width - columns * 2 * G.cellSide
+  const total = (values: readonly number[]) => values.reduce((sum, value) => sum + value, 0)
+  if (total(most) <= room) return most
+  const spare = Math.max(0, room - total(least))
+  const wish = total(most) - total(least)
+  return least.map((width, at) => width + (wish > 0 ? (spare * ((most[at] ?? 0) - width)) / wish : 0))
+}

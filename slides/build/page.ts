@@ -1,0 +1,86 @@
+import { createHash } from 'node:crypto'
+import { type Drawing, escapeText, type Figure } from '../figures/canvas.ts'
+import type { BuiltDeck, BuiltSlide, Content } from './content.ts'
+import { markdown } from './deck.ts'
+import { geometryStyle } from './geometry.ts'
+import { paletteStyle } from './palette.ts'
+
+/** The style sheet and the script of every page. */
+export interface Theme {
+  style: string
+  script: string
+}
+
+/** A deck as one page that needs nothing else: no script to be read, no network, no fonts. */
+export function deckPage(deck: BuiltDeck, theme: Theme): string {
+  const slides = deck.slides.map((slide, index) => slideSection(slide, index, deck))
+  return page(
+    deck.title,
+    `<header class="bar"><a href="index.html">All decks</a><span class="keys">→ next · ← back · Esc all slides · P speaker's view · F full screen</span></header>
+<main>
+${slides.join('\n')}
+</main>
+<script>${theme.script}</script>`,
+    theme,
+  )
+}
+
+/** The page that lists the decks; `pdf` says which of them have one. */
+export function indexPage(decks: readonly BuiltDeck[], pdf: ReadonlySet<string>, theme: Theme): string {
+  const items = decks.map(({ name, title, slides }) => {
+    const print = pdf.has(name) ? ` · <a href="${name}.pdf">PDF</a>` : ''
+    return `<li><a href="${name}.html">${escapeText(title)}</a> <small>${slides.length} slides${print}</small></li>`
+  })
+  return page('Slides', `<main class="list"><h1>Slides</h1><ul>\n${items.join('\n')}\n</ul></main>`, {
+    ...theme,
+    script: '',
+  })
+}
+
+function page(title: string, body: string, theme: Theme): string {
+  const hash = createHash('sha256').update(theme.script).digest('base64')
+  return `<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-${hash}'; base-uri 'none'; form-action 'none'">
+<title>${escapeText(title)}</title>
+<style>${paletteStyle()}
+${geometryStyle()}
+${theme.style}</style></head>
+<body>
+${body}
+</body></html>
+`
+}
+
+function slideSection(slide: BuiltSlide, index: number, deck: BuiltDeck): string {
+  const { level, titleTokens, contents, notes } = slide
+  const heading = `<h${level}>${markdown.renderer.render(titleTokens, markdown.options, {})}</h${level}>`
+  const said = notes.length > 0 ? markdown.renderer.render(notes, markdown.options, {}) : ''
+  const foot = level === 1 ? '' : `<footer><span>${escapeText(deck.title)}</span><span>${index + 1}</span></footer>`
+  return `<section class="slide${level === 1 ? ' cover' : ''}" id="${index + 1}" aria-label="Slide ${index + 1} of ${deck.slides.length}">
+<div class="sheet">
+${heading}
+<div class="content">
+${contents.map(render).join('\n')}
+</div>
+${foot}
+</div>
+${said === '' ? '' : `<details class="notes"><summary>Speaker notes</summary>\n${said}</details>`}
+</section>`
+}
+
+function render(content: Content): string {
+  if (content.kind === 'text') return markdown.renderer.render(content.tokens, markdown.options, {})
+  if (content.kind === 'code') {
+    return `<pre aria-label="${escapeText(content.says)}"><code>${escapeText(content.text)}</code></pre>`
+  }
+  return renderFigure(content.figure)
+}
+
+function renderFigure({ wide, tall, label }: Figure): string {
+  return `<figure role="img" aria-label="${escapeText(label)}">${svg(wide, 'wide')}${svg(tall, 'tall')}</figure>`
+}
+
+function svg({ width, height, body }: Drawing, kind: string): string {
+  return `<svg class="${kind}" viewBox="0 0 ${width} ${height}" aria-hidden="true">${body}</svg>`
+}

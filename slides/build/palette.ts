@@ -1,0 +1,78 @@
+/** Every colour of the slides by name; the theme's style sheet and the figures know them as `var(--name)` only. */
+export const PALETTE = {
+  paper: '#ffffff',
+  ink: '#15202b',
+  soft: '#44525f',
+  link: '#0a4a8f',
+  rule: '#c3ccd5',
+  shade: '#eef2f6',
+  night: '#10212f',
+  moon: '#f1f6fa',
+  dim: '#b9cbd9',
+  box: '#e8eef5',
+  line: '#5a6b7a',
+  way: '#0a4a8f',
+  onway: '#ffffff',
+  strong: '#0f5a3c',
+  onstrong: '#ffffff',
+  good: '#d9f0e1',
+  ongood: '#0b3f22',
+  bad: '#fbe0dc',
+  onbad: '#7a130c',
+  badline: '#a8251c',
+  faint: '#f6f8fa',
+  onfaint: '#55626e',
+} as const
+
+export type Colour = keyof typeof PALETTE
+
+/** Which text stands on which ground; WCAG 2.1 (1.4.3) asks 4.5 : 1 of it at AA. */
+export const TEXT_PAIRS: readonly (readonly [text: Colour, ground: Colour])[] = [
+  ['ink', 'paper'],
+  ['soft', 'paper'],
+  ['link', 'paper'],
+  ['ink', 'shade'],
+  ['soft', 'shade'],
+  ['moon', 'night'],
+  ['dim', 'night'],
+  ['ink', 'box'],
+  ['onway', 'way'],
+  ['onstrong', 'strong'],
+  ['ongood', 'good'],
+  ['onbad', 'bad'],
+  ['onfaint', 'faint'],
+  ['onbad', 'paper'],
+  ['ongood', 'paper'],
+  ['onfaint', 'paper'],
+  ['way', 'paper'],
+  ['strong', 'paper'],
+]
+
+/** Which line or shape must be told from its ground; 1.4.11 asks 3 : 1. */
+export const SHAPE_PAIRS: readonly (readonly [shape: Colour, ground: Colour])[] = [
+  ['line', 'paper'],
+  ['way', 'paper'],
+  ['strong', 'paper'],
+  ['badline', 'paper'],
+]
+
+/** The contrast of two colours `#rrggbb`, 1 to 21, by WCAG 2.1's definition of relative luminance. */
+export function contrast(one: string, other: string): number {
+  const [low, high] = [luminance(one), luminance(other)].sort((a, b) => a - b) as [number, number]
+  return (high + 0.05) / (low + 0.05)
+}
+
+function luminance(colour: string): number {
+  const [red, green, blue] = [1, 3, 5].map((at) => {
+    const share = Number.parseInt(colour.slice(at, at + 2), 16) / 255
+    return share <= 0.04045 ? share / 12.92 : ((share + 0.055) / 1.055) ** 2.4
+  }) as [number, number, number]
+  return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+}
+
+/** The palette as custom properties of a style sheet. */
+export function paletteStyle(): string {
+  return `:root{${Object.entries(PALETTE)
+    .map(([name, colour]) => `--${name}:${colour}`)
+    .join(';')}}`
+}

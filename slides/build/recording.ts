@@ -1,0 +1,63 @@
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { basename, join } from 'node:path'
+import { projectRoot } from '../../cluster/layout.ts'
+import { CAPTURE_FILES, readCapturedNode } from '../../dataplane/capture.ts'
+import type { NodeState } from '../../dataplane/node-state.ts'
+import { type ClusterObjects, readObjects, type Service } from '../../dataplane/objects.ts'
+
+/** What a genuine kube-proxy had programmed on a node, and the objects that it had seen. */
+export interface Recording {
+  node: string
+  state: NodeState
+  objects: ClusterObjects
+}
+
+const RECORDINGS = join(projectRoot, 'test/fixtures/recordings')
+const NODE = 'k8s-guide-worker'
+
+/** Reads one node of a recording: `v1.30.3/ipvs/web-clusterip` or `kind-v1.20.2/web-clusterip`. Throws Error that names it. */
+export function readRecording(name: string, node: string = NODE): Recording {
+  const folder = join(RECORDINGS, name)
+  if (name.includes('..') || !existsSync(folder))
+    throw new Error(`there is no recording "${name}" in test/fixtures/recordings`)
+  const whole = existsSync(join(folder, 'nodes'))
+  const nodeFolder = whole ? join(folder, 'nodes', node) : folder
+  if (!existsSync(nodeFolder)) throw new Error(`the recording "${name}" has no node "${node}"`)
+  const present = CAPTURE_FILES.filter((file) => readdirSync(nodeFolder).includes(file))
+  const { state, faults } = readCapturedNode(
+    new Map(present.map((file) => [file, readFileSync(join(nodeFolder, file), 'utf8')])),
+  )
+  if (faults[0]) throw new Error(`the recording "${name}" cannot be read: ${faults[0].message}`)
+  const objects = whole ? join(folder, 'objects.json') : join(RECORDINGS, 'objects', `${basename(name)}.json`)
+  return { node, state, objects: readObjects(JSON.parse(readFileSync(objects, 'utf8'))).objects }
+}
+
+/** The Service `namespace/name` of a recording. Throws Error that lists those that there are. */
+export function serviceOf(recording: Recording, name: string): Service {
+  const services = recording.objects.services
+  const found = services.find((service) => `${service.namespace}/${service.name}` === name)
+  if (found) return found
+  throw new Error(
+    `there is no Service "${name}" in the recording, only ${services.map((service) => `${service.namespace}/${service.name}`).join(', ')}`,
+  )
+}
+
+/** One entry of flows.json: where real connections ended under a genuine kube-proxy. */
+interface Flow {
+  mode: string
+  version: string
+  scenario: string
+  from: string
+  to: string
+  counts?: Record<string, number>
+}
+
+/** How many of a recording's real connections each backend answered. Throws Error where none was recorded. */
+export function countsOfFlow(name: string, from: string, to: string): Record<string, number> {
+  const flows = JSON.parse(readFileSync(join(RECORDINGS, 'flows.json'), 'utf8')) as Flow[]
+  const found = flows.find(
+    (flow) => `${flow.version}/${flow.mode}/${flow.scenario}` === name && flow.from === from && flow.to === to,
+  )
+  if (!found?.counts) throw new Error(`flows.json has no connections of "${name}" from ${from} to ${to}`)
+  return found.counts
+}

@@ -1,0 +1,160 @@
+import { type Face, textWidth } from '../build/text-width.ts'
+
+/** A finished drawing: `body` is SVG inside a viewBox of this size, one unit a pixel of a slide of 1280×720. */
+export interface Drawing {
+  width: number
+  height: number
+  body: string
+}
+
+/** A picture as a slide shows it, `wide`, and as a telephone does, `tall`. The label says it in words. */
+export interface Figure {
+  wide: Drawing
+  tall: Drawing
+  label: string
+}
+
+/** Widths of the two kinds of drawing. */
+export const WIDE = 1152
+export const TALL = 480
+
+/** The one size of text: what the last row of a room can read on 1280×720. */
+export const TEXT = 24
+
+export interface Box {
+  x: number
+  y: number
+  width: number
+  height: number
+}
+
+/** How a thing is painted: the classes of the theme, whose colours are proved to contrast. */
+export type Tone = 'plain' | 'way' | 'strong' | 'faint' | 'good' | 'bad'
+
+export type Side = 'n' | 'e' | 's' | 'w'
+
+const LINE = 30
+const PAD = 12
+
+/** What a figure is drawn on. Throws Error for text that does not fit into its box: a figure is never cut off. */
+export class Canvas {
+  readonly #width: number
+  readonly #parts: string[] = []
+  #bottom = 0
+
+  constructor(width: number) {
+    this.#width = width
+  }
+
+  /** A box with lines of text in its middle. */
+  box(box: Box, lines: readonly string[], options: { tone?: Tone; face?: Face } = {}): Box {
+    const { tone = 'plain', face = 'mono' } = options
+    this.#reach(box)
+    this.#parts.push(
+      `<rect class="box ${tone}" x="${box.x}" y="${box.y}" width="${box.width}" height="${box.height}" rx="8"/>`,
+    )
+    const top = box.y + (box.height - lines.length * LINE) / 2
+    for (const [index, line] of lines.entries()) {
+      if (textWidth(line, TEXT, face) > box.width - 8 || lines.length * LINE > box.height) {
+        throw new Error(`the text "${line}" does not fit into its box of ${box.width}×${box.height}`)
+      }
+      this.#put(line, box.x + box.width / 2, top + index * LINE + 23, 'middle', face, `on-${tone}`)
+    }
+    return box
+  }
+
+  /** Text beside boxes; `x` is its start, middle or end. */
+  text(
+    line: string,
+    x: number,
+    y: number,
+    options: { anchor?: 'start' | 'middle' | 'end'; face?: Face; tone?: Tone } = {},
+  ) {
+    const { anchor = 'start', face = 'sans', tone = 'plain' } = options
+    const width = textWidth(line, TEXT, face)
+    const left = anchor === 'start' ? x : anchor === 'middle' ? x - width / 2 : x - width
+    if (left < -1 || left + width > this.#width + 1) {
+      throw new Error(`the text "${line}" does not fit into a figure ${this.#width} wide`)
+    }
+    this.#bottom = Math.max(this.#bottom, y + 8)
+    this.#put(line, x, y, anchor, face, `beside ${tone}`)
+  }
+
+  /** A bar without text. */
+  bar(box: Box, tone: Tone): void {
+    this.#reach(box)
+    this.#parts.push(
+      `<rect class="bar ${tone}" x="${box.x}" y="${box.y}" width="${Math.max(box.width, 2)}" height="${box.height}"/>`,
+    )
+  }
+
+  /** An arrow through points, its head at the last one. */
+  arrow(points: readonly (readonly [number, number])[], tone: Tone = 'plain'): void {
+    for (const [x, y] of points) this.#reach({ x, y, width: 0, height: 0 })
+    const path = points.map(([x, y], index) => `${index === 0 ? 'M' : 'L'}${round(x)} ${round(y)}`).join(' ')
+    this.#parts.push(`<path class="arrow ${tone}" d="${path}"/>`, head(points, tone))
+  }
+
+  /** An arrow from a side of one box to a side of another, bent once or twice where they are not in line. */
+  connect(from: Box, out: Side, to: Box, into: Side, tone: Tone = 'plain'): void {
+    const start = anchor(from, out)
+    const end = anchor(to, into)
+    this.arrow([start, ...bends(start, out, end, into), end], tone)
+  }
+
+  finish(): Drawing {
+    return { width: this.#width, height: Math.ceil(this.#bottom + 2), body: this.#parts.join('\n') }
+  }
+
+  #put(line: string, x: number, y: number, anchor: string, face: Face, tone: string): void {
+    this.#parts.push(
+      `<text class="${face} ${tone}" x="${round(x)}" y="${round(y)}" text-anchor="${anchor}" font-size="${TEXT}">${escapeText(line)}</text>`,
+    )
+  }
+
+  #reach({ x, y, width, height }: Box): void {
+    if (x < 0 || y < 0 || x + width > this.#width) {
+      throw new Error(`a box at ${x},${y} leaves the figure, which is ${this.#width} wide`)
+    }
+    this.#bottom = Math.max(this.#bottom, y + height)
+  }
+}
+
+/** The width of a box that a line fits into. */
+export function boxWidth(lines: readonly string[], face: Face = 'mono'): number {
+  return Math.ceil(Math.max(...lines.map((line) => textWidth(line, TEXT, face)))) + 2 * PAD
+}
+
+/** Text for the inside of an element or an attribute in double quotes. */
+export function escapeText(text: string): string {
+  return text.replace(/&/g, '&amp;').replace(/</g, '&lt;').replace(/>/g, '&gt;').replace(/"/g, '&quot;')
+}
+
+function anchor({ x, y, width, height }: Box, side: Side): [number, number] {
+  if (side === 'n') return [x + width / 2, y]
+  if (side === 's') return [x + width / 2, y + height]
+  return side === 'w' ? [x, y + height / 2] : [x + width, y + height / 2]
+}
+
+function bends(start: readonly [number, number], out: Side, end: readonly [number, number], into: Side) {
+  const across = (side: Side) => side === 'e' || side === 'w'
+  if (start[0] === end[0] || start[1] === end[1]) return []
+  if (across(out) !== across(into)) return [across(out) ? ([end[0], start[1]] as const) : ([start[0], end[1]] as const)]
+  if (across(out)) {
+    const middle = (start[0] + end[0]) / 2
+    return [[middle, start[1]] as const, [middle, end[1]] as const]
+  }
+  const middle = (start[1] + end[1]) / 2
+  return [[start[0], middle] as const, [end[0], middle] as const]
+}
+
+function head(points: readonly (readonly [number, number])[], tone: Tone): string {
+  const [x, y] = points.at(-1) ?? [0, 0]
+  const [fromX, fromY] = points.at(-2) ?? [x, y]
+  const turn = (Math.atan2(y - fromY, x - fromX) * 180) / Math.PI
+  return `<path class="head ${tone}" d="M0 0L-13 -7L-13 7Z" transform="translate(${round(x)} ${round(y)}) rotate(${round(turn)})"/>`
+}
+
+function round(value: number): number {
+  return Math.round(value * 10) / 10
+}

@@ -1,0 +1,120 @@
+import type { Hook } from '../../dataplane/trace/step.ts'
+import { wrapText } from '../build/text-width.ts'
+import { type Box, Canvas, type Drawing, type Figure, type Side, TALL, TEXT, WIDE } from './canvas.ts'
+
+/** Where a packet can be on a node: the five hooks, and what lies between them. */
+export type Place = Hook | 'in' | 'routing' | 'process' | 'out'
+
+/** The packet's way, and what is to be said about the hooks that it passes. */
+export interface HookPicture {
+  way: readonly Place[]
+  /** What the place between INPUT and OUTPUT is called here. */
+  local: string
+  legend: readonly { hook: string; text: string }[]
+  label: string
+}
+
+/** The kernel's three ways (net/netfilter hooks, in the order in which ip_rcv, ip_forward and ip_output call them). */
+export const WAYS: Readonly<Record<'in' | 'forward' | 'out' | 'none', readonly Place[]>> = {
+  in: ['in', 'PREROUTING', 'routing', 'INPUT', 'process'],
+  forward: ['in', 'PREROUTING', 'routing', 'FORWARD', 'POSTROUTING', 'out'],
+  out: ['process', 'OUTPUT', 'POSTROUTING', 'out'],
+  none: [],
+}
+
+type Layout = Readonly<Record<Place, Box>>
+type Edge = readonly [from: Place, out: Side, to: Place, into: Side]
+
+const ROW = 54
+
+const WIDE_LAYOUT: Layout = {
+  in: { x: 0, y: 172, width: 70, height: ROW },
+  PREROUTING: { x: 120, y: 172, width: 178, height: ROW },
+  routing: { x: 352, y: 172, width: 130, height: ROW },
+  INPUT: { x: 357, y: 88, width: 120, height: ROW },
+  process: { x: 545, y: 0, width: 150, height: ROW },
+  FORWARD: { x: 555, y: 172, width: 130, height: ROW },
+  OUTPUT: { x: 786, y: 88, width: 120, height: ROW },
+  POSTROUTING: { x: 750, y: 172, width: 192, height: ROW },
+  out: { x: 1000, y: 172, width: 80, height: ROW },
+}
+
+const TALL_LAYOUT: Layout = {
+  in: { x: 60, y: 0, width: 80, height: 42 },
+  PREROUTING: { x: 4, y: 76, width: 192, height: ROW },
+  routing: { x: 35, y: 164, width: 130, height: ROW },
+  INPUT: { x: 310, y: 164, width: 120, height: ROW },
+  process: { x: 295, y: 252, width: 150, height: ROW },
+  FORWARD: { x: 35, y: 252, width: 130, height: ROW },
+  OUTPUT: { x: 310, y: 340, width: 120, height: ROW },
+  POSTROUTING: { x: 4, y: 428, width: 192, height: ROW },
+  out: { x: 60, y: 514, width: 80, height: 42 },
+}
+
+const WIDE_EDGES: readonly Edge[] = [
+  ['in', 'e', 'PREROUTING', 'w'],
+  ['PREROUTING', 'e', 'routing', 'w'],
+  ['routing', 'n', 'INPUT', 's'],
+  ['INPUT', 'n', 'process', 'w'],
+  ['routing', 'e', 'FORWARD', 'w'],
+  ['FORWARD', 'e', 'POSTROUTING', 'w'],
+  ['process', 'e', 'OUTPUT', 'n'],
+  ['OUTPUT', 's', 'POSTROUTING', 'n'],
+  ['POSTROUTING', 'e', 'out', 'w'],
+]
+
+const TALL_EDGES: readonly Edge[] = [
+  ['in', 's', 'PREROUTING', 'n'],
+  ['PREROUTING', 's', 'routing', 'n'],
+  ['routing', 'e', 'INPUT', 'w'],
+  ['INPUT', 's', 'process', 'n'],
+  ['routing', 's', 'FORWARD', 'n'],
+  ['FORWARD', 's', 'POSTROUTING', 'n'],
+  ['process', 's', 'OUTPUT', 'n'],
+  ['OUTPUT', 's', 'POSTROUTING', 'e'],
+  ['POSTROUTING', 's', 'out', 'n'],
+]
+
+/** Netfilter's five hooks with one packet's way drawn in, and a line for each hook that has something to say. */
+export function hooksFigure(picture: HookPicture): Figure {
+  return {
+    wide: draw(picture, WIDE, WIDE_LAYOUT, WIDE_EDGES),
+    tall: draw(picture, TALL, TALL_LAYOUT, TALL_EDGES),
+    label: picture.label,
+  }
+}
+
+function draw({ way, local, legend }: HookPicture, width: number, layout: Layout, edges: readonly Edge[]): Drawing {
+  const canvas = new Canvas(width)
+  const taken = new Set(way.slice(1).map((place, index) => `${way[index]} ${place}`))
+  const whole = way.length === 0
+  for (const [from, out, to, into] of edges) {
+    if (!taken.has(`${from} ${to}`)) canvas.connect(layout[from], out, layout[to], into, 'faint')
+  }
+  for (const [from, out, to, into] of edges) {
+    if (taken.has(`${from} ${to}`)) canvas.connect(layout[from], out, layout[to], into, 'way')
+  }
+  for (const [place, box] of Object.entries(layout) as [Place, Box][]) {
+    const passed = way.includes(place)
+    const hook = place === place.toUpperCase()
+    const tone = passed ? (hook ? 'way' : 'plain') : whole && hook ? 'way' : whole ? 'plain' : 'faint'
+    canvas.box(box, [place === 'process' ? local : place], { tone, face: hook ? 'mono' : 'sans' })
+  }
+  writeLegend(canvas, legend, width, Math.max(...Object.values(layout).map(({ y, height }) => y + height)) + 44)
+  return canvas.finish()
+}
+
+function writeLegend(canvas: Canvas, legend: HookPicture['legend'], width: number, top: number): void {
+  const beside = width >= WIDE
+  const left = beside ? 190 : 0
+  let y = top
+  for (const { hook, text } of legend) {
+    canvas.text(hook, 0, y, { face: 'mono', tone: 'way' })
+    if (!beside) y += 32
+    for (const line of wrapText(text, width - left - 8, TEXT)) {
+      canvas.text(line, left, y)
+      y += 34
+    }
+    if (!beside) y += 8
+  }
+}

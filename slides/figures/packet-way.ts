@@ -1,0 +1,83 @@
+import type { NodeState } from '../../dataplane/node-state.ts'
+import { type Hop, parsePacket, type Step, tracePacket } from '../../dataplane/trace.ts'
+import type { HookPicture, Place } from './hooks.ts'
+
+/**
+ * The way of a real packet: what `tracePacket` found in a node's rules, as a picture of the hooks. One way is drawn, that to the
+ * first outcome; what differs from backend to backend is named in the legend. Throws what parsePacket and tracePacket throw.
+ */
+export function packetWay(state: NodeState, from: string, to: string): HookPicture {
+  const trace = tracePacket(state, parsePacket(from, to))
+  const hooks = passedHooks(trace.steps)
+  const caught = trace.hops.find((hop) => hop.table === 'ipvs')?.hook === 'INPUT'
+  const way = wayThrough(hooks, from === 'host')
+  const legend = hooks.map((hook) => {
+    return { hook, text: whatHappens(trace.hops.filter((hop) => hop.hook === hook)) }
+  })
+  const ends = trace.outcomes.map((outcome) => outcome.to).join(' or ') || trace.verdict
+  return {
+    way,
+    local: caught ? 'IPVS' : 'process',
+    legend,
+    label: `The way of ${trace.packet} through ${hooks.join(', ')}; it ends at ${ends}.`,
+  }
+}
+
+function passedHooks(steps: readonly Step[]): Step['hook'][] {
+  return [...new Set(steps.map((step) => step.hook))]
+}
+
+function wayThrough(hooks: readonly Step['hook'][], fromHost: boolean): Place[] {
+  const way: Place[] = [fromHost ? 'process' : 'in']
+  for (const hook of hooks) {
+    const before = way.at(-1)
+    if (before === 'PREROUTING') way.push('routing')
+    if (before === 'INPUT') way.push('process')
+    way.push(hook)
+  }
+  const last = way.at(-1)
+  if (last === 'POSTROUTING') way.push('out')
+  if (last === 'INPUT') way.push('process')
+  return way
+}
+
+/** A line about one hook: Kubernetes' chains that were entered, and what came of it. */
+function whatHappens(hops: readonly Hop[]): string {
+  const translating = hops.filter((hop) => hop.table === 'nat' || hop.table === 'ipvs')
+  const chains = [...new Set(translating.filter((hop) => hop.verdict === 'JUMP').map(jumpTarget))]
+    .filter((name) => name.startsWith('KUBE-') && name !== 'KUBE-NODE-PORT')
+    .map(shortName)
+  const results = [
+    ...said(translating, 'DNAT', 'the destination becomes', / ?to (\S+?);?$| ?to (\S+);/),
+    ...translating.filter((hop) => hop.verdict === 'MARK').map((hop) => hop.reason.split('; ').at(-1) ?? ''),
+    ...said(translating, 'MASQUERADE', 'the source becomes', /becomes (\S+)/),
+    ...translating
+      .filter((hop) => hop.verdict === 'ACCEPT' && hop.chain.startsWith('KUBE-'))
+      .map(({ reason }) => `accepted, ${reason}`),
+    ...hops
+      .filter((hop) => hop.verdict === 'REJECT' || hop.verdict === 'DROP')
+      .map((hop) => `${hop.verdict} by ${hop.chain}`),
+  ]
+  const ipvs = translating.some((hop) => hop.table === 'ipvs') ? ['IPVS takes it'] : []
+  const way = [...new Set(chains)].join(' → ')
+  const outcome = [...ipvs, ...new Set(results)].join('; ')
+  if (way === '' && outcome === '') return 'nothing is changed here'
+  return [way, outcome || 'no mark, so the source stays'].filter((part) => part !== '').join(': ')
+}
+
+function said(hops: readonly Hop[], verdict: string, phrase: string, pattern: RegExp): string[] {
+  const values = hops
+    .filter((hop) => hop.verdict === verdict)
+    .map((hop) => pattern.exec(hop.reason)?.slice(1).find(Boolean) ?? '')
+  return values.length === 0 ? [] : [`${phrase} ${[...new Set(values)].join(' or ')}`]
+}
+
+function jumpTarget(hop: Hop): string {
+  return /-[jg] (\S+)/.exec(hop.rule)?.[1] ?? ''
+}
+
+/** A hash is no word to read aloud: its first four letters tell chains apart on a slide. */
+function shortName(chain: string): string {
+  if (chain.startsWith('KUBE-SEP-')) return 'one KUBE-SEP-…'
+  return chain.replace(/^(KUBE-(?:SVC|SVL|EXT|FW)-[A-Z0-9]{4})[A-Z0-9]{12}$/, '$1…')
+}

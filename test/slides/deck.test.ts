@@ -1,0 +1,113 @@
+import { describe, expect, test } from 'vitest'
+import type { LabText } from '../../scripts/lab-text.ts'
+import { buildDecks, deckNames } from '../../slides/build/build.ts'
+import { fillDeck } from '../../slides/build/content.ts'
+import { readDeck } from '../../slides/build/deck.ts'
+import { resolveFence } from '../../slides/build/lab-fence.ts'
+import { findOverflows } from '../../slides/build/overflow.ts'
+import { deckPage } from '../../slides/build/page.ts'
+
+const slide = (body: string) => `# Deck\n\n---\n\n## One idea\n\n${body}\n`
+const broken = (body: string) => () => fillDeck(readDeck('99-test', slide(body)))
+
+describe('reading a deck', () => {
+  test('slides, notes and directives are told apart', () => {
+    const deck = readDeck(
+      '99-test',
+      slide('Text.\n\n<!-- figure: lookup -->\n\n<!-- notes:\nSay *this*.\n\nAnd this.\n-->'),
+    )
+    expect(deck.slides.map(({ title, blocks }) => [title, blocks.length])).toEqual([
+      ['Deck', 0],
+      ['One idea', 2],
+    ])
+    expect(deck.slides[1]?.notes.filter((token) => token.type === 'inline').map(({ content }) => content)).toEqual([
+      'Say *this*.',
+      'And this.',
+    ])
+  })
+
+  test.each([
+    ['a slide without a heading', '# Deck\n\n---\n\nText.', /99-test\.md:5: slide 2 must begin with a heading/],
+    ['two headings', slide('## Another'), /"One idea" has a second heading/],
+    ['commands of its own', slide('```bash\nls\n```'), /:7: commands come from the lab's text/],
+    ['HTML', slide('<b>x</b>'), /can't stand in a slide/],
+    ['an image', slide('![x](http://example.com/x.png)'), /can't stand in a slide/],
+  ])('%s is refused', (_, text, message) => {
+    expect(() => readDeck('99-test', text)).toThrow(message)
+  })
+})
+
+describe('references', () => {
+  const lab: LabText = {
+    sections: new Map(),
+    fences: [
+      { commands: 'first', timeout: 30, line: 1 },
+      { commands: 'a\nb\nc', timeout: 30, line: 2, step: 'web' },
+      { commands: 'last', timeout: 30, line: 3 },
+    ],
+  }
+  const resolve = (reference: string, lines?: string) =>
+    resolveFence(reference, lines, (folder) => (folder === '02-ipvs' ? lab : undefined)).commands
+
+  test('a fence by step and number, whole or in part, and those outside of steps', () => {
+    expect(resolve('02-ipvs/web#1')).toBe('a\nb\nc')
+    expect(resolve('02-ipvs/web#1', '2-3')).toBe('b\nc')
+    expect(resolve('02-ipvs/web#1', '2')).toBe('b')
+    expect(resolve('02-ipvs/start#1')).toBe('first')
+    expect(resolve('02-ipvs/done#1')).toBe('last')
+  })
+
+  test.each([
+    ['02-ipvs/web#2', undefined, /has 1 fences of "web"/],
+    ['02-ipvs/nothing#1', undefined, /has 0 fences of "nothing"/],
+    ['09-none/web#1', undefined, /names a lab that is not there/],
+    ['web', undefined, /is no reference to a fence/],
+    ['02-ipvs/web#1', '3-4', /has 3 lines, so lines=3-4 is none of them/],
+    ['02-ipvs/web#1', '0', /lines=0 is none of them/],
+  ])('%s with lines %s is refused', (reference, lines, message) => {
+    expect(() => resolve(reference, lines)).toThrow(message)
+  })
+
+  test.each([
+    ['<!-- fence: 02-ipvs/nothing#1 -->', /slides\/99-test\.md:7: "02-ipvs\/nothing#1" is not there/],
+    ['<!-- figure: nonsense -->', /:7: "nonsense" is no figure/],
+    ['<!-- figure: packet from=host to=10.96.0.1:443 recording=none -->', /there is no recording "none"/],
+    [
+      '<!-- figure: chains recording=v1.30.3/iptables/web-clusterip service=default/nobody -->',
+      /there is no Service "default\/nobody"/,
+    ],
+    ['<!-- rules: KUBE-NOTHING recording=v1.30.3/iptables/web-clusterip -->', /has no chain "KUBE-NOTHING"/],
+    ['<!-- picture: hooks -->', /"picture" is nothing that a slide can hold/],
+  ])('a deck with %s does not build', (body, message) => {
+    expect(broken(body)).toThrow(message)
+  })
+
+  test('all broken references are named at once', () => {
+    expect(broken('<!-- figure: one -->\n\n<!-- figure: two -->')).toThrow(/"one"[\s\S]*"two"/)
+  })
+})
+
+test('a slide that is too full is found, one that is not is left in peace', () => {
+  const overflows = (body: string) =>
+    findOverflows(fillDeck(readDeck('99-test', slide(body)))).map(({ title }) => title)
+  const items = (count: number) => Array.from({ length: count }, (_, item) => `- item ${item}`).join('\n')
+  expect(overflows(items(8))).toEqual([])
+  expect(overflows(items(14))).toEqual(['One idea'])
+  expect(overflows('word '.repeat(400))).toEqual(['One idea'])
+})
+
+test('every deck builds: about twelve slides, all with notes, and a page that loads nothing', () => {
+  const decks = buildDecks()
+  expect(decks.map(({ name }) => name)).toEqual(deckNames())
+  for (const deck of decks) {
+    expect(deck.slides.length, deck.name).toBeGreaterThanOrEqual(10)
+    expect(deck.slides.length, deck.name).toBeLessThanOrEqual(16)
+    expect(
+      deck.slides.filter(({ notes }) => notes.length === 0).map(({ title }) => title),
+      deck.name,
+    ).toEqual([])
+    const page = deckPage(deck, { style: '', script: '' })
+    expect(page).not.toMatch(/\b(src|href)="(?!#|index\.html)/)
+    expect(page).not.toMatch(/url\(|@import/)
+  }
+})
