@@ -175,7 +175,7 @@ export class ThreeNodes {
     this.api.patch('configmaps', 'kube-system', 'kube-proxy', { data: { 'config.conf': text } })
   }
 
-  startProxy(node: NodeName): Running {
+  startProxy(node: NodeName, version = 'v1.34.0'): Running {
     const log: string[] = []
     const spec = kubeProxyDaemonSet().spec?.template.spec
     const metadata = { name: `kube-proxy-${node}`, namespace: 'kube-system', uid: `uid-${++this.pods}` }
@@ -190,7 +190,7 @@ export class ThreeNodes {
         placement: { netns: node },
         log: (line) => log.push(line),
       },
-      'v1.34.0',
+      version,
     )
     const running = { container, log }
     this.proxies.set(node, running)

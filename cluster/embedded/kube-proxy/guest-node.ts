@@ -4,7 +4,7 @@ import { parseIptablesSave } from '../../../dataplane/iptables-save.ts'
 import { parseIpvsadmSave } from '../../../dataplane/ipvsadm-save.ts'
 import type { NodeState } from '../../../dataplane/node-state.ts'
 import { ParseError } from '../../../dataplane/parse-error.ts'
-import type { Machine, Placement, RunResult } from '../machine/machine.ts'
+import type { GuestProcess, Machine, Placement, RunResult } from '../machine/machine.ts'
 
 /** One command of a script, with what it reads on its standard input. A step without input is left out. */
 export interface Step {
@@ -39,6 +39,11 @@ export class GuestNode {
   /** Runs a shell script. Rejects when the machine is gone. */
   run(script: string): Promise<RunResult> {
     return this.machine.script(script, this.placement, { timeoutMs: commandDeadlineMs })
+  }
+
+  /** Starts a program that goes on beside the scripts. */
+  spawn(command: readonly string[]): Promise<GuestProcess> {
+    return this.machine.spawn(command, this.placement)
   }
 
   /** Runs the steps that have input, one after the other, in one shell. */

@@ -15,6 +15,7 @@ import { mountedConfig, readSettings, type Settings, StartFailure } from './sett
 import { speakMode } from './spoken-mode.ts'
 import { SyncLoop } from './sync-loop.ts'
 import { prepareNode, type Sysctl } from './sysctls.ts'
+import { UserspaceProxier } from './userspace-proxier.ts'
 
 /** What of a Node kube-proxy follows; its heartbeats change none of it. */
 const nodeFacts = (object: KubeObject): string => {
@@ -23,6 +24,8 @@ const nodeFacts = (object: KubeObject): string => {
   const { podCIDRs, taints } = node.spec ?? {}
   return JSON.stringify([labels, deletionTimestamp, podCIDRs, taints, node.status?.addresses])
 }
+
+const proxiers = { iptables: IptablesProxier, ipvs: IpvsProxier, userspace: UserspaceProxier }
 
 /** kube-proxy of one node, in the version that its image's tag names. */
 export class KubeProxy implements KubeProxyContainer {
@@ -66,9 +69,9 @@ export class KubeProxy implements KubeProxyContainer {
 
   private async end(code = 0): Promise<void> {
     this.endWatch?.()
-    this.proxier?.stop()
     await this.loop?.stop()
     // A machine that is gone has nothing left to end.
+    await this.proxier?.stop()?.catch(() => {})
     await this.health.stop().catch(() => {})
     this.settle(code)
   }
@@ -83,7 +86,7 @@ export class KubeProxy implements KubeProxyContainer {
   }
 
   private async start(): Promise<void> {
-    const settings = readSettings(mountedConfig(this.context.pod, this.context.api))
+    const settings = readSettings(mountedConfig(this.context.pod, this.context.api), this.version)
     if (settings.mode === 'nftables')
       throw new StartFailure(
         'unable to create proxier: the embedded kernel has no nat for nft (nft_chain_nat); mode "nftables" runs on kind',
@@ -99,7 +102,7 @@ export class KubeProxy implements KubeProxyContainer {
       objects: () => this.objects.current(),
       request: () => this.loop?.request(),
     }
-    const proxier = settings.mode === 'ipvs' ? new IpvsProxier(context) : new IptablesProxier(context)
+    const proxier = new proxiers[settings.mode](context)
     this.proxier = proxier
     const sysctls = [...(await proxier.prepare()), ...conntrackSysctls(settings)]
     settings.config.nfacct = await prepareNode(this.guest, this.log, sysctls)

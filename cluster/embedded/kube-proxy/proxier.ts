@@ -8,7 +8,7 @@ import type { Logger } from './klog.ts'
 import type { Settings } from './settings.ts'
 import type { Sysctl } from './sysctls.ts'
 
-/** What a proxier of either mode works with. */
+/** What a proxier of any mode works with. */
 export interface ProxierContext {
   node: string
   guest: GuestNode
@@ -30,7 +30,7 @@ export interface Proxier {
   sync(periodic: boolean): Promise<void>
   /** The node's addresses, kube-ipvs0 left out, as of the last full sync. */
   readonly addresses: ReadonlySet<string>
-  stop(): void
+  stop(): void | Promise<void>
 }
 
 /** All addresses of a node that are not Services'. */
@@ -38,7 +38,11 @@ export const ownAddresses = (links: readonly Link[]): string[] =>
   links.filter(({ name }) => name !== DUMMY_LINK).flatMap(({ addresses }) => addresses.map(({ address }) => address))
 
 /** The prediction for this node from the objects of this moment. */
-export function predictFor(context: ProxierContext, mode: 'iptables' | 'ipvs', addresses: Iterable<string>): NodeState {
+export function predictFor(
+  context: ProxierContext,
+  mode: 'iptables' | 'ipvs' | 'userspace',
+  addresses: Iterable<string>,
+): NodeState {
   const { node, version, settings, objects } = context
   return predict(objects(), { node, mode, version, config: settings.config, nodeAddresses: [...addresses] })
 }

@@ -1,5 +1,6 @@
 import { parse } from 'yaml'
 import { ConfigError, type KubeProxyConfig, parseKubeProxyConfiguration } from '../../../dataplane/kube-proxy/config.ts'
+import { featuresOf } from '../../../dataplane/kube-proxy/versions.ts'
 import { writeMode } from '../../kube-proxy/config-conf.ts'
 import type { Api, KubeObject } from '../apiserver/api.ts'
 import type { Pod } from '../controllers/resources.ts'
@@ -9,7 +10,7 @@ export class StartFailure extends Error {}
 
 export interface Settings {
   config: KubeProxyConfig
-  mode: 'iptables' | 'ipvs' | 'nftables'
+  mode: 'iptables' | 'ipvs' | 'nftables' | 'userspace'
   /** What the ConfigMap says, before defaults: empty when the scheduler is left to kube-proxy. */
   namedScheduler: string
   syncPeriodMs: number
@@ -38,12 +39,14 @@ export function mountedConfig(pod: Pod, api: Api): string {
 }
 
 const modes = ['iptables', 'ipvs', 'nftables'] as const
+/** Where nobody says which kube-proxy reads. */
+const anyVersion = 'v1.34.11'
 
 /**
- * Reads a KubeProxyConfiguration as kube-proxy 1.34 does at its start.
+ * Reads a KubeProxyConfiguration as kube-proxy 1.34 does at its start; an older one may also run in userspace mode.
  * @throws StartFailure in kube-proxy's own words for a mode it doesn't know, and for what can't be read at all
  */
-export function readSettings(text: string): Settings {
+export function readSettings(text: string, version = anyVersion): Settings {
   let raw: Raw
   try {
     raw = (parse(text) ?? {}) as Raw
@@ -52,7 +55,7 @@ export function readSettings(text: string): Settings {
     throw new StartFailure(`failed complete: error converting YAML to JSON: yaml: ${reason}`)
   }
   const mode = raw.mode || 'iptables'
-  if (!isMode(mode))
+  if (!isMode(mode, version))
     throw new StartFailure(
       `failed validate: KubeProxyConfiguration.Mode: Invalid value: ${JSON.stringify(raw.mode)}: must be iptables,ipvs,nftables or blank (blank means the best-available proxy [currently iptables])`,
     )
@@ -81,7 +84,8 @@ interface Raw {
   iptables?: { syncPeriod?: string; minSyncPeriod?: string } | null
 }
 
-const isMode = (text: string): text is Settings['mode'] => modes.some((mode) => mode === text)
+const isMode = (text: string, version: string): text is Settings['mode'] =>
+  modes.some((mode) => mode === text) || (text === 'userspace' && featuresOf(version).userspace)
 
 /** The scheduler's name is not looked at here: kube-proxy takes any since 1.27 and asks the kernel. */
 function configOf(text: string, raw: Raw): KubeProxyConfig {

@@ -16,6 +16,12 @@ function* proxyPorts(portRange: string): Generator<number, never> {
   for (;;) yield port++
 }
 
+/** Every Service port with the port of the listener that kube-proxy opened for it. */
+export function userspaceListeners({ ports, config }: Proxier): { port: ServicePort; proxyPort: number }[] {
+  const free = proxyPorts(config.portRange)
+  return ports.map((port) => ({ port, proxyPort: free.next().value }))
+}
+
 /** Rules that redirect one Service port to the listener that kube-proxy opened for it. */
 function writePortal(
   nat: TableBuilder,
@@ -77,7 +83,6 @@ export function userspaceRuleset(proxier: Proxier): Ruleset {
     'INPUT',
     '-m comment --comment "Ensure that non-local NodePort traffic can flow" -j KUBE-NODEPORT-NON-LOCAL',
   )
-  const free = proxyPorts(proxier.config.portRange)
-  for (const port of proxier.ports) writePortal(nat, filter, proxier, port, free.next().value)
+  for (const { port, proxyPort } of userspaceListeners(proxier)) writePortal(nat, filter, proxier, port, proxyPort)
   return ruleset({ filter, nat })
 }
