@@ -76,6 +76,8 @@ test-grader: $(NODE_MODULES) ## Break recorded good captures in every way, and s
 ##@ Project
 test: $(NODE_MODULES) ## Lint, type-check and run every test
 	@$(RUN) scripts/test.ts
+test-incidents: $(NODE_MODULES) ## Break and repair every incident of lab 8 (make test takes a third of them; SEED= says which)
+	@INCIDENTS=all node_modules/.bin/vitest run test/labs/lab-8.test.ts
 lint-labs: $(NODE_MODULES) ## What is wrong with the course as written (BOOT=1 plays and types every lab, too; LAB=2)
 	@$(RUN) scripts/lint-labs.ts $(if $(BOOT),--run) $(LAB)
 new-lab: $(NODE_MODULES) ## Files for a new lab, to be written over (NAME=packet-captures)
@@ -91,4 +93,4 @@ $(NODE_MODULES): package.json package-lock.json
 	@echo ' • Installing the Node packages …' >&2
 	@npm install --no-save --no-audit --no-fund --loglevel=error >&2 && touch $@
 FORCE:
-.PHONY: FORCE hint answer incident up down status doctor env shell exec aliases capture trace ipvs iptables flush-nat kube-proxy-logs web tools submit grade-class test-grader test lint-labs new-lab e2e-kind bench help
+.PHONY: FORCE hint answer incident up down status doctor env shell exec aliases capture trace ipvs iptables flush-nat kube-proxy-logs web tools submit grade-class test-grader test test-incidents lint-labs new-lab e2e-kind bench help

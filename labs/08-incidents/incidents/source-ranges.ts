@@ -1,0 +1,72 @@
+import type { Incident } from '../../../checks/08-incidents/incident.ts'
+import { complaint } from '../../../checks/08-incidents/look.ts'
+import { factOf } from '../../../checks/08-incidents/scene.ts'
+import { OUTSIDE, printOutsideAddresses, readOutsideAddresses } from '../../../cluster/outside.ts'
+import { waitFor } from '../../../cluster/wait.ts'
+
+const NAME = 'shop-lb'
+const namespace = 'default'
+const ranges = (...loadBalancerSourceRanges: string[]) => ({ spec: { loadBalancerSourceRanges } })
+
+export const sourceRanges: Incident = {
+  id: 'source-ranges',
+  cause: 'the address of the client is not among those that the Service admits',
+  mode: 'iptables',
+  needs: ['outside'],
+  report: ({ facts }) =>
+    `Our warehouse (${facts.warehouse}) can no longer reach the shop at its public address ${facts.address}. Mind that the branch next to it (${facts.branch}) must stay locked out: it is not ours any more.`,
+  hints: [
+    'From inside the cluster all is well. The packet comes as far as a node; which chain stops it there?',
+    'Read the chains that begin with KUBE-FW- and the chain KUBE-PROXY-FIREWALL, with counters, on a node.',
+    'Which field of the Service shop-lb says who may come? `make exec NODE=outside CMD="ip address"` shows the clients outside.',
+  ],
+  async break(hands) {
+    const { facts } = hands.scene
+    const { own, other = '' } = readOutsideAddresses(await hands.onNode(OUTSIDE, printOutsideAddresses))
+    Object.assign(facts, { warehouse: own, branch: other })
+    const spec = {
+      ...{ type: 'LoadBalancer', selector: { app: 'shop' }, ports: [{ port: 80, targetPort: 'web' }] },
+      ...ranges('198.51.100.0/24').spec,
+    }
+    const body = { metadata: { name: NAME, labels: { lab: 'incidents' } }, spec }
+    await hands.client.core.createNamespacedService({ namespace, body })
+    facts.address = await waitFor('an address of the load balancer', 60_000, async () => {
+      const { status } = await hands.client.core.readNamespacedService({ namespace, name: NAME })
+      return status?.loadBalancer?.ingress?.[0]?.ip
+    })
+  },
+  async symptom(look) {
+    const url = `http://${factOf(look.scene, 'address')}/`
+    const warehouse = factOf(look.scene, 'warehouse')
+    const command = `make exec NODE=outside CMD='curl -sS --max-time 2 --interface ${warehouse} ${url}'`
+    return complaint(await look.fromOutside(warehouse, url), command, 'an answer for the warehouse')
+  },
+  async causeLeft(look) {
+    const { facts } = look.scene
+    if ((look.service(NAME)?.loadBalancerSourceRanges ?? []).length === 0)
+      return 'the Service shop-lb admits the whole world, the branch as well'
+    const url = `http://${facts.address}/`
+    if ((await look.fromOutside(factOf(look.scene, 'warehouse'), url)).some(({ status }) => status !== 200))
+      return 'the Service shop-lb does not admit the warehouse'
+    if (!facts.branch) return undefined
+    const branch = await look.fromOutside(facts.branch, url)
+    return branch.some(({ status }) => status === 200) ? 'the Service shop-lb admits the branch, too' : undefined
+  },
+  wrongFixes: [
+    {
+      what: 'everybody is let in',
+      play: (hands) => hands.patchService(NAME, { spec: { loadBalancerSourceRanges: null } }),
+    },
+  ],
+  fix: {
+    commands: ({ facts }) => [
+      `kubectl patch service ${NAME} --type merge -p '${JSON.stringify(ranges(`${facts.warehouse}/32`))}'`,
+    ],
+    play: (hands) => hands.patchService(NAME, ranges(`${factOf(hands.scene, 'warehouse')}/32`)),
+  },
+  heal: (hands) => hands.bench.delete('Service', NAME),
+  debrief: `loadBalancerSourceRanges is a firewall that kube-proxy writes: KUBE-FW-… lets the listed sources through to the Service, and
+what is left meets DROP in KUBE-PROXY-FIREWALL (in IPVS mode: a set of sources, and KUBE-SOURCE-RANGES-FIREWALL). It looks at
+the address that reaches the node, so it only works where nobody in front replaces that. Nobody in the cluster noticed,
+because the address of the load balancer is short-cut for Pods.`,
+}
