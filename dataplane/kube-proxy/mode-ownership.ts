@@ -26,8 +26,15 @@ const IPVS_ONLY = new Set([
   'filter KUBE-IPVS-OUT-FILTER',
 ])
 
-/** Whether a chain is written by this mode of kube-proxy and by no other. */
+/** Chains that userspace mode writes (up to 1.25). No other mode runs beside it, so in either of them they are left over. */
+const USERSPACE_ONLY = new Set([
+  ...['nat KUBE-PORTALS-CONTAINER', 'nat KUBE-PORTALS-HOST', 'nat KUBE-NODEPORT-CONTAINER', 'nat KUBE-NODEPORT-HOST'],
+  'filter KUBE-NODEPORT-NON-LOCAL',
+])
+
+/** Whether a chain is written by this mode of kube-proxy and not by the other, or by userspace mode. */
 export function isChainOfModeOnly(mode: SwitchedMode, table: string, chain: string): boolean {
+  if (USERSPACE_ONLY.has(`${table} ${chain}`)) return true
   if (mode === 'ipvs') return IPVS_ONLY.has(`${table} ${chain}`)
   if (chain === EVERY_TABLE_CANARY) return true
   return IPTABLES_ONLY.has(`${table} ${chain}`) || (table === 'nat' && isServiceChain(chain))
@@ -47,8 +54,15 @@ const JUMP_COMMENTS: Record<SwitchedMode, ReadonlySet<string>> = {
   ipvs: new Set(['kubernetes health check rules', 'kube-proxy firewall rules', 'kubernetes ipvs access filter']),
 }
 
-/** Whether a jump with this comment, out of a built-in chain of this table, is one that only this mode makes. */
+const USERSPACE_JUMPS = new Set([
+  'handle ClusterIPs; NOTE: this must be before the NodePort rules',
+  'handle service NodePorts; NOTE: this must be the last rule in the chain',
+  'Ensure that non-local NodePort traffic can flow',
+])
+
+/** Whether a jump with this comment, out of a built-in chain of this table, is one that only this mode or userspace mode makes. */
 export function isJumpOfModeOnly(mode: SwitchedMode, table: string, comment: string): boolean {
+  if (USERSPACE_JUMPS.has(comment)) return true
   return table === 'filter' && JUMP_COMMENTS[mode].has(comment)
 }
 

@@ -6,9 +6,11 @@ import { parseIptablesSave, type Ruleset } from '../../dataplane/iptables-save.t
 import { virtualServerKey } from '../../dataplane/ipvsadm-save.ts'
 import { describeFlush, type FlushPlan, isEmptyFlush, planFlush } from '../../dataplane/kube-proxy/flush.ts'
 import type { SwitchedMode } from '../../dataplane/kube-proxy/mode-ownership.ts'
+import { applySwitch } from '../../dataplane/kube-proxy/switch.ts'
 import { printVirtualServerDeletions } from '../../dataplane/kube-proxy/virtual-server-ownership.ts'
 import type { NodeState } from '../../dataplane/node-state.ts'
 import { targetOf } from '../../dataplane/rule-text.ts'
+import { oneService, predictOn } from '../kube-proxy/cluster-of.ts'
 import { applyRestore } from './apply-restore.ts'
 
 const recordings = join(import.meta.dirname, '../fixtures/recordings')
@@ -158,4 +160,18 @@ test('deletions are printed as ipvsadm reads them', () => {
     { protocol: 'UDP' as const, address: 'fd00::a', port: 53, scheduler: 'rr', flags: [], realServers: [] },
   ]
   expect(printVirtualServerDeletions(servers)).toBe('-D -t 10.96.0.1:443\n-D -u [fd00::a]:53\n')
+})
+
+test.each(['iptables', 'ipvs'] as const)('what userspace mode left goes in %s mode, and it alone', (mode) => {
+  const objects = oneService({ type: 'NodePort', ports: [{ port: 80, nodePort: 30080 }] }, [{ ip: '10.244.1.5' }])
+  const wanted = predictOn(objects, '1.20', { mode })
+  const before = predictOn(objects, '1.20', { mode: 'userspace' })
+  const node = applySwitch(before, wanted, { mode })
+  expect(node.iptables.get('nat')?.get('PREROUTING')?.rules).toHaveLength(3)
+  const after = applyRestore(node.iptables, planFlush(mode, node).ipv4.restore)
+  expect([...(after.get('nat')?.keys() ?? [])].filter((chain) => /PORTALS|NODEPORT-/.test(chain))).toEqual([])
+  const { iptables } = applySwitch({ ...before, iptables: new Map() }, wanted, { mode })
+  for (const table of ['nat', 'filter'])
+    for (const [chain, { rules }] of iptables.get(table) ?? [])
+      expect(after.get(table)?.get(chain)?.rules).toEqual(rules)
 })
