@@ -31,6 +31,9 @@ export const CONTENT = {
   height: GEOMETRY.height - GEOMETRY.padTop - GEOMETRY.padBottom,
 } as const
 
+/** How much larger the text of a slide with little on it is set. */
+export const ROOMY = 1.2
+
 /** Sizes of text in which something may be set; the least of them must be read from the last row (24 px of 720). */
 export const TEXT_SIZES = [
   GEOMETRY.title,
@@ -44,5 +47,5 @@ export const TEXT_SIZES = [
 /** The measures as custom properties, in units of a slide's pixel. */
 export function geometryStyle(): string {
   const names = Object.entries(GEOMETRY).map(([name, value]) => `--${name}:calc(${value} * var(--u))`)
-  return `.sheet{${names.join(';')}}`
+  return `.sheet,.roomy .content{${names.join(';')}}.roomy .content{--u:calc(100cqw / 1280 * ${ROOMY})}`
 }

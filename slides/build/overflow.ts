@@ -1,7 +1,7 @@
 import type { Token } from 'markdown-it'
 import type { BuiltDeck, BuiltSlide, Content } from './content.ts'
 import { plainText } from './deck.ts'
-import { CONTENT, GEOMETRY as G } from './geometry.ts'
+import { CONTENT, GEOMETRY as G, ROOMY } from './geometry.ts'
 import { type Face, textWidth, wrapText } from './text-width.ts'
 
 /** A slide that is too full: its content needs more px than there are. */
@@ -26,27 +26,38 @@ export function findOverflows(deck: BuiltDeck): Overflow[] {
     .filter(({ needs, has }) => needs > has)
 }
 
-/** The height in px that a slide's heading and content need at 1280×720. */
-export function slideHeight(slide: BuiltSlide): number {
+/**
+ * The height in px that a slide's heading and content need at 1280×720, the content's text enlarged by `scale` (figures and
+ * headings are not).
+ */
+export function slideHeight(slide: BuiltSlide, scale = 1): number {
   const [size, line] = slide.level === 1 ? [G.cover, G.coverLine] : [G.title, G.titleLine]
   const title = wrapText(slide.title, CONTENT.width, size, 'bold').length * line + G.titleGap
-  const contents = slide.contents.reduce((sum, content) => sum + contentHeight(content), 0)
+  const contents = slide.contents.reduce((sum, content) => {
+    if (content.kind === 'figure') return sum + content.figure.wide.height + G.gap * scale
+    return sum + scale * textHeight(content, CONTENT.width / scale)
+  }, 0)
   return title + contents
 }
 
-function contentHeight(content: Content): number {
-  if (content.kind === 'figure') return content.figure.wide.height + G.gap
-  if (content.kind === 'code') return codeHeight(content.text)
-  return tokensHeight(content.tokens)
+/** Whether a slide has so little text that it is set larger, for the last row. */
+export function isRoomy(slide: BuiltSlide): boolean {
+  return slide.level === 2 && slideHeight(slide, ROOMY) <= CONTENT.height - SPARE
 }
 
-function codeHeight(text: string): number {
-  const width = CONTENT.width - 2 * G.codePad
-  const lines = text.split('\n').reduce((sum, line) => sum + wrapText(line, width, G.code, 'mono').length, 0)
+const SPARE = 24
+
+function textHeight(content: Exclude<Content, { kind: 'figure' }>, width: number): number {
+  return content.kind === 'code' ? codeHeight(content.text, width) : tokensHeight(content.tokens, width)
+}
+
+function codeHeight(text: string, width: number): number {
+  const room = width - 2 * G.codePad
+  const lines = text.split('\n').reduce((sum, line) => sum + wrapText(line, room, G.code, 'mono').length, 0)
   return lines * G.codeLine + 2 * G.codePad + G.gap
 }
 
-function tokensHeight(tokens: readonly Token[]): number {
+function tokensHeight(tokens: readonly Token[], width: number): number {
   let height = 0
   let depth = 0
   for (const [index, token] of tokens.entries()) {
@@ -55,11 +66,11 @@ function tokensHeight(tokens: readonly Token[]): number {
       depth -= 1
       if (depth === 0) height += G.gap - G.itemGap
     }
-    if (token.type === 'fence' || token.type === 'code_block') height += codeHeight(token.content.trimEnd())
-    if (token.type === 'table_open') height += tableHeight(tokens.slice(index)) + G.gap
+    if (token.type === 'fence' || token.type === 'code_block') height += codeHeight(token.content.trimEnd(), width)
+    if (token.type === 'table_open') height += tableHeight(tokens.slice(index), width) + G.gap
     if (token.type === 'inline' && tokens[index - 1]?.type === 'paragraph_open') {
-      const width = CONTENT.width - depth * G.indent
-      height += inlineLines(token, width, G.text, 'sans') * G.textLine + (depth > 0 ? G.itemGap : G.gap)
+      const lines = inlineLines(token, width - depth * G.indent, G.text, 'sans')
+      height += lines * G.textLine + (depth > 0 ? G.itemGap : G.gap)
     }
   }
   return height
@@ -90,14 +101,14 @@ function inlineLines(token: Token, width: number, size: number, face: Face): num
   }, 0)
 }
 
-function tableHeight(tokens: readonly Token[]): number {
+function tableHeight(tokens: readonly Token[], width: number): number {
   const rows: Token[][] = []
   for (const [index, token] of tokens.entries()) {
     if (token.type === 'table_close') break
     if (token.type === 'tr_open') rows.push([])
     if (token.type === 'inline' && /^t[hd]_open$/.test(tokens[index - 1]?.type ?? '')) rows.at(-1)?.push(token)
   }
-  const widths = columnWidths(rows)
+  const widths = columnWidths(rows, width)
   return rows.reduce((sum, row, index) => {
     const face = index === 0 ? 'bold' : 'sans'
     const lines = row.map((cell, at) => inlineLines(cell, widths[at] ?? 100, G.table, face))
@@ -106,16 +117,16 @@ function tableHeight(tokens: readonly Token[]): number {
 }
 
 /** As browsers share out the width: all get what their longest word needs, and the rest by how much more they could use. */
-function columnWidths(rows: readonly Token[][]): number[] {
+function columnWidths(rows: readonly Token[][], width: number): number[] {
   const columns = Math.max(...rows.map((row) => row.length))
   const cells = (at: number) => rows.map((row) => plainText(row[at] ? [row[at]] : []))
   const widest = (texts: readonly string[]) => Math.max(...texts.map((text) => textWidth(text, G.table, 'mono')))
   const least = Array.from({ length: columns }, (_, at) => widest(cells(at).flatMap((text) => text.split(/\s+/))))
   const most = Array.from({ length: columns }, (_, at) => widest(cells(at)))
-  const room = CONTENT.width - columns * 2 * G.cellSide
+  const room = width - columns * 2 * G.cellSide
   const total = (values: readonly number[]) => values.reduce((sum, value) => sum + value, 0)
   if (total(most) <= room) return most
   const spare = Math.max(0, room - total(least))
   const wish = total(most) - total(least)
-  return least.map((width, at) => width + (wish > 0 ? (spare * ((most[at] ?? 0) - width)) / wish : 0))
+  return least.map((need, at) => need + (wish > 0 ? (spare * ((most[at] ?? 0) - need)) / wish : 0))
 }

@@ -3,6 +3,7 @@ import { type Drawing, escapeText, type Figure } from '../figures/canvas.ts'
 import type { BuiltDeck, BuiltSlide, Content } from './content.ts'
 import { markdown } from './deck.ts'
 import { geometryStyle } from './geometry.ts'
+import { isRoomy } from './overflow.ts'
 import { paletteStyle } from './palette.ts'
 
 /** The style sheet and the script of every page. */
@@ -57,7 +58,7 @@ function slideSection(slide: BuiltSlide, index: number, deck: BuiltDeck): string
   const heading = `<h${level}>${markdown.renderer.render(titleTokens, markdown.options, {})}</h${level}>`
   const said = notes.length > 0 ? markdown.renderer.render(notes, markdown.options, {}) : ''
   const foot = level === 1 ? '' : `<footer><span>${escapeText(deck.title)}</span><span>${index + 1}</span></footer>`
-  return `<section class="slide${level === 1 ? ' cover' : ''}" id="${index + 1}" aria-label="Slide ${index + 1} of ${deck.slides.length}">
+  return `<section class="slide${level === 1 ? ' cover' : isRoomy(slide) ? ' roomy' : ''}" id="${index + 1}" aria-label="Slide ${index + 1} of ${deck.slides.length}">
 <div class="sheet">
 ${heading}
 <div class="content">

@@ -91,7 +91,9 @@ export class Canvas {
   /** An arrow through points, its head at the last one. */
   arrow(points: readonly (readonly [number, number])[], tone: Tone = 'plain'): void {
     for (const [x, y] of points) this.#reach({ x, y, width: 0, height: 0 })
-    const path = points.map(([x, y], index) => `${index === 0 ? 'M' : 'L'}${round(x)} ${round(y)}`).join(' ')
+    const path = shortened(points)
+      .map(([x, y], index) => `${index === 0 ? 'M' : 'L'}${round(x)} ${round(y)}`)
+      .join(' ')
     this.#parts.push(`<path class="arrow ${tone}" d="${path}"/>`, head(points, tone))
   }
 
@@ -146,6 +148,15 @@ function bends(start: readonly [number, number], out: Side, end: readonly [numbe
   }
   const middle = (start[1] + end[1]) / 2
   return [[start[0], middle] as const, [end[0], middle] as const]
+}
+
+/** The line ends within its head, whose tip it would else blunt. */
+function shortened(points: readonly (readonly [number, number])[]): (readonly [number, number])[] {
+  const [x, y] = points.at(-1) ?? [0, 0]
+  const [fromX, fromY] = points.at(-2) ?? [x, y]
+  const length = Math.hypot(x - fromX, y - fromY) || 1
+  const part = Math.min(10, length / 2) / length
+  return [...points.slice(0, -1), [x - (x - fromX) * part, y - (y - fromY) * part]]
 }
 
 function head(points: readonly (readonly [number, number])[], tone: Tone): string {

@@ -48,27 +48,24 @@ function whatHappens(hops: readonly Hop[]): string {
     .filter((name) => name.startsWith('KUBE-') && name !== 'KUBE-NODE-PORT')
     .map(shortName)
   const results = [
-    ...said(translating, 'DNAT', 'the destination becomes', / ?to (\S+?);?$| ?to (\S+);/),
-    ...translating.filter((hop) => hop.verdict === 'MARK').map((hop) => hop.reason.split('; ').at(-1) ?? ''),
+    ...said(translating, 'MARK', 'the mark becomes', /becomes (0x[1-9a-f]\w*)/),
+    ...said(translating, 'ACCEPT', 'it is in', /is in the set (\S+)/),
+    ...(translating.some((hop) => hop.table === 'ipvs') ? ['IPVS takes it'] : []),
+    ...said(translating, 'DNAT', 'the destination becomes', /to (\d\S*?:\d+)/),
     ...said(translating, 'MASQUERADE', 'the source becomes', /becomes (\S+)/),
-    ...translating
-      .filter((hop) => hop.verdict === 'ACCEPT' && hop.chain.startsWith('KUBE-'))
-      .map(({ reason }) => `accepted, ${reason}`),
     ...hops
-      .filter((hop) => hop.verdict === 'REJECT' || hop.verdict === 'DROP')
+      .filter(({ verdict }) => verdict === 'REJECT' || verdict === 'DROP')
       .map((hop) => `${hop.verdict} by ${hop.chain}`),
   ]
-  const ipvs = translating.some((hop) => hop.table === 'ipvs') ? ['IPVS takes it'] : []
   const way = [...new Set(chains)].join(' → ')
-  const outcome = [...ipvs, ...new Set(results)].join('; ')
+  const outcome = [...new Set(results)].join('; ')
   if (way === '' && outcome === '') return 'nothing is changed here'
-  return [way, outcome || 'no mark, so the source stays'].filter((part) => part !== '').join(': ')
+  const passive = translating[0]?.hook === 'POSTROUTING' ? 'no mark, so the source stays' : 'no rule fits'
+  return [way, outcome || passive].filter((part) => part !== '').join(': ')
 }
 
 function said(hops: readonly Hop[], verdict: string, phrase: string, pattern: RegExp): string[] {
-  const values = hops
-    .filter((hop) => hop.verdict === verdict)
-    .map((hop) => pattern.exec(hop.reason)?.slice(1).find(Boolean) ?? '')
+  const values = hops.filter((hop) => hop.verdict === verdict).flatMap((hop) => pattern.exec(hop.reason)?.[1] ?? [])
   return values.length === 0 ? [] : [`${phrase} ${[...new Set(values)].join(' or ')}`]
 }
 
