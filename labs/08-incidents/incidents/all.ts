@@ -1,16 +1,20 @@
 import type { Incident } from '../../../checks/08-incidents/incident.ts'
 import { foreignProxy } from './foreign-proxy.ts'
 import { internalPolicy } from './internal-policy.ts'
+import { ipForwardOff } from './ip-forward-off.ts'
 import { localPolicy } from './local-policy.ts'
+import { lostEndpointRule } from './lost-endpoint-rule.ts'
 import { missingMasquerade } from './missing-masquerade.ts'
+import { portOutOfRange } from './port-out-of-range.ts'
 import { selectorTypo } from './selector-typo.ts'
 import { sessionAffinity } from './session-affinity.ts'
 import { sourceRanges } from './source-ranges.ts'
+import { untracked } from './untracked.ts'
 import { wrongPortName } from './wrong-port-name.ts'
 import { wrongTargetPort } from './wrong-target-port.ts'
 
 /** Every incident, those of one mode together. */
 export const incidents: readonly Incident[] = [
   ...[wrongTargetPort, selectorTypo, wrongPortName, sessionAffinity, localPolicy, internalPolicy, foreignProxy],
-  ...[sourceRanges, missingMasquerade],
+  ...[sourceRanges, portOutOfRange, missingMasquerade, lostEndpointRule, untracked, ipForwardOff],
 ]

@@ -1,0 +1,53 @@
+import type { Incident } from '../../../checks/08-incidents/incident.ts'
+import { factOf } from '../../../checks/08-incidents/scene.ts'
+import type { Hands } from '../../../scripts/incident/hands.ts'
+
+/** The last rule of the Service's chain, which takes all that the others left. */
+const lastEndpoint = `
+service=$(iptables-save -t nat | sed -nE 's/^-A KUBE-SERVICES -d '"$1"'\\/32 .*-j (KUBE-SVC-[A-Z0-9]+)$/\\1/p' | head -n 1)
+iptables-save -t nat | sed -nE "s/^-A $service .*-j (KUBE-SEP-[A-Z0-9]+)$/\\1/p" | tail -n 1`
+
+export const lostEndpointRule: Incident = {
+  id: 'lost-endpoint-rule',
+  cause: 'on one node an endpoint has lost the rule that translates to it',
+  mode: 'iptables',
+  report: ({ node }) =>
+    `About every second request of the customer to the shop is lost, the others are quick. It began when somebody was "only looking" at ${node}; other nodes are not affected.`,
+  hints: [
+    'Some requests are good: the Service is known. What is drawn by lot for each new connection?',
+    'Follow KUBE-SVC-… of the shop on that node into each of its KUBE-SEP-… chains, and compare them.',
+    'A chain KUBE-SEP-… ends in a DNAT rule. One of them does not. What makes kube-proxy write it again?',
+  ],
+  async break(hands) {
+    const { node, shop, facts } = hands.scene
+    const chain = (await hands.onNode(node, `set -- ${shop}${lastEndpoint}`)).trim()
+    facts.chain = chain
+    await hands.onNode(node, `iptables-save -t nat | grep -vE '^-A ${chain} .*-j DNAT' | iptables-restore`)
+  },
+  symptom: (look) => look.customerOfShop(10),
+  causeLeft({ snapshot, scene }) {
+    const chain = snapshot.node(scene.node).state.iptables.get('nat')?.get(factOf(scene, 'chain'))
+    // Another Pod has another chain: then this one is gone altogether.
+    const lost = chain && !chain.rules.some(({ spec }) => spec.includes('-j DNAT'))
+    return lost ? `${chain.name} on ${scene.node} has no DNAT rule` : undefined
+  },
+  wrongFixes: [
+    {
+      what: 'the empty chain is no longer jumped to',
+      play: (hands: Hands) =>
+        hands.onNode(
+          hands.scene.node,
+          `iptables-save -t nat | grep -v -- '-j ${factOf(hands.scene, 'chain')}' | sed -E '/^-A KUBE-SVC/s/-m statistic --mode random --probability [0-9.]+ //' | iptables-restore`,
+        ),
+    },
+  ],
+  fix: {
+    commands: ({ node }) => [
+      `kubectl -n kube-system delete pod -l k8s-app=kube-proxy --field-selector spec.nodeName=${node}`,
+    ],
+    play: (hands) => hands.renewAgent(hands.scene.node),
+  },
+  debrief: `A packet that comes back from an endpoint chain without a translation goes on as if nothing had been: after the last endpoint
+there is no other, so it leaves for an address that nobody has. Up to 1.26 kube-proxy wrote everything anew with each change
+and would have healed this; since 1.27 it writes only what changed, and the chains of an unchanged Service stay as they are.`,
+}

@@ -1,0 +1,102 @@
+import { ApiException } from '@kubernetes/client-node'
+import { parse, stringify } from 'yaml'
+import type { Incident } from '../../../checks/08-incidents/incident.ts'
+import type { Look } from '../../../checks/08-incidents/look.ts'
+import type { Hands } from '../../../scripts/incident/hands.ts'
+
+const RELEASE = { namespace: 'default', name: 'shop-release' }
+const NAME = 'shop-web'
+const FILE = 'service.yaml'
+const AGREED = 20080
+const IN_RANGE = 30081
+
+const manifest = (nodePort: number) =>
+  stringify({
+    apiVersion: 'v1',
+    kind: 'Service',
+    metadata: { name: NAME, labels: { lab: 'incidents' } },
+    spec: { type: 'NodePort', selector: { app: 'shop' }, ports: [{ port: 80, targetPort: 'web', nodePort }] },
+  })
+
+/** The port that the release asks for. */
+function agreedPort({ snapshot }: Look): number {
+  const text = snapshot.find('ConfigMap', RELEASE.namespace, RELEASE.name)?.data?.[FILE] ?? ''
+  try {
+    const read: { spec?: { ports?: { nodePort?: number }[] } } | null = parse(text)
+    return read?.spec?.ports?.[0]?.nodePort ?? 0
+  } catch {
+    return 0
+  }
+}
+
+/** What the nightly job does; what the API refuses is a line in a log that nobody reads. */
+async function applyRelease({ client: { core } }: Hands, text: string): Promise<void> {
+  const body = parse(text)
+  try {
+    await core.createNamespacedService({ namespace: RELEASE.namespace, body })
+  } catch (error) {
+    if (!(error instanceof ApiException)) throw error
+  }
+}
+
+const redirect = (action: '-I' | '-D', { shop }: { shop: string }) =>
+  `iptables -t nat ${action} PREROUTING -p tcp --dport ${AGREED} -m addrtype --dst-type LOCAL -j DNAT --to-destination ${shop}:80; true`
+
+export const portOutOfRange: Incident = {
+  id: 'port-out-of-range',
+  cause: 'the API refuses a Service because its node port is outside of the range for node ports',
+  mode: 'iptables',
+  report: () =>
+    `The web site of the shop should be on port ${AGREED} of every node since last night's release, and is refused on all of them. The job applies what is in the ConfigMap shop-release and ends; its log is gone.`,
+  hints: [
+    'Is there a Service with that port? If not, try to make the one that the release wants.',
+    'Apply the release yourself: `kubectl get configmap shop-release -o jsonpath={.data.service\\.yaml} | kubectl apply -f -`, and read what comes back.',
+    'Node ports have a range, which is a flag of the API server. Let the release ask for a port within, and apply it; the site moves there.',
+  ],
+  async break(hands) {
+    const data = { [FILE]: manifest(AGREED) }
+    const { namespace, name } = RELEASE
+    await hands.client.core.createNamespacedConfigMap({
+      namespace,
+      body: { metadata: { name, labels: { lab: 'incidents' } }, data },
+    })
+    await applyRelease(hands, data[FILE] ?? '')
+  },
+  async symptom(look) {
+    const port = agreedPort(look)
+    if (port > 0) return look.nodePortEverywhere(port)
+    return {
+      look: 'kubectl get configmap shop-release -o yaml',
+      expected: 'a release with a node port',
+      actual: 'none',
+    }
+  },
+  causeLeft(look) {
+    const ports = (look.service(NAME)?.ports ?? []).map(({ nodePort }) => nodePort)
+    if (!ports.includes(agreedPort(look)))
+      return `the release asks for port ${agreedPort(look)}, and the Service ${NAME} has ${ports.join() || 'none'}`
+    return undefined
+  },
+  wrongFixes: [
+    {
+      what: 'the port is led to the shop by a rule on every node',
+      play: (hands) => hands.onEveryNode(redirect('-I', hands.scene)),
+      undo: (hands) => hands.onEveryNode(redirect('-D', hands.scene)),
+    },
+  ],
+  fix: {
+    commands: () => [
+      `kubectl patch configmap shop-release --type merge -p '{"data":{"service.yaml":"…nodePort: ${IN_RANGE}…"}}'`,
+      "kubectl get configmap shop-release -o jsonpath='{.data.service\\.yaml}' | kubectl apply -f -",
+    ],
+    async play(hands) {
+      const data = { [FILE]: manifest(IN_RANGE) }
+      await hands.patchConfigMap(RELEASE.name, data)
+      await applyRelease(hands, data[FILE] ?? '')
+    },
+  },
+  heal: ({ bench }) => Promise.all([bench.delete('Service', NAME), bench.delete('ConfigMap', RELEASE.name)]),
+  debrief: `Node ports come out of one range, 30000-32767 unless --service-node-port-range says otherwise, so that they can't collide with
+what listens on the nodes or with the ports that clients are given. The API refuses all others, and the whole object with
+them: there is no Service, and so no rule. A rule by hand would have moved the agreement into a place where nobody looks.`,
+}
