@@ -1,4 +1,5 @@
 import type { Incident } from '../../../checks/08-incidents/incident.ts'
+import { evictedAgent } from './evicted-agent.ts'
 import { foreignProxy } from './foreign-proxy.ts'
 import { internalPolicy } from './internal-policy.ts'
 import { ipForwardOff } from './ip-forward-off.ts'
@@ -9,6 +10,8 @@ import { portOutOfRange } from './port-out-of-range.ts'
 import { selectorTypo } from './selector-typo.ts'
 import { sessionAffinity } from './session-affinity.ts'
 import { sourceRanges } from './source-ranges.ts'
+import { staleConnection } from './stale-connection.ts'
+import { unreadyBackends } from './unready-backends.ts'
 import { untracked } from './untracked.ts'
 import { wrongPortName } from './wrong-port-name.ts'
 import { wrongTargetPort } from './wrong-target-port.ts'
@@ -16,5 +19,6 @@ import { wrongTargetPort } from './wrong-target-port.ts'
 /** Every incident, those of one mode together. */
 export const incidents: readonly Incident[] = [
   ...[wrongTargetPort, selectorTypo, wrongPortName, sessionAffinity, localPolicy, internalPolicy, foreignProxy],
-  ...[sourceRanges, portOutOfRange, missingMasquerade, lostEndpointRule, untracked, ipForwardOff],
+  ...[sourceRanges, portOutOfRange, missingMasquerade, lostEndpointRule, untracked, ipForwardOff, staleConnection],
+  ...[unreadyBackends, evictedAgent],
 ]

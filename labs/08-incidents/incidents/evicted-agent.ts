@@ -1,0 +1,58 @@
+import type { Incident } from '../../../checks/08-incidents/incident.ts'
+import type { Hands } from '../../../scripts/incident/hands.ts'
+
+const KEY = 'kubernetes.io/os'
+const NO_LINUX = 'linux-rt'
+
+/** Replaces every Pod of the shop, one set after the other. */
+async function redeploy(hands: Hands): Promise<void> {
+  await hands.patchDeployment('shop', {
+    spec: { template: { metadata: { annotations: { release: new Date().toISOString() } } } },
+  })
+  await hands.shopReady()
+}
+
+export const evictedAgent: Incident = {
+  id: 'evicted-agent',
+  cause: 'a node has no kube-proxy any more, and follows no change',
+  mode: 'iptables',
+  report: () =>
+    'The shop was deployed anew, and since then the customer gets no answer. A colleague whose Pods run on another node says that all is well.',
+  hints: [
+    "Where do the rules of the customer's node send a request? Are there such Pods?",
+    'Those rules are of yesterday. Who would have to change them, and where is it?',
+    'The DaemonSet kube-proxy wants fewer Pods than there are nodes. Compare its nodeSelector with the labels of the nodes.',
+  ],
+  async break(hands) {
+    await hands.labelNode(hands.scene.node, { [KEY]: NO_LINUX })
+    await hands.agentGone(hands.scene.node)
+    await redeploy(hands)
+  },
+  symptom: (look) => look.customerOfShop(4),
+  causeLeft({ snapshot, scene }) {
+    const runs = snapshot.items.some(
+      ({ kind, metadata, spec }) =>
+        kind === 'Pod' && metadata.labels?.['k8s-app'] === 'kube-proxy' && spec?.nodeName === scene.node,
+    )
+    return runs ? undefined : `no kube-proxy runs on ${scene.node}`
+  },
+  wrongFixes: [
+    {
+      what: "another node's rules are copied to this one",
+      async play(hands) {
+        const { node, nodes } = hands.scene
+        const other = nodes.find((name) => name !== node) ?? node
+        const rules = await hands.onNode(other, 'iptables-save -t nat')
+        await hands.onNode(node, `iptables-restore <<'END'\n${rules}END`)
+      },
+    },
+  ],
+  fix: {
+    commands: ({ node }) => [`kubectl label node ${node} ${KEY}=linux --overwrite`],
+    play: (hands) => hands.labelNode(hands.scene.node, { [KEY]: 'linux' }),
+  },
+  heal: (hands) => hands.labelNode(hands.scene.node, { [KEY]: 'linux' }),
+  debrief: `kube-proxy can go away and nobody notices: its rules are the kernel's, and keep working as they are. They only grow old. Each
+Pod that is replaced is one endpoint that this node does not know, and one that it still sends to. Count the Pods of the
+DaemonSet against the nodes before you look at any rule.`,
+}

@@ -1,0 +1,92 @@
+import type { Incident } from '../../../checks/08-incidents/incident.ts'
+import { factOf, type Scene } from '../../../checks/08-incidents/scene.ts'
+import { waitFor } from '../../../cluster/wait.ts'
+import type { Hands } from '../../../scripts/incident/hands.ts'
+
+const MANIFEST = 'labs/08-incidents/manifests/price-feed.yaml'
+const FEED = 'prices'
+const TILL = { namespace: 'default', name: 'till' }
+const PORT = 5353
+/** The till always sends from this port. */
+const TILL_PORT = 5300
+/** So many seconds of the till's log are read: two or three of its tries. */
+const WINDOW = 4
+
+const asking = (address: string, port: number) =>
+  `echo price | timeout 2 socat -t 0.5 - UDP4:${address}:${PORT},sourceport=${port},reuseaddr 2>/dev/null`
+/** An address of the node's Pods that none has, where a Pod of the feed once was. */
+const gone = ({ customer }: Scene) => customer.replace(/\d+$/, '249')
+const detour = (scene: Scene) =>
+  `PREROUTING -d ${factOf(scene, 'address')} -p udp --sport ${TILL_PORT} -j DNAT --to-destination ${gone(scene)}:${PORT}`
+
+/** A flow to a Pod that is gone, as it remains when kube-proxy was away while that was replaced; the till keeps it alive. */
+async function openTill(hands: Hands): Promise<void> {
+  const { scene, client } = hands
+  await hands.onNode(scene.node, `iptables -t nat -I ${detour(scene)}`)
+  const ask = asking(factOf(scene, 'address'), TILL_PORT)
+  const command = ['sh', '-c', `while sleep 1; do price=$(${ask}); echo "\${price:-no answer}"; done`]
+  const containers = [{ name: 'till', image: 'nicolaka/netshoot', command }]
+  const spec = { nodeName: scene.node, terminationGracePeriodSeconds: 1, containers }
+  const metadata = { name: TILL.name, labels: { lab: 'incidents' } }
+  await client.core.createNamespacedPod({ namespace: TILL.namespace, body: { metadata, spec } })
+  await waitFor('the till to be left without an answer', 60_000, async () => {
+    const log = await client.core.readNamespacedPodLog(TILL).catch(() => '')
+    return log.includes('no answer')
+  })
+  await hands.onNode(scene.node, `iptables -t nat -D ${detour(scene)}`)
+}
+
+export const staleConnection: Incident = {
+  id: 'stale-connection',
+  cause: 'conntrack still sends an old flow to a Pod that is gone',
+  mode: 'iptables',
+  report: ({ facts }) =>
+    `The Pod till asks the price feed at ${facts.address}:${PORT} by UDP, always from its port ${TILL_PORT}, and writes "no answer" into its log since the feed's Pod was replaced. Everybody else gets prices.`,
+  hints: [
+    'Ask the feed from another Pod, or from another port. Who translated that, and who the datagrams of the till?',
+    'The rules are right, `make trace` says so. But rules are only asked for the first packet of a flow.',
+    'Run `conntrack -L -p udp` on the node of the till and compare the two halves of each entry with the Pods there are.',
+  ],
+  async break(hands) {
+    const { scene, bench, client } = hands
+    await bench.apply(MANIFEST)
+    const { spec } = await client.core.readNamespacedService({ namespace: TILL.namespace, name: FEED })
+    const address = spec?.clusterIP ?? ''
+    scene.facts.address = address
+    const other = asking(address, TILL_PORT - 1)
+    await waitFor('the feed to answer', 60_000, async () => (await hands.inCustomer(other)).trim() !== '')
+    await openTill(hands)
+  },
+  async symptom({ live }) {
+    const lines = (await live.log(TILL, WINDOW)).trim().split('\n')
+    if (lines.at(-1)?.includes('pence')) return undefined
+    return { look: 'kubectl logs till --tail=3', expected: 'prices', actual: lines.at(-1) || 'nothing' }
+  },
+  async causeLeft({ live, scene }) {
+    const { stdout } = await live.onNode(scene.node, 'conntrack -L -p udp 2>/dev/null')
+    const found = stdout.includes(`src=${gone(scene)} `)
+    return found ? `conntrack on ${scene.node} still knows a flow to ${gone(scene)}, which no Pod has` : undefined
+  },
+  wrongFixes: [
+    {
+      what: 'the Service is touched, so that every kube-proxy looks at it again',
+      play: (hands: Hands) => hands.patchService(FEED, { metadata: { annotations: { touched: 'yes' } } }),
+    },
+  ],
+  fix: {
+    commands: (scene) => [
+      `make exec NODE=${scene.node} CMD='conntrack -D -p udp --orig-dst ${factOf(scene, 'address')}'`,
+    ],
+    play: (hands) =>
+      hands.onNode(
+        hands.scene.node,
+        `conntrack -D -p udp --orig-dst ${factOf(hands.scene, 'address')} >/dev/null 2>&1`,
+      ),
+  },
+  async heal({ bench }) {
+    await Promise.all([bench.delete('Pod', TILL.name), bench.delete('Service', FEED), bench.delete('Deployment', FEED)])
+  },
+  debrief: `The nat table is asked once for each flow, and conntrack repeats the answer. A TCP connection to a Pod that is gone ends by
+itself; UDP has no end, and a client that keeps its source port keeps its flow alive with every datagram. kube-proxy deletes
+such entries when an endpoint goes away, but only while it runs and watches (newer versions also look when they start).`,
+}
