@@ -5,7 +5,8 @@ import type { CourseFiles, LabFiles } from './course-files.ts'
 
 const SEEN = '**What you saw.**'
 const MAKE = /\bmake (?:-s )?([a-z][a-z0-9-]*?)(?:-\d+)?(?=[ )"';|]|$)/gm
-const MANIFEST = /\bkubectl [a-z]+ -f (\S+)/g
+/** A file of the checkout; `-` is what comes by a pipe. */
+const MANIFEST = /\bkubectl [a-z]+ -f (?!-)(\S+)/g
 
 /** The text has a section for each step, in order, with what was seen; what it says to type exists. */
 export function lintText(lab: LabFiles, { steps }: WrittenLab, course: CourseFiles): Complaint[] {

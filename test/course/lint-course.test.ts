@@ -14,6 +14,11 @@ test('the course of this checkout has nothing to complain of', async () => {
 
 test('nor has a small one', () => expect(said(goodCourse())).toEqual([]))
 
+test('what comes by a pipe is no file', () => {
+  const piped = text.replace('kubectl apply -f labs/07-made/manifests/one.yaml', 'echo | kubectl apply -f -')
+  expect(said(goodCourse({ text: piped }, { exists: (path) => path !== '-' }))).toEqual([])
+})
+
 test.each<[string, CourseFiles, RegExp]>([
   ['no definition', goodCourse({ definition: undefined }, { claims: 'A1: [1/x]' }), /lab\.yaml: is missing/],
   ['no text', goodCourse({ text: undefined }), /README\.md: is missing/],
