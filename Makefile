@@ -5,7 +5,7 @@ MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
 # `make -j ipvs flush-nat` means one after the other; what can run side by side does so inside the scripts.
 .NOTPARALLEL:
-export NAME CLUSTER FROM TO NODE CMD STEP SCHEDULER FORCE YES DIR KUBE_PROXY KUBE_PROXY_VERSION LAB_TIMEOUT_SCALE TIER IMAGE LB AGENT_IMAGE LEARNER CLUSTER_NAME CLASS_KEY_FILE LAB Q A SEED INCIDENT LIST SHOW HINT
+export NAME CLUSTER FROM TO NODE CMD STEP SCHEDULER FORCE YES DIR KUBE_PROXY KUBE_PROXY_VERSION LAB_TIMEOUT_SCALE TIER IMAGE LB AGENT_IMAGE LEARNER CLUSTER_NAME CLASS_KEY_FILE LAB Q A SEED INCIDENT LIST SHOW HINT PORT
 # What somebody answers, or runs on a node, is text: make must not read it as its own language.
 override Q := $(value Q)
 override A := $(value A)
@@ -70,6 +70,10 @@ submit: $(NODE_MODULES) ## Write what a learner hands in (NAME=alice LAB=2; CLUS
 	@$(RUN) scripts/submit.ts
 grade-class: $(NODE_MODULES) ## Grade every file in submissions/ and write report.html and report.csv there
 	@$(RUN) scripts/grade-class.ts --html submissions/report.html --csv submissions/report.csv submissions/*.labgrade
+slides: $(NODE_MODULES) ## Build the slides of all labs into dist/slides (PDF too where Chromium is)
+	@$(RUN) scripts/slides.ts
+present: $(NODE_MODULES) ## Build the slides and show them on this machine until Ctrl-C (PORT=…)
+	@$(RUN) scripts/present.ts
 test-grader: $(NODE_MODULES) ## Break recorded good captures in every way, and see each one caught
 	@$(RUN) scripts/test-grader.ts
 
@@ -93,4 +97,4 @@ $(NODE_MODULES): package.json package-lock.json
 	@echo ' • Installing the Node packages …' >&2
 	@npm install --no-save --no-audit --no-fund --loglevel=error >&2 && touch $@
 FORCE:
-.PHONY: FORCE hint answer incident up down status doctor env shell exec aliases capture trace ipvs iptables flush-nat kube-proxy-logs web tools submit grade-class test-grader test test-incidents lint-labs new-lab e2e-kind bench help
+.PHONY: FORCE hint answer incident up down status doctor env shell exec aliases capture trace ipvs iptables flush-nat kube-proxy-logs web tools submit grade-class test-grader test test-incidents lint-labs new-lab e2e-kind slides present bench help
