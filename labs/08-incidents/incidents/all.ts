@@ -3,6 +3,7 @@ import { evictedAgent } from './evicted-agent.ts'
 import { foreignProxy } from './foreign-proxy.ts'
 import { internalPolicy } from './internal-policy.ts'
 import { ipForwardOff } from './ip-forward-off.ts'
+import { leftoverVirtualServer } from './leftover-virtual-server.ts'
 import { localPolicy } from './local-policy.ts'
 import { lostEndpointRule } from './lost-endpoint-rule.ts'
 import { missingMasquerade } from './missing-masquerade.ts'
@@ -20,5 +21,5 @@ import { wrongTargetPort } from './wrong-target-port.ts'
 export const incidents: readonly Incident[] = [
   ...[wrongTargetPort, selectorTypo, wrongPortName, sessionAffinity, localPolicy, internalPolicy, foreignProxy],
   ...[sourceRanges, portOutOfRange, missingMasquerade, lostEndpointRule, untracked, ipForwardOff, staleConnection],
-  ...[unreadyBackends, evictedAgent],
+  ...[unreadyBackends, evictedAgent, leftoverVirtualServer],
 ]

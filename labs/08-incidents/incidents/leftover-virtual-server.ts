@@ -1,0 +1,80 @@
+import type { Incident } from '../../../checks/08-incidents/incident.ts'
+import { complaint } from '../../../checks/08-incidents/look.ts'
+import { factOf } from '../../../checks/08-incidents/scene.ts'
+import type { Hands } from '../../../scripts/incident/hands.ts'
+
+const clean = 'ipvsadm -C; ip link del kube-ipvs0 2>/dev/null || true'
+
+/** Makes a Service for a moment, to have an address that was one's and is nobody's. */
+async function retiredAddress({ client: { core } }: Hands): Promise<string> {
+  const namespace = 'default'
+  const body = { metadata: { name: 'old-shop' }, spec: { ports: [{ port: 80 }] } }
+  const { spec } = await core.createNamespacedService({ namespace, body })
+  await core.deleteNamespacedService({ namespace, name: 'old-shop' })
+  return spec?.clusterIP ?? ''
+}
+
+export const leftoverVirtualServer: Incident = {
+  id: 'leftover-virtual-server',
+  cause: 'IPVS still serves the address of a Service that was deleted',
+  mode: 'iptables',
+  needs: ['ipvs'],
+  report: ({ facts }) =>
+    `The old shop at ${facts.address} was taken out of service, its Service is deleted. Yet customers still order there, every day, and get the goods.`,
+  hints: [
+    'Ask the address from the customer: somebody answers. No Service has it. Does a node?',
+    'kube-proxy runs in iptables mode now. In which mode did it run when the old shop was alive?',
+    'Look at `ip address show kube-ipvs0` and `ipvsadm -Ln` on the node of the customer.',
+  ],
+  async break(hands) {
+    const { scene } = hands
+    const address = await retiredAddress(hands)
+    scene.facts.address = address
+    const backends = await hands.onNode(
+      scene.node,
+      "iptables-save -t nat | sed -nE 's/.*--to-destination ([0-9.]+:80)$/\\1/p' | sort -u",
+    )
+    const reals = backends
+      .trim()
+      .split('\n')
+      .map((backend) => `-a -t ${address}:80 -r ${backend} -m`)
+    const script = [
+      `ip link add kube-ipvs0 type dummy; ip addr add ${address}/32 dev kube-ipvs0; sysctl -qw net.ipv4.vs.conntrack=1`,
+      `printf '%s\\n' '-A -t ${address}:80 -s rr' ${reals.map((line) => `'${line}'`).join(' ')} | ipvsadm -R`,
+    ]
+    await hands.onNode(scene.node, `modprobe -aq ip_vs ip_vs_rr dummy\n${script.join('\n')}`)
+  },
+  async symptom(look) {
+    const url = `http://${factOf(look.scene, 'address')}/`
+    const answers = await look.fromCustomer(url)
+    if (complaint(answers, '', '') !== undefined) return undefined
+    return {
+      look: `kubectl exec customer -- curl -sS --max-time 2 ${url}`,
+      expected: 'no answer from a shop that is closed',
+      actual: 'goods',
+    }
+  },
+  causeLeft({ snapshot, scene }) {
+    const { links, virtualServers } = snapshot.node(scene.node).state
+    const address = factOf(scene, 'address')
+    if (virtualServers.some((server) => server.address === address))
+      return `${scene.node} has a virtual server for ${address}`
+    const bound = links.some((link) => link.addresses.some((one) => one.address === address))
+    return bound ? `${address} is an address of ${scene.node}` : undefined
+  },
+  wrongFixes: [
+    {
+      what: 'the address is blocked by a rule',
+      play: (hands: Hands) =>
+        hands.onNode(hands.scene.node, `iptables -I INPUT -d ${factOf(hands.scene, 'address')} -j DROP`),
+      undo: (hands: Hands) =>
+        hands.onNode(hands.scene.node, `iptables -D INPUT -d ${factOf(hands.scene, 'address')} -j DROP`),
+    },
+  ],
+  fix: { commands: () => ['make flush-nat'], play: (hands) => hands.bench.flush() },
+  heal: (hands) => hands.onNode(hands.scene.node, clean),
+  debrief: `kube-proxy cleans up nothing when it changes from IPVS to iptables mode. Its virtual servers, its sets and all addresses of
+kube-ipvs0 stay, and nobody looks after them any more: a Service that is deleted later lives on in the kernel, a Pod that is
+replaced stays a real server. Services that still exist hide it, because their packets are translated in PREROUTING before
+IPVS could see them.`,
+}
