@@ -10,6 +10,7 @@ import { portsCostEntries } from './01-iptables/service-ports.ts'
 import { sharesAreEven } from './01-iptables/shares.ts'
 import { threeWaysCounted } from './01-iptables/three-ways.ts'
 import { chainsLeadToPods, nameOfWebChain, probabilityOfSecondRule } from './01-iptables/web-chains.ts'
+import { everythingAsPredicted } from './01-iptables/whole.ts'
 import { backendsOnTwoNodes } from './02-ipvs/web.ts'
 import { noInterfaceOwnsClusterIPs } from './cluster-ip-addresses.ts'
 import { defineLab } from './kit.ts'
@@ -40,4 +41,5 @@ export default defineLab(1, ({ step, question, observe }) => {
   step('hairpin', podReachesItself)
   step('no-endpoints', nobodyRefuses)
   question('rejected', rejectedWith)
+  step('whole', everythingAsPredicted)
 })

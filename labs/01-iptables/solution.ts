@@ -138,6 +138,7 @@ export const solution: LabSolution = {
         await bench.answer(LAB, 'rejected', /nobody.*--reject-with (\S+)/.exec(rules)?.[1] ?? '')
       },
     },
+    whole: look,
   },
 
   async reset(bench) {

@@ -27,6 +27,19 @@ const editTable = (table: string, sed: string) =>
 const deleteLine = (table: string, pattern: string) => editTable(table, `/${pattern.replaceAll('/', '\\/')}/d`)
 
 export const breakages: Breakage[] = [
+  {
+    what: 'a rule of a Service that the lab does not speak of is deleted',
+    step: 'whole',
+    at: 'other',
+    break: () => deleteLine('nat', '-A KUBE-SERVICES .*kube-dns:metrics'),
+  },
+  {
+    what: 'a chain of a Service that is long gone is left',
+    step: 'whole',
+    at: 'other',
+    break: () => 'iptables -t nat -N KUBE-SVC-LONGGONELONGGONE',
+    heal: () => 'iptables -t nat -X KUBE-SVC-LONGGONELONGGONE 2>/dev/null; true',
+  },
   { what: 'a probe is deleted', step: 'probes', at: 'client', break: () => deleteLine('mangle', '-A FORWARD .*probe') },
   {
     what: 'the probe of a hook counts another port',

@@ -1,0 +1,16 @@
+import type { CheckContext } from '../check-context.ts'
+import { mustEqualPrediction } from '../difference-report.ts'
+import { webService } from '../web-service.ts'
+import { mustRunIptables } from './mode.ts'
+
+/** With the lab's Services there, everything of kube-proxy's on every node is what the API objects ask for, and no more. */
+export function everythingAsPredicted({ nodes, snapshot }: CheckContext): void {
+  mustRunIptables(nodes)
+  webService(snapshot)
+  mustEqualPrediction(nodes, {
+    mode: 'iptables',
+    concerns: () => true,
+    look: 'iptables-save',
+    expected: 'exactly the chains and rules that follow from the Services and their endpoints, in their order',
+  })
+}
