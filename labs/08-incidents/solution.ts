@@ -9,24 +9,31 @@ import { currentNote, openNext } from '../../scripts/incident/open.ts'
 import type { LabBench, LabSolution } from '../../scripts/lab-bench.ts'
 import { incidents } from './incidents/all.ts'
 
-/** The incident that is open; drawn by the seed when none is. */
+/** The incident of the lab's text, for whoever asks for none. */
+const EXAMPLE = 'selector-typo'
+
+/** The incident that is open, or the one that SEED or INCIDENT ask for. */
 async function opened(bench: LabBench) {
-  const note = (await currentNote(bench)) ?? (await openNext(bench, { seed: process.env.SEED || '8' }))
+  const { SEED: seed, INCIDENT: id } = process.env
+  const wish = seed ? { seed } : { seed: EXAMPLE, id: id || EXAMPLE }
+  const note = (await currentNote(bench)) ?? (await openNext(bench, wish))
   const secret = unseal(note.sealed)
-  const incident = incidents.find(({ id }) => id === secret?.id)
+  const incident = incidents.find((one) => one.id === secret?.id)
   if (!secret || !incident) throw new Error('The note of the incident can no longer be read: run `make reset-8`.')
   return { incident, hands: new Hands(bench, secret.scene) }
 }
 
+const tell = (command: string) => console.log(`  $ ${command}`)
 const look = { commands: [] }
 
 export const solution: LabSolution = {
   steps: {
     [DIAGNOSIS]: {
-      commands: ['make incident', 'make answer Q=diagnosis A=…'],
+      commands: [],
       play: async (bench) => {
         const { incident, hands } = await opened(bench)
-        bench.progress.note(incident.report(hands.scene))
+        console.log(`  A user reports: ${incident.report(hands.scene)}`)
+        tell(`make answer Q=${DIAGNOSIS} A=${incident.id}`)
         await bench.answer(INCIDENT_LAB, DIAGNOSIS, incident.id)
       },
     },
@@ -34,7 +41,7 @@ export const solution: LabSolution = {
       commands: [],
       play: async (bench) => {
         const { incident, hands } = await opened(bench)
-        for (const command of incident.fix.commands(hands.scene)) console.log(`  $ ${command}`)
+        for (const command of incident.fix.commands(hands.scene)) tell(command)
         await incident.fix.play(hands)
       },
     },

@@ -6,6 +6,7 @@ import { ipForwardOff } from './ip-forward-off.ts'
 import { leftoverVirtualServer } from './leftover-virtual-server.ts'
 import { localPolicy } from './local-policy.ts'
 import { lostEndpointRule } from './lost-endpoint-rule.ts'
+import { markedVirtualServer } from './marked-virtual-server.ts'
 import { missingMasquerade } from './missing-masquerade.ts'
 import { portOutOfRange } from './port-out-of-range.ts'
 import { selectorTypo } from './selector-typo.ts'
@@ -22,4 +23,5 @@ export const incidents: readonly Incident[] = [
   ...[wrongTargetPort, selectorTypo, wrongPortName, sessionAffinity, localPolicy, internalPolicy, foreignProxy],
   ...[sourceRanges, portOutOfRange, missingMasquerade, lostEndpointRule, untracked, ipForwardOff, staleConnection],
   ...[unreadyBackends, evictedAgent, leftoverVirtualServer],
+  ...[markedVirtualServer],
 ]
