@@ -10,6 +10,8 @@ import { Moments } from './submission/moments.ts'
 export interface PodName {
   namespace: string
   name: string
+  /** Needed where a Pod has several. */
+  container?: string
 }
 
 const EXEC_TIMEOUT_MS = 20_000
@@ -36,7 +38,7 @@ export class LiveCluster {
     }
   }
 
-  /** Runs a shell script in a Pod's first container, through the API. Throws Trouble when it can't be started. */
+  /** Runs a shell script in a Pod's container, through the API. Throws Trouble when it can't be started. */
   async inPod(pod: PodName, script: string): Promise<ExecResult> {
     const { Exec } = await import('@kubernetes/client-node')
     const stdout = new Collector()
@@ -47,7 +49,7 @@ export class LiveCluster {
         reject(new Trouble(`a command could not be run in Pod ${pod.name} (${firstLine(error)})`))
       const timer = setTimeout(() => trouble(new Error('no answer in time')), EXEC_TIMEOUT_MS)
       new Exec(this.client.config)
-        .exec(pod.namespace, pod.name, '', command, stdout, stderr, null, false, (status) => {
+        .exec(pod.namespace, pod.name, pod.container ?? '', command, stdout, stderr, null, false, (status) => {
           clearTimeout(timer)
           const cause = status.details?.causes?.find((candidate) => candidate.reason === 'ExitCode')
           if (status.status !== 'Success' && !cause) return trouble(new Error(status.message ?? 'it was refused'))

@@ -1,0 +1,38 @@
+// Lab 4, LVS by hand: what proves each step of labs/04-lvs/lab.yaml.
+
+import { virtualServerAnswers } from './04-lvs/built.ts'
+import { schedulersMindDestinations } from './04-lvs/destination-hash.ts'
+import { kubeProxySparesOthers } from './04-lvs/exclusion.ts'
+import {
+  directRoutingAnswers,
+  frameDestination,
+  natRewritesAddresses,
+  seenClient,
+  tunnelAnswers,
+} from './04-lvs/forwarding.ts'
+import { requestTakesTheWay, unseenHook } from './04-lvs/hook-path.ts'
+import { schedulersCountConnections } from './04-lvs/least-connections.ts'
+import { schedulersHashSources } from './04-lvs/source-hash.ts'
+import { lvsStage } from './04-lvs/stage.ts'
+import { heavierShare, schedulersTakeTurns } from './04-lvs/turns.ts'
+import { defineLab } from './kit.ts'
+
+export default defineLab(4, ({ step, question }) => {
+  step('stage', async (context) => {
+    await lvsStage(context)
+  })
+  step('virtual-server', virtualServerAnswers)
+  step('hooks', requestTakesTheWay)
+  question('unseen-hook', unseenHook)
+  step('nat', natRewritesAddresses)
+  question('seen-client', seenClient)
+  step('direct-routing', directRoutingAnswers)
+  question('frame', frameDestination)
+  step('tunnel', tunnelAnswers)
+  step('turns', schedulersTakeTurns)
+  question('share', heavierShare)
+  step('counting', schedulersCountConnections)
+  step('sources', schedulersHashSources)
+  step('destinations', schedulersMindDestinations)
+  step('excluded', kubeProxySparesOthers)
+})

@@ -1,0 +1,49 @@
+import type { CheckContext } from '../check-context.ts'
+import { onNode } from '../difference-report.ts'
+import { fail } from '../failure.ts'
+import { REAL_PORT, VIP } from './addresses.ts'
+import { askFromOutside, countOf, mustBeAnswered, tally } from './outside-client.ts'
+import { lvsStage, type Stage } from './stage.ts'
+import { mustHold } from './virtual-server.ts'
+
+const REQUESTS = 4
+const FIRST = `${VIP}:${REAL_PORT.masq}`
+
+/** A virtual server of the learner's own answers the machine outside, by each real server in turn. */
+export async function virtualServerAnswers(context: CheckContext): Promise<void> {
+  const stage = await lvsStage(context)
+  mustHold(stage, { key: `TCP ${FIRST}`, scheduler: 'rr', forward: 'masq', weights: [1, 1] })
+  mustOwn(stage, VIP)
+  const { live } = context
+  if (!live) return
+  const requests = Array.from({ length: REQUESTS }, () => ({ to: FIRST }))
+  const answers = await askFromOutside(live, requests)
+  mustBeAnswered(
+    stage,
+    requests,
+    answers,
+    `Outside needs a route to ${VIP} via the director, and the director net.ipv4.vs.conntrack=1, so that answers come back through it.`,
+  )
+  const { realServers } = stage
+  const nodes = realServers.map(({ node }) => node)
+  if (nodes.every((node) => countOf(answers, node) === REQUESTS / 2)) return
+  fail({
+    node: stage.director.name,
+    look: onNode(stage.director.name, 'ipvsadm -Ln --stats'),
+    expected: `${REQUESTS} answers to ${REQUESTS} requests, ${REQUESTS / 2} of each real server`,
+    actual: tally(answers, nodes),
+  })
+}
+
+/** The director has that address: without it, packets for it would never come in. */
+export function mustOwn({ director }: Stage, address: string): void {
+  if (director.state.links.some(({ addresses }) => addresses.some((one) => one.address === address))) return
+  fail({
+    node: director.name,
+    look: onNode(director.name, 'ip -brief address'),
+    expected: `${address} as an address of the director`,
+    actual: 'no interface has it',
+    why: 'IPVS sits at LOCAL_IN. Only packets for an address of the node itself get there.',
+    hint: `ip addr add ${address}/32 dev lo, on ${director.name}`,
+  })
+}

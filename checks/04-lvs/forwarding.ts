@@ -1,0 +1,163 @@
+import type { CheckContext } from '../check-context.ts'
+import { onNode } from '../difference-report.ts'
+import { fail, NotApplicable } from '../failure.ts'
+import type { LiveCluster } from '../live-cluster.ts'
+import type { Truth } from '../question.ts'
+import { REAL_PORT, SHARED_VIP, VIP } from './addresses.ts'
+import { mustOwn } from './built.ts'
+import { type Frame, hardwareAddress, parseFrames } from './frame.ts'
+import { askFromOutside, mustBeAnswered } from './outside-client.ts'
+import { lvsStage, type RealNode, type Stage } from './stage.ts'
+import { mustHold } from './virtual-server.ts'
+
+type Method = keyof typeof REAL_PORT
+
+const VIP_OF = { masq: VIP, route: SHARED_VIP, tunnel: SHARED_VIP } as const
+const FILTER = {
+  masq: `tcp dst port ${REAL_PORT.masq}`,
+  route: `dst host ${SHARED_VIP} and tcp dst port ${REAL_PORT.route}`,
+  tunnel: 'ip proto 4',
+} as const
+const CAPTURE_SECONDS = 6
+
+/** NAT: the director writes itself and the real server into the packet. */
+export async function natRewritesAddresses(context: CheckContext): Promise<void> {
+  const stage = await lvsStage(context)
+  const to = `${VIP}:${REAL_PORT.masq}`
+  mustHold(stage, { key: `TCP ${to}`, scheduler: 'rr', forward: 'masq', weights: [1, 1] })
+  if (!context.live) return
+  const requests = [{ to }, { to }]
+  const answers = await askFromOutside(context.live, requests)
+  mustBeAnswered(stage, requests, answers, 'make check-4 STEP=virtual-server says why.')
+  await mustArriveAs(context, stage, 'masq')
+}
+
+/** Direct routing: both real servers have the address, answer by themselves, and only the frame is new. */
+export async function directRoutingAnswers(context: CheckContext): Promise<void> {
+  await sharedAddressAnswers(context, 'route')
+}
+
+/** Tunnelling: the client's packet arrives whole, within another one. */
+export async function tunnelAnswers(context: CheckContext): Promise<void> {
+  const stage = await lvsStage(context)
+  const { live } = context
+  for (const { node } of stage.realServers) {
+    const probe = await live?.onNode(node, '[ -d /sys/module/ipip ] || modprobe -n ipip')
+    if (probe && probe.exitCode !== 0) throw new NotApplicable(`the kernel under ${node} has no IPIP (module ipip)`)
+    mustDecapsulate(context, node)
+  }
+  await sharedAddressAnswers(context, 'tunnel')
+}
+
+async function sharedAddressAnswers(context: CheckContext, method: 'route' | 'tunnel'): Promise<void> {
+  const stage = await lvsStage(context)
+  const to = `${SHARED_VIP}:${REAL_PORT[method]}`
+  mustHold(stage, { key: `TCP ${to}`, scheduler: 'rr', forward: method, weights: [1, 1] })
+  mustOwn(stage, SHARED_VIP)
+  for (const { node } of stage.realServers) mustShareAddress(context, node)
+  if (!context.live) return
+  const requests = [{ to }, { to }]
+  const hint =
+    'Whoever answers must have the address, and the answer goes to the client by itself, not through the director.'
+  mustBeAnswered(stage, requests, await askFromOutside(context.live, requests), hint)
+  await mustArriveAs(context, stage, method)
+}
+
+function mustShareAddress({ snapshot }: CheckContext, node: string): void {
+  const { links } = snapshot.node(node).state
+  if (links.some(({ addresses }) => addresses.some(({ address }) => address === SHARED_VIP))) return
+  fail({
+    node,
+    look: onNode(node, 'ip -brief address'),
+    expected: `${SHARED_VIP} as an address of the real server's node, too`,
+    actual: 'no interface has it',
+    why: 'The packet arrives with the virtual address still in it. A node takes only what is addressed to it.',
+    hint: `ip addr add ${SHARED_VIP}/32 dev lo, on ${node}`,
+  })
+}
+
+function mustDecapsulate({ snapshot }: CheckContext, node: string): void {
+  const device = snapshot.node(node).state.links.find(({ name }) => name === 'tunl0')
+  if (device?.flags.includes('UP')) return
+  fail({
+    node,
+    look: onNode(node, 'ip -d link show tunl0'),
+    expected: 'tunl0 as a device that is up: it unpacks IP in IP',
+    actual: device ? 'it is down' : 'no such device',
+    hint: `modprobe ipip; ip link set tunl0 up, on ${node}`,
+  })
+}
+
+/** What is wrong with a frame that arrived at a real server, for its method; undefined when it is as it must be. */
+function faultOf(frame: Frame, method: Method, { directorAddress }: Stage, { address }: RealNode): string | undefined {
+  const wanted = method === 'masq' ? address : SHARED_VIP
+  if (frame.to !== wanted) return `it is addressed to ${frame.to}, not to ${wanted}`
+  if (method === 'masq')
+    return frame.from === directorAddress ? undefined : `it comes from ${frame.from}, not from ${directorAddress}`
+  if (frame.from === directorAddress) return `it comes from the director, ${directorAddress}, not from the client`
+  if (method === 'route') return frame.outer ? 'it is packed into another packet' : undefined
+  const { outer } = frame
+  const packed = outer?.from === directorAddress && outer.to === address
+  return packed ? undefined : `it is not packed into a packet from ${directorAddress} to ${address}`
+}
+
+/** A frame of a real request, caught at the first real server, has the headers of its method and comes from the director. */
+async function mustArriveAs(context: CheckContext, stage: Stage, method: Method): Promise<void> {
+  const [server] = stage.realServers
+  if (!context.live || !server) return
+  const to = `${VIP_OF[method]}:${REAL_PORT[method]}`
+  const frame = await frameAt(context.live, server, FILTER[method], to)
+  const sender = hardwareAddress(stage.director, stage.directorAddress)
+  const fault =
+    frame &&
+    (sender !== undefined && frame.fromHardware !== sender
+      ? `it comes from the hardware address ${frame.fromHardware}, not from the director's, ${sender}`
+      : faultOf(frame, method, stage, server))
+  if (frame && !fault) {
+    context.show([printFrame(frame)])
+    return
+  }
+  fail({
+    node: server.node,
+    look: `kubectl exec ${server.pod} -c tools -- tcpdump -Z root -nn -e -i eth0 -c 1 ${FILTER[method]}`,
+    expected: `a packet for ${to} that the director has forwarded by ${method}`,
+    actual: fault ?? 'no such packet arrived at the real server',
+  })
+}
+
+const printFrame = ({ fromHardware, toHardware, length, outer, from, to, port }: Frame): string =>
+  `${fromHardware} → ${toHardware}, ${length} bytes: ${outer ? `${outer.from} → ${outer.to}: ` : ''}${from} → ${to}:${port}`
+
+/** The first SYN that such a filter lets through at a real server, while requests are sent. */
+async function frameAt(live: LiveCluster, { pod }: RealNode, filter: string, to: string): Promise<Frame | undefined> {
+  let over = false
+  const place = { namespace: 'default', name: pod, container: 'tools' }
+  const command = `timeout ${CAPTURE_SECONDS} tcpdump -Z root -l -nn -e -i eth0 '${filter}' 2>/dev/null | grep -m 1 -F 'Flags [S]'`
+  const catching = live.inPod(place, command).finally(() => {
+    over = true
+  })
+  const deadline = Date.now() + CAPTURE_SECONDS * 1000
+  // Both real servers get one of each pair; nothing says when tcpdump has begun to look.
+  const knocking = async () => {
+    while (!over && Date.now() < deadline) await askFromOutside(live, [{ to }, { to }])
+  }
+  const [{ stdout }] = await Promise.all([catching, knocking()])
+  return parseFrames(stdout)[0]
+}
+
+/** The hardware address into whose hands direct routing puts a packet: one of the real servers' nodes. */
+export async function frameDestination(context: CheckContext): Promise<Truth> {
+  const { realServers } = await lvsStage(context)
+  const accepts = realServers.flatMap(
+    ({ node, address }) => hardwareAddress(context.snapshot.node(node), address) ?? [],
+  )
+  const pod = realServers[0]?.pod ?? 'real-server-…'
+  const look = `kubectl exec ${pod} -c tools -- tcpdump -Z root -nn -e -i eth0 -c 1 dst host ${SHARED_VIP}`
+  return { accepts, look }
+}
+
+/** The client that real servers see behind NAT: the director, which masquerades what it sends on. */
+export async function seenClient(context: CheckContext): Promise<Truth> {
+  const { directorAddress } = await lvsStage(context)
+  return { accepts: [directorAddress], look: 'kubectl logs -l app=real-server -c nginx --prefix --tail=2' }
+}

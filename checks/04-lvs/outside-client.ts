@@ -1,0 +1,111 @@
+// What the machine outside the cluster sends to virtual servers: requests one by one, and connections that it holds open.
+
+import { OUTSIDE } from '../../cluster/outside.ts'
+import { onNode } from '../difference-report.ts'
+import { fail } from '../failure.ts'
+import type { LiveCluster } from '../live-cluster.ts'
+import type { Stage } from './stage.ts'
+
+/** One request, each over a connection of its own. */
+export interface Request {
+  /** `192.0.2.10:8101` */
+  to: string
+  /** An address of the machine outside to send from. */
+  source?: string
+}
+
+/** A real server's name of itself, `NODE:PORT`; undefined when nobody answered. */
+export type Answer = string | undefined
+
+const NODE_AND_PORT = /^(\S+):\d+$/
+
+/** The node in a real server's name of itself. */
+export const nodeOf = (answer: Answer): string => NODE_AND_PORT.exec(answer ?? '')?.[1] ?? 'nobody'
+
+const named = (text = ''): Answer => (NODE_AND_PORT.test(text) ? text : undefined)
+
+/** Sends requests in order and says who answered each; after one without an answer no more are sent. */
+export async function askFromOutside(live: LiveCluster, requests: readonly Request[]): Promise<Answer[]> {
+  const lines = requests.map(({ to, source = '' }) => `ask ${to.replace(':', ' ')} ${source}`)
+  const answers = await perform(live, lines)
+  return requests.map((_, index) => answers[index])
+}
+
+/** Something that the client does with connections that stay open. */
+export type Act = { hold: string } | { release: string } | 'release all'
+
+/** Does these in order over one set of open connections, and says who answered each that was opened, until one was not. */
+export async function holdFromOutside(live: LiveCluster, acts: readonly Act[]): Promise<Answer[]> {
+  const lines = acts.map((act) => {
+    if (act === 'release all') return 'release'
+    return 'hold' in act ? `hold ${act.hold.replace(':', ' ')}` : `release ${act.release}`
+  })
+  const answers = await perform(live, lines)
+  return acts.filter((act) => act !== 'release all' && 'hold' in act).map((_, index) => answers[index])
+}
+
+// Perl is part of every Debian, and one process that holds all connections spares a fork for each.
+const CLIENT = `use strict; use Socket;
+$| = 1;
+alarm 15;
+my %held;
+sub talk {
+  my ($to, $port, $source) = @_;
+  socket(my $socket, PF_INET, SOCK_STREAM, 6) or return;
+  setsockopt($socket, SOL_SOCKET, $_, pack('l!l!', 1, 500000)) for SO_SNDTIMEO, SO_RCVTIMEO;
+  if ($source) { bind($socket, sockaddr_in(0, inet_aton($source))) or return }
+  connect($socket, sockaddr_in($port, inet_aton($to))) or return;
+  syswrite($socket, "GET / HTTP/1.1\\r\\nHost: lab\\r\\n\\r\\n") or return;
+  my $text = '';
+  while ($text !~ /\\r\\n\\r\\n(\\S+)\\n/) { sysread($socket, $text, 4096, length $text) or return }
+  $text =~ /\\r\\n\\r\\n(\\S+)\\n/;
+  return ($1, $socket);
+}
+while (<DATA>) {
+  my ($act, @words) = split;
+  if ($act eq 'release') {
+    for (keys %held) { delete $held{$_} if !@words || $held{$_}[0] eq $words[0] }
+    next;
+  }
+  my ($name, $socket) = talk(@words);
+  print '#said ', $name // 'nothing', "\\n";
+  exit unless defined $name;
+  $held{fileno $socket} = [$name =~ /^(.*):/, $socket] if $act eq 'hold';
+}
+__DATA__`
+
+async function perform(live: LiveCluster, lines: readonly string[]): Promise<Answer[]> {
+  const { stdout } = await live.onNode(OUTSIDE, `perl - <<'END'\n${CLIENT}\n${lines.join('\n')}\nEND`)
+  return [...stdout.matchAll(/^#said (.*)$/gm)].map(([, name]) => named(name))
+}
+
+/** The command that sends one request, as the learner types it. */
+export const asTyped = ({ to, source }: Request) =>
+  onNode(OUTSIDE, `curl -sS --max-time 2 ${source === undefined ? '' : `--interface ${source} `}http://${to}`)
+
+/** Fails on the first request that nobody answered. */
+export function mustBeAnswered(
+  { director }: Stage,
+  requests: readonly Request[],
+  answers: readonly Answer[],
+  hint: string,
+): void {
+  const lost = requests.findIndex((_, index) => answers[index] === undefined)
+  const request = requests[lost]
+  if (!request) return
+  fail({
+    node: director.name,
+    look: asTyped(request),
+    expected: `an answer of a real server through ${request.to}`,
+    actual: 'no answer',
+    hint,
+  })
+}
+
+/** How often each node answered, as `NODE 6, NODE 2`. */
+export function tally(answers: readonly Answer[], nodes: readonly string[]): string {
+  return nodes.map((node) => `${node} ${countOf(answers, node)}`).join(', ')
+}
+
+export const countOf = (answers: readonly Answer[], node: string): number =>
+  answers.filter((answer) => nodeOf(answer) === node).length

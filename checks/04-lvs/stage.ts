@@ -1,0 +1,78 @@
+import { hasOutside, OUTSIDE } from '../../cluster/outside.ts'
+import { hasCondition } from '../api-object.ts'
+import type { CheckContext } from '../check-context.ts'
+import { onNode } from '../difference-report.ts'
+import { fail, NotApplicable } from '../failure.ts'
+import type { NodeView } from '../snapshot.ts'
+
+const MANIFEST = 'labs/04-lvs/manifests/real-server.yaml'
+const CONTROL_PLANE = 'node-role.kubernetes.io/control-plane'
+
+/** Who plays which part in this lab. */
+export interface Stage {
+  director: NodeView
+  directorAddress: string
+  /** One on each worker, in the order of the nodes' names. */
+  realServers: RealNode[]
+}
+
+export interface RealNode {
+  node: string
+  address: string
+  pod: string
+}
+
+/** Director and real servers. Fails when one is missing; a kernel without IPVS and a cluster without an outside can't have this lab. */
+export async function lvsStage(context: CheckContext): Promise<Stage> {
+  const { snapshot, live } = context
+  if (live && !hasOutside(live.cluster))
+    throw new NotApplicable(
+      `it needs a machine outside the cluster, which only a cluster of this kit has ("${OUTSIDE}")`,
+    )
+  const name = snapshot.items.find(
+    ({ kind, metadata }) => kind === 'Node' && metadata.labels?.[CONTROL_PLANE] !== undefined,
+  )?.metadata.name
+  const director = snapshot.nodes.find((node) => node.name === name)
+  if (!director)
+    fail({
+      look: `kubectl get nodes -l ${CONTROL_PLANE}`,
+      expected: 'a control-plane node, which is the director of this lab',
+      actual: 'none',
+    })
+  await mustHaveIpvs(context, director)
+  const realServers = readyRealServers(context)
+  if (realServers.length < 2)
+    fail({
+      look: 'kubectl get pods -l app=real-server -o wide',
+      expected: 'a real server that is ready on each of two workers',
+      actual: realServers.length === 0 ? 'none' : `one, on ${realServers[0]?.node}`,
+      hint: `kubectl apply -f ${MANIFEST}`,
+    })
+  const directorAddress = snapshot.objects.nodes.find((node) => node.name === director.name)?.internalIPs[0] ?? ''
+  return { director, directorAddress, realServers: realServers.slice(0, 2) }
+}
+
+function readyRealServers({ snapshot }: CheckContext): RealNode[] {
+  return snapshot.items
+    .filter(({ kind, metadata }) => kind === 'Pod' && metadata.labels?.app === 'real-server')
+    .filter((pod) => !pod.metadata.deletionTimestamp && hasCondition(pod, 'Ready'))
+    .map(({ metadata, spec, status }) => {
+      return { node: spec?.nodeName ?? '', address: status?.podIP ?? '', pod: metadata.name }
+    })
+    .sort((one, other) => one.node.localeCompare(other.node))
+}
+
+/** ipvsadm runs on the director; a kernel that lacks ip_vs is nobody's fault. */
+async function mustHaveIpvs({ live }: CheckContext, director: NodeView): Promise<void> {
+  if (director.text('ipvsadm-save') !== undefined) return
+  const probe = await live?.onNode(director.name, '[ -e /proc/net/ip_vs ] || modprobe ip_vs')
+  if (probe && probe.exitCode !== 0)
+    throw new NotApplicable(`the kernel under ${director.name} has no IPVS (module ip_vs); CLUSTER=embedded has it`)
+  fail({
+    node: director.name,
+    look: onNode(director.name, 'ipvsadm -Ln'),
+    expected: 'ipvsadm running on the director',
+    actual: 'it did not run',
+    hint: 'make tools installs it.',
+  })
+}

@@ -1,0 +1,147 @@
+// The reference solution of lab 4, played by `make solve-4` and, without a terminal, by `make lab-4`.
+
+import { OUTSIDE } from '../../cluster/outside.ts'
+import { waitFor } from '../../cluster/wait.ts'
+import type { LabBench, LabSolution, SolutionStep } from '../../scripts/lab-bench.ts'
+import { removeLabRules } from '../../scripts/lab-rules.ts'
+import { clearMachines, excludeRanges } from './clearing.ts'
+import { onDirector, onMachine, onWorkers, outside, typing, type Variables, variables } from './machines.ts'
+
+const LAB = 4
+const REAL_SERVER = 'labs/04-lvs/manifests/real-server.yaml'
+const VIP = '192.0.2.10'
+const SHARED = '192.0.2.11'
+const look = { commands: [] }
+
+/** `PORT:SCHEDULER` … as virtual servers with both workers, whose weights these are. */
+const weighted = (pairs: string, first: number, second: number) =>
+  `for S in ${pairs}; do P=\\\${S%:*}; ipvsadm -A -t ${VIP}:\\$P -s \\\${S#*:}; ` +
+  `ipvsadm -a -t ${VIP}:\\$P -r $W1:8090 -m -w ${first}; ipvsadm -a -t ${VIP}:\\$P -r $W2:8090 -m -w ${second}; done`
+
+/** A virtual server with both workers, as they are reached by this method. */
+const onBoth = (virtual: string, port: number, method: string) =>
+  `ipvsadm -A -t ${virtual}:${port} -s rr; for W in $W1 $W2; do ipvsadm -a -t ${virtual}:${port} -r \\$W:${port} ${method}; done`
+
+/** What a learner reads on a machine and answers with. */
+function answering(
+  id: string,
+  answer: string,
+  read: (bench: LabBench, known: Variables) => Promise<string>,
+): SolutionStep {
+  return {
+    commands: [`make answer LAB=${LAB} Q=${id} A=${answer}`],
+    play: async (bench) => bench.answer(LAB, id, await read(bench, await variables(bench))),
+  }
+}
+
+/** `kubectl rollout status daemonset/real-server` */
+async function realServersReady({ client: { apps } }: LabBench): Promise<void> {
+  await waitFor('the real servers to be ready', 90_000, async () => {
+    const { status } = await apps.readNamespacedDaemonSet({ namespace: 'default', name: 'real-server' })
+    const { desiredNumberScheduled = 0, numberAvailable = 0 } = status ?? {}
+    return desiredNumberScheduled > 0 && numberAvailable >= desiredNumberScheduled
+  })
+}
+
+/** The client's address in the last line that a real server has logged. */
+async function lastClient({ client: { core } }: LabBench): Promise<string> {
+  const namespace = 'default'
+  const { items } = await core.listNamespacedPod({ namespace, labelSelector: 'app=real-server' })
+  const name = items[0]?.metadata?.name ?? ''
+  const log = await core.readNamespacedPodLog({ namespace, name, container: 'nginx', tailLines: 1 })
+  return log.split(' ', 1)[0] ?? ''
+}
+
+export const solution: LabSolution = {
+  steps: {
+    stage: {
+      commands: [
+        `kubectl apply -f ${REAL_SERVER}`,
+        'kubectl rollout status daemonset/real-server --timeout=90s',
+        'make tools',
+      ],
+      play: async (bench) => {
+        await bench.apply(REAL_SERVER)
+        await bench.tools()
+        await realServersReady(bench)
+      },
+    },
+    'virtual-server': typing(
+      onDirector(`ip addr add ${VIP}/32 dev lo`),
+      onDirector(onBoth(VIP, 8090, '-m')),
+      outside('ip route add 192.0.2.0/24 via $D'),
+      onDirector('sysctl -w net.ipv4.vs.conntrack=1'),
+    ),
+    hooks: typing(
+      onDirector(
+        'for HOOK in PREROUTING INPUT FORWARD OUTPUT POSTROUTING; do iptables -t mangle -A \\$HOOK -p tcp --syn --dport 8090 -m comment --comment lab-4; done',
+      ),
+    ),
+    'unseen-hook': answering('unseen-hook', 'FORWARD', async (bench, { DIRECTOR }) => {
+      await onMachine(bench, OUTSIDE, `curl -s --max-time 2 ${VIP}:8090`)
+      const rules = await onMachine(bench, DIRECTOR, 'iptables-save -c -t mangle')
+      return /^\[0:0\] -A (\S+) .*--comment lab-4$/m.exec(rules)?.[1] ?? 'none'
+    }),
+    nat: look,
+    'seen-client': answering('seen-client', '$D', lastClient),
+    'direct-routing': typing(
+      ...[onDirector(`ip addr add ${SHARED}/32 dev lo`), ...onWorkers(`ip addr add ${SHARED}/32 dev lo`)],
+      onDirector(onBoth(SHARED, 8091, '-g')),
+    ),
+    frame: answering('frame', '$MAC', async (bench, { N1 }) => {
+      const link = await onMachine(bench, N1, 'ip link show eth0')
+      return /link\/ether (\S+)/.exec(link)?.[1] ?? ''
+    }),
+    tunnel: typing(
+      ...onWorkers('modprobe ipip; ip link set tunl0 up; sysctl -w net.ipv4.conf.tunl0.rp_filter=0'),
+      onDirector(onBoth(SHARED, 8092, '-i')),
+    ),
+    turns: typing(onDirector(weighted('8101:rr 8102:wrr', 3, 1))),
+    share: answering('share', '3/4', async (bench, { DIRECTOR }) => {
+      const lines = await onMachine(bench, DIRECTOR, `ipvsadm -Sn | grep -- '-a -t ${VIP}:8102'`)
+      const weights = [...lines.matchAll(/-w (\d+)/g)].map(([, weight]) => Number(weight))
+      return `${Math.max(...weights)}/${weights.reduce((sum, weight) => sum + weight, 0)}`
+    }),
+    counting: typing(onDirector(weighted('8103:lc 8104:wlc 8105:sed 8106:nq', 4, 1))),
+    sources: typing(
+      outside('ip route add local 198.18.0.0/16 dev lo'),
+      onDirector('ip route add 198.18.0.0/16 via $OUT'),
+      onDirector(
+        `for S in 8107:sh 8108:mh; do P=\\\${S%:*}; for V in \\$P \\$((P + 10)); do ipvsadm -A -t ${VIP}:\\$V -s \\\${S#*:}; ` +
+          `for R in $W1:8090 $W1:8990 $W2:8090; do ipvsadm -a -t ${VIP}:\\$V -r \\$R -m; done; done; ipvsadm -a -t ${VIP}:\\$P -r $W2:8990 -m; done`,
+      ),
+    ),
+    destinations: typing(
+      outside('ip route add 198.19.0.0/16 via $D'),
+      onDirector('ip route add local 198.19.0.0/16 dev lo'),
+      onDirector(
+        'for M in 8109 8110 8111; do iptables -t mangle -A PREROUTING -d 198.19.0.0/16 -p tcp --dport \\$M -m comment --comment lab-4-mark -j MARK --set-mark \\$M; done',
+      ),
+      onDirector(
+        `for S in 8109:dh 8110:lblc 8111:lblcr; do M=\\\${S%:*}; ipvsadm -A -f \\$M -s \\\${S#*:}; ` +
+          'for W in $W1 $W2; do ipvsadm -a -f \\$M -r \\$W:8090 -m -w 2; done; done',
+      ),
+    ),
+    excluded: {
+      commands: [
+        `kubectl -n kube-system get configmap kube-proxy -o yaml | sed 's|excludeCIDRs:.*|excludeCIDRs: ["192.0.2.0/24"]|' | kubectl apply -f -`,
+        'make ipvs',
+      ],
+      play: async (bench) => {
+        await excludeRanges(bench, ['192.0.2.0/24'])
+        await bench.mode('ipvs')
+      },
+    },
+  },
+
+  async reset(bench) {
+    await Promise.all([
+      bench.remove(REAL_SERVER),
+      bench.delete('ConfigMap', 'lab-4'),
+      removeLabRules(bench.cluster, LAB),
+      clearMachines(bench),
+      excludeRanges(bench, []),
+    ])
+    await bench.startIn('iptables')
+  },
+}

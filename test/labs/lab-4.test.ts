@@ -1,0 +1,141 @@
+// Lab 4 end to end on the embedded cluster: fails unsolved, passes solved, fails again for each single breakage, and for each
+// scheduler that is not the one it should be, by what is measured alone.
+
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { loadSpec } from '../../checks/grader.ts'
+import { judge, judgeRound, type StepOutcome } from '../../checks/judge.ts'
+import { readLab } from '../../checks/lab-definition.ts'
+import type { Snapshot } from '../../checks/snapshot.ts'
+import { openCluster } from '../../checks/source.ts'
+import type { Cluster, Progress } from '../../cluster/driver.ts'
+import { OUTSIDE } from '../../cluster/outside.ts'
+import { selectCluster } from '../../cluster/select.ts'
+import { onMachine, type Variables, variables } from '../../labs/04-lvs/machines.ts'
+import { LabBench, loadSolution } from '../../scripts/lab-bench.ts'
+import { resetLab } from '../../scripts/lab-reset.ts'
+import { playSteps } from '../../scripts/play-lab.ts'
+import { type Breakage, breakages, swaps } from './lab-4-breakages.ts'
+
+const silent: Progress = { start: () => undefined, end: () => undefined, note: () => undefined }
+const lab = readLab(4)
+const spec = await loadSpec(lab)
+const solution = await loadSolution(lab.folder)
+const questions = lab.steps.filter(({ question }) => question !== undefined).map(({ id }) => id)
+
+let cluster: Cluster
+let bench: LabBench
+let source: Awaited<ReturnType<typeof openCluster>>
+let names: Variables
+
+beforeAll(async () => {
+  cluster = await selectCluster('embedded', 'lab-4-test')
+  await cluster.up(silent)
+  bench = await LabBench.open(cluster, silent)
+  source = await openCluster(cluster)
+  names = await variables(bench)
+  await resetLab(lab, bench)
+}, 180_000)
+
+afterAll(async () => {
+  await cluster?.down(silent)
+}, 60_000)
+
+const verdictsOf = (outcomes: readonly StepOutcome[]) =>
+  Object.fromEntries(
+    outcomes.map(({ id, verdict, reason, failure }) => [id, [verdict, reason ?? failure?.actual ?? '']]),
+  )
+
+const judged = async (step: string, snapshot?: Snapshot) =>
+  (await judgeRound(spec, snapshot ?? (await source.snapshot()), source.live, [step]))[0]
+
+test('unsolved: no step passes, nor does a question with a wrong answer', async () => {
+  for (const id of questions) await bench.answer(lab.number, id, 'OUTSIDE')
+  // Alone: a step must not pass because nobody asked for what it needs.
+  const snapshot = await source.snapshot()
+  for (const { id } of lab.steps) expect((await judged(id, snapshot))?.verdict, id).toBe('failed')
+  // Real servers alone prove nothing but themselves.
+  await solution.steps.stage?.play?.(bench)
+  const staged = await source.snapshot()
+  for (const { id } of lab.steps.slice(1)) expect((await judged(id, staged))?.verdict, id).toBe('failed')
+}, 60_000)
+
+test('solved by the reference solution: every step passes, one by one and all together', async () => {
+  const played = await playSteps(spec, solution, bench, source, lab.steps)
+  expect(verdictsOf(played)).toEqual(Object.fromEntries(lab.steps.map(({ id }) => [id, ['passed', '']])))
+  const { outcomes } = await judge(spec, source)
+  expect(outcomes.filter(({ verdict }) => verdict !== 'passed')).toEqual([])
+}, 180_000)
+
+test('the capture of the solved cluster earns every step: the director holds what was built', async () => {
+  const outcomes = await judgeRound(spec, await source.snapshot(), undefined)
+  expect(outcomes.filter(({ verdict }) => verdict !== 'passed').map(({ id }) => id)).toEqual([])
+})
+
+const machineOf = ({ at }: Breakage) => ({ director: names.DIRECTOR, worker: names.N1, outside: OUTSIDE })[at]
+const expand = (text: string) => text.replace(/\$(W1|W2|OUT)\b/g, (_, name: 'W1' | 'W2' | 'OUT') => names[name])
+
+describe('one thing broken on one machine', () => {
+  test.each(breakages)(
+    '$what: $step says so',
+    async (breakage) => {
+      const machine = machineOf(breakage)
+      await onMachine(bench, machine, expand(breakage.break))
+      try {
+        const outcome = await judged(breakage.step)
+        expect(outcome?.verdict).toBe('failed')
+        const noticed = { director: names.DIRECTOR, worker: names.N1 }
+        expect(outcome?.failure?.node).toBe(breakage.noticed ? noticed[breakage.noticed] : machine)
+      } finally {
+        await onMachine(bench, machine, expand(breakage.heal))
+      }
+    },
+    60_000,
+  )
+
+  test('kube-proxy was told of no range: excluded says so', async () => {
+    // What was seen once holds; here nobody has seen it.
+    await bench.delete('ConfigMap', 'lab-4')
+    const without = await source.snapshot()
+    without.config.ipvs.excludeCIDRs = []
+    expect((await judged('excluded', without))?.verdict).toBe('failed')
+    expect((await judged('excluded'))?.verdict).toBe('passed')
+  })
+})
+
+describe('another scheduler than the snapshot says, so that only the measurement can tell', () => {
+  let snapshot: Snapshot
+  beforeAll(async () => {
+    snapshot = await source.snapshot()
+  })
+
+  test.each(swaps)(
+    '$wrong in place of $right: $step says so',
+    async ({ step, services, right, wrong }) => {
+      const schedule = (name: string) => services.map((service) => `ipvsadm -E ${service} -s ${name}`).join('\n')
+      await onMachine(bench, names.DIRECTOR, schedule(wrong))
+      try {
+        expect((await judged(step, snapshot))?.verdict).toBe('failed')
+      } finally {
+        await onMachine(bench, names.DIRECTOR, schedule(right))
+      }
+    },
+    60_000,
+  )
+})
+
+test('healed, every step passes again; a reset removes all of it', async () => {
+  const { outcomes } = await judge(spec, source)
+  const open = outcomes.filter(({ verdict }) => verdict !== 'passed' && verdict !== 'not yet')
+  expect(open.filter(({ id }) => !questions.includes(id)).map(({ id }) => id)).toEqual([])
+  await resetLab(lab, bench)
+  const { nodes, config } = await source.snapshot()
+  expect(config.ipvs.excludeCIDRs).toEqual([])
+  for (const { state, mode } of nodes) {
+    expect(mode).toBe('iptables')
+    expect(state.virtualServers).toEqual([])
+    expect(JSON.stringify(state.links)).not.toContain('192.0.2.')
+    expect(JSON.stringify([...(state.iptables.get('mangle') ?? [])])).not.toContain('lab-4')
+  }
+  const routes = await onMachine(bench, OUTSIDE, 'ip route show table all')
+  expect(routes).not.toMatch(/198\.1[89]\.|192\.0\.2\./)
+}, 120_000)
