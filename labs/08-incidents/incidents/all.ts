@@ -1,4 +1,5 @@
 import type { Incident } from '../../../checks/08-incidents/incident.ts'
+import { addressJanitor } from './address-janitor.ts'
 import { evictedAgent } from './evicted-agent.ts'
 import { foreignProxy } from './foreign-proxy.ts'
 import { internalPolicy } from './internal-policy.ts'
@@ -13,8 +14,10 @@ import { selectorTypo } from './selector-typo.ts'
 import { sessionAffinity } from './session-affinity.ts'
 import { sourceRanges } from './source-ranges.ts'
 import { staleConnection } from './stale-connection.ts'
+import { unknownScheduler } from './unknown-scheduler.ts'
 import { unreadyBackends } from './unready-backends.ts'
 import { untracked } from './untracked.ts'
+import { weightZero } from './weight-zero.ts'
 import { wrongPortName } from './wrong-port-name.ts'
 import { wrongTargetPort } from './wrong-target-port.ts'
 
@@ -23,5 +26,5 @@ export const incidents: readonly Incident[] = [
   ...[wrongTargetPort, selectorTypo, wrongPortName, sessionAffinity, localPolicy, internalPolicy, foreignProxy],
   ...[sourceRanges, portOutOfRange, missingMasquerade, lostEndpointRule, untracked, ipForwardOff, staleConnection],
   ...[unreadyBackends, evictedAgent, leftoverVirtualServer],
-  ...[markedVirtualServer],
+  ...[markedVirtualServer, weightZero, addressJanitor, unknownScheduler],
 ]

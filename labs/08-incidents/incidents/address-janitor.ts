@@ -1,0 +1,66 @@
+import type { Incident } from '../../../checks/08-incidents/incident.ts'
+import { waitFor } from '../../../cluster/wait.ts'
+import type { Hands } from '../../../scripts/incident/hands.ts'
+
+const JANITOR = { namespace: 'default', name: 'net-janitor' }
+
+/** Takes every address of a ClusterIP off the dummy device, again and again. */
+const sweeping = (address: string) =>
+  `trap 'exit 0' TERM INT; while :; do ip address del ${address}/32 dev kube-ipvs0 2>/dev/null; sleep 0.3; done`
+
+export const addressJanitor: Incident = {
+  id: 'address-janitor',
+  cause: 'something on the node takes a ClusterIP off kube-ipvs0',
+  mode: 'ipvs',
+  report: ({ node }) =>
+    `The Pods of ${node} get no answer from the shop. Restarting kube-proxy there helps for less than a second. It began with the clean-up of unused network devices that the platform team rolls out node by node.`,
+  hints: [
+    'IPVS only sees packets that are delivered to the node itself. What makes a packet for a ClusterIP such a one?',
+    'Compare `ip address show kube-ipvs0` with the ClusterIPs there are, put the missing one back, and watch it with `ip monitor address`.',
+    'Who does that? Look for what runs on that node and nowhere else: `kubectl get pods -A -o wide`.',
+  ],
+  async break(hands) {
+    const { node, shop } = hands.scene
+    const container = {
+      name: 'janitor',
+      image: 'nicolaka/netshoot',
+      command: ['sh', '-c', sweeping(shop)],
+      securityContext: { privileged: true },
+    }
+    const spec = { nodeName: node, hostNetwork: true, terminationGracePeriodSeconds: 1, containers: [container] }
+    const metadata = { name: JANITOR.name, labels: { lab: 'incidents' } }
+    await hands.client.core.createNamespacedPod({ namespace: JANITOR.namespace, body: { metadata, spec } })
+    await hands.bench.podReady(JANITOR.name)
+  },
+  symptom: (look) => look.customerOfShop(2),
+  causeLeft: (look) => (look.pod(JANITOR.name) ? 'the Pod net-janitor still sweeps' : undefined),
+  wrongFixes: [
+    {
+      what: 'the address is put back by hand',
+      async play(hands: Hands) {
+        const { node, shop } = hands.scene
+        await hands.onNode(node, `ip address replace ${shop}/32 dev kube-ipvs0`)
+        await waitFor(
+          'the janitor to come by',
+          10_000,
+          async () => !(await hands.onNode(node, 'ip -o address show kube-ipvs0')).includes(`${shop}/`),
+        )
+      },
+    },
+  ],
+  fix: {
+    commands: ({ node, shop }) => [
+      'kubectl delete pod net-janitor',
+      `make exec NODE=${node} CMD='ip address replace ${shop}/32 dev kube-ipvs0'`,
+    ],
+    async play(hands) {
+      const { node, shop } = hands.scene
+      await hands.bench.delete('Pod', JANITOR.name)
+      await hands.onNode(node, `ip address replace ${shop}/32 dev kube-ipvs0`)
+    },
+  },
+  heal: ({ bench }) => bench.delete('Pod', JANITOR.name),
+  debrief: `kube-ipvs0 looks like rubbish: a dummy device that is down and holds addresses. But the addresses are what makes the kernel
+deliver packets for a ClusterIP to the node, where IPVS takes them at LOCAL_IN; without, they are routed away. kube-proxy
+puts a lost address back within 30 seconds, which makes such a fight between two programs look like bad weather.`,
+}

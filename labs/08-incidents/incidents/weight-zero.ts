@@ -1,0 +1,48 @@
+import type { Incident } from '../../../checks/08-incidents/incident.ts'
+import type { Hands } from '../../../scripts/incident/hands.ts'
+
+const realsOf = (shop: string) => `ipvsadm -Sn | sed -nE 's/^-a -t ${shop}:80 -r (\\S+) .*/\\1/p'`
+const weights = (hands: Hands, weight: number, which = '') => {
+  const { node, shop } = hands.scene
+  const each = `ipvsadm -e -t ${shop}:80 -r $real -m -w ${weight}`
+  return hands.onNode(node, `for real in $(${realsOf(shop)}${which}); do ${each}; done`)
+}
+
+export const weightZero: Incident = {
+  id: 'weight-zero',
+  cause: 'real servers have weight 0 and get no new connections',
+  mode: 'ipvs',
+  report: ({ node }) =>
+    `After a maintenance of ${node}, new connections of its Pods to the shop fail, although old ones went on for hours. Other nodes are fine.`,
+  hints: [
+    'Virtual server and real servers are all there. Look at every column of `ipvsadm -Ln`.',
+    'Compare the weights on this node with those on another one.',
+    'Weight 0 means "no new connections". kube-proxy corrects weights when it starts, and not in its regular syncs.',
+  ],
+  break: (hands) => weights(hands, 0),
+  symptom: (look) => look.customerOfShop(4),
+  causeLeft({ snapshot, scene }) {
+    const server = snapshot
+      .node(scene.node)
+      .state.virtualServers.find(({ address, port }) => address === scene.shop && port === 80)
+    const idle = server?.realServers.filter(({ weight }) => weight === 0) ?? []
+    return idle.length > 0
+      ? `${idle.length} real servers of ${scene.shop}:80 on ${scene.node} have weight 0`
+      : undefined
+  },
+  wrongFixes: [
+    {
+      what: 'only one of them gets its weight back',
+      play: (hands: Hands) => weights(hands, 1, ' | head -n 1'),
+    },
+  ],
+  fix: {
+    commands: ({ node }) => [
+      `kubectl -n kube-system delete pod -l k8s-app=kube-proxy --field-selector spec.nodeName=${node}`,
+    ],
+    play: (hands) => hands.renewAgent(hands.scene.node),
+  },
+  debrief: `Weight 0 drains a real server: connections go on, new ones are not sent to it. kube-proxy itself uses it for endpoints that go
+away. It does not look at the weights of endpoints that stay, except in its first sync, so a drain by hand that nobody takes
+back lasts until then.`,
+}
