@@ -23,10 +23,11 @@ const measuredSchema = z.array(z.object({ slide: z.number(), needs: z.number(), 
 export const MEASURING_SCRIPT = `addEventListener('load', () => {
   const slides = [...document.querySelectorAll('.slide')].map((slide, index) => {
     const sheet = slide.querySelector('.sheet').getBoundingClientRect()
-    const heading = slide.querySelector('h1, h2').getBoundingClientRect()
-    const content = slide.querySelector('.content').getBoundingClientRect()
+    const heading = slide.querySelector('h1, h2')
+    const title = heading.getBoundingClientRect().height + parseFloat(getComputedStyle(heading).marginBottom)
+    const content = slide.querySelector('.content').getBoundingClientRect().height
     const rights = [...slide.querySelectorAll('.sheet *')].map((part) => part.getBoundingClientRect().right)
-    return { slide: index + 1, needs: content.bottom - heading.top, sticksOut: Math.max(0, ...rights) - sheet.right }
+    return { slide: index + 1, needs: title + content, sticksOut: Math.max(0, ...rights) - sheet.right }
   })
   document.body.dataset.measured = JSON.stringify(slides)
 })`

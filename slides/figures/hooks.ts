@@ -89,7 +89,7 @@ function draw({ way, local, legend }: HookPicture, width: number, layout: Layout
   const taken = new Set(way.slice(1).map((place, index) => `${way[index]} ${place}`))
   const whole = way.length === 0
   for (const [from, out, to, into] of edges) {
-    if (!taken.has(`${from} ${to}`)) canvas.connect(layout[from], out, layout[to], into, 'faint')
+    if (!taken.has(`${from} ${to}`)) canvas.connect(layout[from], out, layout[to], into, whole ? 'plain' : 'faint')
   }
   for (const [from, out, to, into] of edges) {
     if (taken.has(`${from} ${to}`)) canvas.connect(layout[from], out, layout[to], into, 'way')

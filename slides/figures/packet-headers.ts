@@ -14,7 +14,7 @@ export const JOURNEYS: Readonly<Record<string, readonly HeaderRow[]>> = {
     { at: 'client sends', source: 'client', destination: 'VIP' },
     { at: 'behind the director', source: 'client', destination: 'real server', changed: 'destination' },
     { at: 'the server answers', source: 'real server', destination: 'client' },
-    { at: 'behind the director', source: 'VIP', destination: 'client', changed: 'source' },
+    { at: 'back at the director', source: 'VIP', destination: 'client', changed: 'source' },
   ],
   tunnel: [
     { at: 'client sends', source: 'client', destination: 'VIP' },

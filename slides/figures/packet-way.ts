@@ -10,7 +10,7 @@ export function packetWay(state: NodeState, from: string, to: string): HookPictu
   const trace = tracePacket(state, parsePacket(from, to))
   const hooks = passedHooks(trace.steps)
   const caught = trace.hops.find((hop) => hop.table === 'ipvs')?.hook === 'INPUT'
-  const way = wayThrough(hooks, from === 'host')
+  const way = wayThrough(hooks, from === 'host', trace.outcomes.length > 0)
   const legend = hooks.map((hook) => {
     return { hook, text: whatHappens(trace.hops.filter((hop) => hop.hook === hook)) }
   })
@@ -27,7 +27,7 @@ function passedHooks(steps: readonly Step[]): Step['hook'][] {
   return [...new Set(steps.map((step) => step.hook))]
 }
 
-function wayThrough(hooks: readonly Step['hook'][], fromHost: boolean): Place[] {
+function wayThrough(hooks: readonly Step['hook'][], fromHost: boolean, passes: boolean): Place[] {
   const way: Place[] = [fromHost ? 'process' : 'in']
   for (const hook of hooks) {
     const before = way.at(-1)
@@ -36,6 +36,7 @@ function wayThrough(hooks: readonly Step['hook'][], fromHost: boolean): Place[] 
     way.push(hook)
   }
   const last = way.at(-1)
+  if (!passes) return way
   if (last === 'POSTROUTING') way.push('out')
   if (last === 'INPUT') way.push('process')
   return way
