@@ -33,6 +33,13 @@ test('the theme names colours of the palette only, each rule its text with a gro
   expect(written.filter((name) => !texts.has(name))).toEqual([])
 })
 
+test('a slide has its own text and ground, whatever it lies on', () => {
+  const { style } = readTheme()
+  const body = /^\.sheet \{([^}]*)\}/m.exec(style)?.[1]
+  expect(body).toMatch(/^\s*background: var\(--paper\);$/m)
+  expect(body).toMatch(/^\s*color: var\(--ink\);$/m)
+})
+
 test('nothing on a slide is smaller than 24 px at 1280×720', () => {
   expect(Math.min(TEXT, ...TEXT_SIZES)).toBeGreaterThanOrEqual(24)
   const style = readFileSync(new URL('../../slides/theme/deck.css', import.meta.url), 'utf8')
