@@ -34,7 +34,6 @@ export type Tone = 'plain' | 'way' | 'strong' | 'faint' | 'good' | 'bad'
 export type Side = 'n' | 'e' | 's' | 'w'
 
 const LINE = 30
-const PAD = 12
 
 /** What a figure is drawn on. Throws Error for text that does not fit into its box: a figure is never cut off. */
 export class Canvas {
@@ -120,11 +119,6 @@ export class Canvas {
     }
     this.#bottom = Math.max(this.#bottom, y + height)
   }
-}
-
-/** The width of a box that a line fits into. */
-export function boxWidth(lines: readonly string[], face: Face = 'mono'): number {
-  return Math.ceil(Math.max(...lines.map((line) => textWidth(line, TEXT, face)))) + 2 * PAD
 }
 
 /** Text for the inside of an element or an attribute in double quotes. */
