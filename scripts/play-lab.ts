@@ -10,10 +10,15 @@ import { takeObjects } from '../cluster/snapshot.ts'
 import { DeadlineError, waitFor } from '../cluster/wait.ts'
 import type { LabBench, LabSolution, SolutionStep } from './lab-bench.ts'
 
-/** A step that acts, and the steps behind it that only look: they are judged on one snapshot. */
+/**
+ * A step that acts, and the steps behind it that only look or are answered: all are judged on one snapshot. To answer means to
+ * look and to write down, so it takes nothing from the steps before.
+ */
 interface Act {
   steps: StepDefinition[]
   solution: SolutionStep
+  /** How the questions behind the first step are answered, by step. */
+  answers: Map<string, SolutionStep>
 }
 
 /**
@@ -33,12 +38,14 @@ export async function playSteps(
     tell(act.solution.commands, bench)
     await act.solution.play?.(bench)
     if (act.solution.play) await stillness(bench)
+    for (const { play } of act.answers.values()) await play?.(bench)
     const only = act.steps.map(({ id }) => id)
     const judged = (await judge(spec, source, { only })).outcomes
     for (const [index, step] of act.steps.entries()) {
       const outcome = judged.find(({ id }) => id === step.id)
       if (!outcome) throw new Error(`step "${step.id}" was not judged`)
       if (index > 0) announce(spec, step)
+      tell(act.answers.get(step.id)?.commands ?? [], bench)
       console.log(`  ${outcomeLine(outcome, step)}`)
       for (const line of measuredLines(outcome)) console.log(line)
       for (const line of failureLines(spec.lab.number, step, outcome)) console.log(line)
@@ -77,8 +84,13 @@ function actsOf(steps: readonly StepDefinition[], solution: LabSolution): Act[] 
     const entry = solution.steps[step.id]
     if (!entry) throw new Error(`The reference solution has no step "${step.id}".`)
     const last = acts.at(-1)
-    if (entry.play || !last) acts.push({ steps: [step], solution: entry })
-    else last.steps.push(step)
+    const joins = last && (!entry.play || (step.question !== undefined && !entry.tidy && !last.solution.tidy))
+    if (!joins) {
+      acts.push({ steps: [step], solution: entry, answers: new Map() })
+      continue
+    }
+    last.steps.push(step)
+    if (entry.play) last.answers.set(step.id, entry)
   }
   return acts
 }
