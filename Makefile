@@ -54,6 +54,8 @@ ipvs: $(NODE_MODULES) ## Switch kube-proxy to IPVS mode (SCHEDULER=rr KUBE_PROXY
 	@$(RUN) scripts/mode.ts ipvs
 iptables: $(NODE_MODULES) ## Switch kube-proxy to iptables mode
 	@$(RUN) scripts/mode.ts iptables
+userspace: $(NODE_MODULES) ## Switch to kube-proxy 1.20 in userspace mode (embedded; back: make iptables KUBE_PROXY_VERSION=own)
+	@$(RUN) scripts/mode.ts userspace
 flush-nat: $(NODE_MODULES) ## Remove what the other mode left on every node
 	@$(RUN) scripts/flush-nat.ts
 kube-proxy-logs: $(NODE_MODULES) ## The logs of every kube-proxy
@@ -97,4 +99,4 @@ $(NODE_MODULES): package.json package-lock.json
 	@echo ' • Installing the Node packages …' >&2
 	@npm install --no-save --no-audit --no-fund --loglevel=error >&2 && touch $@
 FORCE:
-.PHONY: FORCE hint answer incident up down status doctor env shell exec aliases capture trace ipvs iptables flush-nat kube-proxy-logs web tools submit grade-class test-grader test test-incidents lint-labs new-lab e2e-kind slides present bench help
+.PHONY: FORCE hint answer incident up down status doctor env shell exec aliases capture trace ipvs iptables userspace flush-nat kube-proxy-logs web tools submit grade-class test-grader test test-incidents lint-labs new-lab e2e-kind slides present bench help

@@ -10,6 +10,7 @@ import { type KubeClient, kubeClient } from '../cluster/kube-client.ts'
 import { readConfigConf } from '../cluster/kube-proxy/agents.ts'
 import { readMode } from '../cluster/kube-proxy/config-conf.ts'
 import { flushNat } from '../cluster/kube-proxy/flush-nat.ts'
+import type { RunnableMode } from '../cluster/kube-proxy/proof.ts'
 import { switchMode } from '../cluster/kube-proxy/switch-mode.ts'
 import { projectRoot } from '../cluster/layout.ts'
 import { waitFor } from '../cluster/wait.ts'
@@ -50,7 +51,7 @@ export class LabBench {
 
   /** `make ipvs` and `make iptables`, with SCHEDULER= and KUBE_PROXY_VERSION= */
   async mode(
-    mode: SwitchedMode,
+    mode: RunnableMode,
     options: { scheduler?: string; version?: string; force?: boolean } = {},
   ): Promise<void> {
     this.seen = undefined

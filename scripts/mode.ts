@@ -4,15 +4,20 @@ import { selectCluster } from '../cluster/select.ts'
 import { main, UserError } from './main.ts'
 import { createProgress } from './progress.ts'
 
+/** The version whose userspace mode is modelled; 1.26 brought the end of it. */
+const USERSPACE_VERSION = '1.20'
+
 await main(async () => {
   const mode = process.argv[2]
-  if (mode !== 'ipvs' && mode !== 'iptables')
-    throw new UserError(`"${mode ?? ''}" is no mode to switch to: run \`make ipvs\` or \`make iptables\`.`)
+  if (mode !== 'ipvs' && mode !== 'iptables' && mode !== 'userspace')
+    throw new UserError(
+      `"${mode ?? ''}" is no mode to switch to: run \`make ipvs\`, \`make iptables\` or \`make userspace\`.`,
+    )
   const cluster = await selectCluster()
   if (!(await cluster.running())) throw new UserError(`The cluster "${cluster.name}" is not up: run \`make up\`.`)
   const { changed, before, proofs } = await switchMode(cluster, mode, {
     scheduler: process.env.SCHEDULER || undefined,
-    version: process.env.KUBE_PROXY_VERSION || undefined,
+    version: process.env.KUBE_PROXY_VERSION || (mode === 'userspace' ? USERSPACE_VERSION : undefined),
     force: process.env.FORCE === '1',
     progress: createProgress(),
   })

@@ -6,6 +6,9 @@ import { PATH, PROXY_MODE } from '../node-report.ts'
 import { runOnNode } from '../node-script.ts'
 import { type Agent, ipvsComplaint, proxierLine, readLog } from './agents.ts'
 
+/** The modes that kube-proxy can be put into here; userspace only as old as it exists (up to 1.25, modelled is 1.20). */
+export type RunnableMode = SwitchedMode | 'userspace'
+
 /** What one node says about the mode in force there. */
 export interface ModeProof {
   node: string
@@ -19,6 +22,8 @@ export interface ModeProof {
   dummyAddresses: number | undefined
   /** Whether nat KUBE-SERVICES matches sets (IPVS mode) or leads to a chain per Service (iptables mode). */
   rules: SwitchedMode | 'none'
+  /** Whether what a Pod sends meets the chain first that leads to listeners of kube-proxy (userspace mode). */
+  portals: boolean
   /** Schedulers of the virtual servers that stand there. */
   schedulers: string[]
 }
@@ -50,28 +55,29 @@ export async function lookAtNode(cluster: Cluster, client: KubeClient, agent: Ag
     complaint: ipvsComplaint(log),
     dummyAddresses: /^kube-ipvs0$/m.test(stdout) ? (stdout.match(/ inet6? /g)?.length ?? 0) : undefined,
     schedulers: [...new Set(schedulers)].sort(),
+    portals: /^-A PREROUTING .*$/m.exec(stdout)?.[0].endsWith('-j KUBE-PORTALS-CONTAINER') ?? false,
     rules: / --match-set KUBE-/.test(services) ? 'ipvs' : / -j KUBE-SV[CL]-/.test(services) ? 'iptables' : 'none',
   }
 }
 
 /** True when kube-proxy's own word, its log and what the node holds agree on this mode, and on the scheduler if one is given. */
-export function proves(proof: ModeProof, mode: SwitchedMode, scheduler?: string): boolean {
-  const { proxyMode, logLine, dummyAddresses, rules, schedulers } = proof
+export function proves(proof: ModeProof, mode: RunnableMode, scheduler?: string): boolean {
+  const { proxyMode, logLine, dummyAddresses, rules, portals, schedulers } = proof
   const said = proxyMode === mode && logLine !== undefined && logLine.includes(`Using ${mode} Proxier`)
-  if (!said || rules !== mode) return false
+  if (!said) return false
+  if (mode === 'userspace') return portals
+  if (rules !== mode) return false
   if (mode === 'iptables') return true
   return (dummyAddresses ?? 0) > 0 && (scheduler === undefined || schedulers.join() === scheduler)
 }
 
 /** A proof as one line for people. */
-export function describeProof({ node, proxyMode, logLine, dummyAddresses, rules, schedulers }: ModeProof): string {
+export function describeProof(proof: ModeProof): string {
+  const { node, proxyMode, logLine, dummyAddresses, rules, portals, schedulers } = proof
   const words = /Using \S+ Proxier/.exec(logLine ?? '')?.[0]
+  const told = { ipvs: 'KUBE-SERVICES matches sets', iptables: 'KUBE-SERVICES lists Services', none: 'no rules yet' }
   const state = [
-    rules === 'ipvs'
-      ? 'KUBE-SERVICES matches sets'
-      : rules === 'iptables'
-        ? 'KUBE-SERVICES lists Services'
-        : 'no rules yet',
+    portals ? 'PREROUTING begins with KUBE-PORTALS-CONTAINER' : told[rules],
     dummyAddresses === undefined ? 'no kube-ipvs0' : `kube-ipvs0 holds ${dummyAddresses} addresses`,
   ]
   if (rules === 'ipvs' && schedulers.length > 0) state.push(`scheduler ${schedulers.join(' and ')}`)

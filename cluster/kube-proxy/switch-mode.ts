@@ -1,4 +1,3 @@
-import type { SwitchedMode } from '../../dataplane/kube-proxy/mode-ownership.ts'
 import { consent } from '../consent.ts'
 import type { Cluster, Progress } from '../driver.ts'
 import { type KubeClient, kubeClient } from '../kube-client.ts'
@@ -7,7 +6,7 @@ import { KubeProxyError, kubeProxy, listAgents, readConfigConf, readDaemonSet } 
 import { readMode, writeMode } from './config-conf.ts'
 import { chooseImage } from './image-choice.ts'
 import { ModeUnsupported, requireModules } from './module-check.ts'
-import { describeProof, lookAtNode, type ModeProof, proves } from './proof.ts'
+import { describeProof, lookAtNode, type ModeProof, proves, type RunnableMode } from './proof.ts'
 import { awaitRollout, explainCrash, restartAgents } from './rollout.ts'
 
 export interface SwitchOptions {
@@ -37,7 +36,7 @@ const proofDeadlineMs = 90_000
  * mode programmed stays: flushNat removes it.
  * @throws ModeUnsupported before anything is changed; KubeProxyError when a kube-proxy crashes or the nodes disagree
  */
-export async function switchMode(cluster: Cluster, mode: SwitchedMode, options: SwitchOptions): Promise<SwitchResult> {
+export async function switchMode(cluster: Cluster, mode: RunnableMode, options: SwitchOptions): Promise<SwitchResult> {
   const { progress, scheduler } = options
   if (scheduler !== undefined && !/^[a-z]{2,8}$/.test(scheduler))
     throw new KubeProxyError(`"${scheduler}" can't name an IPVS scheduler: use one such as rr, wrr, lc, wlc, sh or mh.`)
@@ -52,9 +51,11 @@ export async function switchMode(cluster: Cluster, mode: SwitchedMode, options: 
     cluster,
     `put kube-proxy into mode "${mode}" (kernel modules, its ConfigMap and a restart of its DaemonSet)`,
   )
+  // Userspace mode needs nat, as iptables mode does.
+  const needs = mode === 'userspace' ? 'iptables' : mode
   try {
     await step(progress, `Checking what mode "${mode}" needs on ${nodes.length} nodes`, () =>
-      requireModules(cluster, nodes, mode, scheduler ?? (current.scheduler || 'rr')),
+      requireModules(cluster, nodes, needs, scheduler ?? (current.scheduler || 'rr')),
     )
   } catch (error) {
     if (!(error instanceof ModeUnsupported) || mode !== 'ipvs') throw error
@@ -148,7 +149,7 @@ async function inForce(
 async function prove(
   cluster: Cluster,
   client: KubeClient,
-  mode: SwitchedMode,
+  mode: RunnableMode,
   scheduler: string | undefined,
   { deadlineMs = proofDeadlineMs, stamp }: { deadlineMs?: number; stamp?: string } = {},
 ): Promise<ModeProof[]> {
