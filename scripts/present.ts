@@ -7,7 +7,7 @@ await main(async () => {
   if (!/^\d{0,5}$/.test(wished) || Number(wished) > 65535) {
     throw new UserError(`"${wished}" is no port; choose one from 1 to 65535, as in: make present PORT=8080`)
   }
-  await writeSlides()
+  await writeSlides(SLIDES_FOLDER, { print: false })
   const server = await serveSlides(SLIDES_FOLDER, Number(wished)).catch((error: Error) => {
     throw new UserError(
       `Port ${wished} can't be used (${error.message}); leave it out, and a free one is taken: make present`,

@@ -22,33 +22,43 @@ export interface Written {
 }
 
 /**
- * Builds all decks into `folder`: a page for each and an index; with a Chromium, each slide is measured and a PDF printed.
- * Throws DeckError for a broken reference or a slide that would be cut off; what stood in the folder is then still there.
+ * Builds all decks into `folder`: a page for each and an index; with a Chromium, and unless `print` is false, each slide is
+ * measured and a PDF printed. A Chromium that does not work is named in `without` and does no harm. Throws DeckError for a
+ * broken reference or a slide that would be cut off; what stood in the folder is then still there.
  */
-export async function writeSlides(folder = SLIDES_FOLDER): Promise<Written> {
+export async function writeSlides(folder = SLIDES_FOLDER, { print = true } = {}): Promise<Written> {
   const decks = buildDecks()
   const theme = readTheme()
-  const chromium = await findChromium()
-  if (chromium) await measureDecks(chromium, decks, theme)
+  const { pdf, without } = print
+    ? await printDecks(decks, theme)
+    : { pdf: new Map<string, Buffer>(), without: 'none is asked for' }
   await rm(folder, { recursive: true, force: true })
   await mkdir(folder, { recursive: true })
-  const pdf = new Set<string>()
-  for (const deck of decks) {
-    const page = deckPage(deck, theme)
-    await writeFile(join(folder, `${deck.name}.html`), page)
-    if (chromium) {
-      await writeFile(
-        join(folder, `${deck.name}.pdf`),
-        await printPage(chromium, deckPage(deck, { ...theme, script: '' })),
-      )
-      pdf.add(deck.name)
-    }
-  }
-  await writeFile(join(folder, 'index.html'), indexPage(decks, pdf, theme))
+  for (const deck of decks) await writeFile(join(folder, `${deck.name}.html`), deckPage(deck, theme))
+  for (const [name, printed] of pdf) await writeFile(join(folder, `${name}.pdf`), printed)
+  const names = new Set(pdf.keys())
+  await writeFile(join(folder, 'index.html'), indexPage(decks, names, theme))
   return {
     decks: decks.map(({ name, slides }) => ({ name, slides: slides.length })),
-    pdf,
-    ...(chromium ? {} : { without: 'no Chromium is installed' }),
+    pdf: names,
+    ...(without === undefined ? {} : { without }),
+  }
+}
+
+async function printDecks(
+  decks: readonly BuiltDeck[],
+  theme: Theme,
+): Promise<{ pdf: Map<string, Buffer>; without?: string }> {
+  const pdf = new Map<string, Buffer>()
+  const chromium = await findChromium()
+  if (!chromium) return { pdf, without: 'no Chromium is installed' }
+  try {
+    await measureDecks(chromium, decks, theme)
+    for (const deck of decks) pdf.set(deck.name, await printPage(chromium, deckPage(deck, { ...theme, script: '' })))
+    return { pdf }
+  } catch (error) {
+    if (error instanceof DeckError) throw error
+    return { pdf: new Map(), without: `"${chromium}" does not work here` }
   }
 }
 
