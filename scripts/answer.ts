@@ -33,7 +33,9 @@ await main(async () => {
 /** The one lab with a step of that id. Throws with every question there is when it is none or several. */
 function labThatAsks(id: string): LabDefinition {
   const labs = listLabs().flatMap(({ number }) => readable(number))
-  const [lab, another] = labs.filter(({ steps }) => steps.some((step) => step.id === id))
+  const holding = labs.filter(({ steps }) => steps.some((step) => step.id === id))
+  const asking = holding.filter((lab) => findStep(lab, id).question !== undefined)
+  const [lab, another] = asking.length > 0 ? asking : holding
   if (lab && another) throw new UserError(`Labs ${lab.number} and ${another.number} have a step "${id}": add LAB=…`)
   return lab ?? unknownQuestion(id, labs)
 }

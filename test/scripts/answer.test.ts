@@ -1,0 +1,36 @@
+import { execFile } from 'node:child_process'
+import { existsSync, mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { expect, test } from 'vitest'
+import { projectRoot } from '../../cluster/layout.ts'
+
+/** `make answer …` where no cluster is up. */
+function answer(...args: string[]): Promise<{ code: number; stderr: string }> {
+  const env = { ...process.env, NAME: 'not-there', CLUSTER: 'embedded', NO_COLOR: '1', LAB: '' }
+  return new Promise((resolve) => {
+    execFile('make', ['-s', 'answer', ...args], { cwd: projectRoot, env }, (error, _stdout, stderr) => {
+      resolve({ code: typeof error?.code === 'number' ? error.code : 0, stderr })
+    })
+  })
+}
+
+test.concurrent.each([
+  ['a question that nobody asks', ['Q=nothing', 'A=x'], /No lab asks "nothing"\. Questions: .*Q=chain-name/],
+  ['a step that asks nothing', ['Q=kube-ipvs0', 'A=x'], /Step "kube-ipvs0" of lab 2 asks nothing/],
+  ['no answer', ['Q=chain-name'], /KUBE-SVC-.*\? Answer with: make answer LAB=1 Q=chain-name/],
+  ['a cluster that is not up', ['Q=chain-name', 'A=x'], /"not-there" is not up: run `make up`/],
+])('%s is one sentence, not a stack', async (_what, args, sentence) => {
+  const { code, stderr } = await answer(...args)
+  expect(code).toBe(2)
+  expect(stderr).toMatch(sentence)
+  expect(stderr).not.toMatch(/^\s+at /m)
+})
+
+test('what is typed is text, neither make nor the shell runs it', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'answer-'))
+  const file = join(folder, 'made')
+  await answer('Q=chain-name', `A=$(shell touch ${file}) $$(touch ${file}) \`touch ${file}\`; touch ${file} '"`)
+  expect(existsSync(file)).toBe(false)
+  rmSync(folder, { recursive: true })
+})
