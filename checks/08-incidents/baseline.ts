@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util'
 import type { V1ServiceSpec } from '@kubernetes/client-node'
 import type { KubeProxyConfig } from '../../dataplane/kube-proxy/config.ts'
 import { targetOf } from '../../dataplane/rule-text.ts'
@@ -25,6 +26,13 @@ export function baselineOf(snapshot: Snapshot): Baseline {
     ),
   }
 }
+
+/** Whether two configurations ask for the same, apart from the mode, which is asked of the agents themselves. */
+export const sameButMode = (one: KubeProxyConfig, other: KubeProxyConfig): boolean =>
+  isDeepStrictEqual(withoutMode(one), withoutMode(other))
+
+/** As JSON has it, for the baseline was written down as such. */
+const withoutMode = (config: KubeProxyConfig): unknown => JSON.parse(JSON.stringify({ ...config, mode: undefined }))
 
 const isKubeProxyChain = (name: string) => name.startsWith('KUBE-')
 

@@ -4,7 +4,7 @@ import type { CheckContext } from '../check-context.ts'
 import { mustEqualPrediction, onNode } from '../difference-report.ts'
 import { fail } from '../failure.ts'
 import { kubeProxyPods } from '../kube-proxy-in-force.ts'
-import { foreignRules, serviceFacts } from './baseline.ts'
+import { foreignRules, sameButMode, serviceFacts } from './baseline.ts'
 import { wasDiagnosed } from './diagnosis.ts'
 import { CLOSED_KEY, GUESS_PREFIX, isClosedNote } from './incident-note.ts'
 import { type OpenIncident, openIncident } from './open-incident.ts'
@@ -106,7 +106,7 @@ function nothingForeign({ nodes }: CheckContext, { baseline }: OpenIncident): vo
 }
 
 function objectsAreAsBefore({ snapshot }: CheckContext, { baseline }: OpenIncident): void {
-  if (!isDeepStrictEqual(plain(snapshot.config), plain(baseline.config)))
+  if (!sameButMode(snapshot.config, baseline.config))
     fail({
       look: 'kubectl -n kube-system get configmap kube-proxy -o yaml',
       expected: "kube-proxy's configuration as it was before the incident",
@@ -121,9 +121,6 @@ function objectsAreAsBefore({ snapshot }: CheckContext, { baseline }: OpenIncide
     })
   }
 }
-
-/** Which mode runs is asked of the agents themselves. */
-const plain = (config: object): unknown => JSON.parse(JSON.stringify({ ...config, mode: undefined }))
 
 /** Shows the debrief and the score once the cause is named, too, and keeps the score of that moment. */
 function tellTheEnd({ notes, snapshot, show }: CheckContext, { incident, note }: OpenIncident): void {

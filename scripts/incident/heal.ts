@@ -1,10 +1,9 @@
 import { isDeepStrictEqual } from 'node:util'
-import { type Baseline, foreignRules, serviceFacts } from '../../checks/08-incidents/baseline.ts'
+import { type Baseline, foreignRules, sameButMode, serviceFacts } from '../../checks/08-incidents/baseline.ts'
 import { INCIDENT_KEY, isIncidentNote, unseal } from '../../checks/08-incidents/incident-note.ts'
 import { INCIDENT_LAB, STAGE, STAGE_LABEL } from '../../checks/08-incidents/stage.ts'
 import { Notebook, notesName } from '../../checks/notebook.ts'
 import { type NodeView, Snapshot } from '../../checks/snapshot.ts'
-import { readConfigConf } from '../../cluster/kube-proxy/agents.ts'
 import { takeCapture } from '../../cluster/snapshot.ts'
 import { incidents } from '../../labs/08-incidents/incidents/all.ts'
 import type { LabBench } from '../lab-bench.ts'
@@ -29,14 +28,19 @@ export async function healIncident(bench: LabBench): Promise<void> {
   await restoreStage(bench, before, secret.baseline)
   await bench.delete('ConfigMap', notesName(INCIDENT_LAB))
   progress.end(true)
-  const { text } = await readConfigConf(client)
-  if (withoutMode(text) === withoutMode(secret.baseline.configText)) return
+  if (sameConfig(before, secret.baseline)) return
   await hands.editConfig(() => secret.baseline.configText)
   await bench.mode(incident.from ?? incident.mode, { force: true })
 }
 
-/** Which mode runs is not for a text to say here: setting the stage decides it. */
-const withoutMode = (text: string) => text.replace(/^mode:.*$/m, '')
+/** What kube-proxy can't read is another one. Which mode runs is not for a text to say: setting the stage decides it. */
+function sameConfig(now: Snapshot, { config }: Baseline): boolean {
+  try {
+    return sameButMode(now.config, config)
+  } catch {
+    return false
+  }
+}
 
 /** Takes the rules away that were added since, and puts back those that are gone. */
 async function restoreForeign(hands: Hands, node: NodeView, { foreign }: Baseline): Promise<void> {
