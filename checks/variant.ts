@@ -45,15 +45,19 @@ export function learnerIn(items: readonly unknown[]): string | undefined {
 export const variantIn = (snapshot: Snapshot): Variant => variantFor(learnerIn(snapshot.items))
 
 /** The text or command of a lab in the names of a variant. */
-export function personalise(text: string, { name, port }: Variant): string {
+export function personalise(text: string, { name, port, replicas }: Variant): string {
   if (name === STANDARD.name) return text
-  return text
-    .replace(
-      /\b(services?|deployments?|svc|deploy)([ /])web(:80)?(?![\w-])/gi,
-      (_all, kind, by, at) => `${kind}${by}${name}${at ? `:${port}` : ''}`,
-    )
-    .replace(/\bweb-(np|lb)\b/g, `${name}-$1`)
-    .replace(/--port 80\b/g, `--port ${port} --target-port 80`)
-    .replace(/\$WEB:80\b/g, () => `$WEB:${port}`)
-    .replace(/(\bcurl\b[^\n;|]*\$(?:WEB|LB))(?![\w:])/g, (_all, request: string) => `${request}:${port}`)
+  return (
+    text
+      .replace(
+        /\b(services?|deployments?|svc|deploy)([ /])web(:80)?(?![\w-])/gi,
+        (_all, kind, by, at) => `${kind}${by}${name}${at ? `:${port}` : ''}`,
+      )
+      .replace(/\bweb-(np|lb)\b/g, `${name}-$1`)
+      // Two more than there are, and an even number.
+      .replace(/--replicas 4\b/g, replicas > STANDARD.replicas ? '--replicas 6' : '--replicas 4')
+      .replace(/--port 80\b/g, `--port ${port} --target-port 80`)
+      .replace(/\$WEB:80\b/g, () => `$WEB:${port}`)
+      .replace(/(\bcurl\b[^\n;|]*\$(?:WEB|LB))(?![\w:])/g, (_all, request: string) => `${request}:${port}`)
+  )
 }

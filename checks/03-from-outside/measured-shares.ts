@@ -9,7 +9,7 @@ import { mustAnswer } from './load-balancer.ts'
 import { asTyped } from './outside-requests.ts'
 import { countShares, expectedShare, isLikely, type PodShare, podsByNode, totalOf } from './shares.ts'
 
-const REQUESTS = 180
+const REQUESTS = 120
 /** A load balancer that has just heard of a node's Pods may lag behind; so often it is measured. */
 const ATTEMPTS = 3
 

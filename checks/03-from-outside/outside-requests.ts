@@ -26,7 +26,7 @@ export interface Request {
 }
 
 /** A machine that does not answer is given up after this long: netfilter drops without a word. */
-export const DROPPED_SECONDS = 1
+export const DROPPED_SECONDS = 0.6
 
 function url({ address, port, path = '' }: Request): string {
   return `http://${address}:${port}/${path}`

@@ -7,7 +7,7 @@ import { isShares, type PodShare, podsByNode, spanOf } from './shares.ts'
 
 const NOTE = 'uneven-shares'
 /** A Pod with fewer neighbours gets clearly more than one with many. */
-const CLEARLY = 1.3
+const CLEARLY = 1.15
 
 /** The shares that were measured while the Pods stood unevenly. */
 export const unevenShares = ({ notes }: CheckContext): PodShare[] | undefined => notes.read(NOTE, isShares)
@@ -26,7 +26,7 @@ export async function sharesAreUneven(context: CheckContext): Promise<void> {
       look: `kubectl -n ${WEB_NAMESPACE} get pods -l app=web -o wide`,
       expected: 'Pods of web on two nodes or more, on one of them more than on another',
       actual: [...pods].map(([node, count]) => `${count} on ${node}`).join(', ') || 'no ready Pod',
-      hint: 'A node that takes no new Pods for a while makes it so: kubectl cordon it, scale web to 6, kubectl uncordon it.',
+      hint: 'A node that takes no new Pods for a while makes it so: kubectl cordon it, scale web to 4 (or 6, where there are more than two already), kubectl uncordon it.',
     })
   }
   if (!live) return

@@ -93,8 +93,8 @@ describe('solved by the reference solution', () => {
       (id) => outcomes.find((one) => one.id === id)?.measured ?? [],
     )
     for (const drawn of [uneven, even]) {
-      expect(drawn?.[0]).toMatch(/^180 requests from outside/)
-      expect(drawn?.filter((line) => line.includes('█'))).toHaveLength(6)
+      expect(drawn?.[0]).toMatch(/^120 requests from outside/)
+      expect(drawn?.filter((line) => line.includes('█'))).toHaveLength(4)
     }
     expect(even?.at(-1)).toMatch(/^One Pod's share went from \d+ % to [3-6]\d % before/)
   }, 180_000)
