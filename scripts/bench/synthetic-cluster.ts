@@ -3,11 +3,18 @@ const nodes = ['k8s-guide-control-plane', 'k8s-guide-worker', 'k8s-guide-worker2
 /** Dotted address number `index` of a range that begins at the given first byte. */
 const address = (first: number, index: number) => `${first}.${(index >> 16) & 255}.${(index >> 8) & 255}.${index & 255}`
 
+/** ClusterIP of the Service of that number, counted from 0. */
+export const syntheticClusterIP = (service: number) => address(10, 0x600000 + service + 1)
+
 /**
  * A v1 List as kubectl prints it: three nodes, and so many ClusterIP Services with so many ready endpoints each, spread
- * over the nodes.
+ * over the nodes. With `answering`, the last Service has this one address of a real listener on port 8080 as its endpoint.
  */
-export function syntheticCluster(services: number, endpointsEach: number): { kind: string; items: object[] } {
+export function syntheticCluster(
+  services: number,
+  endpointsEach: number,
+  answering?: string,
+): { kind: string; items: object[] } {
   const items: object[] = nodes.map((name, index) => ({
     apiVersion: 'v1',
     kind: 'Node',
@@ -18,7 +25,8 @@ export function syntheticCluster(services: number, endpointsEach: number): { kin
   for (let service = 0; service < services; service++) {
     const name = `service-${service}`
     const namespace = 'bench'
-    const clusterIP = address(10, 0x600000 + service + 1)
+    const clusterIP = syntheticClusterIP(service)
+    const real = service === services - 1 ? answering : undefined
     items.push({
       apiVersion: 'v1',
       kind: 'Service',
@@ -36,8 +44,8 @@ export function syntheticCluster(services: number, endpointsEach: number): { kin
       metadata: { name: `${name}-slice`, namespace, labels: { 'kubernetes.io/service-name': name } },
       addressType: 'IPv4',
       ports: [{ port: 8080, protocol: 'TCP' }],
-      endpoints: Array.from({ length: endpointsEach }, (_, index) => ({
-        addresses: [address(11, service * endpointsEach + index + 1)],
+      endpoints: Array.from({ length: real === undefined ? endpointsEach : 1 }, (_, index) => ({
+        addresses: [real ?? address(11, service * endpointsEach + index + 1)],
         conditions: { ready: true },
         nodeName: nodes[index % nodes.length],
       })),

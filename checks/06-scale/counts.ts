@@ -1,0 +1,76 @@
+import { readObjects } from '../../dataplane/objects.ts'
+import { predict } from '../../dataplane/predict.ts'
+import { syntheticCluster } from '../../scripts/bench/synthetic-cluster.ts'
+import type { CheckContext } from '../check-context.ts'
+import { fail } from '../failure.ts'
+import type { Truth } from '../question.ts'
+import { largestPoint, type MeasuredMode, type Measurement, type Point } from './measurement.ts'
+import { measuredRun, SHOW } from './run.ts'
+import { countState, MEASURED_NODE, MEASURED_VERSION, SERVER } from './scene.ts'
+
+/** Predicting more Services than that takes longer than a check should; the sizes below speak for the others. */
+const PREDICTED_UP_TO = 1000
+
+/** What was counted on the node must be what kube-proxy of that mode programs for so many Services. */
+function mustBePredicted({ endpoints, ...run }: Measurement, mode: MeasuredMode): void {
+  for (const point of run[mode]) {
+    if (point.services > PREDICTED_UP_TO) continue
+    const { objects } = readObjects(syntheticCluster(point.services, endpoints, SERVER))
+    const expected = countState(predict(objects, { node: MEASURED_NODE, mode, version: MEASURED_VERSION }))
+    for (const [what, count] of Object.entries(expected)) {
+      const actual = point[what as keyof typeof expected]
+      if (actual === count) continue
+      fail({
+        look: SHOW,
+        expected: `${count} ${what} for ${point.services} Services in ${mode} mode`,
+        actual: `${actual}`,
+        hint: 'make measure',
+      })
+    }
+  }
+}
+
+const grown = (points: readonly Point[], count: (point: Point) => number) =>
+  count(largestPoint(points)) - count(points[0] ?? largestPoint(points))
+
+/** iptables mode: as many entries more in KUBE-SERVICES as Services more, at every size, and more rules behind them. */
+export async function entriesGrow(context: CheckContext): Promise<void> {
+  const run = await measuredRun(context)
+  mustBePredicted(run, 'iptables')
+  for (const [index, { services, entries }] of run.iptables.entries()) {
+    const before = run.iptables[index - 1]
+    if (!before || entries - before.entries === services - before.services) continue
+    fail({
+      look: SHOW,
+      expected: `${services - before.services} entries more at ${services} Services than at ${before.services}`,
+      actual: `${entries - before.entries} more`,
+    })
+  }
+}
+
+/** IPVS mode: the same rules at every size; sets and virtual servers have grown by the number of Services instead. */
+export async function rulesStay(context: CheckContext): Promise<void> {
+  const run = await measuredRun(context)
+  mustBePredicted(run, 'ipvs')
+  const services = grown(run.ipvs, (point) => point.services)
+  const [first] = run.ipvs
+  const other = run.ipvs.find(({ rules }) => rules !== first?.rules)
+  if (first && other)
+    fail({
+      look: SHOW,
+      expected: `${first.rules} rules at every number of Services`,
+      actual: `${other.rules} at ${other.services}`,
+    })
+  for (const count of ['members', 'virtualServers'] as const) {
+    const more = grown(run.ipvs, (point) => point[count])
+    if (more === services) continue
+    fail({ look: SHOW, expected: `${services} ${count} more for ${services} Services more`, actual: `${more} more` })
+  }
+}
+
+/** What one more Service adds to the rules of iptables mode. */
+export async function rulesOfOneService(context: CheckContext): Promise<Truth> {
+  const { iptables } = await measuredRun(context)
+  const each = grown(iptables, ({ rules }) => rules) / grown(iptables, ({ services }) => services)
+  return { accepts: [String(each)], look: SHOW }
+}

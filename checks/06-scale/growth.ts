@@ -1,0 +1,121 @@
+// How a measured quantity grows with the number of Services: a straight line through several sizes, and what may be said of it.
+
+/** What was measured at one size, several times. */
+export interface Sample {
+  size: number
+  values: readonly number[]
+}
+export type Series = readonly Sample[]
+
+/** A straight line through the medians of a series. */
+export interface Line {
+  /** At size 0. */
+  level: number
+  /** More for each Service. */
+  slope: number
+  /** More at the largest size than at the smallest. */
+  rise: number
+  /** Standard error of the rise, from the spread at each size and from the distance of the medians to the line. */
+  error: number
+  /** Root mean square distance of the medians to the line. */
+  distance: number
+  /** Standard error of one median. */
+  spread: number
+}
+
+/** `unclear`: what was measured would fit the claim as well as its opposite. */
+export type Finding = 'holds' | 'wrong' | 'unclear'
+
+/** Fewer sizes show no shape, fewer values at a size no spread. */
+export const MIN_SIZES = 4
+export const MIN_VALUES = 3
+
+const square = (value: number) => value * value
+const sum = (values: readonly number[]) => values.reduce((total, value) => total + value, 0)
+
+/** The middle value; of an even number of them, the mean of the two in the middle. NaN for none. */
+export function median(values: readonly number[]): number {
+  const sorted = [...values].sort((a, b) => a - b)
+  const middle = Math.floor(sorted.length / 2)
+  const upper = sorted[middle] ?? Number.NaN
+  return sorted.length % 2 === 1 ? upper : ((sorted[middle - 1] ?? Number.NaN) + upper) / 2
+}
+
+/** Standard error of a median by the standard deviation (1.2533 is the price of the median). Outliers make it larger. */
+function errorOfMedian(values: readonly number[]): number {
+  const mean = sum(values) / values.length
+  const variance = sum(values.map((value) => square(value - mean))) / Math.max(1, values.length - 1)
+  return 1.2533 * Math.sqrt(variance / values.length)
+}
+
+/** True when there is enough of a series to tell a shape: four sizes or more, three values each or more, all finite. */
+export const isEnough = (series: Series): boolean =>
+  new Set(series.map(({ size }) => size)).size >= MIN_SIZES &&
+  series.every(({ values }) => values.length >= MIN_VALUES && values.every(Number.isFinite))
+
+/** Least squares through the medians. The series has at least three different sizes. */
+export function fitLine(series: Series): Line {
+  const points = series.map(({ size, values }) => ({ x: size, y: median(values), error: errorOfMedian(values) }))
+  const meanX = sum(points.map(({ x }) => x)) / points.length
+  const meanY = sum(points.map(({ y }) => y)) / points.length
+  const spanSquares = sum(points.map(({ x }) => square(x - meanX)))
+  const slope = sum(points.map(({ x, y }) => (x - meanX) * (y - meanY))) / spanSquares
+  const level = meanY - slope * meanX
+  const residuals = points.map(({ x, y }) => y - level - slope * x)
+  const distance = Math.sqrt(sum(residuals.map(square)) / Math.max(1, points.length - 2))
+  // Spread is pooled: of a few values at one size it can be small by accident.
+  const spread = Math.sqrt(sum(points.map(({ error }) => square(error))) / points.length)
+  const sizes = points.map(({ x }) => x)
+  const span = Math.max(...sizes) - Math.min(...sizes)
+  const error = (span * Math.max(distance, spread)) / Math.sqrt(spanSquares)
+  return { level, slope, rise: slope * span, error, distance, spread }
+}
+
+/** A rise below this part of the level is none, where there are Services enough to show one. */
+const NO_RISE = 0.02
+/** Sizes up to which nobody is blamed for seeing no rise: a small list is walked too fast. */
+const SMALL = 1000
+/** Medians may be so far off the line, as a part of its rise. */
+const STRAIGHT = 0.1
+const CERTAIN = 3
+/** Spread explains distances up to so many times itself. */
+const BY_SPREAD = 4
+
+const largest = (series: Series) => Math.max(...series.map(({ size }) => size))
+
+/** Whether a series grows by the same amount for every Service: a straight line that surely rises. */
+export function growsLinearly(series: Series): Finding {
+  if (!isEnough(series)) return 'unclear'
+  const { level, rise, error, distance, spread } = fitLine(series)
+  const bent = distance > STRAIGHT * Math.abs(rise)
+  if (!bent && rise > CERTAIN * error) return 'holds'
+  if (bent && distance > BY_SPREAD * spread && distance > NO_RISE * Math.abs(level)) return 'wrong'
+  const falls = rise + CERTAIN * error < 0
+  const still = largest(series) >= SMALL && rise + CERTAIN * error < NO_RISE * Math.abs(level)
+  return falls || still ? 'wrong' : 'unclear'
+}
+
+/** A series that rises by less than this part of the yardstick is flat beside it. */
+const FLAT = 0.25
+
+/**
+ * Whether a series is flat beside another one that rises by `yardstick`: from the smallest size to the largest it rises by
+ * less than a quarter of that, and no size is further off.
+ */
+export function isFlatBeside(series: Series, yardstick: number): Finding {
+  if (!isEnough(series) || !(yardstick > 0)) return 'unclear'
+  const { rise, error, spread } = fitLine(series)
+  const medians = series.map(({ values }) => median(values))
+  const centre = median(medians)
+  const furthest = Math.max(...medians.map((value) => Math.abs(value - centre)))
+  const allowed = FLAT * yardstick
+  if (Math.abs(rise) + error <= allowed && furthest <= allowed + 2 * spread) return 'holds'
+  const surely = Math.abs(rise) - CERTAIN * error > allowed || furthest - BY_SPREAD * spread > 2 * allowed
+  return surely ? 'wrong' : 'unclear'
+}
+
+/** How far the slowest size is from the fastest in work that has nothing to do with size: 0.1 is ten per cent. */
+export function unsteadiness(series: Series): number {
+  const medians = series.map(({ values }) => median(values))
+  return Math.max(...medians) / Math.min(...medians) - 1
+}

@@ -1,0 +1,70 @@
+import { z } from 'zod'
+
+const values = z.array(z.number().nonnegative()).min(1).max(200)
+const count = z.number().int().nonnegative()
+
+const pointSchema = z.strictObject({
+  services: count,
+  /** Rules of all tables, and those of nat KUBE-SERVICES. */
+  rules: count,
+  entries: count,
+  /** Members of KUBE-CLUSTER-IP, virtual servers and real servers. */
+  members: count,
+  virtualServers: count,
+  realServers: count,
+  /** To program the node: iptables from nothing, IPVS on top of the size before. Milliseconds, and those of the CPU. */
+  programMs: z.number().nonnegative(),
+  programCpuMs: z.number().nonnegative(),
+  /** To replace one endpoint of one Service, in milliseconds. */
+  changeMs: values,
+  /** A request to the last Service on a new connection and on one that was open, in microseconds. */
+  newMicros: values,
+  keptMicros: values,
+  /** Fixed work without any network, in microseconds: what it varies is the machine's doing. */
+  workMicros: values,
+  /** Part of the CPU that was busy at the fixed rate of new connections. */
+  busy: values,
+})
+
+const measurementSchema = z.strictObject({
+  at: z.string(),
+  machine: z.string().max(300),
+  endpoints: count,
+  /** New connections a second for `busy`. */
+  rate: z.number().positive(),
+  seconds: z.number().nonnegative(),
+  iptables: z.array(pointSchema).min(1).max(20),
+  ipvs: z.array(pointSchema).min(1).max(20),
+})
+
+/** One mode at one number of Services. */
+export type Point = z.infer<typeof pointSchema>
+/** One run: both modes on the same node at the same sizes. */
+export type Measurement = z.infer<typeof measurementSchema>
+export type MeasuredMode = 'iptables' | 'ipvs'
+
+/** The note of the last run in the ConfigMap lab-6. */
+export const MEASUREMENT = 'measurement'
+
+/** True for what `make measure` kept, with the same sizes in both modes, in growing order. */
+export function isMeasurement(value: unknown): value is Measurement {
+  const { success, data } = measurementSchema.safeParse(value)
+  if (!success) return false
+  const sizes = data.iptables.map(({ services }) => services)
+  const rising = sizes.every((size, index) => index === 0 || size > (sizes[index - 1] ?? size))
+  return rising && sizes.join() === data.ipvs.map(({ services }) => services).join()
+}
+
+/** What is measured several times at each size. */
+export type Quantity = 'changeMs' | 'newMicros' | 'keptMicros' | 'workMicros' | 'busy'
+
+/** A quantity of one mode over the sizes. */
+export const seriesOf = (points: readonly Point[], quantity: Quantity) =>
+  points.map((point) => ({ size: point.services, values: point[quantity] }))
+
+/** The point of the largest size. Throws RangeError when there is none. */
+export function largestPoint(points: readonly Point[]): Point {
+  const last = points.at(-1)
+  if (!last) throw new RangeError('a measurement has at least one size')
+  return last
+}

@@ -1,0 +1,56 @@
+import { requireSupport } from '../../cluster/embedded/machine/packages.ts'
+import type { CheckContext } from '../check-context.ts'
+import { fail, NotApplicable } from '../failure.ts'
+import { MIN_SIZES, MIN_VALUES } from './growth.ts'
+import { isMeasurement, MEASUREMENT, type Measurement, type Quantity } from './measurement.ts'
+import { measurementTable } from './table.ts'
+
+/** Prints the last run again. */
+export const SHOW = 'make measure SHOW=1'
+
+const repeated: readonly Quantity[] = ['changeMs', 'newMicros', 'keptMicros', 'workMicros', 'busy']
+
+/**
+ * The run that the steps judge: what `make measure` kept in the cluster. A capture without one is not the learner's fault, nor
+ * is a machine on which the measuring kernel can't run.
+ */
+export async function measuredRun({ notes, live }: CheckContext): Promise<Measurement> {
+  const run = notes.read(MEASUREMENT, isMeasurement)
+  if (run) return run
+  if (!live) throw new NotApplicable('nothing was measured before this capture was taken')
+  try {
+    await requireSupport()
+  } catch (error) {
+    throw new NotApplicable(`the measuring kernel does not run here: ${error instanceof Error ? error.message : error}`)
+  }
+  return fail({
+    look: SHOW,
+    expected: 'one run in which both modes were measured at the same sizes',
+    actual: 'no such run in the ConfigMap lab-6',
+    hint: 'make measure',
+  })
+}
+
+/** Both modes at four sizes or more, everything several times. */
+export async function bothModesMeasured(context: CheckContext): Promise<void> {
+  const run = await measuredRun(context)
+  context.show(measurementTable(run))
+  const sizes = run.iptables.length
+  if (sizes < MIN_SIZES)
+    fail({
+      look: SHOW,
+      expected: `${MIN_SIZES} sizes or more: through fewer points any curve can be drawn`,
+      actual: `${sizes}`,
+      hint: 'make measure MAX=1000',
+    })
+  for (const mode of ['iptables', 'ipvs'] as const)
+    for (const point of run[mode])
+      for (const quantity of repeated)
+        if (point[quantity].length < MIN_VALUES)
+          fail({
+            look: SHOW,
+            expected: `${quantity} measured at least ${MIN_VALUES} times at ${point.services} Services in ${mode} mode`,
+            actual: `${point[quantity].length}`,
+            hint: 'make measure again, to its end',
+          })
+}

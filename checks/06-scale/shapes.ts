@@ -1,0 +1,106 @@
+import type { CheckContext } from '../check-context.ts'
+import { fail, Trouble } from '../failure.ts'
+import type { Truth } from '../question.ts'
+import { type Finding, fitLine, growsLinearly, isEnough, isFlatBeside, median, unsteadiness } from './growth.ts'
+import { type MeasuredMode, type Measurement, type Quantity, seriesOf } from './measurement.ts'
+import { measuredRun, SHOW } from './run.ts'
+import { dearerBy } from './table.ts'
+
+/** What a shape was looked for in, and what came of it. */
+export interface Shape {
+  mode: MeasuredMode
+  wanted: 'linear' | 'flat'
+  finding: Finding
+  /** In words, with the figures. */
+  seen: string
+}
+
+const names: Record<Quantity, { what: string; unit: string; times: number }> = {
+  changeMs: { what: 'the time to change one Service', unit: 'ms', times: 1 },
+  newMicros: { what: 'a request on a new connection', unit: 'µs', times: 1 },
+  keptMicros: { what: 'a request on a kept-alive connection', unit: 'µs', times: 1 },
+  workMicros: { what: 'fixed work', unit: 'µs', times: 1 },
+  busy: { what: 'the CPU at a fixed rate of new connections', unit: '% of a core', times: 100 },
+}
+
+/** Work that has nothing to do with Services may vary by so much between sizes before the machine is to blame. */
+const UNSTEADY = 0.25
+
+/** A quantity in both modes: a straight line with iptables, flat beside it with IPVS. */
+export function linearAgainstFlat(run: Measurement, quantity: Quantity): Shape[] {
+  const yardstick = riseOf(run, 'iptables', quantity)
+  return [
+    shape(run, 'iptables', quantity, 'linear', growsLinearly(seriesOf(run.iptables, quantity))),
+    shape(run, 'ipvs', quantity, 'flat', isFlatBeside(seriesOf(run.ipvs, quantity), yardstick)),
+  ]
+}
+
+/** Kept-alive requests: flat in both modes, beside what new connections gained in iptables mode. */
+export function keptAliveFlat(run: Measurement): Shape[] {
+  const yardstick = riseOf(run, 'iptables', 'newMicros')
+  return (['iptables', 'ipvs'] as const).map((mode) =>
+    shape(run, mode, 'keptMicros', 'flat', isFlatBeside(seriesOf(run[mode], 'keptMicros'), yardstick)),
+  )
+}
+
+function riseOf(run: Measurement, mode: MeasuredMode, quantity: Quantity): number {
+  const series = seriesOf(run[mode], quantity)
+  return isEnough(series) ? fitLine(series).rise : Number.NaN
+}
+
+function shape(
+  run: Measurement,
+  mode: MeasuredMode,
+  quantity: Quantity,
+  wanted: Shape['wanted'],
+  finding: Finding,
+): Shape {
+  const series = seriesOf(run[mode], quantity)
+  const { what, unit, times } = names[quantity]
+  const points = series.map(({ size, values }) => `${size}: ${(median(values) * times).toPrecision(3)}`).join(', ')
+  return { mode, wanted, finding, seen: `${what} in ${mode} mode (${unit}) at ${points}` }
+}
+
+/**
+ * Ends a check by what the shapes came to: a wrong one fails only when the machine was steady, and what can't be told is
+ * trouble, never a failure.
+ */
+export function judgeShapes(run: Measurement, shapes: readonly Shape[]): void {
+  const open = shapes.filter(({ finding }) => finding !== 'holds')
+  const [first] = open
+  if (!first) return
+  const unsteady = Math.max(
+    unsteadiness(seriesOf(run.iptables, 'workMicros')),
+    unsteadiness(seriesOf(run.ipvs, 'workMicros')),
+  )
+  const again = 'Run make measure again on a quieter machine, or with a larger MAX.'
+  if (unsteady > UNSTEADY)
+    throw new Trouble(
+      `the machine was too busy: the same work took up to ${(unsteady * 100).toFixed(0)} % longer at one size. ${again}`,
+    )
+  const wrong = open.find(({ finding }) => finding === 'wrong')
+  if (!wrong) throw new Trouble(`the noise hides whether it is ${first.wanted}: ${first.seen}. ${again}`)
+  fail({
+    look: SHOW,
+    expected: `${wrong.wanted === 'flat' ? 'a flat curve' : 'a straight line that rises'}`,
+    actual: wrong.seen,
+    hint: again,
+  })
+}
+
+/** A check that looks at shapes of the run. */
+export const shapesOf = (shapes: (run: Measurement) => Shape[]) => async (context: CheckContext) => {
+  const run = await measuredRun(context)
+  const found = shapes(run)
+  context.show(found.map(({ wanted, finding, seen }) => `${wanted}, ${finding}: ${seen}`))
+  judgeShapes(run, found)
+}
+
+/** From here on a new connection in iptables mode is noticeably dearer. */
+const NOTICEABLE = 0.1
+
+/** The first size at which a new connection took over ten per cent longer in iptables mode; "none" when there is none. */
+export async function turningPoint(context: CheckContext): Promise<Truth> {
+  const first = dearerBy(await measuredRun(context)).find(({ part }) => part > NOTICEABLE)
+  return { accepts: [first === undefined ? 'none' : String(first.services)], look: SHOW }
+}

@@ -1,0 +1,52 @@
+import { median } from './growth.ts'
+import type { MeasuredMode, Measurement, Point } from './measurement.ts'
+
+type Cell = (point: Point) => string
+
+const digits = (value: number) => value.toFixed(value >= 100 ? 0 : value >= 10 ? 1 : 2)
+const middle = (values: readonly number[]) => digits(median(values))
+
+const rows: readonly (readonly [string, Cell])[] = [
+  ['rules', ({ rules }) => String(rules)],
+  ['set members', ({ members }) => String(members)],
+  ['virtual servers', ({ virtualServers }) => String(virtualServers)],
+  ['real servers', ({ realServers }) => String(realServers)],
+  ['to program (ms)', ({ programMs }) => digits(programMs)],
+  ['  of it CPU (ms)', ({ programCpuMs }) => digits(programCpuMs)],
+  ['to change one (ms)', ({ changeMs }) => middle(changeMs)],
+  ['new connection (µs)', ({ newMicros }) => middle(newMicros)],
+  ['kept-alive (µs)', ({ keptMicros }) => middle(keptMicros)],
+  ['CPU at fixed rate (%)', ({ busy }) => (median(busy) * 100).toFixed(1)],
+]
+
+const modes: readonly (readonly [MeasuredMode, string])[] = [
+  ['iptables', 'iptables'],
+  ['ipvs', 'IPVS'],
+]
+
+/** By how much a new connection took longer in iptables mode than in IPVS mode, at each size: 0.1 is ten per cent, to a tenth of one. */
+export const dearerBy = ({ iptables, ipvs }: Measurement): { services: number; part: number }[] =>
+  iptables.map((point, index) => {
+    const other = ipvs[index]
+    const part = median(point.newMicros) / median(other?.newMicros ?? []) - 1
+    return { services: point.services, part: Math.round(part * 1000) / 1000 }
+  })
+
+/** What was measured, in lines for people: a column for each size, the two modes beneath each other. */
+export function measurementTable(run: Measurement): string[] {
+  const sizes = run.iptables.map(({ services }) => String(services))
+  const table = [
+    ['Services', '', ...sizes],
+    ...rows.flatMap(([name, cell]) =>
+      modes.map(([mode, label], index) => [index === 0 ? name : '', label, ...run[mode].map(cell)]),
+    ),
+    ['new, dearer by (%)', 'iptables', ...dearerBy(run).map(({ part }) => (part * 100).toFixed(1))],
+  ]
+  const widths = (table[0] ?? []).map((_, column) => Math.max(...table.map((row) => row[column]?.length ?? 0)))
+  return table.map((row) =>
+    row
+      .map((text, column) => (column < 2 ? text.padEnd(widths[column] ?? 0) : text.padStart(widths[column] ?? 0)))
+      .join('  ')
+      .trimEnd(),
+  )
+}

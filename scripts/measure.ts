@@ -1,0 +1,27 @@
+// Measures both modes at growing numbers of Services:  [MAX=1000] [ENDPOINTS=3] [SHOW=1] measure.ts
+import { isMeasurement, MEASUREMENT } from '../checks/06-scale/measurement.ts'
+import { scaleRemarks } from '../checks/06-scale/remarks.ts'
+import { measurementTable } from '../checks/06-scale/table.ts'
+import { Notebook } from '../checks/notebook.ts'
+import { Snapshot } from '../checks/snapshot.ts'
+import { kubeClient } from '../cluster/kube-client.ts'
+import { selectCluster } from '../cluster/select.ts'
+import { takeObjects } from '../cluster/snapshot.ts'
+import { main, UserError } from './main.ts'
+import { createProgress } from './progress.ts'
+import { measureHere } from './scale/measure-here.ts'
+
+await main(async () => {
+  const cluster = await selectCluster()
+  if (!(await cluster.running())) throw new UserError(`The cluster "${cluster.name}" is not up: run \`make up\`.`)
+  const client = await kubeClient(cluster)
+  if (process.env.SHOW) {
+    const notes = new Notebook(6, new Snapshot(await takeObjects(cluster, client)))
+    const run = notes.read(MEASUREMENT, isMeasurement)
+    if (!run) throw new UserError('The cluster holds no run yet: make measure')
+    console.log([...measurementTable(run), '', ...scaleRemarks(run)].join('\n'))
+    return
+  }
+  const { folder, run } = await measureHere(client, createProgress())
+  console.log([...measurementTable(run), '', ...scaleRemarks(run), '', `The picture: ${folder}/scale.svg`].join('\n'))
+})

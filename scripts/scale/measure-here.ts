@@ -1,0 +1,61 @@
+import { mkdirSync, writeFileSync } from 'node:fs'
+import { cpus, release, totalmem } from 'node:os'
+import { join } from 'node:path'
+import { MEASUREMENT, type Measurement } from '../../checks/06-scale/measurement.ts'
+import { scalePlot } from '../../checks/06-scale/plot.ts'
+import { scaleRemarks } from '../../checks/06-scale/remarks.ts'
+import { measurementTable } from '../../checks/06-scale/table.ts'
+import { evidenceFolder } from '../../checks/evidence.ts'
+import { writeNotes } from '../../checks/notebook.ts'
+import type { Progress } from '../../cluster/driver.ts'
+import type { KubeClient } from '../../cluster/kube-client.ts'
+import { clusterName, projectRoot } from '../../cluster/layout.ts'
+import { measureScale } from './measure-scale.ts'
+import { MeasuringNode } from './measuring-node.ts'
+import { planScale, spokenSeconds } from './plan.ts'
+
+const LAB = 6
+
+/** The machine, in a line for people. */
+function thisMachine(): string {
+  const [cpu] = cpus()
+  const memory = Math.round(totalmem() / 1024 ** 3)
+  return `${cpus().length} × ${cpu?.model ?? 'CPU'}, ${memory} GB, Linux ${release()}; node: User-Mode Linux, one CPU`
+}
+
+/**
+ * `make measure`: measures as MAX and ENDPOINTS of the environment say, in a kernel of its own, and keeps the run as a note in
+ * the cluster and as a table, figures and a picture in the evidence folder. Returns the folder and the run.
+ * @throws UserError for a number that can't be one; Unsupported where the embedded kernel can't run
+ */
+export async function measureHere(
+  client: KubeClient,
+  progress: Progress,
+  env: Readonly<Record<string, string | undefined>> = process.env,
+): Promise<{ folder: string; run: Measurement }> {
+  const { sizes, endpoints, memoryMegabytes, estimateSeconds } = planScale(env)
+  progress.note(
+    `Measuring ${sizes.join(', ')} Services with ${endpoints} endpoints each in both modes: about ${spokenSeconds(estimateSeconds)} on a quiet machine.`,
+  )
+  const name = `${clusterName()}-measuring`
+  const node = await MeasuringNode.boot(name, memoryMegabytes, progress)
+  let run: Measurement
+  try {
+    run = await measureScale(node, { sizes, endpoints, machine: thisMachine() }, progress)
+  } finally {
+    await node.stop()
+  }
+  await writeNotes(client, LAB, { [MEASUREMENT]: JSON.stringify(run) })
+  return { folder: keepFiles(run), run }
+}
+
+function keepFiles(run: Measurement): string {
+  const folder = evidenceFolder(LAB, clusterName())
+  const path = join(projectRoot, folder)
+  mkdirSync(path, { recursive: true })
+  const remarks = scaleRemarks(run)
+  writeFileSync(join(path, 'scale.json'), `${JSON.stringify(run, undefined, 1)}\n`)
+  writeFileSync(join(path, 'scale.txt'), `${[...measurementTable(run), '', ...remarks].join('\n')}\n`)
+  writeFileSync(join(path, 'scale.svg'), scalePlot(run, remarks))
+  return folder
+}
