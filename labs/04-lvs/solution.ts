@@ -77,18 +77,18 @@ export const solution: LabSolution = {
         'for HOOK in PREROUTING INPUT FORWARD OUTPUT POSTROUTING; do iptables -t mangle -A \\$HOOK -p tcp --syn --dport 8090 -m comment --comment lab-4; done',
       ),
     ),
-    'unseen-hook': answering('unseen-hook', 'FORWARD', async (bench, { DIRECTOR }) => {
+    'unseen-hook': answering('unseen-hook', '"$HOOK"', async (bench, { DIRECTOR }) => {
       await onMachine(bench, OUTSIDE, `curl -s --max-time 2 ${VIP}:8090`)
       const rules = await onMachine(bench, DIRECTOR, 'iptables-save -c -t mangle')
       return /^\[0:0\] -A (\S+) .*--comment lab-4$/m.exec(rules)?.[1] ?? 'none'
     }),
     nat: look,
-    'seen-client': answering('seen-client', '$D', lastClient),
+    'seen-client': answering('seen-client', `"$(kubectl logs $RS -c nginx --tail=1 | cut -d' ' -f1)"`, lastClient),
     'direct-routing': typing(
       ...[onDirector(`ip addr add ${SHARED}/32 dev lo`), ...onWorkers(`ip addr add ${SHARED}/32 dev lo`)],
       onDirector(onBoth(SHARED, 8091, '-g')),
     ),
-    frame: answering('frame', '$MAC', async (bench, { N1 }) => {
+    frame: answering('frame', '"$MAC"', async (bench, { N1 }) => {
       const link = await onMachine(bench, N1, 'ip link show eth0')
       return /link\/ether (\S+)/.exec(link)?.[1] ?? ''
     }),
