@@ -82,7 +82,7 @@ test-grader: $(NODE_MODULES) ## Break recorded good captures in every way, and s
 ##@ Project
 test: $(NODE_MODULES) ## Lint, type-check and run every test
 	@$(RUN) scripts/test.ts
-test-incidents: $(NODE_MODULES) ## Break and repair every incident of lab 8 (make test takes a third of them; SEED= says which)
+test-incidents: $(NODE_MODULES) ## Break and repair every incident of lab 8 (make test takes a quarter of them; SEED= says which)
 	@INCIDENTS=all node_modules/.bin/vitest run test/labs/lab-8.test.ts
 lint-labs: $(NODE_MODULES) ## What is wrong with the course as written (BOOT=1 plays and types every lab, too; LAB=2)
 	@$(RUN) scripts/lint-labs.ts $(if $(BOOT),--run) $(LAB)

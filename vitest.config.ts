@@ -3,6 +3,12 @@ import { defineConfig } from 'vitest/config'
 /** Tests that boot a kernel: two files at a time, because each has its own, which takes a processor of this machine. */
 const booting = ['embedded', 'kubelet', 'kube-proxy-embedded', 'labs'].map((folder) => `test/${folder}/**/*.test.ts`)
 
+/**
+ * Labs whose text is typed, command by command, in every run; that of the others takes longer than all tests together. `TEXTS=all`
+ * types them, too.
+ */
+const texts = process.env.TEXTS === 'all' ? [] : ['test/labs/lab-!(2)-text.test.ts']
+
 /** What needs a container engine has a configuration of its own: vitest.kind.config.ts. */
 const engine = ['test/kind-e2e/**']
 
@@ -22,7 +28,7 @@ export default defineConfig({
       },
       {
         extends: true,
-        test: { name: 'kernel', include: booting, maxWorkers: 2, sequence: { groupOrder: 1 } },
+        test: { name: 'kernel', include: booting, exclude: texts, maxWorkers: 2, sequence: { groupOrder: 1 } },
       },
     ],
   },
