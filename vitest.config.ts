@@ -23,6 +23,7 @@ export default defineConfig({
           name: 'pure',
           include: ['test/**/*.test.ts'],
           exclude: [...booting, ...engine],
+          maxWorkers: 2,
           sequence: { groupOrder: 0 },
         },
       },
