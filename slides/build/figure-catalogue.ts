@@ -1,5 +1,6 @@
+import { type Effort, scoreOf } from '../../checks/08-incidents/score.ts'
 import { nodePlans } from '../../cluster/layout.ts'
-import { barsFigure, countBars, drawChances, localShares } from '../figures/bars.ts'
+import { type Bar, barsFigure, countBars, drawChances, localShares } from '../figures/bars.ts'
 import type { Figure } from '../figures/canvas.ts'
 import { clusterFigure } from '../figures/cluster.ts'
 import { hooksFigure, WAYS } from '../figures/hooks.ts'
@@ -10,8 +11,23 @@ import { packetWay } from '../figures/packet-way.ts'
 import { scheduleFigure } from '../figures/schedule.ts'
 import { readServiceChains, serviceChainsFigure } from '../figures/service-chains.ts'
 import { readServiceSets, serviceSetsFigure } from '../figures/service-sets.ts'
+import { symptomsFigure } from '../figures/symptoms.ts'
 import type { Directive } from './deck.ts'
 import { countsOfFlow, readRecording, serviceOf } from './recording.ts'
+
+/** Repairs of an incident that a slide compares. */
+const EFFORTS: readonly (Effort & { name: string })[] = [
+  { name: 'alone, in 8 minutes', seconds: 480, hints: 0, wrong: 0 },
+  { name: 'with one hint', seconds: 480, hints: 1, wrong: 0 },
+  { name: 'one hint, one wrong word', seconds: 480, hints: 1, wrong: 1 },
+  { name: 'all hints, in half an hour', seconds: 1800, hints: 3, wrong: 0 },
+]
+
+const scoreBar = ({ name, ...effort }: Effort & { name: string }): Bar => ({
+  name,
+  share: scoreOf(effort) / 100,
+  value: String(scoreOf(effort)),
+})
 
 type Draw = (options: ReadonlyMap<string, string>) => Figure
 
@@ -20,6 +36,11 @@ const FIGURES: Readonly<Record<string, Draw>> = {
   cluster: () => clusterFigure(nodePlans('k8s-guide')),
   lookup: () => lookupFigure(),
   modes: () => modeHistoryFigure(),
+  symptoms: () => symptomsFigure(),
+  score: () => {
+    const bars = EFFORTS.map(scoreBar)
+    return barsFigure(bars, `Points: ${bars.map(({ name, value }) => `${name}, ${value}`).join('; ')}.`)
+  },
   hooks: (options) => {
     const name = options.get('way') ?? 'none'
     const way = name in WAYS ? WAYS[name as keyof typeof WAYS] : undefined

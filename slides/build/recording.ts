@@ -28,7 +28,8 @@ export function readRecording(name: string, node: string = NODE): Recording {
     new Map(present.map((file) => [file, readFileSync(join(nodeFolder, file), 'utf8')])),
   )
   if (faults[0]) throw new Error(`the recording "${name}" cannot be read: ${faults[0].message}`)
-  const objects = whole ? join(folder, 'objects.json') : join(RECORDINGS, 'objects', `${basename(name)}.json`)
+  const own = join(folder, 'objects.json')
+  const objects = existsSync(own) ? own : join(RECORDINGS, 'objects', `${basename(name)}.json`)
   return { node, state, objects: readObjects(JSON.parse(readFileSync(objects, 'utf8'))).objects }
 }
 

@@ -1,0 +1,39 @@
+// The curriculum is taught in full: every claim of it is proven by a step that exists.
+
+import { expect, test } from 'vitest'
+import { listLabs, readClaims, readLab } from '../../checks/lab-definition.ts'
+
+/** How many claims each part of the curriculum has: kube-proxy in IPVS mode, Netfilter and LVS, the packet's path, the choice. */
+const PARTS = { A: 29, B: 10, C: 11, D: 8 }
+
+/** Claims that only these labs can prove; they are asked for where the lab is. */
+const ONLY_IN: Readonly<Record<number, readonly string[]>> = {
+  6: ['B7', 'B8', 'D5', 'D6', 'D7'],
+  7: ['D1', 'D2', 'D8'],
+}
+
+const numbers = listLabs().map(({ number }) => number)
+const curriculum = Object.entries(PARTS).flatMap(([part, count]) =>
+  Array.from({ length: count }, (_, index) => `${part}${index + 1}`),
+)
+
+test('every claim is proven, and nothing else is claimed', () => {
+  const untaught = Object.entries(ONLY_IN).flatMap(([lab, claims]) => (numbers.includes(Number(lab)) ? [] : claims))
+  const claimed = Object.keys(readClaims())
+  expect(curriculum.filter((claim) => !claimed.includes(claim) && !untaught.includes(claim))).toEqual([])
+  expect(claimed.filter((claim) => !curriculum.includes(claim))).toEqual([])
+})
+
+test('by steps that exist', () => {
+  const steps = numbers.flatMap((number) => readLab(number).steps.map(({ id }) => `${number}/${id}`))
+  const named = Object.values(readClaims()).flat()
+  expect(named.filter((step) => !steps.includes(step))).toEqual([])
+})
+
+test.each(Object.entries(ONLY_IN).filter(([lab]) => numbers.includes(Number(lab))))(
+  'lab %s proves what no other lab can',
+  (lab, claims) => {
+    const proven = readLab(Number(lab)).steps.flatMap((step) => step.claims)
+    expect(claims.filter((claim) => !proven.includes(claim))).toEqual([])
+  },
+)
