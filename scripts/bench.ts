@@ -1,6 +1,7 @@
 // `make bench`: what the model, the readers and the embedded cluster cost, as ratios measured in one run.
 import { rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { syntheticCluster } from '../checks/06-scale/synthetic-cluster.ts'
 import { readLab } from '../checks/lab-definition.ts'
 import { ensurePackages } from '../cluster/embedded/machine/packages.ts'
 import { startMachine } from '../cluster/embedded/machine/uml-machine.ts'
@@ -11,7 +12,6 @@ import { readObjects } from '../dataplane/objects.ts'
 import { predict } from '../dataplane/predict.ts'
 import { measureCluster } from './bench/live-cluster.ts'
 import { countEqualRecordings } from './bench/recordings.ts'
-import { syntheticCluster } from './bench/synthetic-cluster.ts'
 import { main } from './main.ts'
 import { createProgress } from './progress.ts'
 

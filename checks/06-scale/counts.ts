@@ -1,12 +1,12 @@
 import { readObjects } from '../../dataplane/objects.ts'
 import { predict } from '../../dataplane/predict.ts'
-import { syntheticCluster } from '../../scripts/bench/synthetic-cluster.ts'
 import type { CheckContext } from '../check-context.ts'
 import { fail } from '../failure.ts'
 import type { Truth } from '../question.ts'
 import { largestPoint, type MeasuredMode, type Measurement, type Point } from './measurement.ts'
 import { measuredRun, SHOW } from './run.ts'
 import { countState, MEASURED_NODE, MEASURED_VERSION, SERVER } from './scene.ts'
+import { syntheticCluster } from './synthetic-cluster.ts'
 
 /** Predicting more Services than that takes longer than a check should; the sizes below speak for the others. */
 const PREDICTED_UP_TO = 1000

@@ -83,15 +83,20 @@ const BY_SPREAD = 4
 
 const largest = (series: Series) => Math.max(...series.map(({ size }) => size))
 
-/** Whether a series grows by the same amount for every Service: a straight line that surely rises. */
-export function growsLinearly(series: Series): Finding {
+/**
+ * Whether a series grows by the same amount for every Service: a straight line that surely rises. `besides` is what a rise is
+ * small beside, the line's own level when missing.
+ */
+export function growsLinearly(series: Series, besides?: number): Finding {
   if (!isEnough(series)) return 'unclear'
-  const { level, rise, error, distance, spread } = fitLine(series)
+  const line = fitLine(series)
+  const { rise, error, distance, spread } = line
+  const noRise = NO_RISE * (besides ?? Math.abs(line.level))
   const bent = distance > STRAIGHT * Math.abs(rise)
   if (!bent && rise > CERTAIN * error) return 'holds'
-  if (bent && distance > BY_SPREAD * spread && distance > NO_RISE * Math.abs(level)) return 'wrong'
+  if (bent && distance > BY_SPREAD * spread && distance > noRise) return 'wrong'
   const falls = rise + CERTAIN * error < 0
-  const still = largest(series) >= SMALL && rise + CERTAIN * error < NO_RISE * Math.abs(level)
+  const still = largest(series) >= SMALL && rise + CERTAIN * error < noRise
   return falls || still ? 'wrong' : 'unclear'
 }
 

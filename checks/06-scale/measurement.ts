@@ -1,6 +1,7 @@
 import { z } from 'zod'
 
 const values = z.array(z.number().nonnegative()).min(1).max(200)
+const differences = z.array(z.number()).min(1).max(200)
 const count = z.number().int().nonnegative()
 
 const pointSchema = z.strictObject({
@@ -12,18 +13,23 @@ const pointSchema = z.strictObject({
   members: count,
   virtualServers: count,
   realServers: count,
-  /** To program the node: iptables from nothing, IPVS on top of the size before. Milliseconds, and those of the CPU. */
+  /** To program the node from nothing, in milliseconds, and in those of the CPU. */
   programMs: z.number().nonnegative(),
   programCpuMs: z.number().nonnegative(),
-  /** To replace one endpoint of one Service, in milliseconds. */
+  /** To replace one endpoint of one Service, in milliseconds, and in those of the CPU. */
   changeMs: values,
+  changeCpuMs: values,
   /** A request to the last Service on a new connection and on one that was open, in microseconds. */
   newMicros: values,
   keptMicros: values,
+  /** How much longer each took than one to the first Service, asked in turn with it. */
+  newMoreMicros: differences,
+  keptMoreMicros: differences,
   /** Fixed work without any network, in microseconds: what it varies is the machine's doing. */
   workMicros: values,
-  /** Part of the CPU that was busy at the fixed rate of new connections. */
+  /** Part of a core that the node used at the fixed rate of new connections to the last Service, and how much more than to the first. */
   busy: values,
+  busyMore: differences,
 })
 
 const measurementSchema = z.strictObject({
@@ -56,7 +62,7 @@ export function isMeasurement(value: unknown): value is Measurement {
 }
 
 /** What is measured several times at each size. */
-export type Quantity = 'changeMs' | 'newMicros' | 'keptMicros' | 'workMicros' | 'busy'
+export type Quantity = 'changeMs' | 'newMoreMicros' | 'keptMoreMicros' | 'workMicros' | 'busyMore'
 
 /** A quantity of one mode over the sizes. */
 export const seriesOf = (points: readonly Point[], quantity: Quantity) =>

@@ -8,7 +8,7 @@ import { measurementTable } from './table.ts'
 /** Prints the last run again. */
 export const SHOW = 'make measure SHOW=1'
 
-const repeated: readonly Quantity[] = ['changeMs', 'newMicros', 'keptMicros', 'workMicros', 'busy']
+const repeated: readonly Quantity[] = ['changeMs', 'newMoreMicros', 'keptMoreMicros', 'workMicros', 'busyMore']
 
 /**
  * The run that the steps judge: what `make measure` kept in the cluster. A capture without one is not the learner's fault, nor

@@ -17,29 +17,43 @@ export interface Shape {
 
 const names: Record<Quantity, { what: string; unit: string; times: number }> = {
   changeMs: { what: 'the time to change one Service', unit: 'ms', times: 1 },
-  newMicros: { what: 'a request on a new connection', unit: 'µs', times: 1 },
-  keptMicros: { what: 'a request on a kept-alive connection', unit: 'µs', times: 1 },
+  newMoreMicros: {
+    what: 'what a new connection to the last Service took more than to the first',
+    unit: 'µs',
+    times: 1,
+  },
+  keptMoreMicros: { what: 'what a kept-alive request to the last took more than to the first', unit: 'µs', times: 1 },
   workMicros: { what: 'fixed work', unit: 'µs', times: 1 },
-  busy: { what: 'the CPU at a fixed rate of new connections', unit: '% of a core', times: 100 },
+  busyMore: { what: 'what new connections to the last took more of the CPU than to the first', unit: '%', times: 100 },
 }
 
 /** Work that has nothing to do with Services may vary by so much between sizes before the machine is to blame. */
 const UNSTEADY = 0.25
 
 /** A quantity in both modes: a straight line with iptables, flat beside it with IPVS. */
-export function linearAgainstFlat(run: Measurement, quantity: Quantity): Shape[] {
+export function linearAgainstFlat(run: Measurement, quantity: 'changeMs' | 'newMoreMicros' | 'busyMore'): Shape[] {
   const yardstick = riseOf(run, 'iptables', quantity)
   return [
-    shape(run, 'iptables', quantity, 'linear', growsLinearly(seriesOf(run.iptables, quantity))),
+    shape(run, 'iptables', quantity, 'linear', growsLinearly(seriesOf(run.iptables, quantity), besides(run, quantity))),
     shape(run, 'ipvs', quantity, 'flat', isFlatBeside(seriesOf(run.ipvs, quantity), yardstick)),
   ]
 }
 
+/** Below this part of a whole connection nobody can be sure that a difference is none. */
+const UNSEEN = 0.1
+
+/** What a rise is small beside: a difference has no level of its own. */
+function besides({ iptables }: Measurement, quantity: Quantity): number | undefined {
+  const [first] = iptables
+  if (!first || quantity === 'changeMs') return undefined
+  return UNSEEN * median(quantity === 'busyMore' ? first.busy : first.newMicros)
+}
+
 /** Kept-alive requests: flat in both modes, beside what new connections gained in iptables mode. */
 export function keptAliveFlat(run: Measurement): Shape[] {
-  const yardstick = riseOf(run, 'iptables', 'newMicros')
+  const yardstick = riseOf(run, 'iptables', 'newMoreMicros')
   return (['iptables', 'ipvs'] as const).map((mode) =>
-    shape(run, mode, 'keptMicros', 'flat', isFlatBeside(seriesOf(run[mode], 'keptMicros'), yardstick)),
+    shape(run, mode, 'keptMoreMicros', 'flat', isFlatBeside(seriesOf(run[mode], 'keptMoreMicros'), yardstick)),
   )
 }
 

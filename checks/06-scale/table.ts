@@ -3,8 +3,9 @@ import type { MeasuredMode, Measurement, Point } from './measurement.ts'
 
 type Cell = (point: Point) => string
 
-const digits = (value: number) => value.toFixed(value >= 100 ? 0 : value >= 10 ? 1 : 2)
+const digits = (value: number) => value.toFixed(Math.abs(value) >= 100 ? 0 : Math.abs(value) >= 10 ? 1 : 2)
 const middle = (values: readonly number[]) => digits(median(values))
+const percent = (values: readonly number[]) => (median(values) * 100).toFixed(1)
 
 const rows: readonly (readonly [string, Cell])[] = [
   ['rules', ({ rules }) => String(rules)],
@@ -12,11 +13,15 @@ const rows: readonly (readonly [string, Cell])[] = [
   ['virtual servers', ({ virtualServers }) => String(virtualServers)],
   ['real servers', ({ realServers }) => String(realServers)],
   ['to program (ms)', ({ programMs }) => digits(programMs)],
-  ['  of it CPU (ms)', ({ programCpuMs }) => digits(programCpuMs)],
+  ['  of it CPU', ({ programCpuMs }) => digits(programCpuMs)],
   ['to change one (ms)', ({ changeMs }) => middle(changeMs)],
+  ['  of it CPU', ({ changeCpuMs }) => middle(changeCpuMs)],
   ['new connection (µs)', ({ newMicros }) => middle(newMicros)],
+  ['  more than to the first', ({ newMoreMicros }) => middle(newMoreMicros)],
   ['kept-alive (µs)', ({ keptMicros }) => middle(keptMicros)],
-  ['CPU at fixed rate (%)', ({ busy }) => (median(busy) * 100).toFixed(1)],
+  ['  more than to the first', ({ keptMoreMicros }) => middle(keptMoreMicros)],
+  ['CPU at a fixed rate (%)', ({ busy }) => percent(busy)],
+  ['  more than to the first', ({ busyMore }) => percent(busyMore)],
 ]
 
 const modes: readonly (readonly [MeasuredMode, string])[] = [

@@ -1,7 +1,7 @@
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { cpus, release, totalmem } from 'node:os'
 import { join } from 'node:path'
-import { MEASUREMENT, type Measurement } from '../../checks/06-scale/measurement.ts'
+import { MEASUREMENT, type MeasuredMode, type Measurement } from '../../checks/06-scale/measurement.ts'
 import { scalePlot } from '../../checks/06-scale/plot.ts'
 import { scaleRemarks } from '../../checks/06-scale/remarks.ts'
 import { measurementTable } from '../../checks/06-scale/table.ts'
@@ -10,11 +10,13 @@ import { writeNotes } from '../../checks/notebook.ts'
 import type { Progress } from '../../cluster/driver.ts'
 import type { KubeClient } from '../../cluster/kube-client.ts'
 import { clusterName, projectRoot } from '../../cluster/layout.ts'
-import { measureScale } from './measure-scale.ts'
-import { MeasuringNode } from './measuring-node.ts'
+import { measureScale, type ScaleOptions } from './measure-scale.ts'
+import { type Inventory, MeasuringNode } from './measuring-node.ts'
 import { planScale, spokenSeconds } from './plan.ts'
 
 const LAB = 6
+/** What the node holds for more Services than that is too much to read, and for its folder. */
+const KEPT_UP_TO = 1000
 
 /** The machine, in a line for people. */
 function thisMachine(): string {
@@ -39,17 +41,21 @@ export async function measureHere(
   )
   const name = `${clusterName()}-measuring`
   const node = await MeasuringNode.boot(name, memoryMegabytes, progress)
+  const kept = new Map<MeasuredMode, Inventory['printed']>()
+  const look: ScaleOptions['look'] = (mode, services, { printed }) => {
+    if (services <= KEPT_UP_TO) kept.set(mode, printed)
+  }
   let run: Measurement
   try {
-    run = await measureScale(node, { sizes, endpoints, machine: thisMachine() }, progress)
+    run = await measureScale(node, { sizes, endpoints, machine: thisMachine(), look }, progress)
   } finally {
     await node.stop()
   }
   await writeNotes(client, LAB, { [MEASUREMENT]: JSON.stringify(run) })
-  return { folder: keepFiles(run), run }
+  return { folder: keepFiles(run, kept), run }
 }
 
-function keepFiles(run: Measurement): string {
+function keepFiles(run: Measurement, kept: ReadonlyMap<MeasuredMode, Inventory['printed']>): string {
   const folder = evidenceFolder(LAB, clusterName())
   const path = join(projectRoot, folder)
   mkdirSync(path, { recursive: true })
@@ -57,5 +63,9 @@ function keepFiles(run: Measurement): string {
   writeFileSync(join(path, 'scale.json'), `${JSON.stringify(run, undefined, 1)}\n`)
   writeFileSync(join(path, 'scale.txt'), `${[...measurementTable(run), '', ...remarks].join('\n')}\n`)
   writeFileSync(join(path, 'scale.svg'), scalePlot(run, remarks))
+  for (const [mode, printed] of kept) {
+    mkdirSync(join(path, `${mode}-mode`), { recursive: true })
+    for (const [file, text] of Object.entries(printed)) writeFileSync(join(path, `${mode}-mode`, file), text)
+  }
   return folder
 }

@@ -1,5 +1,6 @@
-import { mkdirSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { createInterface } from 'node:readline'
 import { CLIENT, type Counts, countState, SERVER } from '../../checks/06-scale/scene.ts'
 import type { Progress } from '../../cluster/driver.ts'
 import type { GuestProcess, Machine } from '../../cluster/embedded/machine/machine.ts'
@@ -10,6 +11,7 @@ import { cacheFolder, clusterFolder } from '../../cluster/layout.ts'
 import { parseIpsetSave } from '../../dataplane/ipset-save.ts'
 import { parseIptablesSave } from '../../dataplane/iptables-save.ts'
 import { parseIpvsadmSave } from '../../dataplane/ipvsadm-save.ts'
+import { processesOfKernel } from './kernel-cpu.ts'
 import { echoServer } from './node-programs.ts'
 
 const gateway = '169.254.1.1'
@@ -30,22 +32,32 @@ const network = [
 /** As kube-proxy sets them. */
 const sysctls = ['ipv4/ip_forward', 'ipv4/vs/conntrack'].map((name) => `echo 1 >/proc/sys/net/${name}`).join('\n')
 
+const perl = (program: string, args: readonly (string | number)[]) => ['perl', '-e', program, ...args.map(String)]
+
 /** What a command took: from the outside, and of the CPU inside. */
 export interface Cost {
   ms: number
   cpuMs: number
 }
 
+/** What a node holds: counted, and as it was printed, by the names that captures give such files. */
+export interface Inventory {
+  counts: Counts
+  printed: Record<'iptables-save' | 'ipset-save' | 'ipvsadm-save', string>
+}
+
 /** One node in a kernel of its own, for measuring: no cluster, no kubelet, nobody else's packets. */
 export class MeasuringNode {
   readonly #machine: Machine
+  readonly #name: string
   readonly #folder: string
   #server: GuestProcess | undefined
   #inputs = 0
 
-  private constructor(machine: Machine, folder: string) {
+  private constructor(machine: Machine, name: string) {
     this.#machine = machine
-    this.#folder = folder
+    this.#name = name
+    this.#folder = clusterFolder(name)
   }
 
   /**
@@ -53,12 +65,11 @@ export class MeasuringNode {
    * @throws Unsupported where the embedded kernel can't run
    */
   static async boot(name: string, memoryMegabytes: number, progress: Progress): Promise<MeasuringNode> {
-    const folder = clusterFolder(name)
     const packages = await ensurePackages(cacheFolder, progress)
-    const directory = join(folder, 'uml')
+    const directory = join(clusterFolder(name), 'uml')
     mkdirSync(directory, { recursive: true })
     const machine = await startMachine({ packages, directory, name, memoryMegabytes })
-    const node = new MeasuringNode(machine, folder)
+    const node = new MeasuringNode(machine, name)
     try {
       await node.#must(['sh', '-ec', network])
       await node.run(sysctls)
@@ -94,11 +105,32 @@ export class MeasuringNode {
 
   /** Runs a Perl program in the client Pod; resolves to the numbers of each line it prints. */
   async ask(program: string, args: readonly (string | number)[]): Promise<number[][]> {
-    const stdout = await this.#must(['perl', '-e', program, ...args.map(String)], 'client')
+    const stdout = await this.#must(perl(program, args), 'client')
     return stdout
       .trim()
       .split('\n')
       .map((line) => line.split(' ').map(Number))
+  }
+
+  /** Runs a Perl program in the client Pod and hands over each line as it is printed. */
+  async follow(program: string, args: readonly (string | number)[], onLine: (line: string) => void): Promise<void> {
+    const { stdout, stderr, exited } = await this.#machine.spawn(
+      perl(program, args),
+      { netns: 'client' },
+      { noInput: true },
+    )
+    let said = ''
+    stderr.on('data', (bytes: Buffer) => {
+      said += bytes.toString()
+    })
+    for await (const line of createInterface({ input: stdout })) onLine(line)
+    const { code } = await exited
+    if (code !== 0) throw new Error(`the client of the measuring node ended with ${code}: ${said.trim().slice(0, 300)}`)
+  }
+
+  /** The process ids, on the host, of the kernel that is this node. */
+  processes(): number[] {
+    return processesOfKernel(Number(readFileSync(join(this.#folder, 'uml', this.#name, 'pid'), 'utf8')))
   }
 
   /** Feeds a program on the node with input from a file, and says what that took. Nothing is run for empty input. */
@@ -114,15 +146,16 @@ export class MeasuringNode {
   }
 
   /** What the node holds for Services, read back from the kernel. */
-  async counts(): Promise<Counts> {
+  async inventory(): Promise<Inventory> {
     const mark = '==NEXT=='
     const text = await this.run(`iptables-save; echo ${mark}; ipset save; echo ${mark}; ipvsadm -Sn`)
     const [rules = '', sets = '', servers = ''] = text.split(`${mark}\n`)
-    return countState({
+    const counts = countState({
       iptables: parseIptablesSave(rules),
       ipsets: parseIpsetSave(sets),
       virtualServers: parseIpvsadmSave(servers),
     })
+    return { counts, printed: { 'iptables-save': rules, 'ipset-save': sets, 'ipvsadm-save': servers } }
   }
 
   /** Ends the kernel and leaves nothing. */

@@ -26,52 +26,63 @@ while (1) {
 }
 `
 
-/**
- * Arguments: address, port, blocks, requests a block. Prints a line a block: the medians, in nanoseconds, of a request on a new
- * connection, of one on a connection that was open, and of a fixed piece of work that uses no network.
- */
-export const requestTimes = `
-use Socket; use strict; ${clock}
-my ($address, $port, $blocks, $each) = @ARGV;
-my $to = pack_sockaddr_in($port, inet_aton($address));
+/** Opening a connection to an address, and asking on it. A reset ends it, so that no port waits for two minutes. */
+const requests = `
 sub open_one {
+  my ($to) = @_;
   socket(my $s, PF_INET, SOCK_STREAM, 0) or die "socket: $!";
   setsockopt($s, SOL_SOCKET, SO_LINGER, pack('ii', 1, 0)); setsockopt($s, 6, 1, 1);
-  connect($s, $to) or die "connect to $address:$port: $!"; return $s
+  connect($s, $to) or die "connect: $!"; return $s
 }
 sub ask { my ($s) = @_; syswrite($s, 'x', 1) == 1 or die "write: $!"; sysread($s, my $b, 1) == 1 or die "no answer" }
+`
+
+/**
+ * Arguments: blocks, rounds a block, port, first address, last address. In each round both addresses are asked on a new
+ * connection and on one that was open, in turn, so that whatever slows the machine slows both. Prints a line a block, of medians in
+ * nanoseconds: new to the last, how much more than to the first in the same round, the same two on open connections, and a
+ * fixed piece of work that uses no network.
+ */
+export const requestTimes = `
+use Socket; use strict; ${clock} ${requests}
+my ($blocks, $each, $port, @addresses) = @ARGV;
+my @to = map { pack_sockaddr_in($port, inet_aton($_)) } @addresses;
 sub median { my @v = sort { $a <=> $b } @_; return $v[@v / 2] }
-alarm 300; my $kept = open_one(); ask($kept);
+alarm 600; my @kept = map { my $s = open_one($_); ask($s); $s } @to;
 for (1 .. $blocks) {
   my (@new, @old, @work);
-  for (1 .. $each) {
-    my $a = now(); my $s = open_one(); ask($s); my $b = now(); close($s);
-    my $c = now(); ask($kept); my $d = now(); push @new, $b - $a; push @old, $d - $c;
-    if ($_ % 4 == 0) { $c = now(); my $x = 0; $x += $_ for 1 .. 1000; push @work, now() - $c }
+  for my $round (0 .. $each - 1) {
+    for my $turn (0, 1) {
+      my $i = ($round + $turn) % 2;
+      my $a = now(); my $s = open_one($to[$i]); ask($s); my $b = now(); close($s);
+      my $c = now(); ask($kept[$i]); my $d = now(); $new[$i][$round] = $b - $a; $old[$i][$round] = $d - $c;
+    }
+    if ($round % 4 == 0) { my $c = now(); my $x = 0; $x += $_ for 1 .. 1000; push @work, now() - $c }
   }
-  printf "%d %d %d\\n", median(@new), median(@old), median(@work);
+  my @line = map { my ($first, $last) = @$_; median(@$last), median(map { $last->[$_] - $first->[$_] } 0 .. $#$last) } (\\@new, \\@old);
+  print join(' ', @line, median(@work)), "\\n";
 }
 `
 
 /**
- * Arguments: address, port, connections a second, seconds, rounds. Prints a line a round: the part of the CPU, in thousandths,
- * that the whole kernel was busy while it opened new connections at that rate.
+ * Arguments: connections a second, how many, rounds, port, addresses. In each round every address gets so many new connections at
+ * that rate, one after the other. Prints "begin" before and "end" after each, with a pause behind, in which whoever reads
+ * can look at the clocks.
  */
-export const busyAtRate = `
-use Socket; use strict; ${clock}
-my ($address, $port, $rate, $seconds, $rounds) = @ARGV;
-my $to = pack_sockaddr_in($port, inet_aton($address));
-sub idle { open(my $f, '<', '/proc/uptime'); my (undef, $i) = split ' ', <$f>; return $i * 1e9 }
-alarm 300;
-for (1 .. $rounds) {
-  my $begin = now(); my $idle = idle(); my $sent = 0;
-  while ($sent < $rate * $seconds) {
+export const connectAtRate = `
+use Socket; use strict; ${clock} ${requests}
+my ($rate, $count, $rounds, $port, @addresses) = @ARGV;
+my @to = map { pack_sockaddr_in($port, inet_aton($_)) } @addresses;
+sub say_and_pause { print "$_[0]\\n"; select(undef, undef, undef, 0.025) }
+$| = 1; alarm 600;
+for my $to ((@to) x $rounds) {
+  say_and_pause('begin');
+  my $begin = now();
+  for my $sent (0 .. $count - 1) {
     my $wait = $begin + $sent * 1e9 / $rate - now();
     select(undef, undef, undef, $wait / 1e9) if $wait > 0;
-    socket(my $s, PF_INET, SOCK_STREAM, 0) or die $!; setsockopt($s, SOL_SOCKET, SO_LINGER, pack('ii', 1, 0));
-    connect($s, $to) or die "connect to $address:$port: $!"; syswrite($s, 'x', 1); sysread($s, my $b, 1); close($s); $sent++;
+    close(open_one($to));
   }
-  my $took = now() - $begin;
-  printf "%d %d\\n", 1000 * (1 - (idle() - $idle) / $took), $sent * 1e9 / $took;
+  say_and_pause('end');
 }
 `

@@ -1,4 +1,5 @@
 import { MEASURED_NODE, MEASURED_VERSION, SERVER } from '../../checks/06-scale/scene.ts'
+import { syntheticCluster } from '../../checks/06-scale/synthetic-cluster.ts'
 import { restoreCommand } from '../../cluster/embedded/kube-proxy/guest-node.ts'
 import { tableInput } from '../../cluster/embedded/kube-proxy/iptables-input.ts'
 import { addressInputs, ipsetInput, serverInputs } from '../../cluster/embedded/kube-proxy/ipvs-input.ts'
@@ -6,12 +7,14 @@ import { printIptablesSave, type Table } from '../../dataplane/iptables-save.ts'
 import type { NodeState } from '../../dataplane/node-state.ts'
 import { readObjects } from '../../dataplane/objects.ts'
 import { predict } from '../../dataplane/predict.ts'
-import { syntheticCluster } from '../bench/synthetic-cluster.ts'
 import type { Cost, MeasuringNode } from './measuring-node.ts'
 
 /** A mode of kube-proxy on the measuring node: what the genuine one gives the kernel, without its own thinking. */
 export interface ProgrammedMode {
-  /** Programs the node for so many Services. IPVS adds to what stands there, iptables loads all from nothing. */
+  /**
+   * Programs the node for so many Services, and says what that costs from nothing: iptables is loaded whole, IPVS adds to what
+   * stands there, and the cost of the portions is added up.
+   */
   program(services: number): Promise<Cost>
   /** Replaces one endpoint of the Service in the middle, and next time puts the old one back. */
   change(): Promise<Cost>
@@ -85,6 +88,7 @@ const nothing: NodeState = { iptables: new Map(), ipsets: new Map(), virtualServ
 /** IPVS mode: sets, addresses and virtual servers grow, and the same few rules are restored. */
 export function ipvsMode(node: MeasuringNode, endpoints: number): ProgrammedMode {
   let held = nothing
+  let spent: Cost = { ms: 0, cpuMs: 0 }
   let next: () => string = () => ''
   return {
     async program(services) {
@@ -98,7 +102,8 @@ export function ipvsMode(node: MeasuringNode, endpoints: number): ProgrammedMode
         await node.feed('ipset restore', ipsetInput(standing.ipsets, before.ipsets)),
         await node.feed('iptables-restore', printIptablesSave(standing.iptables)),
       ]
-      return together(costs)
+      spent = together([spent, ...costs])
+      return spent
     },
     change: () => node.feed('ipvsadm -R', next()),
   }

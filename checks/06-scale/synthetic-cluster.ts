@@ -8,7 +8,8 @@ export const syntheticClusterIP = (service: number) => address(10, 0x600000 + se
 
 /**
  * A v1 List as kubectl prints it: three nodes, and so many ClusterIP Services with so many ready endpoints each, spread
- * over the nodes. With `answering`, the last Service has this one address of a real listener on port 8080 as its endpoint.
+ * over the nodes. With `answering`, the first and the last Service have this one address of a real
+ * listener on port 8080 as their endpoint.
  */
 export function syntheticCluster(
   services: number,
@@ -26,7 +27,7 @@ export function syntheticCluster(
     const name = `service-${service}`
     const namespace = 'bench'
     const clusterIP = syntheticClusterIP(service)
-    const real = service === services - 1 ? answering : undefined
+    const real = service === 0 || service === services - 1 ? answering : undefined
     items.push({
       apiVersion: 'v1',
       kind: 'Service',
