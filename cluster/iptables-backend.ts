@@ -25,13 +25,14 @@ const KUBE_PROXY_BACKEND = `backend=
 done`
 
 /**
- * Shell: `save_with_backend iptables|ip6tables [OPTION …]` prints the rules of the back end that kube-proxy writes to. Where it
- * can't be asked, that is the first of the node's own choice, legacy and nft that shows KUBE-SERVICES, else any chain of
- * Kubernetes', else the node's own choice.
+ * Shell: `save_with_backend iptables|ip6tables [OPTION …]` prints the rules of the back end that kube-proxy writes to: the
+ * node's own where kube-proxy is known to use that. Where it can't be asked, that is the first of the node's own choice, legacy
+ * and nft that shows KUBE-SERVICES, else any chain of Kubernetes', else the node's own choice.
  */
 export const SAVE_WITH_BACKEND = `${KUBE_PROXY_BACKEND}
 save_with_backend() {
   family=$1; shift
+  if [ -n "$own_iptables" ]; then "$family-save" "$@"; return; fi
   if [ -n "$backend" ] && command -v "$family-$backend-save" >/dev/null; then "$family-$backend-save" "$@"; return; fi
   own=$("$family-save" "$@") || return
   case $own in *":KUBE-SERVICES "*) printf '%s\\n' "$own"; return ;; esac

@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import type { Readable, Writable } from 'node:stream'
 import { agentBundle } from './agent-bundle.ts'
 import { initScript } from './init.ts'
+import { allowedCpus, ownCpu, runningKernels } from './own-cpu.ts'
 
 export interface BootOptions {
   /** Unpacked packages (packages.ts). */
@@ -56,7 +57,9 @@ export async function bootKernel(options: BootOptions): Promise<Kernel> {
   const init = join(options.directory, 'init.sh')
   mkdirSync(options.directory, { recursive: true })
   writeFileSync(init, initScript({ packages: options.packages, node: process.execPath, agent }), { mode: 0o755 })
+  const cpu = ownCpu(allowedCpus(), runningKernels())
   const kernel = [
+    ...(cpu === undefined ? [] : ['taskset', '-c', String(cpu)]),
     join(options.packages, 'usr/bin/linux.uml'),
     ...[`mem=${megabytes}M`, 'rootfstype=hostfs', 'rootflags=/', 'ro', `init=${init}`],
     ...['con=null', 'con0=null,fd:1', 'ssl=null', 'ssl0=fd:3,fd:4', 'quiet', 'loglevel=3'],
