@@ -24,6 +24,8 @@ export interface Source {
   snapshot(): Promise<Snapshot>
   /** Absent for a capture: a recorded cluster does not move, so it is read once. */
   live?: LiveCluster
+  /** A judgement of some steps on a snapshot that still holds: the first round adds the other steps on the same one. */
+  standing?: Judgement | undefined
 }
 
 export interface JudgeOptions {
@@ -51,8 +53,9 @@ const PAUSE_MS = 400
 export async function judge(spec: LabSpec, source: Source, options: JudgeOptions = {}): Promise<Judgement> {
   const deadline = Date.now() + (options.patienceMs ?? PATIENCE_MS) * timeoutScale()
   for (let rounds = 1; ; rounds++) {
-    const snapshot = await source.snapshot()
-    const outcomes = await judgeRound(spec, snapshot, source.live, options.only)
+    const standing = rounds === 1 ? source.standing : undefined
+    const snapshot = standing?.snapshot ?? (await source.snapshot())
+    const outcomes = await judgeRound(spec, snapshot, source.live, options.only, standing?.outcomes)
     const moving = source.live ? movements(snapshot) : []
     const unsure = outcomes.some(({ verdict }) => verdict === 'failed')
     if (!unsure || moving.length === 0) return { outcomes, snapshot, rounds }
@@ -67,12 +70,13 @@ export async function judge(spec: LabSpec, source: Source, options: JudgeOptions
 const stillMoving = (outcome: StepOutcome, reason: string): StepOutcome =>
   outcome.verdict === 'failed' ? { ...outcome, verdict: 'not yet', reason } : outcome
 
-/** Asks every step once, all on the same snapshot. */
+/** Asks every step once, all on the same snapshot; those that were `judged` on it already are not asked again. */
 export async function judgeRound(
   spec: LabSpec,
   snapshot: Snapshot,
   live: LiveCluster | undefined,
   only?: readonly string[],
+  judged: readonly StepOutcome[] = [],
 ): Promise<StepOutcome[]> {
   const notes = new Notebook(spec.lab.number, snapshot)
   const context: CheckContext = { snapshot, nodes: snapshot.nodes, notes, live, show: () => {} }
@@ -80,9 +84,9 @@ export async function judgeRound(
   const outcomes = new Map<string, StepOutcome>()
   for (const definition of spec.lab.steps) {
     if (only && !only.includes(definition.id)) continue
-    const waiting = waitsFor(definition, outcomes)
+    const known = judged.find(({ id }) => id === definition.id) ?? waitsFor(definition, outcomes)
     const entry = spec.checks.get(definition.id)
-    outcomes.set(definition.id, waiting ?? (await measuredStep(definition, entry, context)))
+    outcomes.set(definition.id, known ?? (await measuredStep(definition, entry, context)))
   }
   if (live && notes.hasNews) await notes.save(live.client)
   live?.moments?.keep(spec.lab.number, snapshot, [...outcomes.values()])

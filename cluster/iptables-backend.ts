@@ -74,7 +74,9 @@ export interface BackendReport {
 const look = `PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin
 ${KUBE_PROXY_BACKEND}
 echo "kube-proxy=$backend"
-case $(iptables --version 2>/dev/null) in *nf_tables*) echo node=nft ;; *legacy*) echo node=legacy ;; esac
+case $(iptables --version 2>/dev/null) in *nf_tables*) node=nft ;; *legacy*) node=legacy ;; *) node= ;; esac
+[ -z "$node" ] || echo "node=$node"
+[ -z "$own_iptables" ] || { echo "kube-proxy=$node"; exit; }
 for one in legacy nft; do
   "iptables-$one-save" -t nat 2>/dev/null | grep -q '^:KUBE-SERVICES ' && echo "holds=$one"
 done

@@ -14,7 +14,7 @@ import { LabBench, loadSolution } from './lab-bench.ts'
 import { resetLab } from './lab-reset.ts'
 import { LabSession } from './lab-session.ts'
 import { main } from './main.ts'
-import { playSteps } from './play-lab.ts'
+import { playActs } from './play-lab.ts'
 import { createProgress } from './progress.ts'
 
 await main(async () => {
@@ -57,9 +57,12 @@ async function play(spec: LabSpec, bench: LabBench): Promise<number> {
   console.log('There is no terminal to ask you, so the reference solution is played and graded step by step.')
   await resetLab(lab, bench)
   const source = await openCluster(bench.cluster)
-  await playSteps(spec, solution, bench, source, lab.steps)
+  const { standing } = await playActs(spec, solution, bench, source, lab.steps)
   console.log('\nEvery step once more, on one snapshot of the cluster as it stands now:\n')
-  const report = await gradeWith(spec, { lab: lab.number, source: clusterSource(bench.cluster) }, () => source)
+  const report = await gradeWith(spec, { lab: lab.number, source: clusterSource(bench.cluster) }, () => ({
+    ...source,
+    standing,
+  }))
   process.stdout.write(learnerReport(report))
   return report.exitCode
 }

@@ -1,6 +1,6 @@
 import { chalk } from 'zx'
 import type { LabSpec } from '../checks/check-context.ts'
-import { judge, type Source, type StepOutcome } from '../checks/judge.ts'
+import { type Judgement, judge, type Source, type StepOutcome } from '../checks/judge.ts'
 import type { StepDefinition } from '../checks/lab-definition.ts'
 import { failureLines, measuredLines, outcomeLine } from '../checks/learner-report.ts'
 import { movements } from '../checks/settling.ts'
@@ -21,18 +21,27 @@ interface Act {
   answers: Map<string, SolutionStep>
 }
 
+/** What came of playing a solution. */
+export interface Played {
+  /** Of the steps so far. */
+  outcomes: StepOutcome[]
+  /** The last judgement, where nothing was done since: the cluster still stands as it says. */
+  standing: Judgement | undefined
+}
+
 /**
  * Plays the reference solution of steps in order, telling what it does, and grades each on the nodes. Stops at the first that
- * does not pass. Returns the outcomes so far.
+ * does not pass.
  */
-export async function playSteps(
+export async function playActs(
   spec: LabSpec,
   solution: LabSolution,
   bench: LabBench,
   source: Source,
   steps: readonly StepDefinition[],
-): Promise<StepOutcome[]> {
+): Promise<Played> {
   const outcomes: StepOutcome[] = []
+  let standing: Judgement | undefined
   for (const act of actsOf(steps, solution)) {
     announce(spec, act.steps[0])
     tell(act.solution.commands, bench)
@@ -40,7 +49,8 @@ export async function playSteps(
     if (act.solution.play) await stillness(bench)
     for (const { play } of act.answers.values()) await play?.(bench)
     const only = act.steps.map(({ id }) => id)
-    const judged = (await judge(spec, source, { only })).outcomes
+    standing = await judge(spec, source, { only })
+    const judged = standing.outcomes
     for (const [index, step] of act.steps.entries()) {
       const outcome = judged.find(({ id }) => id === step.id)
       if (!outcome) throw new Error(`step "${step.id}" was not judged`)
@@ -51,13 +61,19 @@ export async function playSteps(
       for (const line of failureLines(spec.lab.number, step, outcome)) console.log(line)
       outcomes.push(outcome)
     }
-    if (judged.some(({ verdict }) => verdict !== 'passed' && verdict !== 'not applicable')) return outcomes
+    if (judged.some(({ verdict }) => verdict !== 'passed' && verdict !== 'not applicable')) break
     const { tidy } = act.solution
     if (!tidy) continue
+    standing = undefined
     tell(tidy.commands, bench)
     await tidy.play(bench)
   }
-  return outcomes
+  return { outcomes, standing }
+}
+
+/** As playActs; only the outcomes. */
+export async function playSteps(...played: Parameters<typeof playActs>): Promise<StepOutcome[]> {
+  return (await playActs(...played)).outcomes
 }
 
 function tell(commands: readonly string[], { variant }: LabBench): void {

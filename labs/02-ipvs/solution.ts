@@ -42,7 +42,6 @@ export const solution: LabSolution = {
     scheduler: {
       commands: ['make ipvs SCHEDULER=lc'],
       play: (bench) => bench.mode('ipvs', { scheduler: 'lc' }),
-      tidy: { commands: ['make ipvs SCHEDULER=rr'], play: (bench) => bench.mode('ipvs', { scheduler: 'rr' }) },
     },
     output: look,
     postrouting: look,
