@@ -5,7 +5,7 @@ MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
 # `make -j ipvs flush-nat` means one after the other; what can run side by side does so inside the scripts.
 .NOTPARALLEL:
-export NAME CLUSTER FROM TO NODE CMD STEP SCHEDULER FORCE YES DIR KUBE_PROXY KUBE_PROXY_VERSION LAB_TIMEOUT_SCALE TIER IMAGE LB AGENT_IMAGE LEARNER CLUSTER_NAME CLASS_KEY_FILE LAB Q A SEED INCIDENT LIST SHOW HINT PORT
+export NAME CLUSTER FROM TO NODE CMD STEP SCHEDULER FORCE YES DIR KUBE_PROXY KUBE_PROXY_VERSION LAB_TIMEOUT_SCALE TIER IMAGE LB AGENT_IMAGE LEARNER CLUSTER_NAME CLASS_KEY_FILE LAB Q A SEED INCIDENT LIST SHOW HINT PORT MAX ENDPOINTS
 # What somebody answers, or runs on a node, is text: make must not read it as its own language.
 override Q := $(value Q)
 override A := $(value A)
@@ -26,6 +26,8 @@ answer: $(NODE_MODULES) ## Answer a lab's question, graded at once (Q=step A='�
 	@$(RUN) scripts/answer.ts
 incident: $(NODE_MODULES) ## Break something and repair it (SEED=7 INCIDENT=id HINT=1 SHOW=1 LIST=1)
 	@$(RUN) scripts/incident.ts
+measure: $(NODE_MODULES) ## Measure both modes at growing numbers of Services, for lab 6 (MAX=3000 ENDPOINTS=3 SHOW=1)
+	@$(RUN) scripts/measure.ts
 
 ##@ Cluster
 up: $(NODE_MODULES) ## Start the cluster, or finish starting it
@@ -99,4 +101,4 @@ $(NODE_MODULES): package.json package-lock.json
 	@echo ' • Installing the Node packages …' >&2
 	@npm install --no-save --no-audit --no-fund --loglevel=error >&2 && touch $@
 FORCE:
-.PHONY: FORCE hint answer incident up down status doctor env shell exec aliases capture trace ipvs iptables userspace flush-nat kube-proxy-logs web tools submit grade-class test-grader test test-incidents lint-labs new-lab e2e-kind slides present bench help
+.PHONY: FORCE hint answer incident measure up down status doctor env shell exec aliases capture trace ipvs iptables userspace flush-nat kube-proxy-logs web tools submit grade-class test-grader test test-incidents lint-labs new-lab e2e-kind slides present bench help

@@ -22,6 +22,6 @@ await main(async () => {
     console.log([...measurementTable(run), '', ...scaleRemarks(run)].join('\n'))
     return
   }
-  const { folder, run } = await measureHere(client, createProgress())
+  const { folder, run } = await measureHere(cluster, client, createProgress())
   console.log([...measurementTable(run), '', ...scaleRemarks(run), '', `The picture: ${folder}/scale.svg`].join('\n'))
 })

@@ -75,8 +75,12 @@ export function fitLine(series: Series): Line {
 const NO_RISE = 0.02
 /** Sizes up to which nobody is blamed for seeing no rise: a small list is walked too fast. */
 const SMALL = 1000
-/** Medians may be so far off the line, as a part of its rise. */
-const STRAIGHT = 0.1
+/**
+ * Medians may be so far off the line, as a part of its rise; caches bend it a little. From `BENT` on it is surely no line: that of
+ * a logarithm is at 0.25, that of a square between the two.
+ */
+const STRAIGHT = 0.12
+const BENT = 0.2
 const CERTAIN = 3
 /** Spread explains distances up to so many times itself. */
 const BY_SPREAD = 4
@@ -92,9 +96,9 @@ export function growsLinearly(series: Series, besides?: number): Finding {
   const line = fitLine(series)
   const { rise, error, distance, spread } = line
   const noRise = NO_RISE * (besides ?? Math.abs(line.level))
-  const bent = distance > STRAIGHT * Math.abs(rise)
-  if (!bent && rise > CERTAIN * error) return 'holds'
-  if (bent && distance > BY_SPREAD * spread && distance > noRise) return 'wrong'
+  const off = distance / Math.abs(rise)
+  if (off <= STRAIGHT && rise > CERTAIN * error) return 'holds'
+  if (off > BENT && distance > BY_SPREAD * spread && distance > noRise) return 'wrong'
   const falls = rise + CERTAIN * error < 0
   const still = largest(series) >= SMALL && rise + CERTAIN * error < noRise
   return falls || still ? 'wrong' : 'unclear'

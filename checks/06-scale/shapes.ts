@@ -1,5 +1,5 @@
 import type { CheckContext } from '../check-context.ts'
-import { fail, Trouble } from '../failure.ts'
+import { Failure, fail, NotApplicable, Trouble } from '../failure.ts'
 import type { Truth } from '../question.ts'
 import { type Finding, fitLine, growsLinearly, isEnough, isFlatBeside, median, unsteadiness } from './growth.ts'
 import { type MeasuredMode, type Measurement, type Quantity, seriesOf } from './measurement.ts'
@@ -102,19 +102,33 @@ export function judgeShapes(run: Measurement, shapes: readonly Shape[]): void {
   })
 }
 
-/** A check that looks at shapes of the run. */
-export const shapesOf = (shapes: (run: Measurement) => Shape[]) => async (context: CheckContext) => {
+const isNote = (value: unknown): value is object => typeof value === 'object' && value !== null
+
+/**
+ * A check that looks at shapes of the run. Once they were seen on the live cluster they hold, whatever a later run shows; a capture
+ * is judged by the run in it.
+ */
+export const shapesOf = (note: string, shapes: (run: Measurement) => Shape[]) => async (context: CheckContext) => {
+  const { live, notes } = context
+  const seenBefore = notes.read(note, isNote) !== undefined
+  if (live && seenBefore) return
   const run = await measuredRun(context)
   const found = shapes(run)
   context.show(found.map(({ wanted, finding, seen }) => `${wanted}, ${finding}: ${seen}`))
-  judgeShapes(run, found)
+  try {
+    judgeShapes(run, found)
+  } catch (error) {
+    if (!seenBefore || !(error instanceof Failure)) throw error
+    throw new NotApplicable('it held in a run that a later one has replaced')
+  }
+  notes.keep(note, { measured: run.at, seen: found.map(({ seen }) => seen) })
 }
 
-/** From here on a new connection in iptables mode is noticeably dearer. */
+/** From here on the list is noticed. */
 const NOTICEABLE = 0.1
 
-/** The first size at which a new connection took over ten per cent longer in iptables mode; "none" when there is none. */
+/** The first size at which a new connection with iptables took over ten per cent longer to the last Service; "none" when there is none. */
 export async function turningPoint(context: CheckContext): Promise<Truth> {
-  const first = dearerBy(await measuredRun(context)).find(({ part }) => part > NOTICEABLE)
+  const first = dearerBy((await measuredRun(context)).iptables).find(({ part }) => part > NOTICEABLE)
   return { accepts: [first === undefined ? 'none' : String(first.services)], look: SHOW }
 }

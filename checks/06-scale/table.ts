@@ -18,6 +18,7 @@ const rows: readonly (readonly [string, Cell])[] = [
   ['  of it CPU', ({ changeCpuMs }) => middle(changeCpuMs)],
   ['new connection (µs)', ({ newMicros }) => middle(newMicros)],
   ['  more than to the first', ({ newMoreMicros }) => middle(newMoreMicros)],
+  ['  dearer by (%)', (point) => ((dearerBy([point])[0]?.part ?? 0) * 100).toFixed(1)],
   ['kept-alive (µs)', ({ keptMicros }) => middle(keptMicros)],
   ['  more than to the first', ({ keptMoreMicros }) => middle(keptMoreMicros)],
   ['CPU at a fixed rate (%)', ({ busy }) => percent(busy)],
@@ -29,12 +30,11 @@ const modes: readonly (readonly [MeasuredMode, string])[] = [
   ['ipvs', 'IPVS'],
 ]
 
-/** By how much a new connection took longer in iptables mode than in IPVS mode, at each size: 0.1 is ten per cent, to a tenth of one. */
-export const dearerBy = ({ iptables, ipvs }: Measurement): { services: number; part: number }[] =>
-  iptables.map((point, index) => {
-    const other = ipvs[index]
-    const part = median(point.newMicros) / median(other?.newMicros ?? []) - 1
-    return { services: point.services, part: Math.round(part * 1000) / 1000 }
+/** By how much a new connection to the last Service took longer than one to the first, at each size: 0.1 is ten per cent, to a tenth of one. */
+export const dearerBy = (points: readonly Point[]): { services: number; part: number }[] =>
+  points.map(({ services, newMicros, newMoreMicros }) => {
+    const more = median(newMoreMicros)
+    return { services, part: Math.round((more / (median(newMicros) - more)) * 1000) / 1000 }
   })
 
 /** What was measured, in lines for people: a column for each size, the two modes beneath each other. */
@@ -45,7 +45,6 @@ export function measurementTable(run: Measurement): string[] {
     ...rows.flatMap(([name, cell]) =>
       modes.map(([mode, label], index) => [index === 0 ? name : '', label, ...run[mode].map(cell)]),
     ),
-    ['new, dearer by (%)', 'iptables', ...dearerBy(run).map(({ part }) => (part * 100).toFixed(1))],
   ]
   const widths = (table[0] ?? []).map((_, column) => Math.max(...table.map((row) => row[column]?.length ?? 0)))
   return table.map((row) =>

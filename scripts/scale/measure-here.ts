@@ -7,9 +7,10 @@ import { scaleRemarks } from '../../checks/06-scale/remarks.ts'
 import { measurementTable } from '../../checks/06-scale/table.ts'
 import { evidenceFolder } from '../../checks/evidence.ts'
 import { writeNotes } from '../../checks/notebook.ts'
-import type { Progress } from '../../cluster/driver.ts'
+import type { Cluster, Progress } from '../../cluster/driver.ts'
 import type { KubeClient } from '../../cluster/kube-client.ts'
-import { clusterName, projectRoot } from '../../cluster/layout.ts'
+import { clusterFolder, projectRoot } from '../../cluster/layout.ts'
+import { oneAtATime } from '../../cluster/one-at-a-time.ts'
 import { measureScale, type ScaleOptions } from './measure-scale.ts'
 import { type Inventory, MeasuringNode } from './measuring-node.ts'
 import { planScale, spokenSeconds } from './plan.ts'
@@ -17,6 +18,12 @@ import { planScale, spokenSeconds } from './plan.ts'
 const LAB = 6
 /** What the node holds for more Services than that is too much to read, and for its folder. */
 const KEPT_UP_TO = 1000
+
+export interface MeasureOptions {
+  env?: Readonly<Record<string, string | undefined>>
+  /** Values of each quantity at each size, fewer than usual for a test. */
+  rounds?: number
+}
 
 /** The machine, in a line for people. */
 function thisMachine(): string {
@@ -31,32 +38,39 @@ function thisMachine(): string {
  * @throws UserError for a number that can't be one; Unsupported where the embedded kernel can't run
  */
 export async function measureHere(
+  cluster: Pick<Cluster, 'name'>,
   client: KubeClient,
   progress: Progress,
-  env: Readonly<Record<string, string | undefined>> = process.env,
+  { env = process.env, rounds: fewer }: MeasureOptions = {},
 ): Promise<{ folder: string; run: Measurement }> {
-  const { sizes, endpoints, memoryMegabytes, estimateSeconds } = planScale(env)
-  progress.note(
-    `Measuring ${sizes.join(', ')} Services with ${endpoints} endpoints each in both modes: about ${spokenSeconds(estimateSeconds)} on a quiet machine.`,
-  )
-  const name = `${clusterName()}-measuring`
-  const node = await MeasuringNode.boot(name, memoryMegabytes, progress)
+  const { sizes, endpoints, rounds: usual, memoryMegabytes, estimateSeconds } = planScale(env)
+  const rounds = fewer ?? usual
+  const each = `${endpoints} ${endpoints === 1 ? 'endpoint' : 'endpoints'} each`
+  const time = spokenSeconds(estimateSeconds)
+  progress.note(`Measuring ${sizes.join(', ')} Services with ${each} in both modes: about ${time} on a quiet machine.`)
   const kept = new Map<MeasuredMode, Inventory['printed']>()
   const look: ScaleOptions['look'] = (mode, services, { printed }) => {
     if (services <= KEPT_UP_TO) kept.set(mode, printed)
   }
-  let run: Measurement
-  try {
-    run = await measureScale(node, { sizes, endpoints, machine: thisMachine(), look }, progress)
-  } finally {
-    await node.stop()
+  const measure = async (): Promise<Measurement> => {
+    const node = await MeasuringNode.boot(kernelName(cluster), memoryMegabytes, progress)
+    try {
+      return await measureScale(node, { sizes, endpoints, rounds, machine: thisMachine(), look }, progress)
+    } finally {
+      await node.stop()
+    }
   }
+  const waiting = () => progress.note('Another command measures; waiting for it, for both would measure each other.')
+  const run = await oneAtATime(clusterFolder('measuring.lock'), measure, waiting)
   await writeNotes(client, LAB, { [MEASUREMENT]: JSON.stringify(run) })
-  return { folder: keepFiles(run, kept), run }
+  return { folder: keepFiles(cluster.name, run, kept), run }
 }
 
-function keepFiles(run: Measurement, kept: ReadonlyMap<MeasuredMode, Inventory['printed']>): string {
-  const folder = evidenceFolder(LAB, clusterName())
+/** Contexts of a kubeconfig can have names that no kernel can. */
+const kernelName = ({ name }: Pick<Cluster, 'name'>) => `measuring-${name.replace(/[^a-z0-9.-]/g, '-').slice(0, 40)}`
+
+function keepFiles(name: string, run: Measurement, kept: ReadonlyMap<MeasuredMode, Inventory['printed']>): string {
+  const folder = evidenceFolder(LAB, name)
   const path = join(projectRoot, folder)
   mkdirSync(path, { recursive: true })
   const remarks = scaleRemarks(run)

@@ -5,12 +5,15 @@ import type { Progress } from '../../cluster/driver.ts'
 import { cpuNanos } from './kernel-cpu.ts'
 import type { Cost, Inventory, MeasuringNode } from './measuring-node.ts'
 import { connectAtRate, requestTimes } from './node-programs.ts'
+import { secondsLeft, spokenSeconds, stepsOf } from './plan.ts'
 import { iptablesMode, ipvsMode, type ProgrammedMode } from './programmed-mode.ts'
 
 export interface ScaleOptions {
   sizes: readonly number[]
   endpoints: number
   machine: string
+  /** How many values of each quantity are taken at each size. */
+  rounds: number
   /** Is shown what the node holds in each mode at each size. */
   look?: (mode: MeasuredMode, services: number, held: Inventory) => void
 }
@@ -18,9 +21,7 @@ export interface ScaleOptions {
 /** New connections a second while the CPU is looked at, and how many of them make a round. */
 const RATE = 400
 const ROUND = 40
-const ROUNDS = 15
-/** Rounds of requests, in blocks of which each gives one value. */
-const BLOCKS = 15
+/** Requests of which the medians make one value. */
 const REQUESTS_A_BLOCK = 40
 /** A change is repeated until this time is used up, at least so often and at most so often. */
 const CHANGE_MS = 800
@@ -33,48 +34,54 @@ const MOST_CHANGES = 12
  */
 export async function measureScale(
   node: MeasuringNode,
-  { sizes, endpoints, machine, look }: ScaleOptions,
+  { sizes, endpoints, machine, rounds, look }: ScaleOptions,
   progress: Progress,
 ): Promise<Measurement> {
   const began = performance.now()
-  const run = async (name: MeasuredMode, mode: ProgrammedMode): Promise<Point[]> => {
-    const points: Point[] = []
-    for (const services of sizes) {
-      progress.start(`${name === 'ipvs' ? 'IPVS' : name} mode, ${services} Services`)
-      const program = await mode.program(services)
-      const held = await node.inventory()
-      look?.(name, services, held)
-      points.push({ services, ...held.counts, ...(await measurePoint(node, mode, services, program)) })
-      progress.end(true, `${held.counts.rules} rules, ${held.counts.virtualServers} virtual servers`)
-    }
-    return points
+  const elapsed = () => (performance.now() - began) / 1000
+  const modes = { iptables: iptablesMode(node, endpoints), ipvs: ipvsMode(node, endpoints) }
+  const points: Record<MeasuredMode, Point[]> = { iptables: [], ipvs: [] }
+  const steps = stepsOf(sizes, endpoints, rounds)
+  for (const [index, { mode: name, services }] of steps.entries()) {
+    progress.start(`${name === 'ipvs' ? 'IPVS' : name} mode, ${services} Services`)
+    const mode = modes[name]
+    const program = await mode.program(services)
+    const held = await node.inventory()
+    look?.(name, services, held)
+    points[name].push({
+      services,
+      ...held.counts,
+      ...(await measurePoint(node, mode, services, rounds)),
+      ...spent(program),
+    })
+    const left = secondsLeft(steps, index + 1, elapsed())
+    const toGo = left > 0 ? `, about ${spokenSeconds(left)} to go` : ''
+    progress.end(true, `${held.counts.rules} rules, ${held.counts.virtualServers} virtual servers${toGo}`)
   }
-  const iptables = await run('iptables', iptablesMode(node, endpoints))
-  const ipvs = await run('ipvs', ipvsMode(node, endpoints))
-  const seconds = Math.round((performance.now() - began) / 100) / 10
-  return { at: new Date().toISOString(), machine, endpoints, rate: RATE, seconds, iptables, ipvs }
+  const seconds = rounded(elapsed())
+  return { at: new Date().toISOString(), machine, endpoints, rate: RATE, seconds, ...points }
 }
 
 async function measurePoint(
   node: MeasuringNode,
   mode: ProgrammedMode,
   services: number,
-  program: Cost,
-): Promise<Omit<Point, 'services' | keyof Counts>> {
+  rounds: number,
+): Promise<Omit<Point, 'services' | 'programMs' | 'programCpuMs' | keyof Counts>> {
   const addresses = [0, services - 1].map(syntheticClusterIP)
   return {
-    programMs: rounded(program.ms),
-    programCpuMs: rounded(program.cpuMs),
-    ...(await requests(node, addresses)),
-    ...(await busyAtRate(node, addresses)),
+    ...(await requests(node, addresses, rounds)),
+    ...(await busyAtRate(node, addresses, rounds)),
     ...(await changes(mode)),
   }
 }
 
+const spent = ({ ms, cpuMs }: Cost) => ({ programMs: rounded(ms), programCpuMs: rounded(cpuMs) })
+
 type Requests = Pick<Point, 'newMicros' | 'newMoreMicros' | 'keptMicros' | 'keptMoreMicros' | 'workMicros'>
 
-async function requests(node: MeasuringNode, addresses: readonly string[]): Promise<Requests> {
-  const blocks = await node.ask(requestTimes, [BLOCKS, REQUESTS_A_BLOCK, 80, ...addresses])
+async function requests(node: MeasuringNode, addresses: readonly string[], rounds: number): Promise<Requests> {
+  const blocks = await node.ask(requestTimes, [rounds, REQUESTS_A_BLOCK, 80, ...addresses])
   const micros = (column: number) => blocks.map((line) => rounded((line[column] ?? Number.NaN) / 1000))
   return {
     newMicros: micros(0),
@@ -89,11 +96,14 @@ async function requests(node: MeasuringNode, addresses: readonly string[]): Prom
 async function busyAtRate(
   node: MeasuringNode,
   addresses: readonly string[],
+  rounds: number,
 ): Promise<Pick<Point, 'busy' | 'busyMore'>> {
-  const processes = node.processes()
   const parts: number[] = []
+  let processes: number[] | undefined
   let before = 0
-  await node.follow(connectAtRate, [RATE, ROUND, ROUNDS, 80, ...addresses], (line) => {
+  await node.follow(connectAtRate, [RATE, ROUND, rounds, 80, ...addresses], (line) => {
+    // Not earlier: the client is one of them.
+    processes ??= node.processes()
     const now = cpuNanos(processes)
     if (line === 'begin') before = now
     else parts.push(((now - before) / 1e9 / ROUND) * RATE)

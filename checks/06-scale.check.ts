@@ -1,0 +1,27 @@
+// Lab 6, scale: what proves each step of labs/06-scale/lab.yaml.
+
+import { entriesGrow, rulesOfOneService, rulesStay } from './06-scale/counts.ts'
+import { bothModesMeasured } from './06-scale/run.ts'
+import { keptAliveFlat, linearAgainstFlat, shapesOf, turningPoint } from './06-scale/shapes.ts'
+import { defineLab } from './kit.ts'
+
+export default defineLab(6, ({ step, question }) => {
+  step('measured', bothModesMeasured)
+  step('entries', entriesGrow)
+  question('rules-each', rulesOfOneService)
+  step('sets', rulesStay)
+  step(
+    'change',
+    shapesOf('change', (run) => linearAgainstFlat(run, 'changeMs')),
+  )
+  step(
+    'lookup',
+    shapesOf('lookup', (run) => linearAgainstFlat(run, 'newMoreMicros')),
+  )
+  question('turning-point', turningPoint)
+  step('keep-alive', shapesOf('keep-alive', keptAliveFlat))
+  step(
+    'cpu',
+    shapesOf('cpu', (run) => linearAgainstFlat(run, 'busyMore')),
+  )
+})

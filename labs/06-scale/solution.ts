@@ -1,0 +1,60 @@
+// The reference solution of lab 6, played by `make solve-6` and, without a terminal, by `make lab-6`.
+
+import { isMeasurement, MEASUREMENT, type Measurement } from '../../checks/06-scale/measurement.ts'
+import { dearerBy } from '../../checks/06-scale/table.ts'
+import type { LabBench, LabSolution } from '../../scripts/lab-bench.ts'
+import { measureHere } from '../../scripts/scale/measure-here.ts'
+
+const LAB = 6
+
+/** `make measure SHOW=1`, as figures. */
+async function lastRun({ client }: LabBench): Promise<Measurement> {
+  const { data } = await client.core.readNamespacedConfigMap({ namespace: 'default', name: `lab-${LAB}` })
+  const run: unknown = JSON.parse(data?.[MEASUREMENT] ?? 'null')
+  if (!isMeasurement(run)) throw new Error('The ConfigMap lab-6 holds no run: make measure.')
+  return run
+}
+
+const look = { commands: [] }
+
+export const solution: LabSolution = {
+  steps: {
+    measured: {
+      commands: ['make measure'],
+      play: async ({ cluster, client, progress }) => {
+        await measureHere(cluster, client, progress)
+      },
+    },
+    entries: look,
+    'rules-each': {
+      commands: [
+        `make answer LAB=6 Q=rules-each A="$(make -s measure SHOW=1 | awk '$1 == "Services" {services = $NF - $2} $1 == "rules" {print ($NF - $3) / services}')"`,
+      ],
+      play: async (bench) => {
+        const { iptables } = await lastRun(bench)
+        const [first, last] = [iptables[0], iptables.at(-1)]
+        if (!first || !last) throw new Error('The run has no sizes.')
+        const each = (last.rules - first.rules) / (last.services - first.services)
+        await bench.answer(LAB, 'rules-each', String(each))
+      },
+    },
+    sets: look,
+    change: look,
+    lookup: look,
+    'turning-point': {
+      commands: [
+        `make answer LAB=6 Q=turning-point A="$(make -s measure SHOW=1 | awk '$1 == "Services" {n = NF - 1; for (i = 1; i <= n; i++) size[i] = $(i + 1)} $1 == "dearer" {for (i = 1; i <= n; i++) if ($(NF - n + i) > 10) {print size[i]; exit}; print "none"}')"`,
+      ],
+      play: async (bench) => {
+        const first = dearerBy((await lastRun(bench)).iptables).find(({ part }) => part > 0.1)
+        await bench.answer(LAB, 'turning-point', first === undefined ? 'none' : String(first.services))
+      },
+    },
+    'keep-alive': look,
+    cpu: look,
+  },
+
+  async reset(bench) {
+    await bench.delete('ConfigMap', `lab-${LAB}`)
+  },
+}
