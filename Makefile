@@ -56,9 +56,11 @@ ipvs: $(NODE_MODULES) ## Switch kube-proxy to IPVS mode (SCHEDULER=rr KUBE_PROXY
 	@$(RUN) scripts/mode.ts ipvs
 iptables: $(NODE_MODULES) ## Switch kube-proxy to iptables mode
 	@$(RUN) scripts/mode.ts iptables
+nftables: $(NODE_MODULES) ## Switch kube-proxy to nftables mode (where the kernel can: kind)
+	@$(RUN) scripts/mode.ts nftables
 userspace: $(NODE_MODULES) ## Switch to kube-proxy 1.20 in userspace mode (embedded; back: make iptables KUBE_PROXY_VERSION=own)
 	@$(RUN) scripts/mode.ts userspace
-flush-nat: $(NODE_MODULES) ## Remove what the other mode left on every node
+flush-nat: $(NODE_MODULES) ## Remove what other modes left on every node
 	@$(RUN) scripts/flush-nat.ts
 kube-proxy-logs: $(NODE_MODULES) ## The logs of every kube-proxy
 	@$(RUN) scripts/kube-proxy-logs.ts
@@ -92,8 +94,9 @@ new-lab: $(NODE_MODULES) ## Files for a new lab, to be written over (NAME=packet
 	@$(RUN) scripts/new-lab.ts
 e2e-kind: $(NODE_MODULES) ## Every target and lab 2 on a genuine kind cluster, where an engine answers
 	@$(RUN) scripts/e2e-kind.ts
-bench: $(NODE_MODULES) ## Measure prediction, parsing, grading and start-up
+bench: $(NODE_MODULES) ## Measure prediction, parsing, grading, start-up, and a class of a thousand
 	@$(RUN) scripts/bench.ts
+	@$(RUN) scripts/bench-class.ts
 help: ## This list
 	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-zA-Z0-9_%-]+:.*## / {sub(/%/, "N", $$1); gsub(/[$$][$$]/, "$$", $$2); printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
@@ -101,4 +104,4 @@ $(NODE_MODULES): package.json package-lock.json
 	@echo ' • Installing the Node packages …' >&2
 	@npm install --no-save --no-audit --no-fund --loglevel=error >&2 && touch $@
 FORCE:
-.PHONY: FORCE hint answer incident measure up down status doctor env shell exec aliases capture trace ipvs iptables userspace flush-nat kube-proxy-logs web tools submit grade-class test-grader test test-incidents lint-labs new-lab e2e-kind slides present bench help
+.PHONY: FORCE hint answer incident measure up down status doctor env shell exec aliases capture trace ipvs iptables nftables userspace flush-nat kube-proxy-logs web tools submit grade-class test-grader test test-incidents lint-labs new-lab e2e-kind slides present bench help

@@ -1,12 +1,12 @@
 import type { Finding, Where } from '../dataplane/compare.ts'
-import type { SwitchedMode } from '../dataplane/kube-proxy/mode-ownership.ts'
+import type { KubeProxyMode } from '../dataplane/kube-proxy/config.ts'
 import { type FailureDetail, fail } from './failure.ts'
 import type { Difference } from './report-schema.ts'
 import type { NodeView } from './snapshot.ts'
 
 /** What a comparison is about, for the learner's text. */
 export interface Comparison {
-  mode: SwitchedMode
+  mode: KubeProxyMode
   /** Which findings this step is about. */
   concerns: (where: Where, finding: Finding) => boolean
   /** The command that shows it, without the node. */

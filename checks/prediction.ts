@@ -1,4 +1,4 @@
-import type { SwitchedMode } from '../dataplane/kube-proxy/mode-ownership.ts'
+import type { KubeProxyMode } from '../dataplane/kube-proxy/config.ts'
 import { VersionError } from '../dataplane/kube-proxy/versions.ts'
 import type { NodeState } from '../dataplane/node-state.ts'
 import { PredictError, predict } from '../dataplane/predict.ts'
@@ -11,7 +11,7 @@ const IPVS_LINK = 'kube-ipvs0'
  * What kube-proxy should have programmed on one node of a snapshot: from the objects, the configuration and the version in
  * force, and the node's own addresses. Throws Trouble for a version or node that can't be predicted.
  */
-export function predictOn(snapshot: Snapshot, node: NodeView, mode: SwitchedMode): NodeState {
+export function predictOn(snapshot: Snapshot, node: NodeView, mode: KubeProxyMode): NodeState {
   const version = node.kubeProxyVersion
   const config = snapshot.config
   try {

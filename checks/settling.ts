@@ -4,6 +4,8 @@ import type { Snapshot } from './snapshot.ts'
 
 /** Changes younger than this may not have reached every node yet. */
 const FRESH_MS = 2500
+/** A Pod that runs and is not ready after that long is kept from it by its probe, and stays as it is. */
+const UNREADY_MS = 5000
 /** A container waiting for one of these reasons will not come up by waiting. */
 const STUCK = new Set([
   ...['CrashLoopBackOff', 'ErrImagePull', 'ImagePullBackOff', 'InvalidImageName', 'CreateContainerConfigError'],
@@ -20,10 +22,10 @@ export function movements(snapshot: Snapshot, freshMs = FRESH_MS): string[] {
   const daemonSet = snapshot.find('DaemonSet', 'kube-system', 'kube-proxy')
   if (daemonSet && isRolling(daemonSet)) phrases.push('kube-proxy is being restarted')
   for (const pod of kubeProxyPods(snapshot))
-    if (isMoving(pod)) phrases.push(`${pod.metadata.name} is starting or ending`)
+    if (isMoving(snapshot, pod)) phrases.push(`${pod.metadata.name} is starting or ending`)
   for (const item of snapshot.items) {
     const { namespace, name } = item.metadata
-    if (item.kind === 'Pod' && namespace === 'default' && isMoving(item))
+    if (item.kind === 'Pod' && namespace === 'default' && isMoving(snapshot, item))
       phrases.push(`Pod ${name} is starting or ending`)
     if ((item.kind === 'Service' || item.kind === 'EndpointSlice') && isFresh(snapshot, changedAt(item), freshMs))
       phrases.push(`${item.kind} ${name} has just changed`)
@@ -41,11 +43,19 @@ function isRolling({ metadata, status }: ApiObject): boolean {
   return observedGeneration < (metadata.generation ?? 0) || updatedNumberScheduled < desiredNumberScheduled
 }
 
-function isMoving(pod: ApiObject): boolean {
+function isMoving(snapshot: Snapshot, pod: ApiObject): boolean {
   if (pod.metadata.deletionTimestamp) return true
   const waiting = (pod.status?.containerStatuses ?? []).map((status) => status.state.waiting?.reason ?? '')
   if (waiting.some((reason) => STUCK.has(reason))) return false
-  return pod.status?.phase === 'Pending' || (pod.status?.phase === 'Running' && !hasCondition(pod, 'Ready'))
+  if (pod.status?.phase === 'Pending') return true
+  return pod.status?.phase === 'Running' && !hasCondition(pod, 'Ready') && !isHeldBack(snapshot, pod)
+}
+
+/** All its containers have been running for a while, as long as the snapshot says when it was taken. */
+function isHeldBack({ takenAt }: Snapshot, { status }: ApiObject): boolean {
+  const started = (status?.containerStatuses ?? []).map(({ state }) => state.running?.startedAt)
+  if (takenAt === undefined || started.length === 0) return false
+  return started.every((time) => time !== undefined && takenAt - Date.parse(time) >= UNREADY_MS)
 }
 
 /** An EndpointSlice says when the change that it follows happened, a Service when each of its editors last wrote to it. */

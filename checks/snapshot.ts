@@ -2,8 +2,7 @@ import type { Capture, NodeFiles } from '../cluster/capture-folder.ts'
 import { readCapturedNode } from '../dataplane/capture.ts'
 import { compareNodeState, type Finding } from '../dataplane/compare.ts'
 import { parseConntrack } from '../dataplane/conntrack.ts'
-import { ConfigError, type KubeProxyConfig } from '../dataplane/kube-proxy/config.ts'
-import type { SwitchedMode } from '../dataplane/kube-proxy/mode-ownership.ts'
+import { ConfigError, type KubeProxyConfig, type KubeProxyMode } from '../dataplane/kube-proxy/config.ts'
 import type { NodeState } from '../dataplane/node-state.ts'
 import { type ClusterObjects, ObjectsError, readObjects } from '../dataplane/objects.ts'
 import { ParseError } from '../dataplane/parse-error.ts'
@@ -78,8 +77,8 @@ export class NodeView {
   readonly name: string
   readonly #snapshot: Snapshot
   readonly #files: NodeFiles
-  readonly #expected = new Map<SwitchedMode, NodeState>()
-  readonly #differences = new Map<SwitchedMode, Finding[]>()
+  readonly #expected = new Map<KubeProxyMode, NodeState>()
+  readonly #differences = new Map<KubeProxyMode, Finding[]>()
   #state: NodeState | undefined
 
   constructor(snapshot: Snapshot, files: NodeFiles) {
@@ -128,7 +127,7 @@ export class NodeView {
   }
 
   /** What kube-proxy programs here in that mode, from the live objects, configuration and version. */
-  expected(mode: SwitchedMode): NodeState {
+  expected(mode: KubeProxyMode): NodeState {
     let state = this.#expected.get(mode)
     if (!state) {
       state = predictOn(this.#snapshot, this, mode)
@@ -138,7 +137,7 @@ export class NodeView {
   }
 
   /** Where that and what the node holds differ, both ways; every step of a round asks for its own part. */
-  differences(mode: SwitchedMode): readonly Finding[] {
+  differences(mode: KubeProxyMode): readonly Finding[] {
     let findings = this.#differences.get(mode)
     if (!findings) {
       findings = compareNodeState(this.expected(mode), this.state, { mode })

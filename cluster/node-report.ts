@@ -33,6 +33,8 @@ const ESSENTIAL: Record<string, string> = {
   'ipset-save': 'ipset save',
   'ipvsadm-save': 'ipvsadm -Sn',
   'ip-addr.json': 'ip -j -d addr',
+  'nft-ip.json': 'command -v nft >/dev/null && nft -j list table ip kube-proxy',
+  'nft-ip6.json': 'command -v nft >/dev/null && nft -j list table ip6 kube-proxy',
   proxyMode: 'proxy_mode',
 }
 const BOTH_FAMILIES: Record<string, string> = { ...ESSENTIAL, 'ip6tables-save': 'save_with_backend ip6tables -c' }

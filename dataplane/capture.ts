@@ -3,6 +3,7 @@ import { parseIpRoute } from './ip-route.ts'
 import { parseIpsetSave } from './ipset-save.ts'
 import { parseIptablesSave } from './iptables-save.ts'
 import { parseIpvsadmSave } from './ipvsadm-save.ts'
+import { parseNftList } from './nft-list.ts'
 import type { NodeState } from './node-state.ts'
 import { ParseError } from './parse-error.ts'
 
@@ -26,6 +27,8 @@ export const CAPTURE_FILES = [
   'ipset-save',
   'ipvsadm-save',
   'ip-addr.json',
+  'nft-ip.json',
+  'nft-ip6.json',
   'ip-route',
 ] as const
 
@@ -46,6 +49,8 @@ export function readCapturedNode(files: ReadonlyMap<string, string>, options: { 
     virtualServers: readFile(files, 'ipvsadm-save', parseIpvsadmSave, faults) ?? [],
     links: readFile(files, 'ip-addr.json', parseIpAddr, faults) ?? [],
   }
+  const tables = (['nft-ip.json', 'nft-ip6.json'] as const).map((file) => readFile(files, file, parseNftList, faults))
+  if (tables.some((list) => list !== undefined)) state.nftables = tables.flatMap((list) => list ?? [])
   const routes = options.family === 6 ? undefined : readFile(files, 'ip-route', parseIpRoute, faults)
   return { state: routes ? { ...state, routes } : state, faults }
 }

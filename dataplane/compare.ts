@@ -2,6 +2,7 @@ import { compareIpsets } from './compare/compare-ipsets.ts'
 import { compareIptables } from './compare/compare-iptables.ts'
 import { compareVirtualServers } from './compare/compare-ipvs.ts'
 import { compareLinks } from './compare/compare-links.ts'
+import { compareNftables } from './compare/compare-nftables.ts'
 import type { CompareOptions, Finding } from './compare/finding.ts'
 import type { NodeState } from './node-state.ts'
 
@@ -9,7 +10,8 @@ export type { CompareOptions, Finding, Where } from './compare/finding.ts'
 
 /**
  * Compares what kube-proxy should have programmed on a node with what the node holds, both ways, and only in what
- * kube-proxy owns: KUBE-* chains and the jumps to them, KUBE-* sets, virtual servers, kube-ipvs0. Counters, comments of the
+ * kube-proxy owns: KUBE-* chains and the jumps to them, KUBE-* sets, virtual servers, kube-ipvs0, its
+ * tables of nf_tables. Counters, comments of the
  * save files, hash sizes and the order of sets and Services count for nothing. An empty list means they are equal.
  */
 export function compareNodeState(expected: NodeState, actual: NodeState, options: CompareOptions): Finding[] {
@@ -18,5 +20,6 @@ export function compareNodeState(expected: NodeState, actual: NodeState, options
     ...compareIpsets(expected.ipsets, actual.ipsets, options),
     ...compareVirtualServers(expected.virtualServers, actual.virtualServers, options),
     ...compareLinks(expected.links, actual.links, options),
+    ...compareNftables(expected.nftables ?? [], actual.nftables ?? [], options),
   ]
 }

@@ -3,6 +3,7 @@ import type { Route } from './ip-route.ts'
 import type { IpSets } from './ipset-save.ts'
 import type { Ruleset } from './iptables-save.ts'
 import type { VirtualServer } from './ipvsadm-save.ts'
+import type { NftTable } from './nft-table.ts'
 
 /** All that one node's Service dataplane holds, read or predicted. */
 export interface NodeState {
@@ -10,6 +11,8 @@ export interface NodeState {
   ipsets: IpSets
   virtualServers: VirtualServer[]
   links: Link[]
+  /** kube-proxy's own tables, where they were read or mode nftables was predicted. */
+  nftables?: NftTable[]
   /** The main routing table, where it was read: a prediction has none. */
   routes?: Route[]
 }

@@ -6,6 +6,7 @@ import { iptablesRuleset } from './kube-proxy/iptables/ruleset.ts'
 import { dummyLink } from './kube-proxy/ipvs/dummy-link.ts'
 import { ipvsRuleset } from './kube-proxy/ipvs/ruleset.ts'
 import { type IpvsState, ipvsState } from './kube-proxy/ipvs/state.ts'
+import { nftablesTable, withNftablesDefaults } from './kube-proxy/nftables/table.ts'
 import { defaultNodeAddresses } from './kube-proxy/node-addresses.ts'
 import { type Proxier, proxierOf } from './kube-proxy/proxier.ts'
 import { userspaceRuleset } from './kube-proxy/userspace/ruleset.ts'
@@ -43,6 +44,10 @@ function checkOptions(objects: ClusterObjects, options: PredictOptions, features
     throw new PredictError(
       `Mode "userspace" is modelled for kube-proxy 1.20 only, not "${options.version}"; add --kube-proxy v1.20.`,
     )
+  if (options.mode === 'nftables' && features.nftables === 'none')
+    throw new PredictError(
+      `Mode "nftables" is modelled from kube-proxy 1.31 on, not for "${options.version}"; add --kube-proxy v1.34.`,
+    )
 }
 
 /**
@@ -53,11 +58,16 @@ function checkOptions(objects: ClusterObjects, options: PredictOptions, features
 export function predict(objects: ClusterObjects, options: PredictOptions): NodeState {
   const features = featuresOf(options.version)
   checkOptions(objects, options, features)
-  const config = options.config ?? clusterConfig(objects)
+  const given = options.config ?? clusterConfig(objects)
+  const config = options.mode === 'nftables' ? withNftablesDefaults(given) : given
   const family = options.family ?? 'ipv4'
   const addresses = options.nodeAddresses ?? defaultNodeAddresses(objects, options.node)
   const proxier = (of: Family): Proxier => proxierOf(objects, options.node, of, features, config, addresses)
 
+  if (options.mode === 'nftables') {
+    const nftables = families(features, config, family).map((of) => nftablesTable(proxier(of)))
+    return { iptables: new Map(), ipsets: new Map(), virtualServers: [], links: [], nftables }
+  }
   if (options.mode !== 'ipvs') {
     const write: (proxier: Proxier) => Ruleset = options.mode === 'iptables' ? iptablesRuleset : userspaceRuleset
     return { iptables: write(proxier(family)), ipsets: new Map(), virtualServers: [], links: [] }

@@ -32,8 +32,6 @@ async function predictFor(given: ExpectArguments, observed: NodeState | undefine
   const config = observed ? withCircumstances(configured, observed) : configured
   const mode = given.mode ?? config.mode
   if (mode === undefined) throw new UserError('--mode is missing, and no configuration of kube-proxy says it.')
-  if (mode === 'nftables')
-    throw new UserError('Mode "nftables" is not modelled; only iptables, ipvs and userspace are.')
   const addresses = given.addresses.length > 0 ? given.addresses : observed ? ownAddresses(observed) : undefined
   const expected = predict(objects, {
     node: given.node,

@@ -7,7 +7,7 @@ await main(async () => {
   const cluster = await selectCluster()
   if (!(await cluster.running())) throw new UserError(`The cluster "${cluster.name}" is not up: run \`make up\`.`)
   for (const { node, mode, removed, kept } of await flushNat(cluster, { progress: createProgress() })) {
-    const other = mode === 'ipvs' ? 'iptables' : 'ipvs'
+    const other = { ipvs: 'iptables', iptables: 'ipvs', nftables: 'other modes' }[mode]
     console.log(
       removed.length > 0
         ? `${node} runs ${mode}; removed what ${other} left:`

@@ -9,9 +9,9 @@ const USERSPACE_VERSION = '1.20'
 
 await main(async () => {
   const mode = process.argv[2]
-  if (mode !== 'ipvs' && mode !== 'iptables' && mode !== 'userspace')
+  if (mode !== 'ipvs' && mode !== 'iptables' && mode !== 'nftables' && mode !== 'userspace')
     throw new UserError(
-      `"${mode ?? ''}" is no mode to switch to: run \`make ipvs\`, \`make iptables\` or \`make userspace\`.`,
+      `"${mode ?? ''}" is no mode to switch to: run \`make ipvs\`, \`make iptables\`, \`make nftables\` or \`make userspace\`.`,
     )
   const cluster = await selectCluster()
   if (!(await cluster.running())) throw new UserError(`The cluster "${cluster.name}" is not up: run \`make up\`.`)

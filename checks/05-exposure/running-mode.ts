@@ -1,10 +1,10 @@
-import type { SwitchedMode } from '../../dataplane/kube-proxy/mode-ownership.ts'
+import type { KubeProxyMode } from '../../dataplane/kube-proxy/config.ts'
 import type { CheckContext } from '../check-context.ts'
 import { onNode } from '../difference-report.ts'
 import { fail, NotApplicable } from '../failure.ts'
 
 /** kube-proxy runs in that mode on every node. A capture of another mode shows another moment, so it proves nothing. */
-export function mustRun({ nodes, live }: CheckContext, mode: SwitchedMode, hint: string): void {
+export function mustRun({ nodes, live }: CheckContext, mode: KubeProxyMode, hint: string): void {
   const other = nodes.find((node) => node.mode !== mode)
   if (!other) return
   if (!live) throw new NotApplicable(`kube-proxy was not in ${mode} mode when this capture was taken`)

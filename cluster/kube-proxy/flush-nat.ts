@@ -1,7 +1,7 @@
 import { readCapturedNode } from '../../dataplane/capture.ts'
 import { parseIptablesSave } from '../../dataplane/iptables-save.ts'
 import { describeFlush, type FlushPlan, isEmptyFlush, planFlush } from '../../dataplane/kube-proxy/flush.ts'
-import type { SwitchedMode } from '../../dataplane/kube-proxy/mode-ownership.ts'
+import type { FlushedMode } from '../../dataplane/kube-proxy/mode-ownership.ts'
 import { printVirtualServerDeletions } from '../../dataplane/kube-proxy/virtual-server-ownership.ts'
 import { consent } from '../consent.ts'
 import type { Cluster, Progress } from '../driver.ts'
@@ -15,7 +15,7 @@ import { KubeProxyError } from './agents.ts'
 export interface FlushReport {
   node: string
   /** The mode that runs there, and so stays. */
-  mode: SwitchedMode
+  mode: FlushedMode
   /** What was removed, a line for each kind; empty when there was nothing. */
   removed: string[]
   /** What looks left behind and yet stayed, with the reason. */
@@ -23,7 +23,7 @@ export interface FlushReport {
 }
 
 interface NodeReading {
-  mode: SwitchedMode
+  mode: FlushedMode
   plan: FlushPlan
 }
 
@@ -48,7 +48,7 @@ export async function flushNat(cluster: Cluster, { progress }: { progress: Progr
     throw error
   }
   if (readings.some(({ plan }) => !isEmptyFlush(plan)))
-    await consent(cluster, 'remove the rules, sets and virtual servers that the other mode left')
+    await consent(cluster, 'remove the rules, sets, tables and virtual servers that other modes left')
   return Promise.all(nodes.map((node, index) => flushNode(cluster, node, readings[index] as NodeReading)))
 }
 
@@ -86,17 +86,17 @@ async function readNode(cluster: Cluster, node: string): Promise<NodeReading> {
   const { stdout } = await runOnNode(cluster, node, script)
   const { files, failures } = read(stdout)
   const mode = files.get('proxyMode')?.trim()
-  if (mode !== 'iptables' && mode !== 'ipvs')
+  if (mode !== 'iptables' && mode !== 'ipvs' && mode !== 'nftables')
     throw new KubeProxyError(
       mode === undefined
         ? `kube-proxy on ${node} does not say which mode runs, so nothing was removed: see \`make kube-proxy-logs\`.`
-        : `kube-proxy on ${node} runs mode "${mode}"; only what iptables and ipvs leave to each other is removed.`,
+        : `kube-proxy on ${node} runs mode "${mode}"; only what iptables, ipvs and nftables leave to each other is removed.`,
     )
   const { state, faults } = readCapturedNode(files)
   const fault = faults[0]
   if (fault) throw new KubeProxyError(`${node} could not be read (${fault.file}: ${fault.message}).`)
   const missing = ['ipset', 'ipvsadm'].filter((tool) => failures.get(`${tool}-save`) === 127)
-  if (missing.length > 0 && mode === 'iptables' && state.links.some(({ name }) => name === 'kube-ipvs0'))
+  if (missing.length > 0 && mode !== 'ipvs' && state.links.some(({ name }) => name === 'kube-ipvs0'))
     throw new KubeProxyError(
       `${node} has no ${missing.join(' and ')} to look for what IPVS left: run \`make tools\` first.`,
     )
@@ -105,7 +105,7 @@ async function readNode(cluster: Cluster, node: string): Promise<NodeReading> {
 }
 
 /** Rules first, as they use sets and lead to what answers; then virtual servers, their addresses, and the sets at last. */
-function flushScript({ ipv4, ipv6, virtualServers, linkAddresses, sets }: FlushPlan): string {
+function flushScript({ ipv4, ipv6, virtualServers, linkAddresses, sets, nftables }: FlushPlan): string {
   const steps: string[] = ['set -e', RESTORE_WITH_BACKEND]
   const feed = (command: string, input: string) => {
     if (input !== '') steps.push(`${command} <<'END-OF-INPUT'\n${input}END-OF-INPUT`)
@@ -115,5 +115,6 @@ function flushScript({ ipv4, ipv6, virtualServers, linkAddresses, sets }: FlushP
   feed('ipvsadm -R', printVirtualServerDeletions(virtualServers))
   if (linkAddresses) steps.push('ip link delete kube-ipvs0')
   feed('ipset restore', sets.map(({ name }) => `destroy ${name}\n`).join(''))
+  for (const table of nftables) steps.push(`nft delete table ${table}`)
   return `${steps.join('\n')}\n`
 }

@@ -1,13 +1,14 @@
-import type { SwitchedMode } from '../../dataplane/kube-proxy/mode-ownership.ts'
+import type { FlushedMode } from '../../dataplane/kube-proxy/mode-ownership.ts'
 import type { Cluster } from '../driver.ts'
 import { runOnNode } from '../node-script.ts'
+import { nftProbe } from './nft-probe.ts'
 
 /** A node's kernel can't do what a mode needs; nothing was changed. The message says which node and what is missing. */
 export class ModeUnsupported extends Error {
   /** What is missing where, without a full stop. */
   readonly lacks: string
 
-  constructor(mode: SwitchedMode, lacks: string, advice = '') {
+  constructor(mode: FlushedMode, lacks: string, advice = '') {
     super(`Mode "${mode}" can't run here, and nothing was changed: ${lacks}.${advice && ` ${advice}`}`)
     this.lacks = lacks
   }
@@ -52,13 +53,8 @@ function listed(names: readonly string[]): string {
  * Makes sure that every node can run the mode, before anything is changed. One node speaks for all on one kernel.
  * @throws ModeUnsupported with one clause for all nodes that lack the same thing
  */
-export async function requireModules(
-  cluster: Cluster,
-  nodes: readonly string[],
-  mode: SwitchedMode,
-  scheduler: string,
-) {
-  const script = mode === 'ipvs' ? ipvsProbe : iptablesProbe
+export async function requireModules(cluster: Cluster, nodes: readonly string[], mode: FlushedMode, scheduler: string) {
+  const script = { ipvs: ipvsProbe, iptables: iptablesProbe, nftables: `${hasModule}${nftProbe}` }[mode]
   const lacking = new Map<string, string[]>()
   const [first] = nodes
   await Promise.all(

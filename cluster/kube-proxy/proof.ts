@@ -1,4 +1,4 @@
-import type { SwitchedMode } from '../../dataplane/kube-proxy/mode-ownership.ts'
+import type { FlushedMode, SwitchedMode } from '../../dataplane/kube-proxy/mode-ownership.ts'
 import type { Cluster } from '../driver.ts'
 import { SAVE_WITH_BACKEND } from '../iptables-backend.ts'
 import type { KubeClient } from '../kube-client.ts'
@@ -7,7 +7,7 @@ import { runOnNode } from '../node-script.ts'
 import { type Agent, ipvsComplaint, proxierLine, readLog } from './agents.ts'
 
 /** The modes that kube-proxy can be put into here; userspace only as old as it exists (up to 1.25, modelled is 1.20). */
-export type RunnableMode = SwitchedMode | 'userspace'
+export type RunnableMode = FlushedMode | 'userspace'
 
 /** What one node says about the mode in force there. */
 export interface ModeProof {
@@ -24,6 +24,8 @@ export interface ModeProof {
   rules: SwitchedMode | 'none'
   /** Whether what a Pod sends meets the chain first that leads to listeners of kube-proxy (userspace mode). */
   portals: boolean
+  /** Addresses with ports that lead to a Service in kube-proxy's own table (nftables mode). */
+  nftServices: number | undefined
   /** Schedulers of the virtual servers that stand there. */
   schedulers: string[]
 }
@@ -34,6 +36,7 @@ ${SAVE_WITH_BACKEND}
 ${PROXY_MODE}
 mode=$(proxy_mode 2>/dev/null) || exit 0
 echo "mode=$mode"
+[ "$mode" = nftables ] && echo "nft=$(nft list map ip kube-proxy service-ips 2>/dev/null | grep -o ' : goto ' | wc -l)"
 save_with_backend iptables -t nat 2>/dev/null
 addresses=$(ip -o addr show dev kube-ipvs0 2>/dev/null) || exit 0
 printf 'kube-ipvs0\\n%s\\n' "$addresses"
@@ -54,18 +57,23 @@ export async function lookAtNode(cluster: Cluster, client: KubeClient, agent: Ag
     logLine: proxierLine(log),
     complaint: ipvsComplaint(log),
     dummyAddresses: /^kube-ipvs0$/m.test(stdout) ? (stdout.match(/ inet6? /g)?.length ?? 0) : undefined,
+    nftServices: numberOrUndefined(/^nft=(\d+)$/m.exec(stdout)?.[1]),
     schedulers: [...new Set(schedulers)].sort(),
     portals: /^-A PREROUTING .*$/m.exec(stdout)?.[0].endsWith('-j KUBE-PORTALS-CONTAINER') ?? false,
     rules: / --match-set KUBE-/.test(services) ? 'ipvs' : / -j KUBE-SV[CL]-/.test(services) ? 'iptables' : 'none',
   }
 }
 
+const numberOrUndefined = (text: string | undefined): number | undefined =>
+  text === undefined ? undefined : Number(text)
+
 /** True when kube-proxy's own word, its log and what the node holds agree on this mode, and on the scheduler if one is given. */
 export function proves(proof: ModeProof, mode: RunnableMode, scheduler?: string): boolean {
-  const { proxyMode, logLine, dummyAddresses, rules, portals, schedulers } = proof
+  const { proxyMode, logLine, dummyAddresses, rules, portals, nftServices, schedulers } = proof
   const said = proxyMode === mode && logLine !== undefined && logLine.includes(`Using ${mode} Proxier`)
   if (!said) return false
   if (mode === 'userspace') return portals
+  if (mode === 'nftables') return (nftServices ?? 0) > 0
   if (rules !== mode) return false
   if (mode === 'iptables') return true
   return (dummyAddresses ?? 0) > 0 && (scheduler === undefined || schedulers.join() === scheduler)
@@ -73,11 +81,12 @@ export function proves(proof: ModeProof, mode: RunnableMode, scheduler?: string)
 
 /** A proof as one line for people. */
 export function describeProof(proof: ModeProof): string {
-  const { node, proxyMode, logLine, dummyAddresses, rules, portals, schedulers } = proof
+  const { node, proxyMode, logLine, dummyAddresses, rules, portals, nftServices, schedulers } = proof
   const words = /Using \S+ Proxier/.exec(logLine ?? '')?.[0]
   const told = { ipvs: 'KUBE-SERVICES matches sets', iptables: 'KUBE-SERVICES lists Services', none: 'no rules yet' }
+  const table = nftServices === undefined ? undefined : `map service-ips leads ${nftServices} addresses to Services`
   const state = [
-    portals ? 'PREROUTING begins with KUBE-PORTALS-CONTAINER' : told[rules],
+    portals ? 'PREROUTING begins with KUBE-PORTALS-CONTAINER' : (table ?? told[rules]),
     dummyAddresses === undefined ? 'no kube-ipvs0' : `kube-ipvs0 holds ${dummyAddresses} addresses`,
   ]
   if (rules === 'ipvs' && schedulers.length > 0) state.push(`scheduler ${schedulers.join(' and ')}`)

@@ -1,3 +1,4 @@
+import { featuresOf, newestBefore } from '../../dataplane/kube-proxy/versions.ts'
 import { consent } from '../consent.ts'
 import type { Cluster, Progress } from '../driver.ts'
 import { type KubeClient, kubeClient } from '../kube-client.ts'
@@ -58,10 +59,14 @@ export async function switchMode(cluster: Cluster, mode: RunnableMode, options: 
       requireModules(cluster, nodes, needs, scheduler ?? (current.scheduler || 'rr')),
     )
   } catch (error) {
+    if (error instanceof ModeUnsupported && mode === 'nftables')
+      throw new ModeUnsupported(mode, error.lacks, NFTABLES_WAY_OUT)
     if (!(error instanceof ModeUnsupported) || mode !== 'ipvs') throw error
     if (!options.force) throw new ModeUnsupported(mode, error.lacks, waysOut(cluster, error.lacks))
     progress.note(`Mode "${mode}" can't run here: ${error.lacks}. Going on, because FORCE=1 asks for it.`)
   }
+  if (mode === 'nftables')
+    requireNftablesVersion(image?.image ?? daemonSet.spec?.template.spec?.containers[0]?.image ?? '')
   const asked = current.mode === mode && (scheduler === undefined || scheduler === current.scheduler)
   if (asked && image === undefined && !options.force) {
     const proofs = await inForce(cluster, client, mode, scheduler)
@@ -81,6 +86,18 @@ export async function switchMode(cluster: Cluster, mode: RunnableMode, options: 
     prove(cluster, client, mode, scheduler, { stamp }),
   )
   return { changed: true, before: current.mode, proofs }
+}
+
+const NFTABLES_WAY_OUT = 'CLUSTER=kind runs it on any Linux with nftables; `make doctor` says whether that is here.'
+
+/** Before 1.31 the mode has to be let in by a gate. Throws KubeProxyError before anything is changed. */
+function requireNftablesVersion(image: string): void {
+  const version = /:(v\d+\.\d+[^@:]*)/.exec(image)?.[1]
+  if (version === undefined || newestBefore(version) !== undefined) return
+  if (featuresOf(version).nftables !== 'none') return
+  throw new KubeProxyError(
+    `kube-proxy ${version} has no mode "nftables" yet, or only behind a gate, and nothing was changed: 1.31 or newer has it.`,
+  )
 }
 
 /** What somebody can do whose kernel lacks IPVS, or only a scheduler. */

@@ -1,5 +1,10 @@
-/** Where in a node's state a finding stands. */
-export type Where = { table: string; chain: string } | { set: string } | { virtualServer: string } | { link: string }
+/** Where in a node's state a finding stands; `nft` is one of kube-proxy's own tables, `part` such as `map service-ips`. */
+export type Where =
+  | { table: string; chain: string }
+  | { set: string }
+  | { virtualServer: string }
+  | { link: string }
+  | { nft: string; part: string }
 
 /**
  * One difference between what should be there and what is: `missing` (expected only), `stale` (there, expected by nothing),
@@ -16,7 +21,7 @@ export interface Finding {
 
 export interface CompareOptions {
   /** The mode the prediction was made for; it is named in the sentences about what the other mode left behind. */
-  mode: 'iptables' | 'ipvs'
+  mode: 'iptables' | 'ipvs' | 'nftables' | 'userspace'
   /**
    * One kube-proxy in one mode has made what the node holds: then its jumps in built-in chains stand in its own order. Elsewhere
    * a change of the mode, or a jump lost and made again, leaves another one that is as good.

@@ -3,12 +3,12 @@ import { addressFamily, type Fault, isCidr, isObject, type JsonObject } from '..
 
 export type DetectLocalMode = 'ClusterCIDR' | 'NodeCIDR' | 'BridgeInterface' | 'InterfaceNamePrefix'
 
-export type KubeProxyMode = 'iptables' | 'ipvs' | 'userspace'
+export type KubeProxyMode = 'iptables' | 'ipvs' | 'userspace' | 'nftables'
 
 /** The part of a KubeProxyConfiguration that shows in what kube-proxy programs. */
 export interface KubeProxyConfig {
   /** Undefined when the configuration leaves it empty: kube-proxy then runs iptables. */
-  mode?: KubeProxyMode | 'nftables'
+  mode?: KubeProxyMode
   bindAddress: string
   /** One range, or one per family, comma separated; empty for none. */
   clusterCIDR: string
@@ -22,6 +22,8 @@ export interface KubeProxyConfig {
   /** Ranges whose node addresses serve node ports; empty for all; `primary` from 1.31 on. */
   nodePortAddresses: string[]
   ipvs: { scheduler: string; strictARP: boolean; excludeCIDRs: string[] }
+  /** Mode nftables has its own pair of these. */
+  nftables: { masqueradeAll: boolean; masqueradeBit: number }
   /** The node's nf_conntrack_tcp_be_liberal is on. */
   conntrackTCPLiberal: boolean
   /** The kernel has nfacct counters, and rules use them (from 1.31 on only); see withCircumstances. */
@@ -45,6 +47,7 @@ export const defaultConfig = (): KubeProxyConfig => ({
   localhostNodePorts: true,
   nodePortAddresses: [],
   ipvs: { scheduler: 'rr', strictARP: false, excludeCIDRs: [] },
+  nftables: { masqueradeAll: false, masqueradeBit: 14 },
   conntrackTCPLiberal: false,
   nfacct: false,
   dualStack: false,
@@ -95,6 +98,13 @@ class ConfigReader {
     return fallback
   }
 
+  bit(value: unknown, field: string, fallback: number): number {
+    if (value === undefined || value === null) return fallback
+    if (typeof value === 'number' && Number.isInteger(value) && value >= 0 && value <= 31) return value
+    this.fault(field, value, 'a bit from 0 to 31')
+    return fallback
+  }
+
   cidrs(value: unknown, field: string, extra: string[] = []): string[] {
     if (value === undefined || value === null) return []
     if (!Array.isArray(value)) {
@@ -138,6 +148,7 @@ export function parseKubeProxyConfiguration(yamlText: string): KubeProxyConfig {
   if (raw.kind !== undefined && raw.kind !== OBJECT) read.fault('kind', raw.kind, `"${OBJECT}"`)
   const iptables = read.section(raw.iptables, 'iptables')
   const ipvs = read.section(raw.ipvs, 'ipvs')
+  const nftables = read.section(raw.nftables, 'nftables')
   const detectLocal = read.section(raw.detectLocal, 'detectLocal')
   const conntrack = read.section(raw.conntrack, 'conntrack')
   const gates = read.section(raw.featureGates, 'featureGates')
@@ -185,10 +196,10 @@ export function parseKubeProxyConfiguration(yamlText: string): KubeProxyConfig {
     'the beginning of an interface name',
   )
   config.masqueradeAll = read.flag(iptables.masqueradeAll, 'iptables.masqueradeAll', false)
-  if (iptables.masqueradeBit !== undefined && iptables.masqueradeBit !== null) {
-    const bit = iptables.masqueradeBit
-    if (typeof bit === 'number' && Number.isInteger(bit) && bit >= 0 && bit <= 31) config.masqueradeBit = bit
-    else read.fault('iptables.masqueradeBit', bit, 'a bit from 0 to 31')
+  config.masqueradeBit = read.bit(iptables.masqueradeBit, 'iptables.masqueradeBit', config.masqueradeBit)
+  config.nftables = {
+    masqueradeAll: read.flag(nftables.masqueradeAll, 'nftables.masqueradeAll', false),
+    masqueradeBit: read.bit(nftables.masqueradeBit, 'nftables.masqueradeBit', config.nftables.masqueradeBit),
   }
   config.localhostNodePorts = read.flag(iptables.localhostNodePorts, 'iptables.localhostNodePorts', true)
   config.nodePortAddresses = read.cidrs(raw.nodePortAddresses, 'nodePortAddresses', ['primary'])

@@ -2,9 +2,17 @@ import { IPVS_LINK } from '../compare/ownership.ts'
 import type { IpSets } from '../ipset-save.ts'
 import type { Ruleset, Table } from '../iptables-save.ts'
 import type { VirtualServer } from '../ipvsadm-save.ts'
+import { KUBE_PROXY_TABLE } from '../nft-table.ts'
 import type { NodeState } from '../node-state.ts'
 import { commentOf, targetOf } from '../rule-text.ts'
-import { isChainOfModeOnly, isIpvsModeSet, isJumpOfModeOnly, type SwitchedMode } from './mode-ownership.ts'
+import {
+  type FlushedMode,
+  isChainOfAnyMode,
+  isChainOfModeOnly,
+  isIpvsModeSet,
+  isJumpOfModeOnly,
+  type SwitchedMode,
+} from './mode-ownership.ts'
 import { kubeProxyVirtualServers } from './virtual-server-ownership.ts'
 
 /** A rule of one chain; `spec` as iptables-save prints it. */
@@ -24,41 +32,62 @@ export interface RulesetFlush {
 
 /** All that a mode left behind on one node, in the order in which it can be removed without a Service stopping. */
 export interface FlushPlan {
-  /** The mode whose remains these are: the one that does not run. */
-  left: SwitchedMode
+  /** Whose remains these are: of the one mode that does not run, or of both under nftables. */
+  left: SwitchedMode | 'iptables or ipvs'
   ipv4: RulesetFlush
   ipv6: RulesetFlush
   virtualServers: VirtualServer[]
   /** The addresses on kube-ipvs0; undefined when the link is not there or is in use. */
   linkAddresses?: string[]
   sets: { name: string; members: number }[]
+  /** Tables of mode nftables, such as `ip kube-proxy`. */
+  nftables: string[]
   /** What looks left behind and yet stays, with the reason in a sentence. */
   kept: string[]
 }
 
 /** True when the node holds nothing of the other mode. */
 export function isEmptyFlush(plan: FlushPlan): boolean {
-  const { ipv4, ipv6, virtualServers, linkAddresses, sets } = plan
-  return ipv4.restore === '' && ipv6.restore === '' && virtualServers.length + sets.length === 0 && !linkAddresses
+  const { ipv4, ipv6, virtualServers, linkAddresses, sets, nftables } = plan
+  const rules = ipv4.restore !== '' || ipv6.restore !== ''
+  return !rules && virtualServers.length + sets.length + nftables.length === 0 && !linkAddresses
+}
+
+/** What of a ruleset the running mode has no use for. */
+interface Remains {
+  chain(table: string, chain: string): boolean
+  jump(table: string, spec: string): boolean
+}
+
+/** Beside nftables nothing of iptables or ipvs is in use; between those two, only what one of them alone writes is left over. */
+function remainsOf(left: FlushPlan['left']): Remains {
+  if (left === 'iptables or ipvs')
+    return { chain: isChainOfAnyMode, jump: (table, spec) => isChainOfAnyMode(table, targetOf(spec) ?? '') }
+  return {
+    chain: (table, chain) => isChainOfModeOnly(left, table, chain),
+    jump: (table, spec) => isJumpOfModeOnly(left, table, commentOf(spec) ?? ''),
+  }
 }
 
 /**
- * Plans the removal of what the other mode left on a node (kube-proxy cleans up nothing between iptables and ipvs: facts of
- * 1.20–1.36). Touched are only chains, jumps and sets that kube-proxy's other mode alone writes, its virtual servers and
- * kube-ipvs0. What anybody's remaining rule still leads to stays, and `kept` says why.
+ * Plans the removal of what other modes left on a node (kube-proxy cleans up nothing between iptables and ipvs: facts of
+ * 1.20–1.36; and into or out of nftables most, but not all). Touched are only chains, jumps and sets that kube-proxy alone
+ * writes, its virtual servers, kube-ipvs0 and its own tables of nf_tables. What anybody's remaining rule still leads to stays, and `kept` says why.
  * @param running the mode in force, from kube-proxy's own /proxyMode
  * @param state the node's IPv4 rules, sets of both families, virtual servers and links
  * @param ipv6 the rules of ip6tables, where they were read
  */
-export function planFlush(running: SwitchedMode, state: NodeState, ipv6: Ruleset = new Map()): FlushPlan {
-  const left: SwitchedMode = running === 'ipvs' ? 'iptables' : 'ipvs'
+export function planFlush(running: FlushedMode, state: NodeState, ipv6: Ruleset = new Map()): FlushPlan {
+  const left = running === 'nftables' ? 'iptables or ipvs' : running === 'ipvs' ? 'iptables' : 'ipvs'
+  const remains = remainsOf(left)
   const kept: string[] = []
   const plan: FlushPlan = {
     left,
-    ipv4: flushRuleset(left, state.iptables, kept),
-    ipv6: flushRuleset(left, ipv6, kept),
+    ipv4: flushRuleset(remains, state.iptables, kept),
+    ipv6: flushRuleset(remains, ipv6, kept),
     virtualServers: [],
     sets: [],
+    nftables: running === 'nftables' ? [] : ownTables(state),
     kept,
   }
   if (left === 'iptables') return plan
@@ -73,24 +102,23 @@ export function planFlush(running: SwitchedMode, state: NodeState, ipv6: Ruleset
   return plan
 }
 
+const ownTables = ({ nftables = [] }: NodeState): string[] =>
+  nftables.filter(({ name }) => name === KUBE_PROXY_TABLE).map(({ family, name }) => `${family} ${name}`)
+
 function ownSets(sets: IpSets) {
   return [...sets.values()].filter(({ name }) => isIpvsModeSet(name))
 }
 
-function flushRuleset(left: SwitchedMode, ruleset: Ruleset, kept: string[]): RulesetFlush {
+function flushRuleset(remains: Remains, ruleset: Ruleset, kept: string[]): RulesetFlush {
   const flush: RulesetFlush = { chains: [], jumps: [], restore: '' }
-  for (const [name, table] of ruleset) flush.restore += flushTable(left, name, table, flush, kept)
+  for (const [name, table] of ruleset) flush.restore += flushTable(remains, name, table, flush, kept)
   return flush
 }
 
-function flushTable(left: SwitchedMode, name: string, table: Table, flush: RulesetFlush, kept: string[]): string {
-  const stale = new Set([...table.keys()].filter((chain) => isChainOfModeOnly(left, name, chain)))
+function flushTable(remains: Remains, name: string, table: Table, flush: RulesetFlush, kept: string[]): string {
+  const stale = new Set([...table.keys()].filter((chain) => remains.chain(name, chain)))
   const jumps = [...table.values()].flatMap(({ name: chain, policy, rules }) =>
-    policy === '-'
-      ? []
-      : rules
-          .filter(({ spec }) => isJumpOfModeOnly(left, name, commentOf(spec) ?? ''))
-          .map(({ spec }) => ({ chain, spec })),
+    policy === '-' ? [] : rules.filter(({ spec }) => remains.jump(name, spec)).map(({ spec }) => ({ chain, spec })),
   )
   const removed = new Set(jumps.map(({ chain, spec }) => `${chain} ${spec}`))
   for (const [chain, by] of stillReached(table, stale, removed)) {
@@ -162,6 +190,7 @@ export function describeFlush(plan: FlushPlan): string[] {
   if (plan.virtualServers.length > 0) lines.push(counted(plan.virtualServers.length, 'virtual server'))
   if (plan.linkAddresses) lines.push(`kube-ipvs0 with ${counted(plan.linkAddresses.length, 'address')}`)
   if (plan.sets.length > 0) lines.push(counted(plan.sets.length, 'ipset'))
+  for (const table of plan.nftables) lines.push(`nft table ${table}`)
   return lines
 }
 

@@ -1,9 +1,12 @@
+import { isKubeProxyChain, isSharedChain } from '../compare/ownership.ts'
 import { isServiceChain } from './chain-names.ts'
 import { setNames } from './ipvs/sets.ts'
 import { featuresOf, SUPPORTED_VERSIONS } from './versions.ts'
 
 /** The modes between which kube-proxy is switched in place without cleaning up. */
 export type SwitchedMode = 'iptables' | 'ipvs'
+/** The modes that leave things to each other: nftables keeps to tables of its own, and no other mode touches those. */
+export type FlushedMode = SwitchedMode | 'nftables'
 
 const EVERY_TABLE_CANARY = 'KUBE-PROXY-CANARY'
 
@@ -65,6 +68,10 @@ export function isJumpOfModeOnly(mode: SwitchedMode, table: string, comment: str
   if (USERSPACE_JUMPS.has(comment)) return true
   return table === 'filter' && JUMP_COMMENTS[mode].has(comment)
 }
+
+/** Whether a chain is kube-proxy's alone, by whichever mode that is not nftables; what the kubelet writes too is left to it. */
+export const isChainOfAnyMode = (table: string, chain: string): boolean =>
+  isKubeProxyChain(chain) && !isSharedChain(table, chain)
 
 /** Every set that any version makes; later versions only ever added some. */
 const SET_NAMES: ReadonlySet<string> = new Set(

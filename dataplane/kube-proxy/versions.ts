@@ -31,6 +31,12 @@ export interface Features {
   primaryNodePortAddress: boolean
   /** Mode userspace exists (and its rules are modelled). */
   userspace: boolean
+  /**
+   * Mode nftables as it is modelled, from the version on in which no gate has to be opened (1.31): with a chain per endpoint
+   * and filters before the translation, with filters behind it (1.34), or without chains of endpoints and with a set of
+   * hairpin connections (1.36).
+   */
+  nftables: 'none' | 'endpoint-chains' | 'late-filters' | 'hairpin-set'
 
   /** Per-Service chains of iptables mode; see kube-proxy/iptables. */
   serviceChains: 'masquerade-first' | 'balanced' | 'external'
@@ -96,6 +102,7 @@ const V1_20: Omit<Features, 'version'> = {
   detectLocalByInterface: false,
   primaryNodePortAddress: false,
   userspace: true,
+  nftables: 'none',
   serviceChains: 'masquerade-first',
   dropsIn: 'nat',
   healthCheckRules: false,
@@ -157,12 +164,12 @@ const CHANGES: readonly (readonly [minor: number, change: Change])[] = [
   [28, { ipvsSkipsNodeAddresses: true, ipvsFilterHealthCheck: true }],
   [29, { liberalConntrack: true, ipvsOutFilter: true, nodeIPs: 'both' }],
   [30, { ingressIPMode: true, ipvsFilterExternalLocal: true }],
-  [31, { nfacct: true, primaryNodePortAddress: true, zoneHints: 'always' }],
+  [31, { nfacct: true, primaryNodePortAddress: true, zoneHints: 'always', nftables: 'endpoint-chains' }],
   [32, {}],
   [33, {}],
-  [34, { cleanupShared: true, nodeHints: true }],
+  [34, { cleanupShared: true, nodeHints: true, nftables: 'late-filters' }],
   [35, {}],
-  [36, {}],
+  [36, { nftables: 'hairpin-set' }],
 ]
 
 const table = new Map<number, Features>()

@@ -2,10 +2,10 @@ import { parseArgs } from 'node:util'
 import { addressFamily } from '../../dataplane/objects/field-reader.ts'
 import { UserError } from '../main.ts'
 
-export const FORMATS = ['iptables-save', 'ipset-save', 'ipvsadm-save', 'ip-addr', 'json'] as const
+export const FORMATS = ['iptables-save', 'ipset-save', 'ipvsadm-save', 'ip-addr', 'nft', 'json'] as const
 export type Format = (typeof FORMATS)[number]
 
-const MODES = ['iptables', 'ipvs', 'userspace'] as const
+const MODES = ['iptables', 'ipvs', 'nftables', 'userspace'] as const
 const FAMILIES = ['ipv4', 'ipv6'] as const
 
 export const HELP = `Usage: node --import tsx scripts/expect.ts --objects FILE --node NAME --mode MODE [--kube-proxy VERSION] [--as FORMAT]

@@ -3,6 +3,7 @@ import { printIpsetSave } from '../../dataplane/ipset-save.ts'
 import { printIptablesSave } from '../../dataplane/iptables-save.ts'
 import { printIpvsadmSave } from '../../dataplane/ipvsadm-save.ts'
 import { inKernelOrder } from '../../dataplane/kube-proxy/ruleset-builder.ts'
+import { type NftTable, printNftTable } from '../../dataplane/nft-table.ts'
 import type { NodeState } from '../../dataplane/node-state.ts'
 import type { Format } from './arguments.ts'
 
@@ -22,14 +23,28 @@ function toJson(state: NodeState): unknown {
   const ipsets = Object.fromEntries(
     [...state.ipsets].map(([name, { type, options, members }]) => [name, { type, options, members: [...members] }]),
   )
-  return { iptables, ipsets, virtualServers: state.virtualServers, links: state.links }
+  const nftables = state.nftables && { nftables: state.nftables.map(tableToJson) }
+  return { iptables, ipsets, virtualServers: state.virtualServers, links: state.links, ...nftables }
 }
+
+const tableToJson = ({ family, name, chains, sets, maps }: NftTable) => ({
+  family,
+  name,
+  chains: Object.fromEntries(chains),
+  sets: Object.fromEntries(
+    [...sets].map(([set, { elements, ...rest }]) => [set, { ...rest, elements: [...elements] }]),
+  ),
+  maps: Object.fromEntries(
+    [...maps].map(([map, { type, elements }]) => [map, { type, elements: Object.fromEntries(elements) }]),
+  ),
+})
 
 /** A state as the tool of that name prints it, or all of it as JSON. */
 export function printState(state: NodeState, format: Format): string {
   if (format === 'iptables-save') return printIptablesSave(inKernelOrder(state.iptables))
   if (format === 'ipset-save') return printIpsetSave(state.ipsets)
   if (format === 'ipvsadm-save') return printIpvsadmSave(state.virtualServers)
+  if (format === 'nft') return (state.nftables ?? []).map(printNftTable).join('\n')
   const text = format === 'ip-addr' ? printIpAddr(state.links) : JSON.stringify(toJson(state), null, 2)
   return text.endsWith('\n') ? text : `${text}\n`
 }

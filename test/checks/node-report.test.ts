@@ -38,7 +38,12 @@ describe('one exec per node', () => {
       'ip-addr.json': '[]\n',
       proxyMode: 'ipvs',
     })
-    expect(Object.fromEntries(failures)).toEqual({ 'ipset-save': 127, 'ipvsadm-save': 2 })
+    expect(Object.fromEntries(failures)).toEqual({
+      'ipset-save': 127,
+      'ipvsadm-save': 2,
+      'nft-ip.json': 127,
+      'nft-ip6.json': 127,
+    })
   })
 
   test('reads the back end that holds the chains of kube-proxy', () => {

@@ -52,6 +52,16 @@ describe('what still moves', () => {
       pod({ phase: 'Pending', containerStatuses: [{ state: { waiting: { reason: 'ErrImagePull' } } }] }),
       0,
     ],
+    [
+      'a Pod that has just begun to run and is not ready',
+      pod({ phase: 'Running', containerStatuses: [{ state: { running: { startedAt: '2026-11-21T09:59:58Z' } } }] }),
+      1,
+    ],
+    [
+      'a Pod that its probe keeps from being ready',
+      pod({ phase: 'Running', containerStatuses: [{ state: { running: { startedAt: '2026-11-21T09:59:50Z' } } }] }),
+      0,
+    ],
     ['a new Service', { kind: 'Service', metadata: { name: 's', creationTimestamp: '2026-11-21T09:59:59Z' } }, 1],
     ['an old Service', { kind: 'Service', metadata: { name: 's', creationTimestamp: '2026-11-21T09:59:00Z' } }, 0],
     [

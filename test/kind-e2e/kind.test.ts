@@ -18,7 +18,7 @@ import { kubectlPath } from '../../cluster/kubectl.ts'
 import { kindFolder, projectRoot } from '../../cluster/layout.ts'
 import { waitFor } from '../../cluster/wait.ts'
 import { compareNodeState } from '../../dataplane/compare.ts'
-import type { SwitchedMode } from '../../dataplane/kube-proxy/mode-ownership.ts'
+import type { KubeProxyMode } from '../../dataplane/kube-proxy/config.ts'
 
 const silent = { start() {}, end() {}, note() {} }
 const name = 'e2e-kind'
@@ -48,7 +48,7 @@ const containerIds = async () =>
 const modeAsked = async () => readMode((await readConfigConf(await kubeClient(cluster))).text).mode
 
 /** Takes a capture and says where nodes differ from what kube-proxy is expected to program there. */
-async function captureDiffers(as: string, mode: SwitchedMode): Promise<string[]> {
+async function captureDiffers(as: string, mode: KubeProxyMode): Promise<string[]> {
   const target = join(folder, as)
   await done(['capture'], { DIR: target })
   const snapshot = new Snapshot(readCaptureFolder(target))
@@ -150,6 +150,30 @@ describe('iptables mode', () => {
     const traced = await done(['trace'], { FROM: 'host', TO: 'svc/web:80', NODE: worker })
     expect(traced).toMatch(/KUBE-SVC-|KUBE-SEP-/)
     expect(await done(['flush-nat'])).toMatch(/runs iptables; ipvs left nothing to remove/)
+  })
+})
+
+describe('nftables mode', () => {
+  test('is proved on every node, and its tables hold what is predicted; or what the kernel lacks is said', async () => {
+    const { exitCode, stdout, stderr } = await make(['nftables'])
+    if (!kernel.natNft) {
+      expect(`${exitCode} ${stderr}`).toMatch(/^[1-9]\d* [\s\S]*nothing was changed: the kernel of .* has no /)
+      expect(await modeAsked()).toBe('iptables')
+      return
+    }
+    expect(exitCode, stderr).toBe(0)
+    expect(stdout.match(/\/proxyMode says "nftables"/g)).toHaveLength(3)
+    const address = (await kubectl(['get', 'service', 'web', '-o', 'jsonpath={.spec.clusterIP}'])).trim()
+    expect((await podsBehind(`http://${address}/`, 20)).size).toBe(2)
+    const differences = await captureDiffers('nftables', 'nftables')
+    expect(differences.filter((one) => one.includes('"nft":'))).toEqual([])
+    expect(await done(['flush-nat'])).toMatch(/runs nftables/)
+  })
+
+  test('and back: no table is left, and the rules of iptables mode are all there', async () => {
+    await done(['iptables'])
+    await done(['flush-nat'])
+    expect(await captureDiffers('iptables-again', 'iptables')).toEqual([])
   })
 })
 

@@ -175,3 +175,35 @@ test.each(['iptables', 'ipvs'] as const)('what userspace mode left goes in %s mo
     for (const [chain, { rules }] of iptables.get(table) ?? [])
       expect(after.get(table)?.get(chain)?.rules).toEqual(rules)
 })
+
+describe('beside nftables', () => {
+  const tablesOf = (names: [family: 'ip' | 'ip6', name: string][]) =>
+    names.map(([family, name]) => ({ family, name, chains: new Map(), sets: new Map(), maps: new Map() }))
+
+  test.each(kindNodes)('nothing of the other modes stays in %s, and nothing of others goes', (folder) => {
+    const before = recorded(folder)
+    const plan = planFlush('nftables', before.state, before.ipv6)
+    expect(isEmptyFlush(plan)).toBe(false)
+    const after = flushed(before, plan)
+    const left = [...chains(after.state.iptables), ...chains(after.ipv6)].filter((chain) => chain.includes(' KUBE-'))
+    expect(left.filter((chain) => !/KUBELET|HINT|KUBE-FIREWALL|KUBE-MARK-DROP/.test(chain))).toEqual([])
+    expect(foreign(after.state.iptables)).toEqual(foreign(before.state.iptables))
+    expect([...after.state.ipsets.keys()].filter((name) => name.startsWith('KUBE-'))).toEqual([])
+    expect(after.state.virtualServers).toEqual([])
+    expect(isEmptyFlush(planFlush('nftables', after.state, after.ipv6))).toBe(true)
+  })
+
+  test.each(['iptables', 'ipvs'] as const)('in %s mode its own tables go, and no table of the same kind', (mode) => {
+    const state = predictOn(oneService({}, [{ ip: '10.244.1.5' }]), '1.34', { mode })
+    const nftables = tablesOf([
+      ['ip', 'kube-proxy'],
+      ['ip6', 'kube-proxy'],
+      ['ip', 'kindnet-network-policies'],
+    ])
+    const plan = planFlush(mode, { ...state, nftables })
+    expect(plan.nftables).toEqual(['ip kube-proxy', 'ip6 kube-proxy'])
+    expect(describeFlush(plan)).toEqual(['nft table ip kube-proxy', 'nft table ip6 kube-proxy'])
+    expect(isEmptyFlush(planFlush(mode, state))).toBe(true)
+    expect(planFlush('nftables', { ...state, nftables }).nftables).toEqual([])
+  })
+})

@@ -1,0 +1,43 @@
+import { createHash } from 'node:crypto'
+import type { TrackedEndpoint } from '../endpoints.ts'
+import type { ServicePort } from '../service-ports.ts'
+
+const ALPHABET = 'ABCDEFGHIJKLMNOPQRSTUVWXYZ234567'
+/** nf_tables takes names of 256 bytes; kube-proxy keeps 16 of them for its prefixes. */
+const LONGEST = 240
+
+/** The first eight letters of the base32 text (RFC 4648) of the SHA-256. */
+function shortHash(text: string): string {
+  const digest = createHash('sha256').update(text).digest()
+  const bits = digest.readUIntBE(0, 5)
+  return Array.from({ length: 8 }, (_, index) => ALPHABET[Math.floor(bits / 32 ** (7 - index)) % 32]).join('')
+}
+
+/** `HASH-text`, cut where it would be too long for a name. */
+function hashed(text: string): string {
+  const name = `${shortHash(text)}-${text}`
+  return name.length > LONGEST ? `${name.slice(0, LONGEST - 3)}...` : name
+}
+
+/** `namespace/service/protocol/port`; the unnamed port leaves a slash at the end. */
+function plainName({ name, protocol }: ServicePort): string {
+  const [service, port = ''] = name.split(':')
+  return `${service}/${protocol}/${port}`
+}
+
+/** What the names of the chains of one Service port end in, such as `2QRHZV4L-default/kubernetes/tcp/https`. */
+export const servicePortName = (port: ServicePort): string => hashed(plainName(port))
+
+/** What the names of one endpoint's chain and affinity set end in: `…__10.180.0.1/80`, with dots for the colons of IPv6. */
+export function endpointName(port: ServicePort, endpoint: TrackedEndpoint): string {
+  const colon = endpoint.text.lastIndexOf(':')
+  const address = endpoint.text.slice(0, colon).replace(/[[\]]/g, '').replaceAll(':', '.')
+  return hashed(`${plainName(port)}__${address}/${endpoint.text.slice(colon + 1)}`)
+}
+
+/** Prefixes of the chains that kube-proxy makes per Service port or endpoint. */
+export const CHAIN_PREFIXES = ['service-', 'local-', 'external-', 'endpoint-', 'firewall-'] as const
+export const AFFINITY_PREFIX = 'affinity-'
+
+/** Chains of Services and endpoints are the only ones with a slash in their name (pkg/proxy/nftables of every version). */
+export const isServicePortChain = (chain: string): boolean => chain.includes('/')

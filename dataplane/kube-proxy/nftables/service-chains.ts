@@ -1,0 +1,152 @@
+import { categorizeEndpoints, type EndpointCategories } from '../endpoint-categories.ts'
+import type { TrackedEndpoint } from '../endpoints.ts'
+import { cidrContains } from '../ip.ts'
+import type { Proxier } from '../proxier.ts'
+import { isExternallyAccessible, type ServicePort } from '../service-ports.ts'
+import type { NftTableBuilder } from './builder.ts'
+import { AFFINITY_PREFIX, endpointName, servicePortName } from './names.ts'
+import { markForMasquerade, masqueradedSenders, sourceCondition } from './static-chains.ts'
+
+const REJECT = 'goto reject-chain'
+const DROP = 'drop'
+
+interface Chains {
+  cluster: string
+  local: string
+  external: string
+  firewall: string
+}
+
+const key = (...parts: (string | number)[]): string => parts.join(' . ')
+
+/** The elements of the maps: under which addresses and node ports the Service port is found, and what becomes of it there. */
+function writeElements(
+  builder: NftTableBuilder,
+  port: ServicePort,
+  chains: Chains,
+  { any, local }: EndpointCategories,
+): void {
+  const { protocol, clusterIP, nodePort } = port
+  const serves = (onlyLocal: boolean) => any && (!onlyLocal || local.length > 0)
+  const without = any ? DROP : REJECT
+  const byAddress = (address: string) => key(address, protocol, port.port)
+
+  builder.member('cluster-ips', clusterIP)
+  if (serves(port.internalLocal))
+    builder.entry('service-ips', byAddress(clusterIP), `goto ${port.internalLocal ? chains.local : chains.cluster}`)
+  else builder.entry('no-endpoint-services', byAddress(clusterIP), without)
+
+  for (const address of [...port.externalIPs, ...port.loadBalancerIPs]) {
+    if (any) builder.entry('service-ips', byAddress(address), `goto ${chains.external}`)
+    if (!serves(port.externalLocal)) builder.entry('no-endpoint-services', byAddress(address), without)
+  }
+  if (port.sourceRanges.length > 0)
+    for (const address of port.loadBalancerIPs)
+      builder.entry('firewall-ips', byAddress(address), `goto ${chains.firewall}`)
+  if (nodePort === 0) return
+  if (any) builder.entry('service-nodeports', key(protocol, nodePort), `goto ${chains.external}`)
+  if (!serves(port.externalLocal)) builder.entry('no-endpoint-nodeports', key(protocol, nodePort), without)
+}
+
+/** Traffic that came by a node port or an address from outside. */
+function writeExternal(builder: NftTableBuilder, proxier: Proxier, port: ServicePort, chains: Chains, serves: boolean) {
+  const { ip } = builder
+  const masquerade = markForMasquerade(proxier)
+  if (!port.externalLocal) {
+    builder.rule(chains.external, masquerade)
+  } else {
+    const fromPod = sourceCondition(proxier, ip, 'local')
+    if (fromPod !== undefined)
+      builder.rule(chains.external, `${fromPod} goto ${chains.cluster}`, 'short-circuit pod traffic')
+    builder.rule(chains.external, `fib saddr type local ${masquerade}`, 'masquerade local traffic')
+    builder.rule(chains.external, `fib saddr type local goto ${chains.cluster}`, 'short-circuit local traffic')
+  }
+  if (serves) builder.rule(chains.external, `goto ${port.externalLocal ? chains.local : chains.cluster}`)
+}
+
+/** An address itself as nft prints it among ranges: without its length. */
+const plainRange = (range: string): string => range.replace(/^([^:]*)\/32$|^(.*:.*)\/128$/, '$1$2')
+
+/** A set without a name, sorted as the reader of listings does it; nft prints one member without braces. */
+const anonymous = (members: readonly string[]): string =>
+  members.length === 1 ? `${members[0]}` : `{ ${[...members].sort().join(', ')} }`
+
+/** Source ranges hold before anything is translated; the load balancer's address is the node's own when the node asks itself. */
+function writeFirewall(builder: NftTableBuilder, { nodeIP }: Proxier, port: ServicePort, chain: string): void {
+  const fromNode = port.sourceRanges.some((range) => cidrContains(range, nodeIP))
+  const sources = [...port.sourceRanges.map(plainRange), ...(fromNode ? port.loadBalancerIPs : [])]
+  builder.rule(chain, `${builder.ip} saddr != ${anonymous([...new Set(sources)])} drop`)
+}
+
+const asConcat = ({ ip, port }: TrackedEndpoint): string => `${ip} . ${port}`
+
+/** One of the endpoints, each as likely as any other. */
+function writeChoice(
+  builder: NftTableBuilder,
+  proxier: Proxier,
+  port: ServicePort,
+  chain: string,
+  endpoints: readonly TrackedEndpoint[],
+): void {
+  const { ip } = builder
+  if (port.affinity !== undefined)
+    for (const endpoint of endpoints) {
+      const name = endpointName(port, endpoint)
+      builder.rule(chain, `${ip} saddr @${AFFINITY_PREFIX}${name} goto endpoint-${name}`)
+    }
+  const choice = `numgen random mod ${endpoints.length}`
+  if (proxier.features.nftables === 'hairpin-set' && port.affinity === undefined) {
+    const map = endpoints.map((endpoint, index) => `${index} : ${asConcat(endpoint)}`).join(', ')
+    builder.rule(chain, `meta l4proto ${port.protocol} dnat ${ip} to ${choice} map { ${map} }`)
+    return
+  }
+  const map = endpoints.map((endpoint, index) => `${index} : goto endpoint-${endpointName(port, endpoint)}`).join(', ')
+  builder.rule(chain, `${choice} vmap { ${map} }`)
+}
+
+function writeEndpoint(builder: NftTableBuilder, proxier: Proxier, port: ServicePort, endpoint: TrackedEndpoint): void {
+  const { ip, address } = builder
+  const { ip: own, text } = endpoint
+  if (proxier.features.nftables === 'hairpin-set') {
+    if (endpoint.isLocal) builder.member('hairpin-connections', key(own, own, port.protocol, endpoint.port))
+    if (port.affinity === undefined) return
+  }
+  const name = endpointName(port, endpoint)
+  const chain = `endpoint-${name}`
+  if (proxier.features.nftables !== 'hairpin-set') builder.rule(chain, `${ip} saddr ${own} jump mark-for-masquerade`)
+  if (port.affinity !== undefined) {
+    const set = `${AFFINITY_PREFIX}${name}`
+    builder.set(set, address, { flags: ['dynamic', 'timeout'], timeout: port.affinity })
+    builder.rule(chain, `update @${set} { ${ip} saddr }`)
+  }
+  builder.rule(chain, `meta l4proto ${port.protocol} dnat to ${text}`)
+}
+
+/** All that one Service port adds to the table, from 1.31 on (syncProxyRules of pkg/proxy/nftables/proxier.go). */
+export function writeServicePort(builder: NftTableBuilder, proxier: Proxier, port: ServicePort): void {
+  const name = servicePortName(port)
+  const chains: Chains = {
+    cluster: `service-${name}`,
+    local: `local-${name}`,
+    external: `external-${name}`,
+    firewall: `firewall-${name}`,
+  }
+  const endpoints = categorizeEndpoints(port, proxier)
+  const { any, cluster, local, reachable } = endpoints
+  writeElements(builder, port, chains, endpoints)
+
+  const senders = masqueradedSenders(proxier, builder.ip)
+  const hasInternal = any && (!port.internalLocal || local.length > 0)
+  if (proxier.features.nftables !== 'hairpin-set' && hasInternal && senders !== undefined) {
+    const own = `${builder.ip} daddr ${port.clusterIP} ${port.protocol} dport ${port.port}`
+    const rule = `${own} ${senders ? `${senders} ` : ''}jump mark-for-masquerade`
+    builder.rule(port.internalLocal ? chains.local : chains.cluster, rule)
+  }
+  if (any && isExternallyAccessible(port))
+    writeExternal(builder, proxier, port, chains, !port.externalLocal || local.length > 0)
+  if (port.sourceRanges.length > 0 && port.loadBalancerIPs.length > 0)
+    writeFirewall(builder, proxier, port, chains.firewall)
+  if (cluster.length > 0) writeChoice(builder, proxier, port, chains.cluster, cluster)
+  if (local.length > 0) writeChoice(builder, proxier, port, chains.local, local)
+  for (const endpoint of reachable) writeEndpoint(builder, proxier, port, endpoint)
+}

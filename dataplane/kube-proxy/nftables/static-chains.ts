@@ -1,0 +1,130 @@
+import { isLoopback } from '../ip.ts'
+import type { Proxier } from '../proxier.ts'
+import type { NftTableBuilder } from './builder.ts'
+
+const DSTNAT = -100
+const SRCNAT = 100
+const FILTER = 0
+
+type Base = readonly [name: string, type: string, hook: string, priority: number, rules: readonly string[]]
+
+const NAT: readonly Base[] = [
+  ['nat-prerouting', 'nat', 'prerouting', DSTNAT, ['jump services']],
+  ['nat-output', 'nat', 'output', DSTNAT, ['jump services']],
+  ['nat-postrouting', 'nat', 'postrouting', SRCNAT, ['jump masquerading']],
+]
+
+const NEW = 'ct state new jump'
+const INPUT_CHECKS = [`${NEW} nodeport-endpoints-check`, `${NEW} service-endpoints-check`]
+
+/** 1.31–1.33: all filter chains run before the destination is translated, but one. */
+const EARLY_FILTERS: readonly Base[] = [
+  ['filter-prerouting', 'filter', 'prerouting', DSTNAT - 10, [`${NEW} firewall-check`]],
+  ['filter-input', 'filter', 'input', DSTNAT - 10, INPUT_CHECKS],
+  ['filter-forward', 'filter', 'forward', DSTNAT - 10, [`${NEW} service-endpoints-check`, `${NEW} cluster-ips-check`]],
+  ['filter-output', 'filter', 'output', DSTNAT - 10, [`${NEW} service-endpoints-check`, `${NEW} firewall-check`]],
+  ['filter-output-post-dnat', 'filter', 'output', DSTNAT + 10, [`${NEW} cluster-ips-check`]],
+]
+
+/** From 1.34 on: only source ranges are asked before, so that others find the usual priority free. */
+const LATE_FILTERS: readonly Base[] = [
+  ['filter-prerouting-pre-dnat', 'filter', 'prerouting', DSTNAT - 10, [`${NEW} firewall-check`]],
+  ['filter-output-pre-dnat', 'filter', 'output', DSTNAT - 10, [`${NEW} firewall-check`]],
+  ['filter-input', 'filter', 'input', FILTER, INPUT_CHECKS],
+  ['filter-forward', 'filter', 'forward', FILTER, [`${NEW} service-endpoints-check`, `${NEW} cluster-ips-check`]],
+  ['filter-output', 'filter', 'output', FILTER, [`${NEW} service-endpoints-check`, `${NEW} cluster-ips-check`]],
+]
+
+/** A number as nft prints a mark. */
+const mark = (value: number): string => `0x${value.toString(16).padStart(8, '0')}`
+
+/** The statement that asks for masquerading, where there is no chain to jump to for it. */
+export const setMark = ({ config }: Proxier): string =>
+  `meta mark set meta mark | ${mark(2 ** config.nftables.masqueradeBit)}`
+
+/** How rules ask for masquerading: by the chain mark-for-masquerade, and from 1.36 on each for itself. */
+export const markForMasquerade = (proxier: Proxier): string =>
+  proxier.features.nftables === 'hairpin-set' ? setMark(proxier) : 'jump mark-for-masquerade'
+
+/** The condition that a packet comes from a Pod, or from anything else; undefined where kube-proxy can't tell. */
+export function sourceCondition({ detector }: Proxier, ip: string, of: 'local' | 'notLocal'): string | undefined {
+  if (!detector) return undefined
+  const [, negated, range] = /^(! )?-s (\S+)/.exec(detector[of].source) ?? []
+  if (range !== undefined) return `${ip} saddr ${negated ? '!= ' : ''}${range}`
+  const [, not, name = ''] = /^(! )?-i (\S+)/.exec(detector[of].interface) ?? []
+  const given = name.endsWith('+') ? `${name.slice(0, -1)}*` : name
+  return `iifname ${not ? '!= ' : ''}"${given}"`
+}
+
+/** Who among the senders to a ClusterIP is masqueraded: all, those from outside of the Pod network, or nobody (undefined). */
+export const masqueradedSenders = (proxier: Proxier, ip: string): string | undefined =>
+  proxier.config.nftables.masqueradeAll ? '' : sourceCondition(proxier, ip, 'notLocal')
+
+function writeMasquerading(builder: NftTableBuilder, proxier: Proxier): void {
+  const bit = mark(2 ** proxier.config.nftables.masqueradeBit)
+  const { ip, address } = builder
+  builder.chain('masquerading')
+  if (proxier.features.nftables !== 'hairpin-set') {
+    builder.rule('mark-for-masquerade', setMark(proxier))
+    builder.rule('masquerading', `meta mark & ${bit} == ${mark(0)} return`)
+    builder.rule('masquerading', `meta mark set meta mark ^ ${bit}`)
+    builder.rule('masquerading', 'masquerade fully-random')
+    return
+  }
+  builder.set('hairpin-connections', `${address} . ${address} . inet_proto . inet_service`)
+  builder.rule(
+    'masquerading',
+    `meta mark & ${bit} != ${mark(0)} meta mark set meta mark ^ ${bit} masquerade fully-random`,
+  )
+  const same = `${ip} saddr . ${ip} daddr . meta l4proto . th dport @hairpin-connections`
+  builder.rule('masquerading', `ct status dnat ${same} masquerade fully-random`)
+}
+
+function writeDispatch(builder: NftTableBuilder, proxier: Proxier): void {
+  const { ip, address, table } = builder
+  const byAddress = `${ip} daddr . meta l4proto . th dport vmap`
+  const byPort = 'meta l4proto . th dport vmap'
+  const all = proxier.nodePortAddresses.all
+  const notLoopback = `${ip} daddr != ${table.family === 'ip' ? '127.0.0.0/8' : '::1'}`
+  const toNodePorts = all ? notLoopback : `${ip} daddr @nodeport-ips`
+  const addressKey = `${address} . inet_proto . inet_service`
+  const portKey = 'inet_proto . inet_service'
+
+  builder.set('cluster-ips', address)
+  if (!proxier.nodePortAddresses.all) {
+    builder.set('nodeport-ips', address)
+    for (const own of proxier.nodePortAddresses.addresses) if (!isLoopback(own)) builder.member('nodeport-ips', own)
+  }
+  for (const map of ['service-ips', 'no-endpoint-services', 'firewall-ips']) builder.map(map, addressKey)
+  for (const map of ['service-nodeports', 'no-endpoint-nodeports']) builder.map(map, portKey)
+
+  const senders = masqueradedSenders(proxier, ip)
+  builder.chain('services')
+  if (proxier.features.nftables === 'hairpin-set' && senders !== undefined)
+    builder.rule(
+      'services',
+      `${ip} daddr @cluster-ips ${senders ? `${senders} ` : ''}${setMark(proxier)}`,
+      'masquerade clusterIP traffic from outside cluster',
+    )
+  builder.rule('services', `${byAddress} @service-ips`)
+  builder.rule('services', `${all ? `fib daddr type local ${notLoopback}` : toNodePorts} ${byPort} @service-nodeports`)
+  builder.rule('service-endpoints-check', `${byAddress} @no-endpoint-services`)
+  builder.rule('nodeport-endpoints-check', `${toNodePorts} ${byPort} @no-endpoint-nodeports`)
+  builder.rule('firewall-check', `${byAddress} @firewall-ips`)
+  builder.rule('cluster-ips-check', `${ip} daddr @cluster-ips reject`, 'Reject traffic to invalid ports of ClusterIPs')
+  builder.rule('reject-chain', 'reject')
+}
+
+/**
+ * Everything that stands in the table without any Service (setupNFTables of pkg/proxy/nftables/proxier.go). The rule that
+ * drops what is for free addresses of the Services' ranges depends on ServiceCIDR objects and is left out.
+ */
+export function writeStaticChains(builder: NftTableBuilder, proxier: Proxier): void {
+  const filters = proxier.features.nftables === 'endpoint-chains' ? EARLY_FILTERS : LATE_FILTERS
+  for (const [name, type, hook, priority, rules] of [...filters, ...NAT]) {
+    builder.chain(name, { type, hook, priority })
+    for (const rule of rules) builder.rule(name, rule)
+  }
+  writeDispatch(builder, proxier)
+  writeMasquerading(builder, proxier)
+}

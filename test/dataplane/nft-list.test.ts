@@ -1,0 +1,113 @@
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import fc from 'fast-check'
+import { describe, expect, it, test } from 'vitest'
+import { statement } from '../../dataplane/nft-expression.ts'
+import { parseNftList } from '../../dataplane/nft-list.ts'
+import { ParseError } from '../../dataplane/parse-error.ts'
+
+const listing = readFileSync(join(import.meta.dirname, '../fixtures/nft/web-lb-source-ranges-v1.34.json'), 'utf8')
+
+const item = (table: object) => JSON.stringify({ nftables: [{ metainfo: { version: '1.1.1' } }, table] })
+const rule = (...expr: unknown[]) =>
+  JSON.stringify({
+    nftables: [
+      { table: { family: 'ip', name: 'kube-proxy' } },
+      { chain: { family: 'ip', table: 'kube-proxy', name: 'c' } },
+      { rule: { family: 'ip', table: 'kube-proxy', chain: 'c', expr } },
+    ],
+  })
+const textOf = (...expr: unknown[]) => parseNftList(rule(...expr))[0]?.chains.get('c')?.rules[0]?.text
+
+describe('nft -j list', () => {
+  it('reads chains at hooks, rules in nft’s words, sets and verdict maps', () => {
+    const [ip, ip6] = parseNftList(listing)
+    expect([ip?.family, ip6?.family]).toEqual(['ip', 'ip6'])
+    expect(ip?.chains.get('nat-postrouting')).toEqual({
+      base: { type: 'nat', hook: 'postrouting', priority: 100 },
+      rules: [{ text: 'jump masquerading' }],
+    })
+    expect(ip?.chains.get('masquerading')?.rules[0]?.text).toBe('meta mark & 0x00004000 == 0x00000000 return')
+    expect(ip?.sets.get('nodeport-ips')?.elements).toEqual(new Set(['172.18.0.3']))
+    expect(ip?.maps.get('service-ips')?.elements.get('10.96.0.1 . tcp . 443')).toBe(
+      'goto service-2QRHZV4L-default/kubernetes/tcp/https',
+    )
+  })
+
+  it.each([
+    [[{ counter: { packets: 7, bytes: 9 } }, { drop: null }], 'drop'],
+    [[{ reject: { type: 'icmp', expr: 'port-unreachable' } }], 'reject'],
+    [[{ dnat: { addr: 'fd00::1', port: 80 } }], 'dnat to [fd00::1]:80'],
+    [[{ masquerade: null }], 'masquerade'],
+    [[{ match: { op: '!=', left: { meta: { key: 'iifname' } }, right: 'cni0' } }], 'iifname != "cni0"'],
+    [[{ match: { op: '==', left: { ct: { key: 'state' } }, right: ['new', 'related'] } }], 'ct state new,related'],
+    [
+      [
+        {
+          match: {
+            op: '==',
+            left: { payload: { protocol: 'ip', field: 'saddr' } },
+            right: { set: ['10.0.0.9', '10.0.0.1'] },
+          },
+        },
+      ],
+      'ip saddr { 10.0.0.1, 10.0.0.9 }',
+    ],
+    [[{ xt: null }], '{"xt":null}'],
+    [[{ constructor: { x: 1 } }], '{"constructor":{"x":1}}'],
+  ])('%j is %s', (expr, text) => expect(textOf(...expr)).toBe(text))
+
+  it('passes over other families, other things, and rules of chains that it does not know', () => {
+    expect(parseNftList(item({ table: { family: 'inet', name: 'firewalld' } }))).toEqual([])
+    expect(parseNftList(item({ flowtable: { family: 'ip', name: 'f', table: 't' } }))).toEqual([])
+    expect(parseNftList(item({ rule: { family: 'ip', table: 't', chain: 'gone', expr: [] } }))[0]?.chains.size).toBe(0)
+    expect(parseNftList('{"nftables":[]}')).toEqual([])
+  })
+
+  it.each([
+    ['', /not JSON/],
+    ['table ip kube-proxy {', /not JSON/],
+    ['[]', /the whole is not what nft prints/],
+    [item({ chain: { family: 'ip', table: 'kube-proxy' } }), /nftables\.1\.chain\.name/],
+    [item({ table: { family: 'ip', name: 'x'.repeat(300) } }), /nftables\.1\.table\.name/],
+    [rule(JSON.parse(`${'{"&":['.repeat(60)}1${']}'.repeat(60)}`)), /nested deeper|\{/],
+  ])('refuses %.40s with its place, or shows it as it is', (text, message) => {
+    let said = ''
+    try {
+      said = JSON.stringify(parseNftList(text)[0]?.chains.get('c'))
+    } catch (error) {
+      expect(error).toBeInstanceOf(ParseError)
+      said = (error as Error).message
+    }
+    expect(said).toMatch(message)
+  })
+})
+
+test('an expression that nests without end is refused, not followed', () => {
+  const deep = (levels: number): unknown => (levels === 0 ? 1 : { concat: [deep(levels - 1)] })
+  const nested = { match: { op: '==', left: { meta: { key: 'l4proto' } }, right: deep(200) } }
+  expect(() => parseNftList(rule(nested))).toThrow(/nested deeper/)
+})
+
+test('any JSON is read or refused by a ParseError, whatever stands where', () => {
+  const parsed = JSON.parse(listing)
+  const anything = fc.oneof(fc.jsonValue(), fc.constantFrom({ set: [] }, { elem: {} }, [], null, 'goto x'))
+  const spoiled = fc.tuple(fc.nat(parsed.nftables.length - 1), fc.string(), anything).map(([at, key, value]) => {
+    const copy = structuredClone(parsed)
+    const kind = Object.keys(copy.nftables[at])[0] ?? ''
+    const keys = Object.keys(copy.nftables[at][kind])
+    copy.nftables[at][kind][keys[key.length % keys.length] ?? key] = value
+    return JSON.stringify(copy)
+  })
+  fc.assert(
+    fc.property(fc.oneof(spoiled, fc.json()), (text) => {
+      try {
+        return Array.isArray(parseNftList(text))
+      } catch (error) {
+        return error instanceof ParseError
+      }
+    }),
+    { numRuns: 150 },
+  )
+  fc.assert(fc.property(fc.jsonValue({ maxDepth: 8 }), (value) => typeof statement(value) === 'string'))
+})
