@@ -29,7 +29,8 @@ async function failsUnsolved(spec: LabSpec, { cluster }: LabBench): Promise<Comp
   for (const { id } of spec.lab.steps) {
     // Alone: a step must not fail only because another one does.
     const [outcome] = await judgeRound(spec, snapshot, source.live, [id])
-    if (outcome?.verdict === 'failed') continue
+    // What can't be asked on this cluster earns nothing, unsolved as solved.
+    if (outcome?.verdict === 'failed' || outcome?.verdict === 'not applicable') continue
     const said = `${outcome?.verdict}${outcome?.reason ? ` (${outcome.reason})` : ''}`
     complaints.push({
       file: `checks/${spec.lab.folder}.check.ts`,
