@@ -1,5 +1,6 @@
 // Lab 3, Services from outside the cluster: what proves each step of labs/03-from-outside/lab.yaml.
 
+import { everythingAsPredicted } from './01-iptables/whole.ts'
 import { sharesAreEven } from './03-from-outside/anti-affinity.ts'
 import { clientIsLost } from './03-from-outside/cluster-policy.ts'
 import { healthPortTells } from './03-from-outside/health-check.ts'
@@ -25,4 +26,5 @@ export default defineLab(3, ({ step, question }) => {
   question('crowded-share', crowdedShare)
   step('anti-affinity', sharesAreEven)
   step('source-ranges', rangesLetIn)
+  step('whole', everythingAsPredicted)
 })

@@ -6,6 +6,7 @@ import { clusterIPsLeadNowhere, everyClusterIPLeadsToAgent } from './05-exposure
 import { forwardRuleNotAsked, forwardRuleStops } from './05-exposure/forward-rule.ts'
 import { boundAgentIsClosed, ownFilterCloses } from './05-exposure/mitigations.ts'
 import { stageIsSet } from './05-exposure/stage.ts'
+import { nothingIsLeft } from './05-exposure/whole.ts'
 import { defineLab } from './kit.ts'
 
 export default defineLab(5, ({ step, question }) => {
@@ -21,4 +22,5 @@ export default defineLab(5, ({ step, question }) => {
   step('bound', boundAgentIsClosed, { needsCluster: true })
   step('access-filter', accessFilterRejects)
   question('rejecting-set', rejectedSet)
+  step('whole', nothingIsLeft)
 })

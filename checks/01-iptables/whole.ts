@@ -1,5 +1,7 @@
 import type { CheckContext } from '../check-context.ts'
 import { mustEqualPrediction } from '../difference-report.ts'
+import { mustJumpFirst } from '../jump-order.ts'
+import type { NodeView } from '../snapshot.ts'
 import { webService } from '../web-service.ts'
 import { mustRunIptables } from './mode.ts'
 
@@ -7,10 +9,18 @@ import { mustRunIptables } from './mode.ts'
 export function everythingAsPredicted({ nodes, snapshot }: CheckContext): void {
   mustRunIptables(nodes)
   webService(snapshot)
+  nothingGoesBefore(nodes)
   mustEqualPrediction(nodes, {
     mode: 'iptables',
     concerns: () => true,
     look: 'iptables-save',
     expected: 'exactly the chains and rules that follow from the Services and their endpoints, in their order',
   })
+}
+
+/** No rule of somebody else's takes packets in the three built-in chains before kube-proxy's own. */
+export function nothingGoesBefore(nodes: readonly NodeView[]): void {
+  mustJumpFirst(nodes, 'PREROUTING', 'KUBE-SERVICES')
+  mustJumpFirst(nodes, 'OUTPUT', 'KUBE-SERVICES')
+  mustJumpFirst(nodes, 'POSTROUTING', 'KUBE-POSTROUTING')
 }

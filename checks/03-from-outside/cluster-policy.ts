@@ -1,6 +1,7 @@
 import type { CheckContext } from '../check-context.ts'
 import { onNode } from '../difference-report.ts'
 import { fail } from '../failure.ts'
+import { mustJumpFirst } from '../jump-order.ts'
 import { tracedTo, traceLine } from '../packet-trace.ts'
 import type { NodeView } from '../snapshot.ts'
 import { type WebService, webService } from '../web-service.ts'
@@ -28,6 +29,7 @@ export async function clientIsLost({ snapshot, nodes, live }: CheckContext): Pro
       actual: exposed.policy,
       hint: `kubectl patch service ${exposed.name} -p '{"spec":{"externalTrafficPolicy":"Cluster"}}'`,
     })
+  mustJumpFirst(nodes, 'POSTROUTING', 'KUBE-POSTROUTING')
   mustBeWrittenEverywhere(nodes, exposed, {
     chains: ['nat KUBE-MARK-MASQ', 'nat KUBE-POSTROUTING'],
     look: 'iptables -t nat -S | grep -E "KUBE-EXT|KUBE-MARK-MASQ|KUBE-POSTROUTING"',

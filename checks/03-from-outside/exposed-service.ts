@@ -1,5 +1,6 @@
 import { serviceHash } from '../../dataplane/kube-proxy/chain-names.ts'
 import type { Service } from '../../dataplane/objects.ts'
+import { targetOf } from '../../dataplane/rule-text.ts'
 import { inChain, mustEqualPrediction } from '../difference-report.ts'
 import { fail } from '../failure.ts'
 import type { NodeView, Snapshot } from '../snapshot.ts'
@@ -92,8 +93,8 @@ const exposeCommand = (snapshot: Snapshot, name: string, type: string) =>
   personalise(`kubectl expose deployment web --name ${name} --type ${type} --port 80`, variantIn(snapshot))
 
 /**
- * Every chain of these Services (KUBE-SVC-, KUBE-SVL-, KUBE-EXT-, KUBE-FW-, KUBE-XLB-) and the chains that lead to them are what
- * kube-proxy must have written, on every node.
+ * Every chain of these Services (KUBE-SVC-, KUBE-SVL-, KUBE-EXT-, KUBE-FW-, KUBE-XLB-), those of their endpoints, and the chains
+ * that lead to them are what kube-proxy must have written, on every node.
  */
 export function mustBeWrittenEverywhere(
   nodes: readonly NodeView[],
@@ -104,13 +105,24 @@ export function mustBeWrittenEverywhere(
     const portName = `${service.namespace}/${service.name}${name === '' ? '' : `:${name}`}`
     return serviceHash(portName, protocol.toLowerCase())
   })
+  const endpoints = new Set(nodes.flatMap((node) => endpointChains(node, own)))
   mustEqualPrediction(nodes, {
     mode: 'iptables',
     concerns: (where) =>
-      inChain(...chains)(where) || ('chain' in where && own.some((hash) => where.chain.endsWith(hash))),
+      inChain(...chains)(where) ||
+      ('chain' in where && (own.some((hash) => where.chain.endsWith(hash)) || endpoints.has(where.chain))),
     look,
     expected,
   })
+}
+
+/** The KUBE-SEP- chains that chains with these hashes must lead to. */
+function endpointChains(node: NodeView, hashes: readonly string[]): string[] {
+  const nat = node.expected('iptables').iptables.get('nat')
+  return [...(nat?.values() ?? [])]
+    .filter(({ name }) => hashes.some((hash) => name.endsWith(hash)))
+    .flatMap(({ rules }) => rules.flatMap(({ spec }) => targetOf(spec) ?? []))
+    .filter((target) => target.startsWith('KUBE-SEP-'))
 }
 
 /** A node's own address; its name where it has none. */

@@ -2,6 +2,7 @@ import { targetOf } from '../../dataplane/rule-text.ts'
 import type { CheckContext } from '../check-context.ts'
 import { onNode } from '../difference-report.ts'
 import { fail } from '../failure.ts'
+import { mustJumpFirst } from '../jump-order.ts'
 import { tracedTo, traceLine } from '../packet-trace.ts'
 import type { NodeView } from '../snapshot.ts'
 import { addressOf, mustBeWrittenEverywhere, nodePortService } from './exposed-service.ts'
@@ -24,6 +25,7 @@ export async function nodePortAnswersEverywhere({ snapshot, nodes, live }: Check
       expected: `a node port from ${RANGE.first} to ${RANGE.last}`,
       actual: String(nodePort),
     })
+  mustJumpFirst(nodes, 'PREROUTING', 'KUBE-SERVICES')
   for (const node of nodes) mustAskNodePortsLast(node)
   mustBeWrittenEverywhere(nodes, exposed, {
     chains: ['nat KUBE-SERVICES', `nat ${NODE_PORTS}`],

@@ -7,6 +7,7 @@ import type { Truth } from '../question.ts'
 import type { NodeView } from '../snapshot.ts'
 import { webService } from '../web-service.ts'
 import { mustBeClosed } from './agent-requests.ts'
+import { ipvsIsAsMade } from './ipvs-way.ts'
 import { AGENT_PORT, agentScene, clusterIPs, mustListenEverywhere } from './node-agent.ts'
 import { countedDuring } from './rule-counter.ts'
 import { mustRun } from './running-mode.ts'
@@ -22,6 +23,7 @@ export async function accessFilterRejects(context: CheckContext): Promise<void> 
   mustRun(context, 'ipvs', CURRENT_RULES)
   for (const node of nodes) mustBeCurrent(node)
   const scene = agentScene(context)
+  ipvsIsAsMade(context)
   await mustListenEverywhere(context, scene)
   mustEqualPrediction(nodes, {
     mode: 'ipvs',

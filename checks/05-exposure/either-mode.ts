@@ -6,6 +6,7 @@ import type { Truth } from '../question.ts'
 import { webService } from '../web-service.ts'
 import { answered } from './agent-requests.ts'
 import { forwardRule, POD_PORT, stands } from './forward-rule.ts'
+import { ipvsIsAsMade } from './ipvs-way.ts'
 import { atItsMoment } from './moment.ts'
 import { countedDuring } from './rule-counter.ts'
 import { mustRun } from './running-mode.ts'
@@ -26,6 +27,7 @@ async function proveStoppedInEitherMode(context: CheckContext): Promise<object> 
   const { snapshot, live } = context
   mustRun(context, 'ipvs', 'make ipvs KUBE_PROXY_VERSION=1.20')
   const service = webService(snapshot)
+  ipvsIsAsMade(context)
   const { address: client, node } = clientPod(context)
   const view = snapshot.node(node)
   const way = wayOf(view, client, service)

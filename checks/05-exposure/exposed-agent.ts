@@ -1,8 +1,10 @@
+import { chainsLeadToPods } from '../01-iptables/web-chains.ts'
 import type { CheckContext } from '../check-context.ts'
 import { onNode } from '../difference-report.ts'
 import { fail } from '../failure.ts'
 import { webService } from '../web-service.ts'
 import { askAgents, askCommand, mustBeClosed } from './agent-requests.ts'
+import { ipvsIsAsMade } from './ipvs-way.ts'
 import { atItsMoment } from './moment.ts'
 import { AGENT_PORT, agentScene, clusterIPs, mustListenEverywhere } from './node-agent.ts'
 import { mustRun } from './running-mode.ts'
@@ -22,6 +24,7 @@ async function proveClusterIPsLeadNowhere(context: CheckContext): Promise<object
   mustRun(context, 'iptables', 'make iptables, then make flush-nat; this lab begins in that mode (make reset-5).')
   const scene = agentScene(context)
   await mustListenEverywhere(context, scene)
+  chainsLeadToPods(context)
   const { address } = webService(snapshot)
   const way = wayOf(snapshot.node(scene.node), scene.client, { address, port: AGENT_PORT })
   if (way.end === 'delivered')
@@ -45,6 +48,7 @@ async function proveEveryClusterIPLeadsToAgent(context: CheckContext): Promise<o
   const { snapshot, live } = context
   mustRun(context, 'ipvs', OLD_RULES)
   const scene = agentScene(context)
+  ipvsIsAsMade(context)
   await mustListenEverywhere(context, scene)
   const view = snapshot.node(scene.node)
   const addresses = clusterIPs(snapshot)

@@ -1,3 +1,4 @@
+import { chainsLeadToPods } from '../01-iptables/web-chains.ts'
 import { clientPod } from '../02-ipvs/web-requests.ts'
 import type { CheckContext } from '../check-context.ts'
 import { onNode } from '../difference-report.ts'
@@ -5,6 +6,7 @@ import { fail } from '../failure.ts'
 import type { NodeView } from '../snapshot.ts'
 import { type WebService, webService } from '../web-service.ts'
 import { answered } from './agent-requests.ts'
+import { ipvsIsAsMade } from './ipvs-way.ts'
 import { atItsMoment } from './moment.ts'
 import { countedDuring } from './rule-counter.ts'
 import { mustRun } from './running-mode.ts'
@@ -45,6 +47,7 @@ async function proveForwardRuleStops(context: CheckContext): Promise<object> {
   const { snapshot, live } = context
   mustRun(context, 'iptables', 'make iptables, then make flush-nat; this lab begins in that mode (make reset-5).')
   const service = webService(snapshot)
+  chainsLeadToPods(context)
   const { address: client, node } = clientPod(context)
   const look = onNode(node, 'iptables -nvL FORWARD')
   const way = wayOf(snapshot.node(node), client, service)
@@ -77,6 +80,7 @@ async function proveForwardRuleNotAsked(context: CheckContext): Promise<object> 
   const { snapshot, live } = context
   mustRun(context, 'ipvs', 'make ipvs KUBE_PROXY_VERSION=1.20')
   const service = webService(snapshot)
+  ipvsIsAsMade(context)
   const { address: client, node } = clientPod(context)
   const rule = forwardRule(context)
   const look = onNode(node, 'iptables -nvL FORWARD')

@@ -4,6 +4,7 @@ import { fail } from '../failure.ts'
 import type { NodeView, Snapshot } from '../snapshot.ts'
 import { webService } from '../web-service.ts'
 import { mustBeClosed } from './agent-requests.ts'
+import { ipvsIsAsMade } from './ipvs-way.ts'
 import { atItsMoment } from './moment.ts'
 import { AGENT_PORT, agentScene, clusterIPs, mustListenEverywhere, mustListenOnNodeAddress } from './node-agent.ts'
 import { mustRun } from './running-mode.ts'
@@ -22,6 +23,7 @@ async function proveOwnFilterCloses(context: CheckContext): Promise<object> {
   const { snapshot, live } = context
   mustRun(context, 'ipvs', OLD_RULES)
   const scene = agentScene(context)
+  ipvsIsAsMade(context)
   await mustListenEverywhere(context, scene)
   const service = webService(snapshot)
   const addresses = clusterIPs(snapshot)

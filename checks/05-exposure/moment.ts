@@ -18,6 +18,6 @@ export async function atItsMoment(
     notes.keep(note, await prove())
   } catch (error) {
     if (live || !(error instanceof Failure)) throw error
-    throw new NotApplicable(`this capture was taken at another moment (${error.message})`)
+    throw new NotApplicable(`this capture was taken at another moment (${error.message}: ${error.detail.look})`)
   }
 }

@@ -166,6 +166,7 @@ export const solution: LabSolution = {
         await patchService(bench, { loadBalancerSourceRanges: [`${own}/32`] })
       },
     },
+    whole: look,
   },
 
   async reset(bench) {

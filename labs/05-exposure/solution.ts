@@ -187,6 +187,7 @@ export const solution: LabSolution = {
         await bench.answer(LAB, 'rejecting-set', set)
       },
     },
+    whole: { commands: ['make flush-nat'], play: (bench) => bench.flush() },
   },
 
   async reset(bench) {

@@ -104,6 +104,18 @@ export const breakages: Breakage[] = [
     heal: ({ web }) => `ipset -exist add KUBE-IPVS-IPS ${web}`,
   },
   { what: 'a rule of the reader is asked first', step: 'access-filter', break: () => agentsPort },
+  {
+    what: 'a rule that only counts is forgotten',
+    step: 'whole',
+    elsewhere: true,
+    break: ({ web }) => `iptables -I FORWARD -d ${web} -m comment --comment lab-5-count`,
+  },
+  {
+    what: 'a chain of iptables mode is left',
+    step: 'whole',
+    break: () => 'iptables -t nat -N KUBE-SVC-LONGGONELONGGONE',
+    heal: () => 'iptables -t nat -X KUBE-SVC-LONGGONELONGGONE 2>/dev/null; true',
+  },
 ]
 
 /** Answers that are wrong, by question. */

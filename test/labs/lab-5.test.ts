@@ -131,7 +131,14 @@ test('at the end every step holds, and a capture earns what needs neither reques
   expect(outcomes.filter(({ verdict }) => verdict !== 'passed')).toEqual([])
   const offline = await judgeRound(spec, snapshot, undefined)
   const byVerdict = (wanted: string) => offline.filter(({ verdict }) => verdict === wanted).map(({ id }) => id)
-  expect(byVerdict('passed')).toEqual(['stage', 'gained-addresses', 'filter-chain', 'access-filter', 'rejecting-set'])
+  expect(byVerdict('passed')).toEqual([
+    'stage',
+    'gained-addresses',
+    'filter-chain',
+    'access-filter',
+    'rejecting-set',
+    'whole',
+  ])
   expect(byVerdict('could not check')).toEqual([])
 })
 

@@ -30,6 +30,18 @@ const raw = (action: '-I' | '-D', match: string) => `iptables -t raw ${action} P
 
 export const outsideBreakages: OutsideBreakage[] = [
   {
+    what: 'a rule of a Service that the lab does not speak of is deleted',
+    steps: ['whole'],
+    break: () => deleteRule('nat', 'KUBE-SERVICES', 'kube-dns:metrics'),
+  },
+  {
+    what: 'a chain of a Service that is long gone is left',
+    steps: ['whole'],
+    at: 'control-plane',
+    break: () => 'iptables -t nat -N KUBE-SVL-LONGGONELONGGONE',
+    heal: () => 'iptables -t nat -X KUBE-SVL-LONGGONELONGGONE 2>/dev/null; true',
+  },
+  {
     what: "web's own chain is emptied",
     steps: ['web'],
     break: ({ web }) => `iptables -t nat -F KUBE-SVC-${web}`,

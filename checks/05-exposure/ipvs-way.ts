@@ -1,0 +1,22 @@
+import { printEndpoint } from '../../dataplane/ip-address.ts'
+import { dummyDeviceOwnsClusterIPs } from '../02-ipvs/dummy-device.ts'
+import type { CheckContext } from '../check-context.ts'
+import { mustEqualPrediction } from '../difference-report.ts'
+import { webService } from '../web-service.ts'
+
+/**
+ * What this lab's packets meet in IPVS mode is as kube-proxy makes it: the addresses of kube-ipvs0, and the virtual server of web.
+ * Else what is seen would be somebody's mistake, and no property of the mode.
+ */
+export function ipvsIsAsMade(context: CheckContext): void {
+  const { nodes, snapshot } = context
+  dummyDeviceOwnsClusterIPs(context)
+  const { name, address, port } = webService(snapshot)
+  const server = `TCP ${printEndpoint(address, port)}`
+  mustEqualPrediction(nodes, {
+    mode: 'ipvs',
+    concerns: (where) => 'virtualServer' in where && where.virtualServer === server,
+    look: 'ipvsadm -Ln',
+    expected: `a virtual server for ${name} with each of its Pods`,
+  })
+}

@@ -1,0 +1,45 @@
+import { nothingGoesBefore } from '../01-iptables/whole.ts'
+import type { CheckContext } from '../check-context.ts'
+import { inChain, mustEqualPrediction, onNode } from '../difference-report.ts'
+import { fail } from '../failure.ts'
+import type { NodeView } from '../snapshot.ts'
+import { webService } from '../web-service.ts'
+import { ipvsIsAsMade } from './ipvs-way.ts'
+import { mustRun } from './running-mode.ts'
+
+const OWN_COMMENT = /--comment "?lab-5(?!\d)/
+
+/** kube-proxy 1.20 kept this chain in nat, too. The newer one leaves it, empty of meaning, as the kubelet has one of that name. */
+const leftByOldVersion = inChain('nat KUBE-FIREWALL')
+
+/** At the end: no rule of the learner's stands, and all that is kube-proxy's on every node is what the API objects ask for. */
+export function nothingIsLeft(context: CheckContext): void {
+  const { nodes, snapshot } = context
+  mustRun(context, 'ipvs', 'make ipvs KUBE_PROXY_VERSION=own')
+  webService(snapshot)
+  for (const node of nodes) mustHoldNoOwnRule(node)
+  nothingGoesBefore(nodes)
+  ipvsIsAsMade(context)
+  mustEqualPrediction(nodes, {
+    mode: 'ipvs',
+    concerns: (where) => !leftByOldVersion(where),
+    look: 'iptables-save; ipset save; ipvsadm -Sn; ip address show kube-ipvs0',
+    expected:
+      'exactly the rules, sets, virtual servers and addresses that follow from the Services, and none of before',
+  })
+}
+
+function mustHoldNoOwnRule({ name, state }: NodeView): void {
+  for (const [table, chains] of state.iptables)
+    for (const [chain, { rules }] of chains) {
+      const own = rules.find(({ spec }) => OWN_COMMENT.test(spec))
+      if (!own) continue
+      fail({
+        node: name,
+        look: onNode(name, `iptables-save -t ${table} | grep lab-5`),
+        expected: "no rule with this lab's comment",
+        actual: `-A ${chain} ${own.spec}`,
+        hint: 'Take it away: iptables -D in place of -A, or -I.',
+      })
+    }
+}
