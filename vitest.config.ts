@@ -14,7 +14,8 @@ const engine = ['test/kind-e2e/**']
 
 export default defineConfig({
   test: {
-    testTimeout: 30_000,
+    // Guards against what hangs; a busy machine takes its time.
+    testTimeout: 60_000,
     hookTimeout: 120_000,
     projects: [
       {
