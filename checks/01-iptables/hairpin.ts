@@ -3,6 +3,7 @@ import { hasCondition } from '../api-object.ts'
 import type { CheckContext } from '../check-context.ts'
 import { mustEqualPrediction } from '../difference-report.ts'
 import { fail } from '../failure.ts'
+import { mustJumpFirst } from '../jump-order.ts'
 import { tracedTo, traceLine } from '../packet-trace.ts'
 import type { Snapshot } from '../snapshot.ts'
 import { findService, WEB_NAMESPACE, type WebService } from '../web-service.ts'
@@ -18,6 +19,7 @@ const MANIFEST = 'labs/01-iptables/manifests/three-services.yaml'
 export async function podReachesItself({ nodes, snapshot, live }: CheckContext): Promise<void> {
   mustRunIptables(nodes)
   const { address, node, service } = mirrorOf(snapshot)
+  mustJumpFirst(nodes, 'POSTROUTING', 'KUBE-POSTROUTING')
   mustEqualPrediction(nodes, {
     mode: 'iptables',
     concerns: (where) =>

@@ -1,4 +1,4 @@
-import { parseIptablesSave, type Ruleset } from '../../dataplane/iptables-save.ts'
+import { parseIptablesSave, type Rule, type Ruleset } from '../../dataplane/iptables-save.ts'
 import { commentOf, targetOf } from '../../dataplane/rule-text.ts'
 
 /** Netfilter's hooks by the names of the chains that sit on them. Only the table mangle has a chain on all five. */
@@ -14,14 +14,20 @@ export type HookCounts = Partial<Record<Hook, number>>
 
 /** The learner's probes in the table mangle: rules with the comment `probe` that send packets nowhere. */
 export function probesIn(ruleset: Ruleset): HookCounts {
-  const mangle = ruleset.get('mangle')
   const counts: HookCounts = {}
-  for (const hook of HOOKS) {
-    // The oldest: whoever typed the commands twice has two that count the same.
-    const probe = mangle?.get(hook)?.rules.find(({ spec }) => isProbe(spec))
-    if (probe) counts[hook] = probe.packets ?? 0
-  }
+  for (const [hook, { packets }] of probeRules(ruleset)) counts[hook] = packets ?? 0
   return counts
+}
+
+/** The same as rules; of several in one hook the oldest, as whoever typed the commands twice has two that count the same. */
+export function probeRules(ruleset: Ruleset): Map<Hook, Rule> {
+  const mangle = ruleset.get('mangle')
+  const probes = new Map<Hook, Rule>()
+  for (const hook of HOOKS) {
+    const probe = mangle?.get(hook)?.rules.find(({ spec }) => isProbe(spec))
+    if (probe) probes.set(hook, probe)
+  }
+  return probes
 }
 
 const isProbe = (spec: string) => commentOf(spec) === PROBE && targetOf(spec) === undefined
