@@ -1,3 +1,4 @@
+import { published } from '../../checks/06-scale/remarks.ts'
 import { type Effort, scoreOf } from '../../checks/08-incidents/score.ts'
 import { nodePlans } from '../../cluster/layout.ts'
 import { type Bar, barsFigure, countBars, drawChances, localShares } from '../figures/bars.ts'
@@ -8,6 +9,7 @@ import { lookupFigure } from '../figures/lookup.ts'
 import { modeHistoryFigure } from '../figures/mode-history.ts'
 import { headersFigure, JOURNEYS } from '../figures/packet-headers.ts'
 import { packetWay } from '../figures/packet-way.ts'
+import { ruleGrowthFigure } from '../figures/rule-growth.ts'
 import { scheduleFigure } from '../figures/schedule.ts'
 import { readServiceChains, serviceChainsFigure } from '../figures/service-chains.ts'
 import { readServiceSets, serviceSetsFigure } from '../figures/service-sets.ts'
@@ -37,6 +39,15 @@ const FIGURES: Readonly<Record<string, Draw>> = {
   lookup: () => lookupFigure(),
   modes: () => modeHistoryFigure(),
   symptoms: () => symptomsFigure(),
+  growth: (options) => ruleGrowthFigure(Number(need(options, 'endpoints'))),
+  published: () => {
+    const { iptables, ipvs } = published.cpuPercent
+    const bars: Bar[] = [
+      { name: 'iptables mode', share: iptables / 100, value: `${iptables} % of a core` },
+      { name: 'IPVS mode', share: ipvs / 100, value: `${ipvs} % of a core`, tone: 'strong' },
+    ]
+    return barsFigure(bars, `Published for 10,000 Services: ${iptables} % and ${ipvs} % of a core.`, iptables / 100)
+  },
   score: () => {
     const bars = EFFORTS.map(scoreBar)
     return barsFigure(bars, `Points: ${bars.map(({ name, value }) => `${name}, ${value}`).join('; ')}.`)
