@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto'
+import { createHash, randomInt } from 'node:crypto'
 import type { Incident, Need } from '../../checks/08-incidents/incident.ts'
 import { solvedMark } from '../../checks/08-incidents/incident-note.ts'
 
@@ -23,13 +23,25 @@ export function possible(incidents: readonly Incident[], has: ReadonlySet<Need>)
   )
 }
 
-/** One of them by the seed, not one that was solved while there are others. Throws Error when there is none. */
-export function draw(incidents: readonly Incident[], seed: string, solved: readonly string[]): Incident {
-  const fresh = incidents.filter(({ id }) => !solved.includes(solvedMark(id)))
-  const pot = fresh.length > 0 ? fresh : incidents
-  const drawn = pot[dealt(pot.length, 'draw', seed)]
+/** One of them, which the seed alone decides. Throws Error when there is none. */
+export function draw(incidents: readonly Incident[], seed: string): Incident {
+  const drawn = incidents[dealt(incidents.length || 1, 'draw', seed)]
   if (!drawn) throw new Error('No incident can be made on this cluster.')
   return drawn
+}
+
+/** A seed by chance that draws one of those, so that naming it draws the same once more. */
+export function seedFor(incidents: readonly Incident[], wanted: (incident: Incident) => boolean): string {
+  const none = !incidents.some(wanted)
+  for (;;) {
+    const seed = String(randomInt(1_000_000))
+    if (none || wanted(draw(incidents, seed))) return seed
+  }
+}
+
+/** A seed by chance for an incident that was not solved yet, while there is one. */
+export function freshSeed(incidents: readonly Incident[], solved: readonly string[]): string {
+  return seedFor(incidents, ({ id }) => !solved.includes(solvedMark(id)))
 }
 
 /** Plausible causes, the right one among them, in an order that tells nothing. */

@@ -1,10 +1,16 @@
 import { isDeepStrictEqual } from 'node:util'
 import { type Baseline, foreignRules, sameButMode, serviceFacts } from '../../checks/08-incidents/baseline.ts'
-import { INCIDENT_KEY, isIncidentNote, unseal } from '../../checks/08-incidents/incident-note.ts'
+import {
+  CLOSED_KEY,
+  INCIDENT_KEY,
+  isClosedNote,
+  isIncidentNote,
+  unseal,
+} from '../../checks/08-incidents/incident-note.ts'
 import { INCIDENT_LAB, STAGE, STAGE_LABEL } from '../../checks/08-incidents/stage.ts'
 import { Notebook, notesName } from '../../checks/notebook.ts'
 import { type NodeView, Snapshot } from '../../checks/snapshot.ts'
-import { takeCapture } from '../../cluster/snapshot.ts'
+import { takeCapture, takeObjects } from '../../cluster/snapshot.ts'
 import { incidents } from '../../labs/08-incidents/incidents/all.ts'
 import type { LabBench } from '../lab-bench.ts'
 import { Hands } from './hands.ts'
@@ -16,11 +22,10 @@ import { Hands } from './hands.ts'
  */
 export async function healIncident(bench: LabBench): Promise<void> {
   const { cluster, client, progress } = bench
+  const found = sealedIncident(new Notebook(INCIDENT_LAB, new Snapshot(await takeObjects(cluster, client))))
+  if (!found) return
+  const { secret, incident } = found
   const before = new Snapshot(await takeCapture(cluster, client))
-  const note = new Notebook(INCIDENT_LAB, before).read(INCIDENT_KEY, isIncidentNote)
-  const secret = note && unseal(note.sealed)
-  const incident = incidents.find(({ id }) => id === secret?.id)
-  if (!secret || !incident) return
   progress.start('Healing what was broken')
   const hands = new Hands(bench, secret.scene)
   await incident.heal?.(hands)
@@ -77,6 +82,35 @@ async function restoreStage(bench: LabBench, before: Snapshot, { services }: Bas
   for (const { metadata } of items)
     if (metadata?.name !== STAGE.shop || metadata.generation !== 1)
       await bench.delete('Deployment', metadata?.name ?? '')
+}
+
+/**
+ * For other labs: heals an incident that nobody has finished, and takes its shop away with it. One that was finished left the
+ * rules right, and at most something in the kernel that its repair did not need.
+ */
+export async function leaveIncident(bench: LabBench): Promise<void> {
+  const { core } = bench.client
+  const fieldSelector = `metadata.name=${notesName(INCIDENT_LAB)}`
+  const { items } = await core.listNamespacedConfigMap({ namespace: STAGE.namespace, fieldSelector })
+  if (items.length === 0) return
+  const { cluster, client } = bench
+  const notes = new Notebook(INCIDENT_LAB, new Snapshot(await takeObjects(cluster, client)))
+  const found = sealedIncident(notes)
+  if (!found) return
+  if (notes.read(CLOSED_KEY, isClosedNote)) {
+    await found.incident.heal?.(new Hands(bench, found.secret.scene))
+    return
+  }
+  await healIncident(bench)
+  await closeShop(bench)
+}
+
+/** The incident that the notes speak of, with what only the grader is to read. */
+function sealedIncident(notes: Notebook) {
+  const note = notes.read(INCIDENT_KEY, isIncidentNote)
+  const secret = note && unseal(note.sealed)
+  const incident = incidents.find(({ id }) => id === secret?.id)
+  return secret && incident ? { secret, incident } : undefined
 }
 
 /** Takes everything of this lab away. */

@@ -1,4 +1,3 @@
-import { randomInt } from 'node:crypto'
 import { baselineOf } from '../../checks/08-incidents/baseline.ts'
 import type { Incident, Need } from '../../checks/08-incidents/incident.ts'
 import {
@@ -26,7 +25,7 @@ import { waitFor } from '../../cluster/wait.ts'
 import { incidents } from '../../labs/08-incidents/incidents/all.ts'
 import type { LabBench } from '../lab-bench.ts'
 import { UserError } from '../main.ts'
-import { choicesFor, draw, possible } from './draw.ts'
+import { choicesFor, draw, freshSeed, possible, seedFor } from './draw.ts'
 import { Hands } from './hands.ts'
 import { healIncident } from './heal.ts'
 import { setStage } from './stage.ts'
@@ -42,17 +41,18 @@ export interface Wish {
 }
 
 /**
- * Heals what an earlier incident broke, draws another one, breaks it and waits until its symptom shows. Resolves to its note.
+ * Heals what an earlier incident broke, draws another one, breaks it and waits until its symptom shows. Resolves to its note, whose
+ * seed draws the same incident again.
  * @throws UserError for an id that does not exist or can't be made here; DeadlineError when nothing breaks
  */
-export async function openNext(
-  bench: LabBench,
-  { seed = String(randomInt(1_000_000)), id }: Wish,
-): Promise<IncidentNote> {
+export async function openNext(bench: LabBench, wish: Wish): Promise<IncidentNote> {
   const { progress } = bench
-  const [solved, here] = await Promise.all([solvedSoFar(bench), incidentsHere(bench)])
-  const incident = id === undefined ? draw(here, seed, solved) : chosen(id, here)
+  if (wish.id !== undefined) mustExist(wish.id)
+  const solved = await solvedSoFar(bench)
+  // What is broken may be the very thing that others need.
   await healIncident(bench)
+  const here = await incidentsHere(bench)
+  const { incident, seed } = choose(here, wish, solved)
   const scene = await setStage(bench, incident.from ?? incident.mode)
   progress.start('Breaking something')
   try {
@@ -133,13 +133,20 @@ async function whatItHas({ cluster, client }: LabBench): Promise<Set<Need>> {
   return has
 }
 
-function chosen(id: string, here: readonly Incident[]): Incident {
+/** By its id, by a seed, or by chance, and then none that was solved while there are others. */
+function choose(here: readonly Incident[], { id, seed }: Wish, solved: readonly string[]) {
+  if (id === undefined) {
+    const drawing = seed ?? freshSeed(here, solved)
+    return { incident: draw(here, drawing), seed: drawing }
+  }
   const incident = here.find((one) => one.id === id)
-  if (incident) return incident
-  const exists = incidents.some((one) => one.id === id)
+  if (incident) return { incident, seed: seed ?? seedFor(here, (one) => one === incident) }
   throw new UserError(
-    exists
-      ? `The incident "${id}" can't be made on this cluster: \`make incident LIST=1\` says what each needs.`
-      : `There is no incident "${id}": \`make incident LIST=1\` lists them.`,
+    `The incident "${id}" can't be made on this cluster: \`make incident LIST=1\` says what each needs.`,
   )
+}
+
+function mustExist(id: string): void {
+  if (incidents.some((one) => one.id === id)) return
+  throw new UserError(`There is no incident "${id}": \`make incident LIST=1\` lists them.`)
 }

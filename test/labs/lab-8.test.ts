@@ -10,6 +10,7 @@ import { judge, judgeRound } from '../../checks/judge.ts'
 import { readLab } from '../../checks/lab-definition.ts'
 import { openCluster } from '../../checks/source.ts'
 import type { Cluster, Progress } from '../../cluster/driver.ts'
+import { runOnNode } from '../../cluster/node-script.ts'
 import { selectCluster } from '../../cluster/select.ts'
 import { waitFor } from '../../cluster/wait.ts'
 import { incidents } from '../../labs/08-incidents/incidents/all.ts'
@@ -105,13 +106,22 @@ describe('each shows, refuses a wrong fix and accepts the right one', () => {
   )
 })
 
-test('reset heals what nobody repaired, and closes the shop', async () => {
-  await openNext(bench, { seed: 'test', id: 'wrong-target-port' })
-  await resetLab(lab, bench)
-  expect(await currentNote(bench)).toBeUndefined()
-  const { items } = await bench.client.core.listNamespacedService({
-    namespace: 'default',
-    labelSelector: 'lab=incidents',
-  })
-  expect(items).toEqual([])
-}, 60_000)
+test.each([
+  ['reset', INCIDENT_LAB],
+  ['the beginning of another lab', 1],
+])(
+  '%s heals what nobody repaired, and closes the shop',
+  async (_what, number) => {
+    const { sealed } = await openNext(bench, { seed: 'test', id: 'ip-forward-off' })
+    await resetLab(readLab(number), bench)
+    expect(await currentNote(bench)).toBeUndefined()
+    const { items } = await bench.client.core.listNamespacedService({
+      namespace: 'default',
+      labelSelector: 'lab=incidents',
+    })
+    expect(items).toEqual([])
+    const { stdout } = await runOnNode(cluster, unseal(sealed)?.scene.node ?? '', 'sysctl -n net.ipv4.ip_forward')
+    expect(stdout.trim()).toBe('1')
+  },
+  60_000,
+)

@@ -9,11 +9,13 @@ import { localPolicy } from './local-policy.ts'
 import { lostEndpointRule } from './lost-endpoint-rule.ts'
 import { markedVirtualServer } from './marked-virtual-server.ts'
 import { missingMasquerade } from './missing-masquerade.ts'
+import { missingModule } from './missing-module.ts'
 import { portOutOfRange } from './port-out-of-range.ts'
 import { selectorTypo } from './selector-typo.ts'
 import { sessionAffinity } from './session-affinity.ts'
 import { sourceRanges } from './source-ranges.ts'
 import { staleConnection } from './stale-connection.ts'
+import { staleReject } from './stale-reject.ts'
 import { unknownScheduler } from './unknown-scheduler.ts'
 import { unreadyBackends } from './unready-backends.ts'
 import { untracked } from './untracked.ts'
@@ -26,5 +28,5 @@ export const incidents: readonly Incident[] = [
   ...[wrongTargetPort, selectorTypo, wrongPortName, sessionAffinity, localPolicy, internalPolicy, foreignProxy],
   ...[sourceRanges, portOutOfRange, missingMasquerade, lostEndpointRule, untracked, ipForwardOff, staleConnection],
   ...[unreadyBackends, evictedAgent, leftoverVirtualServer],
-  ...[markedVirtualServer, weightZero, addressJanitor, unknownScheduler],
+  ...[staleReject, markedVirtualServer, weightZero, addressJanitor, unknownScheduler, missingModule],
 ]

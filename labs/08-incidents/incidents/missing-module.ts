@@ -1,0 +1,85 @@
+import type { Incident } from '../../../checks/08-incidents/incident.ts'
+import type { Hands } from '../../../scripts/incident/hands.ts'
+
+const FILE = '/etc/modprobe.d/minimal-kernel.conf'
+const FORBIDDEN = ['ip_vs', 'ip_vs_rr', 'ip_vs_wrr', 'ip_vs_sh']
+const forbid = `printf 'install %s /bin/false\\n' ${FORBIDDEN.join(' ')} >${FILE}; ipvsadm -C 2>/dev/null; true`
+/**
+ * Those that depend on ip_vs go first. A kernel that is asked for IPVS calls modprobe by itself, outside of every node; it is
+ * told not to.
+ */
+const unload = `
+modules=$(ls /sys/module | grep -E '^(ip_vs_.*|xt_ipvs)$')
+echo $(cat /proc/sys/kernel/modprobe) $modules
+echo >/proc/sys/kernel/modprobe
+for module in $modules ip_vs; do rmmod $module 2>/dev/null; done
+[ ! -d /sys/module/ip_vs ]`
+
+const mode = (name: string) => (text: string) => text.replace(/^mode:.*$/m, `mode: ${name}`)
+
+/** As the kernel was before: whoever asks next for a scheduler must find it. */
+async function allow(hands: Hands): Promise<void> {
+  const [helper, ...modules] = (hands.scene.facts.kernel ?? '').split(' ')
+  const restore = helper ? `echo ${helper} >/proc/sys/kernel/modprobe` : 'true'
+  await hands.onEveryNode(`rm -f ${FILE}; ${restore}; modprobe -aq ip_vs ${modules.join(' ')} || true`)
+}
+
+export const missingModule: Incident = {
+  id: 'missing-module',
+  cause: "kube-proxy can't load a kernel module that its mode needs, and ends whenever it starts",
+  mode: 'ipvs',
+  from: 'iptables',
+  needs: ['ipvs', 'embedded'],
+  report: ({ node }) =>
+    `We are moving kube-proxy to IPVS, node by node, and began with ${node}. Since then whatever is deployed anew can't be reached from there. All nodes came up with a new, smaller image last week.`,
+  hints: [
+    "Which mode does that node's kube-proxy say it runs in? Does it say anything?",
+    'It ends as soon as it starts, and the rules of before stay. Read its last words: `make kube-proxy-logs`.',
+    'Try `modprobe -v ip_vs` on the node, and find out what modprobe was told in /etc/modprobe.d, on every node. When the kernels are willing, `make ipvs` moves all of them.',
+  ],
+  async break(hands) {
+    const { node, nodes, facts } = hands.scene
+    await hands.onEveryNode(forbid)
+    facts.kernel = (await hands.onNode(nodes[0] ?? node, unload)).trim()
+    await hands.editConfig(mode('ipvs'))
+    await hands.renewAgent(node, 'in trouble')
+    await hands.patchDeployment('shop', {
+      spec: { template: { metadata: { annotations: { release: new Date().toISOString() } } } },
+    })
+    await hands.shopReady()
+  },
+  symptom: (look) => look.customerOfShop(4),
+  async causeLeft({ live, scene }) {
+    const told = await Promise.all(
+      scene.nodes.map(async (node) => ({ node, ...(await live.onNode(node, 'modprobe --showconfig')) })),
+    )
+    const forbidden = told.find(({ stdout }) => /^install ip_vs\S* .*false/m.test(stdout))
+    return forbidden && `modprobe on ${forbidden.node} is told not to load ip_vs`
+  },
+  wrongFixes: [
+    {
+      what: 'kube-proxy is restarted',
+      play: (hands: Hands) => hands.renewAgent(hands.scene.node, 'in trouble'),
+    },
+    {
+      what: 'everything goes back to iptables mode',
+      play: (hands: Hands) => hands.bench.mode('iptables'),
+    },
+  ],
+  fix: {
+    commands: ({ nodes }) => [
+      ...nodes.map((node) => `make exec NODE=${node} CMD='rm ${FILE}'`),
+      'make ipvs',
+      'make flush-nat',
+    ],
+    async play(hands) {
+      await allow(hands)
+      await hands.bench.mode('ipvs', { force: true })
+      await hands.bench.flush()
+    },
+  },
+  heal: allow,
+  debrief: `IPVS mode needs ip_vs, a module for the scheduler, and ip_set. Up to 1.25 kube-proxy went on in iptables mode when one was
+missing; since 1.26 it ends, and Kubernetes starts it again and again. The rules of the last mode stay and grow old, which is
+why nothing broke until something was deployed. Going back to iptables mode would have been a way out, not a repair.`,
+}
