@@ -11,14 +11,14 @@ import { DeadlineError, waitFor } from '../cluster/wait.ts'
 import type { LabBench, LabSolution, SolutionStep } from './lab-bench.ts'
 
 /**
- * A step that acts, and the steps behind it that only look or are answered: all are judged on one snapshot. To answer means to
- * look and to write down, so it takes nothing from the steps before.
+ * A step that acts, and the steps behind it that only look, are answered, or leave what is judged before them as it is: all are
+ * judged on one snapshot. To answer means to look and to write down, so it takes nothing from the steps before.
  */
 interface Act {
   steps: StepDefinition[]
   solution: SolutionStep
-  /** How the questions behind the first step are answered, by step. */
-  answers: Map<string, SolutionStep>
+  /** How the steps behind the first one are solved, by step. */
+  others: Map<string, SolutionStep>
 }
 
 /** What came of playing a solution. */
@@ -47,7 +47,10 @@ export async function playActs(
     tell(act.solution.commands, bench)
     await act.solution.play?.(bench)
     if (act.solution.play) await stillness(bench)
-    for (const { play } of act.answers.values()) await play?.(bench)
+    for (const { play, together } of act.others.values()) {
+      await play?.(bench)
+      if (together) await stillness(bench)
+    }
     const only = act.steps.map(({ id }) => id)
     standing = await judge(spec, source, { only })
     const judged = standing.outcomes
@@ -55,7 +58,7 @@ export async function playActs(
       const outcome = judged.find(({ id }) => id === step.id)
       if (!outcome) throw new Error(`step "${step.id}" was not judged`)
       if (index > 0) announce(spec, step)
-      tell(act.answers.get(step.id)?.commands ?? [], bench)
+      tell(act.others.get(step.id)?.commands ?? [], bench)
       console.log(`  ${outcomeLine(outcome, step)}`)
       for (const line of measuredLines(outcome)) console.log(line)
       for (const line of failureLines(spec.lab.number, step, outcome)) console.log(line)
@@ -100,13 +103,14 @@ function actsOf(steps: readonly StepDefinition[], solution: LabSolution): Act[] 
     const entry = solution.steps[step.id]
     if (!entry) throw new Error(`The reference solution has no step "${step.id}".`)
     const last = acts.at(-1)
-    const joins = last && (!entry.play || (step.question !== undefined && !entry.tidy && !last.solution.tidy))
+    const harmless = entry.together || step.question !== undefined
+    const joins = last && (!entry.play || (harmless && !entry.tidy && !last.solution.tidy))
     if (!joins) {
-      acts.push({ steps: [step], solution: entry, answers: new Map() })
+      acts.push({ steps: [step], solution: entry, others: new Map() })
       continue
     }
     last.steps.push(step)
-    if (entry.play) last.answers.set(step.id, entry)
+    if (entry.play) last.others.set(step.id, entry)
   }
   return acts
 }

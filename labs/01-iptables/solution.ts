@@ -64,8 +64,9 @@ export const solution: LabSolution = {
         await bench.answer(LAB, 'mode', await printed(bench, node, 'curl -s localhost:10249/proxyMode'))
       },
     },
-    web: { commands: ['make web'], play: (bench) => bench.web() },
+    web: { commands: ['make web'], together: true, play: (bench) => bench.web() },
     probes: {
+      together: true,
       commands: [
         `kubectl apply -f ${CLIENT}`,
         'kubectl wait --for=condition=Ready pod/client --timeout=90s',
@@ -78,6 +79,7 @@ export const solution: LabSolution = {
       },
     },
     'three-ways': {
+      together: true,
       commands: [
         `make exec NODE=$OTHER CMD="${KNOCK} http://$NODE_IP:10256/healthz"`,
         `kubectl exec client -- ${KNOCK} http://$OTHER_IP:10256/healthz`,
@@ -92,6 +94,7 @@ export const solution: LabSolution = {
     },
     namespaces: look,
     families: {
+      together: true,
       commands: [`make exec NODE=$NODE CMD='${probe('ip6tables')}'`],
       play: async (bench) => {
         await printed(bench, await clientNode(bench), probe('ip6tables'))
@@ -120,6 +123,7 @@ export const solution: LabSolution = {
     },
     shares: look,
     ports: {
+      together: true,
       commands: [`kubectl apply -f ${SERVICES}`, 'kubectl wait --for=condition=Ready pod/mirror --timeout=90s'],
       play: async (bench) => {
         await bench.apply(SERVICES)

@@ -59,6 +59,9 @@ export function typing(...typed: readonly Typed[]): SolutionStep {
   }
 }
 
+/** The same step as one that leaves those before it as they are. */
+export const besides = (step: SolutionStep): SolutionStep => ({ ...step, together: true })
+
 /** What a shell makes of a text between double quotes: the variables of README.md, and `\$` for a dollar of the machine's own. */
 const expand = (text: string, known: Variables): string =>
   text.replace(/\\\$|\$(DIRECTOR|D|N1|N2|W1|W2|OUT)\b/g, (_, name?: keyof Variables) => (name ? known[name] : '$'))

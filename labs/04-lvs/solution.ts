@@ -5,7 +5,7 @@ import { waitFor } from '../../cluster/wait.ts'
 import type { LabBench, LabSolution, SolutionStep } from '../../scripts/lab-bench.ts'
 import { removeLabRules } from '../../scripts/lab-rules.ts'
 import { clearMachines, excludeRanges } from './clearing.ts'
-import { onDirector, onMachine, onWorkers, outside, typing, type Variables, variables } from './machines.ts'
+import { besides, onDirector, onMachine, onWorkers, outside, typing, type Variables, variables } from './machines.ts'
 
 const LAB = 4
 const REAL_SERVER = 'labs/04-lvs/manifests/real-server.yaml'
@@ -43,13 +43,18 @@ async function realServersReady({ client: { apps } }: LabBench): Promise<void> {
   })
 }
 
-/** The client's address in the last line that a real server has logged. */
-async function lastClient({ client: { core } }: LabBench): Promise<string> {
+/** Asks each real server once, and reads in the log of one for whom it took the client. */
+async function loggedClient(bench: LabBench): Promise<string> {
+  const { core } = bench.client
   const namespace = 'default'
+  await onMachine(bench, OUTSIDE, `curl -s --max-time 2 ${VIP}:8090 ${VIP}:8090`)
   const { items } = await core.listNamespacedPod({ namespace, labelSelector: 'app=real-server' })
   const name = items[0]?.metadata?.name ?? ''
-  const log = await core.readNamespacedPodLog({ namespace, name, container: 'nginx', tailLines: 1 })
-  return log.split(' ', 1)[0] ?? ''
+  return waitFor('the request in the log', 5000, async () => {
+    const log = await core.readNamespacedPodLog({ namespace, name, container: 'nginx', tailLines: 5 })
+    const line = log.split('\n').findLast((one) => one.includes('curl/'))
+    return line?.split(' ', 1)[0]
+  })
 }
 
 export const solution: LabSolution = {
@@ -66,15 +71,19 @@ export const solution: LabSolution = {
         await realServersReady(bench)
       },
     },
-    'virtual-server': typing(
-      onDirector(`ip addr add ${VIP}/32 dev lo`),
-      onDirector(onBoth(VIP, 8090, '-m')),
-      outside('ip route add 192.0.2.0/24 via $D'),
-      onDirector('sysctl -w net.ipv4.vs.conntrack=1'),
+    'virtual-server': besides(
+      typing(
+        onDirector(`ip addr add ${VIP}/32 dev lo`),
+        onDirector(onBoth(VIP, 8090, '-m')),
+        outside('ip route add 192.0.2.0/24 via $D'),
+        onDirector('sysctl -w net.ipv4.vs.conntrack=1'),
+      ),
     ),
-    hooks: typing(
-      onDirector(
-        'for HOOK in PREROUTING INPUT FORWARD OUTPUT POSTROUTING; do iptables -t mangle -A \\$HOOK -p tcp --syn --dport 8090 -m comment --comment lab-4; done',
+    hooks: besides(
+      typing(
+        onDirector(
+          'for HOOK in PREROUTING INPUT FORWARD OUTPUT POSTROUTING; do iptables -t mangle -A \\$HOOK -p tcp --syn --dport 8090 -m comment --comment lab-4; done',
+        ),
       ),
     ),
     'unseen-hook': answering('unseen-hook', '"$HOOK"', async (bench, { DIRECTOR }) => {
@@ -83,7 +92,7 @@ export const solution: LabSolution = {
       return /^\[0:0\] -A (\S+) .*--comment lab-4$/m.exec(rules)?.[1] ?? 'none'
     }),
     nat: look,
-    'seen-client': answering('seen-client', `"$(kubectl logs $RS -c nginx --tail=1 | cut -d' ' -f1)"`, lastClient),
+    'seen-client': answering('seen-client', `"$(kubectl logs $RS -c nginx --tail=1 | cut -d' ' -f1)"`, loggedClient),
     'direct-routing': typing(
       ...[onDirector(`ip addr add ${SHARED}/32 dev lo`), ...onWorkers(`ip addr add ${SHARED}/32 dev lo`)],
       onDirector(onBoth(SHARED, 8091, '-g')),
@@ -92,9 +101,11 @@ export const solution: LabSolution = {
       const link = await onMachine(bench, N1, 'ip link show eth0')
       return /link\/ether (\S+)/.exec(link)?.[1] ?? ''
     }),
-    tunnel: typing(
-      ...onWorkers('modprobe ipip; ip link set tunl0 up; sysctl -w net.ipv4.conf.tunl0.rp_filter=0'),
-      onDirector(onBoth(SHARED, 8092, '-i')),
+    tunnel: besides(
+      typing(
+        ...onWorkers('modprobe ipip; ip link set tunl0 up; sysctl -w net.ipv4.conf.tunl0.rp_filter=0'),
+        onDirector(onBoth(SHARED, 8092, '-i')),
+      ),
     ),
     turns: typing(onDirector(weighted('8101:rr 8102:wrr', 3, 1))),
     share: answering('share', '3/4', async (bench, { DIRECTOR }) => {
@@ -102,24 +113,28 @@ export const solution: LabSolution = {
       const weights = [...lines.matchAll(/-w (\d+)/g)].map(([, weight]) => Number(weight))
       return `${Math.max(...weights)}/${weights.reduce((sum, weight) => sum + weight, 0)}`
     }),
-    counting: typing(onDirector(weighted('8103:lc 8104:wlc 8105:sed 8106:nq', 4, 1))),
-    sources: typing(
-      outside('ip route add local 198.18.0.0/16 dev lo'),
-      onDirector('ip route add 198.18.0.0/16 via $OUT'),
-      onDirector(
-        `for S in 8107:sh 8108:mh; do P=\\\${S%:*}; for V in \\$P \\$((P + 10)); do ipvsadm -A -t ${VIP}:\\$V -s \\\${S#*:}; ` +
-          `for R in $W1:8090 $W1:8990 $W2:8090; do ipvsadm -a -t ${VIP}:\\$V -r \\$R -m; done; done; ipvsadm -a -t ${VIP}:\\$P -r $W2:8990 -m; done`,
+    counting: besides(typing(onDirector(weighted('8103:lc 8104:wlc 8105:sed 8106:nq', 4, 1)))),
+    sources: besides(
+      typing(
+        outside('ip route add local 198.18.0.0/16 dev lo'),
+        onDirector('ip route add 198.18.0.0/16 via $OUT'),
+        onDirector(
+          `for S in 8107:sh 8108:mh; do P=\\\${S%:*}; for V in \\$P \\$((P + 10)); do ipvsadm -A -t ${VIP}:\\$V -s \\\${S#*:}; ` +
+            `for R in $W1:8090 $W1:8990 $W2:8090; do ipvsadm -a -t ${VIP}:\\$V -r \\$R -m; done; done; ipvsadm -a -t ${VIP}:\\$P -r $W2:8990 -m; done`,
+        ),
       ),
     ),
-    destinations: typing(
-      outside('ip route add 198.19.0.0/16 via $D'),
-      onDirector('ip route add local 198.19.0.0/16 dev lo'),
-      onDirector(
-        'for M in 8109 8110 8111; do iptables -t mangle -A PREROUTING -d 198.19.0.0/16 -p tcp --dport \\$M -m comment --comment lab-4-mark -j MARK --set-mark \\$M; done',
-      ),
-      onDirector(
-        `for S in 8109:dh 8110:lblc 8111:lblcr; do M=\\\${S%:*}; ipvsadm -A -f \\$M -s \\\${S#*:}; ` +
-          'for W in $W1 $W2; do ipvsadm -a -f \\$M -r \\$W:8090 -m -w 2; done; done',
+    destinations: besides(
+      typing(
+        outside('ip route add 198.19.0.0/16 via $D'),
+        onDirector('ip route add local 198.19.0.0/16 dev lo'),
+        onDirector(
+          'for M in 8109 8110 8111; do iptables -t mangle -A PREROUTING -d 198.19.0.0/16 -p tcp --dport \\$M -m comment --comment lab-4-mark -j MARK --set-mark \\$M; done',
+        ),
+        onDirector(
+          `for S in 8109:dh 8110:lblc 8111:lblcr; do M=\\\${S%:*}; ipvsadm -A -f \\$M -s \\\${S#*:}; ` +
+            'for W in $W1 $W2; do ipvsadm -a -f \\$M -r \\$W:8090 -m -w 2; done; done',
+        ),
       ),
     ),
     excluded: {

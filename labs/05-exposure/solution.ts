@@ -117,6 +117,7 @@ export const solution: LabSolution = {
     },
     closed: look,
     'forward-rule': {
+      together: true,
       commands: [`make exec NODE=$NODE CMD="iptables -I ${forwardRule('$CLIENT')}"`],
       play: async (bench) => {
         const { node, client } = await place(bench)
