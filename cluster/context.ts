@@ -106,7 +106,7 @@ export class ContextCluster implements Cluster {
     })
   }
 
-  async shell(node: string, command: readonly string[] = ['sh', '-l']): Promise<number> {
+  async shell(node: string, command: readonly string[] = ['/bin/sh', '-l']): Promise<number> {
     const { path } = await kubectlPath({ start() {}, end() {}, note() {} })
     const terminal = process.stdin.isTTY && process.stdout.isTTY ? '-it' : '-i'
     const words = ['exec', terminal, await this.#agentOn(node), '--', 'nsenter', '-t', '1', '-m', '-u', '-i', '--']

@@ -2,6 +2,7 @@
 import { existsSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import type { V1PodList } from '@kubernetes/client-node'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { $ } from 'zx'
 import { Snapshot } from '../../checks/snapshot.ts'
@@ -199,7 +200,9 @@ describe('a Service of type LoadBalancer', () => {
     const at = async (path: string) => (await kubectl(['get', 'service', 'web-lb', '-o', `jsonpath=${path}`])).trim()
     const address = await at('{.status.loadBalancer.ingress[0].ip}')
     const [client = ''] = (await outside('hostname -I')).trim().split(' ')
-    const host = (await kubectl(['get', 'pods', '-l', 'app=web', '-o', 'jsonpath={.items[0].status.hostIP}'])).trim()
+    const { items } = JSON.parse(await kubectl(['get', 'pods', '-l', 'app=web', '-o', 'json'])) as V1PodList
+    // The other one may take half a minute to end.
+    const host = items.find(({ metadata }) => !metadata?.deletionTimestamp)?.status?.hostIP
     await waitFor('one node to be left', 60_000, async () => {
       const route = await outside(`ip -o route show table 100 ${address}`)
       return [...route.matchAll(/via (\S+)/g)].map((match) => match[1]).join() === host
