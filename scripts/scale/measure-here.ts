@@ -79,7 +79,7 @@ function keepFiles(name: string, run: Measurement, kept: ReadonlyMap<MeasuredMod
   writeFileSync(join(path, 'scale.svg'), scalePlot(run, remarks))
   for (const [mode, printed] of kept) {
     mkdirSync(join(path, `${mode}-mode`), { recursive: true })
-    for (const [file, text] of Object.entries(printed)) writeFileSync(join(path, `${mode}-mode`, file), text)
+    for (const [file, text] of Object.entries(printed)) if (text) writeFileSync(join(path, `${mode}-mode`, file), text)
   }
   return folder
 }

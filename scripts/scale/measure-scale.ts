@@ -5,6 +5,7 @@ import type { Progress } from '../../cluster/driver.ts'
 import { cpuNanos } from './kernel-cpu.ts'
 import type { Cost, Inventory, MeasuringNode } from './measuring-node.ts'
 import { connectAtRate, requestTimes } from './node-programs.ts'
+import { Pace, type Paced } from './pace.ts'
 import { secondsLeft, spokenSeconds, stepsOf } from './plan.ts'
 import { iptablesMode, ipvsMode, type ProgrammedMode } from './programmed-mode.ts'
 
@@ -41,6 +42,7 @@ export async function measureScale(
   const elapsed = () => (performance.now() - began) / 1000
   const modes = { iptables: iptablesMode(node, endpoints), ipvs: ipvsMode(node, endpoints) }
   const points: Record<MeasuredMode, Point[]> = { iptables: [], ipvs: [] }
+  const pace = new Pace()
   const steps = stepsOf(sizes, endpoints, rounds)
   for (const [index, { mode: name, services }] of steps.entries()) {
     progress.start(`${name === 'ipvs' ? 'IPVS' : name} mode, ${services} Services`)
@@ -51,7 +53,7 @@ export async function measureScale(
     points[name].push({
       services,
       ...held.counts,
-      ...(await measurePoint(node, mode, services, rounds)),
+      ...(await measurePoint(node, mode, services, rounds, pace)),
       ...spent(program),
     })
     const left = secondsLeft(steps, index + 1, elapsed())
@@ -67,50 +69,68 @@ async function measurePoint(
   mode: ProgrammedMode,
   services: number,
   rounds: number,
+  pace: Pace,
 ): Promise<Omit<Point, 'services' | 'programMs' | 'programCpuMs' | keyof Counts>> {
   const addresses = [0, services - 1].map(syntheticClusterIP)
+  const asked = await pace.steadiest(rounds, () => askBlocks(node, addresses, rounds))
+  const connected = await pace.steadiest(rounds, () => connectPairs(node, addresses, rounds))
   return {
-    ...(await requests(node, addresses, rounds)),
-    ...(await busyAtRate(node, addresses, rounds)),
+    newMicros: asked.map(({ fresh }) => micros(fresh)),
+    newMoreMicros: asked.map(({ freshMore }) => micros(freshMore)),
+    keptMicros: asked.map(({ kept }) => micros(kept)),
+    keptMoreMicros: asked.map(({ keptMore }) => micros(keptMore)),
+    workMicros: asked.map(({ work }) => micros(work)),
+    busy: connected.map(({ last }) => fine(last)),
+    busyMore: connected.map(({ first, last }) => fine(last - first)),
     ...(await changes(mode)),
   }
 }
 
 const spent = ({ ms, cpuMs }: Cost) => ({ programMs: rounded(ms), programCpuMs: rounded(cpuMs) })
 
-type Requests = Pick<Point, 'newMicros' | 'newMoreMicros' | 'keptMicros' | 'keptMoreMicros' | 'workMicros'>
+/** What a block of requests came to, in nanoseconds. */
+interface AskedBlock extends Paced {
+  fresh: number
+  freshMore: number
+  kept: number
+  keptMore: number
+}
 
-async function requests(node: MeasuringNode, addresses: readonly string[], rounds: number): Promise<Requests> {
-  const blocks = await node.ask(requestTimes, [rounds, REQUESTS_A_BLOCK, 80, ...addresses])
-  const micros = (column: number) => blocks.map((line) => rounded((line[column] ?? Number.NaN) / 1000))
-  return {
-    newMicros: micros(0),
-    newMoreMicros: micros(1),
-    keptMicros: micros(2),
-    keptMoreMicros: micros(3),
-    workMicros: micros(4),
-  }
+async function askBlocks(node: MeasuringNode, addresses: readonly string[], rounds: number): Promise<AskedBlock[]> {
+  const lines = await node.ask(requestTimes, [rounds, REQUESTS_A_BLOCK, 80, ...addresses])
+  return lines.map(([fresh = NaN, freshMore = NaN, kept = NaN, keptMore = NaN, work = NaN]) => {
+    return { fresh, freshMore, kept, keptMore, work }
+  })
+}
+
+/** Parts of a core that the node used for connections to the first Service, and right after that for some to the last. */
+interface ConnectedPair extends Paced {
+  first: number
+  last: number
 }
 
 /** What the host's processors spend on the node while it opens connections, for each of the two addresses in turn. */
-async function busyAtRate(
+async function connectPairs(
   node: MeasuringNode,
   addresses: readonly string[],
   rounds: number,
-): Promise<Pick<Point, 'busy' | 'busyMore'>> {
-  const parts: number[] = []
+): Promise<ConnectedPair[]> {
+  const turns: { part: number; work: number }[] = []
   let processes: number[] | undefined
   let before = 0
   await node.follow(connectAtRate, [RATE, ROUND, rounds, 80, ...addresses], (line) => {
     // Not earlier: the client is one of them.
     processes ??= node.processes()
     const now = cpuNanos(processes)
-    if (line === 'begin') before = now
-    else parts.push(((now - before) / 1e9 / ROUND) * RATE)
+    const work = /^end (\d+)/.exec(line)?.[1]
+    if (work === undefined) before = now
+    else turns.push({ part: ((now - before) / 1e9 / ROUND) * RATE, work: Number(work) })
   })
-  const [first, last] = [0, 1].map((place) => parts.filter((_, index) => index % 2 === place)) as [number[], number[]]
-  const fine = (value: number) => Math.round(value * 1e5) / 1e5
-  return { busy: last.map(fine), busyMore: last.map((part, round) => fine(part - (first[round] ?? Number.NaN))) }
+  return turns.flatMap((first, index) => {
+    const last = turns[index + 1]
+    if (index % 2 === 1 || !last) return []
+    return [{ first: first.part, last: last.part, work: Math.max(first.work, last.work) }]
+  })
 }
 
 /** An even number of changes, so that the node ends as it began. */
@@ -128,3 +148,5 @@ async function changes(mode: ProgrammedMode): Promise<Pick<Point, 'changeMs' | '
 }
 
 const rounded = (value: number) => Math.round(value * 10) / 10
+const micros = (nanos: number) => rounded(nanos / 1000)
+const fine = (part: number) => Math.round(part * 1e5) / 1e5

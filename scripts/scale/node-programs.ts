@@ -26,6 +26,12 @@ while (1) {
 }
 `
 
+/** A fixed piece of work without any network: what it takes says how fast the machine is just now. In nanoseconds, a median. */
+const work = `
+sub median { my @v = sort { $a <=> $b } @_; return $v[@v / 2] }
+sub work_once { my $c = now(); my $x = 0; $x += $_ for 1 .. 1000; return now() - $c }
+`
+
 /** Opening a connection to an address, and asking on it. A reset ends it, so that no port waits for two minutes. */
 const requests = `
 sub open_one {
@@ -44,10 +50,9 @@ sub ask { my ($s) = @_; syswrite($s, 'x', 1) == 1 or die "write: $!"; sysread($s
  * fixed piece of work that uses no network.
  */
 export const requestTimes = `
-use Socket; use strict; ${clock} ${requests}
+use Socket; use strict; ${clock} ${work} ${requests}
 my ($blocks, $each, $port, @addresses) = @ARGV;
 my @to = map { pack_sockaddr_in($port, inet_aton($_)) } @addresses;
-sub median { my @v = sort { $a <=> $b } @_; return $v[@v / 2] }
 alarm 600; my @kept = map { my $s = open_one($_); ask($s); $s } @to;
 for (1 .. $blocks) {
   my (@new, @old, @work);
@@ -57,7 +62,7 @@ for (1 .. $blocks) {
       my $a = now(); my $s = open_one($to[$i]); ask($s); my $b = now(); close($s);
       my $c = now(); ask($kept[$i]); my $d = now(); $new[$i][$round] = $b - $a; $old[$i][$round] = $d - $c;
     }
-    if ($round % 4 == 0) { my $c = now(); my $x = 0; $x += $_ for 1 .. 1000; push @work, now() - $c }
+    push @work, work_once() if $round % 4 == 0;
   }
   my @line = map { my ($first, $last) = @$_; median(@$last), median(map { $last->[$_] - $first->[$_] } 0 .. $#$last) } (\\@new, \\@old);
   print join(' ', @line, median(@work)), "\\n";
@@ -66,23 +71,23 @@ for (1 .. $blocks) {
 
 /**
  * Arguments: connections a second, how many, rounds, port, addresses. In each round every address gets so many new connections at
- * that rate, one after the other. Prints "begin" before and "end" after each, with a pause behind, in which whoever reads
- * can look at the clocks.
+ * that rate, one after the other. Prints "begin" before each, and after it "end" with what fixed work took meanwhile, and makes
+ * a pause behind both, in which whoever reads can look at the clocks.
  */
 export const connectAtRate = `
-use Socket; use strict; ${clock} ${requests}
+use Socket; use strict; ${clock} ${work} ${requests}
 my ($rate, $count, $rounds, $port, @addresses) = @ARGV;
 my @to = map { pack_sockaddr_in($port, inet_aton($_)) } @addresses;
 sub say_and_pause { print "$_[0]\\n"; select(undef, undef, undef, 0.025) }
 $| = 1; alarm 600;
 for my $to ((@to) x $rounds) {
   say_and_pause('begin');
-  my $begin = now();
+  my $begin = now(); my @work;
   for my $sent (0 .. $count - 1) {
     my $wait = $begin + $sent * 1e9 / $rate - now();
     select(undef, undef, undef, $wait / 1e9) if $wait > 0;
-    close(open_one($to));
+    close(open_one($to)); push @work, work_once() if $sent % 8 == 0;
   }
-  say_and_pause('end');
+  say_and_pause('end ' . median(@work));
 }
 `
