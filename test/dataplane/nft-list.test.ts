@@ -57,6 +57,37 @@ describe('nft -j list', () => {
     [[{ constructor: { x: 1 } }], '{"constructor":{"x":1}}'],
   ])('%j is %s', (expr, text) => expect(textOf(...expr)).toBe(text))
 
+  it('reads elements that carry a comment, or the seconds that they still have', () => {
+    const key = { elem: { val: { concat: ['10.96.0.9', 'tcp', 80] }, comment: 'default/web' } }
+    const map = { family: 'ip', table: 'kube-proxy', name: 'no-endpoint-services', type: ['ipv4_addr', 'inet_proto'] }
+    const verdict = { goto: { target: 'reject-chain' } }
+    const set = {
+      family: 'ip',
+      table: 'kube-proxy',
+      name: 'affinity-x',
+      type: 'ipv4_addr',
+      flags: ['timeout'],
+      timeout: 600,
+    }
+    const [table] = parseNftList(
+      JSON.stringify({
+        nftables: [
+          { map: { ...map, map: 'verdict', elem: [[key, verdict]] } },
+          { set: { ...set, elem: [{ elem: { val: '10.244.1.9', expires: 599 } }] } },
+        ],
+      }),
+    )
+    expect(table?.maps.get('no-endpoint-services')?.elements).toEqual(
+      new Map([['10.96.0.9 . tcp . 80', 'goto reject-chain']]),
+    )
+    expect(table?.sets.get('affinity-x')).toEqual({
+      type: 'ipv4_addr',
+      flags: ['timeout'],
+      timeout: 600,
+      elements: new Set(['10.244.1.9']),
+    })
+  })
+
   it('passes over other families, other things, and rules of chains that it does not know', () => {
     expect(parseNftList(item({ table: { family: 'inet', name: 'firewalld' } }))).toEqual([])
     expect(parseNftList(item({ flowtable: { family: 'ip', name: 'f', table: 't' } }))).toEqual([])
