@@ -106,10 +106,9 @@ describe('each shows, refuses a wrong fix and accepts the right one', () => {
   )
 })
 
-test.each([
-  ['reset', INCIDENT_LAB],
-  ['the beginning of another lab', 1],
-])(
+const healing = [['the beginning of another lab', 1] as const, ['reset', INCIDENT_LAB] as const]
+
+test.each(INCIDENTS === 'all' ? healing : healing.slice(0, 1))(
   '%s heals what nobody repaired, and closes the shop',
   async (_what, number) => {
     const { sealed } = await openNext(bench, { seed: 'test', id: 'ip-forward-off' })
