@@ -44,7 +44,7 @@ const nat = (state: NodeState): Table => state.iptables.get('nat') ?? new Map()
 const rulesOf = (table: Table, chain: string) => (table.get(chain)?.rules ?? []).map(({ spec }) => spec).join('\n')
 
 /**
- * What kube-proxy 1.28 and newer restore for a change: the chains of that Service, and KUBE-SERVICES, which is always written
+ * What kube-proxy 1.27 and newer restore for a change: the chains of that Service, and KUBE-SERVICES, which is always written
  * whole (syncProxyRules with partial sync).
  */
 function changeInput(from: NodeState, to: NodeState): string {

@@ -1,4 +1,4 @@
-import { describe, expect, test } from 'vitest'
+import { describe, expect, test, vi } from 'vitest'
 import { MEASUREMENT, type MeasuredMode, type Measurement } from '../../checks/06-scale/measurement.ts'
 import { scalePlot } from '../../checks/06-scale/plot.ts'
 import { scaleRemarks } from '../../checks/06-scale/remarks.ts'
@@ -7,6 +7,7 @@ import type { LabSpec } from '../../checks/check-context.ts'
 import { loadSpec } from '../../checks/grader.ts'
 import { judgeRound } from '../../checks/judge.ts'
 import { readLab } from '../../checks/lab-definition.ts'
+import type { LiveCluster } from '../../checks/live-cluster.ts'
 import { type AnswerNote, answerKey } from '../../checks/question.ts'
 import { UserError } from '../../scripts/main.ts'
 import { planScale } from '../../scripts/scale/plan.ts'
@@ -80,6 +81,32 @@ describe('a run as it should be', () => {
     const asked = ['rules-each', 'turning-point']
     expect(await verdicts(dear, asked, { 'rules-each': '4', 'turning-point': 'none' })).toEqual(all(asked, 'failed'))
     expect(await verdicts(dear, asked, { 'rules-each': '5', 'turning-point': '1200' })).toEqual(all(asked, 'passed'))
+  })
+
+  test('still holds on the live cluster when a later one shows less', async () => {
+    const kept = { cpu: { measured: 'earlier' } }
+    const flat = madeRun(sizes, curved('ipvs', { busyMore: (services) => services * 8e-6 }), quiet)
+    const map = (notes: object) => ({
+      kind: 'ConfigMap',
+      metadata: { name: 'lab-6', namespace: 'default' },
+      data: Object.fromEntries(Object.entries(notes).map(([key, note]) => [key, JSON.stringify(note)])),
+    })
+    const judged = async (notes: object, live?: LiveCluster) =>
+      (await judgeRound(spec, emptySnapshot([map(notes)]), live, ['cpu']))[0]?.verdict
+    expect(await judged({ measurement: flat }, {} as LiveCluster)).toBe('failed')
+    expect(await judged({ measurement: flat, ...kept }, {} as LiveCluster)).toBe('passed')
+    expect(await judged({ measurement: flat, ...kept })).toBe('not applicable')
+  })
+
+  test('is asked of nobody where the measuring kernel can not run', async () => {
+    vi.stubEnv('PATH', '/nowhere')
+    try {
+      const outcomes = await judgeRound(spec, emptySnapshot(), {} as LiveCluster)
+      expect(outcomes.filter(({ verdict }) => verdict !== 'not applicable')).toEqual([])
+      expect(outcomes[0]?.reason).toMatch(/^the measuring kernel does not run here: .*apt-get/)
+    } finally {
+      vi.unstubAllEnvs()
+    }
   })
 
   test('needs no capture that holds one', async () => {
