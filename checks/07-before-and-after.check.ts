@@ -1,0 +1,37 @@
+// Lab 7, what came before and what comes after: what proves each step of labs/07-before-and-after/lab.yaml.
+
+import {
+  ipvsDeprecation,
+  modeByDefault,
+  modeForThousands,
+  modeThatTriesAgain,
+  modeWithList,
+  modeWithScheduler,
+} from './07-before-and-after/choice.ts'
+import { stageIsSet } from './07-before-and-after/deaf-pod.ts'
+import { connectionsFail, shareThatFails } from './07-before-and-after/failing-connections.ts'
+import { hasTablesOfItsOwn, mapsLeadToPods, nothingBeside, nothingOfNftables } from './07-before-and-after/nftables.ts'
+import { addressThatWebSees, noConnectionFails, rulesLeadToListeners } from './07-before-and-after/userspace.ts'
+import { nothingOfUserspace, probeKeepsItOut } from './07-before-and-after/way-back.ts'
+import { defineLab } from './kit.ts'
+
+export default defineLab(7, ({ step, question }) => {
+  step('stage', stageIsSet)
+  step('fails', connectionsFail, { needsCluster: true })
+  question('share', shareThatFails)
+  step('relay', rulesLeadToListeners)
+  step('retried', noConnectionFails, { needsCluster: true })
+  question('seen-client', addressThatWebSees)
+  step('back', nothingOfUserspace)
+  step('probed', probeKeepsItOut)
+  step('nft-tables', hasTablesOfItsOwn)
+  step('nft-maps', mapsLeadToPods)
+  step('nft-alone', nothingBeside)
+  step('nft-back', nothingOfNftables)
+  question('choose-retry', modeThatTriesAgain)
+  question('choose-list', modeWithList)
+  question('choose-scheduler', modeWithScheduler)
+  question('choose-here', modeForThousands)
+  question('choose-default', modeByDefault)
+  question('ipvs-ends', ipvsDeprecation)
+})

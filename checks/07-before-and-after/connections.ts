@@ -1,0 +1,33 @@
+import { CLIENT, loggedRequests, newToken, parseRequests } from '../02-ipvs/web-requests.ts'
+import type { LiveCluster } from '../live-cluster.ts'
+import { shareBars } from '../share-bars.ts'
+import type { WebBackend, WebService } from '../web-service.ts'
+
+/** What became of a number of connections, each of its own. */
+export interface Connections {
+  sent: number
+  /** Those that nobody took. */
+  failed: number
+  /** Answers by the Pod that gave them. */
+  answered: { pod: string; node: string; count: number }[]
+}
+
+/** Lets the client open so many connections to a Service, one after the other, whether or not the one before failed. */
+export async function connect(live: LiveCluster, service: WebService, times: number): Promise<Connections> {
+  const token = newToken()
+  const url = `http://${service.address}:${service.port}/?${token}=[1-${times}]`
+  const print = "-w '#request %{http_code} %{local_port} %{num_connects}\\n'"
+  const curl = `curl -s -H 'Connection: close' --connect-timeout 2 --max-time 3 -o /dev/null ${print} '${url}'`
+  const requests = parseRequests((await live.inPod(CLIENT, curl)).stdout)
+  const good = requests.filter(({ status }) => status === 200).length
+  const logged = good > 0 ? await loggedRequests(live, service, token, good) : []
+  const count = ({ address }: WebBackend) => logged.filter(({ backend }) => backend === address).length
+  const answered = service.backends.map((one) => ({ pod: one.pod, node: one.node, count: count(one) }))
+  return { sent: requests.length, failed: requests.length - good, answered }
+}
+
+/** The connections as bars, the failed ones last. */
+export function connectionBars({ answered, failed }: Connections): string[] {
+  const taken = answered.map(({ pod, node, count }) => ({ labels: [pod, node], count }))
+  return shareBars([...taken, { labels: ['nobody', ''], count: failed }])
+}

@@ -1,0 +1,78 @@
+import { clientPod } from '../02-ipvs/web-requests.ts'
+import { atItsMoment } from '../05-exposure/moment.ts'
+import { type ApiObject, hasCondition } from '../api-object.ts'
+import type { CheckContext } from '../check-context.ts'
+import { fail, NotApplicable } from '../failure.ts'
+import type { LiveCluster } from '../live-cluster.ts'
+import { type WebBackend, type WebService, webService } from '../web-service.ts'
+
+const FOLDER = 'labs/07-before-and-after/manifests'
+const DEAF = 'deaf'
+
+/** Who sends, to whom, and which endpoint answers nobody. */
+export interface DeafScene {
+  service: WebService
+  /** The endpoint that listens nowhere. */
+  deaf: WebBackend
+  /** The others. */
+  hearing: WebBackend[]
+  /** Node of the client. */
+  node: string
+}
+
+export const deafPod = ({ snapshot }: CheckContext): ApiObject | undefined => snapshot.find('Pod', 'default', DEAF)
+
+/** The Pod deaf among the endpoints of web, two others beside it, and a client to ask. Fails when one is not there. */
+export function deafScene(context: CheckContext): DeafScene {
+  const { node } = clientPod(context, `${FOLDER}/client.yaml`)
+  const service = webService(context.snapshot)
+  const deaf = service.backends.find(({ pod }) => pod === DEAF)
+  const hearing = service.backends.filter(({ pod }) => pod !== DEAF)
+  if (deaf && hearing.length >= 2) return { service, deaf, hearing, node }
+  if (!context.live) throw new NotApplicable('the Pod deaf was no endpoint of web when this capture was taken')
+  fail({
+    look: 'kubectl get endpointslices -l app=web; kubectl get pods -l app=web -o wide',
+    expected: 'two Pods of nginx and the Pod deaf among the ready endpoints of web',
+    actual: deaf ? `deaf and ${hearing.length} more` : `${hearing.length} endpoints, deaf is none of them`,
+    hint: deaf ? 'make web creates what is missing.' : `kubectl apply -f ${FOLDER}/deaf.yaml`,
+  })
+}
+
+/** deaf is ready, an endpoint of web, and refuses; the others answer. */
+export function stageIsSet(context: CheckContext): Promise<void> {
+  return atItsMoment(context, 'deaf-and-ready', async () => {
+    const { deaf, hearing } = deafScene(context)
+    if (context.live) await onlyDeafRefuses(context.live, deaf, hearing)
+    return { deaf: deaf.address }
+  })
+}
+
+async function onlyDeafRefuses(live: LiveCluster, deaf: WebBackend, hearing: readonly WebBackend[]): Promise<void> {
+  const addresses = [deaf, ...hearing].map(({ address }) => address)
+  const urls = addresses.map((address) => `-o /dev/null http://${address}:80/`).join(' ')
+  const ask = `curl -s --connect-timeout 2 --max-time 3 -w '#asked %{remote_ip} %{http_code}\\n' ${urls}`
+  const { stdout } = await live.inPod({ namespace: 'default', name: 'client' }, ask)
+  const codes = [...stdout.matchAll(/^#asked \S* ?(\d{3})$/gm)].map(([, code]) => Number(code))
+  if (codes.length === addresses.length && codes[0] === 0 && codes.slice(1).every((code) => code === 200)) return
+  const answering = addresses.filter((_, index) => codes[index] === 200)
+  fail({
+    look: `kubectl exec client -- curl -sS --max-time 3 http://${deaf.address}`,
+    expected: `an answer of ${addresses.slice(1).join(' and ')}, and none of ${deaf.address}`,
+    actual: `${answering.join(', ') || 'nobody'} answered`,
+  })
+}
+
+/** deaf is asked whether it listens, is not ready, and so no endpoint that anybody uses. Fails otherwise. */
+export function mustBeProbed(context: CheckContext): void {
+  const pod = deafPod(context)
+  const container = pod?.spec?.containers?.[0]
+  const probed = container !== undefined && 'readinessProbe' in container
+  if (pod && probed && !hasCondition(pod, 'Ready')) return
+  const actual = pod ? (probed ? 'it is ready' : 'it has no probe') : 'no Pod of that name'
+  fail({
+    look: 'kubectl get pod deaf -o wide',
+    expected: 'a Pod deaf with a readiness probe that says what it is: not ready',
+    actual,
+    hint: `kubectl delete pod deaf, then kubectl apply -f ${FOLDER}/deaf-probed.yaml`,
+  })
+}

@@ -1,0 +1,105 @@
+import type { Where } from '../../dataplane/compare.ts'
+import { describeFlush, isEmptyFlush, planFlush } from '../../dataplane/kube-proxy/flush.ts'
+import { CLIENT } from '../02-ipvs/web-requests.ts'
+import { atItsMoment } from '../05-exposure/moment.ts'
+import { mustRun } from '../05-exposure/running-mode.ts'
+import type { CheckContext } from '../check-context.ts'
+import { mustEqualPrediction, onNode } from '../difference-report.ts'
+import { fail, NotApplicable } from '../failure.ts'
+import { webService } from '../web-service.ts'
+import { connect, connectionBars } from './connections.ts'
+import { mustHaveNftables } from './nftables-here.ts'
+import { mustHoldIptablesModeOnly } from './way-back.ts'
+
+const NOTE = 'tables-of-nftables'
+const HINT = 'make nftables'
+const LOOK = 'nft list table ip kube-proxy'
+const CONNECTIONS = 12
+/** No Service's: discard. */
+const OTHER_PORT = 9
+
+const isNote = (value: unknown): value is object => typeof value === 'object' && value !== null
+const isElement = (where: Where) => 'nft' in where && /^(map|set) /.test(where.part)
+
+/** nftables mode on every node: tables of its own, with chains at the kernel's hooks as predicted. */
+export async function hasTablesOfItsOwn(context: CheckContext): Promise<void> {
+  await mustHaveNftables(context)
+  await atItsMoment(context, NOTE, async () => {
+    mustRun(context, 'nftables', HINT)
+    mustEqualPrediction(context.nodes, {
+      mode: 'nftables',
+      concerns: (where) => 'nft' in where && !isElement(where),
+      look: LOOK,
+      expected: 'the tables kube-proxy of families ip and ip6, with the chains that no Service owns',
+    })
+    return Object.fromEntries(context.nodes.map(({ name, state }) => [name, state.nftables?.length ?? 0]))
+  })
+}
+
+/** Every map and set as predicted, and what each element leads to; real connections go the same way. */
+export async function mapsLeadToPods(context: CheckContext): Promise<void> {
+  await mustHaveNftables(context)
+  await atItsMoment(context, 'maps-of-nftables', async () => {
+    const { live, nodes, snapshot } = context
+    mustRun(context, 'nftables', HINT)
+    mustEqualPrediction(nodes, {
+      mode: 'nftables',
+      concerns: isElement,
+      look: LOOK,
+      expected: 'an element for every Service port, and the ready Pods behind it, each as likely as the other',
+    })
+    if (!live) return { at: 'a capture' }
+    const service = webService(snapshot)
+    const connections = await connect(live, service, CONNECTIONS)
+    context.show(connectionBars(connections))
+    const look = `kubectl exec client -- curl -sS --max-time 3 http://${service.address}:${service.port}`
+    if (connections.failed > 0)
+      fail({ look, expected: 'an answer to every connection', actual: `${connections.failed} failed` })
+    const curl = `curl -s -o /dev/null --connect-timeout 2 -w '%{errormsg}' http://${service.address}:${OTHER_PORT}/`
+    const { exitCode } = await live.inPod(CLIENT, curl)
+    // 7 is curl's code for a connection that was refused; a lost packet ends with 28.
+    if (exitCode === 7) return { answered: connections.answered }
+    fail({
+      look: `kubectl exec client -- curl -sS --connect-timeout 2 http://${service.address}:${OTHER_PORT}`,
+      expected: `that port ${OTHER_PORT} of the ClusterIP, which is no Service's, is refused at once`,
+      actual: exitCode === 28 ? 'no answer in time' : `curl ended with ${exitCode}`,
+    })
+  })
+}
+
+/** Nothing of iptables or IPVS mode stands beside the tables. */
+export async function nothingBeside(context: CheckContext): Promise<void> {
+  await mustHaveNftables(context)
+  await atItsMoment(context, 'nftables-alone', async () => {
+    mustRun(context, 'nftables', HINT)
+    for (const { name, state } of context.nodes) {
+      const plan = planFlush('nftables', state)
+      if (isEmptyFlush(plan)) continue
+      fail({
+        node: name,
+        look: onNode(name, 'iptables-save | grep KUBE-'),
+        expected: "no chain, set or virtual server of kube-proxy's other modes",
+        actual: describeFlush(plan).join(', '),
+        hint: 'make flush-nat',
+      })
+    }
+    return { nodes: context.nodes.length }
+  })
+}
+
+/** After nftables mode was seen: iptables mode again, and no table is left. */
+export async function nothingOfNftables(context: CheckContext): Promise<void> {
+  await mustHaveNftables(context)
+  const { nodes, notes, live } = context
+  const seen = notes.read(NOTE, isNote) !== undefined
+  if (!seen && !live) throw new NotApplicable('nftables mode had not been seen when this capture was taken')
+  if (!seen)
+    fail({
+      look: onNode(nodes.at(-1)?.name ?? '', 'nft list tables'),
+      expected: 'that nftables mode was seen on every node before the way back',
+      actual: 'the grader has not seen it',
+      hint: `${HINT}, then make check-7 STEP=nft-tables.`,
+    })
+  mustRun(context, 'iptables', 'make iptables, then make flush-nat')
+  mustHoldIptablesModeOnly(context)
+}

@@ -1,0 +1,170 @@
+import { multisetDifference } from '../../dataplane/compare/sequence.ts'
+import type { NodeState } from '../../dataplane/node-state.ts'
+import { CLIENT } from '../02-ipvs/web-requests.ts'
+import { atItsMoment } from '../05-exposure/moment.ts'
+import { mustRun } from '../05-exposure/running-mode.ts'
+import type { CheckContext } from '../check-context.ts'
+import { onNode } from '../difference-report.ts'
+import { fail, NotApplicable } from '../failure.ts'
+import { kubeProxyPods } from '../kube-proxy-in-force.ts'
+import type { LiveCluster } from '../live-cluster.ts'
+import type { Truth } from '../question.ts'
+import type { Difference } from '../report-schema.ts'
+import type { NodeView } from '../snapshot.ts'
+import type { WebService } from '../web-service.ts'
+import { connect, connectionBars } from './connections.ts'
+import { type DeafScene, deafScene } from './deaf-pod.ts'
+
+export const RELAY_NOTE = 'rules-that-led-to-listeners'
+const HINT = 'make userspace'
+/** A multiple of the two Pods that answer. */
+const CONNECTIONS = 18
+const LOG_SECONDS = 60
+
+/** Only the embedded cluster runs a kube-proxy that is old enough. */
+export function mustHaveUserspace({ live }: Pick<CheckContext, 'live'>): void {
+  if (live && live.cluster.driver !== 'embedded')
+    throw new NotApplicable(
+      'userspace mode ended with kube-proxy 1.25, and only the embedded cluster runs one of long ago',
+    )
+}
+
+const CHAINS = [
+  'PREROUTING',
+  'OUTPUT',
+  'KUBE-PORTALS-CONTAINER',
+  'KUBE-PORTALS-HOST',
+  'KUBE-NODEPORT-CONTAINER',
+  'KUBE-NODEPORT-HOST',
+]
+
+/** Which ports its listeners have is the kernel's choice, so only their use can be predicted. */
+const withoutPort = (spec: string): string =>
+  spec.replace(/--to-ports \d+/, '--to-ports …').replace(/(--to-destination \S+):\d+/, '$1:…')
+
+const rulesIn = ({ iptables }: NodeState, chain: string): string[] =>
+  (iptables.get('nat')?.get(chain)?.rules ?? []).map(({ spec }) => withoutPort(spec))
+
+/** The rules that lead to listeners, and the jumps to them, are on a node as predicted. Fails with each that is not. */
+function mustHavePortals(node: NodeView): void {
+  const differences = CHAINS.flatMap((chain): Difference[] => {
+    const { missing, stale } = multisetDifference(
+      rulesIn(node.expected('userspace'), chain),
+      rulesIn(node.state, chain),
+    )
+    const line = (kind: 'missing' | 'stale', spec: string) => ({ kind, text: `nat ${chain}: ${kind} rule "${spec}"` })
+    // Below the jumps that it puts on top, what iptables mode left stands until it is flushed.
+    const more = chain.startsWith('KUBE-') ? stale : []
+    return [...missing.map((spec) => line('missing', spec)), ...more.map((spec) => line('stale', spec))]
+  })
+  const [first] = differences
+  if (!first) return
+  fail({
+    node: node.name,
+    look: onNode(node.name, 'iptables -t nat -S KUBE-PORTALS-CONTAINER; iptables -t nat -S KUBE-PORTALS-HOST'),
+    expected: 'a rule for every Service port that leads to a port of the node itself, and the jumps to these rules',
+    actual: first.text,
+    differences,
+  })
+}
+
+/** The port that the rules of a node redirect a Service to; undefined without such a rule. */
+function listenerOf({ state }: NodeView, { address, port }: WebService): number | undefined {
+  const rules = state.iptables.get('nat')?.get('KUBE-PORTALS-CONTAINER')?.rules ?? []
+  const own = rules.find(({ spec }) => spec.includes(`-d ${address}/32 `) && spec.includes(`--dport ${port} `))
+  const redirected = / --to-ports (\d+)/.exec(own?.spec ?? '')?.[1]
+  return redirected === undefined ? undefined : Number(redirected)
+}
+
+/** userspace mode on every node: each rule leads to a port of the node, and kube-proxy listens there. */
+export async function rulesLeadToListeners(context: CheckContext): Promise<void> {
+  mustHaveUserspace(context)
+  await atItsMoment(context, RELAY_NOTE, async () => {
+    const { nodes, live } = context
+    mustRun(context, 'userspace', HINT)
+    const { service } = deafScene(context)
+    for (const node of nodes) mustHavePortals(node)
+    const ports: Record<string, number> = {}
+    for (const node of nodes) {
+      const listens = listenerOf(node, service)
+      if (listens === undefined)
+        fail({
+          node: node.name,
+          look: onNode(node.name, 'iptables -t nat -S KUBE-PORTALS-CONTAINER'),
+          expected: `a rule that redirects ${service.address}:${service.port}`,
+          actual: 'none',
+        })
+      if (live) await mustListen(live, node.name, listens)
+      ports[node.name] = listens
+    }
+    return ports
+  })
+}
+
+async function mustListen(live: LiveCluster, node: string, port: number): Promise<void> {
+  const look = `ss -Hltnp "sport = :${port}"`
+  const { stdout } = await live.onNode(node, look)
+  if (stdout.includes(`:${port} `)) return
+  fail({
+    node,
+    look: onNode(node, 'ss -ltnp'),
+    expected: `kube-proxy's listener on port ${port}, where the rules of web lead`,
+    actual: 'nobody listens there',
+    hint: 'make kube-proxy-logs says whether it runs.',
+  })
+}
+
+/** userspace mode: the deaf Pod costs no connection, since kube-proxy tries the next one; its log says so. */
+export async function noConnectionFails(context: CheckContext): Promise<void> {
+  mustHaveUserspace(context)
+  await atItsMoment(context, 'connections-tried-again', async () => {
+    const { live } = context
+    mustRun(context, 'userspace', HINT)
+    const scene = deafScene(context)
+    if (!live) return { at: 'a capture' }
+    const { service, hearing, node } = scene
+    const connections = await connect(live, service, CONNECTIONS)
+    const { sent, failed, answered } = connections
+    context.show(connectionBars(connections))
+    const fewest = Math.min(...hearing.map(({ pod }) => answered.find((one) => one.pod === pod)?.count ?? 0))
+    if (failed > 0 || sent < CONNECTIONS || fewest < CONNECTIONS / hearing.length - 2)
+      fail({
+        node,
+        look: `kubectl exec ${CLIENT.name} -- curl -sS --max-time 3 http://${service.address}:${service.port}`,
+        expected: `an answer to each of ${CONNECTIONS} connections, from the Pods of web in turn`,
+        actual: `${failed} of ${sent} failed; ${answered.map(({ pod, count }) => `${pod} answered ${count}`).join(', ')}`,
+      })
+    return { sent, failed, refused: await refusalsInLog(context, live, scene) }
+  })
+}
+
+/** How often kube-proxy beside the client wrote of the deaf Pod. Fails when it did not. */
+async function refusalsInLog(
+  { snapshot }: CheckContext,
+  live: LiveCluster,
+  { deaf, node }: DeafScene,
+): Promise<number> {
+  const pod = kubeProxyPods(snapshot).find(({ spec }) => spec?.nodeName === node)?.metadata.name ?? ''
+  const log = await live.log({ namespace: 'kube-system', name: pod }, LOG_SECONDS)
+  const lines = log.split('\n').filter((line) => line.includes('Dial failed') && line.includes(`${deaf.address}:`))
+  if (lines.length > 0) return lines.length
+  fail({
+    node,
+    look: `kubectl -n kube-system logs ${pod} --tail=20`,
+    expected: `lines of kube-proxy that say "Dial failed" for ${deaf.address}`,
+    actual: 'none in the last minute',
+  })
+}
+
+/** Question: whom web sees, now that kube-proxy itself connects: an address of the client's node. */
+export function addressThatWebSees(context: CheckContext): Truth {
+  mustHaveUserspace(context)
+  mustRun(context, 'userspace', HINT)
+  const { node } = deafScene(context)
+  const addresses = context.snapshot
+    .node(node)
+    .state.links.filter(({ name }) => name !== 'lo')
+    .flatMap((link) => link.addresses)
+    .filter(({ family }) => family === 'inet')
+  return { accepts: addresses.map(({ address }) => address), look: 'kubectl logs -l app=web --tail=1' }
+}

@@ -1,0 +1,79 @@
+import { describeFlush, isEmptyFlush, planFlush } from '../../dataplane/kube-proxy/flush.ts'
+import { chainsLeadToPods } from '../01-iptables/web-chains.ts'
+import { atItsMoment } from '../05-exposure/moment.ts'
+import { mustRun } from '../05-exposure/running-mode.ts'
+import type { CheckContext } from '../check-context.ts'
+import { mustEqualPrediction, onNode } from '../difference-report.ts'
+import { fail, NotApplicable } from '../failure.ts'
+import { webService } from '../web-service.ts'
+import { connect, connectionBars } from './connections.ts'
+import { mustBeProbed } from './deaf-pod.ts'
+import { mustHaveUserspace, RELAY_NOTE } from './userspace.ts'
+
+const WAY_BACK = 'make iptables KUBE_PROXY_VERSION=own, then make flush-nat'
+const CONNECTIONS = 12
+
+const isNote = (value: unknown): value is object => typeof value === 'object' && value !== null
+
+/** After userspace mode was seen: the cluster's own kube-proxy in iptables mode, and nothing of the old one on any node. */
+export function nothingOfUserspace(context: CheckContext): void {
+  mustHaveUserspace(context)
+  const { notes, nodes, live } = context
+  const seen = notes.read(RELAY_NOTE, isNote) !== undefined
+  if (!seen && !live) throw new NotApplicable('userspace mode had not been seen when this capture was taken')
+  if (!seen)
+    fail({
+      look: onNode(nodes.at(-1)?.name ?? '', 'curl -s localhost:10249/proxyMode'),
+      expected: 'that userspace mode was seen on every node before the way back',
+      actual: 'the grader has not seen it',
+      hint: 'make userspace, then make check-7 STEP=relay.',
+    })
+  mustRun(context, 'iptables', WAY_BACK)
+  mustHoldIptablesModeOnly(context)
+}
+
+/** Every node holds what iptables mode programs, and of no other mode anything. */
+export function mustHoldIptablesModeOnly({ nodes }: Pick<CheckContext, 'nodes'>): void {
+  for (const { name, state } of nodes) {
+    const plan = planFlush('iptables', state)
+    if (isEmptyFlush(plan)) continue
+    fail({
+      node: name,
+      look: onNode(name, 'iptables-save | grep "^:KUBE-"'),
+      expected: 'nothing that another mode than iptables made',
+      actual: describeFlush(plan).join(', '),
+      hint: 'make flush-nat',
+    })
+  }
+  mustEqualPrediction(nodes, {
+    mode: 'iptables',
+    concerns: () => true,
+    look: 'iptables-save',
+    expected: 'exactly the chains and rules that follow from the Services and their endpoints',
+  })
+}
+
+/** iptables mode, and no connection fails: the probe has taken deaf out of what rules lead to. */
+export function probeKeepsItOut(context: CheckContext): Promise<void> {
+  return atItsMoment(context, 'deaf-and-probed', async () => {
+    await probeHelps(context)
+    return { pod: 'deaf' }
+  })
+}
+
+async function probeHelps(context: CheckContext): Promise<void> {
+  mustBeProbed(context)
+  mustRun(context, 'iptables', WAY_BACK)
+  chainsLeadToPods(context)
+  const { live, snapshot } = context
+  if (!live) return
+  const service = webService(snapshot)
+  const connections = await connect(live, service, CONNECTIONS)
+  context.show(connectionBars(connections))
+  if (connections.failed === 0 && connections.sent === CONNECTIONS) return
+  fail({
+    look: `kubectl exec client -- curl -sS --max-time 3 http://${service.address}:${service.port}`,
+    expected: `an answer to each of ${CONNECTIONS} connections`,
+    actual: `${connections.failed} of ${connections.sent} failed`,
+  })
+}

@@ -1,0 +1,154 @@
+// The reference solution of lab 7, played by `make solve-7` and, without a terminal, by `make lab-7`.
+
+import { ModeUnsupported } from '../../cluster/kube-proxy/module-check.ts'
+import { runOnNode } from '../../cluster/node-script.ts'
+import type { LabBench, LabSolution } from '../../scripts/lab-bench.ts'
+
+const LAB = 7
+const MANIFESTS = 'labs/07-before-and-after/manifests'
+const DEAF = `${MANIFESTS}/deaf.yaml`
+const CLIENT = `${MANIFESTS}/client.yaml`
+const namespace = 'default'
+
+/** `make userspace`, where a kube-proxy of long ago can run. */
+async function userspace(bench: LabBench): Promise<void> {
+  if (bench.cluster.driver === 'embedded') await bench.mode('userspace', { version: '1.20' })
+}
+
+/** `make nftables`; where the kernel can't, the command says so and changes nothing. False then. */
+async function nftables(bench: LabBench): Promise<boolean> {
+  try {
+    await bench.mode('nftables')
+    return true
+  } catch (error) {
+    if (!(error instanceof ModeUnsupported)) throw error
+    bench.progress.note(error.message)
+    return false
+  }
+}
+
+/** The client addresses that the Pods of web logged last. */
+async function lastClients({ client: { core } }: LabBench): Promise<string[]> {
+  const { items } = await core.listNamespacedPod({ namespace, labelSelector: 'app=web' })
+  const logs = await Promise.all(
+    items.map(({ metadata }) =>
+      core.readNamespacedPodLog({ namespace, name: metadata?.name ?? '', tailLines: 1 }).catch(() => ''),
+    ),
+  )
+  return logs.flatMap((log) => /^\d+\.\d+\.\d+\.\d+/.exec(log ?? '')?.[0] ?? [])
+}
+
+async function endpointCount({ client: { core } }: LabBench): Promise<number> {
+  const { items } = await core.listNamespacedPod({ namespace, labelSelector: 'app=web' })
+  return items.length
+}
+
+/** A row of the table of modes in lab 1: the mode whose row goes on like this. */
+const modeInTable = (row: string) => `$(sed -nE 's/^[|] (\\S+) [|]${row}.*/\\1/p' labs/01-iptables/README.md)`
+
+const given = (step: string, found: string, text: string) => ({
+  commands: [`make answer LAB=${LAB} Q=${step} A="${found}"`],
+  play: (bench: LabBench) => bench.answer(LAB, step, text),
+})
+
+/** Where every Service port has its entry in the list, the mode that runs is the one with the list. */
+const MODE_WITH_LIST =
+  'iptables -t nat -S KUBE-SERVICES | grep -q -- "-j KUBE-SVC-" && curl -s localhost:10249/proxyMode'
+const MODE_NOW = 'curl -s localhost:10249/proxyMode'
+const onWorker = (command: string) => `$(make -s exec NODE=k8s-guide-worker CMD='${command}')`
+
+/** Says nftables where the kernel takes a chain for NAT in nf_tables; with -c nothing is changed. */
+const BEST_HERE =
+  'nft -c "add table ip p; add chain ip p c { type nat hook prerouting priority 0; }" 2>/dev/null && echo nftables || echo ipvs'
+
+export const solution: LabSolution = {
+  steps: {
+    stage: {
+      commands: [
+        'make web',
+        `kubectl apply -f ${CLIENT} -f ${DEAF}`,
+        'kubectl wait --for=condition=Ready pod/client pod/deaf --timeout=90s',
+      ],
+      play: async (bench) => {
+        await Promise.all([bench.web(), bench.apply(CLIENT), bench.apply(DEAF)])
+        await Promise.all([bench.podReady('client'), bench.podReady('deaf')])
+      },
+    },
+    fails: { commands: [] },
+    share: {
+      commands: [`make answer LAB=${LAB} Q=share A="1/$(kubectl get pods -l app=web -o name | wc -l)"`],
+      play: async (bench) => bench.answer(LAB, 'share', `1/${await endpointCount(bench)}`),
+    },
+    relay: { commands: ['make userspace'], play: userspace },
+    retried: { commands: [] },
+    'seen-client': {
+      commands: [
+        `make answer LAB=${LAB} Q=seen-client A="$(kubectl logs -l app=web --tail=1 | awk 'NR == 1 {print $1}')"`,
+      ],
+      play: async (bench) => {
+        const { name, port } = bench.variant
+        const { spec } = await bench.client.core.readNamespacedService({ namespace, name })
+        await bench.inPod('client', `curl -s -o /dev/null --max-time 3 http://${spec?.clusterIP}:${port}/ || true`)
+        await bench.answer(LAB, 'seen-client', (await lastClients(bench))[0] ?? 'nobody')
+      },
+    },
+    back: {
+      commands: ['make iptables KUBE_PROXY_VERSION=own', 'make flush-nat'],
+      play: async (bench) => {
+        await bench.mode('iptables', { version: 'own' })
+        await bench.flush()
+      },
+    },
+    probed: {
+      commands: ['kubectl delete pod deaf', `kubectl apply -f ${MANIFESTS}/deaf-probed.yaml`],
+      play: async (bench) => {
+        await bench.delete('Pod', 'deaf')
+        await bench.apply(`${MANIFESTS}/deaf-probed.yaml`)
+      },
+      tidy: { commands: ['kubectl delete pod deaf'], play: (bench) => bench.delete('Pod', 'deaf') },
+    },
+    'nft-tables': {
+      commands: ['make nftables || true'],
+      play: async (bench) => {
+        await nftables(bench)
+      },
+    },
+    'nft-maps': { commands: [] },
+    'nft-alone': { commands: ['make flush-nat'], play: (bench) => bench.flush() },
+    'nft-back': {
+      commands: ['make iptables', 'make flush-nat'],
+      play: async (bench) => {
+        await bench.mode('iptables')
+        await bench.flush()
+      },
+    },
+    'choose-retry': given('choose-retry', modeInTable(' in the kube-proxy process'), 'userspace'),
+    'choose-list': given('choose-list', onWorker(MODE_WITH_LIST), 'iptables'),
+    'choose-scheduler': given('choose-scheduler', modeInTable('.*by a scheduler [|]'), 'ipvs'),
+    'choose-here': {
+      commands: [`make answer LAB=${LAB} Q=choose-here A="${onWorker(BEST_HERE)}"`],
+      play: async (bench) => {
+        const node = (await bench.cluster.nodes()).at(-1) ?? ''
+        const { stdout } = await runOnNode(bench.cluster, node, BEST_HERE)
+        await bench.answer(LAB, 'choose-here', stdout.trim())
+      },
+    },
+    'choose-default': given('choose-default', onWorker(MODE_NOW), 'iptables'),
+    'ipvs-ends': given(
+      'ipvs-ends',
+      `$(sed -nE 's/^[|] (\\S+) [|] IPVS mode is deprecated.*/\\1/p' labs/07-before-and-after/README.md)`,
+      '1.35',
+    ),
+  },
+
+  async reset(bench) {
+    await Promise.all([
+      bench.delete('Pod', 'client'),
+      bench.delete('Pod', 'deaf'),
+      bench.deleteLabelled('Service', 'app=web'),
+      bench.deleteLabelled('Deployment', 'app=web'),
+      bench.delete('ConfigMap', `lab-${LAB}`),
+    ])
+    await bench.startIn('iptables')
+  },
+}

@@ -1,0 +1,97 @@
+// One thing broken while a step of lab 7 is solved and not yet graded: the step must say so.
+
+export interface Scene {
+  /** Node of the client. */
+  node: string
+  /** Another node, with a Pod of web that answers. */
+  other: string
+  /** ClusterIP of web. */
+  web: string
+  /** The endpoint that listens nowhere. */
+  deaf: string
+  /** One that answers. */
+  pod: string
+}
+
+export interface Breakage {
+  what: string
+  step: string
+  /** Shell text; the tables of iptables are put back as they were afterwards. */
+  break(scene: Scene): string
+  /** What else has to be put back. */
+  heal?: string
+  /** Made on the other node instead of the client's. */
+  elsewhere?: boolean
+  /** False where the failure is about no single node. */
+  named?: boolean
+}
+
+const editNat = (sed: string) => `iptables-save -c -t nat | sed -E '${sed}' | iptables-restore -c -T nat`
+
+export const breakages: Breakage[] = [
+  {
+    what: 'nobody answers, the deaf Pod and the others alike',
+    step: 'stage',
+    named: false,
+    break: () => 'iptables -I FORWARD -p tcp --dport 80 -j REJECT',
+  },
+  {
+    what: 'the rule that leads to the deaf Pod is lost on another node',
+    step: 'fails',
+    elsewhere: true,
+    break: ({ deaf }) => editNat(`/-j DNAT --to-destination ${deaf}:80/d`),
+  },
+  {
+    what: 'no rule leads the Service to a listener on another node',
+    step: 'relay',
+    elsewhere: true,
+    break: ({ web }) => editNat(`/-A KUBE-PORTALS-CONTAINER -d ${web}.32 /d`),
+  },
+  {
+    what: 'what the node itself sends is led to no listener',
+    step: 'relay',
+    elsewhere: true,
+    break: () => editNat('/-A OUTPUT .*KUBE-PORTALS-HOST/d'),
+  },
+  {
+    what: 'a rule leads to a port where nobody listens',
+    step: 'relay',
+    break: ({ web }) => editNat(`s/(-A KUBE-PORTALS-CONTAINER -d ${web}.32 .*--to-ports) [0-9]+/\\1 9/`),
+  },
+  {
+    what: 'kube-proxy reaches one of the two Pods no more',
+    step: 'retried',
+    break: ({ pod }) => `iptables -I OUTPUT -p tcp -d ${pod} --dport 80 -j REJECT --reject-with tcp-reset`,
+  },
+  {
+    what: 'a chain of userspace mode is left on another node',
+    step: 'back',
+    elsewhere: true,
+    break: () => 'iptables -t nat -N KUBE-PORTALS-HOST',
+    heal: 'iptables -t nat -X KUBE-PORTALS-HOST 2>/dev/null; true',
+  },
+  {
+    what: 'a rule of iptables mode is lost on another node',
+    step: 'back',
+    elsewhere: true,
+    break: ({ web }) => editNat(`/-A KUBE-SERVICES -d ${web}.32 /d`),
+  },
+  {
+    what: 'a rule leads to the Pod that is not ready',
+    step: 'probed',
+    elsewhere: true,
+    break: ({ deaf, pod }) => editNat(`s/(-j DNAT --to-destination) ${pod}:80/\\1 ${deaf}:80/`),
+  },
+]
+
+/** Answers that are wrong, by question. */
+export const wrongAnswers: Record<string, string> = {
+  share: '1/2',
+  'seen-client': '10.96.0.1',
+  'choose-retry': 'iptables',
+  'choose-list': 'ipvs',
+  'choose-scheduler': 'nftables',
+  'choose-here': 'nftables',
+  'choose-default': 'ipvs',
+  'ipvs-ends': '1.33',
+}

@@ -1,0 +1,155 @@
+// Lab 7 end to end on the embedded cluster: fails unsolved, and step by step: fails broken, passes solved. What its kernel can't do
+// is not applicable, solved or not.
+
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { loadSpec } from '../../checks/grader.ts'
+import { judge, judgeRound, type StepOutcome } from '../../checks/judge.ts'
+import { readLab } from '../../checks/lab-definition.ts'
+import { openCluster } from '../../checks/source.ts'
+import { webService } from '../../checks/web-service.ts'
+import type { Cluster, Progress } from '../../cluster/driver.ts'
+import { ModeUnsupported } from '../../cluster/kube-proxy/module-check.ts'
+import { switchMode } from '../../cluster/kube-proxy/switch-mode.ts'
+import { runOnNode } from '../../cluster/node-script.ts'
+import { selectCluster } from '../../cluster/select.ts'
+import { waitFor } from '../../cluster/wait.ts'
+import { LabBench, loadSolution } from '../../scripts/lab-bench.ts'
+import { resetLab } from '../../scripts/lab-reset.ts'
+import { type Breakage, breakages, type Scene, wrongAnswers } from './lab-7-breakages.ts'
+
+const silent: Progress = { start: () => undefined, end: () => undefined, note: () => undefined }
+const lab = readLab(7)
+const spec = await loadSpec(lab)
+const solution = await loadSolution(lab.folder)
+/** What the embedded kernel can't be asked. */
+const notHere = lab.steps.map(({ id }) => id).filter((id) => id.startsWith('nft-'))
+
+let cluster: Cluster
+let bench: LabBench
+let source: Awaited<ReturnType<typeof openCluster>>
+let scene: Scene
+
+beforeAll(async () => {
+  cluster = await selectCluster('embedded', 'lab-7-test')
+  await cluster.up(silent)
+  bench = await LabBench.open(cluster, silent)
+  source = await openCluster(cluster)
+  await resetLab(lab, bench)
+}, 180_000)
+
+afterAll(async () => {
+  await cluster?.down(silent)
+}, 60_000)
+
+const verdictOf = (id: string) => (notHere.includes(id) ? 'not applicable' : 'failed')
+
+test('unsolved: no step passes, alone or with the others', async () => {
+  const snapshot = await source.snapshot()
+  const together = await judgeRound(spec, snapshot, source.live)
+  expect(together.filter(({ verdict }) => verdict === 'passed' || verdict === 'could not check')).toEqual([])
+  for (const { id } of lab.steps)
+    expect((await judgeRound(spec, snapshot, source.live, [id]))[0]?.verdict, id).toBe(verdictOf(id))
+})
+
+test('mode nftables is refused before anything is changed, with the module that is missing', async () => {
+  const before = await source.snapshot()
+  const refused = switchMode(cluster, 'nftables', { progress: silent, force: true })
+  await expect(refused).rejects.toThrow(ModeUnsupported)
+  await expect(refused).rejects.toThrow(
+    /nothing was changed: .*NAT in nf_tables \(module nft_chain_nat\)\. CLUSTER=kind/,
+  )
+  const after = await source.snapshot()
+  const told = (snapshot: typeof before) => snapshot.find('ConfigMap', 'kube-system', 'kube-proxy')?.data
+  expect(told(after)).toEqual(told(before))
+})
+
+async function onNode(node: string, script: string): Promise<string> {
+  const { exitCode, stdout, stderr } = await runOnNode(cluster, node, script)
+  if (exitCode !== 0) throw new Error(`"${script}" ended with ${exitCode}: ${stderr}`)
+  return stdout
+}
+
+async function sceneNow(): Promise<Scene> {
+  const snapshot = await source.snapshot()
+  const { address: web, backends } = webService(snapshot)
+  const node = snapshot.find('Pod', 'default', 'client')?.spec?.nodeName ?? ''
+  const hearing = backends.filter(({ pod }) => pod !== 'deaf')
+  const other = hearing.find((backend) => backend.node !== node)?.node ?? ''
+  const deaf = backends.find(({ pod }) => pod === 'deaf')?.address ?? ''
+  return { node, other, web, deaf, pod: hearing[0]?.address ?? '' }
+}
+
+/** Every node holds what iptables mode programs. */
+async function settled(): Promise<void> {
+  await waitFor('every node to follow', 20_000, async () => {
+    const { nodes } = await source.snapshot()
+    return nodes.every((node) => node.differences('iptables').length === 0)
+  })
+}
+
+async function judgedNow(id: string): Promise<StepOutcome | undefined> {
+  return (await judgeRound(spec, await source.snapshot(), source.live, [id]))[0]
+}
+
+async function tryBreakage(breakage: Breakage, place: string): Promise<StepOutcome | undefined> {
+  await onNode(place, `iptables-save -c >/run/lab-7-tables; ${breakage.break(scene)}`)
+  try {
+    return await judgedNow(breakage.step)
+  } finally {
+    await onNode(place, `iptables-restore -c </run/lab-7-tables${breakage.heal ? `; ${breakage.heal}` : ''}`)
+  }
+}
+
+/** kube-proxy's own sync may put things right in between, so a breakage is tried again. */
+async function mustSay(breakage: Breakage): Promise<void> {
+  const place = breakage.elsewhere ? scene.other : scene.node
+  let outcome: StepOutcome | undefined
+  for (let attempt = 1; attempt <= 3 && outcome?.verdict !== 'failed'; attempt++)
+    outcome = await tryBreakage(breakage, place)
+  expect(outcome?.verdict, breakage.what).toBe('failed')
+  if (breakage.named !== false) expect(outcome?.failure?.node, breakage.what).toBe(place)
+}
+
+describe('step by step', () => {
+  test.each(lab.steps)(
+    '$id: fails unsolved and for each single breakage, passes solved',
+    async ({ id }) => {
+      const { play, tidy } = solution.steps[id] ?? {}
+      const wrong = wrongAnswers[id]
+      if (wrong !== undefined) {
+        await bench.answer(lab.number, id, wrong)
+        expect((await judgedNow(id))?.verdict).toBe('failed')
+      }
+      await play?.(bench)
+      if (id === 'stage') scene = await sceneNow()
+      // What kube-proxy still writes would be undone with the breakage.
+      if (id === 'probed') await settled()
+      for (const breakage of breakages) if (breakage.step === id) await mustSay(breakage)
+      const [outcome] = (await judge(spec, source, { only: [id] })).outcomes
+      expect(outcome, JSON.stringify(outcome?.failure)).toMatchObject(
+        notHere.includes(id)
+          ? { verdict: 'not applicable', reason: expect.stringContaining('nft_chain_nat') }
+          : { verdict: 'passed' },
+      )
+      await tidy?.play(bench)
+    },
+    90_000,
+  )
+})
+
+test('every step that can be asked here has something that breaks it', () => {
+  const broken = new Set([...breakages.map(({ step }) => step), ...Object.keys(wrongAnswers), ...notHere])
+  expect(lab.steps.map(({ id }) => id).filter((id) => !broken.has(id))).toEqual([])
+})
+
+test('at the end every step holds, and nothing of userspace mode is left', async () => {
+  const { outcomes, snapshot } = await judge(spec, source)
+  expect(
+    outcomes.filter(({ id, verdict }) => verdict !== (notHere.includes(id) ? 'not applicable' : 'passed')),
+  ).toEqual([])
+  const offline = await judgeRound(spec, snapshot, undefined)
+  expect(offline.filter(({ verdict }) => verdict === 'failed' || verdict === 'could not check')).toEqual([])
+  expect(offline.filter(({ verdict }) => verdict === 'passed').map(({ id }) => id)).toEqual(
+    expect.arrayContaining(['back', 'choose-list', 'choose-scheduler']),
+  )
+})
