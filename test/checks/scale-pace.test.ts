@@ -1,5 +1,7 @@
 import { expect, test } from 'vitest'
+import { cpuNanos, processesOfKernel } from '../../scripts/scale/kernel-cpu.ts'
 import { Pace } from '../../scripts/scale/pace.ts'
+import { secondsLeft, spokenSeconds } from '../../scripts/scale/plan.ts'
 
 /** Batches of so many values each, whose work is as the machine has it. */
 function machine(...works: readonly number[][]) {
@@ -30,4 +32,23 @@ test('a machine that stays slow is not asked for ever', async () => {
   const slow = machine([90, 80], [70, 90], [85, 60], [40, 40])
   expect(names(await pace.steadiest(2, slow.batch))).toEqual(['2.0', '3.1'])
   expect(slow.batches()).toBe(3)
+})
+
+test('processor time is that of a session, and grows with work', () => {
+  const own = processesOfKernel(process.pid)
+  expect(own).toContain(process.pid)
+  const before = cpuNanos([process.pid])
+  const until = performance.now() + 60
+  while (performance.now() < until);
+  const used = (cpuNanos([process.pid]) - before) / 1e6
+  expect(used).toBeGreaterThan(1)
+  expect(cpuNanos([])).toBe(0)
+})
+
+test('what is left is reckoned by how long the steps before have taken', () => {
+  const steps = [{ seconds: 10 }, { seconds: 20 }, { seconds: 40 }]
+  expect(secondsLeft(steps, 0, 0)).toBe(70)
+  expect(secondsLeft(steps, 1, 15)).toBe(90)
+  expect(secondsLeft(steps, 3, 100)).toBe(0)
+  expect([spokenSeconds(12.2), spokenSeconds(150)]).toEqual(['13 s', '3 min'])
 })
