@@ -9,11 +9,13 @@ import { lookupFigure } from '../figures/lookup.ts'
 import { modeHistoryFigure } from '../figures/mode-history.ts'
 import { headersFigure, JOURNEYS } from '../figures/packet-headers.ts'
 import { packetWay } from '../figures/packet-way.ts'
+import { retryFigure } from '../figures/retry.ts'
 import { ruleGrowthFigure } from '../figures/rule-growth.ts'
 import { scheduleFigure } from '../figures/schedule.ts'
 import { readServiceChains, serviceChainsFigure } from '../figures/service-chains.ts'
 import { readServiceSets, serviceSetsFigure } from '../figures/service-sets.ts'
 import { symptomsFigure } from '../figures/symptoms.ts'
+import { verdictMapFigure } from '../figures/verdict-map.ts'
 import type { Directive } from './deck.ts'
 import { countsOfFlow, readRecording, serviceOf } from './recording.ts'
 
@@ -39,6 +41,8 @@ const FIGURES: Readonly<Record<string, Draw>> = {
   lookup: () => lookupFigure(),
   modes: () => modeHistoryFigure(),
   symptoms: () => symptomsFigure(),
+  retry: () => retryFigure(),
+  maps: () => verdictMapFigure(),
   growth: (options) => ruleGrowthFigure(Number(need(options, 'endpoints'))),
   published: () => {
     const { iptables, ipvs } = published.cpuPercent
