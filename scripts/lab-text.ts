@@ -20,7 +20,7 @@ export interface LabText {
 }
 
 const MARKER = /^<!-- step: ([a-z0-9-]+) -->$/m
-const DEFAULT_TIMEOUT = 30
+const DEFAULT_TIMEOUT = 60
 
 /**
  * Reads `labs/NN-name/README.md`: a section `## …` with `<!-- step: id -->` under its heading is the text of that step, and
