@@ -7,7 +7,12 @@ interface Panel {
   title: string
   unit: string
   value(point: Point): number
+  /** What else must fit on the same axis, so that two charts can be compared. */
+  beside?(point: Point): number
 }
+
+const newMore = ({ newMoreMicros }: Point) => median(newMoreMicros)
+const keptMore = ({ keptMoreMicros }: Point) => median(keptMoreMicros)
 
 const panels: readonly Panel[] = [
   { title: 'Rules of iptables', unit: 'rules', value: ({ rules }) => rules },
@@ -16,8 +21,8 @@ const panels: readonly Panel[] = [
   { title: 'New connection', unit: 'µs', value: ({ newMicros }) => median(newMicros) },
   { title: 'Kept-alive request', unit: 'µs', value: ({ keptMicros }) => median(keptMicros) },
   { title: 'CPU at a fixed rate', unit: '% of a core', value: ({ busy }) => median(busy) * 100 },
-  { title: 'New: last less first', unit: 'µs', value: ({ newMoreMicros }) => median(newMoreMicros) },
-  { title: 'Kept-alive: last less first', unit: 'µs', value: ({ keptMoreMicros }) => median(keptMoreMicros) },
+  { title: 'New: last less first', unit: 'µs', value: newMore, beside: keptMore },
+  { title: 'Kept-alive: last less first', unit: 'µs', value: keptMore, beside: newMore },
 ]
 
 const WIDTH = 300
@@ -76,7 +81,8 @@ const plotHeight = HEIGHT - MARGIN.top - MARGIN.bottom
 /** Horizontal lines with their amounts, and where an amount is. */
 function scale(bottom: number, top: number): { y(amount: number): number; lines: string[] } {
   const y = (amount: number) => HEIGHT - MARGIN.bottom - ((amount - bottom) / (top - bottom)) * plotHeight
-  const ticks = [bottom, 0, top / 2, top].filter((tick, index) => index > 0 || tick < 0)
+  // A little below zero there is no room for another label.
+  const ticks = [bottom, 0, top / 2, top].filter((tick, index) => index > 0 || tick < -top / 4)
   const lines = ticks.map(
     (tick) =>
       `<path d="M${MARGIN.left} ${at(y(tick))}H${WIDTH - MARGIN.right}" stroke="${tick === 0 ? '#888' : '#ddd'}"/><text x="${MARGIN.left - 6}" y="${at(y(tick) + 4)}" text-anchor="end">${short(tick)}</text>`,
@@ -84,9 +90,9 @@ function scale(bottom: number, top: number): { y(amount: number): number; lines:
   return { y, lines }
 }
 
-function chart(run: Measurement, { title, unit, value }: Panel): string {
+function chart(run: Measurement, { title, unit, value, beside = value }: Panel): string {
   const sizes = run.iptables.map(({ services }) => services)
-  const all = modes.flatMap((mode) => run[mode].map(value))
+  const all = modes.flatMap((mode) => run[mode].flatMap((point) => [value(point), beside(point)]))
   const { y, lines } = scale(Math.min(0, ...all), Math.max(...all) || 1)
   const largest = Math.max(...sizes)
   const x = (size: number) => MARGIN.left + (size / largest) * (WIDTH - MARGIN.left - MARGIN.right)
@@ -133,5 +139,5 @@ function publishedChart(): string {
     const x = MARGIN.left + 40 + index * 90
     return `<rect x="${x}" y="${at(top)}" width="46" height="${at(y(0) - top)}" fill="none" stroke="${colours[mode]}" stroke-width="2"/><text x="${x + 23}" y="${HEIGHT - 22}" text-anchor="middle">${labels[mode]}</text>`
   })
-  return [heading('Published: CPU at 10,000 (% of a core)'), ...lines, ...bars].join('')
+  return [heading('Published: CPU at 10,000, more by (%)'), ...lines, ...bars].join('')
 }

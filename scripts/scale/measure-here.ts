@@ -19,9 +19,11 @@ const LAB = 6
 /** What the node holds for more Services than that is too much to read, and for its folder. */
 const KEPT_UP_TO = 1000
 
+const PATIENCE = 3
+
 export interface MeasureOptions {
   env?: Readonly<Record<string, string | undefined>>
-  /** Values of each quantity at each size, fewer than usual for a test. */
+  /** Fewer values of each quantity, and those as they come, for a test. */
   rounds?: number
 }
 
@@ -45,6 +47,7 @@ export async function measureHere(
 ): Promise<{ folder: string; run: Measurement }> {
   const { sizes, endpoints, rounds: usual, memoryMegabytes, estimateSeconds } = planScale(env)
   const rounds = fewer ?? usual
+  const patience = fewer === undefined ? PATIENCE : 1
   const each = `${endpoints} ${endpoints === 1 ? 'endpoint' : 'endpoints'} each`
   const time = spokenSeconds(estimateSeconds)
   progress.note(`Measuring ${sizes.join(', ')} Services with ${each} in both modes: about ${time} on a quiet machine.`)
@@ -55,7 +58,7 @@ export async function measureHere(
   const measure = async (): Promise<Measurement> => {
     const node = await MeasuringNode.boot(kernelName(cluster), memoryMegabytes, progress)
     try {
-      return await measureScale(node, { sizes, endpoints, rounds, machine: thisMachine(), look }, progress)
+      return await measureScale(node, { sizes, endpoints, rounds, patience, machine: thisMachine(), look }, progress)
     } finally {
       await node.stop()
     }

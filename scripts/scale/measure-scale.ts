@@ -15,6 +15,8 @@ export interface ScaleOptions {
   machine: string
   /** How many values of each quantity are taken at each size. */
   rounds: number
+  /** How often they are taken again while something else slows the machine down. */
+  patience: number
   /** Is shown what the node holds in each mode at each size. */
   look?: (mode: MeasuredMode, services: number, held: Inventory) => void
 }
@@ -35,14 +37,14 @@ const MOST_CHANGES = 12
  */
 export async function measureScale(
   node: MeasuringNode,
-  { sizes, endpoints, machine, rounds, look }: ScaleOptions,
+  { sizes, endpoints, machine, rounds, patience, look }: ScaleOptions,
   progress: Progress,
 ): Promise<Measurement> {
   const began = performance.now()
   const elapsed = () => (performance.now() - began) / 1000
   const modes = { iptables: iptablesMode(node, endpoints), ipvs: ipvsMode(node, endpoints) }
   const points: Record<MeasuredMode, Point[]> = { iptables: [], ipvs: [] }
-  const pace = new Pace()
+  const pace = new Pace(patience)
   const steps = stepsOf(sizes, endpoints, rounds)
   for (const [index, { mode: name, services }] of steps.entries()) {
     progress.start(`${name === 'ipvs' ? 'IPVS' : name} mode, ${services} Services`)
@@ -82,7 +84,7 @@ async function measurePoint(
     workMicros: asked.map(({ work }) => micros(work)),
     busy: connected.map(({ last }) => fine(last)),
     busyMore: connected.map(({ first, last }) => fine(last - first)),
-    ...(await changes(mode)),
+    ...(await changes(mode, rounds)),
   }
 }
 
@@ -134,11 +136,14 @@ async function connectPairs(
 }
 
 /** An even number of changes, so that the node ends as it began. */
-async function changes(mode: ProgrammedMode): Promise<Pick<Point, 'changeMs' | 'changeCpuMs'>> {
+async function changes(mode: ProgrammedMode, rounds: number): Promise<Pick<Point, 'changeMs' | 'changeCpuMs'>> {
   const taken: Pick<Point, 'changeMs' | 'changeCpuMs'> = { changeMs: [], changeCpuMs: [] }
   const deadline = performance.now() + CHANGE_MS
   const { changeMs, changeCpuMs } = taken
-  while (changeMs.length < FEWEST_CHANGES || (performance.now() < deadline && changeMs.length < MOST_CHANGES))
+  while (
+    changeMs.length < Math.min(rounds, FEWEST_CHANGES) ||
+    (performance.now() < deadline && changeMs.length < MOST_CHANGES)
+  )
     for (let turn = 0; turn < 2; turn++) {
       const { ms, cpuMs } = await mode.change()
       changeMs.push(rounded(ms))

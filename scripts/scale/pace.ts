@@ -5,19 +5,24 @@ export interface Paced {
 
 /** Work that takes so many times what it can take was slowed down by somebody else. */
 const SLOWED = 1.2
-const MOST_BATCHES = 3
 
 /** How fast the machine is when nobody else wants it, as far as this run has seen. */
 export class Pace {
   #fastest = Number.POSITIVE_INFINITY
+  readonly #patience: number
+
+  /** @param patience how many batches are taken at most */
+  constructor(patience: number) {
+    this.#patience = patience
+  }
 
   /**
-   * Takes batches, at most three, until enough was measured while the machine was not slowed down. Returns as many as are
+   * Takes batches until enough was measured while the machine was not slowed down. Returns as many as are
    * wanted, those with the fastest work, in the order in which they were taken.
    */
   async steadiest<Measured extends Paced>(wanted: number, batch: () => Promise<Measured[]>): Promise<Measured[]> {
     const taken: Measured[] = []
-    for (let batches = 0; batches < MOST_BATCHES && this.#steady(taken) < wanted; batches++) {
+    for (let batches = 0; batches < this.#patience && this.#steady(taken) < wanted; batches++) {
       taken.push(...(await batch()))
       this.#fastest = Math.min(this.#fastest, ...taken.map(({ work }) => work))
     }
