@@ -21,6 +21,9 @@ export interface Line {
   distance: number
   /** Standard error of one median. */
   spread: number
+  /** Error and spread with every bad value counted: nobody is blamed by less. */
+  errorAtWorst: number
+  spreadAtWorst: number
 }
 
 /** `unclear`: what was measured would fit the claim as well as its opposite. */
@@ -41,11 +44,23 @@ export function median(values: readonly number[]): number {
   return sorted.length % 2 === 1 ? upper : ((sorted[middle - 1] ?? Number.NaN) + upper) / 2
 }
 
-/** Standard error of a median by the standard deviation (1.2533 is the price of the median). Outliers make it larger. */
-function errorOfMedian(values: readonly number[]): number {
+/** Of fewer values than these the typical distance from the median says too little. */
+const MANY = 7
+/** The standard error of a median is so many times that of a mean. */
+const PRICE_OF_MEDIAN = 1.2533
+
+/**
+ * Standard error of a median: `typical` by the usual distance from it, to which a few bad values do nothing, as they do nothing to the
+ * median; `atWorst` by the standard deviation, which they make larger.
+ */
+function errorsOfMedian(values: readonly number[]): { typical: number; atWorst: number } {
   const mean = sum(values) / values.length
   const variance = sum(values.map((value) => square(value - mean))) / Math.max(1, values.length - 1)
-  return 1.2533 * Math.sqrt(variance / values.length)
+  const price = PRICE_OF_MEDIAN / Math.sqrt(values.length)
+  const atWorst = price * Math.sqrt(variance)
+  if (values.length < MANY) return { typical: atWorst, atWorst }
+  const middle = median(values)
+  return { typical: price * 1.4826 * median(values.map((value) => Math.abs(value - middle))), atWorst }
 }
 
 /** True when there is enough of a series to tell a shape: four sizes or more, three values each or more, all finite. */
@@ -55,7 +70,7 @@ export const isEnough = (series: Series): boolean =>
 
 /** Least squares through the medians. The series has at least three different sizes. */
 export function fitLine(series: Series): Line {
-  const points = series.map(({ size, values }) => ({ x: size, y: median(values), error: errorOfMedian(values) }))
+  const points = series.map(({ size, values }) => ({ x: size, y: median(values), ...errorsOfMedian(values) }))
   const meanX = sum(points.map(({ x }) => x)) / points.length
   const meanY = sum(points.map(({ y }) => y)) / points.length
   const spanSquares = sum(points.map(({ x }) => square(x - meanX)))
@@ -64,11 +79,14 @@ export function fitLine(series: Series): Line {
   const residuals = points.map(({ x, y }) => y - level - slope * x)
   const distance = Math.sqrt(sum(residuals.map(square)) / Math.max(1, points.length - 2))
   // Spread is pooled: of a few values at one size it can be small by accident.
-  const spread = Math.sqrt(sum(points.map(({ error }) => square(error))) / points.length)
+  const pooled = (errors: readonly number[]) => Math.sqrt(sum(errors.map(square)) / errors.length)
+  const spread = pooled(points.map(({ typical }) => typical))
+  const spreadAtWorst = pooled(points.map(({ atWorst }) => atWorst))
   const sizes = points.map(({ x }) => x)
   const span = Math.max(...sizes) - Math.min(...sizes)
-  const error = (span * Math.max(distance, spread)) / Math.sqrt(spanSquares)
-  return { level, slope, rise: slope * span, error, distance, spread }
+  const errorOfRise = (of: number) => (span * Math.max(distance, of)) / Math.sqrt(spanSquares)
+  const [error, errorAtWorst] = [errorOfRise(spread), errorOfRise(spreadAtWorst)]
+  return { level, slope, rise: slope * span, error, distance, spread, errorAtWorst, spreadAtWorst }
 }
 
 /** A rise below this part of the level is none, where there are Services enough to show one. */
@@ -94,13 +112,13 @@ const largest = (series: Series) => Math.max(...series.map(({ size }) => size))
 export function growsLinearly(series: Series, besides?: number): Finding {
   if (!isEnough(series)) return 'unclear'
   const line = fitLine(series)
-  const { rise, error, distance, spread } = line
+  const { rise, error, distance, errorAtWorst, spreadAtWorst } = line
   const noRise = NO_RISE * (besides ?? Math.abs(line.level))
   const off = distance / Math.abs(rise)
   if (off <= STRAIGHT && rise > CERTAIN * error) return 'holds'
-  if (off > BENT && distance > BY_SPREAD * spread && distance > noRise) return 'wrong'
-  const falls = rise + CERTAIN * error < 0
-  const still = largest(series) >= SMALL && rise + CERTAIN * error < noRise
+  if (off > BENT && distance > BY_SPREAD * spreadAtWorst && distance > noRise) return 'wrong'
+  const falls = rise + CERTAIN * errorAtWorst < 0
+  const still = largest(series) >= SMALL && rise + CERTAIN * errorAtWorst < noRise
   return falls || still ? 'wrong' : 'unclear'
 }
 
@@ -113,13 +131,13 @@ const FLAT = 0.25
  */
 export function isFlatBeside(series: Series, yardstick: number): Finding {
   if (!isEnough(series) || !(yardstick > 0)) return 'unclear'
-  const { rise, error, spread } = fitLine(series)
+  const { rise, error, spread, errorAtWorst, spreadAtWorst } = fitLine(series)
   const medians = series.map(({ values }) => median(values))
   const centre = median(medians)
   const furthest = Math.max(...medians.map((value) => Math.abs(value - centre)))
   const allowed = FLAT * yardstick
   if (Math.abs(rise) + error <= allowed && furthest <= allowed + 2 * spread) return 'holds'
-  const surely = Math.abs(rise) - CERTAIN * error > allowed || furthest - BY_SPREAD * spread > 2 * allowed
+  const surely = Math.abs(rise) - CERTAIN * errorAtWorst > allowed || furthest - BY_SPREAD * spreadAtWorst > 2 * allowed
   return surely ? 'wrong' : 'unclear'
 }
 

@@ -16,7 +16,7 @@ const pointSchema = z.strictObject({
   /** To program the node from nothing, in milliseconds, and in those of the CPU. */
   programMs: z.number().nonnegative(),
   programCpuMs: z.number().nonnegative(),
-  /** To replace one endpoint of one Service, in milliseconds, and in those of the CPU. */
+  /** To replace one endpoint of one Service, the faster half of many times: milliseconds, and those of the CPU. */
   changeMs: values,
   changeCpuMs: values,
   /** A request to the last Service on a new connection and on one that was open, in microseconds. */

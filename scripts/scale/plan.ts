@@ -63,7 +63,7 @@ const ROUND_SECONDS = 0.35
 /** Loading a rule and reading it back, and what it adds to each change. */
 const RULE_SECONDS = 100e-6
 const CHANGE_SECONDS = 20e-6
-const CHANGES = 6
+const CHANGES = 8
 /** An address, a member of a set and a virtual server, and a real server more. */
 const SERVER_SECONDS = 3e-3
 const REAL_SERVER_SECONDS = 0.9e-3

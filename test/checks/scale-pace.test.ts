@@ -26,6 +26,21 @@ test('what was slowed down is measured again and left out, and the rest stays in
   expect(busy.batches()).toBe(2)
 })
 
+test('a batch can also be slow by itself, with the work as fast as ever', async () => {
+  const taken = [
+    { work: 40, took: 100, name: 'a' },
+    { work: 40, took: 300, name: 'b' },
+    { work: 41, took: 101, name: 'c' },
+  ]
+  let batches = 0
+  const batch = async () => {
+    batches++
+    return taken
+  }
+  expect(names(await new Pace(3).steadiest(2, batch))).toEqual(['a', 'c'])
+  expect(batches).toBe(1)
+})
+
 test('a machine that stays slow is not asked for ever', async () => {
   const pace = new Pace(3)
   await pace.steadiest(1, machine([40]).batch)
