@@ -139,5 +139,5 @@ function publishedChart(): string {
     const x = MARGIN.left + 40 + index * 90
     return `<rect x="${x}" y="${at(top)}" width="46" height="${at(y(0) - top)}" fill="none" stroke="${colours[mode]}" stroke-width="2"/><text x="${x + 23}" y="${HEIGHT - 22}" text-anchor="middle">${labels[mode]}</text>`
   })
-  return [heading('Published: CPU at 10,000, more by (%)'), ...lines, ...bars].join('')
+  return [heading('Published: CPU at 10,000 (+ %)'), ...lines, ...bars].join('')
 }
