@@ -45,13 +45,16 @@ export function agentDaemonSet(image = agentImage()): V1DaemonSet {
 /**
  * The command that runs another one among the node's own files. The network is the node's already, because the Pod has
  * hostNetwork; nsenter brings the rest from the node's first process. The shell has its path, for a busybox may take its own
- * programs, which know fewer options, before those of the node. Standard input has a known length, because exec over
+ * programs, which know fewer options, before those of the node; and programs are sought where nodes have them, not where the
+ * agent's image has its own. Standard input has a known length, because exec over
  * WebSockets can't say before its fifth protocol version that it ended.
  */
 export function onNodeCommand(command: readonly string[], stdinBytes = 0): string[] {
   const node = ['nsenter', '-t', '1', '-m', '-u', '-i', '--']
-  if (stdinBytes === 0) return [...node, '/bin/sh', '-c', '"$@" </dev/null', 'sh', ...command]
-  return [...node, '/bin/sh', '-c', 'bytes=$1; shift; head -c "$bytes" | "$@"', 'sh', String(stdinBytes), ...command]
+  const path = 'PATH=$PATH:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin'
+  if (stdinBytes === 0) return [...node, '/bin/sh', '-c', `${path}; "$@" </dev/null`, 'sh', ...command]
+  const fed = `${path}; bytes=$1; shift; head -c "$bytes" | "$@"`
+  return [...node, '/bin/sh', '-c', fed, 'sh', String(stdinBytes), ...command]
 }
 
 /** Creates what is missing of the namespace and the DaemonSet; a DaemonSet with another image is replaced. */
