@@ -77,5 +77,5 @@ function jumpTarget(hop: Hop): string {
 /** A hash is no word to read aloud: its first four letters tell chains apart on a slide. */
 function shortName(chain: string): string {
   if (chain.startsWith('KUBE-SEP-')) return 'one KUBE-SEP-…'
-  return chain.replace(/^(KUBE-(?:SVC|SVL|EXT|FW)-[A-Z0-9]{4})[A-Z0-9]{12}$/, '$1…')
+  return chain.replace(/^(KUBE-(?:SVC|SVL|XLB|EXT|FW)-[A-Z0-9]{4})[A-Z0-9]{12}$/, '$1…')
 }

@@ -45,8 +45,9 @@ function drawWide(canvas: Canvas, row: Row, y: number): void {
   const deaf = pod(canvas, { x: 820, y: middle - 56, width: 330, height: HEIGHT }, false)
   const other = pod(canvas, { x: 820, y: middle + 56, width: 330, height: HEIGHT }, true)
   canvas.connect(client, 'e', chooser, 'w')
+  if (!row.again) canvas.connect(chooser, 'e', other, 'w', 'faint')
   canvas.connect(chooser, 'e', deaf, 'w', 'bad')
-  canvas.connect(chooser, 'e', other, 'w', row.again ? 'way' : 'faint')
+  if (row.again) canvas.connect(chooser, 'e', other, 'w', 'way')
   canvas.text(result(row), 0, middle + HEIGHT + 50, { tone: row.again ? 'way' : 'bad' })
 }
 
@@ -60,8 +61,9 @@ function drawTall(canvas: Canvas, row: Row, y: number): void {
   const deaf = pod(canvas, { x: 0, y: y + 280, width: 225, height: HEIGHT }, false)
   const other = pod(canvas, { x: 255, y: y + 280, width: 225, height: HEIGHT }, true)
   canvas.connect(client, 's', chooser, 'n')
+  if (!row.again) canvas.connect(chooser, 's', other, 'n', 'faint')
   canvas.connect(chooser, 's', deaf, 'n', 'bad')
-  canvas.connect(chooser, 's', other, 'n', row.again ? 'way' : 'faint')
+  if (row.again) canvas.connect(chooser, 's', other, 'n', 'way')
   canvas.text(result(row), 0, y + 400, { tone: row.again ? 'way' : 'bad' })
 }
 
