@@ -42,7 +42,8 @@ export function tracedTo(node: NodeView, sender: Sender, { address, port }: Targ
 function endOf(node: NodeView, packet: Packet, trace: Trace): PacketEnd {
   const { outcomes, lost } = trace
   const masqueraded = outcomes.some((outcome) => outcome.masquerade)
-  const backends = outcomes.map(({ to }) => parseEndpoint(to)?.address ?? to)
+  // What nobody translates is still on its way to the Service, whoever lets it pass.
+  const backends = outcomes.map(({ to }) => parseEndpoint(to)?.address ?? to).filter((to) => to !== packet.destination)
   const stop = stoppingPlace(trace, packet, node.state, ` on ${node.name}`)
   if (stop !== undefined) return { backends, masqueraded, text: `the packet ${trace.packet} ${stop}` }
   const share = Math.round(lost.reduce((sum, { probability }) => sum + probability, 0) * 100)

@@ -22,12 +22,17 @@ export class Snapshot {
   #objects: ClusterObjects | undefined
   #config: KubeProxyConfig | undefined
 
-  constructor(capture: Capture) {
+  /** What a capture shares with that of another snapshot, the very objects and files, is taken from there as worked out. */
+  constructor(capture: Capture, like?: Snapshot) {
+    const same = like?.capture.objects === capture.objects ? like : undefined
     this.capture = capture
     this.takenAt = capture.takenAt
     this.#rawItems = capture.objects.items
-    this.items = asApiObjects(capture.objects.items)
-    this.nodes = capture.nodes.map((files) => new NodeView(this, files))
+    this.items = same?.items ?? asApiObjects(capture.objects.items)
+    this.#objects = same ? same.#objects : undefined
+    this.nodes = capture.nodes.map(
+      (files, index) => (same?.capture.nodes[index] === files && same.nodes[index]) || new NodeView(this, files),
+    )
   }
 
   /** One object by kind, namespace (empty for none) and name. */

@@ -22,10 +22,11 @@ await main(async () => {
   })
   Error.stackTraceLimit = 0
   const lab = values.lab === undefined ? undefined : labNumber(values.lab)
-  const goods = (await goodCaptures()).filter(({ spec }) => lab === undefined || spec.lab.number === lab)
-  const trials = await tryMutations(goods, Number(values.every ?? 1))
+  const all = await goodCaptures()
+  const goods = all.filter(({ spec }) => lab === undefined || spec.lab.number === lab)
+  const trials = await tryMutations(goods, { every: Number(values.every ?? 1) }, all)
   const { tried, alarms } = await seekFalseAlarms(goods)
-  if (values.json) console.log(JSON.stringify({ ...figuresOf(trials), variants: tried, falseAlarms: alarms.length }))
+  if (values.json) console.log(JSON.stringify(asJson(trials, tried, alarms.length)))
   else print(trials)
   for (const { good, what, step, said } of alarms)
     console.log(`✗ false alarm: ${good.name}, ${what}: ${step} says ${plainText(said)}`)
@@ -35,17 +36,30 @@ await main(async () => {
   return open.length + alarms.length === 0 ? ExitCode.passed : ExitCode.notYet
 }, USAGE)
 
+/** By lab and by where it was recorded, in that order. */
+function byPlace(trials: readonly Trial[]): [place: string, trials: Trial[]][] {
+  const places = grouped(trials, ({ good: { spec, driver } }) => `lab ${spec.lab.number}, ${driver}`)
+  return [...places].sort(([a], [b]) => (a < b ? -1 : 1))
+}
+
+function asJson(trials: readonly Trial[], variants: number, falseAlarms: number): object {
+  const places = byPlace(trials).map(([place, own]) => [place, figuresOf(own)])
+  return { ...figuresOf(trials), places: Object.fromEntries(places), variants, falseAlarms }
+}
+
 function print(trials: readonly Trial[]): void {
-  for (const [name, own] of grouped(trials, ({ good }) => good.name)) {
-    const { tried, caught, indifferent, missed, elsewhere } = figuresOf(own)
-    console.log(
-      `${name}: ${caught} of ${tried} caught, ${indifferent} that no claim depends on, ${missed} missed, ${elsewhere} caught elsewhere`,
-    )
-    for (const { end, mutation, steps } of own)
-      if (end === 'missed' || end === 'elsewhere')
-        console.log(
-          `  ✗ ${end}: ${mutation.operator}, ${mutation.place} (${shortened(mutation.detail, 90)})${steps.length > 0 ? `, failing: ${steps.join(', ')}` : ''}`,
-        )
+  for (const { good, end, mutation, steps } of trials)
+    if (end === 'missed' || end === 'elsewhere')
+      console.log(
+        `✗ ${end}: ${good.name}: ${mutation.operator}, ${mutation.place} (${shortened(mutation.detail, 90)})${steps.length > 0 ? `, failing: ${steps.join(', ')}` : ''}`,
+      )
+  const cell = (value: string | number) => String(value).padStart(10)
+  console.log([''.padEnd(20), ...['captures', 'tried', 'caught', 'reasoned', 'missed', 'score'].map(cell)].join(''))
+  for (const [place, own] of byPlace(trials)) {
+    const { tried, caught, indifferent, missed, elsewhere, score } = figuresOf(own)
+    const captures = new Set(own.map(({ good }) => good.name)).size
+    const cells = [captures, tried, caught, indifferent, missed + elsewhere, `${(100 * score).toFixed(1)} %`].map(cell)
+    console.log([place.padEnd(20), ...cells].join(''))
   }
   console.log('')
   for (const [operator, own] of [...grouped(trials, ({ mutation }) => mutation.operator)].sort(([a], [b]) =>

@@ -1,6 +1,7 @@
 import type { CheckContext } from '../check-context.ts'
 import { onNode } from '../difference-report.ts'
 import { fail } from '../failure.ts'
+import { oddProbe } from '../odd-probe.ts'
 import type { NodeView } from '../snapshot.ts'
 import { HOOKS, type HookCounts, PROBE_PORT, probeRules, probesIn } from './hook-counters.ts'
 
@@ -42,26 +43,17 @@ export function probesInFiveHooks({ nodes }: CheckContext): { node: NodeView; co
   return probed
 }
 
-/** Counters can be compared only if every probe asks for the same packets. */
 function mustCountTheSame({ name, state }: NodeView): void {
-  const probes = probeRules(state.iptables)
-  const usual = mostFrequent([...probes.values()].map(({ spec }) => spec))
-  for (const [hook, { spec }] of probes) {
-    if (spec === usual && spec.includes(`--dport ${PROBE_PORT} `)) continue
-    fail({
-      node: name,
-      look: onNode(name, LOOK_AT_PROBES),
-      expected: `probes that all count new connections to port ${PROBE_PORT}`,
-      actual: `-A ${hook} ${spec}`,
-      hint: `Delete it, with -D in place of -A, and put in its place: ${INSERT.replace('PREROUTING', hook)}`,
-    })
-  }
-}
-
-/** The text that occurs most often. */
-function mostFrequent(texts: readonly string[]): string | undefined {
-  const count = (text: string) => texts.filter((other) => other === text).length
-  return texts.toSorted((a, b) => count(b) - count(a))[0]
+  const probes = new Map([...probeRules(state.iptables)].map(([hook, { spec }]) => [hook, spec]))
+  const odd = oddProbe(probes, PROBE_PORT)
+  if (!odd) return
+  fail({
+    node: name,
+    look: onNode(name, LOOK_AT_PROBES),
+    expected: `probes that all count new connections to port ${PROBE_PORT}`,
+    actual: `-A ${odd.hook} ${odd.spec}`,
+    hint: `Delete it, with -D in place of -A, and put in its place: ${INSERT.replace('PREROUTING', odd.hook)}`,
+  })
 }
 
 /** The rules of one node are its own: no other node has a probe. */

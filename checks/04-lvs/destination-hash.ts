@@ -1,3 +1,5 @@
+import { tracePacket } from '../../dataplane/trace.ts'
+import { SOMEBODY_OUTSIDE } from '../03-from-outside/outside-requests.ts'
 import type { CheckContext } from '../check-context.ts'
 import { onNode } from '../difference-report.ts'
 import { fail } from '../failure.ts'
@@ -34,7 +36,10 @@ export async function schedulersMindDestinations(context: CheckContext): Promise
   for (const scheduler of SCHEDULERS)
     mustHold(stage, { key: `FWM ${PORT[scheduler]}`, scheduler, forward: 'masq', weights: [2, 2] })
   const { live } = context
-  if (!live) return
+  if (!live) {
+    for (const scheduler of SCHEDULERS) mustMarkByRules(stage, scheduler)
+    return
+  }
   const lines: string[] = []
   for (const scheduler of SCHEDULERS) {
     const measured = await measure(live, stage, scheduler)
@@ -42,6 +47,21 @@ export async function schedulersMindDestinations(context: CheckContext): Promise
     lines.push(crowded(stage, scheduler, measured))
   }
   context.show(lines)
+}
+
+/** By the director's rules the first packet to such a destination has the mark of the scheduler's virtual server. */
+function mustMarkByRules({ director }: Stage, scheduler: Locality): void {
+  const port = PORT[scheduler]
+  const to = { destination: destination(1), port, protocol: 'tcp' } as const
+  const { hops } = tracePacket(director.state, { from: 'external', source: SOMEBODY_OUTSIDE, ...to })
+  const marks = hops.flatMap(({ rule }) => /-j MARK --set-x?mark (0x[\da-f]+)/.exec(rule)?.[1] ?? [])
+  if (marks.some((mark) => Number(mark) === port)) return
+  fail({
+    node: director.name,
+    look: onNode(director.name, 'iptables -t mangle -S PREROUTING'),
+    expected: `a rule in PREROUTING that gives what is sent to port ${port} of 198.19.0.0/16 the mark ${port}`,
+    actual: `marks of a packet to ${to.destination}:${port}: ${marks.join(', ') || 'none'}`,
+  })
 }
 
 /** Who answered for new destinations, and who for the crowd. */

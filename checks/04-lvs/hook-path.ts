@@ -1,10 +1,12 @@
-import { parseIptablesSave, type Ruleset } from '../../dataplane/iptables-save.ts'
+import { parseIptablesSave, type Rule, type Ruleset } from '../../dataplane/iptables-save.ts'
 import { commentOf, targetOf } from '../../dataplane/rule-text.ts'
 import type { CheckContext } from '../check-context.ts'
 import { onNode } from '../difference-report.ts'
 import { fail } from '../failure.ts'
 import type { LiveCluster } from '../live-cluster.ts'
+import { oddProbe } from '../odd-probe.ts'
 import type { Truth } from '../question.ts'
+import type { NodeView } from '../snapshot.ts'
 import { REAL_PORT, VIP } from './addresses.ts'
 import { askFromOutside, mustBeAnswered } from './outside-client.ts'
 import { lvsStage, type Stage } from './stage.ts'
@@ -63,7 +65,10 @@ export async function unseenHook(context: CheckContext): Promise<Truth> {
 function mustHaveProbes({ director }: Stage): Counts {
   const counts = probesIn(director.state.iptables)
   const missing = HOOKS.filter((hook) => counts[hook] === undefined)
-  if (missing.length === 0) return counts
+  if (missing.length === 0) {
+    mustCountTheSame(director)
+    return counts
+  }
   fail({
     node: director.name,
     look: onNode(director.name, 'iptables -t mangle -S'),
@@ -73,14 +78,34 @@ function mustHaveProbes({ director }: Stage): Counts {
   })
 }
 
-/** What the learner's probes have counted; the oldest, where somebody typed the command twice. */
+function mustCountTheSame({ name, state }: NodeView): void {
+  const probes = new Map([...probeRules(state.iptables)].map(([hook, { spec }]) => [hook, spec]))
+  const odd = oddProbe(probes, REAL_PORT.masq)
+  if (!odd) return
+  fail({
+    node: name,
+    look: onNode(name, LOOK),
+    expected: `probes that all count new connections to port ${REAL_PORT.masq}`,
+    actual: `-A ${odd.hook} ${odd.spec}`,
+    hint: `Delete it, with -D in place of -A, and add: iptables -t mangle -A ${odd.hook} -p tcp --syn --dport ${REAL_PORT.masq} -m comment --comment lab-4`,
+  })
+}
+
+/** What the learner's probes have counted. */
 function probesIn(ruleset: Ruleset): Counts {
-  const mangle = ruleset.get('mangle')
   const counts: Counts = {}
+  for (const [hook, { packets }] of probeRules(ruleset)) counts[hook] = packets ?? 0
+  return counts
+}
+
+/** The learner's probes; the oldest in each hook, where somebody typed the command twice. */
+function probeRules(ruleset: Ruleset): Map<Hook, Rule> {
+  const mangle = ruleset.get('mangle')
+  const probes = new Map<Hook, Rule>()
   for (const hook of HOOKS) {
     const rules = mangle?.get(hook)?.rules ?? []
     const probe = rules.find(({ spec }) => commentOf(spec) === 'lab-4' && targetOf(spec) === undefined)
-    if (probe) counts[hook] = probe.packets ?? 0
+    if (probe) probes.set(hook, probe)
   }
-  return counts
+  return probes
 }

@@ -23,7 +23,7 @@ export async function accessFilterRejects(context: CheckContext): Promise<void> 
   mustRun(context, 'ipvs', CURRENT_RULES)
   for (const node of nodes) mustBeCurrent(node)
   const scene = agentScene(context)
-  ipvsIsAsMade(context)
+  ipvsIsAsMade(context, scene.node)
   await mustListenEverywhere(context, scene)
   mustEqualPrediction(nodes, {
     mode: 'ipvs',
@@ -35,9 +35,9 @@ export async function accessFilterRejects(context: CheckContext): Promise<void> 
   })
   mustEqualPrediction(nodes, {
     mode: 'ipvs',
-    concerns: inSet('KUBE-IPVS-IPS'),
-    look: 'ipset list KUBE-IPVS-IPS',
-    expected: 'every address of kube-ipvs0 in KUBE-IPVS-IPS',
+    concerns: inSet('KUBE-IPVS-IPS', 'KUBE-CLUSTER-IP'),
+    look: 'ipset list KUBE-IPVS-IPS; ipset list KUBE-CLUSTER-IP',
+    expected: 'every address of kube-ipvs0 in KUBE-IPVS-IPS, and every port of a Service in KUBE-CLUSTER-IP',
   })
   const view = snapshot.node(scene.node)
   const service = webService(snapshot)

@@ -27,8 +27,8 @@ async function proveStoppedInEitherMode(context: CheckContext): Promise<object> 
   const { snapshot, live } = context
   mustRun(context, 'ipvs', 'make ipvs KUBE_PROXY_VERSION=1.20')
   const service = webService(snapshot)
-  ipvsIsAsMade(context)
   const { address: client, node } = clientPod(context)
+  ipvsIsAsMade(context, node)
   const view = snapshot.node(node)
   const way = wayOf(view, client, service)
   if (way.end !== 'stopped' || !KERNEL_TABLES.has(way.by.table))

@@ -24,7 +24,7 @@ async function proveClusterIPsLeadNowhere(context: CheckContext): Promise<object
   mustRun(context, 'iptables', 'make iptables, then make flush-nat; this lab begins in that mode (make reset-5).')
   const scene = agentScene(context)
   await mustListenEverywhere(context, scene)
-  chainsLeadToPods(context)
+  chainsLeadToPods({ ...context, nodes: [snapshot.node(scene.node)] })
   const { address } = webService(snapshot)
   const way = wayOf(snapshot.node(scene.node), scene.client, { address, port: AGENT_PORT })
   if (way.end === 'delivered')
@@ -48,7 +48,7 @@ async function proveEveryClusterIPLeadsToAgent(context: CheckContext): Promise<o
   const { snapshot, live } = context
   mustRun(context, 'ipvs', OLD_RULES)
   const scene = agentScene(context)
-  ipvsIsAsMade(context)
+  ipvsIsAsMade(context, scene.node)
   await mustListenEverywhere(context, scene)
   const view = snapshot.node(scene.node)
   const addresses = clusterIPs(snapshot)

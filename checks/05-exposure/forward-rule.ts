@@ -47,8 +47,8 @@ async function proveForwardRuleStops(context: CheckContext): Promise<object> {
   const { snapshot, live } = context
   mustRun(context, 'iptables', 'make iptables, then make flush-nat; this lab begins in that mode (make reset-5).')
   const service = webService(snapshot)
-  chainsLeadToPods(context)
   const { address: client, node } = clientPod(context)
+  chainsLeadToPods({ ...context, nodes: [snapshot.node(node)] })
   const look = onNode(node, 'iptables -nvL FORWARD')
   const way = wayOf(snapshot.node(node), client, service)
   if (way.end !== 'stopped' || way.by.hook !== 'FORWARD')
@@ -80,8 +80,8 @@ async function proveForwardRuleNotAsked(context: CheckContext): Promise<object> 
   const { snapshot, live } = context
   mustRun(context, 'ipvs', 'make ipvs KUBE_PROXY_VERSION=1.20')
   const service = webService(snapshot)
-  ipvsIsAsMade(context)
   const { address: client, node } = clientPod(context)
+  ipvsIsAsMade(context, node)
   const rule = forwardRule(context)
   const look = onNode(node, 'iptables -nvL FORWARD')
   const view = snapshot.node(node)

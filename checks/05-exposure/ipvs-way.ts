@@ -5,12 +5,13 @@ import { mustEqualPrediction } from '../difference-report.ts'
 import { webService } from '../web-service.ts'
 
 /**
- * What this lab's packets meet in IPVS mode is as kube-proxy makes it: the addresses of kube-ipvs0, and the virtual server of web.
- * Else what is seen would be somebody's mistake, and no property of the mode.
+ * What this lab's packets meet in IPVS mode on a node is as kube-proxy makes it: the addresses of kube-ipvs0, and the virtual
+ * server of web. Else what is seen would be somebody's mistake, and no property of the mode.
  */
-export function ipvsIsAsMade(context: CheckContext): void {
-  const { nodes, snapshot } = context
-  dummyDeviceOwnsClusterIPs(context)
+export function ipvsIsAsMade(context: CheckContext, node: string): void {
+  const { snapshot } = context
+  const nodes = [snapshot.node(node)]
+  dummyDeviceOwnsClusterIPs({ ...context, nodes })
   const { name, address, port } = webService(snapshot)
   const server = `TCP ${printEndpoint(address, port)}`
   mustEqualPrediction(nodes, {

@@ -23,7 +23,7 @@ async function proveOwnFilterCloses(context: CheckContext): Promise<object> {
   const { snapshot, live } = context
   mustRun(context, 'ipvs', OLD_RULES)
   const scene = agentScene(context)
-  ipvsIsAsMade(context)
+  ipvsIsAsMade(context, scene.node)
   await mustListenEverywhere(context, scene)
   const service = webService(snapshot)
   const addresses = clusterIPs(snapshot)

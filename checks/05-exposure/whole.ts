@@ -19,7 +19,7 @@ export function nothingIsLeft(context: CheckContext): void {
   webService(snapshot)
   for (const node of nodes) mustHoldNoOwnRule(node)
   nothingGoesBefore(nodes)
-  ipvsIsAsMade(context)
+  for (const { name } of nodes) ipvsIsAsMade(context, name)
   mustEqualPrediction(nodes, {
     mode: 'ipvs',
     concerns: (where) => !leftByOldVersion(where),

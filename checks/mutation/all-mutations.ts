@@ -14,15 +14,19 @@ const EDITS: readonly [file: string, edits: (text: string) => Iterable<FileEdit>
   ['proxyMode', proxyEdits],
 ]
 
-/** Every single mutation of one node, and of every API object. */
-export function* mutationsOf(capture: Capture, node: string): Generator<Mutation> {
+/** Every single mutation of these nodes, and of every API object. */
+export function* mutationsOf(capture: Capture, nodes: readonly string[]): Generator<Mutation> {
+  for (const node of nodes) yield* nodeMutations(capture, node)
+  yield* objectMutations(capture)
+}
+
+function* nodeMutations(capture: Capture, node: string): Generator<Mutation> {
   const files = capture.nodes.find(({ name }) => name === node)?.files
   for (const [file, edits] of EDITS) {
     const text = files?.get(file)
     if (text === undefined || text === '') continue
-    for (const edit of edits(text)) yield onNode(node, file, edit)
+    for (const edit of edits(text)) if (edit.edit(text) !== text) yield onNode(node, file, edit)
   }
-  yield* objectMutations(capture)
 }
 
 function* proxyEdits(text: string): Generator<FileEdit> {

@@ -1,5 +1,6 @@
 import type { Capture } from '../../cluster/capture-folder.ts'
 import { FOREIGN_RULES, type ForeignRules } from './foreign-rules.ts'
+import { isLearnersRule } from './learners-rules.ts'
 
 /** A change that makes a good capture no worse: no step that passed may fail after it. */
 export interface Disturbance {
@@ -24,10 +25,17 @@ export function disturbances(seed: number): Disturbance[] {
     {
       what: 'other counters',
       apply: file('iptables-save', (text) =>
-        text.replace(/\[\d+:\d+\]/g, () => `[${Math.floor(random() * 1e6)}:${Math.floor(random() * 1e9)}]`),
+        withoutLearnersRules(
+          text,
+          /\[\d+:\d+\]/,
+          () => `[${Math.floor(random() * 1e6)}:${Math.floor(random() * 1e9)}]`,
+        ),
       ),
     },
-    { what: 'no counters', apply: file('iptables-save', (text) => text.replace(/^\[\d+:\d+\] /gm, '')) },
+    {
+      what: 'no counters',
+      apply: file('iptables-save', (text) => withoutLearnersRules(text, /^\[\d+:\d+\] /, () => '')),
+    },
     {
       what: 'comments of another tool',
       apply: file(
@@ -96,6 +104,12 @@ function file(name: string, edit: (text: string) => string) {
       return text ? { ...node, files: new Map(node.files).set(name, edit(text)) } : node
     }),
   })
+}
+
+/** Replaces in every line but the learner's own rules, whose counters are what lab 1 measures with. */
+function withoutLearnersRules(text: string, pattern: RegExp, replacement: () => string): string {
+  const lines = text.split('\n')
+  return lines.map((line) => (isLearnersRule(line) ? line : line.replace(pattern, replacement))).join('\n')
 }
 
 const tablesOf = (text: string) => text.split(/(?<=^COMMIT\n)/m)

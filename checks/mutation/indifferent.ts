@@ -1,3 +1,4 @@
+import { Snapshot } from '../snapshot.ts'
 import type { GoodCapture } from './good-captures.ts'
 import type { Mutation } from './mutation.ts'
 
@@ -19,7 +20,8 @@ const INDIFFERENT: readonly Indifference[] = [
   {
     reason:
       'The chains behind these jumps of the filter table judge different packets, so their order changes nothing; that each jump is there is checked.',
-    covers: ({ operator, place }) => operator === 'reorder rules' && /^filter (?:INPUT|FORWARD|OUTPUT)$/.test(place),
+    covers: ({ operator, place, detail }) =>
+      operator === 'reorder rules' && /^filter (?:INPUT|FORWARD|OUTPUT)$/.test(place) && / -j KUBE-/.test(detail),
   },
   {
     reason:
@@ -30,6 +32,37 @@ const INDIFFERENT: readonly Indifference[] = [
     reason:
       'A policy is the node’s own (Docker itself sets FORWARD to DROP). Where it stops a packet, the walk from the client’s Pod and the real requests on a live cluster show it.',
     covers: ({ operator }) => operator === 'alter policy',
+  },
+  {
+    reason: 'iptables mode draws by chance and has no scheduler; the setting says nothing until IPVS mode is chosen.',
+    covers: ({ operator }, { capture }) =>
+      operator === 'alter scheduler' && new Snapshot(capture).nodes.every(({ mode }) => mode === 'iptables'),
+  },
+  {
+    reason:
+      'The lab asks every kube-proxy itself in which mode it runs. What the ConfigMap asks for, too, is the matter of lab 2, step ipvs.',
+    covers: ({ operator, place }, good) =>
+      operator === 'alter mode' && place === 'ConfigMap kube-proxy' && !isLab(good, 2),
+  },
+  {
+    reason: 'A virtual server more, of an address that lab 4 does not speak of, takes none of its packets.',
+    covers: ({ operator }, good) => isLab(good, 4) && operator === 'add virtual server',
+  },
+  {
+    reason:
+      'That kube-proxy was told which addresses to spare is the claim of lab 4, step excluded, which is judged on the capture of its own moment; the same change is caught there.',
+    covers: ({ operator }, good) =>
+      isLab(good, 4) && operator === 'lose excludeCIDRs' && !good.passing.includes('excluded'),
+  },
+  {
+    reason: 'In lab 4 the rules of one chain of mangle only count, or mark packets to different ports, in any order.',
+    covers: ({ operator, place }, good) =>
+      isLab(good, 4) && operator === 'reorder rules' && place.startsWith('mangle '),
+  },
+  {
+    reason: 'A probe that stands twice in its hook counts the same packets twice over, and the older one is read.',
+    covers: ({ operator, place }, good) =>
+      (isLab(good, 1) || isLab(good, 4)) && operator === 'duplicate rule' && place.startsWith('mangle '),
   },
   {
     reason:

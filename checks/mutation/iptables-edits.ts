@@ -1,3 +1,4 @@
+import { isLearnersRule } from './learners-rules.ts'
 import type { FileEdit } from './mutation.ts'
 
 /** A rule in the text of iptables-save. */
@@ -20,6 +21,7 @@ const ALTERATIONS: readonly [
 ][] = [
   ['alter target', /-j (?:KUBE-MARK-MASQ|MASQUERADE|ACCEPT|DNAT|MARK|KUBE-SEP-\w+|KUBE-SVC-\w+)\b.*$/, '-j RETURN'],
   ['alter verdict', /-j (?:DROP|REJECT)\b.*$/, '-j ACCEPT'],
+  ['lose target', / -j (?:DROP|REJECT)\b.*$/, ''],
   ['alter port', /--dport (\d+)/, (_all, port = '') => `--dport ${Number(port) + 1}`],
   ['alter destination', /-d (\d+\.\d+)\.\d+\.\d+\/32/, '-d $1.99.99/32'],
   [
@@ -42,11 +44,13 @@ const ALTERATIONS: readonly [
   ['add a condition', /^((?:\[\d+:\d+\] )?-A \S+) /, '$1 -i eth9 '],
 ]
 
-/** Every single change of a rule, chain or policy that is kube-proxy's, in an iptables-save text. */
+/** Every single change of a rule, chain or policy that is kube-proxy's or the learner's, in an iptables-save text. */
 export function* iptablesEdits(text: string): Generator<FileEdit> {
   const lines = text.split('\n')
   const rules = readRules(lines)
-  const own = rules.filter(({ chain, target }) => isOwn(chain) || (FOREIGN.test(chain) && isOwn(target)))
+  const own = rules.filter(
+    ({ chain, target, text }) => isOwn(chain) || (FOREIGN.test(chain) && (isOwn(target) || isLearnersRule(text))),
+  )
   for (const rule of own) yield* ruleEdits(lines, rules, rule)
   yield* chainEdits(lines, rules)
   yield* builtInEdits(lines, rules)
@@ -66,7 +70,7 @@ function readRules(lines: readonly string[]): RuleLine[] {
 
 function* ruleEdits(lines: readonly string[], rules: readonly RuleLine[], rule: RuleLine): Generator<FileEdit> {
   const { at, table, chain, text, target } = rule
-  const words = FOREIGN.test(chain) ? [chain, target] : [chain]
+  const words = FOREIGN.test(chain) && isOwn(target) ? [chain, target] : [chain]
   const about = { place: `${table} ${chain}`, words, detail: specOf(text) }
   const put = (...instead: string[]) => lines.toSpliced(at, 1, ...instead).join('\n')
   yield { ...about, operator: 'drop rule', edit: () => put() }

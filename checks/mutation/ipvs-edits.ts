@@ -1,5 +1,9 @@
 import type { FileEdit } from './mutation.ts'
 
+type Way = 'm' | 'g' | 'i'
+/** NAT, direct routing, tunnel. */
+const OTHER_WAY: Record<Way, Way> = { m: 'g', g: 'i', i: 'm' }
+
 /** Every single change of a virtual server or a real server in an `ipvsadm -Sn` text. */
 export function* ipvsEdits(text: string): Generator<FileEdit> {
   const lines = text.split('\n')
@@ -42,7 +46,12 @@ export function* ipvsEdits(text: string): Generator<FileEdit> {
     yield { ...about, words, operator: 'drop real server', edit: () => put() }
     yield { ...about, words, operator: 'alter weight', edit: () => put(line.replace(/-w \d+/, '-w 7')) }
     yield { ...about, words, operator: 'weight nought', edit: () => put(line.replace(/-w \d+/, '-w 0')) }
-    yield { ...about, words, operator: 'alter forwarding', edit: () => put(line.replace(' -m ', ' -g ')) }
+    yield {
+      ...about,
+      words,
+      operator: 'alter forwarding',
+      edit: () => put(line.replace(/ -([mgi]) /, (_all, way: Way) => ` -${OTHER_WAY[way]} `)),
+    }
     yield { ...about, words, operator: 'alter real server', edit: () => put(line.replace(real, shifted(real))) }
   }
   yield {
@@ -54,4 +63,6 @@ export function* ipvsEdits(text: string): Generator<FileEdit> {
   }
 }
 
-const shifted = (server: string) => server.replace(/:(\d+)$/, (_all, port) => `:${Number(port) + 1}`)
+/** Another port, or firewall mark, that no server of the labs has. */
+const shifted = (server: string) =>
+  server.replace(/(?<=:|^)(\d+)$/, (_all, number) => `${(Number(number) + 977) % 65_536}`)

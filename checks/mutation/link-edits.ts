@@ -13,9 +13,10 @@ type RawLink = z.infer<typeof linksSchema>[number]
 
 const DEVICE = 'kube-ipvs0'
 
-/** Every single change of kube-ipvs0 in an `ip -j -d addr` text. */
+/** Every single change of kube-ipvs0, and of an address that a learner gave, in an `ip -j -d addr` text. */
 export function* linkEdits(text: string): Generator<FileEdit> {
   const links = linksSchema.parse(JSON.parse(text))
+  yield* learnersAddressEdits(links)
   const device = links.find(({ ifname }) => ifname === DEVICE)
   if (!device) return
   const about = { place: DEVICE, words: [DEVICE] }
@@ -25,20 +26,19 @@ export function* linkEdits(text: string): Generator<FileEdit> {
     return JSON.stringify(copy)
   }
   for (const [at, { local }] of device.addr_info.entries()) {
-    yield { ...about, operator: 'drop address', detail: local, edit: put((link) => link.addr_info.splice(at, 1)) }
+    const here = { place: DEVICE, words: [DEVICE, local], detail: local }
+    yield { ...here, operator: 'drop address', edit: put((link) => link.addr_info.splice(at, 1)) }
     yield {
-      ...about,
+      ...here,
       operator: 'alter address',
-      detail: local,
       edit: put((link) => {
         const entry = link.addr_info[at]
         if (entry) entry.local = local.replace(/\d+$/, (end) => String((Number(end) + 9) % 250))
       }),
     }
     yield {
-      ...about,
+      ...here,
       operator: 'alter prefix',
-      detail: local,
       edit: put((link) => {
         const entry = link.addr_info[at]
         if (entry) entry.prefixlen = 24
@@ -72,5 +72,21 @@ export function* linkEdits(text: string): Generator<FileEdit> {
       edit: put((link) => {
         if (link.linkinfo) link.linkinfo.info_kind = 'bridge'
       }),
+    }
+}
+
+/** Lab 4 has its reader give a node addresses of TEST-NET-1 (RFC 5737), on whichever device. */
+function* learnersAddressEdits(links: readonly RawLink[]): Generator<FileEdit> {
+  for (const [at, { ifname, addr_info }] of links.entries())
+    for (const [index, { local }] of addr_info.entries()) {
+      if (!local.startsWith('192.0.2.')) continue
+      const put = (...instead: RawLink['addr_info']) => {
+        const copy = structuredClone(links)
+        copy[at]?.addr_info.splice(index, 1, ...instead)
+        return () => JSON.stringify(copy)
+      }
+      const about = { place: `address ${local}`, words: [local], detail: ifname }
+      yield { ...about, operator: 'drop address', edit: put() }
+      yield { ...about, operator: 'alter address', edit: put({ family: 'inet', local: '192.0.2.99', prefixlen: 32 }) }
     }
 }

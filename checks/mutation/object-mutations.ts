@@ -60,7 +60,7 @@ function* serviceMutations(at: number, service: z.infer<typeof serviceSchema>): 
   ]
   const about = { place, words, detail: `${clusterIP}:${port.port}` }
   const copy = () => structuredClone(service)
-  yield { ...about, operator: 'drop Service', apply: replaced(at) }
+  yield { ...about, words: [...words, 'no such Service'], operator: 'drop Service', apply: replaced(at) }
   const moved = copy()
   moved.spec.clusterIP = '10.96.95.95'
   if (moved.spec.clusterIPs) moved.spec.clusterIPs = ['10.96.95.95']
@@ -137,6 +137,7 @@ const SETTINGS: readonly [operator: string, pattern: RegExp, replacement: string
     ['KUBE-SERVICES', 'KUBE-CLUSTER-IP', 'masquerade'],
   ],
   ['alter clusterCIDR', /clusterCIDR: \S+/, 'clusterCIDR: 10.200.0.0/16', ['10.200.0.0/16', 'KUBE-']],
+  ['lose excludeCIDRs', /excludeCIDRs:\s*(?:-\s+\S+|\[[^\]]+\])/, 'excludeCIDRs: []', ['excludeCIDRs']],
   ['alter mode', /mode: (?:""|"?(?:ipvs|iptables)"?)/, 'mode: userspace', ['mode', 'userspace', 'iptables', 'ipvs']],
 ]
 

@@ -2,29 +2,28 @@ import type { Capture } from '../../cluster/capture-folder.ts'
 import { printIpAddr } from '../../dataplane/ip-addr.ts'
 import { printIpsetSave } from '../../dataplane/ipset-save.ts'
 import { printIptablesSave, type Ruleset } from '../../dataplane/iptables-save.ts'
-import { printIpvsadmSave } from '../../dataplane/ipvsadm-save.ts'
+import { printIpvsadmSave, type VirtualServer, virtualServerKey } from '../../dataplane/ipvsadm-save.ts'
 import { type NodeView, Snapshot } from '../snapshot.ts'
 
 /** Versions of kube-proxy whose rules differ from each other somewhere. */
-const MINORS = [20, ...Array.from({ length: 14 }, (_, index) => 23 + index)]
+export const OTHER_VERSIONS = [20, ...Array.from({ length: 14 }, (_, index) => 23 + index)].map(
+  (minor) => `v1.${minor}.0`,
+)
 
-/** A good capture as it would have been under every version of kube-proxy that the prediction knows. */
-export function underOtherVersions(capture: Capture): [version: string, capture: Capture][] {
-  return MINORS.map((minor) => [`v1.${minor}`, underVersion(capture, `v1.${minor}.0`)])
-}
-
-function underVersion(capture: Capture, version: string): Capture {
+/** A good capture as it would have been under another version of kube-proxy. */
+export function underVersion(capture: Capture, version: string): Capture {
   const objects = { ...capture.objects, items: capture.objects.items.map((item) => withVersion(item, version)) }
+  const before = new Snapshot(capture)
   const snapshot = new Snapshot({ ...capture, objects })
   const nodes = snapshot.nodes.map((node, index) => {
     const files = new Map(capture.nodes[index]?.files)
     const { mode } = node
     if (mode !== 'ipvs' && mode !== 'iptables') return { name: node.name, files }
     const { iptables, ipsets, virtualServers, links } = node.expected(mode)
-    files.set('iptables-save', printIptablesSave(withForeign(node, iptables)))
+    files.set('iptables-save', printIptablesSave(withForeign(node, iptables), { counters: true }))
     if (mode === 'ipvs') {
       files.set('ipset-save', printIpsetSave(ipsets))
-      files.set('ipvsadm-save', printIpvsadmSave(virtualServers))
+      files.set('ipvsadm-save', printIpvsadmSave([...virtualServers, ...byHand(before.node(node.name), mode)]))
       const own = links.map(({ name }) => name)
       const kept = node.state.links.filter(({ name }) => !own.includes(name))
       const made = links.map((link) => ({
@@ -37,6 +36,12 @@ function underVersion(capture: Capture, version: string): Capture {
     return { name: node.name, files }
   })
   return { ...capture, objects, nodes }
+}
+
+/** Virtual servers that are not kube-proxy's stay, as those that lab 4 has its reader build. */
+function byHand(node: NodeView, mode: 'ipvs' | 'iptables'): VirtualServer[] {
+  const own = new Set(node.expected(mode).virtualServers.map(virtualServerKey))
+  return node.state.virtualServers.filter((server) => !own.has(virtualServerKey(server)))
 }
 
 /** What stands in chains of nobody's of kube-proxy stays, behind kube-proxy's own jumps. */

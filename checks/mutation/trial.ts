@@ -1,8 +1,8 @@
-import { judgeRound, type StepOutcome } from '../judge.ts'
-import { Snapshot } from '../snapshot.ts'
 import type { GoodCapture } from './good-captures.ts'
 import { reasonToIgnore } from './indifferent.ts'
 import type { Mutation } from './mutation.ts'
+import { noticed } from './noticed.ts'
+import type { Twins } from './twins.ts'
 
 /** What became of one mutation. */
 export interface Trial {
@@ -19,23 +19,12 @@ export interface Trial {
 }
 
 /** Judges a mutated capture by the steps that pass on the good one. */
-export async function tryMutation(good: GoodCapture, mutation: Mutation): Promise<Trial> {
-  const outcomes = await judgeRound(good.spec, new Snapshot(mutation.apply(good.capture)), undefined, good.passing)
-  const failed = outcomes.filter(({ verdict }) => verdict === 'failed')
-  const steps = failed.map(({ id }) => id)
-  if (failed.some((outcome) => isAbout(outcome, mutation))) return { good, mutation, end: 'caught', steps }
-  const reason = reasonToIgnore(good, mutation)
-  if (failed.length > 0) return { good, mutation, end: 'elsewhere', steps }
+export async function tryMutation(good: GoodCapture, mutation: Mutation, twins: Twins): Promise<Trial> {
+  const { steps, about } = await noticed(good, mutation)
+  if (about) return { good, mutation, end: 'caught', steps }
+  if (steps.length > 0) return { good, mutation, end: 'elsewhere', steps }
+  const reason = reasonToIgnore(good, mutation) ?? (await twins.excuse(good, mutation))
   return reason === undefined
     ? { good, mutation, end: 'missed', steps }
     : { good, mutation, end: 'indifferent', steps, reason }
-}
-
-/** The finding is on the mutated node and names the place that was changed. */
-function isAbout({ failure }: StepOutcome, { node, words }: Mutation): boolean {
-  if (!failure) return false
-  if (node !== undefined && failure.node !== node) return false
-  const { look, expected, actual, differences } = failure
-  const said = JSON.stringify([look, expected, actual, differences])
-  return words.some((word) => said.includes(word))
 }
