@@ -59,12 +59,19 @@ const apiObjectSchema = z.looseObject({
 
 export type ApiObject = z.infer<typeof apiObjectSchema>
 
-/** The items of a v1 List that look like API objects; others are left out. */
+const known = new WeakMap<object, ApiObject | null>()
+
+/** The items of a v1 List that look like API objects; others are left out. What captures share is read once. */
 export function asApiObjects(items: readonly unknown[]): ApiObject[] {
-  return items.flatMap((item) => {
-    const read = apiObjectSchema.safeParse(item)
-    return read.success ? [read.data] : []
-  })
+  return items.flatMap((item) => (typeof item === 'object' && item !== null ? (apiObject(item) ?? []) : []))
+}
+
+function apiObject(item: object): ApiObject | null {
+  const before = known.get(item)
+  if (before !== undefined) return before
+  const { data = null } = apiObjectSchema.safeParse(item)
+  known.set(item, data)
+  return data
 }
 
 /** True when a condition of that type is "True". */

@@ -1,17 +1,19 @@
 // How long a class takes on one core, and how much memory:  bench-class.ts [COUNT]
 import { spawnSync } from 'node:child_process'
-import { readFileSync, rmSync } from 'node:fs'
+import { readdirSync, readFileSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { projectRoot } from '../cluster/layout.ts'
 import { makeClass } from './bench/made-class.ts'
 import { main } from './main.ts'
 
-const RECORDED = join(projectRoot, 'test/fixtures/solved/lab-2-embedded.labgrade')
+const RECORDED = join(projectRoot, 'test/fixtures/solved')
 
 await main(async () => {
   const count = Number(process.argv[2] ?? 1000)
-  for (const size of [Math.ceil(count / 4), count]) {
-    const { folder, files } = await makeClass(RECORDED, size)
+  const recorded = readdirSync(RECORDED).filter((name) => name.endsWith('.labgrade'))
+  for (const size of [Math.ceil(count / 10), count]) {
+    const paths = recorded.map((name) => join(RECORDED, name))
+    const { folder, files } = await makeClass(paths, size)
     try {
       const json = join(folder, 'class.json')
       const words = ['--import', 'tsx', 'scripts/grade-class.ts', '--jobs', '1', '--quiet', '--json', json, ...files]

@@ -4,7 +4,13 @@ import { loadSpec } from '../checks/grader.ts'
 import { readLab } from '../checks/lab-definition.ts'
 import { learnerReport } from '../checks/learner-report.ts'
 import { plainText } from '../checks/plain-text.ts'
-import { readSubmission, type SignatureState } from '../checks/submission/read-submission.ts'
+import {
+  type ReadOptions,
+  readSubmission,
+  type SignatureState,
+  type Submission,
+} from '../checks/submission/read-submission.ts'
+import { quoted, Refusal } from '../checks/submission/refusal.ts'
 import { reportSubmission } from '../checks/submission/rejudge.ts'
 import { readClassKey } from '../checks/submission/signature.ts'
 import { type GradingWish, labNumber, publish } from './grading.ts'
@@ -18,11 +24,20 @@ const SIGNED: Record<SignatureState, string> = {
   none: 'not signed',
 }
 
+/** A refusal names the file, as that of a class does. */
+async function readNamed(file: string, options: ReadOptions): Promise<Submission> {
+  try {
+    return await readSubmission(file, options)
+  } catch (error) {
+    throw error instanceof Refusal ? new UserError(`${quoted(basename(file))} is refused. ${error.message}`) : error
+  }
+}
+
 /** Judges one submission again from its raw captures and prints what came of it; the exit code is as for a cluster. */
 export async function checkSubmission(file: string, wish: Wish): Promise<number> {
   const keyFile = wish.key ?? process.env.CLASS_KEY_FILE
   const options = { key: keyFile ? readClassKey(keyFile) : undefined }
-  const submission = await readSubmission(file, options)
+  const submission = await readNamed(file, options)
   const { learner, lab, submittedAt } = submission.manifest
   if (wish.lab !== undefined && labNumber(wish.lab) !== lab)
     throw new UserError(`"${basename(file)}" is for lab ${lab}: leave --lab out.`)

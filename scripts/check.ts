@@ -2,9 +2,10 @@
 import { statSync } from 'node:fs'
 import { parseArgs } from 'node:util'
 import { FORMATS } from '../checks/class/formats/formats.ts'
+import { quoted } from '../checks/submission/refusal.ts'
 import { checkSubmission } from './check-submission.ts'
 import { gradeAndPrint, gradingOptions, labNumber } from './grading.ts'
-import { main } from './main.ts'
+import { main, UserError } from './main.ts'
 
 const USAGE = `Usage: node --import tsx scripts/check.ts --capture alice-lab2.labgrade [options]
        node --import tsx scripts/check.ts --lab 2 --capture DIR [--step ID] [options]
@@ -29,7 +30,11 @@ await main(async () => {
     options: { ...gradingOptions, lab: { type: 'string' }, capture: { type: 'string' }, key: { type: 'string' } },
   })
   const { capture } = values
-  if (capture !== undefined && statSync(capture, { throwIfNoEntry: false })?.isDirectory() === false)
-    return checkSubmission(capture, values)
+  const found = capture !== undefined && statSync(capture, { throwIfNoEntry: false })
+  if (capture !== undefined && found === undefined && values.lab === undefined)
+    throw new UserError(
+      `${quoted(capture)} is not there: give a folder that \`make capture\` wrote, or a file that \`make submit\` wrote.`,
+    )
+  if (capture !== undefined && found && !found.isDirectory()) return checkSubmission(capture, values)
   return gradeAndPrint({ ...values, lab: labNumber(values.lab) })
 }, USAGE)

@@ -20,7 +20,9 @@ export function classSummary({ graded, refused, labs, cannotKnow, seconds }: Cla
   const lines: string[] = []
   for (const { lab, title, learners, finished, meanPercent, steps } of labs) {
     lines.push('', `Lab ${lab}: ${title}`)
-    lines.push(`${learners} learners, ${finished} finished, ${meanPercent} % of the points on average`)
+    lines.push(
+      `${learners} ${learners === 1 ? 'learner' : 'learners'}, ${finished} finished, ${meanPercent} % of the points on average`,
+    )
     for (const { number, id, learners: judged, failed } of steps)
       if (failed > 0) lines.push(`  step ${number} failed for ${failed} of ${judged} (${id})`)
   }

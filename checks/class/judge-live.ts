@@ -21,8 +21,11 @@ const silent: Progress = { start: () => undefined, end: () => undefined, note: (
 /** Opens the cluster of a kubeconfig file, for tests another way. */
 export type OpenLive = (name: string, kubeconfig: string) => Promise<Cluster>
 
+/** Loads the client of the API, which takes longer than many a cluster does. */
+export const loadClient = () => import('../../cluster/context.ts')
+
 const openByContext: OpenLive = async (name, kubeconfig) => {
-  const { ContextCluster } = await import('../../cluster/context.ts')
+  const { ContextCluster } = await loadClient()
   return ContextCluster.ofFile(name, kubeconfig)
 }
 

@@ -44,7 +44,7 @@ export async function judgeAll(tasks: readonly Task[], options: PoolOptions = {}
       for (let index = next++; index < tasks.length; index = next++) {
         const task = tasks[index]
         if (!task) continue
-        thread ??= new JudgingThread(options)
+        thread ??= new JudgingThread(options, 'kubeconfig' in task)
         const judged = await thread.judge(task)
         if (thread.ended) thread = undefined
         results[index] = judged
@@ -66,12 +66,12 @@ class JudgingThread {
   readonly #deadlineMs: number
   readonly #memoryMb: number
 
-  constructor({ key, deadlineMs = DEADLINE_MS, memoryMb = MEMORY_MB, worker }: PoolOptions) {
+  constructor({ key, deadlineMs = DEADLINE_MS, memoryMb = MEMORY_MB, worker }: PoolOptions, live: boolean) {
     this.#deadlineMs = deadlineMs * timeoutScale()
     this.#memoryMb = memoryMb
     const module = (worker ?? new URL('./judge-worker.ts', import.meta.url)).href
     this.#worker = new Worker(new URL('./judge-thread.mjs', import.meta.url), {
-      workerData: { module, key },
+      workerData: { module, key, live },
       // Captures are garbage as soon as they are judged: a roomy nursery lets most of them die in it.
       resourceLimits: { maxOldGenerationSizeMb: memoryMb, maxYoungGenerationSizeMb: 64 },
     })

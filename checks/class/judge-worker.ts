@@ -6,11 +6,14 @@ import type { Task } from './judge-pool.ts'
 
 // Findings are values here, nobody reads where they were thrown.
 Error.stackTraceLimit = 0
-const { key }: { key: ClassKey | undefined } = workerData
+const { key, live }: { key: ClassKey | undefined; live: boolean } = workerData
+const judging = () => import('./judge-live.ts')
 const own = key && { ...key, secret: Buffer.from(key.secret) }
 parentPort?.on('message', async (task: Task) => {
   if ('file' in task) return parentPort?.postMessage(await judgeFile(task.file, { key: own }))
-  const { judgeLive } = await import('./judge-live.ts')
+  const { judgeLive } = await judging()
   parentPort?.postMessage(await judgeLive(task))
 })
+// The time that loading takes is no cluster's fault.
+if (live) await (await judging()).loadClient()
 parentPort?.postMessage('ready')

@@ -23,13 +23,7 @@ export async function rejudge(
   for (const step of spec.lab.steps) {
     const own = captureOf.get(step.id)
     const places = step.moment ? [own, manifest.final] : [manifest.final, own]
-    outcomes.push(
-      await judgeOn(
-        spec,
-        step,
-        [...new Set(places)].flatMap((id) => snapshots.get(id) ?? []),
-      ),
-    )
+    outcomes.push(await judgeOn(spec, step, new Set(places), snapshots))
   }
   return withNeeds(spec.lab.steps, outcomes)
 }
@@ -66,10 +60,17 @@ class Snapshots {
 }
 
 /** The first snapshot on which the step passes decides; otherwise the one that says most about why not. */
-async function judgeOn(spec: LabSpec, step: StepDefinition, snapshots: readonly Snapshot[]): Promise<StepOutcome> {
+async function judgeOn(
+  spec: LabSpec,
+  step: StepDefinition,
+  places: ReadonlySet<string | undefined>,
+  snapshots: Snapshots,
+): Promise<StepOutcome> {
   const { id, moment } = step
   let said: StepOutcome | undefined
-  for (const snapshot of snapshots) {
+  for (const place of places) {
+    const snapshot = snapshots.get(place)
+    if (!snapshot) continue
     // Alone: what a step waits for is settled once all are judged, on whichever capture each has.
     const [outcome] = await judgeRound(spec, snapshot, undefined, [id])
     if (!outcome || outcome.verdict === 'passed') return outcome ?? { id, verdict: 'could not check' }

@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import type { Capture, NodeFiles } from '../../cluster/capture-folder.ts'
+import { ItemTexts } from './item-texts.ts'
 import type { ArchiveLimits } from './limits.ts'
 import type { ManifestCapture } from './manifest.ts'
 import { quoted, refuse } from './refusal.ts'
@@ -11,6 +12,7 @@ const listSchema = z.object({ items: z.array(z.unknown()) })
 export class Contents {
   readonly #bytes = new Map<string, Buffer>()
   readonly #texts = new Map<string, string>()
+  readonly itemTexts = new ItemTexts()
   readonly #limits: ArchiveLimits
 
   constructor(limits: ArchiveLimits) {
@@ -96,7 +98,10 @@ export class SubmittedCapture {
   }
 
   #readItems(text: string): unknown[] {
-    const read = listSchema.safeParse(hostileFreeJson(text, `objects.json of capture ${this.id}`))
+    const what = `objects.json of capture ${this.id}`
+    const items = this.#contents.itemTexts.items(text, what)
+    if (items) return items
+    const read = listSchema.safeParse(hostileFreeJson(text, what))
     return read.success
       ? read.data.items
       : refuse(`The objects.json of its capture ${quoted(this.id)} is no list of objects.`)

@@ -34,8 +34,8 @@ export function hostileFreeJson(text: string, what: string): unknown {
   return json
 }
 
-/** Walks without recursion: the depth is what is in doubt. */
-function requireHarmless(json: unknown, what: string): void {
+/** Refuses the same of JSON that was read. Walks without recursion: the depth is what is in doubt. */
+export function requireHarmless(json: unknown, what: string): void {
   let level: object[] = [json].filter(isObject)
   for (let depth = 1; level.length > 0; depth++) {
     if (depth > JSON_DEPTH) refuse(`Its ${what} is nested more than ${JSON_DEPTH} levels deep.`)

@@ -37,8 +37,16 @@ export interface Flow {
   looped: boolean
 }
 
+const descriptions = new WeakMap<Flow, string>()
+
 /** `10.244.1.99 → 10.96.0.10:53/udp` */
 export function describeFlow(flow: Flow): string {
+  const known = descriptions.get(flow) ?? describe(flow)
+  descriptions.set(flow, known)
+  return known
+}
+
+function describe(flow: Flow): string {
   return `${flow.source} → ${printEndpoint(flow.destination, flow.port)}/${flow.protocol}`
 }
 

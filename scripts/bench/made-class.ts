@@ -2,40 +2,56 @@ import { mkdtempSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { seedOf } from '../../checks/submission/learner.ts'
-import { readSubmission } from '../../checks/submission/read-submission.ts'
+import { readSubmission, type Submission } from '../../checks/submission/read-submission.ts'
 import { writeSubmission } from '../../checks/submission/write-submission.ts'
 import type { Capture } from '../../cluster/capture-folder.ts'
 
 const UID = /[0-9a-f]{8}(?=-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})/g
 
+const DATE = /\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z/g
+/** Learners hand in one after the other, so far apart. */
+const APART_MS = 97_000
+
 /**
- * A class of so many learners, each with a submission that no other's shares a UID or a counter with, made from a recorded
- * one. Returns the files, in a new temporary folder.
+ * A class of so many learners, each with a submission that no other's shares a UID, a date or a counter with, made from
+ * recorded ones in turn. Returns the files, in a new temporary folder.
  */
-export async function makeClass(recorded: string, count: number): Promise<{ folder: string; files: string[] }> {
-  const { manifest, captures } = await readSubmission(recorded)
+export async function makeClass(
+  recorded: readonly string[],
+  count: number,
+): Promise<{ folder: string; files: string[] }> {
+  const originals = await Promise.all(recorded.map((file) => readSubmission(file)))
   const folder = mkdtempSync(join(tmpdir(), 'class-'))
   const files: string[] = []
   for (let index = 1; index <= count; index++) {
+    const original = originals[index % originals.length]
+    if (!original) break
     const learner = `learner${String(index).padStart(4, '0')}`
-    const { schema: _schema, captures: _captures, ...about } = manifest
-    const own = [...captures].map(([id, { capture, takenAt }]) => ({
-      id,
-      takenAt: new Date(takenAt).toISOString(),
-      capture: asOwn(capture, learner),
-    }))
-    const file = join(folder, `${learner}-lab${manifest.lab}.labgrade`)
-    writeFileSync(file, writeSubmission({ ...about, learner, seed: seedOf(learner) }, own))
-    files.push(file)
+    const { file, bytes } = ownSubmission(original, learner, index * APART_MS)
+    files.push(join(folder, file))
+    writeFileSync(join(folder, file), bytes)
   }
   return { folder, files }
 }
 
-function asOwn(capture: Capture, learner: string): Capture {
+function ownSubmission({ manifest, captures }: Submission, learner: string, earlierMs: number) {
+  const earlier = (date: string) => new Date(Date.parse(date) - earlierMs).toISOString()
+  const { schema: _schema, captures: _captures, steps, submittedAt, ...about } = manifest
+  const own = [...captures].map(([id, { capture, takenAt }]) => ({
+    id,
+    takenAt: earlier(new Date(takenAt).toISOString()),
+    capture: asOwn(capture, learner, earlier),
+  }))
+  const passed = steps.map((step) => (step.passedAt ? { ...step, passedAt: earlier(step.passedAt) } : step))
+  const described = { ...about, learner, seed: seedOf(learner), submittedAt: earlier(submittedAt), steps: passed }
+  return { file: `${learner}-lab${manifest.lab}.labgrade`, bytes: writeSubmission(described, own) }
+}
+
+function asOwn(capture: Capture, learner: string, earlier: (date: string) => string): Capture {
   const key = Number.parseInt(seedOf(learner).slice(0, 8), 16)
-  const text = JSON.stringify(capture.objects).replace(UID, (part) =>
-    ((Number.parseInt(part, 16) ^ key) >>> 0).toString(16).padStart(8, '0'),
-  )
+  const text = JSON.stringify(capture.objects)
+    .replace(UID, (part) => ((Number.parseInt(part, 16) ^ key) >>> 0).toString(16).padStart(8, '0'))
+    .replace(DATE, (date) => (date.includes('.') ? earlier(date) : earlier(date).replace(/\.\d+/, '')))
   const nodes = capture.nodes.map(({ name, files }) => ({
     name,
     files: new Map(

@@ -58,16 +58,19 @@ describe('check.ts on a submission', () => {
   })
 
   test('one sentence and exit 2 for what is no submission, or for another lab', async () => {
-    const [broken, other, format] = await Promise.all([
+    const [broken, missing, other, format] = await Promise.all([
       run('check.ts', ['--capture', fileOf(Buffer.from('x'))]),
+      run('check.ts', ['--capture', join(folder, 'nowhere\u001b[2J.labgrade')]),
       run('check.ts', ['--capture', ALICE, '--lab', '1']),
       run('check.ts', ['--capture', ALICE, '--format', 'xlsx']),
     ])
-    expect([broken.code, other.code, format.code]).toEqual([2, 2, 2])
-    expect(broken.stderr).toMatch(/no gzip|cut off/)
+    expect([broken, missing, other, format].map(({ code }) => code)).toEqual([2, 2, 2, 2])
+    expect(broken.stderr).toMatch(/"\S+\.labgrade" is refused\. .*(?:no gzip|cut off)/)
+    expect(missing.stderr).toMatch(/nowhere\S+\.labgrade" is not there: give a folder/)
+    expect(missing.stderr).not.toContain('\u001b[2J')
     expect(other.stderr).toContain('is for lab 2')
     expect(format.stderr).toContain('"xlsx" is no format')
-    for (const { stderr } of [broken, other, format]) expect(stderr).not.toMatch(/^\s+at /m)
+    for (const { stderr } of [broken, missing, other, format]) expect(stderr).not.toMatch(/^\s+at /m)
   })
 })
 
