@@ -12,12 +12,22 @@ const script = `while IFS=$'\\t' read -r id host port seconds payload; do
     if IFS= read -r -t "$seconds" line <&3; then echo "$id line $line"; else echo "$id silent"; fi ) &
 done`
 
+/** A try that the node has not answered yet. */
+interface Running {
+  id: number
+  since: number
+  waiting: Set<(answer: Answer) => void>
+}
+
+/** So long whoever tries the same waits for an answer that is on its way, instead of asking a busy node once more. */
+const underWayMs = 5000
+
 /** Tries TCP ports from a node, as its kubelet does for probes. */
 export class Prober {
   private readonly machine: Machine
   private readonly placement: Placement
   private shell: Promise<GuestProcess> | undefined
-  private readonly waiting = new Map<number, (answer: Answer) => void>()
+  private readonly running = new Map<string, Running>()
   private next = 1
 
   constructor(machine: Machine, placement: Placement) {
@@ -29,21 +39,27 @@ export class Prober {
   async try(host: string, port: number, timeoutSeconds: number, payload = ''): Promise<Answer> {
     this.shell ??= this.start()
     const shell = await this.shell
-    const id = this.next++
+    const escaped = payload
+      .replaceAll('\\', '\\\\')
+      .replaceAll('\r', '\\r')
+      .replaceAll('\n', '\\n')
+      .replaceAll('\t', '\\t')
+    const wanted = `${host}\t${port}\t${timeoutSeconds}\t${escaped}`
+    let running = this.running.get(wanted)
+    if (!running || Date.now() - running.since > underWayMs) {
+      running = { id: this.next++, since: Date.now(), waiting: new Set() }
+      this.running.set(wanted, running)
+      shell.stdin.write(`${running.id}\t${wanted}\n`)
+    }
+    const { waiting } = running
     return new Promise((resolve) => {
       const settle = (answer: Answer) => {
         clearTimeout(timer)
-        this.waiting.delete(id)
+        waiting.delete(settle)
         resolve(answer)
       }
       const timer = setTimeout(() => settle({ kind: 'silent' }), timeoutSeconds * 1000)
-      this.waiting.set(id, settle)
-      const escaped = payload
-        .replaceAll('\\', '\\\\')
-        .replaceAll('\r', '\\r')
-        .replaceAll('\n', '\\n')
-        .replaceAll('\t', '\\t')
-      shell.stdin.write(`${id}\t${host}\t${port}\t${timeoutSeconds}\t${escaped}\n`)
+      waiting.add(settle)
     })
   }
 
@@ -63,14 +79,22 @@ export class Prober {
     })
     void shell.exited.then(() => {
       this.shell = undefined
+      this.running.clear()
     })
     return shell
   }
 
   private answer(text: string): void {
     const [, id, kind, line] = /^(\d+) (\w+) ?(.*)$/.exec(text.trimEnd()) ?? []
-    const settle = this.waiting.get(Number(id))
-    if (kind === 'line') settle?.({ kind, line: line ?? '' })
-    else if (kind === 'open' || kind === 'refused' || kind === 'silent') settle?.({ kind })
+    const [wanted, running] = [...this.running].find(([, one]) => one.id === Number(id)) ?? []
+    if (wanted === undefined || !running) return
+    this.running.delete(wanted)
+    const answer = answerOf(kind, line)
+    if (answer) for (const settle of [...running.waiting]) settle(answer)
   }
+}
+
+function answerOf(kind: string | undefined, line = ''): Answer | undefined {
+  if (kind === 'line') return { kind, line }
+  return kind === 'open' || kind === 'refused' || kind === 'silent' ? { kind } : undefined
 }
