@@ -96,7 +96,7 @@ export class TableWalk {
       hook: place.hook,
       table: place.name,
       chain: chain.name,
-      rule: `-A ${chain.name} ${rule.spec}`.trimEnd(),
+      rule: lineOf(chain, rule),
       packet: describeFlow(flow),
     }
     if (!parsed || chance === 0) {
@@ -150,6 +150,15 @@ interface Place {
 }
 
 type RuleEnd = Omit<ChainEnd, 'verdict'> & { verdict: ChainEnd['verdict'] | 'continue' }
+
+const lines = new WeakMap<Rule, string>()
+
+/** As iptables-save prints it; most rules are met by many packets. */
+function lineOf(chain: Chain, rule: Rule): string {
+  const known = lines.get(rule) ?? `-A ${chain.name} ${rule.spec}`.trimEnd()
+  lines.set(rule, known)
+  return known
+}
 
 function parsedRule(rule: Rule): ParsedRule | null {
   const known = parsedRules.get(rule)
