@@ -178,6 +178,8 @@ export interface SolutionStep {
 /** A lab's solution.ts: every step by its id, and the way back to the start. */
 export interface LabSolution {
   steps: Record<string, SolutionStep>
+  /** Takes away what the lab has left on machines and in the cluster, where another one would stumble over it. */
+  leave?(bench: LabBench): Promise<void>
   /** Brings the lab to its starting state from any state; harmless when it is there. */
   reset(bench: LabBench): Promise<void>
 }

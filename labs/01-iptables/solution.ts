@@ -145,14 +145,20 @@ export const solution: LabSolution = {
     whole: look,
   },
 
-  async reset(bench) {
+  async leave(bench) {
     const nodes = await bench.cluster.nodes()
     await Promise.all([
       ...[CLIENT, SERVICES].map((file) => bench.remove(file)),
+      ...nodes.map((node) => printed(bench, node, deleteProbes)),
+    ])
+  },
+
+  async reset(bench) {
+    await Promise.all([
+      solution.leave?.(bench),
       bench.deleteLabelled('Service', 'app=web'),
       bench.deleteLabelled('Deployment', 'app=web'),
       bench.delete('ConfigMap', 'lab-1'),
-      ...nodes.map((node) => printed(bench, node, deleteProbes)),
     ])
     await bench.startIn('iptables')
   },

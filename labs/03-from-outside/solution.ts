@@ -173,11 +173,15 @@ export const solution: LabSolution = {
     whole: look,
   },
 
-  async reset(bench) {
+  async leave(bench) {
     const { items } = await bench.client.core.listNode()
     const cordoned = items.filter(({ spec }) => spec?.unschedulable)
+    await Promise.all(cordoned.map(({ metadata }) => cordon(bench, metadata?.name ?? '', false)))
+  },
+
+  async reset(bench) {
     await Promise.all([
-      ...cordoned.map(({ metadata }) => cordon(bench, metadata?.name ?? '', false)),
+      solution.leave?.(bench),
       bench.deleteLabelled('Service', 'app=web'),
       bench.deleteLabelled('Deployment', 'app=web'),
       bench.delete('ConfigMap', 'lab-3'),

@@ -149,14 +149,17 @@ export const solution: LabSolution = {
     },
   },
 
-  async reset(bench) {
+  async leave(bench) {
     await Promise.all([
       bench.remove(REAL_SERVER),
-      bench.delete('ConfigMap', 'lab-4'),
       removeLabRules(bench.cluster, LAB),
       clearMachines(bench),
       excludeRanges(bench, []),
     ])
+  },
+
+  async reset(bench) {
+    await Promise.all([solution.leave?.(bench), bench.delete('ConfigMap', 'lab-4')])
     await bench.startIn('iptables')
   },
 }

@@ -191,11 +191,13 @@ export const solution: LabSolution = {
     whole: { commands: ['make flush-nat'], play: (bench) => bench.flush() },
   },
 
+  async leave(bench) {
+    await Promise.all([removeLabRules(bench.cluster, LAB), bench.remove(AGENTS), bench.delete('Pod', 'client')])
+  },
+
   async reset(bench) {
     await Promise.all([
-      removeLabRules(bench.cluster, LAB),
-      bench.remove(AGENTS),
-      bench.delete('Pod', 'client'),
+      solution.leave?.(bench),
       bench.deleteLabelled('Service', 'app=web'),
       bench.deleteLabelled('Deployment', 'app=web'),
       bench.delete('ConfigMap', `lab-${LAB}`),

@@ -141,10 +141,13 @@ export const solution: LabSolution = {
     ),
   },
 
+  async leave(bench) {
+    await Promise.all([bench.delete('Pod', 'client'), bench.delete('Pod', 'deaf')])
+  },
+
   async reset(bench) {
     await Promise.all([
-      bench.delete('Pod', 'client'),
-      bench.delete('Pod', 'deaf'),
+      solution.leave?.(bench),
       bench.deleteLabelled('Service', 'app=web'),
       bench.deleteLabelled('Deployment', 'app=web'),
       bench.delete('ConfigMap', `lab-${LAB}`),

@@ -4,7 +4,7 @@ import { DIAGNOSIS } from '../../checks/08-incidents/diagnosis.ts'
 import { unseal } from '../../checks/08-incidents/incident-note.ts'
 import { INCIDENT_LAB } from '../../checks/08-incidents/stage.ts'
 import { Hands } from '../../scripts/incident/hands.ts'
-import { closeShop, healIncident } from '../../scripts/incident/heal.ts'
+import { closeShop, healIncident, leaveIncident } from '../../scripts/incident/heal.ts'
 import { currentNote, openNext } from '../../scripts/incident/open.ts'
 import type { LabBench, LabSolution } from '../../scripts/lab-bench.ts'
 import { incidents } from './incidents/all.ts'
@@ -49,6 +49,8 @@ export const solution: LabSolution = {
     rules: look,
     whole: look,
   },
+
+  leave: leaveIncident,
 
   async reset(bench) {
     await healIncident(bench)

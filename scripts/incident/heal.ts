@@ -89,10 +89,6 @@ async function restoreStage(bench: LabBench, before: Snapshot, { services }: Bas
  * rules right, and at most something in the kernel that its repair did not need.
  */
 export async function leaveIncident(bench: LabBench): Promise<void> {
-  const { core } = bench.client
-  const fieldSelector = `metadata.name=${notesName(INCIDENT_LAB)}`
-  const { items } = await core.listNamespacedConfigMap({ namespace: STAGE.namespace, fieldSelector })
-  if (items.length === 0) return
   const { cluster, client } = bench
   const notes = new Notebook(INCIDENT_LAB, new Snapshot(await takeObjects(cluster, client)))
   const found = sealedIncident(notes)

@@ -24,6 +24,7 @@ import { takeCapture, takeObjects } from '../../cluster/snapshot.ts'
 import { waitFor } from '../../cluster/wait.ts'
 import { incidents } from '../../labs/08-incidents/incidents/all.ts'
 import type { LabBench } from '../lab-bench.ts'
+import { leaveOthers } from '../leave-others.ts'
 import { UserError } from '../main.ts'
 import { choicesFor, draw, freshSeed, possible, seedFor } from './draw.ts'
 import { Hands } from './hands.ts'
@@ -51,6 +52,7 @@ export async function openNext(bench: LabBench, wish: Wish): Promise<IncidentNot
   const solved = await solvedSoFar(bench)
   // What is broken may be the very thing that others need.
   await healIncident(bench)
+  await leaveOthers(INCIDENT_LAB, bench)
   const here = await incidentsHere(bench)
   const { incident, seed } = choose(here, wish, solved)
   const scene = await setStage(bench, incident.from ?? incident.mode)
