@@ -24,6 +24,7 @@ export const addressJanitor: Incident = {
     const container = {
       name: 'janitor',
       image: 'nicolaka/netshoot',
+      imagePullPolicy: 'IfNotPresent',
       command: ['sh', '-c', sweeping(shop)],
       securityContext: { privileged: true },
     }

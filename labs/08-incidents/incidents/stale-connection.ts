@@ -25,7 +25,7 @@ async function openTill(hands: Hands): Promise<void> {
   await hands.onNode(scene.node, `iptables -t nat -I ${detour(scene)}`)
   const ask = asking(factOf(scene, 'address'), TILL_PORT)
   const command = ['sh', '-c', `while sleep 1; do price=$(${ask}); echo "\${price:-no answer}"; done`]
-  const containers = [{ name: 'till', image: 'nicolaka/netshoot', command }]
+  const containers = [{ name: 'till', image: 'nicolaka/netshoot', imagePullPolicy: 'IfNotPresent', command }]
   const spec = { nodeName: scene.node, terminationGracePeriodSeconds: 1, containers }
   const metadata = { name: TILL.name, labels: { lab: 'incidents' } }
   await client.core.createNamespacedPod({ namespace: TILL.namespace, body: { metadata, spec } })
