@@ -23,7 +23,7 @@ const USAGE = `Usage: node --import tsx scripts/grade-class.ts submissions/*.lab
        node --import tsx scripts/grade-class.ts --kubeconfigs DIR --lab 2 [--limit N] [options]
 
 Grades the files of a class offline, or the running clusters that the kubeconfigs of a folder reach (each file named
-after its learner).
+after its learner). For that each node runs a privileged Pod: YES=1 allows it.
 
   --html FILE --csv FILE --json FILE --junit FILE --tap FILE      one result for the class
   --gradescope DIR --check50 DIR --classroom50 DIR                one result file a learner

@@ -10,7 +10,7 @@ import {
 import type { CheckContext } from '../check-context.ts'
 import { onNode } from '../difference-report.ts'
 import { fail } from '../failure.ts'
-import { traceLine } from '../packet-trace.ts'
+import { tracedTo, traceLine } from '../packet-trace.ts'
 import type { NodeView } from '../snapshot.ts'
 import { type WebService, webService } from '../web-service.ts'
 import { CLIENT_MANIFEST } from './client.ts'
@@ -66,7 +66,8 @@ export function isFair(counts: readonly number[]): boolean {
   return distance <= freedom * (1 - spread + ONE_IN_A_MILLION * Math.sqrt(spread)) ** 3
 }
 
-function mustBeFairByRules({ name, state }: NodeView, source: string, service: WebService, chain: string): void {
+function mustBeFairByRules(node: NodeView, source: string, service: WebService, chain: string): void {
+  const { name, state } = node
   const { address, port, backends } = service
   const packet = { from: 'pod', source, destination: address, port, protocol: 'tcp' } as const
   const { outcomes } = tracePacket(state, packet)
@@ -81,7 +82,7 @@ function mustBeFairByRules({ name, state }: NodeView, source: string, service: W
     node: name,
     look: onNode(name, `iptables -t nat -S ${chain}`),
     expected: `${(100 * even).toFixed(1)} % for each of ${backends.length} Pods`,
-    actual: shares || 'a packet for the Service that reaches no Pod',
+    actual: shares || tracedTo(node, { pod: source }, service).text,
     why: 'Each rule draws from what the rules above it let pass, so the probabilities 1/n, 1/(n-1) … 1 give equal shares.',
   })
 }

@@ -31,7 +31,7 @@ export async function clientIsLost({ snapshot, nodes, live }: CheckContext): Pro
     })
   mustJumpFirst(nodes, 'POSTROUTING', 'KUBE-POSTROUTING')
   mustBeWrittenEverywhere(nodes, exposed, {
-    chains: ['nat KUBE-MARK-MASQ', 'nat KUBE-POSTROUTING'],
+    chains: ['nat KUBE-MARK-MASQ', 'nat KUBE-POSTROUTING', 'nat POSTROUTING'],
     look: 'iptables -t nat -S | grep -E "KUBE-EXT|KUBE-MARK-MASQ|KUBE-POSTROUTING"',
     expected: 'a mark for what comes from outside, and the masquerade that obeys it',
   })

@@ -1,5 +1,6 @@
 import { Snapshot } from '../snapshot.ts'
 import type { GoodCapture } from './good-captures.ts'
+import { isLearnersRule } from './learners-rules.ts'
 import type { Mutation } from './mutation.ts'
 
 interface Indifference {
@@ -58,6 +59,17 @@ const INDIFFERENT: readonly Indifference[] = [
     reason: 'In lab 4 the rules of one chain of mangle only count, or mark packets to different ports, in any order.',
     covers: ({ operator, place }, good) =>
       isLab(good, 4) && operator === 'reorder rules' && place.startsWith('mangle '),
+  },
+  {
+    reason:
+      'A rule of the learner’s that stands twice stops the same packets, and it may stand anywhere in its chain where the walk still ends at it: the steps of lab 5 walk the packet.',
+    covers: ({ operator, detail }, good) =>
+      isLab(good, 5) && (operator === 'duplicate rule' || operator === 'reorder rules') && isLearnersRule(detail),
+  },
+  {
+    reason:
+      'No packet from outside passes OUTPUT. That nobody’s rule comes before kube-proxy’s there is claimed by lab 1, step chains.',
+    covers: ({ operator, place }, good) => isLab(good, 3) && operator === 'reorder rules' && place === 'nat OUTPUT',
   },
   {
     reason: 'A probe that stands twice in its hook counts the same packets twice over, and the older one is read.',
