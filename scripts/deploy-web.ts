@@ -7,13 +7,24 @@ import { waitFor } from '../cluster/wait.ts'
 const namespace = 'default'
 const labels = { app: 'web' }
 
-/** What `kubectl create deploy web --image=nginx --replicas=2` makes, in the name of a variant. */
+/** As evenly as can be: the labs look at Pods on two nodes, and schedulers may put them on one. */
+const spread = {
+  maxSkew: 1,
+  topologyKey: 'kubernetes.io/hostname',
+  whenUnsatisfiable: 'ScheduleAnyway',
+  labelSelector: { matchLabels: labels },
+}
+
+/** What `kubectl create deploy web --image=nginx --replicas=2` makes, in the name of a variant, and spread over the nodes. */
 const deployment = ({ name, replicas }: Variant): V1Deployment => ({
   metadata: { name, labels },
   spec: {
     replicas,
     selector: { matchLabels: labels },
-    template: { metadata: { labels }, spec: { containers: [{ name: 'nginx', image: 'nginx' }] } },
+    template: {
+      metadata: { labels },
+      spec: { topologySpreadConstraints: [spread], containers: [{ name: 'nginx', image: 'nginx' }] },
+    },
   },
 })
 
@@ -62,7 +73,8 @@ export async function deployWeb(
   progress.end(true)
   const { spec } = await core.readNamespacedService({ namespace, name })
   const pods = await core.listNamespacedPod({ namespace, labelSelector: 'app=web' })
-  const lines = pods.items.map(
+  const staying = pods.items.filter(({ metadata }) => !metadata?.deletionTimestamp)
+  const lines = staying.map(
     ({ metadata, spec: pod, status }) => `${metadata?.name}  ${status?.podIP}  on ${pod?.nodeName}`,
   )
   return [...lines, `Service ${name}: ${spec?.clusterIP}:${spec?.ports?.[0]?.port}`]

@@ -33,7 +33,21 @@ export async function main(body: () => Promise<unknown>, usage?: string): Promis
 /** What parseArgs says goes on at length about positional arguments; its first sentence is what went wrong. */
 function sentenceOf(error: unknown, hasUsage: boolean): string {
   if (!(error instanceof Error)) return String(error)
+  const refused = apiMessage(error)
+  if (refused !== undefined) return refused
   const { code } = error as NodeJS.ErrnoException
   if (!hasUsage || !code?.startsWith('ERR_PARSE_ARGS_')) return error.message
   return `${error.message.split(/\. |\n/)[0]?.replace(/\.$/, '')}: --help lists what there is.`
+}
+
+/** What an API server said in the Status that it refused with; the client puts headers and JSON around it. */
+function apiMessage(error: object): string | undefined {
+  if (!('code' in error && typeof error.code === 'number' && 'body' in error)) return undefined
+  try {
+    const status: unknown = typeof error.body === 'string' ? JSON.parse(error.body) : error.body
+    if (!(status instanceof Object && 'message' in status && typeof status.message === 'string')) return undefined
+    return `The API server answers ${error.code}: ${status.message}.`
+  } catch {
+    return undefined
+  }
 }

@@ -2,7 +2,7 @@
 
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import type { ApiException } from '@kubernetes/client-node'
+import type { ApiException, V1Pod } from '@kubernetes/client-node'
 import { parse } from 'yaml'
 import { projectRoot } from '../../cluster/layout.ts'
 import { runOnNode } from '../../cluster/node-script.ts'
@@ -84,9 +84,9 @@ async function loggedClient(bench: LabBench): Promise<string> {
     OUTSIDE,
     `curl -s -o /dev/null --max-time 3 'http://${address}:${spec?.ports?.[0]?.nodePort}/?${mark}'`,
   )
-  const { items } = await core.listNamespacedPod({ namespace, labelSelector: 'app=web' })
+  const pods = await webPods(bench)
   return waitFor('the request in the logs', 5000, async () => {
-    const logs = items.map(({ metadata }) =>
+    const logs = pods.map(({ metadata }) =>
       core.readNamespacedPodLog({ namespace, name: metadata?.name ?? '', tailLines: 20 }),
     )
     const line = (await Promise.all(logs))
@@ -97,11 +97,17 @@ async function loggedClient(bench: LabBench): Promise<string> {
   })
 }
 
-/** One Pod's part where most of them stand, counted as `kubectl get pods -o wide` shows them. */
-async function crowdedShare({ client }: LabBench): Promise<string> {
+/** The Pods of web without those that are on their way out, which can take half a minute. */
+async function webPods({ client }: LabBench): Promise<V1Pod[]> {
   const { items } = await client.core.listNamespacedPod({ namespace, labelSelector: 'app=web' })
+  return items.filter(({ metadata }) => !metadata?.deletionTimestamp)
+}
+
+/** One Pod's part where most of them stand, counted as `kubectl get pods -o wide` shows them. */
+async function crowdedShare(bench: LabBench): Promise<string> {
   const counts = new Map<string, number>()
-  for (const { spec } of items) counts.set(spec?.nodeName ?? '', (counts.get(spec?.nodeName ?? '') ?? 0) + 1)
+  for (const { spec } of await webPods(bench))
+    counts.set(spec?.nodeName ?? '', (counts.get(spec?.nodeName ?? '') ?? 0) + 1)
   return `1/${counts.size * Math.max(...counts.values())}`
 }
 

@@ -1,0 +1,42 @@
+import { ApiException } from '@kubernetes/client-node'
+import { afterEach, beforeEach, expect, test, vi } from 'vitest'
+import { ExitCode, main, UserError } from '../../scripts/main.ts'
+
+let said = ''
+
+beforeEach(() => {
+  said = ''
+  vi.spyOn(process.stderr, 'write').mockImplementation((text) => {
+    said += text
+    return true
+  })
+})
+
+afterEach(() => {
+  vi.restoreAllMocks()
+  process.exitCode = undefined
+})
+
+const failing = (error: unknown) =>
+  main(async () => {
+    throw error
+  })
+
+test('what an API server refused with is one sentence, without headers', async () => {
+  const body = JSON.stringify({ kind: 'Status', message: 'container "nginx" in pod "web-1" is terminated', code: 400 })
+  await failing(new ApiException(400, 'Unknown API Status Code!', body, { 'content-type': 'application/json' }))
+  expect(said).toContain('The API server answers 400: container "nginx" in pod "web-1" is terminated.\n')
+  expect(said.trim().split('\n')).toHaveLength(1)
+  expect(process.exitCode).toBe(ExitCode.trouble)
+})
+
+test('what is no Status stays what the client says', async () => {
+  await failing(new ApiException(502, 'Bad Gateway', '<html>', {}))
+  expect(said).toContain('502')
+})
+
+test("a user's mistake is told as it is written, without a stack", async () => {
+  await failing(new UserError('"x" is no number of a lab.'))
+  expect(said).toContain('"x" is no number of a lab.')
+  expect(said).not.toContain(' at ')
+})
