@@ -49,9 +49,11 @@ export const solution: LabSolution = {
     conntrack: look,
   },
 
+  leave: (bench) => bench.remove(CROWD),
+
   async reset(bench) {
     await Promise.all([
-      bench.remove(CROWD),
+      solution.leave?.(bench),
       bench.delete('Pod', 'client'),
       bench.deleteLabelled('Service', 'app=web'),
       bench.deleteLabelled('Deployment', 'app=web'),
