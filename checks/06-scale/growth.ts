@@ -106,6 +106,15 @@ const BY_SPREAD = 4
 const largest = (series: Series) => Math.max(...series.map(({ size }) => size))
 
 /**
+ * Whether a series goes up and down by more than its spread: that is how a machine drifts between sizes, which no spread at one
+ * size shows, and no law of growth.
+ */
+function wanders(series: Series, spread: number, falls = false): boolean {
+  const medians = [...series].sort((a, b) => a.size - b.size).map(({ values }) => median(values) * (falls ? -1 : 1))
+  return medians.some((value, index) => value < Math.max(...medians.slice(0, index)) - CERTAIN * spread)
+}
+
+/**
  * Whether a series grows by the same amount for every Service: a straight line that surely rises. `besides` is what a rise is
  * small beside, the line's own level when missing.
  */
@@ -116,9 +125,10 @@ export function growsLinearly(series: Series, besides?: number): Finding {
   const noRise = NO_RISE * (besides ?? Math.abs(line.level))
   const off = distance / Math.abs(rise)
   if (off <= STRAIGHT && rise > CERTAIN * error) return 'holds'
+  if (largest(series) < SMALL || wanders(series, spreadAtWorst, rise < 0)) return 'unclear'
   if (off > BENT && distance > BY_SPREAD * spreadAtWorst && distance > noRise) return 'wrong'
   const falls = rise + CERTAIN * errorAtWorst < 0
-  const still = largest(series) >= SMALL && rise + CERTAIN * errorAtWorst < noRise
+  const still = rise + CERTAIN * errorAtWorst < noRise
   return falls || still ? 'wrong' : 'unclear'
 }
 
@@ -138,7 +148,7 @@ export function isFlatBeside(series: Series, yardstick: number): Finding {
   const allowed = FLAT * yardstick
   if (Math.abs(rise) + error <= allowed && furthest <= allowed + 2 * spread) return 'holds'
   const surely = Math.abs(rise) - CERTAIN * errorAtWorst > allowed || furthest - BY_SPREAD * spreadAtWorst > 2 * allowed
-  return surely ? 'wrong' : 'unclear'
+  return surely && !wanders(series, spreadAtWorst, rise < 0) ? 'wrong' : 'unclear'
 }
 
 /** How far the slowest size is from the fastest in work that has nothing to do with size: 0.1 is ten per cent. */

@@ -110,6 +110,18 @@ test('noise alone is unclear, hardly ever wrong', () => {
   expect(wrong / 500).toBeLessThan(0.02)
 })
 
+test("a machine that drifts between sizes is nobody's fault, however steady it was at each", () => {
+  const drift: [number, number][] = [
+    [10, 225],
+    [100, 203],
+    [1800, 452],
+    [3000, 293],
+  ]
+  const seen = drift.map(([size, value]) => ({ size, values: [value, value + 2, value + 4] }))
+  expect(growsLinearly(seen)).toBe('unclear')
+  expect(isFlatBeside(seen, 100)).toBe('unclear')
+})
+
 test('the median and the unsteadiness of fixed work', () => {
   expect(median([3, 1, 2])).toBe(2)
   expect(median([4, 1, 2, 3])).toBe(2.5)

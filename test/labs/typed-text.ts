@@ -14,8 +14,9 @@ const timeoutOf = (seconds: number) => seconds * 1000 * timeoutScale()
 
 /**
  * Registers a test for every fence of a lab's text: all of them are typed into one shell, in order, on a cluster of their own.
+ * `excuse` is what a fence that fails may say, where that is the machine's doing.
  */
-export function typeText(number: number): void {
+export function typeText(number: number, excuse?: RegExp): void {
   const name = `k8s-guide-text-${number}`
   const lab = readLab(number)
   const { fences } = readLabText(lab.folder)
@@ -41,7 +42,8 @@ export function typeText(number: number): void {
         ...fenceFor(name, fence),
         timeout: timeoutOf(fence.timeout) / 1000,
       })
-      expect(exitCode, output).toBe(0)
+      if (exitCode === 0 || excuse?.test(output)) return
+      expect.fail(output)
     },
     timeoutOf(420),
   )
