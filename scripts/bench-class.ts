@@ -26,9 +26,9 @@ await main(async () => {
       const { graded, refused, seconds }: { graded: unknown[]; refused: unknown[]; seconds: number } = JSON.parse(
         readFileSync(json, 'utf8'),
       )
-      const memory = /most memory: (\d+) MB/.exec(stdout + stderr)?.[1] ?? '?'
+      const [, memory = '?', busy = '?'] = /most memory: (\d+) MB, processor: ([\d.]+) s/.exec(stdout + stderr) ?? []
       console.log(
-        `${size} submissions: ${seconds} s, ${((1000 * seconds) / size).toFixed(1)} ms each, ${graded.length} graded, ${refused.length} refused, at most ${memory} MB`,
+        `${size} submissions: ${seconds} s (${busy} s of the processor), ${((1000 * seconds) / size).toFixed(1)} ms each, ${graded.length} graded, ${refused.length} refused, at most ${memory} MB`,
       )
     } finally {
       rmSync(folder, { recursive: true, force: true })

@@ -55,7 +55,9 @@ await main(async () => {
   const result = classResult(judged, (performance.now() - began) / 1000)
   for (const format of FORMATS) write(format, values[format], result)
   process.stdout.write(classSummary(result))
-  console.log(`most memory: ${Math.round(process.resourceUsage().maxRSS / 1024)} MB`)
+  const { maxRSS, userCPUTime, systemCPUTime } = process.resourceUsage()
+  const busy = ((userCPUTime + systemCPUTime) / 1e6).toFixed(1)
+  console.log(`most memory: ${Math.round(maxRSS / 1024)} MB, processor: ${busy} s`)
   return values['report-only'] ? ExitCode.passed : result.exitCode
 }, USAGE)
 

@@ -9,6 +9,13 @@ interface Indifference {
   covers(mutation: Mutation, good: GoodCapture): boolean
 }
 
+/** Whether a Service, as mutations name it, has a ready endpoint. */
+function hasEndpoints({ capture }: GoodCapture, service: string): boolean {
+  const { endpointSlices } = new Snapshot(capture).objects
+  const own = endpointSlices.filter(({ namespace, serviceName }) => service === `Service ${namespace}/${serviceName}`)
+  return own.some(({ endpoints }) => endpoints.length > 0)
+}
+
 const isLab = ({ spec }: GoodCapture, number: number) => spec.lab.number === number
 
 /** What no step sees, and why none has to. A mutation that a step does catch is never asked for here. */
@@ -70,6 +77,10 @@ const INDIFFERENT: readonly Indifference[] = [
     reason:
       'No packet from outside passes OUTPUT. That nobody’s rule comes before kube-proxy’s there is claimed by lab 1, step chains.',
     covers: ({ operator, place }, good) => isLab(good, 3) && operator === 'reorder rules' && place === 'nat OUTPUT',
+  },
+  {
+    reason: 'A Service without endpoints is refused, so there is no rule that could remember its clients.',
+    covers: ({ operator, place }, good) => operator === 'alter affinity' && !hasEndpoints(good, place),
   },
   {
     reason: 'A probe that stands twice in its hook counts the same packets twice over, and the older one is read.',
