@@ -72,7 +72,7 @@ export function chainsLeadToPods({ nodes, snapshot }: CheckContext): void {
 
 /** What the packet meets: KUBE-SERVICES, web's chain, and the chains that this one leads to or must lead to. */
 function isOnTheWay(chain: string, nodes: readonly NodeView[]) {
-  const chains = new Set(['KUBE-SERVICES', chain])
+  const chains = new Set(['PREROUTING', 'OUTPUT', 'KUBE-SERVICES', chain])
   for (const node of nodes)
     for (const state of [node.state, node.expected('iptables')])
       for (const { spec } of endpointRules(state, chain)) chains.add(targetOf(spec) ?? '')
