@@ -134,7 +134,7 @@ const SETTINGS: readonly [operator: string, pattern: RegExp, replacement: string
     'alter masqueradeAll',
     /masqueradeAll: \S+/,
     'masqueradeAll: true',
-    ['KUBE-SERVICES', 'KUBE-CLUSTER-IP', 'masquerade'],
+    ['KUBE-SERVICES', 'KUBE-CLUSTER-IP', 'KUBE-MARK-MASQ', 'masquerade'],
   ],
   ['alter clusterCIDR', /clusterCIDR: \S+/, 'clusterCIDR: 10.200.0.0/16', ['10.200.0.0/16', 'KUBE-']],
   ['lose excludeCIDRs', /excludeCIDRs:\s*(?:-\s+\S+|\[[^\]]+\])/, 'excludeCIDRs: []', ['excludeCIDRs']],
