@@ -6,6 +6,8 @@ export interface Scene {
   /** ClusterIP of web. */
   web: string
   nodePort: number
+  /** Of every virtual server. */
+  scheduler: string
   /** A backend of web. */
   backend: string
   clientNode: string
@@ -178,13 +180,13 @@ const servers: Breakage[] = [
     what: 'the scheduler of one virtual server is changed',
     step: 'virtual-servers',
     break: ({ web }) => `ipvsadm -E -t ${web}:80 -s wlc`,
-    heal: ({ web }) => `ipvsadm -E -t ${web}:80 -s rr`,
+    heal: ({ web, scheduler }) => `ipvsadm -E -t ${web}:80 -s ${scheduler}`,
   },
   {
     what: 'a virtual server is persistent',
     step: 'virtual-servers',
-    break: ({ web }) => `ipvsadm -E -t ${web}:80 -s rr -p 60`,
-    heal: ({ web }) => `ipvsadm -E -t ${web}:80 -s rr`,
+    break: ({ web, scheduler }) => `ipvsadm -E -t ${web}:80 -s ${scheduler} -p 60`,
+    heal: ({ web, scheduler }) => `ipvsadm -E -t ${web}:80 -s ${scheduler}`,
   },
   {
     what: 'a stale virtual server',

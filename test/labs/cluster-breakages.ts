@@ -45,8 +45,8 @@ export const clusterBreakages: ClusterBreakage[] = [
   {
     what: 'another scheduler is configured, and no agent restarted',
     step: 'virtual-servers',
-    break: (bench) => editConfig(bench, (text) => text.replace(/scheduler: .*$/m, 'scheduler: sh')),
-    heal: (bench) => editConfig(bench, (text) => text.replace(/scheduler: .*$/m, 'scheduler: rr')),
+    break: (bench) => editConfig(bench, (text) => text.replace(/scheduler: (.*)$/m, 'scheduler: sh # $1')),
+    heal: (bench) => editConfig(bench, (text) => text.replace(/scheduler: sh # (.*)$/m, 'scheduler: $1')),
   },
   {
     what: 'the configuration is no longer readable',

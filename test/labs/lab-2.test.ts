@@ -70,7 +70,8 @@ test('solved by the reference solution: every step passes, one by one and all to
   const clientNode = snapshot.find('Pod', 'default', 'client')?.spec?.nodeName ?? ''
   const nodePort = findService(snapshot, 'web-np')?.ports[0]?.nodePort ?? 0
   const { address: backend = '', node: backendNode = '' } = backends[0] ?? {}
-  scene = { node: 'lab-2-test-worker2', web: address, backend, backendNode, nodePort, clientNode }
+  const { scheduler } = snapshot.config.ipvs
+  scene = { node: 'lab-2-test-worker2', web: address, backend, backendNode, nodePort, clientNode, scheduler }
 }, 180_000)
 
 /** Judges what a breakage of this node can show; steps that send requests need all the nodes. */
