@@ -45,11 +45,17 @@ describe('a straight line', () => {
 
   test('with two per cent of noise is never called wrong, and holds when the rise is plain', () => {
     fc.assert(
-      fc.property(sizesApart, level, fc.double({ min: 1, max: 50, noNaN: true }), wobble(0.02), (at, start, times, off) => {
-        const slope = (start * times) / (at.at(-1) ?? 1)
-        const finding = growsLinearly(series(at, (size) => start + slope * size, off))
-        expect(finding).toBe('holds')
-      }),
+      fc.property(
+        sizesApart,
+        level,
+        fc.double({ min: 1, max: 50, noNaN: true }),
+        wobble(0.02),
+        (at, start, times, off) => {
+          const slope = (start * times) / (at.at(-1) ?? 1)
+          const finding = growsLinearly(series(at, (size) => start + slope * size, off))
+          expect(finding).toBe('holds')
+        },
+      ),
     )
   })
 
