@@ -33,8 +33,10 @@ const TABLE_NAME = /^[A-Za-z0-9_-]+$/
 /**
  * Reads the output of `iptables-save` or `iptables-save -c` (legacy or nf_tables, v4 or v6), any number of tables.
  * Comment and warning lines (`#`) are skipped. Rules keep their raw text; `parseRule` gives the typed fields when asked.
- * Throws ParseError for a line that is neither table, chain, rule nor COMMIT, a rule of an undeclared chain, a table or
- * chain declared twice, and for text that ends before COMMIT (a cut capture).
+ * A table that stands there twice is read as iptables-restore would: the later one replaces the earlier. The kernel's list of tables
+ * (/proc/net/ip_tables_names) shifts while it is read when another table is first used, and iptables-save then prints one again.
+ * Throws ParseError for a line that is neither table, chain, rule nor COMMIT, a rule of an undeclared chain, a chain declared twice,
+ * and for text that ends before COMMIT (a cut capture).
  */
 export function parseIptablesSave(text: string): Ruleset {
   const ruleset: Ruleset = new Map()
@@ -59,7 +61,6 @@ export function parseIptablesSave(text: string): Ruleset {
       if (table) throw new ParseError(SOURCE, number, line, 'a table begins before the COMMIT of the one above')
       const name = line.slice(1).trimEnd()
       if (!TABLE_NAME.test(name)) throw new ParseError(SOURCE, number, line, 'this is no table name')
-      if (ruleset.has(name)) throw new ParseError(SOURCE, number, line, 'this table stands here twice')
       table = new Map()
       chain = undefined
       ruleset.set(name, table)

@@ -55,7 +55,7 @@ ${body}
 
 function slideSection(slide: BuiltSlide, index: number, deck: BuiltDeck): string {
   const { level, titleTokens, contents, notes } = slide
-  const heading = `<h${level}>${markdown.renderer.render(titleTokens, markdown.options, {})}</h${level}>`
+  const heading = `<h${level}>${wholeWords(markdown.renderer.render(titleTokens, markdown.options, {}))}</h${level}>`
   const said = notes.length > 0 ? markdown.renderer.render(notes, markdown.options, {}) : ''
   const foot = level === 1 ? '' : `<footer><span>${escapeText(deck.title)}</span><span>${index + 1}</span></footer>`
   return `<section class="slide${level === 1 ? ' cover' : isRoomy(slide) ? ' roomy' : ''}" id="${index + 1}" aria-label="Slide ${index + 1} of ${deck.slides.length}">
@@ -73,9 +73,14 @@ ${said === '' ? '' : `<details class="notes"><summary>Speaker notes</summary>\n$
 function render(content: Content): string {
   if (content.kind === 'text') return markdown.renderer.render(content.tokens, markdown.options, {})
   if (content.kind === 'code') {
-    return `<pre aria-label="${escapeText(content.says)}"><code>${escapeText(content.text)}</code></pre>`
+    return `<pre aria-label="${escapeText(content.says)}"><code>${wholeWords(escapeText(content.text))}</code></pre>`
   }
   return renderFigure(content.figure)
+}
+
+/** HTML in which no line ends after a hyphen, as browsers would have it: `--match-set` and `KUBE-CLUSTER-IP` stay whole where they fit. */
+function wholeWords(html: string): string {
+  return html.replace(/(<[^>]*>)|[^\s<]*-[^\s<]*/g, (word, tag) => tag ?? `<span class="word">${word}</span>`)
 }
 
 function renderFigure({ wide, tall, label }: Figure): string {

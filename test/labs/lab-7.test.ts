@@ -122,8 +122,8 @@ describe('step by step', () => {
       }
       await play?.(bench)
       if (id === 'stage') scene = await sceneNow()
-      // What kube-proxy still writes would be undone with the breakage.
-      if (id === 'probed') await settled()
+      // What kube-proxy still has to write would be undone with the breakage.
+      if (id === 'stage' || id === 'probed') await settled()
       for (const breakage of breakages) if (breakage.step === id) await mustSay(breakage)
       const [outcome] = (await judge(spec, source, { only: [id] })).outcomes
       expect(outcome, JSON.stringify(outcome?.failure)).toMatchObject(
