@@ -2,6 +2,7 @@
 
 import { ModeUnsupported } from '../../cluster/kube-proxy/module-check.ts'
 import { runOnNode } from '../../cluster/node-script.ts'
+import { waitFor } from '../../cluster/wait.ts'
 import type { LabBench, LabSolution } from '../../scripts/lab-bench.ts'
 
 const LAB = 7
@@ -27,15 +28,25 @@ async function nftables(bench: LabBench): Promise<boolean> {
   }
 }
 
-/** The client addresses that the Pods of web logged last. */
-async function lastClients({ client: { core } }: LabBench): Promise<string[]> {
+/** The log of every Pod of web. */
+async function webLogs({ client: { core } }: LabBench): Promise<string[]> {
   const { items } = await core.listNamespacedPod({ namespace, labelSelector: 'app=web' })
-  const logs = await Promise.all(
-    items.map(({ metadata }) =>
-      core.readNamespacedPodLog({ namespace, name: metadata?.name ?? '', tailLines: 1 }).catch(() => ''),
-    ),
+  return Promise.all(
+    items.map(({ metadata }) => core.readNamespacedPodLog({ namespace, name: metadata?.name ?? '' }).catch(() => '')),
   )
-  return logs.flatMap((log) => /^\d+\.\d+\.\d+\.\d+/.exec(log ?? '')?.[0] ?? [])
+}
+
+/** The client address of the line that a request of the Pod client adds to the log of one of the Pods of web. */
+async function clientOfOneRequest(bench: LabBench): Promise<string> {
+  const { name, port } = bench.variant
+  const { spec } = await bench.client.core.readNamespacedService({ namespace, name })
+  const before = await webLogs(bench)
+  await bench.inPod('client', `curl -s -o /dev/null --max-time 3 http://${spec?.clusterIP}:${port}/ || true`)
+  // A line passes through the Pod's pipe and the kubelet's file: it may come after the answer, and behind others.
+  const grown = await waitFor('the request in the log of a Pod of web', 10_000, async () =>
+    (await webLogs(bench)).find((log, index) => log.length > (before[index] ?? '').length),
+  )
+  return /^\d+\.\d+\.\d+\.\d+/.exec(grown.trimEnd().split('\n').at(-1) ?? '')?.[0] ?? 'nobody'
 }
 
 async function endpointCount({ client: { core } }: LabBench): Promise<number> {
@@ -85,12 +96,7 @@ export const solution: LabSolution = {
       commands: [
         `make answer LAB=${LAB} Q=seen-client A="$(kubectl logs -l app=web --tail=1 | awk 'NR == 1 {print $1}')"`,
       ],
-      play: async (bench) => {
-        const { name, port } = bench.variant
-        const { spec } = await bench.client.core.readNamespacedService({ namespace, name })
-        await bench.inPod('client', `curl -s -o /dev/null --max-time 3 http://${spec?.clusterIP}:${port}/ || true`)
-        await bench.answer(LAB, 'seen-client', (await lastClients(bench))[0] ?? 'nobody')
-      },
+      play: async (bench) => bench.answer(LAB, 'seen-client', await clientOfOneRequest(bench)),
     },
     back: {
       commands: ['make iptables KUBE_PROXY_VERSION=own', 'make flush-nat'],
