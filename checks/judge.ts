@@ -24,8 +24,8 @@ export interface Source {
   snapshot(): Promise<Snapshot>
   /** Absent for a capture: a recorded cluster does not move, so it is read once. */
   live?: LiveCluster
-  /** A judgement of some steps on a snapshot that still holds: the first round adds the other steps on the same one. */
-  standing?: Judgement | undefined
+  /** A snapshot that still holds, and what was judged on it: the first round judges the other steps on the same one. */
+  standing?: Pick<Judgement, 'snapshot' | 'outcomes'> | undefined
 }
 
 export interface JudgeOptions {

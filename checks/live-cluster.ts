@@ -40,7 +40,7 @@ export class LiveCluster {
 
   /** Runs a shell script in a Pod's container, through the API. Throws Trouble when it can't be started. */
   async inPod(pod: PodName, script: string): Promise<ExecResult> {
-    const { Exec } = await import('@kubernetes/client-node')
+    const { Exec } = await import('../cluster/kubernetes.ts')
     const stdout = new Collector()
     const stderr = new Collector()
     const command = ['sh', '-c', script]

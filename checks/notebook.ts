@@ -57,7 +57,7 @@ export async function writeNotes(
   lab: number,
   data: Readonly<Record<string, string>>,
 ): Promise<void> {
-  const { ApiException, PatchStrategy, setHeaderOptions } = await import('@kubernetes/client-node')
+  const { ApiException, PatchStrategy, setHeaderOptions } = await import('../cluster/kubernetes.ts')
   const place = { name: notesName(lab), namespace: NOTES_NAMESPACE }
   const merge = setHeaderOptions('Content-Type', PatchStrategy.MergePatch)
   try {

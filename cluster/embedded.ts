@@ -8,7 +8,6 @@ import { ensurePackages } from './embedded/machine/packages.ts'
 import { type ExecEndpoint, execOnNode, shellOnNode } from './embedded/node-exec.ts'
 import { scriptOnNode } from './embedded/node-script.ts'
 import { processStartTime, readDaemonState, removeClusterFolder } from './embedded/state-file.ts'
-import { loadKubeClient } from './kube-client.ts'
 import { cacheFolder, clusterFolder } from './layout.ts'
 
 /** A cluster on one real kernel that runs as an ordinary process (cluster/embedded/daemon.ts). */
@@ -51,8 +50,6 @@ export class EmbeddedCluster implements Cluster {
     process.once('SIGINT', interrupted)
     return new Promise<void>((resolve, reject) => {
       daemon.on('message', (message: DaemonMessage) => {
-        // While the kernel boots, this process has time for what it will need next.
-        if (message.type === 'start') void loadKubeClient()
         if (message.type === 'start') progress.start(message.text)
         else if (message.type === 'end') progress.end(true, message.text)
         else if (message.type === 'ready') resolve()

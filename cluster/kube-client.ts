@@ -10,12 +10,9 @@ export interface KubeClient {
   discovery: k8s.DiscoveryV1Api
 }
 
-/** The package is hundreds of modules, a second or two of loading: whoever waits for something else first begins with it. */
-export const loadKubeClient = () => import('@kubernetes/client-node')
-
 /** Clients for a cluster from its own kubeconfig; the user's is never read. */
 export async function kubeClient(cluster: Pick<Cluster, 'kubeconfig'>): Promise<KubeClient> {
-  const { AppsV1Api, CoreV1Api, DiscoveryV1Api, KubeConfig } = await loadKubeClient()
+  const { AppsV1Api, CoreV1Api, DiscoveryV1Api, KubeConfig } = await import('./kubernetes.ts')
   const config = new KubeConfig()
   config.loadFromFile(cluster.kubeconfig)
   keepConnections(config)

@@ -27,11 +27,20 @@ export const PROXY_MODE = `proxy_mode() {
   else curl -sS --fail --max-time 2 http://127.0.0.1:10249/proxyMode; fi
 }`
 
+/** A table without virtual servers is three lines of headings; no program is started to say so. */
+const IPVSADM_SAVE = `ipvsadm_save() {
+  command -v ipvsadm >/dev/null || return 127
+  if [ -r /proc/net/ip_vs ]; then
+    { read -r line && read -r line && read -r line && read -r line; } </proc/net/ip_vs || return 0
+  fi
+  ipvsadm -Sn
+}`
+
 /** File of a capture → the shell text whose output it keeps. A command that fails leaves no file. */
 const ESSENTIAL: Record<string, string> = {
   'iptables-save': 'save_with_backend iptables -c',
   'ipset-save': 'ipset save',
-  'ipvsadm-save': 'ipvsadm -Sn',
+  'ipvsadm-save': 'ipvsadm_save',
   'ip-addr.json': 'ip -j -d addr',
   'nft-ip.json': 'command -v nft >/dev/null && nft -j list table ip kube-proxy',
   'nft-ip6.json': 'command -v nft >/dev/null && nft -j list table ip6 kube-proxy',
@@ -71,7 +80,7 @@ export function nodeReportRequest(depth: ReportDepth): NodeReportRequest {
     ([file, command]) => `echo '${mark} ${file}'\n{ ${command}; } 2>/dev/null\nprintf '\\n${mark}. %s\\n' $?`,
   )
   return {
-    script: [PATH, SAVE_WITH_BACKEND, PROXY_MODE, ...commands].join('\n'),
+    script: [PATH, SAVE_WITH_BACKEND, IPVSADM_SAVE, PROXY_MODE, ...commands].join('\n'),
     read: (output) => readReport(output, mark),
   }
 }

@@ -21,12 +21,18 @@ export async function takeCapture(
   client: KubeClient,
   depth: ReportDepth = 'essential',
 ): Promise<Capture> {
-  const takenAt = Date.now()
   const names = await cluster.nodes().catch(troubleOf(cluster))
-  const [items, nodes] = await Promise.all([
-    listObjects(client).catch(troubleOf(cluster)),
-    Promise.all(names.map((name) => askNode(cluster, name, depth))),
-  ])
+  return captureOf(cluster, client, Promise.all(names.map((name) => askNode(cluster, name, depth))))
+}
+
+/** A capture of nodes that are, or have just been, read. Throws ClusterTrouble as takeCapture does. */
+export async function captureOf(
+  cluster: Cluster,
+  client: KubeClient,
+  reading: NodeFiles[] | Promise<NodeFiles[]>,
+): Promise<Capture> {
+  const takenAt = Date.now()
+  const [items, nodes] = await Promise.all([listObjects(client).catch(troubleOf(cluster)), reading])
   await addKubeProxyLogs(client, items, nodes)
   return { objects: { apiVersion: 'v1', kind: 'List', items }, nodes, takenAt }
 }
@@ -83,7 +89,7 @@ async function listSlices({ config, discovery }: KubeClient): Promise<unknown[]>
     return asItems('discovery.k8s.io/v1', 'EndpointSlice', (await discovery.listEndpointSliceForAllNamespaces()).items)
   } catch (error) {
     if ((error as { code?: number }).code !== 404) throw error
-    const { CustomObjectsApi } = await import('@kubernetes/client-node')
+    const { CustomObjectsApi } = await import('./kubernetes.ts')
     const resource = { group: 'discovery.k8s.io', version: 'v1beta1', plural: 'endpointslices' }
     const list: { items: KubernetesObject[] } = await config
       .makeApiClient(CustomObjectsApi)

@@ -7,8 +7,8 @@ import { shortened } from '../checks/plain-text.ts'
 import { answerCommand } from '../checks/question.ts'
 import { openCluster } from '../checks/source.ts'
 import { selectCluster } from '../cluster/select.ts'
-import { labNumber } from './grading.ts'
 import { keepAnswer } from './keep-answer.ts'
+import { labNumber } from './lab-number.ts'
 import { ExitCode, main, UserError } from './main.ts'
 
 await main(async () => {

@@ -13,7 +13,8 @@ import {
 import { quoted, Refusal } from '../checks/submission/refusal.ts'
 import { reportSubmission } from '../checks/submission/rejudge.ts'
 import { readClassKey } from '../checks/submission/signature.ts'
-import { type GradingWish, labNumber, publish } from './grading.ts'
+import { type GradingWish, publish } from './grading.ts'
+import { labNumber } from './lab-number.ts'
 import { UserError } from './main.ts'
 
 type Wish = Omit<GradingWish, 'lab' | 'capture'> & { lab?: string | undefined; key?: string | undefined }

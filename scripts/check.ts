@@ -4,7 +4,8 @@ import { parseArgs } from 'node:util'
 import { FORMATS } from '../checks/class/formats/formats.ts'
 import { quoted } from '../checks/submission/refusal.ts'
 import { checkSubmission } from './check-submission.ts'
-import { gradeAndPrint, gradingOptions, labNumber } from './grading.ts'
+import { gradeAndPrint, gradingOptions } from './grading.ts'
+import { labNumber } from './lab-number.ts'
 import { main, UserError } from './main.ts'
 
 const USAGE = `Usage: node --import tsx scripts/check.ts --capture alice-lab2.labgrade [options]

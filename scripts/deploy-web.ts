@@ -1,7 +1,8 @@
-import { ApiException, type V1Deployment, type V1Service } from '@kubernetes/client-node'
+import type { V1Deployment, V1Service } from '@kubernetes/client-node'
 import { STANDARD, type Variant } from '../checks/variant.ts'
 import type { Progress } from '../cluster/driver.ts'
 import type { KubeClient } from '../cluster/kube-client.ts'
+import { ApiException } from '../cluster/kubernetes.ts'
 import { waitFor } from '../cluster/wait.ts'
 
 const namespace = 'default'

@@ -8,7 +8,7 @@ import { CLASS_FORMATS, FORMATS, type Format, isClassFormat, LEARNER_FORMATS } f
 import { judgeAll, type Task } from '../checks/class/judge-pool.ts'
 import type { ClassResult } from '../checks/class/result.ts'
 import { readClassKey } from '../checks/submission/signature.ts'
-import { labNumber } from './grading.ts'
+import { labNumber } from './lab-number.ts'
 import { ExitCode, main, UserError } from './main.ts'
 
 const text = { type: 'string' } as const

@@ -1,7 +1,8 @@
 // Grades a lab as the cluster stands. See --help.
 import { parseArgs } from 'node:util'
 import { FORMATS } from '../checks/class/formats/formats.ts'
-import { gradeAndPrint, gradingOptions, labNumber } from './grading.ts'
+import { gradeAndPrint, gradingOptions } from './grading.ts'
+import { labNumber } from './lab-number.ts'
 import { main } from './main.ts'
 
 const USAGE = `Usage: node --import tsx scripts/grade.ts LAB [--step ID] [--json | --format NAME] [--output FILE] [--report-only]

@@ -49,13 +49,6 @@ export interface Shown {
   judged: Judged
 }
 
-/** Reads the number of a lab. Throws a UserError that shows how it is written. */
-export function labNumber(text: string | undefined): number {
-  const number = Number(text)
-  if (Number.isInteger(number) && number > 0) return number
-  throw new UserError(`"${text ?? ''}" is no number of a lab: write it as in \`make check-2\`.`)
-}
-
 /** Grades, prints the report for people or as JSON, and gives the exit code: 0 passed, 1 open, 2 could not be checked. */
 export async function gradeAndPrint({ lab, step, capture, junit, ...wish }: GradingWish): Promise<number> {
   const request = { lab, ...(step === undefined ? {} : { step }), source: await sourceOf(capture) }

@@ -7,7 +7,7 @@ import { grade } from '../checks/grader.ts'
 import { findStep, type LabDefinition, listLabs, readLab, type StepDefinition } from '../checks/lab-definition.ts'
 import { clusterName, projectRoot } from '../cluster/layout.ts'
 import { selectCluster } from '../cluster/select.ts'
-import { labNumber } from './grading.ts'
+import { labNumber } from './lab-number.ts'
 import { main, UserError } from './main.ts'
 
 await main(async () => {

@@ -1,9 +1,8 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { ApiException, KubernetesObjectApi } from '@kubernetes/client-node'
 import { parseAllDocuments } from 'yaml'
 import { LiveCluster } from '../checks/live-cluster.ts'
-import type { Snapshot } from '../checks/snapshot.ts'
+import { Snapshot } from '../checks/snapshot.ts'
 import { STANDARD, type Variant } from '../checks/variant.ts'
 import type { Cluster, Progress } from '../cluster/driver.ts'
 import { type KubeClient, kubeClient } from '../cluster/kube-client.ts'
@@ -12,7 +11,9 @@ import { readMode } from '../cluster/kube-proxy/config-conf.ts'
 import { flushNat } from '../cluster/kube-proxy/flush-nat.ts'
 import type { RunnableMode } from '../cluster/kube-proxy/proof.ts'
 import { switchMode } from '../cluster/kube-proxy/switch-mode.ts'
+import { ApiException, KubernetesObjectApi } from '../cluster/kubernetes.ts'
 import { projectRoot } from '../cluster/layout.ts'
+import { captureOf } from '../cluster/snapshot.ts'
 import { waitFor } from '../cluster/wait.ts'
 import type { SwitchedMode } from '../dataplane/kube-proxy/mode-ownership.ts'
 import { deployWeb } from './deploy-web.ts'
@@ -28,7 +29,7 @@ export class LabBench {
   readonly progress: Progress
   /** What the Service of the labs is called here, and how large it is. */
   readonly variant: Variant
-  /** The last look at every node, while nothing was changed through this bench since. */
+  /** The last look at every node, while nothing was changed since. */
   seen: Snapshot | undefined
 
   constructor(cluster: Cluster, client: KubeClient, progress: Progress, variant = STANDARD) {
@@ -77,8 +78,11 @@ export class LabBench {
   /** `make flush-nat` */
   async flush(): Promise<void> {
     this.seen = undefined
-    for (const { node, removed } of await flushNat(this.cluster, { progress: this.progress }))
+    const reports = await flushNat(this.cluster, { progress: this.progress })
+    for (const { node, removed } of reports)
       this.progress.note(removed.length > 0 ? `${node}: removed ${removed.join(', ')}` : `${node}: nothing was left`)
+    const nodes = reports.map(({ node, files }) => ({ name: node, files }))
+    this.seen = new Snapshot(await captureOf(this.cluster, this.client, nodes))
   }
 
   /** `kubectl apply -f` for objects that are not there yet; those that are stay as they are. */
@@ -137,7 +141,7 @@ export class LabBench {
   /** `kubectl scale deployment NAME --replicas=…`, waited for */
   async scale(name: string, replicas: number): Promise<void> {
     this.seen = undefined
-    const { PatchStrategy, setHeaderOptions } = await import('@kubernetes/client-node')
+    const { PatchStrategy, setHeaderOptions } = await import('../cluster/kubernetes.ts')
     const place = { namespace: 'default', name }
     const merge = setHeaderOptions('Content-Type', PatchStrategy.MergePatch)
     await this.client.apps.patchNamespacedDeploymentScale({ ...place, body: { spec: { replicas } } }, merge)

@@ -1,8 +1,8 @@
-import { ApiException } from '@kubernetes/client-node'
 import { NOTES_NAMESPACE } from '../checks/notebook.ts'
 import { learnerName } from '../checks/submission/learner.ts'
 import { LEARNER_MAP, type Variant, variantFor } from '../checks/variant.ts'
 import type { KubeClient } from '../cluster/kube-client.ts'
+import { ApiException } from '../cluster/kubernetes.ts'
 
 /**
  * The variant that this cluster's labs have. A learner given by LEARNER is written down in the cluster, where the checks and

@@ -45,14 +45,17 @@ export async function playActs(
   for (const act of actsOf(steps, solution)) {
     announce(spec, act.steps[0])
     tell(act.solution.commands, bench)
+    bench.seen = undefined
     await act.solution.play?.(bench)
-    if (act.solution.play) await stillness(bench)
+    // What the step itself looked at last holds as long as nobody answers or does more.
+    const seen = act.others.size === 0 ? bench.seen : undefined
+    if (act.solution.play && !seen) await stillness(bench)
     for (const { play, together } of act.others.values()) {
       await play?.(bench)
       if (together) await stillness(bench)
     }
     const only = act.steps.map(({ id }) => id)
-    standing = await judge(spec, source, { only })
+    standing = await judge(spec, seen ? { ...source, standing: { snapshot: seen, outcomes: [] } } : source, { only })
     const judged = standing.outcomes
     for (const [index, step] of act.steps.entries()) {
       const outcome = judged.find(({ id }) => id === step.id)

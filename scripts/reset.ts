@@ -1,8 +1,8 @@
 // Brings a lab to its starting state from any state:  reset.ts 2
 import { readLab } from '../checks/lab-definition.ts'
 import { selectCluster } from '../cluster/select.ts'
-import { labNumber } from './grading.ts'
 import { LabBench } from './lab-bench.ts'
+import { labNumber } from './lab-number.ts'
 import { resetLab } from './lab-reset.ts'
 import { main, UserError } from './main.ts'
 import { createProgress } from './progress.ts'

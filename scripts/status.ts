@@ -1,10 +1,11 @@
 import type { Cluster } from '../cluster/driver.ts'
 import { kubeClient } from '../cluster/kube-client.ts'
+import { PROXY_MODE } from '../cluster/node-report.ts'
 import { runOnNode } from '../cluster/node-script.ts'
 import { selectCluster } from '../cluster/select.ts'
 import { ExitCode, main } from './main.ts'
 
-const lookAtProxy = 'curl -s -m 3 http://127.0.0.1:10249/proxyMode || echo unknown'
+const lookAtProxy = `${PROXY_MODE}\nproxy_mode 2>/dev/null || echo unknown`
 
 /** One line a node: ready or not, version, and the mode its kube-proxy says it runs in. */
 async function nodeLines(cluster: Cluster): Promise<string[]> {

@@ -13,7 +13,7 @@ import type { Cluster } from '../cluster/driver.ts'
 import { clusterName } from '../cluster/layout.ts'
 import { selectCluster } from '../cluster/select.ts'
 import { takeCapture } from '../cluster/snapshot.ts'
-import { labNumber } from './grading.ts'
+import { labNumber } from './lab-number.ts'
 import { main, UserError } from './main.ts'
 
 await main(async () => {

@@ -4,7 +4,7 @@ import { goodCaptures } from '../checks/mutation/good-captures.ts'
 import { figuresOf, seekFalseAlarms, tryMutations } from '../checks/mutation/grader-test.ts'
 import type { Trial } from '../checks/mutation/trial.ts'
 import { plainText, shortened } from '../checks/plain-text.ts'
-import { labNumber } from './grading.ts'
+import { labNumber } from './lab-number.ts'
 import { ExitCode, main } from './main.ts'
 
 const USAGE = `Usage: node --import tsx scripts/test-grader.ts [--lab N] [--every N] [--json]

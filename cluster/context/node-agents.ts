@@ -1,5 +1,6 @@
-import { ApiException, type V1DaemonSet } from '@kubernetes/client-node'
+import type { V1DaemonSet } from '@kubernetes/client-node'
 import type { KubeClient } from '../kube-client.ts'
+import { ApiException } from '../kubernetes.ts'
 
 /** Where our Pods run in a cluster that is not ours; everything in this namespace is ours. */
 export const agentNamespace = 'kube-service-labs'

@@ -17,7 +17,7 @@ export function contextFolder(context: string, cache = cacheFolder): string {
  * @throws Error naming the contexts there are when this one does not exist
  */
 export async function ownKubeconfig(context: string, cache = cacheFolder): Promise<string> {
-  const { KubeConfig } = await import('@kubernetes/client-node')
+  const { KubeConfig } = await import('../kubernetes.ts')
   const config = new KubeConfig()
   config.loadFromDefault()
   const single = singleContext(config, context)

@@ -1,7 +1,8 @@
 import { PassThrough, Writable } from 'node:stream'
-import { Exec, type V1Status } from '@kubernetes/client-node'
+import type { V1Status } from '@kubernetes/client-node'
 import type { ExecOptions, ExecResult } from '../driver.ts'
 import type { KubeClient } from '../kube-client.ts'
+import { Exec } from '../kubernetes.ts'
 
 /** A Pod could not be reached by the API's exec, or did not answer in time. */
 export class PodExecError extends Error {}

@@ -3,6 +3,7 @@ import { parseIptablesSave } from '../../dataplane/iptables-save.ts'
 import { describeFlush, type FlushPlan, isEmptyFlush, planFlush } from '../../dataplane/kube-proxy/flush.ts'
 import type { FlushedMode } from '../../dataplane/kube-proxy/mode-ownership.ts'
 import { printVirtualServerDeletions } from '../../dataplane/kube-proxy/virtual-server-ownership.ts'
+import type { NodeFiles } from '../capture-folder.ts'
 import { consent } from '../consent.ts'
 import type { Cluster, Progress } from '../driver.ts'
 import { RESTORE_WITH_BACKEND } from '../iptables-backend.ts'
@@ -20,11 +21,14 @@ export interface FlushReport {
   removed: string[]
   /** What looks left behind and yet stayed, with the reason. */
   kept: string[]
+  /** What the node holds now, as takeCapture reads it. */
+  files: NodeFiles['files']
 }
 
 interface NodeReading {
   mode: FlushedMode
   plan: FlushPlan
+  files: NodeFiles['files']
 }
 
 /** A new kube-proxy rewrites the shared chains in its first sync; until then they lead to what is to be removed. */
@@ -52,12 +56,12 @@ export async function flushNat(cluster: Cluster, { progress }: { progress: Progr
   return Promise.all(nodes.map((node, index) => flushNode(cluster, node, readings[index] as NodeReading)))
 }
 
-async function flushNode(cluster: Cluster, node: string, { mode, plan }: NodeReading): Promise<FlushReport> {
-  const report = { node, mode, removed: describeFlush(plan), kept: plan.kept }
+async function flushNode(cluster: Cluster, node: string, { mode, plan, files }: NodeReading): Promise<FlushReport> {
+  const report = { node, mode, removed: describeFlush(plan), kept: plan.kept, files }
   if (isEmptyFlush(plan)) return report
   const { exitCode, stderr } = await runOnNode(cluster, node, flushScript(plan), { timeoutMs: 120_000 })
   const after = await readNode(cluster, node)
-  if (exitCode === 0 && isEmptyFlush(after.plan)) return report
+  if (exitCode === 0 && isEmptyFlush(after.plan)) return { ...report, files: after.files }
   const left = describeFlush(after.plan).join(', ')
   throw new KubeProxyError(
     `${node} still holds ${left || 'all it held'} of mode "${plan.left}"${stderr.trim() && ` (${stderr.trim().split('\n').at(-1)})`}: run \`make flush-nat\` again.`,
@@ -101,7 +105,7 @@ async function readNode(cluster: Cluster, node: string): Promise<NodeReading> {
       `${node} has no ${missing.join(' and ')} to look for what IPVS left: run \`make tools\` first.`,
     )
   const ipv6 = files.get('ip6tables-save')
-  return { mode, plan: planFlush(mode, state, ipv6 === undefined ? new Map() : parseIptablesSave(ipv6)) }
+  return { mode, files, plan: planFlush(mode, state, ipv6 === undefined ? new Map() : parseIptablesSave(ipv6)) }
 }
 
 /** Rules first, as they use sets and lead to what answers; then virtual servers, their addresses, and the sets at last. */

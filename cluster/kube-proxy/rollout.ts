@@ -23,7 +23,7 @@ const gapMs = 250
  * if one is chosen. Returns the stamp that the new ones carry.
  */
 export async function restartAgents({ apps }: KubeClient, choice?: ImageChoice): Promise<string> {
-  const { PatchStrategy, setHeaderOptions } = await import('@kubernetes/client-node')
+  const { PatchStrategy, setHeaderOptions } = await import('../kubernetes.ts')
   const stamp = new Date().toISOString().replace(/\.\d+Z$/, 'Z')
   const template = { metadata: { annotations: { [restartAnnotation]: stamp } } }
   const containers = choice && [{ name: kubeProxy.name, image: choice.image }]

@@ -122,7 +122,7 @@ async function step<T>(progress: Progress, what: string, work: () => Promise<T>)
 
 /** The version that was read goes along, so that somebody else's change in between is refused and not overwritten. */
 async function patchConfigConf({ core }: KubeClient, text: string, resourceVersion: string): Promise<void> {
-  const { PatchStrategy, setHeaderOptions } = await import('@kubernetes/client-node')
+  const { PatchStrategy, setHeaderOptions } = await import('../kubernetes.ts')
   const body = { metadata: { resourceVersion }, data: { 'config.conf': text } }
   await core.patchNamespacedConfigMap(
     { namespace: kubeProxy.namespace, name: kubeProxy.name, body },

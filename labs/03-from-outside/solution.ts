@@ -19,7 +19,7 @@ const rollout = 'kubectl rollout status deployment/web --timeout=90s'
 const look = { commands: [] }
 
 async function merging() {
-  const { PatchStrategy, setHeaderOptions } = await import('@kubernetes/client-node')
+  const { PatchStrategy, setHeaderOptions } = await import('../../cluster/kubernetes.ts')
   return setHeaderOptions('Content-Type', PatchStrategy.MergePatch)
 }
 

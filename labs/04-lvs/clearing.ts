@@ -1,6 +1,6 @@
 // The way back: takes away from every machine what a learner of this lab has put there.
 
-import { ApiException, PatchStrategy, setHeaderOptions } from '@kubernetes/client-node'
+import { ApiException, PatchStrategy, setHeaderOptions } from '../../cluster/kubernetes.ts'
 import { runOnNode } from '../../cluster/node-script.ts'
 import { hasOutside, OUTSIDE } from '../../cluster/outside.ts'
 import type { LabBench } from '../../scripts/lab-bench.ts'

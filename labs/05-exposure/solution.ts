@@ -53,7 +53,7 @@ async function agentsReady({ client: { apps } }: LabBench): Promise<void> {
 
 /** `kubectl set env daemonset/node-agent BIND=…` */
 async function bindAgents(bench: LabBench, value: string): Promise<void> {
-  const { PatchStrategy, setHeaderOptions } = await import('@kubernetes/client-node')
+  const { PatchStrategy, setHeaderOptions } = await import('../../cluster/kubernetes.ts')
   const containers = [{ name: 'agent', env: [{ name: 'BIND', value }] }]
   const body = { spec: { template: { spec: { containers } } } }
   const options = setHeaderOptions('Content-Type', PatchStrategy.StrategicMergePatch)

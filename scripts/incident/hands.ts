@@ -54,7 +54,7 @@ export class Hands {
 
   /** `kubectl patch deployment NAME` (strategic merge) */
   async patchDeployment(name: string, body: object): Promise<void> {
-    const { PatchStrategy, setHeaderOptions } = await import('@kubernetes/client-node')
+    const { PatchStrategy, setHeaderOptions } = await import('../../cluster/kubernetes.ts')
     const strategic = setHeaderOptions('Content-Type', PatchStrategy.StrategicMergePatch)
     await this.client.apps.patchNamespacedDeployment({ namespace, name, body }, strategic)
   }
@@ -115,6 +115,6 @@ export class Hands {
 }
 
 async function merge() {
-  const { PatchStrategy, setHeaderOptions } = await import('@kubernetes/client-node')
+  const { PatchStrategy, setHeaderOptions } = await import('../../cluster/kubernetes.ts')
   return setHeaderOptions('Content-Type', PatchStrategy.MergePatch)
 }

@@ -193,7 +193,7 @@ test('what was judged on a snapshot that still holds is not asked again, and the
   const snapshot = emptySnapshot()
   const source = { snapshot: () => Promise.reject(new Error('nobody needs another one')) }
   const outcomes = await judgeRound(spec, snapshot, undefined, ['second'])
-  const judged = await judge(spec, { ...source, standing: { outcomes, snapshot, rounds: 1 } })
+  const judged = await judge(spec, { ...source, standing: { outcomes, snapshot } })
   expect(judged.outcomes.map(({ id, verdict }) => [id, verdict])).toEqual([
     ['first', 'passed'],
     ['second', 'passed'],

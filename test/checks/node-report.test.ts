@@ -21,7 +21,9 @@ function report(programs: Record<string, string>, depth: ReportDepth = 'essentia
   }
   const request = nodeReportRequest(depth)
   // The script adds the system's own folders to PATH; here there is nothing but the programs given.
-  const script = request.script.replace(/^PATH=.*$/m, `PATH='${folder}'`)
+  const script = request.script
+    .replace(/^PATH=.*$/m, `PATH='${folder}'`)
+    .replaceAll('/proc/net/ip_vs', join(folder, 'ip_vs'))
   return request.read(execFileSync('/bin/sh', ['-c', script], { encoding: 'utf8' }))
 }
 
@@ -44,6 +46,18 @@ describe('one exec per node', () => {
       'nft-ip.json': 127,
       'nft-ip6.json': 127,
     })
+  })
+
+  test('asks ipvsadm only where the kernel lists a virtual server', () => {
+    const headings = ['IP Virtual Server version 1.2.1 (size=4096)', 'Prot LocalAddress:Port Scheduler Flags']
+    const table = [...headings, '  -> RemoteAddress:Port Forward Weight ActiveConn InActConn']
+    const ipvsadm = "echo '-A -t 10.96.0.1:443 -s rr'"
+    writeFileSync(join(folder, 'ip_vs'), `${table.join('\n')}\n`)
+    expect(report({ ipvsadm }).files.get('ipvsadm-save')).toBe('')
+    writeFileSync(join(folder, 'ip_vs'), `${[...table, 'TCP  0A600001:01BB rr'].join('\n')}\n`)
+    expect(report({ ipvsadm }).files.get('ipvsadm-save')).toBe('-A -t 10.96.0.1:443 -s rr\n')
+    rmSync(join(folder, 'ipvsadm'))
+    expect(report({}).failures.get('ipvsadm-save')).toBe(127)
   })
 
   test('reads the back end that holds the chains of kube-proxy', () => {

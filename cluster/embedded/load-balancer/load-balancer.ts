@@ -7,7 +7,7 @@ import { type BalancedAddress, routeLines } from './routes.ts'
 
 /** A load balancer asks again after this long, as cloud ones do every few seconds. */
 const healthIntervalMs = 2000
-const healthTimeoutSeconds = 1
+const healthTimeoutMs = 1000
 /** For a while after a change it asks oftener: kube-proxy follows within a second, and nobody wants to wait for us. */
 const restlessMs = 3000
 const restlessIntervalMs = 300
@@ -87,18 +87,12 @@ class LoadBalancer {
     this.present = wanted
   }
 
-  /** Asks every health check at once, with one process. */
+  /** Asks every health check at once. */
   private async healthy(services: readonly Service[], nodes: readonly Node[]): Promise<Set<string>> {
-    const checks = healthChecks(services, nodes)
-    if (checks.length === 0) return new Set()
-    const urls = checks.flatMap((check) => ['-o', '/dev/null', `http://${healthKey(check)}/healthz`])
-    const format = '%{http_code} %{urlnum}\\n'
-    const { stdout } = await this.machine.run(
-      ['curl', '-s', '-Z', '-m', String(healthTimeoutSeconds), '-w', format, ...urls],
-      {},
-      { timeoutMs: 10_000 },
+    const keys = healthChecks(services, nodes).map(healthKey)
+    const statuses = await Promise.all(
+      keys.map((key) => this.machine.status(`http://${key}/healthz`, healthTimeoutMs).catch(() => undefined)),
     )
-    const numbers = [...stdout.matchAll(/^200 (\d+)$/gm)].map((match) => Number(match[1]))
-    return new Set(numbers.flatMap((number) => (checks[number] ? [healthKey(checks[number])] : [])))
+    return new Set(keys.filter((_, index) => statuses[index] === 200))
   }
 }

@@ -2,6 +2,7 @@
 // It is bundled to one file and started by the init script with the serial line's device as its argument.
 import { type ChildProcess, execFile, spawn } from 'node:child_process'
 import { closeSync, mkdirSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { get } from 'node:http'
 import { createServer, type Socket } from 'node:net'
 import { dirname } from 'node:path'
 import { ReadStream, WriteStream } from 'node:tty'
@@ -177,6 +178,15 @@ function forward(stream: number, socketPath: string): void {
   server.listen(socketPath, () => send(stream, FrameType.done))
 }
 
+function askStatus(stream: number, url: string, timeout: number): void {
+  const request = get(url, { agent: false, timeout }, (response) => {
+    response.resume()
+    send(stream, FrameType.done, JSON.stringify({ status: response.statusCode }))
+  })
+  request.on('timeout', () => request.destroy(new Error(`no answer within ${timeout} ms`)))
+  request.on('error', (error) => fail(stream, error))
+}
+
 function handle({ stream, type, payload }: Frame): void {
   const json = () => JSON.parse(payload.toString()) as Record<string, never>
   const target = processes.get(stream)?.child.stdin ?? connections.get(stream)
@@ -198,6 +208,9 @@ function handle({ stream, type, payload }: Frame): void {
       break
     case FrameType.forward:
       forward(stream, json().socket ?? '')
+      break
+    case FrameType.get:
+      askStatus(stream, json().url ?? '', json().timeoutMs ?? 1000)
       break
     case FrameType.data:
       target?.write(payload)

@@ -1,6 +1,6 @@
 // The serial line between host and guest carries frames:  length (4) · stream (4) · type (1) · payload (length bytes)
 
-/** What a frame says. Host to guest: spawn … forward; guest to host: ready … opened; data, end and error both ways. */
+/** What a frame says. Host to guest: spawn … get; guest to host: ready … opened; data, end and error both ways. */
 export const FrameType = {
   /** JSON SpawnRequest: start a process as this stream. */
   spawn: 1,
@@ -14,12 +14,15 @@ export const FrameType = {
   forward: 5,
   /** JSON ScriptRequest: run a shell script in a shell that waits for one; ends with `exit`. */
   script: 6,
+  /** JSON {url, timeoutMs}: an HTTP GET by the agent itself; answered by `done` with JSON {status}, or `error`. */
+  get: 7,
   /** JSON {version}: the agent is up. */
   ready: 10,
   /** JSON {pid}. */
   started: 11,
   /** JSON {code, signal}: the last frame of a process' stream. */
   exit: 12,
+  /** The request of this stream succeeded. */
   done: 13,
   /** JSON {forward}: the guest accepted a connection and named this stream for it. */
   opened: 14,

@@ -92,11 +92,11 @@ class UmlMachine implements Machine {
     return stream
   }
 
-  /** Sends one request that is answered by `done` or `error`. */
-  private ask(type: number, payload: Uint8Array | string): Promise<number> {
+  /** Sends one request that is answered by `done`, with what that says, or `error`. */
+  private ask(type: number, payload: Uint8Array | string): Promise<{ stream: number; said: Buffer }> {
     return new Promise((resolve, reject) => {
       const stream = this.open((frame) => {
-        if (frame.type === FrameType.done) resolve(stream)
+        if (frame.type === FrameType.done) resolve({ stream, said: frame.payload })
         else reject(new MachineGone(frame.payload.toString()))
         this.listeners.delete(stream)
       })
@@ -212,11 +212,17 @@ class UmlMachine implements Machine {
 
   async forward(netns: string, address: string, port: number, hostPort: number): Promise<void> {
     const socket = `/run/forward-${netns}-${port}`
-    this.forwards.set(await this.ask(FrameType.forward, JSON.stringify({ socket })), hostPort)
+    const { stream } = await this.ask(FrameType.forward, JSON.stringify({ socket }))
+    this.forwards.set(stream, hostPort)
     const listen = `TCP-LISTEN:${port},bind=${address},fork,reuseaddr,backlog=64`
     const relay = await this.spawn(['socat', listen, `UNIX-CONNECT:${socket}`], { netns })
     relay.stdout.resume()
     relay.stderr.resume()
+  }
+
+  async status(url: string, timeoutMs: number): Promise<number> {
+    const { said } = await this.ask(FrameType.get, JSON.stringify({ url, timeoutMs }))
+    return (JSON.parse(said.toString()) as { status: number }).status
   }
 
   /** Joins a connection that began in the guest with a TCP port of the host's loopback. */

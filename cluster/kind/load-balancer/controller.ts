@@ -43,7 +43,7 @@ export async function balanceOnce(balancing: Balancing): Promise<void> {
 
 async function assign(client: KubeClient, { namespace, name, ip, fault }: Assignment, log: Balancing['log']) {
   log(`${namespace}/${name}: ${ip ?? fault ?? 'its address is free again'}`)
-  const { PatchStrategy, setHeaderOptions } = await import('@kubernetes/client-node')
+  const { PatchStrategy, setHeaderOptions } = await import('../../kubernetes.ts')
   const body: Pick<V1Service, 'status'> = { status: { loadBalancer: { ingress: ip === undefined ? [] : [{ ip }] } } }
   await client.core.patchNamespacedServiceStatus(
     { namespace, name, body },

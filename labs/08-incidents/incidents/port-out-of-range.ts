@@ -1,7 +1,7 @@
-import { ApiException } from '@kubernetes/client-node'
 import { parse, stringify } from 'yaml'
 import type { Incident } from '../../../checks/08-incidents/incident.ts'
 import type { Look } from '../../../checks/08-incidents/look.ts'
+import { ApiException } from '../../../cluster/kubernetes.ts'
 import type { Hands } from '../../../scripts/incident/hands.ts'
 
 const RELEASE = { namespace: 'default', name: 'shop-release' }
