@@ -32,7 +32,7 @@ export function tracedTo(node: NodeView, sender: Sender, { address, port }: Targ
         ? { from: 'pod', source: sender.pod, ...to }
         : { from: 'external', source: sender.outside, ...to }
   try {
-    return endOf(node, packet, tracePacket(node.state, packet))
+    return endOf(node, packet, tracePacket(node.state, packet, { matchingOnly: true }))
   } catch (error) {
     if (!(error instanceof PacketError || error instanceof CircleError)) throw error
     return { backends: [], masqueraded: false, text: `on ${node.name} ${error.message}` }

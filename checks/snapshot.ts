@@ -1,5 +1,5 @@
 import type { Capture, NodeFiles } from '../cluster/capture-folder.ts'
-import { readCapturedNode } from '../dataplane/capture.ts'
+import { type CaptureParsers, readCapturedNode, rememberingParsers } from '../dataplane/capture.ts'
 import { compareNodeState, type Finding } from '../dataplane/compare.ts'
 import { parseConntrack } from '../dataplane/conntrack.ts'
 import { ConfigError, type KubeProxyConfig, type KubeProxyMode } from '../dataplane/kube-proxy/config.ts'
@@ -18,15 +18,18 @@ export class Snapshot {
   readonly takenAt: number | undefined
   readonly items: readonly ApiObject[]
   readonly nodes: readonly NodeView[]
+  /** Read texts are shared with the snapshot that this one is like. */
+  readonly parsers: CaptureParsers
   readonly #rawItems: unknown[]
   #objects: ClusterObjects | undefined
   #config: KubeProxyConfig | undefined
 
-  /** What a capture shares with that of another snapshot, the very objects and files, is taken from there as worked out. */
+  /** What a capture shares with that of another snapshot, the very objects, files and texts, is taken from there as worked out. */
   constructor(capture: Capture, like?: Snapshot) {
     const same = like?.capture.objects === capture.objects ? like : undefined
     this.capture = capture
     this.takenAt = capture.takenAt
+    this.parsers = like?.parsers ?? rememberingParsers()
     this.#rawItems = capture.objects.items
     this.items = same?.items ?? asApiObjects(capture.objects.items)
     this.#objects = same ? same.#objects : undefined
@@ -102,7 +105,7 @@ export class NodeView {
   get state(): NodeState {
     this.#requireAnswer()
     if (this.#state) return this.#state
-    const { state, faults } = readCapturedNode(this.#files.files)
+    const { state, faults } = readCapturedNode(this.#files.files, { parsers: this.#snapshot.parsers })
     const fault = faults[0]
     if (fault) {
       const place = fault.line === undefined ? fault.file : `${fault.file} line ${fault.line}`

@@ -34,8 +34,18 @@ export function variantFor(learner: string | undefined): Variant {
   }
 }
 
-/** Whose cluster this is, as it says itself; undefined when nobody's, or when that is no name. */
+const known = new WeakMap<readonly unknown[], string | null>()
+
+/** Whose cluster this is, as it says itself; undefined when nobody's, or when that is no name. Every check asks. */
 export function learnerIn(items: readonly unknown[]): string | undefined {
+  const before = known.get(items)
+  if (before !== undefined) return before ?? undefined
+  const learner = readLearner(items)
+  known.set(items, learner ?? null)
+  return learner
+}
+
+function readLearner(items: readonly unknown[]): string | undefined {
   const maps = asApiObjects(items.filter((item) => (item as { kind?: unknown } | null)?.kind === 'ConfigMap'))
   const own = maps.find(({ metadata }) => metadata.namespace === NOTES_NAMESPACE && metadata.name === LEARNER_MAP)
   const learner = own?.data?.learner

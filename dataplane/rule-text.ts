@@ -1,4 +1,5 @@
-import { parseRule, printRule } from './rule.ts'
+import { knownRule } from './known-rules.ts'
+import { printRule } from './rule.ts'
 import { splitWords } from './words.ts'
 
 const COMMENT = /--comment ("(?:[^"\\]|\\.)*"|\S+)/
@@ -18,6 +19,6 @@ export function targetOf(spec: string): string | undefined {
 
 /** The canonical text of a rule, so that two spellings of one rule are equal; text that is no rule is left as it is. */
 export function normaliseSpec(spec: string): string {
-  const rule = parseRule(spec, { lenient: true })
+  const rule = knownRule(spec)
   return rule ? printRule(rule) : spec
 }

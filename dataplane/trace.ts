@@ -54,6 +54,8 @@ export interface Trace {
 export interface TraceOptions {
   /** `recent` lists (session affinity, named like their KUBE-SEP- chain) that already hold the client. */
   visited?: Iterable<string>
+  /** Whoever asks where a packet ends has no use for a step at each of the many rules that do not match. */
+  matchingOnly?: boolean
 }
 
 /**
@@ -61,10 +63,10 @@ export interface TraceOptions {
  * the node cannot have (no address to send it from) and CircleError for chains that call each other.
  */
 export function tracePacket(state: NodeState, packet: Packet, options: TraceOptions = {}): Trace {
-  const network = new NodeNetwork(state.links, state.routes)
+  const network = networkOf(state)
   const steps: Step[] = []
   const around = { network, ipsets: state.ipsets, visited: new Set(options.visited) }
-  const path = new KernelPath(state, around, (step) => steps.push(step))
+  const path = new KernelPath(state, around, (step) => steps.push(step), options.matchingOnly)
   const flow = enter(packet, network)
   if (packet.from === 'host') path.output(flow)
   else path.prerouting(flow)
@@ -80,6 +82,17 @@ export function tracePacket(state: NodeState, packet: Packet, options: TraceOpti
     packet: `${flow.source} → ${printEndpoint(flow.destination, flow.port)}/${flow.protocol}`,
     steps,
   }
+}
+
+const networks = new WeakMap<NodeState['links'], { routes: NodeState['routes']; network: NodeNetwork }>()
+
+/** Many packets are walked through what one node holds. */
+function networkOf({ links, routes }: NodeState): NodeNetwork {
+  const known = networks.get(links)
+  if (known && known.routes === routes) return known.network
+  const network = new NodeNetwork(links, routes)
+  networks.set(links, { routes, network })
+  return network
 }
 
 function enter(packet: Packet, network: NodeNetwork): Flow {

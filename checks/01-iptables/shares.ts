@@ -70,7 +70,7 @@ function mustBeFairByRules(node: NodeView, source: string, service: WebService, 
   const { name, state } = node
   const { address, port, backends } = service
   const packet = { from: 'pod', source, destination: address, port, protocol: 'tcp' } as const
-  const { outcomes } = tracePacket(state, packet)
+  const { outcomes } = tracePacket(state, packet, { matchingOnly: true })
   const even = 1 / backends.length
   const unfair = backends.find((backend) => {
     const own = outcomes.filter(({ to }) => to.startsWith(`${backend.address}:`))

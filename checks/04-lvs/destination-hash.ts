@@ -53,7 +53,11 @@ export async function schedulersMindDestinations(context: CheckContext): Promise
 function mustMarkByRules({ director }: Stage, scheduler: Locality): void {
   const port = PORT[scheduler]
   const to = { destination: destination(1), port, protocol: 'tcp' } as const
-  const { hops } = tracePacket(director.state, { from: 'external', source: SOMEBODY_OUTSIDE, ...to })
+  const { hops } = tracePacket(
+    director.state,
+    { from: 'external', source: SOMEBODY_OUTSIDE, ...to },
+    { matchingOnly: true },
+  )
   const marks = hops.flatMap(({ rule }) => /-j MARK --set-x?mark (0x[\da-f]+)/.exec(rule)?.[1] ?? [])
   if (marks.some((mark) => Number(mark) === port)) return
   fail({

@@ -27,7 +27,7 @@ interface Destination {
 /** The way of a Pod's packet through what its node holds. Throws Trouble when it can't be walked. */
 export function wayOf({ name, state }: NodeTables, source: string, { address, port }: Destination): Way {
   const trace = walked(name, () =>
-    tracePacket(state, { from: 'pod', source, destination: address, port, protocol: 'tcp' }),
+    tracePacket(state, { from: 'pod', source, destination: address, port, protocol: 'tcp' }, { matchingOnly: true }),
   )
   const [loss] = trace.lost
   if (loss && trace.outcomes.length === 0) {
@@ -43,7 +43,7 @@ export function wayOf({ name, state }: NodeTables, source: string, { address, po
 /** The chains of filter that such a packet meets before IPVS, or the network, gets it: INPUT, or FORWARD. */
 export function filterHooks({ name, state }: NodeTables, source: string, { address, port }: Destination): Hook[] {
   const { steps } = walked(name, () =>
-    tracePacket(state, { from: 'pod', source, destination: address, port, protocol: 'tcp' }),
+    tracePacket(state, { from: 'pod', source, destination: address, port, protocol: 'tcp' }, { matchingOnly: true }),
   )
   const taken = steps.findIndex(({ table }) => table === 'ipvs')
   const before = taken === -1 ? steps : steps.slice(0, taken)

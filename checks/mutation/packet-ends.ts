@@ -17,7 +17,7 @@ export function packetEnds(capture: Capture, node: string, lab: number): string 
   return (FOLLOWED[lab]?.(snapshot, node) ?? [])
     .map((packet) => {
       try {
-        const { verdict, outcomes, lost } = tracePacket(state, { ...packet, protocol: 'tcp' })
+        const { verdict, outcomes, lost } = tracePacket(state, { ...packet, protocol: 'tcp' }, { matchingOnly: true })
         const ends = outcomes.map(({ to, probability }) => [to, probability.toFixed(6)])
         return JSON.stringify([packet, verdict, ends.sort(), lost.map((loss) => [loss.verdict, loss.probability])])
       } catch (error) {

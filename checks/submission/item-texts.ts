@@ -1,4 +1,4 @@
-import { requireHarmless } from './untrusted-text.ts'
+import { decodedUtf8, requireHarmless } from './untrusted-text.ts'
 
 /** How `make submit` writes a list of objects, up to the first of them, and behind the last. */
 const HEAD = '{\n "apiVersion": "v1",\n "kind": "List",\n "items": [\n  {\n'
@@ -12,12 +12,17 @@ const BETWEEN = '\n  },\n  {\n'
 export class ItemTexts {
   readonly #known = new Map<string, unknown>()
 
-  /** The items of a list; undefined when it is not written as `make submit` writes it. Refuses what hostileFreeJson refuses. */
-  items(text: string, what: string): unknown[] | undefined {
-    if (!text.startsWith(HEAD) || !text.endsWith(TAIL)) return undefined
+  /**
+   * The items of a list, whose bytes hold no NUL; undefined when it is not written as `make submit` writes it. Refuses what
+   * hostileFreeJson and decodedUtf8 refuse.
+   */
+  items(content: Buffer, path: string, what: string): unknown[] | undefined {
+    // One character for each byte: quick to cut, to compare and to keep, and pieces end between characters, for they end in ASCII.
+    const bytes = content.toString('latin1')
+    if (!bytes.startsWith(HEAD) || !bytes.endsWith(TAIL)) return undefined
     const items: unknown[] = []
-    for (const piece of text.slice(HEAD.length, -TAIL.length).split(BETWEEN)) {
-      const item = this.#known.get(piece) ?? parsed(`{\n${piece}\n}`)
+    for (const piece of bytes.slice(HEAD.length, -TAIL.length).split(BETWEEN)) {
+      const item = this.#known.get(piece) ?? parsed(`{\n${textOf(piece, path)}\n}`)
       if (item === undefined) return undefined
       if (!this.#known.has(piece)) requireHarmless(item, what)
       this.#known.set(piece, item)
@@ -26,6 +31,8 @@ export class ItemTexts {
     return items
   }
 }
+
+const textOf = (bytes: string, path: string): string => decodedUtf8(Buffer.from(bytes, 'latin1'), path)
 
 function parsed(text: string): unknown {
   try {

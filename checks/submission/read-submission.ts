@@ -34,8 +34,8 @@ export async function readSubmission(
   const contents = new Contents(limits)
   let manifestBytes: Buffer | undefined
   let signature: string | undefined
-  for await (const { path, content } of readTar(gunzipFile(file, limits), limits)) {
-    if (path === 'submission.json') manifestBytes = Buffer.from(content)
+  for (const { path, content } of readTar(gunzipFile(file, limits), limits)) {
+    if (path === 'submission.json') manifestBytes = content
     else if (path === 'signature') signature = content.toString('latin1', 0, 200).trim()
     else if (path.startsWith('captures/')) contents.add(hash('sha256', content), content)
     else refuse(`It holds ${quoted(path)}, which belongs in no submission.`)

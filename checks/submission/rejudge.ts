@@ -41,9 +41,10 @@ export async function reportSubmission(spec: LabSpec, submission: Submission, fi
   })
 }
 
-/** One snapshot per capture: what it works out is shared by all steps that are judged on it. */
+/** One snapshot per capture: what it works out is shared by all steps that are judged on it, what was read by all captures. */
 class Snapshots {
   readonly #captures: Submission['captures']
+  #last: Snapshot | undefined
   readonly #made = new Map<string, Snapshot>()
 
   constructor({ captures }: Submission) {
@@ -53,8 +54,9 @@ class Snapshots {
   get(id: string | undefined): Snapshot | undefined {
     const kept = id === undefined ? undefined : this.#captures.get(id)
     if (id === undefined || !kept) return undefined
-    const snapshot = this.#made.get(id) ?? new Snapshot(kept.capture)
+    const snapshot = this.#made.get(id) ?? new Snapshot(kept.capture, this.#last)
     this.#made.set(id, snapshot)
+    this.#last = snapshot
     return snapshot
   }
 }

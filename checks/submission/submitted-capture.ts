@@ -4,7 +4,7 @@ import { ItemTexts } from './item-texts.ts'
 import type { ArchiveLimits } from './limits.ts'
 import type { ManifestCapture } from './manifest.ts'
 import { quoted, refuse } from './refusal.ts'
-import { hostileFreeJson, plainUtf8 } from './untrusted-text.ts'
+import { hostileFreeJson, plainUtf8, requirePlainLines } from './untrusted-text.ts'
 
 const listSchema = z.object({ items: z.array(z.unknown()) })
 
@@ -12,7 +12,7 @@ const listSchema = z.object({ items: z.array(z.unknown()) })
 export class Contents {
   readonly #bytes = new Map<string, Buffer>()
   readonly #texts = new Map<string, string>()
-  readonly itemTexts = new ItemTexts()
+  readonly #itemTexts = new ItemTexts()
   readonly #limits: ArchiveLimits
 
   constructor(limits: ArchiveLimits) {
@@ -29,6 +29,13 @@ export class Contents {
 
   size(digest: string): number | undefined {
     return this.#bytes.get(digest)?.length
+  }
+
+  /** The items of a list of objects; undefined when it is not written as `make submit` writes it. Refuses what is no plain text. */
+  items(digest: string, path: string, what: string): unknown[] | undefined {
+    const content = this.#bytes.get(digest) ?? Buffer.alloc(0)
+    requirePlainLines(content, path, this.#limits)
+    return this.#itemTexts.items(content, path, what)
   }
 
   /** Refuses what is no plain text. */
@@ -83,11 +90,11 @@ export class SubmittedCapture {
     const nodes = new Map<string, NodeFiles>()
     let items: unknown[] = []
     for (const [path, digest] of this.digests) {
-      const text = this.#contents.text(digest, path)
       if (path === 'objects.json') {
-        items = this.#readItems(text)
+        items = this.#readItems(digest, path)
         continue
       }
+      const text = this.#contents.text(digest, path)
       const [, node = '', name = ''] = path.split('/')
       const entry = nodes.get(node) ?? { name: node, files: new Map<string, string>() }
       entry.files.set(name, text)
@@ -97,11 +104,11 @@ export class SubmittedCapture {
     return { objects: { apiVersion: 'v1', kind: 'List', items }, nodes: sorted }
   }
 
-  #readItems(text: string): unknown[] {
+  #readItems(digest: string, path: string): unknown[] {
     const what = `objects.json of capture ${this.id}`
-    const items = this.#contents.itemTexts.items(text, what)
+    const items = this.#contents.items(digest, path, what)
     if (items) return items
-    const read = listSchema.safeParse(hostileFreeJson(text, what))
+    const read = listSchema.safeParse(hostileFreeJson(this.#contents.text(digest, path), what))
     return read.success
       ? read.data.items
       : refuse(`The objects.json of its capture ${quoted(this.id)} is no list of objects.`)

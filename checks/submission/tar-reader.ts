@@ -1,4 +1,3 @@
-import { ByteSource } from './byte-source.ts'
 import type { ArchiveLimits } from './limits.ts'
 import { quoted, refuse } from './refusal.ts'
 import { BLOCK, readPaxRecords, readTarHeader } from './tar-header.ts'
@@ -12,15 +11,20 @@ export interface TarEntry {
 const PAX_BYTES = 64 * 1024
 
 /**
- * The files of a tar stream, one after the other; folders are passed over. Holds one file in memory at a time.
+ * The files of a tar archive, one after the other; folders are passed over. Contents are parts of the archive's own bytes.
  * @throws Refusal for anything but plain files in plain paths, for what exceeds the limits, and for a damaged archive
  */
-export async function* readTar(chunks: AsyncIterable<Uint8Array>, limits: ArchiveLimits): AsyncGenerator<TarEntry> {
-  const source = new ByteSource(chunks)
+export function* readTar(archive: Buffer, limits: ArchiveLimits): Generator<TarEntry> {
   const seen = new Set<string>()
   let extended: ReturnType<typeof readPaxRecords> = {}
+  let at = 0
+  const take = (count: number): Buffer | undefined => {
+    if (at + count > archive.length) return undefined
+    at += count
+    return archive.subarray(at - count, at)
+  }
   for (let entries = 1; ; entries++) {
-    const block = await source.take(BLOCK)
+    const block = take(BLOCK)
     const header = block && readTarHeader(block)
     if (!header) {
       // Two blocks of zeros end an archive; one that just stops was cut off.
@@ -33,8 +37,8 @@ export async function* readTar(chunks: AsyncIterable<Uint8Array>, limits: Archiv
     const meta = header.type === 'x' || header.type === 'g'
     const most = meta ? PAX_BYTES : limits.fileBytes
     if (size > most) refuse(`It holds a file of ${size} bytes, ${quoted(header.path)}; ${most} is the most.`)
-    const content = (await source.take(size)) ?? refuse('It is cut off in the middle of a file.')
-    if ((await source.take((BLOCK - (size % BLOCK)) % BLOCK)) === undefined) refuse('It is cut off behind a file.')
+    const content = take(size) ?? refuse('It is cut off in the middle of a file.')
+    if (take((BLOCK - (size % BLOCK)) % BLOCK) === undefined) refuse('It is cut off behind a file.')
     if (meta) {
       extended = header.type === 'x' ? readPaxRecords(content) : extended
       continue

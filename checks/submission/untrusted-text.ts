@@ -1,3 +1,4 @@
+import { isAscii } from 'node:buffer'
 import type { ArchiveLimits } from './limits.ts'
 import { quoted, refuse } from './refusal.ts'
 
@@ -7,14 +8,26 @@ const JSON_DEPTH = 100
 
 /** A file of a submission as text. Refuses bytes that are no UTF-8, NUL bytes, and lines that nobody's tool prints. */
 export function plainUtf8(content: Buffer, path: string, limits: ArchiveLimits): string {
+  requirePlainLines(content, path, limits)
+  return decodedUtf8(content, path)
+}
+
+/** Refuses NUL bytes, and lines that nobody's tool prints. */
+export function requirePlainLines(content: Buffer, path: string, limits: ArchiveLimits): void {
   if (content.includes(0)) refuse(`Its file ${quoted(path)} holds a NUL byte.`)
-  for (let at = 0; at < content.length; ) {
+  // No line of a file can be longer than the file.
+  for (let at = 0; content.length - at > limits.lineLength; ) {
     const end = content.indexOf(0x0a, at)
     const length = (end === -1 ? content.length : end) - at
     if (length > limits.lineLength)
       refuse(`Its file ${quoted(path)} holds a line of ${length} bytes; ${limits.lineLength} is the most.`)
     at += length + 1
   }
+}
+
+/** The text of bytes; refuses those that are no UTF-8. Nearly every file is plain ASCII, which needs no decoder. */
+export function decodedUtf8(content: Buffer, path: string): string {
+  if (isAscii(content)) return content.toString('latin1')
   try {
     return decoder.decode(content)
   } catch {

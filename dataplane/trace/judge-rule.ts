@@ -5,25 +5,19 @@ import { allOf, type Judgement, judged, judgeMatch, PROTOCOL_NUMBERS, type Surro
 
 /** The chance that a rule matches the packet, and why it does or does not: the first field or match that fails decides. */
 export function judgeRule(rule: ParsedRule, flow: Flow, around: Surroundings): Judgement {
-  const fields = [
-    judgeField(rule.source, (prefix) => contains(prefix, flow.source), `source is ${flow.source}`),
-    judgeField(rule.destination, (prefix) => contains(prefix, flow.destination), `destination is ${flow.destination}`),
-    judgeField(
-      rule.inInterface,
-      (name) => isInterface(name, flow.inInterface),
-      `came in by ${flow.inInterface ?? 'none'}`,
-    ),
-    judgeField(
-      rule.outInterface,
-      (name) => isInterface(name, flow.outInterface),
-      `leaves by ${flow.outInterface ?? 'none'}`,
-    ),
-    judgeField(rule.protocol, (name) => isProtocol(name, flow), `protocol is ${flow.protocol}`),
-  ]
-  if (rule.fragment) fields.push(judged(false, rule.fragment.negated, 'it is no fragment'))
-  const basic = allOf(fields.filter((field) => field !== undefined))
-  if (basic.chance === 0) return basic
-  const judgements = [basic]
+  const judgements: Judgement[] = []
+  for (const { asked, holds, tell } of FIELDS) {
+    const field = asked(rule)
+    if (!field) continue
+    const judgement = judged(holds(field.value, flow), field.negated, tell(flow))
+    if (judgement.chance === 0) return judgement
+    judgements.push(judgement)
+  }
+  if (rule.fragment) {
+    const judgement = judged(false, rule.fragment.negated, 'it is no fragment')
+    if (judgement.chance === 0) return judgement
+    judgements.push(judgement)
+  }
   for (const match of rule.matches) {
     const judgement = judgeMatch(match, flow, around)
     if (judgement.chance === 0) return judgement
@@ -32,13 +26,36 @@ export function judgeRule(rule: ParsedRule, flow: Flow, around: Surroundings): J
   return allOf(judgements)
 }
 
-function judgeField(
-  asked: Negatable<string> | undefined,
-  holds: (value: string) => boolean,
-  fact: string,
-): Judgement | undefined {
-  return asked && judged(holds(asked.value), asked.negated, fact)
+interface Field {
+  asked: (rule: ParsedRule) => Negatable<string> | undefined
+  holds: (value: string, flow: Flow) => boolean
+  tell: (flow: Flow) => string
 }
+
+/** What a rule asks of a packet besides its matches, in the order of iptables-save. */
+const FIELDS: readonly Field[] = [
+  {
+    asked: ({ source }) => source,
+    holds: (prefix, { source }) => contains(prefix, source),
+    tell: ({ source }) => `source is ${source}`,
+  },
+  {
+    asked: ({ destination }) => destination,
+    holds: (prefix, { destination }) => contains(prefix, destination),
+    tell: ({ destination }) => `destination is ${destination}`,
+  },
+  {
+    asked: ({ inInterface }) => inInterface,
+    holds: (name, { inInterface }) => isInterface(name, inInterface),
+    tell: ({ inInterface }) => `came in by ${inInterface ?? 'none'}`,
+  },
+  {
+    asked: ({ outInterface }) => outInterface,
+    holds: (name, { outInterface }) => isInterface(name, outInterface),
+    tell: ({ outInterface }) => `leaves by ${outInterface ?? 'none'}`,
+  },
+  { asked: ({ protocol }) => protocol, holds: isProtocol, tell: ({ protocol }) => `protocol is ${protocol}` },
+]
 
 /** `eth0`, or `veth+` for every name that begins so. */
 function isInterface(asked: string, name: string | undefined): boolean {

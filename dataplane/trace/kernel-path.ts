@@ -29,12 +29,12 @@ export class KernelPath {
   readonly #walk: TableWalk
   readonly #record: (step: Step) => void
 
-  constructor(state: NodeState, around: Surroundings, record: (step: Step) => void) {
+  constructor(state: NodeState, around: Surroundings, record: (step: Step) => void, matchingOnly = false) {
     this.#state = state
     this.#servers = new Map(state.virtualServers.map((server) => [virtualServerKey(server), server]))
     this.#around = around
     this.#record = record
-    this.#walk = new TableWalk(around, record)
+    this.#walk = new TableWalk(around, record, matchingOnly)
   }
 
   /** A packet that comes in by an interface. */

@@ -1,5 +1,6 @@
 import type { Chain, Rule, Table } from '../iptables-save.ts'
-import { type ParsedRule, parseRule } from '../rule.ts'
+import { knownRule } from '../known-rules.ts'
+import type { ParsedRule } from '../rule.ts'
 import { applyTarget } from './apply-target.ts'
 import { describeFlow, type Flow, mergeFlows } from './flow.ts'
 import { judgeRule } from './judge-rule.ts'
@@ -24,19 +25,19 @@ interface ChainEnd {
   by?: Step
 }
 
-const parsedRules = new WeakMap<Rule, ParsedRule | null>()
-
 /**
  * Walks packets through the tables of one node. Where a rule matches by chance only, the packet goes both ways, each with
- * its share of the probability; every rule met is given to `record`.
+ * its share of the probability; every rule met is given to `record`, or only those that match.
  */
 export class TableWalk {
   readonly #around: Surroundings
   readonly #record: (step: Step) => void
+  readonly #matchingOnly: boolean
 
-  constructor(around: Surroundings, record: (step: Step) => void) {
+  constructor(around: Surroundings, record: (step: Step) => void, matchingOnly = false) {
     this.#around = around
     this.#record = record
+    this.#matchingOnly = matchingOnly
   }
 
   /** Walks the built-in chain of a hook to its end, policy included. A table without that chain accepts. */
@@ -74,24 +75,34 @@ export class TableWalk {
     let alive = [flow]
     for (const rule of chain.rules) {
       const next: Flow[] = []
+      let matched = false
       for (const packet of alive) {
-        for (const end of this.#rule(place, chain, rule, packet, path)) {
+        const met = this.#rule(place, chain, rule, packet, path)
+        if (!met) {
+          next.push(packet)
+          continue
+        }
+        matched = true
+        for (const end of met) {
           if (end.verdict === 'continue') next.push(end.flow)
           else ends.push({ ...end, verdict: end.verdict })
         }
       }
-      alive = mergeFlows(next)
+      if (matched) alive = mergeFlows(next)
       if (alive.length === 0) return ends
     }
     for (const packet of alive) ends.push({ flow: packet, verdict: 'return' })
     return ends
   }
 
-  #rule(place: Place, chain: Chain, rule: Rule, flow: Flow, path: readonly string[]): RuleEnd[] {
-    const parsed = parsedRule(rule)
+  /** What becomes of a packet that matches, or does by chance; undefined for one that passes by. */
+  #rule(place: Place, chain: Chain, rule: Rule, flow: Flow, path: readonly string[]): RuleEnd[] | undefined {
+    const parsed = knownRule(rule.spec)
     const { chance, reason } = parsed
       ? judgeRule(parsed, flow, this.#around)
       : { chance: 0, reason: 'the rule cannot be read, taken as no match' }
+    const passes = !parsed || chance === 0
+    if (passes && this.#matchingOnly) return undefined
     const base = {
       hook: place.hook,
       table: place.name,
@@ -99,9 +110,9 @@ export class TableWalk {
       rule: lineOf(chain, rule),
       packet: describeFlow(flow),
     }
-    if (!parsed || chance === 0) {
+    if (passes) {
       this.#record({ ...base, verdict: 'NO MATCH', matched: false, reason, probability: flow.probability })
-      return [{ flow, verdict: 'continue' }]
+      return undefined
     }
     const matching = chance === 1 ? flow : { ...flow, probability: flow.probability * chance }
     const passing: RuleEnd[] =
@@ -158,14 +169,6 @@ function lineOf(chain: Chain, rule: Rule): string {
   const known = lines.get(rule) ?? `-A ${chain.name} ${rule.spec}`.trimEnd()
   lines.set(rule, known)
   return known
-}
-
-function parsedRule(rule: Rule): ParsedRule | null {
-  const known = parsedRules.get(rule)
-  if (known !== undefined) return known
-  const parsed = parseRule(rule.spec, { lenient: true }) ?? null
-  parsedRules.set(rule, parsed)
-  return parsed
 }
 
 function sentence(...parts: string[]): string {

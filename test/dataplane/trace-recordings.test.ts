@@ -1,5 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
+import { parsePacket, tracePacket } from '../../dataplane/trace.ts'
 import { trace } from './made-node.ts'
 import { recordedFiles, recordedNode } from './recordings.ts'
 
@@ -23,6 +24,9 @@ describe('every recorded node', () => {
         const sum = [...outcomes, ...lost].reduce((total, { probability }) => total + probability, 0)
         expect(sum).toBeCloseTo(1, 9)
         expect(outcomes.length === 0).toBe(verdict === 'reject' || verdict === 'drop')
+        const all = trace(state, from, `${to}:${port}/${protocol}`)
+        const matching = tracePacket(state, parsePacket(from, `${to}:${port}/${protocol}`), { matchingOnly: true })
+        expect(matching).toEqual({ ...all, steps: all.steps.filter(({ matched }) => matched) })
       }),
       { numRuns: 300 },
     )

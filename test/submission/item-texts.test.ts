@@ -1,0 +1,31 @@
+import { expect, test } from 'vitest'
+import { ItemTexts } from '../../checks/submission/item-texts.ts'
+import { Refusal } from '../../checks/submission/refusal.ts'
+
+const written = (items: readonly object[]) =>
+  Buffer.from(`${JSON.stringify({ apiVersion: 'v1', kind: 'List', items }, null, 1)}\n`)
+
+const read = (texts: ItemTexts, content: Buffer) => texts.items(content, 'objects.json', 'objects.json')
+
+test('objects in any letters are read as they were written, and those that two lists share once', () => {
+  const texts = new ItemTexts()
+  const [same, other] = [
+    { kind: 'ConfigMap', data: { text: 'the server’s 鍵 🗝' } },
+    { kind: 'Pod', name: 'ü' },
+  ]
+  const first = read(texts, written([same, other]))
+  const second = read(texts, written([same, { kind: 'Pod', name: 'é' }]))
+  expect(first).toEqual([same, other])
+  expect(second).toEqual([same, { kind: 'Pod', name: 'é' }])
+  expect(second?.[0]).toBe(first?.[0])
+})
+
+test('bytes that are no UTF-8 are refused', () => {
+  const content = written([{ kind: 'Pod', name: 'x' }])
+  content[content.indexOf('x"')] = 0xe9
+  expect(() => read(new ItemTexts(), content)).toThrow(Refusal)
+})
+
+test('a list in another spelling is left to whoever reads it in one', () => {
+  expect(read(new ItemTexts(), Buffer.from('{"items":[]}'))).toBeUndefined()
+})
