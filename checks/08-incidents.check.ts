@@ -8,7 +8,7 @@ import { defineLab } from './kit.ts'
 export default defineLab(INCIDENT_LAB, ({ step, question }) => {
   question(DIAGNOSIS, causeByName)
   step('report', reportIsSettled, { needsCluster: true })
-  step('cause', causeIsMended, { needsCluster: true })
-  step('rules', nodesAreRight, { needsCluster: true })
-  step('whole', restIsAsBefore, { needsCluster: true })
+  step('cause', causeIsMended)
+  step('rules', nodesAreRight)
+  step('whole', restIsAsBefore)
 })

@@ -29,6 +29,9 @@ export class Failure extends Error {
 /** The step can't be asked here: it costs and earns nothing. */
 export class NotApplicable extends Error {}
 
+/** The step can't be asked of this cluster at all, at whatever moment. */
+export class OutOfReach extends NotApplicable {}
+
 /** The grader or the cluster is in trouble: the step could not be checked. */
 export class Trouble extends Error {}
 

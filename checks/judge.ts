@@ -1,6 +1,6 @@
 import { timeoutScale } from '../cluster/wait.ts'
 import type { CheckContext, CheckEntry, LabSpec } from './check-context.ts'
-import { Failure, type FailureDetail, NotApplicable, Trouble } from './failure.ts'
+import { Failure, type FailureDetail, NotApplicable, OutOfReach, Trouble } from './failure.ts'
 import type { StepDefinition } from './lab-definition.ts'
 import type { LiveCluster } from './live-cluster.ts'
 import { Notebook } from './notebook.ts'
@@ -14,6 +14,8 @@ export interface StepOutcome {
   verdict: Verdict
   waitsFor?: string[]
   reason?: string
+  /** Not applicable, and no other capture of this cluster could show it. */
+  outOfReach?: true
   failure?: FailureDetail
   /** What the step measured, for people. */
   measured?: string[]
@@ -140,6 +142,7 @@ async function judgeStep(
     return { id, verdict: 'passed' }
   } catch (error) {
     if (error instanceof Failure) return { id, verdict: 'failed', failure: error.detail }
+    if (error instanceof OutOfReach) return { id, verdict: 'not applicable', reason: error.message, outOfReach: true }
     if (error instanceof NotApplicable) return { id, verdict: 'not applicable', reason: error.message }
     const reason = error instanceof Error ? error.message : String(error)
     return {

@@ -2,6 +2,7 @@
 
 import { randomUUID } from 'node:crypto'
 import { SAVE_WITH_BACKEND } from './iptables-backend.ts'
+import { nftProbe } from './kube-proxy/nft-probe.ts'
 
 /** The tools live in sbin, which is not on the PATH of every node's plain shell. */
 export const PATH = 'PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin'
@@ -36,6 +37,11 @@ const IPVSADM_SAVE = `ipvsadm_save() {
   ipvsadm -Sn
 }`
 
+/** The modes that the kernel is known to do or not to do, a line each. Whether it can do IPVS is not tried where nobody has yet. */
+const KERNEL_MODES = `lacks=$(${nftProbe})
+case $? in 0) echo 'nftables: runs' ;; 3) echo "nftables: no $lacks" ;; esac
+if [ -e /proc/net/ip_vs ] && ipset list -n >/dev/null; then echo 'ipvs: runs'; fi`
+
 /** File of a capture → the shell text whose output it keeps. A command that fails leaves no file. */
 const ESSENTIAL: Record<string, string> = {
   'iptables-save': 'save_with_backend iptables -c',
@@ -52,6 +58,7 @@ const THOROUGH: Record<string, string> = {
   'ip-route': 'ip route',
   conntrack: `command -v conntrack >/dev/null && conntrack -L | head -n ${CONNTRACK_LINES}`,
   'ipvsadm-stats': 'ipvsadm -Ln --stats --exact',
+  'kernel-modes': KERNEL_MODES,
   versions:
     'uname -r; echo "kube-proxy writes to iptables $backend"; iptables --version; ipset --version 2>&1 | head -n 1; ipvsadm --version 2>&1 | head -n 1; conntrack --version',
 }

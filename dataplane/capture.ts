@@ -58,10 +58,14 @@ export function rememberingParsers(): CaptureParsers {
   }
 }
 
+/** So many texts of a kind: what is like one capture may be thousands that differ in a line. */
+const REMEMBERED = 100
+
 function remembering<Value>(parse: (text: string) => Value): (text: string) => Value {
   const known = new Map<string, Value>()
   return (text) => {
     const value = known.get(text) ?? parse(text)
+    if (known.size >= REMEMBERED) known.clear()
     known.set(text, value)
     return value
   }

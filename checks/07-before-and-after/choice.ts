@@ -3,7 +3,7 @@ import { onNode } from '../difference-report.ts'
 import { NotApplicable } from '../failure.ts'
 import type { Truth } from '../question.ts'
 import { modeFacts } from './mode-facts.ts'
-import { hasNftables, kernelLacks } from './nftables-here.ts'
+import { hasNftables, kernelLacks, recordedLack } from './nftables-here.ts'
 
 /** 1.35: a warning at the start and an event (KEP-5495). */
 const IPVS_DEPRECATED_IN = '1.35'
@@ -28,12 +28,17 @@ export function modeWithScheduler(context: CheckContext): Truth {
 /** Question: the mode for thousands of Services that kernel and kube-proxy of this cluster can run: not with a list, and the one with a future first. */
 export async function modeForThousands(context: CheckContext): Promise<Truth> {
   const { live, nodes } = context
-  if (!live) throw new NotApplicable('what the kernel of the nodes can do is not in this capture')
   const look = 'make doctor'
   const [node] = nodes
   const constant = modeFacts(context).filter(({ longerBy }) => longerBy === 0)
+  const lacks = async (mode: 'nftables' | 'ipvs') => {
+    if (live) return kernelLacks(live, nodes, mode)
+    const recorded = recordedLack(nodes, mode)
+    if (!recorded) throw new NotApplicable('what the kernel of the nodes can do is not in this capture')
+    return recorded.lacks
+  }
   const has = async (mode: 'nftables' | 'ipvs') =>
-    constant.some((facts) => facts.mode === mode) && (await kernelLacks(live, nodes, mode)) === undefined
+    constant.some((facts) => facts.mode === mode) && (await lacks(mode)) === undefined
   if (node && hasNftables(node) && (await has('nftables'))) return { accepts: ['nftables'], look }
   return { accepts: [(await has('ipvs')) ? 'ipvs' : 'iptables'], look }
 }

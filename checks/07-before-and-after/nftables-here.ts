@@ -2,7 +2,7 @@ import { ModeUnsupported, requireModules } from '../../cluster/kube-proxy/module
 import type { FlushedMode } from '../../dataplane/kube-proxy/mode-ownership.ts'
 import { featuresOf, newestBefore, VersionError } from '../../dataplane/kube-proxy/versions.ts'
 import type { CheckContext } from '../check-context.ts'
-import { NotApplicable, Trouble } from '../failure.ts'
+import { OutOfReach, Trouble } from '../failure.ts'
 import type { LiveCluster } from '../live-cluster.ts'
 import type { NodeView } from '../snapshot.ts'
 
@@ -39,6 +39,20 @@ async function ask(live: LiveCluster, nodes: readonly NodeView[], mode: FlushedM
   }
 }
 
+/**
+ * The same by what a thorough capture keeps of each node (`kernel-modes`: "nftables: runs", "nftables: no NAT in nf_tables"). `lacks` is
+ * undefined where the kernel lacks nothing; the whole is, where the capture does not say.
+ */
+export function recordedLack(nodes: readonly NodeView[], mode: FlushedMode): { lacks: string | undefined } | undefined {
+  const said = nodes.map((node) => {
+    const line = node.text('kernel-modes')?.match(new RegExp(`^${mode}: (.+)$`, 'm'))?.[1]
+    return { node: node.name, line }
+  })
+  const lacking = said.find(({ line }) => line?.startsWith('no '))
+  if (lacking) return { lacks: `the kernel of ${lacking.node} has ${lacking.line}` }
+  return said.length > 0 && said.every(({ line }) => line === 'runs') ? { lacks: undefined } : undefined
+}
+
 /** Whether this kube-proxy has the mode without a gate. Throws Trouble for a version that is not modelled. */
 export function hasNftables({ kubeProxyVersion: version }: NodeView): boolean {
   try {
@@ -51,10 +65,8 @@ export function hasNftables({ kubeProxyVersion: version }: NodeView): boolean {
 
 /** Throws NotApplicable, with the reason, where no kube-proxy of this cluster can run in mode nftables. */
 export async function mustHaveNftables({ live, nodes }: CheckContext): Promise<void> {
-  if (!live) return
-  const lacks = await kernelLacks(live, nodes, 'nftables')
-  if (lacks !== undefined) throw new NotApplicable(`mode nftables can't run here: ${lacks}; kind runs it`)
+  const lacks = live ? await kernelLacks(live, nodes, 'nftables') : recordedLack(nodes, 'nftables')?.lacks
+  if (lacks !== undefined) throw new OutOfReach(`mode nftables can't run here: ${lacks}; kind runs it`)
   const old = nodes.find((node) => !hasNftables(node))
-  if (old)
-    throw new NotApplicable(`kube-proxy ${old.kubeProxyVersion} has mode nftables not yet, or behind a gate only`)
+  if (old) throw new OutOfReach(`kube-proxy ${old.kubeProxyVersion} has mode nftables not yet, or behind a gate only`)
 }

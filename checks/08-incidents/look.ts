@@ -4,7 +4,7 @@ import { OUTSIDE } from '../../cluster/outside.ts'
 import { waitFor } from '../../cluster/wait.ts'
 import type { SwitchedMode } from '../../dataplane/kube-proxy/mode-ownership.ts'
 import { hasCondition } from '../api-object.ts'
-import { fail, Trouble } from '../failure.ts'
+import { fail, NotApplicable, Trouble } from '../failure.ts'
 import type { LiveCluster } from '../live-cluster.ts'
 import type { NodeView, Snapshot } from '../snapshot.ts'
 import type { Symptom } from './incident.ts'
@@ -20,18 +20,24 @@ export interface Backend {
   ready: boolean
 }
 
-/** What an incident looks with: one snapshot of the cluster, and real requests. */
+/** What an incident looks with: one snapshot of the cluster, and real requests where it is no capture. */
 export class Look {
   readonly snapshot: Snapshot
-  readonly live: LiveCluster
+  readonly #live: LiveCluster | undefined
   readonly scene: Scene
   readonly mode: SwitchedMode
 
-  constructor(snapshot: Snapshot, live: LiveCluster, scene: Scene, mode: SwitchedMode) {
+  constructor(snapshot: Snapshot, live: LiveCluster | undefined, scene: Scene, mode: SwitchedMode) {
     this.snapshot = snapshot
-    this.live = live
+    this.#live = live
     this.scene = scene
     this.mode = mode
+  }
+
+  /** The cluster as it runs. Throws NotApplicable for a capture: what only it can tell is not asked there. */
+  get live(): LiveCluster {
+    if (!this.#live) throw new NotApplicable('for this incident the cluster itself is asked, and this is a capture')
+    return this.#live
   }
 
   get nodes(): readonly NodeView[] {

@@ -36,7 +36,6 @@ export function openIncident({ snapshot, live, notes }: CheckContext): OpenIncid
       actual: 'none: nothing has been broken yet',
       hint: '`make incident` breaks something.',
     })
-  if (!live) throw new Trouble('an incident can only be judged on its cluster')
   const { note, secret, incident } = found
   return { incident, note, baseline: secret.baseline, look: new Look(snapshot, live, secret.scene, incident.mode) }
 }

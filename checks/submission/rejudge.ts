@@ -80,7 +80,7 @@ async function judgeOn(
     if (spec.checks.get(id)?.needsCluster) return outcome
   }
   if (!said) return { id, verdict: 'not yet', reason: 'no capture that shows it was handed in' }
-  if (said.verdict !== 'not applicable' || !moment) return said
+  if (said.verdict !== 'not applicable' || said.outOfReach || !moment) return said
   return { id, verdict: 'not yet', reason: `no capture that shows it was handed in (${said.reason})` }
 }
 

@@ -1,7 +1,7 @@
 import type { FlushedMode } from '../../dataplane/kube-proxy/mode-ownership.ts'
 import type { Cluster } from '../driver.ts'
 import { runOnNode } from '../node-script.ts'
-import { nftProbe } from './nft-probe.ts'
+import { hasModule, nftProbe } from './nft-probe.ts'
 
 /** A node's kernel can't do what a mode needs; nothing was changed. The message says which node and what is missing. */
 export class ModeUnsupported extends Error {
@@ -13,13 +13,6 @@ export class ModeUnsupported extends Error {
     this.lacks = lacks
   }
 }
-
-/** Names of modules compiled in, loaded, or known by their symbols: a kernel without module files may have them all the same. */
-const hasModule = `
-has_module() {
-  [ -d "/sys/module/$1" ] || grep -qs "/$1\\.ko" "/lib/modules/$(uname -r)/modules.builtin" ||
-    grep -qsE "( |\\[)$1(_[a-z_]+|\\])" /proc/kallsyms
-}`
 
 /**
  * Proves by function that the kernel has IPVS with this scheduler and ip_set, from inside the node's own network namespace:
@@ -54,7 +47,7 @@ function listed(names: readonly string[]): string {
  * @throws ModeUnsupported with one clause for all nodes that lack the same thing
  */
 export async function requireModules(cluster: Cluster, nodes: readonly string[], mode: FlushedMode, scheduler: string) {
-  const script = { ipvs: ipvsProbe, iptables: iptablesProbe, nftables: `${hasModule}${nftProbe}` }[mode]
+  const script = { ipvs: ipvsProbe, iptables: iptablesProbe, nftables: nftProbe }[mode]
   const lacking = new Map<string, string[]>()
   const [first] = nodes
   await Promise.all(

@@ -1,9 +1,16 @@
+/** Names of modules compiled in, loaded, or known by their symbols: a kernel without module files may have them all the same. */
+export const hasModule = `
+has_module() {
+  [ -d "/sys/module/$1" ] || grep -qs "/$1\\.ko" "/lib/modules/$(uname -r)/modules.builtin" ||
+    grep -qsE "( |\\[)$1(_[a-z_]+|\\])" /proc/kallsyms
+}`
+
 /**
  * Proves by function that the kernel can do what kube-proxy writes in mode nftables, inside the node's own network namespace:
  * `nft -c` lets the kernel judge a table and then forgets it. Without nft, the modules must be there. kube-proxy itself asks
  * for Linux 5.13 (pkg/proxy/nftables), whose distributions have an nft that survives its rules.
  */
-export const nftProbe = `
+export const nftProbe = `${hasModule}
 release=$(uname -r)
 major=\${release%%.*}; minor=\${release#*.}; minor=\${minor%%[!0-9]*}
 [ "$major" -gt 5 ] || { [ "$major" -eq 5 ] && [ "$minor" -ge 13 ]; } ||
