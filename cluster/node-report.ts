@@ -17,7 +17,7 @@ const CONNTRACK_LINES = 4000
  */
 export const PROXY_MODE = `proxy_mode() {
   case \${kube_proxy_says-} in nothing) return 1 ;; ?*) printf '%s' "$kube_proxy_says"; return ;; esac
-  if command -v bash >/dev/null; then bash -c '
+  if [ -e /dev/fd ] && command -v bash >/dev/null; then bash -c '
     exec 4< <(exec 3<>/dev/tcp/127.0.0.1/10249 || exit
       printf "GET /proxyMode HTTP/1.0\\r\\nHost: localhost\\r\\n\\r\\n" >&3
       while IFS= read -r line <&3 || [ -n "$line" ]; do printf "%s\\n" "$line"; done)
