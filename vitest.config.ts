@@ -14,6 +14,7 @@ const engine = ['test/kind-e2e/**']
 
 export default defineConfig({
   test: {
+    setupFiles: ['test/seed.ts'],
     // Guards against what hangs; a busy machine takes its time.
     testTimeout: 60_000,
     hookTimeout: 120_000,
