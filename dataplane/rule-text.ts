@@ -1,5 +1,5 @@
 import { knownRule } from './known-rules.ts'
-import { printRule } from './rule.ts'
+import { type ParsedRule, printRule } from './rule.ts'
 import { splitWords } from './words.ts'
 
 const COMMENT = /--comment ("(?:[^"\\]|\\.)*"|\S+)/
@@ -17,8 +17,13 @@ export function targetOf(spec: string): string | undefined {
   return TARGET.exec(unquoted)?.[1]
 }
 
+const texts = new WeakMap<ParsedRule, string>()
+
 /** The canonical text of a rule, so that two spellings of one rule are equal; text that is no rule is left as it is. */
 export function normaliseSpec(spec: string): string {
   const rule = knownRule(spec)
-  return rule ? printRule(rule) : spec
+  if (!rule) return spec
+  const text = texts.get(rule) ?? printRule(rule)
+  texts.set(rule, text)
+  return text
 }

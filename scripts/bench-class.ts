@@ -7,10 +7,12 @@ import { makeClass } from './bench/made-class.ts'
 import { main } from './main.ts'
 
 const RECORDED = join(projectRoot, 'test/fixtures/solved')
+/** The labs whose submissions hold the most: a class of the others is graded sooner. */
+const DEAREST = /^lab-[1-5]-.*\.labgrade$/
 
 await main(async () => {
   const count = Number(process.argv[2] ?? 1000)
-  const recorded = readdirSync(RECORDED).filter((name) => name.endsWith('.labgrade'))
+  const recorded = readdirSync(RECORDED).filter((name) => DEAREST.test(name))
   for (const size of [Math.ceil(count / 10), count]) {
     const paths = recorded.map((name) => join(RECORDED, name))
     const { folder, files } = await makeClass(paths, size)

@@ -1,11 +1,13 @@
 import { multisetDifference } from '../../dataplane/compare/sequence.ts'
 import type { NodeState } from '../../dataplane/node-state.ts'
+import { targetOf } from '../../dataplane/rule-text.ts'
 import { CLIENT } from '../02-ipvs/web-requests.ts'
 import { atItsMoment } from '../05-exposure/moment.ts'
 import { mustRun } from '../05-exposure/running-mode.ts'
 import type { CheckContext } from '../check-context.ts'
 import { onNode } from '../difference-report.ts'
 import { fail, NotApplicable } from '../failure.ts'
+import { mustJumpFirst } from '../jump-order.ts'
 import { kubeProxyPods } from '../kube-proxy-in-force.ts'
 import type { LiveCluster } from '../live-cluster.ts'
 import type { Truth } from '../question.ts'
@@ -29,32 +31,39 @@ export function mustHaveUserspace({ live }: Pick<CheckContext, 'live'>): void {
     )
 }
 
+/** Where kube-proxy has rules in this mode, or jumps to them. */
 const CHAINS = [
-  'PREROUTING',
-  'OUTPUT',
-  'KUBE-PORTALS-CONTAINER',
-  'KUBE-PORTALS-HOST',
-  'KUBE-NODEPORT-CONTAINER',
-  'KUBE-NODEPORT-HOST',
-]
+  ['nat', 'PREROUTING'],
+  ['nat', 'OUTPUT'],
+  ['nat', 'KUBE-PORTALS-CONTAINER'],
+  ['nat', 'KUBE-PORTALS-HOST'],
+  ['nat', 'KUBE-NODEPORT-CONTAINER'],
+  ['nat', 'KUBE-NODEPORT-HOST'],
+  ['filter', 'INPUT'],
+  ['filter', 'KUBE-NODEPORT-NON-LOCAL'],
+] as const
+const OWN_CHAINS = new Set<string>(CHAINS.flatMap(([, chain]) => (chain.startsWith('KUBE-') ? chain : [])))
 
 /** Which ports its listeners have is the kernel's choice, so only their use can be predicted. */
 const withoutPort = (spec: string): string =>
   spec.replace(/--to-ports \d+/, '--to-ports …').replace(/(--to-destination \S+):\d+/, '$1:…')
 
-const rulesIn = ({ iptables }: NodeState, chain: string): string[] =>
-  (iptables.get('nat')?.get(chain)?.rules ?? []).map(({ spec }) => withoutPort(spec))
+const rulesIn = ({ iptables }: NodeState, table: string, chain: string): string[] =>
+  (iptables.get(table)?.get(chain)?.rules ?? []).map(({ spec }) => withoutPort(spec))
 
 /** The rules that lead to listeners, and the jumps to them, are on a node as predicted. Fails with each that is not. */
 function mustHavePortals(node: NodeView): void {
-  const differences = CHAINS.flatMap((chain): Difference[] => {
+  const differences = CHAINS.flatMap(([table, chain]): Difference[] => {
     const { missing, stale } = multisetDifference(
-      rulesIn(node.expected('userspace'), chain),
-      rulesIn(node.state, chain),
+      rulesIn(node.expected('userspace'), table, chain),
+      rulesIn(node.state, table, chain),
     )
-    const line = (kind: 'missing' | 'stale', spec: string) => ({ kind, text: `nat ${chain}: ${kind} rule "${spec}"` })
+    const line = (kind: 'missing' | 'stale', spec: string) => ({
+      kind,
+      text: `${table} ${chain}: ${kind} rule "${spec}"`,
+    })
     // Below the jumps that it puts on top, what iptables mode left stands until it is flushed.
-    const more = chain.startsWith('KUBE-') ? stale : []
+    const more = OWN_CHAINS.has(chain) ? stale : stale.filter((spec) => OWN_CHAINS.has(targetOf(spec) ?? ''))
     return [...missing.map((spec) => line('missing', spec)), ...more.map((spec) => line('stale', spec))]
   })
   const [first] = differences
@@ -66,6 +75,28 @@ function mustHavePortals(node: NodeView): void {
     actual: first.text,
     differences,
   })
+}
+
+/** A Service port has one listener, wherever its packets come from: the node's own are led to the port that all others are led to. */
+function mustLeadToOneListener({ name, state }: NodeView): void {
+  const portsIn = (chain: string) =>
+    new Map(
+      (state.iptables.get('nat')?.get(chain)?.rules ?? []).map(({ spec }) => [
+        spec.slice(0, spec.indexOf(' -j ')),
+        / --to-(?:ports |destination \S+:)(\d+)/.exec(spec)?.[1],
+      ]),
+    )
+  const ofHost = portsIn('KUBE-PORTALS-HOST')
+  for (const [packets, port] of portsIn('KUBE-PORTALS-CONTAINER')) {
+    const own = ofHost.get(packets)
+    if (own === port) continue
+    fail({
+      node: name,
+      look: onNode(name, 'iptables -t nat -S KUBE-PORTALS-CONTAINER; iptables -t nat -S KUBE-PORTALS-HOST'),
+      expected: `packets ${packets} led to one listener by both chains`,
+      actual: `port ${port} in KUBE-PORTALS-CONTAINER, port ${own} in KUBE-PORTALS-HOST`,
+    })
+  }
 }
 
 /** The port that the rules of a node redirect a Service to; undefined without such a rule. */
@@ -84,6 +115,9 @@ export async function rulesLeadToListeners(context: CheckContext): Promise<void>
     mustRun(context, 'userspace', HINT)
     const { service } = deafScene(context)
     for (const node of nodes) mustHavePortals(node)
+    for (const node of nodes) mustLeadToOneListener(node)
+    mustJumpFirst(nodes, 'PREROUTING', 'KUBE-PORTALS-CONTAINER')
+    mustJumpFirst(nodes, 'OUTPUT', 'KUBE-PORTALS-HOST')
     const ports: Record<string, number> = {}
     for (const node of nodes) {
       const listens = listenerOf(node, service)

@@ -1,5 +1,6 @@
 import { describeFlush, isEmptyFlush, planFlush } from '../../dataplane/kube-proxy/flush.ts'
 import { chainsLeadToPods } from '../01-iptables/web-chains.ts'
+import { nothingGoesBefore } from '../01-iptables/whole.ts'
 import { atItsMoment } from '../05-exposure/moment.ts'
 import { mustRun } from '../05-exposure/running-mode.ts'
 import type { CheckContext } from '../check-context.ts'
@@ -32,7 +33,7 @@ export function nothingOfUserspace(context: CheckContext): void {
   mustHoldIptablesModeOnly(context)
 }
 
-/** Every node holds what iptables mode programs, and of no other mode anything. */
+/** Every node holds what iptables mode programs, before anybody else's rules, and of no other mode anything. */
 export function mustHoldIptablesModeOnly({ nodes }: Pick<CheckContext, 'nodes'>): void {
   for (const { name, state } of nodes) {
     const plan = planFlush('iptables', state)
@@ -51,6 +52,7 @@ export function mustHoldIptablesModeOnly({ nodes }: Pick<CheckContext, 'nodes'>)
     look: 'iptables-save',
     expected: 'exactly the chains and rules that follow from the Services and their endpoints',
   })
+  nothingGoesBefore(nodes)
 }
 
 /** iptables mode, and no connection fails: the probe has taken deaf out of what rules lead to. */

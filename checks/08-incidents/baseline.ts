@@ -29,7 +29,22 @@ export function baselineOf(snapshot: Snapshot): Baseline {
 
 /** Whether two configurations ask for the same, apart from the mode, which is asked of the agents themselves. */
 export const sameButMode = (one: KubeProxyConfig, other: KubeProxyConfig): boolean =>
-  isDeepStrictEqual(withoutMode(one), withoutMode(other))
+  differingSettings(one, other).length === 0
+
+/** The settings in which two configurations differ, such as `ipvs.scheduler`; the mode is none of them. */
+export function differingSettings(one: KubeProxyConfig, other: KubeProxyConfig): string[] {
+  return differing(withoutMode(one), withoutMode(other), '')
+}
+
+function differing(one: unknown, other: unknown, path: string): string[] {
+  if (isDeepStrictEqual(one, other)) return []
+  if (!isRecord(one) || !isRecord(other)) return [path]
+  const keys = [...new Set([...Object.keys(one), ...Object.keys(other)])]
+  return keys.flatMap((key) => differing(one[key], other[key], path === '' ? key : `${path}.${key}`))
+}
+
+const isRecord = (value: unknown): value is Record<string, unknown> =>
+  typeof value === 'object' && value !== null && !Array.isArray(value)
 
 /** As JSON has it, for the baseline was written down as such. */
 const withoutMode = (config: KubeProxyConfig): unknown => JSON.parse(JSON.stringify({ ...config, mode: undefined }))

@@ -1,10 +1,11 @@
 import { isDeepStrictEqual } from 'node:util'
 import { isEmptyFlush, planFlush } from '../../dataplane/kube-proxy/flush.ts'
+import { dummyDeviceOwnsClusterIPs } from '../02-ipvs/dummy-device.ts'
 import type { CheckContext } from '../check-context.ts'
 import { mustEqualPrediction, onNode } from '../difference-report.ts'
 import { fail } from '../failure.ts'
 import { kubeProxyPods } from '../kube-proxy-in-force.ts'
-import { foreignRules, sameButMode, serviceFacts } from './baseline.ts'
+import { differingSettings, foreignRules, serviceFacts } from './baseline.ts'
 import { wasDiagnosed } from './diagnosis.ts'
 import { CLOSED_KEY, GUESS_PREFIX, isClosedNote } from './incident-note.ts'
 import { type OpenIncident, openIncident } from './open-incident.ts'
@@ -67,7 +68,8 @@ function agentsRun({ snapshot }: CheckContext, { look }: OpenIncident): void {
   }
 }
 
-function nodesHoldWhatTheyMust({ nodes }: CheckContext, { look: { mode } }: OpenIncident): void {
+function nodesHoldWhatTheyMust(context: CheckContext, { look: { mode } }: OpenIncident): void {
+  const { nodes } = context
   mustEqualPrediction(nodes, {
     mode,
     concerns: () => true,
@@ -76,6 +78,7 @@ function nodesHoldWhatTheyMust({ nodes }: CheckContext, { look: { mode } }: Open
     why: 'A rule that is written by hand helps until kube-proxy writes its own, and puzzles whoever comes next.',
     hint: 'Take back what was done by hand; kube-proxy writes all of its rules when it starts.',
   })
+  if (mode === 'ipvs') dummyDeviceOwnsClusterIPs(context)
   const remains = nodes.find((node) => !isEmptyFlush(planFlush(mode, node.state)))
   if (remains)
     fail({
@@ -106,11 +109,12 @@ function nothingForeign({ nodes }: CheckContext, { baseline }: OpenIncident): vo
 }
 
 function objectsAreAsBefore({ snapshot }: CheckContext, { baseline }: OpenIncident): void {
-  if (!sameButMode(snapshot.config, baseline.config))
+  const settings = differingSettings(snapshot.config, baseline.config)
+  if (settings.length > 0)
     fail({
       look: 'kubectl -n kube-system get configmap kube-proxy -o yaml',
       expected: "kube-proxy's configuration as it was before the incident",
-      actual: 'another one',
+      actual: `another one in ${settings.join(', ')}`,
     })
   for (const [name, before] of Object.entries(baseline.services)) {
     if (isDeepStrictEqual(serviceFacts(snapshot, name), before)) continue

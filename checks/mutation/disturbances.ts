@@ -1,4 +1,5 @@
 import type { Capture } from '../../cluster/capture-folder.ts'
+import { asBeforeIncident } from './before-incident.ts'
 import { FOREIGN_RULES, type ForeignRules } from './foreign-rules.ts'
 import { isLearnersRule } from './learners-rules.ts'
 
@@ -16,6 +17,9 @@ export function seededNumbers(seed: number): () => number {
     return state / 2 ** 32
   }
 }
+
+const rulesOf = (wanted: (rules: ForeignRules) => boolean) => (capture: Capture) =>
+  asBeforeIncident(file('iptables-save', (text) => withRules(text, FOREIGN_RULES.filter(wanted)))(capture))
 
 /** Everything that differs between good clusters and means nothing, and what others keep on nodes. */
 export function disturbances(seed: number): Disturbance[] {
@@ -82,16 +86,8 @@ export function disturbances(seed: number): Disturbance[] {
             `${text.trimEnd()}\ncreate f2b-sshd hash:ip family inet hashsize 1024 maxelem 65536\nadd f2b-sshd 198.51.100.7\n`,
         )(capture),
     },
-    ...foreign.map((who) => ({
-      what: `rules of ${who}`,
-      apply: file('iptables-save', (text) =>
-        withRules(
-          text,
-          FOREIGN_RULES.filter((rules) => rules.who === who),
-        ),
-      ),
-    })),
-    { what: 'rules of all of them', apply: file('iptables-save', (text) => withRules(text, FOREIGN_RULES)) },
+    ...foreign.map((who) => ({ what: `rules of ${who}`, apply: rulesOf((rules) => rules.who === who) })),
+    { what: 'rules of all of them', apply: rulesOf(() => true) },
   ]
 }
 

@@ -16,6 +16,7 @@ function hasEndpoints({ capture }: GoodCapture, service: string): boolean {
   return own.some(({ endpoints }) => endpoints.length > 0)
 }
 
+const runs = ({ capture }: GoodCapture, mode: string) => new Snapshot(capture).nodes.every((node) => node.mode === mode)
 const isLab = ({ spec }: GoodCapture, number: number) => spec.lab.number === number
 
 /** What no step sees, and why none has to. A mutation that a step does catch is never asked for here. */
@@ -43,8 +44,7 @@ const INDIFFERENT: readonly Indifference[] = [
   },
   {
     reason: 'iptables mode draws by chance and has no scheduler; the setting says nothing until IPVS mode is chosen.',
-    covers: ({ operator }, { capture }) =>
-      operator === 'alter scheduler' && new Snapshot(capture).nodes.every(({ mode }) => mode === 'iptables'),
+    covers: ({ operator }, good) => operator === 'alter scheduler' && runs(good, 'iptables'),
   },
   {
     reason:
@@ -79,6 +79,15 @@ const INDIFFERENT: readonly Indifference[] = [
     covers: ({ operator, place }, good) => isLab(good, 3) && operator === 'reorder rules' && place === 'nat OUTPUT',
   },
   {
+    reason:
+      'Lab 7 has no node port. Its jump in userspace mode sees packets to the node’s own addresses alone, above or below what iptables mode left.',
+    covers: ({ operator, detail }, good) =>
+      isLab(good, 7) &&
+      runs(good, 'userspace') &&
+      operator === 'reorder rules' &&
+      / -j KUBE-NODEPORT-(?:CONTAINER|HOST)$/.test(detail),
+  },
+  {
     reason: 'A Service without endpoints is refused, so there is no rule that could remember its clients.',
     covers: ({ operator, place }, good) => operator === 'alter affinity' && !hasEndpoints(good, place),
   },
@@ -105,7 +114,13 @@ const INDIFFERENT: readonly Indifference[] = [
 ]
 
 /** In iptables mode; a finding about two rules of one Service, or about IPVS mode's fixed rules, is caught and not asked for here. */
-const IN_MAP_ORDER = new Set(['nat KUBE-SERVICES', 'nat KUBE-NODEPORTS', 'filter KUBE-EXTERNAL-SERVICES'])
+const IN_MAP_ORDER = new Set([
+  'nat KUBE-SERVICES',
+  'nat KUBE-NODEPORTS',
+  'filter KUBE-EXTERNAL-SERVICES',
+  'nat KUBE-PORTALS-CONTAINER',
+  'nat KUBE-PORTALS-HOST',
+])
 
 /** Chains of IPVS mode that steps other than flush are about. */
 const IPVS_CHAINS = new Set([

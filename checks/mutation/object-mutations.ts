@@ -1,6 +1,10 @@
 import { z } from 'zod'
 import type { Capture } from '../../cluster/capture-folder.ts'
+import { MEASUREMENT } from '../06-scale/measurement.ts'
+import { notesName } from '../notebook.ts'
+import { readRun, runChanges } from './measurement-mutations.ts'
 import type { Mutation } from './mutation.ts'
+import { notesPlace } from './notes-alone.ts'
 
 const metadata = z.looseObject({
   name: z.string(),
@@ -36,6 +40,7 @@ export function* objectMutations({ objects }: Capture): Generator<Mutation> {
     if (slice.success) yield* sliceMutations(at, slice.data)
     const config = configSchema.safeParse(item)
     if (config.success && config.data.metadata.name === 'kube-proxy') yield* configMutations(at, config.data)
+    if (config.success && config.data.metadata.name === SCALE_NOTES) yield* measurementMutations(at, config.data)
   }
 }
 
@@ -148,5 +153,19 @@ function* configMutations(at: number, config: z.infer<typeof configSchema>): Gen
     if (changed === text) continue
     const apply = replaced(at, { ...config, data: { ...config.data, 'config.conf': changed } })
     yield { operator, place: 'ConfigMap kube-proxy', detail: replacement, words, apply }
+  }
+}
+
+const SCALE = 6
+const SCALE_NOTES = notesName(SCALE)
+
+/** Lab 6 judges a run that its notes keep. */
+function* measurementMutations(at: number, config: z.infer<typeof configSchema>): Generator<Mutation> {
+  const text = config.data[MEASUREMENT] ?? ''
+  const run = readRun(text)
+  if (!run) return
+  for (const { change, ...about } of runChanges(run)) {
+    const data = { ...config.data, [MEASUREMENT]: JSON.stringify(change(run)) }
+    yield { ...about, place: notesPlace(SCALE), apply: replaced(at, { ...config, data }) }
   }
 }

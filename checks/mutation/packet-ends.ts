@@ -34,6 +34,8 @@ const FOLLOWED: Record<number, (snapshot: Snapshot, node: string) => Followed[]>
   3: fromOutside,
   4: toServersByHand,
   5: (snapshot, node) => [toServices, toPods, toAgents].flatMap((packets) => packets(snapshot, node)),
+  // In iptables mode by real requests.
+  7: (snapshot, node) => (snapshot.node(node).mode === 'userspace' ? toServices(snapshot, node) : []),
 }
 
 /** Makes packets of the Pod client, on the node that it is on. */

@@ -1,7 +1,9 @@
 import type { GoodCapture } from './good-captures.ts'
 import { reasonToIgnore } from './indifferent.ts'
 import type { Mutation } from './mutation.ts'
+import { notesAlone } from './notes-alone.ts'
 import { noticed } from './noticed.ts'
+import { sameProgram } from './same-program.ts'
 import type { Twins } from './twins.ts'
 
 /** What became of one mutation. */
@@ -23,7 +25,11 @@ export async function tryMutation(good: GoodCapture, mutation: Mutation, twins: 
   const { steps, about } = await noticed(good, mutation)
   if (about) return { good, mutation, end: 'caught', steps }
   if (steps.length > 0) return { good, mutation, end: 'elsewhere', steps }
-  const reason = reasonToIgnore(good, mutation) ?? (await twins.excuse(good, mutation))
+  const reason =
+    reasonToIgnore(good, mutation) ??
+    sameProgram(good, mutation) ??
+    (await notesAlone(good, mutation)) ??
+    (await twins.excuse(good, mutation))
   return reason === undefined
     ? { good, mutation, end: 'missed', steps }
     : { good, mutation, end: 'indifferent', steps, reason }

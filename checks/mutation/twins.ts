@@ -15,6 +15,9 @@ const TABLES = new Set(['nat', 'filter', 'mangle'])
 const LEFT_BEHIND =
   'In IPVS mode nothing asks for what iptables mode left, and every packet that the lab follows ends where it did. That all of it is gone is claimed by lab 2, step flush, and at the end of lab 5.'
 
+const LEFT_BEHIND_IN_USERSPACE =
+  'In userspace mode nothing asks for what iptables mode left, and every packet that the lab follows ends where it did. What iptables mode must hold is claimed at the end of lab 7, step back.'
+
 const reasonFor = (twin: number) =>
   `${UNCHANGED} That nothing of kube-proxy’s is missing, altered or stale is claimed at the end of lab ${twin}, where the same change is caught.`
 
@@ -40,7 +43,7 @@ export class Twins {
     if (isByHand(mutation)) return undefined
     const node = mutation.node ?? busiestNode(good)
     if (this.#endsOn(node, good) !== packetEnds(mutation.apply(good.capture), node, spec.lab.number)) return undefined
-    if (isLeftBehind(good, node, mutation)) return LEFT_BEHIND
+    if (isLeftBehind(good, node, mutation)) return modeOf(good) === 'ipvs' ? LEFT_BEHIND : LEFT_BEHIND_IN_USERSPACE
     const others = this.#ends.filter((other) => other !== good && other !== end && modeOf(other) === modeOf(good))
     const candidates = end && modeOf(end) === modeOf(good) ? [end, ...others] : others
     for (const other of candidates) if (await this.#isCaughtAt(other, mutation)) return reasonFor(other.spec.lab.number)
@@ -74,15 +77,19 @@ export class Twins {
 const isByHand = ({ place, detail }: Mutation) =>
   isLearnersRule(detail) || /^virtual server (?:\d+$|192\.0\.2\.)|^address /.test(place)
 
-/** Before the flush: a chain that IPVS mode has no use for, or a jump that it does not make. */
+/** What iptables mode left: a chain that the mode that runs has no use for, or a jump that it does not make. */
 function isLeftBehind(good: GoodCapture, node: string, { place, detail }: Mutation): boolean {
   const [tableName = '', chain = ''] = place.split(' ')
-  if (modeOf(good) !== 'ipvs' || !TABLES.has(tableName)) return false
-  const table = new Snapshot(good.capture).node(node).expected('ipvs').iptables.get(tableName)
+  const mode = modeOf(good)
+  if ((mode !== 'ipvs' && mode !== 'userspace') || !TABLES.has(tableName)) return false
+  const table = new Snapshot(good.capture).node(node).expected(mode).iptables.get(tableName)
   if (chain.startsWith('KUBE-')) return !table?.has(chain)
+  const own = table?.get(chain)?.rules ?? []
+  // Where a mode writes nothing at all, whatever is changed is before or among what another one left.
+  if (mode === 'userspace' && own.length === 0) return true
   const spec = detail.replace(`-A ${chain} `, '')
   const isJump = targetOf(spec)?.startsWith('KUBE-') ?? false
-  return isJump && !table?.get(chain)?.rules.some((rule) => rule.spec === spec)
+  return isJump && !own.some((rule) => rule.spec === spec)
 }
 
 const modeOf = ({ capture }: GoodCapture) => new Snapshot(capture).nodes.at(-1)?.mode

@@ -29,7 +29,7 @@ test('good captures of both drivers and both modes are there', () => {
 
 test('every lab that a capture can show has the recording of a solved cluster', () => {
   const ends = goods.filter(({ isEnd }) => isEnd).map(({ spec }) => spec.lab.number)
-  expect([...new Set(ends)].sort()).toEqual([1, 2, 3, 4, 5])
+  expect([...new Set(ends)].sort()).toEqual([1, 2, 3, 4, 5, 6, 7, 8])
 })
 
 test('single mutations are caught by a step that names the place, or no claim depends on them', async () => {
@@ -65,6 +65,9 @@ describe('the trial itself has teeth', () => {
     [3, 'whole', 'add stale chain'],
     [4, 'counting', 'alter scheduler'],
     [5, 'whole', 'alter real server'],
+    [6, 'entries', 'alter count'],
+    [7, 'back', 'add stale chain'],
+    [8, 'rules', 'alter weight'],
   ])('lab %i, a check of %s that sees nothing is found out by: %s', async (lab, step, operator) => {
     const good = goods.find(({ isEnd, spec }) => isEnd && spec.lab.number === lab)
     if (!good?.passing.includes(step)) throw new Error(`step ${step} passes on no good capture`)
