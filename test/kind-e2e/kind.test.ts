@@ -209,7 +209,8 @@ describe('a Service of type LoadBalancer', () => {
     const [client = ''] = (await outside('hostname -I')).trim().split(' ')
     const { items } = JSON.parse(await kubectl(['get', 'pods', '-l', 'app=web', '-o', 'json'])) as V1PodList
     // The other one may take half a minute to end.
-    const host = items.find(({ metadata }) => !metadata?.deletionTimestamp)?.status?.hostIP
+    const pod = items.find(({ metadata }) => !metadata?.deletionTimestamp)
+    const host = pod?.status?.hostIP
     await waitFor('one node to be left', 60_000, async () => {
       const route = await outside(`ip -o route show table 100 ${address}`)
       return [...route.matchAll(/via (\S+)/g)].map((match) => match[1]).join() === host
@@ -218,7 +219,7 @@ describe('a Service of type LoadBalancer', () => {
       `for i in $(seq 10); do curl -s -m 3 -o /dev/null -w '%{http_code} ' http://${address}/; done`,
     )
     expect(answers.trim()).toBe(Array(10).fill('200').join(' '))
-    expect(await kubectl(['logs', '-l', 'app=web', '--tail', '20'])).toContain(client)
+    expect(await kubectl(['logs', pod?.metadata?.name ?? '', '--tail', '20'])).toContain(client)
     expect(await captureDiffers('local-policy', 'iptables')).toEqual([])
   })
 
