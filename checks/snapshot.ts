@@ -4,12 +4,15 @@ import { compareNodeState, type Finding } from '../dataplane/compare.ts'
 import { parseConntrack } from '../dataplane/conntrack.ts'
 import { ConfigError, type KubeProxyConfig, type KubeProxyMode } from '../dataplane/kube-proxy/config.ts'
 import type { NodeState } from '../dataplane/node-state.ts'
-import { type ClusterObjects, ObjectsError, readObjects } from '../dataplane/objects.ts'
+import { type ClusterObjects, ObjectsError, type ReadBefore, readObjects } from '../dataplane/objects.ts'
 import { ParseError } from '../dataplane/parse-error.ts'
 import { type ApiObject, asApiObjects } from './api-object.ts'
 import { fail, Trouble } from './failure.ts'
 import { kubeProxyConfigOf, kubeProxyVersionOn, modeInForce } from './kube-proxy-in-force.ts'
 import { predictOn } from './prediction.ts'
+
+/** What captures of one cluster share is the very same object, which nobody changes. */
+const readBefore: ReadBefore = new WeakMap()
 
 /** The cluster at one moment, read once and shared by every step of a round. All views are worked out when first asked. */
 export class Snapshot {
@@ -48,7 +51,7 @@ export class Snapshot {
   /** The objects as the prediction takes them. Throws Trouble naming the first fault when they can't be read. */
   get objects(): ClusterObjects {
     try {
-      this.#objects ??= readObjects({ apiVersion: 'v1', kind: 'List', items: this.#rawItems }).objects
+      this.#objects ??= readObjects({ apiVersion: 'v1', kind: 'List', items: this.#rawItems }, readBefore).objects
     } catch (error) {
       if (!(error instanceof ObjectsError)) throw error
       throw new Trouble(`the API objects can't be read (${error.message.split('\n')[0]})`)
@@ -88,6 +91,7 @@ export class NodeView {
   readonly #expected = new Map<KubeProxyMode, NodeState>()
   readonly #differences = new Map<KubeProxyMode, Finding[]>()
   #state: NodeState | undefined
+  #version: string | undefined
 
   constructor(snapshot: Snapshot, files: NodeFiles) {
     this.name = files.name
@@ -131,7 +135,8 @@ export class NodeView {
   }
 
   get kubeProxyVersion(): string {
-    return kubeProxyVersionOn(this.#snapshot, this.name)
+    this.#version ??= kubeProxyVersionOn(this.#snapshot, this.name)
+    return this.#version
   }
 
   /** What kube-proxy programs here in that mode, from the live objects, configuration and version. */

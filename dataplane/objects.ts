@@ -60,33 +60,67 @@ function flatten(json: unknown, path: string, faults: Fault[], kind: string, fou
   else if (KINDS.has(own)) found.push([json, own])
 }
 
+/** An object as it was read, without a fault. */
+type ReadObject =
+  | { kind: 'Node'; value: Node }
+  | { kind: 'Service'; value: Service }
+  | { kind: 'EndpointSlice'; value: EndpointSlice }
+  | { kind: 'Pod'; value: Pod }
+  | { kind: 'ConfigMap'; value: Record<string, string> | undefined }
+
+/** Objects of lists that were read before, by the very same JSON: for lists that share it, and whose JSON nobody changes. */
+export type ReadBefore = WeakMap<object, { namespace: string; name: string; read: ReadObject }>
+
 /**
  * Reads the JSON of a v1 List (untrusted) into typed objects; kinds that say nothing about Services are passed over.
  * EndpointSlices may be discovery.k8s.io/v1 or v1beta1.
+ * @param before takes what this list shares with others from there, and adds the rest
  * @throws ObjectsError naming every fault at once.
  */
-export function readObjects(json: unknown): { objects: ClusterObjects } {
+export function readObjects(json: unknown, before?: ReadBefore): { objects: ClusterObjects } {
   const faults: Fault[] = []
   const found: [JsonObject, string][] = []
   flatten(json, '$', faults, '', found)
   const objects: ClusterObjects = { nodes: [], services: [], endpointSlices: [], pods: [] }
   const seen = new Set<string>()
   for (const [raw, kind] of found) {
-    const metadata = isObject(raw.metadata) ? raw.metadata : {}
-    const label = [metadata.namespace, metadata.name].filter((part) => typeof part === 'string').join('/')
-    const read = new FieldReader(`${kind} ${label || '(unnamed)'}`, faults)
-    const name = read.name(metadata.name, 'metadata.name')
-    const namespace = kind === 'Node' ? '' : read.name(metadata.namespace, 'metadata.namespace')
-    const key = `${kind} ${namespace}/${name}`
-    if (name !== '' && seen.has(key)) read.fault('metadata.name', `"${name}" is listed twice`)
+    const known = before?.get(raw)
+    const one = known?.read.kind === kind ? known : readOne(raw, kind, faults)
+    const key = `${kind} ${one.namespace}/${one.name}`
+    if (one.name !== '' && seen.has(key))
+      faults.push({ object: labelOf(raw, kind), field: 'metadata.name', message: `"${one.name}" is listed twice` })
     seen.add(key)
-    if (kind === 'Node') objects.nodes.push(readNode(read, raw, name))
-    else if (kind === 'Service') objects.services.push(readService(read, raw, namespace, name))
-    else if (kind === 'EndpointSlice') objects.endpointSlices.push(readEndpointSlice(read, raw, namespace, name))
-    else if (kind === 'Pod') objects.pods.push(readPod(read, raw, namespace, name))
-    else if (namespace === 'kube-system' && name === 'kube-proxy')
-      objects.kubeProxyConfigMap = read.labels(raw.data, 'data')
+    if (faults.length === 0) before?.set(raw, one)
+    const { read } = one
+    if (read.kind === 'Node') objects.nodes.push(read.value)
+    else if (read.kind === 'Service') objects.services.push(read.value)
+    else if (read.kind === 'EndpointSlice') objects.endpointSlices.push(read.value)
+    else if (read.kind === 'Pod') objects.pods.push(read.value)
+    else if (read.value) objects.kubeProxyConfigMap = read.value
   }
   if (faults.length > 0) throw new ObjectsError(faults)
   return { objects }
+}
+
+function labelOf(raw: JsonObject, kind: string): string {
+  const metadata = isObject(raw.metadata) ? raw.metadata : {}
+  const label = [metadata.namespace, metadata.name].filter((part) => typeof part === 'string').join('/')
+  return `${kind} ${label || '(unnamed)'}`
+}
+
+function readOne(raw: JsonObject, kind: string, faults: Fault[]) {
+  const metadata = isObject(raw.metadata) ? raw.metadata : {}
+  const read = new FieldReader(labelOf(raw, kind), faults)
+  const name = read.name(metadata.name, 'metadata.name')
+  const namespace = kind === 'Node' ? '' : read.name(metadata.namespace, 'metadata.namespace')
+  return { namespace, name, read: readKind(read, raw, kind, namespace, name) }
+}
+
+function readKind(read: FieldReader, raw: JsonObject, kind: string, namespace: string, name: string): ReadObject {
+  if (kind === 'Node') return { kind, value: readNode(read, raw, name) }
+  if (kind === 'Service') return { kind, value: readService(read, raw, namespace, name) }
+  if (kind === 'EndpointSlice') return { kind, value: readEndpointSlice(read, raw, namespace, name) }
+  if (kind === 'Pod') return { kind, value: readPod(read, raw, namespace, name) }
+  const isKubeProxy = namespace === 'kube-system' && name === 'kube-proxy'
+  return { kind: 'ConfigMap', value: isKubeProxy ? read.labels(raw.data, 'data') : undefined }
 }

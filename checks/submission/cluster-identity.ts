@@ -11,20 +11,28 @@ export interface BirthMark {
   resourceVersion: number
 }
 
-/** The marks of a list's objects; whatever is no object, or holds something else in their place, has none. */
+const known = new WeakMap<object, BirthMark>()
+
+/** The marks of a list's objects; whatever is no object, or holds something else in their place, has none. What captures share is read once. */
 export function birthMarks(items: readonly unknown[]): BirthMark[] {
   return items.flatMap((item) => {
     if (!isRecord(item) || !isRecord(item.metadata)) return []
-    const { namespace, name, uid, creationTimestamp, resourceVersion } = item.metadata
-    return {
-      kind: text(item.kind),
-      namespace: text(namespace),
-      name: text(name),
-      uid: text(uid),
-      createdAt: Date.parse(text(creationTimestamp)) || 0,
-      resourceVersion: Number(text(resourceVersion)) || 0,
-    }
+    const mark = known.get(item) ?? markOf(item, item.metadata)
+    known.set(item, mark)
+    return mark
   })
+}
+
+function markOf(item: Record<string, unknown>, metadata: Record<string, unknown>): BirthMark {
+  const { namespace, name, uid, creationTimestamp, resourceVersion } = metadata
+  return {
+    kind: text(item.kind),
+    namespace: text(namespace),
+    name: text(name),
+    uid: text(uid),
+    createdAt: Date.parse(text(creationTimestamp)) || 0,
+    resourceVersion: Number(text(resourceVersion)) || 0,
+  }
 }
 
 /**
