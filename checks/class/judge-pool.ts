@@ -73,7 +73,7 @@ class JudgingThread {
     this.#worker = new Worker(new URL('./judge-thread.mjs', import.meta.url), {
       workerData: { module, key, live },
       // Captures are garbage as soon as they are judged: a roomy nursery lets most of them die in it.
-      resourceLimits: { maxOldGenerationSizeMb: memoryMb, maxYoungGenerationSizeMb: 128 },
+      resourceLimits: { maxOldGenerationSizeMb: memoryMb, maxYoungGenerationSizeMb: 64 },
     })
     // Loading the checks is no file's fault, so the clock of the first begins behind it.
     this.#ready = new Promise((resolve) => this.#worker.once('message', () => resolve()))
