@@ -29,6 +29,8 @@ export interface Features {
   detectLocalByInterface: boolean
   /** nodePortAddresses may be ["primary"]. */
   primaryNodePortAddress: boolean
+  /** Syncs that may follow each other before minSyncPeriod lies between them (kubernetes/kubernetes#131615 left one). */
+  syncBurst: number
   /** Mode userspace exists (and its rules are modelled). */
   userspace: boolean
   /**
@@ -101,6 +103,7 @@ const V1_20: Omit<Features, 'version'> = {
   dualStack: 'gated',
   detectLocalByInterface: false,
   primaryNodePortAddress: false,
+  syncBurst: 2,
   userspace: true,
   nftables: 'none',
   serviceChains: 'masquerade-first',
@@ -167,7 +170,7 @@ const CHANGES: readonly (readonly [minor: number, change: Change])[] = [
   [31, { nfacct: true, primaryNodePortAddress: true, zoneHints: 'always', nftables: 'endpoint-chains' }],
   [32, {}],
   [33, {}],
-  [34, { cleanupShared: true, nodeHints: true, nftables: 'late-filters' }],
+  [34, { cleanupShared: true, nodeHints: true, nftables: 'late-filters', syncBurst: 1 }],
   [35, {}],
   [36, { nftables: 'hairpin-set' }],
 ]

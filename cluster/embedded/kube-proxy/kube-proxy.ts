@@ -1,5 +1,5 @@
 import type { V1Node } from '@kubernetes/client-node'
-import { VersionError } from '../../../dataplane/kube-proxy/versions.ts'
+import { featuresOf, VersionError } from '../../../dataplane/kube-proxy/versions.ts'
 import type { KubeObject } from '../apiserver/api.ts'
 import { ConntrackCleanup } from './conntrack-cleanup.ts'
 import type { KubeProxyContainer, KubeProxyContext } from './container.ts'
@@ -110,6 +110,7 @@ export class KubeProxy implements KubeProxyContainer {
     this.logControllers()
     this.loop = new SyncLoop({
       minIntervalMs: settings.minSyncPeriodMs,
+      burst: featuresOf(this.version).syncBurst,
       maxIntervalMs: proxier.maxIntervalMs,
       retryMs: settings.syncPeriodMs,
       sync: (periodic) => this.sync(proxier, settings, periodic),

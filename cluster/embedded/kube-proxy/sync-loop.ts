@@ -2,8 +2,9 @@
 const coalesceMs = 20
 
 export interface SyncLoopOptions {
-  /** At least this long between two syncs, after a burst of two (kube-proxy's BoundedFrequencyRunner). */
+  /** At least this long between two syncs, after a burst (kube-proxy's BoundedFrequencyRunner). */
   minIntervalMs: number
+  burst: number
   /** A sync at least this often, changes or not. */
   maxIntervalMs: number
   /** One sync; `periodic` when nothing but the clock asked for it. Rejecting is reported and retried. */
@@ -11,8 +12,6 @@ export interface SyncLoopOptions {
   retryMs: number
   onError(error: unknown): void
 }
-
-const burst = 2
 
 /** Runs syncs one at a time: soon after a change, never more often than allowed, and at intervals by itself. */
 export class SyncLoop {
@@ -23,11 +22,12 @@ export class SyncLoop {
   private busy = false
   private asked = false
   private stopped = false
-  private tokens = burst
+  private tokens: number
   private refilledAt = Date.now()
 
   constructor(options: SyncLoopOptions) {
     this.options = options
+    this.tokens = options.burst
   }
 
   /** Asks for a sync because something changed. */
@@ -44,7 +44,7 @@ export class SyncLoop {
   }
 
   private waitForToken(): number {
-    const { minIntervalMs } = this.options
+    const { minIntervalMs, burst } = this.options
     if (minIntervalMs <= 0) return coalesceMs
     const now = Date.now()
     const earned = Math.floor((now - this.refilledAt) / minIntervalMs)

@@ -1,0 +1,36 @@
+import { afterEach, beforeEach, expect, test, vi } from 'vitest'
+import { SyncLoop } from '../../cluster/embedded/kube-proxy/sync-loop.ts'
+import { featuresOf } from '../../dataplane/kube-proxy/versions.ts'
+
+beforeEach(() => vi.useFakeTimers())
+afterEach(() => vi.useRealTimers())
+
+/** Milliseconds at which a kube-proxy of this version syncs that hears of a change every 100 ms for 2.5 s. */
+async function syncsOf(version: string): Promise<number[]> {
+  const began = Date.now()
+  const at: number[] = []
+  const loop = new SyncLoop({
+    minIntervalMs: 1000,
+    burst: featuresOf(version).syncBurst,
+    maxIntervalMs: 3_600_000,
+    retryMs: 30_000,
+    sync: async () => void at.push(Date.now() - began),
+    onError: () => {},
+  })
+  for (let change = 0; change < 25; change++) {
+    loop.request()
+    await vi.advanceTimersByTimeAsync(100)
+  }
+  await loop.stop()
+  return at
+}
+
+test('up to 1.33 a second sync may follow at once; from 1.34 on minSyncPeriod lies between any two', async () => {
+  const gaps = (times: readonly number[]) => times.slice(1).map((time, index) => time - (times[index] ?? 0))
+  const [before, now] = [await syncsOf('v1.33'), await syncsOf('v1.34')]
+  expect(before[0]).toBeLessThan(100)
+  expect(gaps(before)[0]).toBeLessThan(200)
+  expect(now[0]).toBeLessThan(100)
+  expect(Math.min(...gaps(now))).toBeGreaterThanOrEqual(900)
+  expect(now.length).toBeLessThan(before.length)
+})
