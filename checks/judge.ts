@@ -1,3 +1,4 @@
+import { setTimeout as pause } from 'node:timers/promises'
 import { timeoutScale } from '../cluster/wait.ts'
 import type { CheckContext, CheckEntry, LabSpec } from './check-context.ts'
 import { Failure, type FailureDetail, NotApplicable, OutOfReach, Trouble } from './failure.ts'
@@ -65,7 +66,7 @@ export async function judge(spec: LabSpec, source: Source, options: JudgeOptions
       const reason = `the cluster was still moving when time ran out: ${moving.slice(0, 3).join(', ')}`
       return { outcomes: outcomes.map((outcome) => stillMoving(outcome, reason)), snapshot, rounds }
     }
-    await new Promise((resolve) => setTimeout(resolve, options.pauseMs ?? PAUSE_MS))
+    await pause(options.pauseMs ?? PAUSE_MS)
   }
 }
 

@@ -28,7 +28,7 @@ async function load(): Promise<Used> {
   try {
     const installed = readFileSync(join(projectRoot, 'node_modules/.package-lock.json'), 'utf8')
     const contents = `export { ${USED.join(', ')} } from '${PACKAGE}'`
-    const bundle = await bundleOf(contents, projectRoot, 'kubernetes-client', contents + installed)
+    const bundle = await bundleOf(contents, projectRoot, 'kubernetes-client', installed)
     return await import(pathToFileURL(bundle).href)
   } catch {
     return import('@kubernetes/client-node')

@@ -1,4 +1,6 @@
 import { CLIENT, loggedRequests, newToken, parseRequests } from '../02-ipvs/web-requests.ts'
+import type { CheckContext } from '../check-context.ts'
+import { fail } from '../failure.ts'
 import type { LiveCluster } from '../live-cluster.ts'
 import { shareBars } from '../share-bars.ts'
 import type { WebBackend, WebService } from '../web-service.ts'
@@ -30,4 +32,21 @@ export async function connect(live: LiveCluster, service: WebService, times: num
 export function connectionBars({ answered, failed }: Connections): string[] {
   const taken = answered.map(({ pod, node, count }) => ({ labels: [pod, node], count }))
   return shareBars([...taken, { labels: ['nobody', ''], count: failed }])
+}
+
+/** Shows who took the connections. Fails when one of them, or of those that were to be, was not answered. */
+export function mustAllBeAnswered(
+  { show }: CheckContext,
+  { address, port }: WebService,
+  connections: Connections,
+  wanted: number,
+): void {
+  show(connectionBars(connections))
+  const { sent, failed } = connections
+  if (failed === 0 && sent === wanted) return
+  fail({
+    look: `kubectl exec ${CLIENT.name} -- curl -sS --max-time 3 http://${address}:${port}`,
+    expected: `an answer to each of ${wanted} connections`,
+    actual: sent === wanted ? `${failed} of ${sent} failed` : `${sent} were sent, and ${failed} of them failed`,
+  })
 }

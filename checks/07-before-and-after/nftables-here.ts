@@ -19,6 +19,8 @@ export function kernelLacks(
   known.set(live.cluster, answers)
   const asked = answers.get(mode) ?? ask(live, nodes, mode)
   answers.set(mode, asked)
+  // Only an answer is remembered: the next round may reach the nodes.
+  asked.catch(() => answers.delete(mode))
   return asked
 }
 

@@ -5,10 +5,11 @@ import { atItsMoment } from '../05-exposure/moment.ts'
 import { mustRun } from '../05-exposure/running-mode.ts'
 import type { CheckContext } from '../check-context.ts'
 import { mustEqualPrediction, onNode } from '../difference-report.ts'
-import { fail, NotApplicable } from '../failure.ts'
+import { fail } from '../failure.ts'
 import { webService } from '../web-service.ts'
-import { connect, connectionBars } from './connections.ts'
+import { connect, mustAllBeAnswered } from './connections.ts'
 import { mustHaveNftables } from './nftables-here.ts'
+import { mustHaveSeen } from './seen-before.ts'
 import { mustHoldIptablesModeOnly } from './way-back.ts'
 
 const NOTE = 'tables-of-nftables'
@@ -18,7 +19,6 @@ const CONNECTIONS = 12
 /** No Service's: discard. */
 const OTHER_PORT = 9
 
-const isNote = (value: unknown): value is object => typeof value === 'object' && value !== null
 const isElement = (where: Where) => 'nft' in where && /^(map|set) /.test(where.part)
 
 /** nftables mode on every node: tables of its own, with chains at the kernel's hooks as predicted. */
@@ -51,10 +51,7 @@ export async function mapsLeadToPods(context: CheckContext): Promise<void> {
     if (!live) return { at: 'a capture' }
     const service = webService(snapshot)
     const connections = await connect(live, service, CONNECTIONS)
-    context.show(connectionBars(connections))
-    const look = `kubectl exec client -- curl -sS --max-time 3 http://${service.address}:${service.port}`
-    if (connections.failed > 0)
-      fail({ look, expected: 'an answer to every connection', actual: `${connections.failed} failed` })
+    mustAllBeAnswered(context, service, connections, CONNECTIONS)
     const curl = `curl -s -o /dev/null --connect-timeout 2 -w '%{errormsg}' http://${service.address}:${OTHER_PORT}/`
     const { exitCode } = await live.inPod(CLIENT, curl)
     // 7 is curl's code for a connection that was refused; a lost packet ends with 28.
@@ -90,16 +87,12 @@ export async function nothingBeside(context: CheckContext): Promise<void> {
 /** After nftables mode was seen: iptables mode again, and no table is left. */
 export async function nothingOfNftables(context: CheckContext): Promise<void> {
   await mustHaveNftables(context)
-  const { nodes, notes, live } = context
-  const seen = notes.read(NOTE, isNote) !== undefined
-  if (!seen && !live) throw new NotApplicable('nftables mode had not been seen when this capture was taken')
-  if (!seen)
-    fail({
-      look: onNode(nodes.at(-1)?.name ?? '', 'nft list tables'),
-      expected: 'that nftables mode was seen on every node before the way back',
-      actual: 'the grader has not seen it',
-      hint: `${HINT}, then make check-7 STEP=nft-tables.`,
-    })
+  mustHaveSeen(context, {
+    mode: 'nftables',
+    note: NOTE,
+    look: 'nft list tables',
+    hint: `${HINT}, then make check-7 STEP=nft-tables.`,
+  })
   mustRun(context, 'iptables', 'make iptables, then make flush-nat')
   mustHoldIptablesModeOnly(context)
 }

@@ -5,30 +5,25 @@ import { atItsMoment } from '../05-exposure/moment.ts'
 import { mustRun } from '../05-exposure/running-mode.ts'
 import type { CheckContext } from '../check-context.ts'
 import { mustEqualPrediction, onNode } from '../difference-report.ts'
-import { fail, NotApplicable } from '../failure.ts'
+import { fail } from '../failure.ts'
 import { webService } from '../web-service.ts'
-import { connect, connectionBars } from './connections.ts'
+import { connect, mustAllBeAnswered } from './connections.ts'
 import { mustBeProbed } from './deaf-pod.ts'
+import { mustHaveSeen } from './seen-before.ts'
 import { mustHaveUserspace, RELAY_NOTE } from './userspace.ts'
 
 const WAY_BACK = 'make iptables KUBE_PROXY_VERSION=own, then make flush-nat'
 const CONNECTIONS = 12
 
-const isNote = (value: unknown): value is object => typeof value === 'object' && value !== null
-
 /** After userspace mode was seen: the cluster's own kube-proxy in iptables mode, and nothing of the old one on any node. */
 export function nothingOfUserspace(context: CheckContext): void {
   mustHaveUserspace(context)
-  const { notes, nodes, live } = context
-  const seen = notes.read(RELAY_NOTE, isNote) !== undefined
-  if (!seen && !live) throw new NotApplicable('userspace mode had not been seen when this capture was taken')
-  if (!seen)
-    fail({
-      look: onNode(nodes.at(-1)?.name ?? '', 'curl -s localhost:10249/proxyMode'),
-      expected: 'that userspace mode was seen on every node before the way back',
-      actual: 'the grader has not seen it',
-      hint: 'make userspace, then make check-7 STEP=relay.',
-    })
+  mustHaveSeen(context, {
+    mode: 'userspace',
+    note: RELAY_NOTE,
+    look: 'curl -s localhost:10249/proxyMode',
+    hint: 'make userspace, then make check-7 STEP=relay.',
+  })
   mustRun(context, 'iptables', WAY_BACK)
   mustHoldIptablesModeOnly(context)
 }
@@ -70,12 +65,5 @@ async function probeHelps(context: CheckContext): Promise<void> {
   const { live, snapshot } = context
   if (!live) return
   const service = webService(snapshot)
-  const connections = await connect(live, service, CONNECTIONS)
-  context.show(connectionBars(connections))
-  if (connections.failed === 0 && connections.sent === CONNECTIONS) return
-  fail({
-    look: `kubectl exec client -- curl -sS --max-time 3 http://${service.address}:${service.port}`,
-    expected: `an answer to each of ${CONNECTIONS} connections`,
-    actual: `${connections.failed} of ${connections.sent} failed`,
-  })
+  mustAllBeAnswered(context, service, await connect(live, service, CONNECTIONS), CONNECTIONS)
 }

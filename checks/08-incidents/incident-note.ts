@@ -44,13 +44,14 @@ export function seal(secret: Secret): string {
 export function unseal(text: string): Secret | undefined {
   try {
     const secret: unknown = JSON.parse(inflateRawSync(Buffer.from(text, 'base64')).toString())
-    return isRecord(secret) && typeof secret.id === 'string' && isRecord(secret.scene) && isRecord(secret.baseline)
-      ? (secret as unknown as Secret)
-      : undefined
+    return isSecret(secret) ? secret : undefined
   } catch {
     return undefined
   }
 }
+
+const isSecret = (value: unknown): value is Secret =>
+  isRecord(value) && typeof value.id === 'string' && isRecord(value.scene) && isRecord(value.baseline)
 
 /** An incident that was solved, as the history keeps it: again nothing to read. */
 export const solvedMark = (id: string): string =>

@@ -10,7 +10,7 @@ import {
   nothingOfNftables,
 } from '../../checks/07-before-and-after/nftables.ts'
 import type { CheckContext } from '../../checks/check-context.ts'
-import { Failure, NotApplicable } from '../../checks/failure.ts'
+import { Failure, NotApplicable, Trouble } from '../../checks/failure.ts'
 import { LiveCluster } from '../../checks/live-cluster.ts'
 import { Notebook } from '../../checks/notebook.ts'
 import { Snapshot } from '../../checks/snapshot.ts'
@@ -43,6 +43,8 @@ interface Scene {
   /** What the kernel says to the probe. */
   lacks?: string
   notes?: Record<string, string>
+  /** Of the requests, so many never leave the client. */
+  unsent?: number
   /** curl's exit code for a port that is no Service's. */
   otherPort?: number
 }
@@ -55,6 +57,7 @@ function contextOf({
   nft = listing,
   lacks,
   notes = {},
+  unsent = 0,
   otherPort = 7,
 }: Scene): CheckContext {
   const files = new Map([
@@ -79,7 +82,7 @@ function contextOf({
   let requests: string[] = []
   live.inPod = async (_pod, script) => {
     requests = [...script.matchAll(/\?(probe-[0-9a-f-]+)=\[1-(\d+)\]/g)].flatMap(([, token, count]) =>
-      Array.from({ length: Number(count) }, () => `10.244.1.9 ${token}`),
+      Array.from({ length: Number(count) - unsent }, () => `10.244.1.9 ${token}`),
     )
     const stdout = requests.map(() => '#request 200 4000 1\n').join('')
     return { exitCode: script.includes(':9/') ? otherPort : 0, stdout, stderr: '' }
@@ -109,6 +112,17 @@ test('a kernel without NAT in nf_tables, and a kube-proxy without the mode, are 
   expect(await said(hasTablesOfItsOwn, { mode: 'iptables' })).toMatch(`${WORKER}: iptables`)
 })
 
+test('a node that could not be asked once is asked again', async () => {
+  const context = contextOf({})
+  const { cluster } = context.live ?? {}
+  if (!cluster) throw new Error('a live cluster was wanted')
+  const { exec } = cluster
+  cluster.exec = () => Promise.reject(new Error('no route'))
+  await expect(hasTablesOfItsOwn(context)).rejects.toThrow(Trouble)
+  cluster.exec = exec
+  await hasTablesOfItsOwn(context)
+})
+
 test('the tables and maps that a kernel holds pass', async () => {
   expect(await said(hasTablesOfItsOwn, {})).toBe('passed')
   expect(await said(mapsLeadToPods, {})).toBe('passed')
@@ -135,6 +149,7 @@ test.each([
     { nft: listing.replace('"addr": "10.244.1.6"', '"addr": "10.244.1.7"') },
     /leads to dnat to .*10\.244\.1\.7:80/,
   ],
+  ['no request is sent at all', mapsLeadToPods, { unsent: 12 }, /^no node: 0 were sent/],
   ['the other port is lost, not refused', mapsLeadToPods, { otherPort: 28 }, /no answer in time/],
   [
     'a chain of iptables mode is left',

@@ -4,6 +4,7 @@ const coalesceMs = 20
 export interface SyncLoopOptions {
   /** At least this long between two syncs, after a burst (kube-proxy's BoundedFrequencyRunner). */
   minIntervalMs: number
+  /** So many syncs may follow each other at once after a quiet time. */
   burst: number
   /** A sync at least this often, changes or not. */
   maxIntervalMs: number
