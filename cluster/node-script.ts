@@ -1,7 +1,6 @@
 import type { Cluster, ExecResult } from './driver.ts'
 import { ownIptables } from './iptables-backend.ts'
-
-const quote = (word: string) => `'${word.replaceAll("'", `'\\''`)}'`
+import { shellWord } from './shell-word.ts'
 
 /**
  * Runs a shell script of ours on a node: one that reads no input and leaves nothing in the background. `args` are its $1, $2 ….
@@ -15,7 +14,7 @@ export function runOnNode(
 ): Promise<ExecResult> {
   const head = [
     ...(cluster.ownIptables ? [ownIptables] : []),
-    ...(args.length > 0 ? [`set -- ${args.map(quote).join(' ')}`] : []),
+    ...(args.length > 0 ? [`set -- ${args.map(shellWord).join(' ')}`] : []),
   ]
   const script = [...head, text].join('\n')
   // An argument may be 128 KiB long (MAX_ARG_STRLEN); what is longer goes in by standard input.

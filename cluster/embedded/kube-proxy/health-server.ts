@@ -1,3 +1,4 @@
+import { shellWord } from '../../shell-word.ts'
 import type { GuestProcess, Machine, Placement } from '../machine/machine.ts'
 import type { HealthCheck } from './service-backends.ts'
 
@@ -62,8 +63,6 @@ ${servers.join('')}}
 `
 }
 
-const quote = (text: string) => `'${text.replaceAll("'", `'\\''`)}'`
-
 /**
  * The one nginx by which a kube-proxy listens inside its node: it starts with the Pod and ends with it. A new
  * configuration is taken over without a moment in which nothing listens.
@@ -94,9 +93,9 @@ export class HealthServer {
     const configuration = healthConfiguration(this.folder, settings)
     if (configuration === this.written) return
     this.written = configuration
-    const folder = quote(this.folder)
+    const folder = shellWord(this.folder)
     // All but making the folder is done by the shell itself, which costs a fiftieth of a process here.
-    const write = `[ -d ${folder} ] || mkdir -p ${folder}\nprintf %s ${quote(configuration)} >${folder}/nginx.conf\n`
+    const write = `[ -d ${folder} ] || mkdir -p ${folder}\nprintf %s ${shellWord(configuration)} >${folder}/nginx.conf\n`
     if (this.server) {
       // Signals to the process group would also reach the nsenter that waits for nginx.
       const reload = `tries=50

@@ -1,3 +1,5 @@
+import { shellWord } from '../../shell-word.ts'
+
 /** Paths, on the host and so in the guest, that the first process needs. */
 export interface InitOptions {
   /** Root of the unpacked packages (usr-merged). */
@@ -6,14 +8,12 @@ export interface InitOptions {
   agent: string
 }
 
-const quote = (word: string) => `'${word.replaceAll("'", `'\\''`)}'`
-
 /**
  * The guest's first program. It lays a writable tmpfs over the host's read-only file system, so that nothing written in the
  * guest reaches the host, and then runs the agent; when the agent ends, the kernel does.
  */
 export function initScript({ packages, node, agent }: InitOptions): string {
-  const tree = quote(packages)
+  const tree = shellWord(packages)
   return `#!/bin/sh
 set -e
 export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LANG=C.UTF-8 TERM=linux
@@ -40,6 +40,6 @@ mount --bind dev/pts/ptmx dev/ptmx
 ln -s /proc/self/fd dev/fd
 ln -s /proc/self/fd/0 dev/stdin; ln -s /proc/self/fd/1 dev/stdout; ln -s /proc/self/fd/2 dev/stderr
 mount -t tmpfs -o mode=0755 tmpfs var/log
-exec chroot . /bin/sh -c 'stty -F /dev/ttyS0 raw -echo; "$0" "$1" /dev/ttyS0; echo o >/proc/sysrq-trigger; exec sleep 60' ${quote(node)} ${quote(agent)}
+exec chroot . /bin/sh -c 'stty -F /dev/ttyS0 raw -echo; "$0" "$1" /dev/ttyS0; echo o >/proc/sysrq-trigger; exec sleep 60' ${shellWord(node)} ${shellWord(agent)}
 `
 }

@@ -1,3 +1,4 @@
+import { shellWord } from '../../shell-word.ts'
 import type { Placement, ScriptPlace } from './machine.ts'
 
 /** What the host asks the agent to start. */
@@ -26,8 +27,6 @@ export function enterNamespaces(placement: Placement): string[] {
   return prefix
 }
 
-const quote = (word: string) => `'${word.replaceAll("'", `'\\''`)}'`
-
 /**
  * Program and arguments that carry out a request. With a terminal, util-linux `script` owns the pseudo terminal; its name
  * is left in `terminalFile` so that it can be resized from outside.
@@ -35,6 +34,6 @@ const quote = (word: string) => `'${word.replaceAll("'", `'\\''`)}'`
 export function spawnArguments(request: SpawnRequest, terminalFile: string): string[] {
   const argv = [...enterNamespaces(request), ...request.command]
   if (!request.tty) return argv
-  const line = `tty >${quote(terminalFile)}; exec ${argv.map(quote).join(' ')}`
+  const line = `tty >${shellWord(terminalFile)}; exec ${argv.map(shellWord).join(' ')}`
   return ['script', '--quiet', '--flush', '--return', '--command', line, '/dev/null']
 }

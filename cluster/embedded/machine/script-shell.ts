@@ -2,6 +2,7 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { closeSync } from 'node:fs'
 import type { Readable } from 'node:stream'
+import { shellWord } from '../../shell-word.ts'
 import type { FifoPool } from './fifo-pool.ts'
 
 /** What comes of one script. */
@@ -99,9 +100,8 @@ export class ScriptShell {
     this.code = undefined
     this.errorsDone = false
     // As a word to be evaluated, a script that ends in the middle of a quotation takes nothing but itself along.
-    const word = `'${script.replaceAll("'", `'\\''`)}'`
     this.child.stdin?.write(
-      `( eval ${word} ) </dev/null; printf '${this.mark}%d\\n' "$?"; printf '${this.mark}\\n' >&2\n`,
+      `( eval ${shellWord(script)} ) </dev/null; printf '${this.mark}%d\\n' "$?"; printf '${this.mark}\\n' >&2\n`,
     )
   }
 

@@ -1,3 +1,4 @@
+import { shellWord } from '../../shell-word.ts'
 import type { Machine } from '../machine/machine.ts'
 
 /** Changes in the guest's own mount and network namespaces. The fields are done in the order they are listed here. */
@@ -18,13 +19,12 @@ export interface GuestWork {
   namespaces?: readonly string[]
 }
 
-const quote = (word: string) => `'${word.replaceAll("'", `'\\''`)}'`
 const here = (command: string, lines: readonly string[]) => `${command} <<'END' || failed=1\n${lines.join('\n')}\nEND\n`
 
 /** One shell script for many pieces of work; it exits with 1 when a part failed, having tried all others. */
 export function guestScript(works: readonly GuestWork[]): string {
   const all = <T>(part: (work: GuestWork) => readonly T[] | undefined): T[] => works.flatMap((work) => part(work) ?? [])
-  const words = (paths: readonly string[]) => paths.map(quote).join(' ')
+  const words = (paths: readonly string[]) => paths.map(shellWord).join(' ')
   const inside = new Map<string, string[]>()
   for (const { netns, lines } of all((work) => work.inside)) inside.set(netns, [...(inside.get(netns) ?? []), ...lines])
   const [unmount, remove, folders] = [
@@ -45,7 +45,7 @@ export function guestScript(works: readonly GuestWork[]): string {
   if (mounts.length)
     script += `printf '%s\\n' ${words(mounts)} >/run/work.fstab; mount -a -T /run/work.fstab || failed=1\n`
   if (links.length) script += here('ip -force -batch -', links)
-  for (const [netns, lines] of inside) script += here(`ip -n ${quote(netns)} -force -batch -`, lines)
+  for (const [netns, lines] of inside) script += here(`ip -n ${shellWord(netns)} -force -batch -`, lines)
   if (namespaces.length)
     script += here(
       'ip -force -batch -',
