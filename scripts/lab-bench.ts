@@ -113,13 +113,17 @@ export class LabBench {
     await waitFor(`${kind} ${name} to be gone`, 60_000, async () => !(await found(api.read(object))))
   }
 
-  /** Deletes what has a label, under whatever name, and waits until it is gone. */
-  async deleteLabelled(kind: 'Service' | 'Deployment', labelSelector: string): Promise<void> {
+  /** Deletes the Services and Deployments that have a label, under whatever name, and waits until they are gone. */
+  async deleteLabelled(labelSelector: string): Promise<void> {
     const wanted = { namespace: 'default', labelSelector }
-    const { items } = await (kind === 'Service'
-      ? this.client.core.listNamespacedService(wanted)
-      : this.client.apps.listNamespacedDeployment(wanted))
-    await Promise.all(items.map(({ metadata }) => this.delete(kind, metadata?.name ?? '')))
+    const [services, deployments] = await Promise.all([
+      this.client.core.listNamespacedService(wanted),
+      this.client.apps.listNamespacedDeployment(wanted),
+    ])
+    await Promise.all([
+      ...services.items.map(({ metadata }) => this.delete('Service', metadata?.name ?? '')),
+      ...deployments.items.map(({ metadata }) => this.delete('Deployment', metadata?.name ?? '')),
+    ])
   }
 
   /** `make answer Q=step A=text` */

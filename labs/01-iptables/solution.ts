@@ -154,12 +154,7 @@ export const solution: LabSolution = {
   },
 
   async reset(bench) {
-    await Promise.all([
-      solution.leave?.(bench),
-      bench.deleteLabelled('Service', 'app=web'),
-      bench.deleteLabelled('Deployment', 'app=web'),
-      bench.delete('ConfigMap', 'lab-1'),
-    ])
+    await Promise.all([solution.leave?.(bench), bench.deleteLabelled('app=web'), bench.delete('ConfigMap', 'lab-1')])
     await bench.startIn('iptables')
   },
 }

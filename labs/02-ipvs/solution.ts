@@ -55,8 +55,7 @@ export const solution: LabSolution = {
     await Promise.all([
       solution.leave?.(bench),
       bench.delete('Pod', 'client'),
-      bench.deleteLabelled('Service', 'app=web'),
-      bench.deleteLabelled('Deployment', 'app=web'),
+      bench.deleteLabelled('app=web'),
       bench.delete('ConfigMap', 'lab-2'),
     ])
     await bench.startIn('iptables')

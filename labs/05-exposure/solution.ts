@@ -198,8 +198,7 @@ export const solution: LabSolution = {
   async reset(bench) {
     await Promise.all([
       solution.leave?.(bench),
-      bench.deleteLabelled('Service', 'app=web'),
-      bench.deleteLabelled('Deployment', 'app=web'),
+      bench.deleteLabelled('app=web'),
       bench.delete('ConfigMap', `lab-${LAB}`),
     ])
     // Until the old agents are gone they hold the port that new ones need.

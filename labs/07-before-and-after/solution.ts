@@ -154,8 +154,7 @@ export const solution: LabSolution = {
   async reset(bench) {
     await Promise.all([
       solution.leave?.(bench),
-      bench.deleteLabelled('Service', 'app=web'),
-      bench.deleteLabelled('Deployment', 'app=web'),
+      bench.deleteLabelled('app=web'),
       bench.delete('ConfigMap', `lab-${LAB}`),
     ])
     await bench.startIn('iptables')

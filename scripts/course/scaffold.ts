@@ -81,11 +81,7 @@ export const solution: LabSolution = {
 
   async reset(bench) {
     // ${UNWRITTEN} Everything that the lab creates has to go.
-    await Promise.all([
-      bench.deleteLabelled('Service', 'app=web'),
-      bench.deleteLabelled('Deployment', 'app=web'),
-      bench.delete('ConfigMap', 'lab-${number}'),
-    ])
+    await Promise.all([bench.deleteLabelled('app=web'), bench.delete('ConfigMap', 'lab-${number}')])
     await bench.startIn('iptables')
   },
 }

@@ -113,8 +113,7 @@ function sealedIncident(notes: Notebook) {
 export async function closeShop(bench: LabBench): Promise<void> {
   await Promise.all([
     bench.delete('Pod', STAGE.customer.name),
-    bench.deleteLabelled('Service', STAGE_LABEL),
-    bench.deleteLabelled('Deployment', STAGE_LABEL),
+    bench.deleteLabelled(STAGE_LABEL),
     bench.delete('ConfigMap', notesName(INCIDENT_LAB)),
   ])
 }

@@ -1,59 +1,36 @@
 // Lab 1 end to end on the embedded cluster: fails unsolved, passes solved, fails again for each single breakage.
 
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { webChain } from '../../checks/01-iptables/web-chains.ts'
 import { loadSpec } from '../../checks/grader.ts'
 import { judge, judgeRound, type StepOutcome } from '../../checks/judge.ts'
 import { readLab } from '../../checks/lab-definition.ts'
 import type { Snapshot } from '../../checks/snapshot.ts'
-import { openCluster } from '../../checks/source.ts'
 import { findService, webService } from '../../checks/web-service.ts'
-import type { Cluster, Progress } from '../../cluster/driver.ts'
 import { runOnNode } from '../../cluster/node-script.ts'
-import { selectCluster } from '../../cluster/select.ts'
 import { waitFor } from '../../cluster/wait.ts'
-import { LabBench, loadSolution } from '../../scripts/lab-bench.ts'
-import { resetLab } from '../../scripts/lab-reset.ts'
+import { loadSolution } from '../../scripts/lab-bench.ts'
 import { playSteps } from '../../scripts/play-lab.ts'
 import { type Breakage, breakages, type Scene } from './lab-1-breakages.ts'
+import { ownCluster, verdictsOf } from './own-cluster.ts'
 
-const silent: Progress = { start: () => undefined, end: () => undefined, note: () => undefined }
 const lab = readLab(1)
 const spec = await loadSpec(lab)
 const solution = await loadSolution(lab.folder)
 const questions = lab.steps.filter(({ question }) => question !== undefined).map(({ id }) => id)
 
-let cluster: Cluster
-let bench: LabBench
-let source: Awaited<ReturnType<typeof openCluster>>
+const own = ownCluster(lab)
 let solved: Snapshot
 let scene: Omit<Scene, 'node'>
 
-beforeAll(async () => {
-  cluster = await selectCluster('embedded', 'lab-1-test')
-  await cluster.up(silent)
-  bench = await LabBench.open(cluster, silent)
-  source = await openCluster(cluster)
-  await resetLab(lab, bench)
-}, 180_000)
-
-afterAll(async () => {
-  await cluster?.down(silent)
-}, 60_000)
-
-const verdictsOf = (outcomes: readonly StepOutcome[]) =>
-  Object.fromEntries(
-    outcomes.map(({ id, verdict, reason, failure }) => [id, [verdict, reason ?? failure?.actual ?? '']]),
-  )
-
 test('unsolved: no step passes, nor does a question with a wrong answer', async () => {
-  const { outcomes } = await judge(spec, source)
+  const { outcomes } = await judge(spec, own.source)
   expect(outcomes.filter(({ verdict }) => verdict !== 'failed' && verdict !== 'not yet')).toEqual([])
-  for (const id of questions) await bench.answer(lab.number, id, 'KUBE-SVC-AAAAAAAAAAAAAAAA')
+  for (const id of questions) await own.bench.answer(lab.number, id, 'KUBE-SVC-AAAAAAAAAAAAAAAA')
   // Alone, too: a step must not pass because nobody asked for what it needs.
-  const snapshot = await source.snapshot()
+  const snapshot = await own.source.snapshot()
   for (const { id } of lab.steps) {
-    const alone = await judgeRound(spec, snapshot, source.live, [id])
+    const alone = await judgeRound(spec, snapshot, own.source.live, [id])
     expect(
       alone.map(({ verdict }) => verdict),
       id,
@@ -62,9 +39,9 @@ test('unsolved: no step passes, nor does a question with a wrong answer', async 
 })
 
 test('solved by the reference solution: every step passes, one by one and all together', async () => {
-  const played = await playSteps(spec, solution, bench, source, lab.steps)
+  const played = await playSteps(spec, solution, own.bench, own.source, lab.steps)
   expect(verdictsOf(played)).toEqual(Object.fromEntries(lab.steps.map(({ id }) => [id, ['passed', '']])))
-  const { outcomes, snapshot } = await judge(spec, source)
+  const { outcomes, snapshot } = await judge(spec, own.source)
   expect(outcomes.filter(({ verdict }) => verdict !== 'passed')).toEqual([])
   solved = snapshot
   const clusterIP = (name: string) => findService(snapshot, name)?.clusterIPs[0] ?? ''
@@ -78,21 +55,21 @@ test('solved by the reference solution: every step passes, one by one and all to
 }, 180_000)
 
 test('the capture of the solved cluster earns what needs no cluster', async () => {
-  const outcomes = await judgeRound(spec, await source.snapshot(), undefined)
+  const outcomes = await judgeRound(spec, await own.source.snapshot(), undefined)
   const other = outcomes.filter(({ verdict }) => verdict !== 'passed').map(({ id, verdict }) => [id, verdict])
   expect(other).toEqual([['families', 'not applicable']])
 })
 
 test('a wrong answer afterwards takes nothing away, and the cluster may move on', async () => {
-  await bench.answer(lab.number, 'probability', '1')
-  await bench.scale('web', 2)
-  const [outcome] = await judgeRound(spec, await source.snapshot(), source.live, ['probability'])
+  await own.bench.answer(lab.number, 'probability', '1')
+  await own.bench.scale('web', 2)
+  const [outcome] = await judgeRound(spec, await own.source.snapshot(), own.source.live, ['probability'])
   expect(outcome?.verdict).toBe('passed')
-  await bench.scale('web', 1)
-  expect((await judge(spec, source, { only: ['web'] })).outcomes[0]?.verdict).toBe('failed')
-  await bench.scale('web', 5)
+  await own.bench.scale('web', 1)
+  expect((await judge(spec, own.source, { only: ['web'] })).outcomes[0]?.verdict).toBe('failed')
+  await own.bench.scale('web', 5)
   await waitFor('every node to follow', 20_000, async () => {
-    const { outcomes } = await judge(spec, source, { only: ['web', 'chains'] })
+    const { outcomes } = await judge(spec, own.source, { only: ['web', 'chains'] })
     return outcomes.every(({ verdict }) => verdict === 'passed')
   })
 }, 60_000)
@@ -106,12 +83,13 @@ describe('one thing broken on one node', () => {
   }
 
   async function onNode(node: string, script: string): Promise<string> {
-    const { exitCode, stdout, stderr } = await runOnNode(cluster, node, script)
+    const { exitCode, stdout, stderr } = await runOnNode(own.cluster, node, script)
     if (exitCode !== 0) throw new Error(`"${script}" ended with ${exitCode}: ${stderr}`)
     return stdout
   }
 
-  const judged = async (step: string) => (await judgeRound(spec, await source.snapshot(), source.live, [step]))[0]
+  const judged = async (step: string) =>
+    (await judgeRound(spec, await own.source.snapshot(), own.source.live, [step]))[0]
 
   /** Breaks, judges and heals once. kube-proxy's own sync may come in between, so the caller may try again. */
   async function tryBreakage(breakage: Breakage, there: Scene): Promise<StepOutcome | undefined> {

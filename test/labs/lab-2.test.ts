@@ -1,23 +1,20 @@
 // Lab 2 end to end on the embedded cluster: fails unsolved, passes solved, fails again for each single breakage.
 
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { loadSpec } from '../../checks/grader.ts'
 import { judge, judgeRound, type StepOutcome } from '../../checks/judge.ts'
 import { readLab } from '../../checks/lab-definition.ts'
 import { Snapshot } from '../../checks/snapshot.ts'
-import { openCluster } from '../../checks/source.ts'
 import { findService, webService } from '../../checks/web-service.ts'
-import type { Cluster, Progress } from '../../cluster/driver.ts'
-import { selectCluster } from '../../cluster/select.ts'
+import type { Cluster } from '../../cluster/driver.ts'
 import { takeCapture } from '../../cluster/snapshot.ts'
 import { waitFor } from '../../cluster/wait.ts'
-import { LabBench, loadSolution } from '../../scripts/lab-bench.ts'
-import { resetLab } from '../../scripts/lab-reset.ts'
+import { loadSolution } from '../../scripts/lab-bench.ts'
 import { playSteps } from '../../scripts/play-lab.ts'
 import { type Breakage, breakages, type Scene } from './breakages.ts'
 import { clusterBreakages } from './cluster-breakages.ts'
+import { ownCluster, verdictsOf } from './own-cluster.ts'
 
-const silent: Progress = { start: () => undefined, end: () => undefined, note: () => undefined }
 const lab = readLab(2)
 const spec = await loadSpec(lab)
 const solution = await loadSolution(lab.folder)
@@ -25,35 +22,16 @@ const solution = await loadSolution(lab.folder)
 const quickSteps = ['ipvs', 'kube-ipvs0', 'sets', 'prerouting', 'virtual-servers', 'postrouting']
 const requestSteps = ['node-port', 'pod-to-service', 'masquerade', 'conntrack']
 
-let cluster: Cluster
-let bench: LabBench
-let source: Awaited<ReturnType<typeof openCluster>>
+const own = ownCluster(lab)
 let scene: Scene
 
-beforeAll(async () => {
-  cluster = await selectCluster('embedded', 'lab-2-test')
-  await cluster.up(silent)
-  bench = await LabBench.open(cluster, silent)
-  source = await openCluster(cluster)
-  await resetLab(lab, bench)
-}, 180_000)
-
-afterAll(async () => {
-  await cluster?.down(silent)
-}, 60_000)
-
-const verdictsOf = (outcomes: readonly StepOutcome[]) =>
-  Object.fromEntries(
-    outcomes.map(({ id, verdict, reason, failure }) => [id, [verdict, reason ?? failure?.actual ?? '']]),
-  )
-
 test('unsolved: no step passes', async () => {
-  const { outcomes } = await judge(spec, source)
+  const { outcomes } = await judge(spec, own.source)
   expect(outcomes.filter(({ verdict }) => verdict !== 'failed' && verdict !== 'not yet')).toEqual([])
   // Alone, too: a step must not pass because nobody asked for what it needs.
-  const snapshot = await source.snapshot()
+  const snapshot = await own.source.snapshot()
   for (const { id } of lab.steps) {
-    const alone = await judgeRound(spec, snapshot, source.live, [id])
+    const alone = await judgeRound(spec, snapshot, own.source.live, [id])
     expect(
       alone.map(({ verdict }) => verdict),
       id,
@@ -62,9 +40,9 @@ test('unsolved: no step passes', async () => {
 })
 
 test('solved by the reference solution: every step passes, one by one and all together', async () => {
-  const played = await playSteps(spec, solution, bench, source, lab.steps)
+  const played = await playSteps(spec, solution, own.bench, own.source, lab.steps)
   expect(verdictsOf(played)).toEqual(Object.fromEntries(lab.steps.map(({ id }) => [id, ['passed', '']])))
-  const { outcomes, snapshot } = await judge(spec, source)
+  const { outcomes, snapshot } = await judge(spec, own.source)
   expect(outcomes.filter(({ verdict }) => verdict !== 'passed')).toEqual([])
   const { address, backends } = webService(snapshot)
   const clientNode = snapshot.find('Pod', 'default', 'client')?.spec?.nodeName ?? ''
@@ -77,20 +55,24 @@ test('solved by the reference solution: every step passes, one by one and all to
 /** Judges what a breakage of this node can show; steps that send requests need all the nodes. */
 async function judged(step: string, node: string): Promise<StepOutcome[]> {
   const only = [...new Set([...quickSteps, step])]
-  const { live } = source
-  if (requestSteps.includes(step)) return judgeRound(spec, await source.snapshot(), live, only)
-  const seen: Cluster = Object.create(cluster, { nodes: { value: async () => [node] } })
+  const { live } = own.source
+  if (requestSteps.includes(step)) return judgeRound(spec, await own.source.snapshot(), live, only)
+  const seen: Cluster = Object.create(own.cluster, { nodes: { value: async () => [node] } })
   return judgeRound(spec, new Snapshot(await takeCapture(seen, live.client)), live, only)
 }
 
 async function onNode(node: string, script: string, stdin?: string): Promise<void> {
-  const { exitCode, stderr } = await cluster.exec(node, ['bash', '-c', script], stdin === undefined ? {} : { stdin })
+  const { exitCode, stderr } = await own.cluster.exec(
+    node,
+    ['bash', '-c', script],
+    stdin === undefined ? {} : { stdin },
+  )
   if (exitCode !== 0) throw new Error(`"${script}" ended with ${exitCode}: ${stderr}`)
 }
 
 /** Breaks, judges and heals once. kube-proxy's own sync may come in between, so the caller may try again. */
 async function tryBreakage(breakage: Breakage, there: Scene): Promise<StepOutcome[]> {
-  const { stdout: tables } = await cluster.exec(there.node, ['iptables-save'])
+  const { stdout: tables } = await own.cluster.exec(there.node, ['iptables-save'])
   await onNode(there.node, breakage.break(there))
   try {
     return await judged(breakage.step, there.node)
@@ -122,16 +104,16 @@ describe('one thing broken on one node', () => {
 
 describe("something changed behind the lab's back", () => {
   const verdictOf = async (step: string) =>
-    (await judgeRound(spec, await source.snapshot(), source.live, [step]))[0]?.verdict
+    (await judgeRound(spec, await own.source.snapshot(), own.source.live, [step]))[0]?.verdict
 
   test.each(clusterBreakages)(
     '$what: $step says so',
     async (breakage) => {
-      await breakage.break(bench)
+      await breakage.break(own.bench)
       try {
         await waitFor('the step to fail', 20_000, async () => (await verdictOf(breakage.step)) === 'failed')
       } finally {
-        await breakage.heal(bench)
+        await breakage.heal(own.bench)
       }
       await waitFor('the step to pass again', 60_000, async () => (await verdictOf(breakage.step)) === 'passed')
     },

@@ -1,21 +1,18 @@
 // Lab 3 end to end on the embedded cluster: fails unsolved, passes solved, fails again for each single breakage.
 
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { beforeAll, describe, expect, test } from 'vitest'
 import { loadSpec } from '../../checks/grader.ts'
 import { judge, judgeRound, type StepOutcome } from '../../checks/judge.ts'
 import { readLab } from '../../checks/lab-definition.ts'
-import { openCluster } from '../../checks/source.ts'
-import type { Cluster, Progress } from '../../cluster/driver.ts'
 import { runOnNode } from '../../cluster/node-script.ts'
 import { OUTSIDE } from '../../cluster/outside.ts'
-import { selectCluster } from '../../cluster/select.ts'
 import { serviceHash } from '../../dataplane/kube-proxy/chain-names.ts'
-import { LabBench, loadSolution } from '../../scripts/lab-bench.ts'
+import { loadSolution } from '../../scripts/lab-bench.ts'
 import { resetLab } from '../../scripts/lab-reset.ts'
 import { playSteps } from '../../scripts/play-lab.ts'
 import { type OutsideScene, outsideBreakages } from './outside-breakages.ts'
+import { ownCluster } from './own-cluster.ts'
 
-const silent: Progress = { start: () => undefined, end: () => undefined, note: () => undefined }
 const lab = readLab(3)
 const spec = await loadSpec(lab)
 const solution = await loadSolution(lab.folder)
@@ -23,9 +20,7 @@ const name = 'lab-3-test'
 const firstQuestion = lab.steps.findIndex(({ question }) => question !== undefined)
 const firstUneven = lab.steps.findIndex(({ id }) => id === 'uneven')
 
-let cluster: Cluster
-let bench: LabBench
-let source: Awaited<ReturnType<typeof openCluster>>
+const own = ownCluster(lab)
 const scene: OutsideScene = {
   nodePort: 0,
   balanced: { address: '', healthPort: 0, hash: serviceHash('default/web-lb', 'tcp') },
@@ -33,23 +28,11 @@ const scene: OutsideScene = {
   exposed: serviceHash('default/web-np', 'tcp'),
 }
 
-beforeAll(async () => {
-  cluster = await selectCluster('embedded', name)
-  await cluster.up(silent)
-  bench = await LabBench.open(cluster, silent)
-  source = await openCluster(cluster)
-  await resetLab(lab, bench)
-}, 180_000)
-
-afterAll(async () => {
-  await cluster?.down(silent)
-}, 60_000)
-
 /** Judges steps on one snapshot, each alone: what a step waits for hides nothing. */
 async function judged(steps: readonly string[]): Promise<StepOutcome[]> {
-  const snapshot = await source.snapshot()
+  const snapshot = await own.source.snapshot()
   const outcomes: StepOutcome[] = []
-  for (const id of steps) outcomes.push(...(await judgeRound(spec, snapshot, source.live, [id])))
+  for (const id of steps) outcomes.push(...(await judgeRound(spec, snapshot, own.source.live, [id])))
   return outcomes
 }
 
@@ -58,18 +41,18 @@ const saying = (outcomes: readonly StepOutcome[]) =>
 const passed = (ids: readonly { id: string }[]) => ids.map(({ id }) => [id, 'passed', ''])
 
 test('unsolved: no step passes, not even alone', async () => {
-  const together = await judgeRound(spec, await source.snapshot(), source.live)
+  const together = await judgeRound(spec, await own.source.snapshot(), own.source.live)
   expect(together.filter(({ verdict }) => verdict !== 'failed' && verdict !== 'not yet')).toEqual([])
   for (const alone of await judged(lab.steps.map(({ id }) => id))) expect(alone.verdict, alone.id).toBe('failed')
 })
 
 describe('solved by the reference solution', () => {
-  const play = (steps: typeof lab.steps) => playSteps(spec, solution, bench, source, steps)
+  const play = (steps: typeof lab.steps) => playSteps(spec, solution, own.bench, own.source, steps)
 
   test('a node port; a wrong answer about it is none', async () => {
     const steps = lab.steps.slice(0, firstQuestion)
     expect(saying(await play(steps))).toEqual(passed(steps))
-    await bench.answer(3, 'node-port-chain', `KUBE-SVC-${scene.exposed}`)
+    await own.bench.answer(3, 'node-port-chain', `KUBE-SVC-${scene.exposed}`)
     expect((await judged(['node-port-chain']))[0]?.failure?.actual).toContain(
       `"KUBE-SVC-${scene.exposed}", which it is`,
     )
@@ -100,7 +83,7 @@ describe('solved by the reference solution', () => {
   }, 180_000)
 
   test('on a capture of the end, what can be seen there', async () => {
-    const outcomes = await judgeRound(spec, await source.snapshot(), undefined)
+    const outcomes = await judgeRound(spec, await own.source.snapshot(), undefined)
     const unseen = outcomes.filter(({ verdict }) => verdict !== 'passed')
     const even = 'the Pods stood evenly when this capture was taken'
     expect(saying(unseen)).toEqual(['uneven', 'crowded-share'].map((id) => [id, 'not applicable', even]))
@@ -108,14 +91,14 @@ describe('solved by the reference solution', () => {
 })
 
 async function onNode(node: string, script: string): Promise<string> {
-  const { exitCode, stdout, stderr } = await runOnNode(cluster, node, script)
+  const { exitCode, stdout, stderr } = await runOnNode(own.cluster, node, script)
   if (exitCode !== 0) throw new Error(`"${script}" ended with ${exitCode}: ${stderr}`)
   return stdout
 }
 
 describe('one thing broken on one node', () => {
   beforeAll(async () => {
-    const { services } = (await source.snapshot()).objects
+    const { services } = (await own.source.snapshot()).objects
     const find = (service: string) => services.find((one) => one.name === service)
     scene.nodePort = find('web-np')?.ports[0]?.nodePort ?? 0
     scene.balanced.address = find('web-lb')?.loadBalancerIngress[0]?.ip ?? ''
@@ -137,7 +120,7 @@ describe('one thing broken on one node', () => {
   )
 
   test('and all is whole again', async () => {
-    const { outcomes } = await judge(spec, source)
+    const { outcomes } = await judge(spec, own.source)
     expect(saying(outcomes)).toEqual(passed(lab.steps))
   }, 60_000)
 })
@@ -146,22 +129,22 @@ describe('a Service changed', () => {
   const change = async (service: string, spec: object) => {
     const { PatchStrategy, setHeaderOptions } = await import('@kubernetes/client-node')
     const merge = setHeaderOptions('Content-Type', PatchStrategy.MergePatch)
-    await bench.client.core.patchNamespacedService({ namespace: 'default', name: service, body: { spec } }, merge)
+    await own.bench.client.core.patchNamespacedService({ namespace: 'default', name: service, body: { spec } }, merge)
   }
 
   test('policies swapped, and ranges for everybody: each step that is about it says so', async () => {
     await change('web-np', { externalTrafficPolicy: 'Local' })
     await change('web-lb', { externalTrafficPolicy: 'Cluster', loadBalancerSourceRanges: ['0.0.0.0/0'] })
     const ids = ['node-port', 'cluster-policy', 'local-policy', 'health-check', 'anti-affinity', 'source-ranges']
-    const { outcomes } = await judge(spec, source, { only: ids, patienceMs: 0 })
+    const { outcomes } = await judge(spec, own.source, { only: ids, patienceMs: 0 })
     expect(outcomes.map(({ verdict }) => verdict)).not.toContain('passed')
   }, 60_000)
 
   test('reset leaves nothing, from here too', async () => {
-    await resetLab(lab, bench)
-    expect((await source.snapshot()).objects.services.filter(({ namespace }) => namespace === 'default')).toHaveLength(
-      1,
-    )
+    await resetLab(lab, own.bench)
+    expect(
+      (await own.source.snapshot()).objects.services.filter(({ namespace }) => namespace === 'default'),
+    ).toHaveLength(1)
     expect(await onNode(OUTSIDE, 'ip -4 route show')).not.toContain('172.18.255.2')
   }, 60_000)
 })

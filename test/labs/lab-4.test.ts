@@ -1,74 +1,55 @@
 // Lab 4 end to end on the embedded cluster: fails unsolved, passes solved, fails again for each single breakage, and for each
 // scheduler that is not the one it should be, by what is measured alone.
 
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { beforeAll, describe, expect, test } from 'vitest'
 import { loadSpec } from '../../checks/grader.ts'
-import { judge, judgeRound, type StepOutcome } from '../../checks/judge.ts'
+import { judge, judgeRound } from '../../checks/judge.ts'
 import { readLab } from '../../checks/lab-definition.ts'
 import type { Snapshot } from '../../checks/snapshot.ts'
-import { openCluster } from '../../checks/source.ts'
-import type { Cluster, Progress } from '../../cluster/driver.ts'
 import { OUTSIDE } from '../../cluster/outside.ts'
-import { selectCluster } from '../../cluster/select.ts'
 import { excludeRanges } from '../../labs/04-lvs/clearing.ts'
 import { onMachine, type Variables, variables } from '../../labs/04-lvs/machines.ts'
-import { LabBench, loadSolution } from '../../scripts/lab-bench.ts'
+import { loadSolution } from '../../scripts/lab-bench.ts'
 import { resetLab } from '../../scripts/lab-reset.ts'
 import { playSteps } from '../../scripts/play-lab.ts'
 import { type Breakage, breakages, swaps } from './lab-4-breakages.ts'
+import { ownCluster, verdictsOf } from './own-cluster.ts'
 
-const silent: Progress = { start: () => undefined, end: () => undefined, note: () => undefined }
 const lab = readLab(4)
 const spec = await loadSpec(lab)
 const solution = await loadSolution(lab.folder)
 const questions = lab.steps.filter(({ question }) => question !== undefined).map(({ id }) => id)
 
-let cluster: Cluster
-let bench: LabBench
-let source: Awaited<ReturnType<typeof openCluster>>
+const own = ownCluster(lab)
 let names: Variables
 
 beforeAll(async () => {
-  cluster = await selectCluster('embedded', 'lab-4-test')
-  await cluster.up(silent)
-  bench = await LabBench.open(cluster, silent)
-  source = await openCluster(cluster)
-  names = await variables(bench)
-  await resetLab(lab, bench)
-}, 180_000)
-
-afterAll(async () => {
-  await cluster?.down(silent)
-}, 60_000)
-
-const verdictsOf = (outcomes: readonly StepOutcome[]) =>
-  Object.fromEntries(
-    outcomes.map(({ id, verdict, reason, failure }) => [id, [verdict, reason ?? failure?.actual ?? '']]),
-  )
+  names = await variables(own.bench)
+})
 
 const judged = async (step: string, snapshot?: Snapshot) =>
-  (await judgeRound(spec, snapshot ?? (await source.snapshot()), source.live, [step]))[0]
+  (await judgeRound(spec, snapshot ?? (await own.source.snapshot()), own.source.live, [step]))[0]
 
 test('unsolved: no step passes, nor does a question with a wrong answer', async () => {
-  for (const id of questions) await bench.answer(lab.number, id, 'OUTSIDE')
+  for (const id of questions) await own.bench.answer(lab.number, id, 'OUTSIDE')
   // Alone: a step must not pass because nobody asked for what it needs.
-  const snapshot = await source.snapshot()
+  const snapshot = await own.source.snapshot()
   for (const { id } of lab.steps) expect((await judged(id, snapshot))?.verdict, id).toBe('failed')
   // Real servers alone prove nothing but themselves.
-  await solution.steps.stage?.play?.(bench)
-  const staged = await source.snapshot()
+  await solution.steps.stage?.play?.(own.bench)
+  const staged = await own.source.snapshot()
   for (const { id } of lab.steps.slice(1)) expect((await judged(id, staged))?.verdict, id).toBe('failed')
 }, 60_000)
 
 test('solved by the reference solution: every step passes, one by one and all together', async () => {
-  const played = await playSteps(spec, solution, bench, source, lab.steps)
+  const played = await playSteps(spec, solution, own.bench, own.source, lab.steps)
   expect(verdictsOf(played)).toEqual(Object.fromEntries(lab.steps.map(({ id }) => [id, ['passed', '']])))
-  const { outcomes } = await judge(spec, source)
+  const { outcomes } = await judge(spec, own.source)
   expect(outcomes.filter(({ verdict }) => verdict !== 'passed')).toEqual([])
 }, 180_000)
 
 test('the capture of the solved cluster earns every step: the director holds what was built', async () => {
-  const outcomes = await judgeRound(spec, await source.snapshot(), undefined)
+  const outcomes = await judgeRound(spec, await own.source.snapshot(), undefined)
   expect(outcomes.filter(({ verdict }) => verdict !== 'passed').map(({ id }) => id)).toEqual([])
 })
 
@@ -80,14 +61,14 @@ describe('one thing broken on one machine', () => {
     '$what: $step says so',
     async (breakage) => {
       const machine = machineOf(breakage)
-      await onMachine(bench, machine, expand(breakage.break))
+      await onMachine(own.bench, machine, expand(breakage.break))
       try {
         const outcome = await judged(breakage.step)
         expect(outcome?.verdict).toBe('failed')
         const noticed = { director: names.DIRECTOR, worker: names.N1 }
         expect(outcome?.failure?.node).toBe(breakage.noticed ? noticed[breakage.noticed] : machine)
       } finally {
-        await onMachine(bench, machine, expand(breakage.heal))
+        await onMachine(own.bench, machine, expand(breakage.heal))
       }
     },
     60_000,
@@ -95,10 +76,10 @@ describe('one thing broken on one machine', () => {
 
   test('kube-proxy was told of no range: excluded says so', async () => {
     // What was seen once holds; here nobody has seen it.
-    await bench.delete('ConfigMap', 'lab-4')
-    await excludeRanges(bench, [])
+    await own.bench.delete('ConfigMap', 'lab-4')
+    await excludeRanges(own.bench, [])
     expect((await judged('excluded'))?.verdict).toBe('failed')
-    await excludeRanges(bench, ['192.0.2.0/24'])
+    await excludeRanges(own.bench, ['192.0.2.0/24'])
     expect((await judged('excluded'))?.verdict).toBe('passed')
   })
 })
@@ -106,18 +87,18 @@ describe('one thing broken on one machine', () => {
 describe('another scheduler than the snapshot says, so that only the measurement can tell', () => {
   let snapshot: Snapshot
   beforeAll(async () => {
-    snapshot = await source.snapshot()
+    snapshot = await own.source.snapshot()
   })
 
   test.each(swaps)(
     '$wrong in place of $right: $step says so',
     async ({ step, services, right, wrong }) => {
       const schedule = (name: string) => services.map((service) => `ipvsadm -E ${service} -s ${name}`).join('\n')
-      await onMachine(bench, names.DIRECTOR, schedule(wrong))
+      await onMachine(own.bench, names.DIRECTOR, schedule(wrong))
       try {
         expect((await judged(step, snapshot))?.verdict).toBe('failed')
       } finally {
-        await onMachine(bench, names.DIRECTOR, schedule(right))
+        await onMachine(own.bench, names.DIRECTOR, schedule(right))
       }
     },
     60_000,
@@ -125,11 +106,11 @@ describe('another scheduler than the snapshot says, so that only the measurement
 })
 
 test('healed, every step passes again; a reset removes all of it', async () => {
-  const outcomes = await judgeRound(spec, await source.snapshot(), source.live)
+  const outcomes = await judgeRound(spec, await own.source.snapshot(), own.source.live)
   const open = outcomes.filter(({ verdict }) => verdict !== 'passed' && verdict !== 'not yet')
   expect(open.filter(({ id }) => !questions.includes(id)).map(({ id }) => id)).toEqual([])
-  await resetLab(lab, bench)
-  const { nodes, config } = await source.snapshot()
+  await resetLab(lab, own.bench)
+  const { nodes, config } = await own.source.snapshot()
   expect(config.ipvs.excludeCIDRs).toEqual([])
   for (const { state, mode } of nodes) {
     expect(mode).toBe('iptables')
@@ -137,6 +118,6 @@ test('healed, every step passes again; a reset removes all of it', async () => {
     expect(JSON.stringify(state.links)).not.toContain('192.0.2.')
     expect(JSON.stringify([...(state.iptables.get('mangle') ?? [])])).not.toContain('lab-4')
   }
-  const routes = await onMachine(bench, OUTSIDE, 'ip route show table all')
+  const routes = await onMachine(own.bench, OUTSIDE, 'ip route show table all')
   expect(routes).not.toMatch(/198\.1[89]\.|192\.0\.2\./)
 }, 120_000)

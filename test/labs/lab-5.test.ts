@@ -1,64 +1,48 @@
 // Lab 5 end to end on the embedded cluster: fails unsolved, and step by step: fails broken, passes solved. Its steps are about
 // moments, so each is broken while it is solved and the grader has not seen it pass.
 
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { loadSpec } from '../../checks/grader.ts'
 import { judge, judgeRound, type StepOutcome } from '../../checks/judge.ts'
 import { readLab, type StepDefinition } from '../../checks/lab-definition.ts'
 import { Snapshot } from '../../checks/snapshot.ts'
-import { openCluster } from '../../checks/source.ts'
 import { webService } from '../../checks/web-service.ts'
-import type { Cluster, Progress } from '../../cluster/driver.ts'
+import type { Cluster } from '../../cluster/driver.ts'
 import { readDaemonSet } from '../../cluster/kube-proxy/agents.ts'
 import { chooseImage, isForeignImage } from '../../cluster/kube-proxy/image-choice.ts'
 import { restartAgents } from '../../cluster/kube-proxy/rollout.ts'
 import { runOnNode } from '../../cluster/node-script.ts'
-import { selectCluster } from '../../cluster/select.ts'
 import { takeCapture } from '../../cluster/snapshot.ts'
-import { LabBench, loadSolution } from '../../scripts/lab-bench.ts'
+import { loadSolution } from '../../scripts/lab-bench.ts'
 import { resetLab } from '../../scripts/lab-reset.ts'
 import { type Breakage, breakages, type Scene, wrongAnswers } from './lab-5-breakages.ts'
+import { ownCluster } from './own-cluster.ts'
 
-const silent: Progress = { start: () => undefined, end: () => undefined, note: () => undefined }
 const lab = readLab(5)
 const spec = await loadSpec(lab)
 const solution = await loadSolution(lab.folder)
 
-let cluster: Cluster
-let bench: LabBench
-let source: Awaited<ReturnType<typeof openCluster>>
+const own = ownCluster(lab)
 let scene: Scene
 
-beforeAll(async () => {
-  cluster = await selectCluster('embedded', 'lab-5-test')
-  await cluster.up(silent)
-  bench = await LabBench.open(cluster, silent)
-  source = await openCluster(cluster)
-  await resetLab(lab, bench)
-}, 180_000)
-
-afterAll(async () => {
-  await cluster?.down(silent)
-}, 60_000)
-
 test('unsolved: no step passes, alone or with the others', async () => {
-  const snapshot = await source.snapshot()
-  const together = await judgeRound(spec, snapshot, source.live)
+  const snapshot = await own.source.snapshot()
+  const together = await judgeRound(spec, snapshot, own.source.live)
   expect(together.filter(({ verdict }) => verdict !== 'failed' && verdict !== 'not yet')).toEqual([])
   for (const { id } of lab.steps)
-    expect(verdictsOf(await judgeRound(spec, snapshot, source.live, [id])), id).toEqual([[id, 'failed']])
+    expect(verdictsOf(await judgeRound(spec, snapshot, own.source.live, [id])), id).toEqual([[id, 'failed']])
 })
 
 const verdictsOf = (outcomes: readonly StepOutcome[]) => outcomes.map(({ id, verdict }) => [id, verdict])
 
 async function onNode(node: string, script: string): Promise<string> {
-  const { exitCode, stdout, stderr } = await runOnNode(cluster, node, script)
+  const { exitCode, stdout, stderr } = await runOnNode(own.cluster, node, script)
   if (exitCode !== 0) throw new Error(`"${script}" ended with ${exitCode}: ${stderr}`)
   return stdout
 }
 
 async function sceneNow(): Promise<Scene> {
-  const snapshot = await source.snapshot()
+  const snapshot = await own.source.snapshot()
   const client = snapshot.find('Pod', 'default', 'client')
   const { address: web, backends } = webService(snapshot)
   const node = client?.spec?.nodeName ?? ''
@@ -68,10 +52,10 @@ async function sceneNow(): Promise<Scene> {
 
 /** Judges on a look at the workers, which is all that a breakage can show. */
 async function judgedNow(id: string): Promise<StepOutcome | undefined> {
-  const workers = (await cluster.nodes()).slice(1)
-  const seen: Cluster = Object.create(cluster, { nodes: { value: async () => workers } })
-  const snapshot = new Snapshot(await takeCapture(seen, source.live.client))
-  return (await judgeRound(spec, snapshot, source.live, [id]))[0]
+  const workers = (await own.cluster.nodes()).slice(1)
+  const seen: Cluster = Object.create(own.cluster, { nodes: { value: async () => workers } })
+  const snapshot = new Snapshot(await takeCapture(seen, own.source.live.client))
+  return (await judgeRound(spec, snapshot, own.source.live, [id]))[0]
 }
 
 /** Breaks, judges and heals once. */
@@ -96,7 +80,7 @@ async function mustSay(breakage: Breakage): Promise<void> {
 }
 
 async function mustPass({ id }: StepDefinition): Promise<void> {
-  const [outcome] = (await judge(spec, source, { only: [id] })).outcomes
+  const [outcome] = (await judge(spec, own.source, { only: [id] })).outcomes
   expect(outcome).toEqual({ id, verdict: 'passed' })
 }
 
@@ -107,15 +91,15 @@ describe('step by step', () => {
       const { id } = step
       const { play, tidy } = solution.steps[id] ?? {}
       const wrong = wrongAnswers[id]
-      if (wrong !== undefined) await bench.answer(lab.number, id, wrong)
+      if (wrong !== undefined) await own.bench.answer(lab.number, id, wrong)
       if (play) {
         expect((await judgedNow(id))?.verdict).toBe('failed')
-        await play(bench)
+        await play(own.bench)
       }
       if (id === 'stage') scene = await sceneNow()
       for (const breakage of breakages) if (breakage.step === id) await mustSay(breakage)
       await mustPass(step)
-      await tidy?.play(bench)
+      await tidy?.play(own.bench)
     },
     90_000,
   )
@@ -127,7 +111,7 @@ test('every step has something that breaks it', () => {
 })
 
 test('at the end every step holds, and a capture earns what needs neither requests nor moments', async () => {
-  const { outcomes, snapshot } = await judge(spec, source)
+  const { outcomes, snapshot } = await judge(spec, own.source)
   expect(outcomes.filter(({ verdict }) => verdict !== 'passed')).toEqual([])
   const offline = await judgeRound(spec, snapshot, undefined)
   const byVerdict = (wanted: string) => offline.filter(({ verdict }) => verdict === wanted).map(({ id }) => id)
@@ -149,11 +133,11 @@ test('a reset takes rules and version back from where somebody stopped in the mi
     `iptables -I INPUT -d ${web} -m comment --comment lab-5 -j REJECT
      iptables -t mangle -I PREROUTING -d ${web} -m comment --comment "lab-5 early" -j DROP`,
   )
-  const old = chooseImage(cluster, await readDaemonSet(bench.client), '1.20')
-  await restartAgents(bench.client, old)
-  await resetLab(lab, bench)
-  expect(isForeignImage(await readDaemonSet(bench.client))).toBe(false)
+  const old = chooseImage(own.cluster, await readDaemonSet(own.bench.client), '1.20')
+  await restartAgents(own.bench.client, old)
+  await resetLab(lab, own.bench)
+  expect(isForeignImage(await readDaemonSet(own.bench.client))).toBe(false)
   expect(await onNode(node, 'iptables-save | grep -c lab-5 || true')).toBe('0\n')
-  const { nodes } = await source.snapshot()
+  const { nodes } = await own.source.snapshot()
   expect(nodes.map(({ mode }) => mode)).toEqual(nodes.map(() => 'iptables'))
 }, 60_000)

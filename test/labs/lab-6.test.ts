@@ -4,53 +4,39 @@
 
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, describe, expect, test } from 'vitest'
 import { isMeasurement, MEASUREMENT, type MeasuredMode, type Measurement } from '../../checks/06-scale/measurement.ts'
 import { loadSpec } from '../../checks/grader.ts'
 import { judge, judgeRound } from '../../checks/judge.ts'
 import { readLab } from '../../checks/lab-definition.ts'
 import { Notebook, writeNotes } from '../../checks/notebook.ts'
-import { openCluster } from '../../checks/source.ts'
-import type { Cluster, Progress } from '../../cluster/driver.ts'
 import { projectRoot } from '../../cluster/layout.ts'
-import { selectCluster } from '../../cluster/select.ts'
-import { LabBench, loadSolution } from '../../scripts/lab-bench.ts'
+import { loadSolution } from '../../scripts/lab-bench.ts'
 import { resetLab } from '../../scripts/lab-reset.ts'
 import { measureHere } from '../../scripts/scale/measure-here.ts'
+import { ownCluster, silent } from './own-cluster.ts'
 
-const silent: Progress = { start: () => undefined, end: () => undefined, note: () => undefined }
 const lab = readLab(6)
 const spec = await loadSpec(lab)
 const solution = await loadSolution(lab.folder)
 const questions = ['rules-each', 'turning-point']
 const shapes = ['change', 'lookup', 'keep-alive', 'cpu']
 
-let cluster: Cluster
-let bench: LabBench
-let source: Awaited<ReturnType<typeof openCluster>>
+const own = ownCluster(lab)
 let run: Measurement
 
-beforeAll(async () => {
-  cluster = await selectCluster('embedded', 'lab-6-test')
-  await cluster.up(silent)
-  bench = await LabBench.open(cluster, silent)
-  source = await openCluster(cluster)
-  await resetLab(lab, bench)
-}, 180_000)
-
 afterAll(async () => {
-  if (bench) await resetLab(lab, bench)
-  await cluster?.down(silent)
+  if (own.bench) await resetLab(lab, own.bench)
 }, 60_000)
 
-const keepRun = (kept: Measurement) => writeNotes(bench.client, lab.number, { [MEASUREMENT]: JSON.stringify(kept) })
+const keepRun = (kept: Measurement) => writeNotes(own.bench.client, lab.number, { [MEASUREMENT]: JSON.stringify(kept) })
 
 test('unsolved: no step passes, alone or with the others', async () => {
-  const snapshot = await source.snapshot()
-  const together = await judgeRound(spec, snapshot, source.live)
+  const snapshot = await own.source.snapshot()
+  const together = await judgeRound(spec, snapshot, own.source.live)
   expect(together.filter(({ verdict }) => verdict !== 'failed' && verdict !== 'not yet')).toEqual([])
   for (const { id } of lab.steps) {
-    const outcomes = await judgeRound(spec, snapshot, source.live, [id])
+    const outcomes = await judgeRound(spec, snapshot, own.source.live, [id])
     expect(
       outcomes.map(({ verdict }) => verdict),
       id,
@@ -59,14 +45,14 @@ test('unsolved: no step passes, alone or with the others', async () => {
 })
 
 test('both modes are measured on one node, and the files are where the text says', async () => {
-  const { folder } = await measureHere(cluster, bench.client, silent, {
+  const { folder } = await measureHere(own.cluster, own.bench.client, silent, {
     env: { MAX: '100', ENDPOINTS: '2' },
     rounds: 3,
   })
   const files = ['scale.svg', 'scale.txt', 'scale.json', 'iptables-mode/iptables-save', 'ipvs-mode/ipvsadm-save']
-  expect(folder).toBe(`.evidence/${cluster.name}/lab-6`)
+  expect(folder).toBe(`.evidence/${own.cluster.name}/lab-6`)
   expect(files.filter((file) => !existsSync(join(projectRoot, folder, file)))).toEqual([])
-  const kept = new Notebook(lab.number, await source.snapshot()).read(MEASUREMENT, isMeasurement)
+  const kept = new Notebook(lab.number, await own.source.snapshot()).read(MEASUREMENT, isMeasurement)
   if (!kept) throw new Error('the cluster holds no run')
   run = kept
   expect(run.ipvs.map(({ services }) => services)).toEqual([10, 30, 60, 100])
@@ -107,22 +93,22 @@ describe('one thing altered', () => {
     ['cpu', 'IPVS as slow as a list', () => rising('busyMore')],
   ])('%s: %s', async (id, _what, alter) => {
     await keepRun(alter())
-    const outcomes = await judgeRound(spec, await source.snapshot(), source.live, [id])
+    const outcomes = await judgeRound(spec, await own.source.snapshot(), own.source.live, [id])
     expect(outcomes.map(({ verdict }) => verdict)).toEqual(['failed'])
   })
 
   test.each(questions)('%s: a wrong answer', async (id) => {
     await keepRun(run)
-    await bench.answer(lab.number, id, '7')
-    const outcomes = await judgeRound(spec, await source.snapshot(), source.live, [id])
+    await own.bench.answer(lab.number, id, '7')
+    const outcomes = await judgeRound(spec, await own.source.snapshot(), own.source.live, [id])
     expect(outcomes.map(({ verdict }) => verdict)).toEqual(['failed'])
   })
 })
 
 test('solved: every step passes, but for shapes that noise may hide', async () => {
   await keepRun(run)
-  for (const id of questions) await solution.steps[id]?.play?.(bench)
-  const { outcomes } = await judge(spec, source)
+  for (const id of questions) await solution.steps[id]?.play?.(own.bench)
+  const { outcomes } = await judge(spec, own.source)
   const counted = outcomes.filter(({ id }) => !shapes.includes(id))
   expect(counted.map(({ id, verdict }) => `${id} ${verdict}`)).toEqual(counted.map(({ id }) => `${id} passed`))
   const measured = outcomes.filter(({ id }) => shapes.includes(id))

@@ -1,76 +1,58 @@
 // Lab 7 end to end on the embedded cluster: fails unsolved, and step by step: fails broken, passes solved. What its kernel can't do
 // is not applicable, solved or not.
 
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { loadSpec } from '../../checks/grader.ts'
 import { judge, judgeRound, type StepOutcome } from '../../checks/judge.ts'
 import { readLab } from '../../checks/lab-definition.ts'
-import { openCluster } from '../../checks/source.ts'
 import { webService } from '../../checks/web-service.ts'
-import type { Cluster, Progress } from '../../cluster/driver.ts'
 import { ModeUnsupported } from '../../cluster/kube-proxy/module-check.ts'
 import { switchMode } from '../../cluster/kube-proxy/switch-mode.ts'
 import { runOnNode } from '../../cluster/node-script.ts'
-import { selectCluster } from '../../cluster/select.ts'
 import { waitFor } from '../../cluster/wait.ts'
-import { LabBench, loadSolution } from '../../scripts/lab-bench.ts'
-import { resetLab } from '../../scripts/lab-reset.ts'
+import { loadSolution } from '../../scripts/lab-bench.ts'
 import { type Breakage, breakages, type Scene, wrongAnswers } from './lab-7-breakages.ts'
+import { ownCluster, silent } from './own-cluster.ts'
 
-const silent: Progress = { start: () => undefined, end: () => undefined, note: () => undefined }
 const lab = readLab(7)
 const spec = await loadSpec(lab)
 const solution = await loadSolution(lab.folder)
 /** What the embedded kernel can't be asked. */
 const notHere = lab.steps.map(({ id }) => id).filter((id) => id.startsWith('nft-'))
 
-let cluster: Cluster
-let bench: LabBench
-let source: Awaited<ReturnType<typeof openCluster>>
+const own = ownCluster(lab)
 let scene: Scene
-
-beforeAll(async () => {
-  cluster = await selectCluster('embedded', 'lab-7-test')
-  await cluster.up(silent)
-  bench = await LabBench.open(cluster, silent)
-  source = await openCluster(cluster)
-  await resetLab(lab, bench)
-}, 180_000)
-
-afterAll(async () => {
-  await cluster?.down(silent)
-}, 60_000)
 
 const verdictOf = (id: string) => (notHere.includes(id) ? 'not applicable' : 'failed')
 
 test('unsolved: no step passes, alone or with the others', async () => {
-  const snapshot = await source.snapshot()
-  const together = await judgeRound(spec, snapshot, source.live)
+  const snapshot = await own.source.snapshot()
+  const together = await judgeRound(spec, snapshot, own.source.live)
   expect(together.filter(({ verdict }) => verdict === 'passed' || verdict === 'could not check')).toEqual([])
   for (const { id } of lab.steps)
-    expect((await judgeRound(spec, snapshot, source.live, [id]))[0]?.verdict, id).toBe(verdictOf(id))
+    expect((await judgeRound(spec, snapshot, own.source.live, [id]))[0]?.verdict, id).toBe(verdictOf(id))
 })
 
 test('mode nftables is refused before anything is changed, with the module that is missing', async () => {
-  const before = await source.snapshot()
-  const refused = switchMode(cluster, 'nftables', { progress: silent, force: true })
+  const before = await own.source.snapshot()
+  const refused = switchMode(own.cluster, 'nftables', { progress: silent, force: true })
   await expect(refused).rejects.toThrow(ModeUnsupported)
   await expect(refused).rejects.toThrow(
     /nothing was changed: .*NAT in nf_tables \(module nft_chain_nat\)\. CLUSTER=kind/,
   )
-  const after = await source.snapshot()
+  const after = await own.source.snapshot()
   const told = (snapshot: typeof before) => snapshot.find('ConfigMap', 'kube-system', 'kube-proxy')?.data
   expect(told(after)).toEqual(told(before))
 })
 
 async function onNode(node: string, script: string): Promise<string> {
-  const { exitCode, stdout, stderr } = await runOnNode(cluster, node, script)
+  const { exitCode, stdout, stderr } = await runOnNode(own.cluster, node, script)
   if (exitCode !== 0) throw new Error(`"${script}" ended with ${exitCode}: ${stderr}`)
   return stdout
 }
 
 async function sceneNow(): Promise<Scene> {
-  const snapshot = await source.snapshot()
+  const snapshot = await own.source.snapshot()
   const { address: web, backends } = webService(snapshot)
   const node = snapshot.find('Pod', 'default', 'client')?.spec?.nodeName ?? ''
   const hearing = backends.filter(({ pod }) => pod !== 'deaf')
@@ -82,13 +64,13 @@ async function sceneNow(): Promise<Scene> {
 /** Every node holds what iptables mode programs. */
 async function settled(): Promise<void> {
   await waitFor('every node to follow', 20_000, async () => {
-    const { nodes } = await source.snapshot()
+    const { nodes } = await own.source.snapshot()
     return nodes.every((node) => node.differences('iptables').length === 0)
   })
 }
 
 async function judgedNow(id: string): Promise<StepOutcome | undefined> {
-  return (await judgeRound(spec, await source.snapshot(), source.live, [id]))[0]
+  return (await judgeRound(spec, await own.source.snapshot(), own.source.live, [id]))[0]
 }
 
 async function tryBreakage(breakage: Breakage, place: string): Promise<StepOutcome | undefined> {
@@ -117,21 +99,21 @@ describe('step by step', () => {
       const { play, tidy } = solution.steps[id] ?? {}
       const wrong = wrongAnswers[id]
       if (wrong !== undefined) {
-        await bench.answer(lab.number, id, wrong)
+        await own.bench.answer(lab.number, id, wrong)
         expect((await judgedNow(id))?.verdict).toBe('failed')
       }
-      await play?.(bench)
+      await play?.(own.bench)
       if (id === 'stage') scene = await sceneNow()
       // What kube-proxy still has to write would be undone with the breakage.
       if (id === 'stage' || id === 'probed') await settled()
       for (const breakage of breakages) if (breakage.step === id) await mustSay(breakage)
-      const [outcome] = (await judge(spec, source, { only: [id] })).outcomes
+      const [outcome] = (await judge(spec, own.source, { only: [id] })).outcomes
       expect(outcome, JSON.stringify(outcome?.failure)).toMatchObject(
         notHere.includes(id)
           ? { verdict: 'not applicable', reason: expect.stringContaining('nft_chain_nat') }
           : { verdict: 'passed' },
       )
-      await tidy?.play(bench)
+      await tidy?.play(own.bench)
     },
     90_000,
   )
@@ -143,7 +125,7 @@ test('every step that can be asked here has something that breaks it', () => {
 })
 
 test('at the end every step holds, and nothing of userspace mode is left', async () => {
-  const { outcomes, snapshot } = await judge(spec, source)
+  const { outcomes, snapshot } = await judge(spec, own.source)
   expect(
     outcomes.filter(({ id, verdict }) => verdict !== (notHere.includes(id) ? 'not applicable' : 'passed')),
   ).toEqual([])

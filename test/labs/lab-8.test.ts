@@ -1,47 +1,30 @@
 // Lab 8 on one embedded cluster: each incident shows its symptom, a wrong fix is refused, the right one passes.
 
 import { createHash } from 'node:crypto'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import type { Incident } from '../../checks/08-incidents/incident.ts'
 import { unseal } from '../../checks/08-incidents/incident-note.ts'
 import { INCIDENT_LAB } from '../../checks/08-incidents/stage.ts'
 import { loadSpec } from '../../checks/grader.ts'
 import { judge, judgeRound } from '../../checks/judge.ts'
 import { readLab } from '../../checks/lab-definition.ts'
-import { openCluster } from '../../checks/source.ts'
-import type { Cluster, Progress } from '../../cluster/driver.ts'
 import { runOnNode } from '../../cluster/node-script.ts'
-import { selectCluster } from '../../cluster/select.ts'
 import { waitFor } from '../../cluster/wait.ts'
 import { incidents } from '../../labs/08-incidents/incidents/all.ts'
 import { Hands } from '../../scripts/incident/hands.ts'
 import { currentNote, openNext } from '../../scripts/incident/open.ts'
-import { LabBench } from '../../scripts/lab-bench.ts'
 import { resetLab } from '../../scripts/lab-reset.ts'
+import { ownCluster } from './own-cluster.ts'
 
-const silent: Progress = { start: () => undefined, end: () => undefined, note: () => undefined }
 const lab = readLab(INCIDENT_LAB)
 const spec = await loadSpec(lab)
 const repairSteps = ['report', 'cause', 'rules', 'whole']
 
-let cluster: Cluster
-let bench: LabBench
-let source: Awaited<ReturnType<typeof openCluster>>
-
-beforeAll(async () => {
-  cluster = await selectCluster('embedded', 'lab-8-test')
-  await cluster.up(silent)
-  bench = await LabBench.open(cluster, silent)
-  source = await openCluster(cluster)
-}, 180_000)
-
-afterAll(async () => {
-  await cluster?.down(silent)
-}, 60_000)
+const own = ownCluster(lab, { asBooted: true })
 
 /** The verdicts of one look, without waiting for anything. */
 async function verdicts(only = repairSteps): Promise<Record<string, string>> {
-  const outcomes = await judgeRound(spec, await source.snapshot(), source.live, only)
+  const outcomes = await judgeRound(spec, await own.source.snapshot(), own.source.live, only)
   return Object.fromEntries(
     outcomes.map(({ id, verdict, failure, reason }) => [
       id,
@@ -52,10 +35,10 @@ async function verdicts(only = repairSteps): Promise<Record<string, string>> {
 
 /** Plays an incident from its report to its debrief. */
 async function playThrough(incident: Incident): Promise<void> {
-  const note = await openNext(bench, { seed: 'test', id: incident.id })
+  const note = await openNext(own.bench, { seed: 'test', id: incident.id })
   const secret = unseal(note.sealed)
   if (!secret) throw new Error('the note can not be read')
-  const hands = new Hands(bench, secret.scene)
+  const hands = new Hands(own.bench, secret.scene)
   expect(note.report).not.toContain(incident.id)
   expect(note.choices).toContain(incident.id)
 
@@ -65,14 +48,14 @@ async function playThrough(incident: Incident): Promise<void> {
 
   for (const wrong of incident.wrongFixes) {
     await wrong.play(hands)
-    const { outcomes } = await judge(spec, source, { only: repairSteps, patienceMs: 6000 })
+    const { outcomes } = await judge(spec, own.source, { only: repairSteps, patienceMs: 6000 })
     const passed = outcomes.filter(({ verdict }) => verdict === 'passed').map(({ id }) => id)
     expect(passed.length, `refused: ${wrong.what}`).toBeLessThan(repairSteps.length)
     await wrong.undo?.(hands)
   }
 
   await incident.fix.play(hands)
-  await bench.answer(INCIDENT_LAB, 'diagnosis', incident.id)
+  await own.bench.answer(INCIDENT_LAB, 'diagnosis', incident.id)
   let last = {}
   const solved = Object.fromEntries(lab.steps.map(({ id }) => [id, 'passed']))
   await waitFor('the right fix to pass', 20_000, async () => {
@@ -83,7 +66,7 @@ async function playThrough(incident: Incident): Promise<void> {
 }
 
 test('unsolved: no step passes while nothing is open', async () => {
-  await resetLab(lab, bench)
+  await resetLab(lab, own.bench)
   expect(Object.values(await verdicts(lab.steps.map(({ id }) => id))).map((text) => text.split(':')[0])).toEqual([
     'failed',
     'failed',
@@ -111,15 +94,15 @@ const healing = [['the beginning of another lab', 1] as const, ['reset', INCIDEN
 test.each(INCIDENTS === 'all' ? healing : healing.slice(0, 1))(
   '%s heals what nobody repaired, and closes the shop',
   async (_what, number) => {
-    const { sealed } = await openNext(bench, { seed: 'test', id: 'ip-forward-off' })
-    await resetLab(readLab(number), bench)
-    expect(await currentNote(bench)).toBeUndefined()
-    const { items } = await bench.client.core.listNamespacedService({
+    const { sealed } = await openNext(own.bench, { seed: 'test', id: 'ip-forward-off' })
+    await resetLab(readLab(number), own.bench)
+    expect(await currentNote(own.bench)).toBeUndefined()
+    const { items } = await own.bench.client.core.listNamespacedService({
       namespace: 'default',
       labelSelector: 'lab=incidents',
     })
     expect(items).toEqual([])
-    const { stdout } = await runOnNode(cluster, unseal(sealed)?.scene.node ?? '', 'sysctl -n net.ipv4.ip_forward')
+    const { stdout } = await runOnNode(own.cluster, unseal(sealed)?.scene.node ?? '', 'sysctl -n net.ipv4.ip_forward')
     expect(stdout.trim()).toBe('1')
   },
   60_000,

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { readLab } from '../../checks/lab-definition.ts'
-import type { Cluster, Progress } from '../../cluster/driver.ts'
+import type { Cluster } from '../../cluster/driver.ts'
 import { projectRoot } from '../../cluster/layout.ts'
 import { selectCluster } from '../../cluster/select.ts'
 import { timeoutScale } from '../../cluster/wait.ts'
@@ -8,8 +8,8 @@ import { FenceShell, fenceFor, learnerEnvironment } from '../../scripts/course/f
 import { LabBench } from '../../scripts/lab-bench.ts'
 import { resetLab } from '../../scripts/lab-reset.ts'
 import { readLabText } from '../../scripts/lab-text.ts'
+import { silent } from './own-cluster.ts'
 
-const silent: Progress = { start: () => undefined, end: () => undefined, note: () => undefined }
 const timeoutOf = (seconds: number) => seconds * 1000 * timeoutScale()
 
 /**
