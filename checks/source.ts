@@ -23,6 +23,9 @@ export async function openSource(source: Source): Promise<JudgedSource> {
   return { snapshot: async () => snapshot }
 }
 
+/** What kube-proxies have heard of is programmed before nodes are looked at, where that can be told, but no longer than this. */
+const SYNC_MS = 3000
+
 /** A running cluster as a source of snapshots. Throws ClusterTrouble when it is not up. */
 export async function openCluster(
   cluster: Cluster,
@@ -31,5 +34,9 @@ export async function openCluster(
   if (!(await cluster.running())) throw new ClusterTrouble(`The cluster "${cluster.name}" is not up: run \`make up\`.`)
   const client = await kubeClient(cluster)
   const live = new LiveCluster(cluster, client, options)
-  return { live, snapshot: async () => new Snapshot(await takeCapture(cluster, client)) }
+  const snapshot = async () => {
+    await cluster.synced?.(SYNC_MS)
+    return new Snapshot(await takeCapture(cluster, client))
+  }
+  return { live, snapshot }
 }

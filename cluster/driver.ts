@@ -53,6 +53,11 @@ export interface Cluster {
    * driver has one (runOnNode).
    */
   script?(node: string, text: string, timeoutMs: number): Promise<ExecResult>
+  /**
+   * Resolves when every kube-proxy has programmed what the API holds, or time is up; only where a driver can tell. It proves
+   * nothing: it spares looks at nodes that are about to change.
+   */
+  synced?(timeoutMs: number): Promise<void>
   /** An interactive shell on a node; resolves to its exit code. */
   shell(node: string, command?: readonly string[]): Promise<number>
   /** Writes a file on a node. */

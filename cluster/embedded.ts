@@ -6,7 +6,7 @@ import type { Cluster, ExecOptions, ExecResult, Progress } from './driver.ts'
 import type { DaemonMessage, DaemonOptions } from './embedded/daemon-messages.ts'
 import { ensurePackages } from './embedded/machine/packages.ts'
 import { type ExecEndpoint, execOnNode, shellOnNode } from './embedded/node-exec.ts'
-import { scriptOnNode } from './embedded/node-script.ts'
+import { scriptOnNode, syncedOnNode } from './embedded/node-script.ts'
 import { processStartTime, readDaemonState, removeClusterFolder } from './embedded/state-file.ts'
 import { cacheFolder, clusterFolder } from './layout.ts'
 
@@ -107,6 +107,13 @@ export class EmbeddedCluster implements Cluster {
 
   script(node: string, text: string, timeoutMs: number): Promise<ExecResult> {
     return scriptOnNode(this.endpoint(), node, text, timeoutMs)
+  }
+
+  async synced(timeoutMs: number): Promise<void> {
+    const endpoint = this.endpoint()
+    const answers = (await this.nodes()).map((node) => syncedOnNode(endpoint, node, timeoutMs))
+    // Whoever looks afterwards finds out by itself.
+    await Promise.allSettled(answers)
   }
 
   shell(node: string, command: readonly string[] = ['bash', '-l']): Promise<number> {

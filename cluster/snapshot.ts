@@ -49,11 +49,16 @@ const troubleOf = (cluster: Cluster) => (error: unknown) => {
   throw new ClusterTrouble(`The cluster "${cluster.name}" does not answer (${reason}): run \`make up\`.`)
 }
 
-async function askNode(cluster: Cluster, name: string, depth: ReportDepth): Promise<NodeFiles> {
+/** What one node says of itself, by one exec. Rejects when it can't be reached. */
+export async function readNode(cluster: Cluster, name: string, depth: ReportDepth = 'essential'): Promise<NodeFiles> {
   const { script, read } = nodeReportRequest(depth)
+  const { stdout } = await runOnNode(cluster, name, script, { timeoutMs: 30_000 })
+  return { name, files: read(stdout).files }
+}
+
+async function askNode(cluster: Cluster, name: string, depth: ReportDepth): Promise<NodeFiles> {
   try {
-    const { stdout } = await runOnNode(cluster, name, script, { timeoutMs: 30_000 })
-    return { name, files: read(stdout).files }
+    return await readNode(cluster, name, depth)
   } catch (error) {
     const reason = error instanceof Error ? error.message.split('\n')[0] : String(error)
     return { name, files: new Map(), trouble: `node ${name} could not be read (${reason})` }

@@ -9,16 +9,18 @@ function describe({ node, installed, from, paths }: ToolsReport): string {
 }
 
 /**
- * Puts ipset and ipvsadm on every node that lacks them; a line for each node, which also says what iptables is read through.
- * Throws NodeToolsError when they can't be had.
+ * Puts ipset and ipvsadm on every node that lacks them; a line for each node, which also says what iptables is read through, and
+ * whether anything was missing. Throws NodeToolsError when they can't be had.
  */
-export async function installToolsEverywhere(cluster: Cluster): Promise<string[]> {
+export async function installToolsEverywhere(cluster: Cluster): Promise<{ lines: string[]; installed: boolean }> {
   const nodes = await cluster.nodes()
   await consent(cluster, `install ipset and ipvsadm on the nodes that lack them (of ${nodes.length})`)
-  return Promise.all(
+  const done = await Promise.all(
     nodes.map(async (node) => {
       const report = await installNodeTools(cluster, node)
-      return `${describe(report)}; ${describeBackends(await iptablesBackends(cluster, node))}`
+      const line = `${describe(report)}; ${describeBackends(await iptablesBackends(cluster, node))}`
+      return { line, installed: report.installed.length > 0 }
     }),
   )
+  return { lines: done.map(({ line }) => line), installed: done.some(({ installed }) => installed) }
 }

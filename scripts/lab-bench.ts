@@ -4,6 +4,7 @@ import { parseAllDocuments } from 'yaml'
 import { LiveCluster } from '../checks/live-cluster.ts'
 import { Snapshot } from '../checks/snapshot.ts'
 import { STANDARD, type Variant } from '../checks/variant.ts'
+import type { NodeFiles } from '../cluster/capture-folder.ts'
 import type { Cluster, Progress } from '../cluster/driver.ts'
 import { type KubeClient, kubeClient } from '../cluster/kube-client.ts'
 import { readConfigConf } from '../cluster/kube-proxy/agents.ts'
@@ -50,13 +51,20 @@ export class LabBench {
     for (const line of await deployWeb(this.client, this.progress, this.variant)) this.progress.note(line)
   }
 
-  /** `make ipvs` and `make iptables`, with SCHEDULER= and KUBE_PROXY_VERSION= */
+  /**
+   * `make ipvs` and `make iptables`, with SCHEDULER= and KUBE_PROXY_VERSION=. With `keepLook`, what proved the mode on every node is
+   * what the step is judged by: nothing may be done after it.
+   */
   async mode(
     mode: RunnableMode,
-    options: { scheduler?: string; version?: string; force?: boolean } = {},
+    {
+      keepLook = false,
+      ...options
+    }: { scheduler?: string; version?: string; force?: boolean; keepLook?: boolean } = {},
   ): Promise<void> {
     this.seen = undefined
-    await switchMode(this.cluster, mode, { ...options, progress: this.progress })
+    const { proofs } = await switchMode(this.cluster, mode, { ...options, progress: this.progress })
+    if (keepLook) await this.keepLook(proofs)
   }
 
   /** The starting state of a lab: this mode with its default scheduler, nothing of the other mode left, nothing damaged. */
@@ -66,7 +74,9 @@ export class LabBench {
 
   /** `make tools` */
   async tools(): Promise<void> {
-    for (const line of await installToolsEverywhere(this.cluster)) this.progress.note(line)
+    const { lines, installed } = await installToolsEverywhere(this.cluster)
+    if (installed) this.seen = undefined
+    for (const line of lines) this.progress.note(line)
   }
 
   /** The option that brings `rr` back where another scheduler is configured; none where it is the default already. */
@@ -81,6 +91,11 @@ export class LabBench {
     const reports = await flushNat(this.cluster, { progress: this.progress })
     for (const { node, removed } of reports)
       this.progress.note(removed.length > 0 ? `${node}: removed ${removed.join(', ')}` : `${node}: nothing was left`)
+    await this.keepLook(reports)
+  }
+
+  /** What was read on every node to prove something is what a step judges. */
+  private async keepLook(reports: readonly { node: string; files: NodeFiles['files'] }[]): Promise<void> {
     const nodes = reports.map(({ node, files }) => ({ name: node, files }))
     this.seen = new Snapshot(await captureOf(this.cluster, this.client, nodes))
   }
@@ -179,6 +194,8 @@ export interface SolutionStep {
   play?(bench: LabBench): Promise<void>
   /** What it does leaves the steps before it as they are, so all of them can be judged by one look at the cluster. */
   together?: true
+  /** With `together`: what it does changes nothing that a look at the nodes shows, so one that was taken before it holds. */
+  inspects?: true
   /** What the lab says to undo after the step has passed. */
   tidy?: { commands: string[]; play(bench: LabBench): Promise<void> }
 }

@@ -48,12 +48,13 @@ export async function playActs(
     bench.seen = undefined
     await act.solution.play?.(bench)
     // What the step itself looked at last holds as long as nobody answers or does more.
-    const seen = act.others.size === 0 ? bench.seen : undefined
-    if (act.solution.play && !seen) await stillness(bench)
-    for (const { play, together } of act.others.values()) {
+    const looked = [...act.others.values()].every(({ inspects }) => inspects)
+    if (act.solution.play && !bench.seen) await stillness(bench)
+    for (const { play, together, inspects } of act.others.values()) {
       await play?.(bench)
-      if (together) await stillness(bench)
+      if (together && !inspects) await stillness(bench)
     }
+    const seen = looked ? bench.seen : undefined
     const only = act.steps.map(({ id }) => id)
     standing = await judge(spec, seen ? { ...source, standing: { snapshot: seen, outcomes: [] } } : source, { only })
     const judged = standing.outcomes
@@ -86,14 +87,18 @@ function tell(commands: readonly string[], { variant }: LabBench): void {
   for (const command of commands) console.log(`  $ ${personalise(command, variant)}`)
 }
 
-/** kube-proxy may take a second for what has just changed; asking every node before that is asking in vain. */
+/**
+ * kube-proxy may take a second for what has just changed; asking every node before that is asking in vain. Where it can be told,
+ * every look waits until all is programmed.
+ */
 const freshMs = 1000
 
 /** Waits until the API shows nothing on its way; where it never does, the checks say what is wrong. */
 async function stillness({ cluster, client }: LabBench): Promise<void> {
   try {
     await waitFor('the cluster to stand still', 10_000, async () => {
-      return movements(new Snapshot(await takeObjects(cluster, client)), freshMs).length === 0
+      const fresh = cluster.synced ? 0 : freshMs
+      return movements(new Snapshot(await takeObjects(cluster, client)), fresh).length === 0
     })
   } catch (error) {
     if (!(error instanceof DeadlineError)) throw error

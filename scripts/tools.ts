@@ -5,5 +5,6 @@ import { main, UserError } from './main.ts'
 await main(async () => {
   const cluster = await selectCluster()
   if (!(await cluster.running())) throw new UserError(`The cluster "${cluster.name}" is not up: run \`make up\`.`)
-  for (const line of await installToolsEverywhere(cluster)) console.log(line)
+  const { lines } = await installToolsEverywhere(cluster)
+  for (const line of lines) console.log(line)
 })

@@ -1,9 +1,10 @@
+import { readCapturedNode } from '../../dataplane/capture.ts'
+import { DUMMY_LINK } from '../../dataplane/kube-proxy/ipvs/dummy-link.ts'
 import type { FlushedMode, SwitchedMode } from '../../dataplane/kube-proxy/mode-ownership.ts'
+import type { NodeFiles } from '../capture-folder.ts'
 import type { Cluster } from '../driver.ts'
-import { SAVE_WITH_BACKEND } from '../iptables-backend.ts'
 import type { KubeClient } from '../kube-client.ts'
-import { PATH, PROXY_MODE } from '../node-report.ts'
-import { runOnNode } from '../node-script.ts'
+import { readNode } from '../snapshot.ts'
 import { type Agent, ipvsComplaint, proxierLine, readLog } from './agents.ts'
 
 /** The modes that kube-proxy can be put into here; userspace only as old as it exists (up to 1.25, modelled is 1.20). */
@@ -28,44 +29,31 @@ export interface ModeProof {
   nftServices: number | undefined
   /** Schedulers of the virtual servers that stand there. */
   schedulers: string[]
+  /** What the node said, as takeCapture reads it. */
+  files: NodeFiles['files']
 }
 
-/** Nothing more is asked of a node whose kube-proxy does not answer yet: looks are repeated until it does. */
-const look = `${PATH}
-${SAVE_WITH_BACKEND}
-${PROXY_MODE}
-mode=$(proxy_mode 2>/dev/null) || exit 0
-echo "mode=$mode"
-[ "$mode" = nftables ] && echo "nft=$(nft list map ip kube-proxy service-ips 2>/dev/null | grep -o ' : goto ' | wc -l)"
-save_with_backend iptables -t nat 2>/dev/null
-addresses=$(ip -o addr show dev kube-ipvs0 2>/dev/null) || exit 0
-printf 'kube-ipvs0\\n%s\\n' "$addresses"
-cat /proc/net/ip_vs 2>/dev/null
-exit 0`
-
-/** Looks at one node once, with one exec. */
-export async function lookAtNode(cluster: Cluster, client: KubeClient, agent: Agent): Promise<ModeProof> {
-  const [{ stdout }, log] = await Promise.all([
-    runOnNode(cluster, agent.node, look, { timeoutMs: 30_000 }),
-    readLog(client, agent.pod),
-  ])
-  const services = stdout.match(/^-A KUBE-SERVICES .*$/gm)?.join('\n') ?? ''
-  const schedulers = [...stdout.matchAll(/^(?:TCP|UDP|SCTP) +\S+ +([a-z]+)/gm)].map(([, scheduler]) => scheduler ?? '')
+/** Looks at one node once, with one exec. Rejects when it can't be reached. */
+export async function lookAtNode(cluster: Cluster, client: KubeClient, { node, pod }: Agent): Promise<ModeProof> {
+  const [{ files }, log] = await Promise.all([readNode(cluster, node), readLog(client, pod)])
+  const { state } = readCapturedNode(files)
+  const rulesOf = (chain: string) => (state.iptables.get('nat')?.get(chain)?.rules ?? []).map(({ spec }) => spec)
+  const services = rulesOf('KUBE-SERVICES').join('\n')
+  const dummy = state.links.find(({ name }) => name === DUMMY_LINK)
+  const table = state.nftables?.find(({ family }) => family === 'ip')
   return {
-    node: agent.node,
-    proxyMode: /^mode=(.+)$/m.exec(stdout)?.[1],
+    node,
+    proxyMode: files.get('proxyMode')?.trim() || undefined,
     logLine: proxierLine(log),
     complaint: ipvsComplaint(log),
-    dummyAddresses: /^kube-ipvs0$/m.test(stdout) ? (stdout.match(/ inet6? /g)?.length ?? 0) : undefined,
-    nftServices: numberOrUndefined(/^nft=(\d+)$/m.exec(stdout)?.[1]),
-    schedulers: [...new Set(schedulers)].sort(),
-    portals: /^-A PREROUTING .*$/m.exec(stdout)?.[0].endsWith('-j KUBE-PORTALS-CONTAINER') ?? false,
+    dummyAddresses: dummy?.addresses.length,
+    nftServices: table && (table.maps.get('service-ips')?.elements.size ?? 0),
+    schedulers: [...new Set(state.virtualServers.map(({ scheduler }) => scheduler))].sort(),
+    portals: rulesOf('PREROUTING')[0]?.endsWith('-j KUBE-PORTALS-CONTAINER') ?? false,
     rules: / --match-set KUBE-/.test(services) ? 'ipvs' : / -j KUBE-SV[CL]-/.test(services) ? 'iptables' : 'none',
+    files,
   }
 }
-
-const numberOrUndefined = (text: string | undefined): number | undefined =>
-  text === undefined ? undefined : Number(text)
 
 /** True when kube-proxy's own word, its log and what the node holds agree on this mode, and on the scheduler if one is given. */
 export function proves(proof: ModeProof, mode: RunnableMode, scheduler?: string): boolean {

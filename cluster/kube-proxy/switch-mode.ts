@@ -142,6 +142,9 @@ class FellBack extends KubeProxyError {
 /** A look costs a node as much time as half its kube-proxy's first sync. */
 const proofGapMs = 300
 
+/** The first sync of a kube-proxy on a quiet machine, and some more. */
+const firstSyncMs = 10_000
+
 /** A kube-proxy that has just started may be on its way to the mode that is asked for. */
 const youngMs = 30_000
 
@@ -179,6 +182,7 @@ async function prove(
       async () => {
         // Without a readiness probe, one that ends at once counts as available for a moment.
         if (stamp !== undefined) await explainCrash(client, stamp)
+        await cluster.synced?.(firstSyncMs)
         const agents = await listAgents(client)
         for (const agent of agents) {
           if (!unproven(proofs.get(agent.node))) continue

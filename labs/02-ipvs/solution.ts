@@ -19,11 +19,11 @@ export const solution: LabSolution = {
   steps: {
     web: { commands: ['make web'], play: (bench) => bench.web() },
     'iptables-list': { ...bringCrowd, tidy: sendCrowdHome },
-    ipvs: { commands: ['make ipvs'], play: (bench) => bench.mode('ipvs') },
+    ipvs: { commands: ['make ipvs'], play: (bench) => bench.mode('ipvs', { keepLook: true }) },
     leftovers: look,
     flush: { commands: ['make flush-nat'], play: (bench) => bench.flush() },
     'kube-ipvs0': look,
-    tools: { commands: ['make tools'], play: (bench) => bench.tools() },
+    tools: { commands: ['make tools'], play: (bench) => bench.tools(), together: true, inspects: true },
     sets: look,
     'ipvs-constant': { ...bringCrowd, tidy: sendCrowdHome },
     prerouting: look,
@@ -41,7 +41,7 @@ export const solution: LabSolution = {
     },
     scheduler: {
       commands: ['make ipvs SCHEDULER=lc'],
-      play: (bench) => bench.mode('ipvs', { scheduler: 'lc' }),
+      play: (bench) => bench.mode('ipvs', { scheduler: 'lc', keepLook: true }),
     },
     output: look,
     postrouting: look,

@@ -26,6 +26,7 @@ export function createFakeBackend(): FakeBackend {
       const { status, stdout, stderr } = spawnSync('sh', ['-c', text, node], { encoding: 'utf8' })
       return { exitCode: status ?? 137, stdout, stderr }
     },
+    async synced() {},
     async logs(request) {
       backend.logRequests.push(request)
       const lines = ['one\n', 'two\n', 'three\n'].slice(-(request.tailLines ?? 3))

@@ -25,6 +25,8 @@ export interface NodeBackend {
   exec(request: ExecRequest): Promise<GuestProcess>
   /** Runs a shell script on a node to its end (`nodes/NAME/script`, which only this cluster has). */
   script(node: string, text: string): Promise<RunResult>
+  /** Resolves when the node's kube-proxy has programmed what the API holds (`nodes/NAME/synced`); at once where that can't be told. */
+  synced(node: string): Promise<void>
   /** Ends when the log ends (or, following, when the container does); destroy it to stop following. */
   logs(request: LogRequest): Promise<Readable>
 }

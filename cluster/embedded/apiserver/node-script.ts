@@ -10,3 +10,9 @@ export async function serveNodeScript({ backend, request, response, name = '' }:
   const text = (await readBody(request)).toString()
   sendObject(response, 200, await backend.script(name, text))
 }
+
+/** GET of `nodes/NAME/synced`: answers when the node's kube-proxy has nothing left to program. */
+export async function serveNodeSynced({ backend, response, name = '' }: ApiCall): Promise<void> {
+  await backend.synced(name)
+  sendObject(response, 200, {})
+}

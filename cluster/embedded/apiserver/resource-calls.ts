@@ -1,7 +1,7 @@
 import type { ApiCall } from './api-call.ts'
 import { flag } from './api-call.ts'
 import { getObject, listObjects } from './list-objects.ts'
-import { serveNodeScript } from './node-script.ts'
+import { serveNodeScript, serveNodeSynced } from './node-script.ts'
 import { patchObject } from './patch-objects.ts'
 import { servePodLog } from './pod-log.ts'
 import { badRequest, methodNotAllowed } from './status-error.ts'
@@ -54,6 +54,9 @@ async function serveSubresource(call: ApiCall, method: string): Promise<void> {
     case 'script':
       if (method !== 'POST') throw methodNotAllowed()
       return serveNodeScript(call)
+    case 'synced':
+      if (method !== 'GET') throw methodNotAllowed()
+      return serveNodeSynced(call)
     case 'binding':
       if (method !== 'POST') throw methodNotAllowed()
       return serveBinding(call)

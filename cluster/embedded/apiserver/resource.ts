@@ -54,7 +54,7 @@ export const resources: readonly Resource[] = [
     namespaced: false,
     schema: 'V1Node',
     status: true,
-    others: ['exec', 'script'],
+    others: ['exec', 'script', 'synced'],
     fields: ['spec.unschedulable'],
   },
   {

@@ -71,21 +71,19 @@ export class HealthServer {
   private readonly machine: Machine
   private readonly placement: Placement
   private readonly folder: string
-  private readonly onMode: (mode: string | undefined) => void
   private written = ''
   private server: GuestProcess | undefined
+  private told: string | undefined
 
-  /** `onMode` hears which mode is told from now on, and nothing when the server has ended. */
-  constructor(
-    machine: Machine,
-    placement: Placement,
-    folder: string,
-    onMode: (mode: string | undefined) => void = () => {},
-  ) {
+  constructor(machine: Machine, placement: Placement, folder: string) {
     this.machine = machine
     this.placement = placement
     this.folder = folder
-    this.onMode = onMode
+  }
+
+  /** The mode that is told to whoever asks; nothing while nobody listens. */
+  get mode(): string | undefined {
+    return this.told
   }
 
   /** Starts the server, or lets it take over a configuration that differs. */
@@ -109,8 +107,10 @@ export class HealthServer {
     this.server = await this.machine.spawn(run, this.placement, { noInput: true })
     this.server.stdout.resume()
     this.server.stderr.resume()
-    this.onMode(settings.mode)
-    const silent = () => this.onMode(undefined)
+    this.told = settings.mode
+    const silent = () => {
+      this.told = undefined
+    }
     this.server.exited.then(silent, silent)
   }
 

@@ -8,11 +8,11 @@ import { HealthServer } from './health-server.ts'
 import { IptablesProxier } from './iptables-proxier.ts'
 import { IpvsProxier } from './ipvs-proxier.ts'
 import { createLogger, type Logger } from './klog.ts'
+import { type OnDuty, takeDuty } from './on-duty.ts'
 import type { Proxier, ProxierContext } from './proxier.ts'
 import { serviceBackends } from './service-backends.ts'
 import { ServiceObjects } from './service-objects.ts'
 import { mountedConfig, readSettings, type Settings, StartFailure } from './settings.ts'
-import { speakMode } from './spoken-mode.ts'
 import { SyncLoop } from './sync-loop.ts'
 import { prepareNode, type Sysctl } from './sysctls.ts'
 import { UserspaceProxier } from './userspace-proxier.ts'
@@ -28,7 +28,7 @@ const nodeFacts = (object: KubeObject): string => {
 const proxiers = { iptables: IptablesProxier, ipvs: IpvsProxier, userspace: UserspaceProxier }
 
 /** kube-proxy of one node, in the version that its image's tag names. */
-export class KubeProxy implements KubeProxyContainer {
+export class KubeProxy implements KubeProxyContainer, OnDuty {
   readonly exited: Promise<number>
   private readonly context: KubeProxyContext
   private readonly version: string
@@ -41,6 +41,7 @@ export class KubeProxy implements KubeProxyContainer {
   private loop: SyncLoop | undefined
   private endWatch: (() => void) | undefined
   private settle: (code: number) => void = () => {}
+  private readonly started: Promise<void>
   private stopping: Promise<void> | undefined
 
   constructor(context: KubeProxyContext, version: string) {
@@ -49,17 +50,22 @@ export class KubeProxy implements KubeProxyContainer {
     this.log = createLogger(context.log)
     this.guest = new GuestNode(context.machine, context.placement)
     this.conntrack = new ConntrackCleanup(this.guest)
-    this.health = new HealthServer(
-      context.machine,
-      context.placement,
-      `/run/kube-proxy/${context.pod.metadata.uid}`,
-      (mode) => speakMode(context.machine, context.node, context.pod.metadata.uid ?? '', mode),
-    )
+    this.health = new HealthServer(context.machine, context.placement, `/run/kube-proxy/${context.pod.metadata.uid}`)
     this.objects = ServiceObjects.of(context.api)
     this.exited = new Promise((resolve) => {
       this.settle = resolve
     })
-    this.start().catch((error: unknown) => this.fail(error))
+    this.started = this.start().catch((error: unknown) => this.fail(error))
+    takeDuty(context.machine, context.node, this)
+  }
+
+  get mode(): string | undefined {
+    return this.health.mode
+  }
+
+  async synced(): Promise<void> {
+    await this.started
+    await this.loop?.settled()
   }
 
   stop(): Promise<void> {

@@ -23,6 +23,7 @@ export class SyncLoop {
   private busy = false
   private asked = false
   private stopped = false
+  private waiting: (() => void)[] = []
   private tokens: number
   private refilledAt = Date.now()
 
@@ -37,11 +38,18 @@ export class SyncLoop {
     if (!this.busy) this.schedule(this.waitForToken())
   }
 
+  /** Resolves when what was asked for so far is done, or has failed and is tried again later, or when the loop has ended. */
+  settled(): Promise<void> {
+    if (this.stopped || !(this.asked || this.busy)) return Promise.resolve()
+    return new Promise((resolve) => this.waiting.push(resolve))
+  }
+
   /** Ends the loop; resolves when the sync that was under way is done. */
   async stop(): Promise<void> {
     this.stopped = true
     clearTimeout(this.timer)
     await this.running
+    this.release()
   }
 
   private waitForToken(): number {
@@ -85,5 +93,10 @@ export class SyncLoop {
     this.busy = false
     this.schedule(next)
     if (this.asked) this.schedule(this.waitForToken())
+    else this.release()
+  }
+
+  private release(): void {
+    for (const resolve of this.waiting.splice(0)) resolve()
   }
 }

@@ -2,7 +2,7 @@ import { OUTSIDE } from '../../outside.ts'
 import type { NodeBackend } from '../apiserver/node-backend.ts'
 import { resourceNamed } from '../apiserver/resource.ts'
 import { badRequest, notFound, StatusError } from '../apiserver/status-error.ts'
-import { spokenMode } from '../kube-proxy/spoken-mode.ts'
+import { spokenMode, syncedOn } from '../kube-proxy/on-duty.ts'
 import type { Machine } from '../machine/machine.ts'
 import type { Network } from '../network/topology.ts'
 import type { ContainerWorker } from './container-worker.ts'
@@ -47,6 +47,7 @@ export function createBackend(machine: Machine, network: Network, find: FindPod)
     },
     script: async (node, text) =>
       machine.script(`${spokenMode(machine, node)}${text}`, placementOf(node), { timeoutMs: scriptDeadlineMs }),
+    synced: (node) => syncedOn(machine, node),
     async logs(request) {
       const { name: container } = request
       const worker = named(find(request.namespace, request.name), request.name, request.container)
