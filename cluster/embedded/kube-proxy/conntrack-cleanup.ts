@@ -6,6 +6,11 @@ type Backends = ReadonlyMap<string, ReadonlySet<string>>
 const same = (one: ReadonlySet<string> | undefined, other: ReadonlySet<string>) =>
   one !== undefined && one.size === other.size && [...other].every((address) => one.has(address))
 
+/** No program is started where the kernel follows no connection at all. */
+const listUdp = `read -r flows </proc/sys/net/netfilter/nf_conntrack_count && [ "$flows" = 0 ] && exit
+conntrack -L -p udp 2>/dev/null
+`
+
 /** Ends UDP flows that conntrack would go on sending to an endpoint that is gone; TCP ends by itself (RST, FIN). */
 export class ConntrackCleanup {
   private readonly node: GuestNode
@@ -23,7 +28,7 @@ export class ConntrackCleanup {
     const first = this.known.size === 0
     this.known = backends
     if ((!changed && gone.length === 0) || (first && backends.size === 0)) return
-    const { stdout } = await this.node.run('conntrack -L -p udp 2>/dev/null\n')
+    const { stdout } = await this.node.run(listUdp)
     const stale = parseConntrack(stdout).filter((flow) => isStale(flow, watched, localAddresses))
     if (stale.length > 0) await this.node.run(stale.map(deletion).join(''))
   }

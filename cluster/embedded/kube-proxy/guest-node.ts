@@ -4,6 +4,7 @@ import { parseIptablesSave } from '../../../dataplane/iptables-save.ts'
 import { parseIpvsadmSave } from '../../../dataplane/ipvsadm-save.ts'
 import type { NodeState } from '../../../dataplane/node-state.ts'
 import { ParseError } from '../../../dataplane/parse-error.ts'
+import { IPSET_SAVE, IPVSADM_SAVE } from '../../node-report.ts'
 import type { GuestProcess, Machine, Placement, RunResult } from '../machine/machine.ts'
 
 /** One command of a script, with what it reads on its standard input. A step without input is left out. */
@@ -66,7 +67,7 @@ export class GuestNode {
   /** All that a full sync of IPVS mode needs to know. */
   read(): Promise<NodeState> {
     return this.ask(
-      ['iptables-save', 'ipset save', 'ipvsadm -Sn', 'ip -j -d addr'],
+      ['iptables-save', 'ipset_save', 'ipvsadm_save', 'ip -j -d addr'],
       ([rules, sets, servers, links]) => ({
         iptables: parseIptablesSave(rules ?? ''),
         ipsets: parseIpsetSave(sets ?? ''),
@@ -89,7 +90,8 @@ export class GuestNode {
    * while it goes through /proc/net/ip_tables_names.
    */
   private async ask<T>(commands: readonly string[], read: (outputs: string[]) => T, patience = 3): Promise<T> {
-    const { stdout } = await this.run(commands.map((command) => `${command}; echo '${mark}'\n`).join(''))
+    const script = [IPSET_SAVE, IPVSADM_SAVE, ...commands.map((command) => `${command}; echo '${mark}'`), '']
+    const { stdout } = await this.run(script.join('\n'))
     try {
       return read(stdout.split(`${mark}\n`))
     } catch (error) {
