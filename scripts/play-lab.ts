@@ -87,13 +87,14 @@ function tell(commands: readonly string[], { variant }: LabBench): void {
   for (const command of commands) console.log(`  $ ${personalise(command, variant)}`)
 }
 
-/**
- * kube-proxy may take a second for what has just changed; asking every node before that is asking in vain. Where it can be told,
- * every look waits until all is programmed.
- */
+/** kube-proxy may take a second for what has just changed, where it can't be told that all is programmed. */
 const freshMs = 1000
+const syncMs = 3000
 
-/** Waits until the API shows nothing on its way; where it never does, the checks say what is wrong. */
+/**
+ * Waits until the API shows nothing on its way and kube-proxies have followed: asking a node before that is asking in vain. Where
+ * that never comes, the checks say what is wrong.
+ */
 async function stillness({ cluster, client }: LabBench): Promise<void> {
   try {
     await waitFor('the cluster to stand still', 10_000, async () => {
@@ -103,6 +104,7 @@ async function stillness({ cluster, client }: LabBench): Promise<void> {
   } catch (error) {
     if (!(error instanceof DeadlineError)) throw error
   }
+  await cluster.synced?.(syncMs)
 }
 
 function actsOf(steps: readonly StepDefinition[], solution: LabSolution): Act[] {
