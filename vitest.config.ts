@@ -15,9 +15,11 @@ const engine = ['test/kind-e2e/**']
 export default defineConfig({
   test: {
     setupFiles: ['test/seed.ts'],
-    // Guards against what hangs; a busy machine takes its time.
-    testTimeout: 60_000,
-    hookTimeout: 120_000,
+    // All of these guard against what hangs; a machine that others keep busy takes its time.
+    env: { LAB_TIMEOUT_SCALE: process.env.LAB_TIMEOUT_SCALE ?? '2' },
+    testTimeout: 240_000,
+    expect: { poll: { timeout: 30_000 } },
+    hookTimeout: 240_000,
     projects: [
       {
         extends: true,

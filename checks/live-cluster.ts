@@ -3,6 +3,7 @@ import type { Cluster, ExecResult } from '../cluster/driver.ts'
 import type { KubeClient } from '../cluster/kube-client.ts'
 import { PATH } from '../cluster/node-report.ts'
 import { runOnNode } from '../cluster/node-script.ts'
+import { timeoutScale } from '../cluster/wait.ts'
 import { Trouble } from './failure.ts'
 import { Moments } from './submission/moments.ts'
 
@@ -47,7 +48,7 @@ export class LiveCluster {
     return new Promise<ExecResult>((resolve, reject) => {
       const trouble = (error: unknown) =>
         reject(new Trouble(`a command could not be run in Pod ${pod.name} (${firstLine(error)})`))
-      const timer = setTimeout(() => trouble(new Error('no answer in time')), EXEC_TIMEOUT_MS)
+      const timer = setTimeout(() => trouble(new Error('no answer in time')), EXEC_TIMEOUT_MS * timeoutScale())
       new Exec(this.client.config)
         .exec(pod.namespace, pod.name, pod.container ?? '', command, stdout, stderr, null, false, (status) => {
           clearTimeout(timer)

@@ -1,17 +1,19 @@
 import type { Cluster, ExecResult } from './driver.ts'
 import { ownIptables } from './iptables-backend.ts'
 import { shellWord } from './shell-word.ts'
+import { timeoutScale } from './wait.ts'
 
 /**
  * Runs a shell script of ours on a node: one that reads no input and leaves nothing in the background. `args` are its $1, $2 ….
- * Rejects when the node can't be reached or time is up.
+ * Rejects when the node can't be reached or `timeoutMs` (times LAB_TIMEOUT_SCALE) have passed.
  */
 export function runOnNode(
   cluster: Cluster,
   node: string,
   text: string,
-  { args = [], timeoutMs = 60_000 }: { args?: readonly string[]; timeoutMs?: number } = {},
+  { args = [], timeoutMs: usualMs = 60_000 }: { args?: readonly string[]; timeoutMs?: number } = {},
 ): Promise<ExecResult> {
+  const timeoutMs = usualMs * timeoutScale()
   const head = [
     ...(cluster.ownIptables ? [ownIptables] : []),
     ...(args.length > 0 ? [`set -- ${args.map(shellWord).join(' ')}`] : []),

@@ -88,5 +88,5 @@ describe('dead clusters', () => {
       { file: 'carol.yaml', refused: expect.stringContaining('"exec"') },
     ])
     expect(order.at(-1)).toBe('bob.yaml')
-  }, 60_000)
+  })
 })

@@ -56,4 +56,4 @@ test('real files in threads: results in the order of the files', async () => {
     expect.stringMatching(/no gzip|cut off/),
     ['bob', 95],
   ])
-}, 60_000)
+})

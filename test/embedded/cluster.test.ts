@@ -96,7 +96,7 @@ describe('a cluster that is up', () => {
     expect(back.exitCode, back.stderr).toBe(0)
     expect(podIn(await onNode(request))).toBeDefined()
     expect(await onNode('ipvsadm -Sn; ipset list -n; ip -br link show type dummy')).toBe('')
-  }, 180_000)
+  })
 
   test('runs beside another one', async () => {
     const other = new EmbeddedCluster(`${cluster.name}-b`)
@@ -109,7 +109,7 @@ describe('a cluster that is up', () => {
       await other.down(silent)
     }
     expect(await onNode('echo still here')).toContain('still here')
-  }, 60_000)
+  })
 })
 
 /** Host processes that belong to a cluster, by the paths in their command lines. */
@@ -140,14 +140,14 @@ describe('a cluster that is ended', () => {
     await nothingLeft()
     await doomed.up(silent)
     expect((await doomed.exec(`${doomed.name}-worker`, ['true'])).exitCode).toBe(0)
-  }, 60_000)
+  })
 
   test('by `make down` leaves no process and no file', async () => {
     await doomed.up(silent)
     await doomed.down(silent)
     await nothingLeft()
     expect(existsSync(clusterFolder(doomed.name))).toBe(false)
-  }, 60_000)
+  })
 
   test('by Ctrl-C while it boots leaves nothing, and the next `make up` just works', async () => {
     const up = spawn('node', ['--import', 'tsx', 'scripts/up.ts'], {
@@ -166,5 +166,5 @@ describe('a cluster that is ended', () => {
     await nothingLeft()
     await doomed.up(silent)
     expect(await doomed.nodes()).toHaveLength(3)
-  }, 60_000)
+  })
 })

@@ -175,5 +175,5 @@ describe('the kernel', () => {
     expect(await modeAsked()).toBe('ipvs')
     const { proofs } = await ask('iptables', false)
     expect(proofs.map(({ proxyMode }) => proxyMode)).toEqual(['iptables', 'iptables', 'iptables'])
-  }, 90_000)
+  })
 })

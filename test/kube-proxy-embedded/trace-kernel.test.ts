@@ -8,7 +8,7 @@ import { type Mode, NOT_THE_FIRST, nodeOf, readNode, startTwoModes } from './two
 let nodes: ThreeNodes
 beforeAll(async () => {
   nodes = await startTwoModes()
-}, 120_000)
+})
 afterAll(() => nodes?.stop())
 
 /** A flow that was sent, with the rules whose counters it moved and the lines it got. */

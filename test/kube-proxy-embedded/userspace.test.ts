@@ -46,7 +46,7 @@ beforeAll(async () => {
     const [one, other] = await Promise.all([natChain(worker, 'KUBE-PORTALS-HOST'), natChain(worker2, 'KUBE-SERVICES')])
     return one.length > 0 && other.length > 0
   })
-}, 120_000)
+})
 
 afterAll(async () => {
   await nodes?.stopProxies()

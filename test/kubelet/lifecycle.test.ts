@@ -5,7 +5,7 @@ let cluster: GuestCluster
 
 beforeAll(async () => {
   cluster = await startGuestCluster()
-}, 120_000)
+})
 
 afterAll(() => cluster?.stop())
 
@@ -75,13 +75,13 @@ describe('starting', () => {
     const ip = cluster.pod('configured')?.status?.podIP
     const expected = `${worker}-${ip} green ${worker} hush green\n/var/cache\nx=1\n`
     await cluster.until('configured', 'output', () => true)
-    await expect.poll(() => cluster.logs('configured'), { timeout: 10_000 }).toBe(expected)
+    await expect.poll(() => cluster.logs('configured')).toBe(expected)
     expect((await cluster.exec('configured', 'cat /data/file')).stdout).toBe('prepared\n')
     const [init] = cluster.pod('configured')?.status?.initContainerStatuses ?? []
     expect(init?.state?.terminated).toMatchObject({ exitCode: 0, reason: 'Completed' })
     api.patch('configmaps', 'default', 'settings', { data: { 'app.conf': 'x=2\n' } })
     const read = async () => (await cluster.exec('configured', 'cat /etc/app/app.conf')).stdout
-    await expect.poll(read, { timeout: 5000 }).toBe('x=2\n')
+    await expect.poll(read).toBe('x=2\n')
   })
 
   test('a missing key is a CreateContainerConfigError that names it', async () => {
@@ -125,7 +125,7 @@ describe('ending', () => {
     await cluster.until('done', 'Succeeded', ({ status }) => status?.phase === 'Succeeded')
     const links = async () => (await cluster.machine.run(['ip', 'netns'])).stdout
     const uid = cluster.pod('done')?.metadata.uid
-    await expect.poll(links, { timeout: 5000 }).not.toContain(uid)
+    await expect.poll(links).not.toContain(uid)
   })
 
   test('deletion runs preStop, sends SIGTERM, and waits for what the process still has to do', async () => {
@@ -162,7 +162,7 @@ describe('ending', () => {
     cluster.api.delete('pods', 'default', 'forced', { gracePeriodSeconds: 0 })
     expect(cluster.pod('forced')).toBeUndefined()
     const left = async () => (await cluster.machine.run(['sh', '-c', 'ip netns; ls /run/pods'])).stdout
-    await expect.poll(left, { timeout: 5000 }).not.toContain(uid)
+    await expect.poll(left).not.toContain(uid)
   })
 })
 
@@ -171,9 +171,7 @@ describe('probes', () => {
     const readinessProbe = { exec: { command: ['test', '-e', '/ready'] }, periodSeconds: 1 }
     cluster.create('gated', worker, { image: 'tools', readinessProbe })
     await cluster.until('gated', 'running', (_pod, { state }) => state?.running !== undefined)
-    await expect
-      .poll(() => cluster.events('gated').join(), { timeout: 8000 })
-      .toContain('Unhealthy Readiness probe failed: ')
+    await expect.poll(() => cluster.events('gated').join()).toContain('Unhealthy Readiness probe failed: ')
     const ready = cluster.pod('gated')?.status?.conditions?.find(({ type }) => type === 'Ready')
     expect(ready).toMatchObject({
       status: 'False',
@@ -199,10 +197,10 @@ describe('probes', () => {
     })
     await cluster.ready('probed', 'listens')
     await expect
-      .poll(() => cluster.logs('probed'), { timeout: 10_000 })
+      .poll(() => cluster.logs('probed'))
       .toMatch(/10\.244\.1\.1 .*"GET \/ HTTP\/1.1" 200 .*"kube-probe\/1.34"/)
     await expect
-      .poll(() => cluster.events('deaf').join(), { timeout: 8000 })
+      .poll(() => cluster.events('deaf').join())
       .toMatch(/Readiness probe failed: dial tcp 10\.244\.2\.\d+:81: connect: connection refused/)
   })
 
@@ -254,8 +252,8 @@ test('cluster DNS answers for Services over UDP and TCP and refuses to invent na
   }
   api.create('endpointslices', 'default', slice)
   const peers = async () => (await dig('+short peers.default.svc.cluster.local')).split('\n').sort().join()
-  await expect.poll(peers, { timeout: 8000 }).toBe('10.244.1.77,10.244.1.78')
+  await expect.poll(peers).toBe('10.244.1.77,10.244.1.78')
   expect(await dig('+short one.peers.default.svc.cluster.local')).toBe('10.244.1.77')
   api.delete('services', 'default', 'web')
-  await expect.poll(() => dig(name), { timeout: 8000 }).toContain('status: NXDOMAIN')
+  await expect.poll(() => dig(name)).toContain('status: NXDOMAIN')
 })

@@ -11,7 +11,7 @@ beforeAll(async () => {
   cluster.create('shell', worker, { image: 'nicolaka/netshoot' })
   cluster.create('echo', worker2, { image: 'echo', env: [{ name: 'PORT', value: '9000' }] })
   await cluster.ready('web-a', 'web-b', 'shell', 'echo')
-}, 120_000)
+})
 
 afterAll(() => cluster?.stop())
 
@@ -95,7 +95,7 @@ describe('logs and exec', () => {
     await cluster.exec('shell', `curl -s ${addressOf('web-a')}/missing; curl -s ${addressOf('web-a')}/again`)
     const line = (path: string) =>
       new RegExp(`${addressOf('shell')} - - \\[.*\\] "GET ${path} HTTP/1.1" 404 \\d+ "-" "curl/`)
-    await expect.poll(() => cluster.logs('web-a'), { timeout: 10_000 }).toMatch(line('/again'))
+    await expect.poll(() => cluster.logs('web-a')).toMatch(line('/again'))
     expect(await cluster.logs('web-a')).toMatch(line('/missing'))
     const last = await cluster.logs('web-a', { tailLines: 1, timestamps: true })
     expect(last).toMatch(line('/again'))

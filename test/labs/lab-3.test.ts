@@ -56,12 +56,12 @@ describe('solved by the reference solution', () => {
     expect((await judged(['node-port-chain']))[0]?.failure?.actual).toContain(
       `"KUBE-SVC-${scene.exposed}", which it is`,
     )
-  }, 120_000)
+  })
 
   test('the doors, and whom the Pods see', async () => {
     const steps = lab.steps.slice(firstQuestion, firstUneven)
     expect(saying(await play(steps))).toEqual(passed(steps))
-  }, 120_000)
+  })
 
   test('even Pods are not uneven, and nothing keeps them so', async () => {
     const outcomes = await judged(['uneven', 'crowded-share', 'anti-affinity', 'source-ranges'])
@@ -80,7 +80,7 @@ describe('solved by the reference solution', () => {
       expect(drawn?.filter((line) => line.includes('█'))).toHaveLength(4)
     }
     expect(even?.at(-1)).toMatch(/^One Pod's share went from \d+ % to [3-6]\d % before/)
-  }, 180_000)
+  })
 
   test('on a capture of the end, what can be seen there', async () => {
     const outcomes = await judgeRound(spec, await own.source.snapshot(), undefined)
@@ -105,24 +105,20 @@ describe('one thing broken on one node', () => {
     scene.balanced.healthPort = find('web-lb')?.healthCheckNodePort ?? 0
   })
 
-  test.each(outsideBreakages)(
-    '$what: $steps',
-    async (breakage) => {
-      const node = breakage.at === 'control-plane' ? `${name}-control-plane` : `${name}-worker2`
-      await onNode(node, `iptables-save >/run/whole; ${breakage.break(scene)}`)
-      try {
-        for (const outcome of await judged(breakage.steps)) expect(outcome.verdict, outcome.id).toBe('failed')
-      } finally {
-        await onNode(node, breakage.heal?.(scene) ?? 'iptables-restore </run/whole')
-      }
-    },
-    60_000,
-  )
+  test.each(outsideBreakages)('$what: $steps', async (breakage) => {
+    const node = breakage.at === 'control-plane' ? `${name}-control-plane` : `${name}-worker2`
+    await onNode(node, `iptables-save >/run/whole; ${breakage.break(scene)}`)
+    try {
+      for (const outcome of await judged(breakage.steps)) expect(outcome.verdict, outcome.id).toBe('failed')
+    } finally {
+      await onNode(node, breakage.heal?.(scene) ?? 'iptables-restore </run/whole')
+    }
+  })
 
   test('and all is whole again', async () => {
     const { outcomes } = await judge(spec, own.source)
     expect(saying(outcomes)).toEqual(passed(lab.steps))
-  }, 60_000)
+  })
 })
 
 describe('a Service changed', () => {
@@ -138,7 +134,7 @@ describe('a Service changed', () => {
     const ids = ['node-port', 'cluster-policy', 'local-policy', 'health-check', 'anti-affinity', 'source-ranges']
     const { outcomes } = await judge(spec, own.source, { only: ids, patienceMs: 0 })
     expect(outcomes.map(({ verdict }) => verdict)).not.toContain('passed')
-  }, 60_000)
+  })
 
   test('reset leaves nothing, from here too', async () => {
     await resetLab(lab, own.bench)
@@ -146,5 +142,5 @@ describe('a Service changed', () => {
       (await own.source.snapshot()).objects.services.filter(({ namespace }) => namespace === 'default'),
     ).toHaveLength(1)
     expect(await onNode(OUTSIDE, 'ip -4 route show')).not.toContain('172.18.255.2')
-  }, 60_000)
+  })
 })

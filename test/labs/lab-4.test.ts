@@ -39,14 +39,14 @@ test('unsolved: no step passes, nor does a question with a wrong answer', async 
   await solution.steps.stage?.play?.(own.bench)
   const staged = await own.source.snapshot()
   for (const { id } of lab.steps.slice(1)) expect((await judged(id, staged))?.verdict, id).toBe('failed')
-}, 60_000)
+})
 
 test('solved by the reference solution: every step passes, one by one and all together', async () => {
   const played = await playSteps(spec, solution, own.bench, own.source, lab.steps)
   expect(verdictsOf(played)).toEqual(Object.fromEntries(lab.steps.map(({ id }) => [id, ['passed', '']])))
   const { outcomes } = await judge(spec, own.source)
   expect(outcomes.filter(({ verdict }) => verdict !== 'passed')).toEqual([])
-}, 180_000)
+})
 
 test('the capture of the solved cluster earns every step: the director holds what was built', async () => {
   const outcomes = await judgeRound(spec, await own.source.snapshot(), undefined)
@@ -57,22 +57,18 @@ const machineOf = ({ at }: Breakage) => ({ director: names.DIRECTOR, worker: nam
 const expand = (text: string) => text.replace(/\$(W1|W2|OUT)\b/g, (_, name: 'W1' | 'W2' | 'OUT') => names[name])
 
 describe('one thing broken on one machine', () => {
-  test.each(breakages)(
-    '$what: $step says so',
-    async (breakage) => {
-      const machine = machineOf(breakage)
-      await onMachine(own.bench, machine, expand(breakage.break))
-      try {
-        const outcome = await judged(breakage.step)
-        expect(outcome?.verdict).toBe('failed')
-        const noticed = { director: names.DIRECTOR, worker: names.N1 }
-        expect(outcome?.failure?.node).toBe(breakage.noticed ? noticed[breakage.noticed] : machine)
-      } finally {
-        await onMachine(own.bench, machine, expand(breakage.heal))
-      }
-    },
-    60_000,
-  )
+  test.each(breakages)('$what: $step says so', async (breakage) => {
+    const machine = machineOf(breakage)
+    await onMachine(own.bench, machine, expand(breakage.break))
+    try {
+      const outcome = await judged(breakage.step)
+      expect(outcome?.verdict).toBe('failed')
+      const noticed = { director: names.DIRECTOR, worker: names.N1 }
+      expect(outcome?.failure?.node).toBe(breakage.noticed ? noticed[breakage.noticed] : machine)
+    } finally {
+      await onMachine(own.bench, machine, expand(breakage.heal))
+    }
+  })
 
   test('kube-proxy was told of no range: excluded says so', async () => {
     // What was seen once holds; here nobody has seen it.
@@ -90,19 +86,15 @@ describe('another scheduler than the snapshot says, so that only the measurement
     snapshot = await own.source.snapshot()
   })
 
-  test.each(swaps)(
-    '$wrong in place of $right: $step says so',
-    async ({ step, services, right, wrong }) => {
-      const schedule = (name: string) => services.map((service) => `ipvsadm -E ${service} -s ${name}`).join('\n')
-      await onMachine(own.bench, names.DIRECTOR, schedule(wrong))
-      try {
-        expect((await judged(step, snapshot))?.verdict).toBe('failed')
-      } finally {
-        await onMachine(own.bench, names.DIRECTOR, schedule(right))
-      }
-    },
-    60_000,
-  )
+  test.each(swaps)('$wrong in place of $right: $step says so', async ({ step, services, right, wrong }) => {
+    const schedule = (name: string) => services.map((service) => `ipvsadm -E ${service} -s ${name}`).join('\n')
+    await onMachine(own.bench, names.DIRECTOR, schedule(wrong))
+    try {
+      expect((await judged(step, snapshot))?.verdict).toBe('failed')
+    } finally {
+      await onMachine(own.bench, names.DIRECTOR, schedule(right))
+    }
+  })
 })
 
 test('healed, every step passes again; a reset removes all of it', async () => {
@@ -120,4 +112,4 @@ test('healed, every step passes again; a reset removes all of it', async () => {
   }
   const routes = await onMachine(own.bench, OUTSIDE, 'ip route show table all')
   expect(routes).not.toMatch(/198\.1[89]\.|192\.0\.2\./)
-}, 120_000)
+})

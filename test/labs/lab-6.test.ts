@@ -27,7 +27,7 @@ let run: Measurement
 
 afterAll(async () => {
   if (own.bench) await resetLab(lab, own.bench)
-}, 60_000)
+})
 
 const keepRun = (kept: Measurement) => writeNotes(own.bench.client, lab.number, { [MEASUREMENT]: JSON.stringify(kept) })
 
@@ -113,4 +113,4 @@ test('solved: every step passes, but for shapes that noise may hide', async () =
   expect(counted.map(({ id, verdict }) => `${id} ${verdict}`)).toEqual(counted.map(({ id }) => `${id} passed`))
   const measured = outcomes.filter(({ id }) => shapes.includes(id))
   expect(measured.filter(({ verdict }) => verdict !== 'passed' && verdict !== 'could not check')).toEqual([])
-}, 60_000)
+})

@@ -93,30 +93,26 @@ async function mustSay(breakage: Breakage): Promise<void> {
 }
 
 describe('step by step', () => {
-  test.each(lab.steps)(
-    '$id: fails unsolved and for each single breakage, passes solved',
-    async ({ id }) => {
-      const { play, tidy } = solution.steps[id] ?? {}
-      const wrong = wrongAnswers[id]
-      if (wrong !== undefined) {
-        await own.bench.answer(lab.number, id, wrong)
-        expect((await judgedNow(id))?.verdict).toBe('failed')
-      }
-      await play?.(own.bench)
-      if (id === 'stage') scene = await sceneNow()
-      // What kube-proxy still has to write would be undone with the breakage.
-      if (id === 'stage' || id === 'probed') await settled()
-      for (const breakage of breakages) if (breakage.step === id) await mustSay(breakage)
-      const [outcome] = (await judge(spec, own.source, { only: [id] })).outcomes
-      expect(outcome, JSON.stringify(outcome?.failure)).toMatchObject(
-        notHere.includes(id)
-          ? { verdict: 'not applicable', reason: expect.stringContaining('nft_chain_nat') }
-          : { verdict: 'passed' },
-      )
-      await tidy?.play(own.bench)
-    },
-    90_000,
-  )
+  test.each(lab.steps)('$id: fails unsolved and for each single breakage, passes solved', async ({ id }) => {
+    const { play, tidy } = solution.steps[id] ?? {}
+    const wrong = wrongAnswers[id]
+    if (wrong !== undefined) {
+      await own.bench.answer(lab.number, id, wrong)
+      expect((await judgedNow(id))?.verdict).toBe('failed')
+    }
+    await play?.(own.bench)
+    if (id === 'stage') scene = await sceneNow()
+    // What kube-proxy still has to write would be undone with the breakage.
+    if (id === 'stage' || id === 'probed') await settled()
+    for (const breakage of breakages) if (breakage.step === id) await mustSay(breakage)
+    const [outcome] = (await judge(spec, own.source, { only: [id] })).outcomes
+    expect(outcome, JSON.stringify(outcome?.failure)).toMatchObject(
+      notHere.includes(id)
+        ? { verdict: 'not applicable', reason: expect.stringContaining('nft_chain_nat') }
+        : { verdict: 'passed' },
+    )
+    await tidy?.play(own.bench)
+  })
 })
 
 test('every step that can be asked here has something that breaks it', () => {

@@ -74,7 +74,7 @@ test('unsolved: no step passes while nothing is open', async () => {
     'not yet',
     'not yet',
   ])
-}, 60_000)
+})
 
 /** All of them by `make test-incidents`; else a quarter of each mode's, another one with each SEED. */
 const { SEED, INCIDENTS } = process.env
@@ -82,10 +82,8 @@ const first = SEED ? Number.parseInt(createHash('sha256').update(SEED).digest('h
 const chosen = incidents.filter((_incident, index) => INCIDENTS === 'all' || (index + first) % 4 === 0)
 
 describe('each shows, refuses a wrong fix and accepts the right one', () => {
-  test.each(chosen.map((incident) => [incident.id, incident] as const))(
-    '%s',
-    async (_id, incident) => playThrough(incident),
-    120_000,
+  test.each(chosen.map((incident) => [incident.id, incident] as const))('%s', async (_id, incident) =>
+    playThrough(incident),
   )
 })
 
@@ -105,5 +103,4 @@ test.each(INCIDENTS === 'all' ? healing : healing.slice(0, 1))(
     const { stdout } = await runOnNode(own.cluster, unseal(sealed)?.scene.node ?? '', 'sysctl -n net.ipv4.ip_forward')
     expect(stdout.trim()).toBe('1')
   },
-  60_000,
 )

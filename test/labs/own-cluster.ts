@@ -29,10 +29,10 @@ export function ownCluster(lab: LabDefinition, { asBooted = false } = {}): OwnCl
     own.bench = await LabBench.open(cluster, silent)
     own.source = await openCluster(cluster)
     if (!asBooted) await resetLab(lab, own.bench)
-  }, 180_000)
+  })
   afterAll(async () => {
     await own.cluster?.down(silent)
-  }, 60_000)
+  })
   // Whoever asks before the hook has run has no cluster, and fails at once.
   return own as OwnCluster
 }

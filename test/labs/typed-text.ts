@@ -28,12 +28,12 @@ export function typeText(number: number, excuse?: RegExp): void {
     await cluster.up(silent)
     await resetLab(lab, await LabBench.open(cluster, silent))
     shell = new FenceShell(projectRoot, learnerEnvironment(name))
-  }, 180_000)
+  })
 
   afterAll(async () => {
     shell?.end()
     await cluster?.down(silent)
-  }, 60_000)
+  })
 
   test.each(fences)(
     'line $line: $commands',

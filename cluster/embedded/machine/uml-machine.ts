@@ -1,6 +1,7 @@
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 import { PassThrough, Writable } from 'node:stream'
+import { timeoutScale } from '../../wait.ts'
 import { type BootOptions, bootKernel, type Kernel } from './boot.ts'
 import { encodeData, encodeFrame, type Frame, FrameDecoder, FrameType } from './frame.ts'
 import type { GuestProcess, Machine, Placement, RunResult, ScriptPlace, SpawnOptions } from './machine.ts'
@@ -19,12 +20,12 @@ export const startMachine = async (options: BootOptions): Promise<Machine> => ma
 
 /**
  * Waits until the agent of a kernel that boots answers. Rejects with MachineGone and the console's last lines when it does not
- * within a minute.
+ * within a minute (times LAB_TIMEOUT_SCALE).
  */
 export async function machineOn(kernel: Kernel): Promise<Machine> {
   const machine = new UmlMachine(kernel)
-  const deadline = AbortSignal.timeout(bootDeadlineMs)
-  const late = once(deadline, 'abort').then(() => 'its agent did not answer within a minute')
+  const deadline = AbortSignal.timeout(bootDeadlineMs * timeoutScale())
+  const late = once(deadline, 'abort').then(() => 'its agent did not answer in time')
   const reason = await Promise.race([machine.ready, machine.ended, late])
   if (reason === undefined) return machine
   await machine.stop()
