@@ -1,9 +1,17 @@
 import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { z } from 'zod'
 import { processStartTime } from './embedded/state-file.ts'
 
 /** A process by number and start time: a number that was given to another process has another one. */
-const Noted = z.object({ pid: z.number().int().positive(), startTime: z.string() })
+interface Noted {
+  pid: number
+  startTime: string
+}
+
+/** By hand: every command comes this way, and loading a library for it would take a fifth of a second. */
+function isNoted(value: unknown): value is Noted {
+  const { pid, startTime }: Partial<Record<keyof Noted, unknown>> = Object(value)
+  return Number.isInteger(pid) && Number(pid) > 0 && typeof startTime === 'string'
+}
 
 /** Start times can be read where there is /proc; elsewhere a number alone must do. */
 const hasProc = existsSync('/proc/self/stat')
@@ -27,8 +35,8 @@ export function noteProcess(file: string, pid: number): void {
 /** The number of the process that a file notes, as long as that very process lives. */
 export function notedProcess(file: string): number | undefined {
   try {
-    const { pid, startTime } = Noted.parse(JSON.parse(readFileSync(file, 'utf8')))
-    return startTimeOf(pid) === startTime ? pid : undefined
+    const noted: unknown = JSON.parse(readFileSync(file, 'utf8'))
+    return isNoted(noted) && startTimeOf(noted.pid) === noted.startTime ? noted.pid : undefined
   } catch {
     return undefined
   }

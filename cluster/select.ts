@@ -1,8 +1,6 @@
 import type { Cluster } from './driver.ts'
 import { EmbeddedCluster } from './embedded.ts'
-import { containerEngine, type EngineName, hasImage, registryHas } from './kind/engine.ts'
-import { nodeImage } from './kind/node-image.ts'
-import { KindCluster } from './kind.ts'
+import type { EngineName } from './kind/engine.ts'
 import { clusterName } from './layout.ts'
 
 /** What begins a wish for a cluster of the user's kubeconfig. */
@@ -15,9 +13,9 @@ const contextPrefix = 'context:'
  */
 export async function selectCluster(wish = process.env.CLUSTER || 'auto', name = clusterName()): Promise<Cluster> {
   if (wish === 'embedded') return new EmbeddedCluster(name)
-  if (wish === 'kind') return new KindCluster(name)
+  // Each driver is loaded only where it is asked for: commands begin sooner.
+  if (wish === 'kind') return new (await import('./kind.ts')).KindCluster(name)
   if (wish.startsWith(contextPrefix)) {
-    // It brings the whole API client along, which costs every other command a second.
     const { ContextCluster } = await import('./context.ts')
     return ContextCluster.open(wish.slice(contextPrefix.length))
   }
@@ -25,8 +23,10 @@ export async function selectCluster(wish = process.env.CLUSTER || 'auto', name =
     throw new Error(`CLUSTER="${wish}" is not known: use "auto", "embedded", "kind" or "context:NAME".`)
   const embedded = new EmbeddedCluster(name)
   if (await embedded.running()) return embedded
+  const { containerEngine } = await import('./kind/engine.ts')
   const engine = await containerEngine()
   if (!engine) return embedded
+  const { KindCluster } = await import('./kind.ts')
   const kind = new KindCluster(name, engine)
   if (await kind.exists()) return kind
   if (await isImageAtHand(engine)) return kind
@@ -35,6 +35,10 @@ export async function selectCluster(wish = process.env.CLUSTER || 'auto', name =
 }
 
 async function isImageAtHand(engine: EngineName): Promise<boolean> {
+  const [{ hasImage, registryHas }, { nodeImage }] = await Promise.all([
+    import('./kind/engine.ts'),
+    import('./kind/node-image.ts'),
+  ])
   const image = await nodeImage(engine)
   return (await hasImage(engine, image)) || (await registryHas(engine, image))
 }

@@ -1,19 +1,24 @@
 import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { z } from 'zod'
 import { clusterFolder } from '../layout.ts'
 
-const State = z.object({
-  pid: z.number().int().positive(),
-  /** When the process started (field 22 of /proc/PID/stat): a number that was given to another process has another one. */
-  startTime: z.string(),
-  port: z.number().int(),
-  token: z.string(),
-  nodes: z.array(z.string()),
-})
-
 /** What the daemon leaves in its folder so that commands find it. A cache: the process itself is the truth. */
-export type DaemonState = z.infer<typeof State>
+export interface DaemonState {
+  pid: number
+  /** When the process started (field 22 of /proc/PID/stat): a number that was given to another process has another one. */
+  startTime: string
+  port: number
+  token: string
+  nodes: string[]
+}
+
+/** By hand: every command comes this way, and loading a library for it would take a fifth of a second. */
+function isState(value: unknown): value is DaemonState {
+  const { pid, startTime, port, token, nodes }: Partial<Record<keyof DaemonState, unknown>> = Object(value)
+  const numbers = [pid, port].every((number) => Number.isInteger(number) && Number(number) > 0)
+  const texts = [startTime, token].every((text) => typeof text === 'string')
+  return numbers && texts && Array.isArray(nodes) && nodes.every((node) => typeof node === 'string')
+}
 
 const stateFile = (name: string) => join(clusterFolder(name), 'daemon.json')
 
@@ -33,8 +38,8 @@ export function processStartTime(pid: number): string | undefined {
 export function readDaemonState(name: string): DaemonState | undefined {
   if (!existsSync(stateFile(name))) return undefined
   try {
-    const state = State.parse(JSON.parse(readFileSync(stateFile(name), 'utf8')))
-    return processStartTime(state.pid) === state.startTime ? state : undefined
+    const state: unknown = JSON.parse(readFileSync(stateFile(name), 'utf8'))
+    return isState(state) && processStartTime(state.pid) === state.startTime ? state : undefined
   } catch {
     return undefined
   }
