@@ -1,7 +1,11 @@
 import { type Connection, parseConntrack } from '../../../dataplane/conntrack.ts'
+import type { Machine } from '../machine/machine.ts'
 import type { GuestNode } from './guest-node.ts'
 
 type Backends = ReadonlyMap<string, ReadonlySet<string>>
+
+/** Machine → node → what was cleaned up there. */
+const cleanups = new WeakMap<Machine, Map<string, ConntrackCleanup>>()
 
 const same = (one: ReadonlySet<string> | undefined, other: ReadonlySet<string>) =>
   one !== undefined && one.size === other.size && [...other].every((address) => one.has(address))
@@ -16,8 +20,16 @@ export class ConntrackCleanup {
   private readonly node: GuestNode
   private known: Backends = new Map()
 
-  constructor(node: GuestNode) {
+  private constructor(node: GuestNode) {
     this.node = node
+  }
+
+  /** That of a node: while its Services stay as they are, another kube-proxy goes on where the one before has ended. */
+  static on(machine: Machine, name: string, node: GuestNode): ConntrackCleanup {
+    const ofMachine = cleanups.get(machine) ?? new Map<string, ConntrackCleanup>()
+    const cleanup = ofMachine.get(name) ?? new ConntrackCleanup(node)
+    cleanups.set(machine, ofMachine.set(name, cleanup))
+    return cleanup
   }
 
   /** Called after the rules of a sync stand; does nothing while no UDP Service changed. */

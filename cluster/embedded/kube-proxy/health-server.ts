@@ -15,11 +15,14 @@ const json = (value: unknown) => `'${JSON.stringify(value).replaceAll("'", '')}'
 
 const sniff = 'add_header X-Content-Type-Options nosniff always;'
 
+/** Where the servers of all nodes keep their files: a folder for each would cost a process. */
+const FOLDER = '/run/kube-proxy'
+
 /**
  * The nginx configuration that answers as kube-proxy does: /healthz and /livez, /proxyMode, and a server for each Service's
- * health check port, 200 with local endpoints and 503 without.
+ * health check port, 200 with local endpoints and 503 without. `place` begins the names of its files.
  */
-export function healthConfiguration(folder: string, settings: HealthSettings): string {
+export function healthConfiguration(place: string, settings: HealthSettings): string {
   const health = (nodeEligible?: boolean) => {
     const eligible = nodeEligible === undefined ? '' : `, "nodeEligible": ${nodeEligible}`
     return `'{"lastUpdated": "$time_iso8601","currentTime": "$time_iso8601"${eligible}}'`
@@ -34,15 +37,15 @@ export function healthConfiguration(folder: string, settings: HealthSettings): s
   }
 `,
   )
+  // One process answers all; starting a second one takes this kernel as long as a sync.
   return `daemon off;
-user root;
-worker_processes 1;
-pid ${folder}/pid;
+master_process off;
+pid ${place}.pid;
 error_log /dev/null;
 events { worker_connections 128; }
 http {
   access_log off;
-  ${['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi'].map((kind) => `${kind}_temp_path ${folder}/${kind};`).join(' ')}
+  ${['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi'].map((kind) => `${kind}_temp_path ${FOLDER}/${kind};`).join(' ')}
   server {
     listen ${settings.healthzPort};
     default_type application/json;
@@ -70,15 +73,16 @@ ${servers.join('')}}
 export class HealthServer {
   private readonly machine: Machine
   private readonly placement: Placement
-  private readonly folder: string
+  private readonly place: string
   private written = ''
   private server: GuestProcess | undefined
   private told: string | undefined
 
-  constructor(machine: Machine, placement: Placement, folder: string) {
+  /** `name` tells the server's files from those of others. */
+  constructor(machine: Machine, placement: Placement, name: string) {
     this.machine = machine
     this.placement = placement
-    this.folder = folder
+    this.place = `${FOLDER}/${name}`
   }
 
   /** The mode that is told to whoever asks; nothing while nobody listens. */
@@ -88,22 +92,22 @@ export class HealthServer {
 
   /** Starts the server, or lets it take over a configuration that differs. */
   async serve(settings: HealthSettings): Promise<void> {
-    const configuration = healthConfiguration(this.folder, settings)
+    const configuration = healthConfiguration(this.place, settings)
     if (configuration === this.written) return
     this.written = configuration
-    const folder = shellWord(this.folder)
+    const place = shellWord(this.place)
     // All but making the folder is done by the shell itself, which costs a fiftieth of a process here.
-    const write = `[ -d ${folder} ] || mkdir -p ${folder}\nprintf %s ${shellWord(configuration)} >${folder}/nginx.conf\n`
+    const write = `[ -d ${FOLDER} ] || mkdir -p ${FOLDER}\nprintf %s ${shellWord(configuration)} >${place}.conf\n`
     if (this.server) {
       // Signals to the process group would also reach the nsenter that waits for nginx.
       const reload = `tries=50
-        until [ -s ${folder}/pid ] || [ $tries = 0 ]; do tries=$((tries - 1)); sleep 0.1; done
-        read -r pid <${folder}/pid && kill -HUP "$pid"`
+        until [ -s ${place}.pid ] || [ $tries = 0 ]; do tries=$((tries - 1)); sleep 0.1; done
+        read -r pid <${place}.pid && kill -HUP "$pid"`
       await this.machine.script(`${write}${reload}`, this.placement)
       return
     }
     await this.machine.script(write, this.placement)
-    const run = ['nginx', '-p', this.folder, '-e', '/dev/null', '-c', `${this.folder}/nginx.conf`]
+    const run = ['nginx', '-p', FOLDER, '-e', '/dev/null', '-c', `${this.place}.conf`]
     this.server = await this.machine.spawn(run, this.placement, { noInput: true })
     this.server.stdout.resume()
     this.server.stderr.resume()

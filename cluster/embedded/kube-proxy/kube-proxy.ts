@@ -49,8 +49,8 @@ export class KubeProxy implements KubeProxyContainer, OnDuty {
     this.version = version
     this.log = createLogger(context.log)
     this.guest = new GuestNode(context.machine, context.placement)
-    this.conntrack = new ConntrackCleanup(this.guest)
-    this.health = new HealthServer(context.machine, context.placement, `/run/kube-proxy/${context.pod.metadata.uid}`)
+    this.conntrack = ConntrackCleanup.on(context.machine, context.node, this.guest)
+    this.health = new HealthServer(context.machine, context.placement, context.pod.metadata.uid ?? context.node)
     this.objects = ServiceObjects.of(context.api)
     this.exited = new Promise((resolve) => {
       this.settle = resolve
