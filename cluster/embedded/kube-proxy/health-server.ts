@@ -37,9 +37,9 @@ export function healthConfiguration(place: string, settings: HealthSettings): st
   }
 `,
   )
-  // One process answers all; starting a second one takes this kernel as long as a sync.
   return `daemon off;
-master_process off;
+user root;
+worker_processes 1;
 pid ${place}.pid;
 error_log /dev/null;
 events { worker_connections 128; }
