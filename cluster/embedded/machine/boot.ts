@@ -6,6 +6,7 @@ import type { Readable, Writable } from 'node:stream'
 import { agentBundle } from './agent-bundle.ts'
 import { initScript } from './init.ts'
 import { allowedCpus, ownCpu, runningKernels } from './own-cpu.ts'
+import { plainPath } from './plain-path.ts'
 
 export interface BootOptions {
   /** Unpacked packages (packages.ts). */
@@ -37,6 +38,11 @@ wait "$kernel"
 kill -KILL "-$kernel" 2>/dev/null
 kill -KILL 0`
 
+const INIT = 'init.sh'
+
+/** Benchmarks of checksums for disks that nobody has here, which took more than half of the time that the kernel needs to boot. */
+const NEEDLESS = ['raid6_select_algo', 'calibrate_xor_blocks']
+
 const bytesPerMegabyte = 1024 * 1024
 
 /** A folder for the file that is the guest's memory: a tmpfs where one is large enough, else the usual temporary folder. */
@@ -54,16 +60,21 @@ function memoryFolder(megabytes: number): string {
 export async function bootKernel(options: BootOptions): Promise<Kernel> {
   const megabytes = options.memoryMegabytes ?? 1024
   const agent = await agentBundle()
-  const init = join(options.directory, 'init.sh')
   mkdirSync(options.directory, { recursive: true })
-  writeFileSync(init, initScript({ packages: options.packages, node: process.execPath, agent }), { mode: 0o755 })
+  const directory = plainPath(options.directory)
+  writeFileSync(
+    join(options.directory, INIT),
+    initScript({ packages: options.packages, node: process.execPath, agent }),
+    { mode: 0o755 },
+  )
   const cpu = ownCpu(allowedCpus(), runningKernels())
   const kernel = [
     ...(cpu === undefined ? [] : ['taskset', '-c', String(cpu)]),
     join(options.packages, 'usr/bin/linux.uml'),
-    ...[`mem=${megabytes}M`, 'rootfstype=hostfs', 'rootflags=/', 'ro', `init=${init}`],
+    ...[`mem=${megabytes}M`, 'rootfstype=hostfs', 'rootflags=/', 'ro', `init=${join(directory.path, INIT)}`],
     ...['con=null', 'con0=null,fd:1', 'ssl=null', 'ssl0=fd:3,fd:4', 'quiet', 'loglevel=3'],
-    ...[`umid=${options.name}`, `uml_dir=${options.directory}/`],
+    ...[`initcall_blacklist=${NEEDLESS.join()}`, 'pty.legacy_count=0'],
+    ...[`umid=${options.name}`, `uml_dir=${directory.path}/`],
   ]
   const child = spawn('sh', ['-c', supervisor, 'sh', ...kernel], {
     cwd: options.directory,
@@ -72,6 +83,7 @@ export async function bootKernel(options: BootOptions): Promise<Kernel> {
     // A process group of its own: Ctrl-C in the terminal is for this process, which then ends that group.
     detached: true,
   })
+  child.on('close', directory.end)
   let tail = ''
   for (const stream of [child.stdout, child.stderr])
     stream?.on('data', (bytes: Buffer) => {

@@ -8,6 +8,10 @@ export interface InitOptions {
   agent: string
 }
 
+/** A word of fstab(5), inside quotes of sh. */
+const fstabWord = (path: string) =>
+  path.replace(/[\s\\'#]/g, (character) => `\\${character.charCodeAt(0).toString(8).padStart(3, '0')}`)
+
 /**
  * The guest's first program. It lays a writable tmpfs over the host's read-only file system, so that nothing written in the
  * guest reaches the host, and then runs the agent; when the agent ends, the kernel does.
@@ -22,24 +26,22 @@ module=${tree}/usr/lib/uml/modules/$(uname -r)/kernel/fs/overlayfs/overlay.ko
 LD_LIBRARY_PATH=${tree}/usr/lib/x86_64-linux-gnu ${tree}/usr/sbin/insmod "$module"
 mount -t tmpfs -o mode=0755 tmpfs /mnt
 mkdir /mnt/upper /mnt/work /mnt/root /mnt/packages
-# A mount of its own: overlayfs refuses a layer that lies inside another one of the same file system.
-mount -t hostfs -o ${tree} none /mnt/packages
-mount -t overlay -o lowerdir=/mnt/packages:/,upperdir=/mnt/upper,workdir=/mnt/work overlay /mnt/root
+# hostfs once more, as overlayfs refuses a layer that lies inside another one of the same file system. All in one go, for each
+# program that is started here takes longer than what it does.
+printf '%s\\n' 'none /mnt/packages hostfs ${fstabWord(packages)}
+overlay /mnt/root overlay lowerdir=/mnt/packages:/,upperdir=/mnt/upper,workdir=/mnt/work
+proc /mnt/root/proc proc defaults
+sysfs /mnt/root/sys sysfs defaults
+tmpfs /mnt/root/run tmpfs mode=0755
+tmpfs /mnt/root/var/log tmpfs mode=0755
+devtmpfs /mnt/root/dev devtmpfs mode=0755
+devpts /mnt/root/dev/pts devpts newinstance,ptmxmode=0666,mode=0620,X-mount.mkdir
+/mnt/root/dev/pts/ptmx /mnt/root/dev/ptmx none bind' >/mnt/fstab
+mount -a -T /mnt/fstab
 cd /mnt/root
-mount -t proc proc proc
-mount -t sysfs sys sys
-mount -t tmpfs -o mode=0755 tmpfs run
-mount -t tmpfs -o mode=0755 tmpfs dev
-mkdir dev/pts dev/shm run/netns run/lock
-for device in null:3 zero:5 full:7 random:8 urandom:9; do mknod -m 666 dev/\${device%:*} c 1 \${device#*:}; done
-mknod -m 666 dev/tty c 5 0
-mknod -m 600 dev/ttyS0 c 4 64
-mknod -m 666 dev/ptmx c 5 2
-mount -t devpts -o newinstance,ptmxmode=0666,mode=0620 devpts dev/pts
-mount --bind dev/pts/ptmx dev/ptmx
+mkdir dev/shm run/netns run/lock
 ln -s /proc/self/fd dev/fd
 ln -s /proc/self/fd/0 dev/stdin; ln -s /proc/self/fd/1 dev/stdout; ln -s /proc/self/fd/2 dev/stderr
-mount -t tmpfs -o mode=0755 tmpfs var/log
 exec chroot . /bin/sh -c 'stty -F /dev/ttyS0 raw -echo; "$0" "$1" /dev/ttyS0; echo o >/proc/sysrq-trigger; exec sleep 60' ${shellWord(node)} ${shellWord(agent)}
 `
 }
