@@ -43,7 +43,7 @@ async function start({ name, packages, kubeProxy }: DaemonOptions): Promise<void
   let loading: Promise<typeof import('./control-plane.ts')> | undefined
   const machine = await step('Booting the kernel', async () => {
     const kernel = await bootKernel({ packages, directory: join(directory, 'uml'), name })
-    // It takes two seconds: the rest of this program is loaded meanwhile.
+    // It takes a second: the rest of this program is loaded meanwhile.
     loading = import('./control-plane.ts')
     return machineOn(kernel)
   })

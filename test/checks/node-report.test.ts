@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process'
-import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
@@ -24,6 +24,7 @@ function report(programs: Record<string, string>, depth: ReportDepth = 'essentia
   const script = request.script
     .replace(/^PATH=.*$/m, `PATH='${folder}'`)
     .replaceAll('/proc/net/ip_vs', join(folder, 'ip_vs'))
+    .replaceAll('/sys/module/', join(folder, 'modules/'))
   return request.read(execFileSync('/bin/sh', ['-c', script], { encoding: 'utf8' }))
 }
 
@@ -46,6 +47,25 @@ describe('one exec per node', () => {
       'nft-ip.json': 127,
       'nft-ip6.json': 127,
     })
+  })
+
+  test('asks ipset unless no module of a type of sets is in use', () => {
+    const ipset = "echo 'create KUBE-CLUSTER-IP hash:ip,port family inet'"
+    const sets = () => report({ ipset }).files.get('ipset-save')
+    expect(sets(), 'built in: nobody can tell').toContain('KUBE-CLUSTER-IP')
+    const uses = (module: string, count: number) => {
+      mkdirSync(join(folder, 'modules', module), { recursive: true })
+      writeFileSync(join(folder, 'modules', module, 'refcnt'), `${count}\n`)
+    }
+    uses('ip_set', 2)
+    expect(sets(), 'loaded, without any type').toBe('')
+    uses('ip_set_hash_ip', 0)
+    uses('ip_set_hash_ipport', 0)
+    expect(sets(), 'types without a set').toBe('')
+    uses('ip_set_hash_ipport', 1)
+    expect(sets()).toContain('KUBE-CLUSTER-IP')
+    rmSync(join(folder, 'ipset'))
+    expect(report({}).failures.get('ipset-save')).toBe(127)
   })
 
   test('asks ipvsadm only where the kernel lists a virtual server', () => {

@@ -34,3 +34,32 @@ test('up to 1.33 a second sync may follow at once; from 1.34 on minSyncPeriod li
   expect(Math.min(...gaps(now))).toBeGreaterThanOrEqual(900)
   expect(now.length).toBeLessThan(before.length)
 })
+
+test('it is settled when no change waits: after the sync that a change asked for, also one that failed, and when it has ended', async () => {
+  const loop = new SyncLoop({
+    minIntervalMs: 1000,
+    burst: 1,
+    maxIntervalMs: 3_600_000,
+    retryMs: 30_000,
+    sync: async () => Promise.reject(new Error('the kernel said no')),
+    onError: () => {},
+  })
+  let settled = 0
+  const ask = () => void loop.settled().then(() => settled++)
+  ask()
+  await vi.advanceTimersByTimeAsync(0)
+  expect(settled, 'nothing was asked for').toBe(1)
+  loop.request()
+  ask()
+  await vi.advanceTimersByTimeAsync(5)
+  expect(settled, 'the change waits').toBe(1)
+  await vi.advanceTimersByTimeAsync(100)
+  expect(settled, 'it was tried').toBe(2)
+  loop.request()
+  ask()
+  await vi.advanceTimersByTimeAsync(500)
+  expect(settled, 'minSyncPeriod is not over').toBe(2)
+  await loop.stop()
+  await vi.advanceTimersByTimeAsync(0)
+  expect(settled, 'nobody will sync any more').toBe(3)
+})
