@@ -6,6 +6,10 @@ import { ownVariant } from './own-variant.ts'
 import { createProgress } from './progress.ts'
 
 await main(async () => {
-  const client = await kubeClient(await selectCluster())
-  for (const line of await deployWeb(client, createProgress(), await ownVariant(client))) console.log(line)
+  const cluster = await selectCluster()
+  const client = await kubeClient(cluster)
+  const lines = await deployWeb(client, createProgress(), await ownVariant(client))
+  // The next thing that anybody does is to ask the Service.
+  await cluster.synced?.(5000)
+  for (const line of lines) console.log(line)
 })

@@ -68,6 +68,16 @@ describe('a cluster that is up', () => {
     expect(existsSync(join(projectRoot, 'README.md'))).toBe(true)
   })
 
+  test('tells when every kube-proxy has programmed what the API holds', async () => {
+    for (const address of ['10.96.77.1', '10.96.77.2']) {
+      await kubectl(['create', 'service', 'clusterip', 'followed', '--tcp=80', `--clusterip=${address}`])
+      await cluster.synced(20_000)
+      const rules = await Promise.all((await cluster.nodes()).map((node) => cluster.exec(node, ['iptables-save'])))
+      expect(rules.map(({ stdout }) => stdout.includes(`${address}/32`))).toEqual([true, true, true])
+      await kubectl(['delete', 'service', 'followed'])
+    }
+  })
+
   test('serves web from two workers, through the ClusterIP, in both modes and while it is flushed', async () => {
     const web = await make`make web`
     expect(web.exitCode, web.stderr).toBe(0)
