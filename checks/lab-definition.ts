@@ -1,8 +1,8 @@
-import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { parse } from 'yaml'
 import { z } from 'zod'
-import { projectRoot } from '../cluster/layout.ts'
+import { labFolder, labsFolder } from './lab-folders.ts'
 
 const sentence = z.string().trim().min(10)
 const stepSchema = z.strictObject({
@@ -42,16 +42,6 @@ export interface LabDefinition {
   steps: StepDefinition[]
 }
 
-const labsFolder = join(projectRoot, 'labs')
-
-/** Numbers and folders of the labs that there are, in order. */
-export function listLabs(): { number: number; folder: string }[] {
-  return readdirSync(labsFolder)
-    .filter((name) => /^\d\d-/.test(name) && existsSync(join(labsFolder, name, 'lab.yaml')))
-    .map((name) => ({ number: Number(name.slice(0, 2)), folder: name }))
-    .sort((a, b) => a.number - b.number)
-}
-
 /** What lab.yaml says, before labs/claims.yaml adds to it. */
 export type WrittenLab = z.infer<typeof labSchema>
 
@@ -77,10 +67,8 @@ export function parseLab(text: string, file: string): WrittenLab {
  * @throws Error with the labs there are, or with what `parseLab` throws
  */
 export function readLab(number: number): LabDefinition {
-  const labs = listLabs()
-  const found = labs.find((lab) => lab.number === number)
-  if (!found) throw new Error(`There is no lab "${number}": the labs are ${labs.map((lab) => lab.number).join(', ')}.`)
-  const file = join(labsFolder, found.folder, 'lab.yaml')
+  const folder = labFolder(number)
+  const file = join(labsFolder, folder, 'lab.yaml')
   const { title, minutes, kernel, steps } = parseLab(readFileSync(file, 'utf8'), file)
   const claims = readClaims()
   const withClaims = steps.map((step) => ({
@@ -89,7 +77,7 @@ export function readLab(number: number): LabDefinition {
     moment: step.moment || step.question !== undefined,
     claims: claimsOf(claims, number, step.id),
   }))
-  return { number, folder: found.folder, title, minutes, kernel, steps: withClaims }
+  return { number, folder, title, minutes, kernel, steps: withClaims }
 }
 
 /** Claim id → the steps (`lab/step`) that prove it. */

@@ -1,7 +1,8 @@
 // Answers a lab's question and grades the answer:  Q=service-chain A=KUBE-SVC-… [LAB=1] answer.ts
 import { loadSpec } from '../checks/grader.ts'
 import { judge } from '../checks/judge.ts'
-import { findStep, type LabDefinition, listLabs, readLab } from '../checks/lab-definition.ts'
+import { findStep, type LabDefinition, readLab } from '../checks/lab-definition.ts'
+import { listLabs } from '../checks/lab-folders.ts'
 import { failureLines, outcomeLine } from '../checks/learner-report.ts'
 import { shortened } from '../checks/plain-text.ts'
 import { answerCommand } from '../checks/question.ts'

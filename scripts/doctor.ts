@@ -1,5 +1,6 @@
 import { chalk } from 'zx'
-import { listLabs, readLab } from '../checks/lab-definition.ts'
+import { readLab } from '../checks/lab-definition.ts'
+import { listLabs } from '../checks/lab-folders.ts'
 import { gatherFacts } from '../cluster/doctor/gather.ts'
 import { diagnose, type Finding, type LabVerdict, type Weight } from '../cluster/doctor/judge.ts'
 import { clusterName } from '../cluster/layout.ts'

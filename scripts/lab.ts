@@ -1,17 +1,23 @@
 // Leads through a lab:  lab.ts 2.  With a terminal it waits for the learner, without one it plays the reference solution.
-import { readLab } from '../checks/lab-definition.ts'
+import { labFolder } from '../checks/lab-folders.ts'
 import { selectCluster } from '../cluster/select.ts'
 import { labNumber } from './lab-number.ts'
 import { main } from './main.ts'
 import { createProgress } from './progress.ts'
 
 await main(async () => {
-  const lab = readLab(labNumber(process.argv[2]))
+  const number = labNumber(process.argv[2])
+  labFolder(number)
   const began = performance.now()
   const cluster = await selectCluster()
   const progress = createProgress()
-  // What a lab is graded with takes a second to load: about as long as a kernel to boot.
-  const [, { lead, play }] = await Promise.all([cluster.up(progress), import('./work-through.ts')])
+  // What describes and grades a lab takes a second to load: about as long as a kernel to boot.
+  const [, { readLab }, { lead, play }] = await Promise.all([
+    cluster.up(progress),
+    import('../checks/lab-definition.ts'),
+    import('./work-through.ts'),
+  ])
+  const lab = readLab(number)
   const interactive = process.stdin.isTTY === true && process.stdout.isTTY === true && !process.env.CI
   if (interactive) return lead(lab, cluster, progress)
   const exitCode = await play(lab, cluster, progress)

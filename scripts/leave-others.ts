@@ -1,4 +1,4 @@
-import { listLabs } from '../checks/lab-definition.ts'
+import { listLabs } from '../checks/lab-folders.ts'
 import { NOTES_NAMESPACE, notesName } from '../checks/notebook.ts'
 import { type LabBench, loadSolution } from './lab-bench.ts'
 

@@ -3,6 +3,7 @@ import type { CheckContext } from '../check-context.ts'
 import { isServiceChain } from '../crowd.ts'
 import { mustEqualPrediction } from '../difference-report.ts'
 import { fail, NotApplicable } from '../failure.ts'
+import { httpRequest } from '../http-request.ts'
 import { traceLine } from '../packet-trace.ts'
 import type { NodeView } from '../snapshot.ts'
 
@@ -55,7 +56,7 @@ export async function nothingLeft({ nodes, live }: CheckContext, service?: { add
   const answers = await Promise.all(
     nodes.map(async (node) => ({
       node,
-      ...(await live.onNode(node.name, `curl -sS -o /dev/null --max-time 3 ${url}`)),
+      ...(await live.onNode(node.name, httpRequest(service.address, service.port))),
     })),
   )
   const silent = answers.find(({ exitCode }) => exitCode !== 0)
@@ -64,7 +65,7 @@ export async function nothingLeft({ nodes, live }: CheckContext, service?: { add
       node: silent.node.name,
       look: `make exec NODE=${silent.node.name} CMD="curl -sS --max-time 3 ${url}"`,
       expected: 'an answer of the Service web',
-      actual: silent.stderr.trim() || `curl ended with ${silent.exitCode}`,
+      actual: silent.stderr.trim().split('\n')[0] || 'none',
       differences: traceLine(silent.node, 'node', service),
       hint: 'The virtual server or its way back is broken: make check-2 shows which of the later steps says so.',
     })

@@ -2,6 +2,7 @@ import type { Service } from '../../dataplane/objects.ts'
 import type { CheckContext } from '../check-context.ts'
 import { inSet, mustEqualPrediction, onNode } from '../difference-report.ts'
 import { fail } from '../failure.ts'
+import { httpRequest } from '../http-request.ts'
 import type { LiveCluster } from '../live-cluster.ts'
 import { tracedTo, traceLine } from '../packet-trace.ts'
 import type { Snapshot } from '../snapshot.ts'
@@ -52,14 +53,13 @@ async function mustAnswerEverywhere(live: LiveCluster, snapshot: Snapshot, nodeP
   await Promise.all(
     askedByNext(snapshot.nodes).map(async ({ node, from }) => {
       const address = addressOf(snapshot, node.name)
-      const request = `curl -sS --fail --max-time 3 http://${address}:${nodePort}/`
-      const { exitCode, stderr } = await live.onNode(from, `${request} -o /dev/null`)
+      const { exitCode, stderr } = await live.onNode(from, httpRequest(address, nodePort))
       if (exitCode === 0) return
       fail({
         node: node.name,
-        look: onNode(from, request),
+        look: onNode(from, `curl -sS --fail --max-time 3 http://${address}:${nodePort}/`),
         expected: `an answer on port ${nodePort} of ${node.name}, asked from ${from}`,
-        actual: stderr.trim().split('\n')[0] || `curl ended with ${exitCode}`,
+        actual: stderr.trim().split('\n')[0] || 'none',
         differences: traceLine(node, { outside: addressOf(snapshot, from) }, { address, port: nodePort }),
       })
     }),

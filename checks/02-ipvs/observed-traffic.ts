@@ -8,21 +8,21 @@ export interface IpvsConnection {
   backend: string
 }
 
-const MARKED = /^#marked (\d*)$/gm
+const READINGS = /^#marked$([\s\S]*?)^#read$/gm
+const MARKING = /^\[(\d+):\d+\] -A KUBE-SERVICES .*KUBE-CLUSTER-IP.*-j KUBE-MARK-MASQ$/m
 const CONNECTION = /^(?:TCP|UDP|SCTP)\s+\S+\s+\S+\s+([\d.]+):(\d+)\s+(\S+)\s+([\d.]+):\d+$/gm
 
 /**
- * Shell text that prints the packet counter of the rule that marks what comes from outside the Pod network. kube-proxy zeroes
+ * Shell text that prints the rules with the packet counter of the one that marks what comes from outside the Pod network. kube-proxy zeroes
  * it at each sync, so a reading below the one before says nothing.
  */
 export function readMarked(): string {
-  const rule = 's/^\\[\\([0-9]*\\):.*-A KUBE-SERVICES .*KUBE-CLUSTER-IP.*-j KUBE-MARK-MASQ$/\\1/p'
-  return `echo "#marked $(iptables-save -c -t nat | sed -n '${rule}')"`
+  return "echo '#marked'; iptables-save -c -t nat; echo '#read'"
 }
 
 /** The readings in a script's output, in order; a rule that is not there reads as 0. */
 export function parseMarked(stdout: string): number[] {
-  return [...stdout.matchAll(MARKED)].map(([, packets]) => Number(packets ?? 0))
+  return [...stdout.matchAll(READINGS)].map(([, rules = '']) => Number(MARKING.exec(rules)?.[1] ?? 0))
 }
 
 /**

@@ -1,5 +1,6 @@
 import type { Token } from 'markdown-it'
-import { listLabs, readLab } from '../../checks/lab-definition.ts'
+import { readLab } from '../../checks/lab-definition.ts'
+import { listLabs } from '../../checks/lab-folders.ts'
 import { commentOf } from '../../dataplane/rule-text.ts'
 import { type LabText, readLabText } from '../../scripts/lab-text.ts'
 import type { Figure } from '../figures/canvas.ts'

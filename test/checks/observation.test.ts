@@ -116,7 +116,12 @@ const service = { name: 'web', address: '10.96.0.7', port: 80, backends: [] }
 
 test('counters, connections and requests are read out of whatever else a script prints', () => {
   const output = `noise
-#marked 3
+#marked
+*nat
+[7:420] -A KUBE-SERVICES -m set --match-set KUBE-LOAD-BALANCER dst,dst -j KUBE-LOAD-BALANCER
+[3:180] -A KUBE-SERVICES ! -s 10.244.0.0/16 -m set --match-set KUBE-CLUSTER-IP dst,dst -j KUBE-MARK-MASQ
+COMMIT
+#read
 #request 200 41234 1
 #request 000 -1 0
 IPVS connection entries
@@ -124,7 +129,10 @@ pro expire state       source             virtual            destination
 TCP 01:58  TIME_WAIT   10.244.1.4:41234   10.96.0.7:80       10.244.2.3:80
 TCP 01:58  TIME_WAIT   10.244.1.4:41999   10.96.0.8:80       10.244.2.3:80
 #marked
-#marked 
+*nat
+COMMIT
+#read
+#marked
 `
   expect(parseMarked(output)).toEqual([3, 0])
   expect(parseConnections(output, service)).toEqual([
