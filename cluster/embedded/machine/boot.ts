@@ -83,7 +83,8 @@ export async function bootKernel(options: BootOptions): Promise<Kernel> {
     // A process group of its own: Ctrl-C in the terminal is for this process, which then ends that group.
     detached: true,
   })
-  child.on('close', directory.end)
+  // Before anybody else hears of it: whoever waits for the end may end this process.
+  for (const ended of ['exit', 'error']) child.once(ended, directory.end)
   let tail = ''
   for (const stream of [child.stdout, child.stderr])
     stream?.on('data', (bytes: Buffer) => {
