@@ -74,6 +74,8 @@ export function nodeFiles(node: NodePlan, nodes: readonly NodePlan[]): GuestFile
     '/root/.bashrc': shellProfile,
     '/root/.profile': '. ~/.bashrc\n',
     '/root/.bash_profile': '. ~/.bashrc\n',
+    // The host's own may not be read by whoever runs this.
+    '/root/.bash_logout': '',
     '/run/node/links': `${nodeLines(node, nodes).join('\n')}\n`,
     '/run/node/firewall': nodeFirewall,
     '/run/xtables.lock': '',
