@@ -91,7 +91,7 @@ export function fitLine(series: Series): Line {
 
 /** A rise below this part of the level is none, where there are Services enough to show one. */
 const NO_RISE = 0.02
-/** Sizes up to which nobody is blamed for seeing no rise: a small list is walked too fast. */
+/** Sizes up to which nobody is blamed for what is seen: a small list is walked too fast. */
 const SMALL = 1000
 /**
  * Medians may be so far off the line, as a part of its rise; caches bend it a little. From `BENT` on it is surely no line: that of
@@ -147,6 +147,8 @@ export function isFlatBeside(series: Series, yardstick: number): Finding {
   const furthest = Math.max(...medians.map((value) => Math.abs(value - centre)))
   const allowed = FLAT * yardstick
   if (Math.abs(rise) + error <= allowed && furthest <= allowed + 2 * spread) return 'holds'
+  // Beside a short list's rise, a machine that was busy at one size looks like growth.
+  if (largest(series) < SMALL) return 'unclear'
   const surely = Math.abs(rise) - CERTAIN * errorAtWorst > allowed || furthest - BY_SPREAD * spreadAtWorst > 2 * allowed
   return surely && !wanders(series, spreadAtWorst, rise < 0) ? 'wrong' : 'unclear'
 }

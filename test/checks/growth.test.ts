@@ -141,3 +141,15 @@ test('the median and the unsteadiness of fixed work', () => {
   const work = [100, 110, 125].map((value) => ({ size: value, values: [value] }))
   expect(unsteadiness(work)).toBeCloseTo(0.25)
 })
+
+test('a machine that was busy at one size of a short list blames nobody', () => {
+  // Of a run in which something else wanted the machine at the last size.
+  const times = [75.8, 84.1, 78.4, 113]
+  const run = (longest: number): Series =>
+    times.map((time, index) => ({
+      size: longest * ([0.1, 0.3, 0.6, 1][index] ?? 1),
+      values: [time, time * 1.05, time * 0.95],
+    }))
+  expect(isFlatBeside(run(100), 25)).toBe('unclear')
+  expect(isFlatBeside(run(3000), 25)).toBe('wrong')
+})
