@@ -7,6 +7,7 @@ import { createProgress } from './progress.ts'
 
 await main(async () => {
   const number = labNumber(process.argv[2])
+  // Before anything boots for a lab that there is not.
   labFolder(number)
   const began = performance.now()
   const cluster = await selectCluster()

@@ -13,16 +13,19 @@ const MARKING = /^\[(\d+):\d+\] -A KUBE-SERVICES .*KUBE-CLUSTER-IP.*-j KUBE-MARK
 const CONNECTION = /^(?:TCP|UDP|SCTP)\s+\S+\s+\S+\s+([\d.]+):(\d+)\s+(\S+)\s+([\d.]+):\d+$/gm
 
 /**
- * Shell text that prints the rules with the packet counter of the one that marks what comes from outside the Pod network. kube-proxy zeroes
- * it at each sync, so a reading below the one before says nothing.
+ * Shell text that prints the rules with their packet counters, of which that of the rule counts that marks what comes from outside
+ * the Pod network. kube-proxy zeroes it at each sync, so a reading below the one before says nothing.
  */
 export function readMarked(): string {
   return "echo '#marked'; iptables-save -c -t nat; echo '#read'"
 }
 
-/** The readings in a script's output, in order; a rule that is not there reads as 0. */
+/** The readings in a script's output, in order; a rule that is not there reads as 0, rules that could not be read are no reading. */
 export function parseMarked(stdout: string): number[] {
-  return [...stdout.matchAll(READINGS)].map(([, rules = '']) => Number(MARKING.exec(rules)?.[1] ?? 0))
+  const readings = [...stdout.matchAll(READINGS)]
+    .map(([, rules = '']) => rules)
+    .filter((rules) => /^\*nat$/m.test(rules))
+  return readings.map((rules) => Number(MARKING.exec(rules)?.[1] ?? 0))
 }
 
 /**

@@ -129,6 +129,8 @@ pro expire state       source             virtual            destination
 TCP 01:58  TIME_WAIT   10.244.1.4:41234   10.96.0.7:80       10.244.2.3:80
 TCP 01:58  TIME_WAIT   10.244.1.4:41999   10.96.0.8:80       10.244.2.3:80
 #marked
+#read
+#marked
 *nat
 COMMIT
 #read

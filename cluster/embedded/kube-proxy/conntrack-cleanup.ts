@@ -37,12 +37,12 @@ export class ConntrackCleanup {
     const changed = [...backends].some(([key, now]) => !same(this.known.get(key), now))
     const gone = [...this.known.keys()].filter((key) => !backends.has(key))
     const watched = new Map([...backends, ...gone.map((key): [string, ReadonlySet<string>] => [key, new Set()])])
-    const first = this.known.size === 0
-    this.known = backends
-    if ((!changed && gone.length === 0) || (first && backends.size === 0)) return
+    if (!changed && gone.length === 0) return
     const { stdout } = await this.node.run(listUdp)
     const stale = parseConntrack(stdout).filter((flow) => isStale(flow, watched, localAddresses))
     if (stale.length > 0) await this.node.run(stale.map(deletion).join(''))
+    // Only now: what could not be cleaned is tried again, by the next kube-proxy if need be.
+    this.known = backends
   }
 }
 
