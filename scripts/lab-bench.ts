@@ -194,7 +194,7 @@ export interface SolutionStep {
   play?(bench: LabBench): Promise<void>
   /** What it does leaves the steps before it as they are, so all of them can be judged by one look at the cluster. */
   together?: true
-  /** With `together`: what it does changes nothing that a look at the nodes shows, so one that was taken before it holds. */
+  /** What it does changes nothing that a look at the nodes shows: that of the step before still holds. */
   inspects?: true
   /** What the lab says to undo after the step has passed. */
   tidy?: { commands: string[]; play(bench: LabBench): Promise<void> }

@@ -45,16 +45,15 @@ export async function playActs(
   for (const act of actsOf(steps, solution)) {
     announce(spec, act.steps[0])
     tell(act.solution.commands, bench)
-    bench.seen = undefined
+    bench.seen = act.solution.inspects ? standing?.snapshot : undefined
     await act.solution.play?.(bench)
     // What the step itself looked at last holds as long as nobody answers or does more.
-    const looked = [...act.others.values()].every(({ inspects }) => inspects)
-    if (act.solution.play && !bench.seen) await stillness(bench)
-    for (const { play, together, inspects } of act.others.values()) {
+    const seen = act.others.size === 0 ? bench.seen : undefined
+    if (act.solution.play && !seen) await stillness(bench)
+    for (const { play, together } of act.others.values()) {
       await play?.(bench)
-      if (together && !inspects) await stillness(bench)
+      if (together) await stillness(bench)
     }
-    const seen = looked ? bench.seen : undefined
     const only = act.steps.map(({ id }) => id)
     standing = await judge(spec, seen ? { ...source, standing: { snapshot: seen, outcomes: [] } } : source, { only })
     const judged = standing.outcomes

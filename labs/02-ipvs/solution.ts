@@ -23,7 +23,7 @@ export const solution: LabSolution = {
     leftovers: look,
     flush: { commands: ['make flush-nat'], play: (bench) => bench.flush() },
     'kube-ipvs0': look,
-    tools: { commands: ['make tools'], play: (bench) => bench.tools(), together: true, inspects: true },
+    tools: { commands: ['make tools'], play: (bench) => bench.tools(), inspects: true },
     sets: look,
     'ipvs-constant': { ...bringCrowd, tidy: sendCrowdHome },
     prerouting: look,
