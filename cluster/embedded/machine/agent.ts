@@ -1,7 +1,7 @@
 // The program that runs inside the guest: starts processes, writes files and carries connections for the host.
 // It is bundled to one file and started by the init script with the serial line's device as its argument.
 import { type ChildProcess, execFile, spawn } from 'node:child_process'
-import { closeSync, mkdirSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { closeSync, mkdirSync, openSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { get } from 'node:http'
 import { createServer, type Socket } from 'node:net'
 import { dirname } from 'node:path'
@@ -11,6 +11,12 @@ import { encodeData, encodeFrame, type Frame, FrameDecoder, FrameType } from './
 import { type ScriptRequest, type SpawnRequest, spawnArguments } from './placement.ts'
 import { ScriptPool } from './script-pool.ts'
 import type { ScriptShell } from './script-shell.ts'
+
+// What every program counts on, and what a process each would have been started for.
+for (const folder of ['/dev/shm', '/run/netns', '/run/lock']) mkdirSync(folder)
+symlinkSync('/proc/self/fd', '/dev/fd')
+for (const [number, name] of ['stdin', 'stdout', 'stderr'].entries())
+  symlinkSync(`/proc/self/fd/${number}`, `/dev/${name}`)
 
 const line = process.argv[2] ?? '/dev/ttyS0'
 const input = new ReadStream(openSync(line, 'r'))

@@ -40,8 +40,12 @@ kill -KILL 0`
 
 const INIT = 'init.sh'
 
-/** Benchmarks of checksums for disks that nobody has here, which took more than half of the time that the kernel needs to boot. */
-const NEEDLESS = ['raid6_select_algo', 'calibrate_xor_blocks']
+/**
+ * What a kernel does as it boots that nobody has use for here: benchmarks of checksums for disks, which took more than half of that
+ * time, and the buffers of a file system's journal and of compressed swap. Whenever the kernel maps memory for a module, User-Mode
+ * Linux maps all of its virtual memory anew, a page at a time (flush_tlb_kernel_vm, 6.1), and those buffers were four fifths of it.
+ */
+const NEEDLESS = ['raid6_select_algo', 'calibrate_xor_blocks', 'init_jfs_fs', 'init_zswap']
 
 const bytesPerMegabyte = 1024 * 1024
 

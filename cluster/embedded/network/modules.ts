@@ -1,7 +1,4 @@
-/**
- * What the cluster runs on in its default state. All modules are loaded by us: the kernel itself can't call modprobe here,
- * because its root is not the guest's.
- */
+/** What the cluster runs on in its default state. All modules are loaded by us: the kernel itself may not call modprobe here. */
 export const firstModules: readonly string[] = [
   ...['bridge', 'veth', 'ip_tables', 'iptable_nat', 'iptable_filter', 'iptable_mangle', 'ipt_REJECT'],
   ...['xt_comment', 'xt_conntrack', 'xt_mark', 'xt_MASQUERADE', 'xt_nat', 'xt_tcpudp', 'xt_addrtype', 'xt_statistic'],
