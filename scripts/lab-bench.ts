@@ -30,7 +30,7 @@ export class LabBench {
   readonly progress: Progress
   /** What the Service of the labs is called here, and how large it is. */
   readonly variant: Variant
-  /** The last look at every node, while nothing was changed since. */
+  /** The last look at every node, while nothing was changed since; at the start of a step, that by which the last one was judged. */
   seen: Snapshot | undefined
 
   constructor(cluster: Cluster, client: KubeClient, progress: Progress, variant = STANDARD) {
@@ -87,8 +87,9 @@ export class LabBench {
 
   /** `make flush-nat` */
   async flush(): Promise<void> {
+    const seen = this.seen?.capture.nodes ?? []
     this.seen = undefined
-    const reports = await flushNat(this.cluster, { progress: this.progress })
+    const reports = await flushNat(this.cluster, { progress: this.progress, seen })
     for (const { node, removed } of reports)
       this.progress.note(removed.length > 0 ? `${node}: removed ${removed.join(', ')}` : `${node}: nothing was left`)
     await this.keepLook(reports)

@@ -19,6 +19,8 @@ interface Act {
   solution: SolutionStep
   /** How the steps behind the first one are solved, by step. */
   others: Map<string, SolutionStep>
+  /** What is to be undone behind the last of them. */
+  tidy: SolutionStep['tidy']
 }
 
 /** What came of playing a solution. */
@@ -45,10 +47,12 @@ export async function playActs(
   for (const act of actsOf(steps, solution)) {
     announce(spec, act.steps[0])
     tell(act.solution.commands, bench)
-    bench.seen = act.solution.inspects ? standing?.snapshot : undefined
+    const before = standing?.snapshot
+    bench.seen = before
     await act.solution.play?.(bench)
     // What the step itself looked at last holds as long as nobody answers or does more.
-    const seen = act.others.size === 0 ? bench.seen : undefined
+    const looked = act.solution.inspects || bench.seen !== before
+    const seen = looked && act.others.size === 0 ? bench.seen : undefined
     if (act.solution.play && !seen) await stillness(bench)
     for (const { play, together } of act.others.values()) {
       await play?.(bench)
@@ -68,7 +72,7 @@ export async function playActs(
       outcomes.push(outcome)
     }
     if (judged.some(({ verdict }) => verdict !== 'passed' && verdict !== 'not applicable')) break
-    const { tidy } = act.solution
+    const { tidy } = act
     if (!tidy) continue
     standing = undefined
     tell(tidy.commands, bench)
@@ -113,13 +117,14 @@ function actsOf(steps: readonly StepDefinition[], solution: LabSolution): Act[] 
     if (!entry) throw new Error(`The reference solution has no step "${step.id}".`)
     const last = acts.at(-1)
     const harmless = entry.together || step.question !== undefined
-    const joins = last && (!entry.play || (harmless && !entry.tidy && !last.solution.tidy))
+    const joins = last && (!entry.play || (harmless && !last.tidy))
     if (!joins) {
-      acts.push({ steps: [step], solution: entry, others: new Map() })
+      acts.push({ steps: [step], solution: entry, others: new Map(), tidy: entry.tidy })
       continue
     }
     last.steps.push(step)
     if (entry.play) last.others.set(step.id, entry)
+    last.tidy ??= entry.tidy
   }
   return acts
 }

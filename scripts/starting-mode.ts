@@ -22,7 +22,7 @@ export async function startIn(mode: SwitchedMode, bench: LabBench): Promise<void
   const foreign = isForeignImage(await readDaemonSet(bench.client))
   const asked = configured === mode && scheduler.scheduler === undefined && !foreign
   if (asked && (await settles(mode, bench))) return
-  await bench.mode(mode, { ...scheduler, version: OWN })
+  await bench.mode(mode, { ...scheduler, version: OWN, keepLook: true })
   await bench.flush()
   // Rules that somebody altered by hand outlive many syncs of iptables mode; a restarted kube-proxy writes all of them.
   if (!(await settles(mode, bench))) await bench.mode(mode, { force: true })
@@ -33,6 +33,7 @@ async function settles(mode: SwitchedMode, bench: LabBench): Promise<boolean> {
   progress.start(`Looking whether every node holds mode "${mode}" and nothing else`)
   try {
     await waitFor(`every node to hold mode "${mode}"`, settleMs, async () => {
+      await cluster.synced?.(settleMs)
       bench.seen = new Snapshot(await takeCapture(cluster, client))
       const { nodes } = bench.seen
       // Of another mode nothing comes by waiting.

@@ -31,6 +31,15 @@ interface NodeReading {
   files: NodeFiles['files']
 }
 
+export interface FlushOptions {
+  progress: Progress
+  /** What nodes said of both families a moment ago, while nothing has been done to them since: those are not read again. */
+  seen?: readonly NodeFiles[]
+}
+
+/** What a flush must know; the other files are there only where the node has something to say. */
+const NEEDED = ['iptables-save', 'ip6tables-save', 'ipset-save', 'ipvsadm-save', 'ip-addr.json']
+
 /** A new kube-proxy rewrites the shared chains in its first sync; until then they lead to what is to be removed. */
 const firstSyncMs = 45_000
 
@@ -40,12 +49,20 @@ const firstSyncMs = 45_000
  * server, as with `kube-proxy --cleanup`; new ones are never without a way.
  * @throws KubeProxyError when a node's kube-proxy does not say which mode runs, tools are missing, or something would not go
  */
-export async function flushNat(cluster: Cluster, { progress }: { progress: Progress }): Promise<FlushReport[]> {
+export async function flushNat(cluster: Cluster, { progress, seen = [] }: FlushOptions): Promise<FlushReport[]> {
   const nodes = await cluster.nodes()
   progress.start(`Reading what ${nodes.length} nodes hold`)
   let readings: NodeReading[]
   try {
-    readings = await Promise.all(nodes.map((node) => readSettled(cluster, node)))
+    readings = await Promise.all(
+      nodes.map((node) =>
+        readSettled(
+          cluster,
+          node,
+          seen.find(({ name }) => name === node),
+        ),
+      ),
+    )
     progress.end(true)
   } catch (error) {
     progress.end(false)
@@ -69,8 +86,9 @@ async function flushNode(cluster: Cluster, node: string, { mode, plan, files }: 
 }
 
 /** Waits for a kube-proxy whose own chains still lead to what is to go. */
-async function readSettled(cluster: Cluster, node: string): Promise<NodeReading> {
-  let reading = await readNode(cluster, node)
+async function readSettled(cluster: Cluster, node: string, seen: NodeFiles | undefined): Promise<NodeReading> {
+  const whole = seen && NEEDED.every((file) => seen.files.has(file))
+  let reading = whole ? planned(node, seen.files) : await readNode(cluster, node)
   const unsettled = () => reading.plan.kept.some((line) => / stays: KUBE-\S+ still leads to it/.test(line))
   try {
     await waitFor(`kube-proxy on ${node} to rewrite its chains`, firstSyncMs, async () => {
@@ -89,6 +107,15 @@ async function readNode(cluster: Cluster, node: string): Promise<NodeReading> {
   const { script, read } = nodeReportRequest('both families')
   const { stdout } = await runOnNode(cluster, node, script)
   const { files, failures } = read(stdout)
+  return planned(node, files, failures)
+}
+
+/** What is to be removed, by what a node said. Throws KubeProxyError where that can't be told. */
+function planned(
+  node: string,
+  files: NodeFiles['files'],
+  failures: ReadonlyMap<string, number> = new Map(),
+): NodeReading {
   const mode = files.get('proxyMode')?.trim()
   if (mode !== 'iptables' && mode !== 'ipvs' && mode !== 'nftables')
     throw new KubeProxyError(

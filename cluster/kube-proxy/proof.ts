@@ -29,13 +29,13 @@ export interface ModeProof {
   nftServices: number | undefined
   /** Schedulers of the virtual servers that stand there. */
   schedulers: string[]
-  /** What the node said, as takeCapture reads it. */
+  /** What the node said, as takeCapture reads it, with the rules of both families. */
   files: NodeFiles['files']
 }
 
 /** Looks at one node once, with one exec. Rejects when it can't be reached. */
 export async function lookAtNode(cluster: Cluster, client: KubeClient, { node, pod }: Agent): Promise<ModeProof> {
-  const [{ files }, log] = await Promise.all([readNode(cluster, node), readLog(client, pod)])
+  const [{ files }, log] = await Promise.all([readNode(cluster, node, 'both families'), readLog(client, pod)])
   const { state } = readCapturedNode(files)
   const rulesOf = (chain: string) => (state.iptables.get('nat')?.get(chain)?.rules ?? []).map(({ spec }) => spec)
   const services = rulesOf('KUBE-SERVICES').join('\n')

@@ -53,15 +53,18 @@ export class GuestNode {
     if (due.length === 0) return { ok: true, errors: [] }
     const lines = ['failed=0']
     for (const { command, input, needed, complains } of due) {
-      const run = complains
-        ? `said=$(${command} 2>&1 <<'${mark}'\n${input}${mark}\n)`
-        : `${command} <<'${mark}'\n${input}${mark}`
-      lines.push(run, complains ? '[ -z "$said" ] || { echo "$said" >&2; failed=1; }' : '[ $? = 0 ] || failed=1')
+      const run = `${command} <<'${mark}'\n${input}${mark}`
+      // Marks around its words, for the shell itself could only look at them by a fork.
+      const said = `echo '${mark}' >&2`
+      lines.push(...(complains ? [said, run, said] : [run, '[ $? = 0 ] || failed=1']))
       if (needed) lines.push('[ $failed = 0 ] || exit 1')
     }
     lines.push('exit $failed', '')
     const { exitCode, stderr } = await this.run(lines.join('\n'))
-    return { ok: exitCode === 0, errors: stderr.split('\n').filter((line) => line !== '') }
+    const parts = stderr.split(`${mark}\n`)
+    const complained = parts.some((words, index) => index % 2 === 1 && words !== '')
+    const errors = parts.join('').split('\n')
+    return { ok: exitCode === 0 && !complained, errors: errors.filter((line) => line !== '') }
   }
 
   /** All that a full sync of IPVS mode needs to know. */

@@ -26,7 +26,7 @@ output.setMaxListeners(0)
 const pipes = new FifoPool('/run/agent-pipes')
 // What the kernel's command line left in the environment is no concern of the processes started here.
 const environment: NodeJS.ProcessEnv = {}
-for (const name of ['PATH', 'HOME', 'LANG', 'TERM']) environment[name] = process.env[name]
+for (const name of ['PATH', 'HOME', 'TERM']) environment[name] = process.env[name]
 // Bash takes a socket on its standard input for rshd's and reads ~/.bashrc, but only as an outermost shell.
 environment.SHLVL = '1'
 const pool = new ScriptPool(pipes, environment)
@@ -78,7 +78,8 @@ function start(stream: number, request: SpawnRequest): void {
   const stderr = pipes.output()
   const child = spawn(program, rest, {
     cwd: request.cwd ?? '/',
-    env: { ...environment, ...request.env },
+    // Only people have use for letters of other languages; a program reads ten files to know them.
+    env: { ...environment, ...(request.tty ? { LANG: 'C.UTF-8' } : {}), ...request.env },
     detached: true,
     stdio: [request.noInput ? 'ignore' : 'pipe', stdout.theirs, stderr.theirs],
   })

@@ -20,7 +20,7 @@ export function initScript({ packages, node, agent }: InitOptions): string {
   const tree = shellWord(packages)
   return `#!/bin/sh
 set -e
-export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LANG=C.UTF-8 TERM=linux
+export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root TERM=linux
 mount -t proc proc /proc
 module=${tree}/usr/lib/uml/modules/$(uname -r)/kernel/fs/overlayfs/overlay.ko
 LD_LIBRARY_PATH=${tree}/usr/lib/x86_64-linux-gnu ${tree}/usr/sbin/insmod "$module"
@@ -39,10 +39,9 @@ devpts /mnt/root/dev/pts devpts newinstance,ptmxmode=0666,mode=0620,X-mount.mkdi
 /mnt/root/dev/pts/ptmx /mnt/root/dev/ptmx none bind' >/mnt/fstab
 mount -a -T /mnt/fstab
 cd /mnt/root
-# Nothing here waits for the kernel's own calls of modprobe and hotplug, and each takes as long as a program of ours.
-echo >/proc/sys/kernel/modprobe
+# Nobody here waits for the kernel's word of each new device.
 echo >sys/kernel/uevent_helper
-# Not only chroot: a Pod with hostPID finds the guest's files by its first process.
+# Not only chroot: the kernel finds modprobe, and a Pod with hostPID the guest's files, by the first process.
 pivot_root . mnt
 exec chroot . /bin/sh -c 'stty -F /dev/ttyS0 raw -echo; "$0" "$1" /dev/ttyS0; echo o >/proc/sysrq-trigger; exec sleep 60' ${shellWord(node)} ${shellWord(agent)}
 `

@@ -1,7 +1,7 @@
 import type { GuestProcess, Machine, Placement } from '../machine/machine.ts'
 import { AddressPool } from './address-pool.ts'
 import { type GuestWork, GuestWorker, guestScript } from './guest-work.ts'
-import { firstModules, laterModules } from './modules.ts'
+import { firstModules, laterModules, soughtModule } from './modules.ts'
 import { type NodePlan, outside } from './node-plan.ts'
 import { bridgeLines, nodeCommand, nodeFiles, nodeMounts } from './node-setup.ts'
 import { attachWork, detachWork, type PodLink, podLink } from './pod-link.ts'
@@ -48,7 +48,8 @@ export async function createNetwork(machine: Machine, nodes: readonly NodePlan[]
   // Mounts below a shared folder that go away here go away in all namespaces, too (they are made as slaves).
   const script = [
     `mkdir -p ${shared.join(' ')} || exit 1`,
-    `modprobe -a ${firstModules.join(' ')} || exit 1`,
+    `for sought in /lib/modules/*/kernel/net/*/${soughtModule}.ko*; do [ -e "$sought" ] && sought=${soughtModule} || sought=; done`,
+    `modprobe -a ${firstModules.join(' ')} $sought || exit 1`,
     ...shared.map((folder) => `mount --bind --make-shared ${folder} ${folder} || exit 1`),
     outside.script,
     guestScript([{ folders, mounts, links: bridgeLines(nodes) }]),
