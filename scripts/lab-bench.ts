@@ -105,18 +105,20 @@ export class LabBench {
   async apply(file: string): Promise<void> {
     this.seen = undefined
     const api = KubernetesObjectApi.makeApiClient(this.client.config)
-    for (const object of readManifest(file)) {
-      try {
-        await api.create(object)
-      } catch (error) {
-        if (!(error instanceof ApiException && error.code === 409)) throw error
-      }
-    }
+    await Promise.all(
+      readManifest(file).map(async (object) => {
+        try {
+          await api.create(object)
+        } catch (error) {
+          if (!(error instanceof ApiException && error.code === 409)) throw error
+        }
+      }),
+    )
   }
 
   /** `kubectl delete -f`; what is gone already does not matter. */
   async remove(file: string): Promise<void> {
-    for (const { kind, metadata } of readManifest(file)) await this.delete(kind, metadata.name)
+    await Promise.all(readManifest(file).map(({ kind, metadata }) => this.delete(kind, metadata.name)))
   }
 
   /** Deletes one object of the default namespace and waits until it is gone. */

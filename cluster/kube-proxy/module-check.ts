@@ -20,8 +20,11 @@ export class ModeUnsupported extends Error {
  * tries since 1.27, with the same test address of RFC 5737). Without ipvsadm the scheduler's module must be there.
  */
 const ipvsProbe = `${hasModule}
-scheduler=$1
-modprobe -a ip_vs ip_vs_rr ip_vs_wrr ip_vs_sh "ip_vs_$scheduler" nf_conntrack ip_set xt_set dummy >/dev/null 2>&1
+scheduler=$1; missing=
+for module in ip_vs ip_vs_rr ip_vs_wrr ip_vs_sh "ip_vs_$scheduler" nf_conntrack ip_set xt_set dummy; do
+  [ -d "/sys/module/$module" ] || missing="$missing $module"
+done
+[ -z "$missing" ] || modprobe -a $missing >/dev/null 2>&1
 [ -e /proc/net/ip_vs ] || { echo 'IPVS (module ip_vs)'; exit 3; }
 if command -v ipvsadm >/dev/null; then
   said=$(printf '%s\\n' "-A -t 198.51.100.0:20000 -s $scheduler" '-D -t 198.51.100.0:20000' | ipvsadm -R 2>&1)

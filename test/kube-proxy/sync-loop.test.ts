@@ -63,3 +63,32 @@ test('it is settled when no change waits: after the sync that a change asked for
   await vi.advanceTimersByTimeAsync(0)
   expect(settled, 'nobody will sync any more').toBe(3)
 })
+
+test('changes that follow each other closely are one sync, but none waits for ever', async () => {
+  const began = Date.now()
+  const at: number[] = []
+  const loop = new SyncLoop({
+    minIntervalMs: 0,
+    burst: 1,
+    maxIntervalMs: 3_600_000,
+    retryMs: 30_000,
+    sync: async () => void at.push(Date.now() - began),
+    onError: () => {},
+  })
+  for (let change = 0; change < 10; change++) {
+    loop.request()
+    await vi.advanceTimersByTimeAsync(15)
+  }
+  await vi.advanceTimersByTimeAsync(200)
+  expect(at.length, 'twenty Services created one after the other').toBe(1)
+  expect(at[0]).toBeLessThan(200)
+  at.length = 0
+  const second = Date.now() - began
+  for (let change = 0; change < 60; change++) {
+    loop.request()
+    await vi.advanceTimersByTimeAsync(15)
+  }
+  expect(at[0], 'changes without an end').toBeLessThanOrEqual(second + 260)
+  expect(at.length).toBeGreaterThanOrEqual(3)
+  await loop.stop()
+})

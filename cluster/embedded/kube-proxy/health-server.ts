@@ -15,7 +15,7 @@ const json = (value: unknown) => `'${JSON.stringify(value).replaceAll("'", '')}'
 
 const sniff = 'add_header X-Content-Type-Options nosniff always;'
 
-/** Where the servers of all nodes keep their files: a folder for each would cost a process. */
+/** Where the server of a node's kube-proxy keeps its files. */
 const FOLDER = '/run/kube-proxy'
 
 /**
@@ -96,17 +96,18 @@ export class HealthServer {
     if (configuration === this.written) return
     this.written = configuration
     const place = shellWord(this.place)
-    // All but making the folder is done by the shell itself, which costs a fiftieth of a process here.
-    const write = `[ -d ${FOLDER} ] || mkdir -p ${FOLDER}\nprintf %s ${shellWord(configuration)} >${place}.conf\n`
+    // The agent sees a node's files by one of its processes, and writes without starting one.
+    const { pid } = this.placement
+    const root = pid === undefined ? '' : `/proc/${pid}/root`
+    await this.machine.write([{ path: `${root}${this.place}.conf`, content: configuration }])
     if (this.server) {
       // Signals to the process group would also reach the nsenter that waits for nginx.
       const reload = `tries=50
         until [ -s ${place}.pid ] || [ $tries = 0 ]; do tries=$((tries - 1)); sleep 0.1; done
         read -r pid <${place}.pid && kill -HUP "$pid"`
-      await this.machine.script(`${write}${reload}`, this.placement)
+      await this.machine.script(reload, this.placement)
       return
     }
-    await this.machine.script(write, this.placement)
     const run = ['nginx', '-p', FOLDER, '-e', '/dev/null', '-c', `${this.place}.conf`]
     this.server = await this.machine.spawn(run, this.placement, { noInput: true })
     this.server.stdout.resume()

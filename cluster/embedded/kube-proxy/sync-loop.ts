@@ -1,5 +1,7 @@
-/** Changes that arrive within this time are one sync. */
-const coalesceMs = 20
+/** Changes that follow each other within this time are one sync: somebody creates twenty Services one after the other. */
+const coalesceMs = 40
+/** No change waits longer than this for others. */
+const longestMs = 250
 
 export interface SyncLoopOptions {
   /** At least this long between two syncs, after a burst (kube-proxy's BoundedFrequencyRunner). */
@@ -18,10 +20,12 @@ export interface SyncLoopOptions {
 export class SyncLoop {
   private readonly options: SyncLoopOptions
   private timer: NodeJS.Timeout | undefined
-  private due = Number.POSITIVE_INFINITY
+  /** When the clock, or what failed, asks for a sync. */
+  private clock = Number.POSITIVE_INFINITY
   private running: Promise<void> = Promise.resolve()
   private busy = false
-  private asked = false
+  /** When the first change came that no sync has begun for yet. */
+  private askedAt: number | undefined
   private stopped = false
   private waiting: (() => void)[] = []
   private tokens: number
@@ -34,13 +38,13 @@ export class SyncLoop {
 
   /** Asks for a sync because something changed. */
   request(): void {
-    this.asked = true
-    if (!this.busy) this.schedule(this.waitForToken())
+    this.askedAt ??= Date.now()
+    if (!this.busy) this.schedule()
   }
 
   /** Resolves when what was asked for so far is done, or has failed and is tried again later, or when the loop has ended. */
   settled(): Promise<void> {
-    if (this.stopped || !(this.asked || this.busy)) return Promise.resolve()
+    if (this.stopped || (this.askedAt === undefined && !this.busy)) return Promise.resolve()
     return new Promise((resolve) => this.waiting.push(resolve))
   }
 
@@ -52,32 +56,35 @@ export class SyncLoop {
     this.release()
   }
 
+  /** Milliseconds until a sync may begin again. */
   private waitForToken(): number {
     const { minIntervalMs, burst } = this.options
-    if (minIntervalMs <= 0) return coalesceMs
+    if (minIntervalMs <= 0) return 0
     const now = Date.now()
     const earned = Math.floor((now - this.refilledAt) / minIntervalMs)
     if (earned > 0) {
       this.tokens = Math.min(burst, this.tokens + earned)
       this.refilledAt = now
     }
-    return this.tokens > 0 ? coalesceMs : Math.max(coalesceMs, minIntervalMs - (now - this.refilledAt))
+    return this.tokens > 0 ? 0 : minIntervalMs - (now - this.refilledAt)
   }
 
-  private schedule(delayMs: number): void {
-    const at = Date.now() + delayMs
-    if (this.stopped || at >= this.due) return
+  /** Sets the timer anew: for the change that came just now, if there is one that waits, and for the clock. */
+  private schedule(): void {
     clearTimeout(this.timer)
-    this.due = at
+    if (this.stopped) return
+    const now = Date.now()
+    const quiet = this.askedAt === undefined ? Number.POSITIVE_INFINITY : this.askedAt + longestMs - now
+    const asked = Math.max(Math.min(coalesceMs, quiet), this.waitForToken())
+    const delay = Math.max(0, this.askedAt === undefined ? this.clock - now : Math.min(asked, this.clock - now))
     this.timer = setTimeout(() => {
       this.running = this.run()
-    }, delayMs)
+    }, delay)
   }
 
   private async run(): Promise<void> {
-    const periodic = !this.asked
-    this.due = Number.POSITIVE_INFINITY
-    this.asked = false
+    const periodic = this.askedAt === undefined
+    this.askedAt = undefined
     this.busy = true
     if (!periodic) {
       this.waitForToken()
@@ -91,9 +98,9 @@ export class SyncLoop {
       next = Math.min(next, this.options.retryMs)
     }
     this.busy = false
-    this.schedule(next)
-    if (this.asked) this.schedule(this.waitForToken())
-    else this.release()
+    this.clock = Date.now() + next
+    this.schedule()
+    if (this.askedAt === undefined) this.release()
   }
 
   private release(): void {

@@ -213,6 +213,10 @@ function handle({ stream, type, payload }: Frame): void {
     case FrameType.write:
       write(stream, payload)
       break
+    case FrameType.remove:
+      rmSync(json().path ?? '', { recursive: true, force: true })
+      send(stream, FrameType.done)
+      break
     case FrameType.forward:
       forward(stream, json().socket ?? '')
       break

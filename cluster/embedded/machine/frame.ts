@@ -16,6 +16,8 @@ export const FrameType = {
   script: 6,
   /** JSON {url, timeoutMs}: an HTTP GET by the agent itself; answered by `done` with JSON {status}, or `error`. */
   get: 7,
+  /** JSON {path}: remove a file or a folder with all that is in it; answered by `done` or `error`. */
+  remove: 8,
   /** JSON {version}: the agent is up. */
   ready: 10,
   /** JSON {pid}. */

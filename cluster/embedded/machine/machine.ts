@@ -61,6 +61,8 @@ export interface Machine {
   spawn(command: readonly string[], placement?: Placement, options?: SpawnOptions): Promise<GuestProcess>
   /** Writes files in the guest (parents are made; a path that ends in / is a folder to be made). Never touches the host's own files. */
   write(files: readonly { path: string; content: string | Uint8Array; mode?: number }[]): Promise<void>
+  /** Removes files, and folders with all that is in them; nothing may be mounted there. What is not there does not matter. */
+  remove(paths: readonly string[]): Promise<void>
   /** Listens inside a network namespace of the guest and carries each connection to a TCP port of the host's loopback. */
   forward(netns: string, address: string, port: number, hostPort: number): Promise<void>
   /**

@@ -211,6 +211,10 @@ class UmlMachine implements Machine {
     )
   }
 
+  async remove(paths: readonly string[]): Promise<void> {
+    await Promise.all(paths.map((path) => this.ask(FrameType.remove, JSON.stringify({ path }))))
+  }
+
   async forward(netns: string, address: string, port: number, hostPort: number): Promise<void> {
     const socket = `/run/forward-${netns}-${port}`
     const { stream } = await this.ask(FrameType.forward, JSON.stringify({ socket }))

@@ -83,11 +83,7 @@ export class GuestWorker {
       const batch = this.waiting
       this.waiting = []
       try {
-        // The agent makes folders without a process; those to be removed first stay with the script.
-        const folders = batch.flatMap(({ work }) => (work.remove ? [] : (work.folders ?? [])))
-        await this.machine.write(folders.map((folder) => ({ path: `${folder}/`, content: '' })))
-        const works = batch.map(({ work }) => (work.remove ? work : { ...work, folders: [] }))
-        const script = guestScript(works)
+        const script = guestScript(await Promise.all(batch.map(({ work }) => this.withoutProcess(work))))
         if (script !== '') await this.run(script)
         for (const { done } of batch) done()
       } catch (error) {
@@ -95,6 +91,14 @@ export class GuestWorker {
       }
     }
     this.busy = false
+  }
+
+  /** The agent removes and makes folders by itself, where nothing has to be unmounted before; returns what is left to do. */
+  private async withoutProcess(work: GuestWork): Promise<GuestWork> {
+    if (work.unmount?.length) return work
+    await this.machine.remove(work.remove ?? [])
+    await this.machine.write((work.folders ?? []).map((folder) => ({ path: `${folder}/`, content: '' })))
+    return { ...work, remove: [], folders: [] }
   }
 
   private async run(script: string): Promise<void> {
