@@ -1,10 +1,12 @@
 import { createHash } from 'node:crypto'
-import { existsSync, mkdirSync, renameSync } from 'node:fs'
-import { join } from 'node:path'
+import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, statSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { pathToFileURL } from 'node:url'
+import type { BuildOptions, Plugin } from 'esbuild'
 import { cacheFolder } from './layout.ts'
 
 /** Bundled packages that are CommonJS ask for Node's own modules by `require`. */
-const REQUIRE = `import { createRequire } from 'node:module'; const require = createRequire(import.meta.url);`
+const REQUIRE = `import { createRequire as requireFrom } from 'node:module'; const require = requireFrom(import.meta.url);`
 
 const OPTIONS = {
   bundle: true,
@@ -13,8 +15,22 @@ const OPTIONS = {
   minifyWhitespace: true,
   minifySyntax: true,
   banner: { js: REQUIRE },
+  external: ['esbuild'] as string[],
   logLevel: 'silent',
-} as const
+} as const satisfies BuildOptions
+
+/** Where our own modules stand stays what it was, though the bundle stands elsewhere. */
+const OWN_PLACES: Plugin = {
+  name: 'own-places',
+  setup({ onLoad }) {
+    onLoad({ filter: /\.ts$/ }, ({ path }) => ({
+      loader: 'ts',
+      contents: readFileSync(path, 'utf8')
+        .replaceAll('import.meta.dirname', JSON.stringify(dirname(path)))
+        .replaceAll('import.meta.url', JSON.stringify(pathToFileURL(path).href)),
+    }))
+  },
+}
 
 /**
  * Path of a module and of all that it imports as one plain JavaScript file in the cache's folder `name`, made once for each `state`
@@ -23,13 +39,27 @@ const OPTIONS = {
  */
 export async function bundleOf(contents: string, resolveDir: string, name: string, state: string): Promise<string> {
   const folder = join(cacheFolder, name)
-  const hash = createHash('sha256').update(JSON.stringify(OPTIONS)).update(contents).update(state)
+  const hash = createHash('sha256')
+    .update(JSON.stringify([OPTIONS, contents, resolveDir]))
+    .update(state)
   const bundle = join(folder, `${hash.digest('hex').slice(0, 16)}.mjs`)
   if (existsSync(bundle)) return bundle
   const { build } = await import('esbuild')
   mkdirSync(folder, { recursive: true })
   const unfinished = `${bundle}.${process.pid}.${Math.random().toString(36).slice(2)}`
-  await build({ ...OPTIONS, stdin: { contents, resolveDir }, outfile: unfinished })
+  await build({ ...OPTIONS, plugins: [OWN_PLACES], stdin: { contents, resolveDir }, outfile: unfinished })
   renameSync(unfinished, bundle)
+  removeOutdated(folder)
   return bundle
+}
+
+/** Whoever began with another state of the sources has loaded it by now. */
+const outdatedMs = 3_600_000
+
+function removeOutdated(folder: string): void {
+  for (const name of readdirSync(folder)) {
+    const file = join(folder, name)
+    const { mtimeMs } = statSync(file, { throwIfNoEntry: false }) ?? { mtimeMs: Date.now() }
+    if (Date.now() - mtimeMs > outdatedMs) rmSync(file, { force: true })
+  }
 }

@@ -3,6 +3,7 @@ import { existsSync, mkdirSync, openSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { retry } from 'zx'
 import type { Cluster, ExecOptions, ExecResult, Progress } from './driver.ts'
+import { daemonBundle } from './embedded/daemon-bundle.ts'
 import type { DaemonMessage, DaemonOptions } from './embedded/daemon-messages.ts'
 import { ensurePackages } from './embedded/machine/packages.ts'
 import { type ExecEndpoint, execOnNode, shellOnNode } from './embedded/node-exec.ts'
@@ -26,18 +27,20 @@ export class EmbeddedCluster implements Cluster {
   async up(progress: Progress): Promise<void> {
     if (await this.running()) return progress.note(`The embedded cluster "${this.name}" is up.`)
     await this.down(progress)
+    const bundle = daemonBundle()
+    bundle.catch(() => {})
     const packages = await ensurePackages(cacheFolder, progress)
-    await this.startDaemon({ name: this.name, packages, kubeProxy: process.env.KUBE_PROXY }, progress)
+    await this.startDaemon(await bundle, { name: this.name, packages, kubeProxy: process.env.KUBE_PROXY }, progress)
   }
 
   /** Starts the daemon and follows its progress until it is ready. Ctrl-C, or the end of this process, ends it too. */
-  private startDaemon(options: DaemonOptions, progress: Progress): Promise<void> {
+  private startDaemon(program: string, options: DaemonOptions, progress: Progress): Promise<void> {
     const folder = clusterFolder(this.name)
     mkdirSync(folder, { recursive: true, mode: 0o700 })
     const logFile = join(folder, 'daemon.log')
     const log = openSync(logFile, 'w', 0o600)
-    const daemon = fork(join(import.meta.dirname, 'embedded/daemon.ts'), [JSON.stringify(options)], {
-      execArgv: ['--import', 'tsx'],
+    const daemon = fork(program, [JSON.stringify(options)], {
+      execArgv: [],
       cwd: join(import.meta.dirname, '..'),
       detached: true,
       stdio: ['ignore', log, log, 'ipc'],
