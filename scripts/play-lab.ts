@@ -53,11 +53,14 @@ export async function playActs(
     // What the step itself looked at last holds as long as nobody answers or does more.
     const looked = act.solution.inspects || bench.seen !== before
     const seen = looked && act.others.size === 0 ? bench.seen : undefined
-    if (act.solution.play && !seen) await stillness(bench)
+    let moving = act.solution.play !== undefined && !seen
     for (const { play, together } of act.others.values()) {
+      // An answer is looked up where all is still; what only adds to the cluster need not wait for that.
+      if (moving && !together) await stillness(bench)
+      moving = together === true
       await play?.(bench)
-      if (together) await stillness(bench)
     }
+    if (moving) await stillness(bench)
     const only = act.steps.map(({ id }) => id)
     standing = await judge(spec, seen ? { ...source, standing: { snapshot: seen, outcomes: [] } } : source, { only })
     const judged = standing.outcomes
