@@ -1,6 +1,7 @@
 // One exec that asks a node for everything the checks read, and the way back from its output to files.
 
 import { randomUUID } from 'node:crypto'
+import { HTTP_GET } from './http-get.ts'
 import { SAVE_WITH_BACKEND } from './iptables-backend.ts'
 import { nftProbe } from './kube-proxy/nft-probe.ts'
 
@@ -10,22 +11,11 @@ export const PATH = 'PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin'
 /** Entries of a connection table kept: enough for a lab, and a busy node can't flood the line. */
 const CONNTRACK_LINES = 4000
 
-/**
- * kube-proxy's own word. bash asks without curl, which is twice as quick on the embedded kernel, and by a subshell, which is
- * quicker than `timeout`: a broken firewall can stop even this connection, so the answer has two seconds. A cluster that hears
- * its kube-proxies itself puts their word before the script.
- */
-export const PROXY_MODE = `proxy_mode() {
+/** kube-proxy's own word. A cluster that hears its kube-proxies itself puts their word before the script. */
+export const PROXY_MODE = `${HTTP_GET}
+proxy_mode() {
   case \${kube_proxy_says-} in nothing) return 1 ;; ?*) printf '%s' "$kube_proxy_says"; return ;; esac
-  if [ -e /dev/fd ] && command -v bash >/dev/null; then bash -c '
-    exec 4< <(exec 3<>/dev/tcp/127.0.0.1/10249 || exit
-      printf "GET /proxyMode HTTP/1.0\\r\\nHost: localhost\\r\\n\\r\\n" >&3
-      while IFS= read -r line <&3 || [ -n "$line" ]; do printf "%s\\n" "$line"; done)
-    IFS= read -t 2 -r status <&4 || { kill $!; exit 1; }
-    while IFS= read -t 2 -r header <&4 && [ "\${#header}" -gt 1 ]; do :; done
-    IFS= read -t 2 -r mode <&4
-    case $status in *" 200"*) printf "%s" "$mode" ;; *) exit 1 ;; esac'
-  else curl -sS --fail --max-time 2 http://127.0.0.1:10249/proxyMode; fi
+  http_get 127.0.0.1 10249 /proxyMode 2
 }`
 
 /** A table without virtual servers is three lines of headings; no program is started to say so. */

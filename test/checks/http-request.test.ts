@@ -59,7 +59,7 @@ test('nobody there, somebody who says nothing, and somebody who speaks something
   expect(waiting.said).toContain('none within 3 s')
 })
 
-test('where there is no bash, curl asks', async () => {
+test('where there is no perl, curl asks', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'curl-'))
   symlinkSync('/usr/bin/curl', join(folder, 'curl'))
   status = 200
