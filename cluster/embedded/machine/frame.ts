@@ -1,4 +1,5 @@
 // The serial line between host and guest carries frames:  length (4) · stream (4) · type (1) · payload (length bytes)
+import { deflateRawSync, inflateRawSync } from 'node:zlib'
 
 /** What a frame says. Host to guest: spawn … get; guest to host: ready … opened; data, end and error both ways. */
 export const FrameType = {
@@ -68,6 +69,17 @@ export function* encodeData(stream: number, type: number, data: Uint8Array): Gen
     yield encodeFrame(stream, type, data.subarray(start, start + chunkBytes))
 }
 
+/** Added to the type of a frame whose payload is packed (RFC 1951). */
+const PACKED = 0x80
+/** Shorter payloads gain nothing. */
+const worthBytes = 400
+
+/** One frame for the guest, whose kernel takes each byte of a line by a call of its own: what is long goes packed. */
+export function encodePacked(stream: number, type: number, payload: Uint8Array | string = ''): Buffer {
+  if (payload.length < worthBytes) return encodeFrame(stream, type, payload)
+  return encodeFrame(stream, type | PACKED, deflateRawSync(payload))
+}
+
 /** Collects bytes as they arrive and hands out whole frames. */
 export class FrameDecoder {
   private parts: Buffer[] = []
@@ -83,10 +95,12 @@ export class FrameDecoder {
       const length = head.readUInt32BE(0)
       if (this.held < headerBytes + length) break
       const whole = this.peek(headerBytes + length)
+      const type = whole.readUInt8(8)
+      const payload = whole.subarray(headerBytes, headerBytes + length)
       frames.push({
         stream: whole.readUInt32BE(4),
-        type: whole.readUInt8(8),
-        payload: whole.subarray(headerBytes, headerBytes + length),
+        type: type & ~PACKED,
+        payload: type & PACKED ? inflateRawSync(payload) : payload,
       })
       this.parts = [whole.subarray(headerBytes + length)]
       this.held -= headerBytes + length

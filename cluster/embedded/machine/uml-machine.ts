@@ -3,7 +3,7 @@ import { connect, type Socket } from 'node:net'
 import { PassThrough, Writable } from 'node:stream'
 import { timeoutScale } from '../../wait.ts'
 import { type BootOptions, bootKernel, type Kernel } from './boot.ts'
-import { encodeData, encodeFrame, type Frame, FrameDecoder, FrameType } from './frame.ts'
+import { chunkBytes, encodePacked, type Frame, FrameDecoder, FrameType } from './frame.ts'
 import type { GuestProcess, Machine, Placement, RunResult, ScriptPlace, SpawnOptions } from './machine.ts'
 import { SerialLine } from './serial-line.ts'
 
@@ -76,12 +76,13 @@ class UmlMachine implements Machine {
   }
 
   private send(stream: number, type: number, payload: Uint8Array | string = ''): void {
-    if (this.gone === undefined) this.line.write(encodeFrame(stream, type, payload))
+    if (this.gone === undefined) this.line.write(encodePacked(stream, type, payload))
   }
 
   private sendData(stream: number, bytes: Uint8Array, sent: () => void): void {
     let room = true
-    for (const frame of encodeData(stream, FrameType.data, bytes)) room = this.line.write(frame)
+    for (let start = 0; start < bytes.length; start += chunkBytes)
+      room = this.line.write(encodePacked(stream, FrameType.data, bytes.subarray(start, start + chunkBytes)))
     if (room || this.gone !== undefined) sent()
     else this.line.drained(sent)
   }
