@@ -72,9 +72,10 @@ async function oldRules(bench: LabBench): Promise<void> {
   )
 }
 
-const forwardRule = (client: string) => `FORWARD -s ${client} -p tcp --dport 80 -m comment --comment lab-5 -j REJECT`
+const forwardRule = (client: string) =>
+  `FORWARD -s ${client} -p tcp --dport 80 -m comment --comment lab-5 -j REJECT --reject-with tcp-reset`
 const inputRule = (client: string, web: string) =>
-  `INPUT -s ${client} -d ${web} -p tcp -m comment --comment lab-5 -j REJECT`
+  `INPUT -s ${client} -d ${web} -p tcp -m comment --comment lab-5 -j REJECT --reject-with tcp-reset`
 const ownFilter =
   'INPUT -d 10.96.0.0/16 -m set ! --match-set KUBE-CLUSTER-IP dst,dst -m comment --comment lab-5 -j REJECT'
 const onEveryAgentNode = (action: '-I' | '-D') =>
