@@ -1,4 +1,4 @@
-import { chalk } from 'zx'
+import { chalk } from 'zx/core'
 import type { StepOutcome } from './judge.ts'
 import type { StepDefinition } from './lab-definition.ts'
 import { plainText, shortened } from './plain-text.ts'

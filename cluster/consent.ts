@@ -1,4 +1,3 @@
-import { question } from 'zx'
 import type { Cluster } from './driver.ts'
 
 /** The user did not agree to a change of a cluster that is not ours; nothing was changed. */
@@ -19,6 +18,7 @@ export async function consent(cluster: Pick<Cluster, 'driver' | 'name'>, change:
   const place = `the cluster of context "${cluster.name}"`
   if (!process.stdin.isTTY || !process.stdout.isTTY)
     throw new ConsentError(`This would ${change} on ${place}; nothing was changed. If that is meant, say YES=1.`)
+  const { question } = await import('zx')
   const answer = await question(`This will ${change} on ${place}. Go on? [y/N] `)
   if (!/^\s*y(es)?\s*$/i.test(answer)) throw new ConsentError('Nothing was changed.')
 }

@@ -1,5 +1,5 @@
 import { rmSync } from 'node:fs'
-import { $ } from 'zx'
+import { $ } from 'zx/core'
 import { consent } from './consent.ts'
 import {
   agentImage,

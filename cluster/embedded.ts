@@ -1,7 +1,6 @@
 import { fork } from 'node:child_process'
 import { existsSync, mkdirSync, openSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { retry } from 'zx'
 import type { Cluster, ExecOptions, ExecResult, Progress } from './driver.ts'
 import { daemonBundle } from './embedded/daemon-bundle.ts'
 import type { DaemonMessage, DaemonOptions } from './embedded/daemon-messages.ts'
@@ -10,6 +9,10 @@ import { type ExecEndpoint, execOnNode, shellOnNode } from './embedded/node-exec
 import { scriptOnNode, syncedOnNode } from './embedded/node-script.ts'
 import { processStartTime, readDaemonState, removeClusterFolder } from './embedded/state-file.ts'
 import { cacheFolder, clusterFolder } from './layout.ts'
+import { waitFor } from './wait.ts'
+
+/** A daemon that still runs so long after it was asked to end is ended. */
+const endingMs = 10_000
 
 /** A cluster on one real kernel that runs as an ordinary process (cluster/embedded/daemon.ts). */
 export class EmbeddedCluster implements Cluster {
@@ -86,9 +89,7 @@ export class EmbeddedCluster implements Cluster {
     const gone = () => processStartTime(state.pid) !== state.startTime
     process.kill(state.pid, 'SIGTERM')
     try {
-      await retry(100, '100ms', async () => {
-        if (!gone()) throw new Error('still there')
-      })
+      await waitFor(`process ${state.pid} to end`, endingMs, async () => gone())
     } catch {
       process.kill(state.pid, 'SIGKILL')
     }

@@ -1,6 +1,6 @@
 import { existsSync, mkdirSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
-import { $, type ProcessPromise } from 'zx'
+import { $, type ProcessPromise } from 'zx/core'
 import type { Cluster, ExecOptions, ExecResult, Progress } from './driver.ts'
 import { kindPath } from './kind/binary.ts'
 import { endStrayCreation, noteWhileCreating } from './kind/creation.ts'

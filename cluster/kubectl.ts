@@ -1,6 +1,6 @@
 import { arch, platform } from 'node:os'
 import { dirname, join } from 'node:path'
-import { which } from 'zx'
+import { which } from 'zx/core'
 import { fetchVerified } from './download.ts'
 import type { Progress } from './driver.ts'
 import { unpackPackages } from './embedded/machine/packages.ts'

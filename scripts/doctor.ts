@@ -1,4 +1,4 @@
-import { chalk } from 'zx'
+import { chalk } from 'zx/core'
 import { readLab } from '../checks/lab-definition.ts'
 import { listLabs } from '../checks/lab-folders.ts'
 import { gatherFacts } from '../cluster/doctor/gather.ts'

@@ -1,5 +1,5 @@
 // The labs on a genuine kind cluster, from `make up` to `make down`; where no engine answers, it says so and is done.
-import { $ } from 'zx'
+import { $ } from 'zx/core'
 import { containerEngine, hasImage, registryHas } from '../cluster/kind/engine.ts'
 import { nodeImage } from '../cluster/kind/node-image.ts'
 import { ExitCode, main } from './main.ts'

@@ -1,4 +1,4 @@
-import { quote } from 'zx'
+import { quote } from 'zx/core'
 import { kubectlPath } from '../cluster/kubectl.ts'
 import { selectCluster } from '../cluster/select.ts'
 import { main } from './main.ts'

@@ -1,4 +1,4 @@
-import { chalk } from 'zx'
+import { chalk } from 'zx/core'
 import { type KubeClient, kubeClient } from '../cluster/kube-client.ts'
 import { type Agent, listAgents, readLog } from '../cluster/kube-proxy/agents.ts'
 import { selectCluster } from '../cluster/select.ts'

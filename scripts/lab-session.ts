@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process'
 import { setTimeout as pause } from 'node:timers/promises'
-import { chalk } from 'zx'
+import { chalk } from 'zx/core'
 import type { LabSpec } from '../checks/check-context.ts'
 import { judge, judgeRound, type Source, type StepOutcome } from '../checks/judge.ts'
 import type { StepDefinition } from '../checks/lab-definition.ts'

@@ -1,6 +1,6 @@
 // What is wrong with the course:  lint-labs.ts [--run] [2 …]   With --run each lab is tried on an embedded cluster, too.
 import { parseArgs } from 'node:util'
-import { chalk } from 'zx'
+import { chalk } from 'zx/core'
 import { loadSpec } from '../checks/grader.ts'
 import { readLab } from '../checks/lab-definition.ts'
 import { listLabs } from '../checks/lab-folders.ts'

@@ -1,4 +1,4 @@
-import { chalk } from 'zx'
+import { chalk } from 'zx/core'
 
 /** Something the user can mend; the message is a sentence that names the value and the next command. */
 export class UserError extends Error {}

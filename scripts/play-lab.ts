@@ -1,4 +1,4 @@
-import { chalk } from 'zx'
+import { chalk } from 'zx/core'
 import type { LabSpec } from '../checks/check-context.ts'
 import { type Judgement, judge, type Source, type StepOutcome } from '../checks/judge.ts'
 import type { StepDefinition } from '../checks/lab-definition.ts'

@@ -1,4 +1,4 @@
-import { chalk } from 'zx'
+import { chalk } from 'zx/core'
 import type { Progress } from '../cluster/driver.ts'
 
 /**

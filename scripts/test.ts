@@ -1,4 +1,4 @@
-import { $ } from 'zx'
+import { $ } from 'zx/core'
 import { main } from './main.ts'
 
 await main(async () => {

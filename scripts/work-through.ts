@@ -1,4 +1,4 @@
-import { chalk } from 'zx'
+import { chalk } from 'zx/core'
 import { gradeWith, loadSpec } from '../checks/grader.ts'
 import type { LabDefinition } from '../checks/lab-definition.ts'
 import { learnerReport } from '../checks/learner-report.ts'

@@ -1,7 +1,7 @@
 import { existsSync, readFileSync, statfsSync } from 'node:fs'
 import { arch, freemem, platform } from 'node:os'
 import { join } from 'node:path'
-import { $, which } from 'zx'
+import { $, which } from 'zx/core'
 import type { Cluster } from '../driver.ts'
 import { requireSupport } from '../embedded/machine/packages.ts'
 import { EmbeddedCluster } from '../embedded.ts'

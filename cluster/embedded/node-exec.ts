@@ -1,4 +1,3 @@
-import WebSocket from 'ws'
 import type { ExecOptions, ExecResult } from '../driver.ts'
 
 // Channels of the Kubernetes exec protocol v5 (one leading byte a message).
@@ -37,7 +36,7 @@ function exitCodeOf(text: string): number {
 }
 
 /** Runs a command through the API server's `nodes/NAME/exec`, the subresource that only the embedded cluster has. */
-function connect(
+async function connect(
   endpoint: ExecEndpoint,
   node: string,
   command: readonly string[],
@@ -48,6 +47,8 @@ function connect(
   const query = new URLSearchParams({ stdin: 'true', stdout: 'true', stderr: String(!tty), tty: String(tty) })
   for (const word of command) query.append('command', word)
   const url = `wss://127.0.0.1:${endpoint.port}/api/v1/nodes/${encodeURIComponent(node)}/exec?${query}`
+  // Most commands never need it, and loading it takes a tenth of a second.
+  const { WebSocket } = await import('ws')
   const socket = new WebSocket(url, ['v5.channel.k8s.io'], {
     ca: endpoint.ca,
     headers: { authorization: `Bearer ${endpoint.token}` },

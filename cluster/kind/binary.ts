@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs'
 import { arch, platform } from 'node:os'
 import { join } from 'node:path'
-import { $, which } from 'zx'
+import { $, which } from 'zx/core'
 import { fetchVerified } from '../download.ts'
 import type { Progress } from '../driver.ts'
 import { cacheFolder } from '../layout.ts'

@@ -1,5 +1,5 @@
 import { join } from 'node:path'
-import type { ProcessPromise } from 'zx'
+import type { ProcessPromise } from 'zx/core'
 import { forgetProcess, notedProcess, noteProcess } from '../live-process.ts'
 import { waitFor } from '../wait.ts'
 

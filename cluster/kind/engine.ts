@@ -1,4 +1,4 @@
-import { $ } from 'zx'
+import { $ } from 'zx/core'
 
 export type EngineName = 'docker' | 'podman'
 

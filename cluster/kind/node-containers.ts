@@ -1,4 +1,4 @@
-import { $ } from 'zx'
+import { $ } from 'zx/core'
 import type { EngineName } from './engine.ts'
 
 /** A node of a kind cluster as its engine knows it. */

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { parse } from 'yaml'
-import { $ } from 'zx'
+import { $ } from 'zx/core'
 import type { Progress } from '../driver.ts'
 import { projectRoot } from '../layout.ts'
 import type { EngineName } from './engine.ts'

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { $, which } from 'zx'
+import { $, which } from 'zx/core'
 import type { Cluster } from '../driver.ts'
 import { cacheFolder } from '../layout.ts'
 

@@ -1,4 +1,4 @@
-import { chalk } from 'zx'
+import { chalk } from 'zx/core'
 import { DIAGNOSIS } from '../../checks/08-incidents/diagnosis.ts'
 import type { Incident } from '../../checks/08-incidents/incident.ts'
 import type { IncidentNote } from '../../checks/08-incidents/incident-note.ts'

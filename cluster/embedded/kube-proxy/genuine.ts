@@ -1,5 +1,5 @@
 import { createInterface } from 'node:readline'
-import { $ } from 'zx'
+import { $ } from 'zx/core'
 import type { BuiltinContainer } from '../kubelet/images/registry.ts'
 import type { KubeProxyContext } from './container.ts'
 import { mountedConfig, StartFailure } from './settings.ts'

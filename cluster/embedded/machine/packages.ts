@@ -10,7 +10,7 @@ import {
 } from 'node:fs'
 import { arch, platform } from 'node:os'
 import { join } from 'node:path'
-import { $, which } from 'zx'
+import { $, which } from 'zx/core'
 import type { Progress } from '../../driver.ts'
 import { oneAtATime } from '../../one-at-a-time.ts'
 

@@ -1,4 +1,4 @@
-import { $ } from 'zx'
+import { $ } from 'zx/core'
 import type { BalancedAddress } from '../../embedded/load-balancer/routes.ts'
 import { type AddressPool, poolOf, secondClientOf } from '../../load-balancer/address-pool.ts'
 import type { EngineName } from '../engine.ts'

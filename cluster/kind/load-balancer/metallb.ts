@@ -1,4 +1,4 @@
-import { $ } from 'zx'
+import { $ } from 'zx/core'
 import type { Progress } from '../../driver.ts'
 import { kubectlPath } from '../../kubectl.ts'
 import type { AddressPool } from '../../load-balancer/address-pool.ts'
