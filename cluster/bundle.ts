@@ -3,7 +3,7 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, s
 import { dirname, join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import type { BuildOptions, Plugin } from 'esbuild'
-import { cacheFolder } from './layout.ts'
+import { cacheFolder, projectRoot } from './layout.ts'
 
 /** Bundled packages that are CommonJS ask for Node's own modules by `require`. */
 const REQUIRE = `import { createRequire as requireFrom } from 'node:module'; const require = requireFrom(import.meta.url);`
@@ -15,7 +15,7 @@ const OPTIONS = {
   minifyWhitespace: true,
   minifySyntax: true,
   banner: { js: REQUIRE },
-  external: ['esbuild'] as string[],
+  external: ['esbuild', 'vitest', 'vitest/node', '@kubernetes/client-node'] as string[],
   logLevel: 'silent',
 } as const satisfies BuildOptions
 
@@ -51,6 +51,22 @@ export async function bundleOf(contents: string, resolveDir: string, name: strin
   renameSync(unfinished, bundle)
   removeOutdated(folder)
   return bundle
+}
+
+/**
+ * Path of a program of ours as one plain JavaScript file: reading hundreds of sources takes a second and more. It is made anew when
+ * one of the sources in `folders` of the checkout, or what is installed, has changed. `entry` is a path from the checkout.
+ */
+export function programBundle(entry: string, name: string, folders: readonly string[]): Promise<string> {
+  const sources = folders.flatMap((folder) =>
+    readdirSync(join(projectRoot, folder), { recursive: true, encoding: 'utf8' })
+      .filter((file) => file.endsWith('.ts'))
+      .map((file) => join(folder, file)),
+  )
+  const state = ['node_modules/.package-lock.json', ...sources.sort()]
+    .map((file) => `${file}\0${readFileSync(join(projectRoot, file), 'utf8')}`)
+    .join('\0')
+  return bundleOf(`import ${JSON.stringify(`./${entry}`)}`, projectRoot, name, state)
 }
 
 /** Whoever began with another state of the sources has loaded it by now. */

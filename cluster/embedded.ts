@@ -1,8 +1,8 @@
 import { fork } from 'node:child_process'
 import { existsSync, mkdirSync, openSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { programBundle } from './bundle.ts'
 import type { Cluster, ExecOptions, ExecResult, Progress } from './driver.ts'
-import { daemonBundle } from './embedded/daemon-bundle.ts'
 import type { DaemonMessage, DaemonOptions } from './embedded/daemon-messages.ts'
 import { ensurePackages } from './embedded/machine/packages.ts'
 import { type ExecEndpoint, execOnNode, shellOnNode } from './embedded/node-exec.ts'
@@ -30,7 +30,7 @@ export class EmbeddedCluster implements Cluster {
   async up(progress: Progress): Promise<void> {
     if (await this.running()) return progress.note(`The embedded cluster "${this.name}" is up.`)
     await this.down(progress)
-    const bundle = daemonBundle()
+    const bundle = programBundle('cluster/embedded/daemon.ts', 'daemon', ['cluster', 'dataplane'])
     bundle.catch(() => {})
     const packages = await ensurePackages(cacheFolder, progress)
     await this.startDaemon(await bundle, { name: this.name, packages, kubeProxy: process.env.KUBE_PROXY }, progress)

@@ -1,6 +1,8 @@
 import { availableParallelism } from 'node:os'
 import { basename } from 'node:path'
+import { pathToFileURL } from 'node:url'
 import { Worker } from 'node:worker_threads'
+import { programBundle } from '../../cluster/bundle.ts'
 import { timeoutScale } from '../../cluster/wait.ts'
 import type { ClassKey } from '../submission/signature.ts'
 import type { Judged } from './judge-file.ts'
@@ -36,6 +38,8 @@ const MEMORY_MB = 768
  */
 export async function judgeAll(tasks: readonly Task[], options: PoolOptions = {}): Promise<Judged[]> {
   const results: Judged[] = []
+  const offline = tasks.some((task) => 'file' in task) && !options.worker
+  const program = offline ? await judgeProgram() : undefined
   let next = 0
   let done = 0
   const lane = async () => {
@@ -44,7 +48,7 @@ export async function judgeAll(tasks: readonly Task[], options: PoolOptions = {}
       for (let index = next++; index < tasks.length; index = next++) {
         const task = tasks[index]
         if (!task) continue
-        thread ??= new JudgingThread(options, 'kubeconfig' in task)
+        thread ??= new JudgingThread(options, 'kubeconfig' in task, program)
         const judged = await thread.judge(task)
         if (thread.ended) thread = undefined
         results[index] = judged
@@ -59,6 +63,17 @@ export async function judgeAll(tasks: readonly Task[], options: PoolOptions = {}
   return results
 }
 
+/** The thread's program as one file; undefined where none can be made, then it is read from its sources. */
+async function judgeProgram(): Promise<URL | undefined> {
+  try {
+    return pathToFileURL(
+      await programBundle('checks/class/judge-worker.ts', 'judge', ['checks', 'cluster', 'dataplane']),
+    )
+  } catch {
+    return undefined
+  }
+}
+
 class JudgingThread {
   ended = false
   readonly #worker: Worker
@@ -66,11 +81,15 @@ class JudgingThread {
   readonly #deadlineMs: number
   readonly #memoryMb: number
 
-  constructor({ key, deadlineMs = DEADLINE_MS, memoryMb = MEMORY_MB, worker }: PoolOptions, live: boolean) {
+  constructor(
+    { key, deadlineMs = DEADLINE_MS, memoryMb = MEMORY_MB, worker }: PoolOptions,
+    live: boolean,
+    program: URL | undefined,
+  ) {
     this.#deadlineMs = deadlineMs * timeoutScale()
     this.#memoryMb = memoryMb
     const module = (worker ?? new URL('./judge-worker.ts', import.meta.url)).href
-    this.#worker = new Worker(new URL('./judge-thread.mjs', import.meta.url), {
+    this.#worker = new Worker(program ?? new URL('./judge-thread.mjs', import.meta.url), {
       workerData: { module, key, live },
       // Captures are garbage as soon as they are judged: a roomy nursery lets most of them die in it.
       resourceLimits: { maxOldGenerationSizeMb: memoryMb, maxYoungGenerationSizeMb: 64 },
