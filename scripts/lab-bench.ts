@@ -195,8 +195,11 @@ export interface SolutionStep {
   /** What a learner would type; each line stands in the lab's README. Empty for a step that only looks. */
   commands: string[]
   play?(bench: LabBench): Promise<void>
-  /** What it does leaves the steps before it as they are, so all of them can be judged by one look at the cluster. */
-  together?: true
+  /**
+   * What it does leaves the steps before it as they are, so all of them can be judged by one look at the cluster; and `at once`, needs
+   * nothing of what those do.
+   */
+  together?: true | 'at once'
   /** What it does changes nothing that a look at the nodes shows: that of the step before still holds. */
   inspects?: true
   /** What the lab says to undo after the step has passed. */

@@ -49,12 +49,15 @@ export async function playActs(
     tell(act.solution.commands, bench)
     const before = standing?.snapshot
     bench.seen = before
-    await act.solution.play?.(bench)
+    const others = [...act.others.values()]
+    const atOnce = others.filter(({ together }) => together === 'at once')
+    await Promise.all([act.solution, ...atOnce].map(({ play }) => play?.(bench)))
     // What the step itself looked at last holds as long as nobody answers or does more.
     const looked = act.solution.inspects || bench.seen !== before
     const seen = looked && act.others.size === 0 ? bench.seen : undefined
     let moving = act.solution.play !== undefined && !seen
-    for (const { play, together } of act.others.values()) {
+    for (const { play, together } of others) {
+      if (together === 'at once') continue
       // An answer is looked up where all is still; what only adds to the cluster need not wait for that.
       if (moving && !together) await stillness(bench)
       moving = together === true

@@ -40,7 +40,7 @@ devpts /mnt/root/dev/pts devpts newinstance,ptmxmode=0666,mode=0620,X-mount.mkdi
 mount -a -T /mnt/fstab
 cd /mnt/root
 # Nobody here waits for the kernel's word of each new device.
-echo >sys/kernel/uevent_helper
+[ ! -w sys/kernel/uevent_helper ] || echo >sys/kernel/uevent_helper
 # Not only chroot: the kernel finds modprobe, and a Pod with hostPID the guest's files, by the first process.
 pivot_root . mnt
 exec chroot . /bin/sh -c 'stty -F /dev/ttyS0 raw -echo; "$0" "$1" /dev/ttyS0; echo o >/proc/sysrq-trigger; exec sleep 60' ${shellWord(node)} ${shellWord(agent)}
