@@ -50,12 +50,12 @@ export async function playActs(
     const before = standing?.snapshot
     bench.seen = before
     const others = [...act.others.values()]
-    const atOnce = others.filter(({ together }) => together === 'at once')
-    await Promise.all([act.solution, ...atOnce].map(({ play }) => play?.(bench)))
+    const first = [act.solution, ...others.filter(({ together }) => together === 'at once')]
+    await Promise.all(first.map(({ play }) => play?.(bench)))
     // What the step itself looked at last holds as long as nobody answers or does more.
     const looked = act.solution.inspects || bench.seen !== before
     const seen = looked && act.others.size === 0 ? bench.seen : undefined
-    let moving = act.solution.play !== undefined && !seen
+    let moving = first.some(({ play }) => play) && !seen
     for (const { play, together } of others) {
       if (together === 'at once') continue
       // An answer is looked up where all is still; what only adds to the cluster need not wait for that.

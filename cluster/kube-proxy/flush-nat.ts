@@ -54,15 +54,7 @@ export async function flushNat(cluster: Cluster, { progress, seen = [] }: FlushO
   progress.start(`Reading what ${nodes.length} nodes hold`)
   let readings: NodeReading[]
   try {
-    readings = await Promise.all(
-      nodes.map((node) =>
-        readSettled(
-          cluster,
-          node,
-          seen.find(({ name }) => name === node),
-        ),
-      ),
-    )
+    readings = await Promise.all(nodes.map((node) => readSettled(cluster, node, seen)))
     progress.end(true)
   } catch (error) {
     progress.end(false)
@@ -86,9 +78,9 @@ async function flushNode(cluster: Cluster, node: string, { mode, plan, files }: 
 }
 
 /** Waits for a kube-proxy whose own chains still lead to what is to go. */
-async function readSettled(cluster: Cluster, node: string, seen: NodeFiles | undefined): Promise<NodeReading> {
-  const whole = seen && NEEDED.every((file) => seen.files.has(file))
-  let reading = whole ? planned(node, seen.files) : await readNode(cluster, node)
+async function readSettled(cluster: Cluster, node: string, seen: readonly NodeFiles[]): Promise<NodeReading> {
+  const whole = seen.find(({ name, files }) => name === node && NEEDED.every((file) => files.has(file)))
+  let reading = whole ? planned(node, whole.files) : await readNode(cluster, node)
   const unsettled = () => reading.plan.kept.some((line) => / stays: KUBE-\S+ still leads to it/.test(line))
   try {
     await waitFor(`kube-proxy on ${node} to rewrite its chains`, firstSyncMs, async () => {

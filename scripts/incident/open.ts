@@ -75,6 +75,8 @@ async function breakIt(
 ): Promise<IncidentNote> {
   const { cluster, client } = bench
   const baseline = baselineOf(bench.seen ?? new Snapshot(await takeCapture(cluster, client)))
+  // From here on nothing that was seen holds.
+  bench.seen = undefined
   // Written down before: whatever happens from here on, healing knows what to take back.
   const sealed = () => seal({ id: incident.id, scene, baseline })
   const base = {

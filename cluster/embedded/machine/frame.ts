@@ -63,12 +63,6 @@ export function encodeFrame(stream: number, type: number, payload: Uint8Array | 
   return frame
 }
 
-/** Data of any length as frames of at most `chunkBytes`. */
-export function* encodeData(stream: number, type: number, data: Uint8Array): Generator<Buffer> {
-  for (let start = 0; start < data.length; start += chunkBytes)
-    yield encodeFrame(stream, type, data.subarray(start, start + chunkBytes))
-}
-
 /** Added to the type of a frame whose payload is packed (RFC 1951). */
 const PACKED = 0x80
 /** Shorter payloads gain nothing. */
@@ -78,6 +72,12 @@ const worthBytes = 400
 export function encodePacked(stream: number, type: number, payload: Uint8Array | string = ''): Buffer {
   if (payload.length < worthBytes) return encodeFrame(stream, type, payload)
   return encodeFrame(stream, type | PACKED, deflateRawSync(payload))
+}
+
+/** Data of any length as frames of at most `chunkBytes`. */
+export function* encodeData(stream: number, type: number, data: Uint8Array, encode = encodeFrame): Generator<Buffer> {
+  for (let start = 0; start < data.length; start += chunkBytes)
+    yield encode(stream, type, data.subarray(start, start + chunkBytes))
 }
 
 /** Collects bytes as they arrive and hands out whole frames. */

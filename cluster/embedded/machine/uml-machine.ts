@@ -3,7 +3,7 @@ import { connect, type Socket } from 'node:net'
 import { PassThrough, Writable } from 'node:stream'
 import { timeoutScale } from '../../wait.ts'
 import { type BootOptions, bootKernel, type Kernel } from './boot.ts'
-import { chunkBytes, encodePacked, type Frame, FrameDecoder, FrameType } from './frame.ts'
+import { encodeData, encodePacked, type Frame, FrameDecoder, FrameType } from './frame.ts'
 import type { GuestProcess, Machine, Placement, RunResult, ScriptPlace, SpawnOptions } from './machine.ts'
 import { SerialLine } from './serial-line.ts'
 
@@ -81,8 +81,7 @@ class UmlMachine implements Machine {
 
   private sendData(stream: number, bytes: Uint8Array, sent: () => void): void {
     let room = true
-    for (let start = 0; start < bytes.length; start += chunkBytes)
-      room = this.line.write(encodePacked(stream, FrameType.data, bytes.subarray(start, start + chunkBytes)))
+    for (const frame of encodeData(stream, FrameType.data, bytes, encodePacked)) room = this.line.write(frame)
     if (room || this.gone !== undefined) sent()
     else this.line.drained(sent)
   }
