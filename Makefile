@@ -1,5 +1,5 @@
 # Every target is one short script under scripts/. `make` alone lists them.
-RUN := node --import tsx
+RUN := node scripts/start.mjs
 NODE_MODULES := node_modules/.package-lock.json
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help

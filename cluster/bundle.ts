@@ -19,6 +19,9 @@ const OPTIONS = {
   logLevel: 'silent',
 } as const satisfies BuildOptions
 
+/** Not written out: this module is bundled, too. */
+const META = ['import', 'meta'].join('.')
+
 /** Where our own modules stand stays what it was, though the bundle stands elsewhere. */
 const OWN_PLACES: Plugin = {
   name: 'own-places',
@@ -26,8 +29,8 @@ const OWN_PLACES: Plugin = {
     onLoad({ filter: /\.ts$/ }, ({ path }) => ({
       loader: 'ts',
       contents: readFileSync(path, 'utf8')
-        .replaceAll('import.meta.dirname', JSON.stringify(dirname(path)))
-        .replaceAll('import.meta.url', JSON.stringify(pathToFileURL(path).href)),
+        .replaceAll(`${META}.dirname`, JSON.stringify(dirname(path)))
+        .replaceAll(`${META}.url`, JSON.stringify(pathToFileURL(path).href)),
     }))
   },
 }
@@ -46,7 +49,7 @@ export async function bundleOf(contents: string, resolveDir: string, name: strin
   if (existsSync(bundle)) return bundle
   const { build } = await import('esbuild')
   mkdirSync(folder, { recursive: true })
-  const unfinished = `${bundle}.${process.pid}.${Math.random().toString(36).slice(2)}`
+  const unfinished = unfinishedName(bundle)
   await build({ ...OPTIONS, plugins: [OWN_PLACES], stdin: { contents, resolveDir }, outfile: unfinished })
   renameSync(unfinished, bundle)
   removeOutdated(folder)
@@ -69,6 +72,34 @@ export function programBundle(entry: string, name: string, folders: readonly str
   return bundleOf(`import ${JSON.stringify(`./${entry}`)}`, projectRoot, name, state)
 }
 
+/**
+ * Bundles programs of ours into `folder`, one file each (`NAME.mjs`) and what they share beside them. Folders of its parent that are
+ * outdated go.
+ */
+export async function bundleTogether(entryPoints: string[], folder: string): Promise<void> {
+  const { build } = await import('esbuild')
+  const unfinished = unfinishedName(folder)
+  await build({
+    ...OPTIONS,
+    plugins: [OWN_PLACES],
+    entryPoints,
+    outdir: unfinished,
+    outExtension: { '.js': '.mjs' },
+    chunkNames: 'shared/[hash]',
+    splitting: true,
+  })
+  try {
+    renameSync(unfinished, folder)
+  } catch (error) {
+    // Another command was faster.
+    rmSync(unfinished, { recursive: true, force: true })
+    if (!existsSync(folder)) throw error
+  }
+  removeOutdated(dirname(folder))
+}
+
+const unfinishedName = (path: string) => `${path}.${process.pid}.${Math.random().toString(36).slice(2)}`
+
 /** Whoever began with another state of the sources has loaded it by now. */
 const outdatedMs = 3_600_000
 
@@ -76,6 +107,6 @@ function removeOutdated(folder: string): void {
   for (const name of readdirSync(folder)) {
     const file = join(folder, name)
     const { mtimeMs } = statSync(file, { throwIfNoEntry: false }) ?? { mtimeMs: Date.now() }
-    if (Date.now() - mtimeMs > outdatedMs) rmSync(file, { force: true })
+    if (Date.now() - mtimeMs > outdatedMs) rmSync(file, { recursive: true, force: true })
   }
 }

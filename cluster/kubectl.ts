@@ -3,7 +3,7 @@ import { dirname, join } from 'node:path'
 import { which } from 'zx/core'
 import { fetchVerified } from './download.ts'
 import type { Progress } from './driver.ts'
-import { unpackPackages } from './embedded/machine/packages.ts'
+import { unpackPackages } from './embedded/machine/package-tree.ts'
 import { cacheFolder } from './layout.ts'
 
 /** The release that is fetched where the system has no kubectl, with the sums its publishers give. */
@@ -44,7 +44,10 @@ export async function kubectlPath(progress: Progress): Promise<Kubectl> {
     progress.note(error instanceof Error ? error.message : String(error))
   }
   try {
-    const tree = await unpackPackages(cacheFolder, 'kubectl', ['kubernetes-client'], progress)
+    const tree = await unpackPackages(
+      { cache: cacheFolder, name: 'kubectl', packages: ['kubernetes-client'] },
+      progress,
+    )
     return at(join(tree, 'usr', 'bin', 'kubectl'))
   } catch {
     throw new Error(

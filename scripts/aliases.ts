@@ -10,7 +10,7 @@ const commands = { ipt: 'iptables -t nat -nvL', ipv: 'ipvsadm -Ln', ips: 'ipset 
 await main(async () => {
   const cluster = await selectCluster()
   const node = await chosenNode(cluster)
-  const run = `node --import tsx ${quote(`${projectRoot}/scripts/node-exec.ts`)} ${quote(node)}`
+  const run = `node ${quote(`${projectRoot}/scripts/start.mjs`)} scripts/node-exec.ts ${quote(node)}`
   for (const [name, command] of Object.entries(commands))
     console.log(`${name}() { (cd ${quote(projectRoot)} && ${run} ${command} "$@"); }`)
   console.log(`# ipt CHAIN, ipv and ips SET now look at ${node}.`)

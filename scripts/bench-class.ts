@@ -18,7 +18,7 @@ await main(async () => {
     const { folder, files } = await makeClass(paths, size)
     try {
       const json = join(folder, 'class.json')
-      const words = ['--import', 'tsx', 'scripts/grade-class.ts', '--jobs', '1', '--quiet', '--json', json, ...files]
+      const words = ['scripts/start.mjs', 'scripts/grade-class.ts', '--jobs', '1', '--quiet', '--json', json, ...files]
       // One core where there is a tool to say so.
       const [tool, ...rest] =
         spawnSync('taskset', ['--version']).status === 0

@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import type { Readable, Writable } from 'node:stream'
 import { agentBundle } from './agent-bundle.ts'
 import { initScript } from './init.ts'
+import { kernelProgram } from './kernel-package.ts'
 import { allowedCpus, ownCpu, runningKernels } from './own-cpu.ts'
 import { plainPath } from './plain-path.ts'
 
@@ -71,17 +72,18 @@ export async function bootKernel(options: BootOptions): Promise<Kernel> {
     initScript({ packages: options.packages, node: process.execPath, agent }),
     { mode: 0o755 },
   )
+  const program = kernelProgram(options.packages)
   const cpu = ownCpu(allowedCpus(), runningKernels())
   const kernel = [
     ...(cpu === undefined ? [] : ['taskset', '-c', String(cpu)]),
-    join(options.packages, 'usr/bin/linux.uml'),
+    ...program.command,
     ...[`mem=${megabytes}M`, 'rootfstype=hostfs', 'rootflags=/', 'ro', `init=${join(directory.path, INIT)}`],
     ...['con=null', 'con0=null,fd:1', 'ssl=null', 'ssl0=fd:3,fd:4', 'quiet', 'loglevel=3'],
     ...[`initcall_blacklist=${NEEDLESS.join()}`, 'pty.legacy_count=0'],
     ...[`umid=${options.name}`, `uml_dir=${directory.path}/`],
   ]
   const child = spawn('sh', ['-c', supervisor, 'sh', ...kernel], {
-    cwd: options.directory,
+    cwd: program.directory ?? options.directory,
     env: { PATH: process.env.PATH, HOME: options.directory, TMPDIR: memoryFolder(megabytes) },
     stdio: ['ignore', 'pipe', 'pipe', 'pipe', 'pipe', 'pipe'],
     // A process group of its own: Ctrl-C in the terminal is for this process, which then ends that group.

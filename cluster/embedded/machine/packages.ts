@@ -1,24 +1,16 @@
-import {
-  existsSync,
-  mkdirSync,
-  readdirSync,
-  readFileSync,
-  renameSync,
-  rmSync,
-  symlinkSync,
-  writeFileSync,
-} from 'node:fs'
+import { existsSync } from 'node:fs'
 import { arch, platform } from 'node:os'
 import { join } from 'node:path'
-import { $, which } from 'zx/core'
+import { which } from 'zx/core'
 import type { Progress } from '../../driver.ts'
-import { oneAtATime } from '../../one-at-a-time.ts'
+import { KERNEL, kernelAddition } from './kernel-package.ts'
+import { unpackPackages } from './package-tree.ts'
 
 /** The embedded cluster can't run here; the message says why and what does. */
 export class Unsupported extends Error {}
 
-/** Always unpacked: the kernel, and what it needs in a known place before the host's own programs are reachable. */
-const always = ['user-mode-linux', 'kmod', 'libzstd1', 'liblzma5', 'libssl3', 'libssl3t64']
+/** Always unpacked: what the kernel needs in a known place before the host's own programs are reachable. */
+const always = ['kmod', 'libzstd1', 'liblzma5', 'libssl3', 'libssl3t64']
 
 /** Programs the nodes and Pods use, with the packages that bring them where the system has none. */
 const programs: Record<string, string[]> = {
@@ -52,9 +44,6 @@ const programs: Record<string, string[]> = {
 
 const searched = ['/usr/local/sbin', '/usr/local/bin', '/usr/sbin', '/usr/bin', '/sbin', '/bin']
 
-/** Lists, in a finished tree, the packages it was made from. */
-const stampName = '.complete'
-
 /** Names of the programs that this system lacks. */
 function lacking(): string[] {
   return Object.keys(programs).filter((program) => !searched.some((folder) => existsSync(join(folder, program))))
@@ -83,118 +72,7 @@ export async function requireSupport(): Promise<void> {
 export async function ensurePackages(cache: string, progress: Progress): Promise<string> {
   await requireSupport()
   const wanted = lacking()
-  const names = [...always, ...wanted.flatMap((program) => programs[program] ?? [])]
-  return unpackPackages(cache, 'kernel', [...new Set(names)], progress)
-}
-
-/**
- * Unpacks packages of this Debian or Ubuntu into a tree of their own below `cache`, once: apt works on lists and a
- * download folder of its own. Names that this release does not know are left out, but for the first.
- * @returns the tree's root, usr-merged
- */
-export async function unpackPackages(
-  cache: string,
-  name: string,
-  packages: string[],
-  progress: Progress,
-): Promise<string> {
-  const tree = join(cache, 'packages', name)
-  if (isComplete(tree, packages)) return tree
-  const waiting = () => progress.note('Another command fetches the packages; waiting for it.')
-  await oneAtATime(`${tree}.lock`, () => fetchInto(tree, cache, name, packages, progress), waiting)
-  return tree
-}
-
-function isComplete(tree: string, packages: readonly string[]): boolean {
-  const stamp = join(tree, stampName)
-  const has = existsSync(stamp) ? readFileSync(stamp, 'utf8').split('\n') : []
-  return packages.every((one) => has.includes(one))
-}
-
-async function fetchInto(
-  tree: string,
-  cache: string,
-  name: string,
-  packages: string[],
-  progress: Progress,
-): Promise<void> {
-  // Whoever worked before us may have done it all.
-  if (isComplete(tree, packages)) return
-  progress.start(`Fetching ${packages[0]} and what goes with it (once)`)
-  try {
-    const archives = await download(cache, name, packages, progress)
-    await unpack(archives, tree, packages.join('\n'))
-    rmSync(archives, { recursive: true, force: true })
-  } catch (error) {
-    progress.end(false)
-    throw error
-  }
-  progress.end(true)
-}
-
-/** Downloads packages with apt's own machinery, into folders of ours. Names unknown to this release are left out. */
-async function download(cache: string, name: string, names: string[], progress: Progress): Promise<string> {
-  const state = join(cache, 'apt', 'state')
-  const archives = join(cache, 'apt', name)
-  for (const folder of [join(state, 'lists', 'partial'), join(archives, 'partial')])
-    mkdirSync(folder, { recursive: true })
-  const own = [
-    ...['-o', `Dir::State=${state}`, '-o', 'Dir::State::status=/var/lib/dpkg/status'],
-    ...['-o', `Dir::Cache=${join(cache, 'apt')}`, '-o', `Dir::Cache::archives=${archives}`],
-    ...['-o', 'Debug::NoLocking=1', '-o', 'APT::Sandbox::User=', '-q'],
-  ]
-  const run = $({ cwd: archives, quiet: true, nothrow: true, stdio: ['ignore', 'pipe', 'pipe'] })
-  const update = await run`apt-get ${own} update`
-  if (update.exitCode !== 0) progress.note('The package lists could not be refreshed; trying with those that are here.')
-  const known = await run`apt-cache ${own} --no-all-versions show ${names}`
-  const available = new Set([...known.stdout.matchAll(/^Package: (\S+)$/gm)].map((match) => match[1]))
-  if (!available.has(names[0]))
-    throw new Error(
-      `apt knows no package "${names[0]}": check the network and /etc/apt/sources.list, then run the same command again.`,
-    )
-  const fetched = await run`apt-get ${own} download ${names.filter((one) => available.has(one))}`
-  if (fetched.exitCode !== 0)
-    throw new Error(
-      `The packages could not be fetched (${fetched.stderr.trim().split('\n').at(-1)}); run the same command again.`,
-    )
-  return archives
-}
-
-const links: [string, string][] = [
-  ...['insmod', 'modprobe', 'rmmod', 'lsmod', 'depmod', 'modinfo'].map((name): [string, string] => [
-    `usr/sbin/${name}`,
-    '../bin/kmod',
-  ]),
-  ...['iptables', 'ip6tables'].flatMap((name) =>
-    ['', '-save', '-restore'].map((form): [string, string] => [`usr/sbin/${name}${form}`, 'xtables-legacy-multi']),
-  ),
-]
-
-/**
- * Unpacks into a fresh tree and puts it in place whole. The tree is usr-merged, because a real `sbin/` in an overlay layer
- * would hide the host's `/sbin` link; what alternatives and absolute links would do at installation is done here.
- */
-async function unpack(archives: string, tree: string, stamp: string): Promise<void> {
-  const fresh = `${tree}-${process.pid}`
-  rmSync(fresh, { recursive: true, force: true })
-  mkdirSync(join(fresh, 'usr'), { recursive: true })
-  const run = $({ quiet: true, cwd: fresh })
-  for (const archive of readdirSync(archives).filter((name) => name.endsWith('.deb')))
-    await run`dpkg-deb --extract ${join(archives, archive)} .`
-  for (const folder of ['bin', 'sbin', 'lib', 'lib64'].filter((name) => existsSync(join(fresh, name))))
-    await run`mkdir -p usr/${folder} && cp -a ${folder}/. usr/${folder}/ && rm -rf ${folder}`
-  for (const [link, target] of links) {
-    rmSync(join(fresh, link), { force: true })
-    mkdirSync(join(fresh, link, '..'), { recursive: true })
-    symlinkSync(target, join(fresh, link))
-  }
-  const modules = join(fresh, 'usr/lib/uml/modules')
-  if (existsSync(modules)) {
-    mkdirSync(join(fresh, 'usr/lib/modules'), { recursive: true })
-    for (const release of readdirSync(modules))
-      symlinkSync(`../uml/modules/${release}`, join(fresh, 'usr/lib/modules', release))
-  }
-  writeFileSync(join(fresh, stampName), stamp)
-  rmSync(tree, { recursive: true, force: true })
-  renameSync(fresh, tree)
+  const more = kernelAddition(cache)
+  const names = [...(more ? [] : [KERNEL]), ...always, ...wanted.flatMap((program) => programs[program] ?? [])]
+  return unpackPackages({ cache, name: 'kernel', packages: [...new Set(names)], more }, progress)
 }

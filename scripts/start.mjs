@@ -1,0 +1,42 @@
+// Starts a script of this folder:  start.mjs scripts/lab.ts 2
+//
+// Reading hundreds of TypeScript sources takes two seconds, each time. All scripts are therefore bundled into the cache once, and again
+// when a source or what is installed has changed. Where that fails, the script runs from its sources: it may not need what is broken.
+
+import { spawnSync } from 'node:child_process'
+import { createHash } from 'node:crypto'
+import { existsSync, readdirSync, statSync } from 'node:fs'
+import { basename, join } from 'node:path'
+import { pathToFileURL } from 'node:url'
+
+const root = join(import.meta.dirname, '..')
+const folders = ['checks', 'cluster', 'dataplane', 'labs', 'scripts', 'slides']
+
+/** Names the state of all sources by their sizes and times of change. */
+function stateOfSources() {
+  const sources = folders.flatMap((folder) =>
+    readdirSync(join(root, folder), { recursive: true, encoding: 'utf8' })
+      .filter((file) => /\.(ts|mjs)$/.test(file))
+      .map((file) => join(folder, file)),
+  )
+  const hash = createHash('sha256').update(`${root}\0${process.version}\0`)
+  for (const file of [...sources.sort(), 'node_modules/.package-lock.json']) {
+    const { size, mtimeMs } = statSync(join(root, file), { throwIfNoEntry: false }) ?? { size: 0, mtimeMs: 0 }
+    hash.update(`${file}\0${size}\0${mtimeMs}\0`)
+  }
+  return hash.digest('hex').slice(0, 16)
+}
+
+const [script = '', ...words] = process.argv.slice(2)
+const source = join(root, script)
+const bundle = join(root, '.cache/programs', stateOfSources())
+const program = join(bundle, basename(script).replace(/\.ts$/, '.mjs'))
+if (!existsSync(program))
+  spawnSync(process.execPath, ['--import', 'tsx', 'scripts/bundle-scripts.ts', bundle], { cwd: root, stdio: 'ignore' })
+process.argv = [process.execPath, source, ...words]
+if (existsSync(program)) await import(pathToFileURL(program).href)
+else {
+  const { register } = await import('tsx/esm/api')
+  register()
+  await import(pathToFileURL(source).href)
+}
