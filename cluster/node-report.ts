@@ -4,9 +4,10 @@ import { randomUUID } from 'node:crypto'
 import { HTTP_GET } from './http-get.ts'
 import { SAVE_WITH_BACKEND } from './iptables-backend.ts'
 import { nftProbe } from './kube-proxy/nft-probe.ts'
+import { TAME } from './shell-word.ts'
 
 /** The tools live in sbin, which is not on the PATH of every node's plain shell. */
-export const PATH = 'PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin'
+export const PATH = 'case :$PATH: in *:/usr/sbin:*) ;; *) PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin ;; esac'
 
 /** Entries of a connection table kept: enough for a lab, and a busy node can't flood the line. */
 const CONNTRACK_LINES = 4000
@@ -93,7 +94,7 @@ export function nodeReportRequest(depth: ReportDepth): NodeReportRequest {
     ([file, command]) => `echo '${mark} ${file}'\n{ ${command}; } 2>/dev/null\nprintf '\\n${mark}. %s\\n' $?`,
   )
   return {
-    script: [PATH, SAVE_WITH_BACKEND, IPSET_SAVE, IPVSADM_SAVE, PROXY_MODE, ...commands].join('\n'),
+    script: [TAME, PATH, SAVE_WITH_BACKEND, IPSET_SAVE, IPVSADM_SAVE, PROXY_MODE, ...commands].join('\n'),
     read: (output) => readReport(output, mark),
   }
 }

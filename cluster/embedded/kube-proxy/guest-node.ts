@@ -5,6 +5,7 @@ import { parseIpvsadmSave } from '../../../dataplane/ipvsadm-save.ts'
 import type { NodeState } from '../../../dataplane/node-state.ts'
 import { ParseError } from '../../../dataplane/parse-error.ts'
 import { IPSET_SAVE, IPVSADM_SAVE } from '../../node-report.ts'
+import { TAME } from '../../shell-word.ts'
 import type { GuestProcess, Machine, Placement, RunResult } from '../machine/machine.ts'
 
 /** One command of a script, with what it reads on its standard input. A step without input is left out. */
@@ -51,15 +52,19 @@ export class GuestNode {
   async apply(steps: readonly Step[]): Promise<StepsResult> {
     const due = steps.filter(({ input }) => input !== '')
     if (due.length === 0) return { ok: true, errors: [] }
-    const lines = ['failed=0']
+    const lines = [TAME, 'failed=0']
+    const ends: string[] = []
     for (const { command, input, needed, complains } of due) {
       const run = `${command} <<'${mark}'\n${input}${mark}`
       // Marks around its words, for the shell itself could only look at them by a fork.
       const said = `echo '${mark}' >&2`
       lines.push(...(complains ? [said, run, said] : [run, '[ $? = 0 ] || failed=1']))
-      if (needed) lines.push('[ $failed = 0 ] || exit 1')
+      if (needed) {
+        lines.push('if [ $failed = 0 ]; then :')
+        ends.push('fi')
+      }
     }
-    lines.push('exit $failed', '')
+    lines.push(...ends, '[ $failed = 0 ]', '')
     const { exitCode, stderr } = await this.run(lines.join('\n'))
     const parts = stderr.split(`${mark}\n`)
     const complained = parts.some((words, index) => index % 2 === 1 && words !== '')
@@ -93,7 +98,7 @@ export class GuestNode {
    * while it goes through /proc/net/ip_tables_names.
    */
   private async ask<T>(commands: readonly string[], read: (outputs: string[]) => T, patience = 3): Promise<T> {
-    const script = [IPSET_SAVE, IPVSADM_SAVE, ...commands.map((command) => `${command}; echo '${mark}'`), '']
+    const script = [TAME, IPSET_SAVE, IPVSADM_SAVE, ...commands.map((command) => `${command}; echo '${mark}'`), '']
     const { stdout } = await this.run(script.join('\n'))
     try {
       return read(stdout.split(`${mark}\n`))
