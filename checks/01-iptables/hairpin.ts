@@ -1,8 +1,9 @@
-import { loggedRequests, newToken, parseRequests, separateRequests } from '../02-ipvs/web-requests.ts'
+import { loggedRequests, newToken, separateRequests } from '../02-ipvs/web-requests.ts'
 import { hasCondition } from '../api-object.ts'
 import type { CheckContext } from '../check-context.ts'
 import { mustEqualPrediction } from '../difference-report.ts'
 import { fail } from '../failure.ts'
+import { readReplies } from '../http-requests.ts'
 import { mustJumpFirst } from '../jump-order.ts'
 import { tracedTo, traceLine } from '../packet-trace.ts'
 import type { Snapshot } from '../snapshot.ts'
@@ -44,7 +45,7 @@ export async function podReachesItself({ nodes, snapshot, live }: CheckContext):
     { namespace: WEB_NAMESPACE, name: NAME },
     separateRequests(service, token, 1),
   )
-  if (parseRequests(stdout)[0]?.status !== 200)
+  if (readReplies(stdout)[0]?.status !== 200)
     fail({
       node,
       look: `kubectl exec ${NAME} -- curl -sS --max-time 5 http://${service.address}:${service.port}`,

@@ -2,6 +2,7 @@ import { CLIENT, clientPod } from '../02-ipvs/web-requests.ts'
 import type { CheckContext } from '../check-context.ts'
 import { inChain, mustEqualPrediction, onNode } from '../difference-report.ts'
 import { fail } from '../failure.ts'
+import { httpRequests, readReplies } from '../http-requests.ts'
 import type { Truth } from '../question.ts'
 import type { NodeView, Snapshot } from '../snapshot.ts'
 import { findService } from '../web-service.ts'
@@ -9,7 +10,7 @@ import { CLIENT_MANIFEST } from './client.ts'
 import { mustRunIptables } from './mode.ts'
 
 const NAME = 'nobody'
-/** curl's exit code for a connection that was refused; one that was dropped ends by time, with 28. */
+/** curl's code for a connection that was refused; one that was dropped ends by time, with 28. */
 const REFUSED = 7
 const LOOK = 'iptables -t filter -S KUBE-SERVICES'
 
@@ -27,27 +28,29 @@ export async function nobodyRefuses(context: CheckContext): Promise<void> {
   for (const node of nodes) rejectRule(node, address)
   if (!live) return
   const client = clientPod(context, CLIENT_MANIFEST)
-  const request = `curl -sS -o /dev/null --max-time 3 http://${address}:${port}/`
-  const [fromPod, ...fromNodes] = await Promise.all([
-    live.inPod(CLIENT, request),
-    ...nodes.map(({ name }) => live.onNode(name, request)),
+  const request = httpRequests([{ address, port }])
+  const typed = `curl -sS -o /dev/null --max-time 3 http://${address}:${port}/`
+  const answers = await Promise.all([
+    live.inPod(CLIENT, request).then(reply({ node: client.node, look: `kubectl exec client -- ${typed}` })),
+    ...nodes.map(({ name }) => live.onNode(name, request).then(reply({ node: name, look: onNode(name, typed) }))),
   ])
-  const answers = [
-    { node: client.node, look: `kubectl exec client -- ${request}`, ...fromPod },
-    ...fromNodes.map((result, index) => {
-      const name = nodes[index]?.name ?? ''
-      return { node: name, look: onNode(name, request), ...result }
-    }),
-  ]
-  const other = answers.find(({ exitCode }) => exitCode !== REFUSED)
+  const other = answers.find(({ code }) => code !== REFUSED)
   if (!other) return
   fail({
     node: other.node,
     look: other.look,
     expected: 'a connection that is refused at once (curl ends with 7)',
-    actual: other.exitCode === 0 ? 'an answer' : `curl ended with ${other.exitCode}: ${other.stderr.trim()}`,
+    actual: other.status > 0 ? 'an answer' : other.error,
   })
 }
+
+/** What came of the only request of a script, with where it was sent from. */
+const reply =
+  <T>(from: T) =>
+  ({ stdout, stderr }: { stdout: string; stderr: string }) => {
+    const [{ code, status, error } = { code: -1, status: 0, error: stderr.trim() }] = readReplies(stdout)
+    return { ...from, code, status, error }
+  }
 
 /** What the rule of a Service without endpoints answers with. */
 export function rejectedWith({ nodes, snapshot }: CheckContext): Truth {

@@ -1,15 +1,9 @@
 import { tracePacket } from '../../dataplane/trace.ts'
-import {
-  CLIENT,
-  clientPod,
-  loggedRequests,
-  newToken,
-  parseRequests,
-  separateRequests,
-} from '../02-ipvs/web-requests.ts'
+import { CLIENT, clientPod, loggedRequests, newToken, separateRequests } from '../02-ipvs/web-requests.ts'
 import type { CheckContext } from '../check-context.ts'
 import { onNode } from '../difference-report.ts'
 import { fail } from '../failure.ts'
+import { readReplies } from '../http-requests.ts'
 import { tracedTo, traceLine } from '../packet-trace.ts'
 import type { NodeView } from '../snapshot.ts'
 import { type WebService, webService } from '../web-service.ts'
@@ -34,7 +28,7 @@ export async function sharesAreEven(context: CheckContext): Promise<void> {
   if (!live) return
   const token = newToken()
   const sent = await live.inPod(CLIENT, separateRequests(service, token, REQUESTS))
-  const answers = parseRequests(sent.stdout).filter(({ status }) => status === 200).length
+  const answers = readReplies(sent.stdout).filter(({ status }) => status === 200).length
   if (answers < REQUESTS)
     fail({
       node: client.node,

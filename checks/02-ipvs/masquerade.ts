@@ -1,10 +1,11 @@
 import type { CheckContext } from '../check-context.ts'
 import { onNode } from '../difference-report.ts'
 import { fail } from '../failure.ts'
+import { readReplies } from '../http-requests.ts'
 import { tracedTo, traceLine } from '../packet-trace.ts'
 import type { NodeView } from '../snapshot.ts'
 import { type WebService, webService } from '../web-service.ts'
-import { loggedRequests, newToken, parseRequests, separateRequests } from './web-requests.ts'
+import { loggedRequests, newToken, separateRequests } from './web-requests.ts'
 
 /**
  * A node's request reaches each backend with the address that the node uses on the way to that backend. On a capture, the
@@ -19,7 +20,7 @@ export async function sourceIsEgressAddress({ live, snapshot, nodes }: CheckCont
   const times = Math.max(4, service.backends.length * 2)
   const routes = service.backends.map(({ address }) => `ip -o route get ${address}`).join('; ')
   const { stdout } = await live.onNode(node, `${routes}; ${separateRequests(service, token, times)}`)
-  const answers = parseRequests(stdout)
+  const answers = readReplies(stdout)
   if (answers.length < times || answers.some(({ status }) => status !== 200))
     fail({
       node,

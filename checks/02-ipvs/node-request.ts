@@ -1,11 +1,12 @@
 import type { CheckContext } from '../check-context.ts'
 import { onNode } from '../difference-report.ts'
 import { fail, Trouble } from '../failure.ts'
+import { readReplies } from '../http-requests.ts'
 import { traceLine } from '../packet-trace.ts'
 import { webService } from '../web-service.ts'
 import { outputLeadsToMark } from './equality.ts'
 import { parseMarked, readMarked, watchMarked } from './observed-traffic.ts'
-import { CLIENT, clientPod, newToken, parseRequests, separateRequests } from './web-requests.ts'
+import { CLIENT, clientPod, newToken, separateRequests } from './web-requests.ts'
 
 /** Other connections and kube-proxy's own syncs disturb a counter; so often it is read anew. */
 const ATTEMPTS = 4
@@ -22,7 +23,7 @@ export async function requestFromNodeIsMarked(context: CheckContext): Promise<vo
   for (let attempt = 1; attempt <= ATTEMPTS; attempt++) {
     const fromNode = await watchMarked(live, node, separateRequests(service, newToken(), 1))
     if (!fromNode) throw new Trouble(`the counters of ${node} could not be read`)
-    if (parseRequests(fromNode.output)[0]?.status !== 200)
+    if (readReplies(fromNode.output)[0]?.status !== 200)
       fail({
         node,
         look: onNode(node, `curl -sS --max-time 5 ${service.address}:${service.port}`),
@@ -32,7 +33,7 @@ export async function requestFromNodeIsMarked(context: CheckContext): Promise<vo
       })
     const fromPod = await live.inPod(CLIENT, separateRequests(service, newToken(), 1))
     const [last] = parseMarked((await live.onNode(node, readMarked())).stdout)
-    if (parseRequests(fromPod.stdout)[0]?.status !== 200 || last === undefined) {
+    if (readReplies(fromPod.stdout)[0]?.status !== 200 || last === undefined) {
       said = 'the Pod got no answer'
       continue
     }

@@ -1,11 +1,12 @@
 import type { CheckContext } from '../check-context.ts'
 import { onNode } from '../difference-report.ts'
 import { fail, Trouble } from '../failure.ts'
+import { readReplies } from '../http-requests.ts'
 import { traceLine } from '../packet-trace.ts'
 import type { Difference } from '../report-schema.ts'
 import { webService } from '../web-service.ts'
 import { listConnections, parseConnections, watchMarked } from './observed-traffic.ts'
-import { newToken, parseRequests, requestsOnOneConnection } from './web-requests.ts'
+import { newToken, requestsOnOneConnection } from './web-requests.ts'
 
 const REQUESTS = 10
 const ATTEMPTS = 4
@@ -24,7 +25,7 @@ export async function rulesSeeFirstPacketOnly({ live, snapshot, nodes }: CheckCo
       `${requestsOnOneConnection(service, newToken(), REQUESTS)}; ${listConnections}`,
     )
     if (!change) throw new Trouble(`the counters of ${node} could not be read`)
-    const answers = parseRequests(change.output)
+    const answers = readReplies(change.output)
     const connects = answers.reduce((total, { connects }) => total + connects, 0)
     const good = answers.filter(({ status }) => status === 200).length
     const rules = change.after - change.before

@@ -2,10 +2,11 @@ import { parseConntrack } from '../../dataplane/conntrack.ts'
 import type { CheckContext } from '../check-context.ts'
 import { onNode } from '../difference-report.ts'
 import { fail } from '../failure.ts'
+import { readReplies } from '../http-requests.ts'
 import { tracedTo, traceLine } from '../packet-trace.ts'
 import { type WebService, webService } from '../web-service.ts'
 import { listConnections, parseConnections } from './observed-traffic.ts'
-import { CLIENT, clientPod, loggedRequests, newToken, parseRequests, separateRequests } from './web-requests.ts'
+import { CLIENT, clientPod, loggedRequests, newToken, separateRequests } from './web-requests.ts'
 
 const REQUESTS = 4
 
@@ -33,7 +34,7 @@ export async function requestFromPod(context: CheckContext): Promise<void> {
       actual: first.stdout.split('\n').find((line) => line.includes(service.address)) ?? first.stderr.trim(),
     })
   const sent = await live.inPod(CLIENT, separateRequests(service, token, REQUESTS))
-  const answers = parseRequests(sent.stdout)
+  const answers = readReplies(sent.stdout)
   if (answers.length < REQUESTS || answers.some(({ status }) => status !== 200))
     fail({
       node: client.node,

@@ -1,9 +1,9 @@
 import { randomUUID } from 'node:crypto'
-import { shellWord } from '../../cluster/shell-word.ts'
 import { waitFor } from '../../cluster/wait.ts'
 import { hasCondition } from '../api-object.ts'
 import type { CheckContext } from '../check-context.ts'
 import { fail, Trouble } from '../failure.ts'
+import { httpRequests } from '../http-requests.ts'
 import type { LiveCluster } from '../live-cluster.ts'
 import { WEB_NAMESPACE, type WebService } from '../web-service.ts'
 
@@ -27,42 +27,8 @@ export function clientPod(
   return { address, node }
 }
 
-/**
- * One line for each request: status, port that it was sent from, connections made for it. perl says so without what curl loads,
- * which on the embedded kernel takes longer than the requests.
- */
-const PERL = String.raw`my ($address, $port, $token, $times, $keep) = @ARGV;
-$SIG{ALRM} = sub {};
-$SIG{PIPE} = "IGNORE";
-my ($socket, $open, $own);
-for my $number (1 .. $times) {
-  alarm 3;
-  my ($status, $connects, $answer) = (0, 0, "");
-  if (!$keep || !$open) {
-    $connects = 1;
-    $open = socket($socket, 2, 1, 6) && connect($socket, pack("S n C4 x8", 2, $port, split /\./, $address));
-    $own = $open ? (unpack "S n", getsockname $socket)[1] : 0;
-  }
-  if ($open) {
-    my $close = $keep ? "" : "Connection: close\r\n";
-    syswrite $socket, "GET /?$token=$number HTTP/1.1\r\nHost: $address\r\n$close\r\n";
-    until ($keep && $answer =~ /^content-length: *(\d+)\r\n.*?\r\n\r\n/ims && length $answer >= $+[0] + $1) {
-      sysread $socket, $answer, 65536, length $answer or last;
-    }
-    ($status) = $answer =~ m{^HTTP/\S+ (\d+)};
-  }
-  printf "#request %03d %d %d\n", $status || 0, $own, $connects;
-  last unless $status;
-}`
-
-/** The same of curl, for where there is no perl. */
-const PRINT = "-w '#request %{http_code} %{local_port} %{num_connects}\\n'"
-
 function requests({ address, port }: WebService, token: string, times: number, keep: boolean): string {
-  const url = `http://${address}:${port}/?${token}=[1-${times}]`
-  const close = keep ? '' : "-H 'Connection: close'"
-  return `if command -v perl >/dev/null; then perl -e ${shellWord(PERL)} -- ${address} ${port} ${token} ${times} ${keep ? 1 : 0}
-else curl -s ${close} --max-time 3 --fail-early -o /dev/null ${PRINT} '${url}'; fi`
+  return httpRequests([{ address, port, path: `/?${token}${times > 1 ? '=' : ''}`, times, keep }])
 }
 
 /** A word that no other request has in its URL, so that access logs can be searched for it. */
@@ -75,22 +41,6 @@ export const separateRequests = (service: WebService, token: string, times: numb
 /** Shell text: so many requests over one connection, until one fails; prints a `#request` line for each. */
 export const requestsOnOneConnection = (service: WebService, token: string, times: number) =>
   requests(service, token, times, true)
-
-export interface SentRequest {
-  /** HTTP status, 0 when there was no answer. */
-  status: number
-  port: number
-  connects: number
-}
-
-/** The `#request` lines of an output. */
-export function parseRequests(stdout: string): SentRequest[] {
-  return [...stdout.matchAll(/^#request (\d+) (-?\d+) (\d+)$/gm)].map(([, status, port, connects]) => ({
-    status: Number(status),
-    port: Number(port),
-    connects: Number(connects),
-  }))
-}
 
 /** One request as a backend logged it. */
 export interface LoggedRequest {

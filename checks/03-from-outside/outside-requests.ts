@@ -7,6 +7,7 @@ import {
 } from '../../cluster/outside.ts'
 import { onNode } from '../difference-report.ts'
 import { NotApplicable, Trouble } from '../failure.ts'
+import { type HttpRequests, httpRequests, readReplies } from '../http-requests.ts'
 import type { LiveCluster } from '../live-cluster.ts'
 
 /** For captures, where nobody was outside: a client of a network that is kept for examples (RFC 5737). */
@@ -38,12 +39,8 @@ export function asTyped(request: Request): string {
   return onNode(OUTSIDE, `curl -sS --max-time ${request.seconds ?? 3} ${source}${url(request)}`)
 }
 
-function asCurl(request: Request, index: number): string {
-  const { times = 1, source, seconds = 3, path = '?request' } = request
-  const from = source === undefined ? '' : `--interface ${source} `
-  const target = times === 1 ? url(request) : url({ ...request, path: `${path}=[1-${times}]` })
-  const print = `-w '#${index} %{http_code}\\n'`
-  return `curl -s -H 'Connection: close' --max-time ${seconds} --fail-early ${from}-o /dev/null ${print} '${target}' &`
+function toSend({ path = '?request', times = 1, ...request }: Request): HttpRequests {
+  return { ...request, times, path: `/${path}${times > 1 ? '=' : ''}` }
 }
 
 /**
@@ -53,9 +50,9 @@ function asCurl(request: Request, index: number): string {
  */
 export async function askFromOutside(live: LiveCluster, requests: readonly Request[]): Promise<number[][]> {
   requireOutside(live)
-  const { stdout } = await live.onNode(OUTSIDE, `${requests.map(asCurl).join('\n')}\nwait`)
+  const { stdout } = await live.onNode(OUTSIDE, httpRequests(requests.map(toSend)))
   const statuses: number[][] = requests.map(() => [])
-  for (const [, index, status] of stdout.matchAll(/^#(\d+) (\d+)$/gm)) statuses[Number(index)]?.push(Number(status))
+  for (const { index, status } of readReplies(stdout)) statuses[index]?.push(status)
   return statuses
 }
 

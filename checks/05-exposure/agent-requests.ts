@@ -1,5 +1,6 @@
-import { CLIENT, newToken, parseRequests, separateRequests } from '../02-ipvs/web-requests.ts'
+import { CLIENT, newToken, separateRequests } from '../02-ipvs/web-requests.ts'
 import { fail } from '../failure.ts'
+import { type HttpReply, httpRequests, readReplies } from '../http-requests.ts'
 import type { LiveCluster } from '../live-cluster.ts'
 import { traceLine } from '../packet-trace.ts'
 import type { NodeView } from '../snapshot.ts'
@@ -11,26 +12,22 @@ export interface AgentReply {
   address: string
   /** The node whose agent answered; absent when none did. */
   node?: string
-  /** curl's words when there was no answer. */
+  /** What was wrong when there was no answer. */
   error: string
 }
 
-const REPLY = /([\s\S]*?)\n#asked http:\/\/([\d.]+):\d+\/ (.*)\n/g
-
-/** Asks the client Pod to request the agent's port on each of these addresses, one after the other. */
+/** Asks the client Pod to request the agent's port on each of these addresses. */
 export async function askAgents(live: LiveCluster, addresses: readonly string[]): Promise<AgentReply[]> {
-  return parseReplies((await live.inPod(CLIENT, agentScript(addresses))).stdout)
+  const { stdout } = await live.inPod(CLIENT, httpRequests(addresses.map(agentRequest)))
+  return agentReplies(addresses, readReplies(stdout))
 }
 
-function agentScript(addresses: readonly string[]): string {
-  const urls = addresses.map((address) => `http://${address}:${AGENT_PORT}/`).join(' ')
-  const print = "-w '\\n#asked %{url_effective} %{errormsg}\\n'"
-  return `curl -s --connect-timeout 1 --max-time 2 ${print} ${urls}`
-}
+const agentRequest = (address: string) => ({ address, port: AGENT_PORT, seconds: 2 })
 
-function parseReplies(stdout: string): AgentReply[] {
-  return [...stdout.matchAll(REPLY)].map(([, body = '', address = '', error = '']) => {
-    const node = /^agent of (\S+)$/m.exec(body)?.[1]
+function agentReplies(addresses: readonly string[], replies: readonly HttpReply[]): AgentReply[] {
+  return addresses.map((address, index) => {
+    const { line = '', error = '' } = replies.find((reply) => reply.index === index) ?? {}
+    const node = /^agent of (\S+)$/.exec(line)?.[1]
     return { address, error, ...(node === undefined ? {} : { node }) }
   })
 }
@@ -55,9 +52,11 @@ interface StillOpen {
 export async function mustBeClosed(live: LiveCluster, addresses: readonly string[], open: StillOpen): Promise<void> {
   const { scene, hint, service, view } = open
   const { node, nodeAddress } = scene
-  const request = service ? separateRequests(service, newToken(), 1) : ''
-  const { stdout } = await live.inPod(CLIENT, `${agentScript([...addresses, nodeAddress])}; ${request}`)
-  const replies = parseReplies(stdout)
+  const asked = [...addresses, nodeAddress]
+  const usual = service ? [{ address: service.address, port: service.port }] : []
+  const { stdout } = await live.inPod(CLIENT, httpRequests([...asked.map(agentRequest), ...usual]))
+  const all = readReplies(stdout)
+  const replies = agentReplies(asked, all)
   const wrong = replies.find((reply) => reply.node !== undefined && reply.address !== nodeAddress)
   if (wrong)
     fail({
@@ -68,7 +67,7 @@ export async function mustBeClosed(live: LiveCluster, addresses: readonly string
       hint,
     })
   mustHaveAnswered(replies, scene)
-  if (!service || !view || parseRequests(stdout)[0]?.status === 200) return
+  if (!service || !view || all.some(({ index, status }) => index === asked.length && status === 200)) return
   const { address, port, name } = service
   fail({
     node,
@@ -105,5 +104,5 @@ export async function answered(
     CLIENT,
     separateRequests({ name: '', backends: [], ...target }, newToken(), times),
   )
-  return parseRequests(stdout).filter(({ status }) => status === 200).length
+  return readReplies(stdout).filter(({ status }) => status === 200).length
 }

@@ -1,6 +1,7 @@
-import { CLIENT, loggedRequests, newToken, parseRequests } from '../02-ipvs/web-requests.ts'
+import { CLIENT, loggedRequests, newToken } from '../02-ipvs/web-requests.ts'
 import type { CheckContext } from '../check-context.ts'
 import { fail } from '../failure.ts'
+import { httpRequests, readReplies } from '../http-requests.ts'
 import type { LiveCluster } from '../live-cluster.ts'
 import { shareBars } from '../share-bars.ts'
 import type { WebBackend, WebService } from '../web-service.ts'
@@ -17,10 +18,9 @@ export interface Connections {
 /** Lets the client open so many connections to a Service, one after the other, whether or not the one before failed. */
 export async function connect(live: LiveCluster, service: WebService, times: number): Promise<Connections> {
   const token = newToken()
-  const url = `http://${service.address}:${service.port}/?${token}=[1-${times}]`
-  const print = "-w '#request %{http_code} %{local_port} %{num_connects}\\n'"
-  const curl = `curl -s -H 'Connection: close' --connect-timeout 2 --max-time 3 -o /dev/null ${print} '${url}'`
-  const requests = parseRequests((await live.inPod(CLIENT, curl)).stdout)
+  const { address, port } = service
+  const script = httpRequests([{ address, port, path: `/?${token}=`, times, insist: true }])
+  const requests = readReplies((await live.inPod(CLIENT, script)).stdout)
   const good = requests.filter(({ status }) => status === 200).length
   const logged = good > 0 ? await loggedRequests(live, service, token, good) : []
   const count = ({ address }: WebBackend) => logged.filter(({ backend }) => backend === address).length

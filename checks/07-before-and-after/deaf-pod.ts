@@ -3,6 +3,7 @@ import { atItsMoment } from '../05-exposure/moment.ts'
 import { type ApiObject, hasCondition } from '../api-object.ts'
 import type { CheckContext } from '../check-context.ts'
 import { fail, NotApplicable } from '../failure.ts'
+import { httpRequests, readReplies } from '../http-requests.ts'
 import type { LiveCluster } from '../live-cluster.ts'
 import { type WebBackend, type WebService, webService } from '../web-service.ts'
 
@@ -49,11 +50,10 @@ export function stageIsSet(context: CheckContext): Promise<void> {
 
 async function onlyDeafRefuses(live: LiveCluster, deaf: WebBackend, hearing: readonly WebBackend[]): Promise<void> {
   const addresses = [deaf, ...hearing].map(({ address }) => address)
-  const urls = addresses.map((address) => `-o /dev/null http://${address}:80/`).join(' ')
-  const ask = `curl -s --connect-timeout 2 --max-time 3 -w '#asked %{remote_ip} %{http_code}\\n' ${urls}`
-  const { stdout } = await live.inPod({ namespace: 'default', name: 'client' }, ask)
-  const codes = [...stdout.matchAll(/^#asked \S* ?(\d{3})$/gm)].map(([, code]) => Number(code))
-  if (codes.length === addresses.length && codes[0] === 0 && codes.slice(1).every((code) => code === 200)) return
+  const script = httpRequests(addresses.map((address) => ({ address, port: 80 })))
+  const replies = readReplies((await live.inPod({ namespace: 'default', name: 'client' }, script)).stdout)
+  const codes = addresses.map((_, index) => replies.find((reply) => reply.index === index)?.status)
+  if (codes[0] === 0 && codes.slice(1).every((code) => code === 200)) return
   const answering = addresses.filter((_, index) => codes[index] === 200)
   fail({
     look: `kubectl exec client -- curl -sS --max-time 3 http://${deaf.address}`,

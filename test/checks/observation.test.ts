@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { parseConnections, parseMarked } from '../../checks/02-ipvs/observed-traffic.ts'
-import { parseRequests } from '../../checks/02-ipvs/web-requests.ts'
+import { readReplies } from '../../checks/http-requests.ts'
+
 import { modeInForce } from '../../checks/kube-proxy-in-force.ts'
 import { Notebook } from '../../checks/notebook.ts'
 import { movements } from '../../checks/settling.ts'
@@ -122,8 +123,8 @@ test('counters, connections and requests are read out of whatever else a script 
 [3:180] -A KUBE-SERVICES ! -s 10.244.0.0/16 -m set --match-set KUBE-CLUSTER-IP dst,dst -j KUBE-MARK-MASQ
 COMMIT
 #read
-#request 200 41234 1
-#request 000 -1 0
+#request\t0\t200\t41234\t1\t0\t\t
+#request\t0\t0\t0\t1\t7\tConnection refused\t
 IPVS connection entries
 pro expire state       source             virtual            destination
 TCP 01:58  TIME_WAIT   10.244.1.4:41234   10.96.0.7:80       10.244.2.3:80
@@ -140,8 +141,8 @@ COMMIT
   expect(parseConnections(output, service)).toEqual([
     { client: '10.244.1.4', clientPort: 41234, backend: '10.244.2.3' },
   ])
-  expect(parseRequests(output)).toEqual([
+  expect(readReplies(output)).toMatchObject([
     { status: 200, port: 41234, connects: 1 },
-    { status: 0, port: -1, connects: 0 },
+    { status: 0, port: 0, code: 7 },
   ])
 })

@@ -1,4 +1,5 @@
-import { shellWord } from '../../shell-word.ts'
+import { randomUUID } from 'node:crypto'
+import { shellWord, TAME } from '../../shell-word.ts'
 import type { GuestProcess, Machine, Placement } from '../machine/machine.ts'
 import type { HealthCheck } from './service-backends.ts'
 
@@ -66,23 +67,34 @@ ${servers.join('')}}
 `
 }
 
+/** An nginx, and where its files are. */
+interface Server {
+  process: GuestProcess
+  place: string
+}
+
+/** So long a server waits for the next kube-proxy of its node: starting one costs as much as what a kube-proxy reads and writes then. */
+const lingerMs = 1500
+
+/** Machine → node → the server that its last kube-proxy has left, and what ends it. */
+const left = new WeakMap<Machine, Map<string, { server: Server; timer: NodeJS.Timeout }>>()
+
 /**
- * The one nginx by which a kube-proxy listens inside its node: it starts with the Pod and ends with it. A new
- * configuration is taken over without a moment in which nothing listens.
+ * The one nginx by which a kube-proxy listens inside its node: it starts with the first Pod, and ends when nobody takes it over from
+ * the last one. A new configuration is taken over without a moment in which nothing listens.
  */
 export class HealthServer {
   private readonly machine: Machine
   private readonly placement: Placement
-  private readonly place: string
+  private readonly node: string
   private written = ''
-  private server: GuestProcess | undefined
+  private server: Server | undefined
   private told: string | undefined
 
-  /** `name` tells the server's files from those of others. */
-  constructor(machine: Machine, placement: Placement, name: string) {
+  constructor(machine: Machine, placement: Placement, node: string) {
     this.machine = machine
     this.placement = placement
-    this.place = `${FOLDER}/${name}`
+    this.node = node
   }
 
   /** The mode that is told to whoever asks; nothing while nobody listens. */
@@ -92,37 +104,68 @@ export class HealthServer {
 
   /** Starts the server, or lets it take over a configuration that differs. */
   async serve(settings: HealthSettings): Promise<void> {
-    const configuration = healthConfiguration(this.place, settings)
+    const standing = this.server ?? this.takeOver()
+    const place = standing?.place ?? `${FOLDER}/${randomUUID()}`
+    const configuration = healthConfiguration(place, settings)
     if (configuration === this.written) return
     this.written = configuration
-    const place = shellWord(this.place)
     // The agent sees a node's files by one of its processes, and writes without starting one.
     const { pid } = this.placement
     const root = pid === undefined ? '' : `/proc/${pid}/root`
-    await this.machine.write([{ path: `${root}${this.place}.conf`, content: configuration }])
-    if (this.server) {
-      // Signals to the process group would also reach the nsenter that waits for nginx.
-      const reload = `tries=50
-        until [ -s ${place}.pid ] || [ $tries = 0 ]; do tries=$((tries - 1)); sleep 0.1; done
-        read -r pid <${place}.pid && kill -HUP "$pid"`
-      await this.machine.script(reload, this.placement)
-      return
-    }
-    const run = ['nginx', '-p', FOLDER, '-e', '/dev/null', '-c', `${this.place}.conf`]
-    this.server = await this.machine.spawn(run, this.placement, { noInput: true })
-    this.server.stdout.resume()
-    this.server.stderr.resume()
+    await this.machine.write([{ path: `${root}${place}.conf`, content: configuration }])
+    if (standing) await this.reload(place)
+    else await this.start(place)
     this.told = settings.mode
-    const silent = () => {
-      this.told = undefined
-    }
-    this.server.exited.then(silent, silent)
   }
 
-  /** Ends the server: nothing listens when this resolves. */
-  async stop(): Promise<void> {
-    this.server?.kill('SIGKILL')
-    await this.server?.exited
+  /** The next kube-proxy of this node takes the server over; when none comes, nothing listens after a moment. */
+  stop(): void {
+    const { server } = this
     this.server = undefined
+    this.told = undefined
+    if (!server) return
+    const timer = setTimeout(() => this.takeOver()?.process.kill('SIGKILL'), lingerMs).unref()
+    const ofMachine = left.get(this.machine) ?? new Map()
+    left.set(this.machine, ofMachine.set(this.node, { server, timer }))
+    const forget = () => {
+      if (ofMachine.get(this.node)?.server === server) ofMachine.delete(this.node)
+    }
+    server.process.exited.then(forget, forget)
+  }
+
+  private takeOver(): Server | undefined {
+    const { server, timer } = left.get(this.machine)?.get(this.node) ?? {}
+    left.get(this.machine)?.delete(this.node)
+    clearTimeout(timer)
+    if (server) this.watch(server)
+    return server
+  }
+
+  private async start(place: string): Promise<void> {
+    const run = ['nginx', '-p', FOLDER, '-e', '/dev/null', '-c', `${place}.conf`]
+    const process = await this.machine.spawn(run, this.placement, { noInput: true })
+    process.stdout.resume()
+    process.stderr.resume()
+    this.watch({ process, place })
+  }
+
+  private watch(server: Server): void {
+    this.server = server
+    const ended = () => {
+      if (this.server !== server) return
+      this.server = undefined
+      this.told = undefined
+    }
+    server.process.exited.then(ended, ended)
+  }
+
+  private async reload(place: string): Promise<void> {
+    const file = shellWord(`${place}.pid`)
+    // Signals to the process group would also reach the nsenter that waits for nginx.
+    const script = `${TAME}
+tries=50
+until [ -s ${file} ] || [ $tries = 0 ]; do tries=$((tries - 1)); sleep 0.1; done
+read -r pid <${file} && kill -HUP "$pid"`
+    await this.machine.script(script, this.placement)
   }
 }

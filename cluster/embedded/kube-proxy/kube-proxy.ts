@@ -50,7 +50,7 @@ export class KubeProxy implements KubeProxyContainer, OnDuty {
     this.log = createLogger(context.log)
     this.guest = new GuestNode(context.machine, context.placement)
     this.conntrack = ConntrackCleanup.on(context.machine, context.node, this.guest)
-    this.health = new HealthServer(context.machine, context.placement, context.pod.metadata.uid ?? context.node)
+    this.health = new HealthServer(context.machine, context.placement, context.node)
     this.objects = ServiceObjects.of(context.api)
     this.exited = new Promise((resolve) => {
       this.settle = resolve
@@ -78,7 +78,7 @@ export class KubeProxy implements KubeProxyContainer, OnDuty {
     await this.loop?.stop()
     // A machine that is gone has nothing left to end.
     await this.proxier?.stop()?.catch(() => {})
-    await this.health.stop().catch(() => {})
+    this.health.stop()
     this.settle(code)
   }
 
