@@ -11,7 +11,7 @@ export function timeoutScale(value = process.env.LAB_TIMEOUT_SCALE): number {
 
 /**
  * Asks until the answer is truthy and returns it. Between two questions it pauses, at first `gapMs` and then ever longer
- * up to a second. Throws DeadlineError, naming what was waited for, when `deadlineMs` (times LAB_TIMEOUT_SCALE) have passed.
+ * up to half a second. Throws DeadlineError, naming what was waited for, when `deadlineMs` (times LAB_TIMEOUT_SCALE) have passed.
  */
 export async function waitFor<T>(
   what: string,
@@ -20,7 +20,7 @@ export async function waitFor<T>(
   gapMs = 50,
 ): Promise<Exclude<T, false | undefined | null>> {
   const end = Date.now() + deadlineMs * timeoutScale()
-  for (let gap = gapMs; ; gap = Math.min(gap * 1.3, 1000)) {
+  for (let gap = gapMs; ; gap = Math.min(gap * 1.15, 500)) {
     const answer = await ask()
     if (answer) return answer as Exclude<T, false | undefined | null>
     if (Date.now() > end) throw new DeadlineError(`Waited ${Math.round(deadlineMs / 1000)} s in vain for ${what}.`)

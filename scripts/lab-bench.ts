@@ -97,8 +97,16 @@ export class LabBench {
 
   /** What was read on every node to prove something is what a step judges. */
   private async keepLook(reports: readonly { node: string; files: NodeFiles['files'] }[]): Promise<void> {
-    const nodes = reports.map(({ node, files }) => ({ name: node, files }))
-    this.seen = new Snapshot(await captureOf(this.cluster, this.client, nodes))
+    this.seen = await this.withNodes(reports.map(({ node, files }) => ({ name: node, files })))
+  }
+
+  /** What was read on the nodes then, beside the objects as they are now. */
+  withObjectsOfNow({ capture }: Snapshot): Promise<Snapshot> {
+    return this.withNodes(capture.nodes)
+  }
+
+  private async withNodes(nodes: NodeFiles[]): Promise<Snapshot> {
+    return new Snapshot(await captureOf(this.cluster, this.client, nodes))
   }
 
   /** `kubectl apply -f` for objects that are not there yet; those that are stay as they are. */

@@ -9,8 +9,6 @@ import { type LabBench, loadSolution } from './lab-bench.ts'
 export async function leaveOthers(number: number, bench: LabBench): Promise<void> {
   const { items } = await bench.client.core.listNamespacedConfigMap({ namespace: NOTES_NAMESPACE })
   const begun = new Set(items.map(({ metadata }) => metadata?.name))
-  for (const other of listLabs()) {
-    if (other.number === number || !begun.has(notesName(other.number))) continue
-    await (await loadSolution(other.folder)).leave?.(bench)
-  }
+  const others = listLabs().filter((lab) => lab.number !== number && begun.has(notesName(lab.number)))
+  await Promise.all(others.map(async ({ folder }) => (await loadSolution(folder)).leave?.(bench)))
 }

@@ -52,9 +52,10 @@ export async function playActs(
     const others = [...act.others.values()]
     const first = [act.solution, ...others.filter(({ together }) => together === 'at once')]
     await Promise.all(first.map(({ play }) => play?.(bench)))
-    // What the step itself looked at last holds as long as nobody answers or does more.
+    // What the step itself looked at last holds on the nodes as long as nobody does more than to answer.
     const looked = act.solution.inspects || bench.seen !== before
-    const seen = looked && act.others.size === 0 ? bench.seen : undefined
+    const answers = act.steps.filter(({ id }) => act.others.has(id)).every(({ question }) => question !== undefined)
+    const seen = looked && answers ? bench.seen : undefined
     let moving = first.some(({ play }) => play) && !seen
     for (const { play, together } of others) {
       if (together === 'at once') continue
@@ -65,7 +66,8 @@ export async function playActs(
     }
     if (moving) await stillness(bench)
     const only = act.steps.map(({ id }) => id)
-    standing = await judge(spec, seen ? { ...source, standing: { snapshot: seen, outcomes: [] } } : source, { only })
+    const snapshot = seen && act.others.size > 0 ? await bench.withObjectsOfNow(seen) : seen
+    standing = await judge(spec, snapshot ? { ...source, standing: { snapshot, outcomes: [] } } : source, { only })
     const judged = standing.outcomes
     for (const [index, step] of act.steps.entries()) {
       const outcome = judged.find(({ id }) => id === step.id)

@@ -1,4 +1,5 @@
 import { CLIENT, newToken, separateRequests } from '../02-ipvs/web-requests.ts'
+import { DROPPED_SECONDS } from '../03-from-outside/outside-requests.ts'
 import { fail } from '../failure.ts'
 import { type HttpReply, httpRequests, readReplies } from '../http-requests.ts'
 import type { LiveCluster } from '../live-cluster.ts'
@@ -23,6 +24,7 @@ export async function askAgents(live: LiveCluster, addresses: readonly string[])
 }
 
 const agentRequest = (address: string) => ({ address, port: AGENT_PORT, seconds: 2 })
+const closedRequest = (address: string) => ({ ...agentRequest(address), seconds: DROPPED_SECONDS })
 
 function agentReplies(addresses: readonly string[], replies: readonly HttpReply[]): AgentReply[] {
   return addresses.map((address, index) => {
@@ -54,7 +56,10 @@ export async function mustBeClosed(live: LiveCluster, addresses: readonly string
   const { node, nodeAddress } = scene
   const asked = [...addresses, nodeAddress]
   const usual = service ? [{ address: service.address, port: service.port }] : []
-  const { stdout } = await live.inPod(CLIENT, httpRequests([...asked.map(agentRequest), ...usual]))
+  const { stdout } = await live.inPod(
+    CLIENT,
+    httpRequests([...addresses.map(closedRequest), agentRequest(nodeAddress), ...usual]),
+  )
   const all = readReplies(stdout)
   const replies = agentReplies(asked, all)
   const wrong = replies.find((reply) => reply.node !== undefined && reply.address !== nodeAddress)

@@ -16,7 +16,7 @@ import {
 import { type ImageChoice, ownImageAnnotation } from './image-choice.ts'
 
 /** Between two looks at the rollout. */
-const gapMs = 250
+const gapMs = 100
 
 /**
  * Restarts every kube-proxy as `kubectl rollout restart` does, by an annotation of the Pod template, and with another image

@@ -163,7 +163,8 @@ async function inForce(
 }
 
 /**
- * Asks one node after the other, each until it proves itself: looking takes time from the kube-proxies that are still at work.
+ * Asks each node until it proves itself: one after the other, as looking takes time from the kube-proxies that are still at work, or
+ * all at once where the cluster tells when they are done.
  * @throws KubeProxyError with what the nodes said that prove nothing
  */
 async function prove(
@@ -184,13 +185,14 @@ async function prove(
         if (stamp !== undefined) await explainCrash(client, stamp)
         await cluster.synced?.(firstSyncMs)
         const agents = await listAgents(client)
-        for (const agent of agents) {
-          if (!unproven(proofs.get(agent.node))) continue
-          const proof = await lookAtNode(cluster, client, agent)
-          proofs.set(agent.node, proof)
-          if (mode === 'ipvs' && proof.complaint !== undefined && proof.proxyMode === 'iptables')
-            throw new FellBack(proof)
-          if (unproven(proof)) return false
+        const asked = agents.filter(({ node }) => unproven(proofs.get(node)))
+        const rounds = cluster.synced ? [asked] : asked.map((agent) => [agent])
+        for (const round of rounds) {
+          const looks = await Promise.all(round.map((agent) => lookAtNode(cluster, client, agent)))
+          for (const proof of looks) proofs.set(proof.node, proof)
+          const fallen = looks.find(({ complaint, proxyMode }) => complaint !== undefined && proxyMode === 'iptables')
+          if (mode === 'ipvs' && fallen) throw new FellBack(fallen)
+          if (looks.some(unproven)) return false
         }
         return agents.length > 0 && agents.flatMap(({ node }) => proofs.get(node) ?? [])
       },
