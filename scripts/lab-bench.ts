@@ -217,7 +217,9 @@ export interface SolutionStep {
 /** A lab's solution.ts: every step by its id, and the way back to the start. */
 export interface LabSolution {
   steps: Record<string, SolutionStep>
-  /** Takes away what the lab has left on machines and in the cluster, where another one would stumble over it. */
+  /** Comments of the rules that the lab's text has the reader write on nodes: leaving it takes them out. */
+  comments?: readonly string[]
+  /** Takes away what else the lab has left on machines and in the cluster, where another one would stumble over it. */
   leave?(bench: LabBench): Promise<void>
   /** Brings the lab to its starting state from any state; harmless when it is there. */
   reset(bench: LabBench): Promise<void>

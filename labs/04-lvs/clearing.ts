@@ -1,24 +1,33 @@
 // The way back: takes away from every machine what a learner of this lab has put there.
 
 import { ApiException, PatchStrategy, setHeaderOptions } from '../../cluster/kubernetes.ts'
+import { IPVSADM_SAVE } from '../../cluster/node-report.ts'
 import { runOnNode } from '../../cluster/node-script.ts'
 import { hasOutside, OUTSIDE } from '../../cluster/outside.ts'
 import type { LabBench } from '../../scripts/lab-bench.ts'
 
 /** Virtual servers of this lab's addresses and marks, the addresses, routes, tunl0, and IPVS as it was before anybody used it. */
 const clearNode = `
-ipvsadm -Sn 2>/dev/null | awk '$1 == "-A" && ($2 == "-f" || $3 ~ /^192[.]0[.]2[.]/) { print "-D", $2, $3 }' | ipvsadm -R 2>/dev/null
-ip -o -4 addr show | awk '$4 ~ /^192[.]0[.]2[.]/ { print $4, $2 }' | while read -r address device; do ip addr del "$address" dev "$device"; done
-ip route del 198.18.0.0/16 2>/dev/null
-ip route del local 198.19.0.0/16 dev lo 2>/dev/null
-ip link set tunl0 down 2>/dev/null
+${IPVSADM_SAVE}
+servers=$(ipvsadm_save 2>/dev/null)
+case $servers in *'-A -f '* | *' 192.0.2.'*)
+  printf '%s\\n' "$servers" | awk '$1 == "-A" && ($2 == "-f" || $3 ~ /^192[.]0[.]2[.]/) { print "-D", $2, $3 }' | ipvsadm -R 2>/dev/null ;;
+esac
+ip -force -batch - 2>/dev/null <<'END'
+address flush to 192.0.2.0/24
+route del 198.18.0.0/16
+route del local 198.19.0.0/16 dev lo
+link set tunl0 down
+END
 [ ! -e /proc/sys/net/ipv4/vs/conntrack ] || echo 0 >/proc/sys/net/ipv4/vs/conntrack
 true`
 
 const clearOutside = `
-ip route del 192.0.2.0/24 2>/dev/null
-ip route del 198.19.0.0/16 2>/dev/null
-ip route del local 198.18.0.0/16 dev lo 2>/dev/null
+ip -force -batch - 2>/dev/null <<'END'
+route del 192.0.2.0/24
+route del 198.19.0.0/16
+route del local 198.18.0.0/16 dev lo
+END
 true`
 
 /** Clears every node and the machine outside; what is not there does not matter. */

@@ -3,7 +3,6 @@
 import { OUTSIDE } from '../../cluster/outside.ts'
 import { waitFor } from '../../cluster/wait.ts'
 import type { LabBench, LabSolution, SolutionStep } from '../../scripts/lab-bench.ts'
-import { removeLabRules } from '../../scripts/lab-rules.ts'
 import { clearMachines, excludeRanges } from './clearing.ts'
 import { besides, onDirector, onMachine, onWorkers, outside, typing, type Variables, variables } from './machines.ts'
 
@@ -149,13 +148,10 @@ export const solution: LabSolution = {
     },
   },
 
+  comments: [`lab-${LAB}`],
+
   async leave(bench) {
-    await Promise.all([
-      bench.remove(REAL_SERVER),
-      removeLabRules(bench.cluster, LAB),
-      clearMachines(bench),
-      excludeRanges(bench, []),
-    ])
+    await Promise.all([bench.remove(REAL_SERVER), clearMachines(bench), excludeRanges(bench, [])])
   },
 
   async reset(bench) {

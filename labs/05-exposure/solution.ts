@@ -6,7 +6,6 @@ import { genuineAnnotation } from '../../cluster/kube-proxy/image-choice.ts'
 import { runOnNode } from '../../cluster/node-script.ts'
 import { waitFor } from '../../cluster/wait.ts'
 import type { LabBench, LabSolution } from '../../scripts/lab-bench.ts'
-import { removeLabRules } from '../../scripts/lab-rules.ts'
 
 const LAB = 5
 const MANIFESTS = 'labs/05-exposure/manifests'
@@ -192,8 +191,10 @@ export const solution: LabSolution = {
     whole: { commands: ['make flush-nat'], play: (bench) => bench.flush() },
   },
 
+  comments: [`lab-${LAB}`],
+
   async leave(bench) {
-    await Promise.all([removeLabRules(bench.cluster, LAB), bench.remove(AGENTS), bench.delete('Pod', 'client')])
+    await Promise.all([bench.remove(AGENTS), bench.delete('Pod', 'client')])
   },
 
   async reset(bench) {
