@@ -31,7 +31,7 @@ export function movements(snapshot: Snapshot, freshMs = FRESH_MS): string[] {
       phrases.push(`${item.kind} ${name} has just changed`)
   }
   for (const pod of kubeProxyPods(snapshot)) {
-    const started = pod.status?.containerStatuses?.[0]?.state.running?.startedAt
+    const started = pod.status?.containerStatuses?.[0]?.state?.running?.startedAt
     if (isFresh(snapshot, started, freshMs)) phrases.push(`${pod.metadata.name} has just started`)
   }
   return phrases
@@ -45,7 +45,7 @@ function isRolling({ metadata, status }: ApiObject): boolean {
 
 function isMoving(snapshot: Snapshot, pod: ApiObject): boolean {
   if (pod.metadata.deletionTimestamp) return true
-  const waiting = (pod.status?.containerStatuses ?? []).map((status) => status.state.waiting?.reason ?? '')
+  const waiting = (pod.status?.containerStatuses ?? []).map((status) => status.state?.waiting?.reason ?? '')
   if (waiting.some((reason) => STUCK.has(reason))) return false
   if (pod.status?.phase === 'Pending') return true
   return pod.status?.phase === 'Running' && !hasCondition(pod, 'Ready') && !isHeldBack(snapshot, pod)
@@ -53,7 +53,7 @@ function isMoving(snapshot: Snapshot, pod: ApiObject): boolean {
 
 /** All its containers have been running for a while, as long as the snapshot says when it was taken. */
 function isHeldBack({ takenAt }: Snapshot, { status }: ApiObject): boolean {
-  const started = (status?.containerStatuses ?? []).map(({ state }) => state.running?.startedAt)
+  const started = (status?.containerStatuses ?? []).map(({ state }) => state?.running?.startedAt)
   if (takenAt === undefined || started.length === 0) return false
   return started.every((time) => time !== undefined && takenAt - Date.parse(time) >= UNREADY_MS)
 }

@@ -40,8 +40,8 @@ function prefixLength(text: string): number | undefined {
 /** Whether `address` lies in `prefix` (`10.0.0.0/8`); false when either is no address or the families differ. */
 export function contains(prefix: string, address: string): boolean {
   // Most prefixes of kube-proxy's rules are one host, which is told by text alone.
-  if (prefix.endsWith('/32') && IPV4.test(address))
-    return prefix.length === address.length + 3 && prefix.startsWith(address)
+  if (prefix.endsWith('/32') && !address.includes(':'))
+    return prefix.length === address.length + 3 && prefix.startsWith(address) && IPV4.test(address)
   const network = parsePrefix(prefix)
   const host = parsePrefix(address)
   if (!network || !host || network.family !== host.family) return false

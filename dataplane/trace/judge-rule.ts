@@ -26,6 +26,11 @@ export function judgeRule(rule: ParsedRule, flow: Flow, around: Surroundings): J
   return allOf(judgements)
 }
 
+/** True of a rule for another destination, told without a reason: most rules that a packet meets are for other Services. */
+export function isForOther({ destination }: ParsedRule, flow: Flow): boolean {
+  return destination !== undefined && contains(destination.value, flow.destination) === destination.negated
+}
+
 interface Field {
   asked: (rule: ParsedRule) => Negatable<string> | undefined
   holds: (value: string, flow: Flow) => boolean

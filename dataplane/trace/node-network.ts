@@ -12,6 +12,8 @@ export class NodeNetwork {
   readonly #links: readonly Link[]
   readonly #routes: readonly Route[]
   readonly #own: ReadonlySet<string>
+  /** Many rules ask the same of one packet. */
+  readonly #local = new Map<string, boolean>()
 
   /** Without routes they are derived from the links: each prefix lies behind its link, all else behind the uplink. */
   constructor(links: readonly Link[], routes: readonly Route[] | undefined) {
@@ -25,7 +27,14 @@ export class NodeNetwork {
    * the loopback link (127.0.0.0/8).
    */
   isLocal(address: string): boolean {
-    if (this.#own.has(address)) return true
+    const known = this.#local.get(address)
+    if (known !== undefined) return known
+    const local = this.#own.has(address) || this.#isLocalByPrefix(address)
+    this.#local.set(address, local)
+    return local
+  }
+
+  #isLocalByPrefix(address: string): boolean {
     const local = this.#links.some((link) => {
       return isLoopback(link) && link.addresses.some((own) => contains(`${own.address}/${own.prefixLength}`, address))
     })

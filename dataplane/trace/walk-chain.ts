@@ -3,7 +3,7 @@ import { knownRule } from '../known-rules.ts'
 import type { ParsedRule } from '../rule.ts'
 import { applyTarget } from './apply-target.ts'
 import { describeFlow, type Flow, mergeFlows } from './flow.ts'
-import { judgeRule } from './judge-rule.ts'
+import { isForOther, judgeRule } from './judge-rule.ts'
 import type { Surroundings } from './matches.ts'
 import type { Hook, Step } from './step.ts'
 
@@ -98,6 +98,7 @@ export class TableWalk {
   /** What becomes of a packet that matches, or does by chance; undefined for one that passes by. */
   #rule(place: Place, chain: Chain, rule: Rule, flow: Flow, path: readonly string[]): RuleEnd[] | undefined {
     const parsed = knownRule(rule.spec)
+    if (this.#matchingOnly && parsed && isForOther(parsed, flow)) return undefined
     const { chance, reason } = parsed
       ? judgeRule(parsed, flow, this.#around)
       : { chance: 0, reason: 'the rule cannot be read, taken as no match' }

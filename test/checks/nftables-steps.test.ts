@@ -84,7 +84,7 @@ function contextOf({
     requests = [...script.matchAll(/\?(probe-[0-9a-f-]+)=\[1-(\d+)\]/g)].flatMap(([, token, count]) =>
       Array.from({ length: Number(count) - unsent }, () => `10.244.1.9 ${token}`),
     )
-    const stdout = requests.map(() => '#request 200 4000 1\n').join('')
+    const stdout = requests.map(() => '#request\t0\t200\t4000\t1\t0\t\t\n').join('')
     return { exitCode: script.includes(':9/') ? otherPort : 0, stdout, stderr: '' }
   }
   live.log = async () => requests.join('\n')

@@ -22,7 +22,7 @@ function report(programs: Record<string, string>, depth: ReportDepth = 'essentia
   const request = nodeReportRequest(depth)
   // The script adds the system's own folders to PATH; here there is nothing but the programs given.
   const script = request.script
-    .replace(/^PATH=.*$/m, `PATH='${folder}'`)
+    .replace(/^case :\$PATH: .*$/m, `PATH='${folder}'`)
     .replaceAll('/proc/net/ip_vs', join(folder, 'ip_vs'))
     .replaceAll('/sys/module/', join(folder, 'modules/'))
   return request.read(execFileSync('/bin/sh', ['-c', script], { encoding: 'utf8' }))

@@ -49,7 +49,7 @@ function nodeCluster(): Cluster {
     )
     const env = { ...process.env, PATH: `${at('bin')}:/usr/bin:/bin` }
     const onlyItsOwn = inNode.map((word) =>
-      word.includes('command -v') ? word.replace(/^PATH=.*$/m, `PATH=${at('tools')}`) : word,
+      word.includes('command -v') ? word.replace(/^case :\$PATH: .*$/m, `PATH=${at('tools')}`) : word,
     )
     const result = spawnSync(program, onlyItsOwn, { env, encoding: 'utf8' })
     return { exitCode: result.status ?? 1, stdout: result.stdout, stderr: result.stderr }
