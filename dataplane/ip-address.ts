@@ -4,6 +4,8 @@ import ipaddr from 'ipaddr.js'
 export interface Prefix {
   family: 4 | 6
   bits: bigint
+  /** The same of an IPv4 address as an unsigned number; 0 for IPv6. */
+  number: number
   length: number
 }
 
@@ -28,7 +30,8 @@ function readPrefix(text: string): Prefix | undefined {
   const width = bytes.length * 8
   const length = slash === -1 ? width : prefixLength(text.slice(slash + 1))
   if (length === undefined || length > width) return undefined
-  return { family, bits: bytes.reduce((sum, byte) => (sum << 8n) | BigInt(byte), 0n), length }
+  const bits = bytes.reduce((sum, byte) => (sum << 8n) | BigInt(byte), 0n)
+  return { family, bits, number: family === 4 ? Number(bits) : 0, length }
 }
 
 function prefixLength(text: string): number | undefined {
@@ -45,7 +48,9 @@ export function contains(prefix: string, address: string): boolean {
   const network = parsePrefix(prefix)
   const host = parsePrefix(address)
   if (!network || !host || network.family !== host.family) return false
-  const shift = BigInt((network.family === 4 ? 32 : 128) - network.length)
+  if (network.family === 4)
+    return network.length === 0 || (network.number ^ host.number) >>> (32 - network.length) === 0
+  const shift = BigInt(128 - network.length)
   return network.bits >> shift === host.bits >> shift
 }
 

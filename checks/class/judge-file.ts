@@ -41,14 +41,13 @@ export async function judgeFile(path: string, options: ReadOptions & { now?: num
 }
 
 function specOf(lab: number): Promise<LabSpec> {
+  const known = specs.get(lab)
+  if (known) return known
   const numbers = listLabs().map(({ number }) => number)
   if (!numbers.includes(lab))
     throw new Refusal(`It is for lab ${lab}, which is not here: the labs are ${numbers.join(', ')}.`)
-  let spec = specs.get(lab)
-  if (!spec) {
-    spec = loadSpec(readLab(lab))
-    specs.set(lab, spec)
-  }
+  const spec = loadSpec(readLab(lab))
+  specs.set(lab, spec)
   return spec
 }
 

@@ -41,9 +41,11 @@ const descriptions = new WeakMap<Flow, string>()
 
 /** `10.244.1.99 → 10.96.0.10:53/udp` */
 export function describeFlow(flow: Flow): string {
-  const known = descriptions.get(flow) ?? describe(flow)
-  descriptions.set(flow, known)
-  return known
+  const known = descriptions.get(flow)
+  if (known !== undefined) return known
+  const description = describe(flow)
+  descriptions.set(flow, description)
+  return description
 }
 
 function describe(flow: Flow): string {

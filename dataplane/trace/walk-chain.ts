@@ -104,46 +104,48 @@ export class TableWalk {
       : { chance: 0, reason: 'the rule cannot be read, taken as no match' }
     const passes = !parsed || chance === 0
     if (passes && this.#matchingOnly) return undefined
-    const base = {
+    const step: Step = {
       hook: place.hook,
       table: place.name,
       chain: chain.name,
       rule: lineOf(chain, rule),
+      verdict: 'NO MATCH',
+      matched: !passes,
+      reason,
+      probability: passes ? flow.probability : flow.probability * chance,
       packet: describeFlow(flow),
     }
     if (passes) {
-      this.#record({ ...base, verdict: 'NO MATCH', matched: false, reason, probability: flow.probability })
+      this.#record(step)
       return undefined
     }
     const matching = chance === 1 ? flow : { ...flow, probability: flow.probability * chance }
     const passing: RuleEnd[] =
       chance === 1 ? [] : [{ flow: { ...flow, probability: flow.probability * (1 - chance) }, verdict: 'continue' }]
-    const step = { ...base, matched: true, probability: matching.probability }
-    return [...this.#target(place, parsed, matching, step, reason, path), ...passing]
+    const ends = this.#target(place, parsed, matching, step, path)
+    return passing.length > 0 ? [...ends, ...passing] : ends
   }
 
-  #target(
-    place: Place,
-    parsed: ParsedRule,
-    flow: Flow,
-    step: Omit<Step, 'verdict' | 'reason'>,
-    reason: string,
-    path: readonly string[],
-  ): RuleEnd[] {
-    const { target } = parsed
+  /** `step` is that of the rule: what its target does with the packet is written into it. */
+  #target(place: Place, { target }: ParsedRule, flow: Flow, step: Step, path: readonly string[]): RuleEnd[] {
+    const { reason } = step
     if (!target) {
-      this.#record({ ...step, verdict: 'CONTINUE', reason: sentence(reason, 'a rule without target, it only counts') })
+      step.verdict = 'CONTINUE'
+      step.reason = sentence(reason, 'a rule without target, it only counts')
+      this.#record(step)
       return [{ flow, verdict: 'continue' }]
     }
     const called = place.table.get(target.name)
     if (!called) {
       const effect = applyTarget(target, flow, place.hook, this.#around)
-      const by = { ...step, verdict: target.name, reason: sentence(reason, effect.told) }
-      this.#record(by)
-      return [{ flow: effect.flow, verdict: effect.verdict, by }]
+      step.verdict = target.name
+      step.reason = sentence(reason, effect.told)
+      this.#record(step)
+      return [{ flow: effect.flow, verdict: effect.verdict, by: step }]
     }
-    const verb = target.goto ? 'GOTO' : 'JUMP'
-    this.#record({ ...step, verdict: verb, reason: sentence(reason, `to ${target.name}`) })
+    step.verdict = target.goto ? 'GOTO' : 'JUMP'
+    step.reason = sentence(reason, `to ${target.name}`)
+    this.#record(step)
     if (path.includes(target.name)) {
       throw new CircleError(
         `the chains of table ${place.name} call each other in a circle: ${[...path, target.name].join(' → ')}`,
@@ -163,15 +165,11 @@ interface Place {
 
 type RuleEnd = Omit<ChainEnd, 'verdict'> & { verdict: ChainEnd['verdict'] | 'continue' }
 
-const lines = new WeakMap<Rule, string>()
-
-/** As iptables-save prints it; most rules are met by many packets. */
+/** As iptables-save prints it. */
 function lineOf(chain: Chain, rule: Rule): string {
-  const known = lines.get(rule) ?? `-A ${chain.name} ${rule.spec}`.trimEnd()
-  lines.set(rule, known)
-  return known
+  return rule.spec === '' ? `-A ${chain.name}` : `-A ${chain.name} ${rule.spec}`
 }
 
-function sentence(...parts: string[]): string {
-  return parts.filter((part) => part !== '').join('; ')
+function sentence(one: string, other: string): string {
+  return one === '' || other === '' ? one + other : `${one}; ${other}`
 }
