@@ -37,7 +37,7 @@ deb http://list.example/debian bookworm contrib
     },
     { name: 'vendor.list', text: 'deb https://vendor.example stable main\n' },
   ]
-  expect(sourcesOfRelease(files, 'bookworm', 'trixie')).toEqual([
+  expect(sourcesOfRelease(files, ['bookworm'], 'trixie')).toEqual([
     {
       name: 'debian.sources',
       text: `Types: deb

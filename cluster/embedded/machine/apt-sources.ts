@@ -7,21 +7,29 @@ export interface SourcesFile {
 /**
  * The sources of a system, with another release of the same distribution in place of its own: the same servers, keys and
  * options, main packages only. Entries of other releases, updates and disabled ones are left out.
- * @param own codename of the system's release, `bookworm`
+ * @param own names of the system's release, `bookworm` or `stable`
  */
-export function sourcesOfRelease(files: readonly SourcesFile[], own: string, release: string): SourcesFile[] {
+export function sourcesOfRelease(
+  files: readonly SourcesFile[],
+  own: readonly string[],
+  release: string,
+): SourcesFile[] {
   return files.flatMap(({ name, text }) => {
     const entries = name.endsWith('.sources') ? stanzas(text, own, release) : lines(text, own, release)
     return entries.length > 0 ? [{ name, text: `${entries.join('\n\n')}\n` }] : []
   })
 }
 
-function stanzas(text: string, own: string, release: string): string[] {
+function stanzas(text: string, own: readonly string[], release: string): string[] {
   const uncommented = text.replace(/^#.*\n?/gm, '')
   return uncommented.split(/\n\s*\n/).flatMap((stanza) => {
     const words = (field: string) =>
       (new RegExp(`^${field}:(.*(?:\\n[ \\t].*)*)`, 'im').exec(stanza)?.[1] ?? '').trim().split(/\s+/)
-    if (!words('Types').includes('deb') || !words('Suites').includes(own) || !words('Components').includes('main'))
+    if (
+      !words('Types').includes('deb') ||
+      !words('Suites').some((suite) => own.includes(suite)) ||
+      !words('Components').includes('main')
+    )
       return []
     if (/^(no|false|off|0)$/i.test(words('Enabled')[0] ?? '')) return []
     const kept = stanza.trim().replace(/^(Types|Suites|Components):.*(?:\n[ \t].*)*\n?/gim, '')
@@ -29,10 +37,12 @@ function stanzas(text: string, own: string, release: string): string[] {
   })
 }
 
-function lines(text: string, own: string, release: string): string[] {
+function lines(text: string, own: readonly string[], release: string): string[] {
   return text.split('\n').flatMap((line) => {
     const [, options = '', uri, suite, components = ''] =
       /^\s*deb\s+(\[[^\]]*\]\s+)?(\S+)\s+(\S+)\s+([^#]*)/.exec(line) ?? []
-    return suite === own && components.split(/\s+/).includes('main') ? [`deb ${options}${uri} ${release} main`] : []
+    return own.includes(suite ?? '') && components.split(/\s+/).includes('main')
+      ? [`deb ${options}${uri} ${release} main`]
+      : []
   })
 }

@@ -12,6 +12,8 @@ import type { Addition } from './package-tree.ts'
  * packages lack.
  */
 const RELEASE = 'trixie'
+/** What sources.list may call a release of Debian instead of by its codename; others may call theirs so, too. */
+const ALIASES = ['stable', 'oldstable', 'testing', 'unstable', 'sid']
 /** The kernel's package, in every release. */
 export const KERNEL = 'user-mode-linux'
 
@@ -49,7 +51,8 @@ async function fetchKernel(cache: string, own: string, progress: Progress): Prom
     const sources = join(cache, 'apt', `sources-${name}`)
     rmSync(sources, { recursive: true, force: true })
     mkdirSync(sources, { recursive: true })
-    const files = sourcesOfRelease(systemSources(), own, RELEASE)
+    const [byCodename, byAlias] = [[own], ALIASES].map((names) => sourcesOfRelease(systemSources(), names, RELEASE))
+    const files = byCodename?.length ? byCodename : (byAlias ?? [])
     for (const file of files) writeFileSync(join(sources, file.name), file.text)
     const archives = await aptDownload({ cache, name, packages: [KERNEL, 'libc6'], sources }, progress)
     return (tree) => unpackKernel(archives, tree)
