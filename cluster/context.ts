@@ -19,7 +19,7 @@ import { kubectlPath } from './kubectl.ts'
 import { waitFor } from './wait.ts'
 
 const readyDeadlineMs = 120_000
-const goneDeadlineMs = 120_000
+const goneDeadlineMs = 300_000
 
 /**
  * A cluster of the user's kubeconfig: kubeadm, k3s, a cloud. Its nodes are reached through privileged Pods of ours, by the
