@@ -133,6 +133,13 @@ export class HealthServer {
     server.process.exited.then(forget, forget)
   }
 
+  /** Nothing listens when this resolves, be it the server of an earlier kube-proxy: this one has failed, and told so. */
+  async close(): Promise<void> {
+    const server = this.server ?? this.takeOver()
+    server?.process.kill('SIGKILL')
+    await server?.process.exited
+  }
+
   private takeOver(): Server | undefined {
     const { server, timer } = left.get(this.machine)?.get(this.node) ?? {}
     left.get(this.machine)?.delete(this.node)

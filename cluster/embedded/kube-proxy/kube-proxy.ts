@@ -78,7 +78,8 @@ export class KubeProxy implements KubeProxyContainer, OnDuty {
     await this.loop?.stop()
     // A machine that is gone has nothing left to end.
     await this.proxier?.stop()?.catch(() => {})
-    this.health.stop()
+    if (code === 0) this.health.stop()
+    else await this.health.close().catch(() => {})
     this.settle(code)
   }
 
