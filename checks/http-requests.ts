@@ -5,7 +5,7 @@ export interface HttpRequests {
   /** IPv4. */
   address: string
   port: number
-  /** Plain characters; `/` unless given. Of several requests each adds its number to it. */
+  /** Plain characters. Of several requests each adds its number to it. */
   path?: string
   /** 1 unless given. */
   times?: number
@@ -107,7 +107,7 @@ const CURL_PRINT = String.raw`\t%{http_code}\t%{local_port}\t%{num_connects}\t%{
 
 /** The same of curl, for where there is no perl. Bodies go before, and sed marks all lines, so that several can write at once. */
 function asCurl(request: HttpRequests, index: number): string {
-  const { address, port, path = '/', times = 1, source, seconds = 3, keep, insist } = request
+  const { address, port, times = 1, path = times > 1 ? '/?request=' : '/', source, seconds = 3, keep, insist } = request
   const options = [
     ...(keep ? [] : ["-H 'Connection: close'"]),
     `--max-time ${seconds}`,
@@ -121,8 +121,9 @@ function asCurl(request: HttpRequests, index: number): string {
 
 /** Shell text for a node or a Pod: sends all requests, each series at the same time as the others, and prints what came of them. */
 export function httpRequests(requests: readonly HttpRequests[]): string {
-  const words = requests.map(({ address, port, path = '/', times = 1, source = '', seconds = 3, keep, insist }) =>
-    shellWord([address, port, path, times, source, seconds, keep ? 1 : 0, insist ? 1 : 0].join(' ')),
+  const words = requests.map(
+    ({ address, port, times = 1, path = times > 1 ? '/?request=' : '/', source = '', seconds = 3, keep, insist }) =>
+      shellWord([address, port, path, times, source, seconds, keep ? 1 : 0, insist ? 1 : 0].join(' ')),
   )
   return `if command -v perl >/dev/null; then perl -e ${shellWord(PERL)} -- ${words.join(' ')}
 else ${requests.map(asCurl).join('\n')}

@@ -32,7 +32,10 @@ export async function askAndReadLogs(
   requests: readonly Request[],
 ): Promise<Traffic> {
   const token = newToken()
-  const marked = requests.map((request, index) => ({ ...request, path: `?${token}-${index}` }))
+  const marked = requests.map((request, index) => ({
+    ...request,
+    path: `/?${token}-${index}${request.times === undefined ? '' : '='}`,
+  }))
   const statuses = await askFromOutside(live, marked)
   const answered = statuses.flat().filter((status) => status === 200).length
   try {

@@ -14,33 +14,16 @@ import type { LiveCluster } from '../live-cluster.ts'
 export const SOMEBODY_OUTSIDE = '203.0.113.9'
 
 /** Requests to one address, each over a connection of its own, sent from the machine outside the cluster. */
-export interface Request {
-  address: string
-  port: number
-  path?: string
-  /** 1 unless given. */
-  times?: number
-  /** The address to send from; the machine's own unless given. */
-  source?: string
-  /** So long an answer is waited for; 3 s unless given. */
-  seconds?: number
-}
+export type Request = Omit<HttpRequests, 'keep' | 'insist'>
 
 /** A machine that does not answer is given up after this long: netfilter drops without a word. */
 export const DROPPED_SECONDS = 0.6
 
-function url({ address, port, path = '' }: Request): string {
-  return `http://${address}:${port}/${path}`
-}
-
 /** The request as a learner would type it. */
 export function asTyped(request: Request): string {
   const source = request.source === undefined ? '' : `--interface ${request.source} `
-  return onNode(OUTSIDE, `curl -sS --max-time ${request.seconds ?? 3} ${source}${url(request)}`)
-}
-
-function toSend({ path = '?request', times = 1, ...request }: Request): HttpRequests {
-  return { ...request, times, path: `/${path}${times > 1 ? '=' : ''}` }
+  const url = `http://${request.address}:${request.port}${request.path ?? '/'}`
+  return onNode(OUTSIDE, `curl -sS --max-time ${request.seconds ?? 3} ${source}${url}`)
 }
 
 /**
@@ -50,7 +33,7 @@ function toSend({ path = '?request', times = 1, ...request }: Request): HttpRequ
  */
 export async function askFromOutside(live: LiveCluster, requests: readonly Request[]): Promise<number[][]> {
   requireOutside(live)
-  const { stdout } = await live.onNode(OUTSIDE, httpRequests(requests.map(toSend)))
+  const { stdout } = await live.onNode(OUTSIDE, httpRequests(requests))
   const statuses: number[][] = requests.map(() => [])
   for (const { index, status } of readReplies(stdout)) statuses[index]?.push(status)
   return statuses

@@ -99,6 +99,8 @@ describe.each(ways)('by %s', (_program, PATH) => {
     )
     const codes = (index: number) => replies.filter((reply) => reply.index === index).map(({ code }) => code)
     expect([0, 1, 2, 3, 4].map(codes)).toEqual([[7], [28], [52], [28], [28, 28]])
+    // Whether a connection was made is told by the port that it was made from.
+    for (const { index, port } of replies) expect(port > 0, `request ${index}`).toBe(index !== 0)
     for (const { status, error } of replies) expect([status, error === '']).toEqual([0, false])
     expect(performance.now() - began).toBeLessThan(3000)
   })

@@ -115,7 +115,8 @@ export class HealthServer {
     await this.machine.write([{ path: `${root}${place}.conf`, content: configuration }])
     if (standing) await this.reload(place)
     else await this.start(place)
-    this.told = settings.mode
+    // It may have ended as soon as it was started.
+    if (this.server) this.told = settings.mode
   }
 
   /** The next kube-proxy of this node takes the server over; when none comes, nothing listens after a moment. */
