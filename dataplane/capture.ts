@@ -6,6 +6,7 @@ import { parseIpvsadmSave } from './ipvsadm-save.ts'
 import { parseNftList } from './nft-list.ts'
 import type { NodeState } from './node-state.ts'
 import { ParseError } from './parse-error.ts'
+import { Remembered } from './remembered.ts'
 
 /** Something in one file of a capture that could not be read. `line` is absent when the file itself is missing. */
 export interface CaptureFault {
@@ -62,13 +63,8 @@ export function rememberingParsers(): CaptureParsers {
 const REMEMBERED = 100
 
 function remembering<Value>(parse: (text: string) => Value): (text: string) => Value {
-  const known = new Map<string, Value>()
-  return (text) => {
-    const value = known.get(text) ?? parse(text)
-    if (known.size >= REMEMBERED) known.clear()
-    known.set(text, value)
-    return value
-  }
+  const known = new Remembered<Value>(REMEMBERED)
+  return (text) => known.of(text, parse)
 }
 
 const REQUIRED: ReadonlySet<CaptureFile> = new Set<CaptureFile>(['iptables-save', 'ip6tables-save', 'ip-addr.json'])

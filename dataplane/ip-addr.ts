@@ -3,6 +3,7 @@
 import { z } from 'zod'
 import { canonicalAddress, familyOf } from './ip-address.ts'
 import { ParseError } from './parse-error.ts'
+import { Remembered } from './remembered.ts'
 
 export interface LinkAddress {
   family: 'inet' | 'inet6'
@@ -42,6 +43,31 @@ const outputSchema = z.array(linkSchema)
  * are skipped. Throws ParseError when it is not JSON or not that shape; the fault names the place (`2.addr_info.0.local`).
  */
 export function parseIpAddr(text: string): Link[] {
+  return linkByLink(text) ?? readWhole(text)
+}
+
+const known = new Remembered<Link[]>(2000)
+
+/** What stands before every link that `ip` prints in one line. */
+const LINK = '{"ifindex":'
+
+/**
+ * Most links of a node are the same at every moment, so each text is read once. Undefined where one of the pieces is no link by
+ * itself; where all are, the whole is the list of them.
+ */
+function linkByLink(text: string): Link[] | undefined {
+  const list = text.trimEnd()
+  if (!list.startsWith(`[${LINK}`) || !list.endsWith(']')) return undefined
+  const pieces = list.slice(1 + LINK.length, -1).split(`,${LINK}`)
+  try {
+    const links = pieces.flatMap((piece) => known.ofPart(piece, (own) => readWhole(`[${LINK}${own}]`)))
+    return links.map((link) => ({ ...link, flags: [...link.flags], addresses: [...link.addresses] }))
+  } catch {
+    return undefined
+  }
+}
+
+function readWhole(text: string): Link[] {
   let json: unknown
   try {
     json = JSON.parse(text)

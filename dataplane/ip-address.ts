@@ -1,4 +1,5 @@
 import ipaddr from 'ipaddr.js'
+import { Remembered } from './remembered.ts'
 
 /** An address or prefix as a number: comparing and masking need no text. */
 export interface Prefix {
@@ -9,16 +10,11 @@ export interface Prefix {
   length: number
 }
 
-const parsed = new Map<string, Prefix | undefined>()
-const REMEMBERED = 100_000
+const known = new Remembered<Prefix | undefined>(100_000)
 
 /** Reads `10.0.0.1`, `10.0.0.0/8`, `10.0.0.0/255.0.0.0`, `fd00::1` or `fd00::/64`; undefined when it is neither. */
 export function parsePrefix(text: string): Prefix | undefined {
-  if (parsed.has(text)) return parsed.get(text)
-  const prefix = readPrefix(text)
-  if (parsed.size >= REMEMBERED) parsed.clear()
-  parsed.set(text, prefix)
-  return prefix
+  return known.of(text, readPrefix)
 }
 
 function readPrefix(text: string): Prefix | undefined {

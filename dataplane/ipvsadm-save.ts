@@ -3,6 +3,7 @@
 import { parseEndpoint, printEndpoint } from './ip-address.ts'
 import { eachLine } from './lines.ts'
 import { ParseError } from './parse-error.ts'
+import { Remembered } from './remembered.ts'
 
 export type IpvsProtocol = 'TCP' | 'UDP' | 'SCTP' | 'FWM'
 
@@ -64,26 +65,39 @@ export function parseIpvsadmSave(text: string): VirtualServer[] {
   const servers = new Map<string, VirtualServer>()
   eachLine(text, (line, number) => {
     if (line.trim() === '' || line.startsWith('#')) return
-    const words = line.split(' ').filter((word) => word !== '')
     const fail = (fault: string) => new ParseError(SOURCE, number, line, fault)
-    if (words[0] === '-A' || words[0] === '--add-service') {
-      const server = readVirtualServer(words.slice(1), fail)
-      const key = virtualServerKey(server)
-      if (servers.has(key)) throw fail('this virtual server stands here twice')
-      servers.set(key, server)
-    } else if (words[0] === '-a' || words[0] === '--add-server') {
-      const { key, realServer } = readRealServer(words.slice(1), fail)
-      const server = servers.get(key)
-      if (!server) throw fail('a real server of a virtual server that does not stand above')
-      server.realServers.push(realServer)
+    const { key, virtualServer, realServer } = known.ofPart(line, (own) => readLine(own, fail))
+    const server = servers.get(key)
+    if (virtualServer) {
+      if (server) throw fail('this virtual server stands here twice')
+      servers.set(key, { ...virtualServer, flags: [...virtualServer.flags], realServers: [] })
     } else {
-      throw fail('not a line that ipvsadm -Sn prints')
+      if (!server) throw fail('a real server of a virtual server that does not stand above')
+      server.realServers.push({ ...realServer })
     }
   })
   return [...servers.values()]
 }
 
 type Fail = (fault: string) => ParseError
+
+/** What a line says of the virtual server with that key. */
+type Line =
+  | { key: string; virtualServer: VirtualServer; realServer?: undefined }
+  | { key: string; virtualServer?: undefined; realServer: RealServer }
+
+/** The nodes of a cluster, and each of them at several moments, print the same lines. */
+const known = new Remembered<Line>(5000)
+
+function readLine(line: string, fail: Fail): Line {
+  const [command, ...words] = line.split(' ').filter((word) => word !== '')
+  if (command === '-A' || command === '--add-service') {
+    const virtualServer = readVirtualServer(words, fail)
+    return { key: virtualServerKey(virtualServer), virtualServer }
+  }
+  if (command === '-a' || command === '--add-server') return readRealServer(words, fail)
+  throw fail('not a line that ipvsadm -Sn prints')
+}
 
 function readVirtualServer(words: string[], fail: Fail): VirtualServer {
   const reader = new Words(words, fail)

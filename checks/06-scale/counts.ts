@@ -1,5 +1,6 @@
 import { readObjects } from '../../dataplane/objects.ts'
 import { predict } from '../../dataplane/predict.ts'
+import { Remembered } from '../../dataplane/remembered.ts'
 import type { CheckContext } from '../check-context.ts'
 import { fail } from '../failure.ts'
 import type { Truth } from '../question.ts'
@@ -11,19 +12,14 @@ import { syntheticCluster } from './synthetic-cluster.ts'
 /** Predicting more Services than that takes longer than a check should; the sizes below speak for the others. */
 const PREDICTED_UP_TO = 1000
 
-const known = new Map<string, ReturnType<typeof countState>>()
-const REMEMBERED = 200
+const known = new Remembered<ReturnType<typeof countState>>(200)
 
 /** What so many Services come to. Every step of a run asks for the same sizes, and so do the runs of a class. */
 function predictedCounts(mode: MeasuredMode, services: number, endpoints: number): ReturnType<typeof countState> {
-  const key = `${mode} ${services} ${endpoints}`
-  const before = known.get(key)
-  if (before) return before
-  const { objects } = readObjects(syntheticCluster(services, endpoints, SERVER))
-  const counts = countState(predict(objects, { node: MEASURED_NODE, mode, version: MEASURED_VERSION }))
-  if (known.size >= REMEMBERED) known.clear()
-  known.set(key, counts)
-  return counts
+  return known.of(`${mode} ${services} ${endpoints}`, () => {
+    const { objects } = readObjects(syntheticCluster(services, endpoints, SERVER))
+    return countState(predict(objects, { node: MEASURED_NODE, mode, version: MEASURED_VERSION }))
+  })
 }
 
 /** What was counted on the node must be what kube-proxy of that mode programs for so many Services. */

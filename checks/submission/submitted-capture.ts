@@ -31,7 +31,7 @@ export class Contents {
     return this.#bytes.get(digest)?.length
   }
 
-  /** The items of a list of objects; undefined when it is not written as `make submit` writes it. Refuses what is no plain text. */
+  /** The items of a list of objects; undefined when it is written otherwise than printItems does. Refuses what is no plain text. */
   items(digest: string, path: string, what: string): unknown[] | undefined {
     const content = this.#bytes.get(digest) ?? Buffer.alloc(0)
     requirePlainLines(content, path, this.#limits)

@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto'
 import type { Capture } from '../../cluster/capture-folder.ts'
+import { printItems } from './item-texts.ts'
 import { type Manifest, type ManifestCapture, manifestSchema } from './manifest.ts'
 import { type ClassKey, signatureOf } from './signature.ts'
 import type { TarEntry } from './tar-reader.ts'
@@ -44,7 +45,7 @@ export function writeSubmission(
 
 function captureFiles({ objects, nodes }: Capture): TarEntry[] {
   return [
-    { path: 'objects.json', content: Buffer.from(`${JSON.stringify(objects, null, 1)}\n`) },
+    { path: 'objects.json', content: Buffer.from(printItems(objects.items)) },
     ...nodes.flatMap(({ name, files }) =>
       [...files].map(([file, text]) => ({ path: `nodes/${name}/${file}`, content: Buffer.from(text) })),
     ),

@@ -1,5 +1,6 @@
 // What a hostile hand may hand in: each is refused in one sentence, quickly, and the rest of the class is graded.
 
+import { hash } from 'node:crypto'
 import { symlinkSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { gunzipSync, gzipSync } from 'node:zlib'
@@ -85,17 +86,38 @@ function corrupted(bytes: Buffer): Buffer {
 }
 
 /** Replaces the content of one entry of an archive, digests and all left as they were. */
-async function tampered(path: string, edit: (text: string) => Buffer | string): Promise<string> {
+/** What alice's archive holds, path → text. */
+async function entriesOfAlice(): Promise<Map<string, Buffer>> {
   const tar = gunzipSync(await changed('alice'))
-  const entries: { path: string; content: Buffer | string }[] = []
+  const entries = new Map<string, Buffer>()
   for (let at = 0; at < tar.length - 1024; ) {
     const name = tar.toString('utf8', at, at + 100).replace(/\0.*$/s, '')
     const size = Number.parseInt(tar.toString('latin1', at + 124, at + 135), 8)
-    const content = tar.subarray(at + 512, at + 512 + size)
-    entries.push({ path: name, content: name === path ? edit(content.toString('utf8')) : content })
+    entries.set(name, tar.subarray(at + 512, at + 512 + size))
     at += 512 + Math.ceil(size / 512) * 512
   }
-  return gzFileOf(entries)
+  return entries
+}
+
+const archiveOf = (entries: ReadonlyMap<string, Buffer | string>) =>
+  gzFileOf([...entries].map(([path, content]) => ({ path, content })))
+
+async function tampered(path: string, edit: (text: string) => Buffer | string): Promise<string> {
+  const entries = await entriesOfAlice()
+  return archiveOf(new Map([...entries, [path, edit(String(entries.get(path)))]]))
+}
+
+/** With other objects in each capture, and their digests where they belong. */
+async function withObjects(edit: (text: string) => string): Promise<string> {
+  const entries = await entriesOfAlice()
+  let manifest = String(entries.get('submission.json'))
+  for (const [path, content] of entries) {
+    if (!path.endsWith('/objects.json')) continue
+    const edited = Buffer.from(edit(String(content)))
+    manifest = manifest.replaceAll(hash('sha256', content), hash('sha256', edited))
+    entries.set(path, edited)
+  }
+  return archiveOf(entries.set('submission.json', Buffer.from(manifest)))
 }
 
 describe('what it says', () => {
@@ -113,7 +135,7 @@ describe('what it says', () => {
     ],
     ['no UTF-8', 'submission.json', () => Buffer.from([0x7b, 0xff, 0xfe, 0x7d]), /no UTF-8/],
     ['a NUL byte', 'submission.json', () => '{\u0000}', /NUL byte/],
-    ['a line without end', 'submission.json', () => `"${'x'.repeat(2 ** 20 + 10)}"`, /line of 1048588 bytes/],
+    ['a line without end', 'submission.json', () => `"${'x'.repeat(2 ** 22 + 10)}"`, /line of 4194316 bytes/],
     [
       'another schema',
       'submission.json',
@@ -164,12 +186,13 @@ describe('what it says', () => {
   })
 
   test('objects that are no list, hold NUL or __proto__', async () => {
-    const made = (content: string) =>
-      changedFile('alice', { text: (text, path) => (path === 'objects.json' ? text : `${text}${content}`) })
-    expect(await refusal(await made('\u0000'))).toMatch(/NUL byte/)
-    const objects = (edit: (text: string) => string) =>
-      changedFile('alice', { text: (text, path) => (path === 'objects.json' ? edit(text) : text) })
-    expect(await refusal(await objects(() => '{"items": 7}'))).toMatch(/no list of objects/)
+    const objects = (content: string) => withObjects(() => content).then((file) => refusal(file))
+    expect(await objects('{"items": 7}')).toMatch(/no list of objects/)
+    expect(await objects('{"items": [\u0000]}')).toMatch(/NUL byte/)
+    expect(await objects('{"items": [}')).toMatch(/no JSON/)
+    const proto = '{"kind":"Pod","__proto__":{"admin":true}}'
+    expect(await objects(`{"items": [${proto}]}`)).toMatch(/__proto__/)
+    expect(await refusal(await withObjects((text) => text.replace(',\n', `,\n${proto},\n`)))).toMatch(/__proto__/)
     expect(({} as Record<string, unknown>).admin).toBeUndefined()
   })
 

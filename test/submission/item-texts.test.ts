@@ -1,9 +1,8 @@
 import { expect, test } from 'vitest'
-import { ItemTexts } from '../../checks/submission/item-texts.ts'
+import { ItemTexts, printItems } from '../../checks/submission/item-texts.ts'
 import { Refusal } from '../../checks/submission/refusal.ts'
 
-const written = (items: readonly object[]) =>
-  Buffer.from(`${JSON.stringify({ apiVersion: 'v1', kind: 'List', items }, null, 1)}\n`)
+const written = (items: readonly object[]) => Buffer.from(printItems(items))
 
 const read = (texts: ItemTexts, content: Buffer) => texts.items(content, 'objects.json', 'objects.json')
 
@@ -28,4 +27,14 @@ test('bytes that are no UTF-8 are refused', () => {
 
 test('a list in another spelling is left to whoever reads it in one', () => {
   expect(read(new ItemTexts(), Buffer.from('{"items":[]}'))).toBeUndefined()
+  const indented = `${JSON.stringify({ apiVersion: 'v1', kind: 'List', items: [{ kind: 'Pod' }] }, null, 1)}\n`
+  expect(read(new ItemTexts(), Buffer.from(indented))).toBeUndefined()
+})
+
+test('what is written is the list, one object a line', () => {
+  const items = [{ kind: 'Pod', note: 'two\nlines,\n' }, { kind: 'Node' }]
+  expect(JSON.parse(printItems(items))).toEqual({ apiVersion: 'v1', kind: 'List', items })
+  expect(printItems(items).split('\n')).toHaveLength(5)
+  expect(read(new ItemTexts(), written(items))).toEqual(items)
+  expect(JSON.parse(printItems([])).items).toEqual([])
 })
