@@ -27,7 +27,7 @@ const pointSchema = z.strictObject({
   keptMoreMicros: differences,
   /** Fixed work without any network, in microseconds: what it varies is the machine's doing. */
   workMicros: values,
-  /** Part of a core that the node used at the fixed rate of new connections to the last Service, and how much more than to the first. */
+  /** Part of the time that the node was busy at the fixed rate of new connections to the last Service, and how much more than to the first. */
   busy: values,
   busyMore: differences,
 })

@@ -13,18 +13,16 @@ import { clusterFolder, projectRoot } from '../../cluster/layout.ts'
 import { oneAtATime } from '../../cluster/one-at-a-time.ts'
 import { measureScale, type ScaleOptions } from './measure-scale.ts'
 import { type Inventory, MeasuringNode } from './measuring-node.ts'
-import { planScale, spokenSeconds } from './plan.ts'
+import { type Effort, planScale, spokenSeconds } from './plan.ts'
 
 const LAB = 6
 /** What the node holds for more Services than that is too much to read, and for its folder. */
 const KEPT_UP_TO = 1000
 
-const PATIENCE = 3
-
 export interface MeasureOptions {
   env?: Readonly<Record<string, string | undefined>>
-  /** Fewer values of each quantity, and those as they come, for a test. */
-  rounds?: number
+  /** What suits the sizes when it is left out. */
+  effort?: Effort
 }
 
 /** The machine, in a line for people. */
@@ -43,11 +41,10 @@ export async function measureHere(
   cluster: Pick<Cluster, 'name'>,
   client: KubeClient,
   progress: Progress,
-  { env = process.env, rounds: fewer }: MeasureOptions = {},
+  { env = process.env, effort }: MeasureOptions = {},
 ): Promise<{ folder: string; run: Measurement }> {
-  const { sizes, endpoints, rounds: usual, memoryMegabytes, estimateSeconds } = planScale(env)
-  const rounds = fewer ?? usual
-  const patience = fewer === undefined ? PATIENCE : 1
+  const plan = planScale(env, effort)
+  const { sizes, endpoints, memoryMegabytes, estimateSeconds } = plan
   const each = `${endpoints} ${endpoints === 1 ? 'endpoint' : 'endpoints'} each`
   const time = spokenSeconds(estimateSeconds)
   progress.note(`Measuring ${sizes.join(', ')} Services with ${each} in both modes: about ${time} on a quiet machine.`)
@@ -58,7 +55,7 @@ export async function measureHere(
   const measure = async (): Promise<Measurement> => {
     const node = await MeasuringNode.boot(kernelName(cluster), memoryMegabytes, progress)
     try {
-      return await measureScale(node, { sizes, endpoints, rounds, patience, machine: thisMachine(), look }, progress)
+      return await measureScale(node, { plan, machine: thisMachine(), look }, progress)
     } finally {
       await node.stop()
     }

@@ -1,6 +1,5 @@
-import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { createInterface } from 'node:readline'
 import { CLIENT, type Counts, countState, SERVER } from '../../checks/06-scale/scene.ts'
 import type { Progress } from '../../cluster/driver.ts'
 import type { GuestProcess, Machine } from '../../cluster/embedded/machine/machine.ts'
@@ -11,7 +10,6 @@ import { cacheFolder, clusterFolder } from '../../cluster/layout.ts'
 import { parseIpsetSave } from '../../dataplane/ipset-save.ts'
 import { parseIptablesSave } from '../../dataplane/iptables-save.ts'
 import { parseIpvsadmSave } from '../../dataplane/ipvsadm-save.ts'
-import { processesOfKernel } from './kernel-cpu.ts'
 import { echoServer } from './node-programs.ts'
 
 const gateway = '169.254.1.1'
@@ -49,14 +47,12 @@ export interface Inventory {
 /** One node in a kernel of its own, for measuring: no cluster, no kubelet, nobody else's packets. */
 export class MeasuringNode {
   readonly #machine: Machine
-  readonly #name: string
   readonly #folder: string
   #server: GuestProcess | undefined
   #inputs = 0
 
   private constructor(machine: Machine, name: string) {
     this.#machine = machine
-    this.#name = name
     this.#folder = clusterFolder(name)
   }
 
@@ -110,27 +106,6 @@ export class MeasuringNode {
       .trim()
       .split('\n')
       .map((line) => line.split(' ').map(Number))
-  }
-
-  /** Runs a Perl program in the client Pod and hands over each line as it is printed. */
-  async follow(program: string, args: readonly (string | number)[], onLine: (line: string) => void): Promise<void> {
-    const { stdout, stderr, exited } = await this.#machine.spawn(
-      perl(program, args),
-      { netns: 'client' },
-      { noInput: true },
-    )
-    let said = ''
-    stderr.on('data', (bytes: Buffer) => {
-      said += bytes.toString()
-    })
-    for await (const line of createInterface({ input: stdout })) onLine(line)
-    const { code } = await exited
-    if (code !== 0) throw new Error(`the client of the measuring node ended with ${code}: ${said.trim().slice(0, 300)}`)
-  }
-
-  /** The process ids, on the host, of the kernel that is this node. */
-  processes(): number[] {
-    return processesOfKernel(Number(readFileSync(join(this.#folder, 'uml', this.#name, 'pid'), 'utf8')))
   }
 
   /** Feeds a program on the node with input from a file, and says what that took. Nothing is run for empty input. */

@@ -45,7 +45,7 @@ sub ask { my ($s) = @_; syswrite($s, 'x', 1) == 1 or die "write: $!"; sysread($s
 
 /**
  * Arguments: blocks, rounds a block, port, first address, last address. In each round both addresses are asked on a new
- * connection and on one that was open, in turn, so that whatever slows the machine slows both. Prints a line a block, of medians in
+ * connection and on one that was open, in either order, so that whatever slows the machine slows both. Prints a line a block, of medians in
  * nanoseconds: new to the last, how much more than to the first in the same round, the same two on open connections, and a
  * fixed piece of work that uses no network.
  */
@@ -57,8 +57,9 @@ alarm 600; my @kept = map { my $s = open_one($_); ask($s); $s } @to;
 for (1 .. $blocks) {
   my (@new, @old, @work);
   for my $round (0 .. $each - 1) {
+    my $order = int(rand(2));
     for my $turn (0, 1) {
-      my $i = ($round + $turn) % 2;
+      my $i = ($order + $turn) % 2;
       my $a = now(); my $s = open_one($to[$i]); ask($s); my $b = now(); close($s);
       my $c = now(); ask($kept[$i]); my $d = now(); $new[$i][$round] = $b - $a; $old[$i][$round] = $d - $c;
     }
@@ -70,24 +71,32 @@ for (1 .. $blocks) {
 `
 
 /**
- * Arguments: connections a second, how many, rounds, port, addresses. In each round every address gets so many new connections at
- * that rate, one after the other. Prints "begin" before each, and after it "end" with what fixed work took meanwhile, and makes
- * a pause behind both, in which whoever reads can look at the clocks.
+ * Arguments: blocks, rounds a block, connections a second, port, first address, last address. Each round has a new connection to
+ * both addresses, in either order and at uneven times, so that nothing regular meets one of them only. The node has one processor and rests in between, so what it is busy with a connection is the
+ * time until the client, who lets everybody else go first, gets the processor back. Prints a line a block, of medians in
+ * nanoseconds: busy with one to the last, how much longer than with one to the first in the same round, and a fixed piece of work.
  */
 export const connectAtRate = `
 use Socket; use strict; ${clock} ${work} ${requests}
-my ($rate, $count, $rounds, $port, @addresses) = @ARGV;
+my ($blocks, $each, $rate, $port, @addresses) = @ARGV;
 my @to = map { pack_sockaddr_in($port, inet_aton($_)) } @addresses;
-sub say_and_pause { print "$_[0]\\n"; select(undef, undef, undef, 0.025) }
-$| = 1; alarm 600;
-for my $to ((@to) x $rounds) {
-  say_and_pause('begin');
-  my $begin = now(); my @work;
-  for my $sent (0 .. $count - 1) {
-    my $wait = $begin + $sent * 1e9 / $rate - now();
-    select(undef, undef, undef, $wait / 1e9) if $wait > 0;
-    close(open_one($to)); push @work, work_once() if $sent % 8 == 0;
+alarm 600; setpriority(0, 0, 19);
+my $due = now();
+for (1 .. $blocks) {
+  my (@busy, @work);
+  for my $round (0 .. $each - 1) {
+    my $order = int(rand(2));
+    for my $turn (0, 1) {
+      my $i = ($order + $turn) % 2;
+      $due += (0.5 + rand()) * 1e9 / $rate;
+      my $wait = $due - now();
+      if ($wait > 0) { select(undef, undef, undef, $wait / 1e9) } else { $due = now() }
+      # 24: sched_yield
+      my $a = now(); close(open_one($to[$i])); syscall(24); $busy[$i][$round] = now() - $a;
+    }
+    push @work, work_once() if $round % 4 == 0;
   }
-  say_and_pause('end ' . median(@work));
+  my ($first, $last) = @busy;
+  print join(' ', median(@$last), median(map { $last->[$_] - $first->[$_] } 0 .. $#$last), median(@work)), "\\n";
 }
 `

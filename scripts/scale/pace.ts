@@ -2,38 +2,24 @@
 export interface Paced {
   /** What a fixed piece of work took, the same in the whole run. */
   work: number
-  /** What all of it took, where that is the same in each batch. */
-  took?: number
+  /** What all of it took, where that is the same in each block at this size. */
+  took: number
 }
 
 /** What takes so many times what it can take was slowed down by somebody else. */
 const SLOWED = 1.2
+/** So much is kept of what a machine has measured that was slowed down most of the time. */
+const KEPT = 2 / 3
 
-/** How fast the machine is when nobody else wants it, as far as this run has seen. */
-export class Pace {
-  #fastest = Number.POSITIVE_INFINITY
-  readonly #patience: number
-
-  /** @param patience how many batches are taken at most */
-  constructor(patience: number) {
-    this.#patience = patience
-  }
-
-  /**
-   * Takes batches until enough was measured while the machine was not slowed down. Returns as many as are wanted, the least
-   * slowed down, in the order in which they were taken.
-   */
-  async steadiest<Measured extends Paced>(wanted: number, batch: () => Promise<Measured[]>): Promise<Measured[]> {
-    const taken: Measured[] = []
-    let slowed: (one: Measured) => number = () => 1
-    for (let batches = 0; batches < this.#patience; batches++) {
-      taken.push(...(await batch()))
-      this.#fastest = Math.min(this.#fastest, ...taken.map(({ work }) => work))
-      const shortest = Math.min(...taken.map(({ took = 1 }) => took))
-      slowed = ({ work, took = 1 }) => Math.max(work / this.#fastest, took / shortest)
-      if (taken.filter((one) => slowed(one) <= SLOWED).length >= wanted) break
-    }
-    const kept = new Set([...taken].sort((a, b) => slowed(a) - slowed(b)).slice(0, wanted))
-    return taken.filter((one) => kept.has(one))
-  }
+/**
+ * What was measured at one size while nobody slowed the machine down, in the order in which it was; at least two thirds of all, then
+ * those that suffered least. `fastest` is the shortest that the fixed work has taken in the whole run.
+ */
+export function steadiest<Measured extends Paced>(all: readonly Measured[], fastest: number): Measured[] {
+  const shortest = Math.min(...all.map(({ took }) => took))
+  const slowed = ({ work, took }: Measured) => Math.max(work / fastest, took / shortest)
+  const sorted = [...all].sort((a, b) => slowed(a) - slowed(b))
+  const fewest = Math.ceil(all.length * KEPT)
+  const kept = new Set(sorted.filter((one, index) => index < fewest || slowed(one) <= SLOWED))
+  return all.filter((one) => kept.has(one))
 }

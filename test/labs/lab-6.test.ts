@@ -47,7 +47,7 @@ test('unsolved: no step passes, alone or with the others', async () => {
 test('both modes are measured on one node, and the files are where the text says', async () => {
   const { folder } = await measureHere(own.cluster, own.bench.client, silent, {
     env: { MAX: '100', ENDPOINTS: '2' },
-    rounds: 3,
+    effort: { visits: 2, rounds: 6, blocks: 6, changes: 6 },
   })
   const files = ['scale.svg', 'scale.txt', 'scale.json', 'iptables-mode/iptables-save', 'ipvs-mode/ipvsadm-save']
   expect(folder).toBe(`.evidence/${own.cluster.name}/lab-6`)
