@@ -15,7 +15,7 @@ const OPTIONS = {
   minifyWhitespace: true,
   minifySyntax: true,
   banner: { js: REQUIRE },
-  external: ['esbuild', 'vitest', 'vitest/node', '@kubernetes/client-node'] as string[],
+  external: ['esbuild', 'tsx', 'vitest', 'vitest/node', '@kubernetes/client-node'] as string[],
   logLevel: 'silent',
 } as const satisfies BuildOptions
 

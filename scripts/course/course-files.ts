@@ -1,5 +1,6 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { register } from 'tsx/esm/api'
 import type { LabSpec } from '../../checks/check-context.ts'
 import { projectRoot } from '../../cluster/layout.ts'
 import type { LabSolution } from '../lab-bench.ts'
@@ -35,6 +36,8 @@ const LAB = /^\d\d-[a-z0-9-]+$/
 
 /** Reads the course of this checkout. Nothing that is wrong with it throws: that is for the linter to say. */
 export async function readCourse(root = projectRoot): Promise<CourseFiles> {
+  // Sources are loaded as they stand, also by a script that runs from a bundle, where nothing reads TypeScript.
+  register()
   const read = (path: string) => (existsSync(join(root, path)) ? readFileSync(join(root, path), 'utf8') : undefined)
   const folders = readdirSync(join(root, 'labs')).filter((name) => LAB.test(name))
   const stems = readdirSync(join(root, 'checks')).flatMap((name) => /^(\d\d-.*)\.check\.ts$/.exec(name)?.[1] ?? [])

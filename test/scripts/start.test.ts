@@ -49,6 +49,13 @@ test('a script runs from the bundle with its words, place and exit code, and a c
   expect(start('scripts/greet.ts')).toEqual(said('good evening', ''))
 })
 
+test('a script that loads the sources of the course finds them, too', () => {
+  const words = [join(projectRoot, 'scripts/start.mjs'), 'scripts/lint-labs.ts']
+  const { status, stdout } = spawnSync(process.execPath, words, { cwd: projectRoot, encoding: 'utf8' })
+  expect(stdout).toContain('nothing to complain of')
+  expect(status).toBe(0)
+})
+
 test('a source with a fault spoils only the scripts that need it', () => {
   write('labs/fault.ts', 'export const fault: = 1\n')
   expect(start('scripts/greet.ts')).toEqual(said('good evening', ''))
