@@ -100,6 +100,8 @@ const SMALL = 1000
 const STRAIGHT = 0.12
 const BENT = 0.2
 const CERTAIN = 3
+/** Between the two, medians that are no further off than they would be by chance say nothing against a line. */
+const BY_CHANCE = 1.5
 /** Spread explains distances up to so many times itself. */
 const BY_SPREAD = 4
 
@@ -121,10 +123,11 @@ function wanders(series: Series, spread: number, falls = false): boolean {
 export function growsLinearly(series: Series, besides?: number): Finding {
   if (!isEnough(series)) return 'unclear'
   const line = fitLine(series)
-  const { rise, error, distance, errorAtWorst, spreadAtWorst } = line
+  const { rise, error, distance, spread, errorAtWorst, spreadAtWorst } = line
   const noRise = NO_RISE * (besides ?? Math.abs(line.level))
   const off = distance / Math.abs(rise)
-  if (off <= STRAIGHT && rise > CERTAIN * error) return 'holds'
+  const isStraight = off <= STRAIGHT || (off <= BENT && distance <= BY_CHANCE * spread)
+  if (isStraight && rise > CERTAIN * error) return 'holds'
   if (largest(series) < SMALL || wanders(series, spreadAtWorst, rise < 0)) return 'unclear'
   if (off > BENT && distance > BY_SPREAD * spreadAtWorst && distance > noRise) return 'wrong'
   const falls = rise + CERTAIN * errorAtWorst < 0

@@ -66,7 +66,7 @@ export interface Effort {
  * What else runs on the host changes what memory costs, for half a minute at a time: all sizes in turn, several times, are each
  * measured at cheap times and at dear ones. Rules are loaded quickly; virtual servers are not, and show no rise that it could hide.
  */
-const USUAL: Effort = { visits: 5, rounds: 30, blocks: 40, changes: 5 }
+const USUAL: Effort = { visits: 5, rounds: 45, blocks: 40, changes: 5 }
 
 /** A shorter list is felt less: there is time to look twice as often. A very long one takes long to load. */
 function effortFor(max: number, isLarge: boolean): Effort {

@@ -68,6 +68,19 @@ describe('a straight line', () => {
     expect(growsLinearly(series([10, 250, 500, 750, 1000], (size) => Math.log(size), [0]))).toBe('wrong')
   })
 
+  test('may be bent by so much as chance bends it, and by no more', () => {
+    const medians = [1.65, 2.2, 23.6, 41.7, 47]
+    const measured = (medians: readonly number[], spread: number) =>
+      [10, 100, 1000, 1800, 3000].map((size, index) => ({
+        size,
+        values: [-3, -2, -1, 0, 1, 2, 3].map((step) => (medians[index] ?? 0) + step * spread),
+      }))
+    expect(growsLinearly(measured(medians, 4))).toBe('holds')
+    expect(growsLinearly(measured(medians, 1))).toBe('unclear')
+    const logarithm = [10, 100, 1000, 1800, 3000].map((size) => 9 * Math.log(size))
+    for (const spread of [0.1, 1, 4, 12]) expect(growsLinearly(measured(logarithm, spread))).not.toBe('holds')
+  })
+
   test('nobody is blamed for a list too short to be felt, or for too little', () => {
     expect(growsLinearly(series([10, 30, 60, 100], () => 100, [0]))).toBe('unclear')
     expect(growsLinearly(series([10, 100, 1000], (size) => size, [0]))).toBe('unclear')
