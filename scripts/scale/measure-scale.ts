@@ -15,7 +15,7 @@ export interface ScaleOptions {
 }
 
 /** New connections a second while the CPU is looked at, and to each Service in a block of which the medians make one value. */
-const RATE = 400
+const RATE = 500
 const CONNECTIONS_A_BLOCK = 40
 /** Requests of which the medians make one value. */
 const REQUESTS_A_BLOCK = 40

@@ -66,12 +66,12 @@ export interface Effort {
  * What else runs on the host changes what memory costs, for half a minute at a time: all sizes in turn, several times, are each
  * measured at cheap times and at dear ones. Rules are loaded quickly; virtual servers are not, and show no rise that it could hide.
  */
-const USUAL: Effort = { visits: 5, rounds: 45, blocks: 40, changes: 5 }
+const USUAL: Effort = { visits: 5, rounds: 40, blocks: 80, changes: 5 }
 
-/** A shorter list is felt less: there is time to look twice as often. A very long one takes long to load. */
+/** A shorter list is felt less: there is time to ask twice as often. A very long one takes long to load. */
 function effortFor(max: number, isLarge: boolean): Effort {
   if (isLarge) return { ...USUAL, visits: 3 }
-  return max < DEFAULT_MAX ? { ...USUAL, rounds: 2 * USUAL.rounds, blocks: 2 * USUAL.blocks } : USUAL
+  return max < DEFAULT_MAX ? { ...USUAL, rounds: 2 * USUAL.rounds } : USUAL
 }
 
 /**
@@ -92,7 +92,7 @@ const START_SECONDS = 5
 /** Starting programs, and reading back what the node holds. */
 const VISIT_SECONDS = 1.5
 const ROUND_SECONDS = 0.1
-const BLOCK_SECONDS = 0.2
+const BLOCK_SECONDS = 0.16
 /** A pair of them. */
 const CHANGES_SECONDS = 0.25
 /** Loading a rule and reading it back, and what it adds to a pair of changes. */
