@@ -22,6 +22,6 @@ export class Remembered<Value> {
   ofPart(part: string, make: (text: string) => Value): Value {
     const known = this.#values.get(part)
     if (known !== undefined) return known
-    return this.of(Buffer.from(part).toString(), make)
+    return this.of(this.#values.has(part) ? part : Buffer.from(part).toString(), make)
   }
 }

@@ -32,7 +32,7 @@ export interface PoolOptions {
 
 const DEADLINE_MS = 20_000
 const MEMORY_MB = 768
-/** What a thread's heap may grow to before V8 looks for garbage outside the nursery; a third of it is alive all the time. */
+/** What a thread's heap may grow to before V8 looks for garbage outside the nursery; a fifth of it is alive all the time. */
 const ROOMY_MB = 150
 
 /**

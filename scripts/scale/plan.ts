@@ -54,7 +54,7 @@ const NEAR = 1.3
 
 /** How much is measured. */
 export interface Effort {
-  /** To each size in iptables mode, there and back again. */
+  /** To each size in iptables mode, all of them in growing order each time; IPVS mode has one. */
   visits: number
   /** Values of requests and of connections at a rate, and pairs of changes, for each mode and size. */
   rounds: number

@@ -85,8 +85,7 @@ function corrupted(bytes: Buffer): Buffer {
   return copy
 }
 
-/** Replaces the content of one entry of an archive, digests and all left as they were. */
-/** What alice's archive holds, path → text. */
+/** What alice's archive holds, by path. */
 async function entriesOfAlice(): Promise<Map<string, Buffer>> {
   const tar = gunzipSync(await changed('alice'))
   const entries = new Map<string, Buffer>()
@@ -102,6 +101,7 @@ async function entriesOfAlice(): Promise<Map<string, Buffer>> {
 const archiveOf = (entries: ReadonlyMap<string, Buffer | string>) =>
   gzFileOf([...entries].map(([path, content]) => ({ path, content })))
 
+/** Replaces the content of one entry of an archive, digests and all left as they were. */
 async function tampered(path: string, edit: (text: string) => Buffer | string): Promise<string> {
   const entries = await entriesOfAlice()
   return archiveOf(new Map([...entries, [path, edit(String(entries.get(path)))]]))
@@ -186,6 +186,10 @@ describe('what it says', () => {
   })
 
   test('objects that are no list, hold NUL or __proto__', async () => {
+    const printed = await changedFile('alice', {
+      text: (text, path) => (path === 'objects.json' ? text : `${text}\u0000`),
+    })
+    expect(await refusal(printed)).toMatch(/NUL byte/)
     const objects = (content: string) => withObjects(() => content).then((file) => refusal(file))
     expect(await objects('{"items": 7}')).toMatch(/no list of objects/)
     expect(await objects('{"items": [\u0000]}')).toMatch(/NUL byte/)
