@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { sourcesOfRelease } from '../../cluster/embedded/machine/apt-sources.ts'
-import { withLoaderHere } from '../../cluster/embedded/machine/kernel-package.ts'
+import { kernelProgram, withLoaderHere } from '../../cluster/embedded/machine/kernel-package.ts'
 
 test('the sources of another release: the same servers, keys and options, and nothing of what is switched off', () => {
   const files = [
@@ -59,4 +59,10 @@ test('only the way to the loader changes in the kernel', () => {
   const changed = withLoaderHere(program)
   expect(changed.toString()).toBe(`\x7fELF…ld-linux-x86-64.so.2${'\0'.repeat(8)}rest`)
   expect(() => withLoaderHere(Buffer.from('#!/bin/sh\n'))).toThrow('has no loader')
+})
+
+test("the kernel is started with the shim without which it dies on processors with AMX, with its own libc or the host's", () => {
+  const { command, directory } = kernelProgram('/nowhere')
+  expect(command).toEqual(['env', 'LD_PRELOAD=./xstate-shim.so', '/nowhere/usr/bin/linux.uml'])
+  expect(directory).toBe('/nowhere/usr/lib/uml/libc')
 })

@@ -83,7 +83,7 @@ export async function bootKernel(options: BootOptions): Promise<Kernel> {
     ...[`umid=${options.name}`, `uml_dir=${directory.path}/`],
   ]
   const child = spawn('sh', ['-c', supervisor, 'sh', ...kernel], {
-    cwd: program.directory ?? options.directory,
+    cwd: program.directory,
     env: { PATH: process.env.PATH, HOME: options.directory, TMPDIR: memoryFolder(megabytes) },
     stdio: ['ignore', 'pipe', 'pipe', 'pipe', 'pipe', 'pipe'],
     // A process group of its own: Ctrl-C in the terminal is for this process, which then ends that group.

@@ -5,6 +5,7 @@ import type { Progress } from '../../driver.ts'
 import { aptDownload, archivesIn } from './apt-download.ts'
 import { type SourcesFile, sourcesOfRelease } from './apt-sources.ts'
 import type { Addition } from './package-tree.ts'
+import { SHIM_FOLDER, shimVariable } from './xstate-shim.ts'
 
 /**
  * The release whose kernel is taken on every Debian: 6.12 maps the pages around a fault in one go (um_tlb_sync), which makes a
@@ -17,25 +18,22 @@ const ALIASES = ['stable', 'oldstable', 'testing', 'unstable', 'sid']
 /** The kernel's package, in every release. */
 export const KERNEL = 'user-mode-linux'
 
-/** Where a tree holds the C library that its kernel was linked with, for the kernel alone. */
-const LIBC = 'usr/lib/uml/libc'
 const LOADER = 'ld-linux-x86-64.so.2'
 
 /** The kernel of a tree, and how to start it. */
 export interface KernelProgram {
-  /** The program and what has to stand before it. */
+  /** The program, behind the environment it needs. */
   command: string[]
-  /** The folder to start it in; any where undefined. */
-  directory: string | undefined
+  /** The folder to start it in. */
+  directory: string
 }
 
 /** How to start the kernel of a finished tree. */
 export function kernelProgram(tree: string): KernelProgram {
-  const program = join(tree, 'usr/bin/linux.uml')
-  const directory = join(tree, LIBC)
-  if (!existsSync(directory)) return { command: [program], directory: undefined }
+  const directory = join(tree, SHIM_FOLDER)
   // Not for the shell and taskset that start it: they are the host's.
-  return { command: ['env', 'LD_LIBRARY_PATH=.', program], directory }
+  const ownLibc = existsSync(join(directory, LOADER)) ? ['LD_LIBRARY_PATH=.'] : []
+  return { command: ['env', ...ownLibc, shimVariable, join(tree, 'usr/bin/linux.uml')], directory }
 }
 
 /** The kernel as one more part of a tree on Debian; undefined where it is a package of the system's own release. */
@@ -69,7 +67,7 @@ async function fetchKernel(cache: string, own: string, progress: Progress): Prom
 
 async function unpackKernel(archives: string, tree: string): Promise<void> {
   const run = $({ quiet: true })
-  const libc = join(tree, LIBC)
+  const libc = join(tree, SHIM_FOLDER)
   const aside = join(tree, 'libc6')
   for (const archive of archivesIn(archives))
     await run`dpkg-deb --extract ${archive} ${archive.includes('/libc6_') ? aside : tree}`

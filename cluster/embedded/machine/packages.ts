@@ -5,12 +5,13 @@ import { which } from 'zx/core'
 import type { Progress } from '../../driver.ts'
 import { KERNEL, kernelAddition } from './kernel-package.ts'
 import { unpackPackages } from './package-tree.ts'
+import { COMPILER, ensureXstateShim } from './xstate-shim.ts'
 
 /** The embedded cluster can't run here; the message says why and what does. */
 export class Unsupported extends Error {}
 
 /** Always unpacked: what the kernel needs in a known place before the host's own programs are reachable. */
-const always = ['kmod', 'libzstd1', 'liblzma5', 'libssl3', 'libssl3t64']
+const always = ['kmod', 'libzstd1', 'liblzma5', 'libssl3', 'libssl3t64', COMPILER]
 
 /** Programs the nodes and Pods use, with the packages that bring them where the system has none. */
 const programs: Record<string, string[]> = {
@@ -74,5 +75,7 @@ export async function ensurePackages(cache: string, progress: Progress): Promise
   const wanted = lacking()
   const more = kernelAddition(cache)
   const names = [...(more ? [] : [KERNEL]), ...always, ...wanted.flatMap((program) => programs[program] ?? [])]
-  return unpackPackages({ cache, name: 'kernel', packages: [...new Set(names)], more }, progress)
+  const tree = await unpackPackages({ cache, name: 'kernel', packages: [...new Set(names)], more }, progress)
+  await ensureXstateShim(tree)
+  return tree
 }
