@@ -45,8 +45,7 @@ export function createBackend(machine: Machine, network: Network, find: FindPod)
         )
       return machine.spawn(command, worker.running.placement, { tty })
     },
-    script: async (node, text) =>
-      machine.script(text, placementOf(node), { timeoutMs: scriptDeadlineMs }),
+    script: async (node, text) => machine.script(text, placementOf(node), { timeoutMs: scriptDeadlineMs }),
     synced: (node) => syncedOn(machine, node),
     async logs(request) {
       const { name: container } = request
