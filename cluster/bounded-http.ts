@@ -1,7 +1,7 @@
 import { request as httpsRequest } from 'node:https'
 import type { ResponseContext as Answer, HttpLibrary, RequestContext } from '@kubernetes/client-node'
+import { timeoutScale } from '../host/wait.ts'
 import { ResponseContext, wrapHttpLibrary } from './kubernetes.ts'
-import { timeoutScale } from './wait.ts'
 
 /** The largest list that a class's cluster answers with has some megabytes. */
 const ANSWER_BYTES = 16 * 2 ** 20
