@@ -1,10 +1,10 @@
-import type { LabSpec } from '../checks/check-context.ts'
-import { absolute, gradeWith } from '../checks/grader.ts'
-import { findingLines } from '../checks/learner-report.ts'
-import { plainText } from '../checks/plain-text.ts'
-import type { Report, Source, StepReport, Verdict } from '../checks/report-schema.ts'
-import { openSource } from '../checks/source.ts'
 import { selectCluster } from '../cluster/select.ts'
+import { plainText } from '../host/plain-text.ts'
+import type { LabSpec } from './check-context.ts'
+import { absolute, gradeWith } from './grader.ts'
+import { findingLines } from './learner-report.ts'
+import type { Report, Source, StepReport, Verdict } from './report-schema.ts'
+import { openSource } from './source.ts'
 
 declare module 'vitest' {
   interface ProvidedContext {

@@ -1,0 +1,51 @@
+import type { Check, CheckEntry, LabSpec, Observer } from './check-context.ts'
+import { readLab, type StepDefinition } from './lab-definition.ts'
+import { type Question, questionCheck } from './question.ts'
+import { registerSteps } from './steps-as-tests.ts'
+
+/** Only in a worker of vitest (its environment variables reach child processes, too); scripts import the specs without it. */
+const vitest = '__vitest_worker__' in globalThis ? await import('vitest') : undefined
+
+/** The words that a lab's spec is written in. */
+export interface SpecWords {
+  /** What proves the step of that id in lab.yaml. */
+  step(id: string, check: Check, options?: { needsCluster?: boolean }): void
+  /** What is the right answer to the question of that step in lab.yaml. */
+  question(id: string, ask: Question): void
+  /** Takes notes of moments at every live round. */
+  observe(observer: Observer): void
+}
+
+/**
+ * Joins the steps of `labs/NN-name/lab.yaml` with their checks. In vitest's project `checks` each step becomes one test;
+ * elsewhere (`make check-N`, tests of the labs) the result is judged directly.
+ * @throws Error when a step has no check, or a check no step
+ */
+export function defineLab(number: number, define: (words: SpecWords) => void): LabSpec {
+  const lab = readLab(number)
+  const checks = new Map<string, CheckEntry>()
+  const observers: Observer[] = []
+  const stepOf = (id: string, asks: boolean): StepDefinition => {
+    const definition = lab.steps.find((step) => step.id === id)
+    if (!definition) throw new Error(`The check "${id}" has no step in labs/${lab.folder}/lab.yaml.`)
+    if (checks.has(id)) throw new Error(`There are two checks for step "${id}" of lab ${number}.`)
+    if ((definition.question !== undefined) === asks) return definition
+    const fault = asks ? 'has no question in lab.yaml' : 'asks a question, so its check must be a question(…)'
+    throw new Error(`Step "${id}" of lab ${number} ${fault}.`)
+  }
+  define({
+    step(id, check, { needsCluster = false } = {}) {
+      checks.set(id, { definition: stepOf(id, false), check, needsCluster })
+    },
+    question(id, ask) {
+      const definition = stepOf(id, true)
+      checks.set(id, { definition, check: questionCheck(number, definition, ask), needsCluster: false })
+    },
+    observe: (observer) => observers.push(observer),
+  })
+  const unproven = lab.steps.find((step) => !checks.has(step.id))
+  if (unproven) throw new Error(`Step "${unproven.id}" of labs/${lab.folder}/lab.yaml has no check.`)
+  const spec = { lab, checks, observers }
+  if (vitest?.inject('grades')) registerSteps(spec, vitest)
+  return spec
+}
