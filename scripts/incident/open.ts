@@ -1,4 +1,5 @@
 import { baselineOf } from '../../checks/08-incidents/baseline.ts'
+import { fingerprintOf } from '../../checks/08-incidents/fingerprint.ts'
 import type { Incident, Need } from '../../checks/08-incidents/incident.ts'
 import {
   CLOSED_KEY,
@@ -29,10 +30,13 @@ import { UserError } from '../main.ts'
 import { choicesFor, draw, freshSeed, possible, seedFor } from './draw.ts'
 import { Hands } from './hands.ts'
 import { healIncident } from './heal.ts'
+import { laterSync } from './later-sync.ts'
 import { setStage } from './stage.ts'
 
 /** How long what was broken may take to show. */
 const SYMPTOM_MS = 30_000
+/** So often something is broken again that kube-proxy has repaired by itself. */
+const TRIES = 3
 
 export interface Wish {
   /** Decides what is drawn; a random one when missing. */
@@ -42,9 +46,10 @@ export interface Wish {
 }
 
 /**
- * Heals what an earlier incident broke, draws another one, breaks it and waits until its symptom shows. Resolves to its note, whose
- * seed draws the same incident again.
- * @throws UserError for an id that does not exist or can't be made here; DeadlineError when nothing breaks
+ * Heals what an earlier incident broke, draws another one, breaks it, waits until its symptom shows, and proves that it stays broken
+ * behind whatever kube-proxy was still about to write. Resolves to its note, whose seed draws the same incident again.
+ * @throws UserError for an id that does not exist or can't be made here, or for a break that does not stay; DeadlineError when
+ * nothing breaks
  */
 export async function openNext(bench: LabBench, wish: Wish): Promise<IncidentNote> {
   const { progress } = bench
@@ -55,24 +60,31 @@ export async function openNext(bench: LabBench, wish: Wish): Promise<IncidentNot
   await leaveOthers(INCIDENT_LAB, bench)
   const here = await incidentsHere(bench)
   const { incident, seed } = choose(here, wish, solved)
-  const scene = await setStage(bench, incident.from ?? incident.mode)
-  progress.start('Breaking something')
-  try {
-    const note = await breakIt(bench, incident, scene, { seed, solved, here })
-    progress.end(true)
-    return note
-  } catch (error) {
-    progress.end(false)
-    throw error
+  for (let tries = 1; tries <= TRIES; tries++) {
+    const scene = await setStage(bench, incident.from ?? incident.mode)
+    progress.start('Breaking something')
+    try {
+      const note = await breakIt(bench, incident, scene, { seed, solved, here })
+      progress.end(note !== undefined, note ? undefined : 'kube-proxy has repaired it by itself')
+      if (note) return note
+    } catch (error) {
+      progress.end(false)
+      throw error
+    }
+    await healIncident(bench)
   }
+  throw new UserError(
+    `kube-proxy has repaired the incident "${incident.id}" by itself ${TRIES} times, so there is nothing to diagnose: \`make incident\` draws another one.`,
+  )
 }
 
+/** Breaks it and writes its note; undefined when it was whole again behind the next sync of every kube-proxy. */
 async function breakIt(
   bench: LabBench,
   incident: Incident,
   scene: Scene,
   { seed, solved, here }: { seed: string; solved: string[]; here: readonly Incident[] },
-): Promise<IncidentNote> {
+): Promise<IncidentNote | undefined> {
   const { cluster, client } = bench
   const baseline = baselineOf(bench.seen ?? new Snapshot(await takeCapture(cluster, client)))
   // From here on nothing that was seen holds.
@@ -95,11 +107,20 @@ async function breakIt(
   await keep({ ...base, sealed: sealed(), openedAt: new Date().toISOString() })
   await incident.break(new Hands(bench, scene))
   const live = new LiveCluster(cluster, client, { keepMoments: false })
-  await waitFor('what was broken to show', SYMPTOM_MS, async () => {
-    const objects = new Snapshot(await takeObjects(cluster, client))
-    return (await incident.symptom(new Look(objects, live, scene, incident.mode))) !== undefined
-  })
-  return keep({ ...base, report: incident.report(scene), sealed: sealed(), openedAt: new Date().toISOString() })
+  const symptomShows = () =>
+    waitFor('what was broken to show', SYMPTOM_MS, async () => {
+      const objects = new Snapshot(await takeObjects(cluster, client))
+      return (await incident.symptom(new Look(objects, live, scene, incident.mode))) !== undefined
+    })
+  await symptomShows()
+  await laterSync(bench)
+  const snapshot = new Snapshot(await takeCapture(cluster, client))
+  if ((await incident.causeLeft(new Look(snapshot, live, scene, incident.mode))) === undefined) return undefined
+  await symptomShows()
+  // Only the embedded cluster notes which commands were run on its nodes: elsewhere a repair by hand may leave no trace.
+  const fingerprint = cluster.driver === 'embedded' ? { fingerprint: fingerprintOf(snapshot) } : {}
+  const openedAt = new Date().toISOString()
+  return keep({ ...base, report: incident.report(scene), sealed: sealed(), openedAt, ...fingerprint })
 }
 
 /** The note of the incident that is open; undefined when none is. */
