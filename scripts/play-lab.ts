@@ -6,6 +6,7 @@ import { failureLines, measuredLines, outcomeLine } from '../checks/learner-repo
 import { movements } from '../checks/settling.ts'
 import { Snapshot } from '../checks/snapshot.ts'
 import { personalise } from '../checks/variant.ts'
+import { changeCluster } from '../cluster/cluster-lock.ts'
 import { takeObjects } from '../cluster/snapshot.ts'
 import { DeadlineError, waitFor } from '../cluster/wait.ts'
 import type { LabBench, LabSolution, SolutionStep } from './lab-bench.ts'
@@ -35,7 +36,18 @@ export interface Played {
  * Plays the reference solution of steps in order, telling what it does, and grades each on the nodes. Stops at the first that
  * does not pass.
  */
-export async function playActs(
+export function playActs(
+  spec: LabSpec,
+  solution: LabSolution,
+  bench: LabBench,
+  source: Source,
+  steps: readonly StepDefinition[],
+): Promise<Played> {
+  const doing = `plays the solution of lab ${spec.lab.number} on`
+  return changeCluster(bench.cluster, doing, bench.progress, () => playAlone(spec, solution, bench, source, steps))
+}
+
+async function playAlone(
   spec: LabSpec,
   solution: LabSolution,
   bench: LabBench,

@@ -17,6 +17,7 @@ import { INCIDENT_LAB } from '../../checks/08-incidents/stage.ts'
 import { LiveCluster } from '../../checks/live-cluster.ts'
 import { Notebook, writeNotes } from '../../checks/notebook.ts'
 import { Snapshot } from '../../checks/snapshot.ts'
+import { changeCluster } from '../../cluster/cluster-lock.ts'
 import { listAgents } from '../../cluster/kube-proxy/agents.ts'
 import { ModeUnsupported, requireModules } from '../../cluster/kube-proxy/module-check.ts'
 import { hasOutside } from '../../cluster/outside.ts'
@@ -46,7 +47,11 @@ export interface Wish {
  * seed draws the same incident again.
  * @throws UserError for an id that does not exist or can't be made here; DeadlineError when nothing breaks
  */
-export async function openNext(bench: LabBench, wish: Wish): Promise<IncidentNote> {
+export function openNext(bench: LabBench, wish: Wish): Promise<IncidentNote> {
+  return changeCluster(bench.cluster, 'breaks something on', bench.progress, () => openAlone(bench, wish))
+}
+
+async function openAlone(bench: LabBench, wish: Wish): Promise<IncidentNote> {
   const { progress } = bench
   if (wish.id !== undefined) mustExist(wish.id)
   const solved = await solvedSoFar(bench)

@@ -5,10 +5,11 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { $ } from 'zx'
 import type { Progress } from '../../cluster/driver.ts'
-import { processStartTime, readDaemonState } from '../../cluster/embedded/state-file.ts'
+import { readDaemonState } from '../../cluster/embedded/state-file.ts'
 import { EmbeddedCluster } from '../../cluster/embedded.ts'
 import { kubectlPath } from '../../cluster/kubectl.ts'
 import { clusterFolder, projectRoot } from '../../cluster/layout.ts'
+import { processStartTime } from '../../cluster/live-process.ts'
 import { waitFor } from '../../cluster/wait.ts'
 
 const silent: Progress = { start() {}, end() {}, note() {} }
