@@ -1,8 +1,8 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { join } from 'node:path'
+import { cacheFolder } from '../host/layout.ts'
+import { type Holder, oneAlone, oneAtATime, whoHolds } from '../host/one-at-a-time.ts'
 import type { Cluster, Progress } from './driver.ts'
-import { cacheFolder } from './layout.ts'
-import { type Holder, oneAlone, oneAtATime, whoHolds } from './one-at-a-time.ts'
 
 /** One for each name, whatever the driver: a kind cluster and an embedded one of one name share the learner's commands. */
 const lockOf = (what: 'cluster' | 'guide', name: string) =>

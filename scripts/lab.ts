@@ -1,10 +1,11 @@
 // Leads through a lab:  lab.ts 2.  With a terminal it waits for the learner, without one it plays the reference solution.
-import { labFolder } from '../checks/lab-folders.ts'
+
 import { changeCluster, leadOnCluster } from '../cluster/cluster-lock.ts'
 import { selectCluster } from '../cluster/select.ts'
-import { labNumber } from './lab-number.ts'
-import { main } from './main.ts'
-import { createProgress } from './progress.ts'
+import { labNumber } from '../course/lab-number.ts'
+import { labFolder } from '../grading/lab-folders.ts'
+import { main } from '../host/main.ts'
+import { createProgress } from '../host/progress.ts'
 
 await main(async () => {
   const number = labNumber(process.argv[2])
@@ -17,8 +18,8 @@ await main(async () => {
   const ready = async () => {
     const [, { readLab }, guide] = await Promise.all([
       cluster.up(progress),
-      import('../checks/lab-definition.ts'),
-      import('./work-through.ts'),
+      import('../grading/lab-definition.ts'),
+      import('../course/work-through.ts'),
     ])
     return { lab: readLab(number), ...guide }
   }

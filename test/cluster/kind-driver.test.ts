@@ -6,10 +6,10 @@ import type { Progress } from '../../cluster/driver.ts'
 import { EmbeddedCluster } from '../../cluster/embedded.ts'
 import { bakedName, bakeNodeImage, nodeImage, pinnedImage } from '../../cluster/kind/node-image.ts'
 import { KindCluster } from '../../cluster/kind.ts'
-import { kindFolder, projectRoot } from '../../cluster/layout.ts'
-import { processStartTime } from '../../cluster/live-process.ts'
 import { selectCluster } from '../../cluster/select.ts'
-import { waitFor } from '../../cluster/wait.ts'
+import { kindFolder, projectRoot } from '../../host/layout.ts'
+import { processStartTime } from '../../host/live-process.ts'
+import { waitFor } from '../../host/wait.ts'
 import { FakeEngine } from './fake-engine.ts'
 
 const silent: Progress = { start() {}, end() {}, note() {} }

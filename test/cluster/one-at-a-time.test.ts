@@ -4,8 +4,8 @@ import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
-import { projectRoot } from '../../cluster/layout.ts'
-import { oneAlone, oneAtATime } from '../../cluster/one-at-a-time.ts'
+import { projectRoot } from '../../host/layout.ts'
+import { oneAlone, oneAtATime } from '../../host/one-at-a-time.ts'
 
 let folder: string
 const silent = { start() {}, end() {}, note() {} }
@@ -66,7 +66,7 @@ test('work of which there must be only one is refused to the second, with what t
 
 /** A process that takes the lock, says so, and works on until it is ended. */
 async function worker(): Promise<{ child: ChildProcess; began: Promise<unknown> }> {
-  const program = `import { oneAtATime } from ${JSON.stringify(join(projectRoot, 'cluster/one-at-a-time.ts'))}
+  const program = `import { oneAtATime } from ${JSON.stringify(join(projectRoot, 'host/one-at-a-time.ts'))}
     const progress = { start() {}, end() {}, note() {} }
     await oneAtATime(${JSON.stringify(lock())}, async () => {
       console.log('works')

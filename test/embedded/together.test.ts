@@ -5,10 +5,10 @@ import { existsSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterEach, expect, test } from 'vitest'
 import { $ } from 'zx'
-import { daemonOf } from '../../cluster/embedded/state-file.ts'
 import { EmbeddedCluster } from '../../cluster/embedded.ts'
-import { clusterFolder, projectRoot } from '../../cluster/layout.ts'
-import { waitFor } from '../../cluster/wait.ts'
+import { daemonOf } from '../../embedded/state-file.ts'
+import { clusterFolder, projectRoot } from '../../host/layout.ts'
+import { waitFor } from '../../host/wait.ts'
 
 const silent = { start() {}, end() {}, note() {} }
 const cluster = new EmbeddedCluster(`together-${process.pid}`)
