@@ -1,4 +1,4 @@
-import { fingerprintOf } from '../../checks/08-incidents/fingerprint.ts'
+import { changeCluster } from '../../cluster/cluster-lock.ts'
 import { listAgents } from '../../cluster/kube-proxy/agents.ts'
 import { ModeUnsupported, requireModules } from '../../cluster/kube-proxy/module-check.ts'
 import { takeCapture, takeObjects } from '../../cluster/snapshot.ts'
@@ -13,6 +13,7 @@ import type { LabBench } from '../lab-bench.ts'
 import { leaveOthers } from '../leave-others.ts'
 import { baselineOf } from './baseline.ts'
 import { choicesFor, draw, freshSeed, possible, seedFor } from './draw.ts'
+import { fingerprintOf } from './fingerprint.ts'
 import { Hands } from './hands.ts'
 import { healIncident } from './heal.ts'
 import type { Incident, Need } from './incident.ts'
@@ -51,7 +52,11 @@ export interface Wish {
  * @throws UserError for an id that does not exist or can't be made here, or for a break that does not stay; DeadlineError when
  * nothing breaks
  */
-export async function openNext(bench: LabBench, wish: Wish): Promise<IncidentNote> {
+export function openNext(bench: LabBench, wish: Wish): Promise<IncidentNote> {
+  return changeCluster(bench.cluster, 'breaks something on', bench.progress, () => openAlone(bench, wish))
+}
+
+async function openAlone(bench: LabBench, wish: Wish): Promise<IncidentNote> {
   const { progress } = bench
   if (wish.id !== undefined) mustExist(wish.id)
   const solved = await solvedSoFar(bench)
