@@ -1,3 +1,5 @@
+import { rawOutput } from '../host/output.ts'
+import { plainText } from '../host/plain-text.ts'
 import type { Cluster } from './driver.ts'
 
 /** The user did not agree to a change of a cluster that is not ours; nothing was changed. */
@@ -19,6 +21,7 @@ export async function consent(cluster: Pick<Cluster, 'driver' | 'name'>, change:
   if (!process.stdin.isTTY || !process.stdout.isTTY)
     throw new ConsentError(`This would ${change} on ${place}; nothing was changed. If that is meant, say YES=1.`)
   const { question } = await import('zx')
-  const answer = await question(`This will ${change} on ${place}. Go on? [y/N] `)
+  const asked = plainText(`This will ${change} on ${place}. Go on? [y/N] `)
+  const answer = await question(asked, { output: rawOutput(process.stdout) })
   if (!/^\s*y(es)?\s*$/i.test(answer)) throw new ConsentError('Nothing was changed.')
 }

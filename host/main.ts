@@ -1,4 +1,5 @@
 import { chalk } from 'zx/core'
+import { guardOutput } from './output.ts'
 
 /** Something the user can mend; the message is a sentence that names the value and the next command. */
 export class UserError extends Error {}
@@ -11,6 +12,7 @@ export const ExitCode = { passed: 0, notYet: 1, trouble: 2 } as const
  * stack. A number that the body resolves to is the exit code. A script with a `usage` prints it for --help.
  */
 export async function main(body: () => Promise<unknown>, usage?: string): Promise<void> {
+  guardOutput()
   if (usage !== undefined && process.argv.slice(2).some((word) => word === '--help' || word === '-h')) {
     process.stdout.write(usage)
     return

@@ -1,5 +1,7 @@
 import { chalk } from 'zx/core'
 import type { Progress } from '../cluster/driver.ts'
+import { rawOutput } from './output.ts'
+import { plainText } from './plain-text.ts'
 
 /**
  * Status lines on standard error: ` • Booting the kernel` and then ` ✓ Booting the kernel (1.3 s)`. With a terminal the
@@ -7,23 +9,25 @@ import type { Progress } from '../cluster/driver.ts'
  */
 export function createProgress(stream: NodeJS.WriteStream = process.stderr): Progress {
   const live = stream.isTTY === true && process.env.TERM !== 'dumb'
+  const out = live ? rawOutput(stream) : stream
   let current: { what: string; since: number } | undefined
-  const replace = (line: string) => stream.write(live ? `\r\x1b[K${line}\n` : `${line}\n`)
+  const replace = (line: string) => out.write(live ? `\r\x1b[K${line}\n` : `${line}\n`)
   return {
-    start(what) {
+    start(text) {
+      const what = plainText(text)
       current = { what, since: Date.now() }
-      stream.write(live ? ` • ${what} …` : ` • ${what} …\n`)
+      out.write(live ? ` • ${what} …` : ` • ${what} …\n`)
     },
     end(ok, detail) {
       if (!current) return
       const seconds = `${((Date.now() - current.since) / 1000).toFixed(1)} s`
       const mark = ok ? chalk.green('✓') : chalk.red('✗')
-      replace(` ${mark} ${current.what} (${detail ? `${detail}, ` : ''}${seconds})`)
+      replace(` ${mark} ${current.what} (${detail ? `${plainText(detail)}, ` : ''}${seconds})`)
       current = undefined
     },
     note(line) {
-      replace(` • ${line}`)
-      if (live && current) stream.write(` • ${current.what} …`)
+      replace(` • ${plainText(line)}`)
+      if (live && current) out.write(` • ${current.what} …`)
     },
   }
 }

@@ -12,6 +12,7 @@ import { explainTrace } from '../dataplane/trace/explain.ts'
 import { stoppingPlace } from '../dataplane/trace/stopping-place.ts'
 import { type Packet, parsePacket, tracePacket, traceToJson } from '../dataplane/trace.ts'
 import { main, UserError } from '../host/main.ts'
+import { plainJson } from '../host/plain-text.ts'
 
 const HELP = `Usage: node --import tsx scripts/trace.ts [--capture DIR] [--node NAME] --from ORIGIN --to DESTINATION [--json] [--all]
 
@@ -118,7 +119,7 @@ await main(async () => {
   const { packet, state } = asked.capture ? fromCapture(asked, asked.capture) : await fromCluster(asked)
   const trace = tracePacket(state, packet)
   if (asked.json) {
-    process.stdout.write(`${JSON.stringify(traceToJson(trace), null, 2)}\n`)
+    process.stdout.write(`${plainJson(traceToJson(trace))}\n`)
     return
   }
   const stop = trace.verdict === 'accept' ? stoppingPlace(trace, packet, state) : undefined
