@@ -1,7 +1,9 @@
 import { shellWord } from '../host/shell-word.ts'
 import { timeoutScale } from '../host/wait.ts'
 import type { Cluster, ExecResult } from './driver.ts'
-import { ownIptables } from './iptables-backend.ts'
+
+/** Shell: kube-proxy uses the node's own iptables, so that nothing need look for its process (iptables-backend.ts). */
+const ownIptables = 'own_iptables=yes'
 
 /**
  * Runs a shell script of ours on a node: one that reads no input and leaves nothing in the background. `args` are its $1, $2 ….
