@@ -4,9 +4,9 @@ import { readConfigConf, readDaemonSet } from '../cluster/kube-proxy/agents.ts'
 import { readMode } from '../cluster/kube-proxy/config-conf.ts'
 import { isForeignImage, OWN } from '../cluster/kube-proxy/image-choice.ts'
 import { takeCapture } from '../cluster/snapshot.ts'
-import { compareNodeState } from '../dataplane/compare.ts'
 import { isEmptyFlush, planFlush } from '../dataplane/kube-proxy/flush.ts'
 import type { SwitchedMode } from '../dataplane/kube-proxy/mode-ownership.ts'
+import { evaluate } from '../grading/evaluate.ts'
 import { Snapshot } from '../grading/snapshot.ts'
 import { DeadlineError, waitFor } from '../host/wait.ts'
 
@@ -48,7 +48,7 @@ function holds(mode: SwitchedMode, { nodes }: Snapshot): boolean {
     (node) =>
       node.mode === mode &&
       isEmptyFlush(planFlush(mode, node.state, new Map())) &&
-      compareNodeState(node.expected(mode), node.state, { mode }).length === 0,
+      evaluate(node, mode).differences.length === 0,
   )
 }
 

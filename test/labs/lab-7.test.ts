@@ -1,3 +1,4 @@
+import { evaluate } from '../../grading/evaluate.ts'
 // Lab 7 end to end on the embedded cluster: fails unsolved, and step by step: fails broken, passes solved. What its kernel can't do
 // is not applicable, solved or not.
 
@@ -66,7 +67,7 @@ async function sceneNow(): Promise<Scene> {
 async function settled(): Promise<void> {
   await waitFor('every node to follow', 20_000, async () => {
     const { nodes } = await own.source.snapshot()
-    return nodes.every((node) => node.differences('iptables').length === 0)
+    return nodes.every((node) => evaluate(node, 'iptables').differences.length === 0)
   })
 }
 
