@@ -52,7 +52,7 @@ const troubleOf = (cluster: Cluster) => (error: unknown) => {
 /** What one node says of itself, by one exec. Rejects when it can't be reached. */
 export async function readNode(cluster: Cluster, name: string, depth: ReportDepth = 'essential'): Promise<NodeFiles> {
   const { script, read } = nodeReportRequest(depth)
-  const { stdout } = await runOnNode(cluster, name, script, { timeoutMs: 30_000 })
+  const { stdout } = await runOnNode(cluster, name, script, { timeoutMs: 30_000, readOnly: true })
   return { name, files: read(stdout).files }
 }
 
@@ -112,7 +112,7 @@ interface KubeProxyPod {
   node: string
 }
 
-/** kube-proxy's log per node, by the API. A Pod without a log (not started yet) leaves none. */
+/** kube-proxy's log per node, by the API. A Pod without a log (not started yet) leaves none; a node that does not answer has trouble. */
 async function addKubeProxyLogs({ core }: KubeClient, items: unknown[], nodes: NodeFiles[]): Promise<void> {
   await Promise.all(
     kubeProxyPods(items).map(async ({ name, node }) => {
@@ -121,12 +121,18 @@ async function addKubeProxyLogs({ core }: KubeClient, items: unknown[], nodes: N
       try {
         const log = await core.readNamespacedPodLog({ namespace: 'kube-system', name, limitBytes: LOG_BYTES })
         entry.files.set('kube-proxy.log', log ?? '')
-      } catch {
+      } catch (error) {
         entry.files.delete('kube-proxy.log')
+        if (hasNoLog(error)) return
+        const reason = error instanceof Error ? error.message.split('\n')[0] : String(error)
+        entry.trouble ??= `the log of kube-proxy on node ${node} could not be read (${reason})`
       }
     }),
   )
 }
+
+/** The API server's answer for a container that has not begun, or a Pod that has just gone. */
+const hasNoLog = (error: unknown) => [400, 404].includes((error as { code?: number }).code ?? 0)
 
 function kubeProxyPods(items: unknown[]): KubeProxyPod[] {
   return items.flatMap((item) => {

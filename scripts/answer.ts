@@ -4,9 +4,11 @@ import { judge } from '../checks/judge.ts'
 import { findStep, type LabDefinition, readLab } from '../checks/lab-definition.ts'
 import { listLabs } from '../checks/lab-folders.ts'
 import { failureLines, outcomeLine } from '../checks/learner-report.ts'
+import { notesName } from '../checks/notebook.ts'
 import { shortened } from '../checks/plain-text.ts'
 import { answerCommand } from '../checks/question.ts'
 import { openCluster } from '../checks/source.ts'
+import { consent } from '../cluster/consent.ts'
 import { selectCluster } from '../cluster/select.ts'
 import { keepAnswer } from './keep-answer.ts'
 import { labNumber } from './lab-number.ts'
@@ -19,7 +21,9 @@ await main(async () => {
   if (step.question === undefined)
     throw new UserError(`Step "${id}" of lab ${lab.number} asks nothing. ${questionsOf([lab])}`)
   if (!text) throw new UserError(`${step.question} Answer with: ${answerCommand(lab.number, id)}`)
-  const source = await openCluster(await selectCluster())
+  const cluster = await selectCluster()
+  const source = await openCluster(cluster)
+  await consent(cluster, `write the answer into ConfigMap "${notesName(lab.number)}" in namespace "default"`)
   await keepAnswer(source.live.client, lab.number, id, text)
   const { outcomes } = await judge(await loadSpec(lab), source, { only: [id] })
   for (const outcome of outcomes) {

@@ -4,6 +4,7 @@ import { scaleRemarks } from '../checks/06-scale/remarks.ts'
 import { measurementTable } from '../checks/06-scale/table.ts'
 import { Notebook } from '../checks/notebook.ts'
 import { Snapshot } from '../checks/snapshot.ts'
+import { consent } from '../cluster/consent.ts'
 import { kubeClient } from '../cluster/kube-client.ts'
 import { selectCluster } from '../cluster/select.ts'
 import { takeObjects } from '../cluster/snapshot.ts'
@@ -22,6 +23,7 @@ await main(async () => {
     console.log([...measurementTable(run), '', ...scaleRemarks(run)].join('\n'))
     return
   }
+  await consent(cluster, 'write the figures into ConfigMap "lab-6" in namespace "default"')
   const { folder, run } = await measureHere(cluster, client, createProgress())
   console.log([...measurementTable(run), '', ...scaleRemarks(run), '', `The picture: ${folder}/scale.svg`].join('\n'))
 })
