@@ -24,13 +24,21 @@ export function consent(cluster: Pick<Cluster, 'driver' | 'name'>, change: strin
 
 async function ask(context: string, change: string): Promise<void> {
   const place = `the cluster of context "${context}"`
-  if (process.env.YES === '1') {
-    process.stderr.write(` • YES=1: this will ${change} on ${place}.\n`)
-    return
-  }
-  if (!process.stdin.isTTY || !process.stdout.isTTY)
-    throw new ConsentError(`This would ${change} on ${place}; nothing was changed. If that is meant, say YES=1.`)
+  if (process.env.YES === '1') process.stderr.write(` • YES=1: this will ${change} on ${place}.\n`)
+  await askToGoOn(
+    `This will ${change} on ${place}.`,
+    `This would ${change} on ${place}; nothing was changed. If that is meant, say YES=1.`,
+  )
+}
+
+/**
+ * Asks whether to go on with what `announcement` says; `YES=1` is a yes.
+ * @throws ConsentError when the answer is no, with `refusal` when there is no terminal to ask at
+ */
+export async function askToGoOn(announcement: string, refusal: string): Promise<void> {
+  if (process.env.YES === '1') return
+  if (!process.stdin.isTTY || !process.stdout.isTTY) throw new ConsentError(refusal)
   const { question } = await import('zx')
-  const answer = await question(`This will ${change} on ${place}. Go on? [y/N] `)
+  const answer = await question(`${announcement} Go on? [y/N] `)
   if (!/^\s*y(es)?\s*$/i.test(answer)) throw new ConsentError('Nothing was changed.')
 }
