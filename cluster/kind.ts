@@ -130,9 +130,18 @@ export class KindCluster implements Cluster {
   async exec(node: string, command: readonly string[], options: ExecOptions = {}): Promise<ExecResult> {
     const engine = await this.engine()
     const timeout = options.timeoutMs ?? execDeadlineMs * timeoutScale()
-    const run = $({ quiet: true, nothrow: true, input: Buffer.from(options.stdin ?? ''), timeout })
     const container = this.#containerOf(node)
-    const { exitCode, stdout, stderr, signal } = await run`${engine} exec -i ${container} ${[...command]}`
+    const input = options.stdin === undefined ? undefined : Buffer.from(options.stdin)
+    const run = $({
+      quiet: true,
+      nothrow: true,
+      timeout,
+      ...(input ? { input } : { stdio: ['ignore', 'pipe', 'pipe'] }),
+    })
+    const running = run`${engine} exec ${input ? ['-i'] : []} ${container} ${[...command]}`
+    // A command that ends without reading breaks the pipe; its exit code says what that was.
+    if (input) running.stdin.on('error', () => {})
+    const { exitCode, stdout, stderr, signal } = await running
     if (signal)
       throw new Error(
         `"${(command.at(-1) ?? '').trim().split('\n', 1)[0]}" on ${node} did not end within ${timeout / 1000} s`,
