@@ -1,6 +1,9 @@
 import { existsSync, mkdirSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { $, type ProcessPromise } from 'zx/core'
+import { kindFolder, projectRoot } from '../host/layout.ts'
+import { OUTSIDE } from '../host/outside.ts'
+import { DeadlineError, timeoutScale, waitFor } from '../host/wait.ts'
 import { askToGoOn } from './consent.ts'
 import type { Cluster, ExecOptions, ExecResult, Progress } from './driver.ts'
 import { kindPath } from './kind/binary.ts'
@@ -19,9 +22,6 @@ import {
 } from './kind/node-containers.ts'
 import { nodeImage, pinnedImage } from './kind/node-image.ts'
 import { kubeClient } from './kube-client.ts'
-import { kindFolder, projectRoot } from './layout.ts'
-import { OUTSIDE } from './outside.ts'
-import { DeadlineError, timeoutScale, waitFor } from './wait.ts'
 
 /** What was whole may take minutes to answer after a restart of the engine; a creation that was cut off need not. */
 const answerDeadlineMs = { whole: 300_000, unknown: 120_000, 'cut off': 15_000 }

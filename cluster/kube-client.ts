@@ -1,8 +1,8 @@
 import { Agent, type AgentOptions } from 'node:https'
 import type * as k8s from '@kubernetes/client-node'
+import { timeoutScale } from '../host/wait.ts'
 import { guardWrite } from './context/write-guard.ts'
 import type { Cluster } from './driver.ts'
-import { timeoutScale } from './wait.ts'
 
 /** No request may wait longer than this for its whole answer: a paused machine accepts connections and says nothing. */
 const answerMs = 30_000

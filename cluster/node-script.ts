@@ -1,8 +1,8 @@
+import { shellWord } from '../host/shell-word.ts'
+import { timeoutScale } from '../host/wait.ts'
 import { consent } from './consent.ts'
 import type { Cluster, ExecResult } from './driver.ts'
 import { ownIptables } from './iptables-backend.ts'
-import { shellWord } from './shell-word.ts'
-import { timeoutScale } from './wait.ts'
 
 export interface NodeScriptOptions {
   /** Its $1, $2 …. */

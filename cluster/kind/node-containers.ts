@@ -1,5 +1,5 @@
 import { $ } from 'zx/core'
-import { timeoutScale } from '../wait.ts'
+import { timeoutScale } from '../../host/wait.ts'
 import { type EngineName, engineReason } from './engine.ts'
 
 /** An engine that has not answered after this time does not answer. */
