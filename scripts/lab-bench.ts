@@ -17,6 +17,7 @@ import { projectRoot } from '../cluster/layout.ts'
 import { captureOf } from '../cluster/snapshot.ts'
 import { waitFor } from '../cluster/wait.ts'
 import type { SwitchedMode } from '../dataplane/kube-proxy/mode-ownership.ts'
+import { putClassWord } from './class-word.ts'
 import { deployWeb } from './deploy-web.ts'
 import { installToolsEverywhere } from './install-tools.ts'
 import { keepAnswer } from './keep-answer.ts'
@@ -42,7 +43,8 @@ export class LabBench {
 
   static async open(cluster: Cluster, progress: Progress): Promise<LabBench> {
     const client = await kubeClient(cluster)
-    return new LabBench(cluster, client, progress, await ownVariant(client))
+    const [variant] = await Promise.all([ownVariant(client), putClassWord(cluster, client, progress)])
+    return new LabBench(cluster, client, progress, variant)
   }
 
   /** `make web` */

@@ -1,16 +1,22 @@
 import { CANNOT_KNOW } from './cannot-know.ts'
-import { copyFlags } from './copies.ts'
+import { type CopyOptions, copyFlags } from './copies.ts'
 import type { Judged } from './judge-file.ts'
 import type { ClassResult, Graded, LabSummary, Refused } from './result.ts'
 
 /** Brings together what the files of a class came to: attempts, flags that need all of them, and the figures per step. */
-export function classResult(judged: readonly Judged[], seconds: number, now = new Date()): ClassResult {
+export function classResult(
+  judged: readonly Judged[],
+  seconds: number,
+  now = new Date(),
+  options: CopyOptions = {},
+): ClassResult {
   const read = judged.flatMap((entry) => ('graded' in entry ? [entry] : []))
   const refused: Refused[] = judged.flatMap((entry) =>
     'refused' in entry ? [{ file: entry.file, reason: entry.refused }] : [],
   )
   const copies = copyFlags(
-    read.map(({ graded, prints, seed }) => ({ learner: graded.learner, lab: graded.lab, seed, prints })),
+    read.map(({ graded, prints, seed, reuse }) => ({ learner: graded.learner, lab: graded.lab, seed, prints, reuse })),
+    options,
   )
   const graded = markAttempts(
     read.map(({ graded }, index) => ({ ...graded, flags: [...(copies[index] ?? []), ...graded.flags] })),

@@ -5,7 +5,21 @@ import { verdictSchema } from '../report-schema.ts'
 
 const flagSchema = z.object({
   kind: z
-    .enum(['same cluster', 'same objects', 'same captures', 'clock', 'seed', 'claims', 'name', 'twice', 'clusters'])
+    .enum([
+      'reused',
+      'same cluster',
+      'same objects',
+      'same captures',
+      'clock',
+      'history',
+      'class',
+      'variant',
+      'seed',
+      'claims',
+      'name',
+      'twice',
+      'clusters',
+    ])
     .describe('what gave rise to it'),
   text: z.string().describe('one sentence; a reason to look, never a verdict'),
 })
