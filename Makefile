@@ -5,7 +5,7 @@ MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
 # `make -j ipvs flush-nat` means one after the other; what can run side by side does so inside the scripts.
 .NOTPARALLEL:
-export NAME CLUSTER FROM TO NODE CMD STEP SCHEDULER FORCE YES DIR KUBE_PROXY KUBE_PROXY_VERSION LAB_TIMEOUT_SCALE TIER IMAGE LB AGENT_IMAGE LEARNER CLUSTER_NAME CLASS_KEY_FILE LAB Q A SEED INCIDENT LIST SHOW HINT PORT MAX ENDPOINTS
+export NAME CLUSTER FROM TO NODE CMD STEP SCHEDULER FORCE YES DIR KUBE_PROXY KUBE_PROXY_VERSION LAB_TIMEOUT_SCALE TIER IMAGE LB AGENT_IMAGE LEARNER CLUSTER_NAME CLASS CLASS_KEY_FILE LAB Q A SEED INCIDENT LIST SHOW HINT PORT MAX ENDPOINTS
 # What somebody answers, or runs on a node, is text: make must not read it as its own language.
 override Q := $(value Q)
 override A := $(value A)
@@ -72,7 +72,7 @@ node-image: $(NODE_MODULES) ## Bake ipset and ipvsadm into kind's node image, fo
 	@$(RUN) scripts/node-image.ts
 
 ##@ Instructors
-submit: $(NODE_MODULES) ## Write what a learner hands in (NAME=alice LAB=2; CLUSTER_NAME=… if the cluster has another name)
+submit: $(NODE_MODULES) ## Write what a learner hands in (LEARNER=alice LAB=2)
 	@$(RUN) scripts/submit.ts
 grade-class: $(NODE_MODULES) ## Grade every file in submissions/ and write report.html and report.csv there
 	@$(RUN) scripts/grade-class.ts --html submissions/report.html --csv submissions/report.csv submissions/*.labgrade

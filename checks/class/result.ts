@@ -89,7 +89,9 @@ export const classSchema = z
       }),
     ),
     cannotKnow: z.array(z.string()).describe('what no grading of captures can tell'),
-    exitCode: z.union([z.literal(0), z.literal(1), z.literal(2)]),
+    exitCode: z
+      .union([z.literal(0), z.literal(1), z.literal(2)])
+      .describe('0: all were graded; 2: a file was refused or nothing was graded; 1 is not used any more'),
   })
   .describe('The result of grading a class once')
 
