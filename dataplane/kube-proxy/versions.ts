@@ -79,13 +79,6 @@ export interface Features {
   ipvsOutFilter: boolean
   /** ipvs: KUBE-IPVS-FILTER lets KUBE-EXTERNAL-IP-LOCAL pass. */
   ipvsFilterExternalLocal: boolean
-
-  /** --cleanup flushes IPVS; 1.20.2 was seen to leave every virtual server. */
-  cleanupFlushesIpvs: boolean
-  /** --cleanup removes filter KUBE-NODE-PORT of ipvs mode. */
-  cleanupIpvsNodePort: boolean
-  /** --cleanup also removes KUBE-MARK-MASQ, the canaries and KUBE-PROXY-FIREWALL. */
-  cleanupShared: boolean
 }
 
 type Change = Partial<Omit<Features, 'version'>>
@@ -125,9 +118,6 @@ const V1_20: Omit<Features, 'version'> = {
   ipvsFilterHealthCheck: false,
   ipvsOutFilter: false,
   ipvsFilterExternalLocal: false,
-  cleanupFlushesIpvs: false,
-  cleanupIpvsNodePort: true,
-  cleanupShared: false,
 }
 
 /** Each entry: what differs from the entry before. */
@@ -148,8 +138,6 @@ const CHANGES: readonly (readonly [minor: number, change: Change])[] = [
       ipvsLoopbackNodePorts: false,
       ipvsSctpRulesSwapped: false,
       ipvsHealthCheck: true,
-      cleanupIpvsNodePort: false,
-      cleanupFlushesIpvs: true,
     },
   ],
   [
@@ -161,7 +149,7 @@ const CHANGES: readonly (readonly [minor: number, change: Change])[] = [
       ipvsLocalFallback: true,
     },
   ],
-  [25, { dropsIn: 'filter', cleanupIpvsNodePort: true }],
+  [25, { dropsIn: 'filter' }],
   [26, { terminatingEndpoints: true, localPolicyForExternalIPs: true, localhostNodePorts: true, ipvsFilter: true }],
   [27, { kubeFirewall: true, firewallMarker: true, ipvsMaglevPort: true, zoneHints: 'annotation' }],
   [28, { ipvsSkipsNodeAddresses: true, ipvsFilterHealthCheck: true }],
@@ -170,7 +158,7 @@ const CHANGES: readonly (readonly [minor: number, change: Change])[] = [
   [31, { nfacct: true, primaryNodePortAddress: true, zoneHints: 'always', nftables: 'endpoint-chains' }],
   [32, {}],
   [33, {}],
-  [34, { cleanupShared: true, nodeHints: true, nftables: 'late-filters', syncBurst: 1 }],
+  [34, { nodeHints: true, nftables: 'late-filters', syncBurst: 1 }],
   [35, {}],
   [36, { nftables: 'hairpin-set' }],
 ]
