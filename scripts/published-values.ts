@@ -1,9 +1,9 @@
 // Writes down what this repository's recordings hold that no other cluster draws:  published-values.ts
 // What was published once stays in the list: old versions of a file remain public.
 import { writeFileSync } from 'node:fs'
-import { PUBLISHED_FILE, type PublishedValues, readPublishedValues } from '../checks/class/published.ts'
-import { gatherPublished } from '../checks/class/published-sources.ts'
-import { main } from './main.ts'
+import { main } from '../host/main.ts'
+import { PUBLISHED_FILE, type PublishedValues, readPublishedValues } from '../instructors/class/published.ts'
+import { gatherPublished } from '../instructors/class/published-sources.ts'
 
 await main(async () => {
   const all: Record<string, Record<string, string>> = {}

@@ -1,21 +1,21 @@
 // Writes what a learner hands in:  make submit LEARNER=alice LAB=2  →  submissions/alice-lab2.labgrade
 import { mkdirSync, renameSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
-import { gradeWith, loadSpec } from '../checks/grader.ts'
-import { type LabDefinition, readLab } from '../checks/lab-definition.ts'
-import { learnerReport } from '../checks/learner-report.ts'
-import { openCluster } from '../checks/source.ts'
-import { classWord, expectedWords, wordIn, wordState } from '../checks/submission/class-word.ts'
-import { learnerName } from '../checks/submission/learner.ts'
-import { type Moment, Moments } from '../checks/submission/moments.ts'
-import { type HandIn, packSubmission } from '../checks/submission/pack.ts'
-import { type ClassKey, readClassKey } from '../checks/submission/signature.ts'
 import type { Cluster } from '../cluster/driver.ts'
-import { clusterName } from '../cluster/layout.ts'
 import { selectCluster } from '../cluster/select.ts'
 import { takeCapture } from '../cluster/snapshot.ts'
-import { labNumber } from './lab-number.ts'
-import { main, UserError } from './main.ts'
+import { labNumber } from '../course/lab-number.ts'
+import { gradeWith, loadSpec } from '../grading/grader.ts'
+import { type LabDefinition, readLab } from '../grading/lab-definition.ts'
+import { learnerName } from '../grading/learner.ts'
+import { learnerReport } from '../grading/learner-report.ts'
+import { type Moment, Moments } from '../grading/moments.ts'
+import { openCluster } from '../grading/source.ts'
+import { clusterName } from '../host/layout.ts'
+import { main, UserError } from '../host/main.ts'
+import { classWord, expectedWords, wordIn, wordState } from '../instructors/submission/class-word.ts'
+import { type HandIn, packSubmission } from '../instructors/submission/pack.ts'
+import { type ClassKey, readClassKey } from '../instructors/submission/signature.ts'
 
 await main(async () => {
   const { learner, name } = whoAndWhere()
@@ -51,7 +51,9 @@ function whoAndWhere(): { learner: string; name: string } {
   if (LEARNER) return { learner: learnerName(LEARNER), name: clusterName(CLUSTER_NAME || NAME) }
   if (!NAME) throw new UserError('Whose work is it? Name the learner, as in `make submit LEARNER=alice LAB=2`.')
   const learner = learnerName(NAME)
-  console.log(`NAME=${learner} is taken as the learner; write LEARNER=${learner}, as NAME is the cluster everywhere else.`)
+  console.log(
+    `NAME=${learner} is taken as the learner; write LEARNER=${learner}, as NAME is the cluster everywhere else.`,
+  )
   return { learner, name: clusterName(CLUSTER_NAME || 'k8s-guide') }
 }
 
