@@ -1,5 +1,7 @@
 import { rmSync } from 'node:fs'
 import { $ } from 'zx/core'
+import { waitFor } from '../host/wait.ts'
+import { changeCluster } from './cluster-lock.ts'
 import { consent } from './consent.ts'
 import {
   agentImage,
@@ -16,7 +18,6 @@ import { execInPod } from './context/pod-exec.ts'
 import type { Cluster, ExecOptions, ExecResult, Progress } from './driver.ts'
 import { type KubeClient, kubeClient } from './kube-client.ts'
 import { kubectlPath } from './kubectl.ts'
-import { waitFor } from './wait.ts'
 
 const readyDeadlineMs = 120_000
 const goneDeadlineMs = 300_000
@@ -47,7 +48,11 @@ export class ContextCluster implements Cluster {
     return new ContextCluster(name, kubeconfig)
   }
 
-  async up(progress: Progress): Promise<void> {
+  up(progress: Progress): Promise<void> {
+    return changeCluster(this, 'starts', progress, () => this.#up(progress))
+  }
+
+  async #up(progress: Progress): Promise<void> {
     const client = await this.client()
     const wanted = await this.#nodeNames(client)
     const ready = await readyAgents(client)
@@ -71,7 +76,11 @@ export class ContextCluster implements Cluster {
     this.#agents = undefined
   }
 
-  async down(progress: Progress): Promise<void> {
+  down(progress: Progress): Promise<void> {
+    return changeCluster(this, 'stops', progress, () => this.#down(progress))
+  }
+
+  async #down(progress: Progress): Promise<void> {
     const client = await this.client()
     if (await agentsThere(client)) {
       progress.start(`Removing namespace "${agentNamespace}" from the cluster of context "${this.name}"`)

@@ -1,0 +1,64 @@
+import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { clusterFolder } from '../host/layout.ts'
+import { isLive, notedProcess, noteProcess } from '../host/live-process.ts'
+
+/** What the daemon leaves in its folder so that commands find it. A cache: the process itself is the truth. */
+export interface DaemonState {
+  pid: number
+  /** When the process started (field 22 of /proc/PID/stat): a number that was given to another process has another one. */
+  startTime: string
+  port: number
+  token: string
+  nodes: string[]
+}
+
+/** By hand: every command comes this way, and loading a library for it would take a fifth of a second. */
+function isState(value: unknown): value is DaemonState {
+  const { pid, startTime, port, token, nodes }: Partial<Record<keyof DaemonState, unknown>> = Object(value)
+  const numbers = [pid, port].every((number) => Number.isInteger(number) && Number(number) > 0)
+  const texts = [startTime, token].every((text) => typeof text === 'string')
+  return numbers && texts && Array.isArray(nodes) && nodes.every((node) => typeof node === 'string')
+}
+
+const stateFile = (name: string) => join(clusterFolder(name), 'daemon.json')
+
+/** The daemon's state, or undefined when it does not run (a file that a dead daemon left is no state). */
+export function readDaemonState(name: string): DaemonState | undefined {
+  if (!existsSync(stateFile(name))) return undefined
+  try {
+    const state: unknown = JSON.parse(readFileSync(stateFile(name), 'utf8'))
+    return isState(state) && isLive(state) ? state : undefined
+  } catch {
+    return undefined
+  }
+}
+
+export function writeDaemonState(name: string, state: DaemonState): void {
+  writeFileSync(stateFile(name), `${JSON.stringify(state, null, 2)}\n`, { mode: 0o600 })
+}
+
+/** Notes, before anything else of it is there, the daemon that starts: it is found and ended though it never gets ready. */
+const processFile = (name: string) => join(clusterFolder(name), 'process.json')
+
+/** The daemon of a cluster that starts, runs or ends; undefined when there is none. */
+export const daemonOf = (name: string): number | undefined =>
+  notedProcess(processFile(name)) ?? readDaemonState(name)?.pid
+
+/**
+ * Makes this process the daemon of a cluster.
+ * @throws Error when another one is
+ */
+export function becomeDaemon(name: string): void {
+  const other = daemonOf(name)
+  if (other !== undefined)
+    throw new Error(`The cluster "${name}" has a daemon already (process ${other}): run \`make down\`.`)
+  mkdirSync(clusterFolder(name), { recursive: true, mode: 0o700 })
+  noteProcess(processFile(name), process.pid)
+}
+
+/** Removes a cluster's files, unless they are those of a live daemon that is not `owner`. */
+export function removeClusterFolder(name: string, owner?: number): void {
+  const daemon = daemonOf(name)
+  if (daemon === undefined || daemon === owner) rmSync(clusterFolder(name), { recursive: true, force: true })
+}
