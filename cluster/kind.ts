@@ -4,6 +4,7 @@ import { $, type ProcessPromise } from 'zx/core'
 import { kindFolder, projectRoot } from '../host/layout.ts'
 import { OUTSIDE } from '../host/outside.ts'
 import { DeadlineError, timeoutScale, waitFor } from '../host/wait.ts'
+import { changeCluster } from './cluster-lock.ts'
 import { askToGoOn } from './consent.ts'
 import type { Cluster, ExecOptions, ExecResult, Progress } from './driver.ts'
 import { kindPath } from './kind/binary.ts'
@@ -49,7 +50,11 @@ export class KindCluster implements Cluster {
     if (engine) this.#engine = Promise.resolve(engine)
   }
 
-  async up(progress: Progress): Promise<void> {
+  up(progress: Progress): Promise<void> {
+    return changeCluster(this, 'starts', progress, () => this.#up(progress))
+  }
+
+  async #up(progress: Progress): Promise<void> {
     const wasCutOff = await endStrayCreation(kindFolder(this.name))
     if (await this.running()) progress.note(`The kind cluster "${this.name}" is up.`)
     else await this.#make(progress, wasCutOff)
@@ -69,7 +74,11 @@ export class KindCluster implements Cluster {
     await this.#awaitReady(progress)
   }
 
-  async down(progress: Progress): Promise<void> {
+  down(progress: Progress): Promise<void> {
+    return changeCluster(this, 'stops', progress, () => this.#down(progress))
+  }
+
+  async #down(progress: Progress): Promise<void> {
     await endStrayCreation(kindFolder(this.name))
     await stopBalancer(await this.engine(), this.name)
     if ((await this.#containers()).length > 0) {

@@ -1,14 +1,7 @@
 import { Agent, type AgentOptions } from 'node:https'
 import type * as k8s from '@kubernetes/client-node'
-import { timeoutScale } from '../host/wait.ts'
-import { guardWrite } from './context/write-guard.ts'
 import type { Cluster } from './driver.ts'
-
-/** No request may wait longer than this for its whole answer: a paused machine accepts connections and says nothing. */
-const answerMs = 30_000
-
-/** The API server did not answer in time. */
-export class ApiDeadlineError extends Error {}
+import { sendThroughGuard } from './guarded-http.ts'
 
 /** The typed APIs that scripts and checks use. */
 export interface KubeClient {
@@ -18,14 +11,33 @@ export interface KubeClient {
   discovery: k8s.DiscoveryV1Api
 }
 
+/** All that is kept of a stranger's kubeconfig: where the server is, how to know it, and how to be known there. */
+export interface ClusterAccess {
+  /** An https address without a user, query or fragment, and without a slash at its end. */
+  server: string
+  /** What follows is as the kubeconfig has it: certificates and keys are PEM in base64. */
+  caData?: string
+  tlsServerName?: string
+  /** The connection is not proved to reach that server. What this endangers is the learner's own: the token, and the grade. */
+  skipTLSVerify: boolean
+  token?: string
+  certData?: string
+  keyData?: string
+}
+
 /** A cluster as far as a client must know it. */
 type ReachedCluster = Pick<Cluster, 'driver' | 'name' | 'kubeconfig'>
 
+/** Clients for a cluster, from its own kubeconfig where it has no client yet; the user's is never read. */
+export async function kubeClient(cluster: ReachedCluster & Pick<Cluster, 'client'>): Promise<KubeClient> {
+  return cluster.client ? cluster.client() : clientFromFile(cluster)
+}
+
 /**
- * Clients for a cluster from its own kubeconfig; the user's is never read. Every request has a deadline, and one that changes
- * somebody else's cluster is guarded (guardWrite), whichever API of this configuration sends it.
+ * Clients for a cluster, from its own kubeconfig. Every request has a deadline, and one that changes somebody else's cluster
+ * is guarded (guarded-http.ts), whichever API sends it.
  */
-export async function kubeClient(cluster: ReachedCluster): Promise<KubeClient> {
+export async function clientFromFile(cluster: ReachedCluster): Promise<KubeClient> {
   const { AppsV1Api, CoreV1Api, DiscoveryV1Api, KubeConfig } = await import('./kubernetes.ts')
   const config = new KubeConfig()
   config.loadFromFile(cluster.kubeconfig)
@@ -37,6 +49,31 @@ export async function kubeClient(cluster: ReachedCluster): Promise<KubeClient> {
     apps: config.makeApiClient(AppsV1Api),
     discovery: config.makeApiClient(DiscoveryV1Api),
   }
+}
+
+/**
+ * Clients for a cluster of somebody else, from what its kubeconfig says and no file: whatever its server answers is bounded
+ * (bounded-http.ts).
+ */
+export async function strangersClient(access: ClusterAccess): Promise<KubeClient> {
+  const { AppsV1Api, CoreV1Api, createConfiguration, DiscoveryV1Api, KubeConfig, ServerConfiguration } = await import(
+    './kubernetes.ts'
+  )
+  const { boundedHttp } = await import('./bounded-http.ts')
+  const { server, caData, tlsServerName, skipTLSVerify, token, certData, keyData } = access
+  const config = new KubeConfig()
+  config.loadFromClusterAndUser(
+    { name: 'cluster', server, skipTLSVerify, ...(caData && { caData }), ...(tlsServerName && { tlsServerName }) },
+    { name: 'user', ...(token && { token }), ...(certData && { certData }), ...(keyData && { keyData }) },
+  )
+  keepConnections(config)
+  const bounded = createConfiguration({
+    baseServer: new ServerConfiguration(server, {}),
+    authMethods: { default: config },
+    httpApi: boundedHttp(),
+  })
+  const [core, apps, discovery] = [new CoreV1Api(bounded), new AppsV1Api(bounded), new DiscoveryV1Api(bounded)]
+  return { config, core, apps, discovery }
 }
 
 /** The client makes an agent, and so a TLS connection, for each request; asking a cluster all the time, one is enough. */
@@ -59,56 +96,3 @@ const sameCredentials = (one: AgentOptions, other: AgentOptions) =>
   String(one.ca) === String(other.ca) &&
   String(one.cert) === String(other.cert) &&
   String(one.key) === String(other.key)
-
-async function sendThroughGuard(config: k8s.KubeConfig, cluster: ReachedCluster): Promise<void> {
-  const {
-    createConfiguration,
-    HttpMethod,
-    IsomorphicFetchHttpLibrary,
-    RequestContext,
-    ResponseContext,
-    ServerConfiguration,
-    wrapHttpLibrary,
-  } = await import('./kubernetes.ts')
-
-  /** Sends a request and takes its whole answer. Throws ApiDeadlineError when that takes too long. */
-  const answered = async (library: k8s.HttpLibrary, request: k8s.RequestContext) => {
-    const signal = AbortSignal.timeout(answerMs * timeoutScale())
-    request.setSignal(signal)
-    try {
-      const { httpStatusCode, headers, body } = await library.send(request).toPromise()
-      const bytes = await body.binary()
-      const whole = { text: async () => bytes.toString('utf8'), binary: async () => bytes }
-      return new ResponseContext(httpStatusCode, headers, whole)
-    } catch (error) {
-      if (!signal.aborted) throw error
-      const { pathname } = new URL(request.getUrl())
-      throw new ApiDeadlineError(
-        `the API server gave no answer to ${request.getHttpMethod()} ${pathname} within ${Math.round((answerMs * timeoutScale()) / 1000)} s`,
-      )
-    }
-  }
-
-  const guarded = (library: k8s.HttpLibrary) => async (request: k8s.RequestContext) => {
-    if (cluster.driver !== 'context') return answered(library, request)
-    const url = request.getUrl()
-    const read = async (path: string): Promise<unknown> => {
-      const look = new RequestContext(new URL(path, url).href, HttpMethod.GET)
-      await config.applySecurityAuthentication(look)
-      const { httpStatusCode, body } = await answered(library, look)
-      if (httpStatusCode === 404) return undefined
-      if (httpStatusCode === 200) return JSON.parse(await body.text())
-      throw new Error(`the API server answered ${httpStatusCode} to GET ${path}`)
-    }
-    const method = request.getHttpMethod().toString()
-    const body = request.getBody()
-    const text = typeof body === 'string' ? body : undefined
-    request.setBody((await guardWrite(cluster, { method, url, body: text }, read)) ?? body)
-    return answered(library, request)
-  }
-
-  const baseServer = new ServerConfiguration(config.getCurrentCluster()?.server ?? '', {})
-  const httpApi = wrapHttpLibrary({ send: guarded(new IsomorphicFetchHttpLibrary()) })
-  const configuration = createConfiguration({ baseServer, authMethods: { default: config }, httpApi })
-  config.makeApiClient = (type) => new type(configuration)
-}
