@@ -14,9 +14,10 @@ import {
   removeAgents,
 } from './context/node-agents.ts'
 import { contextFolder, ownKubeconfig } from './context/own-kubeconfig.ts'
+import { ownObjects } from './context/own-objects.ts'
 import { execInPod } from './context/pod-exec.ts'
 import type { Cluster, ExecOptions, ExecResult, Progress } from './driver.ts'
-import { type ClusterAccess, type KubeClient, kubeClient, strangersClient } from './kube-client.ts'
+import { type ClusterAccess, clientFromFile, type KubeClient, strangersClient } from './kube-client.ts'
 import { kubectlPath } from './kubectl.ts'
 
 const readyDeadlineMs = 120_000
@@ -30,13 +31,14 @@ export class ContextCluster implements Cluster {
   readonly driver = 'context'
   readonly name: string
   readonly kubeconfig: string
+  readonly #access: ClusterAccess | undefined
   #client: Promise<KubeClient> | undefined
   #agents: Map<string, string> | undefined
 
-  private constructor(name: string, kubeconfig: string, client?: Promise<KubeClient>) {
+  private constructor(name: string, kubeconfig: string, access?: ClusterAccess) {
     this.name = name
     this.kubeconfig = kubeconfig
-    this.#client = client
+    this.#access = access
   }
 
   /** Opens a context by its name. Throws with the names there are when it does not exist. */
@@ -46,7 +48,7 @@ export class ContextCluster implements Cluster {
 
   /** A stranger's cluster under a name of the caller's. No file says how it is reached: its `kubeconfig` is empty. */
   static ofStranger(name: string, access: ClusterAccess): ContextCluster {
-    return new ContextCluster(name, '', strangersClient(access))
+    return new ContextCluster(name, '', access)
   }
 
   up(progress: Progress): Promise<void> {
@@ -83,10 +85,16 @@ export class ContextCluster implements Cluster {
 
   async #down(progress: Progress): Promise<void> {
     const client = await this.client()
-    if (await agentsThere(client)) {
-      progress.start(`Removing namespace "${agentNamespace}" from the cluster of context "${this.name}"`)
-      await removeAgents(client)
-      await waitFor('our namespace to be gone', goneDeadlineMs, async () => !(await agentsThere(client)))
+    const [agents, objects] = await Promise.all([agentsThere(client), ownObjects(client)])
+    if (agents || objects.length > 0) {
+      const names = [...(agents ? [`namespace "${agentNamespace}"`] : []), ...objects.map(({ what }) => what)]
+      await consent(this, `delete ${names.join(', ')}`)
+      progress.start(`Removing what these labs made on the cluster of context "${this.name}"`)
+      await Promise.all(objects.map(({ remove }) => remove()))
+      if (agents) await removeAgents(client)
+      await waitFor('what is ours to be gone', goneDeadlineMs, async () => {
+        return !(await agentsThere(client)) && (await ownObjects(client)).length === 0
+      })
       progress.end(true)
     }
     rmSync(contextFolder(this.name), { recursive: true, force: true })
@@ -132,7 +140,7 @@ export class ContextCluster implements Cluster {
   }
 
   client(): Promise<KubeClient> {
-    this.#client ??= kubeClient({ kubeconfig: this.kubeconfig })
+    this.#client ??= this.#access ? strangersClient(this, this.#access) : clientFromFile(this)
     return this.#client
   }
 

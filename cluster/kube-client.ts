@@ -1,6 +1,7 @@
 import { Agent, type AgentOptions } from 'node:https'
 import type * as k8s from '@kubernetes/client-node'
 import type { Cluster } from './driver.ts'
+import { sendThroughGuard } from './guarded-http.ts'
 
 /** The typed APIs that scripts and checks use. */
 export interface KubeClient {
@@ -24,30 +25,36 @@ export interface ClusterAccess {
   keyData?: string
 }
 
+/** A cluster as far as a client must know it. */
+type ReachedCluster = Pick<Cluster, 'driver' | 'name' | 'kubeconfig'>
+
 /** Clients for a cluster, from its own kubeconfig where it has no client yet; the user's is never read. */
-export async function kubeClient(cluster: Pick<Cluster, 'kubeconfig' | 'client'>): Promise<KubeClient> {
-  if (cluster.client) return cluster.client()
-  const { AppsV1Api, CoreV1Api, DiscoveryV1Api, KubeConfig } = await import('./kubernetes.ts')
-  const config = new KubeConfig()
-  config.loadFromFile(cluster.kubeconfig)
-  keepConnections(config)
-  return {
-    config,
-    core: config.makeApiClient(CoreV1Api),
-    apps: config.makeApiClient(AppsV1Api),
-    discovery: config.makeApiClient(DiscoveryV1Api),
-  }
+export async function kubeClient(cluster: ReachedCluster & Pick<Cluster, 'client'>): Promise<KubeClient> {
+  return cluster.client ? cluster.client() : clientFromFile(cluster)
 }
 
 /**
- * Clients for a cluster of somebody else, from what its kubeconfig says and no file: whatever its server answers is bounded
- * (bounded-http.ts).
+ * Clients for a cluster, from its own kubeconfig. Every request has a deadline, and one that changes somebody else's cluster
+ * is guarded (guarded-http.ts), whichever API sends it.
  */
-export async function strangersClient(access: ClusterAccess): Promise<KubeClient> {
-  const { AppsV1Api, CoreV1Api, createConfiguration, DiscoveryV1Api, KubeConfig, ServerConfiguration } = await import(
-    './kubernetes.ts'
-  )
-  const { boundedHttp } = await import('./bounded-http.ts')
+export async function clientFromFile(cluster: ReachedCluster): Promise<KubeClient> {
+  const { KubeConfig } = await import('./kubernetes.ts')
+  const config = new KubeConfig()
+  config.loadFromFile(cluster.kubeconfig)
+  keepConnections(config)
+  await sendThroughGuard(config, cluster)
+  return clientsOf(config)
+}
+
+/**
+ * Clients for a cluster of somebody else, from what its kubeconfig says and no file. Requests are guarded as above, and whatever its
+ * server answers is bounded (bounded-http.ts).
+ */
+export async function strangersClient(
+  cluster: Pick<Cluster, 'driver' | 'name'>,
+  access: ClusterAccess,
+): Promise<KubeClient> {
+  const [{ KubeConfig }, { boundedHttp }] = await Promise.all([import('./kubernetes.ts'), import('./bounded-http.ts')])
   const { server, caData, tlsServerName, skipTLSVerify, token, certData, keyData } = access
   const config = new KubeConfig()
   config.loadFromClusterAndUser(
@@ -55,13 +62,18 @@ export async function strangersClient(access: ClusterAccess): Promise<KubeClient
     { name: 'user', ...(token && { token }), ...(certData && { certData }), ...(keyData && { keyData }) },
   )
   keepConnections(config)
-  const bounded = createConfiguration({
-    baseServer: new ServerConfiguration(server, {}),
-    authMethods: { default: config },
-    httpApi: boundedHttp(),
-  })
-  const [core, apps, discovery] = [new CoreV1Api(bounded), new AppsV1Api(bounded), new DiscoveryV1Api(bounded)]
-  return { config, core, apps, discovery }
+  await sendThroughGuard(config, cluster, boundedHttp())
+  return clientsOf(config)
+}
+
+async function clientsOf(config: k8s.KubeConfig): Promise<KubeClient> {
+  const { AppsV1Api, CoreV1Api, DiscoveryV1Api } = await import('./kubernetes.ts')
+  return {
+    config,
+    core: config.makeApiClient(CoreV1Api),
+    apps: config.makeApiClient(AppsV1Api),
+    discovery: config.makeApiClient(DiscoveryV1Api),
+  }
 }
 
 /** The client makes an agent, and so a TLS connection, for each request; asking a cluster all the time, one is enough. */

@@ -1,5 +1,6 @@
 import { chalk } from 'zx/core'
 import { guardOutput } from './output.ts'
+import { fileSentence } from './plain-file.ts'
 
 /** Something the user can mend; the message is a sentence that names the value and the next command. */
 export class UserError extends Error {}
@@ -37,6 +38,8 @@ function sentenceOf(error: unknown, hasUsage: boolean): string {
   if (!(error instanceof Error)) return String(error)
   const refused = apiMessage(error)
   if (refused !== undefined) return refused
+  const path = fileSentence(error)
+  if (path !== undefined) return path
   const { code } = error as NodeJS.ErrnoException
   if (!hasUsage || !code?.startsWith('ERR_PARSE_ARGS_')) return error.message
   return `${error.message.split(/\. |\n/)[0]?.replace(/\.$/, '')}: --help lists what there is.`

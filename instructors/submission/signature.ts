@@ -1,6 +1,6 @@
 import { createHmac, timingSafeEqual } from 'node:crypto'
-import { readFileSync } from 'node:fs'
 import { LEARNER_NAME } from '../../grading/learner.ts'
+import { readPlainFile } from '../../host/plain-file.ts'
 
 /** The secret of a class, or the part of it that one learner was given and can sign with. */
 export type ClassKey = { kind: 'class'; secret: Buffer } | { kind: 'learner'; learner: string; secret: Buffer }
@@ -16,7 +16,7 @@ const LEAST_BYTES = 16
 export function readClassKey(file: string): ClassKey {
   let text: string
   try {
-    text = readFileSync(file, 'utf8').trim()
+    text = readPlainFile(file, 2 ** 20).trim()
   } catch {
     throw new Error(
       `The key file "${file}" can't be read: make one with \`node --import tsx scripts/class-key.ts --new ${file}\`.`,
@@ -43,6 +43,10 @@ export function signatureOf(key: ClassKey, learner: string, manifest: Buffer): s
     .update(manifest)
     .digest('hex')
 }
+
+/** The word that a learner's cluster is to hold where a class has a key, and no other learner's cluster. */
+export const wordOf = (key: ClassKey, learner: string): string =>
+  createHmac('sha256', learnerSecret(key, learner)).update('kube-service-labs class word').digest('hex').slice(0, 16)
 
 /** Whether a signature is the one that this learner makes under that key. */
 export function isSignature(text: string, key: ClassKey, learner: string, manifest: Buffer): boolean {
