@@ -1,5 +1,7 @@
 import { rmSync } from 'node:fs'
 import { $ } from 'zx/core'
+import type { Progress } from '../host/progress.ts'
+import type { ExecOptions, ExecResult } from '../host/shell-word.ts'
 import { waitFor } from '../host/wait.ts'
 import { consent } from './consent.ts'
 import {
@@ -14,7 +16,7 @@ import {
 } from './context/node-agents.ts'
 import { contextFolder, ownKubeconfig } from './context/own-kubeconfig.ts'
 import { execInPod } from './context/pod-exec.ts'
-import type { Cluster, ExecOptions, ExecResult, Progress } from './driver.ts'
+import type { Cluster } from './driver.ts'
 import { type KubeClient, kubeClient } from './kube-client.ts'
 import { kubectlPath } from './kubectl.ts'
 

@@ -1,23 +1,5 @@
-/** What a command run on a node left behind. */
-export interface ExecResult {
-  exitCode: number
-  stdout: string
-  stderr: string
-}
-
-export interface ExecOptions {
-  /** Given to the command on its standard input. */
-  stdin?: string | Uint8Array
-  /** Milliseconds after which the command is ended and the call rejects. */
-  timeoutMs?: number
-}
-
-/** Where progress of long work goes: one line begun, then ended well or not. */
-export interface Progress {
-  start(what: string): void
-  end(ok: boolean, detail?: string): void
-  note(line: string): void
-}
+import type { Progress } from '../host/progress.ts'
+import type { ExecOptions, ExecResult } from '../host/shell-word.ts'
 
 export type DriverName = 'embedded' | 'kind' | 'context'
 

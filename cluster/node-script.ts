@@ -1,6 +1,7 @@
+import type { ExecResult } from '../host/shell-word.ts'
 import { shellWord } from '../host/shell-word.ts'
 import { timeoutScale } from '../host/wait.ts'
-import type { Cluster, ExecResult } from './driver.ts'
+import type { Cluster } from './driver.ts'
 import { ownIptables } from './iptables-backend.ts'
 
 /**

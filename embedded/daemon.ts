@@ -2,11 +2,12 @@
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { clusterFolder } from '../host/layout.ts'
+import { processStartTime } from '../host/live-process.ts'
 import type { Ending } from './control-plane.ts'
 import type { DaemonMessage, DaemonOptions } from './daemon-messages.ts'
 import { bootKernel } from './machine/boot.ts'
 import { machineOn } from './machine/uml-machine.ts'
-import { processStartTime, removeClusterFolder, writeDaemonState } from './state-file.ts'
+import { removeClusterFolder, writeDaemonState } from './state-file.ts'
 
 const endings: Ending[] = []
 

@@ -1,6 +1,7 @@
 import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { clusterFolder } from '../host/layout.ts'
+import { processStartTime } from '../host/live-process.ts'
 
 /** What the daemon leaves in its folder so that commands find it. A cache: the process itself is the truth. */
 export interface DaemonState {
@@ -21,18 +22,6 @@ function isState(value: unknown): value is DaemonState {
 }
 
 const stateFile = (name: string) => join(clusterFolder(name), 'daemon.json')
-
-/** Start time of a live process, or undefined when there is none. Zombies count as gone. */
-export function processStartTime(pid: number): string | undefined {
-  try {
-    const fields = readFileSync(`/proc/${pid}/stat`, 'utf8')
-      .replace(/^.*\) /s, '')
-      .split(' ')
-    return fields[0] === 'Z' ? undefined : fields[19]
-  } catch {
-    return undefined
-  }
-}
 
 /** The daemon's state, or undefined when it does not run (a file that a dead daemon left is no state). */
 export function readDaemonState(name: string): DaemonState | undefined {

@@ -1,5 +1,4 @@
 import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { processStartTime } from '../embedded/state-file.ts'
 
 /** A process by number and start time: a number that was given to another process has another one. */
 interface Noted {
@@ -23,6 +22,18 @@ function isThere(pid: number): boolean {
     return true
   } catch {
     return false
+  }
+}
+
+/** Start time of a live process, or undefined when there is none. Zombies count as gone. */
+export function processStartTime(pid: number): string | undefined {
+  try {
+    const fields = readFileSync(`/proc/${pid}/stat`, 'utf8')
+      .replace(/^.*\) /s, '')
+      .split(' ')
+    return fields[0] === 'Z' ? undefined : fields[19]
+  } catch {
+    return undefined
   }
 }
 

@@ -1,5 +1,11 @@
 import { chalk } from 'zx/core'
-import type { Progress } from '../cluster/driver.ts'
+
+/** Where progress of long work goes: one line begun, then ended well or not. */
+export interface Progress {
+  start(what: string): void
+  end(ok: boolean, detail?: string): void
+  note(line: string): void
+}
 
 /**
  * Status lines on standard error: ` • Booting the kernel` and then ` ✓ Booting the kernel (1.3 s)`. With a terminal the

@@ -1,13 +1,11 @@
 import { createHash } from 'node:crypto'
-import { GUESS_PREFIX } from '../../course/incident/incident-note.ts'
+import { DIAGNOSIS, GUESS_PREFIX } from '../../course/incident/incident-note.ts'
 import { readAnswer, sameAnswer } from '../../grading/answer.ts'
 import type { CheckContext } from '../../grading/check-context.ts'
 import { fail } from '../../grading/failure.ts'
 import type { Notebook } from '../../grading/notebook.ts'
 import { answeredKey, answerKey, isAnswerNote, type Truth } from '../../grading/question.ts'
 import { notedIncident } from './open-incident.ts'
-
-export const DIAGNOSIS = 'diagnosis'
 
 /** The word of the cause. A wrong one is counted, whoever types it how often. */
 export function causeByName({ notes }: CheckContext): Truth {

@@ -1,7 +1,7 @@
 import { mkdirSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { $ } from 'zx/core'
-import type { Progress } from '../../cluster/driver.ts'
+import type { Progress } from '../../host/progress.ts'
 
 export interface AptDownload {
   /** Folder for apt's lists and for the archives. */

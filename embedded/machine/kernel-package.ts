@@ -1,7 +1,7 @@
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { $ } from 'zx/core'
-import type { Progress } from '../../cluster/driver.ts'
+import type { Progress } from '../../host/progress.ts'
 import { aptDownload, archivesIn } from './apt-download.ts'
 import { type SourcesFile, sourcesOfRelease } from './apt-sources.ts'
 import type { Addition } from './package-tree.ts'

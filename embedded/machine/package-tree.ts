@@ -10,8 +10,8 @@ import {
 } from 'node:fs'
 import { join } from 'node:path'
 import { $ } from 'zx/core'
-import type { Progress } from '../../cluster/driver.ts'
 import { oneAtATime } from '../../host/one-at-a-time.ts'
+import type { Progress } from '../../host/progress.ts'
 import { aptDownload, archivesIn } from './apt-download.ts'
 
 /** Lists, in a finished tree, what it was made from. */

@@ -9,7 +9,20 @@ const checkout = mkdtempSync(join(tmpdir(), 'a checkout '))
 const write = (file: string, text: string) => writeFileSync(join(checkout, file), text)
 
 beforeAll(() => {
-  for (const folder of ['checks', 'cluster', 'dataplane', 'labs', 'scripts', 'slides'])
+  for (const folder of [
+    'bench',
+    'checks',
+    'cluster',
+    'course',
+    'dataplane',
+    'embedded',
+    'grading',
+    'host',
+    'instructors',
+    'labs',
+    'scripts',
+    'slides',
+  ])
     mkdirSync(join(checkout, folder))
   for (const file of ['scripts/start.mjs', 'scripts/bundle-scripts.ts', 'host/bundle.ts', 'host/layout.ts'])
     cpSync(join(projectRoot, file), join(checkout, file))
