@@ -3,6 +3,7 @@ import { $ } from 'zx/core'
 import type { Progress } from '../host/progress.ts'
 import type { ExecOptions, ExecResult } from '../host/shell-word.ts'
 import { waitFor } from '../host/wait.ts'
+import { changeCluster } from './cluster-lock.ts'
 import { consent } from './consent.ts'
 import {
   agentImage,
@@ -17,7 +18,7 @@ import {
 import { contextFolder, ownKubeconfig } from './context/own-kubeconfig.ts'
 import { execInPod } from './context/pod-exec.ts'
 import type { Cluster } from './driver.ts'
-import { type KubeClient, kubeClient } from './kube-client.ts'
+import { type ClusterAccess, type KubeClient, kubeClient, strangersClient } from './kube-client.ts'
 import { kubectlPath } from './kubectl.ts'
 
 const readyDeadlineMs = 120_000
@@ -34,9 +35,10 @@ export class ContextCluster implements Cluster {
   #client: Promise<KubeClient> | undefined
   #agents: Map<string, string> | undefined
 
-  private constructor(name: string, kubeconfig: string) {
+  private constructor(name: string, kubeconfig: string, client?: Promise<KubeClient>) {
     this.name = name
     this.kubeconfig = kubeconfig
+    this.#client = client
   }
 
   /** Opens a context by its name. Throws with the names there are when it does not exist. */
@@ -44,12 +46,16 @@ export class ContextCluster implements Cluster {
     return new ContextCluster(context, await ownKubeconfig(context))
   }
 
-  /** The cluster of a kubeconfig file that holds one alone, under a name of the caller's. */
-  static ofFile(name: string, kubeconfig: string): ContextCluster {
-    return new ContextCluster(name, kubeconfig)
+  /** A stranger's cluster under a name of the caller's. No file says how it is reached: its `kubeconfig` is empty. */
+  static ofStranger(name: string, access: ClusterAccess): ContextCluster {
+    return new ContextCluster(name, '', strangersClient(access))
   }
 
-  async up(progress: Progress): Promise<void> {
+  up(progress: Progress): Promise<void> {
+    return changeCluster(this, 'starts', progress, () => this.#up(progress))
+  }
+
+  async #up(progress: Progress): Promise<void> {
     const client = await this.client()
     const wanted = await this.#nodeNames(client)
     const ready = await readyAgents(client)
@@ -73,7 +79,11 @@ export class ContextCluster implements Cluster {
     this.#agents = undefined
   }
 
-  async down(progress: Progress): Promise<void> {
+  down(progress: Progress): Promise<void> {
+    return changeCluster(this, 'stops', progress, () => this.#down(progress))
+  }
+
+  async #down(progress: Progress): Promise<void> {
     const client = await this.client()
     if (await agentsThere(client)) {
       progress.start(`Removing namespace "${agentNamespace}" from the cluster of context "${this.name}"`)
@@ -123,8 +133,8 @@ export class ContextCluster implements Cluster {
     if (exitCode !== 0) throw new Error(`"${path}" could not be written on ${node}: ${stderr.trim()}`)
   }
 
-  private client(): Promise<KubeClient> {
-    this.#client ??= kubeClient(this)
+  client(): Promise<KubeClient> {
+    this.#client ??= kubeClient({ kubeconfig: this.kubeconfig })
     return this.#client
   }
 

@@ -1,5 +1,6 @@
 import type { Progress } from '../host/progress.ts'
 import type { ExecOptions, ExecResult } from '../host/shell-word.ts'
+import type { KubeClient } from './kube-client.ts'
 
 export type DriverName = 'embedded' | 'kind' | 'context'
 
@@ -9,6 +10,8 @@ export interface Cluster {
   readonly name: string
   /** Path of a kubeconfig that reaches this cluster, and nothing else. */
   readonly kubeconfig: string
+  /** Clients for its API; where a driver has none, they are made from its kubeconfig (kubeClient). */
+  client?(): Promise<KubeClient>
   /** True where every kube-proxy uses the node's own iptables, having no container with another one. */
   readonly ownIptables?: boolean
   /** True where all nodes run on one kernel: what it can do on one, it can do on all. */

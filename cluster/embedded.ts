@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import {
   type DaemonMessage,
   type DaemonOptions,
+  daemonOf,
   type ExecEndpoint,
   ensurePackages,
   execOnNode,
@@ -15,10 +16,10 @@ import {
 } from '../embedded/index.ts'
 import { programBundle } from '../host/bundle.ts'
 import { cacheFolder, clusterFolder } from '../host/layout.ts'
-import { processStartTime } from '../host/live-process.ts'
 import type { Progress } from '../host/progress.ts'
 import type { ExecOptions, ExecResult } from '../host/shell-word.ts'
 import { waitFor } from '../host/wait.ts'
+import { changeCluster } from './cluster-lock.ts'
 import type { Cluster } from './driver.ts'
 
 /** A daemon that still runs so long after it was asked to end is ended. */
@@ -37,9 +38,13 @@ export class EmbeddedCluster implements Cluster {
     this.kubeconfig = join(clusterFolder(name), 'kubeconfig')
   }
 
-  async up(progress: Progress): Promise<void> {
+  up(progress: Progress): Promise<void> {
+    return changeCluster(this, 'starts', progress, () => this.start(progress))
+  }
+
+  private async start(progress: Progress): Promise<void> {
     if (await this.running()) return progress.note(`The embedded cluster "${this.name}" is up.`)
-    await this.down(progress)
+    await this.stop(progress)
     const bundle = programBundle('embedded/daemon.ts', 'daemon', ['cluster', 'dataplane', 'embedded', 'host'])
     bundle.catch(() => {})
     const packages = await ensurePackages(cacheFolder, progress)
@@ -79,9 +84,10 @@ export class EmbeddedCluster implements Cluster {
         )
       })
     })
-      .catch((error: unknown) => {
+      .catch(async (error: unknown) => {
         progress.end(false)
-        daemon.kill('SIGTERM')
+        if (daemonOf(this.name) === daemon.pid) await this.endDaemon()
+        daemon.kill('SIGKILL')
         throw error
       })
       .finally(() => {
@@ -92,19 +98,32 @@ export class EmbeddedCluster implements Cluster {
       })
   }
 
-  async down(progress: Progress): Promise<void> {
-    const state = readDaemonState(this.name)
-    if (!state) return removeClusterFolder(this.name)
-    progress.start(`Stopping the embedded cluster "${this.name}"`)
-    const gone = () => processStartTime(state.pid) !== state.startTime
-    process.kill(state.pid, 'SIGTERM')
-    try {
-      await waitFor(`process ${state.pid} to end`, endingMs, async () => gone())
-    } catch {
-      process.kill(state.pid, 'SIGKILL')
+  down(progress: Progress): Promise<void> {
+    return changeCluster(this, 'stops', progress, () => this.stop(progress))
+  }
+
+  private async stop(progress: Progress): Promise<void> {
+    if (daemonOf(this.name) !== undefined) {
+      progress.start(`Stopping the embedded cluster "${this.name}"`)
+      await this.endDaemon()
+      progress.end(true)
     }
     removeClusterFolder(this.name)
-    progress.end(true)
+  }
+
+  /** Ends the daemon, ready or not, and resolves when it is gone. */
+  private async endDaemon(): Promise<void> {
+    const pid = daemonOf(this.name)
+    if (pid === undefined) return
+    const gone = () => waitFor(`process ${pid} to end`, endingMs, async () => daemonOf(this.name) !== pid)
+    try {
+      process.kill(pid, 'SIGTERM')
+      await gone()
+    } catch {
+      if (daemonOf(this.name) !== pid) return
+      process.kill(pid, 'SIGKILL')
+      await gone()
+    }
   }
 
   async running(): Promise<boolean> {

@@ -6,6 +6,7 @@ import { OUTSIDE } from '../host/outside.ts'
 import type { Progress } from '../host/progress.ts'
 import type { ExecOptions, ExecResult } from '../host/shell-word.ts'
 import { waitFor } from '../host/wait.ts'
+import { changeCluster } from './cluster-lock.ts'
 import type { Cluster } from './driver.ts'
 import { kindPath } from './kind/binary.ts'
 import { endStrayCreation, noteWhileCreating } from './kind/creation.ts'
@@ -35,7 +36,11 @@ export class KindCluster implements Cluster {
     if (engine) this.#engine = Promise.resolve(engine)
   }
 
-  async up(progress: Progress): Promise<void> {
+  up(progress: Progress): Promise<void> {
+    return changeCluster(this, 'starts', progress, () => this.#up(progress))
+  }
+
+  async #up(progress: Progress): Promise<void> {
     await endStrayCreation(kindFolder(this.name))
     if (await this.running()) progress.note(`The kind cluster "${this.name}" is up.`)
     else await this.#make(progress)
@@ -54,7 +59,11 @@ export class KindCluster implements Cluster {
     await this.#awaitReady(progress)
   }
 
-  async down(progress: Progress): Promise<void> {
+  down(progress: Progress): Promise<void> {
+    return changeCluster(this, 'stops', progress, () => this.#down(progress))
+  }
+
+  async #down(progress: Progress): Promise<void> {
     await endStrayCreation(kindFolder(this.name))
     await stopBalancer(await this.engine(), this.name)
     if ((await this.#containers()).length > 0) {

@@ -1,5 +1,4 @@
-import type { ExecResult } from '../host/shell-word.ts'
-import { shellWord } from '../host/shell-word.ts'
+import { type ExecResult, shellWord } from '../host/shell-word.ts'
 import { timeoutScale } from '../host/wait.ts'
 import type { Cluster } from './driver.ts'
 import { ownIptables } from './iptables-backend.ts'
