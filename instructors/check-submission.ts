@@ -1,4 +1,6 @@
 import { basename } from 'node:path'
+import { readClassKey } from '../course/class-key.ts'
+import { classWord } from '../course/class-word.ts'
 import { labNumber } from '../course/lab-number.ts'
 import { loadSpec } from '../grading/grader.ts'
 import { readLab } from '../grading/lab-definition.ts'
@@ -8,11 +10,9 @@ import { plainText } from '../host/plain-text.ts'
 import { classResult } from './class/class-result.ts'
 import { judgeFile } from './class/judge-file.ts'
 import { type GradingWish, publish } from './grading.ts'
-import { classWord } from './submission/class-word.ts'
 import { type ReadOptions, readSubmission, type SignatureState, type Submission } from './submission/read-submission.ts'
 import { quoted, Refusal } from './submission/refusal.ts'
 import { reportSubmission } from './submission/rejudge.ts'
-import { readClassKey } from './submission/signature.ts'
 
 type Wish = Omit<GradingWish, 'lab' | 'capture'> & { lab?: string | undefined; key?: string | undefined }
 

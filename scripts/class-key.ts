@@ -2,9 +2,9 @@
 import { randomBytes } from 'node:crypto'
 import { writeFileSync } from 'node:fs'
 import { parseArgs } from 'node:util'
+import { learnerKeyLine, readClassKey } from '../course/class-key.ts'
 import { learnerName } from '../grading/learner.ts'
 import { main, UserError } from '../host/main.ts'
-import { learnerKeyLine, readClassKey } from '../instructors/submission/signature.ts'
 
 const USAGE = `Usage: node --import tsx scripts/class-key.ts --new class.key
        node --import tsx scripts/class-key.ts --key class.key --learner alice

@@ -4,6 +4,8 @@ import { dirname, join } from 'node:path'
 import type { Cluster } from '../cluster/driver.ts'
 import { selectCluster } from '../cluster/select.ts'
 import { takeCapture } from '../cluster/snapshot.ts'
+import { type ClassKey, readClassKey } from '../course/class-key.ts'
+import { classWord, expectedWords, wordIn, wordState } from '../course/class-word.ts'
 import { labNumber } from '../course/lab-number.ts'
 import { gradeWith, loadSpec } from '../grading/grader.ts'
 import { type LabDefinition, readLab } from '../grading/lab-definition.ts'
@@ -13,9 +15,7 @@ import { type Moment, Moments } from '../grading/moments.ts'
 import { openCluster } from '../grading/source.ts'
 import { clusterName } from '../host/layout.ts'
 import { main, UserError } from '../host/main.ts'
-import { classWord, expectedWords, wordIn, wordState } from '../instructors/submission/class-word.ts'
 import { type HandIn, packSubmission } from '../instructors/submission/pack.ts'
-import { type ClassKey, readClassKey } from '../instructors/submission/signature.ts'
 
 await main(async () => {
   const { learner, name } = whoAndWhere()

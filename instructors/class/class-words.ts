@@ -1,7 +1,7 @@
 import type { Capture } from '../../cluster/capture-folder.ts'
-import { expectedWords, wordState } from '../submission/class-word.ts'
+import type { ClassKey } from '../../course/class-key.ts'
+import { expectedWords, wordState } from '../../course/class-word.ts'
 import type { Submission } from '../submission/read-submission.ts'
-import type { ClassKey } from '../submission/signature.ts'
 import type { Flag } from './result.ts'
 
 const NAMES_SHOWN = 4

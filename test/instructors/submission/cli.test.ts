@@ -7,7 +7,7 @@ import { reportSchema } from '../../../grading/report-schema.ts'
 import { projectRoot } from '../../../host/layout.ts'
 import { gradescopeSchema } from '../../../instructors/class/formats/gradescope.ts'
 import { classSchema } from '../../../instructors/class/result.ts'
-import { learnerKeyLine, readClassKey } from '../../../instructors/submission/signature.ts'
+import { learnerKeyLine, readClassKey } from '../../../course/class-key.ts'
 import { ALICE, changedFile } from './made-submission.ts'
 import { fileOf } from './tar-bytes.ts'
 

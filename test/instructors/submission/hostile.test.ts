@@ -9,7 +9,7 @@ import { describe, expect, test } from 'vitest'
 import { type Judged, judgeFile } from '../../../instructors/class/judge-file.ts'
 import { SUBMISSION_LIMITS } from '../../../instructors/submission/limits.ts'
 import { readSubmission } from '../../../instructors/submission/read-submission.ts'
-import { type ClassKey, signatureOf } from '../../../instructors/submission/signature.ts'
+import { type ClassKey, signatureOf } from '../../../course/class-key.ts'
 import { changed, changedFile } from './made-submission.ts'
 import { fileOf, gzFileOf, tarOf } from './tar-bytes.ts'
 

@@ -3,7 +3,7 @@ import { seedOf } from '../../../grading/learner.ts'
 import { projectRoot } from '../../../host/layout.ts'
 import type { Manifest } from '../../../instructors/submission/manifest.ts'
 import { readSubmission, type Submission } from '../../../instructors/submission/read-submission.ts'
-import type { ClassKey } from '../../../instructors/submission/signature.ts'
+import type { ClassKey } from '../../../course/class-key.ts'
 import { writeSubmission } from '../../../instructors/submission/write-submission.ts'
 import { fileOf } from './tar-bytes.ts'
 

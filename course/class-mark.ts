@@ -6,7 +6,7 @@ import { CLASS_MARK_FILE } from '../cluster/node-report.ts'
 import { runOnNode } from '../cluster/node-script.ts'
 import { NOTES_NAMESPACE } from '../grading/notebook.ts'
 import type { Progress } from '../host/progress.ts'
-import { CLASS_MAP, wordFromEnvironment } from '../instructors/submission/class-word.ts'
+import { CLASS_MAP, wordFromEnvironment } from './class-word.ts'
 
 /** Writes the mark of a word ($1) for this boot, unless it is there. */
 const MARK = `umask 022

@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto'
-import type { Capture } from '../../cluster/capture-folder.ts'
-import { parseNodeBoot } from '../../dataplane/node-boot.ts'
-import { NOTES_NAMESPACE } from '../../grading/notebook.ts'
-import { type ClassKey, readClassKey, wordOf } from './signature.ts'
+import type { Capture } from '../cluster/capture-folder.ts'
+import { parseNodeBoot } from '../dataplane/node-boot.ts'
+import { NOTES_NAMESPACE } from '../grading/notebook.ts'
+import { type ClassKey, readClassKey, wordOf } from './class-key.ts'
 
 /** The ConfigMap that holds the class's word in a learner's cluster; its one key is `word`. */
 export const CLASS_MAP = 'class'
