@@ -1,3 +1,4 @@
+import { existsSync } from 'node:fs'
 import { Agent, type AgentOptions } from 'node:https'
 import type * as k8s from '@kubernetes/client-node'
 import type { Cluster } from './driver.ts'
@@ -10,8 +11,9 @@ export interface KubeClient {
   discovery: k8s.DiscoveryV1Api
 }
 
-/** Clients for a cluster from its own kubeconfig; the user's is never read. */
-export async function kubeClient(cluster: Pick<Cluster, 'kubeconfig'>): Promise<KubeClient> {
+/** Clients for a cluster from its own kubeconfig; the user's is never read. Throws in one sentence where there is none yet. */
+export async function kubeClient(cluster: Pick<Cluster, 'kubeconfig' | 'name'>): Promise<KubeClient> {
+  if (!existsSync(cluster.kubeconfig)) throw new Error(`The cluster "${cluster.name}" is not up: run \`make up\`.`)
   const { AppsV1Api, CoreV1Api, DiscoveryV1Api, KubeConfig } = await import('./kubernetes.ts')
   const config = new KubeConfig()
   config.loadFromFile(cluster.kubeconfig)

@@ -7,6 +7,7 @@ import { loadSpec } from '../grading/grader.ts'
 import { judge } from '../grading/judge.ts'
 import { findStep, type LabDefinition, readLab } from '../grading/lab-definition.ts'
 import { listLabs } from '../grading/lab-folders.ts'
+import { mustRunHere } from '../grading/lab-kernel.ts'
 import { failureLines, outcomeLine } from '../grading/learner-report.ts'
 import { answerCommand } from '../grading/question.ts'
 import { openCluster } from '../grading/source.ts'
@@ -21,6 +22,7 @@ await main(async () => {
     throw new UserError(`Step "${id}" of lab ${lab.number} asks nothing. ${questionsOf([lab])}`)
   if (!text) throw new UserError(`${step.question} Answer with: ${answerCommand(lab.number, id)}`)
   const source = await openCluster(await selectCluster())
+  await mustRunHere(source.live.cluster, lab)
   await keepAnswer(source.live.client, lab.number, id, text)
   const { outcomes } = await judge(await loadSpec(lab), source, { only: [id] })
   for (const outcome of outcomes) {
