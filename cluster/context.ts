@@ -16,7 +16,7 @@ import {
 import { contextFolder, ownKubeconfig } from './context/own-kubeconfig.ts'
 import { execInPod } from './context/pod-exec.ts'
 import type { Cluster, ExecOptions, ExecResult, Progress } from './driver.ts'
-import { type KubeClient, kubeClient } from './kube-client.ts'
+import { type ClusterAccess, type KubeClient, kubeClient, strangersClient } from './kube-client.ts'
 import { kubectlPath } from './kubectl.ts'
 
 const readyDeadlineMs = 120_000
@@ -33,9 +33,10 @@ export class ContextCluster implements Cluster {
   #client: Promise<KubeClient> | undefined
   #agents: Map<string, string> | undefined
 
-  private constructor(name: string, kubeconfig: string) {
+  private constructor(name: string, kubeconfig: string, client?: Promise<KubeClient>) {
     this.name = name
     this.kubeconfig = kubeconfig
+    this.#client = client
   }
 
   /** Opens a context by its name. Throws with the names there are when it does not exist. */
@@ -43,9 +44,9 @@ export class ContextCluster implements Cluster {
     return new ContextCluster(context, await ownKubeconfig(context))
   }
 
-  /** The cluster of a kubeconfig file that holds one alone, under a name of the caller's. */
-  static ofFile(name: string, kubeconfig: string): ContextCluster {
-    return new ContextCluster(name, kubeconfig)
+  /** A stranger's cluster under a name of the caller's. No file says how it is reached: its `kubeconfig` is empty. */
+  static ofStranger(name: string, access: ClusterAccess): ContextCluster {
+    return new ContextCluster(name, '', strangersClient(access))
   }
 
   up(progress: Progress): Promise<void> {
@@ -130,8 +131,8 @@ export class ContextCluster implements Cluster {
     if (exitCode !== 0) throw new Error(`"${path}" could not be written on ${node}: ${stderr.trim()}`)
   }
 
-  private client(): Promise<KubeClient> {
-    this.#client ??= kubeClient(this)
+  client(): Promise<KubeClient> {
+    this.#client ??= kubeClient({ kubeconfig: this.kubeconfig })
     return this.#client
   }
 

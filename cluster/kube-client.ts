@@ -11,8 +11,26 @@ export interface KubeClient {
   discovery: k8s.DiscoveryV1Api
 }
 
-/** Clients for a cluster from its own kubeconfig; the user's is never read. Throws in one sentence where there is none yet. */
-export async function kubeClient(cluster: Pick<Cluster, 'kubeconfig' | 'name'>): Promise<KubeClient> {
+/** All that is kept of a stranger's kubeconfig: where the server is, how to know it, and how to be known there. */
+export interface ClusterAccess {
+  /** An https address without a user, query or fragment, and without a slash at its end. */
+  server: string
+  /** What follows is as the kubeconfig has it: certificates and keys are PEM in base64. */
+  caData?: string
+  tlsServerName?: string
+  /** The connection is not proved to reach that server. What this endangers is the learner's own: the token, and the grade. */
+  skipTLSVerify: boolean
+  token?: string
+  certData?: string
+  keyData?: string
+}
+
+/**
+ * Clients for a cluster, from its own kubeconfig where it has no client yet; the user's is never read. Throws in one sentence where
+ * there is no kubeconfig either.
+ */
+export async function kubeClient(cluster: Pick<Cluster, 'kubeconfig' | 'name' | 'client'>): Promise<KubeClient> {
+  if (cluster.client) return cluster.client()
   if (!existsSync(cluster.kubeconfig)) throw new Error(`The cluster "${cluster.name}" is not up: run \`make up\`.`)
   const { AppsV1Api, CoreV1Api, DiscoveryV1Api, KubeConfig } = await import('./kubernetes.ts')
   const config = new KubeConfig()
@@ -24,6 +42,31 @@ export async function kubeClient(cluster: Pick<Cluster, 'kubeconfig' | 'name'>):
     apps: config.makeApiClient(AppsV1Api),
     discovery: config.makeApiClient(DiscoveryV1Api),
   }
+}
+
+/**
+ * Clients for a cluster of somebody else, from what its kubeconfig says and no file: whatever its server answers is bounded
+ * (bounded-http.ts).
+ */
+export async function strangersClient(access: ClusterAccess): Promise<KubeClient> {
+  const { AppsV1Api, CoreV1Api, createConfiguration, DiscoveryV1Api, KubeConfig, ServerConfiguration } = await import(
+    './kubernetes.ts'
+  )
+  const { boundedHttp } = await import('./bounded-http.ts')
+  const { server, caData, tlsServerName, skipTLSVerify, token, certData, keyData } = access
+  const config = new KubeConfig()
+  config.loadFromClusterAndUser(
+    { name: 'cluster', server, skipTLSVerify, ...(caData && { caData }), ...(tlsServerName && { tlsServerName }) },
+    { name: 'user', ...(token && { token }), ...(certData && { certData }), ...(keyData && { keyData }) },
+  )
+  keepConnections(config)
+  const bounded = createConfiguration({
+    baseServer: new ServerConfiguration(server, {}),
+    authMethods: { default: config },
+    httpApi: boundedHttp(),
+  })
+  const [core, apps, discovery] = [new CoreV1Api(bounded), new AppsV1Api(bounded), new DiscoveryV1Api(bounded)]
+  return { config, core, apps, discovery }
 }
 
 /** The client makes an agent, and so a TLS connection, for each request; asking a cluster all the time, one is enough. */

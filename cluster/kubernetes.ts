@@ -19,7 +19,11 @@ const USED = [
   'KubeConfig',
   'KubernetesObjectApi',
   'PatchStrategy',
+  'ResponseContext',
+  'ServerConfiguration',
+  'createConfiguration',
   'setHeaderOptions',
+  'wrapHttpLibrary',
 ] as const
 type Used = Pick<typeof Published, (typeof USED)[number]>
 
@@ -45,5 +49,9 @@ export const {
   KubeConfig,
   KubernetesObjectApi,
   PatchStrategy,
+  ResponseContext,
+  ServerConfiguration,
+  createConfiguration,
   setHeaderOptions,
+  wrapHttpLibrary,
 } = await load()

@@ -17,6 +17,7 @@ import { Snapshot } from '../grading/snapshot.ts'
 import { STANDARD, type Variant } from '../grading/variant.ts'
 import { projectRoot } from '../host/layout.ts'
 import { waitFor } from '../host/wait.ts'
+import { putClassWord } from '../scripts/class-word.ts'
 import { deployWeb } from './deploy-web.ts'
 import { installToolsEverywhere } from './install-tools.ts'
 import { keepAnswer } from './keep-answer.ts'
@@ -42,7 +43,8 @@ export class LabBench {
 
   static async open(cluster: Cluster, progress: Progress): Promise<LabBench> {
     const client = await kubeClient(cluster)
-    return new LabBench(cluster, client, progress, await ownVariant(client))
+    const [variant] = await Promise.all([ownVariant(client), putClassWord(cluster, client, progress)])
+    return new LabBench(cluster, client, progress, variant)
   }
 
   /** `make web` */

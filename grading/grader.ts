@@ -40,7 +40,7 @@ export async function gradeWith(
     if (source.live && !source.standing) await mustRunHere(source.live.cluster, spec.lab)
     const { outcomes, snapshot } = await judge(spec, source, {
       ...options,
-      only: request.step === undefined ? undefined : [request.step],
+      only: request.step === undefined ? options.only : [request.step],
     })
     return keepEvidence(reportOf(spec.lab, request, outcomes, { facts: roundFacts(snapshot), seconds: seconds() }))
   } catch (error) {
