@@ -41,6 +41,8 @@ export interface Cluster {
   down(progress: Progress): Promise<void>
   /** True when the API server answers. */
   running(): Promise<boolean>
+  /** Nodes whose machine does not run at this moment, for people; only where a driver can tell at once. */
+  stoppedNodes?(): Promise<string[]>
   /** Names of the nodes, control plane first. */
   nodes(): Promise<string[]>
   /** Runs one command on a node as root, in the node's own network namespace. */

@@ -1,12 +1,23 @@
 // Leads through a lab:  lab.ts 2.  With a terminal it waits for the learner, without one it plays the reference solution.
 
 import { changeCluster, leadOnCluster } from '../cluster/cluster-lock.ts'
+import type { Cluster } from '../cluster/driver.ts'
 import { selectCluster } from '../cluster/select.ts'
 import { labNumber } from '../course/lab-number.ts'
 import { labFolder } from '../grading/lab-folders.ts'
 import { mustRunHere, needsOf } from '../grading/lab-kernel.ts'
 import { main } from '../host/main.ts'
 import { createProgress } from '../host/progress.ts'
+
+/** Somebody else's cluster is asked before anything is started there, for all that the lab will do. */
+async function agree(number: number, cluster: Cluster): Promise<void> {
+  if (cluster.driver !== 'context') return
+  const [{ consent }, { labChange }] = await Promise.all([
+    import('../cluster/consent.ts'),
+    import('../course/lab-bench.ts'),
+  ])
+  await consent(cluster, labChange(`run a privileged Pod on each node and work through lab ${number}`))
+}
 
 await main(async () => {
   const number = labNumber(process.argv[2])
@@ -18,6 +29,7 @@ await main(async () => {
   definition.catch(() => {})
   const needs = async () => needsOf(await definition)
   const cluster = await selectCluster(undefined, undefined, { making: progress, lab: needs })
+  await agree(number, cluster)
   // What describes and grades a lab takes a second to load: about as long as a kernel to boot.
   const ready = async () => {
     const [lab, guide] = await Promise.all([definition, import('../course/work-through.ts'), cluster.up(progress)])

@@ -154,7 +154,7 @@ describe('CLUSTER=auto on this machine', () => {
 })
 
 test('a cluster without a kubeconfig is not up, and no file is spoken of', async () => {
-  await expect(kubeClient({ name: 'ka', kubeconfig: '/nonexistent/kubeconfig' })).rejects.toThrow(
+  await expect(kubeClient({ driver: 'kind', name: 'ka', kubeconfig: '/nonexistent/kubeconfig' })).rejects.toThrow(
     'The cluster "ka" is not up: run `make up`.',
   )
 })
