@@ -21,8 +21,11 @@ export interface Features {
   localPolicyForExternalIPs: boolean
   /** Ingress addresses with ipMode Proxy are left out. */
   ingressIPMode: boolean
-  /** The node's own address is known in its first family only, or in both (asked by source ranges). */
-  nodeIPs: 'first' | 'both'
+  /**
+   * Which address counts as the node's own (for source ranges): bindAddress, with 0.0.0.0 as it is; instead of 0.0.0.0 the
+   * Node's first address, in that family (1.28); or the Node's in both (1.29).
+   */
+  nodeIPs: 'bound' | 'first' | 'both'
   /** One kube-proxy serves both families: only behind the gate IPv6DualStack, or always. */
   dualStack: 'gated' | 'always'
   /** detectLocalMode BridgeInterface and InterfaceNamePrefix exist. */
@@ -99,7 +102,7 @@ const V1_20: Omit<Features, 'version'> = {
   nodeHints: false,
   localPolicyForExternalIPs: false,
   ingressIPMode: false,
-  nodeIPs: 'first',
+  nodeIPs: 'bound',
   dualStack: 'gated',
   detectLocalByInterface: false,
   primaryNodePortAddress: false,
@@ -162,10 +165,10 @@ const CHANGES: readonly (readonly [minor: number, change: Change])[] = [
     },
   ],
   [25, { dropsIn: 'filter', cleanupIpvsNodePort: true }],
-  [26, { terminatingEndpoints: true, localPolicyForExternalIPs: true, localhostNodePorts: true, ipvsFilter: true }],
+  [26, { terminatingEndpoints: true, localhostNodePorts: true, ipvsFilter: true }],
   [27, { kubeFirewall: true, firewallMarker: true, ipvsMaglevPort: true, zoneHints: 'annotation' }],
-  [28, { ipvsSkipsNodeAddresses: true, ipvsFilterHealthCheck: true }],
-  [29, { liberalConntrack: true, ipvsOutFilter: true, nodeIPs: 'both' }],
+  [28, { nodeIPs: 'first', ipvsSkipsNodeAddresses: true, ipvsFilterHealthCheck: true }],
+  [29, { liberalConntrack: true, ipvsOutFilter: true, nodeIPs: 'both', localPolicyForExternalIPs: true }],
   [30, { ingressIPMode: true, ipvsFilterExternalLocal: true }],
   [31, { nfacct: true, primaryNodePortAddress: true, zoneHints: 'always', nftables: 'endpoint-chains' }],
   [32, {}],

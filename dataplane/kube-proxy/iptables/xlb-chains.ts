@@ -95,7 +95,10 @@ function writeRefusals({ filter, proxier, port }: Context): void {
 }
 
 /** KUBE-XLB-: Pods and the node itself use all endpoints, the rest only those of this node. */
-function writeLocalChain({ nat, proxier, port, service, xlb }: Context, local: readonly ChainedEndpoint[]): void {
+function writeLocalChain(
+  { nat, proxier, port, service, xlb, masqueradeFirst }: Context,
+  local: readonly ChainedEndpoint[],
+): void {
   const { detector } = proxier
   const fromNode = '-m addrtype --src-type LOCAL '
   if (detector) {
@@ -108,9 +111,10 @@ function writeLocalChain({ nat, proxier, port, service, xlb }: Context, local: r
     nat.add(xlb, `${commented(`${port.name} has no local endpoints`)}-j KUBE-MARK-DROP`)
     return
   }
-  writeBalancing(nat, proxier, port, xlb, local, (_endpoint, index, kind) =>
-    commented(kind === 'affinity' ? port.name : `Balancing rule ${index} for ${port.name}`),
-  )
+  writeBalancing(nat, proxier, port, xlb, local, (_endpoint, index, kind) => {
+    if (!masqueradeFirst) return proxier.isLarge ? '' : commented(port.name)
+    return commented(kind === 'affinity' ? port.name : `Balancing rule ${index} for ${port.name}`)
+  })
 }
 
 /**
