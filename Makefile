@@ -1,27 +1,27 @@
 # Every target is one short script under scripts/. `make` alone lists them.
-RUN := node scripts/start.mjs
-NODE_MODULES := node_modules/.package-lock.json
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
 # `make -j ipvs flush-nat` means one after the other; what can run side by side does so inside the scripts.
 .NOTPARALLEL:
-export NAME CLUSTER FROM TO NODE CMD STEP SCHEDULER FORCE YES DIR KUBE_PROXY KUBE_PROXY_VERSION LAB_TIMEOUT_SCALE TIER IMAGE LB AGENT_IMAGE LEARNER CLUSTER_NAME CLASS_KEY_FILE LAB Q A SEED INCIDENT LIST SHOW HINT PORT MAX ENDPOINTS
-# What somebody answers, or runs on a node, is text: make must not read it as its own language.
-override Q := $(value Q)
-override A := $(value A)
-override CMD := $(value CMD)
+# What is typed after a target is text, handed on as it is: without this line make expands functions in it. Recipes never contain a
+# variable's text, only the shell's quoted "$$NAME"; `export` so that override does not keep it from the scripts.
+$(foreach name,$(.VARIABLES),$(if $(findstring $$,$(name)),,$(if $(filter command,$(firstword $(origin $(name)))),$(eval export override $(name) := $$(value $(name))))))
+override RUN := node scripts/start.mjs
+override NODE_MODULES := node_modules/.package-lock.json
+# The 2 of lab-2, or whatever was typed there.
+%: override export STEM = $*
 
 ##@ Labs
 lab-%: $(NODE_MODULES) FORCE ## Work through a lab, graded step by step (make lab-2)
-	@$(RUN) scripts/lab.ts $*
+	@$(RUN) scripts/lab.ts "$$STEM"
 check-%: $(NODE_MODULES) FORCE ## Grade a lab as the cluster stands (STEP=id for one step)
-	@$(RUN) scripts/grade.ts $* $(if $(STEP),--step $(STEP))
+	@$(RUN) scripts/grade.ts "$$STEM" $${STEP:+--step="$$STEP"}
 solve-%: $(NODE_MODULES) FORCE ## Play the reference solution of a lab (STEP=id for one step)
-	@$(RUN) scripts/solve.ts $* $(if $(STEP),--step $(STEP))
+	@$(RUN) scripts/solve.ts "$$STEM" $${STEP:+--step="$$STEP"}
 reset-%: $(NODE_MODULES) FORCE ## Bring a lab back to its starting state
-	@$(RUN) scripts/reset.ts $*
+	@$(RUN) scripts/reset.ts "$$STEM"
 hint: $(NODE_MODULES) ## A hint for the first open step (LAB=2 STEP=id TIER=1..)
-	@$(RUN) scripts/hint.ts $(LAB) $(if $(STEP),--step $(STEP)) $(if $(TIER),--tier $(TIER))
+	@$(RUN) scripts/hint.ts $${LAB:+"$$LAB"} $${STEP:+--step="$$STEP"} $${TIER:+--tier="$$TIER"}
 answer: $(NODE_MODULES) ## Answer a lab's question, graded at once (Q=step A='…' LAB=1)
 	@$(RUN) scripts/answer.ts
 incident: $(NODE_MODULES) ## Break something and repair it (SEED=7 INCIDENT=id HINT=1 SHOW=1 LIST=1)
@@ -49,7 +49,7 @@ aliases: $(NODE_MODULES) ## Short commands ipt, ipv and ips for a node: eval "$$
 capture: $(NODE_MODULES) ## Write what every node holds to a folder (DIR=captures/…)
 	@$(RUN) scripts/capture.ts
 trace: $(NODE_MODULES) ## Follow a packet, hop by hop (FROM=pod/NAME TO=svc/web:80 NODE=…)
-	@$(RUN) scripts/trace.ts $(if $(FROM),--from $(FROM)) $(if $(TO),--to $(TO)) $(if $(NODE),--node $(NODE))
+	@$(RUN) scripts/trace.ts $${FROM:+--from="$$FROM"} $${TO:+--to="$$TO"} $${NODE:+--node="$$NODE"}
 
 ##@ kube-proxy
 ipvs: $(NODE_MODULES) ## Switch kube-proxy to IPVS mode (SCHEDULER=rr KUBE_PROXY_VERSION=1.20)
@@ -89,7 +89,7 @@ test: $(NODE_MODULES) ## Lint, type-check and run every test
 test-incidents: $(NODE_MODULES) ## Break and repair every incident of lab 8 (make test takes a quarter of them; SEED= says which)
 	@INCIDENTS=all node_modules/.bin/vitest run test/labs/lab-8.test.ts
 lint-labs: $(NODE_MODULES) ## What is wrong with the course as written (BOOT=1 plays and types every lab, too; LAB=2)
-	@$(RUN) scripts/lint-labs.ts $(if $(BOOT),--run) $(LAB)
+	@$(RUN) scripts/lint-labs.ts $${BOOT:+--run} $${LAB:+"$$LAB"}
 new-lab: $(NODE_MODULES) ## Files for a new lab, to be written over (NAME=packet-captures)
 	@$(RUN) scripts/new-lab.ts
 e2e-kind: $(NODE_MODULES) ## Every target and lab 2 on a genuine kind cluster, where an engine answers
@@ -98,10 +98,10 @@ bench: $(NODE_MODULES) ## Measure prediction, parsing, grading, start-up, and a 
 	@$(RUN) scripts/bench.ts
 	@$(RUN) scripts/bench-class.ts
 help: ## This list
-	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-zA-Z0-9_%-]+:.*## / {sub(/%/, "N", $$1); gsub(/[$$][$$]/, "$$", $$2); printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-zA-Z0-9_%-]+:.*## / {sub(/%/, "N", $$1); gsub(/[$$][$$]/, "$$", $$2); printf "  %-16s %s\n", $$1, $$2}' Makefile
 
 $(NODE_MODULES): package.json package-lock.json
 	@echo ' • Installing the Node packages …' >&2
-	@npm install --no-save --no-audit --no-fund --loglevel=error >&2 && touch $@
+	@npm ci --no-audit --no-fund --loglevel=error >&2 && touch $@
 FORCE:
 .PHONY: FORCE hint answer incident measure up down status doctor env shell exec aliases capture trace ipvs iptables nftables userspace flush-nat kube-proxy-logs web tools submit grade-class test-grader test test-incidents lint-labs new-lab e2e-kind slides present bench help

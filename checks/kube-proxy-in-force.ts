@@ -1,6 +1,6 @@
+import { isKubeProxyPod, kubeProxyPods } from '../cluster/kube-proxy/agents.ts'
 import { likelyClusterCIDR } from '../dataplane/kube-proxy/cluster-config.ts'
 import { defaultConfig, type KubeProxyConfig, parseKubeProxyConfiguration } from '../dataplane/kube-proxy/config.ts'
-import type { ApiObject } from './api-object.ts'
 import { Trouble } from './failure.ts'
 import type { Snapshot } from './snapshot.ts'
 
@@ -20,17 +20,13 @@ export function modeInForce(proxyMode: string | undefined, log: string | undefin
   return modes.at(-1)?.toLowerCase()
 }
 
-/** kube-proxy's Pods that are not on their way out, by node. */
-export function kubeProxyPods(snapshot: Snapshot): ApiObject[] {
-  return snapshot.items.filter(
-    ({ kind, metadata }) =>
-      kind === 'Pod' && metadata.namespace === 'kube-system' && metadata.labels?.['k8s-app'] === 'kube-proxy',
-  )
-}
-
-/** kube-proxy's version on a node: its Pod's image tag, else what the Node says. Throws Trouble when neither does. */
+/**
+ * kube-proxy's version on a node: the image tag of its Pod in service, else that of one which terminates or has ended (it wrote what
+ * the node holds), else what the Node says. Throws Trouble when none does.
+ */
 export function kubeProxyVersionOn(snapshot: Snapshot, node: string): string {
-  const pod = kubeProxyPods(snapshot).find((candidate) => candidate.spec?.nodeName === node)
+  const pods = [...kubeProxyPods(snapshot.items), ...snapshot.items.filter(isKubeProxyPod)]
+  const pod = pods.find((candidate) => candidate.spec?.nodeName === node)
   for (const { image } of pod?.spec?.containers ?? []) {
     const tag = /:(v\d+\.\d+[^@:]*)/.exec(image ?? '')?.[1]
     if (tag) return tag

@@ -1,5 +1,5 @@
+import { isKubeProxyPod } from '../cluster/kube-proxy/agents.ts'
 import { type ApiObject, hasCondition } from './api-object.ts'
-import { kubeProxyPods } from './kube-proxy-in-force.ts'
 import type { Snapshot } from './snapshot.ts'
 
 /** Changes younger than this may not have reached every node yet. */
@@ -19,10 +19,10 @@ const STUCK = new Set([
  */
 export function movements(snapshot: Snapshot, freshMs = FRESH_MS): string[] {
   const phrases: string[] = []
+  const kubeProxies = snapshot.items.filter(isKubeProxyPod)
   const daemonSet = snapshot.find('DaemonSet', 'kube-system', 'kube-proxy')
   if (daemonSet && isRolling(daemonSet)) phrases.push('kube-proxy is being restarted')
-  for (const pod of kubeProxyPods(snapshot))
-    if (isMoving(snapshot, pod)) phrases.push(`${pod.metadata.name} is starting or ending`)
+  for (const pod of kubeProxies) if (isMoving(snapshot, pod)) phrases.push(`${pod.metadata.name} is starting or ending`)
   for (const item of snapshot.items) {
     const { namespace, name } = item.metadata
     if (item.kind === 'Pod' && namespace === 'default' && isMoving(snapshot, item))
@@ -30,7 +30,7 @@ export function movements(snapshot: Snapshot, freshMs = FRESH_MS): string[] {
     if ((item.kind === 'Service' || item.kind === 'EndpointSlice') && isFresh(snapshot, changedAt(item), freshMs))
       phrases.push(`${item.kind} ${name} has just changed`)
   }
-  for (const pod of kubeProxyPods(snapshot)) {
+  for (const pod of kubeProxies) {
     const started = pod.status?.containerStatuses?.[0]?.state?.running?.startedAt
     if (isFresh(snapshot, started, freshMs)) phrases.push(`${pod.metadata.name} has just started`)
   }

@@ -19,13 +19,6 @@ export interface Progress {
   note(line: string): void
 }
 
-export interface NodeStatus {
-  name: string
-  ready: boolean
-  roles: string
-  version: string
-}
-
 export type DriverName = 'embedded' | 'kind' | 'context'
 
 /** A place where labs run. Everything above it is the same code on every driver. */

@@ -12,10 +12,9 @@ export const PATH = 'case :$PATH: in *:/usr/sbin:*) ;; *) PATH=$PATH:/usr/local/
 /** Entries of a connection table kept: enough for a lab, and a busy node can't flood the line. */
 const CONNTRACK_LINES = 4000
 
-/** kube-proxy's own word. A cluster that hears its kube-proxies itself puts their word before the script. */
+/** Asks the kube-proxy of the node for its mode, by the HTTP server that every kube-proxy runs there. */
 export const PROXY_MODE = `${HTTP_GET}
 proxy_mode() {
-  case \${kube_proxy_says-} in nothing) return 1 ;; ?*) printf '%s' "$kube_proxy_says"; return ;; esac
   http_get 127.0.0.1 10249 /proxyMode 2
 }`
 

@@ -2,6 +2,7 @@ import type { KubernetesObject, V1Pod } from '@kubernetes/client-node'
 import type { Capture, NodeFiles } from './capture-folder.ts'
 import type { Cluster } from './driver.ts'
 import type { KubeClient } from './kube-client.ts'
+import { kubeProxy, kubeProxyPods } from './kube-proxy/agents.ts'
 import { nodeReportRequest, type ReportDepth } from './node-report.ts'
 import { runOnNode } from './node-script.ts'
 
@@ -107,34 +108,18 @@ function asItems(apiVersion: string, kind: string, items: KubernetesObject[]): u
   return items.map((item) => JSON.parse(JSON.stringify({ ...item, apiVersion, kind })))
 }
 
-interface KubeProxyPod {
-  name: string
-  node: string
-}
-
 /** kube-proxy's log per node, by the API. A Pod without a log (not started yet) leaves none. */
 async function addKubeProxyLogs({ core }: KubeClient, items: unknown[], nodes: NodeFiles[]): Promise<void> {
   await Promise.all(
-    kubeProxyPods(items).map(async ({ name, node }) => {
-      const entry = nodes.find((candidate) => candidate.name === node)
-      if (!entry) return
+    kubeProxyPods(items as V1Pod[]).map(async ({ metadata, spec }) => {
+      const entry = nodes.find(({ name }) => name === spec?.nodeName)
+      if (!entry || metadata?.name === undefined) return
       try {
-        const log = await core.readNamespacedPodLog({ namespace: 'kube-system', name, limitBytes: LOG_BYTES })
-        entry.files.set('kube-proxy.log', log ?? '')
+        const request = { namespace: kubeProxy.namespace, name: metadata.name, limitBytes: LOG_BYTES }
+        entry.files.set('kube-proxy.log', (await core.readNamespacedPodLog(request)) ?? '')
       } catch {
         entry.files.delete('kube-proxy.log')
       }
     }),
   )
-}
-
-function kubeProxyPods(items: unknown[]): KubeProxyPod[] {
-  return items.flatMap((item) => {
-    const pod = item as V1Pod
-    if (pod.kind !== 'Pod' || pod.metadata?.namespace !== 'kube-system' || pod.metadata.deletionTimestamp) return []
-    if (pod.metadata.labels?.['k8s-app'] !== 'kube-proxy') return []
-    const { name } = pod.metadata
-    const node = pod.spec?.nodeName
-    return name !== undefined && node !== undefined ? [{ name, node }] : []
-  })
 }

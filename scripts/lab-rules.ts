@@ -1,18 +1,29 @@
 import type { Cluster } from '../cluster/driver.ts'
+import { PATH } from '../cluster/node-report.ts'
 import { runOnNode } from '../cluster/node-script.ts'
 
 /**
- * Takes out every rule whose comment matches $1, whatever its chain and family; iptables-save prints a comment with quotes where it
- * has spaces. Mostly there is none, and one program of each family that is in use says so: the legacy kernel names the tables that are.
+ * Deletes every rule whose comment matches $1, in all chains of both families; iptables-save prints quotes around a comment
+ * with spaces. A learner writes rules through the node's own iptables or through one of its back ends, so all of them are read.
+ * Only a legacy iptables is not started where the kernel lists no table of its family: the list knows nothing of nf_tables.
  */
-const script = `
+const script = `${PATH}
+match="--comment \\"?($1)([^0-9a-z]|$)"
 for family in iptables ip6tables; do
-  names=/proc/net/\${family%tables}_tables_names
-  [ ! -e $names ] || read -r table <$names || continue
-  "$family-save" 2>/dev/null | grep -qE -- "--comment \\"?($1)([^0-9a-z]|$)" || continue
-  for table in raw mangle nat filter; do
-    rules=$("$family-save" -t $table 2>/dev/null | grep -E -- "--comment \\"?($1)([^0-9a-z]|$)" | sed 's/^-A/-D/')
-    [ -z "$rules" ] || printf '*%s\\n%s\\nCOMMIT\\n' "$table" "$rules" | "$family-restore" --noflush
+  own=$(command -v "$family-save")
+  tools=$family
+  [ -n "$own_iptables" ] || tools="$family $family-legacy $family-nft"
+  for tool in $tools; do
+    command -v "$tool-save" >/dev/null || continue
+    if [ "$tool" = "$family-legacy" ] || [ "$own" -ef "\${own%-save}-legacy-save" ] && [ "$tool" != "$family-nft" ]; then
+      names=/proc/net/\${family%tables}_tables_names
+      [ ! -e $names ] || read -r table <$names || continue
+    fi
+    "$tool-save" 2>/dev/null | grep -qE -- "$match" || continue
+    for table in raw mangle nat filter; do
+      rules=$("$tool-save" -t $table 2>/dev/null | grep -E -- "$match" | sed 's/^-A/-D/')
+      [ -z "$rules" ] || printf '*%s\\n%s\\nCOMMIT\\n' "$table" "$rules" | "$tool-restore" --noflush
+    done
   done
 done
 true`

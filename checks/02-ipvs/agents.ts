@@ -1,6 +1,6 @@
+import { kubeProxyPods } from '../../cluster/kube-proxy/agents.ts'
 import type { CheckContext } from '../check-context.ts'
 import { fail } from '../failure.ts'
-import { kubeProxyPods } from '../kube-proxy-in-force.ts'
 import type { NodeView } from '../snapshot.ts'
 
 const AGENTS_NOTE = 'agents-in-iptables-mode'
@@ -14,7 +14,7 @@ export function keepAgents({ snapshot, nodes, notes }: CheckContext): void {
   if (!nodes.every((node) => node.mode === 'iptables')) return
   notes.keep(
     AGENTS_NOTE,
-    kubeProxyPods(snapshot).flatMap(({ metadata }) => metadata.uid ?? []),
+    kubeProxyPods(snapshot.items).flatMap(({ metadata }) => metadata.uid ?? []),
   )
 }
 
@@ -30,7 +30,7 @@ export function agentsRunIpvs({ snapshot, nodes, notes }: CheckContext): void {
     })
   for (const node of nodes) mustRunIpvs(node)
   const before = new Set(notes.read(AGENTS_NOTE, isUidList))
-  const old = kubeProxyPods(snapshot).find(({ metadata }) => before.has(metadata.uid ?? ''))
+  const old = kubeProxyPods(snapshot.items).find(({ metadata }) => before.has(metadata.uid ?? ''))
   if (old)
     fail({
       ...(old.spec?.nodeName === undefined ? {} : { node: old.spec.nodeName }),

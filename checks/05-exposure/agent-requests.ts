@@ -13,8 +13,8 @@ export interface AgentReply {
   address: string
   /** The node whose agent answered; absent when none did. */
   node?: string
-  /** A connection was made, though nobody may have answered in time: a listener's kernel does that at once. */
-  connected: boolean
+  /** A connection was made and nothing was answered in time, which a busy agent may do: who accepted it is not known. */
+  silent: boolean
   /** What was wrong when there was no answer. */
   error: string
 }
@@ -30,9 +30,9 @@ const closedRequest = (address: string) => ({ ...agentRequest(address), seconds:
 
 function agentReplies(addresses: readonly string[], replies: readonly HttpReply[]): AgentReply[] {
   return addresses.map((address, index) => {
-    const { line = '', error = '', port = 0 } = replies.find((reply) => reply.index === index) ?? {}
+    const { line = '', error = '', port = 0, status = 0 } = replies.find((reply) => reply.index === index) ?? {}
     const node = /^agent of (\S+)$/.exec(line)?.[1]
-    return { address, connected: port > 0, error, ...(node === undefined ? {} : { node }) }
+    return { address, silent: port > 0 && status === 0, error, ...(node === undefined ? {} : { node }) }
   })
 }
 
@@ -50,8 +50,8 @@ interface StillOpen {
 }
 
 /**
- * None of these addresses leads the client to an agent, while the agent answers on the node's own address, and the Service as
- * before: what was closed is nothing else.
+ * None of these addresses leads the client to an agent, whatever else may answer for an address that no node has: some networks
+ * answer for any. Meanthe agent answers on the node's own address, and the Service as before: nothing else was closed.
  */
 export async function mustBeClosed(live: LiveCluster, addresses: readonly string[], open: StillOpen): Promise<void> {
   const { scene, hint, service, view } = open
@@ -64,13 +64,16 @@ export async function mustBeClosed(live: LiveCluster, addresses: readonly string
   )
   const all = readReplies(stdout)
   const replies = agentReplies(asked, all)
-  const wrong = replies.find((reply) => reply.connected && reply.address !== nodeAddress)
+  const wrong = replies.find(({ address, node: by, silent }) => address !== nodeAddress && (by !== undefined || silent))
   if (wrong)
     fail({
       node,
       look: askCommand(wrong.address),
-      expected: `no answer on port ${AGENT_PORT} of ${wrong.address}`,
-      actual: wrong.node === undefined ? 'somebody listens there' : `the agent of ${wrong.node} answers`,
+      expected: `no answer of an agent on port ${AGENT_PORT} of ${wrong.address}`,
+      actual:
+        wrong.node === undefined
+          ? 'a connection was accepted there, and nothing answered in time'
+          : `the agent of ${wrong.node} answers`,
       hint,
     })
   mustHaveAnswered(replies, scene)

@@ -1,3 +1,4 @@
+import { kubeProxyPods } from '../../cluster/kube-proxy/agents.ts'
 import { multisetDifference } from '../../dataplane/compare/sequence.ts'
 import type { NodeState } from '../../dataplane/node-state.ts'
 import { targetOf } from '../../dataplane/rule-text.ts'
@@ -8,7 +9,6 @@ import type { CheckContext } from '../check-context.ts'
 import { onNode } from '../difference-report.ts'
 import { fail, NotApplicable } from '../failure.ts'
 import { mustJumpFirst } from '../jump-order.ts'
-import { kubeProxyPods } from '../kube-proxy-in-force.ts'
 import type { LiveCluster } from '../live-cluster.ts'
 import type { Truth } from '../question.ts'
 import type { Difference } from '../report-schema.ts'
@@ -178,7 +178,7 @@ async function refusalsInLog(
   live: LiveCluster,
   { deaf, node }: DeafScene,
 ): Promise<number> {
-  const pod = kubeProxyPods(snapshot).find(({ spec }) => spec?.nodeName === node)?.metadata.name ?? ''
+  const pod = kubeProxyPods(snapshot.items).find(({ spec }) => spec?.nodeName === node)?.metadata.name ?? ''
   const log = await live.log({ namespace: 'kube-system', name: pod }, LOG_SECONDS)
   const lines = log.split('\n').filter((line) => line.includes('Dial failed') && line.includes(`${deaf.address}:`))
   if (lines.length > 0) return lines.length

@@ -1,10 +1,10 @@
 import { isDeepStrictEqual } from 'node:util'
+import { kubeProxyPods } from '../../cluster/kube-proxy/agents.ts'
 import { isEmptyFlush, planFlush } from '../../dataplane/kube-proxy/flush.ts'
 import { dummyDeviceOwnsClusterIPs } from '../02-ipvs/dummy-device.ts'
 import type { CheckContext } from '../check-context.ts'
 import { mustEqualPrediction, onNode } from '../difference-report.ts'
 import { fail } from '../failure.ts'
-import { kubeProxyPods } from '../kube-proxy-in-force.ts'
 import { differingSettings, foreignRules, serviceFacts } from './baseline.ts'
 import { wasDiagnosed } from './diagnosis.ts'
 import { CLOSED_KEY, GUESS_PREFIX, isClosedNote } from './incident-note.ts'
@@ -55,9 +55,9 @@ export async function restIsAsBefore(context: CheckContext): Promise<void> {
 }
 
 function agentsRun({ snapshot }: CheckContext, { look }: OpenIncident): void {
-  const pods = kubeProxyPods(snapshot)
+  const pods = kubeProxyPods(snapshot.items)
   for (const { name, mode } of snapshot.nodes) {
-    const pod = pods.find(({ spec, metadata }) => spec?.nodeName === name && !metadata.deletionTimestamp)
+    const pod = pods.find(({ spec }) => spec?.nodeName === name)
     if (pod && mode === look.mode) continue
     fail({
       node: name,

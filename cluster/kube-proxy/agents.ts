@@ -52,13 +52,37 @@ export async function readConfigConf({ core }: KubeClient): Promise<{ text: stri
   }
 }
 
-/** Every kube-proxy that is bound to a node and not about to go, by node. */
+/** The part of an API object that tells a kube-proxy Pod in service. */
+interface PodFacts {
+  kind?: string | undefined
+  metadata?: {
+    name?: string | undefined
+    namespace?: string | undefined
+    labels?: Record<string, string> | undefined
+    deletionTimestamp?: unknown
+  }
+  status?: { phase?: string | undefined } | undefined
+}
+
+/** True for a Pod of kube-proxy in whatever state, among API objects that carry their kind. */
+export const isKubeProxyPod = ({ kind, metadata }: PodFacts): boolean =>
+  kind === 'Pod' && metadata?.namespace === kubeProxy.namespace && metadata.labels?.['k8s-app'] === kubeProxy.name
+
+/** False for a Pod that terminates, was evicted or has ended: it is no longer, or not for long, what runs on its node. */
+const isInService = ({ metadata, status }: PodFacts): boolean =>
+  !metadata?.deletionTimestamp && status?.phase !== 'Failed' && status?.phase !== 'Succeeded'
+
+/** The kube-proxy Pods among API objects that are in service. */
+export const kubeProxyPods = <T extends PodFacts>(items: readonly T[]): T[] =>
+  items.filter((item) => isKubeProxyPod(item) && isInService(item))
+
+/** Every kube-proxy that is bound to a node and in service, by node. */
 export async function listAgents({ core }: KubeClient): Promise<Agent[]> {
   const { items } = await core.listNamespacedPod({
     namespace: kubeProxy.namespace,
     labelSelector: kubeProxy.selector,
   })
-  const agents = items.filter((pod) => !pod.metadata?.deletionTimestamp && pod.spec?.nodeName).map(agentOf)
+  const agents = items.filter((pod) => isInService(pod) && pod.spec?.nodeName).map(agentOf)
   return agents.sort((a, b) => (a.node < b.node ? -1 : 1))
 }
 

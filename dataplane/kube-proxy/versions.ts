@@ -92,13 +92,6 @@ export interface Features {
   ipvsOutFilter: boolean
   /** ipvs: KUBE-IPVS-FILTER lets KUBE-EXTERNAL-IP-LOCAL pass. */
   ipvsFilterExternalLocal: boolean
-
-  /** --cleanup flushes IPVS; 1.20.2 was seen to leave every virtual server. */
-  cleanupFlushesIpvs: boolean
-  /** --cleanup removes filter KUBE-NODE-PORT of ipvs mode. */
-  cleanupIpvsNodePort: boolean
-  /** --cleanup also removes KUBE-MARK-MASQ, the canaries and KUBE-PROXY-FIREWALL. */
-  cleanupShared: boolean
 }
 
 type Change = Partial<Omit<Features, 'version'>>
@@ -145,9 +138,6 @@ const V1_20: Omit<Features, 'version'> = {
   ipvsFilterHealthCheck: false,
   ipvsOutFilter: false,
   ipvsFilterExternalLocal: false,
-  cleanupFlushesIpvs: false,
-  cleanupIpvsNodePort: true,
-  cleanupShared: false,
 }
 
 /** Each entry: what differs from the entry before, from that version on. A minor version without an entry is not modelled. */
@@ -166,8 +156,6 @@ const CHANGES: Readonly<Record<string, Change>> = {
     ipvsLoopbackNodePorts: false,
     ipvsSctpRulesSwapped: false,
     ipvsHealthCheck: true,
-    cleanupIpvsNodePort: false,
-    cleanupFlushesIpvs: true,
   },
   '1.24': {
     internalTrafficPolicy: 'categorises',
@@ -175,7 +163,7 @@ const CHANGES: Readonly<Record<string, Change>> = {
     serviceChains: 'external',
     ipvsLocalFallback: true,
   },
-  '1.25': { dropsIn: 'filter', cleanupIpvsNodePort: true },
+  '1.25': { dropsIn: 'filter' },
   '1.26': { terminatingEndpoints: true, localhostNodePorts: true, ipvsFilter: true },
   '1.27': { kubeFirewall: true, firewallMarker: true, ipvsMaglevPort: true, zoneHints: 'annotation' },
   '1.28': { nodeIPs: 'first', ipvsSkipsNodeAddresses: true, ipvsFilterHealthCheck: true },
@@ -187,7 +175,6 @@ const CHANGES: Readonly<Record<string, Change>> = {
   // Cherry-picks #133969 and #134099.
   '1.33.6': { nftLateFilters: true, nftInterfaceName: true },
   '1.34': {
-    cleanupShared: true,
     nodeHints: true,
     nftLateFilters: true,
     nftInterfaceName: false,

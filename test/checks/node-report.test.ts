@@ -20,10 +20,10 @@ function report(programs: Record<string, string>, depth: ReportDepth = 'essentia
     chmodSync(join(folder, name), 0o755)
   }
   const request = nodeReportRequest(depth)
-  // The script adds the system's own folders to PATH; here there is nothing but the programs given.
+  // The node has nothing of this machine: neither its programs (the script adds the system's folders to PATH) nor its processes.
   const script = request.script
     .replace(/^case :\$PATH: .*$/m, `PATH='${folder}'`)
-    .replaceAll('/proc/net/ip_vs', join(folder, 'ip_vs'))
+    .replaceAll('/proc/', join(folder, 'proc/'))
     .replaceAll('/sys/module/', join(folder, 'modules/'))
   return request.read(execFileSync('/bin/sh', ['-c', script], { encoding: 'utf8' }))
 }
@@ -72,9 +72,10 @@ describe('one exec per node', () => {
     const headings = ['IP Virtual Server version 1.2.1 (size=4096)', 'Prot LocalAddress:Port Scheduler Flags']
     const table = [...headings, '  -> RemoteAddress:Port Forward Weight ActiveConn InActConn']
     const ipvsadm = "echo '-A -t 10.96.0.1:443 -s rr'"
-    writeFileSync(join(folder, 'ip_vs'), `${table.join('\n')}\n`)
+    mkdirSync(join(folder, 'proc/net'), { recursive: true })
+    writeFileSync(join(folder, 'proc/net/ip_vs'), `${table.join('\n')}\n`)
     expect(report({ ipvsadm }).files.get('ipvsadm-save')).toBe('')
-    writeFileSync(join(folder, 'ip_vs'), `${[...table, 'TCP  0A600001:01BB rr'].join('\n')}\n`)
+    writeFileSync(join(folder, 'proc/net/ip_vs'), `${[...table, 'TCP  0A600001:01BB rr'].join('\n')}\n`)
     expect(report({ ipvsadm }).files.get('ipvsadm-save')).toBe('-A -t 10.96.0.1:443 -s rr\n')
     rmSync(join(folder, 'ipvsadm'))
     expect(report({}).failures.get('ipvsadm-save')).toBe(127)
@@ -94,16 +95,16 @@ describe('one exec per node', () => {
       'iptables-save': "printf ':KUBE-SERVICES - [0:0]\\n:KUBE-SVC-OLD - [0:0]\\n'",
       'iptables-legacy-save': "printf ':KUBE-SERVICES - [0:0]\\n:KUBE-SVC-OLD - [0:0]\\n'",
       'iptables-nft-save': "printf ':KUBE-SERVICES - [0:0]\\n:KUBE-SVC-NEW - [0:0]\\n'",
-      nsenter: `case "$*" in "-t ${process.pid} -m -- iptables --version") echo 'iptables v1.8.9 (nf_tables)' ;; *) exit 1 ;; esac`,
+      nsenter: `case "$*" in "-t 4711 -m -- iptables --version") echo 'iptables v1.8.9 (nf_tables)' ;; *) exit 1 ;; esac`,
     }
+    const runs = (pid: number, comm: string) => {
+      mkdirSync(join(folder, 'proc', String(pid)), { recursive: true })
+      writeFileSync(join(folder, 'proc', String(pid), 'comm'), `${comm}\n`)
+    }
+    runs(4710, 'kubelet')
     expect(report(programs).files.get('iptables-save')).toContain('KUBE-SVC-OLD')
-    const name = process.title
-    try {
-      process.title = 'kube-proxy'
-      expect(report(programs).files.get('iptables-save')).toContain('KUBE-SVC-NEW')
-    } finally {
-      process.title = name
-    }
+    runs(4711, 'kube-proxy')
+    expect(report(programs).files.get('iptables-save')).toContain('KUBE-SVC-NEW')
   })
 
   test('a chain of the kubelet alone does not make a back end the one of kube-proxy', () => {

@@ -2,10 +2,11 @@ import { describe, expect, test } from 'vitest'
 import { parseConnections, parseMarked } from '../../checks/02-ipvs/observed-traffic.ts'
 import { readReplies } from '../../checks/http-requests.ts'
 
-import { modeInForce } from '../../checks/kube-proxy-in-force.ts'
+import { kubeProxyVersionOn, modeInForce } from '../../checks/kube-proxy-in-force.ts'
 import { Notebook } from '../../checks/notebook.ts'
 import { movements } from '../../checks/settling.ts'
 import type { KubeClient } from '../../cluster/kube-client.ts'
+import { kubeProxyPods } from '../../cluster/kube-proxy/agents.ts'
 import { emptySnapshot } from './fake-lab.ts'
 
 describe('which mode runs', () => {
@@ -23,6 +24,37 @@ describe('which mode runs', () => {
     ['no word at all', undefined, undefined, undefined],
   ])('%s', (_why, proxyMode, log, mode) => {
     expect(modeInForce(proxyMode, log)).toBe(mode)
+  })
+})
+
+describe('which version runs', () => {
+  const node = { kind: 'Node', metadata: { name: 'n' }, status: { nodeInfo: { kubeletVersion: 'v1.34.0' } } }
+  const kubeProxy = (name: string, tag: string, { metadata = {}, phase = 'Running' } = {}) => ({
+    kind: 'Pod',
+    metadata: { name, namespace: 'kube-system', labels: { 'k8s-app': 'kube-proxy' }, ...metadata },
+    spec: { nodeName: 'n', containers: [{ image: `registry.k8s.io/kube-proxy:${tag}` }] },
+    status: { phase },
+  })
+  const running = kubeProxy('new', 'v1.30.3')
+  const terminating = kubeProxy('old', 'v1.20.2', { metadata: { deletionTimestamp: '2026-11-21T09:59:00Z' } })
+  const evicted = kubeProxy('evicted', 'v1.20.2', { phase: 'Failed' })
+
+  test.each([
+    ['the Pod of the node', [running], 'v1.30.3'],
+    ['not that of a terminating Pod, listed first', [terminating, running], 'v1.30.3'],
+    ['not that of a terminating Pod, listed last', [running, terminating], 'v1.30.3'],
+    ['not that of an evicted Pod, listed first', [evicted, running], 'v1.30.3'],
+    ['not that of an evicted Pod, listed last', [running, evicted], 'v1.30.3'],
+    ['that of a terminating Pod while there is no other', [terminating], 'v1.20.2'],
+    ['that of the Node when there is no Pod', [], 'v1.34.0'],
+  ])('%s', (_why, pods, version) => {
+    expect(kubeProxyVersionOn(emptySnapshot([node, ...pods], 0), 'n')).toBe(version)
+  })
+
+  test('a kube-proxy in service is neither terminating nor evicted, and in kube-system', () => {
+    const elsewhere = kubeProxy('other', 'v1.30.3', { metadata: { namespace: 'default' } })
+    const { items } = emptySnapshot([terminating, evicted, elsewhere, running, node], 0)
+    expect(kubeProxyPods(items).map(({ metadata }) => metadata.name)).toEqual(['new'])
   })
 })
 

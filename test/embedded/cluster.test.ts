@@ -9,6 +9,7 @@ import { processStartTime, readDaemonState } from '../../cluster/embedded/state-
 import { EmbeddedCluster } from '../../cluster/embedded.ts'
 import { kubectlPath } from '../../cluster/kubectl.ts'
 import { clusterFolder, projectRoot } from '../../cluster/layout.ts'
+import { readNode } from '../../cluster/snapshot.ts'
 import { waitFor } from '../../cluster/wait.ts'
 
 const silent: Progress = { start() {}, end() {}, note() {} }
@@ -76,6 +77,20 @@ describe('a cluster that is up', () => {
       expect(rules.map(({ stdout }) => stdout.includes(`${address}/32`))).toEqual([true, true, true])
       await kubectl(['delete', 'service', 'followed'])
     }
+  })
+
+  test('asks the node itself for the mode of its kube-proxy: what does not answer there is in no report', async () => {
+    const reported = async () => (await readNode(cluster, worker)).files.get('proxyMode')
+    await expect.poll(reported).toBe('iptables')
+    const rule = 'OUTPUT -o lo -p tcp --dport 10249 -j REJECT --reject-with tcp-reset'
+    await onNode(`iptables -I ${rule}`)
+    expect(await reported()).toBeUndefined()
+    await onNode(`iptables -D ${rule}`)
+    const other = 'OUTPUT -o lo -p tcp --dport 10249 -j REDIRECT --to-ports 10256'
+    await onNode(`iptables -t nat -I ${other}`)
+    expect(await reported(), 'another server, which has no /proxyMode').toBeUndefined()
+    await onNode(`iptables -t nat -D ${other}`)
+    expect(await reported()).toBe('iptables')
   })
 
   test('serves web from two workers, through the ClusterIP, in both modes and while it is flushed', async () => {

@@ -1,7 +1,5 @@
 import { describe, expect, test } from 'vitest'
 import type { IpSets } from '../../dataplane/ipset-save.ts'
-import { cleanup } from '../../dataplane/kube-proxy/cleanup.ts'
-import { leftovers } from '../../dataplane/kube-proxy/leftovers.ts'
 import { applySwitch } from '../../dataplane/kube-proxy/switch.ts'
 import type { NodeState } from '../../dataplane/node-state.ts'
 import { predict } from '../../dataplane/predict.ts'
@@ -82,35 +80,5 @@ describe.each(VERSIONS)('one node of %s through in-place switches', (version) =>
       const grown = mode === 'ipvs' ? after : { ...after, ipsets: grownSets(after, recorded) }
       expect(strictDifference(recorded, grown)).toEqual([])
     } else expect(notBetween(at(version, from), after, recorded)).toEqual([])
-  })
-
-  test('5-after-cleanup', () => {
-    expect(
-      strictDifference(at(version, '5-after-cleanup'), cleanup(at(version, '4-then-ipvs-again'), version)),
-    ).toEqual([])
-  })
-
-  test('leftovers name what the other mode had, and nothing of other agents', () => {
-    const left = leftovers(at(version, '1-iptables'), predictAt(version, '2-iptables-then-ipvs', 'ipvs'), {
-      mode: 'ipvs',
-    })
-    const chains = left.chains.map(({ table, chain }) => `${table} ${chain}`)
-    expect(chains).toContain('nat KUBE-SVC-LOLE4ISW44XBNF3G')
-    expect(chains).toContain('filter KUBE-EXTERNAL-SERVICES')
-    expect(chains.some((chain) => chain.includes('KIND') || chain === 'nat KUBE-SERVICES')).toBe(false)
-    expect(left.jumps.some(({ spec }) => spec.endsWith('-j KUBE-EXTERNAL-SERVICES'))).toBe(true)
-    expect(left.link).toBe(false)
-
-    const back = leftovers(
-      at(version, '2-iptables-then-ipvs'),
-      predictAt(version, '3-ipvs-then-iptables', 'iptables'),
-      {
-        mode: 'iptables',
-      },
-    )
-    expect(back.addresses).toContain('10.96.119.228')
-    expect(back.ipsets).toContain('KUBE-CLUSTER-IP')
-    expect(back.virtualServers.length).toBeGreaterThan(0)
-    expect(back.chains.find(({ chain }) => chain === 'KUBE-LOAD-BALANCER')?.references).toBe(0)
   })
 })

@@ -73,80 +73,39 @@ interface Server {
   place: string
 }
 
-/** So long a server waits for the next kube-proxy of its node: starting one costs as much as what a kube-proxy reads and writes then. */
-const lingerMs = 1500
-
-/** Machine → node → the server that its last kube-proxy has left, and what ends it. */
-const left = new WeakMap<Machine, Map<string, { server: Server; timer: NodeJS.Timeout }>>()
-
 /**
- * The one nginx by which a kube-proxy listens inside its node: it starts with the first Pod, and ends when nobody takes it over from
- * the last one. A new configuration is taken over without a moment in which nothing listens.
+ * The nginx by which a kube-proxy listens inside its node, for as long as that kube-proxy runs. A new configuration replaces the
+ * old one without a moment in which nothing listens.
  */
 export class HealthServer {
   private readonly machine: Machine
   private readonly placement: Placement
-  private readonly node: string
   private written = ''
   private server: Server | undefined
-  private told: string | undefined
 
-  constructor(machine: Machine, placement: Placement, node: string) {
+  constructor(machine: Machine, placement: Placement) {
     this.machine = machine
     this.placement = placement
-    this.node = node
   }
 
-  /** The mode that is told to whoever asks; nothing while nobody listens. */
-  get mode(): string | undefined {
-    return this.told
-  }
-
-  /** Starts the server, or lets it take over a configuration that differs. */
+  /** Starts the server, or gives a running one the configuration if it differs. */
   async serve(settings: HealthSettings): Promise<void> {
-    const standing = this.server ?? this.takeOver()
-    const place = standing?.place ?? `${FOLDER}/${randomUUID()}`
+    const place = this.server?.place ?? `${FOLDER}/${randomUUID()}`
     const configuration = healthConfiguration(place, settings)
     if (configuration === this.written) return
     this.written = configuration
-    // The agent sees a node's files by one of its processes, and writes without starting one.
+    // The guest agent sees a node's files by one of its processes, and writes without starting one.
     const { pid } = this.placement
     const root = pid === undefined ? '' : `/proc/${pid}/root`
     await this.machine.write([{ path: `${root}${place}.conf`, content: configuration }])
-    if (standing) await this.reload(place)
+    if (this.server) await this.reload(place)
     else await this.start(place)
-    // It may have ended as soon as it was started.
-    if (this.server) this.told = settings.mode
   }
 
-  /** The next kube-proxy of this node takes the server over; when none comes, nothing listens after a moment. */
-  stop(): void {
-    const { server } = this
-    this.server = undefined
-    this.told = undefined
-    if (!server) return
-    const timer = setTimeout(() => this.takeOver()?.process.kill('SIGKILL'), lingerMs).unref()
-    const ofMachine = left.get(this.machine) ?? new Map()
-    left.set(this.machine, ofMachine.set(this.node, { server, timer }))
-    const forget = () => {
-      if (ofMachine.get(this.node)?.server === server) ofMachine.delete(this.node)
-    }
-    server.process.exited.then(forget, forget)
-  }
-
-  /** Nothing listens when this resolves, be it the server of an earlier kube-proxy: this one has failed, and told so. */
+  /** Nothing listens when this resolves, as when a kube-proxy ends: reports then hold no answer of it. */
   async close(): Promise<void> {
-    const server = this.server ?? this.takeOver()
-    server?.process.kill('SIGKILL')
-    await server?.process.exited
-  }
-
-  private takeOver(): Server | undefined {
-    const { server, timer } = left.get(this.machine)?.get(this.node) ?? {}
-    left.get(this.machine)?.delete(this.node)
-    clearTimeout(timer)
-    if (server) this.watch(server)
-    return server
+    this.server?.process.kill('SIGKILL')
+    await this.server?.process.exited
   }
 
   private async start(place: string): Promise<void> {
@@ -154,17 +113,12 @@ export class HealthServer {
     const process = await this.machine.spawn(run, this.placement, { noInput: true })
     process.stdout.resume()
     process.stderr.resume()
-    this.watch({ process, place })
-  }
-
-  private watch(server: Server): void {
+    const server = { process, place }
     this.server = server
     const ended = () => {
-      if (this.server !== server) return
-      this.server = undefined
-      this.told = undefined
+      if (this.server === server) this.server = undefined
     }
-    server.process.exited.then(ended, ended)
+    process.exited.then(ended, ended)
   }
 
   private async reload(place: string): Promise<void> {

@@ -8,8 +8,8 @@ import { HealthServer } from './health-server.ts'
 import { IptablesProxier } from './iptables-proxier.ts'
 import { IpvsProxier } from './ipvs-proxier.ts'
 import { createLogger, type Logger } from './klog.ts'
-import { type OnDuty, takeDuty } from './on-duty.ts'
 import type { Proxier, ProxierContext } from './proxier.ts'
+import { noteRunning, type RunningKubeProxy } from './running-kube-proxy.ts'
 import { serviceBackends } from './service-backends.ts'
 import { ServiceObjects } from './service-objects.ts'
 import { mountedConfig, readSettings, type Settings, StartFailure } from './settings.ts'
@@ -28,7 +28,7 @@ const nodeFacts = (object: KubeObject): string => {
 const proxiers = { iptables: IptablesProxier, ipvs: IpvsProxier, userspace: UserspaceProxier }
 
 /** kube-proxy of one node, in the version that its image's tag names. */
-export class KubeProxy implements KubeProxyContainer, OnDuty {
+export class KubeProxy implements KubeProxyContainer, RunningKubeProxy {
   readonly exited: Promise<number>
   private readonly context: KubeProxyContext
   private readonly version: string
@@ -50,17 +50,13 @@ export class KubeProxy implements KubeProxyContainer, OnDuty {
     this.log = createLogger(context.log)
     this.guest = new GuestNode(context.machine, context.placement)
     this.conntrack = ConntrackCleanup.on(context.machine, context.node, this.guest)
-    this.health = new HealthServer(context.machine, context.placement, context.node)
+    this.health = new HealthServer(context.machine, context.placement)
     this.objects = ServiceObjects.of(context.api)
     this.exited = new Promise((resolve) => {
       this.settle = resolve
     })
     this.started = this.start().catch((error: unknown) => this.fail(error))
-    takeDuty(context.machine, context.node, this)
-  }
-
-  get mode(): string | undefined {
-    return this.health.mode
+    noteRunning(context.machine, context.node, this)
   }
 
   async synced(): Promise<void> {
@@ -78,8 +74,7 @@ export class KubeProxy implements KubeProxyContainer, OnDuty {
     await this.loop?.stop()
     // A machine that is gone has nothing left to end.
     await this.proxier?.stop()?.catch(() => {})
-    if (code === 0) this.health.stop()
-    else await this.health.close().catch(() => {})
+    await this.health.close().catch(() => {})
     this.settle(code)
   }
 

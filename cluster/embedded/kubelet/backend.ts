@@ -2,7 +2,7 @@ import { OUTSIDE } from '../../outside.ts'
 import type { NodeBackend } from '../apiserver/node-backend.ts'
 import { resourceNamed } from '../apiserver/resource.ts'
 import { badRequest, notFound, StatusError } from '../apiserver/status-error.ts'
-import { spokenMode, syncedOn } from '../kube-proxy/on-duty.ts'
+import { syncedOn } from '../kube-proxy/running-kube-proxy.ts'
 import type { Machine } from '../machine/machine.ts'
 import type { Network } from '../network/topology.ts'
 import type { ContainerWorker } from './container-worker.ts'
@@ -45,8 +45,7 @@ export function createBackend(machine: Machine, network: Network, find: FindPod)
         )
       return machine.spawn(command, worker.running.placement, { tty })
     },
-    script: async (node, text) =>
-      machine.script(`${spokenMode(machine, node)}${text}`, placementOf(node), { timeoutMs: scriptDeadlineMs }),
+    script: async (node, text) => machine.script(text, placementOf(node), { timeoutMs: scriptDeadlineMs }),
     synced: (node) => syncedOn(machine, node),
     async logs(request) {
       const { name: container } = request

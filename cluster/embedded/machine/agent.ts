@@ -26,7 +26,7 @@ output.setMaxListeners(0)
 const pipes = new FifoPool('/run/agent-pipes')
 // What the kernel's command line left in the environment is no concern of the processes started here.
 const environment: NodeJS.ProcessEnv = {}
-for (const name of ['PATH', 'HOME', 'TERM']) environment[name] = process.env[name]
+for (const name of ['PATH', 'HOME', 'TERM', 'UV_USE_IO_URING']) environment[name] = process.env[name]
 // Bash takes a socket on its standard input for rshd's and reads ~/.bashrc, but only as an outermost shell.
 environment.SHLVL = '1'
 const pool = new ScriptPool(pipes, environment)

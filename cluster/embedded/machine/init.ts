@@ -22,6 +22,10 @@ export function initScript({ packages, node, agent }: InitOptions): string {
 set -e
 export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root TERM=linux
 mount -t proc proc /proc
+# Requests that io_uring completes later corrupt page tables of User-Mode Linux; libuv 1.45 and later makes them. Kernels before
+# 6.6 lack this switch, so programs of Node are also told not to ask.
+[ ! -w /proc/sys/kernel/io_uring_disabled ] || echo 2 >/proc/sys/kernel/io_uring_disabled
+export UV_USE_IO_URING=0
 module=${tree}/usr/lib/uml/modules/$(uname -r)/kernel/fs/overlayfs/overlay.ko
 LD_LIBRARY_PATH=${tree}/usr/lib/x86_64-linux-gnu ${tree}/usr/sbin/insmod "$module"
 mount -t tmpfs -o mode=0755 tmpfs /mnt

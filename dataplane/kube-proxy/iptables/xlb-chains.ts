@@ -134,8 +134,9 @@ export function writeXlbServicePort(
   const endpoints = chained(port, readyEndpoints(port))
   // The chain is declared before anyone asks whether there are endpoints.
   if (port.externalLocal) nat.chain(xlb)
-  // Without an address for node ports these versions turn to the next Service in the middle of this one.
-  const isLeft = port.nodePort !== 0 && !servesNodePorts(proxier.nodePortAddresses, proxier.features)
+  const hasNodePort = port.nodePort !== 0 && servesNodePorts(proxier.nodePortAddresses, proxier.features)
+  // Without an address for node ports 1.20 turns to the next Service in the middle of this one.
+  const isLeft = masqueradeFirst && port.nodePort !== 0 && !hasNodePort
   if (endpoints.length === 0) {
     writeRefusals(context)
     if (proxier.features.healthCheckRules && !isLeft) writeHealthCheck(filter, port)
@@ -146,7 +147,7 @@ export function writeXlbServicePort(
   for (const address of port.externalIPs) writeExternalIP(context, address)
   for (const address of port.loadBalancerIPs) writeLoadBalancerIP(context, address)
   if (isLeft) return
-  if (port.nodePort !== 0) writeNodePort(context)
+  if (hasNodePort) writeNodePort(context)
   if (proxier.features.healthCheckRules) writeHealthCheck(filter, port)
   writeBalancing(nat, proxier, port, service, endpoints, () => (proxier.isLarge ? '' : commented(port.name)))
   if (port.externalLocal)

@@ -35,8 +35,6 @@ export function endpointName(port: ServicePort, endpoint: TrackedEndpoint): stri
   return hashed(`${plainName(port)}__${address}/${endpoint.text.slice(colon + 1)}`)
 }
 
-/** Prefixes of the chains that kube-proxy makes per Service port or endpoint. */
-export const CHAIN_PREFIXES = ['service-', 'local-', 'external-', 'endpoint-', 'firewall-'] as const
 export const AFFINITY_PREFIX = 'affinity-'
 
 /** Chains of Services and endpoints are the only ones with a slash in their name (pkg/proxy/nftables of every version). */

@@ -1,4 +1,5 @@
 import type { Incident } from '../../../checks/08-incidents/incident.ts'
+import { kubeProxyPods } from '../../../cluster/kube-proxy/agents.ts'
 import type { Hands } from '../../../scripts/incident/hands.ts'
 
 const KEY = 'kubernetes.io/os'
@@ -30,10 +31,7 @@ export const evictedAgent: Incident = {
   },
   symptom: (look) => look.customerOfShop(4),
   causeLeft({ snapshot, scene }) {
-    const runs = snapshot.items.some(
-      ({ kind, metadata, spec }) =>
-        kind === 'Pod' && metadata.labels?.['k8s-app'] === 'kube-proxy' && spec?.nodeName === scene.node,
-    )
+    const runs = kubeProxyPods(snapshot.items).some(({ spec }) => spec?.nodeName === scene.node)
     return runs ? undefined : `no kube-proxy runs on ${scene.node}`
   },
   wrongFixes: [

@@ -1,0 +1,107 @@
+import { spawnSync } from 'node:child_process'
+import { cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { delimiter, join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { projectRoot } from '../../cluster/layout.ts'
+
+const targets = [...readFileSync(join(projectRoot, 'Makefile'), 'utf8').matchAll(/^([a-z][\w%-]*):.* ## /gm)].map(
+  (match) => match[1] ?? '',
+)
+const patterns = targets.filter((target) => target.includes('%'))
+
+/** Every variable that our programs read, and some that they do not. */
+function variables(): string[] {
+  const sources = ['checks', 'cluster', 'labs', 'scripts', 'slides'].flatMap((name) => {
+    const folder = join(projectRoot, name)
+    const files = readdirSync(folder, { recursive: true, encoding: 'utf8' }).filter((file) => file.endsWith('.ts'))
+    return files.map((file) => readFileSync(join(folder, file), 'utf8'))
+  })
+  const read = sources.flatMap((text) => [...text.matchAll(/process\.env\.([A-Z_]+)/g)].map((match) => match[1] ?? ''))
+  const others = ['Q', 'A', 'LAB', 'SEED', 'INCIDENT', 'STEP', 'TIER', 'FROM', 'TO', 'BOOT', 'STEM', 'RUN', 'FOO']
+  return [...new Set([...read, ...others])].filter((name) => name !== 'PATH' && name !== 'SHELL')
+}
+
+let folder: string
+let canary: string
+beforeAll(() => {
+  folder = mkdtempSync(join(tmpdir(), 'makefile-'))
+  canary = join(folder, 'canary')
+  mkdirSync(join(folder, 'node_modules/.bin'), { recursive: true })
+  cpSync(join(projectRoot, 'Makefile'), join(folder, 'Makefile'))
+  for (const file of ['package.json', 'package-lock.json', 'node_modules/.package-lock.json'])
+    writeFileSync(join(folder, file), '')
+  // In place of the programs: writes down what reached it.
+  const note = '#!/bin/sh\n{ printf "%s\\0" "$@" ==; env -0; printf "==\\0"; } >>calls\n'
+  for (const program of ['node', 'node_modules/.bin/vitest'])
+    writeFileSync(join(folder, program), note, { mode: 0o755 })
+})
+afterAll(() => rmSync(folder, { recursive: true }))
+
+interface Call {
+  words: string[]
+  env: Map<string, string>
+}
+
+/** Runs make in the folder. Returns what it called, in turn. */
+function make(words: string[], env: Record<string, string> = {}): Call[] {
+  const path = `${folder}${delimiter}${process.env.PATH}`
+  const { status, stderr } = spawnSync('make', words, { cwd: folder, env: { PATH: path, ...env }, encoding: 'utf8' })
+  expect({ status, stderr }).toEqual({ status: 0, stderr: '' })
+  const parts = readFileSync(join(folder, 'calls'), 'utf8').split('==\0')
+  rmSync(join(folder, 'calls'))
+  const items = (text = '') => text.split('\0').slice(0, -1)
+  return Array.from({ length: (parts.length - 1) / 2 }, (_, at) => ({
+    words: items(parts[2 * at]),
+    env: new Map(
+      items(parts[2 * at + 1]).map((line) => [line.slice(0, line.indexOf('=')), line.slice(line.indexOf('=') + 1)]),
+    ),
+  }))
+}
+
+describe('what is typed after make is text', () => {
+  test.each(['after the target', 'before make'])('every target hands on every variable as it is, given %s', (where) => {
+    const text = `a;touch ${canary} $(touch ${canary}) $(shell touch ${canary}) \`touch ${canary}\` $HOME $$ "'\\ # |\ntouch ${canary}& `
+    const given = variables()
+    expect(given).toEqual(expect.arrayContaining(['NAME', 'CLUSTER', 'DIR', 'IMAGE', 'NODE', 'CMD', 'STEP', 'YES']))
+    const goals = targets.filter((target) => target !== 'help').map((target) => target.replace('%', '2'))
+    const calls =
+      where === 'before make'
+        ? make(goals, Object.fromEntries(given.map((name) => [name, text])))
+        : make([...goals, ...given.map((name) => `${name}=${text}`)])
+    expect(existsSync(canary)).toBe(false)
+    // `make bench` runs two programs.
+    expect(calls).toHaveLength(goals.length + 1)
+    for (const { words, env } of calls) {
+      // The Makefile's own, for which it takes nobody's word.
+      const own = ['STEM', 'RUN']
+      expect(given.filter((name) => env.get(name) !== text && !own.includes(name))).toEqual([])
+      const strange = words.filter((word) => /touch/.test(word) && !word.endsWith(text))
+      expect(strange).toEqual([])
+    }
+  })
+
+  test.each(patterns)('the number in %s reaches the script as it is, whatever it is', (target) => {
+    const stems = [
+      ';touch canary',
+      '$(touch canary)',
+      '$(shell touch canary)',
+      '`touch canary`',
+      '2\ntouch canary',
+      '"\'\\ #',
+    ]
+    const calls = make(stems.map((stem) => target.replace('%', () => stem)))
+    expect(existsSync(canary)).toBe(false)
+    expect(calls.map(({ words }) => words[2])).toEqual(stems)
+  })
+
+  test('a script gets the options that were asked for, and no others', () => {
+    const words = (typed: string[], env = {}) => make(typed, env)[0]?.words.slice(1)
+    expect(words(['check-2'])).toEqual(['scripts/grade.ts', '2'])
+    expect(words(['check-2', 'STEP=web'])).toEqual(['scripts/grade.ts', '2', '--step=web'])
+    expect(words(['check-2', 'STEM=3'])).toEqual(['scripts/grade.ts', '2'])
+    expect(words(['hint'], { LAB: '2', TIER: '1' })).toEqual(['scripts/hint.ts', '2', '--tier=1'])
+    expect(words(['trace', 'FROM=pod/a b', 'TO=-x'])).toEqual(['scripts/trace.ts', '--from=pod/a b', '--to=-x'])
+    expect(words(['lint-labs', 'BOOT=1'])).toEqual(['scripts/lint-labs.ts', '--run'])
+  })
+})
