@@ -1,7 +1,9 @@
 import { defineConfig } from 'vitest/config'
 
 /** Tests that boot a kernel: two files at a time, because each has its own, which takes a processor of this machine. */
-const booting = ['embedded', 'kubelet', 'kube-proxy-embedded', 'labs'].map((folder) => `test/${folder}/**/*.test.ts`)
+const booting = ['test/embedded', 'embedded/test/kubelet', 'embedded/test/kube-proxy', 'test/labs'].map(
+  (folder) => `${folder}/**/*.test.ts`,
+)
 
 /**
  * Labs whose text is typed, command by command, in every run; that of the others takes longer than all tests together. `TEXTS=all`
@@ -25,7 +27,7 @@ export default defineConfig({
         extends: true,
         test: {
           name: 'pure',
-          include: ['test/**/*.test.ts'],
+          include: ['test/**/*.test.ts', 'embedded/test/**/*.test.ts'],
           exclude: [...booting, ...engine],
           maxWorkers: 2,
           sequence: { groupOrder: 0 },

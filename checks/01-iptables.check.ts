@@ -1,5 +1,8 @@
 // Lab 1, kube-proxy in iptables mode: what proves each step of labs/01-iptables/lab.yaml.
 
+import { noInterfaceOwnsClusterIPs } from '../grading/cluster-ip-addresses.ts'
+import { defineLab } from '../grading/kit.ts'
+import { webService } from '../grading/web-service.ts'
 import { familiesAreApart } from './01-iptables/families.ts'
 import { podReachesItself } from './01-iptables/hairpin.ts'
 import { modeInForce, mustRunIptables } from './01-iptables/mode.ts'
@@ -12,9 +15,6 @@ import { threeWaysCounted } from './01-iptables/three-ways.ts'
 import { chainsLeadToPods, nameOfWebChain, probabilityOfSecondRule } from './01-iptables/web-chains.ts'
 import { everythingAsPredicted } from './01-iptables/whole.ts'
 import { backendsOnTwoNodes } from './02-ipvs/web.ts'
-import { noInterfaceOwnsClusterIPs } from './cluster-ip-addresses.ts'
-import { defineLab } from './kit.ts'
-import { webService } from './web-service.ts'
 
 export default defineLab(1, ({ step, question, observe }) => {
   observe(keepEndpoints)

@@ -1,5 +1,8 @@
 // Lab 2, kube-proxy in IPVS mode: what proves each step of labs/02-ipvs/lab.yaml.
 
+import { defineLab } from '../grading/kit.ts'
+import { variantIn } from '../grading/variant.ts'
+import { findService, webService } from '../grading/web-service.ts'
 import { agentsRunIpvs, keepAgents } from './02-ipvs/agents.ts'
 import { crowdCostsNothing, crowdCostsRules, keepCounts } from './02-ipvs/crowd-cost.ts'
 import { dummyDeviceOwnsClusterIPs } from './02-ipvs/dummy-device.ts'
@@ -18,9 +21,6 @@ import { requestFromPod } from './02-ipvs/pod-request.ts'
 import { schedulerChosen } from './02-ipvs/scheduler.ts'
 import { toolsWork } from './02-ipvs/tools.ts'
 import { backendsOnTwoNodes } from './02-ipvs/web.ts'
-import { defineLab } from './kit.ts'
-import { variantIn } from './variant.ts'
-import { findService, webService } from './web-service.ts'
 
 export default defineLab(2, ({ step, observe }) => {
   observe(keepAgents)

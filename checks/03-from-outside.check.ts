@@ -1,5 +1,6 @@
 // Lab 3, Services from outside the cluster: what proves each step of labs/03-from-outside/lab.yaml.
 
+import { defineLab } from '../grading/kit.ts'
 import { everythingAsPredicted } from './01-iptables/whole.ts'
 import { sharesAreEven } from './03-from-outside/anti-affinity.ts'
 import { clientIsLost } from './03-from-outside/cluster-policy.ts'
@@ -11,7 +12,6 @@ import { crowdedShare, loggedClient, nodePortChain } from './03-from-outside/que
 import { rangesLetIn } from './03-from-outside/source-ranges.ts'
 import { sharesAreUneven } from './03-from-outside/uneven.ts'
 import { webInIptablesMode } from './03-from-outside/web-pods.ts'
-import { defineLab } from './kit.ts'
 
 export default defineLab(3, ({ step, question }) => {
   step('web', webInIptablesMode)

@@ -1,5 +1,6 @@
 // Lab 4, LVS by hand: what proves each step of labs/04-lvs/lab.yaml.
 
+import { defineLab } from '../grading/kit.ts'
 import { virtualServerAnswers } from './04-lvs/built.ts'
 import { schedulersMindDestinations } from './04-lvs/destination-hash.ts'
 import { kubeProxySparesOthers } from './04-lvs/exclusion.ts'
@@ -15,7 +16,6 @@ import { schedulersCountConnections } from './04-lvs/least-connections.ts'
 import { schedulersHashSources } from './04-lvs/source-hash.ts'
 import { lvsStage } from './04-lvs/stage.ts'
 import { heavierShare, schedulersTakeTurns } from './04-lvs/turns.ts'
-import { defineLab } from './kit.ts'
 
 export default defineLab(4, ({ step, question }) => {
   step('stage', async (context) => {

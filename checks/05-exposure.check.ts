@@ -1,5 +1,6 @@
 // Lab 5, what IPVS exposes: what proves each step of labs/05-exposure/lab.yaml.
 
+import { defineLab } from '../grading/kit.ts'
 import { accessFilterRejects, gainedAddresses, rejectedSet } from './05-exposure/access-filter.ts'
 import { chainOnTheWay, stoppedInEitherMode } from './05-exposure/either-mode.ts'
 import { clusterIPsLeadNowhere, everyClusterIPLeadsToAgent } from './05-exposure/exposed-agent.ts'
@@ -7,7 +8,6 @@ import { forwardRuleNotAsked, forwardRuleStops } from './05-exposure/forward-rul
 import { boundAgentIsClosed, ownFilterCloses } from './05-exposure/mitigations.ts'
 import { stageIsSet } from './05-exposure/stage.ts'
 import { nothingIsLeft } from './05-exposure/whole.ts'
-import { defineLab } from './kit.ts'
 
 export default defineLab(5, ({ step, question }) => {
   step('stage', stageIsSet)

@@ -1,9 +1,9 @@
 // Lab 6, scale: what proves each step of labs/06-scale/lab.yaml.
 
+import { defineLab } from '../grading/kit.ts'
 import { entriesGrow, rulesOfOneService, rulesStay } from './06-scale/counts.ts'
 import { bothModesMeasured } from './06-scale/run.ts'
 import { keptAliveFlat, linearAgainstFlat, shapesOf, turningPoint } from './06-scale/shapes.ts'
-import { defineLab } from './kit.ts'
 
 export default defineLab(6, ({ step, question }) => {
   step('measured', bothModesMeasured)

@@ -1,5 +1,6 @@
 // Lab 7, what came before and what comes after: what proves each step of labs/07-before-and-after/lab.yaml.
 
+import { defineLab } from '../grading/kit.ts'
 import {
   ipvsDeprecation,
   modeByDefault,
@@ -13,7 +14,6 @@ import { connectionsFail, shareThatFails } from './07-before-and-after/failing-c
 import { hasTablesOfItsOwn, mapsLeadToPods, nothingBeside, nothingOfNftables } from './07-before-and-after/nftables.ts'
 import { addressThatWebSees, noConnectionFails, rulesLeadToListeners } from './07-before-and-after/userspace.ts'
 import { nothingOfUserspace, probeKeepsItOut } from './07-before-and-after/way-back.ts'
-import { defineLab } from './kit.ts'
 
 export default defineLab(7, ({ step, question }) => {
   step('stage', stageIsSet)

@@ -1,5 +1,6 @@
 import { rmSync } from 'node:fs'
 import { $ } from 'zx/core'
+import { waitFor } from '../host/wait.ts'
 import { consent } from './consent.ts'
 import {
   agentImage,
@@ -16,7 +17,6 @@ import { execInPod } from './context/pod-exec.ts'
 import type { Cluster, ExecOptions, ExecResult, Progress } from './driver.ts'
 import { type KubeClient, kubeClient } from './kube-client.ts'
 import { kubectlPath } from './kubectl.ts'
-import { waitFor } from './wait.ts'
 
 const readyDeadlineMs = 120_000
 const goneDeadlineMs = 300_000

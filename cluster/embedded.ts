@@ -1,20 +1,20 @@
 import { fork } from 'node:child_process'
 import { existsSync, mkdirSync, openSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { programBundle } from './bundle.ts'
+import type { DaemonMessage, DaemonOptions } from '../embedded/daemon-messages.ts'
+import { ensurePackages } from '../embedded/machine/packages.ts'
+import { type ExecEndpoint, execOnNode, shellOnNode } from '../embedded/node-exec.ts'
+import { scriptOnNode, syncedOnNode } from '../embedded/node-script.ts'
+import { processStartTime, readDaemonState, removeClusterFolder } from '../embedded/state-file.ts'
+import { programBundle } from '../host/bundle.ts'
+import { cacheFolder, clusterFolder } from '../host/layout.ts'
+import { waitFor } from '../host/wait.ts'
 import type { Cluster, ExecOptions, ExecResult, Progress } from './driver.ts'
-import type { DaemonMessage, DaemonOptions } from './embedded/daemon-messages.ts'
-import { ensurePackages } from './embedded/machine/packages.ts'
-import { type ExecEndpoint, execOnNode, shellOnNode } from './embedded/node-exec.ts'
-import { scriptOnNode, syncedOnNode } from './embedded/node-script.ts'
-import { processStartTime, readDaemonState, removeClusterFolder } from './embedded/state-file.ts'
-import { cacheFolder, clusterFolder } from './layout.ts'
-import { waitFor } from './wait.ts'
 
 /** A daemon that still runs so long after it was asked to end is ended. */
 const endingMs = 10_000
 
-/** A cluster on one real kernel that runs as an ordinary process (cluster/embedded/daemon.ts). */
+/** A cluster on one real kernel that runs as an ordinary process (embedded/daemon.ts). */
 export class EmbeddedCluster implements Cluster {
   readonly driver = 'embedded'
   readonly ownIptables = true
@@ -30,7 +30,7 @@ export class EmbeddedCluster implements Cluster {
   async up(progress: Progress): Promise<void> {
     if (await this.running()) return progress.note(`The embedded cluster "${this.name}" is up.`)
     await this.down(progress)
-    const bundle = programBundle('cluster/embedded/daemon.ts', 'daemon', ['cluster', 'dataplane'])
+    const bundle = programBundle('embedded/daemon.ts', 'daemon', ['cluster', 'dataplane', 'embedded', 'host'])
     bundle.catch(() => {})
     const packages = await ensurePackages(cacheFolder, progress)
     await this.startDaemon(await bundle, { name: this.name, packages, kubeProxy: process.env.KUBE_PROXY }, progress)

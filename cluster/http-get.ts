@@ -1,4 +1,4 @@
-import { shellWord } from './shell-word.ts'
+import { shellWord } from '../host/shell-word.ts'
 
 /**
  * perl asks by what is built into it, so it need not load what curl does: on the embedded kernel that is a third of the time that

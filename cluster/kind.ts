@@ -1,6 +1,9 @@
 import { existsSync, mkdirSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { $, type ProcessPromise } from 'zx/core'
+import { kindFolder, projectRoot } from '../host/layout.ts'
+import { OUTSIDE } from '../host/outside.ts'
+import { waitFor } from '../host/wait.ts'
 import type { Cluster, ExecOptions, ExecResult, Progress } from './driver.ts'
 import { kindPath } from './kind/binary.ts'
 import { endStrayCreation, noteWhileCreating } from './kind/creation.ts'
@@ -10,9 +13,6 @@ import { provideBalancer, stopBalancer } from './kind/load-balancer/balancer.ts'
 import { imageOf, type NodeContainer, nodeContainers, startContainers } from './kind/node-containers.ts'
 import { nodeImage, pinnedImage } from './kind/node-image.ts'
 import { kubeClient } from './kube-client.ts'
-import { kindFolder, projectRoot } from './layout.ts'
-import { OUTSIDE } from './outside.ts'
-import { waitFor } from './wait.ts'
 
 const answerDeadlineMs = 60_000
 const readyDeadlineMs = 180_000

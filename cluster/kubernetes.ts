@@ -5,8 +5,8 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import type * as Published from '@kubernetes/client-node'
-import { bundleOf } from './bundle.ts'
-import { projectRoot } from './layout.ts'
+import { bundleOf } from '../host/bundle.ts'
+import { projectRoot } from '../host/layout.ts'
 
 const PACKAGE = '@kubernetes/client-node'
 const USED = [

@@ -1,10 +1,10 @@
 // One exec that asks a node for everything the checks read, and the way back from its output to files.
 
 import { randomUUID } from 'node:crypto'
+import { TAME } from '../host/shell-word.ts'
 import { HTTP_GET } from './http-get.ts'
 import { SAVE_WITH_BACKEND } from './iptables-backend.ts'
 import { nftProbe } from './kube-proxy/nft-probe.ts'
-import { TAME } from './shell-word.ts'
 
 /** The tools live in sbin, which is not on the PATH of every node's plain shell. */
 export const PATH = 'case :$PATH: in *:/usr/sbin:*) ;; *) PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin ;; esac'

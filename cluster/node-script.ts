@@ -1,7 +1,7 @@
+import { shellWord } from '../host/shell-word.ts'
+import { timeoutScale } from '../host/wait.ts'
 import type { Cluster, ExecResult } from './driver.ts'
 import { ownIptables } from './iptables-backend.ts'
-import { shellWord } from './shell-word.ts'
-import { timeoutScale } from './wait.ts'
 
 /**
  * Runs a shell script of ours on a node: one that reads no input and leaves nothing in the background. `args` are its $1, $2 ….

@@ -1,7 +1,7 @@
+import { clusterName } from '../host/layout.ts'
 import type { Cluster } from './driver.ts'
 import { EmbeddedCluster } from './embedded.ts'
 import type { EngineName } from './kind/engine.ts'
-import { clusterName } from './layout.ts'
 
 /** What begins a wish for a cluster of the user's kubeconfig. */
 const contextPrefix = 'context:'

@@ -1,8 +1,8 @@
 import { quote } from 'zx/core'
-import { projectRoot } from '../cluster/layout.ts'
 import { selectCluster } from '../cluster/select.ts'
-import { main } from './main.ts'
-import { chosenNode } from './node-choice.ts'
+import { chosenNode } from '../course/node-choice.ts'
+import { projectRoot } from '../host/layout.ts'
+import { main } from '../host/main.ts'
 
 /** Functions rather than aliases, so that `ipt KUBE-SERVICES` takes its chain and scripts may use them too. */
 const commands = { ipt: 'iptables -t nat -nvL', ipv: 'ipvsadm -Ln', ips: 'ipset list' }

@@ -1,16 +1,17 @@
 // Answers a lab's question and grades the answer:  Q=service-chain A=KUBE-SVC-… [LAB=1] answer.ts
-import { loadSpec } from '../checks/grader.ts'
-import { judge } from '../checks/judge.ts'
-import { findStep, type LabDefinition, readLab } from '../checks/lab-definition.ts'
-import { listLabs } from '../checks/lab-folders.ts'
-import { failureLines, outcomeLine } from '../checks/learner-report.ts'
-import { shortened } from '../checks/plain-text.ts'
-import { answerCommand } from '../checks/question.ts'
-import { openCluster } from '../checks/source.ts'
+
 import { selectCluster } from '../cluster/select.ts'
-import { keepAnswer } from './keep-answer.ts'
-import { labNumber } from './lab-number.ts'
-import { ExitCode, main, UserError } from './main.ts'
+import { keepAnswer } from '../course/keep-answer.ts'
+import { labNumber } from '../course/lab-number.ts'
+import { loadSpec } from '../grading/grader.ts'
+import { judge } from '../grading/judge.ts'
+import { findStep, type LabDefinition, readLab } from '../grading/lab-definition.ts'
+import { listLabs } from '../grading/lab-folders.ts'
+import { failureLines, outcomeLine } from '../grading/learner-report.ts'
+import { answerCommand } from '../grading/question.ts'
+import { openCluster } from '../grading/source.ts'
+import { ExitCode, main, UserError } from '../host/main.ts'
+import { shortened } from '../host/plain-text.ts'
 
 await main(async () => {
   const { Q: id = '', A: text, LAB } = process.env

@@ -2,11 +2,11 @@
 import { spawnSync } from 'node:child_process'
 import { readdirSync, readFileSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
-import { projectRoot } from '../cluster/layout.ts'
-import { makeClass } from './bench/made-class.ts'
-import { main } from './main.ts'
+import { makeClass } from '../bench/made-class.ts'
+import { projectRoot } from '../host/layout.ts'
+import { main } from '../host/main.ts'
 
-const RECORDED = join(projectRoot, 'test/fixtures/solved')
+const RECORDED = join(projectRoot, 'data/solved')
 /** The labs whose submissions hold the most: a class of the others is graded sooner. */
 const DEAREST = /^lab-[1-5]-.*\.labgrade$/
 

@@ -1,19 +1,19 @@
 // `make bench`: what the model, the readers and the embedded cluster cost, as ratios measured in one run.
 import { rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { syntheticCluster } from '../checks/06-scale/synthetic-cluster.ts'
-import { readLab } from '../checks/lab-definition.ts'
-import { ensurePackages } from '../cluster/embedded/machine/packages.ts'
-import { startMachine } from '../cluster/embedded/machine/uml-machine.ts'
-import { cacheFolder, clusterFolder } from '../cluster/layout.ts'
+import { measureCluster } from '../bench/live-cluster.ts'
+import { countEqualRecordings } from '../bench/recordings.ts'
+import { syntheticCluster } from '../course/scale/synthetic-cluster.ts'
 import { compareNodeState } from '../dataplane/compare.ts'
 import { parseIptablesSave, printIptablesSave } from '../dataplane/iptables-save.ts'
 import { readObjects } from '../dataplane/objects.ts'
 import { predict } from '../dataplane/predict.ts'
-import { measureCluster } from './bench/live-cluster.ts'
-import { countEqualRecordings } from './bench/recordings.ts'
-import { main } from './main.ts'
-import { createProgress } from './progress.ts'
+import { ensurePackages } from '../embedded/machine/packages.ts'
+import { startMachine } from '../embedded/machine/uml-machine.ts'
+import { readLab } from '../grading/lab-definition.ts'
+import { cacheFolder, clusterFolder } from '../host/layout.ts'
+import { main } from '../host/main.ts'
+import { createProgress } from '../host/progress.ts'
 
 const endpointsEach = 10
 const sizes = [100, 1000, 10_000]

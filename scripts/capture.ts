@@ -5,7 +5,7 @@ import { writeCaptureFolder } from '../cluster/capture-folder.ts'
 import { kubeClient } from '../cluster/kube-client.ts'
 import { selectCluster } from '../cluster/select.ts'
 import { takeCapture } from '../cluster/snapshot.ts'
-import { ExitCode, main, UserError } from './main.ts'
+import { ExitCode, main, UserError } from '../host/main.ts'
 
 await main(async () => {
   const stamp = new Date().toISOString().slice(0, 19).replaceAll(':', '-')

@@ -1,12 +1,12 @@
 // Offline grading, of a capture or a submission; of the cluster without one. See --help.
 import { statSync } from 'node:fs'
 import { parseArgs } from 'node:util'
-import { FORMATS } from '../checks/class/formats/formats.ts'
-import { quoted } from '../checks/submission/refusal.ts'
-import { checkSubmission } from './check-submission.ts'
-import { gradeAndPrint, gradingOptions } from './grading.ts'
-import { labNumber } from './lab-number.ts'
-import { main, UserError } from './main.ts'
+import { labNumber } from '../course/lab-number.ts'
+import { main, UserError } from '../host/main.ts'
+import { checkSubmission } from '../instructors/check-submission.ts'
+import { FORMATS } from '../instructors/class/formats/formats.ts'
+import { gradeAndPrint, gradingOptions } from '../instructors/grading.ts'
+import { quoted } from '../instructors/submission/refusal.ts'
 
 const USAGE = `Usage: node --import tsx scripts/check.ts --capture alice-lab2.labgrade [options]
        node --import tsx scripts/check.ts --lab 2 --capture DIR [--step ID] [options]
@@ -17,7 +17,7 @@ Judges a recorded cluster as a live one is judged; a submission from its raw cap
   --lab N             the lab; a submission says it itself
   --step ID           one step alone
   --key FILE          the class key that the submission must be signed with (or CLASS_KEY_FILE)
-  --json              the report as JSON (checks/schema/report.v1.json)
+  --json              the report as JSON (instructors/schema/report.v1.json)
   --format NAME       another result file: ${FORMATS.join(', ')}
   --output FILE       where that goes; standard output when left out
   --junit FILE        JUnit's XML by a vitest run, besides

@@ -2,9 +2,9 @@
 import { randomBytes } from 'node:crypto'
 import { writeFileSync } from 'node:fs'
 import { parseArgs } from 'node:util'
-import { learnerName } from '../checks/submission/learner.ts'
-import { learnerKeyLine, readClassKey } from '../checks/submission/signature.ts'
-import { main, UserError } from './main.ts'
+import { learnerName } from '../grading/learner.ts'
+import { main, UserError } from '../host/main.ts'
+import { learnerKeyLine, readClassKey } from '../instructors/submission/signature.ts'
 
 const USAGE = `Usage: node --import tsx scripts/class-key.ts --new class.key
        node --import tsx scripts/class-key.ts --key class.key --learner alice

@@ -1,10 +1,10 @@
 import { chalk } from 'zx/core'
-import { readLab } from '../checks/lab-definition.ts'
-import { listLabs } from '../checks/lab-folders.ts'
 import { gatherFacts } from '../cluster/doctor/gather.ts'
 import { diagnose, type Finding, type LabVerdict, type Weight } from '../cluster/doctor/judge.ts'
-import { clusterName } from '../cluster/layout.ts'
-import { ExitCode, main } from './main.ts'
+import { readLab } from '../grading/lab-definition.ts'
+import { listLabs } from '../grading/lab-folders.ts'
+import { clusterName } from '../host/layout.ts'
+import { ExitCode, main } from '../host/main.ts'
 
 const marks: Record<Weight, string> = {
   fine: chalk.green('✓'),

@@ -1,6 +1,6 @@
 import { selectCluster } from '../cluster/select.ts'
-import { main } from './main.ts'
-import { createProgress } from './progress.ts'
+import { main } from '../host/main.ts'
+import { createProgress } from '../host/progress.ts'
 
 await main(async () => {
   const cluster = await selectCluster()

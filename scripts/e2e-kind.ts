@@ -2,7 +2,7 @@
 import { $ } from 'zx/core'
 import { containerEngine, hasImage, registryHas } from '../cluster/kind/engine.ts'
 import { nodeImage } from '../cluster/kind/node-image.ts'
-import { ExitCode, main } from './main.ts'
+import { ExitCode, main } from '../host/main.ts'
 
 await main(async () => {
   const engine = await containerEngine()

@@ -1,8 +1,8 @@
 import { quote } from 'zx/core'
 import { kubectlPath } from '../cluster/kubectl.ts'
 import { selectCluster } from '../cluster/select.ts'
-import { main } from './main.ts'
-import { createProgress } from './progress.ts'
+import { main } from '../host/main.ts'
+import { createProgress } from '../host/progress.ts'
 
 await main(async () => {
   const cluster = await selectCluster()

@@ -1,6 +1,6 @@
 import { selectCluster } from '../cluster/select.ts'
-import { main, UserError } from './main.ts'
-import { chosenMachine } from './node-choice.ts'
+import { chosenMachine } from '../course/node-choice.ts'
+import { main, UserError } from '../host/main.ts'
 
 await main(async () => {
   const command = process.env.CMD

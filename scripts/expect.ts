@@ -1,5 +1,9 @@
 // What would kube-proxy program on this node? See --help.
 
+import { type ExpectArguments, expectArguments, HELP } from '../course/expect/arguments.ts'
+import { nodeFolder, observedNode, ownAddresses } from '../course/expect/observed-node.ts'
+import { printState } from '../course/expect/print-state.ts'
+import { givenObjects, readInput } from '../course/expect/read-objects.ts'
 import { compareNodeState, type Finding } from '../dataplane/compare.ts'
 import { withCircumstances } from '../dataplane/kube-proxy/circumstances.ts'
 import { clusterConfig } from '../dataplane/kube-proxy/cluster-config.ts'
@@ -8,11 +12,7 @@ import { newestBefore } from '../dataplane/kube-proxy/versions.ts'
 import type { NodeState } from '../dataplane/node-state.ts'
 import type { ClusterObjects } from '../dataplane/objects.ts'
 import { predict } from '../dataplane/predict.ts'
-import { type ExpectArguments, expectArguments, HELP } from './expect/arguments.ts'
-import { nodeFolder, observedNode, ownAddresses } from './expect/observed-node.ts'
-import { printState } from './expect/print-state.ts'
-import { givenObjects, readInput } from './expect/read-objects.ts'
-import { ExitCode, main, UserError } from './main.ts'
+import { ExitCode, main, UserError } from '../host/main.ts'
 
 /** The version asked for, else the Node's own word; of a later one than is modelled, the newest, with a note. */
 function versionFor({ version, node }: ExpectArguments, objects: ClusterObjects): string {

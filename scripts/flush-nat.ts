@@ -1,7 +1,7 @@
 import { flushNat } from '../cluster/kube-proxy/flush-nat.ts'
 import { selectCluster } from '../cluster/select.ts'
-import { main, UserError } from './main.ts'
-import { createProgress } from './progress.ts'
+import { main, UserError } from '../host/main.ts'
+import { createProgress } from '../host/progress.ts'
 
 await main(async () => {
   const cluster = await selectCluster()

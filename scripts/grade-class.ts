@@ -2,14 +2,20 @@
 import { mkdirSync, readdirSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { parseArgs } from 'node:util'
-import { classResult } from '../checks/class/class-result.ts'
-import { classSummary, judgedLine } from '../checks/class/class-table.ts'
-import { CLASS_FORMATS, FORMATS, type Format, isClassFormat, LEARNER_FORMATS } from '../checks/class/formats/formats.ts'
-import { judgeAll, type Task } from '../checks/class/judge-pool.ts'
-import type { ClassResult } from '../checks/class/result.ts'
-import { readClassKey } from '../checks/submission/signature.ts'
-import { labNumber } from './lab-number.ts'
-import { ExitCode, main, UserError } from './main.ts'
+import { labNumber } from '../course/lab-number.ts'
+import { ExitCode, main, UserError } from '../host/main.ts'
+import { classResult } from '../instructors/class/class-result.ts'
+import { classSummary, judgedLine } from '../instructors/class/class-table.ts'
+import {
+  CLASS_FORMATS,
+  FORMATS,
+  type Format,
+  isClassFormat,
+  LEARNER_FORMATS,
+} from '../instructors/class/formats/formats.ts'
+import { judgeAll, type Task } from '../instructors/class/judge-pool.ts'
+import type { ClassResult } from '../instructors/class/result.ts'
+import { readClassKey } from '../instructors/submission/signature.ts'
 
 const text = { type: 'string' } as const
 const options = {

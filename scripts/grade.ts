@@ -1,16 +1,16 @@
 // Grades a lab as the cluster stands. See --help.
 import { parseArgs } from 'node:util'
-import { FORMATS } from '../checks/class/formats/formats.ts'
-import { gradeAndPrint, gradingOptions } from './grading.ts'
-import { labNumber } from './lab-number.ts'
-import { main } from './main.ts'
+import { labNumber } from '../course/lab-number.ts'
+import { main } from '../host/main.ts'
+import { FORMATS } from '../instructors/class/formats/formats.ts'
+import { gradeAndPrint, gradingOptions } from '../instructors/grading.ts'
 
 const USAGE = `Usage: node --import tsx scripts/grade.ts LAB [--step ID] [--json | --format NAME] [--output FILE] [--report-only]
 
 Grades a lab as the running cluster stands (NAME= and CLUSTER= choose which).
 
   --step ID           one step alone
-  --json              the report as JSON (checks/schema/report.v1.json)
+  --json              the report as JSON (instructors/schema/report.v1.json)
   --format NAME       another result file: ${FORMATS.join(', ')}
   --output FILE       where that goes; standard output when left out
   --junit FILE        JUnit's XML by a vitest run, besides

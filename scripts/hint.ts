@@ -2,14 +2,14 @@
 import { appendFileSync, existsSync, mkdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
-import { evidenceFolder } from '../checks/evidence.ts'
-import { grade } from '../checks/grader.ts'
-import { findStep, type LabDefinition, readLab, type StepDefinition } from '../checks/lab-definition.ts'
-import { listLabs } from '../checks/lab-folders.ts'
-import { clusterName, projectRoot } from '../cluster/layout.ts'
 import { selectCluster } from '../cluster/select.ts'
-import { labNumber } from './lab-number.ts'
-import { main, UserError } from './main.ts'
+import { labNumber } from '../course/lab-number.ts'
+import { evidenceFolder } from '../grading/evidence.ts'
+import { grade } from '../grading/grader.ts'
+import { findStep, type LabDefinition, readLab, type StepDefinition } from '../grading/lab-definition.ts'
+import { listLabs } from '../grading/lab-folders.ts'
+import { clusterName, projectRoot } from '../host/layout.ts'
+import { main, UserError } from '../host/main.ts'
 
 await main(async () => {
   const options = { step: { type: 'string' }, tier: { type: 'string' } } as const

@@ -1,14 +1,15 @@
 // Breaks something, and tells what a user reports:  [SEED=7] [INCIDENT=id] incident.ts;  SHOW=1, HINT=1 and LIST=1 only tell.
-import { INCIDENT_KEY, unseal } from '../checks/08-incidents/incident-note.ts'
-import { INCIDENT_LAB } from '../checks/08-incidents/stage.ts'
-import { writeNotes } from '../checks/notebook.ts'
+
 import { selectCluster } from '../cluster/select.ts'
+import { INCIDENT_KEY, unseal } from '../course/incident/incident-note.ts'
+import { currentNote, incidentsHere, openNext } from '../course/incident/open.ts'
+import { INCIDENT_LAB } from '../course/incident/stage-names.ts'
+import { listIncidents, tellIncident } from '../course/incident/tell.ts'
+import { LabBench } from '../course/lab-bench.ts'
+import { writeNotes } from '../grading/notebook.ts'
+import { main, UserError } from '../host/main.ts'
+import { createProgress } from '../host/progress.ts'
 import { incidents } from '../labs/08-incidents/incidents/all.ts'
-import { currentNote, incidentsHere, openNext } from './incident/open.ts'
-import { listIncidents, tellIncident } from './incident/tell.ts'
-import { LabBench } from './lab-bench.ts'
-import { main, UserError } from './main.ts'
-import { createProgress } from './progress.ts'
 
 await main(async () => {
   const { SEED, INCIDENT, LIST, SHOW, HINT } = process.env

@@ -2,7 +2,7 @@ import { chalk } from 'zx/core'
 import { type KubeClient, kubeClient } from '../cluster/kube-client.ts'
 import { type Agent, listAgents, readLog } from '../cluster/kube-proxy/agents.ts'
 import { selectCluster } from '../cluster/select.ts'
-import { main, UserError } from './main.ts'
+import { main, UserError } from '../host/main.ts'
 
 /** The line that names the proxier stands out, and so do kube-proxy's errors. */
 function paint(line: string): string {

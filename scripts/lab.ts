@@ -1,9 +1,10 @@
 // Leads through a lab:  lab.ts 2.  With a terminal it waits for the learner, without one it plays the reference solution.
-import { labFolder } from '../checks/lab-folders.ts'
+
 import { selectCluster } from '../cluster/select.ts'
-import { labNumber } from './lab-number.ts'
-import { main } from './main.ts'
-import { createProgress } from './progress.ts'
+import { labNumber } from '../course/lab-number.ts'
+import { labFolder } from '../grading/lab-folders.ts'
+import { main } from '../host/main.ts'
+import { createProgress } from '../host/progress.ts'
 
 await main(async () => {
   const number = labNumber(process.argv[2])
@@ -15,8 +16,8 @@ await main(async () => {
   // What describes and grades a lab takes a second to load: about as long as a kernel to boot.
   const [, { readLab }, { lead, play }] = await Promise.all([
     cluster.up(progress),
-    import('../checks/lab-definition.ts'),
-    import('./work-through.ts'),
+    import('../grading/lab-definition.ts'),
+    import('../course/work-through.ts'),
   ])
   const lab = readLab(number)
   const interactive = process.stdin.isTTY === true && process.stdout.isTTY === true && !process.env.CI

@@ -1,15 +1,16 @@
 // Measures both modes at growing numbers of Services:  [MAX=1000] [ENDPOINTS=3] [SHOW=1] measure.ts
-import { isMeasurement, MEASUREMENT } from '../checks/06-scale/measurement.ts'
-import { scaleRemarks } from '../checks/06-scale/remarks.ts'
-import { measurementTable } from '../checks/06-scale/table.ts'
-import { Notebook } from '../checks/notebook.ts'
-import { Snapshot } from '../checks/snapshot.ts'
+
 import { kubeClient } from '../cluster/kube-client.ts'
 import { selectCluster } from '../cluster/select.ts'
 import { takeObjects } from '../cluster/snapshot.ts'
-import { main, UserError } from './main.ts'
-import { createProgress } from './progress.ts'
-import { measureHere } from './scale/measure-here.ts'
+import { measureHere } from '../course/scale/measure-here.ts'
+import { isMeasurement, MEASUREMENT } from '../course/scale/measurement.ts'
+import { scaleRemarks } from '../course/scale/remarks.ts'
+import { measurementTable } from '../course/scale/table.ts'
+import { Notebook } from '../grading/notebook.ts'
+import { Snapshot } from '../grading/snapshot.ts'
+import { main, UserError } from '../host/main.ts'
+import { createProgress } from '../host/progress.ts'
 
 await main(async () => {
   const cluster = await selectCluster()

@@ -1,8 +1,8 @@
 import { describeProof } from '../cluster/kube-proxy/proof.ts'
 import { switchMode } from '../cluster/kube-proxy/switch-mode.ts'
 import { selectCluster } from '../cluster/select.ts'
-import { main, UserError } from './main.ts'
-import { createProgress } from './progress.ts'
+import { main, UserError } from '../host/main.ts'
+import { createProgress } from '../host/progress.ts'
 
 /** The version whose userspace mode is modelled; 1.26 brought the end of it. */
 const USERSPACE_VERSION = '1.20'

@@ -1,9 +1,9 @@
 // Files for a new lab, to be written over:  NAME=packet-captures new-lab.ts
 import { mkdirSync, readdirSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
-import { projectRoot } from '../cluster/layout.ts'
-import { newFolder, scaffold } from './course/scaffold.ts'
-import { main } from './main.ts'
+import { newFolder, scaffold } from '../course/lint/scaffold.ts'
+import { projectRoot } from '../host/layout.ts'
+import { main } from '../host/main.ts'
 
 await main(async () => {
   const folders = readdirSync(join(projectRoot, 'labs')).filter((name) => /^\d\d-/.test(name))

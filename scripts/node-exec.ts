@@ -1,7 +1,7 @@
 // What the functions of `make aliases` call:  node-exec.ts NODE COMMAND [ARGUMENT …]
 import { selectCluster } from '../cluster/select.ts'
-import { main } from './main.ts'
-import { chosenNode } from './node-choice.ts'
+import { chosenNode } from '../course/node-choice.ts'
+import { main } from '../host/main.ts'
 
 await main(async () => {
   const [node, ...command] = process.argv.slice(2)

@@ -1,7 +1,7 @@
 import { containerEngine } from '../cluster/kind/engine.ts'
 import { bakeNodeImage, pinnedImage } from '../cluster/kind/node-image.ts'
-import { main, UserError } from './main.ts'
-import { createProgress } from './progress.ts'
+import { main, UserError } from '../host/main.ts'
+import { createProgress } from '../host/progress.ts'
 
 await main(async () => {
   const engine = await containerEngine()

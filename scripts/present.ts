@@ -1,6 +1,6 @@
+import { main, UserError } from '../host/main.ts'
 import { serveSlides } from '../slides/build/serve.ts'
 import { SLIDES_FOLDER, writeSlides } from '../slides/build/write.ts'
-import { main, UserError } from './main.ts'
 
 await main(async () => {
   const wished = process.env.PORT ?? ''

@@ -1,11 +1,12 @@
 // Brings a lab to its starting state from any state:  reset.ts 2
-import { readLab } from '../checks/lab-definition.ts'
+
 import { selectCluster } from '../cluster/select.ts'
-import { LabBench } from './lab-bench.ts'
-import { labNumber } from './lab-number.ts'
-import { resetLab } from './lab-reset.ts'
-import { main, UserError } from './main.ts'
-import { createProgress } from './progress.ts'
+import { LabBench } from '../course/lab-bench.ts'
+import { labNumber } from '../course/lab-number.ts'
+import { resetLab } from '../course/lab-reset.ts'
+import { readLab } from '../grading/lab-definition.ts'
+import { main, UserError } from '../host/main.ts'
+import { createProgress } from '../host/progress.ts'
 
 await main(async () => {
   const lab = readLab(labNumber(process.argv[2]))

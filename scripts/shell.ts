@@ -1,6 +1,6 @@
 import { selectCluster } from '../cluster/select.ts'
-import { main } from './main.ts'
-import { chosenMachine } from './node-choice.ts'
+import { chosenMachine } from '../course/node-choice.ts'
+import { main } from '../host/main.ts'
 
 await main(async () => {
   const cluster = await selectCluster()

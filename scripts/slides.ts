@@ -1,6 +1,6 @@
 import { relative } from 'node:path'
+import { main } from '../host/main.ts'
 import { SLIDES_FOLDER, writeSlides } from '../slides/build/write.ts'
-import { main } from './main.ts'
 
 await main(async () => {
   const { decks, pdf, without } = await writeSlides()

@@ -1,14 +1,14 @@
 // Plays the reference solution:  solve.ts 2 [--step ID]
 import { parseArgs } from 'node:util'
-import { loadSpec } from '../checks/grader.ts'
-import { findStep, readLab } from '../checks/lab-definition.ts'
-import { openCluster } from '../checks/source.ts'
 import { selectCluster } from '../cluster/select.ts'
-import { LabBench, loadSolution } from './lab-bench.ts'
-import { labNumber } from './lab-number.ts'
-import { ExitCode, main, UserError } from './main.ts'
-import { playSteps } from './play-lab.ts'
-import { createProgress } from './progress.ts'
+import { LabBench, loadSolution } from '../course/lab-bench.ts'
+import { labNumber } from '../course/lab-number.ts'
+import { playSteps } from '../course/play-lab.ts'
+import { loadSpec } from '../grading/grader.ts'
+import { findStep, readLab } from '../grading/lab-definition.ts'
+import { openCluster } from '../grading/source.ts'
+import { ExitCode, main, UserError } from '../host/main.ts'
+import { createProgress } from '../host/progress.ts'
 
 await main(async () => {
   const { values, positionals } = parseArgs({ options: { step: { type: 'string' } }, allowPositionals: true })

@@ -3,7 +3,7 @@ import { kubeClient } from '../cluster/kube-client.ts'
 import { PROXY_MODE } from '../cluster/node-report.ts'
 import { runOnNode } from '../cluster/node-script.ts'
 import { selectCluster } from '../cluster/select.ts'
-import { ExitCode, main } from './main.ts'
+import { ExitCode, main } from '../host/main.ts'
 
 const lookAtProxy = `${PROXY_MODE}\nproxy_mode 2>/dev/null || echo unknown`
 

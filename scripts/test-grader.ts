@@ -1,11 +1,11 @@
 // Mutation testing of the grader. See --help.
 import { parseArgs } from 'node:util'
-import { goodCaptures } from '../checks/mutation/good-captures.ts'
-import { figuresOf, seekFalseAlarms, tryMutations } from '../checks/mutation/grader-test.ts'
-import type { Trial } from '../checks/mutation/trial.ts'
-import { plainText, shortened } from '../checks/plain-text.ts'
-import { labNumber } from './lab-number.ts'
-import { ExitCode, main } from './main.ts'
+import { labNumber } from '../course/lab-number.ts'
+import { ExitCode, main } from '../host/main.ts'
+import { plainText, shortened } from '../host/plain-text.ts'
+import { goodCaptures } from '../instructors/mutation/good-captures.ts'
+import { figuresOf, seekFalseAlarms, tryMutations } from '../instructors/mutation/grader-test.ts'
+import type { Trial } from '../instructors/mutation/trial.ts'
 
 const USAGE = `Usage: node --import tsx scripts/test-grader.ts [--lab N] [--every N] [--json]
 

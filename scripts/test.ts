@@ -1,5 +1,5 @@
 import { $ } from 'zx/core'
-import { main } from './main.ts'
+import { main } from '../host/main.ts'
 
 await main(async () => {
   const run = $({ stdio: 'inherit', nothrow: true, verbose: false })

@@ -1,6 +1,6 @@
 import { selectCluster } from '../cluster/select.ts'
-import { installToolsEverywhere } from './install-tools.ts'
-import { main, UserError } from './main.ts'
+import { installToolsEverywhere } from '../course/install-tools.ts'
+import { main, UserError } from '../host/main.ts'
 
 await main(async () => {
   const cluster = await selectCluster()

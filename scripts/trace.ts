@@ -4,14 +4,14 @@ import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { selectCluster } from '../cluster/select.ts'
+import { resolveRoute, stateOfNode } from '../course/live-node.ts'
 import { CAPTURE_FILES, readCapturedNode } from '../dataplane/capture.ts'
 import { familyOf } from '../dataplane/ip-address.ts'
 import type { NodeState } from '../dataplane/node-state.ts'
 import { explainTrace } from '../dataplane/trace/explain.ts'
 import { stoppingPlace } from '../dataplane/trace/stopping-place.ts'
 import { type Packet, parsePacket, tracePacket, traceToJson } from '../dataplane/trace.ts'
-import { resolveRoute, stateOfNode } from './live-node.ts'
-import { main, UserError } from './main.ts'
+import { main, UserError } from '../host/main.ts'
 
 const HELP = `Usage: node --import tsx scripts/trace.ts [--capture DIR] [--node NAME] --from ORIGIN --to DESTINATION [--json] [--all]
 

@@ -1,9 +1,9 @@
 import { kubeClient } from '../cluster/kube-client.ts'
 import { selectCluster } from '../cluster/select.ts'
-import { deployWeb } from './deploy-web.ts'
-import { main } from './main.ts'
-import { ownVariant } from './own-variant.ts'
-import { createProgress } from './progress.ts'
+import { deployWeb } from '../course/deploy-web.ts'
+import { ownVariant } from '../course/own-variant.ts'
+import { main } from '../host/main.ts'
+import { createProgress } from '../host/progress.ts'
 
 await main(async () => {
   const cluster = await selectCluster()

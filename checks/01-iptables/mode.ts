@@ -1,8 +1,8 @@
-import type { CheckContext } from '../check-context.ts'
-import { onNode } from '../difference-report.ts'
-import { fail } from '../failure.ts'
-import type { Truth } from '../question.ts'
-import type { NodeView } from '../snapshot.ts'
+import type { CheckContext } from '../../grading/check-context.ts'
+import { onNode } from '../../grading/difference-report.ts'
+import { fail } from '../../grading/failure.ts'
+import type { Truth } from '../../grading/question.ts'
+import type { NodeView } from '../../grading/snapshot.ts'
 
 const ASK = 'curl -s localhost:10249/proxyMode'
 

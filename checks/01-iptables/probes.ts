@@ -1,8 +1,8 @@
-import type { CheckContext } from '../check-context.ts'
-import { onNode } from '../difference-report.ts'
-import { fail } from '../failure.ts'
-import { oddProbe } from '../odd-probe.ts'
-import type { NodeView } from '../snapshot.ts'
+import type { CheckContext } from '../../grading/check-context.ts'
+import { onNode } from '../../grading/difference-report.ts'
+import { fail } from '../../grading/failure.ts'
+import { oddProbe } from '../../grading/odd-probe.ts'
+import type { NodeView } from '../../grading/snapshot.ts'
 import { HOOKS, type HookCounts, PROBE_PORT, probeRules, probesIn } from './hook-counters.ts'
 
 export const LOOK_AT_PROBES = 'iptables -t mangle -nvL'

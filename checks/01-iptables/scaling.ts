@@ -1,7 +1,7 @@
-import type { CheckContext } from '../check-context.ts'
-import { fail } from '../failure.ts'
-import { personalise, variantIn } from '../variant.ts'
-import { findService, webService } from '../web-service.ts'
+import type { CheckContext } from '../../grading/check-context.ts'
+import { fail } from '../../grading/failure.ts'
+import { personalise, variantIn } from '../../grading/variant.ts'
+import { findService, webService } from '../../grading/web-service.ts'
 import { chainsLeadToPods } from './web-chains.ts'
 
 const BEFORE = 'endpoints-before-scaling'

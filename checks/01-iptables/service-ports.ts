@@ -1,8 +1,8 @@
 import { targetOf } from '../../dataplane/rule-text.ts'
-import type { CheckContext } from '../check-context.ts'
-import { mustEqualPrediction, onNode } from '../difference-report.ts'
-import { fail } from '../failure.ts'
-import { findService } from '../web-service.ts'
+import type { CheckContext } from '../../grading/check-context.ts'
+import { mustEqualPrediction, onNode } from '../../grading/difference-report.ts'
+import { fail } from '../../grading/failure.ts'
+import { findService } from '../../grading/web-service.ts'
 import { mustRunIptables } from './mode.ts'
 import { serviceChains } from './web-chains.ts'
 

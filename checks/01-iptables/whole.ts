@@ -1,8 +1,8 @@
-import type { CheckContext } from '../check-context.ts'
-import { mustEqualPrediction } from '../difference-report.ts'
-import { mustJumpFirst } from '../jump-order.ts'
-import type { NodeView } from '../snapshot.ts'
-import { webService } from '../web-service.ts'
+import type { CheckContext } from '../../grading/check-context.ts'
+import { mustEqualPrediction } from '../../grading/difference-report.ts'
+import { mustJumpFirst } from '../../grading/jump-order.ts'
+import type { NodeView } from '../../grading/snapshot.ts'
+import { webService } from '../../grading/web-service.ts'
 import { mustRunIptables } from './mode.ts'
 
 /** With the lab's Services there, everything of kube-proxy's on every node is what the API objects ask for, and no more. */

@@ -1,7 +1,7 @@
 import { kubeProxyPods } from '../../cluster/kube-proxy/agents.ts'
-import type { CheckContext } from '../check-context.ts'
-import { fail } from '../failure.ts'
-import type { NodeView } from '../snapshot.ts'
+import type { CheckContext } from '../../grading/check-context.ts'
+import { fail } from '../../grading/failure.ts'
+import type { NodeView } from '../../grading/snapshot.ts'
 
 const AGENTS_NOTE = 'agents-in-iptables-mode'
 const UNUSABLE = /can't use the IPVS proxier|IPVS proxier will not be used|ipvs not supported/i

@@ -1,9 +1,9 @@
-import type { CheckContext } from '../check-context.ts'
-import { noInterfaceOwnsClusterIPs } from '../cluster-ip-addresses.ts'
-import { type CountNote, CROWD_SIZE, countEverywhere, crowdServices, isCountNote } from '../crowd.ts'
-import { inChain, mustEqualPrediction, onNode } from '../difference-report.ts'
-import { fail, NotApplicable } from '../failure.ts'
-import type { Snapshot } from '../snapshot.ts'
+import type { CheckContext } from '../../grading/check-context.ts'
+import { noInterfaceOwnsClusterIPs } from '../../grading/cluster-ip-addresses.ts'
+import { type CountNote, CROWD_SIZE, countEverywhere, crowdServices, isCountNote } from '../../grading/crowd.ts'
+import { inChain, mustEqualPrediction, onNode } from '../../grading/difference-report.ts'
+import { fail, NotApplicable } from '../../grading/failure.ts'
+import type { Snapshot } from '../../grading/snapshot.ts'
 
 const BEFORE = { iptables: 'iptables-before-crowd', ipvs: 'ipvs-before-crowd' }
 const WITH = { iptables: 'iptables-with-crowd', ipvs: 'ipvs-with-crowd' }

@@ -1,6 +1,6 @@
-import type { CheckContext } from '../check-context.ts'
-import { mustEqualPrediction, onNode } from '../difference-report.ts'
-import { fail } from '../failure.ts'
+import type { CheckContext } from '../../grading/check-context.ts'
+import { mustEqualPrediction, onNode } from '../../grading/difference-report.ts'
+import { fail } from '../../grading/failure.ts'
 
 const DEVICE = 'kube-ipvs0'
 

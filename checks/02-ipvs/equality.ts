@@ -1,8 +1,8 @@
 import { targetOf } from '../../dataplane/rule-text.ts'
-import type { CheckContext } from '../check-context.ts'
-import { inChain, inSet, mustEqualPrediction, onNode } from '../difference-report.ts'
-import { fail } from '../failure.ts'
-import { mustJumpFirst } from '../jump-order.ts'
+import type { CheckContext } from '../../grading/check-context.ts'
+import { inChain, inSet, mustEqualPrediction, onNode } from '../../grading/difference-report.ts'
+import { fail } from '../../grading/failure.ts'
+import { mustJumpFirst } from '../../grading/jump-order.ts'
 
 /** All sets but KUBE-LOOP-BACK equal the API, and KUBE-SERVICES asks KUBE-CLUSTER-IP. */
 export function setsEqualServices({ nodes }: CheckContext): void {

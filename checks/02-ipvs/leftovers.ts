@@ -1,11 +1,11 @@
 import type { Finding } from '../../dataplane/compare.ts'
-import type { CheckContext } from '../check-context.ts'
-import { isServiceChain } from '../crowd.ts'
-import { mustEqualPrediction } from '../difference-report.ts'
-import { fail, NotApplicable } from '../failure.ts'
-import { httpRequest } from '../http-request.ts'
-import { traceLine } from '../packet-trace.ts'
-import type { NodeView } from '../snapshot.ts'
+import type { CheckContext } from '../../grading/check-context.ts'
+import { isServiceChain } from '../../grading/crowd.ts'
+import { mustEqualPrediction } from '../../grading/difference-report.ts'
+import { fail, NotApplicable } from '../../grading/failure.ts'
+import { httpRequest } from '../../grading/http-request.ts'
+import { traceLine } from '../../grading/packet-trace.ts'
+import type { NodeView } from '../../grading/snapshot.ts'
 
 const NOTE = 'chains-left-by-iptables'
 

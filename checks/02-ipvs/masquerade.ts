@@ -1,10 +1,10 @@
-import type { CheckContext } from '../check-context.ts'
-import { onNode } from '../difference-report.ts'
-import { fail } from '../failure.ts'
-import { readReplies } from '../http-requests.ts'
-import { tracedTo, traceLine } from '../packet-trace.ts'
-import type { NodeView } from '../snapshot.ts'
-import { type WebService, webService } from '../web-service.ts'
+import type { CheckContext } from '../../grading/check-context.ts'
+import { onNode } from '../../grading/difference-report.ts'
+import { fail } from '../../grading/failure.ts'
+import { readReplies } from '../../grading/http-requests.ts'
+import { tracedTo, traceLine } from '../../grading/packet-trace.ts'
+import type { NodeView } from '../../grading/snapshot.ts'
+import { type WebService, webService } from '../../grading/web-service.ts'
 import { loggedRequests, newToken, separateRequests } from './web-requests.ts'
 
 /**

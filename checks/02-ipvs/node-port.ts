@@ -1,12 +1,12 @@
 import type { Service } from '../../dataplane/objects.ts'
-import type { CheckContext } from '../check-context.ts'
-import { inSet, mustEqualPrediction, onNode } from '../difference-report.ts'
-import { fail } from '../failure.ts'
-import { httpRequest } from '../http-request.ts'
-import type { LiveCluster } from '../live-cluster.ts'
-import { tracedTo, traceLine } from '../packet-trace.ts'
-import type { Snapshot } from '../snapshot.ts'
-import { personalise, variantIn } from '../variant.ts'
+import type { CheckContext } from '../../grading/check-context.ts'
+import { inSet, mustEqualPrediction, onNode } from '../../grading/difference-report.ts'
+import { fail } from '../../grading/failure.ts'
+import { httpRequest } from '../../grading/http-request.ts'
+import type { LiveCluster } from '../../grading/live-cluster.ts'
+import { tracedTo, traceLine } from '../../grading/packet-trace.ts'
+import type { Snapshot } from '../../grading/snapshot.ts'
+import { personalise, variantIn } from '../../grading/variant.ts'
 
 /** A NodePort Service of the learner's has a virtual server per node address and answers on every node. */
 export async function nodePortAnswers({ snapshot, nodes, live }: CheckContext): Promise<void> {

@@ -1,5 +1,5 @@
-import type { LiveCluster } from '../live-cluster.ts'
-import type { WebService } from '../web-service.ts'
+import type { LiveCluster } from '../../grading/live-cluster.ts'
+import type { WebService } from '../../grading/web-service.ts'
 
 /** One connection as IPVS holds it: who, and which backend. */
 export interface IpvsConnection {

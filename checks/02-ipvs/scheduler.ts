@@ -1,6 +1,6 @@
-import type { CheckContext } from '../check-context.ts'
-import { mustEqualPrediction } from '../difference-report.ts'
-import { fail, NotApplicable } from '../failure.ts'
+import type { CheckContext } from '../../grading/check-context.ts'
+import { mustEqualPrediction } from '../../grading/difference-report.ts'
+import { fail, NotApplicable } from '../../grading/failure.ts'
 
 const NOTE = 'scheduler-chosen'
 const DEFAULT = 'rr'

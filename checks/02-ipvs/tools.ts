@@ -1,7 +1,7 @@
-import type { CheckContext } from '../check-context.ts'
-import { onNode } from '../difference-report.ts'
-import { fail } from '../failure.ts'
-import type { NodeView } from '../snapshot.ts'
+import type { CheckContext } from '../../grading/check-context.ts'
+import { onNode } from '../../grading/difference-report.ts'
+import { fail } from '../../grading/failure.ts'
+import type { NodeView } from '../../grading/snapshot.ts'
 
 const OUTPUTS = { ipset: 'ipset-save', ipvsadm: 'ipvsadm-save' }
 

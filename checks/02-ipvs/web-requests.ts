@@ -1,11 +1,11 @@
 import { randomUUID } from 'node:crypto'
-import { waitFor } from '../../cluster/wait.ts'
-import { hasCondition } from '../api-object.ts'
-import type { CheckContext } from '../check-context.ts'
-import { fail, Trouble } from '../failure.ts'
-import { httpRequests } from '../http-requests.ts'
-import type { LiveCluster } from '../live-cluster.ts'
-import { WEB_NAMESPACE, type WebService } from '../web-service.ts'
+import { hasCondition } from '../../grading/api-object.ts'
+import type { CheckContext } from '../../grading/check-context.ts'
+import { fail, Trouble } from '../../grading/failure.ts'
+import { httpRequests } from '../../grading/http-requests.ts'
+import type { LiveCluster } from '../../grading/live-cluster.ts'
+import { WEB_NAMESPACE, type WebService } from '../../grading/web-service.ts'
+import { waitFor } from '../../host/wait.ts'
 
 export const CLIENT = { namespace: 'default', name: 'client' }
 

@@ -1,7 +1,7 @@
-import type { CheckContext } from '../check-context.ts'
-import { fail } from '../failure.ts'
-import { variantIn } from '../variant.ts'
-import { webService } from '../web-service.ts'
+import type { CheckContext } from '../../grading/check-context.ts'
+import { fail } from '../../grading/failure.ts'
+import { variantIn } from '../../grading/variant.ts'
+import { webService } from '../../grading/web-service.ts'
 
 const LOOK = 'kubectl get pods,endpointslices -l app=web -o wide'
 

@@ -1,8 +1,8 @@
-import { waitFor } from '../../cluster/wait.ts'
+import { Trouble } from '../../grading/failure.ts'
+import type { LiveCluster } from '../../grading/live-cluster.ts'
+import { WEB_NAMESPACE, type WebBackend, type WebService } from '../../grading/web-service.ts'
+import { waitFor } from '../../host/wait.ts'
 import { newToken } from '../02-ipvs/web-requests.ts'
-import { Trouble } from '../failure.ts'
-import type { LiveCluster } from '../live-cluster.ts'
-import { WEB_NAMESPACE, type WebBackend, type WebService } from '../web-service.ts'
 import { askFromOutside, type Request } from './outside-requests.ts'
 
 /** One request as the Pod that answered it logged it. */

@@ -1,11 +1,11 @@
 import { serviceHash } from '../../dataplane/kube-proxy/chain-names.ts'
 import type { Service } from '../../dataplane/objects.ts'
 import { targetOf } from '../../dataplane/rule-text.ts'
-import { inChain, mustEqualPrediction } from '../difference-report.ts'
-import { fail } from '../failure.ts'
-import type { NodeView, Snapshot } from '../snapshot.ts'
-import { personalise, variantIn } from '../variant.ts'
-import { WEB_NAMESPACE } from '../web-service.ts'
+import { inChain, mustEqualPrediction } from '../../grading/difference-report.ts'
+import { fail } from '../../grading/failure.ts'
+import type { NodeView, Snapshot } from '../../grading/snapshot.ts'
+import { personalise, variantIn } from '../../grading/variant.ts'
+import { WEB_NAMESPACE } from '../../grading/web-service.ts'
 
 /** A Service of the learner's that clients outside can reach, in front of the web Pods. */
 export interface ExposedService {

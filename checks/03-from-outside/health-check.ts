@@ -1,7 +1,7 @@
-import type { CheckContext } from '../check-context.ts'
-import { inChain, mustEqualPrediction } from '../difference-report.ts'
-import { fail } from '../failure.ts'
-import { webService } from '../web-service.ts'
+import type { CheckContext } from '../../grading/check-context.ts'
+import { inChain, mustEqualPrediction } from '../../grading/difference-report.ts'
+import { fail } from '../../grading/failure.ts'
+import { webService } from '../../grading/web-service.ts'
 import { addressOf, localService } from './exposed-service.ts'
 import { askFromOutside, asTyped } from './outside-requests.ts'
 

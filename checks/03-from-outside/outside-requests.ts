@@ -1,14 +1,14 @@
+import { onNode } from '../../grading/difference-report.ts'
+import { NotApplicable, Trouble } from '../../grading/failure.ts'
+import { type HttpRequests, httpRequests, readReplies } from '../../grading/http-requests.ts'
+import type { LiveCluster } from '../../grading/live-cluster.ts'
 import {
   hasOutside,
   OUTSIDE,
   type OutsideAddresses,
   printOutsideAddresses,
   readOutsideAddresses,
-} from '../../cluster/outside.ts'
-import { onNode } from '../difference-report.ts'
-import { NotApplicable, Trouble } from '../failure.ts'
-import { type HttpRequests, httpRequests, readReplies } from '../http-requests.ts'
-import type { LiveCluster } from '../live-cluster.ts'
+} from '../../host/outside.ts'
 
 /** For captures, where nobody was outside: a client of a network that is kept for examples (RFC 5737). */
 export const SOMEBODY_OUTSIDE = '203.0.113.9'

@@ -1,6 +1,6 @@
 import { z } from 'zod'
-import type { Snapshot } from '../snapshot.ts'
-import type { WebBackend, WebService } from '../web-service.ts'
+import type { Snapshot } from '../../grading/snapshot.ts'
+import type { WebBackend, WebService } from '../../grading/web-service.ts'
 
 /** What one Pod got of a number of requests. */
 const podShareSchema = z.object({ pod: z.string(), node: z.string(), requests: z.number().int().nonnegative() })

@@ -1,8 +1,8 @@
+import type { CheckContext } from '../../grading/check-context.ts'
+import { onNode } from '../../grading/difference-report.ts'
+import { fail } from '../../grading/failure.ts'
+import { findService, webService } from '../../grading/web-service.ts'
 import { backendsOnTwoNodes } from '../02-ipvs/web.ts'
-import type { CheckContext } from '../check-context.ts'
-import { onNode } from '../difference-report.ts'
-import { fail } from '../failure.ts'
-import { findService, webService } from '../web-service.ts'
 import { mustBeWrittenEverywhere } from './exposed-service.ts'
 
 /** web stands on two workers, kube-proxy runs in iptables mode, and every node has the chains of its ClusterIP. */

@@ -2,7 +2,7 @@
 // 10:16:33.538180 72:54:… > 8a:6d:…, ethertype IPv4 (0x0800), length 94: 172.18.0.2 > 172.18.0.3: 172.18.0.1.52588 > 192.0.2.11.8092: Flags [S], …
 
 import { z } from 'zod'
-import type { NodeView } from '../snapshot.ts'
+import type { NodeView } from '../../grading/snapshot.ts'
 
 /** The head of a frame that carries a TCP segment, perhaps within another packet. */
 export interface Frame {

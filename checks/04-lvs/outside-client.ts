@@ -1,9 +1,9 @@
 // What the machine outside the cluster sends to virtual servers: requests one by one, and connections that it holds open.
 
-import { OUTSIDE } from '../../cluster/outside.ts'
-import { onNode } from '../difference-report.ts'
-import { fail } from '../failure.ts'
-import type { LiveCluster } from '../live-cluster.ts'
+import { onNode } from '../../grading/difference-report.ts'
+import { fail } from '../../grading/failure.ts'
+import type { LiveCluster } from '../../grading/live-cluster.ts'
+import { OUTSIDE } from '../../host/outside.ts'
 import type { Stage } from './stage.ts'
 
 /** One request, each over a connection of its own. */

@@ -1,7 +1,7 @@
 import { printEndpoint } from '../../dataplane/ip-address.ts'
 import { type RealServer, type VirtualServer, virtualServerKey } from '../../dataplane/ipvsadm-save.ts'
-import { onNode } from '../difference-report.ts'
-import { fail } from '../failure.ts'
+import { onNode } from '../../grading/difference-report.ts'
+import { fail } from '../../grading/failure.ts'
 import { REAL_PORT } from './addresses.ts'
 import type { RealNode, Stage } from './stage.ts'
 

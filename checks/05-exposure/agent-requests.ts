@@ -1,11 +1,11 @@
+import { fail } from '../../grading/failure.ts'
+import { type HttpReply, httpRequests, readReplies } from '../../grading/http-requests.ts'
+import type { LiveCluster } from '../../grading/live-cluster.ts'
+import { traceLine } from '../../grading/packet-trace.ts'
+import type { NodeView } from '../../grading/snapshot.ts'
+import type { WebService } from '../../grading/web-service.ts'
 import { CLIENT, newToken, separateRequests } from '../02-ipvs/web-requests.ts'
 import { DROPPED_SECONDS } from '../03-from-outside/outside-requests.ts'
-import { fail } from '../failure.ts'
-import { type HttpReply, httpRequests, readReplies } from '../http-requests.ts'
-import type { LiveCluster } from '../live-cluster.ts'
-import { traceLine } from '../packet-trace.ts'
-import type { NodeView } from '../snapshot.ts'
-import type { WebService } from '../web-service.ts'
 import { AGENT_PORT, type AgentScene } from './node-agent.ts'
 
 /** What came of one request to the agent's port. */

@@ -1,8 +1,8 @@
 import { printEndpoint } from '../../dataplane/ip-address.ts'
+import type { CheckContext } from '../../grading/check-context.ts'
+import { mustEqualPrediction } from '../../grading/difference-report.ts'
+import { webService } from '../../grading/web-service.ts'
 import { dummyDeviceOwnsClusterIPs } from '../02-ipvs/dummy-device.ts'
-import type { CheckContext } from '../check-context.ts'
-import { mustEqualPrediction } from '../difference-report.ts'
-import { webService } from '../web-service.ts'
 
 /**
  * What this lab's packets meet in IPVS mode on a node is as kube-proxy makes it: the addresses of kube-ipvs0, and the virtual

@@ -1,5 +1,5 @@
-import type { CheckContext } from '../check-context.ts'
-import { Failure, NotApplicable } from '../failure.ts'
+import type { CheckContext } from '../../grading/check-context.ts'
+import { Failure, NotApplicable } from '../../grading/failure.ts'
 
 const isNote = (value: unknown): value is object => typeof value === 'object' && value !== null
 

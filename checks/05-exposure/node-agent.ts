@@ -1,10 +1,10 @@
+import { hasCondition } from '../../grading/api-object.ts'
+import type { CheckContext } from '../../grading/check-context.ts'
+import { onNode } from '../../grading/difference-report.ts'
+import { fail } from '../../grading/failure.ts'
+import type { LiveCluster } from '../../grading/live-cluster.ts'
+import type { Snapshot } from '../../grading/snapshot.ts'
 import { clientPod } from '../02-ipvs/web-requests.ts'
-import { hasCondition } from '../api-object.ts'
-import type { CheckContext } from '../check-context.ts'
-import { onNode } from '../difference-report.ts'
-import { fail } from '../failure.ts'
-import type { LiveCluster } from '../live-cluster.ts'
-import type { Snapshot } from '../snapshot.ts'
 
 export const AGENT_PORT = 9100
 const MANIFEST = 'labs/05-exposure/manifests/node-agent.yaml'

@@ -1,7 +1,7 @@
 import type { KubeProxyMode } from '../../dataplane/kube-proxy/config.ts'
-import type { CheckContext } from '../check-context.ts'
-import { onNode } from '../difference-report.ts'
-import { fail, NotApplicable } from '../failure.ts'
+import type { CheckContext } from '../../grading/check-context.ts'
+import { onNode } from '../../grading/difference-report.ts'
+import { fail, NotApplicable } from '../../grading/failure.ts'
 
 /** kube-proxy runs in that mode on every node. A capture of another mode shows another moment, so it proves nothing. */
 export function mustRun({ nodes, live }: CheckContext, mode: KubeProxyMode, hint: string): void {

@@ -1,5 +1,5 @@
+import type { CheckContext } from '../../grading/check-context.ts'
 import { backendsOnTwoNodes } from '../02-ipvs/web.ts'
-import type { CheckContext } from '../check-context.ts'
 import { mustAnswerOnNode } from './agent-requests.ts'
 import { agentScene } from './node-agent.ts'
 

@@ -1,8 +1,8 @@
 import { NodeNetwork } from '../../dataplane/trace/node-network.ts'
 import type { Hook } from '../../dataplane/trace/step.ts'
 import { CircleError, PacketError, tracePacket } from '../../dataplane/trace.ts'
-import { Trouble } from '../failure.ts'
-import type { NodeView } from '../snapshot.ts'
+import { Trouble } from '../../grading/failure.ts'
+import type { NodeView } from '../../grading/snapshot.ts'
 
 /** The rule that stops every packet of a kind. */
 export interface Stop {

@@ -1,13 +1,13 @@
+import { largestPoint, type MeasuredMode, type Measurement, type Point } from '../../course/scale/measurement.ts'
+import { countState, MEASURED_NODE, MEASURED_VERSION, SERVER } from '../../course/scale/scene.ts'
+import { syntheticCluster } from '../../course/scale/synthetic-cluster.ts'
 import { readObjects } from '../../dataplane/objects.ts'
 import { predict } from '../../dataplane/predict.ts'
 import { Remembered } from '../../dataplane/remembered.ts'
-import type { CheckContext } from '../check-context.ts'
-import { fail } from '../failure.ts'
-import type { Truth } from '../question.ts'
-import { largestPoint, type MeasuredMode, type Measurement, type Point } from './measurement.ts'
+import type { CheckContext } from '../../grading/check-context.ts'
+import { fail } from '../../grading/failure.ts'
+import type { Truth } from '../../grading/question.ts'
 import { measuredRun, SHOW } from './run.ts'
-import { countState, MEASURED_NODE, MEASURED_VERSION, SERVER } from './scene.ts'
-import { syntheticCluster } from './synthetic-cluster.ts'
 
 /** Predicting more Services than that takes longer than a check should; the sizes below speak for the others. */
 const PREDICTED_UP_TO = 1000

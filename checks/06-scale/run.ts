@@ -1,9 +1,9 @@
-import { requireSupport } from '../../cluster/embedded/machine/packages.ts'
-import type { CheckContext } from '../check-context.ts'
-import { fail, NotApplicable } from '../failure.ts'
-import { MIN_SIZES, MIN_VALUES } from './growth.ts'
-import { isMeasurement, MEASUREMENT, type Measurement, type Quantity } from './measurement.ts'
-import { measurementTable } from './table.ts'
+import { MIN_SIZES, MIN_VALUES } from '../../course/scale/growth.ts'
+import { isMeasurement, MEASUREMENT, type Measurement, type Quantity } from '../../course/scale/measurement.ts'
+import { measurementTable } from '../../course/scale/table.ts'
+import { requireSupport } from '../../embedded/machine/packages.ts'
+import type { CheckContext } from '../../grading/check-context.ts'
+import { fail, NotApplicable } from '../../grading/failure.ts'
 
 /** Prints the last run again. */
 export const SHOW = 'make measure SHOW=1'

@@ -1,10 +1,18 @@
-import type { CheckContext } from '../check-context.ts'
-import { Failure, fail, NotApplicable, Trouble } from '../failure.ts'
-import type { Truth } from '../question.ts'
-import { type Finding, fitLine, growsLinearly, isEnough, isFlatBeside, median, unsteadiness } from './growth.ts'
-import { type MeasuredMode, type Measurement, type Quantity, seriesOf } from './measurement.ts'
+import {
+  type Finding,
+  fitLine,
+  growsLinearly,
+  isEnough,
+  isFlatBeside,
+  median,
+  unsteadiness,
+} from '../../course/scale/growth.ts'
+import { type MeasuredMode, type Measurement, type Quantity, seriesOf } from '../../course/scale/measurement.ts'
+import { dearerBy } from '../../course/scale/table.ts'
+import type { CheckContext } from '../../grading/check-context.ts'
+import { Failure, fail, NotApplicable, Trouble } from '../../grading/failure.ts'
+import type { Truth } from '../../grading/question.ts'
 import { measuredRun, SHOW } from './run.ts'
-import { dearerBy } from './table.ts'
 
 /** What a shape was looked for in, and what came of it. */
 export interface Shape {

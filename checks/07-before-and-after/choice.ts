@@ -1,7 +1,7 @@
-import type { CheckContext } from '../check-context.ts'
-import { onNode } from '../difference-report.ts'
-import { NotApplicable } from '../failure.ts'
-import type { Truth } from '../question.ts'
+import type { CheckContext } from '../../grading/check-context.ts'
+import { onNode } from '../../grading/difference-report.ts'
+import { NotApplicable } from '../../grading/failure.ts'
+import type { Truth } from '../../grading/question.ts'
 import { modeFacts } from './mode-facts.ts'
 import { hasNftables, kernelLacks, recordedLack } from './nftables-here.ts'
 

@@ -1,10 +1,10 @@
+import type { CheckContext } from '../../grading/check-context.ts'
+import { fail } from '../../grading/failure.ts'
+import { httpRequests, readReplies } from '../../grading/http-requests.ts'
+import type { LiveCluster } from '../../grading/live-cluster.ts'
+import { shareBars } from '../../grading/share-bars.ts'
+import type { WebBackend, WebService } from '../../grading/web-service.ts'
 import { CLIENT, loggedRequests, newToken } from '../02-ipvs/web-requests.ts'
-import type { CheckContext } from '../check-context.ts'
-import { fail } from '../failure.ts'
-import { httpRequests, readReplies } from '../http-requests.ts'
-import type { LiveCluster } from '../live-cluster.ts'
-import { shareBars } from '../share-bars.ts'
-import type { WebBackend, WebService } from '../web-service.ts'
 
 /** What became of a number of connections, each of its own. */
 export interface Connections {

@@ -1,9 +1,9 @@
+import type { CheckContext } from '../../grading/check-context.ts'
+import { fail } from '../../grading/failure.ts'
+import type { Truth } from '../../grading/question.ts'
 import { chainsLeadToPods } from '../01-iptables/web-chains.ts'
 import { atItsMoment } from '../05-exposure/moment.ts'
 import { mustRun } from '../05-exposure/running-mode.ts'
-import type { CheckContext } from '../check-context.ts'
-import { fail } from '../failure.ts'
-import type { Truth } from '../question.ts'
 import { connect, connectionBars } from './connections.ts'
 import { deafScene } from './deaf-pod.ts'
 

@@ -2,8 +2,8 @@ import type { KubeProxyMode } from '../../dataplane/kube-proxy/config.ts'
 import type { NodeState } from '../../dataplane/node-state.ts'
 import type { ClusterObjects } from '../../dataplane/objects.ts'
 import { predict } from '../../dataplane/predict.ts'
-import type { CheckContext } from '../check-context.ts'
-import { webService } from '../web-service.ts'
+import type { CheckContext } from '../../grading/check-context.ts'
+import { webService } from '../../grading/web-service.ts'
 
 /** A version that has each mode; what is asked of it has not changed since. */
 const VERSION_WITH: Record<KubeProxyMode, string> = {

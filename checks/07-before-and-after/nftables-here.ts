@@ -1,10 +1,10 @@
 import { ModeUnsupported, requireModules } from '../../cluster/kube-proxy/module-check.ts'
 import type { FlushedMode } from '../../dataplane/kube-proxy/mode-ownership.ts'
 import { featuresOf, newestBefore, VersionError } from '../../dataplane/kube-proxy/versions.ts'
-import type { CheckContext } from '../check-context.ts'
-import { OutOfReach, Trouble } from '../failure.ts'
-import type { LiveCluster } from '../live-cluster.ts'
-import type { NodeView } from '../snapshot.ts'
+import type { CheckContext } from '../../grading/check-context.ts'
+import { OutOfReach, Trouble } from '../../grading/failure.ts'
+import type { LiveCluster } from '../../grading/live-cluster.ts'
+import type { NodeView } from '../../grading/snapshot.ts'
 
 /** A kernel gains nothing while a cluster runs. */
 const known = new WeakMap<LiveCluster['cluster'], Map<FlushedMode, Promise<string | undefined>>>()

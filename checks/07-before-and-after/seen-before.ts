@@ -1,6 +1,6 @@
-import type { CheckContext } from '../check-context.ts'
-import { onNode } from '../difference-report.ts'
-import { fail, NotApplicable } from '../failure.ts'
+import type { CheckContext } from '../../grading/check-context.ts'
+import { onNode } from '../../grading/difference-report.ts'
+import { fail, NotApplicable } from '../../grading/failure.ts'
 
 const isNote = (value: unknown): value is object => typeof value === 'object' && value !== null
 

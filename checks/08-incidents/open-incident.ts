@@ -1,11 +1,11 @@
+import type { Baseline } from '../../course/incident/baseline.ts'
+import type { Incident } from '../../course/incident/incident.ts'
+import { INCIDENT_KEY, type IncidentNote, isIncidentNote, unseal } from '../../course/incident/incident-note.ts'
+import { Look } from '../../course/incident/look.ts'
+import type { CheckContext } from '../../grading/check-context.ts'
+import { fail, Trouble } from '../../grading/failure.ts'
+import type { Notebook } from '../../grading/notebook.ts'
 import { incidents } from '../../labs/08-incidents/incidents/all.ts'
-import type { CheckContext } from '../check-context.ts'
-import { fail, Trouble } from '../failure.ts'
-import type { Notebook } from '../notebook.ts'
-import type { Baseline } from './baseline.ts'
-import type { Incident } from './incident.ts'
-import { INCIDENT_KEY, type IncidentNote, isIncidentNote, unseal } from './incident-note.ts'
-import { Look } from './look.ts'
 
 /** The incident that the cluster's notes say is open. */
 export interface OpenIncident {

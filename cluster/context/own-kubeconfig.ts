@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto'
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { KubeConfig } from '@kubernetes/client-node'
-import { cacheFolder } from '../layout.ts'
+import { cacheFolder } from '../../host/layout.ts'
 
 /** Folder of what is kept about one context. Names such as `arn:aws:eks:…/x` can't be folders as they are. */
 export function contextFolder(context: string, cache = cacheFolder): string {

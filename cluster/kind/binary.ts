@@ -2,9 +2,9 @@ import { existsSync } from 'node:fs'
 import { arch, platform } from 'node:os'
 import { join } from 'node:path'
 import { $, which } from 'zx/core'
-import { fetchVerified } from '../download.ts'
+import { fetchVerified } from '../../host/download.ts'
+import { cacheFolder } from '../../host/layout.ts'
 import type { Progress } from '../driver.ts'
-import { cacheFolder } from '../layout.ts'
 
 /** The release that kind.yaml's node image belongs to, with the sums its publishers give. */
 export const kindRelease = 'v0.33.0'

@@ -1,7 +1,7 @@
 import { join } from 'node:path'
 import type { ProcessPromise } from 'zx/core'
-import { forgetProcess, notedProcess, noteProcess } from '../live-process.ts'
-import { waitFor } from '../wait.ts'
+import { forgetProcess, notedProcess, noteProcess } from '../../host/live-process.ts'
+import { waitFor } from '../../host/wait.ts'
 
 const fileIn = (folder: string) => join(folder, 'creation.json')
 

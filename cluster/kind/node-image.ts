@@ -2,8 +2,8 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { parse } from 'yaml'
 import { $ } from 'zx/core'
+import { projectRoot } from '../../host/layout.ts'
 import type { Progress } from '../driver.ts'
-import { projectRoot } from '../layout.ts'
 import type { EngineName } from './engine.ts'
 
 /** What `make node-image` bakes into the image, as packages of the node's own distribution. */

@@ -1,8 +1,8 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import type { V1DaemonSet } from '@kubernetes/client-node'
+import { timeoutScale } from '../../host/wait.ts'
 import type { Progress } from '../driver.ts'
 import type { KubeClient } from '../kube-client.ts'
-import { timeoutScale } from '../wait.ts'
 import {
   ipvsComplaint,
   KubeProxyError,

@@ -2,8 +2,8 @@ import { createHash } from 'node:crypto'
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { $, which } from 'zx/core'
+import { cacheFolder } from '../../host/layout.ts'
 import type { Cluster } from '../driver.ts'
-import { cacheFolder } from '../layout.ts'
 
 /** The packages could not be fetched on the host; the message is a clause. */
 export class HostPackagesError extends Error {}

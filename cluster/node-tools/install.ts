@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { basename } from 'node:path'
+import { cacheFolder } from '../../host/layout.ts'
 import type { Cluster } from '../driver.ts'
-import { cacheFolder } from '../layout.ts'
 import { PATH } from '../node-report.ts'
 import { runOnNode } from '../node-script.ts'
 import { fetchForNode, HostPackagesError } from './host-packages.ts'

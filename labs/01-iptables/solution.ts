@@ -1,7 +1,7 @@
 // The reference solution of lab 1, played by `make solve-1` and, without a terminal, by `make lab-1`.
 
 import { runOnNode } from '../../cluster/node-script.ts'
-import type { LabBench, LabSolution } from '../../scripts/lab-bench.ts'
+import type { LabBench, LabSolution } from '../../course/lab-bench.ts'
 
 const LAB = 1
 const MANIFESTS = 'labs/01-iptables/manifests'

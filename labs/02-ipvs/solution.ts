@@ -1,6 +1,6 @@
 // The reference solution of lab 2, played by `make solve-2` and, without a terminal, by `make lab-2`.
 
-import type { LabBench, LabSolution } from '../../scripts/lab-bench.ts'
+import type { LabBench, LabSolution } from '../../course/lab-bench.ts'
 
 const CROWD = 'labs/02-ipvs/manifests/crowd.yaml'
 const CLIENT = 'labs/02-ipvs/manifests/client.yaml'

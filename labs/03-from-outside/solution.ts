@@ -4,11 +4,11 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { ApiException, V1Pod } from '@kubernetes/client-node'
 import { parse } from 'yaml'
-import { projectRoot } from '../../cluster/layout.ts'
 import { runOnNode } from '../../cluster/node-script.ts'
-import { OUTSIDE, printOutsideAddresses, readOutsideAddresses } from '../../cluster/outside.ts'
-import { waitFor } from '../../cluster/wait.ts'
-import type { LabBench, LabSolution } from '../../scripts/lab-bench.ts'
+import type { LabBench, LabSolution } from '../../course/lab-bench.ts'
+import { projectRoot } from '../../host/layout.ts'
+import { OUTSIDE, printOutsideAddresses, readOutsideAddresses } from '../../host/outside.ts'
+import { waitFor } from '../../host/wait.ts'
 
 const LAB = 3
 /** For two replicas; a variant with more of them grows to six. */

@@ -3,8 +3,8 @@
 import { ApiException, PatchStrategy, setHeaderOptions } from '../../cluster/kubernetes.ts'
 import { IPVSADM_SAVE } from '../../cluster/node-report.ts'
 import { runOnNode } from '../../cluster/node-script.ts'
-import { hasOutside, OUTSIDE } from '../../cluster/outside.ts'
-import type { LabBench } from '../../scripts/lab-bench.ts'
+import type { LabBench } from '../../course/lab-bench.ts'
+import { hasOutside, OUTSIDE } from '../../host/outside.ts'
 
 /** Virtual servers of this lab's addresses and marks, the addresses, routes, tunl0, and IPVS as it was before anybody used it. */
 const clearNode = `

@@ -1,8 +1,8 @@
 // The machines of this lab by the names that README.md gives them, and commands as they are typed there.
 
 import { runOnNode } from '../../cluster/node-script.ts'
-import { OUTSIDE } from '../../cluster/outside.ts'
-import type { LabBench, SolutionStep } from '../../scripts/lab-bench.ts'
+import type { LabBench, SolutionStep } from '../../course/lab-bench.ts'
+import { OUTSIDE } from '../../host/outside.ts'
 
 /** The variables that README.md sets: names of nodes, and addresses. */
 export type Variables = Record<'DIRECTOR' | 'D' | 'N1' | 'N2' | 'W1' | 'W2' | 'OUT', string>

@@ -1,8 +1,8 @@
 // The reference solution of lab 4, played by `make solve-4` and, without a terminal, by `make lab-4`.
 
-import { OUTSIDE } from '../../cluster/outside.ts'
-import { waitFor } from '../../cluster/wait.ts'
-import type { LabBench, LabSolution, SolutionStep } from '../../scripts/lab-bench.ts'
+import type { LabBench, LabSolution, SolutionStep } from '../../course/lab-bench.ts'
+import { OUTSIDE } from '../../host/outside.ts'
+import { waitFor } from '../../host/wait.ts'
 import { clearMachines, excludeRanges } from './clearing.ts'
 import { besides, onDirector, onMachine, onWorkers, outside, typing, type Variables, variables } from './machines.ts'
 

@@ -1,11 +1,11 @@
 // The reference solution of lab 5, played by `make solve-5` and, without a terminal, by `make lab-5`.
 
-import { LiveCluster } from '../../checks/live-cluster.ts'
 import { readDaemonSet } from '../../cluster/kube-proxy/agents.ts'
 import { genuineAnnotation } from '../../cluster/kube-proxy/image-choice.ts'
 import { runOnNode } from '../../cluster/node-script.ts'
-import { waitFor } from '../../cluster/wait.ts'
-import type { LabBench, LabSolution } from '../../scripts/lab-bench.ts'
+import type { LabBench, LabSolution } from '../../course/lab-bench.ts'
+import { LiveCluster } from '../../grading/live-cluster.ts'
+import { waitFor } from '../../host/wait.ts'
 
 const LAB = 5
 const MANIFESTS = 'labs/05-exposure/manifests'

@@ -1,11 +1,11 @@
 // The reference solution of lab 6, played by `make solve-6` and, without a terminal, by `make lab-6`.
 
-import { isMeasurement, MEASUREMENT, type Measurement } from '../../checks/06-scale/measurement.ts'
-import { dearerBy } from '../../checks/06-scale/table.ts'
-import { NOTES_NAMESPACE, notesName } from '../../checks/notebook.ts'
-import { Unsupported } from '../../cluster/embedded/machine/packages.ts'
-import type { LabBench, LabSolution } from '../../scripts/lab-bench.ts'
-import { measureHere } from '../../scripts/scale/measure-here.ts'
+import type { LabBench, LabSolution } from '../../course/lab-bench.ts'
+import { measureHere } from '../../course/scale/measure-here.ts'
+import { isMeasurement, MEASUREMENT, type Measurement } from '../../course/scale/measurement.ts'
+import { dearerBy } from '../../course/scale/table.ts'
+import { Unsupported } from '../../embedded/machine/packages.ts'
+import { NOTES_NAMESPACE, notesName } from '../../grading/notebook.ts'
 
 const LAB = 6
 

@@ -2,8 +2,8 @@
 
 import { ModeUnsupported } from '../../cluster/kube-proxy/module-check.ts'
 import { runOnNode } from '../../cluster/node-script.ts'
-import { waitFor } from '../../cluster/wait.ts'
-import type { LabBench, LabSolution } from '../../scripts/lab-bench.ts'
+import type { LabBench, LabSolution } from '../../course/lab-bench.ts'
+import { waitFor } from '../../host/wait.ts'
 
 const LAB = 7
 const MANIFESTS = 'labs/07-before-and-after/manifests'

@@ -1,12 +1,12 @@
 // The reference solution of lab 8, whatever incident is open, played by `make solve-8` and, without a terminal, by `make lab-8`.
 
 import { DIAGNOSIS } from '../../checks/08-incidents/diagnosis.ts'
-import { unseal } from '../../checks/08-incidents/incident-note.ts'
-import { INCIDENT_LAB } from '../../checks/08-incidents/stage.ts'
-import { Hands } from '../../scripts/incident/hands.ts'
-import { closeShop, healIncident, leaveIncident } from '../../scripts/incident/heal.ts'
-import { currentNote, openNext } from '../../scripts/incident/open.ts'
-import type { LabBench, LabSolution } from '../../scripts/lab-bench.ts'
+import { Hands } from '../../course/incident/hands.ts'
+import { closeShop, healIncident, leaveIncident } from '../../course/incident/heal.ts'
+import { unseal } from '../../course/incident/incident-note.ts'
+import { currentNote, openNext } from '../../course/incident/open.ts'
+import { INCIDENT_LAB } from '../../course/incident/stage-names.ts'
+import type { LabBench, LabSolution } from '../../course/lab-bench.ts'
 import { incidents } from './incidents/all.ts'
 
 /** The incident of the lab's text, for whoever asks for none. */

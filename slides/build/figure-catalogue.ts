@@ -1,6 +1,6 @@
-import { published } from '../../checks/06-scale/remarks.ts'
 import { type Effort, scoreOf } from '../../checks/08-incidents/score.ts'
-import { nodePlans } from '../../cluster/layout.ts'
+import { published } from '../../course/scale/remarks.ts'
+import { nodePlans } from '../../host/layout.ts'
 import { type Bar, barsFigure, countBars, drawChances, localShares } from '../figures/bars.ts'
 import type { Figure } from '../figures/canvas.ts'
 import { clusterFigure } from '../figures/cluster.ts'

@@ -1,4 +1,4 @@
-import type { LabText } from '../../scripts/lab-text.ts'
+import type { LabText } from '../../course/lab-text.ts'
 
 /** Commands out of a lab's text, with the reference that named them. */
 export interface LabFence {

@@ -1,9 +1,9 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { basename, join } from 'node:path'
-import { projectRoot } from '../../cluster/layout.ts'
 import { CAPTURE_FILES, readCapturedNode } from '../../dataplane/capture.ts'
 import type { NodeState } from '../../dataplane/node-state.ts'
 import { type ClusterObjects, readObjects, type Service } from '../../dataplane/objects.ts'
+import { projectRoot } from '../../host/layout.ts'
 
 /** What a genuine kube-proxy had programmed on a node, and the objects that it had seen. */
 export interface Recording {
@@ -12,14 +12,13 @@ export interface Recording {
   objects: ClusterObjects
 }
 
-const RECORDINGS = join(projectRoot, 'test/fixtures/recordings')
+const RECORDINGS = join(projectRoot, 'data/recordings')
 const NODE = 'k8s-guide-worker'
 
 /** Reads one node of a recording: `v1.30.3/ipvs/web-clusterip` or `kind-v1.20.2/web-clusterip`. Throws Error that names it. */
 export function readRecording(name: string, node: string = NODE): Recording {
   const folder = join(RECORDINGS, name)
-  if (name.includes('..') || !existsSync(folder))
-    throw new Error(`there is no recording "${name}" in test/fixtures/recordings`)
+  if (name.includes('..') || !existsSync(folder)) throw new Error(`there is no recording "${name}" in data/recordings`)
   const whole = existsSync(join(folder, 'nodes'))
   const nodeFolder = whole ? join(folder, 'nodes', node) : folder
   if (!existsSync(nodeFolder)) throw new Error(`the recording "${name}" has no node "${node}"`)

@@ -1,6 +1,6 @@
 import { mkdir, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { projectRoot } from '../../cluster/layout.ts'
+import { projectRoot } from '../../host/layout.ts'
 import { buildDecks, readTheme } from './build.ts'
 import { findChromium, MEASURING_SCRIPT, measurePage, printPage } from './chromium.ts'
 import type { BuiltDeck } from './content.ts'

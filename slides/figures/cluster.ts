@@ -1,4 +1,4 @@
-import type { NodePlan } from '../../cluster/layout.ts'
+import type { NodePlan } from '../../host/layout.ts'
 import { Canvas, type Drawing, type Figure, TALL, WIDE } from './canvas.ts'
 
 /** The nodes of the labs' cluster: each follows the API server and programs its own kernel. */

@@ -1,5 +1,5 @@
-import { type Counts, countState, MEASURED_NODE, MEASURED_VERSION } from '../../checks/06-scale/scene.ts'
-import { syntheticCluster } from '../../checks/06-scale/synthetic-cluster.ts'
+import { type Counts, countState, MEASURED_NODE, MEASURED_VERSION } from '../../course/scale/scene.ts'
+import { syntheticCluster } from '../../course/scale/synthetic-cluster.ts'
 import { readObjects } from '../../dataplane/objects.ts'
 import { predict } from '../../dataplane/predict.ts'
 import type { Figure } from './canvas.ts'

@@ -3,8 +3,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { afterAll, expect, test } from 'vitest'
-import { bundleOf } from '../../cluster/bundle.ts'
-import { cacheFolder } from '../../cluster/layout.ts'
+import { bundleOf } from '../../host/bundle.ts'
+import { cacheFolder } from '../../host/layout.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'sources-'))
 const name = `bundle-test-${process.pid}`

@@ -5,7 +5,7 @@ import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
-import { fetchVerified } from '../../cluster/download.ts'
+import { fetchVerified } from '../../host/download.ts'
 
 const content = randomBytes(300_000)
 const sum = createHash('sha256').update(content).digest('hex')

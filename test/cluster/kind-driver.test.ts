@@ -3,13 +3,13 @@ import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node
 import { dirname, join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import type { Progress } from '../../cluster/driver.ts'
-import { processStartTime } from '../../cluster/embedded/state-file.ts'
 import { EmbeddedCluster } from '../../cluster/embedded.ts'
 import { bakedName, bakeNodeImage, nodeImage, pinnedImage } from '../../cluster/kind/node-image.ts'
 import { KindCluster } from '../../cluster/kind.ts'
-import { kindFolder, projectRoot } from '../../cluster/layout.ts'
 import { selectCluster } from '../../cluster/select.ts'
-import { waitFor } from '../../cluster/wait.ts'
+import { processStartTime } from '../../embedded/state-file.ts'
+import { kindFolder, projectRoot } from '../../host/layout.ts'
+import { waitFor } from '../../host/wait.ts'
 import { FakeEngine } from './fake-engine.ts'
 
 const silent: Progress = { start() {}, end() {}, note() {} }

@@ -2,7 +2,7 @@ import { existsSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'nod
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
-import { oneAtATime } from '../../cluster/one-at-a-time.ts'
+import { oneAtATime } from '../../host/one-at-a-time.ts'
 
 let folder: string
 const lock = () => join(folder, 'deep', 'work.lock')

@@ -1,7 +1,7 @@
 import { execFileSync } from 'node:child_process'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { shellWord } from '../../cluster/shell-word.ts'
+import { shellWord } from '../../host/shell-word.ts'
 
 test('sh takes each text for one word, as it is', () => {
   // No argument holds a NUL byte; the other separates the answers.

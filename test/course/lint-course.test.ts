@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
-import { type CourseFiles, readCourse } from '../../scripts/course/course-files.ts'
-import { lintCourse } from '../../scripts/course/lint-course.ts'
+import { type CourseFiles, readCourse } from '../../course/lint/course-files.ts'
+import { lintCourse } from '../../course/lint/lint-course.ts'
 import { goodCourse, goodLab, solution } from './made-course.ts'
 
 const said = (course: CourseFiles) => lintCourse(course).map(({ file, text }) => `${file}: ${text}`)

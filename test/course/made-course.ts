@@ -1,6 +1,6 @@
-import type { LabSpec } from '../../checks/check-context.ts'
-import type { CourseFiles, LabFiles } from '../../scripts/course/course-files.ts'
-import type { LabSolution } from '../../scripts/lab-bench.ts'
+import type { LabSolution } from '../../course/lab-bench.ts'
+import type { CourseFiles, LabFiles } from '../../course/lint/course-files.ts'
+import type { LabSpec } from '../../grading/check-context.ts'
 
 const step = (id: string, extra = '') => `  - id: ${id}
     title: The step ${id} has been done

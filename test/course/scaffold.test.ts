@@ -1,9 +1,9 @@
 import { transform } from 'esbuild'
 import { describe, expect, test } from 'vitest'
-import type { LabSpec } from '../../checks/check-context.ts'
-import { parseLab } from '../../checks/lab-definition.ts'
-import { lintCourse } from '../../scripts/course/lint-course.ts'
-import { newFolder, scaffold } from '../../scripts/course/scaffold.ts'
+import { lintCourse } from '../../course/lint/lint-course.ts'
+import { newFolder, scaffold } from '../../course/lint/scaffold.ts'
+import type { LabSpec } from '../../grading/check-context.ts'
+import { parseLab } from '../../grading/lab-definition.ts'
 import { goodCourse, goodLab } from './made-course.ts'
 
 const folder = '09-packet-captures'

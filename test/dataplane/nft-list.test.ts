@@ -6,7 +6,7 @@ import { statement } from '../../dataplane/nft-expression.ts'
 import { parseNftList } from '../../dataplane/nft-list.ts'
 import { ParseError } from '../../dataplane/parse-error.ts'
 
-const listing = readFileSync(join(import.meta.dirname, '../fixtures/nft/web-lb-source-ranges-v1.34.json'), 'utf8')
+const listing = readFileSync(join(import.meta.dirname, '../../data/nft/web-lb-source-ranges-v1.34.json'), 'utf8')
 
 const item = (table: object) => JSON.stringify({ nftables: [{ metainfo: { version: '1.1.1' } }, table] })
 const rule = (...expr: unknown[]) =>

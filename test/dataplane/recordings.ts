@@ -3,7 +3,7 @@ import { join, relative } from 'node:path'
 import { type CapturedNode, readCapturedNode } from '../../dataplane/capture.ts'
 
 /** Where the recordings of genuine kube-proxies stand. */
-export const RECORDINGS = join(import.meta.dirname, '../fixtures/recordings')
+export const RECORDINGS = join(import.meta.dirname, '../../data/recordings')
 
 /** Every file of the recordings with this name, by its path below the recordings. */
 export function recordedFiles(name: string): { path: string; text: string }[] {

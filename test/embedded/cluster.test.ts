@@ -5,12 +5,12 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { $ } from 'zx'
 import type { Progress } from '../../cluster/driver.ts'
-import { processStartTime, readDaemonState } from '../../cluster/embedded/state-file.ts'
 import { EmbeddedCluster } from '../../cluster/embedded.ts'
 import { kubectlPath } from '../../cluster/kubectl.ts'
-import { clusterFolder, projectRoot } from '../../cluster/layout.ts'
 import { readNode } from '../../cluster/snapshot.ts'
-import { waitFor } from '../../cluster/wait.ts'
+import { processStartTime, readDaemonState } from '../../embedded/state-file.ts'
+import { clusterFolder, projectRoot } from '../../host/layout.ts'
+import { waitFor } from '../../host/wait.ts'
 
 const silent: Progress = { start() {}, end() {}, note() {} }
 // A name of this run's own: a cluster that somebody works with is left alone.

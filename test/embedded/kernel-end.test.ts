@@ -3,10 +3,10 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { $ } from 'zx'
-import { ensurePackages } from '../../cluster/embedded/machine/packages.ts'
-import { startMachine } from '../../cluster/embedded/machine/uml-machine.ts'
-import { cacheFolder } from '../../cluster/layout.ts'
-import { waitFor } from '../../cluster/wait.ts'
+import { ensurePackages } from '../../embedded/machine/packages.ts'
+import { startMachine } from '../../embedded/machine/uml-machine.ts'
+import { cacheFolder } from '../../host/layout.ts'
+import { waitFor } from '../../host/wait.ts'
 
 const silent = { start: () => {}, end: () => {}, note: () => {} }
 const name = `end-${process.pid}`

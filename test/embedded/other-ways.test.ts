@@ -2,7 +2,6 @@
 import { readFileSync, rmSync, statSync } from 'node:fs'
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import { $ } from 'zx'
-import { type NodeView, Snapshot } from '../../checks/snapshot.ts'
 import { contextFolder } from '../../cluster/context/own-kubeconfig.ts'
 import { ContextCluster } from '../../cluster/context.ts'
 import { kernelProbeCommand, readKernelProbe } from '../../cluster/doctor/kernel-probe.ts'
@@ -12,8 +11,9 @@ import { kubeClient } from '../../cluster/kube-client.ts'
 import { readConfigConf } from '../../cluster/kube-proxy/agents.ts'
 import { readMode } from '../../cluster/kube-proxy/config-conf.ts'
 import { switchMode } from '../../cluster/kube-proxy/switch-mode.ts'
-import { projectRoot } from '../../cluster/layout.ts'
 import { takeCapture } from '../../cluster/snapshot.ts'
+import { type NodeView, Snapshot } from '../../grading/snapshot.ts'
+import { projectRoot } from '../../host/layout.ts'
 
 const silent: Progress = { start() {}, end() {}, note() {} }
 const cluster = new EmbeddedCluster(`ways-${process.pid}`)

@@ -1,6 +1,6 @@
 // What somebody may do to the cluster's objects behind the lab's back, and the step that must say so.
 
-import type { LabBench } from '../../scripts/lab-bench.ts'
+import type { LabBench } from '../../course/lab-bench.ts'
 
 export interface ClusterBreakage {
   what: string

@@ -1,15 +1,15 @@
 // Lab 3 end to end on the embedded cluster: fails unsolved, passes solved, fails again for each single breakage.
 
 import { beforeAll, describe, expect, test } from 'vitest'
-import { loadSpec } from '../../checks/grader.ts'
-import { judge, judgeRound, type StepOutcome } from '../../checks/judge.ts'
-import { readLab } from '../../checks/lab-definition.ts'
 import { runOnNode } from '../../cluster/node-script.ts'
-import { OUTSIDE } from '../../cluster/outside.ts'
+import { loadSolution } from '../../course/lab-bench.ts'
+import { resetLab } from '../../course/lab-reset.ts'
+import { playSteps } from '../../course/play-lab.ts'
 import { serviceHash } from '../../dataplane/kube-proxy/chain-names.ts'
-import { loadSolution } from '../../scripts/lab-bench.ts'
-import { resetLab } from '../../scripts/lab-reset.ts'
-import { playSteps } from '../../scripts/play-lab.ts'
+import { loadSpec } from '../../grading/grader.ts'
+import { judge, judgeRound, type StepOutcome } from '../../grading/judge.ts'
+import { readLab } from '../../grading/lab-definition.ts'
+import { OUTSIDE } from '../../host/outside.ts'
 import { type OutsideScene, outsideBreakages } from './outside-breakages.ts'
 import { ownCluster } from './own-cluster.ts'
 

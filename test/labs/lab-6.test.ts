@@ -1,19 +1,19 @@
 // Lab 6 on the embedded cluster: fails unsolved, is measured for real in both modes, and fails with one thing altered in the run.
 // Shapes of a small run on a busy machine may be hidden by noise: that must be trouble, never a failure. What noise and wrong shapes
-// come to is proved without a kernel (test/checks/scale.test.ts).
+// come to is proved without a kernel (test/grading/scale.test.ts).
 
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, describe, expect, test } from 'vitest'
-import { isMeasurement, MEASUREMENT, type MeasuredMode, type Measurement } from '../../checks/06-scale/measurement.ts'
-import { loadSpec } from '../../checks/grader.ts'
-import { judge, judgeRound } from '../../checks/judge.ts'
-import { readLab } from '../../checks/lab-definition.ts'
-import { Notebook, writeNotes } from '../../checks/notebook.ts'
-import { projectRoot } from '../../cluster/layout.ts'
-import { loadSolution } from '../../scripts/lab-bench.ts'
-import { resetLab } from '../../scripts/lab-reset.ts'
-import { measureHere } from '../../scripts/scale/measure-here.ts'
+import { loadSolution } from '../../course/lab-bench.ts'
+import { resetLab } from '../../course/lab-reset.ts'
+import { measureHere } from '../../course/scale/measure-here.ts'
+import { isMeasurement, MEASUREMENT, type MeasuredMode, type Measurement } from '../../course/scale/measurement.ts'
+import { loadSpec } from '../../grading/grader.ts'
+import { judge, judgeRound } from '../../grading/judge.ts'
+import { readLab } from '../../grading/lab-definition.ts'
+import { Notebook, writeNotes } from '../../grading/notebook.ts'
+import { projectRoot } from '../../host/layout.ts'
 import { ownCluster, silent } from './own-cluster.ts'
 
 const lab = readLab(6)

@@ -2,15 +2,15 @@
 // is not applicable, solved or not.
 
 import { describe, expect, test } from 'vitest'
-import { loadSpec } from '../../checks/grader.ts'
-import { judge, judgeRound, type StepOutcome } from '../../checks/judge.ts'
-import { readLab } from '../../checks/lab-definition.ts'
-import { webService } from '../../checks/web-service.ts'
 import { ModeUnsupported } from '../../cluster/kube-proxy/module-check.ts'
 import { switchMode } from '../../cluster/kube-proxy/switch-mode.ts'
 import { runOnNode } from '../../cluster/node-script.ts'
-import { waitFor } from '../../cluster/wait.ts'
-import { loadSolution } from '../../scripts/lab-bench.ts'
+import { loadSolution } from '../../course/lab-bench.ts'
+import { loadSpec } from '../../grading/grader.ts'
+import { judge, judgeRound, type StepOutcome } from '../../grading/judge.ts'
+import { readLab } from '../../grading/lab-definition.ts'
+import { webService } from '../../grading/web-service.ts'
+import { waitFor } from '../../host/wait.ts'
 import { type Breakage, breakages, type Scene, wrongAnswers } from './lab-7-breakages.ts'
 import { ownCluster, silent } from './own-cluster.ts'
 

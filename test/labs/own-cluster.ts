@@ -1,11 +1,11 @@
 import { afterAll, beforeAll } from 'vitest'
-import type { StepOutcome } from '../../checks/judge.ts'
-import type { LabDefinition } from '../../checks/lab-definition.ts'
-import { openCluster } from '../../checks/source.ts'
 import type { Cluster, Progress } from '../../cluster/driver.ts'
 import { selectCluster } from '../../cluster/select.ts'
-import { LabBench } from '../../scripts/lab-bench.ts'
-import { resetLab } from '../../scripts/lab-reset.ts'
+import { LabBench } from '../../course/lab-bench.ts'
+import { resetLab } from '../../course/lab-reset.ts'
+import type { StepOutcome } from '../../grading/judge.ts'
+import type { LabDefinition } from '../../grading/lab-definition.ts'
+import { openCluster } from '../../grading/source.ts'
 
 export const silent: Progress = { start: () => undefined, end: () => undefined, note: () => undefined }
 

@@ -3,7 +3,7 @@ import { existsSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
-import { projectRoot } from '../../cluster/layout.ts'
+import { projectRoot } from '../../host/layout.ts'
 
 /** `make answer …` where no cluster is up. */
 function answer(...args: string[]): Promise<{ code: number; stderr: string }> {

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { z } from 'zod'
-import { projectRoot } from '../../cluster/layout.ts'
+import { projectRoot } from '../../host/layout.ts'
 
 const names = z.record(z.string(), z.string()).default({})
 const lockSchema = z.looseObject({

@@ -1,6 +1,6 @@
 import { ApiException } from '@kubernetes/client-node'
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
-import { ExitCode, main, UserError } from '../../scripts/main.ts'
+import { ExitCode, main, UserError } from '../../host/main.ts'
 
 let said = ''
 

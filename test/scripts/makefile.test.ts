@@ -3,7 +3,7 @@ import { cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, 
 import { tmpdir } from 'node:os'
 import { delimiter, join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { projectRoot } from '../../cluster/layout.ts'
+import { projectRoot } from '../../host/layout.ts'
 
 const targets = [...readFileSync(join(projectRoot, 'Makefile'), 'utf8').matchAll(/^([a-z][\w%-]*):.* ## /gm)].map(
   (match) => match[1] ?? '',

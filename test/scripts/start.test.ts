@@ -3,7 +3,7 @@ import { cpSync, mkdirSync, mkdtempSync, readdirSync, rmSync, symlinkSync, write
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { projectRoot } from '../../cluster/layout.ts'
+import { projectRoot } from '../../host/layout.ts'
 
 const checkout = mkdtempSync(join(tmpdir(), 'a checkout '))
 const write = (file: string, text: string) => writeFileSync(join(checkout, file), text)
@@ -11,7 +11,7 @@ const write = (file: string, text: string) => writeFileSync(join(checkout, file)
 beforeAll(() => {
   for (const folder of ['checks', 'cluster', 'dataplane', 'labs', 'scripts', 'slides'])
     mkdirSync(join(checkout, folder))
-  for (const file of ['scripts/start.mjs', 'scripts/bundle-scripts.ts', 'cluster/bundle.ts', 'cluster/layout.ts'])
+  for (const file of ['scripts/start.mjs', 'scripts/bundle-scripts.ts', 'host/bundle.ts', 'host/layout.ts'])
     cpSync(join(projectRoot, file), join(checkout, file))
   symlinkSync(join(projectRoot, 'node_modules'), join(checkout, 'node_modules'))
   write('package.json', '{ "type": "module" }')

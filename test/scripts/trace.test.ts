@@ -6,7 +6,7 @@ import { afterAll, describe, expect, it } from 'vitest'
 import { z } from 'zod'
 
 const root = join(import.meta.dirname, '../..')
-const recordings = join(root, 'test/fixtures/recordings')
+const recordings = join(root, 'data/recordings')
 const kind = join(recordings, 'kind-v1.20.2/web-clusterip')
 const folder = mkdtempSync(join(tmpdir(), 'trace-'))
 afterAll(() => rmSync(folder, { recursive: true }))

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import type { LabText } from '../../scripts/lab-text.ts'
+import type { LabText } from '../../course/lab-text.ts'
 import { buildDecks, deckNames } from '../../slides/build/build.ts'
 import { fillDeck } from '../../slides/build/content.ts'
 import { readDeck } from '../../slides/build/deck.ts'

@@ -1,6 +1,6 @@
 import { $ } from 'zx/core'
-import type { BalancedAddress } from '../../embedded/load-balancer/routes.ts'
-import { type AddressPool, poolOf, secondClientOf } from '../../load-balancer/address-pool.ts'
+import type { BalancedAddress } from '../../../embedded/load-balancer/routes.ts'
+import { type AddressPool, poolOf, secondClientOf } from '../../../host/address-pool.ts'
 import type { EngineName } from '../engine.ts'
 
 /** The network that kind puts its nodes on. */

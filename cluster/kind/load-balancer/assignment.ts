@@ -1,5 +1,5 @@
-import type { Service } from '../../embedded/controllers/resources.ts'
-import { type AddressPool, chooseAddress, isInPool } from '../../load-balancer/address-pool.ts'
+import type { Service } from '../../../embedded/controllers/resources.ts'
+import { type AddressPool, chooseAddress, isInPool } from '../../../host/address-pool.ts'
 
 /** A Service whose status is to name another address, or none. */
 export interface Assignment {

@@ -1,7 +1,7 @@
 import { $ } from 'zx/core'
+import type { AddressPool } from '../../../host/address-pool.ts'
 import type { Progress } from '../../driver.ts'
 import { kubectlPath } from '../../kubectl.ts'
-import type { AddressPool } from '../../load-balancer/address-pool.ts'
 
 /** The release whose manifest is applied; `METALLB_MANIFEST` names another address, or a file. */
 const release = 'v0.15.3'

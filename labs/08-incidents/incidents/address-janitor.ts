@@ -1,6 +1,6 @@
-import type { Incident } from '../../../checks/08-incidents/incident.ts'
-import { waitFor } from '../../../cluster/wait.ts'
-import type { Hands } from '../../../scripts/incident/hands.ts'
+import type { Hands } from '../../../course/incident/hands.ts'
+import type { Incident } from '../../../course/incident/incident.ts'
+import { waitFor } from '../../../host/wait.ts'
 
 const JANITOR = { namespace: 'default', name: 'net-janitor' }
 

@@ -1,4 +1,4 @@
-import type { Incident } from '../../../checks/08-incidents/incident.ts'
+import type { Incident } from '../../../course/incident/incident.ts'
 import { addressJanitor } from './address-janitor.ts'
 import { evictedAgent } from './evicted-agent.ts'
 import { foreignProxy } from './foreign-proxy.ts'

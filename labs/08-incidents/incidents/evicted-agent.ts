@@ -1,6 +1,6 @@
-import type { Incident } from '../../../checks/08-incidents/incident.ts'
 import { kubeProxyPods } from '../../../cluster/kube-proxy/agents.ts'
-import type { Hands } from '../../../scripts/incident/hands.ts'
+import type { Hands } from '../../../course/incident/hands.ts'
+import type { Incident } from '../../../course/incident/incident.ts'
 
 const KEY = 'kubernetes.io/os'
 const NO_LINUX = 'linux-rt'

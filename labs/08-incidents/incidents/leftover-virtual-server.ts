@@ -1,7 +1,7 @@
-import type { Incident } from '../../../checks/08-incidents/incident.ts'
-import { complaint } from '../../../checks/08-incidents/look.ts'
-import { factOf } from '../../../checks/08-incidents/scene.ts'
-import type { Hands } from '../../../scripts/incident/hands.ts'
+import type { Hands } from '../../../course/incident/hands.ts'
+import type { Incident } from '../../../course/incident/incident.ts'
+import { complaint } from '../../../course/incident/look.ts'
+import { factOf } from '../../../course/incident/scene.ts'
 
 const clean = 'ipvsadm -C; ip link del kube-ipvs0 2>/dev/null || true'
 

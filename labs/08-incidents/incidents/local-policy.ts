@@ -1,5 +1,5 @@
-import type { Incident } from '../../../checks/08-incidents/incident.ts'
-import { addressOf } from '../../../checks/08-incidents/scene.ts'
+import type { Incident } from '../../../course/incident/incident.ts'
+import { addressOf } from '../../../course/incident/scene.ts'
 
 const policy = (externalTrafficPolicy: 'Local' | 'Cluster') => ({ spec: { externalTrafficPolicy } })
 

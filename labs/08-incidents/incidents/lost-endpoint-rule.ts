@@ -1,6 +1,6 @@
-import type { Incident } from '../../../checks/08-incidents/incident.ts'
-import { factOf } from '../../../checks/08-incidents/scene.ts'
-import type { Hands } from '../../../scripts/incident/hands.ts'
+import type { Hands } from '../../../course/incident/hands.ts'
+import type { Incident } from '../../../course/incident/incident.ts'
+import { factOf } from '../../../course/incident/scene.ts'
 
 /** The last rule of the Service's chain, which takes all that the others left. */
 const lastEndpoint = `

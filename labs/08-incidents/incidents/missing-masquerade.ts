@@ -1,6 +1,6 @@
-import type { Incident } from '../../../checks/08-incidents/incident.ts'
-import { addressOf, type Scene } from '../../../checks/08-incidents/scene.ts'
-import type { Hands } from '../../../scripts/incident/hands.ts'
+import type { Hands } from '../../../course/incident/hands.ts'
+import type { Incident } from '../../../course/incident/incident.ts'
+import { addressOf, type Scene } from '../../../course/incident/scene.ts'
 
 const jump = 'POSTROUTING -m comment --comment "kubernetes postrouting rules" -j KUBE-POSTROUTING'
 const place = ({ nodes }: Scene) => nodes[0] ?? ''

@@ -1,5 +1,5 @@
-import type { Incident } from '../../../checks/08-incidents/incident.ts'
-import type { Hands } from '../../../scripts/incident/hands.ts'
+import type { Hands } from '../../../course/incident/hands.ts'
+import type { Incident } from '../../../course/incident/incident.ts'
 
 const FILE = '/etc/modprobe.d/minimal-kernel.conf'
 const FORBIDDEN = ['ip_vs', 'ip_vs_rr', 'ip_vs_wrr', 'ip_vs_sh']

@@ -1,8 +1,8 @@
 import { parse, stringify } from 'yaml'
-import type { Incident } from '../../../checks/08-incidents/incident.ts'
-import type { Look } from '../../../checks/08-incidents/look.ts'
 import { ApiException } from '../../../cluster/kubernetes.ts'
-import type { Hands } from '../../../scripts/incident/hands.ts'
+import type { Hands } from '../../../course/incident/hands.ts'
+import type { Incident } from '../../../course/incident/incident.ts'
+import type { Look } from '../../../course/incident/look.ts'
 
 const RELEASE = { namespace: 'default', name: 'shop-release' }
 const NAME = 'shop-web'

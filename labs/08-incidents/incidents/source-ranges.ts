@@ -1,8 +1,8 @@
-import type { Incident } from '../../../checks/08-incidents/incident.ts'
-import { complaint } from '../../../checks/08-incidents/look.ts'
-import { factOf } from '../../../checks/08-incidents/scene.ts'
-import { OUTSIDE, printOutsideAddresses, readOutsideAddresses } from '../../../cluster/outside.ts'
-import { waitFor } from '../../../cluster/wait.ts'
+import type { Incident } from '../../../course/incident/incident.ts'
+import { complaint } from '../../../course/incident/look.ts'
+import { factOf } from '../../../course/incident/scene.ts'
+import { OUTSIDE, printOutsideAddresses, readOutsideAddresses } from '../../../host/outside.ts'
+import { waitFor } from '../../../host/wait.ts'
 
 const NAME = 'shop-lb'
 const namespace = 'default'

@@ -1,7 +1,7 @@
-import type { Incident } from '../../../checks/08-incidents/incident.ts'
-import { factOf, type Scene } from '../../../checks/08-incidents/scene.ts'
-import { waitFor } from '../../../cluster/wait.ts'
-import type { Hands } from '../../../scripts/incident/hands.ts'
+import type { Hands } from '../../../course/incident/hands.ts'
+import type { Incident } from '../../../course/incident/incident.ts'
+import { factOf, type Scene } from '../../../course/incident/scene.ts'
+import { waitFor } from '../../../host/wait.ts'
 
 const MANIFEST = 'labs/08-incidents/manifests/price-feed.yaml'
 const FEED = 'prices'

@@ -1,6 +1,6 @@
-import type { Incident } from '../../../checks/08-incidents/incident.ts'
-import type { Scene } from '../../../checks/08-incidents/scene.ts'
-import type { Hands } from '../../../scripts/incident/hands.ts'
+import type { Hands } from '../../../course/incident/hands.ts'
+import type { Incident } from '../../../course/incident/incident.ts'
+import type { Scene } from '../../../course/incident/scene.ts'
 
 const rule = ({ shop }: Scene) => `PREROUTING -d ${shop} -p tcp -j CT --notrack`
 

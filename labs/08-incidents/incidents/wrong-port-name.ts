@@ -1,5 +1,5 @@
-import type { Incident } from '../../../checks/08-incidents/incident.ts'
-import type { Hands } from '../../../scripts/incident/hands.ts'
+import type { Hands } from '../../../course/incident/hands.ts'
+import type { Incident } from '../../../course/incident/incident.ts'
 
 const ports = (targetPort: string) => ({ spec: { ports: [{ port: 80, protocol: 'TCP', targetPort }] } })
 

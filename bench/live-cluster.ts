@@ -1,0 +1,46 @@
+import type { Cluster, Progress } from '../cluster/driver.ts'
+import { EmbeddedCluster } from '../cluster/embedded.ts'
+import { kubeClient } from '../cluster/kube-client.ts'
+import { takeCapture } from '../cluster/snapshot.ts'
+
+const rounds = 3
+const looks = ['iptables-save -c', 'ipset save', 'ipvsadm -Sn', 'ip -j -d addr']
+
+async function seconds(work: () => Promise<unknown>): Promise<number> {
+  const began = performance.now()
+  await work()
+  return (performance.now() - began) / 1000
+}
+
+/** A grader without a snapshot: each step asks each node for the one thing that it judges. */
+async function oneExecAnAssertion(cluster: Cluster, steps: number): Promise<void> {
+  const nodes = await cluster.nodes()
+  for (let step = 0; step < steps; step++)
+    await Promise.all(nodes.map((node) => cluster.exec(node, ['sh', '-c', looks[step % looks.length] ?? ''])))
+}
+
+/**
+ * Starts a cluster of its own and prints how long that took, and what reading it costs for one grading round: one exec a
+ * node for all steps, against one exec a node for each step.
+ */
+export async function measureCluster(steps: number, progress: Progress): Promise<void> {
+  const cluster = new EmbeddedCluster('bench')
+  try {
+    const up = await seconds(() => cluster.up(progress))
+    console.log(`make up, packages cached: ${up.toFixed(1)} s until three nodes are Ready.`)
+    const client = await kubeClient(cluster)
+    const once: number[] = []
+    const each: number[] = []
+    for (let round = 0; round < rounds; round++) {
+      once.push(await seconds(() => takeCapture(cluster, client)))
+      each.push(await seconds(() => oneExecAnAssertion(cluster, steps)))
+    }
+    const [snapshot, separate] = [Math.min(...once), Math.min(...each)]
+    console.log(
+      `One grading round of ${steps} steps on three nodes: ${snapshot.toFixed(2)} s with one exec a node, ` +
+        `${separate.toFixed(2)} s with one exec an assertion (${(separate / snapshot).toFixed(1)} times as long).`,
+    )
+  } finally {
+    await cluster.down(progress)
+  }
+}

@@ -1,0 +1,82 @@
+import type { V1Deployment, V1Service } from '@kubernetes/client-node'
+import type { Progress } from '../cluster/driver.ts'
+import type { KubeClient } from '../cluster/kube-client.ts'
+import { ApiException } from '../cluster/kubernetes.ts'
+import { STANDARD, type Variant } from '../grading/variant.ts'
+import { waitFor } from '../host/wait.ts'
+
+const namespace = 'default'
+const labels = { app: 'web' }
+
+/** As evenly as can be: the labs look at Pods on two nodes, and schedulers may put them on one. */
+const spread = {
+  maxSkew: 1,
+  topologyKey: 'kubernetes.io/hostname',
+  whenUnsatisfiable: 'ScheduleAnyway',
+  labelSelector: { matchLabels: labels },
+}
+
+/** What `kubectl create deploy web --image=nginx --replicas=2` makes, in the name of a variant, and spread over the nodes. */
+const deployment = ({ name, replicas }: Variant): V1Deployment => ({
+  metadata: { name, labels },
+  spec: {
+    replicas,
+    selector: { matchLabels: labels },
+    template: {
+      metadata: { labels },
+      spec: { topologySpreadConstraints: [spread], containers: [{ name: 'nginx', image: 'nginx' }] },
+    },
+  },
+})
+
+/** What `kubectl expose deploy web --port 80` makes, in the name of a variant. */
+const service = ({ name, port }: Variant): V1Service => ({
+  metadata: { name, labels },
+  spec: { selector: labels, ports: [{ port, targetPort: 80, protocol: 'TCP' }] },
+})
+
+/** True when the object is new; one of that name that stands already is left as it is. */
+async function create(request: Promise<unknown>): Promise<boolean> {
+  try {
+    await request
+    return true
+  } catch (error) {
+    if (error instanceof ApiException && error.code === 409) return false
+    throw error
+  }
+}
+
+/**
+ * Deploys `web` by the name of its variant, waits for every replica, and returns a line for each Pod and one for the Service. What stands already stays as
+ * it is. Throws DeadlineError when the Pods don't get ready.
+ */
+export async function deployWeb(
+  { apps, core }: KubeClient,
+  progress: Progress,
+  variant: Variant = STANDARD,
+): Promise<string[]> {
+  const { name } = variant
+  const fresh = [
+    await create(apps.createNamespacedDeployment({ namespace, body: deployment(variant) })),
+    await create(core.createNamespacedService({ namespace, body: service(variant) })),
+  ]
+  if (fresh.includes(false)) progress.note(`Part of ${name} stood already and was left as it is.`)
+  progress.start(`Waiting for every replica of ${name}`)
+  try {
+    await waitFor(`every replica of ${name} to be ready`, 120_000, async () => {
+      const { spec, status } = await apps.readNamespacedDeployment({ namespace, name })
+      return status?.readyReplicas === spec?.replicas
+    })
+  } catch (error) {
+    progress.end(false)
+    throw error
+  }
+  progress.end(true)
+  const { spec } = await core.readNamespacedService({ namespace, name })
+  const pods = await core.listNamespacedPod({ namespace, labelSelector: 'app=web' })
+  const staying = pods.items.filter(({ metadata }) => !metadata?.deletionTimestamp)
+  const lines = staying.map(
+    ({ metadata, spec: pod, status }) => `${metadata?.name}  ${status?.podIP}  on ${pod?.nodeName}`,
+  )
+  return [...lines, `Service ${name}: ${spec?.clusterIP}:${spec?.ports?.[0]?.port}`]
+}

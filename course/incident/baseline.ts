@@ -1,0 +1,87 @@
+import { isDeepStrictEqual } from 'node:util'
+import type { V1ServiceSpec } from '@kubernetes/client-node'
+import type { KubeProxyConfig } from '../../dataplane/kube-proxy/config.ts'
+import { targetOf } from '../../dataplane/rule-text.ts'
+import type { NodeView, Snapshot } from '../../grading/snapshot.ts'
+import { STAGE } from './stage-names.ts'
+
+/** What was there before anything was broken, and must be there in the end. */
+export interface Baseline {
+  /** Node → rules that are not kube-proxy's, and virtual servers of a firewall mark. */
+  foreign: Record<string, string[]>
+  config: KubeProxyConfig
+  /** The text that the configuration was read from. */
+  configText: string
+  /** Service → what of it a repair must leave as it was. */
+  services: Record<string, unknown>
+}
+
+export function baselineOf(snapshot: Snapshot): Baseline {
+  return {
+    foreign: Object.fromEntries(snapshot.nodes.map((node) => [node.name, foreignRules(node)])),
+    config: snapshot.config,
+    configText: snapshot.find('ConfigMap', 'kube-system', 'kube-proxy')?.data?.['config.conf'] ?? '',
+    services: Object.fromEntries(
+      [STAGE.shop, STAGE.nodePortService].map((name) => [name, serviceFacts(snapshot, name)]),
+    ),
+  }
+}
+
+/** Whether two configurations ask for the same, apart from the mode, which is asked of the agents themselves. */
+export const sameButMode = (one: KubeProxyConfig, other: KubeProxyConfig): boolean =>
+  differingSettings(one, other).length === 0
+
+/** The settings in which two configurations differ, such as `ipvs.scheduler`; the mode is none of them. */
+export function differingSettings(one: KubeProxyConfig, other: KubeProxyConfig): string[] {
+  return differing(withoutMode(one), withoutMode(other), '')
+}
+
+function differing(one: unknown, other: unknown, path: string): string[] {
+  if (isDeepStrictEqual(one, other)) return []
+  if (!isRecord(one) || !isRecord(other)) return [path]
+  const keys = [...new Set([...Object.keys(one), ...Object.keys(other)])]
+  return keys.flatMap((key) => differing(one[key], other[key], path === '' ? key : `${path}.${key}`))
+}
+
+const isRecord = (value: unknown): value is Record<string, unknown> =>
+  typeof value === 'object' && value !== null && !Array.isArray(value)
+
+/** As JSON has it, for the baseline was written down as such. */
+const withoutMode = (config: KubeProxyConfig): unknown => JSON.parse(JSON.stringify({ ...config, mode: undefined }))
+
+const isKubeProxyChain = (name: string) => name.startsWith('KUBE-')
+
+/** Rules of everybody but kube-proxy (and kubelet), which no prediction speaks about, as `table chain rule`. */
+export function foreignRules({ state }: NodeView): string[] {
+  const rules = [...state.iptables].flatMap(([table, chains]) =>
+    [...chains.values()]
+      .filter(({ name }) => !isKubeProxyChain(name))
+      .flatMap((chain) => [
+        ...(chain.policy === 'DROP' ? [`${table} ${chain.name} policy DROP`] : []),
+        ...chain.rules
+          .filter(({ spec }) => !isKubeProxyChain(targetOf(spec) ?? ''))
+          .map(({ spec }) => `${table} ${chain.name} ${spec}`),
+      ]),
+  )
+  const marked = state.virtualServers
+    .filter(({ protocol }) => protocol === 'FWM')
+    .map(({ address }) => `virtual server of the firewall mark ${address}`)
+  return [...rules, ...marked].sort()
+}
+
+/** The fields of a Service of the stage that no user would want changed by a repair. */
+export function serviceFacts(snapshot: Snapshot, name: string): unknown {
+  const object = snapshot.find('Service', STAGE.namespace, name)
+  const spec = object?.spec as V1ServiceSpec | undefined
+  if (!spec) return undefined
+  const { type, selector, sessionAffinity } = spec
+  const ports = spec.ports?.map(({ port, protocol, nodePort, targetPort }) => ({
+    ...{ port, protocol, nodePort },
+    // The Pods have a name for their port 80.
+    targetPort: targetPort === 80 ? 'web' : targetPort,
+  }))
+  const policies = [spec.externalTrafficPolicy ?? 'Cluster', spec.internalTrafficPolicy ?? 'Cluster']
+  const unready = spec.publishNotReadyAddresses ?? false
+  const proxy = object?.metadata.labels?.['service.kubernetes.io/service-proxy-name']
+  return JSON.parse(JSON.stringify({ type, selector, sessionAffinity, ports, policies, unready, proxy }))
+}

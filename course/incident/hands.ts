@@ -1,0 +1,120 @@
+import type { V1Deployment, V1Service } from '@kubernetes/client-node'
+import type { Cluster } from '../../cluster/driver.ts'
+import type { KubeClient } from '../../cluster/kube-client.ts'
+import { kubeProxy, listAgents, readConfigConf } from '../../cluster/kube-proxy/agents.ts'
+import { runOnNode } from '../../cluster/node-script.ts'
+import { LiveCluster } from '../../grading/live-cluster.ts'
+import { waitFor } from '../../host/wait.ts'
+import type { LabBench } from '../lab-bench.ts'
+import type { Scene } from './scene.ts'
+import { STAGE } from './stage-names.ts'
+
+const namespace = STAGE.namespace
+
+/** What breaks and mends: the commands of somebody at work on a cluster, as functions. */
+export class Hands {
+  readonly bench: LabBench
+  readonly scene: Scene
+
+  constructor(bench: LabBench, scene: Scene) {
+    this.bench = bench
+    this.scene = scene
+  }
+
+  get cluster(): Cluster {
+    return this.bench.cluster
+  }
+
+  get client(): KubeClient {
+    return this.bench.client
+  }
+
+  /** `make exec NODE=… CMD='…'`. Throws Error with what the command said when it failed. */
+  async onNode(node: string, script: string): Promise<string> {
+    const { exitCode, stdout, stderr } = await runOnNode(this.cluster, node, script)
+    if (exitCode !== 0) throw new Error(`"${script}" ended with ${exitCode} on ${node}: ${stderr.trim()}`)
+    return stdout
+  }
+
+  /** The same on every node. */
+  async onEveryNode(script: string): Promise<void> {
+    await Promise.all((await this.cluster.nodes()).map((node) => this.onNode(node, script)))
+  }
+
+  /** `kubectl exec customer -- sh -c '…'`; a request that fails is no error. */
+  async inCustomer(script: string): Promise<string> {
+    const live = new LiveCluster(this.cluster, this.client, { keepMoments: false })
+    return (await live.inPod(STAGE.customer, script)).stdout
+  }
+
+  /** `kubectl patch service NAME --type merge` */
+  async patchService(name: string, body: Partial<Omit<V1Service, 'spec'>> & { spec?: object }): Promise<void> {
+    await this.client.core.patchNamespacedService({ namespace, name, body }, await merge())
+  }
+
+  /** `kubectl patch deployment NAME` (strategic merge) */
+  async patchDeployment(name: string, body: object): Promise<void> {
+    const { PatchStrategy, setHeaderOptions } = await import('../../cluster/kubernetes.ts')
+    const strategic = setHeaderOptions('Content-Type', PatchStrategy.StrategicMergePatch)
+    await this.client.apps.patchNamespacedDeployment({ namespace, name, body }, strategic)
+  }
+
+  /** `kubectl patch configmap NAME --type merge` */
+  async patchConfigMap(name: string, data: Record<string, string>): Promise<void> {
+    await this.client.core.patchNamespacedConfigMap({ namespace, name, body: { data } }, await merge())
+  }
+
+  readDeployment(name: string): Promise<V1Deployment> {
+    return this.client.apps.readNamespacedDeployment({ namespace, name })
+  }
+
+  /** `kubectl label node NAME …`; null takes a label away. */
+  async labelNode(name: string, labels: Record<string, string | null>): Promise<void> {
+    await this.client.core.patchNode({ name, body: { metadata: { labels } } }, await merge())
+  }
+
+  /** Edits kube-proxy's configuration as `kubectl edit` does, and restarts nothing. */
+  async editConfig(edit: (text: string) => string): Promise<void> {
+    const { text } = await readConfigConf(this.client)
+    const body = { data: { 'config.conf': edit(text) } }
+    const { namespace, name } = kubeProxy
+    await this.client.core.patchNamespacedConfigMap({ namespace, name, body }, await merge())
+  }
+
+  /** Deletes the kube-proxy of a node, as for a restart, and waits until its successor runs, or has failed when that is wanted. */
+  async renewAgent(node: string, wanted: 'running' | 'in trouble' = 'running'): Promise<void> {
+    const old = (await listAgents(this.client)).filter((agent) => agent.node === node).map(({ pod }) => pod)
+    for (const name of old) await this.client.core.deleteNamespacedPod({ namespace: kubeProxy.namespace, name })
+    await waitFor(`a new kube-proxy on ${node}`, 60_000, async () => {
+      const agents = await listAgents(this.client)
+      const agent = agents.find((one) => one.node === node && !old.includes(one.pod))
+      return wanted === 'running' ? agent?.startedAt !== undefined && !agent.trouble : agent?.trouble !== undefined
+    })
+  }
+
+  /** Waits until no kube-proxy is left on a node. */
+  async agentGone(node: string): Promise<void> {
+    await waitFor(`kube-proxy to leave ${node}`, 60_000, async () => {
+      const { items } = await this.client.core.listNamespacedPod({
+        namespace: kubeProxy.namespace,
+        labelSelector: kubeProxy.selector,
+      })
+      return !items.some(({ spec }) => spec?.nodeName === node)
+    })
+  }
+
+  /** Waits until so many Pods of the shop are ready, with none on its way out. */
+  async shopReady(replicas = 2): Promise<void> {
+    await waitFor('the shop to be ready', 90_000, async () => {
+      const { metadata, status } = await this.readDeployment(STAGE.shop)
+      const observed = (status?.observedGeneration ?? 0) >= (metadata?.generation ?? 0)
+      const { replicas: all = 0, readyReplicas = 0, updatedReplicas = 0 } = status ?? {}
+      return observed && [all, readyReplicas, updatedReplicas].every((count) => count === replicas)
+    })
+  }
+}
+
+async function merge() {
+  const { PatchStrategy, setHeaderOptions } = await import('../../cluster/kubernetes.ts')
+  return setHeaderOptions('Content-Type', PatchStrategy.MergePatch)
+}

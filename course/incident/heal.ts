@@ -1,0 +1,113 @@
+import { isDeepStrictEqual } from 'node:util'
+import { takeCapture, takeObjects } from '../../cluster/snapshot.ts'
+import { Notebook, notesName } from '../../grading/notebook.ts'
+import { type NodeView, Snapshot } from '../../grading/snapshot.ts'
+import { incidents } from '../../labs/08-incidents/incidents/all.ts'
+import type { LabBench } from '../lab-bench.ts'
+import { type Baseline, foreignRules, sameButMode, serviceFacts } from './baseline.ts'
+import { Hands } from './hands.ts'
+import { CLOSED_KEY, INCIDENT_KEY, isClosedNote, isIncidentNote, unseal } from './incident-note.ts'
+import { INCIDENT_LAB, STAGE, STAGE_LABEL } from './stage-names.ts'
+
+/**
+ * Takes back what the open incident broke, repaired or not, and what was tried on it: rules of others on every node, what the
+ * incident itself heals, kube-proxy's configuration, altered Services and Pods. Closes the incident. The rules of kube-proxy itself are put
+ * right by whoever sets the stage next.
+ */
+export async function healIncident(bench: LabBench): Promise<void> {
+  const { cluster, client, progress } = bench
+  const found = sealedIncident(new Notebook(INCIDENT_LAB, new Snapshot(await takeObjects(cluster, client))))
+  if (!found) return
+  const { secret, incident } = found
+  const before = new Snapshot(await takeCapture(cluster, client))
+  progress.start('Healing what was broken')
+  const hands = new Hands(bench, secret.scene)
+  await incident.heal?.(hands)
+  await Promise.all(before.nodes.map((node) => restoreForeign(hands, node, secret.baseline)))
+  await restoreStage(bench, before, secret.baseline)
+  await bench.delete('ConfigMap', notesName(INCIDENT_LAB))
+  progress.end(true)
+  if (sameConfig(before, secret.baseline)) return
+  await hands.editConfig(() => secret.baseline.configText)
+  await bench.mode(incident.from ?? incident.mode, { force: true })
+}
+
+/** What kube-proxy can't read is another one. Which mode runs is not for a text to say: setting the stage decides it. */
+function sameConfig(now: Snapshot, { config }: Baseline): boolean {
+  try {
+    return sameButMode(now.config, config)
+  } catch {
+    return false
+  }
+}
+
+/** Takes the rules away that were added since, and puts back those that are gone. */
+async function restoreForeign(hands: Hands, node: NodeView, { foreign }: Baseline): Promise<void> {
+  const then = foreign[node.name] ?? []
+  const now = foreignRules(node)
+  const lines = [
+    ...now.filter((rule) => !then.includes(rule)).map((rule) => command(rule, '-D')),
+    ...then.filter((rule) => !now.includes(rule)).map((rule) => command(rule, '-A')),
+  ].filter((line) => line !== '')
+  if (lines.length > 0) await hands.onNode(node.name, `${lines.join('\n')}\ntrue`)
+}
+
+function command(rule: string, action: '-A' | '-D'): string {
+  const mark = /^virtual server of the firewall mark (\d+)$/.exec(rule)?.[1]
+  if (mark !== undefined) return action === '-D' ? `ipvsadm -D -f ${mark}` : ''
+  const [, table, chain, spec] = /^(\S+) (\S+) (.*)$/.exec(rule) ?? []
+  if (spec?.startsWith('policy ')) return `iptables -t ${table} -P ${chain} ${action === '-D' ? 'ACCEPT' : 'DROP'}`
+  return `iptables -t ${table} ${action} ${chain} ${spec}`
+}
+
+/** Deletes what is no longer as the manifest has it, so that it is made anew. */
+async function restoreStage(bench: LabBench, before: Snapshot, { services }: Baseline): Promise<void> {
+  for (const { kind, metadata } of before.items) {
+    if (kind !== 'Service' || metadata.namespace !== STAGE.namespace || metadata.labels?.lab !== 'incidents') continue
+    const { name } = metadata
+    if (name in services && isDeepStrictEqual(serviceFacts(before, name), services[name])) continue
+    await bench.delete('Service', name)
+  }
+  const { items } = await bench.client.apps.listNamespacedDeployment({
+    namespace: STAGE.namespace,
+    labelSelector: STAGE_LABEL,
+  })
+  // A Deployment that nobody edited since it was made is of generation 1.
+  for (const { metadata } of items)
+    if (metadata?.name !== STAGE.shop || metadata.generation !== 1)
+      await bench.delete('Deployment', metadata?.name ?? '')
+}
+
+/**
+ * For other labs: heals an incident that nobody has finished, and takes its shop away with it. One that was finished left the
+ * rules right, and at most something in the kernel that its repair did not need.
+ */
+export async function leaveIncident(bench: LabBench): Promise<void> {
+  const { cluster, client } = bench
+  const notes = new Notebook(INCIDENT_LAB, new Snapshot(await takeObjects(cluster, client)))
+  const found = sealedIncident(notes)
+  if (!found) return
+  if (notes.read(CLOSED_KEY, isClosedNote)) {
+    await found.incident.heal?.(new Hands(bench, found.secret.scene))
+    return
+  }
+  await healIncident(bench)
+  await closeShop(bench)
+}
+
+/** The incident that the notes speak of, with what only the grader is to read. */
+function sealedIncident(notes: Notebook) {
+  const note = notes.read(INCIDENT_KEY, isIncidentNote)
+  const secret = note && unseal(note.sealed)
+  const incident = incidents.find(({ id }) => id === secret?.id)
+  return secret && incident ? { secret, incident } : undefined
+}
+
+/** Takes everything of this lab away. */
+export async function closeShop(bench: LabBench): Promise<void> {
+  await Promise.all([
+    bench.delete('Pod', STAGE.customer.name),
+    bench.deleteLabelled(STAGE_LABEL),
+    bench.delete('ConfigMap', notesName(INCIDENT_LAB)),
+  ])
+}

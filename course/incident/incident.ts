@@ -1,0 +1,58 @@
+import type { SwitchedMode } from '../../dataplane/kube-proxy/mode-ownership.ts'
+import type { Hands } from './hands.ts'
+import type { Look } from './look.ts'
+import type { Scene } from './scene.ts'
+
+/** What the user still sees, as a failure shows it. */
+export interface Symptom {
+  /** The command that shows it, as the learner would type it. */
+  look: string
+  expected: string
+  actual: string
+}
+
+/** What an incident can only be made with. */
+export type Need =
+  /** A kernel with IPVS and ipset, although iptables mode runs. */
+  | 'ipvs'
+  /** The machine outside the cluster. */
+  | 'outside'
+  /** Nodes whose kernel is nobody else's. */
+  | 'embedded'
+
+/** Somebody's try that must not count. */
+export interface WrongFix {
+  what: string
+  play(hands: Hands): Promise<unknown>
+  /** Takes it back, where the right fix does not. */
+  undo?(hands: Hands): Promise<unknown>
+}
+
+/** Something that breaks, and all that there is to know about it. */
+export interface Incident {
+  /** Also the word that names the cause in a diagnosis. */
+  id: string
+  /** The cause in one sentence, as the list of plausible causes has it. */
+  cause: string
+  /** The mode in which it stands. */
+  mode: SwitchedMode
+  /** The mode in which it begins, where the way between is part of it. */
+  from?: SwitchedMode
+  needs?: readonly Need[]
+  /** What a user would say. Never the cause. */
+  report(scene: Scene): string
+  /** From a nudge to nearly the command. */
+  hints: readonly [string, string, ...string[]]
+  /** Breaks it. What it has to remember goes into `scene.facts`. */
+  break(hands: Hands): Promise<unknown>
+  /** Sends real requests; undefined when the user would be content. */
+  symptom(look: Look): Promise<Symptom | undefined>
+  /** What of the cause still stands; undefined when it is mended. */
+  causeLeft(look: Look): Promise<string | undefined> | string | undefined
+  wrongFixes: readonly [WrongFix, ...WrongFix[]]
+  fix: { commands(scene: Scene): string[]; play(hands: Hands): Promise<unknown> }
+  /** Takes away what neither a kube-proxy nor a fresh stage would; harmless when nothing is there. */
+  heal?(hands: Hands): Promise<unknown>
+  /** Told when it is over. */
+  debrief: string
+}

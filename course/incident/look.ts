@@ -1,0 +1,154 @@
+import { randomUUID } from 'node:crypto'
+import type { V1Pod, V1ServiceSpec } from '@kubernetes/client-node'
+import type { SwitchedMode } from '../../dataplane/kube-proxy/mode-ownership.ts'
+import { hasCondition } from '../../grading/api-object.ts'
+import { fail, NotApplicable, Trouble } from '../../grading/failure.ts'
+import type { LiveCluster } from '../../grading/live-cluster.ts'
+import type { NodeView, Snapshot } from '../../grading/snapshot.ts'
+import { OUTSIDE } from '../../host/outside.ts'
+import { waitFor } from '../../host/wait.ts'
+import type { Symptom } from './incident.ts'
+import { type Answer, describeAnswer, isGood, parseAnswers, requestScript } from './requests.ts'
+import { addressOf, type Scene } from './scene.ts'
+import { STAGE } from './stage-names.ts'
+
+/** A Pod behind the Service shop. */
+export interface Backend {
+  name: string
+  address: string
+  node: string
+  ready: boolean
+}
+
+/** What an incident looks with: one snapshot of the cluster, and real requests where it is no capture. */
+export class Look {
+  readonly snapshot: Snapshot
+  readonly #live: LiveCluster | undefined
+  readonly scene: Scene
+  readonly mode: SwitchedMode
+
+  constructor(snapshot: Snapshot, live: LiveCluster | undefined, scene: Scene, mode: SwitchedMode) {
+    this.snapshot = snapshot
+    this.#live = live
+    this.scene = scene
+    this.mode = mode
+  }
+
+  /** The cluster as it runs. Throws NotApplicable for a capture: what only it can tell is not asked there. */
+  get live(): LiveCluster {
+    if (!this.#live) throw new NotApplicable('for this incident the cluster itself is asked, and this is a capture')
+    return this.#live
+  }
+
+  get nodes(): readonly NodeView[] {
+    return this.snapshot.nodes
+  }
+
+  /** The spec of a Service of the default namespace, and its labels. */
+  service(name: string): (V1ServiceSpec & { labels: Record<string, string> }) | undefined {
+    const object = this.snapshot.find('Service', STAGE.namespace, name)
+    return object && { ...(object.spec as V1ServiceSpec), labels: object.metadata.labels ?? {} }
+  }
+
+  /** The Pods of the shop that are not on their way out. */
+  backends(app = STAGE.shop as string): Backend[] {
+    return this.snapshot.items
+      .filter(({ kind, metadata }) => kind === 'Pod' && metadata.labels?.app === app && !metadata.deletionTimestamp)
+      .map((pod) => ({
+        name: pod.metadata.name,
+        address: pod.status?.podIP ?? '',
+        node: pod.spec?.nodeName ?? '',
+        ready: hasCondition(pod, 'Ready'),
+      }))
+  }
+
+  pod(name: string): V1Pod | undefined {
+    return this.snapshot.find('Pod', STAGE.namespace, name) as V1Pod | undefined
+  }
+
+  /** Runs a shell script in the Pod customer. Fails when somebody took it away. */
+  async customer(script: string): Promise<string> {
+    if (!this.snapshot.find('Pod', STAGE.customer.namespace, STAGE.customer.name))
+      fail({
+        look: 'kubectl get pods -o wide',
+        expected: 'the Pod customer, who complains',
+        actual: 'no Pod of that name',
+        hint: `kubectl apply -f ${STAGE.manifest}`,
+      })
+    return (await this.live.inPod(STAGE.customer, script)).stdout
+  }
+
+  /** Requests of the Pod customer. */
+  async fromCustomer(...urls: string[]): Promise<Answer[]> {
+    return all(urls, parseAnswers(await this.customer(requestScript(urls))))
+  }
+
+  /** Requests of a node itself. */
+  async fromNode(node: string, ...urls: string[]): Promise<Answer[]> {
+    return all(urls, parseAnswers((await this.live.onNode(node, requestScript(urls))).stdout))
+  }
+
+  /** Requests from outside the cluster; `source` is the client's address where it has two. */
+  async fromOutside(source: string, ...urls: string[]): Promise<Answer[]> {
+    const script = requestScript(urls, `--interface ${source}`)
+    return all(urls, parseAnswers((await this.live.onNode(OUTSIDE, script)).stdout))
+  }
+
+  /** The symptom of "the customer's requests to the shop do not all come through". */
+  async customerOfShop(times = 1): Promise<Symptom | undefined> {
+    const url = `http://${this.scene.shop}/`
+    const answers = await this.fromCustomer(...Array<string>(times).fill(url))
+    return complaint(answers, `kubectl exec customer -- curl -sS --max-time 2 ${url}`, 'an answer of the shop')
+  }
+
+  /** The symptom of "the node port does not answer on every node": each is asked by the next one. */
+  async nodePortEverywhere(port = this.scene.nodePort): Promise<Symptom | undefined> {
+    const { nodes } = this.scene
+    const asked = await Promise.all(
+      nodes.map(async (node, index) => {
+        const from = nodes[(index + 1) % nodes.length] ?? node
+        const url = `http://${addressOf(this.scene, node)}:${port}/`
+        const answers = await this.fromNode(from, ...Array<string>(3).fill(url))
+        return complaint(answers, `make exec NODE=${from} CMD='curl -sS --max-time 2 ${url}'`, `an answer of ${node}`)
+      }),
+    )
+    return asked.find((symptom) => symptom !== undefined)
+  }
+
+  /** So many requests of the customer to the shop went to each Pod, by the Pods' own logs. */
+  async shares(times: number): Promise<Map<string, number>> {
+    const token = `incident-${randomUUID().slice(0, 13)}`
+    const urls = Array.from({ length: times }, (_, index) => `http://${this.scene.shop}/?${token}=${index}`)
+    const answers = await this.fromCustomer(...urls)
+    const good = answers.filter(isGood).length
+    const pods = this.backends().filter(({ ready }) => ready)
+    try {
+      return await waitFor('the access logs', 4000, async () => {
+        const counts = await Promise.all(
+          pods.map(async ({ name }) => {
+            const log = await this.live.log({ namespace: STAGE.namespace, name }, 60)
+            return [name, log.split('\n').filter((line) => line.includes(token)).length] as const
+          }),
+        )
+        return counts.reduce((sum, [, count]) => sum + count, 0) >= good && new Map(counts)
+      })
+    } catch (error) {
+      if (error instanceof Trouble) throw error
+      throw new Trouble("the shop's Pods answered, but their access logs do not show it")
+    }
+  }
+}
+
+/** What there is to complain about, when not every request was answered. */
+export function complaint(answers: readonly Answer[], look: string, expected: string): Symptom | undefined {
+  const bad = answers.filter((answer) => !isGood(answer))
+  const [first] = bad
+  if (!first) return undefined
+  const share = answers.length > 1 ? ` (${bad.length} of ${answers.length} requests)` : ''
+  return { look, expected, actual: `${describeAnswer(first)}${share}` }
+}
+
+/** A request that printed nothing was not sent: that is no answer either. */
+function all(urls: readonly string[], answers: readonly Answer[]): Answer[] {
+  return [...answers, ...urls.slice(answers.length).map((url) => ({ url, status: 0, exitCode: 28 }))]
+}

@@ -1,0 +1,156 @@
+import { listAgents } from '../../cluster/kube-proxy/agents.ts'
+import { ModeUnsupported, requireModules } from '../../cluster/kube-proxy/module-check.ts'
+import { takeCapture, takeObjects } from '../../cluster/snapshot.ts'
+import { LiveCluster } from '../../grading/live-cluster.ts'
+import { Notebook, writeNotes } from '../../grading/notebook.ts'
+import { Snapshot } from '../../grading/snapshot.ts'
+import { UserError } from '../../host/main.ts'
+import { hasOutside } from '../../host/outside.ts'
+import { waitFor } from '../../host/wait.ts'
+import { incidents } from '../../labs/08-incidents/incidents/all.ts'
+import type { LabBench } from '../lab-bench.ts'
+import { leaveOthers } from '../leave-others.ts'
+import { baselineOf } from './baseline.ts'
+import { choicesFor, draw, freshSeed, possible, seedFor } from './draw.ts'
+import { Hands } from './hands.ts'
+import { healIncident } from './heal.ts'
+import type { Incident, Need } from './incident.ts'
+import {
+  CLOSED_KEY,
+  HISTORY_KEY,
+  INCIDENT_KEY,
+  type IncidentNote,
+  isClosedNote,
+  isIncidentNote,
+  seal,
+  solvedMark,
+  unseal,
+} from './incident-note.ts'
+import { Look } from './look.ts'
+import type { Scene } from './scene.ts'
+import { setStage } from './stage.ts'
+import { INCIDENT_LAB } from './stage-names.ts'
+
+/** How long what was broken may take to show. */
+const SYMPTOM_MS = 30_000
+
+export interface Wish {
+  /** Decides what is drawn; a random one when missing. */
+  seed?: string | undefined
+  /** The id of the incident itself, for instructors. */
+  id?: string | undefined
+}
+
+/**
+ * Heals what an earlier incident broke, draws another one, breaks it and waits until its symptom shows. Resolves to its note, whose
+ * seed draws the same incident again.
+ * @throws UserError for an id that does not exist or can't be made here; DeadlineError when nothing breaks
+ */
+export async function openNext(bench: LabBench, wish: Wish): Promise<IncidentNote> {
+  const { progress } = bench
+  if (wish.id !== undefined) mustExist(wish.id)
+  const solved = await solvedSoFar(bench)
+  // What is broken may be the very thing that others need.
+  await healIncident(bench)
+  await leaveOthers(INCIDENT_LAB, bench)
+  const here = await incidentsHere(bench)
+  const { incident, seed } = choose(here, wish, solved)
+  const scene = await setStage(bench, incident.from ?? incident.mode)
+  progress.start('Breaking something')
+  try {
+    const note = await breakIt(bench, incident, scene, { seed, solved, here })
+    progress.end(true)
+    return note
+  } catch (error) {
+    progress.end(false)
+    throw error
+  }
+}
+
+async function breakIt(
+  bench: LabBench,
+  incident: Incident,
+  scene: Scene,
+  { seed, solved, here }: { seed: string; solved: string[]; here: readonly Incident[] },
+): Promise<IncidentNote> {
+  const { cluster, client } = bench
+  const baseline = baselineOf(bench.seen ?? new Snapshot(await takeCapture(cluster, client)))
+  // From here on nothing that was seen holds.
+  bench.seen = undefined
+  // Written down before: whatever happens from here on, healing knows what to take back.
+  const sealed = () => seal({ id: incident.id, scene, baseline })
+  const base = {
+    report: incident.report(scene),
+    choices: choicesFor(incident, here, seed).map((one) => one.id),
+    seed,
+    hints: 0,
+  }
+  const keep = async (note: IncidentNote) => {
+    await writeNotes(client, INCIDENT_LAB, {
+      [INCIDENT_KEY]: JSON.stringify(note),
+      [HISTORY_KEY]: JSON.stringify(solved),
+    })
+    return note
+  }
+  await keep({ ...base, sealed: sealed(), openedAt: new Date().toISOString() })
+  await incident.break(new Hands(bench, scene))
+  const live = new LiveCluster(cluster, client, { keepMoments: false })
+  await waitFor('what was broken to show', SYMPTOM_MS, async () => {
+    const objects = new Snapshot(await takeObjects(cluster, client))
+    return (await incident.symptom(new Look(objects, live, scene, incident.mode))) !== undefined
+  })
+  return keep({ ...base, report: incident.report(scene), sealed: sealed(), openedAt: new Date().toISOString() })
+}
+
+/** The note of the incident that is open; undefined when none is. */
+export async function currentNote({ cluster, client }: LabBench): Promise<IncidentNote | undefined> {
+  return notesOf(new Snapshot(await takeObjects(cluster, client))).read(INCIDENT_KEY, isIncidentNote)
+}
+
+const notesOf = (snapshot: Snapshot) => new Notebook(INCIDENT_LAB, snapshot)
+
+/** Marks of the incidents that were solved on this cluster. */
+async function solvedSoFar({ cluster, client }: LabBench): Promise<string[]> {
+  const notes = notesOf(new Snapshot(await takeObjects(cluster, client)))
+  const isMarks = (value: unknown): value is string[] => Array.isArray(value)
+  const before = notes.read(HISTORY_KEY, isMarks) ?? []
+  const note = notes.read(INCIDENT_KEY, isIncidentNote)
+  const id = notes.read(CLOSED_KEY, isClosedNote) && note && unseal(note.sealed)?.id
+  return id === undefined ? before : [...new Set([...before, solvedMark(id)])]
+}
+
+/** The incidents that can be made on this cluster. */
+export const incidentsHere = async (bench: LabBench): Promise<Incident[]> => possible(incidents, await whatItHas(bench))
+
+/** What incidents may ask of a cluster. */
+async function whatItHas({ cluster, client }: LabBench): Promise<Set<Need>> {
+  const has = new Set<Need>()
+  if (hasOutside(cluster)) has.add('outside')
+  if (cluster.driver === 'embedded') has.add('embedded')
+  const nodes = (await listAgents(client)).map(({ node }) => node)
+  try {
+    await requireModules(cluster, nodes, 'ipvs', 'rr')
+    has.add('ipvs')
+  } catch (error) {
+    if (!(error instanceof ModeUnsupported)) throw error
+  }
+  return has
+}
+
+/** By its id, by a seed, or by chance, and then none that was solved while there are others. */
+function choose(here: readonly Incident[], { id, seed }: Wish, solved: readonly string[]) {
+  if (id === undefined) {
+    const drawing = seed ?? freshSeed(here, solved)
+    return { incident: draw(here, drawing), seed: drawing }
+  }
+  const incident = here.find((one) => one.id === id)
+  if (incident) return { incident, seed: seed ?? seedFor(here, (one) => one === incident) }
+  throw new UserError(
+    `The incident "${id}" can't be made on this cluster: \`make incident LIST=1\` says what each needs.`,
+  )
+}
+
+function mustExist(id: string): void {
+  if (incidents.some((one) => one.id === id)) return
+  throw new UserError(`There is no incident "${id}": \`make incident LIST=1\` lists them.`)
+}

@@ -1,0 +1,51 @@
+import { takeObjects } from '../../cluster/snapshot.ts'
+import type { SwitchedMode } from '../../dataplane/kube-proxy/mode-ownership.ts'
+import { Snapshot } from '../../grading/snapshot.ts'
+import { waitFor } from '../../host/wait.ts'
+import type { LabBench } from '../lab-bench.ts'
+import type { Scene } from './scene.ts'
+import { STAGE } from './stage-names.ts'
+
+/** Brings shop and customer up, and every node into a mode with nothing else on it. Resolves to the scene. */
+export async function setStage(bench: LabBench, mode: SwitchedMode): Promise<Scene> {
+  const { progress } = bench
+  await bench.apply(STAGE.manifest)
+  progress.start('Opening the shop')
+  try {
+    await Promise.all([bench.podReady(STAGE.customer.name), shopReady(bench)])
+    progress.end(true)
+  } catch (error) {
+    progress.end(false)
+    throw error
+  }
+  await bench.startIn(mode)
+  return readScene(bench)
+}
+
+async function shopReady({ client: { apps } }: LabBench): Promise<void> {
+  await waitFor('the shop to open', 120_000, async () => {
+    const { spec, status } = await apps.readNamespacedDeployment({ namespace: STAGE.namespace, name: STAGE.shop })
+    return status?.readyReplicas === spec?.replicas && status?.replicas === spec?.replicas
+  })
+}
+
+async function readScene({ cluster, client }: LabBench): Promise<Scene> {
+  const { namespace } = STAGE
+  const [nodes, pod, service, nodePort, capture] = await Promise.all([
+    cluster.nodes(),
+    client.core.readNamespacedPod(STAGE.customer),
+    client.core.readNamespacedService({ namespace, name: STAGE.shop }),
+    client.core.readNamespacedService({ namespace, name: STAGE.nodePortService }),
+    takeObjects(cluster, client),
+  ])
+  const { objects } = new Snapshot(capture)
+  return {
+    nodes,
+    nodeAddresses: nodes.map((node) => objects.nodes.find(({ name }) => name === node)?.internalIPs[0] ?? node),
+    node: pod.spec?.nodeName ?? nodes[0] ?? '',
+    customer: pod.status?.podIP ?? '',
+    shop: service.spec?.clusterIP ?? '',
+    nodePort: nodePort.spec?.ports?.[0]?.nodePort ?? 0,
+    facts: {},
+  }
+}

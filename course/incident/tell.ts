@@ -1,0 +1,45 @@
+import { chalk } from 'zx/core'
+import { DIAGNOSIS } from '../../checks/08-incidents/diagnosis.ts'
+import type { Incident } from './incident.ts'
+import type { IncidentNote } from './incident-note.ts'
+
+const wrapped = (text: string, width = 100) =>
+  text.replace(new RegExp(`(.{1,${width}})(?: +|\\n|$)`, 'g'), (_all, line: string) => `  ${line}\n`).trimEnd()
+
+/** What a user reports, what may be behind it, and how to go on. */
+export function tellIncident({ report, choices, seed, hints }: IncidentNote, incidents: readonly Incident[]): string {
+  const listed = choices.flatMap((id) => incidents.find((incident) => incident.id === id) ?? [])
+  const width = Math.max(...choices.map((id) => id.length))
+  return [
+    chalk.bold('A user reports:'),
+    '',
+    wrapped(report),
+    '',
+    chalk.bold('What may be behind it:'),
+    '',
+    ...listed.map(({ id, cause }) => `  ${id.padEnd(width)}  ${cause}`),
+    '',
+    `Name the cause: make answer Q=${DIAGNOSIS} A=…    Repair it: make check-8 looks at everything.`,
+    chalk.dim(`Hints: make incident HINT=1 (${hints} so far). This one again: make incident SEED=${seed}.`),
+  ].join('\n')
+}
+
+/** For instructors: what there is, and what each breaks. */
+export function listIncidents(incidents: readonly Incident[], here: readonly Incident[]): string {
+  const width = Math.max(...incidents.map(({ id }) => id.length))
+  const lines = incidents.map((incident) => {
+    const { id, mode, from, cause, needs = [] } = incident
+    const ways = from === undefined || from === mode ? mode : `${from} → ${mode}`
+    const lack = here.includes(incident)
+      ? ''
+      : chalk.dim(
+          `  (not on this cluster: needs ${[...new Set([...(mode === 'ipvs' ? ['ipvs'] : []), ...needs])].join(', ')})`,
+        )
+    return `  ${id.padEnd(width)}  ${ways.padEnd(15)}  ${cause}${lack}`
+  })
+  return [
+    ...lines,
+    '',
+    `${incidents.length} incidents. One of them: make incident INCIDENT=id; drawn by a seed: make incident SEED=7.`,
+  ].join('\n')
+}

@@ -1,0 +1,256 @@
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { parseAllDocuments } from 'yaml'
+import type { NodeFiles } from '../cluster/capture-folder.ts'
+import type { Cluster, Progress } from '../cluster/driver.ts'
+import { type KubeClient, kubeClient } from '../cluster/kube-client.ts'
+import { readConfigConf } from '../cluster/kube-proxy/agents.ts'
+import { readMode } from '../cluster/kube-proxy/config-conf.ts'
+import { flushNat } from '../cluster/kube-proxy/flush-nat.ts'
+import type { RunnableMode } from '../cluster/kube-proxy/proof.ts'
+import { switchMode } from '../cluster/kube-proxy/switch-mode.ts'
+import { ApiException, KubernetesObjectApi } from '../cluster/kubernetes.ts'
+import { captureOf } from '../cluster/snapshot.ts'
+import type { SwitchedMode } from '../dataplane/kube-proxy/mode-ownership.ts'
+import { LiveCluster } from '../grading/live-cluster.ts'
+import { Snapshot } from '../grading/snapshot.ts'
+import { STANDARD, type Variant } from '../grading/variant.ts'
+import { projectRoot } from '../host/layout.ts'
+import { waitFor } from '../host/wait.ts'
+import { deployWeb } from './deploy-web.ts'
+import { installToolsEverywhere } from './install-tools.ts'
+import { keepAnswer } from './keep-answer.ts'
+import { ownVariant } from './own-variant.ts'
+import { startIn } from './starting-mode.ts'
+
+/** What a reference solution works with: the learner's commands as functions, on one cluster. */
+export class LabBench {
+  readonly cluster: Cluster
+  readonly client: KubeClient
+  readonly progress: Progress
+  /** What the Service of the labs is called here, and how large it is. */
+  readonly variant: Variant
+  /** The last look at every node, while nothing was changed since; at the start of a step, that by which the last one was judged. */
+  seen: Snapshot | undefined
+
+  constructor(cluster: Cluster, client: KubeClient, progress: Progress, variant = STANDARD) {
+    this.cluster = cluster
+    this.client = client
+    this.progress = progress
+    this.variant = variant
+  }
+
+  static async open(cluster: Cluster, progress: Progress): Promise<LabBench> {
+    const client = await kubeClient(cluster)
+    return new LabBench(cluster, client, progress, await ownVariant(client))
+  }
+
+  /** `make web` */
+  async web(): Promise<void> {
+    this.seen = undefined
+    for (const line of await deployWeb(this.client, this.progress, this.variant)) this.progress.note(line)
+  }
+
+  /**
+   * `make ipvs` and `make iptables`, with SCHEDULER= and KUBE_PROXY_VERSION=. With `keepLook`, what proved the mode on every node is
+   * what the step is judged by: nothing may be done after it.
+   */
+  async mode(
+    mode: RunnableMode,
+    {
+      keepLook = false,
+      ...options
+    }: { scheduler?: string; version?: string; force?: boolean; keepLook?: boolean } = {},
+  ): Promise<void> {
+    this.seen = undefined
+    const { proofs } = await switchMode(this.cluster, mode, { ...options, progress: this.progress })
+    if (keepLook) await this.keepLook(proofs)
+  }
+
+  /** The starting state of a lab: this mode with its default scheduler, nothing of the other mode left, nothing damaged. */
+  async startIn(mode: SwitchedMode): Promise<void> {
+    await startIn(mode, this)
+  }
+
+  /** `make tools` */
+  async tools(): Promise<void> {
+    const { lines, installed } = await installToolsEverywhere(this.cluster)
+    if (installed) this.seen = undefined
+    for (const line of lines) this.progress.note(line)
+  }
+
+  /** The option that brings `rr` back where another scheduler is configured; none where it is the default already. */
+  async defaultScheduler(): Promise<{ scheduler?: string }> {
+    const { scheduler } = readMode((await readConfigConf(this.client)).text)
+    return scheduler === '' || scheduler === 'rr' ? {} : { scheduler: 'rr' }
+  }
+
+  /** `make flush-nat` */
+  async flush(): Promise<void> {
+    const seen = this.seen?.capture.nodes ?? []
+    this.seen = undefined
+    const reports = await flushNat(this.cluster, { progress: this.progress, seen })
+    for (const { node, removed } of reports)
+      this.progress.note(removed.length > 0 ? `${node}: removed ${removed.join(', ')}` : `${node}: nothing was left`)
+    await this.keepLook(reports)
+  }
+
+  /** What was read on every node to prove something is what a step judges. */
+  private async keepLook(reports: readonly { node: string; files: NodeFiles['files'] }[]): Promise<void> {
+    this.seen = await this.withNodes(reports.map(({ node, files }) => ({ name: node, files })))
+  }
+
+  /** What was read on the nodes then, beside the objects as they are now. */
+  withObjectsOfNow({ capture }: Snapshot): Promise<Snapshot> {
+    return this.withNodes(capture.nodes)
+  }
+
+  private async withNodes(nodes: NodeFiles[]): Promise<Snapshot> {
+    return new Snapshot(await captureOf(this.cluster, this.client, nodes))
+  }
+
+  /** `kubectl apply -f` for objects that are not there yet; those that are stay as they are. */
+  async apply(file: string): Promise<void> {
+    this.seen = undefined
+    const api = KubernetesObjectApi.makeApiClient(this.client.config)
+    await Promise.all(
+      readManifest(file).map(async (object) => {
+        try {
+          await api.create(object)
+        } catch (error) {
+          if (!(error instanceof ApiException && error.code === 409)) throw error
+        }
+      }),
+    )
+  }
+
+  /** `kubectl delete -f`; what is gone already does not matter. */
+  async remove(file: string): Promise<void> {
+    await Promise.all(readManifest(file).map(({ kind, metadata }) => this.delete(kind, metadata.name)))
+  }
+
+  /** Deletes one object of the default namespace and waits until it is gone. */
+  async delete(kind: string, name: string): Promise<void> {
+    this.seen = undefined
+    const api = KubernetesObjectApi.makeApiClient(this.client.config)
+    const apiVersion = kind === 'Deployment' || kind === 'DaemonSet' ? 'apps/v1' : 'v1'
+    const object = { apiVersion, kind, metadata: { name, namespace: 'default' } }
+    if (!(await found(api.delete(object, undefined, undefined, 0)))) return
+    await waitFor(`${kind} ${name} to be gone`, 60_000, async () => !(await found(api.read(object))))
+  }
+
+  /** Deletes the Services and Deployments that have a label, under whatever name, and waits until they are gone. */
+  async deleteLabelled(labelSelector: string): Promise<void> {
+    const wanted = { namespace: 'default', labelSelector }
+    const [services, deployments] = await Promise.all([
+      this.client.core.listNamespacedService(wanted),
+      this.client.apps.listNamespacedDeployment(wanted),
+    ])
+    await Promise.all([
+      ...services.items.map(({ metadata }) => this.delete('Service', metadata?.name ?? '')),
+      ...deployments.items.map(({ metadata }) => this.delete('Deployment', metadata?.name ?? '')),
+    ])
+  }
+
+  /** `make answer Q=step A=text` */
+  async answer(lab: number, step: string, text: string): Promise<void> {
+    await keepAnswer(this.client, lab, step, text)
+  }
+
+  /** `kubectl expose deployment web --type NodePort` */
+  async nodePort(name: string, selector: Record<string, string>, port: number, targetPort = port): Promise<void> {
+    const spec = { type: 'NodePort', selector, ports: [{ port, targetPort }] }
+    const body = { metadata: { name, labels: selector }, spec }
+    try {
+      await this.client.core.createNamespacedService({ namespace: 'default', body })
+    } catch (error) {
+      if (!(error instanceof ApiException && error.code === 409)) throw error
+    }
+  }
+
+  /** `kubectl scale deployment NAME --replicas=…`, waited for */
+  async scale(name: string, replicas: number): Promise<void> {
+    this.seen = undefined
+    const { PatchStrategy, setHeaderOptions } = await import('../cluster/kubernetes.ts')
+    const place = { namespace: 'default', name }
+    const merge = setHeaderOptions('Content-Type', PatchStrategy.MergePatch)
+    await this.client.apps.patchNamespacedDeploymentScale({ ...place, body: { spec: { replicas } } }, merge)
+    await waitFor(`${replicas} ready Pods of ${name}`, 120_000, async () => {
+      const { status } = await this.client.apps.readNamespacedDeployment(place)
+      return (status?.readyReplicas ?? 0) === replicas && (status?.replicas ?? 0) === replicas
+    })
+  }
+
+  /** `kubectl exec NAME -- …`. Throws Error with what the command said when it failed. */
+  async inPod(name: string, script: string): Promise<string> {
+    const live = new LiveCluster(this.cluster, this.client, { keepMoments: false })
+    const { exitCode, stdout, stderr } = await live.inPod({ namespace: 'default', name }, script)
+    if (exitCode !== 0) throw new Error(`"${script}" ended with ${exitCode} in Pod ${name}: ${stderr.trim()}`)
+    return stdout
+  }
+
+  /** `kubectl wait --for=condition=Ready pod/NAME` */
+  async podReady(name: string): Promise<void> {
+    await waitFor(`Pod ${name} to be ready`, 120_000, async () => {
+      const { status } = await this.client.core.readNamespacedPod({ namespace: 'default', name })
+      return status?.conditions?.some((condition) => condition.type === 'Ready' && condition.status === 'True')
+    })
+  }
+}
+
+/** One step of a reference solution. */
+export interface SolutionStep {
+  /** What a learner would type; each line stands in the lab's README. Empty for a step that only looks. */
+  commands: string[]
+  play?(bench: LabBench): Promise<void>
+  /**
+   * What it does leaves the steps before it as they are, so all of them can be judged by one look at the cluster; and `at once`, needs
+   * nothing of what those do.
+   */
+  together?: true | 'at once'
+  /** What it does changes nothing that a look at the nodes shows: that of the step before still holds. */
+  inspects?: true
+  /** What the lab says to undo after the step has passed. */
+  tidy?: { commands: string[]; play(bench: LabBench): Promise<void> }
+}
+
+/** A lab's solution.ts: every step by its id, and the way back to the start. */
+export interface LabSolution {
+  steps: Record<string, SolutionStep>
+  /** Comments of the rules that the lab's text has the reader write on nodes: leaving it takes them out. */
+  comments?: readonly string[]
+  /** Takes away what else the lab has left on machines and in the cluster, where another one would stumble over it. */
+  leave?(bench: LabBench): Promise<void>
+  /** Brings the lab to its starting state from any state; harmless when it is there. */
+  reset(bench: LabBench): Promise<void>
+}
+
+/** Loads `labs/NN-name/solution.ts`. */
+export async function loadSolution(folder: string): Promise<LabSolution> {
+  const module: { solution: LabSolution } = await import(`../labs/${folder}/solution.ts`)
+  return module.solution
+}
+
+interface ManifestObject {
+  apiVersion: string
+  kind: string
+  metadata: { name: string; namespace: string }
+}
+
+function readManifest(file: string): ManifestObject[] {
+  return parseAllDocuments(readFileSync(join(projectRoot, file), 'utf8')).map((document) => {
+    const object: ManifestObject = document.toJS()
+    return { ...object, metadata: { ...object.metadata, namespace: 'default' } }
+  })
+}
+
+/** False when the API answers that the object does not exist. */
+async function found(request: Promise<unknown>): Promise<boolean> {
+  try {
+    await request
+    return true
+  } catch (error) {
+    if (error instanceof ApiException && error.code === 404) return false
+    throw error
+  }
+}

@@ -1,0 +1,70 @@
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import MarkdownIt from 'markdown-it'
+import { projectRoot } from '../host/layout.ts'
+
+/** A fenced block of a lab's text that a reader types, with the attributes behind ```bash. */
+export interface Fence {
+  commands: string
+  /** Seconds that it may take. */
+  timeout: number
+  /** The section's step; absent before the first one. */
+  step?: string
+  line: number
+}
+
+export interface LabText {
+  /** The markdown of each step's section, without the marker, by step id. */
+  sections: Map<string, string>
+  fences: Fence[]
+}
+
+const MARKER = /^<!-- step: ([a-z0-9-]+) -->$/m
+const DEFAULT_TIMEOUT = 60
+
+/**
+ * Reads `labs/NN-name/README.md`: a section `## …` with `<!-- step: id -->` under its heading is the text of that step, and
+ * every ```bash fence is meant to be typed. Throws Error for an unknown attribute of a fence.
+ */
+export function readLabText(folder: string): LabText {
+  const file = join(projectRoot, 'labs', folder, 'README.md')
+  return parseLabText(readFileSync(file, 'utf8'), file)
+}
+
+/** As readLabText, from the text itself. */
+export function parseLabText(text: string, file: string): LabText {
+  const lines = text.split('\n')
+  const tokens = new MarkdownIt({ html: true }).parse(text, {})
+  const starts = tokens.flatMap((token) =>
+    token.type === 'heading_open' && token.tag === 'h2' && token.map ? [token.map[0]] : [],
+  )
+  const sections = new Map<string, string>()
+  const stepAt: (string | undefined)[] = []
+  for (const [index, start] of starts.entries()) {
+    const end = starts[index + 1] ?? lines.length
+    const section = lines.slice(start, end).join('\n')
+    const step = MARKER.exec(section)?.[1]
+    for (let line = start; line < end; line++) stepAt[line] = step
+    if (step !== undefined) sections.set(step, section.replace(`${MARKER.exec(section)?.[0]}\n`, '').trim())
+  }
+  const fences = tokens
+    .filter((token) => token.type === 'fence' && /^bash\b/.test(token.info))
+    .map((token) => {
+      const line = token.map?.[0] ?? 0
+      const step = stepAt[line]
+      const timeout = readTimeout(token.info, `${file}:${line + 1}`)
+      return { commands: token.content.trim(), timeout, line: line + 1, ...(step === undefined ? {} : { step }) }
+    })
+  return { sections, fences }
+}
+
+function readTimeout(info: string, place: string): number {
+  let timeout = DEFAULT_TIMEOUT
+  for (const attribute of info.split(/\s+/).slice(1)) {
+    const value = /^timeout=(\d+)$/.exec(attribute)?.[1]
+    if (value === undefined)
+      throw new Error(`${place}: "${attribute}" is no attribute of a fence; there is timeout=SECONDS.`)
+    timeout = Number(value)
+  }
+  return timeout
+}

@@ -1,0 +1,77 @@
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { register } from 'tsx/esm/api'
+import type { LabSpec } from '../../grading/check-context.ts'
+import { projectRoot } from '../../host/layout.ts'
+import type { LabSolution } from '../lab-bench.ts'
+
+/** One lab as its files hold it; a file that is not there is undefined. */
+export interface LabFiles {
+  /** `02-ipvs`, from the folder or from the spec. */
+  folder: string
+  /** lab.yaml */
+  definition?: string | undefined
+  /** README.md */
+  text?: string | undefined
+  /** What solution.ts gives, or why it can't be loaded. */
+  solution?: LabSolution | Error | undefined
+  /** What the spec in checks/ gives, or why it can't be loaded. */
+  spec?: LabSpec | Error | undefined
+  /** The text of every file in the lab's folder and its spec, by path: for marks that a scaffold left. */
+  sources: Record<string, string>
+}
+
+/** All that the linter looks at. */
+export interface CourseFiles {
+  labs: LabFiles[]
+  /** labs/claims.yaml */
+  claims: string
+  makefile: string
+  readme: string
+  /** True for a path of the checkout that exists. */
+  exists(path: string): boolean
+}
+
+const LAB = /^\d\d-[a-z0-9-]+$/
+
+/** Reads the course of this checkout. Nothing that is wrong with it throws: that is for the linter to say. */
+export async function readCourse(root = projectRoot): Promise<CourseFiles> {
+  // Sources are loaded as they stand, also by a script that runs from a bundle, where nothing reads TypeScript.
+  register()
+  const read = (path: string) => (existsSync(join(root, path)) ? readFileSync(join(root, path), 'utf8') : undefined)
+  const folders = readdirSync(join(root, 'labs')).filter((name) => LAB.test(name))
+  const stems = readdirSync(join(root, 'checks')).flatMap((name) => /^(\d\d-.*)\.check\.ts$/.exec(name)?.[1] ?? [])
+  const labs = [...new Set([...folders, ...stems])].sort().map(async (folder): Promise<LabFiles> => {
+    const paths = {
+      definition: `labs/${folder}/lab.yaml`,
+      text: `labs/${folder}/README.md`,
+      solution: `labs/${folder}/solution.ts`,
+      spec: `checks/${folder}.check.ts`,
+    }
+    const load = async <Module>(path: string): Promise<Module | Error | undefined> =>
+      existsSync(join(root, path))
+        ? import(join(root, path)).catch((error) => (error instanceof Error ? error : new Error(String(error))))
+        : undefined
+    const solution = await load<{ solution: LabSolution }>(paths.solution)
+    const spec = await load<{ default: LabSpec }>(paths.spec)
+    const sources = Object.values(paths).flatMap((path) => {
+      const text = read(path)
+      return text === undefined ? [] : [[path, text]]
+    })
+    return {
+      folder,
+      definition: read(paths.definition),
+      text: read(paths.text),
+      solution: solution && 'solution' in solution ? solution.solution : (solution as Error | undefined),
+      spec: spec && 'default' in spec ? spec.default : (spec as Error | undefined),
+      sources: Object.fromEntries(sources),
+    }
+  })
+  return {
+    labs: await Promise.all(labs),
+    claims: read('labs/claims.yaml') ?? '',
+    makefile: read('Makefile') ?? '',
+    readme: read('README.md') ?? '',
+    exists: (path) => existsSync(join(root, path)),
+  }
+}

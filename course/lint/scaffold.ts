@@ -1,0 +1,114 @@
+import { UNWRITTEN } from './complaint.ts'
+
+/** What somebody may call a lab: `tcpdump`, or `07-tcpdump` with a number of choice. */
+const NAME = /^(?:(\d\d)-)?([a-z][a-z0-9-]{1,29}[a-z0-9])$/
+
+/**
+ * The folder of a new lab, behind the last one unless the name chooses a number.
+ * @throws Error with a sentence for people when the name or the number can't be used
+ */
+export function newFolder(name: string, folders: readonly string[]): string {
+  const [, wish, stem] = NAME.exec(name) ?? []
+  if (stem === undefined)
+    throw new Error(`"${name}" is no name for a lab: write it as in make new-lab NAME=packet-captures, in lower case.`)
+  const taken = folders.map((folder) => Number(folder.slice(0, 2)))
+  const number = wish === undefined ? Math.max(0, ...taken) + 1 : Number(wish)
+  if (number < 1 || number > 99) throw new Error(`There is no lab number "${number}": labs are 01 to 99.`)
+  const holder = folders.find((folder) => Number(folder.slice(0, 2)) === number)
+  if (holder) throw new Error(`labs/${holder} has the number ${number} already: choose another, or none.`)
+  return `${String(number).padStart(2, '0')}-${stem}`
+}
+
+/** The files of a lab of one step, by path. They load and they fail the linter until the marks are written over. */
+export function scaffold(folder: string): Record<string, string> {
+  const number = Number(folder.slice(0, 2))
+  return {
+    [`labs/${folder}/lab.yaml`]: labYaml(number, folder),
+    [`labs/${folder}/README.md`]: readme(number),
+    [`labs/${folder}/solution.ts`]: solution(number),
+    [`checks/${folder}.check.ts`]: spec(number, folder),
+    [`test/labs/lab-${number}-text.test.ts`]: textTest(number, folder),
+  }
+}
+
+const labYaml = (
+  number: number,
+  folder: string,
+) => `# Steps of lab ${number}. Which claims a step proves stands in labs/claims.yaml, the proof in checks/${folder}.check.ts.
+id: ${number}
+title: ${UNWRITTEN} What the lab is about
+minutes: 30
+steps:
+  - id: web
+    title: ${UNWRITTEN} A sentence that is true once the step is solved
+    points: 10
+    why: ${UNWRITTEN} Why it matters, in a sentence or two.
+    hints:
+      - ${UNWRITTEN} A nudge that says where to look.
+      - ${UNWRITTEN} The command, as in \`make web\`.
+`
+
+const readme = (number: number) => `# Lab ${number}: ${UNWRITTEN} its title
+
+${UNWRITTEN} What you will do, and why. Plan about 30 minutes.
+
+\`make lab-${number}\` leads you through these steps and checks each one while you work in a second terminal. Stuck? \`make hint LAB=${number}\`.
+Start over: \`make reset-${number}\`.
+
+## 1. ${UNWRITTEN} The first step
+
+<!-- step: web -->
+
+${UNWRITTEN} The reason first, then hands.
+
+\`\`\`bash timeout=120
+make web
+\`\`\`
+
+**What you saw.** ${UNWRITTEN} What the commands printed, and what follows from it.
+`
+
+const solution = (
+  number: number,
+) => `// The reference solution of lab ${number}, played by \`make solve-${number}\` and, without a terminal, by \`make lab-${number}\`.
+
+import type { LabSolution } from '../../course/lab-bench.ts'
+
+export const solution: LabSolution = {
+  steps: {
+    web: { commands: ['make web'], play: (bench) => bench.web() },
+  },
+
+  async reset(bench) {
+    // ${UNWRITTEN} Everything that the lab creates has to go.
+    await Promise.all([bench.deleteLabelled('app=web'), bench.delete('ConfigMap', 'lab-${number}')])
+    await bench.startIn('iptables')
+  },
+}
+`
+
+const spec = (number: number, folder: string) => `// Lab ${number}: what proves each step of labs/${folder}/lab.yaml.
+
+import { fail } from '../grading/failure.ts'
+import { defineLab } from '../grading/kit.ts'
+import { webService } from '../grading/web-service.ts'
+
+export default defineLab(${number}, ({ step }) => {
+  // ${UNWRITTEN} Compare the snapshot with the prediction, both ways, or probe with a real packet.
+  step('web', ({ snapshot }) => {
+    const { name, backends } = webService(snapshot)
+    if (backends.length > 0) return
+    fail({ look: \`kubectl get pods -l app=\${name}\`, expected: 'a ready Pod behind the Service', actual: 'none' })
+  })
+})
+`
+
+const textTest = (
+  number: number,
+  folder: string,
+) => `// What labs/${folder}/README.md tells the reader to type is typed, from the first line to the last, and works.
+
+import { typeText } from './typed-text.ts'
+
+typeText(${number})
+`

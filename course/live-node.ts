@@ -1,0 +1,61 @@
+import type { Cluster } from '../cluster/driver.ts'
+import { kubeClient } from '../cluster/kube-client.ts'
+import { nodeReportRequest } from '../cluster/node-report.ts'
+import { runOnNode } from '../cluster/node-script.ts'
+import { readCapturedNode } from '../dataplane/capture.ts'
+import { familyOf } from '../dataplane/ip-address.ts'
+import type { NodeState } from '../dataplane/node-state.ts'
+import { UserError } from '../host/main.ts'
+import { chosenNode } from './node-choice.ts'
+
+/** Origin, destination and node of a packet in the words of scripts/trace.ts, with names turned into addresses. */
+export interface LiveRoute {
+  from: string
+  to: string
+  node: string
+}
+
+const podName = /^pod\/(?:([a-z0-9.-]+)\/)?([a-z0-9.-]+)$/
+const serviceName = /^svc\/(?:([a-z0-9.-]+)\/)?([a-z0-9.-]+)(:\d+)?(\/\w+)?$/
+
+/**
+ * Looks up `pod/[NAMESPACE/]NAME` and `svc/[NAMESPACE/]NAME[:PORT][/udp]`; anything else stays as it is. The node is the one asked
+ * for, else the Pod's, else the first worker. Throws UserError for a Pod or Service that is not there or has no address.
+ */
+export async function resolveRoute(cluster: Cluster, from: string, to: string, wish?: string): Promise<LiveRoute> {
+  const { core } = await kubeClient(cluster)
+  const [, podNamespace = 'default', pod] = podName.exec(from) ?? []
+  const [, namespace = 'default', service, port, protocol = ''] = serviceName.exec(to) ?? []
+  const route = { from, to, node: wish }
+  const missing = (what: string) => () => {
+    throw new UserError(`There is no ${what}; \`kubectl get pods,services -A\` lists what is there.`)
+  }
+  if (pod) {
+    const { spec, status } = await core
+      .readNamespacedPod({ namespace: podNamespace, name: pod })
+      .catch(missing(`Pod "${pod}" in namespace "${podNamespace}"`))
+    if (!status?.podIP)
+      throw new UserError(`Pod "${pod}" has no address yet; \`kubectl get pod ${pod} -o wide\` tells when.`)
+    route.from = spec?.hostNetwork ? 'host' : `pod:${status.podIP}`
+    route.node ??= spec?.nodeName
+  }
+  if (service) {
+    const { spec } = await core
+      .readNamespacedService({ namespace, name: service })
+      .catch(missing(`Service "${service}" in namespace "${namespace}"`))
+    const address = spec?.clusterIP
+    if (!address || address === 'None')
+      throw new UserError(`Service "${service}" has no ClusterIP: a client is given its Pods' addresses by DNS.`)
+    route.to = `${address.includes(':') ? `[${address}]` : address}${port ?? `:${spec.ports?.[0]?.port}`}${protocol}`
+  }
+  return { ...route, node: await chosenNode(cluster, route.node) }
+}
+
+/** What a node of a live cluster holds, in one exec. Throws UserError with every fault of what it printed. */
+export async function stateOfNode(cluster: Cluster, node: string, destination: string): Promise<NodeState> {
+  const request = nodeReportRequest('thorough')
+  const { stdout } = await runOnNode(cluster, node, request.script, { timeoutMs: 30_000 })
+  const { state, faults } = readCapturedNode(request.read(stdout).files, { family: familyOf(destination) })
+  if (faults.length === 0) return state
+  throw new UserError(`${node} cannot be read:\n${faults.map(({ message }) => `  ${message}`).join('\n')}`)
+}

@@ -1,0 +1,85 @@
+import { mkdirSync, writeFileSync } from 'node:fs'
+import { cpus, release, totalmem } from 'node:os'
+import { join } from 'node:path'
+import type { Cluster, Progress } from '../../cluster/driver.ts'
+import type { KubeClient } from '../../cluster/kube-client.ts'
+import { evidenceFolder } from '../../grading/evidence.ts'
+import { writeNotes } from '../../grading/notebook.ts'
+import { clusterFolder, projectRoot } from '../../host/layout.ts'
+import { oneAtATime } from '../../host/one-at-a-time.ts'
+import { measureScale, type ScaleOptions } from './measure-scale.ts'
+import { MEASUREMENT, type MeasuredMode, type Measurement } from './measurement.ts'
+import { type Inventory, MeasuringNode } from './measuring-node.ts'
+import { type Effort, planScale, spokenSeconds } from './plan.ts'
+import { scalePlot } from './plot.ts'
+import { scaleRemarks } from './remarks.ts'
+import { measurementTable } from './table.ts'
+
+const LAB = 6
+/** What the node holds for more Services than that is too much to read, and for its folder. */
+const KEPT_UP_TO = 1000
+
+export interface MeasureOptions {
+  env?: Readonly<Record<string, string | undefined>>
+  /** What suits the sizes when it is left out. */
+  effort?: Effort
+}
+
+/** The machine, in a line for people. */
+function thisMachine(): string {
+  const [cpu] = cpus()
+  const memory = Math.round(totalmem() / 1024 ** 3)
+  return `${cpus().length} × ${cpu?.model ?? 'CPU'}, ${memory} GB, Linux ${release()}; node: User-Mode Linux, one CPU`
+}
+
+/**
+ * `make measure`: measures as MAX and ENDPOINTS of the environment say, in a kernel of its own, and keeps the run as a note in
+ * the cluster and as a table, figures and a picture in the evidence folder. Returns the folder and the run.
+ * @throws UserError for a number that can't be one; Unsupported where the embedded kernel can't run
+ */
+export async function measureHere(
+  cluster: Pick<Cluster, 'name'>,
+  client: KubeClient,
+  progress: Progress,
+  { env = process.env, effort }: MeasureOptions = {},
+): Promise<{ folder: string; run: Measurement }> {
+  const plan = planScale(env, effort)
+  const { sizes, endpoints, memoryMegabytes, estimateSeconds } = plan
+  const each = `${endpoints} ${endpoints === 1 ? 'endpoint' : 'endpoints'} each`
+  const time = spokenSeconds(estimateSeconds)
+  progress.note(`Measuring ${sizes.join(', ')} Services with ${each} in both modes: about ${time} on a quiet machine.`)
+  const kept = new Map<MeasuredMode, Inventory['printed']>()
+  const look: ScaleOptions['look'] = (mode, services, { printed }) => {
+    if (services <= KEPT_UP_TO) kept.set(mode, printed)
+  }
+  const measure = async (): Promise<Measurement> => {
+    const node = await MeasuringNode.boot(kernelName(cluster), memoryMegabytes, progress)
+    try {
+      return await measureScale(node, { plan, machine: thisMachine(), look }, progress)
+    } finally {
+      await node.stop()
+    }
+  }
+  const waiting = () => progress.note('Another command measures; waiting for it, for both would measure each other.')
+  const run = await oneAtATime(clusterFolder('measuring.lock'), measure, waiting)
+  await writeNotes(client, LAB, { [MEASUREMENT]: JSON.stringify(run) })
+  return { folder: keepFiles(cluster.name, run, kept), run }
+}
+
+/** Contexts of a kubeconfig can have names that no kernel can. */
+const kernelName = ({ name }: Pick<Cluster, 'name'>) => `measuring-${name.replace(/[^a-z0-9.-]/g, '-').slice(0, 40)}`
+
+function keepFiles(name: string, run: Measurement, kept: ReadonlyMap<MeasuredMode, Inventory['printed']>): string {
+  const folder = evidenceFolder(LAB, name)
+  const path = join(projectRoot, folder)
+  mkdirSync(path, { recursive: true })
+  const remarks = scaleRemarks(run)
+  writeFileSync(join(path, 'scale.json'), `${JSON.stringify(run, undefined, 1)}\n`)
+  writeFileSync(join(path, 'scale.txt'), `${[...measurementTable(run), '', ...remarks].join('\n')}\n`)
+  writeFileSync(join(path, 'scale.svg'), scalePlot(run, remarks))
+  for (const [mode, printed] of kept) {
+    mkdirSync(join(path, `${mode}-mode`), { recursive: true })
+    for (const [file, text] of Object.entries(printed)) if (text) writeFileSync(join(path, `${mode}-mode`, file), text)
+  }
+  return folder
+}

@@ -1,0 +1,151 @@
+import { mkdirSync, rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import type { Progress } from '../../cluster/driver.ts'
+import { parseIpsetSave } from '../../dataplane/ipset-save.ts'
+import { parseIptablesSave } from '../../dataplane/iptables-save.ts'
+import { parseIpvsadmSave } from '../../dataplane/ipvsadm-save.ts'
+import type { GuestProcess, Machine } from '../../embedded/machine/machine.ts'
+import { ensurePackages } from '../../embedded/machine/packages.ts'
+import { startMachine } from '../../embedded/machine/uml-machine.ts'
+import { firstModules, laterModules } from '../../embedded/network/modules.ts'
+import { cacheFolder, clusterFolder } from '../../host/layout.ts'
+import { echoServer } from './node-programs.ts'
+import { CLIENT, type Counts, countState, SERVER } from './scene.ts'
+
+const gateway = '169.254.1.1'
+const pods = { client: CLIENT, server: SERVER }
+
+/** A node between two Pods: the one that asks and the only one that answers. */
+const network = [
+  `modprobe -a ${[...firstModules, ...laterModules].join(' ')}`,
+  ...['node', ...Object.keys(pods)].map((name) => `ip netns add ${name}; ip -n ${name} link set lo up`),
+  ...Object.entries(pods).flatMap(([pod, address]) => [
+    `ip -n node link add ${pod} type veth peer name eth0 netns ${pod}`,
+    `ip -n node link set ${pod} up; ip -n node addr add ${gateway}/32 dev ${pod}`,
+    `ip -n ${pod} link set eth0 up; ip -n ${pod} addr add ${address}/32 dev eth0`,
+    `ip -n ${pod} route add ${gateway} dev eth0; ip -n ${pod} route add default via ${gateway}`,
+    `ip -n node route add ${address} dev ${pod}`,
+  ]),
+].join('\n')
+/** As kube-proxy sets them. */
+const sysctls = ['ipv4/ip_forward', 'ipv4/vs/conntrack'].map((name) => `echo 1 >/proc/sys/net/${name}`).join('\n')
+
+const perl = (program: string, args: readonly (string | number)[]) => ['perl', '-e', program, ...args.map(String)]
+
+/** What a command took: from the outside, and of the CPU inside. */
+export interface Cost {
+  ms: number
+  cpuMs: number
+}
+
+/** What a node holds: counted, and as it was printed, by the names that captures give such files. */
+export interface Inventory {
+  counts: Counts
+  printed: Record<'iptables-save' | 'ipset-save' | 'ipvsadm-save', string>
+}
+
+/** One node in a kernel of its own, for measuring: no cluster, no kubelet, nobody else's packets. */
+export class MeasuringNode {
+  readonly #machine: Machine
+  readonly #folder: string
+  #server: GuestProcess | undefined
+  #inputs = 0
+
+  private constructor(machine: Machine, name: string) {
+    this.#machine = machine
+    this.#folder = clusterFolder(name)
+  }
+
+  /**
+   * Boots the kernel; the server Pod answers when this resolves.
+   * @throws Unsupported where the embedded kernel can't run
+   */
+  static async boot(name: string, memoryMegabytes: number, progress: Progress): Promise<MeasuringNode> {
+    const packages = await ensurePackages(cacheFolder, progress)
+    const directory = join(clusterFolder(name), 'uml')
+    mkdirSync(directory, { recursive: true })
+    const machine = await startMachine({ packages, directory, name, memoryMegabytes })
+    const node = new MeasuringNode(machine, name)
+    try {
+      await node.#must(['sh', '-ec', network])
+      await node.run(sysctls)
+      await node.#serve()
+      return node
+    } catch (error) {
+      await node.stop()
+      throw error
+    }
+  }
+
+  async #must(command: readonly string[], netns?: string): Promise<string> {
+    const place = netns === undefined ? {} : { netns }
+    const { exitCode, stdout, stderr } = await this.#machine.run(command, place, { timeoutMs: 600_000 })
+    if (exitCode === 0) return stdout
+    throw new Error(`"${command[0]}" ended with ${exitCode} on the measuring node: ${stderr.trim().slice(0, 300)}`)
+  }
+
+  async #serve(): Promise<void> {
+    const server = await this.#machine.spawn(['perl', '-e', echoServer], { netns: 'server' }, { noInput: true })
+    this.#server = server
+    server.stderr.resume()
+    const listens = new Promise<void>((resolve) => server.stdout.once('data', () => resolve()))
+    const ended = server.exited.then(() => Promise.reject(new Error('the server Pod of the measuring node ended')))
+    await Promise.race([listens, ended])
+    ended.catch(() => undefined)
+  }
+
+  /** Runs a shell script on the node; rejects when it fails. */
+  run(script: string): Promise<string> {
+    return this.#must(['sh', '-ec', script], 'node')
+  }
+
+  /** Runs a Perl program in the client Pod; resolves to the numbers of each line it prints. */
+  async ask(program: string, args: readonly (string | number)[]): Promise<number[][]> {
+    const stdout = await this.#must(perl(program, args), 'client')
+    return stdout
+      .trim()
+      .split('\n')
+      .map((line) => line.split(' ').map(Number))
+  }
+
+  /** Feeds a program on the node with input from a file, and says what that took. Nothing is run for empty input. */
+  async feed(command: string, input: string): Promise<Cost> {
+    if (input === '') return { ms: 0, cpuMs: 0 }
+    // The guest reads the host's files, which is faster than sending megabytes through its serial line, and remembers what it has
+    // read: each input is a file of its own.
+    const file = join(this.#folder, `input-${this.#inputs++}`)
+    writeFileSync(file, input)
+    const began = performance.now()
+    const said = await this.run(`said=$(${command} <'${file}' 2>&1) || { echo "$said" >&2; exit 1; }; times`)
+    return { ms: performance.now() - began, cpuMs: cpuOf(said) }
+  }
+
+  /** What the node holds for Services, read back from the kernel. */
+  async inventory(): Promise<Inventory> {
+    const mark = '==NEXT=='
+    const text = await this.run(`iptables-save; echo ${mark}; ipset save; echo ${mark}; ipvsadm -Sn`)
+    const [rules = '', sets = '', servers = ''] = text.split(`${mark}\n`)
+    const counts = countState({
+      iptables: parseIptablesSave(rules),
+      ipsets: parseIpsetSave(sets),
+      virtualServers: parseIpvsadmSave(servers),
+    })
+    return { counts, printed: { 'iptables-save': rules, 'ipset-save': sets, 'ipvsadm-save': servers } }
+  }
+
+  /** Ends the kernel and leaves nothing. */
+  async stop(): Promise<void> {
+    this.#server?.kill('SIGKILL')
+    await this.#machine.stop()
+    rmSync(this.#folder, { recursive: true, force: true })
+  }
+}
+
+/** Milliseconds of user and system time of a shell's children: the second line of `times`. */
+function cpuOf(text: string): number {
+  const line = text.trim().split('\n').at(-1) ?? ''
+  return [...line.matchAll(/(\d+)m([\d.]+)s/g)].reduce(
+    (total, [, minutes, seconds]) => total + (Number(minutes) * 60 + Number(seconds)) * 1000,
+    0,
+  )
+}

@@ -1,0 +1,110 @@
+import { printIptablesSave, type Table } from '../../dataplane/iptables-save.ts'
+import type { NodeState } from '../../dataplane/node-state.ts'
+import { readObjects } from '../../dataplane/objects.ts'
+import { predict } from '../../dataplane/predict.ts'
+import { restoreCommand } from '../../embedded/kube-proxy/guest-node.ts'
+import { tableInput } from '../../embedded/kube-proxy/iptables-input.ts'
+import { addressInputs, ipsetInput, serverInputs } from '../../embedded/kube-proxy/ipvs-input.ts'
+import type { Cost, MeasuringNode } from './measuring-node.ts'
+import { MEASURED_NODE, MEASURED_VERSION, SERVER } from './scene.ts'
+import { syntheticCluster } from './synthetic-cluster.ts'
+
+/** A mode of kube-proxy on the measuring node: what the genuine one gives the kernel, without its own thinking. */
+export interface ProgrammedMode {
+  /**
+   * Programs the node for so many Services, and says what that costs from nothing: iptables is loaded whole, IPVS adds to what
+   * stands there, and the cost of the portions is added up.
+   */
+  program(services: number): Promise<Cost>
+  /** Replaces one endpoint of the Service in the middle, and next time puts the old one back. */
+  change(): Promise<Cost>
+}
+
+const together = (costs: readonly Cost[]): Cost => ({
+  ms: costs.reduce((total, { ms }) => total + ms, 0),
+  cpuMs: costs.reduce((total, { cpuMs }) => total + cpuMs, 0),
+})
+
+/** The cluster as it is, and with another endpoint for the Service in the middle. */
+function predictBoth(mode: 'iptables' | 'ipvs', services: number, endpoints: number): [NodeState, NodeState] {
+  const list = syntheticCluster(services, endpoints, SERVER)
+  const options = { node: MEASURED_NODE, mode, version: MEASURED_VERSION } as const
+  const standing = predict(readObjects(list).objects, options)
+  const changed = JSON.stringify(list).replace(`"${endpointInTheMiddle(services, endpoints)}"`, '"12.0.0.1"')
+  return [standing, predict(readObjects(JSON.parse(changed)).objects, options)]
+}
+
+/** The first endpoint of the Service in the middle, as the synthetic cluster numbers them. */
+function endpointInTheMiddle(services: number, endpoints: number): string {
+  const number = Math.floor((services - 1) / 2) * endpoints + 1
+  return `11.${(number >> 16) & 255}.${(number >> 8) & 255}.${number & 255}`
+}
+
+const nat = (state: NodeState): Table => state.iptables.get('nat') ?? new Map()
+const rulesOf = (table: Table, chain: string) => (table.get(chain)?.rules ?? []).map(({ spec }) => spec).join('\n')
+
+/**
+ * What kube-proxy 1.27 and newer restore for a change: the chains of that Service, and KUBE-SERVICES, which is always written
+ * whole (syncProxyRules with partial sync).
+ */
+function changeInput(from: NodeState, to: NodeState): string {
+  const wanted = nat(to)
+  const differing = [...wanted.keys()].filter((chain) => rulesOf(wanted, chain) !== rulesOf(nat(from), chain))
+  const remove = [...nat(from).keys()].filter((chain) => !wanted.has(chain))
+  return tableInput('nat', { wanted, held: nat(from), write: new Set([...differing, 'KUBE-SERVICES']), remove })
+}
+
+/** Two inputs in turn: there and back. */
+function alternate(inputs: readonly [string, string]): () => string {
+  let turn = 0
+  return () => inputs[turn++ % 2] ?? ''
+}
+
+/** iptables mode: everything by iptables-restore. */
+export function iptablesMode(node: MeasuringNode, endpoints: number): ProgrammedMode {
+  let next: () => string = () => ''
+  return {
+    program(services) {
+      const [standing, changed] = predictBoth('iptables', services, endpoints)
+      next = alternate([changeInput(standing, changed), changeInput(changed, standing)])
+      return node.feed('iptables-restore', printIptablesSave(standing.iptables))
+    },
+    change: () => node.feed(restoreCommand, next()),
+  }
+}
+
+const serversInput = (held: NodeState, wanted: NodeState) =>
+  serverInputs({
+    wanted: wanted.virtualServers,
+    held: held.virtualServers,
+    busy: new Set(),
+    terminating: new Set(),
+    first: false,
+    excludeCIDRs: [],
+  }).add
+
+const nothing: NodeState = { iptables: new Map(), ipsets: new Map(), virtualServers: [], links: [] }
+
+/** IPVS mode: sets, addresses and virtual servers grow, and the same few rules are restored. */
+export function ipvsMode(node: MeasuringNode, endpoints: number): ProgrammedMode {
+  let held = nothing
+  let spent: Cost = { ms: 0, cpuMs: 0 }
+  let next: () => string = () => ''
+  return {
+    async program(services) {
+      const [standing, changed] = predictBoth('ipvs', services, endpoints)
+      const before = held
+      held = standing
+      next = alternate([serversInput(standing, changed), serversInput(changed, standing)])
+      const costs = [
+        await node.feed('ip -batch -', addressInputs(standing.links, before.links).add),
+        await node.feed('ipvsadm -R', serversInput(before, standing)),
+        await node.feed('ipset restore', ipsetInput(standing.ipsets, before.ipsets)),
+        await node.feed('iptables-restore', printIptablesSave(standing.iptables)),
+      ]
+      spent = together([spent, ...costs])
+      return spent
+    },
+    change: () => node.feed('ipvsadm -R', next()),
+  }
+}

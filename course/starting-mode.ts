@@ -1,0 +1,62 @@
+import { readConfigConf, readDaemonSet } from '../cluster/kube-proxy/agents.ts'
+import { readMode } from '../cluster/kube-proxy/config-conf.ts'
+import { isForeignImage, OWN } from '../cluster/kube-proxy/image-choice.ts'
+import { takeCapture } from '../cluster/snapshot.ts'
+import { compareNodeState } from '../dataplane/compare.ts'
+import { isEmptyFlush, planFlush } from '../dataplane/kube-proxy/flush.ts'
+import type { SwitchedMode } from '../dataplane/kube-proxy/mode-ownership.ts'
+import { Snapshot } from '../grading/snapshot.ts'
+import { DeadlineError, waitFor } from '../host/wait.ts'
+import type { LabBench } from './lab-bench.ts'
+
+/** What a kube-proxy in force needs to follow what a reset has just removed, or to finish its first sync. */
+const settleMs = 8000
+
+/**
+ * Brings kube-proxy into a mode with its default scheduler, in the cluster's own version, with nothing of the other mode left
+ * and nothing damaged; quick where all of that holds already.
+ */
+export async function startIn(mode: SwitchedMode, bench: LabBench): Promise<void> {
+  const scheduler = await bench.defaultScheduler()
+  const configured = readMode((await readConfigConf(bench.client)).text).mode || 'iptables'
+  const foreign = isForeignImage(await readDaemonSet(bench.client))
+  const asked = configured === mode && scheduler.scheduler === undefined && !foreign
+  if (asked && (await settles(mode, bench))) return
+  await bench.mode(mode, { ...scheduler, version: OWN, keepLook: true })
+  await bench.flush()
+  // What the flush has read behind itself says it mostly.
+  if (bench.seen && holds(mode, bench.seen)) return
+  // Rules that somebody altered by hand outlive many syncs of iptables mode; a restarted kube-proxy writes all of them.
+  if (!(await settles(mode, bench))) await bench.mode(mode, { force: true })
+}
+
+/** Every node is in that mode, with all that kube-proxy programs in it, and nothing of another. */
+function holds(mode: SwitchedMode, { nodes }: Snapshot): boolean {
+  return nodes.every(
+    (node) =>
+      node.mode === mode &&
+      isEmptyFlush(planFlush(mode, node.state, new Map())) &&
+      compareNodeState(node.expected(mode), node.state, { mode }).length === 0,
+  )
+}
+
+async function settles(mode: SwitchedMode, bench: LabBench): Promise<boolean> {
+  const { cluster, client, progress } = bench
+  progress.start(`Looking whether every node holds mode "${mode}" and nothing else`)
+  try {
+    await waitFor(`every node to hold mode "${mode}"`, settleMs, async () => {
+      await cluster.synced?.(settleMs)
+      bench.seen = new Snapshot(await takeCapture(cluster, client))
+      const { nodes } = bench.seen
+      // Of another mode nothing comes by waiting.
+      if (nodes.some((node) => node.mode !== undefined && node.mode !== mode)) throw new DeadlineError(mode)
+      return holds(mode, bench.seen)
+    })
+    progress.end(true)
+    return true
+  } catch (error) {
+    progress.end(true, 'not yet')
+    if (error instanceof DeadlineError) return false
+    throw error
+  }
+}

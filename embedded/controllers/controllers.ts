@@ -1,0 +1,50 @@
+import type { AddressPool } from '../../host/address-pool.ts'
+import type { Api } from '../apiserver/api.ts'
+import { StatusError } from '../apiserver/status-error.ts'
+import { createContext } from './context.ts'
+import { startDaemonSetController } from './daemonset.ts'
+import { startDeploymentController } from './deployment.ts'
+import { startEndpointsController } from './endpoints.ts'
+import { startEndpointSliceController } from './endpointslice.ts'
+import { startEventExpiry } from './event-expiry.ts'
+import { startGarbageCollector } from './garbage-collector.ts'
+import { type ApiServerEndpoint, startKubernetesEndpoints } from './kubernetes-endpoints.ts'
+import { defaultLoadBalancerPool, startLoadBalancerController } from './load-balancer.ts'
+import { startNamespaceController } from './namespace.ts'
+import { startPodGarbageCollector } from './pod-garbage.ts'
+import { startReplicaSetController } from './replicaset.ts'
+import { startScheduler } from './scheduler.ts'
+
+export interface ControllerOptions {
+  /** PEM of the CA that signed the API server's certificate, for the `kube-root-ca.crt` of every namespace. */
+  caCertificate?: string
+  /** What Services of type LoadBalancer are given; default 172.18.255.200–172.18.255.250. */
+  loadBalancerPool?: AddressPool
+  /** Where the cluster's network reaches the API server; absent, the Service `kubernetes` has no endpoints. */
+  apiServerEndpoint?: ApiServerEndpoint
+  /** Hears of errors that are faults of this program; refusals of the API are part of the game and only retried. */
+  report?: (error: unknown) => void
+}
+
+/**
+ * Starts everything that kube-controller-manager and kube-scheduler do in this cluster, on the API of the same process.
+ * Each change is reacted to in the next macrotask. `stop` ends all of it, timers included.
+ */
+export function startControllers(api: Api, options: ControllerOptions = {}): { stop(): void } {
+  const { context, stop } = createContext(api, (error) => {
+    if (!(error instanceof StatusError)) options.report?.(error)
+  })
+  startNamespaceController(context, options.caCertificate ?? '')
+  startGarbageCollector(context)
+  startPodGarbageCollector(context)
+  startEventExpiry(context)
+  startDeploymentController(context)
+  startReplicaSetController(context)
+  startDaemonSetController(context)
+  startScheduler(context)
+  startEndpointSliceController(context)
+  startEndpointsController(context)
+  startLoadBalancerController(context, options.loadBalancerPool ?? defaultLoadBalancerPool)
+  if (options.apiServerEndpoint) startKubernetesEndpoints(context, options.apiServerEndpoint)
+  return { stop }
+}

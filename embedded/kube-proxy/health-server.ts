@@ -1,0 +1,133 @@
+import { randomUUID } from 'node:crypto'
+import { shellWord, TAME } from '../../host/shell-word.ts'
+import type { GuestProcess, Machine, Placement } from '../machine/machine.ts'
+import type { HealthCheck } from './service-backends.ts'
+
+export interface HealthSettings {
+  mode: string
+  healthzPort: number
+  metricsPort: number
+  /** False while the node is being removed: /healthz then answers 503 (KEP-3836). */
+  eligible: boolean
+  healthChecks: readonly HealthCheck[]
+}
+
+const json = (value: unknown) => `'${JSON.stringify(value).replaceAll("'", '')}'`
+
+const sniff = 'add_header X-Content-Type-Options nosniff always;'
+
+/** Where the server of a node's kube-proxy keeps its files. */
+const FOLDER = '/run/kube-proxy'
+
+/**
+ * The nginx configuration that answers as kube-proxy does: /healthz and /livez, /proxyMode, and a server for each Service's
+ * health check port, 200 with local endpoints and 503 without. `place` begins the names of its files.
+ */
+export function healthConfiguration(place: string, settings: HealthSettings): string {
+  const health = (nodeEligible?: boolean) => {
+    const eligible = nodeEligible === undefined ? '' : `, "nodeEligible": ${nodeEligible}`
+    return `'{"lastUpdated": "$time_iso8601","currentTime": "$time_iso8601"${eligible}}'`
+  }
+  const servers = settings.healthChecks.map(
+    ({ port, namespace, name, localEndpoints }) => `  server {
+    listen ${port};
+    default_type application/json;
+    ${sniff}
+    add_header X-Load-Balancing-Endpoint-Weight ${localEndpoints} always;
+    location / { return ${localEndpoints > 0 ? 200 : 503} ${json({ service: { namespace, name }, localEndpoints, serviceProxyHealthy: true })}; }
+  }
+`,
+  )
+  return `daemon off;
+user root;
+worker_processes 1;
+pid ${place}.pid;
+error_log /dev/null;
+events { worker_connections 128; }
+http {
+  access_log off;
+  ${['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi'].map((kind) => `${kind}_temp_path ${FOLDER}/${kind};`).join(' ')}
+  server {
+    listen ${settings.healthzPort};
+    default_type application/json;
+    ${sniff}
+    location = /healthz { return ${settings.eligible ? 200 : 503} ${health(settings.eligible)}; }
+    location = /livez { return 200 ${health()}; }
+    location / { return 404; }
+  }
+  server {
+    listen 127.0.0.1:${settings.metricsPort};
+    default_type 'text/plain; charset=utf-8';
+    ${sniff}
+    location = /proxyMode { return 200 '${settings.mode}'; }
+    location = /healthz { return 200 'ok'; }
+    location / { return 404; }
+  }
+${servers.join('')}}
+`
+}
+
+/** An nginx, and where its files are. */
+interface Server {
+  process: GuestProcess
+  place: string
+}
+
+/**
+ * The nginx by which a kube-proxy listens inside its node, for as long as that kube-proxy runs. A new configuration replaces the
+ * old one without a moment in which nothing listens.
+ */
+export class HealthServer {
+  private readonly machine: Machine
+  private readonly placement: Placement
+  private written = ''
+  private server: Server | undefined
+
+  constructor(machine: Machine, placement: Placement) {
+    this.machine = machine
+    this.placement = placement
+  }
+
+  /** Starts the server, or gives a running one the configuration if it differs. */
+  async serve(settings: HealthSettings): Promise<void> {
+    const place = this.server?.place ?? `${FOLDER}/${randomUUID()}`
+    const configuration = healthConfiguration(place, settings)
+    if (configuration === this.written) return
+    this.written = configuration
+    // The guest agent sees a node's files by one of its processes, and writes without starting one.
+    const { pid } = this.placement
+    const root = pid === undefined ? '' : `/proc/${pid}/root`
+    await this.machine.write([{ path: `${root}${place}.conf`, content: configuration }])
+    if (this.server) await this.reload(place)
+    else await this.start(place)
+  }
+
+  /** Nothing listens when this resolves, as when a kube-proxy ends: reports then hold no answer of it. */
+  async close(): Promise<void> {
+    this.server?.process.kill('SIGKILL')
+    await this.server?.process.exited
+  }
+
+  private async start(place: string): Promise<void> {
+    const run = ['nginx', '-p', FOLDER, '-e', '/dev/null', '-c', `${place}.conf`]
+    const process = await this.machine.spawn(run, this.placement, { noInput: true })
+    process.stdout.resume()
+    process.stderr.resume()
+    const server = { process, place }
+    this.server = server
+    const ended = () => {
+      if (this.server === server) this.server = undefined
+    }
+    process.exited.then(ended, ended)
+  }
+
+  private async reload(place: string): Promise<void> {
+    const file = shellWord(`${place}.pid`)
+    // Signals to the process group would also reach the nsenter that waits for nginx.
+    const script = `${TAME}
+tries=50
+until [ -s ${file} ] || [ $tries = 0 ]; do tries=$((tries - 1)); sleep 0.1; done
+read -r pid <${file} && kill -HUP "$pid"`
+    await this.machine.script(script, this.placement)
+  }
+}

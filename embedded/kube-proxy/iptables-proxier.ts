@@ -1,0 +1,135 @@
+import type { Ruleset } from '../../dataplane/iptables-save.ts'
+import { isServiceChain } from '../../dataplane/kube-proxy/chain-names.ts'
+import { restoreCommand, type StepsResult } from './guest-node.ts'
+import { fullInput, tableInput } from './iptables-input.ts'
+import { ownAddresses, type Proxier, type ProxierContext, predictFor } from './proxier.ts'
+import type { Sysctl } from './sysctls.ts'
+
+const fullSyncPeriodMs = 3_600_000
+/** How long kube-proxy waits for somebody who flushes the tables to be done with all of them (iptablesFlushTimeout). */
+const flushTimeoutMs = 5000
+const flushPollMs = 100
+
+/**
+ * kube-proxy's iptables mode: after a full sync only the chains of changed Services and those that exist once per node are
+ * rewritten (MinimizeIPTablesRestore, 1.28). A rule deleted by hand from the chain of an unchanged Service, or a jump, stays
+ * deleted until the next full sync: at a restart, after a failed restore, every hour, or when the canary chain is gone.
+ */
+export class IptablesProxier implements Proxier {
+  readonly maxIntervalMs = fullSyncPeriodMs
+  addresses: ReadonlySet<string> = new Set()
+  private readonly context: ProxierContext
+  private programmed: Ruleset | undefined
+  private fullAt = 0
+  private monitor: NodeJS.Timeout | undefined
+  private stopped = false
+
+  constructor(context: ProxierContext) {
+    this.context = context
+  }
+
+  async prepare(): Promise<Sysctl[]> {
+    const { log, settings } = this.context
+    log('I', 'server_linux.go:132', 'Using iptables Proxier')
+    this.watchCanary()
+    const { localhostNodePorts, nodePortAddresses } = settings.config
+    if (!localhostNodePorts || (nodePortAddresses.length > 0 && !nodePortAddresses.some(coversLoopback))) return []
+    log(
+      'I',
+      'proxier.go:242',
+      'Setting route_localnet=1 to allow node-ports on localhost; to change this either disable iptables.localhostNodePorts (--iptables-localhost-nodeports) or set nodePortAddresses (--nodeport-addresses) to filter loopback addresses',
+      { ipFamily: 'IPv4' },
+    )
+    return [['net/ipv4/conf/all/route_localnet', 1]]
+  }
+
+  async sync(): Promise<void> {
+    const full = !this.programmed || Date.now() - this.fullAt > fullSyncPeriodMs
+    const result = full ? await this.syncAll() : await this.syncChanged()
+    if (result.ok) return
+    this.programmed = undefined
+    const { log, settings } = this.context
+    log('E', 'proxier.go:1558', 'Failed to execute iptables-restore', {
+      err: `exit status 1: ${result.errors.join('; ')}`,
+      ipFamily: 'IPv4',
+    })
+    throw new Error(`retryingTime=${settings.syncPeriodMs / 1000}s`)
+  }
+
+  stop(): void {
+    this.stopped = true
+    clearTimeout(this.monitor)
+  }
+
+  private async syncAll(): Promise<StepsResult> {
+    const held = await this.context.guest.readRules()
+    this.addresses = new Set(ownAddresses(held.links))
+    const wanted = predictFor(this.context, 'iptables', this.addresses).iptables
+    const stale = [...(held.iptables.get('nat')?.keys() ?? [])].filter(
+      (chain) => isServiceChain(chain) && !wanted.get('nat')?.has(chain),
+    )
+    const input = fullInput(wanted, held.iptables, stale)
+    const result = await this.context.guest.apply([{ command: restoreCommand, input }])
+    if (result.ok) {
+      this.programmed = wanted
+      this.fullAt = Date.now()
+    }
+    return result
+  }
+
+  private async syncChanged(): Promise<StepsResult> {
+    const before = this.programmed ?? new Map()
+    const wanted = predictFor(this.context, 'iptables', this.addresses).iptables
+    let input = ''
+    for (const [name, table] of wanted) {
+      const old = before.get(name)
+      const write = new Set<string>()
+      for (const chain of table.values()) {
+        const standing = old?.get(chain.name)
+        const changed = !standing || !sameRules(chain.rules, standing.rules)
+        if (!isServiceChain(chain.name) || changed) write.add(chain.name)
+      }
+      const remove = [...(old?.keys() ?? [])].filter((chain: string) => isServiceChain(chain) && !table.has(chain))
+      input += tableInput(name, { wanted: table, write, remove })
+    }
+    const result = await this.context.guest.apply([{ command: restoreCommand, input }])
+    if (result.ok) this.programmed = wanted
+    return result
+  }
+
+  /** Looks each syncPeriod whether somebody flushed the tables: only mangle KUBE-PROXY-CANARY tells. */
+  private watchCanary(): void {
+    const { settings, guest, log } = this.context
+    const look = async () => {
+      if (this.programmed && (await this.missing('mangle'))) {
+        log('I', 'iptables.go:535', 'iptables canary deleted', { table: 'mangle', chain: 'KUBE-PROXY-CANARY' })
+        const polls = flushTimeoutMs / flushPollMs
+        await guest.run(
+          `for _ in $(seq ${polls}); do iptables -t nat -S KUBE-PROXY-CANARY || iptables -t filter -S KUBE-PROXY-CANARY || break; sleep ${flushPollMs / 1000}; done >/dev/null 2>&1\n`,
+        )
+        this.programmed = undefined
+        this.context.request()
+      }
+    }
+    const again = () => {
+      if (this.stopped) return
+      this.monitor = setTimeout(() => {
+        // When the machine is gone, so is this Pod: the kubelet ends it.
+        look().then(again, () => {})
+      }, settings.syncPeriodMs)
+    }
+    again()
+  }
+
+  private async missing(table: string): Promise<boolean> {
+    const { exitCode } = await this.context.guest.run(
+      `iptables -w 5 -t ${table} -S KUBE-PROXY-CANARY >/dev/null 2>&1\n`,
+    )
+    return exitCode !== 0
+  }
+}
+
+const coversLoopback = (range: string) => range.startsWith('127.') || range === '0.0.0.0/0'
+
+const sameRules = (one: readonly { spec: string }[], other: readonly { spec: string }[]) =>
+  one === other || (one.length === other.length && one.every(({ spec }, index) => spec === other[index]?.spec))

@@ -1,0 +1,118 @@
+import { parse } from 'yaml'
+import { writeMode } from '../../cluster/kube-proxy/config-conf.ts'
+import { ConfigError, type KubeProxyConfig, parseKubeProxyConfiguration } from '../../dataplane/kube-proxy/config.ts'
+import { featuresOf } from '../../dataplane/kube-proxy/versions.ts'
+import type { Api, KubeObject } from '../apiserver/api.ts'
+import type { Pod } from '../controllers/resources.ts'
+
+/** kube-proxy gives up at its start; `message` is what it says before it exits with 1. */
+export class StartFailure extends Error {}
+
+export interface Settings {
+  config: KubeProxyConfig
+  mode: 'iptables' | 'ipvs' | 'nftables' | 'userspace'
+  /** What the ConfigMap says, before defaults: empty when the scheduler is left to kube-proxy. */
+  namedScheduler: string
+  syncPeriodMs: number
+  minSyncPeriodMs: number
+  /** Seconds; 0 leaves the kernel's own. */
+  conntrack: { establishedSeconds: number; closeWaitSeconds: number }
+  healthzPort: number
+  metricsPort: number
+}
+
+type Data = { data?: Record<string, string> } & KubeObject
+
+/** The text that the container finds at the path of its `--config` argument: a key of a mounted ConfigMap. */
+export function mountedConfig(pod: Pod, api: Api): string {
+  const container = pod.spec.containers[0]
+  const words = [...(container?.command ?? []), ...(container?.args ?? [])]
+  const path = words.find((word) => word.startsWith('--config='))?.slice('--config='.length)
+  if (path === undefined) throw new StartFailure('failed complete: no --config file is given')
+  const mount = container?.volumeMounts?.find(({ mountPath }) => path.startsWith(`${mountPath.replace(/\/$/, '')}/`))
+  const volume = pod.spec.volumes?.find(({ name }) => name === mount?.name)
+  const map = volume?.configMap?.name
+  const key = mount ? path.slice(mount.mountPath.replace(/\/$/, '').length + 1) : ''
+  const text = map ? api.get<Data>('configmaps', pod.metadata.namespace, map)?.data?.[key] : undefined
+  if (text === undefined) throw new StartFailure(`failed complete: open ${path}: no such file or directory`)
+  return text
+}
+
+const modes = ['iptables', 'ipvs', 'nftables'] as const
+/** Where nobody says which kube-proxy reads. */
+const anyVersion = 'v1.34.11'
+
+/**
+ * Reads a KubeProxyConfiguration as kube-proxy 1.34 does at its start; an older one may also run in userspace mode.
+ * @throws StartFailure in kube-proxy's own words for a mode it doesn't know, and for what can't be read at all
+ */
+export function readSettings(text: string, version = anyVersion): Settings {
+  let raw: Raw
+  try {
+    raw = (parse(text) ?? {}) as Raw
+  } catch (error) {
+    const reason = error instanceof Error ? error.message.split('\n')[0] : String(error)
+    throw new StartFailure(`failed complete: error converting YAML to JSON: yaml: ${reason}`)
+  }
+  const mode = raw.mode || 'iptables'
+  if (!isMode(mode, version))
+    throw new StartFailure(
+      `failed validate: KubeProxyConfiguration.Mode: Invalid value: ${JSON.stringify(raw.mode)}: must be iptables,ipvs,nftables or blank (blank means the best-available proxy [currently iptables])`,
+    )
+  const own = (mode === 'ipvs' ? raw.ipvs : raw.iptables) ?? {}
+  return {
+    config: configOf(text, raw),
+    mode,
+    namedScheduler: raw.ipvs?.scheduler ?? '',
+    syncPeriodMs: duration(own.syncPeriod) || 30_000,
+    minSyncPeriodMs: duration(own.minSyncPeriod) ?? (mode === 'ipvs' ? 0 : 1000),
+    conntrack: {
+      establishedSeconds: (duration(raw.conntrack?.tcpEstablishedTimeout) ?? 86_400_000) / 1000,
+      closeWaitSeconds: (duration(raw.conntrack?.tcpCloseWaitTimeout) ?? 3_600_000) / 1000,
+    },
+    healthzPort: port(raw.healthzBindAddress, 10_256),
+    metricsPort: port(raw.metricsBindAddress, 10_249),
+  }
+}
+
+interface Raw {
+  mode?: string
+  healthzBindAddress?: string
+  metricsBindAddress?: string
+  ipvs?: { scheduler?: string; syncPeriod?: string; minSyncPeriod?: string } | null
+  conntrack?: { tcpEstablishedTimeout?: string; tcpCloseWaitTimeout?: string } | null
+  iptables?: { syncPeriod?: string; minSyncPeriod?: string } | null
+}
+
+const isMode = (text: string, version: string): text is Settings['mode'] =>
+  modes.some((mode) => mode === text) || (text === 'userspace' && featuresOf(version).userspace)
+
+/** The scheduler's name is not looked at here: kube-proxy takes any since 1.27 and asks the kernel. */
+function configOf(text: string, raw: Raw): KubeProxyConfig {
+  const scheduler = raw.ipvs?.scheduler
+  try {
+    const usable = scheduler ? writeMode(text, { mode: raw.mode || 'iptables', scheduler: 'rr' }) : text
+    const config = parseKubeProxyConfiguration(usable)
+    return scheduler ? { ...config, ipvs: { ...config.ipvs, scheduler } } : config
+  } catch (error) {
+    if (!(error instanceof ConfigError)) throw error
+    const faults = error.faults.map(({ field, message }) => `KubeProxyConfiguration.${field}: ${message}`)
+    throw new StartFailure(`failed validate: ${faults.length > 1 ? `[${faults.join(', ')}]` : faults[0]}`)
+  }
+}
+
+const units: Record<string, number> = { h: 3_600_000, m: 60_000, s: 1000, ms: 1 }
+
+/** Milliseconds of a Go duration such as `1m30s`; undefined when it is missing or none. */
+export function duration(text: string | undefined): number | undefined {
+  if (typeof text !== 'string' || !/^(\d+(\.\d+)?(h|ms|m|s))+$/.test(text)) return undefined
+  let total = 0
+  for (const [, number, unit] of text.matchAll(/(\d+(?:\.\d+)?)(h|ms|m|s)/g))
+    total += Number(number) * (units[unit ?? ''] ?? 0)
+  return total
+}
+
+function port(address: string | undefined, fallback: number): number {
+  const text = /:(\d{1,5})$/.exec(address ?? '')?.[1]
+  return text === undefined ? fallback : Number(text)
+}

@@ -1,0 +1,78 @@
+import type { Ruleset } from '../../dataplane/iptables-save.ts'
+import { proxierOf } from '../../dataplane/kube-proxy/proxier.ts'
+import { userspaceListeners } from '../../dataplane/kube-proxy/userspace/ruleset.ts'
+import { featuresOf } from '../../dataplane/kube-proxy/versions.ts'
+import { restoreCommand } from './guest-node.ts'
+import { fullInput } from './iptables-input.ts'
+import { ownAddresses, type Proxier, type ProxierContext, predictFor } from './proxier.ts'
+import type { Sysctl } from './sysctls.ts'
+import { type RelayedPort, UserspaceRelay } from './userspace-relay.ts'
+
+/**
+ * kube-proxy's userspace mode (pkg/proxy/userspace of 1.20): rules lead each Service port to a listener of its own, which
+ * connects to the endpoints in turn and tries the next one when an endpoint does not answer.
+ */
+export class UserspaceProxier implements Proxier {
+  readonly maxIntervalMs: number
+  addresses: ReadonlySet<string> = new Set()
+  private readonly context: ProxierContext
+  private readonly relay: UserspaceRelay
+  private programmed: Ruleset | undefined
+
+  constructor(context: ProxierContext) {
+    this.context = context
+    this.maxIntervalMs = context.settings.syncPeriodMs
+    this.relay = new UserspaceRelay(context.guest, (line) => this.report(line))
+  }
+
+  async prepare(): Promise<Sysctl[]> {
+    this.context.log('I', 'server_others.go:221', 'Using userspace Proxier.')
+    return []
+  }
+
+  async sync(periodic: boolean): Promise<void> {
+    const { guest, log } = this.context
+    if (periodic || !this.programmed) {
+      const held = await guest.readRules()
+      this.addresses = new Set(ownAddresses(held.links))
+      this.programmed = held.iptables
+    }
+    // A rule that leads to a port at which nobody listens yet would refuse connections.
+    await this.relay.serve(this.ports())
+    const wanted = predictFor(this.context, 'userspace', this.addresses).iptables
+    const { ok, errors } = await guest.apply([
+      { command: restoreCommand, input: fullInput(wanted, this.programmed, []) },
+    ])
+    if (ok) {
+      this.programmed = wanted
+      return
+    }
+    this.programmed = undefined
+    log('E', 'proxier.go:651', 'Failed to sync iptables rules', { err: errors.join('; ') })
+    throw new Error('retrying')
+  }
+
+  stop(): Promise<void> {
+    return this.relay.stop()
+  }
+
+  private ports(): RelayedPort[] {
+    const { objects, node, version, settings } = this.context
+    const proxier = proxierOf(objects(), node, 'ipv4', featuresOf(version), settings.config, [...this.addresses])
+    return userspaceListeners(proxier).flatMap(({ port, proxyPort }) => {
+      const { protocol, name, affinity = 0, endpoints } = port
+      if (protocol === 'sctp') return []
+      const ready = endpoints.filter((endpoint) => endpoint.ready).map(({ text }) => text)
+      return [{ protocol, listens: proxyPort, service: name, affinity, endpoints: ready }]
+    })
+  }
+
+  /** In the words of pkg/proxy/userspace/proxysocket.go. */
+  private report(line: string): void {
+    const { log } = this.context
+    const [what, service, endpoint] = line.split(' ')
+    if (what === 'failed') log('E', 'proxysocket.go:111', 'Dial failed', { service, endpoint })
+    else if (what === 'none') log('E', 'proxysocket.go:118', 'Failed to connect to balancer', { service })
+    else log('E', 'proxier.go:439', line)
+  }
+}

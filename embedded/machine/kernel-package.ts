@@ -1,0 +1,109 @@
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { $ } from 'zx/core'
+import type { Progress } from '../../cluster/driver.ts'
+import { aptDownload, archivesIn } from './apt-download.ts'
+import { type SourcesFile, sourcesOfRelease } from './apt-sources.ts'
+import type { Addition } from './package-tree.ts'
+import { SHIM_FOLDER, shimVariable } from './xstate-shim.ts'
+
+/**
+ * The release whose kernel is taken on every Debian: 6.12 maps the pages around a fault in one go (um_tlb_sync), which makes a
+ * lab a quarter faster than on 6.1 of Debian 12, and still has the iptables of old (CONFIG_IP_NF_IPTABLES_LEGACY) that later
+ * packages lack.
+ */
+const RELEASE = 'trixie'
+/** What sources.list may call a release of Debian instead of by its codename; others may call theirs so, too. */
+const ALIASES = ['stable', 'oldstable', 'testing', 'unstable', 'sid']
+/** The kernel's package, in every release. */
+export const KERNEL = 'user-mode-linux'
+
+const LOADER = 'ld-linux-x86-64.so.2'
+
+/** The kernel of a tree, and how to start it. */
+export interface KernelProgram {
+  /** The program, behind the environment it needs. */
+  command: string[]
+  /** The folder to start it in. */
+  directory: string
+}
+
+/** How to start the kernel of a finished tree. */
+export function kernelProgram(tree: string): KernelProgram {
+  const directory = join(tree, SHIM_FOLDER)
+  // Not for the shell and taskset that start it: they are the host's.
+  const ownLibc = existsSync(join(directory, LOADER)) ? ['LD_LIBRARY_PATH=.'] : []
+  return { command: ['env', ...ownLibc, shimVariable, join(tree, 'usr/bin/linux.uml')], directory }
+}
+
+/** The kernel as one more part of a tree on Debian; undefined where it is a package of the system's own release. */
+export function kernelAddition(cache: string): Addition | undefined {
+  const { ID: id, VERSION_CODENAME: own = '' } = osRelease()
+  if (id !== 'debian' || own === RELEASE || !own) return undefined
+  return { name: `${KERNEL}/${RELEASE}`, fetch: (progress) => fetchKernel(cache, own, progress) }
+}
+
+async function fetchKernel(cache: string, own: string, progress: Progress): Promise<(tree: string) => Promise<void>> {
+  const name = `${KERNEL}-${RELEASE}`
+  try {
+    const sources = join(cache, 'apt', `sources-${name}`)
+    rmSync(sources, { recursive: true, force: true })
+    mkdirSync(sources, { recursive: true })
+    const [byCodename, byAlias] = [[own], ALIASES].map((names) => sourcesOfRelease(systemSources(), names, RELEASE))
+    const files = byCodename?.length ? byCodename : (byAlias ?? [])
+    for (const file of files) writeFileSync(join(sources, file.name), file.text)
+    const archives = await aptDownload({ cache, name, packages: [KERNEL, 'libc6'], sources }, progress)
+    return (tree) => unpackKernel(archives, tree)
+  } catch (error) {
+    const reason = error instanceof Error ? error.message : String(error)
+    progress.note(`The kernel of Debian "${RELEASE}" can't be had: ${reason} Taking that of "${own}", which is slower.`)
+    return async (tree) => {
+      const archives = await aptDownload({ cache, name: KERNEL, packages: [KERNEL] }, progress)
+      for (const archive of archivesIn(archives)) await $({ quiet: true })`dpkg-deb --extract ${archive} ${tree}`
+      rmSync(archives, { recursive: true, force: true })
+    }
+  }
+}
+
+async function unpackKernel(archives: string, tree: string): Promise<void> {
+  const run = $({ quiet: true })
+  const libc = join(tree, SHIM_FOLDER)
+  const aside = join(tree, 'libc6')
+  for (const archive of archivesIn(archives))
+    await run`dpkg-deb --extract ${archive} ${archive.includes('/libc6_') ? aside : tree}`
+  mkdirSync(libc, { recursive: true })
+  for (const file of [LOADER, 'libc.so.6']) await run`cp ${join(aside, 'usr/lib/x86_64-linux-gnu', file)} ${libc}`
+  rmSync(aside, { recursive: true, force: true })
+  const program = join(tree, 'usr/bin/linux.uml')
+  writeFileSync(program, withLoaderHere(readFileSync(program)))
+  rmSync(archives, { recursive: true, force: true })
+}
+
+/**
+ * The program with another way to its loader (PT_INTERP): a file in the folder where it is started. A loader on the command line
+ * would not do, as User-Mode Linux lays its memory behind the end of its own program.
+ * @throws Error when the program asks for another loader
+ */
+export function withLoaderHere(program: Buffer): Buffer {
+  const usual = Buffer.from(`/lib64/${LOADER}\0`)
+  const at = program.indexOf(usual)
+  if (at === -1) throw new Error(`The kernel "${KERNEL}" has no loader "/lib64/${LOADER}".`)
+  const changed = Buffer.from(program)
+  changed.fill(0, at, at + usual.length)
+  changed.write(LOADER, at)
+  return changed
+}
+
+function systemSources(): SourcesFile[] {
+  const folder = '/etc/apt/sources.list.d'
+  const parts = existsSync(folder) ? readdirSync(folder).filter((name) => /\.(list|sources)$/.test(name)) : []
+  const paths = ['/etc/apt/sources.list', ...parts.map((name) => join(folder, name))].filter((path) => existsSync(path))
+  return paths.map((path) => ({ name: path.split('/').at(-1) ?? path, text: readFileSync(path, 'utf8') }))
+}
+
+/** os-release(5), as far as its values stand without escapes. */
+function osRelease(): Record<string, string> {
+  const file = '/etc/os-release'
+  const text = existsSync(file) ? readFileSync(file, 'utf8') : ''
+  return Object.fromEntries([...text.matchAll(/^(\w+)="?([^"\n]*)"?$/gm)].map(([, key, value]) => [key, value]))
+}

@@ -1,0 +1,81 @@
+import { existsSync } from 'node:fs'
+import { arch, platform } from 'node:os'
+import { join } from 'node:path'
+import { which } from 'zx/core'
+import type { Progress } from '../../cluster/driver.ts'
+import { KERNEL, kernelAddition } from './kernel-package.ts'
+import { unpackPackages } from './package-tree.ts'
+import { COMPILER, ensureXstateShim } from './xstate-shim.ts'
+
+/** The embedded cluster can't run here; the message says why and what does. */
+export class Unsupported extends Error {}
+
+/** Always unpacked: what the kernel needs in a known place before the host's own programs are reachable. */
+const always = ['kmod', 'libzstd1', 'liblzma5', 'libssl3', 'libssl3t64', COMPILER]
+
+/** Programs the nodes and Pods use, with the packages that bring them where the system has none. */
+const programs: Record<string, string[]> = {
+  'xtables-legacy-multi': [
+    ...['iptables', 'libip4tc2', 'libip6tc2', 'libxtables12', 'libnftnl11', 'libnfnetlink0'],
+    'libnetfilter-conntrack3',
+  ],
+  ipset: ['ipset', 'libipset13', 'libmnl0'],
+  ipvsadm: ['ipvsadm', 'libnl-3-200', 'libnl-genl-3-200', 'libpopt0'],
+  conntrack: ['conntrack', 'libnetfilter-conntrack3', 'libnfnetlink0', 'libmnl0'],
+  nginx: ['nginx', 'nginx-light', 'nginx-common', 'libpcre2-8-0'],
+  dnsmasq: ['dnsmasq-base', 'libnftables1', 'libidn2-0', 'libnettle8', 'libhogweed6'],
+  socat: ['socat', 'libwrap0'],
+  tcpdump: ['tcpdump', 'libpcap0.8', 'libpcap0.8t64'],
+  dig: [
+    'bind9-dnsutils',
+    'bind9-libs',
+    'bind9-host',
+    'libuv1',
+    'libmaxminddb0',
+    'libjson-c5',
+    'libfstrm0',
+    'libprotobuf-c1',
+    'liblmdb0',
+    'libjemalloc2',
+  ],
+  ping: ['iputils-ping', 'libcap2'],
+  curl: ['curl', 'libcurl4', 'libcurl4t64'],
+  ip: ['iproute2', 'libbpf1', 'libelf1', 'libelf1t64', 'libmnl0'],
+}
+
+const searched = ['/usr/local/sbin', '/usr/local/bin', '/usr/sbin', '/usr/bin', '/sbin', '/bin']
+
+/** Names of the programs that this system lacks. */
+function lacking(): string[] {
+  return Object.keys(programs).filter((program) => !searched.some((folder) => existsSync(join(folder, program))))
+}
+
+/** Throws Unsupported, in one sentence with the way that works there, where the embedded cluster can't run. */
+export async function requireSupport(): Promise<void> {
+  const instead = 'Start Docker or Podman and run `CLUSTER=kind make up` instead.'
+  if (platform() !== 'linux')
+    throw new Unsupported(`The embedded cluster needs Linux, and this is "${platform()}". ${instead}`)
+  if (arch() !== 'x64')
+    throw new Unsupported(`The embedded kernel is built for x86-64, and this is "${arch()}". ${instead}`)
+  for (const tool of ['apt-get', 'dpkg-deb'])
+    if (!(await which(tool, { nothrow: true })))
+      throw new Unsupported(
+        `The embedded cluster takes its kernel from Debian or Ubuntu packages, and "${tool}" is not here. ${instead}`,
+      )
+}
+
+/**
+ * Unpacks what the system lacks under `cache`, without root and without changing the system. Nothing is fetched when the
+ * tree is there already.
+ * @returns the root of the usr-merged tree that boot.ts lays over the host's programs
+ * @throws Unsupported, or an Error with apt's own last line when a download fails
+ */
+export async function ensurePackages(cache: string, progress: Progress): Promise<string> {
+  await requireSupport()
+  const wanted = lacking()
+  const more = kernelAddition(cache)
+  const names = [...(more ? [] : [KERNEL]), ...always, ...wanted.flatMap((program) => programs[program] ?? [])]
+  const tree = await unpackPackages({ cache, name: 'kernel', packages: [...new Set(names)], more }, progress)
+  await ensureXstateShim(tree)
+  return tree
+}

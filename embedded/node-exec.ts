@@ -1,0 +1,145 @@
+import type { ExecOptions, ExecResult } from '../cluster/driver.ts'
+
+// Channels of the Kubernetes exec protocol v5 (one leading byte a message).
+const channel = { stdin: 0, stdout: 1, stderr: 2, error: 3, resize: 4, close: 255 } as const
+
+export interface ExecEndpoint {
+  port: number
+  token: string
+  ca: Buffer
+}
+
+/** Handlers of one exec; `opened` is called once input may be sent. */
+interface ExecHandlers {
+  stdout(bytes: Buffer): void
+  stderr(bytes: Buffer): void
+  opened(socket: NodeInput): void
+}
+
+interface NodeInput {
+  write(bytes: Uint8Array): void
+  end(): void
+  resize(columns: number, rows: number): void
+}
+
+/** Exit code in a Status of the error channel (metav1.Status, cause ExitCode). Throws the Status' message on any other failure. */
+function exitCodeOf(text: string): number {
+  const status = JSON.parse(text) as {
+    status?: string
+    message?: string
+    details?: { causes?: { reason?: string; message?: string }[] }
+  }
+  if (status.status === 'Success') return 0
+  const cause = status.details?.causes?.find(({ reason }) => reason === 'ExitCode')
+  if (cause?.message === undefined) throw new Error(status.message ?? 'the command could not be started')
+  return Number(cause.message)
+}
+
+/** Runs a command through the API server's `nodes/NAME/exec`, the subresource that only the embedded cluster has. */
+async function connect(
+  endpoint: ExecEndpoint,
+  node: string,
+  command: readonly string[],
+  tty: boolean,
+  handlers: ExecHandlers,
+  timeoutMs?: number,
+): Promise<number> {
+  const query = new URLSearchParams({ stdin: 'true', stdout: 'true', stderr: String(!tty), tty: String(tty) })
+  for (const word of command) query.append('command', word)
+  const url = `wss://127.0.0.1:${endpoint.port}/api/v1/nodes/${encodeURIComponent(node)}/exec?${query}`
+  // Most commands never need it, and loading it takes a tenth of a second.
+  const { WebSocket } = await import('ws')
+  const socket = new WebSocket(url, ['v5.channel.k8s.io'], {
+    ca: endpoint.ca,
+    headers: { authorization: `Bearer ${endpoint.token}` },
+    perMessageDeflate: false,
+    maxPayload: 0,
+  })
+  const send = (to: number, bytes: Uint8Array | string) =>
+    socket.send(Buffer.concat([Buffer.from([to]), typeof bytes === 'string' ? Buffer.from(bytes) : bytes]))
+  return new Promise((resolve, reject) => {
+    let outcome: string | undefined
+    const timer =
+      timeoutMs === undefined
+        ? undefined
+        : setTimeout(() => {
+            socket.terminate()
+            reject(new Error(`"${command.join(' ')}" on ${node} did not end within ${timeoutMs / 1000} s`))
+          }, timeoutMs)
+    socket.on('open', () =>
+      handlers.opened({
+        write: (bytes) => send(channel.stdin, bytes),
+        end: () => send(channel.close, Buffer.from([channel.stdin])),
+        resize: (columns, rows) => send(channel.resize, JSON.stringify({ Width: columns, Height: rows })),
+      }),
+    )
+    socket.on('message', (data: Buffer) => {
+      const bytes = data.subarray(1)
+      if (data[0] === channel.stdout) handlers.stdout(bytes)
+      else if (data[0] === channel.stderr) handlers.stderr(bytes)
+      else if (data[0] === channel.error) outcome = bytes.toString()
+    })
+    socket.on('unexpected-response', (_request, response) => {
+      reject(new Error(`the API server refused to run a command on "${node}" (HTTP ${response.statusCode})`))
+      socket.terminate()
+    })
+    socket.on('error', reject)
+    socket.on('close', () => {
+      clearTimeout(timer)
+      try {
+        if (outcome === undefined) reject(new Error(`the connection to ${node} ended before the command did`))
+        else resolve(exitCodeOf(outcome))
+      } catch (error) {
+        reject(error)
+      }
+    })
+  })
+}
+
+/** Runs a command to its end. Rejects when the node can't be reached, the program does not exist there, or time is up. */
+export async function execOnNode(
+  endpoint: ExecEndpoint,
+  node: string,
+  command: readonly string[],
+  options: ExecOptions = {},
+): Promise<ExecResult> {
+  const stdout: Buffer[] = []
+  const stderr: Buffer[] = []
+  const handlers: ExecHandlers = {
+    stdout: (bytes) => stdout.push(bytes),
+    stderr: (bytes) => stderr.push(bytes),
+    opened(input) {
+      if (options.stdin) input.write(Buffer.from(options.stdin))
+      input.end()
+    },
+  }
+  const exitCode = await connect(endpoint, node, command, false, handlers, options.timeoutMs)
+  return { exitCode, stdout: Buffer.concat(stdout).toString(), stderr: Buffer.concat(stderr).toString() }
+}
+
+/** Joins this terminal with a command on a node (a pseudo terminal there when this is one); resolves to its exit code. */
+export async function shellOnNode(endpoint: ExecEndpoint, node: string, command: readonly string[]): Promise<number> {
+  const { stdin, stdout, stderr } = process
+  const tty = stdin.isTTY === true && stdout.isTTY === true
+  let onResize = () => {}
+  if (tty) stdin.setRawMode(true)
+  try {
+    return await connect(endpoint, node, command, tty, {
+      stdout: (bytes) => stdout.write(bytes),
+      stderr: (bytes) => stderr.write(bytes),
+      opened(input) {
+        onResize = () => input.resize(stdout.columns, stdout.rows)
+        if (tty) onResize()
+        stdout.on('resize', onResize)
+        stdin.on('data', (bytes: Buffer) => input.write(bytes))
+        stdin.on('end', () => input.end())
+        stdin.resume()
+      },
+    })
+  } finally {
+    stdout.off('resize', onResize)
+    stdin.removeAllListeners('data')
+    stdin.pause()
+    if (tty) stdin.setRawMode(false)
+  }
+}

@@ -1,0 +1,170 @@
+import fc from 'fast-check'
+import { beforeEach, describe, expect, test } from 'vitest'
+import type { KubeObject } from '../../apiserver/api.ts'
+import { type ClusterApi, createClusterApi } from '../../apiserver/cluster-api.ts'
+
+interface Service extends KubeObject {
+  spec: { clusterIP?: string; type: string; healthCheckNodePort?: number; ports: { port: number; nodePort?: number }[] }
+}
+
+let api: ClusterApi
+beforeEach(() => {
+  api = createClusterApi({ now: () => new Date('2026-01-02T03:04:05.678Z') })
+})
+
+const pod = (name: string, nodeName?: string) => ({
+  metadata: { name },
+  spec: { containers: [{ name: 'a', image: 'b' }], ...(nodeName && { nodeName }) },
+})
+const tick = () => new Promise((resolve) => setImmediate(resolve))
+
+describe('a new cluster', () => {
+  test('has its namespaces, their accounts and the kubernetes Service', () => {
+    expect(api.list('namespaces').map((namespace) => namespace.metadata.name)).toEqual([
+      'default',
+      'kube-node-lease',
+      'kube-public',
+      'kube-system',
+    ])
+    expect(api.list('serviceaccounts')).toHaveLength(4)
+    expect(api.get('services', 'default', 'kubernetes')).toMatchObject({ spec: { clusterIP: '10.96.0.1' } })
+  })
+})
+
+describe('watches', () => {
+  test('show what is there, then every change in order, also those that handlers make', async () => {
+    const seen: string[] = []
+    const types: string[] = []
+    api.create('pods', 'default', pod('a'))
+    const end = api.watch('pods', (type, { metadata }) => {
+      seen.push(`${type} ${metadata.name}`)
+      if (type === 'ADDED' && metadata.name === 'a')
+        api.patch('pods', 'default', 'a', { metadata: { labels: { x: 'y' } } })
+    })
+    api.watch('pods', (type) => types.push(type))
+    expect(seen).toEqual([])
+    api.create('pods', 'default', pod('b'))
+    await tick()
+    expect(seen).toEqual(['ADDED a', 'ADDED b', 'MODIFIED a'])
+    expect(types).toEqual(['ADDED', 'ADDED', 'MODIFIED'])
+    end()
+    api.delete('pods', 'default', 'a')
+    await tick()
+    expect(seen).toHaveLength(3)
+    expect(types.at(-1)).toBe('DELETED')
+  })
+})
+
+describe('writes', () => {
+  test('stored objects are frozen and stamped by the server', () => {
+    const created = api.create('pods', 'default', { ...pod('a'), metadata: { generateName: 'a-', uid: 'mine' } })
+    expect(created.metadata.name).toMatch(/^a-[a-z0-9]{5}$/)
+    expect(created.metadata).toMatchObject({ creationTimestamp: '2026-01-02T03:04:05Z', generation: 1 })
+    expect(created.metadata.uid).not.toBe('mine')
+    expect(() => Object.assign(created.metadata, { name: 'other' })).toThrow()
+  })
+
+  test('a stale update conflicts, one that changes nothing is none', () => {
+    const first = api.create('configmaps', 'default', { metadata: { name: 'a' }, data: { x: '1' } })
+    expect(api.update('configmaps', structuredClone(first)).metadata.resourceVersion).toBe(
+      first.metadata.resourceVersion,
+    )
+    api.patch('configmaps', 'default', 'a', { data: { x: '2' } })
+    expect(() => api.update('configmaps', structuredClone(first))).toThrow('the object has been modified')
+  })
+
+  test('a Pod on a node waits for its kubelet, one without goes at once', () => {
+    api.create('pods', 'default', pod('free'))
+    api.delete('pods', 'default', 'free')
+    expect(api.get('pods', 'default', 'free')).toBeUndefined()
+    api.create('pods', 'default', pod('bound', 'worker'))
+    api.delete('pods', 'default', 'bound', { gracePeriodSeconds: 10 })
+    expect(api.get('pods', 'default', 'bound')?.metadata).toMatchObject({
+      deletionTimestamp: '2026-01-02T03:04:15Z',
+      deletionGracePeriodSeconds: 10,
+    })
+    api.delete('pods', 'default', 'bound', { gracePeriodSeconds: 2 })
+    expect(api.get('pods', 'default', 'bound')?.metadata.deletionTimestamp).toBe('2026-01-02T03:04:07Z')
+    api.delete('pods', 'default', 'bound', { gracePeriodSeconds: 0 })
+    expect(() => api.delete('pods', 'default', 'bound')).toThrow('pods "bound" not found')
+  })
+
+  test('a Pod keeps its specification, but for images and the first node', () => {
+    api.create('pods', 'default', pod('fixed'))
+    api.patch('pods', 'default', 'fixed', { spec: { nodeName: 'worker', containers: [{ name: 'a', image: 'c' }] } })
+    const change = { spec: { dnsPolicy: 'Default' } }
+    expect(() => api.patch('pods', 'default', 'fixed', change)).toThrow('pod updates may not change fields other than')
+    expect(() => api.patch('pods', 'default', 'fixed', { spec: { nodeName: 'other' } })).toThrow('pod updates may not')
+  })
+
+  test('a namespace goes with its last object, and takes nothing new before', () => {
+    api.create('namespaces', undefined, { metadata: { name: 'team' } })
+    api.create('pods', 'team', pod('slow', 'worker'))
+    api.delete('namespaces', undefined, 'team')
+    expect(api.get('namespaces', undefined, 'team')).toMatchObject({ status: { phase: 'Terminating' } })
+    expect(() => api.create('pods', 'team', pod('late'))).toThrow('because it is being terminated')
+    api.delete('pods', 'team', 'slow', { gracePeriodSeconds: 0 })
+    expect(api.get('namespaces', undefined, 'team')).toBeUndefined()
+  })
+})
+
+describe('allocation for Services', () => {
+  const types = ['ClusterIP', 'NodePort', 'LoadBalancer'] as const
+  const step = fc.record({
+    name: fc.constantFrom('a', 'b', 'c', 'd', 'e'),
+    action: fc.constantFrom('create', 'type', 'delete'),
+    type: fc.constantFrom(...types),
+    policy: fc.constantFrom('Cluster', 'Local'),
+  })
+
+  test('nothing is given twice, everything needed is given, and all comes back', () => {
+    fc.assert(
+      fc.property(fc.array(step, { maxLength: 40 }), (steps) => {
+        // Just enough for five Services: what isn't released is missed at once.
+        const tight = createClusterApi({ serviceCIDR: '10.96.0.0/29', nodePortRange: [30_000, 30_014] })
+        for (const { name, action, type, policy } of steps) {
+          const exists = tight.get('services', 'default', name)
+          const spec = { type, ...(type !== 'ClusterIP' && { externalTrafficPolicy: policy }) }
+          if (action === 'create' && !exists) {
+            const ports = [
+              { name: 'a', port: 80 },
+              { name: 'b', port: 81 },
+            ]
+            tight.create('services', 'default', { metadata: { name }, spec: { ...spec, ports } })
+          } else if (action === 'type' && exists) tight.patch('services', 'default', name, { spec })
+          else if (action === 'delete' && exists) tight.delete('services', 'default', name)
+          const services = tight.list<Service>('services')
+          const addresses = services.map((service) => service.spec.clusterIP)
+          expect(new Set(addresses).size).toBe(services.length)
+          const held = services.flatMap(({ spec: own }) => [
+            ...own.ports.flatMap((port) => port.nodePort ?? []),
+            ...(own.healthCheckNodePort ? [own.healthCheckNodePort] : []),
+          ])
+          expect(new Set(held).size).toBe(held.length)
+          for (const { spec: own } of services) {
+            expect(own.ports.every((port) => (port.nodePort !== undefined) === (own.type !== 'ClusterIP'))).toBe(true)
+          }
+        }
+      }),
+    )
+  })
+
+  test('a full range says so', () => {
+    const tiny = createClusterApi({ serviceCIDR: '10.96.0.0/30', nodePortRange: [30_000, 30_000] })
+    const create = (name: string, type: string) =>
+      tiny.create('services', 'default', { metadata: { name }, spec: { type, ports: [{ port: 80 }] } })
+    create('a', 'NodePort')
+    expect(() => create('b', 'ClusterIP')).toThrow('range is full')
+  })
+
+  test('ports with one number and two protocols share a node port', () => {
+    const { spec } = api.create<Service>('services', 'default', {
+      metadata: { name: 'dns' },
+      spec: {
+        type: 'NodePort',
+        ports: ['UDP', 'TCP'].map((protocol) => ({ name: protocol.toLowerCase(), port: 53, protocol })),
+      },
+    })
+    expect(spec.ports[0]?.nodePort).toBe(spec.ports[1]?.nodePort)
+  })
+})

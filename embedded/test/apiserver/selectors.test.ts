@@ -1,0 +1,66 @@
+import fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import { matchesFields, parseFieldSelector } from '../../apiserver/field-selector.ts'
+import { labelSelectorMatches, matchesLabels, parseLabelSelector } from '../../apiserver/label-selector.ts'
+import { resourceNamed } from '../../apiserver/resource.ts'
+
+const name = fc.constantFrom('app', 'tier', 'example.com/role', 'x-y.z')
+const value = fc.constantFrom('', 'a', 'b', '1.2_3')
+const labels = fc.dictionary(name, value)
+
+describe('label selectors', () => {
+  test.each([
+    ['app=web', true],
+    ['app==web,tier=front', true],
+    ['app!=web', false],
+    ['other!=web', true],
+    ['app in (db, web)', true],
+    ['tier notin (front)', false],
+    ['other notin (x)', true],
+    ['app', true],
+    ['!app', false],
+    ['!other', true],
+    ['', true],
+  ])('%s', (text, expected) => {
+    expect(matchesLabels(parseLabelSelector(text), { app: 'web', tier: 'front' })).toBe(expected)
+  })
+
+  test.each(['app=a b', 'app in web', '=x', 'app,', 'a=b=c', 'app in (a', '!app=x'])('%s is refused', (text) => {
+    expect(() => parseLabelSelector(text)).toThrow(/unable to parse requirement/)
+  })
+
+  test('an object matches its own labels, and each requirement has its opposite', () => {
+    fc.assert(
+      fc.property(labels, name, value, (own, key, wanted) => {
+        const all = Object.entries(own).map(([label, text]) => `${label}=${text}`)
+        const matches = (text: string) => matchesLabels(parseLabelSelector(text), own)
+        expect(matches(all.join(','))).toBe(true)
+        expect(matches(`${key}=${wanted}`)).toBe(!matches(`${key}!=${wanted}`))
+        expect(matches(`${key} in (${wanted})`)).toBe(!matches(`${key} notin (${wanted})`))
+        expect(matches(key)).toBe(!matches(`!${key}`))
+        expect(labelSelectorMatches({ matchLabels: own }, own)).toBe(true)
+      }),
+    )
+  })
+})
+
+describe('field selectors', () => {
+  const pods = resourceNamed('pods')
+  const pod = { metadata: { name: 'a', namespace: 'b' }, spec: { nodeName: 'n,1' }, status: { phase: 'Running' } }
+
+  test.each([
+    ['metadata.name=a,status.phase=Running', true],
+    ['spec.nodeName=n\\,1', true],
+    ['spec.nodeName!=n', true],
+    ['spec.hostNetwork=false', true],
+    ['status.podIP=', true],
+    ['status.phase!=Running', false],
+  ])('%s', (text, expected) => {
+    expect(matchesFields(parseFieldSelector(text, pods), pod)).toBe(expected)
+  })
+
+  test('a field that is not selectable is refused', () => {
+    expect(() => parseFieldSelector('spec.containers=x', pods)).toThrow('field label not supported: spec.containers')
+    expect(() => parseFieldSelector('nonsense', pods)).toThrow('invalid selector')
+  })
+})

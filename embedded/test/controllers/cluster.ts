@@ -1,0 +1,115 @@
+// A cluster without machines: the real API and controllers, and a kubelet that only tells the API what Pods do.
+import type { Api, KubeObject } from '../../apiserver/api.ts'
+import { createClusterApi } from '../../apiserver/cluster-api.ts'
+import { type ControllerOptions, startControllers } from '../../controllers/controllers.ts'
+import type { Deployment, EndpointSlice, Event, Node, Pod, ReplicaSet, Service } from '../../controllers/resources.ts'
+import { type FakeKubelet, startFakeKubelet } from './fake-kubelet.ts'
+
+export interface TestCluster {
+  api: Api
+  kubelet: FakeKubelet
+  /** Resolves when `holds` does (asked after every change); fails with `what` at the deadline. */
+  until(what: string, holds: () => boolean): Promise<void>
+  /** Resolves when nothing has changed for a number of turns of the event loop. */
+  settled(): Promise<void>
+  pods(labelSelector?: string): Pod[]
+  deployment(name: string): Deployment
+  replicaSets(name: string): ReplicaSet[]
+  slices(service: string): EndpointSlice[]
+  service(name: string): Service
+  events(reason: string): Event[]
+  /** Errors that were nobody's refusal. */
+  faults: unknown[]
+  stop(): void
+}
+
+const resources = [
+  'pods',
+  'replicasets',
+  'deployments',
+  'daemonsets',
+  'services',
+  'endpointslices',
+  'endpoints',
+  'events',
+  'namespaces',
+  'controllerrevisions',
+  'configmaps',
+  'nodes',
+]
+
+export const controlPlane = 'k8s-guide-control-plane'
+export const workers = ['k8s-guide-worker', 'k8s-guide-worker2']
+
+export function createNode(
+  api: Api,
+  name: string,
+  spec: Record<string, unknown> = {},
+  labels: Record<string, string> = {},
+): void {
+  api.create<Node>('nodes', undefined, {
+    metadata: { name, labels: { 'kubernetes.io/hostname': name, 'kubernetes.io/os': 'linux', ...labels } },
+    spec,
+  })
+  const conditions = [{ type: 'Ready', status: 'True', reason: 'KubeletReady' }]
+  api.patch('nodes', undefined, name, { status: { conditions, allocatable: { pods: '110' } } }, 'status')
+}
+
+/** kind's three nodes, all controllers and a kubelet for every node. */
+export function startTestCluster(options: ControllerOptions = {}): TestCluster {
+  const api = createClusterApi()
+  const taint = { key: 'node-role.kubernetes.io/control-plane', effect: 'NoSchedule' }
+  createNode(api, controlPlane, { taints: [taint] }, { 'node-role.kubernetes.io/control-plane': '' })
+  for (const worker of workers) createNode(api, worker)
+  let changes = 0
+  const watches = resources.map((resource) => api.watch(resource, () => changes++))
+  const faults: unknown[] = []
+  const kubelet = startFakeKubelet(api)
+  const controllers = startControllers(api, { caCertificate: 'PEM', report: (error) => faults.push(error), ...options })
+  const inDefault = <T extends KubeObject>(resource: string, labelSelector?: string) =>
+    api.list<T>(resource, { namespace: 'default', ...(labelSelector && { labelSelector }) })
+
+  function stored<T extends KubeObject>(resource: string, name: string): T {
+    const object = api.get<T>(resource, 'default', name)
+    if (!object) throw new Error(`${resource} "${name}" does not exist`)
+    return object
+  }
+
+  async function until(what: string, holds: () => boolean) {
+    const deadline = Date.now() + 5000
+    while (!holds()) {
+      if (faults.length > 0) throw faults[0]
+      if (Date.now() > deadline) throw new Error(`never came true: ${what}`)
+      await new Promise((resolve) => setImmediate(resolve))
+    }
+  }
+
+  async function settled() {
+    let quiet = 0
+    await until('the cluster comes to rest', () => {
+      quiet = changes === 0 ? quiet + 1 : 0
+      changes = 0
+      return quiet > 20
+    })
+  }
+
+  return {
+    api,
+    kubelet,
+    until,
+    settled,
+    pods: (labelSelector) => inDefault<Pod>('pods', labelSelector),
+    deployment: (name) => stored('deployments', name),
+    replicaSets: (name) =>
+      inDefault<ReplicaSet>('replicasets').filter(({ metadata }) => metadata.ownerReferences?.[0]?.name === name),
+    slices: (service) => inDefault('endpointslices', `kubernetes.io/service-name=${service}`),
+    service: (name) => stored('services', name),
+    events: (reason) => api.list<Event>('events').filter((event) => event.reason === reason),
+    faults,
+    stop() {
+      controllers.stop()
+      kubelet.stop()
+      for (const end of watches) end()
+    },
+  }
+}

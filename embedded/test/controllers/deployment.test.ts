@@ -1,0 +1,263 @@
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { conditionOf } from '../../controllers/deployment-conditions.ts'
+import { isReady } from '../../controllers/pod-condition.ts'
+import type { Pod, ReplicaSet } from '../../controllers/resources.ts'
+import { startTestCluster, type TestCluster, workers } from './cluster.ts'
+import { deployment } from './manifests.ts'
+
+let cluster: TestCluster
+beforeEach(() => {
+  cluster = startTestCluster()
+})
+afterEach(() => cluster.stop())
+
+const revision = 'deployment.kubernetes.io/revision'
+
+function setImage(image: string) {
+  const template = { spec: { containers: [{ name: 'nginx', image, ports: [{ containerPort: 80, name: 'http' }] }] } }
+  cluster.api.patch('deployments', 'default', 'web', { spec: { template } })
+}
+
+function scale(replicas: number) {
+  cluster.api.patch('deployments', 'default', 'web', { spec: { replicas } })
+}
+
+function condition(type: string) {
+  return conditionOf(cluster.deployment('web').status, type)
+}
+
+const images = () => cluster.pods('app=web').map((pod) => pod.spec.containers[0]?.image)
+const active = () => cluster.replicaSets('web').filter(({ spec }) => (spec.replicas ?? 0) > 0)
+
+/** The fewest ready Pods, and the most that the ReplicaSets asked for, that any state had since `arm`. */
+function watchAvailability() {
+  const pods = new Map<string, Pod>()
+  const sizes = new Map<string, number>()
+  const seen = { fewestReady: Number.POSITIVE_INFINITY, mostWanted: 0 }
+  let armed = false
+  function look() {
+    if (!armed) return
+    const live = [...pods.values()].filter(({ metadata }) => !metadata.deletionTimestamp)
+    seen.fewestReady = Math.min(seen.fewestReady, live.filter(isReady).length)
+    seen.mostWanted = Math.max(
+      seen.mostWanted,
+      [...sizes.values()].reduce((sum, size) => sum + size, 0),
+    )
+  }
+  cluster.api.watch<Pod>('pods', (type, pod) => {
+    if (type === 'DELETED') pods.delete(pod.metadata.uid)
+    else pods.set(pod.metadata.uid, pod)
+    look()
+  })
+  cluster.api.watch<ReplicaSet>('replicasets', (type, set) => {
+    sizes.set(set.metadata.uid, type === 'DELETED' ? 0 : (set.spec.replicas ?? 0))
+    look()
+  })
+  return {
+    seen,
+    arm: () => {
+      armed = true
+    },
+  }
+}
+
+async function createWeb(settings: Parameters<typeof deployment>[1] = {}) {
+  cluster.api.create('deployments', 'default', deployment('web', settings))
+  await cluster.settled()
+}
+
+describe('a new Deployment', () => {
+  test('has its Pods on two workers, within some milliseconds', async () => {
+    await cluster.settled()
+    const start = performance.now()
+    cluster.api.create('deployments', 'default', deployment('web'))
+    await cluster.until('both Pods are bound', () => {
+      const pods = cluster.pods()
+      return pods.length === 2 && pods.every(({ spec }) => spec.nodeName)
+    })
+    expect(performance.now() - start).toBeLessThan(500)
+    expect(cluster.pods().map(({ spec }) => spec.nodeName)).toEqual(expect.arrayContaining(workers))
+  })
+
+  test('tells what kubectl rollout status and kubectl wait read', async () => {
+    await createWeb()
+    const { status, metadata } = cluster.deployment('web')
+    expect(status).toMatchObject({ observedGeneration: 1, replicas: 2, updatedReplicas: 2, availableReplicas: 2 })
+    expect(status?.unavailableReplicas).toBeUndefined()
+    expect(condition('Available')).toMatchObject({ status: 'True', reason: 'MinimumReplicasAvailable' })
+    const [set] = cluster.replicaSets('web')
+    expect(condition('Progressing')).toMatchObject({
+      status: 'True',
+      reason: 'NewReplicaSetAvailable',
+      message: `ReplicaSet "${set?.metadata.name}" has successfully progressed.`,
+    })
+    expect(metadata.annotations?.[revision]).toBe('1')
+    expect(set?.metadata.name).toBe(`web-${set?.metadata.labels?.['pod-template-hash']}`)
+    expect(set?.metadata.name).toMatch(/^web-[bcdfghjklmnpqrstvwxz2456789]{1,10}$/)
+    expect(set?.spec.selector.matchLabels).toEqual(set?.metadata.labels)
+  })
+
+  test('records what it did', async () => {
+    await createWeb()
+    const name = cluster.replicaSets('web')[0]?.metadata.name
+    expect(cluster.events('ScalingReplicaSet').map(({ message }) => message)).toEqual([
+      `Scaled up replica set ${name} from 0 to 2`,
+    ])
+    const created = cluster.events('SuccessfulCreate').map(({ message }) => message)
+    expect(created.sort()).toEqual(cluster.pods().map(({ metadata }) => `Created pod: ${metadata.name}`))
+  })
+
+  test('is not available before its Pods are', async () => {
+    cluster.kubelet.autoReady = false
+    await createWeb()
+    expect(condition('Available')).toMatchObject({ status: 'False', reason: 'MinimumReplicasUnavailable' })
+    expect(condition('Progressing')).toMatchObject({ status: 'True', reason: 'ReplicaSetUpdated' })
+    expect(cluster.deployment('web').status?.unavailableReplicas).toBe(2)
+    cluster.kubelet.setReady(cluster.pods()[0]?.metadata.name ?? '', true)
+    await cluster.settled()
+    expect(condition('Progressing')).toMatchObject({ status: 'True', reason: 'ReplicaSetUpdated' })
+  })
+
+  test('waits minReadySeconds before a ready Pod counts as available', async () => {
+    cluster.kubelet.autoReady = false
+    await createWeb({ replicas: 1, spec: { minReadySeconds: 1 } })
+    const before = Date.now()
+    cluster.kubelet.setReady(cluster.pods()[0]?.metadata.name ?? '', true)
+    await cluster.settled()
+    expect(cluster.deployment('web').status?.readyReplicas).toBe(1)
+    expect(cluster.deployment('web').status?.availableReplicas).toBeUndefined()
+    await cluster.until('it is available', () => cluster.deployment('web').status?.availableReplicas === 1)
+    expect(Date.now() - before).toBeGreaterThanOrEqual(990)
+  })
+})
+
+describe('a rolling update', () => {
+  const bounds = [
+    { replicas: 4, maxSurge: '25%', maxUnavailable: '25%', fewest: 3, most: 5 },
+    { replicas: 4, maxSurge: 1, maxUnavailable: 0, fewest: 4, most: 5 },
+    { replicas: 4, maxSurge: 0, maxUnavailable: 1, fewest: 3, most: 4 },
+    { replicas: 10, maxSurge: '25%', maxUnavailable: '25%', fewest: 8, most: 13 },
+    { replicas: 1, maxSurge: 0, maxUnavailable: '25%', fewest: 0, most: 1 },
+    { replicas: 3, maxSurge: '100%', maxUnavailable: 0, fewest: 3, most: 6 },
+  ]
+  test.each(bounds)(
+    'of $replicas with surge $maxSurge, unavailable $maxUnavailable keeps within them',
+    async (bound) => {
+      const { replicas, maxSurge, maxUnavailable, fewest, most } = bound
+      const strategy = { type: 'RollingUpdate', rollingUpdate: { maxSurge, maxUnavailable } }
+      await createWeb({ replicas, spec: { strategy } })
+      const availability = watchAvailability()
+      await cluster.settled()
+      availability.arm()
+      setImage('nginx:2')
+      await cluster.settled()
+      expect(images()).toEqual(Array(replicas).fill('nginx:2'))
+      expect(availability.seen.fewestReady).toBe(fewest)
+      expect(availability.seen.mostWanted).toBe(most)
+      expect(cluster.deployment('web').metadata.annotations?.[revision]).toBe('2')
+      expect(condition('Progressing')).toMatchObject({ reason: 'NewReplicaSetAvailable' })
+    },
+  )
+
+  test('that never becomes ready stops, keeps the old Pods serving and says so at its deadline', async () => {
+    await createWeb({ replicas: 4, spec: { progressDeadlineSeconds: 1 } })
+    cluster.kubelet.autoReady = false
+    setImage('nginx:broken')
+    await cluster.settled()
+    expect(images().sort()).toEqual([...Array(3).fill('nginx'), ...Array(2).fill('nginx:broken')])
+    await cluster.until('the deadline is exceeded', () => condition('Progressing')?.status === 'False')
+    const broken = active().find(({ spec }) => spec.template?.spec?.containers[0]?.image === 'nginx:broken')
+    expect(condition('Progressing')).toMatchObject({
+      reason: 'ProgressDeadlineExceeded',
+      message: `ReplicaSet "${broken?.metadata.name}" has timed out progressing.`,
+    })
+    expect(condition('Available')).toMatchObject({ status: 'True' })
+  })
+
+  test('is undone by the earlier template, under a new revision', async () => {
+    await createWeb()
+    const [first] = cluster.replicaSets('web')
+    setImage('nginx:2')
+    await cluster.settled()
+    const second = active()[0]?.metadata.name
+    setImage('nginx')
+    await cluster.settled()
+    expect(active().map(({ metadata }) => metadata.name)).toEqual([first?.metadata.name])
+    expect(active()[0]?.metadata.annotations).toMatchObject({
+      [revision]: '3',
+      'deployment.kubernetes.io/revision-history': '1',
+    })
+    expect(cluster.deployment('web').metadata.annotations?.[revision]).toBe('3')
+    expect(
+      cluster.replicaSets('web').find(({ metadata }) => metadata.name === second)?.metadata.annotations?.[revision],
+    ).toBe('2')
+  })
+
+  test('is started by kubectl rollout restart', async () => {
+    await createWeb()
+    const before = cluster.pods().map(({ metadata }) => metadata.name)
+    const annotations = { 'kubectl.kubernetes.io/restartedAt': '2026-01-01T00:00:00Z' }
+    cluster.api.patch('deployments', 'default', 'web', { spec: { template: { metadata: { annotations } } } })
+    await cluster.settled()
+    const after = cluster.pods()
+    expect(after).toHaveLength(2)
+    for (const pod of after) {
+      expect(before).not.toContain(pod.metadata.name)
+      expect(pod.metadata.annotations).toEqual(annotations)
+    }
+  })
+
+  test('ends with one ReplicaSet when the template changes again half way', async () => {
+    cluster.kubelet.autoReady = false
+    await createWeb({ replicas: 4 })
+    for (const image of ['nginx:2', 'nginx:3', 'nginx:4']) {
+      setImage(image)
+      await cluster.settled()
+    }
+    cluster.kubelet.autoReady = true
+    for (const pod of cluster.pods()) cluster.kubelet.setReady(pod.metadata.name, true)
+    await cluster.settled()
+    expect(images()).toEqual(Array(4).fill('nginx:4'))
+    expect(active()).toHaveLength(1)
+  })
+
+  test('keeps revisionHistoryLimit old ReplicaSets', async () => {
+    await createWeb({ replicas: 1, spec: { revisionHistoryLimit: 2 } })
+    for (const image of ['nginx:2', 'nginx:3', 'nginx:4', 'nginx:5']) {
+      setImage(image)
+      await cluster.settled()
+    }
+    const revisions = cluster.replicaSets('web').map(({ metadata }) => metadata.annotations?.[revision])
+    expect(revisions.sort()).toEqual(['3', '4', '5'])
+  })
+
+  test('waits while paused, and goes on when resumed', async () => {
+    await createWeb()
+    cluster.api.patch('deployments', 'default', 'web', { spec: { paused: true } })
+    await cluster.settled()
+    expect(condition('Progressing')).toMatchObject({ status: 'Unknown', reason: 'DeploymentPaused' })
+    setImage('nginx:2')
+    scale(3)
+    await cluster.settled()
+    expect(images()).toEqual(['nginx', 'nginx', 'nginx'])
+    cluster.api.patch('deployments', 'default', 'web', { spec: { paused: null } })
+    await cluster.settled()
+    expect(images()).toEqual(['nginx:2', 'nginx:2', 'nginx:2'])
+    expect(condition('Progressing')).toMatchObject({ status: 'True', reason: 'NewReplicaSetAvailable' })
+  })
+})
+
+test('Recreate starts nothing before the last old Pod is gone', async () => {
+  await createWeb({ spec: { strategy: { type: 'Recreate' } } })
+  cluster.kubelet.autoFinish = false
+  setImage('nginx:2')
+  await cluster.settled()
+  expect(images()).toEqual(['nginx', 'nginx'])
+  expect(cluster.pods().every(({ metadata }) => metadata.deletionTimestamp)).toBe(true)
+  for (const pod of cluster.pods()) {
+    expect(images()).not.toContain('nginx:2')
+    cluster.kubelet.finish(pod.metadata.name)
+    await cluster.settled()
+  }
+  expect(images()).toEqual(['nginx:2', 'nginx:2'])
+})

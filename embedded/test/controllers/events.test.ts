@@ -1,0 +1,105 @@
+import { afterEach, beforeEach, expect, test } from 'vitest'
+import type { Api } from '../../apiserver/api.ts'
+import { createClusterApi } from '../../apiserver/cluster-api.ts'
+import { createContext } from '../../controllers/context.ts'
+import { startEventExpiry } from '../../controllers/event-expiry.ts'
+import { createEventRecorder } from '../../controllers/events.ts'
+import type { Event } from '../../controllers/resources.ts'
+import { createNode } from './cluster.ts'
+import { pod } from './manifests.ts'
+
+let api: Api
+beforeEach(() => {
+  api = createClusterApi()
+})
+
+const ends: (() => void)[] = []
+afterEach(() => {
+  for (const end of ends.splice(0)) end()
+})
+
+const list = () => api.list<Event>('events')
+
+test('an Event has the fields that kubectl get events and describe read', () => {
+  const web = api.create('pods', 'default', pod('web'))
+  createEventRecorder(api, 'kubelet', 'k8s-guide-worker').event(
+    web,
+    'Normal',
+    'Pulled',
+    'There it is',
+    'spec.containers{web}',
+  )
+  const { uid, resourceVersion } = web.metadata
+  const fieldPath = 'spec.containers{web}'
+  expect(list()).toMatchObject([
+    {
+      metadata: { namespace: 'default' },
+      involvedObject: {
+        apiVersion: 'v1',
+        kind: 'Pod',
+        namespace: 'default',
+        name: 'web',
+        uid,
+        resourceVersion,
+        fieldPath,
+      },
+      type: 'Normal',
+      reason: 'Pulled',
+      message: 'There it is',
+      source: { component: 'kubelet', host: 'k8s-guide-worker' },
+      reportingComponent: 'kubelet',
+      reportingInstance: 'k8s-guide-worker',
+      count: 1,
+    },
+  ])
+  expect(list()[0]?.metadata.name).toMatch(/^web\.[0-9a-f]+$/)
+  expect(list()[0]?.firstTimestamp).toMatch(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$/)
+})
+
+test('the same words again are counted, other words are another Event', () => {
+  const web = api.create('pods', 'default', pod('web'))
+  const recorder = createEventRecorder(api, 'kubelet')
+  for (let time = 0; time < 3; time++) recorder.event(web, 'Warning', 'BackOff', 'again')
+  recorder.event(web, 'Warning', 'BackOff', 'once')
+  expect(list().map(({ message, count }) => [message, count])).toEqual([
+    ['again', 3],
+    ['once', 1],
+  ])
+})
+
+test('an Event that is gone is recorded anew', () => {
+  const web = api.create('pods', 'default', pod('web'))
+  const recorder = createEventRecorder(api, 'kubelet')
+  recorder.event(web, 'Normal', 'Started', 'x')
+  api.delete('events', 'default', list()[0]?.metadata.name ?? '')
+  recorder.event(web, 'Normal', 'Started', 'x')
+  expect(list().map(({ count }) => count)).toEqual([1])
+})
+
+test('Events about a node are in the default namespace; where none can be, nothing is thrown', () => {
+  createNode(api, 'n')
+  const node = api.get('nodes', undefined, 'n')
+  if (!node) throw new Error('no node')
+  const recorder = createEventRecorder(api, 'kubelet')
+  recorder.event(node, 'Normal', 'NodeReady', 'x')
+  expect(list()).toMatchObject([{ metadata: { namespace: 'default' }, involvedObject: { kind: 'Node', name: 'n' } }])
+  const lost = { ...node, metadata: { ...node.metadata, namespace: 'gone' } }
+  expect(() => recorder.event(lost, 'Normal', 'NodeReady', 'x')).not.toThrow()
+})
+
+test('Events expire after their time, counted from the last change', async () => {
+  const { context, stop } = createContext(api, () => {})
+  ends.push(stop)
+  startEventExpiry(context, 60)
+  const web = api.create('pods', 'default', pod('web'))
+  const recorder = createEventRecorder(api, 'kubelet')
+  const start = performance.now()
+  recorder.event(web, 'Normal', 'Started', 'x')
+  await new Promise((resolve) => setTimeout(resolve, 40))
+  recorder.event(web, 'Normal', 'Started', 'x')
+  while (list().length > 0) {
+    if (performance.now() - start > 2000) throw new Error('it never expired')
+    await new Promise((resolve) => setImmediate(resolve))
+  }
+  expect(performance.now() - start).toBeGreaterThanOrEqual(98)
+})

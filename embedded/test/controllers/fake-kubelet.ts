@@ -1,0 +1,77 @@
+import type { Api } from '../../apiserver/api.ts'
+import type { Pod } from '../../controllers/resources.ts'
+
+export interface FakeKubelet {
+  /** From now on bound Pods become ready by themselves, or only when `setReady` is called. */
+  autoReady: boolean
+  /** From now on Pods being deleted go by themselves, or only when `finish` is called. */
+  autoFinish: boolean
+  setReady(pod: string, ready: boolean, since?: number): void
+  /** The containers have ended: the Pod goes for good. */
+  finish(pod: string): void
+  setPhase(pod: string, phase: string): void
+  stop(): void
+}
+
+/** Runs bound Pods in name only: phase Running, an address, the Ready condition; ends them when they are deleted. */
+export function startFakeKubelet(api: Api): FakeKubelet {
+  let lastAddress = 1
+  let stopped = false
+
+  function writeReady(pod: Pod, ready: boolean, since = Date.now()) {
+    const { namespace, name } = pod.metadata
+    const others = (pod.status?.conditions ?? []).filter(({ type }) => type !== 'Ready')
+    const lastTransitionTime = new Date(since).toISOString()
+    const conditions = [...others, { type: 'Ready', status: ready ? 'True' : 'False', lastTransitionTime }]
+    const podIP =
+      pod.status?.podIP ??
+      (pod.spec.hostNetwork ? hostAddress(pod) : `10.244.${lastAddress >> 8}.${++lastAddress & 255}`)
+    api.patch(
+      'pods',
+      namespace,
+      name,
+      { status: { phase: 'Running', conditions, podIP, podIPs: [{ ip: podIP }] } },
+      'status',
+    )
+  }
+
+  function stored(name: string): Pod {
+    const pod = api.get<Pod>('pods', 'default', name)
+    if (!pod) throw new Error(`Pod "${name}" does not exist`)
+    return pod
+  }
+
+  function finish(pod: Pod) {
+    api.delete('pods', pod.metadata.namespace, pod.metadata.name, { gracePeriodSeconds: 0 })
+  }
+
+  const kubelet: FakeKubelet = {
+    autoReady: true,
+    autoFinish: true,
+    setReady: (name, ready, since) => writeReady(stored(name), ready, since),
+    finish: (name) => finish(stored(name)),
+    setPhase: (name, phase) => api.patch('pods', 'default', name, { status: { phase } }, 'status'),
+    stop() {
+      stopped = true
+      end()
+    },
+  }
+
+  const end = api.watch<Pod>('pods', (type, pod) => {
+    if (type === 'DELETED' || !pod.spec.nodeName) return
+    setImmediate(() => {
+      const now = api.get<Pod>('pods', pod.metadata.namespace, pod.metadata.name)
+      if (stopped || now?.metadata.uid !== pod.metadata.uid) return
+      if (now.metadata.deletionTimestamp) {
+        if (kubelet.autoFinish) finish(now)
+      } else if (kubelet.autoReady && now.status?.phase === 'Pending') {
+        writeReady(now, true)
+      } else if (!now.status?.podIP) writeReady(now, false)
+    })
+  })
+  return kubelet
+}
+
+function hostAddress({ spec }: Pod): string {
+  return spec.nodeName === 'k8s-guide-worker' ? '172.18.0.3' : '172.18.0.4'
+}

@@ -1,0 +1,263 @@
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import type { Pod } from '../../controllers/resources.ts'
+import { createNode, startTestCluster, type TestCluster, workers } from './cluster.ts'
+import { deployment, pod, service } from './manifests.ts'
+
+let cluster: TestCluster
+beforeEach(() => {
+  cluster = startTestCluster()
+})
+afterEach(() => cluster.stop())
+
+const [worker = '', worker2 = ''] = workers
+const hostname = 'kubernetes.io/hostname'
+const find = (name: string) => cluster.api.get<Pod>('pods', 'default', name)
+const nodeOf = (name: string) => find(name)?.spec.nodeName
+const scheduled = (name: string) => find(name)?.status?.conditions?.find(({ type }) => type === 'PodScheduled')
+const counts = () => workers.map((node) => cluster.pods().filter(({ spec }) => spec.nodeName === node).length)
+
+async function create(...drafts: ReturnType<typeof pod>[]) {
+  for (const draft of drafts) {
+    cluster.api.create('pods', 'default', draft)
+    await cluster.settled()
+  }
+}
+
+const antiAffinity = (app: string) => ({
+  podAntiAffinity: {
+    requiredDuringSchedulingIgnoredDuringExecution: [
+      { topologyKey: hostname, labelSelector: { matchLabels: { app } } },
+    ],
+  },
+})
+
+describe('spreading', () => {
+  test('puts two replicas on two workers whatever else runs there', async () => {
+    for (let index = 0; index < 5; index++) await create(pod(`other-${index}`, { nodeName: worker2 }))
+    for (let round = 0; round < 5; round++) {
+      cluster.api.create('deployments', 'default', deployment(`web-${round}`))
+      await cluster.settled()
+      expect(
+        cluster
+          .pods(`app=web-${round}`)
+          .map(({ spec }) => spec.nodeName)
+          .sort(),
+      ).toEqual(workers)
+    }
+  })
+
+  test('holds through a rolling update and a restart', async () => {
+    cluster.api.create('deployments', 'default', deployment('web'))
+    await cluster.settled()
+    for (const image of ['nginx:2', 'nginx:3', 'nginx:4']) {
+      const containers = [{ name: 'nginx', image }]
+      cluster.api.patch('deployments', 'default', 'web', { spec: { template: { spec: { containers } } } })
+      await cluster.settled()
+      expect(
+        cluster
+          .pods()
+          .map(({ spec }) => spec.nodeName)
+          .sort(),
+      ).toEqual(workers)
+    }
+  })
+
+  test('does not count siblings that are going away', async () => {
+    cluster.api.create('deployments', 'default', deployment('web'))
+    await cluster.settled()
+    cluster.kubelet.autoFinish = false
+    const going = cluster.pods().find(({ spec }) => spec.nodeName === worker2)?.metadata.name ?? ''
+    cluster.api.delete('pods', 'default', going)
+    await cluster.settled()
+    const staying = cluster.pods().filter(({ metadata }) => metadata.name !== going)
+    expect(staying.map(({ spec }) => spec.nodeName).sort()).toEqual(workers)
+  })
+
+  test('without an owner follows the Service', async () => {
+    cluster.api.create('services', 'default', service('api'))
+    await create(pod('filler', { nodeName: worker2 }), pod('a', {}, { app: 'api' }), pod('b', {}, { app: 'api' }))
+    expect([nodeOf('a'), nodeOf('b')].sort()).toEqual(workers)
+  })
+
+  test('otherwise prefers the node with fewer Pods', async () => {
+    await create(pod('a', { nodeName: worker }), pod('b', { nodeName: worker }), pod('c'))
+    expect(nodeOf('c')).toBe(worker2)
+  })
+})
+
+test('a bound Pod has the condition and the Event of kube-scheduler', async () => {
+  await create(pod('web'))
+  expect(scheduled('web')).toMatchObject({ status: 'True' })
+  expect(cluster.events('Scheduled')).toMatchObject([
+    {
+      type: 'Normal',
+      message: `Successfully assigned default/web to ${nodeOf('web')}`,
+      source: { component: 'default-scheduler' },
+      involvedObject: { kind: 'Pod', name: 'web', namespace: 'default', uid: find('web')?.metadata.uid },
+      count: 1,
+    },
+  ])
+})
+
+describe('a Pod that fits nowhere', () => {
+  test.each([
+    [
+      { nodeSelector: { disk: 'ssd' } },
+      "0/3 nodes are available: 1 node(s) had untolerated taint(s), 2 node(s) didn't match Pod's node affinity/selector. preemption: 0/3 nodes are available: 3 Preemption is not helpful for scheduling.",
+    ],
+    [
+      { affinity: antiAffinity('blocker') },
+      "0/3 nodes are available: 1 node(s) had untolerated taint(s), 2 node(s) didn't match pod anti-affinity rules. preemption: 0/3 nodes are available: 1 Preemption is not helpful for scheduling, 2 No preemption victims found for incoming pod.",
+    ],
+    [
+      { containers: [{ name: 'a', image: 'a', ports: [{ containerPort: 80, hostPort: 80 }] }] },
+      "0/3 nodes are available: 1 node(s) had untolerated taint(s), 2 node(s) didn't have free ports for the requested pod ports. preemption: 0/3 nodes are available: 1 Preemption is not helpful for scheduling, 2 No preemption victims found for incoming pod.",
+    ],
+  ])('says why: %j', async (spec, message) => {
+    const ports = { containers: [{ name: 'a', image: 'a', ports: [{ containerPort: 80, hostPort: 80 }] }] }
+    const labels = { app: 'blocker' }
+    await create(
+      pod('one', { ...ports, nodeName: worker }, labels),
+      pod('two', { ...ports, nodeName: worker2 }, labels),
+    )
+    await create(pod('web', spec))
+    expect(nodeOf('web')).toBeUndefined()
+    expect(scheduled('web')).toMatchObject({ status: 'False', reason: 'Unschedulable', message })
+    expect(cluster.events('FailedScheduling')).toMatchObject([{ type: 'Warning', message }])
+  })
+
+  test('is placed as soon as a node changes', async () => {
+    await create(pod('web', { nodeSelector: { disk: 'ssd' } }))
+    cluster.api.patch('nodes', undefined, worker2, { metadata: { labels: { disk: 'ssd' } } })
+    await cluster.settled()
+    expect(nodeOf('web')).toBe(worker2)
+  })
+
+  test('is placed as soon as a Pod in its way is gone', async () => {
+    await create(...workers.map((nodeName) => pod(`on-${nodeName}`, { nodeName }, { app: 'blocker' })))
+    await create(pod('web', { affinity: antiAffinity('blocker') }))
+    expect(nodeOf('web')).toBeUndefined()
+    cluster.api.delete('pods', 'default', `on-${worker2}`)
+    await cluster.settled()
+    expect(nodeOf('web')).toBe(worker2)
+  })
+
+  test('is placed as soon as there is a node', async () => {
+    for (const node of workers) cluster.api.patch('nodes', undefined, node, { spec: { unschedulable: true } })
+    await create(pod('web'))
+    expect(scheduled('web')?.message).toMatch(
+      /^0\/3 nodes are available: 1 node\(s\) had untolerated taint\(s\), 2 node\(s\) were unschedulable\./,
+    )
+    createNode(cluster.api, 'late')
+    await cluster.settled()
+    expect(nodeOf('web')).toBe('late')
+  })
+})
+
+describe('nodes', () => {
+  test('tainted ones take only Pods that tolerate it', async () => {
+    const toleration = { key: 'node-role.kubernetes.io/control-plane', operator: 'Exists', effect: 'NoSchedule' }
+    for (const node of workers) cluster.api.patch('nodes', undefined, node, { spec: { unschedulable: true } })
+    await create(pod('web', { tolerations: [toleration] }))
+    expect(nodeOf('web')).toBe('k8s-guide-control-plane')
+  })
+
+  test('not ready ones take none until their kubelet says they are', async () => {
+    const ready = (status: string) => ({ status: { conditions: [{ type: 'Ready', status }] } })
+    for (const node of workers) cluster.api.patch('nodes', undefined, node, ready('False'), 'status')
+    await create(pod('web'))
+    expect(nodeOf('web')).toBeUndefined()
+    cluster.api.patch('nodes', undefined, worker2, ready('True'), 'status')
+    await cluster.settled()
+    expect(nodeOf('web')).toBe(worker2)
+  })
+
+  test('required node affinity decides, preferred weighs', async () => {
+    const terms = (key: string, operator: string, values?: string[]) => ({
+      matchExpressions: [{ key, operator, ...(values && { values }) }],
+    })
+    const required = {
+      requiredDuringSchedulingIgnoredDuringExecution: { nodeSelectorTerms: [terms(hostname, 'NotIn', [worker])] },
+    }
+    const preferred = {
+      preferredDuringSchedulingIgnoredDuringExecution: [{ weight: 10, preference: terms(hostname, 'In', [worker2]) }],
+    }
+    await create(
+      pod('a', { affinity: { nodeAffinity: required } }),
+      pod('b', { affinity: { nodeAffinity: preferred } }),
+    )
+    expect([nodeOf('a'), nodeOf('b')]).toEqual([worker2, worker2])
+  })
+})
+
+describe('Pod affinity', () => {
+  test('anti-affinity keeps replicas apart and the third waiting', async () => {
+    cluster.api.create(
+      'deployments',
+      'default',
+      deployment('web', { replicas: 3, pod: { affinity: antiAffinity('web') } }),
+    )
+    await cluster.settled()
+    expect(counts()).toEqual([1, 1])
+    expect(cluster.pods().filter(({ spec }) => !spec.nodeName)).toHaveLength(1)
+  })
+
+  test('anti-affinity is mutual', async () => {
+    await create(
+      pod('shy', { nodeName: worker, affinity: antiAffinity('loud') }),
+      pod('full', { nodeName: worker2, affinity: antiAffinity('loud') }),
+    )
+    await create(pod('loud'))
+    expect(scheduled('loud')?.message).toContain("2 node(s) didn't satisfy existing pods anti-affinity rules")
+  })
+
+  test('affinity brings a Pod to another; the first of its kind needs none', async () => {
+    const term = (app: string) => ({ topologyKey: hostname, labelSelector: { matchLabels: { app } } })
+    const affinity = (app: string) => ({ podAffinity: { requiredDuringSchedulingIgnoredDuringExecution: [term(app)] } })
+    await create(pod('db', { nodeName: worker2 }), pod('web', { affinity: affinity('db') }))
+    expect(nodeOf('web')).toBe(worker2)
+    await create(pod('c1', { affinity: affinity('c') }, { app: 'c' }))
+    const home = nodeOf('c1')
+    for (let index = 0; index < 3; index++) await create(pod(`crowd-${index}`, { nodeName: home }))
+    await create(pod('c2', { affinity: affinity('c') }, { app: 'c' }))
+    expect(home).toBeDefined()
+    expect(nodeOf('c2')).toBe(home)
+    cluster.api.patch('nodes', undefined, home ?? '', { spec: { unschedulable: true } })
+    await create(pod('c3', { affinity: affinity('c') }, { app: 'c' }))
+    expect(scheduled('c3')?.message).toContain("1 node(s) didn't match pod affinity rules")
+    cluster.api.patch('nodes', undefined, home ?? '', { spec: { unschedulable: null } })
+    await create(pod('lonely', { affinity: affinity('nobody') }))
+    expect(scheduled('lonely')?.message).toContain("2 node(s) didn't match pod affinity rules")
+  })
+
+  test('preferred anti-affinity outweighs fewer Pods', async () => {
+    const podAffinityTerm = { topologyKey: hostname, labelSelector: { matchLabels: { app: 'noisy' } } }
+    const affinity = {
+      podAntiAffinity: { preferredDuringSchedulingIgnoredDuringExecution: [{ weight: 100, podAffinityTerm }] },
+    }
+    await create(pod('noisy', { nodeName: worker }))
+    for (let index = 0; index < 3; index++) await create(pod(`other-${index}`, { nodeName: worker2 }))
+    await create(pod('web', { affinity }))
+    expect(nodeOf('web')).toBe(worker2)
+  })
+})
+
+test('topology spread constraints hold the skew, or only weigh', async () => {
+  const constraint = (whenUnsatisfiable: string) => ({
+    maxSkew: 1,
+    topologyKey: hostname,
+    whenUnsatisfiable,
+    labelSelector: { matchLabels: { app: 'web' } },
+    nodeTaintsPolicy: 'Honor',
+  })
+  const labels = { app: 'web' }
+  await create(pod('a', { nodeName: worker }, labels))
+  cluster.api.patch('nodes', undefined, worker2, { spec: { unschedulable: true } })
+  await create(pod('hard', { topologySpreadConstraints: [constraint('DoNotSchedule')] }, labels))
+  expect(scheduled('hard')?.message).toContain("1 node(s) didn't match pod topology spread constraints")
+  await create(pod('soft', { topologySpreadConstraints: [constraint('ScheduleAnyway')] }, labels))
+  expect(nodeOf('soft')).toBe(worker)
+  cluster.api.patch('nodes', undefined, worker2, { spec: { unschedulable: null } })
+  await cluster.settled()
+  expect(nodeOf('hard')).toBe(worker2)
+})

@@ -1,0 +1,64 @@
+import fc from 'fast-check'
+import { expect, test } from 'vitest'
+import type { Endpoint, EndpointSlice } from '../../controllers/resources.ts'
+import { groupByPorts, maxEndpointsPerSlice, planSlices } from '../../controllers/slice-plan.ts'
+
+const ports = [80, 8080].map((port) => [{ name: '', port, protocol: 'TCP' }])
+
+function endpoint(id: number, ready: boolean): Endpoint {
+  const conditions = { ready, serving: ready, terminating: false }
+  return {
+    addresses: [`10.244.${id >> 8}.${id & 255}`],
+    conditions,
+    targetRef: { kind: 'Pod', name: `p${id}`, uid: `u${id}` },
+  }
+}
+
+/** Carries a plan out, as the controller does. */
+function apply(existing: readonly EndpointSlice[], plan: ReturnType<typeof planSlices>): EndpointSlice[] {
+  const removed = new Set(plan.remove)
+  const updated = new Map(plan.update.map(({ slice, content }) => [slice, content]))
+  const kept = existing.filter((slice) => !removed.has(slice)).map((slice) => ({ ...slice, ...updated.get(slice) }))
+  const created = plan.create.map((content, index) => {
+    const name = `s${existing.length}-${index}-${existing.map(({ metadata }) => metadata.name).join()}`.slice(0, 200)
+    const metadata = { name, uid: name, resourceVersion: '1', creationTimestamp: '' }
+    return {
+      apiVersion: 'discovery.k8s.io/v1',
+      kind: 'EndpointSlice',
+      metadata,
+      addressType: 'IPv4' as const,
+      ...content,
+    }
+  })
+  return [...kept, ...created]
+}
+
+const pods = fc.uniqueArray(
+  fc.record({ id: fc.integer({ min: 0, max: 400 }), ready: fc.boolean(), port: fc.integer({ min: 0, max: 1 }) }),
+  { selector: ({ id }) => id, maxLength: 350 },
+)
+
+test('any sequence of wishes ends in slices that hold exactly the wish, and a second look changes nothing', () => {
+  fc.assert(
+    fc.property(fc.array(pods, { minLength: 1, maxLength: 5 }), (wishes) => {
+      let slices: EndpointSlice[] = []
+      for (const wish of wishes) {
+        const wanted = groupByPorts(
+          wish.map(({ id, ready, port }) => ({ ports: ports[port] ?? [], endpoint: endpoint(id, ready) })),
+        )
+        slices = apply(slices, planSlices(slices, wanted))
+        const held = slices.flatMap((slice) =>
+          (slice.endpoints ?? []).map(
+            (item) => `${item.targetRef?.uid} ${item.conditions?.ready} ${slice.ports?.[0]?.port}`,
+          ),
+        )
+        const wished = wish.map(({ id, ready, port }) => `u${id} ${ready} ${ports[port]?.[0]?.port}`)
+        expect(held.sort()).toEqual(wished.sort())
+        expect(slices.length).toBeGreaterThan(0)
+        for (const slice of slices) expect(slice.endpoints?.length).toBeLessThanOrEqual(maxEndpointsPerSlice)
+        expect(planSlices(slices, wanted)).toEqual({ create: [], update: [], remove: [] })
+      }
+    }),
+    { numRuns: 60 },
+  )
+})

@@ -1,0 +1,108 @@
+import { afterEach, expect, test } from 'vitest'
+import { createWorkqueue, type Workqueue } from '../../controllers/workqueue.ts'
+
+let queue: Workqueue
+afterEach(() => queue.stop())
+
+const turn = () => new Promise((resolve) => setImmediate(resolve))
+
+async function until(holds: () => boolean) {
+  const deadline = Date.now() + 2000
+  while (!holds()) {
+    if (Date.now() > deadline) throw new Error('it never came true')
+    await turn()
+  }
+}
+
+test('many adds of a key before its turn are one reconcile, in the next macrotask', async () => {
+  const seen: string[] = []
+  queue = createWorkqueue(
+    (key) => seen.push(key),
+    () => {},
+  )
+  for (let count = 0; count < 3; count++) for (const key of ['a', 'b']) queue.add(key)
+  expect(seen).toEqual([])
+  await turn()
+  expect(seen).toEqual(['a', 'b'])
+})
+
+test('a key added during its own reconcile runs again, but in a later turn', async () => {
+  let runs = 0
+  queue = createWorkqueue(
+    (key) => {
+      if (++runs < 3) queue.add(key)
+    },
+    () => {},
+  )
+  queue.add('a')
+  await turn()
+  expect(runs).toBe(1)
+  await until(() => runs === 3)
+})
+
+test('a failing key is told and tried again with growing pauses, others go on', async () => {
+  const times: number[] = []
+  const errors: unknown[] = []
+  let others = 0
+  queue = createWorkqueue(
+    (key) => {
+      if (key === 'good') others++
+      else if (times.push(performance.now()) < 5) throw new Error('no')
+    },
+    (key, error) => errors.push([key, String(error)]),
+  )
+  queue.add('bad')
+  queue.add('good')
+  await turn()
+  expect(others).toBe(1)
+  await until(() => times.length === 5)
+  expect(errors).toEqual(Array(4).fill(['bad', 'Error: no']))
+  const pauses = times.slice(1).map((time, index) => time - (times[index] ?? 0))
+  // 5, 10, 20 and 40 ms; a busy machine only makes them longer.
+  for (const [index, pause] of pauses.entries()) expect(pause).toBeGreaterThanOrEqual(5 * 2 ** index - 1.5)
+})
+
+test('of several times for a key the earliest holds', async () => {
+  const start = performance.now()
+  const times: number[] = []
+  queue = createWorkqueue(
+    () => times.push(performance.now() - start),
+    () => {},
+  )
+  for (const delay of [60_000, 20, 40_000]) queue.addAfter('a', delay)
+  await until(() => times.length === 1)
+  expect(times[0]).toBeLessThan(1000)
+})
+
+test('a stopped queue runs nothing, whatever was or is added', async () => {
+  let runs = 0
+  queue = createWorkqueue(
+    () => runs++,
+    () => {},
+  )
+  queue.add('a')
+  queue.addAfter('b', 1)
+  queue.stop()
+  queue.add('c')
+  queue.addAfter('d', 1)
+  await new Promise((resolve) => setTimeout(resolve, 20))
+  expect(runs).toBe(0)
+})
+
+test('long work is cut into turns, so that others are served in between', async () => {
+  let runs = 0
+  queue = createWorkqueue(
+    () => {
+      const end = performance.now() + 2
+      while (performance.now() < end) runs += 0
+      runs++
+    },
+    () => {},
+  )
+  for (let key = 0; key < 40; key++) queue.add(String(key))
+  await turn()
+  await turn()
+  expect(runs).toBeGreaterThan(0)
+  expect(runs).toBeLessThan(40)
+  await until(() => runs === 40)
+})

@@ -1,0 +1,221 @@
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { writeMode } from '../../../cluster/kube-proxy/config-conf.ts'
+import { flushNat } from '../../../cluster/kube-proxy/flush-nat.ts'
+import { compareNodeState } from '../../../dataplane/compare.ts'
+import { parseKubeProxyConfiguration } from '../../../dataplane/kube-proxy/config.ts'
+import { describeFlush, planFlush } from '../../../dataplane/kube-proxy/flush.ts'
+import { readObjects } from '../../../dataplane/objects.ts'
+import { predict } from '../../../dataplane/predict.ts'
+import { timeoutScale, waitFor } from '../../../host/wait.ts'
+import { controlPlane, type NodeName, silent, ThreeNodes, webIP, webPods, worker, worker2 } from './three-nodes.ts'
+
+let nodes: ThreeNodes
+beforeAll(async () => {
+  nodes = await ThreeNodes.start()
+})
+afterAll(async () => {
+  await nodes?.stopProxies()
+  await nodes?.stop()
+})
+
+const objects = () =>
+  readObjects({
+    apiVersion: 'v1',
+    kind: 'List',
+    items: ['nodes', 'services', 'endpointslices'].flatMap((resource) => nodes.api.list(resource)),
+  }).objects
+
+/** What differs between the prediction and what a node holds, a line each. */
+async function differences(node: NodeName, mode: 'iptables' | 'ipvs'): Promise<string[]> {
+  const state = await nodes.state(node)
+  const map = nodes.api.get('configmaps', 'kube-system', 'kube-proxy') as { data?: Record<string, string> } | undefined
+  const nodeAddresses = state.links
+    .filter(({ name }) => name !== 'kube-ipvs0')
+    .flatMap(({ addresses }) => addresses.map(({ address }) => address))
+  const config = { ...parseKubeProxyConfiguration(map?.data?.['config.conf'] ?? ''), nfacct: false }
+  const wanted = predict(objects(), { node, mode, version: 'v1.34.0', config, nodeAddresses })
+  return compareNodeState(wanted, state, { mode }).map(({ kind, text }) => `${kind}: ${text}`)
+}
+
+const settled = (node: NodeName, mode: 'iptables' | 'ipvs', deadlineMs = 20_000) =>
+  waitFor(`${node} to hold what is predicted`, deadlineMs, async () => (await differences(node, mode)).length === 0)
+
+/** Between two syncs that nothing but the clock asks for; 30 where the ConfigMap does not say. */
+const CLOCK_SECONDS = 8
+
+const everyNode = [controlPlane, worker, worker2] as const
+const weights = async (node: NodeName, address: string) =>
+  (await nodes.state(node)).virtualServers
+    .filter((server) => server.address === address)
+    .flatMap(({ realServers }) => realServers.map((real) => `${real.address} ${real.weight}`))
+    .sort()
+
+describe.sequential('one cluster, iptables, then ipvs, then iptables again', { timeout: 90_000 }, () => {
+  test('iptables mode programs what is predicted, on every node', async () => {
+    nodes.configure((text) => text.replaceAll('syncPeriod: 0s', `syncPeriod: ${CLOCK_SECONDS}s`))
+    const running = await nodes.restartProxies()
+    for (const node of everyNode) await settled(node, 'iptables')
+    expect(running[0]?.log.join('\n')).toContain('"Using iptables Proxier"')
+    expect(await nodes.sh(worker, 'curl -s http://127.0.0.1:10249/proxyMode')).toBe('iptables')
+    expect(await nodes.sh(worker, 'curl -s -o /dev/null -w %{http_code} http://172.18.0.3:10256/healthz')).toBe('200')
+    const answers = await nodes.ask('client1', webIP, 20)
+    expect(Object.keys(answers).sort()).toEqual(['web1', 'web2'])
+  })
+
+  test('a new Service is there soon after the change, not only at the next sync of the clock', async () => {
+    const began = Date.now()
+    nodes.addService('fast', '10.96.100.101')
+    nodes.setEndpoints('fast', [worker2])
+    await waitFor('the Service to answer', 10_000, async () => (await nodes.ask('client1', '10.96.100.101')).web2)
+    console.log(`iptables: a new Service answered after ${Date.now() - began} ms`)
+    expect(Date.now() - began).toBeLessThan(6000 * timeoutScale())
+  })
+
+  test('a rule deleted by hand inside a chain of a Service, or a jump, is not healed by a sync for another Service', async () => {
+    const state = await nodes.state(worker)
+    const chain = [...(state.iptables.get('nat')?.keys() ?? [])].find((name) => name.startsWith('KUBE-SEP-'))
+    await nodes.sh(worker, `iptables -t nat -F ${chain}; iptables -D FORWARD 1; iptables -t nat -F KUBE-MARK-MASQ`)
+    nodes.addService('other', '10.96.100.102')
+    nodes.setEndpoints('other', [worker])
+    await waitFor('the Service to answer', 10_000, async () => (await nodes.ask('client1', '10.96.100.102')).web1)
+    const left = (await differences(worker, 'iptables')).join('\n')
+    expect(left).toContain(chain)
+    expect(left).toMatch(/missing.*FORWARD/)
+    // A chain that exists once per node is written again by every sync.
+    expect(left).not.toContain('KUBE-MARK-MASQ -j MARK')
+  })
+
+  test('a chain deleted by hand fails the next restore, and the sync after it heals everything', async () => {
+    await nodes.sh(worker, 'iptables -t nat -F; iptables -t nat -X')
+    nodes.setEndpoints('other', [worker, worker2])
+    await settled(worker, 'iptables')
+  })
+
+  test('in ipvs mode every node holds what is predicted, beside what iptables mode left', async () => {
+    nodes.configure((text) => writeMode(text, { mode: 'ipvs' }))
+    const running = await nodes.restartProxies()
+    await waitFor('the proxy mode', 20_000, async () =>
+      (await nodes.sh(worker, 'curl -s http://127.0.0.1:10249/proxyMode')).includes('ipvs'),
+    )
+    const stale = (lines: string[]) => lines.filter((line) => !line.startsWith('stale'))
+    for (const node of everyNode)
+      await waitFor(node, 20_000, async () => stale(await differences(node, 'ipvs')).length === 0)
+    const left = await differences(worker, 'ipvs')
+    for (const kind of ['KUBE-SVC-', 'KUBE-SEP-', 'KUBE-EXTERNAL-SERVICES', 'KUBE-NODEPORTS', 'KUBE-PROXY-CANARY'])
+      expect(left.join('\n')).toContain(kind)
+    expect(running[1]?.log.join('\n')).toContain('"Using ipvs Proxier"')
+    expect(await nodes.ask('client1', webIP, 20)).toEqual({ web1: 10, web2: 10 })
+    expect(await nodes.ask(controlPlane, webIP, 8)).toEqual({ web1: 4, web2: 4 })
+  })
+
+  test('the flush removes all of it while requests are running, and none fails', async () => {
+    const load = nodes.ask('client1', webIP, 60)
+    const before = planFlush('ipvs', await nodes.state(worker))
+    expect(describeFlush(before).length).toBeGreaterThan(0)
+    const reports = await flushNat(nodes.cluster(), { progress: silent })
+    expect(reports.map(({ removed }) => removed.length > 0)).toEqual([true, true, true])
+    for (const node of everyNode) expect(await differences(node, 'ipvs')).toEqual([])
+    expect(await load).toEqual({ web1: 30, web2: 30 })
+    const again = await flushNat(nodes.cluster(), { progress: silent })
+    expect(again.flatMap(({ removed }) => removed)).toEqual([])
+  })
+
+  test('in ipvs mode too a new Service does not wait for the clock', async () => {
+    const began = Date.now()
+    nodes.addService('quick', '10.96.100.103')
+    nodes.setEndpoints('quick', [worker])
+    await waitFor('the Service to answer', 10_000, async () => (await nodes.ask('client2', '10.96.100.103')).web1)
+    console.log(`ipvs: a new Service answered after ${Date.now() - began} ms`)
+    expect(Date.now() - began).toBeLessThan(6000 * timeoutScale())
+  })
+
+  test('the sync of the clock heals what somebody broke, and removes foreign virtual servers', async () => {
+    // The clock may strike in between.
+    await waitFor('the node to be broken', 20_000, async () => {
+      await nodes.sh(
+        worker,
+        `ipvsadm -D -t ${webIP}:80; ipvsadm -A -t 192.0.2.1:80 -s rr; ipset flush KUBE-CLUSTER-IP; ip addr del 10.96.100.103/32 dev kube-ipvs0; iptables -t nat -F KUBE-SERVICES; iptables -D INPUT 1`,
+      )
+      return (await differences(worker, 'ipvs')).length >= 6
+    })
+    await settled(worker, 'ipvs')
+  })
+
+  test('a real server with an open connection gets weight 0; one without goes at once', async () => {
+    // The connection to the first choice of rr stays open while its endpoint is taken away.
+    const held = await nodes.machine.spawn(['bash', '-c', `exec 3<>/dev/tcp/${webIP}/80; echo open; cat`], {
+      netns: 'client1',
+    })
+    await new Promise((resolve) => held.stdout.once('data', resolve))
+    const busy = (await nodes.sh(worker, 'ipvsadm -Ln'))
+      .split('\n')
+      .find((line) => /-> 10\.244\.\d\.5:80 .* 1 +\d+ *$/.test(line))
+    const [, host] = /-> 10\.244\.(\d)\.5/.exec(busy ?? '') ?? []
+    const gone = host === '1' ? worker : worker2
+    const stays = host === '1' ? worker2 : worker
+    nodes.setEndpoints('web', [stays])
+    await waitFor('weight 0', 5000, async () => (await weights(worker, webIP)).includes(`${webPods[gone]} 0`))
+    expect(await weights(worker2, webIP)).toEqual([`${webPods[stays]} 1`])
+    nodes.setEndpoints('web', [worker, worker2])
+    await waitFor(
+      'both',
+      5000,
+      async () => (await weights(worker, webIP)).join() === [`${webPods[worker]} 1`, `${webPods[worker2]} 1`].join(),
+    )
+    held.stdin.end()
+    held.kill('SIGKILL')
+    await held.exited
+  })
+
+  test('health check node ports answer 200 where endpoints are, else 503', async () => {
+    nodes.addService('local', '10.96.100.110', {
+      type: 'LoadBalancer',
+      externalTrafficPolicy: 'Local',
+      healthCheckNodePort: 32_100,
+    })
+    nodes.setEndpoints('local', [worker])
+    const code = (host: number) =>
+      nodes.sh(controlPlane, `curl -s --max-time 3 -o /dev/null -w %{http_code} http://172.18.0.${host}:32100/`)
+    await waitFor('200 on the worker', 10_000, async () => (await code(3)) === '200')
+    expect(await code(4)).toBe('503')
+    const body = await nodes.sh(controlPlane, 'curl -s http://172.18.0.3:32100/')
+    expect(JSON.parse(body)).toMatchObject({ service: { namespace: 'default', name: 'local' }, localEndpoints: 1 })
+  })
+
+  test('back in iptables mode all of IPVS is left behind and Services work; the flush removes it under load', async () => {
+    nodes.configure((text) => writeMode(text, { mode: 'iptables' }))
+    await nodes.restartProxies()
+    await waitFor('the proxy mode', 20_000, async () =>
+      (await nodes.sh(worker, 'curl -s http://127.0.0.1:10249/proxyMode')).includes('iptables'),
+    )
+    await waitFor('the rules', 20_000, async () =>
+      (await differences(worker, 'iptables')).every((line) => line.startsWith('stale')),
+    )
+    const state = await nodes.state(worker)
+    expect(state.virtualServers.length).toBeGreaterThan(3)
+    expect(state.ipsets.size).toBeGreaterThan(10)
+    expect(state.links.map(({ name }) => name)).toContain('kube-ipvs0')
+    const load = nodes.ask('client1', webIP, 40)
+    await flushNat(nodes.cluster(), { progress: silent })
+    for (const node of everyNode) expect(await differences(node, 'iptables')).toEqual([])
+    expect((await load).none).toBeUndefined()
+    expect((await nodes.state(worker)).virtualServers).toEqual([])
+  })
+
+  test('a scheduler that no kernel has ends kube-proxy with its own words, and what stood stays', async () => {
+    nodes.configure((text) => writeMode(text, { mode: 'ipvs', scheduler: 'foo' }))
+    const [running] = await nodes.restartProxies()
+    expect(await running?.container.exited).toBe(1)
+    expect(running?.log.join('\n')).toContain('"Could not create dummy VS"')
+    expect(running?.log.at(-1)).toContain("can't use the IPVS proxier")
+    expect((await nodes.ask('client1', webIP, 4)).none).toBeUndefined()
+    expect(await nodes.sh(worker, 'curl -s http://127.0.0.1:10249/proxyMode || echo silent')).toBe('silent\n')
+  })
+
+  test('an unknown mode ends it too', async () => {
+    nodes.configure((text) => text.replace(/^mode: .*$/m, 'mode: magic'))
+    const [running] = await nodes.restartProxies()
+    expect(await running?.container.exited).toBe(1)
+    expect(running?.log.at(-1)).toMatch(/command failed.*KubeProxyConfiguration.Mode: Invalid value: .*magic/)
+  })
+})

@@ -1,0 +1,250 @@
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { Cluster } from '../../../cluster/driver.ts'
+import { nodeReportRequest } from '../../../cluster/node-report.ts'
+import { readCapturedNode } from '../../../dataplane/capture.ts'
+import type { NodeState } from '../../../dataplane/node-state.ts'
+import { waitFor } from '../../../host/wait.ts'
+import type { Draft } from '../../apiserver/api.ts'
+import { createClusterApi } from '../../apiserver/cluster-api.ts'
+import type { Pod } from '../../controllers/resources.ts'
+import type { KubeProxyContainer } from '../../kube-proxy/container.ts'
+import { KubeProxy } from '../../kube-proxy/kube-proxy.ts'
+import { kubeProxyConfigMap, kubeProxyDaemonSet } from '../../kube-proxy/manifests.ts'
+import type { Machine } from '../../machine/machine.ts'
+import { ensurePackages } from '../../machine/packages.ts'
+import { startMachine } from '../../machine/uml-machine.ts'
+
+const names = ['k8s-guide-control-plane', 'k8s-guide-worker', 'k8s-guide-worker2'] as const
+export const [controlPlane, worker, worker2] = names
+export type NodeName = (typeof names)[number]
+/** A Pod of the Service `web` on each worker. */
+export const webPods = { [worker]: '10.244.1.5', [worker2]: '10.244.2.5' }
+export const webIP = '10.96.100.100'
+
+export const silent = { start() {}, end() {}, note() {} }
+
+/** One kube-proxy with what it has written. */
+export interface Running {
+  container: KubeProxyContainer
+  log: string[]
+}
+
+/** A real kernel with three nodes as network namespaces on one bridge, two web servers in Pods, and an API in memory. */
+export class ThreeNodes {
+  readonly api = createClusterApi()
+  readonly machine: Machine
+  private readonly folder: string
+  private readonly proxies = new Map<NodeName, Running>()
+  private pods = 0
+
+  private constructor(machine: Machine, folder: string) {
+    this.machine = machine
+    this.folder = folder
+  }
+
+  static async start(): Promise<ThreeNodes> {
+    const packages = await ensurePackages(join(import.meta.dirname, '../../../.cache'), silent)
+    const folder = mkdtempSync(join(tmpdir(), 'kube-proxy-test-'))
+    const name = `kube-proxy-test-${process.pid}`
+    const nodes = new ThreeNodes(
+      await startMachine({ packages, directory: folder, name, memoryMegabytes: 512 }),
+      folder,
+    )
+    await nodes.connect()
+    nodes.fillApi()
+    return nodes
+  }
+
+  async stop(): Promise<void> {
+    await this.machine.stop()
+    rmSync(this.folder, { recursive: true, force: true })
+  }
+
+  private async connect(): Promise<void> {
+    const lines = [
+      'set -e',
+      'modprobe -a bridge veth dummy iptable_nat iptable_filter iptable_mangle xt_comment xt_addrtype',
+    ]
+    lines.push(
+      'ip link add br0 type bridge',
+      'ip addr add 172.18.0.1/16 dev br0',
+      'ip link set br0 up',
+      'ip link set lo up',
+    )
+    names.forEach((name, index) => {
+      lines.push(
+        `ip netns add ${name}`,
+        `ip link add n${index} type veth peer name eth0 netns ${name}`,
+        `ip link set n${index} master br0 up`,
+        `ip -n ${name} link set lo up`,
+        `ip -n ${name} addr add 172.18.0.${index + 2}/16 dev eth0`,
+        `ip -n ${name} link set eth0 up`,
+        `ip -n ${name} route add default via 172.18.0.1`,
+        `ip netns exec ${name} sh -c 'echo 1 >/proc/sys/net/ipv4/ip_forward'`,
+      )
+      for (const other of [0, 1, 2])
+        if (other !== index) lines.push(`ip -n ${name} route add 10.244.${other}.0/24 via 172.18.0.${other + 2}`)
+    })
+    for (const [node, index] of [
+      [worker, 1],
+      [worker2, 2],
+    ] as const)
+      lines.push(...this.podLines(node, `web${index}`, index, 5), ...this.podLines(node, `client${index}`, index, 9))
+    const { exitCode, stderr } = await this.machine.script(lines.join('\n'))
+    if (exitCode !== 0) throw new Error(`the nodes could not be made: ${stderr}`)
+    for (const index of [1, 2]) await this.serve(`web${index}`, index)
+  }
+
+  private podLines(node: string, pod: string, index: number, host: number): string[] {
+    return [
+      `ip netns add ${pod}`,
+      `ip -n ${node} link add v-${pod} type veth peer name eth0 netns ${pod}`,
+      `ip -n ${node} link set v-${pod} up`,
+      `ip -n ${node} addr add 10.244.${index}.1/32 dev v-${pod}`,
+      `ip -n ${node} route add 10.244.${index}.${host} dev v-${pod}`,
+      `ip -n ${pod} link set lo up`,
+      `ip -n ${pod} addr add 10.244.${index}.${host}/32 dev eth0`,
+      `ip -n ${pod} link set eth0 up`,
+      `ip -n ${pod} route add 10.244.${index}.1 dev eth0`,
+      `ip -n ${pod} route add default via 10.244.${index}.1`,
+    ]
+  }
+
+  private async serve(pod: string, index: number): Promise<void> {
+    const folder = `/run/${pod}`
+    const temporary = ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi'].map(
+      (kind) => `${kind}_temp_path ${folder}/${kind};`,
+    )
+    const content = `daemon off; master_process off; pid ${folder}/pid; error_log /dev/null; events {} http { access_log off; ${temporary.join(' ')}
+      server { listen 80; default_type text/plain; location / { return 200 "web${index} $remote_addr\\n"; } } }`
+    await this.machine.write([{ path: `${folder}/nginx.conf`, content }])
+    const server = await this.machine.spawn(['nginx', '-p', folder, '-e', '/dev/null', '-c', `${folder}/nginx.conf`], {
+      netns: pod,
+    })
+    server.stdout.resume()
+    server.stderr.resume()
+  }
+
+  private fillApi(): void {
+    names.forEach((name, index) => {
+      this.api.create('nodes', undefined, {
+        metadata: { name, labels: { 'kubernetes.io/hostname': name, 'kubernetes.io/os': 'linux' } },
+        spec: { podCIDR: `10.244.${index}.0/24`, podCIDRs: [`10.244.${index}.0/24`] },
+      })
+      const addresses = [{ type: 'InternalIP', address: `172.18.0.${index + 2}` }]
+      this.api.patch('nodes', undefined, name, { status: { addresses } }, 'status')
+    })
+    this.api.create('configmaps', 'kube-system', { ...kubeProxyConfigMap() } as Draft)
+    this.addService('web', webIP)
+    this.setEndpoints('web', [worker, worker2])
+  }
+
+  addService(name: string, clusterIP: string, spec: Record<string, unknown> = {}): void {
+    this.api.create('services', 'default', {
+      metadata: { name },
+      spec: { clusterIP, ports: [{ port: 80, protocol: 'TCP', targetPort: 80 }], ...spec },
+    })
+  }
+
+  /** Makes the web Pods of these nodes the endpoints of a Service. */
+  setEndpoints(service: string, nodes: readonly (keyof typeof webPods)[]): void {
+    const endpoints = nodes.map((node) => ({
+      addresses: [webPods[node]],
+      nodeName: node,
+      conditions: { ready: true, serving: true, terminating: false },
+    }))
+    const name = `${service}-abcde`
+    if (this.api.get('endpointslices', 'default', name)) {
+      this.api.patch('endpointslices', 'default', name, { endpoints })
+      return
+    }
+    this.api.create('endpointslices', 'default', {
+      metadata: { name, labels: { 'kubernetes.io/service-name': service } },
+      addressType: 'IPv4',
+      ports: [{ name: '', port: 80, protocol: 'TCP' }],
+      endpoints,
+    })
+  }
+
+  /** Edits kube-proxy's config.conf; a running kube-proxy takes no notice. */
+  configure(edit: (text: string) => string): void {
+    const map = this.api.get('configmaps', 'kube-system', 'kube-proxy') as { data?: Record<string, string> } | undefined
+    const text = edit(map?.data?.['config.conf'] ?? '')
+    this.api.patch('configmaps', 'kube-system', 'kube-proxy', { data: { 'config.conf': text } })
+  }
+
+  startProxy(node: NodeName, version = 'v1.34.0'): Running {
+    const log: string[] = []
+    const spec = kubeProxyDaemonSet().spec?.template.spec
+    const metadata = { name: `kube-proxy-${node}`, namespace: 'kube-system', uid: `uid-${++this.pods}` }
+    const pod = { metadata, spec: { ...spec, nodeName: node } } as unknown as Pod
+    const { machine, api } = this
+    const container = new KubeProxy(
+      {
+        pod,
+        node,
+        machine,
+        api,
+        placement: { netns: node },
+        log: (line) => log.push(line),
+      },
+      version,
+    )
+    const running = { container, log }
+    this.proxies.set(node, running)
+    return running
+  }
+
+  /** Replaces every kube-proxy, as a restart of the DaemonSet does. */
+  async restartProxies(): Promise<Running[]> {
+    await this.stopProxies()
+    return names.map((node) => this.startProxy(node))
+  }
+
+  async stopProxies(): Promise<void> {
+    await Promise.all([...this.proxies.values()].map(({ container }) => container.stop()))
+    this.proxies.clear()
+  }
+
+  /** Runs a shell command in a node's or Pod's network namespace and gives its standard output. */
+  async sh(netns: string, command: string): Promise<string> {
+    const { stdout } = await this.machine.script(command, { netns })
+    return stdout
+  }
+
+  async state(node: NodeName): Promise<NodeState> {
+    return waitFor(`${node} to be read`, 10_000, async () => {
+      const { script, read } = nodeReportRequest('essential')
+      const { stdout } = await this.machine.script(script, { netns: node })
+      const { state, faults } = readCapturedNode(read(stdout).files)
+      return faults.length === 0 && state
+    })
+  }
+
+  /** The nodes as `make flush-nat` reaches them. */
+  cluster(): Cluster {
+    return {
+      driver: 'embedded',
+      name: 'three-nodes',
+      nodes: async () => [...names],
+      script: (node: string, text: string, timeoutMs: number) =>
+        this.machine.script(text, { netns: node }, { timeoutMs }),
+    } as unknown as Cluster
+  }
+
+  /** Asks a Service `count` times, with a connection each, and counts who answered (`web1`, `web2`, or `none`). */
+  async ask(netns: string, url: string, count = 1): Promise<Record<string, number>> {
+    const out = await this.sh(
+      netns,
+      `for _ in $(seq ${count}); do curl -s --max-time 2 http://${url}/ || echo none; done`,
+    )
+    const answers: Record<string, number> = {}
+    for (const line of out.trim().split('\n')) {
+      const who = line.split(' ')[0] ?? ''
+      answers[who] = (answers[who] ?? 0) + 1
+    }
+    return answers
+  }
+}

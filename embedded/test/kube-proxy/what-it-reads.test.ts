@@ -1,0 +1,67 @@
+import { expect, test } from 'vitest'
+import { parseConntrack } from '../../../dataplane/conntrack.ts'
+import { isStale } from '../../kube-proxy/conntrack-cleanup.ts'
+import { parseBusyRealServers } from '../../kube-proxy/ipvs-connections.ts'
+import { klogLine } from '../../kube-proxy/klog.ts'
+import { duration, readSettings, StartFailure } from '../../kube-proxy/settings.ts'
+
+test('real servers with open or closing connections are found in ipvsadm -Ln', () => {
+  const text = `IP Virtual Server version 1.2.1 (size=4096)
+Prot LocalAddress:Port Scheduler Flags
+  -> RemoteAddress:Port           Forward Weight ActiveConn InActConn
+TCP  10.96.0.10:53 rr persistent 10800
+  -> 10.244.0.2:53                Masq    1      0          0
+  -> 10.244.0.3:53                Masq    0      0          3         
+TCP  [fd00::a]:53 rr
+  -> [fd00:10::3]:53              Masq    1      1          0
+`
+  expect([...parseBusyRealServers(text)]).toEqual([
+    'TCP 10.96.0.10:53 10.244.0.3:53',
+    'TCP [fd00::a]:53 [fd00:10::3]:53',
+  ])
+})
+
+test('a UDP flow is stale when something else than an endpoint of its Service answers', () => {
+  const flow = (destination: string, port: number, answer: string) =>
+    parseConntrack(
+      `udp      17 20 src=10.244.1.9 dst=${destination} sport=5000 dport=${port} src=${answer} dst=10.244.1.9 sport=53 dport=5000 mark=0 use=1`,
+    )[0]
+  const backends = new Map([
+    ['10.96.0.10:53', new Set(['10.244.0.2'])],
+    [':30053', new Set(['10.244.0.2'])],
+  ])
+  const stale = (...of: Parameters<typeof flow>) => {
+    const connection = flow(...of)
+    return connection && isStale(connection, backends, new Set(['172.18.0.3']))
+  }
+  expect(stale('10.96.0.10', 53, '10.244.0.2')).toBe(false)
+  expect(stale('10.96.0.10', 53, '10.244.0.7')).toBe(true)
+  expect(stale('10.96.0.10', 53, '10.96.0.10')).toBe(true)
+  expect(stale('172.18.0.3', 30053, '10.244.0.7')).toBe(true)
+  expect(stale('172.18.0.99', 30053, '10.244.0.7')).toBe(false)
+  expect(stale('8.8.8.8', 53, '8.8.8.8')).toBe(false)
+})
+
+test('log lines look like klog', () => {
+  const line = klogLine('I', 'server.go:527', 'Version info', { version: 'v1.34.0', n: 3, list: ['a'] }, new Date(0))
+  expect(line).toBe('I0101 00:00:00.000000       1 server.go:527] "Version info" version="v1.34.0" n=3 list=["a"]')
+})
+
+test('settings: defaults, durations, and refusals in the words of kube-proxy', () => {
+  expect(readSettings('mode: ""\n')).toMatchObject({ mode: 'iptables', syncPeriodMs: 30_000, minSyncPeriodMs: 1000 })
+  expect(readSettings('mode: ipvs\nipvs: {scheduler: own-made, syncPeriod: 1m5s}\n')).toMatchObject({
+    syncPeriodMs: 65_000,
+    minSyncPeriodMs: 0,
+    config: { ipvs: { scheduler: 'own-made' } },
+  })
+  expect(duration('1h2m3.5s')).toBe(3_723_500)
+  expect(duration('soon')).toBeUndefined()
+  for (const [text, message] of [
+    ['mode: [', /^failed complete/],
+    ['mode: magic', /^failed validate: KubeProxyConfiguration.Mode: Invalid value: "magic": must be iptables,ipvs/],
+    ['clusterCIDR: 10.0.0.0/99', /^failed validate: KubeProxyConfiguration.clusterCIDR/],
+  ] as const) {
+    expect(() => readSettings(text)).toThrow(StartFailure)
+    expect(() => readSettings(text)).toThrow(message)
+  }
+})

@@ -1,0 +1,261 @@
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { type GuestCluster, startGuestCluster, textOf, worker, worker2 } from './guest-cluster.ts'
+
+let cluster: GuestCluster
+
+beforeAll(async () => {
+  cluster = await startGuestCluster()
+})
+
+afterAll(() => cluster?.stop())
+
+const shell = (script: string) => ({ image: 'tools', command: ['sh', '-c', script] })
+
+describe('starting', () => {
+  test('an unknown image is ErrImagePull with an event that says which images exist, until it is replaced', async () => {
+    cluster.create('unknown', worker, { image: 'nosuch:1.0' })
+    await cluster.until('unknown', 'ErrImagePull', (_pod, { state }) => state?.waiting?.reason === 'ErrImagePull')
+    const failure = cluster
+      .events('unknown')
+      .find((line) => line.startsWith('Warning Failed Failed to pull image "nosuch:1.0"'))
+    for (const name of ['nginx', 'tools', 'echo']) expect(failure).toContain(name)
+    expect(cluster.pod('unknown')?.status?.phase).toBe('Pending')
+    const pod = cluster.pod('unknown')
+    const containers = pod?.spec.containers.map((container) => ({ ...container, image: 'tools' }))
+    cluster.api.patch('pods', 'default', 'unknown', { spec: { containers } })
+    await cluster.ready('unknown')
+  })
+
+  test('environment, arguments, working directory and volumes are what the Pod says', async () => {
+    const { api } = cluster
+    api.create('configmaps', 'default', {
+      metadata: { name: 'settings' },
+      data: { COLOUR: 'green', 'app.conf': 'x=1\n' },
+    })
+    api.create('secrets', 'default', { metadata: { name: 'token' }, stringData: { word: 'hush' } })
+    cluster.create(
+      'configured',
+      worker,
+      {
+        image: 'tools',
+        command: [
+          'sh',
+          '-c',
+          'echo $0 $COLOUR $NODE $WORD $PREFIXED_COLOUR; pwd; cat /etc/app/app.conf; sleep 1000',
+          '$(NODE)-$(IP)',
+        ],
+        workingDir: '/var/cache',
+        envFrom: [{ prefix: 'PREFIXED_', configMapRef: { name: 'settings' } }],
+        env: [
+          { name: 'NODE', valueFrom: { fieldRef: { fieldPath: 'spec.nodeName' } } },
+          { name: 'IP', valueFrom: { fieldRef: { fieldPath: 'status.podIP' } } },
+          { name: 'COLOUR', valueFrom: { configMapKeyRef: { name: 'settings', key: 'COLOUR' } } },
+          { name: 'WORD', valueFrom: { secretKeyRef: { name: 'token', key: 'word' } } },
+        ],
+        volumeMounts: [
+          { name: 'settings', mountPath: '/etc/app' },
+          { name: 'scratch', mountPath: '/data' },
+        ],
+      },
+      {
+        initContainers: [
+          {
+            name: 'first',
+            ...shell('echo prepared >/data/file'),
+            volumeMounts: [{ name: 'scratch', mountPath: '/data' }],
+          },
+        ],
+        volumes: [
+          { name: 'settings', configMap: { name: 'settings' } },
+          { name: 'scratch', emptyDir: {} },
+        ],
+      },
+    )
+    await cluster.ready('configured')
+    const ip = cluster.pod('configured')?.status?.podIP
+    const expected = `${worker}-${ip} green ${worker} hush green\n/var/cache\nx=1\n`
+    await cluster.until('configured', 'output', () => true)
+    await expect.poll(() => cluster.logs('configured')).toBe(expected)
+    expect((await cluster.exec('configured', 'cat /data/file')).stdout).toBe('prepared\n')
+    const [init] = cluster.pod('configured')?.status?.initContainerStatuses ?? []
+    expect(init?.state?.terminated).toMatchObject({ exitCode: 0, reason: 'Completed' })
+    api.patch('configmaps', 'default', 'settings', { data: { 'app.conf': 'x=2\n' } })
+    const read = async () => (await cluster.exec('configured', 'cat /etc/app/app.conf')).stdout
+    await expect.poll(read).toBe('x=2\n')
+  })
+
+  test('a missing key is a CreateContainerConfigError that names it', async () => {
+    const env = [{ name: 'A', valueFrom: { configMapKeyRef: { name: 'absent', key: 'k' } } }]
+    cluster.create('misconfigured', worker, { image: 'tools', env })
+    await cluster.until(
+      'misconfigured',
+      'the error',
+      (_pod, { state }) => state?.waiting?.reason === 'CreateContainerConfigError',
+    )
+    expect(cluster.pod('misconfigured')?.status?.containerStatuses?.[0]?.state?.waiting?.message).toBe(
+      'configmap "absent" not found',
+    )
+  })
+})
+
+describe('ending', () => {
+  test('a container that fails is started again at once, then after a growing delay', async () => {
+    cluster.create('crash', worker2, shell('echo run; exit 3'))
+    await cluster.until(
+      'crash',
+      'CrashLoopBackOff',
+      (_pod, { state, restartCount }) => restartCount >= 1 && state?.waiting?.reason === 'CrashLoopBackOff',
+    )
+    const status = cluster.pod('crash')?.status?.containerStatuses?.[0]
+    expect(status?.lastState?.terminated).toMatchObject({ exitCode: 3, reason: 'Error' })
+    expect(status?.state?.waiting?.message).toMatch(
+      /^back-off 10s restarting failed container=main pod=crash_default\(/,
+    )
+    expect(await cluster.logs('crash', { previous: true })).toBe('run\n')
+    expect(cluster.pod('crash')?.status).toMatchObject({ phase: 'Running' })
+    expect(cluster.events('crash').join('\n')).toMatch(
+      /Warning BackOff Back-off restarting failed container main in pod crash_default\(/,
+    )
+  })
+
+  test('policies Never and OnFailure end Pods as Failed and Succeeded, and their network goes', async () => {
+    cluster.create('failed', worker, shell('exit 2'), { restartPolicy: 'Never' })
+    cluster.create('done', worker, shell('exit 0'), { restartPolicy: 'OnFailure' })
+    await cluster.until('failed', 'Failed', ({ status }) => status?.phase === 'Failed')
+    await cluster.until('done', 'Succeeded', ({ status }) => status?.phase === 'Succeeded')
+    const links = async () => (await cluster.machine.run(['ip', 'netns'])).stdout
+    const uid = cluster.pod('done')?.metadata.uid
+    await expect.poll(links).not.toContain(uid)
+  })
+
+  test('deletion runs preStop, sends SIGTERM, and waits for what the process still has to do', async () => {
+    const preStop = { exec: { command: ['sh', '-c', 'echo pre >/proc/1/fd/1'] } }
+    cluster.create('graceful', worker, {
+      ...shell('trap "echo term; sleep 0.5; echo bye; exit 0" TERM; echo up; while :; do sleep 0.1; done'),
+      lifecycle: { preStop },
+    })
+    await cluster.ready('graceful')
+    const follow = { namespace: 'default', name: 'graceful', follow: true, previous: false, timestamps: false }
+    const log = textOf(await cluster.kubelets.backend.logs(follow))
+    cluster.api.delete('pods', 'default', 'graceful')
+    expect(cluster.pod('graceful')?.metadata.deletionTimestamp).toBeDefined()
+    await cluster.gone('graceful')
+    expect(await log).toBe('up\npre\nterm\nbye\n')
+    expect(cluster.events('graceful')).toContain('Normal Killing Stopping container main')
+  })
+
+  test('a process that ignores SIGTERM is killed when the grace period is over', async () => {
+    cluster.create('stubborn', worker, shell('trap "" TERM; while :; do sleep 0.1; done'), {
+      terminationGracePeriodSeconds: 1,
+    })
+    await cluster.ready('stubborn')
+    const begun = Date.now()
+    cluster.api.delete('pods', 'default', 'stubborn')
+    await cluster.gone('stubborn')
+    expect(Date.now() - begun).toBeGreaterThan(900)
+  })
+
+  test('a forced deletion leaves nothing behind', async () => {
+    cluster.create('forced', worker, shell('trap "" TERM; while :; do sleep 0.1; done'))
+    await cluster.ready('forced')
+    const uid = cluster.pod('forced')?.metadata.uid
+    cluster.api.delete('pods', 'default', 'forced', { gracePeriodSeconds: 0 })
+    expect(cluster.pod('forced')).toBeUndefined()
+    const left = async () => (await cluster.machine.run(['sh', '-c', 'ip netns; ls /run/pods'])).stdout
+    await expect.poll(left).not.toContain(uid)
+  })
+})
+
+describe('probes', () => {
+  test('readiness decides about Ready and says why not', async () => {
+    const readinessProbe = { exec: { command: ['test', '-e', '/ready'] }, periodSeconds: 1 }
+    cluster.create('gated', worker, { image: 'tools', readinessProbe })
+    await cluster.until('gated', 'running', (_pod, { state }) => state?.running !== undefined)
+    await expect.poll(() => cluster.events('gated').join()).toContain('Unhealthy Readiness probe failed: ')
+    const ready = cluster.pod('gated')?.status?.conditions?.find(({ type }) => type === 'Ready')
+    expect(ready).toMatchObject({
+      status: 'False',
+      reason: 'ContainersNotReady',
+      message: 'containers with unready status: [main]',
+    })
+    await cluster.exec('gated', 'touch /ready')
+    await cluster.ready('gated')
+    await cluster.exec('gated', 'rm /ready')
+    await cluster.until('gated', 'unready', (_pod, status) => !status.ready)
+  })
+
+  test('HTTP and TCP probes come from the node', async () => {
+    const readinessProbe = { httpGet: { path: '/', port: 'http' as never }, periodSeconds: 1 }
+    cluster.create('probed', worker, { image: 'nginx', ports: [{ name: 'http', containerPort: 80 }], readinessProbe })
+    cluster.create('listens', worker2, {
+      image: 'echo',
+      readinessProbe: { tcpSocket: { port: 8080 as never }, periodSeconds: 1 },
+    })
+    cluster.create('deaf', worker2, {
+      image: 'tools',
+      readinessProbe: { tcpSocket: { port: 81 as never }, periodSeconds: 1 },
+    })
+    await cluster.ready('probed', 'listens')
+    await expect
+      .poll(() => cluster.logs('probed'))
+      .toMatch(/10\.244\.1\.1 .*"GET \/ HTTP\/1.1" 200 .*"kube-probe\/1.34"/)
+    await expect
+      .poll(() => cluster.events('deaf').join())
+      .toMatch(/Readiness probe failed: dial tcp 10\.244\.2\.\d+:81: connect: connection refused/)
+  })
+
+  test('a failing liveness probe restarts the container', async () => {
+    const livenessProbe = { exec: { command: ['test', '!', '-e', '/dead'] }, periodSeconds: 1, failureThreshold: 1 }
+    cluster.create('mortal', worker, { image: 'tools', livenessProbe })
+    await cluster.ready('mortal')
+    await cluster.exec('mortal', 'touch /dead')
+    await cluster.until(
+      'mortal',
+      'a restart',
+      (_pod, { restartCount, state }) => restartCount === 1 && state?.running !== undefined,
+    )
+    expect(cluster.events('mortal')).toContain('Normal Killing Container main failed liveness probe, will be restarted')
+  })
+})
+
+test('cluster DNS answers for Services over UDP and TCP and refuses to invent names', async () => {
+  const { api } = cluster
+  api.create('services', 'default', { metadata: { name: 'web' }, spec: { ports: [{ name: 'http', port: 80 }] } })
+  api.create('services', 'default', {
+    metadata: { name: 'peers' },
+    spec: { clusterIP: 'None', ports: [{ name: 'p', port: 1 }] },
+  })
+  cluster.create('dns', worker, { image: 'registry.k8s.io/coredns/coredns:v1.12.1' })
+  cluster.create('client', worker2, { image: 'busybox' })
+  await cluster.ready('dns', 'client')
+  const clusterIP = api.get<{ spec: { clusterIP: string } } & import('../../apiserver/api.ts').KubeObject>(
+    'services',
+    'default',
+    'web',
+  )?.spec.clusterIP
+  const server = `@${cluster.pod('dns')?.status?.podIP}`
+  const dig = async (query: string) =>
+    (await cluster.exec('client', `dig +time=2 +tries=2 ${server} ${query}`)).stdout.trim()
+  const name = 'web.default.svc.cluster.local'
+  expect(await dig(`+short ${name}`)).toBe(clusterIP)
+  expect(await dig(`+short +tcp ${name}`)).toBe(clusterIP)
+  expect(await dig('+short kubernetes.default.svc.cluster.local')).toBe('10.96.0.1')
+  expect(await dig(`+short -t SRV _http._tcp.${name}`)).toBe(`0 100 80 ${name}.`)
+  expect(await dig('nosuch.default.svc.cluster.local')).toContain('status: NXDOMAIN')
+  const slice = {
+    metadata: { name: 'peers-1', labels: { 'kubernetes.io/service-name': 'peers' } },
+    addressType: 'IPv4',
+    endpoints: [
+      { addresses: ['10.244.1.77'], conditions: { ready: true }, hostname: 'one' },
+      { addresses: ['10.244.1.78'], conditions: { ready: true } },
+      { addresses: ['10.244.1.79'], conditions: { ready: false } },
+    ],
+    ports: [{ name: 'p', port: 1 }],
+  }
+  api.create('endpointslices', 'default', slice)
+  const peers = async () => (await dig('+short peers.default.svc.cluster.local')).split('\n').sort().join()
+  await expect.poll(peers).toBe('10.244.1.77,10.244.1.78')
+  expect(await dig('+short one.peers.default.svc.cluster.local')).toBe('10.244.1.77')
+  api.delete('services', 'default', 'web')
+  await expect.poll(() => dig(name)).toContain('status: NXDOMAIN')
+})

@@ -1,0 +1,36 @@
+import fc from 'fast-check'
+import { expect, test } from 'vitest'
+import { LogBuffer } from '../../kubelet/log-buffer.ts'
+import { logStream } from '../../kubelet/log-stream.ts'
+import { textOf } from './guest-cluster.ts'
+
+const request = { namespace: 'default', name: 'p', follow: false, previous: false, timestamps: false }
+
+test('output cut anywhere comes back as it was', async () => {
+  await fc.assert(
+    fc.asyncProperty(fc.array(fc.string({ unit: fc.constantFrom('a', '\n', 'ä') })), async (chunks) => {
+      const log = new LogBuffer()
+      for (const chunk of chunks) log.write('stdout', chunk)
+      log.end()
+      expect(await textOf(logStream(log, request))).toBe(chunks.join(''))
+    }),
+  )
+})
+
+test('lines of the two outputs are never mixed', async () => {
+  const log = new LogBuffer()
+  log.write('stdout', 'one ')
+  log.write('stderr', 'error\n')
+  log.write('stdout', 'line\n')
+  expect(await textOf(logStream(log, request))).toBe('error\none line\n')
+})
+
+test('the last lines, and what follows until the container ends', async () => {
+  const log = new LogBuffer()
+  log.write('stdout', '1\n2\n3\n')
+  const followed = textOf(logStream(log, { ...request, tailLines: 1, follow: true }))
+  log.write('stdout', '4\n')
+  log.end()
+  expect(await followed).toBe('3\n4\n')
+  expect(await textOf(logStream(log, { ...request, tailLines: 0 }))).toBe('')
+})

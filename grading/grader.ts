@@ -1,0 +1,53 @@
+import { resolve } from 'node:path'
+import type { LabSpec } from './check-context.ts'
+import { keepEvidence } from './evidence.ts'
+import type { GradingRequest } from './grading-request.ts'
+import { type JudgeOptions, judge, type Source } from './judge.ts'
+import { findStep, type LabDefinition, readLab } from './lab-definition.ts'
+import { reportOf } from './report.ts'
+import type { Report } from './report-schema.ts'
+import { roundFacts } from './round-facts.ts'
+import { openSource } from './source.ts'
+
+/**
+ * Grades a lab once, and keeps the evidence of what failed. Trouble of the cluster, the capture or the grader is in the
+ * report; it throws only when the lab or the step does not exist.
+ */
+export async function grade(request: GradingRequest, options: JudgeOptions = {}): Promise<Report> {
+  const spec = await loadSpec(readLab(request.lab))
+  if (request.step !== undefined) findStep(spec.lab, request.step)
+  return gradeWith(spec, request, () => openSource(absolute(request).source), options)
+}
+
+/** The checks of a lab. Throws when its spec does not fit its lab.yaml. */
+export async function loadSpec({ folder }: LabDefinition): Promise<LabSpec> {
+  const module: { default: LabSpec } = await import(`../checks/${folder}.check.ts`)
+  return module.default
+}
+
+/** As `grade`, on a source that the caller has open or opens. */
+export async function gradeWith(
+  spec: LabSpec,
+  request: GradingRequest,
+  open: () => Promise<Source> | Source,
+  options: JudgeOptions = {},
+): Promise<Report> {
+  const began = performance.now()
+  const seconds = () => (performance.now() - began) / 1000
+  try {
+    const { outcomes, snapshot } = await judge(spec, await open(), {
+      ...options,
+      only: request.step === undefined ? undefined : [request.step],
+    })
+    return keepEvidence(reportOf(spec.lab, request, outcomes, { facts: roundFacts(snapshot), seconds: seconds() }))
+  } catch (error) {
+    const trouble = (error instanceof Error ? error.message : String(error)).split('\n')[0]
+    return reportOf(spec.lab, request, [], { facts: {}, seconds: seconds(), trouble })
+  }
+}
+
+/** The request with the folder of a capture made independent of where the process stands. */
+export function absolute(request: GradingRequest): GradingRequest {
+  if (request.source.kind !== 'capture') return request
+  return { ...request, source: { kind: 'capture', folder: resolve(request.source.folder) } }
+}

@@ -1,0 +1,155 @@
+import { setTimeout as pause } from 'node:timers/promises'
+import { timeoutScale } from '../host/wait.ts'
+import type { CheckContext, CheckEntry, LabSpec } from './check-context.ts'
+import { Failure, type FailureDetail, NotApplicable, OutOfReach, Trouble } from './failure.ts'
+import type { StepDefinition } from './lab-definition.ts'
+import type { LiveCluster } from './live-cluster.ts'
+import { Notebook } from './notebook.ts'
+import type { Verdict } from './report-schema.ts'
+import { movements } from './settling.ts'
+import type { Snapshot } from './snapshot.ts'
+
+/** What one round came to for one step. */
+export interface StepOutcome {
+  id: string
+  verdict: Verdict
+  waitsFor?: string[]
+  reason?: string
+  /** Not applicable, and no other capture of this cluster could show it. */
+  outOfReach?: true
+  failure?: FailureDetail
+  /** What the step measured, for people. */
+  measured?: string[]
+}
+
+/** Where rounds get their snapshots from, and what they may touch. */
+export interface Source {
+  snapshot(): Promise<Snapshot>
+  /** Absent for a capture: a recorded cluster does not move, so it is read once. */
+  live?: LiveCluster
+  /** A snapshot that still holds, and what was judged on it: the first round judges the other steps on the same one. */
+  standing?: Pick<Judgement, 'snapshot' | 'outcomes'> | undefined
+}
+
+export interface JudgeOptions {
+  /** Judge these steps alone; other steps that they wait for are taken as given. */
+  only?: readonly string[] | undefined
+  /** Milliseconds that a moving cluster is waited for, before the scale factor. */
+  patienceMs?: number
+  pauseMs?: number
+}
+
+export interface Judgement {
+  outcomes: StepOutcome[]
+  snapshot: Snapshot
+  rounds: number
+}
+
+const PATIENCE_MS = 20_000
+const PAUSE_MS = 400
+
+/**
+ * Judges a lab. Each round takes one snapshot and asks every step on it. While a step fails and the cluster still moves, a
+ * new round begins, until the deadline; what fails then is `not yet`.
+ * @throws what `source.snapshot` throws when the cluster can't be read at all
+ */
+export async function judge(spec: LabSpec, source: Source, options: JudgeOptions = {}): Promise<Judgement> {
+  const deadline = Date.now() + (options.patienceMs ?? PATIENCE_MS) * timeoutScale()
+  for (let rounds = 1; ; rounds++) {
+    const standing = rounds === 1 ? source.standing : undefined
+    const snapshot = standing?.snapshot ?? (await source.snapshot())
+    const outcomes = await judgeRound(spec, snapshot, source.live, options.only, standing?.outcomes)
+    const moving = source.live ? movements(snapshot) : []
+    const unsure = outcomes.some(({ verdict }) => verdict === 'failed')
+    if (!unsure || moving.length === 0) return { outcomes, snapshot, rounds }
+    if (Date.now() >= deadline) {
+      const reason = `the cluster was still moving when time ran out: ${moving.slice(0, 3).join(', ')}`
+      return { outcomes: outcomes.map((outcome) => stillMoving(outcome, reason)), snapshot, rounds }
+    }
+    await pause(options.pauseMs ?? PAUSE_MS)
+  }
+}
+
+const stillMoving = (outcome: StepOutcome, reason: string): StepOutcome =>
+  outcome.verdict === 'failed' ? { ...outcome, verdict: 'not yet', reason } : outcome
+
+/** Asks every step once, all on the same snapshot; those that were `judged` on it already are not asked again. */
+export async function judgeRound(
+  spec: LabSpec,
+  snapshot: Snapshot,
+  live: LiveCluster | undefined,
+  only?: readonly string[],
+  judged: readonly StepOutcome[] = [],
+): Promise<StepOutcome[]> {
+  const notes = new Notebook(spec.lab.number, snapshot)
+  const context: CheckContext = { snapshot, nodes: snapshot.nodes, notes, live, show: () => {} }
+  if (live) for (const observe of spec.observers) observeQuietly(observe, context)
+  const outcomes = new Map<string, StepOutcome>()
+  for (const definition of spec.lab.steps) {
+    if (only && !only.includes(definition.id)) continue
+    const known = judged.find(({ id }) => id === definition.id) ?? waitsFor(definition, outcomes)
+    const entry = spec.checks.get(definition.id)
+    outcomes.set(definition.id, known ?? (await measuredStep(definition, entry, context)))
+  }
+  if (live && notes.hasNews) await notes.save(live.client)
+  live?.moments?.keep(spec.lab.number, snapshot, [...outcomes.values()])
+  return [...outcomes.values()]
+}
+
+/** An observer that can't read the cluster has nothing to note; the steps will say what is wrong. */
+function observeQuietly(observe: LabSpec['observers'][number], context: CheckContext): void {
+  try {
+    observe(context)
+  } catch (error) {
+    if (!(error instanceof Trouble || error instanceof Failure)) throw error
+  }
+}
+
+function waitsFor({ id, needs }: StepDefinition, outcomes: ReadonlyMap<string, StepOutcome>): StepOutcome | undefined {
+  const open = needs.filter((need) => {
+    const verdict = outcomes.get(need)?.verdict
+    return verdict !== undefined && verdict !== 'passed' && verdict !== 'not applicable'
+  })
+  if (open.length === 0) return undefined
+  const uncheckable = open.some((need) => outcomes.get(need)?.verdict === 'could not check')
+  const reason = `waits for: ${open.join(', ')}`
+  return { id, verdict: uncheckable ? 'could not check' : 'not yet', waitsFor: open, reason }
+}
+
+/** Judges a step and gathers what it showed. */
+async function measuredStep(
+  definition: StepDefinition,
+  entry: CheckEntry | undefined,
+  context: CheckContext,
+): Promise<StepOutcome> {
+  let measured: readonly string[] = []
+  const show = (lines: readonly string[]) => {
+    measured = lines
+  }
+  const outcome = await judgeStep(definition, entry, { ...context, show })
+  return measured.length > 0 ? { ...outcome, measured: [...measured] } : outcome
+}
+
+async function judgeStep(
+  { id }: StepDefinition,
+  entry: CheckEntry | undefined,
+  context: CheckContext,
+): Promise<StepOutcome> {
+  if (!entry) return { id, verdict: 'could not check', reason: `no check is written for step "${id}"` }
+  if (entry.needsCluster && !context.live)
+    return { id, verdict: 'not applicable', reason: 'it sends real requests, which a capture cannot answer' }
+  try {
+    await entry.check(context)
+    return { id, verdict: 'passed' }
+  } catch (error) {
+    if (error instanceof Failure) return { id, verdict: 'failed', failure: error.detail }
+    if (error instanceof OutOfReach) return { id, verdict: 'not applicable', reason: error.message, outOfReach: true }
+    if (error instanceof NotApplicable) return { id, verdict: 'not applicable', reason: error.message }
+    const reason = error instanceof Error ? error.message : String(error)
+    return {
+      id,
+      verdict: 'could not check',
+      reason: error instanceof Trouble ? reason : `the check itself broke (${reason})`,
+    }
+  }
+}

@@ -1,0 +1,154 @@
+import { chalk } from 'zx/core'
+import { plainText, shortened } from '../host/plain-text.ts'
+import type { StepOutcome } from './judge.ts'
+import type { StepDefinition } from './lab-definition.ts'
+import { findingOf } from './report.ts'
+import type { Difference, Report, ReportedFinding, Source, StepReport, Verdict } from './report-schema.ts'
+
+const MARKS: Record<Verdict, string> = {
+  passed: '✓',
+  failed: '✗',
+  'not yet': '–',
+  'not applicable': '·',
+  'could not check': '!',
+}
+const DIFFERENCES_SHOWN = 8
+const BLOCK_LINES_SHOWN = 6
+const TEXT_WIDTH = 100
+
+/** A report for people: a line per step, the first failure in full, the score. Works without colour and without a terminal. */
+export function learnerReport(report: Report): string {
+  const lines = [chalk.bold(`Lab ${report.lab}: ${report.title}`), ...circumstances(report), '']
+  if (report.trouble !== undefined)
+    return `${[...lines, `${MARKS['could not check']} ${plainText(report.trouble)}`, '  Nothing was checked, and no points are lost.'].join('\n')}\n`
+  const width = Math.max(...report.steps.map(({ id }) => id.length))
+  let opened = false
+  for (const step of report.steps) {
+    lines.push(stepLine(step, width))
+    if (step.question !== undefined && (step.verdict === 'failed' || step.verdict === 'not yet'))
+      lines.push(chalk.dim(`    asks: ${step.question}`))
+    lines.push(...measuredLines(step))
+    if (!step.finding) continue
+    if (!opened) lines.push(...findingLines(report.lab, step.id, step.finding))
+    else if (step.finding.node)
+      lines.push(chalk.dim(`    on ${step.finding.node}: ${shortened(plainText(step.finding.actual))}`))
+    opened = true
+  }
+  return `${[...lines, '', ...summary(report)].join('\n')}\n`
+}
+
+/** One line for a step that was just judged: `✓ passed, 5 points`. */
+export function outcomeLine({ verdict, reason }: StepOutcome, { points }: StepDefinition): string {
+  const said = verdict === 'passed' ? `passed, ${points} points` : `${verdict}${reason ? `: ${plainText(reason)}` : ''}`
+  return colour(verdict, `${MARKS[verdict]} ${said}`)
+}
+
+/** The finding of a step that was just judged and failed, as the report shows it; empty for any other. */
+export function failureLines(lab: number, step: StepDefinition, { failure }: StepOutcome): string[] {
+  return failure ? findingLines(lab, step.id, findingOf(step, failure)) : []
+}
+
+/** What a step measured, as the report shows it; empty for a step that measures nothing. */
+export function measuredLines({ measured = [] }: { measured?: readonly string[] | undefined }): string[] {
+  return measured.map((line) => `    ${plainText(line)}`)
+}
+
+function circumstances({ source, versions }: Report): string[] {
+  const proxy = versions.kubeProxy ? `, kube-proxy ${plainText(versions.kubeProxy)}` : ''
+  return [chalk.dim(`${placeOf(source)}${proxy}${versions.mode ? ` in ${plainText(versions.mode)} mode` : ''}`)]
+}
+
+function placeOf(source: Source): string {
+  if (source.kind === 'cluster') return `${source.driver} cluster "${source.name}"`
+  return source.kind === 'capture' ? `capture ${plainText(source.folder)}` : `submission ${plainText(source.file)}`
+}
+
+function colour(verdict: Verdict, text: string): string {
+  if (verdict === 'passed') return chalk.green(text)
+  if (verdict === 'failed') return chalk.red(text)
+  if (verdict === 'could not check') return chalk.yellow(text)
+  return chalk.dim(text)
+}
+
+function stepLine(step: StepReport, width: number): string {
+  const { verdict, id, title, points, maxPoints } = step
+  const counted = verdict !== 'not applicable' && verdict !== 'could not check'
+  const score = counted ? `${points}/${maxPoints}` : '–'
+  const said = verdict === 'passed' || verdict === 'failed' ? '' : ` (${step.reason ?? verdict})`
+  return `${colour(verdict, MARKS[verdict])} ${id.padEnd(width)}  ${score.padStart(5)}  ${title}${chalk.dim(plainText(said))}`
+}
+
+function findingLines(lab: number, step: string, finding: ReportedFinding): string[] {
+  const { node, look, expected, actual, differences, why, hint, evidence } = finding
+  const shown = differences.slice(0, DIFFERENCES_SHOWN)
+  const hidden = differences.length - shown.length
+  return [
+    ...(node === undefined ? [] : labelled('node', node)),
+    // Commands stay on one line, to be copied.
+    `    ${'look'.padEnd(9)} ${look}`,
+    ...labelled('expected', expected),
+    ...labelled('found', actual),
+    ...shown.flatMap(differenceLines),
+    ...(hidden > 0 ? [`      … and ${hidden} more, all of them in the evidence`] : []),
+    ...labelled('why', why),
+    ...labelled('next', hint),
+    `${' '.repeat(14)}make hint LAB=${lab} STEP=${step}`,
+    ...(evidence === undefined ? [] : labelled('evidence', evidence)),
+  ].map(plainText)
+}
+
+/** A label and its text, wrapped at words. */
+function labelled(label: string, text: string): string[] {
+  const lines: string[] = []
+  let line = ''
+  for (const word of plainText(text).split(' ')) {
+    if (line !== '' && line.length + word.length + 1 > TEXT_WIDTH) {
+      lines.push(line)
+      line = word
+    } else line = line === '' ? word : `${line} ${word}`
+  }
+  return [...lines, line].map((part, index) => `    ${(index === 0 ? label : '').padEnd(9)} ${part}`)
+}
+
+function differenceLines({ kind, text, expected, actual }: Difference): string[] {
+  const mark = kind.toUpperCase().padEnd(7)
+  if (kind === 'wrong')
+    return [`      ${mark} ${shortened(text)}`, ...block('must be', expected), ...block('is', actual)]
+  const quoted = kind === 'missing' ? expected : actual
+  const lines = (quoted ?? text).split('\n')
+  const more = lines.length - BLOCK_LINES_SHOWN
+  return [
+    ...lines
+      .slice(0, BLOCK_LINES_SHOWN)
+      .map((line, index) => `      ${index === 0 ? mark : ' '.repeat(7)} ${shortened(line)}`),
+    ...(more > 0 ? [`              … ${more} more lines`] : []),
+  ]
+}
+
+function block(label: string, text: string | undefined): string[] {
+  if (text === undefined) return []
+  return text
+    .split('\n')
+    .slice(0, BLOCK_LINES_SHOWN)
+    .map((line) => `              ${label.padEnd(7)} ${shortened(line)}`)
+}
+
+/** `9 of 17 steps passed, 40/90 points, 1.2 s` and what to do next. */
+function summary(report: Report): string[] {
+  const { steps, score, maxScore, seconds, exitCode } = report
+  const passed = steps.filter(({ verdict }) => verdict === 'passed').length
+  const counted = steps.filter(({ verdict }) => verdict !== 'not applicable').length
+  const unchecked = steps.filter(({ verdict }) => verdict === 'could not check').length
+  const line = `Score: ${score}/${maxScore} points, ${passed} of ${counted} steps passed, ${seconds.toFixed(1)} s`
+  const lines = [chalk.bold(line)]
+  if (unchecked > 0)
+    lines.push(`${unchecked} could not be checked, which costs no points: ${plainText(firstReason(steps))}`)
+  if (exitCode === 0) lines.push('Every step that could be judged has passed.')
+  const open = steps.find(({ verdict }) => verdict === 'failed') ?? steps.find(({ verdict }) => verdict === 'not yet')
+  if (open) lines.push(`Next: ${open.id}. The text is in labs/, a hint is \`make hint LAB=${report.lab}\`.`)
+  return lines
+}
+
+function firstReason(steps: readonly StepReport[]): string {
+  return steps.find(({ verdict }) => verdict === 'could not check')?.reason ?? ''
+}

@@ -1,0 +1,87 @@
+import { Writable } from 'node:stream'
+import type { Cluster, ExecResult } from '../cluster/driver.ts'
+import type { KubeClient } from '../cluster/kube-client.ts'
+import { PATH } from '../cluster/node-report.ts'
+import { runOnNode } from '../cluster/node-script.ts'
+import { timeoutScale } from '../host/wait.ts'
+import { Trouble } from './failure.ts'
+import { Moments } from './moments.ts'
+
+/** A Pod as the probes name it. */
+export interface PodName {
+  namespace: string
+  name: string
+  /** Needed where a Pod has several. */
+  container?: string
+}
+
+const EXEC_TIMEOUT_MS = 20_000
+
+/** The running cluster, for real requests: commands on nodes and in Pods, and Pods' logs. */
+export class LiveCluster {
+  readonly cluster: Cluster
+  readonly client: KubeClient
+  /** Keeps what the cluster looked like when a step passed; absent when it is somebody else's. */
+  readonly moments: Moments | undefined
+
+  constructor(cluster: Cluster, client: KubeClient, { keepMoments = true } = {}) {
+    this.cluster = cluster
+    this.client = client
+    this.moments = keepMoments ? new Moments(cluster.driver, cluster.name) : undefined
+  }
+
+  /** Runs a shell script on a node. Throws Trouble only when the node can't be reached. */
+  async onNode(node: string, script: string): Promise<ExecResult> {
+    try {
+      return await runOnNode(this.cluster, node, `${PATH}\n${script}`, { timeoutMs: EXEC_TIMEOUT_MS })
+    } catch (error) {
+      throw new Trouble(`node ${node} could not be reached (${firstLine(error)})`)
+    }
+  }
+
+  /** Runs a shell script in a Pod's container, through the API. Throws Trouble when it can't be started. */
+  async inPod(pod: PodName, script: string): Promise<ExecResult> {
+    const { Exec } = await import('../cluster/kubernetes.ts')
+    const stdout = new Collector()
+    const stderr = new Collector()
+    const command = ['sh', '-c', script]
+    return new Promise<ExecResult>((resolve, reject) => {
+      const trouble = (error: unknown) =>
+        reject(new Trouble(`a command could not be run in Pod ${pod.name} (${firstLine(error)})`))
+      const timer = setTimeout(() => trouble(new Error('no answer in time')), EXEC_TIMEOUT_MS * timeoutScale())
+      new Exec(this.client.config)
+        .exec(pod.namespace, pod.name, pod.container ?? '', command, stdout, stderr, null, false, (status) => {
+          clearTimeout(timer)
+          const cause = status.details?.causes?.find((candidate) => candidate.reason === 'ExitCode')
+          if (status.status !== 'Success' && !cause) return trouble(new Error(status.message ?? 'it was refused'))
+          resolve({ exitCode: Number(cause?.message ?? 0), stdout: stdout.text, stderr: stderr.text })
+        })
+        .catch((error: unknown) => {
+          clearTimeout(timer)
+          trouble(error)
+        })
+    })
+  }
+
+  /** A Pod's log of the last seconds. Throws Trouble when it can't be read. */
+  async log({ namespace, name }: PodName, sinceSeconds: number): Promise<string> {
+    try {
+      return (await this.client.core.readNamespacedPodLog({ namespace, name, sinceSeconds })) ?? ''
+    } catch (error) {
+      throw new Trouble(`the log of Pod ${name} could not be read (${firstLine(error)})`)
+    }
+  }
+}
+
+class Collector extends Writable {
+  text = ''
+
+  override _write(chunk: Buffer, _encoding: string, done: () => void): void {
+    this.text += chunk.toString('utf8')
+    done()
+  }
+}
+
+function firstLine(error: unknown): string {
+  return (error instanceof Error ? error.message : String(error)).split('\n')[0] ?? ''
+}

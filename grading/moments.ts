@@ -1,0 +1,131 @@
+import { createHash } from 'node:crypto'
+import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { gunzipSync, gzipSync } from 'node:zlib'
+import { z } from 'zod'
+import type { Capture } from '../cluster/capture-folder.ts'
+import { cacheFolder } from '../host/layout.ts'
+import { birthMarks, clusterIdentity } from '../instructors/submission/cluster-identity.ts'
+import type { StepOutcome } from './judge.ts'
+import type { Snapshot } from './snapshot.ts'
+
+const indexSchema = z.object({
+  identity: z.string(),
+  /** Step → when it passed first, and the file that keeps the cluster as it was then. */
+  steps: z.record(z.string(), z.object({ passedAt: z.iso.datetime(), capture: z.string() })),
+})
+type Index = z.infer<typeof indexSchema>
+
+const keptSchema = z.object({
+  takenAt: z.number(),
+  objects: z.object({ items: z.array(z.unknown()) }),
+  nodes: z.array(z.object({ name: z.string(), files: z.array(z.tuple([z.string(), z.string()])) })),
+})
+
+/** A step that passed, and the cluster as it was at that moment. */
+export interface Moment {
+  step: string
+  passedAt: string
+  takenAt: number
+  capture: Capture
+}
+
+/**
+ * Keeps, for one cluster, what it looked like when each step of a lab passed for the first time. A folder in `.cache/` per
+ * cluster and lab; one compressed file per capture, shared by the steps that passed on it. A new cluster of the same name
+ * starts anew.
+ */
+export class Moments {
+  readonly #folder: string
+  readonly #known = new Map<number, Index>()
+
+  constructor(driver: string, cluster: string, root = cacheFolder) {
+    this.#folder = join(root, 'moments', `${driver}-${cluster}`)
+  }
+
+  /** Keeps the snapshot for steps that passed on it and never before. Costs nothing when there is none. */
+  keep(lab: number, snapshot: Snapshot, outcomes: readonly StepOutcome[]): void {
+    const passed = outcomes.filter(({ verdict }) => verdict === 'passed')
+    if (passed.length === 0) return
+    const identity = clusterIdentity(birthMarks(snapshot.items))
+    let index = this.#known.get(lab)
+    if (index?.identity === identity && passed.every(({ id }) => index?.steps[id])) return
+    index = this.#readIndex(lab)
+    const anew = index.identity !== identity
+    if (anew) index = { identity, steps: {} }
+    const fresh = passed.filter(({ id }) => !index.steps[id])
+    this.#known.set(lab, index)
+    if (fresh.length === 0) return
+    try {
+      if (anew) rmSync(this.#labFolder(lab), { recursive: true, force: true })
+      this.#write(lab, index, snapshot.capture, fresh)
+    } catch {
+      // A full disk costs the evidence of a moment, never the grading.
+    }
+  }
+
+  /** What was kept of a lab, in no order. Files that were tampered with or lost are left out. */
+  all(lab: number): Moment[] {
+    return Object.entries(this.#readIndex(lab).steps).flatMap(([step, { passedAt, capture }]) => {
+      const kept = this.#readCapture(lab, capture)
+      return kept ? [{ step, passedAt, ...kept }] : []
+    })
+  }
+
+  /** The identity of the cluster that the moments of a lab are of; empty when there are none. */
+  identity(lab: number): string {
+    return this.#readIndex(lab).identity
+  }
+
+  /** Labs of which anything was kept. */
+  labs(): number[] {
+    return Array.from({ length: 99 }, (_, index) => index + 1).filter((lab) => existsSync(this.#indexFile(lab)))
+  }
+
+  #write(lab: number, index: Index, capture: Capture, fresh: readonly StepOutcome[]): void {
+    const kept: z.infer<typeof keptSchema> = {
+      takenAt: capture.takenAt ?? Date.now(),
+      objects: capture.objects,
+      nodes: capture.nodes.map(({ name, files }) => ({ name, files: [...files] })),
+    }
+    const text = JSON.stringify(kept)
+    const file = `${createHash('sha256').update(text).digest('hex').slice(0, 16)}.json.gz`
+    mkdirSync(this.#labFolder(lab), { recursive: true })
+    writeFileSync(join(this.#labFolder(lab), file), gzipSync(text, { level: 1 }))
+    for (const { id } of fresh) index.steps[id] = { passedAt: new Date(kept.takenAt).toISOString(), capture: file }
+    // Another process may read at this moment: the index is either the old one or the new one.
+    writeFileSync(`${this.#indexFile(lab)}.new`, `${JSON.stringify(index, null, 1)}\n`)
+    renameSync(`${this.#indexFile(lab)}.new`, this.#indexFile(lab))
+  }
+
+  #readIndex(lab: number): Index {
+    try {
+      return indexSchema.parse(JSON.parse(readFileSync(this.#indexFile(lab), 'utf8')))
+    } catch {
+      return { identity: '', steps: {} }
+    }
+  }
+
+  #readCapture(lab: number, file: string): { takenAt: number; capture: Capture } | undefined {
+    try {
+      const text = gunzipSync(readFileSync(join(this.#labFolder(lab), file))).toString('utf8')
+      const { takenAt, objects, nodes } = keptSchema.parse(JSON.parse(text))
+      const capture: Capture = {
+        objects: { apiVersion: 'v1', kind: 'List', items: objects.items },
+        nodes: nodes.map(({ name, files }) => ({ name, files: new Map(files) })),
+        takenAt,
+      }
+      return { takenAt, capture }
+    } catch {
+      return undefined
+    }
+  }
+
+  #labFolder(lab: number): string {
+    return join(this.#folder, `lab-${lab}`)
+  }
+
+  #indexFile(lab: number): string {
+    return join(this.#labFolder(lab), 'index.json')
+  }
+}

@@ -1,0 +1,82 @@
+// The machine-readable result of grading, version 1. `instructors/schema/report.v1.json` is generated from this file.
+
+import { z } from 'zod'
+
+/**
+ * What came of one step. `not yet`: it did not hold, but the cluster was still moving when time ran out, or the step waits
+ * for another one. `not applicable`: it can't be asked here (a moment that a capture does not hold) and counts for
+ * nothing. `could not check`: trouble of the cluster or the grader, which never costs points.
+ */
+export const verdictSchema = z.enum(['passed', 'failed', 'not yet', 'not applicable', 'could not check'])
+export type Verdict = z.infer<typeof verdictSchema>
+
+const differenceSchema = z.object({
+  kind: z
+    .enum(['missing', 'stale', 'wrong'])
+    .describe('missing: must be there; stale: must not; wrong: there, altered'),
+  text: z.string().describe('one sentence'),
+  expected: z.string().optional().describe('the line that must be there'),
+  actual: z.string().optional().describe('the line that is there'),
+})
+
+const findingSchema = z.object({
+  node: z.string().optional().describe('the node that it was seen on; absent for a fact of the API'),
+  look: z.string().describe('a read-only command that shows it'),
+  expected: z.string(),
+  actual: z.string(),
+  differences: z.array(differenceSchema),
+  why: z.string().describe('why this matters'),
+  hint: z.string().describe('what to try next'),
+  evidence: z.string().optional().describe('the file that keeps the whole finding, relative to the checkout'),
+})
+
+const stepSchema = z.object({
+  id: z.string(),
+  title: z.string().describe('a sentence that is true when the step is solved'),
+  question: z.string().optional().describe('what the step asks, if it asks'),
+  claims: z.array(z.string()),
+  verdict: verdictSchema,
+  points: z.number().int().nonnegative().describe('earned'),
+  maxPoints: z.number().int().nonnegative(),
+  waitsFor: z.array(z.string()).optional().describe('steps that must pass first'),
+  reason: z.string().optional().describe('why it is not applicable, not yet, or could not be checked'),
+  finding: findingSchema.optional(),
+  measured: z.array(z.string()).optional().describe('what the step measured, in lines for people'),
+})
+
+export const reportSchema = z
+  .object({
+    schema: z.literal('kube-service-labs/report/v1'),
+    lab: z.number().int(),
+    title: z.string(),
+    source: z.discriminatedUnion('kind', [
+      z.object({ kind: z.literal('cluster'), driver: z.string(), name: z.string() }),
+      z.object({ kind: z.literal('capture'), folder: z.string() }),
+      z.object({ kind: z.literal('submission'), file: z.string() }),
+    ]),
+    gradedAt: z.iso.datetime(),
+    seconds: z.number().nonnegative(),
+    versions: z.object({
+      node: z.string().describe("the grader's Node.js"),
+      kubeProxy: z.string().optional().describe('kube-proxy of the cluster'),
+      mode: z.string().optional().describe('the mode that the nodes run, when they agree'),
+    }),
+    steps: z.array(stepSchema),
+    score: z.number().int().nonnegative(),
+    maxScore: z.number().int().nonnegative().describe('of the steps that could be judged'),
+    complete: z.boolean().describe('false when only one step was asked for or something could not be checked'),
+    exitCode: z.union([z.literal(0), z.literal(1), z.literal(2)]),
+    trouble: z.string().optional().describe('why nothing could be judged'),
+  })
+  .describe('The result of grading one lab once')
+
+export type Report = z.infer<typeof reportSchema>
+export type StepReport = z.infer<typeof stepSchema>
+export type ReportedFinding = z.infer<typeof findingSchema>
+export type Difference = z.infer<typeof differenceSchema>
+export type Source = Report['source']
+
+/** JSON Schema (draft 2020-12) of a report. */
+export function reportJsonSchema(): unknown {
+  return z.toJSONSchema(reportSchema)
+}

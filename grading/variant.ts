@@ -1,0 +1,73 @@
+import { asApiObjects } from './api-object.ts'
+import { LEARNER_NAME, seedOf } from './learner.ts'
+import { NOTES_NAMESPACE } from './notebook.ts'
+import type { Snapshot } from './snapshot.ts'
+
+/** The ConfigMap that says, in the cluster itself, whose cluster it is; its one key is `learner`. */
+export const LEARNER_MAP = 'learner'
+
+/** What the Service of the labs is called and how large it is: the same for all, or a learner's own. */
+export interface Variant {
+  /** Name of the Deployment and its Service. Its Pods keep the label `app: web`. */
+  name: string
+  /** The Service's port; the Pods listen on 80. */
+  port: number
+  replicas: number
+}
+
+export const STANDARD: Variant = { name: 'web', port: 80, replicas: 2 }
+
+const LETTERS = 'bcdfghjkmnpqrstvwxz'
+const FIRST_PORT = 8000
+const PORTS = 1000
+const MOST_REPLICAS = 4
+
+/** The variant that grows from a learner's seed; the standard one without a learner. Decided by the name alone. */
+export function variantFor(learner: string | undefined): Variant {
+  if (!learner) return STANDARD
+  const [a = 0, b = 0, c = 0, d = 0, e = 0, f = 0] = Buffer.from(seedOf(learner), 'hex')
+  const letter = (byte: number) => LETTERS[byte % LETTERS.length]
+  return {
+    name: `web-${letter(a)}${letter(b)}${letter(c)}`,
+    port: FIRST_PORT + ((d * 256 + e) % PORTS),
+    replicas: STANDARD.replicas + (f % (MOST_REPLICAS - STANDARD.replicas + 1)),
+  }
+}
+
+const known = new WeakMap<readonly unknown[], string | null>()
+
+/** Whose cluster this is, as it says itself; undefined when nobody's, or when that is no name. Every check asks. */
+export function learnerIn(items: readonly unknown[]): string | undefined {
+  const before = known.get(items)
+  if (before !== undefined) return before ?? undefined
+  const learner = readLearner(items)
+  known.set(items, learner ?? null)
+  return learner
+}
+
+function readLearner(items: readonly unknown[]): string | undefined {
+  const maps = asApiObjects(items.filter((item) => (item as { kind?: unknown } | null)?.kind === 'ConfigMap'))
+  const own = maps.find(({ metadata }) => metadata.namespace === NOTES_NAMESPACE && metadata.name === LEARNER_MAP)
+  const learner = own?.data?.learner
+  return learner !== undefined && LEARNER_NAME.test(learner) ? learner : undefined
+}
+
+export const variantIn = (snapshot: Snapshot): Variant => variantFor(learnerIn(snapshot.items))
+
+/** The text or command of a lab in the names of a variant. */
+export function personalise(text: string, { name, port, replicas }: Variant): string {
+  if (name === STANDARD.name) return text
+  return (
+    text
+      .replace(
+        /\b(services?|deployments?|svc|deploy)([ /])web(:80)?(?![\w-])/gi,
+        (_all, kind, by, at) => `${kind}${by}${name}${at ? `:${port}` : ''}`,
+      )
+      .replace(/\bweb-(np|lb)\b/g, `${name}-$1`)
+      // Two more than there are, and an even number.
+      .replace(/--replicas 4\b/g, replicas > STANDARD.replicas ? '--replicas 6' : '--replicas 4')
+      .replace(/--port 80\b/g, `--port ${port} --target-port 80`)
+      .replace(/\$WEB:80\b/g, () => `$WEB:${port}`)
+      .replace(/(\bcurl\b[^\n;|]*\$(?:WEB|LB))(?![\w:])/g, (_all, request: string) => `${request}:${port}`)
+  )
+}

@@ -1,0 +1,88 @@
+import { seedOf } from '../../grading/learner.ts'
+import type { Prints } from './prints.ts'
+import type { Flag } from './result.ts'
+
+export interface Compared {
+  learner: string
+  lab: number
+  seed: string
+  prints: Prints
+}
+
+/** So many Pods or Services with the same UID can't come of two clusters. */
+const SHARED_OBJECTS = 2
+/** So many equal node files, to the last counter. */
+const SHARED_FILES = 2
+const NAMES_SHOWN = 3
+
+/**
+ * Compares every submission with those of all other learners; a learner's own labs and attempts come from one cluster by right.
+ * Returns the flags in the order given. Linear in the number of submissions.
+ */
+export function copyFlags(submissions: readonly Compared[]): Flag[][] {
+  const clusters = holders(submissions, ({ clusters }) => clusters)
+  const objects = holders(submissions, ({ objects }) => objects)
+  const files = holders(submissions, ({ files }) => files)
+  const learners = new Map(submissions.map(({ learner }) => [seedOf(learner), learner]))
+  return submissions.map(({ learner, seed, prints }) => {
+    const flags: Flag[] = []
+    const sameCluster = others(prints.clusters, clusters, learner, 1)
+    if (sameCluster.length > 0)
+      flags.push({ kind: 'same cluster', text: `It was made on the very cluster of ${listed(sameCluster)}.` })
+    const sameObjects = others(prints.objects, objects, learner, SHARED_OBJECTS).filter(
+      (name) => !sameCluster.includes(name),
+    )
+    if (sameObjects.length > 0)
+      flags.push({
+        kind: 'same objects',
+        text: `Its Pods and Services have the UIDs of those of ${listed(sameObjects)}.`,
+      })
+    const sameFiles = others(prints.files, files, learner, SHARED_FILES)
+    if (sameFiles.length > 0)
+      flags.push({
+        kind: 'same captures',
+        text: `Some of its captures are those of ${listed(sameFiles)}, to the last counter.`,
+      })
+    if (seed !== seedOf(learner)) {
+      const owner = learners.get(seed)
+      flags.push({
+        kind: 'seed',
+        text: owner ? `Its seed is that of ${owner}.` : `Its seed is not that of ${learner}.`,
+      })
+    }
+    const strangers = prints.learners.filter((name) => seedOf(name) !== seedOf(learner))
+    if (strangers.length > 0)
+      flags.push({ kind: 'seed', text: `Its cluster was dealt the variant of ${listed(strangers)}.` })
+    return flags
+  })
+}
+
+/** Print → the learners who have it. */
+function holders(submissions: readonly Compared[], select: (prints: Prints) => string[]): Map<string, Set<string>> {
+  const found = new Map<string, Set<string>>()
+  for (const { learner, prints } of submissions)
+    for (const print of select(prints)) {
+      const names = found.get(print)
+      if (names) names.add(learner)
+      else found.set(print, new Set([learner]))
+    }
+  return found
+}
+
+/** Learners who share at least so many prints. */
+function others(
+  prints: readonly string[],
+  found: ReadonlyMap<string, Set<string>>,
+  self: string,
+  least: number,
+): string[] {
+  const shared = new Map<string, number>()
+  for (const print of prints)
+    for (const name of found.get(print) ?? []) if (name !== self) shared.set(name, (shared.get(name) ?? 0) + 1)
+  return [...shared].filter(([, count]) => count >= least).map(([name]) => name)
+}
+
+function listed(names: readonly string[]): string {
+  const shown = names.slice(0, NAMES_SHOWN).join(', ')
+  return names.length > NAMES_SHOWN ? `${shown} and ${names.length - NAMES_SHOWN} more` : shown
+}

@@ -1,0 +1,46 @@
+import { plainJson } from '../../../host/plain-text.ts'
+import type { ClassResult, Graded } from '../result.ts'
+import { check50Of } from './check50.ts'
+import { classroom50Of } from './classroom50.ts'
+import { csvOf } from './csv.ts'
+import { gradescopeOf } from './gradescope.ts'
+import { htmlOf } from './html.ts'
+import { junitOf } from './junit.ts'
+import { tapOf } from './tap.ts'
+
+const pretty = (value: unknown) => `${plainJson(value)}\n`
+
+/** Formats that hold a whole class in one file, by name. */
+export const CLASS_FORMATS = {
+  csv: csvOf,
+  html: htmlOf,
+  json: pretty,
+  junit: junitOf,
+  tap: tapOf,
+} as const satisfies Record<string, (result: ClassResult) => string>
+
+/** Formats whose readers want a file of their own for every submission. */
+export const LEARNER_FORMATS = {
+  check50: (graded) => pretty(check50Of(graded)),
+  classroom50: (graded) => pretty(classroom50Of(graded)),
+  gradescope: (graded) => pretty(gradescopeOf(graded)),
+} as const satisfies Record<string, (graded: Graded) => string>
+
+export type ClassFormat = keyof typeof CLASS_FORMATS
+export type LearnerFormat = keyof typeof LEARNER_FORMATS
+export type Format = ClassFormat | LearnerFormat
+
+export const FORMATS: readonly Format[] = [...keysOf(CLASS_FORMATS), ...keysOf(LEARNER_FORMATS)]
+
+export const isClassFormat = (format: Format): format is ClassFormat => format in CLASS_FORMATS
+
+/** The name of a format as given. Throws with those there are. */
+export function formatNamed(text: string): Format {
+  const found = FORMATS.find((format) => format === text)
+  if (found) return found
+  throw new Error(`"${text}" is no format: there are ${FORMATS.join(', ')}.`)
+}
+
+function keysOf<Key extends string>(record: Record<Key, unknown>): Key[] {
+  return Object.keys(record) as Key[]
+}

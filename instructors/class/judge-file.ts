@@ -1,0 +1,141 @@
+import { basename } from 'node:path'
+import type { LabSpec } from '../../grading/check-context.ts'
+import { loadSpec } from '../../grading/grader.ts'
+import { readLab } from '../../grading/lab-definition.ts'
+import { listLabs } from '../../grading/lab-folders.ts'
+import type { Report, StepReport } from '../../grading/report-schema.ts'
+import { plainText, shortened } from '../../host/plain-text.ts'
+import { type ReadOptions, readSubmission, type Submission } from '../submission/read-submission.ts'
+import { Refusal } from '../submission/refusal.ts'
+import { reportSubmission } from '../submission/rejudge.ts'
+import { clockFlags } from './clocks.ts'
+import { type Prints, printsOf } from './prints.ts'
+import type { Flag, Graded, GradedStep } from './result.ts'
+
+/** What one file came to: graded, with what the comparison of the class needs; or refused in one sentence. */
+export type Judged = { file: string; graded: Graded; seed: string; prints: Prints } | { file: string; refused: string }
+
+/** Long texts of findings are for the learner's own screen; a class's pages stay readable, and memory flat. */
+const TEXT = 300
+
+/** A stranger's text for reports: no control characters, of bounded length. */
+const clean = (text: string) => shortened(plainText(text), TEXT)
+
+const specs = new Map<number, Promise<LabSpec>>()
+
+/** Reads one submission and judges it again. Whatever is wrong with the file is in the result; it never throws. */
+export async function judgeFile(path: string, options: ReadOptions & { now?: number } = {}): Promise<Judged> {
+  const file = clean(basename(path))
+  try {
+    const submission = await readSubmission(path, options)
+    const spec = await specOf(submission.manifest.lab)
+    const report = await reportSubmission(spec, submission, file)
+    const flags = [...ownFlags(submission, file, report), ...clockFlags(submission, options.now ?? Date.now())]
+    const { seed } = submission.manifest
+    return { file, graded: { ...gradedOf(submission, file, report), flags }, seed, prints: printsOf(submission) }
+  } catch (error) {
+    if (error instanceof Refusal) return { file, refused: error.message }
+    const reason = (error instanceof Error ? error.message : String(error)).split('\n')[0]
+    return { file, refused: `The grader could not judge it (${clean(reason ?? '')}).` }
+  }
+}
+
+function specOf(lab: number): Promise<LabSpec> {
+  const known = specs.get(lab)
+  if (known) return known
+  const numbers = listLabs().map(({ number }) => number)
+  if (!numbers.includes(lab))
+    throw new Refusal(`It is for lab ${lab}, which is not here: the labs are ${numbers.join(', ')}.`)
+  const spec = loadSpec(readLab(lab))
+  specs.set(lab, spec)
+  return spec
+}
+
+function gradedOf({ manifest, signature }: Submission, file: string, report: Report): Omit<Graded, 'flags'> {
+  const { learner, submittedAt, cluster, answers, versions } = manifest
+  const claims = new Map(manifest.steps.map(({ id, verdict }) => [id, verdict]))
+  return {
+    ...gradedReport(report, { learner, file }),
+    submittedAt,
+    signature,
+    cluster: { driver: clean(cluster.driver), identity: cluster.identity },
+    versions: {
+      ...cleanVersions(report),
+      ...(versions.kernel === undefined ? {} : { kernel: clean(versions.kernel) }),
+    },
+    steps: report.steps.map((step) => gradedStep(step, claims.get(step.id))),
+    answers: answers.map(({ question, answer }) => ({ question: clean(question), answer: plainText(answer) })),
+  }
+}
+
+/** One report among those of a class: of a capture folder or of a running cluster, about which nothing else is known. */
+export function gradedReport(report: Report, { learner, file }: { learner: string; file: string }): Graded {
+  const { lab, title, score, maxScore, gradedAt, steps } = report
+  return {
+    file,
+    learner,
+    lab,
+    title,
+    submittedAt: gradedAt,
+    counts: true,
+    signature: report.source.kind === 'cluster' ? 'live' : 'none',
+    cluster: { driver: report.source.kind === 'cluster' ? report.source.driver : '', identity: '' },
+    versions: cleanVersions(report),
+    score,
+    maxScore,
+    steps: steps.map((step) => gradedStep(step)),
+    answers: [],
+    flags: [],
+  }
+}
+
+function cleanVersions({ versions: { kubeProxy, mode } }: Report): Graded['versions'] {
+  return {
+    ...(kubeProxy === undefined ? {} : { kubeProxy: clean(kubeProxy) }),
+    ...(mode === undefined ? {} : { mode: clean(mode) }),
+  }
+}
+
+/** A step of a report without the lines that only its learner needs. */
+export function gradedStep(step: StepReport, claimed?: GradedStep['claimed']): GradedStep {
+  const { id, title, verdict, points, maxPoints, reason, finding } = step
+  return {
+    id,
+    title,
+    verdict,
+    points,
+    maxPoints,
+    ...(claimed === undefined ? {} : { claimed }),
+    ...(reason === undefined ? {} : { reason: clean(reason) }),
+    ...(finding ? { finding: shortFinding(finding) } : {}),
+  }
+}
+
+function shortFinding(finding: NonNullable<StepReport['finding']>): NonNullable<GradedStep['finding']> {
+  const { node, look, expected, actual, why, hint } = finding
+  return {
+    ...(node === undefined ? {} : { node: clean(node) }),
+    look: clean(look),
+    expected: clean(expected),
+    actual: clean(actual),
+    why: clean(why),
+    hint: clean(hint),
+  }
+}
+
+/** What a submission says about itself and its captures do not bear out. */
+function ownFlags({ manifest }: Submission, file: string, { steps }: Report): Flag[] {
+  const flags: Flag[] = []
+  const claimed = new Map(manifest.steps.map(({ id, verdict }) => [id, verdict]))
+  const untrue = steps.filter(
+    ({ id, verdict }) => claimed.get(id) === 'passed' && (verdict === 'failed' || verdict === 'not yet'),
+  )
+  if (untrue.length > 0) {
+    const names = untrue.map(({ id }) => id).join(', ')
+    flags.push({ kind: 'claims', text: `It says that ${names} passed; its captures do not show it.` })
+  }
+  const [, named] = /^([A-Za-z0-9._-]+)-lab\d+\.labgrade$/.exec(file) ?? []
+  if (named !== undefined && named.toLowerCase() !== manifest.learner.toLowerCase())
+    flags.push({ kind: 'name', text: `The file is named for ${named}, and what is in it for ${manifest.learner}.` })
+  return flags
+}

@@ -1,0 +1,64 @@
+import { readFileSync } from 'node:fs'
+import { basename } from 'node:path'
+import type { Cluster, Progress } from '../../cluster/driver.ts'
+import { loadSpec } from '../../grading/grader.ts'
+import { judge } from '../../grading/judge.ts'
+import { readLab } from '../../grading/lab-definition.ts'
+import { LEARNER_NAME, seedOf } from '../../grading/learner.ts'
+import { reportOf } from '../../grading/report.ts'
+import { roundFacts } from '../../grading/round-facts.ts'
+import { openCluster } from '../../grading/source.ts'
+import { learnerIn } from '../../grading/variant.ts'
+import { plainText, shortened } from '../../host/plain-text.ts'
+import { birthMarks, clusterIdentity } from '../submission/cluster-identity.ts'
+import { Refusal, refuse } from '../submission/refusal.ts'
+import { gradedReport, type Judged } from './judge-file.ts'
+import type { LiveTask } from './judge-pool.ts'
+import { requireSelfContained } from './kubeconfig-safety.ts'
+
+const silent: Progress = { start: () => undefined, end: () => undefined, note: () => undefined }
+
+/** Opens the cluster of a kubeconfig file, for tests another way. */
+export type OpenLive = (name: string, kubeconfig: string) => Promise<Cluster>
+
+/** Loads the client of the API, which takes longer than many a cluster does. */
+export const loadClient = () => import('../../cluster/context.ts')
+
+const openByContext: OpenLive = async (name, kubeconfig) => {
+  const { ContextCluster } = await loadClient()
+  return ContextCluster.ofFile(name, kubeconfig)
+}
+
+/** Grades a learner's running cluster, real requests included. Whatever is wrong with it is in the result; it never throws. */
+export async function judgeLive({ kubeconfig, lab }: LiveTask, open = openByContext): Promise<Judged> {
+  const file = shortened(plainText(basename(kubeconfig)), 100)
+  try {
+    const learner = basename(kubeconfig).replace(/\.(?:ya?ml|conf|config|kubeconfig)$/i, '')
+    if (!LEARNER_NAME.test(learner)) refuse('Its name is to be the learner’s: letters, digits, dots and dashes.')
+    requireSelfContained(readFileSync(kubeconfig, 'utf8'))
+    const spec = await loadSpec(readLab(lab))
+    const cluster = await open(learner, kubeconfig)
+    await cluster.up(silent)
+    const source = await openCluster(cluster, { keepMoments: false })
+    const began = performance.now()
+    const { outcomes, snapshot } = await judge(spec, source)
+    const request = { lab, source: { kind: 'cluster', driver: cluster.driver, name: learner } as const }
+    const report = reportOf(spec.lab, request, outcomes, {
+      facts: roundFacts(snapshot),
+      seconds: (performance.now() - began) / 1000,
+    })
+    const marks = birthMarks(snapshot.capture.objects.items)
+    const identity = clusterIdentity(marks)
+    const dealtTo = learnerIn(snapshot.capture.objects.items)
+    return {
+      file,
+      seed: seedOf(learner),
+      prints: { clusters: identity ? [identity] : [], objects: [], files: [], learners: dealtTo ? [dealtTo] : [] },
+      graded: { ...gradedReport(report, { learner, file }), cluster: { driver: cluster.driver, identity } },
+    }
+  } catch (error) {
+    if (error instanceof Refusal) return { file, refused: error.message }
+    const reason = (error instanceof Error ? error.message : String(error)).split('\n')[0]
+    return { file, refused: `The cluster could not be graded (${shortened(plainText(reason ?? ''), 300)}).` }
+  }
+}

@@ -1,0 +1,154 @@
+import { availableParallelism } from 'node:os'
+import { basename } from 'node:path'
+import { pathToFileURL } from 'node:url'
+import { setFlagsFromString } from 'node:v8'
+import { Worker } from 'node:worker_threads'
+import { programBundle } from '../../host/bundle.ts'
+import { timeoutScale } from '../../host/wait.ts'
+import type { ClassKey } from '../submission/signature.ts'
+import type { Judged } from './judge-file.ts'
+
+/** A submission, or a learner's running cluster. */
+export type Task = { file: string } | LiveTask
+
+export interface LiveTask {
+  /** Path of a kubeconfig; the name of the file, without its ending, is the learner's. */
+  kubeconfig: string
+  lab: number
+}
+
+export interface PoolOptions {
+  key?: ClassKey | undefined
+  /** Tasks judged at the same time. */
+  jobs?: number
+  /** Milliseconds that one task may take, before the scale factor. */
+  deadlineMs?: number
+  /** Megabytes of memory that one thread may use. */
+  memoryMb?: number
+  onJudged?: (judged: Judged, done: number) => void
+  /** Module of the thread, for tests. */
+  worker?: URL
+}
+
+const DEADLINE_MS = 20_000
+const MEMORY_MB = 768
+/** What a thread's heap may grow to before V8 looks for garbage outside the nursery; a fifth of it is alive all the time. */
+const ROOMY_MB = 150
+
+/**
+ * Judges tasks in threads of this process and returns what they came to, in the order given. One that takes too long or too
+ * much memory costs its own thread, which is replaced; the others never notice.
+ */
+export async function judgeAll(tasks: readonly Task[], options: PoolOptions = {}): Promise<Judged[]> {
+  const results: Judged[] = []
+  const offline = tasks.some((task) => 'file' in task) && !options.worker
+  const program = offline ? await judgeProgram() : undefined
+  let next = 0
+  let done = 0
+  const lane = async () => {
+    let thread: JudgingThread | undefined
+    try {
+      for (let index = next++; index < tasks.length; index = next++) {
+        const task = tasks[index]
+        if (!task) continue
+        thread ??= new JudgingThread(options, 'kubeconfig' in task, program)
+        const judged = await thread.judge(task)
+        if (thread.ended) thread = undefined
+        results[index] = judged
+        options.onJudged?.(judged, ++done)
+      }
+    } finally {
+      await thread?.end()
+    }
+  }
+  const jobs = Math.min(options.jobs ?? Math.min(4, availableParallelism()), tasks.length)
+  await Promise.all(Array.from({ length: jobs }, lane))
+  return results
+}
+
+/** The thread's program as one file; undefined where none can be made, then it is read from its sources. */
+async function judgeProgram(): Promise<URL | undefined> {
+  try {
+    return pathToFileURL(
+      await programBundle('instructors/class/judge-worker.ts', 'judge', [
+        'checks',
+        'cluster',
+        'course',
+        'dataplane',
+        'embedded',
+        'grading',
+        'host',
+        'instructors',
+        'labs',
+      ]),
+    )
+  } catch {
+    return undefined
+  }
+}
+
+class JudgingThread {
+  ended = false
+  readonly #worker: Worker
+  readonly #ready: Promise<void>
+  readonly #deadlineMs: number
+  readonly #memoryMb: number
+
+  constructor(
+    { key, deadlineMs = DEADLINE_MS, memoryMb = MEMORY_MB, worker }: PoolOptions,
+    live: boolean,
+    program: URL | undefined,
+  ) {
+    this.#deadlineMs = deadlineMs * timeoutScale()
+    this.#memoryMb = memoryMb
+    // A small limit has V8 begin with a small heap, and mark it all again every dozen files. Threads take what is set before them.
+    setFlagsFromString(`--initial-old-space-size=${ROOMY_MB}`)
+    const module = (worker ?? new URL('./judge-worker.ts', import.meta.url)).href
+    this.#worker = new Worker(program ?? new URL('./judge-thread.mjs', import.meta.url), {
+      workerData: { module, key, live },
+      // Captures are garbage as soon as they are judged: a roomy nursery lets most of them die in it.
+      resourceLimits: { maxOldGenerationSizeMb: memoryMb, maxYoungGenerationSizeMb: 64 },
+    })
+    // Loading the checks is no file's fault, so the clock of the first begins behind it.
+    this.#ready = new Promise((resolve) => this.#worker.once('message', () => resolve()))
+    this.#worker.on('error', () => undefined)
+  }
+
+  async judge(task: Task): Promise<Judged> {
+    const file = basename('file' in task ? task.file : task.kubeconfig)
+    const gone = new Promise<Judged>((resolve) => {
+      this.#worker.once('error', (error: NodeJS.ErrnoException) => {
+        this.ended = true
+        resolve({ file, refused: this.#sentence(error) })
+      })
+    })
+    const first = await Promise.race([this.#ready, gone])
+    if (first) return first
+    let timer: NodeJS.Timeout | undefined
+    const deadline = new Promise<'late'>((resolve) => {
+      timer = setTimeout(() => resolve('late'), this.#deadlineMs)
+    })
+    const answer = new Promise<Judged>((resolve) => this.#worker.once('message', resolve))
+    this.#worker.postMessage(task)
+    const judged = await Promise.race([answer, gone, deadline])
+    clearTimeout(timer)
+    this.#worker.removeAllListeners('message')
+    this.#worker.removeAllListeners('error')
+    this.#worker.on('error', () => undefined)
+    if (judged !== 'late') return judged
+    await this.end()
+    const what = 'file' in task ? 'It was not judged' : 'The cluster did not answer'
+    return { file, refused: `${what} in ${this.#deadlineMs / 1000} s.` }
+  }
+
+  async end(): Promise<void> {
+    this.ended = true
+    await this.#worker.terminate()
+  }
+
+  #sentence(error: NodeJS.ErrnoException): string {
+    if (error.code === 'ERR_WORKER_OUT_OF_MEMORY')
+      return `It needs more than ${this.#memoryMb} MB of memory to be judged.`
+    return `The grader could not judge it (${error.message.split('\n')[0]}).`
+  }
+}

@@ -1,0 +1,90 @@
+// The result of grading a class, version 1. `instructors/schema/class.v1.json` is generated from this file.
+
+import { z } from 'zod'
+import { verdictSchema } from '../../grading/report-schema.ts'
+
+const flagSchema = z.object({
+  kind: z
+    .enum(['same cluster', 'same objects', 'same captures', 'clock', 'seed', 'claims', 'name', 'twice', 'clusters'])
+    .describe('what gave rise to it'),
+  text: z.string().describe('one sentence; a reason to look, never a verdict'),
+})
+
+const stepSchema = z.object({
+  id: z.string(),
+  title: z.string(),
+  verdict: verdictSchema,
+  points: z.number().int().nonnegative(),
+  maxPoints: z.number().int().nonnegative(),
+  claimed: verdictSchema.optional().describe("what the learner's own grader said"),
+  reason: z.string().optional(),
+  finding: z
+    .object({
+      node: z.string().optional(),
+      look: z.string(),
+      expected: z.string(),
+      actual: z.string(),
+      why: z.string(),
+      hint: z.string(),
+    })
+    .optional(),
+})
+
+const gradedSchema = z.object({
+  file: z.string().describe('as handed in, without its folder; or the name of a live cluster'),
+  learner: z.string(),
+  lab: z.number().int(),
+  title: z.string(),
+  submittedAt: z.string(),
+  counts: z.boolean().describe('false for an earlier attempt of the same learner'),
+  signature: z.enum(['valid', 'not checked', 'none', 'live']),
+  cluster: z.object({ driver: z.string(), identity: z.string() }),
+  versions: z.object({ kubeProxy: z.string().optional(), mode: z.string().optional(), kernel: z.string().optional() }),
+  score: z.number().int().nonnegative(),
+  maxScore: z.number().int().nonnegative(),
+  steps: z.array(stepSchema),
+  answers: z.array(z.object({ question: z.string(), answer: z.string() })),
+  flags: z.array(flagSchema),
+})
+
+const stepCountsSchema = z.object({
+  number: z.number().int(),
+  id: z.string(),
+  title: z.string(),
+  learners: z.number().int().describe('for whom it could be judged'),
+  passed: z.number().int(),
+  failed: z.number().int().describe('failed or not yet'),
+  notJudged: z.number().int().describe('not applicable or could not check'),
+})
+
+export const classSchema = z
+  .object({
+    schema: z.literal('kube-service-labs/class/v1'),
+    gradedAt: z.iso.datetime(),
+    seconds: z.number().nonnegative(),
+    graded: z.array(gradedSchema),
+    refused: z.array(z.object({ file: z.string(), reason: z.string().describe('one sentence') })),
+    labs: z.array(
+      z.object({
+        lab: z.number().int(),
+        title: z.string(),
+        learners: z.number().int(),
+        finished: z.number().int().describe('learners who have passed every step that could be judged'),
+        meanPercent: z.number(),
+        steps: z.array(stepCountsSchema),
+      }),
+    ),
+    cannotKnow: z.array(z.string()).describe('what no grading of captures can tell'),
+    exitCode: z.union([z.literal(0), z.literal(1), z.literal(2)]),
+  })
+  .describe('The result of grading a class once')
+
+export type ClassResult = z.infer<typeof classSchema>
+export type Graded = z.infer<typeof gradedSchema>
+export type GradedStep = z.infer<typeof stepSchema>
+export type Flag = z.infer<typeof flagSchema>
+export type Refused = ClassResult['refused'][number]
+export type LabSummary = ClassResult['labs'][number]
+
+/** JSON Schema (draft 2020-12) of a class's result. */
+export const classJsonSchema = () => z.toJSONSchema(classSchema)

@@ -1,0 +1,133 @@
+import { existsSync, readdirSync } from 'node:fs'
+import { join } from 'node:path'
+import { type Capture, readCaptureFolder } from '../../cluster/capture-folder.ts'
+import type { LabSpec } from '../../grading/check-context.ts'
+import { loadSpec } from '../../grading/grader.ts'
+import { judgeRound } from '../../grading/judge.ts'
+import { readLab } from '../../grading/lab-definition.ts'
+import { listLabs } from '../../grading/lab-folders.ts'
+import { Snapshot } from '../../grading/snapshot.ts'
+import { projectRoot } from '../../host/layout.ts'
+import { readSubmission } from '../submission/read-submission.ts'
+import { flushed } from './flushed.ts'
+
+/** A recorded cluster on which some steps of a lab pass: what the grader is tried on. */
+export interface GoodCapture {
+  name: string
+  /** Where it was recorded: `embedded`, or the genuine cluster, `kind-v1.20.2`. */
+  driver: string
+  spec: LabSpec
+  capture: Capture
+  /** The steps that pass on it by what the nodes hold, not by a note of an earlier moment. */
+  passing: readonly string[]
+  /** For the capture of a moment: the same cluster at the end of the lab. */
+  end?: GoodCapture
+  /** For a genuine cluster recorded somewhere in the middle: the step that closes the lab does not pass. */
+  isPart?: true
+  /** For the end of a submission. */
+  isEnd?: true
+}
+
+const FIXTURES = join(projectRoot, 'data')
+
+/**
+ * Every good capture there is. A lab joins when its spec exists and either a submission of it, as `make submit` writes it,
+ * lies in data/solved, or a genuine cluster recorded under data/recordings/kind-* lets some of its steps pass.
+ */
+export async function goodCaptures(): Promise<GoodCapture[]> {
+  const specs = await Promise.all(listLabs().map(({ number }) => loadSpec(readLab(number))))
+  const handedIn = await Promise.all(filesIn('solved', '.labgrade').map((file) => ofSubmission(specs, file)))
+  const genuine = await Promise.all(
+    genuineCaptures().flatMap(([name, capture]) =>
+      specs.map((spec) => {
+        const driver = name.split(' ')[0] ?? name
+        return good({ name: `${name}, lab ${spec.lab.number}`, driver, spec, capture })
+      }),
+    ),
+  )
+  const telling = genuine
+    // Where only the stage stands, nothing of the lab is to be seen.
+    .filter(({ passing }) => passing.length > 1)
+    .map(
+      (one): GoodCapture =>
+        one.passing.includes(one.spec.lab.steps.at(-1)?.id ?? '') ? one : { ...one, isPart: true },
+    )
+  return [...handedIn.flat(), ...telling].filter(({ passing }) => passing.length > 0)
+}
+
+function filesIn(folder: string, ending: string): string[] {
+  const path = join(FIXTURES, folder)
+  if (!existsSync(path)) return []
+  return readdirSync(path)
+    .filter((name) => name.endsWith(ending))
+    .sort()
+    .map((name) => join(path, name))
+}
+
+/** The captures of a submission that prove something which none before does, the end first. */
+export async function ofSubmission(specs: readonly LabSpec[], file: string): Promise<GoodCapture[]> {
+  const { manifest, captures } = await readSubmission(file)
+  const spec = specs.find(({ lab }) => lab.number === manifest.lab)
+  if (!spec) return []
+  const nameOf = (id = '') => `lab ${manifest.lab} ${manifest.cluster.driver}, ${id}`
+  const proved = new Set<string>()
+  const kept: GoodCapture[] = []
+  const order = [...(manifest.final === undefined ? [] : [manifest.final]), ...captures.keys()]
+  for (const id of new Set(order)) {
+    const submitted = captures.get(id)
+    if (!submitted) continue
+    const isEnd = id === manifest.final
+    const own = new Set(manifest.steps.filter(({ capture }) => capture === id).map((step) => step.id))
+    const found = await good({ name: nameOf(id), driver: manifest.cluster.driver, spec, capture: submitted.capture })
+    const passing = found.passing.filter(
+      (step) => own.has(step) || !isMoment(spec, step) || (isEnd && endsInNotes(spec)),
+    )
+    if (passing.every((step) => proved.has(step))) continue
+    for (const step of passing) proved.add(step)
+    const [end] = kept
+    kept.push({ ...found, passing, ...(isEnd ? { isEnd } : end?.isEnd ? { end } : {}) })
+  }
+  return kept
+}
+
+async function good(recorded: Omit<GoodCapture, 'passing'>): Promise<GoodCapture> {
+  const { spec, capture } = recorded
+  const outcomes = await judgeRound(spec, new Snapshot(capture), undefined)
+  const passing = outcomes.filter(({ verdict }) => verdict === 'passed').map(({ id }) => id)
+  return { ...recorded, passing }
+}
+
+/** The node of the learner's client Pod, from which packets are walked; else the last, a worker. */
+export function busiestNode({ capture }: GoodCapture): string {
+  const client = new Snapshot(capture).find('Pod', 'default', 'client')?.spec?.nodeName
+  return client ?? capture.nodes.at(-1)?.name ?? ''
+}
+
+/** The nodes that mutations are made on: the busiest, and the control plane, which has no Pods and directs in lab 4. */
+export function nodesToBreak(good: GoodCapture): string[] {
+  const controlPlane = new Snapshot(good.capture).items.find(
+    ({ kind, metadata }) => kind === 'Node' && metadata.labels?.['node-role.kubernetes.io/control-plane'] !== undefined,
+  )
+  return [...new Set([busiestNode(good), controlPlane?.metadata.name ?? busiestNode(good)])]
+}
+
+/** A lab about nothing but moments ends with the notes of all of them. */
+const endsInNotes = ({ lab }: LabSpec) => lab.steps.every(({ moment }) => moment)
+
+const isMoment = ({ lab }: LabSpec, id: string) => lab.steps.find((step) => step.id === id)?.moment === true
+
+/** Whole genuine clusters as recorded, those in IPVS mode after a flush as well. */
+function genuineCaptures(): [name: string, capture: Capture][] {
+  const recordings = join(FIXTURES, 'recordings')
+  const versions = readdirSync(recordings).filter((name) => name.startsWith('kind-'))
+  return versions.flatMap((version) =>
+    readdirSync(join(recordings, version))
+      .filter((stage) => existsSync(join(recordings, version, stage, 'objects.json')))
+      .flatMap((stage): [string, Capture][] => {
+        const capture = readCaptureFolder(join(recordings, version, stage))
+        const name = `${version} ${stage}`
+        const inIpvs = new Snapshot(capture).nodes.every(({ mode }) => mode === 'ipvs')
+        return inIpvs ? [[`${name}, then flushed`, flushed(capture)]] : [[name, capture]]
+      }),
+  )
+}

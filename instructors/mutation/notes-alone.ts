@@ -1,0 +1,48 @@
+import { DIAGNOSIS } from '../../checks/08-incidents/diagnosis.ts'
+import { INCIDENT_LAB } from '../../course/incident/stage-names.ts'
+import { judgeRound } from '../../grading/judge.ts'
+import { NOTES_NAMESPACE, notesName } from '../../grading/notebook.ts'
+import { Snapshot } from '../../grading/snapshot.ts'
+import type { GoodCapture } from './good-captures.ts'
+import type { Mutation } from './mutation.ts'
+
+const REASON =
+  'The steps that pass judge what the lab’s notes hold, and nothing else: they pass on a cluster whose nodes are silent and that has no other object.'
+
+/** The steps that are about the lab’s notes by what they claim: a run that was measured elsewhere, the word of a cause. */
+const isAboutNotes = ({ spec: { lab }, passing }: GoodCapture): boolean =>
+  lab.number === SCALE_LAB || (lab.number === INCIDENT_LAB && passing.every((step) => step === DIAGNOSIS))
+const SCALE_LAB = 6
+
+const proven = new WeakMap<GoodCapture['capture'], Promise<boolean>>()
+
+/**
+ * Excuses changes of nodes and of other objects on a capture whose steps are about the notes in it alone, as those of lab 6 are, which
+ * judge a run that was measured on another node. Proven by judging the notes without all the rest; a step that claims more than its
+ * notes is never excused so.
+ */
+export async function notesAlone(good: GoodCapture, { place }: Mutation): Promise<string | undefined> {
+  if (!isAboutNotes(good) || place === notesPlace(good.spec.lab.number)) return undefined
+  const known = proven.get(good.capture) ?? passesByNotesAlone(good)
+  proven.set(good.capture, known)
+  return (await known) ? REASON : undefined
+}
+
+export const notesPlace = (lab: number) => `ConfigMap ${notesName(lab)}`
+
+async function passesByNotesAlone({ spec, capture, passing }: GoodCapture): Promise<boolean> {
+  const items = capture.objects.items.filter((item) => isNotes(item, notesName(spec.lab.number)))
+  const nodes = capture.nodes.map(({ name }) => ({ name, files: new Map<string, string>() }))
+  const bare = { objects: { ...capture.objects, items }, nodes }
+  const outcomes = await judgeRound(spec, new Snapshot(bare), undefined, passing)
+  return outcomes.every(({ verdict }) => verdict === 'passed')
+}
+
+const isRecord = (value: unknown): value is Record<string, unknown> => typeof value === 'object' && value !== null
+
+const isNotes = (item: unknown, name: string): boolean =>
+  isRecord(item) &&
+  item.kind === 'ConfigMap' &&
+  isRecord(item.metadata) &&
+  item.metadata.name === name &&
+  item.metadata.namespace === NOTES_NAMESPACE

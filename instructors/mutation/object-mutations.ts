@@ -1,0 +1,171 @@
+import { z } from 'zod'
+import type { Capture } from '../../cluster/capture-folder.ts'
+import { MEASUREMENT } from '../../course/scale/measurement.ts'
+import { notesName } from '../../grading/notebook.ts'
+import { readRun, runChanges } from './measurement-mutations.ts'
+import type { Mutation } from './mutation.ts'
+import { notesPlace } from './notes-alone.ts'
+
+const metadata = z.looseObject({
+  name: z.string(),
+  namespace: z.string().optional(),
+  labels: z.record(z.string(), z.string()).optional(),
+})
+const serviceSchema = z.looseObject({
+  kind: z.literal('Service'),
+  metadata,
+  spec: z.looseObject({
+    clusterIP: z.string().optional(),
+    clusterIPs: z.array(z.string()).optional(),
+    type: z.string().optional(),
+    ports: z.array(z.looseObject({ port: z.number(), nodePort: z.number().optional() })).default([]),
+  }),
+})
+const sliceSchema = z.looseObject({
+  kind: z.literal('EndpointSlice'),
+  metadata,
+  endpoints: z
+    .array(z.looseObject({ addresses: z.array(z.string()), conditions: z.looseObject({}).optional() }))
+    .default([]),
+  ports: z.array(z.looseObject({ port: z.number().optional() })).default([]),
+})
+const configSchema = z.looseObject({ kind: z.literal('ConfigMap'), metadata, data: z.record(z.string(), z.string()) })
+
+/** Every single change of an API object that decides what kube-proxy programs: the nodes stay as they were. */
+export function* objectMutations({ objects }: Capture): Generator<Mutation> {
+  for (const [at, item] of objects.items.entries()) {
+    const service = serviceSchema.safeParse(item)
+    if (service.success) yield* serviceMutations(at, service.data)
+    const slice = sliceSchema.safeParse(item)
+    if (slice.success) yield* sliceMutations(at, slice.data)
+    const config = configSchema.safeParse(item)
+    if (config.success && config.data.metadata.name === 'kube-proxy') yield* configMutations(at, config.data)
+    if (config.success && config.data.metadata.name === SCALE_NOTES) yield* measurementMutations(at, config.data)
+  }
+}
+
+function replaced(at: number, ...instead: unknown[]) {
+  return (capture: Capture): Capture => ({
+    ...capture,
+    objects: { ...capture.objects, items: capture.objects.items.toSpliced(at, 1, ...instead) },
+  })
+}
+
+const nameOf = ({ name, namespace }: z.infer<typeof metadata>) => `${namespace ?? ''}/${name}`
+
+function* serviceMutations(at: number, service: z.infer<typeof serviceSchema>): Generator<Mutation> {
+  const { clusterIP = '', ports } = service.spec
+  const [port] = ports
+  if (clusterIP === '' || clusterIP === 'None' || !port) return
+  const place = `Service ${nameOf(service.metadata)}`
+  const words = [
+    clusterIP,
+    service.metadata.name,
+    ...ports.flatMap(({ nodePort }) => (nodePort ? [String(nodePort)] : [])),
+  ]
+  const about = { place, words, detail: `${clusterIP}:${port.port}` }
+  const copy = () => structuredClone(service)
+  yield { ...about, words: [...words, 'no such Service'], operator: 'drop Service', apply: replaced(at) }
+  const moved = copy()
+  moved.spec.clusterIP = '10.96.95.95'
+  if (moved.spec.clusterIPs) moved.spec.clusterIPs = ['10.96.95.95']
+  yield { ...about, words: [...words, '10.96.95.95'], operator: 'alter clusterIP', apply: replaced(at, moved) }
+  for (const [index, { port: number, nodePort }] of ports.entries()) {
+    const shifted = copy()
+    const entry = shifted.spec.ports[index]
+    if (entry) entry.port = number + 1
+    yield { ...about, operator: 'alter port', detail: `${clusterIP}:${number}`, apply: replaced(at, shifted) }
+    if (!nodePort) continue
+    const other = copy()
+    const changed = other.spec.ports[index]
+    if (changed) changed.nodePort = nodePort === 30_001 ? 30_002 : 30_001
+    yield {
+      ...about,
+      words: [...words, '30001', '30002'],
+      operator: 'alter nodePort',
+      detail: String(nodePort),
+      apply: replaced(at, other),
+    }
+  }
+  const sticky = copy()
+  sticky.spec.sessionAffinity = 'ClientIP'
+  sticky.spec.sessionAffinityConfig = { clientIP: { timeoutSeconds: 10_800 } }
+  yield { ...about, operator: 'alter affinity', apply: replaced(at, sticky) }
+}
+
+function* sliceMutations(at: number, slice: z.infer<typeof sliceSchema>): Generator<Mutation> {
+  const place = `EndpointSlice ${nameOf(slice.metadata)}`
+  const service = slice.metadata.labels?.['kubernetes.io/service-name'] ?? ''
+  const addresses = slice.endpoints.flatMap((endpoint) => endpoint.addresses)
+  if (addresses.length === 0) return
+  const about = { place, words: [...addresses, service] }
+  yield { ...about, operator: 'drop EndpointSlice', detail: addresses.join(), apply: replaced(at) }
+  for (const [
+    index,
+    {
+      addresses: [address = ''],
+    },
+  ] of slice.endpoints.entries()) {
+    const gone = { ...slice, endpoints: slice.endpoints.toSpliced(index, 1) }
+    yield { ...about, operator: 'drop endpoint', detail: address, apply: replaced(at, gone) }
+    const unready = structuredClone(slice)
+    const entry = unready.endpoints[index]
+    if (entry) entry.conditions = { ready: false, serving: false, terminating: false }
+    yield { ...about, operator: 'endpoint not ready', detail: address, apply: replaced(at, unready) }
+    const moved = structuredClone(slice)
+    const other = moved.endpoints[index]
+    if (other) other.addresses = ['10.244.94.94']
+    yield {
+      ...about,
+      words: [...about.words, '10.244.94.94'],
+      operator: 'alter endpoint',
+      detail: address,
+      apply: replaced(at, moved),
+    }
+  }
+  for (const [index, { port }] of slice.ports.entries()) {
+    if (port === undefined) continue
+    const shifted = structuredClone(slice)
+    const entry = shifted.ports[index]
+    if (entry) entry.port = port + 1
+    yield { ...about, operator: 'alter targetPort', detail: String(port), apply: replaced(at, shifted) }
+  }
+}
+
+const SETTINGS: readonly [operator: string, pattern: RegExp, replacement: string, words: string[]][] = [
+  ['alter scheduler', /scheduler: (?:""|\S*)/, 'scheduler: mh', ['mh', 'scheduler']],
+  ['alter masqueradeBit', /masqueradeBit: \S+/, 'masqueradeBit: 13', ['0x2000', 'mark', 'MASQ']],
+  [
+    'alter masqueradeAll',
+    /masqueradeAll: \S+/,
+    'masqueradeAll: true',
+    ['KUBE-SERVICES', 'KUBE-CLUSTER-IP', 'KUBE-MARK-MASQ', 'masquerade'],
+  ],
+  ['alter clusterCIDR', /clusterCIDR: \S+/, 'clusterCIDR: 10.200.0.0/16', ['10.200.0.0/16', 'KUBE-']],
+  ['lose excludeCIDRs', /excludeCIDRs:\s*(?:-\s+\S+|\[[^\]]+\])/, 'excludeCIDRs: []', ['excludeCIDRs']],
+  ['alter mode', /mode: (?:""|"?(?:ipvs|iptables)"?)/, 'mode: userspace', ['mode', 'userspace', 'iptables', 'ipvs']],
+]
+
+function* configMutations(at: number, config: z.infer<typeof configSchema>): Generator<Mutation> {
+  const text = config.data['config.conf'] ?? ''
+  for (const [operator, pattern, replacement, words] of SETTINGS) {
+    const changed = text.replace(pattern, replacement)
+    if (changed === text) continue
+    const apply = replaced(at, { ...config, data: { ...config.data, 'config.conf': changed } })
+    yield { operator, place: 'ConfigMap kube-proxy', detail: replacement, words, apply }
+  }
+}
+
+const SCALE = 6
+const SCALE_NOTES = notesName(SCALE)
+
+/** Lab 6 judges a run that its notes keep. */
+function* measurementMutations(at: number, config: z.infer<typeof configSchema>): Generator<Mutation> {
+  const text = config.data[MEASUREMENT] ?? ''
+  const run = readRun(text)
+  if (!run) return
+  for (const { change, ...about } of runChanges(run)) {
+    const data = { ...config.data, [MEASUREMENT]: JSON.stringify(change(run)) }
+    yield { ...about, place: notesPlace(SCALE), apply: replaced(at, { ...config, data }) }
+  }
+}

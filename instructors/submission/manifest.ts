@@ -1,0 +1,79 @@
+// What stands in `submission.json`, version 1. `instructors/schema/submission.v1.json` is generated from this file.
+
+import { z } from 'zod'
+import { LEARNER_NAME } from '../../grading/learner.ts'
+import { verdictSchema } from '../../grading/report-schema.ts'
+
+/** Names of steps, captures: they are parts of paths and keys of reports. */
+const name = z.string().regex(/^[a-z0-9][a-z0-9-]{0,62}$/)
+const moment = z.iso.datetime()
+const sha256 = z.string().regex(/^[0-9a-f]{64}$/)
+const short = z.string().max(200)
+
+const captureSchema = z.object({
+  id: name,
+  takenAt: moment.describe('by the clock of the machine that took it'),
+  files: z
+    .array(
+      z.object({
+        path: z
+          .string()
+          .regex(/^(?:objects\.json|nodes\/[A-Za-z0-9][A-Za-z0-9.-]{0,62}\/[A-Za-z0-9][A-Za-z0-9._-]{0,62})$/)
+          .describe('as in a capture folder'),
+        sha256: sha256.describe(
+          'of the content, which stands in the archive once, under captures/ID/PATH of the first capture that has it',
+        ),
+      }),
+    )
+    .max(400),
+})
+
+export const manifestSchema = z
+  .object({
+    schema: z.literal('kube-service-labs/submission/v1'),
+    learner: z.string().regex(LEARNER_NAME),
+    lab: z.number().int().positive().max(99),
+    seed: z
+      .string()
+      .regex(/^[0-9a-f]{16}$/)
+      .describe("the learner's own, from which variants grow"),
+    submittedAt: moment,
+    clock: z.object({
+      offsetMinutes: z.number().int().min(-900).max(900).describe('of local time, east of Greenwich'),
+    }),
+    cluster: z.object({
+      driver: short,
+      name: short,
+      identity: z
+        .string()
+        .regex(/^[0-9a-f]{16}$|^$/)
+        .describe('a digest of the UIDs of its nodes'),
+    }),
+    versions: z.object({
+      project: short,
+      node: short,
+      kubeProxy: short.optional(),
+      mode: short.optional(),
+      kernel: short.optional(),
+    }),
+    captures: z.array(captureSchema).max(100),
+    steps: z
+      .array(
+        z.object({
+          id: name,
+          verdict: verdictSchema.describe("the learner's own grader's word; grading again never believes it"),
+          passedAt: moment.optional(),
+          capture: name.optional().describe('the cluster at the moment the step passed'),
+        }),
+      )
+      .max(100),
+    final: name.optional().describe('the capture at the time of submission'),
+    answers: z.array(z.object({ question: short, answer: z.string().max(2000) })).max(100),
+  })
+  .describe('What a learner hands in: the description of the captures in a .labgrade archive')
+
+export type Manifest = z.infer<typeof manifestSchema>
+export type ManifestCapture = Manifest['captures'][number]
+
+/** JSON Schema (draft 2020-12) of a submission's description. */
+export const manifestJsonSchema = () => z.toJSONSchema(manifestSchema)

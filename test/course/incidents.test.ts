@@ -1,0 +1,118 @@
+// What holds for every incident without a cluster: its words, the draw, the seal and the score.
+
+import fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import { scoreOf } from '../../checks/08-incidents/score.ts'
+import { choicesFor, draw, freshSeed, possible, seedFor } from '../../course/incident/draw.ts'
+import type { Need } from '../../course/incident/incident.ts'
+import { seal, solvedMark, unseal } from '../../course/incident/incident-note.ts'
+import type { Scene } from '../../course/incident/scene.ts'
+import { defaultConfig } from '../../dataplane/kube-proxy/config.ts'
+import { incidents } from '../../labs/08-incidents/incidents/all.ts'
+
+const scene: Scene = {
+  nodes: ['control-plane', 'worker', 'worker2'],
+  nodeAddresses: ['172.18.0.2', '172.18.0.3', '172.18.0.4'],
+  node: 'worker',
+  customer: '10.244.1.7',
+  shop: '10.96.7.7',
+  nodePort: 30880,
+  facts: { address: '10.96.8.8', warehouse: '172.18.0.1', branch: '172.18.0.9', chain: 'KUBE-SEP-X' },
+}
+const everything: ReadonlySet<Need> = new Set(['ipvs', 'outside', 'embedded'])
+
+test('every incident has a word of its own', () => {
+  expect(new Set(incidents.map(({ id }) => id)).size).toBe(incidents.length)
+})
+
+describe.each(incidents.map((incident) => [incident.id, incident] as const))('%s', (id, incident) => {
+  test('is reported in words of a user, which name neither the word nor the sentence of the cause', () => {
+    const report = incident.report(scene)
+    expect(report).not.toContain(id)
+    expect(report).not.toContain(incident.cause)
+    expect(report).not.toContain('undefined')
+    expect(report.length).toBeLessThan(320)
+  })
+
+  test('has hints, a command to repair it and a story', () => {
+    expect(incident.hints.length).toBeGreaterThanOrEqual(3)
+    for (const command of incident.fix.commands(scene)) expect(command).toMatch(/^(make|kubectl) /)
+    expect(incident.debrief.split('\n').every((line) => line.length <= 132)).toBe(true)
+  })
+})
+
+describe('the draw', () => {
+  test('is decided by the seed', () => {
+    fc.assert(fc.property(fc.string(), (seed) => draw(incidents, seed) === draw([...incidents], seed)))
+  })
+
+  test('by chance passes over what was solved, and its seed draws the same again', () => {
+    fc.assert(
+      fc.property(fc.subarray(incidents.slice(1).map(({ id }) => id)), (ids) => {
+        expect(ids).not.toContain(draw(incidents, freshSeed(incidents, ids.map(solvedMark))).id)
+      }),
+    )
+    for (const incident of incidents)
+      expect(
+        draw(
+          incidents,
+          seedFor(incidents, (one) => one === incident),
+        ),
+      ).toBe(incident)
+  })
+
+  test('begins anew when all were solved', () => {
+    const solved = incidents.map(({ id }) => solvedMark(id))
+    expect(incidents).toContain(draw(incidents, freshSeed(incidents, solved)))
+  })
+
+  test('reaches every incident', () => {
+    const drawn = new Set(Array.from({ length: 40 * incidents.length }, (_, seed) => draw(incidents, `${seed}`).id))
+    expect(drawn.size).toBe(incidents.length)
+  })
+
+  test('leaves out what a cluster can not do', () => {
+    expect(possible(incidents, everything)).toEqual(incidents)
+    const plain = possible(incidents, new Set())
+    expect(plain.length).toBeGreaterThanOrEqual(Math.min(10, incidents.length / 2))
+    expect(plain.filter(({ mode, needs }) => mode === 'ipvs' || needs?.length)).toEqual([])
+  })
+
+  test('offers the cause among others, in an order that tells nothing', () => {
+    for (const incident of incidents) {
+      const ids = choicesFor(incident, incidents, 'a seed').map(({ id }) => id)
+      expect(ids).toContain(incident.id)
+      expect(new Set(ids).size).toBe(ids.length)
+      expect(ids).toEqual([...ids].sort())
+    }
+  })
+})
+
+describe('the seal', () => {
+  test.each(incidents.map(({ id }) => id))('hides %s, and opens again', (id) => {
+    const secret = { id, scene, baseline: { foreign: {}, config: defaultConfig(), configText: '', services: {} } }
+    const sealed = seal(secret)
+    expect(sealed).not.toContain(id)
+    expect(Buffer.from(sealed, 'base64').toString('latin1')).not.toContain(id)
+    expect(unseal(sealed)).toEqual(secret)
+  })
+
+  test('does not open what it did not close', () => {
+    fc.assert(fc.property(fc.string(), (text) => unseal(text) === undefined))
+  })
+})
+
+test('the score falls with time, hints and wrong diagnoses, and never below 10', () => {
+  expect(scoreOf({ seconds: 60, hints: 0, wrong: 0 })).toBe(100)
+  expect(scoreOf({ seconds: 60, hints: 1, wrong: 1 })).toBe(75)
+  expect(scoreOf({ seconds: 15 * 60, hints: 0, wrong: 0 })).toBe(95)
+  const effort = fc.record({ seconds: fc.nat(1e6), hints: fc.nat(5), wrong: fc.nat(30) })
+  fc.assert(
+    fc.property(effort, (spent) => {
+      const points = scoreOf(spent)
+      expect(points).toBeGreaterThanOrEqual(10)
+      expect(points).toBeGreaterThanOrEqual(scoreOf({ ...spent, hints: spent.hints + 1 }))
+      expect(points).toBeGreaterThanOrEqual(scoreOf({ ...spent, seconds: spent.seconds + 600 }))
+    }),
+  )
+})

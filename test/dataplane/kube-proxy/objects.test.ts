@@ -1,0 +1,202 @@
+import fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import { ObjectsError, readObjects } from '../../../dataplane/objects.ts'
+import { predict } from '../../../dataplane/predict.ts'
+
+const list = (...items: unknown[]) => ({ apiVersion: 'v1', kind: 'List', items })
+const service = (spec: object, name = 'web') => ({ kind: 'Service', metadata: { namespace: 'default', name }, spec })
+
+const faultsOf = (json: unknown): string[] => {
+  try {
+    return readObjects(json).faults.map((fault) => `${fault.object}: ${fault.field}`)
+  } catch (error) {
+    if (error instanceof ObjectsError) return error.faults.map((fault) => `${fault.object}: ${fault.field}`)
+    throw error
+  }
+}
+
+describe('reading objects', () => {
+  test('every fault at once, with object and field', () => {
+    const json = list(
+      service({
+        clusterIP: '10.96.0.300',
+        type: 'Balancer',
+        ports: [{ port: 0 }, { name: 'a b', port: 80, nodePort: 70000, protocol: 'ICMP' }],
+        externalIPs: ['1.2.3.4; reboot'],
+        loadBalancerSourceRanges: ['10.0.0.0'],
+      }),
+      { kind: 'Service', metadata: { namespace: 'default' } },
+      {
+        kind: 'EndpointSlice',
+        metadata: { namespace: 'default', name: 'web-x', labels: { 'kubernetes.io/service-name': 7 } },
+        addressType: 'IPv4',
+        ports: 'many',
+        endpoints: [{ addresses: ['fd00::1'], conditions: { ready: 'yes' } }],
+      },
+      {
+        kind: 'Node',
+        metadata: { name: 'w' },
+        spec: { podCIDR: 'all' },
+        status: { addresses: [{ type: 'InternalIP' }] },
+      },
+      'text',
+      { metadata: { name: 'x' } },
+    )
+    expect(faultsOf(json).sort()).toEqual(
+      [
+        'Service default/web: spec.clusterIP',
+        'Service default/web: spec.ports[0].port',
+        'Service default/web: spec.ports[1].name',
+        'Service default/web: spec.ports[1].protocol',
+        'Service default/web: spec.ports[1].nodePort',
+        'Service default/web: spec.externalIPs[0]',
+        'Service default/web: spec.loadBalancerSourceRanges[0]',
+        'Service default/web: spec.type',
+        'Service default: metadata.name',
+        'EndpointSlice default/web-x: metadata.labels[kubernetes.io/service-name]',
+        'EndpointSlice default/web-x: ports',
+        'EndpointSlice default/web-x: endpoints[0].conditions.ready',
+        'EndpointSlice default/web-x: endpoints[0].addresses[0]',
+        'Node w: status.addresses[0].address',
+        'Node w: spec.podCIDR',
+        'input: $.items[4]',
+        'input: $.items[5]',
+      ].sort(),
+    )
+  })
+
+  test.each([null, 7, 'text', [], {}, { kind: 'List' }, { kind: 'List', items: {} }, list(list())])(
+    '%j is no list of objects',
+    (json) => expect(faultsOf(json)).not.toEqual([]),
+  )
+
+  test('a typed list, v1beta1 slices and unknown kinds are read', () => {
+    const slice = {
+      apiVersion: 'discovery.k8s.io/v1beta1',
+      metadata: { namespace: 'default', name: 'a', labels: { 'kubernetes.io/service-name': 'web' } },
+      ports: [{ port: 80 }],
+      endpoints: [{ addresses: ['10.0.0.1'], topology: { 'kubernetes.io/hostname': 'w' } }],
+    }
+    const { objects } = readObjects({ kind: 'EndpointSliceList', items: [slice] })
+    expect(objects.endpointSlices[0]).toMatchObject({
+      serviceName: 'web',
+      addressType: 'IPv4',
+      ports: [{ name: '', protocol: 'TCP', port: 80 }],
+      endpoints: [{ nodeName: 'w', ready: true, serving: true, terminating: false }],
+    })
+    expect(faultsOf(list({ kind: 'Secret', metadata: 5 }))).toEqual([])
+  })
+
+  test('one object listed twice is a fault', () =>
+    expect(faultsOf(list(service({}), service({})))).toEqual(['Service default/web: metadata.name']))
+
+  test('whatever JSON comes, it is read or refused with faults, and what is read can be predicted', () => {
+    const kinds = fc.constantFrom('Service', 'EndpointSlice', 'Node', 'Pod', 'ConfigMap', 'List')
+    const metadata = fc.oneof(
+      fc.record({ namespace: fc.constant('a'), name: fc.constantFrom('a', 'b', '-', '') }),
+      fc.jsonValue(),
+    )
+    const fields = ['clusterIP', 'clusterIPs', 'ports', 'type', 'externalIPs', 'sessionAffinityConfig', 'podCIDR']
+    const spec = fc.dictionary(fc.constantFrom(...fields), fc.jsonValue())
+    const item = fc.record(
+      {
+        kind: kinds,
+        metadata,
+        spec: fc.oneof(spec, fc.jsonValue()),
+        status: fc.jsonValue(),
+        endpoints: fc.jsonValue(),
+        ports: fc.jsonValue(),
+      },
+      { requiredKeys: [] },
+    )
+    fc.assert(
+      fc.property(
+        fc.oneof(
+          fc.array(item).map((items) => list(...items)),
+          fc.jsonValue(),
+        ),
+        (json) => {
+          try {
+            const { objects } = readObjects(json)
+            predict({ ...objects, nodes: [] }, { node: 'w', mode: 'ipvs', version: '1.30' })
+          } catch (error) {
+            expect(error).toBeInstanceOf(ObjectsError)
+          }
+        },
+      ),
+      { numRuns: 500 },
+    )
+  })
+})
+
+describe('addresses as kube-proxy accepts them', () => {
+  const of = (version: string, address: string) =>
+    predict(
+      readObjects(
+        list(
+          { kind: 'Node', metadata: { name: 'w' } },
+          service({
+            clusterIP: '172.30.0.041',
+            ports: [{ port: 80 }],
+            type: 'LoadBalancer',
+            externalIPs: ['1.2.3.004'],
+            loadBalancerSourceRanges: ['203.0.113.000/025'],
+          }),
+          {
+            kind: 'EndpointSlice',
+            metadata: { namespace: 'default', name: 'web-1', labels: { 'kubernetes.io/service-name': 'web' } },
+            addressType: address.includes(':') ? 'IPv6' : 'IPv4',
+            ports: [{ name: '', port: 80 }],
+            endpoints: [{ addresses: [address], nodeName: 'w' }],
+          },
+        ),
+      ).objects,
+      { node: 'w', mode: 'iptables', version },
+    ).iptables.get('nat')
+
+  test('leading zeros are decimal', () => {
+    const rules = [...(of('1.31', '10.180.00.001')?.values() ?? [])].flatMap((chain) => chain.rules.map((r) => r.spec))
+    expect(rules.join('\n')).toMatch(/-d 172\.30\.0\.41\/32 /)
+    expect(rules.join('\n')).toMatch(/-d 1\.2\.3\.4\/32 /)
+    expect(rules.join('\n')).toMatch(/-s 10\.180\.0\.1\/32 /)
+  })
+
+  test('from 1.36 on chain names are made of the canonical address, before of what the slice says', () => {
+    const chains = (version: string, address: string) =>
+      [...(of(version, address)?.keys() ?? [])].filter((name) => name.startsWith('KUBE-SEP-'))
+    const canonical = chains('1.36', '10.180.0.1')
+    expect(canonical).toHaveLength(1)
+    expect(chains('1.36', '10.180.00.001')).toEqual(canonical)
+    expect(chains('1.30', '10.180.0.1')).toEqual(canonical)
+    expect(chains('1.30', '10.180.00.001')).not.toEqual(canonical)
+  })
+})
+
+test.each(['iptables', 'ipvs', 'nftables'] as const)('%s: one IP, once terminating and once ready', (mode) => {
+  const ready = { addresses: ['10.180.0.1'], nodeName: 'n2', conditions: { ready: true } }
+  const leaving = { ready: false, serving: false, terminating: true }
+  const gone = { addresses: ['10.180.0.1'], nodeName: 'w', conditions: leaving }
+  const served = (version: string, endpoints: object[]) => {
+    const items = [
+      { kind: 'Node', metadata: { name: 'w' } },
+      service({ clusterIP: '10.96.0.7', ports: [{ port: 80 }] }),
+      {
+        kind: 'EndpointSlice',
+        metadata: { namespace: 'default', name: 'web-1', labels: { 'kubernetes.io/service-name': 'web' } },
+        addressType: 'IPv4',
+        ports: [{ name: '', port: 80 }],
+        endpoints,
+      },
+    ]
+    const state = predict(readObjects(list(...items)).objects, { node: 'w', mode, version })
+    const text = JSON.stringify([
+      [...(state.iptables.get('nat')?.values() ?? [])],
+      state.virtualServers,
+      state.nftables?.map(({ chains }) => [...chains]),
+    ])
+    return text.includes('10.180.0.1')
+  }
+  expect(served('1.36', [gone, ready])).toBe(true)
+  expect(served('1.36', [ready, gone])).toBe(true)
+  expect(served('1.35', [ready, gone])).toBe(false)
+})

@@ -1,0 +1,33 @@
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { CAPTURE_FILES, readCapturedNode } from '../../../dataplane/capture.ts'
+import { defaultConfig, type KubeProxyConfig } from '../../../dataplane/kube-proxy/config.ts'
+import type { NodeState } from '../../../dataplane/node-state.ts'
+import { type ClusterObjects, readObjects } from '../../../dataplane/objects.ts'
+
+const ROOT = join(import.meta.dirname, '../../../data/recordings')
+
+export const NODE = 'k8s-guide-worker'
+
+export const recordingPath = (...parts: string[]): string => join(ROOT, ...parts)
+
+export const folders = (...parts: string[]): string[] =>
+  readdirSync(recordingPath(...parts), { withFileTypes: true })
+    .filter((entry) => entry.isDirectory())
+    .map((entry) => entry.name)
+    .sort()
+
+/** What the kube-proxies of the recordings were configured with. */
+export const recordedConfig = (): KubeProxyConfig => ({ ...defaultConfig(), clusterCIDR: '10.244.0.0/16' })
+
+export const objectsAt = (...parts: string[]): ClusterObjects =>
+  readObjects(JSON.parse(readFileSync(recordingPath(...parts), 'utf8'))).objects
+
+/** One recorded node, with its rules of one family. */
+export function stateAt(folder: string, family: 4 | 6 = 4): NodeState {
+  const present = CAPTURE_FILES.filter((file) => existsSync(join(folder, file)))
+  const files = new Map(present.map((file) => [file, readFileSync(join(folder, file), 'utf8')]))
+  const { state, faults } = readCapturedNode(files, { family })
+  if (faults.length > 0) throw new Error(`${folder}: ${faults.map((fault) => fault.message).join('; ')}`)
+  return state
+}

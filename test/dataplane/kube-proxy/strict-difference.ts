@@ -1,0 +1,112 @@
+import type { Chain, Ruleset } from '../../../dataplane/iptables-save.ts'
+import { virtualServerKey } from '../../../dataplane/ipvsadm-save.ts'
+import type { NodeState } from '../../../dataplane/node-state.ts'
+
+/** Chains in which the rules of different Services stand in no fixed order (README of the recordings; a Go map). */
+const FREE = new Set([
+  'nat KUBE-SERVICES',
+  'nat KUBE-NODEPORTS',
+  'filter KUBE-SERVICES',
+  'filter KUBE-EXTERNAL-SERVICES',
+  'filter KUBE-NODEPORTS',
+  'filter KUBE-PROXY-FIREWALL',
+  'filter KUBE-IPVS-OUT-FILTER',
+])
+
+const service = (spec: string): string => /--comment "([^" ]*\/[^" ]*)/.exec(spec)?.[1] ?? ''
+
+/** The rules of a chain in which Services may swap places, brought into one order; a rule of no Service keeps its place. */
+function settled(place: string, specs: string[]): string[] {
+  if (!FREE.has(place)) return specs
+  if (place === 'filter KUBE-IPVS-OUT-FILTER') return [...specs].sort()
+  const rank = specs.map((spec, index) => ({ spec, index, service: service(spec) }))
+  const own = rank.filter((rule) => rule.service !== '')
+  own.sort((a, b) => (a.service < b.service ? -1 : a.service > b.service ? 1 : a.index - b.index))
+  return rank.map((rule) => (rule.service === '' ? rule.spec : (own.shift()?.spec ?? '')))
+}
+
+const lines = (place: string, chain: Chain | undefined): string[] =>
+  chain
+    ? [
+        `:${chain.name} ${chain.policy}`,
+        ...settled(
+          place,
+          chain.rules.map((rule) => rule.spec),
+        ),
+      ]
+    : []
+
+export interface DifferenceOptions {
+  /** Chains that are not compared, and rules that mention them neither. */
+  ignore?: (table: string, chain: string) => boolean
+  /** Compare jumps in built-in chains without their order. */
+  jumpsInAnyOrder?: boolean
+  tables?: string[]
+  /** Of kube-ipvs0 only the addresses count, as where some other kind of link stood in for it. */
+  dummyAddressesOnly?: boolean
+}
+
+function rulesetDifference(expected: Ruleset, actual: Ruleset, options: DifferenceOptions): string[] {
+  const differences: string[] = []
+  for (const table of options.tables ?? new Set([...expected.keys(), ...actual.keys()])) {
+    const [wanted, found] = [expected.get(table), actual.get(table)]
+    if (!wanted || !found) {
+      differences.push(`table ${table}: ${wanted ? 'missing' : 'not predicted'}`)
+      continue
+    }
+    const ignored = [...wanted.keys(), ...found.keys()].filter((chain) => options.ignore?.(table, chain))
+    for (const chain of new Set([...wanted.keys(), ...found.keys()])) {
+      if (options.ignore?.(table, chain)) continue
+      const place = `${table} ${chain}`
+      const keep = (line: string) => !ignored.some((name) => line.endsWith(`-j ${name}`))
+      const builtIn = wanted.get(chain)?.policy !== '-' && options.jumpsInAnyOrder
+      const order = (list: string[]) => (builtIn ? list.sort() : list).filter(keep).join('\n')
+      const a = order(lines(place, wanted.get(chain)))
+      const b = order(lines(place, found.get(chain)))
+      if (a !== b) differences.push(`${place}:\n  expected\n${a}\n  actual\n${b}`)
+    }
+  }
+  return differences
+}
+
+const servers = (state: NodeState): string[] =>
+  state.virtualServers
+    .map((server) => {
+      const reals = server.realServers.map((real) => `${real.address} ${real.port} ${real.forward} ${real.weight}`)
+      const { scheduler, persistent, netmask, flags } = server
+      return `${virtualServerKey(server)} ${JSON.stringify({ scheduler, persistent, netmask, flags })} ${reals.sort()}`
+    })
+    .sort()
+
+const OPTIONS = ['family', 'range', 'maxelem', 'timeout', 'netmask']
+
+const sets = (state: NodeState): string[] =>
+  [...state.ipsets.values()]
+    .map((set) => {
+      const options = OPTIONS.map((name) => `${name}=${set.options[name]}`)
+      return `${set.name} ${set.type} ${options} ${[...set.members].sort().join(' ')}`
+    })
+    .sort()
+
+const dummy = (state: NodeState, addressesOnly = false): string[] =>
+  state.links
+    .filter((link) => link.name === 'kube-ipvs0')
+    .flatMap((link) => [
+      ...(addressesOnly ? [] : [`${link.flags} ${link.operstate}`]),
+      ...link.addresses.map((address) => `${address.address}/${address.prefixLength}`).sort(),
+    ])
+
+/** Every difference between two states, exactly: an empty list means equal as the recordings' README wants it. */
+export function strictDifference(expected: NodeState, actual: NodeState, options: DifferenceOptions = {}): string[] {
+  const differences = rulesetDifference(expected.iptables, actual.iptables, options)
+  for (const [what, list] of [
+    ['ipset', sets],
+    ['virtual server', servers],
+    ['kube-ipvs0', (state: NodeState) => dummy(state, options.dummyAddressesOnly)],
+  ] as const) {
+    const [wanted, found] = [new Set(list(expected)), new Set(list(actual))]
+    for (const line of wanted) if (!found.has(line)) differences.push(`${what} missing: ${line}`)
+    for (const line of found) if (!wanted.has(line)) differences.push(`${what} unexpected: ${line}`)
+  }
+  return differences
+}

@@ -1,0 +1,194 @@
+import { describe, expect, test } from 'vitest'
+import { type Capture, readCaptureFolder } from '../../cluster/capture-folder.ts'
+import { loadSpec } from '../../grading/grader.ts'
+import { judgeRound } from '../../grading/judge.ts'
+import { readLab } from '../../grading/lab-definition.ts'
+import { Snapshot } from '../../grading/snapshot.ts'
+import { breakFile, flushedCapture, kindCapture } from './solved-capture.ts'
+
+const spec = await loadSpec(readLab(2))
+
+async function verdictsOf(capture: Capture) {
+  const outcomes = await judgeRound(spec, new Snapshot(capture), undefined)
+  return Object.fromEntries(outcomes.map(({ id, verdict }) => [id, verdict]))
+}
+
+const LIVE_ONLY = ['conntrack']
+const MOMENTS_PAST = ['iptables-list', 'ipvs-constant', 'scheduler']
+
+describe('genuine clusters, as recorded', () => {
+  test('before the switch: the list of rules is there, IPVS is not', async () => {
+    const verdicts = await verdictsOf(readCaptureFolder(kindCapture('ipvs-kernel-1-iptables')))
+    expect(verdicts).toMatchObject({ web: 'passed', 'iptables-list': 'passed', ipvs: 'failed', flush: 'not yet' })
+  })
+
+  test.each(['ipvs-kernel-2-switched-not-flushed', 'ipvs-kernel-3-flushed-and-used'])(
+    '%s: IPVS runs, and the old chains are found',
+    async (stage) => {
+      const verdicts = await verdictsOf(readCaptureFolder(kindCapture(stage)))
+      const good = [
+        'web',
+        'ipvs',
+        'leftovers',
+        'kube-ipvs0',
+        'tools',
+        'sets',
+        'prerouting',
+        'virtual-servers',
+        'output',
+      ]
+      for (const id of [...good, 'postrouting', 'pod-to-service', 'masquerade']) expect(verdicts[id], id).toBe('passed')
+      for (const id of [...LIVE_ONLY, ...MOMENTS_PAST]) expect(verdicts[id], id).toBe('not applicable')
+      expect(verdicts.flush).toBe('failed')
+    },
+  )
+
+  test('a kernel without IPVS is recognised by what the log says', async () => {
+    const capture = readCaptureFolder(kindCapture('ipvs-asked-but-kernel-lacks-it'))
+    const outcomes = await judgeRound(spec, new Snapshot(capture), undefined)
+    const { verdict, failure } = outcomes.find(({ id }) => id === 'ipvs') ?? {}
+    expect(verdict).toBe('failed')
+    expect(failure?.actual).toContain("Can't use the IPVS proxier")
+    expect(failure?.hint).toContain('kernel')
+  })
+
+  test('flushed as make flush-nat does, the flush step passes and its moment is over', async () => {
+    expect(await verdictsOf(flushedCapture())).toMatchObject({ flush: 'passed', leftovers: 'not applicable' })
+  })
+})
+
+const NODE = 'k8s-guide-worker2'
+const without = (pattern: RegExp) => (text: string) => {
+  const lines = text.split('\n')
+  const at = lines.findIndex((line) => pattern.test(line))
+  return lines.filter((_line, index) => index !== at).join('\n')
+}
+const swapped = (first: RegExp) => (text: string) => {
+  const lines = text.split('\n')
+  const at = lines.findIndex((line) => first.test(line))
+  const pair = lines.slice(at, at + 2)
+  return [...lines.slice(0, at), pair[1], pair[0], ...lines.slice(at + 2)].join('\n')
+}
+const RULES = 'iptables-save'
+const SETS = 'ipset-save'
+const SERVERS = 'ipvsadm-save'
+const LINKS = 'ip-addr.json'
+
+/** One thing broken on one node of a good capture, and the step that must name it. */
+const breakages: [what: string, step: string, file: string, edit: (text: string) => string][] = [
+  ['the masquerade rule of KUBE-SERVICES deleted', 'prerouting', RULES, without(/-A KUBE-SERVICES ! -s/)],
+  ['the accept rule of KUBE-SERVICES deleted', 'prerouting', RULES, without(/-A KUBE-SERVICES .*-j ACCEPT/)],
+  ['two rules of KUBE-SERVICES swapped', 'prerouting', RULES, swapped(/-A KUBE-SERVICES ! -s/)],
+  [
+    'the Pod range in KUBE-SERVICES altered',
+    'prerouting',
+    RULES,
+    (text) => text.replace('! -s 10.244.0.0/16', '! -s 10.245.0.0/16'),
+  ],
+  ['the jump of PREROUTING deleted', 'prerouting', RULES, without(/-A PREROUTING .*KUBE-SERVICES/)],
+  ['the jump of PREROUTING moved down', 'prerouting', RULES, swapped(/-A PREROUTING .*KUBE-SERVICES/)],
+  ['the jump of OUTPUT deleted', 'output', RULES, without(/-A OUTPUT .*portals" -j KUBE-SERVICES/)],
+  [
+    'the jump of OUTPUT moved down',
+    'output',
+    RULES,
+    swapped(/-A OUTPUT -m comment --comment "kubernetes service portals"/),
+  ],
+  [
+    'another mark',
+    'output',
+    RULES,
+    (text) =>
+      text.replace(
+        '-A KUBE-MARK-MASQ -j MARK --set-xmark 0x4000/0x4000',
+        '-A KUBE-MARK-MASQ -j MARK --set-xmark 0x2000/0x2000',
+      ),
+  ],
+  ['the mark rule deleted', 'output', RULES, without(/-A KUBE-MARK-MASQ /)],
+  ['the jump of POSTROUTING deleted', 'postrouting', RULES, without(/-A POSTROUTING .*KUBE-POSTROUTING/)],
+  ['the jump of POSTROUTING moved down', 'postrouting', RULES, swapped(/-A POSTROUTING .*KUBE-POSTROUTING/)],
+  ['the hairpin rule deleted', 'postrouting', RULES, without(/KUBE-LOOP-BACK dst,dst,src/)],
+  ['the last masquerade deleted', 'postrouting', RULES, without(/-A KUBE-POSTROUTING .*--random-fully/)],
+  ['--random-fully lost', 'postrouting', RULES, (text) => text.replace(' --random-fully', '')],
+  [
+    'a stale chain of iptables mode',
+    'flush',
+    RULES,
+    (text) => text.replace(':KUBE-SERVICES', ':KUBE-SEP-AAAAAAAAAAAAAAAA - [0:0]\n:KUBE-SERVICES'),
+  ],
+  ['a forward rule deleted', 'flush', RULES, without(/-A KUBE-FORWARD /)],
+  ['a member of KUBE-CLUSTER-IP removed', 'sets', SETS, without(/add KUBE-CLUSTER-IP .*,tcp:80$/)],
+  ['a member added to KUBE-CLUSTER-IP', 'sets', SETS, (text) => `${text}add KUBE-CLUSTER-IP 10.96.7.7,tcp:80\n`],
+  ['a set destroyed', 'sets', SETS, without(/create KUBE-NODE-PORT-TCP /)],
+  ['a member of KUBE-LOOP-BACK removed', 'postrouting', SETS, without(/add KUBE-LOOP-BACK /)],
+  [
+    "another node's endpoint in KUBE-LOOP-BACK",
+    'postrouting',
+    SETS,
+    (text) => `${text}add KUBE-LOOP-BACK 10.244.1.77,tcp:80,10.244.1.77\n`,
+  ],
+  ['a real server removed', 'virtual-servers', SERVERS, without(/^-a .*:80 /)],
+  [
+    'a real server added',
+    'virtual-servers',
+    SERVERS,
+    (text) => text.replace(/^(-a (-t \S+:80) -r) \S+ .*$/m, '$&\n$1 10.244.1.99:80 -m -w 1'),
+  ],
+  ['a weight changed', 'virtual-servers', SERVERS, (text) => text.replace(/-w 1$/m, '-w 5')],
+  ['another forwarding method', 'virtual-servers', SERVERS, (text) => text.replace(' -m -w 1', ' -g -w 1')],
+  ['another scheduler', 'virtual-servers', SERVERS, (text) => text.replace('-s rr', '-s wlc')],
+  ['a virtual server too many', 'virtual-servers', SERVERS, (text) => `${text}-A -t 10.96.9.9:80 -s rr\n`],
+  ['an address of kube-ipvs0 removed', 'kube-ipvs0', LINKS, (text) => editLink(text, (link) => link.addr_info.pop())],
+  [
+    'an address added to kube-ipvs0',
+    'kube-ipvs0',
+    LINKS,
+    (text) => editLink(text, (link) => link.addr_info.push({ family: 'inet', local: '10.96.3.3', prefixlen: 32 })),
+  ],
+  ['kube-ipvs0 up', 'kube-ipvs0', LINKS, (text) => editLink(text, (link) => link.flags.push('UP'))],
+  [
+    'kube-ipvs0 answering ARP',
+    'kube-ipvs0',
+    LINKS,
+    (text) => editLink(text, (link) => link.flags.splice(link.flags.indexOf('NOARP'), 1)),
+  ],
+  ['another proxier', 'ipvs', 'proxyMode', () => 'iptables'],
+]
+
+interface RawLink {
+  ifname: string
+  flags: string[]
+  addr_info: { family: string; local: string; prefixlen: number }[]
+}
+
+function editLink(text: string, edit: (link: RawLink) => void): string {
+  const links: RawLink[] = JSON.parse(text)
+  for (const link of links) if (link.ifname === 'kube-ipvs0') edit(link)
+  return JSON.stringify(links)
+}
+
+test.each(breakages)('%s: %s says so', async (_what, step, file, edit) => {
+  const good = flushedCapture()
+  const outcomes = await judgeRound(spec, new Snapshot(breakFile(good, NODE, file, edit)), undefined)
+  const before = await judgeRound(spec, new Snapshot(good), undefined)
+  expect(before.find(({ id }) => id === step)?.verdict).toBe('passed')
+  const { verdict, failure } = outcomes.find(({ id }) => id === step) ?? {}
+  expect(verdict).toBe('failed')
+  expect(failure?.node).toBe(NODE)
+  const newlyFailed = outcomes.filter(
+    ({ id, verdict }) => verdict === 'failed' && before.find((other) => other.id === id)?.verdict !== 'failed',
+  )
+  expect(newlyFailed.map(({ id }) => id)).toEqual([step])
+})
+
+test.each([
+  ['iptables-save', () => '*nat\n:KUBE-SERVICES - [0:0]\n-A KUBE-SERVICES'],
+  ['ipset-save', () => 'add NOSUCHSET \u0000\u001b[31m'],
+  ['ipvsadm-save', () => 'IP Virtual Server version'],
+  ['ip-addr.json', () => '[{"ifname":'],
+])('a node whose %s can not be read is trouble, which costs nothing', async (file, edit) => {
+  const verdicts = await verdictsOf(breakFile(flushedCapture(), NODE, file, edit))
+  const unchecked = Object.values(verdicts).filter((verdict) => verdict === 'could not check')
+  expect(unchecked.length).toBeGreaterThan(5)
+  expect(Object.values(verdicts)).not.toContain('failed')
+})

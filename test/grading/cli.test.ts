@@ -1,0 +1,87 @@
+import { execFile } from 'node:child_process'
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { describe, expect, test } from 'vitest'
+import { reportSchema } from '../../grading/report-schema.ts'
+import { projectRoot } from '../../host/layout.ts'
+import { kindCapture } from './solved-capture.ts'
+
+function run(script: string, ...args: string[]): Promise<{ code: number; stdout: string; stderr: string }> {
+  const file = join(projectRoot, 'scripts', script)
+  const env = { ...process.env, NAME: 'not-there', CLUSTER: 'embedded', NO_COLOR: '1' }
+  return new Promise((resolve) => {
+    execFile(
+      process.execPath,
+      ['--import', 'tsx', file, ...args],
+      { cwd: projectRoot, env },
+      (error, stdout, stderr) => {
+        resolve({ code: typeof error?.code === 'number' ? error.code : 0, stdout, stderr })
+      },
+    )
+  })
+}
+
+const capture = kindCapture('ipvs-kernel-3-flushed-and-used')
+
+describe('check.ts', () => {
+  test('exits 1 with an open step, and its JSON follows the schema', async () => {
+    const { code, stdout } = await run('check.ts', '--lab', '2', '--capture', capture, '--json')
+    const report = reportSchema.parse(JSON.parse(stdout))
+    expect([code, report.exitCode]).toEqual([1, 1])
+    expect(report.steps.find(({ id }) => id === 'flush')?.verdict).toBe('failed')
+  })
+
+  test('exits 0 when the one step that is asked passes', async () => {
+    const { code, stdout } = await run('check.ts', '--lab', '2', '--capture', capture, '--step', 'sets')
+    expect(code).toBe(0)
+    expect(stdout).toContain('✓ sets')
+    expect(stdout).not.toContain('\u001b')
+  })
+
+  test('exits 2 for what does not exist, and says what does', async () => {
+    const unknownStep = await run('check.ts', '--lab', '2', '--capture', capture, '--step', 'nope')
+    expect([unknownStep.code, unknownStep.stderr]).toEqual([
+      2,
+      expect.stringContaining('its steps are web, iptables-list'),
+    ])
+    const unknownLab = await run('check.ts', '--lab', '77', '--capture', capture)
+    expect([unknownLab.code, unknownLab.stderr]).toEqual([2, expect.stringContaining('There is no lab "77"')])
+    const noCapture = await run('check.ts', '--lab', '2', '--capture', '/nowhere')
+    expect([noCapture.code, noCapture.stdout]).toEqual([2, expect.stringContaining('"/nowhere" is missing')])
+    for (const { stderr, stdout } of [unknownStep, unknownLab, noCapture])
+      expect(stderr + stdout).not.toMatch(/^\s+at /m)
+  })
+
+  test('writes JUnit by a vitest run that comes to the same verdicts', async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'junit-'))
+    const file = join(folder, 'report.xml')
+    const [plain, vitest] = await Promise.all([
+      run('check.ts', '--lab', '2', '--capture', capture, '--json'),
+      run('check.ts', '--lab', '2', '--capture', capture, '--json', '--junit', file),
+    ])
+    const verdicts = (stdout: string) =>
+      reportSchema.parse(JSON.parse(stdout)).steps.map(({ id, verdict }) => [id, verdict])
+    expect(verdicts(vitest.stdout)).toEqual(verdicts(plain.stdout))
+    expect(readFileSync(file, 'utf8')).toMatch(/<testsuites .*tests="18"/)
+    rmSync(folder, { recursive: true })
+  })
+})
+
+describe('grade.ts and hint.ts without a cluster', () => {
+  test('could not check: exit 2, no points lost, the next command named', async () => {
+    const { code, stdout } = await run('grade.ts', '2', '--json')
+    const report = reportSchema.parse(JSON.parse(stdout))
+    expect(code).toBe(2)
+    expect(report).toMatchObject({ score: 0, maxScore: 0, trouble: expect.stringContaining('make up') })
+  })
+
+  test('hints get plainer from tier to tier', async () => {
+    const first = await run('hint.ts', '2', '--step', 'flush', '--tier', '1')
+    const last = await run('hint.ts', '2', '--step', 'flush', '--tier', '3')
+    expect([first.code, last.code]).toEqual([0, 0])
+    expect(first.stdout).not.toContain('make flush-nat')
+    expect(last.stdout).toContain('make flush-nat')
+    expect((await run('hint.ts', '2', '--step', 'flush', '--tier', '9')).code).toBe(2)
+  })
+})

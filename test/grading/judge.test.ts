@@ -1,0 +1,203 @@
+import { describe, expect, test } from 'vitest'
+import { fail, NotApplicable, Trouble } from '../../grading/failure.ts'
+import { judge, judgeRound } from '../../grading/judge.ts'
+import type { LiveCluster } from '../../grading/live-cluster.ts'
+import { reportOf } from '../../grading/report.ts'
+import { reportSchema } from '../../grading/report-schema.ts'
+import { emptySnapshot, type FakeStep, fakeLab } from './fake-lab.ts'
+
+const passes = () => undefined
+const fails = () => fail({ look: 'cat it', expected: 'this', actual: 'that' })
+const request = { lab: 99, source: { kind: 'capture', folder: 'x' } } as const
+
+async function reportFor(steps: Record<string, FakeStep>, only?: string) {
+  const spec = fakeLab(steps)
+  const outcomes = await judgeRound(spec, emptySnapshot(), undefined, only === undefined ? undefined : [only])
+  const asked = only === undefined ? request : { ...request, step: only }
+  return reportSchema.parse(reportOf(spec.lab, asked, outcomes, { facts: {}, seconds: 0.1 }))
+}
+
+const verdicts = (report: Awaited<ReturnType<typeof reportFor>>) =>
+  Object.fromEntries(report.steps.map(({ id, verdict }) => [id, verdict]))
+
+describe('verdicts', () => {
+  test('each way that a check can end is one verdict', async () => {
+    const report = await reportFor({
+      passed: { check: passes },
+      failed: { check: fails },
+      moment: {
+        check: () => {
+          throw new NotApplicable('long ago')
+        },
+      },
+      troubled: {
+        check: () => {
+          throw new Trouble('node gone')
+        },
+      },
+      broken: {
+        check: () => {
+          throw new TypeError('x is not a function')
+        },
+      },
+      live: { check: passes, needsCluster: true },
+      unwritten: {},
+    })
+    expect(verdicts(report)).toEqual({
+      passed: 'passed',
+      failed: 'failed',
+      moment: 'not applicable',
+      troubled: 'could not check',
+      broken: 'could not check',
+      live: 'not applicable',
+      unwritten: 'could not check',
+    })
+    expect(report.steps.find(({ id }) => id === 'broken')?.reason).toContain('x is not a function')
+  })
+
+  test('a failure carries look, expected, actual, why and a hint', async () => {
+    const { steps } = await reportFor({ failed: { check: fails } })
+    expect(steps[0]?.finding).toEqual({
+      look: 'cat it',
+      expected: 'this',
+      actual: 'that',
+      differences: [],
+      why: 'Because a test says so.',
+      hint: 'Look at the test.',
+    })
+  })
+
+  test('steps behind a failed one wait for it instead of failing', async () => {
+    const report = await reportFor({
+      first: { check: fails },
+      second: { check: fails, needs: ['first'] },
+      third: { check: passes, needs: ['second'] },
+      free: { check: passes },
+    })
+    expect(verdicts(report)).toEqual({ first: 'failed', second: 'not yet', third: 'not yet', free: 'passed' })
+    expect(report.steps[1]).toMatchObject({ waitsFor: ['first'], reason: 'waits for: first' })
+  })
+
+  test('steps behind one that does not apply are judged', async () => {
+    const report = await reportFor({
+      moment: {
+        check: () => {
+          throw new NotApplicable('long ago')
+        },
+      },
+      after: { check: passes, needs: ['moment'] },
+    })
+    expect(verdicts(report).after).toBe('passed')
+  })
+
+  test('steps behind one that could not be checked cost nothing either', async () => {
+    const report = await reportFor({
+      first: {
+        check: () => {
+          throw new Trouble('node gone')
+        },
+      },
+      second: { check: passes, needs: ['first'] },
+    })
+    expect(verdicts(report).second).toBe('could not check')
+    expect(report).toMatchObject({ score: 0, maxScore: 0, exitCode: 2, complete: false })
+  })
+})
+
+describe('score and exit code', () => {
+  test('0 when all that was judged passed', async () => {
+    expect(await reportFor({ a: { check: passes } })).toMatchObject({
+      score: 2,
+      maxScore: 2,
+      exitCode: 0,
+      complete: true,
+    })
+  })
+
+  test('1 when something is open', async () => {
+    const report = await reportFor({ a: { check: passes }, b: { check: fails, points: 5 } })
+    expect(report).toMatchObject({ score: 2, maxScore: 7, exitCode: 1 })
+  })
+
+  test('2 when something could not be checked, even beside a failure', async () => {
+    const trouble = () => {
+      throw new Trouble('node gone')
+    }
+    const report = await reportFor({ a: { check: passes }, b: { check: trouble }, c: { check: fails } })
+    expect(report).toMatchObject({ score: 2, maxScore: 4, exitCode: 2 })
+  })
+
+  test('nothing judged is never a pass', async () => {
+    expect(await reportFor({ live: { check: passes, needsCluster: true } })).toMatchObject({ score: 0, exitCode: 2 })
+    const { lab } = fakeLab({ a: { check: passes } })
+    const silent = reportOf(lab, request, [], { facts: {}, seconds: 0 })
+    expect(silent).toMatchObject({ exitCode: 2, score: 0, maxScore: 0 })
+    expect(silent.steps[0]).toMatchObject({ verdict: 'could not check', points: 0 })
+  })
+
+  test('one step alone is asked without those that it waits for', async () => {
+    const report = await reportFor({ first: { check: fails }, second: { check: passes, needs: ['first'] } }, 'second')
+    expect(verdicts(report)).toEqual({ second: 'passed' })
+    expect(report).toMatchObject({ exitCode: 0, complete: false })
+  })
+})
+
+describe('rounds', () => {
+  // No check of these labs asks the cluster for anything; being there is what makes a source live.
+  const live = {} as LiveCluster
+  const fresh = (takenAt: number) =>
+    emptySnapshot(
+      [{ kind: 'Service', metadata: { name: 'new', creationTimestamp: new Date(takenAt - 500).toISOString() } }],
+      takenAt,
+    )
+
+  test('a failure is asked again while the cluster moves, on one snapshot for all steps', async () => {
+    const seen: number[] = []
+    let round = 0
+    const spec = fakeLab({
+      a: { check: ({ snapshot }) => void seen.push(snapshot.takenAt ?? 0) },
+      b: {
+        check: ({ snapshot }) => {
+          seen.push(snapshot.takenAt ?? 0)
+          if (round < 3) fails()
+        },
+      },
+    })
+    const source = { live, snapshot: async () => fresh(++round * 10_000) }
+    const { outcomes, rounds } = await judge(spec, source, { pauseMs: 1 })
+    expect(rounds).toBe(3)
+    expect(outcomes.map(({ verdict }) => verdict)).toEqual(['passed', 'passed'])
+    expect(seen).toEqual([10_000, 10_000, 20_000, 20_000, 30_000, 30_000])
+  })
+
+  test('what still fails at the deadline of a moving cluster is not yet, and says what moves', async () => {
+    const spec = fakeLab({ a: { check: passes }, b: { check: fails } })
+    const source = { live, snapshot: async () => fresh(10_000) }
+    const { outcomes } = await judge(spec, source, { patienceMs: 20, pauseMs: 5 })
+    expect(outcomes.map(({ verdict }) => verdict)).toEqual(['passed', 'not yet'])
+    expect(outcomes[1]?.reason).toContain('Service new has just changed')
+    expect(reportOf(spec.lab, request, outcomes, { facts: {}, seconds: 0 })).toMatchObject({ exitCode: 1, score: 2 })
+  })
+
+  test('a cluster that stands still is asked once', async () => {
+    const source = { live, snapshot: async () => emptySnapshot([], 10_000) }
+    const { rounds, outcomes } = await judge(fakeLab({ a: { check: fails } }), source)
+    expect([rounds, outcomes[0]?.verdict]).toEqual([1, 'failed'])
+  })
+})
+
+test('what was judged on a snapshot that still holds is not asked again, and the rest is asked on it', async () => {
+  const asked: string[] = []
+  const ask = (id: string) => ({ check: () => void asked.push(id) })
+  const spec = fakeLab({ first: ask('first'), second: ask('second') })
+  const snapshot = emptySnapshot()
+  const source = { snapshot: () => Promise.reject(new Error('nobody needs another one')) }
+  const outcomes = await judgeRound(spec, snapshot, undefined, ['second'])
+  const judged = await judge(spec, { ...source, standing: { outcomes, snapshot } })
+  expect(judged.outcomes.map(({ id, verdict }) => [id, verdict])).toEqual([
+    ['first', 'passed'],
+    ['second', 'passed'],
+  ])
+  expect(asked).toEqual(['second', 'first'])
+  expect(judged.snapshot).toBe(snapshot)
+})

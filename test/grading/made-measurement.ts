@@ -1,0 +1,99 @@
+import type { MeasuredMode, Measurement, Point, Quantity } from '../../course/scale/measurement.ts'
+import { type Counts, countState, MEASURED_NODE, MEASURED_VERSION, SERVER } from '../../course/scale/scene.ts'
+import { syntheticCluster } from '../../course/scale/synthetic-cluster.ts'
+import { readObjects } from '../../dataplane/objects.ts'
+import { predict } from '../../dataplane/predict.ts'
+
+/** What each quantity is at a size. */
+export type Curves = Record<Quantity, (services: number) => number>
+
+/** As measured on a quiet machine: iptables grows by the Service, IPVS does not. */
+export const usual: Record<MeasuredMode, Curves> = {
+  iptables: {
+    changeMs: (services) => 35 + services * 0.1,
+    newMoreMicros: (services) => services * 0.02,
+    keptMoreMicros: () => 0,
+    workMicros: () => 40,
+    busyMore: (services) => services * 8e-6,
+  },
+  ipvs: {
+    changeMs: () => 30,
+    newMoreMicros: () => 0,
+    keptMoreMicros: () => 0,
+    workMicros: () => 40,
+    busyMore: () => 0,
+  },
+}
+
+/** How far single values are off, by a number from -1 to 1. */
+export type Noise = Partial<Record<Quantity, number>>
+
+/** Numbers from -1 to 1 that are the same at each run. */
+export function wobble(seed: number): () => number {
+  let state = (seed * 7919 + 13) % 2_147_483_647
+  return () => {
+    state = (state * 48_271) % 2_147_483_647
+    return (state / 2_147_483_647) * 2 - 1
+  }
+}
+
+const predicted = new Map<string, Counts>()
+
+function predictedCounts(mode: MeasuredMode, services: number): Counts {
+  const key = `${mode} ${services}`
+  const known = predicted.get(key)
+  if (known) return known
+  const { objects } = readObjects(syntheticCluster(services, 1, SERVER))
+  const counts = countState(predict(objects, { node: MEASURED_NODE, mode, version: MEASURED_VERSION }))
+  predicted.set(key, counts)
+  return counts
+}
+
+const REPEATS = 9
+const level = { newMicros: 600, keptMicros: 150, busy: 0.25 }
+
+/** A run whose counts are those that kube-proxy comes to, with such curves and such noise. */
+export function madeRun(
+  sizes: readonly number[],
+  curves: Record<MeasuredMode, Curves> = usual,
+  noise: Noise = {},
+  seed = 1,
+): Measurement {
+  const random = wobble(seed)
+  const point = (mode: MeasuredMode, services: number): Point => {
+    const counts = predictedCounts(mode, services)
+    const values = (quantity: Quantity) =>
+      Array.from({ length: REPEATS }, () => curves[mode][quantity](services) + (noise[quantity] ?? 0) * random())
+    const above = (quantity: Quantity) => values(quantity).map((value) => Math.max(0, value))
+    const whole = (base: number, more: readonly number[]) => more.map((value) => Math.max(0, base + value))
+    const [newMoreMicros, keptMoreMicros, busyMore] = [
+      values('newMoreMicros'),
+      values('keptMoreMicros'),
+      values('busyMore'),
+    ]
+    return {
+      services,
+      ...counts,
+      programMs: services,
+      programCpuMs: services,
+      changeMs: above('changeMs'),
+      changeCpuMs: above('changeMs'),
+      newMicros: whole(level.newMicros, newMoreMicros),
+      newMoreMicros,
+      keptMicros: whole(level.keptMicros, keptMoreMicros),
+      keptMoreMicros,
+      workMicros: above('workMicros'),
+      busy: whole(level.busy, busyMore),
+      busyMore,
+    }
+  }
+  return {
+    at: '2026-11-21T10:00:00.000Z',
+    machine: 'a made machine',
+    endpoints: 1,
+    rate: 400,
+    seconds: 60,
+    iptables: sizes.map((services) => point('iptables', services)),
+    ipvs: sizes.map((services) => point('ipvs', services)),
+  }
+}

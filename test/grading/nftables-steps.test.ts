@@ -1,0 +1,169 @@
+// The steps of lab 7 that kind is needed for, on listings that a kernel gave: what passes, and what one broken node says.
+
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { expect, test } from 'vitest'
+import {
+  hasTablesOfItsOwn,
+  mapsLeadToPods,
+  nothingBeside,
+  nothingOfNftables,
+} from '../../checks/07-before-and-after/nftables.ts'
+import type { Cluster, ExecResult } from '../../cluster/driver.ts'
+import type { KubeClient } from '../../cluster/kube-client.ts'
+import type { CheckContext } from '../../grading/check-context.ts'
+import { Failure, NotApplicable, Trouble } from '../../grading/failure.ts'
+import { LiveCluster } from '../../grading/live-cluster.ts'
+import { Notebook } from '../../grading/notebook.ts'
+import { Snapshot } from '../../grading/snapshot.ts'
+
+const fixtures = join(import.meta.dirname, '../../data')
+const listing = readFileSync(join(fixtures, 'nft/web-lb-source-ranges-v1.34.json'), 'utf8')
+const objects = JSON.parse(readFileSync(join(fixtures, 'recordings/objects/web-lb-source-ranges.json'), 'utf8'))
+const WORKER = 'k8s-guide-worker'
+
+const kubeProxy = [
+  {
+    kind: 'ConfigMap',
+    metadata: { namespace: 'kube-system', name: 'kube-proxy' },
+    data: { 'config.conf': 'mode: nftables\nclusterCIDR: 10.244.0.0/16\n' },
+  },
+  {
+    kind: 'Pod',
+    metadata: { namespace: 'kube-system', name: 'kube-proxy-1', labels: { 'k8s-app': 'kube-proxy' } },
+    spec: { nodeName: WORKER, containers: [{ image: 'registry/kube-proxy:v1.34.11' }] },
+  },
+]
+
+interface Scene {
+  mode?: string
+  rules?: string
+  /** The listing, of which each table has its own file on a node. */
+  nft?: string
+  /** What the kernel says to the probe. */
+  lacks?: string
+  notes?: Record<string, string>
+  /** Of the requests, so many never leave the client. */
+  unsent?: number
+  /** curl's exit code for a port that is no Service's. */
+  otherPort?: number
+}
+
+const NO_RULES = '*nat\n:PREROUTING ACCEPT [0:0]\nCOMMIT\n'
+
+function contextOf({
+  mode = 'nftables',
+  rules = NO_RULES,
+  nft = listing,
+  lacks,
+  notes = {},
+  unsent = 0,
+  otherPort = 7,
+}: Scene): CheckContext {
+  const files = new Map([
+    ['proxyMode', mode],
+    ['iptables-save', rules],
+    ['ip6tables-save', NO_RULES],
+    [
+      'ip-addr.json',
+      JSON.stringify([{ ifname: 'eth0', addr_info: [{ family: 'inet', local: '172.18.0.3', prefixlen: 16 }] }]),
+    ],
+    ...(nft === '' ? [] : ([['nft-ip.json', nft]] as const)),
+  ])
+  const map = { kind: 'ConfigMap', metadata: { namespace: 'default', name: 'lab-7' }, data: notes }
+  const items = [...objects.items, ...kubeProxy, map]
+  const snapshot = new Snapshot({
+    objects: { apiVersion: 'v1', kind: 'List', items },
+    nodes: [{ name: WORKER, files }],
+  })
+  const said: ExecResult = { exitCode: lacks === undefined ? 0 : 3, stdout: `${lacks ?? ''}\n`, stderr: '' }
+  const cluster = { driver: 'kind', name: 'fake', exec: async () => said } as Partial<Cluster> as Cluster
+  const live = new LiveCluster(cluster, {} as KubeClient, { keepMoments: false })
+  let requests: string[] = []
+  live.inPod = async (_pod, script) => {
+    requests = [...script.matchAll(/\?(probe-[0-9a-f-]+)=\[1-(\d+)\]/g)].flatMap(([, token, count]) =>
+      Array.from({ length: Number(count) - unsent }, () => `10.244.1.9 ${token}`),
+    )
+    const stdout = requests.map(() => '#request\t0\t200\t4000\t1\t0\t\t\n').join('')
+    return { exitCode: script.includes(':9/') ? otherPort : 0, stdout, stderr: '' }
+  }
+  live.log = async () => requests.join('\n')
+  return { snapshot, nodes: snapshot.nodes, notes: new Notebook(7, snapshot), live, show: () => {} }
+}
+
+/** What a check says: the node and the finding of a failure, the reason where it can't be asked, or `passed`. */
+async function said(check: (context: CheckContext) => Promise<void>, scene: Scene): Promise<string> {
+  try {
+    await check(contextOf(scene))
+    return 'passed'
+  } catch (error) {
+    if (error instanceof Failure) return `${error.detail.node ?? 'no node'}: ${error.detail.actual}`
+    if (error instanceof NotApplicable) return `not applicable: ${error.message}`
+    throw error
+  }
+}
+
+test('a kernel without NAT in nf_tables, and a kube-proxy without the mode, are told apart from a mistake', async () => {
+  const lacks = 'NAT in nf_tables (module nft_chain_nat)'
+  for (const check of [hasTablesOfItsOwn, mapsLeadToPods, nothingBeside, nothingOfNftables])
+    expect(await said(check, { lacks })).toBe(
+      `not applicable: mode nftables can't run here: the kernel of ${WORKER} has no ${lacks}; kind runs it`,
+    )
+  expect(await said(hasTablesOfItsOwn, { mode: 'iptables' })).toMatch(`${WORKER}: iptables`)
+})
+
+test('a node that could not be asked once is asked again', async () => {
+  const context = contextOf({})
+  const { cluster } = context.live ?? {}
+  if (!cluster) throw new Error('a live cluster was wanted')
+  const { exec } = cluster
+  cluster.exec = () => Promise.reject(new Error('no route'))
+  await expect(hasTablesOfItsOwn(context)).rejects.toThrow(Trouble)
+  cluster.exec = exec
+  await hasTablesOfItsOwn(context)
+})
+
+test('the tables and maps that a kernel holds pass', async () => {
+  expect(await said(hasTablesOfItsOwn, {})).toBe('passed')
+  expect(await said(mapsLeadToPods, {})).toBe('passed')
+  expect(await said(nothingBeside, {})).toBe('passed')
+})
+
+test.each([
+  ['no table', hasTablesOfItsOwn, { nft: '{"nftables":[]}' }, /table ip kube-proxy is missing/],
+  [
+    'a jump is gone',
+    hasTablesOfItsOwn,
+    { nft: listing.replace('{"jump": {"target": "masquerading"}}', '{"drop": null}') },
+    /chain nat-postrouting/,
+  ],
+  [
+    'an element is gone',
+    mapsLeadToPods,
+    { nft: listing.replace('"10.96.119.228", "tcp", 80', '"10.96.119.228", "tcp", 81') },
+    /map service-ips: missing element 10\.96\.119\.228 \. tcp \. 80/,
+  ],
+  [
+    'an endpoint is altered',
+    mapsLeadToPods,
+    { nft: listing.replace('"addr": "10.244.1.6"', '"addr": "10.244.1.7"') },
+    /leads to dnat to .*10\.244\.1\.7:80/,
+  ],
+  ['no request is sent at all', mapsLeadToPods, { unsent: 12 }, /^no node: 0 were sent/],
+  ['the other port is lost, not refused', mapsLeadToPods, { otherPort: 28 }, /no answer in time/],
+  [
+    'a chain of iptables mode is left',
+    nothingBeside,
+    { rules: '*nat\n:PREROUTING ACCEPT [0:0]\n:KUBE-MARK-MASQ - [0:0]\nCOMMIT\n' },
+    /nat: 1 chain/,
+  ],
+  ['the way back was not from nftables', nothingOfNftables, { mode: 'iptables' }, /has not seen it/],
+  [
+    'a table is left on the way back',
+    nothingOfNftables,
+    { mode: 'iptables', notes: { 'tables-of-nftables': '{}' } },
+    /nft table ip kube-proxy, nft table ip6 kube-proxy/,
+  ],
+] as const)('%s: the step that is about it says so', async (_what, check, scene, found) => {
+  expect(await said(check, scene)).toMatch(found)
+})

@@ -1,0 +1,179 @@
+import { describe, expect, test } from 'vitest'
+import { parseConnections, parseMarked } from '../../checks/02-ipvs/observed-traffic.ts'
+import type { KubeClient } from '../../cluster/kube-client.ts'
+import { kubeProxyPods } from '../../cluster/kube-proxy/agents.ts'
+import { readReplies } from '../../grading/http-requests.ts'
+import { kubeProxyVersionOn, modeInForce } from '../../grading/kube-proxy-in-force.ts'
+import { Notebook } from '../../grading/notebook.ts'
+import { movements } from '../../grading/settling.ts'
+import { emptySnapshot } from './fake-lab.ts'
+
+describe('which mode runs', () => {
+  test.each([
+    ['its own word comes first', 'ipvs', 'I1 server.go:1] "Using iptables Proxier"', 'ipvs'],
+    ['the log of a new version', undefined, 'I1121 01:02:03.4 1 server_linux.go:110] "Using ipvs Proxier"', 'ipvs'],
+    ['the log of 1.20', undefined, 'I1121 01:02:03.4       1 server_others.go:258] Using ipvs Proxier.', 'ipvs'],
+    [
+      'the last line that names one',
+      undefined,
+      'I1 a.go:1] Using ipvs Proxier.\nI1 a.go:1] Using iptables Proxier.',
+      'iptables',
+    ],
+    ['a complaint is no mode', undefined, "E1 a.go:1] Can't use the IPVS proxier: no modules", undefined],
+    ['no word at all', undefined, undefined, undefined],
+  ])('%s', (_why, proxyMode, log, mode) => {
+    expect(modeInForce(proxyMode, log)).toBe(mode)
+  })
+})
+
+describe('which version runs', () => {
+  const node = { kind: 'Node', metadata: { name: 'n' }, status: { nodeInfo: { kubeletVersion: 'v1.34.0' } } }
+  const kubeProxy = (name: string, tag: string, { metadata = {}, phase = 'Running' } = {}) => ({
+    kind: 'Pod',
+    metadata: { name, namespace: 'kube-system', labels: { 'k8s-app': 'kube-proxy' }, ...metadata },
+    spec: { nodeName: 'n', containers: [{ image: `registry.k8s.io/kube-proxy:${tag}` }] },
+    status: { phase },
+  })
+  const running = kubeProxy('new', 'v1.30.3')
+  const terminating = kubeProxy('old', 'v1.20.2', { metadata: { deletionTimestamp: '2026-11-21T09:59:00Z' } })
+  const evicted = kubeProxy('evicted', 'v1.20.2', { phase: 'Failed' })
+
+  test.each([
+    ['the Pod of the node', [running], 'v1.30.3'],
+    ['not that of a terminating Pod, listed first', [terminating, running], 'v1.30.3'],
+    ['not that of a terminating Pod, listed last', [running, terminating], 'v1.30.3'],
+    ['not that of an evicted Pod, listed first', [evicted, running], 'v1.30.3'],
+    ['not that of an evicted Pod, listed last', [running, evicted], 'v1.30.3'],
+    ['that of a terminating Pod while there is no other', [terminating], 'v1.20.2'],
+    ['that of the Node when there is no Pod', [], 'v1.34.0'],
+  ])('%s', (_why, pods, version) => {
+    expect(kubeProxyVersionOn(emptySnapshot([node, ...pods], 0), 'n')).toBe(version)
+  })
+
+  test('a kube-proxy in service is neither terminating nor evicted, and in kube-system', () => {
+    const elsewhere = kubeProxy('other', 'v1.30.3', { metadata: { namespace: 'default' } })
+    const { items } = emptySnapshot([terminating, evicted, elsewhere, running, node], 0)
+    expect(kubeProxyPods(items).map(({ metadata }) => metadata.name)).toEqual(['new'])
+  })
+})
+
+describe('what still moves', () => {
+  const now = Date.parse('2026-11-21T10:00:00Z')
+  const pod = (status: object, metadata: object = {}) => ({
+    kind: 'Pod',
+    metadata: { name: 'x', namespace: 'default', ...metadata },
+    status,
+  })
+
+  test.each([
+    ['a Pod that waits for its image', pod({ phase: 'Pending' }), 1],
+    [
+      'a Pod that runs and is not ready',
+      pod({ phase: 'Running', conditions: [{ type: 'Ready', status: 'False' }] }),
+      1,
+    ],
+    ['a Pod on its way out', pod({ phase: 'Running' }, { deletionTimestamp: '2026-11-21T09:59:00Z' }), 1],
+    ['a ready Pod', pod({ phase: 'Running', conditions: [{ type: 'Ready', status: 'True' }] }), 0],
+    [
+      'a Pod that crashes again and again',
+      pod({ phase: 'Running', containerStatuses: [{ state: { waiting: { reason: 'CrashLoopBackOff' } } }] }),
+      0,
+    ],
+    [
+      'a Pod whose image does not exist',
+      pod({ phase: 'Pending', containerStatuses: [{ state: { waiting: { reason: 'ErrImagePull' } } }] }),
+      0,
+    ],
+    [
+      'a Pod that has just begun to run and is not ready',
+      pod({ phase: 'Running', containerStatuses: [{ state: { running: { startedAt: '2026-11-21T09:59:58Z' } } }] }),
+      1,
+    ],
+    [
+      'a Pod that its probe keeps from being ready',
+      pod({ phase: 'Running', containerStatuses: [{ state: { running: { startedAt: '2026-11-21T09:59:50Z' } } }] }),
+      0,
+    ],
+    ['a new Service', { kind: 'Service', metadata: { name: 's', creationTimestamp: '2026-11-21T09:59:59Z' } }, 1],
+    ['an old Service', { kind: 'Service', metadata: { name: 's', creationTimestamp: '2026-11-21T09:59:00Z' } }, 0],
+    [
+      'a DaemonSet that is being rolled out',
+      {
+        kind: 'DaemonSet',
+        metadata: { name: 'kube-proxy', namespace: 'kube-system', generation: 2 },
+        status: { observedGeneration: 2, desiredNumberScheduled: 3, updatedNumberScheduled: 1 },
+      },
+      1,
+    ],
+  ])('%s', (_what, item, count) => {
+    expect(movements(emptySnapshot([item], now))).toHaveLength(count)
+  })
+
+  test('a capture has no clock, so nothing in it is new', () => {
+    const item = { kind: 'Service', metadata: { name: 's', creationTimestamp: '2026-11-21T09:59:59Z' } }
+    expect(movements(emptySnapshot([item]))).toEqual([])
+  })
+})
+
+describe('notes in the cluster', () => {
+  const isText = (value: unknown): value is string => typeof value === 'string'
+  const noted = (data: Record<string, string>) =>
+    emptySnapshot([{ kind: 'ConfigMap', metadata: { name: 'lab-2', namespace: 'default' }, data }])
+
+  test('are written once and read back', async () => {
+    const notes = new Notebook(2, noted({ seen: '"before"' }))
+    notes.keep('seen', 'later')
+    expect(notes.hasNews).toBe(false)
+    notes.keep('new', 'first')
+    notes.keep('new', 'second')
+    expect([notes.read('seen', isText), notes.read('new', isText)]).toEqual(['before', 'first'])
+    let written: unknown
+    const core = {
+      patchNamespacedConfigMap: async (request: { body: { data: unknown } }) => {
+        written = request.body.data
+      },
+    }
+    await notes.save({ core } as unknown as KubeClient)
+    // Only what is new: an answer given meanwhile in another terminal must stay.
+    expect(written).toEqual({ new: '"first"' })
+  })
+
+  test('that somebody spoiled are as good as none', () => {
+    const notes = new Notebook(2, noted({ a: '{', b: '5' }))
+    expect([notes.read('a', isText), notes.read('b', isText)]).toEqual([undefined, undefined])
+  })
+})
+
+const service = { name: 'web', address: '10.96.0.7', port: 80, backends: [] }
+
+test('counters, connections and requests are read out of whatever else a script prints', () => {
+  const output = `noise
+#marked
+*nat
+[7:420] -A KUBE-SERVICES -m set --match-set KUBE-LOAD-BALANCER dst,dst -j KUBE-LOAD-BALANCER
+[3:180] -A KUBE-SERVICES ! -s 10.244.0.0/16 -m set --match-set KUBE-CLUSTER-IP dst,dst -j KUBE-MARK-MASQ
+COMMIT
+#read
+#request\t0\t200\t41234\t1\t0\t\t
+#request\t0\t0\t0\t1\t7\tConnection refused\t
+IPVS connection entries
+pro expire state       source             virtual            destination
+TCP 01:58  TIME_WAIT   10.244.1.4:41234   10.96.0.7:80       10.244.2.3:80
+TCP 01:58  TIME_WAIT   10.244.1.4:41999   10.96.0.8:80       10.244.2.3:80
+#marked
+#read
+#marked
+*nat
+COMMIT
+#read
+#marked
+`
+  expect(parseMarked(output)).toEqual([3, 0])
+  expect(parseConnections(output, service)).toEqual([
+    { client: '10.244.1.4', clientPort: 41234, backend: '10.244.2.3' },
+  ])
+  expect(readReplies(output)).toMatchObject([
+    { status: 200, port: 41234, connects: 1 },
+    { status: 0, port: 0, code: 7 },
+  ])
+})

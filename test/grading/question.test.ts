@@ -1,0 +1,157 @@
+import { describe, expect, test } from 'vitest'
+import type { LabSpec } from '../../grading/check-context.ts'
+import { fail } from '../../grading/failure.ts'
+import { judgeRound } from '../../grading/judge.ts'
+import { learnerReport } from '../../grading/learner-report.ts'
+import type { LiveCluster } from '../../grading/live-cluster.ts'
+import { Notebook } from '../../grading/notebook.ts'
+import { type AnswerNote, answerKey, answerNote, questionCheck } from '../../grading/question.ts'
+import { reportOf } from '../../grading/report.ts'
+import type { Snapshot } from '../../grading/snapshot.ts'
+import { readAnswers } from '../../instructors/submission/answers.ts'
+import type { Manifest } from '../../instructors/submission/manifest.ts'
+import type { Submission } from '../../instructors/submission/read-submission.ts'
+import { rejudge } from '../../instructors/submission/rejudge.ts'
+import { emptySnapshot, fakeLab } from './fake-lab.ts'
+
+const QUESTION = 'Which colour has the cluster?'
+const at = '2026-11-21T10:00:00.000Z'
+const note = (text: string): AnswerNote => ({ text, at })
+
+/** A lab that asks for the colour, which is an object of the cluster. */
+function asking(): LabSpec {
+  const spec = fakeLab({ colour: { question: QUESTION, moment: true } })
+  const [definition] = spec.lab.steps
+  if (!definition) throw new Error('the fake lab has no step')
+  const check = questionCheck(99, definition, ({ snapshot }) => {
+    const colour = snapshot.find('Colour', '', 'it')?.data?.is
+    const look = 'kubectl get colour it'
+    return colour === undefined ? fail({ look, expected: 'a colour', actual: 'none' }) : { accepts: [colour], look }
+  })
+  return { ...spec, checks: new Map([['colour', { definition, check, needsCluster: false }]]) }
+}
+
+const cluster = (colour: string, notes: Record<string, unknown> = {}) => {
+  const data = Object.fromEntries(Object.entries(notes).map(([key, value]) => [key, JSON.stringify(value)]))
+  return emptySnapshot([
+    { kind: 'Colour', metadata: { name: 'it' }, data: { is: colour } },
+    { kind: 'ConfigMap', metadata: { name: 'lab-99', namespace: 'default' }, data },
+  ])
+}
+
+/** A live cluster whose notes can be read back. */
+function liveCluster() {
+  const written: Record<string, string> = {}
+  const core = {
+    patchNamespacedConfigMap: async ({ body }: { body: { data: Record<string, string> } }) =>
+      Object.assign(written, body.data),
+  }
+  return { written, live: { client: { core } } as unknown as LiveCluster }
+}
+
+const judged = async (snapshot: Snapshot, live?: LiveCluster) => (await judgeRound(asking(), snapshot, live))[0]
+
+describe('a question', () => {
+  test('fails without an answer and with a wrong one, and never says the answer', async () => {
+    for (const notes of [{}, { 'answer.colour': note('red') }, { 'answer.other': note('teal') }]) {
+      const outcome = await judged(cluster('teal', notes), liveCluster().live)
+      expect(outcome?.verdict).toBe('failed')
+      expect(outcome?.failure?.look).toBe('kubectl get colour it')
+      expect(JSON.stringify(outcome)).not.toContain('teal')
+    }
+  })
+
+  test('shows what was answered, what was asked and how to answer', async () => {
+    const spec = asking()
+    const outcomes = await judgeRound(spec, cluster('teal', { 'answer.colour': note('red') }), undefined)
+    const request = { lab: 99, source: { kind: 'capture', folder: 'x' } } as const
+    const report = reportOf(spec.lab, request, outcomes, { facts: {}, seconds: 0 })
+    expect(report.steps[0]?.question).toBe(QUESTION)
+    expect(learnerReport(report)).toMatch(
+      /asks: Which colour has the cluster\?[\s\S]*found .*"red"[\s\S]*make answer LAB=99 Q=colour A=/,
+    )
+  })
+
+  test('passes with the answer, and holds on the live cluster when that moves on', async () => {
+    const { live, written } = liveCluster()
+    const first = await judged(cluster('teal', { 'answer.colour': note(' "Teal" ') }), live)
+    expect(first?.verdict).toBe('passed')
+    expect(written).toEqual({ 'answered.colour': JSON.stringify(note(' "Teal" ')) })
+    const moved = { 'answer.colour': note('teal'), 'answered.colour': note('teal') }
+    expect((await judged(cluster('red', moved), live))?.verdict).toBe('passed')
+    // A later wrong answer takes nothing away.
+    expect((await judged(cluster('red', { ...moved, 'answer.colour': note('x') }), live))?.verdict).toBe('passed')
+  })
+
+  test.each([
+    ['of another shape', { text: 5, at }],
+    ['of several lines', note('red\nteal')],
+    ['that is very long', note(`teal${' '.repeat(100_000)}x`)],
+    ['with control characters', note('\u001b[31mteal')],
+  ])('takes a kept answer %s for none', async (_what, kept) => {
+    const outcome = await judged(cluster('teal', { 'answer.colour': kept }))
+    expect([outcome?.verdict, outcome?.failure?.actual]).toEqual(['failed', 'no answer yet'])
+  })
+
+  test('does not believe a capture that calls its answer right', async () => {
+    const forged = { 'answered.colour': note('red'), 'answer.colour': note('red') }
+    expect((await judged(cluster('teal', forged)))?.verdict).toBe('not applicable')
+  })
+
+  test('is not answered by what can be no answer', () => {
+    expect(() => answerNote('a\nb')).toThrow('one line')
+    expect(answerNote(' x ', new Date(at))).toEqual(note('x'))
+    expect(answerKey('colour')).toBe('answer.colour')
+  })
+})
+
+describe('a submission', () => {
+  const handedIn = (captures: Record<string, Snapshot>, own?: string) => {
+    const steps: Manifest['steps'] = [
+      { id: 'colour', verdict: 'passed', ...(own === undefined ? {} : { capture: own }) },
+    ]
+    const made = {
+      manifest: { steps, final: 'final' },
+      captures: new Map(Object.entries(captures).map(([id, { capture }]) => [id, { id, capture }])),
+    }
+    return made as unknown as Submission
+  }
+  const right = { 'answer.colour': note('teal') }
+  const kept = { ...right, 'answered.colour': note('teal') }
+
+  test('is right by the capture of the moment when it passed, though the cluster moved on', async () => {
+    const submission = handedIn({ colour: cluster('teal', right), final: cluster('red', kept) }, 'colour')
+    expect((await rejudge(asking(), submission)).map(({ verdict }) => verdict)).toEqual(['passed'])
+  })
+
+  test.each<[string, Record<string, Snapshot>, string | undefined]>([
+    ['only says that it was right', { final: cluster('red', kept) }, undefined],
+    ['was wrong at its moment', { colour: cluster('red', kept), final: cluster('red', kept) }, 'colour'],
+    ['gave no answer', { final: cluster('teal') }, undefined],
+  ])('that %s earns nothing', async (_what, captures, own) => {
+    const [outcome] = await rejudge(asking(), handedIn(captures, own))
+    expect(['failed', 'not yet']).toContain(outcome?.verdict)
+  })
+
+  test('lists the answers to read by eye, of its own lab alone', () => {
+    const items = [
+      {
+        kind: 'ConfigMap',
+        metadata: { name: 'lab-9', namespace: 'default' },
+        data: { 'answer.x': JSON.stringify(note('nine')) },
+      },
+      ...cluster('teal', { ...kept, seen: 3 }).items,
+    ]
+    expect(readAnswers(items, 99)).toEqual([{ question: 'colour', answer: 'teal' }])
+    expect(readAnswers(items, 9)).toEqual([{ question: 'x', answer: 'nine' }])
+  })
+})
+
+test('only what is new is written, so that two writers do not undo each other', async () => {
+  const { live, written } = liveCluster()
+  const notes = new Notebook(99, cluster('teal', { seen: 1 }))
+  notes.keep('news', 2)
+  written['answer.colour'] = 'of another terminal'
+  await notes.save(live.client)
+  expect(written).toEqual({ news: '2', 'answer.colour': 'of another terminal' })
+})

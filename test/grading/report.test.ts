@@ -1,0 +1,97 @@
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { keepEvidence } from '../../grading/evidence.ts'
+import { fail } from '../../grading/failure.ts'
+import { judgeRound } from '../../grading/judge.ts'
+import { learnerReport } from '../../grading/learner-report.ts'
+import { reportOf } from '../../grading/report.ts'
+import { type Report, reportJsonSchema } from '../../grading/report-schema.ts'
+import { projectRoot } from '../../host/layout.ts'
+import { emptySnapshot, fakeLab } from './fake-lab.ts'
+
+const ESCAPE = '\u001b[2J\u001b]0;owned\u0007'
+
+async function failingReport(differences = 12): Promise<Report> {
+  const lines = Array.from({ length: differences }, (_, index) => `-A CHAIN rule ${index} ${ESCAPE}`)
+  const spec = fakeLab({
+    good: { check: () => undefined },
+    bad: {
+      check: () =>
+        fail({
+          node: 'worker',
+          look: 'iptables-save',
+          expected: 'nothing odd',
+          actual: `a comment with ${ESCAPE} in it`,
+          differences: lines.map((line) => ({ kind: 'stale', text: line, actual: line })),
+        }),
+    },
+    after: { check: () => undefined, needs: ['bad'] },
+  })
+  const outcomes = await judgeRound(spec, emptySnapshot(), undefined)
+  const request = { lab: 99, source: { kind: 'capture', folder: 'x' } } as const
+  return reportOf(spec.lab, request, outcomes, { facts: { mode: 'ipvs' }, seconds: 1 })
+}
+
+describe('evidence', () => {
+  let root: string
+  beforeEach(() => {
+    root = mkdtempSync(join(tmpdir(), 'evidence-'))
+  })
+  afterEach(() => rmSync(root, { recursive: true }))
+
+  test('a failing step has a file with everything, until it passes', async () => {
+    const report = keepEvidence(await failingReport(), root)
+    const file = report.steps[1]?.finding?.evidence ?? ''
+    expect(file).toBe('.evidence/lab-99/bad.txt')
+    const text = readFileSync(join(root, file), 'utf8')
+    expect(text.match(/^STALE/gm)).toHaveLength(12)
+    expect(text).not.toContain('\u001b')
+    const passed = report.steps.map(({ finding: _finding, ...step }) => ({ ...step, verdict: 'passed' as const }))
+    keepEvidence({ ...report, steps: passed }, root)
+    expect(readdirSync(join(root, '.evidence/lab-99'))).toEqual([])
+  })
+
+  test('a step that was only not judged keeps its evidence', async () => {
+    const report = keepEvidence(await failingReport(), root)
+    const unjudged = report.steps.map(({ finding: _finding, ...step }) => ({
+      ...step,
+      verdict: 'could not check' as const,
+    }))
+    keepEvidence({ ...report, steps: unjudged }, root)
+    expect(readdirSync(join(root, '.evidence/lab-99'))).toEqual(['bad.txt'])
+  })
+})
+
+describe('the report for people', () => {
+  test('opens the first failure, marks lines, gives score and next command, and obeys no control character', async () => {
+    const text = learnerReport(await failingReport())
+    for (const part of [
+      '✓ good',
+      '✗ bad',
+      '– after',
+      'waits for: bad',
+      'Score: 2/6 points',
+      'make hint LAB=99 STEP=bad',
+    ])
+      expect(text).toContain(part)
+    expect(text.match(/STALE/g)).toHaveLength(8)
+    expect(text).toContain('and 4 more')
+    expect(text).toContain('\\x1b')
+    expect(text.replace(/\u001b\[\d+m/g, '')).not.toMatch(/[\u0000-\u0009\u000b-\u001f]/)
+  })
+
+  test('trouble is one sentence and no list of steps', async () => {
+    const { lab } = fakeLab({ a: {} })
+    const request = { lab: 99, source: { kind: 'cluster', driver: 'embedded', name: 'x' } } as const
+    const text = learnerReport(reportOf(lab, request, [], { facts: {}, seconds: 0, trouble: 'The API is down.' }))
+    expect(text).toContain('! The API is down.')
+    expect(text).not.toContain('Score')
+  })
+})
+
+test('instructors/schema/report.v1.json is what report-schema.ts says (node --import tsx scripts/report-schema.ts)', () => {
+  const file = JSON.parse(readFileSync(join(projectRoot, 'instructors/schema/report.v1.json'), 'utf8'))
+  expect(file).toEqual(JSON.parse(JSON.stringify(reportJsonSchema())))
+})

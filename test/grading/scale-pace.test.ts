@@ -1,0 +1,36 @@
+import { expect, test } from 'vitest'
+import { steadiest } from '../../course/scale/pace.ts'
+import { secondsLeft, spokenSeconds } from '../../course/scale/plan.ts'
+
+/** What is kept of blocks whose fixed work took so long, on a machine that can do it in 40. */
+const kept = (...works: readonly number[]) =>
+  steadiest(
+    works.map((work) => ({ work, took: 100 })),
+    40,
+  ).map(({ work }) => work)
+
+test('of a steady machine everything is kept', () => {
+  expect(kept(40, 41, 47, 40)).toEqual([40, 41, 47, 40])
+})
+
+test('what was slowed down is left out, and the rest stays in order', () => {
+  expect(kept(80, 41, 42, 40, 47, 90)).toEqual([41, 42, 40, 47])
+})
+
+test('of a machine that was slowed down nearly always, what suffered least is kept', () => {
+  expect(kept(80, 41, 70, 60, 90, 85)).toEqual([80, 41, 70, 60])
+  expect(kept(80, 80, 80)).toHaveLength(2)
+})
+
+test('a block can also be slow by itself, with the work as fast as ever', () => {
+  const blocks = [100, 300, 101, 102].map((took) => ({ work: 40, took }))
+  expect(steadiest(blocks, 40).map(({ took }) => took)).toEqual([100, 101, 102])
+})
+
+test('what is left is reckoned by how long the steps before have taken', () => {
+  const steps = [{ seconds: 10 }, { seconds: 20 }, { seconds: 40 }]
+  expect(secondsLeft(steps, 0, 0)).toBe(70)
+  expect(secondsLeft(steps, 1, 15)).toBe(90)
+  expect(secondsLeft(steps, 3, 100)).toBe(0)
+  expect([spokenSeconds(12.2), spokenSeconds(150)]).toEqual(['13 s', '3 min'])
+})

@@ -1,0 +1,271 @@
+import { describe, expect, test, vi } from 'vitest'
+import { MEASUREMENT, type MeasuredMode, type Measurement } from '../../course/scale/measurement.ts'
+import { planScale } from '../../course/scale/plan.ts'
+import { scalePlot } from '../../course/scale/plot.ts'
+import { scaleRemarks } from '../../course/scale/remarks.ts'
+import { measurementTable } from '../../course/scale/table.ts'
+import type { LabSpec } from '../../grading/check-context.ts'
+import { loadSpec } from '../../grading/grader.ts'
+import { judgeRound } from '../../grading/judge.ts'
+import { readLab } from '../../grading/lab-definition.ts'
+import type { LiveCluster } from '../../grading/live-cluster.ts'
+import { type AnswerNote, answerKey } from '../../grading/question.ts'
+import { UserError } from '../../host/main.ts'
+import { emptySnapshot } from './fake-lab.ts'
+import { type Curves, madeRun, type Noise, usual, wobble } from './made-measurement.ts'
+
+const spec: LabSpec = await loadSpec(readLab(6))
+const sizes = [10, 100, 600, 1200, 2000]
+const shapes = ['change', 'lookup', 'keep-alive', 'cpu']
+const quiet: Noise = { changeMs: 1, newMoreMicros: 1, keptMoreMicros: 0.5, workMicros: 0.5, busyMore: 0.0003 }
+
+/** The verdicts on a kept run, of a capture: nothing is measured here. */
+async function verdicts(run: unknown, only?: string[], answers: Record<string, string> = {}) {
+  const notes: [string, unknown][] = [
+    [MEASUREMENT, run],
+    ...Object.entries(answers).map(([id, text]): [string, AnswerNote] => [answerKey(id), { text, at: '2026-11-21' }]),
+  ]
+  const data = Object.fromEntries(notes.map(([key, note]) => [key, JSON.stringify(note)]))
+  const map = { kind: 'ConfigMap', metadata: { name: 'lab-6', namespace: 'default' }, data }
+  const outcomes = await judgeRound(spec, emptySnapshot([map]), undefined, only)
+  return Object.fromEntries(outcomes.map(({ id, verdict }) => [id, verdict]))
+}
+
+const all = (ids: readonly string[], verdict: string) => Object.fromEntries(ids.map((id) => [id, verdict]))
+
+const curved = (mode: MeasuredMode, change: Partial<Curves>): Record<MeasuredMode, Curves> => ({
+  ...usual,
+  [mode]: { ...usual[mode], ...change },
+})
+
+/** The run with one point of a mode changed. */
+function altered(run: Measurement, mode: MeasuredMode, index: number, change: Partial<Measurement['ipvs'][number]>) {
+  const points = run[mode].map((point, place) => (place === index ? { ...point, ...change } : point))
+  return { ...run, [mode]: points }
+}
+
+/** The run on a machine that has less to give at every other size or so. */
+function slowedAtTimes(run: Measurement, slower: number, random: () => number): Measurement {
+  const slow = (points: Measurement['ipvs']) =>
+    points.map((point) => {
+      const factor = random() > 0 ? slower : 1
+      const times = (values: readonly number[]) => values.map((value) => value * factor)
+      return {
+        ...point,
+        changeMs: times(point.changeMs),
+        newMoreMicros: times(point.newMoreMicros),
+        keptMoreMicros: times(point.keptMoreMicros),
+        workMicros: times(point.workMicros),
+        busyMore: times(point.busyMore),
+      }
+    })
+  return { ...run, iptables: slow(run.iptables), ipvs: slow(run.ipvs) }
+}
+
+describe('a run as it should be', () => {
+  test('solves every step, with little noise as without', async () => {
+    const answers = { 'rules-each': '5', 'turning-point': 'none' }
+    const solved = all(
+      spec.lab.steps.map(({ id }) => id),
+      'passed',
+    )
+    expect(await verdicts(madeRun(sizes), undefined, answers)).toEqual(solved)
+    for (let seed = 1; seed <= 30; seed++) {
+      const run = madeRun(sizes, usual, quiet, seed)
+      expect(await verdicts(run, shapes), `seed ${seed}`).toEqual(all(shapes, 'passed'))
+    }
+  })
+
+  test('asks for answers that are those of its own figures', async () => {
+    const dear = madeRun(sizes, curved('iptables', { newMoreMicros: (services) => services * 0.09 }))
+    const asked = ['rules-each', 'turning-point']
+    expect(await verdicts(dear, asked, { 'rules-each': '4', 'turning-point': 'none' })).toEqual(all(asked, 'failed'))
+    expect(await verdicts(dear, asked, { 'rules-each': '5', 'turning-point': '1200' })).toEqual(all(asked, 'passed'))
+  })
+
+  test('still holds on the live cluster when a later one shows less', async () => {
+    const kept = { cpu: { measured: 'earlier' } }
+    const flat = madeRun(sizes, curved('ipvs', { busyMore: (services) => services * 8e-6 }), quiet)
+    const map = (notes: object) => ({
+      kind: 'ConfigMap',
+      metadata: { name: 'lab-6', namespace: 'default' },
+      data: Object.fromEntries(Object.entries(notes).map(([key, note]) => [key, JSON.stringify(note)])),
+    })
+    const judged = async (notes: object, live?: LiveCluster) =>
+      (await judgeRound(spec, emptySnapshot([map(notes)]), live, ['cpu']))[0]?.verdict
+    expect(await judged({ measurement: flat }, {} as LiveCluster)).toBe('failed')
+    expect(await judged({ measurement: flat, ...kept }, {} as LiveCluster)).toBe('passed')
+    expect(await judged({ measurement: flat, ...kept })).toBe('not applicable')
+  })
+
+  test('is asked of nobody where the measuring kernel can not run', async () => {
+    vi.stubEnv('PATH', '/nowhere')
+    try {
+      const outcomes = await judgeRound(spec, emptySnapshot(), {} as LiveCluster)
+      expect(outcomes.filter(({ verdict }) => verdict !== 'not applicable')).toEqual([])
+      expect(outcomes[0]?.reason).toMatch(/^the measuring kernel does not run here: .*apt-get/)
+    } finally {
+      vi.unstubAllEnvs()
+    }
+  })
+
+  test('needs no capture that holds one', async () => {
+    const outcomes = await judgeRound(spec, emptySnapshot(), undefined)
+    expect(new Set(outcomes.map(({ verdict }) => verdict))).toEqual(new Set(['not applicable']))
+  })
+})
+
+describe('noise', () => {
+  test.each([
+    ['of a busy machine', { changeMs: 80, newMoreMicros: 30, keptMoreMicros: 15, workMicros: 15, busyMore: 0.01 }],
+    [
+      'that drowns everything',
+      { changeMs: 400, newMoreMicros: 400, keptMoreMicros: 200, workMicros: 30, busyMore: 0.3 },
+    ],
+  ] satisfies [string, Noise][])('%s costs nobody a point', async (_what, noise) => {
+    const seen = new Set<string>()
+    for (let seed = 1; seed <= 100; seed++) {
+      const found = await verdicts(madeRun(sizes, usual, noise, seed), shapes)
+      for (const verdict of Object.values(found)) seen.add(verdict)
+    }
+    expect(seen).toContain('could not check')
+    expect(seen).not.toContain('failed')
+  })
+
+  test('hides a wrong shape from nobody when the machine was steady, and is to blame when it was not', async () => {
+    const rising = curved('ipvs', { newMoreMicros: (services) => services * 0.02 })
+    const steady = madeRun(sizes, rising, quiet)
+    expect(await verdicts(steady, ['lookup'])).toEqual({ lookup: 'failed' })
+    const slow = { workMicros: steady.ipvs[2]?.workMicros.map((value) => value * 1.4) ?? [] }
+    expect(await verdicts(altered(steady, 'ipvs', 2, slow), ['lookup'])).toEqual({ lookup: 'could not check' })
+  })
+
+  test('a machine that is slower at some sizes than at others is to blame for that', async () => {
+    for (const slower of [1.2, 1.9])
+      for (let seed = 1; seed <= 60; seed++) {
+        const random = wobble(seed)
+        const steady = madeRun(sizes, usual, quiet, seed)
+        const seen = Object.values(await verdicts(slowedAtTimes(steady, slower, random), shapes))
+        expect(seen, `${slower} times, seed ${seed}`).not.toContain('failed')
+      }
+  })
+
+  test('a few bad values at one size do not matter', async () => {
+    const run = madeRun(sizes, usual, quiet)
+    const [first, second, ...rest] = run.iptables[3]?.newMoreMicros ?? []
+    if (first === undefined || second === undefined) throw new Error('the made run has no values')
+    const hiccup = altered(run, 'iptables', 3, { newMoreMicros: [first + 900, second + 400, ...rest] })
+    expect(Object.values(await verdicts(hiccup, ['lookup']))).not.toContain('failed')
+  })
+})
+
+describe('a wrong shape is refused', () => {
+  test.each<[string, string, Record<MeasuredMode, Curves>]>([
+    ['change', 'iptables flat', curved('iptables', { changeMs: () => 35 })],
+    ['change', 'iptables falling', curved('iptables', { changeMs: (services) => 400 - services / 10 })],
+    ['change', 'iptables bent', curved('iptables', { changeMs: (services) => 35 + 90 * Math.log10(services) })],
+    ['change', 'IPVS rising', curved('ipvs', { changeMs: (services) => 30 + services * 0.1 })],
+    ['lookup', 'iptables falling', curved('iptables', { newMoreMicros: (services) => -services * 0.02 })],
+    ['lookup', 'iptables bent', curved('iptables', { newMoreMicros: (services) => 14 * Math.log10(services) })],
+    ['lookup', 'IPVS rising', curved('ipvs', { newMoreMicros: (services) => services * 0.02 })],
+    ['keep-alive', 'IPVS rising', curved('ipvs', { keptMoreMicros: (services) => services * 0.02 })],
+    ['keep-alive', 'iptables rising', curved('iptables', { keptMoreMicros: (services) => services * 0.02 })],
+    ['cpu', 'IPVS rising', curved('ipvs', { busyMore: (services) => services * 8e-6 })],
+    ['cpu', 'iptables falling', curved('iptables', { busyMore: (services) => -services * 8e-6 })],
+  ])('%s: %s', async (step, _what, curves) => {
+    expect(await verdicts(madeRun(sizes, curves, quiet), [step])).toEqual({ [step]: 'failed' })
+    expect(await verdicts(madeRun(sizes, usual, quiet), [step])).toEqual({ [step]: 'passed' })
+  })
+
+  test.each(['lookup', 'cpu'])('%s: a flat curve with iptables is never taken for a line', async (step) => {
+    const flat = curved('iptables', { newMoreMicros: () => 0, busyMore: () => 0 })
+    expect(await verdicts(madeRun(sizes, flat, quiet), [step])).not.toEqual({ [step]: 'passed' })
+    expect(await verdicts(madeRun(sizes, flat), [step])).toEqual({ [step]: 'failed' })
+  })
+})
+
+describe('counts', () => {
+  const good = madeRun(sizes)
+  const more = (count: 'rules' | 'entries' | 'members' | 'virtualServers', mode: MeasuredMode, index = 1) =>
+    altered(good, mode, index, { [count]: (good[mode][index]?.[count] ?? 0) + 1 })
+
+  test.each<[string, string, Measurement]>([
+    ['entries', 'one entry too many', more('entries', 'iptables')],
+    ['entries', 'one rule too many', more('rules', 'iptables', 0)],
+    ['entries', 'beyond what is predicted, too', more('entries', 'iptables', 4)],
+    ['sets', 'a rule more in IPVS mode', more('rules', 'ipvs')],
+    ['sets', 'a rule more at the largest size', more('rules', 'ipvs', 4)],
+    ['sets', 'a member more', more('members', 'ipvs')],
+    ['sets', 'a virtual server more at the largest size', more('virtualServers', 'ipvs', 4)],
+  ])('%s: %s', async (step, _what, run) => {
+    expect(await verdicts(run, [step])).toEqual({ [step]: 'failed' })
+    expect(await verdicts(good, [step])).toEqual({ [step]: 'passed' })
+  })
+
+  test('three sizes show no shape, and a value alone no spread', async () => {
+    expect(await verdicts(madeRun([10, 100, 1000]), ['measured'])).toEqual({ measured: 'failed' })
+    const once = altered(good, 'iptables', 2, { busyMore: [0.1] })
+    expect(await verdicts(once, ['measured'])).toEqual({ measured: 'failed' })
+    expect(await verdicts(good, ['measured'])).toEqual({ measured: 'passed' })
+  })
+
+  test.each<[string, unknown]>([
+    ['other sizes in the other mode', { ...good, ipvs: madeRun([10, 20, 30, 40, 50]).ipvs }],
+    ['sizes out of order', { ...good, iptables: good.iptables.toReversed(), ipvs: good.ipvs.toReversed() }],
+    ['a mode left out', { ...good, ipvs: [] }],
+    ['a value that is no number', altered(good, 'ipvs', 0, { changeMs: [Number.NaN] })],
+  ])('%s: no run at all', async (_what, run) => {
+    expect((await verdicts(run, ['measured'])).measured).toBe('not applicable')
+  })
+})
+
+describe('for people', () => {
+  const run = madeRun(sizes)
+
+  test('the table has a column for each size and both modes of each quantity', () => {
+    const table = measurementTable(run)
+    expect(table[0]?.split(/\s+/)).toEqual(['Services', ...sizes.map(String)])
+    expect(table.find((line) => line.startsWith('rules'))).toMatch(/^rules\s+iptables(\s+\d+){5}$/)
+    expect(table.filter((line) => /^\s+IPVS/.test(line))).toHaveLength(15)
+    expect(table.find((line) => line.includes('dearer'))).toMatch(/^ {2}dearer by \(%\)\s+iptables(\s+-?[\d.]+){5}$/)
+  })
+
+  test('the picture has both curves in each chart, the machine, and what was published', () => {
+    const svg = scalePlot(
+      { ...run, machine: 'a <machine> & more' },
+      scaleRemarks({ ...run, machine: 'a <machine> & more' }),
+    )
+    expect(svg.match(/<circle/g)).toHaveLength(8 * 2 * sizes.length)
+    expect(svg).toContain('a &lt;machine&gt; &amp; more')
+    expect(svg).toContain('Published: CPU at 10,000')
+    expect(svg).toContain('about 35 % of a core more, IPVS mode about 8 %')
+    expect(svg).not.toMatch(/NaN|Infinity|undefined/)
+  })
+
+  test('a picture of a single size has no holes either', () => {
+    expect(scalePlot(madeRun([10]), [])).not.toMatch(/NaN|Infinity|undefined/)
+  })
+})
+
+describe('the plan', () => {
+  test('is short without a word, and has sizes enough whatever is asked for', () => {
+    expect(planScale({}).estimateSeconds).toBeLessThan(300)
+    for (const MAX of ['50', '100', '300', '1000', '10000']) {
+      const { sizes } = planScale({ MAX })
+      expect(sizes.length).toBeGreaterThanOrEqual(4)
+      expect(sizes.at(-1)).toBe(Number(MAX))
+      expect(sizes).toEqual([...new Set(sizes)].sort((a, b) => a - b))
+    }
+  })
+
+  test('takes longer for more, and then needs more memory', () => {
+    const [small, large] = [planScale({ MAX: '300' }), planScale({ MAX: '10000', ENDPOINTS: '10' })]
+    expect(large.estimateSeconds).toBeGreaterThan(small.estimateSeconds)
+    expect(large.memoryMegabytes).toBeGreaterThan(small.memoryMegabytes)
+  })
+
+  test.each(['0', '-5', '1e9', 'many', '12.5'])('MAX "%s" is refused with a way on', (MAX) => {
+    expect(() => planScale({ MAX })).toThrow(UserError)
+    expect(() => planScale({ MAX })).toThrow(new RegExp(`"${MAX}".*make measure MAX=`))
+  })
+})

@@ -1,0 +1,197 @@
+import { describe, expect, test } from 'vitest'
+import { seedOf } from '../../../grading/learner.ts'
+import { classResult } from '../../../instructors/class/class-result.ts'
+import { judgeFile } from '../../../instructors/class/judge-file.ts'
+import { asOwnCluster, changedFile } from '../submission/made-submission.ts'
+import { judgedEntry } from './made-class.ts'
+
+const kinds = (result: ReturnType<typeof classResult>) =>
+  Object.fromEntries(result.graded.map(({ learner, flags }) => [learner, flags.map(({ kind }) => kind)]))
+
+describe('copies', () => {
+  test('one cluster, two learners', () => {
+    const shared = { prints: { clusters: ['c1'], objects: ['a', 'b', 'c'] } }
+    const result = classResult([judgedEntry('alice', shared), judgedEntry('bob', shared), judgedEntry('carol')], 1)
+    expect(kinds(result)).toEqual({ alice: ['same cluster'], bob: ['same cluster'], carol: [] })
+    expect(result.graded[0]?.flags[0]?.text).toContain('bob')
+  })
+
+  test('UIDs of another’s Pods in a cluster that calls itself otherwise', () => {
+    const result = classResult(
+      [
+        judgedEntry('alice', { prints: { objects: ['a', 'b'] } }),
+        judgedEntry('bob', { prints: { objects: ['a', 'b', 'c'] } }),
+      ],
+      1,
+    )
+    expect(kinds(result)).toEqual({ alice: ['same objects'], bob: ['same objects'] })
+  })
+
+  test('the same files to the last counter; a single one may be chance', () => {
+    const two = classResult(
+      [judgedEntry('alice', { prints: { files: ['x', 'y'] } }), judgedEntry('bob', { prints: { files: ['x', 'y'] } })],
+      1,
+    )
+    expect(kinds(two)).toEqual({ alice: ['same captures'], bob: ['same captures'] })
+    const one = classResult(
+      [judgedEntry('alice', { prints: { files: ['x'] } }), judgedEntry('bob', { prints: { files: ['x'] } })],
+      1,
+    )
+    expect(kinds(one)).toEqual({ alice: [], bob: [] })
+  })
+
+  test('someone else’s seed is named', () => {
+    const result = classResult(
+      [
+        judgedEntry('alice'),
+        judgedEntry('bob', { seed: seedOf('alice') }),
+        judgedEntry('carol', { seed: '0'.repeat(16) }),
+        judgedEntry('dave', { prints: { learners: ['Dave'] } }),
+        judgedEntry('erin', { prints: { learners: ['alice'] } }),
+      ],
+      1,
+    )
+    expect(result.graded.map(({ flags }) => flags[0]?.text)).toEqual([
+      undefined,
+      'Its seed is that of alice.',
+      'Its seed is not that of carol.',
+      undefined,
+      'Its cluster was dealt the variant of alice.',
+    ])
+  })
+
+  test('many copies are named in part', () => {
+    const names = Array.from({ length: 9 }, (_, index) => `learner${index}`)
+    const result = classResult(
+      names.map((name) => judgedEntry(name, { prints: { clusters: ['c1'] } })),
+      1,
+    )
+    expect(result.graded[0]?.flags[0]?.text).toMatch(/learner1, learner2, learner3 and 5 more/)
+  })
+
+  test('a learner’s own labs and attempts share a cluster by right', () => {
+    const early = { submittedAt: '2026-11-20T09:00:00.000Z', file: 'early.labgrade' }
+    const result = classResult([judgedEntry('alice', early), judgedEntry('alice')], 1)
+    expect(result.graded.map(({ counts, flags }) => [counts, flags.length])).toEqual([
+      [false, 0],
+      [true, 0],
+    ])
+    expect(result.labs[0]?.learners).toBe(1)
+  })
+})
+
+test('figures and exit codes', () => {
+  const done = { allPassed: true }
+  const result = classResult([judgedEntry('alice', done), judgedEntry('bob')], 1)
+  expect(result.labs[0]).toMatchObject({ learners: 2, finished: 1, meanPercent: 81.3 })
+  expect(result.labs[0]?.steps[1]).toMatchObject({ learners: 2, passed: 1, failed: 1, notJudged: 0 })
+  expect(result.labs[0]?.steps[2]).toMatchObject({ learners: 0, notJudged: 2 })
+  expect(result.exitCode).toBe(1)
+  expect(classResult([judgedEntry('alice', done)], 1).exitCode).toBe(0)
+  expect(classResult([judgedEntry('alice', done), { file: 'x', refused: 'It is empty.' }], 1).exitCode).toBe(2)
+  expect(classResult([], 1).exitCode).toBe(2)
+})
+
+describe('real submissions', () => {
+  test('a copy under another name is found by cluster, captures and seed; own work is not', async () => {
+    const files = [
+      await changedFile('alice'),
+      await changedFile('bob', {
+        manifest: (manifest) => {
+          manifest.seed = seedOf('alice')
+        },
+      }),
+      await changedFile('carol', asOwnCluster('carol')),
+      await changedFile('dave', asOwnCluster('dave')),
+    ]
+    const result = classResult(await Promise.all(files.map((file) => judgeFile(file))), 1)
+    expect(result.graded.map(({ score }) => score)).toEqual([95, 95, 95, 95])
+    expect(kinds(result)).toEqual({
+      alice: ['same cluster', 'same captures'],
+      bob: ['same cluster', 'same captures', 'seed'],
+      carol: [],
+      dave: [],
+    })
+  })
+
+  test('verdicts inside are not believed', async () => {
+    const file = await changedFile('alice', {
+      // Every node kept the chains of iptables mode, in every capture.
+      text: (text, path) =>
+        path.endsWith('iptables-save')
+          ? text.replace(':KUBE-MARK-MASQ', ':KUBE-SEP-AAAAAAAAAAAAAAAA - [0:0]\n:KUBE-MARK-MASQ')
+          : text,
+    })
+    const judged = await judgeFile(file)
+    if (!('graded' in judged)) throw new Error(judged.refused)
+    const flush = judged.graded.steps.find(({ id }) => id === 'flush')
+    expect(flush).toMatchObject({ verdict: 'failed', points: 0, claimed: 'passed' })
+    expect(judged.graded.flags).toEqual([{ kind: 'claims', text: expect.stringContaining('flush') }])
+  })
+
+  test('steps without a capture of their moment did not pass, whatever is claimed', async () => {
+    const file = await changedFile('alice', {
+      manifest: (manifest) => {
+        for (const step of manifest.steps) delete step.capture
+      },
+      // Without the notes, too, which the cluster keeps of past moments.
+      text: (text, path) => (path === 'objects.json' ? text.replaceAll('"lab-2"', '"other"') : text),
+    })
+    const judged = await judgeFile(file)
+    if (!('graded' in judged)) throw new Error(judged.refused)
+    const open = judged.graded.steps
+      .filter(({ verdict }) => verdict !== 'passed')
+      .map(({ id, verdict }) => [id, verdict])
+    expect(open).toEqual([
+      ['iptables-list', 'not yet'],
+      ['leftovers', 'not yet'],
+      ['ipvs-constant', 'not yet'],
+      ['scheduler', 'not yet'],
+      ['conntrack', 'not applicable'],
+    ])
+  })
+
+  test.each<[what: string, change: Parameters<typeof changedFile>[1], says: RegExp]>([
+    [
+      'a date to come',
+      {
+        manifest: (manifest) => {
+          manifest.submittedAt = '2999-01-01T00:00:00.000Z'
+        },
+      },
+      /still to come/,
+    ],
+    [
+      'a submission before its captures',
+      {
+        manifest: (manifest) => {
+          manifest.submittedAt = '2020-01-01T00:00:00.000Z'
+        },
+      },
+      /dated after the submission/,
+    ],
+    [
+      'captures before their objects',
+      {
+        text: (text, path) =>
+          path === 'objects.json' ? text.replace(/"creationTimestamp": "2026/, '"creationTimestamp": "2036') : text,
+      },
+      /before objects in it were made/,
+    ],
+    [
+      'a later capture of an earlier cluster',
+      {
+        text: (text, path, id) =>
+          path === 'objects.json' && id === 'final'
+            ? text.replace(/"resourceVersion": "\d+"/g, '"resourceVersion": "7"')
+            : text,
+      },
+      /had seen fewer changes/,
+    ],
+  ])('impossible clocks: %s', async (_what, change, says) => {
+    const judged = await judgeFile(await changedFile('alice', change))
+    if (!('graded' in judged)) throw new Error(judged.refused)
+    const clocks = judged.graded.flags.filter(({ kind }) => kind === 'clock')
+    expect(clocks.map(({ text }) => text).join()).toMatch(says)
+  })
+})

@@ -1,0 +1,81 @@
+import { seedOf } from '../../../grading/learner.ts'
+import type { Judged } from '../../../instructors/class/judge-file.ts'
+import type { Prints } from '../../../instructors/class/prints.ts'
+import type { Graded } from '../../../instructors/class/result.ts'
+
+export interface Made {
+  /** Put wherever a submission's own text may come to stand. */
+  text?: string
+  prints?: Partial<Prints>
+  seed?: string
+  submittedAt?: string
+  file?: string
+  allPassed?: boolean
+}
+
+/** A graded submission of a lab of three steps: passed, failed, not applicable. */
+export function gradedEntry(
+  learner: string,
+  {
+    text = '',
+    submittedAt = '2026-11-20T10:00:00.000Z',
+    file = `${learner}-lab2.labgrade`,
+    allPassed = false,
+  }: Made = {},
+): Graded {
+  return {
+    file: text || file,
+    learner,
+    lab: 2,
+    title: 'A lab for tests',
+    submittedAt,
+    counts: true,
+    signature: 'none',
+    cluster: { driver: text || 'embedded', identity: '' },
+    versions: { kubeProxy: text || 'v1.34.11', mode: text || 'ipvs' },
+    score: allPassed ? 8 : 5,
+    maxScore: 8,
+    steps: [
+      { id: 'web', title: 'Two Pods stand', verdict: 'passed', points: 5, maxPoints: 5, claimed: 'passed' },
+      {
+        id: 'flush',
+        title: 'Nothing is left',
+        verdict: allPassed ? 'passed' : 'failed',
+        points: allPassed ? 3 : 0,
+        maxPoints: 3,
+        ...(allPassed
+          ? {}
+          : {
+              finding: {
+                node: text || 'worker',
+                look: `look ${text}`,
+                expected: text || 'this',
+                actual: text || 'that',
+                why: `why ${text}`,
+                hint: text || 'do it',
+              },
+            }),
+      },
+      {
+        id: 'probe',
+        title: 'It answers',
+        verdict: 'not applicable',
+        points: 0,
+        maxPoints: 2,
+        reason: text || 'it sends real requests',
+      },
+    ],
+    answers: [{ question: text || 'q', answer: text || 'a' }],
+    flags: text ? [{ kind: 'clock', text }] : [],
+  }
+}
+
+export function judgedEntry(learner: string, made: Made = {}): Judged {
+  const prints = { clusters: [`cluster of ${learner}`], objects: [], files: [], learners: [], ...made.prints }
+  return {
+    file: made.file ?? `${learner}-lab2.labgrade`,
+    graded: gradedEntry(learner, made),
+    seed: made.seed ?? seedOf(learner),
+    prints,
+  }
+}

@@ -1,0 +1,59 @@
+import { describe, expect, test } from 'vitest'
+import type { Judged } from '../../../instructors/class/judge-file.ts'
+import { judgeAll } from '../../../instructors/class/judge-pool.ts'
+import { changedFile } from '../submission/made-submission.ts'
+import { fileOf } from '../submission/tar-bytes.ts'
+
+const stubborn = new URL('./stubborn-worker.ts', import.meta.url)
+const said = (judged: Judged | undefined) => (judged && 'refused' in judged ? judged.refused : 'graded')
+
+describe('one that never comes to an end delays nobody', () => {
+  test('it is given up after its deadline, and its thread replaced', async () => {
+    const files = ['a', 'loop', 'b', 'loop', 'c'].map((file) => ({ file }))
+    const began = performance.now()
+    const order: string[] = []
+    const judged = await judgeAll(files, {
+      worker: stubborn,
+      jobs: 2,
+      deadlineMs: 1500,
+      onJudged: ({ file }) => order.push(file),
+    })
+    expect(judged.map(said)).toEqual([
+      'It is a.',
+      expect.stringMatching(/not judged in [\d.]+ s/),
+      'It is b.',
+      expect.stringMatching(/not judged/),
+      'It is c.',
+    ])
+    expect(order[0]).toBe('a')
+    expect(order).toHaveLength(5)
+    expect(performance.now() - began).toBeLessThan(20_000)
+  })
+
+  test('one that eats memory, one that breaks its thread', async () => {
+    const judged = await judgeAll([{ file: 'eat' }, { file: 'throw' }, { file: 'b' }], {
+      worker: stubborn,
+      jobs: 1,
+      deadlineMs: 20_000,
+      memoryMb: 48,
+    })
+    expect(judged.map(said)).toEqual([
+      expect.stringContaining('48 MB of memory'),
+      'The grader could not judge it (broken).',
+      'It is b.',
+    ])
+  })
+})
+
+test('real files in threads: results in the order of the files', async () => {
+  const files = [await changedFile('alice'), fileOf(Buffer.from('x')), await changedFile('bob')]
+  const judged = await judgeAll(
+    files.map((file) => ({ file })),
+    { jobs: 2 },
+  )
+  expect(judged.map((one) => ('graded' in one ? [one.graded.learner, one.graded.score] : one.refused))).toEqual([
+    ['alice', 95],
+    expect.stringMatching(/no gzip|cut off/),
+    ['bob', 95],
+  ])
+})

@@ -1,0 +1,79 @@
+// A bounded part of `make test-grader`, another one with each SEED: the grader is tried on good captures, broken ones, and good
+// ones that look different.
+
+import { createHash } from 'node:crypto'
+import { beforeAll, describe, expect, test } from 'vitest'
+import type { LabSpec } from '../../../grading/check-context.ts'
+import { type GoodCapture, goodCaptures } from '../../../instructors/mutation/good-captures.ts'
+import { figuresOf, seekFalseAlarms, tryMutations } from '../../../instructors/mutation/grader-test.ts'
+import type { Trial } from '../../../instructors/mutation/trial.ts'
+
+const { SEED } = process.env
+const seed = SEED ? Number.parseInt(createHash('sha256').update(SEED).digest('hex').slice(0, 6), 16) : 0
+/** One mutation in so many is tried, and one harmless change. */
+const EVERY = 151
+const ALARMS_EVERY = 13
+
+let goods: GoodCapture[]
+
+beforeAll(async () => {
+  goods = await goodCaptures()
+})
+
+const named = ({ name, passing }: GoodCapture) => `${name}: ${passing.length}`
+
+test('good captures of both drivers and both modes are there', () => {
+  const names = goods.map(named).join('\n')
+  for (const part of ['embedded, final', 'kind-v1.20.2', 'then flushed', 'iptables']) expect(names).toContain(part)
+})
+
+test('every lab that a capture can show has the recording of a solved cluster', () => {
+  const ends = goods.filter(({ isEnd }) => isEnd).map(({ spec }) => spec.lab.number)
+  expect([...new Set(ends)].sort()).toEqual([1, 2, 3, 4, 5, 6, 7, 8])
+})
+
+test('single mutations are caught by a step that names the place, or no claim depends on them', async () => {
+  const trials = await tryMutations(goods, { every: EVERY, first: seed })
+  const open = trials.filter(({ end }) => end === 'missed' || end === 'elsewhere')
+  expect(
+    open.map(({ good, mutation, steps }) => [good.name, mutation.operator, mutation.place, mutation.detail, steps]),
+  ).toEqual([])
+  expect(figuresOf(trials).tried).toBeGreaterThan(200)
+  expect(figuresOf(trials).caught).toBeGreaterThan(80)
+})
+
+test('no good capture fails, whatever counters, orders, versions and rules of others it has', async () => {
+  const { tried, alarms } = await seekFalseAlarms(goods, { seed: 42, every: ALARMS_EVERY, first: seed })
+  expect(alarms.map(({ good, what, step, said }) => [good.name, what, step, said])).toEqual([])
+  expect(tried).toBeGreaterThan(50)
+})
+
+describe('the trial itself has teeth', () => {
+  /** The lab with one check that lets everything pass. */
+  const blunted = (spec: LabSpec, step: string): LabSpec => {
+    const entry = spec.checks.get(step)
+    if (!entry) throw new Error(`no step ${step}`)
+    return { ...spec, checks: new Map(spec.checks).set(step, { ...entry, check: () => undefined }) }
+  }
+
+  test.each([
+    [1, 'whole', 'add stale chain'],
+    [2, 'sets', 'drop member'],
+    [2, 'virtual-servers', 'alter weight'],
+    [2, 'kube-ipvs0', 'drop address'],
+    [2, 'prerouting', 'insert rule'],
+    [3, 'whole', 'add stale chain'],
+    [4, 'counting', 'alter scheduler'],
+    [5, 'whole', 'alter real server'],
+    [6, 'entries', 'alter count'],
+    [7, 'back', 'add stale chain'],
+    [8, 'rules', 'alter weight'],
+  ])('lab %i, a check of %s that sees nothing is found out by: %s', async (lab, step, operator) => {
+    const good = goods.find(({ isEnd, spec }) => isEnd && spec.lab.number === lab)
+    if (!good?.passing.includes(step)) throw new Error(`step ${step} passes on no good capture`)
+    const ends = (trials: Trial[]) => trials.map(({ end }) => end)
+    expect(ends(await tryMutations([good], { operator }, goods))).not.toContain('missed')
+    const blunt = { ...good, spec: blunted(good.spec, step) }
+    expect(ends(await tryMutations([blunt], { operator }, goods))).toContain('missed')
+  })
+})

@@ -1,0 +1,138 @@
+import { execFile } from 'node:child_process'
+import { mkdtempSync, readFileSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { describe, expect, test } from 'vitest'
+import { reportSchema } from '../../../grading/report-schema.ts'
+import { projectRoot } from '../../../host/layout.ts'
+import { gradescopeSchema } from '../../../instructors/class/formats/gradescope.ts'
+import { classSchema } from '../../../instructors/class/result.ts'
+import { learnerKeyLine, readClassKey } from '../../../instructors/submission/signature.ts'
+import { ALICE, changedFile } from './made-submission.ts'
+import { fileOf } from './tar-bytes.ts'
+
+// Scripts run from a folder of their own, where no node_modules is found.
+const tsx = import.meta.resolve('tsx')
+const folder = mkdtempSync(join(tmpdir(), 'labgrade-cli-'))
+
+function run(
+  script: string,
+  args: string[],
+  variables: Record<string, string> = {},
+): Promise<{ code: number; stdout: string; stderr: string }> {
+  const env = { ...process.env, CLUSTER: 'embedded', NO_COLOR: '1', ...variables }
+  const file = join(projectRoot, 'scripts', script)
+  return new Promise((resolve) => {
+    execFile(process.execPath, ['--import', tsx, file, ...args], { cwd: folder, env }, (error, stdout, stderr) =>
+      resolve({ code: typeof error?.code === 'number' ? error.code : 0, stdout, stderr }),
+    )
+  })
+}
+
+describe('check.ts on a submission', () => {
+  test('judges it again, for people and as JSON by the schema', async () => {
+    const [people, json] = await Promise.all([
+      run('check.ts', ['--capture', ALICE]),
+      run('check.ts', ['--capture', ALICE, '--json']),
+    ])
+    expect([people.code, json.code]).toEqual([0, 0])
+    expect(people.stdout).toMatch(/^alice, lab 2, handed in .*not signed/)
+    expect(people.stdout).toContain('✓ flush')
+    const report = reportSchema.parse(JSON.parse(json.stdout))
+    expect([report.source.kind, report.score, report.maxScore]).toEqual(['submission', 95, 95])
+  })
+
+  test('non-zero for what is open, always zero with a result file for harnesses that want it so', async () => {
+    const open = await changedFile('alice', {
+      text: (text, path) => (path.endsWith('ipvsadm-save') ? text.replace(/-w 1$/gm, '-w 5') : text),
+    })
+    const results = join(folder, 'results.json')
+    const [verdict, harness] = await Promise.all([
+      run('check.ts', ['--capture', open]),
+      run('check.ts', ['--capture', open, '--format', 'gradescope', '--output', results, '--report-only']),
+    ])
+    expect([verdict.code, harness.code, harness.stdout]).toEqual([1, 0, ''])
+    const { score, tests } = gradescopeSchema.parse(JSON.parse(readFileSync(results, 'utf8')))
+    expect(score).toBeLessThan(95)
+    expect(tests.find(({ name }) => name.startsWith('virtual-servers'))?.status).toBe('failed')
+  })
+
+  test('one sentence and exit 2 for what is no submission, or for another lab', async () => {
+    const [broken, missing, other, format] = await Promise.all([
+      run('check.ts', ['--capture', fileOf(Buffer.from('x'))]),
+      run('check.ts', ['--capture', join(folder, 'nowhere\u001b[2J.labgrade')]),
+      run('check.ts', ['--capture', ALICE, '--lab', '1']),
+      run('check.ts', ['--capture', ALICE, '--format', 'xlsx']),
+    ])
+    expect([broken, missing, other, format].map(({ code }) => code)).toEqual([2, 2, 2, 2])
+    expect(broken.stderr).toMatch(/"\S+\.labgrade" is refused\. .*(?:no gzip|cut off)/)
+    expect(missing.stderr).toMatch(/nowhere\S+\.labgrade" is not there: give a folder/)
+    expect(missing.stderr).not.toContain('\u001b[2J')
+    expect(other.stderr).toContain('is for lab 2')
+    expect(format.stderr).toContain('"xlsx" is no format')
+    for (const { stderr } of [broken, missing, other, format]) expect(stderr).not.toMatch(/^\s+at /m)
+  })
+})
+
+test('grade-class.ts: a class with a hostile file in it, every format, the key of the class', async () => {
+  const keyFile = join(folder, 'class.key')
+  expect((await run('class-key.ts', ['--new', keyFile])).code).toBe(0)
+  expect((await run('class-key.ts', ['--new', keyFile])).stderr).toContain('exists already')
+  const key = readClassKey(keyFile)
+  const files = [
+    await changedFile('alice', { key }),
+    await changedFile('bob', { key: { kind: 'class', secret: Buffer.from('not the key of this class') } }),
+    await changedFile('carol'),
+    fileOf(Buffer.from('\u001b[2J'), 'dave-lab2.labgrade'),
+  ]
+  const at = (name: string) => join(folder, 'out', name)
+  const formats = ['csv', 'html', 'json', 'junit', 'tap', 'gradescope', 'check50', 'classroom50'].flatMap((format) => [
+    `--${format}`,
+    at(format),
+  ])
+  const { code, stdout } = await run('grade-class.ts', ['--key', keyFile, ...formats, ...files])
+  expect(code).toBe(2)
+  const result = classSchema.parse(JSON.parse(readFileSync(at('json'), 'utf8')))
+  expect(result.graded.map(({ learner, signature }) => [learner, signature])).toEqual([['alice', 'valid']])
+  expect(result.refused.map(({ file }) => file).sort()).toEqual([
+    'bob-lab2.labgrade',
+    'carol-lab2.labgrade',
+    'dave-lab2.labgrade',
+  ])
+  expect(stdout).toContain('Who sat at the keyboard')
+  expect(stdout).not.toContain('\u001b')
+  for (const format of ['gradescope', 'check50', 'classroom50'])
+    JSON.parse(readFileSync(join(at(format), 'alice-lab2.json'), 'utf8'))
+  expect((await run('grade-class.ts', ['--report-only', '--quiet', ...files])).code).toBe(0)
+  expect((await run('grade-class.ts', [])).stderr).toContain('nothing to grade')
+})
+
+test("a learner's part of the key signs for that learner and no other", async () => {
+  const keyFile = fileOf(Buffer.from('the whole secret of a class\n'), 'class.key')
+  const { stdout } = await run('class-key.ts', ['--key', keyFile, '--learner', 'alice'])
+  expect(stdout.trim()).toBe(learnerKeyLine(readClassKey(keyFile), 'alice'))
+  const own = join(folder, 'alice.key')
+  writeFileSync(own, stdout)
+  expect(readClassKey(own)).toMatchObject({ kind: 'learner', learner: 'alice' })
+  expect(() => readClassKey(fileOf(Buffer.from('short')))).toThrow(/5 bytes: 16 is the least/)
+  expect(() => readClassKey('/nowhere')).toThrow(/class-key.ts --new/)
+})
+
+describe('submit.ts without a cluster', () => {
+  const submit = (variables: Record<string, string>) =>
+    run('submit.ts', [], { NAME: '', LEARNER: '', LAB: '', CLUSTER_NAME: 'not-there', ...variables })
+
+  test('says what is missing', async () => {
+    const [nobody, odd, nowhere, which] = await Promise.all([
+      submit({}),
+      submit({ NAME: '../alice' }),
+      submit({ NAME: 'alice', LAB: '2' }),
+      submit({ LEARNER: 'alice', NAME: 'not-there' }),
+    ])
+    expect([nobody.code, odd.code, nowhere.code, which.code]).toEqual([2, 2, 2, 2])
+    expect(nobody.stderr).toContain('make submit NAME=alice LAB=2')
+    expect(odd.stderr).toContain('"../alice" can\'t name a learner')
+    expect(nowhere.stderr).toContain('The cluster "not-there" is not up and nothing of lab 2 was kept')
+    expect(which.stderr).toContain('Which lab? none was worked on yet')
+  })
+})

@@ -1,0 +1,71 @@
+import { mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, beforeEach, expect, test } from 'vitest'
+import type { StepOutcome } from '../../../grading/judge.ts'
+import { Moments } from '../../../grading/moments.ts'
+import { Snapshot } from '../../../grading/snapshot.ts'
+
+let root: string
+beforeEach(() => {
+  root = mkdtempSync(join(tmpdir(), 'moments-'))
+})
+afterEach(() => rmSync(root, { recursive: true }))
+
+const passed = (...ids: string[]): StepOutcome[] => ids.map((id) => ({ id, verdict: 'passed' }))
+const snapshot = (takenAt: number, rules = 'rules', uid = 'node-1') =>
+  new Snapshot({
+    objects: { apiVersion: 'v1', kind: 'List', items: [{ kind: 'Node', metadata: { name: 'n', uid } }] },
+    nodes: [{ name: 'n', files: new Map([['iptables-save', rules]]) }],
+    takenAt,
+  })
+const kept = (moments: Moments) =>
+  moments.all(2).map(({ step, takenAt, capture }) => [step, takenAt, capture.nodes[0]?.files.get('iptables-save')])
+const open = () => new Moments('embedded', 'mine', root)
+
+test('the cluster is kept as it was when a step passed first, for any later process', () => {
+  open().keep(2, snapshot(1000, 'first'), [...passed('web'), { id: 'flush', verdict: 'failed' }])
+  open().keep(2, snapshot(2000, 'second'), passed('web', 'flush'))
+  expect(kept(open())).toEqual([
+    ['web', 1000, 'first'],
+    ['flush', 2000, 'second'],
+  ])
+  expect(open().labs()).toEqual([2])
+  expect(open().all(3)).toEqual([])
+})
+
+test('steps of one round share a file, and rounds without news write nothing', () => {
+  const moments = open()
+  moments.keep(2, snapshot(1000), passed('a', 'b', 'c'))
+  const files = () => readdirSync(join(root, 'moments/embedded-mine/lab-2')).sort()
+  const before = files()
+  expect(before).toHaveLength(2)
+  for (let round = 0; round < 50; round++) moments.keep(2, snapshot(2000 + round), passed('a', 'c'))
+  moments.keep(2, snapshot(9000), [])
+  expect(files()).toEqual(before)
+})
+
+test('a new cluster of the same name begins anew; another name has its own', () => {
+  open().keep(2, snapshot(1000), passed('web'))
+  new Moments('embedded', 'other', root).keep(2, snapshot(1500, 'other'), passed('tools'))
+  open().keep(2, snapshot(2000, 'new', 'node-2'), passed('flush'))
+  expect(kept(open())).toEqual([['flush', 2000, 'new']])
+  expect(kept(new Moments('embedded', 'other', root))).toEqual([['tools', 1500, 'other']])
+})
+
+test('what was lost or damaged on disk is left out, and grading goes on', () => {
+  open().keep(2, snapshot(1000), passed('web'))
+  const folder = join(root, 'moments/embedded-mine/lab-2')
+  for (const name of readdirSync(folder)) if (name.endsWith('.gz')) writeFileSync(join(folder, name), 'damaged')
+  expect(open().all(2)).toEqual([])
+  writeFileSync(join(folder, 'index.json'), '{')
+  expect(open().all(2)).toEqual([])
+  open().keep(2, snapshot(3000, 'again'), passed('web'))
+  expect(kept(open())).toEqual([['web', 3000, 'again']])
+})
+
+test('a folder that can not be written costs the evidence, not the grading', () => {
+  writeFileSync(join(root, 'moments'), 'a file in the way')
+  expect(() => open().keep(2, snapshot(1000), passed('web'))).not.toThrow()
+  expect(open().all(2)).toEqual([])
+})
