@@ -5,10 +5,11 @@ import type { DaemonMessage, DaemonOptions } from '../embedded/daemon-messages.t
 import { ensurePackages } from '../embedded/machine/packages.ts'
 import { type ExecEndpoint, execOnNode, shellOnNode } from '../embedded/node-exec.ts'
 import { scriptOnNode, syncedOnNode } from '../embedded/node-script.ts'
-import { processStartTime, readDaemonState, removeClusterFolder } from '../embedded/state-file.ts'
+import { daemonOf, readDaemonState, removeClusterFolder } from '../embedded/state-file.ts'
 import { programBundle } from '../host/bundle.ts'
 import { cacheFolder, clusterFolder } from '../host/layout.ts'
 import { waitFor } from '../host/wait.ts'
+import { changeCluster } from './cluster-lock.ts'
 import type { Cluster, ExecOptions, ExecResult, Progress } from './driver.ts'
 
 /** A daemon that still runs so long after it was asked to end is ended. */
@@ -27,9 +28,13 @@ export class EmbeddedCluster implements Cluster {
     this.kubeconfig = join(clusterFolder(name), 'kubeconfig')
   }
 
-  async up(progress: Progress): Promise<void> {
+  up(progress: Progress): Promise<void> {
+    return changeCluster(this, 'starts', progress, () => this.start(progress))
+  }
+
+  private async start(progress: Progress): Promise<void> {
     if (await this.running()) return progress.note(`The embedded cluster "${this.name}" is up.`)
-    await this.down(progress)
+    await this.stop(progress)
     const bundle = programBundle('embedded/daemon.ts', 'daemon', ['cluster', 'dataplane', 'embedded', 'host'])
     bundle.catch(() => {})
     const packages = await ensurePackages(cacheFolder, progress)
@@ -69,9 +74,10 @@ export class EmbeddedCluster implements Cluster {
         )
       })
     })
-      .catch((error: unknown) => {
+      .catch(async (error: unknown) => {
         progress.end(false)
-        daemon.kill('SIGTERM')
+        if (daemonOf(this.name) === daemon.pid) await this.endDaemon()
+        daemon.kill('SIGKILL')
         throw error
       })
       .finally(() => {
@@ -82,19 +88,32 @@ export class EmbeddedCluster implements Cluster {
       })
   }
 
-  async down(progress: Progress): Promise<void> {
-    const state = readDaemonState(this.name)
-    if (!state) return removeClusterFolder(this.name)
-    progress.start(`Stopping the embedded cluster "${this.name}"`)
-    const gone = () => processStartTime(state.pid) !== state.startTime
-    process.kill(state.pid, 'SIGTERM')
-    try {
-      await waitFor(`process ${state.pid} to end`, endingMs, async () => gone())
-    } catch {
-      process.kill(state.pid, 'SIGKILL')
+  down(progress: Progress): Promise<void> {
+    return changeCluster(this, 'stops', progress, () => this.stop(progress))
+  }
+
+  private async stop(progress: Progress): Promise<void> {
+    if (daemonOf(this.name) !== undefined) {
+      progress.start(`Stopping the embedded cluster "${this.name}"`)
+      await this.endDaemon()
+      progress.end(true)
     }
     removeClusterFolder(this.name)
-    progress.end(true)
+  }
+
+  /** Ends the daemon, ready or not, and resolves when it is gone. */
+  private async endDaemon(): Promise<void> {
+    const pid = daemonOf(this.name)
+    if (pid === undefined) return
+    const gone = () => waitFor(`process ${pid} to end`, endingMs, async () => daemonOf(this.name) !== pid)
+    try {
+      process.kill(pid, 'SIGTERM')
+      await gone()
+    } catch {
+      if (daemonOf(this.name) !== pid) return
+      process.kill(pid, 'SIGKILL')
+      await gone()
+    }
   }
 
   async running(): Promise<boolean> {

@@ -1,5 +1,6 @@
 import { rmSync } from 'node:fs'
 import { join } from 'node:path'
+import { changeCluster } from '../cluster/cluster-lock.ts'
 import { evidenceFolder } from '../grading/evidence.ts'
 import { loadSpec } from '../grading/grader.ts'
 import { judgeRound } from '../grading/judge.ts'
@@ -13,7 +14,11 @@ import { leaveOthers } from './leave-others.ts'
  * Takes away what other labs have left, brings a lab to its starting state and lets its observers look once, so that what
  * "before" means is on record. Evidence and hints of earlier tries are forgotten.
  */
-export async function resetLab(lab: LabDefinition, bench: LabBench): Promise<void> {
+export function resetLab(lab: LabDefinition, bench: LabBench): Promise<void> {
+  return changeCluster(bench.cluster, `resets lab ${lab.number} on`, bench.progress, () => resetAlone(lab, bench))
+}
+
+async function resetAlone(lab: LabDefinition, bench: LabBench): Promise<void> {
   const { reset } = await loadSolution(lab.folder)
   bench.seen = undefined
   await leaveOthers(lab.number, bench)

@@ -1,7 +1,9 @@
 import { chalk } from 'zx/core'
+import { changeCluster } from '../cluster/cluster-lock.ts'
 import { takeObjects } from '../cluster/snapshot.ts'
 import type { LabSpec } from '../grading/check-context.ts'
-import { type Judgement, judge, type Source, type StepOutcome } from '../grading/judge.ts'
+import type { StepOutcome } from '../grading/failure.ts'
+import { type Judgement, judge, type Source } from '../grading/judge.ts'
 import type { StepDefinition } from '../grading/lab-definition.ts'
 import { failureLines, measuredLines, outcomeLine } from '../grading/learner-report.ts'
 import { movements } from '../grading/settling.ts'
@@ -35,7 +37,18 @@ export interface Played {
  * Plays the reference solution of steps in order, telling what it does, and grades each on the nodes. Stops at the first that
  * does not pass.
  */
-export async function playActs(
+export function playActs(
+  spec: LabSpec,
+  solution: LabSolution,
+  bench: LabBench,
+  source: Source,
+  steps: readonly StepDefinition[],
+): Promise<Played> {
+  const doing = `plays the solution of lab ${spec.lab.number} on`
+  return changeCluster(bench.cluster, doing, bench.progress, () => playAlone(spec, solution, bench, source, steps))
+}
+
+async function playAlone(
   spec: LabSpec,
   solution: LabSolution,
   bench: LabBench,

@@ -1,14 +1,15 @@
 // The embedded cluster's one process on the host: API server, controllers and kubelets, with the kernel as its child.
-import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { clusterFolder } from '../host/layout.ts'
+import { processStartTime } from '../host/live-process.ts'
 import type { Ending } from './control-plane.ts'
 import type { DaemonMessage, DaemonOptions } from './daemon-messages.ts'
 import { bootKernel } from './machine/boot.ts'
 import { machineOn } from './machine/uml-machine.ts'
-import { processStartTime, removeClusterFolder, writeDaemonState } from './state-file.ts'
+import { becomeDaemon, daemonOf, removeClusterFolder, writeDaemonState } from './state-file.ts'
 
 const endings: Ending[] = []
+let ready = false
 
 function tell(message: DaemonMessage): void {
   if (process.connected) process.send?.(message)
@@ -21,25 +22,38 @@ async function step<T>(text: string, work: () => Promise<T>): Promise<T> {
   return result
 }
 
-let ending = false
-/** Ends everything that was started, in order, and this process with it. */
-async function shutDown(exitCode: number, reason: string): Promise<never> {
-  if (!ending) {
-    ending = true
-    console.log(`Ending: ${reason}.`)
-    for (const end of endings.reverse())
-      try {
-        await end()
-      } catch (error) {
-        console.log(error)
-      }
-  }
+let ending: Promise<never> | undefined
+/** Ends everything that was started, last first, and this process with it; for the first reason there is. */
+function shutDown(exitCode: number, reason: string): Promise<never> {
+  ending ??= endAll(exitCode, reason)
+  return ending
+}
+
+async function endAll(exitCode: number, reason: string): Promise<never> {
+  console.log(`Ending: ${reason}.`)
+  for (const end of endings.reverse())
+    try {
+      await end()
+    } catch (error) {
+      console.log(error)
+    }
   process.exit(exitCode)
+}
+
+/** A daemon whose folder was removed, or belongs to another one, is found by no command: it ends by itself. */
+const lookMs = 3000
+function endWithFolder(name: string): void {
+  setInterval(() => {
+    if (daemonOf(name) !== process.pid) shutDown(1, 'the folder of this cluster is gone')
+  }, lookMs).unref()
 }
 
 async function start({ name, packages, kubeProxy }: DaemonOptions): Promise<void> {
   const directory = clusterFolder(name)
-  mkdirSync(directory, { recursive: true, mode: 0o700 })
+  becomeDaemon(name)
+  endWithFolder(name)
+  // Last of all, so that the next command finds this process until it has ended. A start that failed leaves its log.
+  endings.push(() => (ready ? removeClusterFolder(name, process.pid) : undefined))
   let loading: Promise<typeof import('./control-plane.ts')> | undefined
   const machine = await step('Booting the kernel', async () => {
     const kernel = await bootKernel({ packages, directory: join(directory, 'uml'), name })
@@ -53,11 +67,9 @@ async function start({ name, packages, kubeProxy }: DaemonOptions): Promise<void
   const { port, token, nodes } = await startControlPlane({ machine, name, directory, kubeProxy, step, endings })
   const startTime = processStartTime(process.pid) ?? ''
   writeDaemonState(name, { pid: process.pid, startTime, port, token, nodes })
-  endings.push(() => removeClusterFolder(name))
 }
 
 for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) process.on(signal, () => shutDown(0, signal))
-let ready = false
 // Whoever asked for the cluster is gone before it is up: nobody would know of it.
 process.on('disconnect', () => {
   if (!ready) shutDown(1, 'the command that started this cluster ended')

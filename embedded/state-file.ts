@@ -1,6 +1,7 @@
-import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { clusterFolder } from '../host/layout.ts'
+import { isLive, notedProcess, noteProcess } from '../host/live-process.ts'
 
 /** What the daemon leaves in its folder so that commands find it. A cache: the process itself is the truth. */
 export interface DaemonState {
@@ -22,24 +23,12 @@ function isState(value: unknown): value is DaemonState {
 
 const stateFile = (name: string) => join(clusterFolder(name), 'daemon.json')
 
-/** Start time of a live process, or undefined when there is none. Zombies count as gone. */
-export function processStartTime(pid: number): string | undefined {
-  try {
-    const fields = readFileSync(`/proc/${pid}/stat`, 'utf8')
-      .replace(/^.*\) /s, '')
-      .split(' ')
-    return fields[0] === 'Z' ? undefined : fields[19]
-  } catch {
-    return undefined
-  }
-}
-
 /** The daemon's state, or undefined when it does not run (a file that a dead daemon left is no state). */
 export function readDaemonState(name: string): DaemonState | undefined {
   if (!existsSync(stateFile(name))) return undefined
   try {
     const state: unknown = JSON.parse(readFileSync(stateFile(name), 'utf8'))
-    return isState(state) && processStartTime(state.pid) === state.startTime ? state : undefined
+    return isState(state) && isLive(state) ? state : undefined
   } catch {
     return undefined
   }
@@ -49,6 +38,27 @@ export function writeDaemonState(name: string, state: DaemonState): void {
   writeFileSync(stateFile(name), `${JSON.stringify(state, null, 2)}\n`, { mode: 0o600 })
 }
 
-export function removeClusterFolder(name: string): void {
-  rmSync(clusterFolder(name), { recursive: true, force: true })
+/** Notes, before anything else of it is there, the daemon that starts: it is found and ended though it never gets ready. */
+const processFile = (name: string) => join(clusterFolder(name), 'process.json')
+
+/** The daemon of a cluster that starts, runs or ends; undefined when there is none. */
+export const daemonOf = (name: string): number | undefined =>
+  notedProcess(processFile(name)) ?? readDaemonState(name)?.pid
+
+/**
+ * Makes this process the daemon of a cluster.
+ * @throws Error when another one is
+ */
+export function becomeDaemon(name: string): void {
+  const other = daemonOf(name)
+  if (other !== undefined)
+    throw new Error(`The cluster "${name}" has a daemon already (process ${other}): run \`make down\`.`)
+  mkdirSync(clusterFolder(name), { recursive: true, mode: 0o700 })
+  noteProcess(processFile(name), process.pid)
+}
+
+/** Removes a cluster's files, unless they are those of a live daemon that is not `owner`. */
+export function removeClusterFolder(name: string, owner?: number): void {
+  const daemon = daemonOf(name)
+  if (daemon === undefined || daemon === owner) rmSync(clusterFolder(name), { recursive: true, force: true })
 }

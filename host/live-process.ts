@@ -1,21 +1,35 @@
 import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { processStartTime } from '../embedded/state-file.ts'
 
 /** A process by number and start time: a number that was given to another process has another one. */
-interface Noted {
+export interface NotedProcess {
   pid: number
   startTime: string
 }
 
 /** By hand: every command comes this way, and loading a library for it would take a fifth of a second. */
-function isNoted(value: unknown): value is Noted {
-  const { pid, startTime }: Partial<Record<keyof Noted, unknown>> = Object(value)
+function isNoted(value: unknown): value is NotedProcess {
+  const { pid, startTime }: Partial<Record<keyof NotedProcess, unknown>> = Object(value)
   return Number.isInteger(pid) && Number(pid) > 0 && typeof startTime === 'string'
 }
 
 /** Start times can be read where there is /proc; elsewhere a number alone must do. */
 const hasProc = existsSync('/proc/self/stat')
-const startTimeOf = (pid: number) => (hasProc ? processStartTime(pid) : isThere(pid) ? 'unknown' : undefined)
+
+/**
+ * When a live process started (field 22 of /proc/PID/stat; `unknown` where there is no /proc), or undefined when there is none.
+ * Zombies count as gone.
+ */
+export function processStartTime(pid: number): string | undefined {
+  if (!hasProc) return isThere(pid) ? 'unknown' : undefined
+  try {
+    const fields = readFileSync(`/proc/${pid}/stat`, 'utf8')
+      .replace(/^.*\) /s, '')
+      .split(' ')
+    return fields[0] === 'Z' ? undefined : fields[19]
+  } catch {
+    return undefined
+  }
+}
 
 function isThere(pid: number): boolean {
   try {
@@ -26,9 +40,12 @@ function isThere(pid: number): boolean {
   }
 }
 
+/** Whether that very process lives. */
+export const isLive = ({ pid, startTime }: NotedProcess) => processStartTime(pid) === startTime
+
 /** Notes a process of ours in a file, so that a later command finds it. */
 export function noteProcess(file: string, pid: number): void {
-  const startTime = startTimeOf(pid)
+  const startTime = processStartTime(pid)
   if (startTime !== undefined) writeFileSync(file, `${JSON.stringify({ pid, startTime })}\n`, { mode: 0o600 })
 }
 
@@ -36,7 +53,7 @@ export function noteProcess(file: string, pid: number): void {
 export function notedProcess(file: string): number | undefined {
   try {
     const noted: unknown = JSON.parse(readFileSync(file, 'utf8'))
-    return isNoted(noted) && startTimeOf(noted.pid) === noted.startTime ? noted.pid : undefined
+    return isNoted(noted) && isLive(noted) ? noted.pid : undefined
   } catch {
     return undefined
   }

@@ -1,54 +1,142 @@
-import { linkSync, mkdirSync, renameSync, rmSync } from 'node:fs'
-import { dirname } from 'node:path'
-import { forgetProcess, notedProcess, noteProcess } from './live-process.ts'
-import { waitFor } from './wait.ts'
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { basename, dirname, join } from 'node:path'
+import type { Progress } from '../cluster/driver.ts'
+import { isLive, processStartTime } from './live-process.ts'
+import { DeadlineError, waitFor } from './wait.ts'
 
 const patienceMs = 600_000
 const gapMs = 100
 
+/** Another process has the lock. */
+export interface Holder {
+  pid: number
+  /** What it does, as a clause: `starts the cluster "k8s-guide"`. */
+  doing: string
+}
+
+/** What others are told who want the same lock, and where this one says for whom it waits. */
+export interface Wait {
+  doing: string
+  progress: Progress
+}
+
 /**
- * Does work that no other process of this machine does at the same time: whoever comes second waits until the file `lock` is
- * gone, or until the process that it names has ended. `onWait` is called once when there is somebody to wait for.
- * @throws DeadlineError when the other one works for longer than ten minutes
+ * Does work that no other process of this machine does at the same time. Who comes second waits until all that came before have
+ * finished or their processes have ended, and says so on `progress`.
+ * @throws DeadlineError when others work for longer than ten minutes
  */
-export async function oneAtATime<T>(lock: string, work: () => Promise<T>, onWait?: () => void): Promise<T> {
-  const own = `${lock}.${process.pid}.${Math.random().toString(36).slice(2)}`
-  mkdirSync(dirname(lock), { recursive: true })
-  noteProcess(own, process.pid)
+export async function oneAtATime<T>(lock: string, work: () => Promise<T>, { doing, progress }: Wait): Promise<T> {
+  const own = takeTicket(lock, doing)
   try {
-    if (!take(own, lock)) {
-      onWait?.()
-      await waitFor(`another command to finish (${lock})`, patienceMs, async () => take(own, lock), gapMs)
-    }
-    try {
-      return await work()
-    } finally {
-      forgetProcess(lock)
-    }
+    if (others(own).length > 0) await waitForOthers(own, progress)
+    return await work()
   } finally {
-    forgetProcess(own)
+    rmSync(own.file, { force: true })
   }
 }
 
-/** True when the lock is ours now. A link is made or refused in one step, with its content in it. */
-function take(own: string, lock: string): boolean {
+/**
+ * Does work that no other process of this machine does at the same time, or nothing where one does: work that may take hours.
+ * @throws what `refusal` makes of the process that has the lock
+ */
+export async function oneAlone<T>(
+  lock: string,
+  work: () => Promise<T>,
+  { doing, refusal }: { doing: string; refusal: (holder: Holder) => Error },
+): Promise<T> {
+  const own = takeTicket(lock, doing)
   try {
-    linkSync(own, lock)
-    return true
+    await waitFor('other commands to take their number', patienceMs, async () => others(own).every(hasNumber), gapMs)
+    const [first] = others(own)
+    if (first) throw refusal(holderOf(first))
+    return await work()
+  } finally {
+    rmSync(own.file, { force: true })
+  }
+}
+
+/** The process that has a lock; undefined when none has. */
+export function whoHolds(lock: string): Holder | undefined {
+  if (!existsSync(dirname(lock))) return undefined
+  const [first] = ticketsFor(lock).filter(hasNumber).sort(byNumber)
+  return first && holderOf(first)
+}
+
+async function waitForOthers(own: Ticket, progress: Progress): Promise<void> {
+  const [first = own] = others(own)
+  const { pid, doing } = holderOf(first)
+  progress.start(`Waiting for process ${pid}, which ${doing}`)
+  try {
+    await waitFor('', patienceMs, async () => others(own).length === 0, gapMs)
+    progress.end(true)
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error
+    progress.end(false)
+    if (!(error instanceof DeadlineError)) throw error
+    throw new DeadlineError(
+      `Process ${pid}, which ${doing}, has not finished within ${patienceMs / 60_000} minutes: wait for it, or end it with \`kill ${pid}\`, and run the command again.`,
+    )
   }
-  if (notedProcess(lock) === undefined) setAside(lock, `${own}.stale`)
-  return false
 }
 
-/** Of several that find a dead one's lock, one moves it away. What was moved may be a new one's by then: it goes back. */
-function setAside(lock: string, aside: string): void {
+/**
+ * A file beside the lock's path for each process that works or waits (Lamport's bakery algorithm, 1974): the lowest number works.
+ * A file is written by its own process alone and its name is never used again, so that anybody can remove that of a dead process.
+ */
+interface Ticket {
+  lock: string
+  file: string
+  id: string
+  pid: number
+  /** Undefined while the process looks for the highest number. */
+  number: number | undefined
+}
+
+const hasNumber = ({ number }: Ticket) => number !== undefined
+const numberOf = ({ number }: Ticket) => number ?? 0
+const byNumber = (one: Ticket, other: Ticket) =>
+  Number(!hasNumber(one)) - Number(!hasNumber(other)) || numberOf(one) - numberOf(other)
+
+function takeTicket(lock: string, doing: string): Ticket {
+  mkdirSync(dirname(lock), { recursive: true })
+  const id = `${process.pid}-${processStartTime(process.pid)}-${Math.random().toString(36).slice(2)}`
+  const choosing = `${lock}.${id}.choosing`
+  writeFileSync(choosing, '', { mode: 0o600 })
+  const number = 1 + Math.max(0, ...ticketsFor(lock).map((ticket) => ticket.number ?? 0))
+  const file = `${lock}.${id}.${number}`
+  writeFileSync(file, doing, { mode: 0o600 })
+  rmSync(choosing)
+  return { lock, file, id, pid: process.pid, number }
+}
+
+/** Tickets of live processes that come before this one, the one that works first. */
+function others({ lock, id, number = 0 }: Ticket): Ticket[] {
+  return ticketsFor(lock)
+    .filter((other) => other.id !== id)
+    .filter((other) => numberOf(other) < number || (numberOf(other) === number && other.id < id))
+    .sort(byNumber)
+}
+
+function ticketsFor(lock: string): Ticket[] {
+  const folder = dirname(lock)
+  const prefix = `${basename(lock)}.`
+  return readdirSync(folder).flatMap((name) => {
+    if (!name.startsWith(prefix)) return []
+    const [, id = '', pid, startTime = '', state] =
+      /^((\d+)-(\w+)-\w+)\.(?:choosing|(\d+))$/.exec(name.slice(prefix.length)) ?? []
+    if (pid === undefined) return []
+    const file = join(folder, name)
+    if (isLive({ pid: Number(pid), startTime }))
+      return [{ lock, file, id, pid: Number(pid), number: state === undefined ? undefined : Number(state) }]
+    rmSync(file, { force: true })
+    return []
+  })
+}
+
+function holderOf({ file, pid }: Ticket): Holder {
   try {
-    renameSync(lock, aside)
-    if (notedProcess(aside) !== undefined) linkSync(aside, lock)
+    return { pid, doing: readFileSync(file, 'utf8') || 'does the same' }
   } catch {
-    // Somebody else was quicker.
+    // It has finished meanwhile.
+    return { pid, doing: 'does the same' }
   }
-  rmSync(aside, { force: true })
 }

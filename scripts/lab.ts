@@ -1,10 +1,22 @@
 // Leads through a lab:  lab.ts 2.  With a terminal it waits for the learner, without one it plays the reference solution.
 
+import { changeCluster, leadOnCluster } from '../cluster/cluster-lock.ts'
+import type { Cluster } from '../cluster/driver.ts'
 import { selectCluster } from '../cluster/select.ts'
 import { labNumber } from '../course/lab-number.ts'
 import { labFolder } from '../grading/lab-folders.ts'
 import { main } from '../host/main.ts'
 import { createProgress } from '../host/progress.ts'
+
+/** Somebody else's cluster is asked before anything is started there, for all that the lab will do. */
+async function agree(number: number, cluster: Cluster): Promise<void> {
+  if (cluster.driver !== 'context') return
+  const [{ consent }, { labChange }] = await Promise.all([
+    import('../cluster/consent.ts'),
+    import('../course/lab-bench.ts'),
+  ])
+  await consent(cluster, labChange(`run a privileged Pod on each node and work through lab ${number}`))
+}
 
 await main(async () => {
   const number = labNumber(process.argv[2])
@@ -13,16 +25,29 @@ await main(async () => {
   const began = performance.now()
   const cluster = await selectCluster()
   const progress = createProgress()
+  await agree(number, cluster)
   // What describes and grades a lab takes a second to load: about as long as a kernel to boot.
-  const [, { readLab }, { lead, play }] = await Promise.all([
-    cluster.up(progress),
-    import('../grading/lab-definition.ts'),
-    import('../course/work-through.ts'),
-  ])
-  const lab = readLab(number)
+  const ready = async () => {
+    const [, { readLab }, guide] = await Promise.all([
+      cluster.up(progress),
+      import('../grading/lab-definition.ts'),
+      import('../course/work-through.ts'),
+    ])
+    return { lab: readLab(number), ...guide }
+  }
   const interactive = process.stdin.isTTY === true && process.stdout.isTTY === true && !process.env.CI
-  if (interactive) return lead(lab, cluster, progress)
-  const exitCode = await play(lab, cluster, progress)
-  console.log(`From \`make lab-${lab.number}\` to here: ${((performance.now() - began) / 1000).toFixed(1)} s.`)
+  if (interactive)
+    return leadOnCluster(cluster, number, async () => {
+      const { lab, lead } = await ready()
+      return lead(lab, cluster, progress)
+    })
+  // Who learns at a terminal would have their steps undone; who plays beside another one waits.
+  const played = () =>
+    leadOnCluster(cluster, number, async () => {
+      const { lab, play } = await ready()
+      return play(lab, cluster, progress)
+    })
+  const exitCode = await changeCluster(cluster, `plays lab ${number} on`, progress, played)
+  console.log(`From \`make lab-${number}\` to here: ${((performance.now() - began) / 1000).toFixed(1)} s.`)
   return exitCode
 })

@@ -1,3 +1,4 @@
+import { whoChanges } from '../cluster/cluster-lock.ts'
 import type { Cluster } from '../cluster/driver.ts'
 import { kubeClient } from '../cluster/kube-client.ts'
 import { PROXY_MODE } from '../cluster/node-report.ts'
@@ -15,7 +16,7 @@ async function nodeLines(cluster: Cluster): Promise<string[]> {
     items.map(async ({ metadata, status }) => {
       const name = metadata?.name ?? ''
       const ready = status?.conditions?.some((one) => one.type === 'Ready' && one.status === 'True')
-      const mode = await runOnNode(cluster, name, lookAtProxy)
+      const mode = await runOnNode(cluster, name, lookAtProxy, { readOnly: true })
       const version = status?.nodeInfo?.kubeletVersion
       return `${name.padEnd(28)} ${ready ? 'Ready   ' : 'NotReady'} ${version}  kube-proxy: ${mode.stdout.trim()}`
     }),
@@ -25,7 +26,9 @@ async function nodeLines(cluster: Cluster): Promise<string[]> {
 await main(async () => {
   const cluster = await selectCluster()
   if (!(await cluster.running())) {
-    console.log(`The ${cluster.driver} cluster "${cluster.name}" is not up: run \`make up\`.`)
+    const other = whoChanges(cluster)
+    const next = other ? `process ${other.pid} ${other.doing}` : 'run `make up`'
+    console.log(`The ${cluster.driver} cluster "${cluster.name}" is not up: ${next}.`)
     return ExitCode.notYet
   }
   console.log(`The ${cluster.driver} cluster "${cluster.name}" is up; its kubeconfig is ${cluster.kubeconfig}`)

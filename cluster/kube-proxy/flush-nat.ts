@@ -5,6 +5,7 @@ import type { FlushedMode } from '../../dataplane/kube-proxy/mode-ownership.ts'
 import { printVirtualServerDeletions } from '../../dataplane/kube-proxy/virtual-server-ownership.ts'
 import { DeadlineError, waitFor } from '../../host/wait.ts'
 import type { NodeFiles } from '../capture-folder.ts'
+import { changeCluster } from '../cluster-lock.ts'
 import { consent } from '../consent.ts'
 import type { Cluster, Progress } from '../driver.ts'
 import { RESTORE_WITH_BACKEND } from '../iptables-backend.ts'
@@ -49,7 +50,12 @@ const firstSyncMs = 45_000
  * server, as with `kube-proxy --cleanup`; new ones are never without a way.
  * @throws KubeProxyError when a node's kube-proxy does not say which mode runs, tools are missing, or something would not go
  */
-export async function flushNat(cluster: Cluster, { progress, seen = [] }: FlushOptions): Promise<FlushReport[]> {
+export function flushNat(cluster: Cluster, options: FlushOptions): Promise<FlushReport[]> {
+  const doing = 'removes what other modes left on'
+  return changeCluster(cluster, doing, options.progress, () => flushAlone(cluster, options))
+}
+
+async function flushAlone(cluster: Cluster, { progress, seen = [] }: FlushOptions): Promise<FlushReport[]> {
   const nodes = await cluster.nodes()
   progress.start(`Reading what ${nodes.length} nodes hold`)
   let readings: NodeReading[]
@@ -97,7 +103,7 @@ async function readSettled(cluster: Cluster, node: string, seen: readonly NodeFi
 
 async function readNode(cluster: Cluster, node: string): Promise<NodeReading> {
   const { script, read } = nodeReportRequest('both families')
-  const { stdout } = await runOnNode(cluster, node, script)
+  const { stdout } = await runOnNode(cluster, node, script, { readOnly: true })
   const { files, failures } = read(stdout)
   return planned(node, files, failures)
 }

@@ -1,5 +1,6 @@
 import { featuresOf, newestBefore } from '../../dataplane/kube-proxy/versions.ts'
 import { DeadlineError, waitFor } from '../../host/wait.ts'
+import { changeCluster } from '../cluster-lock.ts'
 import { consent } from '../consent.ts'
 import type { Cluster, Progress } from '../driver.ts'
 import { type KubeClient, kubeClient } from '../kube-client.ts'
@@ -37,7 +38,12 @@ const proofDeadlineMs = 90_000
  * mode programmed stays: flushNat removes it.
  * @throws ModeUnsupported before anything is changed; KubeProxyError when a kube-proxy crashes or the nodes disagree
  */
-export async function switchMode(cluster: Cluster, mode: RunnableMode, options: SwitchOptions): Promise<SwitchResult> {
+export function switchMode(cluster: Cluster, mode: RunnableMode, options: SwitchOptions): Promise<SwitchResult> {
+  const doing = `switches the mode of kube-proxy to ${mode} on`
+  return changeCluster(cluster, doing, options.progress, () => switchAlone(cluster, mode, options))
+}
+
+async function switchAlone(cluster: Cluster, mode: RunnableMode, options: SwitchOptions): Promise<SwitchResult> {
   const { progress, scheduler } = options
   if (scheduler !== undefined && !/^[a-z]{2,8}$/.test(scheduler))
     throw new KubeProxyError(`"${scheduler}" can't name an IPVS scheduler: use one such as rr, wrr, lc, wlc, sh or mh.`)

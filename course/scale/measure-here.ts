@@ -60,8 +60,8 @@ export async function measureHere(
       await node.stop()
     }
   }
-  const waiting = () => progress.note('Another command measures; waiting for it, for both would measure each other.')
-  const run = await oneAtATime(clusterFolder('measuring.lock'), measure, waiting)
+  // Two at a time would measure each other.
+  const run = await oneAtATime(clusterFolder('measuring.lock'), measure, { doing: 'measures', progress })
   await writeNotes(client, LAB, { [MEASUREMENT]: JSON.stringify(run) })
   return { folder: keepFiles(cluster.name, run, kept), run }
 }

@@ -42,8 +42,8 @@ export interface PackageTree {
 export async function unpackPackages(wanted: PackageTree, progress: Progress): Promise<string> {
   const tree = join(wanted.cache, 'packages', wanted.name)
   if (isComplete(tree, wanted)) return tree
-  const waiting = () => progress.note('Another command fetches the packages; waiting for it.')
-  await oneAtATime(`${tree}.lock`, () => fetchInto(tree, wanted, progress), waiting)
+  const doing = 'fetches the packages'
+  await oneAtATime(`${tree}.lock`, () => fetchInto(tree, wanted, progress), { doing, progress })
   return tree
 }
 

@@ -1,10 +1,15 @@
-import { existsSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
-import { oneAtATime } from '../../host/one-at-a-time.ts'
+import { projectRoot } from '../../host/layout.ts'
+import { oneAlone, oneAtATime } from '../../host/one-at-a-time.ts'
 
 let folder: string
+const silent = { start() {}, end() {}, note() {} }
+const quiet = { doing: 'works', progress: silent }
 const lock = () => join(folder, 'deep', 'work.lock')
 beforeEach(() => {
   folder = mkdtempSync(join(tmpdir(), 'one-at-a-time-'))
@@ -25,7 +30,7 @@ test('many come, one works, and all get their results', async () => {
           working--
           return index
         },
-        () => waited++,
+        { doing: 'works', progress: { ...silent, start: () => waited++ } },
       ),
     ),
   )
@@ -35,19 +40,61 @@ test('many come, one works, and all get their results', async () => {
 })
 
 test('work that fails lets the next one in', async () => {
-  await expect(oneAtATime(lock(), () => Promise.reject(new Error('no network')))).rejects.toThrow('no network')
-  expect(await oneAtATime(lock(), async () => 'done')).toBe('done')
+  await expect(oneAtATime(lock(), () => Promise.reject(new Error('no network')), quiet)).rejects.toThrow('no network')
+  expect(await oneAtATime(lock(), async () => 'done', quiet)).toBe('done')
 })
 
-test('a lock whose process has ended, or that nobody can read, keeps nobody out', async () => {
-  await oneAtATime(lock(), async () => {})
-  for (const left of [
-    JSON.stringify({ pid: 999_999_999, startTime: '1' }),
-    JSON.stringify({ pid: process.pid, startTime: '1' }),
-    '{',
-  ]) {
-    writeFileSync(lock(), left)
-    expect(await oneAtATime(lock(), async () => 'done')).toBe('done')
-    expect(existsSync(lock())).toBe(false)
+test('a lock whose process has ended keeps nobody out, and its file goes', async () => {
+  mkdirSync(dirname(lock()))
+  const left = [`999999999-1-x.1`, `${process.pid}-1-x.choosing`, `${process.pid}-1-y.2`]
+  for (const ticket of left) writeFileSync(`${lock()}.${ticket}`, 'worked')
+  expect(await oneAtATime(lock(), async () => 'done', quiet)).toBe('done')
+  expect(readdirSync(dirname(lock()))).toEqual([])
+})
+
+test('work of which there must be only one is refused to the second, with what the first does', async () => {
+  const refusal = ({ pid, doing }: { pid: number; doing: string }) => new Error(`${pid} ${doing}`)
+  const alone = (work: () => Promise<string>) => oneAlone(lock(), work, { doing: 'guides', refusal })
+  const second = () => alone(async () => 'second')
+  const first = alone(async () => {
+    await expect(second()).rejects.toThrow(`${process.pid} guides`)
+    return 'first'
+  })
+  expect(await first).toBe('first')
+  expect(await second()).toBe('second')
+})
+
+/** A process that takes the lock, says so, and works on until it is ended. */
+async function worker(): Promise<{ child: ChildProcess; began: Promise<unknown> }> {
+  const program = `import { oneAtATime } from ${JSON.stringify(join(projectRoot, 'host/one-at-a-time.ts'))}
+    const progress = { start() {}, end() {}, note() {} }
+    await oneAtATime(${JSON.stringify(lock())}, async () => {
+      console.log('works')
+      await new Promise((resolve) => setTimeout(resolve, 3_600_000))
+    }, { doing: 'works for long', progress })`
+  const child = spawn(process.execPath, ['--import', 'tsx', '--input-type=module', '-e', program], {
+    cwd: projectRoot,
+    stdio: ['ignore', 'pipe', 'inherit'],
+  })
+  return { child, began: once(child.stdout, 'data') }
+}
+
+test('of four processes one works; each time it is killed, exactly one of those that wait goes on', async () => {
+  const workers = await Promise.all([worker(), worker(), worker(), worker()])
+  const working = new Set<ChildProcess>()
+  for (const { child, began } of workers) began.then(() => working.add(child))
+  try {
+    for (let count = 1; count <= workers.length; count++) {
+      await expect.poll(() => working.size).toBe(count)
+      // Longer than those that wait look away.
+      await new Promise((resolve) => setTimeout(resolve, 700))
+      expect(working.size).toBe(count)
+      const live = [...working].filter(({ exitCode, signalCode }) => exitCode === null && signalCode === null)
+      expect(live).toHaveLength(1)
+      live[0]?.kill('SIGKILL')
+      await once(live[0] as ChildProcess, 'exit')
+    }
+  } finally {
+    for (const { child } of workers) child.kill('SIGKILL')
   }
 })

@@ -8,8 +8,9 @@ import type { Progress } from '../../cluster/driver.ts'
 import { EmbeddedCluster } from '../../cluster/embedded.ts'
 import { kubectlPath } from '../../cluster/kubectl.ts'
 import { readNode } from '../../cluster/snapshot.ts'
-import { processStartTime, readDaemonState } from '../../embedded/state-file.ts'
+import { readDaemonState } from '../../embedded/state-file.ts'
 import { clusterFolder, projectRoot } from '../../host/layout.ts'
+import { processStartTime } from '../../host/live-process.ts'
 import { waitFor } from '../../host/wait.ts'
 
 const silent: Progress = { start() {}, end() {}, note() {} }

@@ -1,0 +1,127 @@
+// Commands on one cluster at the same time, as people type them into two terminals.
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { existsSync, rmSync } from 'node:fs'
+import { join } from 'node:path'
+import { afterEach, expect, test } from 'vitest'
+import { $ } from 'zx'
+import { EmbeddedCluster } from '../../cluster/embedded.ts'
+import { daemonOf } from '../../embedded/state-file.ts'
+import { clusterFolder, projectRoot } from '../../host/layout.ts'
+import { waitFor } from '../../host/wait.ts'
+
+const silent = { start() {}, end() {}, note() {} }
+const cluster = new EmbeddedCluster(`together-${process.pid}`)
+const { name } = cluster
+const env = { ...process.env, NAME: name, CLUSTER: 'embedded', CI: '1' }
+
+/** Daemons, and the main processes of kernels, of this cluster: by what only their command lines hold. */
+async function processes(): Promise<{ daemons: number; kernels: number }> {
+  const lines = (await $({ quiet: true })`ps -eo stat,args`).stdout.split('\n').filter((line) => !line.startsWith('Z'))
+  return {
+    daemons: lines.filter((line) => line.includes(`"name":"${name}"`)).length,
+    kernels: lines.filter((line) => line.includes(`umid=${name} `)).length,
+  }
+}
+const nothingLeft = () =>
+  waitFor('every process to end', 15_000, async () => {
+    const { daemons, kernels } = await processes()
+    return daemons + kernels === 0
+  })
+
+interface Command {
+  child: ChildProcess
+  said(): string
+  ended: Promise<number | null>
+}
+
+function start(script: string, ...words: string[]): Command {
+  const child = spawn(process.execPath, ['scripts/start.mjs', `scripts/${script}.ts`, ...words], {
+    cwd: projectRoot,
+    env,
+    stdio: ['ignore', 'pipe', 'pipe'],
+  })
+  let text = ''
+  for (const stream of [child.stdout, child.stderr])
+    stream.on('data', (bytes: Buffer) => {
+      text += bytes.toString()
+    })
+  return { child, said: () => text, ended: once(child, 'exit').then(([code]) => code) }
+}
+const says = (command: Command, words: string) =>
+  waitFor(`"${words}"`, 60_000, async () => command.said().includes(words))
+const codes = (commands: Command[]) => Promise.all(commands.map(({ ended }) => ended))
+const works = async () => (await cluster.exec(`${name}-worker`, ['true'])).exitCode === 0
+
+afterEach(async () => {
+  await cluster.down(silent)
+  await nothingLeft()
+})
+
+test('four `make up` make one cluster, and `make down` leaves nothing', async () => {
+  const ups = [1, 2, 3, 4].map(() => start('up'))
+  expect(await codes(ups)).toEqual([0, 0, 0, 0])
+  expect(ups.filter((up) => /Waiting for process \d+, which starts the cluster/.test(up.said()))).toHaveLength(3)
+  const { daemons } = await processes()
+  expect(daemons).toBe(1)
+  expect(await works()).toBe(true)
+  expect(await start('down').ended).toBe(0)
+  await nothingLeft()
+  expect(existsSync(clusterFolder(name))).toBe(false)
+  const status = start('status')
+  expect(await status.ended).toBe(1)
+  expect(status.said()).toContain('is not up: run `make up`')
+})
+
+test('`make down` during `make up` waits for it and then stops the cluster', async () => {
+  const up = start('up')
+  await says(up, 'Booting')
+  const status = start('status')
+  const down = start('down')
+  expect(await codes([up, status, down])).toEqual([0, 1, 0])
+  expect(status.said()).toMatch(/is not up: process \d+ starts the cluster/)
+  expect(down.said()).toMatch(/Waiting for process \d+, which starts the cluster/)
+  await nothingLeft()
+  expect(existsSync(clusterFolder(name))).toBe(false)
+})
+
+test('kill -9 of the `make up` that works lets the one that waits make the cluster, and one alone', async () => {
+  const first = start('up')
+  await says(first, 'Booting')
+  const [second, third] = [start('up'), start('up')]
+  await Promise.all([says(second, 'Waiting for process'), says(third, 'Waiting for process')])
+  first.child.kill('SIGKILL')
+  expect(await codes([second, third])).toEqual([0, 0])
+  await waitFor('one daemon to be left', 15_000, async () => (await processes()).daemons === 1)
+  expect(await works()).toBe(true)
+})
+
+test('Ctrl-C of one that waits takes nothing from the others', async () => {
+  const first = start('up')
+  await says(first, 'Booting')
+  const second = start('up')
+  await says(second, 'Waiting for process')
+  second.child.kill('SIGINT')
+  await second.ended
+  expect(await first.ended).toBe(0)
+  expect(await works()).toBe(true)
+})
+
+test('a daemon whose folder was removed, or taken by another one, ends by itself', async () => {
+  await cluster.up(silent)
+  const first = daemonOf(name)
+  rmSync(clusterFolder(name), { recursive: true })
+  expect(await cluster.running()).toBe(false)
+  await cluster.up(silent)
+  expect(daemonOf(name)).not.toBe(first)
+  await waitFor('the first daemon to end', 15_000, async () => (await processes()).daemons === 1)
+  // Its end took nothing from the second one.
+  expect(existsSync(join(clusterFolder(name), 'kubeconfig'))).toBe(true)
+  expect(await works()).toBe(true)
+})
+
+test('two `make lab-2` play one after the other, and both get full marks', async () => {
+  const labs = [start('lab', '2'), start('lab', '2')]
+  expect(await codes(labs), labs.map((lab) => lab.said()).join('\n----\n')).toEqual([0, 0])
+  expect(labs.filter((lab) => /Waiting for process \d+, which plays lab 2/.test(lab.said()))).toHaveLength(1)
+})
