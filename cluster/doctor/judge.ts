@@ -1,16 +1,7 @@
 import type { EmbeddedFacts, Facts, HostFacts, KernelFacts, KernelNeed, KindFacts, LabNeeds } from './facts.ts'
-import { kernelFindings } from './judge-kernel.ts'
+import { type Finding, kernelFindings, type Weight } from './judge-kernel.ts'
 
-/** How bad a finding is: `fault` keeps something from running, `warning` may, `fine` and `note` only tell. */
-export type Weight = 'fine' | 'note' | 'warning' | 'fault'
-
-/** One thing that was looked at, and the command or step that mends it. */
-export interface Finding {
-  what: string
-  weight: Weight
-  detail: string
-  mend?: string
-}
+export type { Finding, Weight }
 
 /** On which clusters a lab can run, and why not on the others. */
 export interface LabVerdict {
