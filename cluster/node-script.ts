@@ -1,4 +1,4 @@
-import { shellWord, type ExecResult } from '../host/shell-word.ts'
+import { type ExecResult, shellWord } from '../host/shell-word.ts'
 import { timeoutScale } from '../host/wait.ts'
 import { consent } from './consent.ts'
 import type { Cluster } from './driver.ts'

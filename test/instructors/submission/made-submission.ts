@@ -1,9 +1,9 @@
 import { join } from 'node:path'
+import type { ClassKey } from '../../../course/class-key.ts'
 import { seedOf } from '../../../grading/learner.ts'
 import { projectRoot } from '../../../host/layout.ts'
 import type { Manifest } from '../../../instructors/submission/manifest.ts'
 import { readSubmission, type Submission } from '../../../instructors/submission/read-submission.ts'
-import type { ClassKey } from '../../../course/class-key.ts'
 import { writeSubmission } from '../../../instructors/submission/write-submission.ts'
 import { fileOf } from './tar-bytes.ts'
 
