@@ -1,4 +1,5 @@
-import { defineConfig } from 'vitest/config'
+import { join, resolve, sep } from 'node:path'
+import { defineConfig, type TestProjectConfiguration } from 'vitest/config'
 
 /** Tests that boot a kernel: two files at a time, because each has its own, which takes a processor of this machine. */
 const booting = ['test/embedded', 'embedded/test/kubelet', 'embedded/test/kube-proxy', 'test/labs'].map(
@@ -14,6 +15,27 @@ const texts = process.env.TEXTS === 'all' ? [] : ['test/labs/lab-!(2)-text.test.
 /** What needs a container engine has a configuration of its own: vitest.kind.config.ts. */
 const engine = ['test/kind-e2e/**']
 
+/**
+ * `npx vitest run checks/02-ipvs.check.ts` grades a cluster; a run that names no check only tests, and never looks at a cluster that
+ * somebody works with.
+ */
+const checks = join(import.meta.dirname, 'checks') + sep
+const grades = process.argv
+  .slice(2)
+  .some((word) => word.endsWith('.check.ts') || `${resolve(word)}${sep}`.startsWith(checks))
+
+/** One test for each step of a lab; labs share the cluster, so one after the other. */
+const grading: TestProjectConfiguration = {
+  test: {
+    name: 'checks',
+    include: ['checks/*.check.ts'],
+    provide: { grades: true },
+    globalSetup: 'grading/vitest-exit-code.ts',
+    fileParallelism: false,
+    testTimeout: 0,
+  },
+}
+
 export default defineConfig({
   test: {
     setupFiles: ['test/seed.ts'],
@@ -22,21 +44,23 @@ export default defineConfig({
     testTimeout: 240_000,
     expect: { poll: { timeout: 30_000 } },
     hookTimeout: 240_000,
-    projects: [
-      {
-        extends: true,
-        test: {
-          name: 'pure',
-          include: ['test/**/*.test.ts', 'embedded/test/**/*.test.ts'],
-          exclude: [...booting, ...engine],
-          maxWorkers: 2,
-          sequence: { groupOrder: 0 },
-        },
-      },
-      {
-        extends: true,
-        test: { name: 'kernel', include: booting, exclude: texts, maxWorkers: 2, sequence: { groupOrder: 1 } },
-      },
-    ],
+    projects: grades
+      ? [grading]
+      : [
+          {
+            extends: true,
+            test: {
+              name: 'pure',
+              include: ['test/**/*.test.ts', 'embedded/test/**/*.test.ts'],
+              exclude: [...booting, ...engine],
+              maxWorkers: 2,
+              sequence: { groupOrder: 0 },
+            },
+          },
+          {
+            extends: true,
+            test: { name: 'kernel', include: booting, exclude: texts, maxWorkers: 2, sequence: { groupOrder: 1 } },
+          },
+        ],
   },
 })

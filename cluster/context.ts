@@ -14,9 +14,10 @@ import {
   removeAgents,
 } from './context/node-agents.ts'
 import { contextFolder, ownKubeconfig } from './context/own-kubeconfig.ts'
+import { ownObjects } from './context/own-objects.ts'
 import { execInPod } from './context/pod-exec.ts'
 import type { Cluster, ExecOptions, ExecResult, Progress } from './driver.ts'
-import { type KubeClient, kubeClient } from './kube-client.ts'
+import { type ClusterAccess, clientFromFile, type KubeClient, strangersClient } from './kube-client.ts'
 import { kubectlPath } from './kubectl.ts'
 
 const readyDeadlineMs = 120_000
@@ -33,9 +34,10 @@ export class ContextCluster implements Cluster {
   #client: Promise<KubeClient> | undefined
   #agents: Map<string, string> | undefined
 
-  private constructor(name: string, kubeconfig: string) {
+  private constructor(name: string, kubeconfig: string, client?: Promise<KubeClient>) {
     this.name = name
     this.kubeconfig = kubeconfig
+    this.#client = client
   }
 
   /** Opens a context by its name. Throws with the names there are when it does not exist. */
@@ -43,9 +45,9 @@ export class ContextCluster implements Cluster {
     return new ContextCluster(context, await ownKubeconfig(context))
   }
 
-  /** The cluster of a kubeconfig file that holds one alone, under a name of the caller's. */
-  static ofFile(name: string, kubeconfig: string): ContextCluster {
-    return new ContextCluster(name, kubeconfig)
+  /** A stranger's cluster under a name of the caller's. No file says how it is reached: its `kubeconfig` is empty. */
+  static ofStranger(name: string, access: ClusterAccess): ContextCluster {
+    return new ContextCluster(name, '', strangersClient(access))
   }
 
   up(progress: Progress): Promise<void> {
@@ -82,10 +84,16 @@ export class ContextCluster implements Cluster {
 
   async #down(progress: Progress): Promise<void> {
     const client = await this.client()
-    if (await agentsThere(client)) {
-      progress.start(`Removing namespace "${agentNamespace}" from the cluster of context "${this.name}"`)
-      await removeAgents(client)
-      await waitFor('our namespace to be gone', goneDeadlineMs, async () => !(await agentsThere(client)))
+    const [agents, objects] = await Promise.all([agentsThere(client), ownObjects(client)])
+    if (agents || objects.length > 0) {
+      const names = [...(agents ? [`namespace "${agentNamespace}"`] : []), ...objects.map(({ what }) => what)]
+      await consent(this, `delete ${names.join(', ')}`)
+      progress.start(`Removing what these labs made on the cluster of context "${this.name}"`)
+      await Promise.all(objects.map(({ remove }) => remove()))
+      if (agents) await removeAgents(client)
+      await waitFor('what is ours to be gone', goneDeadlineMs, async () => {
+        return !(await agentsThere(client)) && (await ownObjects(client)).length === 0
+      })
       progress.end(true)
     }
     rmSync(contextFolder(this.name), { recursive: true, force: true })
@@ -130,8 +138,8 @@ export class ContextCluster implements Cluster {
     if (exitCode !== 0) throw new Error(`"${path}" could not be written on ${node}: ${stderr.trim()}`)
   }
 
-  private client(): Promise<KubeClient> {
-    this.#client ??= kubeClient(this)
+  client(): Promise<KubeClient> {
+    this.#client ??= clientFromFile(this)
     return this.#client
   }
 

@@ -2,6 +2,8 @@ import type { Progress } from '../host/progress.ts'
 
 export type { Progress } from '../host/progress.ts'
 
+import type { KubeClient } from './kube-client.ts'
+
 /** What a command run on a node left behind. */
 export interface ExecResult {
   exitCode: number
@@ -24,6 +26,8 @@ export interface Cluster {
   readonly name: string
   /** Path of a kubeconfig that reaches this cluster, and nothing else. */
   readonly kubeconfig: string
+  /** Clients for its API; where a driver has none, they are made from its kubeconfig (kubeClient). */
+  client?(): Promise<KubeClient>
   /** True where every kube-proxy uses the node's own iptables, having no container with another one. */
   readonly ownIptables?: boolean
   /** True where all nodes run on one kernel: what it can do on one, it can do on all. */
@@ -34,6 +38,8 @@ export interface Cluster {
   down(progress: Progress): Promise<void>
   /** True when the API server answers. */
   running(): Promise<boolean>
+  /** Nodes whose machine does not run at this moment, for people; only where a driver can tell at once. */
+  stoppedNodes?(): Promise<string[]>
   /** Names of the nodes, control plane first. */
   nodes(): Promise<string[]>
   /** Runs one command on a node as root, in the node's own network namespace. */

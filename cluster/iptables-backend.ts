@@ -84,7 +84,7 @@ exit 0`
 
 /** Asks a node which back ends are in use. */
 export async function iptablesBackends(cluster: Cluster, node: string): Promise<BackendReport> {
-  const { stdout } = await runOnNode(cluster, node, look, { timeoutMs: 30_000 })
+  const { stdout } = await runOnNode(cluster, node, look, { timeoutMs: 30_000, readOnly: true })
   const named = (key: string) =>
     [...stdout.matchAll(new RegExp(`^${key}=(legacy|nft)$`, 'gm'))].map((match) => match[1] as IptablesBackend)
   return { kubeProxy: named('kube-proxy')[0], node: named('node')[0], holding: named('holds') }

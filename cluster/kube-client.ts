@@ -1,6 +1,7 @@
 import { Agent, type AgentOptions } from 'node:https'
 import type * as k8s from '@kubernetes/client-node'
 import type { Cluster } from './driver.ts'
+import { sendThroughGuard } from './guarded-http.ts'
 
 /** The typed APIs that scripts and checks use. */
 export interface KubeClient {
@@ -10,18 +11,69 @@ export interface KubeClient {
   discovery: k8s.DiscoveryV1Api
 }
 
-/** Clients for a cluster from its own kubeconfig; the user's is never read. */
-export async function kubeClient(cluster: Pick<Cluster, 'kubeconfig'>): Promise<KubeClient> {
+/** All that is kept of a stranger's kubeconfig: where the server is, how to know it, and how to be known there. */
+export interface ClusterAccess {
+  /** An https address without a user, query or fragment, and without a slash at its end. */
+  server: string
+  /** What follows is as the kubeconfig has it: certificates and keys are PEM in base64. */
+  caData?: string
+  tlsServerName?: string
+  /** The connection is not proved to reach that server. What this endangers is the learner's own: the token, and the grade. */
+  skipTLSVerify: boolean
+  token?: string
+  certData?: string
+  keyData?: string
+}
+
+/** A cluster as far as a client must know it. */
+type ReachedCluster = Pick<Cluster, 'driver' | 'name' | 'kubeconfig'>
+
+/** Clients for a cluster, from its own kubeconfig where it has no client yet; the user's is never read. */
+export async function kubeClient(cluster: ReachedCluster & Pick<Cluster, 'client'>): Promise<KubeClient> {
+  return cluster.client ? cluster.client() : clientFromFile(cluster)
+}
+
+/**
+ * Clients for a cluster, from its own kubeconfig. Every request has a deadline, and one that changes somebody else's cluster
+ * is guarded (guarded-http.ts), whichever API sends it.
+ */
+export async function clientFromFile(cluster: ReachedCluster): Promise<KubeClient> {
   const { AppsV1Api, CoreV1Api, DiscoveryV1Api, KubeConfig } = await import('./kubernetes.ts')
   const config = new KubeConfig()
   config.loadFromFile(cluster.kubeconfig)
   keepConnections(config)
+  await sendThroughGuard(config, cluster)
   return {
     config,
     core: config.makeApiClient(CoreV1Api),
     apps: config.makeApiClient(AppsV1Api),
     discovery: config.makeApiClient(DiscoveryV1Api),
   }
+}
+
+/**
+ * Clients for a cluster of somebody else, from what its kubeconfig says and no file: whatever its server answers is bounded
+ * (bounded-http.ts).
+ */
+export async function strangersClient(access: ClusterAccess): Promise<KubeClient> {
+  const { AppsV1Api, CoreV1Api, createConfiguration, DiscoveryV1Api, KubeConfig, ServerConfiguration } = await import(
+    './kubernetes.ts'
+  )
+  const { boundedHttp } = await import('./bounded-http.ts')
+  const { server, caData, tlsServerName, skipTLSVerify, token, certData, keyData } = access
+  const config = new KubeConfig()
+  config.loadFromClusterAndUser(
+    { name: 'cluster', server, skipTLSVerify, ...(caData && { caData }), ...(tlsServerName && { tlsServerName }) },
+    { name: 'user', ...(token && { token }), ...(certData && { certData }), ...(keyData && { keyData }) },
+  )
+  keepConnections(config)
+  const bounded = createConfiguration({
+    baseServer: new ServerConfiguration(server, {}),
+    authMethods: { default: config },
+    httpApi: boundedHttp(),
+  })
+  const [core, apps, discovery] = [new CoreV1Api(bounded), new AppsV1Api(bounded), new DiscoveryV1Api(bounded)]
+  return { config, core, apps, discovery }
 }
 
 /** The client makes an agent, and so a TLS connection, for each request; asking a cluster all the time, one is enough. */

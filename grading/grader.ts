@@ -37,7 +37,7 @@ export async function gradeWith(
   try {
     const { outcomes, snapshot } = await judge(spec, await open(), {
       ...options,
-      only: request.step === undefined ? undefined : [request.step],
+      only: request.step === undefined ? options.only : [request.step],
     })
     return keepEvidence(reportOf(spec.lab, request, outcomes, { facts: roundFacts(snapshot), seconds: seconds() }))
   } catch (error) {

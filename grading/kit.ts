@@ -1,23 +1,10 @@
 import type { Check, CheckEntry, LabSpec, Observer } from './check-context.ts'
-import type { GradingRequest, RoundFacts } from './grading-request.ts'
-import { type Judgement, judge, type StepOutcome } from './judge.ts'
 import { readLab, type StepDefinition } from './lab-definition.ts'
 import { type Question, questionCheck } from './question.ts'
-import { roundFacts } from './round-facts.ts'
-import { openSource } from './source.ts'
+import { registerSteps } from './steps-as-tests.ts'
 
 /** Only in a worker of vitest (its environment variables reach child processes, too); scripts import the specs without it. */
 const vitest = '__vitest_worker__' in globalThis ? await import('vitest') : undefined
-
-declare module 'vitest' {
-  interface ProvidedContext {
-    grading?: GradingRequest
-  }
-  interface TaskMeta {
-    outcome?: StepOutcome
-    round?: RoundFacts
-  }
-}
 
 /** The words that a lab's spec is written in. */
 export interface SpecWords {
@@ -30,8 +17,8 @@ export interface SpecWords {
 }
 
 /**
- * Joins the steps of `labs/NN-name/lab.yaml` with their checks. In a grading run each step becomes one vitest test;
- * elsewhere (tests of the labs) the result is judged directly.
+ * Joins the steps of `labs/NN-name/lab.yaml` with their checks. In vitest's project `checks` each step becomes one test;
+ * elsewhere (`make check-N`, tests of the labs) the result is judged directly.
  * @throws Error when a step has no check, or a check no step
  */
 export function defineLab(number: number, define: (words: SpecWords) => void): LabSpec {
@@ -59,29 +46,6 @@ export function defineLab(number: number, define: (words: SpecWords) => void): L
   const unproven = lab.steps.find((step) => !checks.has(step.id))
   if (unproven) throw new Error(`Step "${unproven.id}" of labs/${lab.folder}/lab.yaml has no check.`)
   const spec = { lab, checks, observers }
-  const request = vitest?.inject('grading')
-  if (vitest && request) registerTests(spec, request, vitest)
+  if (vitest?.inject('grades')) registerSteps(spec, vitest)
   return spec
-}
-
-function registerTests(spec: LabSpec, request: GradingRequest, { describe, test }: typeof import('vitest')): void {
-  let judged: Promise<Judgement> | undefined
-  const steps = spec.lab.steps.filter((step) => request.step === undefined || step.id === request.step)
-  describe(spec.lab.title, () => {
-    for (const step of steps) {
-      test(step.title, { timeout: 0 }, async ({ task, skip }) => {
-        judged ??= openSource(request.source).then((source) =>
-          judge(spec, source, { only: request.step === undefined ? undefined : [request.step] }),
-        )
-        const { outcomes, snapshot } = await judged
-        const outcome = outcomes.find(({ id }) => id === step.id)
-        if (!outcome) throw new Error(`step "${step.id}" was not judged`)
-        task.meta.outcome = outcome
-        task.meta.round = roundFacts(snapshot)
-        if (outcome.verdict === 'failed')
-          throw new Error(`expected ${outcome.failure?.expected}, found ${outcome.failure?.actual}`)
-        if (outcome.verdict !== 'passed') skip(outcome.reason)
-      })
-    }
-  })
 }

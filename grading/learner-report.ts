@@ -78,7 +78,8 @@ function stepLine(step: StepReport, width: number): string {
   return `${colour(verdict, MARKS[verdict])} ${id.padEnd(width)}  ${score.padStart(5)}  ${title}${chalk.dim(plainText(said))}`
 }
 
-function findingLines(lab: number, step: string, finding: ReportedFinding): string[] {
+/** A finding as lines for people: where to look, what must be there, what is, why, and what to do next. */
+export function findingLines(lab: number, step: string, finding: ReportedFinding): string[] {
   const { node, look, expected, actual, differences, why, hint, evidence } = finding
   const shown = differences.slice(0, DIFFERENCES_SHOWN)
   const hidden = differences.length - shown.length

@@ -1,4 +1,3 @@
-import { Writable } from 'node:stream'
 import type { Cluster, ExecResult } from '../cluster/driver.ts'
 import type { KubeClient } from '../cluster/kube-client.ts'
 import { PATH } from '../cluster/node-report.ts'
@@ -33,7 +32,7 @@ export class LiveCluster {
   /** Runs a shell script on a node. Throws Trouble only when the node can't be reached. */
   async onNode(node: string, script: string): Promise<ExecResult> {
     try {
-      return await runOnNode(this.cluster, node, `${PATH}\n${script}`, { timeoutMs: EXEC_TIMEOUT_MS })
+      return await runOnNode(this.cluster, node, `${PATH}\n${script}`, { timeoutMs: EXEC_TIMEOUT_MS, readOnly: true })
     } catch (error) {
       throw new Trouble(`node ${node} could not be reached (${firstLine(error)})`)
     }
@@ -41,26 +40,13 @@ export class LiveCluster {
 
   /** Runs a shell script in a Pod's container, through the API. Throws Trouble when it can't be started. */
   async inPod(pod: PodName, script: string): Promise<ExecResult> {
-    const { Exec } = await import('../cluster/kubernetes.ts')
-    const stdout = new Collector()
-    const stderr = new Collector()
-    const command = ['sh', '-c', script]
-    return new Promise<ExecResult>((resolve, reject) => {
-      const trouble = (error: unknown) =>
-        reject(new Trouble(`a command could not be run in Pod ${pod.name} (${firstLine(error)})`))
-      const timer = setTimeout(() => trouble(new Error('no answer in time')), EXEC_TIMEOUT_MS * timeoutScale())
-      new Exec(this.client.config)
-        .exec(pod.namespace, pod.name, pod.container ?? '', command, stdout, stderr, null, false, (status) => {
-          clearTimeout(timer)
-          const cause = status.details?.causes?.find((candidate) => candidate.reason === 'ExitCode')
-          if (status.status !== 'Success' && !cause) return trouble(new Error(status.message ?? 'it was refused'))
-          resolve({ exitCode: Number(cause?.message ?? 0), stdout: stdout.text, stderr: stderr.text })
-        })
-        .catch((error: unknown) => {
-          clearTimeout(timer)
-          trouble(error)
-        })
-    })
+    const { execInPod, PodExecError } = await import('../cluster/context/pod-exec.ts')
+    try {
+      return await execInPod(this.client, pod, ['sh', '-c', script], { timeoutMs: EXEC_TIMEOUT_MS * timeoutScale() })
+    } catch (error) {
+      const reason = error instanceof PodExecError ? error.reason : firstLine(error)
+      throw new Trouble(`a command could not be run in Pod ${pod.name} (${reason})`)
+    }
   }
 
   /** A Pod's log of the last seconds. Throws Trouble when it can't be read. */
@@ -70,15 +56,6 @@ export class LiveCluster {
     } catch (error) {
       throw new Trouble(`the log of Pod ${name} could not be read (${firstLine(error)})`)
     }
-  }
-}
-
-class Collector extends Writable {
-  text = ''
-
-  override _write(chunk: Buffer, _encoding: string, done: () => void): void {
-    this.text += chunk.toString('utf8')
-    done()
   }
 }
 

@@ -5,7 +5,6 @@ import { grade } from '../grading/grader.ts'
 import { seedOf } from '../grading/learner.ts'
 import { learnerReport } from '../grading/learner-report.ts'
 import type { Report, Source } from '../grading/report-schema.ts'
-import { gradeInVitest } from '../grading/vitest-run.ts'
 import { ExitCode, UserError } from '../host/main.ts'
 import { plainJson } from '../host/plain-text.ts'
 import { classResult } from './class/class-result.ts'
@@ -27,7 +26,7 @@ export interface GradingWish {
   step?: string | undefined
   capture?: string | undefined
   json?: boolean | undefined
-  /** File to write JUnit XML to; the grading is then a vitest run. */
+  /** File to write JUnit XML to, besides. */
   junit?: string | undefined
   /** Another system's format instead of the report for people. */
   format?: string | undefined
@@ -46,11 +45,12 @@ export interface Shown {
 /** Grades, prints the report for people or as JSON, and gives the exit code: 0 passed, 1 open, 2 could not be checked. */
 export async function gradeAndPrint({ lab, step, capture, junit, ...wish }: GradingWish): Promise<number> {
   const request = { lab, ...(step === undefined ? {} : { step }), source: await sourceOf(capture) }
-  const report = junit === undefined ? await grade(request) : await gradeInVitest(request, junit)
+  const report = await grade(request)
   const learner = process.env.LEARNER || 'learner'
   const file = capture === undefined ? 'the cluster' : basename(capture)
   const prints = { clusters: [], objects: [], files: [], learners: [] }
   const judged = { file, graded: gradedReport(report, { learner, file }), seed: seedOf(learner), prints }
+  if (junit !== undefined) writeFileSync(junit, formatted(formatNamed('junit'), judged, report))
   return publish(report, wish, { text: () => learnerReport(report), judged })
 }
 

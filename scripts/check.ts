@@ -20,7 +20,7 @@ Judges a recorded cluster as a live one is judged; a submission from its raw cap
   --json              the report as JSON (instructors/schema/report.v1.json)
   --format NAME       another result file: ${FORMATS.join(', ')}
   --output FILE       where that goes; standard output when left out
-  --junit FILE        JUnit's XML by a vitest run, besides
+  --junit FILE        JUnit's XML, besides
   --report-only       exit 0 whatever the verdict, once the result is written
 
 Exit status: 0 every step passed, 1 not yet, 2 trouble that is not the learner's.

@@ -13,7 +13,7 @@ Grades a lab as the running cluster stands (NAME= and CLUSTER= choose which).
   --json              the report as JSON (instructors/schema/report.v1.json)
   --format NAME       another result file: ${FORMATS.join(', ')}
   --output FILE       where that goes; standard output when left out
-  --junit FILE        JUnit's XML by a vitest run, besides
+  --junit FILE        JUnit's XML, besides
   --report-only       exit 0 whatever the verdict, once the result is written
 
 Exit status: 0 every step passed, 1 not yet, 2 trouble that is not the learner's.

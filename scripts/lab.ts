@@ -1,11 +1,22 @@
 // Leads through a lab:  lab.ts 2.  With a terminal it waits for the learner, without one it plays the reference solution.
 
 import { changeCluster, leadOnCluster } from '../cluster/cluster-lock.ts'
+import type { Cluster } from '../cluster/driver.ts'
 import { selectCluster } from '../cluster/select.ts'
 import { labNumber } from '../course/lab-number.ts'
 import { labFolder } from '../grading/lab-folders.ts'
 import { main } from '../host/main.ts'
 import { createProgress } from '../host/progress.ts'
+
+/** Somebody else's cluster is asked before anything is started there, for all that the lab will do. */
+async function agree(number: number, cluster: Cluster): Promise<void> {
+  if (cluster.driver !== 'context') return
+  const [{ consent }, { labChange }] = await Promise.all([
+    import('../cluster/consent.ts'),
+    import('../course/lab-bench.ts'),
+  ])
+  await consent(cluster, labChange(`run a privileged Pod on each node and work through lab ${number}`))
+}
 
 await main(async () => {
   const number = labNumber(process.argv[2])
@@ -14,6 +25,7 @@ await main(async () => {
   const began = performance.now()
   const cluster = await selectCluster()
   const progress = createProgress()
+  await agree(number, cluster)
   // What describes and grades a lab takes a second to load: about as long as a kernel to boot.
   const ready = async () => {
     const [, { readLab }, guide] = await Promise.all([

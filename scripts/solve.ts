@@ -16,7 +16,7 @@ await main(async () => {
   const steps = values.step === undefined ? lab.steps : [findStep(lab, values.step)]
   const cluster = await selectCluster()
   if (!(await cluster.running())) throw new UserError(`The cluster "${cluster.name}" is not up: run \`make up\`.`)
-  const bench = await LabBench.open(cluster, createProgress())
+  const bench = await LabBench.open(cluster, createProgress(), `play the solution of lab ${lab.number}`)
   const [spec, solution, source] = await Promise.all([loadSpec(lab), loadSolution(lab.folder), openCluster(cluster)])
   const outcomes = await playSteps(spec, solution, bench, source, steps)
   if (outcomes.some(({ verdict }) => verdict === 'could not check')) return ExitCode.trouble

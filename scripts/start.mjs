@@ -10,20 +10,7 @@ import { basename, join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 
 const root = join(import.meta.dirname, '..')
-const folders = [
-  'bench',
-  'checks',
-  'cluster',
-  'course',
-  'dataplane',
-  'embedded',
-  'grading',
-  'host',
-  'instructors',
-  'labs',
-  'scripts',
-  'slides',
-]
+const folders = ['checks', 'cluster', 'dataplane', 'grading', 'labs', 'scripts', 'slides']
 
 /** Names the state of all sources by their sizes and times of change. */
 function stateOfSources() {

@@ -1,15 +1,17 @@
 import { createHash } from 'node:crypto'
 import { GUESS_PREFIX } from '../../course/incident/incident-note.ts'
-import { readAnswer, sameAnswer } from '../../grading/answer.ts'
+import { sameAnswer } from '../../grading/answer.ts'
 import type { CheckContext } from '../../grading/check-context.ts'
 import { fail } from '../../grading/failure.ts'
 import type { Notebook } from '../../grading/notebook.ts'
 import { answeredKey, answerKey, isAnswerNote, type Truth } from '../../grading/question.ts'
+import { shortened } from '../../host/plain-text.ts'
 import { notedIncident } from './open-incident.ts'
+import { WRONG_DIAGNOSIS } from './score.ts'
 
 export const DIAGNOSIS = 'diagnosis'
 
-/** The word of the cause. A wrong one is counted, whoever types it how often. */
+/** The id of the cause. A wrong one is counted once, however often it is typed; what the list does not have is no diagnosis and costs nothing. */
 export function causeByName({ notes }: CheckContext): Truth {
   const found = notedIncident(notes)
   if (!found)
@@ -20,15 +22,32 @@ export function causeByName({ notes }: CheckContext): Truth {
       hint: '`make incident` breaks something.',
     })
   const { id } = found.incident
+  const { choices } = found.note
+  const look = 'make incident SHOW=1'
   const given = notes.read(answerKey(DIAGNOSIS), isAnswerNote)
-  if (given && !sameAnswer(given.text, id)) notes.keep(guessKey(given.text), true)
-  return { accepts: [id], look: 'make incident SHOW=1' }
+  if (!given || sameAnswer(given.text, id)) return { accepts: [id], look }
+  const typed = shortened(given.text, 60)
+  const wrong = choices.find((choice) => sameAnswer(given.text, choice))
+  if (wrong === undefined)
+    fail({
+      look,
+      expected: `one of ${choices.join(', ')}`,
+      actual: `"${typed}", which is not on the list; it costs nothing`,
+      hint: `make answer Q=${DIAGNOSIS} A=… with an id of the list`,
+    })
+  notes.keep(guessKey(wrong), true)
+  fail({
+    look,
+    expected: 'the id of the cause',
+    actual: `"${wrong}", which is not the cause: a wrong diagnosis costs ${WRONG_DIAGNOSIS} of the incident's points`,
+    hint: 'Look again before you name another one; `make incident HINT=1` gives a hint.',
+  })
 }
 
 /** True when the cause was named. */
 export const wasDiagnosed = (notes: Notebook): boolean => notes.read(answeredKey(DIAGNOSIS), isAnswerNote) !== undefined
 
-function guessKey(text: string): string {
-  const plain = readAnswer(text).toLowerCase()
-  return `${GUESS_PREFIX}${createHash('sha256').update(plain).digest('hex').slice(0, 8)}`
+/** The same id as it was noted before, in one spelling. */
+function guessKey(choice: string): string {
+  return `${GUESS_PREFIX}${createHash('sha256').update(choice).digest('hex').slice(0, 8)}`
 }

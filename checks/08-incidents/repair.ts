@@ -1,6 +1,7 @@
 import { isDeepStrictEqual } from 'node:util'
 import { kubeProxyPods } from '../../cluster/kube-proxy/agents.ts'
 import { differingSettings, foreignRules, serviceFacts } from '../../course/incident/baseline.ts'
+import { fingerprintOf } from '../../course/incident/fingerprint.ts'
 import { CLOSED_KEY, GUESS_PREFIX, isClosedNote } from '../../course/incident/incident-note.ts'
 import { isEmptyFlush, planFlush } from '../../dataplane/kube-proxy/flush.ts'
 import type { CheckContext } from '../../grading/check-context.ts'
@@ -13,7 +14,8 @@ import { describeScore, scoreOf } from './score.ts'
 
 /** What the user reported works, tried with real requests. */
 export async function reportIsSettled(context: CheckContext): Promise<void> {
-  const { incident, look } = openIncident(context)
+  const open = openIncident(context)
+  const { incident, look } = open
   const symptom = await incident.symptom(look)
   if (symptom)
     fail({
@@ -21,19 +23,33 @@ export async function reportIsSettled(context: CheckContext): Promise<void> {
       why: `The user said: ${incident.report(look.scene)}`,
       hint: '`make incident HINT=1` gives a hint.',
     })
+  mustBeRepaired(context, open)
 }
 
 /** The cause is gone, and not only what could be seen of it. */
 export async function causeIsMended(context: CheckContext): Promise<void> {
   const open = openIncident(context)
   const left = await open.incident.causeLeft(open.look)
-  if (left === undefined) return
+  if (left === undefined) return mustBeRepaired(context, open)
   fail({
     look: 'make incident SHOW=1',
     expected: 'the cause itself mended',
     // Whoever has named the cause may be told what of it is left.
     actual: wasDiagnosed(context.notes) ? left : 'it is not: what broke in the first place is still broken',
     hint: 'A repair that only hides the symptom will be back at night. `make incident HINT=1` gives a hint.',
+  })
+}
+
+/** What went right by itself, as by a sync of kube-proxy, is nobody's repair. */
+function mustBeRepaired({ snapshot }: CheckContext, { note }: OpenIncident): void {
+  if (note.fingerprint === undefined || note.fingerprint !== fingerprintOf(snapshot)) return
+  fail({
+    look: 'make incident SHOW=1',
+    expected: 'a repair',
+    actual:
+      'nobody repaired this: no object was changed and no command was run on a node since it was broken, and yet it works',
+    why: 'kube-proxy has written its rules again by itself, which gives no points.',
+    hint: '`make incident` breaks something else.',
   })
 }
 

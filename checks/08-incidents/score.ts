@@ -10,7 +10,8 @@ export interface Effort {
 const FULL = 100
 const LEAST = 10
 const HINT = 15
-const WRONG_DIAGNOSIS = 10
+/** Points that each wrong diagnosis costs. */
+export const WRONG_DIAGNOSIS = 10
 /** So many minutes cost nothing, each one after that a point, up to a half. */
 const FREE_MINUTES = 10
 const MOST_FOR_TIME = 50

@@ -4,8 +4,19 @@ import type { ExecOptions, ExecResult } from '../driver.ts'
 import type { KubeClient } from '../kube-client.ts'
 import { Exec } from '../kubernetes.ts'
 
+/** What a command prints is kept in memory: more than this is nothing that a check reads. */
+const OUTPUT_BYTES = 64 * 2 ** 20
+
 /** A Pod could not be reached by the API's exec, or did not answer in time. */
-export class PodExecError extends Error {}
+export class PodExecError extends Error {
+  /** The message without the Pod, as a clause. */
+  readonly reason: string
+
+  constructor(pod: string, reason: string) {
+    super(`A command could not be run in Pod "${pod}": ${reason}.`)
+    this.reason = reason
+  }
+}
 
 /**
  * Runs a command in a Pod's first container through the API. Standard input is sent but never closed: the command must know
@@ -14,20 +25,22 @@ export class PodExecError extends Error {}
  */
 export function execInPod(
   { config }: Pick<KubeClient, 'config'>,
-  pod: { namespace: string; name: string },
+  pod: { namespace: string; name: string; container?: string },
   command: readonly string[],
   { stdin, timeoutMs }: ExecOptions = {},
 ): Promise<ExecResult> {
-  const stdout = new Collector()
-  const stderr = new Collector()
+  const tooMuch = () => failed(`it printed more than ${OUTPUT_BYTES / 2 ** 20} MiB`)
+  const stdout = new Collector(tooMuch)
+  const stderr = new Collector(tooMuch)
+  let failed = (_reason: string): void => undefined
   const input = stdin === undefined || stdin.length === 0 ? null : new PassThrough()
   return new Promise<ExecResult>((resolve, reject) => {
     let socket: { close(): void } | undefined
     const timer = timeoutMs === undefined ? undefined : setTimeout(() => failed('it did not end in time'), timeoutMs)
-    const failed = (reason: string) => {
+    failed = (reason: string) => {
       clearTimeout(timer)
       socket?.close()
-      reject(new PodExecError(`A command could not be run in Pod "${pod.name}": ${reason}.`))
+      reject(new PodExecError(pod.name, reason))
     }
     const ended = (status: V1Status) => {
       const exitCode = exitCodeOf(status)
@@ -36,7 +49,7 @@ export function execInPod(
       resolve({ exitCode, stdout: stdout.text, stderr: stderr.text })
     }
     new Exec(config)
-      .exec(pod.namespace, pod.name, '', [...command], stdout, stderr, input, false, ended)
+      .exec(pod.namespace, pod.name, pod.container ?? '', [...command], stdout, stderr, input, false, ended)
       .then((opened) => {
         socket = opened
         // After the status the server closes; a close without one is a lost connection. Both after each other do no harm.
@@ -60,10 +73,22 @@ function reasonOf(error: unknown): string {
 }
 
 class Collector extends Writable {
-  readonly #chunks: Buffer[] = []
+  #chunks: Buffer[] = []
+  #size = 0
+  readonly #tooMuch: () => void
+
+  constructor(tooMuch: () => void) {
+    super()
+    this.#tooMuch = tooMuch
+  }
 
   override _write(chunk: Buffer, _encoding: string, done: () => void): void {
-    this.#chunks.push(chunk)
+    this.#size += chunk.length
+    if (this.#size <= OUTPUT_BYTES) this.#chunks.push(chunk)
+    else {
+      this.#chunks = []
+      this.#tooMuch()
+    }
     done()
   }
 

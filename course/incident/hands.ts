@@ -2,9 +2,9 @@ import type { V1Deployment, V1Service } from '@kubernetes/client-node'
 import type { Cluster } from '../../cluster/driver.ts'
 import type { KubeClient } from '../../cluster/kube-client.ts'
 import { kubeProxy, listAgents, readConfigConf } from '../../cluster/kube-proxy/agents.ts'
-import { runOnNode } from '../../cluster/node-script.ts'
+import { PATH } from '../../cluster/node-report.ts'
 import { LiveCluster } from '../../grading/live-cluster.ts'
-import { waitFor } from '../../host/wait.ts'
+import { timeoutScale, waitFor } from '../../host/wait.ts'
 import type { LabBench } from '../lab-bench.ts'
 import type { Scene } from './scene.ts'
 import { STAGE } from './stage-names.ts'
@@ -31,7 +31,9 @@ export class Hands {
 
   /** `make exec NODE=… CMD='…'`. Throws Error with what the command said when it failed. */
   async onNode(node: string, script: string): Promise<string> {
-    const { exitCode, stdout, stderr } = await runOnNode(this.cluster, node, script)
+    const { exitCode, stdout, stderr } = await this.cluster.exec(node, ['sh', '-c', `${PATH}\n${script}`], {
+      timeoutMs: 60_000 * timeoutScale(),
+    })
     if (exitCode !== 0) throw new Error(`"${script}" ended with ${exitCode} on ${node}: ${stderr.trim()}`)
     return stdout
   }

@@ -20,6 +20,8 @@ export interface IncidentNote {
   openedAt: string
   /** Tiers of hints that were asked for. */
   hints: number
+  /** What could be repaired through, once the break had been seen to hold; only where commands on nodes are noted, too. */
+  fingerprint?: string
 }
 
 /** What is sealed. */

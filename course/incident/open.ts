@@ -13,6 +13,7 @@ import type { LabBench } from '../lab-bench.ts'
 import { leaveOthers } from '../leave-others.ts'
 import { baselineOf } from './baseline.ts'
 import { choicesFor, draw, freshSeed, possible, seedFor } from './draw.ts'
+import { fingerprintOf } from './fingerprint.ts'
 import { Hands } from './hands.ts'
 import { healIncident } from './heal.ts'
 import type { Incident, Need } from './incident.ts'
@@ -27,6 +28,7 @@ import {
   solvedMark,
   unseal,
 } from './incident-note.ts'
+import { laterSync } from './later-sync.ts'
 import { Look } from './look.ts'
 import type { Scene } from './scene.ts'
 import { setStage } from './stage.ts'
@@ -34,6 +36,8 @@ import { INCIDENT_LAB } from './stage-names.ts'
 
 /** How long what was broken may take to show. */
 const SYMPTOM_MS = 30_000
+/** So often something is broken again that kube-proxy has repaired by itself. */
+const TRIES = 3
 
 export interface Wish {
   /** Decides what is drawn; a random one when missing. */
@@ -43,9 +47,10 @@ export interface Wish {
 }
 
 /**
- * Heals what an earlier incident broke, draws another one, breaks it and waits until its symptom shows. Resolves to its note, whose
- * seed draws the same incident again.
- * @throws UserError for an id that does not exist or can't be made here; DeadlineError when nothing breaks
+ * Heals what an earlier incident broke, draws another one, breaks it, waits until its symptom shows, and proves that it stays broken
+ * behind whatever kube-proxy was still about to write. Resolves to its note, whose seed draws the same incident again.
+ * @throws UserError for an id that does not exist or can't be made here, or for a break that does not stay; DeadlineError when
+ * nothing breaks
  */
 export function openNext(bench: LabBench, wish: Wish): Promise<IncidentNote> {
   return changeCluster(bench.cluster, 'breaks something on', bench.progress, () => openAlone(bench, wish))
@@ -60,24 +65,31 @@ async function openAlone(bench: LabBench, wish: Wish): Promise<IncidentNote> {
   await leaveOthers(INCIDENT_LAB, bench)
   const here = await incidentsHere(bench)
   const { incident, seed } = choose(here, wish, solved)
-  const scene = await setStage(bench, incident.from ?? incident.mode)
-  progress.start('Breaking something')
-  try {
-    const note = await breakIt(bench, incident, scene, { seed, solved, here })
-    progress.end(true)
-    return note
-  } catch (error) {
-    progress.end(false)
-    throw error
+  for (let tries = 1; tries <= TRIES; tries++) {
+    const scene = await setStage(bench, incident.from ?? incident.mode)
+    progress.start('Breaking something')
+    try {
+      const note = await breakIt(bench, incident, scene, { seed, solved, here })
+      progress.end(note !== undefined, note ? undefined : 'kube-proxy has repaired it by itself')
+      if (note) return note
+    } catch (error) {
+      progress.end(false)
+      throw error
+    }
+    await healIncident(bench)
   }
+  throw new UserError(
+    `kube-proxy has repaired the incident "${incident.id}" by itself ${TRIES} times, so there is nothing to diagnose: \`make incident\` draws another one.`,
+  )
 }
 
+/** Breaks it and writes its note; undefined when it was whole again behind the next sync of every kube-proxy. */
 async function breakIt(
   bench: LabBench,
   incident: Incident,
   scene: Scene,
   { seed, solved, here }: { seed: string; solved: string[]; here: readonly Incident[] },
-): Promise<IncidentNote> {
+): Promise<IncidentNote | undefined> {
   const { cluster, client } = bench
   const baseline = baselineOf(bench.seen ?? new Snapshot(await takeCapture(cluster, client)))
   // From here on nothing that was seen holds.
@@ -100,11 +112,20 @@ async function breakIt(
   await keep({ ...base, sealed: sealed(), openedAt: new Date().toISOString() })
   await incident.break(new Hands(bench, scene))
   const live = new LiveCluster(cluster, client, { keepMoments: false })
-  await waitFor('what was broken to show', SYMPTOM_MS, async () => {
-    const objects = new Snapshot(await takeObjects(cluster, client))
-    return (await incident.symptom(new Look(objects, live, scene, incident.mode))) !== undefined
-  })
-  return keep({ ...base, report: incident.report(scene), sealed: sealed(), openedAt: new Date().toISOString() })
+  const symptomShows = () =>
+    waitFor('what was broken to show', SYMPTOM_MS, async () => {
+      const objects = new Snapshot(await takeObjects(cluster, client))
+      return (await incident.symptom(new Look(objects, live, scene, incident.mode))) !== undefined
+    })
+  await symptomShows()
+  await laterSync(bench)
+  const snapshot = new Snapshot(await takeCapture(cluster, client))
+  if ((await incident.causeLeft(new Look(snapshot, live, scene, incident.mode))) === undefined) return undefined
+  await symptomShows()
+  // Only the embedded cluster notes which commands were run on its nodes: elsewhere a repair by hand may leave no trace.
+  const fingerprint = cluster.driver === 'embedded' ? { fingerprint: fingerprintOf(snapshot) } : {}
+  const openedAt = new Date().toISOString()
+  return keep({ ...base, report: incident.report(scene), sealed: sealed(), openedAt, ...fingerprint })
 }
 
 /** The note of the incident that is open; undefined when none is. */

@@ -5,6 +5,7 @@ import type { AddressInfo, Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import type { ServerTls } from './certificate.ts'
 import type { ClusterApi } from './cluster-api.ts'
+import { noteCommand } from './command-note.ts'
 import { hold, readExec, runSession } from './exec-session.ts'
 import { acceptSpdy, isSpdy } from './exec-spdy.ts'
 import { acceptWebSocket, isWebSocket } from './exec-websocket.ts'
@@ -121,6 +122,7 @@ async function upgrade(
   const exec = readExec(api.store, parsePath(url.pathname), url.searchParams)
   const accept = isWebSocket(request) ? acceptWebSocket : isSpdy(request) ? acceptSpdy : undefined
   if (!accept) throw badRequest(`unable to upgrade: protocol "${request.headers.upgrade}" is not served`)
+  noteCommand(api, exec.request)
   const held = hold(await backend.exec(exec.request))
   const transport = await accept(request, socket, head, { ...exec.options, tty: exec.request.tty }).catch(
     (error: unknown) => {

@@ -9,6 +9,8 @@ const fullSyncPeriodMs = 3_600_000
 /** How long kube-proxy waits for somebody who flushes the tables to be done with all of them (iptablesFlushTimeout). */
 const flushTimeoutMs = 5000
 const flushPollMs = 100
+/** How iptables ends when it could not get the lock (RESOURCE_PROBLEM). */
+const resourceProblem = 4
 
 /**
  * kube-proxy's iptables mode: after a full sync only the chains of changed Services and those that exist once per node are
@@ -125,7 +127,8 @@ export class IptablesProxier implements Proxier {
     const { exitCode } = await this.context.guest.run(
       `iptables -w 5 -t ${table} -S KUBE-PROXY-CANARY >/dev/null 2>&1\n`,
     )
-    return exitCode !== 0
+    // 4 is a lock that was not to be had in time: kube-proxy takes that for no answer (isResourceError).
+    return exitCode !== 0 && exitCode !== resourceProblem
   }
 }
 

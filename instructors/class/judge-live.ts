@@ -1,6 +1,7 @@
-import { readFileSync } from 'node:fs'
 import { basename } from 'node:path'
 import type { Cluster, Progress } from '../../cluster/driver.ts'
+import type { ClusterAccess } from '../../cluster/kube-client.ts'
+import { PlainFileError, readPlainFile } from '../../cluster/plain-file.ts'
 import { loadSpec } from '../../grading/grader.ts'
 import { judge } from '../../grading/judge.ts'
 import { readLab } from '../../grading/lab-definition.ts'
@@ -10,34 +11,41 @@ import { roundFacts } from '../../grading/round-facts.ts'
 import { openCluster } from '../../grading/source.ts'
 import { learnerIn } from '../../grading/variant.ts'
 import { plainText, shortened } from '../../host/plain-text.ts'
+import { expectedWords } from '../submission/class-word.ts'
 import { birthMarks, clusterIdentity } from '../submission/cluster-identity.ts'
 import { Refusal, refuse } from '../submission/refusal.ts'
+import { type ClassSecrets, wordFlags } from './class-words.ts'
 import { gradedReport, type Judged } from './judge-file.ts'
 import type { LiveTask } from './judge-pool.ts'
-import { requireSelfContained } from './kubeconfig-safety.ts'
+import { clusterAccess } from './kubeconfig-safety.ts'
 
+const KUBECONFIG_BYTES = 2 ** 20
 const silent: Progress = { start: () => undefined, end: () => undefined, note: () => undefined }
 
-/** Opens the cluster of a kubeconfig file, for tests another way. */
-export type OpenLive = (name: string, kubeconfig: string) => Promise<Cluster>
+/** Opens a learner's cluster, for tests another way. */
+export type OpenLive = (name: string, access: ClusterAccess) => Promise<Cluster>
 
 /** Loads the client of the API, which takes longer than many a cluster does. */
 export const loadClient = () => import('../../cluster/context.ts')
 
-const openByContext: OpenLive = async (name, kubeconfig) => {
+const openByContext: OpenLive = async (name, access) => {
   const { ContextCluster } = await loadClient()
-  return ContextCluster.ofFile(name, kubeconfig)
+  return ContextCluster.ofStranger(name, access)
 }
 
 /** Grades a learner's running cluster, real requests included. Whatever is wrong with it is in the result; it never throws. */
-export async function judgeLive({ kubeconfig, lab }: LiveTask, open = openByContext): Promise<Judged> {
+export async function judgeLive(
+  { kubeconfig, lab }: LiveTask,
+  open = openByContext,
+  { key, word }: ClassSecrets = {},
+): Promise<Judged> {
   const file = shortened(plainText(basename(kubeconfig)), 100)
   try {
     const learner = basename(kubeconfig).replace(/\.(?:ya?ml|conf|config|kubeconfig)$/i, '')
     if (!LEARNER_NAME.test(learner)) refuse('Its name is to be the learner’s: letters, digits, dots and dashes.')
-    requireSelfContained(readFileSync(kubeconfig, 'utf8'))
+    const access = clusterAccess(readPlainFile(kubeconfig, KUBECONFIG_BYTES))
     const spec = await loadSpec(readLab(lab))
-    const cluster = await open(learner, kubeconfig)
+    const cluster = await open(learner, access)
     await cluster.up(silent)
     const source = await openCluster(cluster, { keepMoments: false })
     const began = performance.now()
@@ -49,15 +57,18 @@ export async function judgeLive({ kubeconfig, lab }: LiveTask, open = openByCont
     })
     const marks = birthMarks(snapshot.capture.objects.items)
     const identity = clusterIdentity(marks)
+    const words = expectedWords(word, key, learner)
+    const flags = words.length > 0 ? wordFlags([{ id: 'now', capture: snapshot.capture }], words) : []
     const dealtTo = learnerIn(snapshot.capture.objects.items)
     return {
       file,
       seed: seedOf(learner),
       prints: { clusters: identity ? [identity] : [], objects: [], files: [], learners: dealtTo ? [dealtTo] : [] },
-      graded: { ...gradedReport(report, { learner, file }), cluster: { driver: cluster.driver, identity } },
+      graded: { ...gradedReport(report, { learner, file }), flags, cluster: { driver: cluster.driver, identity } },
     }
   } catch (error) {
     if (error instanceof Refusal) return { file, refused: error.message }
+    if (error instanceof PlainFileError) return { file, refused: `${plainText(error.message)}.` }
     const reason = (error instanceof Error ? error.message : String(error)).split('\n')[0]
     return { file, refused: `The cluster could not be graded (${shortened(plainText(reason ?? ''), 300)}).` }
   }

@@ -1,49 +1,110 @@
 import { parseDocument } from 'yaml'
 import { z } from 'zod'
+import type { ClusterAccess } from '../../cluster/kube-client.ts'
 import { quoted, refuse } from '../submission/refusal.ts'
+import { requireHarmless } from '../submission/untrusted-text.ts'
 
-const entry = z.looseObject({ name: z.string() })
-const kubeconfigSchema = z.looseObject({
+/** A kubeconfig of `kubectl config view --flatten` has some thousand bytes; a chain of authorities may have more. */
+const LIMIT = 2 ** 18
+
+const base64 = z.string().regex(/^[A-Za-z0-9+/=\s]+$/)
+const clusterFields = {
+  server: z.string(),
+  'certificate-authority-data': base64.optional(),
+  'tls-server-name': z
+    .string()
+    .regex(/^[A-Za-z0-9.:-]{1,253}$/)
+    .optional(),
+  'insecure-skip-tls-verify': z.boolean().optional(),
+}
+const userFields = {
+  // What may be in a header of HTTP (RFC 6750 allows less).
+  token: z
+    .string()
+    .regex(/^[\x21-\x7e]+$/)
+    .optional(),
+  'client-certificate-data': base64.optional(),
+  'client-key-data': base64.optional(),
+}
+/** Fields that say nothing about how a cluster is reached. They are dropped like all others, without a word. */
+const IDLE = ['extensions', 'disable-compression']
+
+const entries = z.array(z.record(z.string(), z.unknown()))
+const outline = z.object({
   'current-context': z.string().min(1),
-  clusters: z.array(entry.extend({ cluster: z.looseObject({ server: z.string() }) })).min(1),
-  users: z.array(entry.extend({ user: z.looseObject({}).nullish() })).default([]),
-  contexts: z.array(entry.extend({ context: z.looseObject({ cluster: z.string() }) })).min(1),
+  clusters: entries,
+  users: entries,
+  contexts: entries,
 })
-
-/** Entries that name files of this machine or programs to run on it: a stranger's kubeconfig may do neither. */
-const FORBIDDEN = ['exec', 'auth-provider', 'tokenFile', 'client-certificate', 'client-key', 'certificate-authority']
+const contextFields = z.object({ cluster: z.string(), user: z.string() })
 
 /**
- * Refuses a kubeconfig that would run a program here, read a file of this machine, or has no one cluster to talk to. What it
- * needs must stand in it (as `kubectl config view --flatten --minify` prints it). Returns the server's address.
+ * Reads what is needed of a stranger's kubeconfig, and nothing else: every value that is returned was copied field by field from the
+ * one context in use, so that no program, file, proxy or other identity that the text names can be reached through it.
+ * @throws Refusal with one sentence; a field that would be lost is named, because the cluster might not be reached without it
  */
-export function requireSelfContained(text: string): string {
-  if (text.length > 2 ** 20) refuse('Its kubeconfig is larger than a megabyte.')
-  const read = kubeconfigSchema.safeParse(parsed(text))
-  if (!read.success) refuse('It is no kubeconfig with a current-context, a cluster and a context.')
-  const { clusters, users, contexts } = read.data
-  for (const { name, ...rest } of [...clusters, ...users])
-    for (const value of Object.values(rest)) {
-      const found = FORBIDDEN.find((key) => typeof value === 'object' && value !== null && key in value)
-      if (found)
-        refuse(
-          `Its entry ${quoted(name)} has ${quoted(found)}, which would use programs or files of this machine: ask for one made by \`kubectl config view --flatten --minify --raw\` with a token.`,
-        )
-    }
-  const current = contexts.find(({ name }) => name === read.data['current-context'])
-  const cluster = clusters.find(({ name }) => name === current?.context.cluster)
+export function clusterAccess(text: string): ClusterAccess {
+  if (text.length > LIMIT) refuse(`Its kubeconfig is larger than ${LIMIT / 2 ** 10} KiB.`)
+  const read = outline.safeParse(parsed(text))
+  if (!read.success) refuse('It is no kubeconfig with a current-context, clusters, users and contexts.')
+  const { clusters, users, contexts, 'current-context': current } = read.data
+  const context = contextFields.safeParse(named(contexts, current, 'context'))
+  const cluster = context.success && named(clusters, context.data.cluster, 'cluster')
   if (!cluster) refuse('Its current-context names no cluster in it.')
-  const { server } = cluster.cluster
-  if (!/^https:\/\/[^\s"'\\]+$/.test(server)) refuse(`Its server ${quoted(server)} is no https address.`)
-  return server
+  const user = named(users, context.data.user, 'user')
+  if (!user) refuse('Its current-context names no user in it.')
+  const place = fieldsOf(cluster, clusterFields, 'cluster')
+  const login = fieldsOf(user, userFields, 'user')
+  const { token, 'client-certificate-data': certData, 'client-key-data': keyData } = login
+  if (token === undefined && (certData === undefined || keyData === undefined))
+    refuse(`Its user has neither a token nor a client certificate with its key: ${ADVICE}`)
+  const { 'certificate-authority-data': caData, 'tls-server-name': tlsServerName } = place
+  return {
+    server: httpsAddress(place.server),
+    skipTLSVerify: place['insecure-skip-tls-verify'] === true,
+    ...(caData === undefined ? {} : { caData }),
+    ...(tlsServerName === undefined ? {} : { tlsServerName }),
+    ...(token === undefined ? {} : { token }),
+    ...(certData === undefined || keyData === undefined ? {} : { certData, keyData }),
+  }
 }
 
+const ADVICE = 'ask for one made by `kubectl config view --flatten --minify --raw` with a token.'
+
+/** The only fields of an entry that are taken. */
+function fieldsOf<Shape extends z.ZodRawShape>(entry: Record<string, unknown>, shape: Shape, what: string) {
+  const extra = Object.keys(entry).find((key) => !Object.hasOwn(shape, key) && !IDLE.includes(key))
+  if (extra !== undefined)
+    refuse(
+      `Its ${what} has ${quoted(extra)}; programs and files of this machine, proxies and other identities are not used for it: ${ADVICE}`,
+    )
+  const read = z.object(shape).safeParse(entry)
+  if (read.success) return read.data
+  return refuse(`Its ${what} has a ${quoted(String(read.error.issues[0]?.path[0]))} that is not what kubectl writes.`)
+}
+
+function named(list: readonly Record<string, unknown>[], name: string, field: string) {
+  const entry = z.record(z.string(), z.unknown()).safeParse(list.find((one) => one.name === name)?.[field])
+  return entry.success ? entry.data : undefined
+}
+
+function httpsAddress(text: string): string {
+  const url = URL.canParse(text) ? new URL(text) : undefined
+  if (url?.protocol !== 'https:' || url.username || url.password || url.search || url.hash || /[\s"'\\{}]/.test(text))
+    return refuse(`Its server ${quoted(text)} is no https address.`)
+  return url.href.replace(/\/+$/, '')
+}
+
+/** The text as plain values; undefined when it is no single YAML document. Aliases, which could unfold without end, are none of it. */
 function parsed(text: string): unknown {
+  let value: unknown
   try {
-    // Aliases in YAML can unfold into more than memory holds.
-    const document = parseDocument(text, { logLevel: 'silent' })
-    return document.errors.length > 0 ? undefined : document.toJS({ maxAliasCount: 20 })
+    const document = parseDocument(text, { logLevel: 'error', prettyErrors: false })
+    if (document.errors.length > 0) return undefined
+    value = document.toJS({ maxAliasCount: 0 })
   } catch {
     return undefined
   }
+  requireHarmless(value, 'kubeconfig')
+  return value
 }

@@ -53,17 +53,17 @@ describe('check.ts', () => {
       expect(stderr + stdout).not.toMatch(/^\s+at /m)
   })
 
-  test('writes JUnit by a vitest run that comes to the same verdicts', async () => {
+  test('writes JUnit besides, with the same verdicts', async () => {
     const folder = mkdtempSync(join(tmpdir(), 'junit-'))
     const file = join(folder, 'report.xml')
-    const [plain, vitest] = await Promise.all([
+    const [plain, besides] = await Promise.all([
       run('check.ts', '--lab', '2', '--capture', capture, '--json'),
       run('check.ts', '--lab', '2', '--capture', capture, '--json', '--junit', file),
     ])
     const verdicts = (stdout: string) =>
       reportSchema.parse(JSON.parse(stdout)).steps.map(({ id, verdict }) => [id, verdict])
-    expect(verdicts(vitest.stdout)).toEqual(verdicts(plain.stdout))
-    expect(readFileSync(file, 'utf8')).toMatch(/<testsuites .*tests="18"/)
+    expect(verdicts(besides.stdout)).toEqual(verdicts(plain.stdout))
+    expect(readFileSync(file, 'utf8')).toMatch(/<testsuite .*tests="18"/)
     rmSync(folder, { recursive: true })
   })
 })

@@ -5,8 +5,10 @@ import { describe, expect, test } from 'vitest'
 import { runOnNode } from '../../cluster/node-script.ts'
 import { Hands } from '../../course/incident/hands.ts'
 import type { Incident } from '../../course/incident/incident.ts'
-import { unseal } from '../../course/incident/incident-note.ts'
+import { GUESS_PREFIX, unseal } from '../../course/incident/incident-note.ts'
+import { laterSync } from '../../course/incident/later-sync.ts'
 import { currentNote, openNext } from '../../course/incident/open.ts'
+import type { Scene } from '../../course/incident/scene.ts'
 import { INCIDENT_LAB } from '../../course/incident/stage-names.ts'
 import { resetLab } from '../../course/lab-reset.ts'
 import { loadSpec } from '../../grading/grader.ts'
@@ -85,6 +87,50 @@ describe('each shows, refuses a wrong fix and accepts the right one', () => {
   test.each(chosen.map((incident) => [incident.id, incident] as const))('%s', async (_id, incident) =>
     playThrough(incident),
   )
+})
+
+test('what nobody repaired gives no points, and a command on a node may have repaired it', async () => {
+  const { sealed } = await openNext(own.bench, { seed: 'test', id: 'untracked' })
+  const { node = '', shop } = unseal(sealed)?.scene ?? {}
+  // As kube-proxy would: by nobody's command.
+  await runOnNode(own.cluster, node, `iptables -t raw -D PREROUTING -d ${shop} -p tcp -j CT --notrack`)
+  for (const verdict of Object.values(await verdicts(['report', 'cause', 'rules', 'whole'])).slice(0, 2))
+    expect(verdict).toMatch(/^failed: nobody repaired this/)
+  await own.cluster.exec(node, ['true'])
+  expect(await verdicts(repairSteps)).toEqual(Object.fromEntries(repairSteps.map((id) => [id, 'passed'])))
+})
+
+test('only a cause of the list is a diagnosis, and a wrong one says what it costs', async () => {
+  const { choices, sealed } = await openNext(own.bench, { seed: 'test', id: 'untracked' })
+  const wrong = choices.find((id) => id !== unseal(sealed)?.id) ?? ''
+  const guesses = async () => {
+    const { data } = await own.bench.client.core.readNamespacedConfigMap({ namespace: 'default', name: 'lab-8' })
+    return Object.keys(data ?? {}).filter((key) => key.startsWith(GUESS_PREFIX)).length
+  }
+  for (const [text, found, counted] of [
+    ['masquerade', /which is not on the list; it costs nothing/, 0],
+    [wrong, /costs 10 of the incident's points/, 1],
+    [`"${wrong.toUpperCase()}"`, /costs 10 of the incident's points/, 1],
+  ] as const) {
+    await own.bench.answer(INCIDENT_LAB, 'diagnosis', text)
+    expect((await verdicts(['diagnosis'])).diagnosis).toMatch(found)
+    expect(await guesses()).toBe(counted)
+  }
+})
+
+test('a later sync comes behind the first one of a kube-proxy that has just started', async () => {
+  const [node = ''] = await own.cluster.nodes()
+  await resetLab(lab, own.bench)
+  const hands = new Hands(own.bench, {} as Scene)
+  const jump = 'POSTROUTING -m comment --comment "kubernetes postrouting rules" -j KUBE-POSTROUTING'
+  for (let round = 0; round < 3; round++) {
+    await hands.renewAgent(node)
+    await runOnNode(own.cluster, node, `iptables -t nat -D ${jump}`)
+    await laterSync(own.bench)
+    const before = (await runOnNode(own.cluster, node, 'iptables -t nat -S POSTROUTING')).stdout
+    await laterSync(own.bench)
+    expect((await runOnNode(own.cluster, node, 'iptables -t nat -S POSTROUTING')).stdout).toBe(before)
+  }
 })
 
 const healing = [['the beginning of another lab', 1] as const, ['reset', INCIDENT_LAB] as const]

@@ -1,0 +1,503 @@
+/*
+ * Runs a program with less than its caller may do: the kernel of the embedded cluster on the host, and containers in its guest.
+ * A static program without a C library, because starting one with its libraries takes 15 ms longer in the guest.
+ *
+ *   confine [OPTION]... [-- PROGRAM [ARGUMENT]...]
+ *
+ * Without PROGRAM it only tries: exit code 0 when everything asked for works here. Options are carried out in this order:
+ *   --enter PID          share the namespaces, root and working directory of a process
+ *   --hostname NAME      the name of the uts namespace
+ *   --container DIR      a root with a /proc and /dev of its own, which reach nothing outside the container
+ *   --root DIR           a root with a /proc of its own
+ *   --mounts             every mount read-only but those at and below the folders of --write
+ *   --capabilities MASK  no other capabilities (hexadecimal), now and after any execve
+ *   --no-new-privs       nor by setuid files
+ *   --landlock           files only as --read and --write say, no TCP, no signals to others
+ *   --read PATH          with --landlock: may be read; names of files are visible everywhere
+ *   --write DIR          may be changed: plain files, folders and sockets
+ *   --filter             no system calls that change the mode, owner or times of files, mount, or reach other programs
+ */
+typedef unsigned char u8;
+typedef unsigned short u16;
+typedef unsigned int u32;
+typedef unsigned long u64;
+
+/* System calls of x86-64 (arch/x86/entry/syscalls/syscall_64.tbl). */
+enum {
+	SYS_write = 1, SYS_open = 2, SYS_close = 3, SYS_getpid = 39, SYS_socket = 41, SYS_connect = 42, SYS_fork = 57, SYS_execve = 59,
+	SYS_exit = 60, SYS_wait4 = 61, SYS_kill = 62, SYS_chdir = 80, SYS_fchdir = 81, SYS_chmod = 90, SYS_fchmod = 91,
+	SYS_chown = 92, SYS_fchown = 93, SYS_lchown = 94, SYS_getuid = 102, SYS_getgid = 104, SYS_capget = 125, SYS_capset = 126,
+	SYS_utime = 132, SYS_mknod = 133, SYS_pivot_root = 155, SYS_prctl = 157, SYS_chroot = 161, SYS_mount = 165,
+	SYS_umount2 = 166, SYS_swapon = 167, SYS_reboot = 169, SYS_sethostname = 170, SYS_init_module = 175, SYS_setxattr = 188,
+	SYS_lsetxattr = 189, SYS_fsetxattr = 190, SYS_removexattr = 197, SYS_lremovexattr = 198, SYS_fremovexattr = 199,
+	SYS_utimes = 235, SYS_kexec_load = 246, SYS_add_key = 248, SYS_request_key = 249, SYS_keyctl = 250, SYS_mknodat = 259,
+	SYS_fchownat = 260, SYS_futimesat = 261, SYS_fchmodat = 268, SYS_unshare = 272, SYS_utimensat = 280,
+	SYS_open_by_handle_at = 304, SYS_setns = 308, SYS_process_vm_readv = 310, SYS_process_vm_writev = 311,
+	SYS_finit_module = 313, SYS_bpf = 321, SYS_userfaultfd = 323, SYS_io_uring_setup = 425, SYS_io_uring_enter = 426,
+	SYS_open_tree = 428, SYS_move_mount = 429, SYS_fsopen = 430, SYS_fsmount = 432, SYS_fspick = 433, SYS_pidfd_getfd = 438,
+	SYS_mount_setattr = 442, SYS_landlock_create_ruleset = 444, SYS_landlock_add_rule = 445, SYS_landlock_restrict_self = 446,
+	SYS_fchmodat2 = 452, SYS_setxattrat = 463, SYS_removexattrat = 466, SYS_file_setattr = 469
+};
+
+__asm__(".globl _start\n_start:\n mov %rsp, %rdi\n and $-16, %rsp\n call begin\n"
+	".globl call\ncall:\n mov %rdi, %rax\n mov %rsi, %rdi\n mov %rdx, %rsi\n mov %rcx, %rdx\n mov %r8, %r10\n"
+	" mov %r9, %r8\n xor %r9d, %r9d\n syscall\n ret\n");
+long call(long number, long a, long b, long c, long d, long e);
+
+#define EINVAL 22
+#define ENOENT 2
+#define AT_FDCWD (-100L)
+#define ADDRESS(pointer) ((long)(pointer))
+
+static char **environment;
+
+static u64 length(const char *text)
+{
+	u64 count = 0;
+
+	while (text[count])
+		count++;
+	return count;
+}
+
+static int same(const char *one, const char *other)
+{
+	while (*one && *one == *other)
+		one++, other++;
+	return *one == *other;
+}
+
+static void say(const char *text)
+{
+	call(SYS_write, 2, ADDRESS(text), length(text), 0, 0);
+}
+
+static void number_text(u64 number, char *text)
+{
+	u64 divisor = 1;
+
+	while (number / divisor > 9)
+		divisor *= 10;
+	for (; divisor; divisor /= 10)
+		*text++ = '0' + number / divisor % 10;
+	*text = 0;
+}
+
+/* Ends with the exit code of a command that can't be run (env(1), sh(1)), and says what failed. */
+static void fail(const char *what, const char *which, long error)
+{
+	char number[24];
+
+	number_text(error < 0 ? -error : 0, number);
+	say("confine: ");
+	say(what);
+	say(which);
+	say(" failed with error ");
+	say(number);
+	say("\n");
+	call(SYS_exit, error == -ENOENT ? 127 : 126, 0, 0, 0, 0);
+}
+
+static void must(long result, const char *what, const char *which)
+{
+	if (result < 0)
+		fail(what, which, result);
+}
+
+static char joined[8192];
+
+/* Two paths, one after the other; valid until the next call. */
+static const char *join(const char *one, const char *other)
+{
+	u64 at = 0;
+
+	if (length(one) + length(other) >= sizeof joined)
+		fail("path ", one, -36);
+	while (*one)
+		joined[at++] = *one++;
+	while (*other)
+		joined[at++] = *other++;
+	joined[at] = 0;
+	return joined;
+}
+
+/* -- Namespaces and mounts ------------------------------------------------------------------------------------------------ */
+
+enum {
+	O_DIRECTORY = 0x10000, O_CLOEXEC = 0x80000, O_PATH = 0x200000,
+	CLONE_NEWNS = 0x20000, CLONE_NEWUSER = 0x10000000,
+	MS_RDONLY = 1, MS_NOSUID = 2, MS_NODEV = 4, MS_NOEXEC = 8, MS_REMOUNT = 32, MS_BIND = 4096, MS_REC = 16384, MS_SLAVE = 1 << 19,
+	AT_RECURSIVE = 0x8000
+};
+
+static void mount_or_fail(const char *source, const char *target, const char *type, long flags, const char *data)
+{
+	must(call(SYS_mount, ADDRESS(source), ADDRESS(target), ADDRESS(type), flags, ADDRESS(data)), "mounting ", target);
+}
+
+/* A process of another process namespace has to be a child of one that entered it: this one passes on how it ended. */
+static void enter(const char *pid)
+{
+	static const char *const spaces[] = { "/ns/ipc", "/ns/uts", "/ns/net", "/ns/pid", "/ns/mnt", 0 };
+	char path[64];
+	long handles[8], root, directory, child;
+	int status = 0, index;
+	u64 at;
+	const char *const *space;
+
+	for (at = 0; at < 6; at++)
+		path[at] = "/proc/"[at];
+	for (; *pid >= '0' && *pid <= '9' && at < 20; at++)
+		path[at] = *pid++;
+	path[at] = 0;
+	for (index = 0, space = spaces; *space; space++, index++)
+		must(handles[index] = call(SYS_open, ADDRESS(join(path, *space)), O_CLOEXEC, 0, 0, 0), "opening ", joined);
+	must(root = call(SYS_open, ADDRESS(join(path, "/root")), O_PATH | O_DIRECTORY | O_CLOEXEC, 0, 0, 0), "opening ", joined);
+	must(directory = call(SYS_open, ADDRESS(join(path, "/cwd")), O_PATH | O_DIRECTORY | O_CLOEXEC, 0, 0, 0), "opening ", joined);
+	for (index = 0; spaces[index]; index++)
+		must(call(SYS_setns, handles[index], 0, 0, 0, 0), "entering ", spaces[index]);
+	must(call(SYS_fchdir, root, 0, 0, 0, 0), "entering ", "root");
+	must(call(SYS_chroot, ADDRESS("."), 0, 0, 0, 0), "entering ", "root");
+	must(call(SYS_fchdir, directory, 0, 0, 0, 0), "entering ", "the working directory");
+	child = call(SYS_fork, 0, 0, 0, 0, 0);
+	must(child, "fork", "");
+	if (child == 0)
+		return;
+	while (call(SYS_wait4, child, ADDRESS(&status), 0, 0, 0) != child)
+		;
+	if (status & 0x7f)
+		call(SYS_kill, call(SYS_getpid, 0, 0, 0, 0, 0), status & 0x7f, 0, 0, 0);
+	call(SYS_exit, status & 0x7f ? 128 + (status & 0x7f) : (status >> 8) & 0xff, 0, 0, 0, 0);
+}
+
+static void change_root(const char *root)
+{
+	must(call(SYS_chroot, ADDRESS(root), 0, 0, 0, 0), "chroot ", root);
+	must(call(SYS_chdir, ADDRESS("/"), 0, 0, 0, 0), "chdir ", "/");
+	mount_or_fail("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, 0);
+}
+
+/* What the OCI runtime of Docker and containerd makes read-only or hides, as far as this kernel has it. */
+static void cover_kernel(void)
+{
+	static const char *const fixed[] = { "/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger",
+		"/proc/mconsole", "/proc/exitcode", 0 };
+	static const char *const hidden[] = { "/proc/kcore", "/proc/keys", "/proc/timer_list", "/proc/kallsyms", 0 };
+	const char *const *path;
+	long result;
+
+	mount_or_fail("devpts", "/dev/pts", "devpts", MS_NOSUID | MS_NOEXEC, "newinstance,ptmxmode=0666,mode=0620");
+	mount_or_fail("shm", "/dev/shm", "tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC, "mode=1777");
+	for (path = fixed; *path; path++) {
+		result = call(SYS_mount, ADDRESS(*path), ADDRESS(*path), 0, MS_BIND | MS_REC, 0);
+		if (result == -ENOENT)
+			continue;
+		must(result, "covering ", *path);
+		mount_or_fail(0, *path, 0, MS_BIND | MS_REMOUNT | MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC, 0);
+	}
+	for (path = hidden; *path; path++) {
+		result = call(SYS_mount, ADDRESS("/dev/null"), ADDRESS(*path), 0, MS_BIND, 0);
+		if (result != -ENOENT)
+			must(result, "covering ", *path);
+	}
+}
+
+static void write_file(const char *path, const char *text)
+{
+	long handle = call(SYS_open, ADDRESS(path), 1 | O_CLOEXEC, 0, 0, 0);
+
+	must(handle, "opening ", path);
+	must(call(SYS_write, handle, ADDRESS(text), length(text), 0, 0), "writing ", path);
+	/* A mount with a file open for writing can't be made read-only. */
+	call(SYS_close, handle, 0, 0, 0, 0);
+}
+
+/* One identity, inside as outside. */
+static void map_identity(const char *path, u64 id)
+{
+	char number[24];
+
+	number_text(id, number);
+	write_file(path, join(join(join(number, " "), number), " 1"));
+}
+
+struct mount_attributes {
+	u64 set, clear, propagation, user_namespace;
+};
+
+/* Needs Linux 5.12, and where the caller is not root, user namespaces. */
+static void fix_mounts(char **write)
+{
+	static struct mount_attributes fixed = { MS_RDONLY, 0, 0, 0 }, open = { 0, MS_RDONLY, 0, 0 };
+	u64 uid = call(SYS_getuid, 0, 0, 0, 0, 0), gid = call(SYS_getgid, 0, 0, 0, 0, 0);
+	char **folder;
+
+	if (call(SYS_unshare, CLONE_NEWNS, 0, 0, 0, 0) < 0) {
+		must(call(SYS_unshare, CLONE_NEWUSER | CLONE_NEWNS, 0, 0, 0, 0), "a user namespace", "");
+		write_file("/proc/self/setgroups", "deny");
+		map_identity("/proc/self/uid_map", uid);
+		map_identity("/proc/self/gid_map", gid);
+	}
+	mount_or_fail(0, "/", 0, MS_REC | MS_SLAVE, 0);
+	for (folder = write; *folder; folder++)
+		mount_or_fail(*folder, *folder, 0, MS_BIND | MS_REC, 0);
+	must(call(SYS_mount_setattr, AT_FDCWD, ADDRESS("/"), AT_RECURSIVE, ADDRESS(&fixed), sizeof fixed), "fixing ", "/");
+	for (folder = write; *folder; folder++)
+		must(call(SYS_mount_setattr, AT_FDCWD, ADDRESS(*folder), AT_RECURSIVE, ADDRESS(&open), sizeof open), "opening ",
+		     *folder);
+}
+
+/* -- Capabilities --------------------------------------------------------------------------------------------------------- */
+
+enum { PR_CAPBSET_DROP = 24, PR_SET_NO_NEW_PRIVS = 38, PR_CAP_AMBIENT = 47, PR_CAP_AMBIENT_CLEAR_ALL = 4, LAST_CAPABILITY = 63 };
+
+struct capabilities {
+	u32 effective, permitted, inheritable;
+};
+
+static void keep_capabilities(const char *mask_text)
+{
+	static u32 head[2] = { 0x20080522 /* _LINUX_CAPABILITY_VERSION_3 */, 0 };
+	static struct capabilities sets[2];
+	u64 mask = 0, number;
+	int half;
+
+	for (; *mask_text; mask_text++)
+		mask = mask * 16 + (*mask_text <= '9' ? *mask_text - '0' : (*mask_text | 32) - 'a' + 10);
+	/* An ordinary user has none to drop. */
+	for (number = 0; number <= LAST_CAPABILITY; number++)
+		if (!(mask >> number & 1))
+			call(SYS_prctl, PR_CAPBSET_DROP, number, 0, 0, 0);
+	call(SYS_prctl, PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
+	must(call(SYS_capget, ADDRESS(head), ADDRESS(sets), 0, 0, 0), "capget", "");
+	for (half = 0; half < 2; half++) {
+		sets[half].permitted &= (u32)(mask >> 32 * half);
+		sets[half].effective = sets[half].permitted;
+		sets[half].inheritable = 0;
+	}
+	must(call(SYS_capset, ADDRESS(head), ADDRESS(sets), 0, 0, 0), "capset", "");
+}
+
+static void no_new_privileges(void)
+{
+	must(call(SYS_prctl, PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "no_new_privs", "");
+}
+
+/* -- Landlock (Documentation/userspace-api/landlock.rst) -------------------------------------------------------------------- */
+
+enum {
+	EXECUTE = 1 << 0, WRITE_FILE = 1 << 1, READ_FILE = 1 << 2, READ_DIR = 1 << 3, REMOVE_DIR = 1 << 4, REMOVE_FILE = 1 << 5,
+	MAKE_DIR = 1 << 7, MAKE_REG = 1 << 8, MAKE_SOCK = 1 << 9, TRUNCATE = 1 << 14,
+	FILE_RIGHTS = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE
+};
+
+static u64 handled;
+
+static void allow(long ruleset, const char *path, u64 rights)
+{
+	static struct {
+		u64 rights;
+		int handle;
+	} __attribute__((packed)) rule;
+	long handle = call(SYS_open, ADDRESS(path), O_PATH | O_CLOEXEC, 0, 0, 0), result;
+
+	if (handle == -ENOENT)
+		return;
+	must(handle, "opening ", path);
+	rule.rights = rights & handled;
+	rule.handle = handle;
+	result = call(SYS_landlock_add_rule, ruleset, 1 /* LANDLOCK_RULE_PATH_BENEATH */, ADDRESS(&rule), 0, 0);
+	if (result == -EINVAL) {
+		/* No folder: it takes no rights of folders. */
+		rule.rights &= FILE_RIGHTS;
+		result = call(SYS_landlock_add_rule, ruleset, 1, ADDRESS(&rule), 0, 0);
+	}
+	must(result, "allowing ", path);
+}
+
+static void landlock(char **read, char **write)
+{
+	static const u8 rights[] = { 0, 13, 14, 15, 15, 16 };
+	static u64 attributes[3];
+	long version = call(SYS_landlock_create_ruleset, 0, 0, 1 /* LANDLOCK_CREATE_RULESET_VERSION */, 0, 0), ruleset;
+
+	must(version, "landlock", "");
+	handled = attributes[0] = (1UL << rights[version < 5 ? version : 5]) - 1;
+	attributes[1] = 3; /* LANDLOCK_ACCESS_NET_BIND_TCP, CONNECT_TCP */
+	attributes[2] = 3; /* LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET, SIGNAL */
+	must(ruleset = call(SYS_landlock_create_ruleset, ADDRESS(attributes), version < 4 ? 8 : version < 6 ? 16 : 24, 0, 0, 0),
+	     "landlock", "");
+	allow(ruleset, "/", READ_DIR);
+	for (; *read; read++)
+		allow(ruleset, *read, EXECUTE | READ_FILE | READ_DIR);
+	for (; *write; write++)
+		allow(ruleset, *write, READ_FILE | READ_DIR | WRITE_FILE | TRUNCATE | REMOVE_FILE | REMOVE_DIR | MAKE_REG | MAKE_DIR | MAKE_SOCK);
+	must(call(SYS_landlock_restrict_self, ruleset, 0, 0, 0, 0), "landlock", "");
+}
+
+/* -- System calls ---------------------------------------------------------------------------------------------------------- */
+
+enum {
+	LOAD = 0x20, EQUAL = 0x15, AT_LEAST = 0x35, RETURN = 0x06,
+	NUMBER = 0, ARCHITECTURE = 4, FIRST_ARGUMENT = 16,
+	RETURN_ERRNO = 0x50000, RETURN_ALLOW = 0x7fff0000, EPERM = 1, AF_UNIX = 1
+};
+
+struct instruction {
+	u16 code;
+	u8 if_true, if_false;
+	u32 value;
+};
+
+static struct instruction filter[256];
+static struct {
+	u16 length;
+	struct instruction *code;
+} filter_program;
+
+static void emit(u16 code, u8 if_true, u8 if_false, u32 value)
+{
+	struct instruction *one = &filter[filter_program.length++];
+
+	one->code = code;
+	one->if_true = if_true;
+	one->if_false = if_false;
+	one->value = value;
+}
+
+/* Landlock doesn't know modes, owners, times and attributes of files. */
+static const u16 denied[] = {
+	SYS_chmod, SYS_fchmodat, SYS_fchmodat2, SYS_chown, SYS_fchown, SYS_lchown, SYS_fchownat, SYS_utime, SYS_utimes,
+	SYS_futimesat, SYS_utimensat, SYS_setxattr, SYS_lsetxattr, SYS_fsetxattr, SYS_setxattrat, SYS_removexattr,
+	SYS_lremovexattr, SYS_fremovexattr, SYS_removexattrat, SYS_file_setattr, SYS_mknod, SYS_mknodat, SYS_mount,
+	SYS_umount2, SYS_pivot_root, SYS_chroot, SYS_open_tree, SYS_move_mount, SYS_fsopen, SYS_fsmount, SYS_fspick,
+	SYS_mount_setattr, SYS_unshare, SYS_setns, SYS_swapon, SYS_reboot, SYS_init_module, SYS_finit_module, SYS_kexec_load,
+	SYS_bpf, SYS_userfaultfd, SYS_add_key, SYS_request_key, SYS_keyctl, SYS_open_by_handle_at, SYS_process_vm_readv,
+	SYS_process_vm_writev, SYS_pidfd_getfd, SYS_connect, SYS_io_uring_setup, SYS_io_uring_enter
+};
+
+static void filter_system_calls(void)
+{
+	u64 index;
+
+	emit(LOAD, 0, 0, ARCHITECTURE);
+	emit(EQUAL, 1, 0, 0xc000003e /* AUDIT_ARCH_X86_64 */);
+	emit(RETURN, 0, 0, RETURN_ERRNO | EPERM);
+	emit(LOAD, 0, 0, NUMBER);
+	emit(AT_LEAST, 0, 1, 0x40000000 /* __X32_SYSCALL_BIT */);
+	emit(RETURN, 0, 0, RETURN_ERRNO | EPERM);
+	for (index = 0; index < sizeof denied / sizeof *denied; index++) {
+		emit(EQUAL, 0, 1, denied[index]);
+		emit(RETURN, 0, 0, RETURN_ERRNO | EPERM);
+	}
+	/* User-Mode Linux ends unless it can change the mode of its memory's file: it is told so and nothing happens. */
+	emit(EQUAL, 0, 1, SYS_fchmod);
+	emit(RETURN, 0, 0, RETURN_ERRNO);
+	emit(EQUAL, 0, 3, SYS_socket);
+	emit(LOAD, 0, 0, FIRST_ARGUMENT);
+	emit(EQUAL, 1, 0, AF_UNIX);
+	emit(RETURN, 0, 0, RETURN_ERRNO | EPERM);
+	emit(RETURN, 0, 0, RETURN_ALLOW);
+	filter_program.code = filter;
+	must(call(SYS_prctl, 22 /* PR_SET_SECCOMP */, 2 /* SECCOMP_MODE_FILTER */, ADDRESS(&filter_program), 0, 0), "seccomp", "");
+}
+
+/* -- Options and the program ----------------------------------------------------------------------------------------------- */
+
+static void run(char **arguments)
+{
+	const char *paths = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", *name = *arguments;
+	char **variable;
+	long error = -ENOENT, result;
+	u64 at;
+
+	for (at = 0; name[at]; at++)
+		if (name[at] == '/') {
+			fail("starting ", name, call(SYS_execve, ADDRESS(name), ADDRESS(arguments), ADDRESS(environment), 0, 0));
+		}
+	for (variable = environment; *variable; variable++)
+		if ((*variable)[0] == 'P' && (*variable)[1] == 'A' && (*variable)[2] == 'T' && (*variable)[3] == 'H' && (*variable)[4] == '=')
+			paths = *variable + 5;
+	while (*paths) {
+		char folder[4096];
+
+		for (at = 0; *paths && *paths != ':' && at < sizeof folder - 2; )
+			folder[at++] = *paths++;
+		folder[at++] = '/';
+		folder[at] = 0;
+		if (*paths == ':')
+			paths++;
+		result = call(SYS_execve, ADDRESS(join(folder, name)), ADDRESS(arguments), ADDRESS(environment), 0, 0);
+		if (result != -ENOENT)
+			error = result;
+	}
+	fail("starting ", name, error);
+}
+
+enum { MOST = 1024 };
+static char *readable[MOST], *writable[MOST];
+
+void begin(long *stack)
+{
+	long count = *stack, reads = 0, writes = 0;
+	char **argument = (char **)(stack + 1);
+	const char *pid = 0, *root = 0, *hostname = 0, *capabilities = 0, *option;
+	int container = 0, mounts = 0, lock = 0, filtered = 0, no_new = 0;
+
+	environment = argument + count + 1;
+	for (argument++; *argument && **argument == '-'; argument++) {
+		option = *argument;
+		if (same(option, "--")) {
+			argument++;
+			break;
+		}
+		if (same(option, "--mounts"))
+			mounts = 1;
+		else if (same(option, "--landlock"))
+			lock = 1;
+		else if (same(option, "--filter"))
+			filtered = 1;
+		else if (same(option, "--no-new-privs"))
+			no_new = 1;
+		else if (!*++argument)
+			fail("option ", option, -EINVAL);
+		else if (same(option, "--read") && reads < MOST - 1)
+			readable[reads++] = *argument;
+		else if (same(option, "--write") && writes < MOST - 1)
+			writable[writes++] = *argument;
+		else if (same(option, "--enter"))
+			pid = *argument;
+		else if (same(option, "--hostname"))
+			hostname = *argument;
+		else if (same(option, "--root"))
+			root = *argument;
+		else if (same(option, "--container")) {
+			root = *argument;
+			container = 1;
+		} else if (same(option, "--capabilities"))
+			capabilities = *argument;
+		else
+			fail("option ", option, -EINVAL);
+	}
+	if (pid)
+		enter(pid);
+	if (hostname)
+		must(call(SYS_sethostname, ADDRESS(hostname), length(hostname), 0, 0, 0), "the host name ", hostname);
+	if (root)
+		change_root(root);
+	if (container)
+		cover_kernel();
+	if (mounts)
+		fix_mounts(writable);
+	if (capabilities)
+		keep_capabilities(capabilities);
+	if (no_new || lock || filtered)
+		no_new_privileges();
+	if (lock)
+		landlock(readable, writable);
+	if (filtered)
+		filter_system_calls();
+	if (*argument)
+		run(argument);
+	call(SYS_exit, 0, 0, 0, 0, 0);
+}

@@ -1,0 +1,80 @@
+import { selectCluster } from '../cluster/select.ts'
+import { plainText } from '../host/plain-text.ts'
+import type { LabSpec } from './check-context.ts'
+import { absolute, gradeWith } from './grader.ts'
+import { findingLines } from './learner-report.ts'
+import type { Report, Source, StepReport, Verdict } from './report-schema.ts'
+import { openSource } from './source.ts'
+
+declare module 'vitest' {
+  interface ProvidedContext {
+    /** True in vitest's project `checks`: there a lab's spec registers its steps as tests. */
+    grades?: boolean
+  }
+  interface TaskMeta {
+    verdict?: Verdict
+  }
+}
+
+/** Why a step is not passed, as vitest and its reporters show it: the name tells a failure from what could not be judged. */
+class StepError extends Error {
+  constructor(name: string, message: string) {
+    super(message)
+    this.name = name
+    // The lines of the grader's own sources say nothing about a cluster.
+    this.stack = `${name}: ${message}`
+  }
+}
+
+const ERROR_NAMES: Partial<Record<Verdict, string>> = {
+  failed: 'StepFailed',
+  'not yet': 'StepNotYet',
+  'could not check': 'CouldNotCheck',
+}
+
+/**
+ * Makes each step of a lab one test of vitest. The first test that runs grades, with `make check-N`'s own code, the steps that were
+ * chosen (all, or those that `-t` leaves): the capture that CAPTURE names, else the cluster that CLUSTER and NAME select.
+ */
+export function registerSteps(spec: LabSpec, { describe, test }: typeof import('vitest')): void {
+  const { lab } = spec
+  describe(lab.title, () => {
+    let grading: Promise<Report> | undefined
+    for (const { id, title } of lab.steps)
+      test(title, { timeout: 0 }, async ({ task, skip, annotate }) => {
+        grading ??= gradeSteps(spec, chosenSteps(spec, task.suite?.tasks ?? []))
+        const step = (await grading).steps.find((one) => one.id === id)
+        const verdict = step?.verdict ?? 'could not check'
+        task.meta.verdict = verdict
+        for (const line of step?.measured ?? []) await annotate(plainText(line))
+        if (verdict === 'not applicable') skip(plainText(step?.reason ?? verdict))
+        const name = ERROR_NAMES[verdict]
+        if (name !== undefined) throw new StepError(name, messageOf(lab.number, step))
+      })
+  })
+}
+
+/** Ids of the steps whose tests vitest is going to run. */
+function chosenSteps({ lab }: LabSpec, tests: readonly { name: string; mode: string }[]): string[] {
+  return lab.steps
+    .filter(({ title }) => tests.some(({ name, mode }) => name === title && mode === 'run'))
+    .map(({ id }) => id)
+}
+
+async function gradeSteps(spec: LabSpec, chosen: readonly string[]): Promise<Report> {
+  const source = await chosenSource()
+  const request = absolute({ lab: spec.lab.number, source })
+  const all = chosen.length === spec.lab.steps.length
+  return gradeWith(spec, request, () => openSource(request.source), all ? {} : { only: chosen })
+}
+
+async function chosenSource(): Promise<Source> {
+  if (process.env.CAPTURE) return { kind: 'capture', folder: process.env.CAPTURE }
+  const { driver, name } = await selectCluster()
+  return { kind: 'cluster', driver, name }
+}
+
+function messageOf(lab: number, step: StepReport | undefined): string {
+  if (step?.finding) return ['', ...findingLines(lab, step.id, step.finding)].join('\n')
+  return plainText(step?.reason ?? 'the grader did not come to it')
+}

@@ -1,0 +1,102 @@
+import { execFile } from 'node:child_process'
+import { join } from 'node:path'
+import { describe, expect, test } from 'vitest'
+import { readLab } from '../../grading/lab-definition.ts'
+import { projectRoot } from '../../host/layout.ts'
+import { kindCapture } from './solved-capture.ts'
+
+const SPEC = 'checks/02-ipvs.check.ts'
+const CAPTURE = kindCapture('ipvs-kernel-3-flushed-and-used')
+const titleOf = (id: string) => readLab(2).steps.find((step) => step.id === id)?.title ?? ''
+
+/** Runs vitest as its user does: as a process of its own, that knows nothing of the vitest that runs this test. */
+function vitest(words: string[], env: Record<string, string> = {}): Promise<{ code: number; out: string }> {
+  const inherited = Object.entries(process.env).filter(
+    ([name]) => !/^(VITEST|TEST$|NODE_ENV$|DEV$|PROD$|SSR$)/.test(name),
+  )
+  const program = join(projectRoot, 'node_modules/vitest/vitest.mjs')
+  return new Promise((resolve) => {
+    execFile(
+      process.execPath,
+      [program, ...words],
+      {
+        cwd: projectRoot,
+        env: { ...Object.fromEntries(inherited), NO_COLOR: '1', ...env },
+        maxBuffer: 16 * 1024 * 1024,
+      },
+      (error, stdout, stderr) =>
+        resolve({ code: typeof error?.code === 'number' ? error.code : 0, out: `${stdout}${stderr}` }),
+    )
+  })
+}
+
+interface TestResult {
+  title: string
+  status: string
+  failureMessages: string[]
+}
+
+/** One run's results by vitest's JSON reporter. */
+async function results(words: string[], env: Record<string, string>) {
+  const { code, out } = await vitest(['run', SPEC, '--reporter=json', ...words], env)
+  const json = JSON.parse(out.slice(out.indexOf('{'), out.lastIndexOf('}') + 1)) as {
+    testResults: { assertionResults: TestResult[] }[]
+  }
+  const tests = json.testResults.flatMap(({ assertionResults }) => assertionResults)
+  return { code, out, of: (id: string) => tests.find(({ title }) => title === titleOf(id)), tests }
+}
+
+describe('npx vitest run checks/…', () => {
+  test('judges a recording, a test for each step, with the verdicts and the words of make check-2', async () => {
+    const { code, of, tests } = await results([], { CAPTURE })
+    expect(code).toBe(1)
+    expect(tests.map(({ title }) => title)).toEqual(readLab(2).steps.map(({ title }) => title))
+    expect(of('sets')?.status).toBe('passed')
+    expect(of('conntrack')?.status).toBe('skipped')
+    expect(of('flush')?.status).toBe('failed')
+    const [message = ''] = of('flush')?.failureMessages ?? []
+    for (const part of [
+      'StepFailed',
+      'node ',
+      'look ',
+      'make exec NODE=',
+      'expected ',
+      'found ',
+      'STALE ',
+      'next ',
+      'make hint',
+    ])
+      expect(message).toContain(part)
+    expect(message).not.toMatch(/^\s+at /m)
+  })
+
+  test('judges the steps alone that -t leaves', async () => {
+    const { code, of, tests } = await results(['-t', titleOf('sets')], { CAPTURE })
+    expect([code, of('sets')?.status]).toEqual([0, 'passed'])
+    expect(tests.filter(({ status }) => status === 'passed')).toHaveLength(1)
+  })
+
+  test('is no pass when nothing could be judged', async () => {
+    const { code, out } = await vitest(['run', SPEC, '-t', titleOf('conntrack')], { CAPTURE })
+    expect(code).toBe(2)
+    expect(out).toContain('No step was judged')
+  })
+
+  test('tells what could not be checked from what failed, by exit code 2 and the type of the error', async () => {
+    const nowhere = { NAME: 'not-there', CLUSTER: 'embedded' }
+    const { code, out } = await vitest(['run', SPEC, '-t', titleOf('sets'), '--reporter=junit'], nowhere)
+    expect(code).toBe(2)
+    expect(out).toMatch(/<failure message="The cluster [^>]*make up[^>]*" type="CouldNotCheck">/)
+  })
+
+  test('grades only when a check is named: a run of the tests never looks at a cluster', async () => {
+    const lists = [[], ['test/checks'], ['checks']]
+    const files = await Promise.all(lists.map((words) => vitest(['list', '--filesOnly', ...words])))
+    for (const { out } of files.slice(0, 2)) {
+      expect(out).toContain('test/grading/judge.test.ts')
+      expect(out).not.toContain('.check.ts')
+    }
+    expect(files[2]?.out).toContain(SPEC)
+    expect(files[2]?.out).not.toContain('.test.ts')
+  })
+})
