@@ -2,7 +2,9 @@ import { shellWord } from '../host/shell-word.ts'
 import { timeoutScale } from '../host/wait.ts'
 import { consent } from './consent.ts'
 import type { Cluster, ExecResult } from './driver.ts'
-import { ownIptables } from './iptables-backend.ts'
+
+/** Shell: kube-proxy uses the node's own iptables, so that nothing need look for its process (iptables-backend.ts). */
+const ownIptables = 'own_iptables=yes'
 
 export interface NodeScriptOptions {
   /** Its $1, $2 …. */
