@@ -10,7 +10,7 @@ export { balancedAddresses, healthChecks, healthKey } from './load-balancer/bala
 export type { BalancedAddress } from './load-balancer/routes.ts'
 export type { GuestProcess, Machine } from './machine/machine.ts'
 export { unpackPackages } from './machine/package-tree.ts'
-export { ensurePackages, requireSupport, Unsupported } from './machine/packages.ts'
+export { ensurePackages, provePackages, requireSupport, Unsupported } from './machine/packages.ts'
 export { startMachine } from './machine/uml-machine.ts'
 export { firstModules, laterModules } from './network/modules.ts'
 export { interfaceName } from './network/node-plan.ts'
