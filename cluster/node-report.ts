@@ -90,10 +90,16 @@ const SECTIONS: Record<ReportDepth, Record<string, string>> = {
   thorough: THOROUGH,
 }
 
+/** A node's report does not come to its end: the node, or the connection to it, was lost while it was written. */
+export class CutOffReport extends Error {}
+
 export interface NodeReportRequest {
   /** A shell script (runOnNode). */
   script: string
-  /** Reads what the command printed: the files, and the exit code of each command that failed (127: not installed). */
+  /**
+   * Reads what the command printed: the files, and the exit code of each command that failed (127: not installed).
+   * @throws CutOffReport when its last line is missing
+   */
   read(output: string): { files: Map<string, string>; failures: Map<string, number> }
 }
 
@@ -105,12 +111,17 @@ export function nodeReportRequest(depth: ReportDepth): NodeReportRequest {
     ([file, command]) => `echo '${mark} ${file}'\n{ ${command}; } 2>/dev/null\nprintf '\\n${mark}. %s\\n' $?`,
   )
   return {
-    script: [TAME, PATH, SAVE_WITH_BACKEND, IPSET_SAVE, IPVSADM_SAVE, PROXY_MODE, NODE_BOOT, ...commands].join('\n'),
+    script: [
+      ...[TAME, PATH, SAVE_WITH_BACKEND, IPSET_SAVE, IPVSADM_SAVE, PROXY_MODE, NODE_BOOT],
+      ...commands,
+      `echo '${mark}! end'`,
+    ].join('\n'),
     read: (output) => readReport(output, mark),
   }
 }
 
 function readReport(output: string, mark: string) {
+  if (!output.endsWith(`${mark}! end\n`)) throw new CutOffReport('what it printed was cut off')
   const files = new Map<string, string>()
   const failures = new Map<string, number>()
   for (const section of output.split(`${mark} `).slice(1)) {
