@@ -1,6 +1,6 @@
 import type { Capture } from '../../cluster/capture-folder.ts'
-import type { ClassKey } from '../../course/class-key.ts'
-import { expectedWords, wordState } from '../../course/class-word.ts'
+import { expectedWords, wordState } from '../../grading/class-word.ts'
+import type { ClassKey } from '../../grading/signature.ts'
 import type { Submission } from '../submission/read-submission.ts'
 import type { Flag } from './result.ts'
 

@@ -1,5 +1,5 @@
 import { hash } from 'node:crypto'
-import { type ClassKey, isSignature } from '../../course/class-key.ts'
+import { type ClassKey, isSignature } from '../../grading/signature.ts'
 import { gunzipFile } from './gunzip.ts'
 import { type ArchiveLimits, SUBMISSION_LIMITS } from './limits.ts'
 import { type Manifest, manifestSchema } from './manifest.ts'

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import type { Capture } from '../../cluster/capture-folder.ts'
-import { type ClassKey, signatureOf } from '../../course/class-key.ts'
+import { type ClassKey, signatureOf } from '../../grading/signature.ts'
 import { printItems } from './item-texts.ts'
 import { type Manifest, type ManifestCapture, manifestSchema } from './manifest.ts'
 import type { TarEntry } from './tar-reader.ts'
