@@ -21,7 +21,9 @@ export async function clusterIPsLeadNowhere(context: CheckContext): Promise<void
 
 async function proveClusterIPsLeadNowhere(context: CheckContext): Promise<object> {
   const { snapshot, live } = context
-  mustRun(context, 'iptables', 'make iptables, then make flush-nat; this lab begins in that mode (make reset-5).')
+  expectMode(context, 'iptables', {
+    hint: 'make iptables, then make flush-nat; this lab begins in that mode (make reset-5).',
+  })
   const scene = agentScene(context)
   await mustListenEverywhere(context, scene)
   chainsLeadToPods({ ...context, nodes: [snapshot.node(scene.node)] })
