@@ -350,8 +350,9 @@ export class KindCluster implements Cluster {
   }
 
   async #kind(progress: Progress): Promise<Kind> {
-    const path = await kindPath(progress)
+    // Without an engine nothing is fetched.
     const env = { ...process.env, KIND_EXPERIMENTAL_PROVIDER: await this.engine() }
+    const path = await kindPath(progress)
     return (words) => $({ quiet: true, nothrow: true, env })`${path} ${words}`
   }
 }

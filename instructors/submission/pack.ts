@@ -7,11 +7,11 @@ import type { LabDefinition } from '../../grading/lab-definition.ts'
 import { seedOf } from '../../grading/learner.ts'
 import type { Moment } from '../../grading/moments.ts'
 import type { Report } from '../../grading/report-schema.ts'
+import type { ClassKey } from '../../grading/signature.ts'
 import { projectRoot } from '../../host/layout.ts'
 import { readAnswers } from './answers.ts'
 import { birthMarks, clusterIdentity } from './cluster-identity.ts'
 import type { Manifest } from './manifest.ts'
-import type { ClassKey } from './signature.ts'
 import { type CaptureToHandIn, writeSubmission } from './write-submission.ts'
 
 export interface HandIn {
