@@ -23,12 +23,15 @@ export class LiveCluster {
   readonly client: KubeClient
   /** Keeps what the cluster looked like when a step passed; absent when it is somebody else's. */
   readonly moments: Moments | undefined
+  /** Nodes whose machine does not run now, or what keeps the driver from telling; absent where that can't be told at once. */
+  readonly stoppedNodes: (() => Promise<string[]>) | undefined
   /** Pods that did not answer in time. */
   readonly #silent = new Map<string, { until: number; reason: string }>()
 
   constructor(cluster: Cluster, client: KubeClient, { keepMoments = true } = {}) {
     this.cluster = cluster
     this.client = client
+    this.stoppedNodes = cluster.stoppedNodes && (() => stoppedNodesOf(cluster))
     this.moments = keepMoments ? new Moments(cluster.driver, cluster.name) : undefined
   }
 
@@ -38,15 +41,6 @@ export class LiveCluster {
       return await runOnNode(this.cluster, node, `${PATH}\n${script}`, { timeoutMs: EXEC_TIMEOUT_MS, readOnly: true })
     } catch (error) {
       throw new Trouble(`node ${node} could not be reached (${firstLine(error)})`)
-    }
-  }
-
-  /** Nodes whose machine does not run now, where that can be told; also what keeps the driver from telling. */
-  async stoppedNodes(): Promise<string[]> {
-    try {
-      return (await this.cluster.stoppedNodes?.()) ?? []
-    } catch (error) {
-      return [firstLine(error)]
     }
   }
 
@@ -76,6 +70,14 @@ export class LiveCluster {
     } catch (error) {
       throw new Trouble(`the log of Pod ${name} could not be read (${firstLine(error)})`)
     }
+  }
+}
+
+async function stoppedNodesOf(cluster: Cluster): Promise<string[]> {
+  try {
+    return (await cluster.stoppedNodes?.()) ?? []
+  } catch (error) {
+    return [firstLine(error)]
   }
 }
 
