@@ -4,9 +4,6 @@ import { runOnNode } from './node-script.ts'
 /** The two ways in which iptables programs reach the kernel. Rules written through one are not seen through the other. */
 export type IptablesBackend = 'legacy' | 'nft'
 
-/** Shell: says that kube-proxy uses the node's own iptables, which saves looking for its process. */
-export const ownIptables = 'own_iptables=yes'
-
 /**
  * Shell: sets `backend` to the back end of a kube-proxy that runs as a process of this node, by asking the iptables of its
  * own container (which chose for itself), else to nothing. Only builtins look for the process, because a fork is dear on

@@ -3,10 +3,12 @@ import { join } from 'node:path'
 import { $, type ProcessPromise } from 'zx/core'
 import { kindFolder, projectRoot } from '../host/layout.ts'
 import { OUTSIDE } from '../host/outside.ts'
+import type { Progress } from '../host/progress.ts'
+import type { ExecOptions, ExecResult } from '../host/shell-word.ts'
 import { DeadlineError, timeoutScale, waitFor } from '../host/wait.ts'
 import { changeCluster } from './cluster-lock.ts'
 import { askToGoOn } from './consent.ts'
-import type { Cluster, ExecOptions, ExecResult, Progress } from './driver.ts'
+import type { Cluster } from './driver.ts'
 import { kindPath } from './kind/binary.ts'
 import { endStrayCreation, forgetWhole, markWhole, noteWhileCreating, wasWhole } from './kind/creation.ts'
 import { containerEngine, type EngineName } from './kind/engine.ts'
@@ -353,8 +355,9 @@ export class KindCluster implements Cluster {
   }
 
   async #kind(progress: Progress): Promise<Kind> {
-    const path = await kindPath(progress)
+    // Without an engine nothing is fetched.
     const env = { ...process.env, KIND_EXPERIMENTAL_PROVIDER: await this.engine() }
+    const path = await kindPath(progress)
     return (words) => $({ quiet: true, nothrow: true, env })`${path} ${words}`
   }
 }

@@ -2,7 +2,8 @@ import { chalk } from 'zx/core'
 import { changeCluster } from '../cluster/cluster-lock.ts'
 import { takeObjects } from '../cluster/snapshot.ts'
 import type { LabSpec } from '../grading/check-context.ts'
-import { type Judgement, judge, type Source, type StepOutcome } from '../grading/judge.ts'
+import type { StepOutcome } from '../grading/failure.ts'
+import { type Judgement, judge, type Source } from '../grading/judge.ts'
 import type { StepDefinition } from '../grading/lab-definition.ts'
 import { failureLines, measuredLines, outcomeLine } from '../grading/learner-report.ts'
 import { movements } from '../grading/settling.ts'
@@ -10,6 +11,7 @@ import { Snapshot } from '../grading/snapshot.ts'
 import { personalise } from '../grading/variant.ts'
 import { DeadlineError, waitFor } from '../host/wait.ts'
 import type { LabBench, LabSolution, SolutionStep } from './lab-bench.ts'
+import { programmed } from './programmed.ts'
 
 /**
  * A step that acts, and the steps behind it that only look, are answered, or leave what is judged before them as it is: all are
@@ -127,7 +129,7 @@ async function stillness({ cluster, client }: LabBench): Promise<void> {
   } catch (error) {
     if (!(error instanceof DeadlineError)) throw error
   }
-  await cluster.synced?.(syncMs)
+  await programmed(cluster, client, syncMs)
 }
 
 function actsOf(steps: readonly StepDefinition[], solution: LabSolution): Act[] {

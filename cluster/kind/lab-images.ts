@@ -2,9 +2,9 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { $, type ProcessOutput } from 'zx/core'
+import type { Progress } from '../../host/progress.ts'
 import { timeoutScale } from '../../host/wait.ts'
 import { agentImage } from '../context/node-agents.ts'
-import type { Progress } from '../driver.ts'
 import { type EngineName, engineReason, fullImageName, hasImage, registryHas } from './engine.ts'
 
 /** What the Pods of the labs run (labs/NN-name/manifests). */

@@ -1,15 +1,7 @@
 import type { SwitchedMode } from '../../dataplane/kube-proxy/mode-ownership.ts'
 import type { Hands } from './hands.ts'
-import type { Look } from './look.ts'
+import type { Look, Symptom } from './look.ts'
 import type { Scene } from './scene.ts'
-
-/** What the user still sees, as a failure shows it. */
-export interface Symptom {
-  /** The command that shows it, as the learner would type it. */
-  look: string
-  expected: string
-  actual: string
-}
 
 /** What an incident can only be made with. */
 export type Need =
@@ -55,4 +47,10 @@ export interface Incident {
   heal?(hands: Hands): Promise<unknown>
   /** Told when it is over. */
   debrief: string
+}
+
+/** Every incident. They are content of lab 8, loaded when they are needed, as the labs' solutions are. */
+export async function loadIncidents(folder = '08-incidents'): Promise<readonly Incident[]> {
+  const module: { incidents: readonly Incident[] } = await import(`../../labs/${folder}/incidents/all.ts`)
+  return module.incidents
 }

@@ -5,6 +5,7 @@ import { beforeAll, describe, expect, test } from 'vitest'
 import { loadSolution } from '../../course/lab-bench.ts'
 import { resetLab } from '../../course/lab-reset.ts'
 import { playSteps } from '../../course/play-lab.ts'
+import { configOf } from '../../grading/evaluate.ts'
 import { loadSpec } from '../../grading/grader.ts'
 import { judge, judgeRound } from '../../grading/judge.ts'
 import { readLab } from '../../grading/lab-definition.ts'
@@ -102,8 +103,9 @@ test('healed, every step passes again; a reset removes all of it', async () => {
   const open = outcomes.filter(({ verdict }) => verdict !== 'passed' && verdict !== 'not yet')
   expect(open.filter(({ id }) => !questions.includes(id)).map(({ id }) => id)).toEqual([])
   await resetLab(lab, own.bench)
-  const { nodes, config } = await own.source.snapshot()
-  expect(config.ipvs.excludeCIDRs).toEqual([])
+  const snapshot = await own.source.snapshot()
+  const { nodes } = snapshot
+  expect(configOf(snapshot).ipvs.excludeCIDRs).toEqual([])
   for (const { state, mode } of nodes) {
     expect(mode).toBe('iptables')
     expect(state.virtualServers).toEqual([])
