@@ -1,8 +1,8 @@
 import type { V1Deployment, V1Service } from '@kubernetes/client-node'
-import type { Progress } from '../cluster/driver.ts'
 import type { KubeClient } from '../cluster/kube-client.ts'
 import { ApiException } from '../cluster/kubernetes.ts'
 import { STANDARD, type Variant } from '../grading/variant.ts'
+import type { Progress } from '../host/progress.ts'
 import { waitFor } from '../host/wait.ts'
 
 const namespace = 'default'

@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { parse } from 'yaml'
 import { $ } from 'zx/core'
 import { projectRoot } from '../../host/layout.ts'
-import type { Progress } from '../driver.ts'
+import type { Progress } from '../../host/progress.ts'
 import { type EngineName, hasImage } from './engine.ts'
 
 /** What `make node-image` bakes into the image, as packages of the node's own distribution. */

@@ -1,5 +1,5 @@
 import { $ } from 'zx/core'
-import type { BalancedAddress } from '../../../embedded/load-balancer/routes.ts'
+import type { BalancedAddress } from '../../../embedded/index.ts'
 import { type AddressPool, poolOf, secondClientOf } from '../../../host/address-pool.ts'
 import type { EngineName } from '../engine.ts'
 
