@@ -1,3 +1,4 @@
+import { existsSync } from 'node:fs'
 import { Agent, type AgentOptions } from 'node:https'
 import type * as k8s from '@kubernetes/client-node'
 import type { Cluster } from './driver.ts'
@@ -35,9 +36,10 @@ export async function kubeClient(cluster: ReachedCluster & Pick<Cluster, 'client
 
 /**
  * Clients for a cluster, from its own kubeconfig. Every request has a deadline, and one that changes somebody else's cluster
- * is guarded (guarded-http.ts), whichever API sends it.
+ * is guarded (guarded-http.ts), whichever API sends it. Throws in one sentence where there is no kubeconfig.
  */
 export async function clientFromFile(cluster: ReachedCluster): Promise<KubeClient> {
+  if (!existsSync(cluster.kubeconfig)) throw new Error(`The cluster "${cluster.name}" is not up: run \`make up\`.`)
   const { KubeConfig } = await import('./kubernetes.ts')
   const config = new KubeConfig()
   config.loadFromFile(cluster.kubeconfig)

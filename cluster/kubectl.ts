@@ -1,10 +1,10 @@
 import { arch, platform } from 'node:os'
 import { dirname, join } from 'node:path'
 import { which } from 'zx/core'
-import { unpackPackages } from '../embedded/machine/package-tree.ts'
+import { unpackPackages } from '../embedded/index.ts'
 import { fetchVerified } from '../host/download.ts'
 import { cacheFolder } from '../host/layout.ts'
-import type { Progress } from './driver.ts'
+import type { Progress } from '../host/progress.ts'
 
 /** The release that is fetched where the system has no kubectl, with the sums its publishers give. */
 const release = 'v1.34.4'
@@ -31,16 +31,13 @@ export async function kubectlPath(progress: Progress): Promise<Kubectl> {
   const kind = `${platform()}-${arch()}`
   const sum = checksums[kind]
   const official = join(cacheFolder, 'bin', 'kubectl')
-  progress.start(`Fetching kubectl ${release}`)
   try {
     if (!sum) throw new Error(`no kubectl is known for "${kind}"`)
     const mirror = process.env.KUBECTL_MIRROR || 'https://dl.k8s.io/release'
     const url = `${mirror}/${release}/bin/linux/${arch() === 'x64' ? 'amd64' : 'arm64'}/kubectl`
-    await fetchVerified(url, sum, official)
-    progress.end(true)
+    await fetchVerified(url, sum, official, { title: `kubectl ${release}`, progress })
     return at(official)
   } catch (error) {
-    progress.end(false)
     progress.note(error instanceof Error ? error.message : String(error))
   }
   try {

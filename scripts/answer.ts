@@ -8,6 +8,7 @@ import { loadSpec } from '../grading/grader.ts'
 import { judge } from '../grading/judge.ts'
 import { findStep, type LabDefinition, readLab } from '../grading/lab-definition.ts'
 import { listLabs } from '../grading/lab-folders.ts'
+import { mustRunHere } from '../grading/lab-kernel.ts'
 import { failureLines, outcomeLine } from '../grading/learner-report.ts'
 import { notesName } from '../grading/notebook.ts'
 import { answerCommand } from '../grading/question.ts'
@@ -24,6 +25,7 @@ await main(async () => {
   if (!text) throw new UserError(`${step.question} Answer with: ${answerCommand(lab.number, id)}`)
   const cluster = await selectCluster()
   const source = await openCluster(cluster)
+  await mustRunHere(cluster, lab)
   await consent(cluster, `write the answer into ConfigMap "${notesName(lab.number)}" in namespace "default"`)
   await keepAnswer(source.live.client, lab.number, id, text)
   const { outcomes } = await judge(await loadSpec(lab), source, { only: [id] })

@@ -16,7 +16,7 @@ export function contextFolder(context: string, cache = cacheFolder): string {
 /**
  * Copies one context of the user's kubeconfig (`KUBECONFIG`, else the default file), with its cluster and user, into a file
  * of our own: the user's is only read. Returns the file's path.
- * @throws Error naming the contexts there are when this one does not exist
+ * @throws Error naming the contexts there are when this one does not exist; and when there is no kubeconfig
  */
 export async function ownKubeconfig(context: string, cache = cacheFolder): Promise<string> {
   const config = await usersKubeconfig(context)

@@ -1,0 +1,63 @@
+import { createHmac, timingSafeEqual } from 'node:crypto'
+import { readPlainFile } from '../host/plain-file.ts'
+import { LEARNER_NAME } from './learner.ts'
+
+/** The secret of a class, or the part of it that one learner was given and can sign with. */
+export type ClassKey = { kind: 'class'; secret: Buffer } | { kind: 'learner'; learner: string; secret: Buffer }
+
+const LEARNER_KEY = /^labgrade-learner-key (\S+) ([0-9a-f]{64})$/
+const LEAST_BYTES = 16
+
+/**
+ * Reads CLASS_KEY_FILE: any text of 16 bytes and more is a class's key; the line that `class-key.ts --learner` prints is
+ * one learner's.
+ * @throws Error when the file can't be read or is too short
+ */
+export function readClassKey(file: string): ClassKey {
+  let text: string
+  try {
+    text = readPlainFile(file, 2 ** 20).trim()
+  } catch {
+    throw new Error(
+      `The key file "${file}" can't be read: make one with \`node --import tsx scripts/class-key.ts --new ${file}\`.`,
+    )
+  }
+  const own = LEARNER_KEY.exec(text)
+  if (own?.[1] && own[2]) return { kind: 'learner', learner: own[1], secret: Buffer.from(own[2], 'hex') }
+  const secret = Buffer.from(text, 'utf8')
+  if (secret.length < LEAST_BYTES)
+    throw new Error(`The key in "${file}" has ${secret.length} bytes: ${LEAST_BYTES} is the least.`)
+  return { kind: 'class', secret }
+}
+
+/** The line that lets one learner sign, and no other. */
+export function learnerKeyLine(key: ClassKey, learner: string): string {
+  if (!LEARNER_NAME.test(learner)) throw new Error(`"${learner}" can't name a learner.`)
+  return `labgrade-learner-key ${learner} ${learnerSecret(key, learner).toString('hex')}`
+}
+
+/** HMAC-SHA256 (RFC 2104) of a manifest's bytes under the learner's part of the key, in hexadecimal. */
+export function signatureOf(key: ClassKey, learner: string, manifest: Buffer): string {
+  return createHmac('sha256', learnerSecret(key, learner))
+    .update('kube-service-labs/submission/v1\n')
+    .update(manifest)
+    .digest('hex')
+}
+
+/** The word that a learner's cluster is to hold where a class has a key, and no other learner's cluster. */
+export const wordOf = (key: ClassKey, learner: string): string =>
+  createHmac('sha256', learnerSecret(key, learner)).update('kube-service-labs class word').digest('hex').slice(0, 16)
+
+/** Whether a signature is the one that this learner makes under that key. */
+export function isSignature(text: string, key: ClassKey, learner: string, manifest: Buffer): boolean {
+  const right = Buffer.from(signatureOf(key, learner, manifest), 'hex')
+  const given = Buffer.from(/^[0-9a-f]{64}$/.test(text) ? text : '', 'hex')
+  return given.length === right.length && timingSafeEqual(given, right)
+}
+
+function learnerSecret(key: ClassKey, learner: string): Buffer {
+  if (key.kind === 'class')
+    return createHmac('sha256', key.secret).update(`kube-service-labs learner ${learner}`).digest()
+  if (key.learner === learner) return key.secret
+  throw new Error(`The key is ${key.learner}'s and can't sign for "${learner}".`)
+}
