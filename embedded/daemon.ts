@@ -56,7 +56,12 @@ async function start({ name, packages, kubeProxy }: DaemonOptions): Promise<void
   endings.push(() => (ready ? removeClusterFolder(name, process.pid) : undefined))
   let loading: Promise<typeof import('./control-plane.ts')> | undefined
   const machine = await step('Booting the kernel', async () => {
-    const kernel = await bootKernel({ packages, directory: join(directory, 'uml'), name })
+    const kernel = await bootKernel({
+      packages,
+      directory: join(directory, 'uml'),
+      name,
+      readable: kubeProxy ? [kubeProxy] : [],
+    })
     // It takes a second: the rest of this program is loaded meanwhile.
     loading = import('./control-plane.ts')
     return machineOn(kernel)

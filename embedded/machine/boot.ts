@@ -1,9 +1,10 @@
 import { type ChildProcess, spawn } from 'node:child_process'
-import { existsSync, mkdirSync, statfsSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, mkdtempSync, realpathSync, statfsSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Readable, Writable } from 'node:stream'
 import { agentBundle } from './agent-bundle.ts'
+import { type Confinement, confinedCommand, findConfinement, programFiles } from './confinement.ts'
 import { initScript } from './init.ts'
 import { kernelProgram } from './kernel-package.ts'
 import { allowedCpus, ownCpu, runningKernels } from './own-cpu.ts'
@@ -17,10 +18,16 @@ export interface BootOptions {
   /** Name of this kernel among the user's UML kernels. */
   name: string
   memoryMegabytes?: number
+  /** Further files of the host that programs of the guest read. */
+  readable?: readonly string[]
+  /** What is to be used of what this machine can do; absent: all. */
+  confinement?: Confinement
 }
 
 export interface Kernel {
   process: ChildProcess
+  /** What protects this machine's files from it. */
+  confinement: Confinement
   toGuest: Writable
   fromGuest: Readable
   /** The last lines of the kernel's console, for the message when it dies. */
@@ -37,6 +44,7 @@ const supervisor = `"$@" 5<&- & kernel=$!
 { read -r _ <&5; kill -KILL "-$kernel"; kill -KILL "$kernel"; } 2>/dev/null &
 wait "$kernel"
 kill -KILL "-$kernel" 2>/dev/null
+rm -rf "$TMPDIR"
 kill -KILL 0`
 
 const INIT = 'init.sh'
@@ -50,7 +58,7 @@ const NEEDLESS = ['raid6_select_algo', 'calibrate_xor_blocks', 'init_jfs_fs', 'i
 
 const bytesPerMegabyte = 1024 * 1024
 
-/** A folder for the file that is the guest's memory: a tmpfs where one is large enough, else the usual temporary folder. */
+/** Where the file that is the guest's memory goes: a tmpfs where one is large enough, else the usual temporary folder. */
 function memoryFolder(megabytes: number): string {
   const shm = '/dev/shm'
   if (!existsSync(shm)) return tmpdir()
@@ -73,10 +81,17 @@ export async function bootKernel(options: BootOptions): Promise<Kernel> {
     { mode: 0o755 },
   )
   const program = kernelProgram(options.packages)
+  const confinement = options.confinement ?? findConfinement(options.packages)
+  // Its own, as the kernel may write there.
+  const memory = mkdtempSync(join(memoryFolder(megabytes), 'kube-service-labs-'))
+  const allowance = {
+    read: [...programFiles(), realpathSync(options.packages), agent, ...(options.readable ?? [])],
+    write: [realpathSync(options.directory), memory],
+  }
   const cpu = ownCpu(allowedCpus(), runningKernels())
   const kernel = [
     ...(cpu === undefined ? [] : ['taskset', '-c', String(cpu)]),
-    ...program.command,
+    ...confinedCommand(options.packages, confinement, allowance, program.command),
     ...[`mem=${megabytes}M`, 'rootfstype=hostfs', 'rootflags=/', 'ro', `init=${join(directory.path, INIT)}`],
     ...['con=null', 'con0=null,fd:1', 'ssl=null', 'ssl0=fd:3,fd:4', 'quiet', 'loglevel=3'],
     ...[`initcall_blacklist=${NEEDLESS.join()}`, 'pty.legacy_count=0'],
@@ -84,7 +99,7 @@ export async function bootKernel(options: BootOptions): Promise<Kernel> {
   ]
   const child = spawn('sh', ['-c', supervisor, 'sh', ...kernel], {
     cwd: program.directory,
-    env: { PATH: process.env.PATH, HOME: options.directory, TMPDIR: memoryFolder(megabytes) },
+    env: { PATH: process.env.PATH, HOME: options.directory, TMPDIR: memory },
     stdio: ['ignore', 'pipe', 'pipe', 'pipe', 'pipe', 'pipe'],
     // A process group of its own: Ctrl-C in the terminal is for this process, which then ends that group.
     detached: true,
@@ -99,6 +114,7 @@ export async function bootKernel(options: BootOptions): Promise<Kernel> {
   const [, , , toGuest, fromGuest, lifeline] = child.stdio as readonly (Readable | Writable | null)[]
   return {
     process: child,
+    confinement,
     toGuest: toGuest as Writable,
     fromGuest: fromGuest as Readable,
     console: () => tail,

@@ -3,6 +3,7 @@ import { arch, platform } from 'node:os'
 import { join } from 'node:path'
 import { which } from 'zx/core'
 import type { Progress } from '../../cluster/driver.ts'
+import { ensureConfine } from './confinement.ts'
 import { KERNEL, kernelAddition } from './kernel-package.ts'
 import { unpackPackages } from './package-tree.ts'
 import { COMPILER, ensureXstateShim } from './xstate-shim.ts'
@@ -76,6 +77,6 @@ export async function ensurePackages(cache: string, progress: Progress): Promise
   const more = kernelAddition(cache)
   const names = [...(more ? [] : [KERNEL]), ...always, ...wanted.flatMap((program) => programs[program] ?? [])]
   const tree = await unpackPackages({ cache, name: 'kernel', packages: [...new Set(names)], more }, progress)
-  await ensureXstateShim(tree)
+  await Promise.all([ensureXstateShim(tree), ensureConfine(tree)])
   return tree
 }
