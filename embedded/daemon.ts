@@ -5,6 +5,7 @@ import { processStartTime } from '../host/live-process.ts'
 import type { Ending } from './control-plane.ts'
 import type { DaemonMessage, DaemonOptions } from './daemon-messages.ts'
 import { bootKernel } from './machine/boot.ts'
+import { openTo } from './machine/confinement.ts'
 import { machineOn } from './machine/uml-machine.ts'
 import { becomeDaemon, daemonOf, removeClusterFolder, writeDaemonState } from './state-file.ts'
 
@@ -62,6 +63,8 @@ async function start({ name, packages, kubeProxy }: DaemonOptions): Promise<void
       name,
       readable: kubeProxy ? [kubeProxy] : [],
     })
+    const { open } = openTo(kernel.confinement) ?? {}
+    if (open !== undefined) tell({ type: 'note', text: `The embedded kernel is not fully confined: ${open}.` })
     // It takes a second: the rest of this program is loaded meanwhile.
     loading = import('./control-plane.ts')
     return machineOn(kernel)

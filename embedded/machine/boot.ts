@@ -1,5 +1,5 @@
 import { type ChildProcess, spawn } from 'node:child_process'
-import { existsSync, mkdirSync, mkdtempSync, realpathSync, statfsSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, mkdtempSync, realpathSync, rmSync, statfsSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Readable, Writable } from 'node:stream'
@@ -30,6 +30,8 @@ export interface Kernel {
   confinement: Confinement
   toGuest: Writable
   fromGuest: Readable
+  /** To be called when it is up: takes the folder away in which it made its memory. */
+  booted(): void
   /** The last lines of the kernel's console, for the message when it dies. */
   console(): string
   /** Ends the kernel with all its helpers at once. Nothing is lost: all that a guest holds is in its memory. */
@@ -117,6 +119,8 @@ export async function bootKernel(options: BootOptions): Promise<Kernel> {
     confinement,
     toGuest: toGuest as Writable,
     fromGuest: fromGuest as Readable,
+    // The file is unlinked as soon as it is open, and nothing else is to be put there.
+    booted: () => rmSync(memory, { recursive: true, force: true }),
     console: () => tail,
     end: () => lifeline?.destroy(),
   }
