@@ -72,7 +72,7 @@ node-image: $(NODE_MODULES) ## Bake ipset and ipvsadm into kind's node image, fo
 	@$(RUN) scripts/node-image.ts
 
 ##@ Instructors
-submit: $(NODE_MODULES) ## Write what a learner hands in (NAME=alice LAB=2; CLUSTER_NAME=… if the cluster has another name)
+submit: $(NODE_MODULES) ## Write what a learner hands in (LEARNER=alice LAB=2)
 	@$(RUN) scripts/submit.ts
 grade-class: $(NODE_MODULES) ## Grade every file in submissions/ and write report.html and report.csv there
 	@$(RUN) scripts/grade-class.ts --html submissions/report.html --csv submissions/report.csv submissions/*.labgrade

@@ -3,22 +3,42 @@ import type { Cluster } from './driver.ts'
 /** The user did not agree to a change of a cluster that is not ours; nothing was changed. */
 export class ConsentError extends Error {}
 
-/** Whether a cluster may be changed at once: ours may, one of the user's kubeconfig only with `YES=1`. */
-export function mayChange({ driver }: Pick<Cluster, 'driver'>): boolean {
-  return driver !== 'context' || process.env.YES === '1'
+/** What was agreed to in this command, by cluster: the first change asks for all. */
+const agreements = new WeakMap<object, Promise<void>>()
+
+/**
+ * Asks before the first change of a command to a cluster that is not ours: `change` says what it will touch, as in "restart
+ * kube-proxy". What comes later in the command is part of it. Clusters of our own making are not asked; `YES=1` agrees, and
+ * what is touched is told.
+ * @throws ConsentError when the answer is no, or when there is nobody to ask
+ */
+export function consent(cluster: Pick<Cluster, 'driver' | 'name'>, change: string): Promise<void> {
+  if (cluster.driver !== 'context') return Promise.resolve()
+  const agreed = agreements.get(cluster)
+  if (agreed) return agreed
+  const asked = ask(cluster.name, change)
+  agreements.set(cluster, asked)
+  asked.catch(() => agreements.delete(cluster))
+  return asked
+}
+
+async function ask(context: string, change: string): Promise<void> {
+  const place = `the cluster of context "${context}"`
+  if (process.env.YES === '1') process.stderr.write(` • YES=1: this will ${change} on ${place}.\n`)
+  await askToGoOn(
+    `This will ${change} on ${place}.`,
+    `This would ${change} on ${place}; nothing was changed. If that is meant, say YES=1.`,
+  )
 }
 
 /**
- * Asks before something is changed on a cluster that is not ours: `change` says what, as in "restart kube-proxy". Clusters of
- * our own making, and `YES=1`, are not asked.
- * @throws ConsentError when the answer is no, or when there is nobody to ask
+ * Asks whether to go on with what `announcement` says; `YES=1` is a yes.
+ * @throws ConsentError when the answer is no, with `refusal` when there is no terminal to ask at
  */
-export async function consent(cluster: Pick<Cluster, 'driver' | 'name'>, change: string): Promise<void> {
-  if (mayChange(cluster)) return
-  const place = `the cluster of context "${cluster.name}"`
-  if (!process.stdin.isTTY || !process.stdout.isTTY)
-    throw new ConsentError(`This would ${change} on ${place}; nothing was changed. If that is meant, say YES=1.`)
+export async function askToGoOn(announcement: string, refusal: string): Promise<void> {
+  if (process.env.YES === '1') return
+  if (!process.stdin.isTTY || !process.stdout.isTTY) throw new ConsentError(refusal)
   const { question } = await import('zx')
-  const answer = await question(`This will ${change} on ${place}. Go on? [y/N] `)
+  const answer = await question(`${announcement} Go on? [y/N] `)
   if (!/^\s*y(es)?\s*$/i.test(answer)) throw new ConsentError('Nothing was changed.')
 }

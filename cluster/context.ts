@@ -14,9 +14,10 @@ import {
   removeAgents,
 } from './context/node-agents.ts'
 import { contextFolder, ownKubeconfig } from './context/own-kubeconfig.ts'
+import { ownObjects } from './context/own-objects.ts'
 import { execInPod } from './context/pod-exec.ts'
 import type { Cluster, ExecOptions, ExecResult, Progress } from './driver.ts'
-import { type ClusterAccess, type KubeClient, kubeClient, strangersClient } from './kube-client.ts'
+import { type ClusterAccess, clientFromFile, type KubeClient, strangersClient } from './kube-client.ts'
 import { kubectlPath } from './kubectl.ts'
 
 const readyDeadlineMs = 120_000
@@ -83,10 +84,16 @@ export class ContextCluster implements Cluster {
 
   async #down(progress: Progress): Promise<void> {
     const client = await this.client()
-    if (await agentsThere(client)) {
-      progress.start(`Removing namespace "${agentNamespace}" from the cluster of context "${this.name}"`)
-      await removeAgents(client)
-      await waitFor('our namespace to be gone', goneDeadlineMs, async () => !(await agentsThere(client)))
+    const [agents, objects] = await Promise.all([agentsThere(client), ownObjects(client)])
+    if (agents || objects.length > 0) {
+      const names = [...(agents ? [`namespace "${agentNamespace}"`] : []), ...objects.map(({ what }) => what)]
+      await consent(this, `delete ${names.join(', ')}`)
+      progress.start(`Removing what these labs made on the cluster of context "${this.name}"`)
+      await Promise.all(objects.map(({ remove }) => remove()))
+      if (agents) await removeAgents(client)
+      await waitFor('what is ours to be gone', goneDeadlineMs, async () => {
+        return !(await agentsThere(client)) && (await ownObjects(client)).length === 0
+      })
       progress.end(true)
     }
     rmSync(contextFolder(this.name), { recursive: true, force: true })
@@ -132,7 +139,7 @@ export class ContextCluster implements Cluster {
   }
 
   client(): Promise<KubeClient> {
-    this.#client ??= kubeClient({ kubeconfig: this.kubeconfig })
+    this.#client ??= clientFromFile(this)
     return this.#client
   }
 

@@ -1,3 +1,7 @@
+import type { Progress } from '../host/progress.ts'
+
+export type { Progress } from '../host/progress.ts'
+
 import type { KubeClient } from './kube-client.ts'
 
 /** What a command run on a node left behind. */
@@ -12,13 +16,6 @@ export interface ExecOptions {
   stdin?: string | Uint8Array
   /** Milliseconds after which the command is ended and the call rejects. */
   timeoutMs?: number
-}
-
-/** Where progress of long work goes: one line begun, then ended well or not. */
-export interface Progress {
-  start(what: string): void
-  end(ok: boolean, detail?: string): void
-  note(line: string): void
 }
 
 export type DriverName = 'embedded' | 'kind' | 'context'
@@ -41,6 +38,8 @@ export interface Cluster {
   down(progress: Progress): Promise<void>
   /** True when the API server answers. */
   running(): Promise<boolean>
+  /** Nodes whose machine does not run at this moment, for people; only where a driver can tell at once. */
+  stoppedNodes?(): Promise<string[]>
   /** Names of the nodes, control plane first. */
   nodes(): Promise<string[]>
   /** Runs one command on a node as root, in the node's own network namespace. */

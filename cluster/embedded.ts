@@ -2,7 +2,7 @@ import { fork } from 'node:child_process'
 import { existsSync, mkdirSync, openSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { DaemonMessage, DaemonOptions } from '../embedded/daemon-messages.ts'
-import { ensurePackages } from '../embedded/machine/packages.ts'
+import { ensurePackages, provePackages } from '../embedded/machine/packages.ts'
 import { type ExecEndpoint, execOnNode, shellOnNode } from '../embedded/node-exec.ts'
 import { scriptOnNode, syncedOnNode } from '../embedded/node-script.ts'
 import { daemonOf, readDaemonState, removeClusterFolder } from '../embedded/state-file.ts'
@@ -38,7 +38,19 @@ export class EmbeddedCluster implements Cluster {
     const bundle = programBundle('embedded/daemon.ts', 'daemon', ['cluster', 'dataplane', 'embedded', 'host'])
     bundle.catch(() => {})
     const packages = await ensurePackages(cacheFolder, progress)
-    await this.startDaemon(await bundle, { name: this.name, packages, kubeProxy: process.env.KUBE_PROXY }, progress)
+    const options = { name: this.name, packages, kubeProxy: process.env.KUBE_PROXY }
+    try {
+      await this.startDaemon(await bundle, options, progress)
+    } catch (error) {
+      const damage = provePackages(packages)
+      if (!damage) throw error
+      progress.note(`"${packages}" is damaged (${damage}): making it again.`)
+      await this.startDaemon(
+        await bundle,
+        { ...options, packages: await ensurePackages(cacheFolder, progress) },
+        progress,
+      )
+    }
   }
 
   /** Starts the daemon and follows its progress until it is ready. Ctrl-C, or the end of this process, ends it too. */

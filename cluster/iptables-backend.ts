@@ -4,9 +4,6 @@ import { runOnNode } from './node-script.ts'
 /** The two ways in which iptables programs reach the kernel. Rules written through one are not seen through the other. */
 export type IptablesBackend = 'legacy' | 'nft'
 
-/** Shell: says that kube-proxy uses the node's own iptables, which saves looking for its process. */
-export const ownIptables = 'own_iptables=yes'
-
 /**
  * Shell: sets `backend` to the back end of a kube-proxy that runs as a process of this node, by asking the iptables of its
  * own container (which chose for itself), else to nothing. Only builtins look for the process, because a fork is dear on
@@ -84,7 +81,7 @@ exit 0`
 
 /** Asks a node which back ends are in use. */
 export async function iptablesBackends(cluster: Cluster, node: string): Promise<BackendReport> {
-  const { stdout } = await runOnNode(cluster, node, look, { timeoutMs: 30_000 })
+  const { stdout } = await runOnNode(cluster, node, look, { timeoutMs: 30_000, readOnly: true })
   const named = (key: string) =>
     [...stdout.matchAll(new RegExp(`^${key}=(legacy|nft)$`, 'gm'))].map((match) => match[1] as IptablesBackend)
   return { kubeProxy: named('kube-proxy')[0], node: named('node')[0], holding: named('holds') }

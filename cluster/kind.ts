@@ -3,20 +3,36 @@ import { join } from 'node:path'
 import { $, type ProcessPromise } from 'zx/core'
 import { kindFolder, projectRoot } from '../host/layout.ts'
 import { OUTSIDE } from '../host/outside.ts'
-import { waitFor } from '../host/wait.ts'
+import { DeadlineError, timeoutScale, waitFor } from '../host/wait.ts'
 import { changeCluster } from './cluster-lock.ts'
+import { askToGoOn } from './consent.ts'
 import type { Cluster, ExecOptions, ExecResult, Progress } from './driver.ts'
 import { kindPath } from './kind/binary.ts'
-import { endStrayCreation, noteWhileCreating } from './kind/creation.ts'
+import { endStrayCreation, forgetWhole, markWhole, noteWhileCreating, wasWhole } from './kind/creation.ts'
 import { containerEngine, type EngineName } from './kind/engine.ts'
 import { applianceName } from './kind/load-balancer/appliance.ts'
 import { provideBalancer, stopBalancer } from './kind/load-balancer/balancer.ts'
-import { imageOf, type NodeContainer, nodeContainers, startContainers } from './kind/node-containers.ts'
+import {
+  imageOf,
+  isRunning,
+  type NodeContainer,
+  nodeContainers,
+  startTimes,
+  stateOf,
+  wakeContainers,
+} from './kind/node-containers.ts'
 import { nodeImage, pinnedImage } from './kind/node-image.ts'
 import { kubeClient } from './kube-client.ts'
 
-const answerDeadlineMs = 60_000
+/** What was whole may take minutes to answer after a restart of the engine; a creation that was cut off need not. */
+const answerDeadlineMs = { whole: 300_000, unknown: 120_000, 'cut off': 15_000 }
 const readyDeadlineMs = 180_000
+/** A command on a node that names no time of its own ends by then. */
+const execDeadlineMs = 600_000
+const kubeletDeadlineMs = 10_000
+
+/** Prints nothing where the kubelet of a node is well. */
+const kubeletTrouble = `[ "$(curl -s -m 5 http://127.0.0.1:10248/healthz)" = ok ] || echo 'its kubelet does not answer'`
 
 type Kind = (words: string[]) => ProcessPromise
 
@@ -39,20 +55,21 @@ export class KindCluster implements Cluster {
   }
 
   async #up(progress: Progress): Promise<void> {
-    await endStrayCreation(kindFolder(this.name))
+    const wasCutOff = await endStrayCreation(kindFolder(this.name))
     if (await this.running()) progress.note(`The kind cluster "${this.name}" is up.`)
-    else await this.#make(progress)
+    else await this.#make(progress, wasCutOff)
+    markWhole(kindFolder(this.name))
     const engine = await this.engine()
     const [{ name: node = '' } = {}] = await this.#containers()
     const { name, kubeconfig } = this
     await provideBalancer({ engine, name, kubeconfig, image: await imageOf(engine, node) }, progress)
   }
 
-  async #make(progress: Progress): Promise<void> {
+  async #make(progress: Progress, wasCutOff: boolean): Promise<void> {
     const kind = await this.#kind(progress)
     mkdirSync(kindFolder(this.name), { recursive: true, mode: 0o700 })
     const containers = await this.#containers()
-    if (containers.length > 0 && (await this.#finish(kind, containers, progress))) return
+    if (containers.length > 0 && (await this.#finish(kind, containers, wasCutOff, progress))) return
     await this.#create(kind, progress)
     await this.#awaitReady(progress)
   }
@@ -84,9 +101,33 @@ export class KindCluster implements Cluster {
   async running(): Promise<boolean> {
     if (!existsSync(this.kubeconfig)) return false
     const containers = await this.#containers()
-    if (containers.length === 0 || containers.some(({ running }) => !running)) return false
-    const nodes = await this.#apiNodes()
-    return nodes?.length === containers.length && nodes.every(({ ready }) => ready)
+    if (containers.length === 0 || !containers.every(isRunning)) return false
+    const [nodes, wellKubelets] = await Promise.all([this.#apiNodes(), this.#areKubeletsWell(containers)])
+    if (!wellKubelets || nodes?.length !== containers.length || !nodes.every(({ ready }) => ready)) return false
+    const started = await startTimes(
+      await this.engine(),
+      containers.map(({ name }) => name),
+    )
+    // Of a node that was stopped, the API server shows for 40 s what its kubelet said before.
+    return nodes.every(
+      ({ name, heardAt }) => !heardAt || heardAt.getTime() + 1000 > (started.get(name)?.getTime() ?? 0),
+    )
+  }
+
+  /** Nodes whose machine does not run at this moment, each with its state. */
+  async stoppedNodes(): Promise<string[]> {
+    const stopped = (await this.#containers()).filter((container) => !isRunning(container))
+    return stopped.map(({ name, state }) => `${name} (${state})`)
+  }
+
+  async #areKubeletsWell(containers: readonly NodeContainer[]): Promise<boolean> {
+    const asked = containers.map(async ({ name }) => {
+      const { stdout } = await this.exec(name, ['sh', '-c', kubeletTrouble], {
+        timeoutMs: kubeletDeadlineMs * timeoutScale(),
+      })
+      return stdout.trim() === ''
+    })
+    return (await Promise.allSettled(asked)).every((answer) => answer.status === 'fulfilled' && answer.value)
   }
 
   async nodes(): Promise<string[]> {
@@ -97,14 +138,29 @@ export class KindCluster implements Cluster {
 
   async exec(node: string, command: readonly string[], options: ExecOptions = {}): Promise<ExecResult> {
     const engine = await this.engine()
-    const run = $({ quiet: true, nothrow: true, input: Buffer.from(options.stdin ?? ''), timeout: options.timeoutMs })
-    const { exitCode, stdout, stderr, signal } = await run`${engine} exec -i ${this.#containerOf(node)} ${[...command]}`
-    if (signal) throw new Error(`"${command.join(' ')}" on ${node} did not end in time`)
+    const timeout = options.timeoutMs ?? execDeadlineMs * timeoutScale()
+    const container = this.#containerOf(node)
+    const input = options.stdin === undefined ? undefined : Buffer.from(options.stdin)
+    const run = $({
+      quiet: true,
+      nothrow: true,
+      timeout,
+      ...(input ? { input } : { stdio: ['ignore', 'pipe', 'pipe'] }),
+    })
+    const running = run`${engine} exec ${input ? ['-i'] : []} ${container} ${[...command]}`
+    // A command that ends without reading breaks the pipe; its exit code says what that was.
+    if (input) running.stdin.on('error', () => {})
+    const { exitCode, stdout, stderr, signal } = await running
+    if (signal)
+      throw new Error(
+        `"${(command.at(-1) ?? '').trim().split('\n', 1)[0]}" on ${node} did not end within ${timeout / 1000} s`,
+      )
     if (
       exitCode !== 0 &&
       /^Error response from daemon|^Error: no container|^Cannot connect to the Docker/m.test(stderr)
     )
       throw new Error(stderr.trim())
+    if (exitCode !== 0) await this.#requireRunning(engine, node)
     return { exitCode: exitCode ?? 1, stdout, stderr }
   }
 
@@ -128,6 +184,13 @@ export class KindCluster implements Cluster {
     return engine
   }
 
+  /** A command that a stopped machine cut off did not fail by itself. Throws with the state of the machine. */
+  async #requireRunning(engine: EngineName, node: string): Promise<void> {
+    const state = await stateOf(engine, this.#containerOf(node))
+    if (state !== '' && state !== 'running')
+      throw new Error(`${node} is ${state}, so the command was cut off; \`make up\` starts it again`)
+  }
+
   #containerOf(node: string): string {
     return node === OUTSIDE ? applianceName(this.name) : node
   }
@@ -136,58 +199,105 @@ export class KindCluster implements Cluster {
     return nodeContainers(await this.engine(), this.name)
   }
 
-  /** Nodes that the API server knows; undefined when it does not answer. */
-  async #apiNodes(): Promise<{ ready: boolean }[] | undefined> {
+  /** Nodes that the API server knows, and when their kubelets last spoke; undefined when it does not answer. */
+  async #apiNodes(): Promise<{ name: string; ready: boolean; heardAt: Date | undefined }[] | undefined> {
     try {
       const { items } = await (await kubeClient(this)).core.listNode()
-      return items.map(({ status }) => ({
-        ready: status?.conditions?.some((one) => one.type === 'Ready' && one.status === 'True') === true,
-      }))
+      return items.map(({ metadata, status }) => {
+        const condition = status?.conditions?.find(({ type }) => type === 'Ready')
+        const heardAt = condition?.lastHeartbeatTime
+        return {
+          name: metadata?.name ?? '',
+          ready: condition?.status === 'True',
+          heardAt: heardAt && new Date(heardAt),
+        }
+      })
     } catch {
       return undefined
     }
   }
 
   /**
-   * Finishes what stands already: starts stopped nodes, fetches a lost kubeconfig, waits. What can't become a whole cluster,
-   * because its creation was cut off or a node is gone, is removed.
+   * Finishes what is there: starts stopped nodes, fetches a lost kubeconfig, waits. A cluster whose creation was cut off, or
+   * one of whose nodes never joined, is removed, unless it was whole once: then the user is asked.
    * @returns whether the cluster is up now
+   * @throws ConsentError when it was whole, does not come back, and the user did not agree to remove it
    */
-  async #finish(kind: Kind, containers: NodeContainer[], progress: Progress): Promise<boolean> {
-    const stopped = containers.filter(({ running }) => !running).map(({ name }) => name)
-    if (stopped.length > 0) {
-      progress.start(`Starting ${stopped.join(', ')} again`)
-      await startContainers(await this.engine(), stopped)
-      progress.end(true)
+  async #finish(kind: Kind, containers: NodeContainer[], wasCutOff: boolean, progress: Progress): Promise<boolean> {
+    const asleep = containers.filter((container) => !isRunning(container))
+    if (asleep.length > 0) {
+      progress.start(`Starting ${asleep.map(({ name }) => name).join(', ')} again`)
+      await this.#noted(progress, wakeContainers(await this.engine(), asleep))
     }
-    if (await this.#isWhole(kind, containers.length, stopped.length > 0)) {
+    const before = wasWhole(kindFolder(this.name)) ? 'whole' : wasCutOff ? 'cut off' : 'unknown'
+    const { trouble, halfMade } = await this.#lookAt(kind, containers.length, before, progress)
+    if (trouble === undefined) {
       await this.#awaitReady(progress)
       return true
     }
-    progress.start(`Removing a half-made kind cluster "${this.name}"`)
-    await this.#delete(kind)
-    progress.end(true)
+    if (before === 'whole' || !halfMade)
+      await askToGoOn(
+        `The kind cluster "${this.name}" can't be brought back: ${trouble}. It will be removed with all that is in it, and made again.`,
+        `The kind cluster "${this.name}" can't be brought back: ${trouble}. Nothing was removed: \`make up\` tries again, and \`YES=1 make up\` removes it with all that is in it and makes a new one.`,
+      )
+    progress.start(`Removing ${halfMade ? 'a half-made' : 'the'} kind cluster "${this.name}"`)
+    await this.#noted(progress, this.#delete(kind))
     return false
   }
 
-  /** Whether every node container has joined: kubeadm wrote its kubeconfig, and the API server knows as many nodes. */
-  async #isWhole(kind: Kind, count: number, justStarted: boolean): Promise<boolean> {
+  /**
+   * Whether every node container has joined: kubeadm wrote its kubeconfig, and the API server knows as many nodes.
+   * @returns what keeps the cluster from being whole, and whether that shows that it never was
+   */
+  async #lookAt(
+    kind: Kind,
+    count: number,
+    before: keyof typeof answerDeadlineMs,
+    progress: Progress,
+  ): Promise<{ trouble?: string; halfMade?: boolean }> {
     const given = await kind(['export', 'kubeconfig', '--name', this.name, '--kubeconfig', this.kubeconfig])
-    if (given.exitCode !== 0) return false
+    if (given.exitCode !== 0) return { trouble: 'its control plane has no kubeconfig', halfMade: true }
+    const deadlineMs = answerDeadlineMs[before]
+    progress.start(`Waiting for the API server of "${this.name}" (up to ${Math.round(deadlineMs / 1000)} s)`)
+    const since = Date.now()
+    let told = 0
     try {
-      const nodes = await waitFor(
-        'the API server to answer',
-        justStarted ? answerDeadlineMs : answerDeadlineMs / 4,
-        () => this.#apiNodes(),
-      )
-      return nodes.length === count
-    } catch {
-      return false
+      const nodes = await waitFor('the API server to answer', deadlineMs, async () => {
+        const minutes = Math.floor((Date.now() - since) / 30_000) / 2
+        if (minutes > told)
+          progress.note(`No answer yet after ${minutes * 60} s; nodes that were restarted may need minutes.`)
+        told = minutes
+        return this.#apiNodes()
+      })
+      progress.end(true)
+      if (nodes.length === count) return {}
+      const known = `the API server knows ${nodes.length} nodes, and there are ${count} containers`
+      return { trouble: known, halfMade: nodes.length < count }
+    } catch (error) {
+      progress.end(false)
+      if (!(error instanceof DeadlineError)) throw error
+      return {
+        trouble: `its API server did not answer within ${Math.round(deadlineMs / 1000)} s`,
+        halfMade: before === 'cut off',
+      }
+    }
+  }
+
+  /** Ends a line of progress as the work ends. */
+  async #noted<T>(progress: Progress, work: Promise<T>): Promise<T> {
+    try {
+      const result = await work
+      progress.end(true)
+      return result
+    } catch (error) {
+      progress.end(false)
+      throw error
     }
   }
 
   async #create(kind: Kind, progress: Progress): Promise<void> {
     const image = await nodeImage(await this.engine())
+    forgetWhole(kindFolder(this.name))
     progress.start(`Creating the kind cluster "${this.name}" (about a minute)`)
     const creation = kind([
       ...['create', 'cluster', '--name', this.name, '--kubeconfig', this.kubeconfig],
@@ -235,13 +345,14 @@ export class KindCluster implements Cluster {
       progress.end(true)
     } catch (error) {
       progress.end(false)
-      throw new Error(`${error instanceof Error ? error.message : error} \`make down up\` makes the cluster anew.`)
+      throw new Error(`${error instanceof Error ? error.message : error} \`make down up\` makes a new cluster.`)
     }
   }
 
   async #kind(progress: Progress): Promise<Kind> {
-    const path = await kindPath(progress)
+    // Without an engine nothing is fetched.
     const env = { ...process.env, KIND_EXPERIMENTAL_PROVIDER: await this.engine() }
+    const path = await kindPath(progress)
     return (words) => $({ quiet: true, nothrow: true, env })`${path} ${words}`
   }
 }

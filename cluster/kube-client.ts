@@ -1,6 +1,8 @@
+import { existsSync } from 'node:fs'
 import { Agent, type AgentOptions } from 'node:https'
 import type * as k8s from '@kubernetes/client-node'
 import type { Cluster } from './driver.ts'
+import { sendThroughGuard } from './guarded-http.ts'
 
 /** The typed APIs that scripts and checks use. */
 export interface KubeClient {
@@ -24,13 +26,25 @@ export interface ClusterAccess {
   keyData?: string
 }
 
+/** A cluster as far as a client must know it. */
+type ReachedCluster = Pick<Cluster, 'driver' | 'name' | 'kubeconfig'>
+
 /** Clients for a cluster, from its own kubeconfig where it has no client yet; the user's is never read. */
-export async function kubeClient(cluster: Pick<Cluster, 'kubeconfig' | 'client'>): Promise<KubeClient> {
-  if (cluster.client) return cluster.client()
+export async function kubeClient(cluster: ReachedCluster & Pick<Cluster, 'client'>): Promise<KubeClient> {
+  return cluster.client ? cluster.client() : clientFromFile(cluster)
+}
+
+/**
+ * Clients for a cluster, from its own kubeconfig. Every request has a deadline, and one that changes somebody else's cluster
+ * is guarded (guarded-http.ts), whichever API sends it. Throws in one sentence where there is no kubeconfig.
+ */
+export async function clientFromFile(cluster: ReachedCluster): Promise<KubeClient> {
+  if (!existsSync(cluster.kubeconfig)) throw new Error(`The cluster "${cluster.name}" is not up: run \`make up\`.`)
   const { AppsV1Api, CoreV1Api, DiscoveryV1Api, KubeConfig } = await import('./kubernetes.ts')
   const config = new KubeConfig()
   config.loadFromFile(cluster.kubeconfig)
   keepConnections(config)
+  await sendThroughGuard(config, cluster)
   return {
     config,
     core: config.makeApiClient(CoreV1Api),

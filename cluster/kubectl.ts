@@ -31,16 +31,13 @@ export async function kubectlPath(progress: Progress): Promise<Kubectl> {
   const kind = `${platform()}-${arch()}`
   const sum = checksums[kind]
   const official = join(cacheFolder, 'bin', 'kubectl')
-  progress.start(`Fetching kubectl ${release}`)
   try {
     if (!sum) throw new Error(`no kubectl is known for "${kind}"`)
     const mirror = process.env.KUBECTL_MIRROR || 'https://dl.k8s.io/release'
     const url = `${mirror}/${release}/bin/linux/${arch() === 'x64' ? 'amd64' : 'arm64'}/kubectl`
-    await fetchVerified(url, sum, official)
-    progress.end(true)
+    await fetchVerified(url, sum, official, { title: `kubectl ${release}`, progress })
     return at(official)
   } catch (error) {
-    progress.end(false)
     progress.note(error instanceof Error ? error.message : String(error))
   }
   try {

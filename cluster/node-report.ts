@@ -46,6 +46,17 @@ const KERNEL_MODES = `lacks=$(${nftProbe})
 case $? in 0) echo 'nftables: runs' ;; 3) echo "nftables: no $lacks" ;; esac
 if [ -e /proc/net/ip_vs ] && ipset list -n >/dev/null; then echo 'ipvs: runs'; fi`
 
+/** Where `make lab-N` writes the class's mark on a node; /run is emptied when a node starts. */
+export const CLASS_MARK_FILE = '/run/kube-service-labs/class'
+
+/** Which boot of the kernel this is, for how long it has run, when it began, and the mark of the class; no program is started for it. */
+const NODE_BOOT = `node_boot() {
+  read -r boot_id </proc/sys/kernel/random/boot_id && read -r uptime idle </proc/uptime || return
+  printf 'boot_id %s\nuptime %s\n' "$boot_id" "$uptime"
+  while read -r key value rest; do [ "$key" != btime ] || { printf 'btime %s\n' "$value"; break; }; done </proc/stat
+  if read -r class_mark <${CLASS_MARK_FILE}; then printf 'class %s\n' "$class_mark"; fi
+}`
+
 /** File of a capture → the shell text whose output it keeps. A command that fails leaves no file. */
 const ESSENTIAL: Record<string, string> = {
   'iptables-save': 'save_with_backend iptables -c',
@@ -55,6 +66,7 @@ const ESSENTIAL: Record<string, string> = {
   'nft-ip.json': 'command -v nft >/dev/null && nft -j list table ip kube-proxy',
   'nft-ip6.json': 'command -v nft >/dev/null && nft -j list table ip6 kube-proxy',
   proxyMode: 'proxy_mode',
+  boot: 'node_boot',
 }
 /** Where kube-proxy writes through the node's own legacy iptables, a family without a table of its own holds nothing. */
 const IP6TABLES_SAVE = `if [ -n "$own_iptables" ] && ! read -r table </proc/net/ip6_tables_names; then :; else save_with_backend ip6tables -c; fi`
@@ -78,10 +90,16 @@ const SECTIONS: Record<ReportDepth, Record<string, string>> = {
   thorough: THOROUGH,
 }
 
+/** A node's report does not come to its end: the node, or the connection to it, was lost while it was written. */
+export class CutOffReport extends Error {}
+
 export interface NodeReportRequest {
   /** A shell script (runOnNode). */
   script: string
-  /** Reads what the command printed: the files, and the exit code of each command that failed (127: not installed). */
+  /**
+   * Reads what the command printed: the files, and the exit code of each command that failed (127: not installed).
+   * @throws CutOffReport when its last line is missing
+   */
   read(output: string): { files: Map<string, string>; failures: Map<string, number> }
 }
 
@@ -93,12 +111,17 @@ export function nodeReportRequest(depth: ReportDepth): NodeReportRequest {
     ([file, command]) => `echo '${mark} ${file}'\n{ ${command}; } 2>/dev/null\nprintf '\\n${mark}. %s\\n' $?`,
   )
   return {
-    script: [TAME, PATH, SAVE_WITH_BACKEND, IPSET_SAVE, IPVSADM_SAVE, PROXY_MODE, ...commands].join('\n'),
+    script: [
+      ...[TAME, PATH, SAVE_WITH_BACKEND, IPSET_SAVE, IPVSADM_SAVE, PROXY_MODE, NODE_BOOT],
+      ...commands,
+      `echo '${mark}! end'`,
+    ].join('\n'),
     read: (output) => readReport(output, mark),
   }
 }
 
 function readReport(output: string, mark: string) {
+  if (!output.endsWith(`${mark}! end\n`)) throw new CutOffReport('what it printed was cut off')
   const files = new Map<string, string>()
   const failures = new Map<string, number>()
   for (const section of output.split(`${mark} `).slice(1)) {

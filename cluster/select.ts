@@ -1,17 +1,31 @@
-import { clusterName } from '../host/layout.ts'
-import type { Cluster } from './driver.ts'
+import { existsSync } from 'node:fs'
+import { join } from 'node:path'
+import { clusterName, kindFolder } from '../host/layout.ts'
+import type { LabNeeds } from './doctor/facts.ts'
+import type { Cluster, Progress } from './driver.ts'
 import { EmbeddedCluster } from './embedded.ts'
-import type { EngineName } from './kind/engine.ts'
 
 /** What begins a wish for a cluster of the user's kubeconfig. */
 const contextPrefix = 'context:'
 
+/** What a cluster is selected for. */
+export interface Purpose {
+  /** It is about to be made where there is none; this shows what has to be fetched for that. */
+  making?: Progress
+  /** The lab that is about to begin on it; read only where clusters differ in it. */
+  lab?: () => Promise<LabNeeds>
+}
+
 /**
  * The cluster that `CLUSTER` asks for: `embedded`, `kind`, `context:NAME` (a context of the user's kubeconfig), or `auto` (the
- * default): the one that is there, else kind where an engine answers that has or can fetch the node image, else embedded.
- * Throws with the accepted values on any other.
+ * default, cluster/doctor/choose.ts): the one that is there, else kind where it can be had, else embedded.
+ * Throws with the accepted values on any other, and in one sentence where no cluster can serve the purpose.
  */
-export async function selectCluster(wish = process.env.CLUSTER || 'auto', name = clusterName()): Promise<Cluster> {
+export async function selectCluster(
+  wish = process.env.CLUSTER || 'auto',
+  name = clusterName(),
+  purpose: Purpose = {},
+): Promise<Cluster> {
   if (wish === 'embedded') return new EmbeddedCluster(name)
   // Each driver is loaded only where it is asked for: commands begin sooner.
   if (wish === 'kind') return new (await import('./kind.ts')).KindCluster(name)
@@ -21,24 +35,29 @@ export async function selectCluster(wish = process.env.CLUSTER || 'auto', name =
   }
   if (wish !== 'auto')
     throw new Error(`CLUSTER="${wish}" is not known: use "auto", "embedded", "kind" or "context:NAME".`)
-  const embedded = new EmbeddedCluster(name)
-  if (await embedded.running()) return embedded
-  const { containerEngine } = await import('./kind/engine.ts')
-  const engine = await containerEngine()
-  if (!engine) return embedded
-  const { KindCluster } = await import('./kind.ts')
-  const kind = new KindCluster(name, engine)
-  if (await kind.exists()) return kind
-  if (await isImageAtHand(engine)) return kind
-  process.stderr.write(` • ${engine} answers, but the node image can't be had: using the embedded cluster.\n`)
-  return embedded
+  return automatic(name, purpose)
 }
 
-async function isImageAtHand(engine: EngineName): Promise<boolean> {
-  const [{ hasImage, registryHas }, { nodeImage }] = await Promise.all([
-    import('./kind/engine.ts'),
-    import('./kind/node-image.ts'),
+/** Most commands find an embedded cluster up, or no engine, and have nothing to choose from. */
+async function automatic(name: string, { making, lab: wanted }: Purpose): Promise<Cluster> {
+  const embedded = new EmbeddedCluster(name)
+  if (await embedded.running()) return embedded
+  const [{ containerEngine }, { KindCluster }] = await Promise.all([import('./kind/engine.ts'), import('./kind.ts')])
+  const engine = await containerEngine()
+  const kindWasMade = existsSync(join(kindFolder(name), 'kubeconfig'))
+  if (!engine && !kindWasMade) return embedded
+  const kind = new KindCluster(name, engine)
+  const kindExists = engine !== undefined && (await kind.exists())
+  const lab = await wanted?.()
+  const needsKernel = lab !== undefined && lab.kernel.length > 0
+  if (kindExists && !needsKernel) return kind
+  const [{ gatherPlaces }, { chooseCluster }] = await Promise.all([
+    import('./doctor/gather.ts'),
+    import('./doctor/choose.ts'),
   ])
-  const image = await nodeImage(engine)
-  return (await hasImage(engine, image)) || (await registryHas(engine, image))
+  const facts = await gatherPlaces(name, engine, { kernel: needsKernel, exists: kindExists, making })
+  const choice = chooseCluster({ name, engine, kindExists, kindWasMade }, facts, lab)
+  if ('refusal' in choice) throw new Error(choice.refusal)
+  if (choice.note !== undefined) process.stderr.write(` • ${choice.note}\n`)
+  return choice.driver === 'kind' ? kind : embedded
 }

@@ -53,7 +53,7 @@ const troubleOf = (cluster: Cluster) => (error: unknown) => {
 /** What one node says of itself, by one exec. Rejects when it can't be reached. */
 export async function readNode(cluster: Cluster, name: string, depth: ReportDepth = 'essential'): Promise<NodeFiles> {
   const { script, read } = nodeReportRequest(depth)
-  const { stdout } = await runOnNode(cluster, name, script, { timeoutMs: 30_000 })
+  const { stdout } = await runOnNode(cluster, name, script, { timeoutMs: 30_000, readOnly: true })
   return { name, files: read(stdout).files }
 }
 
@@ -108,7 +108,7 @@ function asItems(apiVersion: string, kind: string, items: KubernetesObject[]): u
   return items.map((item) => JSON.parse(JSON.stringify({ ...item, apiVersion, kind })))
 }
 
-/** kube-proxy's log per node, by the API. A Pod without a log (not started yet) leaves none. */
+/** kube-proxy's log per node, by the API. A Pod without a log (not started yet) leaves none; a node that does not answer has trouble. */
 async function addKubeProxyLogs({ core }: KubeClient, items: unknown[], nodes: NodeFiles[]): Promise<void> {
   await Promise.all(
     kubeProxyPods(items as V1Pod[]).map(async ({ metadata, spec }) => {
@@ -117,9 +117,15 @@ async function addKubeProxyLogs({ core }: KubeClient, items: unknown[], nodes: N
       try {
         const request = { namespace: kubeProxy.namespace, name: metadata.name, limitBytes: LOG_BYTES }
         entry.files.set('kube-proxy.log', (await core.readNamespacedPodLog(request)) ?? '')
-      } catch {
+      } catch (error) {
         entry.files.delete('kube-proxy.log')
+        if (hasNoLog(error)) return
+        const reason = error instanceof Error ? error.message.split('\n')[0] : String(error)
+        entry.trouble ??= `the log of kube-proxy on node ${entry.name} could not be read (${reason})`
       }
     }),
   )
 }
+
+/** The API server's answer for a container that has not begun, or a Pod that has just gone. */
+const hasNoLog = (error: unknown) => [400, 404].includes((error as { code?: number }).code ?? 0)

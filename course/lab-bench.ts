@@ -2,6 +2,8 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { parseAllDocuments } from 'yaml'
 import type { NodeFiles } from '../cluster/capture-folder.ts'
+import { consent } from '../cluster/consent.ts'
+import { ForeignObjectError, ownSelector } from '../cluster/context/write-guard.ts'
 import type { Cluster, Progress } from '../cluster/driver.ts'
 import { type KubeClient, kubeClient } from '../cluster/kube-client.ts'
 import { readConfigConf } from '../cluster/kube-proxy/agents.ts'
@@ -17,6 +19,7 @@ import { Snapshot } from '../grading/snapshot.ts'
 import { STANDARD, type Variant } from '../grading/variant.ts'
 import { projectRoot } from '../host/layout.ts'
 import { waitFor } from '../host/wait.ts'
+import { putClassWord } from '../scripts/class-word.ts'
 import { deployWeb } from './deploy-web.ts'
 import { installToolsEverywhere } from './install-tools.ts'
 import { keepAnswer } from './keep-answer.ts'
@@ -40,9 +43,12 @@ export class LabBench {
     this.variant = variant
   }
 
-  static async open(cluster: Cluster, progress: Progress): Promise<LabBench> {
+  /** `purpose` is what a command is going to do, as in "reset lab 1"; without one it only looks. */
+  static async open(cluster: Cluster, progress: Progress, purpose?: string): Promise<LabBench> {
+    if (purpose !== undefined) await consent(cluster, labChange(purpose))
     const client = await kubeClient(cluster)
-    return new LabBench(cluster, client, progress, await ownVariant(client))
+    const [variant] = await Promise.all([ownVariant(client), putClassWord(cluster, client, progress)])
+    return new LabBench(cluster, client, progress, variant)
   }
 
   /** `make web` */
@@ -129,18 +135,27 @@ export class LabBench {
     await Promise.all(readManifest(file).map(({ kind, metadata }) => this.delete(kind, metadata.name)))
   }
 
-  /** Deletes one object of the default namespace and waits until it is gone. */
+  /** Deletes one object of the default namespace and waits until it is gone. Somebody else's of that name stays, and is told. */
   async delete(kind: string, name: string): Promise<void> {
     this.seen = undefined
     const api = KubernetesObjectApi.makeApiClient(this.client.config)
     const apiVersion = kind === 'Deployment' || kind === 'DaemonSet' ? 'apps/v1' : 'v1'
     const object = { apiVersion, kind, metadata: { name, namespace: 'default' } }
-    if (!(await found(api.delete(object, undefined, undefined, 0)))) return
+    try {
+      if (!(await found(api.delete(object, undefined, undefined, 0)))) return
+    } catch (error) {
+      if (!(error instanceof ForeignObjectError)) throw error
+      return this.progress.note(error.message)
+    }
     await waitFor(`${kind} ${name} to be gone`, 60_000, async () => !(await found(api.read(object))))
   }
 
-  /** Deletes the Services and Deployments that have a label, under whatever name, and waits until they are gone. */
-  async deleteLabelled(labelSelector: string): Promise<void> {
+  /**
+   * Deletes the Services and Deployments that have a label, under whatever name, and waits until they are gone. In a cluster of
+   * our own a learner may have made them by hand; in somebody else's only those with our label are meant.
+   */
+  async deleteLabelled(label: string): Promise<void> {
+    const labelSelector = this.cluster.driver === 'context' ? `${label},${ownSelector}` : label
     const wanted = { namespace: 'default', labelSelector }
     const [services, deployments] = await Promise.all([
       this.client.core.listNamespacedService(wanted),
@@ -197,6 +212,10 @@ export class LabBench {
     })
   }
 }
+
+/** What a command that plays, resets or breaks labs may touch, for the question before it. */
+export const labChange = (purpose: string) =>
+  `${purpose}, which creates, changes and deletes objects of these labs in namespace "default" (those with the label ${ownSelector}), kube-proxy's ConfigMap, DaemonSet and Pods, and labels, rules, sets, packages and kernel modules of the nodes,`
 
 /** One step of a reference solution. */
 export interface SolutionStep {

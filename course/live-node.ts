@@ -54,7 +54,7 @@ export async function resolveRoute(cluster: Cluster, from: string, to: string, w
 /** What a node of a live cluster holds, in one exec. Throws UserError with every fault of what it printed. */
 export async function stateOfNode(cluster: Cluster, node: string, destination: string): Promise<NodeState> {
   const request = nodeReportRequest('thorough')
-  const { stdout } = await runOnNode(cluster, node, request.script, { timeoutMs: 30_000 })
+  const { stdout } = await runOnNode(cluster, node, request.script, { timeoutMs: 30_000, readOnly: true })
   const { state, faults } = readCapturedNode(request.read(stdout).files, { family: familyOf(destination) })
   if (faults.length === 0) return state
   throw new UserError(`${node} cannot be read:\n${faults.map(({ message }) => `  ${message}`).join('\n')}`)

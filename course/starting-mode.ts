@@ -1,22 +1,34 @@
+import type { Cluster, Progress } from '../cluster/driver.ts'
+import type { KubeClient } from '../cluster/kube-client.ts'
 import { readConfigConf, readDaemonSet } from '../cluster/kube-proxy/agents.ts'
 import { readMode } from '../cluster/kube-proxy/config-conf.ts'
 import { isForeignImage, OWN } from '../cluster/kube-proxy/image-choice.ts'
 import { takeCapture } from '../cluster/snapshot.ts'
-import { compareNodeState } from '../dataplane/compare.ts'
 import { isEmptyFlush, planFlush } from '../dataplane/kube-proxy/flush.ts'
 import type { SwitchedMode } from '../dataplane/kube-proxy/mode-ownership.ts'
+import { evaluate } from '../grading/evaluate.ts'
 import { Snapshot } from '../grading/snapshot.ts'
 import { DeadlineError, waitFor } from '../host/wait.ts'
-import type { LabBench } from './lab-bench.ts'
 
 /** What a kube-proxy in force needs to follow what a reset has just removed, or to finish its first sync. */
 const settleMs = 8000
+
+/** What it takes: a cluster, and the learner's commands on it (LabBench). */
+interface ModeCommands {
+  readonly cluster: Cluster
+  readonly client: KubeClient
+  readonly progress: Progress
+  seen: Snapshot | undefined
+  defaultScheduler(): Promise<{ scheduler?: string }>
+  mode(mode: SwitchedMode, options: { version?: string; force?: boolean; keepLook?: boolean }): Promise<void>
+  flush(): Promise<void>
+}
 
 /**
  * Brings kube-proxy into a mode with its default scheduler, in the cluster's own version, with nothing of the other mode left
  * and nothing damaged; quick where all of that holds already.
  */
-export async function startIn(mode: SwitchedMode, bench: LabBench): Promise<void> {
+export async function startIn(mode: SwitchedMode, bench: ModeCommands): Promise<void> {
   const scheduler = await bench.defaultScheduler()
   const configured = readMode((await readConfigConf(bench.client)).text).mode || 'iptables'
   const foreign = isForeignImage(await readDaemonSet(bench.client))
@@ -36,11 +48,11 @@ function holds(mode: SwitchedMode, { nodes }: Snapshot): boolean {
     (node) =>
       node.mode === mode &&
       isEmptyFlush(planFlush(mode, node.state, new Map())) &&
-      compareNodeState(node.expected(mode), node.state, { mode }).length === 0,
+      evaluate(node, mode).differences.length === 0,
   )
 }
 
-async function settles(mode: SwitchedMode, bench: LabBench): Promise<boolean> {
+async function settles(mode: SwitchedMode, bench: ModeCommands): Promise<boolean> {
   const { cluster, client, progress } = bench
   progress.start(`Looking whether every node holds mode "${mode}" and nothing else`)
   try {

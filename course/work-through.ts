@@ -13,7 +13,10 @@ import { playActs } from './play-lab.ts'
 
 /** Interactive: goes on where the cluster stands, or begins with the lab's starting state. */
 export async function lead(lab: LabDefinition, cluster: Cluster, progress: Progress): Promise<number> {
-  const [spec, bench] = await Promise.all([loadSpec(lab), LabBench.open(cluster, progress)])
+  const [spec, bench] = await Promise.all([
+    loadSpec(lab),
+    LabBench.open(cluster, progress, `work through lab ${lab.number}`),
+  ])
   if (await wasBegun(lab, bench))
     bench.progress.note(`Lab ${lab.number} goes on where the cluster stands; make reset-${lab.number} begins anew.`)
   else await resetLab(lab, bench)
@@ -30,7 +33,10 @@ async function wasBegun(lab: LabDefinition, { client }: LabBench): Promise<boole
 
 /** Without a terminal: from the start to the end by the reference solution, graded after each step. */
 export async function play(lab: LabDefinition, cluster: Cluster, progress: Progress): Promise<number> {
-  const [spec, bench] = await Promise.all([loadSpec(lab), LabBench.open(cluster, progress)])
+  const [spec, bench] = await Promise.all([
+    loadSpec(lab),
+    LabBench.open(cluster, progress, `work through lab ${lab.number}`),
+  ])
   const solution = await loadSolution(lab.folder)
   console.log(chalk.bold(`Lab ${lab.number}: ${lab.title}`))
   console.log('There is no terminal to ask you, so the reference solution is played and graded step by step.')

@@ -1,6 +1,8 @@
 // From the JSON of `nft -j list` to the words of `nft list`, for the statements and expressions that kube-proxy writes
 // (libnftables-json(5)). What it never writes is shown as JSON: such a rule differs from every predicted one, as it should.
 
+import { anonymousSetText, mergeAddresses } from './nft-address-set.ts'
+
 /** Deeper than any rule of kube-proxy; a listing that nests further is none that nft printed. */
 const DEEPEST = 24
 /** Where a value is a mark, nft prints eight hexadecimal digits. */
@@ -21,12 +23,12 @@ function number(value: number, radix: Radix): string {
   return radix === 'mark' ? `0x${value.toString(16).padStart(8, '0')}` : `${value}`
 }
 
-/** Elements of a set without a name stand in braces, unless there is one only; in a set of no order, so they are sorted. */
+/** Elements of a set or map without a name. */
 function anonymousSet(items: readonly unknown[], radix: Radix, depth: number): string {
   const texts = items.map((item) => (Array.isArray(item) ? pair(item, depth) : expression(item, radix, depth)))
   const isMap = items.some(Array.isArray)
   if (isMap) return `{ ${texts.join(', ')} }`
-  return texts.length === 1 ? (texts[0] ?? '') : `{ ${texts.sort().join(', ')} }`
+  return texts.length === 1 && mergeAddresses(texts) ? `{ ${texts[0]} }` : anonymousSetText(texts)
 }
 
 const pair = ([key, value]: readonly unknown[], depth: number): string =>

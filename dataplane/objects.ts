@@ -18,11 +18,13 @@ export interface ClusterObjects {
   services: Service[]
   endpointSlices: EndpointSlice[]
   pods: Pod[]
+  /** The ranges of all ServiceCIDR objects. */
+  serviceCIDRs: string[]
   /** Data of the ConfigMap kube-system/kube-proxy, if it was among the objects. */
   kubeProxyConfigMap?: Record<string, string>
 }
 
-/** The input cannot be used. `faults` holds every fault found, each with its object and field. */
+/** The input is no list of API objects at all. `faults` holds every fault found, each with its object and field. */
 export class ObjectsError extends Error {
   readonly faults: Fault[]
 
@@ -33,7 +35,10 @@ export class ObjectsError extends Error {
   }
 }
 
-const KINDS = new Set(['Node', 'Service', 'EndpointSlice', 'Pod', 'ConfigMap'])
+const KINDS = new Set(['Node', 'Service', 'EndpointSlice', 'Pod', 'ServiceCIDR', 'ConfigMap'])
+
+/** Kinds whose objects have no namespace. */
+const CLUSTER_SCOPED = new Set(['Node', 'ServiceCIDR'])
 
 /** Flattens Lists (also typed ones such as ServiceList, whose items carry no kind of their own). */
 function flatten(json: unknown, path: string, faults: Fault[], kind: string, found: [JsonObject, string][]): void {
@@ -66,6 +71,7 @@ type ReadObject =
   | { kind: 'Service'; value: Service }
   | { kind: 'EndpointSlice'; value: EndpointSlice }
   | { kind: 'Pod'; value: Pod }
+  | { kind: 'ServiceCIDR'; value: string[] }
   | { kind: 'ConfigMap'; value: Record<string, string> | undefined }
 
 /** Objects of lists that were read before, by the very same JSON: for lists that share it, and whose JSON nobody changes. */
@@ -73,33 +79,38 @@ export type ReadBefore = WeakMap<object, { namespace: string; name: string; read
 
 /**
  * Reads the JSON of a v1 List (untrusted) into typed objects; kinds that say nothing about Services are passed over.
- * EndpointSlices may be discovery.k8s.io/v1 or v1beta1.
+ * EndpointSlices may be discovery.k8s.io/v1 or v1beta1. An object with a fault is left out, and never costs the others.
  * @param before takes what this list shares with others from there, and adds the rest
- * @throws ObjectsError naming every fault at once.
+ * @returns the objects that can be used, and every fault of the others
+ * @throws ObjectsError when the input holds no API object at all.
  */
-export function readObjects(json: unknown, before?: ReadBefore): { objects: ClusterObjects } {
+export function readObjects(json: unknown, before?: ReadBefore): { objects: ClusterObjects; faults: Fault[] } {
   const faults: Fault[] = []
   const found: [JsonObject, string][] = []
   flatten(json, '$', faults, '', found)
-  const objects: ClusterObjects = { nodes: [], services: [], endpointSlices: [], pods: [] }
+  if (found.length === 0 && faults.length > 0) throw new ObjectsError(faults)
+  const objects: ClusterObjects = { nodes: [], services: [], endpointSlices: [], pods: [], serviceCIDRs: [] }
   const seen = new Set<string>()
   for (const [raw, kind] of found) {
     const known = before?.get(raw)
-    const one = known?.read.kind === kind ? known : readOne(raw, kind, faults)
+    const own: Fault[] = []
+    const one = known?.read.kind === kind ? known : readOne(raw, kind, own)
     const key = `${kind} ${one.namespace}/${one.name}`
     if (one.name !== '' && seen.has(key))
-      faults.push({ object: labelOf(raw, kind), field: 'metadata.name', message: `"${one.name}" is listed twice` })
+      own.push({ object: labelOf(raw, kind), field: 'metadata.name', message: `"${one.name}" is listed twice` })
     seen.add(key)
-    if (faults.length === 0) before?.set(raw, one)
+    faults.push(...own)
+    if (own.length > 0) continue
+    before?.set(raw, one)
     const { read } = one
     if (read.kind === 'Node') objects.nodes.push(read.value)
     else if (read.kind === 'Service') objects.services.push(read.value)
     else if (read.kind === 'EndpointSlice') objects.endpointSlices.push(read.value)
     else if (read.kind === 'Pod') objects.pods.push(read.value)
+    else if (read.kind === 'ServiceCIDR') objects.serviceCIDRs.push(...read.value)
     else if (read.value) objects.kubeProxyConfigMap = read.value
   }
-  if (faults.length > 0) throw new ObjectsError(faults)
-  return { objects }
+  return { objects, faults }
 }
 
 function labelOf(raw: JsonObject, kind: string): string {
@@ -112,7 +123,7 @@ function readOne(raw: JsonObject, kind: string, faults: Fault[]) {
   const metadata = isObject(raw.metadata) ? raw.metadata : {}
   const read = new FieldReader(labelOf(raw, kind), faults)
   const name = read.name(metadata.name, 'metadata.name')
-  const namespace = kind === 'Node' ? '' : read.name(metadata.namespace, 'metadata.namespace')
+  const namespace = CLUSTER_SCOPED.has(kind) ? '' : read.name(metadata.namespace, 'metadata.namespace')
   return { namespace, name, read: readKind(read, raw, kind, namespace, name) }
 }
 
@@ -121,6 +132,10 @@ function readKind(read: FieldReader, raw: JsonObject, kind: string, namespace: s
   if (kind === 'Service') return { kind, value: readService(read, raw, namespace, name) }
   if (kind === 'EndpointSlice') return { kind, value: readEndpointSlice(read, raw, namespace, name) }
   if (kind === 'Pod') return { kind, value: readPod(read, raw, namespace, name) }
+  if (kind === 'ServiceCIDR') {
+    const cidrs = read.list(read.child(raw.spec, 'spec').cidrs, 'spec.cidrs')
+    return { kind, value: cidrs.flatMap((item, index) => read.cidr(item, `spec.cidrs[${index}]`) ?? []) }
+  }
   const isKubeProxy = namespace === 'kube-system' && name === 'kube-proxy'
   return { kind: 'ConfigMap', value: isKubeProxy ? read.labels(raw.data, 'data') : undefined }
 }

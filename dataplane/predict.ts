@@ -46,7 +46,7 @@ function checkOptions(objects: ClusterObjects, options: PredictOptions, features
     )
   if (options.mode === 'nftables' && features.nftables === 'none')
     throw new PredictError(
-      `Mode "nftables" is modelled from kube-proxy 1.31 on, not for "${options.version}"; add --kube-proxy v1.34.`,
+      `Mode "nftables" is modelled from kube-proxy 1.30 on, not for "${options.version}"; add --kube-proxy v1.34.`,
     )
 }
 

@@ -2,6 +2,7 @@
 import { join } from 'node:path'
 import { clusterFolder } from '../host/layout.ts'
 import { processStartTime } from '../host/live-process.ts'
+import { explainSystemError } from '../host/system-trouble.ts'
 import type { Ending } from './control-plane.ts'
 import type { DaemonMessage, DaemonOptions } from './daemon-messages.ts'
 import { bootKernel } from './machine/boot.ts'
@@ -92,7 +93,7 @@ try {
   tell({ type: 'ready' })
   if (process.connected) process.disconnect()
 } catch (error) {
-  const text = error instanceof Error ? error.message : String(error)
+  const text = explainSystemError(error) ?? (error instanceof Error ? error.message : String(error))
   tell({ type: 'failed', text })
   await shutDown(1, text)
 }

@@ -1,5 +1,6 @@
 import type { Finding, Where } from '../dataplane/compare.ts'
 import type { KubeProxyMode } from '../dataplane/kube-proxy/config.ts'
+import { evaluate } from './evaluate.ts'
 import { type FailureDetail, fail } from './failure.ts'
 import type { Difference } from './report-schema.ts'
 import type { NodeView } from './snapshot.ts'
@@ -24,7 +25,7 @@ export interface Comparison {
 export function mustEqualPrediction(nodes: readonly NodeView[], comparison: Comparison): void {
   const { mode, concerns, look, ...words } = comparison
   for (const node of nodes) {
-    const findings = node.differences(mode).filter((finding) => concerns(finding.where, finding))
+    const findings = evaluate(node, mode).differences.filter((finding) => concerns(finding.where, finding))
     if (findings.length > 0) fail(failureOf(node.name, look, words, findings))
   }
 }

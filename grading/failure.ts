@@ -1,4 +1,4 @@
-import type { Difference } from './report-schema.ts'
+import type { Difference, Verdict } from './report-schema.ts'
 
 /** What a check found, for the learner. Everything but `expected` and `actual` has a sensible default. */
 export interface FailureDetail {
@@ -13,6 +13,19 @@ export interface FailureDetail {
   why?: string
   /** For a mistake that the check recognises: what to do about it. */
   hint?: string
+}
+
+/** What one round came to for one step. */
+export interface StepOutcome {
+  id: string
+  verdict: Verdict
+  waitsFor?: string[]
+  reason?: string
+  /** Not applicable, and no other capture of this cluster could show it. */
+  outOfReach?: true
+  failure?: FailureDetail
+  /** What the step measured, for people. */
+  measured?: string[]
 }
 
 /** The step does not hold, and the learner can do something about it. */

@@ -4,6 +4,7 @@ import { keepEvidence } from './evidence.ts'
 import type { GradingRequest } from './grading-request.ts'
 import { type JudgeOptions, judge, type Source } from './judge.ts'
 import { findStep, type LabDefinition, readLab } from './lab-definition.ts'
+import { mustRunHere } from './lab-kernel.ts'
 import { reportOf } from './report.ts'
 import type { Report } from './report-schema.ts'
 import { roundFacts } from './round-facts.ts'
@@ -35,7 +36,9 @@ export async function gradeWith(
   const began = performance.now()
   const seconds = () => (performance.now() - began) / 1000
   try {
-    const { outcomes, snapshot } = await judge(spec, await open(), {
+    const source = await open()
+    if (source.live && !source.standing) await mustRunHere(source.live.cluster, spec.lab)
+    const { outcomes, snapshot } = await judge(spec, source, {
       ...options,
       only: request.step === undefined ? options.only : [request.step],
     })

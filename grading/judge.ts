@@ -1,26 +1,12 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { timeoutScale } from '../host/wait.ts'
 import type { CheckContext, CheckEntry, LabSpec } from './check-context.ts'
-import { Failure, type FailureDetail, NotApplicable, OutOfReach, Trouble } from './failure.ts'
+import { Failure, NotApplicable, OutOfReach, type StepOutcome, Trouble } from './failure.ts'
 import type { StepDefinition } from './lab-definition.ts'
 import type { LiveCluster } from './live-cluster.ts'
 import { Notebook } from './notebook.ts'
-import type { Verdict } from './report-schema.ts'
 import { movements } from './settling.ts'
 import type { Snapshot } from './snapshot.ts'
-
-/** What one round came to for one step. */
-export interface StepOutcome {
-  id: string
-  verdict: Verdict
-  waitsFor?: string[]
-  reason?: string
-  /** Not applicable, and no other capture of this cluster could show it. */
-  outOfReach?: true
-  failure?: FailureDetail
-  /** What the step measured, for people. */
-  measured?: string[]
-}
 
 /** Where rounds get their snapshots from, and what they may touch. */
 export interface Source {

@@ -1,8 +1,9 @@
-import { isKubeProxyPod, kubeProxyPods } from '../cluster/kube-proxy/agents.ts'
+import { isKubeProxyPod, kubeProxy, kubeProxyPods } from '../cluster/kube-proxy/agents.ts'
 import { likelyClusterCIDR } from '../dataplane/kube-proxy/cluster-config.ts'
 import { defaultConfig, type KubeProxyConfig, parseKubeProxyConfiguration } from '../dataplane/kube-proxy/config.ts'
+import type { ClusterObjects } from '../dataplane/objects.ts'
+import type { ApiObject } from './api-object.ts'
 import { Trouble } from './failure.ts'
-import type { Snapshot } from './snapshot.ts'
 
 const KUBE_PROXY = /^(?:Using|Using the) (\w+) Proxier/i
 
@@ -24,14 +25,15 @@ export function modeInForce(proxyMode: string | undefined, log: string | undefin
  * kube-proxy's version on a node: the image tag of its Pod in service, else that of one which terminates or has ended (it wrote what
  * the node holds), else what the Node says. Throws Trouble when none does.
  */
-export function kubeProxyVersionOn(snapshot: Snapshot, node: string): string {
-  const pods = [...kubeProxyPods(snapshot.items), ...snapshot.items.filter(isKubeProxyPod)]
+export function kubeProxyVersionOn(items: readonly ApiObject[], node: string): string {
+  const pods = [...kubeProxyPods(items), ...items.filter(isKubeProxyPod)]
   const pod = pods.find((candidate) => candidate.spec?.nodeName === node)
   for (const { image } of pod?.spec?.containers ?? []) {
     const tag = /:(v\d+\.\d+[^@:]*)/.exec(image ?? '')?.[1]
     if (tag) return tag
   }
-  const { kubeProxyVersion, kubeletVersion } = snapshot.find('Node', '', node)?.status?.nodeInfo ?? {}
+  const { kubeProxyVersion, kubeletVersion } =
+    items.find(({ kind, metadata }) => kind === 'Node' && metadata.name === node)?.status?.nodeInfo ?? {}
   const version = kubeProxyVersion || kubeletVersion
   if (!version) throw new Trouble(`the version of kube-proxy on ${node} is not known`)
   return version
@@ -41,13 +43,17 @@ export function kubeProxyVersionOn(snapshot: Snapshot, node: string): string {
  * The configuration of kube-proxy's ConfigMap. A capture without it is read with kube-proxy's defaults and the Pod range
  * that the controller manager was started with, else the one that the nodes suggest. Throws ConfigError when kube-proxy would refuse it.
  */
-export function kubeProxyConfigOf(snapshot: Snapshot): KubeProxyConfig {
-  const text = snapshot.find('ConfigMap', 'kube-system', 'kube-proxy')?.data?.['config.conf']
+export function kubeProxyConfigOf(items: readonly ApiObject[], objects: () => ClusterObjects): KubeProxyConfig {
+  const map = items.find(
+    ({ kind, metadata }) =>
+      kind === 'ConfigMap' && metadata.namespace === kubeProxy.namespace && metadata.name === kubeProxy.name,
+  )
+  const text = map?.data?.['config.conf']
   if (text !== undefined) return parsedOnce(text)
-  const { features, clusterCIDR } = controllerManagerFlags(snapshot)
+  const { features, clusterCIDR } = controllerManagerFlags(items)
   return {
     ...defaultConfig(),
-    clusterCIDR: clusterCIDR || likelyClusterCIDR(snapshot.objects),
+    clusterCIDR: clusterCIDR || likelyClusterCIDR(objects()),
     dualStack: /\bIPv6DualStack=true\b/.test(features),
   }
 }
@@ -65,8 +71,8 @@ function parsedOnce(text: string): KubeProxyConfig {
   return config
 }
 
-function controllerManagerFlags(snapshot: Snapshot): { features: string; clusterCIDR: string } {
-  const pod = snapshot.items.find(
+function controllerManagerFlags(items: readonly ApiObject[]): { features: string; clusterCIDR: string } {
+  const pod = items.find(
     ({ kind, metadata }) => kind === 'Pod' && metadata.labels?.component === 'kube-controller-manager',
   )
   const words = (pod?.spec?.containers ?? []).flatMap(({ command, args }) => [...(command ?? []), ...(args ?? [])])

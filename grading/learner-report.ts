@@ -1,6 +1,6 @@
 import { chalk } from 'zx/core'
 import { plainText, shortened } from '../host/plain-text.ts'
-import type { StepOutcome } from './judge.ts'
+import type { StepOutcome } from './failure.ts'
 import type { StepDefinition } from './lab-definition.ts'
 import { findingOf } from './report.ts'
 import type { Difference, Report, ReportedFinding, Source, StepReport, Verdict } from './report-schema.ts'

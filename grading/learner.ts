@@ -7,7 +7,7 @@ export const LEARNER_NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$/
 export function learnerName(text: string | undefined): string {
   if (text !== undefined && LEARNER_NAME.test(text)) return text
   throw new Error(
-    `"${text ?? ''}" can't name a learner: use letters, digits, dots, dashes, at most 63, as in \`make submit NAME=alice LAB=2\`.`,
+    `"${text ?? ''}" can't name a learner: use letters, digits, dots, dashes, at most 63, as in \`make submit LEARNER=alice LAB=2\`.`,
   )
 }
 

@@ -32,7 +32,7 @@ export class LiveCluster {
   /** Runs a shell script on a node. Throws Trouble only when the node can't be reached. */
   async onNode(node: string, script: string): Promise<ExecResult> {
     try {
-      return await runOnNode(this.cluster, node, `${PATH}\n${script}`, { timeoutMs: EXEC_TIMEOUT_MS })
+      return await runOnNode(this.cluster, node, `${PATH}\n${script}`, { timeoutMs: EXEC_TIMEOUT_MS, readOnly: true })
     } catch (error) {
       throw new Trouble(`node ${node} could not be reached (${firstLine(error)})`)
     }

@@ -6,7 +6,7 @@ import { z } from 'zod'
 import type { Capture } from '../cluster/capture-folder.ts'
 import { cacheFolder } from '../host/layout.ts'
 import { birthMarks, clusterIdentity } from '../instructors/submission/cluster-identity.ts'
-import type { StepOutcome } from './judge.ts'
+import type { StepOutcome } from './failure.ts'
 import type { Snapshot } from './snapshot.ts'
 
 const indexSchema = z.object({

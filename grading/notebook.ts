@@ -1,3 +1,5 @@
+import { ConsentError } from '../cluster/consent.ts'
+import { ownLabel } from '../cluster/context/write-guard.ts'
 import type { KubeClient } from '../cluster/kube-client.ts'
 import type { Snapshot } from './snapshot.ts'
 
@@ -42,10 +44,24 @@ export class Notebook {
     return Object.keys(this.#fresh).length > 0
   }
 
-  /** Writes what is new to the cluster. */
+  /** Writes what is new to the cluster. Without consent to that, grading goes on, and says that nothing was written down. */
   async save(client: KubeClient): Promise<void> {
-    await writeNotes(client, this.#lab, this.#fresh)
+    try {
+      await writeNotes(client, this.#lab, this.#fresh)
+    } catch (error) {
+      if (!(error instanceof ConsentError)) throw error
+      tellUnwritten()
+    }
   }
+}
+
+let told = false
+
+/** Once in a command, whatever it grades. */
+function tellUnwritten(): void {
+  if (!told)
+    console.error(' • Read only: what steps need to remember is not written into the cluster. YES=1 allows it.')
+  told = true
 }
 
 /**
@@ -64,7 +80,7 @@ export async function writeNotes(
     await core.patchNamespacedConfigMap({ ...place, body: { data } }, merge)
   } catch (error) {
     if (!(error instanceof ApiException && error.code === 404)) throw error
-    const labels = { 'app.kubernetes.io/managed-by': 'kube-service-labs' }
-    await core.createNamespacedConfigMap({ namespace: NOTES_NAMESPACE, body: { metadata: { ...place, labels }, data } })
+    const metadata = { ...place, labels: ownLabel }
+    await core.createNamespacedConfigMap({ namespace: NOTES_NAMESPACE, body: { metadata, data } })
   }
 }

@@ -1,6 +1,5 @@
-import type { FailureDetail } from './failure.ts'
+import type { FailureDetail, StepOutcome } from './failure.ts'
 import type { GradingRequest, RoundFacts } from './grading-request.ts'
-import type { StepOutcome } from './judge.ts'
 import type { LabDefinition, StepDefinition } from './lab-definition.ts'
 import type { Report, ReportedFinding, StepReport } from './report-schema.ts'
 

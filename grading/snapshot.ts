@@ -1,20 +1,21 @@
 import type { Capture, NodeFiles } from '../cluster/capture-folder.ts'
 import { type CaptureParsers, readCapturedNode, rememberingParsers } from '../dataplane/capture.ts'
-import { compareNodeState, type Finding } from '../dataplane/compare.ts'
 import { parseConntrack } from '../dataplane/conntrack.ts'
-import { ConfigError, type KubeProxyConfig, type KubeProxyMode } from '../dataplane/kube-proxy/config.ts'
+import { ConfigError, type KubeProxyConfig } from '../dataplane/kube-proxy/config.ts'
 import type { NodeState } from '../dataplane/node-state.ts'
 import { type ClusterObjects, ObjectsError, type ReadBefore, readObjects } from '../dataplane/objects.ts'
 import { ParseError } from '../dataplane/parse-error.ts'
 import { type ApiObject, asApiObjects } from './api-object.ts'
-import { fail, Trouble } from './failure.ts'
+import { Trouble } from './failure.ts'
 import { kubeProxyConfigOf, kubeProxyVersionOn, modeInForce } from './kube-proxy-in-force.ts'
-import { predictOn } from './prediction.ts'
 
 /** What captures of one cluster share is the very same object, which nobody changes. */
 const readBefore: ReadBefore = new WeakMap()
 
-/** The cluster at one moment, read once and shared by every step of a round. All views are worked out when first asked. */
+/**
+ * The cluster at one moment, read once and shared by every step of a round: it judges nothing (evaluate.ts does). Each part is read
+ * from its text when it is first asked for, and throws Trouble then if it can't be read.
+ */
 export class Snapshot {
   /** As it was read: what a submission keeps. */
   readonly capture: Capture
@@ -25,7 +26,7 @@ export class Snapshot {
   readonly parsers: CaptureParsers
   readonly #rawItems: unknown[]
   #objects: ClusterObjects | undefined
-  #config: KubeProxyConfig | undefined
+  #config: KubeProxyConfig | ConfigError | undefined
 
   /** What a capture shares with that of another snapshot, the very objects, files and texts, is taken from there as worked out. */
   constructor(capture: Capture, like?: Snapshot) {
@@ -59,19 +60,13 @@ export class Snapshot {
     return this.#objects
   }
 
-  /** kube-proxy's configuration. One that kube-proxy would refuse is the learner's to mend, so this fails the step. */
-  get config(): KubeProxyConfig {
+  /** kube-proxy's configuration, or why kube-proxy refuses it. */
+  get config(): KubeProxyConfig | ConfigError {
     try {
-      this.#config ??= kubeProxyConfigOf(this)
+      this.#config ??= kubeProxyConfigOf(this.items, () => this.objects)
     } catch (error) {
       if (!(error instanceof ConfigError)) throw error
-      fail({
-        look: 'kubectl -n kube-system get configmap kube-proxy -o yaml',
-        expected: 'a config.conf that kube-proxy accepts',
-        actual: error.message,
-        why: 'kube-proxy ends at once when it cannot read its configuration, and the rules of before stay as they were.',
-        hint: 'Mend the field that is named, then make ipvs restarts the agents.',
-      })
+      this.#config = error
     }
     return this.#config
   }
@@ -86,16 +81,14 @@ export class Snapshot {
 /** One node of a snapshot. */
 export class NodeView {
   readonly name: string
-  readonly #snapshot: Snapshot
+  readonly snapshot: Snapshot
   readonly #files: NodeFiles
-  readonly #expected = new Map<KubeProxyMode, NodeState>()
-  readonly #differences = new Map<KubeProxyMode, Finding[]>()
   #state: NodeState | undefined
   #version: string | undefined
 
   constructor(snapshot: Snapshot, files: NodeFiles) {
     this.name = files.name
-    this.#snapshot = snapshot
+    this.snapshot = snapshot
     this.#files = files
   }
 
@@ -109,7 +102,7 @@ export class NodeView {
   get state(): NodeState {
     this.#requireAnswer()
     if (this.#state) return this.#state
-    const { state, faults } = readCapturedNode(this.#files.files, { parsers: this.#snapshot.parsers })
+    const { state, faults } = readCapturedNode(this.#files.files, { parsers: this.snapshot.parsers })
     const fault = faults[0]
     if (fault) {
       const place = fault.line === undefined ? fault.file : `${fault.file} line ${fault.line}`
@@ -135,28 +128,8 @@ export class NodeView {
   }
 
   get kubeProxyVersion(): string {
-    this.#version ??= kubeProxyVersionOn(this.#snapshot, this.name)
+    this.#version ??= kubeProxyVersionOn(this.snapshot.items, this.name)
     return this.#version
-  }
-
-  /** What kube-proxy programs here in that mode, from the live objects, configuration and version. */
-  expected(mode: KubeProxyMode): NodeState {
-    let state = this.#expected.get(mode)
-    if (!state) {
-      state = predictOn(this.#snapshot, this, mode)
-      this.#expected.set(mode, state)
-    }
-    return state
-  }
-
-  /** Where that and what the node holds differ, both ways; every step of a round asks for its own part. */
-  differences(mode: KubeProxyMode): readonly Finding[] {
-    let findings = this.#differences.get(mode)
-    if (!findings) {
-      findings = compareNodeState(this.expected(mode), this.state, { mode })
-      this.#differences.set(mode, findings)
-    }
-    return findings
   }
 
   #requireAnswer(): void {

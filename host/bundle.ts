@@ -1,8 +1,9 @@
 import { createHash } from 'node:crypto'
-import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, statSync } from 'node:fs'
+import { readdirSync, readFileSync, rmSync, statSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import type { BuildOptions, Plugin } from 'esbuild'
+import { ensureArtifact } from './artifact.ts'
 import { cacheFolder, projectRoot } from './layout.ts'
 
 /** Bundled packages that are CommonJS ask for Node's own modules by `require`. */
@@ -45,15 +46,15 @@ export async function bundleOf(contents: string, resolveDir: string, name: strin
   const hash = createHash('sha256')
     .update(JSON.stringify([OPTIONS, contents, resolveDir]))
     .update(state)
-  const bundle = join(folder, `${hash.digest('hex').slice(0, 16)}.mjs`)
-  if (existsSync(bundle)) return bundle
-  const { build } = await import('esbuild')
-  mkdirSync(folder, { recursive: true })
-  const unfinished = unfinishedName(bundle)
-  await build({ ...OPTIONS, plugins: [OWN_PLACES], stdin: { contents, resolveDir }, outfile: unfinished })
-  renameSync(unfinished, bundle)
-  removeOutdated(folder)
-  return bundle
+  const path = join(folder, `${hash.digest('hex').slice(0, 16)}.mjs`)
+  return ensureArtifact({
+    path,
+    async make(fresh) {
+      const { build } = await import('esbuild')
+      await build({ ...OPTIONS, plugins: [OWN_PLACES], stdin: { contents, resolveDir }, outfile: fresh })
+      removeOutdated(folder)
+    },
+  })
 }
 
 /**
@@ -77,28 +78,23 @@ export function programBundle(entry: string, name: string, folders: readonly str
  * outdated go.
  */
 export async function bundleTogether(entryPoints: string[], folder: string): Promise<void> {
-  const { build } = await import('esbuild')
-  const unfinished = unfinishedName(folder)
-  await build({
-    ...OPTIONS,
-    plugins: [OWN_PLACES],
-    entryPoints,
-    outdir: unfinished,
-    outExtension: { '.js': '.mjs' },
-    chunkNames: 'shared/[hash]',
-    splitting: true,
+  await ensureArtifact({
+    path: folder,
+    async make(fresh) {
+      const { build } = await import('esbuild')
+      await build({
+        ...OPTIONS,
+        plugins: [OWN_PLACES],
+        entryPoints,
+        outdir: fresh,
+        outExtension: { '.js': '.mjs' },
+        chunkNames: 'shared/[hash]',
+        splitting: true,
+      })
+      removeOutdated(dirname(folder))
+    },
   })
-  try {
-    renameSync(unfinished, folder)
-  } catch (error) {
-    // Another command was faster.
-    rmSync(unfinished, { recursive: true, force: true })
-    if (!existsSync(folder)) throw error
-  }
-  removeOutdated(dirname(folder))
 }
-
-const unfinishedName = (path: string) => `${path}.${process.pid}.${Math.random().toString(36).slice(2)}`
 
 /** Whoever began with another state of the sources has loaded it by now. */
 const outdatedMs = 3_600_000

@@ -1,4 +1,5 @@
 import { chalk } from 'zx/core'
+import { explainSystemError } from './system-trouble.ts'
 
 /** Something the user can mend; the message is a sentence that names the value and the next command. */
 export class UserError extends Error {}
@@ -35,6 +36,8 @@ function sentenceOf(error: unknown, hasUsage: boolean): string {
   if (!(error instanceof Error)) return String(error)
   const refused = apiMessage(error)
   if (refused !== undefined) return refused
+  const explained = explainSystemError(error)
+  if (explained !== undefined) return explained
   const { code } = error as NodeJS.ErrnoException
   if (!hasUsage || !code?.startsWith('ERR_PARSE_ARGS_')) return error.message
   return `${error.message.split(/\. |\n/)[0]?.replace(/\.$/, '')}: --help lists what there is.`

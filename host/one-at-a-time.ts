@@ -1,7 +1,7 @@
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
-import type { Progress } from '../cluster/driver.ts'
 import { isLive, processStartTime } from './live-process.ts'
+import type { Progress } from './progress.ts'
 import { DeadlineError, waitFor } from './wait.ts'
 
 const patienceMs = 600_000

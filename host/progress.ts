@@ -1,25 +1,52 @@
 import { chalk } from 'zx/core'
-import type { Progress } from '../cluster/driver.ts'
+
+/** Where progress of long work goes: one line begun, then ended well or not. */
+export interface Progress {
+  start(what: string): void
+  /** How far what was begun has come, in a few words: `12 MB`. */
+  update?(detail: string): void
+  end(ok: boolean, detail?: string): void
+  note(line: string): void
+}
+
+/** A terminal shows that work goes on each second; a log gets a line only of what takes long. */
+const liveTickMs = 1000
+const logTickMs = 15_000
 
 /**
- * Status lines on standard error: ` • Booting the kernel` and then ` ✓ Booting the kernel (1.3 s)`. With a terminal the
- * second replaces the first; without one, or for a screen reader (TERM=dumb), each is a line of its own.
+ * Status lines on standard error: ` • Booting the kernel … 2 s`, counted while it takes, and then ` ✓ Booting the kernel (2.3 s)`.
+ * With a terminal the second replaces the first; without one, or for a screen reader (TERM=dumb), each is a line of its own.
  */
 export function createProgress(stream: NodeJS.WriteStream = process.stderr): Progress {
   const live = stream.isTTY === true && process.env.TERM !== 'dumb'
-  let current: { what: string; since: number } | undefined
+  let current: { what: string; since: number; detail: string; ticker: NodeJS.Timeout } | undefined
   const replace = (line: string) => stream.write(live ? `\r\x1b[K${line}\n` : `${line}\n`)
+  const tick = () => {
+    if (!current) return
+    const { what, since, detail } = current
+    const passed = [...(detail ? [detail] : []), `${Math.round((Date.now() - since) / 1000)} s`].join(', ')
+    stream.write(live ? `\r\x1b[K ${fitting(`• ${what} … ${passed}`, stream.columns)}` : ` • ${what} … ${passed}\n`)
+  }
+  const finish = () => {
+    clearInterval(current?.ticker)
+    current = undefined
+  }
   return {
     start(what) {
-      current = { what, since: Date.now() }
+      finish()
+      const ticker = setInterval(tick, live ? liveTickMs : logTickMs).unref()
+      current = { what, since: Date.now(), detail: '', ticker }
       stream.write(live ? ` • ${what} …` : ` • ${what} …\n`)
+    },
+    update(detail) {
+      if (current) current.detail = detail
     },
     end(ok, detail) {
       if (!current) return
       const seconds = `${((Date.now() - current.since) / 1000).toFixed(1)} s`
       const mark = ok ? chalk.green('✓') : chalk.red('✗')
       replace(` ${mark} ${current.what} (${detail ? `${detail}, ` : ''}${seconds})`)
-      current = undefined
+      finish()
     },
     note(line) {
       replace(` • ${line}`)
@@ -27,3 +54,6 @@ export function createProgress(stream: NodeJS.WriteStream = process.stderr): Pro
     },
   }
 }
+
+/** A line that is longer than the terminal is wide could not be replaced. */
+const fitting = (line: string, columns = 80) => (line.length + 2 > columns ? `${line.slice(0, columns - 3)}…` : line)

@@ -5,8 +5,10 @@ import { readLab } from '../grading/lab-definition.ts'
 import { learnerReport } from '../grading/learner-report.ts'
 import { UserError } from '../host/main.ts'
 import { plainText } from '../host/plain-text.ts'
+import { classResult } from './class/class-result.ts'
 import { judgeFile } from './class/judge-file.ts'
 import { type GradingWish, publish } from './grading.ts'
+import { classWord } from './submission/class-word.ts'
 import { type ReadOptions, readSubmission, type SignatureState, type Submission } from './submission/read-submission.ts'
 import { quoted, Refusal } from './submission/refusal.ts'
 import { reportSubmission } from './submission/rejudge.ts'
@@ -32,7 +34,8 @@ async function readNamed(file: string, options: ReadOptions): Promise<Submission
 /** Judges one submission again from its raw captures and prints what came of it; the exit code is as for a cluster. */
 export async function checkSubmission(file: string, wish: Wish): Promise<number> {
   const keyFile = wish.key ?? process.env.CLASS_KEY_FILE
-  const options = { key: keyFile ? readClassKey(keyFile) : undefined }
+  const word = process.env.CLASS ? classWord(process.env.CLASS) : undefined
+  const options = { key: keyFile ? readClassKey(keyFile) : undefined, word }
   const submission = await readNamed(file, options)
   const { learner, lab, submittedAt } = submission.manifest
   if (wish.lab !== undefined && labNumber(wish.lab) !== lab)
@@ -41,7 +44,7 @@ export async function checkSubmission(file: string, wish: Wish): Promise<number>
     throw new UserError('A submission is judged as a whole: leave --step and --junit out; --format junit writes JUnit.')
   const report = await reportSubmission(await loadSpec(readLab(lab)), submission, basename(file))
   const judged = await judgeFile(file, options)
-  const flags = 'graded' in judged ? judged.graded.flags : []
+  const flags = classResult([judged], 0).graded.flatMap((graded) => graded.flags)
   const head = `${learner}, lab ${lab}, handed in ${submittedAt}, ${SIGNED[submission.signature]}\n`
   const looks = flags.map(({ text }) => `A reason to look: ${plainText(text)}\n`).join('')
   return publish(report, wish, { text: () => `${head}${learnerReport(report)}${looks}`, judged })

@@ -1,5 +1,6 @@
 // Answers a lab's question and grades the answer:  Q=service-chain A=KUBE-SVC-… [LAB=1] answer.ts
 
+import { consent } from '../cluster/consent.ts'
 import { selectCluster } from '../cluster/select.ts'
 import { keepAnswer } from '../course/keep-answer.ts'
 import { labNumber } from '../course/lab-number.ts'
@@ -7,7 +8,9 @@ import { loadSpec } from '../grading/grader.ts'
 import { judge } from '../grading/judge.ts'
 import { findStep, type LabDefinition, readLab } from '../grading/lab-definition.ts'
 import { listLabs } from '../grading/lab-folders.ts'
+import { mustRunHere } from '../grading/lab-kernel.ts'
 import { failureLines, outcomeLine } from '../grading/learner-report.ts'
+import { notesName } from '../grading/notebook.ts'
 import { answerCommand } from '../grading/question.ts'
 import { openCluster } from '../grading/source.ts'
 import { ExitCode, main, UserError } from '../host/main.ts'
@@ -20,7 +23,10 @@ await main(async () => {
   if (step.question === undefined)
     throw new UserError(`Step "${id}" of lab ${lab.number} asks nothing. ${questionsOf([lab])}`)
   if (!text) throw new UserError(`${step.question} Answer with: ${answerCommand(lab.number, id)}`)
-  const source = await openCluster(await selectCluster())
+  const cluster = await selectCluster()
+  const source = await openCluster(cluster)
+  await mustRunHere(cluster, lab)
+  await consent(cluster, `write the answer into ConfigMap "${notesName(lab.number)}" in namespace "default"`)
   await keepAnswer(source.live.client, lab.number, id, text)
   const { outcomes } = await judge(await loadSpec(lab), source, { only: [id] })
   for (const outcome of outcomes) {

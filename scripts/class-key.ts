@@ -10,7 +10,7 @@ const USAGE = `Usage: node --import tsx scripts/class-key.ts --new class.key
        node --import tsx scripts/class-key.ts --key class.key --learner alice
 
 The first makes the secret of a class, for the instructor alone. The second prints one learner's part of it, which signs for
-that learner and nobody else: give it out as a file, to be used as CLASS_KEY_FILE=alice.key make submit NAME=alice LAB=2.
+that learner and nobody else: give it out as a file, to be used as CLASS_KEY_FILE=alice.key make submit LEARNER=alice LAB=2.
 `
 
 await main(async () => {

@@ -15,12 +15,14 @@ import {
 } from '../instructors/class/formats/formats.ts'
 import { judgeAll, type Task } from '../instructors/class/judge-pool.ts'
 import type { ClassResult } from '../instructors/class/result.ts'
+import { classWord } from '../instructors/submission/class-word.ts'
 import { readClassKey } from '../instructors/submission/signature.ts'
 
 const text = { type: 'string' } as const
 const options = {
   ...{ csv: text, html: text, json: text, junit: text, tap: text, gradescope: text, check50: text, classroom50: text },
-  ...{ key: text, kubeconfigs: text, lab: text, limit: text, jobs: text, deadline: text },
+  ...{ key: text, class: text, kubeconfigs: text, lab: text, limit: text, jobs: text, deadline: text },
+  variants: { type: 'boolean' },
   'report-only': { type: 'boolean' },
   quiet: { type: 'boolean' },
 } as const
@@ -34,18 +36,21 @@ after its learner). For that each node runs a privileged Pod: YES=1 allows it.
   --html FILE --csv FILE --json FILE --junit FILE --tap FILE      one result for the class
   --gradescope DIR --check50 DIR --classroom50 DIR                one result file a learner
   --key FILE          files must be signed with this class key (or CLASS_KEY_FILE)
+  --class WORD        captures must show this word of the class (or CLASS); with a key, each learner's own word will do
+  --variants          each learner was dealt a variant (LEARNER=): flag who has none, even if few have
   --jobs N            files judged at once; 2 when left out
   --limit N           clusters graded at once; 8 when left out
   --deadline SECONDS  for each file (20) or cluster (120)
-  --report-only       exit 0 whatever the verdicts, once the results are written
+  --report-only       exit 0 even where a file was refused, once the results are written
   --quiet             no line for each learner
 
-Exit status: 0 everybody passed everything, 1 not yet, 2 when a file was refused or a cluster could not be graded.
+Exit status: 0 all were graded, whatever their verdicts; 2 when a file was refused or a cluster could not be graded.
 `
 
 await main(async () => {
   const { values, positionals } = parseArgs({ options, allowPositionals: true })
   const keyFile = values.key ?? process.env.CLASS_KEY_FILE
+  const word = values.class ?? process.env.CLASS
   const tasks =
     values.kubeconfigs === undefined ? positionals.map((file) => ({ file })) : liveTasks(values.kubeconfigs, values.lab)
   if (tasks.length === 0)
@@ -54,11 +59,12 @@ await main(async () => {
   const began = performance.now()
   const judged = await judgeAll(tasks, {
     key: keyFile ? readClassKey(keyFile) : undefined,
+    word: word ? classWord(word) : undefined,
     jobs: atLeastOne(live ? (values.limit ?? '8') : (values.jobs ?? '2')),
     deadlineMs: 1000 * atLeastOne(values.deadline ?? (live ? '120' : '20')),
     onJudged: (one, done) => values.quiet || console.log(judgedLine(one, done, tasks.length)),
   })
-  const result = classResult(judged, (performance.now() - began) / 1000)
+  const result = classResult(judged, (performance.now() - began) / 1000, new Date(), { variants: values.variants })
   for (const format of FORMATS) write(format, values[format], result)
   process.stdout.write(classSummary(result))
   const { maxRSS, userCPUTime, systemCPUTime } = process.resourceUsage()

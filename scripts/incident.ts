@@ -16,12 +16,19 @@ await main(async () => {
   const cluster = await selectCluster()
   const running = await cluster.running()
   if (LIST) {
-    const here = running ? await incidentsHere(await LabBench.open(cluster, createProgress())) : incidents
+    // Finding out loads kernel modules, which somebody else's cluster is not asked for to print a list.
+    const asked = running && cluster.driver !== 'context'
+    const here = asked ? await incidentsHere(await LabBench.open(cluster, createProgress())) : incidents
     console.log(listIncidents(incidents, here))
     return
   }
   if (!running) throw new UserError(`The cluster "${cluster.name}" is not up: run \`make up\`.`)
-  const bench = await LabBench.open(cluster, createProgress())
+  const purpose = SHOW
+    ? undefined
+    : HINT
+      ? 'note that a hint was taken'
+      : 'break something and heal what was broken before'
+  const bench = await LabBench.open(cluster, createProgress(), purpose)
   if (SHOW || HINT) {
     const note = await currentNote(bench)
     if (!note) throw new UserError('No incident is open: `make incident` breaks something.')

@@ -1,27 +1,40 @@
 // Leads through a lab:  lab.ts 2.  With a terminal it waits for the learner, without one it plays the reference solution.
 
 import { changeCluster, leadOnCluster } from '../cluster/cluster-lock.ts'
+import type { Cluster } from '../cluster/driver.ts'
 import { selectCluster } from '../cluster/select.ts'
 import { labNumber } from '../course/lab-number.ts'
 import { labFolder } from '../grading/lab-folders.ts'
+import { mustRunHere, needsOf } from '../grading/lab-kernel.ts'
 import { main } from '../host/main.ts'
 import { createProgress } from '../host/progress.ts'
+
+/** Somebody else's cluster is asked before anything is started there, for all that the lab will do. */
+async function agree(number: number, cluster: Cluster): Promise<void> {
+  if (cluster.driver !== 'context') return
+  const [{ consent }, { labChange }] = await Promise.all([
+    import('../cluster/consent.ts'),
+    import('../course/lab-bench.ts'),
+  ])
+  await consent(cluster, labChange(`run a privileged Pod on each node and work through lab ${number}`))
+}
 
 await main(async () => {
   const number = labNumber(process.argv[2])
   // Before anything boots for a lab that there is not.
   labFolder(number)
   const began = performance.now()
-  const cluster = await selectCluster()
   const progress = createProgress()
+  const definition = import('../grading/lab-definition.ts').then(({ readLab }) => readLab(number))
+  definition.catch(() => {})
+  const needs = async () => needsOf(await definition)
+  const cluster = await selectCluster(undefined, undefined, { making: progress, lab: needs })
+  await agree(number, cluster)
   // What describes and grades a lab takes a second to load: about as long as a kernel to boot.
   const ready = async () => {
-    const [, { readLab }, guide] = await Promise.all([
-      cluster.up(progress),
-      import('../grading/lab-definition.ts'),
-      import('../course/work-through.ts'),
-    ])
-    return { lab: readLab(number), ...guide }
+    const [lab, guide] = await Promise.all([definition, import('../course/work-through.ts'), cluster.up(progress)])
+    await mustRunHere(cluster, lab)
+    return { lab, ...guide }
   }
   const interactive = process.stdin.isTTY === true && process.stdout.isTTY === true && !process.env.CI
   if (interactive)

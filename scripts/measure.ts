@@ -1,5 +1,6 @@
 // Measures both modes at growing numbers of Services:  [MAX=1000] [ENDPOINTS=3] [SHOW=1] measure.ts
 
+import { consent } from '../cluster/consent.ts'
 import { kubeClient } from '../cluster/kube-client.ts'
 import { selectCluster } from '../cluster/select.ts'
 import { takeObjects } from '../cluster/snapshot.ts'
@@ -23,6 +24,7 @@ await main(async () => {
     console.log([...measurementTable(run), '', ...scaleRemarks(run)].join('\n'))
     return
   }
+  await consent(cluster, 'write the figures into ConfigMap "lab-6" in namespace "default"')
   const { folder, run } = await measureHere(cluster, client, createProgress())
   console.log([...measurementTable(run), '', ...scaleRemarks(run), '', `The picture: ${folder}/scale.svg`].join('\n'))
 })

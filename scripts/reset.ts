@@ -12,6 +12,6 @@ await main(async () => {
   const lab = readLab(labNumber(process.argv[2]))
   const cluster = await selectCluster()
   if (!(await cluster.running())) throw new UserError(`The cluster "${cluster.name}" is not up: run \`make up\`.`)
-  await resetLab(lab, await LabBench.open(cluster, createProgress()))
+  await resetLab(lab, await LabBench.open(cluster, createProgress(), `reset lab ${lab.number}`))
   console.log(`Lab ${lab.number} is at its start. Next: make lab-${lab.number}, or read labs/${lab.folder}/README.md.`)
 })

@@ -6,6 +6,7 @@ import { labNumber } from '../course/lab-number.ts'
 import { playSteps } from '../course/play-lab.ts'
 import { loadSpec } from '../grading/grader.ts'
 import { findStep, readLab } from '../grading/lab-definition.ts'
+import { mustRunHere } from '../grading/lab-kernel.ts'
 import { openCluster } from '../grading/source.ts'
 import { ExitCode, main, UserError } from '../host/main.ts'
 import { createProgress } from '../host/progress.ts'
@@ -16,7 +17,8 @@ await main(async () => {
   const steps = values.step === undefined ? lab.steps : [findStep(lab, values.step)]
   const cluster = await selectCluster()
   if (!(await cluster.running())) throw new UserError(`The cluster "${cluster.name}" is not up: run \`make up\`.`)
-  const bench = await LabBench.open(cluster, createProgress())
+  await mustRunHere(cluster, lab)
+  const bench = await LabBench.open(cluster, createProgress(), `play the solution of lab ${lab.number}`)
   const [spec, solution, source] = await Promise.all([loadSpec(lab), loadSolution(lab.folder), openCluster(cluster)])
   const outcomes = await playSteps(spec, solution, bench, source, steps)
   if (outcomes.some(({ verdict }) => verdict === 'could not check')) return ExitCode.trouble

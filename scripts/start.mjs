@@ -5,7 +5,7 @@
 
 import { spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
-import { existsSync, readdirSync, statSync } from 'node:fs'
+import { existsSync, lstatSync, readdirSync, readFileSync, statSync } from 'node:fs'
 import { basename, join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 
@@ -27,14 +27,27 @@ function stateOfSources() {
   return hash.digest('hex').slice(0, 16)
 }
 
+/** Whether every file of a bundle is as it was made, by its size and time of change (host/artifact.ts). */
+function isWhole(bundle) {
+  try {
+    const { files } = JSON.parse(readFileSync(`${bundle}.manifest`, 'utf8'))
+    return Object.entries(files).every(([name, { size, ctimeMs }]) => {
+      const stats = lstatSync(join(bundle, name))
+      return stats.isFile() && stats.size === size && stats.ctimeMs === ctimeMs
+    })
+  } catch {
+    return false
+  }
+}
+
 const [script = '', ...words] = process.argv.slice(2)
 const source = join(root, script)
 const bundle = join(root, '.cache/programs', stateOfSources())
 const program = join(bundle, basename(script).replace(/\.ts$/, '.mjs'))
-if (!existsSync(program))
+if (!isWhole(bundle))
   spawnSync(process.execPath, ['--import', 'tsx', 'scripts/bundle-scripts.ts', bundle], { cwd: root, stdio: 'ignore' })
 process.argv = [process.execPath, source, ...words]
-if (existsSync(program)) await import(pathToFileURL(program).href)
+if (isWhole(bundle) && existsSync(program)) await import(pathToFileURL(program).href)
 else {
   const { register } = await import('tsx/esm/api')
   register()

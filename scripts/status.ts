@@ -16,7 +16,7 @@ async function nodeLines(cluster: Cluster): Promise<string[]> {
     items.map(async ({ metadata, status }) => {
       const name = metadata?.name ?? ''
       const ready = status?.conditions?.some((one) => one.type === 'Ready' && one.status === 'True')
-      const mode = await runOnNode(cluster, name, lookAtProxy)
+      const mode = await runOnNode(cluster, name, lookAtProxy, { readOnly: true })
       const version = status?.nodeInfo?.kubeletVersion
       return `${name.padEnd(28)} ${ready ? 'Ready   ' : 'NotReady'} ${version}  kube-proxy: ${mode.stdout.trim()}`
     }),

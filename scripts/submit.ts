@@ -1,4 +1,4 @@
-// Writes what a learner hands in:  make submit NAME=alice LAB=2  →  submissions/alice-lab2.labgrade
+// Writes what a learner hands in:  make submit LEARNER=alice LAB=2  →  submissions/alice-lab2.labgrade
 import { mkdirSync, renameSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import type { Cluster } from '../cluster/driver.ts'
@@ -9,12 +9,13 @@ import { gradeWith, loadSpec } from '../grading/grader.ts'
 import { type LabDefinition, readLab } from '../grading/lab-definition.ts'
 import { learnerName } from '../grading/learner.ts'
 import { learnerReport } from '../grading/learner-report.ts'
-import { Moments } from '../grading/moments.ts'
+import { type Moment, Moments } from '../grading/moments.ts'
 import { openCluster } from '../grading/source.ts'
 import { clusterName } from '../host/layout.ts'
 import { main, UserError } from '../host/main.ts'
+import { classWord, expectedWords, wordIn, wordState } from '../instructors/submission/class-word.ts'
 import { type HandIn, packSubmission } from '../instructors/submission/pack.ts'
-import { readClassKey } from '../instructors/submission/signature.ts'
+import { type ClassKey, readClassKey } from '../instructors/submission/signature.ts'
 
 await main(async () => {
   const { learner, name } = whoAndWhere()
@@ -29,6 +30,7 @@ await main(async () => {
       `The cluster "${cluster.name}" is not up and nothing of lab ${lab.number} was kept: work on it with \`make lab-${lab.number}\`.`,
     )
   if (!now) console.log(`The cluster "${cluster.name}" is not up: what was kept while you worked is handed in.`)
+  const missing = wordWarning(lab, [...kept, ...(now ? [now] : [])], learner, key)
   const bytes = packSubmission({ lab, learner, cluster, moments: kept, ...(now ? { now } : {}), key })
   const file = join(process.env.DIR || 'submissions', `${learner}-lab${lab.number}.labgrade`)
   mkdirSync(dirname(file), { recursive: true })
@@ -36,15 +38,23 @@ await main(async () => {
   renameSync(`${file}.new`, file)
   const signed = key ? ', signed' : ''
   console.log(`Written: ${file} (${Math.ceil(bytes.length / 1024)} KiB, ${kept.length} steps passed${signed}).`)
+  for (const line of missing) console.log(line)
   console.log(`What an instructor will see: node --import tsx scripts/check.ts --capture ${file}`)
 })
 
-/** LEARNER names the learner and NAME the cluster, as everywhere. Without LEARNER, NAME is the learner's and CLUSTER_NAME the cluster's. */
+/**
+ * LEARNER is the person and NAME the cluster, as everywhere. Without LEARNER, NAME is the person as it used to be, and CLUSTER_NAME the
+ * cluster.
+ */
 function whoAndWhere(): { learner: string; name: string } {
   const { LEARNER, NAME, CLUSTER_NAME } = process.env
   if (LEARNER) return { learner: learnerName(LEARNER), name: clusterName(CLUSTER_NAME || NAME) }
-  if (!NAME) throw new UserError('Whose work is it? Give a name, as in `make submit NAME=alice LAB=2`.')
-  return { learner: learnerName(NAME), name: clusterName(CLUSTER_NAME || 'k8s-guide') }
+  if (!NAME) throw new UserError('Whose work is it? Name the learner, as in `make submit LEARNER=alice LAB=2`.')
+  const learner = learnerName(NAME)
+  console.log(
+    `NAME=${learner} is taken as the learner; write LEARNER=${learner}, as NAME is the cluster everywhere else.`,
+  )
+  return { learner, name: clusterName(CLUSTER_NAME || 'k8s-guide') }
 }
 
 function chosenLab(moments: Moments): number {
@@ -53,7 +63,30 @@ function chosenLab(moments: Moments): number {
   const [only] = labs
   if (only !== undefined && labs.length === 1) return only
   const known = labs.length > 0 ? `labs ${labs.join(', ')} were worked on` : 'none was worked on yet'
-  throw new UserError(`Which lab? ${known}: choose as in \`make submit NAME=alice LAB=2\`.`)
+  throw new UserError(`Which lab? ${known}: choose as in \`make submit LEARNER=alice LAB=2\`.`)
+}
+
+/** What is to be said where captures do not show the word of the class, which the cluster must hold before steps pass. */
+function wordWarning(
+  { number, steps }: LabDefinition,
+  parts: readonly (Pick<Moment, 'capture'> & { step?: string })[],
+  learner: string,
+  key: ClassKey | undefined,
+): string[] {
+  const { CLASS } = process.env
+  const words = expectedWords(CLASS ? classWord(CLASS) : undefined, key, learner)
+  const own = parts.flatMap(({ capture }) => wordIn(capture.objects.items) ?? []).at(-1)
+  const expected = words.length > 0 ? words : own === undefined ? [] : [own]
+  if (expected.length === 0) return []
+  const without = parts.filter(({ capture }) => wordState(capture, expected) !== 'shown').map(({ step }) => step)
+  if (without.length === 0) return []
+  const ids = steps.map(({ id }) => id).filter((id) => without.includes(id))
+  const what = ids.length > 0 ? `what was recorded of ${ids.join(', ')}` : 'the cluster as it is now'
+  const set = CLASS ? `CLASS=${CLASS}` : key ? 'CLASS_KEY_FILE=…' : 'CLASS=…'
+  return [
+    `The word of your class is missing from ${what}, and the class report will say so.`,
+    `To record it anew, work on a new cluster: \`make down\`, then \`${set} make lab-${number}\`. Or tell your instructor why.`,
+  ]
 }
 
 /** Grades once more, which keeps the moment of every step that passes now, and takes the whole cluster down. */

@@ -4,8 +4,9 @@ import { createProgress } from '../host/progress.ts'
 
 await main(async () => {
   const began = performance.now()
-  const cluster = await selectCluster()
-  await cluster.up(createProgress())
+  const progress = createProgress()
+  const cluster = await selectCluster(undefined, undefined, { making: progress })
+  await cluster.up(progress)
   const seconds = ((performance.now() - began) / 1000).toFixed(1)
   const nodes = await cluster.nodes()
   console.log(`${nodes.length} nodes are ready on the ${cluster.driver} cluster "${cluster.name}" after ${seconds} s.`)

@@ -1,3 +1,4 @@
+import { consent } from '../cluster/consent.ts'
 import { kubeClient } from '../cluster/kube-client.ts'
 import { selectCluster } from '../cluster/select.ts'
 import { deployWeb } from '../course/deploy-web.ts'
@@ -7,6 +8,7 @@ import { createProgress } from '../host/progress.ts'
 
 await main(async () => {
   const cluster = await selectCluster()
+  await consent(cluster, 'create the Deployment and the Service of the labs, "web", in namespace "default"')
   const client = await kubeClient(cluster)
   const lines = await deployWeb(client, createProgress(), await ownVariant(client))
   // The next thing that anybody does is to ask the Service.

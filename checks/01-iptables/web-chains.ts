@@ -6,6 +6,7 @@ import type { Service } from '../../dataplane/objects.ts'
 import { targetOf } from '../../dataplane/rule-text.ts'
 import type { CheckContext } from '../../grading/check-context.ts'
 import { mustEqualPrediction, onNode } from '../../grading/difference-report.ts'
+import { evaluate } from '../../grading/evaluate.ts'
 import { fail } from '../../grading/failure.ts'
 import { mustJumpFirst } from '../../grading/jump-order.ts'
 import type { Truth } from '../../grading/question.ts'
@@ -74,7 +75,7 @@ export function chainsLeadToPods({ nodes, snapshot }: CheckContext): void {
 function isOnTheWay(chain: string, nodes: readonly NodeView[]) {
   const chains = new Set(['PREROUTING', 'OUTPUT', 'KUBE-SERVICES', chain])
   for (const node of nodes)
-    for (const state of [node.state, node.expected('iptables')])
+    for (const state of [node.state, evaluate(node, 'iptables').expected])
       for (const { spec } of endpointRules(state, chain)) chains.add(targetOf(spec) ?? '')
   return (where: Where) => 'chain' in where && where.table === 'nat' && chains.has(where.chain)
 }

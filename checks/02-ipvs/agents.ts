@@ -1,5 +1,6 @@
 import { kubeProxyPods } from '../../cluster/kube-proxy/agents.ts'
 import type { CheckContext } from '../../grading/check-context.ts'
+import { configOf } from '../../grading/evaluate.ts'
 import { fail } from '../../grading/failure.ts'
 import type { NodeView } from '../../grading/snapshot.ts'
 
@@ -21,11 +22,11 @@ export function keepAgents({ snapshot, nodes, notes }: CheckContext): void {
 /** The ConfigMap asks for IPVS, every node's kube-proxy is a new one and says that it runs IPVS. */
 export function agentsRunIpvs({ snapshot, nodes, notes }: CheckContext): void {
   const asked = snapshot.find('ConfigMap', 'kube-system', 'kube-proxy')
-  if (asked && snapshot.config.mode !== 'ipvs')
+  if (asked && configOf(snapshot).mode !== 'ipvs')
     fail({
       look: "kubectl -n kube-system get configmap kube-proxy -o yaml | grep 'mode:'",
       expected: 'mode: ipvs in the ConfigMap',
-      actual: `mode: ${snapshot.config.mode ?? '"" (which means iptables)'}`,
+      actual: `mode: ${configOf(snapshot).mode ?? '"" (which means iptables)'}`,
       hint: 'make ipvs patches the ConfigMap and restarts every agent.',
     })
   for (const node of nodes) mustRunIpvs(node)

@@ -1,6 +1,7 @@
 import { targetOf } from '../../dataplane/rule-text.ts'
 import type { CheckContext } from '../../grading/check-context.ts'
 import { inChain, inSet, mustEqualPrediction, onNode } from '../../grading/difference-report.ts'
+import { configOf } from '../../grading/evaluate.ts'
 import { fail } from '../../grading/failure.ts'
 import { mustJumpFirst } from '../../grading/jump-order.ts'
 
@@ -51,7 +52,7 @@ export function preroutingLeadsToServices({ nodes }: CheckContext): void {
 /** OUTPUT begins with KUBE-SERVICES, and KUBE-MARK-MASQ sets the mark. */
 export function outputLeadsToMark({ snapshot, nodes }: CheckContext): void {
   mustJumpFirst(nodes, 'OUTPUT', 'KUBE-SERVICES')
-  const mark = `0x${(2 ** snapshot.config.masqueradeBit).toString(16)}`
+  const mark = `0x${(2 ** configOf(snapshot).masqueradeBit).toString(16)}`
   mustEqualPrediction(nodes, {
     mode: 'ipvs',
     concerns: inChain('nat KUBE-MARK-MASQ', 'nat OUTPUT'),
@@ -93,6 +94,6 @@ export function virtualServersEqualServices({ snapshot, nodes }: CheckContext): 
     mode: 'ipvs',
     concerns: (where) => 'virtualServer' in where,
     look: 'ipvsadm -Ln',
-    expected: `a virtual server for each Service port, ${snapshot.config.ipvs.scheduler}, each ready Pod behind it as Masq with weight 1`,
+    expected: `a virtual server for each Service port, ${configOf(snapshot).ipvs.scheduler}, each ready Pod behind it as Masq with weight 1`,
   })
 }

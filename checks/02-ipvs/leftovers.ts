@@ -2,6 +2,7 @@ import type { Finding } from '../../dataplane/compare.ts'
 import type { CheckContext } from '../../grading/check-context.ts'
 import { isServiceChain } from '../../grading/crowd.ts'
 import { mustEqualPrediction } from '../../grading/difference-report.ts'
+import { evaluate } from '../../grading/evaluate.ts'
 import { fail, NotApplicable } from '../../grading/failure.ts'
 import { httpRequest } from '../../grading/http-request.ts'
 import { traceLine } from '../../grading/packet-trace.ts'
@@ -81,5 +82,5 @@ function isAboutWholeTables({ where, kind, expected, actual }: Finding): boolean
 
 /** For tests and texts: how many findings of this kind a node has. */
 export function leftoverFindings(node: NodeView): Finding[] {
-  return node.differences('ipvs').filter(isAboutWholeTables)
+  return evaluate(node, 'ipvs').differences.filter(isAboutWholeTables)
 }

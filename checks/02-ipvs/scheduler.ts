@@ -1,5 +1,6 @@
 import type { CheckContext } from '../../grading/check-context.ts'
 import { mustEqualPrediction } from '../../grading/difference-report.ts'
+import { configOf } from '../../grading/evaluate.ts'
 import { fail, NotApplicable } from '../../grading/failure.ts'
 
 const NOTE = 'scheduler-chosen'
@@ -10,7 +11,7 @@ const isName = (value: unknown): value is string => typeof value === 'string' &&
 /** kube-proxy was given another scheduler than rr, and every virtual server had it. */
 export function schedulerChosen({ snapshot, nodes, notes, live }: CheckContext): void {
   if (notes.read(NOTE, isName)) return
-  const { scheduler } = snapshot.config.ipvs
+  const { scheduler } = configOf(snapshot).ipvs
   if (scheduler === DEFAULT && !live) throw new NotApplicable('every virtual server had rr when this capture was taken')
   if (scheduler === DEFAULT)
     fail({

@@ -2,6 +2,7 @@ import { serviceHash } from '../../dataplane/kube-proxy/chain-names.ts'
 import type { Service } from '../../dataplane/objects.ts'
 import { targetOf } from '../../dataplane/rule-text.ts'
 import { inChain, mustEqualPrediction } from '../../grading/difference-report.ts'
+import { evaluate } from '../../grading/evaluate.ts'
 import { fail } from '../../grading/failure.ts'
 import type { NodeView, Snapshot } from '../../grading/snapshot.ts'
 import { personalise, variantIn } from '../../grading/variant.ts'
@@ -118,7 +119,7 @@ export function mustBeWrittenEverywhere(
 
 /** The KUBE-SEP- chains that chains with these hashes must lead to. */
 function endpointChains(node: NodeView, hashes: readonly string[]): string[] {
-  const nat = node.expected('iptables').iptables.get('nat')
+  const nat = evaluate(node, 'iptables').expected.iptables.get('nat')
   return [...(nat?.values() ?? [])]
     .filter(({ name }) => hashes.some((hash) => name.endsWith(hash)))
     .flatMap(({ rules }) => rules.flatMap(({ spec }) => targetOf(spec) ?? []))

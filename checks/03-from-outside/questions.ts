@@ -1,6 +1,7 @@
 import { targetOf } from '../../dataplane/rule-text.ts'
 import type { CheckContext } from '../../grading/check-context.ts'
 import { onNode } from '../../grading/difference-report.ts'
+import { evaluate } from '../../grading/evaluate.ts'
 import { fail, NotApplicable } from '../../grading/failure.ts'
 import type { Truth } from '../../grading/question.ts'
 import { WEB_NAMESPACE, webService } from '../../grading/web-service.ts'
@@ -11,7 +12,8 @@ import { expectedShare, podsByNode } from './shares.ts'
 /** Where KUBE-NODEPORTS sends a packet for the node port: KUBE-EXT-… since 1.24, the Service's own chains before. */
 export function nodePortChain({ snapshot, nodes }: CheckContext): Truth {
   const { nodePort } = nodePortService(snapshot)
-  const rules = nodes[0]?.expected('iptables').iptables.get('nat')?.get('KUBE-NODEPORTS')?.rules ?? []
+  const rules =
+    (nodes[0] && evaluate(nodes[0], 'iptables').expected.iptables.get('nat'))?.get('KUBE-NODEPORTS')?.rules ?? []
   const targets = rules
     .filter(({ spec }) => spec.includes(`--dport ${nodePort} `))
     .flatMap(({ spec }) => targetOf(spec) ?? [])

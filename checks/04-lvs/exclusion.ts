@@ -1,6 +1,7 @@
 import { contains } from '../../dataplane/ip-address.ts'
 import type { CheckContext } from '../../grading/check-context.ts'
 import { onNode } from '../../grading/difference-report.ts'
+import { configOf } from '../../grading/evaluate.ts'
 import { fail, NotApplicable } from '../../grading/failure.ts'
 import { REAL_PORT, VIP, VIPS } from './addresses.ts'
 import { askFromOutside, mustBeAnswered } from './outside-client.ts'
@@ -15,7 +16,7 @@ export async function kubeProxySparesOthers(context: CheckContext): Promise<void
   const { snapshot, nodes, notes, live } = context
   if (notes.read(NOTE, isTrue)) return
   const stage = await lvsStage(context)
-  const { excludeCIDRs } = snapshot.config.ipvs
+  const { excludeCIDRs } = configOf(snapshot).ipvs
   const open = VIPS.find((address) => !excludeCIDRs.some((range) => contains(range, address)))
   if (open !== undefined)
     fail({

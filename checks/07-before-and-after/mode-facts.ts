@@ -3,6 +3,7 @@ import type { NodeState } from '../../dataplane/node-state.ts'
 import type { ClusterObjects } from '../../dataplane/objects.ts'
 import { predict } from '../../dataplane/predict.ts'
 import type { CheckContext } from '../../grading/check-context.ts'
+import { configOf } from '../../grading/evaluate.ts'
 import { webService } from '../../grading/web-service.ts'
 
 /** A version that has each mode; what is asked of it has not changed since. */
@@ -52,7 +53,8 @@ function withOneMore({ snapshot }: CheckContext): ClusterObjects {
 /** The facts of every mode, worked out for the first node. */
 export function modeFacts(context: CheckContext): ModeFacts[] {
   const { snapshot, nodes } = context
-  const { config, objects } = snapshot
+  const { objects } = snapshot
+  const config = configOf(snapshot)
   const more = withOneMore(context)
   const node = nodes[0]?.name ?? ''
   return (['userspace', 'iptables', 'ipvs', 'nftables'] as const).map((mode) => {

@@ -58,7 +58,7 @@ export function recordedLack(nodes: readonly NodeView[], mode: FlushedMode): { l
 /** Whether this kube-proxy has the mode without a gate. Throws Trouble for a version that is not modelled. */
 export function hasNftables({ kubeProxyVersion: version }: NodeView): boolean {
   try {
-    return newestBefore(version) !== undefined || featuresOf(version).nftables !== 'none'
+    return newestBefore(version) !== undefined || featuresOf(version).nftables === 'available'
   } catch (error) {
     if (error instanceof VersionError) throw new Trouble(error.message)
     throw error

@@ -4,6 +4,7 @@ import type { NodeState } from '../../dataplane/node-state.ts'
 import { targetOf } from '../../dataplane/rule-text.ts'
 import type { CheckContext } from '../../grading/check-context.ts'
 import { onNode } from '../../grading/difference-report.ts'
+import { evaluate } from '../../grading/evaluate.ts'
 import { fail, NotApplicable } from '../../grading/failure.ts'
 import { mustJumpFirst } from '../../grading/jump-order.ts'
 import type { LiveCluster } from '../../grading/live-cluster.ts'
@@ -55,7 +56,7 @@ const rulesIn = ({ iptables }: NodeState, table: string, chain: string): string[
 function mustHavePortals(node: NodeView): void {
   const differences = CHAINS.flatMap(([table, chain]): Difference[] => {
     const { missing, stale } = multisetDifference(
-      rulesIn(node.expected('userspace'), table, chain),
+      rulesIn(evaluate(node, 'userspace').expected, table, chain),
       rulesIn(node.state, table, chain),
     )
     const line = (kind: 'missing' | 'stale', spec: string) => ({

@@ -6,6 +6,7 @@ import { CLOSED_KEY, GUESS_PREFIX, isClosedNote } from '../../course/incident/in
 import { isEmptyFlush, planFlush } from '../../dataplane/kube-proxy/flush.ts'
 import type { CheckContext } from '../../grading/check-context.ts'
 import { mustEqualPrediction, onNode } from '../../grading/difference-report.ts'
+import { configOf } from '../../grading/evaluate.ts'
 import { fail } from '../../grading/failure.ts'
 import { dummyDeviceOwnsClusterIPs } from '../02-ipvs/dummy-device.ts'
 import { wasDiagnosed } from './diagnosis.ts'
@@ -125,7 +126,7 @@ function nothingForeign({ nodes }: CheckContext, { baseline }: OpenIncident): vo
 }
 
 function objectsAreAsBefore({ snapshot }: CheckContext, { baseline }: OpenIncident): void {
-  const settings = differingSettings(snapshot.config, baseline.config)
+  const settings = differingSettings(configOf(snapshot), baseline.config)
   if (settings.length > 0)
     fail({
       look: 'kubectl -n kube-system get configmap kube-proxy -o yaml',

@@ -1,12 +1,12 @@
 import type { V1DaemonSet } from '@kubernetes/client-node'
 import type { KubeClient } from '../kube-client.ts'
 import { ApiException } from '../kubernetes.ts'
+import { ownLabel } from './write-guard.ts'
 
 /** Where our Pods run in a cluster that is not ours; everything in this namespace is ours. */
 export const agentNamespace = 'kube-service-labs'
 const agentName = 'node-agent'
 const agentLabels = { app: agentName }
-const managed = { 'app.kubernetes.io/managed-by': 'kube-service-labs' }
 
 /** Any image with nsenter will do; `AGENT_IMAGE` names one that the nodes have or can fetch. */
 export const agentImage = () => process.env.AGENT_IMAGE || 'busybox:1.37'
@@ -16,7 +16,7 @@ export function agentDaemonSet(image = agentImage()): V1DaemonSet {
   return {
     apiVersion: 'apps/v1',
     kind: 'DaemonSet',
-    metadata: { name: agentName, namespace: agentNamespace, labels: managed },
+    metadata: { name: agentName, namespace: agentNamespace, labels: ownLabel },
     spec: {
       selector: { matchLabels: agentLabels },
       template: {
@@ -65,7 +65,7 @@ export async function installAgents({ core, apps }: KubeClient): Promise<void> {
       body: {
         metadata: {
           name: agentNamespace,
-          labels: { ...managed, 'pod-security.kubernetes.io/enforce': 'privileged' },
+          labels: { ...ownLabel, 'pod-security.kubernetes.io/enforce': 'privileged' },
         },
       },
     }),

@@ -55,6 +55,8 @@ export interface KindFacts {
   pinnedRelease: string
   /** The pinned kind lies in the cache. */
   cached: boolean
+  /** Why there is no kind to work with, where fetching it was tried. */
+  binaryTrouble?: string
   /** Undefined when no container could be started on it; `kernelTrouble` says why. */
   kernel: KernelFacts | undefined
   kernelTrouble: string | undefined

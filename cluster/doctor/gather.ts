@@ -5,14 +5,24 @@ import { $, which } from 'zx/core'
 import { CONFINE, findConfinement } from '../../embedded/machine/confinement.ts'
 import { requireSupport } from '../../embedded/machine/packages.ts'
 import { cacheFolder, projectRoot } from '../../host/layout.ts'
-import type { Cluster } from '../driver.ts'
+import type { Cluster, Progress } from '../driver.ts'
 import { EmbeddedCluster } from '../embedded.ts'
-import { cachedKind, installedKind, kindRelease } from '../kind/binary.ts'
+import { cachedKind, installedKind, kindPath, kindRelease } from '../kind/binary.ts'
 import { containerEngine, type EngineName, hasImage, registryHas } from '../kind/engine.ts'
 import { nodeImage } from '../kind/node-image.ts'
 import { KindCluster } from '../kind.ts'
 import { engineInfo } from './engine-info.ts'
-import type { EmbeddedFacts, Facts, HostFacts, KernelFacts, KindFacts, LabNeeds } from './facts.ts'
+import type {
+  EmbeddedFacts,
+  EngineFacts,
+  Facts,
+  HostFacts,
+  KernelFacts,
+  KernelNeed,
+  KindFacts,
+  LabNeeds,
+} from './facts.ts'
+import { kernelLacks } from './judge.ts'
 import { kernelProbeCommand, readKernelProbe } from './kernel-probe.ts'
 
 /** Loading modules and sixty tries take a second; a slow virtual machine gets a minute. */
@@ -20,8 +30,43 @@ const probeMs = 60_000
 
 /** Looks at everything that decides which clusters and labs can run here. Fetches nothing, and leaves nothing running. */
 export async function gatherFacts(name: string, labs: LabNeeds[]): Promise<Facts> {
-  const [host, kind, embedded] = await Promise.all([hostFacts(), kindFacts(name), embeddedFacts(name)])
+  const [host, kind, embedded] = await Promise.all([
+    hostFacts(),
+    containerEngine().then((engine) => kindFacts(name, engine, { kernel: true })),
+    embeddedFacts(name),
+  ])
   return { host, kind, embedded, labs }
+}
+
+/** How much is looked at. */
+interface Depth {
+  /** What the kernel under the engine can do is tried; else it counts as not known. */
+  kernel: boolean
+  /** The cluster is there: what a new one would be made from does not matter. */
+  exists?: boolean
+  /** A new cluster is about to be made: a kind that is not here is fetched, and this shows it. */
+  making?: Progress | undefined
+}
+
+/** What decides on which cluster a lab can run, for an engine that was asked already; only as much as `depth` says. */
+export async function gatherPlaces(
+  name: string,
+  engine: EngineName | undefined,
+  depth: Depth,
+): Promise<Omit<Facts, 'labs'>> {
+  const [host, kind, embedded] = await Promise.all([hostFacts(), kindFacts(name, engine, depth), embeddedFacts(name)])
+  return { host, kind, embedded }
+}
+
+/**
+ * What the kernel of a cluster that is up lacks of what a lab needs, in words; empty where it lacks nothing. A context's nodes are not
+ * asked: trying loads modules, which is a change of somebody's cluster.
+ */
+export async function kernelLackOf(cluster: Cluster, needs: readonly KernelNeed[] = []): Promise<string[]> {
+  if (needs.length === 0 || cluster.driver === 'context') return []
+  if (cluster.driver === 'embedded') return kernelLacks('embedded', needs)
+  const kernel = await kernelOf(cluster)
+  return kernel ? kernelLacks(kernel, needs) : []
 }
 
 async function hostFacts(): Promise<HostFacts> {
@@ -48,20 +93,44 @@ function freeMemory(): number {
   return line ? Number(line[1]) * 1024 : freemem()
 }
 
-async function kindFacts(name: string): Promise<KindFacts> {
+async function kindFacts(name: string, engine: EngineName | undefined, depth: Depth): Promise<KindFacts> {
   const binary = await installedKind()
   const base = { binary, pinnedRelease: kindRelease, cached: existsSync(cachedKind()) }
-  const engine = await containerEngine()
   if (!engine) return { ...base, engine: undefined, image: undefined, kernel: undefined, kernelTrouble: undefined }
   const reference = await nodeImage(engine)
   const held = await hasImage(engine, reference)
   const [info, registry, kernel] = await Promise.all([
     engineInfo(engine),
-    held || registryHas(engine, reference),
-    engineKernel(engine, name, held ? reference : undefined),
+    held || depth.exists || registryHas(engine, reference),
+    depth.kernel
+      ? engineKernel(engine, name, held ? reference : undefined)
+      : { kernel: undefined, kernelTrouble: undefined },
   ])
-  return { ...base, engine: info, image: { reference, held, registry }, ...kernel }
+  const image = depth.exists ? undefined : { reference, held, registry }
+  const wanted = depth.making && image && registry && !binary && !base.cached
+  const binaryTrouble = wanted && depth.making ? await fetchTrouble(depth.making) : undefined
+  return {
+    ...base,
+    engine: info ?? unknownEngine(engine),
+    image,
+    ...kernel,
+    ...(binaryTrouble === undefined ? {} : { binaryTrouble }),
+  }
 }
+
+/** Fetches kind; why that failed, undefined when it is here now. */
+async function fetchTrouble(progress: Progress): Promise<string | undefined> {
+  return kindPath(progress).then(
+    () => undefined,
+    (error: unknown) => (error instanceof Error ? error.message : String(error)),
+  )
+}
+
+/** An engine that answers, but not in a form that is known. */
+const unknownEngine = (name: EngineName): EngineFacts => ({
+  ...{ name, version: '', operatingSystem: '', machine: '', kernel: '', cgroupVersion: '' },
+  ...{ rootless: false, memory: 0, cpus: 0 },
+})
 
 /** The kernel under an engine: asked on a node of a cluster that is up, else in a container that goes away at once. */
 async function engineKernel(

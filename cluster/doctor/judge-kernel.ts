@@ -1,5 +1,15 @@
 import type { EngineFacts, KernelFacts } from './facts.ts'
-import type { Finding } from './judge.ts'
+
+/** How bad a finding is: `fault` keeps something from running, `warning` may, `fine` and `note` only tell. */
+export type Weight = 'fine' | 'note' | 'warning' | 'fault'
+
+/** One thing that was looked at, and the command or step that mends it. */
+export interface Finding {
+  what: string
+  weight: Weight
+  detail: string
+  mend?: string
+}
 
 /** kind's documentation asks for these when nodes fail with "too many open files"; each node's processes take a few dozen. */
 const inotify = { instances: 512, watches: 65_536 }

@@ -1,17 +1,8 @@
 import { type Confinement, openTo } from '../../embedded/machine/confinement.ts'
 import type { EmbeddedFacts, Facts, HostFacts, KernelFacts, KernelNeed, KindFacts, LabNeeds } from './facts.ts'
-import { kernelFindings } from './judge-kernel.ts'
+import { type Finding, kernelFindings, type Weight } from './judge-kernel.ts'
 
-/** How bad a finding is: `fault` keeps something from running, `warning` may, `fine` and `note` only tell. */
-export type Weight = 'fine' | 'note' | 'warning' | 'fault'
-
-/** One thing that was looked at, and the command or step that mends it. */
-export interface Finding {
-  what: string
-  weight: Weight
-  detail: string
-  mend?: string
-}
+export type { Finding, Weight }
 
 /** On which clusters a lab can run, and why not on the others. */
 export interface LabVerdict {
@@ -132,7 +123,8 @@ function kindFindings(kind: KindFacts, host: HostFacts): Finding[] {
   return findings
 }
 
-function missingEngine({ platform, wsl }: HostFacts): { detail: string; mend: string } {
+/** No engine: what is said, and what starts one on this system. */
+export function missingEngine({ platform, wsl }: HostFacts): { detail: string; mend: string } {
   const detail = 'no Docker or Podman engine answers'
   if (platform === 'darwin') return { detail, mend: 'start Docker Desktop, or: colima start' }
   if (wsl)
@@ -143,7 +135,14 @@ function missingEngine({ platform, wsl }: HostFacts): { detail: string; mend: st
   }
 }
 
-function binaryFinding({ binary, pinnedRelease, cached }: KindFacts): Finding {
+function binaryFinding({ binary, pinnedRelease, cached, binaryTrouble }: KindFacts): Finding {
+  if (binaryTrouble !== undefined)
+    return {
+      what: 'kind',
+      weight: 'fault',
+      detail: `kind ${pinnedRelease} is not here and could not be fetched`,
+      mend: `put kind ${pinnedRelease} on PATH, or name a mirror with KIND_MIRROR=`,
+    }
   if (binary?.release === pinnedRelease)
     return { what: 'kind', weight: 'fine', detail: `${pinnedRelease}, ${binary.path}` }
   const source = cached ? 'is in the cache' : 'will be fetched once, with its sum checked'
@@ -202,9 +201,16 @@ function labVerdict(
     if (reason === undefined) verdict.on.push(cluster)
     else verdict.notOn.push({ cluster, reason })
   }
-  const words = (needs: readonly KernelNeed[]) => needs.map((need) => lackOf[need].words)
-  put('embedded', embedded, words(kernel.filter((need) => embeddedLacks.includes(need))))
+  put('embedded', embedded, kernelLacks('embedded', kernel))
   const known = facts.kind.kernel
-  put('kind', kind, known ? words(kernel.filter((need) => lackOf[need].missing(known))) : [])
+  put('kind', kind, known ? kernelLacks(known, kernel) : [])
   return verdict
+}
+
+/** What a kernel lacks of what a lab needs, in words; empty where it lacks nothing. The embedded cluster's own is known. */
+export function kernelLacks(kernel: KernelFacts | 'embedded', needs: readonly KernelNeed[]): string[] {
+  const missing = needs.filter((need) =>
+    kernel === 'embedded' ? embeddedLacks.includes(need) : lackOf[need].missing(kernel),
+  )
+  return missing.map((need) => lackOf[need].words)
 }

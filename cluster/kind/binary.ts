@@ -1,4 +1,3 @@
-import { existsSync } from 'node:fs'
 import { arch, platform } from 'node:os'
 import { join } from 'node:path'
 import { $, which } from 'zx/core'
@@ -50,15 +49,14 @@ export async function kindPath(progress: Progress, place: KindPlace = { cache: c
   const path = cachedKind(place.cache)
   const sum = place.sum ?? checksums[platformName]
   const mirror = process.env.KIND_MIRROR || 'https://github.com/kubernetes-sigs/kind/releases/download'
-  const kept = existsSync(path)
-  if (!kept) progress.start(`Fetching kind ${kindRelease}`)
   try {
     if (!sum) throw new Error(`No kind is known for "${platformName}".`)
-    await fetchVerified(`${mirror}/${kindRelease}/kind-${platformName}`, sum, path)
-    if (!kept) progress.end(true)
+    await fetchVerified(`${mirror}/${kindRelease}/kind-${platformName}`, sum, path, {
+      title: `kind ${kindRelease}`,
+      progress,
+    })
     return path
   } catch (error) {
-    if (!kept) progress.end(false)
     const reason = error instanceof Error ? error.message : String(error)
     if (!installed)
       throw new Error(

@@ -1,3 +1,4 @@
+import { existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { ProcessPromise } from 'zx/core'
 import { forgetProcess, notedProcess, noteProcess } from '../../host/live-process.ts'
@@ -18,12 +19,29 @@ export async function noteWhileCreating(folder: string, creation: ProcessPromise
 /**
  * Ends a creation that outlived the command which began it. It gets no chance to tidy up after itself: it would delete by
  * name what the next creation makes.
+ * @returns whether a creation was cut off: what it made is not whole
  */
-export async function endStrayCreation(folder: string): Promise<void> {
+export async function endStrayCreation(folder: string): Promise<boolean> {
+  const wasCutOff = existsSync(fileIn(folder))
   const pid = notedProcess(fileIn(folder))
   if (pid !== undefined) {
     process.kill(pid, 'SIGKILL')
     await waitFor('the interrupted creation to end', 10_000, async () => notedProcess(fileIn(folder)) === undefined)
   }
   forgetProcess(fileIn(folder))
+  return wasCutOff
+}
+
+const markOf = (folder: string) => join(folder, 'whole')
+
+/** Keeps in mind that every node of this cluster was Ready once: what is in it is never removed unasked from then on. */
+export function markWhole(folder: string): void {
+  mkdirSync(folder, { recursive: true, mode: 0o700 })
+  writeFileSync(markOf(folder), '')
+}
+
+export const wasWhole = (folder: string): boolean => existsSync(markOf(folder))
+
+export function forgetWhole(folder: string): void {
+  rmSync(markOf(folder), { force: true })
 }

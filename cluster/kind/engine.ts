@@ -5,6 +5,20 @@ export type EngineName = 'docker' | 'podman'
 /** Longer than this no engine and no registry is waited for when it is only asked whether it is there. */
 const answerMs = 10_000
 
+/**
+ * Why an engine refused, by what it printed: not its last line, which may only point to its help, and without what it calls
+ * itself before the reason.
+ */
+export function engineReason(stderr: string): string {
+  const lines = stderr
+    .split('\n')
+    .map((line) => line.trim())
+    .filter((line) => line !== '' && !/^(Run '.* --help' for more information|See '.* --help')/.test(line))
+  const told =
+    lines.findLast((line) => /^(\w+: )?(Error|ERROR|E:|error)\b/.test(line)) ?? lines.at(-1) ?? 'no reason was given'
+  return told.replace(/^(docker|podman): /, '').replace(/\.+$/, '')
+}
+
 /** The container engine that answers here: Docker before Podman; the client alone is not enough. */
 export async function containerEngine(): Promise<EngineName | undefined> {
   const asks: [EngineName, string][] = [

@@ -1,36 +1,67 @@
 import { $ } from 'zx/core'
-import type { EngineName } from './engine.ts'
+import { timeoutScale } from '../../host/wait.ts'
+import { type EngineName, engineReason } from './engine.ts'
+
+/** An engine that has not answered after this time does not answer. */
+const answerMs = 60_000
 
 /** A node of a kind cluster as its engine knows it. */
 export interface NodeContainer {
   name: string
-  running: boolean
+  /** `running`, `paused`, `exited` … */
+  state: string
 }
+
+export const isRunning = ({ state }: NodeContainer): boolean => state === 'running'
+
+const engineCommand = () => $({ quiet: true, nothrow: true, timeout: answerMs * timeoutScale() })
 
 /** The node containers of a cluster, control plane first; empty where there is none. Throws when the engine does not answer. */
 export async function nodeContainers(engine: EngineName, cluster: string): Promise<NodeContainer[]> {
   const label = `label=io.x-k8s.kind.cluster=${cluster}`
-  const run = $({ quiet: true, nothrow: true })
+  const run = engineCommand()
   const { exitCode, stdout, stderr } = await run`${engine} ps -a --filter ${label} --format ${'{{.Names}}\t{{.State}}'}`
-  if (exitCode !== 0) throw new Error(`${engine} does not list its containers: ${lastLine(stderr)}`)
+  if (exitCode !== 0) throw new Error(`${engine} does not list its containers: ${engineReason(stderr)}`)
   return stdout
     .split('\n')
     .filter(Boolean)
     .map((line) => line.split('\t'))
-    .map(([name = '', state]) => ({ name, running: state === 'running' }))
+    .map(([name = '', state = '']) => ({ name, state }))
     .sort((a, b) => (a.name < b.name ? -1 : 1))
 }
 
+/** What the engine says about containers, by a template of its own; empty where it says nothing. */
+async function inspected(engine: EngineName, format: string, names: readonly string[]): Promise<string> {
+  return (await engineCommand()`${engine} inspect --format ${format} ${[...names]}`).stdout.trim()
+}
+
 /** The image that a container runs, by an identity that the engine finds without a registry. */
-export async function imageOf(engine: EngineName, container: string): Promise<string> {
-  const { stdout } = await $({ quiet: true, nothrow: true })`${engine} inspect --format ${'{{.Image}}'} ${container}`
-  return stdout.trim()
+export const imageOf = (engine: EngineName, container: string) => inspected(engine, '{{.Image}}', [container])
+
+/** `running`, `paused`, `exited` …; empty where there is no such container. */
+export const stateOf = (engine: EngineName, container: string) => inspected(engine, '{{.State.Status}}', [container])
+
+/** When each container was started last, by the engine's clock, which is that of the node. */
+export async function startTimes(engine: EngineName, names: readonly string[]): Promise<Map<string, Date>> {
+  const lines = (await inspected(engine, '{{.Name}} {{json .State.StartedAt}}', names)).split('\n')
+  return new Map(
+    lines.flatMap((line) => {
+      const [, name, time] = /^\/?(\S+) "(\S+)"$/.exec(line) ?? []
+      return name === undefined || time === undefined ? [] : [[name, new Date(time)] as const]
+    }),
+  )
 }
 
-/** Starts containers that were stopped, as after a restart of the machine. Throws with the engine's word when it can't. */
-export async function startContainers(engine: EngineName, names: readonly string[]): Promise<void> {
-  const { exitCode, stderr } = await $({ quiet: true, nothrow: true })`${engine} start ${[...names]}`
-  if (exitCode !== 0) throw new Error(`${engine} could not start ${names.join(', ')}: ${lastLine(stderr)}`)
+/** Starts what was stopped, as after a restart of the machine, and lets what was paused go on. Throws with the engine's reason. */
+export async function wakeContainers(engine: EngineName, containers: readonly NodeContainer[]): Promise<void> {
+  const paused = containers.filter(({ state }) => state === 'paused').map(({ name }) => name)
+  const stopped = containers.map(({ name }) => name).filter((name) => !paused.includes(name))
+  for (const [deed, names] of [
+    ['unpause', paused],
+    ['start', stopped],
+  ] as const) {
+    if (names.length === 0) continue
+    const { exitCode, stderr } = await engineCommand()`${engine} ${deed} ${names}`
+    if (exitCode !== 0) throw new Error(`${engine} could not ${deed} ${names.join(', ')}: ${engineReason(stderr)}`)
+  }
 }
-
-const lastLine = (text: string) => text.trim().split('\n').at(-1) ?? ''

@@ -4,7 +4,7 @@ import { parse } from 'yaml'
 import { $ } from 'zx/core'
 import { projectRoot } from '../../host/layout.ts'
 import type { Progress } from '../driver.ts'
-import type { EngineName } from './engine.ts'
+import { type EngineName, hasImage } from './engine.ts'
 
 /** What `make node-image` bakes into the image, as packages of the node's own distribution. */
 export const bakedPackages = ['ipset', 'ipvsadm'] as const
@@ -26,11 +26,16 @@ export function bakedName(base: string): string {
   return `${bakedRepository}:${tag}`
 }
 
-/** The image that a new cluster's nodes run: `IMAGE`, else the one that `make node-image` baked from the pinned one, else that. */
+/**
+ * The image that a new cluster's nodes run: `IMAGE`, else the one that `make node-image` baked from the pinned one, else that; without
+ * its digest where the engine knows it by its tag alone, as after `docker load`.
+ */
 export async function nodeImage(engine: EngineName): Promise<string> {
   if (process.env.IMAGE) return process.env.IMAGE
   const pinned = pinnedImage()
-  return (await isBakedFrom(engine, pinned)) ? bakedName(pinned) : pinned
+  if (await isBakedFrom(engine, pinned)) return bakedName(pinned)
+  const [tagged = pinned] = pinned.split('@')
+  return !(await hasImage(engine, pinned)) && (await hasImage(engine, tagged)) ? tagged : pinned
 }
 
 async function isBakedFrom(engine: EngineName, base: string): Promise<boolean> {

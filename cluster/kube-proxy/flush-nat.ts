@@ -103,7 +103,7 @@ async function readSettled(cluster: Cluster, node: string, seen: readonly NodeFi
 
 async function readNode(cluster: Cluster, node: string): Promise<NodeReading> {
   const { script, read } = nodeReportRequest('both families')
-  const { stdout } = await runOnNode(cluster, node, script)
+  const { stdout } = await runOnNode(cluster, node, script, { readOnly: true })
   const { files, failures } = read(stdout)
   return planned(node, files, failures)
 }

@@ -100,7 +100,7 @@ const NFTABLES_WAY_OUT = 'CLUSTER=kind runs it on any Linux with nftables; `make
 function requireNftablesVersion(image: string): void {
   const version = /:(v\d+\.\d+[^@:]*)/.exec(image)?.[1]
   if (version === undefined || newestBefore(version) !== undefined) return
-  if (featuresOf(version).nftables !== 'none') return
+  if (featuresOf(version).nftables === 'available') return
   throw new KubeProxyError(
     `kube-proxy ${version} has no mode "nftables" yet, or only behind a gate, and nothing was changed: 1.31 or newer has it.`,
   )

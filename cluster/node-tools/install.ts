@@ -53,7 +53,7 @@ export async function installNodeTools(cluster: Cluster, node: string, cache = c
 }
 
 async function pathsOf(cluster: Cluster, node: string): Promise<string[]> {
-  const { stdout } = await runOnNode(cluster, node, locate, { args: nodeTools, timeoutMs: 30_000 })
+  const { stdout } = await runOnNode(cluster, node, locate, { args: nodeTools, timeoutMs: 30_000, readOnly: true })
   return stdout.split('\n').filter((line) => line.startsWith('/'))
 }
 

@@ -3,6 +3,7 @@ import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { type ClusterObjects, readObjects } from '../../dataplane/objects.ts'
 import { UserError } from '../../host/main.ts'
+import { plainText } from '../../host/plain-text.ts'
 import type { ExpectArguments } from './arguments.ts'
 
 const ADVICE = 'write it with: kubectl get nodes,services,endpointslices -A -o json'
@@ -21,7 +22,8 @@ export async function readInput(path: string): Promise<string> {
 
 /**
  * The API objects of --objects, else those of the capture that is compared.
- * @throws UserError when there are none or they are no JSON, ObjectsError with every fault of what they hold.
+ * An object that cannot be used is named on standard error, and left out.
+ * @throws UserError when there are none or they are no JSON, ObjectsError when they are no list of objects.
  */
 export async function givenObjects({ objects, diff }: ExpectArguments): Promise<ClusterObjects> {
   const beside = diff === undefined ? undefined : join(diff, 'objects.json')
@@ -36,5 +38,13 @@ export async function givenObjects({ objects, diff }: ExpectArguments): Promise<
   } catch {
     throw new UserError(`${name} is no JSON; ${ADVICE}`)
   }
-  return readObjects(json).objects
+  const read = readObjects(json)
+  const refused = new Map<string, string[]>()
+  for (const { object, field, message } of read.faults) {
+    const [what, fault] = object === 'input' ? [field, message] : [object, `${field} ${message}`]
+    refused.set(what, [...(refused.get(what) ?? []), fault])
+  }
+  for (const [what, faults] of refused)
+    process.stderr.write(`${plainText(`${name}: ${what} is left out: ${faults.join('; ')}.`)}\n`)
+  return read.objects
 }

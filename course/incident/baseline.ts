@@ -2,6 +2,7 @@ import { isDeepStrictEqual } from 'node:util'
 import type { V1ServiceSpec } from '@kubernetes/client-node'
 import type { KubeProxyConfig } from '../../dataplane/kube-proxy/config.ts'
 import { targetOf } from '../../dataplane/rule-text.ts'
+import { configOf } from '../../grading/evaluate.ts'
 import type { NodeView, Snapshot } from '../../grading/snapshot.ts'
 import { STAGE } from './stage-names.ts'
 
@@ -19,7 +20,7 @@ export interface Baseline {
 export function baselineOf(snapshot: Snapshot): Baseline {
   return {
     foreign: Object.fromEntries(snapshot.nodes.map((node) => [node.name, foreignRules(node)])),
-    config: snapshot.config,
+    config: configOf(snapshot),
     configText: snapshot.find('ConfigMap', 'kube-system', 'kube-proxy')?.data?.['config.conf'] ?? '',
     services: Object.fromEntries(
       [STAGE.shop, STAGE.nodePortService].map((name) => [name, serviceFacts(snapshot, name)]),

@@ -1,5 +1,6 @@
 import { isDeepStrictEqual } from 'node:util'
 import { takeCapture, takeObjects } from '../../cluster/snapshot.ts'
+import { configOf } from '../../grading/evaluate.ts'
 import { Notebook, notesName } from '../../grading/notebook.ts'
 import { type NodeView, Snapshot } from '../../grading/snapshot.ts'
 import { incidents } from '../../labs/08-incidents/incidents/all.ts'
@@ -35,7 +36,7 @@ export async function healIncident(bench: LabBench): Promise<void> {
 /** What kube-proxy can't read is another one. Which mode runs is not for a text to say: setting the stage decides it. */
 function sameConfig(now: Snapshot, { config }: Baseline): boolean {
   try {
-    return sameButMode(now.config, config)
+    return sameButMode(configOf(now), config)
   } catch {
     return false
   }

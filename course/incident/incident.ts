@@ -1,15 +1,7 @@
 import type { SwitchedMode } from '../../dataplane/kube-proxy/mode-ownership.ts'
 import type { Hands } from './hands.ts'
-import type { Look } from './look.ts'
+import type { Look, Symptom } from './look.ts'
 import type { Scene } from './scene.ts'
-
-/** What the user still sees, as a failure shows it. */
-export interface Symptom {
-  /** The command that shows it, as the learner would type it. */
-  look: string
-  expected: string
-  actual: string
-}
 
 /** What an incident can only be made with. */
 export type Need =

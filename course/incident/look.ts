@@ -7,7 +7,6 @@ import type { LiveCluster } from '../../grading/live-cluster.ts'
 import type { NodeView, Snapshot } from '../../grading/snapshot.ts'
 import { OUTSIDE } from '../../host/outside.ts'
 import { waitFor } from '../../host/wait.ts'
-import type { Symptom } from './incident.ts'
 import { type Answer, describeAnswer, isGood, parseAnswers, requestScript } from './requests.ts'
 import { addressOf, type Scene } from './scene.ts'
 import { STAGE } from './stage-names.ts'
@@ -18,6 +17,14 @@ export interface Backend {
   address: string
   node: string
   ready: boolean
+}
+
+/** What the user still sees, as a failure shows it. */
+export interface Symptom {
+  /** The command that shows it, as the learner would type it. */
+  look: string
+  expected: string
+  actual: string
 }
 
 /** What an incident looks with: one snapshot of the cluster, and real requests where it is no capture. */

@@ -1,12 +1,12 @@
 import { isServicePortChain } from '../kube-proxy/nftables/names.ts'
+import { DROPS_UNALLOCATED } from '../kube-proxy/nftables/static-chains.ts'
 import { describeBranch, waysOf } from '../kube-proxy/nftables/ways.ts'
+import { withoutSingleBraces } from '../nft-address-set.ts'
 import { KUBE_PROXY_TABLE, type NftChain, type NftRule, type NftTable } from '../nft-table.ts'
 import type { CompareOptions, Finding } from './finding.ts'
 import { misplaced, multisetDifference, sameSequence } from './sequence.ts'
 
 const AFFINITY = 'affinity-'
-/** Needs ServiceCIDR objects, which a prediction does not know. */
-const FREE_ADDRESSES = 'Drop traffic to unallocated ClusterIPs'
 
 const titleOf = ({ family, name }: NftTable): string => `${family} ${name}`
 const hookOf = ({ base }: NftChain): string => (base ? `${base.type} ${base.hook} ${base.priority}` : '')
@@ -81,9 +81,15 @@ function compareChain(
     findings.push({ kind: 'missing', where, expected: `chain ${name}`, text: `chain ${name}${place} is missing` })
     return
   }
-  const texts = (rules: readonly NftRule[]) =>
-    rules.filter(({ comment }) => comment !== FREE_ADDRESSES).map(({ text }) => text)
-  const [expected, actual] = [texts(wanted.rules), texts(found.rules)]
+  // How large the Services' ranges are, a prediction has to guess where no ServiceCIDR object tells it.
+  const text = (rule: NftRule) =>
+    rule.comment === DROPS_UNALLOCATED
+      ? `${rule.text.split(' ').at(-1)}: ${rule.comment}`
+      : withoutSingleBraces(rule.text)
+  const isOptional = (rule: NftRule) =>
+    rule.comment === DROPS_UNALLOCATED && !wanted.rules.some((one) => one.comment === DROPS_UNALLOCATED)
+  const expected = wanted.rules.map(text)
+  const actual = found.rules.filter((rule) => !isOptional(rule)).map(text)
   if (sameSequence(expected, actual)) return
   const { missing, stale } = multisetDifference(expected, actual)
   for (const rule of missing)
@@ -92,8 +98,8 @@ function compareChain(
     findings.push({ kind: 'stale', where, actual: rule, text: `chain ${name}: stale rule "${rule}"` })
   if (missing.length + stale.length > 0) return
   const moved = misplaced(expected, actual)[0] ?? ''
-  const text = `chain ${name}: rule "${moved}" stands in the wrong place`
-  findings.push({ kind: 'order', where, expected: expected.join('\n'), actual: actual.join('\n'), text })
+  const sentence = `chain ${name}: rule "${moved}" stands in the wrong place`
+  findings.push({ kind: 'order', where, expected: expected.join('\n'), actual: actual.join('\n'), text: sentence })
 }
 
 function compareSets(wanted: NftTable, found: NftTable, findings: Finding[]): void {

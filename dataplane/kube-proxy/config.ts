@@ -1,5 +1,12 @@
 import { parseDocument } from 'yaml'
-import { addressFamily, type Fault, isCidr, isObject, type JsonObject } from '../objects/field-reader.ts'
+import {
+  addressFamily,
+  canonicalAddress,
+  type Fault,
+  isCidr,
+  isObject,
+  type JsonObject,
+} from '../objects/field-reader.ts'
 
 export type DetectLocalMode = 'ClusterCIDR' | 'NodeCIDR' | 'BridgeInterface' | 'InterfaceNamePrefix'
 
@@ -111,12 +118,19 @@ class ConfigReader {
       this.fault(field, value, 'a list')
       return []
     }
-    return value.filter((item, index): item is string => {
-      if (typeof item === 'string' && (isCidr(item) || extra.includes(item))) return true
+    return value.flatMap((item, index) => {
+      if (typeof item === 'string' && extra.includes(item)) return [item]
+      if (typeof item === 'string' && isCidr(item)) return [withoutZeros(item)]
       this.fault(`${field}[${index}]`, item, 'an address range such as "10.0.0.0/8"')
-      return false
+      return []
     })
   }
+}
+
+/** Leading zeros of an address or range, which kube-proxy reads as decimal, removed. */
+function withoutZeros(text: string): string {
+  const [address = '', length] = text.trim().split('/')
+  return length === undefined ? canonicalAddress(address) : `${canonicalAddress(address)}/${Number(length)}`
 }
 
 const isClusterCidr = (text: string): boolean => {
@@ -157,20 +171,21 @@ export function parseKubeProxyConfiguration(yamlText: string): KubeProxyConfig {
   const mode = read.text(raw.mode, 'mode', '', (text) => modes.some((m) => m === text), modes.join(', '))
   const known = modes.find((m) => m === mode)
   if (known) config.mode = known
-  config.bindAddress = read.text(
-    raw.bindAddress,
-    'bindAddress',
-    config.bindAddress,
-    (text) => addressFamily(text) !== undefined,
-    'an IP address',
+  const isAddress = (text: string) => addressFamily(text) !== undefined
+  config.bindAddress = withoutZeros(
+    read.text(raw.bindAddress, 'bindAddress', config.bindAddress, isAddress, 'an IP address'),
   )
-  config.clusterCIDR = read.text(
-    raw.clusterCIDR,
-    'clusterCIDR',
-    '',
-    isClusterCidr,
-    'an address range such as "10.244.0.0/16", or one per family',
-  )
+  config.clusterCIDR = read
+    .text(
+      raw.clusterCIDR,
+      'clusterCIDR',
+      '',
+      isClusterCidr,
+      'an address range such as "10.244.0.0/16", or one per family',
+    )
+    .split(',')
+    .map((range) => (range === '' ? '' : withoutZeros(range)))
+    .join(',')
   const localModes = ['ClusterCIDR', 'NodeCIDR', 'BridgeInterface', 'InterfaceNamePrefix'] as const
   const local = read.text(
     raw.detectLocalMode,

@@ -1,10 +1,10 @@
 import type { ClusterObjects, EndpointSlice } from '../objects.ts'
-import { canonicalAddress, type Family, joinHostPort } from './ip.ts'
+import { type Family, joinHostPort } from './ip.ts'
 import type { Features } from './versions.ts'
 
 /** One endpoint of one Service port, as kube-proxy tracks it. */
 export interface TrackedEndpoint {
-  /** `ip:port` as the slice wrote the IP: what chain names are made of and the order goes by. */
+  /** `ip:port`, before 1.36 as the slice wrote the IP: what chain names are made of and the order goes by. */
   text: string
   ip: string
   port: number
@@ -33,26 +33,27 @@ function addSlice(slice: EndpointSlice, node: string, features: Features, found:
     if (port === 0) continue
     const key = endpointsKey(slice.namespace, slice.serviceName, name, protocol)
     const list = found.get(key) ?? []
-    for (const { addresses, nodeName, ready, serving, terminating, zoneHints, nodeHints } of slice.endpoints) {
-      const address = addresses[0]
-      if (address === undefined || !(ready || features.keepsUnreadyEndpoints)) continue
-      const ip = canonicalAddress(address)
+    for (const endpoint of slice.endpoints) {
+      const { nodeName, ready, serving, terminating, zoneHints, nodeHints } = endpoint
+      const ip = endpoint.addresses[0]
+      if (ip === undefined || !(ready || features.keepsUnreadyEndpoints)) continue
       const isLocal = node !== '' && nodeName === node
-      const text = joinHostPort(address, port)
+      const text = joinHostPort(features.canonicalEndpointIPs ? ip : (endpoint.spelling ?? ip), port)
       list.push({ text, ip, port, isLocal, ready, serving, terminating, zoneHints, nodeHints })
     }
     if (list.length > 0) found.set(key, list)
   }
 }
 
-/** Of endpoints that are the same, a local one wins over others, else the first; all of an IP stand side by side. */
-function mergeSame(sorted: readonly TrackedEndpoint[], byPort: boolean): TrackedEndpoint[] {
+/** Of endpoints that are the same, one is left; all of an IP are side by side, in the order in which the slices list them. */
+function mergeSame(sorted: readonly TrackedEndpoint[], features: Features): TrackedEndpoint[] {
   const merged: TrackedEndpoint[] = []
   for (const endpoint of sorted) {
     const last = merged.at(-1)
-    const same = last && (byPort ? last.text === endpoint.text : last.ip === endpoint.ip)
+    const same = last && (features.endpointsMergeByPort ? last.text === endpoint.text : last.ip === endpoint.ip)
+    const wins = features.mergedEndpoint === 'local' ? endpoint.isLocal : !endpoint.terminating
     if (!same) merged.push(endpoint)
-    else if (endpoint.isLocal) merged[merged.length - 1] = endpoint
+    else if (wins) merged[merged.length - 1] = endpoint
   }
   return merged
 }
@@ -75,7 +76,7 @@ export function trackEndpoints(
   }
   for (const [key, endpoints] of found) {
     endpoints.sort((a, b) => (a.text < b.text ? -1 : a.text > b.text ? 1 : 0))
-    found.set(key, mergeSame(endpoints, features.endpointsMergeByPort))
+    found.set(key, mergeSame(endpoints, features))
   }
   return found
 }

@@ -1,13 +1,11 @@
 import ipaddr from 'ipaddr.js'
 
+export { canonicalAddress } from '../objects/field-reader.ts'
+
 /** `ipv4` or `ipv6`: the family of the rules, sets and virtual servers of one proxier. */
 export type Family = 'ipv4' | 'ipv6'
 
 export const familyOf = (address: string): Family => (address.includes(':') ? 'ipv6' : 'ipv4')
-
-/** An address as kernel tools print it (RFC 5952 for IPv6). */
-export const canonicalAddress = (address: string): string =>
-  address.includes(':') ? ipaddr.IPv6.parse(address).toRFC5952String() : address
 
 /** An address range with its host bits cleared, as Go's net.IPNet and iptables print it. */
 export function canonicalCidr(cidr: string): string {

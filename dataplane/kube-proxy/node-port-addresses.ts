@@ -15,8 +15,9 @@ export function coversLoopback(ranges: readonly string[]): boolean {
 /** The ranges that count in one family. */
 function rangesOf(config: KubeProxyConfig, nodeIP: string, family: Family, features: Features): string[] {
   const ranges = config.nodePortAddresses
-  if (features.primaryNodePortAddress && ranges.length === 1 && ranges[0] === 'primary')
-    return isLoopback(nodeIP) ? [] : [`${nodeIP}${hostLength(family)}`]
+  // In 1.30 only mode nftables knows `primary`, its default; a family without an address then serves no node ports.
+  if (features.nftables !== 'none' && ranges.length === 1 && ranges[0] === 'primary')
+    return isLoopback(nodeIP) && features.primaryNodePortAddress ? [] : [`${nodeIP}${hostLength(family)}`]
   // While it serves one family only, 1.20 takes ranges of the other for ranges in which the node has no address.
   const asGiven = features.dualStack === 'gated' && !config.dualStack
   return ranges.filter((range) => range !== 'primary' && (asGiven || familyOf(range) === family))

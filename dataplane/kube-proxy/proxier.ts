@@ -5,6 +5,7 @@ import { type Family, familyOf, isLoopback } from './ip.ts'
 import { type LocalDetector, localDetector } from './local-detector.ts'
 import { nodeIP } from './node-ip.ts'
 import { coversLoopback, type NodePortAddresses, nodePortAddresses } from './node-port-addresses.ts'
+import { serviceCIDRs } from './service-cidrs.ts'
 import { type ServicePort, servicePorts } from './service-ports.ts'
 import type { Features } from './versions.ts'
 
@@ -25,6 +26,8 @@ export interface Proxier {
   /** Node ports are served on loopback too. */
   localhostNodePorts: boolean
   ports: ServicePort[]
+  /** Ranges of this family that Services get their addresses from. */
+  serviceCIDRs: string[]
   /** More than 1000 endpoints: comments of balancing and endpoint rules are left out. */
   isLarge: boolean
 }
@@ -58,6 +61,7 @@ export function proxierOf(
     nodePortAddresses: nodePortAddresses(config, ofFamily, ownIP, family, features),
     localhostNodePorts: family === 'ipv4' && config.localhostNodePorts && coversLoopback(config.nodePortAddresses),
     ports,
+    serviceCIDRs: serviceCIDRs(objects, family),
     isLarge: ports.reduce((sum, port) => sum + port.endpoints.length, 0) > LARGE_CLUSTER,
   }
 }

@@ -1,7 +1,7 @@
 import type { ClusterObjects, Service } from '../objects.ts'
 import { serviceHash } from './chain-names.ts'
 import { type EndpointsByPort, endpointsKey, isIgnored, type TrackedEndpoint } from './endpoints.ts'
-import { canonicalAddress, canonicalCidr, type Family, familyOf } from './ip.ts'
+import { canonicalCidr, type Family, familyOf } from './ip.ts'
 import type { Features } from './versions.ts'
 
 /** One port of one Service in one family: the unit kube-proxy programs. */
@@ -63,11 +63,10 @@ export function servicePorts(
     if (service.type === 'ExternalName' || isIgnored(service.labels)) continue
     const clusterIP = service.clusterIPs.find((address) => familyOf(address) === family)
     if (clusterIP === undefined) continue
-    const ofFamily = (addresses: readonly string[]) =>
-      addresses.filter((address) => familyOf(address) === family).map(canonicalAddress)
+    const ofFamily = (addresses: readonly string[]) => addresses.filter((address) => familyOf(address) === family)
     const externalLocal = isExternalLocal(service, features)
     const shared = {
-      clusterIP: canonicalAddress(clusterIP),
+      clusterIP,
       externalIPs: ofFamily(service.externalIPs),
       loadBalancerIPs: ofFamily(
         service.loadBalancerIngress.flatMap(({ ip, ipMode }) =>

@@ -9,6 +9,10 @@ export interface Features {
   keepsUnreadyEndpoints: boolean
   /** Endpoints of several slices are the same when their IP is (1.20), later when IP and port are. */
   endpointsMergeByPort: boolean
+  /** Of endpoints that are the same a local one counts, later the last one that does not terminate (kubernetes#135593). */
+  mergedEndpoint: 'local' | 'running'
+  /** Endpoint IPs are rewritten in canonical form before chain names are made of them. */
+  canonicalEndpointIPs: boolean
   /** internalTrafficPolicy: not known, drops remote endpoints before anything else (1.23), or has a chain of its own. */
   internalTrafficPolicy: 'ignored' | 'filters' | 'categorises'
   /** With no ready endpoint left, those that terminate but still serve are used. */
@@ -21,8 +25,11 @@ export interface Features {
   localPolicyForExternalIPs: boolean
   /** Ingress addresses with ipMode Proxy are left out. */
   ingressIPMode: boolean
-  /** The node's own address is known in its first family only, or in both (asked by source ranges). */
-  nodeIPs: 'first' | 'both'
+  /**
+   * Which address counts as the node's own (for source ranges): bindAddress, with 0.0.0.0 as it is; instead of 0.0.0.0 the
+   * Node's first address, in that family (1.28); or the Node's in both (1.29).
+   */
+  nodeIPs: 'bound' | 'first' | 'both'
   /** One kube-proxy serves both families: only behind the gate IPv6DualStack, or always. */
   dualStack: 'gated' | 'always'
   /** detectLocalMode BridgeInterface and InterfaceNamePrefix exist. */
@@ -33,12 +40,18 @@ export interface Features {
   syncBurst: number
   /** Mode userspace exists (and its rules are modelled). */
   userspace: boolean
-  /**
-   * Mode nftables as it is modelled, from the version on in which no gate has to be opened (1.31): with a chain per endpoint
-   * and filters before the translation, with filters behind it (1.34), or without chains of endpoints and with a set of
-   * hairpin connections (1.36).
-   */
-  nftables: 'none' | 'endpoint-chains' | 'late-filters' | 'hairpin-set'
+  /** Mode nftables: not modelled, behind the gate NFTablesProxyMode (1.30; 1.29 had another layout), or available. */
+  nftables: 'none' | 'gated' | 'available'
+  /** nftables: only source ranges are checked before the destination is translated, the rest at the usual priority (#132456). */
+  nftLateFilters: boolean
+  /** nftables: a detector by interface matches its name, not its index, which knows no prefix (#134024). */
+  nftInterfaceName: boolean
+  /** nftables: the masquerade rule of a ClusterIP names protocol and port (until #131492). */
+  nftClusterIPPort: boolean
+  /** nftables: what goes to an unallocated address of the ServiceCIDRs is dropped (the API is GA from 1.33 on). */
+  nftDropsUnallocated: boolean
+  /** nftables: no chains per endpoint but for session affinity; hairpin connections are found by a set (#135800). */
+  nftHairpinSet: boolean
 
   /** Per-Service chains of iptables mode; see kube-proxy/iptables. */
   serviceChains: 'masquerade-first' | 'balanced' | 'external'
@@ -86,19 +99,26 @@ type Change = Partial<Omit<Features, 'version'>>
 const V1_20: Omit<Features, 'version'> = {
   keepsUnreadyEndpoints: false,
   endpointsMergeByPort: false,
+  mergedEndpoint: 'local',
+  canonicalEndpointIPs: false,
   internalTrafficPolicy: 'ignored',
   terminatingEndpoints: false,
   zoneHints: 'none',
   nodeHints: false,
   localPolicyForExternalIPs: false,
   ingressIPMode: false,
-  nodeIPs: 'first',
+  nodeIPs: 'bound',
   dualStack: 'gated',
   detectLocalByInterface: false,
   primaryNodePortAddress: false,
   syncBurst: 2,
   userspace: true,
   nftables: 'none',
+  nftLateFilters: false,
+  nftInterfaceName: false,
+  nftClusterIPPort: true,
+  nftDropsUnallocated: false,
+  nftHairpinSet: false,
   serviceChains: 'masquerade-first',
   dropsIn: 'nat',
   healthCheckRules: false,
@@ -120,82 +140,95 @@ const V1_20: Omit<Features, 'version'> = {
   ipvsFilterExternalLocal: false,
 }
 
-/** Each entry: what differs from the entry before. */
-const CHANGES: readonly (readonly [minor: number, change: Change])[] = [
-  [20, {}],
-  [
-    23,
-    {
-      keepsUnreadyEndpoints: true,
-      endpointsMergeByPort: true,
-      internalTrafficPolicy: 'filters',
-      dualStack: 'always',
-      detectLocalByInterface: true,
-      userspace: false,
-      serviceChains: 'balanced',
-      healthCheckRules: true,
-      singleConntrackRule: true,
-      ipvsLoopbackNodePorts: false,
-      ipvsSctpRulesSwapped: false,
-      ipvsHealthCheck: true,
-    },
-  ],
-  [
-    24,
-    {
-      internalTrafficPolicy: 'categorises',
-      zoneHints: 'auto',
-      serviceChains: 'external',
-      ipvsLocalFallback: true,
-    },
-  ],
-  [25, { dropsIn: 'filter' }],
-  [26, { terminatingEndpoints: true, localPolicyForExternalIPs: true, localhostNodePorts: true, ipvsFilter: true }],
-  [27, { kubeFirewall: true, firewallMarker: true, ipvsMaglevPort: true, zoneHints: 'annotation' }],
-  [28, { ipvsSkipsNodeAddresses: true, ipvsFilterHealthCheck: true }],
-  [29, { liberalConntrack: true, ipvsOutFilter: true, nodeIPs: 'both' }],
-  [30, { ingressIPMode: true, ipvsFilterExternalLocal: true }],
-  [31, { nfacct: true, primaryNodePortAddress: true, zoneHints: 'always', nftables: 'endpoint-chains' }],
-  [32, {}],
-  [33, {}],
-  [34, { nodeHints: true, nftables: 'late-filters', syncBurst: 1 }],
-  [35, {}],
-  [36, { nftables: 'hairpin-set' }],
-]
+/** Each entry: what differs from the entry before, from that version on. A minor version without an entry is not modelled. */
+const CHANGES: Readonly<Record<string, Change>> = {
+  '1.20': {},
+  '1.23': {
+    keepsUnreadyEndpoints: true,
+    endpointsMergeByPort: true,
+    internalTrafficPolicy: 'filters',
+    dualStack: 'always',
+    detectLocalByInterface: true,
+    userspace: false,
+    serviceChains: 'balanced',
+    healthCheckRules: true,
+    singleConntrackRule: true,
+    ipvsLoopbackNodePorts: false,
+    ipvsSctpRulesSwapped: false,
+    ipvsHealthCheck: true,
+  },
+  '1.24': {
+    internalTrafficPolicy: 'categorises',
+    zoneHints: 'auto',
+    serviceChains: 'external',
+    ipvsLocalFallback: true,
+  },
+  '1.25': { dropsIn: 'filter' },
+  '1.26': { terminatingEndpoints: true, localhostNodePorts: true, ipvsFilter: true },
+  '1.27': { kubeFirewall: true, firewallMarker: true, ipvsMaglevPort: true, zoneHints: 'annotation' },
+  '1.28': { nodeIPs: 'first', ipvsSkipsNodeAddresses: true, ipvsFilterHealthCheck: true },
+  '1.29': { liberalConntrack: true, ipvsOutFilter: true, nodeIPs: 'both', localPolicyForExternalIPs: true },
+  '1.30': { ingressIPMode: true, ipvsFilterExternalLocal: true, nftables: 'gated' },
+  '1.31': { nfacct: true, primaryNodePortAddress: true, zoneHints: 'always', nftables: 'available' },
+  '1.32': {},
+  '1.33': { nftDropsUnallocated: true },
+  // Cherry-picks #133969 and #134099.
+  '1.33.6': { nftLateFilters: true, nftInterfaceName: true },
+  '1.34': {
+    nodeHints: true,
+    nftLateFilters: true,
+    nftInterfaceName: false,
+    nftClusterIPPort: false,
+    syncBurst: 1,
+  },
+  // Cherry-pick #134118.
+  '1.34.2': { nftInterfaceName: true },
+  '1.35': {},
+  '1.36': { nftHairpinSet: true, mergedEndpoint: 'running', canonicalEndpointIPs: true },
+}
 
-const table = new Map<number, Features>()
+/** `v1.30.3`, `1.30`, `v1.31.0-rc.1`, `v1.30.3+k3s1`: its minor and patch number; without a patch level the latest is meant. */
+function parseVersion(version: string): { minor: number; patch: number } {
+  const [, minor, patch] = /^v?1\.(\d{1,2})(?:\.(\d{1,3}))?(?:[-+][0-9A-Za-z.+-]*)?$/.exec(version) ?? []
+  return { minor: Number(minor), patch: Number(patch ?? Number.POSITIVE_INFINITY) }
+}
+
+/** The modelled minor versions with their patch levels that differ, the latest first. */
+const table = new Map<number, { patch: number; features: Features }[]>()
 {
-  let features: Omit<Features, 'version'> = V1_20
-  for (const [minor, change] of CHANGES) {
-    features = { ...features, ...change }
-    table.set(minor, { ...features, version: `1.${minor}` })
+  let features: Features = { ...V1_20, version: '1.20' }
+  for (const [from, change] of Object.entries(CHANGES)) {
+    const { minor, patch } = parseVersion(from)
+    features = { ...features, ...change, version: `1.${minor}` }
+    const first = Number.isFinite(patch) ? patch : 0
+    table.set(minor, [{ patch: first, features }, ...(table.get(minor) ?? [])])
   }
 }
 
 /** Every modelled version, oldest first: `1.20`, `1.23`, … */
-export const SUPPORTED_VERSIONS: readonly string[] = [...table.values()].map((features) => features.version)
+export const SUPPORTED_VERSIONS: readonly string[] = [...table.keys()].map((minor) => `1.${minor}`)
 
 /** The version is none that is modelled; the message says which are. */
 export class VersionError extends Error {}
 
-/** `v1.30.3`, `1.30`, `v1.31.0-rc.1`, `v1.30.3+k3s1`: its minor number. */
-const minorOf = (version: string): number =>
-  Number(/^v?1\.(\d{1,2})(?:\.\d+)?(?:[-+][0-9A-Za-z.+-]*)?$/.exec(version)?.[1] ?? Number.NaN)
-
 /** The newest modelled version, where the given one is newer still; else undefined. */
 export function newestBefore(version: string): string | undefined {
   const newest = SUPPORTED_VERSIONS.at(-1) ?? ''
-  return minorOf(version) > minorOf(newest) ? newest : undefined
+  return parseVersion(version).minor > parseVersion(newest).minor ? newest : undefined
 }
 
 /**
- * The features of a kube-proxy version written as `v1.30.3`, `1.30`, `v1.31.0-rc.1`; the patch level does not matter.
+ * The features of a kube-proxy version written as `v1.30.3`, `1.30`, `v1.31.0-rc.1`.
  * @throws VersionError for anything else.
  */
 export function featuresOf(version: string): Features {
-  const features = table.get(minorOf(version))
-  if (features) return features
+  const { minor, patch } = parseVersion(version)
+  const known = table.get(minor)?.find((level) => level.patch <= patch)
+  if (known) return known.features
+  const newest = newestBefore(version)
   throw new VersionError(
-    `kube-proxy version "${version}" is not modelled; give one of ${SUPPORTED_VERSIONS.join(', ')} (for example --kube-proxy v1.30).`,
+    newest === undefined
+      ? `kube-proxy version "${version}" is not modelled; give one of ${SUPPORTED_VERSIONS.join(', ')} (for example --kube-proxy v1.30).`
+      : `kube-proxy version "${version}" is newer than what is modelled; the newest is ${newest} (--kube-proxy v${newest}).`,
   )
 }

@@ -10,6 +10,8 @@ export interface EndpointPort {
 
 export interface Endpoint {
   addresses: string[]
+  /** The first address as the slice spells it, where that is not its canonical spelling. */
+  spelling?: string
   nodeName?: string
   /** A missing `ready` counts as true (discovery.k8s.io: "unknown" is to be read as ready). */
   ready: boolean
@@ -62,6 +64,7 @@ function readEndpoint(read: FieldReader, item: unknown, field: string, addressTy
       read.fault(`${field}.addresses[${index}]`, `"${address}" is not ${addressType}, as the slice's addressType says`)
     addresses.push(address)
   }
+  const [first] = read.list(raw.addresses, `${field}.addresses`)
   const endpoint: Endpoint = {
     addresses,
     ready,
@@ -72,6 +75,7 @@ function readEndpoint(read: FieldReader, item: unknown, field: string, addressTy
   }
   const nodeName = readNodeName(read, raw, field)
   if (nodeName) endpoint.nodeName = nodeName
+  if (typeof first === 'string' && addresses[0] !== undefined && first !== addresses[0]) endpoint.spelling = first
   return endpoint
 }
 

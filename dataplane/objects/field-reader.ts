@@ -18,17 +18,28 @@ const quote = (value: unknown): string => {
   return `"${text.length > 60 ? `${text.slice(0, 57)}...` : text}"`
 }
 
-const IPV4 = /^(?:(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)(?:\.(?!$)|$)){4}$/
+/** Leading zeros are decimal to kube-proxy (Go's net.ParseIP before 1.17, which k8s.io/utils/net keeps as ParseIPSloppy). */
+const OCTET = '0{0,8}(?:25[0-5]|2[0-4]\\d|1\\d\\d|\\d?\\d)'
+const IPV4 = new RegExp(`^(?:${OCTET}\\.){3}${OCTET}$`)
 
-/** The family of an address as Kubernetes accepts it (dotted quad without leading zeros, or IPv6), or undefined. */
+/** The family of an address as kube-proxy accepts it (dotted quad, or IPv6 without a zone), or undefined. */
 export function addressFamily(text: string): 'ipv4' | 'ipv6' | undefined {
   if (IPV4.test(text)) return 'ipv4'
   return text.includes(':') && !text.includes('%') && ipaddr.IPv6.isValid(text) ? 'ipv6' : undefined
 }
 
+/** An address that {@link addressFamily} accepts in its one canonical spelling: no leading zeros, RFC 5952. */
+export const canonicalAddress = (address: string): string =>
+  address.includes(':')
+    ? ipaddr.IPv6.parse(address).toRFC5952String()
+    : address
+        .split('.')
+        .map((octet) => String(Number(octet)))
+        .join('.')
+
 /** True for `address/length` with a length that fits the family. */
 export function isCidr(text: string): boolean {
-  const match = /^([^/]+)\/(\d{1,3})$/.exec(text)
+  const match = /^([^/]+)\/0{0,8}(\d{1,3})$/.exec(text)
   if (!match) return false
   const family = addressFamily(match[1] ?? '')
   return family !== undefined && Number(match[2]) <= (family === 'ipv4' ? 32 : 128)
@@ -105,15 +116,18 @@ export class FieldReader {
     return fallback
   }
 
+  /** An address in its canonical spelling. */
   address(value: unknown, field: string): string | undefined {
-    if (typeof value === 'string' && addressFamily(value)) return value
+    if (typeof value === 'string' && addressFamily(value)) return canonicalAddress(value)
     this.fault(field, `${quote(value)} is not an IP address`)
     return undefined
   }
 
+  /** A range with its address in canonical spelling; host bits are kept. */
   cidr(value: unknown, field: string): string | undefined {
     const trimmed = typeof value === 'string' ? value.trim() : ''
-    if (isCidr(trimmed)) return trimmed
+    const [address = '', length] = trimmed.split('/')
+    if (isCidr(trimmed)) return `${canonicalAddress(address)}/${Number(length)}`
     this.fault(field, `${quote(value)} is not an address range such as "10.0.0.0/8"`)
     return undefined
   }

@@ -12,6 +12,8 @@ interface GuestFacts {
   kernelVersion: string
   osImage: string
   memory: string
+  /** The kernel's own: drawn when it starts. */
+  bootId: string
 }
 
 /** What all nodes say of the one kernel they share. */
@@ -19,10 +21,10 @@ export async function guestFacts(machine: Machine): Promise<GuestFacts> {
   const { stdout } = await machine.run([
     'sh',
     '-c',
-    'read -r r </proc/sys/kernel/osrelease; echo "$r"; read -r _ m _ </proc/meminfo; echo "$m"; . /etc/os-release; echo "$PRETTY_NAME"',
+    'read -r r </proc/sys/kernel/osrelease; echo "$r"; read -r _ m _ </proc/meminfo; echo "$m"; . /etc/os-release; echo "$PRETTY_NAME"; read -r b </proc/sys/kernel/random/boot_id; echo "$b"',
   ])
-  const [kernelVersion = '', kilobytes = '0', osImage = 'Linux'] = stdout.trim().split('\n')
-  return { kernelVersion, osImage, memory: `${kilobytes}Ki` }
+  const [kernelVersion = '', kilobytes = '0', osImage = 'Linux', bootId = ''] = stdout.trim().split('\n')
+  return { kernelVersion, osImage, memory: `${kilobytes}Ki`, bootId }
 }
 
 const hash = (text: string) => createHash('sha256').update(text).digest('hex')
@@ -84,15 +86,15 @@ export function nodeObject(
       images: imageList().map((line) => ({ names: [line.replace(/ .*/, '')], sizeBytes: 0 })),
       nodeInfo: {
         architecture: 'amd64',
-        bootID: hash(`boot ${name} ${now}`).slice(0, 32),
+        bootID: facts.bootId,
         containerRuntimeVersion: 'embedded://1.0.0',
         kernelVersion: facts.kernelVersion,
         kubeProxyVersion: '',
         kubeletVersion,
-        machineID: hash(name).slice(0, 32),
+        machineID: hash(`machine ${facts.bootId} ${name}`).slice(0, 32),
         operatingSystem: 'linux',
         osImage: facts.osImage,
-        systemUUID: hash(`uuid ${name}`).slice(0, 32),
+        systemUUID: hash(`uuid ${facts.bootId} ${name}`).slice(0, 32),
       },
     },
   }

@@ -1,7 +1,8 @@
-import { mkdirSync, readdirSync } from 'node:fs'
+import { mkdirSync, readdirSync, rmSync, statSync } from 'node:fs'
 import { join } from 'node:path'
-import { $ } from 'zx/core'
-import type { Progress } from '../../cluster/driver.ts'
+import type { Progress } from '../../host/progress.ts'
+import { runSupervised, type Supervised, stallSeconds } from '../../host/supervised.ts'
+import { isFullDisk, noSpace, SystemTrouble } from '../../host/system-trouble.ts'
 
 export interface AptDownload {
   /** Folder for apt's lists and for the archives. */
@@ -12,43 +13,82 @@ export interface AptDownload {
   packages: readonly string[]
   /** A folder of sources to take instead of the system's. */
   sources?: string
+  /** Ends it. */
+  signal?: AbortSignal
 }
+
+/** A server that does not answer is given up sooner than by apt's defaults, which add up to minutes. */
+const PATIENCE = ['-o', 'Acquire::Retries=1', '-o', 'Acquire::http::Timeout=20', '-o', 'Acquire::https::Timeout=20']
 
 /**
  * Downloads packages with apt's own machinery, which checks their signatures, into folders of ours: without root, and nothing
  * of the system's changes.
  * @returns the folder with the .deb files
- * @throws Error, in a sentence with what to do, when the first package is not known or something can't be fetched
+ * @throws Error, in a sentence with what to do, when the first package is not known or something can't be fetched; SystemTrouble
+ * where the disk is full
  */
 export async function aptDownload(
-  { cache, name, packages, sources }: AptDownload,
+  { cache, name, packages, sources, signal }: AptDownload,
   progress: Progress,
 ): Promise<string> {
   const state = join(cache, 'apt', sources ? `state-${name}` : 'state')
   const archives = join(cache, 'apt', name)
+  // What a download that was cut off has left may be of another release by now.
+  rmSync(archives, { recursive: true, force: true })
   for (const folder of [join(state, 'lists', 'partial'), join(state, 'cache'), join(archives, 'partial')])
     mkdirSync(folder, { recursive: true })
   const own = [
     ...['-o', `Dir::State=${state}`, '-o', `Dir::State::status=${sources ? '/dev/null' : '/var/lib/dpkg/status'}`],
     ...['-o', `Dir::Cache=${join(state, 'cache')}`, '-o', `Dir::Cache::archives=${archives}`],
     ...(sources ? ['-o', 'Dir::Etc::sourcelist=/dev/null', '-o', `Dir::Etc::sourceparts=${sources}`] : []),
-    ...['-o', 'Acquire::Languages=none', '-o', 'Debug::NoLocking=1', '-o', 'APT::Sandbox::User=', '-q'],
+    ...['-o', 'Acquire::Languages=none', '-o', 'Debug::NoLocking=1', '-o', 'APT::Sandbox::User=', '-q', ...PATIENCE],
   ]
-  const run = $({ cwd: archives, quiet: true, nothrow: true, stdio: ['ignore', 'pipe', 'pipe'] })
-  const update = await run`apt-get ${own} update`
-  if (update.exitCode !== 0) progress.note('The package lists could not be refreshed; trying with those that are here.')
-  const known = await run`apt-cache ${own} --no-all-versions show ${packages}`
+  // All that is fetched at the same time: one number for the one line of progress.
+  const reached = () => bytesBelow(join(cache, 'apt'))
+  const before = reached()
+  const megabytes = (bytes: number) => (Math.max(0, bytes - before) / 1_000_000).toFixed(1)
+  const run = (stage: string, program: string, words: readonly string[]) => {
+    const onProgress = (bytes: number) => progress.update?.(`${stage}, ${megabytes(bytes)} MB`)
+    return runSupervised([program, ...own, ...words], { cwd: archives, reached, onProgress, signal })
+  }
+  const update = await run('package lists', 'apt-get', ['update'])
+  const refusal = refusalOf(update, cache)
+  if (refusal) progress.note(`The package lists could not be refreshed (${refusal}); trying with those that are here.`)
+  const known = await run('package lists', 'apt-cache', ['--no-all-versions', 'show', ...packages])
   const available = new Set([...known.stdout.matchAll(/^Package: (\S+)$/gm)].map((match) => match[1]))
-  if (!available.has(packages[0]))
+  if (!available.has(packages[0])) {
+    // Lists that are damaged are not taken for good ones again.
+    rmSync(state, { recursive: true, force: true })
     throw new Error(
       `apt knows no package "${packages[0]}": check the network and /etc/apt/sources.list, then run the same command again.`,
     )
-  const fetched = await run`apt-get ${own} download ${packages.filter((one) => available.has(one))}`
-  if (fetched.exitCode !== 0)
-    throw new Error(
-      `The packages could not be fetched (${fetched.stderr.trim().split('\n').at(-1)}); run the same command again.`,
-    )
+  }
+  const fetched = await run('packages', 'apt-get', ['download', ...packages.filter((one) => available.has(one))])
+  const failure = refusalOf(fetched, cache)
+  if (failure) throw new Error(`The packages could not be fetched (${failure}); run the same command again.`)
   return archives
+}
+
+/**
+ * Why apt failed, as a clause; undefined when it did not.
+ * @throws SystemTrouble where the disk is full
+ */
+function refusalOf({ exitCode, stdout, stderr, stalled }: Supervised, cache: string): string | undefined {
+  if (stalled) return `nothing came for ${stallSeconds()} s: check the network and the proxy that apt uses`
+  if (exitCode === 0) return undefined
+  if (isFullDisk(`${stdout}\n${stderr}`)) throw new SystemTrouble(noSpace(cache))
+  return (stderr.trim().split('\n').at(-1) || `exit code ${exitCode}`).replace(/^[EW]: /, '').replace(/\.$/, '')
+}
+
+/** Bytes of all files in a folder; what comes and goes meanwhile may be missing. */
+export function bytesBelow(folder: string): number {
+  try {
+    return readdirSync(folder, { recursive: true, encoding: 'utf8' })
+      .map((name) => statSync(join(folder, name), { throwIfNoEntry: false }))
+      .reduce((sum, stats) => sum + (stats?.isFile() ? stats.size : 0), 0)
+  } catch {
+    return 0
+  }
 }
 
 /** The packages in a folder. */

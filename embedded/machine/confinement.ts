@@ -1,35 +1,28 @@
 import { spawnSync } from 'node:child_process'
-import {
-  existsSync,
-  lstatSync,
-  mkdirSync,
-  readdirSync,
-  readFileSync,
-  realpathSync,
-  renameSync,
-  writeFileSync,
-} from 'node:fs'
-import { dirname, join } from 'node:path'
-import { $ } from 'zx/core'
+import { existsSync, lstatSync, readdirSync, readFileSync, realpathSync } from 'node:fs'
+import { join } from 'node:path'
+import { ensureArtifact, proveArtifact } from '../../host/artifact.ts'
+import { projectRoot } from '../../host/layout.ts'
+import { runTool } from '../../host/supervised.ts'
 import { COMPILER } from './xstate-shim.ts'
 
-const SOURCE = join(import.meta.dirname, 'confine.c')
+const SOURCE = join(projectRoot, 'embedded/machine/confine.c')
 
 /** The program of confine.c, in a tree of packages and in the guest. */
 export const CONFINE = 'usr/lib/uml/confine'
 
 /** Compiles confine.c into a tree of packages, once for each state of its source. Throws Error with the compiler's message. */
 export async function ensureConfine(tree: string): Promise<void> {
-  const program = join(tree, CONFINE)
-  const madeFrom = `${program}.c`
-  const source = readFileSync(SOURCE)
-  if (existsSync(program) && existsSync(madeFrom) && readFileSync(madeFrom).equals(source)) return
-  const fresh = `${program}-${process.pid}`
-  mkdirSync(dirname(program), { recursive: true })
-  await $({ quiet: true })`${join(tree, 'usr/bin', COMPILER)} -nostdlib -static -o ${fresh} ${SOURCE}`
-  renameSync(fresh, program)
-  writeFileSync(madeFrom, source)
+  const compiler = join(tree, 'usr/bin', COMPILER)
+  await ensureArtifact({
+    path: join(tree, CONFINE),
+    parts: [readFileSync(SOURCE, 'utf8')],
+    make: (fresh) => runTool([compiler, '-nostdlib', '-static', '-o', fresh, SOURCE], tree),
+  })
 }
+
+/** As proveArtifact does. */
+export const proveConfine = (tree: string): string | undefined => proveArtifact(join(tree, CONFINE))
 
 /** What keeps a kernel, and whoever is root in it, from this machine's files. */
 export interface Confinement {

@@ -1,7 +1,8 @@
-import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { copyFileSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { $ } from 'zx/core'
-import type { Progress } from '../../cluster/driver.ts'
+import type { Progress } from '../../host/progress.ts'
+import { runTool } from '../../host/supervised.ts'
+import { SystemTrouble } from '../../host/system-trouble.ts'
 import { aptDownload, archivesIn } from './apt-download.ts'
 import { type SourcesFile, sourcesOfRelease } from './apt-sources.ts'
 import type { Addition } from './package-tree.ts'
@@ -40,10 +41,13 @@ export function kernelProgram(tree: string): KernelProgram {
 export function kernelAddition(cache: string): Addition | undefined {
   const { ID: id, VERSION_CODENAME: own = '' } = osRelease()
   if (id !== 'debian' || own === RELEASE || !own) return undefined
-  return { name: `${KERNEL}/${RELEASE}`, fetch: (progress) => fetchKernel(cache, own, progress) }
+  return { name: `${KERNEL}/${RELEASE}`, fetch: (progress, signal) => fetchKernel({ cache, own, signal }, progress) }
 }
 
-async function fetchKernel(cache: string, own: string, progress: Progress): Promise<(tree: string) => Promise<void>> {
+async function fetchKernel(
+  { cache, own, signal }: { cache: string; own: string; signal: AbortSignal },
+  progress: Progress,
+): Promise<(tree: string) => Promise<void>> {
   const name = `${KERNEL}-${RELEASE}`
   try {
     const sources = join(cache, 'apt', `sources-${name}`)
@@ -52,27 +56,28 @@ async function fetchKernel(cache: string, own: string, progress: Progress): Prom
     const [byCodename, byAlias] = [[own], ALIASES].map((names) => sourcesOfRelease(systemSources(), names, RELEASE))
     const files = byCodename?.length ? byCodename : (byAlias ?? [])
     for (const file of files) writeFileSync(join(sources, file.name), file.text)
-    const archives = await aptDownload({ cache, name, packages: [KERNEL, 'libc6'], sources }, progress)
+    const archives = await aptDownload({ cache, name, packages: [KERNEL, 'libc6'], sources, signal }, progress)
     return (tree) => unpackKernel(archives, tree)
   } catch (error) {
+    if (error instanceof SystemTrouble || signal.aborted) throw error
     const reason = error instanceof Error ? error.message : String(error)
     progress.note(`The kernel of Debian "${RELEASE}" can't be had: ${reason} Taking that of "${own}", which is slower.`)
     return async (tree) => {
       const archives = await aptDownload({ cache, name: KERNEL, packages: [KERNEL] }, progress)
-      for (const archive of archivesIn(archives)) await $({ quiet: true })`dpkg-deb --extract ${archive} ${tree}`
+      for (const archive of archivesIn(archives)) await runTool(['dpkg-deb', '--extract', archive, '.'], tree)
       rmSync(archives, { recursive: true, force: true })
     }
   }
 }
 
 async function unpackKernel(archives: string, tree: string): Promise<void> {
-  const run = $({ quiet: true })
   const libc = join(tree, SHIM_FOLDER)
   const aside = join(tree, 'libc6')
   for (const archive of archivesIn(archives))
-    await run`dpkg-deb --extract ${archive} ${archive.includes('/libc6_') ? aside : tree}`
+    await runTool(['dpkg-deb', '--extract', archive, archive.includes('/libc6_') ? aside : tree], tree)
   mkdirSync(libc, { recursive: true })
-  for (const file of [LOADER, 'libc.so.6']) await run`cp ${join(aside, 'usr/lib/x86_64-linux-gnu', file)} ${libc}`
+  for (const file of [LOADER, 'libc.so.6'])
+    copyFileSync(join(aside, 'usr/lib/x86_64-linux-gnu', file), join(libc, file))
   rmSync(aside, { recursive: true, force: true })
   const program = join(tree, 'usr/bin/linux.uml')
   writeFileSync(program, withLoaderHere(readFileSync(program)))

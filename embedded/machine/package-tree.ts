@@ -1,28 +1,17 @@
-import {
-  existsSync,
-  mkdirSync,
-  readdirSync,
-  readFileSync,
-  renameSync,
-  rmSync,
-  symlinkSync,
-  writeFileSync,
-} from 'node:fs'
+import { existsSync, mkdirSync, readdirSync, rmSync, symlinkSync } from 'node:fs'
 import { join } from 'node:path'
-import { $ } from 'zx/core'
-import type { Progress } from '../../cluster/driver.ts'
-import { oneAtATime } from '../../host/one-at-a-time.ts'
+import { ensureArtifact } from '../../host/artifact.ts'
+import type { Progress } from '../../host/progress.ts'
+import { runTool } from '../../host/supervised.ts'
+import { CACHE_MEGABYTES, requireSpace } from '../../host/system-trouble.ts'
 import { aptDownload, archivesIn } from './apt-download.ts'
-
-/** Lists, in a finished tree, what it was made from. */
-const stampName = '.complete'
 
 /** What goes into a tree and is not simply a package of this system's release. */
 export interface Addition {
-  /** Names it in the tree's stamp: a tree without it is made anew. */
+  /** One of the tree's parts: a tree without it is made again. */
   name: string
   /** Fetches it; what it resolves to puts it into a fresh tree. */
-  fetch(progress: Progress): Promise<(tree: string) => Promise<void>>
+  fetch(progress: Progress, signal: AbortSignal): Promise<(tree: string) => Promise<void>>
 }
 
 export interface PackageTree {
@@ -35,36 +24,36 @@ export interface PackageTree {
 }
 
 /**
- * Unpacks packages of this Debian or Ubuntu into a tree of their own below `cache`, once.
+ * Unpacks packages of this Debian or Ubuntu into a tree of their own below `cache`, once, and again where it is damaged.
  * @returns the tree's root, usr-merged
  * @throws Error when something can't be fetched
  */
 export async function unpackPackages(wanted: PackageTree, progress: Progress): Promise<string> {
-  const tree = join(wanted.cache, 'packages', wanted.name)
-  if (isComplete(tree, wanted)) return tree
-  const doing = 'fetches the packages'
-  await oneAtATime(`${tree}.lock`, () => fetchInto(tree, wanted, progress), { doing, progress })
-  return tree
+  const { packages, more } = wanted
+  const artifact = {
+    path: join(wanted.cache, 'packages', wanted.name),
+    parts: [...packages, ...(more ? [more.name] : [])],
+    make: (fresh: string) => fetchInto(fresh, wanted, progress),
+  }
+  return ensureArtifact(artifact, progress)
 }
 
-const contents = ({ packages, more }: PackageTree) => [...packages, ...(more ? [more.name] : [])]
-
-function isComplete(tree: string, wanted: PackageTree): boolean {
-  const stamp = join(tree, stampName)
-  const has = existsSync(stamp) ? readFileSync(stamp, 'utf8').split('\n') : []
-  return contents(wanted).every((one) => has.includes(one))
-}
-
-async function fetchInto(tree: string, wanted: PackageTree, progress: Progress): Promise<void> {
-  // Whoever worked before us may have done it all.
-  if (isComplete(tree, wanted)) return
-  const { more } = wanted
-  progress.start(`Fetching ${more?.name ?? wanted.packages[0]} and what goes with it (once)`)
+async function fetchInto(fresh: string, wanted: PackageTree, progress: Progress): Promise<void> {
+  const { cache, packages, more } = wanted
+  requireSpace(cache, CACHE_MEGABYTES)
+  progress.start(`Fetching ${more?.name ?? packages[0]} and what goes with it (once)`)
+  const failed = new AbortController()
+  const { signal } = failed
+  const downloads = [aptDownload({ ...wanted, signal }, progress), more?.fetch(progress, signal)] as const
   try {
-    const [archives, add] = await Promise.all([aptDownload(wanted, progress), more?.fetch(progress)])
-    await unpack(archives, tree, contents(wanted).join('\n'), add)
+    const [archives, add] = await Promise.all(downloads)
+    progress.update?.('unpacking')
+    await unpack(archives, fresh, add)
     rmSync(archives, { recursive: true, force: true })
   } catch (error) {
+    // What one of them fetches is of no use without the other.
+    failed.abort()
+    await Promise.allSettled(downloads)
     progress.end(false)
     throw error
   }
@@ -82,23 +71,22 @@ const links: [string, string][] = [
 ]
 
 /**
- * Unpacks into a fresh tree and puts it in place whole. The tree is usr-merged, because a real `sbin/` in an overlay layer
- * would hide the host's `/sbin` link; what alternatives and absolute links would do at installation is done here.
+ * Unpacks archives into a fresh tree. The tree is usr-merged, because a real `sbin/` in an overlay layer would hide the host's
+ * `/sbin` link; what alternatives and absolute links would do at installation is done here.
  */
 async function unpack(
   archives: string,
-  tree: string,
-  stamp: string,
+  fresh: string,
   add: ((tree: string) => Promise<void>) | undefined,
 ): Promise<void> {
-  const fresh = `${tree}-${process.pid}`
-  rmSync(fresh, { recursive: true, force: true })
   mkdirSync(join(fresh, 'usr'), { recursive: true })
-  const run = $({ quiet: true, cwd: fresh })
-  for (const archive of archivesIn(archives)) await run`dpkg-deb --extract ${archive} .`
+  for (const archive of archivesIn(archives)) await runTool(['dpkg-deb', '--extract', archive, '.'], fresh)
   await add?.(fresh)
-  for (const folder of ['bin', 'sbin', 'lib', 'lib64'].filter((name) => existsSync(join(fresh, name))))
-    await run`mkdir -p usr/${folder} && cp -a ${folder}/. usr/${folder}/ && rm -rf ${folder}`
+  for (const folder of ['bin', 'sbin', 'lib', 'lib64'].filter((name) => existsSync(join(fresh, name)))) {
+    mkdirSync(join(fresh, 'usr', folder), { recursive: true })
+    await runTool(['cp', '-a', `${folder}/.`, `usr/${folder}/`], fresh)
+    rmSync(join(fresh, folder), { recursive: true })
+  }
   for (const [link, target] of links) {
     rmSync(join(fresh, link), { force: true })
     mkdirSync(join(fresh, link, '..'), { recursive: true })
@@ -110,7 +98,4 @@ async function unpack(
     for (const release of readdirSync(modules))
       symlinkSync(`../uml/modules/${release}`, join(fresh, 'usr/lib/modules', release))
   }
-  writeFileSync(join(fresh, stampName), stamp)
-  rmSync(tree, { recursive: true, force: true })
-  renameSync(fresh, tree)
 }

@@ -2,11 +2,12 @@ import { existsSync } from 'node:fs'
 import { arch, platform } from 'node:os'
 import { join } from 'node:path'
 import { which } from 'zx/core'
-import type { Progress } from '../../cluster/driver.ts'
-import { ensureConfine } from './confinement.ts'
+import { proveArtifact } from '../../host/artifact.ts'
+import type { Progress } from '../../host/progress.ts'
+import { ensureConfine, proveConfine } from './confinement.ts'
 import { KERNEL, kernelAddition } from './kernel-package.ts'
 import { unpackPackages } from './package-tree.ts'
-import { COMPILER, ensureXstateShim } from './xstate-shim.ts'
+import { COMPILER, ensureXstateShim, proveXstateShim } from './xstate-shim.ts'
 
 /** The embedded cluster can't run here; the message says why and what does. */
 export class Unsupported extends Error {}
@@ -80,3 +81,10 @@ export async function ensurePackages(cache: string, progress: Progress): Promise
   await Promise.all([ensureXstateShim(tree), ensureConfine(tree)])
   return tree
 }
+
+/**
+ * Reads every byte of a tree after a kernel from it has failed. One that is damaged is made again by the next ensurePackages.
+ * @returns what is wrong with it
+ */
+export const provePackages = (tree: string): string | undefined =>
+  proveArtifact(tree) ?? proveXstateShim(tree) ?? proveConfine(tree)

@@ -1,7 +1,8 @@
-import { existsSync, renameSync } from 'node:fs'
+import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { $ } from 'zx/core'
+import { ensureArtifact, proveArtifact } from '../../host/artifact.ts'
 import { projectRoot } from '../../host/layout.ts'
+import { runTool } from '../../host/supervised.ts'
 
 /** The compiler, of 290 kB and without headers, that every release of Debian and Ubuntu has. */
 export const COMPILER = 'tcc'
@@ -15,15 +16,20 @@ export const SHIM_FOLDER = 'usr/lib/uml/libc'
 /** LD_PRELOAD for a kernel that is started in {@link SHIM_FOLDER}: a relative path, as spaces and colons would end it. */
 export const shimVariable = `LD_PRELOAD=./${LIBRARY}`
 
+const shimIn = (tree: string) => join(tree, SHIM_FOLDER, LIBRARY)
+
 /**
  * Compiles xstate-shim.c, without which User-Mode Linux dies on processors with AMX, into a tree of packages, once.
  * @throws Error with the compiler's message
  */
 export async function ensureXstateShim(tree: string): Promise<void> {
-  const library = join(tree, SHIM_FOLDER, LIBRARY)
-  if (existsSync(library)) return
-  const fresh = `${library}-${process.pid}`
-  await $({ quiet: true })`mkdir -p ${join(tree, SHIM_FOLDER)}`
-  await $({ quiet: true })`${join(tree, 'usr/bin', COMPILER)} -nostdlib -shared -fPIC -o ${fresh} ${SOURCE}`
-  renameSync(fresh, library)
+  const compiler = join(tree, 'usr/bin', COMPILER)
+  await ensureArtifact({
+    path: shimIn(tree),
+    parts: [readFileSync(SOURCE, 'utf8')],
+    make: (fresh) => runTool([compiler, '-nostdlib', '-shared', '-fPIC', '-o', fresh, SOURCE], tree),
+  })
 }
+
+/** As proveArtifact does. */
+export const proveXstateShim = (tree: string): string | undefined => proveArtifact(shimIn(tree))

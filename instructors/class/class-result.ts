@@ -1,16 +1,22 @@
 import { CANNOT_KNOW } from './cannot-know.ts'
-import { copyFlags } from './copies.ts'
+import { type CopyOptions, copyFlags } from './copies.ts'
 import type { Judged } from './judge-file.ts'
 import type { ClassResult, Graded, LabSummary, Refused } from './result.ts'
 
 /** Brings together what the files of a class came to: attempts, flags that need all of them, and the figures per step. */
-export function classResult(judged: readonly Judged[], seconds: number, now = new Date()): ClassResult {
+export function classResult(
+  judged: readonly Judged[],
+  seconds: number,
+  now = new Date(),
+  options: CopyOptions = {},
+): ClassResult {
   const read = judged.flatMap((entry) => ('graded' in entry ? [entry] : []))
   const refused: Refused[] = judged.flatMap((entry) =>
     'refused' in entry ? [{ file: entry.file, reason: entry.refused }] : [],
   )
   const copies = copyFlags(
-    read.map(({ graded, prints, seed }) => ({ learner: graded.learner, lab: graded.lab, seed, prints })),
+    read.map(({ graded, prints, seed, reuse }) => ({ learner: graded.learner, lab: graded.lab, seed, prints, reuse })),
+    options,
   )
   const graded = markAttempts(
     read.map(({ graded }, index) => ({ ...graded, flags: [...(copies[index] ?? []), ...graded.flags] })),
@@ -94,8 +100,7 @@ function stepCounts(entries: readonly Graded[], id: string) {
 const openSteps = ({ steps }: Graded) =>
   steps.filter(({ verdict }) => verdict !== 'passed' && verdict !== 'not applicable').length
 
-/** 0: all graded, all passed; 1: somebody has open steps; 2: a file was refused or nothing was graded. */
-function exitCodeOf(graded: readonly Graded[], refused: readonly Refused[]): 0 | 1 | 2 {
-  if (refused.length > 0 || graded.length === 0) return 2
-  return graded.some((entry) => entry.counts && openSteps(entry) > 0) ? 1 : 0
+/** 0: all were graded, whatever came of it; 2: a file was refused or nothing was graded. */
+function exitCodeOf(graded: readonly Graded[], refused: readonly Refused[]): 0 | 2 {
+  return refused.length > 0 || graded.length === 0 ? 2 : 0
 }

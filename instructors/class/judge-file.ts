@@ -8,12 +8,24 @@ import { plainText, shortened } from '../../host/plain-text.ts'
 import { type ReadOptions, readSubmission, type Submission } from '../submission/read-submission.ts'
 import { Refusal } from '../submission/refusal.ts'
 import { reportSubmission } from '../submission/rejudge.ts'
+import { classWordFlags } from './class-words.ts'
 import { clockFlags } from './clocks.ts'
-import { type Prints, printsOf } from './prints.ts'
+import { historyFlags } from './history.ts'
+import { type Prints, printsOf, valuesOfSubmission } from './prints.ts'
+import { type Reuse, reuseOfPublished } from './published.ts'
 import type { Flag, Graded, GradedStep } from './result.ts'
 
 /** What one file came to: graded, with what the comparison of the class needs; or refused in one sentence. */
-export type Judged = { file: string; graded: Graded; seed: string; prints: Prints } | { file: string; refused: string }
+export type Judged =
+  | { file: string; graded: Graded; seed: string; prints: Prints; reuse?: Reuse | undefined }
+  | { file: string; refused: string }
+
+export interface JudgeOptions extends ReadOptions {
+  /** The word of the class; with the class's key, each learner's own counts as well. */
+  word?: string | undefined
+  /** Milliseconds since the epoch, for tests. */
+  now?: number
+}
 
 /** Long texts of findings are for the learner's own screen; a class's pages stay readable, and memory flat. */
 const TEXT = 300
@@ -24,15 +36,26 @@ const clean = (text: string) => shortened(plainText(text), TEXT)
 const specs = new Map<number, Promise<LabSpec>>()
 
 /** Reads one submission and judges it again. Whatever is wrong with the file is in the result; it never throws. */
-export async function judgeFile(path: string, options: ReadOptions & { now?: number } = {}): Promise<Judged> {
+export async function judgeFile(path: string, options: JudgeOptions = {}): Promise<Judged> {
   const file = clean(basename(path))
   try {
     const submission = await readSubmission(path, options)
     const spec = await specOf(submission.manifest.lab)
     const report = await reportSubmission(spec, submission, file)
-    const flags = [...ownFlags(submission, file, report), ...clockFlags(submission, options.now ?? Date.now())]
-    const { seed } = submission.manifest
-    return { file, graded: { ...gradedOf(submission, file, report), flags }, seed, prints: printsOf(submission) }
+    const flags = [
+      ...ownFlags(submission, file, report),
+      ...classWordFlags(submission, options),
+      ...clockFlags(submission, options.now ?? Date.now()),
+      ...historyFlags(submission),
+    ]
+    const drawn = valuesOfSubmission(submission)
+    return {
+      file,
+      graded: { ...gradedOf(submission, file, report), flags },
+      seed: submission.manifest.seed,
+      prints: printsOf(submission, drawn),
+      reuse: reuseOfPublished(drawn),
+    }
   } catch (error) {
     if (error instanceof Refusal) return { file, refused: error.message }
     const reason = (error instanceof Error ? error.message : String(error)).split('\n')[0]

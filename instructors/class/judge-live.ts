@@ -11,8 +11,10 @@ import { roundFacts } from '../../grading/round-facts.ts'
 import { openCluster } from '../../grading/source.ts'
 import { learnerIn } from '../../grading/variant.ts'
 import { plainText, shortened } from '../../host/plain-text.ts'
+import { expectedWords } from '../submission/class-word.ts'
 import { birthMarks, clusterIdentity } from '../submission/cluster-identity.ts'
 import { Refusal, refuse } from '../submission/refusal.ts'
+import { type ClassSecrets, wordFlags } from './class-words.ts'
 import { gradedReport, type Judged } from './judge-file.ts'
 import type { LiveTask } from './judge-pool.ts'
 import { clusterAccess } from './kubeconfig-safety.ts'
@@ -32,7 +34,11 @@ const openByContext: OpenLive = async (name, access) => {
 }
 
 /** Grades a learner's running cluster, real requests included. Whatever is wrong with it is in the result; it never throws. */
-export async function judgeLive({ kubeconfig, lab }: LiveTask, open = openByContext): Promise<Judged> {
+export async function judgeLive(
+  { kubeconfig, lab }: LiveTask,
+  open = openByContext,
+  { key, word }: ClassSecrets = {},
+): Promise<Judged> {
   const file = shortened(plainText(basename(kubeconfig)), 100)
   try {
     const learner = basename(kubeconfig).replace(/\.(?:ya?ml|conf|config|kubeconfig)$/i, '')
@@ -51,12 +57,14 @@ export async function judgeLive({ kubeconfig, lab }: LiveTask, open = openByCont
     })
     const marks = birthMarks(snapshot.capture.objects.items)
     const identity = clusterIdentity(marks)
+    const words = expectedWords(word, key, learner)
+    const flags = words.length > 0 ? wordFlags([{ id: 'now', capture: snapshot.capture }], words) : []
     const dealtTo = learnerIn(snapshot.capture.objects.items)
     return {
       file,
       seed: seedOf(learner),
       prints: { clusters: identity ? [identity] : [], objects: [], files: [], learners: dealtTo ? [dealtTo] : [] },
-      graded: { ...gradedReport(report, { learner, file }), cluster: { driver: cluster.driver, identity } },
+      graded: { ...gradedReport(report, { learner, file }), flags, cluster: { driver: cluster.driver, identity } },
     }
   } catch (error) {
     if (error instanceof Refusal) return { file, refused: error.message }

@@ -19,6 +19,8 @@ export interface LiveTask {
 
 export interface PoolOptions {
   key?: ClassKey | undefined
+  /** The word of the class. */
+  word?: string | undefined
   /** Tasks judged at the same time. */
   jobs?: number
   /** Milliseconds that one task may take, before the scale factor. */
@@ -95,7 +97,7 @@ class JudgingThread {
   readonly #memoryMb: number
 
   constructor(
-    { key, deadlineMs = DEADLINE_MS, memoryMb = MEMORY_MB, worker }: PoolOptions,
+    { key, word, deadlineMs = DEADLINE_MS, memoryMb = MEMORY_MB, worker }: PoolOptions,
     live: boolean,
     program: URL | undefined,
   ) {
@@ -105,7 +107,7 @@ class JudgingThread {
     setFlagsFromString(`--initial-old-space-size=${ROOMY_MB}`)
     const module = (worker ?? new URL('./judge-worker.ts', import.meta.url)).href
     this.#worker = new Worker(program ?? new URL('./judge-thread.mjs', import.meta.url), {
-      workerData: { module, key, live },
+      workerData: { module, key, word, live },
       // Captures are garbage as soon as they are judged: a roomy nursery lets most of them die in it.
       resourceLimits: { maxOldGenerationSizeMb: memoryMb, maxYoungGenerationSizeMb: 64 },
     })

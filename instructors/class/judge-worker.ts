@@ -6,13 +6,13 @@ import type { Task } from './judge-pool.ts'
 
 // Findings are values here, nobody reads where they were thrown.
 Error.stackTraceLimit = 0
-const { key, live }: { key: ClassKey | undefined; live: boolean } = workerData
+const { key, word, live }: { key: ClassKey | undefined; word: string | undefined; live: boolean } = workerData
 const judging = () => import('./judge-live.ts')
 const own = key && { ...key, secret: Buffer.from(key.secret) }
 parentPort?.on('message', async (task: Task) => {
-  if ('file' in task) return parentPort?.postMessage(await judgeFile(task.file, { key: own }))
+  if ('file' in task) return parentPort?.postMessage(await judgeFile(task.file, { key: own, word }))
   const { judgeLive } = await judging()
-  parentPort?.postMessage(await judgeLive(task))
+  parentPort?.postMessage(await judgeLive(task, undefined, { key: own, word }))
 })
 // The time that loading takes is no cluster's fault.
 if (live) await (await judging()).loadClient()

@@ -2,6 +2,7 @@ import { hash } from 'node:crypto'
 import { learnerIn } from '../../grading/variant.ts'
 import { birthMarks, clusterIdentity } from '../submission/cluster-identity.ts'
 import type { Submission } from '../submission/read-submission.ts'
+import { type DrawnKind, DrawnValueReader, type DrawnValues } from './drawn-values.ts'
 
 /** What two submissions can only share when one was made from the other's cluster. Of bounded size. */
 export interface Prints {
@@ -13,6 +14,8 @@ export interface Prints {
   files: string[]
   /** Learners whose variants its captures show. */
   learners: string[]
+  /** Digests of what its cluster drew at random, by kind; absent for a running cluster. */
+  drawn?: Partial<Record<DrawnKind, string[]>>
 }
 
 /** So many of each are kept, the smallest digests, so that what two submissions share is kept of both. */
@@ -21,7 +24,15 @@ const UNREPEATABLE = /^objects\.json$|\/(?:iptables-save|conntrack)$/
 /** A file of a quiet node may be short enough to repeat. */
 const TELLING_BYTES = 500
 
-export function printsOf({ captures }: Submission): Prints {
+/** What the cluster of a submission drew at random, from the captures that were read. */
+export function valuesOfSubmission({ captures }: Pick<Submission, 'captures'>): DrawnValues {
+  const reader = new DrawnValueReader()
+  for (const submitted of captures.values())
+    if (submitted.wasRead) reader.addCapture(submitted.capture, (path) => `${path} ${submitted.digests.get(path)}`)
+  return reader.values
+}
+
+export function printsOf({ captures }: Submission, drawn: DrawnValues): Prints {
   const clusters = new Set<string>()
   const objects = new Set<string>()
   const files = new Set<string>()
@@ -43,6 +54,7 @@ export function printsOf({ captures }: Submission): Prints {
     objects: smallest(uids),
     files: smallest(files),
     learners: [...learners].sort().slice(0, 8),
+    drawn: Object.fromEntries([...drawn].map(([kind, digests]) => [kind, smallest(digests)])),
   }
 }
 

@@ -5,7 +5,21 @@ import { verdictSchema } from '../../grading/report-schema.ts'
 
 const flagSchema = z.object({
   kind: z
-    .enum(['same cluster', 'same objects', 'same captures', 'clock', 'seed', 'claims', 'name', 'twice', 'clusters'])
+    .enum([
+      'reused',
+      'same cluster',
+      'same objects',
+      'same captures',
+      'clock',
+      'history',
+      'class',
+      'variant',
+      'seed',
+      'claims',
+      'name',
+      'twice',
+      'clusters',
+    ])
     .describe('what gave rise to it'),
   text: z.string().describe('one sentence; a reason to look, never a verdict'),
 })
@@ -75,7 +89,9 @@ export const classSchema = z
       }),
     ),
     cannotKnow: z.array(z.string()).describe('what no grading of captures can tell'),
-    exitCode: z.union([z.literal(0), z.literal(1), z.literal(2)]),
+    exitCode: z
+      .union([z.literal(0), z.literal(1), z.literal(2)])
+      .describe('0: all were graded; 2: a file was refused or nothing was graded; 1 is not used any more'),
   })
   .describe('The result of grading a class once')
 

@@ -1,4 +1,5 @@
-import { judgeRound, type StepOutcome } from '../../grading/judge.ts'
+import type { StepOutcome } from '../../grading/failure.ts'
+import { judgeRound } from '../../grading/judge.ts'
 import { Snapshot } from '../../grading/snapshot.ts'
 import type { GoodCapture } from './good-captures.ts'
 import type { Mutation } from './mutation.ts'

@@ -3,6 +3,7 @@ import { printIpAddr } from '../../dataplane/ip-addr.ts'
 import { printIpsetSave } from '../../dataplane/ipset-save.ts'
 import { printIptablesSave, type Ruleset } from '../../dataplane/iptables-save.ts'
 import { printIpvsadmSave, type VirtualServer, virtualServerKey } from '../../dataplane/ipvsadm-save.ts'
+import { evaluate } from '../../grading/evaluate.ts'
 import { type NodeView, Snapshot } from '../../grading/snapshot.ts'
 
 /** Versions of kube-proxy whose rules differ from each other somewhere. */
@@ -19,7 +20,7 @@ export function underVersion(capture: Capture, version: string): Capture {
     const files = new Map(capture.nodes[index]?.files)
     const { mode } = node
     if (mode !== 'ipvs' && mode !== 'iptables') return { name: node.name, files }
-    const { iptables, ipsets, virtualServers, links } = node.expected(mode)
+    const { iptables, ipsets, virtualServers, links } = evaluate(node, mode).expected
     files.set('iptables-save', printIptablesSave(withForeign(node, iptables), { counters: true }))
     if (mode === 'ipvs') {
       files.set('ipset-save', printIpsetSave(ipsets))
@@ -40,7 +41,7 @@ export function underVersion(capture: Capture, version: string): Capture {
 
 /** Virtual servers that are not kube-proxy's stay, as those that lab 4 has its reader build. */
 function byHand(node: NodeView, mode: 'ipvs' | 'iptables'): VirtualServer[] {
-  const own = new Set(node.expected(mode).virtualServers.map(virtualServerKey))
+  const own = new Set(evaluate(node, mode).expected.virtualServers.map(virtualServerKey))
   return node.state.virtualServers.filter((server) => !own.has(virtualServerKey(server)))
 }
 

@@ -1,5 +1,6 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { Capture } from '../../cluster/capture-folder.ts'
+import { evaluate } from '../../grading/evaluate.ts'
 import { Trouble } from '../../grading/failure.ts'
 import { Snapshot } from '../../grading/snapshot.ts'
 import type { GoodCapture } from './good-captures.ts'
@@ -20,7 +21,7 @@ function programmed(capture: Capture) {
   const { nodes } = new Snapshot(capture)
   if (!nodes.every(({ mode }) => mode === 'userspace')) return undefined
   try {
-    return nodes.map((node) => node.expected('userspace'))
+    return nodes.map((node) => evaluate(node, 'userspace').expected)
   } catch (error) {
     if (error instanceof Trouble) return undefined
     throw error

@@ -1,4 +1,5 @@
 import { targetOf } from '../../dataplane/rule-text.ts'
+import { evaluate } from '../../grading/evaluate.ts'
 import { Snapshot } from '../../grading/snapshot.ts'
 import { mutationsOf } from './all-mutations.ts'
 import { busiestNode, type GoodCapture, nodesToBreak } from './good-captures.ts'
@@ -82,7 +83,7 @@ function isLeftBehind(good: GoodCapture, node: string, { place, detail }: Mutati
   const [tableName = '', chain = ''] = place.split(' ')
   const mode = modeOf(good)
   if ((mode !== 'ipvs' && mode !== 'userspace') || !TABLES.has(tableName)) return false
-  const table = new Snapshot(good.capture).node(node).expected(mode).iptables.get(tableName)
+  const table = evaluate(new Snapshot(good.capture).node(node), mode).expected.iptables.get(tableName)
   if (chain.startsWith('KUBE-')) return !table?.has(chain)
   const own = table?.get(chain)?.rules ?? []
   // Where a mode writes nothing at all, whatever is changed is before or among what another one left.

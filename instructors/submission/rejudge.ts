@@ -1,5 +1,6 @@
 import type { LabSpec } from '../../grading/check-context.ts'
-import { judgeRound, type StepOutcome } from '../../grading/judge.ts'
+import type { StepOutcome } from '../../grading/failure.ts'
+import { judgeRound } from '../../grading/judge.ts'
 import type { StepDefinition } from '../../grading/lab-definition.ts'
 import { reportOf } from '../../grading/report.ts'
 import type { Report } from '../../grading/report-schema.ts'

@@ -44,6 +44,10 @@ export function signatureOf(key: ClassKey, learner: string, manifest: Buffer): s
     .digest('hex')
 }
 
+/** The word that a learner's cluster is to hold where a class has a key, and no other learner's cluster. */
+export const wordOf = (key: ClassKey, learner: string): string =>
+  createHmac('sha256', learnerSecret(key, learner)).update('kube-service-labs class word').digest('hex').slice(0, 16)
+
 /** Whether a signature is the one that this learner makes under that key. */
 export function isSignature(text: string, key: ClassKey, learner: string, manifest: Buffer): boolean {
   const right = Buffer.from(signatureOf(key, learner, manifest), 'hex')

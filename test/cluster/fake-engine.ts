@@ -14,8 +14,12 @@ case "$1 $2" in
   "image inspect") for last; do :; done; grep -qxF "$last" images && { case $* in *index*) cat label ;; esac; true; } ;;
   "manifest inspect") [ -e registry ] ;;
   "build --tag") cat >recipe; echo "$3" >>images; [ ! -e broken-build ] || { echo 'E: Unable to locate package ipset'; exit 100; } ;;
-  *) [ "$1" = start ] || exit 1
-     sed 's/\\texited/\\trunning/' containers >new && mv new containers ;;
+  "exec "*) shift; [ "$1" != -i ] || shift; node=$1; shift
+     if grep -sqxF "$node" killed; then sed "s/^$node\\t.*/$node\\texited/" containers >new; mv new containers; exit 137; fi
+     case $* in *10248/healthz*) [ ! -e kubelet-silent ] || echo 'its kubelet does not answer' ;; *) exec "$@" ;; esac ;;
+  "inspect --format") case $3 in *Status*) sed -n "s/^$4\\t//p" containers ;; *StartedAt*) cat started 2>/dev/null ;; esac ;;
+  unpause*|start*) for one; do sed "s/^$one\\t.*/$one\\trunning/" containers >new && mv new containers; done ;;
+  *) exit 1 ;;
 esac
 `
 
@@ -47,6 +51,9 @@ export class FakeEngine {
   readonly path = `${join(this.folder, 'bin')}${delimiter}${process.env.PATH}`
   /** Readiness of each node that the API server knows. */
   apiNodes: boolean[] = [true, true, true]
+  /** Names of those nodes, each with the time its kubelet spoke last; without one they are numbered. */
+  heartbeats = new Map<string, string>()
+  apiAnswers = true
   readonly #server: Server
 
   constructor() {
@@ -58,11 +65,16 @@ export class FakeEngine {
     for (const [file, text] of Object.entries({ containers: '', images: '', log: '', label: '', release: 'v0.33.0' }))
       this.write(file, text)
     this.write('engine')
-    this.#server = createServer((_request, response) => {
-      const items = this.apiNodes.map((ready, index) => ({
-        metadata: { name: `node-${index}` },
-        status: { conditions: [{ type: 'Ready', status: ready ? 'True' : 'False' }] },
-      }))
+    this.#server = createServer((request, response) => {
+      if (!this.apiAnswers) return request.socket.destroy()
+      const heard = [...this.heartbeats]
+      const items = this.apiNodes.map((ready, index) => {
+        const [name = `node-${index}`, lastHeartbeatTime] = heard[index] ?? []
+        return {
+          metadata: { name },
+          status: { conditions: [{ type: 'Ready', status: ready ? 'True' : 'False', lastHeartbeatTime }] },
+        }
+      })
       response.setHeader('content-type', 'application/json')
       response.end(JSON.stringify({ apiVersion: 'v1', kind: 'NodeList', metadata: {}, items }))
     })
@@ -108,14 +120,14 @@ export class FakeEngine {
   }
 
   /** Containers of a cluster by role, in this state. */
-  writeContainers(cluster: string, roles: Record<string, 'running' | 'exited'>): void {
+  writeContainers(cluster: string, roles: Record<string, 'running' | 'exited' | 'paused'>): void {
     const lines = Object.entries(roles).map(([role, state]) => `${cluster}-${role}\t${state}\n`)
     this.write('containers', lines.join(''))
   }
 
   /** What was asked for that changes something: `kind create`, `kind delete`, `docker start` … without their options. */
   deeds(): string[] {
-    const deeds = this.read('log').match(/^(kind (create|delete|export)|docker (start|build))/gm)
+    const deeds = this.read('log').match(/^(kind (create|delete|export)|docker (start|unpause|build))/gm)
     return deeds ?? []
   }
 }

@@ -72,18 +72,109 @@ describe('make up on kind', () => {
     expect(engine.deeds()).toEqual(['kind export', 'kind delete', 'kind create'])
   })
 
-  test('replaces a cluster of which a node never joined, or is gone', async () => {
+  test('replaces a cluster of which a node never joined', async () => {
     engine.write('initialised')
-    for (const apiNodes of [[true], [true, true, true, true]]) {
-      engine.write('log')
-      engine.writeContainers(name, whole)
-      engine.apiNodes = apiNodes
-      const up = cluster.up(silent)
-      await waitFor('the creation', 5000, async () => engine.deeds().includes('kind create'))
-      engine.apiNodes = [true, true, true]
-      await up
-      expect(engine.deeds()).toEqual(['kind export', 'kind delete', 'kind create'])
-    }
+    engine.writeContainers(name, whole)
+    engine.apiNodes = [true]
+    const up = cluster.up(silent)
+    await waitFor('the creation', 5000, async () => engine.deeds().includes('kind create'))
+    engine.apiNodes = [true, true, true]
+    await up
+    expect(engine.deeds()).toEqual(['kind export', 'kind delete', 'kind create'])
+  })
+
+  test.each([
+    [
+      'a node is gone',
+      () => {
+        engine.apiNodes = [true, true, true, true]
+      },
+    ],
+    [
+      'nodes lost what they knew of each other',
+      () => {
+        engine.apiNodes = [true]
+        engine.writeContainers(name, { ...whole, worker: 'exited' })
+      },
+    ],
+    [
+      'the control plane can not be read',
+      () => {
+        engine.remove('initialised')
+        rmSync(cluster.kubeconfig)
+        engine.writeContainers(name, { ...whole, worker: 'exited' })
+      },
+    ],
+  ])('never removes a cluster that was whole once unasked: %s', async (_what, damage) => {
+    await cluster.up(silent)
+    engine.write('initialised')
+    engine.write('log')
+    damage()
+    await expect(cluster.up(silent)).rejects.toThrow(
+      /^The kind cluster ".*" can't be brought back: .*Nothing was removed.*`YES=1 make up` removes it/,
+    )
+    expect(engine.deeds()).not.toContain('kind delete')
+    expect(await cluster.exists()).toBe(true)
+    vi.stubEnv('YES', '1')
+    const up = cluster.up(silent)
+    await waitFor('the creation', 5000, async () => engine.deeds().includes('kind create'))
+    engine.apiNodes = [true, true, true]
+    await up
+    expect(engine.deeds().slice(-2)).toEqual(['kind delete', 'kind create'])
+  })
+
+  test('waits for an API server that takes its time after a restart of the engine, and says so', async () => {
+    await cluster.up(silent)
+    engine.write('initialised')
+    engine.write('log')
+    engine.apiAnswers = false
+    const lines: string[] = []
+    const up = cluster.up({ ...silent, start: (line) => lines.push(line) })
+    await waitFor('the look', 10_000, async () => lines.some((line) => /Waiting for the API server/.test(line)))
+    engine.apiAnswers = true
+    await up
+    expect(lines.join()).toMatch(/Waiting for the API server of ".*" \(up to 300 s\)/)
+    expect(engine.deeds()).toEqual(['kind export'])
+  })
+
+  test('a paused node goes on', async () => {
+    await cluster.up(silent)
+    engine.write('initialised')
+    engine.write('log')
+    engine.writeContainers(name, { ...whole, worker: 'paused', worker2: 'exited' })
+    expect(await cluster.running()).toBe(false)
+    expect(await cluster.stoppedNodes()).toEqual([`${name}-worker (paused)`, `${name}-worker2 (exited)`])
+    await cluster.up(silent)
+    expect(engine.read('log')).toContain(`docker unpause ${name}-worker\n`)
+    expect(engine.read('log')).toContain(`docker start ${name}-worker2\n`)
+    expect(await cluster.running()).toBe(true)
+  })
+
+  test('is up only when the kubelets answer, and spoke since their nodes were started', async () => {
+    await cluster.up(silent)
+    expect(await cluster.running()).toBe(true)
+    engine.write('kubelet-silent')
+    expect(await cluster.running()).toBe(false)
+    engine.remove('kubelet-silent')
+    const names = [`${name}-control-plane`, `${name}-worker`, `${name}-worker2`]
+    const at = (seconds: number) => new Date(Date.UTC(2026, 0, 1, 0, 0, seconds)).toISOString()
+    engine.write('started', names.map((one) => `/${one} "${at(30)}"\n`).join(''))
+    engine.heartbeats = new Map(names.map((one) => [one, at(40)]))
+    expect(await cluster.running()).toBe(true)
+    engine.heartbeats.set(`${name}-worker`, at(20))
+    expect(await cluster.running()).toBe(false)
+  })
+
+  test('a command that a stopped machine cut off did not fail by itself', async () => {
+    await cluster.up(silent)
+    engine.write('killed', `${name}-worker2\n`)
+    await expect(cluster.exec(`${name}-worker2`, ['sleep', '5'])).rejects.toThrow(
+      /is exited, so the command was cut off/,
+    )
+    expect((await cluster.exec(`${name}-worker`, ['sh', '-c', 'exit 7'])).exitCode).toBe(7)
+    await expect(cluster.exec(`${name}-worker`, ['sleep', '30'], { timeoutMs: 300 })).rejects.toThrow(
+      /did not end within 0.3 s/,
+    )
   })
 
   test('says what kind said when it can not create one', async () => {

@@ -119,12 +119,118 @@ describe('a context of a kubeconfig', () => {
     expect(await modeAsked()).toBe('iptables')
   })
 
-  test('its targets are those of the other drivers, and `make down` takes away what was ours', async () => {
-    const env = { ...process.env, KUBECONFIG: cluster.kubeconfig, CLUSTER: `context:${contextName}` }
-    const make = $({ cwd: projectRoot, quiet: true, nothrow: true, env })
-    expect((await make`make status`).stdout.match(/Ready .* kube-proxy: iptables/g)).toHaveLength(3)
-    const down = await make`make down`
-    expect(down.exitCode, down.stderr).toBe(0)
+  const namespace = 'default'
+  const make = (words: string, env: Record<string, string> = {}) => {
+    const context = { ...process.env, KUBECONFIG: cluster.kubeconfig, CLUSTER: `context:${contextName}`, CI: '1' }
+    const run = $({ cwd: projectRoot, quiet: true, nothrow: true, env: { ...context, ...env } })
+    return run`make ${words.split(' ')}`
+  }
+  const agreed = async (words: string) => {
+    const { exitCode, stdout, stderr } = await make(words, { YES: '1' })
+    expect(exitCode, `make ${words}\n${stdout}\n${stderr}`).toBe(0)
+    return { stdout, stderr }
+  }
+  /** Every object of the labs' namespace but Pods, which come and go, by kind and name. */
+  const objects = async () => {
+    const { core, apps } = await kubeClient(cluster)
+    const lists = await Promise.all([
+      apps.listNamespacedDeployment({ namespace }),
+      core.listNamespacedService({ namespace }),
+      core.listNamespacedConfigMap({ namespace }),
+    ])
+    return lists.flatMap(({ items }) => items.map(({ metadata }) => `${metadata?.name} ${metadata?.uid}`)).sort()
+  }
+
+  test.each([
+    'web',
+    'lab-1',
+    'solve-1',
+    'reset-1',
+    'incident',
+    'answer Q=chain-name A=x',
+    'measure MAX=10',
+    'ipvs',
+    'tools',
+    'down',
+  ])('make %s changes nothing unasked', async (words) => {
+    const before = await objects()
+    const { exitCode, stderr } = await make(words)
+    expect(`${exitCode} ${stderr}`).toMatch(
+      new RegExp(`^2 (.*\\n)*.*This would .* on the cluster of context "${contextName}"; nothing was changed.*YES=1`),
+    )
+    expect(await objects()).toEqual(before)
+  })
+
+  test('a grade reads only, and says that nothing is written down', async () => {
+    const before = await objects()
+    const { exitCode, stdout, stderr } = await make('check-1 STEP=web')
+    expect(exitCode, stdout + stderr).not.toBe(0)
+    expect(stdout).toMatch(/web/)
+    expect(await objects()).toEqual(before)
+  })
+
+  test("somebody else's objects survive, whatever their labels and names; one agreement covers a command", async () => {
+    const { core, apps } = await kubeClient(cluster)
+    const labels = { app: 'web' }
+    const pods = { app: 'theirs' }
+    const containers = [{ name: 'theirs', image: 'nginx' }]
+    const template = { metadata: { labels: pods }, spec: { containers } }
+    const spec = { replicas: 1, selector: { matchLabels: pods }, template }
+    await apps.createNamespacedDeployment({ namespace, body: { metadata: { name: 'theirs', labels }, spec } })
+    const service = { selector: pods, ports: [{ port: 80 }] }
+    await core.createNamespacedService({ namespace, body: { metadata: { name: 'theirs', labels }, spec: service } })
+    await core.createNamespacedConfigMap({ namespace, body: { metadata: { name: 'lab-4' }, data: { theirs: 'yes' } } })
+    await core.createNamespacedPod({ namespace, body: { metadata: { name: 'client' }, spec: { containers } } })
+    const theirs = await objects()
+    const client = async () => (await core.readNamespacedPod({ namespace, name: 'client' })).metadata?.uid
+    const theirClient = await client()
+
+    const { stderr } = await agreed('web')
+    expect(stderr.match(/YES=1: this will create .*"web".* on the cluster of context/g)).toHaveLength(1)
+    expect((await core.readNamespacedService({ namespace, name: 'web' })).metadata?.labels).toEqual({
+      ...labels,
+      'app.kubernetes.io/managed-by': 'kube-service-labs',
+    })
+    const reset = await agreed('reset-1')
+    expect(reset.stderr).toMatch(/pods "client" in namespace "default" is not of these labs .* left as it is/)
+    expect((await objects()).filter((one) => !one.startsWith('lab-1 '))).toEqual(theirs)
+    expect(await client()).toBe(theirClient)
+  })
+
+  test('a name that is taken, and labels that would mix with those of others, are refused before anything is made', async () => {
+    const { core, apps } = await kubeClient(cluster)
+    const service = { selector: { app: 'web' }, ports: [{ port: 80 }] }
+    const before = await objects()
+    const refused = async () => {
+      const { exitCode, stderr } = await make('web', { YES: '1' })
+      return `${exitCode} ${stderr}`
+    }
+    await core.createNamespacedService({ namespace, body: { metadata: { name: 'shop' }, spec: service } })
+    expect(await refused()).toMatch(/^2 [\s\S]*deployments "web" .* would mix with Service "shop"/)
+    await core.deleteNamespacedService({ namespace, name: 'shop' })
+    await apps.createNamespacedDeployment({
+      namespace,
+      body: {
+        metadata: { name: 'web' },
+        spec: {
+          replicas: 0,
+          selector: { matchLabels: { app: 'x' } },
+          template: { metadata: { labels: { app: 'x' } }, spec: { containers: [{ name: 'x', image: 'nginx' }] } },
+        },
+      },
+    })
+    expect(await refused()).toMatch(/^2 [\s\S]*deployments "web" in namespace "default" is not of these labs/)
+    await apps.deleteNamespacedDeployment({ namespace, name: 'web' })
+    expect(await objects()).toEqual(before)
+  })
+
+  test('its targets are those of the other drivers, and `make down` takes away what was ours, and nothing else', async () => {
+    expect((await make('status')).stdout.match(/Ready .* kube-proxy: iptables/g)).toHaveLength(3)
+    const theirs = (await objects()).filter((one) => !one.startsWith('lab-1 '))
+    await agreed('web')
+    const { stdout } = await agreed('down')
+    expect(stdout).not.toMatch(/cluster .* is gone/)
+    expect(await objects()).toEqual(theirs)
     expect(await namespaces()).not.toContain('kube-service-labs')
     expect(await (await open()).running()).toBe(false)
   })

@@ -40,6 +40,7 @@ describe('one exec per node', () => {
       'iptables-save': ':KUBE-SERVICES - [0:0]\n',
       'ip-addr.json': '[]\n',
       proxyMode: 'ipvs',
+      boot: expect.stringMatching(/^boot_id \S{36}\nuptime [\d.]+\nbtime \d+\n$/),
     })
     expect(Object.fromEntries(failures)).toEqual({
       'ipset-save': 127,

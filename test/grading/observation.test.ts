@@ -47,7 +47,7 @@ describe('which version runs', () => {
     ['that of a terminating Pod while there is no other', [terminating], 'v1.20.2'],
     ['that of the Node when there is no Pod', [], 'v1.34.0'],
   ])('%s', (_why, pods, version) => {
-    expect(kubeProxyVersionOn(emptySnapshot([node, ...pods], 0), 'n')).toBe(version)
+    expect(kubeProxyVersionOn(emptySnapshot([node, ...pods], 0).items, 'n')).toBe(version)
   })
 
   test('a kube-proxy in service is neither terminating nor evicted, and in kube-system', () => {

@@ -90,7 +90,7 @@ describe('npx vitest run checks/…', () => {
   })
 
   test('grades only when a check is named: a run of the tests never looks at a cluster', async () => {
-    const lists = [[], ['test/checks'], ['checks']]
+    const lists = [[], ['test/grading'], ['checks']]
     const files = await Promise.all(lists.map((words) => vitest(['list', '--filesOnly', ...words])))
     for (const { out } of files.slice(0, 2)) {
       expect(out).toContain('test/grading/judge.test.ts')

@@ -15,8 +15,8 @@ import { kubeClient } from '../../cluster/kube-client.ts'
 import { readConfigConf } from '../../cluster/kube-proxy/agents.ts'
 import { readMode } from '../../cluster/kube-proxy/config-conf.ts'
 import { kubectlPath } from '../../cluster/kubectl.ts'
-import { compareNodeState } from '../../dataplane/compare.ts'
 import type { KubeProxyMode } from '../../dataplane/kube-proxy/config.ts'
+import { evaluate } from '../../grading/evaluate.ts'
 import { Snapshot } from '../../grading/snapshot.ts'
 import { kindFolder, projectRoot } from '../../host/layout.ts'
 import { waitFor } from '../../host/wait.ts'
@@ -55,7 +55,7 @@ async function captureDiffers(as: string, mode: KubeProxyMode): Promise<string[]
   const snapshot = new Snapshot(readCaptureFolder(target))
   expect(snapshot.nodes).toHaveLength(3)
   return snapshot.nodes.flatMap((node) =>
-    compareNodeState(node.expected(mode), node.state, { mode }).map((one) => `${node.name}: ${JSON.stringify(one)}`),
+    evaluate(node, mode).differences.map((one) => `${node.name}: ${JSON.stringify(one)}`),
   )
 }
 
@@ -242,8 +242,7 @@ describe('the same cluster as a context of a kubeconfig', () => {
     const target = join(folder, 'context')
     await done(['capture'], { ...context, DIR: target })
     const snapshot = new Snapshot(readCaptureFolder(target))
-    for (const node of snapshot.nodes)
-      expect(compareNodeState(node.expected('iptables'), node.state, { mode: 'iptables' })).toEqual([])
+    for (const node of snapshot.nodes) expect(evaluate(node, 'iptables').differences).toEqual([])
     await done(['tools'], agreed)
     expect((await make(['iptables'], { ...context, FORCE: '1' })).stderr).toContain('nothing was changed')
     await done(['iptables'], { ...agreed, FORCE: '1' })

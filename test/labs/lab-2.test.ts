@@ -1,3 +1,4 @@
+import { configOf } from '../../grading/evaluate.ts'
 // Lab 2 end to end on the embedded cluster: fails unsolved, passes solved, fails again for each single breakage.
 
 import { describe, expect, test } from 'vitest'
@@ -5,8 +6,9 @@ import type { Cluster } from '../../cluster/driver.ts'
 import { takeCapture } from '../../cluster/snapshot.ts'
 import { loadSolution } from '../../course/lab-bench.ts'
 import { playSteps } from '../../course/play-lab.ts'
+import type { StepOutcome } from '../../grading/failure.ts'
 import { loadSpec } from '../../grading/grader.ts'
-import { judge, judgeRound, type StepOutcome } from '../../grading/judge.ts'
+import { judge, judgeRound } from '../../grading/judge.ts'
 import { readLab } from '../../grading/lab-definition.ts'
 import { Snapshot } from '../../grading/snapshot.ts'
 import { findService, webService } from '../../grading/web-service.ts'
@@ -48,7 +50,7 @@ test('solved by the reference solution: every step passes, one by one and all to
   const clientNode = snapshot.find('Pod', 'default', 'client')?.spec?.nodeName ?? ''
   const nodePort = findService(snapshot, 'web-np')?.ports[0]?.nodePort ?? 0
   const { address: backend = '', node: backendNode = '' } = backends[0] ?? {}
-  const { scheduler } = snapshot.config.ipvs
+  const { scheduler } = configOf(snapshot).ipvs
   scene = { node: 'lab-2-test-worker2', web: address, backend, backendNode, nodePort, clientNode, scheduler }
 })
 

@@ -1,3 +1,4 @@
+import { configOf } from '../../grading/evaluate.ts'
 // Lab 4 end to end on the embedded cluster: fails unsolved, passes solved, fails again for each single breakage, and for each
 // scheduler that is not the one it should be, by what is measured alone.
 
@@ -102,8 +103,9 @@ test('healed, every step passes again; a reset removes all of it', async () => {
   const open = outcomes.filter(({ verdict }) => verdict !== 'passed' && verdict !== 'not yet')
   expect(open.filter(({ id }) => !questions.includes(id)).map(({ id }) => id)).toEqual([])
   await resetLab(lab, own.bench)
-  const { nodes, config } = await own.source.snapshot()
-  expect(config.ipvs.excludeCIDRs).toEqual([])
+  const snapshot = await own.source.snapshot()
+  const { nodes } = snapshot
+  expect(configOf(snapshot).ipvs.excludeCIDRs).toEqual([])
   for (const { state, mode } of nodes) {
     expect(mode).toBe('iptables')
     expect(state.virtualServers).toEqual([])

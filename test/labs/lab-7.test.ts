@@ -1,3 +1,4 @@
+import { evaluate } from '../../grading/evaluate.ts'
 // Lab 7 end to end on the embedded cluster: fails unsolved, and step by step: fails broken, passes solved. What its kernel can't do
 // is not applicable, solved or not.
 
@@ -6,8 +7,9 @@ import { ModeUnsupported } from '../../cluster/kube-proxy/module-check.ts'
 import { switchMode } from '../../cluster/kube-proxy/switch-mode.ts'
 import { runOnNode } from '../../cluster/node-script.ts'
 import { loadSolution } from '../../course/lab-bench.ts'
+import type { StepOutcome } from '../../grading/failure.ts'
 import { loadSpec } from '../../grading/grader.ts'
-import { judge, judgeRound, type StepOutcome } from '../../grading/judge.ts'
+import { judge, judgeRound } from '../../grading/judge.ts'
 import { readLab } from '../../grading/lab-definition.ts'
 import { webService } from '../../grading/web-service.ts'
 import { waitFor } from '../../host/wait.ts'
@@ -65,7 +67,7 @@ async function sceneNow(): Promise<Scene> {
 async function settled(): Promise<void> {
   await waitFor('every node to follow', 20_000, async () => {
     const { nodes } = await own.source.snapshot()
-    return nodes.every((node) => node.differences('iptables').length === 0)
+    return nodes.every((node) => evaluate(node, 'iptables').differences.length === 0)
   })
 }
 

@@ -3,7 +3,7 @@ import type { Cluster, Progress } from '../../cluster/driver.ts'
 import { selectCluster } from '../../cluster/select.ts'
 import { LabBench } from '../../course/lab-bench.ts'
 import { resetLab } from '../../course/lab-reset.ts'
-import type { StepOutcome } from '../../grading/judge.ts'
+import type { StepOutcome } from '../../grading/failure.ts'
 import type { LabDefinition } from '../../grading/lab-definition.ts'
 import { openCluster } from '../../grading/source.ts'
 

@@ -1,18 +1,31 @@
 import { spawnSync } from 'node:child_process'
-import { cpSync, mkdirSync, mkdtempSync, readdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import {
+  cpSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { dirname, join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { projectRoot } from '../../host/layout.ts'
 
+const folders = [
+  ...['bench', 'checks', 'cluster', 'course', 'dataplane', 'embedded', 'grading', 'instructors', 'labs', 'scripts'],
+  'slides',
+]
 const checkout = mkdtempSync(join(tmpdir(), 'a checkout '))
 const write = (file: string, text: string) => writeFileSync(join(checkout, file), text)
 
 beforeAll(() => {
-  for (const folder of ['checks', 'cluster', 'dataplane', 'labs', 'scripts', 'slides'])
-    mkdirSync(join(checkout, folder))
-  for (const file of ['scripts/start.mjs', 'scripts/bundle-scripts.ts', 'host/bundle.ts', 'host/layout.ts'])
-    cpSync(join(projectRoot, file), join(checkout, file))
+  for (const folder of folders) mkdirSync(join(checkout, folder))
+  for (const file of ['scripts/start.mjs', 'scripts/bundle-scripts.ts', 'host'])
+    cpSync(join(projectRoot, file), join(checkout, file), { recursive: true })
   symlinkSync(join(projectRoot, 'node_modules'), join(checkout, 'node_modules'))
   write('package.json', '{ "type": "module" }')
   write('labs/greeting.ts', "export const greeting: string = 'good morning'\n")
@@ -32,7 +45,8 @@ function start(script: string, ...words: string[]) {
   })
   return { status, stdout: stdout.trim() }
 }
-const bundles = () => readdirSync(join(checkout, '.cache/programs'))
+const programs = join(checkout, '.cache/programs')
+const bundles = () => readdirSync(programs).filter((name) => !name.endsWith('.manifest'))
 
 const scripts = join(checkout, 'scripts')
 const said = (greeting: string, words: string) => ({
@@ -60,4 +74,42 @@ test('a source with a fault spoils only the scripts that need it', () => {
   write('labs/fault.ts', 'export const fault: = 1\n')
   expect(start('scripts/greet.ts')).toEqual(said('good evening', ''))
   expect(start('scripts/other.ts').status).toBe(1)
+})
+
+describe('a bundle that is damaged is made again', () => {
+  /** The file of the bundle that the script runs from. */
+  const program = () => {
+    rmSync(programs, { recursive: true })
+    start('scripts/greet.ts')
+    return join(programs, bundles()[0] ?? '', 'greet.mjs')
+  }
+  const folderAt = (path: string) => {
+    rmSync(path)
+    mkdirSync(path)
+  }
+  const fileAt = (path: string) => {
+    rmSync(path, { recursive: true })
+    writeFileSync(path, '')
+  }
+  const flip = (file: string) => {
+    const bytes = readFileSync(file)
+    const at = bytes.indexOf('good')
+    bytes[at] = 'f'.charCodeAt(0)
+    writeFileSync(file, bytes)
+  }
+  test.each<[string, (file: string) => void]>([
+    ['a byte flipped', flip],
+    ['truncated', (file) => truncateSync(file, 10)],
+    ['empty', (file) => truncateSync(file, 0)],
+    ['missing', (file) => rmSync(file)],
+    ['a folder in its place', (file) => folderAt(file)],
+    ['a file in place of the whole folder', (file) => fileAt(dirname(file))],
+    ['a manifest that is no JSON', (file) => writeFileSync(`${dirname(file)}.manifest`, '{')],
+  ])('%s', (_fault, damage) => {
+    write('labs/fault.ts', 'export const fault: string = import.meta.dirname\n')
+    const file = program()
+    damage(file)
+    expect(start('scripts/greet.ts')).toEqual(said('good evening', ''))
+    expect(readFileSync(file, 'utf8')).toContain('good evening')
+  })
 })

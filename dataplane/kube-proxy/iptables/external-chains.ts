@@ -123,20 +123,30 @@ function writeExternalChain(nat: TableBuilder, proxier: Proxier, plan: Plan): vo
   if (plan.hasExternal) rules.push({ spec: `-j ${port.externalLocal ? plan.local : cluster}` })
 }
 
-/** KUBE-FW-: only the source ranges of the Service go on. */
+/**
+ * KUBE-FW-: only the source ranges of the Service go on. 1.24, which ends the chain with a drop, writes all of it once for each
+ * address of the load balancer; later versions write the ranges once and let the end of the chain fall through.
+ */
 function writeFirewallChain(nat: TableBuilder, proxier: Proxier, plan: Plan): void {
   const { port, firewall, external } = plan
   const { features, family, nodeIP } = proxier
   const comment = commented(`${port.name} loadbalancer IP`)
   const rules = nat.chain(firewall)
+  const isNodeAllowed = port.sourceRanges.some((range) => cidrContains(range, nodeIP))
   // A zero range matches every source, and iptables-save leaves it out.
-  for (const range of port.sourceRanges)
-    rules.push({ spec: `${range.endsWith('/0') ? '' : `-s ${range} `}${comment}-j ${external}` })
-  if (port.sourceRanges.some((range) => cidrContains(range, nodeIP)))
-    for (const address of port.loadBalancerIPs)
-      rules.push({ spec: `-s ${address}${hostLength(family)} ${comment}-j ${external}` })
-  if (features.dropsIn === 'nat') rules.push({ spec: `${comment}-j KUBE-MARK-DROP` })
-  else if (features.firewallMarker)
+  const ranges = port.sourceRanges.map((range) => (range.endsWith('/0') ? '' : `-s ${range} `))
+  const own = (address: string) => (isNodeAllowed ? [`-s ${address}${hostLength(family)} `] : [])
+  const pass = (sources: string[]) =>
+    rules.push(...sources.map((source) => ({ spec: `${source}${comment}-j ${external}` })))
+  if (features.dropsIn === 'nat') {
+    for (const address of port.loadBalancerIPs) {
+      pass([...ranges, ...own(address)])
+      rules.push({ spec: `${comment}-j KUBE-MARK-DROP` })
+    }
+    return
+  }
+  pass([...ranges, ...port.loadBalancerIPs.flatMap(own)])
+  if (features.firewallMarker)
     rules.push({
       spec: `-m comment --comment "other traffic to ${port.name} will be dropped by KUBE-PROXY-FIREWALL"`,
     })

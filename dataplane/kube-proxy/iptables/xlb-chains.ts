@@ -95,7 +95,10 @@ function writeRefusals({ filter, proxier, port }: Context): void {
 }
 
 /** KUBE-XLB-: Pods and the node itself use all endpoints, the rest only those of this node. */
-function writeLocalChain({ nat, proxier, port, service, xlb }: Context, local: readonly ChainedEndpoint[]): void {
+function writeLocalChain(
+  { nat, proxier, port, service, xlb, masqueradeFirst }: Context,
+  local: readonly ChainedEndpoint[],
+): void {
   const { detector } = proxier
   const fromNode = '-m addrtype --src-type LOCAL '
   if (detector) {
@@ -108,9 +111,10 @@ function writeLocalChain({ nat, proxier, port, service, xlb }: Context, local: r
     nat.add(xlb, `${commented(`${port.name} has no local endpoints`)}-j KUBE-MARK-DROP`)
     return
   }
-  writeBalancing(nat, proxier, port, xlb, local, (_endpoint, index, kind) =>
-    commented(kind === 'affinity' ? port.name : `Balancing rule ${index} for ${port.name}`),
-  )
+  writeBalancing(nat, proxier, port, xlb, local, (_endpoint, index, kind) => {
+    if (!masqueradeFirst) return proxier.isLarge ? '' : commented(port.name)
+    return commented(kind === 'affinity' ? port.name : `Balancing rule ${index} for ${port.name}`)
+  })
 }
 
 /**
@@ -130,8 +134,9 @@ export function writeXlbServicePort(
   const endpoints = chained(port, readyEndpoints(port))
   // The chain is declared before anyone asks whether there are endpoints.
   if (port.externalLocal) nat.chain(xlb)
-  // Without an address for node ports these versions turn to the next Service in the middle of this one.
-  const isLeft = port.nodePort !== 0 && !servesNodePorts(proxier.nodePortAddresses, proxier.features)
+  const hasNodePort = port.nodePort !== 0 && servesNodePorts(proxier.nodePortAddresses, proxier.features)
+  // Without an address for node ports 1.20 turns to the next Service in the middle of this one.
+  const isLeft = masqueradeFirst && port.nodePort !== 0 && !hasNodePort
   if (endpoints.length === 0) {
     writeRefusals(context)
     if (proxier.features.healthCheckRules && !isLeft) writeHealthCheck(filter, port)
@@ -142,7 +147,7 @@ export function writeXlbServicePort(
   for (const address of port.externalIPs) writeExternalIP(context, address)
   for (const address of port.loadBalancerIPs) writeLoadBalancerIP(context, address)
   if (isLeft) return
-  if (port.nodePort !== 0) writeNodePort(context)
+  if (hasNodePort) writeNodePort(context)
   if (proxier.features.healthCheckRules) writeHealthCheck(filter, port)
   writeBalancing(nat, proxier, port, service, endpoints, () => (proxier.isLarge ? '' : commented(port.name)))
   if (port.externalLocal)

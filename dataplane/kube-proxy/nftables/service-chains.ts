@@ -1,3 +1,4 @@
+import { anonymousSetText } from '../../nft-address-set.ts'
 import { categorizeEndpoints, type EndpointCategories } from '../endpoint-categories.ts'
 import type { TrackedEndpoint } from '../endpoints.ts'
 import { cidrContains } from '../ip.ts'
@@ -53,7 +54,7 @@ function writeExternal(builder: NftTableBuilder, proxier: Proxier, port: Service
   const { ip } = builder
   const masquerade = markForMasquerade(proxier)
   if (!port.externalLocal) {
-    builder.rule(chains.external, masquerade)
+    builder.rule(chains.external, masquerade, proxier.features.nftHairpinSet ? 'masquerade' : undefined)
   } else {
     const fromPod = sourceCondition(proxier, ip, 'local')
     if (fromPod !== undefined)
@@ -64,18 +65,11 @@ function writeExternal(builder: NftTableBuilder, proxier: Proxier, port: Service
   if (serves) builder.rule(chains.external, `goto ${port.externalLocal ? chains.local : chains.cluster}`)
 }
 
-/** An address itself as nft prints it among ranges: without its length. */
-const plainRange = (range: string): string => range.replace(/^([^:]*)\/32$|^(.*:.*)\/128$/, '$1$2')
-
-/** A set without a name, sorted as the reader of listings does it; nft prints one member without braces. */
-const anonymous = (members: readonly string[]): string =>
-  members.length === 1 ? `${members[0]}` : `{ ${[...members].sort().join(', ')} }`
-
 /** Source ranges hold before anything is translated; the load balancer's address is the node's own when the node asks itself. */
 function writeFirewall(builder: NftTableBuilder, { nodeIP }: Proxier, port: ServicePort, chain: string): void {
   const fromNode = port.sourceRanges.some((range) => cidrContains(range, nodeIP))
-  const sources = [...port.sourceRanges.map(plainRange), ...(fromNode ? port.loadBalancerIPs : [])]
-  builder.rule(chain, `${builder.ip} saddr != ${anonymous([...new Set(sources)])} drop`)
+  const sources = [...port.sourceRanges, ...(fromNode ? port.loadBalancerIPs : [])]
+  builder.rule(chain, `${builder.ip} saddr != ${anonymousSetText(sources)} drop`)
 }
 
 const asConcat = ({ ip, port }: TrackedEndpoint): string => `${ip} . ${port}`
@@ -95,7 +89,7 @@ function writeChoice(
       builder.rule(chain, `${ip} saddr @${AFFINITY_PREFIX}${name} goto endpoint-${name}`)
     }
   const choice = `numgen random mod ${endpoints.length}`
-  if (proxier.features.nftables === 'hairpin-set' && port.affinity === undefined) {
+  if (proxier.features.nftHairpinSet && port.affinity === undefined) {
     const map = endpoints.map((endpoint, index) => `${index} : ${asConcat(endpoint)}`).join(', ')
     builder.rule(chain, `meta l4proto ${port.protocol} dnat ${ip} to ${choice} map { ${map} }`)
     return
@@ -107,13 +101,13 @@ function writeChoice(
 function writeEndpoint(builder: NftTableBuilder, proxier: Proxier, port: ServicePort, endpoint: TrackedEndpoint): void {
   const { ip, address } = builder
   const { ip: own, text } = endpoint
-  if (proxier.features.nftables === 'hairpin-set') {
+  if (proxier.features.nftHairpinSet) {
     if (endpoint.isLocal) builder.member('hairpin-connections', key(own, own, port.protocol, endpoint.port))
     if (port.affinity === undefined) return
   }
   const name = endpointName(port, endpoint)
   const chain = `endpoint-${name}`
-  if (proxier.features.nftables !== 'hairpin-set') builder.rule(chain, `${ip} saddr ${own} jump mark-for-masquerade`)
+  if (!proxier.features.nftHairpinSet) builder.rule(chain, `${ip} saddr ${own} jump mark-for-masquerade`)
   if (port.affinity !== undefined) {
     const set = `${AFFINITY_PREFIX}${name}`
     builder.set(set, address, { flags: ['dynamic', 'timeout'], timeout: port.affinity })
@@ -137,8 +131,9 @@ export function writeServicePort(builder: NftTableBuilder, proxier: Proxier, por
 
   const senders = masqueradedSenders(proxier, builder.ip)
   const hasInternal = any && (!port.internalLocal || local.length > 0)
-  if (proxier.features.nftables !== 'hairpin-set' && hasInternal && senders !== undefined) {
-    const own = `${builder.ip} daddr ${port.clusterIP} ${port.protocol} dport ${port.port}`
+  if (!proxier.features.nftHairpinSet && hasInternal && senders !== undefined) {
+    const toPort = proxier.features.nftClusterIPPort ? ` ${port.protocol} dport ${port.port}` : ''
+    const own = `${builder.ip} daddr ${port.clusterIP}${toPort}`
     const rule = `${own} ${senders ? `${senders} ` : ''}jump mark-for-masquerade`
     builder.rule(port.internalLocal ? chains.local : chains.cluster, rule)
   }

@@ -1,3 +1,4 @@
+import { anonymousSetText } from '../../nft-address-set.ts'
 import { isLoopback } from '../ip.ts'
 import type { Proxier } from '../proxier.ts'
 import type { NftTableBuilder } from './builder.ts'
@@ -5,6 +6,9 @@ import type { NftTableBuilder } from './builder.ts'
 const DSTNAT = -100
 const SRCNAT = 100
 const FILTER = 0
+
+/** Comment of the rule that drops what goes to addresses of the ServiceCIDRs that no Service has. */
+export const DROPS_UNALLOCATED = 'Drop traffic to unallocated ClusterIPs'
 
 type Base = readonly [name: string, type: string, hook: string, priority: number, rules: readonly string[]]
 
@@ -17,7 +21,7 @@ const NAT: readonly Base[] = [
 const NEW = 'ct state new jump'
 const INPUT_CHECKS = [`${NEW} nodeport-endpoints-check`, `${NEW} service-endpoints-check`]
 
-/** 1.31–1.33: all filter chains run before the destination is translated, but one. */
+/** Until 1.33.5: all filter chains run before the destination is translated, but one. */
 const EARLY_FILTERS: readonly Base[] = [
   ['filter-prerouting', 'filter', 'prerouting', DSTNAT - 10, [`${NEW} firewall-check`]],
   ['filter-input', 'filter', 'input', DSTNAT - 10, INPUT_CHECKS],
@@ -26,7 +30,7 @@ const EARLY_FILTERS: readonly Base[] = [
   ['filter-output-post-dnat', 'filter', 'output', DSTNAT + 10, [`${NEW} cluster-ips-check`]],
 ]
 
-/** From 1.34 on: only source ranges are asked before, so that others find the usual priority free. */
+/** Since then only source ranges are checked before: traffic of the node itself must not meet external policies (#131765). */
 const LATE_FILTERS: readonly Base[] = [
   ['filter-prerouting-pre-dnat', 'filter', 'prerouting', DSTNAT - 10, [`${NEW} firewall-check`]],
   ['filter-output-pre-dnat', 'filter', 'output', DSTNAT - 10, [`${NEW} firewall-check`]],
@@ -44,16 +48,20 @@ export const setMark = ({ config }: Proxier): string =>
 
 /** How rules ask for masquerading: by the chain mark-for-masquerade, and from 1.36 on each for itself. */
 export const markForMasquerade = (proxier: Proxier): string =>
-  proxier.features.nftables === 'hairpin-set' ? setMark(proxier) : 'jump mark-for-masquerade'
+  proxier.features.nftHairpinSet ? setMark(proxier) : 'jump mark-for-masquerade'
 
 /** The condition that a packet comes from a Pod, or from anything else; undefined where kube-proxy can't tell. */
-export function sourceCondition({ detector }: Proxier, ip: string, of: 'local' | 'notLocal'): string | undefined {
+export function sourceCondition(
+  { detector, features }: Proxier,
+  ip: string,
+  of: 'local' | 'notLocal',
+): string | undefined {
   if (!detector) return undefined
   const [, negated, range] = /^(! )?-s (\S+)/.exec(detector[of].source) ?? []
   if (range !== undefined) return `${ip} saddr ${negated ? '!= ' : ''}${range}`
   const [, not, name = ''] = /^(! )?-i (\S+)/.exec(detector[of].interface) ?? []
   const given = name.endsWith('+') ? `${name.slice(0, -1)}*` : name
-  return `iifname ${not ? '!= ' : ''}"${given}"`
+  return `${features.nftInterfaceName ? 'iifname' : 'iif'} ${not ? '!= ' : ''}"${given}"`
 }
 
 /** Who among the senders to a ClusterIP is masqueraded: all, those from outside of the Pod network, or nobody (undefined). */
@@ -64,7 +72,7 @@ function writeMasquerading(builder: NftTableBuilder, proxier: Proxier): void {
   const bit = mark(2 ** proxier.config.nftables.masqueradeBit)
   const { ip, address } = builder
   builder.chain('masquerading')
-  if (proxier.features.nftables !== 'hairpin-set') {
+  if (!proxier.features.nftHairpinSet) {
     builder.rule('mark-for-masquerade', setMark(proxier))
     builder.rule('masquerading', `meta mark & ${bit} == ${mark(0)} return`)
     builder.rule('masquerading', `meta mark set meta mark ^ ${bit}`)
@@ -100,11 +108,11 @@ function writeDispatch(builder: NftTableBuilder, proxier: Proxier): void {
 
   const senders = masqueradedSenders(proxier, ip)
   builder.chain('services')
-  if (proxier.features.nftables === 'hairpin-set' && senders !== undefined)
+  if (proxier.features.nftHairpinSet && senders !== undefined)
     builder.rule(
       'services',
       `${ip} daddr @cluster-ips ${senders ? `${senders} ` : ''}${setMark(proxier)}`,
-      'masquerade clusterIP traffic from outside cluster',
+      senders ? 'masquerade clusterIP traffic from outside cluster' : 'masquerade all clusterIP traffic',
     )
   builder.rule('services', `${byAddress} @service-ips`)
   builder.rule('services', `${all ? `fib daddr type local ${notLoopback}` : toNodePorts} ${byPort} @service-nodeports`)
@@ -112,15 +120,15 @@ function writeDispatch(builder: NftTableBuilder, proxier: Proxier): void {
   builder.rule('nodeport-endpoints-check', `${toNodePorts} ${byPort} @no-endpoint-nodeports`)
   builder.rule('firewall-check', `${byAddress} @firewall-ips`)
   builder.rule('cluster-ips-check', `${ip} daddr @cluster-ips reject`, 'Reject traffic to invalid ports of ClusterIPs')
+  const { serviceCIDRs } = proxier
+  if (proxier.features.nftDropsUnallocated && serviceCIDRs.length > 0)
+    builder.rule('cluster-ips-check', `${ip} daddr ${anonymousSetText(serviceCIDRs)} drop`, DROPS_UNALLOCATED)
   builder.rule('reject-chain', 'reject')
 }
 
-/**
- * Everything that stands in the table without any Service (setupNFTables of pkg/proxy/nftables/proxier.go). The rule that
- * drops what is for free addresses of the Services' ranges depends on ServiceCIDR objects and is left out.
- */
+/** Everything that the table holds without any Service (setupNFTables of pkg/proxy/nftables/proxier.go). */
 export function writeStaticChains(builder: NftTableBuilder, proxier: Proxier): void {
-  const filters = proxier.features.nftables === 'endpoint-chains' ? EARLY_FILTERS : LATE_FILTERS
+  const filters = proxier.features.nftLateFilters ? LATE_FILTERS : EARLY_FILTERS
   for (const [name, type, hook, priority, rules] of [...filters, ...NAT]) {
     builder.chain(name, { type, hook, priority })
     for (const rule of rules) builder.rule(name, rule)

@@ -9,7 +9,7 @@ import { writeStaticChains } from './static-chains.ts'
 export const withNftablesDefaults = (config: KubeProxyConfig): KubeProxyConfig =>
   config.nodePortAddresses.length > 0 ? config : { ...config, nodePortAddresses: ['primary'] }
 
-/** All that kube-proxy's nftables mode writes in one family, from 1.31 on. */
+/** All that kube-proxy's nftables mode writes in one family, from 1.30 on. */
 export function nftablesTable(proxier: Proxier): NftTable {
   const builder = new NftTableBuilder(proxier.family)
   writeStaticChains(builder, proxier)

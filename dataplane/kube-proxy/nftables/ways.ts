@@ -1,3 +1,4 @@
+import { withoutSingleBraces } from '../../nft-address-set.ts'
 import type { NftTable } from '../../nft-table.ts'
 
 /**
@@ -140,9 +141,10 @@ export function describeBranch({ when, end, endpoints, of, masqueraded, remember
   const share = (times: number) => (times * endpoints.size === of ? '' : ` (${times} of ${of})`)
   const all = [...endpoints].map(([endpoint, times]) => `${endpoint}${share(times)}`).sort()
   const ends = { dnat: `dnat to ${all.join(' or ')}`, drop: 'drop', reject: 'reject', unknown: `"${rule}"` }
-  const conditions = [...new Set(masqueraded)].sort()
+  const conditions = [...new Set(masqueraded.map(withoutSingleBraces))].sort()
   const always = conditions.includes('')
   const mark = conditions.length === 0 ? '' : `, masqueraded${always ? '' : ` if ${conditions.join(' or ')}`}`
   const sticky = remembered === undefined ? '' : `, the sender remembered for ${remembered} s`
-  return `${when.length > 0 ? `${when.join(', ')}: ` : ''}${ends[end]}${mark}${sticky}`
+  const senders = when.map(withoutSingleBraces).join(', ')
+  return `${senders === '' ? '' : `${senders}: `}${ends[end]}${mark}${sticky}`
 }

@@ -1,5 +1,6 @@
 import type { Hands } from '../../../course/incident/hands.ts'
 import type { Incident } from '../../../course/incident/incident.ts'
+import { configOf } from '../../../grading/evaluate.ts'
 
 const configured = (scheduler: string) => (text: string) => text.replace(/^( +scheduler:).*$/m, `$1 ${scheduler}`)
 
@@ -24,7 +25,7 @@ export const unknownScheduler: Incident = {
   },
   symptom: (look) => look.customerOfShop(4),
   causeLeft({ snapshot }) {
-    const { scheduler } = snapshot.config.ipvs
+    const { scheduler } = configOf(snapshot).ipvs
     return scheduler === 'fastest' ? 'the ConfigMap kube-proxy still asks for the scheduler "fastest"' : undefined
   },
   wrongFixes: [

@@ -90,6 +90,7 @@ describe('the cluster range that the nodes suggest', () => {
     })),
     services: [],
     endpointSlices: [],
+    serviceCIDRs: [],
     pods: [],
   })
   test.each([

@@ -82,7 +82,7 @@ describe('scripts/expect.ts', () => {
   })
 
   test('input that is cut off, empty, of another kind or hostile is refused in a sentence', async () => {
-    const inputs = ['', '{"kind":"List","items":[', 'null', '[]', '"x"', '{"kind":"List","items":{}}', '{"items":[1]}']
+    const inputs = ['', '{"kind":"List","items":[', 'null', '[]', '"x"', '{"kind":"List","items":{}}', '{}']
     const deep = `${'{"kind":"List","items":['.repeat(5000)}${']}'.repeat(5000)}`
     const runs = await Promise.all([...inputs, deep].map((input) => run(['--objects', '-', ...about], input)))
     for (const { code, stdout, stderr } of runs) {
@@ -113,16 +113,28 @@ describe('scripts/expect.ts', () => {
     expect(await run([...given, '--diff', capture, '--family', 'ipv6'])).toMatchObject({ code: 0 })
   })
 
+  test('an object that cannot be used is named and left out, the others count', async () => {
+    const { items } = JSON.parse(readFileSync(objects('web-clusterip'), 'utf8'))
+    const spec = { clusterIP: 'x', ports: [{ port: -1 }] }
+    const bad = { kind: 'Service', metadata: { namespace: 'a', name: '\u001b[31mb' }, spec }
+    const input = JSON.stringify({ kind: 'List', items: [bad, 7, ...items] })
+    const [good, mixed] = await Promise.all([
+      run(['--objects', objects('web-clusterip'), ...about, '--as', 'json']),
+      run(['--objects', '-', ...about, '--as', 'json'], input),
+    ])
+    expect(mixed).toMatchObject({ code: 0, stdout: good.stdout })
+    expect(mixed.stderr.split('\n')).toEqual([
+      'Standard input: $.items[1] is left out: is not an API object.',
+      expect.stringMatching(
+        /^Standard input: Service a\/\\x1b\[31mb is left out: metadata\.name .*; spec\.clusterIP "x" is not an/,
+      ),
+      '',
+    ])
+  })
+
   test('trouble is 2, with every fault at once and no stack', async () => {
-    const bad = JSON.stringify({
-      kind: 'List',
-      items: [
-        { kind: 'Service', metadata: { namespace: 'a', name: 'b' }, spec: { clusterIP: 'x', ports: [{ port: -1 }] } },
-      ],
-    })
-    const [args, input, version, missing] = await Promise.all([
+    const [args, version, missing] = await Promise.all([
       run(['--mode', 'ipv', '--as', 'text']),
-      run(['--objects', '-', ...about, '--as', 'json'], bad),
       run([
         '--objects',
         objects('empty'),
@@ -137,15 +149,13 @@ describe('scripts/expect.ts', () => {
       ]),
       run(['--objects', '/nowhere.json', ...about, '--as', 'json']),
     ])
-    for (const { code, stderr, stdout } of [args, input, version, missing]) {
+    for (const { code, stderr, stdout } of [args, version, missing]) {
       expect(code).toBe(2)
       expect(stdout).toBe('')
       expect(stderr).not.toMatch(/\n\s+at /)
     }
     for (const text of ['--mode "ipv"', '--as "text"', '--node is missing', '--objects is missing'])
       expect(args.stderr).toContain(text)
-    expect(input.stderr).toContain('Service a/b: spec.clusterIP "x" is not an IP address')
-    expect(input.stderr).toContain('Service a/b: spec.ports[0].port "-1" is not a whole number')
     expect(version.stderr).toContain('"1.5" is not modelled')
     expect(missing.stderr).toContain('"/nowhere.json" does not exist')
   })

@@ -8,12 +8,11 @@ const service = (spec: object, name = 'web') => ({ kind: 'Service', metadata: { 
 
 const faultsOf = (json: unknown): string[] => {
   try {
-    readObjects(json)
+    return readObjects(json).faults.map((fault) => `${fault.object}: ${fault.field}`)
   } catch (error) {
     if (error instanceof ObjectsError) return error.faults.map((fault) => `${fault.object}: ${fault.field}`)
     throw error
   }
-  return []
 }
 
 describe('reading objects', () => {
@@ -128,4 +127,76 @@ describe('reading objects', () => {
       { numRuns: 500 },
     )
   })
+})
+
+describe('addresses as kube-proxy accepts them', () => {
+  const of = (version: string, address: string) =>
+    predict(
+      readObjects(
+        list(
+          { kind: 'Node', metadata: { name: 'w' } },
+          service({
+            clusterIP: '172.30.0.041',
+            ports: [{ port: 80 }],
+            type: 'LoadBalancer',
+            externalIPs: ['1.2.3.004'],
+            loadBalancerSourceRanges: ['203.0.113.000/025'],
+          }),
+          {
+            kind: 'EndpointSlice',
+            metadata: { namespace: 'default', name: 'web-1', labels: { 'kubernetes.io/service-name': 'web' } },
+            addressType: address.includes(':') ? 'IPv6' : 'IPv4',
+            ports: [{ name: '', port: 80 }],
+            endpoints: [{ addresses: [address], nodeName: 'w' }],
+          },
+        ),
+      ).objects,
+      { node: 'w', mode: 'iptables', version },
+    ).iptables.get('nat')
+
+  test('leading zeros are decimal', () => {
+    const rules = [...(of('1.31', '10.180.00.001')?.values() ?? [])].flatMap((chain) => chain.rules.map((r) => r.spec))
+    expect(rules.join('\n')).toMatch(/-d 172\.30\.0\.41\/32 /)
+    expect(rules.join('\n')).toMatch(/-d 1\.2\.3\.4\/32 /)
+    expect(rules.join('\n')).toMatch(/-s 10\.180\.0\.1\/32 /)
+  })
+
+  test('from 1.36 on chain names are made of the canonical address, before of what the slice says', () => {
+    const chains = (version: string, address: string) =>
+      [...(of(version, address)?.keys() ?? [])].filter((name) => name.startsWith('KUBE-SEP-'))
+    const canonical = chains('1.36', '10.180.0.1')
+    expect(canonical).toHaveLength(1)
+    expect(chains('1.36', '10.180.00.001')).toEqual(canonical)
+    expect(chains('1.30', '10.180.0.1')).toEqual(canonical)
+    expect(chains('1.30', '10.180.00.001')).not.toEqual(canonical)
+  })
+})
+
+test.each(['iptables', 'ipvs', 'nftables'] as const)('%s: one IP, once terminating and once ready', (mode) => {
+  const ready = { addresses: ['10.180.0.1'], nodeName: 'n2', conditions: { ready: true } }
+  const leaving = { ready: false, serving: false, terminating: true }
+  const gone = { addresses: ['10.180.0.1'], nodeName: 'w', conditions: leaving }
+  const served = (version: string, endpoints: object[]) => {
+    const items = [
+      { kind: 'Node', metadata: { name: 'w' } },
+      service({ clusterIP: '10.96.0.7', ports: [{ port: 80 }] }),
+      {
+        kind: 'EndpointSlice',
+        metadata: { namespace: 'default', name: 'web-1', labels: { 'kubernetes.io/service-name': 'web' } },
+        addressType: 'IPv4',
+        ports: [{ name: '', port: 80 }],
+        endpoints,
+      },
+    ]
+    const state = predict(readObjects(list(...items)).objects, { node: 'w', mode, version })
+    const text = JSON.stringify([
+      [...(state.iptables.get('nat')?.values() ?? [])],
+      state.virtualServers,
+      state.nftables?.map(({ chains }) => [...chains]),
+    ])
+    return text.includes('10.180.0.1')
+  }
+  expect(served('1.36', [gone, ready])).toBe(true)
+  expect(served('1.36', [ready, gone])).toBe(true)
+  expect(served('1.35', [ready, gone])).toBe(false)
 })

@@ -130,7 +130,7 @@ describe('submit.ts without a cluster', () => {
       submit({ LEARNER: 'alice', NAME: 'not-there' }),
     ])
     expect([nobody.code, odd.code, nowhere.code, which.code]).toEqual([2, 2, 2, 2])
-    expect(nobody.stderr).toContain('make submit NAME=alice LAB=2')
+    expect(nobody.stderr).toContain('make submit LEARNER=alice LAB=2')
     expect(odd.stderr).toContain('"../alice" can\'t name a learner')
     expect(nowhere.stderr).toContain('The cluster "not-there" is not up and nothing of lab 2 was kept')
     expect(which.stderr).toContain('Which lab? none was worked on yet')

@@ -2,7 +2,7 @@ import { mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
-import type { StepOutcome } from '../../../grading/judge.ts'
+import type { StepOutcome } from '../../../grading/failure.ts'
 import { Moments } from '../../../grading/moments.ts'
 import { Snapshot } from '../../../grading/snapshot.ts'
 

@@ -1,0 +1,138 @@
+import { consent } from '../consent.ts'
+import type { Cluster } from '../driver.ts'
+
+/** What every object of ours carries in a cluster that is not ours; nothing else is changed or deleted there. */
+export const ownLabel = { 'app.kubernetes.io/managed-by': 'kube-service-labs' } as const
+export const ownSelector = 'app.kubernetes.io/managed-by=kube-service-labs'
+
+/** An object that a change would touch belongs to somebody else; it was left as it is. */
+export class ForeignObjectError extends Error {}
+
+/** One request to the API, before it is sent. */
+export interface ApiRequest {
+  method: string
+  url: string
+  body: string | undefined
+}
+
+/** A read with the credentials of the request that waits: the JSON at a path of the API, undefined where there is none. */
+export type ReadApi = (path: string) => Promise<unknown>
+
+interface Target {
+  /** Path of the objects of that kind, in their namespace where they have one. */
+  collection: string
+  resource: string
+  namespace: string | undefined
+  name: string | undefined
+}
+
+interface Metadata {
+  name?: string
+  labels?: Record<string, string>
+}
+
+interface ApiObject {
+  kind?: string
+  metadata?: Metadata
+  spec?: { selector?: unknown; template?: { metadata?: Metadata } }
+}
+
+const objectPath =
+  /^((?:\/[^/]+)*?\/(?:api\/v1|apis\/[^/]+\/[^/]+)\/(?:namespaces\/([^/]+)\/)?([a-z]+))(?:\/([^/]+))?(?:\/[^/]+)*$/
+
+/** Which object a URL of the API names. Throws Error for a path of another form. */
+export function targetOf(url: string): Target {
+  const path = decodeURIComponent(new URL(url).pathname)
+  const [, collection, namespace, resource, name] = objectPath.exec(path) ?? []
+  if (collection === undefined || resource === undefined) throw new Error(`"${path}" is no path of an object.`)
+  return { collection, namespace, resource, name }
+}
+
+/** kube-proxy is what the labs are about, and nodes are cordoned and labelled: the question names them. */
+const isSubjectOfLabs = ({ namespace, resource, name }: Target, object: ApiObject, method: string) =>
+  (namespace === 'kube-system' && name === 'kube-proxy' && (resource === 'configmaps' || resource === 'daemonsets')) ||
+  (namespace === 'kube-system' && resource === 'pods' && object.metadata?.labels?.['k8s-app'] === 'kube-proxy') ||
+  (namespace === undefined && resource === 'nodes' && method === 'PATCH')
+
+/**
+ * Stands between our commands and a cluster of the user's kubeconfig: a request that changes something asks for consent, is
+ * refused where the object is not ours, and what it creates gets our label.
+ * @returns the body to send
+ * @throws ConsentError, ForeignObjectError
+ */
+export async function guardWrite(
+  cluster: Pick<Cluster, 'driver' | 'name'>,
+  request: ApiRequest,
+  read: ReadApi,
+): Promise<string | undefined> {
+  const { method, url, body } = request
+  if (method === 'GET' || method === 'HEAD' || method === 'OPTIONS') return body
+  const target = targetOf(url)
+  const sent = method === 'POST' || method === 'PUT' ? parsed(body) : undefined
+  const name = target.name ?? sent?.metadata?.name
+  await consent(cluster, `${verbs[method] ?? method} ${describe({ ...target, name })}`)
+  if (name === undefined) throw new Error(`Without a name, ${describe(target)} are not changed in somebody's cluster.`)
+  const present = (await read(`${target.collection}/${name}`)) as ApiObject | undefined
+  if (present && !isOwn(present) && !isSubjectOfLabs({ ...target, name }, present, method))
+    throw new ForeignObjectError(
+      `${describe({ ...target, name })} is not of these labs (it has no label ${ownSelector}) and was left as it is: rename or remove it, or use another cluster.`,
+    )
+  if (!sent) return body
+  if (method === 'POST' && !present) await requireNoMixing(target, sent, read)
+  return JSON.stringify(labelled(sent))
+}
+
+const verbs: Record<string, string> = { POST: 'create', PUT: 'replace', PATCH: 'change', DELETE: 'delete' }
+
+const isOwn = ({ metadata }: ApiObject) =>
+  Object.entries(ownLabel).every(([key, value]) => metadata?.labels?.[key] === value)
+
+const describe = ({ resource, namespace, name }: Pick<Target, 'resource' | 'namespace' | 'name'>) =>
+  `${resource}${name === undefined ? '' : ` "${name}"`}${namespace === undefined ? '' : ` in namespace "${namespace}"`}`
+
+function parsed(body: string | undefined): ApiObject {
+  const object: unknown = JSON.parse(body ?? '{}')
+  return object instanceof Object ? object : {}
+}
+
+/** The object, and the Pods it will make, with our label. */
+function labelled(object: ApiObject): ApiObject {
+  const withLabel = (metadata: Metadata = {}) => ({ ...metadata, labels: { ...metadata.labels, ...ownLabel } })
+  const template = object.spec?.template
+  return {
+    ...object,
+    metadata: withLabel(object.metadata),
+    ...(template && {
+      spec: { ...object.spec, template: { ...template, metadata: withLabel(template.metadata) } },
+    }),
+  }
+}
+
+/**
+ * A Service of somebody else's must not send its clients to our Pods, nor one of ours its to their Pods: by labels alone, that
+ * would happen as soon as both are there.
+ */
+async function requireNoMixing({ namespace, resource }: Target, sent: ApiObject, read: ReadApi): Promise<void> {
+  if (namespace === undefined) return
+  const foreign = async (kind: 'pods' | 'services') => {
+    const list = (await read(`/api/v1/namespaces/${namespace}/${kind}`)) as { items?: ApiObject[] } | undefined
+    return (list?.items ?? []).filter((object) => !isOwn(object))
+  }
+  const labels = resource === 'pods' ? sent.metadata?.labels : sent.spec?.template?.metadata?.labels
+  const mixing =
+    resource === 'services'
+      ? (await foreign('pods')).filter(({ metadata }) => selects(sent.spec?.selector, metadata?.labels))
+      : labels && (await foreign('services')).filter(({ spec }) => selects(spec?.selector, labels))
+  const [first] = mixing || []
+  if (!first) return
+  const other = resource === 'services' ? 'Pod' : 'Service'
+  throw new ForeignObjectError(
+    `${describe({ resource, namespace, name: sent.metadata?.name })} would mix with ${other} "${first.metadata?.name}", which is not of these labs, by its labels; nothing was created: use a cluster without it.`,
+  )
+}
+
+/** Whether a Service's selector takes Pods with these labels; without a selector it takes none. */
+function selects(selector: unknown, labels: Record<string, string> = {}): boolean {
+  const wanted = Object.entries(selector instanceof Object ? selector : {})
+  return wanted.length > 0 && wanted.every(([key, value]) => labels[key] === value)
+}

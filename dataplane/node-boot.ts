@@ -1,0 +1,31 @@
+/** What a node's `boot` file of a capture holds: which boot of which kernel printed it, and when. */
+export interface NodeBoot {
+  /** /proc/sys/kernel/random/boot_id: drawn by the kernel when it starts. */
+  bootId: string
+  /** /proc/uptime, in seconds. */
+  uptimeSeconds: number
+  /** `btime` of /proc/stat: when the kernel started, in seconds since the epoch, by the node's own clock. */
+  bootedAtSeconds?: number
+  /** What `make lab-N` wrote on the node for the class, made from the class's word and the boot id. */
+  classMark?: string
+}
+
+const BOOT_ID = /^boot_id ([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})$/m
+const UPTIME = /^uptime (\d{1,12}(?:\.\d{1,3})?)$/m
+const BOOTED_AT = /^btime (\d{1,12})$/m
+const CLASS_MARK = /^class ([0-9a-f]{64})$/m
+
+/** Reads a `boot` file; undefined when it is missing or lacks the boot id or the uptime. */
+export function parseNodeBoot(text: string | undefined): NodeBoot | undefined {
+  const bootId = BOOT_ID.exec(text ?? '')?.[1]
+  const uptime = UPTIME.exec(text ?? '')?.[1]
+  if (text === undefined || bootId === undefined || uptime === undefined) return undefined
+  const bootedAt = BOOTED_AT.exec(text)?.[1]
+  const classMark = CLASS_MARK.exec(text)?.[1]
+  return {
+    bootId,
+    uptimeSeconds: Number(uptime),
+    ...(bootedAt === undefined ? {} : { bootedAtSeconds: Number(bootedAt) }),
+    ...(classMark === undefined ? {} : { classMark }),
+  }
+}

@@ -1,0 +1,166 @@
+import { createHash } from 'node:crypto'
+import {
+  existsSync,
+  lstatSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  readlinkSync,
+  renameSync,
+  rmSync,
+  type Stats,
+  writeFileSync,
+} from 'node:fs'
+import { dirname, join } from 'node:path'
+import { oneAtATime } from './one-at-a-time.ts'
+import type { Progress } from './progress.ts'
+
+/** A file or folder of the cache that is made once. Beside it lies a manifest of all its files, by which damage is found. */
+export interface Artifact {
+  path: string
+  /** What it is made from: one whose manifest lacks a part is made again. */
+  parts?: readonly string[]
+  /** Makes it at another path, from where it is put in place whole. */
+  make(fresh: string): Promise<void>
+}
+
+/**
+ * The time of the last change (ctime) moves with every write, change of mode and copy, and no program can set it back: a file whose
+ * size and ctime are as they were is not read again.
+ */
+type FileProof = { size: number; ctimeMs: number; executable: boolean; sha256: string } | { link: string }
+
+interface Manifest {
+  parts: string[]
+  /** By path below the artifact's; '' for the artifact itself where it is a file. */
+  files: Record<string, FileProof>
+}
+
+/** scripts/start.mjs reads it, too. */
+const manifestOf = (path: string) => `${path}.manifest`
+
+const silent: Progress = { start() {}, end() {}, note() {} }
+
+/**
+ * Resolves to the path of an artifact that is whole: as it was made, or made again where it is missing, damaged or made from other
+ * parts. Of several processes one makes it.
+ * @throws what `make` throws; then nothing of the attempt is left
+ */
+export async function ensureArtifact(artifact: Artifact, progress: Progress = silent): Promise<string> {
+  const { path } = artifact
+  if (isWhole(artifact)) return path
+  const make = async () => {
+    // Another process may have made it meanwhile.
+    if (isWhole(artifact)) return
+    const damage = readManifest(path) && existsSync(path) ? damageOf(path) : undefined
+    if (damage) progress.note(`"${path}" is damaged (${damage}): making it again.`)
+    await makeAnew(artifact)
+  }
+  await oneAtATime(`${path}.lock`, make, { doing: `makes "${path}"`, progress })
+  return path
+}
+
+/**
+ * Reads every byte of an artifact. One that is damaged is no longer whole for ensureArtifact, which makes it again.
+ * @returns what is wrong with it
+ */
+export function proveArtifact(path: string): string | undefined {
+  const damage = damageOf(path, { readAll: true })
+  if (damage) rmSync(manifestOf(path), { recursive: true, force: true })
+  return damage
+}
+
+function isWhole({ path, parts = [] }: Artifact): boolean {
+  const made = readManifest(path)?.parts
+  return made !== undefined && parts.every((part) => made.includes(part)) && damageOf(path) === undefined
+}
+
+async function makeAnew({ path, parts = [], make }: Artifact): Promise<void> {
+  // One name for all attempts: what a killed one left goes with the next.
+  const fresh = `${path}.new`
+  mkdirSync(dirname(path), { recursive: true })
+  rmSync(fresh, { recursive: true, force: true })
+  try {
+    await make(fresh)
+    for (const old of [manifestOf(path), path]) rmSync(old, { recursive: true, force: true })
+    renameSync(fresh, path)
+    writeManifest(path, { parts: [...parts], files: filesOf(path) })
+  } catch (error) {
+    rmSync(fresh, { recursive: true, force: true })
+    throw error
+  }
+}
+
+/** What is wrong with the files of an artifact, as far as their sizes and ctimes show; undefined for one that is whole. */
+function damageOf(path: string, { readAll = false } = {}): string | undefined {
+  const manifest = readManifest(path)
+  if (!manifest) return 'its manifest is missing or damaged'
+  let copied = false
+  for (const [name, proof] of Object.entries(manifest.files)) {
+    const file = join(path, name)
+    const stats = statsOf(file)
+    const damage = differenceOf(file, proof, stats, readAll)
+    if (damage) return `"${name || path}" ${damage}`
+    if (!('link' in proof) && stats && proof.ctimeMs !== stats.ctimeMs) {
+      proof.ctimeMs = stats.ctimeMs
+      copied = true
+    }
+  }
+  if (copied) writeManifest(path, manifest)
+  return undefined
+}
+
+function differenceOf(file: string, proof: FileProof, stats: Stats | undefined, readAll: boolean): string | undefined {
+  if (!stats) return 'is missing'
+  if ('link' in proof)
+    return stats.isSymbolicLink() && readlinkSync(file) === proof.link ? undefined : 'is another link'
+  if (!stats.isFile()) return 'is no file'
+  if (stats.size !== proof.size) return `has ${stats.size} bytes instead of ${proof.size}`
+  if (proof.executable && !isExecutable(stats)) return 'is not executable'
+  if (!readAll && stats.ctimeMs === proof.ctimeMs) return undefined
+  return checksum(file) === proof.sha256 ? undefined : 'has other contents'
+}
+
+function statsOf(file: string): Stats | undefined {
+  try {
+    return lstatSync(file)
+  } catch {
+    // It is missing, or a file is where one of its folders was.
+    return undefined
+  }
+}
+
+const isExecutable = ({ mode }: Stats) => (mode & 0o100) !== 0
+
+const checksum = (file: string) => createHash('sha256').update(readFileSync(file)).digest('hex')
+
+function filesOf(path: string): Manifest['files'] {
+  const names = lstatSync(path).isDirectory() ? readdirSync(path, { recursive: true, encoding: 'utf8' }) : ['']
+  return Object.fromEntries(
+    names.sort().flatMap((name): [string, FileProof][] => {
+      const file = join(path, name)
+      const stats = lstatSync(file)
+      if (stats.isSymbolicLink()) return [[name, { link: readlinkSync(file) }]]
+      if (!stats.isFile()) return []
+      const { size, ctimeMs } = stats
+      return [[name, { size, ctimeMs, executable: isExecutable(stats), sha256: checksum(file) }]]
+    }),
+  )
+}
+
+function readManifest(path: string): Manifest | undefined {
+  try {
+    const read: Partial<Manifest> = JSON.parse(readFileSync(manifestOf(path), 'utf8'))
+    return Array.isArray(read.parts) && read.files instanceof Object
+      ? { parts: read.parts, files: read.files }
+      : undefined
+  } catch {
+    return undefined
+  }
+}
+
+function writeManifest(path: string, manifest: Manifest): void {
+  const fresh = `${manifestOf(path)}.${process.pid}`
+  writeFileSync(fresh, JSON.stringify(manifest))
+  renameSync(fresh, manifestOf(path))
+}

@@ -1,0 +1,79 @@
+import { existsSync, statfsSync } from 'node:fs'
+import { dirname } from 'node:path'
+import { cacheFolder } from './layout.ts'
+
+/** Something of this machine is in the way: a full disk, a folder that can't be written, a limit. The message is a sentence. */
+export class SystemTrouble extends Error {}
+
+const bytesPerMegabyte = 1_000_000
+
+/** Packages, lists and archives while they are unpacked, and the bundles (measured on Debian 12: 330 MB). */
+export const CACHE_MEGABYTES = 400
+
+/** Megabytes that this user can still write to the file system of a path; of a path that does not exist yet, its parent's. */
+export function freeMegabytes(path: string): number {
+  const { bavail, bsize } = statfsSync(nearest(path))
+  return Math.floor((bavail * bsize) / bytesPerMegabyte)
+}
+
+const nearest = (path: string): string => (existsSync(path) || path === dirname(path) ? path : nearest(dirname(path)))
+
+/** @throws SystemTrouble when a folder's file system has less room than that */
+export function requireSpace(folder: string, megabytes: number): void {
+  const free = freeMegabytes(folder)
+  if (free < megabytes) throw new SystemTrouble(noSpace(folder, megabytes))
+}
+
+export function noSpace(folder: string, megabytes = CACHE_MEGABYTES): string {
+  return `No space is left for "${folder}": ${freeMegabytes(folder)} MB are free and ${megabytes} MB are needed; delete something on that disk and run the command again.`
+}
+
+/** Whether a program that failed says that the disk is full. */
+export const isFullDisk = (text: string): boolean =>
+  /No space left on device|Disk quota exceeded|not enough free space|ENOSPC|EDQUOT/i.test(text)
+
+interface SystemError extends NodeJS.ErrnoException {
+  syscall: string
+  dest?: string
+}
+
+const isSystemError = (error: unknown): error is SystemError =>
+  error instanceof Error && 'code' in error && 'syscall' in error && typeof error.syscall === 'string'
+
+const again = 'and run the command again'
+
+/** What an error of a system call means to the person at the terminal: one sentence. Undefined for others. */
+export function explainSystemError(error: unknown): string | undefined {
+  if (!isSystemError(error)) return undefined
+  const { code, syscall, path, dest } = error
+  // A new file at `dest` fails where it goes, not where it came from.
+  const place = dest ?? path ?? cacheFolder
+  const isSpawn = syscall.startsWith('spawn')
+  switch (code) {
+    case 'ENOSPC':
+    case 'EDQUOT':
+      return noSpace(place)
+    case 'EROFS':
+    case 'EACCES':
+    case 'EPERM':
+      if (isSpawn) return `"${place}" may not be run: make it executable ${again}.`
+      return `"${place}" can't be written or read (${code}): make it yours with \`chown\` or \`chmod\`, or take a clone of the repository in a folder that you can write to, ${again}.`
+    case 'ENOTDIR':
+    case 'EISDIR':
+    case 'EEXIST':
+      return `"${place}" is ${code === 'EISDIR' ? 'a folder' : 'a file'} where it must not be: delete it ${again}.`
+    case 'EFBIG':
+      return `"${place}" would be larger than a file may be here: raise the limit with \`ulimit -f unlimited\` ${again}.`
+    case 'EMFILE':
+    case 'ENFILE':
+      return `Too many files are open: raise the limit with \`ulimit -n 4096\` ${again}.`
+    case 'EAGAIN':
+      return isSpawn
+        ? `No more processes may be started here: raise the limit with \`ulimit -u\`, or end some, ${again}.`
+        : undefined
+    case 'ENOMEM':
+      return `This machine has no memory left for it: end other programs, or raise \`ulimit -v\`, ${again}.`
+    default:
+      return undefined
+  }
+}

@@ -1,0 +1,52 @@
+import { consent } from '../cluster/consent.ts'
+import type { Cluster, Progress } from '../cluster/driver.ts'
+import type { KubeClient } from '../cluster/kube-client.ts'
+import { ApiException } from '../cluster/kubernetes.ts'
+import { CLASS_MARK_FILE } from '../cluster/node-report.ts'
+import { runOnNode } from '../cluster/node-script.ts'
+import { NOTES_NAMESPACE } from '../grading/notebook.ts'
+import { CLASS_MAP, wordFromEnvironment } from '../instructors/submission/class-word.ts'
+
+/** Writes the mark of a word ($1) for this boot, unless it is there. */
+const MARK = `umask 022
+mark=$(printf '%s %s' "$1" "$(cat /proc/sys/kernel/random/boot_id)" | sha256sum) && mark=\${mark%% *} || exit 1
+{ read -r written <${CLASS_MARK_FILE}; } 2>/dev/null && [ "$written" = "$mark" ] && exit 0
+mkdir -p ${CLASS_MARK_FILE.replace(/\/[^/]*$/, '')} && printf '%s\\n' "$mark" >${CLASS_MARK_FILE}`
+
+/**
+ * Puts the class's word (CLASS, or CLASS_KEY_FILE's) into the cluster: in a ConfigMap, and as a mark in a file under /run on each node. A
+ * Service or a rule would change what the labs have learners count. A word that the cluster holds already is marked again on nodes that
+ * were started since.
+ * @throws Error when the word is none, or a node can't be written to
+ */
+export async function putClassWord(
+  cluster: Cluster,
+  { core }: KubeClient,
+  progress: Progress,
+  wanted = wordFromEnvironment(),
+): Promise<void> {
+  const place = { name: CLASS_MAP, namespace: NOTES_NAMESPACE }
+  const written = await core.readNamespacedConfigMap(place).then(
+    ({ data }) => data?.word ?? '',
+    (error) => {
+      if (error instanceof ApiException && error.code === 404) return undefined
+      throw error
+    },
+  )
+  const word = wanted ?? written
+  if (!word) return
+  await consent(cluster, `write a file under /run on every node (the class's word)`)
+  if (word !== written) {
+    const body = { metadata: place, data: { word } }
+    if (written === undefined) await core.createNamespacedConfigMap({ namespace: NOTES_NAMESPACE, body })
+    else await core.replaceNamespacedConfigMap({ ...place, body })
+    progress.note(`The cluster holds the word of your class${written ? ` in place of "${written}"` : ''}.`)
+  }
+  const nodes = await cluster.nodes()
+  await Promise.all(
+    nodes.map(async (node) => {
+      const { exitCode, stderr } = await runOnNode(cluster, node, MARK, { args: [word] })
+      if (exitCode !== 0) throw new Error(`The word of the class can't be written on ${node}: ${stderr.trim()}.`)
+    }),
+  )
+}

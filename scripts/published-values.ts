@@ -1,0 +1,28 @@
+// Writes down what this repository's recordings hold that no other cluster draws:  published-values.ts
+// What was published once stays in the list: old versions of a file remain public.
+import { writeFileSync } from 'node:fs'
+import { main } from '../host/main.ts'
+import { PUBLISHED_FILE, type PublishedValues, readPublishedValues } from '../instructors/class/published.ts'
+import { gatherPublished } from '../instructors/class/published-sources.ts'
+
+await main(async () => {
+  const all: Record<string, Record<string, string>> = {}
+  for (const published of [readBefore(), await gatherPublished()])
+    for (const [source, kinds] of Object.entries(published))
+      for (const [kind, digests] of Object.entries(kinds)) {
+        const known = all[source]?.[kind]?.split(' ') ?? []
+        all[source] = { ...all[source], [kind]: [...new Set([...known, ...digests.split(' ')])].sort().join(' ') }
+      }
+  const sorted = Object.fromEntries(Object.entries(all).sort(([a], [b]) => (a < b ? -1 : 1)))
+  writeFileSync(PUBLISHED_FILE, `${JSON.stringify(sorted, null, 2)}\n`)
+  console.log(`Written: ${PUBLISHED_FILE}, the values of ${Object.keys(sorted).length} published files and folders.`)
+})
+
+/** Empty when the list is made for the first time. */
+function readBefore(): PublishedValues {
+  try {
+    return readPublishedValues()
+  } catch {
+    return {}
+  }
+}

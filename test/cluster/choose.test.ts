@@ -1,0 +1,160 @@
+import { existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
+import { chooseCluster, type Standing } from '../../cluster/doctor/choose.ts'
+import type { EngineFacts, Facts, KernelFacts } from '../../cluster/doctor/facts.ts'
+import type { Progress } from '../../cluster/driver.ts'
+import { cachedKind } from '../../cluster/kind/binary.ts'
+import { pinnedImage } from '../../cluster/kind/node-image.ts'
+import { KindCluster } from '../../cluster/kind.ts'
+import { kubeClient } from '../../cluster/kube-client.ts'
+import { selectCluster } from '../../cluster/select.ts'
+import { kindFolder } from '../../host/layout.ts'
+import { FakeEngine } from './fake-engine.ts'
+
+const gigabyte = 1024 ** 3
+const kernel: KernelFacts = {
+  ...{ release: '6.1.0', ipvs: true, schedulers: ['rr', 'wrr', 'sh'], ipset: true, dummy: true },
+  extensions: ['comment', 'conntrack', 'addrtype', 'mark', 'MARK', 'statistic', 'recent', 'MASQUERADE', 'nfacct'],
+  ...{ natLegacy: true, natNft: true, nodeBackend: 'nft' },
+  ...{ inotifyInstances: 1024, inotifyWatches: 524_288, freeDisk: 50 * gigabyte },
+}
+const engineFacts: EngineFacts = {
+  name: 'docker',
+  ...{ version: '28', operatingSystem: 'Debian', machine: 'laptop', kernel: '6.1.0', cgroupVersion: '2' },
+  ...{ rootless: false, memory: 16 * gigabyte, cpus: 4 },
+}
+const facts: Omit<Facts, 'labs'> = {
+  host: {
+    ...{ nodeVersion: 'v20.20.2', platform: 'linux', arch: 'x64', wsl: false },
+    ...{ freeMemory: 8 * gigabyte, freeDisk: 50 * gigabyte, kubectl: undefined },
+  },
+  kind: {
+    engine: engineFacts,
+    image: { reference: 'kindest/node:v1.34.11', held: true, registry: true },
+    binary: { path: '/usr/bin/kind', release: 'v0.33.0' },
+    ...{ pinnedRelease: 'v0.33.0', cached: false, kernel, kernelTrouble: undefined },
+  },
+  embedded: { trouble: undefined, cached: true, confinement: undefined, kernel: undefined },
+}
+const kindOf = (change: Partial<Facts['kind']>) => ({ ...facts, kind: { ...facts.kind, ...change } })
+const noIpvs = kindOf({ kernel: { ...kernel, ipvs: false, schedulers: [], ipset: false } })
+const nothing: Standing = { name: 'ka', engine: 'docker', kindExists: false, kindWasMade: false }
+const kindThere: Standing = { ...nothing, kindExists: true, kindWasMade: true }
+const ipvsLab = { number: 2, title: 'IPVS', kernel: ['ipvs', 'ipset'] as const }
+const plainLab = { number: 1, title: 'ClusterIP', kernel: [] }
+
+describe('which cluster is taken', () => {
+  test('the one that is there, for whatever can run on it', () => {
+    expect(chooseCluster(kindThere, facts)).toEqual({ driver: 'kind' })
+    expect(chooseCluster(kindThere, facts, ipvsLab)).toEqual({ driver: 'kind' })
+    expect(chooseCluster(kindThere, noIpvs, plainLab)).toEqual({ driver: 'kind' })
+  })
+
+  test('a lab whose kernel is not there begins on embedded, said in one line', () => {
+    expect(chooseCluster(kindThere, noIpvs, ipvsLab)).toEqual({
+      driver: 'embedded',
+      note: `Lab 2 can't run on the kind cluster "ka": its kernel has no IPVS and no ipset; it begins on an embedded one.`,
+    })
+    expect(chooseCluster(nothing, noIpvs, ipvsLab)).toEqual({
+      driver: 'embedded',
+      note: 'docker answers, but its kernel has no IPVS and no ipset: using the embedded cluster.',
+    })
+  })
+
+  test('a lab that no cluster can run is refused with every reason', () => {
+    const choice = chooseCluster(
+      kindThere,
+      { ...noIpvs, embedded: { trouble: 'it needs Linux', cached: false, confinement: undefined, kernel: undefined } },
+      ipvsLab,
+    )
+    expect(choice).toEqual({
+      refusal: expect.stringMatching(/^Lab 2 can't run here.*not on kind.*IPVS.*not on embedded \(it needs Linux\)/),
+    })
+  })
+
+  test('embedded, said in one line, where kind or its image can not be had', () => {
+    for (const change of [
+      { binary: undefined, binaryTrouble: 'no such host' },
+      { image: { reference: 'kindest/node:v1.34.11', held: false, registry: false } },
+    ])
+      expect(chooseCluster(nothing, kindOf(change), plainLab)).toEqual({
+        driver: 'embedded',
+        note: expect.stringMatching(/^docker answers, but .* not here[^\n]*: using the embedded cluster\.$/),
+      })
+  })
+
+  test('none while the engine of a kind cluster is down: what starts it is said', () => {
+    const down = { ...kindThere, engine: undefined, kindExists: false }
+    expect(chooseCluster(down, kindOf({ engine: undefined }), plainLab)).toEqual({
+      refusal: expect.stringMatching(
+        /^The kind cluster "ka" was made here, but no Docker.*systemctl start docker.*CLUSTER=embedded/,
+      ),
+    })
+  })
+})
+
+const silent: Progress = { start() {}, end() {}, note() {} }
+const name = `fake-${process.pid}`
+const tagged = pinnedImage().replace(/@.*/, '')
+let engine: FakeEngine
+
+beforeEach(async () => {
+  engine = new FakeEngine()
+  await engine.start()
+  vi.stubEnv('PATH', `${join(engine.folder, 'bin')}:/usr/bin:/bin`)
+  vi.stubEnv('IMAGE', '')
+})
+afterEach(() => {
+  vi.unstubAllEnvs()
+  vi.restoreAllMocks()
+  engine.stop()
+  rmSync(kindFolder(name), { recursive: true, force: true })
+})
+
+describe('CLUSTER=auto on this machine', () => {
+  test('finds an image that is known by its tag alone, and makes the cluster from it', async () => {
+    engine.write('images', `${tagged}\n`)
+    const cluster = await selectCluster('auto', name)
+    expect(cluster.driver).toBe('kind')
+    await cluster.up(silent)
+    expect(engine.read('log')).toMatch(new RegExp(`kind create .*--image ${tagged}$`, 'm'))
+  })
+
+  test.skipIf(existsSync(cachedKind()))(
+    'takes embedded where kind can not be fetched, when a cluster is made',
+    async () => {
+      engine.write('images', `${pinnedImage()}\n`)
+      engine.remove('bin/kind')
+      vi.stubEnv('KIND_MIRROR', 'http://127.0.0.1:9/mirror')
+      let said = ''
+      vi.spyOn(process.stderr, 'write').mockImplementation((text) => {
+        said += text
+        return true
+      })
+      expect((await selectCluster('auto', name, { making: silent })).driver).toBe('embedded')
+      expect(said).toMatch(/^ • docker answers, but kind v\S+ is not here and could not be fetched: [^\n]+\n$/)
+    },
+  )
+
+  test('names the engine of the kind cluster that was made here, for every command', async () => {
+    const { kubeconfig } = new KindCluster(name)
+    mkdirSync(dirname(kubeconfig), { recursive: true })
+    writeFileSync(kubeconfig, engine.read('kubeconfig'))
+    engine.remove('engine')
+    await expect(selectCluster('auto', name)).rejects.toThrow(/^The kind cluster ".*" was made here, but no Docker/)
+  })
+
+  test('kind without an engine names the engine before anything is fetched', async () => {
+    engine.remove('engine')
+    engine.remove('bin/kind')
+    vi.stubEnv('KIND_MIRROR', 'http://127.0.0.1:9/mirror')
+    await expect(new KindCluster(name).up(silent)).rejects.toThrow(/^No Docker or Podman engine answers/)
+  })
+})
+
+test('a cluster without a kubeconfig is not up, and no file is spoken of', async () => {
+  await expect(kubeClient({ driver: 'kind', name: 'ka', kubeconfig: '/nonexistent/kubeconfig' })).rejects.toThrow(
+    'The cluster "ka" is not up: run `make up`.',
+  )
+})
