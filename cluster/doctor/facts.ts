@@ -1,4 +1,4 @@
-import type { Confinement } from '../../embedded/machine/confinement.ts'
+import type { Confinement } from '../../embedded/index.ts'
 /** What `make doctor` finds out; judge.ts says what it means. Undefined stands for "could not be asked". */
 
 /** The host that the commands run on. */

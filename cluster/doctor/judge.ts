@@ -1,4 +1,4 @@
-import { type Confinement, openTo } from '../../embedded/machine/confinement.ts'
+import { type Confinement, openTo } from '../../embedded/index.ts'
 import type { EmbeddedFacts, Facts, HostFacts, KernelFacts, KernelNeed, KindFacts, LabNeeds } from './facts.ts'
 import { type Finding, kernelFindings, type Weight } from './judge-kernel.ts'
 

@@ -1,10 +1,10 @@
 import { type ChildProcess, spawn } from 'node:child_process'
-import { existsSync, mkdirSync, mkdtempSync, realpathSync, rmSync, statfsSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { mkdirSync, mkdtempSync, realpathSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Readable, Writable } from 'node:stream'
 import { agentBundle } from './agent-bundle.ts'
 import { type Confinement, confinedCommand, findConfinement, programFiles } from './confinement.ts'
+import { memoryFolder, requireLimits } from './host-limits.ts'
 import { initScript } from './init.ts'
 import { kernelProgram } from './kernel-package.ts'
 import { allowedCpus, ownCpu, runningKernels } from './own-cpu.ts'
@@ -58,22 +58,14 @@ const INIT = 'init.sh'
  */
 const NEEDLESS = ['raid6_select_algo', 'calibrate_xor_blocks', 'init_jfs_fs', 'init_zswap']
 
-const bytesPerMegabyte = 1024 * 1024
-
-/** Where the file that is the guest's memory goes: a tmpfs where one is large enough, else the usual temporary folder. */
-function memoryFolder(megabytes: number): string {
-  const shm = '/dev/shm'
-  if (!existsSync(shm)) return tmpdir()
-  const { bavail, bsize } = statfsSync(shm)
-  return bavail * bsize > megabytes * bytesPerMegabyte ? shm : tmpdir()
-}
-
 /**
  * Starts User-Mode Linux with the host's file system as its read-only root (Documentation/virt/uml/user_mode_linux_howto_v2).
  * The serial line is two pipes of this process, and the kernel never outlives it.
  */
 export async function bootKernel(options: BootOptions): Promise<Kernel> {
   const megabytes = options.memoryMegabytes ?? 1024
+  requireLimits(megabytes)
+  const room = memoryFolder(megabytes)
   const agent = await agentBundle()
   mkdirSync(options.directory, { recursive: true })
   const directory = plainPath(options.directory)
@@ -85,7 +77,7 @@ export async function bootKernel(options: BootOptions): Promise<Kernel> {
   const program = kernelProgram(options.packages)
   const confinement = options.confinement ?? findConfinement(options.packages)
   // Its own, as the kernel may write there.
-  const memory = mkdtempSync(join(memoryFolder(megabytes), 'kube-service-labs-'))
+  const memory = mkdtempSync(join(room, 'kube-service-labs-'))
   const allowance = {
     read: [...programFiles(), realpathSync(options.packages), agent, ...(options.readable ?? [])],
     write: [realpathSync(options.directory), memory],

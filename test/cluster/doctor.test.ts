@@ -5,7 +5,7 @@ import type { EngineFacts, Facts, KernelFacts, KindFacts } from '../../cluster/d
 import { diagnose, type Finding } from '../../cluster/doctor/judge.ts'
 import { homeOf } from '../../cluster/doctor/judge-kernel.ts'
 import { kernelProbeCommand, readKernelProbe, schedulers } from '../../cluster/doctor/kernel-probe.ts'
-import type { Confinement } from '../../embedded/machine/confinement.ts'
+import type { Confinement } from '../../embedded/index.ts'
 
 const gigabyte = 1024 ** 3
 const kernel: KernelFacts = {
