@@ -12,6 +12,7 @@ import type { Cluster } from './driver.ts'
 import { kindPath } from './kind/binary.ts'
 import { endStrayCreation, forgetWhole, markWhole, noteWhileCreating, wasWhole } from './kind/creation.ts'
 import { containerEngine, type EngineName } from './kind/engine.ts'
+import { loadLabImages } from './kind/lab-images.ts'
 import { applianceName } from './kind/load-balancer/appliance.ts'
 import { provideBalancer, stopBalancer } from './kind/load-balancer/balancer.ts'
 import {
@@ -62,8 +63,10 @@ export class KindCluster implements Cluster {
     else await this.#make(progress, wasCutOff)
     markWhole(kindFolder(this.name))
     const engine = await this.engine()
-    const [{ name: node = '' } = {}] = await this.#containers()
+    const nodes = await this.nodes()
+    const [node = ''] = nodes
     const { name, kubeconfig } = this
+    await loadLabImages({ engine, name, nodes, kind: async (words) => (await this.#kind(progress))(words) }, progress)
     await provideBalancer({ engine, name, kubeconfig, image: await imageOf(engine, node) }, progress)
   }
 

@@ -8,7 +8,7 @@ import type { Progress } from '../../host/progress.ts'
 import type { Cluster } from '../driver.ts'
 import { EmbeddedCluster } from '../embedded.ts'
 import { cachedKind, installedKind, kindPath, kindRelease } from '../kind/binary.ts'
-import { containerEngine, type EngineName, hasImage, registryHas } from '../kind/engine.ts'
+import { containerEngine, type EngineName, engineReason, hasImage, registryHas } from '../kind/engine.ts'
 import { nodeImage } from '../kind/node-image.ts'
 import { KindCluster } from '../kind.ts'
 import { engineInfo } from './engine-info.ts'
@@ -150,7 +150,7 @@ async function engineKernel(
   const run = $({ quiet: true, nothrow: true, timeout: probeMs, stdio: ['ignore', 'pipe', 'pipe'] })
   const { stdout, stderr } = await run`${engine} run ${options} --entrypoint ${shell} ${held} ${words}`
   const kernel = readKernelProbe(stdout)
-  const trouble = stderr.trim().split('\n').at(-1) || 'it did not end in time'
+  const trouble = stderr.trim() ? engineReason(stderr) : 'it did not end in time'
   return { kernel, kernelTrouble: kernel ? undefined : trouble }
 }
 
