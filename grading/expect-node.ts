@@ -7,7 +7,7 @@ import type { Rule } from '../dataplane/iptables-save.ts'
 import type { KubeProxyMode } from '../dataplane/kube-proxy/config.ts'
 import { targetOf } from '../dataplane/rule-text.ts'
 import type { CheckContext } from './check-context.ts'
-import { inChain, inSet, mustEqualPrediction, onNode } from './difference-report.ts'
+import { type Comparison, inChain, inSet, mustEqualPrediction, onNode } from './difference-report.ts'
 import { type FailureDetail, fail, NotApplicable } from './failure.ts'
 import type { HttpReply } from './http-requests.ts'
 import { mustJumpFirst } from './jump-order.ts'
@@ -16,6 +16,8 @@ import type { NodeView } from './snapshot.ts'
 
 /** What a failure says beside the facts; `expected` replaces the sentence that the assertion would make. */
 export type Words = Partial<Pick<FailureDetail, 'expected' | 'actual' | 'why' | 'hint'>>
+
+type Concerns = Comparison['concerns']
 
 /** Expectations of every one of these nodes; the first that does not meet one fails the check. */
 export const expectNodes = (nodes: readonly NodeView[]): NodeExpectation => new NodeExpectation(nodes)
@@ -66,6 +68,21 @@ export class NodeExpectation {
   chains(...places: [string, ...string[]]): PredictedPart {
     const [table, chain] = places[0].split(' ')
     return new PredictedPart(this.#nodes, inChain(...places), `iptables -t ${table} -nvL ${chain}`)
+  }
+
+  /** Chains of a table by a test of their names; `look` shows them. */
+  chainsWhere(table: string, test: (chain: string) => boolean, look: string): PredictedPart {
+    return this.where((where) => 'chain' in where && where.table === table && test(where.chain), look)
+  }
+
+  /** All that kube-proxy programs; `look` prints it. */
+  everything(look: string): PredictedPart {
+    return this.where(() => true, look)
+  }
+
+  /** Any other part: the places that it is about, and the command that shows them. */
+  where(concerns: Concerns, look: string): PredictedPart {
+    return new PredictedPart(this.#nodes, concerns, look)
   }
 
   chain(place: string): ChainExpectation {
@@ -177,10 +194,10 @@ export class NodeExpectation {
 /** A part of what nodes hold, which the prediction says exactly. */
 export class PredictedPart {
   protected readonly nodes: readonly NodeView[]
-  readonly #concerns: (where: Where) => boolean
+  readonly #concerns: Concerns
   readonly #look: string
 
-  constructor(nodes: readonly NodeView[], concerns: (where: Where) => boolean, look: string) {
+  constructor(nodes: readonly NodeView[], concerns: Concerns, look: string) {
     this.nodes = nodes
     this.#concerns = concerns
     this.#look = look
@@ -188,7 +205,7 @@ export class PredictedPart {
 
   /** This part together with another one. */
   and(other: PredictedPart): PredictedPart {
-    const either = (where: Where) => this.#concerns(where) || other.#concerns(where)
+    const either: Concerns = (where, finding) => this.#concerns(where, finding) || other.#concerns(where, finding)
     return new PredictedPart(this.nodes, either, `${this.#look}; ${other.#look}`)
   }
 
