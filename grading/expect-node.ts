@@ -12,7 +12,7 @@ import { type FailureDetail, fail, NotApplicable } from './failure.ts'
 import type { HttpReply } from './http-requests.ts'
 import { mustJumpFirst } from './jump-order.ts'
 import { type Sender, tracedTo, traceLine } from './packet-trace.ts'
-import type { NodeView } from './snapshot.ts'
+import type { NodeView, Snapshot } from './snapshot.ts'
 
 /** What a failure says beside the facts; `expected` replaces the sentence that the assertion would make. */
 export type Words = Partial<Pick<FailureDetail, 'expected' | 'actual' | 'why' | 'hint'>>
@@ -37,6 +37,35 @@ export function expectMode(
   if (!live && nodes.some((node) => node.mode !== mode))
     throw new NotApplicable(`kube-proxy was not in ${mode} mode when this capture was taken`)
   expectNodes(nodes).runMode(mode, { expected: `kube-proxy in ${mode} mode on every node`, ...words })
+}
+
+/** Where requests were sent from, and to what. */
+export interface SentRequests {
+  snapshot: Snapshot
+  node: string
+  sender: Sender
+  target: { address: string; port: number }
+}
+
+/** So many requests were sent, and each was answered with status 200; else the failure says where the packet ends by the rules. */
+export function expectAnswered(
+  replies: readonly HttpReply[],
+  times: number,
+  { snapshot, node, sender, target }: SentRequests,
+  {
+    look = onNode(node, `curl -sS --max-time 5 ${target.address}:${target.port}`),
+    ...words
+  }: Words & { look?: string } = {},
+): void {
+  if (replies.length >= times && replies.every(({ status }) => status === 200)) return
+  fail({
+    node,
+    look,
+    expected: `${times} answers to ${times} requests`,
+    actual: `answers with status ${replies.map(({ status }) => status || 'none').join(', ') || 'none'}`,
+    differences: traceLine(snapshot.node(node), sender, target),
+    ...words,
+  })
 }
 
 export class NodeExpectation {
@@ -164,26 +193,6 @@ export class NodeExpectation {
       const expected = `the packet at ${backends.join(' or ')}, with its source ${source}`
       fail({ node: node.name, look: look(node.name), expected, actual: end.text, ...words })
     }
-  }
-
-  /** So many requests of this sender were sent to the target, and each was answered with status 200. */
-  answered(
-    replies: readonly HttpReply[],
-    times: number,
-    sender: Sender,
-    target: { address: string; port: number },
-    { look, ...words }: Words & { look?: string } = {},
-  ): void {
-    if (replies.length >= times && replies.every(({ status }) => status === 200)) return
-    for (const node of this.#nodes)
-      fail({
-        node: node.name,
-        look: look ?? onNode(node.name, `curl -sS --max-time 5 ${target.address}:${target.port}`),
-        expected: `${times} answers to ${times} requests`,
-        actual: `answers with status ${replies.map(({ status }) => status || 'none').join(', ') || 'none'}`,
-        differences: traceLine(node, sender, target),
-        ...words,
-      })
   }
 
   private fails(node: NodeView, command: string, expected: string, actual: string, words: Words): never {

@@ -1,6 +1,6 @@
 import { hasCondition } from '../../grading/api-object.ts'
 import type { CheckContext } from '../../grading/check-context.ts'
-import { expectNode, expectNodes } from '../../grading/expect-node.ts'
+import { expectAnswered, expectNode, expectNodes } from '../../grading/expect-node.ts'
 import { fail } from '../../grading/failure.ts'
 import { readReplies } from '../../grading/http-requests.ts'
 import type { Snapshot } from '../../grading/snapshot.ts'
@@ -29,8 +29,7 @@ export async function podReachesItself({ nodes, snapshot, live }: CheckContext):
       'iptables',
       'in each KUBE-SEP- chain a rule that marks what comes from its own endpoint, before the DNAT',
     )
-  const itself = expectNode(snapshot.node(node))
-  itself.packetReaches(
+  expectNode(snapshot.node(node)).packetReaches(
     { pod: address },
     service,
     { backends: [address], masqueraded: true },
@@ -42,12 +41,17 @@ export async function podReachesItself({ nodes, snapshot, live }: CheckContext):
   if (!live) return
   const token = newToken()
   const { stdout } = await live.inPod({ namespace: WEB_NAMESPACE, name: NAME }, separateRequests(service, token, 1))
-  itself.answered(readReplies(stdout), 1, { pod: address }, service, {
-    look: `kubectl exec ${NAME} -- curl -sS --max-time 5 http://${service.address}:${service.port}`,
-    expected: `an answer of the Pod ${NAME} to itself`,
-  })
-  const unchanged = (await loggedRequests(live, service, token, 1)).find(({ client }) => client === address)
-  if (unchanged)
+  expectAnswered(
+    readReplies(stdout),
+    1,
+    { snapshot, node, sender: { pod: address }, target: service },
+    {
+      look: `kubectl exec ${NAME} -- curl -sS --max-time 5 http://${service.address}:${service.port}`,
+      expected: `an answer of the Pod ${NAME} to itself`,
+    },
+  )
+  const itself = (await loggedRequests(live, service, token, 1)).find(({ client }) => client === address)
+  if (itself)
     fail({
       node,
       look: `kubectl logs ${NAME} --tail=1`,
