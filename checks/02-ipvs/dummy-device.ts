@@ -8,7 +8,7 @@ const DEVICE = 'kube-ipvs0'
 export function dummyDeviceOwnsClusterIPs({ nodes }: CheckContext): void {
   mustEqualPrediction(nodes, {
     mode: 'ipvs',
-    concerns: (where) => 'link' in where,
+    concerns: (where) => 'link' in where && where.link === DEVICE,
     look: `ip -d addr show ${DEVICE}`,
     expected: `every ClusterIP, and no other address, on ${DEVICE}`,
   })

@@ -35,17 +35,19 @@ export function setsEqualServices({ nodes }: CheckContext): void {
 /** PREROUTING begins with KUBE-SERVICES, and the chain and those that it calls are exactly what they must be. */
 export function preroutingLeadsToServices({ nodes }: CheckContext): void {
   mustJumpFirst(nodes, 'PREROUTING', 'KUBE-SERVICES')
+  const isEntrance = inChain(
+    'nat KUBE-SERVICES',
+    'nat KUBE-NODE-PORT',
+    'nat KUBE-LOAD-BALANCER',
+    'nat KUBE-FIREWALL',
+    'nat PREROUTING',
+  )
   mustEqualPrediction(nodes, {
     mode: 'ipvs',
-    concerns: inChain(
-      'nat KUBE-SERVICES',
-      'nat KUBE-NODE-PORT',
-      'nat KUBE-LOAD-BALANCER',
-      'nat KUBE-FIREWALL',
-      'nat PREROUTING',
-    ),
+    concerns: (where, { interferes }) => isEntrance(where) || (interferes === true && 'chain' in where),
     look: 'iptables -t nat -nvL KUBE-SERVICES',
-    expected: 'the rules of KUBE-SERVICES, and no others, in their order',
+    expected:
+      'the rules of KUBE-SERVICES, and no others, in their order, and no rule of others that takes Service packets',
   })
 }
 
@@ -92,7 +94,7 @@ export function postroutingMasquerades({ nodes }: CheckContext): void {
 export function virtualServersEqualServices({ snapshot, nodes }: CheckContext): void {
   mustEqualPrediction(nodes, {
     mode: 'ipvs',
-    concerns: (where) => 'virtualServer' in where,
+    concerns: (where, { interferes }) => 'virtualServer' in where || (interferes === true && 'link' in where),
     look: 'ipvsadm -Ln',
     expected: `a virtual server for each Service port, ${configOf(snapshot).ipvs.scheduler}, each ready Pod behind it as Masq with weight 1`,
   })
