@@ -158,7 +158,7 @@ function* builtInEdits(lines: readonly string[], rules: readonly RuleLine[]): Ge
   const mangle = lines.indexOf('COMMIT', lines.indexOf('*mangle'))
   for (const rule of lines.includes('*mangle') ? TAKING_RULES : [])
     yield {
-      operator: 'insert rule',
+      operator: 'take packets',
       place: 'mangle PREROUTING',
       words: ['PREROUTING'],
       detail: rule,
