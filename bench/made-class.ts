@@ -5,11 +5,8 @@ import type { Capture } from '../cluster/capture-folder.ts'
 import { seedOf } from '../grading/learner.ts'
 import { readSubmission, type Submission } from '../instructors/submission/read-submission.ts'
 import { writeSubmission } from '../instructors/submission/write-submission.ts'
+import { EVERYTHING, OtherCluster } from './other-cluster.ts'
 
-const UID = /[0-9a-f]{8}(?=-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})/g
-
-const DATE = /\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z/g
-const HARDWARE = /\b([0-9a-f]{2}):(?!00:00|ff:ff)[0-9a-f]{2}:[0-9a-f]{2}:[0-9a-f]{2}:[0-9a-f]{2}:(?=[0-9a-f]{2}\b)/g
 const DRAWN = /\b10\.96\.\d+\.\d+\b/g
 /** The range itself; and those of the API server and of DNS, which are the same in every cluster. */
 const GIVEN = ['10.96.0.0', '10.96.0.1', '10.96.0.10']
@@ -17,8 +14,7 @@ const GIVEN = ['10.96.0.0', '10.96.0.1', '10.96.0.10']
 const APART_MS = 97_000
 
 /**
- * A class of so many learners, each with a submission that no other's shares a UID, a date, a counter, a drawn ClusterIP or a hardware
- * address with, made from recorded ones in turn. Returns the files, in a new temporary folder.
+ * A class of so many learners, each with a submission that shares nothing drawn, no date and no ClusterIP with another's, made from recorded ones in turn. Returns the files, in a new temporary folder.
  */
 export async function makeClass(
   recorded: readonly string[],
@@ -39,42 +35,29 @@ export async function makeClass(
 }
 
 function ownSubmission({ manifest, captures }: Submission, learner: string, earlierMs: number) {
-  const earlier = (date: string) => new Date(Date.parse(date) - earlierMs).toISOString()
   const { schema: _schema, captures: _captures, steps, submittedAt, ...about } = manifest
+  const key = Number.parseInt(seedOf(learner).slice(0, 8), 16)
+  const others = [...captures.values()].map(({ capture }) => capture)
+  const other = new OtherCluster(others, learner, EVERYTHING, -earlierMs)
   const own = [...captures].map(([id, { capture, takenAt }]) => ({
     id,
-    takenAt: earlier(new Date(takenAt).toISOString()),
-    capture: asOwn(capture, learner, earlier),
+    takenAt: other.date(new Date(takenAt).toISOString()),
+    capture: withOwnAddresses(other.rewrite(capture), key),
   }))
-  const passed = steps.map((step) => (step.passedAt ? { ...step, passedAt: earlier(step.passedAt) } : step))
-  const described = { ...about, learner, seed: seedOf(learner), submittedAt: earlier(submittedAt), steps: passed }
+  const passed = steps.map((step) => (step.passedAt ? { ...step, passedAt: other.date(step.passedAt) } : step))
+  const described = { ...about, learner, seed: seedOf(learner), submittedAt: other.date(submittedAt), steps: passed }
   return { file: `${learner}-lab${manifest.lab}.labgrade`, bytes: writeSubmission(described, own) }
 }
 
-function asOwn(capture: Capture, learner: string, earlier: (date: string) => string): Capture {
-  const key = Number.parseInt(seedOf(learner).slice(0, 8), 16)
+function withOwnAddresses(capture: Capture, key: number): Capture {
   const objects = JSON.stringify(capture.objects)
   const drawn = drawnAddresses(objects, key)
-  const own = (text: string) =>
-    text
-      .replace(DRAWN, (address) => drawn.get(address) ?? address)
-      .replace(
-        HARDWARE,
-        (_all, first: string) => `${first}:${key.toString(16).padStart(8, '0').match(/../g)?.join(':')}:`,
-      )
-  const text = own(objects)
-    .replace(UID, (part) => ((Number.parseInt(part, 16) ^ key) >>> 0).toString(16).padStart(8, '0'))
-    .replace(DATE, (date) => (date.includes('.') ? earlier(date) : earlier(date).replace(/\.\d+/, '')))
+  const own = (text: string) => text.replace(DRAWN, (address) => drawn.get(address) ?? address)
   const nodes = capture.nodes.map(({ name, files }) => ({
     name,
-    files: new Map(
-      [...files].map(([file, content]) => [
-        file,
-        /iptables-save|conntrack/.test(file) ? `${own(content)}# ${learner}\n` : own(content),
-      ]),
-    ),
+    files: new Map([...files].map(([file, content]) => [file, own(content)])),
   }))
-  return { objects: JSON.parse(text), nodes }
+  return { objects: JSON.parse(own(objects)), nodes }
 }
 
 /** ClusterIPs that were drawn by chance, and those that another cluster drew in their place. */

@@ -5,10 +5,11 @@ import { variantIn } from '../grading/variant.ts'
 import { findService, webService } from '../grading/web-service.ts'
 import { agentsRunIpvs, keepAgents } from './02-ipvs/agents.ts'
 import { crowdCostsNothing, crowdCostsRules, keepCounts } from './02-ipvs/crowd-cost.ts'
-import { dummyDeviceOwnsClusterIPs } from './02-ipvs/dummy-device.ts'
 import {
+  dummyDeviceOwnsClusterIPs,
   postroutingMasquerades,
   preroutingLeadsToServices,
+  schedulerChosen,
   setsEqualServices,
   virtualServersEqualServices,
 } from './02-ipvs/equality.ts'
@@ -18,7 +19,6 @@ import { nodePortAnswers } from './02-ipvs/node-port.ts'
 import { requestFromNodeIsMarked } from './02-ipvs/node-request.ts'
 import { rulesSeeFirstPacketOnly } from './02-ipvs/one-connection.ts'
 import { requestFromPod } from './02-ipvs/pod-request.ts'
-import { schedulerChosen } from './02-ipvs/scheduler.ts'
 import { toolsWork } from './02-ipvs/tools.ts'
 import { backendsOnTwoNodes } from './02-ipvs/web.ts'
 

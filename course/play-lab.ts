@@ -11,6 +11,7 @@ import { Snapshot } from '../grading/snapshot.ts'
 import { personalise } from '../grading/variant.ts'
 import { DeadlineError, waitFor } from '../host/wait.ts'
 import type { LabBench, LabSolution, SolutionStep } from './lab-bench.ts'
+import { programmed } from './programmed.ts'
 
 /**
  * A step that acts, and the steps behind it that only look, are answered, or leave what is judged before them as it is: all are
@@ -128,7 +129,7 @@ async function stillness({ cluster, client }: LabBench): Promise<void> {
   } catch (error) {
     if (!(error instanceof DeadlineError)) throw error
   }
-  await cluster.synced?.(syncMs)
+  await programmed(cluster, client, syncMs)
 }
 
 function actsOf(steps: readonly StepDefinition[], solution: LabSolution): Act[] {

@@ -1,18 +1,18 @@
 import { basename } from 'node:path'
 import { labNumber } from '../course/lab-number.ts'
+import { classWord } from '../grading/class-word.ts'
 import { loadSpec } from '../grading/grader.ts'
 import { readLab } from '../grading/lab-definition.ts'
 import { learnerReport } from '../grading/learner-report.ts'
+import { readClassKey } from '../grading/signature.ts'
 import { UserError } from '../host/main.ts'
 import { plainText } from '../host/plain-text.ts'
 import { classResult } from './class/class-result.ts'
 import { judgeFile } from './class/judge-file.ts'
 import { type GradingWish, publish } from './grading.ts'
-import { classWord } from './submission/class-word.ts'
 import { type ReadOptions, readSubmission, type SignatureState, type Submission } from './submission/read-submission.ts'
 import { quoted, Refusal } from './submission/refusal.ts'
 import { reportSubmission } from './submission/rejudge.ts'
-import { readClassKey } from './submission/signature.ts'
 
 type Wish = Omit<GradingWish, 'lab' | 'capture'> & { lab?: string | undefined; key?: string | undefined }
 

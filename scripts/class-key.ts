@@ -3,8 +3,8 @@ import { randomBytes } from 'node:crypto'
 import { writeFileSync } from 'node:fs'
 import { parseArgs } from 'node:util'
 import { learnerName } from '../grading/learner.ts'
+import { learnerKeyLine, readClassKey } from '../grading/signature.ts'
 import { main, UserError } from '../host/main.ts'
-import { learnerKeyLine, readClassKey } from '../instructors/submission/signature.ts'
 
 const USAGE = `Usage: node --import tsx scripts/class-key.ts --new class.key
        node --import tsx scripts/class-key.ts --key class.key --learner alice

@@ -3,6 +3,8 @@ import { mkdirSync, readdirSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { labNumber } from '../course/lab-number.ts'
+import { classWord } from '../grading/class-word.ts'
+import { readClassKey } from '../grading/signature.ts'
 import { ExitCode, main, UserError } from '../host/main.ts'
 import { classResult } from '../instructors/class/class-result.ts'
 import { classSummary, judgedLine } from '../instructors/class/class-table.ts'
@@ -15,8 +17,6 @@ import {
 } from '../instructors/class/formats/formats.ts'
 import { judgeAll, type Task } from '../instructors/class/judge-pool.ts'
 import type { ClassResult } from '../instructors/class/result.ts'
-import { classWord } from '../instructors/submission/class-word.ts'
-import { readClassKey } from '../instructors/submission/signature.ts'
 
 const text = { type: 'string' } as const
 const options = {

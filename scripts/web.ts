@@ -3,6 +3,7 @@ import { kubeClient } from '../cluster/kube-client.ts'
 import { selectCluster } from '../cluster/select.ts'
 import { deployWeb } from '../course/deploy-web.ts'
 import { ownVariant } from '../course/own-variant.ts'
+import { programmed } from '../course/programmed.ts'
 import { main } from '../host/main.ts'
 import { createProgress } from '../host/progress.ts'
 
@@ -12,6 +13,6 @@ await main(async () => {
   const client = await kubeClient(cluster)
   const lines = await deployWeb(client, createProgress(), await ownVariant(client))
   // The next thing that anybody does is to ask the Service.
-  await cluster.synced?.(5000)
+  await programmed(cluster, client, 5000)
   for (const line of lines) console.log(line)
 })

@@ -1,6 +1,6 @@
 import type { CheckContext } from '../../grading/check-context.ts'
 import { onNode } from '../../grading/difference-report.ts'
-import { fail } from '../../grading/failure.ts'
+import { expectNodes } from '../../grading/expect-node.ts'
 import type { Truth } from '../../grading/question.ts'
 import type { NodeView } from '../../grading/snapshot.ts'
 
@@ -14,13 +14,8 @@ export function modeInForce({ nodes }: CheckContext): Truth {
 
 /** Fails on the first node whose kube-proxy does not run in the mode that this lab is about. */
 export function mustRunIptables(nodes: readonly NodeView[]): void {
-  const other = nodes.find((node) => node.mode !== 'iptables')
-  if (!other) return
-  fail({
-    node: other.name,
-    look: onNode(other.name, ASK),
+  expectNodes(nodes).runMode('iptables', {
     expected: 'kube-proxy in iptables mode, which this lab is about',
-    actual: other.mode ?? 'no kube-proxy answers on this node',
     hint: 'make iptables brings the mode back, and make flush-nat removes what the other one left.',
   })
 }

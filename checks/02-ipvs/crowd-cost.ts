@@ -1,7 +1,8 @@
 import type { CheckContext } from '../../grading/check-context.ts'
 import { noInterfaceOwnsClusterIPs } from '../../grading/cluster-ip-addresses.ts'
 import { type CountNote, CROWD_SIZE, countEverywhere, crowdServices, isCountNote } from '../../grading/crowd.ts'
-import { inChain, mustEqualPrediction, onNode } from '../../grading/difference-report.ts'
+import { onNode } from '../../grading/difference-report.ts'
+import { expectNodes } from '../../grading/expect-node.ts'
 import { fail, NotApplicable } from '../../grading/failure.ts'
 import type { Snapshot } from '../../grading/snapshot.ts'
 
@@ -21,20 +22,13 @@ export function crowdCostsRules({ snapshot, nodes, notes, live }: CheckContext):
   if (notes.read(WITH.iptables, isCountNote)) return
   const other = nodes.find((node) => node.mode !== 'iptables')
   if (other && !live) throw new NotApplicable('kube-proxy had left iptables mode when this capture was taken')
-  if (other)
-    fail({
-      node: other.name,
-      look: onNode(other.name, 'curl -s localhost:10249/proxyMode'),
-      expected: 'kube-proxy in iptables mode, where the counting begins',
-      actual: other.mode ?? 'no kube-proxy answers on this node',
-      hint: 'make iptables brings the mode back, and make flush-nat removes what the other one left.',
-    })
-  mustEqualPrediction(nodes, {
-    mode: 'iptables',
-    concerns: inChain('nat KUBE-SERVICES'),
-    look: 'iptables -t nat -nvL KUBE-SERVICES',
-    expected: 'an entry of its own for every Service port, and the node-ports rule last',
+  expectNodes(nodes).runMode('iptables', {
+    expected: 'kube-proxy in iptables mode, where the counting begins',
+    hint: 'make iptables brings the mode back, and make flush-nat removes what the other one left.',
   })
+  expectNodes(nodes)
+    .chain('nat KUBE-SERVICES')
+    .equalPrediction('iptables', 'an entry of its own for every Service port, and the node-ports rule last')
   noInterfaceOwnsClusterIPs(snapshot)
   if (!live && crowdServices(snapshot).length === 0) return
   const { before, now } = countsAround(snapshot, notes.read(BEFORE.iptables, isCountNote))

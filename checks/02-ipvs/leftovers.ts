@@ -3,6 +3,7 @@ import type { CheckContext } from '../../grading/check-context.ts'
 import { isServiceChain } from '../../grading/crowd.ts'
 import { mustEqualPrediction } from '../../grading/difference-report.ts'
 import { evaluate } from '../../grading/evaluate.ts'
+import { expectNodes } from '../../grading/expect-node.ts'
 import { fail, NotApplicable } from '../../grading/failure.ts'
 import { httpRequest } from '../../grading/http-request.ts'
 import { traceLine } from '../../grading/packet-trace.ts'
@@ -16,15 +17,10 @@ const isChainCount = (value: unknown): value is Record<string, number> =>
 /** The old chains were seen on every node while they were there; what was seen is kept in the cluster. */
 export function leftoversCounted({ nodes, notes, live }: CheckContext): void {
   if (notes.read(NOTE, isChainCount)) return
-  const other = nodes.find((node) => node.mode !== 'ipvs')
-  if (other)
-    fail({
-      node: other.name,
-      look: `make exec NODE=${other.name} CMD='curl -s localhost:10249/proxyMode'`,
-      expected: 'kube-proxy in ipvs mode, after the switch',
-      actual: `${other.mode ?? 'no answer'}: these chains are in use, not left over`,
-      hint: 'make ipvs makes the switch.',
-    })
+  expectNodes(nodes).runMode('ipvs', {
+    expected: 'kube-proxy in ipvs mode, after the switch',
+    hint: 'make ipvs makes the switch.',
+  })
   const counts = Object.fromEntries(nodes.map((node) => [node.name, staleServiceChains(node)]))
   const clean = nodes.find((node) => counts[node.name] === 0)
   if (!clean) {

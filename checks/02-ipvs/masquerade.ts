@@ -1,10 +1,8 @@
 import type { CheckContext } from '../../grading/check-context.ts'
-import { onNode } from '../../grading/difference-report.ts'
+import { expectNode, expectNodes } from '../../grading/expect-node.ts'
 import { fail } from '../../grading/failure.ts'
 import { readReplies } from '../../grading/http-requests.ts'
-import { tracedTo, traceLine } from '../../grading/packet-trace.ts'
-import type { NodeView } from '../../grading/snapshot.ts'
-import { type WebService, webService } from '../../grading/web-service.ts'
+import { webService } from '../../grading/web-service.ts'
 import { loggedRequests, newToken, separateRequests } from './web-requests.ts'
 
 /**
@@ -13,7 +11,17 @@ import { loggedRequests, newToken, separateRequests } from './web-requests.ts'
  */
 export async function sourceIsEgressAddress({ live, snapshot, nodes }: CheckContext): Promise<void> {
   const service = webService(snapshot)
-  if (!live) return mustBeMasqueraded(nodes, service)
+  const backends = service.backends.map(({ address }) => address).sort()
+  if (!live)
+    return expectNodes(nodes).packetReaches(
+      'node',
+      service,
+      { backends, masqueraded: true },
+      {
+        look: (node) => `make trace FROM=host TO=svc/${service.name}:${service.port} NODE=${node}`,
+        expected: `the node's own packet at ${backends.join(' or ')}, with its source replaced`,
+      },
+    )
   // A node that hosts a backend shows both: an address of the Pod network for its own, the node's for the other.
   const node = service.backends[0]?.node ?? nodes[0]?.name ?? ''
   const token = newToken()
@@ -21,15 +29,10 @@ export async function sourceIsEgressAddress({ live, snapshot, nodes }: CheckCont
   const routes = service.backends.map(({ address }) => `ip -o route get ${address}`).join('; ')
   const { stdout } = await live.onNode(node, `${routes}; ${separateRequests(service, token, times)}`)
   const answers = readReplies(stdout)
-  if (answers.length < times || answers.some(({ status }) => status !== 200))
-    fail({
-      node,
-      look: onNode(node, `curl -sS --max-time 5 ${service.address}:${service.port}`),
-      expected: `${times} answers to ${times} requests of the node itself`,
-      actual: `answers with status ${answers.map(({ status }) => status || 'none').join(', ') || 'none'}`,
-      differences: traceLine(snapshot.node(node), 'node', service),
-      hint: 'A request that is not masqueraded never finds its way back: look at KUBE-MARK-MASQ and KUBE-POSTROUTING.',
-    })
+  expectNode(snapshot.node(node)).answered(answers, times, 'node', service, {
+    expected: `${times} answers to ${times} requests of the node itself`,
+    hint: 'A request that is not masqueraded never finds its way back: look at KUBE-MARK-MASQ and KUBE-POSTROUTING.',
+  })
   const sources = new Map(
     [...stdout.matchAll(/^(\S+) .*\bsrc (\S+)/gm)].map(([, backend = '', source = '']) => [backend, source]),
   )
@@ -41,21 +44,6 @@ export async function sourceIsEgressAddress({ live, snapshot, nodes }: CheckCont
       look: 'kubectl logs -l app=web --prefix --tail=4',
       expected: `${expected} as the client in the log of ${backend}, the address of the interface toward it`,
       actual: `${backend} saw ${client}`,
-    })
-  }
-}
-
-/** By the rules of every node, its own packet reaches each ready backend with another source. */
-function mustBeMasqueraded(nodes: readonly NodeView[], service: WebService): void {
-  const wanted = service.backends.map(({ address }) => address).sort()
-  for (const node of nodes) {
-    const end = tracedTo(node, 'node', service)
-    if (end.masqueraded && end.backends.toSorted().join() === wanted.join()) continue
-    fail({
-      node: node.name,
-      look: `make trace FROM=host TO=svc/${service.name}:${service.port} NODE=${node.name}`,
-      expected: `the node's own packet at ${wanted.join(' or ')}, with its source replaced`,
-      actual: end.text,
     })
   }
 }

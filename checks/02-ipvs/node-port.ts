@@ -1,11 +1,12 @@
 import type { Service } from '../../dataplane/objects.ts'
 import type { CheckContext } from '../../grading/check-context.ts'
-import { inSet, mustEqualPrediction, onNode } from '../../grading/difference-report.ts'
+import { onNode } from '../../grading/difference-report.ts'
+import { expectNodes } from '../../grading/expect-node.ts'
 import { fail } from '../../grading/failure.ts'
 import { httpRequest } from '../../grading/http-request.ts'
 import type { LiveCluster } from '../../grading/live-cluster.ts'
 import { tracedTo, traceLine } from '../../grading/packet-trace.ts'
-import type { Snapshot } from '../../grading/snapshot.ts'
+import type { NodeView, Snapshot } from '../../grading/snapshot.ts'
 import { personalise, variantIn } from '../../grading/variant.ts'
 
 /** A NodePort Service of the learner's has a virtual server per node address and answers on every node. */
@@ -19,24 +20,15 @@ export async function nodePortAnswers({ snapshot, nodes, live }: CheckContext): 
       actual: 'no Service with a node port',
       hint: personalise('kubectl expose deployment web --name web-np --type NodePort --port 80', variantIn(snapshot)),
     })
-  const ofPort = (key: string) => key.endsWith(`:${nodePort}`)
-  mustEqualPrediction(nodes, {
-    mode: 'ipvs',
-    concerns: (where) =>
-      ('virtualServer' in where && ofPort(where.virtualServer)) || inSet('KUBE-NODE-PORT-TCP')(where),
-    look: 'ipvsadm -Ln; ipset list KUBE-NODE-PORT-TCP',
-    expected: `a virtual server for port ${nodePort} on every address of the node, and the port in KUBE-NODE-PORT-TCP`,
-  })
-  for (const { name, state } of nodes) {
-    const internal = snapshot.objects.nodes.find((node) => node.name === name)?.internalIPs[0]
-    if (state.virtualServers.some(({ address, port }) => port === nodePort && address === internal)) continue
-    fail({
-      node: name,
-      look: onNode(name, 'ipvsadm -Ln'),
-      expected: `a virtual server ${internal}:${nodePort}`,
-      actual: `no virtual server for port ${nodePort} on the address of the node`,
-    })
-  }
+  expectNodes(nodes)
+    .virtualServers(nodePort)
+    .and(expectNodes(nodes).sets('KUBE-NODE-PORT-TCP'))
+    .equalPrediction(
+      'ipvs',
+      `a virtual server for port ${nodePort} on every address of the node, and the port in KUBE-NODE-PORT-TCP`,
+    )
+  const internalIP = (node: NodeView) => snapshot.objects.nodes.find(({ name }) => name === node.name)?.internalIPs[0]
+  expectNodes(nodes).virtualServerAt(internalIP, nodePort)
   if (live) await mustAnswerEverywhere(live, snapshot, nodePort)
   else mustReachByRules(snapshot, service, nodePort)
 }

@@ -1,9 +1,9 @@
 import { parseConntrack } from '../../dataplane/conntrack.ts'
 import type { CheckContext } from '../../grading/check-context.ts'
 import { onNode } from '../../grading/difference-report.ts'
+import { expectNode } from '../../grading/expect-node.ts'
 import { fail } from '../../grading/failure.ts'
 import { readReplies } from '../../grading/http-requests.ts'
-import { tracedTo, traceLine } from '../../grading/packet-trace.ts'
 import { type WebService, webService } from '../../grading/web-service.ts'
 import { listConnections, parseConnections } from './observed-traffic.ts'
 import { CLIENT, clientPod, loggedRequests, newToken, separateRequests } from './web-requests.ts'
@@ -35,15 +35,10 @@ export async function requestFromPod(context: CheckContext): Promise<void> {
     })
   const sent = await live.inPod(CLIENT, separateRequests(service, token, REQUESTS))
   const answers = readReplies(sent.stdout)
-  if (answers.length < REQUESTS || answers.some(({ status }) => status !== 200))
-    fail({
-      node: client.node,
-      look: `kubectl exec client -- curl -sS --max-time 5 ${target}`,
-      expected: `${REQUESTS} answers to ${REQUESTS} requests from the Pod client`,
-      actual:
-        `answers with status ${answers.map(({ status }) => status || 'none').join(', ') || 'none'} ${sent.stderr.trim()}`.trim(),
-      differences: traceLine(snapshot.node(client.node), { pod: client.address }, service),
-    })
+  expectNode(snapshot.node(client.node)).answered(answers, REQUESTS, { pod: client.address }, service, {
+    look: `kubectl exec client -- curl -sS --max-time 5 ${target}`,
+    expected: `${REQUESTS} answers to ${REQUESTS} requests from the Pod client`,
+  })
   const second = await live.onNode(
     client.node,
     `${listConnections}; conntrack -L -p tcp --orig-src ${client.address} --orig-dst ${service.address} 2>/dev/null`,
@@ -74,15 +69,16 @@ export async function requestFromPod(context: CheckContext): Promise<void> {
 
 /** By the rules, sets and virtual servers of its node, the Pod's packet reaches each ready backend, and its source is kept. */
 function mustReachByRules({ snapshot }: CheckContext, client: Client, service: WebService): void {
-  const end = tracedTo(snapshot.node(client.node), { pod: client.address }, service)
-  const wanted = service.backends.map(({ address }) => address).sort()
-  if (!end.masqueraded && end.backends.toSorted().join() === wanted.join()) return
-  fail({
-    node: client.node,
-    look: `make trace FROM=pod/client TO=svc/${service.name}:${service.port}`,
-    expected: `the packet of Pod client at ${wanted.join(' or ')}, with its own source`,
-    actual: end.text,
-  })
+  const backends = service.backends.map(({ address }) => address).sort()
+  expectNode(snapshot.node(client.node)).packetReaches(
+    { pod: client.address },
+    service,
+    { backends, masqueraded: false },
+    {
+      look: () => `make trace FROM=pod/client TO=svc/${service.name}:${service.port}`,
+      expected: `the packet of Pod client at ${backends.join(' or ')}, with its own source`,
+    },
+  )
 }
 
 function mustKeepSource(client: Client, service: WebService, output: string, ports: ReadonlySet<number>): void {

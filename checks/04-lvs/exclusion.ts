@@ -1,8 +1,8 @@
 import { contains } from '../../dataplane/ip-address.ts'
 import type { CheckContext } from '../../grading/check-context.ts'
-import { onNode } from '../../grading/difference-report.ts'
 import { configOf } from '../../grading/evaluate.ts'
-import { fail, NotApplicable } from '../../grading/failure.ts'
+import { expectMode } from '../../grading/expect-node.ts'
+import { fail } from '../../grading/failure.ts'
 import { REAL_PORT, VIP, VIPS } from './addresses.ts'
 import { askFromOutside, mustBeAnswered } from './outside-client.ts'
 import { lvsStage } from './stage.ts'
@@ -13,7 +13,7 @@ const isTrue = (value: unknown): value is true => value === true
 
 /** kube-proxy ran in IPVS mode, was told which addresses are not its own, and left the learner's virtual server alone. */
 export async function kubeProxySparesOthers(context: CheckContext): Promise<void> {
-  const { snapshot, nodes, notes, live } = context
+  const { snapshot, notes, live } = context
   if (notes.read(NOTE, isTrue)) return
   const stage = await lvsStage(context)
   const { excludeCIDRs } = configOf(snapshot).ipvs
@@ -25,16 +25,7 @@ export async function kubeProxySparesOthers(context: CheckContext): Promise<void
       actual: excludeCIDRs.length === 0 ? 'no range at all' : excludeCIDRs.join(', '),
       hint: 'Put 192.0.2.0/24 there before kube-proxy runs in IPVS mode; what it has deleted does not come back.',
     })
-  const other = nodes.find((node) => node.mode !== 'ipvs')
-  if (other && !live) throw new NotApplicable('kube-proxy was not in ipvs mode when this capture was taken')
-  if (other)
-    fail({
-      node: other.name,
-      look: onNode(other.name, 'curl -s localhost:10249/proxyMode'),
-      expected: 'kube-proxy in ipvs mode on every node',
-      actual: other.mode ?? 'no kube-proxy answers on this node',
-      hint: 'make ipvs',
-    })
+  expectMode(context, 'ipvs', { hint: 'make ipvs' })
   const to = `${VIP}:${REAL_PORT.masq}`
   mustHold(stage, { key: `TCP ${to}`, scheduler: 'rr', forward: 'masq', weights: [1, 1] })
   if (live)

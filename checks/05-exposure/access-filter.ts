@@ -2,6 +2,7 @@ import { featuresOf, VersionError } from '../../dataplane/kube-proxy/versions.ts
 import { targetOf } from '../../dataplane/rule-text.ts'
 import type { CheckContext } from '../../grading/check-context.ts'
 import { inChain, inSet, mustEqualPrediction, onNode } from '../../grading/difference-report.ts'
+import { expectMode } from '../../grading/expect-node.ts'
 import { fail, Trouble } from '../../grading/failure.ts'
 import type { Truth } from '../../grading/question.ts'
 import type { NodeView } from '../../grading/snapshot.ts'
@@ -10,7 +11,6 @@ import { mustBeClosed } from './agent-requests.ts'
 import { ipvsIsAsMade } from './ipvs-way.ts'
 import { AGENT_PORT, agentScene, clusterIPs, mustListenEverywhere } from './node-agent.ts'
 import { countedDuring } from './rule-counter.ts'
-import { mustRun } from './running-mode.ts'
 import { ACCESS_FILTER } from './versions.ts'
 import { tellWay, wayOf } from './way.ts'
 
@@ -20,7 +20,7 @@ const LOOK = `iptables -nvL ${ACCESS_FILTER}`
 /** A kube-proxy since 1.26: its own chain rejects the agent's port on every ClusterIP, and lets Services through. */
 export async function accessFilterRejects(context: CheckContext): Promise<void> {
   const { snapshot, nodes, live } = context
-  mustRun(context, 'ipvs', CURRENT_RULES)
+  expectMode(context, 'ipvs', { hint: CURRENT_RULES })
   for (const node of nodes) mustBeCurrent(node)
   const scene = agentScene(context)
   ipvsIsAsMade(context, scene.node)
@@ -85,7 +85,7 @@ function hasAccessFilter(version: string): boolean {
 
 /** Question: the set that the rejecting rule asks. */
 export function rejectedSet(context: CheckContext): Truth {
-  mustRun(context, 'ipvs', CURRENT_RULES)
+  expectMode(context, 'ipvs', { hint: CURRENT_RULES })
   const { node } = agentScene(context)
   const chain = context.snapshot.node(node).state.iptables.get('filter')?.get(ACCESS_FILTER)
   const rule = chain?.rules.find(({ spec }) => targetOf(spec) === 'REJECT')
@@ -104,7 +104,7 @@ export function rejectedSet(context: CheckContext): Truth {
 
 /** Question: how many addresses a listener on 0.0.0.0 has gained by IPVS mode. */
 export function gainedAddresses(context: CheckContext): Truth {
-  mustRun(context, 'ipvs', 'make ipvs KUBE_PROXY_VERSION=1.20')
+  expectMode(context, 'ipvs', { hint: 'make ipvs KUBE_PROXY_VERSION=1.20' })
   const { node } = agentScene(context)
   const link = context.snapshot.node(node).state.links.find(({ name }) => name === 'kube-ipvs0')
   const own = (link?.addresses ?? []).filter(({ family }) => family === 'inet')

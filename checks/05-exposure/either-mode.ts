@@ -1,5 +1,6 @@
 import type { CheckContext } from '../../grading/check-context.ts'
 import { onNode } from '../../grading/difference-report.ts'
+import { expectMode } from '../../grading/expect-node.ts'
 import { fail } from '../../grading/failure.ts'
 import type { Truth } from '../../grading/question.ts'
 import { webService } from '../../grading/web-service.ts'
@@ -9,7 +10,6 @@ import { forwardRule, POD_PORT, stands } from './forward-rule.ts'
 import { ipvsIsAsMade } from './ipvs-way.ts'
 import { atItsMoment } from './moment.ts'
 import { countedDuring } from './rule-counter.ts'
-import { mustRun } from './running-mode.ts'
 import { filterHooks, tellWay, wayOf } from './way.ts'
 
 const CLOSED = 'stopped-in-either-mode'
@@ -25,7 +25,7 @@ export async function stoppedInEitherMode(context: CheckContext): Promise<void> 
 
 async function proveStoppedInEitherMode(context: CheckContext): Promise<object> {
   const { snapshot, live } = context
-  mustRun(context, 'ipvs', 'make ipvs KUBE_PROXY_VERSION=1.20')
+  expectMode(context, 'ipvs', { hint: 'make ipvs KUBE_PROXY_VERSION=1.20' })
   const service = webService(snapshot)
   const { address: client, node } = clientPod(context)
   ipvsIsAsMade(context, node)
@@ -73,7 +73,7 @@ async function proveStoppedInEitherMode(context: CheckContext): Promise<object> 
 
 /** Question: the chain of filter that the client's packet to web meets on its way to IPVS. */
 export function chainOnTheWay(context: CheckContext): Truth {
-  mustRun(context, 'ipvs', 'make ipvs KUBE_PROXY_VERSION=1.20')
+  expectMode(context, 'ipvs', { hint: 'make ipvs KUBE_PROXY_VERSION=1.20' })
   const service = webService(context.snapshot)
   const { address: client, node } = clientPod(context)
   return {

@@ -1,5 +1,6 @@
 import type { CheckContext } from '../../grading/check-context.ts'
 import { onNode } from '../../grading/difference-report.ts'
+import { expectMode } from '../../grading/expect-node.ts'
 import { fail } from '../../grading/failure.ts'
 import { webService } from '../../grading/web-service.ts'
 import { chainsLeadToPods } from '../01-iptables/web-chains.ts'
@@ -7,7 +8,6 @@ import { askAgents, askCommand, mustBeClosed } from './agent-requests.ts'
 import { ipvsIsAsMade } from './ipvs-way.ts'
 import { atItsMoment } from './moment.ts'
 import { AGENT_PORT, agentScene, clusterIPs, mustListenEverywhere } from './node-agent.ts'
-import { mustRun } from './running-mode.ts'
 import { ACCESS_FILTER, OLD_RULES } from './versions.ts'
 import { tellWay, wayOf } from './way.ts'
 
@@ -21,7 +21,9 @@ export async function clusterIPsLeadNowhere(context: CheckContext): Promise<void
 
 async function proveClusterIPsLeadNowhere(context: CheckContext): Promise<object> {
   const { snapshot, live } = context
-  mustRun(context, 'iptables', 'make iptables, then make flush-nat; this lab begins in that mode (make reset-5).')
+  expectMode(context, 'iptables', {
+    hint: 'make iptables, then make flush-nat; this lab begins in that mode (make reset-5).',
+  })
   const scene = agentScene(context)
   await mustListenEverywhere(context, scene)
   chainsLeadToPods({ ...context, nodes: [snapshot.node(scene.node)] })
@@ -46,7 +48,7 @@ export async function everyClusterIPLeadsToAgent(context: CheckContext): Promise
 
 async function proveEveryClusterIPLeadsToAgent(context: CheckContext): Promise<object> {
   const { snapshot, live } = context
-  mustRun(context, 'ipvs', OLD_RULES)
+  expectMode(context, 'ipvs', { hint: OLD_RULES })
   const scene = agentScene(context)
   ipvsIsAsMade(context, scene.node)
   await mustListenEverywhere(context, scene)

@@ -1,5 +1,6 @@
 import type { CheckContext } from '../../grading/check-context.ts'
 import { onNode } from '../../grading/difference-report.ts'
+import { expectMode } from '../../grading/expect-node.ts'
 import { fail } from '../../grading/failure.ts'
 import type { NodeView } from '../../grading/snapshot.ts'
 import { type WebService, webService } from '../../grading/web-service.ts'
@@ -9,7 +10,6 @@ import { answered } from './agent-requests.ts'
 import { ipvsIsAsMade } from './ipvs-way.ts'
 import { atItsMoment } from './moment.ts'
 import { countedDuring } from './rule-counter.ts'
-import { mustRun } from './running-mode.ts'
 import { type Stop, tellWay, wayOf } from './way.ts'
 
 /** A rule of the learner's that stopped the client in iptables mode. */
@@ -45,7 +45,9 @@ export async function forwardRuleStops(context: CheckContext): Promise<void> {
 
 async function proveForwardRuleStops(context: CheckContext): Promise<object> {
   const { snapshot, live } = context
-  mustRun(context, 'iptables', 'make iptables, then make flush-nat; this lab begins in that mode (make reset-5).')
+  expectMode(context, 'iptables', {
+    hint: 'make iptables, then make flush-nat; this lab begins in that mode (make reset-5).',
+  })
   const service = webService(snapshot)
   const { address: client, node } = clientPod(context)
   chainsLeadToPods({ ...context, nodes: [snapshot.node(node)] })
@@ -78,7 +80,7 @@ export async function forwardRuleNotAsked(context: CheckContext): Promise<void> 
 
 async function proveForwardRuleNotAsked(context: CheckContext): Promise<object> {
   const { snapshot, live } = context
-  mustRun(context, 'ipvs', 'make ipvs KUBE_PROXY_VERSION=1.20')
+  expectMode(context, 'ipvs', { hint: 'make ipvs KUBE_PROXY_VERSION=1.20' })
   const service = webService(snapshot)
   const { address: client, node } = clientPod(context)
   ipvsIsAsMade(context, node)

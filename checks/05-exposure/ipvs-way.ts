@@ -1,8 +1,8 @@
 import { printEndpoint } from '../../dataplane/ip-address.ts'
 import type { CheckContext } from '../../grading/check-context.ts'
-import { mustEqualPrediction } from '../../grading/difference-report.ts'
+import { expectNodes } from '../../grading/expect-node.ts'
 import { webService } from '../../grading/web-service.ts'
-import { dummyDeviceOwnsClusterIPs } from '../02-ipvs/dummy-device.ts'
+import { dummyDeviceOwnsClusterIPs } from '../02-ipvs/equality.ts'
 
 /**
  * What this lab's packets meet in IPVS mode on a node is as kube-proxy makes it: the addresses of kube-ipvs0, and the virtual
@@ -13,11 +13,7 @@ export function ipvsIsAsMade(context: CheckContext, node: string): void {
   const nodes = [snapshot.node(node)]
   dummyDeviceOwnsClusterIPs({ ...context, nodes })
   const { name, address, port } = webService(snapshot)
-  const server = `TCP ${printEndpoint(address, port)}`
-  mustEqualPrediction(nodes, {
-    mode: 'ipvs',
-    concerns: (where) => 'virtualServer' in where && where.virtualServer === server,
-    look: 'ipvsadm -Ln',
-    expected: `a virtual server for ${name} with each of its Pods`,
-  })
+  expectNodes(nodes)
+    .virtualServer(`TCP ${printEndpoint(address, port)}`)
+    .equalPrediction('ipvs', `a virtual server for ${name} with each of its Pods`)
 }

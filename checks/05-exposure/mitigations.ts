@@ -1,5 +1,6 @@
 import type { CheckContext } from '../../grading/check-context.ts'
 import { onNode } from '../../grading/difference-report.ts'
+import { expectMode } from '../../grading/expect-node.ts'
 import { fail } from '../../grading/failure.ts'
 import type { NodeView, Snapshot } from '../../grading/snapshot.ts'
 import { webService } from '../../grading/web-service.ts'
@@ -7,7 +8,6 @@ import { mustBeClosed } from './agent-requests.ts'
 import { ipvsIsAsMade } from './ipvs-way.ts'
 import { atItsMoment } from './moment.ts'
 import { AGENT_PORT, agentScene, clusterIPs, mustListenEverywhere, mustListenOnNodeAddress } from './node-agent.ts'
-import { mustRun } from './running-mode.ts'
 import { ACCESS_FILTER, OLD_RULES } from './versions.ts'
 import { type NodeTables, tellWay, wayOf } from './way.ts'
 
@@ -21,7 +21,7 @@ export async function ownFilterCloses(context: CheckContext): Promise<void> {
 
 async function proveOwnFilterCloses(context: CheckContext): Promise<object> {
   const { snapshot, live } = context
-  mustRun(context, 'ipvs', OLD_RULES)
+  expectMode(context, 'ipvs', { hint: OLD_RULES })
   const scene = agentScene(context)
   ipvsIsAsMade(context, scene.node)
   await mustListenEverywhere(context, scene)
@@ -61,7 +61,7 @@ export async function boundAgentIsClosed(context: CheckContext): Promise<void> {
 
 async function proveBoundAgentIsClosed(context: CheckContext): Promise<object> {
   const { snapshot, live } = context
-  mustRun(context, 'ipvs', OLD_RULES)
+  expectMode(context, 'ipvs', { hint: OLD_RULES })
   const scene = agentScene(context)
   await mustListenOnNodeAddress(context, scene)
   const { address } = webService(snapshot)

@@ -1,11 +1,11 @@
 import type { CheckContext } from '../../grading/check-context.ts'
 import { inChain, mustEqualPrediction, onNode } from '../../grading/difference-report.ts'
+import { expectMode } from '../../grading/expect-node.ts'
 import { fail } from '../../grading/failure.ts'
 import type { NodeView } from '../../grading/snapshot.ts'
 import { webService } from '../../grading/web-service.ts'
 import { nothingGoesBefore } from '../01-iptables/whole.ts'
 import { ipvsIsAsMade } from './ipvs-way.ts'
-import { mustRun } from './running-mode.ts'
 
 const OWN_COMMENT = /--comment "?lab-5(?!\d)/
 
@@ -15,7 +15,7 @@ const leftByOldVersion = inChain('nat KUBE-FIREWALL')
 /** At the end: no rule of the learner's stands, and all that is kube-proxy's on every node is what the API objects ask for. */
 export function nothingIsLeft(context: CheckContext): void {
   const { nodes, snapshot } = context
-  mustRun(context, 'ipvs', 'make ipvs KUBE_PROXY_VERSION=own')
+  expectMode(context, 'ipvs', { hint: 'make ipvs KUBE_PROXY_VERSION=own' })
   webService(snapshot)
   for (const node of nodes) mustHoldNoOwnRule(node)
   nothingGoesBefore(nodes)

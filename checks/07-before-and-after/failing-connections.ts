@@ -1,9 +1,9 @@
 import type { CheckContext } from '../../grading/check-context.ts'
+import { expectMode } from '../../grading/expect-node.ts'
 import { fail } from '../../grading/failure.ts'
 import type { Truth } from '../../grading/question.ts'
 import { chainsLeadToPods } from '../01-iptables/web-chains.ts'
 import { atItsMoment } from '../05-exposure/moment.ts'
-import { mustRun } from '../05-exposure/running-mode.ts'
 import { connect, connectionBars } from './connections.ts'
 import { deafScene } from './deaf-pod.ts'
 
@@ -15,7 +15,7 @@ const WAY_BACK = 'make iptables KUBE_PROXY_VERSION=own'
 export function connectionsFail(context: CheckContext): Promise<void> {
   return atItsMoment(context, 'connections-that-failed', async () => {
     const { live } = context
-    mustRun(context, 'iptables', WAY_BACK)
+    expectMode(context, 'iptables', { hint: WAY_BACK })
     const { service, deaf } = deafScene(context)
     chainsLeadToPods(context)
     if (!live) return { at: 'a capture' }
@@ -33,7 +33,7 @@ export function connectionsFail(context: CheckContext): Promise<void> {
 
 /** Question: the share of connections that fail. */
 export function shareThatFails(context: CheckContext): Truth {
-  mustRun(context, 'iptables', WAY_BACK)
+  expectMode(context, 'iptables', { hint: WAY_BACK })
   const { service } = deafScene(context)
   return {
     accepts: [`1/${service.backends.length}`],

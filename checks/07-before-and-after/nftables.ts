@@ -2,11 +2,11 @@ import type { Where } from '../../dataplane/compare.ts'
 import { describeFlush, isEmptyFlush, planFlush } from '../../dataplane/kube-proxy/flush.ts'
 import type { CheckContext } from '../../grading/check-context.ts'
 import { mustEqualPrediction, onNode } from '../../grading/difference-report.ts'
+import { expectMode } from '../../grading/expect-node.ts'
 import { fail } from '../../grading/failure.ts'
 import { webService } from '../../grading/web-service.ts'
 import { CLIENT } from '../02-ipvs/web-requests.ts'
 import { atItsMoment } from '../05-exposure/moment.ts'
-import { mustRun } from '../05-exposure/running-mode.ts'
 import { connect, mustAllBeAnswered } from './connections.ts'
 import { mustHaveNftables } from './nftables-here.ts'
 import { mustHaveSeen } from './seen-before.ts'
@@ -25,7 +25,7 @@ const isElement = (where: Where) => 'nft' in where && /^(map|set) /.test(where.p
 export async function hasTablesOfItsOwn(context: CheckContext): Promise<void> {
   await mustHaveNftables(context)
   await atItsMoment(context, NOTE, async () => {
-    mustRun(context, 'nftables', HINT)
+    expectMode(context, 'nftables', { hint: HINT })
     mustEqualPrediction(context.nodes, {
       mode: 'nftables',
       concerns: (where) => 'nft' in where && !isElement(where),
@@ -41,7 +41,7 @@ export async function mapsLeadToPods(context: CheckContext): Promise<void> {
   await mustHaveNftables(context)
   await atItsMoment(context, 'maps-of-nftables', async () => {
     const { live, nodes, snapshot } = context
-    mustRun(context, 'nftables', HINT)
+    expectMode(context, 'nftables', { hint: HINT })
     mustEqualPrediction(nodes, {
       mode: 'nftables',
       concerns: isElement,
@@ -68,7 +68,7 @@ export async function mapsLeadToPods(context: CheckContext): Promise<void> {
 export async function nothingBeside(context: CheckContext): Promise<void> {
   await mustHaveNftables(context)
   await atItsMoment(context, 'nftables-alone', async () => {
-    mustRun(context, 'nftables', HINT)
+    expectMode(context, 'nftables', { hint: HINT })
     for (const { name, state } of context.nodes) {
       const plan = planFlush('nftables', state)
       if (isEmptyFlush(plan)) continue
@@ -93,6 +93,6 @@ export async function nothingOfNftables(context: CheckContext): Promise<void> {
     look: 'nft list tables',
     hint: `${HINT}, then make check-7 STEP=nft-tables.`,
   })
-  mustRun(context, 'iptables', 'make iptables, then make flush-nat')
+  expectMode(context, 'iptables', { hint: 'make iptables, then make flush-nat' })
   mustHoldIptablesModeOnly(context)
 }

@@ -5,6 +5,7 @@ import { targetOf } from '../../dataplane/rule-text.ts'
 import type { CheckContext } from '../../grading/check-context.ts'
 import { onNode } from '../../grading/difference-report.ts'
 import { evaluate } from '../../grading/evaluate.ts'
+import { expectMode } from '../../grading/expect-node.ts'
 import { fail, NotApplicable } from '../../grading/failure.ts'
 import { mustJumpFirst } from '../../grading/jump-order.ts'
 import type { LiveCluster } from '../../grading/live-cluster.ts'
@@ -14,7 +15,6 @@ import type { NodeView } from '../../grading/snapshot.ts'
 import type { WebService } from '../../grading/web-service.ts'
 import { CLIENT } from '../02-ipvs/web-requests.ts'
 import { atItsMoment } from '../05-exposure/moment.ts'
-import { mustRun } from '../05-exposure/running-mode.ts'
 import { connect, connectionBars } from './connections.ts'
 import { type DeafScene, deafScene } from './deaf-pod.ts'
 
@@ -113,7 +113,7 @@ export async function rulesLeadToListeners(context: CheckContext): Promise<void>
   mustHaveUserspace(context)
   await atItsMoment(context, RELAY_NOTE, async () => {
     const { nodes, live } = context
-    mustRun(context, 'userspace', HINT)
+    expectMode(context, 'userspace', { hint: HINT })
     const { service } = deafScene(context)
     for (const node of nodes) mustHavePortals(node)
     for (const node of nodes) mustLeadToOneListener(node)
@@ -154,7 +154,7 @@ export async function noConnectionFails(context: CheckContext): Promise<void> {
   mustHaveUserspace(context)
   await atItsMoment(context, 'connections-tried-again', async () => {
     const { live } = context
-    mustRun(context, 'userspace', HINT)
+    expectMode(context, 'userspace', { hint: HINT })
     const scene = deafScene(context)
     if (!live) return { at: 'a capture' }
     const { service, hearing, node } = scene
@@ -194,7 +194,7 @@ async function refusalsInLog(
 /** Question: whom web sees, now that kube-proxy itself connects: an address of the client's node. */
 export function addressThatWebSees(context: CheckContext): Truth {
   mustHaveUserspace(context)
-  mustRun(context, 'userspace', HINT)
+  expectMode(context, 'userspace', { hint: HINT })
   const { node } = deafScene(context)
   const addresses = context.snapshot
     .node(node)

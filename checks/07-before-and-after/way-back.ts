@@ -1,12 +1,12 @@
 import { describeFlush, isEmptyFlush, planFlush } from '../../dataplane/kube-proxy/flush.ts'
 import type { CheckContext } from '../../grading/check-context.ts'
 import { mustEqualPrediction, onNode } from '../../grading/difference-report.ts'
+import { expectMode } from '../../grading/expect-node.ts'
 import { fail } from '../../grading/failure.ts'
 import { webService } from '../../grading/web-service.ts'
 import { chainsLeadToPods } from '../01-iptables/web-chains.ts'
 import { nothingGoesBefore } from '../01-iptables/whole.ts'
 import { atItsMoment } from '../05-exposure/moment.ts'
-import { mustRun } from '../05-exposure/running-mode.ts'
 import { connect, mustAllBeAnswered } from './connections.ts'
 import { mustBeProbed } from './deaf-pod.ts'
 import { mustHaveSeen } from './seen-before.ts'
@@ -24,7 +24,7 @@ export function nothingOfUserspace(context: CheckContext): void {
     look: 'curl -s localhost:10249/proxyMode',
     hint: 'make userspace, then make check-7 STEP=relay.',
   })
-  mustRun(context, 'iptables', WAY_BACK)
+  expectMode(context, 'iptables', { hint: WAY_BACK })
   mustHoldIptablesModeOnly(context)
 }
 
@@ -60,7 +60,7 @@ export function probeKeepsItOut(context: CheckContext): Promise<void> {
 
 async function probeHelps(context: CheckContext): Promise<void> {
   mustBeProbed(context)
-  mustRun(context, 'iptables', WAY_BACK)
+  expectMode(context, 'iptables', { hint: WAY_BACK })
   chainsLeadToPods(context)
   const { live, snapshot } = context
   if (!live) return

@@ -1,11 +1,12 @@
+import { readMode, writeMode } from '../../dataplane/kube-proxy/config-conf.ts'
 import { featuresOf, newestBefore } from '../../dataplane/kube-proxy/versions.ts'
+import type { Progress } from '../../host/progress.ts'
 import { DeadlineError, waitFor } from '../../host/wait.ts'
 import { changeCluster } from '../cluster-lock.ts'
 import { consent } from '../consent.ts'
-import type { Cluster, Progress } from '../driver.ts'
+import type { Cluster } from '../driver.ts'
 import { type KubeClient, kubeClient } from '../kube-client.ts'
 import { KubeProxyError, kubeProxy, listAgents, readConfigConf, readDaemonSet } from './agents.ts'
-import { readMode, writeMode } from './config-conf.ts'
 import { chooseImage } from './image-choice.ts'
 import { ModeUnsupported, requireModules } from './module-check.ts'
 import { describeProof, lookAtNode, type ModeProof, proves, type RunnableMode } from './proof.ts'
@@ -96,13 +97,14 @@ async function switchAlone(cluster: Cluster, mode: RunnableMode, options: Switch
 
 const NFTABLES_WAY_OUT = 'CLUSTER=kind runs it on any Linux with nftables; `make doctor` says whether that is here.'
 
-/** Before 1.31 the mode has to be let in by a gate. Throws KubeProxyError before anything is changed. */
+/** Before 1.31 the mode is behind a gate, or not there. Throws ModeUnsupported before anything is changed. */
 function requireNftablesVersion(image: string): void {
   const version = /:(v\d+\.\d+[^@:]*)/.exec(image)?.[1]
   if (version === undefined || newestBefore(version) !== undefined) return
   if (featuresOf(version).nftables === 'available') return
-  throw new KubeProxyError(
-    `kube-proxy ${version} has no mode "nftables" yet, or only behind a gate, and nothing was changed: 1.31 or newer has it.`,
+  throw new ModeUnsupported(
+    'nftables',
+    `kube-proxy ${version} has it not at all, or behind a gate; 1.31 or newer has it`,
   )
 }
 

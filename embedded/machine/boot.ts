@@ -1,9 +1,9 @@
 import { type ChildProcess, spawn } from 'node:child_process'
-import { existsSync, mkdirSync, statfsSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Readable, Writable } from 'node:stream'
 import { agentBundle } from './agent-bundle.ts'
+import { memoryFolder, requireLimits } from './host-limits.ts'
 import { initScript } from './init.ts'
 import { kernelProgram } from './kernel-package.ts'
 import { allowedCpus, ownCpu, runningKernels } from './own-cpu.ts'
@@ -48,22 +48,14 @@ const INIT = 'init.sh'
  */
 const NEEDLESS = ['raid6_select_algo', 'calibrate_xor_blocks', 'init_jfs_fs', 'init_zswap']
 
-const bytesPerMegabyte = 1024 * 1024
-
-/** A folder for the file that is the guest's memory: a tmpfs where one is large enough, else the usual temporary folder. */
-function memoryFolder(megabytes: number): string {
-  const shm = '/dev/shm'
-  if (!existsSync(shm)) return tmpdir()
-  const { bavail, bsize } = statfsSync(shm)
-  return bavail * bsize > megabytes * bytesPerMegabyte ? shm : tmpdir()
-}
-
 /**
  * Starts User-Mode Linux with the host's file system as its read-only root (Documentation/virt/uml/user_mode_linux_howto_v2).
  * The serial line is two pipes of this process, and the kernel never outlives it.
  */
 export async function bootKernel(options: BootOptions): Promise<Kernel> {
   const megabytes = options.memoryMegabytes ?? 1024
+  requireLimits(megabytes)
+  const memory = memoryFolder(megabytes)
   const agent = await agentBundle()
   mkdirSync(options.directory, { recursive: true })
   const directory = plainPath(options.directory)
@@ -84,7 +76,7 @@ export async function bootKernel(options: BootOptions): Promise<Kernel> {
   ]
   const child = spawn('sh', ['-c', supervisor, 'sh', ...kernel], {
     cwd: program.directory,
-    env: { PATH: process.env.PATH, HOME: options.directory, TMPDIR: memoryFolder(megabytes) },
+    env: { PATH: process.env.PATH, HOME: options.directory, TMPDIR: memory },
     stdio: ['ignore', 'pipe', 'pipe', 'pipe', 'pipe', 'pipe'],
     // A process group of its own: Ctrl-C in the terminal is for this process, which then ends that group.
     detached: true,

@@ -3,7 +3,7 @@ import { type CopyOptions, copyFlags } from './copies.ts'
 import type { Judged } from './judge-file.ts'
 import type { ClassResult, Graded, LabSummary, Refused } from './result.ts'
 
-/** Brings together what the files of a class came to: attempts, flags that need all of them, and the figures per step. */
+/** Brings together what the files of a class came to: attempts, flags that the class gives rise to, and the figures per step. */
 export function classResult(
   judged: readonly Judged[],
   seconds: number,
@@ -19,7 +19,10 @@ export function classResult(
     options,
   )
   const graded = markAttempts(
-    read.map(({ graded }, index) => ({ ...graded, flags: [...(copies[index] ?? []), ...graded.flags] })),
+    read.map(({ graded, wordFlags = [] }, index) => ({
+      ...graded,
+      flags: [...(copies[index] ?? []), ...wordFlags, ...graded.flags],
+    })),
   ).sort(byLabAndLearner)
   return {
     schema: 'kube-service-labs/class/v1',

@@ -1,7 +1,7 @@
 import type { Capture } from '../../cluster/capture-folder.ts'
-import { expectedWords, wordState } from '../submission/class-word.ts'
+import { expectedWords, wordState } from '../../grading/class-word.ts'
+import type { ClassKey } from '../../grading/signature.ts'
 import type { Submission } from '../submission/read-submission.ts'
-import type { ClassKey } from '../submission/signature.ts'
 import type { Flag } from './result.ts'
 
 const NAMES_SHOWN = 4

@@ -2,8 +2,8 @@
 
 import type { NodeFiles } from '../../cluster/capture-folder.ts'
 import { type NodeBoot, parseNodeBoot } from '../../dataplane/node-boot.ts'
-import { interfaceName } from '../../embedded/network/node-plan.ts'
-import { type BirthMark, birthMarks, clusterIdentity } from '../submission/cluster-identity.ts'
+import { interfaceName } from '../../embedded/index.ts'
+import { type BirthMark, birthMarks, clusterIdentity } from '../../grading/cluster-identity.ts'
 import type { Submission } from '../submission/read-submission.ts'
 import { isEmbedded } from './drawn-values.ts'
 import type { Flag } from './result.ts'
@@ -120,14 +120,14 @@ function bootsAgree(looks: readonly Look[]): Contradiction {
       return `The nodes of the capture "${look.id}" name ${ids.size} boot IDs, but an embedded cluster has one kernel.`
     for (const [node, boot] of look.boots) {
       const before = known.get(node)
-      known.set(node, { look, boot })
+      const elapsedMs = look.takenAt - (before?.look.takenAt ?? 0)
+      if (before?.boot.bootId !== boot.bootId || elapsedMs > APART_MS) known.set(node, { look, boot })
       if (!before) continue
       const between = `between its captures "${before.look.id}" and "${look.id}"`
       if (before.boot.bootId !== boot.bootId) {
         if (look.embedded) return `The kernel of its embedded cluster became another one ${between}.`
         continue
       }
-      const elapsedMs = look.takenAt - before.look.takenAt
       const grownMs = SECOND * (boot.uptimeSeconds - before.boot.uptimeSeconds)
       if (elapsedMs > APART_MS && grownMs < 0) return `The uptime of ${node} went back ${between}.`
       if (look.embedded && grownMs > elapsedMs + SKEW_MS)

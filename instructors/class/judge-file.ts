@@ -17,7 +17,7 @@ import type { Flag, Graded, GradedStep } from './result.ts'
 
 /** What one file came to: graded, with what the comparison of the class needs; or refused in one sentence. */
 export type Judged =
-  | { file: string; graded: Graded; seed: string; prints: Prints; reuse?: Reuse | undefined }
+  | { file: string; graded: Graded; seed: string; prints: Prints; reuse?: Reuse | undefined; wordFlags?: Flag[] }
   | { file: string; refused: string }
 
 export interface JudgeOptions extends ReadOptions {
@@ -44,7 +44,6 @@ export async function judgeFile(path: string, options: JudgeOptions = {}): Promi
     const report = await reportSubmission(spec, submission, file)
     const flags = [
       ...ownFlags(submission, file, report),
-      ...classWordFlags(submission, options),
       ...clockFlags(submission, options.now ?? Date.now()),
       ...historyFlags(submission),
     ]
@@ -55,6 +54,7 @@ export async function judgeFile(path: string, options: JudgeOptions = {}): Promi
       seed: submission.manifest.seed,
       prints: printsOf(submission, drawn),
       reuse: reuseOfPublished(drawn),
+      wordFlags: classWordFlags(submission, options),
     }
   } catch (error) {
     if (error instanceof Refusal) return { file, refused: error.message }

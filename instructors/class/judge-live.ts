@@ -1,7 +1,9 @@
 import { basename } from 'node:path'
-import type { Cluster, Progress } from '../../cluster/driver.ts'
+import type { Cluster } from '../../cluster/driver.ts'
 import type { ClusterAccess } from '../../cluster/kube-client.ts'
 import { PlainFileError, readPlainFile } from '../../cluster/plain-file.ts'
+import { expectedWords } from '../../grading/class-word.ts'
+import { birthMarks, clusterIdentity } from '../../grading/cluster-identity.ts'
 import { loadSpec } from '../../grading/grader.ts'
 import { judge } from '../../grading/judge.ts'
 import { readLab } from '../../grading/lab-definition.ts'
@@ -11,8 +13,7 @@ import { roundFacts } from '../../grading/round-facts.ts'
 import { openCluster } from '../../grading/source.ts'
 import { learnerIn } from '../../grading/variant.ts'
 import { plainText, shortened } from '../../host/plain-text.ts'
-import { expectedWords } from '../submission/class-word.ts'
-import { birthMarks, clusterIdentity } from '../submission/cluster-identity.ts'
+import type { Progress } from '../../host/progress.ts'
 import { Refusal, refuse } from '../submission/refusal.ts'
 import { type ClassSecrets, wordFlags } from './class-words.ts'
 import { gradedReport, type Judged } from './judge-file.ts'
@@ -58,13 +59,14 @@ export async function judgeLive(
     const marks = birthMarks(snapshot.capture.objects.items)
     const identity = clusterIdentity(marks)
     const words = expectedWords(word, key, learner)
-    const flags = words.length > 0 ? wordFlags([{ id: 'now', capture: snapshot.capture }], words) : []
+    const ofWord = words.length > 0 ? wordFlags([{ id: 'now', capture: snapshot.capture }], words) : []
     const dealtTo = learnerIn(snapshot.capture.objects.items)
     return {
       file,
       seed: seedOf(learner),
+      wordFlags: ofWord,
       prints: { clusters: identity ? [identity] : [], objects: [], files: [], learners: dealtTo ? [dealtTo] : [] },
-      graded: { ...gradedReport(report, { learner, file }), flags, cluster: { driver: cluster.driver, identity } },
+      graded: { ...gradedReport(report, { learner, file }), cluster: { driver: cluster.driver, identity } },
     }
   } catch (error) {
     if (error instanceof Refusal) return { file, refused: error.message }

@@ -3,9 +3,9 @@ import { basename } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { setFlagsFromString } from 'node:v8'
 import { Worker } from 'node:worker_threads'
+import type { ClassKey } from '../../grading/signature.ts'
 import { programBundle } from '../../host/bundle.ts'
 import { timeoutScale } from '../../host/wait.ts'
-import type { ClassKey } from '../submission/signature.ts'
 import type { Judged } from './judge-file.ts'
 
 /** A submission, or a learner's running cluster. */

@@ -1,6 +1,6 @@
 // Judges what the pool sends, one task at a time, in a thread that can be ended when a task never comes to an end.
 import { parentPort, workerData } from 'node:worker_threads'
-import type { ClassKey } from '../submission/signature.ts'
+import type { ClassKey } from '../../grading/signature.ts'
 import { judgeFile } from './judge-file.ts'
 import type { Task } from './judge-pool.ts'
 

@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto'
 import type { Capture } from '../../cluster/capture-folder.ts'
+import { type ClassKey, signatureOf } from '../../grading/signature.ts'
 import { printItems } from './item-texts.ts'
 import { type Manifest, type ManifestCapture, manifestSchema } from './manifest.ts'
-import { type ClassKey, signatureOf } from './signature.ts'
 import type { TarEntry } from './tar-reader.ts'
 import { writeTarGz } from './tar-writer.ts'
 

@@ -160,7 +160,7 @@ export const solution: LabSolution = {
     },
     'crowded-share': {
       commands: [
-        `make answer Q=crowded-share A="$(kubectl get pods -l app=web -o jsonpath='{range .items[*]}{.spec.nodeName}{"\\n"}{end}' | sort | uniq -c | awk '{n++; if ($1 > most) most = $1} END {print "1/" n * most}')"`,
+        `make answer Q=crowded-share A="$(kubectl get pods -l app=web -o go-template='{{range .items}}{{if not .metadata.deletionTimestamp}}{{println .spec.nodeName}}{{end}}{{end}}' | sort | uniq -c | awk '{n++; if ($1 > most) most = $1} END {print "1/" n * most}')"`,
       ],
       play: async (bench) => bench.answer(LAB, 'crowded-share', await crowdedShare(bench)),
     },

@@ -1,4 +1,3 @@
-import { configOf } from '../../grading/evaluate.ts'
 // Lab 2 end to end on the embedded cluster: fails unsolved, passes solved, fails again for each single breakage.
 
 import { describe, expect, test } from 'vitest'
@@ -6,6 +5,7 @@ import type { Cluster } from '../../cluster/driver.ts'
 import { takeCapture } from '../../cluster/snapshot.ts'
 import { loadSolution } from '../../course/lab-bench.ts'
 import { playSteps } from '../../course/play-lab.ts'
+import { configOf } from '../../grading/evaluate.ts'
 import type { StepOutcome } from '../../grading/failure.ts'
 import { loadSpec } from '../../grading/grader.ts'
 import { judge, judgeRound } from '../../grading/judge.ts'

@@ -1,4 +1,3 @@
-import { configOf } from '../../grading/evaluate.ts'
 // Lab 4 end to end on the embedded cluster: fails unsolved, passes solved, fails again for each single breakage, and for each
 // scheduler that is not the one it should be, by what is measured alone.
 
@@ -6,6 +5,7 @@ import { beforeAll, describe, expect, test } from 'vitest'
 import { loadSolution } from '../../course/lab-bench.ts'
 import { resetLab } from '../../course/lab-reset.ts'
 import { playSteps } from '../../course/play-lab.ts'
+import { configOf } from '../../grading/evaluate.ts'
 import { loadSpec } from '../../grading/grader.ts'
 import { judge, judgeRound } from '../../grading/judge.ts'
 import { readLab } from '../../grading/lab-definition.ts'

@@ -1,4 +1,3 @@
-import { evaluate } from '../../grading/evaluate.ts'
 // Lab 7 end to end on the embedded cluster: fails unsolved, and step by step: fails broken, passes solved. What its kernel can't do
 // is not applicable, solved or not.
 
@@ -7,6 +6,7 @@ import { ModeUnsupported } from '../../cluster/kube-proxy/module-check.ts'
 import { switchMode } from '../../cluster/kube-proxy/switch-mode.ts'
 import { runOnNode } from '../../cluster/node-script.ts'
 import { loadSolution } from '../../course/lab-bench.ts'
+import { evaluate } from '../../grading/evaluate.ts'
 import type { StepOutcome } from '../../grading/failure.ts'
 import { loadSpec } from '../../grading/grader.ts'
 import { judge, judgeRound } from '../../grading/judge.ts'

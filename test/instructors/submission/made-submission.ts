@@ -1,9 +1,9 @@
 import { join } from 'node:path'
 import { seedOf } from '../../../grading/learner.ts'
+import type { ClassKey } from '../../../grading/signature.ts'
 import { projectRoot } from '../../../host/layout.ts'
 import type { Manifest } from '../../../instructors/submission/manifest.ts'
 import { readSubmission, type Submission } from '../../../instructors/submission/read-submission.ts'
-import type { ClassKey } from '../../../instructors/submission/signature.ts'
 import { writeSubmission } from '../../../instructors/submission/write-submission.ts'
 import { fileOf } from './tar-bytes.ts'
 
@@ -49,28 +49,3 @@ export async function changed(
 /** The same as a file, named for the learner unless told otherwise. */
 export const changedFile = async (learner: string, change: Change = {}, name = `${learner}-lab2.labgrade`) =>
   fileOf(await changed(learner, change), name)
-
-/** Gives a submission the look of another learner's cluster: other UIDs, other counters, other times of rules. */
-export function asOwnCluster(learner: string): Change {
-  const own = seedOf(learner)
-  const uid = (text: string) =>
-    text.replace(/[0-9a-f]{8}(?=-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})/g, (part) => mixed(part, own))
-  return {
-    text: (text, path) => {
-      if (path === 'objects.json') return uid(text)
-      return path.endsWith('/iptables-save')
-        ? `# ${own}\n${text}`
-        : /conntrack|ipvsadm-stats/.test(path)
-          ? `${text}\n`
-          : text
-    },
-  }
-}
-
-function mixed(part: string, own: string): string {
-  return (Number.parseInt(part, 16) ^ Number.parseInt(own.slice(0, 8), 16))
-    .toString(16)
-    .replace('-', '')
-    .padStart(8, '0')
-    .slice(0, 8)
-}

@@ -1,6 +1,6 @@
 import { createHmac, timingSafeEqual } from 'node:crypto'
 import { readFileSync } from 'node:fs'
-import { LEARNER_NAME } from '../../grading/learner.ts'
+import { LEARNER_NAME } from './learner.ts'
 
 /** The secret of a class, or the part of it that one learner was given and can sign with. */
 export type ClassKey = { kind: 'class'; secret: Buffer } | { kind: 'learner'; learner: string; secret: Buffer }

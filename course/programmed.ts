@@ -1,0 +1,39 @@
+import type { Cluster } from '../cluster/driver.ts'
+import type { KubeClient } from '../cluster/kube-client.ts'
+import { takeCapture } from '../cluster/snapshot.ts'
+import { evaluate } from '../grading/evaluate.ts'
+import { Failure, Trouble } from '../grading/failure.ts'
+import { type NodeView, Snapshot } from '../grading/snapshot.ts'
+import { DeadlineError, waitFor } from '../host/wait.ts'
+
+/** Where it is read on the nodes: kube-proxy of a genuine cluster takes a second at rest, and more on a busy machine. */
+const READ_MS = 10_000
+
+/**
+ * Resolves when every kube-proxy has programmed what the API holds, or time is up: whoever reads rules right after a change reads
+ * half of it. Where the cluster does not tell (`synced`), the nodes are compared with the prediction.
+ */
+export async function programmed(cluster: Cluster, client: KubeClient, syncMs = READ_MS): Promise<void> {
+  if (cluster.synced) return cluster.synced(syncMs)
+  try {
+    await waitFor('every node to hold what kube-proxy programs', READ_MS, async () =>
+      isProgrammed(new Snapshot(await takeCapture(cluster, client))),
+    )
+  } catch (error) {
+    if (!(error instanceof DeadlineError)) throw error
+  }
+}
+
+/** True when every node holds exactly what its kube-proxy programs. A node that can't be judged is not waited for. */
+export const isProgrammed = ({ nodes }: Snapshot): boolean => nodes.every(holdsPrediction)
+
+function holdsPrediction(node: NodeView): boolean {
+  try {
+    const { mode } = node
+    if (mode !== 'iptables' && mode !== 'ipvs' && mode !== 'nftables') return true
+    return evaluate(node, mode).differences.length === 0
+  } catch (error) {
+    if (error instanceof Failure || error instanceof Trouble) return true
+    throw error
+  }
+}

@@ -1,0 +1,292 @@
+// The words that checks are written in: what must be so on a node. Each ends the check with a failure that names the node, the command
+// that shows it, what was expected and what is there, and says nothing where it holds.
+
+import type { Where } from '../dataplane/compare.ts'
+import type { Link } from '../dataplane/ip-addr.ts'
+import type { Rule } from '../dataplane/iptables-save.ts'
+import type { KubeProxyMode } from '../dataplane/kube-proxy/config.ts'
+import { targetOf } from '../dataplane/rule-text.ts'
+import type { CheckContext } from './check-context.ts'
+import { inChain, inSet, mustEqualPrediction, onNode } from './difference-report.ts'
+import { type FailureDetail, fail, NotApplicable } from './failure.ts'
+import type { HttpReply } from './http-requests.ts'
+import { mustJumpFirst } from './jump-order.ts'
+import { type Sender, tracedTo, traceLine } from './packet-trace.ts'
+import type { NodeView } from './snapshot.ts'
+
+/** What a failure says beside the facts; `expected` replaces the sentence that the assertion would make. */
+export type Words = Partial<Pick<FailureDetail, 'expected' | 'actual' | 'why' | 'hint'>>
+
+/** Expectations of every one of these nodes; the first that does not meet one fails the check. */
+export const expectNodes = (nodes: readonly NodeView[]): NodeExpectation => new NodeExpectation(nodes)
+
+/** Expectations of one node. */
+export const expectNode = (node: NodeView): NodeExpectation => new NodeExpectation([node])
+
+/**
+ * kube-proxy runs in that mode on every node. A capture of another mode shows another moment and proves nothing: there the step does
+ * not apply.
+ */
+export function expectMode(
+  { nodes, live }: Pick<CheckContext, 'nodes' | 'live'>,
+  mode: KubeProxyMode,
+  words: Words = {},
+): void {
+  if (!live && nodes.some((node) => node.mode !== mode))
+    throw new NotApplicable(`kube-proxy was not in ${mode} mode when this capture was taken`)
+  expectNodes(nodes).runMode(mode, { expected: `kube-proxy in ${mode} mode on every node`, ...words })
+}
+
+export class NodeExpectation {
+  readonly #nodes: readonly NodeView[]
+
+  constructor(nodes: readonly NodeView[]) {
+    this.#nodes = nodes
+  }
+
+  /** kube-proxy's own answer to /proxyMode is this mode. */
+  runMode(mode: KubeProxyMode, words: Words = {}): void {
+    const other = this.#nodes.find((node) => node.mode !== mode)
+    if (!other) return
+    const actual = other.mode ?? 'no kube-proxy answers on this node'
+    this.fails(other, 'curl -s localhost:10249/proxyMode', `kube-proxy in ${mode} mode`, actual, words)
+  }
+
+  /** A file of the capture is there: the tool that prints it runs on the node. */
+  run(tools: Record<string, string>, look: string, words: Words = {}): void {
+    for (const node of this.#nodes) {
+      const missing = Object.keys(tools).filter((tool) => node.text(tools[tool] ?? '') === undefined)
+      if (missing.length === 0) continue
+      const expected = `${Object.keys(tools).join(' and ')} running on every node`
+      this.fails(node, look, expected, `${missing.join(' and ')} did not run`, words)
+    }
+  }
+
+  /** Chains by table and name: `nat KUBE-SERVICES`. */
+  chains(...places: [string, ...string[]]): PredictedPart {
+    const [table, chain] = places[0].split(' ')
+    return new PredictedPart(this.#nodes, inChain(...places), `iptables -t ${table} -nvL ${chain}`)
+  }
+
+  chain(place: string): ChainExpectation {
+    return new ChainExpectation(this.#nodes, place)
+  }
+
+  sets(...names: [string, ...string[]]): PredictedPart {
+    return new PredictedPart(this.#nodes, inSet(...names), `ipset list ${names[0]}`)
+  }
+
+  /** Every set of kube-proxy's but these; `look` names the one to begin with. */
+  setsExcept(names: readonly string[], look: string): PredictedPart {
+    const others = (where: Where) => 'set' in where && !inSet(...names)(where)
+    return new PredictedPart(this.#nodes, others, `ipset list ${look}`)
+  }
+
+  /** Virtual servers with their real servers; those of one port alone if it is given. */
+  virtualServers(port?: number): PredictedPart {
+    const ofPort = (where: Where) =>
+      'virtualServer' in where && (port === undefined || where.virtualServer.endsWith(`:${port}`))
+    return new PredictedPart(this.#nodes, ofPort, 'ipvsadm -Ln')
+  }
+
+  /** One virtual server by its key: `TCP 10.96.0.1:443`. */
+  virtualServer(key: string): PredictedPart {
+    return new PredictedPart(
+      this.#nodes,
+      (where) => 'virtualServer' in where && where.virtualServer === key,
+      'ipvsadm -Ln',
+    )
+  }
+
+  /** A virtual server is there at this address of each node. */
+  virtualServerAt(addressOf: (node: NodeView) => string | undefined, port: number, words: Words = {}): void {
+    for (const node of this.#nodes) {
+      const address = addressOf(node)
+      if (node.state.virtualServers.some((server) => server.port === port && server.address === address)) continue
+      const actual = `no virtual server for port ${port} on the address of the node`
+      this.fails(node, 'ipvsadm -Ln', `a virtual server ${address}:${port}`, actual, words)
+    }
+  }
+
+  /** Nothing but kube-proxy's rules decides what becomes of packets to Services. */
+  noRuleOfOthersTakesServicePackets(mode: KubeProxyMode): void {
+    mustEqualPrediction(this.#nodes, {
+      mode,
+      concerns: (where, { interferes }) => interferes === true && 'chain' in where,
+      look: 'iptables-save',
+      expected: "no rule but kube-proxy's that takes packets to Services",
+    })
+  }
+
+  /** The node's end of every Pod's veth pair is up. */
+  everyPodLinkUp(mode: KubeProxyMode): void {
+    mustEqualPrediction(this.#nodes, {
+      mode,
+      concerns: (where, { interferes }) => interferes === true && 'link' in where,
+      look: 'ip -brief link',
+      expected: 'the link of every Pod UP',
+    })
+  }
+
+  link(name: string): LinkExpectation {
+    return new LinkExpectation(this.#nodes, name)
+  }
+
+  /** No interface has one of these addresses. */
+  noInterfaceHas(addresses: ReadonlySet<string>, what: string, words: Words = {}): void {
+    for (const node of this.#nodes)
+      for (const link of node.state.links) {
+        const owned = link.addresses.find(({ address }) => addresses.has(address))?.address
+        if (owned === undefined) continue
+        fail({
+          node: node.name,
+          look: onNode(node.name, 'ip -brief addr'),
+          expected: `no ${what} on any interface`,
+          actual: `${link.name} has ${owned}`,
+          differences: [{ kind: 'stale', text: `${owned} on ${link.name}`, actual: `${owned} dev ${link.name}` }],
+          ...words,
+        })
+      }
+  }
+
+  /**
+   * By rules, sets and virtual servers of the node, a packet of this sender reaches exactly these backends, its source kept or
+   * replaced.
+   */
+  packetReaches(
+    sender: Sender,
+    target: { address: string; port: number },
+    { backends, masqueraded }: { backends: readonly string[]; masqueraded: boolean },
+    { look, ...words }: Words & { look: (node: string) => string },
+  ): void {
+    const wanted = backends.toSorted().join()
+    for (const node of this.#nodes) {
+      const end = tracedTo(node, sender, target)
+      if (end.masqueraded === masqueraded && end.backends.toSorted().join() === wanted) continue
+      const source = masqueraded ? 'replaced' : 'kept'
+      const expected = `the packet at ${backends.join(' or ')}, with its source ${source}`
+      fail({ node: node.name, look: look(node.name), expected, actual: end.text, ...words })
+    }
+  }
+
+  /** So many requests of this sender were sent to the target, and each was answered with status 200. */
+  answered(
+    replies: readonly HttpReply[],
+    times: number,
+    sender: Sender,
+    target: { address: string; port: number },
+    { look, ...words }: Words & { look?: string } = {},
+  ): void {
+    if (replies.length >= times && replies.every(({ status }) => status === 200)) return
+    for (const node of this.#nodes)
+      fail({
+        node: node.name,
+        look: look ?? onNode(node.name, `curl -sS --max-time 5 ${target.address}:${target.port}`),
+        expected: `${times} answers to ${times} requests`,
+        actual: `answers with status ${replies.map(({ status }) => status || 'none').join(', ') || 'none'}`,
+        differences: traceLine(node, sender, target),
+        ...words,
+      })
+  }
+
+  private fails(node: NodeView, command: string, expected: string, actual: string, words: Words): never {
+    fail({ node: node.name, look: onNode(node.name, command), expected, actual, ...words })
+  }
+}
+
+/** A part of what nodes hold, which the prediction says exactly. */
+export class PredictedPart {
+  protected readonly nodes: readonly NodeView[]
+  readonly #concerns: (where: Where) => boolean
+  readonly #look: string
+
+  constructor(nodes: readonly NodeView[], concerns: (where: Where) => boolean, look: string) {
+    this.nodes = nodes
+    this.#concerns = concerns
+    this.#look = look
+  }
+
+  /** This part together with another one. */
+  and(other: PredictedPart): PredictedPart {
+    const either = (where: Where) => this.#concerns(where) || other.#concerns(where)
+    return new PredictedPart(this.nodes, either, `${this.#look}; ${other.#look}`)
+  }
+
+  /** Nothing is missing, nothing is left over, and the order is right: `expected` says of what. */
+  equalPrediction(
+    mode: KubeProxyMode,
+    expected: string,
+    words: Pick<Words, 'why' | 'hint'> & { look?: string } = {},
+  ): void {
+    mustEqualPrediction(this.nodes, { mode, concerns: this.#concerns, look: this.#look, expected, ...words })
+  }
+}
+
+/** One chain on every node. */
+export class ChainExpectation extends PredictedPart {
+  readonly #table: string
+  readonly #chain: string
+
+  constructor(nodes: readonly NodeView[], place: string) {
+    const [table = '', chain = ''] = place.split(' ')
+    super(nodes, inChain(place), `iptables -t ${table} -nvL ${chain}`)
+    this.#table = table
+    this.#chain = chain
+  }
+
+  /** A packet meets this jump before any other rule that could take it. */
+  jumpsFirstTo(target: string): void {
+    mustJumpFirst(this.nodes, this.#chain, target)
+  }
+
+  /** One of its rules has these words, as `iptables -S` prints them; `missing` says in a sentence what is not there without. */
+  hasRule(spec: string, { missing, ...words }: Words & { missing: string }): void {
+    const expected = `-A ${this.#chain} … ${spec} …`
+    for (const { node, rules } of this.#everywhere()) {
+      if (rules.some((rule) => rule.spec.includes(spec))) continue
+      const differences = [{ kind: 'missing', text: missing, expected } as const]
+      fail({ node, look: this.#look(node), expected, actual: `no rule with ${spec}`, differences, ...words })
+    }
+  }
+
+  /** Its first rule has this target, with these words. */
+  beginsWith(target: string, spec: string, words: Words = {}): void {
+    for (const { node, rules } of this.#everywhere()) {
+      const [first] = rules
+      if (first && targetOf(first.spec) === target && first.spec.includes(spec)) continue
+      const actual = first ? `-A ${this.#chain} ${first.spec}` : 'an empty chain'
+      fail({ node, look: this.#look(node), expected: `-A ${this.#chain} -j ${target} ${spec}`, actual, ...words })
+    }
+  }
+
+  /** Node by node, so that what one node lacks is said although another can't be read. */
+  *#everywhere(): Generator<{ node: string; rules: readonly Rule[] }> {
+    for (const { name, state } of this.nodes)
+      yield { node: name, rules: state.iptables.get(this.#table)?.get(this.#chain)?.rules ?? [] }
+  }
+
+  #look(node: string): string {
+    return onNode(node, `iptables -t ${this.#table} -S ${this.#chain}`)
+  }
+}
+
+/** One interface on every node. */
+export class LinkExpectation extends PredictedPart {
+  readonly #name: string
+
+  constructor(nodes: readonly NodeView[], name: string) {
+    super(nodes, (where) => 'link' in where, `ip -d addr show ${name}`)
+    this.#name = name
+  }
+
+  /** None of these faults is seen on it: a fault's text, or undefined. */
+  hasNoFault(faultsOf: (link: Link | undefined) => (string | undefined)[], expected: string, words: Words = {}): void {
+    for (const { name, state } of this.nodes) {
+      const link = state.links.find((candidate) => candidate.name === this.#name)
+      const faults = faultsOf(link).filter((fault) => fault !== undefined)
+      if (faults.length === 0) continue
+      const look = onNode(name, `ip -d link show ${this.#name}`)
+      fail({ node: name, look, expected, actual: faults.join(', '), ...words })
+    }
+  }
+}
