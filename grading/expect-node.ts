@@ -275,7 +275,7 @@ export class LinkExpectation extends PredictedPart {
   readonly #name: string
 
   constructor(nodes: readonly NodeView[], name: string) {
-    super(nodes, (where) => 'link' in where, `ip -d addr show ${name}`)
+    super(nodes, (where) => 'link' in where && where.link === name, `ip -d addr show ${name}`)
     this.#name = name
   }
 
