@@ -68,7 +68,7 @@ web: $(NODE_MODULES) ## Deploy nginx as `web`, two replicas behind one ClusterIP
 	@$(RUN) scripts/web.ts
 tools: $(NODE_MODULES) ## Put ipset and ipvsadm on every node
 	@$(RUN) scripts/tools.ts
-node-image: $(NODE_MODULES) ## Bake ipset and ipvsadm into kind's node image, for places without a network
+node-image: $(NODE_MODULES) ## Bake ipset and ipvsadm into kind's node image and fetch the labs' images, for places without a network
 	@$(RUN) scripts/node-image.ts
 
 ##@ Instructors

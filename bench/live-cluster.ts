@@ -1,7 +1,8 @@
-import type { Cluster, Progress } from '../cluster/driver.ts'
+import type { Cluster } from '../cluster/driver.ts'
 import { EmbeddedCluster } from '../cluster/embedded.ts'
 import { kubeClient } from '../cluster/kube-client.ts'
 import { takeCapture } from '../cluster/snapshot.ts'
+import type { Progress } from '../host/progress.ts'
 
 const rounds = 3
 const looks = ['iptables-save -c', 'ipset save', 'ipvsadm -Sn', 'ip -j -d addr']

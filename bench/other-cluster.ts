@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import type { Capture } from '../cluster/capture-folder.ts'
-import { interfaceName } from '../embedded/network/node-plan.ts'
+import { interfaceName } from '../embedded/index.ts'
 import type { DrawnKind } from '../instructors/class/drawn-values.ts'
 
 /** What is written anew: values that a cluster draws, and what differs between two runs of one cluster, too. */

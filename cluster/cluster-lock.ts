@@ -2,7 +2,8 @@ import { AsyncLocalStorage } from 'node:async_hooks'
 import { join } from 'node:path'
 import { cacheFolder } from '../host/layout.ts'
 import { type Holder, oneAlone, oneAtATime, whoHolds } from '../host/one-at-a-time.ts'
-import type { Cluster, Progress } from './driver.ts'
+import type { Progress } from '../host/progress.ts'
+import type { Cluster } from './driver.ts'
 
 /** One for each name, whatever the driver: a kind cluster and an embedded one of one name share the learner's commands. */
 const lockOf = (what: 'cluster' | 'guide', name: string) =>

@@ -1,5 +1,7 @@
 import { rmSync } from 'node:fs'
 import { $ } from 'zx/core'
+import type { Progress } from '../host/progress.ts'
+import type { ExecOptions, ExecResult } from '../host/shell-word.ts'
 import { waitFor } from '../host/wait.ts'
 import { changeCluster } from './cluster-lock.ts'
 import { consent } from './consent.ts'
@@ -16,7 +18,7 @@ import {
 import { contextFolder, ownKubeconfig } from './context/own-kubeconfig.ts'
 import { ownObjects } from './context/own-objects.ts'
 import { execInPod } from './context/pod-exec.ts'
-import type { Cluster, ExecOptions, ExecResult, Progress } from './driver.ts'
+import type { Cluster } from './driver.ts'
 import { type ClusterAccess, clientFromFile, type KubeClient, strangersClient } from './kube-client.ts'
 import { kubectlPath } from './kubectl.ts'
 

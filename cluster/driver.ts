@@ -1,22 +1,6 @@
 import type { Progress } from '../host/progress.ts'
-
-export type { Progress } from '../host/progress.ts'
-
+import type { ExecOptions, ExecResult } from '../host/shell-word.ts'
 import type { KubeClient } from './kube-client.ts'
-
-/** What a command run on a node left behind. */
-export interface ExecResult {
-  exitCode: number
-  stdout: string
-  stderr: string
-}
-
-export interface ExecOptions {
-  /** Given to the command on its standard input. */
-  stdin?: string | Uint8Array
-  /** Milliseconds after which the command is ended and the call rejects. */
-  timeoutMs?: number
-}
 
 export type DriverName = 'embedded' | 'kind' | 'context'
 

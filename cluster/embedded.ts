@@ -1,16 +1,27 @@
 import { fork } from 'node:child_process'
 import { existsSync, mkdirSync, openSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import type { DaemonMessage, DaemonOptions } from '../embedded/daemon-messages.ts'
-import { ensurePackages, provePackages } from '../embedded/machine/packages.ts'
-import { type ExecEndpoint, execOnNode, shellOnNode } from '../embedded/node-exec.ts'
-import { scriptOnNode, syncedOnNode } from '../embedded/node-script.ts'
-import { daemonOf, readDaemonState, removeClusterFolder } from '../embedded/state-file.ts'
+import {
+  type DaemonMessage,
+  type DaemonOptions,
+  daemonOf,
+  type ExecEndpoint,
+  ensurePackages,
+  execOnNode,
+  provePackages,
+  readDaemonState,
+  removeClusterFolder,
+  scriptOnNode,
+  shellOnNode,
+  syncedOnNode,
+} from '../embedded/index.ts'
 import { programBundle } from '../host/bundle.ts'
 import { cacheFolder, clusterFolder } from '../host/layout.ts'
+import type { Progress } from '../host/progress.ts'
+import type { ExecOptions, ExecResult } from '../host/shell-word.ts'
 import { waitFor } from '../host/wait.ts'
 import { changeCluster } from './cluster-lock.ts'
-import type { Cluster, ExecOptions, ExecResult, Progress } from './driver.ts'
+import type { Cluster } from './driver.ts'
 
 /** A daemon that still runs so long after it was asked to end is ended. */
 const endingMs = 10_000
@@ -75,6 +86,7 @@ export class EmbeddedCluster implements Cluster {
       daemon.on('message', (message: DaemonMessage) => {
         if (message.type === 'start') progress.start(message.text)
         else if (message.type === 'end') progress.end(true, message.text)
+        else if (message.type === 'note') progress.note(message.text)
         else if (message.type === 'ready') resolve()
         else reject(new Error(message.text))
       })

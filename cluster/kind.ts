@@ -3,13 +3,16 @@ import { join } from 'node:path'
 import { $, type ProcessPromise } from 'zx/core'
 import { kindFolder, projectRoot } from '../host/layout.ts'
 import { OUTSIDE } from '../host/outside.ts'
+import type { Progress } from '../host/progress.ts'
+import type { ExecOptions, ExecResult } from '../host/shell-word.ts'
 import { DeadlineError, timeoutScale, waitFor } from '../host/wait.ts'
 import { changeCluster } from './cluster-lock.ts'
 import { askToGoOn } from './consent.ts'
-import type { Cluster, ExecOptions, ExecResult, Progress } from './driver.ts'
+import type { Cluster } from './driver.ts'
 import { kindPath } from './kind/binary.ts'
 import { endStrayCreation, forgetWhole, markWhole, noteWhileCreating, wasWhole } from './kind/creation.ts'
 import { containerEngine, type EngineName } from './kind/engine.ts'
+import { loadLabImages } from './kind/lab-images.ts'
 import { applianceName } from './kind/load-balancer/appliance.ts'
 import { provideBalancer, stopBalancer } from './kind/load-balancer/balancer.ts'
 import {
@@ -60,8 +63,10 @@ export class KindCluster implements Cluster {
     else await this.#make(progress, wasCutOff)
     markWhole(kindFolder(this.name))
     const engine = await this.engine()
-    const [{ name: node = '' } = {}] = await this.#containers()
+    const nodes = await this.nodes()
+    const [node = ''] = nodes
     const { name, kubeconfig } = this
+    await loadLabImages({ engine, name, nodes, kind: async (words) => (await this.#kind(progress))(words) }, progress)
     await provideBalancer({ engine, name, kubeconfig, image: await imageOf(engine, node) }, progress)
   }
 

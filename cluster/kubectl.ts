@@ -1,10 +1,10 @@
 import { arch, platform } from 'node:os'
 import { dirname, join } from 'node:path'
 import { which } from 'zx/core'
-import { unpackPackages } from '../embedded/machine/package-tree.ts'
+import { unpackPackages } from '../embedded/index.ts'
 import { fetchVerified } from '../host/download.ts'
 import { cacheFolder } from '../host/layout.ts'
-import type { Progress } from './driver.ts'
+import type { Progress } from '../host/progress.ts'
 
 /** The release that is fetched where the system has no kubectl, with the sums its publishers give. */
 const release = 'v1.34.4'

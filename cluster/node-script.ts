@@ -1,7 +1,7 @@
-import { shellWord } from '../host/shell-word.ts'
+import { type ExecResult, shellWord } from '../host/shell-word.ts'
 import { timeoutScale } from '../host/wait.ts'
 import { consent } from './consent.ts'
-import type { Cluster, ExecResult } from './driver.ts'
+import type { Cluster } from './driver.ts'
 
 /** Shell: kube-proxy uses the node's own iptables, so that nothing need look for its process (iptables-backend.ts). */
 const ownIptables = 'own_iptables=yes'

@@ -1,8 +1,9 @@
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { clusterName, kindFolder } from '../host/layout.ts'
+import type { Progress } from '../host/progress.ts'
 import type { LabNeeds } from './doctor/facts.ts'
-import type { Cluster, Progress } from './driver.ts'
+import type { Cluster } from './driver.ts'
 import { EmbeddedCluster } from './embedded.ts'
 
 /** What begins a wish for a cluster of the user's kubeconfig. */

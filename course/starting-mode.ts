@@ -1,13 +1,14 @@
-import type { Cluster, Progress } from '../cluster/driver.ts'
+import type { Cluster } from '../cluster/driver.ts'
 import type { KubeClient } from '../cluster/kube-client.ts'
 import { readConfigConf, readDaemonSet } from '../cluster/kube-proxy/agents.ts'
-import { readMode } from '../cluster/kube-proxy/config-conf.ts'
 import { isForeignImage, OWN } from '../cluster/kube-proxy/image-choice.ts'
 import { takeCapture } from '../cluster/snapshot.ts'
+import { readMode } from '../dataplane/kube-proxy/config-conf.ts'
 import { isEmptyFlush, planFlush } from '../dataplane/kube-proxy/flush.ts'
 import type { SwitchedMode } from '../dataplane/kube-proxy/mode-ownership.ts'
 import { evaluate } from '../grading/evaluate.ts'
 import { Snapshot } from '../grading/snapshot.ts'
+import type { Progress } from '../host/progress.ts'
 import { DeadlineError, waitFor } from '../host/wait.ts'
 
 /** What a kube-proxy in force needs to follow what a reset has just removed, or to finish its first sync. */
@@ -48,7 +49,7 @@ function holds(mode: SwitchedMode, { nodes }: Snapshot): boolean {
     (node) =>
       node.mode === mode &&
       isEmptyFlush(planFlush(mode, node.state, new Map())) &&
-      evaluate(node, mode).differences.length === 0,
+      evaluate(node, mode).differences.every(({ interferes }) => interferes),
   )
 }
 

@@ -1,4 +1,4 @@
-import type { ExecOptions, ExecResult } from '../cluster/driver.ts'
+import type { ExecOptions, ExecResult } from '../host/shell-word.ts'
 
 // Channels of the Kubernetes exec protocol v5 (one leading byte a message).
 const channel = { stdin: 0, stdout: 1, stderr: 2, error: 3, resize: 4, close: 255 } as const

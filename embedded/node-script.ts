@@ -1,5 +1,5 @@
 import { Agent, request } from 'node:https'
-import type { ExecResult } from '../cluster/driver.ts'
+import type { ExecResult } from '../host/shell-word.ts'
 import type { ExecEndpoint } from './node-exec.ts'
 
 /** Connections to the API server that stay open between two scripts, but keep no process from ending. */

@@ -78,8 +78,18 @@ export async function judgeRound(
     outcomes.set(definition.id, known ?? (await measuredStep(definition, entry, context)))
   }
   if (live && notes.hasNews) await notes.save(live.client)
-  live?.moments?.keep(spec.lab.number, snapshot, [...outcomes.values()])
-  return [...outcomes.values()]
+  const judgedNow = await withMachines([...outcomes.values()], live)
+  live?.moments?.keep(spec.lab.number, snapshot, judgedNow)
+  return judgedNow
+}
+
+/** What fails while a machine of the cluster does not run is trouble of that machine: requests end there for no learner's fault. */
+async function withMachines(outcomes: StepOutcome[], live: LiveCluster | undefined): Promise<StepOutcome[]> {
+  const isOpen = ({ verdict }: StepOutcome) => verdict === 'failed' || verdict === 'not yet'
+  const stopped = live?.stoppedNodes && outcomes.some(isOpen) ? await live.stoppedNodes() : []
+  if (stopped.length === 0) return outcomes
+  const reason = `not every node runs: ${stopped.join(', ')}; \`make up\` starts them again`
+  return outcomes.map((outcome) => (isOpen(outcome) ? { id: outcome.id, verdict: 'could not check', reason } : outcome))
 }
 
 /** An observer that can't read the cluster has nothing to note; the steps will say what is wrong. */

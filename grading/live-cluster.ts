@@ -1,7 +1,8 @@
-import type { Cluster, ExecResult } from '../cluster/driver.ts'
+import type { Cluster } from '../cluster/driver.ts'
 import type { KubeClient } from '../cluster/kube-client.ts'
 import { PATH } from '../cluster/node-report.ts'
 import { runOnNode } from '../cluster/node-script.ts'
+import type { ExecResult } from '../host/shell-word.ts'
 import { timeoutScale } from '../host/wait.ts'
 import { Trouble } from './failure.ts'
 import { Moments } from './moments.ts'
@@ -15,6 +16,7 @@ export interface PodName {
 }
 
 const EXEC_TIMEOUT_MS = 20_000
+const SILENCE_MS = 30_000
 
 /** The running cluster, for real requests: commands on nodes and in Pods, and Pods' logs. */
 export class LiveCluster {
@@ -22,10 +24,15 @@ export class LiveCluster {
   readonly client: KubeClient
   /** Keeps what the cluster looked like when a step passed; absent when it is somebody else's. */
   readonly moments: Moments | undefined
+  /** Nodes whose machine does not run now, or what keeps the driver from telling; absent where that can't be told at once. */
+  readonly stoppedNodes: (() => Promise<string[]>) | undefined
+  /** Pods that did not answer in time. */
+  readonly #silent = new Map<string, { until: number; reason: string }>()
 
   constructor(cluster: Cluster, client: KubeClient, { keepMoments = true } = {}) {
     this.cluster = cluster
     this.client = client
+    this.stoppedNodes = cluster.stoppedNodes && (() => stoppedNodesOf(cluster))
     this.moments = keepMoments ? new Moments(cluster.driver, cluster.name) : undefined
   }
 
@@ -38,13 +45,21 @@ export class LiveCluster {
     }
   }
 
-  /** Runs a shell script in a Pod's container, through the API. Throws Trouble when it can't be started. */
+  /**
+   * Runs a shell script in a Pod's container, through the API. Throws Trouble when it can't be started or does not end in time;
+   * a Pod that did not answer is not waited for again by this command's next steps.
+   */
   async inPod(pod: PodName, script: string): Promise<ExecResult> {
     const { execInPod, PodExecError } = await import('../cluster/context/pod-exec.ts')
+    const silence = this.#silent.get(pod.name)
+    if (silence !== undefined && Date.now() < silence.until)
+      throw new Trouble(`a command could not be run in Pod ${pod.name} (${silence.reason})`)
+    const began = Date.now()
     try {
       return await execInPod(this.client, pod, ['sh', '-c', script], { timeoutMs: EXEC_TIMEOUT_MS * timeoutScale() })
     } catch (error) {
       const reason = error instanceof PodExecError ? error.reason : firstLine(error)
+      if (Date.now() - began >= EXEC_TIMEOUT_MS) this.#silent.set(pod.name, { until: Date.now() + SILENCE_MS, reason })
       throw new Trouble(`a command could not be run in Pod ${pod.name} (${reason})`)
     }
   }
@@ -56,6 +71,14 @@ export class LiveCluster {
     } catch (error) {
       throw new Trouble(`the log of Pod ${name} could not be read (${firstLine(error)})`)
     }
+  }
+}
+
+async function stoppedNodesOf(cluster: Cluster): Promise<string[]> {
+  try {
+    return (await cluster.stoppedNodes?.()) ?? []
+  } catch (error) {
+    return [firstLine(error)]
   }
 }
 

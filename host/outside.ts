@@ -1,5 +1,3 @@
-import type { Cluster } from '../cluster/driver.ts'
-
 /**
  * The name of the machine outside the cluster, wherever a node may be named: a client that reaches the nodes and the addresses
  * of load balancers, and no ClusterIP. It stands where the load balancer stands: on the embedded cluster's bridge, or in the
@@ -8,7 +6,7 @@ import type { Cluster } from '../cluster/driver.ts'
 export const OUTSIDE = 'outside'
 
 /** A cluster of somebody else's has no machine of ours outside. */
-export const hasOutside = ({ driver }: Cluster): boolean => driver !== 'context'
+export const hasOutside = ({ driver }: { driver: string }): boolean => driver !== 'context'
 
 /** What the clients outside are called by address, in the order in which `ip` lists them. */
 export interface OutsideAddresses {

@@ -1,4 +1,5 @@
 import { containerEngine } from '../cluster/kind/engine.ts'
+import { fetchLabImages } from '../cluster/kind/lab-images.ts'
 import { bakeNodeImage, pinnedImage } from '../cluster/kind/node-image.ts'
 import { main, UserError } from '../host/main.ts'
 import { createProgress } from '../host/progress.ts'
@@ -8,7 +9,13 @@ await main(async () => {
   if (!engine)
     throw new UserError('No Docker or Podman engine answers: start one; the embedded cluster needs no image.')
   const own = process.env.IMAGE
-  const name = await bakeNodeImage(engine, own || pinnedImage(), createProgress())
+  const progress = createProgress()
+  const name = await bakeNodeImage(engine, own || pinnedImage(), progress)
+  const { missing, reason } = await fetchLabImages(engine, progress)
+  if (missing.length > 0)
+    throw new UserError(
+      `${name} is ready, but ${missing.join(', ')} could not be fetched (${reason}): run \`make node-image\` again where there is a network.`,
+    )
   console.log(
     own
       ? `${name} is ready. A new cluster runs it with: IMAGE=${name} make up`

@@ -40,6 +40,17 @@ function isWhole(bundle) {
   }
 }
 
+/** The least address space, in MB, that Node.js and the bundler start in. */
+const addressSpace = 4096
+const limits = existsSync('/proc/self/limits') ? readFileSync('/proc/self/limits', 'utf8') : ''
+const allowed = Number(/^Max address space +(\d+)/m.exec(limits)?.[1] ?? Number.POSITIVE_INFINITY) / 2 ** 20
+if (allowed < addressSpace) {
+  console.error(
+    ` ✗ Processes may have ${Math.floor(allowed)} MB of address space, and ${addressSpace} MB are needed: run \`ulimit -v unlimited\` and then the command again.`,
+  )
+  process.exit(2)
+}
+
 const [script = '', ...words] = process.argv.slice(2)
 const source = join(root, script)
 const bundle = join(root, '.cache/programs', stateOfSources())

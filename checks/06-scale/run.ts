@@ -1,7 +1,7 @@
 import { MIN_SIZES, MIN_VALUES } from '../../course/scale/growth.ts'
 import { isMeasurement, MEASUREMENT, type Measurement, type Quantity } from '../../course/scale/measurement.ts'
 import { measurementTable } from '../../course/scale/table.ts'
-import { requireSupport } from '../../embedded/machine/packages.ts'
+import { requireSupport } from '../../embedded/index.ts'
 import type { CheckContext } from '../../grading/check-context.ts'
 import { fail, NotApplicable } from '../../grading/failure.ts'
 

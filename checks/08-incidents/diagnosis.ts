@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import { GUESS_PREFIX } from '../../course/incident/incident-note.ts'
+import { DIAGNOSIS, GUESS_PREFIX } from '../../course/incident/incident-note.ts'
 import { sameAnswer } from '../../grading/answer.ts'
 import type { CheckContext } from '../../grading/check-context.ts'
 import { fail } from '../../grading/failure.ts'
@@ -8,8 +8,6 @@ import { answeredKey, answerKey, isAnswerNote, type Truth } from '../../grading/
 import { shortened } from '../../host/plain-text.ts'
 import { notedIncident } from './open-incident.ts'
 import { WRONG_DIAGNOSIS } from './score.ts'
-
-export const DIAGNOSIS = 'diagnosis'
 
 /** The id of the cause. A wrong one is counted once, however often it is typed; what the list does not have is no diagnosis and costs nothing. */
 export function causeByName({ notes }: CheckContext): Truth {

@@ -19,6 +19,8 @@ export function agentDaemonSet(image = agentImage()): V1DaemonSet {
     metadata: { name: agentName, namespace: agentNamespace, labels: ownLabel },
     spec: {
       selector: { matchLabels: agentLabels },
+      // Pods that can't pull their image are replaced at once when another one is named.
+      updateStrategy: { type: 'RollingUpdate', rollingUpdate: { maxUnavailable: '100%' } },
       template: {
         metadata: { labels: agentLabels },
         spec: {
@@ -100,10 +102,11 @@ export async function readyAgents({ core }: KubeClient): Promise<Map<string, str
   return new Map(ready.map(({ metadata, spec }) => [spec?.nodeName ?? '', metadata?.name ?? '']))
 }
 
-/** Why an agent does not run yet, in the kubelet's words; undefined while nothing is wrong. */
+/** Why an agent of the image that is asked for does not run yet, in the kubelet's words; undefined while nothing is wrong. */
 export async function agentTrouble({ core }: KubeClient): Promise<string | undefined> {
   const { items } = await core.listNamespacedPod({ namespace: agentNamespace, labelSelector: `app=${agentName}` })
-  for (const { spec, status } of items) {
+  for (const { metadata, spec, status } of items) {
+    if (metadata?.deletionTimestamp || spec?.containers[0]?.image !== agentImage()) continue
     const waiting = status?.containerStatuses?.[0]?.state?.waiting
     if (waiting?.reason && /^(ErrImage|ImagePull|InvalidImage|CreateContainer)/.test(waiting.reason))
       return `${spec?.nodeName}: ${waiting.reason}${waiting.message ? ` (${waiting.message.split('\n')[0]})` : ''}`

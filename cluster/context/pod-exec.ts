@@ -1,6 +1,6 @@
 import { PassThrough, Writable } from 'node:stream'
 import type { V1Status } from '@kubernetes/client-node'
-import type { ExecOptions, ExecResult } from '../driver.ts'
+import type { ExecOptions, ExecResult } from '../../host/shell-word.ts'
 import type { KubeClient } from '../kube-client.ts'
 import { Exec } from '../kubernetes.ts'
 

@@ -2,12 +2,13 @@ import { existsSync, readFileSync, statfsSync } from 'node:fs'
 import { arch, freemem, platform } from 'node:os'
 import { join } from 'node:path'
 import { $, which } from 'zx/core'
-import { requireSupport } from '../../embedded/machine/packages.ts'
+import { CONFINE, findConfinement, requireSupport } from '../../embedded/index.ts'
 import { cacheFolder, projectRoot } from '../../host/layout.ts'
-import type { Cluster, Progress } from '../driver.ts'
+import type { Progress } from '../../host/progress.ts'
+import type { Cluster } from '../driver.ts'
 import { EmbeddedCluster } from '../embedded.ts'
 import { cachedKind, installedKind, kindPath, kindRelease } from '../kind/binary.ts'
-import { containerEngine, type EngineName, hasImage, registryHas } from '../kind/engine.ts'
+import { containerEngine, type EngineName, engineReason, hasImage, registryHas } from '../kind/engine.ts'
 import { nodeImage } from '../kind/node-image.ts'
 import { KindCluster } from '../kind.ts'
 import { engineInfo } from './engine-info.ts'
@@ -149,7 +150,7 @@ async function engineKernel(
   const run = $({ quiet: true, nothrow: true, timeout: probeMs, stdio: ['ignore', 'pipe', 'pipe'] })
   const { stdout, stderr } = await run`${engine} run ${options} --entrypoint ${shell} ${held} ${words}`
   const kernel = readKernelProbe(stdout)
-  const trouble = stderr.trim().split('\n').at(-1) || 'it did not end in time'
+  const trouble = stderr.trim() ? engineReason(stderr) : 'it did not end in time'
   return { kernel, kernelTrouble: kernel ? undefined : trouble }
 }
 
@@ -162,14 +163,16 @@ async function anyNodeImage(engine: EngineName): Promise<string | undefined> {
 }
 
 async function embeddedFacts(name: string): Promise<EmbeddedFacts> {
-  const cached = existsSync(join(cacheFolder, 'packages', 'kernel'))
+  const tree = join(cacheFolder, 'packages', 'kernel')
+  const cached = existsSync(tree)
   const trouble = await requireSupport().then(
     () => undefined,
     (error: unknown) => (error instanceof Error ? error.message : String(error)),
   )
   const cluster = new EmbeddedCluster(name)
   const kernel = (await cluster.running()) ? await kernelOf(cluster) : undefined
-  return { trouble, cached, kernel }
+  const confinement = existsSync(join(tree, CONFINE)) ? findConfinement(tree) : undefined
+  return { trouble, cached, confinement, kernel }
 }
 
 async function kernelOf(cluster: Cluster): Promise<KernelFacts | undefined> {

@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { $, which } from 'zx/core'
 import { fetchVerified } from '../../host/download.ts'
 import { cacheFolder } from '../../host/layout.ts'
-import type { Progress } from '../driver.ts'
+import type { Progress } from '../../host/progress.ts'
 
 /** The release that kind.yaml's node image belongs to, with the sums its publishers give. */
 export const kindRelease = 'v0.33.0'

@@ -43,11 +43,25 @@ export function fullImageName(engine: EngineName, image: string): string {
   return engine === 'podman' && !namesRegistry ? `docker.io/${image.includes('/') ? '' : 'library/'}${image}` : image
 }
 
+/**
+ * The name by which the engine holds an image: the reference itself, or without its digest, which an image loses on its way
+ * through `docker save` and `docker load`. Undefined when it is not here.
+ */
+export async function heldReference(engine: EngineName, image: string): Promise<string | undefined> {
+  const [withoutDigest = image] = image.split('@sha256:')
+  for (const name of new Set([
+    image,
+    fullImageName(engine, image),
+    withoutDigest,
+    fullImageName(engine, withoutDigest),
+  ]))
+    if ((await asked(answerMs)`${engine} image inspect ${name}`).exitCode === 0) return name
+  return undefined
+}
+
 /** True when the engine holds this image. */
 export async function hasImage(engine: EngineName, image: string): Promise<boolean> {
-  for (const name of new Set([image, fullImageName(engine, image)]))
-    if ((await asked(answerMs)`${engine} image inspect ${name}`).exitCode === 0) return true
-  return false
+  return (await heldReference(engine, image)) !== undefined
 }
 
 /** True when the image's registry answers for it within some seconds. Nothing is fetched. */

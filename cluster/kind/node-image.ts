@@ -3,8 +3,8 @@ import { join } from 'node:path'
 import { parse } from 'yaml'
 import { $ } from 'zx/core'
 import { projectRoot } from '../../host/layout.ts'
-import type { Progress } from '../driver.ts'
-import { type EngineName, hasImage } from './engine.ts'
+import type { Progress } from '../../host/progress.ts'
+import { type EngineName, engineReason, heldReference } from './engine.ts'
 
 /** What `make node-image` bakes into the image, as packages of the node's own distribution. */
 export const bakedPackages = ['ipset', 'ipvsadm'] as const
@@ -27,15 +27,14 @@ export function bakedName(base: string): string {
 }
 
 /**
- * The image that a new cluster's nodes run: `IMAGE`, else the one that `make node-image` baked from the pinned one, else that; without
- * its digest where the engine knows it by its tag alone, as after `docker load`.
+ * The image that a new cluster's nodes run: `IMAGE`, else the one that `make node-image` baked from the pinned one, else that,
+ * by the name that the engine holds it under.
  */
 export async function nodeImage(engine: EngineName): Promise<string> {
   if (process.env.IMAGE) return process.env.IMAGE
   const pinned = pinnedImage()
   if (await isBakedFrom(engine, pinned)) return bakedName(pinned)
-  const [tagged = pinned] = pinned.split('@')
-  return !(await hasImage(engine, pinned)) && (await hasImage(engine, tagged)) ? tagged : pinned
+  return (await heldReference(engine, pinned)) ?? pinned
 }
 
 async function isBakedFrom(engine: EngineName, base: string): Promise<boolean> {
@@ -53,7 +52,7 @@ async function isBakedFrom(engine: EngineName, base: string): Promise<boolean> {
 export async function bakeNodeImage(engine: EngineName, base: string, progress: Progress): Promise<string> {
   const name = bakedName(base)
   const recipe = [
-    `FROM ${base}`,
+    `FROM ${(await heldReference(engine, base)) ?? base}`,
     `RUN apt-get update -q && DEBIAN_FRONTEND=noninteractive apt-get install -qy ${bakedPackages.join(' ')} && rm -rf /var/lib/apt/lists/*`,
     `LABEL ${baseLabel}=${base}`,
   ]
@@ -65,8 +64,8 @@ export async function bakeNodeImage(engine: EngineName, base: string, progress: 
   const reason = `${stdout}\n${stderr}`
     .trim()
     .split('\n')
-    .findLast((line) => /^(E: |.*error|.*ERROR)/i.test(line))
+    .findLast((line) => /^(E: |.*error)/i.test(line))
   throw new Error(
-    `The node image could not be built (${reason?.trim() ?? `exit code ${exitCode}`}): check the engine's network and run \`make node-image\` again.`,
+    `The node image could not be built (${reason?.trim() ?? engineReason(stderr)}): check the engine's network and run \`make node-image\` again.`,
   )
 }

@@ -1,13 +1,11 @@
 import type { V1DaemonSet } from '@kubernetes/client-node'
 import { featuresOf, SUPPORTED_VERSIONS, VersionError } from '../../dataplane/kube-proxy/versions.ts'
+import { genuineAnnotation } from '../../embedded/index.ts'
 import type { Cluster } from '../driver.ts'
 import { KubeProxyError, kubeProxy } from './agents.ts'
 
 /** On the DaemonSet while another kube-proxy than the cluster's own runs: the image to come back to. */
 export const ownImageAnnotation = 'kube-service-labs/own-image'
-/** On the DaemonSet of an embedded cluster that was given a genuine program, which has one version and no other. */
-export const genuineAnnotation = 'kube-service-labs/genuine'
-
 /** The word that stands for the version that the cluster came with. */
 export const OWN = 'own'
 

@@ -1,7 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import type { V1DaemonSet } from '@kubernetes/client-node'
+import type { Progress } from '../../host/progress.ts'
 import { timeoutScale } from '../../host/wait.ts'
-import type { Progress } from '../driver.ts'
 import type { KubeClient } from '../kube-client.ts'
 import {
   ipvsComplaint,

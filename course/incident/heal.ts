@@ -3,10 +3,10 @@ import { takeCapture, takeObjects } from '../../cluster/snapshot.ts'
 import { configOf } from '../../grading/evaluate.ts'
 import { LabNotes, notesName } from '../../grading/lab-notes.ts'
 import { type NodeView, Snapshot } from '../../grading/snapshot.ts'
-import { incidents } from '../../labs/08-incidents/incidents/all.ts'
 import type { LabBench } from '../lab-bench.ts'
 import { type Baseline, foreignRules, sameButMode, serviceFacts } from './baseline.ts'
 import { Hands } from './hands.ts'
+import { loadIncidents } from './incident.ts'
 import { CLOSED_KEY, INCIDENT_KEY, isClosedNote, isIncidentNote, unseal } from './incident-note.ts'
 import { INCIDENT_LAB, STAGE, STAGE_LABEL } from './stage-names.ts'
 
@@ -17,7 +17,7 @@ import { INCIDENT_LAB, STAGE, STAGE_LABEL } from './stage-names.ts'
  */
 export async function healIncident(bench: LabBench): Promise<void> {
   const { cluster, client, progress } = bench
-  const found = sealedIncident(new LabNotes(INCIDENT_LAB, new Snapshot(await takeObjects(cluster, client))))
+  const found = await sealedIncident(new LabNotes(INCIDENT_LAB, new Snapshot(await takeObjects(cluster, client))))
   if (!found) return
   const { secret, incident } = found
   const before = new Snapshot(await takeCapture(cluster, client))
@@ -86,7 +86,7 @@ async function restoreStage(bench: LabBench, before: Snapshot, { services }: Bas
 export async function leaveIncident(bench: LabBench): Promise<void> {
   const { cluster, client } = bench
   const notes = new LabNotes(INCIDENT_LAB, new Snapshot(await takeObjects(cluster, client)))
-  const found = sealedIncident(notes)
+  const found = await sealedIncident(notes)
   if (!found) return
   if (notes.read(CLOSED_KEY, isClosedNote)) {
     await found.incident.heal?.(new Hands(bench, found.secret.scene))
@@ -97,10 +97,10 @@ export async function leaveIncident(bench: LabBench): Promise<void> {
 }
 
 /** The incident that the notes speak of, with what only the grader is to read. */
-function sealedIncident(notes: LabNotes) {
+async function sealedIncident(notes: LabNotes) {
   const note = notes.read(INCIDENT_KEY, isIncidentNote)
   const secret = note && unseal(note.sealed)
-  const incident = incidents.find(({ id }) => id === secret?.id)
+  const incident = (await loadIncidents()).find(({ id }) => id === secret?.id)
   return secret && incident ? { secret, incident } : undefined
 }
 

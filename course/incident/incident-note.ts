@@ -3,6 +3,9 @@ import { deflateRawSync, inflateRawSync } from 'node:zlib'
 import type { Baseline } from './baseline.ts'
 import type { Scene } from './scene.ts'
 
+/** The step of lab 8 that asks for the cause. */
+export const DIAGNOSIS = 'diagnosis'
+
 /** The keys of the lab's ConfigMap. */
 export const INCIDENT_KEY = 'incident'
 export const CLOSED_KEY = 'closed'

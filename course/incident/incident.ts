@@ -48,3 +48,9 @@ export interface Incident {
   /** Told when it is over. */
   debrief: string
 }
+
+/** Every incident. They are content of lab 8, loaded when they are needed, as the labs' solutions are. */
+export async function loadIncidents(folder = '08-incidents'): Promise<readonly Incident[]> {
+  const module: { incidents: readonly Incident[] } = await import(`../../labs/${folder}/incidents/all.ts`)
+  return module.incidents
+}

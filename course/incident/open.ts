@@ -8,7 +8,6 @@ import { Snapshot } from '../../grading/snapshot.ts'
 import { UserError } from '../../host/main.ts'
 import { hasOutside } from '../../host/outside.ts'
 import { waitFor } from '../../host/wait.ts'
-import { incidents } from '../../labs/08-incidents/incidents/all.ts'
 import type { LabBench } from '../lab-bench.ts'
 import { leaveOthers } from '../leave-others.ts'
 import { baselineOf } from './baseline.ts'
@@ -16,7 +15,7 @@ import { choicesFor, draw, freshSeed, possible, seedFor } from './draw.ts'
 import { fingerprintOf } from './fingerprint.ts'
 import { Hands } from './hands.ts'
 import { healIncident } from './heal.ts'
-import type { Incident, Need } from './incident.ts'
+import { type Incident, loadIncidents, type Need } from './incident.ts'
 import {
   CLOSED_KEY,
   HISTORY_KEY,
@@ -58,7 +57,7 @@ export function openNext(bench: LabBench, wish: Wish): Promise<IncidentNote> {
 
 async function openAlone(bench: LabBench, wish: Wish): Promise<IncidentNote> {
   const { progress } = bench
-  if (wish.id !== undefined) mustExist(wish.id)
+  if (wish.id !== undefined) mustExist(wish.id, await loadIncidents())
   const solved = await solvedSoFar(bench)
   // What is broken may be the very thing that others need.
   await healIncident(bench)
@@ -146,7 +145,8 @@ async function solvedSoFar({ cluster, client }: LabBench): Promise<string[]> {
 }
 
 /** The incidents that can be made on this cluster. */
-export const incidentsHere = async (bench: LabBench): Promise<Incident[]> => possible(incidents, await whatItHas(bench))
+export const incidentsHere = async (bench: LabBench): Promise<Incident[]> =>
+  possible(await loadIncidents(), await whatItHas(bench))
 
 /** What incidents may ask of a cluster. */
 async function whatItHas({ cluster, client }: LabBench): Promise<Set<Need>> {
@@ -176,7 +176,7 @@ function choose(here: readonly Incident[], { id, seed }: Wish, solved: readonly 
   )
 }
 
-function mustExist(id: string): void {
+function mustExist(id: string, incidents: readonly Incident[]): void {
   if (incidents.some((one) => one.id === id)) return
   throw new UserError(`There is no incident "${id}": \`make incident LIST=1\` lists them.`)
 }

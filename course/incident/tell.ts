@@ -1,7 +1,6 @@
 import { chalk } from 'zx/core'
-import { DIAGNOSIS } from '../../checks/08-incidents/diagnosis.ts'
 import type { Incident } from './incident.ts'
-import type { IncidentNote } from './incident-note.ts'
+import { DIAGNOSIS, type IncidentNote } from './incident-note.ts'
 
 const wrapped = (text: string, width = 100) =>
   text.replace(new RegExp(`(.{1,${width}})(?: +|\\n|$)`, 'g'), (_all, line: string) => `  ${line}\n`).trimEnd()

@@ -1,4 +1,4 @@
-import type { Progress } from '../../cluster/driver.ts'
+import type { Progress } from '../../host/progress.ts'
 import type { MeasuredMode, Measurement, Point } from './measurement.ts'
 import type { Cost, Inventory, MeasuringNode } from './measuring-node.ts'
 import { connectAtRate, requestTimes } from './node-programs.ts'

@@ -1,14 +1,18 @@
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import type { Progress } from '../../cluster/driver.ts'
 import { parseIpsetSave } from '../../dataplane/ipset-save.ts'
 import { parseIptablesSave } from '../../dataplane/iptables-save.ts'
 import { parseIpvsadmSave } from '../../dataplane/ipvsadm-save.ts'
-import type { GuestProcess, Machine } from '../../embedded/machine/machine.ts'
-import { ensurePackages } from '../../embedded/machine/packages.ts'
-import { startMachine } from '../../embedded/machine/uml-machine.ts'
-import { firstModules, laterModules } from '../../embedded/network/modules.ts'
+import {
+  ensurePackages,
+  firstModules,
+  type GuestProcess,
+  laterModules,
+  type Machine,
+  startMachine,
+} from '../../embedded/index.ts'
 import { cacheFolder, clusterFolder } from '../../host/layout.ts'
+import type { Progress } from '../../host/progress.ts'
 import { echoServer } from './node-programs.ts'
 import { CLIENT, type Counts, countState, SERVER } from './scene.ts'
 

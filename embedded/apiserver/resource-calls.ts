@@ -1,5 +1,4 @@
-import type { ApiCall } from './api-call.ts'
-import { flag } from './api-call.ts'
+import { type ApiCall, flag } from './api-call.ts'
 import { getObject, listObjects } from './list-objects.ts'
 import { serveNodeScript, serveNodeSynced } from './node-script.ts'
 import { patchObject } from './patch-objects.ts'

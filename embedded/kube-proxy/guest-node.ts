@@ -1,4 +1,3 @@
-import { IPSET_SAVE, IPVSADM_SAVE } from '../../cluster/node-report.ts'
 import { parseIpAddr } from '../../dataplane/ip-addr.ts'
 import { parseIpsetSave } from '../../dataplane/ipset-save.ts'
 import { parseIptablesSave } from '../../dataplane/iptables-save.ts'
@@ -75,7 +74,7 @@ export class GuestNode {
   /** All that a full sync of IPVS mode needs to know. */
   read(): Promise<NodeState> {
     return this.ask(
-      ['iptables-save', 'ipset_save', 'ipvsadm_save', 'ip -j -d addr'],
+      ['iptables-save', 'ipset save', 'ipvsadm -Sn', 'ip -j -d addr'],
       ([rules, sets, servers, links]) => ({
         iptables: parseIptablesSave(rules ?? ''),
         ipsets: parseIpsetSave(sets ?? ''),
@@ -98,7 +97,7 @@ export class GuestNode {
    * while it goes through /proc/net/ip_tables_names.
    */
   private async ask<T>(commands: readonly string[], read: (outputs: string[]) => T, patience = 3): Promise<T> {
-    const script = [TAME, IPSET_SAVE, IPVSADM_SAVE, ...commands.map((command) => `${command}; echo '${mark}'`), '']
+    const script = [TAME, ...commands.map((command) => `${command}; echo '${mark}'`), '']
     const { stdout } = await this.run(script.join('\n'))
     try {
       return read(stdout.split(`${mark}\n`))

@@ -1,5 +1,4 @@
-import type { Ruleset } from '../../dataplane/iptables-save.ts'
-import { printIptablesSave } from '../../dataplane/iptables-save.ts'
+import { printIptablesSave, type Ruleset } from '../../dataplane/iptables-save.ts'
 import type { VirtualServer } from '../../dataplane/ipvsadm-save.ts'
 import { applySwitch } from '../../dataplane/kube-proxy/switch.ts'
 import type { NodeState } from '../../dataplane/node-state.ts'

@@ -1,5 +1,7 @@
 import type { V1ConfigMap, V1DaemonSet } from '@kubernetes/client-node'
-import { genuineAnnotation } from '../../cluster/kube-proxy/image-choice.ts'
+
+/** On the DaemonSet of an embedded cluster that was given a genuine program, which has one version and no other. */
+export const genuineAnnotation = 'kube-service-labs/genuine'
 
 export interface ManifestOptions {
   /** Version of the image's tag: the kube-proxy that is modelled. */

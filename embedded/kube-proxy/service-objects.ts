@@ -1,5 +1,4 @@
-import type { ClusterObjects } from '../../dataplane/objects.ts'
-import { readObjects } from '../../dataplane/objects.ts'
+import { type ClusterObjects, readObjects } from '../../dataplane/objects.ts'
 import type { Api, KubeObject } from '../apiserver/api.ts'
 
 type Listener = (change: { resource: string; object: KubeObject }) => void

@@ -1,6 +1,6 @@
 import { parse } from 'yaml'
-import { writeMode } from '../../cluster/kube-proxy/config-conf.ts'
 import { ConfigError, type KubeProxyConfig, parseKubeProxyConfiguration } from '../../dataplane/kube-proxy/config.ts'
+import { writeMode } from '../../dataplane/kube-proxy/config-conf.ts'
 import { featuresOf } from '../../dataplane/kube-proxy/versions.ts'
 import type { Api, KubeObject } from '../apiserver/api.ts'
 import type { Pod } from '../controllers/resources.ts'

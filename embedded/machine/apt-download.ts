@@ -47,9 +47,11 @@ export async function aptDownload(
   const reached = () => bytesBelow(join(cache, 'apt'))
   const before = reached()
   const megabytes = (bytes: number) => (Math.max(0, bytes - before) / 1_000_000).toFixed(1)
-  const run = (stage: string, program: string, words: readonly string[]) => {
+  const run = async (stage: string, program: string, words: readonly string[]) => {
     const onProgress = (bytes: number) => progress.update?.(`${stage}, ${megabytes(bytes)} MB`)
-    return runSupervised([program, ...own, ...words], { cwd: archives, reached, onProgress, signal })
+    const ended = await runSupervised([program, ...own, ...words], { cwd: archives, reached, onProgress, signal })
+    signal?.throwIfAborted()
+    return ended
   }
   const update = await run('package lists', 'apt-get', ['update'])
   const refusal = refusalOf(update, cache)

@@ -1,9 +1,10 @@
 import { type ChildProcess, spawn } from 'node:child_process'
-import { existsSync, mkdirSync, statfsSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { mkdirSync, mkdtempSync, realpathSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Readable, Writable } from 'node:stream'
 import { agentBundle } from './agent-bundle.ts'
+import { type Confinement, confinedCommand, findConfinement, programFiles } from './confinement.ts'
+import { memoryFolder, requireLimits } from './host-limits.ts'
 import { initScript } from './init.ts'
 import { kernelProgram } from './kernel-package.ts'
 import { allowedCpus, ownCpu, runningKernels } from './own-cpu.ts'
@@ -17,12 +18,20 @@ export interface BootOptions {
   /** Name of this kernel among the user's UML kernels. */
   name: string
   memoryMegabytes?: number
+  /** Further files of the host that programs of the guest read. */
+  readable?: readonly string[]
+  /** What is to be used of what this machine can do; absent: all. */
+  confinement?: Confinement
 }
 
 export interface Kernel {
   process: ChildProcess
+  /** What protects this machine's files from it. */
+  confinement: Confinement
   toGuest: Writable
   fromGuest: Readable
+  /** To be called when it is up: takes the folder away in which it made its memory. */
+  booted(): void
   /** The last lines of the kernel's console, for the message when it dies. */
   console(): string
   /** Ends the kernel with all its helpers at once. Nothing is lost: all that a guest holds is in its memory. */
@@ -37,6 +46,7 @@ const supervisor = `"$@" 5<&- & kernel=$!
 { read -r _ <&5; kill -KILL "-$kernel"; kill -KILL "$kernel"; } 2>/dev/null &
 wait "$kernel"
 kill -KILL "-$kernel" 2>/dev/null
+rm -rf "$TMPDIR"
 kill -KILL 0`
 
 const INIT = 'init.sh'
@@ -48,22 +58,14 @@ const INIT = 'init.sh'
  */
 const NEEDLESS = ['raid6_select_algo', 'calibrate_xor_blocks', 'init_jfs_fs', 'init_zswap']
 
-const bytesPerMegabyte = 1024 * 1024
-
-/** A folder for the file that is the guest's memory: a tmpfs where one is large enough, else the usual temporary folder. */
-function memoryFolder(megabytes: number): string {
-  const shm = '/dev/shm'
-  if (!existsSync(shm)) return tmpdir()
-  const { bavail, bsize } = statfsSync(shm)
-  return bavail * bsize > megabytes * bytesPerMegabyte ? shm : tmpdir()
-}
-
 /**
  * Starts User-Mode Linux with the host's file system as its read-only root (Documentation/virt/uml/user_mode_linux_howto_v2).
  * The serial line is two pipes of this process, and the kernel never outlives it.
  */
 export async function bootKernel(options: BootOptions): Promise<Kernel> {
   const megabytes = options.memoryMegabytes ?? 1024
+  requireLimits(megabytes)
+  const room = memoryFolder(megabytes)
   const agent = await agentBundle()
   mkdirSync(options.directory, { recursive: true })
   const directory = plainPath(options.directory)
@@ -73,10 +75,17 @@ export async function bootKernel(options: BootOptions): Promise<Kernel> {
     { mode: 0o755 },
   )
   const program = kernelProgram(options.packages)
+  const confinement = options.confinement ?? findConfinement(options.packages)
+  // Its own, as the kernel may write there.
+  const memory = mkdtempSync(join(room, 'kube-service-labs-'))
+  const allowance = {
+    read: [...programFiles(), realpathSync(options.packages), agent, ...(options.readable ?? [])],
+    write: [realpathSync(options.directory), memory],
+  }
   const cpu = ownCpu(allowedCpus(), runningKernels())
   const kernel = [
     ...(cpu === undefined ? [] : ['taskset', '-c', String(cpu)]),
-    ...program.command,
+    ...confinedCommand(options.packages, confinement, allowance, program.command),
     ...[`mem=${megabytes}M`, 'rootfstype=hostfs', 'rootflags=/', 'ro', `init=${join(directory.path, INIT)}`],
     ...['con=null', 'con0=null,fd:1', 'ssl=null', 'ssl0=fd:3,fd:4', 'quiet', 'loglevel=3'],
     ...[`initcall_blacklist=${NEEDLESS.join()}`, 'pty.legacy_count=0'],
@@ -84,7 +93,7 @@ export async function bootKernel(options: BootOptions): Promise<Kernel> {
   ]
   const child = spawn('sh', ['-c', supervisor, 'sh', ...kernel], {
     cwd: program.directory,
-    env: { PATH: process.env.PATH, HOME: options.directory, TMPDIR: memoryFolder(megabytes) },
+    env: { PATH: process.env.PATH, HOME: options.directory, TMPDIR: memory },
     stdio: ['ignore', 'pipe', 'pipe', 'pipe', 'pipe', 'pipe'],
     // A process group of its own: Ctrl-C in the terminal is for this process, which then ends that group.
     detached: true,
@@ -99,8 +108,11 @@ export async function bootKernel(options: BootOptions): Promise<Kernel> {
   const [, , , toGuest, fromGuest, lifeline] = child.stdio as readonly (Readable | Writable | null)[]
   return {
     process: child,
+    confinement,
     toGuest: toGuest as Writable,
     fromGuest: fromGuest as Readable,
+    // The file is unlinked as soon as it is open, and nothing else is to be put there.
+    booted: () => rmSync(memory, { recursive: true, force: true }),
     console: () => tail,
     end: () => lifeline?.destroy(),
   }

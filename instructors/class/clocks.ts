@@ -1,4 +1,4 @@
-import { birthMarks } from '../submission/cluster-identity.ts'
+import { birthMarks } from '../../grading/cluster-identity.ts'
 import type { Submission } from '../submission/read-submission.ts'
 import type { Flag } from './result.ts'
 

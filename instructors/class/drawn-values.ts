@@ -3,7 +3,7 @@
 import { hash } from 'node:crypto'
 import type { Capture, NodeFiles } from '../../cluster/capture-folder.ts'
 import { parseNodeBoot } from '../../dataplane/node-boot.ts'
-import { birthMarks } from '../submission/cluster-identity.ts'
+import { birthMarks } from '../../grading/cluster-identity.ts'
 
 /** Each kind of value, in the words of a report. */
 export const DRAWN_KINDS = {

@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto'
+import { birthMarks, clusterIdentity } from '../../grading/cluster-identity.ts'
 import { learnerIn } from '../../grading/variant.ts'
-import { birthMarks, clusterIdentity } from '../submission/cluster-identity.ts'
 import type { Submission } from '../submission/read-submission.ts'
 import { type DrawnKind, DrawnValueReader, type DrawnValues } from './drawn-values.ts'
 

@@ -1,4 +1,4 @@
-import { DIAGNOSIS } from '../../checks/08-incidents/diagnosis.ts'
+import { DIAGNOSIS } from '../../course/incident/incident-note.ts'
 import { INCIDENT_LAB } from '../../course/incident/stage-names.ts'
 import { judgeRound } from '../../grading/judge.ts'
 import { NOTES_NAMESPACE, notesName } from '../../grading/lab-notes.ts'

@@ -1,9 +1,9 @@
 // The reference solution of lab 5, played by `make solve-5` and, without a terminal, by `make lab-5`.
 
 import { readDaemonSet } from '../../cluster/kube-proxy/agents.ts'
-import { genuineAnnotation } from '../../cluster/kube-proxy/image-choice.ts'
 import { runOnNode } from '../../cluster/node-script.ts'
 import type { LabBench, LabSolution } from '../../course/lab-bench.ts'
+import { genuineAnnotation } from '../../embedded/index.ts'
 import { LiveCluster } from '../../grading/live-cluster.ts'
 import { waitFor } from '../../host/wait.ts'
 

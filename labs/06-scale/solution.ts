@@ -4,7 +4,7 @@ import type { LabBench, LabSolution } from '../../course/lab-bench.ts'
 import { measureHere } from '../../course/scale/measure-here.ts'
 import { isMeasurement, MEASUREMENT, type Measurement } from '../../course/scale/measurement.ts'
 import { dearerBy } from '../../course/scale/table.ts'
-import { Unsupported } from '../../embedded/machine/packages.ts'
+import { Unsupported } from '../../embedded/index.ts'
 import { NOTES_NAMESPACE, notesName } from '../../grading/lab-notes.ts'
 
 const LAB = 6

@@ -1,9 +1,8 @@
 // The reference solution of lab 8, whatever incident is open, played by `make solve-8` and, without a terminal, by `make lab-8`.
 
-import { DIAGNOSIS } from '../../checks/08-incidents/diagnosis.ts'
 import { Hands } from '../../course/incident/hands.ts'
 import { closeShop, healIncident, leaveIncident } from '../../course/incident/heal.ts'
-import { unseal } from '../../course/incident/incident-note.ts'
+import { DIAGNOSIS, unseal } from '../../course/incident/incident-note.ts'
 import { currentNote, openNext } from '../../course/incident/open.ts'
 import { INCIDENT_LAB } from '../../course/incident/stage-names.ts'
 import type { LabBench, LabSolution } from '../../course/lab-bench.ts'

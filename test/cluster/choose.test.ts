@@ -3,13 +3,13 @@ import { dirname, join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import { chooseCluster, type Standing } from '../../cluster/doctor/choose.ts'
 import type { EngineFacts, Facts, KernelFacts } from '../../cluster/doctor/facts.ts'
-import type { Progress } from '../../cluster/driver.ts'
 import { cachedKind } from '../../cluster/kind/binary.ts'
 import { pinnedImage } from '../../cluster/kind/node-image.ts'
 import { KindCluster } from '../../cluster/kind.ts'
 import { kubeClient } from '../../cluster/kube-client.ts'
 import { selectCluster } from '../../cluster/select.ts'
 import { kindFolder } from '../../host/layout.ts'
+import type { Progress } from '../../host/progress.ts'
 import { FakeEngine } from './fake-engine.ts'
 
 const gigabyte = 1024 ** 3
@@ -35,7 +35,7 @@ const facts: Omit<Facts, 'labs'> = {
     binary: { path: '/usr/bin/kind', release: 'v0.33.0' },
     ...{ pinnedRelease: 'v0.33.0', cached: false, kernel, kernelTrouble: undefined },
   },
-  embedded: { trouble: undefined, cached: true, kernel: undefined },
+  embedded: { trouble: undefined, cached: true, confinement: undefined, kernel: undefined },
 }
 const kindOf = (change: Partial<Facts['kind']>) => ({ ...facts, kind: { ...facts.kind, ...change } })
 const noIpvs = kindOf({ kernel: { ...kernel, ipvs: false, schedulers: [], ipset: false } })
@@ -65,7 +65,7 @@ describe('which cluster is taken', () => {
   test('a lab that no cluster can run is refused with every reason', () => {
     const choice = chooseCluster(
       kindThere,
-      { ...noIpvs, embedded: { trouble: 'it needs Linux', cached: false, kernel: undefined } },
+      { ...noIpvs, embedded: { trouble: 'it needs Linux', cached: false, confinement: undefined, kernel: undefined } },
       ipvsLab,
     )
     expect(choice).toEqual({

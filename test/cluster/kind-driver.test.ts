@@ -1,16 +1,27 @@
 import { spawn } from 'node:child_process'
-import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
-import type { Progress } from '../../cluster/driver.ts'
+import { parseAllDocuments } from 'yaml'
 import { EmbeddedCluster } from '../../cluster/embedded.ts'
+import { engineReason, hasImage } from '../../cluster/kind/engine.ts'
+import { podImages } from '../../cluster/kind/lab-images.ts'
 import { bakedName, bakeNodeImage, nodeImage, pinnedImage } from '../../cluster/kind/node-image.ts'
 import { KindCluster } from '../../cluster/kind.ts'
 import { selectCluster } from '../../cluster/select.ts'
 import { kindFolder, projectRoot } from '../../host/layout.ts'
 import { processStartTime } from '../../host/live-process.ts'
+import type { Progress } from '../../host/progress.ts'
 import { waitFor } from '../../host/wait.ts'
 import { FakeEngine } from './fake-engine.ts'
+
+interface Container {
+  image: string
+  imagePullPolicy?: string
+}
+interface Containers {
+  containers?: Container[]
+}
 
 const silent: Progress = { start() {}, end() {}, note() {} }
 const name = `fake-${process.pid}`
@@ -195,9 +206,86 @@ describe('make up on kind', () => {
     expect(await nodeImage('docker')).toBe('my/node:1')
   })
 
-  test('an image that can not be baked is one sentence with the reason', async () => {
-    engine.write('broken-build')
+  test('an image that can not be baked is one sentence with the reason, also where that has no word such as "error"', async () => {
+    engine.write('broken-build', 'E: Unable to locate package ipset\n')
     await expect(bakeNodeImage('docker', pinnedImage(), silent)).rejects.toThrow(/Unable to locate package ipset/)
+    engine.write('broken-build', 'Get "https://registry.test/v2/": dial tcp: lookup registry.test: no such host\n')
+    await expect(bakeNodeImage('docker', pinnedImage(), silent)).rejects.toThrow(/\(Get .* no such host\)/)
+  })
+
+  test('an image that lost its digest in `docker load` is seen, used and baked from', async () => {
+    const [tag = ''] = pinnedImage().split('@')
+    engine.write('images', `${tag}\n`)
+    expect(await hasImage('docker', pinnedImage())).toBe(true)
+    expect(await nodeImage('docker')).toBe(tag)
+    expect((await selectCluster('auto', name)).driver).toBe('kind')
+    await cluster.up(silent)
+    expect(engine.read('log')).toMatch(new RegExp(`kind create .*--image ${tag}$`, 'm'))
+    await bakeNodeImage('docker', pinnedImage(), silent)
+    expect(engine.read('recipe')).toMatch(new RegExp(`^FROM ${tag}\n`))
+  })
+})
+
+describe('the images of the labs', () => {
+  const agent = 'busybox:1.37'
+
+  test('are those of every manifest, and no Pod asks a registry for a newer one', () => {
+    const files = readdirSync(join(projectRoot, 'labs'), { recursive: true, encoding: 'utf8' })
+      .filter((file) => /manifests\/[^/]+\.yaml$/.test(file))
+      .map((file) => join(projectRoot, 'labs', file))
+    expect(files.length).toBeGreaterThan(8)
+    for (const file of files)
+      for (const document of parseAllDocuments(readFileSync(file, 'utf8'))) {
+        const { spec } = document.toJS() as { spec?: { template?: { spec?: Containers }; containers?: Container[] } }
+        for (const { image, imagePullPolicy } of spec?.containers ?? spec?.template?.spec?.containers ?? []) {
+          expect(podImages, file).toContain(image.includes(':') ? image : `${image}:latest`)
+          expect(image.includes(':') ? 'IfNotPresent' : imagePullPolicy, `${file} ${image}`).toBe('IfNotPresent')
+        }
+      }
+  })
+
+  test('come into the nodes with `make up`: from the engine, which fetches what it lacks', async () => {
+    engine.write('images', 'nginx:latest\nnginx:1.27\n')
+    engine.write('node-images', 'docker.io/library/nginx:1.27\n')
+    engine.write('registry')
+    await cluster.up(silent)
+    expect(engine.read('log')).toMatch(/docker pull nicolaka\/netshoot:latest$/m)
+    expect(engine.read('log')).not.toMatch(/docker pull nginx/)
+    expect(engine.read('log')).toMatch(
+      new RegExp(`^kind load docker-image --name ${name} nginx:latest nicolaka/netshoot:latest ${agent}$`, 'm'),
+    )
+  })
+
+  test('that can not be had are told, and the cluster is up all the same; nothing is asked where all are there', async () => {
+    engine.write('images', 'nginx:latest\n')
+    engine.write('node-images', '')
+    const notes: string[] = []
+    await cluster.up({ ...silent, note: (line) => notes.push(line) })
+    expect(notes.join()).toMatch(
+      /nginx:1.27, nicolaka\/netshoot:latest, busybox:1.37 could not be fetched \(its registry/,
+    )
+    expect(engine.read('log')).toMatch(/^kind load docker-image --name \S+ nginx:latest$/m)
+    engine.write('log')
+    engine.write(
+      'node-images',
+      [...podImages, agent].map((image) => `docker.io/${image.includes('/') ? '' : 'library/'}${image}\n`).join(''),
+    )
+    await cluster.up(silent)
+    expect(engine.read('log')).not.toMatch(/docker (pull|manifest)|kind load/)
+  })
+})
+
+describe('the reason of an engine', () => {
+  test.each([
+    [
+      "docker: Error response from daemon: OCI runtime create failed: unable to apply caps: operation not permitted.\n\nRun 'docker run --help' for more information\n",
+      'Error response from daemon: OCI runtime create failed: unable to apply caps: operation not permitted',
+    ],
+    ["docker: invalid reference format.\nSee 'docker run --help'.\n", 'invalid reference format'],
+    ['Error: failed to start containers: a\n', 'Error: failed to start containers: a'],
+    ['', 'no reason was given'],
+  ])('is what it says of itself, not where its help is: %j', (stderr, reason) => {
+    expect(engineReason(stderr)).toBe(reason)
   })
 })
 

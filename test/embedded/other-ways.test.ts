@@ -5,15 +5,15 @@ import { $ } from 'zx'
 import { contextFolder } from '../../cluster/context/own-kubeconfig.ts'
 import { ContextCluster } from '../../cluster/context.ts'
 import { kernelProbeCommand, readKernelProbe } from '../../cluster/doctor/kernel-probe.ts'
-import type { Progress } from '../../cluster/driver.ts'
 import { EmbeddedCluster } from '../../cluster/embedded.ts'
 import { kubeClient } from '../../cluster/kube-client.ts'
 import { readConfigConf } from '../../cluster/kube-proxy/agents.ts'
-import { readMode } from '../../cluster/kube-proxy/config-conf.ts'
 import { switchMode } from '../../cluster/kube-proxy/switch-mode.ts'
 import { takeCapture } from '../../cluster/snapshot.ts'
+import { readMode } from '../../dataplane/kube-proxy/config-conf.ts'
 import { type NodeView, Snapshot } from '../../grading/snapshot.ts'
 import { projectRoot } from '../../host/layout.ts'
+import type { Progress } from '../../host/progress.ts'
 
 const silent: Progress = { start() {}, end() {}, note() {} }
 const cluster = new EmbeddedCluster(`ways-${process.pid}`)

@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { afterEach, expect, test } from 'vitest'
 import { $ } from 'zx'
 import { EmbeddedCluster } from '../../cluster/embedded.ts'
-import { daemonOf } from '../../embedded/state-file.ts'
+import { daemonOf } from '../../embedded/index.ts'
 import { clusterFolder, projectRoot } from '../../host/layout.ts'
 import { waitFor } from '../../host/wait.ts'
 

@@ -201,3 +201,24 @@ test('what was judged on a snapshot that still holds is not asked again, and the
   expect(asked).toEqual(['second', 'first'])
   expect(judged.snapshot).toBe(snapshot)
 })
+
+describe('a machine of the cluster that stopped', () => {
+  test('is no fault of the learner: what fails meanwhile could not be checked, what passed has passed', async () => {
+    const spec = fakeLab({
+      passed: { check: passes },
+      failed: { check: fails },
+      after: { check: passes, needs: ['failed'] },
+    })
+    const judged = async (stopped: string[]) => {
+      const live = { stoppedNodes: async () => stopped } as unknown as LiveCluster
+      return (await judgeRound(spec, emptySnapshot(), live)).map(({ verdict, reason }) => `${verdict} ${reason ?? ''}`)
+    }
+    expect(await judged([])).toEqual(['passed ', 'failed ', 'not yet waits for: failed'])
+    const reason = 'not every node runs: k8s-guide-worker (exited); `make up` starts them again'
+    expect(await judged(['k8s-guide-worker (exited)'])).toEqual([
+      'passed ',
+      `could not check ${reason}`,
+      `could not check ${reason}`,
+    ])
+  })
+})

@@ -9,13 +9,14 @@ import {
   nothingBeside,
   nothingOfNftables,
 } from '../../checks/07-before-and-after/nftables.ts'
-import type { Cluster, ExecResult } from '../../cluster/driver.ts'
+import type { Cluster } from '../../cluster/driver.ts'
 import type { KubeClient } from '../../cluster/kube-client.ts'
 import type { CheckContext } from '../../grading/check-context.ts'
 import { Failure, NotApplicable, Trouble } from '../../grading/failure.ts'
 import { LabNotes } from '../../grading/lab-notes.ts'
 import { LiveCluster } from '../../grading/live-cluster.ts'
 import { Snapshot } from '../../grading/snapshot.ts'
+import type { ExecResult } from '../../host/shell-word.ts'
 
 const fixtures = join(import.meta.dirname, '../../data')
 const listing = readFileSync(join(fixtures, 'nft/web-lb-source-ranges-v1.34.json'), 'utf8')

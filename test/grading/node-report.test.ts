@@ -138,6 +138,19 @@ describe('one exec per node', () => {
   })
 })
 
+describe('a report that was cut off', () => {
+  test('is no report, wherever that was', () => {
+    const { script, read } = nodeReportRequest('essential')
+    const whole = execFileSync('/bin/sh', ['-c', script], { encoding: 'utf8' })
+    expect(read(whole).files.size + read(whole).failures.size).toBeGreaterThan(6)
+    for (const part of [0, 0.3, 0.7, 0.99]) {
+      const cut = whole.slice(0, Math.floor(whole.length * part))
+      expect(() => read(cut)).toThrow(/was cut off/)
+    }
+    expect(() => read(whole.trimEnd())).toThrow(/was cut off/)
+  })
+})
+
 describe('a capture folder', () => {
   test('reads back what it wrote', () => {
     const capture = readCaptureFolder(kindCapture('ipvs-kernel-3-flushed-and-used'))

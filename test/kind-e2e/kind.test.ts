@@ -13,9 +13,9 @@ import { balancerRuns } from '../../cluster/kind/load-balancer/balancer.ts'
 import { KindCluster } from '../../cluster/kind.ts'
 import { kubeClient } from '../../cluster/kube-client.ts'
 import { readConfigConf } from '../../cluster/kube-proxy/agents.ts'
-import { readMode } from '../../cluster/kube-proxy/config-conf.ts'
 import { kubectlPath } from '../../cluster/kubectl.ts'
 import type { KubeProxyMode } from '../../dataplane/kube-proxy/config.ts'
+import { readMode } from '../../dataplane/kube-proxy/config-conf.ts'
 import { evaluate } from '../../grading/evaluate.ts'
 import { Snapshot } from '../../grading/snapshot.ts'
 import { kindFolder, projectRoot } from '../../host/layout.ts'
@@ -104,6 +104,31 @@ describe('make up', () => {
     await done(['up'])
     expect((await containerIds()).split('\n').sort()).toEqual(before.split('\n').sort())
     expect(await done(['status'])).toContain(`${worker} `)
+  })
+
+  test('lets a node go on that was paused, and deletes nothing', async () => {
+    const before = await containerIds()
+    await $({ quiet: true })`${await cluster.engine()} pause ${worker}`
+    expect((await make(['status'])).stdout).toContain('is not up')
+    await done(['up'])
+    expect(await containerIds()).toBe(before)
+    expect((await done(['status'])).match(/ Ready /g)).toHaveLength(3)
+  })
+})
+
+describe('a node that is killed in the middle of a check', () => {
+  test('is trouble of the machine, and no step has failed', async () => {
+    await done(['web'])
+    const checking = make(['check-2'])
+    await new Promise(
+      (resolve) => checking.stdout.once('data', resolve).once('end', resolve) && setTimeout(resolve, 2000),
+    )
+    await $({ quiet: true })`${await cluster.engine()} kill ${worker}`
+    const { exitCode, stdout } = await checking
+    expect(exitCode, stdout).toBe(2)
+    expect(stdout).not.toMatch(/^ *✗/m)
+    await done(['up'])
+    expect((await done(['status'])).match(/ Ready /g)).toHaveLength(3)
   })
 })
 
@@ -243,12 +268,20 @@ describe('the same cluster as a context of a kubeconfig', () => {
     await done(['capture'], { ...context, DIR: target })
     const snapshot = new Snapshot(readCaptureFolder(target))
     for (const node of snapshot.nodes) expect(evaluate(node, 'iptables').differences).toEqual([])
+    await kubectl(['create', 'service', 'clusterip', 'theirs', '--tcp=80'])
+    await kubectl(['label', 'service', 'theirs', 'app=web', '--overwrite'])
+    expect((await make(['reset-1'], context)).stderr).toMatch(/This would reset lab 1.*nothing was changed/)
+    await done(['reset-1'], agreed)
+    expect(await kubectl(['get', 'services', '-l', 'app=web', '-o', 'name'])).toContain('service/theirs')
     await done(['tools'], agreed)
     expect((await make(['iptables'], { ...context, FORCE: '1' })).stderr).toContain('nothing was changed')
     await done(['iptables'], { ...agreed, FORCE: '1' })
     await done(['flush-nat'], context)
-    await done(['down'], context)
+    expect((await make(['down'], context)).stderr).toContain('nothing was changed')
+    expect(await done(['down'], agreed)).not.toMatch(/cluster .* is gone/)
     expect(await kubectl(['get', 'namespaces'])).not.toContain('kube-service-labs')
+    expect(await kubectl(['get', 'services', '-o', 'name'])).toContain('service/theirs')
+    await kubectl(['delete', 'service', 'theirs'])
   })
 })
 

@@ -1,11 +1,12 @@
 import { afterAll, beforeAll } from 'vitest'
-import type { Cluster, Progress } from '../../cluster/driver.ts'
+import type { Cluster } from '../../cluster/driver.ts'
 import { selectCluster } from '../../cluster/select.ts'
 import { LabBench } from '../../course/lab-bench.ts'
 import { resetLab } from '../../course/lab-reset.ts'
 import type { StepOutcome } from '../../grading/failure.ts'
 import type { LabDefinition } from '../../grading/lab-definition.ts'
 import { openCluster } from '../../grading/source.ts'
+import type { Progress } from '../../host/progress.ts'
 
 export const silent: Progress = { start: () => undefined, end: () => undefined, note: () => undefined }
 

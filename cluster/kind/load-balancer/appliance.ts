@@ -1,7 +1,7 @@
 import { $ } from 'zx/core'
-import type { BalancedAddress } from '../../../embedded/load-balancer/routes.ts'
+import type { BalancedAddress } from '../../../embedded/index.ts'
 import { type AddressPool, poolOf, secondClientOf } from '../../../host/address-pool.ts'
-import type { EngineName } from '../engine.ts'
+import { type EngineName, engineReason } from '../engine.ts'
 
 /** The network that kind puts its nodes on. */
 const network = 'kind'
@@ -48,7 +48,7 @@ export async function ensureAppliance(engine: EngineName, cluster: string, image
   ]
   const { exitCode, stderr } =
     await run`${engine} run ${options} --entrypoint sh ${image} -c ${setUp(secondClientOf(await readSubnet(engine)))}`
-  if (exitCode !== 0) throw new Error(`the container "${name}" did not start (${stderr.trim().split('\n').at(-1)})`)
+  if (exitCode !== 0) throw new Error(`the container "${name}" did not start (${engineReason(stderr)})`)
 }
 
 export async function removeAppliance(engine: EngineName, cluster: string): Promise<void> {

@@ -1,4 +1,4 @@
-import type { Service } from '../../../embedded/controllers/resources.ts'
+import type { Service } from '../../../embedded/index.ts'
 import { type AddressPool, chooseAddress, isInPool } from '../../../host/address-pool.ts'
 
 /** A Service whose status is to name another address, or none. */

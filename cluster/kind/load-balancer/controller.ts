@@ -1,6 +1,5 @@
 import type { V1Service } from '@kubernetes/client-node'
-import type { Node, Service } from '../../../embedded/controllers/resources.ts'
-import { balancedAddresses, healthChecks, healthKey } from '../../../embedded/load-balancer/balanced-addresses.ts'
+import { balancedAddresses, healthChecks, healthKey, type Node, type Service } from '../../../embedded/index.ts'
 import type { AddressPool } from '../../../host/address-pool.ts'
 import type { KubeClient } from '../../kube-client.ts'
 import type { EngineName } from '../engine.ts'

@@ -1,6 +1,6 @@
 import { $ } from 'zx/core'
 import type { AddressPool } from '../../../host/address-pool.ts'
-import type { Progress } from '../../driver.ts'
+import type { Progress } from '../../../host/progress.ts'
 import { kubectlPath } from '../../kubectl.ts'
 
 /** The release whose manifest is applied; `METALLB_MANIFEST` names another address, or a file. */

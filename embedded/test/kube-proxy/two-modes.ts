@@ -1,7 +1,7 @@
-import { writeMode } from '../../../cluster/kube-proxy/config-conf.ts'
 import { readCapturedNode } from '../../../dataplane/capture.ts'
 import { compareNodeState } from '../../../dataplane/compare.ts'
 import { parseKubeProxyConfiguration } from '../../../dataplane/kube-proxy/config.ts'
+import { writeMode } from '../../../dataplane/kube-proxy/config-conf.ts'
 import type { NodeState } from '../../../dataplane/node-state.ts'
 import { readObjects } from '../../../dataplane/objects.ts'
 import { predict } from '../../../dataplane/predict.ts'

@@ -1,8 +1,8 @@
 // The same Service with an endpoint that answers nobody, on one node in userspace mode and on another in iptables mode.
 
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { writeMode } from '../../../cluster/kube-proxy/config-conf.ts'
 import { parseKubeProxyConfiguration } from '../../../dataplane/kube-proxy/config.ts'
+import { writeMode } from '../../../dataplane/kube-proxy/config-conf.ts'
 import { readObjects } from '../../../dataplane/objects.ts'
 import { predict } from '../../../dataplane/predict.ts'
 import { waitFor } from '../../../host/wait.ts'

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { writeMode } from '../../../cluster/kube-proxy/config-conf.ts'
 import { ModeUnsupported, requireModules } from '../../../cluster/kube-proxy/module-check.ts'
+import { writeMode } from '../../../dataplane/kube-proxy/config-conf.ts'
 import { ThreeNodes, worker, worker2 } from './three-nodes.ts'
 
 let nodes: ThreeNodes

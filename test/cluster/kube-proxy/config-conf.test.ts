@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { ConfigConfError, readMode, writeMode } from '../../../cluster/kube-proxy/config-conf.ts'
+import { ConfigConfError, readMode, writeMode } from '../../../dataplane/kube-proxy/config-conf.ts'
 
 const kubeadm = `# learner's own note
 apiVersion: kubeproxy.config.k8s.io/v1alpha1

@@ -5,11 +5,11 @@ import { expect, test } from 'vitest'
 import type { Cluster } from '../../../cluster/driver.ts'
 import {
   chooseImage,
-  genuineAnnotation,
   type ImageChoice,
   isForeignImage,
   ownImageAnnotation,
 } from '../../../cluster/kube-proxy/image-choice.ts'
+import { genuineAnnotation } from '../../../embedded/index.ts'
 
 const OWN = 'registry.example:5000/kube-proxy:v1.34.11'
 const OLD = 'registry.example:5000/kube-proxy:v1.20.0'

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
-import { featuresOf } from '../../../dataplane/kube-proxy/versions.ts'
-import { SyncLoop } from '../../../embedded/kube-proxy/sync-loop.ts'
+import { featuresOf } from '../../dataplane/kube-proxy/versions.ts'
+import { SyncLoop } from '../kube-proxy/sync-loop.ts'
 
 beforeEach(() => vi.useFakeTimers())
 afterEach(() => vi.useRealTimers())

@@ -1,0 +1,99 @@
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { $, type ProcessOutput } from 'zx/core'
+import type { Progress } from '../../host/progress.ts'
+import { timeoutScale } from '../../host/wait.ts'
+import { agentImage } from '../context/node-agents.ts'
+import { type EngineName, engineReason, fullImageName, hasImage, registryHas } from './engine.ts'
+
+/** What the Pods of the labs run (labs/NN-name/manifests). */
+export const podImages: readonly string[] = ['nginx:latest', 'nginx:1.27', 'nicolaka/netshoot:latest']
+
+/** Those, and what reaches the nodes of a context. */
+const labImages = (): string[] => [...podImages, withTag(agentImage())]
+
+const pullMs = 600_000
+const listMs = 30_000
+
+const withTag = (image: string) => (/[:@][^/]*$/.test(image) ? image : `${image}:latest`)
+
+/** How containerd names an image of Docker's registry. */
+const nameOnNode = (image: string) => fullImageName('podman', image)
+
+/**
+ * Fetches the images of the labs that the engine lacks. Where the registry does not answer, the others are not tried.
+ * @returns the images that could not be had, and why the first of them could not
+ */
+export async function fetchLabImages(
+  engine: EngineName,
+  progress: Progress,
+  images: readonly string[] = labImages(),
+): Promise<{ missing: string[]; reason: string }> {
+  const held = await Promise.all(images.map((image) => hasImage(engine, image)))
+  const lacking = images.filter((_image, index) => !held[index])
+  for (const [index, image] of lacking.entries()) {
+    if (!(await registryHas(engine, image)))
+      return { missing: lacking.slice(index), reason: 'its registry does not answer' }
+    progress.start(`Fetching ${image}`)
+    const run = $({ quiet: true, nothrow: true, timeout: pullMs * timeoutScale(), stdio: ['ignore', 'pipe', 'pipe'] })
+    const { exitCode, stderr } = await run`${engine} pull ${fullImageName(engine, image)}`
+    progress.end(exitCode === 0)
+    if (exitCode !== 0) return { missing: lacking.slice(index), reason: engineReason(stderr) }
+  }
+  return { missing: [], reason: '' }
+}
+
+/** A kind cluster whose nodes are to hold images. */
+export interface ImageTarget {
+  engine: EngineName
+  name: string
+  nodes: readonly string[]
+  kind(words: string[]): Promise<ProcessOutput>
+}
+
+/**
+ * Brings the images of the labs into every node, so that no lab waits for a registry: those that a node lacks, from the engine,
+ * which fetches what it lacks itself. kind compares by the digest of an image's configuration, so each node runs the same one.
+ * What can't be had is told; the Pods that need it then try to pull it themselves.
+ */
+export async function loadLabImages({ engine, name, nodes, kind }: ImageTarget, progress: Progress): Promise<void> {
+  const onNodes = await Promise.all(nodes.map((node) => imagesOn(engine, node)))
+  const wanted = labImages().filter((image) => onNodes.some((names) => names && !names.has(nameOnNode(image))))
+  if (wanted.length === 0) return
+  const { missing, reason } = await fetchLabImages(engine, progress, wanted)
+  const loadable = wanted.filter((image) => !missing.includes(image))
+  if (loadable.length > 0) {
+    progress.start(`Loading ${loadable.join(', ')} into the nodes`)
+    const { exitCode, stderr } = await load(engine, loadable, name, kind)
+    progress.end(exitCode === 0, exitCode === 0 ? undefined : engineReason(stderr))
+  }
+  if (missing.length > 0)
+    progress.note(
+      `${missing.join(', ')} could not be fetched (${reason}): Pods that need them pull them during a lab. \`make node-image\` fetches them where there is a network.`,
+    )
+}
+
+/** Names of the images that a node holds; undefined where that can't be told. */
+async function imagesOn(engine: EngineName, node: string): Promise<Set<string> | undefined> {
+  const run = $({ quiet: true, nothrow: true, timeout: listMs * timeoutScale(), stdio: ['ignore', 'pipe', 'pipe'] })
+  const { exitCode, stdout } = await run`${engine} exec ${node} ctr --namespace k8s.io images ls -q`
+  return exitCode === 0 ? new Set(stdout.split('\n')) : undefined
+}
+
+async function load(engine: EngineName, images: readonly string[], name: string, kind: ImageTarget['kind']) {
+  if (engine === 'docker') return kind(['load', 'docker-image', '--name', name, ...images])
+  // kind's `load docker-image` asks Docker alone.
+  const folder = mkdtempSync(join(tmpdir(), 'lab-images-'))
+  try {
+    const archive = join(folder, 'images.tar')
+    const names = images.map((image) => fullImageName(engine, image))
+    const saved = await $({
+      quiet: true,
+      nothrow: true,
+    })`${engine} save --multi-image-archive --output ${archive} ${names}`
+    return saved.exitCode === 0 ? await kind(['load', 'image-archive', '--name', name, archive]) : saved
+  } finally {
+    rmSync(folder, { recursive: true, force: true })
+  }
+}

@@ -1,0 +1,68 @@
+import { existsSync, readFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { freeMegabytes, SystemTrouble } from '../../host/system-trouble.ts'
+
+const bytesPerMegabyte = 1024 * 1024
+
+/** A limit of a process (getrlimit(2)): its line in /proc/PID/limits, what a kernel needs of it, and how it is raised. */
+interface Limit {
+  line: string
+  needed: number
+  tell(found: number): string
+}
+
+/** What the kernel of a cluster and its daemon need (measured with Debian's 6.12 and Node 20). */
+const limitsFor = (megabytes: number): Limit[] => [
+  {
+    line: 'Max file size',
+    needed: megabytes * bytesPerMegabyte,
+    tell: (bytes) =>
+      `files of at most ${Math.floor(bytes / bytesPerMegabyte)} MB are allowed, and its memory is a file of ${megabytes} MB: \`ulimit -f unlimited\``,
+  },
+  {
+    line: 'Max address space',
+    needed: 4096 * bytesPerMegabyte,
+    tell: (bytes) =>
+      `processes may have ${Math.floor(bytes / bytesPerMegabyte)} MB of address space, and 4096 MB are needed: \`ulimit -v unlimited\``,
+  },
+  {
+    line: 'Max open files',
+    needed: 256,
+    tell: (files) => `processes may open ${files} files, and 256 are needed: \`ulimit -n 1024\``,
+  },
+  {
+    line: 'Max processes',
+    needed: 256,
+    tell: (processes) => `a user may have ${processes} processes, and 256 are needed: \`ulimit -u 1024\``,
+  },
+]
+
+/**
+ * Looks whether a kernel with that much memory can run within the limits of this process.
+ * @param limits the text of /proc/self/limits
+ * @throws SystemTrouble that names every limit which is too low, and the command that raises it
+ */
+export function requireLimits(megabytes: number, limits = readFileSync('/proc/self/limits', 'utf8')): void {
+  const faults = limitsFor(megabytes).flatMap(({ line, needed, tell }) => {
+    const soft = new RegExp(`^${line}\\s+(\\d+)`, 'm').exec(limits)?.[1]
+    return soft !== undefined && Number(soft) < needed ? [tell(Number(soft))] : []
+  })
+  if (faults.length > 0)
+    throw new SystemTrouble(
+      `The embedded kernel can't run here: ${faults.join('; ')} raises it, then run the command again.`,
+    )
+}
+
+/**
+ * A folder for the file that is the guest's memory: a tmpfs where one is large enough, else the usual temporary folder.
+ * @throws SystemTrouble where neither has as much room: the kernel would be ended at the first page that the disk does not take
+ */
+export function memoryFolder(megabytes: number, folders = ['/dev/shm', tmpdir()]): string {
+  const there = [...new Set(folders)].filter((folder) => existsSync(folder))
+  const found = there.find((folder) => freeMegabytes(folder) >= megabytes)
+  if (found !== undefined) return found
+  const rooms = there.map((folder) => `"${folder}" has ${freeMegabytes(folder)} MB`).join(' and ')
+  throw new SystemTrouble(
+    `The embedded kernel needs ${megabytes} MB of room for its memory, and ${rooms || 'there is no temporary folder'} free: make room, or name another folder with TMPDIR=, and run the command again.`,
+  )
+}

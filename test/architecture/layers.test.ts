@@ -1,0 +1,67 @@
+// Who may import whom. docs/ARCHITECTURE.md draws it; types count, tests do not.
+
+import { execFileSync } from 'node:child_process'
+import { readFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { expect, test } from 'vitest'
+import { projectRoot } from '../../host/layout.ts'
+
+/** From the bottom to the top: a folder imports from those above it in this list, never from those below. */
+const LAYERS = [
+  'dataplane',
+  'host',
+  'embedded',
+  'cluster',
+  'grading',
+  'course',
+  'labs',
+  'checks',
+  'slides',
+  'instructors',
+]
+/** Nothing imports from these. */
+const TOP = ['bench', 'scripts']
+/** A product of its own is entered by its front door. */
+const ENTRY = 'embedded/index.ts'
+
+const layers = [...LAYERS, ...TOP]
+const folderOf = (file: string) => file.split('/')[0] ?? ''
+const files = execFileSync('git', ['ls-files', '--cached', '--others', '--exclude-standard', '*.ts'], {
+  cwd: projectRoot,
+  encoding: 'utf8',
+})
+  .split('\n')
+  .filter((file) => layers.includes(folderOf(file)) && !file.startsWith('embedded/test/'))
+const importsOf = (file: string): string[] =>
+  [
+    ...readFileSync(join(projectRoot, file), 'utf8').matchAll(
+      /^(?:import|export) (?:[^'`]*? from )?'(\.[^']+\.ts)'|import\('(\.[^']+\.ts)'\)/gm,
+    ),
+  ].map(([, named, loaded]) => join(dirname(file), named ?? loaded ?? ''))
+const imports = new Map(files.map((file) => [file, importsOf(file)]))
+const arrows = [...imports].flatMap(([file, targets]) => targets.map((target) => [file, target] as const))
+
+test('no folder imports from one above it, and nothing imports from a command', () => {
+  const upward = arrows.filter(([file, target]) => {
+    const [from, to] = [folderOf(file), folderOf(target)]
+    return from !== to && ((TOP.includes(to) && to !== 'bench') || layers.indexOf(to) > layers.indexOf(from))
+  })
+  expect(upward.map((arrow) => arrow.join(' -> '))).toEqual([])
+})
+
+test('dataplane knows nothing of this machine', () => {
+  const impure = arrows.filter(([file, target]) => folderOf(file) === 'dataplane' && folderOf(target) !== 'dataplane')
+  const io = files.filter(
+    (file) =>
+      folderOf(file) === 'dataplane' &&
+      /from '(node:(fs|child_process|net|http)|zx)/.test(readFileSync(join(projectRoot, file), 'utf8')),
+  )
+  expect([...impure.map((arrow) => arrow.join(' -> ')), ...io]).toEqual([])
+})
+
+test('the embedded cluster is entered by its entry file alone', () => {
+  const past = arrows.filter(
+    ([file, target]) => folderOf(file) !== 'embedded' && folderOf(target) === 'embedded' && target !== ENTRY,
+  )
+  expect(past.map((arrow) => arrow.join(' -> '))).toEqual([])
+})

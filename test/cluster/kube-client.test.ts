@@ -1,0 +1,182 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { createServer, type RequestListener, type Server } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
+import { ConsentError } from '../../cluster/consent.ts'
+import { ownKubeconfig } from '../../cluster/context/own-kubeconfig.ts'
+import { ForeignObjectError } from '../../cluster/context/write-guard.ts'
+import type { DriverName } from '../../cluster/driver.ts'
+import { kubeClient } from '../../cluster/kube-client.ts'
+import { KubernetesObjectApi } from '../../cluster/kubernetes.ts'
+
+const folder = mkdtempSync(join(tmpdir(), 'kube-client-'))
+const namespace = 'default'
+const ours = { 'app.kubernetes.io/managed-by': 'kube-service-labs' }
+/** Every request that changes something, and what it sent. */
+let writes: { request: string; body: string }[] = []
+let objects: Record<string, { metadata: { name: string; labels?: Record<string, string> }; spec?: object }> = {}
+let resources: object
+let server: Server
+let answer: RequestListener
+
+beforeEach(async () => {
+  writes = []
+  // What the generic client asks first.
+  const pods = { name: 'pods', kind: 'Pod', namespaced: true, singularName: 'pod', verbs: [] }
+  resources = { kind: 'APIResourceList', groupVersion: 'v1', resources: [pods] }
+  objects = {}
+  answer = (request, response) => {
+    const path = (request.url ?? '').split('?')[0] ?? ''
+    let body = ''
+    request.on('data', (chunk) => {
+      body += chunk
+    })
+    request.on('end', () => {
+      if (request.method !== 'GET') writes.push({ request: `${request.method} ${path}`, body })
+      const items = Object.entries(objects).filter(([key]) => key.startsWith(`${path}/`))
+      const found = path === '/api/v1' ? resources : request.method === 'GET' ? objects[path] : JSON.parse(body || '{}')
+      const list = /\/(pods|services)$/.test(path) ? { items: items.map(([, object]) => object) } : undefined
+      response.statusCode = found || list ? 200 : 404
+      response.setHeader('content-type', 'application/json')
+      response.end(JSON.stringify(found ?? list ?? { kind: 'Status', code: 404 }))
+    })
+  }
+  server = createServer((request, response) => answer(request, response))
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  vi.stubEnv('YES', '')
+})
+afterEach(() => {
+  vi.unstubAllEnvs()
+  server.closeAllConnections()
+  server.close()
+  rmSync(join(folder, 'config'), { force: true })
+})
+
+async function client(driver: DriverName = 'context') {
+  const { port } = server.address() as AddressInfo
+  const kubeconfig = join(folder, 'config')
+  const config = {
+    apiVersion: 'v1',
+    kind: 'Config',
+    clusters: [{ name: 'x', cluster: { server: `http://127.0.0.1:${port}`, 'insecure-skip-tls-verify': true } }],
+    users: [{ name: 'x', user: {} }],
+    contexts: [{ name: 'x', context: { cluster: 'x', user: 'x' } }],
+    'current-context': 'x',
+  }
+  writeFileSync(kubeconfig, JSON.stringify(config))
+  return kubeClient({ driver, name: 'theirs', kubeconfig })
+}
+
+describe('a cluster of somebody else', () => {
+  test('is not written to unasked, whichever API is used; it is read at once', async () => {
+    const { core, apps, config } = await client()
+    const generic = KubernetesObjectApi.makeApiClient(config)
+    const body = { metadata: { name: 'x', namespace } }
+    for (const write of [
+      () => core.createNamespacedConfigMap({ namespace, body }),
+      () => apps.deleteNamespacedDeployment({ namespace, name: 'x' }),
+      () => core.patchNode({ name: 'x', body: {} }),
+      () => generic.create({ apiVersion: 'v1', kind: 'Pod', ...body }),
+      () => generic.delete({ apiVersion: 'v1', kind: 'Pod', ...body }),
+    ])
+      await expect(write()).rejects.toThrow(ConsentError)
+    expect(writes).toEqual([])
+    expect((await core.listNamespacedPod({ namespace })).items).toEqual([])
+  })
+
+  test('keeps every object without our label; kube-proxy and nodes are what the labs are about', async () => {
+    vi.stubEnv('YES', '1')
+    const { core, apps } = await client()
+    objects['/apis/apps/v1/namespaces/default/deployments/web'] = { metadata: { name: 'web' } }
+    objects['/api/v1/namespaces/default/configmaps/lab-1'] = { metadata: { name: 'lab-1', labels: { app: 'x' } } }
+    objects['/api/v1/namespaces/kube-system/configmaps/coredns'] = { metadata: { name: 'coredns' } }
+    objects['/api/v1/namespaces/kube-system/configmaps/kube-proxy'] = { metadata: { name: 'kube-proxy' } }
+    objects['/api/v1/nodes/one'] = { metadata: { name: 'one' } }
+    for (const write of [
+      () => apps.deleteNamespacedDeployment({ namespace, name: 'web' }),
+      () => apps.patchNamespacedDeploymentScale({ namespace, name: 'web', body: {} }),
+      () => core.createNamespacedConfigMap({ namespace, body: { metadata: { name: 'lab-1' } } }),
+      () => core.replaceNamespacedConfigMap({ namespace, name: 'lab-1', body: { metadata: { name: 'lab-1' } } }),
+      () => core.patchNamespacedConfigMap({ namespace: 'kube-system', name: 'coredns', body: {} }),
+      () => core.deleteNode({ name: 'one' }),
+      () => core.deleteCollectionNamespacedPod({ namespace }),
+    ])
+      await expect(write()).rejects.toThrow(/is not of these labs|are not changed in somebody's cluster/)
+    expect(writes).toEqual([])
+    await core.patchNamespacedConfigMap({ namespace: 'kube-system', name: 'kube-proxy', body: {} })
+    await core.patchNode({ name: 'one', body: {} })
+    expect(writes).toHaveLength(2)
+  })
+
+  test('gets objects with our label, and Pods with it', async () => {
+    vi.stubEnv('YES', '1')
+    const { apps } = await client()
+    const template = { metadata: { labels: { app: 'web' } } }
+    const body = { metadata: { name: 'web' }, spec: { selector: { matchLabels: { app: 'web' } }, template } }
+    await apps.createNamespacedDeployment({ namespace, body })
+    expect(JSON.parse(writes[0]?.body ?? '')).toMatchObject({
+      metadata: { name: 'web', labels: ours },
+      spec: { template: { metadata: { labels: { app: 'web', ...ours } } } },
+    })
+    objects['/apis/apps/v1/namespaces/default/deployments/web'] = { metadata: { name: 'web', labels: ours } }
+    await apps.deleteNamespacedDeployment({ namespace, name: 'web' })
+    expect(writes.at(-1)?.request).toBe('DELETE /apis/apps/v1/namespaces/default/deployments/web')
+  })
+
+  test('keeps its clients and its Pods apart from ours', async () => {
+    vi.stubEnv('YES', '1')
+    const { core } = await client()
+    objects['/api/v1/namespaces/default/pods/theirs'] = { metadata: { name: 'theirs', labels: { app: 'web' } } }
+    objects['/api/v1/namespaces/default/services/theirs'] = {
+      metadata: { name: 'theirs' },
+      spec: { selector: { app: 'client' } },
+    }
+    const service = { metadata: { name: 'web' }, spec: { selector: { app: 'web' } } }
+    const pod = { metadata: { name: 'client', labels: { app: 'client' } } }
+    await expect(core.createNamespacedService({ namespace, body: service })).rejects.toThrow(/mix with Pod "theirs"/)
+    await expect(core.createNamespacedPod({ namespace, body: pod })).rejects.toThrow(ForeignObjectError)
+    expect(writes).toEqual([])
+  })
+
+  test('a cluster of our own is written to as it is asked', async () => {
+    const { core } = await client('kind')
+    await core.createNamespacedConfigMap({ namespace, body: { metadata: { name: 'lab-1' } } })
+    expect(writes).toEqual([
+      { request: 'POST /api/v1/namespaces/default/configmaps', body: JSON.stringify({ metadata: { name: 'lab-1' } }) },
+    ])
+  })
+})
+
+describe('a server that says nothing', () => {
+  test.each<[string, RequestListener]>([
+    ['at all', () => undefined],
+    [
+      'after its first words',
+      (_request, response) => {
+        response.write('{"items":')
+      },
+    ],
+  ])('%s is not waited for without end, whatever is asked', async (_when, silence) => {
+    vi.stubEnv('LAB_TIMEOUT_SCALE', '0.01')
+    answer = silence
+    const { core } = await client('kind')
+    const reason = /gave no answer to GET \/api\/v1\/.* within 0 s/
+    await expect(core.listNode()).rejects.toThrow(reason)
+    await expect(core.readNamespacedPodLog({ namespace, name: 'x' })).rejects.toThrow(reason)
+  })
+})
+
+describe('a context', () => {
+  test('without a kubeconfig is refused without a word of what the client makes up', async () => {
+    vi.stubEnv('KUBECONFIG', join(folder, 'nowhere'))
+    const refusal = expect(ownKubeconfig('nope', folder)).rejects
+    await refusal.toThrow(
+      /CLUSTER="context:nope" names no context, because there is no kubeconfig: \S*nowhere does not exist/,
+    )
+    writeFileSync(join(folder, 'broken'), '{ clusters: [')
+    vi.stubEnv('KUBECONFIG', join(folder, 'broken'))
+    await expect(ownKubeconfig('nope', folder)).rejects.toThrow(/^Your kubeconfig \(\S*broken\) can't be read: [^\n]*$/)
+  })
+})

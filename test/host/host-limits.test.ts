@@ -1,0 +1,60 @@
+import { readFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { expect, test } from 'vitest'
+import { memoryFolder, requireLimits } from '../../embedded/machine/host-limits.ts'
+import { explainSystemError, freeMegabytes } from '../../host/system-trouble.ts'
+
+const limits = (changes: Record<string, string>) =>
+  Object.entries(changes).reduce(
+    (text, [line, soft]) => text.replace(new RegExp(`^${line}\\s+\\S+`, 'm'), `${line}    ${soft}`),
+    readFileSync('/proc/self/limits', 'utf8').replaceAll(/^(Max [a-z ]+?) {2,}\S+/gm, '$1  unlimited'),
+  )
+
+test('limits that are high enough, or none, are no trouble', () => {
+  expect(() => requireLimits(1024, limits({}))).not.toThrow()
+  expect(() => requireLimits(1024, limits({ 'Max file size': '2000000000', 'Max open files': '1024' }))).not.toThrow()
+})
+
+test.each([
+  ['Max file size', '500000000', /files of at most 476 MB are allowed.*`ulimit -f unlimited` raises it/],
+  ['Max address space', '2000000000', /1907 MB of address space.*`ulimit -v unlimited`/],
+  ['Max open files', '40', /may open 40 files.*`ulimit -n 1024`/],
+  ['Max processes', '30', /may have 30 processes.*`ulimit -u 1024`/],
+])('%s of %s is told with the command that raises it', (line, soft, told) => {
+  expect(() => requireLimits(1024, limits({ [line]: soft }))).toThrow(told)
+})
+
+test('all limits that are too low are told at once', () => {
+  const both = limits({ 'Max open files': '40', 'Max file size': '0' })
+  expect(() => requireLimits(1024, both)).toThrow(/ulimit -f unlimited.*ulimit -n 1024/)
+})
+
+test("the guest's memory goes where there is room, else it is said how much there is", () => {
+  expect(memoryFolder(1, ['/nowhere', tmpdir()])).toBe(tmpdir())
+  const tooMuch = freeMegabytes(tmpdir()) * 10
+  expect(() => memoryFolder(tooMuch, [tmpdir()])).toThrow(
+    new RegExp(`needs ${tooMuch} MB of room for its memory, and "${tmpdir()}" has \\d+ MB free: make room, .*TMPDIR=`),
+  )
+})
+
+test.each([
+  ['ENOSPC', 'write', /^No space is left for "\/x\/y": \d+ MB are free and 400 MB are needed/],
+  ['EROFS', 'mkdir', /^"\/x\/y" can't be written or read \(EROFS\): make it yours/],
+  ['EACCES', 'open', /^"\/x\/y" can't be written or read/],
+  ['EACCES', 'spawn sh', /^"\/x\/y" may not be run: make it executable/],
+  ['ENOTDIR', 'mkdir', /^"\/x\/y" is a file where it must not be: delete it/],
+  ['EISDIR', 'read', /^"\/x\/y" is a folder where it must not be: delete it/],
+  ['EMFILE', 'open', /ulimit -n/],
+  ['EAGAIN', 'spawn sh', /ulimit -u/],
+  ['EFBIG', 'write', /ulimit -f/],
+])('%s of %s is one sentence', (code, syscall, told) => {
+  const error = Object.assign(new Error(`${code}: something, ${syscall}`), { code, syscall, path: '/x/y' })
+  expect(explainSystemError(error)).toMatch(told)
+})
+
+test('other errors are left as they are', () => {
+  expect(explainSystemError(new Error('no network'))).toBeUndefined()
+  expect(
+    explainSystemError(Object.assign(new Error('x'), { code: 'ECONNREFUSED', syscall: 'connect' })),
+  ).toBeUndefined()
+})
