@@ -1,16 +1,10 @@
 import { existsSync } from 'node:fs'
 import { Agent, type AgentOptions } from 'node:https'
 import type * as k8s from '@kubernetes/client-node'
-import type { Cluster } from './driver.ts'
+import type { Cluster, KubeClient } from './driver.ts'
 import { sendThroughGuard } from './guarded-http.ts'
 
-/** The typed APIs that scripts and checks use. */
-export interface KubeClient {
-  config: k8s.KubeConfig
-  core: k8s.CoreV1Api
-  apps: k8s.AppsV1Api
-  discovery: k8s.DiscoveryV1Api
-}
+export type { KubeClient }
 
 /** All that is kept of a stranger's kubeconfig: where the server is, how to know it, and how to be known there. */
 export interface ClusterAccess {
