@@ -26,6 +26,6 @@ export function shortened(text: string, length = 200): string {
 /** JSON that a terminal can show: what JSON itself leaves as it is but a terminal may obey is written as an escape. */
 export function plainJson(value: unknown): string {
   return JSON.stringify(value, null, 2).replace(UNSEEN, (character) =>
-    character.replace(/[^]/g, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`),
+    character.replace(/[\s\S]/g, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`),
   )
 }
