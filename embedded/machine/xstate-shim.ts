@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { basename, dirname, join } from 'node:path'
 import { ensureArtifact, proveArtifact } from '../../host/artifact.ts'
 import { projectRoot } from '../../host/layout.ts'
 import { runTool } from '../../host/supervised.ts'
@@ -27,7 +27,9 @@ export async function ensureXstateShim(tree: string): Promise<void> {
   await ensureArtifact({
     path: shimIn(tree),
     parts: [readFileSync(SOURCE, 'utf8')],
-    make: (fresh) => runTool([compiler, '-nostdlib', '-shared', '-fPIC', '-o', fresh, SOURCE], tree),
+    // By its name alone: tcc writes the path into a string of C, which a quote in it would end.
+    make: (fresh) =>
+      runTool([compiler, '-nostdlib', '-shared', '-fPIC', '-o', fresh, basename(SOURCE)], dirname(SOURCE)),
   })
 }
 
