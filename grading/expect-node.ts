@@ -108,6 +108,26 @@ export class NodeExpectation {
     }
   }
 
+  /** Nothing but kube-proxy's rules decides what becomes of packets to Services. */
+  noRuleOfOthersTakesServicePackets(mode: KubeProxyMode): void {
+    mustEqualPrediction(this.#nodes, {
+      mode,
+      concerns: (where, { interferes }) => interferes === true && 'chain' in where,
+      look: 'iptables-save',
+      expected: "no rule but kube-proxy's that takes packets to Services",
+    })
+  }
+
+  /** The node's end of every Pod's veth pair is up. */
+  everyPodLinkUp(mode: KubeProxyMode): void {
+    mustEqualPrediction(this.#nodes, {
+      mode,
+      concerns: (where, { interferes }) => interferes === true && 'link' in where,
+      look: 'ip -brief link',
+      expected: 'the link of every Pod UP',
+    })
+  }
+
   link(name: string): LinkExpectation {
     return new LinkExpectation(this.#nodes, name)
   }
@@ -255,7 +275,7 @@ export class LinkExpectation extends PredictedPart {
   readonly #name: string
 
   constructor(nodes: readonly NodeView[], name: string) {
-    super(nodes, (where) => 'link' in where, `ip -d addr show ${name}`)
+    super(nodes, (where) => 'link' in where && where.link === name, `ip -d addr show ${name}`)
     this.#name = name
   }
 

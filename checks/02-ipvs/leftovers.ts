@@ -69,8 +69,8 @@ export async function nothingLeft({ nodes, live }: CheckContext, service?: { add
 }
 
 /** Whole chains of nat that are one too many or missing, and everything in the other tables. */
-function isAboutWholeTables({ where, kind, expected, actual }: Finding): boolean {
-  if (!('chain' in where)) return false
+function isAboutWholeTables({ where, kind, expected, actual, interferes }: Finding): boolean {
+  if (!('chain' in where) || interferes) return false
   if (where.table !== 'nat') return true
   const isChain = (kind === 'stale' ? actual : expected)?.startsWith(':') ?? false
   return isChain && (kind === 'stale' || kind === 'missing')

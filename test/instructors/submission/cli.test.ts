@@ -105,6 +105,15 @@ test('grade-class.ts: a class with a hostile file in it, every format, the key o
     JSON.parse(readFileSync(join(at(format), 'alice-lab2.json'), 'utf8'))
   expect((await run('grade-class.ts', ['--report-only', '--quiet', ...files])).code).toBe(0)
   expect((await run('grade-class.ts', [])).stderr).toContain('nothing to grade')
+  const open = await changedFile('erin', {
+    text: (text, path) => (path.endsWith('ipvsadm-save') ? text.replace(/-w 1$/gm, '-w 5') : text),
+  })
+  const graded = await run('grade-class.ts', ['--class', 'spring', open])
+  expect(graded.code, 'all were graded, though steps are open').toBe(0)
+  expect(graded.stdout).toContain('erin, lab 2: It looks reused from the repository')
+  expect(graded.stdout).toContain('erin, lab 2: All its captures lack the word of this class.')
+  const odd = await run('grade-class.ts', ['--class', 'two words', open])
+  expect([odd.code, odd.stderr]).toEqual([2, expect.stringContaining('"two words" can\'t be a class\'s word')])
 })
 
 test("a learner's part of the key signs for that learner and no other", async () => {
@@ -132,6 +141,10 @@ describe('submit.ts without a cluster', () => {
     expect([nobody.code, odd.code, nowhere.code, which.code]).toEqual([2, 2, 2, 2])
     expect(nobody.stderr).toContain('make submit LEARNER=alice LAB=2')
     expect(odd.stderr).toContain('"../alice" can\'t name a learner')
+    expect(nowhere.stdout).toBe(
+      'NAME=alice is taken as the learner; write LEARNER=alice, as NAME is the cluster everywhere else.\n',
+    )
+    expect(which.stdout).toBe('')
     expect(nowhere.stderr).toContain('The cluster "not-there" is not up and nothing of lab 2 was kept')
     expect(which.stderr).toContain('Which lab? none was worked on yet')
   })
