@@ -49,7 +49,7 @@ const REASONS: Record<string, string> = {
 }
 
 /** What an error of the file system means, after the path: `does not exist`. */
-export function whyNot(error: unknown): string {
+function whyNot(error: unknown): string {
   const code = error instanceof Error && 'code' in error ? String(error.code) : 'an unknown reason'
   return REASONS[code] ?? `can’t be used (${code})`
 }
