@@ -6,6 +6,10 @@ MAKEFLAGS += --no-print-directory
 # What is typed after a target is text, handed on as it is: without this line make expands functions in it. Recipes never contain a
 # variable's text, only the shell's quoted "$$NAME"; `export` so that override does not keep it from the scripts.
 $(foreach name,$(.VARIABLES),$(if $(findstring $$,$(name)),,$(if $(filter command,$(firstword $(origin $(name)))),$(eval export override $(name) := $$(value $(name))))))
+# Node.js takes no module from such a path, and says so in a stack of its own.
+ifneq ($(findstring \,$(CURDIR)),)
+$(error The path of this folder, "$(CURDIR)", has a backslash in it, from where Node.js runs nothing: rename or move the folder)
+endif
 override RUN := node scripts/start.mjs
 override NODE_MODULES := node_modules/.package-lock.json
 # The 2 of lab-2, or whatever was typed there.

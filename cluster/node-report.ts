@@ -51,7 +51,7 @@ export const CLASS_MARK_FILE = '/run/kube-service-labs/class'
 
 /** Which boot of the kernel this is, for how long it has run, when it began, and the mark of the class; no program is started for it. */
 const NODE_BOOT = `node_boot() {
-  read -r boot_id </proc/sys/kernel/random/boot_id && read -r uptime idle </proc/uptime || return
+  read -r boot_id </proc/sys/kernel/random/boot_id && read -r uptime idle </proc/uptime || return 1
   printf 'boot_id %s\nuptime %s\n' "$boot_id" "$uptime"
   while read -r key value rest; do [ "$key" != btime ] || { printf 'btime %s\n' "$value"; break; }; done </proc/stat
   if read -r class_mark <${CLASS_MARK_FILE}; then printf 'class %s\n' "$class_mark"; fi

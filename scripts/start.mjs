@@ -10,7 +10,11 @@ import { basename, join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 
 const root = join(import.meta.dirname, '..')
-const folders = ['checks', 'cluster', 'dataplane', 'grading', 'labs', 'scripts', 'slides']
+const strangers = ['node_modules', 'test', 'dist', 'captures', 'submissions']
+const folders = readdirSync(root, { withFileTypes: true })
+  .filter((entry) => entry.isDirectory() && !/^\./.test(entry.name) && !strangers.includes(entry.name))
+  .map(({ name }) => name)
+  .sort()
 
 /** Names the state of all sources by their sizes and times of change. */
 function stateOfSources() {

@@ -1,7 +1,7 @@
 import type { CheckContext } from '../../grading/check-context.ts'
 import { onNode } from '../../grading/difference-report.ts'
 import { fail } from '../../grading/failure.ts'
-import { oddProbe } from '../../grading/odd-probe.ts'
+import { mismatchedProbe } from '../../grading/mismatched-probe.ts'
 import type { NodeView } from '../../grading/snapshot.ts'
 import { HOOKS, type HookCounts, PROBE_PORT, probeRules, probesIn } from './hook-counters.ts'
 
@@ -45,7 +45,7 @@ export function probesInFiveHooks({ nodes }: CheckContext): { node: NodeView; co
 
 function mustCountTheSame({ name, state }: NodeView): void {
   const probes = new Map([...probeRules(state.iptables)].map(([hook, { spec }]) => [hook, spec]))
-  const odd = oddProbe(probes, PROBE_PORT)
+  const odd = mismatchedProbe(probes, PROBE_PORT)
   if (!odd) return
   fail({
     node: name,
