@@ -64,7 +64,7 @@ export function execInPod(
 }
 
 /** The exit code that a status tells; undefined when the command was not run. */
-export function exitCodeOf({ status, details }: V1Status): number | undefined {
+function exitCodeOf({ status, details }: V1Status): number | undefined {
   if (status === 'Success') return 0
   const cause = details?.causes?.find(({ reason }) => reason === 'ExitCode')
   return cause === undefined ? undefined : Number(cause.message ?? 1)

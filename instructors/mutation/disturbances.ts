@@ -10,7 +10,7 @@ export interface Disturbance {
 }
 
 /** Numbers from 0 to below 1 that are the same in every run. */
-export function seededNumbers(seed: number): () => number {
+function seededNumbers(seed: number): () => number {
   let state = seed >>> 0
   return () => {
     state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0
