@@ -105,6 +105,7 @@ help: ## This list
 	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-zA-Z0-9_%-]+:.*## / {sub(/%/, "N", $$1); gsub(/[$$][$$]/, "$$", $$2); printf "  %-16s %s\n", $$1, $$2}' Makefile
 
 $(NODE_MODULES): package.json package-lock.json
+	@$(RUN)
 	@echo ' • Installing the Node packages …' >&2
 	@npm ci --no-audit --no-fund --loglevel=error >&2 && touch $@
 FORCE:

@@ -22,7 +22,7 @@ export interface Capture {
 const NODE_NAME = /^[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?$/
 
 /** The folder is no capture; the message names the file and what to do. */
-export class CaptureError extends Error {}
+class CaptureError extends Error {}
 
 /**
  * Reads a capture folder (`objects.json` and `nodes/<node>/<file>`). Every file of a node is read, known or not.

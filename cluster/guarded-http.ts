@@ -7,7 +7,7 @@ import type { Cluster } from './driver.ts'
 const answerMs = 30_000
 
 /** The API server did not answer in time. */
-export class ApiDeadlineError extends Error {}
+class ApiDeadlineError extends Error {}
 
 /** Has every API of a configuration send its requests with a deadline, and those that change somebody else's cluster through guardWrite. A `library` of the caller's sends them. */
 export async function sendThroughGuard(

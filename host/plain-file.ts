@@ -79,7 +79,7 @@ const FAULTS: Record<string, string> = {
 }
 
 /** What an error of the file system means, to be put behind the path. */
-export function faultOf(error: unknown): string {
+function faultOf(error: unknown): string {
   const code = error instanceof Error && 'code' in error ? String(error.code) : 'no reason was given'
   return FAULTS[code] ?? `can't be used (${code})`
 }

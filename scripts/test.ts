@@ -6,6 +6,7 @@ await main(async () => {
   for (const command of [
     ['biome', 'check', '.'],
     ['tsc', '--noEmit'],
+    ['knip', '--no-progress'],
     ['vitest', 'run', ...process.argv.slice(2)],
   ]) {
     const [tool = '', ...rest] = command

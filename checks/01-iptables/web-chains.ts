@@ -30,7 +30,7 @@ export function webChain(snapshot: Snapshot): string {
 }
 
 /** The rules of a chain that lead on to endpoints, in order. */
-export function endpointRules(state: NodeState, chain: string): Rule[] {
+function endpointRules(state: NodeState, chain: string): Rule[] {
   const rules = state.iptables.get('nat')?.get(chain)?.rules ?? []
   return rules.filter(({ spec }) => targetOf(spec)?.startsWith('KUBE-SEP-'))
 }
