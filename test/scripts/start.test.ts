@@ -106,11 +106,17 @@ describe('the Node.js that package.json asks for', () => {
     )
   })
 
-  test('package.json names ranges in the two forms that are understood', () => {
-    const { engines } = JSON.parse(readFileSync(join(projectRoot, 'package.json'), 'utf8')) as {
-      engines: { node: string }
-    }
-    expect(engines.node).toMatch(/^(\^|>=)\d+\.\d+( \|\| (\^|>=)\d+\.\d+)*$/)
+  test('is what the README and continuous integration name', () => {
+    const read = (file: string) => readFileSync(join(projectRoot, file), 'utf8')
+    const { engines } = JSON.parse(read('package.json')) as { engines: { node: string } }
+    const [, oldest, next] = /^\^(\d+\.\d+) \|\| >=(\d+\.\d+)$/.exec(engines.node) ?? []
+    const versions = [...read('.github/workflows/ci.yml').matchAll(/node(?:-version)?: (\[.*\]|\d+)/g)]
+    const [matrix = [], ...jobs] = versions.map(([, version = '']) => [JSON.parse(version)].flat().map(String))
+    const [recommended] = jobs.flat()
+    expect(new Set(jobs.flat()).size).toBe(1)
+    expect(matrix).toEqual([oldest, next?.split('.')[0], recommended, expect.any(String)])
+    expect(read('README.md')).toContain(`Node.js ${recommended} (${oldest}, or ${next} and newer, will do)`)
+    expect(read('scripts/start.mjs')).toContain(`nvm install ${recommended}`)
   })
 })
 
