@@ -1,5 +1,5 @@
+import { countState, MEASURED_NODE, MEASURED_VERSION, SERVER } from '../../course/scale/held-state.ts'
 import { largestPoint, type MeasuredMode, type Measurement, type Point } from '../../course/scale/measurement.ts'
-import { countState, MEASURED_NODE, MEASURED_VERSION, SERVER } from '../../course/scale/scene.ts'
 import { syntheticCluster } from '../../course/scale/synthetic-cluster.ts'
 import { readObjects } from '../../dataplane/objects.ts'
 import { predict } from '../../dataplane/predict.ts'

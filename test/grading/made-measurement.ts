@@ -1,5 +1,5 @@
+import { type Counts, countState, MEASURED_NODE, MEASURED_VERSION, SERVER } from '../../course/scale/held-state.ts'
 import type { MeasuredMode, Measurement, Point, Quantity } from '../../course/scale/measurement.ts'
-import { type Counts, countState, MEASURED_NODE, MEASURED_VERSION, SERVER } from '../../course/scale/scene.ts'
 import { syntheticCluster } from '../../course/scale/synthetic-cluster.ts'
 import { readObjects } from '../../dataplane/objects.ts'
 import { predict } from '../../dataplane/predict.ts'

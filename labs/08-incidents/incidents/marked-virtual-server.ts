@@ -1,4 +1,4 @@
-import type { Hands } from '../../../course/incident/hands.ts'
+import type { ClusterActions } from '../../../course/incident/cluster-actions.ts'
 import type { Incident } from '../../../course/incident/incident.ts'
 import type { Scene } from '../../../course/incident/scene.ts'
 
@@ -17,7 +17,7 @@ export const markedVirtualServer: Incident = {
     'Something takes the packet before. What do packets from outside carry when they reach IPVS, that those of Pods do not?',
     'IPVS looks for the firewall mark first. Read `ipvsadm -Ln` to the end: one entry begins with FWM.',
   ],
-  break: (hands) => hands.onNode(place(hands.scene), `ipvsadm -A -f ${MARK} -s rr`),
+  break: (actions) => actions.onNode(place(actions.scene), `ipvsadm -A -f ${MARK} -s rr`),
   symptom: (look) => look.nodePortEverywhere(),
   causeLeft({ snapshot, scene }) {
     const { virtualServers } = snapshot.node(place(scene)).state
@@ -27,16 +27,16 @@ export const markedVirtualServer: Incident = {
   wrongFixes: [
     {
       what: 'the foreign virtual server is given a real server',
-      play: (hands: Hands) =>
-        hands.onNode(
-          place(hands.scene),
-          `ipvsadm -a -f ${MARK} -m -r $(ipvsadm -Sn | grep -m1 -- '-a -t ${hands.scene.shop}:80 ' | sed -E 's/.* -r (\\S+):80 .*/\\1/')`,
+      play: (actions: ClusterActions) =>
+        actions.onNode(
+          place(actions.scene),
+          `ipvsadm -a -f ${MARK} -m -r $(ipvsadm -Sn | grep -m1 -- '-a -t ${actions.scene.shop}:80 ' | sed -E 's/.* -r (\\S+):80 .*/\\1/')`,
         ),
     },
   ],
   fix: {
     commands: (scene) => [`make exec NODE=${place(scene)} CMD='ipvsadm -D -f ${MARK}'`],
-    play: (hands) => hands.onNode(place(hands.scene), `ipvsadm -D -f ${MARK}`),
+    play: (actions) => actions.onNode(place(actions.scene), `ipvsadm -D -f ${MARK}`),
   },
   debrief: `IPVS knows virtual servers by address and port, and by firewall mark, and asks for the mark first. kube-proxy marks what is to
 be masqueraded with 0x4000, which is 16384: whoever makes a virtual server of that mark gets all of it, and drops it when he

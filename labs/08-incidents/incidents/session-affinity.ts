@@ -1,4 +1,4 @@
-import type { Hands } from '../../../course/incident/hands.ts'
+import type { ClusterActions } from '../../../course/incident/cluster-actions.ts'
 import type { Incident } from '../../../course/incident/incident.ts'
 
 const affinity = (sessionAffinity: 'ClientIP' | 'None') => ({
@@ -21,7 +21,7 @@ export const sessionAffinity: Incident = {
     'Nothing is lost, only the choice is odd. Read the first rules of the chain KUBE-SVC-… that belongs to the Service shop.',
     'Rules with `-m recent` remember the client. Which field of the Service asks for them?',
   ],
-  break: (hands) => hands.patchService('shop', affinity('ClientIP')),
+  break: (actions) => actions.patchService('shop', affinity('ClientIP')),
   async symptom(look) {
     const shares = await look.shares(REQUESTS)
     const served = [...shares.values()].filter((count) => count > 0).length
@@ -35,10 +35,15 @@ export const sessionAffinity: Incident = {
   },
   causeLeft: (look) =>
     look.service('shop')?.sessionAffinity === 'ClientIP' ? 'the Service shop has sessionAffinity ClientIP' : undefined,
-  wrongFixes: [{ what: 'the node is made to forget', play: (hands: Hands) => hands.onNode(hands.scene.node, forget) }],
+  wrongFixes: [
+    {
+      what: 'the node is made to forget',
+      play: (actions: ClusterActions) => actions.onNode(actions.scene.node, forget),
+    },
+  ],
   fix: {
     commands: () => [`kubectl patch service shop --type merge -p '${JSON.stringify(affinity('None'))}'`],
-    play: (hands) => hands.patchService('shop', affinity('None')),
+    play: (actions) => actions.patchService('shop', affinity('None')),
   },
   debrief: `sessionAffinity: ClientIP keeps a client at its Pod for three hours after its last connection. In iptables mode that is a pair
 of rules with -m recent for each endpoint, in IPVS mode a persistent virtual server. A job, a proxy or a masqueraded node

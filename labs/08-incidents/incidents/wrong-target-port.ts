@@ -1,4 +1,4 @@
-import type { Hands } from '../../../course/incident/hands.ts'
+import type { ClusterActions } from '../../../course/incident/cluster-actions.ts'
 import type { Incident } from '../../../course/incident/incident.ts'
 
 const ports = (targetPort: string | number) => ({ spec: { ports: [{ port: 80, protocol: 'TCP', targetPort }] } })
@@ -18,7 +18,7 @@ export const wrongTargetPort: Incident = {
     'Compare where the packet is sent in the end with where the Pod listens: `ss -ltn` in the Pod, the DNAT rule on the node.',
     'Look at the ports in `kubectl get endpointslices -l kubernetes.io/service-name=shop` and at `targetPort` of the Service.',
   ],
-  break: (hands) => hands.patchService('shop', ports(8080)),
+  break: (actions) => actions.patchService('shop', ports(8080)),
   symptom: (look) => look.customerOfShop(2),
   causeLeft(look) {
     const port = look.service('shop')?.ports?.[0]?.targetPort
@@ -27,12 +27,12 @@ export const wrongTargetPort: Incident = {
   wrongFixes: [
     {
       what: 'the port is rewritten in the chains of one node',
-      play: (hands: Hands) => hands.onNode(hands.scene.node, rewrite(8080, 80)),
+      play: (actions: ClusterActions) => actions.onNode(actions.scene.node, rewrite(8080, 80)),
     },
   ],
   fix: {
     commands: () => [`kubectl patch service shop --type merge -p '${JSON.stringify(ports('web'))}'`],
-    play: (hands) => hands.patchService('shop', ports('web')),
+    play: (actions) => actions.patchService('shop', ports('web')),
   },
   debrief: `kube-proxy believes what the EndpointSlice says: address and targetPort. It never asks whether somebody listens there, so
 the packet reached the Pod, and the Pod's own kernel refused it. Refused at once means that somebody was reached; a Service
