@@ -6,6 +6,10 @@ MAKEFLAGS += --no-print-directory
 # What is typed after a target is text, handed on as it is: without this line make expands functions in it. Recipes never contain a
 # variable's text, only the shell's quoted "$$NAME"; `export` so that override does not keep it from the scripts.
 $(foreach name,$(.VARIABLES),$(if $(findstring $$,$(name)),,$(if $(filter command,$(firstword $(origin $(name)))),$(eval export override $(name) := $$(value $(name))))))
+# Node.js takes no module from such a path, and says so in a stack of its own.
+ifneq ($(findstring \,$(CURDIR)),)
+$(error The path of this folder, "$(CURDIR)", has a backslash in it, from where Node.js runs nothing: rename or move the folder)
+endif
 override RUN := node scripts/start.mjs
 override NODE_MODULES := node_modules/.package-lock.json
 # The 2 of lab-2, or whatever was typed there.
@@ -86,6 +90,8 @@ test-grader: $(NODE_MODULES) ## Break recorded good captures in every way, and s
 ##@ Project
 test: $(NODE_MODULES) ## Lint, type-check and run every test
 	@$(RUN) scripts/test.ts
+test-fast: $(NODE_MODULES) ## Lint, types, layers and the tests that start no program: for while you work
+	@$(RUN) scripts/test.ts --fast
 test-incidents: $(NODE_MODULES) ## Break and repair every incident of lab 8 (make test takes a quarter of them; SEED= says which)
 	@INCIDENTS=all node_modules/.bin/vitest run test/labs/lab-8.test.ts
 lint-labs: $(NODE_MODULES) ## What is wrong with the course as written (BOOT=1 plays and types every lab, too; LAB=2)
@@ -101,7 +107,8 @@ help: ## This list
 	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-zA-Z0-9_%-]+:.*## / {sub(/%/, "N", $$1); gsub(/[$$][$$]/, "$$", $$2); printf "  %-16s %s\n", $$1, $$2}' Makefile
 
 $(NODE_MODULES): package.json package-lock.json
+	@$(RUN)
 	@echo ' • Installing the Node packages …' >&2
 	@npm ci --no-audit --no-fund --loglevel=error >&2 && touch $@
 FORCE:
-.PHONY: FORCE hint answer incident measure up down status doctor env shell exec aliases capture trace ipvs iptables nftables userspace flush-nat kube-proxy-logs web tools submit grade-class test-grader test test-incidents lint-labs new-lab e2e-kind slides present bench help
+.PHONY: FORCE hint answer incident measure up down status doctor env shell exec aliases capture trace ipvs iptables nftables userspace flush-nat kube-proxy-logs web tools submit grade-class test-grader test test-fast test-incidents lint-labs new-lab e2e-kind slides present bench help

@@ -33,13 +33,14 @@ export class ContextCluster implements Cluster {
   readonly driver = 'context'
   readonly name: string
   readonly kubeconfig: string
+  readonly #access: ClusterAccess | undefined
   #client: Promise<KubeClient> | undefined
   #agents: Map<string, string> | undefined
 
-  private constructor(name: string, kubeconfig: string, client?: Promise<KubeClient>) {
+  private constructor(name: string, kubeconfig: string, access?: ClusterAccess) {
     this.name = name
     this.kubeconfig = kubeconfig
-    this.#client = client
+    this.#access = access
   }
 
   /** Opens a context by its name. Throws with the names there are when it does not exist. */
@@ -49,7 +50,7 @@ export class ContextCluster implements Cluster {
 
   /** A stranger's cluster under a name of the caller's. No file says how it is reached: its `kubeconfig` is empty. */
   static ofStranger(name: string, access: ClusterAccess): ContextCluster {
-    return new ContextCluster(name, '', strangersClient(access))
+    return new ContextCluster(name, '', access)
   }
 
   up(progress: Progress): Promise<void> {
@@ -141,7 +142,7 @@ export class ContextCluster implements Cluster {
   }
 
   client(): Promise<KubeClient> {
-    this.#client ??= clientFromFile(this)
+    this.#client ??= this.#access ? strangersClient(this, this.#access) : clientFromFile(this)
     return this.#client
   }
 

@@ -1,8 +1,16 @@
+import type * as k8s from '@kubernetes/client-node'
 import type { Progress } from '../host/progress.ts'
 import type { ExecOptions, ExecResult } from '../host/shell-word.ts'
-import type { KubeClient } from './kube-client.ts'
 
 export type DriverName = 'embedded' | 'kind' | 'context'
+
+/** The typed APIs that scripts and checks use. */
+export interface KubeClient {
+  config: k8s.KubeConfig
+  core: k8s.CoreV1Api
+  apps: k8s.AppsV1Api
+  discovery: k8s.DiscoveryV1Api
+}
 
 /** A place where labs run. Everything above it is the same code on every driver. */
 export interface Cluster {

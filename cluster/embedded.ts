@@ -86,6 +86,7 @@ export class EmbeddedCluster implements Cluster {
       daemon.on('message', (message: DaemonMessage) => {
         if (message.type === 'start') progress.start(message.text)
         else if (message.type === 'end') progress.end(true, message.text)
+        else if (message.type === 'note') progress.note(message.text)
         else if (message.type === 'ready') resolve()
         else reject(new Error(message.text))
       })

@@ -30,7 +30,7 @@ export const IPVSADM_SAVE = `ipvsadm_save() {
 /**
  * A set in use holds the module of its type; where all types are modules and none is held, no program is started to print nothing.
  */
-export const IPSET_SAVE = `ipset_save() {
+const IPSET_SAVE = `ipset_save() {
   command -v ipset >/dev/null || return 127
   if [ -r /sys/module/ip_set/refcnt ]; then
     for type in /sys/module/ip_set_*/refcnt; do
@@ -51,7 +51,7 @@ export const CLASS_MARK_FILE = '/run/kube-service-labs/class'
 
 /** Which boot of the kernel this is, for how long it has run, when it began, and the mark of the class; no program is started for it. */
 const NODE_BOOT = `node_boot() {
-  read -r boot_id </proc/sys/kernel/random/boot_id && read -r uptime idle </proc/uptime || return
+  read -r boot_id </proc/sys/kernel/random/boot_id && read -r uptime idle </proc/uptime || return 1
   printf 'boot_id %s\nuptime %s\n' "$boot_id" "$uptime"
   while read -r key value rest; do [ "$key" != btime ] || { printf 'btime %s\n' "$value"; break; }; done </proc/stat
   if read -r class_mark <${CLASS_MARK_FILE}; then printf 'class %s\n' "$class_mark"; fi
@@ -91,7 +91,7 @@ const SECTIONS: Record<ReportDepth, Record<string, string>> = {
 }
 
 /** A node's report does not come to its end: the node, or the connection to it, was lost while it was written. */
-export class CutOffReport extends Error {}
+class CutOffReport extends Error {}
 
 export interface NodeReportRequest {
   /** A shell script (runOnNode). */

@@ -5,7 +5,7 @@ import { ApiException } from '../cluster/kubernetes.ts'
 import { CLASS_MARK_FILE } from '../cluster/node-report.ts'
 import { runOnNode } from '../cluster/node-script.ts'
 import { CLASS_MAP, wordFromEnvironment } from '../grading/class-word.ts'
-import { NOTES_NAMESPACE } from '../grading/notebook.ts'
+import { NOTES_NAMESPACE } from '../grading/lab-notes.ts'
 import type { Progress } from '../host/progress.ts'
 
 /** Writes the mark of a word ($1) for this boot, unless it is there. */

@@ -1,5 +1,5 @@
 import type { KubeClient } from '../cluster/kube-client.ts'
-import { writeNotes } from '../grading/notebook.ts'
+import { writeNotes } from '../grading/lab-notes.ts'
 import { answerKey, answerNote } from '../grading/question.ts'
 
 /**

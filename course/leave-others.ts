@@ -1,5 +1,5 @@
 import { listLabs } from '../grading/lab-folders.ts'
-import { NOTES_NAMESPACE, notesName } from '../grading/notebook.ts'
+import { NOTES_NAMESPACE, notesName } from '../grading/lab-notes.ts'
 import { type LabBench, loadSolution } from './lab-bench.ts'
 import { removeRules } from './lab-rules.ts'
 

@@ -49,7 +49,7 @@ function holds(mode: SwitchedMode, { nodes }: Snapshot): boolean {
     (node) =>
       node.mode === mode &&
       isEmptyFlush(planFlush(mode, node.state, new Map())) &&
-      evaluate(node, mode).differences.length === 0,
+      evaluate(node, mode).differences.every(({ interferes }) => interferes),
   )
 }
 

@@ -10,5 +10,6 @@ export interface DaemonOptions {
 export type DaemonMessage =
   | { type: 'start'; text: string }
   | { type: 'end'; text?: string }
+  | { type: 'note'; text: string }
   | { type: 'ready' }
   | { type: 'failed'; text: string }

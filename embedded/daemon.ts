@@ -6,6 +6,7 @@ import { explainSystemError } from '../host/system-trouble.ts'
 import type { Ending } from './control-plane.ts'
 import type { DaemonMessage, DaemonOptions } from './daemon-messages.ts'
 import { bootKernel } from './machine/boot.ts'
+import { openTo } from './machine/confinement.ts'
 import { machineOn } from './machine/uml-machine.ts'
 import { becomeDaemon, daemonOf, removeClusterFolder, writeDaemonState } from './state-file.ts'
 
@@ -57,7 +58,14 @@ async function start({ name, packages, kubeProxy }: DaemonOptions): Promise<void
   endings.push(() => (ready ? removeClusterFolder(name, process.pid) : undefined))
   let loading: Promise<typeof import('./control-plane.ts')> | undefined
   const machine = await step('Booting the kernel', async () => {
-    const kernel = await bootKernel({ packages, directory: join(directory, 'uml'), name })
+    const kernel = await bootKernel({
+      packages,
+      directory: join(directory, 'uml'),
+      name,
+      readable: kubeProxy ? [kubeProxy] : [],
+    })
+    const { open } = openTo(kernel.confinement) ?? {}
+    if (open !== undefined) tell({ type: 'note', text: `The embedded kernel is not fully confined: ${open}.` })
     // It takes a second: the rest of this program is loaded meanwhile.
     loading = import('./control-plane.ts')
     return machineOn(kernel)

@@ -8,6 +8,7 @@ export { addressInputs, ipsetInput, serverInputs } from './kube-proxy/ipvs-input
 export { genuineAnnotation } from './kube-proxy/manifests.ts'
 export { balancedAddresses, healthChecks, healthKey } from './load-balancer/balanced-addresses.ts'
 export type { BalancedAddress } from './load-balancer/routes.ts'
+export { CONFINE, type Confinement, findConfinement, openTo } from './machine/confinement.ts'
 export type { GuestProcess, Machine } from './machine/machine.ts'
 export { unpackPackages } from './machine/package-tree.ts'
 export { ensurePackages, provePackages, requireSupport, Unsupported } from './machine/packages.ts'

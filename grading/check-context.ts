@@ -1,13 +1,13 @@
 import type { LabDefinition, StepDefinition } from './lab-definition.ts'
+import type { LabNotes } from './lab-notes.ts'
 import type { LiveCluster } from './live-cluster.ts'
-import type { Notebook } from './notebook.ts'
 import type { NodeView, Snapshot } from './snapshot.ts'
 
 /** What a check is given. Everything but `live` is one snapshot, the same for every step of a round. */
 export interface CheckContext {
   snapshot: Snapshot
   nodes: readonly NodeView[]
-  notes: Notebook
+  notes: LabNotes
   /** For real requests; absent when a capture is judged. */
   live: LiveCluster | undefined
   /** Says what this step measured, in lines for people: shares as bars, times. The report shows them, passed or not. */

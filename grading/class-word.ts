@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import type { Capture } from '../cluster/capture-folder.ts'
 import { parseNodeBoot } from '../dataplane/node-boot.ts'
-import { NOTES_NAMESPACE } from './notebook.ts'
+import { NOTES_NAMESPACE } from './lab-notes.ts'
 import { type ClassKey, readClassKey, wordOf } from './signature.ts'
 
 /** The ConfigMap that holds the class's word in a learner's cluster; its one key is `word`. */

@@ -26,7 +26,7 @@ export interface CountNote {
   nodes: Record<string, RuleCount>
 }
 
-export function countRules({ state }: NodeView): RuleCount {
+function countRules({ state }: NodeView): RuleCount {
   const nat = state.iptables.get('nat')
   return {
     rules: nat?.get('KUBE-SERVICES')?.rules.length ?? 0,
@@ -38,7 +38,7 @@ export function countRules({ state }: NodeView): RuleCount {
 export const isServiceChain = (name: string) => /^KUBE-(?:SVC|SVL|SEP|EXT|FW|XLB)-/.test(name)
 
 /** Ports of Services that have a ClusterIP. */
-export function servicePortCount({ objects }: Snapshot): number {
+function servicePortCount({ objects }: Snapshot): number {
   return objects.services
     .filter((service) => service.clusterIPs.length > 0)
     .reduce((total, service) => total + service.ports.length, 0)

@@ -1,12 +1,14 @@
+import { linksDown } from '../dataplane/compare/compare-links.ts'
 import { compareNodeState, type Finding } from '../dataplane/compare.ts'
 import { ConfigError, type KubeProxyConfig, type KubeProxyMode } from '../dataplane/kube-proxy/config.ts'
+import { addressesAtLastSync, heldAddresses } from '../dataplane/kube-proxy/node-addresses.ts'
 import { VersionError } from '../dataplane/kube-proxy/versions.ts'
 import type { NodeState } from '../dataplane/node-state.ts'
 import { PredictError, predict } from '../dataplane/predict.ts'
+import { findInterference } from '../dataplane/trace/interference.ts'
+import type { Packet } from '../dataplane/trace.ts'
 import { fail, Trouble } from './failure.ts'
 import type { NodeView, Snapshot } from './snapshot.ts'
-
-const IPVS_LINK = 'kube-ipvs0'
 
 /** What a prediction was made from, and what came of it, which nobody changes. */
 interface Made {
@@ -33,7 +35,7 @@ export interface Evaluation {
   expected: NodeState
   /** What the node holds. */
   actual: NodeState
-  /** Where they differ, both ways. */
+  /** Where they differ, both ways, and what else on the node decides what becomes of Service packets. */
   differences: readonly Finding[]
 }
 
@@ -51,7 +53,13 @@ export function evaluate(node: NodeView, mode: KubeProxyMode): Evaluation {
   if (before) return before
   const expected = predictOn(node.snapshot, node, mode)
   const actual = node.state
-  const evaluation = { expected, actual, differences: compareNodeState(expected, actual, { mode }) }
+  const { masqueradeBit } = configOf(node.snapshot)
+  const differences = [
+    ...compareNodeState(expected, actual, { mode }),
+    ...findInterference(actual, servicePackets(node.snapshot, node), masqueradeBit),
+    ...linksDown(actual.links),
+  ]
+  const evaluation = { expected, actual, differences }
   evaluations.set(node, known.set(mode, evaluation))
   return evaluation
 }
@@ -68,11 +76,49 @@ export function configOf({ config }: Snapshot): KubeProxyConfig {
   })
 }
 
+/** TEST-NET-2 (RFC 5737): a client outside of the cluster. */
+const OUTSIDE = '198.51.100.250'
+
+/**
+ * The first packets of connections to each IPv4 Service port: from a Pod of the node, from the node itself, from outside; and from
+ * a Pod to one endpoint of each EndpointSlice here and one elsewhere, as in IPVS mode only these and replies pass FORWARD.
+ */
+function servicePackets({ objects }: Snapshot, { name }: NodeView): Packet[] {
+  const node = objects.nodes.find((one) => one.name === name)
+  const isIPv4 = (address: string) => !address.includes(':')
+  const pods = node?.podCIDRs.find(isIPv4)?.replace(/\.\d+\/\d+$/, '.250')
+  const own = node?.internalIPs.find(isIPv4)
+  const packets: Packet[] = []
+  for (const { clusterIPs, ports } of objects.services) {
+    const address = clusterIPs.find(isIPv4)
+    for (const { port, nodePort, protocol: upper } of ports) {
+      const protocol = upper === 'TCP' ? 'tcp' : upper === 'UDP' ? 'udp' : 'sctp'
+      if (address !== undefined) {
+        packets.push({ from: 'host', destination: address, port, protocol })
+        if (pods !== undefined) packets.push({ from: 'pod', source: pods, destination: address, port, protocol })
+      }
+      if (own !== undefined && address !== undefined && nodePort !== 0)
+        packets.push({ from: 'external', source: OUTSIDE, destination: own, port: nodePort, protocol })
+    }
+  }
+  for (const slice of objects.endpointSlices) {
+    const { protocol: upper, port = 0 } = slice.ports[0] ?? {}
+    if (slice.addressType !== 'IPv4' || pods === undefined || port === 0) continue
+    const protocol = upper === 'UDP' ? 'udp' : upper === 'SCTP' ? 'sctp' : 'tcp'
+    for (const isHere of [true, false]) {
+      const [destination] = slice.endpoints.find(({ nodeName }) => (nodeName === name) === isHere)?.addresses ?? []
+      if (destination !== undefined) packets.push({ from: 'pod', source: pods, destination, port, protocol })
+    }
+  }
+  return packets
+}
+
 function predictOn(snapshot: Snapshot, node: NodeView, mode: KubeProxyMode): NodeState {
   const version = node.kubeProxyVersion
   const { objects } = snapshot
   const config = configOf(snapshot)
-  const nodeAddresses = addressesOf(node)
+  const nodeAddresses =
+    mode === 'ipvs' ? addressesAtLastSync(objects, node.name, node.state) : heldAddresses(node.state)
   const circumstances = [node.name, mode, version, ...nodeAddresses].join('\0')
   const from = [objects.services, objects.endpointSlices, objects.nodes]
   const [first] = objects.services
@@ -89,13 +135,4 @@ function predictOn(snapshot: Snapshot, node: NodeView, mode: KubeProxyMode): Nod
     if (error instanceof VersionError || error instanceof PredictError) throw new Trouble(error.message)
     throw error
   }
-}
-
-/** Every address that is the node's own; those on kube-ipvs0 are kube-proxy's doing. */
-function addressesOf({ state }: NodeView): string[] {
-  return state.links
-    .filter((link) => link.name !== IPVS_LINK)
-    .flatMap((link) => link.addresses)
-    .filter(({ address }) => !/^fe[89ab]/i.test(address))
-    .map(({ address }) => address)
 }

@@ -7,15 +7,17 @@ import type { Rule } from '../dataplane/iptables-save.ts'
 import type { KubeProxyMode } from '../dataplane/kube-proxy/config.ts'
 import { targetOf } from '../dataplane/rule-text.ts'
 import type { CheckContext } from './check-context.ts'
-import { inChain, inSet, mustEqualPrediction, onNode } from './difference-report.ts'
+import { type Comparison, inChain, inSet, mustEqualPrediction, onNode } from './difference-report.ts'
 import { type FailureDetail, fail, NotApplicable } from './failure.ts'
 import type { HttpReply } from './http-requests.ts'
 import { mustJumpFirst } from './jump-order.ts'
 import { type Sender, tracedTo, traceLine } from './packet-trace.ts'
-import type { NodeView } from './snapshot.ts'
+import type { NodeView, Snapshot } from './snapshot.ts'
 
 /** What a failure says beside the facts; `expected` replaces the sentence that the assertion would make. */
 export type Words = Partial<Pick<FailureDetail, 'expected' | 'actual' | 'why' | 'hint'>>
+
+type Concerns = Comparison['concerns']
 
 /** Expectations of every one of these nodes; the first that does not meet one fails the check. */
 export const expectNodes = (nodes: readonly NodeView[]): NodeExpectation => new NodeExpectation(nodes)
@@ -35,6 +37,35 @@ export function expectMode(
   if (!live && nodes.some((node) => node.mode !== mode))
     throw new NotApplicable(`kube-proxy was not in ${mode} mode when this capture was taken`)
   expectNodes(nodes).runMode(mode, { expected: `kube-proxy in ${mode} mode on every node`, ...words })
+}
+
+/** Where requests were sent from, and to what. */
+export interface SentRequests {
+  snapshot: Snapshot
+  node: string
+  sender: Sender
+  target: { address: string; port: number }
+}
+
+/** So many requests were sent, and each was answered with status 200; else the failure says where the packet ends by the rules. */
+export function expectAnswered(
+  replies: readonly HttpReply[],
+  times: number,
+  { snapshot, node, sender, target }: SentRequests,
+  {
+    look = onNode(node, `curl -sS --max-time 5 ${target.address}:${target.port}`),
+    ...words
+  }: Words & { look?: string } = {},
+): void {
+  if (replies.length >= times && replies.every(({ status }) => status === 200)) return
+  fail({
+    node,
+    look,
+    expected: `${times} answers to ${times} requests`,
+    actual: `answers with status ${replies.map(({ status }) => status || 'none').join(', ') || 'none'}`,
+    differences: traceLine(snapshot.node(node), sender, target),
+    ...words,
+  })
 }
 
 export class NodeExpectation {
@@ -66,6 +97,21 @@ export class NodeExpectation {
   chains(...places: [string, ...string[]]): PredictedPart {
     const [table, chain] = places[0].split(' ')
     return new PredictedPart(this.#nodes, inChain(...places), `iptables -t ${table} -nvL ${chain}`)
+  }
+
+  /** Chains of a table by a test of their names; `look` shows them. */
+  chainsWhere(table: string, test: (chain: string) => boolean, look: string): PredictedPart {
+    return this.where((where) => 'chain' in where && where.table === table && test(where.chain), look)
+  }
+
+  /** All that kube-proxy programs; `look` prints it. */
+  everything(look: string): PredictedPart {
+    return this.where(() => true, look)
+  }
+
+  /** Any other part: the places that it is about, and the command that shows them. */
+  where(concerns: Concerns, look: string): PredictedPart {
+    return new PredictedPart(this.#nodes, concerns, look)
   }
 
   chain(place: string): ChainExpectation {
@@ -106,6 +152,26 @@ export class NodeExpectation {
       const actual = `no virtual server for port ${port} on the address of the node`
       this.fails(node, 'ipvsadm -Ln', `a virtual server ${address}:${port}`, actual, words)
     }
+  }
+
+  /** Nothing but kube-proxy's rules decides what becomes of packets to Services. */
+  noRuleOfOthersTakesServicePackets(mode: KubeProxyMode): void {
+    mustEqualPrediction(this.#nodes, {
+      mode,
+      concerns: (where, { interferes }) => interferes === true && 'chain' in where,
+      look: 'iptables-save',
+      expected: "no rule but kube-proxy's that takes packets to Services",
+    })
+  }
+
+  /** The node's end of every Pod's veth pair is up. */
+  everyPodLinkUp(mode: KubeProxyMode): void {
+    mustEqualPrediction(this.#nodes, {
+      mode,
+      concerns: (where, { interferes }) => interferes === true && 'link' in where,
+      look: 'ip -brief link',
+      expected: 'the link of every Pod UP',
+    })
   }
 
   link(name: string): LinkExpectation {
@@ -149,26 +215,6 @@ export class NodeExpectation {
     }
   }
 
-  /** So many requests of this sender were sent to the target, and each was answered with status 200. */
-  answered(
-    replies: readonly HttpReply[],
-    times: number,
-    sender: Sender,
-    target: { address: string; port: number },
-    { look, ...words }: Words & { look?: string } = {},
-  ): void {
-    if (replies.length >= times && replies.every(({ status }) => status === 200)) return
-    for (const node of this.#nodes)
-      fail({
-        node: node.name,
-        look: look ?? onNode(node.name, `curl -sS --max-time 5 ${target.address}:${target.port}`),
-        expected: `${times} answers to ${times} requests`,
-        actual: `answers with status ${replies.map(({ status }) => status || 'none').join(', ') || 'none'}`,
-        differences: traceLine(node, sender, target),
-        ...words,
-      })
-  }
-
   private fails(node: NodeView, command: string, expected: string, actual: string, words: Words): never {
     fail({ node: node.name, look: onNode(node.name, command), expected, actual, ...words })
   }
@@ -177,10 +223,10 @@ export class NodeExpectation {
 /** A part of what nodes hold, which the prediction says exactly. */
 export class PredictedPart {
   protected readonly nodes: readonly NodeView[]
-  readonly #concerns: (where: Where) => boolean
+  readonly #concerns: Concerns
   readonly #look: string
 
-  constructor(nodes: readonly NodeView[], concerns: (where: Where) => boolean, look: string) {
+  constructor(nodes: readonly NodeView[], concerns: Concerns, look: string) {
     this.nodes = nodes
     this.#concerns = concerns
     this.#look = look
@@ -188,7 +234,7 @@ export class PredictedPart {
 
   /** This part together with another one. */
   and(other: PredictedPart): PredictedPart {
-    const either = (where: Where) => this.#concerns(where) || other.#concerns(where)
+    const either: Concerns = (where, finding) => this.#concerns(where, finding) || other.#concerns(where, finding)
     return new PredictedPart(this.nodes, either, `${this.#look}; ${other.#look}`)
   }
 
@@ -255,7 +301,7 @@ export class LinkExpectation extends PredictedPart {
   readonly #name: string
 
   constructor(nodes: readonly NodeView[], name: string) {
-    super(nodes, (where) => 'link' in where, `ip -d addr show ${name}`)
+    super(nodes, (where) => 'link' in where && where.link === name, `ip -d addr show ${name}`)
     this.#name = name
   }
 

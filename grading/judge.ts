@@ -3,8 +3,8 @@ import { timeoutScale } from '../host/wait.ts'
 import type { CheckContext, CheckEntry, LabSpec } from './check-context.ts'
 import { Failure, NotApplicable, OutOfReach, type StepOutcome, Trouble } from './failure.ts'
 import type { StepDefinition } from './lab-definition.ts'
+import { LabNotes } from './lab-notes.ts'
 import type { LiveCluster } from './live-cluster.ts'
-import { Notebook } from './notebook.ts'
 import { movements } from './settling.ts'
 import type { Snapshot } from './snapshot.ts'
 
@@ -67,7 +67,7 @@ export async function judgeRound(
   only?: readonly string[],
   judged: readonly StepOutcome[] = [],
 ): Promise<StepOutcome[]> {
-  const notes = new Notebook(spec.lab.number, snapshot)
+  const notes = new LabNotes(spec.lab.number, snapshot)
   const context: CheckContext = { snapshot, nodes: snapshot.nodes, notes, live, show: () => {} }
   if (live) for (const observe of spec.observers) observeQuietly(observe, context)
   const outcomes = new Map<string, StepOutcome>()

@@ -23,17 +23,32 @@ export interface WebBackend {
 /** The Service web with its ready backends; fails when it is not there or has no ClusterIP. */
 export function webService(snapshot: Snapshot): WebService {
   const { name } = variantIn(snapshot)
+  const { address, port } = clusterService(snapshot, name, {
+    expected: `a Service ${name} in the default namespace with a ClusterIP and a port`,
+    hint: 'make web creates the Deployment and the Service.',
+  })
+  return { name, address, port, backends: readyBackends(snapshot, name) }
+}
+
+/** A Service of the default namespace with its IPv4 ClusterIP and first port; fails when it lacks one of them, or has too few ports. */
+export function clusterService(
+  snapshot: Snapshot,
+  name: string,
+  {
+    look = `kubectl get service ${name}`,
+    expected,
+    hint,
+    ports = 1,
+  }: { look?: string; expected: string; hint: string; ports?: number },
+): { service: Service; address: string; port: number } {
   const service = findService(snapshot, name)
   const address = service?.clusterIPs.find((ip) => !ip.includes(':'))
   const port = service?.ports[0]?.port
-  if (address === undefined || port === undefined)
-    fail({
-      look: `kubectl get service ${name}`,
-      expected: `a Service ${name} in the default namespace with a ClusterIP and a port`,
-      actual: service ? `a Service of type ${service.type} without a ClusterIP` : 'no Service of that name',
-      hint: 'make web creates the Deployment and the Service.',
-    })
-  return { name, address, port, backends: readyBackends(snapshot, name) }
+  if (service && address !== undefined && port !== undefined && service.ports.length >= ports)
+    return { service, address, port }
+  const found =
+    address === undefined ? `a Service of type ${service?.type} without a ClusterIP` : `${service?.ports.length} ports`
+  fail({ look, expected, actual: service ? found : 'no Service of that name', hint })
 }
 
 export function findService(snapshot: Snapshot, name: string): Service | undefined {

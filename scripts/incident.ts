@@ -6,7 +6,7 @@ import { currentNote, incidentsHere, openNext } from '../course/incident/open.ts
 import { INCIDENT_LAB } from '../course/incident/stage-names.ts'
 import { listIncidents, tellIncident } from '../course/incident/tell.ts'
 import { LabBench } from '../course/lab-bench.ts'
-import { writeNotes } from '../grading/notebook.ts'
+import { writeNotes } from '../grading/lab-notes.ts'
 import { main, UserError } from '../host/main.ts'
 import { createProgress } from '../host/progress.ts'
 import { incidents } from '../labs/08-incidents/incidents/all.ts'

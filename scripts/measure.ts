@@ -8,7 +8,7 @@ import { measureHere } from '../course/scale/measure-here.ts'
 import { isMeasurement, MEASUREMENT } from '../course/scale/measurement.ts'
 import { scaleRemarks } from '../course/scale/remarks.ts'
 import { measurementTable } from '../course/scale/table.ts'
-import { Notebook } from '../grading/notebook.ts'
+import { LabNotes } from '../grading/lab-notes.ts'
 import { Snapshot } from '../grading/snapshot.ts'
 import { main, UserError } from '../host/main.ts'
 import { createProgress } from '../host/progress.ts'
@@ -18,7 +18,7 @@ await main(async () => {
   if (!(await cluster.running())) throw new UserError(`The cluster "${cluster.name}" is not up: run \`make up\`.`)
   const client = await kubeClient(cluster)
   if (process.env.SHOW) {
-    const notes = new Notebook(6, new Snapshot(await takeObjects(cluster, client)))
+    const notes = new LabNotes(6, new Snapshot(await takeObjects(cluster, client)))
     const run = notes.read(MEASUREMENT, isMeasurement)
     if (!run) throw new UserError('The cluster holds no run yet: make measure')
     console.log([...measurementTable(run), '', ...scaleRemarks(run)].join('\n'))

@@ -1,10 +1,8 @@
 import { hasCondition } from '../../grading/api-object.ts'
 import type { CheckContext } from '../../grading/check-context.ts'
-import { mustEqualPrediction } from '../../grading/difference-report.ts'
+import { expectAnswered, expectNode, expectNodes } from '../../grading/expect-node.ts'
 import { fail } from '../../grading/failure.ts'
 import { readReplies } from '../../grading/http-requests.ts'
-import { mustJumpFirst } from '../../grading/jump-order.ts'
-import { tracedTo, traceLine } from '../../grading/packet-trace.ts'
 import type { Snapshot } from '../../grading/snapshot.ts'
 import { findService, WEB_NAMESPACE, type WebService } from '../../grading/web-service.ts'
 import { loggedRequests, newToken, separateRequests } from '../02-ipvs/web-requests.ts'
@@ -20,39 +18,38 @@ const MANIFEST = 'labs/01-iptables/manifests/three-services.yaml'
 export async function podReachesItself({ nodes, snapshot, live }: CheckContext): Promise<void> {
   mustRunIptables(nodes)
   const { address, node, service } = mirrorOf(snapshot)
-  mustJumpFirst(nodes, 'POSTROUTING', 'KUBE-POSTROUTING')
-  mustEqualPrediction(nodes, {
-    mode: 'iptables',
-    concerns: (where) =>
-      'chain' in where &&
-      where.table === 'nat' &&
-      (where.chain.startsWith('KUBE-SEP-') || where.chain === 'KUBE-MARK-MASQ' || where.chain === 'KUBE-POSTROUTING'),
-    look: 'iptables-save -t nat | grep -e KUBE-SEP- -e KUBE-MARK-MASQ -e KUBE-POSTROUTING',
-    expected: 'in each KUBE-SEP- chain a rule that marks what comes from its own endpoint, before the DNAT',
-  })
-  const view = snapshot.node(node)
-  const end = tracedTo(view, { pod: address }, service)
-  if (!end.masqueraded || end.backends.join() !== address)
-    fail({
-      node,
-      look: `make trace FROM=pod/${NAME} TO=svc/${NAME}:${service.port}`,
+  expectNodes(nodes).chain('nat POSTROUTING').jumpsFirstTo('KUBE-POSTROUTING')
+  expectNodes(nodes)
+    .chainsWhere(
+      'nat',
+      (chain) => chain.startsWith('KUBE-SEP-') || chain === 'KUBE-MARK-MASQ' || chain === 'KUBE-POSTROUTING',
+      'iptables-save -t nat | grep -e KUBE-SEP- -e KUBE-MARK-MASQ -e KUBE-POSTROUTING',
+    )
+    .equalPrediction(
+      'iptables',
+      'in each KUBE-SEP- chain a rule that marks what comes from its own endpoint, before the DNAT',
+    )
+  expectNode(snapshot.node(node)).packetReaches(
+    { pod: address },
+    service,
+    { backends: [address], masqueraded: true },
+    {
+      look: () => `make trace FROM=pod/${NAME} TO=svc/${NAME}:${service.port}`,
       expected: `the packet of Pod ${NAME} at ${address}, itself, with its source replaced`,
-      actual: end.text,
-    })
+    },
+  )
   if (!live) return
   const token = newToken()
-  const { stdout, stderr } = await live.inPod(
-    { namespace: WEB_NAMESPACE, name: NAME },
-    separateRequests(service, token, 1),
-  )
-  if (readReplies(stdout)[0]?.status !== 200)
-    fail({
-      node,
+  const { stdout } = await live.inPod({ namespace: WEB_NAMESPACE, name: NAME }, separateRequests(service, token, 1))
+  expectAnswered(
+    readReplies(stdout),
+    1,
+    { snapshot, node, sender: { pod: address }, target: service },
+    {
       look: `kubectl exec ${NAME} -- curl -sS --max-time 5 http://${service.address}:${service.port}`,
       expected: `an answer of the Pod ${NAME} to itself`,
-      actual: stderr.trim() || 'no answer',
-      differences: traceLine(view, { pod: address }, service),
-    })
+    },
+  )
   const itself = (await loggedRequests(live, service, token, 1)).find(({ client }) => client === address)
   if (itself)
     fail({

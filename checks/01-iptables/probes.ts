@@ -1,7 +1,7 @@
 import type { CheckContext } from '../../grading/check-context.ts'
 import { onNode } from '../../grading/difference-report.ts'
 import { fail } from '../../grading/failure.ts'
-import { oddProbe } from '../../grading/odd-probe.ts'
+import { mismatchedProbe } from '../../grading/mismatched-probe.ts'
 import type { NodeView } from '../../grading/snapshot.ts'
 import { HOOKS, type HookCounts, PROBE_PORT, probeRules, probesIn } from './hook-counters.ts'
 
@@ -9,7 +9,7 @@ export const LOOK_AT_PROBES = 'iptables -t mangle -nvL'
 const INSERT = `iptables -t mangle -A PREROUTING -p tcp --syn --dport ${PROBE_PORT} -m comment --comment probe`
 
 /** The node that the learner put probes on, and what they counted; the one with most of them when there are several. */
-export function probedNode(nodes: readonly NodeView[]): { node: NodeView; counts: HookCounts } | undefined {
+function probedNode(nodes: readonly NodeView[]): { node: NodeView; counts: HookCounts } | undefined {
   const probed = nodes
     .map((node) => ({ node, counts: probesIn(node.state.iptables) }))
     .filter(({ counts }) => Object.keys(counts).length > 0)
@@ -45,7 +45,7 @@ export function probesInFiveHooks({ nodes }: CheckContext): { node: NodeView; co
 
 function mustCountTheSame({ name, state }: NodeView): void {
   const probes = new Map([...probeRules(state.iptables)].map(([hook, { spec }]) => [hook, spec]))
-  const odd = oddProbe(probes, PROBE_PORT)
+  const odd = mismatchedProbe(probes, PROBE_PORT)
   if (!odd) return
   fail({
     node: name,

@@ -1,10 +1,11 @@
 import type { CheckContext } from '../../grading/check-context.ts'
-import { inChain, mustEqualPrediction, onNode } from '../../grading/difference-report.ts'
+import { onNode } from '../../grading/difference-report.ts'
+import { expectNodes } from '../../grading/expect-node.ts'
 import { fail } from '../../grading/failure.ts'
 import { httpRequests, readReplies } from '../../grading/http-requests.ts'
 import type { Truth } from '../../grading/question.ts'
 import type { NodeView, Snapshot } from '../../grading/snapshot.ts'
-import { findService } from '../../grading/web-service.ts'
+import { clusterService } from '../../grading/web-service.ts'
 import { CLIENT, clientPod } from '../02-ipvs/web-requests.ts'
 import { CLIENT_MANIFEST } from './client.ts'
 import { mustRunIptables } from './mode.ts'
@@ -19,12 +20,11 @@ export async function nobodyRefuses(context: CheckContext): Promise<void> {
   const { nodes, snapshot, live } = context
   mustRunIptables(nodes)
   const { address, port } = nobody(snapshot)
-  mustEqualPrediction(nodes, {
-    mode: 'iptables',
-    concerns: inChain('filter KUBE-SERVICES', 'filter FORWARD', 'filter OUTPUT'),
-    look: LOOK,
-    expected: 'a rule with REJECT for each Service port that has no endpoint, and no other',
-  })
+  expectNodes(nodes)
+    .chains('filter KUBE-SERVICES', 'filter FORWARD', 'filter OUTPUT')
+    .equalPrediction('iptables', 'a rule with REJECT for each Service port that has no endpoint, and no other', {
+      look: LOOK,
+    })
   for (const node of nodes) rejectRule(node, address)
   if (!live) return
   const client = clientPod(context, CLIENT_MANIFEST)
@@ -63,14 +63,9 @@ export function rejectedWith({ nodes, snapshot }: CheckContext): Truth {
 
 /** The learner's Service that selects no Pod. */
 function nobody(snapshot: Snapshot): { address: string; port: number } {
-  const service = findService(snapshot, NAME)
-  const address = service?.clusterIPs.find((ip) => !ip.includes(':'))
-  const port = service?.ports[0]?.port
-  if (address !== undefined && port !== undefined) return { address, port }
-  return fail({
+  return clusterService(snapshot, NAME, {
     look: `kubectl get service,endpointslices -l app=${NAME}`,
     expected: `a Service ${NAME} with a ClusterIP, and no Pod behind it`,
-    actual: 'no such Service',
     hint: 'kubectl apply -f labs/01-iptables/manifests/three-services.yaml',
   })
 }

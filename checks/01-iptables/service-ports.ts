@@ -1,8 +1,9 @@
 import { targetOf } from '../../dataplane/rule-text.ts'
 import type { CheckContext } from '../../grading/check-context.ts'
-import { mustEqualPrediction, onNode } from '../../grading/difference-report.ts'
+import { onNode } from '../../grading/difference-report.ts'
+import { expectNodes } from '../../grading/expect-node.ts'
 import { fail } from '../../grading/failure.ts'
-import { findService } from '../../grading/web-service.ts'
+import { clusterService } from '../../grading/web-service.ts'
 import { mustRunIptables } from './mode.ts'
 import { serviceChains } from './web-chains.ts'
 
@@ -12,23 +13,19 @@ const PORTS = 3
 /** A Service with three ports has three entries in KUBE-SERVICES of every node, and a chain behind each. */
 export function portsCostEntries({ nodes, snapshot }: CheckContext): void {
   mustRunIptables(nodes)
-  const service = findService(snapshot, NAME)
-  const address = service?.clusterIPs.find((ip) => !ip.includes(':'))
-  if (!service || service.ports.length < PORTS || address === undefined)
-    fail({
-      look: `kubectl get service ${NAME}`,
-      expected: `a Service ${NAME} with a ClusterIP and ${PORTS} ports`,
-      actual: service ? `${service.ports.length} ports` : 'no Service of that name',
-      hint: 'kubectl apply -f labs/01-iptables/manifests/three-services.yaml',
-    })
-  const chains = serviceChains(service)
-  mustEqualPrediction(nodes, {
-    mode: 'iptables',
-    concerns: (where) =>
-      'chain' in where && where.table === 'nat' && (where.chain === 'KUBE-SERVICES' || chains.includes(where.chain)),
-    look: 'iptables -t nat -S KUBE-SERVICES',
-    expected: 'an entry of its own for every Service port, and the node-ports rule last',
+  const { service, address } = clusterService(snapshot, NAME, {
+    ports: PORTS,
+    expected: `a Service ${NAME} with a ClusterIP and ${PORTS} ports`,
+    hint: 'kubectl apply -f labs/01-iptables/manifests/three-services.yaml',
   })
+  const chains = serviceChains(service)
+  expectNodes(nodes)
+    .chainsWhere(
+      'nat',
+      (chain) => chain === 'KUBE-SERVICES' || chains.includes(chain),
+      'iptables -t nat -S KUBE-SERVICES',
+    )
+    .equalPrediction('iptables', 'an entry of its own for every Service port, and the node-ports rule last')
   for (const { name, state } of nodes) {
     const nat = state.iptables.get('nat')
     const targets = nat?.get('KUBE-SERVICES')?.rules.map(({ spec }) => targetOf(spec)) ?? []

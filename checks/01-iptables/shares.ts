@@ -49,7 +49,7 @@ export async function sharesAreEven(context: CheckContext): Promise<void> {
 }
 
 /** Pearson's test: true unless counts are further apart than an even draw's would be once in a million times. */
-export function isFair(counts: readonly number[]): boolean {
+function isFair(counts: readonly number[]): boolean {
   const total = counts.reduce((sum, count) => sum + count, 0)
   const even = total / counts.length
   const freedom = counts.length - 1

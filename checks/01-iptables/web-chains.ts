@@ -1,14 +1,13 @@
-import type { Where } from '../../dataplane/compare.ts'
 import type { Rule } from '../../dataplane/iptables-save.ts'
 import { serviceHash } from '../../dataplane/kube-proxy/chain-names.ts'
 import type { NodeState } from '../../dataplane/node-state.ts'
 import type { Service } from '../../dataplane/objects.ts'
 import { targetOf } from '../../dataplane/rule-text.ts'
 import type { CheckContext } from '../../grading/check-context.ts'
-import { mustEqualPrediction, onNode } from '../../grading/difference-report.ts'
+import { onNode } from '../../grading/difference-report.ts'
 import { evaluate } from '../../grading/evaluate.ts'
+import { expectNodes } from '../../grading/expect-node.ts'
 import { fail } from '../../grading/failure.ts'
-import { mustJumpFirst } from '../../grading/jump-order.ts'
 import type { Truth } from '../../grading/question.ts'
 import type { NodeView, Snapshot } from '../../grading/snapshot.ts'
 import { personalise, variantIn } from '../../grading/variant.ts'
@@ -31,7 +30,7 @@ export function webChain(snapshot: Snapshot): string {
 }
 
 /** The rules of a chain that lead on to endpoints, in order. */
-export function endpointRules(state: NodeState, chain: string): Rule[] {
+function endpointRules(state: NodeState, chain: string): Rule[] {
   const rules = state.iptables.get('nat')?.get(chain)?.rules ?? []
   return rules.filter(({ spec }) => targetOf(spec)?.startsWith('KUBE-SEP-'))
 }
@@ -52,13 +51,13 @@ export function chainsLeadToPods({ nodes, snapshot }: CheckContext): void {
   mustRunIptables(nodes)
   const { backends } = webService(snapshot)
   const chain = webChain(snapshot)
-  for (const hook of ['PREROUTING', 'OUTPUT']) mustJumpFirst(nodes, hook, 'KUBE-SERVICES')
-  mustEqualPrediction(nodes, {
-    mode: 'iptables',
-    concerns: isOnTheWay(chain, nodes),
-    look: `iptables -t nat -S KUBE-SERVICES; iptables -t nat -S ${chain}`,
-    expected: `an entry for the Service in KUBE-SERVICES, ${chain} behind it, and a KUBE-SEP- chain with a DNAT for each ready Pod`,
-  })
+  for (const hook of ['PREROUTING', 'OUTPUT']) expectNodes(nodes).chain(`nat ${hook}`).jumpsFirstTo('KUBE-SERVICES')
+  expectNodes(nodes)
+    .chainsWhere('nat', isOnTheWay(chain, nodes), `iptables -t nat -S KUBE-SERVICES; iptables -t nat -S ${chain}`)
+    .equalPrediction(
+      'iptables',
+      `an entry for the Service in KUBE-SERVICES, ${chain} behind it, and a KUBE-SEP- chain with a DNAT for each ready Pod`,
+    )
   for (const node of nodes) {
     const count = endpointRules(node.state, chain).length
     if (count === backends.length && count > 0) continue
@@ -77,7 +76,7 @@ function isOnTheWay(chain: string, nodes: readonly NodeView[]) {
   for (const node of nodes)
     for (const state of [node.state, evaluate(node, 'iptables').expected])
       for (const { spec } of endpointRules(state, chain)) chains.add(targetOf(spec) ?? '')
-  return (where: Where) => 'chain' in where && where.table === 'nat' && chains.has(where.chain)
+  return (name: string) => chains.has(name)
 }
 
 /** The probability in the second rule of web's chain: with n Pods, 1/(n-1). */

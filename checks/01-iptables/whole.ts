@@ -1,6 +1,5 @@
 import type { CheckContext } from '../../grading/check-context.ts'
-import { mustEqualPrediction } from '../../grading/difference-report.ts'
-import { mustJumpFirst } from '../../grading/jump-order.ts'
+import { expectNodes } from '../../grading/expect-node.ts'
 import type { NodeView } from '../../grading/snapshot.ts'
 import { webService } from '../../grading/web-service.ts'
 import { mustRunIptables } from './mode.ts'
@@ -10,17 +9,17 @@ export function everythingAsPredicted({ nodes, snapshot }: CheckContext): void {
   mustRunIptables(nodes)
   webService(snapshot)
   nothingGoesBefore(nodes)
-  mustEqualPrediction(nodes, {
-    mode: 'iptables',
-    concerns: () => true,
-    look: 'iptables-save',
-    expected: 'exactly the chains and rules that follow from the Services and their endpoints, in their order',
-  })
+  expectNodes(nodes)
+    .everything('iptables-save')
+    .equalPrediction(
+      'iptables',
+      'exactly the chains and rules that follow from the Services and their endpoints, in their order',
+    )
 }
 
 /** No rule of somebody else's takes packets in the three built-in chains before kube-proxy's own. */
 export function nothingGoesBefore(nodes: readonly NodeView[]): void {
-  mustJumpFirst(nodes, 'PREROUTING', 'KUBE-SERVICES')
-  mustJumpFirst(nodes, 'OUTPUT', 'KUBE-SERVICES')
-  mustJumpFirst(nodes, 'POSTROUTING', 'KUBE-POSTROUTING')
+  expectNodes(nodes).chain('nat PREROUTING').jumpsFirstTo('KUBE-SERVICES')
+  expectNodes(nodes).chain('nat OUTPUT').jumpsFirstTo('KUBE-SERVICES')
+  expectNodes(nodes).chain('nat POSTROUTING').jumpsFirstTo('KUBE-POSTROUTING')
 }

@@ -26,6 +26,7 @@ export function preroutingLeadsToServices({ nodes }: CheckContext): void {
   expectNodes(nodes)
     .chains('nat KUBE-SERVICES', 'nat KUBE-NODE-PORT', 'nat KUBE-LOAD-BALANCER', 'nat KUBE-FIREWALL', 'nat PREROUTING')
     .equalPrediction('ipvs', 'the rules of KUBE-SERVICES, and no others, in their order')
+  expectNodes(nodes).noRuleOfOthersTakesServicePackets('ipvs')
 }
 
 /** OUTPUT begins with KUBE-SERVICES, and KUBE-MARK-MASQ sets the mark. */
@@ -54,6 +55,7 @@ export function virtualServersEqualServices({ snapshot, nodes }: CheckContext): 
   const { scheduler } = configOf(snapshot).ipvs
   const expected = `a virtual server for each Service port, ${scheduler}, each ready Pod behind it as Masq with weight 1`
   expectNodes(nodes).virtualServers().equalPrediction('ipvs', expected)
+  expectNodes(nodes).everyPodLinkUp('ipvs')
 }
 
 /** kube-proxy was given another scheduler than rr, and every virtual server had it. */

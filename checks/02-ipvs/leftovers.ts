@@ -1,7 +1,6 @@
 import type { Finding } from '../../dataplane/compare.ts'
 import type { CheckContext } from '../../grading/check-context.ts'
 import { isServiceChain } from '../../grading/crowd.ts'
-import { mustEqualPrediction } from '../../grading/difference-report.ts'
 import { evaluate } from '../../grading/evaluate.ts'
 import { expectNodes } from '../../grading/expect-node.ts'
 import { fail, NotApplicable } from '../../grading/failure.ts'
@@ -42,12 +41,12 @@ const staleServiceChains = ({ state }: NodeView) =>
 
 /** No chain, rule or jump of iptables mode is left, the filter table is IPVS mode's own, and the Service answers. */
 export async function nothingLeft({ nodes, live }: CheckContext, service?: { address: string; port: number }) {
-  mustEqualPrediction(nodes, {
-    mode: 'ipvs',
-    concerns: (_where, finding) => isAboutWholeTables(finding),
-    look: 'iptables-save | grep -E "KUBE-(SVC|SEP|EXTERNAL-SERVICES|NODEPORTS)"',
-    expected: 'only the chains and jumps that IPVS mode has itself',
-  })
+  expectNodes(nodes)
+    .where(
+      (_where, finding) => isAboutWholeTables(finding),
+      'iptables-save | grep -E "KUBE-(SVC|SEP|EXTERNAL-SERVICES|NODEPORTS)"',
+    )
+    .equalPrediction('ipvs', 'only the chains and jumps that IPVS mode has itself')
   if (!live || !service) return
   const url = `http://${service.address}:${service.port}/`
   const answers = await Promise.all(
@@ -69,8 +68,8 @@ export async function nothingLeft({ nodes, live }: CheckContext, service?: { add
 }
 
 /** Whole chains of nat that are one too many or missing, and everything in the other tables. */
-function isAboutWholeTables({ where, kind, expected, actual }: Finding): boolean {
-  if (!('chain' in where)) return false
+function isAboutWholeTables({ where, kind, expected, actual, interferes }: Finding): boolean {
+  if (!('chain' in where) || interferes) return false
   if (where.table !== 'nat') return true
   const isChain = (kind === 'stale' ? actual : expected)?.startsWith(':') ?? false
   return isChain && (kind === 'stale' || kind === 'missing')

@@ -1,5 +1,5 @@
 import type { CheckContext } from '../../grading/check-context.ts'
-import { expectNode, expectNodes } from '../../grading/expect-node.ts'
+import { expectAnswered, expectNodes } from '../../grading/expect-node.ts'
 import { fail } from '../../grading/failure.ts'
 import { readReplies } from '../../grading/http-requests.ts'
 import { webService } from '../../grading/web-service.ts'
@@ -29,10 +29,15 @@ export async function sourceIsEgressAddress({ live, snapshot, nodes }: CheckCont
   const routes = service.backends.map(({ address }) => `ip -o route get ${address}`).join('; ')
   const { stdout } = await live.onNode(node, `${routes}; ${separateRequests(service, token, times)}`)
   const answers = readReplies(stdout)
-  expectNode(snapshot.node(node)).answered(answers, times, 'node', service, {
-    expected: `${times} answers to ${times} requests of the node itself`,
-    hint: 'A request that is not masqueraded never finds its way back: look at KUBE-MARK-MASQ and KUBE-POSTROUTING.',
-  })
+  expectAnswered(
+    answers,
+    times,
+    { snapshot, node, sender: 'node', target: service },
+    {
+      expected: `${times} answers to ${times} requests of the node itself`,
+      hint: 'A request that is not masqueraded never finds its way back: look at KUBE-MARK-MASQ and KUBE-POSTROUTING.',
+    },
+  )
   const sources = new Map(
     [...stdout.matchAll(/^(\S+) .*\bsrc (\S+)/gm)].map(([, backend = '', source = '']) => [backend, source]),
   )

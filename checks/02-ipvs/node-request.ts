@@ -1,6 +1,6 @@
 import type { CheckContext } from '../../grading/check-context.ts'
 import { onNode } from '../../grading/difference-report.ts'
-import { expectNode } from '../../grading/expect-node.ts'
+import { expectAnswered } from '../../grading/expect-node.ts'
 import { fail, Trouble } from '../../grading/failure.ts'
 import { readReplies } from '../../grading/http-requests.ts'
 import { webService } from '../../grading/web-service.ts'
@@ -23,9 +23,14 @@ export async function requestFromNodeIsMarked(context: CheckContext): Promise<vo
   for (let attempt = 1; attempt <= ATTEMPTS; attempt++) {
     const fromNode = await watchMarked(live, node, separateRequests(service, newToken(), 1))
     if (!fromNode) throw new Trouble(`the counters of ${node} could not be read`)
-    expectNode(snapshot.node(node)).answered(readReplies(fromNode.output), 1, 'node', service, {
-      expected: 'an answer to a request of the node itself',
-    })
+    expectAnswered(
+      readReplies(fromNode.output),
+      1,
+      { snapshot, node, sender: 'node', target: service },
+      {
+        expected: 'an answer to a request of the node itself',
+      },
+    )
     const fromPod = await live.inPod(CLIENT, separateRequests(service, newToken(), 1))
     const [last] = parseMarked((await live.onNode(node, readMarked())).stdout)
     if (readReplies(fromPod.stdout)[0]?.status !== 200 || last === undefined) {

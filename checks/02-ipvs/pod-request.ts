@@ -1,7 +1,7 @@
 import { parseConntrack } from '../../dataplane/conntrack.ts'
 import type { CheckContext } from '../../grading/check-context.ts'
 import { onNode } from '../../grading/difference-report.ts'
-import { expectNode } from '../../grading/expect-node.ts'
+import { expectAnswered, expectNode } from '../../grading/expect-node.ts'
 import { fail } from '../../grading/failure.ts'
 import { readReplies } from '../../grading/http-requests.ts'
 import { type WebService, webService } from '../../grading/web-service.ts'
@@ -35,10 +35,15 @@ export async function requestFromPod(context: CheckContext): Promise<void> {
     })
   const sent = await live.inPod(CLIENT, separateRequests(service, token, REQUESTS))
   const answers = readReplies(sent.stdout)
-  expectNode(snapshot.node(client.node)).answered(answers, REQUESTS, { pod: client.address }, service, {
-    look: `kubectl exec client -- curl -sS --max-time 5 ${target}`,
-    expected: `${REQUESTS} answers to ${REQUESTS} requests from the Pod client`,
-  })
+  expectAnswered(
+    answers,
+    REQUESTS,
+    { snapshot, node: client.node, sender: { pod: client.address }, target: service },
+    {
+      look: `kubectl exec client -- curl -sS --max-time 5 ${target}`,
+      expected: `${REQUESTS} answers to ${REQUESTS} requests from the Pod client`,
+    },
+  )
   const second = await live.onNode(
     client.node,
     `${listConnections}; conntrack -L -p tcp --orig-src ${client.address} --orig-dst ${service.address} 2>/dev/null`,

@@ -1,7 +1,7 @@
 import type { CheckContext } from '../../grading/check-context.ts'
 import { onNode } from '../../grading/difference-report.ts'
+import { expectNodes } from '../../grading/expect-node.ts'
 import { fail } from '../../grading/failure.ts'
-import { mustJumpFirst } from '../../grading/jump-order.ts'
 import { tracedTo, traceLine } from '../../grading/packet-trace.ts'
 import type { NodeView } from '../../grading/snapshot.ts'
 import { type WebService, webService } from '../../grading/web-service.ts'
@@ -29,7 +29,7 @@ export async function clientIsLost({ snapshot, nodes, live }: CheckContext): Pro
       actual: exposed.policy,
       hint: `kubectl patch service ${exposed.name} -p '{"spec":{"externalTrafficPolicy":"Cluster"}}'`,
     })
-  mustJumpFirst(nodes, 'POSTROUTING', 'KUBE-POSTROUTING')
+  expectNodes(nodes).chain('nat POSTROUTING').jumpsFirstTo('KUBE-POSTROUTING')
   mustBeWrittenEverywhere(nodes, exposed, {
     chains: ['nat KUBE-MARK-MASQ', 'nat KUBE-POSTROUTING', 'nat POSTROUTING'],
     look: 'iptables -t nat -S | grep -E "KUBE-EXT|KUBE-MARK-MASQ|KUBE-POSTROUTING"',

@@ -1,8 +1,9 @@
 import { serviceHash } from '../../dataplane/kube-proxy/chain-names.ts'
 import type { Service } from '../../dataplane/objects.ts'
 import { targetOf } from '../../dataplane/rule-text.ts'
-import { inChain, mustEqualPrediction } from '../../grading/difference-report.ts'
+import { inChain } from '../../grading/difference-report.ts'
 import { evaluate } from '../../grading/evaluate.ts'
+import { expectNodes } from '../../grading/expect-node.ts'
 import { fail } from '../../grading/failure.ts'
 import type { NodeView, Snapshot } from '../../grading/snapshot.ts'
 import { personalise, variantIn } from '../../grading/variant.ts'
@@ -107,14 +108,14 @@ export function mustBeWrittenEverywhere(
     return serviceHash(portName, protocol.toLowerCase())
   })
   const endpoints = new Set(nodes.flatMap((node) => endpointChains(node, own)))
-  mustEqualPrediction(nodes, {
-    mode: 'iptables',
-    concerns: (where) =>
-      inChain(...chains)(where) ||
-      ('chain' in where && (own.some((hash) => where.chain.endsWith(hash)) || endpoints.has(where.chain))),
-    look,
-    expected,
-  })
+  expectNodes(nodes)
+    .where(
+      (where) =>
+        inChain(...chains)(where) ||
+        ('chain' in where && (own.some((hash) => where.chain.endsWith(hash)) || endpoints.has(where.chain))),
+      look,
+    )
+    .equalPrediction('iptables', expected)
 }
 
 /** The KUBE-SEP- chains that chains with these hashes must lead to. */

@@ -1,5 +1,5 @@
 import type { CheckContext } from '../../grading/check-context.ts'
-import { inChain, mustEqualPrediction } from '../../grading/difference-report.ts'
+import { expectNodes } from '../../grading/expect-node.ts'
 import { fail } from '../../grading/failure.ts'
 import { webService } from '../../grading/web-service.ts'
 import { addressOf, localService } from './exposed-service.ts'
@@ -15,12 +15,11 @@ export async function healthPortTells({ snapshot, nodes, live }: CheckContext): 
       expected: `a healthCheckNodePort on ${name}`,
       actual: 'none',
     })
-  mustEqualPrediction(nodes, {
-    mode: 'iptables',
-    concerns: inChain('filter KUBE-NODEPORTS', 'filter INPUT'),
-    look: 'iptables -S KUBE-NODEPORTS',
-    expected: `a rule that lets health checks in on port ${port}`,
-  })
+  expectNodes(nodes)
+    .chains('filter KUBE-NODEPORTS', 'filter INPUT')
+    .equalPrediction('iptables', `a rule that lets health checks in on port ${port}`, {
+      look: 'iptables -S KUBE-NODEPORTS',
+    })
   if (!live) return
   const { backends } = webService(snapshot)
   const requests = nodes.map((node) => ({ node, address: addressOf(snapshot, node.name), port, seconds: 2 }))

@@ -1,8 +1,8 @@
 import { targetOf } from '../../dataplane/rule-text.ts'
 import type { CheckContext } from '../../grading/check-context.ts'
 import { onNode } from '../../grading/difference-report.ts'
+import { expectNodes } from '../../grading/expect-node.ts'
 import { fail } from '../../grading/failure.ts'
-import { mustJumpFirst } from '../../grading/jump-order.ts'
 import { tracedTo, traceLine } from '../../grading/packet-trace.ts'
 import type { NodeView } from '../../grading/snapshot.ts'
 import { addressOf, mustBeWrittenEverywhere, nodePortService } from './exposed-service.ts'
@@ -25,7 +25,7 @@ export async function nodePortAnswersEverywhere({ snapshot, nodes, live }: Check
       expected: `a node port from ${RANGE.first} to ${RANGE.last}`,
       actual: String(nodePort),
     })
-  mustJumpFirst(nodes, 'PREROUTING', 'KUBE-SERVICES')
+  expectNodes(nodes).chain('nat PREROUTING').jumpsFirstTo('KUBE-SERVICES')
   for (const node of nodes) mustAskNodePortsLast(node)
   mustBeWrittenEverywhere(nodes, exposed, {
     chains: ['nat KUBE-SERVICES', `nat ${NODE_PORTS}`],

@@ -4,7 +4,7 @@ import type { CheckContext } from '../../grading/check-context.ts'
 import { onNode } from '../../grading/difference-report.ts'
 import { fail } from '../../grading/failure.ts'
 import type { LiveCluster } from '../../grading/live-cluster.ts'
-import { oddProbe } from '../../grading/odd-probe.ts'
+import { mismatchedProbe } from '../../grading/mismatched-probe.ts'
 import type { Truth } from '../../grading/question.ts'
 import type { NodeView } from '../../grading/snapshot.ts'
 import { REAL_PORT, VIP } from './addresses.ts'
@@ -80,7 +80,7 @@ function mustHaveProbes({ director }: Stage): Counts {
 
 function mustCountTheSame({ name, state }: NodeView): void {
   const probes = new Map([...probeRules(state.iptables)].map(([hook, { spec }]) => [hook, spec]))
-  const odd = oddProbe(probes, REAL_PORT.masq)
+  const odd = mismatchedProbe(probes, REAL_PORT.masq)
   if (!odd) return
   fail({
     node: name,

@@ -1,8 +1,8 @@
 import { featuresOf, VersionError } from '../../dataplane/kube-proxy/versions.ts'
 import { targetOf } from '../../dataplane/rule-text.ts'
 import type { CheckContext } from '../../grading/check-context.ts'
-import { inChain, inSet, mustEqualPrediction, onNode } from '../../grading/difference-report.ts'
-import { expectMode } from '../../grading/expect-node.ts'
+import { inChain, onNode } from '../../grading/difference-report.ts'
+import { expectMode, expectNodes } from '../../grading/expect-node.ts'
 import { fail, Trouble } from '../../grading/failure.ts'
 import type { Truth } from '../../grading/question.ts'
 import type { NodeView } from '../../grading/snapshot.ts'
@@ -25,20 +25,21 @@ export async function accessFilterRejects(context: CheckContext): Promise<void> 
   const scene = agentScene(context)
   ipvsIsAsMade(context, scene.node)
   await mustListenEverywhere(context, scene)
-  mustEqualPrediction(nodes, {
-    mode: 'ipvs',
-    concerns: (where, { expected, actual }) =>
-      inChain(`filter ${ACCESS_FILTER}`)(where) ||
-      (inChain('filter INPUT')(where) && `${expected}${actual}`.includes(ACCESS_FILTER)),
-    look: `iptables -nvL INPUT; ${LOOK}`,
-    expected: `INPUT leads to ${ACCESS_FILTER}, which lets Services return and rejects the rest`,
-  })
-  mustEqualPrediction(nodes, {
-    mode: 'ipvs',
-    concerns: inSet('KUBE-IPVS-IPS', 'KUBE-CLUSTER-IP'),
-    look: 'ipset list KUBE-IPVS-IPS; ipset list KUBE-CLUSTER-IP',
-    expected: 'every address of kube-ipvs0 in KUBE-IPVS-IPS, and every port of a Service in KUBE-CLUSTER-IP',
-  })
+  expectNodes(nodes)
+    .where(
+      (where, { expected, actual }) =>
+        inChain(`filter ${ACCESS_FILTER}`)(where) ||
+        (inChain('filter INPUT')(where) && `${expected}${actual}`.includes(ACCESS_FILTER)),
+      `iptables -nvL INPUT; ${LOOK}`,
+    )
+    .equalPrediction('ipvs', `INPUT leads to ${ACCESS_FILTER}, which lets Services return and rejects the rest`)
+  expectNodes(nodes)
+    .sets('KUBE-IPVS-IPS')
+    .and(expectNodes(nodes).sets('KUBE-CLUSTER-IP'))
+    .equalPrediction(
+      'ipvs',
+      'every address of kube-ipvs0 in KUBE-IPVS-IPS, and every port of a Service in KUBE-CLUSTER-IP',
+    )
   const view = snapshot.node(scene.node)
   const service = webService(snapshot)
   const way = wayOf(view, scene.client, { address: service.address, port: AGENT_PORT })

@@ -1,6 +1,6 @@
 import type { CheckContext } from '../../grading/check-context.ts'
-import { inChain, mustEqualPrediction, onNode } from '../../grading/difference-report.ts'
-import { expectMode } from '../../grading/expect-node.ts'
+import { inChain, onNode } from '../../grading/difference-report.ts'
+import { expectMode, expectNodes } from '../../grading/expect-node.ts'
 import { fail } from '../../grading/failure.ts'
 import type { NodeView } from '../../grading/snapshot.ts'
 import { webService } from '../../grading/web-service.ts'
@@ -20,13 +20,12 @@ export function nothingIsLeft(context: CheckContext): void {
   for (const node of nodes) mustHoldNoOwnRule(node)
   nothingGoesBefore(nodes)
   for (const { name } of nodes) ipvsIsAsMade(context, name)
-  mustEqualPrediction(nodes, {
-    mode: 'ipvs',
-    concerns: (where) => !leftByOldVersion(where),
-    look: 'iptables-save; ipset save; ipvsadm -Sn; ip address show kube-ipvs0',
-    expected:
+  expectNodes(nodes)
+    .where((where) => !leftByOldVersion(where), 'iptables-save; ipset save; ipvsadm -Sn; ip address show kube-ipvs0')
+    .equalPrediction(
+      'ipvs',
       'exactly the rules, sets, virtual servers and addresses that follow from the Services, and none of before',
-  })
+    )
 }
 
 function mustHoldNoOwnRule({ name, state }: NodeView): void {

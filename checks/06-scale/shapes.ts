@@ -87,7 +87,7 @@ function shape(
  * Ends a check by what the shapes came to: a wrong one fails only when the machine was steady, and what can't be told is
  * trouble, never a failure.
  */
-export function judgeShapes(run: Measurement, shapes: readonly Shape[]): void {
+function judgeShapes(run: Measurement, shapes: readonly Shape[]): void {
   const open = shapes.filter(({ finding }) => finding !== 'holds')
   const [first] = open
   if (!first) return

@@ -21,7 +21,7 @@ export interface DeafScene {
   node: string
 }
 
-export const deafPod = ({ snapshot }: CheckContext): ApiObject | undefined => snapshot.find('Pod', 'default', DEAF)
+const deafPod = ({ snapshot }: CheckContext): ApiObject | undefined => snapshot.find('Pod', 'default', DEAF)
 
 /** The Pod deaf among the endpoints of web, two others beside it, and a client to ask. Fails when one is not there. */
 export function deafScene(context: CheckContext): DeafScene {

@@ -1,8 +1,8 @@
 import type { Where } from '../../dataplane/compare.ts'
 import { describeFlush, isEmptyFlush, planFlush } from '../../dataplane/kube-proxy/flush.ts'
 import type { CheckContext } from '../../grading/check-context.ts'
-import { mustEqualPrediction, onNode } from '../../grading/difference-report.ts'
-import { expectMode } from '../../grading/expect-node.ts'
+import { onNode } from '../../grading/difference-report.ts'
+import { expectMode, expectNodes } from '../../grading/expect-node.ts'
 import { fail } from '../../grading/failure.ts'
 import { webService } from '../../grading/web-service.ts'
 import { CLIENT } from '../02-ipvs/web-requests.ts'
@@ -26,12 +26,9 @@ export async function hasTablesOfItsOwn(context: CheckContext): Promise<void> {
   await mustHaveNftables(context)
   await atItsMoment(context, NOTE, async () => {
     expectMode(context, 'nftables', { hint: HINT })
-    mustEqualPrediction(context.nodes, {
-      mode: 'nftables',
-      concerns: (where) => 'nft' in where && !isElement(where),
-      look: LOOK,
-      expected: 'the tables kube-proxy of families ip and ip6, with the chains that no Service owns',
-    })
+    expectNodes(context.nodes)
+      .where((where) => 'nft' in where && !isElement(where), LOOK)
+      .equalPrediction('nftables', 'the tables kube-proxy of families ip and ip6, with the chains that no Service owns')
     return Object.fromEntries(context.nodes.map(({ name, state }) => [name, state.nftables?.length ?? 0]))
   })
 }
@@ -42,12 +39,12 @@ export async function mapsLeadToPods(context: CheckContext): Promise<void> {
   await atItsMoment(context, 'maps-of-nftables', async () => {
     const { live, nodes, snapshot } = context
     expectMode(context, 'nftables', { hint: HINT })
-    mustEqualPrediction(nodes, {
-      mode: 'nftables',
-      concerns: isElement,
-      look: LOOK,
-      expected: 'an element for every Service port, and the ready Pods behind it, each as likely as the other',
-    })
+    expectNodes(nodes)
+      .where(isElement, LOOK)
+      .equalPrediction(
+        'nftables',
+        'an element for every Service port, and the ready Pods behind it, each as likely as the other',
+      )
     if (!live) return { at: 'a capture' }
     const service = webService(snapshot)
     const connections = await connect(live, service, CONNECTIONS)

@@ -5,9 +5,8 @@ import { targetOf } from '../../dataplane/rule-text.ts'
 import type { CheckContext } from '../../grading/check-context.ts'
 import { onNode } from '../../grading/difference-report.ts'
 import { evaluate } from '../../grading/evaluate.ts'
-import { expectMode } from '../../grading/expect-node.ts'
+import { expectMode, expectNodes } from '../../grading/expect-node.ts'
 import { fail, NotApplicable } from '../../grading/failure.ts'
-import { mustJumpFirst } from '../../grading/jump-order.ts'
 import type { LiveCluster } from '../../grading/live-cluster.ts'
 import type { Truth } from '../../grading/question.ts'
 import type { Difference } from '../../grading/report-schema.ts'
@@ -117,8 +116,8 @@ export async function rulesLeadToListeners(context: CheckContext): Promise<void>
     const { service } = deafScene(context)
     for (const node of nodes) mustHavePortals(node)
     for (const node of nodes) mustLeadToOneListener(node)
-    mustJumpFirst(nodes, 'PREROUTING', 'KUBE-PORTALS-CONTAINER')
-    mustJumpFirst(nodes, 'OUTPUT', 'KUBE-PORTALS-HOST')
+    expectNodes(nodes).chain('nat PREROUTING').jumpsFirstTo('KUBE-PORTALS-CONTAINER')
+    expectNodes(nodes).chain('nat OUTPUT').jumpsFirstTo('KUBE-PORTALS-HOST')
     const ports: Record<string, number> = {}
     for (const node of nodes) {
       const listens = listenerOf(node, service)

@@ -1,7 +1,7 @@
 import { describeFlush, isEmptyFlush, planFlush } from '../../dataplane/kube-proxy/flush.ts'
 import type { CheckContext } from '../../grading/check-context.ts'
-import { mustEqualPrediction, onNode } from '../../grading/difference-report.ts'
-import { expectMode } from '../../grading/expect-node.ts'
+import { onNode } from '../../grading/difference-report.ts'
+import { expectMode, expectNodes } from '../../grading/expect-node.ts'
 import { fail } from '../../grading/failure.ts'
 import { webService } from '../../grading/web-service.ts'
 import { chainsLeadToPods } from '../01-iptables/web-chains.ts'
@@ -41,12 +41,9 @@ export function mustHoldIptablesModeOnly({ nodes }: Pick<CheckContext, 'nodes'>)
       hint: 'make flush-nat',
     })
   }
-  mustEqualPrediction(nodes, {
-    mode: 'iptables',
-    concerns: () => true,
-    look: 'iptables-save',
-    expected: 'exactly the chains and rules that follow from the Services and their endpoints',
-  })
+  expectNodes(nodes)
+    .everything('iptables-save')
+    .equalPrediction('iptables', 'exactly the chains and rules that follow from the Services and their endpoints')
   nothingGoesBefore(nodes)
 }
 

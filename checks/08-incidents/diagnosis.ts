@@ -3,7 +3,7 @@ import { DIAGNOSIS, GUESS_PREFIX } from '../../course/incident/incident-note.ts'
 import { sameAnswer } from '../../grading/answer.ts'
 import type { CheckContext } from '../../grading/check-context.ts'
 import { fail } from '../../grading/failure.ts'
-import type { Notebook } from '../../grading/notebook.ts'
+import type { LabNotes } from '../../grading/lab-notes.ts'
 import { answeredKey, answerKey, isAnswerNote, type Truth } from '../../grading/question.ts'
 import { shortened } from '../../host/plain-text.ts'
 import { notedIncident } from './open-incident.ts'
@@ -43,7 +43,7 @@ export function causeByName({ notes }: CheckContext): Truth {
 }
 
 /** True when the cause was named. */
-export const wasDiagnosed = (notes: Notebook): boolean => notes.read(answeredKey(DIAGNOSIS), isAnswerNote) !== undefined
+export const wasDiagnosed = (notes: LabNotes): boolean => notes.read(answeredKey(DIAGNOSIS), isAnswerNote) !== undefined
 
 /** The same id as it was noted before, in one spelling. */
 function guessKey(choice: string): string {

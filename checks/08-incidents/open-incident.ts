@@ -4,7 +4,7 @@ import { INCIDENT_KEY, type IncidentNote, isIncidentNote, unseal } from '../../c
 import { Look } from '../../course/incident/look.ts'
 import type { CheckContext } from '../../grading/check-context.ts'
 import { fail, Trouble } from '../../grading/failure.ts'
-import type { Notebook } from '../../grading/notebook.ts'
+import type { LabNotes } from '../../grading/lab-notes.ts'
 import { incidents } from '../../labs/08-incidents/incidents/all.ts'
 
 /** The incident that the cluster's notes say is open. */
@@ -16,7 +16,7 @@ export interface OpenIncident {
 }
 
 /** The note of the open incident with its incident; undefined when none is open. Throws Trouble when it can't be read. */
-export function notedIncident(notes: Notebook) {
+export function notedIncident(notes: LabNotes) {
   const note = notes.read(INCIDENT_KEY, isIncidentNote)
   if (!note) return undefined
   const secret = unseal(note.sealed)

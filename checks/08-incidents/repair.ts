@@ -5,8 +5,9 @@ import { fingerprintOf } from '../../course/incident/fingerprint.ts'
 import { CLOSED_KEY, GUESS_PREFIX, isClosedNote } from '../../course/incident/incident-note.ts'
 import { isEmptyFlush, planFlush } from '../../dataplane/kube-proxy/flush.ts'
 import type { CheckContext } from '../../grading/check-context.ts'
-import { mustEqualPrediction, onNode } from '../../grading/difference-report.ts'
+import { onNode } from '../../grading/difference-report.ts'
 import { configOf } from '../../grading/evaluate.ts'
+import { expectNodes } from '../../grading/expect-node.ts'
 import { fail } from '../../grading/failure.ts'
 import { dummyDeviceOwnsClusterIPs } from '../02-ipvs/equality.ts'
 import { wasDiagnosed } from './diagnosis.ts'
@@ -87,11 +88,9 @@ function agentsRun({ snapshot }: CheckContext, { look }: OpenIncident): void {
 
 function nodesHoldWhatTheyMust(context: CheckContext, { look: { mode } }: OpenIncident): void {
   const { nodes } = context
-  mustEqualPrediction(nodes, {
-    mode,
-    concerns: () => true,
-    look: mode === 'ipvs' ? 'iptables-save; ipset list; ipvsadm -Ln; ip addr show kube-ipvs0' : 'iptables-save',
-    expected: 'exactly what kube-proxy programs for the Services there are',
+  const look = mode === 'ipvs' ? 'iptables-save; ipset list; ipvsadm -Ln; ip addr show kube-ipvs0' : 'iptables-save'
+  const expected = 'exactly what kube-proxy programs for the Services there are'
+  expectNodes(nodes).everything(look).equalPrediction(mode, expected, {
     why: 'A rule that is written by hand helps until kube-proxy writes its own, and puzzles whoever comes next.',
     hint: 'Take back what was done by hand; kube-proxy writes all of its rules when it starts.',
   })

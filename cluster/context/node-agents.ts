@@ -12,7 +12,7 @@ const agentLabels = { app: agentName }
 export const agentImage = () => process.env.AGENT_IMAGE || 'busybox:1.37'
 
 /** One privileged Pod a node, in the node's network and beside its processes, that waits to be used. */
-export function agentDaemonSet(image = agentImage()): V1DaemonSet {
+function agentDaemonSet(image = agentImage()): V1DaemonSet {
   return {
     apiVersion: 'apps/v1',
     kind: 'DaemonSet',

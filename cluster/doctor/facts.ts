@@ -1,3 +1,4 @@
+import type { Confinement } from '../../embedded/index.ts'
 /** What `make doctor` finds out; judge.ts says what it means. Undefined stands for "could not be asked". */
 
 /** The host that the commands run on. */
@@ -65,6 +66,8 @@ export interface EmbeddedFacts {
   /** Why it can't run here; undefined when it can. */
   trouble: string | undefined
   cached: boolean
+  /** What protects this machine's files from the guest; tried once its packages are here. */
+  confinement: Confinement | undefined
   /** Asked only while one is up. */
   kernel: KernelFacts | undefined
 }

@@ -2,7 +2,7 @@ import { existsSync, readFileSync, statfsSync } from 'node:fs'
 import { arch, freemem, platform } from 'node:os'
 import { join } from 'node:path'
 import { $, which } from 'zx/core'
-import { requireSupport } from '../../embedded/index.ts'
+import { CONFINE, findConfinement, requireSupport } from '../../embedded/index.ts'
 import { cacheFolder, projectRoot } from '../../host/layout.ts'
 import type { Progress } from '../../host/progress.ts'
 import type { Cluster } from '../driver.ts'
@@ -163,14 +163,16 @@ async function anyNodeImage(engine: EngineName): Promise<string | undefined> {
 }
 
 async function embeddedFacts(name: string): Promise<EmbeddedFacts> {
-  const cached = existsSync(join(cacheFolder, 'packages', 'kernel'))
+  const tree = join(cacheFolder, 'packages', 'kernel')
+  const cached = existsSync(tree)
   const trouble = await requireSupport().then(
     () => undefined,
     (error: unknown) => (error instanceof Error ? error.message : String(error)),
   )
   const cluster = new EmbeddedCluster(name)
   const kernel = (await cluster.running()) ? await kernelOf(cluster) : undefined
-  return { trouble, cached, kernel }
+  const confinement = existsSync(join(tree, CONFINE)) ? findConfinement(tree) : undefined
+  return { trouble, cached, confinement, kernel }
 }
 
 async function kernelOf(cluster: Cluster): Promise<KernelFacts | undefined> {

@@ -1,3 +1,4 @@
+import { type Confinement, openTo } from '../../embedded/index.ts'
 import type { EmbeddedFacts, Facts, HostFacts, KernelFacts, KernelNeed, KindFacts, LabNeeds } from './facts.ts'
 import { type Finding, kernelFindings, type Weight } from './judge-kernel.ts'
 
@@ -48,7 +49,7 @@ function machineFindings(host: HostFacts): Finding[] {
   ]
 }
 
-function embeddedFindings({ trouble, cached, kernel }: EmbeddedFacts, host: HostFacts): Finding[] {
+function embeddedFindings({ trouble, cached, confinement, kernel }: EmbeddedFacts, host: HostFacts): Finding[] {
   if (trouble !== undefined) return [{ what: 'kernel', weight: 'fault', detail: trouble }]
   const detail = kernel
     ? `${kernel.release}, running: ${kernel.ipvs ? `IPVS with ${kernel.schedulers.length} schedulers` : 'without IPVS'}`
@@ -57,9 +58,23 @@ function embeddedFindings({ trouble, cached, kernel }: EmbeddedFacts, host: Host
       : 'will be fetched once (50 MB of packages)'
   return [
     { what: 'kernel', weight: kernel && !kernel.ipvs ? 'warning' : 'fine', detail },
+    ...(confinement ? [confinementFinding(confinement)] : []),
     room('memory', host.freeMemory, needed.embedded.memory, 'close something'),
     room('disk', host.freeDisk, needed.embedded.disk, 'make room where this checkout lies'),
   ]
+}
+
+function confinementFinding(confinement: Confinement): Finding {
+  const weakness = openTo(confinement)
+  const what = 'confinement'
+  if (!weakness)
+    return {
+      what,
+      weight: 'fine',
+      detail: 'Landlock and seccomp: the guest changes no file of this machine, and reads only programs',
+    }
+  const weight = confinement.files === 'mounts' ? 'note' : 'warning'
+  return { what, weight, detail: weakness.open, mend: weakness.mend }
 }
 
 function room(what: string, free: number, enough: number, mend: string): Finding {

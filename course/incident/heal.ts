@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util'
 import { takeCapture, takeObjects } from '../../cluster/snapshot.ts'
 import { configOf } from '../../grading/evaluate.ts'
-import { Notebook, notesName } from '../../grading/notebook.ts'
+import { LabNotes, notesName } from '../../grading/lab-notes.ts'
 import { type NodeView, Snapshot } from '../../grading/snapshot.ts'
 import type { LabBench } from '../lab-bench.ts'
 import { type Baseline, foreignRules, sameButMode, serviceFacts } from './baseline.ts'
@@ -17,7 +17,7 @@ import { INCIDENT_LAB, STAGE, STAGE_LABEL } from './stage-names.ts'
  */
 export async function healIncident(bench: LabBench): Promise<void> {
   const { cluster, client, progress } = bench
-  const found = await sealedIncident(new Notebook(INCIDENT_LAB, new Snapshot(await takeObjects(cluster, client))))
+  const found = await sealedIncident(new LabNotes(INCIDENT_LAB, new Snapshot(await takeObjects(cluster, client))))
   if (!found) return
   const { secret, incident } = found
   const before = new Snapshot(await takeCapture(cluster, client))
@@ -85,7 +85,7 @@ async function restoreStage(bench: LabBench, before: Snapshot, { services }: Bas
  */
 export async function leaveIncident(bench: LabBench): Promise<void> {
   const { cluster, client } = bench
-  const notes = new Notebook(INCIDENT_LAB, new Snapshot(await takeObjects(cluster, client)))
+  const notes = new LabNotes(INCIDENT_LAB, new Snapshot(await takeObjects(cluster, client)))
   const found = await sealedIncident(notes)
   if (!found) return
   if (notes.read(CLOSED_KEY, isClosedNote)) {
@@ -97,7 +97,7 @@ export async function leaveIncident(bench: LabBench): Promise<void> {
 }
 
 /** The incident that the notes speak of, with what only the grader is to read. */
-async function sealedIncident(notes: Notebook) {
+async function sealedIncident(notes: LabNotes) {
   const note = notes.read(INCIDENT_KEY, isIncidentNote)
   const secret = note && unseal(note.sealed)
   const incident = (await loadIncidents()).find(({ id }) => id === secret?.id)

@@ -2,8 +2,8 @@ import { changeCluster } from '../../cluster/cluster-lock.ts'
 import { listAgents } from '../../cluster/kube-proxy/agents.ts'
 import { ModeUnsupported, requireModules } from '../../cluster/kube-proxy/module-check.ts'
 import { takeCapture, takeObjects } from '../../cluster/snapshot.ts'
+import { LabNotes, writeNotes } from '../../grading/lab-notes.ts'
 import { LiveCluster } from '../../grading/live-cluster.ts'
-import { Notebook, writeNotes } from '../../grading/notebook.ts'
 import { Snapshot } from '../../grading/snapshot.ts'
 import { UserError } from '../../host/main.ts'
 import { hasOutside } from '../../host/outside.ts'
@@ -132,7 +132,7 @@ export async function currentNote({ cluster, client }: LabBench): Promise<Incide
   return notesOf(new Snapshot(await takeObjects(cluster, client))).read(INCIDENT_KEY, isIncidentNote)
 }
 
-const notesOf = (snapshot: Snapshot) => new Notebook(INCIDENT_LAB, snapshot)
+const notesOf = (snapshot: Snapshot) => new LabNotes(INCIDENT_LAB, snapshot)
 
 /** Marks of the incidents that were solved on this cluster. */
 async function solvedSoFar({ cluster, client }: LabBench): Promise<string[]> {

@@ -3,7 +3,23 @@ import { familyOf } from '../ip-address.ts'
 import type { CompareOptions, Finding } from './finding.ts'
 import { IPVS_LINK } from './ownership.ts'
 
-/** Compares kube-ipvs0 and the Service addresses bound to it; every other link is the node's or the network plugin's. */
+/**
+ * The node's ends of veth pairs that are down: a Pod behind one gets no packet, whatever the rules say. All other links but
+ * kube-ipvs0 are the node's or the network plugin's matter.
+ */
+export const linksDown = (links: readonly Link[]): Finding[] =>
+  links
+    .filter(({ kind, name, flags }) => (kind === 'veth' || name.startsWith('veth')) && !flags.includes('UP'))
+    .map(({ name, flags }) => ({
+      kind: 'wrong',
+      where: { link: name },
+      expected: `${name} UP`,
+      actual: `${name} <${flags.join(',')}>`,
+      text: `link ${name} is down: the Pod behind it gets no packet`,
+      interferes: true,
+    }))
+
+/** Compares kube-ipvs0 and the Service addresses bound to it. */
 export function compareLinks(expected: readonly Link[], actual: readonly Link[], options: CompareOptions): Finding[] {
   const where = { link: IPVS_LINK }
   if (options.foreign?.(where)) return []

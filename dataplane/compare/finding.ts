@@ -17,6 +17,8 @@ export interface Finding {
   expected?: string
   actual?: string
   text: string
+  /** Not kube-proxy's, but it decides what becomes of Service packets. */
+  interferes?: true
 }
 
 export interface CompareOptions {

@@ -23,14 +23,7 @@ function writeHash(text: string): void {
 }
 
 /** Prefixes of the chains that kube-proxy makes per Service port or endpoint, and deletes when they go stale. */
-export const SERVICE_CHAIN_PREFIXES = [
-  'KUBE-SVC-',
-  'KUBE-SVL-',
-  'KUBE-EXT-',
-  'KUBE-FW-',
-  'KUBE-XLB-',
-  'KUBE-SEP-',
-] as const
+const SERVICE_CHAIN_PREFIXES = ['KUBE-SVC-', 'KUBE-SVL-', 'KUBE-EXT-', 'KUBE-FW-', 'KUBE-XLB-', 'KUBE-SEP-'] as const
 
 export const isServiceChain = (chain: string): boolean =>
   SERVICE_CHAIN_PREFIXES.some((prefix) => chain.startsWith(prefix))

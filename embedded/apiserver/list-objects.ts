@@ -105,7 +105,7 @@ export function tableOptions(call: Pick<ApiCall, 'query' | 'resource' | 'now'>) 
 }
 
 /** Checks that a revision has been reached; 504 as Kubernetes answers for versions from the future. */
-export function checkReached(store: Store, revision: number): void {
+function checkReached(store: Store, revision: number): void {
   if (revision <= store.revision) return
   const message = `Too large resource version: ${revision}, current: ${store.revision}`
   throw new StatusError(504, 'Timeout', `Timeout: ${message}`, {

@@ -1,8 +1,9 @@
 import { type ChildProcess, spawn } from 'node:child_process'
-import { mkdirSync, writeFileSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, realpathSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Readable, Writable } from 'node:stream'
 import { agentBundle } from './agent-bundle.ts'
+import { type Confinement, confinedCommand, findConfinement, programFiles } from './confinement.ts'
 import { memoryFolder, requireLimits } from './host-limits.ts'
 import { initScript } from './init.ts'
 import { kernelProgram } from './kernel-package.ts'
@@ -17,12 +18,20 @@ export interface BootOptions {
   /** Name of this kernel among the user's UML kernels. */
   name: string
   memoryMegabytes?: number
+  /** Further files of the host that programs of the guest read. */
+  readable?: readonly string[]
+  /** What is to be used of what this machine can do; absent: all. */
+  confinement?: Confinement
 }
 
 export interface Kernel {
   process: ChildProcess
+  /** What protects this machine's files from it. */
+  confinement: Confinement
   toGuest: Writable
   fromGuest: Readable
+  /** To be called when it is up: takes the folder away in which it made its memory. */
+  booted(): void
   /** The last lines of the kernel's console, for the message when it dies. */
   console(): string
   /** Ends the kernel with all its helpers at once. Nothing is lost: all that a guest holds is in its memory. */
@@ -37,6 +46,7 @@ const supervisor = `"$@" 5<&- & kernel=$!
 { read -r _ <&5; kill -KILL "-$kernel"; kill -KILL "$kernel"; } 2>/dev/null &
 wait "$kernel"
 kill -KILL "-$kernel" 2>/dev/null
+rm -rf "$TMPDIR"
 kill -KILL 0`
 
 const INIT = 'init.sh'
@@ -55,7 +65,7 @@ const NEEDLESS = ['raid6_select_algo', 'calibrate_xor_blocks', 'init_jfs_fs', 'i
 export async function bootKernel(options: BootOptions): Promise<Kernel> {
   const megabytes = options.memoryMegabytes ?? 1024
   requireLimits(megabytes)
-  const memory = memoryFolder(megabytes)
+  const room = memoryFolder(megabytes)
   const agent = await agentBundle()
   mkdirSync(options.directory, { recursive: true })
   const directory = plainPath(options.directory)
@@ -65,10 +75,17 @@ export async function bootKernel(options: BootOptions): Promise<Kernel> {
     { mode: 0o755 },
   )
   const program = kernelProgram(options.packages)
+  const confinement = options.confinement ?? findConfinement(options.packages)
+  // Its own, as the kernel may write there.
+  const memory = mkdtempSync(join(room, 'kube-service-labs-'))
+  const allowance = {
+    read: [...programFiles(), realpathSync(options.packages), agent, ...(options.readable ?? [])],
+    write: [realpathSync(options.directory), memory],
+  }
   const cpu = ownCpu(allowedCpus(), runningKernels())
   const kernel = [
     ...(cpu === undefined ? [] : ['taskset', '-c', String(cpu)]),
-    ...program.command,
+    ...confinedCommand(options.packages, confinement, allowance, program.command),
     ...[`mem=${megabytes}M`, 'rootfstype=hostfs', 'rootflags=/', 'ro', `init=${join(directory.path, INIT)}`],
     ...['con=null', 'con0=null,fd:1', 'ssl=null', 'ssl0=fd:3,fd:4', 'quiet', 'loglevel=3'],
     ...[`initcall_blacklist=${NEEDLESS.join()}`, 'pty.legacy_count=0'],
@@ -91,8 +108,11 @@ export async function bootKernel(options: BootOptions): Promise<Kernel> {
   const [, , , toGuest, fromGuest, lifeline] = child.stdio as readonly (Readable | Writable | null)[]
   return {
     process: child,
+    confinement,
     toGuest: toGuest as Writable,
     fromGuest: fromGuest as Readable,
+    // The file is unlinked as soon as it is open, and nothing else is to be put there.
+    booted: () => rmSync(memory, { recursive: true, force: true }),
     console: () => tail,
     end: () => lifeline?.destroy(),
   }

@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { which } from 'zx/core'
 import { proveArtifact } from '../../host/artifact.ts'
 import type { Progress } from '../../host/progress.ts'
+import { ensureConfine, proveConfine } from './confinement.ts'
 import { KERNEL, kernelAddition } from './kernel-package.ts'
 import { unpackPackages } from './package-tree.ts'
 import { COMPILER, ensureXstateShim, proveXstateShim } from './xstate-shim.ts'
@@ -77,7 +78,7 @@ export async function ensurePackages(cache: string, progress: Progress): Promise
   const more = kernelAddition(cache)
   const names = [...(more ? [] : [KERNEL]), ...always, ...wanted.flatMap((program) => programs[program] ?? [])]
   const tree = await unpackPackages({ cache, name: 'kernel', packages: [...new Set(names)], more }, progress)
-  await ensureXstateShim(tree)
+  await Promise.all([ensureXstateShim(tree), ensureConfine(tree)])
   return tree
 }
 
@@ -85,4 +86,5 @@ export async function ensurePackages(cache: string, progress: Progress): Promise
  * Reads every byte of a tree after a kernel from it has failed. One that is damaged is made again by the next ensurePackages.
  * @returns what is wrong with it
  */
-export const provePackages = (tree: string): string | undefined => proveArtifact(tree) ?? proveXstateShim(tree)
+export const provePackages = (tree: string): string | undefined =>
+  proveArtifact(tree) ?? proveXstateShim(tree) ?? proveConfine(tree)

@@ -11,7 +11,7 @@ import { SerialLine } from './serial-line.ts'
 type Listener = (frame: Frame) => void
 
 /** The kernel ended, or never came up. */
-export class MachineGone extends Error {}
+class MachineGone extends Error {}
 
 const bootDeadlineMs = 60_000
 
@@ -27,7 +27,10 @@ export async function machineOn(kernel: Kernel): Promise<Machine> {
   const deadline = AbortSignal.timeout(bootDeadlineMs * timeoutScale())
   const late = once(deadline, 'abort').then(() => 'its agent did not answer in time')
   const reason = await Promise.race([machine.ready, machine.ended, late])
-  if (reason === undefined) return machine
+  if (reason === undefined) {
+    kernel.booted()
+    return machine
+  }
   await machine.stop()
   throw new MachineGone(`The embedded kernel did not start: ${reason}.\n${kernel.console()}`)
 }

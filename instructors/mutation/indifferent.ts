@@ -63,6 +63,11 @@ const INDIFFERENT: readonly Indifference[] = [
       isLab(good, 4) && operator === 'lose excludeCIDRs' && !good.passing.includes('excluded'),
   },
   {
+    reason:
+      'Lab 4 is about a virtual server of the reader’s own. Rules of others that take packets to Services, and Pods that are cut off, are the claim of labs 1 and 2.',
+    covers: ({ operator }, good) => isLab(good, 4) && (operator === 'take packets' || operator === 'take link down'),
+  },
+  {
     reason: 'In lab 4 the rules of one chain of mangle only count, or mark packets to different ports, in any order.',
     covers: ({ operator, place }, good) =>
       isLab(good, 4) && operator === 'reorder rules' && place.startsWith('mangle '),

@@ -134,6 +134,12 @@ function* chainEdits(lines: readonly string[], rules: readonly RuleLine[]): Gene
     }
 }
 
+/** Rules outside of kube-proxy's tables that take a part of the Service packets, or all of them. */
+const TAKING_RULES = [
+  '-A PREROUTING -p tcp -m statistic --mode random --probability 0.10000000009 -j DROP',
+  '-A PREROUTING -d 10.96.0.0/16 -j DROP',
+]
+
 /** Policies of the chains that every packet meets, and rules of somebody's in front of kube-proxy's. */
 function* builtInEdits(lines: readonly string[], rules: readonly RuleLine[]): Generator<FileEdit> {
   let table = ''
@@ -149,6 +155,15 @@ function* builtInEdits(lines: readonly string[], rules: readonly RuleLine[]): Ge
       edit: () => lines.with(at, line.replace('ACCEPT', 'DROP')).join('\n'),
     }
   }
+  const mangle = lines.indexOf('COMMIT', lines.indexOf('*mangle'))
+  for (const rule of lines.includes('*mangle') ? TAKING_RULES : [])
+    yield {
+      operator: 'take packets',
+      place: 'mangle PREROUTING',
+      words: ['PREROUTING'],
+      detail: rule,
+      edit: () => lines.toSpliced(mangle, 0, rule).join('\n'),
+    }
   for (const chain of ['PREROUTING', 'OUTPUT', 'POSTROUTING']) {
     const jump = rules.find((rule) => rule.table === 'nat' && rule.chain === chain && isOwn(rule.target))
     if (!jump) continue

@@ -17,6 +17,16 @@ const DEVICE = 'kube-ipvs0'
 export function* linkEdits(text: string): Generator<FileEdit> {
   const links = linksSchema.parse(JSON.parse(text))
   yield* learnersAddressEdits(links)
+  for (const [at, { ifname, flags }] of links.entries())
+    if (ifname.startsWith('veth') && flags.includes('UP'))
+      yield {
+        operator: 'take link down',
+        place: `link ${ifname}`,
+        words: [ifname],
+        detail: ifname,
+        edit: () =>
+          JSON.stringify(links.with(at, { ...links[at], ifname, flags: [], addr_info: links[at]?.addr_info ?? [] })),
+      }
   const device = links.find(({ ifname }) => ifname === DEVICE)
   if (!device) return
   const about = { place: DEVICE, words: [DEVICE] }

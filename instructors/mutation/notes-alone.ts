@@ -1,7 +1,7 @@
 import { DIAGNOSIS } from '../../course/incident/incident-note.ts'
 import { INCIDENT_LAB } from '../../course/incident/stage-names.ts'
 import { judgeRound } from '../../grading/judge.ts'
-import { NOTES_NAMESPACE, notesName } from '../../grading/notebook.ts'
+import { NOTES_NAMESPACE, notesName } from '../../grading/lab-notes.ts'
 import { Snapshot } from '../../grading/snapshot.ts'
 import type { GoodCapture } from './good-captures.ts'
 import type { Mutation } from './mutation.ts'

@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import type { Capture } from '../../cluster/capture-folder.ts'
 import { MEASUREMENT } from '../../course/scale/measurement.ts'
-import { notesName } from '../../grading/notebook.ts'
+import { notesName } from '../../grading/lab-notes.ts'
 import { readRun, runChanges } from './measurement-mutations.ts'
 import type { Mutation } from './mutation.ts'
 import { notesPlace } from './notes-alone.ts'

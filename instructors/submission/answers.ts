@@ -1,5 +1,5 @@
 import { asApiObjects } from '../../grading/api-object.ts'
-import { NOTES_NAMESPACE, notesName } from '../../grading/notebook.ts'
+import { NOTES_NAMESPACE, notesName } from '../../grading/lab-notes.ts'
 import { isAnswerNote } from '../../grading/question.ts'
 import type { Manifest } from './manifest.ts'
 

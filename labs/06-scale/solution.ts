@@ -5,7 +5,7 @@ import { measureHere } from '../../course/scale/measure-here.ts'
 import { isMeasurement, MEASUREMENT, type Measurement } from '../../course/scale/measurement.ts'
 import { dearerBy } from '../../course/scale/table.ts'
 import { Unsupported } from '../../embedded/index.ts'
-import { NOTES_NAMESPACE, notesName } from '../../grading/notebook.ts'
+import { NOTES_NAMESPACE, notesName } from '../../grading/lab-notes.ts'
 
 const LAB = 6
 

@@ -35,7 +35,7 @@ const facts: Omit<Facts, 'labs'> = {
     binary: { path: '/usr/bin/kind', release: 'v0.33.0' },
     ...{ pinnedRelease: 'v0.33.0', cached: false, kernel, kernelTrouble: undefined },
   },
-  embedded: { trouble: undefined, cached: true, kernel: undefined },
+  embedded: { trouble: undefined, cached: true, confinement: undefined, kernel: undefined },
 }
 const kindOf = (change: Partial<Facts['kind']>) => ({ ...facts, kind: { ...facts.kind, ...change } })
 const noIpvs = kindOf({ kernel: { ...kernel, ipvs: false, schedulers: [], ipset: false } })
@@ -65,7 +65,7 @@ describe('which cluster is taken', () => {
   test('a lab that no cluster can run is refused with every reason', () => {
     const choice = chooseCluster(
       kindThere,
-      { ...noIpvs, embedded: { trouble: 'it needs Linux', cached: false, kernel: undefined } },
+      { ...noIpvs, embedded: { trouble: 'it needs Linux', cached: false, confinement: undefined, kernel: undefined } },
       ipvsLab,
     )
     expect(choice).toEqual({

@@ -5,6 +5,7 @@ import type { EngineFacts, Facts, KernelFacts, KindFacts } from '../../cluster/d
 import { diagnose, type Finding } from '../../cluster/doctor/judge.ts'
 import { homeOf } from '../../cluster/doctor/judge-kernel.ts'
 import { kernelProbeCommand, readKernelProbe, schedulers } from '../../cluster/doctor/kernel-probe.ts'
+import type { Confinement } from '../../embedded/index.ts'
 
 const gigabyte = 1024 ** 3
 const kernel: KernelFacts = {
@@ -52,7 +53,12 @@ const facts: Facts = {
     kubectl: '/usr/bin/kubectl',
   },
   kind,
-  embedded: { trouble: undefined, cached: true, kernel: undefined },
+  embedded: {
+    trouble: undefined,
+    cached: true,
+    confinement: { files: 'landlock', systemCalls: true },
+    kernel: undefined,
+  },
   labs: [
     { number: 1, title: 'ClusterIP', kernel: [] },
     { number: 2, title: 'IPVS', kernel: ['ipvs', 'ipset'] },
@@ -73,6 +79,19 @@ describe('a machine that has everything', () => {
     const { machine, embedded, kind: kindly, labs } = diagnose(facts)
     for (const finding of [...machine, ...embedded, ...kindly]) expect(finding).toMatchObject({ weight: 'fine' })
     expect(labs.map(({ on }) => on)).toEqual([['embedded', 'kind'], ['embedded', 'kind'], ['kind']])
+  })
+})
+
+describe('confinement of the embedded kernel', () => {
+  test.each([
+    [{ files: 'landlock', systemCalls: true }, 'fine', /^Landlock and seccomp/],
+    [{ files: 'landlock', systemCalls: false }, 'warning', /modes and times/],
+    [{ files: 'mounts', systemCalls: true }, 'note', /can read every file that you can, and change none/],
+    [{ files: undefined, systemCalls: true }, 'warning', /can change every file that you can/],
+  ] as [Confinement, string, RegExp][])('%j is told', (confinement, weight, detail) => {
+    const finding = found(diagnose({ ...facts, embedded: { ...facts.embedded, confinement } }).embedded, 'confinement')
+    expect(finding).toMatchObject({ weight, detail: expect.stringMatching(detail) })
+    expect(finding?.mend === undefined).toBe(weight === 'fine')
   })
 })
 
@@ -184,7 +203,12 @@ describe('what is missing', () => {
   test('where neither cluster can run, no lab can, and each reason is told', () => {
     const judged: Facts = {
       ...withKind({ engine: undefined, image: undefined, kernel: undefined }),
-      embedded: { trouble: 'The embedded cluster needs Linux.', cached: false, kernel: undefined },
+      embedded: {
+        trouble: 'The embedded cluster needs Linux.',
+        cached: false,
+        confinement: undefined,
+        kernel: undefined,
+      },
     }
     expect(labOn(judged, 1)?.on).toEqual([])
     expect(labOn(judged, 1)?.notOn.map(({ cluster }) => cluster)).toEqual(['embedded', 'kind'])

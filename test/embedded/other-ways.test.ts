@@ -71,6 +71,18 @@ describe('a context of a kubeconfig', () => {
     await context.up(silent)
   })
 
+  test('an image that can not be had is told, and another one takes its place at once', async () => {
+    vi.stubEnv('YES', '1')
+    await (await open()).down(silent)
+    vi.stubEnv('AGENT_IMAGE', 'not/here:1')
+    await expect((await open()).up(silent)).rejects.toThrow(/ErrImagePull|ImagePullBackOff/)
+    vi.stubEnv('AGENT_IMAGE', 'busybox:1.38')
+    const context = await open()
+    await context.up(silent)
+    expect(await context.running()).toBe(true)
+    vi.unstubAllEnvs()
+  })
+
   test('keeps its own copy of the kubeconfig, and that of the user stays as it is', async () => {
     const before = readFileSync(cluster.kubeconfig, 'utf8')
     const context = await open()

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { readCaptureFolder } from '../../cluster/capture-folder.ts'
-import { expectMode, expectNode, expectNodes } from '../../grading/expect-node.ts'
+import { expectAnswered, expectMode, expectNode, expectNodes } from '../../grading/expect-node.ts'
 import { Failure, type FailureDetail, NotApplicable } from '../../grading/failure.ts'
 import type { HttpReply } from '../../grading/http-requests.ts'
 import { Snapshot } from '../../grading/snapshot.ts'
@@ -113,8 +113,6 @@ describe('what must be so on nodes', () => {
   })
 
   test('requests: each must be answered, and all of them', () => {
-    const [node] = nodesOf()
-    if (!node) throw new Error('the capture has no node')
     const reply = (status: number): HttpReply => ({
       index: 0,
       status,
@@ -124,13 +122,27 @@ describe('what must be so on nodes', () => {
       error: '',
       line: '',
     })
-    const target = { address: '10.96.0.1', port: 443 }
-    const answered = (...statuses: number[]) =>
-      failureOf(() => expectNode(node).answered(statuses.map(reply), 2, 'node', target))
+    const sent = {
+      snapshot: new Snapshot(good),
+      node: NODE,
+      sender: 'node',
+      target: { address: '10.96.0.1', port: 443 },
+    } as const
+    const answered = (...statuses: number[]) => failureOf(() => expectAnswered(statuses.map(reply), 2, sent))
     expect(answered(200, 200)).toBeUndefined()
-    expect(answered(200, 503)?.actual).toBe('answers with status 200, 503')
+    expect(answered(200, 503)).toMatchObject({
+      node: NODE,
+      look: `make exec NODE=${NODE} CMD='curl -sS --max-time 5 10.96.0.1:443'`,
+      actual: 'answers with status 200, 503',
+      differences: [{ kind: 'wrong', text: expect.stringContaining('10.96.0.1') }],
+    })
     expect(answered(200)?.actual).toBe('answers with status 200')
     expect(answered()?.actual).toBe('answers with status none')
+    const elsewhere = { ...sent, node: 'a node that was not read' }
+    expect(
+      failureOf(() => expectAnswered([reply(200)], 1, elsewhere)),
+      'no node is needed to say so',
+    ).toBeUndefined()
   })
 
   test('a step about a mode does not apply to a capture of another one, and fails on a cluster in another one', () => {

@@ -13,8 +13,8 @@ import type { Cluster } from '../../cluster/driver.ts'
 import type { KubeClient } from '../../cluster/kube-client.ts'
 import type { CheckContext } from '../../grading/check-context.ts'
 import { Failure, NotApplicable, Trouble } from '../../grading/failure.ts'
+import { LabNotes } from '../../grading/lab-notes.ts'
 import { LiveCluster } from '../../grading/live-cluster.ts'
-import { Notebook } from '../../grading/notebook.ts'
 import { Snapshot } from '../../grading/snapshot.ts'
 import type { ExecResult } from '../../host/shell-word.ts'
 
@@ -89,7 +89,7 @@ function contextOf({
     return { exitCode: script.includes(':9/') ? otherPort : 0, stdout, stderr: '' }
   }
   live.log = async () => requests.join('\n')
-  return { snapshot, nodes: snapshot.nodes, notes: new Notebook(7, snapshot), live, show: () => {} }
+  return { snapshot, nodes: snapshot.nodes, notes: new LabNotes(7, snapshot), live, show: () => {} }
 }
 
 /** What a check says: the node and the finding of a failure, the reason where it can't be asked, or `passed`. */

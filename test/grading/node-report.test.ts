@@ -40,14 +40,23 @@ describe('one exec per node', () => {
       'iptables-save': ':KUBE-SERVICES - [0:0]\n',
       'ip-addr.json': '[]\n',
       proxyMode: 'ipvs',
-      boot: expect.stringMatching(/^boot_id \S{36}\nuptime [\d.]+\nbtime \d+\n$/),
     })
     expect(Object.fromEntries(failures)).toEqual({
       'ipset-save': 127,
       'ipvsadm-save': 2,
       'nft-ip.json': 127,
       'nft-ip6.json': 127,
+      boot: 1,
     })
+  })
+
+  test('keeps which boot of the kernel it is, and since when', () => {
+    const bootId = '8a217065-9a4f-477e-885e-2d50d89d2902'
+    mkdirSync(join(folder, 'proc/sys/kernel/random'), { recursive: true })
+    writeFileSync(join(folder, 'proc/sys/kernel/random/boot_id'), `${bootId}\n`)
+    writeFileSync(join(folder, 'proc/uptime'), '50.49 3.20\n')
+    writeFileSync(join(folder, 'proc/stat'), 'cpu 1 2 3\nbtime 1795355199\nprocesses 7\n')
+    expect(report({}).files.get('boot')).toBe(`boot_id ${bootId}\nuptime 50.49\nbtime 1795355199\n`)
   })
 
   test('asks ipset unless no module of a type of sets is in use', () => {

@@ -4,7 +4,7 @@ import type { KubeClient } from '../../cluster/kube-client.ts'
 import { kubeProxyPods } from '../../cluster/kube-proxy/agents.ts'
 import { readReplies } from '../../grading/http-requests.ts'
 import { kubeProxyVersionOn, modeInForce } from '../../grading/kube-proxy-in-force.ts'
-import { Notebook } from '../../grading/notebook.ts'
+import { LabNotes } from '../../grading/lab-notes.ts'
 import { movements } from '../../grading/settling.ts'
 import { emptySnapshot } from './fake-lab.ts'
 
@@ -121,7 +121,7 @@ describe('notes in the cluster', () => {
     emptySnapshot([{ kind: 'ConfigMap', metadata: { name: 'lab-2', namespace: 'default' }, data }])
 
   test('are written once and read back', async () => {
-    const notes = new Notebook(2, noted({ seen: '"before"' }))
+    const notes = new LabNotes(2, noted({ seen: '"before"' }))
     notes.keep('seen', 'later')
     expect(notes.hasNews).toBe(false)
     notes.keep('new', 'first')
@@ -139,7 +139,7 @@ describe('notes in the cluster', () => {
   })
 
   test('that somebody spoiled are as good as none', () => {
-    const notes = new Notebook(2, noted({ a: '{', b: '5' }))
+    const notes = new LabNotes(2, noted({ a: '{', b: '5' }))
     expect([notes.read('a', isText), notes.read('b', isText)]).toEqual([undefined, undefined])
   })
 })

@@ -3,7 +3,7 @@ import { type Capture, readCaptureFolder } from '../../cluster/capture-folder.ts
 import { Failure } from '../../grading/failure.ts'
 import { loadSpec } from '../../grading/grader.ts'
 import { readLab } from '../../grading/lab-definition.ts'
-import { Notebook } from '../../grading/notebook.ts'
+import { LabNotes } from '../../grading/lab-notes.ts'
 import { type Sender, tracedTo } from '../../grading/packet-trace.ts'
 import { Snapshot } from '../../grading/snapshot.ts'
 import { webService } from '../../grading/web-service.ts'
@@ -117,7 +117,7 @@ describe('where a broken packet stops, in IPVS mode', () => {
       snapshot,
       nodes: snapshot.nodes,
       live: undefined,
-      notes: new Notebook(2, snapshot),
+      notes: new LabNotes(2, snapshot),
       show: () => {},
     }
     const failure = await Promise.resolve()

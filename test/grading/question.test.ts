@@ -2,9 +2,9 @@ import { describe, expect, test } from 'vitest'
 import type { LabSpec } from '../../grading/check-context.ts'
 import { fail } from '../../grading/failure.ts'
 import { judgeRound } from '../../grading/judge.ts'
+import { LabNotes } from '../../grading/lab-notes.ts'
 import { learnerReport } from '../../grading/learner-report.ts'
 import type { LiveCluster } from '../../grading/live-cluster.ts'
-import { Notebook } from '../../grading/notebook.ts'
 import { type AnswerNote, answerKey, answerNote, questionCheck } from '../../grading/question.ts'
 import { reportOf } from '../../grading/report.ts'
 import type { Snapshot } from '../../grading/snapshot.ts'
@@ -149,7 +149,7 @@ describe('a submission', () => {
 
 test('only what is new is written, so that two writers do not undo each other', async () => {
   const { live, written } = liveCluster()
-  const notes = new Notebook(99, cluster('teal', { seen: 1 }))
+  const notes = new LabNotes(99, cluster('teal', { seen: 1 }))
   notes.keep('news', 2)
   written['answer.colour'] = 'of another terminal'
   await notes.save(live.client)

@@ -12,7 +12,7 @@ import { isMeasurement, MEASUREMENT, type MeasuredMode, type Measurement } from 
 import { loadSpec } from '../../grading/grader.ts'
 import { judge, judgeRound } from '../../grading/judge.ts'
 import { readLab } from '../../grading/lab-definition.ts'
-import { Notebook, writeNotes } from '../../grading/notebook.ts'
+import { LabNotes, writeNotes } from '../../grading/lab-notes.ts'
 import { projectRoot } from '../../host/layout.ts'
 import { ownCluster, silent } from './own-cluster.ts'
 
@@ -52,7 +52,7 @@ test('both modes are measured on one node, and the files are where the text says
   const files = ['scale.svg', 'scale.txt', 'scale.json', 'iptables-mode/iptables-save', 'ipvs-mode/ipvsadm-save']
   expect(folder).toBe(`.evidence/${own.cluster.name}/lab-6`)
   expect(files.filter((file) => !existsSync(join(projectRoot, folder, file)))).toEqual([])
-  const kept = new Notebook(lab.number, await own.source.snapshot()).read(MEASUREMENT, isMeasurement)
+  const kept = new LabNotes(lab.number, await own.source.snapshot()).read(MEASUREMENT, isMeasurement)
   if (!kept) throw new Error('the cluster holds no run')
   run = kept
   expect(run.ipvs.map(({ services }) => services)).toEqual([10, 30, 60, 100])

@@ -10,7 +10,7 @@ import type { IpvsState } from './state.ts'
 const PROTOCOL_NUMBER = { tcp: 6, udp: 17, sctp: 132 } as const
 
 /** The jumps of ipvs mode in the order in which kube-proxy ensures them. */
-export function ipvsJumps({ features }: Pick<Proxier, 'features'>): Jump[] {
+function ipvsJumps({ features }: Pick<Proxier, 'features'>): Jump[] {
   const jump = (table: 'nat' | 'filter', from: string, to: string, comment: string): Jump => ({
     table,
     from,

@@ -1,8 +1,8 @@
 /**
- * The rule that does not count what its fellows count: probes can be compared only if each asks for the same packets, new
+ * The probe that does not count what the others count: probes can be compared only if each asks for the same packets, new
  * connections to one port. Undefined when all do.
  */
-export function oddProbe<Hook extends string>(
+export function mismatchedProbe<Hook extends string>(
   probes: ReadonlyMap<Hook, string>,
   port: number,
 ): { hook: Hook; spec: string } | undefined {

@@ -11,7 +11,7 @@ export const notesName = (lab: number) => `lab-${lab}`
  * What the checks of a lab saw at its moments (counts before and after, chains before the flush), kept as JSON in a
  * ConfigMap. A check's note is written once; a later round finds it and lets the step hold.
  */
-export class Notebook {
+export class LabNotes {
   readonly #lab: number
   readonly #written: Record<string, string>
   readonly #fresh: Record<string, string> = {}

@@ -1,0 +1,129 @@
+import { spawnSync } from 'node:child_process'
+import { existsSync, lstatSync, readdirSync, readFileSync, realpathSync } from 'node:fs'
+import { join } from 'node:path'
+import { ensureArtifact, proveArtifact } from '../../host/artifact.ts'
+import { projectRoot } from '../../host/layout.ts'
+import { compile } from './xstate-shim.ts'
+
+const SOURCE = join(projectRoot, 'embedded/machine/confine.c')
+
+/** The program of confine.c, in a tree of packages and in the guest. */
+export const CONFINE = 'usr/lib/uml/confine'
+
+/** Compiles confine.c into a tree of packages, once for each state of its source. Throws Error with the compiler's message. */
+export async function ensureConfine(tree: string): Promise<void> {
+  await ensureArtifact({
+    path: join(tree, CONFINE),
+    parts: [readFileSync(SOURCE, 'utf8')],
+    make: (fresh) => compile(tree, ['-static'], SOURCE, fresh),
+  })
+}
+
+/** As proveArtifact does. */
+export const proveConfine = (tree: string): string | undefined => proveArtifact(join(tree, CONFINE))
+
+/** What keeps a kernel, and whoever is root in it, from this machine's files. */
+export interface Confinement {
+  /** How files are protected; undefined: this machine can do neither, and the user's files are open to root of the guest. */
+  files: 'landlock' | 'mounts' | undefined
+  /** Modes, owners and times of files can't be changed, nor other programs be reached. */
+  systemCalls: boolean
+}
+
+/** Finds out what works here, by trying. */
+export function findConfinement(tree: string): Confinement {
+  const works = (...options: string[]) => spawnSync(join(tree, CONFINE), options, { stdio: 'ignore' }).status === 0
+  const files = works('--landlock') ? 'landlock' : works('--mounts') ? 'mounts' : undefined
+  return { files, systemCalls: works('--filter') }
+}
+
+/** What is left open, and what closes it; undefined when everything works. */
+export function openTo({ files, systemCalls }: Confinement): { open: string; mend: string } | undefined {
+  if (files === undefined)
+    return {
+      open: 'root in a node or a privileged Pod can change every file that you can: this system grants neither Landlock nor user namespaces',
+      mend: 'a kernel from 5.13 on with `landlock` in its `lsm=` list, or `sudo sysctl kernel.unprivileged_userns_clone=1`',
+    }
+  if (files === 'landlock' && !systemCalls)
+    return {
+      open: 'root in a node or a privileged Pod can change modes and times of files that are yours: this system grants no seccomp',
+      mend: 'a kernel with CONFIG_SECCOMP_FILTER, or a container whose profile allows it',
+    }
+  if (files === 'mounts')
+    return {
+      open: 'root in a node or a privileged Pod can read every file that you can, and change none',
+      mend: 'a kernel from 5.13 on with `landlock` in its `lsm=` list',
+    }
+  return undefined
+}
+
+/** What a program on the host is left with. */
+export interface Allowance {
+  /** Files, and folders with all in them, that may be read where Landlock is there. */
+  read: readonly string[]
+  /** Folders that may be written. */
+  write: readonly string[]
+}
+
+/** CAP_DAC_READ_SEARCH: root may read a checkout that belongs to a user. Landlock says what of it. */
+const READ_ANY = '4'
+
+/** A command that runs with nothing of the host but its allowance, as far as this machine can confine it. */
+export function confinedCommand(
+  tree: string,
+  { files, systemCalls }: Confinement,
+  { read, write }: Allowance,
+  command: readonly string[],
+): string[] {
+  return [
+    ...[join(tree, CONFINE), '--capabilities', READ_ANY, '--no-new-privs'],
+    ...(files === undefined ? [] : [`--${files}`]),
+    ...(files === 'landlock' ? read.flatMap((path) => ['--read', path]) : []),
+    ...write.flatMap((path) => ['--write', path]),
+    ...(systemCalls ? ['--filter'] : []),
+    ...['--', ...command],
+  ]
+}
+
+/** Where programs and their libraries are, on Debian and Ubuntu. */
+const programFolders = ['/usr', '/bin', '/sbin', '/lib', '/lib32', '/lib64', '/libx32']
+
+/**
+ * What the programs of the guest, which are the host's own, need to read: programs, what everybody may read of /etc, and the files
+ * this program runs from, wherever Node is installed.
+ */
+export function programFiles(): string[] {
+  return [...programFolders, ...publicPaths('/etc'), ...ownFiles(), '/proc/cpuinfo', '/dev/null', '/dev/urandom']
+}
+
+/** The fewest paths that hold what every user of this machine may read in a folder; root could read more. Links don't count. */
+export function publicPaths(folder: string): string[] {
+  const { paths, all } = publicIn(folder)
+  return all ? [folder] : paths
+}
+
+const EVERYBODY = { read: 0o4, readAndEnter: 0o5 }
+
+function publicIn(folder: string): { paths: string[]; all: boolean } {
+  const paths: string[] = []
+  let all = true
+  for (const entry of readdirSync(folder, { withFileTypes: true })) {
+    if (entry.isSymbolicLink()) continue
+    const path = join(folder, entry.name)
+    const mode = lstatSync(path, { throwIfNoEntry: false })?.mode ?? 0
+    const open = entry.isDirectory()
+      ? (mode & EVERYBODY.readAndEnter) === EVERYBODY.readAndEnter
+      : Boolean(mode & EVERYBODY.read)
+    const inside = entry.isDirectory() && open ? publicIn(path) : { paths: [], all: open }
+    all &&= inside.all
+    paths.push(...(inside.all ? [path] : inside.paths))
+  }
+  return { paths, all }
+}
+
+/** The program and libraries of this process (proc_pid_maps(5)). */
+function ownFiles(): string[] {
+  const mapped = readFileSync('/proc/self/maps', 'utf8').matchAll(/^\S+ \S+ \S+ \S+ [1-9]\d* +(\/.*)$/gm)
+  const files = [...mapped].map(([, path = '']) => path).filter((path) => existsSync(path))
+  return [...new Set([realpathSync(process.execPath), ...files])]
+}

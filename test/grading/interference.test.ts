@@ -1,0 +1,74 @@
+// What is not kube-proxy's on a node, but decides what becomes of Service packets.
+
+import { describe, expect, it } from 'vitest'
+import { evaluate } from '../../grading/evaluate.ts'
+import { Snapshot } from '../../grading/snapshot.ts'
+import { disturbances } from '../../instructors/mutation/disturbances.ts'
+import { breakFile, flushedCapture } from './solved-capture.ts'
+
+const NODE = 'k8s-guide-worker'
+
+const taking = (capture = flushedCapture()) =>
+  evaluate(new Snapshot(capture).node(NODE), 'ipvs').differences.filter(({ interferes }) => interferes)
+
+/** The node with a rule on top of a chain of another table, which is put there where it is missing. */
+const withRule = (table: string, rule: string) =>
+  breakFile(flushedCapture(), NODE, 'iptables-save', (text) => {
+    const chain = rule.split(' ')[1]
+    const own = `*${table}\n:${chain} ACCEPT [0:0]\n${rule}\nCOMMIT\n`
+    const first = new RegExp(`^\\*${table}$.*?\\n(?=(?:\\[\\d+:\\d+\\] )?-A |COMMIT)`, 'ms')
+    return first.test(text) ? text.replace(first, (head) => `${head}${rule}\n`) : `${own}${text}`
+  })
+
+describe('rules of others', () => {
+  it('a good node has none that takes Service packets', () => expect(taking()).toEqual([]))
+
+  it.each([
+    ['mangle', '-A PREROUTING -p tcp -m statistic --mode random --probability 0.10000000009 -j DROP'],
+    ['mangle', '-A PREROUTING -d 10.96.0.0/16 -j DROP'],
+    ['mangle', '-A OUTPUT -d 10.96.0.10/32 -p udp -m udp --dport 53 -j DROP'],
+    ['mangle', '-A FORWARD -p tcp -m limit --limit 5/sec -j DROP'],
+    ['mangle', '-A POSTROUTING -p tcp -j MARK --set-xmark 0x0/0xffffffff'],
+    ['mangle', '-A PREROUTING -d 10.96.0.0/16 -j TTL --ttl-set 1'],
+    ['raw', '-A PREROUTING -d 10.96.0.0/16 -j CT --notrack'],
+    ['raw', '-A OUTPUT -j NOTRACK'],
+    ['filter', '-A FORWARD -d 10.244.0.0/16 -j REJECT --reject-with icmp-port-unreachable'],
+    ['nat', '-A PREROUTING -d 10.96.0.1/32 -p tcp -j DNAT --to-destination 192.0.2.1:80'],
+    ['nat', '-A OUTPUT -d 10.96.0.0/16 -p tcp -j REDIRECT --to-ports 8080'],
+  ])('%s %s is found', (table, rule) => {
+    const [, chain] = rule.split(' ')
+    const [found, ...more] = taking(withRule(table, rule))
+    expect(found).toMatchObject({ kind: 'stale', where: { table, chain } })
+    expect(more).toEqual([])
+  })
+
+  it.each([
+    ['mangle', '-A PREROUTING -d 192.0.2.0/24 -j DROP'],
+    ['mangle', '-A PREROUTING -p tcp -m tcp --dport 22 -m limit --limit 5/sec -j DROP'],
+    ['mangle', '-A PREROUTING -j MARK --set-xmark 0x1/0xffffffff'],
+    ['mangle', '-A PREROUTING -j MARK --set-xmark 0x80000/0xff0000'],
+    ['raw', '-A PREROUTING -p udp -m udp --dport 4789 -j NOTRACK'],
+    ['filter', '-A INPUT -s 203.0.113.66/32 -j DROP'],
+    ['mangle', '-A FORWARD -p tcp -m tcp --tcp-flags SYN,RST SYN -j TCPMSS --clamp-mss-to-pmtu'],
+  ])('%s %s is nobody’s business', (table, rule) => expect(taking(withRule(table, rule))).toEqual([]))
+
+  const foreign = disturbances(1).filter(({ what }) => what.startsWith('rules of'))
+  it.each(foreign)('$what', ({ apply }) => expect(taking(apply(flushedCapture()))).toEqual([]))
+})
+
+it('a veth that is down is found, a dummy device that is down is not', () => {
+  const link = (ifname: string, info_kind: string, flags: string[]) => ({
+    ifindex: 91,
+    ifname,
+    flags,
+    operstate: 'DOWN',
+    linkinfo: { info_kind },
+    addr_info: [],
+  })
+  const withLinks = (...links: object[]) =>
+    breakFile(flushedCapture(), NODE, 'ip-addr.json', (text) => JSON.stringify([...JSON.parse(text), ...links]))
+  const down = link('veth1f00', 'veth', ['BROADCAST', 'MULTICAST'])
+  expect(taking(withLinks(down))).toMatchObject([{ where: { link: 'veth1f00' }, kind: 'wrong' }])
+  expect(taking(withLinks({ ...down, flags: ['BROADCAST', 'MULTICAST', 'UP'] }))).toEqual([])
+  expect(taking(withLinks(link('dummy0', 'dummy', ['BROADCAST', 'NOARP'])))).toEqual([])
+})
