@@ -90,6 +90,8 @@ test-grader: $(NODE_MODULES) ## Break recorded good captures in every way, and s
 ##@ Project
 test: $(NODE_MODULES) ## Lint, type-check and run every test
 	@$(RUN) scripts/test.ts
+test-fast: $(NODE_MODULES) ## Lint, types, layers and the tests that start no program: for while you work
+	@$(RUN) scripts/test.ts --fast
 test-incidents: $(NODE_MODULES) ## Break and repair every incident of lab 8 (make test takes a quarter of them; SEED= says which)
 	@INCIDENTS=all node_modules/.bin/vitest run test/labs/lab-8.test.ts
 lint-labs: $(NODE_MODULES) ## What is wrong with the course as written (BOOT=1 plays and types every lab, too; LAB=2)
@@ -109,4 +111,4 @@ $(NODE_MODULES): package.json package-lock.json
 	@echo ' • Installing the Node packages …' >&2
 	@npm ci --include=dev --no-audit --no-fund --loglevel=error >&2 && touch $@
 FORCE:
-.PHONY: FORCE hint answer incident measure up down status doctor env shell exec aliases capture trace ipvs iptables nftables userspace flush-nat kube-proxy-logs web tools submit grade-class test-grader test test-incidents lint-labs new-lab e2e-kind slides present bench help
+.PHONY: FORCE hint answer incident measure up down status doctor env shell exec aliases capture trace ipvs iptables nftables userspace flush-nat kube-proxy-logs web tools submit grade-class test-grader test test-fast test-incidents lint-labs new-lab e2e-kind slides present bench help
