@@ -228,7 +228,7 @@ describe('for people', () => {
     expect(table[0]?.split(/\s+/)).toEqual(['Services', ...sizes.map(String)])
     expect(table.find((line) => line.startsWith('rules'))).toMatch(/^rules\s+iptables(\s+\d+){5}$/)
     expect(table.filter((line) => /^\s+IPVS/.test(line))).toHaveLength(15)
-    expect(table.find((line) => line.includes('dearer'))).toMatch(/^ {2}dearer by \(%\)\s+iptables(\s+-?[\d.]+){5}$/)
+    expect(table.find((line) => line.includes('slower'))).toMatch(/^ {2}slower by \(%\)\s+iptables(\s+-?[\d.]+){5}$/)
   })
 
   test('the picture has both curves in each chart, the machine, and what was published', () => {
