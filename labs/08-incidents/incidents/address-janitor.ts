@@ -10,14 +10,14 @@ const sweeping = (address: string) =>
 
 export const addressJanitor: Incident = {
   id: 'address-janitor',
-  cause: 'something on the node takes a ClusterIP off kube-ipvs0',
+  cause: 'a program on the node removes a ClusterIP from kube-ipvs0',
   mode: 'ipvs',
   report: ({ node }) =>
-    `The Pods of ${node} get no answer from the shop. Restarting kube-proxy there helps for less than a second. It began with the clean-up of unused network devices that the platform team rolls out node by node.`,
+    `The Pods of ${node} get no answer from the shop. Restarting kube-proxy there helps for less than a second. It began when the platform team started to clean up unused network interfaces, node by node.`,
   hints: [
-    'IPVS only sees packets that are delivered to the node itself. What makes a packet for a ClusterIP such a one?',
-    'Compare `ip address show kube-ipvs0` with the ClusterIPs there are, put the missing one back, and watch it with `ip monitor address`.',
-    'Who does that? Look for what runs on that node and nowhere else: `kubectl get pods -A -o wide`.',
+    'IPVS only sees packets that are delivered to the node itself. What makes the kernel deliver a packet for a ClusterIP locally?',
+    'Compare `ip address show kube-ipvs0` with the ClusterIPs of all Services, add the missing one, and watch it with `ip monitor address`.',
+    'Which program removes it? Look for a Pod that runs on that node and on no other: `kubectl get pods -A -o wide`.',
   ],
   async break(actions) {
     const { node, shop } = actions.scene
@@ -34,10 +34,10 @@ export const addressJanitor: Incident = {
     await actions.bench.podReady(JANITOR.name)
   },
   symptom: (look) => look.customerOfShop(2),
-  causeLeft: (look) => (look.pod(JANITOR.name) ? 'the Pod net-janitor still sweeps' : undefined),
+  causeLeft: (look) => (look.pod(JANITOR.name) ? 'the Pod net-janitor still removes the address' : undefined),
   wrongFixes: [
     {
-      what: 'the address is put back by hand',
+      what: 'the address is added by hand',
       async play(actions: ClusterActions) {
         const { node, shop } = actions.scene
         await actions.onNode(node, `ip address replace ${shop}/32 dev kube-ipvs0`)
@@ -61,7 +61,7 @@ export const addressJanitor: Incident = {
     },
   },
   heal: ({ bench }) => bench.delete('Pod', JANITOR.name),
-  debrief: `kube-ipvs0 looks like rubbish: a dummy device that is down and holds addresses. But the addresses are what makes the kernel
-deliver packets for a ClusterIP to the node, where IPVS takes them at LOCAL_IN; without, they are routed away. kube-proxy
-puts a lost address back within 30 seconds, which makes such a fight between two programs look like bad weather.`,
+  debrief: `kube-ipvs0 looks unused: a dummy interface that is down and has addresses. But because of these addresses the kernel delivers
+packets for a ClusterIP to the node, where IPVS takes them at LOCAL_IN; without them, the packets are routed away. kube-proxy
+restores a lost address within 30 seconds, so when two programs fight over it, the fault comes and goes.`,
 }

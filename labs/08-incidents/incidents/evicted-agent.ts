@@ -15,13 +15,13 @@ async function redeploy(actions: ClusterActions): Promise<void> {
 
 export const evictedAgent: Incident = {
   id: 'evicted-agent',
-  cause: 'a node has no kube-proxy any more, and follows no change',
+  cause: 'a node has no kube-proxy, so its rules are not updated',
   mode: 'iptables',
   report: () =>
-    'The shop was deployed anew, and since then the customer gets no answer. A colleague whose Pods run on another node says that all is well.',
+    'The shop was deployed again, and since then the customer gets no answer. A colleague whose Pods run on another node has no problem.',
   hints: [
-    "Where do the rules of the customer's node send a request? Are there such Pods?",
-    'Those rules are of yesterday. Who would have to change them, and where is it?',
+    "To which addresses do the rules of the customer's node send a request? Do these Pods exist?",
+    'The rules are out of date. Which program should have updated them, and does it run on this node?',
     'The DaemonSet kube-proxy wants fewer Pods than there are nodes. Compare its nodeSelector with the labels of the nodes.',
   ],
   async break(actions) {
@@ -36,7 +36,7 @@ export const evictedAgent: Incident = {
   },
   wrongFixes: [
     {
-      what: "another node's rules are copied to this one",
+      what: 'the rules of another node are copied to this one',
       async play(actions) {
         const { node, nodes } = actions.scene
         const other = nodes.find((name) => name !== node) ?? node
@@ -50,7 +50,7 @@ export const evictedAgent: Incident = {
     play: (actions) => actions.labelNode(actions.scene.node, { [KEY]: 'linux' }),
   },
   heal: (actions) => actions.labelNode(actions.scene.node, { [KEY]: 'linux' }),
-  debrief: `kube-proxy can go away and nobody notices: its rules are the kernel's, and keep working as they are. They only grow old. Each
-Pod that is replaced is one endpoint that this node does not know, and one that it still sends to. Count the Pods of the
-DaemonSet against the nodes before you look at any rule.`,
+  debrief: `When kube-proxy stops, nothing fails at first: its rules are in the kernel and keep working. But they become out of date. Each
+Pod that is replaced is an endpoint that this node does not know, and one that it still sends to. Compare the number of Pods
+of the DaemonSet with the number of nodes before you look at any rule.`,
 }

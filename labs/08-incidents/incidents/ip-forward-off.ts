@@ -9,13 +9,13 @@ const set = (actions: ClusterActions, value: 0 | 1) =>
 
 export const ipForwardOff: Incident = {
   id: 'ip-forward-off',
-  cause: "a node's kernel does not pass on packets that are not for itself",
+  cause: 'the kernel of a node does not forward packets',
   mode: 'iptables',
   report: (scene) =>
-    `Since ${place(scene)} was "hardened", no Pod on it reaches anybody: neither the shop, nor another Pod. Programs in the node's own network are fine.`,
+    `Since ${place(scene)} was "hardened", no Pod on it can reach anything: neither the shop, nor another Pod. Programs in the node's own network work.`,
   hints: [
-    'Do Services matter here at all? Let the customer call a Pod by its own address.',
-    "kube-proxy's rules are as they should be. A packet of a Pod needs more than rules to leave its node: somebody must route it.",
+    "Does the failure depend on the Service? Send a request from the customer to a Pod's own address.",
+    "The rules of kube-proxy are correct. A Pod's packet needs more than rules to leave its node: the kernel must forward it.",
     'Compare `sysctl net.ipv4` of this node with that of another one.',
   ],
   break: (actions) => set(actions, 0),
@@ -36,7 +36,7 @@ export const ipForwardOff: Incident = {
     play: (actions) => set(actions, 1),
   },
   heal: (actions) => set(actions, 1),
-  debrief: `A node is a router for its Pods. With net.ipv4.ip_forward off, DNAT still happens in PREROUTING, and then the kernel finds that
-the packet is for somebody else and drops it without a word. No rule counts that. kube-proxy turns the switch on only in
-IPVS mode, and only when it starts; in iptables mode it is up to the network plugin, and to whoever hardens nodes.`,
+  debrief: `A node is a router for its Pods. With net.ipv4.ip_forward off, DNAT still happens in PREROUTING; then the kernel finds that
+the packet is for another machine and drops it silently. No rule counts that. kube-proxy turns the setting on only in IPVS
+mode, and only when it starts; in iptables mode the network plugin or the administrator of the nodes must do it.`,
 }

@@ -20,10 +20,10 @@ export const leftoverVirtualServer: Incident = {
   mode: 'iptables',
   needs: ['ipvs'],
   report: ({ facts }) =>
-    `The old shop at ${facts.address} was taken out of service, its Service is deleted. Yet customers still order there, every day, and get the goods.`,
+    `The old shop at ${facts.address} was closed and its Service deleted. Yet customers still place orders there every day, and the goods are delivered.`,
   hints: [
-    'Ask the address from the customer: somebody answers. No Service has it. Does a node?',
-    'kube-proxy runs in iptables mode now. In which mode did it run when the old shop was alive?',
+    'Send a request to the address from the customer: it is answered. No Service has the address. Does a node have it?',
+    'kube-proxy runs in iptables mode now. In which mode did it run when the old shop was open?',
     'Look at `ip address show kube-ipvs0` and `ipvsadm -Ln` on the node of the customer.',
   ],
   async break(actions) {
@@ -50,8 +50,8 @@ export const leftoverVirtualServer: Incident = {
     if (complaint(answers, '', '') !== undefined) return undefined
     return {
       look: `kubectl exec customer -- curl -sS --max-time 2 ${url}`,
-      expected: 'no answer from a shop that is closed',
-      actual: 'goods',
+      expected: 'no answer from the closed shop',
+      actual: 'an answer',
     }
   },
   causeLeft({ snapshot, scene }) {
@@ -73,8 +73,8 @@ export const leftoverVirtualServer: Incident = {
   ],
   fix: { commands: () => ['make flush-nat'], play: (actions) => actions.bench.flush() },
   heal: (actions) => actions.onNode(actions.scene.node, clean),
-  debrief: `kube-proxy cleans up nothing when it changes from IPVS to iptables mode. Its virtual servers, its sets and all addresses of
-kube-ipvs0 stay, and nobody looks after them any more: a Service that is deleted later lives on in the kernel, a Pod that is
-replaced stays a real server. Services that still exist hide it, because their packets are translated in PREROUTING before
-IPVS could see them.`,
+  debrief: `kube-proxy removes nothing when it switches from IPVS to iptables mode. Its virtual servers, its sets and all addresses of
+kube-ipvs0 stay and are not updated: a Service that is deleted later still works in the kernel, a Pod that is replaced stays a
+real server. For Services that still exist this has no effect, because their packets are translated in PREROUTING before they
+reach IPVS.`,
 }

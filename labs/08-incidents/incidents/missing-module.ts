@@ -26,16 +26,16 @@ async function allow(actions: ClusterActions): Promise<void> {
 
 export const missingModule: Incident = {
   id: 'missing-module',
-  cause: "kube-proxy can't load a kernel module that its mode needs, and ends whenever it starts",
+  cause: "kube-proxy can't load a kernel module that its mode needs, and exits whenever it starts",
   mode: 'ipvs',
   from: 'iptables',
   needs: ['ipvs', 'embedded'],
   report: ({ node }) =>
-    `We are moving kube-proxy to IPVS, node by node, and began with ${node}. Since then whatever is deployed anew can't be reached from there. All nodes came up with a new, smaller image last week.`,
+    `We are moving kube-proxy to IPVS, node by node, and began with ${node}. Since then Pods that are deployed later can't be reached from there. All nodes were started from a new, smaller image last week.`,
   hints: [
-    "Which mode does that node's kube-proxy say it runs in? Does it say anything?",
-    'It ends as soon as it starts, and the rules of before stay. Read its last words: `make kube-proxy-logs`.',
-    'Try `modprobe -v ip_vs` on the node, and find out what modprobe was told in /etc/modprobe.d, on every node. When the kernels are willing, `make ipvs` moves all of them.',
+    'Which mode does the kube-proxy of that node report? Does it answer at all?',
+    'It exits as soon as it starts, and the previous rules stay. Read the end of its log: `make kube-proxy-logs`.',
+    'Try `modprobe -v ip_vs` on the node, and look for what /etc/modprobe.d tells modprobe, on every node. When the modules can be loaded, `make ipvs` switches all nodes.',
   ],
   async break(actions) {
     const { node, nodes, facts } = actions.scene
@@ -62,7 +62,7 @@ export const missingModule: Incident = {
       play: (actions: ClusterActions) => actions.replaceKubeProxyPod(actions.scene.node, 'in trouble'),
     },
     {
-      what: 'everything goes back to iptables mode',
+      what: 'all nodes are switched back to iptables mode',
       play: (actions: ClusterActions) => actions.bench.mode('iptables'),
     },
   ],
@@ -79,7 +79,8 @@ export const missingModule: Incident = {
     },
   },
   heal: allow,
-  debrief: `IPVS mode needs ip_vs, a module for the scheduler, and ip_set. Up to 1.25 kube-proxy went on in iptables mode when one was
-missing; since 1.26 it ends, and Kubernetes starts it again and again. The rules of the last mode stay and grow old, which is
-why nothing broke until something was deployed. Going back to iptables mode would have been a way out, not a repair.`,
+  debrief: `IPVS mode needs ip_vs, a module for the scheduler, and ip_set. Up to 1.25 kube-proxy fell back to iptables mode if one was
+missing; since 1.26 it exits, and Kubernetes starts it again and again. The rules of the previous mode stay and become out of
+date, which is why nothing failed until the next deployment. Going back to iptables mode would have avoided the fault, not
+repaired it.`,
 }

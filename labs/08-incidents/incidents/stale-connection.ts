@@ -38,14 +38,14 @@ async function openTill(actions: ClusterActions): Promise<void> {
 
 export const staleConnection: Incident = {
   id: 'stale-connection',
-  cause: 'conntrack still sends an old flow to a Pod that is gone',
+  cause: 'conntrack still sends an old flow to a Pod that does not exist',
   mode: 'iptables',
   report: ({ facts }) =>
-    `The Pod till asks the price feed at ${facts.address}:${PORT} by UDP, always from its port ${TILL_PORT}, and writes "no answer" into its log since the feed's Pod was replaced. Everybody else gets prices.`,
+    `The Pod till requests prices from the feed at ${facts.address}:${PORT} by UDP, always from its port ${TILL_PORT}, and logs "no answer" since the feed's Pod was replaced. All other clients get prices.`,
   hints: [
-    'Ask the feed from another Pod, or from another port. Who translated that, and who the datagrams of the till?',
-    'The rules are right, `make trace` says so. But rules are only asked for the first packet of a flow.',
-    'Run `conntrack -L -p udp` on the node of the till and compare the two halves of each entry with the Pods there are.',
+    'Request a price from another Pod, or from another port. What translated that request, and what translates the datagrams of the till?',
+    'The rules are correct, as `make trace` shows. But rules are only evaluated for the first packet of a flow.',
+    'Run `conntrack -L -p udp` on the node of the till and compare the two halves of each entry with the existing Pods.',
   ],
   async break(actions) {
     const { scene, bench, client } = actions
@@ -65,11 +65,11 @@ export const staleConnection: Incident = {
   async causeLeft({ live, scene }) {
     const { stdout } = await live.onNode(scene.node, 'conntrack -L -p udp 2>/dev/null')
     const found = stdout.includes(`src=${gone(scene)} `)
-    return found ? `conntrack on ${scene.node} still knows a flow to ${gone(scene)}, which no Pod has` : undefined
+    return found ? `conntrack on ${scene.node} still has a flow to ${gone(scene)}, which no Pod has` : undefined
   },
   wrongFixes: [
     {
-      what: 'the Service is touched, so that every kube-proxy looks at it again',
+      what: 'the Service is changed, so that every kube-proxy syncs it',
       play: (actions: ClusterActions) => actions.patchService(FEED, { metadata: { annotations: { touched: 'yes' } } }),
     },
   ],
@@ -86,7 +86,8 @@ export const staleConnection: Incident = {
   async heal({ bench }) {
     await Promise.all([bench.delete('Pod', TILL.name), bench.delete('Service', FEED), bench.delete('Deployment', FEED)])
   },
-  debrief: `The nat table is asked once for each flow, and conntrack repeats the answer. A TCP connection to a Pod that is gone ends by
-itself; UDP has no end, and a client that keeps its source port keeps its flow alive with every datagram. kube-proxy deletes
-such entries when an endpoint goes away, but only while it runs and watches (newer versions also look when they start).`,
+  debrief: `The nat table is evaluated once for each flow, and conntrack repeats the result. A TCP connection to a Pod that is gone ends
+by itself; UDP has no end, and a client that keeps its source port keeps its flow alive with every datagram. kube-proxy
+deletes such entries when an endpoint is removed, but only while it runs and watches (newer versions also check when they
+start).`,
 }

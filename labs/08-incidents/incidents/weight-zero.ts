@@ -13,9 +13,9 @@ export const weightZero: Incident = {
   cause: 'real servers have weight 0 and get no new connections',
   mode: 'ipvs',
   report: ({ node }) =>
-    `After a maintenance of ${node}, new connections of its Pods to the shop fail, although old ones went on for hours. Other nodes are fine.`,
+    `After maintenance of ${node}, new connections of its Pods to the shop fail, although old ones worked for hours. Other nodes work.`,
   hints: [
-    'Virtual server and real servers are all there. Look at every column of `ipvsadm -Ln`.',
+    'The virtual server and its real servers exist. Look at every column of `ipvsadm -Ln`.',
     'Compare the weights on this node with those on another one.',
     'Weight 0 means "no new connections". kube-proxy corrects weights when it starts, and not in its regular syncs.',
   ],
@@ -42,7 +42,7 @@ export const weightZero: Incident = {
     ],
     play: (actions) => actions.replaceKubeProxyPod(actions.scene.node),
   },
-  debrief: `Weight 0 drains a real server: connections go on, new ones are not sent to it. kube-proxy itself uses it for endpoints that go
-away. It does not look at the weights of endpoints that stay, except in its first sync, so a drain by hand that nobody takes
-back lasts until then.`,
+  debrief: `Weight 0 drains a real server: existing connections continue, new ones are not sent to it. kube-proxy itself uses it for
+endpoints that are being removed. It does not check the weights of endpoints that stay, except in its first sync, so a manual
+drain lasts until then unless it is undone.`,
 }
