@@ -1,6 +1,6 @@
 // Pod affinity and anti-affinity, as the scheduler's InterPodAffinity plugin reads them.
 import type { V1PodAffinityTerm } from '@kubernetes/client-node'
-import { matchesSelector } from '../label-selector.ts'
+import { matchesSelector } from '../../../dataplane/label-selector.ts'
 import type { Node, Pod, Stored } from '../resources.ts'
 import type { PlacedPod, Snapshot } from './snapshot.ts'
 

@@ -1,5 +1,5 @@
+import { hasLabels } from '../../../dataplane/label-selector.ts'
 import type { Api } from '../../apiserver/api.ts'
-import { hasLabels } from '../label-selector.ts'
 import { controllerOf, inNamespaceOf } from '../ownership.ts'
 import { isTerminating } from '../pod-condition.ts'
 import type { Node, Pod, Service } from '../resources.ts'

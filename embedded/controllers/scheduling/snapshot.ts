@@ -1,5 +1,5 @@
+import type { Labels } from '../../../dataplane/label-selector.ts'
 import type { Api } from '../../apiserver/api.ts'
-import type { Labels } from '../label-selector.ts'
 import { isTerminal } from '../pod-condition.ts'
 import type { Namespace, Node, Pod } from '../resources.ts'
 

@@ -1,6 +1,6 @@
 // topologySpreadConstraints, as the scheduler's PodTopologySpread plugin reads them.
 import type { V1LabelSelector, V1TopologySpreadConstraint } from '@kubernetes/client-node'
-import { matchesSelector } from '../label-selector.ts'
+import { matchesSelector } from '../../../dataplane/label-selector.ts'
 import { isTerminating } from '../pod-condition.ts'
 import type { Node, Pod, Stored } from '../resources.ts'
 import { matchesNode } from './node-affinity.ts'
