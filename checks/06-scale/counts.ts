@@ -1,5 +1,5 @@
+import { countState, MEASURED_NODE, MEASURED_VERSION, SERVER } from '../../course/scale/held-state.ts'
 import { largestPoint, type Measurement, type Point } from '../../course/scale/measurement.ts'
-import { countState, MEASURED_NODE, MEASURED_VERSION, SERVER } from '../../course/scale/scene.ts'
 import { syntheticCluster } from '../../course/scale/synthetic-cluster.ts'
 import { BoundedCache } from '../../dataplane/bounded-cache.ts'
 import type { SwitchedMode } from '../../dataplane/kube-proxy/mode-ownership.ts'

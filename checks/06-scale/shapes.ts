@@ -1,10 +1,10 @@
 import {
-  type Finding,
   fitLine,
   growsLinearly,
   isEnough,
   isFlatBeside,
   median,
+  type ShapeVerdict,
   unsteadiness,
 } from '../../course/scale/growth.ts'
 import { type Measurement, type Quantity, seriesOf } from '../../course/scale/measurement.ts'
@@ -19,7 +19,7 @@ import { measuredRun, SHOW } from './run.ts'
 export interface Shape {
   mode: SwitchedMode
   wanted: 'linear' | 'flat'
-  finding: Finding
+  finding: ShapeVerdict
   /** In words, with the figures. */
   seen: string
 }
@@ -76,7 +76,7 @@ function shape(
   mode: SwitchedMode,
   quantity: Quantity,
   wanted: Shape['wanted'],
-  finding: Finding,
+  finding: ShapeVerdict,
 ): Shape {
   const series = seriesOf(run[mode], quantity)
   const { what, unit, times } = names[quantity]

@@ -1,4 +1,4 @@
-import { type Counts, countState, MEASURED_NODE, MEASURED_VERSION } from '../../course/scale/scene.ts'
+import { type Counts, countState, MEASURED_NODE, MEASURED_VERSION } from '../../course/scale/held-state.ts'
 import { syntheticCluster } from '../../course/scale/synthetic-cluster.ts'
 import type { SwitchedMode } from '../../dataplane/kube-proxy/mode-ownership.ts'
 import { readObjects } from '../../dataplane/objects.ts'
