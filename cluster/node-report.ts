@@ -1,7 +1,6 @@
 // One exec that asks a node for everything the checks read, and the way back from its output to files.
 
 import { randomUUID } from 'node:crypto'
-import { TAME } from '../host/shell-word.ts'
 import { HTTP_GET } from './http-get.ts'
 import { SAVE_WITH_BACKEND } from './iptables-backend.ts'
 import { nftProbe } from './kube-proxy/nft-probe.ts'
@@ -86,7 +85,7 @@ export function nodeReportRequest(depth: ReportDepth): NodeReportRequest {
     ([file, command]) => `echo '${mark} ${file}'\n{ ${command}; } 2>/dev/null\nprintf '\\n${mark}. %s\\n' $?`,
   )
   return {
-    script: [...[TAME, PATH, SAVE_WITH_BACKEND, PROXY_MODE, NODE_BOOT], ...commands, `echo '${mark}! end'`].join('\n'),
+    script: [...[PATH, SAVE_WITH_BACKEND, PROXY_MODE, NODE_BOOT], ...commands, `echo '${mark}! end'`].join('\n'),
     read: (output) => readReport(output, mark),
   }
 }

@@ -10,7 +10,7 @@ refuse() {
 
 command -v npm >/dev/null || refuse "\"npm\" is not installed: install Node.js 24, for example with \`nvm install 24\`, $again."
 echo ' • Installing the Node packages …' >&2
-npm ci --no-audit --no-fund --loglevel=error --fetch-timeout=60000 >"$log" 2>&1 &
+npm ci --include=dev --no-audit --no-fund --loglevel=error --fetch-timeout=60000 >"$log" 2>&1 &
 npm=$!
 trap '[ "$log" = /dev/null ] || rm -f "$log"' EXIT
 trap 'kill "$npm"; exit 130' INT TERM HUP
