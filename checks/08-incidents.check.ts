@@ -2,7 +2,7 @@
 
 import { DIAGNOSIS } from '../course/incident/incident-note.ts'
 import { INCIDENT_LAB } from '../course/incident/shop-objects.ts'
-import { defineLab } from '../grading/kit.ts'
+import { defineLab } from '../grading/define-lab.ts'
 import { causeByName } from './08-incidents/diagnosis.ts'
 import { causeIsMended, nodesAreRight, reportIsSettled, restIsAsBefore } from './08-incidents/repair.ts'
 

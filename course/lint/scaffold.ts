@@ -90,7 +90,7 @@ export const solution: LabSolution = {
 const spec = (number: number, folder: string) => `// Lab ${number}: what proves each step of labs/${folder}/lab.yaml.
 
 import { fail } from '../grading/failure.ts'
-import { defineLab } from '../grading/kit.ts'
+import { defineLab } from '../grading/define-lab.ts'
 import { webService } from '../grading/web-service.ts'
 
 export default defineLab(${number}, ({ step }) => {
