@@ -1,7 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { parseAllDocuments } from 'yaml'
-import type { NodeFiles } from '../cluster/capture-folder.ts'
 import { consent } from '../cluster/consent.ts'
 import { ForeignObjectError, ownSelector } from '../cluster/context/write-guard.ts'
 import type { Cluster } from '../cluster/driver.ts'
@@ -11,11 +10,9 @@ import { readConfigConf } from '../cluster/kube-proxy/kube-proxy-pods.ts'
 import type { RunnableMode } from '../cluster/kube-proxy/proof.ts'
 import { switchMode } from '../cluster/kube-proxy/switch-mode.ts'
 import { ApiException, KubernetesObjectApi } from '../cluster/kubernetes.ts'
-import { captureOf } from '../cluster/snapshot.ts'
 import { readMode } from '../dataplane/kube-proxy/config-conf.ts'
 import type { SwitchedMode } from '../dataplane/kube-proxy/mode-ownership.ts'
 import { LiveCluster } from '../grading/live-cluster.ts'
-import { Snapshot } from '../grading/snapshot.ts'
 import { STANDARD, type Variant } from '../grading/variant.ts'
 import { projectRoot } from '../host/layout.ts'
 import type { Progress } from '../host/progress.ts'
@@ -34,8 +31,6 @@ export class LabBench {
   readonly progress: Progress
   /** What the Service of the labs is called here, and how large it is. */
   readonly variant: Variant
-  /** The last look at every node, while nothing was changed since; at the start of a step, that by which the last one was judged. */
-  seen: Snapshot | undefined
 
   constructor(cluster: Cluster, client: KubeClient, progress: Progress, variant = STANDARD) {
     this.cluster = cluster
@@ -54,24 +49,15 @@ export class LabBench {
 
   /** `make web` */
   async web(): Promise<void> {
-    this.seen = undefined
     for (const line of await deployWeb(this.client, this.progress, this.variant)) this.progress.note(line)
   }
 
-  /**
-   * `make ipvs` and `make iptables`, with SCHEDULER= and KUBE_PROXY_VERSION=. With `keepLook`, what proved the mode on every node is
-   * what the step is judged by: nothing may be done after it.
-   */
+  /** `make ipvs` and `make iptables`, with SCHEDULER= and KUBE_PROXY_VERSION=. */
   async mode(
     mode: RunnableMode,
-    {
-      keepLook = false,
-      ...options
-    }: { scheduler?: string; version?: string; force?: boolean; keepLook?: boolean } = {},
+    options: { scheduler?: string; version?: string; force?: boolean } = {},
   ): Promise<void> {
-    this.seen = undefined
-    const { proofs } = await switchMode(this.cluster, mode, { ...options, progress: this.progress })
-    if (keepLook) await this.keepLook(proofs)
+    await switchMode(this.cluster, mode, { ...options, progress: this.progress })
   }
 
   /** The starting state of a lab: this mode with its default scheduler, nothing of the other mode left, nothing damaged. */
@@ -81,8 +67,7 @@ export class LabBench {
 
   /** `make tools` */
   async tools(): Promise<void> {
-    const { lines, installed } = await installToolsEverywhere(this.cluster)
-    if (installed) this.seen = undefined
+    const { lines } = await installToolsEverywhere(this.cluster)
     for (const line of lines) this.progress.note(line)
   }
 
@@ -94,31 +79,13 @@ export class LabBench {
 
   /** `make flush-nat` */
   async flush(): Promise<void> {
-    const seen = this.seen?.capture.nodes ?? []
-    this.seen = undefined
-    const reports = await flushNat(this.cluster, { progress: this.progress, seen })
+    const reports = await flushNat(this.cluster, { progress: this.progress })
     for (const { node, removed } of reports)
       this.progress.note(removed.length > 0 ? `${node}: removed ${removed.join(', ')}` : `${node}: nothing was left`)
-    await this.keepLook(reports)
-  }
-
-  /** What was read on every node to prove something is what a step judges. */
-  private async keepLook(reports: readonly { node: string; files: NodeFiles['files'] }[]): Promise<void> {
-    this.seen = await this.withNodes(reports.map(({ node, files }) => ({ name: node, files })))
-  }
-
-  /** What was read on the nodes then, beside the objects as they are now. */
-  withObjectsOfNow({ capture }: Snapshot): Promise<Snapshot> {
-    return this.withNodes(capture.nodes)
-  }
-
-  private async withNodes(nodes: NodeFiles[]): Promise<Snapshot> {
-    return new Snapshot(await captureOf(this.cluster, this.client, nodes))
   }
 
   /** `kubectl apply -f` for objects that are not there yet; those that are stay as they are. */
   async apply(file: string): Promise<void> {
-    this.seen = undefined
     const api = KubernetesObjectApi.makeApiClient(this.client.config)
     await Promise.all(
       readManifest(file).map(async (object) => {
@@ -138,7 +105,6 @@ export class LabBench {
 
   /** Deletes one object of the default namespace and waits until it is gone. Somebody else's of that name stays, and is told. */
   async delete(kind: string, name: string): Promise<void> {
-    this.seen = undefined
     const api = KubernetesObjectApi.makeApiClient(this.client.config)
     const apiVersion = kind === 'Deployment' || kind === 'DaemonSet' ? 'apps/v1' : 'v1'
     const object = { apiVersion, kind, metadata: { name, namespace: 'default' } }
@@ -186,7 +152,6 @@ export class LabBench {
 
   /** `kubectl scale deployment NAME --replicas=…`, waited for */
   async scale(name: string, replicas: number): Promise<void> {
-    this.seen = undefined
     const { PatchStrategy, setHeaderOptions } = await import('../cluster/kubernetes.ts')
     const place = { namespace: 'default', name }
     const merge = setHeaderOptions('Content-Type', PatchStrategy.MergePatch)
@@ -223,13 +188,8 @@ export interface SolutionStep {
   /** What a learner would type; each line stands in the lab's README. Empty for a step that only looks. */
   commands: string[]
   play?(bench: LabBench): Promise<void>
-  /**
-   * What it does leaves the steps before it as they are, so all of them can be judged by one look at the cluster; and `at once`, needs
-   * nothing of what those do.
-   */
-  together?: true | 'at once'
-  /** What it does changes nothing that a look at the nodes shows: that of the step before still holds. */
-  inspects?: true
+  /** What it does leaves the steps before it as they are, so all of them are judged by one capture, taken after the last. */
+  together?: true
   /** What the lab says to undo after the step has passed. */
   tidy?: { commands: string[]; play(bench: LabBench): Promise<void> }
 }

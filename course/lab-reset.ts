@@ -20,10 +20,9 @@ export function resetLab(lab: LabDefinition, bench: LabBench): Promise<void> {
 
 async function resetAlone(lab: LabDefinition, bench: LabBench): Promise<void> {
   const { reset } = await loadSolution(lab.folder)
-  bench.seen = undefined
   await leaveOthers(lab.number, bench)
   await reset(bench)
   rmSync(join(projectRoot, evidenceFolder(lab.number, bench.cluster.name)), { recursive: true, force: true })
   const source = await openCluster(bench.cluster)
-  await judgeRound(await loadSpec(lab), bench.seen ?? (await source.snapshot()), source.live, [])
+  await judgeRound(await loadSpec(lab), await source.snapshot(), source.live, [])
 }

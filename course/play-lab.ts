@@ -3,7 +3,7 @@ import { changeCluster } from '../cluster/cluster-lock.ts'
 import { takeObjects } from '../cluster/snapshot.ts'
 import type { LabSpec } from '../grading/check-context.ts'
 import type { StepOutcome } from '../grading/failure.ts'
-import { type Judgement, judge, type Source } from '../grading/judge.ts'
+import { judge, type Source } from '../grading/judge.ts'
 import type { StepDefinition } from '../grading/lab-definition.ts'
 import { failureLines, measuredLines, outcomeLine } from '../grading/learner-report.ts'
 import { pendingChanges } from '../grading/pending-changes.ts'
@@ -26,25 +26,17 @@ interface Act {
   tidy: SolutionStep['tidy']
 }
 
-/** What came of playing a solution. */
-export interface Played {
-  /** Of the steps so far. */
-  outcomes: StepOutcome[]
-  /** The last judgement, where nothing was done since: the cluster still stands as it says. */
-  standing: Judgement | undefined
-}
-
 /**
  * Plays the reference solution of steps in order, telling what it does, and grades each on the nodes. Stops at the first that
  * does not pass.
  */
-export function playActs(
+export function playSteps(
   spec: LabSpec,
   solution: LabSolution,
   bench: LabBench,
   source: Source,
   steps: readonly StepDefinition[],
-): Promise<Played> {
+): Promise<StepOutcome[]> {
   const doing = `plays the solution of lab ${spec.lab.number} on`
   return changeCluster(bench.cluster, doing, bench.progress, () => playAlone(spec, solution, bench, source, steps))
 }
@@ -55,34 +47,21 @@ async function playAlone(
   bench: LabBench,
   source: Source,
   steps: readonly StepDefinition[],
-): Promise<Played> {
+): Promise<StepOutcome[]> {
   const outcomes: StepOutcome[] = []
-  let standing: Judgement | undefined
   for (const act of actsOf(steps, solution)) {
     announce(spec, act.steps[0])
     tell(act.solution.commands, bench)
-    const before = standing?.snapshot
-    bench.seen = before
-    const others = [...act.others.values()]
-    const first = [act.solution, ...others.filter(({ together }) => together === 'at once')]
-    await Promise.all(first.map(({ play }) => play?.(bench)))
-    // What the step itself looked at last holds on the nodes as long as nobody does more than to answer.
-    const looked = act.solution.inspects || bench.seen !== before
-    const answers = act.steps.filter(({ id }) => act.others.has(id)).every(({ question }) => question !== undefined)
-    const seen = looked && answers ? bench.seen : undefined
-    let moving = first.some(({ play }) => play) && !seen
-    for (const { play, together } of others) {
-      if (together === 'at once') continue
+    let changed = false
+    for (const { play, together } of [act.solution, ...act.others.values()]) {
       // An answer is looked up where all is still; what only adds to the cluster need not wait for that.
-      if (moving && !together) await stillness(bench)
-      moving = together === true
+      if (changed && !together) await stillness(bench)
       await play?.(bench)
+      changed = together === true || (play !== undefined && act.solution.play === play)
     }
-    if (moving) await stillness(bench)
+    if (changed) await stillness(bench)
     const only = act.steps.map(({ id }) => id)
-    const snapshot = seen && act.others.size > 0 ? await bench.withObjectsOfNow(seen) : seen
-    standing = await judge(spec, snapshot ? { ...source, standing: { snapshot, outcomes: [] } } : source, { only })
-    const judged = standing.outcomes
+    const { outcomes: judged } = await judge(spec, source, { only })
     for (const [index, step] of act.steps.entries()) {
       const outcome = judged.find(({ id }) => id === step.id)
       if (!outcome) throw new Error(`step "${step.id}" was not judged`)
@@ -96,16 +75,10 @@ async function playAlone(
     if (judged.some(({ verdict }) => verdict !== 'passed' && verdict !== 'not applicable')) break
     const { tidy } = act
     if (!tidy) continue
-    standing = undefined
     tell(tidy.commands, bench)
     await tidy.play(bench)
   }
-  return { outcomes, standing }
-}
-
-/** As playActs; only the outcomes. */
-export async function playSteps(...played: Parameters<typeof playActs>): Promise<StepOutcome[]> {
-  return (await playActs(...played)).outcomes
+  return outcomes
 }
 
 function tell(commands: readonly string[], { variant }: LabBench): void {

@@ -19,9 +19,8 @@ interface ModeCommands {
   readonly cluster: Cluster
   readonly client: KubeClient
   readonly progress: Progress
-  seen: Snapshot | undefined
   defaultScheduler(): Promise<{ scheduler?: string }>
-  mode(mode: SwitchedMode, options: { version?: string; force?: boolean; keepLook?: boolean }): Promise<void>
+  mode(mode: SwitchedMode, options: { version?: string; force?: boolean }): Promise<void>
   flush(): Promise<void>
 }
 
@@ -35,10 +34,8 @@ export async function startIn(mode: SwitchedMode, bench: ModeCommands): Promise<
   const foreign = isForeignImage(await readDaemonSet(bench.client))
   const asked = configured === mode && scheduler.scheduler === undefined && !foreign
   if (asked && (await settles(mode, bench))) return
-  await bench.mode(mode, { ...scheduler, version: OWN, keepLook: true })
+  await bench.mode(mode, { ...scheduler, version: OWN })
   await bench.flush()
-  // What the flush has read behind itself says it mostly.
-  if (bench.seen && holds(mode, bench.seen)) return
   // Rules that somebody altered by hand outlive many syncs of iptables mode; a restarted kube-proxy writes all of them.
   if (!(await settles(mode, bench))) await bench.mode(mode, { force: true })
 }
@@ -59,11 +56,10 @@ async function settles(mode: SwitchedMode, bench: ModeCommands): Promise<boolean
   try {
     await waitFor(`every node to hold mode "${mode}"`, settleMs, async () => {
       await cluster.synced?.(settleMs)
-      bench.seen = new Snapshot(await takeCapture(cluster, client))
-      const { nodes } = bench.seen
+      const snapshot = new Snapshot(await takeCapture(cluster, client))
       // Of another mode nothing comes by waiting.
-      if (nodes.some((node) => node.mode !== undefined && node.mode !== mode)) throw new DeadlineError(mode)
-      return holds(mode, bench.seen)
+      if (snapshot.nodes.some((node) => node.mode !== undefined && node.mode !== mode)) throw new DeadlineError(mode)
+      return holds(mode, snapshot)
     })
     progress.end(true)
     return true

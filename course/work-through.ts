@@ -10,7 +10,7 @@ import type { Progress } from '../host/progress.ts'
 import { LabBench, loadSolution } from './lab-bench.ts'
 import { resetLab } from './lab-reset.ts'
 import { LabSession } from './lab-session.ts'
-import { playActs } from './play-lab.ts'
+import { playSteps } from './play-lab.ts'
 
 /** Interactive: goes on where the cluster stands, or begins with the lab's starting state. */
 export async function lead(lab: LabDefinition, cluster: Cluster, progress: Progress): Promise<number> {
@@ -43,12 +43,9 @@ export async function play(lab: LabDefinition, cluster: Cluster, progress: Progr
   console.log('There is no terminal to ask you, so the reference solution is played and graded step by step.')
   await resetLab(lab, bench)
   const source = await openCluster(bench.cluster)
-  const { standing } = await playActs(spec, solution, bench, source, lab.steps)
-  console.log('\nEvery step once more, on one snapshot of the cluster as it stands now:\n')
-  const report = await gradeWith(spec, { lab: lab.number, source: clusterSource(bench.cluster) }, () => ({
-    ...source,
-    standing,
-  }))
+  await playSteps(spec, solution, bench, source, lab.steps)
+  console.log('\nEvery step once more, on one snapshot of the cluster as it is now:\n')
+  const report = await gradeWith(spec, { lab: lab.number, source: clusterSource(bench.cluster) }, () => source)
   process.stdout.write(learnerReport(report))
   return report.exitCode
 }

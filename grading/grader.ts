@@ -37,7 +37,7 @@ export async function gradeWith(
   const seconds = () => (performance.now() - began) / 1000
   try {
     const source = await open()
-    if (source.live && !source.standing) await mustRunHere(source.live.cluster, spec.lab)
+    if (source.live) await mustRunHere(source.live.cluster, spec.lab)
     const { outcomes, snapshot } = await judge(spec, source, {
       ...options,
       only: request.step === undefined ? options.only : [request.step],

@@ -13,8 +13,6 @@ export interface Source {
   snapshot(): Promise<Snapshot>
   /** Absent for a capture: a recorded cluster does not move, so it is read once. */
   live?: LiveCluster
-  /** A snapshot that still holds, and what was judged on it: the first round judges the other steps on the same one. */
-  standing?: Pick<Judgement, 'snapshot' | 'outcomes'> | undefined
 }
 
 export interface JudgeOptions {
@@ -42,9 +40,8 @@ const PAUSE_MS = 400
 export async function judge(spec: LabSpec, source: Source, options: JudgeOptions = {}): Promise<Judgement> {
   const deadline = Date.now() + (options.patienceMs ?? PATIENCE_MS) * timeoutScale()
   for (let rounds = 1; ; rounds++) {
-    const standing = rounds === 1 ? source.standing : undefined
-    const snapshot = standing?.snapshot ?? (await source.snapshot())
-    const outcomes = await judgeRound(spec, snapshot, source.live, options.only, standing?.outcomes)
+    const snapshot = await source.snapshot()
+    const outcomes = await judgeRound(spec, snapshot, source.live, options.only)
     const moving = source.live ? pendingChanges(snapshot) : []
     const unsure = outcomes.some(({ verdict }) => verdict === 'failed')
     if (!unsure || moving.length === 0) return { outcomes, snapshot, rounds }
@@ -59,13 +56,12 @@ export async function judge(spec: LabSpec, source: Source, options: JudgeOptions
 const stillMoving = (outcome: StepOutcome, reason: string): StepOutcome =>
   outcome.verdict === 'failed' ? { ...outcome, verdict: 'not yet', reason } : outcome
 
-/** Asks every step once, all on the same snapshot; those that were `judged` on it already are not asked again. */
+/** Judges every step once, all on the same snapshot. */
 export async function judgeRound(
   spec: LabSpec,
   snapshot: Snapshot,
   live: LiveCluster | undefined,
   only?: readonly string[],
-  judged: readonly StepOutcome[] = [],
 ): Promise<StepOutcome[]> {
   const notes = new LabNotes(spec.lab.number, snapshot)
   const context: CheckContext = { snapshot, nodes: snapshot.nodes, notes, live, show: () => {} }
@@ -73,7 +69,7 @@ export async function judgeRound(
   const outcomes = new Map<string, StepOutcome>()
   for (const definition of spec.lab.steps) {
     if (only && !only.includes(definition.id)) continue
-    const known = judged.find(({ id }) => id === definition.id) ?? waitsFor(definition, outcomes)
+    const known = waitsFor(definition, outcomes)
     const entry = spec.checks.get(definition.id)
     outcomes.set(definition.id, known ?? (await measuredStep(definition, entry, context)))
   }

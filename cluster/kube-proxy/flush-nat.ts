@@ -23,24 +23,16 @@ export interface FlushReport {
   removed: string[]
   /** What looks left behind and yet stayed, with the reason. */
   kept: string[]
-  /** What the node holds now, as takeCapture reads it. */
-  files: NodeFiles['files']
 }
 
 interface NodeReading {
   mode: FlushedMode
   plan: FlushPlan
-  files: NodeFiles['files']
 }
 
 export interface FlushOptions {
   progress: Progress
-  /** What nodes said of both families a moment ago, while nothing has been done to them since: those are not read again. */
-  seen?: readonly NodeFiles[]
 }
-
-/** What a flush must know; the other files are there only where the node has something to say. */
-const NEEDED = ['iptables-save', 'ip6tables-save', 'ipset-save', 'ipvsadm-save', 'ip-addr.json']
 
 /** A new kube-proxy rewrites the shared chains in its first sync; until then they lead to what is to be removed. */
 const firstSyncMs = 45_000
@@ -56,12 +48,12 @@ export function flushNat(cluster: Cluster, options: FlushOptions): Promise<Flush
   return changeCluster(cluster, doing, options.progress, () => flushAlone(cluster, options))
 }
 
-async function flushAlone(cluster: Cluster, { progress, seen = [] }: FlushOptions): Promise<FlushReport[]> {
+async function flushAlone(cluster: Cluster, { progress }: FlushOptions): Promise<FlushReport[]> {
   const nodes = await cluster.nodes()
   progress.start(`Reading what ${nodes.length} nodes hold`)
   let readings: NodeReading[]
   try {
-    readings = await Promise.all(nodes.map((node) => readSettled(cluster, node, seen)))
+    readings = await Promise.all(nodes.map((node) => readSettled(cluster, node)))
     progress.end(true)
   } catch (error) {
     progress.end(false)
@@ -72,12 +64,12 @@ async function flushAlone(cluster: Cluster, { progress, seen = [] }: FlushOption
   return Promise.all(nodes.map((node, index) => flushNode(cluster, node, readings[index] as NodeReading)))
 }
 
-async function flushNode(cluster: Cluster, node: string, { mode, plan, files }: NodeReading): Promise<FlushReport> {
-  const report = { node, mode, removed: describeFlush(plan), kept: plan.kept, files }
+async function flushNode(cluster: Cluster, node: string, { mode, plan }: NodeReading): Promise<FlushReport> {
+  const report = { node, mode, removed: describeFlush(plan), kept: plan.kept }
   if (isEmptyFlush(plan)) return report
   const { exitCode, stderr } = await runOnNode(cluster, node, flushScript(plan), { timeoutMs: 120_000 })
   const after = await readNode(cluster, node)
-  if (exitCode === 0 && isEmptyFlush(after.plan)) return { ...report, files: after.files }
+  if (exitCode === 0 && isEmptyFlush(after.plan)) return report
   const left = describeFlush(after.plan).join(', ')
   throw new KubeProxyError(
     `${node} still holds ${left || 'all it held'} of mode "${plan.left}"${stderr.trim() && ` (${stderr.trim().split('\n').at(-1)})`}: run \`make flush-nat\` again.`,
@@ -85,9 +77,8 @@ async function flushNode(cluster: Cluster, node: string, { mode, plan, files }: 
 }
 
 /** Waits for a kube-proxy whose own chains still lead to what is to go. */
-async function readSettled(cluster: Cluster, node: string, seen: readonly NodeFiles[]): Promise<NodeReading> {
-  const whole = seen.find(({ name, files }) => name === node && NEEDED.every((file) => files.has(file)))
-  let reading = whole ? planned(node, whole.files) : await readNode(cluster, node)
+async function readSettled(cluster: Cluster, node: string): Promise<NodeReading> {
+  let reading = await readNode(cluster, node)
   const unsettled = () => reading.plan.kept.some((line) => / stays: KUBE-\S+ still leads to it/.test(line))
   try {
     await waitFor(`kube-proxy on ${node} to rewrite its chains`, firstSyncMs, async () => {
@@ -131,7 +122,7 @@ function planned(
       `${node} has no ${missing.join(' and ')} to look for what IPVS left: run \`make tools\` first.`,
     )
   const ipv6 = files.get('ip6tables-save')
-  return { mode, files, plan: planFlush(mode, state, ipv6 === undefined ? new Map() : parseIptablesSave(ipv6)) }
+  return { mode, plan: planFlush(mode, state, ipv6 === undefined ? new Map() : parseIptablesSave(ipv6)) }
 }
 
 /** Rules first, as they use sets and lead to what answers; then virtual servers, their addresses, and the sets at last. */

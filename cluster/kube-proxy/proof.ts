@@ -1,7 +1,6 @@
 import { readCapturedNode } from '../../dataplane/capture.ts'
 import { DUMMY_LINK } from '../../dataplane/kube-proxy/ipvs/dummy-link.ts'
 import type { FlushedMode, SwitchedMode } from '../../dataplane/kube-proxy/mode-ownership.ts'
-import type { NodeFiles } from '../capture-folder.ts'
 import type { Cluster } from '../driver.ts'
 import type { KubeClient } from '../kube-client.ts'
 import { readNode } from '../snapshot.ts'
@@ -29,8 +28,6 @@ export interface ModeProof {
   nftServices: number | undefined
   /** Schedulers of the virtual servers that stand there. */
   schedulers: string[]
-  /** What the node said, as takeCapture reads it, with the rules of both families. */
-  files: NodeFiles['files']
 }
 
 /** Looks at one node once, with one exec. Rejects when it can't be reached. */
@@ -39,7 +36,7 @@ export async function lookAtNode(
   client: KubeClient,
   { node, pod }: KubeProxyPod,
 ): Promise<ModeProof> {
-  const [{ files }, log] = await Promise.all([readNode(cluster, node, 'both families'), readLog(client, pod)])
+  const [{ files }, log] = await Promise.all([readNode(cluster, node), readLog(client, pod)])
   const { state } = readCapturedNode(files)
   const rulesOf = (chain: string) => (state.iptables.get('nat')?.get(chain)?.rules ?? []).map(({ spec }) => spec)
   const services = rulesOf('KUBE-SERVICES').join('\n')
@@ -55,7 +52,6 @@ export async function lookAtNode(
     schedulers: [...new Set(state.virtualServers.map(({ scheduler }) => scheduler))].sort(),
     portals: rulesOf('PREROUTING')[0]?.endsWith('-j KUBE-PORTALS-CONTAINER') ?? false,
     rules: / --match-set KUBE-/.test(services) ? 'ipvs' : / -j KUBE-SV[CL]-/.test(services) ? 'iptables' : 'none',
-    files,
   }
 }
 

@@ -90,9 +90,7 @@ async function breakIt(
   { seed, solved, here }: { seed: string; solved: string[]; here: readonly Incident[] },
 ): Promise<IncidentNote | undefined> {
   const { cluster, client } = bench
-  const baseline = baselineOf(bench.seen ?? new Snapshot(await takeCapture(cluster, client)))
-  // From here on nothing that was seen holds.
-  bench.seen = undefined
+  const baseline = baselineOf(new Snapshot(await takeCapture(cluster, client)))
   // Written down before: whatever happens from here on, healing knows what to take back.
   const sealed = () => seal({ id: incident.id, scene, baseline })
   const base = {

@@ -18,12 +18,12 @@ const look = { commands: [] }
 export const solution: LabSolution = {
   steps: {
     web: { commands: ['make web'], play: (bench) => bench.web() },
-    'iptables-list': { ...bringCrowd, together: 'at once', tidy: sendCrowdHome },
-    ipvs: { commands: ['make ipvs'], play: (bench) => bench.mode('ipvs', { keepLook: true }) },
+    'iptables-list': { ...bringCrowd, together: true, tidy: sendCrowdHome },
+    ipvs: { commands: ['make ipvs'], play: (bench) => bench.mode('ipvs') },
     leftovers: look,
     flush: { commands: ['make flush-nat'], play: (bench) => bench.flush() },
     'kube-ipvs0': look,
-    tools: { commands: ['make tools'], play: (bench) => bench.tools(), inspects: true },
+    tools: { commands: ['make tools'], play: (bench) => bench.tools() },
     sets: look,
     'ipvs-constant': { ...bringCrowd, tidy: sendCrowdHome },
     prerouting: look,
@@ -33,7 +33,7 @@ export const solution: LabSolution = {
       play: (bench) => bench.nodePort(`${bench.variant.name}-np`, { app: 'web' }, bench.variant.port, 80),
     },
     'pod-to-service': {
-      together: 'at once',
+      together: true,
       commands: [`kubectl apply -f ${CLIENT}`, 'kubectl wait --for=condition=Ready pod/client --timeout=90s'],
       play: async (bench) => {
         await bench.apply(CLIENT)
@@ -42,7 +42,7 @@ export const solution: LabSolution = {
     },
     scheduler: {
       commands: ['make ipvs SCHEDULER=lc'],
-      play: (bench) => bench.mode('ipvs', { scheduler: 'lc', keepLook: true }),
+      play: (bench) => bench.mode('ipvs', { scheduler: 'lc' }),
     },
     output: look,
     postrouting: look,

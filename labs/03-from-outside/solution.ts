@@ -115,7 +115,7 @@ export const solution: LabSolution = {
   steps: {
     web: { commands: ['make web'], play: (bench) => bench.web() },
     'node-port': {
-      together: 'at once',
+      together: true,
       commands: ['kubectl expose deployment web --name web-np --type NodePort --port 80'],
       play: (bench) => bench.nodePort(`${bench.variant.name}-np`, { app: 'web' }, bench.variant.port, 80),
     },

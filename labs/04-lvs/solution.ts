@@ -143,7 +143,7 @@ export const solution: LabSolution = {
       ],
       play: async (bench) => {
         await excludeRanges(bench, ['192.0.2.0/24'])
-        await bench.mode('ipvs', { keepLook: true })
+        await bench.mode('ipvs')
       },
     },
   },

@@ -174,7 +174,7 @@ export const solution: LabSolution = {
     'access-filter': {
       commands: ['kubectl set env daemonset/node-agent BIND=0.0.0.0', 'make ipvs KUBE_PROXY_VERSION=own'],
       play: async (bench) => {
-        await Promise.all([bindAgents(bench, '0.0.0.0'), bench.mode('ipvs', { version: 'own', keepLook: true })])
+        await Promise.all([bindAgents(bench, '0.0.0.0'), bench.mode('ipvs', { version: 'own' })])
       },
     },
     'rejecting-set': {

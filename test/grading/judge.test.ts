@@ -186,22 +186,6 @@ describe('rounds', () => {
   })
 })
 
-test('what was judged on a snapshot that still holds is not asked again, and the rest is asked on it', async () => {
-  const asked: string[] = []
-  const ask = (id: string) => ({ check: () => void asked.push(id) })
-  const spec = fakeLab({ first: ask('first'), second: ask('second') })
-  const snapshot = emptySnapshot()
-  const source = { snapshot: () => Promise.reject(new Error('nobody needs another one')) }
-  const outcomes = await judgeRound(spec, snapshot, undefined, ['second'])
-  const judged = await judge(spec, { ...source, standing: { outcomes, snapshot } })
-  expect(judged.outcomes.map(({ id, verdict }) => [id, verdict])).toEqual([
-    ['first', 'passed'],
-    ['second', 'passed'],
-  ])
-  expect(asked).toEqual(['second', 'first'])
-  expect(judged.snapshot).toBe(snapshot)
-})
-
 describe('a machine of the cluster that stopped', () => {
   test('is no fault of the learner: what fails meanwhile could not be checked, what passed has passed', async () => {
     const spec = fakeLab({

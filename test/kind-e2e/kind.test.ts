@@ -185,7 +185,9 @@ describe('nftables mode', () => {
     const version = await kubectl(['get', 'nodes', '-o', 'jsonpath={.items[0].status.nodeInfo.kubeProxyVersion}'])
     const [, minor = ''] = /^v1\.(\d+)\./.exec(version) ?? []
     if (Number(minor) < 31) {
-      expect(`${exitCode} ${stderr}`).toMatch(/^2 [\s\S]*nothing was changed: kube-proxy v\S+ has it not at all, or behind a gate/)
+      expect(`${exitCode} ${stderr}`).toMatch(
+        /^2 [\s\S]*nothing was changed: kube-proxy v\S+ has it not at all, or behind a gate/,
+      )
       expect(await modeAsked()).toBe('iptables')
       return
     }
