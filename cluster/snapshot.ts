@@ -27,7 +27,7 @@ export async function takeCapture(
 }
 
 /** A capture of nodes that are, or have just been, read. Throws ClusterTrouble as takeCapture does. */
-export async function captureOf(
+async function captureOf(
   cluster: Cluster,
   client: KubeClient,
   reading: NodeFiles[] | Promise<NodeFiles[]>,
