@@ -6,6 +6,14 @@ const booting = ['test/embedded', 'embedded/test/kubelet', 'embedded/test/kube-p
   (folder) => `${folder}/**/*.test.ts`,
 )
 
+/** Tests that start programs: make, kubectl, the scripts themselves. They take most of the time that no kernel takes. */
+const starting = [
+  ...['scripts', 'host', 'cluster', 'instructors'].map((folder) => `test/${folder}/**/*.test.ts`),
+  'test/{grading,dataplane}/**/{cli,vitest-face,expect-script}.test.ts',
+  'test/course/lint-course.test.ts',
+  'embedded/test/apiserver/kubectl-*.test.ts',
+]
+
 /**
  * Labs whose text is typed, command by command, in every run; that of the others takes longer than all tests together. `TEXTS=all`
  * types them, too.
@@ -52,10 +60,14 @@ export default defineConfig({
             test: {
               name: 'pure',
               include: ['test/**/*.test.ts', 'embedded/test/**/*.test.ts'],
-              exclude: [...booting, ...engine],
+              exclude: [...booting, ...starting, ...engine],
               maxWorkers: 2,
               sequence: { groupOrder: 0 },
             },
+          },
+          {
+            extends: true,
+            test: { name: 'programs', include: starting, exclude: engine, maxWorkers: 2, sequence: { groupOrder: 0 } },
           },
           {
             extends: true,

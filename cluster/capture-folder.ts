@@ -1,5 +1,6 @@
-import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { isFolder, readPlainFile } from '../host/plain-file.ts'
 
 /** What one node said, by the file name that a capture keeps it under (`iptables-save`, `ip-addr.json`, …). */
 export interface NodeFiles {
@@ -17,8 +18,11 @@ export interface Capture {
   takenAt?: number
 }
 
+/** Of Nodes, by the rules of the API (RFC 1123): a cluster that is a stranger's may not choose where files are written. */
+const NODE_NAME = /^[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?$/
+
 /** The folder is no capture; the message names the file and what to do. */
-export class CaptureError extends Error {}
+class CaptureError extends Error {}
 
 /**
  * Reads a capture folder (`objects.json` and `nodes/<node>/<file>`). Every file of a node is read, known or not.
@@ -29,6 +33,7 @@ export function readCaptureFolder(folder: string): Capture {
   const nodesFolder = join(folder, 'nodes')
   for (const path of [folder, objectsFile, nodesFolder])
     if (!existsSync(path)) throw new CaptureError(`"${path}" is missing: give a folder that \`make capture\` wrote.`)
+  if (!isFolder(nodesFolder)) throw new CaptureError(`"${nodesFolder}" is no folder: take the capture again.`)
   const nodes = readdirSync(nodesFolder, { withFileTypes: true })
     .filter((entry) => entry.isDirectory())
     .map(({ name }) => ({ name, files: readNodeFolder(join(nodesFolder, name)) }))
@@ -38,9 +43,10 @@ export function readCaptureFolder(folder: string): Capture {
 }
 
 function readItems(file: string): unknown[] {
+  const text = readPlainFile(file)
   let json: unknown
   try {
-    json = JSON.parse(readFileSync(file, 'utf8'))
+    json = JSON.parse(text)
   } catch {
     throw new CaptureError(`"${file}" is no JSON: take the capture again.`)
   }
@@ -51,12 +57,13 @@ function readItems(file: string): unknown[] {
 
 function readNodeFolder(folder: string): Map<string, string> {
   const names = readdirSync(folder, { withFileTypes: true }).filter((entry) => entry.isFile())
-  return new Map(names.map(({ name }) => [name, readFileSync(join(folder, name), 'utf8')]))
+  return new Map(names.map(({ name }) => [name, readPlainFile(join(folder, name))]))
 }
 
 /** Writes a capture in the same format; parents are made, files of the same name replaced. */
 export function writeCaptureFolder(folder: string, capture: Capture): void {
   for (const { name, files } of capture.nodes) {
+    if (!NODE_NAME.test(name)) throw new CaptureError(`Node "${name}" can't name a folder: nothing of it was written.`)
     const nodeFolder = join(folder, 'nodes', name)
     mkdirSync(nodeFolder, { recursive: true })
     for (const [file, text] of files) writeFileSync(join(nodeFolder, file), text)

@@ -1,3 +1,5 @@
+import { rawOutput } from '../host/output.ts'
+import { plainText } from '../host/plain-text.ts'
 import type { Cluster } from './driver.ts'
 
 /** The user did not agree to a change of a cluster that is not ours; nothing was changed. */
@@ -39,6 +41,6 @@ export async function askToGoOn(announcement: string, refusal: string): Promise<
   if (process.env.YES === '1') return
   if (!process.stdin.isTTY || !process.stdout.isTTY) throw new ConsentError(refusal)
   const { question } = await import('zx')
-  const answer = await question(`${announcement} Go on? [y/N] `)
+  const answer = await question(plainText(`${announcement} Go on? [y/N] `), { output: rawOutput(process.stdout) })
   if (!/^\s*y(es)?\s*$/i.test(answer)) throw new ConsentError('Nothing was changed.')
 }

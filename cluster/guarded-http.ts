@@ -7,12 +7,13 @@ import type { Cluster } from './driver.ts'
 const answerMs = 30_000
 
 /** The API server did not answer in time. */
-export class ApiDeadlineError extends Error {}
+class ApiDeadlineError extends Error {}
 
-/** Has every API of a configuration send its requests with a deadline, and those that change somebody else's cluster through guardWrite. */
+/** Has every API of a configuration send its requests with a deadline, and those that change somebody else's cluster through guardWrite. A `library` of the caller's sends them. */
 export async function sendThroughGuard(
   config: k8s.KubeConfig,
   cluster: Pick<Cluster, 'driver' | 'name'>,
+  library?: k8s.HttpLibrary,
 ): Promise<void> {
   const {
     createConfiguration,
@@ -61,7 +62,7 @@ export async function sendThroughGuard(
   }
 
   const baseServer = new ServerConfiguration(config.getCurrentCluster()?.server ?? '', {})
-  const httpApi = wrapHttpLibrary({ send: guarded(new IsomorphicFetchHttpLibrary()) })
+  const httpApi = wrapHttpLibrary({ send: guarded(library ?? new IsomorphicFetchHttpLibrary()) })
   const configuration = createConfiguration({ baseServer, authMethods: { default: config }, httpApi })
   config.makeApiClient = (type) => new type(configuration)
 }

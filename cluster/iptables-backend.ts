@@ -88,7 +88,7 @@ export async function iptablesBackends(cluster: Cluster, node: string): Promise<
 }
 
 /** The back end to read kube-proxy's rules with: its own word, else where its chains stand, else the node's. */
-export function backendToRead({ kubeProxy, node, holding }: BackendReport): IptablesBackend | undefined {
+function backendToRead({ kubeProxy, node, holding }: BackendReport): IptablesBackend | undefined {
   if (kubeProxy) return kubeProxy
   return node !== undefined && holding.includes(node) ? node : (holding[0] ?? node)
 }

@@ -34,28 +34,23 @@ export async function kubeClient(cluster: ReachedCluster & Pick<Cluster, 'client
  */
 export async function clientFromFile(cluster: ReachedCluster): Promise<KubeClient> {
   if (!existsSync(cluster.kubeconfig)) throw notUp(cluster)
-  const { AppsV1Api, CoreV1Api, DiscoveryV1Api, KubeConfig } = await import('./kubernetes.ts')
+  const { KubeConfig } = await import('./kubernetes.ts')
   const config = new KubeConfig()
   config.loadFromFile(cluster.kubeconfig)
   keepConnections(config)
   await sendThroughGuard(config, cluster)
-  return {
-    config,
-    core: config.makeApiClient(CoreV1Api),
-    apps: config.makeApiClient(AppsV1Api),
-    discovery: config.makeApiClient(DiscoveryV1Api),
-  }
+  return clientsOf(config)
 }
 
 /**
- * Clients for a cluster of somebody else, from what its kubeconfig says and no file: whatever its server answers is bounded
- * (bounded-http.ts).
+ * Clients for a cluster of somebody else, from what its kubeconfig says and no file. Requests are guarded as above, and whatever its
+ * server answers is bounded (bounded-http.ts).
  */
-export async function strangersClient(access: ClusterAccess): Promise<KubeClient> {
-  const { AppsV1Api, CoreV1Api, createConfiguration, DiscoveryV1Api, KubeConfig, ServerConfiguration } = await import(
-    './kubernetes.ts'
-  )
-  const { boundedHttp } = await import('./bounded-http.ts')
+export async function strangersClient(
+  cluster: Pick<Cluster, 'driver' | 'name'>,
+  access: ClusterAccess,
+): Promise<KubeClient> {
+  const [{ KubeConfig }, { boundedHttp }] = await Promise.all([import('./kubernetes.ts'), import('./bounded-http.ts')])
   const { server, caData, tlsServerName, skipTLSVerify, token, certData, keyData } = access
   const config = new KubeConfig()
   config.loadFromClusterAndUser(
@@ -63,13 +58,18 @@ export async function strangersClient(access: ClusterAccess): Promise<KubeClient
     { name: 'user', ...(token && { token }), ...(certData && { certData }), ...(keyData && { keyData }) },
   )
   keepConnections(config)
-  const bounded = createConfiguration({
-    baseServer: new ServerConfiguration(server, {}),
-    authMethods: { default: config },
-    httpApi: boundedHttp(),
-  })
-  const [core, apps, discovery] = [new CoreV1Api(bounded), new AppsV1Api(bounded), new DiscoveryV1Api(bounded)]
-  return { config, core, apps, discovery }
+  await sendThroughGuard(config, cluster, boundedHttp())
+  return clientsOf(config)
+}
+
+async function clientsOf(config: k8s.KubeConfig): Promise<KubeClient> {
+  const { AppsV1Api, CoreV1Api, DiscoveryV1Api } = await import('./kubernetes.ts')
+  return {
+    config,
+    core: config.makeApiClient(CoreV1Api),
+    apps: config.makeApiClient(AppsV1Api),
+    discovery: config.makeApiClient(DiscoveryV1Api),
+  }
 }
 
 /** The client makes an agent, and so a TLS connection, for each request; asking a cluster all the time, one is enough. */

@@ -30,7 +30,7 @@ export const IPVSADM_SAVE = `ipvsadm_save() {
 /**
  * A set in use holds the module of its type; where all types are modules and none is held, no program is started to print nothing.
  */
-export const IPSET_SAVE = `ipset_save() {
+const IPSET_SAVE = `ipset_save() {
   command -v ipset >/dev/null || return 127
   if [ -r /sys/module/ip_set/refcnt ]; then
     for type in /sys/module/ip_set_*/refcnt; do
@@ -91,7 +91,7 @@ const SECTIONS: Record<ReportDepth, Record<string, string>> = {
 }
 
 /** A node's report does not come to its end: the node, or the connection to it, was lost while it was written. */
-export class CutOffReport extends Error {}
+class CutOffReport extends Error {}
 
 export interface NodeReportRequest {
   /** A shell script (runOnNode). */

@@ -1,4 +1,5 @@
 import { createInterface, emitKeypressEvents } from 'node:readline'
+import { rawOutput } from '../host/output.ts'
 
 /** What a learner at the terminal may press. */
 export type Key = 'a' | 'c' | 'h' | 's' | 'k' | 't' | 'r' | 'q'
@@ -34,7 +35,7 @@ const isKey = (name: string): name is Key => /^[achsktrq]$/.test(name)
 export function askLine(prompt: string): Promise<string> {
   const { stdin, stdout } = process
   return new Promise((resolve) => {
-    const lines = createInterface({ input: stdin, output: stdout })
+    const lines = createInterface({ input: stdin, output: rawOutput(stdout) })
     let typed = ''
     lines.on('SIGINT', () => lines.close())
     lines.on('close', () => resolve(typed))

@@ -18,7 +18,7 @@ export function compareNodeState(expected: NodeState, actual: NodeState, options
   return [
     ...compareIptables(expected.iptables, actual.iptables, options),
     ...compareIpsets(expected.ipsets, actual.ipsets, options),
-    ...compareVirtualServers(expected.virtualServers, actual.virtualServers, options),
+    ...compareVirtualServers(expected, actual, options),
     ...compareLinks(expected.links, actual.links, options),
     ...compareNftables(expected.nftables ?? [], actual.nftables ?? [], options),
   ]

@@ -6,11 +6,11 @@ import { type Node, readNode } from './objects/node.ts'
 import { type Pod, readPod } from './objects/pod.ts'
 import { readService, type Service } from './objects/service.ts'
 
-export type { Endpoint, EndpointPort, EndpointSlice } from './objects/endpoint-slice.ts'
+export type { Endpoint, EndpointSlice } from './objects/endpoint-slice.ts'
 export type { Fault } from './objects/field-reader.ts'
 export type { Node } from './objects/node.ts'
 export type { Pod } from './objects/pod.ts'
-export type { LoadBalancerIngress, Protocol, Service, ServicePortSpec } from './objects/service.ts'
+export type { Service, ServicePortSpec } from './objects/service.ts'
 
 /** The API objects that decide what kube-proxy programs, in the order they were listed. */
 export interface ClusterObjects {

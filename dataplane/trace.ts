@@ -6,7 +6,7 @@ import { NodeNetwork } from './trace/node-network.ts'
 import { type Packet, PacketError } from './trace/packet.ts'
 import type { Step } from './trace/step.ts'
 
-export { type Packet, PacketError, type Protocol, parsePacket } from './trace/packet.ts'
+export { type Packet, PacketError, parsePacket } from './trace/packet.ts'
 export type { Step } from './trace/step.ts'
 export { CircleError } from './trace/walk-chain.ts'
 

@@ -1,6 +1,7 @@
 import { linksDown } from '../dataplane/compare/compare-links.ts'
 import { compareNodeState, type Finding } from '../dataplane/compare.ts'
 import { ConfigError, type KubeProxyConfig, type KubeProxyMode } from '../dataplane/kube-proxy/config.ts'
+import { addressesAtLastSync, heldAddresses } from '../dataplane/kube-proxy/node-addresses.ts'
 import { VersionError } from '../dataplane/kube-proxy/versions.ts'
 import type { NodeState } from '../dataplane/node-state.ts'
 import { PredictError, predict } from '../dataplane/predict.ts'
@@ -8,8 +9,6 @@ import { findInterference } from '../dataplane/trace/interference.ts'
 import type { Packet } from '../dataplane/trace.ts'
 import { fail, Trouble } from './failure.ts'
 import type { NodeView, Snapshot } from './snapshot.ts'
-
-const IPVS_LINK = 'kube-ipvs0'
 
 /** What a prediction was made from, and what came of it, which nobody changes. */
 interface Made {
@@ -118,7 +117,8 @@ function predictOn(snapshot: Snapshot, node: NodeView, mode: KubeProxyMode): Nod
   const version = node.kubeProxyVersion
   const { objects } = snapshot
   const config = configOf(snapshot)
-  const nodeAddresses = addressesOf(node)
+  const nodeAddresses =
+    mode === 'ipvs' ? addressesAtLastSync(objects, node.name, node.state) : heldAddresses(node.state)
   const circumstances = [node.name, mode, version, ...nodeAddresses].join('\0')
   const from = [objects.services, objects.endpointSlices, objects.nodes]
   const [first] = objects.services
@@ -135,13 +135,4 @@ function predictOn(snapshot: Snapshot, node: NodeView, mode: KubeProxyMode): Nod
     if (error instanceof VersionError || error instanceof PredictError) throw new Trouble(error.message)
     throw error
   }
-}
-
-/** Every address that is the node's own; those on kube-ipvs0 are kube-proxy's doing. */
-function addressesOf({ state }: NodeView): string[] {
-  return state.links
-    .filter((link) => link.name !== IPVS_LINK)
-    .flatMap((link) => link.addresses)
-    .filter(({ address }) => !/^fe[89ab]/i.test(address))
-    .map(({ address }) => address)
 }

@@ -31,7 +31,7 @@ export function learnerReport(report: Report): string {
     if (!step.finding) continue
     if (!opened) lines.push(...findingLines(report.lab, step.id, step.finding))
     else if (step.finding.node)
-      lines.push(chalk.dim(`    on ${step.finding.node}: ${shortened(plainText(step.finding.actual))}`))
+      lines.push(chalk.dim(`    on ${plainText(step.finding.node)}: ${shortened(plainText(step.finding.actual))}`))
     opened = true
   }
   return `${[...lines, '', ...summary(report)].join('\n')}\n`

@@ -1,5 +1,5 @@
 import { createHmac, timingSafeEqual } from 'node:crypto'
-import { readFileSync } from 'node:fs'
+import { readPlainFile } from '../host/plain-file.ts'
 import { LEARNER_NAME } from './learner.ts'
 
 /** The secret of a class, or the part of it that one learner was given and can sign with. */
@@ -16,7 +16,7 @@ const LEAST_BYTES = 16
 export function readClassKey(file: string): ClassKey {
   let text: string
   try {
-    text = readFileSync(file, 'utf8').trim()
+    text = readPlainFile(file, 2 ** 20).trim()
   } catch {
     throw new Error(
       `The key file "${file}" can't be read: make one with \`node --import tsx scripts/class-key.ts --new ${file}\`.`,

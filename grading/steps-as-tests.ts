@@ -47,7 +47,8 @@ export function registerSteps(spec: LabSpec, { describe, test }: typeof import('
         const verdict = step?.verdict ?? 'could not check'
         task.meta.verdict = verdict
         for (const line of step?.measured ?? []) await annotate(plainText(line))
-        if (verdict === 'not applicable') skip(plainText(step?.reason ?? verdict))
+        // The step that it waits for says what is wrong, and fails the run.
+        if (verdict === 'not applicable' || step?.waitsFor) skip(plainText(step?.reason ?? verdict))
         const name = ERROR_NAMES[verdict]
         if (name !== undefined) throw new StepError(name, messageOf(lab.number, step))
       })

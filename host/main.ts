@@ -1,4 +1,6 @@
 import { chalk } from 'zx/core'
+import { guardOutput } from './output.ts'
+import { fileSentence } from './plain-file.ts'
 import { explainSystemError } from './system-trouble.ts'
 
 /** Something the user can mend; the message is a sentence that names the value and the next command. */
@@ -12,6 +14,7 @@ export const ExitCode = { passed: 0, notYet: 1, trouble: 2 } as const
  * stack. A number that the body resolves to is the exit code. A script with a `usage` prints it for --help.
  */
 export async function main(body: () => Promise<unknown>, usage?: string): Promise<void> {
+  guardOutput()
   if (usage !== undefined && process.argv.slice(2).some((word) => word === '--help' || word === '-h')) {
     process.stdout.write(usage)
     return
@@ -36,7 +39,7 @@ function sentenceOf(error: unknown, hasUsage: boolean): string {
   if (!(error instanceof Error)) return String(error)
   const refused = apiMessage(error)
   if (refused !== undefined) return refused
-  const explained = explainSystemError(error)
+  const explained = explainSystemError(error) ?? fileSentence(error)
   if (explained !== undefined) return explained
   const { code } = error as NodeJS.ErrnoException
   if (!hasUsage || !code?.startsWith('ERR_PARSE_ARGS_')) return error.message

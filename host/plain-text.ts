@@ -1,12 +1,22 @@
 /**
- * Text that came from a node or the API, safe to print: control characters (a terminal would obey them) become visible,
- * line ends stay.
+ * What a terminal obeys or a reader can't see: control characters of ASCII and Latin-1 but tabs and line ends, other line ends, marks
+ * of direction, characters without a width, and tags.
  */
-export function plainText(text: string): string {
-  return text.replace(/[\u0000-\u0009\u000b-\u001f\u007f-\u009f\u202a-\u202e\u2066-\u2069]/g, (character) => {
-    return character === '\t' ? '  ' : `\\x${character.charCodeAt(0).toString(16).padStart(2, '0')}`
-  })
+const UNSEEN =
+  /[\0-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\u{e0000}-\u{e007f}]/gu
+
+/** The character as an escape: `\x1b`, `\u202e`. */
+function escaped(character: string): string {
+  const code = character.codePointAt(0) ?? 0
+  const hex = code.toString(16)
+  return code < 0x100 ? `\\x${hex.padStart(2, '0')}` : `\\u${code < 0x10000 ? hex.padStart(4, '0') : `{${hex}}`}`
 }
+
+/** Text with every character visible; tabs and line ends stay. */
+export const visibleText = (text: string): string => text.replace(UNSEEN, escaped)
+
+/** Text that came from a node or the API, safe to print and to line up: as visibleText, and a tab is two spaces. */
+export const plainText = (text: string): string => visibleText(text).replaceAll('\t', '  ')
 
 /** The beginning of a long line, for a screen; files keep all of it. */
 export function shortened(text: string, length = 200): string {
@@ -15,7 +25,7 @@ export function shortened(text: string, length = 200): string {
 
 /** JSON that a terminal can show: what JSON itself leaves as it is but a terminal may obey is written as an escape. */
 export function plainJson(value: unknown): string {
-  return JSON.stringify(value, null, 2).replace(/[\u007f-\u009f\u202a-\u202e\u2066-\u2069]/g, (character) => {
-    return `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`
-  })
+  return JSON.stringify(value, null, 2).replace(UNSEEN, (character) =>
+    character.replace(/[\s\S]/g, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`),
+  )
 }

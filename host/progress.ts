@@ -1,4 +1,6 @@
 import { chalk } from 'zx/core'
+import { rawOutput } from './output.ts'
+import { plainText } from './plain-text.ts'
 
 /** Where progress of long work goes: one line begun, then ended well or not. */
 export interface Progress {
@@ -19,38 +21,40 @@ const logTickMs = 15_000
  */
 export function createProgress(stream: NodeJS.WriteStream = process.stderr): Progress {
   const live = stream.isTTY === true && process.env.TERM !== 'dumb'
+  const out = live ? rawOutput(stream) : stream
   let current: { what: string; since: number; detail: string; ticker: NodeJS.Timeout } | undefined
-  const replace = (line: string) => stream.write(live ? `\r\x1b[K${line}\n` : `${line}\n`)
+  const replace = (line: string) => out.write(live ? `\r\x1b[K${line}\n` : `${line}\n`)
   const tick = () => {
     if (!current) return
     const { what, since, detail } = current
     const passed = [...(detail ? [detail] : []), `${Math.round((Date.now() - since) / 1000)} s`].join(', ')
-    stream.write(live ? `\r\x1b[K ${fitting(`• ${what} … ${passed}`, stream.columns)}` : ` • ${what} … ${passed}\n`)
+    out.write(live ? `\r\x1b[K ${fitting(`• ${what} … ${passed}`, stream.columns)}` : ` • ${what} … ${passed}\n`)
   }
   const finish = () => {
     clearInterval(current?.ticker)
     current = undefined
   }
   return {
-    start(what) {
+    start(text) {
+      const what = plainText(text)
       finish()
       const ticker = setInterval(tick, live ? liveTickMs : logTickMs).unref()
       current = { what, since: Date.now(), detail: '', ticker }
-      stream.write(live ? ` • ${what} …` : ` • ${what} …\n`)
+      out.write(live ? ` • ${what} …` : ` • ${what} …\n`)
     },
     update(detail) {
-      if (current) current.detail = detail
+      if (current) current.detail = plainText(detail)
     },
     end(ok, detail) {
       if (!current) return
       const seconds = `${((Date.now() - current.since) / 1000).toFixed(1)} s`
       const mark = ok ? chalk.green('✓') : chalk.red('✗')
-      replace(` ${mark} ${current.what} (${detail ? `${detail}, ` : ''}${seconds})`)
+      replace(` ${mark} ${current.what} (${detail ? `${plainText(detail)}, ` : ''}${seconds})`)
       finish()
     },
     note(line) {
-      replace(` • ${line}`)
-      if (live && current) stream.write(` • ${current.what} …`)
+      replace(` • ${plainText(line)}`)
+      if (live && current) out.write(` • ${current.what} …`)
     },
   }
 }

@@ -6,6 +6,7 @@ import { readLab } from '../grading/lab-definition.ts'
 import { learnerReport } from '../grading/learner-report.ts'
 import { readClassKey } from '../grading/signature.ts'
 import { UserError } from '../host/main.ts'
+import { requireWritable } from '../host/plain-file.ts'
 import { plainText } from '../host/plain-text.ts'
 import { classResult } from './class/class-result.ts'
 import { judgeFile } from './class/judge-file.ts'
@@ -33,6 +34,7 @@ async function readNamed(file: string, options: ReadOptions): Promise<Submission
 
 /** Judges one submission again from its raw captures and prints what came of it; the exit code is as for a cluster. */
 export async function checkSubmission(file: string, wish: Wish): Promise<number> {
+  if (wish.output !== undefined) requireWritable(wish.output)
   const keyFile = wish.key ?? process.env.CLASS_KEY_FILE
   const word = process.env.CLASS ? classWord(process.env.CLASS) : undefined
   const options = { key: keyFile ? readClassKey(keyFile) : undefined, word }

@@ -6,6 +6,7 @@ import { seedOf } from '../grading/learner.ts'
 import { learnerReport } from '../grading/learner-report.ts'
 import type { Report, Source } from '../grading/report-schema.ts'
 import { ExitCode, UserError } from '../host/main.ts'
+import { requireWritable } from '../host/plain-file.ts'
 import { plainJson } from '../host/plain-text.ts'
 import { classResult } from './class/class-result.ts'
 import { CLASS_FORMATS, type Format, formatNamed, isClassFormat, LEARNER_FORMATS } from './class/formats/formats.ts'
@@ -44,6 +45,7 @@ export interface Shown {
 
 /** Grades, prints the report for people or as JSON, and gives the exit code: 0 passed, 1 open, 2 could not be checked. */
 export async function gradeAndPrint({ lab, step, capture, junit, ...wish }: GradingWish): Promise<number> {
+  for (const file of [wish.output, junit]) if (file !== undefined) requireWritable(file)
   const request = { lab, ...(step === undefined ? {} : { step }), source: await sourceOf(capture) }
   const report = await grade(request)
   const learner = process.env.LEARNER || 'learner'

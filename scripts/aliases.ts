@@ -1,8 +1,9 @@
-import { quote } from 'zx/core'
 import { selectCluster } from '../cluster/select.ts'
 import { chosenNode } from '../course/node-choice.ts'
 import { projectRoot } from '../host/layout.ts'
 import { main } from '../host/main.ts'
+import { printResult } from '../host/output.ts'
+import { shellWord } from '../host/shell-word.ts'
 
 /** Functions rather than aliases, so that `ipt KUBE-SERVICES` takes its chain and scripts may use them too. */
 const commands = { ipt: 'iptables -t nat -nvL', ipv: 'ipvsadm -Ln', ips: 'ipset list' }
@@ -10,8 +11,10 @@ const commands = { ipt: 'iptables -t nat -nvL', ipv: 'ipvsadm -Ln', ips: 'ipset 
 await main(async () => {
   const cluster = await selectCluster()
   const node = await chosenNode(cluster)
-  const run = `node ${quote(`${projectRoot}/scripts/start.mjs`)} scripts/node-exec.ts ${quote(node)}`
-  for (const [name, command] of Object.entries(commands))
-    console.log(`${name}() { (cd ${quote(projectRoot)} && ${run} ${command} "$@"); }`)
-  console.log(`# ipt CHAIN, ipv and ips SET now look at ${node}.`)
+  const run = `node ${shellWord(`${projectRoot}/scripts/start.mjs`)} scripts/node-exec.ts ${shellWord(node)}`
+  const functions = Object.entries(commands).map(
+    ([name, command]) => `${name}() { (cd ${shellWord(projectRoot)} && ${run} ${command} "$@"); }`,
+  )
+  const comment = `# ipt CHAIN, ipv and ips SET now look at ${node.replaceAll(/\s/g, ' ')}.`
+  printResult({ stdout: `${[...functions, comment].join('\n')}\n`, stderr: '' })
 })

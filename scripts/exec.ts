@@ -1,13 +1,13 @@
 import { selectCluster } from '../cluster/select.ts'
 import { chosenMachine } from '../course/node-choice.ts'
 import { main, UserError } from '../host/main.ts'
+import { printResult } from '../host/output.ts'
 
 await main(async () => {
   const command = process.env.CMD
   if (!command) throw new UserError("There is no command: say which, as in `make exec CMD='ipvsadm -Ln'`.")
   const cluster = await selectCluster()
   const result = await cluster.exec(await chosenMachine(cluster), ['sh', '-c', command])
-  process.stdout.write(result.stdout)
-  process.stderr.write(result.stderr)
+  printResult(result)
   return result.exitCode
 })

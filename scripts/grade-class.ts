@@ -6,6 +6,7 @@ import { labNumber } from '../course/lab-number.ts'
 import { classWord } from '../grading/class-word.ts'
 import { readClassKey } from '../grading/signature.ts'
 import { ExitCode, main, UserError } from '../host/main.ts'
+import { requireWritable } from '../host/plain-file.ts'
 import { classResult } from '../instructors/class/class-result.ts'
 import { classSummary, judgedLine } from '../instructors/class/class-table.ts'
 import {
@@ -55,6 +56,7 @@ await main(async () => {
     values.kubeconfigs === undefined ? positionals.map((file) => ({ file })) : liveTasks(values.kubeconfigs, values.lab)
   if (tasks.length === 0)
     throw new UserError('There is nothing to grade: give files, as in `grade-class.ts submissions/*.labgrade`.')
+  for (const format of FORMATS) prepare(format, values[format])
   const live = values.kubeconfigs !== undefined
   const began = performance.now()
   const judged = await judgeAll(tasks, {
@@ -81,14 +83,19 @@ function liveTasks(folder: string, lab: string | undefined): Task[] {
   return names.map(({ name }) => ({ kubeconfig: join(folder, name), lab: labNumber(lab) }))
 }
 
+/** Before a class is graded, which takes long: makes the folders of the results, and sees that they can be written. */
+function prepare(format: Format, place: string | undefined): void {
+  if (place === undefined) return
+  mkdirSync(isClassFormat(format) ? dirname(place) : place, { recursive: true })
+  requireWritable(isClassFormat(format) ? place : join(place, 'learner.json'))
+}
+
 function write(format: Format, place: string | undefined, result: ClassResult): void {
   if (place === undefined) return
   if (isClassFormat(format)) {
-    mkdirSync(dirname(place), { recursive: true })
     writeFileSync(place, CLASS_FORMATS[format](result))
     return
   }
-  mkdirSync(place, { recursive: true })
   for (const graded of result.graded)
     if (graded.counts)
       writeFileSync(join(place, `${graded.learner}-lab${graded.lab}.json`), LEARNER_FORMATS[format](graded))

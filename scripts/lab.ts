@@ -31,22 +31,23 @@ await main(async () => {
   const cluster = await selectCluster(undefined, undefined, { making: progress, lab: needs })
   await agree(number, cluster)
   // What describes and grades a lab takes a second to load: about as long as a kernel to boot.
+  const workThrough = import('../course/work-through.ts')
   const ready = async () => {
-    const [lab, guide] = await Promise.all([definition, import('../course/work-through.ts'), cluster.up(progress)])
+    const [lab] = await Promise.all([definition, workThrough, cluster.up(progress)])
     await mustRunHere(cluster, lab)
-    return { lab, ...guide }
+    return lab
   }
   const interactive = process.stdin.isTTY === true && process.stdout.isTTY === true && !process.env.CI
   if (interactive)
     return leadOnCluster(cluster, number, async () => {
-      const { lab, lead } = await ready()
-      return lead(lab, cluster, progress)
+      const lab = await ready()
+      return (await workThrough).lead(lab, cluster, progress)
     })
   // Who learns at a terminal would have their steps undone; who plays beside another one waits.
   const played = () =>
     leadOnCluster(cluster, number, async () => {
-      const { lab, play } = await ready()
-      return play(lab, cluster, progress)
+      const lab = await ready()
+      return (await workThrough).play(lab, cluster, progress)
     })
   const exitCode = await changeCluster(cluster, `plays lab ${number} on`, progress, played)
   console.log(`From \`make lab-${number}\` to here: ${((performance.now() - began) / 1000).toFixed(1)} s.`)

@@ -2,12 +2,12 @@
 import { selectCluster } from '../cluster/select.ts'
 import { chosenNode } from '../course/node-choice.ts'
 import { main } from '../host/main.ts'
+import { printResult } from '../host/output.ts'
 
 await main(async () => {
   const [node, ...command] = process.argv.slice(2)
   const cluster = await selectCluster()
   const result = await cluster.exec(await chosenNode(cluster, node), command)
-  process.stdout.write(result.stdout)
-  process.stderr.write(result.stderr)
+  printResult(result)
   return result.exitCode
 })

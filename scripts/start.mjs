@@ -2,15 +2,43 @@
 //
 // Reading hundreds of TypeScript sources takes two seconds, each time. All scripts are therefore bundled into the cache once, and again
 // when a source or what is installed has changed. Where that fails, the script runs from its sources: it may not need what is broken.
+// Without a script it only finds out whether scripts can run on this machine.
 
 import { spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { existsSync, lstatSync, readdirSync, readFileSync, statSync } from 'node:fs'
 import { basename, join } from 'node:path'
-import { pathToFileURL } from 'node:url'
+import { fileURLToPath, pathToFileURL } from 'node:url'
 
-const root = join(import.meta.dirname, '..')
-const folders = ['checks', 'cluster', 'dataplane', 'grading', 'labs', 'scripts', 'slides']
+// import.meta.dirname is younger than the Node.js releases that are told below that they are too old.
+const root = fileURLToPath(new URL('..', import.meta.url))
+
+/** Ends with a sentence and the exit code for trouble of the environment. */
+function refuse(sentence) {
+  console.error(` ✗ ${sentence}`)
+  process.exit(2)
+}
+
+/** Whether a range of package.json, made of `^A.B` and `>=A.B`, has a release. */
+function hasRelease(range, release) {
+  const [major, minor] = release.split('.').map(Number)
+  return range.split(' || ').some((part) => {
+    const [, sign, leastMajor, leastMinor] = /^(\^|>=)(\d+)\.(\d+)$/.exec(part) ?? []
+    return major === Number(leastMajor) ? minor >= Number(leastMinor) : sign === '>=' && major > Number(leastMajor)
+  })
+}
+
+const { engines } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))
+if (!hasRelease(engines.node, process.versions.node))
+  refuse(
+    `This is Node.js ${process.versions.node}, and "${engines.node}" is needed: install Node.js 24, for example with \`nvm install 24\`, and run the command again.`,
+  )
+
+const strangers = ['node_modules', 'test', 'dist', 'captures', 'submissions']
+const folders = readdirSync(root, { withFileTypes: true })
+  .filter((entry) => entry.isDirectory() && !/^\./.test(entry.name) && !strangers.includes(entry.name))
+  .map(({ name }) => name)
+  .sort()
 
 /** Names the state of all sources by their sizes and times of change. */
 function stateOfSources() {
@@ -44,14 +72,13 @@ function isWhole(bundle) {
 const addressSpace = 4096
 const limits = existsSync('/proc/self/limits') ? readFileSync('/proc/self/limits', 'utf8') : ''
 const allowed = Number(/^Max address space +(\d+)/m.exec(limits)?.[1] ?? Number.POSITIVE_INFINITY) / 2 ** 20
-if (allowed < addressSpace) {
-  console.error(
-    ` ✗ Processes may have ${Math.floor(allowed)} MB of address space, and ${addressSpace} MB are needed: run \`ulimit -v unlimited\` and then the command again.`,
+if (allowed < addressSpace)
+  refuse(
+    `Processes may have ${Math.floor(allowed)} MB of address space, and ${addressSpace} MB are needed: run \`ulimit -v unlimited\` and then the command again.`,
   )
-  process.exit(2)
-}
 
-const [script = '', ...words] = process.argv.slice(2)
+const [script, ...words] = process.argv.slice(2)
+if (script === undefined) process.exit()
 const source = join(root, script)
 const bundle = join(root, '.cache/programs', stateOfSources())
 const program = join(bundle, basename(script).replace(/\.ts$/, '.mjs'))

@@ -1,6 +1,6 @@
 // Where does a packet end on a node, and which rules take it there? See `--help`.
 
-import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs'
+import { existsSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { selectCluster } from '../cluster/select.ts'
@@ -12,6 +12,8 @@ import { explainTrace } from '../dataplane/trace/explain.ts'
 import { stoppingPlace } from '../dataplane/trace/stopping-place.ts'
 import { type Packet, parsePacket, tracePacket, traceToJson } from '../dataplane/trace.ts'
 import { main, UserError } from '../host/main.ts'
+import { isFolder, readPlainFile } from '../host/plain-file.ts'
+import { plainJson } from '../host/plain-text.ts'
 
 const HELP = `Usage: node --import tsx scripts/trace.ts [--capture DIR] [--node NAME] --from ORIGIN --to DESTINATION [--json] [--all]
 
@@ -69,7 +71,7 @@ function readArguments(argv: string[]): Arguments | 'help' {
 function stateFromCapture(capture: string, node: string | undefined, packet: Packet): NodeState {
   const folder = nodeFolder(capture, node)
   const present = CAPTURE_FILES.filter((name) => existsSync(join(folder, name)))
-  const files = new Map(present.map((name) => [name, readFileSync(join(folder, name), 'utf8')]))
+  const files = new Map(present.map((name) => [name, readPlainFile(join(folder, name))]))
   const { state, faults } = readCapturedNode(files, { family: familyOf(packet.destination) })
   if (faults.length > 0) {
     throw new UserError(`"${folder}" cannot be read:\n${faults.map(({ message }) => `  ${message}`).join('\n')}`)
@@ -78,17 +80,17 @@ function stateFromCapture(capture: string, node: string | undefined, packet: Pac
 }
 
 function nodeFolder(capture: string, node: string | undefined): string {
-  if (!statSync(capture, { throwIfNoEntry: false })?.isDirectory()) {
+  if (!isFolder(capture)) {
     throw new UserError(`"${capture}" is no folder; make a capture with: make capture`)
   }
   const nodes = join(capture, 'nodes')
-  if (!existsSync(nodes)) {
+  if (!isFolder(nodes)) {
     if (existsSync(join(capture, 'iptables-save'))) return capture
     throw new UserError(
       `"${capture}" is no capture, it has neither "nodes" nor "iptables-save"; make one with: make capture`,
     )
   }
-  const names = readdirSync(nodes).filter((name) => statSync(join(nodes, name)).isDirectory())
+  const names = readdirSync(nodes).filter((name) => isFolder(join(nodes, name)))
   const chosen = node ?? (names.length === 1 ? names[0] : undefined)
   if (chosen === undefined) throw new UserError(`--node must be given; "${capture}" has: ${names.join(', ') || 'none'}`)
   if (!names.includes(chosen)) {
@@ -118,7 +120,7 @@ await main(async () => {
   const { packet, state } = asked.capture ? fromCapture(asked, asked.capture) : await fromCluster(asked)
   const trace = tracePacket(state, packet)
   if (asked.json) {
-    process.stdout.write(`${JSON.stringify(traceToJson(trace), null, 2)}\n`)
+    process.stdout.write(`${plainJson(traceToJson(trace))}\n`)
     return
   }
   const stop = trace.verdict === 'accept' ? stoppingPlace(trace, packet, state) : undefined

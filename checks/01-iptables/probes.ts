@@ -9,7 +9,7 @@ export const LOOK_AT_PROBES = 'iptables -t mangle -nvL'
 const INSERT = `iptables -t mangle -A PREROUTING -p tcp --syn --dport ${PROBE_PORT} -m comment --comment probe`
 
 /** The node that the learner put probes on, and what they counted; the one with most of them when there are several. */
-export function probedNode(nodes: readonly NodeView[]): { node: NodeView; counts: HookCounts } | undefined {
+function probedNode(nodes: readonly NodeView[]): { node: NodeView; counts: HookCounts } | undefined {
   const probed = nodes
     .map((node) => ({ node, counts: probesIn(node.state.iptables) }))
     .filter(({ counts }) => Object.keys(counts).length > 0)

@@ -7,8 +7,7 @@ import { tracedTo, traceLine } from '../../grading/packet-trace.ts'
 import type { NodeView } from '../../grading/snapshot.ts'
 import { type WebService, webService } from '../../grading/web-service.ts'
 import { CLIENT, clientPod, loggedRequests, newToken, separateRequests } from '../02-ipvs/web-requests.ts'
-import { CLIENT_MANIFEST } from './client.ts'
-import { mustRunIptables } from './mode.ts'
+import { CLIENT_MANIFEST, mustRunIptables } from './iptables-mode.ts'
 import { webChain } from './web-chains.ts'
 
 const REQUESTS = 100
@@ -49,7 +48,7 @@ export async function sharesAreEven(context: CheckContext): Promise<void> {
 }
 
 /** Pearson's test: true unless counts are further apart than an even draw's would be once in a million times. */
-export function isFair(counts: readonly number[]): boolean {
+function isFair(counts: readonly number[]): boolean {
   const total = counts.reduce((sum, count) => sum + count, 0)
   const even = total / counts.length
   const freedom = counts.length - 1

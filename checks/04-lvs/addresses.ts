@@ -34,7 +34,6 @@ export const PORT = {
   ...{ rr: 8101, wrr: 8102, lc: 8103, wlc: 8104, sed: 8105, nq: 8106 },
   ...{ sh: 8107, mh: 8108, dh: 8109, lblc: 8110, lblcr: 8111 },
 } as const
-export type Scheduler = keyof typeof PORT
 
 /** The port of the virtual server that lacks one of the real servers. */
 export const withoutOne = (port: number) => port + 10

@@ -61,7 +61,7 @@ function faultsOf(
 }
 
 /** The real node behind an address. */
-export const nodeAt = (realServers: readonly RealNode[], address: string): string =>
+const nodeAt = (realServers: readonly RealNode[], address: string): string =>
   realServers.find((server) => server.address === address)?.node ?? address
 
 /** The node of the real server with the largest weight. */

@@ -4,6 +4,7 @@ import { homedir } from 'node:os'
 import { delimiter, join } from 'node:path'
 import type { KubeConfig } from '@kubernetes/client-node'
 import { cacheFolder } from '../../host/layout.ts'
+import { readPlainFile } from '../../host/plain-file.ts'
 
 /** Folder of what is kept about one context. Names such as `arn:aws:eks:…/x` can't be folders as they are. */
 export function contextFolder(context: string, cache = cacheFolder): string {
@@ -18,20 +19,7 @@ export function contextFolder(context: string, cache = cacheFolder): string {
  * @throws Error naming the contexts there are when this one does not exist; and when there is no kubeconfig
  */
 export async function ownKubeconfig(context: string, cache = cacheFolder): Promise<string> {
-  const { KubeConfig } = await import('../kubernetes.ts')
-  const config = new KubeConfig()
-  const files = kubeconfigFiles()
-  // Without a file the client makes up a context of its own.
-  if (!files.some((file) => existsSync(file)))
-    throw new Error(
-      `CLUSTER="context:${context}" names no context, because there is no kubeconfig: ${files.join(', ')} does not exist. KUBECONFIG= names another file.`,
-    )
-  try {
-    config.loadFromDefault()
-  } catch (error) {
-    const reason = error instanceof Error ? error.message.split('\n')[0] : String(error)
-    throw new Error(`Your kubeconfig (${files.join(', ')}) can't be read: ${reason}.`)
-  }
+  const config = await usersKubeconfig(context)
   const single = singleContext(config, context)
   const folder = contextFolder(context, cache)
   mkdirSync(folder, { recursive: true, mode: 0o700 })
@@ -40,10 +28,35 @@ export async function ownKubeconfig(context: string, cache = cacheFolder): Promi
   return file
 }
 
-/** Where the user's kubeconfig is looked for, as kubectl looks. */
-function kubeconfigFiles(): string[] {
-  const named = (process.env.KUBECONFIG ?? '').split(delimiter).filter((file) => file !== '')
-  return named.length > 0 ? named : [join(homedir(), '.kube', 'config')]
+/**
+ * What the user's kubeconfig files hold together, as kubectl reads them: those that `KUBECONFIG` names and that exist, else the
+ * default one.
+ * @throws Error in one sentence when there is none, or one can't be read
+ */
+async function usersKubeconfig(context: string): Promise<KubeConfig> {
+  const { KubeConfig } = await import('../kubernetes.ts')
+  const named = (process.env.KUBECONFIG ?? '').split(delimiter).filter((path) => path !== '')
+  const paths = named.length > 0 ? named : [join(homedir(), '.kube', 'config')]
+  const there = paths.filter((path) => existsSync(path))
+  if (there.length === 0)
+    throw new Error(
+      `CLUSTER="context:${context}" needs a kubeconfig, but ${paths.map((path) => `"${path}"`).join(' and ')} ${paths.length > 1 ? 'do' : 'does'} not exist: name one with KUBECONFIG=.`,
+    )
+  const whole = new KubeConfig()
+  for (const path of there) {
+    readPlainFile(path)
+    const one = new KubeConfig()
+    try {
+      one.loadFromFile(path)
+    } catch {
+      throw new Error(`"${path}" is no kubeconfig: \`kubectl config view\` says what is wrong with it.`)
+    }
+    // What a file names first is valid; a later file of the same name adds nothing.
+    for (const cluster of one.getClusters()) if (!whole.getCluster(cluster.name)) whole.addCluster(cluster)
+    for (const user of one.getUsers()) if (!whole.getUser(user.name)) whole.addUser(user)
+    for (const entry of one.getContexts()) if (!whole.getContextObject(entry.name)) whole.addContext(entry)
+  }
+  return whole
 }
 
 function singleContext(config: KubeConfig, name: string): string {

@@ -4,6 +4,9 @@ import type { ExecOptions, ExecResult } from '../../host/shell-word.ts'
 import type { KubeClient } from '../kube-client.ts'
 import { Exec } from '../kubernetes.ts'
 
+/** A command that names no time of its own ends by then. */
+const EXEC_MS = 600_000
+
 /** What a command prints is kept in memory: more than this is nothing that a check reads. */
 const OUTPUT_BYTES = 64 * 2 ** 20
 
@@ -27,7 +30,7 @@ export function execInPod(
   { config }: Pick<KubeClient, 'config'>,
   pod: { namespace: string; name: string; container?: string },
   command: readonly string[],
-  { stdin, timeoutMs }: ExecOptions = {},
+  { stdin, timeoutMs = EXEC_MS }: ExecOptions = {},
 ): Promise<ExecResult> {
   const tooMuch = () => failed(`it printed more than ${OUTPUT_BYTES / 2 ** 20} MiB`)
   const stdout = new Collector(tooMuch)
@@ -36,7 +39,7 @@ export function execInPod(
   const input = stdin === undefined || stdin.length === 0 ? null : new PassThrough()
   return new Promise<ExecResult>((resolve, reject) => {
     let socket: { close(): void } | undefined
-    const timer = timeoutMs === undefined ? undefined : setTimeout(() => failed('it did not end in time'), timeoutMs)
+    const timer = setTimeout(() => failed('it did not end in time'), timeoutMs)
     failed = (reason: string) => {
       clearTimeout(timer)
       socket?.close()
@@ -61,7 +64,7 @@ export function execInPod(
 }
 
 /** The exit code that a status tells; undefined when the command was not run. */
-export function exitCodeOf({ status, details }: V1Status): number | undefined {
+function exitCodeOf({ status, details }: V1Status): number | undefined {
   if (status === 'Success') return 0
   const cause = details?.causes?.find(({ reason }) => reason === 'ExitCode')
   return cause === undefined ? undefined : Number(cause.message ?? 1)

@@ -41,7 +41,7 @@ const objectPath =
   /^((?:\/[^/]+)*?\/(?:api\/v1|apis\/[^/]+\/[^/]+)\/(?:namespaces\/([^/]+)\/)?([a-z]+))(?:\/([^/]+))?(?:\/[^/]+)*$/
 
 /** Which object a URL of the API names. Throws Error for a path of another form. */
-export function targetOf(url: string): Target {
+function targetOf(url: string): Target {
   const path = decodeURIComponent(new URL(url).pathname)
   const [, collection, namespace, resource, name] = objectPath.exec(path) ?? []
   if (collection === undefined || resource === undefined) throw new Error(`"${path}" is no path of an object.`)

@@ -22,7 +22,7 @@ const rules: Record<string, string> = {
  * scheduler and a rule for each extension are made in a network namespace that ends with the script. Run as root in a
  * privileged container or on a node. Where a tool is missing, symbols and module lists are asked instead.
  */
-export const kernelProbe = `PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin
+const kernelProbe = `PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin
 [ -n "$PROBE_INSIDE" ] || exec env PROBE_INSIDE=1 unshare -n sh -c "$0"
 echo "release=$(uname -r)"
 for module in ip_vs ip_set xt_set dummy nf_conntrack xt_recent xt_statistic xt_nfacct nfnetlink_acct br_netfilter; do

@@ -7,7 +7,7 @@ import type { Progress } from '../../host/progress.ts'
 import { type EngineName, engineReason, heldReference } from './engine.ts'
 
 /** What `make node-image` bakes into the image, as packages of the node's own distribution. */
-export const bakedPackages = ['ipset', 'ipvsadm'] as const
+const bakedPackages = ['ipset', 'ipvsadm'] as const
 
 /** A baked image names the image it was made from, so that one of an older kind.yaml is not taken for the present one. */
 const baseLabel = 'kube-service-labs.base'

@@ -7,7 +7,7 @@ import { runOnNode } from '../node-script.ts'
 import { fetchForNode, HostPackagesError } from './host-packages.ts'
 
 /** What the labs read IPVS and its sets with; kube-proxy brings neither to the node. */
-export const nodeTools: readonly string[] = ['ipset', 'ipvsadm']
+const nodeTools: readonly string[] = ['ipset', 'ipvsadm']
 
 /** Tools could not be brought to a node; one sentence with each way that was tried, and the one that is left. */
 export class NodeToolsError extends Error {}

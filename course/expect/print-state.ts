@@ -5,6 +5,7 @@ import { printIpvsadmSave } from '../../dataplane/ipvsadm-save.ts'
 import { inKernelOrder } from '../../dataplane/kube-proxy/ruleset-builder.ts'
 import { type NftTable, printNftTable } from '../../dataplane/nft-table.ts'
 import type { NodeState } from '../../dataplane/node-state.ts'
+import { plainJson } from '../../host/plain-text.ts'
 import type { Format } from './arguments.ts'
 
 /** Maps and sets as objects and lists. */
@@ -45,6 +46,6 @@ export function printState(state: NodeState, format: Format): string {
   if (format === 'ipset-save') return printIpsetSave(state.ipsets)
   if (format === 'ipvsadm-save') return printIpvsadmSave(state.virtualServers)
   if (format === 'nft') return (state.nftables ?? []).map(printNftTable).join('\n')
-  const text = format === 'ip-addr' ? printIpAddr(state.links) : JSON.stringify(toJson(state), null, 2)
+  const text = format === 'ip-addr' ? printIpAddr(state.links) : plainJson(toJson(state))
   return text.endsWith('\n') ? text : `${text}\n`
 }

@@ -1,8 +1,9 @@
-import { existsSync, readFileSync } from 'node:fs'
+import { createReadStream, existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { type ClusterObjects, readObjects } from '../../dataplane/objects.ts'
 import { UserError } from '../../host/main.ts'
+import { PlainFileError, readPlainFile } from '../../host/plain-file.ts'
 import { plainText } from '../../host/plain-text.ts'
 import type { ExpectArguments } from './arguments.ts'
 
@@ -12,11 +13,12 @@ const ADVICE = 'write it with: kubectl get nodes,services,endpointslices -A -o j
 export async function readInput(path: string): Promise<string> {
   // A pipe that is slow to fill must be waited for, which reading a file descriptor at once does not.
   if (path === '-') return text(process.stdin)
+  // A shell's <(command) is a pipe that the command fills.
+  if (/^\/(?:dev|proc\/self)\/(?:fd\/|stdin)/.test(path)) return text(createReadStream(path))
   try {
-    return readFileSync(path, 'utf8')
+    return readPlainFile(path)
   } catch (error) {
-    const isMissing = error instanceof Error && 'code' in error && error.code === 'ENOENT'
-    throw new UserError(`"${path}" ${isMissing ? 'does not exist' : 'is unreadable'}; ${ADVICE}`)
+    throw error instanceof PlainFileError ? new UserError(`"${path}" ${error.fault}; ${ADVICE}`) : error
   }
 }
 

@@ -1,19 +1,19 @@
 import { printEndpoint } from '../ip-address.ts'
 import { printIpvsadmSave, type RealServer, type VirtualServer, virtualServerKey } from '../ipvsadm-save.ts'
+import { otherVirtualServers } from '../kube-proxy/virtual-server-ownership.ts'
+import type { NodeState } from '../node-state.ts'
 import type { CompareOptions, Finding } from './finding.ts'
 
 /**
  * Compares virtual servers (unordered) with their scheduler, persistence and real servers. A real server of weight 0 that
- * nothing expects is being terminated gracefully and is no finding.
+ * nothing expects is being terminated gracefully and is no finding, nor is a virtual server of somebody's own that no Service packet
+ * meets.
  */
-export function compareVirtualServers(
-  expected: readonly VirtualServer[],
-  actual: readonly VirtualServer[],
-  options: CompareOptions,
-): Finding[] {
+export function compareVirtualServers(expected: NodeState, actual: NodeState, options: CompareOptions): Finding[] {
   const findings: Finding[] = []
-  const wantedBy = new Map(expected.map((server) => [virtualServerKey(server), server]))
-  const foundBy = new Map(actual.map((server) => [virtualServerKey(server), server]))
+  const others = otherVirtualServers(expected, actual)
+  const wantedBy = new Map(expected.virtualServers.map((server) => [virtualServerKey(server), server]))
+  const foundBy = new Map(actual.virtualServers.map((server) => [virtualServerKey(server), server]))
   for (const key of new Set([...wantedBy.keys(), ...foundBy.keys()])) {
     const where = { virtualServer: key }
     if (options.foreign?.(where)) continue
@@ -22,6 +22,7 @@ export function compareVirtualServers(
     if (wanted && !found) {
       findings.push({ kind: 'missing', where, expected: quote(wanted), text: `virtual server ${key} is missing` })
     } else if (found && !wanted) {
+      if (others.has(found)) continue
       const text = `virtual server ${key} is stale: no Service in mode ${options.mode} has it`
       findings.push({ kind: 'stale', where, actual: quote(found), text })
     } else if (wanted && found) {

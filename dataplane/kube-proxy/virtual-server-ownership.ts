@@ -32,6 +32,39 @@ export function kubeProxyVirtualServers(state: NodeState): VirtualServer[] {
   })
 }
 
+/**
+ * The virtual servers of others that no Service packet meets: on an address of the node, at a port that is no node port and at which no
+ * endpoint of a Service listens there (one with the network of the host). kube-proxy in IPVS mode takes them away with its next full sync
+ * unless excludeCIDRs names the address (cleanLegacyService). One of a firewall mark takes packets to any address.
+ */
+export function otherVirtualServers(expected: NodeState, actual: NodeState): Set<VirtualServer> {
+  if (actual.virtualServers.length === 0) return new Set()
+  const own = new Set(kubeProxyVirtualServers(actual))
+  const local = new Set(actual.links.flatMap(({ addresses }) => addresses.map(({ address }) => address)))
+  const endpoints = endpointsOf(expected)
+  return new Set(
+    actual.virtualServers.filter((server) => {
+      const { protocol, address, port } = server
+      if (protocol === 'FWM' || own.has(server) || !local.has(address)) return false
+      return !endpoints.has(`${protocol} ${printEndpoint(address, port)}`)
+    }),
+  )
+}
+
+/** Where Service packets go in the end, by virtual servers or by DNAT rules: `TCP 10.244.1.2:80`. */
+function endpointsOf({ virtualServers, iptables }: NodeState): Set<string> {
+  const rules = [...(iptables.get('nat')?.values() ?? [])].flatMap((chain) => chain.rules)
+  return new Set([
+    ...virtualServers.flatMap(({ protocol, realServers }) =>
+      realServers.map(({ address, port }) => `${protocol} ${printEndpoint(address, port)}`),
+    ),
+    ...rules.flatMap(({ spec }) => {
+      const [, protocol = '', endpoint = ''] = /-p (\w+) .*--to-destination (\S+)/.exec(spec) ?? []
+      return endpoint === '' ? [] : [`${protocol.toUpperCase()} ${endpoint}`]
+    }),
+  ])
+}
+
 /** `-D` lines for `ipvsadm -R`, which reads any of ipvsadm's commands. */
 export function printVirtualServerDeletions(servers: readonly VirtualServer[]): string {
   const option = { TCP: '-t', UDP: '-u', SCTP: '--sctp-service', FWM: '-f' } as const

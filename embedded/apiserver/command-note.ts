@@ -4,7 +4,7 @@ import type { ClusterApi } from './cluster-api.ts'
 import type { ExecRequest } from './node-backend.ts'
 
 /** Annotation of a Node: when a command was last run on it, or in a Pod of it that can change the node. */
-export const LAST_COMMAND = 'kube-service-labs/last-command'
+const LAST_COMMAND = 'kube-service-labs/last-command'
 
 /**
  * Notes on a Node that a command is run there (`make exec`, `make shell`, `kubectl exec`), so that lab 8 can tell a repair by hand

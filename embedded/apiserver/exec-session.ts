@@ -124,7 +124,7 @@ export function parseSize(text: string): [columns: number, rows: number] | undef
 }
 
 /** The status channel's last word: a code other than zero travels as the cause `ExitCode`. */
-export function exitStatus(code: number | null, signal: string | null): object {
+function exitStatus(code: number | null, signal: string | null): object {
   if (code === 0) return { metadata: {}, status: 'Success' }
   const exitCode = code ?? 128 + (signalNumbers[signal ?? ''] ?? 0)
   return {

@@ -30,17 +30,6 @@ export function deepFreeze<T>(value: T): T {
   return Object.freeze(value)
 }
 
-/** Removes nulls: Go's decoder reads `field: null` as an absent field. Array items stay in place. */
-export function dropNulls(value: Json): Json {
-  if (Array.isArray(value)) return value.map(dropNulls)
-  if (!isObject(value)) return value
-  const kept: JsonObject = {}
-  for (const [key, child] of Object.entries(value)) {
-    if (child !== null && child !== undefined) kept[key] = dropNulls(child)
-  }
-  return kept
-}
-
 /** The value at a dotted path (`metadata.name`), or undefined. */
 export function valueAt(value: unknown, path: string): unknown {
   let current = value

@@ -32,7 +32,7 @@ export function setCondition(status: DeploymentStatus, next: Condition): void {
   status.conditions = [...(status.conditions ?? []), { ...next, ...(lastTransitionTime && { lastTransitionTime }) }]
 }
 
-export function removeCondition(status: DeploymentStatus, type: string): void {
+function removeCondition(status: DeploymentStatus, type: string): void {
   status.conditions = (status.conditions ?? []).filter((condition) => condition.type !== type)
 }
 

@@ -23,7 +23,7 @@ const FOLDER = '/run/kube-proxy'
  * The nginx configuration that answers as kube-proxy does: /healthz and /livez, /proxyMode, and a server for each Service's
  * health check port, 200 with local endpoints and 503 without. `place` begins the names of its files.
  */
-export function healthConfiguration(place: string, settings: HealthSettings): string {
+function healthConfiguration(place: string, settings: HealthSettings): string {
   const health = (nodeEligible?: boolean) => {
     const eligible = nodeEligible === undefined ? '' : `, "nodeEligible": ${nodeEligible}`
     return `'{"lastUpdated": "$time_iso8601","currentTime": "$time_iso8601"${eligible}}'`

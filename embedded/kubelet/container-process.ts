@@ -11,7 +11,7 @@ export interface RunningContainer {
 }
 
 /** The command of a container can't be started; the message is the runtime's. */
-export class StartError extends Error {}
+class StartError extends Error {}
 
 export interface ProcessSpec {
   /** Name of the Pod's network namespace, or a process whose network and host name are shared (hostNetwork). */

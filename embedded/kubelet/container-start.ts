@@ -17,7 +17,7 @@ export interface PodSandbox {
 }
 
 /** Where the network of a Pod is. */
-export function sandboxPlacement(node: NodeContext, { link }: PodSandbox): Placement {
+function sandboxPlacement(node: NodeContext, { link }: PodSandbox): Placement {
   return link ? { netns: link.netns } : node.network.placement(node.node.name)
 }
 

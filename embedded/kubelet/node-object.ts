@@ -6,7 +6,7 @@ import type { NodePlan } from '../network/node-plan.ts'
 import { imageList } from './images/registry.ts'
 import type { Node } from './objects.ts'
 
-export const kubeletVersion = 'v1.34.11'
+const kubeletVersion = 'v1.34.11'
 
 interface GuestFacts {
   kernelVersion: string
@@ -30,7 +30,7 @@ export async function guestFacts(machine: Machine): Promise<GuestFacts> {
 const hash = (text: string) => createHash('sha256').update(text).digest('hex')
 
 /** The Node of a node as kubeadm and its kubelet leave it. The first node of a cluster is its control plane. */
-export function nodeObject(
+function nodeObject(
   node: NodePlan,
   facts: GuestFacts,
   controlPlane: boolean,

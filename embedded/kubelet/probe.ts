@@ -15,7 +15,7 @@ export interface ProbeTarget {
 }
 
 /** The number behind a port, which may be a name of a container's port. Throws when there is no such name. */
-export function portNumber(port: number | string, container: Container): number {
+function portNumber(port: number | string, container: Container): number {
   if (typeof port === 'number') return port
   const named = container.ports?.find(({ name }) => name === port)?.containerPort
   if (named === undefined) throw new Error(`couldn't find port: "${port}"`)

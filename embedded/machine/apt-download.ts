@@ -83,7 +83,7 @@ function refusalOf({ exitCode, stdout, stderr, stalled }: Supervised, cache: str
 }
 
 /** Bytes of all files in a folder; what comes and goes meanwhile may be missing. */
-export function bytesBelow(folder: string): number {
+function bytesBelow(folder: string): number {
   try {
     return readdirSync(folder, { recursive: true, encoding: 'utf8' })
       .map((name) => statSync(join(folder, name), { throwIfNoEntry: false }))

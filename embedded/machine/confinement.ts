@@ -3,8 +3,7 @@ import { existsSync, lstatSync, readdirSync, readFileSync, realpathSync } from '
 import { join } from 'node:path'
 import { ensureArtifact, proveArtifact } from '../../host/artifact.ts'
 import { projectRoot } from '../../host/layout.ts'
-import { runTool } from '../../host/supervised.ts'
-import { COMPILER } from './xstate-shim.ts'
+import { compile } from './xstate-shim.ts'
 
 const SOURCE = join(projectRoot, 'embedded/machine/confine.c')
 
@@ -13,11 +12,10 @@ export const CONFINE = 'usr/lib/uml/confine'
 
 /** Compiles confine.c into a tree of packages, once for each state of its source. Throws Error with the compiler's message. */
 export async function ensureConfine(tree: string): Promise<void> {
-  const compiler = join(tree, 'usr/bin', COMPILER)
   await ensureArtifact({
     path: join(tree, CONFINE),
     parts: [readFileSync(SOURCE, 'utf8')],
-    make: (fresh) => runTool([compiler, '-nostdlib', '-static', '-o', fresh, SOURCE], tree),
+    make: (fresh) => compile(tree, ['-static'], SOURCE, fresh),
   })
 }
 

@@ -12,7 +12,7 @@ import { SerialLine } from './serial-line.ts'
 type Listener = (frame: Frame) => void
 
 /** The kernel ended, or never came up. */
-export class MachineGone extends Error {}
+class MachineGone extends Error {}
 
 const bootDeadlineMs = 60_000
 

@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { basename, dirname, join } from 'node:path'
 import { ensureArtifact, proveArtifact } from '../../host/artifact.ts'
 import { projectRoot } from '../../host/layout.ts'
 import { runTool } from '../../host/supervised.ts'
@@ -16,6 +16,16 @@ export const SHIM_FOLDER = 'usr/lib/uml/libc'
 /** LD_PRELOAD for a kernel that is started in {@link SHIM_FOLDER}: a relative path, as spaces and colons would end it. */
 export const shimVariable = `LD_PRELOAD=./${LIBRARY}`
 
+/**
+ * Compiles a source of ours, which uses no library, with the compiler of a tree. The source is named without its folder: tcc writes
+ * the name into a string of C, which a quote in the path would end.
+ * @throws Error with the compiler's message
+ */
+export function compile(tree: string, flags: readonly string[], source: string, result: string): Promise<void> {
+  const compiler = join(tree, 'usr/bin', COMPILER)
+  return runTool([compiler, '-nostdlib', ...flags, '-o', result, basename(source)], dirname(source))
+}
+
 const shimIn = (tree: string) => join(tree, SHIM_FOLDER, LIBRARY)
 
 /**
@@ -23,11 +33,10 @@ const shimIn = (tree: string) => join(tree, SHIM_FOLDER, LIBRARY)
  * @throws Error with the compiler's message
  */
 export async function ensureXstateShim(tree: string): Promise<void> {
-  const compiler = join(tree, 'usr/bin', COMPILER)
   await ensureArtifact({
     path: shimIn(tree),
     parts: [readFileSync(SOURCE, 'utf8')],
-    make: (fresh) => runTool([compiler, '-nostdlib', '-shared', '-fPIC', '-o', fresh, SOURCE], tree),
+    make: (fresh) => compile(tree, ['-shared', '-fPIC'], SOURCE, fresh),
   })
 }
 

@@ -120,7 +120,7 @@ function cleanVersions({ versions: { kubeProxy, mode } }: Report): Graded['versi
 }
 
 /** A step of a report without the lines that only its learner needs. */
-export function gradedStep(step: StepReport, claimed?: GradedStep['claimed']): GradedStep {
+function gradedStep(step: StepReport, claimed?: GradedStep['claimed']): GradedStep {
   const { id, title, verdict, points, maxPoints, reason, finding } = step
   return {
     id,

@@ -1,7 +1,6 @@
 import { basename } from 'node:path'
 import type { Cluster } from '../../cluster/driver.ts'
 import type { ClusterAccess } from '../../cluster/kube-client.ts'
-import { PlainFileError, readPlainFile } from '../../cluster/plain-file.ts'
 import { expectedWords } from '../../grading/class-word.ts'
 import { birthMarks, clusterIdentity } from '../../grading/cluster-identity.ts'
 import { loadSpec } from '../../grading/grader.ts'
@@ -12,6 +11,7 @@ import { reportOf } from '../../grading/report.ts'
 import { roundFacts } from '../../grading/round-facts.ts'
 import { openCluster } from '../../grading/source.ts'
 import { learnerIn } from '../../grading/variant.ts'
+import { PlainFileError, readPlainFile } from '../../host/plain-file.ts'
 import { plainText, shortened } from '../../host/plain-text.ts'
 import type { Progress } from '../../host/progress.ts'
 import { Refusal, refuse } from '../submission/refusal.ts'
@@ -70,7 +70,7 @@ export async function judgeLive(
     }
   } catch (error) {
     if (error instanceof Refusal) return { file, refused: error.message }
-    if (error instanceof PlainFileError) return { file, refused: `${plainText(error.message)}.` }
+    if (error instanceof PlainFileError) return { file, refused: plainText(error.message) }
     const reason = (error instanceof Error ? error.message : String(error)).split('\n')[0]
     return { file, refused: `The cluster could not be graded (${shortened(plainText(reason ?? ''), 300)}).` }
   }

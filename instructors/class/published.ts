@@ -56,7 +56,7 @@ export function publishedName(source: string): string {
   return lab === undefined ? `the repository's recording "${source}"` : `the repository's solved example of lab ${lab}`
 }
 
-export const countOf = (shared: Reuse['shared']): number => Object.values(shared).reduce((sum, count) => sum + count, 0)
+const countOf = (shared: Reuse['shared']): number => Object.values(shared).reduce((sum, count) => sum + count, 0)
 
 /** "14 MAC addresses, 6 veth names": what is shared, in the order of the kinds. */
 export const listShared = (shared: Reuse['shared']): string =>

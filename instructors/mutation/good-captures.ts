@@ -65,7 +65,7 @@ function filesIn(folder: string, ending: string): string[] {
 }
 
 /** The captures of a submission that prove something which none before does, the end first. */
-export async function ofSubmission(specs: readonly LabSpec[], file: string): Promise<GoodCapture[]> {
+async function ofSubmission(specs: readonly LabSpec[], file: string): Promise<GoodCapture[]> {
   const { manifest, captures } = await readSubmission(file)
   const spec = specs.find(({ lab }) => lab.number === manifest.lab)
   if (!spec) return []

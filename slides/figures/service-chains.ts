@@ -85,7 +85,7 @@ function drawTall({ entry, entries, address, chain, endpoints }: ServiceChains):
 }
 
 /** `0.33333333349` as a person would say it. */
-export function fraction(probability: string | undefined): string {
+function fraction(probability: string | undefined): string {
   if (probability === undefined) return 'all the rest'
   const whole = Math.round(1 / Number(probability))
   return Math.abs(1 / whole - Number(probability)) < 1e-6 ? `chance 1/${whole}` : `chance ${Number(probability)}`

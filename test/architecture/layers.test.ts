@@ -65,3 +65,17 @@ test('the embedded cluster is entered by its entry file alone', () => {
   )
   expect(past.map((arrow) => arrow.join(' -> '))).toEqual([])
 })
+
+test('no imports go in a circle', () => {
+  const done = new Set<string>()
+  const circles: string[] = []
+  const walk = (file: string, path: readonly string[]): void => {
+    const at = path.indexOf(file)
+    if (at >= 0) circles.push([...path.slice(at), file].join(' -> '))
+    if (at >= 0 || done.has(file)) return
+    for (const target of imports.get(file) ?? []) walk(target, [...path, file])
+    done.add(file)
+  }
+  for (const file of files) walk(file, [])
+  expect(circles).toEqual([])
+})

@@ -173,10 +173,10 @@ describe('a context', () => {
     vi.stubEnv('KUBECONFIG', join(folder, 'nowhere'))
     const refusal = expect(ownKubeconfig('nope', folder)).rejects
     await refusal.toThrow(
-      /CLUSTER="context:nope" names no context, because there is no kubeconfig: \S*nowhere does not exist/,
+      /^CLUSTER="context:nope" needs a kubeconfig, but "\S*nowhere" does not exist: name one with KUBECONFIG=\.$/,
     )
     writeFileSync(join(folder, 'broken'), '{ clusters: [')
     vi.stubEnv('KUBECONFIG', join(folder, 'broken'))
-    await expect(ownKubeconfig('nope', folder)).rejects.toThrow(/^Your kubeconfig \(\S*broken\) can't be read: [^\n]*$/)
+    await expect(ownKubeconfig('nope', folder)).rejects.toThrow(/^"\S*broken" is no kubeconfig: [^\n]*$/)
   })
 })

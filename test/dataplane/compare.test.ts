@@ -2,6 +2,7 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { compareNodeState, type Finding } from '../../dataplane/compare.ts'
 import { type Chain, parseIptablesSave, type Rule, type Ruleset } from '../../dataplane/iptables-save.ts'
+import type { IpvsProtocol } from '../../dataplane/ipvsadm-save.ts'
 import type { NodeState } from '../../dataplane/node-state.ts'
 import { commentOf } from '../../dataplane/rule-text.ts'
 import { recordedFiles, recordedNode } from './recordings.ts'
@@ -87,6 +88,34 @@ describe('compareNodeState', () => {
       )
     })
     expect(services).toEqual([])
+  })
+
+  describe('a virtual server that nothing expects', () => {
+    const added = (address: string, port: number, protocol: IpvsProtocol = 'TCP', local = '192.0.2.9') =>
+      compareWith(ipvs, 'ipvs', (actual) => {
+        actual.links.push({
+          name: 'dummy0',
+          flags: [],
+          operstate: 'DOWN',
+          addresses: [{ family: 'inet', address: local, prefixLength: 32 }],
+        })
+        actual.virtualServers.push({ protocol, address, port, scheduler: 'rr', flags: [], realServers: [] })
+      }).map(({ kind, where }) => ({ kind, where }))
+    const stale = (virtualServer: string) => [{ kind: 'stale', where: { virtualServer } }]
+
+    it('is somebody else’s on an address of the node, where no Service packet meets it', () =>
+      expect(added('192.0.2.9', 8080)).toEqual([]))
+    it('is found at a node port, at an address of Services, and with a firewall mark', () => {
+      expect(added('192.0.2.9', 30_999)).toEqual(stale('TCP 192.0.2.9:30999'))
+      expect(added('10.96.200.200', 8080)).toEqual(stale('TCP 10.96.200.200:8080'))
+      expect(added('7', 0, 'FWM')).toEqual(stale('FWM 7'))
+    })
+    it('is found where an endpoint of a Service listens on the node itself', () => {
+      const real = state(ipvs).virtualServers.find(({ protocol, realServers }) => protocol === 'TCP' && realServers[0])
+      const { address = '', port = 0 } = real?.realServers[0] ?? {}
+      expect(added(address, port, 'TCP', address)).toEqual(stale(`TCP ${address}:${port}`))
+      expect(added(address, port + 1, 'TCP', address)).toEqual([])
+    })
   })
 
   it('sees the rule that must be last in another place', () => {

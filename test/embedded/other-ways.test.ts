@@ -7,7 +7,7 @@ import { ContextCluster } from '../../cluster/context.ts'
 import { kernelProbeCommand, readKernelProbe } from '../../cluster/doctor/kernel-probe.ts'
 import { EmbeddedCluster } from '../../cluster/embedded.ts'
 import { kubeClient } from '../../cluster/kube-client.ts'
-import { readConfigConf } from '../../cluster/kube-proxy/agents.ts'
+import { readConfigConf } from '../../cluster/kube-proxy/kube-proxy-pods.ts'
 import { switchMode } from '../../cluster/kube-proxy/switch-mode.ts'
 import { takeCapture } from '../../cluster/snapshot.ts'
 import { readMode } from '../../dataplane/kube-proxy/config-conf.ts'
@@ -69,6 +69,18 @@ describe('a context of a kubeconfig', () => {
     expect(await namespaces()).toContain('kube-service-labs')
     expect(await context.running()).toBe(true)
     await context.up(silent)
+  })
+
+  test('an image that can not be had is told, and another one takes its place at once', async () => {
+    vi.stubEnv('YES', '1')
+    await (await open()).down(silent)
+    vi.stubEnv('AGENT_IMAGE', 'not/here:1')
+    await expect((await open()).up(silent)).rejects.toThrow(/ErrImagePull|ImagePullBackOff/)
+    vi.stubEnv('AGENT_IMAGE', 'busybox:1.38')
+    const context = await open()
+    await context.up(silent)
+    expect(await context.running()).toBe(true)
+    vi.unstubAllEnvs()
   })
 
   test('keeps its own copy of the kubeconfig, and that of the user stays as it is', async () => {

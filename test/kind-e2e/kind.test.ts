@@ -12,7 +12,7 @@ import { inAppliance } from '../../cluster/kind/load-balancer/appliance.ts'
 import { balancerRuns } from '../../cluster/kind/load-balancer/balancer.ts'
 import { KindCluster } from '../../cluster/kind.ts'
 import { kubeClient } from '../../cluster/kube-client.ts'
-import { readConfigConf } from '../../cluster/kube-proxy/agents.ts'
+import { readConfigConf } from '../../cluster/kube-proxy/kube-proxy-pods.ts'
 import { kubectlPath } from '../../cluster/kubectl.ts'
 import type { KubeProxyMode } from '../../dataplane/kube-proxy/config.ts'
 import { readMode } from '../../dataplane/kube-proxy/config-conf.ts'
@@ -222,7 +222,11 @@ describe('a Service of type LoadBalancer', () => {
     await waitFor('an answer', 60_000, async () =>
       (await outside(`curl -s -m 3 -o /dev/null -w '%{http_code}' http://${address}/`)).includes('200'),
     )
-    expect(await captureDiffers('load-balancer', 'iptables')).toEqual([])
+    await waitFor(
+      'every kube-proxy',
+      60_000,
+      async () => (await captureDiffers(`load-balancer-${Date.now()}`, 'iptables')).length === 0,
+    )
   })
 
   test('with externalTrafficPolicy Local only nodes with a Pod take traffic, and the Pod sees the client', async () => {
@@ -268,15 +272,18 @@ describe('the same cluster as a context of a kubeconfig', () => {
     await done(['capture'], { ...context, DIR: target })
     const snapshot = new Snapshot(readCaptureFolder(target))
     for (const node of snapshot.nodes) expect(evaluate(node, 'iptables').differences).toEqual([])
+    await done(['tools'], agreed)
+    expect((await make(['iptables'], { ...context, FORCE: '1' })).stderr).toContain('nothing was changed')
+    await done(['iptables'], { ...agreed, FORCE: '1' })
+    await done(['flush-nat'], context)
+  })
+
+  test('keeps what is not of these labs, also where it has a label of theirs, and loses the rest with `make down`', async () => {
     await kubectl(['create', 'service', 'clusterip', 'theirs', '--tcp=80'])
     await kubectl(['label', 'service', 'theirs', 'app=web', '--overwrite'])
     expect((await make(['reset-1'], context)).stderr).toMatch(/This would reset lab 1.*nothing was changed/)
     await done(['reset-1'], agreed)
     expect(await kubectl(['get', 'services', '-l', 'app=web', '-o', 'name'])).toContain('service/theirs')
-    await done(['tools'], agreed)
-    expect((await make(['iptables'], { ...context, FORCE: '1' })).stderr).toContain('nothing was changed')
-    await done(['iptables'], { ...agreed, FORCE: '1' })
-    await done(['flush-nat'], context)
     expect((await make(['down'], context)).stderr).toContain('nothing was changed')
     expect(await done(['down'], agreed)).not.toMatch(/cluster .* is gone/)
     expect(await kubectl(['get', 'namespaces'])).not.toContain('kube-service-labs')

@@ -12,7 +12,11 @@ const patterns = targets.filter((target) => target.includes('%'))
 
 /** Every variable that our programs read, and some that they do not. */
 function variables(): string[] {
-  const sources = ['checks', 'cluster', 'labs', 'scripts', 'slides'].flatMap((name) => {
+  const strangers = ['node_modules', 'test', 'dist', 'captures', 'submissions']
+  const folders = readdirSync(projectRoot, { withFileTypes: true }).filter(
+    (entry) => entry.isDirectory() && !entry.name.startsWith('.') && !strangers.includes(entry.name),
+  )
+  const sources = folders.flatMap(({ name }) => {
     const folder = join(projectRoot, name)
     const files = readdirSync(folder, { recursive: true, encoding: 'utf8' }).filter((file) => file.endsWith('.ts'))
     return files.map((file) => readFileSync(join(folder, file), 'utf8'))

@@ -21,13 +21,14 @@ const folders = [
 ]
 const checkout = mkdtempSync(join(tmpdir(), 'a checkout '))
 const write = (file: string, text: string) => writeFileSync(join(checkout, file), text)
+const needNode = (node: string) => write('package.json', JSON.stringify({ type: 'module', engines: { node } }))
 
 beforeAll(() => {
   for (const folder of folders) mkdirSync(join(checkout, folder))
   for (const file of ['scripts/start.mjs', 'scripts/bundle-scripts.ts', 'host'])
     cpSync(join(projectRoot, file), join(checkout, file), { recursive: true })
   symlinkSync(join(projectRoot, 'node_modules'), join(checkout, 'node_modules'))
-  write('package.json', '{ "type": "module" }')
+  needNode('>=20.19')
   write('labs/greeting.ts', "export const greeting: string = 'good morning'\n")
   write('labs/fault.ts', 'export const fault: string = import.meta.dirname\n')
   write(
@@ -38,11 +39,10 @@ beforeAll(() => {
 })
 afterAll(() => rmSync(checkout, { recursive: true, force: true }))
 
+const run = (...words: string[]) =>
+  spawnSync(process.execPath, [join(checkout, 'scripts/start.mjs'), ...words], { cwd: tmpdir(), encoding: 'utf8' })
 function start(script: string, ...words: string[]) {
-  const { status, stdout } = spawnSync(process.execPath, [join(checkout, 'scripts/start.mjs'), script, ...words], {
-    cwd: tmpdir(),
-    encoding: 'utf8',
-  })
+  const { status, stdout } = run(script, ...words)
   return { status, stdout: stdout.trim() }
 }
 const programs = join(checkout, '.cache/programs')
@@ -74,6 +74,50 @@ test('a source with a fault spoils only the scripts that need it', () => {
   write('labs/fault.ts', 'export const fault: = 1\n')
   expect(start('scripts/greet.ts')).toEqual(said('good evening', ''))
   expect(start('scripts/other.ts').status).toBe(1)
+})
+
+describe('the Node.js that package.json asks for', () => {
+  const [major = 0, minor = 0] = process.versions.node.split('.').map(Number)
+  afterAll(() => needNode('>=20.19'))
+
+  test.each([
+    `^${major}.${minor}`,
+    `>=${major}.${minor}`,
+    `>=${major - 1}.${minor + 1}`,
+    `^${major - 2}.0 || >=${major}.${minor}`,
+    `^${major}.${minor} || >=${major + 2}.0`,
+  ])('%s is this one', (range) => {
+    needNode(range)
+    expect(run()).toMatchObject({ status: 0, stdout: '', stderr: '' })
+  })
+
+  test.each([
+    `^${major}.${minor + 1}`,
+    `>=${major}.${minor + 1}`,
+    `>=${major + 1}.0`,
+    `^${major - 1}.0 || >=${major + 1}.0`,
+    `^${major + 1}.0`,
+  ])('%s is another one, told in one sentence before anything is loaded', (range) => {
+    needNode(range)
+    const { status, stdout, stderr } = run('scripts/greet.ts')
+    expect({ status, stdout }).toEqual({ status: 2, stdout: '' })
+    expect(stderr).toBe(
+      ` ✗ This is Node.js ${process.versions.node}, and "${range}" is needed: install Node.js 24, for example with \`nvm install 24\`, and run the command again.\n`,
+    )
+  })
+
+  test('is what the README and continuous integration name', () => {
+    const read = (file: string) => readFileSync(join(projectRoot, file), 'utf8')
+    const { engines } = JSON.parse(read('package.json')) as { engines: { node: string } }
+    const [, oldest, next] = /^\^(\d+\.\d+) \|\| >=(\d+\.\d+)$/.exec(engines.node) ?? []
+    const versions = [...read('.github/workflows/ci.yml').matchAll(/node(?:-version)?: (\[.*\]|\d+)/g)]
+    const [matrix = [], ...jobs] = versions.map(([, version = '']) => [JSON.parse(version)].flat().map(String))
+    const [recommended] = jobs.flat()
+    expect(new Set(jobs.flat()).size).toBe(1)
+    expect(matrix).toEqual([oldest, next?.split('.')[0], recommended, expect.any(String)])
+    expect(read('README.md')).toContain(`Node.js ${recommended} (${oldest}, or ${next} and newer, will do)`)
+    expect(read('scripts/start.mjs')).toContain(`nvm install ${recommended}`)
+  })
 })
 
 describe('a bundle that is damaged is made again', () => {

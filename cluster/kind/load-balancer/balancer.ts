@@ -12,7 +12,7 @@ import { installMetalLb } from './metallb.ts'
 const noteFile = (cluster: string) => join(kindFolder(cluster), 'load-balancer.json')
 
 /** Where the controller writes what it does. */
-export const balancerLog = (cluster: string) => join(kindFolder(cluster), 'load-balancer.log')
+const balancerLog = (cluster: string) => join(kindFolder(cluster), 'load-balancer.log')
 
 /** True while the controller of this cluster runs. */
 export const balancerRuns = (cluster: string) => notedProcess(noteFile(cluster)) !== undefined

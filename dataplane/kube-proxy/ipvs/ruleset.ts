@@ -1,5 +1,5 @@
+import { hostLength, loopbackRange } from '../../ip-address.ts'
 import type { Ruleset } from '../../iptables-save.ts'
-import { hostLength, loopbackRange } from '../ip.ts'
 import { writeForwardAccepts, writeMasquerade } from '../iptables/static-chains.ts'
 import type { Proxier } from '../proxier.ts'
 import { rejectTarget } from '../rule-text.ts'
@@ -10,7 +10,7 @@ import type { IpvsState } from './state.ts'
 const PROTOCOL_NUMBER = { tcp: 6, udp: 17, sctp: 132 } as const
 
 /** The jumps of ipvs mode in the order in which kube-proxy ensures them. */
-export function ipvsJumps({ features }: Pick<Proxier, 'features'>): Jump[] {
+function ipvsJumps({ features }: Pick<Proxier, 'features'>): Jump[] {
   const jump = (table: 'nat' | 'filter', from: string, to: string, comment: string): Jump => ({
     table,
     from,

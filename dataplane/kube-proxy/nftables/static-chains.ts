@@ -1,5 +1,5 @@
+import { isLoopback } from '../../ip-address.ts'
 import { anonymousSetText } from '../../nft-address-set.ts'
-import { isLoopback } from '../ip.ts'
 import type { Proxier } from '../proxier.ts'
 import type { NftTableBuilder } from './builder.ts'
 
@@ -43,8 +43,7 @@ const LATE_FILTERS: readonly Base[] = [
 const mark = (value: number): string => `0x${value.toString(16).padStart(8, '0')}`
 
 /** The statement that asks for masquerading, where there is no chain to jump to for it. */
-export const setMark = ({ config }: Proxier): string =>
-  `meta mark set meta mark | ${mark(2 ** config.nftables.masqueradeBit)}`
+const setMark = ({ config }: Proxier): string => `meta mark set meta mark | ${mark(2 ** config.nftables.masqueradeBit)}`
 
 /** How rules ask for masquerading: by the chain mark-for-masquerade, and from 1.36 on each for itself. */
 export const markForMasquerade = (proxier: Proxier): string =>

@@ -34,7 +34,7 @@ export interface TestCluster {
 }
 
 /** The kubectl that the tests drive the API with. */
-export function kubectlPath(): string {
+function kubectlPath(): string {
   for (const folder of (process.env.PATH ?? '').split(delimiter)) {
     const path = join(folder, 'kubectl')
     try {

@@ -4,8 +4,11 @@
 import { createHash } from 'node:crypto'
 import { beforeAll, describe, expect, test } from 'vitest'
 import type { LabSpec } from '../../../grading/check-context.ts'
+import { judgeRound } from '../../../grading/judge.ts'
+import { Snapshot } from '../../../grading/snapshot.ts'
 import { type GoodCapture, goodCaptures } from '../../../instructors/mutation/good-captures.ts'
 import { figuresOf, seekFalseAlarms, tryMutations } from '../../../instructors/mutation/grader-test.ts'
+import { noise } from '../../../instructors/mutation/noise.ts'
 import type { Trial } from '../../../instructors/mutation/trial.ts'
 
 const { SEED } = process.env
@@ -46,6 +49,21 @@ test('no good capture fails, whatever counters, orders, versions and rules of ot
   const { tried, alarms } = await seekFalseAlarms(goods, { seed: 42, every: ALARMS_EVERY, first: seed })
   expect(alarms.map(({ good, what, step, said }) => [good.name, what, step, said])).toEqual([])
   expect(tried).toBeGreaterThan(50)
+})
+
+test('links, addresses and virtual servers of others fail no step of a lab in IPVS mode', async () => {
+  const good = goods.find(({ spec, isEnd }) => isEnd && spec.lab.number === 2)
+  expect(good?.passing).toContain('node-port')
+  if (!good) return
+  const changes = noise(1).filter(({ what }) => /^(?:links|virtual servers|sets) of others$/.test(what))
+  expect(changes).toHaveLength(3)
+  for (const { what, apply } of changes) {
+    const outcomes = await judgeRound(good.spec, new Snapshot(apply(good.capture)), undefined, good.passing)
+    expect(
+      outcomes.filter(({ verdict }) => verdict !== 'passed'),
+      what,
+    ).toEqual([])
+  }
 })
 
 describe('the trial itself has teeth', () => {

@@ -28,7 +28,7 @@ export function entryBytes({ path, content = '', type = '0', claims }: RawEntry)
   return Buffer.concat([withChecksum(header), body, Buffer.alloc((BLOCK - (body.length % BLOCK)) % BLOCK)])
 }
 
-export function withChecksum(header: Buffer): Buffer {
+function withChecksum(header: Buffer): Buffer {
   header.fill(0x20, 148, 156)
   const sum = header.reduce((total, byte) => total + byte, 0)
   header.write(`${sum.toString(8).padStart(6, '0')}\0 `, 148)

@@ -4,13 +4,13 @@ import { FOREIGN_RULES, type ForeignRules } from './foreign-rules.ts'
 import { isLearnersRule } from './learners-rules.ts'
 
 /** A change that makes a good capture no worse: no step that passed may fail after it. */
-export interface Disturbance {
+export interface Noise {
   what: string
   apply(capture: Capture): Capture
 }
 
 /** Numbers from 0 to below 1 that are the same in every run. */
-export function seededNumbers(seed: number): () => number {
+function seededNumbers(seed: number): () => number {
   let state = seed >>> 0
   return () => {
     state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0
@@ -22,7 +22,7 @@ const rulesOf = (wanted: (rules: ForeignRules) => boolean) => (capture: Capture)
   asBeforeIncident(file('iptables-save', (text) => withRules(text, FOREIGN_RULES.filter(wanted)))(capture))
 
 /** Everything that differs between good clusters and means nothing, and what others keep on nodes. */
-export function disturbances(seed: number): Disturbance[] {
+export function noise(seed: number): Noise[] {
   const random = seededNumbers(seed)
   const foreign = [...new Set(FOREIGN_RULES.map(({ who }) => who))]
   return [
@@ -71,6 +71,10 @@ export function disturbances(seed: number): Disturbance[] {
     { what: 'addresses in another order', apply: file('ip-addr.json', (text) => shuffledAddresses(text, random)) },
     { what: 'links of others', apply: file('ip-addr.json', withLinks) },
     {
+      what: 'virtual servers of others',
+      apply: (capture) => file('ipvsadm-save', withVirtualServer)(file('ip-addr.json', withLinks)(capture)),
+    },
+    {
       what: 'objects in another order',
       apply: (capture) => ({
         ...capture,
@@ -78,7 +82,7 @@ export function disturbances(seed: number): Disturbance[] {
       }),
     },
     {
-      what: 'sets and virtual servers of others',
+      what: 'sets of others',
       apply: (capture) =>
         file(
           'ipset-save',
@@ -138,24 +142,30 @@ function shuffledAddresses(text: string, random: () => number): string {
   )
 }
 
-/** None has an address: a new address of the node is one more for every node port. */
+/** TEST-NET-1 (RFC 5737): an address that a person gave to a dummy device. */
+const OTHER_ADDRESS = '192.0.2.9'
+
+/** Their addresses have no virtual servers for node ports: kube-proxy has not looked since. */
 function withLinks(text: string): string {
-  const link = (ifname: string, info_kind: string) => ({
+  const link = (ifname: string, info_kind: string, local?: string) => ({
     ifindex: 90,
     ifname,
     flags: ['BROADCAST', 'MULTICAST'],
     mtu: 1500,
     operstate: 'DOWN',
     linkinfo: { info_kind },
-    addr_info: [],
+    addr_info: local === undefined ? [] : [{ family: 'inet', local, prefixlen: 32, scope: 'global', label: ifname }],
   })
   return JSON.stringify([
     ...JSON.parse(text),
-    link('br-docker', 'bridge'),
-    link('dummy0', 'dummy'),
+    link('br-docker', 'bridge', '172.31.0.1'),
+    link('dummy0', 'dummy', OTHER_ADDRESS),
     link('tunl0', 'ipip'),
   ])
 }
+
+const withVirtualServer = (text: string) =>
+  `${text.trimEnd()}\n-A -t ${OTHER_ADDRESS}:8080 -s rr\n-a -t ${OTHER_ADDRESS}:8080 -r 192.0.2.10:80 -m -w 1\n`.trimStart()
 
 /** Adds chains and rules as iptables-save would list them: chains first, rules of a chain in their order. */
 function withRules(text: string, foreign: readonly ForeignRules[]): string {

@@ -1,0 +1,99 @@
+import { accessSync, closeSync, constants, fstatSync, openSync, readFileSync, statSync } from 'node:fs'
+import { dirname } from 'node:path'
+
+/** Large enough for every file that we or kubectl write, small enough for the memory of any machine. */
+const LIMIT_BYTES = 256 * 2 ** 20
+
+/** A file or folder can't be used. The message is a sentence with the path in it, and quotes nothing of the content. */
+export class PlainFileError extends Error {
+  /** What is wrong, to be put behind the path: `does not exist`. */
+  readonly fault: string
+
+  constructor(path: string, fault: string) {
+    super(`"${path}" ${fault}.`)
+    this.fault = fault
+  }
+}
+
+/**
+ * The text of an ordinary file. Pipes, sockets and devices, which may never end, are refused, not waited for.
+ * @throws PlainFileError for whatever is wrong
+ */
+export function readPlainFile(path: string, limitBytes = LIMIT_BYTES): string {
+  let file: number | undefined
+  try {
+    // Without O_NONBLOCK, opening a pipe waits for another process to write to it.
+    file = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK)
+    const stats = fstatSync(file)
+    if (stats.isDirectory()) throw new PlainFileError(path, 'is a folder, not a file')
+    if (!stats.isFile()) throw new PlainFileError(path, 'is no ordinary file')
+    if (stats.size > limitBytes) throw new PlainFileError(path, `is larger than ${limitBytes / 2 ** 20} MiB`)
+    return readFileSync(file, 'utf8')
+  } catch (error) {
+    throw error instanceof PlainFileError ? error : new PlainFileError(path, faultOf(error))
+  } finally {
+    if (file !== undefined) closeSync(file)
+  }
+}
+
+/** Whether a path is a folder, or leads to one. False where that can't be seen. */
+export function isFolder(path: string): boolean {
+  try {
+    return statSync(path).isDirectory()
+  } catch {
+    return false
+  }
+}
+
+/**
+ * Makes sure, before long work begins, that its result can be written.
+ * @throws PlainFileError that names what is in the way
+ */
+export function requireWritable(file: string): void {
+  const folder = dirname(file)
+  if (isFolder(file)) throw new PlainFileError(file, 'is a folder, not a file: name a file to write')
+  try {
+    accessSync(statSync(file, { throwIfNoEntry: false }) ? file : folder, constants.W_OK)
+  } catch (error) {
+    throw new PlainFileError(file, `can't be written: "${folder}" ${faultOf(error)}`)
+  }
+  if (!isFolder(folder)) throw new PlainFileError(file, `can't be written: "${folder}" is no folder`)
+}
+
+const FAULTS: Record<string, string> = {
+  ENOENT: 'does not exist',
+  ENOTDIR: 'is no folder, or a part of its path is none',
+  EISDIR: 'is a folder, not a file',
+  EACCES: 'may not be used by you',
+  EPERM: 'may not be used by you',
+  ELOOP: 'is a link to itself',
+  ENAMETOOLONG: 'is longer than a path may be',
+  EROFS: 'is on a disk that can only be read',
+  ENOSPC: 'does not fit: the disk is full',
+  EDQUOT: 'does not fit: your share of the disk is full',
+  EEXIST: 'exists already',
+  ENXIO: 'is no ordinary file',
+  ENOTEMPTY: 'is a folder with something in it',
+  EBUSY: 'is in use',
+  EMFILE: "can't be opened: this process has too many open files",
+}
+
+/** What an error of the file system means, to be put behind the path. */
+function faultOf(error: unknown): string {
+  const code = error instanceof Error && 'code' in error ? String(error.code) : 'no reason was given'
+  return FAULTS[code] ?? `can't be used (${code})`
+}
+
+/** The sentence for an error that the file system gave for one path; undefined for any other error. */
+export function fileSentence(error: object): string | undefined {
+  if (!('code' in error && 'path' in error && 'syscall' in error)) return undefined
+  const { code, path } = error
+  if (
+    typeof path !== 'string' ||
+    typeof code !== 'string' ||
+    /^(spawn|connect|bind|listen)/.test(String(error.syscall))
+  )
+    return undefined
+  const dest = 'dest' in error && typeof error.dest === 'string' ? `, or "${error.dest}",` : ''
+  return `"${path}"${dest} ${faultOf(error)}: choose another path, or repair this one.`
+}
