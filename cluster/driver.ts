@@ -1,4 +1,6 @@
 import type * as k8s from '@kubernetes/client-node'
+import type { UnexpectedEnd } from '../embedded/index.ts'
+import { UserError } from '../host/main.ts'
 import type { Progress } from '../host/progress.ts'
 import type { ExecOptions, ExecResult } from '../host/shell-word.ts'
 
@@ -30,6 +32,8 @@ export interface Cluster {
   down(progress: Progress): Promise<void>
   /** True when the API server answers. */
   running(): Promise<boolean>
+  /** Why it is not up, where nobody stopped it; only where a driver can tell. */
+  unexpectedEnd?(): UnexpectedEnd | undefined
   /** Nodes whose machine does not run at this moment, for people; only where a driver can tell at once. */
   stoppedNodes?(): Promise<string[]>
   /** Names of the nodes, control plane first. */
@@ -50,4 +54,28 @@ export interface Cluster {
   shell(node: string, command?: readonly string[]): Promise<number>
   /** Writes a file on a node. */
   copyIn(node: string, path: string, content: string | Uint8Array): Promise<void>
+}
+
+/** When and why a cluster ended by itself. */
+export const endText = ({ at, reason }: UnexpectedEnd) => (at === undefined ? reason : `at ${at}, ${reason}`)
+
+type EndedCluster = Pick<Cluster, 'name' | 'unexpectedEnd'>
+
+/** That a cluster is not up, and where it ended by itself, since when and why; without a full stop. */
+export function downText(cluster: EndedCluster): string {
+  const end = cluster.unexpectedEnd?.()
+  return `The cluster "${cluster.name}" is not up${end ? `: ${endText(end)}; the log is "${end.log}"` : ''}`
+}
+
+/** What a command throws that needs a cluster which is not up. */
+export const notUp = (cluster: EndedCluster): UserError =>
+  new UserError(
+    cluster.unexpectedEnd?.()
+      ? `${downText(cluster)}. Run \`make up\` to start a new one.`
+      : `${downText(cluster)}: run \`make up\`.`,
+  )
+
+/** @throws UserError, as notUp tells it, when a cluster is not up */
+export async function requireUp(cluster: Cluster): Promise<void> {
+  if (!(await cluster.running())) throw notUp(cluster)
 }

@@ -14,6 +14,8 @@ import {
   scriptOnNode,
   shellOnNode,
   syncedOnNode,
+  type UnexpectedEnd,
+  unexpectedEnd,
 } from '../embedded/index.ts'
 import { programBundle } from '../host/bundle.ts'
 import { cacheFolder, clusterFolder } from '../host/layout.ts'
@@ -21,7 +23,7 @@ import type { Progress } from '../host/progress.ts'
 import type { ExecOptions, ExecResult } from '../host/shell-word.ts'
 import { waitFor } from '../host/wait.ts'
 import { changeCluster } from './cluster-lock.ts'
-import type { Cluster } from './driver.ts'
+import { type Cluster, endText, notUp } from './driver.ts'
 
 /** A daemon that still runs so long after it was asked to end is ended. */
 const endingMs = 10_000
@@ -45,6 +47,8 @@ export class EmbeddedCluster implements Cluster {
 
   private async start(progress: Progress): Promise<void> {
     if (await this.running()) return progress.note(`The embedded cluster "${this.name}" is up.`)
+    const end = this.unexpectedEnd()
+    if (end) progress.note(`The cluster "${this.name}" ended: ${endText(end)}. A new one starts.`)
     await this.stop(progress)
     const bundle = programBundle('embedded/daemon.ts', 'daemon', ['cluster', 'dataplane', 'embedded', 'host'])
     bundle.catch(() => {})
@@ -144,6 +148,10 @@ export class EmbeddedCluster implements Cluster {
     return readDaemonState(this.name) !== undefined && existsSync(this.kubeconfig)
   }
 
+  unexpectedEnd(): UnexpectedEnd | undefined {
+    return unexpectedEnd(this.name)
+  }
+
   async nodes(): Promise<string[]> {
     return this.state().nodes
   }
@@ -175,7 +183,7 @@ export class EmbeddedCluster implements Cluster {
 
   private state() {
     const state = readDaemonState(this.name)
-    if (!state) throw new Error(`The embedded cluster "${this.name}" is not up: run \`make up\`.`)
+    if (!state) throw notUp(this)
     return state
   }
 

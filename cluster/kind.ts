@@ -8,7 +8,7 @@ import type { ExecOptions, ExecResult } from '../host/shell-word.ts'
 import { DeadlineError, timeoutScale, waitFor } from '../host/wait.ts'
 import { changeCluster } from './cluster-lock.ts'
 import { askToGoOn } from './consent.ts'
-import type { Cluster } from './driver.ts'
+import { type Cluster, notUp } from './driver.ts'
 import { kindPath } from './kind/binary.ts'
 import { endStrayCreation, forgetWhole, markWhole, noteWhileCreating, wasWhole } from './kind/creation.ts'
 import { containerEngine, type EngineName } from './kind/engine.ts'
@@ -137,7 +137,7 @@ export class KindCluster implements Cluster {
 
   async nodes(): Promise<string[]> {
     const containers = await this.#containers()
-    if (containers.length === 0) throw new Error(`The kind cluster "${this.name}" is not up: run \`make up\`.`)
+    if (containers.length === 0) throw notUp(this)
     return containers.map(({ name }) => name)
   }
 

@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs'
 import { Agent, type AgentOptions } from 'node:https'
 import type * as k8s from '@kubernetes/client-node'
-import type { Cluster, KubeClient } from './driver.ts'
+import { type Cluster, type KubeClient, notUp } from './driver.ts'
 import { sendThroughGuard } from './guarded-http.ts'
 
 export type { KubeClient }
@@ -21,7 +21,7 @@ export interface ClusterAccess {
 }
 
 /** A cluster as far as a client must know it. */
-type ReachedCluster = Pick<Cluster, 'driver' | 'name' | 'kubeconfig'>
+type ReachedCluster = Pick<Cluster, 'driver' | 'name' | 'kubeconfig' | 'unexpectedEnd'>
 
 /** Clients for a cluster, from its own kubeconfig where it has no client yet; the user's is never read. */
 export async function kubeClient(cluster: ReachedCluster & Pick<Cluster, 'client'>): Promise<KubeClient> {
@@ -33,7 +33,7 @@ export async function kubeClient(cluster: ReachedCluster & Pick<Cluster, 'client
  * is guarded (guarded-http.ts), whichever API sends it. Throws in one sentence where there is no kubeconfig.
  */
 export async function clientFromFile(cluster: ReachedCluster): Promise<KubeClient> {
-  if (!existsSync(cluster.kubeconfig)) throw new Error(`The cluster "${cluster.name}" is not up: run \`make up\`.`)
+  if (!existsSync(cluster.kubeconfig)) throw notUp(cluster)
   const { KubeConfig } = await import('./kubernetes.ts')
   const config = new KubeConfig()
   config.loadFromFile(cluster.kubeconfig)

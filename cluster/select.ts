@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { clusterName, kindFolder } from '../host/layout.ts'
 import type { Progress } from '../host/progress.ts'
 import type { LabNeeds } from './doctor/facts.ts'
-import type { Cluster } from './driver.ts'
+import { type Cluster, requireUp } from './driver.ts'
 import { EmbeddedCluster } from './embedded.ts'
 
 /** What begins a wish for a cluster of the user's kubeconfig. */
@@ -39,10 +39,17 @@ export async function selectCluster(
   return automatic(name, purpose)
 }
 
-/** Most commands find an embedded cluster up, or no engine, and have nothing to choose from. */
+/** The selected cluster, for a command that needs it up. Throws one sentence that says why it is not. */
+export async function runningCluster(): Promise<Cluster> {
+  const cluster = await selectCluster()
+  await requireUp(cluster)
+  return cluster
+}
+
+/** Most commands find an embedded cluster up, or ended by itself, or no engine, and have nothing to choose from. */
 async function automatic(name: string, { making, lab: wanted }: Purpose): Promise<Cluster> {
   const embedded = new EmbeddedCluster(name)
-  if (await embedded.running()) return embedded
+  if ((await embedded.running()) || embedded.unexpectedEnd()) return embedded
   const [{ containerEngine }, { KindCluster }] = await Promise.all([import('./kind/engine.ts'), import('./kind.ts')])
   const engine = await containerEngine()
   const kindWasMade = existsSync(join(kindFolder(name), 'kubeconfig'))

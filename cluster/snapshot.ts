@@ -1,6 +1,6 @@
 import type { KubernetesObject, V1Pod } from '@kubernetes/client-node'
 import type { Capture, NodeFiles } from './capture-folder.ts'
-import type { Cluster } from './driver.ts'
+import { type Cluster, requireUp } from './driver.ts'
 import type { KubeClient } from './kube-client.ts'
 import { kubeProxy, kubeProxyPods } from './kube-proxy/kube-proxy-pods.ts'
 import { nodeReportRequest, type ReportDepth } from './node-report.ts'
@@ -45,7 +45,8 @@ export async function takeObjects(cluster: Cluster, client: KubeClient): Promise
   return { objects: { apiVersion: 'v1', kind: 'List', items }, nodes: [], takenAt }
 }
 
-const troubleOf = (cluster: Cluster) => (error: unknown) => {
+const troubleOf = (cluster: Cluster) => async (error: unknown) => {
+  await requireUp(cluster)
   const reason = error instanceof Error ? error.message.split('\n')[0] : String(error)
   throw new ClusterTrouble(`The cluster "${cluster.name}" does not answer (${reason}): run \`make up\`.`)
 }

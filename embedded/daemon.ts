@@ -8,10 +8,12 @@ import type { DaemonMessage, DaemonOptions } from './daemon-messages.ts'
 import { bootKernel } from './machine/boot.ts'
 import { openTo } from './machine/confinement.ts'
 import { machineOn } from './machine/uml-machine.ts'
-import { becomeDaemon, daemonOf, removeClusterFolder, writeDaemonState } from './state-file.ts'
+import { becomeDaemon, consoleFile, daemonOf, noteEnd, removeClusterFolder, writeDaemonState } from './state-file.ts'
 
 const endings: Ending[] = []
 let ready = false
+/** Why the kernel ended, where nobody asked it to. */
+let death: string | undefined
 
 function tell(message: DaemonMessage): void {
   if (process.connected) process.send?.(message)
@@ -55,12 +57,16 @@ async function start({ name, packages, kubeProxy }: DaemonOptions): Promise<void
   becomeDaemon(name)
   endWithFolder(name)
   // Last of all, so that the next command finds this process until it has ended. A start that failed leaves its log.
-  endings.push(() => (ready ? removeClusterFolder(name, process.pid) : undefined))
+  endings.push(() => {
+    if (ready && death !== undefined && daemonOf(name) === process.pid) noteEnd(name, death)
+    else if (ready) removeClusterFolder(name, process.pid)
+  })
   let loading: Promise<typeof import('./control-plane.ts')> | undefined
   const machine = await step('Booting the kernel', async () => {
     const kernel = await bootKernel({
       packages,
       directory: join(directory, 'uml'),
+      consoleFile: consoleFile(name),
       name,
       readable: kubeProxy ? [kubeProxy] : [],
     })
@@ -71,7 +77,10 @@ async function start({ name, packages, kubeProxy }: DaemonOptions): Promise<void
     return machineOn(kernel)
   })
   endings.push(() => machine.stop())
-  machine.ended.then((reason) => shutDown(1, `the kernel is gone (${reason})`))
+  machine.ended.then((reason) => {
+    if (ending === undefined) death = `its kernel ${reason}`
+    shutDown(1, `the kernel ${reason}`)
+  })
   const { startControlPlane } = await (loading ?? import('./control-plane.ts'))
   const { port, token, nodes } = await startControlPlane({ machine, name, directory, kubeProxy, step, endings })
   const startTime = processStartTime(process.pid) ?? ''

@@ -1,4 +1,4 @@
-import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { clusterFolder } from '../host/layout.ts'
 import { isLive, notedProcess, noteProcess } from '../host/live-process.ts'
@@ -26,12 +26,8 @@ const stateFile = (name: string) => join(clusterFolder(name), 'daemon.json')
 /** The daemon's state, or undefined when it does not run (a file that a dead daemon left is no state). */
 export function readDaemonState(name: string): DaemonState | undefined {
   if (!existsSync(stateFile(name))) return undefined
-  try {
-    const state: unknown = JSON.parse(readFileSync(stateFile(name), 'utf8'))
-    return isState(state) && isLive(state) ? state : undefined
-  } catch {
-    return undefined
-  }
+  const state = readJson(stateFile(name))
+  return isState(state) && isLive(state) ? state : undefined
 }
 
 export function writeDaemonState(name: string, state: DaemonState): void {
@@ -55,6 +51,52 @@ export function becomeDaemon(name: string): void {
     throw new Error(`The cluster "${name}" has a daemon already (process ${other}): run \`make down\`.`)
   mkdirSync(clusterFolder(name), { recursive: true, mode: 0o700 })
   noteProcess(processFile(name), process.pid)
+}
+
+/** Why a cluster is not there any more although nobody stopped it. */
+export interface UnexpectedEnd {
+  /** When, in local time; undefined where nothing was there to note it. */
+  at?: string
+  /** What happened, in words that follow "is not up:". */
+  reason: string
+  /** The file that tells more. */
+  log: string
+}
+
+/** What is kept of a cluster that ended by itself, until the next `make up` or `make down`. */
+const logFile = (name: string) => join(clusterFolder(name), 'daemon.log')
+export const consoleFile = (name: string) => join(clusterFolder(name), 'console.log')
+const endFile = (name: string) => join(clusterFolder(name), 'ended.json')
+
+/** Removes what served a cluster whose kernel ended by itself, and notes why; its logs stay. */
+export function noteEnd(name: string, reason: string): void {
+  const folder = clusterFolder(name)
+  const kept = [logFile(name), consoleFile(name), processFile(name)]
+  for (const path of readdirSync(folder).map((entry) => join(folder, entry)))
+    if (!kept.includes(path)) rmSync(path, { recursive: true, force: true })
+  const at = new Date().toLocaleString('sv')
+  writeFileSync(endFile(name), JSON.stringify({ at, reason, log: consoleFile(name) }), { mode: 0o600 })
+}
+
+/** Why a cluster that was up ended by itself; undefined when it did not. */
+export function unexpectedEnd(name: string): UnexpectedEnd | undefined {
+  if (daemonOf(name) !== undefined) return undefined
+  if (existsSync(endFile(name))) {
+    const { at, reason, log }: Partial<Record<keyof UnexpectedEnd, unknown>> = Object(readJson(endFile(name)))
+    const isWhole = typeof at === 'string' && typeof reason === 'string' && typeof log === 'string'
+    return isWhole ? { at, reason, log } : { reason: 'it ended, and why is not noted', log: consoleFile(name) }
+  }
+  // Only a daemon that was ready writes its state, and one that ends takes it away.
+  if (!existsSync(stateFile(name))) return undefined
+  return { reason: `its daemon was killed, or this machine was restarted`, log: logFile(name) }
+}
+
+function readJson(file: string): unknown {
+  try {
+    return JSON.parse(readFileSync(file, 'utf8'))
+  } catch {
+    return undefined
+  }
 }
 
 /** Removes a cluster's files, unless they are those of a live daemon that is not `owner`. */

@@ -1,7 +1,7 @@
 import { readCaptureFolder } from '../cluster/capture-folder.ts'
-import type { Cluster } from '../cluster/driver.ts'
+import { type Cluster, requireUp } from '../cluster/driver.ts'
 import { kubeClient } from '../cluster/kube-client.ts'
-import { ClusterTrouble, takeCapture } from '../cluster/snapshot.ts'
+import { takeCapture } from '../cluster/snapshot.ts'
 import type { Source as JudgedSource } from './judge.ts'
 import { LiveCluster } from './live-cluster.ts'
 import type { Source } from './report-schema.ts'
@@ -9,7 +9,7 @@ import { Snapshot } from './snapshot.ts'
 
 /**
  * Opens what is to be judged: a capture folder, or the cluster that CLUSTER and NAME select.
- * @throws CaptureError or ClusterTrouble with a sentence for people
+ * @throws CaptureError or UserError with a sentence for people
  */
 export async function openSource(source: Source): Promise<JudgedSource> {
   if (source.kind === 'cluster') {
@@ -26,12 +26,12 @@ export async function openSource(source: Source): Promise<JudgedSource> {
 /** What kube-proxies have heard of is programmed before nodes are looked at, where that can be told, but no longer than this. */
 const SYNC_MS = 3000
 
-/** A running cluster as a source of snapshots. Throws ClusterTrouble when it is not up. */
+/** A running cluster as a source of snapshots. Throws UserError when it is not up. */
 export async function openCluster(
   cluster: Cluster,
   options: { keepMoments?: boolean } = {},
 ): Promise<JudgedSource & { live: LiveCluster }> {
-  if (!(await cluster.running())) throw new ClusterTrouble(`The cluster "${cluster.name}" is not up: run \`make up\`.`)
+  await requireUp(cluster)
   const client = await kubeClient(cluster)
   const live = new LiveCluster(cluster, client, options)
   const snapshot = async () => {

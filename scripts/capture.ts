@@ -3,7 +3,7 @@ import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { writeCaptureFolder } from '../cluster/capture-folder.ts'
 import { kubeClient } from '../cluster/kube-client.ts'
-import { selectCluster } from '../cluster/select.ts'
+import { runningCluster } from '../cluster/select.ts'
 import { takeCapture } from '../cluster/snapshot.ts'
 import { ExitCode, main, UserError } from '../host/main.ts'
 
@@ -12,8 +12,7 @@ await main(async () => {
   const folder = process.env.DIR || join('captures', stamp)
   if (existsSync(join(folder, 'objects.json')))
     throw new UserError(`"${folder}" holds a capture already: choose another folder with DIR=.`)
-  const cluster = await selectCluster()
-  if (!(await cluster.running())) throw new UserError(`The cluster "${cluster.name}" is not up: run \`make up\`.`)
+  const cluster = await runningCluster()
   const capture = await takeCapture(cluster, await kubeClient(cluster), 'thorough')
   writeCaptureFolder(folder, capture)
   for (const { name, files, trouble } of capture.nodes)

@@ -1,11 +1,10 @@
 import { flushNat } from '../cluster/kube-proxy/flush-nat.ts'
-import { selectCluster } from '../cluster/select.ts'
-import { main, UserError } from '../host/main.ts'
+import { runningCluster } from '../cluster/select.ts'
+import { main } from '../host/main.ts'
 import { createProgress } from '../host/progress.ts'
 
 await main(async () => {
-  const cluster = await selectCluster()
-  if (!(await cluster.running())) throw new UserError(`The cluster "${cluster.name}" is not up: run \`make up\`.`)
+  const cluster = await runningCluster()
   for (const { node, mode, removed, kept } of await flushNat(cluster, { progress: createProgress() })) {
     const other = { ipvs: 'iptables', iptables: 'ipvs', nftables: 'other modes' }[mode]
     console.log(

@@ -1,5 +1,6 @@
 // Breaks something, and tells what a user reports:  [SEED=7] [INCIDENT=id] incident.ts;  SHOW=1, HINT=1 and LIST=1 only tell.
 
+import { notUp } from '../cluster/driver.ts'
 import { selectCluster } from '../cluster/select.ts'
 import { INCIDENT_KEY, unseal } from '../course/incident/incident-note.ts'
 import { currentNote, incidentsHere, openNext } from '../course/incident/open.ts'
@@ -22,7 +23,7 @@ await main(async () => {
     console.log(listIncidents(incidents, here))
     return
   }
-  if (!running) throw new UserError(`The cluster "${cluster.name}" is not up: run \`make up\`.`)
+  if (!running) throw notUp(cluster)
   const purpose = SHOW
     ? undefined
     : HINT

@@ -1,7 +1,7 @@
 import { chalk } from 'zx/core'
 import { type KubeClient, kubeClient } from '../cluster/kube-client.ts'
 import { type KubeProxyPod, listKubeProxyPods, readLog } from '../cluster/kube-proxy/kube-proxy-pods.ts'
-import { selectCluster } from '../cluster/select.ts'
+import { runningCluster } from '../cluster/select.ts'
 import { main, UserError } from '../host/main.ts'
 
 /** The line that names the proxier stands out, and so do kube-proxy's errors. */
@@ -26,8 +26,7 @@ await main(async () => {
   const lines = Number(process.env.LINES_PER_NODE || 40)
   if (!Number.isInteger(lines) || lines < 1)
     throw new UserError(`LINES_PER_NODE="${process.env.LINES_PER_NODE}" is no number of lines: use one such as 40.`)
-  const cluster = await selectCluster()
-  if (!(await cluster.running())) throw new UserError(`The cluster "${cluster.name}" is not up: run \`make up\`.`)
+  const cluster = await runningCluster()
   const client = await kubeClient(cluster)
   const pods = await listKubeProxyPods(client)
   const chosen = pods.filter(({ node }) => !wish || node === wish)

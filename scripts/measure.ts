@@ -2,7 +2,7 @@
 
 import { consent } from '../cluster/consent.ts'
 import { kubeClient } from '../cluster/kube-client.ts'
-import { selectCluster } from '../cluster/select.ts'
+import { runningCluster } from '../cluster/select.ts'
 import { takeObjects } from '../cluster/snapshot.ts'
 import { measureHere } from '../course/scale/measure-here.ts'
 import { isMeasurement, MEASUREMENT } from '../course/scale/measurement.ts'
@@ -14,8 +14,7 @@ import { main, UserError } from '../host/main.ts'
 import { createProgress } from '../host/progress.ts'
 
 await main(async () => {
-  const cluster = await selectCluster()
-  if (!(await cluster.running())) throw new UserError(`The cluster "${cluster.name}" is not up: run \`make up\`.`)
+  const cluster = await runningCluster()
   const client = await kubeClient(cluster)
   if (process.env.SHOW) {
     const notes = new LabNotes(6, new Snapshot(await takeObjects(cluster, client)))

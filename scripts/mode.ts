@@ -1,6 +1,6 @@
 import { describeProof } from '../cluster/kube-proxy/proof.ts'
 import { switchMode } from '../cluster/kube-proxy/switch-mode.ts'
-import { selectCluster } from '../cluster/select.ts'
+import { runningCluster } from '../cluster/select.ts'
 import { main, UserError } from '../host/main.ts'
 import { createProgress } from '../host/progress.ts'
 
@@ -13,8 +13,7 @@ await main(async () => {
     throw new UserError(
       `"${mode ?? ''}" is no mode to switch to: run \`make ipvs\`, \`make iptables\`, \`make nftables\` or \`make userspace\`.`,
     )
-  const cluster = await selectCluster()
-  if (!(await cluster.running())) throw new UserError(`The cluster "${cluster.name}" is not up: run \`make up\`.`)
+  const cluster = await runningCluster()
   const { changed, before, proofs } = await switchMode(cluster, mode, {
     scheduler: process.env.SCHEDULER || undefined,
     version: process.env.KUBE_PROXY_VERSION || (mode === 'userspace' ? USERSPACE_VERSION : undefined),

@@ -1,17 +1,16 @@
 // Brings a lab to its starting state from any state:  reset.ts 2
 
-import { selectCluster } from '../cluster/select.ts'
+import { runningCluster } from '../cluster/select.ts'
 import { LabBench } from '../course/lab-bench.ts'
 import { labNumber } from '../course/lab-number.ts'
 import { resetLab } from '../course/lab-reset.ts'
 import { readLab } from '../grading/lab-definition.ts'
-import { main, UserError } from '../host/main.ts'
+import { main } from '../host/main.ts'
 import { createProgress } from '../host/progress.ts'
 
 await main(async () => {
   const lab = readLab(labNumber(process.argv[2]))
-  const cluster = await selectCluster()
-  if (!(await cluster.running())) throw new UserError(`The cluster "${cluster.name}" is not up: run \`make up\`.`)
+  const cluster = await runningCluster()
   await resetLab(lab, await LabBench.open(cluster, createProgress(), `reset lab ${lab.number}`))
   console.log(`Lab ${lab.number} is at its start. Next: make lab-${lab.number}, or read labs/${lab.folder}/README.md.`)
 })

@@ -1,6 +1,6 @@
 // Plays the reference solution:  solve.ts 2 [--step ID]
 import { parseArgs } from 'node:util'
-import { selectCluster } from '../cluster/select.ts'
+import { runningCluster } from '../cluster/select.ts'
 import { LabBench, loadSolution } from '../course/lab-bench.ts'
 import { labNumber } from '../course/lab-number.ts'
 import { playSteps } from '../course/play-lab.ts'
@@ -8,15 +8,14 @@ import { loadSpec } from '../grading/grader.ts'
 import { findStep, readLab } from '../grading/lab-definition.ts'
 import { mustRunHere } from '../grading/lab-kernel.ts'
 import { openCluster } from '../grading/source.ts'
-import { ExitCode, main, UserError } from '../host/main.ts'
+import { ExitCode, main } from '../host/main.ts'
 import { createProgress } from '../host/progress.ts'
 
 await main(async () => {
   const { values, positionals } = parseArgs({ options: { step: { type: 'string' } }, allowPositionals: true })
   const lab = readLab(labNumber(positionals[0]))
   const steps = values.step === undefined ? lab.steps : [findStep(lab, values.step)]
-  const cluster = await selectCluster()
-  if (!(await cluster.running())) throw new UserError(`The cluster "${cluster.name}" is not up: run \`make up\`.`)
+  const cluster = await runningCluster()
   await mustRunHere(cluster, lab)
   const bench = await LabBench.open(cluster, createProgress(), `play the solution of lab ${lab.number}`)
   const [spec, solution, source] = await Promise.all([loadSpec(lab), loadSolution(lab.folder), openCluster(cluster)])

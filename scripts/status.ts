@@ -1,5 +1,5 @@
 import { whoChanges } from '../cluster/cluster-lock.ts'
-import type { Cluster } from '../cluster/driver.ts'
+import { type Cluster, notUp } from '../cluster/driver.ts'
 import { kubeClient } from '../cluster/kube-client.ts'
 import { PROXY_MODE } from '../cluster/node-report.ts'
 import { runOnNode } from '../cluster/node-script.ts'
@@ -27,8 +27,8 @@ await main(async () => {
   const cluster = await selectCluster()
   if (!(await cluster.running())) {
     const other = whoChanges(cluster)
-    const next = other ? `process ${other.pid} ${other.doing}` : 'run `make up`'
-    console.log(`The ${cluster.driver} cluster "${cluster.name}" is not up: ${next}.`)
+    const changing = `The cluster "${cluster.name}" is not up: process ${other?.pid} ${other?.doing}.`
+    console.log(other ? changing : notUp(cluster).message)
     return ExitCode.notYet
   }
   console.log(`The ${cluster.driver} cluster "${cluster.name}" is up; its kubeconfig is ${cluster.kubeconfig}`)

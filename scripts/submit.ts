@@ -1,7 +1,7 @@
 // Writes what a learner hands in:  make submit LEARNER=alice LAB=2  →  submissions/alice-lab2.labgrade
 import { mkdirSync, renameSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
-import type { Cluster } from '../cluster/driver.ts'
+import { type Cluster, downText } from '../cluster/driver.ts'
 import { selectCluster } from '../cluster/select.ts'
 import { takeCapture } from '../cluster/snapshot.ts'
 import { labNumber } from '../course/lab-number.ts'
@@ -27,9 +27,9 @@ await main(async () => {
   const kept = moments.all(lab.number)
   if (!now && kept.length === 0)
     throw new UserError(
-      `The cluster "${cluster.name}" is not up and nothing of lab ${lab.number} was kept: work on it with \`make lab-${lab.number}\`.`,
+      `${downText(cluster)} and nothing of lab ${lab.number} was kept: work on it with \`make lab-${lab.number}\`.`,
     )
-  if (!now) console.log(`The cluster "${cluster.name}" is not up: what was kept while you worked is handed in.`)
+  if (!now) console.log(`${downText(cluster)}. What was kept while you worked is handed in.`)
   const missing = wordWarning(lab, [...kept, ...(now ? [now] : [])], learner, key)
   const bytes = packSubmission({ lab, learner, cluster, moments: kept, ...(now ? { now } : {}), key })
   const file = join(process.env.DIR || 'submissions', `${learner}-lab${lab.number}.labgrade`)

@@ -1,11 +1,12 @@
 import { type ChildProcess, spawn } from 'node:child_process'
-import { mkdirSync, mkdtempSync, realpathSync, rmSync, writeFileSync } from 'node:fs'
+import { closeSync, mkdirSync, mkdtempSync, openSync, realpathSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Readable, Writable } from 'node:stream'
 import { agentBundle } from './agent-bundle.ts'
 import { type Confinement, confinedCommand, findConfinement, programFiles } from './confinement.ts'
 import { memoryFolder, requireLimits } from './host-limits.ts'
 import { initScript } from './init.ts'
+import { ENDED } from './kernel-end.ts'
 import { kernelProgram } from './kernel-package.ts'
 import { allowedCpus, ownCpu, runningKernels } from './own-cpu.ts'
 import { plainPath } from './plain-path.ts'
@@ -18,6 +19,8 @@ export interface BootOptions {
   /** Name of this kernel among the user's UML kernels. */
   name: string
   memoryMegabytes?: number
+  /** Where its console is written; absent: `console.log` in its folder, which root of the guest can change. */
+  consoleFile?: string
   /** Further files of the host that programs of the guest read. */
   readable?: readonly string[]
   /** What is to be used of what this machine can do; absent: all. */
@@ -32,8 +35,8 @@ export interface Kernel {
   fromGuest: Readable
   /** To be called when it is up: takes the folder away in which it made its memory. */
   booted(): void
-  /** The last lines of the kernel's console, for the message when it dies. */
-  console(): string
+  /** Holds what its console printed, and at its end the supervisor's line (kernel-end.ts). */
+  consoleFile: string
   /** Ends the kernel with all its helpers at once. Nothing is lost: all that a guest holds is in its memory. */
   end(): void
 }
@@ -45,6 +48,7 @@ export interface Kernel {
 const supervisor = `"$@" 5<&- & kernel=$!
 { read -r _ <&5; kill -KILL "-$kernel"; kill -KILL "$kernel"; } 2>/dev/null &
 wait "$kernel"
+echo "${ENDED}$?"
 kill -KILL "-$kernel" 2>/dev/null
 rm -rf "$TMPDIR"
 kill -KILL 0`
@@ -87,24 +91,24 @@ export async function bootKernel(options: BootOptions): Promise<Kernel> {
     ...(cpu === undefined ? [] : ['taskset', '-c', String(cpu)]),
     ...confinedCommand(options.packages, confinement, allowance, program.command),
     ...[`mem=${megabytes}M`, 'rootfstype=hostfs', 'rootflags=/', 'ro', `init=${join(directory.path, INIT)}`],
-    ...['con=null', 'con0=null,fd:1', 'ssl=null', 'ssl0=fd:3,fd:4', 'quiet', 'loglevel=3'],
+    // Not con0=null: that opens /dev/null for writing, which Landlock refuses, and without its input there is no console at all.
+    ...['con=null', 'con0=fd:0,fd:1', 'ssl=null', 'ssl0=fd:3,fd:4', 'quiet'],
     ...[`initcall_blacklist=${NEEDLESS.join()}`, 'pty.legacy_count=0'],
     ...[`umid=${options.name}`, `uml_dir=${directory.path}/`],
   ]
+  const consoleFile = options.consoleFile ?? join(options.directory, 'console.log')
+  // A file and no pipe: what a kernel prints as it dies is there before anyone is notified of its end.
+  const output = openSync(consoleFile, 'w', 0o600)
   const child = spawn('sh', ['-c', supervisor, 'sh', ...kernel], {
     cwd: program.directory,
     env: { PATH: process.env.PATH, HOME: options.directory, TMPDIR: memory },
-    stdio: ['ignore', 'pipe', 'pipe', 'pipe', 'pipe', 'pipe'],
+    stdio: ['ignore', output, output, 'pipe', 'pipe', 'pipe'],
     // A process group of its own: Ctrl-C in the terminal is for this process, which then ends that group.
     detached: true,
   })
   // Before anybody else hears of it: whoever waits for the end may end this process.
   for (const ended of ['exit', 'error']) for (const { end } of [directory, packages]) child.once(ended, end)
-  let tail = ''
-  for (const stream of [child.stdout, child.stderr])
-    stream?.on('data', (bytes: Buffer) => {
-      tail = (tail + bytes.toString()).slice(-4000)
-    })
+  closeSync(output)
   const [, , , toGuest, fromGuest, lifeline] = child.stdio as readonly (Readable | Writable | null)[]
   return {
     process: child,
@@ -113,7 +117,7 @@ export async function bootKernel(options: BootOptions): Promise<Kernel> {
     fromGuest: fromGuest as Readable,
     // The file is unlinked as soon as it is open, and nothing else is to be put there.
     booted: () => rmSync(memory, { recursive: true, force: true }),
-    console: () => tail,
+    consoleFile,
     end: () => lifeline?.destroy(),
   }
 }

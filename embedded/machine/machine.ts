@@ -70,7 +70,7 @@ export interface Machine {
    * process would cost fifty times as much. Rejects when nothing answers within `timeoutMs`.
    */
   status(url: string, timeoutMs: number): Promise<number>
-  /** Settles when the kernel is gone, with the reason. */
+  /** Settles when the kernel is gone, with the reason in words that follow "the kernel". */
   readonly ended: Promise<string>
   stop(): Promise<void>
 }

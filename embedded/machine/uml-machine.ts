@@ -4,6 +4,7 @@ import { PassThrough, Writable } from 'node:stream'
 import { timeoutScale } from '../../host/wait.ts'
 import { type BootOptions, bootKernel, type Kernel } from './boot.ts'
 import { encodeData, encodePacked, type Frame, FrameDecoder, FrameType } from './frame.ts'
+import { consoleTail, describeKernelEnd } from './kernel-end.ts'
 import type { GuestProcess, Machine, Placement, RunResult, ScriptPlace, SpawnOptions } from './machine.ts'
 import { SerialLine } from './serial-line.ts'
 
@@ -19,20 +20,20 @@ const bootDeadlineMs = 60_000
 export const startMachine = async (options: BootOptions): Promise<Machine> => machineOn(await bootKernel(options))
 
 /**
- * Waits until the agent of a kernel that boots answers. Rejects with MachineGone and the console's last lines when it does not
+ * Waits until the agent of a kernel that boots answers. Rejects with MachineGone, and why, when it does not
  * within a minute (times LAB_TIMEOUT_SCALE).
  */
 export async function machineOn(kernel: Kernel): Promise<Machine> {
   const machine = new UmlMachine(kernel)
   const deadline = AbortSignal.timeout(bootDeadlineMs * timeoutScale())
-  const late = once(deadline, 'abort').then(() => 'its agent did not answer in time')
+  const late = once(deadline, 'abort').then(() => 'did not answer in time')
   const reason = await Promise.race([machine.ready, machine.ended, late])
   if (reason === undefined) {
     kernel.booted()
     return machine
   }
   await machine.stop()
-  throw new MachineGone(`The embedded kernel did not start: ${reason}.\n${kernel.console()}`)
+  throw new MachineGone(`The embedded kernel did not start: it ${reason}. Its console is in "${kernel.consoleFile}".`)
 }
 
 class UmlMachine implements Machine {
@@ -57,12 +58,12 @@ class UmlMachine implements Machine {
       const end = (reason: string) => {
         this.gone ??= reason
         for (const [stream, listener] of this.listeners)
-          listener({ stream, type: FrameType.error, payload: Buffer.from(`the embedded kernel is gone (${reason})`) })
+          listener({ stream, type: FrameType.error, payload: Buffer.from(`the embedded kernel ${reason}`) })
         this.listeners.clear()
         resolve(reason)
       }
-      kernel.process.on('error', (error) => end(error.message))
-      kernel.process.on('exit', (code, signal) => end(signal ? `ended by ${signal}` : `exited with ${code}`))
+      kernel.process.on('error', (error) => end(`could not be started (${error.message})`))
+      kernel.process.on('exit', () => end(`ended ${describeKernelEnd(consoleTail(kernel.consoleFile))}`))
     })
     const decoder = new FrameDecoder()
     kernel.fromGuest.on('data', (bytes: Buffer) => {
@@ -90,7 +91,7 @@ class UmlMachine implements Machine {
   }
 
   private open(listener: Listener): number {
-    if (this.gone !== undefined) throw new MachineGone(`the embedded kernel is gone (${this.gone})`)
+    if (this.gone !== undefined) throw new MachineGone(`the embedded kernel ${this.gone}`)
     const stream = this.nextStream++
     this.listeners.set(stream, listener)
     return stream
@@ -170,7 +171,7 @@ class UmlMachine implements Machine {
     const { code, signal } = await child.exited
     clearTimeout(timer)
     if (late) throw new MachineGone(`"${command.join(' ')}" did not end within ${options.timeoutMs} ms`)
-    if (this.gone !== undefined) throw new MachineGone(`the embedded kernel is gone (${this.gone})`)
+    if (this.gone !== undefined) throw new MachineGone(`the embedded kernel ${this.gone}`)
     return {
       exitCode: code ?? 128 + (signal ? 9 : 0),
       stdout: Buffer.concat(stdout).toString(),

@@ -1,9 +1,11 @@
-import { existsSync, mkdtempSync, readdirSync, readlinkSync, rmSync } from 'node:fs'
+import { existsSync, mkdtempSync, readdirSync, readFileSync, readlinkSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { expect, test } from 'vitest'
+import { afterAll, describe, expect, test } from 'vitest'
 import { $ } from 'zx'
-import { ensurePackages, startMachine } from '../../embedded/index.ts'
-import { cacheFolder } from '../../host/layout.ts'
+import { EmbeddedCluster } from '../../cluster/embedded.ts'
+import { daemonOf, ensurePackages, startMachine } from '../../embedded/index.ts'
+import { cacheFolder, clusterFolder, projectRoot } from '../../host/layout.ts'
 import { waitFor } from '../../host/wait.ts'
 
 const silent = { start: () => {}, end: () => {}, note: () => {} }
@@ -34,4 +36,105 @@ test('a kernel boots in a folder of any name, and leaves nothing, though the pro
   await waitFor('the processes of the kernel to end', 3000, async () => (await processes()).length === 0)
   expect([...linksTo(directory), ...linksTo(packages)]).toEqual([])
   rmSync(directory, { recursive: true })
+})
+
+describe('a cluster whose kernel ends says why', () => {
+  const notes: string[] = []
+  const progress = { start() {}, end() {}, note: (text: string) => void notes.push(text) }
+  const cluster = new EmbeddedCluster(`died-${process.pid}`)
+  const folder = clusterFolder(cluster.name)
+  const run = async (script: string, words: string[], env: Record<string, string> = {}) => {
+    const { exitCode, stdout, stderr } = await $({
+      quiet: true,
+      nothrow: true,
+      cwd: projectRoot,
+      env: { ...process.env, NAME: cluster.name, CLUSTER: 'embedded', CI: '1', ...env },
+    })`${process.execPath} scripts/start.mjs scripts/${script}.ts ${words}`
+    return { exitCode, said: stdout + stderr }
+  }
+  const ended = () => waitFor('the daemon to end', 15_000, async () => daemonOf(cluster.name) === undefined)
+  const inGuest = (script: string) =>
+    cluster.exec(`${cluster.name}-worker`, ['sh', '-c', `${script}; sleep 60`], { timeoutMs: 60_000 })
+  const kernels = async () =>
+    (await $({ quiet: true })`ps -eo pid,ppid,args`).stdout
+      .split('\n')
+      .filter((line) => line.includes(` umid=${cluster.name} `) && !/ sh -c /.test(line))
+      .map((line) => line.trim().split(/\s+/).map(Number))
+
+  afterAll(() => cluster.down(progress))
+
+  const ends = [
+    {
+      how: 'a panic',
+      end: () => inGuest('echo c >/proc/sysrq-trigger'),
+      reason: 'its kernel ended with "Kernel panic - not syncing: sysrq triggered crash"',
+      log: ['console.log', 'Call Trace:'],
+    },
+    {
+      how: 'no memory left for its guest agent',
+      end: () => inGuest('echo f >/proc/sysrq-trigger'),
+      reason: /its kernel ended with "Out of memory: Killed process \d+ \(node\)[^\n"]*"/,
+      log: ['console.log', 'reboot: Power down'],
+    },
+    {
+      how: 'SIGKILL from outside',
+      end: async () => {
+        const all = await kernels()
+        const [main] = all.find(([, parent]) => !all.some(([pid]) => pid === parent)) ?? []
+        process.kill(main ?? Number.NaN, 'SIGKILL')
+      },
+      reason: 'its kernel ended with SIGKILL, from outside',
+      log: ['console.log', 'ended with status 137'],
+    },
+    {
+      how: 'the end of its daemon',
+      end: async () => process.kill(daemonOf(cluster.name) ?? Number.NaN, 'SIGKILL'),
+      reason: 'its daemon was killed, or this machine was restarted',
+      log: ['daemon.log', ''],
+    },
+  ] as const
+
+  test.each(ends)('$how', async ({ end, reason, log: [file, content] }) => {
+    await cluster.up(progress)
+    await Promise.all([end().catch(() => {}), ended()])
+    const log = join(folder, file)
+    const asked = await Promise.all([
+      run('status', []),
+      run('exec', [], { CMD: 'true' }),
+      run('check', ['--lab', '2']),
+      run('mode', ['ipvs']),
+      run('reset', ['2']),
+      run('trace', ['--from', 'host', '--to', '10.96.0.1:443']),
+    ])
+    expect(asked.map(({ exitCode }) => exitCode)).toEqual([1, 2, 2, 2, 2, 2])
+    for (const { said } of asked) {
+      const [line = '', ...more] = said.split('\n').filter((text) => text.includes('is not up'))
+      expect(more).toEqual([])
+      expect(line).toContain(`The cluster "${cluster.name}" is not up: `)
+      expect(line).toMatch(reason)
+      expect(line).toContain(`the log is "${log}". Run \`make up\``)
+      expect(said).not.toContain('Call Trace')
+    }
+    expect(readFileSync(log, 'utf8')).toContain(content)
+    await cluster.up(progress)
+    expect(notes.at(-1)).toMatch(reason)
+    expect((await cluster.exec(`${cluster.name}-worker`, ['echo', 'here'])).stdout).toBe('here\n')
+  })
+
+  test('one that was asked to end leaves nothing', async () => {
+    await cluster.down(progress)
+    expect(existsSync(folder)).toBe(false)
+    expect((await run('status', [])).said.trim()).toBe(`The cluster "${cluster.name}" is not up: run \`make up\`.`)
+  })
+
+  test('a kernel that can not boot is one sentence, and its console has the rest', async () => {
+    const directory = mkdtempSync(join(tmpdir(), 'panic-'))
+    const packages = await ensurePackages(cacheFolder, silent)
+    const options = { packages, directory, name: `panic-${process.pid}`, memoryMegabytes: 16 }
+    await expect(startMachine(options)).rejects.toThrow(
+      /^The embedded kernel did not start: it ended with exit code 1; its console ends with "Too few physical memory![^"\n]+"\. Its console is in "[^\n]+"\.$/,
+    )
+    expect(readFileSync(join(directory, 'console.log'), 'utf8')).toContain('Too few physical memory!')
+    rmSync(directory, { recursive: true })
+  })
 })
