@@ -9,7 +9,7 @@ const clusterLabel = 'kube-service-labs.load-balancer'
 /** Routes to load balancer addresses, and nothing else. */
 const table = 100
 
-/** The container that stands in front of a cluster's nodes. */
+/** The load balancer container in front of a cluster's nodes. */
 export const applianceName = (cluster: string) => `${cluster}-load-balancer`
 
 /**
