@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import type { Writable } from 'node:stream'
-import { $ } from 'zx/core'
+import { $ } from './command.ts'
 import { isFullDisk, noSpace, SystemTrouble } from './system-trouble.ts'
 import { timeoutScale } from './wait.ts'
 

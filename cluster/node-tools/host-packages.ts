@@ -1,7 +1,8 @@
 import { createHash } from 'node:crypto'
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { $, which } from 'zx/core'
+import { which } from 'zx/core'
+import { $ } from '../../host/command.ts'
 import { cacheFolder } from '../../host/layout.ts'
 import type { Cluster } from '../driver.ts'
 
