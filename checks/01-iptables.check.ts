@@ -1,20 +1,24 @@
 // Lab 1, kube-proxy in iptables mode: what proves each step of labs/01-iptables/lab.yaml.
 
 import { noInterfaceOwnsClusterIPs } from '../grading/cluster-ip-addresses.ts'
-import { defineLab } from '../grading/kit.ts'
+import { defineLab } from '../grading/define-lab.ts'
 import { webService } from '../grading/web-service.ts'
 import { familiesAreApart } from './01-iptables/families.ts'
 import { podReachesItself } from './01-iptables/hairpin.ts'
-import { modeInForce, mustRunIptables } from './01-iptables/mode.ts'
+import { everythingAsPredicted, modeInForce, mustRunIptables } from './01-iptables/iptables-mode.ts'
 import { probesInFiveHooks, probesOnOneNode } from './01-iptables/probes.ts'
 import { nobodyRefuses, rejectedWith } from './01-iptables/rejection.ts'
-import { keepEndpoints, rulesFollowScaling } from './01-iptables/scaling.ts'
 import { portsCostEntries } from './01-iptables/service-ports.ts'
 import { sharesAreEven } from './01-iptables/shares.ts'
 import { threeWaysCounted } from './01-iptables/three-ways.ts'
-import { chainsLeadToPods, nameOfWebChain, probabilityOfSecondRule } from './01-iptables/web-chains.ts'
-import { everythingAsPredicted } from './01-iptables/whole.ts'
-import { backendsOnTwoNodes } from './02-ipvs/web.ts'
+import {
+  chainsLeadToPods,
+  keepEndpoints,
+  nameOfWebChain,
+  probabilityOfSecondRule,
+  rulesFollowScaling,
+} from './01-iptables/web-chains.ts'
+import { backendsOnTwoNodes } from './02-ipvs/web-requests.ts'
 
 export default defineLab(1, ({ step, question, observe }) => {
   observe(keepEndpoints)

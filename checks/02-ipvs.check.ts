@@ -1,33 +1,33 @@
 // Lab 2, kube-proxy in IPVS mode: what proves each step of labs/02-ipvs/lab.yaml.
 
-import { defineLab } from '../grading/kit.ts'
+import { defineLab } from '../grading/define-lab.ts'
 import { variantIn } from '../grading/variant.ts'
 import { findService, webService } from '../grading/web-service.ts'
-import { agentsRunIpvs, keepAgents } from './02-ipvs/agents.ts'
-import { crowdCostsNothing, crowdCostsRules, keepCounts } from './02-ipvs/crowd-cost.ts'
 import {
   dummyDeviceOwnsClusterIPs,
   postroutingMasquerades,
   preroutingLeadsToServices,
   schedulerChosen,
   setsEqualServices,
+  toolsWork,
   virtualServersEqualServices,
 } from './02-ipvs/equality.ts'
+import { extraServicesAddMembersOnly, extraServicesAddRules, keepCounts } from './02-ipvs/extra-services-cost.ts'
+import { agentsRunIpvs, keepAgents } from './02-ipvs/kube-proxy-pods.ts'
 import { leftoversCounted, nothingLeft } from './02-ipvs/leftovers.ts'
 import { sourceIsEgressAddress } from './02-ipvs/masquerade.ts'
 import { nodePortAnswers } from './02-ipvs/node-port.ts'
 import { requestFromNodeIsMarked } from './02-ipvs/node-request.ts'
 import { rulesSeeFirstPacketOnly } from './02-ipvs/one-connection.ts'
 import { requestFromPod } from './02-ipvs/pod-request.ts'
-import { toolsWork } from './02-ipvs/tools.ts'
-import { backendsOnTwoNodes } from './02-ipvs/web.ts'
+import { backendsOnTwoNodes } from './02-ipvs/web-requests.ts'
 
 export default defineLab(2, ({ step, observe }) => {
   observe(keepAgents)
   observe(keepCounts)
 
   step('web', backendsOnTwoNodes)
-  step('iptables-list', crowdCostsRules)
+  step('iptables-list', extraServicesAddRules)
   step('ipvs', agentsRunIpvs)
   step('leftovers', leftoversCounted)
   step('flush', (context) =>
@@ -39,7 +39,7 @@ export default defineLab(2, ({ step, observe }) => {
   step('kube-ipvs0', dummyDeviceOwnsClusterIPs)
   step('tools', toolsWork)
   step('sets', setsEqualServices)
-  step('ipvs-constant', crowdCostsNothing)
+  step('ipvs-constant', extraServicesAddMembersOnly)
   step('prerouting', preroutingLeadsToServices)
   step('virtual-servers', virtualServersEqualServices)
   step('node-port', nodePortAnswers)

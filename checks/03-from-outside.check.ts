@@ -1,17 +1,16 @@
 // Lab 3, Services from outside the cluster: what proves each step of labs/03-from-outside/lab.yaml.
 
-import { defineLab } from '../grading/kit.ts'
-import { everythingAsPredicted } from './01-iptables/whole.ts'
+import { defineLab } from '../grading/define-lab.ts'
+import { everythingAsPredicted } from './01-iptables/iptables-mode.ts'
 import { sharesAreEven } from './03-from-outside/anti-affinity.ts'
 import { clientIsLost } from './03-from-outside/cluster-policy.ts'
-import { healthPortTells } from './03-from-outside/health-check.ts'
+import { webInIptablesMode } from './03-from-outside/exposed-service.ts'
 import { addressAnswers } from './03-from-outside/load-balancer.ts'
-import { clientIsKept } from './03-from-outside/local-policy.ts'
+import { clientIsKept, healthPortTells } from './03-from-outside/local-policy.ts'
 import { nodePortAnswersEverywhere } from './03-from-outside/node-port.ts'
 import { crowdedShare, loggedClient, nodePortChain } from './03-from-outside/questions.ts'
 import { rangesLetIn } from './03-from-outside/source-ranges.ts'
 import { sharesAreUneven } from './03-from-outside/uneven.ts'
-import { webInIptablesMode } from './03-from-outside/web-pods.ts'
 
 export default defineLab(3, ({ step, question }) => {
   step('web', webInIptablesMode)

@@ -1,9 +1,7 @@
 // Lab 4, LVS by hand: what proves each step of labs/04-lvs/lab.yaml.
 
-import { defineLab } from '../grading/kit.ts'
-import { virtualServerAnswers } from './04-lvs/built.ts'
+import { defineLab } from '../grading/define-lab.ts'
 import { schedulersMindDestinations } from './04-lvs/destination-hash.ts'
-import { kubeProxySparesOthers } from './04-lvs/exclusion.ts'
 import {
   directRoutingAnswers,
   frameDestination,
@@ -13,9 +11,10 @@ import {
 } from './04-lvs/forwarding.ts'
 import { requestTakesTheWay, unseenHook } from './04-lvs/hook-path.ts'
 import { schedulersCountConnections } from './04-lvs/least-connections.ts'
+import { kubeProxySparesOthers, virtualServerAnswers } from './04-lvs/own-virtual-server.ts'
+import { heavierShare, schedulersTakeTurns } from './04-lvs/round-robin.ts'
 import { schedulersHashSources } from './04-lvs/source-hash.ts'
 import { lvsStage } from './04-lvs/stage.ts'
-import { heavierShare, schedulersTakeTurns } from './04-lvs/turns.ts'
 
 export default defineLab(4, ({ step, question }) => {
   step('stage', async (context) => {

@@ -1,16 +1,15 @@
 // Lab 5, what IPVS exposes: what proves each step of labs/05-exposure/lab.yaml.
 
-import { defineLab } from '../grading/kit.ts'
+import { defineLab } from '../grading/define-lab.ts'
 import { accessFilterRejects, gainedAddresses, rejectedSet } from './05-exposure/access-filter.ts'
 import { chainOnTheWay, stoppedInEitherMode } from './05-exposure/either-mode.ts'
-import { clusterIPsLeadNowhere, everyClusterIPLeadsToAgent } from './05-exposure/exposed-agent.ts'
+import { clusterIPsLeadNowhere, everyClusterIPLeadsToAgent, sceneIsReady } from './05-exposure/exposed-agent.ts'
 import { forwardRuleNotAsked, forwardRuleStops } from './05-exposure/forward-rule.ts'
 import { boundAgentIsClosed, ownFilterCloses } from './05-exposure/mitigations.ts'
-import { stageIsSet } from './05-exposure/stage.ts'
-import { nothingIsLeft } from './05-exposure/whole.ts'
+import { nothingIsLeft } from './05-exposure/nothing-left.ts'
 
 export default defineLab(5, ({ step, question }) => {
-  step('stage', stageIsSet)
+  step('stage', sceneIsReady)
   step('closed', clusterIPsLeadNowhere)
   step('forward-rule', forwardRuleStops)
   step('exposed', everyClusterIPLeadsToAgent)

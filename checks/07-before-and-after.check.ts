@@ -1,6 +1,6 @@
 // Lab 7, what came before and what comes after: what proves each step of labs/07-before-and-after/lab.yaml.
 
-import { defineLab } from '../grading/kit.ts'
+import { defineLab } from '../grading/define-lab.ts'
 import {
   ipvsDeprecation,
   modeByDefault,
@@ -9,14 +9,14 @@ import {
   modeWithList,
   modeWithScheduler,
 } from './07-before-and-after/choice.ts'
-import { stageIsSet } from './07-before-and-after/deaf-pod.ts'
-import { connectionsFail, shareThatFails } from './07-before-and-after/failing-connections.ts'
+import { connectionsFail, shareThatFails } from './07-before-and-after/connections.ts'
+import { sceneIsReady } from './07-before-and-after/deaf-pod.ts'
 import { hasTablesOfItsOwn, mapsLeadToPods, nothingBeside, nothingOfNftables } from './07-before-and-after/nftables.ts'
 import { addressThatWebSees, noConnectionFails, rulesLeadToListeners } from './07-before-and-after/userspace.ts'
 import { nothingOfUserspace, probeKeepsItOut } from './07-before-and-after/way-back.ts'
 
 export default defineLab(7, ({ step, question }) => {
-  step('stage', stageIsSet)
+  step('stage', sceneIsReady)
   step('fails', connectionsFail, { needsCluster: true })
   question('share', shareThatFails)
   step('relay', rulesLeadToListeners)

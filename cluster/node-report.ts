@@ -1,7 +1,6 @@
 // One exec that asks a node for everything the checks read, and the way back from its output to files.
 
 import { randomUUID } from 'node:crypto'
-import { TAME } from '../host/shell-word.ts'
 import { HTTP_GET } from './http-get.ts'
 import { SAVE_WITH_BACKEND } from './iptables-backend.ts'
 import { nftProbe } from './kube-proxy/nft-probe.ts'
@@ -112,7 +111,7 @@ export function nodeReportRequest(depth: ReportDepth): NodeReportRequest {
   )
   return {
     script: [
-      ...[TAME, PATH, SAVE_WITH_BACKEND, IPSET_SAVE, IPVSADM_SAVE, PROXY_MODE, NODE_BOOT],
+      ...[PATH, SAVE_WITH_BACKEND, IPSET_SAVE, IPVSADM_SAVE, PROXY_MODE, NODE_BOOT],
       ...commands,
       `echo '${mark}! end'`,
     ].join('\n'),

@@ -6,7 +6,7 @@ import type { StepOutcome } from '../grading/failure.ts'
 import { type Judgement, judge, type Source } from '../grading/judge.ts'
 import type { StepDefinition } from '../grading/lab-definition.ts'
 import { failureLines, measuredLines, outcomeLine } from '../grading/learner-report.ts'
-import { movements } from '../grading/settling.ts'
+import { pendingChanges } from '../grading/pending-changes.ts'
 import { Snapshot } from '../grading/snapshot.ts'
 import { personalise } from '../grading/variant.ts'
 import { DeadlineError, waitFor } from '../host/wait.ts'
@@ -124,7 +124,7 @@ async function stillness({ cluster, client }: LabBench): Promise<void> {
   try {
     await waitFor('the cluster to stand still', 10_000, async () => {
       const fresh = cluster.synced ? 0 : freshMs
-      return movements(new Snapshot(await takeObjects(cluster, client)), fresh).length === 0
+      return pendingChanges(new Snapshot(await takeObjects(cluster, client)), fresh).length === 0
     })
   } catch (error) {
     if (!(error instanceof DeadlineError)) throw error

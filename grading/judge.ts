@@ -5,7 +5,7 @@ import { Failure, NotApplicable, OutOfReach, type StepOutcome, Trouble } from '.
 import type { StepDefinition } from './lab-definition.ts'
 import { LabNotes } from './lab-notes.ts'
 import type { LiveCluster } from './live-cluster.ts'
-import { movements } from './settling.ts'
+import { pendingChanges } from './pending-changes.ts'
 import type { Snapshot } from './snapshot.ts'
 
 /** Where rounds get their snapshots from, and what they may touch. */
@@ -45,7 +45,7 @@ export async function judge(spec: LabSpec, source: Source, options: JudgeOptions
     const standing = rounds === 1 ? source.standing : undefined
     const snapshot = standing?.snapshot ?? (await source.snapshot())
     const outcomes = await judgeRound(spec, snapshot, source.live, options.only, standing?.outcomes)
-    const moving = source.live ? movements(snapshot) : []
+    const moving = source.live ? pendingChanges(snapshot) : []
     const unsure = outcomes.some(({ verdict }) => verdict === 'failed')
     if (!unsure || moving.length === 0) return { outcomes, snapshot, rounds }
     if (Date.now() >= deadline) {

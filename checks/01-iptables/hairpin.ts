@@ -6,7 +6,7 @@ import { readReplies } from '../../grading/http-requests.ts'
 import type { Snapshot } from '../../grading/snapshot.ts'
 import { findService, WEB_NAMESPACE, type WebService } from '../../grading/web-service.ts'
 import { loggedRequests, newToken, separateRequests } from '../02-ipvs/web-requests.ts'
-import { mustRunIptables } from './mode.ts'
+import { mustRunIptables } from './iptables-mode.ts'
 
 const NAME = 'mirror'
 const MANIFEST = 'labs/01-iptables/manifests/three-services.yaml'

@@ -7,8 +7,7 @@ import type { Truth } from '../../grading/question.ts'
 import type { NodeView, Snapshot } from '../../grading/snapshot.ts'
 import { clusterService } from '../../grading/web-service.ts'
 import { CLIENT, clientPod } from '../02-ipvs/web-requests.ts'
-import { CLIENT_MANIFEST } from './client.ts'
-import { mustRunIptables } from './mode.ts'
+import { CLIENT_MANIFEST, mustRunIptables } from './iptables-mode.ts'
 
 const NAME = 'nobody'
 /** curl's code for a connection that was refused; one that was dropped ends by time, with 28. */

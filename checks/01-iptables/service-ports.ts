@@ -4,7 +4,7 @@ import { onNode } from '../../grading/difference-report.ts'
 import { expectNodes } from '../../grading/expect-node.ts'
 import { fail } from '../../grading/failure.ts'
 import { clusterService } from '../../grading/web-service.ts'
-import { mustRunIptables } from './mode.ts'
+import { mustRunIptables } from './iptables-mode.ts'
 import { serviceChains } from './web-chains.ts'
 
 const NAME = 'three-ports'

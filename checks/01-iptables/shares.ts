@@ -7,8 +7,7 @@ import { tracedTo, traceLine } from '../../grading/packet-trace.ts'
 import type { NodeView } from '../../grading/snapshot.ts'
 import { type WebService, webService } from '../../grading/web-service.ts'
 import { CLIENT, clientPod, loggedRequests, newToken, separateRequests } from '../02-ipvs/web-requests.ts'
-import { CLIENT_MANIFEST } from './client.ts'
-import { mustRunIptables } from './mode.ts'
+import { CLIENT_MANIFEST, mustRunIptables } from './iptables-mode.ts'
 import { webChain } from './web-chains.ts'
 
 const REQUESTS = 100

@@ -12,7 +12,7 @@ import type { Truth } from '../../grading/question.ts'
 import type { NodeView, Snapshot } from '../../grading/snapshot.ts'
 import { personalise, variantIn } from '../../grading/variant.ts'
 import { findService, webService } from '../../grading/web-service.ts'
-import { mustRunIptables } from './mode.ts'
+import { mustRunIptables } from './iptables-mode.ts'
 
 /** `KUBE-SVC-…` of each port of a Service, in the order of its ports. */
 export function serviceChains({ namespace, name, ports }: Service): string[] {
@@ -93,4 +93,33 @@ export function probabilityOfSecondRule({ nodes, snapshot }: CheckContext): Trut
       hint: personalise('kubectl scale deployment web --replicas=5', variantIn(snapshot)),
     })
   return { accepts: [`1/${backends.length - 1}`], look }
+}
+
+const BEFORE = 'endpoints-before-scaling'
+const SCALED = 'scaled'
+
+const isCount = (value: unknown): value is number => typeof value === 'number' && value > 0
+
+/** Remembers with how many endpoints the Service web was seen first. */
+export function keepEndpoints({ snapshot, notes }: CheckContext): void {
+  if (!findService(snapshot, variantIn(snapshot).name)) return
+  const { backends } = webService(snapshot)
+  if (backends.length > 0) notes.keep(BEFORE, backends.length)
+}
+
+/** The number of Pods changed, and with it the EndpointSlices and the rules of every node. */
+export function rulesFollowScaling(context: CheckContext): void {
+  const { snapshot, notes } = context
+  if (notes.read(SCALED, isCount)) return
+  const { backends } = webService(snapshot)
+  const before = notes.read(BEFORE, isCount) ?? backends.length
+  if (backends.length === before)
+    fail({
+      look: 'kubectl get endpointslices -l app=web',
+      expected: `another number of ready Pods than the ${before} of before`,
+      actual: `${backends.length}, as before`,
+      hint: personalise('kubectl scale deployment web --replicas=5', variantIn(snapshot)),
+    })
+  chainsLeadToPods(context)
+  notes.keep(SCALED, backends.length)
 }

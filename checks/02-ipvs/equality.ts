@@ -1,4 +1,5 @@
 import type { CheckContext } from '../../grading/check-context.ts'
+import { onNode } from '../../grading/difference-report.ts'
 import { configOf } from '../../grading/evaluate.ts'
 import { expectNodes } from '../../grading/expect-node.ts'
 import { fail, NotApplicable } from '../../grading/failure.ts'
@@ -8,6 +9,7 @@ const HAIRPIN_SETS = ['KUBE-LOOP-BACK', 'KUBE-6-LOOP-BACK'] as const
 
 const SCHEDULER_NOTE = 'scheduler-chosen'
 const DEFAULT_SCHEDULER = 'rr'
+const OUTPUTS = { ipset: 'ipset-save', ipvsadm: 'ipvsadm-save' }
 
 /** All sets but KUBE-LOOP-BACK equal the API, and a rule of KUBE-SERVICES matches against KUBE-CLUSTER-IP. */
 export function setsEqualServices({ nodes }: CheckContext): void {
@@ -93,4 +95,20 @@ export function dummyDeviceOwnsClusterIPs({ nodes }: CheckContext): void {
       hint: `ip link set ${DEVICE} down arp off on that node puts it right.`,
     },
   )
+}
+
+/** ipset and ipvsadm run on every node, and what the three short commands stand for does too. */
+export async function toolsWork({ nodes, live }: CheckContext): Promise<void> {
+  expectNodes(nodes).run(OUTPUTS, 'ipset list -n; ipvsadm -Ln', { hint: 'make tools installs what is missing.' })
+  const [node] = nodes.slice(-1)
+  if (!live || !node) return
+  const script = 'iptables -t nat -nvL KUBE-SERVICES && ipvsadm -Ln && ipset list KUBE-CLUSTER-IP'
+  const { exitCode, stderr } = await live.onNode(node.name, `{ ${script}; } >/dev/null`)
+  if (exitCode !== 0)
+    fail({
+      node: node.name,
+      look: onNode(node.name, script),
+      expected: 'that ipt, ipv and ips work on the node',
+      actual: stderr.trim().split('\n').at(-1) ?? `exit code ${exitCode}`,
+    })
 }

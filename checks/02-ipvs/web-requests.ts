@@ -4,10 +4,12 @@ import type { CheckContext } from '../../grading/check-context.ts'
 import { fail, Trouble } from '../../grading/failure.ts'
 import { httpRequests } from '../../grading/http-requests.ts'
 import type { LiveCluster } from '../../grading/live-cluster.ts'
-import { WEB_NAMESPACE, type WebService } from '../../grading/web-service.ts'
+import { variantIn } from '../../grading/variant.ts'
+import { WEB_NAMESPACE, type WebService, webService } from '../../grading/web-service.ts'
 import { waitFor } from '../../host/wait.ts'
 
 export const CLIENT = { namespace: 'default', name: 'client' }
+const LOOK = 'kubectl get pods,endpointslices -l app=web -o wide'
 
 /** Where the learner's client Pod runs. Fails when there is none that is ready. */
 export function clientPod(
@@ -70,4 +72,21 @@ export async function loggedRequests(
     if (error instanceof Trouble) throw error
     throw new Trouble('the web Pods answered, but their access logs do not show it')
   }
+}
+
+/** As many ready Pods of web as the variant wants, on at least two nodes, are the endpoints of its Service. */
+export function backendsOnTwoNodes({ snapshot }: CheckContext): void {
+  const { name, backends } = webService(snapshot)
+  const { replicas } = variantIn(snapshot)
+  const nodes = new Set(backends.map(({ node }) => node))
+  if (backends.length >= replicas && nodes.size >= 2) return
+  fail({
+    look: LOOK,
+    expected: `${replicas} ready endpoints, on two nodes or more, in the EndpointSlice of ${name}`,
+    actual:
+      backends.length < replicas
+        ? `${backends.length} ready ${backends.length === 1 ? 'endpoint' : 'endpoints'}`
+        : `${backends.length} endpoints, all on ${[...nodes][0]}`,
+    hint: 'make web creates what is missing; kubectl describe pods -l app=web says what keeps a Pod from being ready.',
+  })
 }

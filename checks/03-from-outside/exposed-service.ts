@@ -1,13 +1,15 @@
 import { serviceHash } from '../../dataplane/kube-proxy/chain-names.ts'
 import type { Service } from '../../dataplane/objects.ts'
 import { targetOf } from '../../dataplane/rule-text.ts'
+import type { CheckContext } from '../../grading/check-context.ts'
 import { inChain } from '../../grading/difference-report.ts'
 import { evaluate } from '../../grading/evaluate.ts'
 import { expectNodes } from '../../grading/expect-node.ts'
 import { fail } from '../../grading/failure.ts'
 import type { NodeView, Snapshot } from '../../grading/snapshot.ts'
 import { personalise, variantIn } from '../../grading/variant.ts'
-import { WEB_NAMESPACE } from '../../grading/web-service.ts'
+import { findService, WEB_NAMESPACE, webService } from '../../grading/web-service.ts'
+import { backendsOnTwoNodes } from '../02-ipvs/web-requests.ts'
 
 /** A Service of the learner's that clients outside can reach, in front of the web Pods. */
 export interface ExposedService {
@@ -130,3 +132,24 @@ function endpointChains(node: NodeView, hashes: readonly string[]): string[] {
 /** A node's own address; its name where it has none. */
 export const addressOf = ({ objects }: Snapshot, node: string): string =>
   objects.nodes.find(({ name }) => name === node)?.internalIPs.find((ip) => !ip.includes(':')) ?? node
+
+/** web stands on two workers, kube-proxy runs in iptables mode, and every node has the chains of its ClusterIP. */
+export function webInIptablesMode(context: CheckContext): void {
+  const { snapshot, nodes } = context
+  expectNodes(nodes).runMode('iptables', {
+    expected: 'kube-proxy in iptables mode, whose chains this lab reads',
+    hint: 'make iptables brings the mode back, and make flush-nat removes what the other one left.',
+  })
+  backendsOnTwoNodes(context)
+  const service = findService(snapshot, webService(snapshot).name)
+  if (service)
+    mustBeWrittenEverywhere(
+      nodes,
+      { service },
+      {
+        chains: [],
+        look: 'iptables -t nat -S | grep default/web',
+        expected: 'a KUBE-SVC chain for web that leads to each of its Pods',
+      },
+    )
+}

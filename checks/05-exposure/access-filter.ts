@@ -8,11 +8,16 @@ import type { Truth } from '../../grading/question.ts'
 import type { NodeView } from '../../grading/snapshot.ts'
 import { webService } from '../../grading/web-service.ts'
 import { mustBeClosed } from './agent-requests.ts'
-import { ipvsIsAsMade } from './ipvs-way.ts'
 import { AGENT_PORT, agentScene, clusterIPs, mustListenEverywhere } from './node-agent.ts'
+import { describePath, ipvsIsAsMade, packetPathOf } from './packet-path.ts'
 import { countedDuring } from './rule-counter.ts'
-import { ACCESS_FILTER } from './versions.ts'
-import { tellWay, wayOf } from './way.ts'
+
+/** The chain with which kube-proxy closes ClusterIPs to all but Services, since 1.26. */
+export const ACCESS_FILTER = 'KUBE-IPVS-FILTER'
+
+/** How to get the rules of before on either kind of cluster. */
+export const OLD_RULES =
+  'make iptables, then make ipvs KUBE_PROXY_VERSION=1.20. On a cluster that runs one version only, take the jump to KUBE-IPVS-FILTER out of INPUT; kube-proxy puts it back within 30 seconds.'
 
 const CURRENT_RULES = 'make ipvs KUBE_PROXY_VERSION=own'
 const LOOK = `iptables -nvL ${ACCESS_FILTER}`
@@ -42,17 +47,17 @@ export async function accessFilterRejects(context: CheckContext): Promise<void> 
     )
   const view = snapshot.node(scene.node)
   const service = webService(snapshot)
-  const way = wayOf(view, scene.client, { address: service.address, port: AGENT_PORT })
-  if (way.end !== 'stopped' || way.by.chain !== ACCESS_FILTER)
+  const path = packetPathOf(view, scene.client, { address: service.address, port: AGENT_PORT })
+  if (path.end !== 'stopped' || path.by.chain !== ACCESS_FILTER)
     fail({
       node: scene.node,
       look: onNode(scene.node, 'iptables -nvL INPUT'),
       expected: `that ${ACCESS_FILTER} is what stops a packet for ${service.address}:${AGENT_PORT}`,
-      actual: `it ${tellWay(way, scene.node)}`,
+      actual: `it ${describePath(path, scene.node)}`,
       hint: 'Take your own rules away again: iptables -D in place of -I.',
     })
   if (!live) return
-  const { packets } = await countedDuring(live, scene.node, way.by, () =>
+  const { packets } = await countedDuring(live, scene.node, path.by, () =>
     mustBeClosed(live, clusterIPs(snapshot), { scene, hint: CURRENT_RULES, service, view }),
   )
   if (packets < 1)

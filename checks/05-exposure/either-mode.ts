@@ -3,14 +3,13 @@ import { onNode } from '../../grading/difference-report.ts'
 import { expectMode } from '../../grading/expect-node.ts'
 import { fail } from '../../grading/failure.ts'
 import type { Truth } from '../../grading/question.ts'
+import { holdsOnceSeen } from '../../grading/seen-moment.ts'
 import { webService } from '../../grading/web-service.ts'
 import { clientPod } from '../02-ipvs/web-requests.ts'
 import { answered } from './agent-requests.ts'
 import { forwardRule, POD_PORT, stands } from './forward-rule.ts'
-import { ipvsIsAsMade } from './ipvs-way.ts'
-import { atItsMoment } from './moment.ts'
+import { describePath, filterHooks, ipvsIsAsMade, packetPathOf } from './packet-path.ts'
 import { countedDuring } from './rule-counter.ts'
-import { filterHooks, tellWay, wayOf } from './way.ts'
 
 const CLOSED = 'stopped-in-either-mode'
 const KERNEL_TABLES = new Set(['raw', 'mangle', 'nat', 'filter', 'security'])
@@ -20,7 +19,7 @@ const KERNEL_TABLES = new Set(['raw', 'mangle', 'nat', 'filter', 'security'])
  * rule in PREROUTING does for both, as the modes part only behind it.
  */
 export async function stoppedInEitherMode(context: CheckContext): Promise<void> {
-  await atItsMoment(context, CLOSED, () => proveStoppedInEitherMode(context))
+  await holdsOnceSeen(context, CLOSED, () => proveStoppedInEitherMode(context))
 }
 
 async function proveStoppedInEitherMode(context: CheckContext): Promise<object> {
@@ -30,25 +29,25 @@ async function proveStoppedInEitherMode(context: CheckContext): Promise<object> 
   const { address: client, node } = clientPod(context)
   ipvsIsAsMade(context, node)
   const view = snapshot.node(node)
-  const way = wayOf(view, client, service)
-  if (way.end !== 'stopped' || !KERNEL_TABLES.has(way.by.table))
+  const path = packetPathOf(view, client, service)
+  if (path.end !== 'stopped' || !KERNEL_TABLES.has(path.by.table))
     fail({
       node,
       look: onNode(node, 'iptables -nvL INPUT'),
       expected: `a rule on ${node} that stops what ${client} sends to ${service.address}, before IPVS has it`,
-      actual: `a packet to ${service.name} ${tellWay(way, node)}`,
+      actual: `a packet to ${service.name} ${describePath(path, node)}`,
     })
   const before = forwardRule(context)
-  if (way.by.hook !== 'PREROUTING' && !(before && before.node === node && stands(view, before)))
+  if (path.by.hook !== 'PREROUTING' && !(before && before.node === node && stands(view, before)))
     fail({
       node,
       look: onNode(node, 'iptables -nvL FORWARD'),
       expected: 'the rule in FORWARD as well, for iptables mode never asks INPUT',
-      actual: `only the one in ${way.by.hook}`,
+      actual: `only the one in ${path.by.hook}`,
       hint: 'Put the rule of step forward-rule back beside the new one, or choose a place that the packet passes in both modes.',
     })
   const open = service.backends.find(
-    ({ address }) => wayOf(view, client, { address, port: POD_PORT }).end !== 'stopped',
+    ({ address }) => packetPathOf(view, client, { address, port: POD_PORT }).end !== 'stopped',
   )
   if (open)
     fail({
@@ -59,16 +58,16 @@ async function proveStoppedInEitherMode(context: CheckContext): Promise<object> 
       hint: 'The rule in FORWARD is for those: leave it where it was.',
     })
   if (live) {
-    const { packets, result } = await countedDuring(live, node, way.by, () => answered(live, service))
+    const { packets, result } = await countedDuring(live, node, path.by, () => answered(live, service))
     if (result > 0 || packets < 1)
       fail({
         node,
-        look: onNode(node, `iptables -t ${way.by.table} -nvL ${way.by.chain}`),
+        look: onNode(node, `iptables -t ${path.by.table} -nvL ${path.by.chain}`),
         expected: 'a request that gets no answer, and one packet more on the rule',
         actual: `${result === 0 ? 'no answer' : 'an answer'} and ${packets} packets more on the rule`,
       })
   }
-  return { ...way.by, node }
+  return { ...path.by, node }
 }
 
 /** Question: the chain of filter that the client's packet to web meets on its way to IPVS. */

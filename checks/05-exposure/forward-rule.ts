@@ -2,15 +2,14 @@ import type { CheckContext } from '../../grading/check-context.ts'
 import { onNode } from '../../grading/difference-report.ts'
 import { expectMode } from '../../grading/expect-node.ts'
 import { fail } from '../../grading/failure.ts'
+import { holdsOnceSeen } from '../../grading/seen-moment.ts'
 import type { NodeView } from '../../grading/snapshot.ts'
 import { type WebService, webService } from '../../grading/web-service.ts'
 import { chainsLeadToPods } from '../01-iptables/web-chains.ts'
 import { clientPod } from '../02-ipvs/web-requests.ts'
 import { answered } from './agent-requests.ts'
-import { ipvsIsAsMade } from './ipvs-way.ts'
-import { atItsMoment } from './moment.ts'
+import { describePath, ipvsIsAsMade, packetPathOf, type Stop } from './packet-path.ts'
 import { countedDuring } from './rule-counter.ts'
-import { type Stop, tellWay, wayOf } from './way.ts'
 
 /** A rule of the learner's that stopped the client in iptables mode. */
 export interface RuleNote extends Stop {
@@ -40,7 +39,7 @@ export const stands = ({ state }: NodeView, { table, chain, rule }: Stop): boole
 
 /** iptables mode: a rule in FORWARD of the client's node stops its requests to web. */
 export async function forwardRuleStops(context: CheckContext): Promise<void> {
-  await atItsMoment(context, STOPPED, () => proveForwardRuleStops(context))
+  await holdsOnceSeen(context, STOPPED, () => proveForwardRuleStops(context))
 }
 
 async function proveForwardRuleStops(context: CheckContext): Promise<object> {
@@ -52,16 +51,16 @@ async function proveForwardRuleStops(context: CheckContext): Promise<object> {
   const { address: client, node } = clientPod(context)
   chainsLeadToPods({ ...context, nodes: [snapshot.node(node)] })
   const look = onNode(node, 'iptables -nvL FORWARD')
-  const way = wayOf(snapshot.node(node), client, service)
-  if (way.end !== 'stopped' || way.by.hook !== 'FORWARD')
+  const path = packetPathOf(snapshot.node(node), client, service)
+  if (path.end !== 'stopped' || path.by.hook !== 'FORWARD')
     fail({
       node,
       look,
       expected: `a rule in FORWARD on ${node} that stops the packets of ${client} to port ${POD_PORT} of the Pods`,
-      actual: `a packet to ${service.name} ${tellWay(way, node)}`,
+      actual: `a packet to ${service.name} ${describePath(path, node)}`,
     })
   if (live) {
-    const { packets, result } = await countedDuring(live, node, way.by, () => answered(live, service))
+    const { packets, result } = await countedDuring(live, node, path.by, () => answered(live, service))
     if (result > 0 || packets < 1)
       fail({
         node,
@@ -70,12 +69,12 @@ async function proveForwardRuleStops(context: CheckContext): Promise<object> {
         actual: `${result === 0 ? 'no answer' : 'an answer'} and ${packets} packets more on the rule`,
       })
   }
-  return { ...way.by, node }
+  return { ...path.by, node }
 }
 
 /** IPVS mode: the same rule stands, requests to web are answered, and the rule has not seen them. */
 export async function forwardRuleNotAsked(context: CheckContext): Promise<void> {
-  await atItsMoment(context, NOT_ASKED, () => proveForwardRuleNotAsked(context))
+  await holdsOnceSeen(context, NOT_ASKED, () => proveForwardRuleNotAsked(context))
 }
 
 async function proveForwardRuleNotAsked(context: CheckContext): Promise<object> {
@@ -102,26 +101,26 @@ async function proveForwardRuleNotAsked(context: CheckContext): Promise<object> 
 }
 
 function mustPassIPVS(view: NodeView, client: string, service: WebService): void {
-  const way = wayOf(view, client, service)
-  if (way.end === 'sent on') return
+  const path = packetPathOf(view, client, service)
+  if (path.end === 'sent on') return
   fail({
     node: view.name,
     look: onNode(view.name, 'iptables -nvL; ipvsadm -Ln'),
     expected: `a packet to ${service.name} that IPVS sends on`,
-    actual: `it ${tellWay(way, view.name)}`,
+    actual: `it ${describePath(path, view.name)}`,
     hint: 'Only the rule in FORWARD should stand; take away what else you have put into the tables.',
   })
 }
 
 function mustStillStopPods(view: NodeView, client: string, { backends }: WebService, rule: Stop): void {
   for (const { address } of backends) {
-    const way = wayOf(view, client, { address, port: POD_PORT })
-    if (way.end === 'stopped' && way.by.rule === rule.rule) continue
+    const path = packetPathOf(view, client, { address, port: POD_PORT })
+    if (path.end === 'stopped' && path.by.rule === rule.rule) continue
     fail({
       node: view.name,
       look: onNode(view.name, 'iptables -nvL FORWARD'),
       expected: `that the rule still stops what the client sends straight to the Pod ${address}`,
-      actual: `such a packet ${tellWay(way, view.name)}`,
+      actual: `such a packet ${describePath(path, view.name)}`,
     })
   }
 }

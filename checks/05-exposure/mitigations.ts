@@ -2,21 +2,20 @@ import type { CheckContext } from '../../grading/check-context.ts'
 import { onNode } from '../../grading/difference-report.ts'
 import { expectMode } from '../../grading/expect-node.ts'
 import { fail } from '../../grading/failure.ts'
+import { holdsOnceSeen } from '../../grading/seen-moment.ts'
 import type { NodeView, Snapshot } from '../../grading/snapshot.ts'
 import { webService } from '../../grading/web-service.ts'
+import { ACCESS_FILTER, OLD_RULES } from './access-filter.ts'
 import { mustBeClosed } from './agent-requests.ts'
-import { ipvsIsAsMade } from './ipvs-way.ts'
-import { atItsMoment } from './moment.ts'
 import { AGENT_PORT, agentScene, clusterIPs, mustListenEverywhere, mustListenOnNodeAddress } from './node-agent.ts'
-import { ACCESS_FILTER, OLD_RULES } from './versions.ts'
-import { type NodeTables, tellWay, wayOf } from './way.ts'
+import { describePath, ipvsIsAsMade, type NodeTables, packetPathOf } from './packet-path.ts'
 
 const OWN_FILTER = 'own-filter-closed'
 const BOUND = 'bound-agent-closed'
 
 /** A rule of the learner's on every node with an agent stops what is for a ClusterIP but for no Service port. */
 export async function ownFilterCloses(context: CheckContext): Promise<void> {
-  await atItsMoment(context, OWN_FILTER, () => proveOwnFilterCloses(context))
+  await holdsOnceSeen(context, OWN_FILTER, () => proveOwnFilterCloses(context))
 }
 
 async function proveOwnFilterCloses(context: CheckContext): Promise<object> {
@@ -30,21 +29,23 @@ async function proveOwnFilterCloses(context: CheckContext): Promise<object> {
   for (const { name } of nodesOfAgents(snapshot)) {
     const view = withoutAccessFilter(snapshot.node(name))
     const source = name === scene.node ? scene.client : (podOn(snapshot, name) ?? scene.client)
-    const open = addresses.find((address) => wayOf(view, source, { address, port: AGENT_PORT }).end !== 'stopped')
+    const open = addresses.find(
+      (address) => packetPathOf(view, source, { address, port: AGENT_PORT }).end !== 'stopped',
+    )
     if (open !== undefined)
       fail({
         node: name,
         look: onNode(name, 'iptables -nvL INPUT'),
         expected: `a rule of your own on ${name} that stops what is for ${open}:${AGENT_PORT}`,
-        actual: `without ${ACCESS_FILTER}, such a packet ${tellWay(wayOf(view, source, { address: open, port: AGENT_PORT }), name)}`,
+        actual: `without ${ACCESS_FILTER}, such a packet ${describePath(packetPathOf(view, source, { address: open, port: AGENT_PORT }), name)}`,
       })
-    const way = wayOf(view, source, service)
-    if (way.end === 'stopped')
+    const path = packetPathOf(view, source, service)
+    if (path.end === 'stopped')
       fail({
         node: name,
         look: onNode(name, 'iptables -nvL INPUT'),
         expected: `that the Service ${service.name} stays open`,
-        actual: `a packet for ${service.address}:${service.port} ${tellWay(way, name)}`,
+        actual: `a packet for ${service.address}:${service.port} ${describePath(path, name)}`,
         hint: 'Ask the set KUBE-CLUSTER-IP for address and port, and stop only what is not in it.',
       })
   }
@@ -56,7 +57,7 @@ async function proveOwnFilterCloses(context: CheckContext): Promise<object> {
 
 /** The agent listens on the node's own address alone; no rule stops anything, and yet no ClusterIP leads to it. */
 export async function boundAgentIsClosed(context: CheckContext): Promise<void> {
-  await atItsMoment(context, BOUND, () => proveBoundAgentIsClosed(context))
+  await holdsOnceSeen(context, BOUND, () => proveBoundAgentIsClosed(context))
 }
 
 async function proveBoundAgentIsClosed(context: CheckContext): Promise<object> {
@@ -65,13 +66,13 @@ async function proveBoundAgentIsClosed(context: CheckContext): Promise<object> {
   const scene = agentScene(context)
   await mustListenOnNodeAddress(context, scene)
   const { address } = webService(snapshot)
-  const way = wayOf(withoutAccessFilter(snapshot.node(scene.node)), scene.client, { address, port: AGENT_PORT })
-  if (way.end !== 'delivered')
+  const path = packetPathOf(withoutAccessFilter(snapshot.node(scene.node)), scene.client, { address, port: AGENT_PORT })
+  if (path.end !== 'delivered')
     fail({
       node: scene.node,
       look: onNode(scene.node, 'iptables -nvL INPUT'),
       expected: 'that no rule is needed to close the ClusterIPs to this agent',
-      actual: `a packet for ${address}:${AGENT_PORT} ${tellWay(way, scene.node)}`,
+      actual: `a packet for ${address}:${AGENT_PORT} ${describePath(path, scene.node)}`,
       hint: 'Take your own filter away again on every node: iptables -D in place of -I.',
     })
   const hint = 'Is it bound to the address of the node?'

@@ -2,7 +2,7 @@ import { parseIptablesSave } from '../../dataplane/iptables-save.ts'
 import { ParseError } from '../../dataplane/parse-error.ts'
 import { Trouble } from '../../grading/failure.ts'
 import type { LiveCluster } from '../../grading/live-cluster.ts'
-import type { Stop } from './way.ts'
+import type { Stop } from './packet-path.ts'
 
 /** kube-proxy's own syncs zero the counters of its chains; so often it is tried again. */
 const ATTEMPTS = 3

@@ -1,10 +1,15 @@
 import type { CheckContext } from '../../grading/check-context.ts'
+import { expectMode } from '../../grading/expect-node.ts'
 import { fail } from '../../grading/failure.ts'
 import { httpRequests, readReplies } from '../../grading/http-requests.ts'
 import type { LiveCluster } from '../../grading/live-cluster.ts'
+import type { Truth } from '../../grading/question.ts'
+import { holdsOnceSeen } from '../../grading/seen-moment.ts'
 import { shareBars } from '../../grading/share-bars.ts'
 import type { WebBackend, WebService } from '../../grading/web-service.ts'
+import { chainsLeadToPods } from '../01-iptables/web-chains.ts'
 import { CLIENT, loggedRequests, newToken } from '../02-ipvs/web-requests.ts'
+import { deafScene } from './deaf-pod.ts'
 
 /** What became of a number of connections, each of its own. */
 export interface Connections {
@@ -49,4 +54,38 @@ export function mustAllBeAnswered(
     expected: `an answer to each of ${wanted} connections`,
     actual: sent === wanted ? `${failed} of ${sent} failed` : `${sent} were sent, and ${failed} of them failed`,
   })
+}
+
+/** With one of three endpoints deaf, nobody is lucky or unlucky so often in a row: once in 190,000 times. */
+const CONNECTIONS = 30
+const WAY_BACK = 'make iptables KUBE_PROXY_VERSION=own'
+
+/** iptables mode: the rules choose deaf as often as anybody, and who is sent there fails. */
+export function connectionsFail(context: CheckContext): Promise<void> {
+  return holdsOnceSeen(context, 'connections-that-failed', async () => {
+    const { live } = context
+    expectMode(context, 'iptables', { hint: WAY_BACK })
+    const { service, deaf } = deafScene(context)
+    chainsLeadToPods(context)
+    if (!live) return { at: 'a capture' }
+    const connections = await connect(live, service, CONNECTIONS)
+    const { sent, failed } = connections
+    context.show(connectionBars(connections))
+    if (failed > 0 && failed < sent) return { sent, failed }
+    fail({
+      look: `kubectl exec client -- curl -sS --max-time 3 http://${service.address}:${service.port}`,
+      expected: `that some of ${CONNECTIONS} connections meet ${deaf.address} and fail, and others do not`,
+      actual: `${failed} of ${sent} failed`,
+    })
+  })
+}
+
+/** Question: the share of connections that fail. */
+export function shareThatFails(context: CheckContext): Truth {
+  expectMode(context, 'iptables', { hint: WAY_BACK })
+  const { service } = deafScene(context)
+  return {
+    accepts: [`1/${service.backends.length}`],
+    look: 'kubectl get endpointslices -l app=web',
+  }
 }

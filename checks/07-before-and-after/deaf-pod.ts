@@ -3,9 +3,9 @@ import type { CheckContext } from '../../grading/check-context.ts'
 import { fail, NotApplicable } from '../../grading/failure.ts'
 import { httpRequests, readReplies } from '../../grading/http-requests.ts'
 import type { LiveCluster } from '../../grading/live-cluster.ts'
+import { holdsOnceSeen } from '../../grading/seen-moment.ts'
 import { type WebBackend, type WebService, webService } from '../../grading/web-service.ts'
 import { clientPod } from '../02-ipvs/web-requests.ts'
-import { atItsMoment } from '../05-exposure/moment.ts'
 
 const FOLDER = 'labs/07-before-and-after/manifests'
 const DEAF = 'deaf'
@@ -40,8 +40,8 @@ export function deafScene(context: CheckContext): DeafScene {
 }
 
 /** deaf is ready, an endpoint of web, and refuses; the others answer. */
-export function stageIsSet(context: CheckContext): Promise<void> {
-  return atItsMoment(context, 'deaf-and-ready', async () => {
+export function sceneIsReady(context: CheckContext): Promise<void> {
+  return holdsOnceSeen(context, 'deaf-and-ready', async () => {
     const { deaf, hearing } = deafScene(context)
     if (context.live) await onlyDeafRefuses(context.live, deaf, hearing)
     return { deaf: deaf.address }

@@ -4,12 +4,11 @@ import type { CheckContext } from '../../grading/check-context.ts'
 import { onNode } from '../../grading/difference-report.ts'
 import { expectMode, expectNodes } from '../../grading/expect-node.ts'
 import { fail } from '../../grading/failure.ts'
+import { holdsOnceSeen, mustHaveSeen } from '../../grading/seen-moment.ts'
 import { webService } from '../../grading/web-service.ts'
 import { CLIENT } from '../02-ipvs/web-requests.ts'
-import { atItsMoment } from '../05-exposure/moment.ts'
 import { connect, mustAllBeAnswered } from './connections.ts'
 import { mustHaveNftables } from './nftables-here.ts'
-import { mustHaveSeen } from './seen-before.ts'
 import { mustHoldIptablesModeOnly } from './way-back.ts'
 
 const NOTE = 'tables-of-nftables'
@@ -24,7 +23,7 @@ const isElement = (where: Where) => 'nft' in where && /^(map|set) /.test(where.p
 /** nftables mode on every node: tables of its own, with chains at the kernel's hooks as predicted. */
 export async function hasTablesOfItsOwn(context: CheckContext): Promise<void> {
   await mustHaveNftables(context)
-  await atItsMoment(context, NOTE, async () => {
+  await holdsOnceSeen(context, NOTE, async () => {
     expectMode(context, 'nftables', { hint: HINT })
     expectNodes(context.nodes)
       .where((where) => 'nft' in where && !isElement(where), LOOK)
@@ -36,7 +35,7 @@ export async function hasTablesOfItsOwn(context: CheckContext): Promise<void> {
 /** Every map and set as predicted, and what each element leads to; real connections go the same way. */
 export async function mapsLeadToPods(context: CheckContext): Promise<void> {
   await mustHaveNftables(context)
-  await atItsMoment(context, 'maps-of-nftables', async () => {
+  await holdsOnceSeen(context, 'maps-of-nftables', async () => {
     const { live, nodes, snapshot } = context
     expectMode(context, 'nftables', { hint: HINT })
     expectNodes(nodes)
@@ -64,7 +63,7 @@ export async function mapsLeadToPods(context: CheckContext): Promise<void> {
 /** Nothing of iptables or IPVS mode stands beside the tables. */
 export async function nothingBeside(context: CheckContext): Promise<void> {
   await mustHaveNftables(context)
-  await atItsMoment(context, 'nftables-alone', async () => {
+  await holdsOnceSeen(context, 'nftables-alone', async () => {
     expectMode(context, 'nftables', { hint: HINT })
     for (const { name, state } of context.nodes) {
       const plan = planFlush('nftables', state)

@@ -1,4 +1,4 @@
-import { kubeProxyPods } from '../../cluster/kube-proxy/agents.ts'
+import { kubeProxyPods } from '../../cluster/kube-proxy/kube-proxy-pods.ts'
 import { multisetDifference } from '../../dataplane/compare/sequence.ts'
 import type { NodeState } from '../../dataplane/node-state.ts'
 import { targetOf } from '../../dataplane/rule-text.ts'
@@ -10,10 +10,10 @@ import { fail, NotApplicable } from '../../grading/failure.ts'
 import type { LiveCluster } from '../../grading/live-cluster.ts'
 import type { Truth } from '../../grading/question.ts'
 import type { Difference } from '../../grading/report-schema.ts'
+import { holdsOnceSeen } from '../../grading/seen-moment.ts'
 import type { NodeView } from '../../grading/snapshot.ts'
 import type { WebService } from '../../grading/web-service.ts'
 import { CLIENT } from '../02-ipvs/web-requests.ts'
-import { atItsMoment } from '../05-exposure/moment.ts'
 import { connect, connectionBars } from './connections.ts'
 import { type DeafScene, deafScene } from './deaf-pod.ts'
 
@@ -110,7 +110,7 @@ function listenerOf({ state }: NodeView, { address, port }: WebService): number 
 /** userspace mode on every node: each rule leads to a port of the node, and kube-proxy listens there. */
 export async function rulesLeadToListeners(context: CheckContext): Promise<void> {
   mustHaveUserspace(context)
-  await atItsMoment(context, RELAY_NOTE, async () => {
+  await holdsOnceSeen(context, RELAY_NOTE, async () => {
     const { nodes, live } = context
     expectMode(context, 'userspace', { hint: HINT })
     const { service } = deafScene(context)
@@ -151,7 +151,7 @@ async function mustListen(live: LiveCluster, node: string, port: number): Promis
 /** userspace mode: the deaf Pod costs no connection, since kube-proxy tries the next one; its log says so. */
 export async function noConnectionFails(context: CheckContext): Promise<void> {
   mustHaveUserspace(context)
-  await atItsMoment(context, 'connections-tried-again', async () => {
+  await holdsOnceSeen(context, 'connections-tried-again', async () => {
     const { live } = context
     expectMode(context, 'userspace', { hint: HINT })
     const scene = deafScene(context)

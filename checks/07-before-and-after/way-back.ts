@@ -3,13 +3,12 @@ import type { CheckContext } from '../../grading/check-context.ts'
 import { onNode } from '../../grading/difference-report.ts'
 import { expectMode, expectNodes } from '../../grading/expect-node.ts'
 import { fail } from '../../grading/failure.ts'
+import { holdsOnceSeen, mustHaveSeen } from '../../grading/seen-moment.ts'
 import { webService } from '../../grading/web-service.ts'
+import { nothingGoesBefore } from '../01-iptables/iptables-mode.ts'
 import { chainsLeadToPods } from '../01-iptables/web-chains.ts'
-import { nothingGoesBefore } from '../01-iptables/whole.ts'
-import { atItsMoment } from '../05-exposure/moment.ts'
 import { connect, mustAllBeAnswered } from './connections.ts'
 import { mustBeProbed } from './deaf-pod.ts'
-import { mustHaveSeen } from './seen-before.ts'
 import { mustHaveUserspace, RELAY_NOTE } from './userspace.ts'
 
 const WAY_BACK = 'make iptables KUBE_PROXY_VERSION=own, then make flush-nat'
@@ -49,7 +48,7 @@ export function mustHoldIptablesModeOnly({ nodes }: Pick<CheckContext, 'nodes'>)
 
 /** iptables mode, and no connection fails: the probe has taken deaf out of what rules lead to. */
 export function probeKeepsItOut(context: CheckContext): Promise<void> {
-  return atItsMoment(context, 'deaf-and-probed', async () => {
+  return holdsOnceSeen(context, 'deaf-and-probed', async () => {
     await probeHelps(context)
     return { pod: 'deaf' }
   })

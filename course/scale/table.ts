@@ -1,5 +1,6 @@
+import type { SwitchedMode } from '../../dataplane/kube-proxy/mode-ownership.ts'
 import { median } from './growth.ts'
-import type { MeasuredMode, Measurement, Point } from './measurement.ts'
+import type { Measurement, Point } from './measurement.ts'
 
 type Cell = (point: Point) => string
 
@@ -25,7 +26,7 @@ const rows: readonly (readonly [string, Cell])[] = [
   ['  more than to the first', ({ busyMore }) => percent(busyMore)],
 ]
 
-const modes: readonly (readonly [MeasuredMode, string])[] = [
+const modes: readonly (readonly [SwitchedMode, string])[] = [
   ['iptables', 'iptables'],
   ['ipvs', 'IPVS'],
 ]

@@ -69,11 +69,11 @@ export async function bootKernel(options: BootOptions): Promise<Kernel> {
   const agent = await agentBundle()
   mkdirSync(options.directory, { recursive: true })
   const directory = plainPath(options.directory)
-  writeFileSync(
-    join(options.directory, INIT),
-    initScript({ packages: options.packages, node: process.execPath, agent }),
-    { mode: 0o755 },
-  )
+  // libmount takes a double quote in a mount's options for the beginning of a quoted text.
+  const packages = plainPath(realpathSync(options.packages))
+  writeFileSync(join(options.directory, INIT), initScript({ packages: packages.path, node: process.execPath, agent }), {
+    mode: 0o755,
+  })
   const program = kernelProgram(options.packages)
   const confinement = options.confinement ?? findConfinement(options.packages)
   // Its own, as the kernel may write there.
@@ -99,7 +99,7 @@ export async function bootKernel(options: BootOptions): Promise<Kernel> {
     detached: true,
   })
   // Before anybody else hears of it: whoever waits for the end may end this process.
-  for (const ended of ['exit', 'error']) child.once(ended, directory.end)
+  for (const ended of ['exit', 'error']) for (const { end } of [directory, packages]) child.once(ended, end)
   let tail = ''
   for (const stream of [child.stdout, child.stderr])
     stream?.on('data', (bytes: Buffer) => {

@@ -2,16 +2,16 @@
 
 import type { LabBench, LabSolution } from '../../course/lab-bench.ts'
 
-const CROWD = 'labs/02-ipvs/manifests/crowd.yaml'
+const MANIFEST = 'labs/02-ipvs/manifests/crowd.yaml'
 const CLIENT = 'labs/02-ipvs/manifests/client.yaml'
 
 const sendCrowdHome = {
-  commands: [`kubectl delete -f ${CROWD}`],
-  play: (bench: LabBench) => bench.remove(CROWD),
+  commands: [`kubectl delete -f ${MANIFEST}`],
+  play: (bench: LabBench) => bench.remove(MANIFEST),
 }
 const bringCrowd = {
-  commands: [`kubectl apply -f ${CROWD}`],
-  play: (bench: LabBench) => bench.apply(CROWD),
+  commands: [`kubectl apply -f ${MANIFEST}`],
+  play: (bench: LabBench) => bench.apply(MANIFEST),
 }
 const look = { commands: [] }
 
@@ -50,7 +50,7 @@ export const solution: LabSolution = {
     conntrack: look,
   },
 
-  leave: (bench) => bench.remove(CROWD),
+  leave: (bench) => bench.remove(MANIFEST),
 
   async reset(bench) {
     await Promise.all([

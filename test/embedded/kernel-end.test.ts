@@ -1,5 +1,4 @@
 import { existsSync, mkdtempSync, readdirSync, readlinkSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { $ } from 'zx'
@@ -20,17 +19,19 @@ const linksTo = (folder: string) =>
   })
 
 test('a kernel boots in a folder of any name, and leaves nothing, though the process that started it lives on', async () => {
-  const directory = mkdtempSync(join(tmpdir(), 'the kernel\'s "end" '))
-  const packages = await ensurePackages(cacheFolder, silent)
+  const directory = mkdtempSync(join(cacheFolder, 'the kernel\'s "end" '))
+  const packages = join(directory, 'pack"ages')
+  await $`cp -al ${await ensurePackages(cacheFolder, silent)} ${packages}`
   const machine = await startMachine({ packages, directory, name, memoryMegabytes: 512 })
+  expect((await machine.run(['modprobe', 'bridge'])).stderr).toBe('')
   expect((await machine.run(['echo', 'here'])).stdout).toBe('here\n')
   // libuv's io_uring corrupts the page tables of this kernel (Node 22 and later).
   const uring = 'cat /proc/sys/kernel/io_uring_disabled; echo $UV_USE_IO_URING'
   expect((await machine.run(['sh', '-c', uring])).stdout).toBe('2\n0\n')
   expect((await processes()).length).toBeGreaterThan(3)
-  expect(linksTo(directory)).toHaveLength(1)
+  expect([...linksTo(directory), ...linksTo(packages)]).toHaveLength(2)
   await machine.stop()
   await waitFor('the processes of the kernel to end', 3000, async () => (await processes()).length === 0)
-  expect(linksTo(directory)).toEqual([])
+  expect([...linksTo(directory), ...linksTo(packages)]).toEqual([])
   rmSync(directory, { recursive: true })
 })

@@ -1,11 +1,11 @@
 import { describe, expect, test } from 'vitest'
 import { parseConnections, parseMarked } from '../../checks/02-ipvs/observed-traffic.ts'
 import type { KubeClient } from '../../cluster/kube-client.ts'
-import { kubeProxyPods } from '../../cluster/kube-proxy/agents.ts'
+import { kubeProxyPods } from '../../cluster/kube-proxy/kube-proxy-pods.ts'
 import { readReplies } from '../../grading/http-requests.ts'
 import { kubeProxyVersionOn, modeInForce } from '../../grading/kube-proxy-in-force.ts'
 import { LabNotes } from '../../grading/lab-notes.ts'
-import { movements } from '../../grading/settling.ts'
+import { pendingChanges } from '../../grading/pending-changes.ts'
 import { emptySnapshot } from './fake-lab.ts'
 
 describe('which mode runs', () => {
@@ -106,12 +106,12 @@ describe('what still moves', () => {
       1,
     ],
   ])('%s', (_what, item, count) => {
-    expect(movements(emptySnapshot([item], now))).toHaveLength(count)
+    expect(pendingChanges(emptySnapshot([item], now))).toHaveLength(count)
   })
 
   test('a capture has no clock, so nothing in it is new', () => {
     const item = { kind: 'Service', metadata: { name: 's', creationTimestamp: '2026-11-21T09:59:59Z' } }
-    expect(movements(emptySnapshot([item]))).toEqual([])
+    expect(pendingChanges(emptySnapshot([item]))).toEqual([])
   })
 })
 

@@ -1,4 +1,4 @@
-import type { Hands } from '../../../course/incident/hands.ts'
+import type { ClusterActions } from '../../../course/incident/cluster-actions.ts'
 import type { Incident } from '../../../course/incident/incident.ts'
 import { waitFor } from '../../../host/wait.ts'
 
@@ -19,8 +19,8 @@ export const addressJanitor: Incident = {
     'Compare `ip address show kube-ipvs0` with the ClusterIPs of all Services, add the missing one, and watch it with `ip monitor address`.',
     'Which program removes it? Look for a Pod that runs on that node and on no other: `kubectl get pods -A -o wide`.',
   ],
-  async break(hands) {
-    const { node, shop } = hands.scene
+  async break(actions) {
+    const { node, shop } = actions.scene
     const container = {
       name: 'janitor',
       image: 'nicolaka/netshoot',
@@ -30,21 +30,21 @@ export const addressJanitor: Incident = {
     }
     const spec = { nodeName: node, hostNetwork: true, terminationGracePeriodSeconds: 1, containers: [container] }
     const metadata = { name: JANITOR.name, labels: { lab: 'incidents' } }
-    await hands.client.core.createNamespacedPod({ namespace: JANITOR.namespace, body: { metadata, spec } })
-    await hands.bench.podReady(JANITOR.name)
+    await actions.client.core.createNamespacedPod({ namespace: JANITOR.namespace, body: { metadata, spec } })
+    await actions.bench.podReady(JANITOR.name)
   },
   symptom: (look) => look.customerOfShop(2),
   causeLeft: (look) => (look.pod(JANITOR.name) ? 'the Pod net-janitor still removes the address' : undefined),
   wrongFixes: [
     {
       what: 'the address is added by hand',
-      async play(hands: Hands) {
-        const { node, shop } = hands.scene
-        await hands.onNode(node, `ip address replace ${shop}/32 dev kube-ipvs0`)
+      async play(actions: ClusterActions) {
+        const { node, shop } = actions.scene
+        await actions.onNode(node, `ip address replace ${shop}/32 dev kube-ipvs0`)
         await waitFor(
           'the janitor to come by',
           10_000,
-          async () => !(await hands.onNode(node, 'ip -o address show kube-ipvs0')).includes(`${shop}/`),
+          async () => !(await actions.onNode(node, 'ip -o address show kube-ipvs0')).includes(`${shop}/`),
         )
       },
     },
@@ -54,10 +54,10 @@ export const addressJanitor: Incident = {
       'kubectl delete pod net-janitor',
       `make exec NODE=${node} CMD='ip address replace ${shop}/32 dev kube-ipvs0'`,
     ],
-    async play(hands) {
-      const { node, shop } = hands.scene
-      await hands.bench.delete('Pod', JANITOR.name)
-      await hands.onNode(node, `ip address replace ${shop}/32 dev kube-ipvs0`)
+    async play(actions) {
+      const { node, shop } = actions.scene
+      await actions.bench.delete('Pod', JANITOR.name)
+      await actions.onNode(node, `ip address replace ${shop}/32 dev kube-ipvs0`)
     },
   },
   heal: ({ bench }) => bench.delete('Pod', JANITOR.name),

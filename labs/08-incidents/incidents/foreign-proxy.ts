@@ -1,13 +1,13 @@
-import type { Hands } from '../../../course/incident/hands.ts'
+import type { ClusterActions } from '../../../course/incident/cluster-actions.ts'
 import type { Incident } from '../../../course/incident/incident.ts'
 
 const LABEL = 'service.kubernetes.io/service-proxy-name'
-const label = (hands: Hands, value: string | null) =>
-  hands.patchService('shop', { metadata: { labels: { [LABEL]: value as string } } })
-const byHand = (hands: Hands) =>
-  hands.onNode(
-    hands.scene.node,
-    `iptables -t nat -I PREROUTING -d ${hands.scene.shop} -p tcp --dport 80 -j DNAT --to-destination $(iptables-save -t nat | sed -nE 's/.*--to-destination ([0-9.]+:80)$/\\1/p' | head -n 1)`,
+const label = (actions: ClusterActions, value: string | null) =>
+  actions.patchService('shop', { metadata: { labels: { [LABEL]: value as string } } })
+const byHand = (actions: ClusterActions) =>
+  actions.onNode(
+    actions.scene.node,
+    `iptables -t nat -I PREROUTING -d ${actions.scene.shop} -p tcp --dport 80 -j DNAT --to-destination $(iptables-save -t nat | sed -nE 's/.*--to-destination ([0-9.]+:80)$/\\1/p' | head -n 1)`,
   )
 
 export const foreignProxy: Incident = {
@@ -21,7 +21,7 @@ export const foreignProxy: Incident = {
     'kube-proxy ignores the Service, on every node alike, and no log contains an error. So it is configured that way.',
     'Which labels of a Service does kube-proxy evaluate? `kubectl get service shop --show-labels`.',
   ],
-  break: (hands) => label(hands, 'mesh'),
+  break: (actions) => label(actions, 'mesh'),
   symptom: (look) => look.customerOfShop(),
   causeLeft(look) {
     const value = look.service('shop')?.labels[LABEL]
@@ -30,14 +30,17 @@ export const foreignProxy: Incident = {
   wrongFixes: [
     {
       what: "a DNAT rule is added by hand on the customer's node",
-      play: (hands) => byHand(hands),
-      undo: (hands) =>
-        hands.onNode(hands.scene.node, "iptables-save -t nat | grep -vE '^-A PREROUTING .*-j DNAT' | iptables-restore"),
+      play: (actions) => byHand(actions),
+      undo: (actions) =>
+        actions.onNode(
+          actions.scene.node,
+          "iptables-save -t nat | grep -vE '^-A PREROUTING .*-j DNAT' | iptables-restore",
+        ),
     },
   ],
   fix: {
     commands: () => [`kubectl label service shop ${LABEL}-`],
-    play: (hands) => label(hands, null),
+    play: (actions) => label(actions, null),
   },
   debrief: `kube-proxy ignores a Service with the label service.kubernetes.io/service-proxy-name, whatever its value: no rule, no set, no
 virtual server, and no error message. No machine has its ClusterIP, so packets for it leave by the default route and are lost.

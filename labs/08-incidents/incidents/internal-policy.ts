@@ -1,4 +1,4 @@
-import type { Hands } from '../../../course/incident/hands.ts'
+import type { ClusterActions } from '../../../course/incident/cluster-actions.ts'
 import type { Incident } from '../../../course/incident/incident.ts'
 
 const policy = (internalTrafficPolicy: 'Local' | 'Cluster') => ({ spec: { internalTrafficPolicy } })
@@ -16,7 +16,7 @@ export const internalPolicy: Incident = {
     'The packet is dropped on the node where it starts. Look at the filter table of that node for rules about the address.',
     'Which field of the Service shop applies to traffic from inside the cluster?',
   ],
-  break: (hands) => hands.patchService('shop', policy('Local')),
+  break: (actions) => actions.patchService('shop', policy('Local')),
   async symptom(look) {
     const [node = ''] = look.scene.nodes
     const url = `http://${look.scene.shop}/`
@@ -32,12 +32,12 @@ export const internalPolicy: Incident = {
   wrongFixes: [
     {
       what: 'the rule that drops is deleted by hand',
-      play: (hands: Hands) => hands.onNode(hands.scene.nodes[0] ?? '', withoutDrop),
+      play: (actions: ClusterActions) => actions.onNode(actions.scene.nodes[0] ?? '', withoutDrop),
     },
   ],
   fix: {
     commands: () => [`kubectl patch service shop --type merge -p '${JSON.stringify(policy('Cluster'))}'`],
-    play: (hands) => hands.patchService('shop', policy('Cluster')),
+    play: (actions) => actions.patchService('shop', policy('Cluster')),
   },
   debrief: `internalTrafficPolicy: Local sends traffic from inside the cluster only to Pods of the same node. It is meant for agents that
 run on every node; with two Pods, every other node gets no answer. kube-proxy writes "has no local endpoints" DROP rules

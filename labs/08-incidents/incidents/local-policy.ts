@@ -16,7 +16,7 @@ export const localPolicy: Incident = {
     'The request is not refused: the packet is dropped. Look for DROP rules for the port in the filter table of that node.',
     'Which field of the Service shop-np tells kube-proxy to keep traffic on the node where it arrived?',
   ],
-  break: (hands) => hands.patchService('shop-np', policy('Local')),
+  break: (actions) => actions.patchService('shop-np', policy('Local')),
   symptom: (look) => look.nodePortEverywhere(),
   causeLeft: (look) =>
     look.service('shop-np')?.externalTrafficPolicy === 'Local'
@@ -25,12 +25,12 @@ export const localPolicy: Incident = {
   wrongFixes: [
     {
       what: 'the rule that drops is deleted by hand',
-      play: (hands) => hands.onNode(hands.scene.nodes[0] ?? '', withoutDrop),
+      play: (actions) => actions.onNode(actions.scene.nodes[0] ?? '', withoutDrop),
     },
   ],
   fix: {
     commands: () => [`kubectl patch service shop-np --type merge -p '${JSON.stringify(policy('Cluster'))}'`],
-    play: (hands) => hands.patchService('shop-np', policy('Cluster')),
+    play: (actions) => actions.patchService('shop-np', policy('Cluster')),
   },
   debrief: `externalTrafficPolicy: Local keeps the client's address by never forwarding a packet to another node. In return, a node
 without a Pod must drop it. A load balancer queries healthCheckNodePort and avoids such nodes; a client that uses the address

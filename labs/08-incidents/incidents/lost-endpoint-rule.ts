@@ -1,4 +1,4 @@
-import type { Hands } from '../../../course/incident/hands.ts'
+import type { ClusterActions } from '../../../course/incident/cluster-actions.ts'
 import type { Incident } from '../../../course/incident/incident.ts'
 import { factOf } from '../../../course/incident/scene.ts'
 
@@ -18,11 +18,11 @@ export const lostEndpointRule: Incident = {
     'Follow KUBE-SVC-… of the shop on that node into each of its KUBE-SEP-… chains, and compare them.',
     'A chain KUBE-SEP-… ends in a DNAT rule. One of them does not. What makes kube-proxy write it again?',
   ],
-  async break(hands) {
-    const { node, shop, facts } = hands.scene
-    const chain = (await hands.onNode(node, `set -- ${shop}${lastEndpoint}`)).trim()
+  async break(actions) {
+    const { node, shop, facts } = actions.scene
+    const chain = (await actions.onNode(node, `set -- ${shop}${lastEndpoint}`)).trim()
     facts.chain = chain
-    await hands.onNode(node, `iptables-save -t nat | grep -vE '^-A ${chain} .*-j DNAT' | iptables-restore`)
+    await actions.onNode(node, `iptables-save -t nat | grep -vE '^-A ${chain} .*-j DNAT' | iptables-restore`)
   },
   symptom: (look) => look.customerOfShop(10),
   causeLeft({ snapshot, scene }) {
@@ -34,10 +34,10 @@ export const lostEndpointRule: Incident = {
   wrongFixes: [
     {
       what: 'the jump to the empty chain is removed',
-      play: (hands: Hands) =>
-        hands.onNode(
-          hands.scene.node,
-          `iptables-save -t nat | grep -v -- '-j ${factOf(hands.scene, 'chain')}' | sed -E '/^-A KUBE-SVC/s/-m statistic --mode random --probability [0-9.]+ //' | iptables-restore`,
+      play: (actions: ClusterActions) =>
+        actions.onNode(
+          actions.scene.node,
+          `iptables-save -t nat | grep -v -- '-j ${factOf(actions.scene, 'chain')}' | sed -E '/^-A KUBE-SVC/s/-m statistic --mode random --probability [0-9.]+ //' | iptables-restore`,
         ),
     },
   ],
@@ -45,7 +45,7 @@ export const lostEndpointRule: Incident = {
     commands: ({ node }) => [
       `kubectl -n kube-system delete pod -l k8s-app=kube-proxy --field-selector spec.nodeName=${node}`,
     ],
-    play: (hands) => hands.renewAgent(hands.scene.node),
+    play: (actions) => actions.replaceKubeProxyPod(actions.scene.node),
   },
   debrief: `A packet that returns from an endpoint chain without translation continues with the next rule. After the last endpoint there
 is none, so the packet leaves for an address that no machine has. Up to 1.26 kube-proxy rewrote everything at each change and

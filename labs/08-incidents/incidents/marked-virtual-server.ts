@@ -1,4 +1,4 @@
-import type { Hands } from '../../../course/incident/hands.ts'
+import type { ClusterActions } from '../../../course/incident/cluster-actions.ts'
 import type { Incident } from '../../../course/incident/incident.ts'
 import type { Scene } from '../../../course/incident/scene.ts'
 
@@ -17,7 +17,7 @@ export const markedVirtualServer: Incident = {
     'Another entry takes the packet first. What do packets from outside have when they reach IPVS, and those of Pods do not?',
     'IPVS looks up the firewall mark first. Read `ipvsadm -Ln` to the end: one entry begins with FWM.',
   ],
-  break: (hands) => hands.onNode(place(hands.scene), `ipvsadm -A -f ${MARK} -s rr`),
+  break: (actions) => actions.onNode(place(actions.scene), `ipvsadm -A -f ${MARK} -s rr`),
   symptom: (look) => look.nodePortEverywhere(),
   causeLeft({ snapshot, scene }) {
     const { virtualServers } = snapshot.node(place(scene)).state
@@ -27,16 +27,16 @@ export const markedVirtualServer: Incident = {
   wrongFixes: [
     {
       what: 'the other virtual server gets a real server',
-      play: (hands: Hands) =>
-        hands.onNode(
-          place(hands.scene),
-          `ipvsadm -a -f ${MARK} -m -r $(ipvsadm -Sn | grep -m1 -- '-a -t ${hands.scene.shop}:80 ' | sed -E 's/.* -r (\\S+):80 .*/\\1/')`,
+      play: (actions: ClusterActions) =>
+        actions.onNode(
+          place(actions.scene),
+          `ipvsadm -a -f ${MARK} -m -r $(ipvsadm -Sn | grep -m1 -- '-a -t ${actions.scene.shop}:80 ' | sed -E 's/.* -r (\\S+):80 .*/\\1/')`,
         ),
     },
   ],
   fix: {
     commands: (scene) => [`make exec NODE=${place(scene)} CMD='ipvsadm -D -f ${MARK}'`],
-    play: (hands) => hands.onNode(place(hands.scene), `ipvsadm -D -f ${MARK}`),
+    play: (actions) => actions.onNode(place(actions.scene), `ipvsadm -D -f ${MARK}`),
   },
   debrief: `IPVS finds virtual servers by address and port, or by firewall mark, and looks up the mark first. kube-proxy marks packets to
 be masqueraded with 0x4000, which is 16384: a virtual server for that mark receives all of them, and drops them if it has no

@@ -1,4 +1,4 @@
-import type { Hands } from '../../../course/incident/hands.ts'
+import type { ClusterActions } from '../../../course/incident/cluster-actions.ts'
 import type { Incident } from '../../../course/incident/incident.ts'
 import { addressOf, type Scene } from '../../../course/incident/scene.ts'
 
@@ -17,7 +17,7 @@ export const missingMasquerade: Incident = {
     'A reply must pass the node that translated the request. What makes it do so? Compare the chain POSTROUTING of a node that works with this one.',
     'The nat chain POSTROUTING of that node has lost its jump to KUBE-POSTROUTING. kube-proxy restores jumps when it starts.',
   ],
-  break: (hands) => hands.onNode(place(hands.scene), `iptables -t nat -D ${jump}`),
+  break: (actions) => actions.onNode(place(actions.scene), `iptables -t nat -D ${jump}`),
   symptom: (look) => look.nodePortEverywhere(),
   causeLeft({ snapshot, scene }) {
     const rules = snapshot.node(place(scene)).state.iptables.get('nat')?.get('POSTROUTING')?.rules ?? []
@@ -27,15 +27,15 @@ export const missingMasquerade: Incident = {
   wrongFixes: [
     {
       what: 'a rule that masquerades is added by hand',
-      play: (hands: Hands) => hands.onNode(place(hands.scene), `iptables -t nat -A ${byHand}`),
-      undo: (hands: Hands) => hands.onNode(place(hands.scene), `iptables -t nat -D ${byHand}`),
+      play: (actions: ClusterActions) => actions.onNode(place(actions.scene), `iptables -t nat -A ${byHand}`),
+      undo: (actions: ClusterActions) => actions.onNode(place(actions.scene), `iptables -t nat -D ${byHand}`),
     },
   ],
   fix: {
     commands: (scene) => [
       `kubectl -n kube-system delete pod -l k8s-app=kube-proxy --field-selector spec.nodeName=${place(scene)}`,
     ],
-    play: (hands) => hands.renewAgent(place(hands.scene)),
+    play: (actions) => actions.replaceKubeProxyPod(place(actions.scene)),
   },
   debrief: `If a client reaches a Pod of another node through this one, the reply must come back through this one, or it has the wrong
 source address. So kube-proxy marks such packets with 0x4000 and KUBE-POSTROUTING replaces their source. Without the jump the

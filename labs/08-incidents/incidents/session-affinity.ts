@@ -1,4 +1,4 @@
-import type { Hands } from '../../../course/incident/hands.ts'
+import type { ClusterActions } from '../../../course/incident/cluster-actions.ts'
 import type { Incident } from '../../../course/incident/incident.ts'
 
 const affinity = (sessionAffinity: 'ClientIP' | 'None') => ({
@@ -21,7 +21,7 @@ export const sessionAffinity: Incident = {
     'No request is lost, only the choice of the Pod is unusual. Read the first rules of the chain KUBE-SVC-… of the Service shop.',
     "Rules with `-m recent` store the client's address. Which field of the Service causes them?",
   ],
-  break: (hands) => hands.patchService('shop', affinity('ClientIP')),
+  break: (actions) => actions.patchService('shop', affinity('ClientIP')),
   async symptom(look) {
     const shares = await look.shares(REQUESTS)
     const served = [...shares.values()].filter((count) => count > 0).length
@@ -38,12 +38,12 @@ export const sessionAffinity: Incident = {
   wrongFixes: [
     {
       what: 'the stored clients of the node are cleared',
-      play: (hands: Hands) => hands.onNode(hands.scene.node, forget),
+      play: (actions: ClusterActions) => actions.onNode(actions.scene.node, forget),
     },
   ],
   fix: {
     commands: () => [`kubectl patch service shop --type merge -p '${JSON.stringify(affinity('None'))}'`],
-    play: (hands) => hands.patchService('shop', affinity('None')),
+    play: (actions) => actions.patchService('shop', affinity('None')),
   },
   debrief: `sessionAffinity: ClientIP keeps a client at its Pod for three hours after its last connection. In iptables mode this is a pair
 of rules with -m recent for each endpoint, in IPVS mode a persistent virtual server. A batch job, a proxy or a masquerading

@@ -1,5 +1,5 @@
 import type { Incident } from '../../../course/incident/incident.ts'
-import { complaint } from '../../../course/incident/look.ts'
+import { complaint } from '../../../course/incident/incident-context.ts'
 import { factOf } from '../../../course/incident/scene.ts'
 import { OUTSIDE, printOutsideAddresses, readOutsideAddresses } from '../../../host/outside.ts'
 import { waitFor } from '../../../host/wait.ts'
@@ -20,18 +20,18 @@ export const sourceRanges: Incident = {
     'Read the chains that begin with KUBE-FW- and the chain KUBE-PROXY-FIREWALL, with counters, on a node.',
     'Which field of the Service shop-lb lists the allowed clients? `make exec NODE=outside CMD="ip address"` shows the addresses of the clients outside.',
   ],
-  async break(hands) {
-    const { facts } = hands.scene
-    const { own, other = '' } = readOutsideAddresses(await hands.onNode(OUTSIDE, printOutsideAddresses))
+  async break(actions) {
+    const { facts } = actions.scene
+    const { own, other = '' } = readOutsideAddresses(await actions.onNode(OUTSIDE, printOutsideAddresses))
     Object.assign(facts, { warehouse: own, branch: other })
     const spec = {
       ...{ type: 'LoadBalancer', selector: { app: 'shop' }, ports: [{ port: 80, targetPort: 'web' }] },
       ...ranges('198.51.100.0/24').spec,
     }
     const body = { metadata: { name: NAME, labels: { lab: 'incidents' } }, spec }
-    await hands.client.core.createNamespacedService({ namespace, body })
+    await actions.client.core.createNamespacedService({ namespace, body })
     facts.address = await waitFor('an address of the load balancer', 60_000, async () => {
-      const { status } = await hands.client.core.readNamespacedService({ namespace, name: NAME })
+      const { status } = await actions.client.core.readNamespacedService({ namespace, name: NAME })
       return status?.loadBalancer?.ingress?.[0]?.ip
     })
   },
@@ -55,16 +55,16 @@ export const sourceRanges: Incident = {
   wrongFixes: [
     {
       what: 'all clients are allowed',
-      play: (hands) => hands.patchService(NAME, { spec: { loadBalancerSourceRanges: null } }),
+      play: (actions) => actions.patchService(NAME, { spec: { loadBalancerSourceRanges: null } }),
     },
   ],
   fix: {
     commands: ({ facts }) => [
       `kubectl patch service ${NAME} --type merge -p '${JSON.stringify(ranges(`${facts.warehouse}/32`))}'`,
     ],
-    play: (hands) => hands.patchService(NAME, ranges(`${factOf(hands.scene, 'warehouse')}/32`)),
+    play: (actions) => actions.patchService(NAME, ranges(`${factOf(actions.scene, 'warehouse')}/32`)),
   },
-  heal: (hands) => hands.bench.delete('Service', NAME),
+  heal: (actions) => actions.bench.delete('Service', NAME),
   debrief: `loadBalancerSourceRanges is a firewall that kube-proxy writes: KUBE-FW-… lets the listed sources through to the Service, and
 all others meet DROP in KUBE-PROXY-FIREWALL (in IPVS mode: a set of sources, and KUBE-SOURCE-RANGES-FIREWALL). It matches the
 source address that reaches the node, so it only works if nothing in front replaces that address. Clients in the cluster were

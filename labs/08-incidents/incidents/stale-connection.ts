@@ -1,4 +1,4 @@
-import type { Hands } from '../../../course/incident/hands.ts'
+import type { ClusterActions } from '../../../course/incident/cluster-actions.ts'
 import type { Incident } from '../../../course/incident/incident.ts'
 import { factOf, type Scene } from '../../../course/incident/scene.ts'
 import { waitFor } from '../../../host/wait.ts'
@@ -20,9 +20,9 @@ const detour = (scene: Scene) =>
   `PREROUTING -d ${factOf(scene, 'address')} -p udp --sport ${TILL_PORT} -j DNAT --to-destination ${gone(scene)}:${PORT}`
 
 /** A flow to a Pod that is gone, as it remains when kube-proxy was away while that was replaced; the till keeps it alive. */
-async function openTill(hands: Hands): Promise<void> {
-  const { scene, client } = hands
-  await hands.onNode(scene.node, `iptables -t nat -I ${detour(scene)}`)
+async function openTill(actions: ClusterActions): Promise<void> {
+  const { scene, client } = actions
+  await actions.onNode(scene.node, `iptables -t nat -I ${detour(scene)}`)
   const ask = asking(factOf(scene, 'address'), TILL_PORT)
   const command = ['sh', '-c', `while sleep 1; do price=$(${ask}); echo "\${price:-no answer}"; done`]
   const containers = [{ name: 'till', image: 'nicolaka/netshoot', imagePullPolicy: 'IfNotPresent', command }]
@@ -33,7 +33,7 @@ async function openTill(hands: Hands): Promise<void> {
     const log = await client.core.readNamespacedPodLog(TILL).catch(() => '')
     return log.includes('no answer')
   })
-  await hands.onNode(scene.node, `iptables -t nat -D ${detour(scene)}`)
+  await actions.onNode(scene.node, `iptables -t nat -D ${detour(scene)}`)
 }
 
 export const staleConnection: Incident = {
@@ -47,15 +47,15 @@ export const staleConnection: Incident = {
     'The rules are correct, as `make trace` shows. But rules are only evaluated for the first packet of a flow.',
     'Run `conntrack -L -p udp` on the node of the till and compare the two halves of each entry with the existing Pods.',
   ],
-  async break(hands) {
-    const { scene, bench, client } = hands
+  async break(actions) {
+    const { scene, bench, client } = actions
     await bench.apply(MANIFEST)
     const { spec } = await client.core.readNamespacedService({ namespace: TILL.namespace, name: FEED })
     const address = spec?.clusterIP ?? ''
     scene.facts.address = address
     const other = asking(address, TILL_PORT - 1)
-    await waitFor('the feed to answer', 60_000, async () => (await hands.inCustomer(other)).trim() !== '')
-    await openTill(hands)
+    await waitFor('the feed to answer', 60_000, async () => (await actions.inCustomer(other)).trim() !== '')
+    await openTill(actions)
   },
   async symptom({ live }) {
     const lines = (await live.log(TILL, WINDOW)).trim().split('\n')
@@ -70,17 +70,17 @@ export const staleConnection: Incident = {
   wrongFixes: [
     {
       what: 'the Service is changed, so that every kube-proxy syncs it',
-      play: (hands: Hands) => hands.patchService(FEED, { metadata: { annotations: { touched: 'yes' } } }),
+      play: (actions: ClusterActions) => actions.patchService(FEED, { metadata: { annotations: { touched: 'yes' } } }),
     },
   ],
   fix: {
     commands: (scene) => [
       `make exec NODE=${scene.node} CMD='conntrack -D -p udp --orig-dst ${factOf(scene, 'address')}'`,
     ],
-    play: (hands) =>
-      hands.onNode(
-        hands.scene.node,
-        `conntrack -D -p udp --orig-dst ${factOf(hands.scene, 'address')} >/dev/null 2>&1`,
+    play: (actions) =>
+      actions.onNode(
+        actions.scene.node,
+        `conntrack -D -p udp --orig-dst ${factOf(actions.scene, 'address')} >/dev/null 2>&1`,
       ),
   },
   async heal({ bench }) {

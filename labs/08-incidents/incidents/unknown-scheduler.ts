@@ -1,4 +1,4 @@
-import type { Hands } from '../../../course/incident/hands.ts'
+import type { ClusterActions } from '../../../course/incident/cluster-actions.ts'
 import type { Incident } from '../../../course/incident/incident.ts'
 import { configOf } from '../../../grading/evaluate.ts'
 
@@ -16,13 +16,13 @@ export const unknownScheduler: Incident = {
     'This node has only the previous Pods. Which program should have updated it, and in which state is that program?',
     'Read `make kube-proxy-logs`, then `scheduler` in the ConfigMap kube-proxy. `make ipvs SCHEDULER=rr` sets it and restarts kube-proxy.',
   ],
-  async break(hands) {
-    await hands.editConfig(configured('fastest'))
-    await hands.renewAgent(hands.scene.node, 'in trouble')
-    await hands.patchDeployment('shop', {
+  async break(actions) {
+    await actions.editConfig(configured('fastest'))
+    await actions.replaceKubeProxyPod(actions.scene.node, 'in trouble')
+    await actions.patchDeployment('shop', {
       spec: { template: { metadata: { annotations: { release: new Date().toISOString() } } } },
     })
-    await hands.shopReady()
+    await actions.shopReady()
   },
   symptom: (look) => look.customerOfShop(4),
   causeLeft({ snapshot }) {
@@ -32,10 +32,13 @@ export const unknownScheduler: Incident = {
   wrongFixes: [
     {
       what: 'the real servers are corrected by hand',
-      play: (hands: Hands) => realServersByHand(hands),
+      play: (actions: ClusterActions) => realServersByHand(actions),
     },
   ],
-  fix: { commands: () => ['make ipvs SCHEDULER=rr'], play: (hands) => hands.bench.mode('ipvs', { scheduler: 'rr' }) },
+  fix: {
+    commands: () => ['make ipvs SCHEDULER=rr'],
+    play: (actions) => actions.bench.mode('ipvs', { scheduler: 'rr' }),
+  },
   debrief: `Since 1.27 kube-proxy tests its scheduler with a virtual server on a test address, and exits if the kernel has no scheduler of
 that name; before, it fell back to iptables mode and only its log mentioned it. kube-proxy reads its ConfigMap only when it
 starts, so the fault had no effect until the next reboot. The other nodes would have failed the same way, one reboot at a
@@ -43,9 +46,9 @@ time.`,
 }
 
 /** Makes the virtual server of the shop on one node what the other nodes have. */
-async function realServersByHand(hands: Hands): Promise<void> {
-  const { node, nodes, shop } = hands.scene
+async function realServersByHand(actions: ClusterActions): Promise<void> {
+  const { node, nodes, shop } = actions.scene
   const other = nodes.find((name) => name !== node) ?? node
-  const lines = (await hands.onNode(other, `ipvsadm -Sn | grep -- '-t ${shop}:80 '`)).trim().split('\n')
-  await hands.onNode(node, `ipvsadm -D -t ${shop}:80; ipvsadm -R <<'END'\n${lines.join('\n')}\nEND`)
+  const lines = (await actions.onNode(other, `ipvsadm -Sn | grep -- '-t ${shop}:80 '`)).trim().split('\n')
+  await actions.onNode(node, `ipvsadm -D -t ${shop}:80; ipvsadm -R <<'END'\n${lines.join('\n')}\nEND`)
 }

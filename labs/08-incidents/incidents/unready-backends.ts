@@ -1,4 +1,4 @@
-import type { Hands } from '../../../course/incident/hands.ts'
+import type { ClusterActions } from '../../../course/incident/cluster-actions.ts'
 import type { Incident } from '../../../course/incident/incident.ts'
 
 const probing = (path: string) => ({
@@ -21,8 +21,8 @@ export const unreadyBackends: Incident = {
     'The EndpointSlice contains the Pods, with a condition. Which one, and what sets it?',
     'Read the events in `kubectl describe pod -l app=shop`: which page does the kubelet request, and what does nginx answer?',
   ],
-  async break(hands) {
-    await hands.patchDeployment('shop', probing('/healthz'))
+  async break(actions) {
+    await actions.patchDeployment('shop', probing('/healthz'))
   },
   symptom: (look) => look.customerOfShop(),
   async causeLeft(look) {
@@ -38,15 +38,15 @@ export const unreadyBackends: Incident = {
   wrongFixes: [
     {
       what: 'the Service publishes Pods that are not ready',
-      play: (hands: Hands) => hands.patchService('shop', { spec: { publishNotReadyAddresses: true } }),
-      undo: (hands: Hands) => hands.patchService('shop', { spec: { publishNotReadyAddresses: null } }),
+      play: (actions: ClusterActions) => actions.patchService('shop', { spec: { publishNotReadyAddresses: true } }),
+      undo: (actions: ClusterActions) => actions.patchService('shop', { spec: { publishNotReadyAddresses: null } }),
     },
   ],
   fix: {
     commands: () => [`kubectl patch deployment shop -p '${patch}'`, 'kubectl rollout status deployment/shop'],
-    async play(hands) {
-      await hands.patchDeployment('shop', probing('/'))
-      await hands.shopReady()
+    async play(actions) {
+      await actions.patchDeployment('shop', probing('/'))
+      await actions.shopReady()
     },
   },
   debrief: `Only ready endpoints get traffic. The probe of the new release requested a page that nginx does not have, so the kubelet

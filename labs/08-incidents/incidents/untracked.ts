@@ -1,4 +1,4 @@
-import type { Hands } from '../../../course/incident/hands.ts'
+import type { ClusterActions } from '../../../course/incident/cluster-actions.ts'
 import type { Incident } from '../../../course/incident/incident.ts'
 import type { Scene } from '../../../course/incident/scene.ts'
 
@@ -15,7 +15,7 @@ export const untracked: Incident = {
     'The nat table only applies to packets that conntrack tracks. What can exempt a packet from tracking?',
     'One table comes before all others: `iptables -t raw -nvL`.',
   ],
-  break: (hands) => hands.onNode(hands.scene.node, `iptables -t raw -I ${rule(hands.scene)}`),
+  break: (actions) => actions.onNode(actions.scene.node, `iptables -t raw -I ${rule(actions.scene)}`),
   symptom: (look) => look.customerOfShop(2),
   causeLeft({ snapshot, scene }) {
     const rules = snapshot.node(scene.node).state.iptables.get('raw')?.get('PREROUTING')?.rules ?? []
@@ -25,13 +25,13 @@ export const untracked: Incident = {
   wrongFixes: [
     {
       what: 'the firewall is opened',
-      play: (hands: Hands) => hands.onNode(hands.scene.node, 'iptables -I FORWARD -j ACCEPT'),
-      undo: (hands: Hands) => hands.onNode(hands.scene.node, 'iptables -D FORWARD -j ACCEPT'),
+      play: (actions: ClusterActions) => actions.onNode(actions.scene.node, 'iptables -I FORWARD -j ACCEPT'),
+      undo: (actions: ClusterActions) => actions.onNode(actions.scene.node, 'iptables -D FORWARD -j ACCEPT'),
     },
   ],
   fix: {
     commands: (scene) => [`make exec NODE=${scene.node} CMD='iptables -t raw -D ${rule(scene)}'`],
-    play: (hands) => hands.onNode(hands.scene.node, `iptables -t raw -D ${rule(hands.scene)}`),
+    play: (actions) => actions.onNode(actions.scene.node, `iptables -t raw -D ${rule(actions.scene)}`),
   },
   debrief: `All address translation depends on conntrack: without an entry there is no NAT. The table raw comes before it and can exempt
 packets, which busy servers use to save memory. On a Kubernetes node this cuts Pods off from the affected Services. A counter

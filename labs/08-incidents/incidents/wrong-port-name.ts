@@ -1,4 +1,4 @@
-import type { Hands } from '../../../course/incident/hands.ts'
+import type { ClusterActions } from '../../../course/incident/cluster-actions.ts'
 import type { Incident } from '../../../course/incident/incident.ts'
 
 const ports = (targetPort: string) => ({ spec: { ports: [{ port: 80, protocol: 'TCP', targetPort }] } })
@@ -14,7 +14,7 @@ export const wrongPortName: Incident = {
     'An endpoint is an address and a port. Look at both in `kubectl get endpointslices -l kubernetes.io/service-name=shop -o yaml`.',
     'Compare `targetPort` of the Service with the names under `ports` in the Pods.',
   ],
-  break: (hands) => hands.patchService('shop', ports('http')),
+  break: (actions) => actions.patchService('shop', ports('http')),
   symptom: (look) => look.customerOfShop(),
   causeLeft(look) {
     const port = look.service('shop')?.ports?.[0]?.targetPort
@@ -23,13 +23,13 @@ export const wrongPortName: Incident = {
   wrongFixes: [
     {
       what: 'the Service publishes Pods that are not ready',
-      play: (hands: Hands) => hands.patchService('shop', { spec: { publishNotReadyAddresses: true } }),
-      undo: (hands: Hands) => hands.patchService('shop', { spec: { publishNotReadyAddresses: null } }),
+      play: (actions: ClusterActions) => actions.patchService('shop', { spec: { publishNotReadyAddresses: true } }),
+      undo: (actions: ClusterActions) => actions.patchService('shop', { spec: { publishNotReadyAddresses: null } }),
     },
   ],
   fix: {
     commands: () => [`kubectl patch service shop --type merge -p '${JSON.stringify(ports('web'))}'`],
-    play: (hands) => hands.patchService('shop', ports('web')),
+    play: (actions) => actions.patchService('shop', ports('web')),
   },
   debrief: `A targetPort may be a name, which is looked up in each Pod. A Pod without that name gives an endpoint without a port, and
 kube-proxy ignores it, because it identifies endpoints by the Service port's name and protocol. So the Service has Pods and no

@@ -1,4 +1,4 @@
-import type { Hands } from '../../../course/incident/hands.ts'
+import type { ClusterActions } from '../../../course/incident/cluster-actions.ts'
 import type { Incident } from '../../../course/incident/incident.ts'
 
 const ports = (targetPort: string | number) => ({ spec: { ports: [{ port: 80, protocol: 'TCP', targetPort }] } })
@@ -18,7 +18,7 @@ export const wrongTargetPort: Incident = {
     'Compare the port to which the packet is sent with the port on which the Pod listens: the DNAT rule on the node, and `ss -ltn` in the Pod.',
     'Look at the ports in `kubectl get endpointslices -l kubernetes.io/service-name=shop` and at `targetPort` of the Service.',
   ],
-  break: (hands) => hands.patchService('shop', ports(8080)),
+  break: (actions) => actions.patchService('shop', ports(8080)),
   symptom: (look) => look.customerOfShop(2),
   causeLeft(look) {
     const port = look.service('shop')?.ports?.[0]?.targetPort
@@ -27,12 +27,12 @@ export const wrongTargetPort: Incident = {
   wrongFixes: [
     {
       what: 'the port is changed in the chains of one node',
-      play: (hands: Hands) => hands.onNode(hands.scene.node, rewrite(8080, 80)),
+      play: (actions: ClusterActions) => actions.onNode(actions.scene.node, rewrite(8080, 80)),
     },
   ],
   fix: {
     commands: () => [`kubectl patch service shop --type merge -p '${JSON.stringify(ports('web'))}'`],
-    play: (hands) => hands.patchService('shop', ports('web')),
+    play: (actions) => actions.patchService('shop', ports('web')),
   },
   debrief: `kube-proxy relies on the EndpointSlice: address and targetPort. It never checks whether a process listens there, so the packet
 reached the Pod, and the Pod's own kernel refused it. Refused at once means that the packet reached a kernel or a REJECT rule;

@@ -1,8 +1,13 @@
+import { printEndpoint } from '../../dataplane/ip-address.ts'
 import { NodeNetwork } from '../../dataplane/trace/node-network.ts'
 import type { Hook } from '../../dataplane/trace/step.ts'
 import { CircleError, PacketError, tracePacket } from '../../dataplane/trace.ts'
+import type { CheckContext } from '../../grading/check-context.ts'
+import { expectNodes } from '../../grading/expect-node.ts'
 import { Trouble } from '../../grading/failure.ts'
 import type { NodeView } from '../../grading/snapshot.ts'
+import { webService } from '../../grading/web-service.ts'
+import { dummyDeviceOwnsClusterIPs } from '../02-ipvs/equality.ts'
 
 /** The rule that stops every packet of a kind. */
 export interface Stop {
@@ -14,7 +19,7 @@ export interface Stop {
 }
 
 /** What a node does with the first packet of a connection: to a listener of its own, on to another host, or stopped. */
-export type Way = { end: 'delivered' } | { end: 'sent on'; to: string[] } | { end: 'stopped'; by: Stop }
+export type PacketPath = { end: 'delivered' } | { end: 'sent on'; to: string[] } | { end: 'stopped'; by: Stop }
 
 /** A node by name, with what it holds. */
 export type NodeTables = Pick<NodeView, 'name' | 'state'>
@@ -24,8 +29,8 @@ interface Destination {
   port: number
 }
 
-/** The way of a Pod's packet through what its node holds. Throws Trouble when it can't be walked. */
-export function wayOf({ name, state }: NodeTables, source: string, { address, port }: Destination): Way {
+/** The path of a Pod's packet through what its node holds. Throws Trouble when it can't be traced. */
+export function packetPathOf({ name, state }: NodeTables, source: string, { address, port }: Destination): PacketPath {
   const trace = walked(name, () =>
     tracePacket(state, { from: 'pod', source, destination: address, port, protocol: 'tcp' }, { matchingOnly: true }),
   )
@@ -50,11 +55,11 @@ export function filterHooks({ name, state }: NodeTables, source: string, { addre
   return [...new Set(before.filter(({ table }) => table === 'filter').map(({ hook }) => hook))]
 }
 
-/** A way as the end of a sentence that begins with "the packet". */
-export function tellWay(way: Way, node: string): string {
-  if (way.end === 'delivered') return `is delivered to whatever listens on ${node}`
-  if (way.end === 'sent on') return `is sent on to ${way.to.join(' or ') || 'nobody'}`
-  return `is stopped on ${node} by ${way.by.table} ${way.by.chain}: ${way.by.rule}`
+/** A path as the end of a sentence that begins with "the packet". */
+export function describePath(path: PacketPath, node: string): string {
+  if (path.end === 'delivered') return `is delivered to whatever listens on ${node}`
+  if (path.end === 'sent on') return `is sent on to ${path.to.join(' or ') || 'nobody'}`
+  return `is stopped on ${node} by ${path.by.table} ${path.by.chain}: ${path.by.rule}`
 }
 
 function walked<T>(node: string, walk: () => T): T {
@@ -64,4 +69,18 @@ function walked<T>(node: string, walk: () => T): T {
     if (!(error instanceof PacketError || error instanceof CircleError)) throw error
     throw new Trouble(`on ${node} ${error.message}`)
   }
+}
+
+/**
+ * What this lab's packets meet in IPVS mode on a node is as kube-proxy makes it: the addresses of kube-ipvs0, and the virtual
+ * server of web. Else what is seen would be somebody's mistake, and no property of the mode.
+ */
+export function ipvsIsAsMade(context: CheckContext, node: string): void {
+  const { snapshot } = context
+  const nodes = [snapshot.node(node)]
+  dummyDeviceOwnsClusterIPs({ ...context, nodes })
+  const { name, address, port } = webService(snapshot)
+  expectNodes(nodes)
+    .virtualServer(`TCP ${printEndpoint(address, port)}`)
+    .equalPrediction('ipvs', `a virtual server for ${name} with each of its Pods`)
 }

@@ -1,13 +1,14 @@
+import { isServiceChain } from '../dataplane/kube-proxy/chain-names.ts'
 import type { Service } from '../dataplane/objects.ts'
 import type { NodeView, Snapshot } from './snapshot.ts'
 
-/** So many Services labs/02-ipvs/manifests/crowd.yaml adds. */
-export const CROWD_SIZE = 20
-const CROWD_NAME = /^crowd-\d+$/
+/** Number of Services in labs/02-ipvs/manifests/crowd.yaml. */
+export const EXTRA_SERVICES = 20
+const EXTRA_NAME = /^crowd-\d+$/
 
-/** The learner's crowd of Services. */
-export function crowdServices({ objects }: Snapshot): Service[] {
-  return objects.services.filter((service) => service.namespace === 'default' && CROWD_NAME.test(service.name))
+/** The Services that lab 2 adds to show what each mode does with more of them. */
+export function extraServices({ objects }: Snapshot): Service[] {
+  return objects.services.filter((service) => service.namespace === 'default' && EXTRA_NAME.test(service.name))
 }
 
 /** How much one node's rules and sets hold for Services, at one moment. */
@@ -34,8 +35,6 @@ function countRules({ state }: NodeView): RuleCount {
     members: state.ipsets.get('KUBE-CLUSTER-IP')?.members.size ?? 0,
   }
 }
-
-export const isServiceChain = (name: string) => /^KUBE-(?:SVC|SVL|SEP|EXT|FW|XLB)-/.test(name)
 
 /** Ports of Services that have a ClusterIP. */
 function servicePortCount({ objects }: Snapshot): number {

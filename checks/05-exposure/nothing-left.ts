@@ -4,8 +4,8 @@ import { expectMode, expectNodes } from '../../grading/expect-node.ts'
 import { fail } from '../../grading/failure.ts'
 import type { NodeView } from '../../grading/snapshot.ts'
 import { webService } from '../../grading/web-service.ts'
-import { nothingGoesBefore } from '../01-iptables/whole.ts'
-import { ipvsIsAsMade } from './ipvs-way.ts'
+import { nothingGoesBefore } from '../01-iptables/iptables-mode.ts'
+import { ipvsIsAsMade } from './packet-path.ts'
 
 const OWN_COMMENT = /--comment "?lab-5(?!\d)/
 

@@ -1,4 +1,4 @@
-import { isKubeProxyPod } from '../cluster/kube-proxy/agents.ts'
+import { isKubeProxyPod } from '../cluster/kube-proxy/kube-proxy-pods.ts'
 import { type ApiObject, hasCondition } from './api-object.ts'
 import type { Snapshot } from './snapshot.ts'
 
@@ -17,7 +17,7 @@ const STUCK = new Set([
  * on their way for `freshMs`. A step that fails meanwhile is
  * asked again, and only when time runs out is it `not yet`.
  */
-export function movements(snapshot: Snapshot, freshMs = FRESH_MS): string[] {
+export function pendingChanges(snapshot: Snapshot, freshMs = FRESH_MS): string[] {
   const phrases: string[] = []
   const kubeProxies = snapshot.items.filter(isKubeProxyPod)
   const daemonSet = snapshot.find('DaemonSet', 'kube-system', 'kube-proxy')

@@ -1,24 +1,30 @@
 import type { CheckContext } from '../../grading/check-context.ts'
 import { noInterfaceOwnsClusterIPs } from '../../grading/cluster-ip-addresses.ts'
-import { type CountNote, CROWD_SIZE, countEverywhere, crowdServices, isCountNote } from '../../grading/crowd.ts'
 import { onNode } from '../../grading/difference-report.ts'
 import { expectNodes } from '../../grading/expect-node.ts'
+import {
+  type CountNote,
+  countEverywhere,
+  EXTRA_SERVICES,
+  extraServices,
+  isCountNote,
+} from '../../grading/extra-services.ts'
 import { fail, NotApplicable } from '../../grading/failure.ts'
 import type { Snapshot } from '../../grading/snapshot.ts'
 
 const BEFORE = { iptables: 'iptables-before-crowd', ipvs: 'ipvs-before-crowd' }
 const WITH = { iptables: 'iptables-with-crowd', ipvs: 'ipvs-with-crowd' }
-const CROWD = 'labs/02-ipvs/manifests/crowd.yaml'
+const MANIFEST = 'labs/02-ipvs/manifests/crowd.yaml'
 
-/** Counts rules, chains and members of each mode while there is no crowd. */
+/** Counts rules, chains and members of each mode while the extra Services are not there. */
 export function keepCounts({ snapshot, nodes, notes }: CheckContext): void {
-  if (crowdServices(snapshot).length > 0) return
+  if (extraServices(snapshot).length > 0) return
   for (const mode of ['iptables', 'ipvs'] as const)
     if (nodes.every((node) => node.mode === mode)) notes.keep(BEFORE[mode], countEverywhere(snapshot))
 }
 
 /** iptables mode: rules grow by the number of Service ports, and no interface has a ClusterIP. */
-export function crowdCostsRules({ snapshot, nodes, notes, live }: CheckContext): void {
+export function extraServicesAddRules({ snapshot, nodes, notes, live }: CheckContext): void {
   if (notes.read(WITH.iptables, isCountNote)) return
   const other = nodes.find((node) => node.mode !== 'iptables')
   if (other && !live) throw new NotApplicable('kube-proxy had left iptables mode when this capture was taken')
@@ -30,7 +36,7 @@ export function crowdCostsRules({ snapshot, nodes, notes, live }: CheckContext):
     .chain('nat KUBE-SERVICES')
     .equalPrediction('iptables', 'an entry of its own for every Service port, and the node-ports rule last')
   noInterfaceOwnsClusterIPs(snapshot)
-  if (!live && crowdServices(snapshot).length === 0) return
+  if (!live && extraServices(snapshot).length === 0) return
   const { before, now } = countsAround(snapshot, notes.read(BEFORE.iptables, isCountNote))
   for (const { name } of nodes) {
     const rules = (now.nodes[name]?.rules ?? 0) - (before.nodes[name]?.rules ?? 0)
@@ -47,10 +53,10 @@ export function crowdCostsRules({ snapshot, nodes, notes, live }: CheckContext):
   notes.keep(WITH.iptables, now)
 }
 
-/** IPVS mode: the same crowd adds members to KUBE-CLUSTER-IP, one for each port, and no rule or chain. */
-export function crowdCostsNothing({ snapshot, nodes, notes, live }: CheckContext): void {
+/** IPVS mode: the same extra Services add members to KUBE-CLUSTER-IP, one for each port, and no rule or chain. */
+export function extraServicesAddMembersOnly({ snapshot, nodes, notes, live }: CheckContext): void {
   if (notes.read(WITH.ipvs, isCountNote)) return
-  if (!live && crowdServices(snapshot).length === 0)
+  if (!live && extraServices(snapshot).length === 0)
     throw new NotApplicable('there were no twenty Services when this capture was taken')
   const { before, now } = countsAround(snapshot, notes.read(BEFORE.ipvs, isCountNote))
   for (const { name } of nodes) {
@@ -72,20 +78,20 @@ export function crowdCostsNothing({ snapshot, nodes, notes, live }: CheckContext
 }
 
 function countsAround(snapshot: Snapshot, before: CountNote | undefined): { before: CountNote; now: CountNote } {
-  const size = crowdServices(snapshot).length
-  if (size < CROWD_SIZE)
+  const size = extraServices(snapshot).length
+  if (size < EXTRA_SERVICES)
     fail({
       look: 'kubectl get services -l lab=crowd',
-      expected: `${CROWD_SIZE} Services crowd-01 … crowd-${CROWD_SIZE}`,
+      expected: `${EXTRA_SERVICES} Services crowd-01 … crowd-${EXTRA_SERVICES}`,
       actual: size === 0 ? 'none of them' : `${size} of them`,
-      hint: `kubectl apply -f ${CROWD}`,
+      hint: `kubectl apply -f ${MANIFEST}`,
     })
   if (!before)
     fail({
       look: 'kubectl get configmap lab-2 -o yaml',
       expected: 'a count from before the twenty Services were added, in the same mode',
       actual: 'the grader has not seen this mode without them',
-      hint: `Run kubectl delete -f ${CROWD}, then make check-2, and add the twenty Services again.`,
+      hint: `Run kubectl delete -f ${MANIFEST}, then make check-2, and add the twenty Services again.`,
     })
   return { before, now: countEverywhere(snapshot) }
 }
