@@ -270,6 +270,25 @@ export class ChainExpectation extends PredictedPart {
     mustJumpFirst(this.nodes, this.#chain, target)
   }
 
+  /** The jump to this target is its last rule, so that every other rule has its turn before. */
+  jumpsLastTo(target: string, words: Words = {}): void {
+    for (const { node, rules } of this.#everywhere()) {
+      const place = rules.findIndex(({ spec }) => targetOf(spec) === target)
+      if (place !== -1 && place === rules.length - 1) continue
+      const kind = place === -1 ? 'missing' : 'wrong'
+      fail({
+        node,
+        look: onNode(node, `iptables -t ${this.#table} -S ${this.#chain} | tail -n 2`),
+        expected: `the jump to ${target} as the last rule of ${this.#chain}`,
+        actual: place === -1 ? 'no such jump' : `it is rule ${place + 1} of ${rules.length}`,
+        differences: [
+          { kind, text: `the jump to ${target} is not last`, expected: `-A ${this.#chain} … -j ${target}` },
+        ],
+        ...words,
+      })
+    }
+  }
+
   /** One of its rules has these words, as `iptables -S` prints them; `missing` says in a sentence what is not there without. */
   hasRule(spec: string, { missing, ...words }: Words & { missing: string }): void {
     const expected = `-A ${this.#chain} … ${spec} …`

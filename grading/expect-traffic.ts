@@ -13,7 +13,7 @@ type Words = Partial<Omit<FailureDetail, 'node'>>
 
 /** Where requests were sent from, and to what. */
 export interface SentRequests {
-  snapshot: Pick<Snapshot, 'node'>
+  snapshot: Snapshot
   node: string
   sender: Sender
   target: { address: string; port: number }

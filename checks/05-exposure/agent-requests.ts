@@ -83,7 +83,7 @@ export async function mustBeClosed(live: LiveCluster, addresses: readonly string
   expectAnswered(
     ofService,
     1,
-    { snapshot: { node: () => view }, node, sender: { pod: scene.client }, target: service },
+    { snapshot: view.snapshot, node: view.name, sender: { pod: scene.client }, target: service },
     {
       look: `kubectl exec client -- curl -sS --max-time 3 http://${address}:${port}`,
       expected: `an answer of the Service ${name}, which must stay open`,
