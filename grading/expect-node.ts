@@ -161,6 +161,17 @@ export class NodeExpectation {
     return new LinkExpectation(this.#nodes, name)
   }
 
+  /** An interface has this address. */
+  hasAddress(address: string, words: Words = {}): void {
+    for (const node of this.#nodes) {
+      if (node.state.links.some(({ addresses }) => addresses.some((one) => one.address === address))) continue
+      this.fails(node, 'ip -brief address', `${address} as an address of the node`, 'no interface has it', {
+        hint: `ip addr add ${address}/32 dev lo, on ${node.name}`,
+        ...words,
+      })
+    }
+  }
+
   /** No interface has one of these addresses. */
   noInterfaceHas(addresses: ReadonlySet<string>, what: string, words: Words = {}): void {
     for (const node of this.#nodes)
