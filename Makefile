@@ -1,10 +1,10 @@
-# Every target is one short script under scripts/. `make` alone lists them.
+# Every target runs one script under scripts/. `make` alone lists them.
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
-# `make -j ipvs flush-nat` means one after the other; what can run side by side does so inside the scripts.
+# `make -j ipvs flush-nat` runs one target after the other; scripts run in parallel what can be.
 .NOTPARALLEL:
-# What is typed after a target is text, handed on as it is: without this line make expands functions in it. Recipes never contain a
-# variable's text, only the shell's quoted "$$NAME"; `export` so that override does not keep it from the scripts.
+# Variables typed after a target are passed on as plain text: without this line make would expand functions in them. Recipes never contain a
+# variable's text, only the shell's quoted "$$NAME"; `export`, because an overridden variable would not reach the scripts.
 $(foreach name,$(.VARIABLES),$(if $(findstring $$,$(name)),,$(if $(filter command,$(firstword $(origin $(name)))),$(eval export override $(name) := $$(value $(name))))))
 # Node.js takes no module from such a path, and says so in a stack of its own.
 ifneq ($(findstring \,$(CURDIR)),)
@@ -12,23 +12,23 @@ $(error The path of this folder, "$(CURDIR)", has a backslash in it, from where 
 endif
 override RUN := node scripts/start.mjs
 override NODE_MODULES := node_modules/.package-lock.json
-# The 2 of lab-2, or whatever was typed there.
+# The text that was typed for %, such as the 2 of lab-2.
 %: override export STEM = $*
 
 ##@ Labs
 lab-%: $(NODE_MODULES) FORCE ## Work through a lab, graded step by step (make lab-2)
 	@$(RUN) scripts/lab.ts "$$STEM"
-check-%: $(NODE_MODULES) FORCE ## Grade a lab as the cluster stands (STEP=id for one step)
+check-%: $(NODE_MODULES) FORCE ## Grade a lab on the running cluster (STEP=id for one step)
 	@$(RUN) scripts/grade.ts "$$STEM" $${STEP:+--step="$$STEP"}
-solve-%: $(NODE_MODULES) FORCE ## Play the reference solution of a lab (STEP=id for one step)
+solve-%: $(NODE_MODULES) FORCE ## Run the reference solution of a lab (STEP=id for one step)
 	@$(RUN) scripts/solve.ts "$$STEM" $${STEP:+--step="$$STEP"}
-reset-%: $(NODE_MODULES) FORCE ## Bring a lab back to its starting state
+reset-%: $(NODE_MODULES) FORCE ## Reset a lab to its starting state
 	@$(RUN) scripts/reset.ts "$$STEM"
-hint: $(NODE_MODULES) ## A hint for the first open step (LAB=2 STEP=id TIER=1..)
+hint: $(NODE_MODULES) ## Show a hint for the first open step (LAB=2 STEP=id TIER=1..)
 	@$(RUN) scripts/hint.ts $${LAB:+"$$LAB"} $${STEP:+--step="$$STEP"} $${TIER:+--tier="$$TIER"}
-answer: $(NODE_MODULES) ## Answer a lab's question, graded at once (Q=step A='…' LAB=1)
+answer: $(NODE_MODULES) ## Answer a lab's question and have it graded (Q=step A='…' LAB=1)
 	@$(RUN) scripts/answer.ts
-incident: $(NODE_MODULES) ## Break something and repair it (SEED=7 INCIDENT=id HINT=1 SHOW=1 LIST=1)
+incident: $(NODE_MODULES) ## Start an incident to diagnose and repair (SEED=7 INCIDENT=id HINT=1 SHOW=1 LIST=1)
 	@$(RUN) scripts/incident.ts
 measure: $(NODE_MODULES) ## Measure both modes at growing numbers of Services, for lab 6 (MAX=3000 ENDPOINTS=3 SHOW=1)
 	@$(RUN) scripts/measure.ts
@@ -36,21 +36,21 @@ measure: $(NODE_MODULES) ## Measure both modes at growing numbers of Services, f
 ##@ Cluster
 up: $(NODE_MODULES) ## Start the cluster, or finish starting it
 	@$(RUN) scripts/up.ts
-down: $(NODE_MODULES) ## Stop the cluster and leave nothing behind
+down: $(NODE_MODULES) ## Stop the cluster and remove everything it created
 	@$(RUN) scripts/down.ts
-status: $(NODE_MODULES) ## What runs, and in which kube-proxy mode
+status: $(NODE_MODULES) ## Show what runs, and in which kube-proxy mode
 	@$(RUN) scripts/status.ts
-doctor: $(NODE_MODULES) ## Which clusters and labs can run on this machine, and what mends the rest
+doctor: $(NODE_MODULES) ## Show which clusters and labs this machine can run, and how to fix the rest
 	@$(RUN) scripts/doctor.ts
-env: $(NODE_MODULES) ## Shell lines that point kubectl at the cluster: eval "$$(make env)"
+env: $(NODE_MODULES) ## Print shell lines that point kubectl at the cluster: eval "$$(make env)"
 	@$(RUN) scripts/env.ts
-shell: $(NODE_MODULES) ## A shell on a node (NODE=k8s-guide-worker)
+shell: $(NODE_MODULES) ## Open a shell on a node (NODE=k8s-guide-worker)
 	@$(RUN) scripts/shell.ts
-exec: $(NODE_MODULES) ## One command on a node (NODE=… CMD='ipvsadm -Ln')
+exec: $(NODE_MODULES) ## Run one command on a node (NODE=… CMD='ipvsadm -Ln')
 	@$(RUN) scripts/exec.ts
-aliases: $(NODE_MODULES) ## Short commands ipt, ipv and ips for a node: eval "$$(make aliases)"
+aliases: $(NODE_MODULES) ## Print the short commands ipt, ipv and ips for a node: eval "$$(make aliases)"
 	@$(RUN) scripts/aliases.ts
-capture: $(NODE_MODULES) ## Write what every node holds to a folder (DIR=captures/…)
+capture: $(NODE_MODULES) ## Write the state of every node to a folder (DIR=captures/…)
 	@$(RUN) scripts/capture.ts
 trace: $(NODE_MODULES) ## Follow a packet, hop by hop (FROM=pod/NAME TO=svc/web:80 NODE=…)
 	@$(RUN) scripts/trace.ts $${FROM:+--from="$$FROM"} $${TO:+--to="$$TO"} $${NODE:+--node="$$NODE"}
@@ -64,51 +64,51 @@ nftables: $(NODE_MODULES) ## Switch kube-proxy to nftables mode (where the kerne
 	@$(RUN) scripts/mode.ts nftables
 userspace: $(NODE_MODULES) ## Switch to kube-proxy 1.20 in userspace mode (embedded; back: make iptables KUBE_PROXY_VERSION=own)
 	@$(RUN) scripts/mode.ts userspace
-flush-nat: $(NODE_MODULES) ## Remove what other modes left on every node
+flush-nat: $(NODE_MODULES) ## Remove the rules that other modes left on every node
 	@$(RUN) scripts/flush-nat.ts
-kube-proxy-logs: $(NODE_MODULES) ## The logs of every kube-proxy
+kube-proxy-logs: $(NODE_MODULES) ## Show the logs of every kube-proxy
 	@$(RUN) scripts/kube-proxy-logs.ts
 web: $(NODE_MODULES) ## Deploy nginx as `web`, two replicas behind one ClusterIP
 	@$(RUN) scripts/web.ts
-tools: $(NODE_MODULES) ## Put ipset and ipvsadm on every node
+tools: $(NODE_MODULES) ## Install ipset and ipvsadm on every node
 	@$(RUN) scripts/tools.ts
-node-image: $(NODE_MODULES) ## Bake ipset and ipvsadm into kind's node image and fetch the labs' images, for places without a network
+node-image: $(NODE_MODULES) ## Add ipset and ipvsadm to kind's node image and fetch the labs' images, for use without a network
 	@$(RUN) scripts/node-image.ts
 
 ##@ Instructors
-submit: $(NODE_MODULES) ## Write what a learner hands in (LEARNER=alice LAB=2)
+submit: $(NODE_MODULES) ## Write a learner's submission (LEARNER=alice LAB=2)
 	@$(RUN) scripts/submit.ts
 grade-class: $(NODE_MODULES) ## Grade every file in submissions/ and write report.html and report.csv there
 	@$(RUN) scripts/grade-class.ts --html submissions/report.html --csv submissions/report.csv submissions/*.labgrade
-slides: $(NODE_MODULES) ## Build the slides of all labs into dist/slides (PDF too where Chromium is)
+slides: $(NODE_MODULES) ## Build the slides of all labs into dist/slides (PDF too, if Chromium is installed)
 	@$(RUN) scripts/slides.ts
 present: $(NODE_MODULES) ## Build the slides and show them on this machine until Ctrl-C (PORT=…)
 	@$(RUN) scripts/present.ts
-test-grader: $(NODE_MODULES) ## Break recorded good captures in every way, and see each one caught
+test-grader: $(NODE_MODULES) ## Test the grader: change recorded good captures and check that it notices
 	@$(RUN) scripts/test-grader.ts
 
 ##@ Project
-test: $(NODE_MODULES) ## Lint, type-check and run every test
+test: $(NODE_MODULES) ## Lint, check types and run all tests
 	@$(RUN) scripts/test.ts
 test-fast: $(NODE_MODULES) ## Lint, types, layers and the tests that start no program: for while you work
 	@$(RUN) scripts/test.ts --fast
-test-incidents: $(NODE_MODULES) ## Break and repair every incident of lab 8 (make test takes a quarter of them; SEED= says which)
+test-incidents: $(NODE_MODULES) ## Break and repair every incident of lab 8 (make test runs a quarter of them, chosen by SEED=)
 	@INCIDENTS=all node_modules/.bin/vitest run test/labs/lab-8.test.ts
-lint-labs: $(NODE_MODULES) ## What is wrong with the course as written (BOOT=1 plays and types every lab, too; LAB=2)
+lint-labs: $(NODE_MODULES) ## Check the course's files for mistakes (BOOT=1 also plays and types every lab; LAB=2)
 	@$(RUN) scripts/lint-labs.ts $${BOOT:+--run} $${LAB:+"$$LAB"}
-new-lab: $(NODE_MODULES) ## Files for a new lab, to be written over (NAME=packet-captures)
+new-lab: $(NODE_MODULES) ## Create the files of a new lab (NAME=packet-captures)
 	@$(RUN) scripts/new-lab.ts
-e2e-kind: $(NODE_MODULES) ## Every target and lab 2 on a genuine kind cluster, where an engine answers
+e2e-kind: $(NODE_MODULES) ## Test every target and lab 2 on a kind cluster (needs a container engine)
 	@$(RUN) scripts/e2e-kind.ts
-bench: $(NODE_MODULES) ## Measure prediction, parsing, grading, start-up, and a class of a thousand
+bench: $(NODE_MODULES) ## Measure prediction, parsing, grading, start-up, and a class of 1,000
 	@$(RUN) scripts/bench.ts
 	@$(RUN) scripts/bench-class.ts
-help: ## This list
+help: ## Show this list
 	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-zA-Z0-9_%-]+:.*## / {sub(/%/, "N", $$1); gsub(/[$$][$$]/, "$$", $$2); printf "  %-16s %s\n", $$1, $$2}' Makefile
 
 $(NODE_MODULES): package.json package-lock.json
 	@$(RUN)
 	@echo ' • Installing the Node packages …' >&2
-	@npm ci --no-audit --no-fund --loglevel=error >&2 && touch $@
+	@npm ci --include=dev --no-audit --no-fund --loglevel=error >&2 && touch $@
 FORCE:
 .PHONY: FORCE hint answer incident measure up down status doctor env shell exec aliases capture trace ipvs iptables nftables userspace flush-nat kube-proxy-logs web tools submit grade-class test-grader test test-fast test-incidents lint-labs new-lab e2e-kind slides present bench help

@@ -6,15 +6,15 @@ import { waitFor } from '../host/wait.ts'
 import { changeCluster } from './cluster-lock.ts'
 import { consent } from './consent.ts'
 import {
-  agentImage,
-  agentNamespace,
-  agentsThere,
-  agentTrouble,
-  installAgents,
+  accessImage,
+  accessNamespace,
+  accessPodTrouble,
+  hasAccessPods,
+  installAccessPods,
   onNodeCommand,
-  readyAgents,
-  removeAgents,
-} from './context/node-agents.ts'
+  readyAccessPods,
+  removeAccessPods,
+} from './context/node-access.ts'
 import { contextFolder, ownKubeconfig } from './context/own-kubeconfig.ts'
 import { ownObjects } from './context/own-objects.ts'
 import { execInPod } from './context/pod-exec.ts'
@@ -60,17 +60,17 @@ export class ContextCluster implements Cluster {
   async #up(progress: Progress): Promise<void> {
     const client = await this.client()
     const wanted = await this.#nodeNames(client)
-    const ready = await readyAgents(client)
+    const ready = await readyAccessPods(client)
     if (wanted.every((node) => ready.has(node)))
       return progress.note(`The cluster of context "${this.name}" answers, and each node has its agent.`)
-    await consent(this, `run a privileged Pod on each of ${wanted.length} nodes, in namespace "${agentNamespace}",`)
-    progress.start(`Starting an agent on ${wanted.length} nodes (image ${agentImage()})`)
+    await consent(this, `run a privileged Pod on each of ${wanted.length} nodes, in namespace "${accessNamespace}",`)
+    progress.start(`Starting an agent on ${wanted.length} nodes (image ${accessImage()})`)
     try {
-      await installAgents(client)
+      await installAccessPods(client)
       await waitFor('an agent on every node', readyDeadlineMs, async () => {
-        const trouble = await agentTrouble(client)
+        const trouble = await accessPodTrouble(client)
         if (trouble) throw new Error(`The agent can't start on ${trouble}. AGENT_IMAGE= names another image.`)
-        const there = await readyAgents(client)
+        const there = await readyAccessPods(client)
         return wanted.every((node) => there.has(node))
       })
       progress.end(true)
@@ -87,15 +87,15 @@ export class ContextCluster implements Cluster {
 
   async #down(progress: Progress): Promise<void> {
     const client = await this.client()
-    const [agents, objects] = await Promise.all([agentsThere(client), ownObjects(client)])
+    const [agents, objects] = await Promise.all([hasAccessPods(client), ownObjects(client)])
     if (agents || objects.length > 0) {
-      const names = [...(agents ? [`namespace "${agentNamespace}"`] : []), ...objects.map(({ what }) => what)]
+      const names = [...(agents ? [`namespace "${accessNamespace}"`] : []), ...objects.map(({ what }) => what)]
       await consent(this, `delete ${names.join(', ')}`)
       progress.start(`Removing what these labs made on the cluster of context "${this.name}"`)
       await Promise.all(objects.map(({ remove }) => remove()))
-      if (agents) await removeAgents(client)
+      if (agents) await removeAccessPods(client)
       await waitFor('what is ours to be gone', goneDeadlineMs, async () => {
-        return !(await agentsThere(client)) && (await ownObjects(client)).length === 0
+        return !(await hasAccessPods(client)) && (await ownObjects(client)).length === 0
       })
       progress.end(true)
     }
@@ -105,7 +105,7 @@ export class ContextCluster implements Cluster {
   async running(): Promise<boolean> {
     try {
       const client = await this.client()
-      const [nodes, agents] = await Promise.all([this.#nodeNames(client), readyAgents(client)])
+      const [nodes, agents] = await Promise.all([this.#nodeNames(client), readyAccessPods(client)])
       return nodes.length > 0 && nodes.every((node) => agents.has(node))
     } catch {
       return false
@@ -120,7 +120,7 @@ export class ContextCluster implements Cluster {
     const name = await this.#agentOn(node)
     const stdin = typeof options.stdin === 'string' ? Buffer.from(options.stdin) : options.stdin
     const words = onNodeCommand(command, stdin?.length ?? 0)
-    return execInPod(await this.client(), { namespace: agentNamespace, name }, words, {
+    return execInPod(await this.client(), { namespace: accessNamespace, name }, words, {
       ...options,
       ...(stdin === undefined ? {} : { stdin }),
     })
@@ -131,7 +131,7 @@ export class ContextCluster implements Cluster {
     const terminal = process.stdin.isTTY && process.stdout.isTTY ? '-it' : '-i'
     const words = ['exec', terminal, await this.#agentOn(node), '--', 'nsenter', '-t', '1', '-m', '-u', '-i', '--']
     const run = $({ stdio: 'inherit', nothrow: true })
-    const access = ['--kubeconfig', this.kubeconfig, '-n', agentNamespace]
+    const access = ['--kubeconfig', this.kubeconfig, '-n', accessNamespace]
     return (await run`${path} ${access} ${words} ${[...command]}`).exitCode ?? 1
   }
 
@@ -162,7 +162,7 @@ export class ContextCluster implements Cluster {
   }
 
   async #agentOn(node: string): Promise<string> {
-    if (!this.#agents?.has(node)) this.#agents = await readyAgents(await this.client())
+    if (!this.#agents?.has(node)) this.#agents = await readyAccessPods(await this.client())
     const agent = this.#agents.get(node)
     if (agent) return agent
     throw new Error(`Node "${node}" has no agent of ours: run \`make up\` with CLUSTER="context:${this.name}" first.`)

@@ -2,7 +2,7 @@ import type { KubernetesObject, V1Pod } from '@kubernetes/client-node'
 import type { Capture, NodeFiles } from './capture-folder.ts'
 import type { Cluster } from './driver.ts'
 import type { KubeClient } from './kube-client.ts'
-import { kubeProxy, kubeProxyPods } from './kube-proxy/agents.ts'
+import { kubeProxy, kubeProxyPods } from './kube-proxy/kube-proxy-pods.ts'
 import { nodeReportRequest, type ReportDepth } from './node-report.ts'
 import { runOnNode } from './node-script.ts'
 

@@ -1,7 +1,7 @@
 import type { Cluster } from '../cluster/driver.ts'
 import type { KubeClient } from '../cluster/kube-client.ts'
-import { readConfigConf, readDaemonSet } from '../cluster/kube-proxy/agents.ts'
 import { isForeignImage, OWN } from '../cluster/kube-proxy/image-choice.ts'
+import { readConfigConf, readDaemonSet } from '../cluster/kube-proxy/kube-proxy-pods.ts'
 import { takeCapture } from '../cluster/snapshot.ts'
 import { readMode } from '../dataplane/kube-proxy/config-conf.ts'
 import { isEmptyFlush, planFlush } from '../dataplane/kube-proxy/flush.ts'

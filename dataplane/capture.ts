@@ -1,4 +1,6 @@
+import { BoundedCache } from './bounded-cache.ts'
 import { parseIpAddr } from './ip-addr.ts'
+import type { Family } from './ip-address.ts'
 import { parseIpRoute } from './ip-route.ts'
 import { parseIpsetSave } from './ipset-save.ts'
 import { parseIptablesSave } from './iptables-save.ts'
@@ -6,7 +8,6 @@ import { parseIpvsadmSave } from './ipvsadm-save.ts'
 import { parseNftList } from './nft-list.ts'
 import type { NodeState } from './node-state.ts'
 import { ParseError } from './parse-error.ts'
-import { Remembered } from './remembered.ts'
 
 /** Something in one file of a capture that could not be read. `line` is absent when the file itself is missing. */
 export interface CaptureFault {
@@ -63,22 +64,22 @@ export function rememberingParsers(): CaptureParsers {
 const REMEMBERED = 100
 
 function remembering<Value>(parse: (text: string) => Value): (text: string) => Value {
-  const known = new Remembered<Value>(REMEMBERED)
-  return (text) => known.of(text, parse)
+  const known = new BoundedCache<Value>(REMEMBERED)
+  return (text) => known.getOrCreate(text, parse)
 }
 
 const REQUIRED: ReadonlySet<CaptureFile> = new Set<CaptureFile>(['iptables-save', 'ip6tables-save', 'ip-addr.json'])
 
 /**
  * Reads one node's files (name → text) into its state; collects every fault instead of stopping at the first. The rules
- * are those of one IP family (4 unless told): `iptables-save` or `ip6tables-save`. `ip-route` holds IPv4 routes only.
+ * are those of one IP family (`ipv4` by default): `iptables-save` or `ip6tables-save`. `ip-route` holds IPv4 routes only.
  */
 export function readCapturedNode(
   files: ReadonlyMap<string, string>,
-  options: { family?: 4 | 6; parsers?: CaptureParsers } = {},
+  options: { family?: Family; parsers?: CaptureParsers } = {},
 ): CapturedNode {
   const parsers = options.parsers ?? PARSERS
-  const rules = options.family === 6 ? 'ip6tables-save' : 'iptables-save'
+  const rules = options.family === 'ipv6' ? 'ip6tables-save' : 'iptables-save'
   const faults: CaptureFault[] = []
   const state: NodeState = {
     iptables: readFile(files, rules, parsers.rules, faults) ?? new Map(),
@@ -90,7 +91,7 @@ export function readCapturedNode(
     readFile(files, file, parsers.nftables, faults),
   )
   if (tables.some((list) => list !== undefined)) state.nftables = tables.flatMap((list) => list ?? [])
-  const routes = options.family === 6 ? undefined : readFile(files, 'ip-route', parsers.routes, faults)
+  const routes = options.family === 'ipv6' ? undefined : readFile(files, 'ip-route', parsers.routes, faults)
   return { state: routes ? { ...state, routes } : state, faults }
 }
 

@@ -1,9 +1,9 @@
 // What `ip -j -d addr` prints: a JSON array of links with their addresses.
 
 import { z } from 'zod'
+import { BoundedCache } from './bounded-cache.ts'
 import { canonicalAddress, familyOf } from './ip-address.ts'
 import { ParseError } from './parse-error.ts'
-import { Remembered } from './remembered.ts'
 
 export interface LinkAddress {
   family: 'inet' | 'inet6'
@@ -46,7 +46,7 @@ export function parseIpAddr(text: string): Link[] {
   return linkByLink(text) ?? readWhole(text)
 }
 
-const known = new Remembered<Link[]>(2000)
+const known = new BoundedCache<Link[]>(2000)
 
 /** What stands before every link that `ip` prints in one line. */
 const LINK = '{"ifindex":'
@@ -60,7 +60,7 @@ function linkByLink(text: string): Link[] | undefined {
   if (!list.startsWith(`[${LINK}`) || !list.endsWith(']')) return undefined
   const pieces = list.slice(1 + LINK.length, -1).split(`,${LINK}`)
   try {
-    const links = pieces.flatMap((piece) => known.ofPart(piece, (own) => readWhole(`[${LINK}${own}]`)))
+    const links = pieces.flatMap((piece) => known.getOrCreateOfSlice(piece, (own) => readWhole(`[${LINK}${own}]`)))
     return links.map((link) => ({ ...link, flags: [...link.flags], addresses: [...link.addresses] }))
   } catch {
     return undefined
@@ -95,7 +95,7 @@ function readLink(ifname: string, link: z.infer<typeof linkSchema>): Link {
   if (link.master !== undefined) result.master = link.master
   for (const { family, local, prefixlen } of link.addr_info ?? []) {
     if ((family !== 'inet' && family !== 'inet6') || local === undefined) continue
-    if (familyOf(local) !== (family === 'inet' ? 4 : 6)) {
+    if (familyOf(local) !== (family === 'inet' ? 'ipv4' : 'ipv6')) {
       throw new ParseError(SOURCE, 1, local, `${name} has an address that is no ${family} address`)
     }
     const prefixLength = prefixlen ?? (family === 'inet' ? 32 : 128)

@@ -1,20 +1,30 @@
 import ipaddr from 'ipaddr.js'
-import { Remembered } from './remembered.ts'
+import { BoundedCache } from './bounded-cache.ts'
+
+/** An IP family: of an address, and of the rules, sets and virtual servers of one proxier. */
+export type Family = 'ipv4' | 'ipv6'
+
+/** How many bits an address of the family has. */
+export const addressBits = (family: Family): 32 | 128 => (family === 'ipv4' ? 32 : 128)
+
+/** `/32` or `/128`: what iptables-save appends to a single address. */
+export const hostLength = (family: Family): string => `/${addressBits(family)}`
+
+export const loopbackRange = (family: Family): string => (family === 'ipv4' ? '127.0.0.0/8' : '::1/128')
 
 /** An address or prefix as a number: comparing and masking need no text. */
 export interface Prefix {
-  family: 4 | 6
+  family: Family
   bits: bigint
-  /** The same of an IPv4 address as an unsigned number; 0 for IPv6. */
-  number: number
   length: number
 }
 
-const known = new Remembered<Prefix | undefined>(100_000)
+// A capture repeats the same addresses in thousands of rules.
+const prefixes = new BoundedCache<Prefix | undefined>(100_000)
 
 /** Reads `10.0.0.1`, `10.0.0.0/8`, `10.0.0.0/255.0.0.0`, `fd00::1` or `fd00::/64`; undefined when it is neither. */
 export function parsePrefix(text: string): Prefix | undefined {
-  return known.of(text, readPrefix)
+  return prefixes.getOrCreate(text, readPrefix)
 }
 
 function readPrefix(text: string): Prefix | undefined {
@@ -22,12 +32,11 @@ function readPrefix(text: string): Prefix | undefined {
   const address = slash === -1 ? text : text.slice(0, slash)
   if (!ipaddr.IPv4.isValidFourPartDecimal(address) && !ipaddr.IPv6.isValid(address)) return undefined
   const bytes = ipaddr.parse(address).toByteArray()
-  const family = bytes.length === 4 ? 4 : 6
-  const width = bytes.length * 8
+  const family = bytes.length === 4 ? 'ipv4' : 'ipv6'
+  const width = addressBits(family)
   const length = slash === -1 ? width : prefixLength(text.slice(slash + 1))
   if (length === undefined || length > width) return undefined
-  const bits = bytes.reduce((sum, byte) => (sum << 8n) | BigInt(byte), 0n)
-  return { family, bits, number: family === 4 ? Number(bits) : 0, length }
+  return { family, bits: bytes.reduce((sum, byte) => (sum << 8n) | BigInt(byte), 0n), length }
 }
 
 function prefixLength(text: string): number | undefined {
@@ -38,15 +47,10 @@ function prefixLength(text: string): number | undefined {
 
 /** Whether `address` lies in `prefix` (`10.0.0.0/8`); false when either is no address or the families differ. */
 export function contains(prefix: string, address: string): boolean {
-  // Most prefixes of kube-proxy's rules are one host, which is told by text alone.
-  if (prefix.endsWith('/32') && !address.includes(':'))
-    return prefix.length === address.length + 3 && prefix.startsWith(address) && IPV4.test(address)
   const network = parsePrefix(prefix)
   const host = parsePrefix(address)
   if (!network || !host || network.family !== host.family) return false
-  if (network.family === 4)
-    return network.length === 0 || (network.number ^ host.number) >>> (32 - network.length) === 0
-  const shift = BigInt(128 - network.length)
+  const shift = BigInt(addressBits(network.family) - network.length)
   return network.bits >> shift === host.bits >> shift
 }
 
@@ -55,25 +59,52 @@ export function commonBits(one: string, other: string): number {
   const a = parsePrefix(one)
   const b = parsePrefix(other)
   if (!a || !b || a.family !== b.family) return 0
-  const width = a.family === 4 ? 32 : 128
   const difference = a.bits ^ b.bits
-  return difference === 0n ? width : width - difference.toString(2).length
+  return addressBits(a.family) - (difference === 0n ? 0 : difference.toString(2).length)
 }
 
-const IPV4 = /^(?:(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)(?:\.(?!$)|$)){4}$/
+/** The family of an address or prefix; undefined when the text is neither. */
+export const familyOf = (text: string): Family | undefined => parsePrefix(text)?.family
 
-/** 4, 6, or undefined when the text is no address or prefix. */
-export function familyOf(address: string): 4 | 6 | undefined {
-  return IPV4.test(address) ? 4 : parsePrefix(address)?.family
+/** Leading zeros are decimal to kube-proxy (Go's net.ParseIP before 1.17, which k8s.io/utils/net keeps as ParseIPSloppy). */
+const OCTET = '0{0,8}(?:25[0-5]|2[0-4]\\d|1\\d\\d|\\d?\\d)'
+const SLOPPY_IPV4 = new RegExp(`^(?:${OCTET}\\.){3}${OCTET}$`)
+
+/** The family of an address as kube-proxy accepts it in an object (dotted quad, or IPv6 without a zone), or undefined. */
+export function acceptedFamily(address: string): Family | undefined {
+  if (SLOPPY_IPV4.test(address)) return 'ipv4'
+  return address.includes(':') && !address.includes('%') && ipaddr.IPv6.isValid(address) ? 'ipv6' : undefined
 }
 
-/** The one spelling of an address that the kernel's tools print (`fd00::1`, no leading zeros); unknown text unchanged. */
+/** True for `address/length` with an address that kube-proxy accepts and a length that fits its family. */
+export function isCidr(text: string): boolean {
+  const match = /^([^/]+)\/0{0,8}(\d{1,3})$/.exec(text)
+  const family = acceptedFamily(match?.[1] ?? '')
+  return family !== undefined && Number(match?.[2]) <= addressBits(family)
+}
+
+/** The one spelling of an address that the kernel's tools print (no leading zeros, RFC 5952); other text unchanged. */
 export function canonicalAddress(address: string): string {
-  if (!address.includes(':') || !ipaddr.IPv6.isValid(address)) return address
-  return ipaddr.IPv6.parse(address).toRFC5952String()
+  if (address.includes(':'))
+    return ipaddr.IPv6.isValid(address) ? ipaddr.IPv6.parse(address).toRFC5952String() : address
+  return SLOPPY_IPV4.test(address) ? address.split('.').map(Number).join('.') : address
 }
 
-/** `10.0.0.1:80`, `[fd00::1]:80`. */
+/** An address range with its host bits cleared, as Go's net.IPNet and iptables print it. */
+export function canonicalCidr(cidr: string): string {
+  const range = cidr.includes(':') ? ipaddr.IPv6 : ipaddr.IPv4
+  return `${canonicalAddress(range.networkAddressFromCIDR(cidr).toString())}${cidr.slice(cidr.indexOf('/'))}`
+}
+
+/** True for 0.0.0.0/0 and ::/0. */
+export const isZeroCidr = (cidr: string): boolean => cidr.endsWith('/0')
+
+export const isLoopback = (address: string): boolean => address === '::1' || address.startsWith('127.')
+
+/** fe80::/10, which kube-proxy never serves node ports on. */
+export const isIPv6LinkLocal = (address: string): boolean => /^fe[89ab]/i.test(address)
+
+/** `10.0.0.1:80`, `[fd00::1]:80`, as Go's net.JoinHostPort writes them. */
 export function printEndpoint(address: string, port: number): string {
   return address.includes(':') ? `[${address}]:${port}` : `${address}:${port}`
 }
@@ -87,7 +118,7 @@ export function parseEndpoint(text: string): { address: string; port: number } |
   const address = bracketed ? host.slice(1, -1) : host
   const family = address.includes('/') ? undefined : familyOf(address)
   const port = parsePort(text.slice(colon + 1))
-  if (port === undefined || family === undefined || bracketed !== (family === 6)) return undefined
+  if (port === undefined || family === undefined || bracketed !== (family === 'ipv6')) return undefined
   return { address: canonicalAddress(address), port }
 }
 

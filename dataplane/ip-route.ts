@@ -50,7 +50,7 @@ export function parseIpRoute(text: string): Route[] {
       throw new ParseError(SOURCE, number, line, 'not a route line, it begins with no destination')
     }
     const via = words[words.indexOf('via') + 1]
-    const everywhere = words.includes('via') && via !== undefined && familyOf(via) === 6 ? '::/0' : '0.0.0.0/0'
+    const everywhere = words.includes('via') && via !== undefined && familyOf(via) === 'ipv6' ? '::/0' : '0.0.0.0/0'
     const route: Route = { type, destination: target === 'default' ? everywhere : target, metric: 0 }
     readAttributes(words, route)
     routes.push(route)

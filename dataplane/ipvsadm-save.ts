@@ -1,9 +1,9 @@
 // What `ipvsadm -Sn` prints:  -A -t 10.96.0.1:443 -s rr / -a -t 10.96.0.1:443 -r 172.18.0.2:6443 -m -w 1
 
+import { BoundedCache } from './bounded-cache.ts'
 import { parseEndpoint, printEndpoint } from './ip-address.ts'
 import { eachLine } from './lines.ts'
 import { ParseError } from './parse-error.ts'
-import { Remembered } from './remembered.ts'
 
 export type IpvsProtocol = 'TCP' | 'UDP' | 'SCTP' | 'FWM'
 
@@ -66,7 +66,7 @@ export function parseIpvsadmSave(text: string): VirtualServer[] {
   eachLine(text, (line, number) => {
     if (line.trim() === '' || line.startsWith('#')) return
     const fail = (fault: string) => new ParseError(SOURCE, number, line, fault)
-    const { key, virtualServer, realServer } = known.ofPart(line, (own) => readLine(own, fail))
+    const { key, virtualServer, realServer } = known.getOrCreateOfSlice(line, (own) => readLine(own, fail))
     const server = servers.get(key)
     if (virtualServer) {
       if (server) throw fail('this virtual server stands here twice')
@@ -87,7 +87,7 @@ type Line =
   | { key: string; virtualServer?: undefined; realServer: RealServer }
 
 /** The nodes of a cluster, and each of them at several moments, print the same lines. */
-const known = new Remembered<Line>(5000)
+const known = new BoundedCache<Line>(5000)
 
 function readLine(line: string, fail: Fail): Line {
   const [command, ...words] = line.split(' ').filter((word) => word !== '')

@@ -1,5 +1,5 @@
 import ipaddr from 'ipaddr.js'
-import { parsePrefix } from './ip-address.ts'
+import { addressBits, type Family, parsePrefix } from './ip-address.ts'
 
 /** Addresses from the first to the last, both included, as numbers. */
 interface Interval {
@@ -7,14 +7,12 @@ interface Interval {
   last: bigint
 }
 
-const widthOf = (family: 4 | 6): number => (family === 4 ? 32 : 128)
-
 /** Reads `10.0.0.1`, `10.0.0.0/8` or `10.0.0.1-10.0.0.9`; undefined for what is no address. */
-function readInterval(text: string): (Interval & { family: 4 | 6 }) | undefined {
+function readInterval(text: string): (Interval & { family: Family }) | undefined {
   const [from = '', to = from] = text.split('-')
   const [start, end] = [parsePrefix(from), parsePrefix(to)]
   if (!start || !end || start.family !== end.family) return undefined
-  const host = (length: number) => (1n << BigInt(widthOf(start.family) - length)) - 1n
+  const host = (length: number) => (1n << BigInt(addressBits(start.family) - length)) - 1n
   return { family: start.family, first: start.bits & ~host(start.length), last: end.bits | host(end.length) }
 }
 
@@ -28,19 +26,19 @@ function merge(intervals: readonly Interval[]): Interval[] {
   return merged
 }
 
-function address(bits: bigint, family: 4 | 6): string {
-  const size = widthOf(family) / 8
+function address(bits: bigint, family: Family): string {
+  const size = addressBits(family) / 8
   const bytes = Array.from({ length: size }, (_, index) => Number((bits >> BigInt(8 * (size - 1 - index))) & 255n))
-  return family === 4 ? bytes.join('.') : new ipaddr.IPv6(bytes).toRFC5952String()
+  return family === 'ipv4' ? bytes.join('.') : new ipaddr.IPv6(bytes).toRFC5952String()
 }
 
 /** One address alone, a prefix where the interval is one, else a range. */
-function print({ first, last }: Interval, family: 4 | 6): string {
+function print({ first, last }: Interval, family: Family): string {
   if (first === last) return address(first, family)
   const size = last - first + 1n
   const isPrefix = (size & (size - 1n)) === 0n && first % size === 0n
   if (!isPrefix) return `${address(first, family)}-${address(last, family)}`
-  return `${address(first, family)}/${widthOf(family) - (size.toString(2).length - 1)}`
+  return `${address(first, family)}/${addressBits(family) - (size.toString(2).length - 1)}`
 }
 
 /**

@@ -1,7 +1,7 @@
+import type { Family } from './ip-address.ts'
 import type { Ruleset } from './iptables-save.ts'
 import { clusterConfig } from './kube-proxy/cluster-config.ts'
 import type { KubeProxyConfig, KubeProxyMode } from './kube-proxy/config.ts'
-import type { Family } from './kube-proxy/ip.ts'
 import { iptablesRuleset } from './kube-proxy/iptables/ruleset.ts'
 import { dummyLink } from './kube-proxy/ipvs/dummy-link.ts'
 import { ipvsRuleset } from './kube-proxy/ipvs/ruleset.ts'

@@ -1,4 +1,4 @@
-import { familyOf } from './ip-address.ts'
+import { familyOf, hostLength } from './ip-address.ts'
 import { ALIASES, MATCH_OPTIONS, type Options, QUOTED_OPTIONS, TARGET_OPTIONS } from './rule-options.ts'
 import { quoteWord, splitWords } from './words.ts'
 
@@ -155,7 +155,7 @@ function tableOf(holder: Match | Target): Options | undefined {
 function asPrefix(address: string): string {
   if (address.includes('/')) return address
   const family = familyOf(address)
-  return family === undefined ? address : `${address}/${family === 4 ? 32 : 128}`
+  return family === undefined ? address : address + hostLength(family)
 }
 
 /** Prints a rule as iptables-save does: addresses, interfaces, protocol, matches as they stood, target last. */

@@ -1,3 +1,4 @@
+import { isServiceChain } from '../dataplane/kube-proxy/chain-names.ts'
 import type { Service } from '../dataplane/objects.ts'
 import type { NodeView, Snapshot } from './snapshot.ts'
 
@@ -34,8 +35,6 @@ function countRules({ state }: NodeView): RuleCount {
     members: state.ipsets.get('KUBE-CLUSTER-IP')?.members.size ?? 0,
   }
 }
-
-export const isServiceChain = (name: string) => /^KUBE-(?:SVC|SVL|SEP|EXT|FW|XLB)-/.test(name)
 
 /** Ports of Services that have a ClusterIP. */
 function servicePortCount({ objects }: Snapshot): number {

@@ -1,4 +1,4 @@
-import { isKubeProxyPod, kubeProxy, kubeProxyPods } from '../cluster/kube-proxy/agents.ts'
+import { isKubeProxyPod, kubeProxy, kubeProxyPods } from '../cluster/kube-proxy/kube-proxy-pods.ts'
 import { likelyClusterCIDR } from '../dataplane/kube-proxy/cluster-config.ts'
 import { defaultConfig, type KubeProxyConfig, parseKubeProxyConfiguration } from '../dataplane/kube-proxy/config.ts'
 import type { ClusterObjects } from '../dataplane/objects.ts'

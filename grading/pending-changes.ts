@@ -1,4 +1,4 @@
-import { isKubeProxyPod } from '../cluster/kube-proxy/agents.ts'
+import { isKubeProxyPod } from '../cluster/kube-proxy/kube-proxy-pods.ts'
 import { type ApiObject, hasCondition } from './api-object.ts'
 import type { Snapshot } from './snapshot.ts'
 

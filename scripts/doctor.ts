@@ -1,6 +1,6 @@
 import { chalk } from 'zx/core'
 import { gatherFacts } from '../cluster/doctor/gather.ts'
-import { diagnose, type Finding, type LabVerdict, type Weight } from '../cluster/doctor/judge.ts'
+import { type DoctorResult, diagnose, type LabVerdict, type Weight } from '../cluster/doctor/judge.ts'
 import { readLab } from '../grading/lab-definition.ts'
 import { listLabs } from '../grading/lab-folders.ts'
 import { clusterName } from '../host/layout.ts'
@@ -15,7 +15,7 @@ const marks: Record<Weight, string> = {
 
 const column = 14
 
-function lines({ what, weight, detail, mend }: Finding): string {
+function lines({ what, weight, detail, mend }: DoctorResult): string {
   const arrow = mend === undefined ? '' : `\n   ${' '.repeat(column)} → ${mend}`
   return ` ${marks[weight]} ${what.padEnd(column)} ${detail}${arrow}`
 }

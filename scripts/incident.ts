@@ -3,7 +3,7 @@
 import { selectCluster } from '../cluster/select.ts'
 import { INCIDENT_KEY, unseal } from '../course/incident/incident-note.ts'
 import { currentNote, incidentsHere, openNext } from '../course/incident/open.ts'
-import { INCIDENT_LAB } from '../course/incident/stage-names.ts'
+import { INCIDENT_LAB } from '../course/incident/shop-objects.ts'
 import { listIncidents, tellIncident } from '../course/incident/tell.ts'
 import { LabBench } from '../course/lab-bench.ts'
 import { writeNotes } from '../grading/lab-notes.ts'

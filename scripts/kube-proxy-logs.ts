@@ -1,6 +1,6 @@
 import { chalk } from 'zx/core'
 import { type KubeClient, kubeClient } from '../cluster/kube-client.ts'
-import { type Agent, listAgents, readLog } from '../cluster/kube-proxy/agents.ts'
+import { type KubeProxyPod, listKubeProxyPods, readLog } from '../cluster/kube-proxy/kube-proxy-pods.ts'
 import { selectCluster } from '../cluster/select.ts'
 import { main, UserError } from '../host/main.ts'
 
@@ -10,7 +10,11 @@ function paint(line: string): string {
   return /^[EF]\d{4} /.test(line) ? chalk.red(line) : line
 }
 
-async function show(client: KubeClient, { node, pod, trouble, restarts }: Agent, tailLines: number): Promise<void> {
+async function show(
+  client: KubeClient,
+  { node, pod, trouble, restarts }: KubeProxyPod,
+  tailLines: number,
+): Promise<void> {
   const state = trouble ? `, ${trouble}` : restarts > 0 ? `, restarted ${restarts} times` : ''
   console.log(chalk.cyan(`${node} (${pod}${state})`))
   const log = (await readLog(client, pod, { tailLines })) || (await readLog(client, pod, { tailLines, previous: true }))
@@ -25,11 +29,11 @@ await main(async () => {
   const cluster = await selectCluster()
   if (!(await cluster.running())) throw new UserError(`The cluster "${cluster.name}" is not up: run \`make up\`.`)
   const client = await kubeClient(cluster)
-  const agents = await listAgents(client)
-  const chosen = agents.filter(({ node }) => !wish || node === wish)
+  const pods = await listKubeProxyPods(client)
+  const chosen = pods.filter(({ node }) => !wish || node === wish)
   if (chosen.length === 0)
     throw new UserError(
-      `No kube-proxy runs on "${wish ?? 'any node'}": use NODE= with one of ${agents.map(({ node }) => node).join(', ')}.`,
+      `No kube-proxy runs on "${wish ?? 'any node'}": use NODE= with one of ${pods.map(({ node }) => node).join(', ')}.`,
     )
-  for (const agent of chosen) await show(client, agent, lines)
+  for (const pod of chosen) await show(client, pod, lines)
 })

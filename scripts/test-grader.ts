@@ -56,29 +56,29 @@ function print(trials: readonly Trial[]): void {
   const cell = (value: string | number) => String(value).padStart(10)
   console.log([''.padEnd(20), ...['captures', 'tried', 'caught', 'reasoned', 'missed', 'score'].map(cell)].join(''))
   for (const [place, own] of byPlace(trials)) {
-    const { tried, caught, indifferent, missed, elsewhere, score } = figuresOf(own)
+    const { tried, caught, harmless, missed, elsewhere, score } = figuresOf(own)
     const captures = new Set(own.map(({ good }) => good.name)).size
-    const cells = [captures, tried, caught, indifferent, missed + elsewhere, `${(100 * score).toFixed(1)} %`].map(cell)
+    const cells = [captures, tried, caught, harmless, missed + elsewhere, `${(100 * score).toFixed(1)} %`].map(cell)
     console.log([place.padEnd(20), ...cells].join(''))
   }
   console.log('')
   for (const [operator, own] of [...grouped(trials, ({ mutation }) => mutation.operator)].sort(([a], [b]) =>
     a < b ? -1 : 1,
   )) {
-    const { tried, caught, indifferent } = figuresOf(own)
+    const { tried, caught, harmless } = figuresOf(own)
     console.log(
-      `${operator.padEnd(24)} ${String(caught).padStart(5)} caught, ${String(indifferent).padStart(5)} indifferent, of ${tried}`,
+      `${operator.padEnd(24)} ${String(caught).padStart(5)} caught, ${String(harmless).padStart(5)} harmless, of ${tried}`,
     )
   }
-  console.log('\nWhy no claim depends on the indifferent ones:')
+  console.log('\nWhy no claim depends on the harmless ones:')
   for (const [reason, own] of grouped(
-    trials.filter(({ end }) => end === 'indifferent'),
+    trials.filter(({ end }) => end === 'harmless'),
     (trial) => trial.reason ?? '',
   ))
     console.log(`${String(own.length).padStart(6)}  ${reason}`)
-  const { tried, caught, indifferent, score } = figuresOf(trials)
+  const { tried, caught, harmless, score } = figuresOf(trials)
   console.log(
-    `\nMutation score: ${(100 * score).toFixed(1)} % (${caught} of ${tried - indifferent} that a claim depends on; ${tried} tried)`,
+    `\nMutation score: ${(100 * score).toFixed(1)} % (${caught} of ${tried - harmless} that a claim depends on; ${tried} tried)`,
   )
 }
 

@@ -1,4 +1,4 @@
-import { kubeProxyPods } from '../../cluster/kube-proxy/agents.ts'
+import { kubeProxyPods } from '../../cluster/kube-proxy/kube-proxy-pods.ts'
 import type { CheckContext } from '../../grading/check-context.ts'
 import { configOf } from '../../grading/evaluate.ts'
 import { fail } from '../../grading/failure.ts'

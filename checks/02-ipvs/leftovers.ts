@@ -1,4 +1,5 @@
 import type { Finding } from '../../dataplane/compare.ts'
+import { isServiceChain } from '../../dataplane/kube-proxy/chain-names.ts'
 import type { CheckContext } from '../../grading/check-context.ts'
 import { evaluate } from '../../grading/evaluate.ts'
 import { expectNodes } from '../../grading/expect-node.ts'

@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { matchesSelector } from '../../dataplane/label-selector.ts'
 import type { ApiObject } from '../../grading/api-object.ts'
 import type { CheckContext } from '../../grading/check-context.ts'
 import { expectField, expectSpread } from '../../grading/expect-object.ts'
@@ -68,12 +69,7 @@ function keepsAway({ spec, metadata: { labels = {} } }: ApiObject): boolean {
     ...asked.requiredDuringSchedulingIgnoredDuringExecution,
     ...asked.preferredDuringSchedulingIgnoredDuringExecution.map(({ podAffinityTerm }) => podAffinityTerm),
   ]
-  return terms.some(({ topologyKey, labelSelector }) => {
-    if (topologyKey !== HOSTNAME || !labelSelector) return false
-    const { matchLabels, matchExpressions } = labelSelector
-    return (
-      Object.entries(matchLabels).every(([key, value]) => labels[key] === value) &&
-      matchExpressions.every(({ key, operator, values }) => operator !== 'In' || values.includes(labels[key] ?? ''))
-    )
-  })
+  return terms.some(
+    ({ topologyKey, labelSelector }) => topologyKey === HOSTNAME && matchesSelector(labelSelector, labels),
+  )
 }

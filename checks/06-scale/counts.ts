@@ -1,9 +1,10 @@
-import { largestPoint, type MeasuredMode, type Measurement, type Point } from '../../course/scale/measurement.ts'
-import { countState, MEASURED_NODE, MEASURED_VERSION, SERVER } from '../../course/scale/scene.ts'
+import { countState, MEASURED_NODE, MEASURED_VERSION, SERVER } from '../../course/scale/held-state.ts'
+import { largestPoint, type Measurement, type Point } from '../../course/scale/measurement.ts'
 import { syntheticCluster } from '../../course/scale/synthetic-cluster.ts'
+import { BoundedCache } from '../../dataplane/bounded-cache.ts'
+import type { SwitchedMode } from '../../dataplane/kube-proxy/mode-ownership.ts'
 import { readObjects } from '../../dataplane/objects.ts'
 import { predict } from '../../dataplane/predict.ts'
-import { Remembered } from '../../dataplane/remembered.ts'
 import type { CheckContext } from '../../grading/check-context.ts'
 import { fail } from '../../grading/failure.ts'
 import type { Truth } from '../../grading/question.ts'
@@ -12,18 +13,18 @@ import { measuredRun, SHOW } from './run.ts'
 /** Predicting more Services than that takes longer than a check should; the sizes below speak for the others. */
 const PREDICTED_UP_TO = 1000
 
-const known = new Remembered<ReturnType<typeof countState>>(200)
+const known = new BoundedCache<ReturnType<typeof countState>>(200)
 
 /** What so many Services come to. Every step of a run asks for the same sizes, and so do the runs of a class. */
-function predictedCounts(mode: MeasuredMode, services: number, endpoints: number): ReturnType<typeof countState> {
-  return known.of(`${mode} ${services} ${endpoints}`, () => {
+function predictedCounts(mode: SwitchedMode, services: number, endpoints: number): ReturnType<typeof countState> {
+  return known.getOrCreate(`${mode} ${services} ${endpoints}`, () => {
     const { objects } = readObjects(syntheticCluster(services, endpoints, SERVER))
     return countState(predict(objects, { node: MEASURED_NODE, mode, version: MEASURED_VERSION }))
   })
 }
 
 /** What was counted on the node must be what kube-proxy of that mode programs for so many Services. */
-function mustBePredicted({ endpoints, ...run }: Measurement, mode: MeasuredMode): void {
+function mustBePredicted({ endpoints, ...run }: Measurement, mode: SwitchedMode): void {
   for (const point of run[mode]) {
     if (point.services > PREDICTED_UP_TO) continue
     const expected = predictedCounts(mode, point.services, endpoints)

@@ -1,14 +1,15 @@
 import {
-  type Finding,
   fitLine,
   growsLinearly,
   isEnough,
   isFlatBeside,
   median,
+  type ShapeVerdict,
   unsteadiness,
 } from '../../course/scale/growth.ts'
-import { type MeasuredMode, type Measurement, type Quantity, seriesOf } from '../../course/scale/measurement.ts'
+import { type Measurement, type Quantity, seriesOf } from '../../course/scale/measurement.ts'
 import { dearerBy } from '../../course/scale/table.ts'
+import type { SwitchedMode } from '../../dataplane/kube-proxy/mode-ownership.ts'
 import type { CheckContext } from '../../grading/check-context.ts'
 import { Failure, fail, NotApplicable, Trouble } from '../../grading/failure.ts'
 import type { Truth } from '../../grading/question.ts'
@@ -16,9 +17,9 @@ import { measuredRun, SHOW } from './run.ts'
 
 /** What a shape was looked for in, and what came of it. */
 export interface Shape {
-  mode: MeasuredMode
+  mode: SwitchedMode
   wanted: 'linear' | 'flat'
-  finding: Finding
+  finding: ShapeVerdict
   /** In words, with the figures. */
   seen: string
 }
@@ -65,17 +66,17 @@ export function keptAliveFlat(run: Measurement): Shape[] {
   )
 }
 
-function riseOf(run: Measurement, mode: MeasuredMode, quantity: Quantity): number {
+function riseOf(run: Measurement, mode: SwitchedMode, quantity: Quantity): number {
   const series = seriesOf(run[mode], quantity)
   return isEnough(series) ? fitLine(series).rise : Number.NaN
 }
 
 function shape(
   run: Measurement,
-  mode: MeasuredMode,
+  mode: SwitchedMode,
   quantity: Quantity,
   wanted: Shape['wanted'],
-  finding: Finding,
+  finding: ShapeVerdict,
 ): Shape {
   const series = seriesOf(run[mode], quantity)
   const { what, unit, times } = names[quantity]

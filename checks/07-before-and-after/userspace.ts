@@ -1,4 +1,4 @@
-import { kubeProxyPods } from '../../cluster/kube-proxy/agents.ts'
+import { kubeProxyPods } from '../../cluster/kube-proxy/kube-proxy-pods.ts'
 import { multisetDifference } from '../../dataplane/compare/sequence.ts'
 import type { NodeState } from '../../dataplane/node-state.ts'
 import { targetOf } from '../../dataplane/rule-text.ts'

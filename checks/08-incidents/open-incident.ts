@@ -1,7 +1,7 @@
 import type { Baseline } from '../../course/incident/baseline.ts'
 import type { Incident } from '../../course/incident/incident.ts'
+import { IncidentContext } from '../../course/incident/incident-context.ts'
 import { INCIDENT_KEY, type IncidentNote, isIncidentNote, unseal } from '../../course/incident/incident-note.ts'
-import { Look } from '../../course/incident/look.ts'
 import type { CheckContext } from '../../grading/check-context.ts'
 import { fail, Trouble } from '../../grading/failure.ts'
 import type { LabNotes } from '../../grading/lab-notes.ts'
@@ -12,7 +12,7 @@ export interface OpenIncident {
   incident: Incident
   note: IncidentNote
   baseline: Baseline
-  look: Look
+  look: IncidentContext
 }
 
 /** The note of the open incident with its incident; undefined when none is open. Throws Trouble when it can't be read. */
@@ -37,5 +37,10 @@ export function openIncident({ snapshot, live, notes }: CheckContext): OpenIncid
       hint: '`make incident` breaks something.',
     })
   const { note, secret, incident } = found
-  return { incident, note, baseline: secret.baseline, look: new Look(snapshot, live, secret.scene, incident.mode) }
+  return {
+    incident,
+    note,
+    baseline: secret.baseline,
+    look: new IncidentContext(snapshot, live, secret.scene, incident.mode),
+  }
 }

@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from 'node:util'
-import { kubeProxyPods } from '../../cluster/kube-proxy/agents.ts'
+import { kubeProxyPods } from '../../cluster/kube-proxy/kube-proxy-pods.ts'
 import { differingSettings, foreignRules, serviceFacts } from '../../course/incident/baseline.ts'
 import { fingerprintOf } from '../../course/incident/fingerprint.ts'
 import { CLOSED_KEY, GUESS_PREFIX, isClosedNote } from '../../course/incident/incident-note.ts'

@@ -1,10 +1,10 @@
 import type { EngineFacts, KernelFacts } from './facts.ts'
 
-/** How bad a finding is: `fault` keeps something from running, `warning` may, `fine` and `note` only tell. */
+/** How bad a result is: `fault` keeps something from running, `warning` may, `fine` and `note` only tell. */
 export type Weight = 'fine' | 'note' | 'warning' | 'fault'
 
 /** One thing that was looked at, and the command or step that mends it. */
-export interface Finding {
+export interface DoctorResult {
   what: string
   weight: Weight
   detail: string
@@ -20,23 +20,23 @@ const required = ['comment', 'conntrack', 'addrtype', 'mark', 'MARK', 'statistic
 const usual = ['rr', 'wrr', 'sh']
 
 /** What a kernel under an engine can do, and the command that mends what it can't. */
-export function kernelFindings(kernel: KernelFacts, engine: EngineFacts): Finding[] {
+export function kernelResults(kernel: KernelFacts, engine: EngineFacts): DoctorResult[] {
   return [
-    ...ipvsFindings(kernel, engine),
-    ...extensionFindings(kernel, engine),
-    backendFinding(kernel),
-    ...inotifyFindings(kernel, engine),
+    ...ipvsResults(kernel, engine),
+    ...extensionResults(kernel, engine),
+    backendResult(kernel),
+    ...inotifyResults(kernel, engine),
   ]
 }
 
-function ipvsFindings({ ipvs, schedulers, ipset, dummy }: KernelFacts, engine: EngineFacts): Finding[] {
+function ipvsResults({ ipvs, schedulers, ipset, dummy }: KernelFacts, engine: EngineFacts): DoctorResult[] {
   const mendIpvs = modulesMend(engine, 'ip_vs ip_vs_rr ip_vs_wrr ip_vs_sh')
   if (!ipvs)
     return [
       { what: 'IPVS', weight: 'warning', detail: 'this kernel has no ip_vs: no lab in IPVS mode', mend: mendIpvs },
     ]
   const missing = usual.filter((one) => !schedulers.includes(one))
-  const findings: Finding[] = [
+  const results: DoctorResult[] = [
     missing.length > 0
       ? {
           what: 'IPVS',
@@ -47,28 +47,28 @@ function ipvsFindings({ ipvs, schedulers, ipset, dummy }: KernelFacts, engine: E
       : { what: 'IPVS', weight: 'fine', detail: `schedulers ${schedulers.join(', ')}` },
   ]
   if (!ipset)
-    findings.push({
+    results.push({
       what: 'ipset',
       weight: 'warning',
       detail: "rules can't match sets, which IPVS mode lives on",
       mend: modulesMend(engine, 'ip_set xt_set'),
     })
-  else findings.push({ what: 'ipset', weight: 'fine', detail: 'rules can match sets' })
+  else results.push({ what: 'ipset', weight: 'fine', detail: 'rules can match sets' })
   if (!dummy)
-    findings.push({
+    results.push({
       what: 'dummy device',
       weight: 'warning',
       detail: "kube-ipvs0 can't be made",
       mend: modulesMend(engine, 'dummy'),
     })
-  return findings
+  return results
 }
 
-function extensionFindings({ extensions }: KernelFacts, engine: EngineFacts): Finding[] {
-  const findings: Finding[] = []
+function extensionResults({ extensions }: KernelFacts, engine: EngineFacts): DoctorResult[] {
+  const results: DoctorResult[] = []
   const missing = required.filter((one) => !extensions.includes(one))
   if (missing.length > 0)
-    findings.push({
+    results.push({
       what: 'iptables',
       weight: 'fault',
       detail: `kube-proxy's rules need ${missing.join(', ')}, which this kernel lacks`,
@@ -76,14 +76,14 @@ function extensionFindings({ extensions }: KernelFacts, engine: EngineFacts): Fi
     })
   // Without it iptables-restore refuses everything as soon as one Service has sessionAffinity (kind #707, #1740).
   if (!extensions.includes('recent'))
-    findings.push({
+    results.push({
       what: 'xt_recent',
       weight: 'warning',
       detail: 'missing: one Service with sessionAffinity: ClientIP would stop every update of the rules',
       mend: modulesMend(engine, 'xt_recent'),
     })
-  else findings.push({ what: 'xt_recent', weight: 'fine', detail: 'sessionAffinity works in iptables mode' })
-  findings.push(
+  else results.push({ what: 'xt_recent', weight: 'fine', detail: 'sessionAffinity works in iptables mode' })
+  results.push(
     extensions.includes('nfacct')
       ? { what: 'nfacct', weight: 'fine', detail: 'kube-proxy can count the packets it drops' }
       : {
@@ -92,10 +92,10 @@ function extensionFindings({ extensions }: KernelFacts, engine: EngineFacts): Fi
           detail: 'missing: kube-proxy from 1.31 on logs an error and counts no drops',
         },
   )
-  return findings
+  return results
 }
 
-function backendFinding({ nodeBackend, natLegacy, natNft }: KernelFacts): Finding {
+function backendResult({ nodeBackend, natLegacy, natNft }: KernelFacts): DoctorResult {
   const works = [natLegacy ? 'legacy' : '', natNft ? 'nft' : ''].filter(Boolean)
   if (works.length === 0)
     return {
@@ -110,7 +110,7 @@ function backendFinding({ nodeBackend, natLegacy, natNft }: KernelFacts): Findin
   return { what: 'iptables NAT', weight: broken ? 'fault' : 'fine', detail: `${both}${own}` }
 }
 
-function inotifyFindings({ inotifyInstances, inotifyWatches }: KernelFacts, engine: EngineFacts): Finding[] {
+function inotifyResults({ inotifyInstances, inotifyWatches }: KernelFacts, engine: EngineFacts): DoctorResult[] {
   const low = [
     { key: 'max_user_instances', have: inotifyInstances, want: inotify.instances },
     { key: 'max_user_watches', have: inotifyWatches, want: inotify.watches },

@@ -1,8 +1,8 @@
 import { type Confinement, openTo } from '../../embedded/index.ts'
 import type { EmbeddedFacts, Facts, HostFacts, KernelFacts, KernelNeed, KindFacts, LabNeeds } from './facts.ts'
-import { type Finding, kernelFindings, type Weight } from './judge-kernel.ts'
+import { type DoctorResult, kernelResults, type Weight } from './judge-kernel.ts'
 
-export type { Finding, Weight }
+export type { DoctorResult, Weight }
 
 /** On which clusters a lab can run, and why not on the others. */
 export interface LabVerdict {
@@ -13,9 +13,9 @@ export interface LabVerdict {
 }
 
 export interface Diagnosis {
-  machine: Finding[]
-  embedded: Finding[]
-  kind: Finding[]
+  machine: DoctorResult[]
+  embedded: DoctorResult[]
+  kind: DoctorResult[]
   labs: LabVerdict[]
 }
 
@@ -28,19 +28,19 @@ const needed = {
   kind: { memory: 3 * gigabyte, disk: 6 * gigabyte },
 }
 
-/** What the facts mean: findings with what mends them, and where each lab can run. Asks nothing. */
+/** What the facts mean: results with what mends them, and where each lab can run. Asks nothing. */
 export function diagnose(facts: Facts): Diagnosis {
-  const embedded = embeddedFindings(facts.embedded, facts.host)
-  const kind = kindFindings(facts.kind, facts.host)
+  const embedded = embeddedResults(facts.embedded, facts.host)
+  const kind = kindResults(facts.kind, facts.host)
   return {
-    machine: machineFindings(facts.host),
+    machine: machineResults(facts.host),
     embedded,
     kind,
     labs: facts.labs.map((lab) => labVerdict(lab, facts, { embedded, kind })),
   }
 }
 
-function machineFindings(host: HostFacts): Finding[] {
+function machineResults(host: HostFacts): DoctorResult[] {
   return [
     { what: 'Node.js', weight: 'fine', detail: host.nodeVersion },
     host.kubectl
@@ -49,7 +49,7 @@ function machineFindings(host: HostFacts): Finding[] {
   ]
 }
 
-function embeddedFindings({ trouble, cached, confinement, kernel }: EmbeddedFacts, host: HostFacts): Finding[] {
+function embeddedResults({ trouble, cached, confinement, kernel }: EmbeddedFacts, host: HostFacts): DoctorResult[] {
   if (trouble !== undefined) return [{ what: 'kernel', weight: 'fault', detail: trouble }]
   const detail = kernel
     ? `${kernel.release}, running: ${kernel.ipvs ? `IPVS with ${kernel.schedulers.length} schedulers` : 'without IPVS'}`
@@ -58,13 +58,13 @@ function embeddedFindings({ trouble, cached, confinement, kernel }: EmbeddedFact
       : 'will be fetched once (50 MB of packages)'
   return [
     { what: 'kernel', weight: kernel && !kernel.ipvs ? 'warning' : 'fine', detail },
-    ...(confinement ? [confinementFinding(confinement)] : []),
+    ...(confinement ? [confinementResult(confinement)] : []),
     room('memory', host.freeMemory, needed.embedded.memory, 'close something'),
     room('disk', host.freeDisk, needed.embedded.disk, 'make room where this checkout lies'),
   ]
 }
 
-function confinementFinding(confinement: Confinement): Finding {
+function confinementResult(confinement: Confinement): DoctorResult {
   const weakness = openTo(confinement)
   const what = 'confinement'
   if (!weakness)
@@ -77,35 +77,35 @@ function confinementFinding(confinement: Confinement): Finding {
   return { what, weight, detail: weakness.open, mend: weakness.mend }
 }
 
-function room(what: string, free: number, enough: number, mend: string): Finding {
+function room(what: string, free: number, enough: number, mend: string): DoctorResult {
   const detail = `${inGigabytes(free)} free`
   if (free >= enough) return { what, weight: 'fine', detail }
   return { what, weight: 'warning', detail, mend: `${mend}: ${inGigabytes(enough)} are needed` }
 }
 
-function kindFindings(kind: KindFacts, host: HostFacts): Finding[] {
+function kindResults(kind: KindFacts, host: HostFacts): DoctorResult[] {
   const { engine, image, kernel, kernelTrouble } = kind
   if (!engine) return [{ what: 'engine', weight: 'fault', ...missingEngine(host) }]
-  const findings: Finding[] = [
+  const results: DoctorResult[] = [
     {
       what: 'engine',
       weight: 'fine',
       detail: `${engine.name} ${engine.version} on ${engine.operatingSystem || 'an unknown system'}, kernel ${engine.kernel}`,
     },
-    binaryFinding(kind),
-    ...(image ? [imageFinding(image)] : []),
-    ...cgroupFindings(kind),
+    binaryResult(kind),
+    ...(image ? [imageResult(image)] : []),
+    ...cgroupResults(kind),
   ]
   if (engine.memory > 0)
-    findings.push({
+    results.push({
       ...room('memory', engine.memory, needed.kind.memory, "give the engine's machine more memory"),
       detail: `${inGigabytes(engine.memory)} in all, ${engine.cpus} processors`,
     })
   if (kernel) {
-    findings.push(room('disk', kernel.freeDisk, needed.kind.disk, `\`${engine.name} system prune\`, or make room`))
-    findings.push(...kernelFindings(kernel, engine))
+    results.push(room('disk', kernel.freeDisk, needed.kind.disk, `\`${engine.name} system prune\`, or make room`))
+    results.push(...kernelResults(kernel, engine))
   } else if (kernelTrouble !== undefined)
-    findings.push({
+    results.push({
       what: 'containers',
       weight: 'fault',
       detail: `a privileged container does not run: ${kernelTrouble}`,
@@ -114,13 +114,13 @@ function kindFindings(kind: KindFacts, host: HostFacts): Finding[] {
         : `\`${engine.name} run --rm --privileged IMAGE true\` must work`,
     })
   else
-    findings.push({
+    results.push({
       what: 'kernel',
       weight: 'note',
       detail: 'what it can do is not known before a node image is here',
       mend: `${engine.name} pull ${image?.reference ?? 'IMAGE'}, then make doctor again`,
     })
-  return findings
+  return results
 }
 
 /** No engine: what is said, and what starts one on this system. */
@@ -135,7 +135,7 @@ export function missingEngine({ platform, wsl }: HostFacts): { detail: string; m
   }
 }
 
-function binaryFinding({ binary, pinnedRelease, cached, binaryTrouble }: KindFacts): Finding {
+function binaryResult({ binary, pinnedRelease, cached, binaryTrouble }: KindFacts): DoctorResult {
   if (binaryTrouble !== undefined)
     return {
       what: 'kind',
@@ -150,7 +150,15 @@ function binaryFinding({ binary, pinnedRelease, cached, binaryTrouble }: KindFac
   return { what: 'kind', weight: cached ? 'fine' : 'note', detail: `${other}${pinnedRelease} ${source}` }
 }
 
-function imageFinding({ reference, held, registry }: { reference: string; held: boolean; registry: boolean }): Finding {
+function imageResult({
+  reference,
+  held,
+  registry,
+}: {
+  reference: string
+  held: boolean
+  registry: boolean
+}): DoctorResult {
   const name = reference.replace(/@sha256:.*/, '')
   if (held) return { what: 'node image', weight: 'fine', detail: `${name} is here` }
   if (registry) return { what: 'node image', weight: 'note', detail: `${name} will be fetched (about 400 MB)` }
@@ -162,7 +170,7 @@ function imageFinding({ reference, held, registry }: { reference: string; held: 
   }
 }
 
-function cgroupFindings({ engine, image }: KindFacts): Finding[] {
+function cgroupResults({ engine, image }: KindFacts): DoctorResult[] {
   if (!engine || engine.cgroupVersion === '2' || engine.cgroupVersion === '')
     return engine?.cgroupVersion === '2' ? [{ what: 'cgroups', weight: 'fine', detail: 'version 2' }] : []
   const minor = Number(/v1\.(\d+)/.exec(image?.reference ?? '')?.[1] ?? 0)
@@ -192,11 +200,11 @@ const embeddedLacks: readonly KernelNeed[] = ['nft']
 function labVerdict(
   { number, title, kernel }: LabNeeds,
   facts: Facts,
-  { embedded, kind }: { embedded: Finding[]; kind: Finding[] },
+  { embedded, kind }: { embedded: DoctorResult[]; kind: DoctorResult[] },
 ): LabVerdict {
   const verdict: LabVerdict = { number, title, on: [], notOn: [] }
-  const put = (cluster: string, findings: Finding[], lacking: string[]) => {
-    const fault = findings.find(({ weight }) => weight === 'fault')
+  const put = (cluster: string, results: DoctorResult[], lacking: string[]) => {
+    const fault = results.find(({ weight }) => weight === 'fault')
     const reason = fault?.detail ?? (lacking.length > 0 ? `its kernel has no ${lacking.join(' and no ')}` : undefined)
     if (reason === undefined) verdict.on.push(cluster)
     else verdict.notOn.push({ cluster, reason })

@@ -4,14 +4,14 @@ import { join } from 'node:path'
 import { $, type ProcessOutput } from 'zx/core'
 import type { Progress } from '../../host/progress.ts'
 import { timeoutScale } from '../../host/wait.ts'
-import { agentImage } from '../context/node-agents.ts'
+import { accessImage } from '../context/node-access.ts'
 import { type EngineName, engineReason, fullImageName, hasImage, registryHas } from './engine.ts'
 
 /** What the Pods of the labs run (labs/NN-name/manifests). */
 export const podImages: readonly string[] = ['nginx:latest', 'nginx:1.27', 'nicolaka/netshoot:latest']
 
 /** Those, and what reaches the nodes of a context. */
-const labImages = (): string[] => [...podImages, withTag(agentImage())]
+const labImages = (): string[] => [...podImages, withTag(accessImage())]
 
 const pullMs = 600_000
 const listMs = 30_000

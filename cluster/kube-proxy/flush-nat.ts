@@ -12,7 +12,7 @@ import type { Cluster } from '../driver.ts'
 import { RESTORE_WITH_BACKEND } from '../iptables-backend.ts'
 import { nodeReportRequest } from '../node-report.ts'
 import { runOnNode } from '../node-script.ts'
-import { KubeProxyError } from './agents.ts'
+import { KubeProxyError } from './kube-proxy-pods.ts'
 
 /** What was done on one node. */
 export interface FlushReport {

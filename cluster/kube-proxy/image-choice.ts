@@ -2,7 +2,7 @@ import type { V1DaemonSet } from '@kubernetes/client-node'
 import { featuresOf, SUPPORTED_VERSIONS, VersionError } from '../../dataplane/kube-proxy/versions.ts'
 import { genuineAnnotation } from '../../embedded/index.ts'
 import type { Cluster } from '../driver.ts'
-import { KubeProxyError, kubeProxy } from './agents.ts'
+import { KubeProxyError, kubeProxy } from './kube-proxy-pods.ts'
 
 /** On the DaemonSet while another kube-proxy than the cluster's own runs: the image to come back to. */
 export const ownImageAnnotation = 'kube-service-labs/own-image'

@@ -5,7 +5,7 @@ import type { NodeFiles } from '../capture-folder.ts'
 import type { Cluster } from '../driver.ts'
 import type { KubeClient } from '../kube-client.ts'
 import { readNode } from '../snapshot.ts'
-import { type Agent, ipvsComplaint, proxierLine, readLog } from './agents.ts'
+import { ipvsComplaint, type KubeProxyPod, proxierLine, readLog } from './kube-proxy-pods.ts'
 
 /** The modes that kube-proxy can be put into here; userspace only as old as it exists (up to 1.25, modelled is 1.20). */
 export type RunnableMode = FlushedMode | 'userspace'
@@ -34,7 +34,11 @@ export interface ModeProof {
 }
 
 /** Looks at one node once, with one exec. Rejects when it can't be reached. */
-export async function lookAtNode(cluster: Cluster, client: KubeClient, { node, pod }: Agent): Promise<ModeProof> {
+export async function lookAtNode(
+  cluster: Cluster,
+  client: KubeClient,
+  { node, pod }: KubeProxyPod,
+): Promise<ModeProof> {
   const [{ files }, log] = await Promise.all([readNode(cluster, node, 'both families'), readLog(client, pod)])
   const { state } = readCapturedNode(files)
   const rulesOf = (chain: string) => (state.iptables.get('nat')?.get(chain)?.rules ?? []).map(({ spec }) => spec)

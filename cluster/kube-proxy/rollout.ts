@@ -3,17 +3,17 @@ import type { V1DaemonSet } from '@kubernetes/client-node'
 import type { Progress } from '../../host/progress.ts'
 import { timeoutScale } from '../../host/wait.ts'
 import type { KubeClient } from '../kube-client.ts'
+import { type ImageChoice, ownImageAnnotation } from './image-choice.ts'
 import {
   ipvsComplaint,
   KubeProxyError,
   kubeProxy,
   lastWords,
-  listAgents,
+  listKubeProxyPods,
   readDaemonSet,
   readLog,
   restartAnnotation,
-} from './agents.ts'
-import { type ImageChoice, ownImageAnnotation } from './image-choice.ts'
+} from './kube-proxy-pods.ts'
 
 /** Between two looks at the rollout. */
 const gapMs = 100
@@ -22,7 +22,7 @@ const gapMs = 100
  * Restarts every kube-proxy as `kubectl rollout restart` does, by an annotation of the Pod template, and with another image
  * if one is chosen. Returns the stamp that the new ones carry.
  */
-export async function restartAgents({ apps }: KubeClient, choice?: ImageChoice): Promise<string> {
+export async function restartKubeProxyPods({ apps }: KubeClient, choice?: ImageChoice): Promise<string> {
   const { PatchStrategy, setHeaderOptions } = await import('../kubernetes.ts')
   const stamp = new Date().toISOString().replace(/\.\d+Z$/, 'Z')
   const template = { metadata: { annotations: { [restartAnnotation]: stamp } } }
@@ -78,7 +78,7 @@ export async function awaitRollout(
  * ending from a configuration that is mended by now.
  */
 export async function explainCrash(client: KubeClient, stamp: string): Promise<void> {
-  const fallen = (await listAgents(client)).find(
+  const fallen = (await listKubeProxyPods(client)).find(
     ({ trouble, restarts, restartedAt }) =>
       restartedAt === stamp && (trouble === 'CrashLoopBackOff' || (trouble !== undefined && restarts > 0)),
   )

@@ -6,11 +6,11 @@ import { changeCluster } from '../cluster-lock.ts'
 import { consent } from '../consent.ts'
 import type { Cluster } from '../driver.ts'
 import { type KubeClient, kubeClient } from '../kube-client.ts'
-import { KubeProxyError, kubeProxy, listAgents, readConfigConf, readDaemonSet } from './agents.ts'
 import { chooseImage } from './image-choice.ts'
+import { KubeProxyError, kubeProxy, listKubeProxyPods, readConfigConf, readDaemonSet } from './kube-proxy-pods.ts'
 import { ModeUnsupported, requireModules } from './module-check.ts'
 import { describeProof, lookAtNode, type ModeProof, proves, type RunnableMode } from './proof.ts'
-import { awaitRollout, explainCrash, restartAgents } from './rollout.ts'
+import { awaitRollout, explainCrash, restartKubeProxyPods } from './rollout.ts'
 
 export interface SwitchOptions {
   /** IPVS scheduler to set; the one in the ConfigMap stays when missing. */
@@ -53,7 +53,7 @@ async function switchAlone(cluster: Cluster, mode: RunnableMode, options: Switch
   const image = options.version === undefined ? undefined : chooseImage(cluster, daemonSet, options.version)
   const config = await readConfigConf(client)
   const current = readMode(config.text)
-  const nodes = (await listAgents(client)).map(({ node }) => node)
+  const nodes = (await listKubeProxyPods(client)).map(({ node }) => node)
 
   await consent(
     cluster,
@@ -85,7 +85,7 @@ async function switchAlone(cluster: Cluster, mode: RunnableMode, options: Switch
     )
   const restarting = image ? `Restarting every kube-proxy as ${image.image}` : 'Restarting every kube-proxy'
   const stamp = await step(progress, restarting, async () => {
-    const since = await restartAgents(client, image)
+    const since = await restartKubeProxyPods(client, image)
     await awaitRollout(client, progress, since)
     return since
   })
@@ -160,8 +160,8 @@ const youngMs = 30_000
 async function inForce(
   ...[cluster, client, mode, scheduler]: Parameters<typeof prove>
 ): Promise<ModeProof[] | undefined> {
-  const agents = await listAgents(client)
-  const young = agents.some(({ startedAt = '' }) => Date.now() - Date.parse(startedAt) < youngMs)
+  const pods = await listKubeProxyPods(client)
+  const young = pods.some(({ startedAt = '' }) => Date.now() - Date.parse(startedAt) < youngMs)
   try {
     return await prove(cluster, client, mode, scheduler, { deadlineMs: young ? youngMs / 2 : 0 })
   } catch (error) {
@@ -192,17 +192,17 @@ async function prove(
         // Without a readiness probe, one that ends at once counts as available for a moment.
         if (stamp !== undefined) await explainCrash(client, stamp)
         await cluster.synced?.(firstSyncMs)
-        const agents = await listAgents(client)
-        const asked = agents.filter(({ node }) => unproven(proofs.get(node)))
-        const rounds = cluster.synced ? [asked] : asked.map((agent) => [agent])
+        const pods = await listKubeProxyPods(client)
+        const asked = pods.filter(({ node }) => unproven(proofs.get(node)))
+        const rounds = cluster.synced ? [asked] : asked.map((pod) => [pod])
         for (const round of rounds) {
-          const looks = await Promise.all(round.map((agent) => lookAtNode(cluster, client, agent)))
+          const looks = await Promise.all(round.map((pod) => lookAtNode(cluster, client, pod)))
           for (const proof of looks) proofs.set(proof.node, proof)
           const fallen = looks.find(({ complaint, proxyMode }) => complaint !== undefined && proxyMode === 'iptables')
           if (mode === 'ipvs' && fallen) throw new FellBack(fallen)
           if (looks.some(unproven)) return false
         }
-        return agents.length > 0 && agents.flatMap(({ node }) => proofs.get(node) ?? [])
+        return pods.length > 0 && pods.flatMap(({ node }) => proofs.get(node) ?? [])
       },
       proofGapMs,
     )

@@ -1,5 +1,5 @@
 import { parseArgs } from 'node:util'
-import { addressFamily } from '../../dataplane/objects/field-reader.ts'
+import { acceptedFamily } from '../../dataplane/ip-address.ts'
 import { UserError } from '../../host/main.ts'
 
 export const FORMATS = ['iptables-save', 'ipset-save', 'ipvsadm-save', 'ip-addr', 'nft', 'json'] as const
@@ -82,7 +82,7 @@ export function expectArguments(argv: readonly string[]): ExpectArguments | 'hel
   if (values.objects === undefined && values.diff === undefined) faults.push('--objects is missing.')
   if (values.as !== undefined && values.diff !== undefined) faults.push('--as and --diff exclude each other.')
   for (const address of values.address ?? [])
-    if (!addressFamily(address)) faults.push(`--address "${address}" is no IP address.`)
+    if (!acceptedFamily(address)) faults.push(`--address "${address}" is no IP address.`)
   if (faults.length > 0) throw new UserError(`${faults.join('\n')}\nSee: node --import tsx scripts/expect.ts --help`)
   return {
     node: values.node ?? '',

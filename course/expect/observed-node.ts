@@ -1,6 +1,7 @@
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { CAPTURE_FILES, readCapturedNode } from '../../dataplane/capture.ts'
+import type { Family } from '../../dataplane/ip-address.ts'
 import { DUMMY_LINK } from '../../dataplane/kube-proxy/ipvs/dummy-link.ts'
 import type { NodeState } from '../../dataplane/node-state.ts'
 import { UserError } from '../../host/main.ts'
@@ -19,13 +20,13 @@ export function nodeFolder(directory: string, node: string): string {
 }
 
 /** Reads one node's files; its rules are those of one family. */
-export function observedNode(folder: string, family: 'ipv4' | 'ipv6'): NodeState {
+export function observedNode(folder: string, family: Family): NodeState {
   const files = new Map<string, string>()
   for (const name of CAPTURE_FILES) {
     const path = join(folder, name)
     if (existsSync(path)) files.set(name, readPlainFile(path))
   }
-  const { state, faults } = readCapturedNode(files, { family: family === 'ipv6' ? 6 : 4 })
+  const { state, faults } = readCapturedNode(files, { family })
   if (faults.length > 0)
     throw new UserError(
       `"${folder}" cannot be read:\n${faults.map(({ file, message }) => `  ${file}: ${message}`).join('\n')}`,

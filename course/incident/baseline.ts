@@ -4,7 +4,7 @@ import type { KubeProxyConfig } from '../../dataplane/kube-proxy/config.ts'
 import { targetOf } from '../../dataplane/rule-text.ts'
 import { configOf } from '../../grading/evaluate.ts'
 import type { NodeView, Snapshot } from '../../grading/snapshot.ts'
-import { STAGE } from './stage-names.ts'
+import { SHOP_OBJECTS } from './shop-objects.ts'
 
 /** What was there before anything was broken, and must be there in the end. */
 export interface Baseline {
@@ -23,7 +23,7 @@ export function baselineOf(snapshot: Snapshot): Baseline {
     config: configOf(snapshot),
     configText: snapshot.find('ConfigMap', 'kube-system', 'kube-proxy')?.data?.['config.conf'] ?? '',
     services: Object.fromEntries(
-      [STAGE.shop, STAGE.nodePortService].map((name) => [name, serviceFacts(snapshot, name)]),
+      [SHOP_OBJECTS.shop, SHOP_OBJECTS.nodePortService].map((name) => [name, serviceFacts(snapshot, name)]),
     ),
   }
 }
@@ -72,7 +72,7 @@ export function foreignRules({ state }: NodeView): string[] {
 
 /** The fields of a Service of the stage that no user would want changed by a repair. */
 export function serviceFacts(snapshot: Snapshot, name: string): unknown {
-  const object = snapshot.find('Service', STAGE.namespace, name)
+  const object = snapshot.find('Service', SHOP_OBJECTS.namespace, name)
   const spec = object?.spec as V1ServiceSpec | undefined
   if (!spec) return undefined
   const { type, selector, sessionAffinity } = spec

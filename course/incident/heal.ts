@@ -5,10 +5,10 @@ import { LabNotes, notesName } from '../../grading/lab-notes.ts'
 import { type NodeView, Snapshot } from '../../grading/snapshot.ts'
 import type { LabBench } from '../lab-bench.ts'
 import { type Baseline, foreignRules, sameButMode, serviceFacts } from './baseline.ts'
-import { Hands } from './hands.ts'
+import { ClusterActions } from './cluster-actions.ts'
 import { loadIncidents } from './incident.ts'
 import { CLOSED_KEY, INCIDENT_KEY, isClosedNote, isIncidentNote, unseal } from './incident-note.ts'
-import { INCIDENT_LAB, STAGE, STAGE_LABEL } from './stage-names.ts'
+import { INCIDENT_LAB, INCIDENT_LABEL, SHOP_OBJECTS } from './shop-objects.ts'
 
 /**
  * Takes back what the open incident broke, repaired or not, and what was tried on it: rules of others on every node, what the
@@ -22,14 +22,14 @@ export async function healIncident(bench: LabBench): Promise<void> {
   const { secret, incident } = found
   const before = new Snapshot(await takeCapture(cluster, client))
   progress.start('Healing what was broken')
-  const hands = new Hands(bench, secret.scene)
-  await incident.heal?.(hands)
-  await Promise.all(before.nodes.map((node) => restoreForeign(hands, node, secret.baseline)))
+  const actions = new ClusterActions(bench, secret.scene)
+  await incident.heal?.(actions)
+  await Promise.all(before.nodes.map((node) => restoreForeign(actions, node, secret.baseline)))
   await restoreStage(bench, before, secret.baseline)
   await bench.delete('ConfigMap', notesName(INCIDENT_LAB))
   progress.end(true)
   if (sameConfig(before, secret.baseline)) return
-  await hands.editConfig(() => secret.baseline.configText)
+  await actions.editConfig(() => secret.baseline.configText)
   await bench.mode(incident.from ?? incident.mode, { force: true })
 }
 
@@ -43,14 +43,14 @@ function sameConfig(now: Snapshot, { config }: Baseline): boolean {
 }
 
 /** Takes the rules away that were added since, and puts back those that are gone. */
-async function restoreForeign(hands: Hands, node: NodeView, { foreign }: Baseline): Promise<void> {
+async function restoreForeign(actions: ClusterActions, node: NodeView, { foreign }: Baseline): Promise<void> {
   const then = foreign[node.name] ?? []
   const now = foreignRules(node)
   const lines = [
     ...now.filter((rule) => !then.includes(rule)).map((rule) => command(rule, '-D')),
     ...then.filter((rule) => !now.includes(rule)).map((rule) => command(rule, '-A')),
   ].filter((line) => line !== '')
-  if (lines.length > 0) await hands.onNode(node.name, `${lines.join('\n')}\ntrue`)
+  if (lines.length > 0) await actions.onNode(node.name, `${lines.join('\n')}\ntrue`)
 }
 
 function command(rule: string, action: '-A' | '-D'): string {
@@ -64,18 +64,19 @@ function command(rule: string, action: '-A' | '-D'): string {
 /** Deletes what is no longer as the manifest has it, so that it is made anew. */
 async function restoreStage(bench: LabBench, before: Snapshot, { services }: Baseline): Promise<void> {
   for (const { kind, metadata } of before.items) {
-    if (kind !== 'Service' || metadata.namespace !== STAGE.namespace || metadata.labels?.lab !== 'incidents') continue
+    if (kind !== 'Service' || metadata.namespace !== SHOP_OBJECTS.namespace || metadata.labels?.lab !== 'incidents')
+      continue
     const { name } = metadata
     if (name in services && isDeepStrictEqual(serviceFacts(before, name), services[name])) continue
     await bench.delete('Service', name)
   }
   const { items } = await bench.client.apps.listNamespacedDeployment({
-    namespace: STAGE.namespace,
-    labelSelector: STAGE_LABEL,
+    namespace: SHOP_OBJECTS.namespace,
+    labelSelector: INCIDENT_LABEL,
   })
   // A Deployment that nobody edited since it was made is of generation 1.
   for (const { metadata } of items)
-    if (metadata?.name !== STAGE.shop || metadata.generation !== 1)
+    if (metadata?.name !== SHOP_OBJECTS.shop || metadata.generation !== 1)
       await bench.delete('Deployment', metadata?.name ?? '')
 }
 
@@ -89,7 +90,7 @@ export async function leaveIncident(bench: LabBench): Promise<void> {
   const found = await sealedIncident(notes)
   if (!found) return
   if (notes.read(CLOSED_KEY, isClosedNote)) {
-    await found.incident.heal?.(new Hands(bench, found.secret.scene))
+    await found.incident.heal?.(new ClusterActions(bench, found.secret.scene))
     return
   }
   await healIncident(bench)
@@ -107,8 +108,8 @@ async function sealedIncident(notes: LabNotes) {
 /** Takes everything of this lab away. */
 export async function closeShop(bench: LabBench): Promise<void> {
   await Promise.all([
-    bench.delete('Pod', STAGE.customer.name),
-    bench.deleteLabelled(STAGE_LABEL),
+    bench.delete('Pod', SHOP_OBJECTS.customer.name),
+    bench.deleteLabelled(INCIDENT_LABEL),
     bench.delete('ConfigMap', notesName(INCIDENT_LAB)),
   ])
 }

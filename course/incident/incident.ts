@@ -1,6 +1,6 @@
 import type { SwitchedMode } from '../../dataplane/kube-proxy/mode-ownership.ts'
-import type { Hands } from './hands.ts'
-import type { Look, Symptom } from './look.ts'
+import type { ClusterActions } from './cluster-actions.ts'
+import type { IncidentContext, Symptom } from './incident-context.ts'
 import type { Scene } from './scene.ts'
 
 /** What an incident can only be made with. */
@@ -15,9 +15,9 @@ export type Need =
 /** Somebody's try that must not count. */
 export interface WrongFix {
   what: string
-  play(hands: Hands): Promise<unknown>
+  play(actions: ClusterActions): Promise<unknown>
   /** Takes it back, where the right fix does not. */
-  undo?(hands: Hands): Promise<unknown>
+  undo?(actions: ClusterActions): Promise<unknown>
 }
 
 /** Something that breaks, and all that there is to know about it. */
@@ -36,15 +36,15 @@ export interface Incident {
   /** From a nudge to nearly the command. */
   hints: readonly [string, string, ...string[]]
   /** Breaks it. What it has to remember goes into `scene.facts`. */
-  break(hands: Hands): Promise<unknown>
+  break(actions: ClusterActions): Promise<unknown>
   /** Sends real requests; undefined when the user would be content. */
-  symptom(look: Look): Promise<Symptom | undefined>
+  symptom(look: IncidentContext): Promise<Symptom | undefined>
   /** What of the cause still stands; undefined when it is mended. */
-  causeLeft(look: Look): Promise<string | undefined> | string | undefined
+  causeLeft(look: IncidentContext): Promise<string | undefined> | string | undefined
   wrongFixes: readonly [WrongFix, ...WrongFix[]]
-  fix: { commands(scene: Scene): string[]; play(hands: Hands): Promise<unknown> }
+  fix: { commands(scene: Scene): string[]; play(actions: ClusterActions): Promise<unknown> }
   /** Takes away what neither a kube-proxy nor a fresh stage would; harmless when nothing is there. */
-  heal?(hands: Hands): Promise<unknown>
+  heal?(actions: ClusterActions): Promise<unknown>
   /** Told when it is over. */
   debrief: string
 }

@@ -1,10 +1,10 @@
 import { SAVE_WITH_BACKEND } from '../../cluster/iptables-backend.ts'
-import { listAgents } from '../../cluster/kube-proxy/agents.ts'
+import { listKubeProxyPods } from '../../cluster/kube-proxy/kube-proxy-pods.ts'
 import { PATH } from '../../cluster/node-report.ts'
 import { runOnNode } from '../../cluster/node-script.ts'
 import { DeadlineError, waitFor } from '../../host/wait.ts'
 import type { LabBench } from '../lab-bench.ts'
-import { STAGE, STAGE_LABEL } from './stage-names.ts'
+import { INCIDENT_LABEL, SHOP_OBJECTS } from './shop-objects.ts'
 
 const WITNESS = 'sync-witness'
 /** A kube-proxy that starts on a busy machine takes as long for its first sync. */
@@ -18,10 +18,10 @@ const FOLLOWS_MS = 30_000
  */
 export async function laterSync(bench: LabBench): Promise<void> {
   const { client } = bench
-  const [key = '', value = ''] = STAGE_LABEL.split('=')
+  const [key = '', value = ''] = INCIDENT_LABEL.split('=')
   const metadata = { name: WITNESS, labels: { [key]: value } }
   await bench.delete('Service', WITNESS)
-  const { namespace } = STAGE
+  const { namespace } = SHOP_OBJECTS
   const { spec } = await client.core.createNamespacedService({
     namespace,
     body: { metadata, spec: { ports: [{ port: 80 }] } },
@@ -38,7 +38,7 @@ export async function laterSync(bench: LabBench): Promise<void> {
 
 /** Nodes whose kube-proxy runs. */
 async function running({ client }: LabBench): Promise<string[]> {
-  const agents = (await listAgents(client)).filter(({ startedAt, trouble }) => startedAt && !trouble)
+  const agents = (await listKubeProxyPods(client)).filter(({ startedAt, trouble }) => startedAt && !trouble)
   return agents.map(({ node }) => node)
 }
 

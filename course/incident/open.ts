@@ -1,5 +1,5 @@
 import { changeCluster } from '../../cluster/cluster-lock.ts'
-import { listAgents } from '../../cluster/kube-proxy/agents.ts'
+import { listKubeProxyPods } from '../../cluster/kube-proxy/kube-proxy-pods.ts'
 import { ModeUnsupported, requireModules } from '../../cluster/kube-proxy/module-check.ts'
 import { takeCapture, takeObjects } from '../../cluster/snapshot.ts'
 import { LabNotes, writeNotes } from '../../grading/lab-notes.ts'
@@ -11,11 +11,13 @@ import { waitFor } from '../../host/wait.ts'
 import type { LabBench } from '../lab-bench.ts'
 import { leaveOthers } from '../leave-others.ts'
 import { baselineOf } from './baseline.ts'
+import { ClusterActions } from './cluster-actions.ts'
+import { deployShop } from './deploy-shop.ts'
 import { choicesFor, draw, freshSeed, possible, seedFor } from './draw.ts'
 import { fingerprintOf } from './fingerprint.ts'
-import { Hands } from './hands.ts'
 import { healIncident } from './heal.ts'
 import { type Incident, loadIncidents, type Need } from './incident.ts'
+import { IncidentContext } from './incident-context.ts'
 import {
   CLOSED_KEY,
   HISTORY_KEY,
@@ -28,10 +30,8 @@ import {
   unseal,
 } from './incident-note.ts'
 import { laterSync } from './later-sync.ts'
-import { Look } from './look.ts'
 import type { Scene } from './scene.ts'
-import { setStage } from './stage.ts'
-import { INCIDENT_LAB } from './stage-names.ts'
+import { INCIDENT_LAB } from './shop-objects.ts'
 
 /** How long what was broken may take to show. */
 const SYMPTOM_MS = 30_000
@@ -65,7 +65,7 @@ async function openAlone(bench: LabBench, wish: Wish): Promise<IncidentNote> {
   const here = await incidentsHere(bench)
   const { incident, seed } = choose(here, wish, solved)
   for (let tries = 1; tries <= TRIES; tries++) {
-    const scene = await setStage(bench, incident.from ?? incident.mode)
+    const scene = await deployShop(bench, incident.from ?? incident.mode)
     progress.start('Breaking something')
     try {
       const note = await breakIt(bench, incident, scene, { seed, solved, here })
@@ -109,17 +109,18 @@ async function breakIt(
     return note
   }
   await keep({ ...base, sealed: sealed(), openedAt: new Date().toISOString() })
-  await incident.break(new Hands(bench, scene))
+  await incident.break(new ClusterActions(bench, scene))
   const live = new LiveCluster(cluster, client, { keepMoments: false })
   const symptomShows = () =>
     waitFor('what was broken to show', SYMPTOM_MS, async () => {
       const objects = new Snapshot(await takeObjects(cluster, client))
-      return (await incident.symptom(new Look(objects, live, scene, incident.mode))) !== undefined
+      return (await incident.symptom(new IncidentContext(objects, live, scene, incident.mode))) !== undefined
     })
   await symptomShows()
   await laterSync(bench)
   const snapshot = new Snapshot(await takeCapture(cluster, client))
-  if ((await incident.causeLeft(new Look(snapshot, live, scene, incident.mode))) === undefined) return undefined
+  if ((await incident.causeLeft(new IncidentContext(snapshot, live, scene, incident.mode))) === undefined)
+    return undefined
   await symptomShows()
   // Only the embedded cluster notes which commands were run on its nodes: elsewhere a repair by hand may leave no trace.
   const fingerprint = cluster.driver === 'embedded' ? { fingerprint: fingerprintOf(snapshot) } : {}
@@ -153,7 +154,7 @@ async function whatItHas({ cluster, client }: LabBench): Promise<Set<Need>> {
   const has = new Set<Need>()
   if (hasOutside(cluster)) has.add('outside')
   if (cluster.driver === 'embedded') has.add('embedded')
-  const nodes = (await listAgents(client)).map(({ node }) => node)
+  const nodes = (await listKubeProxyPods(client)).map(({ node }) => node)
   try {
     await requireModules(cluster, nodes, 'ipvs', 'rr')
     has.add('ipvs')

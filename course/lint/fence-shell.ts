@@ -45,11 +45,6 @@ export class FenceShell {
   }
 }
 
-/** A fence for a cluster of that name: the text names the nodes as the cluster k8s-guide has them. */
-export function fenceFor(name: string, fence: Fence): Fence {
-  return { ...fence, commands: fence.commands.replace(/k8s-guide-(?=worker|control-plane)/g, `${name}-`) }
-}
-
 /** The environment of a learner's shell: npm gives its children a NODE of its own, the path of node. */
 export function learnerEnvironment(name: string): NodeJS.ProcessEnv {
   const { NODE: _npm, ...env } = process.env

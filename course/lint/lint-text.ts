@@ -5,6 +5,8 @@ import type { CourseFiles, LabFiles } from './course-files.ts'
 
 const SEEN = '**What you saw.**'
 const MAKE = /\bmake (?:-s )?([a-z][a-z0-9-]*?)(?:-\d+)?(?=[ )"';|]|$)/gm
+/** A node of the cluster that `make up` starts without NAME. */
+const NODE_NAME = /\bk8s-guide-(?:worker\d*|control-plane)\b/g
 /** A file of the checkout; `-` is what comes by a pipe. */
 const MANIFEST = /\bkubectl [a-z]+ -f (?!-)(\S+)/g
 
@@ -45,9 +47,14 @@ function lintFence(file: string, { commands, line }: Fence, { makefile, exists }
   const targets = new Set([...makefile.matchAll(/^([a-z][a-z0-9-]*?)(?:-%)?:/gm)].map(([, name]) => name))
   const place = `${file}:${line}`
   const absent = [...commands.matchAll(MAKE)].map(([, name = '']) => name).filter((name) => !targets.has(name))
+  const nodes = [...commands.matchAll(NODE_NAME)].map(([name]) => name)
   const manifests = [...commands.matchAll(MANIFEST)].map(([, path = '']) => path).filter((path) => !exists(path))
   return [
     ...absent.map((name) => ({ file: place, text: `"make ${name}" is no target of the Makefile.` })),
+    ...nodes.map((name) => ({
+      file: place,
+      text: `"${name}" exists only in a cluster without NAME=; ask kubectl for a node's name.`,
+    })),
     ...manifests.map((path) => ({ file: place, text: `the file "${path}" is not there.` })),
   ]
 }

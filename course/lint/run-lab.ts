@@ -8,7 +8,7 @@ import { resetLab } from '../lab-reset.ts'
 import { readLabText } from '../lab-text.ts'
 import { playSteps } from '../play-lab.ts'
 import type { Complaint } from './complaint.ts'
-import { FenceShell, fenceFor, learnerEnvironment } from './fence-shell.ts'
+import { FenceShell, learnerEnvironment } from './fence-shell.ts'
 
 /**
  * Tries a lab on a running cluster: from its start every step fails, the reference solution makes every step pass, and what
@@ -57,7 +57,7 @@ async function typesText({ lab }: LabSpec, { cluster }: LabBench): Promise<Compl
     for (const fence of readLabText(lab.folder).fences) {
       console.log(`\n${fence.commands}`)
       const { exitCode, output } = await shell.type({
-        ...fenceFor(cluster.name, fence),
+        ...fence,
         timeout: fence.timeout * timeoutScale(),
       })
       if (exitCode === 0) continue

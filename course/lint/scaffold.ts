@@ -34,7 +34,7 @@ export function scaffold(folder: string): Record<string, string> {
 const labYaml = (
   number: number,
   folder: string,
-) => `# Steps of lab ${number}. Which claims a step proves stands in labs/claims.yaml, the proof in checks/${folder}.check.ts.
+) => `# Steps of lab ${number}. labs/claims.yaml lists the claims that each step proves; checks/${folder}.check.ts checks them.
 id: ${number}
 title: ${UNWRITTEN} What the lab is about
 minutes: 30
@@ -44,7 +44,7 @@ steps:
     points: 10
     why: ${UNWRITTEN} Why it matters, in a sentence or two.
     hints:
-      - ${UNWRITTEN} A nudge that says where to look.
+      - ${UNWRITTEN} A nudge that shows where to look.
       - ${UNWRITTEN} The command, as in \`make web\`.
 `
 
@@ -52,14 +52,14 @@ const readme = (number: number) => `# Lab ${number}: ${UNWRITTEN} its title
 
 ${UNWRITTEN} What you will do, and why. Plan about 30 minutes.
 
-\`make lab-${number}\` leads you through these steps and checks each one while you work in a second terminal. Stuck? \`make hint LAB=${number}\`.
-Start over: \`make reset-${number}\`.
+\`make lab-${number}\` guides you through these steps and checks each one while you work in a second terminal.
+\`make hint LAB=${number}\` shows a hint, and \`make reset-${number}\` starts over.
 
 ## 1. ${UNWRITTEN} The first step
 
 <!-- step: web -->
 
-${UNWRITTEN} The reason first, then hands.
+${UNWRITTEN} The reason first, then the commands.
 
 \`\`\`bash timeout=120
 make web

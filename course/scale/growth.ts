@@ -27,7 +27,7 @@ export interface Line {
 }
 
 /** `unclear`: what was measured would fit the claim as well as its opposite. */
-export type Finding = 'holds' | 'wrong' | 'unclear'
+export type ShapeVerdict = 'holds' | 'wrong' | 'unclear'
 
 /** Fewer sizes show no shape, fewer values at a size no spread. */
 export const MIN_SIZES = 4
@@ -120,7 +120,7 @@ function wanders(series: Series, spread: number, falls = false): boolean {
  * Whether a series grows by the same amount for every Service: a straight line that surely rises. `besides` is what a rise is
  * small beside, the line's own level when missing.
  */
-export function growsLinearly(series: Series, besides?: number): Finding {
+export function growsLinearly(series: Series, besides?: number): ShapeVerdict {
   if (!isEnough(series)) return 'unclear'
   const line = fitLine(series)
   const { rise, error, distance, spread, errorAtWorst, spreadAtWorst } = line
@@ -142,7 +142,7 @@ const FLAT = 0.25
  * Whether a series is flat beside another one that rises by `yardstick`: from the smallest size to the largest it rises by
  * less than a quarter of that, and no size is further off.
  */
-export function isFlatBeside(series: Series, yardstick: number): Finding {
+export function isFlatBeside(series: Series, yardstick: number): ShapeVerdict {
   if (!isEnough(series) || !(yardstick > 0)) return 'unclear'
   const { rise, error, spread, errorAtWorst, spreadAtWorst } = fitLine(series)
   const medians = series.map(({ values }) => median(values))

@@ -3,13 +3,14 @@ import { cpus, release, totalmem } from 'node:os'
 import { join } from 'node:path'
 import type { Cluster } from '../../cluster/driver.ts'
 import type { KubeClient } from '../../cluster/kube-client.ts'
+import type { SwitchedMode } from '../../dataplane/kube-proxy/mode-ownership.ts'
 import { evidenceFolder } from '../../grading/evidence.ts'
 import { writeNotes } from '../../grading/lab-notes.ts'
 import { clusterFolder, projectRoot } from '../../host/layout.ts'
 import { oneAtATime } from '../../host/one-at-a-time.ts'
 import type { Progress } from '../../host/progress.ts'
 import { measureScale, type ScaleOptions } from './measure-scale.ts'
-import { MEASUREMENT, type MeasuredMode, type Measurement } from './measurement.ts'
+import { MEASUREMENT, type Measurement } from './measurement.ts'
 import { type Inventory, MeasuringNode } from './measuring-node.ts'
 import { type Effort, planScale, spokenSeconds } from './plan.ts'
 import { scalePlot } from './plot.ts'
@@ -49,7 +50,7 @@ export async function measureHere(
   const each = `${endpoints} ${endpoints === 1 ? 'endpoint' : 'endpoints'} each`
   const time = spokenSeconds(estimateSeconds)
   progress.note(`Measuring ${sizes.join(', ')} Services with ${each} in both modes: about ${time} on a quiet machine.`)
-  const kept = new Map<MeasuredMode, Inventory['printed']>()
+  const kept = new Map<SwitchedMode, Inventory['printed']>()
   const look: ScaleOptions['look'] = (mode, services, { printed }) => {
     if (services <= KEPT_UP_TO) kept.set(mode, printed)
   }
@@ -70,7 +71,7 @@ export async function measureHere(
 /** Contexts of a kubeconfig can have names that no kernel can. */
 const kernelName = ({ name }: Pick<Cluster, 'name'>) => `measuring-${name.replace(/[^a-z0-9.-]/g, '-').slice(0, 40)}`
 
-function keepFiles(name: string, run: Measurement, kept: ReadonlyMap<MeasuredMode, Inventory['printed']>): string {
+function keepFiles(name: string, run: Measurement, kept: ReadonlyMap<SwitchedMode, Inventory['printed']>): string {
   const folder = evidenceFolder(LAB, name)
   const path = join(projectRoot, folder)
   mkdirSync(path, { recursive: true })

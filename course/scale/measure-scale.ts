@@ -1,5 +1,6 @@
+import type { SwitchedMode } from '../../dataplane/kube-proxy/mode-ownership.ts'
 import type { Progress } from '../../host/progress.ts'
-import type { MeasuredMode, Measurement, Point } from './measurement.ts'
+import type { Measurement, Point } from './measurement.ts'
 import type { Cost, Inventory, MeasuringNode } from './measuring-node.ts'
 import { connectAtRate, requestTimes } from './node-programs.ts'
 import { type Paced, steadiest } from './pace.ts'
@@ -11,7 +12,7 @@ export interface ScaleOptions {
   plan: Pick<ScalePlan, 'endpoints' | 'steps'>
   machine: string
   /** Is shown what the node holds in each mode at each size. */
-  look?: (mode: MeasuredMode, services: number, held: Inventory) => void
+  look?: (mode: SwitchedMode, services: number, held: Inventory) => void
 }
 
 /** New connections a second while the CPU is looked at, and to each Service in a block of which the medians make one value. */
@@ -63,7 +64,7 @@ export async function measureScale(
   }
   const all = [...visited.iptables.values(), ...visited.ipvs.values()]
   const fastest = Math.min(...all.flatMap(({ asked, connected }) => [...asked, ...connected].map(({ work }) => work)))
-  const points = (mode: MeasuredMode) => [...visited[mode]].map(([services, one]) => pointOf(services, one, fastest))
+  const points = (mode: SwitchedMode) => [...visited[mode]].map(([services, one]) => pointOf(services, one, fastest))
   return {
     at: new Date().toISOString(),
     machine,

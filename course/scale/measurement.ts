@@ -47,7 +47,6 @@ const measurementSchema = z.strictObject({
 export type Point = z.infer<typeof pointSchema>
 /** One run: both modes on the same node at the same sizes. */
 export type Measurement = z.infer<typeof measurementSchema>
-export type MeasuredMode = 'iptables' | 'ipvs'
 
 /** The note of the last run in the ConfigMap lab-6. */
 export const MEASUREMENT = 'measurement'

@@ -13,8 +13,8 @@ import {
 } from '../../embedded/index.ts'
 import { cacheFolder, clusterFolder } from '../../host/layout.ts'
 import type { Progress } from '../../host/progress.ts'
+import { CLIENT, type Counts, countState, SERVER } from './held-state.ts'
 import { echoServer } from './node-programs.ts'
-import { CLIENT, type Counts, countState, SERVER } from './scene.ts'
 
 const gateway = '169.254.1.1'
 const pods = { client: CLIENT, server: SERVER }

@@ -1,5 +1,5 @@
+import type { SwitchedMode } from '../../dataplane/kube-proxy/mode-ownership.ts'
 import { UserError } from '../../host/main.ts'
-import type { MeasuredMode } from './measurement.ts'
 
 /** What `make measure` is asked for. */
 export interface ScalePlan {
@@ -14,7 +14,7 @@ export interface ScalePlan {
 
 /** One visit of a mode to a size. */
 export interface ScaleStep {
-  mode: MeasuredMode
+  mode: SwitchedMode
   services: number
   /** Which visit of how many, from 1. */
   visit: number

@@ -1,5 +1,6 @@
+import type { SwitchedMode } from '../../dataplane/kube-proxy/mode-ownership.ts'
 import { median } from './growth.ts'
-import type { MeasuredMode, Measurement, Point } from './measurement.ts'
+import type { Measurement, Point } from './measurement.ts'
 import { published } from './remarks.ts'
 
 /** One small chart: a quantity over the number of Services, both modes. */
@@ -33,8 +34,8 @@ const MARGIN = { left: 58, right: 24, top: 34, bottom: 40 }
 const COLUMNS = 3
 /** Labels of the sizes need so much room. */
 const LABEL_WIDTH = 34
-const colours: Record<MeasuredMode, string> = { iptables: '#b3261e', ipvs: '#1a5fb4' }
-const labels: Record<MeasuredMode, string> = { iptables: 'iptables', ipvs: 'IPVS' }
+const colours: Record<SwitchedMode, string> = { iptables: '#b3261e', ipvs: '#1a5fb4' }
+const labels: Record<SwitchedMode, string> = { iptables: 'iptables', ipvs: 'IPVS' }
 const modes = ['iptables', 'ipvs'] as const
 
 const escaped = (text: string) => text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;')

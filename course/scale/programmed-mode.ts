@@ -1,10 +1,11 @@
 import { printIptablesSave, type Table } from '../../dataplane/iptables-save.ts'
+import type { SwitchedMode } from '../../dataplane/kube-proxy/mode-ownership.ts'
 import type { NodeState } from '../../dataplane/node-state.ts'
 import { readObjects } from '../../dataplane/objects.ts'
 import { predict } from '../../dataplane/predict.ts'
 import { addressInputs, ipsetInput, restoreCommand, serverInputs, tableInput } from '../../embedded/index.ts'
+import { MEASURED_NODE, MEASURED_VERSION, SERVER } from './held-state.ts'
 import type { Cost, MeasuringNode } from './measuring-node.ts'
-import { MEASURED_NODE, MEASURED_VERSION, SERVER } from './scene.ts'
 import { syntheticCluster } from './synthetic-cluster.ts'
 
 /** A mode of kube-proxy on the measuring node: what the genuine one gives the kernel, without its own thinking. */
@@ -24,7 +25,7 @@ const together = (costs: readonly Cost[]): Cost => ({
 })
 
 /** The cluster as it is, and with another endpoint for the Service in the middle. */
-function predictBoth(mode: 'iptables' | 'ipvs', services: number, endpoints: number): [NodeState, NodeState] {
+function predictBoth(mode: SwitchedMode, services: number, endpoints: number): [NodeState, NodeState] {
   const list = syntheticCluster(services, endpoints, SERVER)
   const options = { node: MEASURED_NODE, mode, version: MEASURED_VERSION } as const
   const standing = predict(readObjects(list).objects, options)

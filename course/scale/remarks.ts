@@ -1,7 +1,8 @@
-import type { MeasuredMode, Measurement } from './measurement.ts'
+import type { SwitchedMode } from '../../dataplane/kube-proxy/mode-ownership.ts'
+import type { Measurement } from './measurement.ts'
 
 /** What others have measured on their machines, by rates and clients of theirs. */
-export const published: { cpuPercent: Record<MeasuredMode, number>; smallBelow: number } = {
+export const published: { cpuPercent: Record<SwitchedMode, number>; smallBelow: number } = {
   cpuPercent: { iptables: 35, ipvs: 8 },
   smallBelow: 1000,
 }

@@ -1,5 +1,6 @@
+import type { SwitchedMode } from '../../dataplane/kube-proxy/mode-ownership.ts'
 import { median } from './growth.ts'
-import type { MeasuredMode, Measurement, Point } from './measurement.ts'
+import type { Measurement, Point } from './measurement.ts'
 
 type Cell = (point: Point) => string
 
@@ -18,14 +19,14 @@ const rows: readonly (readonly [string, Cell])[] = [
   ['  of it CPU', ({ changeCpuMs }) => middle(changeCpuMs)],
   ['new connection (µs)', ({ newMicros }) => middle(newMicros)],
   ['  more than to the first', ({ newMoreMicros }) => middle(newMoreMicros)],
-  ['  dearer by (%)', (point) => ((dearerBy([point])[0]?.part ?? 0) * 100).toFixed(1)],
+  ['  slower by (%)', (point) => ((dearerBy([point])[0]?.part ?? 0) * 100).toFixed(1)],
   ['kept-alive (µs)', ({ keptMicros }) => middle(keptMicros)],
   ['  more than to the first', ({ keptMoreMicros }) => middle(keptMoreMicros)],
   ['CPU at a fixed rate (%)', ({ busy }) => percent(busy)],
   ['  more than to the first', ({ busyMore }) => percent(busyMore)],
 ]
 
-const modes: readonly (readonly [MeasuredMode, string])[] = [
+const modes: readonly (readonly [SwitchedMode, string])[] = [
   ['iptables', 'iptables'],
   ['ipvs', 'IPVS'],
 ]

@@ -1,5 +1,5 @@
 import type { Link } from '../ip-addr.ts'
-import { familyOf } from '../ip-address.ts'
+import { isIPv6LinkLocal } from '../ip-address.ts'
 import type { CompareOptions, Finding } from './finding.ts'
 import { IPVS_LINK } from './ownership.ts'
 
@@ -58,6 +58,6 @@ function compareAddresses(wanted: Link, found: Link): Finding[] {
 
 /** `10.96.0.1/32`; link-local IPv6 addresses are the kernel's own doing and are left out. */
 function addressesOf(link: Link): Set<string> {
-  const addresses = link.addresses.filter(({ address }) => !(familyOf(address) === 6 && /^fe[89ab]/i.test(address)))
+  const addresses = link.addresses.filter(({ address }) => !isIPv6LinkLocal(address))
   return new Set(addresses.map(({ address, prefixLength }) => `${address}/${prefixLength}`))
 }

@@ -1,3 +1,4 @@
+import type { KubeProxyMode } from '../kube-proxy/config.ts'
 /** Where in a node's state a finding stands; `nft` is one of kube-proxy's own tables, `part` such as `map service-ips`. */
 export type Where =
   | { table: string; chain: string }
@@ -23,7 +24,7 @@ export interface Finding {
 
 export interface CompareOptions {
   /** The mode the prediction was made for; it is named in the sentences about what the other mode left behind. */
-  mode: 'iptables' | 'ipvs' | 'nftables' | 'userspace'
+  mode: KubeProxyMode
   /**
    * One kube-proxy in one mode has made what the node holds: then its jumps in built-in chains stand in its own order. Elsewhere
    * a change of the mode, or a jump lost and made again, leaves another one that is as good.

@@ -1,7 +1,7 @@
 import ipaddr from 'ipaddr.js'
+import { canonicalCidr, type Family, familyOf } from '../ip-address.ts'
 import type { ClusterObjects } from '../objects.ts'
 import { defaultConfig, type KubeProxyConfig, parseKubeProxyConfiguration } from './config.ts'
-import { canonicalCidr, type Family, familyOf } from './ip.ts'
 
 /** The usual size of a cluster's Pod range where each node has a /24 (or /64): kubeadm's and kind's examples. */
 const USUAL_LENGTH: Record<Family, number> = { ipv4: 16, ipv6: 56 }

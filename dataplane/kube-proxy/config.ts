@@ -1,12 +1,6 @@
 import { parseDocument } from 'yaml'
-import {
-  addressFamily,
-  canonicalAddress,
-  type Fault,
-  isCidr,
-  isObject,
-  type JsonObject,
-} from '../objects/field-reader.ts'
+import { acceptedFamily, canonicalAddress, isCidr } from '../ip-address.ts'
+import { type Fault, isObject, type JsonObject } from '../objects/field-reader.ts'
 
 export type DetectLocalMode = 'ClusterCIDR' | 'NodeCIDR' | 'BridgeInterface' | 'InterfaceNamePrefix'
 
@@ -171,7 +165,7 @@ export function parseKubeProxyConfiguration(yamlText: string): KubeProxyConfig {
   const mode = read.text(raw.mode, 'mode', '', (text) => modes.some((m) => m === text), modes.join(', '))
   const known = modes.find((m) => m === mode)
   if (known) config.mode = known
-  const isAddress = (text: string) => addressFamily(text) !== undefined
+  const isAddress = (text: string) => acceptedFamily(text) !== undefined
   config.bindAddress = withoutZeros(
     read.text(raw.bindAddress, 'bindAddress', config.bindAddress, isAddress, 'an IP address'),
   )

@@ -1,5 +1,5 @@
+import { type Family, printEndpoint } from '../ip-address.ts'
 import type { ClusterObjects, EndpointSlice } from '../objects.ts'
-import { type Family, joinHostPort } from './ip.ts'
 import type { Features } from './versions.ts'
 
 /** One endpoint of one Service port, as kube-proxy tracks it. */
@@ -38,7 +38,7 @@ function addSlice(slice: EndpointSlice, node: string, features: Features, found:
       const ip = endpoint.addresses[0]
       if (ip === undefined || !(ready || features.keepsUnreadyEndpoints)) continue
       const isLocal = node !== '' && nodeName === node
-      const text = joinHostPort(features.canonicalEndpointIPs ? ip : (endpoint.spelling ?? ip), port)
+      const text = printEndpoint(features.canonicalEndpointIPs ? ip : (endpoint.spelling ?? ip), port)
       list.push({ text, ip, port, isLocal, ready, serving, terminating, zoneHints, nodeHints })
     }
     if (list.length > 0) found.set(key, list)

@@ -1,5 +1,5 @@
+import { canonicalCidr, type Family, familyOf } from '../ip-address.ts'
 import type { KubeProxyConfig } from './config.ts'
-import { canonicalCidr, type Family, familyOf } from './ip.ts'
 import type { Features } from './versions.ts'
 
 /** How rules tell traffic of Pods on this node (or in this cluster) from the rest; texts as iptables-save prints them. */

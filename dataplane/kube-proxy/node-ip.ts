@@ -1,5 +1,5 @@
+import { type Family, familyOf } from '../ip-address.ts'
 import type { KubeProxyConfig } from './config.ts'
-import { type Family, familyOf } from './ip.ts'
 import type { Features } from './versions.ts'
 
 const UNSPECIFIED: Record<Family, string> = { ipv4: '0.0.0.0', ipv6: '::' }

@@ -1,5 +1,5 @@
+import { canonicalAddress, contains, type Family, familyOf, hostLength, isLoopback, isZeroCidr } from '../ip-address.ts'
 import type { KubeProxyConfig } from './config.ts'
-import { canonicalAddress, cidrContains, type Family, familyOf, hostLength, isLoopback, isZeroCidr } from './ip.ts'
 import type { Features } from './versions.ts'
 
 /** Where node ports are served: on every local address, or on the listed ones only. */
@@ -9,7 +9,7 @@ export type NodePortAddresses = { all: true } | { all: false; addresses: string[
 export function coversLoopback(ranges: readonly string[]): boolean {
   const ipv4 = ranges.filter((range) => range !== 'primary' && familyOf(range) === 'ipv4')
   if (ipv4.length === 0) return !ranges.includes('primary')
-  return ipv4.some((range) => range.startsWith('127.') || cidrContains(range, '127.0.0.0'))
+  return ipv4.some((range) => range.startsWith('127.') || contains(range, '127.0.0.0'))
 }
 
 /** The ranges that count in one family. */
@@ -39,7 +39,7 @@ export function nodePortAddresses(
   if (ranges.length === 0 || ranges.some(isZeroCidr)) return { all: true }
   const loopback = family === 'ipv4' ? '127.0.0.1' : '::1'
   const candidates = new Set([loopback, ...addresses.map(canonicalAddress)])
-  const matching = [...candidates].filter((address) => ranges.some((range) => cidrContains(range, address)))
+  const matching = [...candidates].filter((address) => ranges.some((range) => contains(range, address)))
   return { all: false, addresses: matching }
 }
 

@@ -1,7 +1,7 @@
+import { type Family, familyOf, isLoopback } from '../ip-address.ts'
 import type { ClusterObjects } from '../objects.ts'
 import type { KubeProxyConfig } from './config.ts'
 import { trackEndpoints } from './endpoints.ts'
-import { type Family, familyOf, isLoopback } from './ip.ts'
 import { type LocalDetector, localDetector } from './local-detector.ts'
 import { nodeIP } from './node-ip.ts'
 import { coversLoopback, type NodePortAddresses, nodePortAddresses } from './node-port-addresses.ts'

@@ -1,7 +1,7 @@
 // Rules as iptables-save prints them: source, destination, interface, protocol, then matches, then the target.
 
+import { type Family, hostLength } from '../ip-address.ts'
 import type { KubeProxyConfig } from './config.ts'
-import { type Family, hostLength } from './ip.ts'
 
 /** `0x4000/0x4000`: the mark that asks for masquerading, with its mask. */
 export function masqueradeMark(config: KubeProxyConfig): { mark: string; hex: string } {

@@ -1,5 +1,5 @@
+import { canonicalCidr, type Family, familyOf } from '../ip-address.ts'
 import type { ClusterObjects } from '../objects.ts'
-import { canonicalCidr, type Family, familyOf } from './ip.ts'
 
 /** The usual size of a Service range: kind's and k3s's /16, and the /112 of IPv6 examples. kubeadm's own default is a /12. */
 const USUAL_LENGTH: Record<Family, number> = { ipv4: 16, ipv6: 112 }

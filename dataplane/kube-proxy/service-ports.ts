@@ -1,7 +1,7 @@
+import { canonicalCidr, type Family, familyOf } from '../ip-address.ts'
 import type { ClusterObjects, Service } from '../objects.ts'
 import { serviceHash } from './chain-names.ts'
 import { type EndpointsByPort, endpointsKey, isIgnored, type TrackedEndpoint } from './endpoints.ts'
-import { canonicalCidr, type Family, familyOf } from './ip.ts'
 import type { Features } from './versions.ts'
 
 /** One port of one Service in one family: the unit kube-proxy programs. */
@@ -87,20 +87,12 @@ export function servicePorts(
         port.name === '' ? `${service.namespace}/${service.name}` : `${service.namespace}/${service.name}:${port.name}`
       const protocol = port.protocol === 'TCP' ? 'tcp' : port.protocol === 'UDP' ? 'udp' : 'sctp'
       ports.push({
+        ...shared,
         name,
         protocol,
         hash: serviceHash(name, protocol),
-        clusterIP: shared.clusterIP,
         port: port.port,
         nodePort: port.nodePort,
-        externalIPs: shared.externalIPs,
-        loadBalancerIPs: shared.loadBalancerIPs,
-        sourceRanges: shared.sourceRanges,
-        affinity: shared.affinity,
-        internalLocal: shared.internalLocal,
-        externalLocal: shared.externalLocal,
-        healthCheckNodePort: shared.healthCheckNodePort,
-        followsHints: shared.followsHints,
         endpoints:
           endpoints.get(endpointsKey(service.namespace, service.name, port.name, port.protocol)) ?? NO_ENDPOINTS,
       })

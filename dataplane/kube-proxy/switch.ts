@@ -1,12 +1,13 @@
 // What a kube-proxy that starts on a used node makes of it: it rewrites what it knows and leaves the rest as it was.
 
 import type { Link } from '../ip-addr.ts'
+import { contains } from '../ip-address.ts'
 import type { IpSet, IpSets } from '../ipset-save.ts'
 import type { Chain, Ruleset, Table } from '../iptables-save.ts'
 import type { VirtualServer } from '../ipvsadm-save.ts'
 import type { NodeState } from '../node-state.ts'
 import { isServiceChain } from './chain-names.ts'
-import { cidrContains } from './ip.ts'
+import type { KubeProxyMode } from './config.ts'
 import { inKernelOrder } from './ruleset-builder.ts'
 
 /** Chains that kube-proxy only makes sure of; their rules are the kubelet's (nat KUBE-MARK-DROP up to 1.26). */
@@ -14,7 +15,7 @@ const ENSURED_ONLY = new Set(['nat KUBE-MARK-DROP'])
 
 export interface SwitchOptions {
   /** The mode that starts. */
-  mode: 'iptables' | 'ipvs' | 'userspace'
+  mode: Exclude<KubeProxyMode, 'nftables'>
   /** Virtual servers in these ranges are not kube-proxy's to delete (`ipvs.excludeCIDRs`). */
   excludeCIDRs?: readonly string[]
 }
@@ -59,7 +60,7 @@ function switchSets(present: IpSets, wanted: IpSets): IpSets {
 
 function switchServers(present: readonly VirtualServer[], wanted: readonly VirtualServer[], options: SwitchOptions) {
   const excluded = present.filter(
-    (server) => server.protocol !== 'FWM' && options.excludeCIDRs?.some((range) => cidrContains(range, server.address)),
+    (server) => server.protocol !== 'FWM' && options.excludeCIDRs?.some((range) => contains(range, server.address)),
   )
   const key = (server: VirtualServer) => `${server.protocol} ${server.address} ${server.port}`
   const predicted = new Set(wanted.map(key))

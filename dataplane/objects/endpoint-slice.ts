@@ -1,4 +1,5 @@
-import { addressFamily, type FieldReader, type JsonObject } from './field-reader.ts'
+import { acceptedFamily } from '../ip-address.ts'
+import type { FieldReader, JsonObject } from './field-reader.ts'
 import { PROTOCOLS, type Protocol } from './service.ts'
 
 export interface EndpointPort {
@@ -60,7 +61,7 @@ function readEndpoint(read: FieldReader, item: unknown, field: string, addressTy
     if (addressType === 'FQDN') continue
     const address = read.address(value, `${field}.addresses[${index}]`)
     if (address === undefined) continue
-    if (addressFamily(address) !== addressType.toLowerCase())
+    if (acceptedFamily(address) !== addressType.toLowerCase())
       read.fault(`${field}.addresses[${index}]`, `"${address}" is not ${addressType}, as the slice's addressType says`)
     addresses.push(address)
   }

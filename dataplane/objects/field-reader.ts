@@ -1,4 +1,4 @@
-import ipaddr from 'ipaddr.js'
+import { acceptedFamily, canonicalAddress, isCidr } from '../ip-address.ts'
 
 /** One thing wrong with one object: which object, which field, and what is the matter with its value. */
 export interface Fault {
@@ -16,33 +16,6 @@ export const isObject = (value: unknown): value is JsonObject =>
 const quote = (value: unknown): string => {
   const text = typeof value === 'string' ? value : (JSON.stringify(value) ?? String(value))
   return `"${text.length > 60 ? `${text.slice(0, 57)}...` : text}"`
-}
-
-/** Leading zeros are decimal to kube-proxy (Go's net.ParseIP before 1.17, which k8s.io/utils/net keeps as ParseIPSloppy). */
-const OCTET = '0{0,8}(?:25[0-5]|2[0-4]\\d|1\\d\\d|\\d?\\d)'
-const IPV4 = new RegExp(`^(?:${OCTET}\\.){3}${OCTET}$`)
-
-/** The family of an address as kube-proxy accepts it (dotted quad, or IPv6 without a zone), or undefined. */
-export function addressFamily(text: string): 'ipv4' | 'ipv6' | undefined {
-  if (IPV4.test(text)) return 'ipv4'
-  return text.includes(':') && !text.includes('%') && ipaddr.IPv6.isValid(text) ? 'ipv6' : undefined
-}
-
-/** An address that {@link addressFamily} accepts in its one canonical spelling: no leading zeros, RFC 5952. */
-export const canonicalAddress = (address: string): string =>
-  address.includes(':')
-    ? ipaddr.IPv6.parse(address).toRFC5952String()
-    : address
-        .split('.')
-        .map((octet) => String(Number(octet)))
-        .join('.')
-
-/** True for `address/length` with a length that fits the family. */
-export function isCidr(text: string): boolean {
-  const match = /^([^/]+)\/0{0,8}(\d{1,3})$/.exec(text)
-  if (!match) return false
-  const family = addressFamily(match[1] ?? '')
-  return family !== undefined && Number(match[2]) <= (family === 'ipv4' ? 32 : 128)
 }
 
 /**
@@ -118,7 +91,7 @@ export class FieldReader {
 
   /** An address in its canonical spelling. */
   address(value: unknown, field: string): string | undefined {
-    if (typeof value === 'string' && addressFamily(value)) return canonicalAddress(value)
+    if (typeof value === 'string' && acceptedFamily(value)) return canonicalAddress(value)
     this.fault(field, `${quote(value)} is not an IP address`)
     return undefined
   }

@@ -118,7 +118,7 @@ function isBroadcastOf(link: Link, address: string): boolean {
     const network = parsePrefix(own.address)
     const other = parsePrefix(address)
     const hosts = (1n << BigInt(32 - own.prefixLength)) - 1n
-    return network !== undefined && other?.family === 4 && other.bits === (network.bits | hosts)
+    return network !== undefined && other?.family === 'ipv4' && other.bits === (network.bits | hosts)
   })
 }
 

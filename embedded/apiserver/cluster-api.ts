@@ -1,7 +1,8 @@
+import { matchesSelector } from '../../dataplane/label-selector.ts'
 import type { Api, Draft, KubeObject, WatchHandler } from './api.ts'
 import { matchesFields, parseFieldSelector } from './field-selector.ts'
 import { type Json, wireCopy } from './json.ts'
-import { matchesLabels, parseLabelSelector } from './label-selector.ts'
+import { parseLabelSelector } from './label-selector.ts'
 import { mergePatch } from './merge-patch.ts'
 import { ObjectWriter } from './object-writer.ts'
 import { type Resource, resourceNamed } from './resource.ts'
@@ -62,11 +63,11 @@ class InProcessApi implements ClusterApi {
     resource: string,
     options: { namespace?: string; labelSelector?: string; fieldSelector?: string } = {},
   ): T[] {
-    const labels = options.labelSelector ? parseLabelSelector(options.labelSelector) : []
+    const labels = parseLabelSelector(options.labelSelector ?? '')
     const fields = options.fieldSelector ? parseFieldSelector(options.fieldSelector, known(resource)) : []
     const found = this.store
       .list(known(resource).name, options.namespace)
-      .filter((object) => matchesLabels(labels, object.metadata.labels) && matchesFields(fields, object))
+      .filter((object) => matchesSelector(labels, object.metadata.labels) && matchesFields(fields, object))
     return found.map((object) => typed<T>(object))
   }
 

@@ -7,10 +7,10 @@ import {
   controlFrame,
   controlType,
   dataFrame,
-  type Frame,
   FrameReader,
   fin,
   readHeaders,
+  type SpdyFrame,
   uint32,
 } from './spdy-frames.ts'
 import { badRequest } from './status-error.ts'
@@ -148,7 +148,7 @@ class SpdyConnection {
     })
   }
 
-  private async handle(frame: Frame): Promise<void> {
+  private async handle(frame: SpdyFrame): Promise<void> {
     if (frame.is === 'data') {
       const input = this.inputs.get(frame.stream)
       // A client that sends faster than the command reads is slowed down by TCP.

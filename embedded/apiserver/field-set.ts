@@ -11,7 +11,7 @@ export interface FieldSet {
 }
 
 /** What a path element of a FieldSet leads to within a value. */
-export interface Step {
+export interface PathElement {
   path: string
   value: Json
   /** How the value goes on: undefined for a leaf. */
@@ -19,7 +19,12 @@ export interface Step {
 }
 
 /** The children of a value that are owned one by one; undefined when the value is owned as a whole. */
-export function stepsOf(schema: Schema, value: Json, type: FieldType | undefined, field: string): Step[] | undefined {
+export function pathElementsOf(
+  schema: Schema,
+  value: Json,
+  type: FieldType | undefined,
+  field: string,
+): PathElement[] | undefined {
   if (isObject(value)) {
     const typeName = type?.is === 'object' ? type.name : undefined
     if (type === undefined || type.is === 'any' || isAtomic(field, typeName)) return undefined
@@ -52,7 +57,7 @@ export function fieldName(parent: FieldType | undefined, path: string): string {
 
 /** Every owned path of a value. */
 export function fieldsOf(schema: Schema, value: Json, type: FieldType | undefined, field = ''): FieldSet {
-  const steps = stepsOf(schema, value, type, field)
+  const steps = pathElementsOf(schema, value, type, field)
   if (!steps) return {}
   const result: FieldSet = {}
   for (const step of steps) {
@@ -71,8 +76,8 @@ export function changedFields(
   field = '',
 ): FieldSet | undefined {
   if (sameJson(before, after)) return undefined
-  const old = before === undefined ? [] : stepsOf(schema, before, type, field)
-  const now = after === undefined ? [] : stepsOf(schema, after, type, field)
+  const old = before === undefined ? [] : pathElementsOf(schema, before, type, field)
+  const now = after === undefined ? [] : pathElementsOf(schema, after, type, field)
   if (!old || !now || (before === undefined && now.length === 0)) return {}
   const result: FieldSet = {}
   const beforeBy = new Map(old.map((step) => [step.path, step]))

@@ -1,11 +1,5 @@
-import type { V1LabelSelector } from '@kubernetes/client-node'
+import type { LabelRequirement, LabelSelector } from '../../dataplane/label-selector.ts'
 import { badRequest } from './status-error.ts'
-
-export interface Requirement {
-  key: string
-  operator: '=' | '!=' | 'in' | 'notin' | 'exists' | '!'
-  values: readonly string[]
-}
 
 const key = `(?:[a-zA-Z0-9](?:[-a-zA-Z0-9.]*[a-zA-Z0-9])?/)?[a-zA-Z0-9](?:[-a-zA-Z0-9_.]*[a-zA-Z0-9])?`
 const setBased = new RegExp(String.raw`^(${key})\s+(in|notin)\s*\(([^()]*)\)$`)
@@ -17,50 +11,24 @@ const value = /^(?:[a-zA-Z0-9](?:[-a-zA-Z0-9_.]*[a-zA-Z0-9])?)?$/
  * Reads a label selector as the API takes it in a query (`app=web,tier in (a,b),!old`).
  * Throws 400 BadRequest with the part that can't be read.
  */
-export function parseLabelSelector(text: string): Requirement[] {
-  return splitOutsideParentheses(text).map(parseRequirement)
+export function parseLabelSelector(text: string): LabelSelector {
+  return { matchExpressions: splitOutsideParentheses(text).map(parseRequirement) }
 }
 
-/** All requirements hold. As in Kubernetes, `!=` and `notin` hold for objects without the label. */
-export function matchesLabels(requirements: readonly Requirement[], labels: Record<string, string> = {}): boolean {
-  return requirements.every(({ key, operator, values }) => {
-    const label = Object.hasOwn(labels, key) ? labels[key] : undefined
-    if (operator === 'exists') return label !== undefined
-    if (operator === '!') return label === undefined
-    const listed = label !== undefined && values.includes(label)
-    return operator === '=' || operator === 'in' ? listed : !listed
-  })
-}
-
-/** Whether labels match the selector of a workload (`matchLabels` and `matchExpressions`); an empty one matches all. */
-export function labelSelectorMatches(selector: V1LabelSelector, labels: Record<string, string> = {}): boolean {
-  const operators = { In: 'in', NotIn: 'notin', Exists: 'exists', DoesNotExist: '!' } as const
-  const requirements: Requirement[] = Object.entries(selector.matchLabels ?? {}).map(([key, value]) => ({
-    key,
-    operator: '=',
-    values: [value],
-  }))
-  for (const { key, operator, values } of selector.matchExpressions ?? []) {
-    if (!(operator in operators)) return false
-    requirements.push({ key, operator: operators[operator as keyof typeof operators], values: values ?? [] })
-  }
-  return matchesLabels(requirements, labels)
-}
-
-function parseRequirement(text: string): Requirement {
+function parseRequirement(text: string): LabelRequirement {
   const set = setBased.exec(text)
   if (set?.[1] && set[3] !== undefined) {
     const values = set[3].split(',').map((item) => item.trim())
     for (const item of values) checkValue(text, item)
-    return { key: set[1], operator: set[2] === 'in' ? 'in' : 'notin', values }
+    return { key: set[1], operator: set[2] === 'in' ? 'In' : 'NotIn', values }
   }
   const equal = equality.exec(text)
   if (equal?.[1] && equal[3] !== undefined) {
     checkValue(text, equal[3])
-    return { key: equal[1], operator: equal[2] === '!=' ? '!=' : '=', values: [equal[3]] }
+    return { key: equal[1], operator: equal[2] === '!=' ? 'NotIn' : 'In', values: [equal[3]] }
   }
   const present = presence.exec(text)
-  if (present?.[2]) return { key: present[2], operator: present[1] ? '!' : 'exists', values: [] }
+  if (present?.[2]) return { key: present[2], operator: present[1] ? 'DoesNotExist' : 'Exists' }
   throw badRequest(`unable to parse requirement: found '${text}', expected: a label key, '=', '!=', 'in' or 'notin'`)
 }
 

@@ -1,6 +1,7 @@
+import { matchesSelector } from '../../dataplane/label-selector.ts'
 import { type ApiCall, flag, number } from './api-call.ts'
 import { matchesFields, parseFieldSelector } from './field-selector.ts'
-import { matchesLabels, parseLabelSelector } from './label-selector.ts'
+import { parseLabelSelector } from './label-selector.ts'
 import { sendObject } from './reply.ts'
 import { apiVersionOf } from './resource.ts'
 import { present, type Served } from './served.ts'
@@ -18,7 +19,7 @@ export function selection(
   return (object) =>
     (name === undefined || object.metadata.name === name) &&
     (namespace === undefined || object.metadata.namespace === namespace) &&
-    matchesLabels(labels, object.metadata.labels) &&
+    matchesSelector(labels, object.metadata.labels) &&
     (fields.length === 0 || matchesFields(fields, present(resource, object)))
 }
 

@@ -6,7 +6,7 @@ import {
   fieldsOf,
   intersection,
   leafPaths,
-  stepsOf,
+  pathElementsOf,
   union,
 } from './field-set.ts'
 import { isObject, type Json, type JsonObject, sameJson } from './json.ts'
@@ -91,7 +91,7 @@ function refuseConflicts(others: readonly ManagedFieldsEntry[], disputed: readon
 }
 
 function merge(schema: Schema, live: Json | undefined, config: Json, type: FieldType | undefined, field: string): Json {
-  const steps = stepsOf(schema, config, type, field)
+  const steps = pathElementsOf(schema, config, type, field)
   if (!steps || live === undefined) return config
   if (isObject(config)) {
     const result: JsonObject = isObject(live) ? { ...live } : {}
@@ -108,7 +108,7 @@ function merge(schema: Schema, live: Json | undefined, config: Json, type: Field
       ...steps.map(({ value }) => value).filter((value) => !current.some((own) => sameJson(own, value))),
     ]
   const result = [...current]
-  const paths = (stepsOf(schema, current, type, field) ?? []).map((step) => step.path)
+  const paths = (pathElementsOf(schema, current, type, field) ?? []).map((step) => step.path)
   for (const { path, value, type: inner } of steps) {
     const index = paths.indexOf(path)
     if (index < 0) result.push(value)
@@ -126,7 +126,7 @@ function remove(
   type: FieldType | undefined,
   field: string,
 ): Json {
-  const steps = stepsOf(schema, value, type, field)
+  const steps = pathElementsOf(schema, value, type, field)
   if (!steps) return value
   const kept = steps.flatMap((step) => {
     const set = gone[step.path]

@@ -15,7 +15,7 @@ export const controlType = {
 
 export const fin = 0x01
 
-export type Frame =
+export type SpdyFrame =
   | { is: 'data'; stream: number; flags: number; payload: Buffer }
   | { is: 'control'; type: number; flags: number; payload: Buffer }
 
@@ -27,9 +27,9 @@ export class FrameReader {
   private rest: Buffer = Buffer.alloc(0)
 
   /** The frames that are complete with this chunk. Throws for a frame that is too long. */
-  push(chunk: Buffer): Frame[] {
+  push(chunk: Buffer): SpdyFrame[] {
     this.rest = this.rest.length > 0 ? Buffer.concat([this.rest, chunk]) : chunk
-    const frames: Frame[] = []
+    const frames: SpdyFrame[] = []
     while (this.rest.length >= 8) {
       const length = this.rest.readUIntBE(5, 3)
       if (length > longestFrame) throw badRequest(`a frame of ${length} bytes is longer than a remote command sends`)
@@ -41,7 +41,7 @@ export class FrameReader {
   }
 }
 
-function frameOf(head: Buffer, payload: Buffer): Frame {
+function frameOf(head: Buffer, payload: Buffer): SpdyFrame {
   const flags = head.readUInt8(4)
   const first = head.readUInt32BE(0)
   if (first < 0x8000_0000) return { is: 'data', stream: first, flags, payload }

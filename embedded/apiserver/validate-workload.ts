@@ -1,7 +1,7 @@
 import type { V1DaemonSet, V1Deployment, V1LabelSelector, V1ReplicaSet } from '@kubernetes/client-node'
+import { matchesSelector } from '../../dataplane/label-selector.ts'
 import type { FieldErrors } from './field-errors.ts'
 import { sameJson } from './json.ts'
-import { labelSelectorMatches } from './label-selector.ts'
 import { qualifiedNameFaults } from './name-rules.ts'
 import { validateLabels } from './validate-meta.ts'
 import { oneOf, validatePodTemplate } from './validate-pod.ts'
@@ -72,7 +72,7 @@ function validateSelector(
       }
     } else errors.invalid(`${path}.operator`, expression.operator, 'not a valid selector operator')
   }
-  if (!labelSelectorMatches(selector, labels)) {
+  if (!matchesSelector(selector, labels)) {
     errors.invalid('spec.template.metadata.labels', labels, '`selector` does not match template `labels`')
   }
 }

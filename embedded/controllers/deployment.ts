@@ -1,3 +1,4 @@
+import { selectsEverything } from '../../dataplane/label-selector.ts'
 import { hasReason } from '../apiserver/status-error.ts'
 import { type ControllerContext, keyOf, splitKey } from './context.ts'
 import {
@@ -15,7 +16,6 @@ import { cleanUpHistory, createReplicaSet, findCurrent, syncRevision } from './d
 import { desiredBefore, maximumBefore } from './deployment-revision.ts'
 import { createScaler, type Scaler } from './deployment-scaling.ts'
 import { messageOf } from './error-message.ts'
-import { selectsEverything } from './label-selector.ts'
 import { claim, controllerOf, inNamespaceOf, isControlledBy, wouldClaim } from './ownership.ts'
 import { isTerminal } from './pod-condition.ts'
 import type { Deployment, Pod, ReplicaSet } from './resources.ts'

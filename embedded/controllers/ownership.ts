@@ -1,7 +1,7 @@
 // Who controls what: controller references, adoption and release (pkg/controller/controller_ref_manager.go).
 import type { V1LabelSelector } from '@kubernetes/client-node'
+import { type Labels, matchesSelector } from '../../dataplane/label-selector.ts'
 import type { Api, KubeObject, OwnerReference } from '../apiserver/api.ts'
-import { type Labels, matchesSelector } from './label-selector.ts'
 
 /** The one owner that manages the object, if any. */
 export function controllerOf(object: KubeObject): OwnerReference | undefined {

@@ -1,7 +1,7 @@
 import type { V1ReplicaSetCondition } from '@kubernetes/client-node'
+import { hasLabels, selectsEverything } from '../../dataplane/label-selector.ts'
 import { type ControllerContext, keyOf, splitKey } from './context.ts'
 import { messageOf } from './error-message.ts'
-import { hasLabels, selectsEverything } from './label-selector.ts'
 import { claim, controllerOf, inNamespaceOf, isControlledBy, wouldClaim } from './ownership.ts'
 import { availableIn, isActive, isAvailable, isReady } from './pod-condition.ts'
 import { createPodControl, type PodControl } from './pod-control.ts'

@@ -6,7 +6,7 @@ import { isTerminal, isTerminating } from './pod-condition.ts'
 import type { Namespace, Node, Pod, Stored } from './resources.ts'
 import { refusal, unschedulableMessage } from './scheduling/filters.ts'
 import { bestNode, siblingsOf } from './scheduling/score.ts'
-import { takeSnapshot } from './scheduling/snapshot.ts'
+import { readSchedulingView } from './scheduling/snapshot.ts'
 import { taintsOf } from './scheduling/taints.ts'
 import { writeStatus } from './status.ts'
 import { timestamp } from './time.ts'
@@ -29,7 +29,7 @@ export function startScheduler(context: ControllerContext): void {
       writeCondition(pod, { type: 'PodScheduled', status: 'False', reason: 'SchedulingGated', message })
       return
     }
-    const snapshot = takeSnapshot(api)
+    const snapshot = readSchedulingView(api)
     const judged = snapshot.nodes.map((node) => ({ node, refusal: refusal(pod, node, snapshot) }))
     const candidates = judged.filter((entry) => !entry.refusal).map(({ node }) => node)
     const node = bestNode(pod, candidates, snapshot, siblingsOf(api, pod))

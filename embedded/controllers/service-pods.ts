@@ -1,7 +1,8 @@
 // What the two endpoint controllers share: which Pods a Service has, by which ports, and when that may have changed.
+
+import { hasLabels, type Labels } from '../../dataplane/label-selector.ts'
 import { sameJson } from '../apiserver/json.ts'
 import { type ControllerContext, keyOf } from './context.ts'
-import { hasLabels, type Labels } from './label-selector.ts'
 import { createIndex } from './object-index.ts'
 import { isReady, isTerminal } from './pod-condition.ts'
 import type { Pod, Service, SlicePort } from './resources.ts'

@@ -1,5 +1,5 @@
 import type { Link } from '../../dataplane/ip-addr.ts'
-import { printEndpoint } from '../../dataplane/ip-address.ts'
+import { contains, printEndpoint } from '../../dataplane/ip-address.ts'
 import { type IpSets, printIpsetSave } from '../../dataplane/ipset-save.ts'
 import {
   printIpvsadmSave,
@@ -7,7 +7,6 @@ import {
   type VirtualServer,
   virtualServerKey,
 } from '../../dataplane/ipvsadm-save.ts'
-import { cidrContains } from '../../dataplane/kube-proxy/ip.ts'
 import { DUMMY_LINK } from '../../dataplane/kube-proxy/ipvs/dummy-link.ts'
 
 /** Input of `ipset restore` that creates missing sets and makes the members of all of them those that are wanted. */
@@ -93,8 +92,7 @@ export function serverInputs(change: ServerChange): ServerInputs {
     }
   }
   for (const server of held.values()) {
-    const excluded =
-      server.protocol === 'FWM' || change.excludeCIDRs.some((range) => cidrContains(range, server.address))
+    const excluded = server.protocol === 'FWM' || change.excludeCIDRs.some((range) => contains(range, server.address))
     if (!excluded) result.remove += `-D ${bareService(server)}\n`
   }
   return result

@@ -1,4 +1,5 @@
 import type { V1ConfigMap, V1DaemonSet } from '@kubernetes/client-node'
+import type { SwitchedMode } from '../../dataplane/kube-proxy/mode-ownership.ts'
 
 /** On the DaemonSet of an embedded cluster that was given a genuine program, which has one version and no other. */
 export const genuineAnnotation = 'kube-service-labs/genuine'
@@ -8,7 +9,7 @@ export interface ManifestOptions {
   version?: string
   /** A genuine program runs, in that version only. */
   genuine?: boolean
-  mode?: 'iptables' | 'ipvs'
+  mode?: SwitchedMode
   podCIDR?: string
   /** Where kube-proxy reaches the API server. */
   server?: string

@@ -1,4 +1,5 @@
 import type { Link } from '../../dataplane/ip-addr.ts'
+import type { KubeProxyMode } from '../../dataplane/kube-proxy/config.ts'
 import { DUMMY_LINK } from '../../dataplane/kube-proxy/ipvs/dummy-link.ts'
 import type { NodeState } from '../../dataplane/node-state.ts'
 import type { ClusterObjects } from '../../dataplane/objects.ts'
@@ -40,7 +41,7 @@ export const ownAddresses = (links: readonly Link[]): string[] =>
 /** The prediction for this node from the objects of this moment. */
 export function predictFor(
   context: ProxierContext,
-  mode: 'iptables' | 'ipvs' | 'userspace',
+  mode: Exclude<KubeProxyMode, 'nftables'>,
   addresses: Iterable<string>,
 ): NodeState {
   const { node, version, settings, objects } = context

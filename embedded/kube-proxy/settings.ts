@@ -1,5 +1,10 @@
 import { parse } from 'yaml'
-import { ConfigError, type KubeProxyConfig, parseKubeProxyConfiguration } from '../../dataplane/kube-proxy/config.ts'
+import {
+  ConfigError,
+  type KubeProxyConfig,
+  type KubeProxyMode,
+  parseKubeProxyConfiguration,
+} from '../../dataplane/kube-proxy/config.ts'
 import { writeMode } from '../../dataplane/kube-proxy/config-conf.ts'
 import { featuresOf } from '../../dataplane/kube-proxy/versions.ts'
 import type { Api, KubeObject } from '../apiserver/api.ts'
@@ -10,7 +15,7 @@ export class StartFailure extends Error {}
 
 export interface Settings {
   config: KubeProxyConfig
-  mode: 'iptables' | 'ipvs' | 'nftables' | 'userspace'
+  mode: KubeProxyMode
   /** What the ConfigMap says, before defaults: empty when the scheduler is left to kube-proxy. */
   namedScheduler: string
   syncPeriodMs: number

@@ -1,7 +1,7 @@
 import type { Capture } from '../../cluster/capture-folder.ts'
 import { foreignRules } from '../../course/incident/baseline.ts'
 import { INCIDENT_KEY, isIncidentNote, seal, unseal } from '../../course/incident/incident-note.ts'
-import { INCIDENT_LAB } from '../../course/incident/stage-names.ts'
+import { INCIDENT_LAB } from '../../course/incident/shop-objects.ts'
 import { notesName } from '../../grading/lab-notes.ts'
 import { Snapshot } from '../../grading/snapshot.ts'
 

@@ -1,11 +1,11 @@
 import { judgeRound } from '../../grading/judge.ts'
 import { Snapshot } from '../../grading/snapshot.ts'
 import { mutationsOf } from './all-mutations.ts'
-import { disturbances } from './disturbances.ts'
+import { EquivalentMutants } from './equivalent-mutants.ts'
 import { type GoodCapture, nodesToBreak } from './good-captures.ts'
+import { noise } from './noise.ts'
 import { OTHER_VERSIONS, underVersion } from './other-versions.ts'
 import { type Trial, tryMutation } from './trial.ts'
-import { Twins } from './twins.ts'
 
 /** A good capture on which a step does not pass any more, though nothing is wrong with it. */
 export interface FalseAlarm {
@@ -34,12 +34,12 @@ export async function tryMutations(
   all: readonly GoodCapture[] = goods,
 ): Promise<Trial[]> {
   const trials: Trial[] = []
-  const twins = new Twins(all)
+  const equivalentMutants = new EquivalentMutants(all)
   for (const good of goods) {
     let index = first
     for (const mutation of mutationsOf(good.capture, nodesToBreak(good)))
       if ((operator === undefined || mutation.operator === operator) && index++ % every === 0)
-        trials.push(await tryMutation(good, mutation, twins))
+        trials.push(await tryMutation(good, mutation, equivalentMutants))
   }
   return trials
 }
@@ -57,7 +57,7 @@ export async function seekFalseAlarms(
     const ofThatTime = new Set(all.filter(({ moment, question }) => moment || question).map(({ id }) => id))
     const lasting = good.passing.filter((id) => !ofThatTime.has(id))
     const variants = [
-      ...disturbances(seed).map(({ what, apply }) => ({ what, made: () => apply(good.capture), steps: good.passing })),
+      ...noise(seed).map(({ what, apply }) => ({ what, made: () => apply(good.capture), steps: good.passing })),
       // The notes of a moment, and what was answered to a question, are of the version that was there.
       ...OTHER_VERSIONS.map((version) => ({
         what: `kube-proxy ${version}`,
@@ -93,8 +93,8 @@ export function figuresOf(trials: readonly Trial[]) {
     caught: count('caught'),
     elsewhere: count('elsewhere'),
     missed: count('missed'),
-    indifferent: count('indifferent'),
+    harmless: count('harmless'),
   }
-  const asked = trials.length - ends.indifferent
+  const asked = trials.length - ends.harmless
   return { tried: trials.length, ...ends, score: asked === 0 ? 1 : ends.caught / asked }
 }

@@ -1,4 +1,5 @@
-import { isMeasurement, type MeasuredMode, type Measurement, type Point } from '../../course/scale/measurement.ts'
+import { isMeasurement, type Measurement, type Point } from '../../course/scale/measurement.ts'
+import type { SwitchedMode } from '../../dataplane/kube-proxy/mode-ownership.ts'
 import type { Mutation } from './mutation.ts'
 
 /** A change of a run as `make measure` keeps it. */
@@ -39,7 +40,7 @@ export function readRun(text: string): Measurement | undefined {
   }
 }
 
-function withPoint(run: Measurement, mode: MeasuredMode, index: number, change: Partial<Point>): Measurement {
+function withPoint(run: Measurement, mode: SwitchedMode, index: number, change: Partial<Point>): Measurement {
   const points = run[mode].map((point, at) => (at === index ? { ...point, ...change } : point))
   return { ...run, [mode]: points }
 }

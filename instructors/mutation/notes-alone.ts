@@ -1,5 +1,5 @@
 import { DIAGNOSIS } from '../../course/incident/incident-note.ts'
-import { INCIDENT_LAB } from '../../course/incident/stage-names.ts'
+import { INCIDENT_LAB } from '../../course/incident/shop-objects.ts'
 import { judgeRound } from '../../grading/judge.ts'
 import { NOTES_NAMESPACE, notesName } from '../../grading/lab-notes.ts'
 import { Snapshot } from '../../grading/snapshot.ts'

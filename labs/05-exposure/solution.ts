@@ -1,6 +1,6 @@
 // The reference solution of lab 5, played by `make solve-5` and, without a terminal, by `make lab-5`.
 
-import { readDaemonSet } from '../../cluster/kube-proxy/agents.ts'
+import { readDaemonSet } from '../../cluster/kube-proxy/kube-proxy-pods.ts'
 import { runOnNode } from '../../cluster/node-script.ts'
 import type { LabBench, LabSolution } from '../../course/lab-bench.ts'
 import { genuineAnnotation } from '../../embedded/index.ts'

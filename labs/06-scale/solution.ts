@@ -53,7 +53,7 @@ export const solution: LabSolution = {
     lookup: look,
     'turning-point': {
       commands: [
-        `make answer LAB=6 Q=turning-point A="$(make -s measure SHOW=1 | awk '$1 == "Services" {n = NF - 1; for (i = 1; i <= n; i++) size[i] = $(i + 1)} $1 == "dearer" {for (i = 1; i <= n; i++) if ($(NF - n + i) > 10) {print size[i]; exit}; print "none"}')"`,
+        `make answer LAB=6 Q=turning-point A="$(make -s measure SHOW=1 | awk '$1 == "Services" {n = NF - 1; for (i = 1; i <= n; i++) size[i] = $(i + 1)} $1 == "slower" {for (i = 1; i <= n; i++) if ($(NF - n + i) > 10) {print size[i]; exit}; print "none"}')"`,
       ],
       play: async (bench) => {
         const run = await lastRun(bench)

@@ -70,7 +70,7 @@ const given = (step: string, found: string, text: string) => ({
 const MODE_WITH_LIST =
   'iptables -t nat -S KUBE-SERVICES | grep -q -- "-j KUBE-SVC-" && curl -s localhost:10249/proxyMode'
 const MODE_NOW = 'curl -s localhost:10249/proxyMode'
-const onWorker = (command: string) => `$(make -s exec NODE=k8s-guide-worker CMD='${command}')`
+const onWorker = (command: string) => `$(make -s exec CMD='${command}')`
 
 /** Says nftables where the kernel takes a chain for NAT in nf_tables; with -c nothing is changed. */
 const BEST_HERE =

@@ -1,10 +1,10 @@
 // The reference solution of lab 8, whatever incident is open, played by `make solve-8` and, without a terminal, by `make lab-8`.
 
-import { Hands } from '../../course/incident/hands.ts'
+import { ClusterActions } from '../../course/incident/cluster-actions.ts'
 import { closeShop, healIncident, leaveIncident } from '../../course/incident/heal.ts'
 import { DIAGNOSIS, unseal } from '../../course/incident/incident-note.ts'
 import { currentNote, openNext } from '../../course/incident/open.ts'
-import { INCIDENT_LAB } from '../../course/incident/stage-names.ts'
+import { INCIDENT_LAB } from '../../course/incident/shop-objects.ts'
 import type { LabBench, LabSolution } from '../../course/lab-bench.ts'
 import { incidents } from './incidents/all.ts'
 
@@ -19,7 +19,7 @@ async function opened(bench: LabBench) {
   const secret = unseal(note.sealed)
   const incident = incidents.find((one) => one.id === secret?.id)
   if (!secret || !incident) throw new Error('The note of the incident can no longer be read: run `make reset-8`.')
-  return { incident, hands: new Hands(bench, secret.scene) }
+  return { incident, actions: new ClusterActions(bench, secret.scene) }
 }
 
 const tell = (command: string) => console.log(`  $ ${command}`)
@@ -30,8 +30,8 @@ export const solution: LabSolution = {
     [DIAGNOSIS]: {
       commands: [],
       play: async (bench) => {
-        const { incident, hands } = await opened(bench)
-        console.log(`  A user reports: ${incident.report(hands.scene)}`)
+        const { incident, actions } = await opened(bench)
+        console.log(`  A user reports: ${incident.report(actions.scene)}`)
         tell(`make answer Q=${DIAGNOSIS} A=${incident.id}`)
         await bench.answer(INCIDENT_LAB, DIAGNOSIS, incident.id)
       },
@@ -39,9 +39,9 @@ export const solution: LabSolution = {
     report: {
       commands: [],
       play: async (bench) => {
-        const { incident, hands } = await opened(bench)
-        for (const command of incident.fix.commands(hands.scene)) tell(command)
-        await incident.fix.play(hands)
+        const { incident, actions } = await opened(bench)
+        for (const command of incident.fix.commands(actions.scene)) tell(command)
+        await incident.fix.play(actions)
       },
     },
     cause: look,

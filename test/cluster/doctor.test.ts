@@ -2,7 +2,7 @@ import { spawnSync } from 'node:child_process'
 import { describe, expect, test } from 'vitest'
 import { readEngineInfo } from '../../cluster/doctor/engine-info.ts'
 import type { EngineFacts, Facts, KernelFacts, KindFacts } from '../../cluster/doctor/facts.ts'
-import { diagnose, type Finding } from '../../cluster/doctor/judge.ts'
+import { type DoctorResult, diagnose } from '../../cluster/doctor/judge.ts'
 import { homeOf } from '../../cluster/doctor/judge-kernel.ts'
 import { kernelProbeCommand, readKernelProbe, schedulers } from '../../cluster/doctor/kernel-probe.ts'
 import type { Confinement } from '../../embedded/index.ts'
@@ -70,14 +70,14 @@ const withKind = (change: Partial<KindFacts>): Facts => ({ ...facts, kind: { ...
 const withKernel = (change: Partial<KernelFacts>, other: Partial<EngineFacts> = {}) =>
   withKind({ kernel: { ...kernel, ...change }, engine: { ...engine, ...other } })
 const withEngine = (change: Partial<EngineFacts>) => withKind({ engine: { ...engine, ...change } })
-const found = (findings: Finding[], what: string) => findings.find((finding) => finding.what === what)
+const found = (results: DoctorResult[], what: string) => results.find((result) => result.what === what)
 const inKind = (judged: Facts, what: string) => found(diagnose(judged).kind, what)
 const labOn = (judged: Facts, number: number) => diagnose(judged).labs.find((lab) => lab.number === number)
 
 describe('a machine that has everything', () => {
   test('has no fault and no warning, and runs every lab on both, but for nftables on the embedded kernel', () => {
     const { machine, embedded, kind: kindly, labs } = diagnose(facts)
-    for (const finding of [...machine, ...embedded, ...kindly]) expect(finding).toMatchObject({ weight: 'fine' })
+    for (const result of [...machine, ...embedded, ...kindly]) expect(result).toMatchObject({ weight: 'fine' })
     expect(labs.map(({ on }) => on)).toEqual([['embedded', 'kind'], ['embedded', 'kind'], ['kind']])
   })
 })
@@ -89,9 +89,9 @@ describe('confinement of the embedded kernel', () => {
     [{ files: 'mounts', systemCalls: true }, 'note', /can read every file that you can, and change none/],
     [{ files: undefined, systemCalls: true }, 'warning', /can change every file that you can/],
   ] as [Confinement, string, RegExp][])('%j is told', (confinement, weight, detail) => {
-    const finding = found(diagnose({ ...facts, embedded: { ...facts.embedded, confinement } }).embedded, 'confinement')
-    expect(finding).toMatchObject({ weight, detail: expect.stringMatching(detail) })
-    expect(finding?.mend === undefined).toBe(weight === 'fine')
+    const result = found(diagnose({ ...facts, embedded: { ...facts.embedded, confinement } }).embedded, 'confinement')
+    expect(result).toMatchObject({ weight, detail: expect.stringMatching(detail) })
+    expect(result?.mend === undefined).toBe(weight === 'fine')
   })
 })
 
@@ -236,8 +236,8 @@ describe('what is missing', () => {
   })
 
   test('another kind on PATH is told, and that the pinned one is fetched', () => {
-    const finding = inKind(withKind({ binary: { path: '/usr/bin/kind', release: 'v0.20.0' } }), 'kind')
-    expect(finding?.detail).toBe('v0.20.0 on PATH; v0.33.0 will be fetched once, with its sum checked')
+    const result = inKind(withKind({ binary: { path: '/usr/bin/kind', release: 'v0.20.0' } }), 'kind')
+    expect(result?.detail).toBe('v0.20.0 on PATH; v0.33.0 will be fetched once, with its sum checked')
   })
 })
 

@@ -70,6 +70,11 @@ test.each<[string, CourseFiles, RegExp]>([
     /README\.md:\d+: "make webb" is no target/,
   ],
   [
+    'a node that has another name with NAME=',
+    goodCourse({ text: text.replace('make web', 'make exec NODE=k8s-guide-worker2 CMD=true') }),
+    /README\.md:\d+: "k8s-guide-worker2" exists only in a cluster without NAME=/,
+  ],
+  [
     'a file that is not there',
     goodCourse({}, { exists: (path) => !path.includes('four') }),
     /four\.yaml" is not there/,

@@ -3,7 +3,7 @@
 import { describe, expect, it } from 'vitest'
 import { evaluate } from '../../grading/evaluate.ts'
 import { Snapshot } from '../../grading/snapshot.ts'
-import { disturbances } from '../../instructors/mutation/disturbances.ts'
+import { noise } from '../../instructors/mutation/noise.ts'
 import { breakFile, flushedCapture } from './solved-capture.ts'
 
 const NODE = 'k8s-guide-worker'
@@ -52,7 +52,7 @@ describe('rules of others', () => {
     ['mangle', '-A FORWARD -p tcp -m tcp --tcp-flags SYN,RST SYN -j TCPMSS --clamp-mss-to-pmtu'],
   ])('%s %s is nobody’s business', (table, rule) => expect(taking(withRule(table, rule))).toEqual([]))
 
-  const foreign = disturbances(1).filter(({ what }) => what.startsWith('rules of'))
+  const foreign = noise(1).filter(({ what }) => what.startsWith('rules of'))
   it.each(foreign)('$what', ({ apply }) => expect(taking(apply(flushedCapture()))).toEqual([]))
 })
 

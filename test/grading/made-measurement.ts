@@ -1,6 +1,7 @@
-import type { MeasuredMode, Measurement, Point, Quantity } from '../../course/scale/measurement.ts'
-import { type Counts, countState, MEASURED_NODE, MEASURED_VERSION, SERVER } from '../../course/scale/scene.ts'
+import { type Counts, countState, MEASURED_NODE, MEASURED_VERSION, SERVER } from '../../course/scale/held-state.ts'
+import type { Measurement, Point, Quantity } from '../../course/scale/measurement.ts'
 import { syntheticCluster } from '../../course/scale/synthetic-cluster.ts'
+import type { SwitchedMode } from '../../dataplane/kube-proxy/mode-ownership.ts'
 import { readObjects } from '../../dataplane/objects.ts'
 import { predict } from '../../dataplane/predict.ts'
 
@@ -8,7 +9,7 @@ import { predict } from '../../dataplane/predict.ts'
 export type Curves = Record<Quantity, (services: number) => number>
 
 /** As measured on a quiet machine: iptables grows by the Service, IPVS does not. */
-export const usual: Record<MeasuredMode, Curves> = {
+export const usual: Record<SwitchedMode, Curves> = {
   iptables: {
     changeMs: (services) => 35 + services * 0.1,
     newMoreMicros: (services) => services * 0.02,
@@ -39,7 +40,7 @@ export function wobble(seed: number): () => number {
 
 const predicted = new Map<string, Counts>()
 
-function predictedCounts(mode: MeasuredMode, services: number): Counts {
+function predictedCounts(mode: SwitchedMode, services: number): Counts {
   const key = `${mode} ${services}`
   const known = predicted.get(key)
   if (known) return known
@@ -55,12 +56,12 @@ const level = { newMicros: 600, keptMicros: 150, busy: 0.25 }
 /** A run whose counts are those that kube-proxy comes to, with such curves and such noise. */
 export function madeRun(
   sizes: readonly number[],
-  curves: Record<MeasuredMode, Curves> = usual,
+  curves: Record<SwitchedMode, Curves> = usual,
   noise: Noise = {},
   seed = 1,
 ): Measurement {
   const random = wobble(seed)
-  const point = (mode: MeasuredMode, services: number): Point => {
+  const point = (mode: SwitchedMode, services: number): Point => {
     const counts = predictedCounts(mode, services)
     const values = (quantity: Quantity) =>
       Array.from({ length: REPEATS }, () => curves[mode][quantity](services) + (noise[quantity] ?? 0) * random())

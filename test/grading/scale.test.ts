@@ -1,9 +1,10 @@
 import { describe, expect, test, vi } from 'vitest'
-import { MEASUREMENT, type MeasuredMode, type Measurement } from '../../course/scale/measurement.ts'
+import { MEASUREMENT, type Measurement } from '../../course/scale/measurement.ts'
 import { planScale } from '../../course/scale/plan.ts'
 import { scalePlot } from '../../course/scale/plot.ts'
 import { scaleRemarks } from '../../course/scale/remarks.ts'
 import { measurementTable } from '../../course/scale/table.ts'
+import type { SwitchedMode } from '../../dataplane/kube-proxy/mode-ownership.ts'
 import type { LabSpec } from '../../grading/check-context.ts'
 import { loadSpec } from '../../grading/grader.ts'
 import { judgeRound } from '../../grading/judge.ts'
@@ -33,13 +34,13 @@ async function verdicts(run: unknown, only?: string[], answers: Record<string, s
 
 const all = (ids: readonly string[], verdict: string) => Object.fromEntries(ids.map((id) => [id, verdict]))
 
-const curved = (mode: MeasuredMode, change: Partial<Curves>): Record<MeasuredMode, Curves> => ({
+const curved = (mode: SwitchedMode, change: Partial<Curves>): Record<SwitchedMode, Curves> => ({
   ...usual,
   [mode]: { ...usual[mode], ...change },
 })
 
 /** The run with one point of a mode changed. */
-function altered(run: Measurement, mode: MeasuredMode, index: number, change: Partial<Measurement['ipvs'][number]>) {
+function altered(run: Measurement, mode: SwitchedMode, index: number, change: Partial<Measurement['ipvs'][number]>) {
   const points = run[mode].map((point, place) => (place === index ? { ...point, ...change } : point))
   return { ...run, [mode]: points }
 }
@@ -160,7 +161,7 @@ describe('noise', () => {
 })
 
 describe('a wrong shape is refused', () => {
-  test.each<[string, string, Record<MeasuredMode, Curves>]>([
+  test.each<[string, string, Record<SwitchedMode, Curves>]>([
     ['change', 'iptables flat', curved('iptables', { changeMs: () => 35 })],
     ['change', 'iptables falling', curved('iptables', { changeMs: (services) => 400 - services / 10 })],
     ['change', 'iptables bent', curved('iptables', { changeMs: (services) => 35 + 90 * Math.log10(services) })],
@@ -186,7 +187,7 @@ describe('a wrong shape is refused', () => {
 
 describe('counts', () => {
   const good = madeRun(sizes)
-  const more = (count: 'rules' | 'entries' | 'members' | 'virtualServers', mode: MeasuredMode, index = 1) =>
+  const more = (count: 'rules' | 'entries' | 'members' | 'virtualServers', mode: SwitchedMode, index = 1) =>
     altered(good, mode, index, { [count]: (good[mode][index]?.[count] ?? 0) + 1 })
 
   test.each<[string, string, Measurement]>([
@@ -227,7 +228,7 @@ describe('for people', () => {
     expect(table[0]?.split(/\s+/)).toEqual(['Services', ...sizes.map(String)])
     expect(table.find((line) => line.startsWith('rules'))).toMatch(/^rules\s+iptables(\s+\d+){5}$/)
     expect(table.filter((line) => /^\s+IPVS/.test(line))).toHaveLength(15)
-    expect(table.find((line) => line.includes('dearer'))).toMatch(/^ {2}dearer by \(%\)\s+iptables(\s+-?[\d.]+){5}$/)
+    expect(table.find((line) => line.includes('slower'))).toMatch(/^ {2}slower by \(%\)\s+iptables(\s+-?[\d.]+){5}$/)
   })
 
   test('the picture has both curves in each chart, the machine, and what was published', () => {

@@ -3,9 +3,9 @@
 
 import { describe, expect, test } from 'vitest'
 import type { Cluster } from '../../cluster/driver.ts'
-import { readDaemonSet } from '../../cluster/kube-proxy/agents.ts'
 import { chooseImage, isForeignImage } from '../../cluster/kube-proxy/image-choice.ts'
-import { restartAgents } from '../../cluster/kube-proxy/rollout.ts'
+import { readDaemonSet } from '../../cluster/kube-proxy/kube-proxy-pods.ts'
+import { restartKubeProxyPods } from '../../cluster/kube-proxy/rollout.ts'
 import { runOnNode } from '../../cluster/node-script.ts'
 import { takeCapture } from '../../cluster/snapshot.ts'
 import { loadSolution } from '../../course/lab-bench.ts'
@@ -131,7 +131,7 @@ test('a reset takes rules and version back from where somebody stopped in the mi
      iptables -t mangle -I PREROUTING -d ${web} -m comment --comment "lab-5 early" -j DROP`,
   )
   const old = chooseImage(own.cluster, await readDaemonSet(own.bench.client), '1.20')
-  await restartAgents(own.bench.client, old)
+  await restartKubeProxyPods(own.bench.client, old)
   await resetLab(lab, own.bench)
   expect(isForeignImage(await readDaemonSet(own.bench.client))).toBe(false)
   expect(await onNode(node, 'iptables-save | grep -c lab-5 || true')).toBe('0\n')

@@ -8,7 +8,8 @@ import { afterAll, describe, expect, test } from 'vitest'
 import { loadSolution } from '../../course/lab-bench.ts'
 import { resetLab } from '../../course/lab-reset.ts'
 import { measureHere } from '../../course/scale/measure-here.ts'
-import { isMeasurement, MEASUREMENT, type MeasuredMode, type Measurement } from '../../course/scale/measurement.ts'
+import { isMeasurement, MEASUREMENT, type Measurement } from '../../course/scale/measurement.ts'
+import type { SwitchedMode } from '../../dataplane/kube-proxy/mode-ownership.ts'
 import { loadSpec } from '../../grading/grader.ts'
 import { judge, judgeRound } from '../../grading/judge.ts'
 import { readLab } from '../../grading/lab-definition.ts'
@@ -60,7 +61,7 @@ test('both modes are measured on one node, and the files are where the text says
 
 describe('one thing altered', () => {
   const last = 3
-  const altered = (mode: MeasuredMode, change: Partial<Measurement['ipvs'][number]>): Measurement => ({
+  const altered = (mode: SwitchedMode, change: Partial<Measurement['ipvs'][number]>): Measurement => ({
     ...run,
     [mode]: run[mode].map((point, index) => (index === last ? { ...point, ...change } : point)),
   })

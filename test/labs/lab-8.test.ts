@@ -3,13 +3,13 @@
 import { createHash } from 'node:crypto'
 import { describe, expect, test } from 'vitest'
 import { runOnNode } from '../../cluster/node-script.ts'
-import { Hands } from '../../course/incident/hands.ts'
+import { ClusterActions } from '../../course/incident/cluster-actions.ts'
 import type { Incident } from '../../course/incident/incident.ts'
 import { GUESS_PREFIX, unseal } from '../../course/incident/incident-note.ts'
 import { laterSync } from '../../course/incident/later-sync.ts'
 import { currentNote, openNext } from '../../course/incident/open.ts'
 import type { Scene } from '../../course/incident/scene.ts'
-import { INCIDENT_LAB } from '../../course/incident/stage-names.ts'
+import { INCIDENT_LAB } from '../../course/incident/shop-objects.ts'
 import { resetLab } from '../../course/lab-reset.ts'
 import { loadSpec } from '../../grading/grader.ts'
 import { judge, judgeRound } from '../../grading/judge.ts'
@@ -40,7 +40,7 @@ async function playThrough(incident: Incident): Promise<void> {
   const note = await openNext(own.bench, { seed: 'test', id: incident.id })
   const secret = unseal(note.sealed)
   if (!secret) throw new Error('the note can not be read')
-  const hands = new Hands(own.bench, secret.scene)
+  const actions = new ClusterActions(own.bench, secret.scene)
   expect(note.report).not.toContain(incident.id)
   expect(note.choices).toContain(incident.id)
 
@@ -49,14 +49,14 @@ async function playThrough(incident: Incident): Promise<void> {
   expect(unsolved.cause, 'the cause stands').toMatch(/^failed/)
 
   for (const wrong of incident.wrongFixes) {
-    await wrong.play(hands)
+    await wrong.play(actions)
     const { outcomes } = await judge(spec, own.source, { only: repairSteps, patienceMs: 6000 })
     const passed = outcomes.filter(({ verdict }) => verdict === 'passed').map(({ id }) => id)
     expect(passed.length, `refused: ${wrong.what}`).toBeLessThan(repairSteps.length)
-    await wrong.undo?.(hands)
+    await wrong.undo?.(actions)
   }
 
-  await incident.fix.play(hands)
+  await incident.fix.play(actions)
   await own.bench.answer(INCIDENT_LAB, 'diagnosis', incident.id)
   let last = {}
   const solved = Object.fromEntries(lab.steps.map(({ id }) => [id, 'passed']))
@@ -121,10 +121,10 @@ test('only a cause of the list is a diagnosis, and a wrong one says what it cost
 test('a later sync comes behind the first one of a kube-proxy that has just started', async () => {
   const [node = ''] = await own.cluster.nodes()
   await resetLab(lab, own.bench)
-  const hands = new Hands(own.bench, {} as Scene)
+  const actions = new ClusterActions(own.bench, {} as Scene)
   const jump = 'POSTROUTING -m comment --comment "kubernetes postrouting rules" -j KUBE-POSTROUTING'
   for (let round = 0; round < 3; round++) {
-    await hands.renewAgent(node)
+    await actions.replaceKubeProxyPod(node)
     await runOnNode(own.cluster, node, `iptables -t nat -D ${jump}`)
     await laterSync(own.bench)
     const before = (await runOnNode(own.cluster, node, 'iptables -t nat -S POSTROUTING')).stdout

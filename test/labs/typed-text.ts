@@ -4,7 +4,7 @@ import { selectCluster } from '../../cluster/select.ts'
 import { LabBench } from '../../course/lab-bench.ts'
 import { resetLab } from '../../course/lab-reset.ts'
 import { readLabText } from '../../course/lab-text.ts'
-import { FenceShell, fenceFor, learnerEnvironment } from '../../course/lint/fence-shell.ts'
+import { FenceShell, learnerEnvironment } from '../../course/lint/fence-shell.ts'
 import { readLab } from '../../grading/lab-definition.ts'
 import { projectRoot } from '../../host/layout.ts'
 import { timeoutScale } from '../../host/wait.ts'
@@ -39,7 +39,7 @@ export function typeText(number: number, excuse?: RegExp): void {
     'line $line: $commands',
     async (fence) => {
       const { exitCode, output } = await shell.type({
-        ...fenceFor(name, fence),
+        ...fence,
         timeout: timeoutOf(fence.timeout) / 1000,
       })
       if (exitCode === 0 || excuse?.test(output)) return

@@ -1,6 +1,6 @@
+import { hostLength, printEndpoint } from '../../ip-address.ts'
 import { endpointChain } from '../chain-names.ts'
 import type { TrackedEndpoint } from '../endpoints.ts'
-import { hostLength, joinHostPort } from '../ip.ts'
 import type { Proxier } from '../proxier.ts'
 import { commented, probability, recent } from '../rule-text.ts'
 import type { TableBuilder } from '../ruleset-builder.ts'
@@ -34,7 +34,7 @@ export function writeEndpointChains(
   const plain = `${head}${dnat}`
   for (const { endpoint, chain } of endpoints) {
     // An IPv4 address has one spelling, so its text can be shared.
-    const to = family === 'ipv4' ? endpoint.text : joinHostPort(endpoint.ip, endpoint.port)
+    const to = family === 'ipv4' ? endpoint.text : printEndpoint(endpoint.ip, endpoint.port)
     const start = port.affinity === undefined ? plain : `${head}${recent(family, chain, '--set')}${dnat}`
     nat.define(chain, [{ spec: `-s ${endpoint.ip}${mark}` }, { spec: start + to }])
   }

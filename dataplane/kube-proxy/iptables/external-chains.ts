@@ -1,5 +1,5 @@
+import { contains, hostLength } from '../../ip-address.ts'
 import { categorizeEndpoints, type EndpointCategories } from '../endpoint-categories.ts'
-import { cidrContains, hostLength } from '../ip.ts'
 import { servesNodePorts } from '../node-port-addresses.ts'
 import type { Proxier } from '../proxier.ts'
 import { commented, rejectTarget, toAddress, toPort } from '../rule-text.ts'
@@ -132,7 +132,7 @@ function writeFirewallChain(nat: TableBuilder, proxier: Proxier, plan: Plan): vo
   const { features, family, nodeIP } = proxier
   const comment = commented(`${port.name} loadbalancer IP`)
   const rules = nat.chain(firewall)
-  const isNodeAllowed = port.sourceRanges.some((range) => cidrContains(range, nodeIP))
+  const isNodeAllowed = port.sourceRanges.some((range) => contains(range, nodeIP))
   // A zero range matches every source, and iptables-save leaves it out.
   const ranges = port.sourceRanges.map((range) => (range.endsWith('/0') ? '' : `-s ${range} `))
   const own = (address: string) => (isNodeAllowed ? [`-s ${address}${hostLength(family)} `] : [])

@@ -1,4 +1,4 @@
-import { hostLength, isLoopback, loopbackRange } from '../ip.ts'
+import { hostLength, isLoopback, loopbackRange } from '../../ip-address.ts'
 import type { Proxier } from '../proxier.ts'
 import { masqueradeMark } from '../rule-text.ts'
 import type { Jump, TableBuilder } from '../ruleset-builder.ts'

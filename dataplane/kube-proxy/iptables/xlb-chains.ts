@@ -1,5 +1,5 @@
+import { contains, hostLength, loopbackRange } from '../../ip-address.ts'
 import { readyEndpoints } from '../endpoint-categories.ts'
-import { cidrContains, hostLength, loopbackRange } from '../ip.ts'
 import { servesNodePorts } from '../node-port-addresses.ts'
 import type { Proxier } from '../proxier.ts'
 import { commented, rejectTarget, toAddress, toPort } from '../rule-text.ts'
@@ -64,7 +64,7 @@ function writeLoadBalancerIP({ nat, proxier, port, service, xlb }: Context, addr
   if (port.sourceRanges.length === 0) nat.add(firewall, `${comment}-j ${chain}`)
   for (const range of port.sourceRanges)
     nat.add(firewall, `${range.endsWith('/0') ? '' : `-s ${range} `}${comment}-j ${chain}`)
-  if (port.sourceRanges.some((range) => cidrContains(range, nodeIP)))
+  if (port.sourceRanges.some((range) => contains(range, nodeIP)))
     nat.add(firewall, `-s ${address}${hostLength(family)} ${comment}-j ${chain}`)
   nat.add(firewall, `${comment}-j KUBE-MARK-DROP`)
 }

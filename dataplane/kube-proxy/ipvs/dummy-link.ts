@@ -1,5 +1,5 @@
 import type { Link } from '../../ip-addr.ts'
-import { familyOf } from '../ip.ts'
+import { familyOf } from '../../ip-address.ts'
 
 /** The dummy interface that makes every Service address one of the node's own. */
 export const DUMMY_LINK = 'kube-ipvs0'

@@ -1,5 +1,5 @@
+import { hostLength, loopbackRange } from '../../ip-address.ts'
 import type { Ruleset } from '../../iptables-save.ts'
-import { hostLength, loopbackRange } from '../ip.ts'
 import { writeForwardAccepts, writeMasquerade } from '../iptables/static-chains.ts'
 import type { Proxier } from '../proxier.ts'
 import { rejectTarget } from '../rule-text.ts'

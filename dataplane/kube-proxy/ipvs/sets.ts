@@ -1,5 +1,5 @@
+import type { Family } from '../../ip-address.ts'
 import type { IpSet, IpSets } from '../../ipset-save.ts'
-import type { Family } from '../ip.ts'
 import type { Features } from '../versions.ts'
 
 /** The sets of ipvs mode by their IPv4 name, with type and the comment of the rules that match them. */

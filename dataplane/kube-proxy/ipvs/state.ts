@@ -1,5 +1,5 @@
+import { canonicalAddress, contains } from '../../ip-address.ts'
 import type { VirtualServer } from '../../ipvsadm-save.ts'
-import { canonicalAddress, cidrContains } from '../ip.ts'
 import type { Proxier } from '../proxier.ts'
 import type { ServicePort } from '../service-ports.ts'
 import { SetBuilder, type SetName } from './sets.ts'
@@ -41,7 +41,7 @@ function addLoadBalancerIP(context: Context, port: ServicePort, address: string,
     sets.add('KUBE-LOAD-BALANCER-FW', member)
     for (const range of port.sourceRanges) sets.addRange('KUBE-LOAD-BALANCER-SOURCE-CIDR', member, range)
     const { nodeIP } = proxier
-    if (port.sourceRanges.some((range) => cidrContains(range, nodeIP)))
+    if (port.sourceRanges.some((range) => contains(range, nodeIP)))
       sets.add('KUBE-LOAD-BALANCER-SOURCE-IP', `${member},${address}`)
     else blocked.push({ address, protocol: port.protocol, port: port.port })
   }

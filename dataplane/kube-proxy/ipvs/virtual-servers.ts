@@ -1,7 +1,7 @@
+import { canonicalAddress, isIPv6LinkLocal, isLoopback } from '../../ip-address.ts'
 import type { IpvsProtocol, VirtualServer } from '../../ipvsadm-save.ts'
 import { categorizeEndpoints, type EndpointCategories, readyEndpoints } from '../endpoint-categories.ts'
 import type { TrackedEndpoint } from '../endpoints.ts'
-import { canonicalAddress, isIPv6LinkLocal, isLoopback } from '../ip.ts'
 import { nodePortAddresses } from '../node-port-addresses.ts'
 import type { Proxier } from '../proxier.ts'
 import type { ServicePort } from '../service-ports.ts'

@@ -1,5 +1,5 @@
+import type { Family } from '../../ip-address.ts'
 import { KUBE_PROXY_TABLE, type NftHook, type NftTable } from '../../nft-table.ts'
-import type { Family } from '../ip.ts'
 
 /** Gathers one family's table in the words that `nft` prints. */
 export class NftTableBuilder {

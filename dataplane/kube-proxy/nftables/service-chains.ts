@@ -1,7 +1,7 @@
+import { contains } from '../../ip-address.ts'
 import { anonymousSetText } from '../../nft-address-set.ts'
 import { categorizeEndpoints, type EndpointCategories } from '../endpoint-categories.ts'
 import type { TrackedEndpoint } from '../endpoints.ts'
-import { cidrContains } from '../ip.ts'
 import type { Proxier } from '../proxier.ts'
 import { isExternallyAccessible, type ServicePort } from '../service-ports.ts'
 import type { NftTableBuilder } from './builder.ts'
@@ -67,7 +67,7 @@ function writeExternal(builder: NftTableBuilder, proxier: Proxier, port: Service
 
 /** Source ranges hold before anything is translated; the load balancer's address is the node's own when the node asks itself. */
 function writeFirewall(builder: NftTableBuilder, { nodeIP }: Proxier, port: ServicePort, chain: string): void {
-  const fromNode = port.sourceRanges.some((range) => cidrContains(range, nodeIP))
+  const fromNode = port.sourceRanges.some((range) => contains(range, nodeIP))
   const sources = [...port.sourceRanges, ...(fromNode ? port.loadBalancerIPs : [])]
   builder.rule(chain, `${builder.ip} saddr != ${anonymousSetText(sources)} drop`)
 }

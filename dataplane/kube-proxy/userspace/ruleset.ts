@@ -1,5 +1,5 @@
+import { hostLength } from '../../ip-address.ts'
 import type { Ruleset } from '../../iptables-save.ts'
-import { hostLength } from '../ip.ts'
 import type { Proxier } from '../proxier.ts'
 import { toPort } from '../rule-text.ts'
 import { ruleset, TableBuilder } from '../ruleset-builder.ts'

@@ -2,7 +2,7 @@ import type { Node, Pod } from '../resources.ts'
 import { hostPortsAreFree } from './host-ports.ts'
 import { isWelcome, meetsAffinity, meetsAntiAffinity } from './inter-pod-affinity.ts'
 import { matchesNode } from './node-affinity.ts'
-import type { Snapshot } from './snapshot.ts'
+import type { SchedulingView } from './snapshot.ts'
 import { tolerates, untolerated } from './taints.ts'
 import { spreadFault } from './topology-spread.ts'
 
@@ -12,7 +12,7 @@ export interface Refusal {
   lasting: boolean
 }
 
-type Filter = (pod: Pod, node: Node, snapshot: Snapshot) => Refusal | undefined
+type Filter = (pod: Pod, node: Node, snapshot: SchedulingView) => Refusal | undefined
 
 const lasting = (reason: string): Refusal => ({ reason, lasting: true })
 const passing = (reason: string): Refusal => ({ reason, lasting: false })
@@ -54,12 +54,12 @@ const filters: readonly Filter[] = [
     isWelcome(pod, node, snapshot) ? undefined : passing("node(s) didn't satisfy existing pods anti-affinity rules"),
 ]
 
-function podsOn(node: Node, byNode: Snapshot['byNode']): Pod[] {
+function podsOn(node: Node, byNode: SchedulingView['byNode']): Pod[] {
   return (byNode.get(node.metadata.name) ?? []).map(({ pod }) => pod)
 }
 
 /** The first reason, in kube-scheduler's order of filters, why the Pod can't go to the node. */
-export function refusal(pod: Pod, node: Node, snapshot: Snapshot): Refusal | undefined {
+export function refusal(pod: Pod, node: Node, snapshot: SchedulingView): Refusal | undefined {
   for (const filter of filters) {
     const found = filter(pod, node, snapshot)
     if (found) return found

@@ -1,13 +1,13 @@
 // Pod affinity and anti-affinity, as the scheduler's InterPodAffinity plugin reads them.
 import type { V1PodAffinityTerm } from '@kubernetes/client-node'
-import { matchesSelector } from '../label-selector.ts'
+import { matchesSelector } from '../../../dataplane/label-selector.ts'
 import type { Node, Pod, Stored } from '../resources.ts'
-import type { PlacedPod, Snapshot } from './snapshot.ts'
+import type { PlacedPod, SchedulingView } from './snapshot.ts'
 
 type Term = Stored<V1PodAffinityTerm>
 
 /** Whether `pod` is one that a term of `owner` speaks of: its namespace and its labels match. */
-function speaksOf(term: Term, owner: Pod, pod: Pod, snapshot: Snapshot): boolean {
+function speaksOf(term: Term, owner: Pod, pod: Pod, snapshot: SchedulingView): boolean {
   const namespace = pod.metadata.namespace ?? ''
   const { namespaces = [], namespaceSelector } = term
   const own = namespaces.length === 0 && !namespaceSelector
@@ -50,7 +50,7 @@ const required = (affinity: { requiredDuringSchedulingIgnoredDuringExecution?: T
  * The required affinity: every term needs a matching Pod in the node's domain. The first of a group that wants to be
  * together finds nobody yet; it may go anywhere with the topology keys if it matches its own terms.
  */
-export function meetsAffinity(pod: Pod, node: Node, snapshot: Snapshot): boolean {
+export function meetsAffinity(pod: Pod, node: Node, snapshot: SchedulingView): boolean {
   const terms = required(affinityOf(pod))
   if (terms.length === 0) return true
   if (!terms.every(({ topologyKey }) => node.metadata.labels?.[topologyKey] !== undefined)) return false
@@ -61,7 +61,7 @@ export function meetsAffinity(pod: Pod, node: Node, snapshot: Snapshot): boolean
 }
 
 /** The required anti-affinity: no Pod that a term speaks of is in the node's domain. */
-export function meetsAntiAffinity(pod: Pod, node: Node, snapshot: Snapshot): boolean {
+export function meetsAntiAffinity(pod: Pod, node: Node, snapshot: SchedulingView): boolean {
   return required(antiAffinityOf(pod)).every(
     (term) =>
       !snapshot.placed.some(
@@ -71,7 +71,7 @@ export function meetsAntiAffinity(pod: Pod, node: Node, snapshot: Snapshot): boo
 }
 
 /** Anti-affinity is mutual: no Pod already there forbids this one. */
-export function isWelcome(pod: Pod, node: Node, snapshot: Snapshot): boolean {
+export function isWelcome(pod: Pod, node: Node, snapshot: SchedulingView): boolean {
   return !snapshot.placed.some((other) =>
     required(antiAffinityOf(other.pod)).some(
       (term) => sameDomain(term.topologyKey, other.node, node) && speaksOf(term, other.pod, pod, snapshot),
@@ -80,7 +80,7 @@ export function isWelcome(pod: Pod, node: Node, snapshot: Snapshot): boolean {
 }
 
 /** Preferred terms of the Pod about others and of others about it, for and against the node; higher is better. */
-export function affinityScore(pod: Pod, node: Node, snapshot: Snapshot): number {
+export function affinityScore(pod: Pod, node: Node, snapshot: SchedulingView): number {
   let score = 0
   const weigh = (sign: number, owner: Pod, other: Pod, otherNode: Node) => {
     const affinity = sign > 0 ? affinityOf(owner) : antiAffinityOf(owner)
@@ -100,7 +100,7 @@ export function affinityScore(pod: Pod, node: Node, snapshot: Snapshot): number 
 }
 
 /** A Pod that requires the company of this one pulls it with weight 1 (hardPodAffinityWeight). */
-function attraction(other: PlacedPod, pod: Pod, node: Node, snapshot: Snapshot): number {
+function attraction(other: PlacedPod, pod: Pod, node: Node, snapshot: SchedulingView): number {
   return required(affinityOf(other.pod)).filter(
     (term) => sameDomain(term.topologyKey, other.node, node) && speaksOf(term, other.pod, pod, snapshot),
   ).length

@@ -1,5 +1,5 @@
 import type { V1NodeSelectorRequirement, V1NodeSelectorTerm, V1PodSpec } from '@kubernetes/client-node'
-import { hasLabels } from '../label-selector.ts'
+import { hasLabels } from '../../../dataplane/label-selector.ts'
 import type { Node, Stored } from '../resources.ts'
 
 type Requirement = Stored<V1NodeSelectorRequirement>

@@ -1,11 +1,11 @@
+import { hasLabels } from '../../../dataplane/label-selector.ts'
 import type { Api } from '../../apiserver/api.ts'
-import { hasLabels } from '../label-selector.ts'
 import { controllerOf, inNamespaceOf } from '../ownership.ts'
 import { isTerminating } from '../pod-condition.ts'
 import type { Node, Pod, Service } from '../resources.ts'
 import { affinityScore } from './inter-pod-affinity.ts'
 import { matchesTerm } from './node-affinity.ts'
-import type { Snapshot } from './snapshot.ts'
+import type { SchedulingView } from './snapshot.ts'
 import { untolerated } from './taints.ts'
 import { softSpreadCrowd } from './topology-spread.ts'
 
@@ -28,7 +28,7 @@ interface Score {
   /** kube-scheduler's weight of the plugin that asks the same question. */
   weight: number
   moreIsBetter: boolean
-  of(pod: Pod, node: Node, snapshot: Snapshot): number
+  of(pod: Pod, node: Node, snapshot: SchedulingView): number
 }
 
 function scores(isSibling: (other: Pod) => boolean): Score[] {
@@ -70,7 +70,7 @@ function scores(isSibling: (other: Pod) => boolean): Score[] {
 export function bestNode(
   pod: Pod,
   candidates: readonly Node[],
-  snapshot: Snapshot,
+  snapshot: SchedulingView,
   isSibling: (other: Pod) => boolean,
 ) {
   const totals = new Map(candidates.map((node) => [node, 0]))

@@ -1,10 +1,10 @@
+import type { Labels } from '../../../dataplane/label-selector.ts'
 import type { Api } from '../../apiserver/api.ts'
-import type { Labels } from '../label-selector.ts'
 import { isTerminal } from '../pod-condition.ts'
 import type { Namespace, Node, Pod } from '../resources.ts'
 
 /** What one decision of the scheduler is based on. */
-export interface Snapshot {
+export interface SchedulingView {
   nodes: readonly Node[]
   /** Pods that take their place on a node: bound and not ended. */
   placed: readonly PlacedPod[]
@@ -18,7 +18,7 @@ export interface PlacedPod {
 }
 
 /** The cluster as it is now. Pods of nodes that no longer exist take no place. */
-export function takeSnapshot(api: Api): Snapshot {
+export function readSchedulingView(api: Api): SchedulingView {
   const nodes = api.list<Node>('nodes')
   const named = new Map(nodes.map((node) => [node.metadata.name, node]))
   const byNode = new Map<string, PlacedPod[]>(nodes.map((node) => [node.metadata.name, []]))

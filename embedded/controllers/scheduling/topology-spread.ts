@@ -1,10 +1,10 @@
 // topologySpreadConstraints, as the scheduler's PodTopologySpread plugin reads them.
 import type { V1LabelSelector, V1TopologySpreadConstraint } from '@kubernetes/client-node'
-import { matchesSelector } from '../label-selector.ts'
+import { matchesSelector } from '../../../dataplane/label-selector.ts'
 import { isTerminating } from '../pod-condition.ts'
 import type { Node, Pod, Stored } from '../resources.ts'
 import { matchesNode } from './node-affinity.ts'
-import type { Snapshot } from './snapshot.ts'
+import type { SchedulingView } from './snapshot.ts'
 import { untolerated } from './taints.ts'
 
 type Constraint = Stored<V1TopologySpreadConstraint>
@@ -27,7 +27,7 @@ function matchesByDomain(
   pod: Pod,
   constraint: Constraint,
   keys: readonly string[],
-  snapshot: Snapshot,
+  snapshot: SchedulingView,
 ): Map<string, number> {
   const selector = selectorOf(constraint, pod)
   const counts = new Map<string, number>()
@@ -49,7 +49,7 @@ function matchesByDomain(
 }
 
 /** Why a node breaks a DoNotSchedule constraint: it lacks the key, or the skew would become too large. */
-export function spreadFault(pod: Pod, node: Node, snapshot: Snapshot): 'label' | 'skew' | undefined {
+export function spreadFault(pod: Pod, node: Node, snapshot: SchedulingView): 'label' | 'skew' | undefined {
   const hard = constraints(pod, 'DoNotSchedule')
   const keys = hard.map(({ topologyKey }) => topologyKey)
   for (const constraint of hard) {
@@ -64,7 +64,7 @@ export function spreadFault(pod: Pod, node: Node, snapshot: Snapshot): 'label' |
 }
 
 /** Matching Pods in the node's domains over all ScheduleAnyway constraints; fewer is better. */
-export function softSpreadCrowd(pod: Pod, node: Node, snapshot: Snapshot): number {
+export function softSpreadCrowd(pod: Pod, node: Node, snapshot: SchedulingView): number {
   return constraints(pod, 'ScheduleAnyway').reduce((crowd, constraint) => {
     const domain = node.metadata.labels?.[constraint.topologyKey]
     const counts = matchesByDomain(pod, constraint, [constraint.topologyKey], snapshot)

@@ -1,7 +1,8 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
+import { matchesSelector } from '../../../dataplane/label-selector.ts'
 import { matchesFields, parseFieldSelector } from '../../apiserver/field-selector.ts'
-import { labelSelectorMatches, matchesLabels, parseLabelSelector } from '../../apiserver/label-selector.ts'
+import { parseLabelSelector } from '../../apiserver/label-selector.ts'
 import { resourceNamed } from '../../apiserver/resource.ts'
 
 const name = fc.constantFrom('app', 'tier', 'example.com/role', 'x-y.z')
@@ -22,7 +23,7 @@ describe('label selectors', () => {
     ['!other', true],
     ['', true],
   ])('%s', (text, expected) => {
-    expect(matchesLabels(parseLabelSelector(text), { app: 'web', tier: 'front' })).toBe(expected)
+    expect(matchesSelector(parseLabelSelector(text), { app: 'web', tier: 'front' })).toBe(expected)
   })
 
   test.each(['app=a b', 'app in web', '=x', 'app,', 'a=b=c', 'app in (a', '!app=x'])('%s is refused', (text) => {
@@ -33,12 +34,12 @@ describe('label selectors', () => {
     fc.assert(
       fc.property(labels, name, value, (own, key, wanted) => {
         const all = Object.entries(own).map(([label, text]) => `${label}=${text}`)
-        const matches = (text: string) => matchesLabels(parseLabelSelector(text), own)
+        const matches = (text: string) => matchesSelector(parseLabelSelector(text), own)
         expect(matches(all.join(','))).toBe(true)
         expect(matches(`${key}=${wanted}`)).toBe(!matches(`${key}!=${wanted}`))
         expect(matches(`${key} in (${wanted})`)).toBe(!matches(`${key} notin (${wanted})`))
         expect(matches(key)).toBe(!matches(`!${key}`))
-        expect(labelSelectorMatches({ matchLabels: own }, own)).toBe(true)
+        expect(matchesSelector({ matchLabels: own }, own)).toBe(true)
       }),
     )
   })

@@ -1,4 +1,4 @@
-import type { Hands } from '../../../course/incident/hands.ts'
+import type { ClusterActions } from '../../../course/incident/cluster-actions.ts'
 import type { Incident } from '../../../course/incident/incident.ts'
 import { waitFor } from '../../../host/wait.ts'
 
@@ -10,17 +10,17 @@ const sweeping = (address: string) =>
 
 export const addressJanitor: Incident = {
   id: 'address-janitor',
-  cause: 'something on the node takes a ClusterIP off kube-ipvs0',
+  cause: 'a program on the node removes a ClusterIP from kube-ipvs0',
   mode: 'ipvs',
   report: ({ node }) =>
-    `The Pods of ${node} get no answer from the shop. Restarting kube-proxy there helps for less than a second. It began with the clean-up of unused network devices that the platform team rolls out node by node.`,
+    `The Pods of ${node} get no answer from the shop. Restarting kube-proxy there helps for less than a second. It began when the platform team started to clean up unused network interfaces, node by node.`,
   hints: [
-    'IPVS only sees packets that are delivered to the node itself. What makes a packet for a ClusterIP such a one?',
-    'Compare `ip address show kube-ipvs0` with the ClusterIPs there are, put the missing one back, and watch it with `ip monitor address`.',
-    'Who does that? Look for what runs on that node and nowhere else: `kubectl get pods -A -o wide`.',
+    'IPVS only sees packets that are delivered to the node itself. What makes the kernel deliver a packet for a ClusterIP locally?',
+    'Compare `ip address show kube-ipvs0` with the ClusterIPs of all Services, add the missing one, and watch it with `ip monitor address`.',
+    'Which program removes it? Look for a Pod that runs on that node and on no other: `kubectl get pods -A -o wide`.',
   ],
-  async break(hands) {
-    const { node, shop } = hands.scene
+  async break(actions) {
+    const { node, shop } = actions.scene
     const container = {
       name: 'janitor',
       image: 'nicolaka/netshoot',
@@ -30,21 +30,21 @@ export const addressJanitor: Incident = {
     }
     const spec = { nodeName: node, hostNetwork: true, terminationGracePeriodSeconds: 1, containers: [container] }
     const metadata = { name: JANITOR.name, labels: { lab: 'incidents' } }
-    await hands.client.core.createNamespacedPod({ namespace: JANITOR.namespace, body: { metadata, spec } })
-    await hands.bench.podReady(JANITOR.name)
+    await actions.client.core.createNamespacedPod({ namespace: JANITOR.namespace, body: { metadata, spec } })
+    await actions.bench.podReady(JANITOR.name)
   },
   symptom: (look) => look.customerOfShop(2),
-  causeLeft: (look) => (look.pod(JANITOR.name) ? 'the Pod net-janitor still sweeps' : undefined),
+  causeLeft: (look) => (look.pod(JANITOR.name) ? 'the Pod net-janitor still removes the address' : undefined),
   wrongFixes: [
     {
-      what: 'the address is put back by hand',
-      async play(hands: Hands) {
-        const { node, shop } = hands.scene
-        await hands.onNode(node, `ip address replace ${shop}/32 dev kube-ipvs0`)
+      what: 'the address is added by hand',
+      async play(actions: ClusterActions) {
+        const { node, shop } = actions.scene
+        await actions.onNode(node, `ip address replace ${shop}/32 dev kube-ipvs0`)
         await waitFor(
           'the janitor to come by',
           10_000,
-          async () => !(await hands.onNode(node, 'ip -o address show kube-ipvs0')).includes(`${shop}/`),
+          async () => !(await actions.onNode(node, 'ip -o address show kube-ipvs0')).includes(`${shop}/`),
         )
       },
     },
@@ -54,14 +54,14 @@ export const addressJanitor: Incident = {
       'kubectl delete pod net-janitor',
       `make exec NODE=${node} CMD='ip address replace ${shop}/32 dev kube-ipvs0'`,
     ],
-    async play(hands) {
-      const { node, shop } = hands.scene
-      await hands.bench.delete('Pod', JANITOR.name)
-      await hands.onNode(node, `ip address replace ${shop}/32 dev kube-ipvs0`)
+    async play(actions) {
+      const { node, shop } = actions.scene
+      await actions.bench.delete('Pod', JANITOR.name)
+      await actions.onNode(node, `ip address replace ${shop}/32 dev kube-ipvs0`)
     },
   },
   heal: ({ bench }) => bench.delete('Pod', JANITOR.name),
-  debrief: `kube-ipvs0 looks like rubbish: a dummy device that is down and holds addresses. But the addresses are what makes the kernel
-deliver packets for a ClusterIP to the node, where IPVS takes them at LOCAL_IN; without, they are routed away. kube-proxy
-puts a lost address back within 30 seconds, which makes such a fight between two programs look like bad weather.`,
+  debrief: `kube-ipvs0 looks unused: a dummy interface that is down and has addresses. But because of these addresses the kernel delivers
+packets for a ClusterIP to the node, where IPVS takes them at LOCAL_IN; without them, the packets are routed away. kube-proxy
+restores a lost address within 30 seconds, so when two programs fight over it, the fault comes and goes.`,
 }

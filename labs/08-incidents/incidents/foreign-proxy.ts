@@ -1,27 +1,27 @@
-import type { Hands } from '../../../course/incident/hands.ts'
+import type { ClusterActions } from '../../../course/incident/cluster-actions.ts'
 import type { Incident } from '../../../course/incident/incident.ts'
 
 const LABEL = 'service.kubernetes.io/service-proxy-name'
-const label = (hands: Hands, value: string | null) =>
-  hands.patchService('shop', { metadata: { labels: { [LABEL]: value as string } } })
-const byHand = (hands: Hands) =>
-  hands.onNode(
-    hands.scene.node,
-    `iptables -t nat -I PREROUTING -d ${hands.scene.shop} -p tcp --dport 80 -j DNAT --to-destination $(iptables-save -t nat | sed -nE 's/.*--to-destination ([0-9.]+:80)$/\\1/p' | head -n 1)`,
+const label = (actions: ClusterActions, value: string | null) =>
+  actions.patchService('shop', { metadata: { labels: { [LABEL]: value as string } } })
+const byHand = (actions: ClusterActions) =>
+  actions.onNode(
+    actions.scene.node,
+    `iptables -t nat -I PREROUTING -d ${actions.scene.shop} -p tcp --dport 80 -j DNAT --to-destination $(iptables-save -t nat | sed -nE 's/.*--to-destination ([0-9.]+:80)$/\\1/p' | head -n 1)`,
   )
 
 export const foreignProxy: Incident = {
   id: 'foreign-proxy',
-  cause: 'the Service is labelled as the business of another proxy than kube-proxy',
+  cause: 'a label of the Service assigns it to a proxy other than kube-proxy',
   mode: 'iptables',
   report: () =>
-    'Nobody in the cluster gets an answer from the shop any more, not even a refusal. It has its address, its Pods, its endpoints; a test with a mesh was called off last night.',
+    'No client in the cluster gets an answer from the shop, not even a refusal. It has its address, its Pods, its endpoints; a test with a mesh was cancelled last night.',
   hints: [
-    'Look for the address of the Service in the rules of a node. What do you find of it?',
-    'kube-proxy leaves the Service out, on every node alike, and no log complains. So it was told to.',
-    'Which labels of a Service does kube-proxy heed? `kubectl get service shop --show-labels`.',
+    'Look for the address of the Service in the rules of a node. Which rules match it?',
+    'kube-proxy ignores the Service, on every node alike, and no log contains an error. So it is configured that way.',
+    'Which labels of a Service does kube-proxy evaluate? `kubectl get service shop --show-labels`.',
   ],
-  break: (hands) => label(hands, 'mesh'),
+  break: (actions) => label(actions, 'mesh'),
   symptom: (look) => look.customerOfShop(),
   causeLeft(look) {
     const value = look.service('shop')?.labels[LABEL]
@@ -29,17 +29,20 @@ export const foreignProxy: Incident = {
   },
   wrongFixes: [
     {
-      what: 'a DNAT rule by hand on the node of the customer',
-      play: (hands) => byHand(hands),
-      undo: (hands) =>
-        hands.onNode(hands.scene.node, "iptables-save -t nat | grep -vE '^-A PREROUTING .*-j DNAT' | iptables-restore"),
+      what: "a DNAT rule is added by hand on the customer's node",
+      play: (actions) => byHand(actions),
+      undo: (actions) =>
+        actions.onNode(
+          actions.scene.node,
+          "iptables-save -t nat | grep -vE '^-A PREROUTING .*-j DNAT' | iptables-restore",
+        ),
     },
   ],
   fix: {
     commands: () => [`kubectl label service shop ${LABEL}-`],
-    play: (hands) => label(hands, null),
+    play: (actions) => label(actions, null),
   },
-  debrief: `A Service with the label service.kubernetes.io/service-proxy-name, whatever its value, is no business of kube-proxy's: no rule, no
-set, no virtual server, and no complaint. Its ClusterIP is then an address like any other that nobody has: packets for it
-leave by the default route and are never heard of again. That is why there was no refusal.`,
+  debrief: `kube-proxy ignores a Service with the label service.kubernetes.io/service-proxy-name, whatever its value: no rule, no set, no
+virtual server, and no error message. No machine has its ClusterIP, so packets for it leave by the default route and are lost.
+That is why there was no refusal.`,
 }

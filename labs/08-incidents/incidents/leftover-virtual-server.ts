@@ -1,12 +1,12 @@
-import type { Hands } from '../../../course/incident/hands.ts'
+import type { ClusterActions } from '../../../course/incident/cluster-actions.ts'
 import type { Incident } from '../../../course/incident/incident.ts'
-import { complaint } from '../../../course/incident/look.ts'
+import { complaint } from '../../../course/incident/incident-context.ts'
 import { factOf } from '../../../course/incident/scene.ts'
 
 const clean = 'ipvsadm -C; ip link del kube-ipvs0 2>/dev/null || true'
 
 /** Makes a Service for a moment, to have an address that was one's and is nobody's. */
-async function retiredAddress({ client: { core } }: Hands): Promise<string> {
+async function retiredAddress({ client: { core } }: ClusterActions): Promise<string> {
   const namespace = 'default'
   const body = { metadata: { name: 'old-shop' }, spec: { ports: [{ port: 80 }] } }
   const { spec } = await core.createNamespacedService({ namespace, body })
@@ -20,17 +20,17 @@ export const leftoverVirtualServer: Incident = {
   mode: 'iptables',
   needs: ['ipvs'],
   report: ({ facts }) =>
-    `The old shop at ${facts.address} was taken out of service, its Service is deleted. Yet customers still order there, every day, and get the goods.`,
+    `The old shop at ${facts.address} was closed and its Service deleted. Yet customers still place orders there every day, and the goods are delivered.`,
   hints: [
-    'Ask the address from the customer: somebody answers. No Service has it. Does a node?',
-    'kube-proxy runs in iptables mode now. In which mode did it run when the old shop was alive?',
+    'Send a request to the address from the customer: it is answered. No Service has the address. Does a node have it?',
+    'kube-proxy runs in iptables mode now. In which mode did it run when the old shop was open?',
     'Look at `ip address show kube-ipvs0` and `ipvsadm -Ln` on the node of the customer.',
   ],
-  async break(hands) {
-    const { scene } = hands
-    const address = await retiredAddress(hands)
+  async break(actions) {
+    const { scene } = actions
+    const address = await retiredAddress(actions)
     scene.facts.address = address
-    const backends = await hands.onNode(
+    const backends = await actions.onNode(
       scene.node,
       "iptables-save -t nat | sed -nE 's/.*--to-destination ([0-9.]+:80)$/\\1/p' | sort -u",
     )
@@ -42,7 +42,7 @@ export const leftoverVirtualServer: Incident = {
       `ip link add kube-ipvs0 type dummy; ip addr add ${address}/32 dev kube-ipvs0; sysctl -qw net.ipv4.vs.conntrack=1`,
       `printf '%s\\n' '-A -t ${address}:80 -s rr' ${reals.map((line) => `'${line}'`).join(' ')} | ipvsadm -R`,
     ]
-    await hands.onNode(scene.node, `modprobe -aq ip_vs ip_vs_rr dummy\n${script.join('\n')}`)
+    await actions.onNode(scene.node, `modprobe -aq ip_vs ip_vs_rr dummy\n${script.join('\n')}`)
   },
   async symptom(look) {
     const url = `http://${factOf(look.scene, 'address')}/`
@@ -50,8 +50,8 @@ export const leftoverVirtualServer: Incident = {
     if (complaint(answers, '', '') !== undefined) return undefined
     return {
       look: `kubectl exec customer -- curl -sS --max-time 2 ${url}`,
-      expected: 'no answer from a shop that is closed',
-      actual: 'goods',
+      expected: 'no answer from the closed shop',
+      actual: 'an answer',
     }
   },
   causeLeft({ snapshot, scene }) {
@@ -65,16 +65,16 @@ export const leftoverVirtualServer: Incident = {
   wrongFixes: [
     {
       what: 'the address is blocked by a rule',
-      play: (hands: Hands) =>
-        hands.onNode(hands.scene.node, `iptables -I INPUT -d ${factOf(hands.scene, 'address')} -j DROP`),
-      undo: (hands: Hands) =>
-        hands.onNode(hands.scene.node, `iptables -D INPUT -d ${factOf(hands.scene, 'address')} -j DROP`),
+      play: (actions: ClusterActions) =>
+        actions.onNode(actions.scene.node, `iptables -I INPUT -d ${factOf(actions.scene, 'address')} -j DROP`),
+      undo: (actions: ClusterActions) =>
+        actions.onNode(actions.scene.node, `iptables -D INPUT -d ${factOf(actions.scene, 'address')} -j DROP`),
     },
   ],
-  fix: { commands: () => ['make flush-nat'], play: (hands) => hands.bench.flush() },
-  heal: (hands) => hands.onNode(hands.scene.node, clean),
-  debrief: `kube-proxy cleans up nothing when it changes from IPVS to iptables mode. Its virtual servers, its sets and all addresses of
-kube-ipvs0 stay, and nobody looks after them any more: a Service that is deleted later lives on in the kernel, a Pod that is
-replaced stays a real server. Services that still exist hide it, because their packets are translated in PREROUTING before
-IPVS could see them.`,
+  fix: { commands: () => ['make flush-nat'], play: (actions) => actions.bench.flush() },
+  heal: (actions) => actions.onNode(actions.scene.node, clean),
+  debrief: `kube-proxy removes nothing when it switches from IPVS to iptables mode. Its virtual servers, its sets and all addresses of
+kube-ipvs0 stay and are not updated: a Service that is deleted later still works in the kernel, a Pod that is replaced stays a
+real server. For Services that still exist this has no effect, because their packets are translated in PREROUTING before they
+reach IPVS.`,
 }

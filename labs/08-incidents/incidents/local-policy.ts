@@ -7,16 +7,16 @@ const withoutDrop = "iptables-save -t filter | grep -v 'has no local endpoints' 
 
 export const localPolicy: Incident = {
   id: 'local-policy',
-  cause: 'nodes without a Pod of the Service drop what comes from outside, by its traffic policy',
+  cause: 'nodes without a Pod of the Service drop requests from outside, because of its traffic policy',
   mode: 'iptables',
   report: (scene) =>
-    `Partners who call the shop at ${addressOf(scene, scene.nodes[0] ?? '')}:${scene.nodePort} wait for ever. Those who use another node's address are content, and even see their own address in our logs now.`,
+    `Partners who call the shop at ${addressOf(scene, scene.nodes[0] ?? '')}:${scene.nodePort} get no answer until they give up. With the other nodes' addresses it works, and we even see the partners' own addresses in our logs now.`,
   hints: [
-    'What has the node that is silent not, which the others have?',
-    'Nobody refuses: the packet is dropped. Look for DROP rules about the port in the filter table of that node.',
+    'What do the other nodes have that the node without an answer lacks?',
+    'The request is not refused: the packet is dropped. Look for DROP rules for the port in the filter table of that node.',
     'Which field of the Service shop-np tells kube-proxy to keep traffic on the node where it arrived?',
   ],
-  break: (hands) => hands.patchService('shop-np', policy('Local')),
+  break: (actions) => actions.patchService('shop-np', policy('Local')),
   symptom: (look) => look.nodePortEverywhere(),
   causeLeft: (look) =>
     look.service('shop-np')?.externalTrafficPolicy === 'Local'
@@ -25,14 +25,14 @@ export const localPolicy: Incident = {
   wrongFixes: [
     {
       what: 'the rule that drops is deleted by hand',
-      play: (hands) => hands.onNode(hands.scene.nodes[0] ?? '', withoutDrop),
+      play: (actions) => actions.onNode(actions.scene.nodes[0] ?? '', withoutDrop),
     },
   ],
   fix: {
     commands: () => [`kubectl patch service shop-np --type merge -p '${JSON.stringify(policy('Cluster'))}'`],
-    play: (hands) => hands.patchService('shop-np', policy('Cluster')),
+    play: (actions) => actions.patchService('shop-np', policy('Cluster')),
   },
-  debrief: `externalTrafficPolicy: Local keeps the client's address by never sending a packet on to another node. The price is that a node
-without a Pod has to drop it. A load balancer asks healthCheckNodePort and leaves such nodes out; somebody who was given one
-node's address does not. Either all nodes have a Pod, or the policy is Cluster.`,
+  debrief: `externalTrafficPolicy: Local keeps the client's address by never forwarding a packet to another node. In return, a node
+without a Pod must drop it. A load balancer queries healthCheckNodePort and avoids such nodes; a client that uses the address
+of one node does not. Either every node has a Pod, or the policy must be Cluster.`,
 }

@@ -1,4 +1,4 @@
-import type { Hands } from '../../../course/incident/hands.ts'
+import type { ClusterActions } from '../../../course/incident/cluster-actions.ts'
 import type { Incident } from '../../../course/incident/incident.ts'
 import { factOf } from '../../../course/incident/scene.ts'
 
@@ -12,17 +12,17 @@ export const lostEndpointRule: Incident = {
   cause: 'on one node an endpoint has lost the rule that translates to it',
   mode: 'iptables',
   report: ({ node }) =>
-    `About every second request of the customer to the shop is lost, the others are quick. It began when somebody was "only looking" at ${node}; other nodes are not affected.`,
+    `About every second request of the customer to the shop is lost, the others are fast. It began when a colleague was "only looking" at ${node}; other nodes are not affected.`,
   hints: [
-    'Some requests are good: the Service is known. What is drawn by lot for each new connection?',
+    'Some requests succeed, so the node knows the Service. What is chosen at random for each new connection?',
     'Follow KUBE-SVC-… of the shop on that node into each of its KUBE-SEP-… chains, and compare them.',
     'A chain KUBE-SEP-… ends in a DNAT rule. One of them does not. What makes kube-proxy write it again?',
   ],
-  async break(hands) {
-    const { node, shop, facts } = hands.scene
-    const chain = (await hands.onNode(node, `set -- ${shop}${lastEndpoint}`)).trim()
+  async break(actions) {
+    const { node, shop, facts } = actions.scene
+    const chain = (await actions.onNode(node, `set -- ${shop}${lastEndpoint}`)).trim()
     facts.chain = chain
-    await hands.onNode(node, `iptables-save -t nat | grep -vE '^-A ${chain} .*-j DNAT' | iptables-restore`)
+    await actions.onNode(node, `iptables-save -t nat | grep -vE '^-A ${chain} .*-j DNAT' | iptables-restore`)
   },
   symptom: (look) => look.customerOfShop(10),
   causeLeft({ snapshot, scene }) {
@@ -33,11 +33,11 @@ export const lostEndpointRule: Incident = {
   },
   wrongFixes: [
     {
-      what: 'the empty chain is no longer jumped to',
-      play: (hands: Hands) =>
-        hands.onNode(
-          hands.scene.node,
-          `iptables-save -t nat | grep -v -- '-j ${factOf(hands.scene, 'chain')}' | sed -E '/^-A KUBE-SVC/s/-m statistic --mode random --probability [0-9.]+ //' | iptables-restore`,
+      what: 'the jump to the empty chain is removed',
+      play: (actions: ClusterActions) =>
+        actions.onNode(
+          actions.scene.node,
+          `iptables-save -t nat | grep -v -- '-j ${factOf(actions.scene, 'chain')}' | sed -E '/^-A KUBE-SVC/s/-m statistic --mode random --probability [0-9.]+ //' | iptables-restore`,
         ),
     },
   ],
@@ -45,9 +45,9 @@ export const lostEndpointRule: Incident = {
     commands: ({ node }) => [
       `kubectl -n kube-system delete pod -l k8s-app=kube-proxy --field-selector spec.nodeName=${node}`,
     ],
-    play: (hands) => hands.renewAgent(hands.scene.node),
+    play: (actions) => actions.replaceKubeProxyPod(actions.scene.node),
   },
-  debrief: `A packet that comes back from an endpoint chain without a translation goes on as if nothing had been: after the last endpoint
-there is no other, so it leaves for an address that nobody has. Up to 1.26 kube-proxy wrote everything anew with each change
-and would have healed this; since 1.27 it writes only what changed, and the chains of an unchanged Service stay as they are.`,
+  debrief: `A packet that returns from an endpoint chain without translation continues with the next rule. After the last endpoint there
+is none, so the packet leaves for an address that no machine has. Up to 1.26 kube-proxy rewrote everything at each change and
+would have repaired this; since 1.27 it writes only what changed, and the chains of an unchanged Service stay as they are.`,
 }

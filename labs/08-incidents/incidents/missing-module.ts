@@ -1,4 +1,4 @@
-import type { Hands } from '../../../course/incident/hands.ts'
+import type { ClusterActions } from '../../../course/incident/cluster-actions.ts'
 import type { Incident } from '../../../course/incident/incident.ts'
 
 const FILE = '/etc/modprobe.d/minimal-kernel.conf'
@@ -18,35 +18,35 @@ for module in $modules ip_vs; do rmmod $module 2>/dev/null; done
 const mode = (name: string) => (text: string) => text.replace(/^mode:.*$/m, `mode: ${name}`)
 
 /** As the kernel was before: whoever asks next for a scheduler must find it. */
-async function allow(hands: Hands): Promise<void> {
-  const [helper, ...modules] = (hands.scene.facts.kernel ?? '').split(' ')
+async function allow(actions: ClusterActions): Promise<void> {
+  const [helper, ...modules] = (actions.scene.facts.kernel ?? '').split(' ')
   const restore = helper ? `echo ${helper} >/proc/sys/kernel/modprobe` : 'true'
-  await hands.onEveryNode(`rm -f ${FILE}; ${restore}; modprobe -aq ip_vs ${modules.join(' ')} || true`)
+  await actions.onEveryNode(`rm -f ${FILE}; ${restore}; modprobe -aq ip_vs ${modules.join(' ')} || true`)
 }
 
 export const missingModule: Incident = {
   id: 'missing-module',
-  cause: "kube-proxy can't load a kernel module that its mode needs, and ends whenever it starts",
+  cause: "kube-proxy can't load a kernel module that its mode needs, and exits whenever it starts",
   mode: 'ipvs',
   from: 'iptables',
   needs: ['ipvs', 'embedded'],
   report: ({ node }) =>
-    `We are moving kube-proxy to IPVS, node by node, and began with ${node}. Since then whatever is deployed anew can't be reached from there. All nodes came up with a new, smaller image last week.`,
+    `We are moving kube-proxy to IPVS, node by node, and began with ${node}. Since then Pods that are deployed later can't be reached from there. All nodes were started from a new, smaller image last week.`,
   hints: [
-    "Which mode does that node's kube-proxy say it runs in? Does it say anything?",
-    'It ends as soon as it starts, and the rules of before stay. Read its last words: `make kube-proxy-logs`.',
-    'Try `modprobe -v ip_vs` on the node, and find out what modprobe was told in /etc/modprobe.d, on every node. When the kernels are willing, `make ipvs` moves all of them.',
+    'Which mode does the kube-proxy of that node report? Does it answer at all?',
+    'It exits as soon as it starts, and the previous rules stay. Read the end of its log: `make kube-proxy-logs`.',
+    'Try `modprobe -v ip_vs` on the node, and look for what /etc/modprobe.d tells modprobe, on every node. When the modules can be loaded, `make ipvs` switches all nodes.',
   ],
-  async break(hands) {
-    const { node, nodes, facts } = hands.scene
-    await hands.onEveryNode(forbid)
-    facts.kernel = (await hands.onNode(nodes[0] ?? node, unload)).trim()
-    await hands.editConfig(mode('ipvs'))
-    await hands.renewAgent(node, 'in trouble')
-    await hands.patchDeployment('shop', {
+  async break(actions) {
+    const { node, nodes, facts } = actions.scene
+    await actions.onEveryNode(forbid)
+    facts.kernel = (await actions.onNode(nodes[0] ?? node, unload)).trim()
+    await actions.editConfig(mode('ipvs'))
+    await actions.replaceKubeProxyPod(node, 'in trouble')
+    await actions.patchDeployment('shop', {
       spec: { template: { metadata: { annotations: { release: new Date().toISOString() } } } },
     })
-    await hands.shopReady()
+    await actions.shopReady()
   },
   symptom: (look) => look.customerOfShop(4),
   async causeLeft({ live, scene }) {
@@ -59,11 +59,11 @@ export const missingModule: Incident = {
   wrongFixes: [
     {
       what: 'kube-proxy is restarted',
-      play: (hands: Hands) => hands.renewAgent(hands.scene.node, 'in trouble'),
+      play: (actions: ClusterActions) => actions.replaceKubeProxyPod(actions.scene.node, 'in trouble'),
     },
     {
-      what: 'everything goes back to iptables mode',
-      play: (hands: Hands) => hands.bench.mode('iptables'),
+      what: 'all nodes are switched back to iptables mode',
+      play: (actions: ClusterActions) => actions.bench.mode('iptables'),
     },
   ],
   fix: {
@@ -72,14 +72,15 @@ export const missingModule: Incident = {
       'make ipvs',
       'make flush-nat',
     ],
-    async play(hands) {
-      await allow(hands)
-      await hands.bench.mode('ipvs', { force: true })
-      await hands.bench.flush()
+    async play(actions) {
+      await allow(actions)
+      await actions.bench.mode('ipvs', { force: true })
+      await actions.bench.flush()
     },
   },
   heal: allow,
-  debrief: `IPVS mode needs ip_vs, a module for the scheduler, and ip_set. Up to 1.25 kube-proxy went on in iptables mode when one was
-missing; since 1.26 it ends, and Kubernetes starts it again and again. The rules of the last mode stay and grow old, which is
-why nothing broke until something was deployed. Going back to iptables mode would have been a way out, not a repair.`,
+  debrief: `IPVS mode needs ip_vs, a module for the scheduler, and ip_set. Up to 1.25 kube-proxy fell back to iptables mode if one was
+missing; since 1.26 it exits, and Kubernetes starts it again and again. The rules of the previous mode stay and become out of
+date, which is why nothing failed until the next deployment. Going back to iptables mode would have avoided the fault, not
+repaired it.`,
 }

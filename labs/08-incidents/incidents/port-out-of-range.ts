@@ -1,8 +1,8 @@
 import { parse, stringify } from 'yaml'
 import { ApiException } from '../../../cluster/kubernetes.ts'
-import type { Hands } from '../../../course/incident/hands.ts'
+import type { ClusterActions } from '../../../course/incident/cluster-actions.ts'
 import type { Incident } from '../../../course/incident/incident.ts'
-import type { Look } from '../../../course/incident/look.ts'
+import type { IncidentContext } from '../../../course/incident/incident-context.ts'
 
 const RELEASE = { namespace: 'default', name: 'shop-release' }
 const NAME = 'shop-web'
@@ -19,7 +19,7 @@ const manifest = (nodePort: number) =>
   })
 
 /** The port that the release asks for. */
-function agreedPort({ snapshot }: Look): number {
+function agreedPort({ snapshot }: IncidentContext): number {
   const text = snapshot.find('ConfigMap', RELEASE.namespace, RELEASE.name)?.data?.[FILE] ?? ''
   try {
     const read: { spec?: { ports?: { nodePort?: number }[] } } | null = parse(text)
@@ -30,7 +30,7 @@ function agreedPort({ snapshot }: Look): number {
 }
 
 /** What the nightly job does; what the API refuses is a line in a log that nobody reads. */
-async function applyRelease({ client: { core } }: Hands, text: string): Promise<void> {
+async function applyRelease({ client: { core } }: ClusterActions, text: string): Promise<void> {
   const body = parse(text)
   try {
     await core.createNamespacedService({ namespace: RELEASE.namespace, body })
@@ -44,23 +44,23 @@ const redirect = (action: '-I' | '-D', { shop }: { shop: string }) =>
 
 export const portOutOfRange: Incident = {
   id: 'port-out-of-range',
-  cause: 'the API refuses a Service because its node port is outside of the range for node ports',
+  cause: 'the API rejects a Service because its node port is outside of the range for node ports',
   mode: 'iptables',
   report: () =>
-    `The web site of the shop should be on port ${AGREED} of every node since last night's release, and is refused on all of them. The job applies what is in the ConfigMap shop-release and ends; its log is gone.`,
+    `The web site of the shop should be on port ${AGREED} of every node since last night's release, and is refused on all of them. The job applies the manifest in the ConfigMap shop-release and ends; its log is gone.`,
   hints: [
-    'Is there a Service with that port? If not, try to make the one that the release wants.',
-    'Apply the release yourself: `kubectl get configmap shop-release -o jsonpath={.data.service\\.yaml} | kubectl apply -f -`, and read what comes back.',
-    'Node ports have a range, which is a flag of the API server. Let the release ask for a port within, and apply it; the site moves there.',
+    'Is there a Service with that port? If not, try to create the one of the release.',
+    'Apply the release yourself: `kubectl get configmap shop-release -o jsonpath={.data.service\\.yaml} | kubectl apply -f -`, and read the error message.',
+    'Node ports have a range, which is a flag of the API server. Change the release to a port within the range, and apply it; the site is then on that port.',
   ],
-  async break(hands) {
+  async break(actions) {
     const data = { [FILE]: manifest(AGREED) }
     const { namespace, name } = RELEASE
-    await hands.client.core.createNamespacedConfigMap({
+    await actions.client.core.createNamespacedConfigMap({
       namespace,
       body: { metadata: { name, labels: { lab: 'incidents' } }, data },
     })
-    await applyRelease(hands, data[FILE] ?? '')
+    await applyRelease(actions, data[FILE] ?? '')
   },
   async symptom(look) {
     const port = agreedPort(look)
@@ -79,9 +79,9 @@ export const portOutOfRange: Incident = {
   },
   wrongFixes: [
     {
-      what: 'the port is led to the shop by a rule on every node',
-      play: (hands) => hands.onEveryNode(redirect('-I', hands.scene)),
-      undo: (hands) => hands.onEveryNode(redirect('-D', hands.scene)),
+      what: 'a rule on every node sends the port to the shop',
+      play: (actions) => actions.onEveryNode(redirect('-I', actions.scene)),
+      undo: (actions) => actions.onEveryNode(redirect('-D', actions.scene)),
     },
   ],
   fix: {
@@ -89,14 +89,14 @@ export const portOutOfRange: Incident = {
       `kubectl patch configmap shop-release --type merge -p '{"data":{"service.yaml":"…nodePort: ${IN_RANGE}…"}}'`,
       "kubectl get configmap shop-release -o jsonpath='{.data.service\\.yaml}' | kubectl apply -f -",
     ],
-    async play(hands) {
+    async play(actions) {
       const data = { [FILE]: manifest(IN_RANGE) }
-      await hands.patchConfigMap(RELEASE.name, data)
-      await applyRelease(hands, data[FILE] ?? '')
+      await actions.patchConfigMap(RELEASE.name, data)
+      await applyRelease(actions, data[FILE] ?? '')
     },
   },
   heal: ({ bench }) => Promise.all([bench.delete('Service', NAME), bench.delete('ConfigMap', RELEASE.name)]),
-  debrief: `Node ports come out of one range, 30000-32767 unless --service-node-port-range says otherwise, so that they can't collide with
-what listens on the nodes or with the ports that clients are given. The API refuses all others, and the whole object with
-them: there is no Service, and so no rule. A rule by hand would have moved the agreement into a place where nobody looks.`,
+  debrief: `Node ports come from one range, 30000-32767 unless --service-node-port-range changes it, so that they can't collide with the
+listeners of the nodes or with the source ports of clients. The API rejects all others, and the whole object with them: there
+is no Service, and so no rule. A rule by hand would have hidden the port in a place where it is not expected.`,
 }

@@ -1,4 +1,4 @@
-import type { Hands } from '../../../course/incident/hands.ts'
+import type { ClusterActions } from '../../../course/incident/cluster-actions.ts'
 import type { Incident } from '../../../course/incident/incident.ts'
 
 const affinity = (sessionAffinity: 'ClientIP' | 'None') => ({
@@ -12,16 +12,16 @@ const REQUESTS = 12
 
 export const sessionAffinity: Incident = {
   id: 'session-affinity',
-  cause: 'the Service sends a client to the Pod that it was sent to before',
+  cause: 'the Service sends each client to the same Pod as before',
   mode: 'iptables',
   report: () =>
-    "The customer's batch job brings one Pod of the shop to its knees while the other one idles. It was even until last week.",
+    "The customer's batch job overloads one Pod of the shop while the other one is idle. The load was even until last week.",
   hints: [
-    'Send a dozen requests from the customer and read who logs them. Then send some from a node.',
-    'Nothing is lost, only the choice is odd. Read the first rules of the chain KUBE-SVC-… that belongs to the Service shop.',
-    'Rules with `-m recent` remember the client. Which field of the Service asks for them?',
+    'Send a dozen requests from the customer and see which Pods log them. Then send some from a node.',
+    'No request is lost, only the choice of the Pod is unusual. Read the first rules of the chain KUBE-SVC-… of the Service shop.',
+    "Rules with `-m recent` store the client's address. Which field of the Service causes them?",
   ],
-  break: (hands) => hands.patchService('shop', affinity('ClientIP')),
+  break: (actions) => actions.patchService('shop', affinity('ClientIP')),
   async symptom(look) {
     const shares = await look.shares(REQUESTS)
     const served = [...shares.values()].filter((count) => count > 0).length
@@ -35,12 +35,17 @@ export const sessionAffinity: Incident = {
   },
   causeLeft: (look) =>
     look.service('shop')?.sessionAffinity === 'ClientIP' ? 'the Service shop has sessionAffinity ClientIP' : undefined,
-  wrongFixes: [{ what: 'the node is made to forget', play: (hands: Hands) => hands.onNode(hands.scene.node, forget) }],
+  wrongFixes: [
+    {
+      what: 'the stored clients of the node are cleared',
+      play: (actions: ClusterActions) => actions.onNode(actions.scene.node, forget),
+    },
+  ],
   fix: {
     commands: () => [`kubectl patch service shop --type merge -p '${JSON.stringify(affinity('None'))}'`],
-    play: (hands) => hands.patchService('shop', affinity('None')),
+    play: (actions) => actions.patchService('shop', affinity('None')),
   },
-  debrief: `sessionAffinity: ClientIP keeps a client at its Pod for three hours after its last connection. In iptables mode that is a pair
-of rules with -m recent for each endpoint, in IPVS mode a persistent virtual server. A job, a proxy or a masqueraded node
-is one client, however many people stand behind it, and more Pods do not help it.`,
+  debrief: `sessionAffinity: ClientIP keeps a client at its Pod for three hours after its last connection. In iptables mode this is a pair
+of rules with -m recent for each endpoint, in IPVS mode a persistent virtual server. A batch job, a proxy or a masquerading
+node counts as one client, however many users it serves, and adding Pods does not spread its load.`,
 }

@@ -1,4 +1,4 @@
-import type { Hands } from '../../../course/incident/hands.ts'
+import type { ClusterActions } from '../../../course/incident/cluster-actions.ts'
 import type { Incident } from '../../../course/incident/incident.ts'
 import { factOf, type Scene } from '../../../course/incident/scene.ts'
 import { waitFor } from '../../../host/wait.ts'
@@ -20,9 +20,9 @@ const detour = (scene: Scene) =>
   `PREROUTING -d ${factOf(scene, 'address')} -p udp --sport ${TILL_PORT} -j DNAT --to-destination ${gone(scene)}:${PORT}`
 
 /** A flow to a Pod that is gone, as it remains when kube-proxy was away while that was replaced; the till keeps it alive. */
-async function openTill(hands: Hands): Promise<void> {
-  const { scene, client } = hands
-  await hands.onNode(scene.node, `iptables -t nat -I ${detour(scene)}`)
+async function openTill(actions: ClusterActions): Promise<void> {
+  const { scene, client } = actions
+  await actions.onNode(scene.node, `iptables -t nat -I ${detour(scene)}`)
   const ask = asking(factOf(scene, 'address'), TILL_PORT)
   const command = ['sh', '-c', `while sleep 1; do price=$(${ask}); echo "\${price:-no answer}"; done`]
   const containers = [{ name: 'till', image: 'nicolaka/netshoot', imagePullPolicy: 'IfNotPresent', command }]
@@ -33,29 +33,29 @@ async function openTill(hands: Hands): Promise<void> {
     const log = await client.core.readNamespacedPodLog(TILL).catch(() => '')
     return log.includes('no answer')
   })
-  await hands.onNode(scene.node, `iptables -t nat -D ${detour(scene)}`)
+  await actions.onNode(scene.node, `iptables -t nat -D ${detour(scene)}`)
 }
 
 export const staleConnection: Incident = {
   id: 'stale-connection',
-  cause: 'conntrack still sends an old flow to a Pod that is gone',
+  cause: 'conntrack still sends an old flow to a Pod that does not exist',
   mode: 'iptables',
   report: ({ facts }) =>
-    `The Pod till asks the price feed at ${facts.address}:${PORT} by UDP, always from its port ${TILL_PORT}, and writes "no answer" into its log since the feed's Pod was replaced. Everybody else gets prices.`,
+    `The Pod till requests prices from the feed at ${facts.address}:${PORT} by UDP, always from its port ${TILL_PORT}, and logs "no answer" since the feed's Pod was replaced. All other clients get prices.`,
   hints: [
-    'Ask the feed from another Pod, or from another port. Who translated that, and who the datagrams of the till?',
-    'The rules are right, `make trace` says so. But rules are only asked for the first packet of a flow.',
-    'Run `conntrack -L -p udp` on the node of the till and compare the two halves of each entry with the Pods there are.',
+    'Request a price from another Pod, or from another port. What translated that request, and what translates the datagrams of the till?',
+    'The rules are correct, as `make trace` shows. But rules are only evaluated for the first packet of a flow.',
+    'Run `conntrack -L -p udp` on the node of the till and compare the two halves of each entry with the existing Pods.',
   ],
-  async break(hands) {
-    const { scene, bench, client } = hands
+  async break(actions) {
+    const { scene, bench, client } = actions
     await bench.apply(MANIFEST)
     const { spec } = await client.core.readNamespacedService({ namespace: TILL.namespace, name: FEED })
     const address = spec?.clusterIP ?? ''
     scene.facts.address = address
     const other = asking(address, TILL_PORT - 1)
-    await waitFor('the feed to answer', 60_000, async () => (await hands.inCustomer(other)).trim() !== '')
-    await openTill(hands)
+    await waitFor('the feed to answer', 60_000, async () => (await actions.inCustomer(other)).trim() !== '')
+    await openTill(actions)
   },
   async symptom({ live }) {
     const lines = (await live.log(TILL, WINDOW)).trim().split('\n')
@@ -65,28 +65,29 @@ export const staleConnection: Incident = {
   async causeLeft({ live, scene }) {
     const { stdout } = await live.onNode(scene.node, 'conntrack -L -p udp 2>/dev/null')
     const found = stdout.includes(`src=${gone(scene)} `)
-    return found ? `conntrack on ${scene.node} still knows a flow to ${gone(scene)}, which no Pod has` : undefined
+    return found ? `conntrack on ${scene.node} still has a flow to ${gone(scene)}, which no Pod has` : undefined
   },
   wrongFixes: [
     {
-      what: 'the Service is touched, so that every kube-proxy looks at it again',
-      play: (hands: Hands) => hands.patchService(FEED, { metadata: { annotations: { touched: 'yes' } } }),
+      what: 'the Service is changed, so that every kube-proxy syncs it',
+      play: (actions: ClusterActions) => actions.patchService(FEED, { metadata: { annotations: { touched: 'yes' } } }),
     },
   ],
   fix: {
     commands: (scene) => [
       `make exec NODE=${scene.node} CMD='conntrack -D -p udp --orig-dst ${factOf(scene, 'address')}'`,
     ],
-    play: (hands) =>
-      hands.onNode(
-        hands.scene.node,
-        `conntrack -D -p udp --orig-dst ${factOf(hands.scene, 'address')} >/dev/null 2>&1`,
+    play: (actions) =>
+      actions.onNode(
+        actions.scene.node,
+        `conntrack -D -p udp --orig-dst ${factOf(actions.scene, 'address')} >/dev/null 2>&1`,
       ),
   },
   async heal({ bench }) {
     await Promise.all([bench.delete('Pod', TILL.name), bench.delete('Service', FEED), bench.delete('Deployment', FEED)])
   },
-  debrief: `The nat table is asked once for each flow, and conntrack repeats the answer. A TCP connection to a Pod that is gone ends by
-itself; UDP has no end, and a client that keeps its source port keeps its flow alive with every datagram. kube-proxy deletes
-such entries when an endpoint goes away, but only while it runs and watches (newer versions also look when they start).`,
+  debrief: `The nat table is evaluated once for each flow, and conntrack repeats the result. A TCP connection to a Pod that is gone ends
+by itself; UDP has no end, and a client that keeps its source port keeps its flow alive with every datagram. kube-proxy
+deletes such entries when an endpoint is removed, but only while it runs and watches (newer versions also check when they
+start).`,
 }

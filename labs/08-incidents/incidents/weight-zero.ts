@@ -1,11 +1,11 @@
-import type { Hands } from '../../../course/incident/hands.ts'
+import type { ClusterActions } from '../../../course/incident/cluster-actions.ts'
 import type { Incident } from '../../../course/incident/incident.ts'
 
 const realsOf = (shop: string) => `ipvsadm -Sn | sed -nE 's/^-a -t ${shop}:80 -r (\\S+) .*/\\1/p'`
-const weights = (hands: Hands, weight: number, which = '') => {
-  const { node, shop } = hands.scene
+const weights = (actions: ClusterActions, weight: number, which = '') => {
+  const { node, shop } = actions.scene
   const each = `ipvsadm -e -t ${shop}:80 -r $real -m -w ${weight}`
-  return hands.onNode(node, `for real in $(${realsOf(shop)}${which}); do ${each}; done`)
+  return actions.onNode(node, `for real in $(${realsOf(shop)}${which}); do ${each}; done`)
 }
 
 export const weightZero: Incident = {
@@ -13,13 +13,13 @@ export const weightZero: Incident = {
   cause: 'real servers have weight 0 and get no new connections',
   mode: 'ipvs',
   report: ({ node }) =>
-    `After a maintenance of ${node}, new connections of its Pods to the shop fail, although old ones went on for hours. Other nodes are fine.`,
+    `After maintenance of ${node}, new connections of its Pods to the shop fail, although old ones worked for hours. Other nodes work.`,
   hints: [
-    'Virtual server and real servers are all there. Look at every column of `ipvsadm -Ln`.',
+    'The virtual server and its real servers exist. Look at every column of `ipvsadm -Ln`.',
     'Compare the weights on this node with those on another one.',
     'Weight 0 means "no new connections". kube-proxy corrects weights when it starts, and not in its regular syncs.',
   ],
-  break: (hands) => weights(hands, 0),
+  break: (actions) => weights(actions, 0),
   symptom: (look) => look.customerOfShop(4),
   causeLeft({ snapshot, scene }) {
     const server = snapshot
@@ -33,16 +33,16 @@ export const weightZero: Incident = {
   wrongFixes: [
     {
       what: 'only one of them gets its weight back',
-      play: (hands: Hands) => weights(hands, 1, ' | head -n 1'),
+      play: (actions: ClusterActions) => weights(actions, 1, ' | head -n 1'),
     },
   ],
   fix: {
     commands: ({ node }) => [
       `kubectl -n kube-system delete pod -l k8s-app=kube-proxy --field-selector spec.nodeName=${node}`,
     ],
-    play: (hands) => hands.renewAgent(hands.scene.node),
+    play: (actions) => actions.replaceKubeProxyPod(actions.scene.node),
   },
-  debrief: `Weight 0 drains a real server: connections go on, new ones are not sent to it. kube-proxy itself uses it for endpoints that go
-away. It does not look at the weights of endpoints that stay, except in its first sync, so a drain by hand that nobody takes
-back lasts until then.`,
+  debrief: `Weight 0 drains a real server: existing connections continue, new ones are not sent to it. kube-proxy itself uses it for
+endpoints that are being removed. It does not check the weights of endpoints that stay, except in its first sync, so a manual
+drain lasts until then unless it is undone.`,
 }

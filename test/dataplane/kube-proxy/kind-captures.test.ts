@@ -46,7 +46,7 @@ describe('the nodes of a genuine kind cluster', () => {
   test.each(cases(IPTABLES))('$stage $node', ({ stage, node }) => {
     const folder = recordingPath('kind-v1.20.2', stage, 'nodes', node)
     for (const family of ['ipv4', 'ipv6'] as const) {
-      const recorded = stateAt(folder, family === 'ipv4' ? 4 : 6)
+      const recorded = stateAt(folder, family)
       // One node's IPv6 side was photographed during its very first sync, before anything was restored.
       const settled = recorded.iptables.get('filter')?.get('KUBE-FORWARD')?.rules.length !== 0
       expect(settled || family === 'ipv6').toBe(true)

@@ -48,7 +48,7 @@ describe('a prediction equals what the genuine kube-proxy programmed', () => {
     expect(strictDifference(recorded, predict(objects, { node: NODE, mode, version }), options)).toEqual([])
     if (existsSync(join(folder, 'ip6tables-save'))) {
       const inSix = predict(objects, { node: NODE, mode, version, config: recordedConfig(), family: 'ipv6' })
-      expect(strictDifference(stateAt(folder, 6), inSix, options)).toEqual([])
+      expect(strictDifference(stateAt(folder, 'ipv6'), inSix, options)).toEqual([])
     }
     equal++
   })

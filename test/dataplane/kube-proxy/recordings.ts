@@ -1,6 +1,7 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { CAPTURE_FILES, readCapturedNode } from '../../../dataplane/capture.ts'
+import type { Family } from '../../../dataplane/ip-address.ts'
 import { defaultConfig, type KubeProxyConfig } from '../../../dataplane/kube-proxy/config.ts'
 import type { NodeState } from '../../../dataplane/node-state.ts'
 import { type ClusterObjects, readObjects } from '../../../dataplane/objects.ts'
@@ -24,7 +25,7 @@ export const objectsAt = (...parts: string[]): ClusterObjects =>
   readObjects(JSON.parse(readFileSync(recordingPath(...parts), 'utf8'))).objects
 
 /** One recorded node, with its rules of one family. */
-export function stateAt(folder: string, family: 4 | 6 = 4): NodeState {
+export function stateAt(folder: string, family: Family = 'ipv4'): NodeState {
   const present = CAPTURE_FILES.filter((file) => existsSync(join(folder, file)))
   const files = new Map(present.map((file) => [file, readFileSync(join(folder, file), 'utf8')]))
   const { state, faults } = readCapturedNode(files, { family })

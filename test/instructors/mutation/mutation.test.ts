@@ -6,9 +6,9 @@ import { beforeAll, describe, expect, test } from 'vitest'
 import type { LabSpec } from '../../../grading/check-context.ts'
 import { judgeRound } from '../../../grading/judge.ts'
 import { Snapshot } from '../../../grading/snapshot.ts'
-import { disturbances } from '../../../instructors/mutation/disturbances.ts'
 import { type GoodCapture, goodCaptures } from '../../../instructors/mutation/good-captures.ts'
 import { figuresOf, seekFalseAlarms, tryMutations } from '../../../instructors/mutation/grader-test.ts'
+import { noise } from '../../../instructors/mutation/noise.ts'
 import type { Trial } from '../../../instructors/mutation/trial.ts'
 
 const { SEED } = process.env
@@ -55,7 +55,7 @@ test('links, addresses and virtual servers of others fail no step of a lab in IP
   const good = goods.find(({ spec, isEnd }) => isEnd && spec.lab.number === 2)
   expect(good?.passing).toContain('node-port')
   if (!good) return
-  const changes = disturbances(1).filter(({ what }) => /^(?:links|virtual servers|sets) of others$/.test(what))
+  const changes = noise(1).filter(({ what }) => /^(?:links|virtual servers|sets) of others$/.test(what))
   expect(changes).toHaveLength(3)
   for (const { what, apply } of changes) {
     const outcomes = await judgeRound(good.spec, new Snapshot(apply(good.capture)), undefined, good.passing)

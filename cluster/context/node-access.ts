@@ -4,25 +4,25 @@ import { ApiException } from '../kubernetes.ts'
 import { ownLabel } from './write-guard.ts'
 
 /** Where our Pods run in a cluster that is not ours; everything in this namespace is ours. */
-export const agentNamespace = 'kube-service-labs'
-const agentName = 'node-agent'
-const agentLabels = { app: agentName }
+export const accessNamespace = 'kube-service-labs'
+const accessName = 'node-agent'
+const accessLabels = { app: accessName }
 
 /** Any image with nsenter will do; `AGENT_IMAGE` names one that the nodes have or can fetch. */
-export const agentImage = () => process.env.AGENT_IMAGE || 'busybox:1.37'
+export const accessImage = () => process.env.AGENT_IMAGE || 'busybox:1.37'
 
 /** One privileged Pod a node, in the node's network and beside its processes, that waits to be used. */
-function agentDaemonSet(image = agentImage()): V1DaemonSet {
+function accessDaemonSet(image = accessImage()): V1DaemonSet {
   return {
     apiVersion: 'apps/v1',
     kind: 'DaemonSet',
-    metadata: { name: agentName, namespace: agentNamespace, labels: ownLabel },
+    metadata: { name: accessName, namespace: accessNamespace, labels: ownLabel },
     spec: {
-      selector: { matchLabels: agentLabels },
+      selector: { matchLabels: accessLabels },
       // Pods that can't pull their image are replaced at once when another one is named.
       updateStrategy: { type: 'RollingUpdate', rollingUpdate: { maxUnavailable: '100%' } },
       template: {
-        metadata: { labels: agentLabels },
+        metadata: { labels: accessLabels },
         spec: {
           hostNetwork: true,
           hostPID: true,
@@ -61,40 +61,40 @@ export function onNodeCommand(command: readonly string[], stdinBytes = 0): strin
 }
 
 /** Creates what is missing of the namespace and the DaemonSet; a DaemonSet with another image is replaced. */
-export async function installAgents({ core, apps }: KubeClient): Promise<void> {
+export async function installAccessPods({ core, apps }: KubeClient): Promise<void> {
   await unlessThere(
     core.createNamespace({
       body: {
         metadata: {
-          name: agentNamespace,
+          name: accessNamespace,
           labels: { ...ownLabel, 'pod-security.kubernetes.io/enforce': 'privileged' },
         },
       },
     }),
   )
-  const body = agentDaemonSet()
-  const created = await unlessThere(apps.createNamespacedDaemonSet({ namespace: agentNamespace, body }))
-  if (!created) await apps.replaceNamespacedDaemonSet({ namespace: agentNamespace, name: agentName, body })
+  const body = accessDaemonSet()
+  const created = await unlessThere(apps.createNamespacedDaemonSet({ namespace: accessNamespace, body }))
+  if (!created) await apps.replaceNamespacedDaemonSet({ namespace: accessNamespace, name: accessName, body })
 }
 
 /** Removes our namespace with all that is in it. */
-export async function removeAgents({ core }: KubeClient): Promise<void> {
+export async function removeAccessPods({ core }: KubeClient): Promise<void> {
   try {
-    await core.deleteNamespace({ name: agentNamespace })
+    await core.deleteNamespace({ name: accessNamespace })
   } catch (error) {
     if (!(error instanceof ApiException && error.code === 404)) throw error
   }
 }
 
 /** Whether our namespace is there, also on its way out. */
-export async function agentsThere({ core }: KubeClient): Promise<boolean> {
-  const { items } = await core.listNamespace({ fieldSelector: `metadata.name=${agentNamespace}` })
+export async function hasAccessPods({ core }: KubeClient): Promise<boolean> {
+  const { items } = await core.listNamespace({ fieldSelector: `metadata.name=${accessNamespace}` })
   return items.length > 0
 }
 
 /** Node → our Pod there, of those that are ready. */
-export async function readyAgents({ core }: KubeClient): Promise<Map<string, string>> {
-  const { items } = await core.listNamespacedPod({ namespace: agentNamespace, labelSelector: `app=${agentName}` })
+export async function readyAccessPods({ core }: KubeClient): Promise<Map<string, string>> {
+  const { items } = await core.listNamespacedPod({ namespace: accessNamespace, labelSelector: `app=${accessName}` })
   const ready = items.filter(
     ({ metadata, status }) =>
       !metadata?.deletionTimestamp && status?.conditions?.some((one) => one.type === 'Ready' && one.status === 'True'),
@@ -103,10 +103,10 @@ export async function readyAgents({ core }: KubeClient): Promise<Map<string, str
 }
 
 /** Why an agent of the image that is asked for does not run yet, in the kubelet's words; undefined while nothing is wrong. */
-export async function agentTrouble({ core }: KubeClient): Promise<string | undefined> {
-  const { items } = await core.listNamespacedPod({ namespace: agentNamespace, labelSelector: `app=${agentName}` })
+export async function accessPodTrouble({ core }: KubeClient): Promise<string | undefined> {
+  const { items } = await core.listNamespacedPod({ namespace: accessNamespace, labelSelector: `app=${accessName}` })
   for (const { metadata, spec, status } of items) {
-    if (metadata?.deletionTimestamp || spec?.containers[0]?.image !== agentImage()) continue
+    if (metadata?.deletionTimestamp || spec?.containers[0]?.image !== accessImage()) continue
     const waiting = status?.containerStatuses?.[0]?.state?.waiting
     if (waiting?.reason && /^(ErrImage|ImagePull|InvalidImage|CreateContainer)/.test(waiting.reason))
       return `${spec?.nodeName}: ${waiting.reason}${waiting.message ? ` (${waiting.message.split('\n')[0]})` : ''}`

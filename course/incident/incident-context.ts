@@ -9,7 +9,7 @@ import { OUTSIDE } from '../../host/outside.ts'
 import { waitFor } from '../../host/wait.ts'
 import { type Answer, describeAnswer, isGood, parseAnswers, requestScript } from './requests.ts'
 import { addressOf, type Scene } from './scene.ts'
-import { STAGE } from './stage-names.ts'
+import { SHOP_OBJECTS } from './shop-objects.ts'
 
 /** A Pod behind the Service shop. */
 export interface Backend {
@@ -28,7 +28,7 @@ export interface Symptom {
 }
 
 /** What an incident looks with: one snapshot of the cluster, and real requests where it is no capture. */
-export class Look {
+export class IncidentContext {
   readonly snapshot: Snapshot
   readonly #live: LiveCluster | undefined
   readonly scene: Scene
@@ -53,12 +53,12 @@ export class Look {
 
   /** The spec of a Service of the default namespace, and its labels. */
   service(name: string): (V1ServiceSpec & { labels: Record<string, string> }) | undefined {
-    const object = this.snapshot.find('Service', STAGE.namespace, name)
+    const object = this.snapshot.find('Service', SHOP_OBJECTS.namespace, name)
     return object && { ...(object.spec as V1ServiceSpec), labels: object.metadata.labels ?? {} }
   }
 
   /** The Pods of the shop that are not on their way out. */
-  backends(app = STAGE.shop as string): Backend[] {
+  backends(app = SHOP_OBJECTS.shop as string): Backend[] {
     return this.snapshot.items
       .filter(({ kind, metadata }) => kind === 'Pod' && metadata.labels?.app === app && !metadata.deletionTimestamp)
       .map((pod) => ({
@@ -70,19 +70,19 @@ export class Look {
   }
 
   pod(name: string): V1Pod | undefined {
-    return this.snapshot.find('Pod', STAGE.namespace, name) as V1Pod | undefined
+    return this.snapshot.find('Pod', SHOP_OBJECTS.namespace, name) as V1Pod | undefined
   }
 
   /** Runs a shell script in the Pod customer. Fails when somebody took it away. */
   async customer(script: string): Promise<string> {
-    if (!this.snapshot.find('Pod', STAGE.customer.namespace, STAGE.customer.name))
+    if (!this.snapshot.find('Pod', SHOP_OBJECTS.customer.namespace, SHOP_OBJECTS.customer.name))
       fail({
         look: 'kubectl get pods -o wide',
         expected: 'the Pod customer, who complains',
         actual: 'no Pod of that name',
-        hint: `kubectl apply -f ${STAGE.manifest}`,
+        hint: `kubectl apply -f ${SHOP_OBJECTS.manifest}`,
       })
-    return (await this.live.inPod(STAGE.customer, script)).stdout
+    return (await this.live.inPod(SHOP_OBJECTS.customer, script)).stdout
   }
 
   /** Requests of the Pod customer. */
@@ -133,7 +133,7 @@ export class Look {
       return await waitFor('the access logs', 4000, async () => {
         const counts = await Promise.all(
           pods.map(async ({ name }) => {
-            const log = await this.live.log({ namespace: STAGE.namespace, name }, 60)
+            const log = await this.live.log({ namespace: SHOP_OBJECTS.namespace, name }, 60)
             return [name, log.split('\n').filter((line) => line.includes(token)).length] as const
           }),
         )

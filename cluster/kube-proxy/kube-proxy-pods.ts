@@ -11,7 +11,7 @@ export const restartAnnotation = 'kubectl.kubernetes.io/restartedAt'
 export class KubeProxyError extends Error {}
 
 /** One kube-proxy: the Pod of one node. */
-export interface Agent {
+export interface KubeProxyPod {
   node: string
   pod: string
   image: string
@@ -77,16 +77,16 @@ export const kubeProxyPods = <T extends PodFacts>(items: readonly T[]): T[] =>
   items.filter((item) => isKubeProxyPod(item) && isInService(item))
 
 /** Every kube-proxy that is bound to a node and in service, by node. */
-export async function listAgents({ core }: KubeClient): Promise<Agent[]> {
+export async function listKubeProxyPods({ core }: KubeClient): Promise<KubeProxyPod[]> {
   const { items } = await core.listNamespacedPod({
     namespace: kubeProxy.namespace,
     labelSelector: kubeProxy.selector,
   })
-  const agents = items.filter((pod) => isInService(pod) && pod.spec?.nodeName).map(agentOf)
-  return agents.sort((a, b) => (a.node < b.node ? -1 : 1))
+  const pods = items.filter((pod) => isInService(pod) && pod.spec?.nodeName).map(podFactsOf)
+  return pods.sort((a, b) => (a.node < b.node ? -1 : 1))
 }
 
-function agentOf(pod: V1Pod): Agent {
+function podFactsOf(pod: V1Pod): KubeProxyPod {
   const status = pod.status?.containerStatuses?.[0]
   return {
     node: pod.spec?.nodeName ?? '',

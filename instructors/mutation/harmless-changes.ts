@@ -3,7 +3,7 @@ import type { GoodCapture } from './good-captures.ts'
 import { isLearnersRule } from './learners-rules.ts'
 import type { Mutation } from './mutation.ts'
 
-interface Indifference {
+interface HarmlessChange {
   /** Why no claim of the lab depends on it. */
   reason: string
   covers(mutation: Mutation, good: GoodCapture): boolean
@@ -20,7 +20,7 @@ const runs = ({ capture }: GoodCapture, mode: string) => new Snapshot(capture).n
 const isLab = ({ spec }: GoodCapture, number: number) => spec.lab.number === number
 
 /** What no step sees, and why none has to. A mutation that a step does catch is never asked for here. */
-const INDIFFERENT: readonly Indifference[] = [
+const HARMLESS_CHANGES: readonly HarmlessChange[] = [
   {
     reason:
       'KUBE-FIREWALL and KUBE-MARK-DROP are written by the kubelet, too: what is more, less or different there need not be kube-proxy’s doing.',
@@ -141,5 +141,5 @@ const IPVS_CHAINS = new Set([
 
 /** The reason why a lab need not see a mutation; undefined when there is none and it is the grader that is at fault. */
 export function reasonToIgnore(good: GoodCapture, mutation: Mutation): string | undefined {
-  return INDIFFERENT.find(({ covers }) => covers(mutation, good))?.reason
+  return HARMLESS_CHANGES.find(({ covers }) => covers(mutation, good))?.reason
 }

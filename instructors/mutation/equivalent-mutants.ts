@@ -27,7 +27,7 @@ const reasonFor = (twin: number) =>
  * follows end where they did, and a change of the same kind is tried at the end of this lab or, in the same mode, of another, and
  * caught there. Each kind is tried once.
  */
-export class Twins {
+export class EquivalentMutants {
   readonly #ends: readonly GoodCapture[]
   readonly #caught = new Map<string, Promise<boolean>>()
   readonly #packetEnds = new Map<string, string>()
@@ -38,7 +38,7 @@ export class Twins {
   }
 
   /** The reason why nobody has to see this change on this capture; undefined when that can't be shown. */
-  async excuse(good: GoodCapture, mutation: Mutation): Promise<string | undefined> {
+  async reason(good: GoodCapture, mutation: Mutation): Promise<string | undefined> {
     const { end, spec } = good
     if (!end && !good.isPart && !BESIDE_KUBE_PROXY.has(spec.lab.number)) return undefined
     if (isByHand(mutation)) return undefined

@@ -4,7 +4,7 @@ import { FOREIGN_RULES, type ForeignRules } from './foreign-rules.ts'
 import { isLearnersRule } from './learners-rules.ts'
 
 /** A change that makes a good capture no worse: no step that passed may fail after it. */
-export interface Disturbance {
+export interface Noise {
   what: string
   apply(capture: Capture): Capture
 }
@@ -22,7 +22,7 @@ const rulesOf = (wanted: (rules: ForeignRules) => boolean) => (capture: Capture)
   asBeforeIncident(file('iptables-save', (text) => withRules(text, FOREIGN_RULES.filter(wanted)))(capture))
 
 /** Everything that differs between good clusters and means nothing, and what others keep on nodes. */
-export function disturbances(seed: number): Disturbance[] {
+export function noise(seed: number): Noise[] {
   const random = seededNumbers(seed)
   const foreign = [...new Set(FOREIGN_RULES.map(({ who }) => who))]
   return [

@@ -2,7 +2,7 @@
 export const INCIDENT_LAB = 8
 
 /** What the incidents happen to: the objects of labs/08-incidents/manifests/shop.yaml. */
-export const STAGE = {
+export const SHOP_OBJECTS = {
   manifest: 'labs/08-incidents/manifests/shop.yaml',
   namespace: 'default',
   shop: 'shop',
@@ -11,4 +11,4 @@ export const STAGE = {
 } as const
 
 /** All objects of the incidents have it. */
-export const STAGE_LABEL = 'lab=incidents'
+export const INCIDENT_LABEL = 'lab=incidents'

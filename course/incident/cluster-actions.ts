@@ -1,18 +1,18 @@
 import type { V1Deployment, V1Service } from '@kubernetes/client-node'
 import type { Cluster } from '../../cluster/driver.ts'
 import type { KubeClient } from '../../cluster/kube-client.ts'
-import { kubeProxy, listAgents, readConfigConf } from '../../cluster/kube-proxy/agents.ts'
+import { kubeProxy, listKubeProxyPods, readConfigConf } from '../../cluster/kube-proxy/kube-proxy-pods.ts'
 import { PATH } from '../../cluster/node-report.ts'
 import { LiveCluster } from '../../grading/live-cluster.ts'
 import { timeoutScale, waitFor } from '../../host/wait.ts'
 import type { LabBench } from '../lab-bench.ts'
 import type { Scene } from './scene.ts'
-import { STAGE } from './stage-names.ts'
+import { SHOP_OBJECTS } from './shop-objects.ts'
 
-const namespace = STAGE.namespace
+const namespace = SHOP_OBJECTS.namespace
 
 /** What breaks and mends: the commands of somebody at work on a cluster, as functions. */
-export class Hands {
+export class ClusterActions {
   readonly bench: LabBench
   readonly scene: Scene
 
@@ -46,7 +46,7 @@ export class Hands {
   /** `kubectl exec customer -- sh -c '…'`; a request that fails is no error. */
   async inCustomer(script: string): Promise<string> {
     const live = new LiveCluster(this.cluster, this.client, { keepMoments: false })
-    return (await live.inPod(STAGE.customer, script)).stdout
+    return (await live.inPod(SHOP_OBJECTS.customer, script)).stdout
   }
 
   /** `kubectl patch service NAME --type merge` */
@@ -84,18 +84,18 @@ export class Hands {
   }
 
   /** Deletes the kube-proxy of a node, as for a restart, and waits until its successor runs, or has failed when that is wanted. */
-  async renewAgent(node: string, wanted: 'running' | 'in trouble' = 'running'): Promise<void> {
-    const old = (await listAgents(this.client)).filter((agent) => agent.node === node).map(({ pod }) => pod)
+  async replaceKubeProxyPod(node: string, wanted: 'running' | 'in trouble' = 'running'): Promise<void> {
+    const old = (await listKubeProxyPods(this.client)).filter((agent) => agent.node === node).map(({ pod }) => pod)
     for (const name of old) await this.client.core.deleteNamespacedPod({ namespace: kubeProxy.namespace, name })
     await waitFor(`a new kube-proxy on ${node}`, 60_000, async () => {
-      const agents = await listAgents(this.client)
+      const agents = await listKubeProxyPods(this.client)
       const agent = agents.find((one) => one.node === node && !old.includes(one.pod))
       return wanted === 'running' ? agent?.startedAt !== undefined && !agent.trouble : agent?.trouble !== undefined
     })
   }
 
   /** Waits until no kube-proxy is left on a node. */
-  async agentGone(node: string): Promise<void> {
+  async kubeProxyPodGone(node: string): Promise<void> {
     await waitFor(`kube-proxy to leave ${node}`, 60_000, async () => {
       const { items } = await this.client.core.listNamespacedPod({
         namespace: kubeProxy.namespace,
@@ -108,7 +108,7 @@ export class Hands {
   /** Waits until so many Pods of the shop are ready, with none on its way out. */
   async shopReady(replicas = 2): Promise<void> {
     await waitFor('the shop to be ready', 90_000, async () => {
-      const { metadata, status } = await this.readDeployment(STAGE.shop)
+      const { metadata, status } = await this.readDeployment(SHOP_OBJECTS.shop)
       const observed = (status?.observedGeneration ?? 0) >= (metadata?.generation ?? 0)
       const { replicas: all = 0, readyReplicas = 0, updatedReplicas = 0 } = status ?? {}
       return observed && [all, readyReplicas, updatedReplicas].every((count) => count === replicas)

@@ -4,15 +4,15 @@ import { Snapshot } from '../../grading/snapshot.ts'
 import { waitFor } from '../../host/wait.ts'
 import type { LabBench } from '../lab-bench.ts'
 import type { Scene } from './scene.ts'
-import { STAGE } from './stage-names.ts'
+import { SHOP_OBJECTS } from './shop-objects.ts'
 
 /** Brings shop and customer up, and every node into a mode with nothing else on it. Resolves to the scene. */
-export async function setStage(bench: LabBench, mode: SwitchedMode): Promise<Scene> {
+export async function deployShop(bench: LabBench, mode: SwitchedMode): Promise<Scene> {
   const { progress } = bench
-  await bench.apply(STAGE.manifest)
+  await bench.apply(SHOP_OBJECTS.manifest)
   progress.start('Opening the shop')
   try {
-    await Promise.all([bench.podReady(STAGE.customer.name), shopReady(bench)])
+    await Promise.all([bench.podReady(SHOP_OBJECTS.customer.name), shopReady(bench)])
     progress.end(true)
   } catch (error) {
     progress.end(false)
@@ -24,18 +24,21 @@ export async function setStage(bench: LabBench, mode: SwitchedMode): Promise<Sce
 
 async function shopReady({ client: { apps } }: LabBench): Promise<void> {
   await waitFor('the shop to open', 120_000, async () => {
-    const { spec, status } = await apps.readNamespacedDeployment({ namespace: STAGE.namespace, name: STAGE.shop })
+    const { spec, status } = await apps.readNamespacedDeployment({
+      namespace: SHOP_OBJECTS.namespace,
+      name: SHOP_OBJECTS.shop,
+    })
     return status?.readyReplicas === spec?.replicas && status?.replicas === spec?.replicas
   })
 }
 
 async function readScene({ cluster, client }: LabBench): Promise<Scene> {
-  const { namespace } = STAGE
+  const { namespace } = SHOP_OBJECTS
   const [nodes, pod, service, nodePort, capture] = await Promise.all([
     cluster.nodes(),
-    client.core.readNamespacedPod(STAGE.customer),
-    client.core.readNamespacedService({ namespace, name: STAGE.shop }),
-    client.core.readNamespacedService({ namespace, name: STAGE.nodePortService }),
+    client.core.readNamespacedPod(SHOP_OBJECTS.customer),
+    client.core.readNamespacedService({ namespace, name: SHOP_OBJECTS.shop }),
+    client.core.readNamespacedService({ namespace, name: SHOP_OBJECTS.nodePortService }),
     takeObjects(cluster, client),
   ])
   const { objects } = new Snapshot(capture)
