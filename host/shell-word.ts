@@ -14,9 +14,3 @@ export interface ExecOptions {
 
 /** A text as one word of a POSIX shell, whatever it holds but NUL bytes. (zx quotes for bash, which dash does not understand.) */
 export const shellWord = (text: string): string => `'${text.replaceAll("'", `'\\''`)}'`
-
-/**
- * A line of a script that neither exits nor changes its folder, and whose variables nobody minds: a shell that waits for scripts may
- * run it itself. On the embedded kernel a subshell costs half as much as starting a program.
- */
-export const TAME = '#tame'

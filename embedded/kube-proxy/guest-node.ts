@@ -4,7 +4,6 @@ import { parseIptablesSave } from '../../dataplane/iptables-save.ts'
 import { parseIpvsadmSave } from '../../dataplane/ipvsadm-save.ts'
 import type { NodeState } from '../../dataplane/node-state.ts'
 import { ParseError } from '../../dataplane/parse-error.ts'
-import { TAME } from '../../host/shell-word.ts'
 import type { GuestProcess, Machine, Placement, RunResult } from '../machine/machine.ts'
 
 /** One command of a script, with what it reads on its standard input. A step without input is left out. */
@@ -51,7 +50,7 @@ export class GuestNode {
   async apply(steps: readonly Step[]): Promise<StepsResult> {
     const due = steps.filter(({ input }) => input !== '')
     if (due.length === 0) return { ok: true, errors: [] }
-    const lines = [TAME, 'failed=0']
+    const lines = ['failed=0']
     const ends: string[] = []
     for (const { command, input, needed, complains } of due) {
       const run = `${command} <<'${mark}'\n${input}${mark}`
@@ -97,7 +96,7 @@ export class GuestNode {
    * while it goes through /proc/net/ip_tables_names.
    */
   private async ask<T>(commands: readonly string[], read: (outputs: string[]) => T, patience = 3): Promise<T> {
-    const script = [TAME, ...commands.map((command) => `${command}; echo '${mark}'`), '']
+    const script = [...commands.map((command) => `${command}; echo '${mark}'`), '']
     const { stdout } = await this.run(script.join('\n'))
     try {
       return read(stdout.split(`${mark}\n`))

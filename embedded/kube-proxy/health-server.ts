@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto'
-import { shellWord, TAME } from '../../host/shell-word.ts'
+import { shellWord } from '../../host/shell-word.ts'
 import type { GuestProcess, Machine, Placement } from '../machine/machine.ts'
 import type { HealthCheck } from './service-backends.ts'
 
@@ -124,8 +124,7 @@ export class HealthServer {
   private async reload(place: string): Promise<void> {
     const file = shellWord(`${place}.pid`)
     // Signals to the process group would also reach the nsenter that waits for nginx.
-    const script = `${TAME}
-tries=50
+    const script = `tries=50
 until [ -s ${file} ] || [ $tries = 0 ]; do tries=$((tries - 1)); sleep 0.1; done
 read -r pid <${file} && kill -HUP "$pid"`
     await this.machine.script(script, this.placement)

@@ -2,7 +2,7 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { closeSync } from 'node:fs'
 import type { Readable } from 'node:stream'
-import { shellWord, TAME } from '../../host/shell-word.ts'
+import { shellWord } from '../../host/shell-word.ts'
 import type { FifoPool } from './fifo-pool.ts'
 
 /** What comes of one script. */
@@ -48,8 +48,8 @@ class MarkedOutput {
 }
 
 /**
- * A shell that stays at one place of the guest and runs scripts there, one at a time, each in a subshell (but for those that are
- * TAME) with /dev/null as its input. Starting a shell from here costs 50 ms and entering namespaces as much again; a fork of a small shell costs 6.
+ * A shell that stays at one place of the guest and runs scripts there, one at a time, each in a subshell with
+ * /dev/null as its input. Starting a shell from here costs 50 ms and entering namespaces as much again; a fork of a small shell costs 6.
  */
 export class ScriptShell {
   private readonly child: ChildProcess
@@ -100,10 +100,8 @@ export class ScriptShell {
     this.code = undefined
     this.errorsDone = false
     // As a word to be evaluated, a script that ends in the middle of a quotation takes nothing but itself along.
-    const evaluated = `eval ${shellWord(script)}`
-    const here = `\n${script}`.includes(`\n${TAME}\n`)
     this.child.stdin?.write(
-      `${here ? `{ ${evaluated}; }` : `( ${evaluated} )`} </dev/null; printf '${this.mark}%d\\n' "$?"; printf '${this.mark}\\n' >&2\n`,
+      `( eval ${shellWord(script)} ) </dev/null; printf '${this.mark}%d\\n' "$?"; printf '${this.mark}\\n' >&2\n`,
     )
   }
 

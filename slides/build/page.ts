@@ -17,7 +17,7 @@ export function deckPage(deck: BuiltDeck, theme: Theme): string {
   const slides = deck.slides.map((slide, index) => slideSection(slide, index, deck))
   return page(
     deck.title,
-    `<header class="bar"><a href="index.html">All decks</a><span class="keys">→ next · ← back · Esc all slides · P speaker's view · F full screen</span></header>
+    `<header class="toolbar"><a href="index.html">All decks</a><span class="keys">→ next · ← back · Esc all slides · P speaker's view · F full screen</span></header>
 <main>
 ${slides.join('\n')}
 </main>

@@ -1,4 +1,4 @@
-import { mkdir, rm, writeFile } from 'node:fs/promises'
+import { mkdir, readdir, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { projectRoot } from '../../host/layout.ts'
 import { buildDecks, readTheme } from './build.ts'
@@ -15,28 +15,31 @@ const TELEPHONE = 360
 
 export interface Written {
   decks: { name: string; slides: number }[]
-  /** Names of the decks that were printed as PDF. */
+  /** Names of the decks that have a PDF in the folder. */
   pdf: Set<string>
-  /** Why there is no PDF. */
+  /** Why no PDF was printed. */
   without?: string
 }
 
 /**
  * Builds all decks into `folder`: a page for each and an index; with a Chromium, and unless `print` is false, each slide is
- * measured and a PDF printed. A Chromium that does not work is named in `without` and does no harm. Throws DeckError for a
- * broken reference or a slide that would be cut off; what stood in the folder is then still there.
+ * measured and a PDF printed; without printing, existing PDFs of these decks are kept. A Chromium that does not work is named in
+ * `without` and is no error. Throws DeckError for a broken reference or a slide that would be cut off; the folder is then unchanged.
  */
 export async function writeSlides(folder = SLIDES_FOLDER, { print = true } = {}): Promise<Written> {
   const decks = buildDecks()
   const theme = readTheme()
   const { pdf, without } = print
     ? await printDecks(decks, theme)
-    : { pdf: new Map<string, Buffer>(), without: 'none is asked for' }
-  await rm(folder, { recursive: true, force: true })
+    : { pdf: new Map<string, Buffer>(), without: 'printing was not requested' }
   await mkdir(folder, { recursive: true })
+  // Printing takes minutes, so a build that prints nothing keeps the PDFs of the decks that still exist.
+  const present = new Set(await readdir(folder))
+  const kept = print ? [] : decks.map(({ name }) => `${name}.pdf`).filter((file) => present.has(file))
+  for (const file of present) if (!kept.includes(file)) await rm(join(folder, file), { recursive: true, force: true })
   for (const deck of decks) await writeFile(join(folder, `${deck.name}.html`), deckPage(deck, theme))
   for (const [name, printed] of pdf) await writeFile(join(folder, `${name}.pdf`), printed)
-  const names = new Set(pdf.keys())
+  const names = new Set([...pdf.keys(), ...kept.map((file) => file.slice(0, -'.pdf'.length))])
   await writeFile(join(folder, 'index.html'), indexPage(decks, names, theme))
   return {
     decks: decks.map(({ name, slides }) => ({ name, slides: slides.length })),
