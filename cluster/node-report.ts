@@ -17,29 +17,6 @@ proxy_mode() {
   http_get 127.0.0.1 10249 /proxyMode 2
 }`
 
-/** A table without virtual servers is three lines of headings; no program is started to say so. */
-export const IPVSADM_SAVE = `ipvsadm_save() {
-  command -v ipvsadm >/dev/null || return 127
-  if [ -r /proc/net/ip_vs ]; then
-    { read -r line && read -r line && read -r line && read -r line; } </proc/net/ip_vs || return 0
-  fi
-  ipvsadm -Sn
-}`
-
-/**
- * A set in use holds the module of its type; where all types are modules and none is held, no program is started to print nothing.
- */
-const IPSET_SAVE = `ipset_save() {
-  command -v ipset >/dev/null || return 127
-  if [ -r /sys/module/ip_set/refcnt ]; then
-    for type in /sys/module/ip_set_*/refcnt; do
-      read -r sets <"$type" 2>/dev/null && [ "$sets" != 0 ] && { ipset save; return; }
-    done
-    return 0
-  fi
-  ipset save
-}`
-
 /** The modes that the kernel is known to do or not to do, a line each. Whether it can do IPVS is not tried where nobody has yet. */
 const KERNEL_MODES = `lacks=$(${nftProbe})
 case $? in 0) echo 'nftables: runs' ;; 3) echo "nftables: no $lacks" ;; esac
@@ -59,17 +36,15 @@ const NODE_BOOT = `node_boot() {
 /** File of a capture → the shell text whose output it keeps. A command that fails leaves no file. */
 const ESSENTIAL: Record<string, string> = {
   'iptables-save': 'save_with_backend iptables -c',
-  'ipset-save': 'ipset_save',
-  'ipvsadm-save': 'ipvsadm_save',
+  'ipset-save': 'ipset save',
+  'ipvsadm-save': 'ipvsadm -Sn',
   'ip-addr.json': 'ip -j -d addr',
   'nft-ip.json': 'command -v nft >/dev/null && nft -j list table ip kube-proxy',
   'nft-ip6.json': 'command -v nft >/dev/null && nft -j list table ip6 kube-proxy',
   proxyMode: 'proxy_mode',
   boot: 'node_boot',
 }
-/** Where kube-proxy writes through the node's own legacy iptables, a family without a table of its own holds nothing. */
-const IP6TABLES_SAVE = `if [ -n "$own_iptables" ] && ! read -r table </proc/net/ip6_tables_names; then :; else save_with_backend ip6tables -c; fi`
-const BOTH_FAMILIES: Record<string, string> = { ...ESSENTIAL, 'ip6tables-save': IP6TABLES_SAVE }
+const BOTH_FAMILIES: Record<string, string> = { ...ESSENTIAL, 'ip6tables-save': 'save_with_backend ip6tables -c' }
 const THOROUGH: Record<string, string> = {
   ...BOTH_FAMILIES,
   'ip-route': 'ip route',
@@ -110,11 +85,7 @@ export function nodeReportRequest(depth: ReportDepth): NodeReportRequest {
     ([file, command]) => `echo '${mark} ${file}'\n{ ${command}; } 2>/dev/null\nprintf '\\n${mark}. %s\\n' $?`,
   )
   return {
-    script: [
-      ...[PATH, SAVE_WITH_BACKEND, IPSET_SAVE, IPVSADM_SAVE, PROXY_MODE, NODE_BOOT],
-      ...commands,
-      `echo '${mark}! end'`,
-    ].join('\n'),
+    script: [...[PATH, SAVE_WITH_BACKEND, PROXY_MODE, NODE_BOOT], ...commands, `echo '${mark}! end'`].join('\n'),
     read: (output) => readReport(output, mark),
   }
 }

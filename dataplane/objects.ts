@@ -35,6 +35,14 @@ export class ObjectsError extends Error {
   }
 }
 
+/** One sentence for each object that was left out: which one, and why. */
+export function leftOutObjects(faults: readonly Fault[]): string[] {
+  const reasons = new Map<string, string[]>()
+  for (const { object, field, message } of faults)
+    reasons.set(object, [...(reasons.get(object) ?? []), `${field} ${message}`])
+  return [...reasons].map(([object, why]) => `${object} was left out: ${why.join('; ')}`)
+}
+
 const KINDS = new Set(['Node', 'Service', 'EndpointSlice', 'Pod', 'ServiceCIDR', 'ConfigMap'])
 
 /** Kinds whose objects have no namespace. */

@@ -4,7 +4,11 @@ export const MOST_CHARACTERS = 200
 const CONTROL = /[\u0000-\u001f\u007f-\u009f\u2028-\u202e\u2066-\u2069]/
 const QUOTES = /["'`´‘’“”]/g
 const FRACTION = /^(\d{1,15}) ?\/ ?(\d{1,15})$/
-const DECIMAL = /^([+-]?(?:\d{1,15}(?:\.\d{0,15})?|\.\d{1,15}))( ?%)?$/
+const DECIMAL = /^([+-]?(?:\d{1,15}(?:[.,]\d{0,15})?|[.,]\d{1,15}))( ?%)?$/
+/** In 1,234 the comma may be either; in 0,234 it is the decimal one. */
+const THOUSANDS = /^[+-]?[1-9]\d{0,2},\d{3}\b/
+const ADDRESS = /^(?:\d{1,3}(?:\.\d{1,3}){3}|[0-9a-f]*:[0-9a-f:]+)$/
+const CHAIN_OR_SET = /^kube-/
 const HEXADECIMAL = /^0x[0-9a-f]{1,12}$/
 /** One digit of a fraction, 0.3, could be many values; two say that somebody read or worked it out. */
 const FEWEST_DIGITS = 2
@@ -28,7 +32,7 @@ const visible = (text: string) => text.slice(0, 20).replace(new RegExp(CONTROL, 
 
 /**
  * True when an answer says the same as an accepted one: text without regard to case, quotes and spaces around it, numbers by
- * value (0.5 = 50% = 1/2 = 0.50000000000). A number that is no whole one may be rounded to two digits or more.
+ * value (0.5 = 0,5 = 50% = 1/2 = 0.50000000000). A number that is no whole one may be rounded to two digits or more.
  */
 export function sameAnswer(given: string, accepted: string): boolean {
   const [a, b] = [plain(given), plain(accepted)]
@@ -43,6 +47,22 @@ export function sameAnswer(given: string, accepted: string): boolean {
     Math.abs(typed.value) >= rounded * 10 ** (FEWEST_DIGITS - 1) &&
     Math.abs(typed.value - truth.value) <= rounded / 2 + Number.EPSILON
   )
+}
+
+/** What answers to a question look like. The examples are right for no question. */
+const FORMS: readonly { words: string; is(text: string): boolean }[] = [
+  { words: 'an address such as 192.0.2.1', is: (text) => ADDRESS.test(text) },
+  { words: 'a number such as 0.2, 20% or 1/5', is: (text) => numberIn(text) !== undefined },
+  { words: 'a name that begins with KUBE-', is: (text) => CHAIN_OR_SET.test(text) },
+]
+
+/**
+ * The form that an answer must have, by all that is accepted.
+ * @returns undefined where any text may be right
+ */
+export function answerForm(accepts: readonly string[]): { words: string; fits(given: string): boolean } | undefined {
+  const form = FORMS.find(({ is }) => accepts.length > 0 && accepts.every((accepted) => is(plain(accepted))))
+  return form && { words: form.words, fits: (given) => form.is(plain(given)) }
 }
 
 const plain = (text: string) => text.replace(QUOTES, '').trim().toLowerCase().replace(/\s+/g, ' ')
@@ -60,7 +80,8 @@ function numberIn(text: string): TypedNumber | undefined {
   if (divisor !== undefined) return Number(divisor) === 0 ? undefined : { value: Number(dividend) / Number(divisor) }
   if (HEXADECIMAL.test(text)) return { value: Number(text) }
   const [, digits, percent] = DECIMAL.exec(text) ?? []
-  if (digits === undefined) return undefined
+  if (digits === undefined || THOUSANDS.test(text)) return undefined
   const whole = percent === undefined ? 1 : 100
-  return { value: Number(digits) / whole, step: 10 ** -(digits.split('.')[1]?.length ?? 0) / whole }
+  const decimal = digits.replace(',', '.')
+  return { value: Number(decimal) / whole, step: 10 ** -(decimal.split('.')[1]?.length ?? 0) / whole }
 }

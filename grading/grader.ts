@@ -7,7 +7,7 @@ import { findStep, type LabDefinition, readLab } from './lab-definition.ts'
 import { mustRunHere } from './lab-kernel.ts'
 import { reportOf } from './report.ts'
 import type { Report } from './report-schema.ts'
-import { roundFacts } from './round-facts.ts'
+import { roundFacts, roundNotes } from './round-facts.ts'
 import { openSource } from './source.ts'
 
 /**
@@ -42,7 +42,8 @@ export async function gradeWith(
       ...options,
       only: request.step === undefined ? options.only : [request.step],
     })
-    return keepEvidence(reportOf(spec.lab, request, outcomes, { facts: roundFacts(snapshot), seconds: seconds() }))
+    const circumstances = { facts: roundFacts(snapshot), notes: roundNotes(snapshot), seconds: seconds() }
+    return keepEvidence(reportOf(spec.lab, request, outcomes, circumstances))
   } catch (error) {
     const trouble = (error instanceof Error ? error.message : String(error)).split('\n')[0]
     return reportOf(spec.lab, request, [], { facts: {}, seconds: seconds(), trouble })

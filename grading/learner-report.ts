@@ -15,6 +15,7 @@ const MARKS: Record<Verdict, string> = {
 const DIFFERENCES_SHOWN = 8
 const BLOCK_LINES_SHOWN = 6
 const TEXT_WIDTH = 100
+const NOTE_WIDTH = 300
 
 /** A report for people: a line per step, the first failure in full, the score. Works without colour and without a terminal. */
 export function learnerReport(report: Report): string {
@@ -34,8 +35,13 @@ export function learnerReport(report: Report): string {
       lines.push(chalk.dim(`    on ${plainText(step.finding.node)}: ${shortened(plainText(step.finding.actual))}`))
     opened = true
   }
-  return `${[...lines, '', ...summary(report)].join('\n')}\n`
+  return `${[...lines, ...noteLines(report), '', ...summary(report)].join('\n')}\n`
 }
+
+const noteLines = ({ notes = [] }: Report): string[] =>
+  notes.length === 0
+    ? []
+    : ['', ...notes.map((note) => chalk.yellow(`Note: ${shortened(plainText(note), NOTE_WIDTH)}.`))]
 
 /** One line for a step that was just judged: `✓ passed, 5 points`. */
 export function outcomeLine({ verdict, reason }: StepOutcome, { points }: StepDefinition): string {

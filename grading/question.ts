@@ -1,6 +1,6 @@
-import { readAnswer, sameAnswer } from './answer.ts'
+import { answerForm, readAnswer, sameAnswer } from './answer.ts'
 import type { Check, CheckContext } from './check-context.ts'
-import { fail, NotApplicable } from './failure.ts'
+import { Failure, fail, NotApplicable, Trouble } from './failure.ts'
 import type { StepDefinition } from './lab-definition.ts'
 
 /** What is right at this moment, by the cluster itself. */
@@ -49,22 +49,42 @@ export const answerCommand = (lab: number, step: string) => `make answer LAB=${l
 export function questionCheck(lab: number, { id, question = '' }: StepDefinition, ask: Question): Check {
   return async (context) => {
     const { notes, live } = context
-    const wasRight = notes.read(answeredKey(id), isAnswerNote) !== undefined
-    if (live && wasRight) return
-    const { accepts, look } = await ask(context)
+    const right = notes.read(answeredKey(id), isAnswerNote)
     const given = notes.read(answerKey(id), isAnswerNote)
     const text = given && usable(given)
-    if (given && text !== undefined && accepts.some((accepted) => sameAnswer(text, accepted))) {
+    if (live && right) return tellLaterAnswer(context, ask, right.text, text)
+    const { accepts, look } = await ask(context)
+    if (given && text !== undefined && isAccepted(text, accepts)) {
       notes.keep(answeredKey(id), given)
       return
     }
-    if (wasRight) throw new NotApplicable('the cluster had moved on from its answer when this capture was taken')
+    if (right) throw new NotApplicable('the cluster had moved on from its answer when this capture was taken')
+    const form = answerForm(accepts)
     fail({
       look,
-      expected: `the answer to "${question}"`,
-      actual: text === undefined ? 'no answer yet' : `"${text}", which it is not on this cluster now`,
+      expected: `the answer to "${question}"${form ? `, ${form.words}` : ''}`,
+      actual: text === undefined ? 'no answer yet' : whatIsWrong(text, form),
       hint: `Look with the command above, then ${answerCommand(lab, id)}`,
     })
+  }
+}
+
+const isAccepted = (text: string, accepts: readonly string[]) => accepts.some((accepted) => sameAnswer(text, accepted))
+
+const whatIsWrong = (text: string, form: ReturnType<typeof answerForm>) =>
+  form && !form.fits(text) ? `"${text}", which is not ${form.words}` : `"${text}", which it is not on this cluster now`
+
+/** A right answer keeps its points on the live cluster. Another one that was given later is said to be wrong if it is. */
+async function tellLaterAnswer(context: CheckContext, ask: Question, right: string, later?: string): Promise<void> {
+  if (later === undefined || sameAnswer(later, right)) return
+  try {
+    const { accepts } = await ask(context)
+    if (isAccepted(later, accepts)) return
+    const wrong = whatIsWrong(later, answerForm(accepts))
+    context.show([`Your last answer is ${wrong}. The earlier "${right}" was right and keeps its points.`])
+  } catch (error) {
+    // What is right can't be told now.
+    if (!(error instanceof Failure || error instanceof NotApplicable || error instanceof Trouble)) throw error
   }
 }
 

@@ -66,6 +66,10 @@ export const reportSchema = z
     maxScore: z.number().int().nonnegative().describe('of the steps that could be judged'),
     complete: z.boolean().describe('false when only one step was asked for or something could not be checked'),
     exitCode: z.union([z.literal(0), z.literal(1), z.literal(2)]),
+    notes: z
+      .array(z.string())
+      .optional()
+      .describe('API objects that were left out because they cannot be read, and why'),
     trouble: z.string().optional().describe('why nothing could be judged'),
   })
   .describe('The result of grading one lab once')

@@ -6,6 +6,7 @@ import type { Report, ReportedFinding, StepReport } from './report-schema.ts'
 export interface ReportCircumstances {
   facts: RoundFacts
   seconds: number
+  notes?: readonly string[]
   trouble?: string | undefined
   /**
    * For what was handed in: a capture that can't be read earns nothing, where a cluster that can't be read costs nothing.
@@ -21,7 +22,7 @@ export function reportOf(
   lab: LabDefinition,
   request: GradingRequest,
   outcomes: readonly StepOutcome[],
-  { facts, seconds, trouble, handedIn = false }: ReportCircumstances,
+  { facts, seconds, notes = [], trouble, handedIn = false }: ReportCircumstances,
 ): Report {
   const asked = lab.steps.filter((step) => request.step === undefined || step.id === request.step)
   const steps = asked.map((step) =>
@@ -48,6 +49,7 @@ export function reportOf(
     maxScore: sum(judged.map(({ maxPoints }) => maxPoints)),
     complete: request.step === undefined && !unchecked,
     exitCode: exitCodeOf(steps),
+    ...(notes.length === 0 ? {} : { notes: [...notes] }),
     ...(trouble === undefined ? {} : { trouble }),
   }
 }

@@ -9,11 +9,14 @@ export function roundFacts({ nodes }: Snapshot): RoundFacts {
   return { ...(kubeProxy === undefined ? {} : { kubeProxy }), ...(mode === undefined ? {} : { mode }) }
 }
 
+/** What the reader of a report has to know beside its verdicts: which objects were left out, and why. */
+export const roundNotes = (snapshot: Snapshot): readonly string[] => asked(() => snapshot.leftOut) ?? []
+
 function agreed(values: (string | undefined)[]): string | undefined {
   return new Set(values).size === 1 ? values[0] : undefined
 }
 
-function asked(question: () => string | undefined): string | undefined {
+function asked<Answer>(question: () => Answer): Answer | undefined {
   try {
     return question()
   } catch (error) {

@@ -3,7 +3,13 @@ import { type CaptureParsers, readCapturedNode, rememberingParsers } from '../da
 import { parseConntrack } from '../dataplane/conntrack.ts'
 import { ConfigError, type KubeProxyConfig } from '../dataplane/kube-proxy/config.ts'
 import type { NodeState } from '../dataplane/node-state.ts'
-import { type ClusterObjects, ObjectsError, type ReadBefore, readObjects } from '../dataplane/objects.ts'
+import {
+  type ClusterObjects,
+  leftOutObjects,
+  ObjectsError,
+  type ReadBefore,
+  readObjects,
+} from '../dataplane/objects.ts'
 import { ParseError } from '../dataplane/parse-error.ts'
 import { type ApiObject, asApiObjects } from './api-object.ts'
 import { Trouble } from './failure.ts'
@@ -25,7 +31,7 @@ export class Snapshot {
   /** Read texts are shared with the snapshot that this one is like. */
   readonly parsers: CaptureParsers
   readonly #rawItems: unknown[]
-  #objects: ClusterObjects | undefined
+  #read: { objects: ClusterObjects; leftOut: readonly string[] } | undefined
   #config: KubeProxyConfig | ConfigError | undefined
 
   /** What a capture shares with that of another snapshot, the very objects, files and texts, is taken from there as worked out. */
@@ -36,7 +42,7 @@ export class Snapshot {
     this.parsers = like?.parsers ?? rememberingParsers()
     this.#rawItems = capture.objects.items
     this.items = same?.items ?? asApiObjects(capture.objects.items)
-    this.#objects = same ? same.#objects : undefined
+    this.#read = same ? same.#read : undefined
     this.nodes = capture.nodes.map(
       (files, index) => (same?.capture.nodes[index] === files && same.nodes[index]) || new NodeView(this, files),
     )
@@ -49,15 +55,14 @@ export class Snapshot {
     )
   }
 
-  /** The objects as the prediction takes them. Throws Trouble naming the first fault when they can't be read. */
+  /** The objects as the prediction takes them. Throws Trouble when there is no list of objects at all. */
   get objects(): ClusterObjects {
-    try {
-      this.#objects ??= readObjects({ apiVersion: 'v1', kind: 'List', items: this.#rawItems }, readBefore).objects
-    } catch (error) {
-      if (!(error instanceof ObjectsError)) throw error
-      throw new Trouble(`the API objects can't be read (${error.message.split('\n')[0]})`)
-    }
-    return this.#objects
+    return this.#readObjects().objects
+  }
+
+  /** One sentence for each object that can't be read, which the prediction therefore does without. Throws as `objects` does. */
+  get leftOut(): readonly string[] {
+    return this.#readObjects().leftOut
   }
 
   /** kube-proxy's configuration, or why kube-proxy refuses it. */
@@ -69,6 +74,18 @@ export class Snapshot {
       this.#config = error
     }
     return this.#config
+  }
+
+  #readObjects() {
+    if (this.#read) return this.#read
+    try {
+      const { objects, faults } = readObjects({ apiVersion: 'v1', kind: 'List', items: this.#rawItems }, readBefore)
+      this.#read = { objects, leftOut: leftOutObjects(faults) }
+      return this.#read
+    } catch (error) {
+      if (!(error instanceof ObjectsError)) throw error
+      throw new Trouble(`the API objects can't be read (${error.message.split('\n')[0]})`)
+    }
   }
 
   node(name: string): NodeView {

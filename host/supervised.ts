@@ -1,7 +1,9 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
+import { readdirSync, statSync } from 'node:fs'
+import { join } from 'node:path'
 import type { Writable } from 'node:stream'
-import { $ } from 'zx/core'
+import { $ } from './command.ts'
 import { isFullDisk, noSpace, SystemTrouble } from './system-trouble.ts'
 import { timeoutScale } from './wait.ts'
 
@@ -113,4 +115,15 @@ export async function runTool(command: readonly string[], cwd: string): Promise<
   if (isFullDisk(stderr)) throw new SystemTrouble(noSpace(cwd))
   const reason = stderr.trim().split('\n').at(-1) || signal || message.split('\n')[0]
   throw new Error(`"${command.join(' ')}" failed: ${reason}`)
+}
+
+/** Bytes of all files in a folder; what comes and goes meanwhile may be missing. */
+export function bytesBelow(folder: string): number {
+  try {
+    return readdirSync(folder, { recursive: true, encoding: 'utf8' })
+      .map((name) => statSync(join(folder, name), { throwIfNoEntry: false }))
+      .reduce((sum, stats) => sum + (stats?.isFile() ? stats.size : 0), 0)
+  } catch {
+    return 0
+  }
 }

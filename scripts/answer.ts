@@ -10,7 +10,7 @@ import { findStep, type LabDefinition, readLab } from '../grading/lab-definition
 import { listLabs } from '../grading/lab-folders.ts'
 import { mustRunHere } from '../grading/lab-kernel.ts'
 import { notesName } from '../grading/lab-notes.ts'
-import { failureLines, outcomeLine } from '../grading/learner-report.ts'
+import { failureLines, measuredLines, outcomeLine } from '../grading/learner-report.ts'
 import { answerCommand } from '../grading/question.ts'
 import { openCluster } from '../grading/source.ts'
 import { ExitCode, main, UserError } from '../host/main.ts'
@@ -31,6 +31,7 @@ await main(async () => {
   const { outcomes } = await judge(await loadSpec(lab), source, { only: [id] })
   for (const outcome of outcomes) {
     console.log(`${step.question}\n${outcomeLine(outcome, step)}`)
+    for (const line of measuredLines(outcome)) console.log(line)
     for (const line of failureLines(lab.number, step, outcome)) console.log(line)
   }
   const verdicts = outcomes.map(({ verdict }) => verdict)

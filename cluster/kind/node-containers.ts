@@ -1,4 +1,4 @@
-import { $ } from 'zx/core'
+import { $ } from '../../host/command.ts'
 import { timeoutScale } from '../../host/wait.ts'
 import { type EngineName, engineReason } from './engine.ts'
 

@@ -1,8 +1,12 @@
 import { createHash } from 'node:crypto'
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { $, which } from 'zx/core'
+import { which } from 'zx/core'
+import { ensureArtifact } from '../../host/artifact.ts'
+import { $ } from '../../host/command.ts'
 import { cacheFolder } from '../../host/layout.ts'
+import { bytesBelow, runSupervised, stallSeconds } from '../../host/supervised.ts'
+import { isFullDisk, noSpace, SystemTrouble } from '../../host/system-trouble.ts'
 import type { Cluster } from '../driver.ts'
 
 /** The packages could not be fetched on the host; the message is a clause. */
@@ -41,12 +45,13 @@ export async function fetchForNode(
   const { architecture, release, files } = await readNodePackages(cluster, node)
   const key = createHash('sha256').update(`${architecture} ${release} ${names.join()}`).digest('hex').slice(0, 12)
   const folder = join(cache, 'node-packages', key)
-  if (existsSync(join(folder, '.complete'))) return archivesIn(folder)
-  if (!(await which('apt-get', { nothrow: true }))) throw new HostPackagesError('this machine has no apt-get')
-  rmSync(folder, { recursive: true, force: true })
-  await download(folder, files, architecture, names)
-  writeFileSync(join(folder, '.complete'), '')
-  return archivesIn(folder)
+  const make = async (fresh: string) => {
+    if (!(await which('apt-get', { nothrow: true }))) throw new HostPackagesError('this machine has no apt-get')
+    await download(fresh, files, architecture, names)
+    // Only the archives are kept: lists and keys are read from the node again.
+    for (const each of ['root', 'state']) rmSync(join(fresh, each), { recursive: true, force: true })
+  }
+  return archivesIn(await ensureArtifact({ path: folder, make }))
 }
 
 async function readNodePackages(cluster: Pick<Cluster, 'exec'>, node: string): Promise<NodePackages> {
@@ -60,7 +65,6 @@ async function download(folder: string, files: Buffer, architecture: string, nam
   const root = join(folder, 'root')
   for (const each of ['state/lists/partial', 'archives/partial', 'root'])
     mkdirSync(join(folder, each), { recursive: true })
-  const run = $({ quiet: true, nothrow: true, cwd: folder })
   const unpacked = await $({ quiet: true, nothrow: true, input: files })`tar -xf - -C ${root}`
   if (unpacked.exitCode !== 0) throw new HostPackagesError('what the node says about its packages can not be unpacked')
   for (const file of sourceFiles(root)) writeFileSync(file, withOwnKeys(readFileSync(file, 'utf8'), root))
@@ -73,15 +77,22 @@ async function download(folder: string, files: Buffer, architecture: string, nam
     ...['-o', `APT::Architecture=${architecture}`, '-o', `APT::Architectures=${architecture}`],
     ...['-o', 'Debug::NoLocking=1', '-o', 'APT::Sandbox::User='],
   ]
-  await run`apt-get ${options} update`
-  const { exitCode, stderr } =
-    await run`apt-get ${options} --download-only --no-install-recommends --yes install ${[...names]}`
+  const reached = () => bytesBelow(folder)
+  const run = (...words: readonly string[]) =>
+    runSupervised(['apt-get', ...options, ...words], { cwd: folder, reached })
+  const updated = await run('update')
+  const fetched = updated.stalled
+    ? updated
+    : await run('--download-only', '--no-install-recommends', '--yes', 'install', ...names)
+  const { exitCode, stdout, stderr, stalled } = fetched
+  if (stalled)
+    throw new HostPackagesError(
+      `nothing came for ${stallSeconds()} s: check the network and the proxy that apt on this machine uses`,
+    )
   if (exitCode === 0 && archivesIn(folder).length > 0) return
-  const reason =
-    stderr
-      .trim()
-      .split('\n')
-      .find((line) => line.startsWith('E: ')) ?? `exit code ${exitCode}`
+  if (isFullDisk(`${stdout}\n${stderr}`)) throw new SystemTrouble(noSpace(folder))
+  const lines = stderr.trim().split('\n')
+  const reason = lines.find((line) => line.startsWith('E: ')) ?? `exit code ${exitCode}`
   throw new HostPackagesError(`apt on this machine can't fetch them either (${reason.replace(/^E: /, '')})`)
 }
 

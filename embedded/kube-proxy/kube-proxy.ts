@@ -40,6 +40,7 @@ export class KubeProxy implements KubeProxyContainer, RunningKubeProxy {
   private proxier: Proxier | undefined
   private loop: SyncLoop | undefined
   private endWatch: (() => void) | undefined
+  private toldLeftOut: readonly string[] = []
   private settle: (code: number) => void = () => {}
   private readonly started: Promise<void>
   private stopping: Promise<void> | undefined
@@ -135,8 +136,17 @@ export class KubeProxy implements KubeProxyContainer, RunningKubeProxy {
   }
 
   private async sync(proxier: Proxier, settings: Settings, periodic: boolean): Promise<void> {
+    this.tellLeftOut()
     await Promise.all([this.serveHealth(settings), proxier.sync(periodic)])
     await this.conntrack.after(this.backends().udp, proxier.addresses)
+  }
+
+  /** Tells once of each object that this kube-proxy does without. */
+  private tellLeftOut(): void {
+    const leftOut = this.objects.leftOut()
+    for (const reason of leftOut)
+      if (!this.toldLeftOut.includes(reason)) this.log('E', 'service-objects.ts:51', 'Object left out', { err: reason })
+    this.toldLeftOut = leftOut
   }
 
   private backends() {

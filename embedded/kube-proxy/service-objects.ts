@@ -1,4 +1,4 @@
-import { type ClusterObjects, readObjects } from '../../dataplane/objects.ts'
+import { type ClusterObjects, leftOutObjects, readObjects } from '../../dataplane/objects.ts'
 import type { Api, KubeObject } from '../apiserver/api.ts'
 
 type Listener = (change: { resource: string; object: KubeObject }) => void
@@ -12,7 +12,7 @@ const resources = ['nodes', 'services', 'endpointslices'] as const
 export class ServiceObjects {
   private readonly held = new Map<string, KubeObject>()
   private readonly listeners = new Set<Listener>()
-  private read: ClusterObjects | undefined
+  private read: { objects: ClusterObjects; leftOut: readonly string[] } | undefined
   private ends: (() => void)[] = []
 
   private static readonly byApi = new WeakMap<Api, ServiceObjects>()
@@ -37,9 +37,20 @@ export class ServiceObjects {
     }
   }
 
-  /** The objects of this moment. Throws ObjectsError when one of them can't be used. */
+  /** The objects of this moment that can be used. */
   current(): ClusterObjects {
-    this.read ??= readObjects({ apiVersion: 'v1', kind: 'List', items: [...this.held.values()] }).objects
+    return this.readHeld().objects
+  }
+
+  /** One sentence for each object that can't be used. */
+  leftOut(): readonly string[] {
+    return this.readHeld().leftOut
+  }
+
+  private readHeld() {
+    if (this.read) return this.read
+    const { objects, faults } = readObjects({ apiVersion: 'v1', kind: 'List', items: [...this.held.values()] })
+    this.read = { objects, leftOut: leftOutObjects(faults) }
     return this.read
   }
 

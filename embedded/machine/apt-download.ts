@@ -1,7 +1,7 @@
-import { mkdirSync, readdirSync, rmSync, statSync } from 'node:fs'
+import { mkdirSync, readdirSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Progress } from '../../host/progress.ts'
-import { runSupervised, type Supervised, stallSeconds } from '../../host/supervised.ts'
+import { bytesBelow, runSupervised, type Supervised, stallSeconds } from '../../host/supervised.ts'
 import { isFullDisk, noSpace, SystemTrouble } from '../../host/system-trouble.ts'
 
 export interface AptDownload {
@@ -80,17 +80,6 @@ function refusalOf({ exitCode, stdout, stderr, stalled }: Supervised, cache: str
   if (exitCode === 0) return undefined
   if (isFullDisk(`${stdout}\n${stderr}`)) throw new SystemTrouble(noSpace(cache))
   return (stderr.trim().split('\n').at(-1) || `exit code ${exitCode}`).replace(/^[EW]: /, '').replace(/\.$/, '')
-}
-
-/** Bytes of all files in a folder; what comes and goes meanwhile may be missing. */
-function bytesBelow(folder: string): number {
-  try {
-    return readdirSync(folder, { recursive: true, encoding: 'utf8' })
-      .map((name) => statSync(join(folder, name), { throwIfNoEntry: false }))
-      .reduce((sum, stats) => sum + (stats?.isFile() ? stats.size : 0), 0)
-  } catch {
-    return 0
-  }
 }
 
 /** The packages in a folder. */

@@ -8,7 +8,7 @@ import { judge } from '../../grading/judge.ts'
 import { readLab } from '../../grading/lab-definition.ts'
 import { LEARNER_NAME, seedOf } from '../../grading/learner.ts'
 import { reportOf } from '../../grading/report.ts'
-import { roundFacts } from '../../grading/round-facts.ts'
+import { roundFacts, roundNotes } from '../../grading/round-facts.ts'
 import { openCluster } from '../../grading/source.ts'
 import { learnerIn } from '../../grading/variant.ts'
 import { PlainFileError, readPlainFile } from '../../host/plain-file.ts'
@@ -54,6 +54,7 @@ export async function judgeLive(
     const request = { lab, source: { kind: 'cluster', driver: cluster.driver, name: learner } as const }
     const report = reportOf(spec.lab, request, outcomes, {
       facts: roundFacts(snapshot),
+      notes: roundNotes(snapshot),
       seconds: (performance.now() - began) / 1000,
     })
     const marks = birthMarks(snapshot.capture.objects.items)

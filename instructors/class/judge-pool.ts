@@ -1,7 +1,6 @@
 import { availableParallelism } from 'node:os'
 import { basename } from 'node:path'
 import { pathToFileURL } from 'node:url'
-import { setFlagsFromString } from 'node:v8'
 import { Worker } from 'node:worker_threads'
 import type { ClassKey } from '../../grading/signature.ts'
 import { programBundle } from '../../host/bundle.ts'
@@ -34,8 +33,6 @@ export interface PoolOptions {
 
 const DEADLINE_MS = 20_000
 const MEMORY_MB = 768
-/** What a thread's heap may grow to before V8 looks for garbage outside the nursery; a fifth of it is alive all the time. */
-const ROOMY_MB = 150
 
 /**
  * Judges tasks in threads of this process and returns what they came to, in the order given. One that takes too long or too
@@ -103,8 +100,6 @@ class JudgingThread {
   ) {
     this.#deadlineMs = deadlineMs * timeoutScale()
     this.#memoryMb = memoryMb
-    // A small limit has V8 begin with a small heap, and mark it all again every dozen files. Threads take what is set before them.
-    setFlagsFromString(`--initial-old-space-size=${ROOMY_MB}`)
     const module = (worker ?? new URL('./judge-worker.ts', import.meta.url)).href
     this.#worker = new Worker(program ?? new URL('./judge-thread.mjs', import.meta.url), {
       workerData: { module, key, word, live },

@@ -4,7 +4,7 @@ import { judgeRound } from '../../grading/judge.ts'
 import type { StepDefinition } from '../../grading/lab-definition.ts'
 import { reportOf } from '../../grading/report.ts'
 import type { Report } from '../../grading/report-schema.ts'
-import { roundFacts } from '../../grading/round-facts.ts'
+import { roundFacts, roundNotes } from '../../grading/round-facts.ts'
 import { Snapshot } from '../../grading/snapshot.ts'
 import type { Submission } from './read-submission.ts'
 
@@ -37,6 +37,7 @@ export async function reportSubmission(spec: LabSpec, submission: Submission, fi
   const last = snapshots.get(submission.manifest.final ?? [...submission.captures.keys()].at(-1))
   return reportOf(spec.lab, { lab: spec.lab.number, source: { kind: 'submission', file } }, outcomes, {
     facts: last ? roundFacts(last) : {},
+    notes: last ? roundNotes(last) : [],
     seconds: (performance.now() - began) / 1000,
     handedIn: true,
   })

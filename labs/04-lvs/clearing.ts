@@ -1,15 +1,13 @@
 // The way back: takes away from every machine what a learner of this lab has put there.
 
 import { ApiException, PatchStrategy, setHeaderOptions } from '../../cluster/kubernetes.ts'
-import { IPVSADM_SAVE } from '../../cluster/node-report.ts'
 import { runOnNode } from '../../cluster/node-script.ts'
 import type { LabBench } from '../../course/lab-bench.ts'
 import { hasOutside, OUTSIDE } from '../../host/outside.ts'
 
 /** Virtual servers of this lab's addresses and marks, the addresses, routes, tunl0, and IPVS as it was before anybody used it. */
 const clearNode = `
-${IPVSADM_SAVE}
-servers=$(ipvsadm_save 2>/dev/null)
+servers=$(ipvsadm -Sn 2>/dev/null)
 case $servers in *'-A -f '* | *' 192.0.2.'*)
   printf '%s\\n' "$servers" | awk '$1 == "-A" && ($2 == "-f" || $3 ~ /^192[.]0[.]2[.]/) { print "-D", $2, $3 }' | ipvsadm -R 2>/dev/null ;;
 esac

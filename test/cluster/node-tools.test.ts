@@ -12,10 +12,11 @@ import {
 } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { basename, join } from 'node:path'
-import { afterEach, beforeEach, expect, test } from 'vitest'
+import { afterEach, beforeEach, expect, test, vi } from 'vitest'
 import type { Cluster } from '../../cluster/driver.ts'
 import { fetchForNode, HostPackagesError, withOwnKeys } from '../../cluster/node-tools/host-packages.ts'
 import { installNodeTools, NodeToolsError } from '../../cluster/node-tools/install.ts'
+import { processStartTime } from '../../host/live-process.ts'
 
 let folder: string
 const at = (...path: string[]) => join(folder, ...path)
@@ -111,6 +112,29 @@ test('a node without one gets what the apt of this machine fetches for it, depen
   rmSync(at('repository'), { recursive: true })
   expect(await fetchForNode(cluster, 'n', ['ipset', 'ipvsadm'], at('cache'))).toEqual(archives)
   await expect(fetchForNode(cluster, 'n', ['ipvsadm'], at('cache'))).rejects.toThrow(HostPackagesError)
+})
+
+test('a package of the cache that was damaged is fetched again', async () => {
+  const fetch = () => fetchForNode(nodeCluster(), 'n', ['ipset'], at('cache'))
+  const [archive = ''] = await fetch()
+  const whole = readFileSync(archive)
+  writeFileSync(archive, whole.subarray(0, 100))
+  expect(await fetch()).toContain(archive)
+  expect(readFileSync(archive)).toEqual(whole)
+})
+
+test('an apt of this machine that stands still is ended, with all that it started', async () => {
+  program('host', 'apt-get', `echo $$ >${at('apt-pid')}; sleep 77`)
+  vi.stubEnv('PATH', `${at('host')}:${process.env.PATH}`)
+  vi.stubEnv('LAB_TIMEOUT_SCALE', '0.02')
+  try {
+    await expect(fetchForNode(nodeCluster(), 'n', ['ipset'], at('cache'))).rejects.toThrow(
+      /^nothing came for .* s: check/,
+    )
+  } finally {
+    vi.unstubAllEnvs()
+  }
+  expect(processStartTime(Number(readFileSync(at('apt-pid'), 'utf8')))).toBeUndefined()
 })
 
 test('what the node has already is not fetched for it', async () => {

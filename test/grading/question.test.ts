@@ -83,6 +83,30 @@ describe('a question', () => {
     expect((await judged(cluster('red', { ...moved, 'answer.colour': note('x') }), live))?.verdict).toBe('passed')
   })
 
+  test('says that a wrong answer after a right one would be wrong, and takes nothing away', async () => {
+    const { live } = liveCluster()
+    const later = (text: string) =>
+      judged(cluster('0.25', { 'answered.colour': note('1/4'), 'answer.colour': note(text) }), live)
+    const wrong = await later('banana')
+    expect(wrong?.verdict).toBe('passed')
+    expect(wrong?.measured).toEqual([
+      'Your last answer is "banana", which is not a number such as 0.2, 20% or 1/5. The earlier "1/4" was right and keeps its points.',
+    ])
+    expect((await later('0.26'))?.measured?.[0]).toContain('"0.26", which it is not on this cluster now')
+    for (const right of ['0,25', '25 %', '1/4']) expect((await later(right))?.measured).toBeUndefined()
+  })
+
+  test.each([
+    ['0.25', 'banana', 'a number such as'],
+    ['10.96.0.1', '12', 'an address such as'],
+    ['KUBE-SVC-A', '12', 'a name that begins with KUBE-'],
+  ])('whose answer is %s says which form it expects instead of %s', async (truth, given, form) => {
+    const { failure } = (await judged(cluster(truth, { 'answer.colour': note(given) }))) ?? {}
+    expect(failure?.expected).toContain(form)
+    expect(failure?.actual).toContain(`"${given}", which is not ${form}`)
+    expect(JSON.stringify(failure)).not.toContain(truth)
+  })
+
   test.each([
     ['of another shape', { text: 5, at }],
     ['of several lines', note('red\nteal')],

@@ -4,12 +4,16 @@ import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { keepEvidence } from '../../grading/evidence.ts'
 import { fail } from '../../grading/failure.ts'
+import { gradeWith, loadSpec } from '../../grading/grader.ts'
 import { judgeRound } from '../../grading/judge.ts'
+import { readLab } from '../../grading/lab-definition.ts'
 import { learnerReport } from '../../grading/learner-report.ts'
 import { reportOf } from '../../grading/report.ts'
 import { type Report, reportJsonSchema } from '../../grading/report-schema.ts'
+import { Snapshot } from '../../grading/snapshot.ts'
 import { projectRoot } from '../../host/layout.ts'
 import { emptySnapshot, fakeLab } from './fake-lab.ts'
+import { flushedCapture } from './solved-capture.ts'
 
 const ESCAPE = '\u001b[2J\u001b]0;owned\u0007'
 
@@ -80,6 +84,22 @@ describe('the report for people', () => {
     expect(text).toContain('and 4 more')
     expect(text).toContain('\\x1b')
     expect(text.replace(/\u001b\[\d+m/g, '')).not.toMatch(/[\u0000-\u0009\u000b-\u001f]/)
+  })
+
+  test('an object that cannot be read is left out of the prediction, and the report says which and why', async () => {
+    const capture = flushedCapture()
+    const odd = { kind: 'Service', metadata: { name: 'odd', namespace: 'shop' }, spec: { clusterIP: '10.96.0.999' } }
+    const items = [...capture.objects.items, odd]
+    const lab = await loadSpec(readLab(2))
+    const request = { lab: 2, source: { kind: 'capture', folder: 'x' } } as const
+    const open = () => ({ snapshot: async () => new Snapshot({ ...capture, objects: { ...capture.objects, items } }) })
+    const report = await gradeWith(lab, request, open)
+    expect(report.steps.find(({ id }) => id === 'sets')?.verdict).toBe('passed')
+    expect(report.notes).toHaveLength(1)
+    expect(report.notes?.[0]).toMatch(/^Service shop\/odd was left out: spec\.clusterIP\S* "10\.96\.0\.999" /)
+    expect(learnerReport(report)).toContain('Note: Service shop/odd was left out')
+    const healthy = await gradeWith(lab, request, () => ({ snapshot: async () => new Snapshot(capture) }))
+    expect(healthy.notes).toBeUndefined()
   })
 
   test('trouble is one sentence and no list of steps', async () => {

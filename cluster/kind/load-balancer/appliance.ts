@@ -1,6 +1,6 @@
-import { $ } from 'zx/core'
 import type { BalancedAddress } from '../../../embedded/index.ts'
 import { type AddressPool, poolOf, secondClientOf } from '../../../host/address-pool.ts'
+import { $ } from '../../../host/command.ts'
 import { type EngineName, engineReason } from '../engine.ts'
 
 /** The network that kind puts its nodes on. */

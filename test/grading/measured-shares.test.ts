@@ -1,0 +1,32 @@
+import { expect, test } from 'vitest'
+import { measureWithNodes } from '../../checks/03-from-outside/measured-shares.ts'
+import type { PodShare } from '../../checks/03-from-outside/shares.ts'
+
+const shares = (...requests: [number, number]): PodShare[] =>
+  requests.map((count, index) => ({ pod: `web-${index}`, node: `node-${index}`, requests: count }))
+const isEven = ([one, other]: readonly PodShare[]) => one?.requests === other?.requests
+
+/** Measures results that follow one another; the last one stays. */
+function measuring(results: readonly PodShare[][]) {
+  let asked = 0
+  const measure = async () => results[Math.min(asked++, results.length - 1)] ?? []
+  return { measure, asked: () => asked }
+}
+const nodes = ['node-0', 'node-1']
+
+test('a node that the load balancer has left out is waited for', async () => {
+  const leftOut = Array.from({ length: 5 }, () => shares(120, 0))
+  const { measure } = measuring([...leftOut, shares(90, 30), shares(60, 60)])
+  expect(await measureWithNodes(nodes, measure, isEven)).toEqual(shares(60, 60))
+})
+
+test('a node that never comes back is no longer waited for when time is up', async () => {
+  const { measure } = measuring([shares(120, 0)])
+  expect(await measureWithNodes(nodes, measure, isEven, 10)).toEqual(shares(120, 0))
+})
+
+test('shares that are odd with all nodes are measured three times, not until they happen to be good', async () => {
+  const { measure, asked } = measuring([shares(90, 30)])
+  expect(await measureWithNodes(nodes, measure, isEven)).toEqual(shares(90, 30))
+  expect(asked()).toBe(3)
+})
