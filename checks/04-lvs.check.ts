@@ -9,7 +9,7 @@ import {
   seenClient,
   tunnelAnswers,
 } from './04-lvs/forwarding.ts'
-import { requestTakesTheWay, unseenHook } from './04-lvs/hook-path.ts'
+import { requestTakesThePath, unseenHook } from './04-lvs/hook-path.ts'
 import { schedulersCountConnections } from './04-lvs/least-connections.ts'
 import { kubeProxySparesOthers, virtualServerAnswers } from './04-lvs/own-virtual-server.ts'
 import { heavierShare, schedulersTakeTurns } from './04-lvs/round-robin.ts'
@@ -21,7 +21,7 @@ export default defineLab(4, ({ step, question }) => {
     await lvsStage(context)
   })
   step('virtual-server', virtualServerAnswers)
-  step('hooks', requestTakesTheWay)
+  step('hooks', requestTakesThePath)
   question('unseen-hook', unseenHook)
   step('nat', natRewritesAddresses)
   question('seen-client', seenClient)

@@ -36,7 +36,7 @@ export async function startIn(mode: SwitchedMode, bench: ModeCommands): Promise<
   if (asked && (await settles(mode, bench))) return
   await bench.mode(mode, { ...scheduler, version: OWN })
   await bench.flush()
-  // Rules that somebody altered by hand outlive many syncs of iptables mode; a restarted kube-proxy writes all of them.
+  // Rules that were altered by hand survive many syncs of iptables mode; a restarted kube-proxy writes all of them.
   if (!(await settles(mode, bench))) await bench.mode(mode, { force: true })
 }
 
@@ -52,12 +52,12 @@ function holds(mode: SwitchedMode, { nodes }: Snapshot): boolean {
 
 async function settles(mode: SwitchedMode, bench: ModeCommands): Promise<boolean> {
   const { cluster, client, progress } = bench
-  progress.start(`Looking whether every node holds mode "${mode}" and nothing else`)
+  progress.start(`Checking that every node runs mode "${mode}" and nothing else`)
   try {
     await waitFor(`every node to hold mode "${mode}"`, settleMs, async () => {
       await cluster.synced?.(settleMs)
       const snapshot = new Snapshot(await takeCapture(cluster, client))
-      // Of another mode nothing comes by waiting.
+      // Waiting does not help if another mode runs.
       if (snapshot.nodes.some((node) => node.mode !== undefined && node.mode !== mode)) throw new DeadlineError(mode)
       return holds(mode, snapshot)
     })

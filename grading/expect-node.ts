@@ -9,10 +9,9 @@ import { targetOf } from '../dataplane/rule-text.ts'
 import type { CheckContext } from './check-context.ts'
 import { type Comparison, inChain, inSet, mustEqualPrediction, onNode } from './difference-report.ts'
 import { type FailureDetail, fail, NotApplicable } from './failure.ts'
-import type { HttpReply } from './http-requests.ts'
 import { mustJumpFirst } from './jump-order.ts'
-import { type Sender, tracedTo, traceLine } from './packet-trace.ts'
-import type { NodeView, Snapshot } from './snapshot.ts'
+import { type Sender, tracedTo } from './packet-trace.ts'
+import type { NodeView } from './snapshot.ts'
 
 /** What a failure says beside the facts; `expected` replaces the sentence that the assertion would make. */
 export type Words = Partial<Pick<FailureDetail, 'expected' | 'actual' | 'why' | 'hint'>>
@@ -37,35 +36,6 @@ export function expectMode(
   if (!live && nodes.some((node) => node.mode !== mode))
     throw new NotApplicable(`kube-proxy was not in ${mode} mode when this capture was taken`)
   expectNodes(nodes).runMode(mode, { expected: `kube-proxy in ${mode} mode on every node`, ...words })
-}
-
-/** Where requests were sent from, and to what. */
-export interface SentRequests {
-  snapshot: Snapshot
-  node: string
-  sender: Sender
-  target: { address: string; port: number }
-}
-
-/** So many requests were sent, and each was answered with status 200; else the failure says where the packet ends by the rules. */
-export function expectAnswered(
-  replies: readonly HttpReply[],
-  times: number,
-  { snapshot, node, sender, target }: SentRequests,
-  {
-    look = onNode(node, `curl -sS --max-time 5 ${target.address}:${target.port}`),
-    ...words
-  }: Words & { look?: string } = {},
-): void {
-  if (replies.length >= times && replies.every(({ status }) => status === 200)) return
-  fail({
-    node,
-    look,
-    expected: `${times} answers to ${times} requests`,
-    actual: `answers with status ${replies.map(({ status }) => status || 'none').join(', ') || 'none'}`,
-    differences: traceLine(snapshot.node(node), sender, target),
-    ...words,
-  })
 }
 
 export class NodeExpectation {
@@ -164,6 +134,19 @@ export class NodeExpectation {
     })
   }
 
+  /** No iptables rule of any table is such a one. */
+  noRuleWhere(
+    isMeant: (rule: Rule) => boolean,
+    { look, expected, ...words }: Words & { look: string; expected: string },
+  ): void {
+    for (const node of this.#nodes)
+      for (const chains of node.state.iptables.values())
+        for (const [chain, { rules }] of chains) {
+          const rule = rules.find(isMeant)
+          if (rule) this.fails(node, look, expected, `-A ${chain} ${rule.spec}`, words)
+        }
+  }
+
   /** The node's end of every Pod's veth pair is up. */
   everyPodLinkUp(mode: KubeProxyMode): void {
     mustEqualPrediction(this.#nodes, {
@@ -176,6 +159,17 @@ export class NodeExpectation {
 
   link(name: string): LinkExpectation {
     return new LinkExpectation(this.#nodes, name)
+  }
+
+  /** An interface has this address. */
+  hasAddress(address: string, words: Words = {}): void {
+    for (const node of this.#nodes) {
+      if (node.state.links.some(({ addresses }) => addresses.some((one) => one.address === address))) continue
+      this.fails(node, 'ip -brief address', `${address} as an address of the node`, 'no interface has it', {
+        hint: `ip addr add ${address}/32 dev lo, on ${node.name}`,
+        ...words,
+      })
+    }
   }
 
   /** No interface has one of these addresses. */
@@ -197,7 +191,7 @@ export class NodeExpectation {
 
   /**
    * By rules, sets and virtual servers of the node, a packet of this sender reaches exactly these backends, its source kept or
-   * replaced.
+   * replaced; of no backends, it is dropped.
    */
   packetReaches(
     sender: Sender,
@@ -208,10 +202,32 @@ export class NodeExpectation {
     const wanted = backends.toSorted().join()
     for (const node of this.#nodes) {
       const end = tracedTo(node, sender, target)
-      if (end.masqueraded === masqueraded && end.backends.toSorted().join() === wanted) continue
+      if (end.masqueraded === masqueraded && [...new Set(end.backends)].sort().join() === wanted) continue
       const source = masqueraded ? 'replaced' : 'kept'
-      const expected = `the packet at ${backends.join(' or ')}, with its source ${source}`
+      const expected =
+        backends.length > 0 ? `the packet at ${backends.join(' or ')}, with its source ${source}` : 'the packet dropped'
       fail({ node: node.name, look: look(node.name), expected, actual: end.text, ...words })
+    }
+  }
+
+  /** The same, of any backend but the address that it was sent to; or, `reaches` being false, of none. */
+  packetFromOutsideReachesBackend(
+    client: string,
+    target: { address: string; port: number },
+    words: Words & { reaches?: boolean } = {},
+  ): void {
+    const { reaches = true, ...told } = words
+    const { address, port } = target
+    for (const node of this.#nodes) {
+      const end = tracedTo(node, { outside: client }, target)
+      if (end.backends.some((backend) => backend !== address) === reaches) continue
+      fail({
+        node: node.name,
+        look: `make trace FROM=external:${client} TO=${address}:${port} NODE=${node.name}`,
+        expected: reaches ? `the packet to ${address}:${port} at a backend` : `the packet of ${client} dropped`,
+        actual: end.text,
+        ...told,
+      })
     }
   }
 
@@ -263,6 +279,25 @@ export class ChainExpectation extends PredictedPart {
   /** A packet meets this jump before any other rule that could take it. */
   jumpsFirstTo(target: string): void {
     mustJumpFirst(this.nodes, this.#chain, target)
+  }
+
+  /** The jump to this target is its last rule, so that every other rule has its turn before. */
+  jumpsLastTo(target: string, words: Words = {}): void {
+    for (const { node, rules } of this.#everywhere()) {
+      const place = rules.findIndex(({ spec }) => targetOf(spec) === target)
+      if (place !== -1 && place === rules.length - 1) continue
+      const kind = place === -1 ? 'missing' : 'wrong'
+      fail({
+        node,
+        look: onNode(node, `iptables -t ${this.#table} -S ${this.#chain} | tail -n 2`),
+        expected: `the jump to ${target} as the last rule of ${this.#chain}`,
+        actual: place === -1 ? 'no such jump' : `it is rule ${place + 1} of ${rules.length}`,
+        differences: [
+          { kind, text: `the jump to ${target} is not last`, expected: `-A ${this.#chain} … -j ${target}` },
+        ],
+        ...words,
+      })
+    }
   }
 
   /** One of its rules has these words, as `iptables -S` prints them; `missing` says in a sentence what is not there without. */

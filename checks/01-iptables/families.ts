@@ -1,7 +1,8 @@
 import type { CheckContext } from '../../grading/check-context.ts'
 import { onNode } from '../../grading/difference-report.ts'
 import { fail, Trouble } from '../../grading/failure.ts'
-import { HOOKS, movedBetween, once, PROBE_PORT, parseProbes, readProbes } from './hook-counters.ts'
+import { HOOKS } from '../../grading/hook-probes.ts'
+import { movedBetween, once, PROBE_PORT, parseProbes, readProbes } from './hook-counters.ts'
 import { probesInFiveHooks } from './probes.ts'
 import { addressOf, knock, neighbourOf } from './three-ways.ts'
 

@@ -1,6 +1,7 @@
 import { hasCondition } from '../../grading/api-object.ts'
 import type { CheckContext } from '../../grading/check-context.ts'
-import { expectAnswered, expectNode, expectNodes } from '../../grading/expect-node.ts'
+import { expectNode, expectNodes } from '../../grading/expect-node.ts'
+import { expectAnswered } from '../../grading/expect-traffic.ts'
 import { fail } from '../../grading/failure.ts'
 import { readReplies } from '../../grading/http-requests.ts'
 import type { Snapshot } from '../../grading/snapshot.ts'

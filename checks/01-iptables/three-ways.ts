@@ -1,12 +1,13 @@
 import type { CheckContext } from '../../grading/check-context.ts'
 import { onNode } from '../../grading/difference-report.ts'
 import { fail, Trouble } from '../../grading/failure.ts'
+import { type HookCounts, LOOK_AT_PROBES } from '../../grading/hook-probes.ts'
 import type { LiveCluster } from '../../grading/live-cluster.ts'
 import type { NodeView, Snapshot } from '../../grading/snapshot.ts'
 import { CLIENT, clientPod } from '../02-ipvs/web-requests.ts'
-import { type HookCounts, movedBetween, once, PROBE_PORT, parseProbes, readProbes } from './hook-counters.ts'
+import { movedBetween, once, PROBE_PORT, parseProbes, readProbes } from './hook-counters.ts'
 import { CLIENT_MANIFEST } from './iptables-mode.ts'
-import { LOOK_AT_PROBES, probesInFiveHooks } from './probes.ts'
+import { probesInFiveHooks } from './probes.ts'
 
 /** Somebody else's packet may fall between two readings; so often a packet is sent anew. */
 const ATTEMPTS = 3

@@ -1,5 +1,6 @@
 import type { CheckContext } from '../../grading/check-context.ts'
-import { expectAnswered, expectNodes } from '../../grading/expect-node.ts'
+import { expectNodes } from '../../grading/expect-node.ts'
+import { expectAnswered } from '../../grading/expect-traffic.ts'
 import { fail } from '../../grading/failure.ts'
 import { readReplies } from '../../grading/http-requests.ts'
 import { webService } from '../../grading/web-service.ts'

@@ -1,6 +1,6 @@
 import type { CheckContext } from '../../grading/check-context.ts'
 import { onNode } from '../../grading/difference-report.ts'
-import { expectAnswered } from '../../grading/expect-node.ts'
+import { expectAnswered } from '../../grading/expect-traffic.ts'
 import { fail, Trouble } from '../../grading/failure.ts'
 import { readReplies } from '../../grading/http-requests.ts'
 import { webService } from '../../grading/web-service.ts'

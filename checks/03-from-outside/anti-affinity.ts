@@ -2,11 +2,11 @@ import { z } from 'zod'
 import { matchesSelector } from '../../dataplane/label-selector.ts'
 import type { ApiObject } from '../../grading/api-object.ts'
 import type { CheckContext } from '../../grading/check-context.ts'
-import { fail } from '../../grading/failure.ts'
+import { expectField, expectSpread } from '../../grading/expect-object.ts'
 import { WEB_NAMESPACE, webService } from '../../grading/web-service.ts'
 import { localService } from './exposed-service.ts'
 import { measureShares } from './measured-shares.ts'
-import { podsByNode, spanOf } from './shares.ts'
+import { isUneven, podsByNode, spanOf } from './shares.ts'
 import { unevenShares } from './uneven.ts'
 
 const HOSTNAME = 'kubernetes.io/hostname'
@@ -40,24 +40,20 @@ export async function sharesAreEven(context: CheckContext): Promise<void> {
   const web = webService(snapshot)
   for (const { pod } of web.backends) {
     const found = snapshot.find('Pod', WEB_NAMESPACE, pod)
-    if (found && keepsAway(found)) continue
-    fail({
-      look: `kubectl get pod ${pod} -o yaml | grep -A 9 podAntiAffinity`,
+    expectField(`pod ${pod}`, 'podAntiAffinity', {
+      holds: found !== undefined && keepsAway(found),
       expected: `a podAntiAffinity term with topologyKey ${HOSTNAME} that selects the Pods of web, in every Pod of web`,
       actual: `${pod} has none`,
       hint: `kubectl patch deployment ${web.name} --patch-file ${MANIFEST}`,
     })
   }
   const pods = podsByNode(snapshot, web)
-  const counts = [...pods.values()]
-  if (pods.size < 2 || Math.max(...counts) !== Math.min(...counts))
-    fail({
-      look: `kubectl -n ${WEB_NAMESPACE} get pods -l app=web -o wide`,
-      expected: 'as many Pods of web on one node as on another, on two nodes or more',
-      actual: [...pods].map(([node, count]) => `${count} on ${node}`).join(', ') || 'no ready Pod',
-      why: 'The scheduler places a Pod once. What stands already is never moved, not even when a node comes back.',
-      hint: 'Is the number of replicas even, and does every node take new Pods (kubectl uncordon)? Then kubectl rollout restart places all anew.',
-    })
+  expectSpread(pods, (counts) => counts.length >= 2 && !isUneven(counts), {
+    look: `kubectl -n ${WEB_NAMESPACE} get pods -l app=web -o wide`,
+    expected: 'as many Pods of web on one node as on another, on two nodes or more',
+    why: 'The scheduler places a Pod once. A Pod that runs is never moved, not even when a node comes back.',
+    hint: 'Is the number of replicas even, and does every node take new Pods (kubectl uncordon)? Then kubectl rollout restart places all of them again.',
+  })
   if (!live) return
   const { shares, lines } = await measureShares(context, live)
   const before = unevenShares(context)

@@ -5,7 +5,7 @@ import type { CheckContext } from '../../grading/check-context.ts'
 import { inChain } from '../../grading/difference-report.ts'
 import { evaluate } from '../../grading/evaluate.ts'
 import { expectNodes } from '../../grading/expect-node.ts'
-import { fail } from '../../grading/failure.ts'
+import { expectField, expectFound } from '../../grading/expect-object.ts'
 import type { NodeView, Snapshot } from '../../grading/snapshot.ts'
 import { personalise, variantIn } from '../../grading/variant.ts'
 import { findService, WEB_NAMESPACE, webService } from '../../grading/web-service.ts'
@@ -23,51 +23,47 @@ export interface ExposedService {
 
 /** The Service of type NodePort in front of the web Pods; fails when there is none. */
 export function nodePortService(snapshot: Snapshot): ExposedService {
-  return (
-    exposed(snapshot, 'NodePort') ??
-    fail({
-      look: 'kubectl get services',
-      expected: 'a Service of type NodePort in the default namespace, in front of the Pods of web',
-      actual: 'no such Service',
-      hint: exposeCommand(snapshot, 'web-np', 'NodePort'),
-    })
-  )
+  return expectExposed(snapshot, 'NodePort', 'web-np')
 }
 
 /** The Service of type LoadBalancer in front of the web Pods, and the address it was given; fails when either is missing. */
 export function loadBalancerService(snapshot: Snapshot): ExposedService & { address: string } {
-  const found =
-    exposed(snapshot, 'LoadBalancer') ??
-    fail({
-      look: 'kubectl get services',
-      expected: 'a Service of type LoadBalancer in the default namespace, in front of the Pods of web',
-      actual: 'no such Service',
-      hint: exposeCommand(snapshot, 'web-lb', 'LoadBalancer'),
-    })
-  const address = found.service.loadBalancerIngress.find(({ ip }) => ip !== undefined && !ip.includes(':'))?.ip
-  if (address === undefined)
-    fail({
-      look: `kubectl get service ${found.name}`,
-      expected: `an IPv4 address in the status of ${found.name}`,
-      actual: 'none: its EXTERNAL-IP is pending',
-      why: 'Kubernetes only asks for the address. Something in front of the cluster must give it, and take the traffic.',
-      hint: 'On kind, LB=own make up starts the load balancer; `kubectl describe service` shows what it says.',
-    })
+  const found = expectExposed(snapshot, 'LoadBalancer', 'web-lb')
+  const ingress = found.service.loadBalancerIngress.find(({ ip }) => ip !== undefined && !ip.includes(':'))
+  const address = expectFound(ingress?.ip, {
+    look: `kubectl get service ${found.name}`,
+    expected: `an IPv4 address in the status of ${found.name}`,
+    actual: 'none: its EXTERNAL-IP is pending',
+    why: 'Kubernetes only asks for the address. Something in front of the cluster must give it, and take the traffic.',
+    hint: 'On kind, LB=own make up starts the load balancer; `kubectl describe service` shows what it says.',
+  })
   return { ...found, address }
 }
 
 /** The Service of type LoadBalancer, which must keep traffic on the node that it came to. */
 export function localService(snapshot: Snapshot): ReturnType<typeof loadBalancerService> {
   const found = loadBalancerService(snapshot)
-  if (found.policy !== 'Local')
-    fail({
-      look: `kubectl get service ${found.name} -o yaml | grep externalTrafficPolicy`,
-      expected: `externalTrafficPolicy: Local on ${found.name}`,
-      actual: `externalTrafficPolicy: ${found.policy}`,
-      hint: `kubectl patch service ${found.name} -p '{"spec":{"externalTrafficPolicy":"Local"}}'`,
-    })
+  expectPolicy(found, 'Local')
   return found
 }
+
+/** The Service keeps traffic on the node that it came to (Local), or lets the node pass it on (Cluster). */
+export function expectPolicy({ name, policy }: ExposedService, wanted: Service['externalTrafficPolicy']): void {
+  expectField(`service ${name}`, 'externalTrafficPolicy', {
+    holds: policy === wanted,
+    expected: `externalTrafficPolicy: ${wanted} on ${name}`,
+    actual: `externalTrafficPolicy: ${policy}`,
+    hint: `kubectl patch service ${name} -p '{"spec":{"externalTrafficPolicy":"${wanted}"}}'`,
+  })
+}
+
+const expectExposed = (snapshot: Snapshot, type: 'NodePort' | 'LoadBalancer', name: string): ExposedService =>
+  expectFound(exposed(snapshot, type), {
+    look: 'kubectl get services',
+    expected: `a Service of type ${type} in the default namespace, in front of the Pods of web`,
+    actual: 'no such Service',
+    hint: exposeCommand(snapshot, name, type),
+  })
 
 /** Of several the one that the text names, else one under policy Cluster, else the first by name. */
 function exposed(snapshot: Snapshot, type: Service['type']): ExposedService | undefined {

@@ -1,12 +1,11 @@
 import type { CheckContext } from '../../grading/check-context.ts'
-import { fail } from '../../grading/failure.ts'
+import { expectNodes } from '../../grading/expect-node.ts'
 import type { LiveCluster } from '../../grading/live-cluster.ts'
-import { tracedTo } from '../../grading/packet-trace.ts'
-import type { Snapshot } from '../../grading/snapshot.ts'
+import type { NodeView, Snapshot } from '../../grading/snapshot.ts'
 import { webService } from '../../grading/web-service.ts'
 import { DeadlineError, waitFor } from '../../host/wait.ts'
 import { loadBalancerService, mustBeWrittenEverywhere } from './exposed-service.ts'
-import { askFromOutside, asTyped, type Request, SOMEBODY_OUTSIDE } from './outside-requests.ts'
+import { askFromOutside, expectFromOutside, type Request, SOMEBODY_OUTSIDE } from './outside-requests.ts'
 
 /** So long a load balancer may take to notice what changed: its health checks come every few seconds. */
 const NOTICE_MS = 6000
@@ -38,10 +37,9 @@ export async function mustAnswer(live: LiveCluster, request: Request): Promise<v
     })
   } catch (error) {
     if (!(error instanceof DeadlineError)) throw error
-    fail({
-      look: asTyped(request),
+    expectFromOutside({ ...request, times: REQUESTS }, statuses, {
+      times: REQUESTS,
       expected: `answers from ${request.address} to ${REQUESTS} requests of a client outside the cluster`,
-      actual: `${statuses.filter((status) => status === 200).length} answers, then none`,
       hint: 'Does any node take its traffic? Compare the endpoints, the policy and the allowed sources of the Service.',
     })
   }
@@ -54,15 +52,11 @@ function mustReachByRules(
 ): void {
   const [range] = service.loadBalancerSourceRanges
   const source = range?.split('/')[0] ?? SOMEBODY_OUTSIDE
-  const takers = new Set(webService(snapshot).backends.map(({ node }) => node))
-  for (const node of snapshot.nodes) {
-    const end = tracedTo(node, { outside: source }, { address, port })
-    if (!takers.has(node.name) || end.backends.length > 0) continue
-    fail({
-      node: node.name,
-      look: `make trace FROM=external:${source} TO=${address}:${port} NODE=${node.name}`,
-      expected: `the packet to ${address} at a backend`,
-      actual: end.text,
-    })
-  }
+  expectNodes(nodesWithBackends(snapshot)).packetFromOutsideReachesBackend(source, { address, port })
+}
+
+/** The nodes that have a ready Pod of web. */
+export function nodesWithBackends(snapshot: Snapshot): NodeView[] {
+  const names = new Set(webService(snapshot).backends.map(({ node }) => node))
+  return snapshot.nodes.filter(({ name }) => names.has(name))
 }

@@ -1,19 +1,20 @@
 import type { CheckContext } from '../../grading/check-context.ts'
 import { onNode } from '../../grading/difference-report.ts'
-import { expectNodes } from '../../grading/expect-node.ts'
-import { fail } from '../../grading/failure.ts'
-import { tracedTo, traceLine } from '../../grading/packet-trace.ts'
+import { expectNode, expectNodes } from '../../grading/expect-node.ts'
+import { expectField } from '../../grading/expect-object.ts'
+import { expectLogged } from '../../grading/expect-traffic.ts'
 import type { NodeView } from '../../grading/snapshot.ts'
 import { webService } from '../../grading/web-service.ts'
-import { askAndReadLogs, type LoggedRequest } from './access-log.ts'
+import { askAndReadLogs } from './access-log.ts'
 import { addressOf, localService, mustBeWrittenEverywhere } from './exposed-service.ts'
 import {
   addressesOutside,
   askFromOutside,
-  asTyped,
   DROPPED_SECONDS,
+  expectFromOutside,
   type Request,
   SOMEBODY_OUTSIDE,
+  tracedFrom,
 } from './outside-requests.ts'
 
 const REQUESTS = 4
@@ -44,64 +45,50 @@ export async function clientIsKept({ snapshot, nodes, live }: CheckContext): Pro
       : { node, local, ...place, seconds: DROPPED_SECONDS }
   })
   if (!live) {
-    for (const request of asked) mustStayByRules(request)
+    for (const { node, local, ...target } of asked)
+      expectNode(node).packetReaches(
+        { outside: SOMEBODY_OUTSIDE },
+        target,
+        { backends: local, masqueraded: false },
+        { look: (name) => onNode(name, 'iptables-save | grep -E "KUBE-SVL|KUBE-EXT|no local endpoints"') },
+      )
     return
   }
   const [outside, { statuses, logged }] = await Promise.all([addressesOutside(live), askAndReadLogs(live, web, asked)])
-  for (const [index, request] of asked.entries()) mustAnswerWithItsOwn(request, statuses[index] ?? [])
-  for (const request of logged) mustLogTheClient(asked[request.index], request, outside.own)
-}
-
-function mustAnswerWithItsOwn(asked: Asked, statuses: readonly number[]): void {
-  const good = statuses.filter((status) => status === 200).length
-  if (good === (asked.local.length > 0 ? asked.times : 0)) return
-  fail({
-    node: asked.node.name,
-    look: asTyped(asked),
-    expected:
-      asked.local.length > 0
-        ? `${asked.times} answers to ${asked.times} requests from outside: ${asked.node.name} has Pods of its own`
-        : `no answer: ${asked.node.name} has no Pod of web`,
-    actual: good === 0 ? 'no answer' : `${good} answers`,
-    differences: traceLine(asked.node, { outside: SOMEBODY_OUTSIDE }, asked),
-  })
-}
-
-function mustLogTheClient(asked: Asked | undefined, { backend, client }: LoggedRequest, real: string): void {
-  if (!asked || (client === real && backend.node === asked.node.name)) return
-  fail({
-    node: asked.node.name,
-    look: 'kubectl logs -l app=web --prefix --tail=4',
-    expected: `${real}, the client outside, in the log of a Pod on ${asked.node.name}`,
-    actual: `${client} in the log of ${backend.pod} on ${backend.node}`,
-    differences: traceLine(asked.node, { outside: SOMEBODY_OUTSIDE }, asked),
-  })
-}
-
-function mustStayByRules({ node, local, address, port }: Asked): void {
-  const end = tracedTo(node, { outside: SOMEBODY_OUTSIDE }, { address, port })
-  if (!end.masqueraded && [...new Set(end.backends)].sort().join() === local.toSorted().join()) return
-  fail({
-    node: node.name,
-    look: onNode(node.name, 'iptables-save | grep -E "KUBE-SVL|KUBE-EXT|no local endpoints"'),
-    expected:
-      local.length > 0
-        ? `a packet from outside at ${local.join(' or ')}, its source kept`
-        : 'a packet from outside dropped',
-    actual: end.text,
-  })
+  for (const [index, request] of asked.entries()) {
+    const { name } = request.node
+    expectFromOutside(
+      request,
+      statuses[index] ?? [],
+      request.local.length > 0
+        ? {
+            times: REQUESTS,
+            expected: `${REQUESTS} answers to ${REQUESTS} requests from outside: ${name} has Pods of its own`,
+          }
+        : { times: 0, expected: `no answer: ${name} has no Pod of web` },
+    )
+  }
+  expectLogged(
+    logged,
+    ({ index, backend, client }) => client === outside.own && backend.node === asked[index]?.node.name,
+    ({ index, backend, client }) => ({
+      node: asked[index]?.node.name ?? '',
+      expected: `${outside.own}, the client outside, in the log of a Pod on ${asked[index]?.node.name}`,
+      actual: `${client} in the log of ${backend.pod} on ${backend.node}`,
+      ...tracedFrom(asked[index]),
+    }),
+  )
 }
 
 /** The health check port tells a load balancer, node by node: 200 where the Service has Pods, 503 where it has none. */
 export async function healthPortTells({ snapshot, nodes, live }: CheckContext): Promise<void> {
   const { name, service } = localService(snapshot)
   const port = service.healthCheckNodePort
-  if (port === 0)
-    fail({
-      look: `kubectl get service ${name} -o yaml | grep healthCheckNodePort`,
-      expected: `a healthCheckNodePort on ${name}`,
-      actual: 'none',
-    })
+  expectField(`service ${name}`, 'healthCheckNodePort', {
+    holds: port > 0,
+    expected: `a healthCheckNodePort on ${name}`,
+    actual: 'none',
+  })
   expectNodes(nodes)
     .chains('filter KUBE-NODEPORTS', 'filter INPUT')
     .equalPrediction('iptables', `a rule that lets health checks in on port ${port}`, {
@@ -113,14 +100,9 @@ export async function healthPortTells({ snapshot, nodes, live }: CheckContext): 
   const statuses = await askFromOutside(live, requests)
   for (const [index, request] of requests.entries()) {
     const pods = backends.filter(({ node }) => node === request.node.name).length
-    const status = statuses[index]?.[0]
-    const wanted = pods > 0 ? 200 : 503
-    if (status === wanted) continue
-    fail({
-      node: request.node.name,
-      look: asTyped(request),
-      expected: `status ${wanted}: ${request.node.name} has ${pods === 0 ? 'no Pod' : pods === 1 ? 'one Pod' : `${pods} Pods`} of web`,
-      actual: status ? `status ${status}` : 'no answer',
-    })
+    const { name } = request.node
+    const status = pods > 0 ? 200 : 503
+    const expected = `status ${status}: ${name} has ${pods === 0 ? 'no Pod' : pods === 1 ? 'one Pod' : `${pods} Pods`} of web`
+    expectFromOutside(request, statuses[index] ?? [], { times: 1, status, expected })
   }
 }

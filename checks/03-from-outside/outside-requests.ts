@@ -1,7 +1,9 @@
 import { onNode } from '../../grading/difference-report.ts'
-import { NotApplicable, Trouble } from '../../grading/failure.ts'
+import { fail, NotApplicable, Trouble } from '../../grading/failure.ts'
 import { type HttpRequests, httpRequests, readReplies } from '../../grading/http-requests.ts'
 import type { LiveCluster } from '../../grading/live-cluster.ts'
+import { traceLine } from '../../grading/packet-trace.ts'
+import type { NodeView } from '../../grading/snapshot.ts'
 import {
   hasOutside,
   OUTSIDE,
@@ -48,6 +50,40 @@ export async function addressesOutside(live: LiveCluster): Promise<OutsideAddres
   } catch {
     throw new Trouble(`the machine outside the cluster did not say its addresses (${stderr.trim().split('\n')[0]})`)
   }
+}
+
+/** Where the rules of the node that a request was sent to lead it, for a failure. */
+export const tracedFrom = (asked: (Request & { node?: NodeView }) | undefined) =>
+  asked?.node && { differences: traceLine(asked.node, { outside: SOMEBODY_OUTSIDE }, asked) }
+
+/** What requests from outside must come to: this number of answers with that status, or, `times` being 0, no answer of any kind. */
+interface WantedAnswers {
+  times: number
+  status?: number
+  expected: string
+  hint?: string
+}
+
+/** A node was sent requests from outside, and these are the statuses of their answers: they are as they must be. */
+export function expectFromOutside(
+  request: Request & { node?: NodeView },
+  statuses: readonly number[],
+  { times, status = 200, expected, hint }: WantedAnswers,
+): void {
+  const answers = statuses.filter((one) => one > 0)
+  if (times === 0 ? answers.length === 0 : answers.filter((one) => one === status).length === times) return
+  const { node } = request
+  fail({
+    ...(node && { node: node.name }),
+    ...tracedFrom(request),
+    look: asTyped(request),
+    expected,
+    actual:
+      answers.length === 0
+        ? 'no answer'
+        : `${answers.length} of ${request.times ?? 1} answered, with status ${[...new Set(answers)].join(', ')}`,
+    ...(hint !== undefined && { hint }),
+  })
 }
 
 function requireOutside({ cluster }: LiveCluster): void {

@@ -2,12 +2,13 @@ import { targetOf } from '../../dataplane/rule-text.ts'
 import type { CheckContext } from '../../grading/check-context.ts'
 import { onNode } from '../../grading/difference-report.ts'
 import { evaluate } from '../../grading/evaluate.ts'
-import { fail, NotApplicable } from '../../grading/failure.ts'
+import { expectSpread } from '../../grading/expect-object.ts'
+import { NotApplicable } from '../../grading/failure.ts'
 import type { Truth } from '../../grading/question.ts'
 import { WEB_NAMESPACE, webService } from '../../grading/web-service.ts'
 import { OUTSIDE } from '../../host/outside.ts'
 import { addressOf, localService, nodePortService } from './exposed-service.ts'
-import { expectedShare, podsByNode } from './shares.ts'
+import { expectedShare, isUneven, podsByNode } from './shares.ts'
 
 /** Where KUBE-NODEPORTS sends a packet for the node port: KUBE-EXT-… since 1.24, the Service's own chains before. */
 export function nodePortChain({ snapshot, nodes }: CheckContext): Truth {
@@ -39,12 +40,14 @@ export function crowdedShare({ snapshot, live }: CheckContext): Truth {
   localService(snapshot)
   const pods = podsByNode(snapshot, webService(snapshot))
   const look = `kubectl -n ${WEB_NAMESPACE} get pods -l app=web -o wide`
-  const [crowded] = [...pods].sort(([, a], [, b]) => b - a)
-  if (!crowded || [...pods.values()].every((count) => count === crowded[1])) {
-    if (!live) throw new NotApplicable('the Pods stood evenly when this capture was taken')
-    fail({ look, expected: 'Pods that stand unevenly, to be asked about', actual: 'as many on one node as on another' })
-  }
-  const share = expectedShare(pods, crowded[0])
+  if (!live && !isUneven([...pods.values()]))
+    throw new NotApplicable('the Pods were spread evenly when this capture was taken')
+  expectSpread(pods, (counts) => counts.length > 0 && isUneven(counts), {
+    look,
+    expected: 'Pods that are spread unevenly, which the question is about',
+  })
+  const [crowded = ''] = [...pods].sort(([, a], [, b]) => b - a)[0] ?? []
+  const share = expectedShare(pods, crowded)
   const percent = share * 100
   return {
     accepts: [`1/${Math.round(1 / share)}`, String(share), ...[0, 1, 2].map((digits) => `${percent.toFixed(digits)}%`)],

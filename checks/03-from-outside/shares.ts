@@ -37,6 +37,9 @@ export function isLikely(requests: number, total: number, share: number): boolea
   return Math.abs(requests - total * share) <= TOLERANCE * Math.sqrt(total * share * (1 - share))
 }
 
+/** Some node has more Pods than another one. */
+export const isUneven = (counts: readonly number[]): boolean => Math.max(...counts) !== Math.min(...counts)
+
 /** Counts who answered, Pods that answered nothing included; those of one node stand together. */
 export function countShares(backends: readonly WebBackend[], answered: readonly WebBackend[]): PodShare[] {
   return backends

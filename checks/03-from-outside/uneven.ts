@@ -1,11 +1,13 @@
 import type { CheckContext } from '../../grading/check-context.ts'
+import { expectSpread } from '../../grading/expect-object.ts'
 import { fail, NotApplicable } from '../../grading/failure.ts'
 import { WEB_NAMESPACE, webService } from '../../grading/web-service.ts'
 import { localService } from './exposed-service.ts'
 import { drawShares, measureShares } from './measured-shares.ts'
-import { isShares, type PodShare, podsByNode, spanOf } from './shares.ts'
+import { isShares, isUneven, type PodShare, podsByNode, spanOf } from './shares.ts'
 
 const NOTE = 'uneven-shares'
+const LOOK = `kubectl -n ${WEB_NAMESPACE} get pods -l app=web -o wide`
 /** A Pod with fewer neighbours gets clearly more than one with many. */
 const CLEARLY = 1.15
 
@@ -19,16 +21,14 @@ export async function sharesAreUneven(context: CheckContext): Promise<void> {
   if (known) return show(drawShares(known, 'from outside, by Pod, when they stood unevenly'))
   localService(snapshot)
   const pods = podsByNode(snapshot, webService(snapshot))
-  const counts = [...pods.values()]
-  if (pods.size < 2 || Math.max(...counts) === Math.min(...counts)) {
-    if (!live) throw new NotApplicable('the Pods stood evenly when this capture was taken')
-    fail({
-      look: `kubectl -n ${WEB_NAMESPACE} get pods -l app=web -o wide`,
-      expected: 'Pods of web on two nodes or more, on one of them more than on another',
-      actual: [...pods].map(([node, count]) => `${count} on ${node}`).join(', ') || 'no ready Pod',
-      hint: 'A node that takes no new Pods for a while makes it so: kubectl cordon it, scale web to 4 (or 6, where there are more than two already), kubectl uncordon it.',
-    })
-  }
+  const spreadUnevenly = (counts: readonly number[]) => counts.length >= 2 && isUneven(counts)
+  if (!live && !spreadUnevenly([...pods.values()]))
+    throw new NotApplicable('the Pods were spread evenly when this capture was taken')
+  expectSpread(pods, spreadUnevenly, {
+    look: LOOK,
+    expected: 'Pods of web on two nodes or more, on one of them more than on another',
+    hint: 'A node that takes no new Pods for a while makes it so: kubectl cordon it, scale web to 4 (or 6, where there are more than two already), kubectl uncordon it.',
+  })
   if (!live) return
   const { shares } = await measureShares(context, live)
   const perPod = [...pods].map(([node, count]) => ({
@@ -39,7 +39,7 @@ export async function sharesAreUneven(context: CheckContext): Promise<void> {
   const crowded = perPod.reduce((most, one) => (one.count > most.count ? one : most))
   if (lone.mean < crowded.mean * CLEARLY)
     fail({
-      look: `kubectl -n ${WEB_NAMESPACE} get pods -l app=web -o wide`,
+      look: LOOK,
       expected: 'a Pod with few neighbours that clearly gets more than one with many',
       actual: `from ${spanOf(shares)} of the requests for one Pod`,
     })

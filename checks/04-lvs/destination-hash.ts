@@ -5,9 +5,9 @@ import { fail } from '../../grading/failure.ts'
 import type { LiveCluster } from '../../grading/live-cluster.ts'
 import { SOMEBODY_OUTSIDE } from '../03-from-outside/outside-requests.ts'
 import { destination, NETWORK_SIZE, PORT } from './addresses.ts'
-import { type Act, type Answer, countOf, holdFromOutside, tally } from './outside-client.ts'
+import { type Act, type Answer, countOf, holdFromOutside, mustBeAnswered, tally } from './outside-client.ts'
 import { lvsStage, type Stage } from './stage.ts'
-import { mustHold } from './virtual-server.ts'
+import { expectScheduling, mustHold } from './virtual-server.ts'
 
 type Locality = 'dh' | 'lblc' | 'lblcr'
 
@@ -15,21 +15,21 @@ const SCHEDULERS = ['dh', 'lblc', 'lblcr'] as const
 /** Destinations that were never asked for before, opened one after the other. */
 const FRESH = 16
 /** Connections to one destination, with a weight of 2: far more than one real server is meant to bear. */
-const CROWD = 12
+const BURST = 12
 
-/** By how each divides fresh destinations, and the crowd for one: the counts of the real server that has more. */
-const CROWD_RULES: Record<Locality, { most: number; because: string }> = {
-  dh: { most: CROWD, because: 'dh looks at the address alone' },
+/** By how each divides fresh destinations, and the burst for one: the counts of the real server that has more. */
+const BURST_RULES: Record<Locality, { most: number; because: string }> = {
+  dh: { most: BURST, because: 'dh looks at the address alone' },
   lblc: {
     most: 9,
     because: 'lblc moves the destination once, when its server has more than its weight and another is idle',
   },
-  lblcr: { most: CROWD / 2, because: 'lblcr lets a second server help, and then takes whichever has less' },
+  lblcr: { most: BURST / 2, because: 'lblcr lets a second server help, and then takes the one that has fewer' },
 }
 
 /**
- * All three send a destination to one real server. dh computes which, lblc and lblcr give a new one to whoever has least; under
- * a crowd dh stays, lblc moves on and lblcr shares (ip_vs_dh.c, ip_vs_lblc.c, ip_vs_lblcr.c).
+ * All three send a destination to one real server. dh computes which, lblc and lblcr give a new one to the server with the fewest connections; under
+ * a burst dh stays, lblc moves on and lblcr shares (ip_vs_dh.c, ip_vs_lblc.c, ip_vs_lblcr.c).
  */
 export async function schedulersMindDestinations(context: CheckContext): Promise<void> {
   const stage = await lvsStage(context)
@@ -44,7 +44,7 @@ export async function schedulersMindDestinations(context: CheckContext): Promise
   for (const scheduler of SCHEDULERS) {
     const measured = await measure(live, stage, scheduler)
     mustSpread(stage, scheduler, measured)
-    lines.push(crowded(stage, scheduler, measured))
+    lines.push(burstLine(stage, scheduler, measured))
   }
   context.show(lines)
 }
@@ -68,26 +68,30 @@ function mustMarkByRules({ director }: Stage, scheduler: Locality): void {
   })
 }
 
-/** Who answered for new destinations, and who for the crowd. */
+/** Who answered for new destinations, and who for the burst. */
 interface Measured {
   fresh: readonly Answer[]
-  crowd: readonly Answer[]
+  burst: readonly Answer[]
 }
 
 /** Opens one connection to each of sixteen new destinations, then another to each; then, alone, twelve to one more. */
 async function measure(live: LiveCluster, stage: Stage, scheduler: Locality, draw = 0): Promise<Measured> {
   const places = newDestinations(draw).map((address) => ({ hold: `${address}:${PORT[scheduler]}` }))
   const fresh = places.slice(0, FRESH)
-  const crowd = places.slice(FRESH).flatMap((one) => Array.from({ length: CROWD }, () => one))
-  const acts: Act[] = [...fresh, 'release all', ...fresh, 'release all', ...crowd, 'release all']
+  const burst = places.slice(FRESH).flatMap((one) => Array.from({ length: BURST }, () => one))
+  const acts: Act[] = [...fresh, 'release all', ...fresh, 'release all', ...burst, 'release all']
   const answers = await holdFromOutside(live, acts)
-  const lost = answers.indexOf(undefined)
-  if (lost !== -1) failUnanswered(stage, scheduler, [...fresh, ...fresh, ...crowd][lost]?.hold ?? '')
+  mustBeAnswered(
+    stage,
+    [...fresh, ...fresh, ...burst].map(({ hold }) => ({ to: hold })),
+    answers,
+    `${stage.director.name} needs 198.19.0.0/16 as local addresses and a rule in mangle PREROUTING that marks port ${PORT[scheduler]}; outside needs a route there.`,
+  )
   const [once, again] = [answers.slice(0, FRESH), answers.slice(FRESH, 2 * FRESH)]
   mustStick(stage, scheduler, once, again)
   // A hash looks like taking turns once in 256 draws.
   if (scheduler === 'dh' && draw === 0 && isPaired(once)) return measure(live, stage, scheduler, 1)
-  return { fresh: once, crowd: answers.slice(2 * FRESH) }
+  return { fresh: once, burst: answers.slice(2 * FRESH) }
 }
 
 /** Sixteen destinations and one more. The locality schedulers remember a destination for a day, so each second has its own. */
@@ -97,28 +101,17 @@ function newDestinations(draw: number): string[] {
   return Array.from({ length: FRESH + 1 }, (_, index) => destination(slot * (FRESH + 1) + index))
 }
 
-/** Whoever has less gets the next one, so of each pair of new destinations both real servers get one. */
+/** The server with fewer connections gets the next one, so of each pair of new destinations both real servers get one. */
 const isPaired = (fresh: readonly Answer[]) =>
   fresh.every((answer, index) => index % 2 === 0 || answer !== fresh[index - 1])
 
-function failUnanswered({ director }: Stage, scheduler: Locality, to: string): never {
-  fail({
-    node: director.name,
-    look: onNode('outside', `curl -sS --max-time 2 http://${to}`),
-    expected: `an answer through the firewall mark ${PORT[scheduler]} (${scheduler})`,
-    actual: 'no answer',
-    hint: `${director.name} needs 198.19.0.0/16 as local addresses and a rule in mangle PREROUTING that marks port ${PORT[scheduler]}; outside needs a route there.`,
-  })
-}
-
-const listing = ({ director }: Stage, scheduler: Locality) => onNode(director.name, `ipvsadm -Ln -f ${PORT[scheduler]}`)
+const listing = (scheduler: Locality) => `-f ${PORT[scheduler]}`
 
 function mustStick(stage: Stage, scheduler: Locality, once: readonly Answer[], again: readonly Answer[]): void {
   const moved = once.filter((answer, index) => answer !== again[index]).length
-  if (moved === 0) return
-  fail({
-    node: stage.director.name,
-    look: listing(stage, scheduler),
+  expectScheduling(stage, {
+    of: listing(scheduler),
+    holds: moved === 0,
     expected: `that ${scheduler} sends each destination to the same real server again`,
     actual: `${moved} of ${FRESH} destinations changed`,
   })
@@ -126,31 +119,30 @@ function mustStick(stage: Stage, scheduler: Locality, once: readonly Answer[], a
 
 function mustSpread(stage: Stage, scheduler: Locality, { fresh }: Measured): void {
   const paired = isPaired(fresh)
-  if (scheduler === 'dh' ? new Set(fresh).size > 1 && !paired : paired) return
   const counts = tally(
     fresh,
     stage.realServers.map(({ node }) => node),
   )
-  fail({
-    node: stage.director.name,
-    look: listing(stage, scheduler),
+  expectScheduling(stage, {
+    of: listing(scheduler),
+    holds: scheduler === 'dh' ? new Set(fresh).size > 1 && !paired : paired,
     expected:
       scheduler === 'dh'
-        ? 'that dh deals destinations out by a hash of the address, so not in turn'
-        : `that ${scheduler} gives each new destination to whoever has fewer open connections`,
+        ? 'that dh assigns destinations by a hash of the address, so not in turn'
+        : `that ${scheduler} gives each new destination to the real server with fewer open connections`,
     actual: `${FRESH} new destinations${paired ? ', one by one in turn' : ''}: ${counts}`,
   })
 }
 
-function crowded(stage: Stage, scheduler: Locality, { fresh, crowd }: Measured): string {
+function burstLine(stage: Stage, scheduler: Locality, { fresh, burst }: Measured): string {
   const nodes = stage.realServers.map(({ node }) => node)
-  const most = Math.max(...nodes.map((node) => countOf(crowd, node)))
-  const line = `${scheduler.padEnd(5)}  ${FRESH} new destinations: ${tally(fresh, nodes)}; ${CROWD} connections to one: ${tally(crowd, nodes)}`
-  if (most === CROWD_RULES[scheduler].most) return line
-  fail({
-    node: stage.director.name,
-    look: listing(stage, scheduler),
-    expected: `${CROWD_RULES[scheduler].most} of ${CROWD} connections for one destination at one real server: ${CROWD_RULES[scheduler].because}`,
+  const most = Math.max(...nodes.map((node) => countOf(burst, node)))
+  const line = `${scheduler.padEnd(5)}  ${FRESH} new destinations: ${tally(fresh, nodes)}; ${BURST} connections to one: ${tally(burst, nodes)}`
+  expectScheduling(stage, {
+    of: listing(scheduler),
+    holds: most === BURST_RULES[scheduler].most,
+    expected: `${BURST_RULES[scheduler].most} of ${BURST} connections for one destination at one real server: ${BURST_RULES[scheduler].because}`,
     actual: line,
   })
+  return line
 }

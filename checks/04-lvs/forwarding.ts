@@ -1,5 +1,5 @@
 import type { CheckContext } from '../../grading/check-context.ts'
-import { onNode } from '../../grading/difference-report.ts'
+import { expectNode, expectNodes } from '../../grading/expect-node.ts'
 import { fail, NotApplicable } from '../../grading/failure.ts'
 import type { LiveCluster } from '../../grading/live-cluster.ts'
 import type { Truth } from '../../grading/question.ts'
@@ -44,7 +44,13 @@ export async function tunnelAnswers(context: CheckContext): Promise<void> {
   for (const { node } of stage.realServers) {
     const probe = await live?.onNode(node, '[ -d /sys/module/ipip ] || modprobe -n ipip')
     if (probe && probe.exitCode !== 0) throw new NotApplicable(`the kernel under ${node} has no IPIP (module ipip)`)
-    mustDecapsulate(context, node)
+    expectNode(context.snapshot.node(node))
+      .link('tunl0')
+      .hasNoFault(
+        (link) => [link ? (link.flags.includes('UP') ? undefined : 'it is down') : 'no such device'],
+        'tunl0 as a device that is up: it unpacks IP in IP',
+        { hint: `modprobe ipip; ip link set tunl0 up, on ${node}` },
+      )
   }
   await sharedAddressAnswers(context, 'tunnel')
 }
@@ -54,38 +60,16 @@ async function sharedAddressAnswers(context: CheckContext, method: 'route' | 'tu
   const to = `${SHARED_VIP}:${REAL_PORT[method]}`
   mustHold(stage, { key: `TCP ${to}`, scheduler: 'rr', forward: method, weights: [1, 1] })
   mustOwn(stage, SHARED_VIP)
-  for (const { node } of stage.realServers) mustShareAddress(context, node)
+  expectNodes(stage.realServers.map(({ node }) => context.snapshot.node(node))).hasAddress(SHARED_VIP, {
+    expected: `${SHARED_VIP} as an address of the real server's node, too`,
+    why: 'The packet arrives with the virtual address still in it. A node takes only what is addressed to it.',
+  })
   if (!context.live) return
   const requests = [{ to }, { to }]
   const hint =
     'Whoever answers must have the address, and the answer goes to the client by itself, not through the director.'
   mustBeAnswered(stage, requests, await askFromOutside(context.live, requests), hint)
   await mustArriveAs(context, stage, method)
-}
-
-function mustShareAddress({ snapshot }: CheckContext, node: string): void {
-  const { links } = snapshot.node(node).state
-  if (links.some(({ addresses }) => addresses.some(({ address }) => address === SHARED_VIP))) return
-  fail({
-    node,
-    look: onNode(node, 'ip -brief address'),
-    expected: `${SHARED_VIP} as an address of the real server's node, too`,
-    actual: 'no interface has it',
-    why: 'The packet arrives with the virtual address still in it. A node takes only what is addressed to it.',
-    hint: `ip addr add ${SHARED_VIP}/32 dev lo, on ${node}`,
-  })
-}
-
-function mustDecapsulate({ snapshot }: CheckContext, node: string): void {
-  const device = snapshot.node(node).state.links.find(({ name }) => name === 'tunl0')
-  if (device?.flags.includes('UP')) return
-  fail({
-    node,
-    look: onNode(node, 'ip -d link show tunl0'),
-    expected: 'tunl0 as a device that is up: it unpacks IP in IP',
-    actual: device ? 'it is down' : 'no such device',
-    hint: `modprobe ipip; ip link set tunl0 up, on ${node}`,
-  })
 }
 
 /** What is wrong with a frame that arrived at a real server, for its method; undefined when it is as it must be. */
@@ -145,7 +129,7 @@ async function frameAt(live: LiveCluster, { pod }: RealNode, filter: string, to:
   return parseFrames(stdout)[0]
 }
 
-/** The hardware address into whose hands direct routing puts a packet: one of the real servers' nodes. */
+/** The hardware address that direct routing sends a packet to: one of the real servers' nodes. */
 export async function frameDestination(context: CheckContext): Promise<Truth> {
   const { realServers } = await lvsStage(context)
   const accepts = realServers.flatMap(

@@ -1,10 +1,8 @@
 import type { CheckContext } from '../../grading/check-context.ts'
-import { onNode } from '../../grading/difference-report.ts'
-import { fail } from '../../grading/failure.ts'
 import { PORT, VIP } from './addresses.ts'
-import { type Act, type Answer, asTyped, countOf, holdFromOutside, nodeOf } from './outside-client.ts'
+import { type Act, type Answer, countOf, holdFromOutside, mustBeAnswered, nodeOf } from './outside-client.ts'
 import { lvsStage, type Stage } from './stage.ts'
-import { heaviest, mustHold } from './virtual-server.ts'
+import { expectScheduling, heaviest, mustHold } from './virtual-server.ts'
 
 type Counting = 'lc' | 'wlc' | 'sed' | 'nq'
 
@@ -53,7 +51,7 @@ function actsFor(scheduler: Counting, heavy: string): Act[] {
 }
 
 /** Fails when the scheduler did otherwise; else one line that shows what it did. */
-function judged({ director }: Stage, scheduler: Counting, answers: readonly Answer[], heavy: string): string {
+function judged(stage: Stage, scheduler: Counting, answers: readonly Answer[], heavy: string): string {
   const { early, all, because } = RULES[scheduler]
   const opened = answers.slice(0, OPENED)
   const firstHeavy = countOf(opened.slice(0, EARLY), heavy)
@@ -61,16 +59,17 @@ function judged({ director }: Stage, scheduler: Counting, answers: readonly Answ
   const back = countOf(answers.slice(OPENED), heavy)
   const drawn = answers.map((answer) => letter(answer, heavy))
   const line = `${scheduler.padEnd(3)}  ${drawn.slice(0, OPENED).join(' ')}  then, the heavy one's ended:  ${drawn.slice(OPENED).join(' ')}`
-  if (early.includes(firstHeavy) && allHeavy === all && back === AFTERWARDS && !answers.includes(undefined)) return line
-  fail({
-    node: director.name,
-    look: answers.includes(undefined)
-      ? asTyped({ to: `${VIP}:${PORT[scheduler]}` })
-      : onNode(director.name, `ipvsadm -Ln -t ${VIP}:${PORT[scheduler]}`),
+  const to = `${VIP}:${PORT[scheduler]}`
+  const hint = 'Other open connections count as well: close yours, then check again.'
+  if (answers.includes(undefined)) mustBeAnswered(stage, [{ to }], [undefined], hint)
+  expectScheduling(stage, {
+    of: `-t ${to}`,
+    holds: early.includes(firstHeavy) && allHeavy === all && back === AFTERWARDS,
     expected: `${early.join(' or ')} of the first ${EARLY} and ${all} of ${OPENED} open connections at ${heavy} (weight 4), and the next ${AFTERWARDS} when it is empty: ${scheduler}, as ${because}`,
     actual: line,
-    hint: 'Other open connections count as well: close yours, then check again.',
+    hint,
   })
+  return line
 }
 
 function letter(answer: Answer, heavy: string): string {

@@ -1,13 +1,12 @@
 import { contains } from '../../dataplane/ip-address.ts'
 import type { CheckContext } from '../../grading/check-context.ts'
-import { onNode } from '../../grading/difference-report.ts'
 import { configOf } from '../../grading/evaluate.ts'
-import { expectMode } from '../../grading/expect-node.ts'
-import { fail } from '../../grading/failure.ts'
+import { expectMode, expectNode } from '../../grading/expect-node.ts'
+import { expectField } from '../../grading/expect-object.ts'
 import { REAL_PORT, VIP, VIPS } from './addresses.ts'
 import { askFromOutside, countOf, mustBeAnswered, tally } from './outside-client.ts'
 import { lvsStage, type Stage } from './stage.ts'
-import { mustHold } from './virtual-server.ts'
+import { expectScheduling, mustHold } from './virtual-server.ts'
 
 const REQUESTS = 4
 const FIRST = `${VIP}:${REAL_PORT.masq}`
@@ -31,27 +30,19 @@ export async function virtualServerAnswers(context: CheckContext): Promise<void>
   )
   const { realServers } = stage
   const nodes = realServers.map(({ node }) => node)
-  if (nodes.every((node) => countOf(answers, node) === REQUESTS / 2)) return
-  fail({
-    node: stage.director.name,
-    look: onNode(stage.director.name, 'ipvsadm -Ln --stats'),
+  expectScheduling(stage, {
+    holds: nodes.every((node) => countOf(answers, node) === REQUESTS / 2),
     expected: `${REQUESTS} answers to ${REQUESTS} requests, ${REQUESTS / 2} of each real server`,
     actual: tally(answers, nodes),
   })
 }
 
 /** The director has that address: without it, packets for it would never come in. */
-export function mustOwn({ director }: Stage, address: string): void {
-  if (director.state.links.some(({ addresses }) => addresses.some((one) => one.address === address))) return
-  fail({
-    node: director.name,
-    look: onNode(director.name, 'ip -brief address'),
+export const mustOwn = ({ director }: Stage, address: string): void =>
+  expectNode(director).hasAddress(address, {
     expected: `${address} as an address of the director`,
-    actual: 'no interface has it',
     why: 'IPVS sits at LOCAL_IN. Only packets for an address of the node itself get there.',
-    hint: `ip addr add ${address}/32 dev lo, on ${director.name}`,
   })
-}
 
 /** kube-proxy ran in IPVS mode, was told which addresses are not its own, and left the learner's virtual server alone. */
 export async function kubeProxySparesOthers(context: CheckContext): Promise<void> {
@@ -60,13 +51,13 @@ export async function kubeProxySparesOthers(context: CheckContext): Promise<void
   const stage = await lvsStage(context)
   const { excludeCIDRs } = configOf(snapshot).ipvs
   const open = VIPS.find((address) => !excludeCIDRs.some((range) => contains(range, address)))
-  if (open !== undefined)
-    fail({
-      look: 'kubectl -n kube-system get configmap kube-proxy -o yaml | grep -A 3 excludeCIDRs',
-      expected: `${open} in a range of ipvs.excludeCIDRs in the configuration of kube-proxy`,
-      actual: excludeCIDRs.length === 0 ? 'no range at all' : excludeCIDRs.join(', '),
-      hint: 'Put 192.0.2.0/24 there before kube-proxy runs in IPVS mode; what it has deleted does not come back.',
-    })
+  expectField('configmap kube-proxy', 'excludeCIDRs', {
+    holds: open === undefined,
+    look: 'kubectl -n kube-system get configmap kube-proxy -o yaml | grep -A 3 excludeCIDRs',
+    expected: `${open} in a range of ipvs.excludeCIDRs in the configuration of kube-proxy`,
+    actual: excludeCIDRs.length === 0 ? 'no range at all' : excludeCIDRs.join(', '),
+    hint: 'Put 192.0.2.0/24 there before kube-proxy runs in IPVS mode; what it has deleted does not come back.',
+  })
   expectMode(context, 'ipvs', { hint: 'make ipvs' })
   const to = `${VIP}:${REAL_PORT.masq}`
   mustHold(stage, { key: `TCP ${to}`, scheduler: 'rr', forward: 'masq', weights: [1, 1] })

@@ -1,12 +1,11 @@
 import type { CheckContext } from '../../grading/check-context.ts'
 import { onNode } from '../../grading/difference-report.ts'
-import { fail } from '../../grading/failure.ts'
 import type { Truth } from '../../grading/question.ts'
 import { shareBars } from '../../grading/share-bars.ts'
 import { PORT, VIP } from './addresses.ts'
 import { askFromOutside, countOf, mustBeAnswered, nodeOf, tally } from './outside-client.ts'
 import { lvsStage } from './stage.ts'
-import { heaviest, mustHold } from './virtual-server.ts'
+import { expectScheduling, heaviest, mustHold } from './virtual-server.ts'
 
 /** Two full rounds of weights 3 and 1, so the split is exact wherever the scheduler stands in its round. */
 const REQUESTS = 8
@@ -35,21 +34,15 @@ export async function schedulersTakeTurns(context: CheckContext): Promise<void> 
       ),
     ),
   )
-  const { director } = stage
-  const look = onNode(director.name, 'ipvsadm -Ln --stats')
   const again = turns.findIndex((answer, index) => index > 0 && nodeOf(answer) === nodeOf(turns[index - 1]))
-  if (again !== -1)
-    fail({
-      node: director.name,
-      look,
-      expected: `that rr never takes the same real server twice in a row (port ${PORT.rr})`,
-      actual: `requests ${again} and ${again + 1} both went to ${nodeOf(turns[again])}`,
-    })
+  expectScheduling(stage, {
+    holds: again === -1,
+    expected: `that rr never takes the same real server twice in a row (port ${PORT.rr})`,
+    actual: `requests ${again} and ${again + 1} both went to ${nodeOf(turns[again])}`,
+  })
   const heavy = heaviest(stage, weighted)
-  if (countOf(shares, heavy) === (REQUESTS * 3) / 4) return
-  fail({
-    node: director.name,
-    look,
+  expectScheduling(stage, {
+    holds: countOf(shares, heavy) === (REQUESTS * 3) / 4,
     expected: `${(REQUESTS * 3) / 4} of ${REQUESTS} requests for ${heavy}, whose weight is 3 of 4 (port ${PORT.wrr})`,
     actual: tally(shares, nodes),
   })

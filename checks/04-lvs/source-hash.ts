@@ -1,10 +1,8 @@
 import type { CheckContext } from '../../grading/check-context.ts'
-import { onNode } from '../../grading/difference-report.ts'
-import { fail } from '../../grading/failure.ts'
 import { client, PORT, REAL_PORT, SECOND_PORT, VIP, withoutOne } from './addresses.ts'
 import { type Answer, askFromOutside, mustBeAnswered } from './outside-client.ts'
 import { lvsStage, type Stage } from './stage.ts'
-import { mustHold } from './virtual-server.ts'
+import { expectScheduling, mustHold } from './virtual-server.ts'
 
 type Hashing = 'sh' | 'mh'
 
@@ -57,32 +55,25 @@ function mustHoldBoth(stage: Stage, scheduler: Hashing): string {
   return `${node}:${fourth?.port ?? 0}`
 }
 
-function mustBeSteady(
-  { director }: Stage,
-  scheduler: Hashing,
-  first: readonly Answer[],
-  second: readonly Answer[],
-): void {
-  const look = onNode(director.name, `ipvsadm -Ln -t ${VIP}:${PORT[scheduler]}`)
+function mustBeSteady(stage: Stage, scheduler: Hashing, first: readonly Answer[], second: readonly Answer[]): void {
+  const of = `-t ${VIP}:${PORT[scheduler]}`
   const moved = second.findIndex((answer, index) => answer !== first[index])
-  if (moved !== -1)
-    fail({
-      node: director.name,
-      look,
-      expected: `that ${scheduler} sends the client ${client(moved + 1)} to the same real server each time`,
-      actual: `first ${first[moved]}, then ${second[moved]}`,
-    })
-  if (new Set(first).size > 1) return
-  fail({
-    node: director.name,
-    look,
+  expectScheduling(stage, {
+    of,
+    holds: moved === -1,
+    expected: `that ${scheduler} sends the client ${client(moved + 1)} to the same real server each time`,
+    actual: `first ${first[moved]}, then ${second[moved]}`,
+  })
+  expectScheduling(stage, {
+    of,
+    holds: new Set(first).size > 1,
     expected: `that ${scheduler} spreads ${CLIENTS} clients over the real servers`,
     actual: `all of them went to ${first[0]}`,
   })
 }
 
 function stayed(
-  { director }: Stage,
+  stage: Stage,
   scheduler: Hashing,
   before: readonly Answer[],
   after: readonly Answer[],
@@ -93,11 +84,11 @@ function stayed(
   const part = same / others.length
   const line = `${scheduler}: without ${missing}, ${same} of ${others.length} clients of the others stayed where they were`
   const { from, to } = STAYS[scheduler]
-  if (part >= from && part <= to) return line
-  fail({
-    node: director.name,
-    look: onNode(director.name, `ipvsadm -Ln -t ${VIP}:${withoutOne(PORT[scheduler])}`),
+  expectScheduling(stage, {
+    of: `-t ${VIP}:${withoutOne(PORT[scheduler])}`,
+    holds: part >= from && part <= to,
     expected: `that with ${scheduler} ${from > 0 ? `at least ${from * 100}` : `at most ${to * 100}`} % of the clients stay when one of four real servers is missing`,
     actual: line,
   })
+  return line
 }

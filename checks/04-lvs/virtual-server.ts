@@ -60,6 +60,14 @@ function faultsOf(
   ]
 }
 
+/** What the real servers answered, or the director lists, is what its scheduler must do. */
+export function expectScheduling(
+  { director }: Stage,
+  { holds, of = '--stats', ...told }: { holds: boolean; of?: string; expected: string; actual: string; hint?: string },
+): void {
+  if (!holds) fail({ node: director.name, look: onNode(director.name, `ipvsadm -Ln ${of}`), ...told })
+}
+
 /** The real node behind an address. */
 const nodeAt = (realServers: readonly RealNode[], address: string): string =>
   realServers.find((server) => server.address === address)?.node ?? address

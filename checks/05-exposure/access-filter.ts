@@ -8,9 +8,9 @@ import type { Truth } from '../../grading/question.ts'
 import type { NodeView } from '../../grading/snapshot.ts'
 import { webService } from '../../grading/web-service.ts'
 import { mustBeClosed } from './agent-requests.ts'
-import { AGENT_PORT, agentScene, clusterIPs, mustListenEverywhere } from './node-agent.ts'
-import { describePath, ipvsIsAsMade, packetPathOf } from './packet-path.ts'
-import { countedDuring } from './rule-counter.ts'
+import { AGENT_PORT, agentAt, agentScene, clusterIPs, mustListenEverywhere } from './node-agent.ts'
+import { expectPacket, ipvsIsAsMade } from './packet-path.ts'
+import { expectCounted } from './rule-counter.ts'
 
 /** The chain with which kube-proxy closes ClusterIPs to all but Services, since 1.26. */
 export const ACCESS_FILTER = 'KUBE-IPVS-FILTER'
@@ -47,26 +47,18 @@ export async function accessFilterRejects(context: CheckContext): Promise<void> 
     )
   const view = snapshot.node(scene.node)
   const service = webService(snapshot)
-  const path = packetPathOf(view, scene.client, { address: service.address, port: AGENT_PORT })
-  if (path.end !== 'stopped' || path.by.chain !== ACCESS_FILTER)
-    fail({
-      node: scene.node,
-      look: onNode(scene.node, 'iptables -nvL INPUT'),
-      expected: `that ${ACCESS_FILTER} is what stops a packet for ${service.address}:${AGENT_PORT}`,
-      actual: `it ${describePath(path, scene.node)}`,
-      hint: 'Take your own rules away again: iptables -D in place of -I.',
-    })
+  const by = expectPacket(view, scene.client, agentAt(service.address), {
+    look: 'iptables -nvL INPUT',
+    expected: `that ${ACCESS_FILTER} is what stops a packet for ${service.address}:${AGENT_PORT}`,
+    hint: 'Take your own rules away again: iptables -D in place of -I.',
+  }).isStopped(({ chain }) => chain === ACCESS_FILTER)
   if (!live) return
-  const { packets } = await countedDuring(live, scene.node, path.by, () =>
-    mustBeClosed(live, clusterIPs(snapshot), { scene, hint: CURRENT_RULES, service, view }),
-  )
-  if (packets < 1)
-    fail({
-      node: scene.node,
-      look: onNode(scene.node, LOOK),
-      expected: `packets on the rule of ${ACCESS_FILTER} that rejects`,
-      actual: 'none came that far',
-    })
+  const closed = async () => {
+    await mustBeClosed(live, clusterIPs(snapshot), { scene, hint: CURRENT_RULES, service, view })
+    return 0
+  }
+  const expected = `packets on the rule of ${ACCESS_FILTER} that rejects`
+  await expectCounted(live, { node: scene.node, rule: by, look: LOOK }, closed, { answers: 0, counted: true, expected })
 }
 
 function mustBeCurrent({ name, kubeProxyVersion }: NodeView): void {

@@ -1,7 +1,7 @@
+import { expectAnswered } from '../../grading/expect-traffic.ts'
 import { fail } from '../../grading/failure.ts'
 import { type HttpReply, httpRequests, readReplies } from '../../grading/http-requests.ts'
 import type { LiveCluster } from '../../grading/live-cluster.ts'
-import { traceLine } from '../../grading/packet-trace.ts'
 import type { NodeView } from '../../grading/snapshot.ts'
 import type { WebService } from '../../grading/web-service.ts'
 import { CLIENT, newToken, separateRequests } from '../02-ipvs/web-requests.ts'
@@ -37,7 +37,7 @@ function agentReplies(addresses: readonly string[], replies: readonly HttpReply[
 }
 
 /** The command that asks the agent through an address, as the learner types it. */
-export const askCommand = (address: string) =>
+const askCommand = (address: string) =>
   `kubectl exec client -- curl -sS --connect-timeout 2 http://${address}:${AGENT_PORT}`
 
 /** What is asked for besides addresses on which nobody may answer. */
@@ -50,8 +50,8 @@ interface StillOpen {
 }
 
 /**
- * None of these addresses leads the client to an agent, whatever else may answer for an address that no node has: some networks
- * answer for any. Meanthe agent answers on the node's own address, and the Service as before: nothing else was closed.
+ * None of these addresses leads the client to an agent, whatever other machine may answer on an address that no node has: some networks
+ * answer for any. Meanwhile the agent answers on the node's own address, and the Service as before: nothing else was closed.
  */
 export async function mustBeClosed(live: LiveCluster, addresses: readonly string[], open: StillOpen): Promise<void> {
   const { scene, hint, service, view } = open
@@ -77,15 +77,18 @@ export async function mustBeClosed(live: LiveCluster, addresses: readonly string
       hint,
     })
   mustHaveAnswered(replies, scene)
-  if (!service || !view || all.some(({ index, status }) => index === asked.length && status === 200)) return
+  if (!service || !view) return
   const { address, port, name } = service
-  fail({
-    node,
-    look: `kubectl exec client -- curl -sS --max-time 3 http://${address}:${port}`,
-    expected: `an answer of the Service ${name}, which nobody meant to close`,
-    actual: 'no answer',
-    differences: traceLine(view, { pod: scene.client }, { address, port }),
-  })
+  const ofService = all.filter(({ index }) => index === asked.length)
+  expectAnswered(
+    ofService,
+    1,
+    { snapshot: view.snapshot, node: view.name, sender: { pod: scene.client }, target: service },
+    {
+      look: `kubectl exec client -- curl -sS --max-time 3 http://${address}:${port}`,
+      expected: `an answer of the Service ${name}, which must stay open`,
+    },
+  )
 }
 
 /** On the node's own address the agent answers the client. */
@@ -93,15 +96,19 @@ export async function mustAnswerOnNode(live: LiveCluster, scene: AgentScene): Pr
   mustHaveAnswered(await askAgents(live, [scene.nodeAddress]), scene)
 }
 
-function mustHaveAnswered(replies: readonly AgentReply[], { node, nodeAddress }: AgentScene): void {
-  const reply = replies.find(({ address }) => address === nodeAddress)
+/** The agent of that node answered on that address. */
+export function expectAgent(
+  replies: readonly AgentReply[],
+  { address, node, expected }: { address: string; node: string; expected: string },
+): void {
+  const reply = replies.find((one) => one.address === address)
   if (reply?.node === node) return
-  fail({
-    node,
-    look: askCommand(nodeAddress),
-    expected: `the agent's answer on ${nodeAddress}, the node's own address`,
-    actual: reply?.error || 'no answer of the agent',
-  })
+  const actual = reply?.node ? `the agent of ${reply.node} answers` : reply?.error || 'no answer of the agent'
+  fail({ node, look: askCommand(address), expected, actual })
+}
+
+function mustHaveAnswered(replies: readonly AgentReply[], { node, nodeAddress: address }: AgentScene): void {
+  expectAgent(replies, { address, node, expected: `the agent's answer on ${address}, the node's own address` })
 }
 
 /** How many of the client's requests to a Service, or to one Pod, were answered. */

@@ -1,14 +1,19 @@
 import type { CheckContext } from '../../grading/check-context.ts'
-import { onNode } from '../../grading/difference-report.ts'
 import { expectMode } from '../../grading/expect-node.ts'
-import { fail } from '../../grading/failure.ts'
 import { holdsOnceSeen } from '../../grading/seen-moment.ts'
 import type { NodeView, Snapshot } from '../../grading/snapshot.ts'
 import { webService } from '../../grading/web-service.ts'
 import { ACCESS_FILTER, OLD_RULES } from './access-filter.ts'
 import { mustBeClosed } from './agent-requests.ts'
-import { AGENT_PORT, agentScene, clusterIPs, mustListenEverywhere, mustListenOnNodeAddress } from './node-agent.ts'
-import { describePath, ipvsIsAsMade, type NodeTables, packetPathOf } from './packet-path.ts'
+import {
+  AGENT_PORT,
+  agentAt,
+  agentScene,
+  clusterIPs,
+  mustListenEverywhere,
+  mustListenOnNodeAddress,
+} from './node-agent.ts'
+import { expectPacket, ipvsIsAsMade, type NodeTables } from './packet-path.ts'
 
 const OWN_FILTER = 'own-filter-closed'
 const BOUND = 'bound-agent-closed'
@@ -29,25 +34,16 @@ async function proveOwnFilterCloses(context: CheckContext): Promise<object> {
   for (const { name } of nodesOfAgents(snapshot)) {
     const view = withoutAccessFilter(snapshot.node(name))
     const source = name === scene.node ? scene.client : (podOn(snapshot, name) ?? scene.client)
-    const open = addresses.find(
-      (address) => packetPathOf(view, source, { address, port: AGENT_PORT }).end !== 'stopped',
-    )
-    if (open !== undefined)
-      fail({
-        node: name,
-        look: onNode(name, 'iptables -nvL INPUT'),
-        expected: `a rule of your own on ${name} that stops what is for ${open}:${AGENT_PORT}`,
-        actual: `without ${ACCESS_FILTER}, such a packet ${describePath(packetPathOf(view, source, { address: open, port: AGENT_PORT }), name)}`,
-      })
-    const path = packetPathOf(view, source, service)
-    if (path.end === 'stopped')
-      fail({
-        node: name,
-        look: onNode(name, 'iptables -nvL INPUT'),
-        expected: `that the Service ${service.name} stays open`,
-        actual: `a packet for ${service.address}:${service.port} ${describePath(path, name)}`,
-        hint: 'Ask the set KUBE-CLUSTER-IP for address and port, and stop only what is not in it.',
-      })
+    for (const address of addresses)
+      expectPacket(view, source, agentAt(address), {
+        look: 'iptables -nvL INPUT',
+        expected: `a rule of your own on ${name}, beside ${ACCESS_FILTER}, that stops what is for ${address}:${AGENT_PORT}`,
+      }).isStopped()
+    expectPacket(view, source, service, {
+      look: 'iptables -nvL INPUT',
+      expected: `that the Service ${service.name} stays open`,
+      hint: 'Match address and port against the set KUBE-CLUSTER-IP, and stop only what is not in it.',
+    }).isNotStopped()
   }
   const view = snapshot.node(scene.node)
   const hint = 'The rule must stand in INPUT of that node.'
@@ -66,15 +62,11 @@ async function proveBoundAgentIsClosed(context: CheckContext): Promise<object> {
   const scene = agentScene(context)
   await mustListenOnNodeAddress(context, scene)
   const { address } = webService(snapshot)
-  const path = packetPathOf(withoutAccessFilter(snapshot.node(scene.node)), scene.client, { address, port: AGENT_PORT })
-  if (path.end !== 'delivered')
-    fail({
-      node: scene.node,
-      look: onNode(scene.node, 'iptables -nvL INPUT'),
-      expected: 'that no rule is needed to close the ClusterIPs to this agent',
-      actual: `a packet for ${address}:${AGENT_PORT} ${describePath(path, scene.node)}`,
-      hint: 'Take your own filter away again on every node: iptables -D in place of -I.',
-    })
+  expectPacket(withoutAccessFilter(snapshot.node(scene.node)), scene.client, agentAt(address), {
+    look: 'iptables -nvL INPUT',
+    expected: 'that no rule is needed to close the ClusterIPs to this agent',
+    hint: 'Remove your own filter on every node: iptables -D in place of -I.',
+  }).isDelivered()
   const hint = 'Is it bound to the address of the node?'
   if (live) await mustBeClosed(live, clusterIPs(snapshot), { scene, hint })
   return { address }

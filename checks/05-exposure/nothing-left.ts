@@ -1,8 +1,6 @@
 import type { CheckContext } from '../../grading/check-context.ts'
-import { inChain, onNode } from '../../grading/difference-report.ts'
+import { inChain } from '../../grading/difference-report.ts'
 import { expectMode, expectNodes } from '../../grading/expect-node.ts'
-import { fail } from '../../grading/failure.ts'
-import type { NodeView } from '../../grading/snapshot.ts'
 import { webService } from '../../grading/web-service.ts'
 import { nothingGoesBefore } from '../01-iptables/iptables-mode.ts'
 import { ipvsIsAsMade } from './packet-path.ts'
@@ -17,7 +15,11 @@ export function nothingIsLeft(context: CheckContext): void {
   const { nodes, snapshot } = context
   expectMode(context, 'ipvs', { hint: 'make ipvs KUBE_PROXY_VERSION=own' })
   webService(snapshot)
-  for (const node of nodes) mustHoldNoOwnRule(node)
+  expectNodes(nodes).noRuleWhere(({ spec }) => OWN_COMMENT.test(spec), {
+    look: 'iptables-save | grep lab-5',
+    expected: "no rule with this lab's comment",
+    hint: 'Remove it: iptables -D in place of -A, or -I.',
+  })
   nothingGoesBefore(nodes)
   for (const { name } of nodes) ipvsIsAsMade(context, name)
   expectNodes(nodes)
@@ -26,19 +28,4 @@ export function nothingIsLeft(context: CheckContext): void {
       'ipvs',
       'exactly the rules, sets, virtual servers and addresses that follow from the Services, and none of before',
     )
-}
-
-function mustHoldNoOwnRule({ name, state }: NodeView): void {
-  for (const [table, chains] of state.iptables)
-    for (const [chain, { rules }] of chains) {
-      const own = rules.find(({ spec }) => OWN_COMMENT.test(spec))
-      if (!own) continue
-      fail({
-        node: name,
-        look: onNode(name, `iptables-save -t ${table} | grep lab-5`),
-        expected: "no rule with this lab's comment",
-        actual: `-A ${chain} ${own.spec}`,
-        hint: 'Take it away: iptables -D in place of -A, or -I.',
-      })
-    }
 }

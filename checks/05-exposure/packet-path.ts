@@ -3,8 +3,9 @@ import { NodeNetwork } from '../../dataplane/trace/node-network.ts'
 import type { Hook } from '../../dataplane/trace/step.ts'
 import { CircleError, PacketError, tracePacket } from '../../dataplane/trace.ts'
 import type { CheckContext } from '../../grading/check-context.ts'
+import { onNode } from '../../grading/difference-report.ts'
 import { expectNodes } from '../../grading/expect-node.ts'
-import { Trouble } from '../../grading/failure.ts'
+import { fail, Trouble } from '../../grading/failure.ts'
 import type { NodeView } from '../../grading/snapshot.ts'
 import { webService } from '../../grading/web-service.ts'
 import { dummyDeviceOwnsClusterIPs } from '../02-ipvs/equality.ts'
@@ -55,8 +56,70 @@ export function filterHooks({ name, state }: NodeTables, source: string, { addre
   return [...new Set(before.filter(({ table }) => table === 'filter').map(({ hook }) => hook))]
 }
 
+/** What a check says of a packet whose path is not the expected one; a hint may depend on the path that it takes. */
+interface PathWords {
+  /** The command that shows it on the node. */
+  look: string
+  expected: string
+  hint?: string | ((path: PacketPath) => string)
+}
+
+/** Expectations of the path of a client's packet through a node. Each fails with the path that the packet takes instead. */
+export const expectPacket = (node: NodeTables, client: string, to: Destination, words: PathWords): PathExpectation =>
+  new PathExpectation(node, packetPathOf(node, client, to), to, words)
+
+class PathExpectation {
+  readonly #node: NodeTables
+  readonly #path: PacketPath
+  readonly #to: Destination
+  readonly #words: PathWords
+
+  constructor(node: NodeTables, path: PacketPath, to: Destination, words: PathWords) {
+    this.#node = node
+    this.#path = path
+    this.#to = to
+    this.#words = words
+  }
+
+  /** A rule stops it, and it is the one that was meant. Returns the rule. */
+  isStopped(isMeant: (by: Stop) => boolean = () => true): Stop {
+    return this.#path.end === 'stopped' && isMeant(this.#path.by) ? this.#path.by : this.#fails()
+  }
+
+  isNotStopped(): void {
+    if (this.#path.end === 'stopped') this.#fails()
+  }
+
+  /** A process of the node gets it. */
+  isDelivered(): void {
+    if (this.#path.end !== 'delivered') this.#fails()
+  }
+
+  isNotDelivered(): void {
+    if (this.#path.end === 'delivered') this.#fails()
+  }
+
+  /** It leaves for another host or Pod. */
+  isSentOn(): void {
+    if (this.#path.end !== 'sent on') this.#fails()
+  }
+
+  #fails(): never {
+    const { look, expected, hint } = this.#words
+    const { address, port } = this.#to
+    const told = typeof hint === 'function' ? hint(this.#path) : hint
+    fail({
+      node: this.#node.name,
+      look: onNode(this.#node.name, look),
+      expected,
+      actual: `a packet for ${address}:${port} ${describePath(this.#path, this.#node.name)}`,
+      ...(told === undefined ? {} : { hint: told }),
+    })
+  }
+}
+
 /** A path as the end of a sentence that begins with "the packet". */
-export function describePath(path: PacketPath, node: string): string {
+function describePath(path: PacketPath, node: string): string {
   if (path.end === 'delivered') return `is delivered to whatever listens on ${node}`
   if (path.end === 'sent on') return `is sent on to ${path.to.join(' or ') || 'nobody'}`
   return `is stopped on ${node} by ${path.by.table} ${path.by.chain}: ${path.by.rule}`

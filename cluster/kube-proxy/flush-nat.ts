@@ -34,7 +34,7 @@ export interface FlushOptions {
   progress: Progress
 }
 
-/** A new kube-proxy rewrites the shared chains in its first sync; until then they lead to what is to be removed. */
+/** A new kube-proxy rewrites the shared chains in its first sync; until then they jump to chains that must be removed. */
 const firstSyncMs = 45_000
 
 /**
@@ -100,7 +100,7 @@ async function readNode(cluster: Cluster, node: string): Promise<NodeReading> {
   return planned(node, files, failures)
 }
 
-/** What is to be removed, by what a node said. Throws KubeProxyError where that can't be told. */
+/** What must be removed, according to a node's report. Throws KubeProxyError if that cannot be determined. */
 function planned(
   node: string,
   files: NodeFiles['files'],
@@ -125,7 +125,7 @@ function planned(
   return { mode, plan: planFlush(mode, state, ipv6 === undefined ? new Map() : parseIptablesSave(ipv6)) }
 }
 
-/** Rules first, as they use sets and lead to what answers; then virtual servers, their addresses, and the sets at last. */
+/** Rules first, because they reference sets; then virtual servers, their addresses, and finally the sets. */
 function flushScript({ ipv4, ipv6, virtualServers, linkAddresses, sets, nftables }: FlushPlan): string {
   const steps: string[] = ['set -e', RESTORE_WITH_BACKEND]
   const feed = (command: string, input: string) => {

@@ -26,7 +26,7 @@ export interface ModeProof {
   portals: boolean
   /** Addresses with ports that lead to a Service in kube-proxy's own table (nftables mode). */
   nftServices: number | undefined
-  /** Schedulers of the virtual servers that stand there. */
+  /** Schedulers of the node's virtual servers. */
   schedulers: string[]
 }
 

@@ -85,8 +85,9 @@ async function unpackKernel(archives: string, tree: string): Promise<void> {
 }
 
 /**
- * The program with another way to its loader (PT_INTERP): a file in the folder where it is started. A loader on the command line
- * would not do, as User-Mode Linux lays its memory behind the end of its own program.
+ * The program with another path to its loader (PT_INTERP): a file in the folder where it is started. Passing the program to a loader
+ * (`ld.so --library-path DIR linux.uml`) fails, because User-Mode Linux places its memory behind the end of its own program.
+ * `patchelf --set-interpreter` does what this function does, and would be one more package to install.
  * @throws Error when the program asks for another loader
  */
 export function withLoaderHere(program: Buffer): Buffer {

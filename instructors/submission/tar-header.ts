@@ -1,4 +1,7 @@
 // The 512-byte headers of POSIX.1-1988 "ustar" archives, and the extended headers of POSIX.1-2001 (pax).
+//
+// The library tar-stream 3.2 is no substitute: it accepts an archive without its end, entries after the end, and a size such as
+// "1z", which parseInt reads as 1. A submission that was cut off or altered has to be refused.
 
 import { quoted, refuse } from './refusal.ts'
 

@@ -86,7 +86,7 @@ describe('solved by the reference solution', () => {
   test('on a capture of the end, what can be seen there', async () => {
     const outcomes = await judgeRound(spec, await own.source.snapshot(), undefined)
     const unseen = outcomes.filter(({ verdict }) => verdict !== 'passed')
-    const even = 'the Pods stood evenly when this capture was taken'
+    const even = 'the Pods were spread evenly when this capture was taken'
     expect(saying(unseen)).toEqual(['uneven', 'crowded-share'].map((id) => [id, 'not applicable', even]))
   })
 })

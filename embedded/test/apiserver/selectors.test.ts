@@ -30,6 +30,21 @@ describe('label selectors', () => {
     expect(() => parseLabelSelector(text)).toThrow(/unable to parse requirement/)
   })
 
+  test.each([
+    ['no selector', undefined, false],
+    ['an empty selector', {}, true],
+    [
+      'a label that every JavaScript object has',
+      { matchExpressions: [{ key: 'constructor', operator: 'Exists' }] },
+      false,
+    ],
+    ['NotIn without the label', { matchExpressions: [{ key: 'other', operator: 'NotIn', values: ['x'] }] }, true],
+    ['DoesNotExist with the label', { matchExpressions: [{ key: 'app', operator: 'DoesNotExist' }] }, false],
+    ['an unknown operator', { matchExpressions: [{ key: 'app', operator: 'Gt', values: ['1'] }] }, false],
+  ])('%s', (_, selector, expected) => {
+    expect(matchesSelector(selector, { app: 'web' })).toBe(expected)
+  })
+
   test('an object matches its own labels, and each requirement has its opposite', () => {
     fc.assert(
       fc.property(labels, name, value, (own, key, wanted) => {

@@ -1,0 +1,65 @@
+// The words that checks are written in: what becomes of real traffic, and who listens for it. Each ends the check with a failure that
+// names the command to repeat it, and returns where it holds.
+
+import { onNode } from './difference-report.ts'
+import { type FailureDetail, fail } from './failure.ts'
+import type { HttpReply } from './http-requests.ts'
+import type { LiveCluster } from './live-cluster.ts'
+import { type Sender, traceLine } from './packet-trace.ts'
+import type { Snapshot } from './snapshot.ts'
+
+/** What a failure says beside the facts; `look`, `expected` and `actual` replace what the assertion would say itself. */
+type Words = Partial<Omit<FailureDetail, 'node'>>
+
+/** Where requests were sent from, and to what. */
+export interface SentRequests {
+  snapshot: Snapshot
+  node: string
+  sender: Sender
+  target: { address: string; port: number }
+}
+
+/**
+ * This number of requests was sent, and each was answered with status 200; else the failure says where the packet ends by the rules
+ * of the node.
+ */
+export function expectAnswered(
+  replies: readonly Pick<HttpReply, 'status'>[],
+  times: number,
+  { snapshot, node, sender, target }: SentRequests,
+  words: Words = {},
+): void {
+  if (replies.length >= times && replies.every(({ status }) => status === 200)) return
+  fail({
+    node,
+    look: onNode(node, `curl -sS --max-time 5 ${target.address}:${target.port}`),
+    expected: times === 1 ? 'an answer' : `${times} answers to ${times} requests`,
+    actual: `answers with status ${replies.map(({ status }) => status || 'none').join(', ') || 'none'}`,
+    differences: traceLine(snapshot.node(node), sender, target),
+    ...words,
+  })
+}
+
+/** Every request that the Pods logged is as it must be; `told` describes one that is not. */
+export function expectLogged<Request extends { client: string }>(
+  logged: readonly Request[],
+  isRight: (request: Request) => boolean,
+  told: (request: Request) => Partial<FailureDetail> & Pick<FailureDetail, 'expected' | 'actual'>,
+): void {
+  const wrong = logged.find((request) => !isRight(request))
+  if (wrong) fail({ look: 'kubectl logs -l app=web --prefix --tail=4', ...told(wrong) })
+}
+
+/** A process of the node listens on that TCP port, on addresses that are right. */
+export async function expectListener(
+  live: LiveCluster,
+  { node, port }: { node: string; port: number },
+  isRight: (addresses: readonly string[]) => boolean,
+  words: Words & Pick<FailureDetail, 'expected'>,
+): Promise<void> {
+  const { stdout } = await live.onNode(node, `ss -Hltn 'sport = :${port}'`)
+  const addresses = [...stdout.matchAll(/^\S+ +\d+ +\d+ +(\S+):\d+ /gm)].map(([, address = '']) => address)
+  if (isRight(addresses)) return
+  const actual = addresses.length > 0 ? `it listens on ${addresses.join(', ')}` : `nothing listens on port ${port}`
+  fail({ node, look: onNode(node, 'ss -ltn'), actual, ...words })
+}

@@ -1,0 +1,91 @@
+import type { Rule, Ruleset } from '../dataplane/iptables-save.ts'
+import { commentOf, targetOf } from '../dataplane/rule-text.ts'
+import { onNode } from './difference-report.ts'
+import { fail } from './failure.ts'
+import type { NodeView } from './snapshot.ts'
+
+/** Netfilter's hooks by the names of the chains that sit on them. Only the table mangle has a chain on all five. */
+export const HOOKS = ['PREROUTING', 'INPUT', 'FORWARD', 'OUTPUT', 'POSTROUTING'] as const
+export type Hook = (typeof HOOKS)[number]
+
+/** Packets that the probe of each hook has counted; a hook without a probe is left out. */
+export type HookCounts = Partial<Record<Hook, number>>
+
+export const LOOK_AT_PROBES = 'iptables -t mangle -nvL'
+
+/** Probes of a learner's: rules in the table mangle, one in each hook, that count new connections to a port and send them nowhere. */
+export class HookProbes {
+  readonly #comment: string
+  readonly #port: number
+
+  /** @param comment by which the lab's text tells its probes from other rules */
+  constructor(comment: string, port: number) {
+    this.#comment = comment
+    this.#port = port
+  }
+
+  /** The command that adds one. */
+  addTo(hook: Hook): string {
+    return `iptables -t mangle ${this.#ruleIn(hook)}`
+  }
+
+  /** What the probes of a ruleset have counted. */
+  countsIn(ruleset: Ruleset): HookCounts {
+    const counts: HookCounts = {}
+    for (const [hook, { packets }] of this.#rulesIn(ruleset)) counts[hook] = packets ?? 0
+    return counts
+  }
+
+  /** A probe is in each of the five hooks, and all match the same packets. Returns what they have counted. */
+  expectInEveryHook({ name, state }: NodeView): HookCounts {
+    const counts = this.countsIn(state.iptables)
+    const bare = HOOKS.filter((hook) => counts[hook] === undefined)
+    if (bare[0])
+      fail({
+        node: name,
+        look: onNode(name, LOOK_AT_PROBES),
+        expected: `a rule with the comment ${this.#comment} and without a target in each of ${HOOKS.join(', ')}`,
+        actual: `none in ${bare.join(', ')}`,
+        differences: bare.map((hook) => ({
+          kind: 'missing',
+          text: `no probe in ${hook}`,
+          expected: this.#ruleIn(hook),
+        })),
+        hint: this.addTo(bare[0]),
+      })
+    const odd = this.#mismatched(state.iptables)
+    if (odd)
+      fail({
+        node: name,
+        look: onNode(name, LOOK_AT_PROBES),
+        expected: `probes that all count new connections to port ${this.#port}`,
+        actual: `-A ${odd.hook} ${odd.spec}`,
+        hint: `Delete it, with -D in place of -A, and add: ${this.addTo(odd.hook)}`,
+      })
+    return counts
+  }
+
+  #ruleIn(hook: Hook): string {
+    return `-A ${hook} -p tcp --syn --dport ${this.#port} -m comment --comment ${this.#comment}`
+  }
+
+  /** Of several in one hook the oldest: a learner who typed the command twice has two that count the same. */
+  #rulesIn(ruleset: Ruleset): Map<Hook, Rule> {
+    const mangle = ruleset.get('mangle')
+    const isProbe = ({ spec }: Rule) => commentOf(spec) === this.#comment && targetOf(spec) === undefined
+    return new Map(
+      HOOKS.flatMap((hook) => {
+        const probe = mangle?.get(hook)?.rules.find(isProbe)
+        return probe ? [[hook, probe] as const] : []
+      }),
+    )
+  }
+
+  /** The probe that does not count what the others count. They can be compared only if each matches the same packets. */
+  #mismatched(ruleset: Ruleset): { hook: Hook; spec: string } | undefined {
+    const probes = [...this.#rulesIn(ruleset)].map(([hook, { spec }]) => ({ hook, spec }))
+    const count = (spec: string) => probes.filter((other) => other.spec === spec).length
+    const usual = probes.toSorted((one, other) => count(other.spec) - count(one.spec))[0]?.spec
+    return probes.find(({ spec }) => spec !== usual || !` ${spec} `.includes(` --dport ${this.#port} `))
+  }
+}
