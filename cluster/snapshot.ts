@@ -10,7 +10,7 @@ import { runOnNode } from './node-script.ts'
 const LOG_BYTES = 64 * 1024
 
 /** The cluster itself could not be read: no fault of the learner's. The message is a sentence for people. */
-export class ClusterTrouble extends Error {}
+class ClusterTrouble extends Error {}
 
 /**
  * Reads the whole cluster once: API objects, and one exec per node. A node that can't be read is kept with its `trouble`;

@@ -80,7 +80,7 @@ async function perform(live: LiveCluster, lines: readonly string[]): Promise<Ans
 }
 
 /** The command that sends one request, as the learner types it. */
-export const asTyped = ({ to, source }: Request) =>
+const asTyped = ({ to, source }: Request) =>
   onNode(OUTSIDE, `curl -sS --max-time 2 ${source === undefined ? '' : `--interface ${source} `}http://${to}`)
 
 /** Fails on the first request that nobody answered. */

@@ -31,7 +31,7 @@ interface Destination {
 }
 
 /** The path of a Pod's packet through what its node holds. Throws Trouble when it can't be traced. */
-export function packetPathOf({ name, state }: NodeTables, source: string, { address, port }: Destination): PacketPath {
+function packetPathOf({ name, state }: NodeTables, source: string, { address, port }: Destination): PacketPath {
   const trace = walked(name, () =>
     tracePacket(state, { from: 'pod', source, destination: address, port, protocol: 'tcp' }, { matchingOnly: true }),
   )
