@@ -13,6 +13,7 @@ import {
 } from '../../embedded/index.ts'
 import { cacheFolder, clusterFolder } from '../../host/layout.ts'
 import type { Progress } from '../../host/progress.ts'
+import { shellWord } from '../../host/shell-word.ts'
 import { CLIENT, type Counts, countState, SERVER } from './held-state.ts'
 import { echoServer } from './node-programs.ts'
 
@@ -115,12 +116,12 @@ export class MeasuringNode {
   /** Feeds a program on the node with input from a file, and says what that took. Nothing is run for empty input. */
   async feed(command: string, input: string): Promise<Cost> {
     if (input === '') return { ms: 0, cpuMs: 0 }
-    // The guest reads the host's files, which is faster than sending megabytes through its serial line, and remembers what it has
-    // read: each input gets its own file.
-    const file = join(this.#folder, `input-${this.#inputs++}`)
+    // A file is faster than megabytes on the serial line. Of the cluster's folder the confined kernel reads only uml/, and it caches
+    // what it has read: each input gets its own file.
+    const file = join(this.#folder, 'uml', `input-${this.#inputs++}`)
     writeFileSync(file, input)
     const began = performance.now()
-    const said = await this.run(`said=$(${command} <'${file}' 2>&1) || { echo "$said" >&2; exit 1; }; times`)
+    const said = await this.run(`said=$(${command} <${shellWord(file)} 2>&1) || { echo "$said" >&2; exit 1; }; times`)
     return { ms: performance.now() - began, cpuMs: cpuOf(said) }
   }
 
