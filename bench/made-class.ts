@@ -14,7 +14,8 @@ const GIVEN = ['10.96.0.0', '10.96.0.1', '10.96.0.10']
 const APART_MS = 97_000
 
 /**
- * A class of so many learners, each with a submission that shares nothing drawn, no date and no ClusterIP with another's, made from recorded ones in turn. Returns the files, in a new temporary folder.
+ * A class of this many learners, each with a submission that shares nothing drawn, no date and no ClusterIP with another's, made
+ * from recorded ones in turn. Returns the files, in a new temporary folder.
  */
 export async function makeClass(
   recorded: readonly string[],

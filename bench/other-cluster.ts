@@ -3,7 +3,7 @@ import type { Capture } from '../cluster/capture-folder.ts'
 import { interfaceName } from '../embedded/index.ts'
 import type { DrawnKind } from '../instructors/class/drawn-values.ts'
 
-/** What is written anew: values that a cluster draws, and what differs between two runs of one cluster, too. */
+/** The values that are replaced: those that a cluster generates at random, and those that differ between two runs of one cluster. */
 export type Rewritten = DrawnKind | 'dates' | 'counters'
 
 export const EVERYTHING: readonly Rewritten[] = [
@@ -25,7 +25,7 @@ const BTIME = /(?<=^btime )\d+$/m
 const LETTERS = 'bcdfghjklmnpqrstvwxz2456789'
 
 /**
- * Gives captures of one cluster the look of another one: what is named in `kinds` is written anew, the same value by the same other one
+ * Gives captures of one cluster the look of another one: the values named in `kinds` are replaced, equal values by equal ones
  * wherever it occurs. With EVERYTHING no value is left that two clusters can't share.
  */
 export class OtherCluster {

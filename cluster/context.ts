@@ -1,5 +1,5 @@
 import { rmSync } from 'node:fs'
-import { $ } from 'zx/core'
+import { $ } from '../host/command.ts'
 import type { Progress } from '../host/progress.ts'
 import type { ExecOptions, ExecResult } from '../host/shell-word.ts'
 import { waitFor } from '../host/wait.ts'

@@ -1,6 +1,6 @@
 import { existsSync, mkdirSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
-import { $, type ProcessPromise } from 'zx/core'
+import { $, type ProcessPromise } from '../host/command.ts'
 import { kindFolder, projectRoot } from '../host/layout.ts'
 import { OUTSIDE } from '../host/outside.ts'
 import type { Progress } from '../host/progress.ts'

@@ -41,7 +41,7 @@ export async function putClassWord(
     const body = { metadata: place, data: { word } }
     if (written === undefined) await core.createNamespacedConfigMap({ namespace: NOTES_NAMESPACE, body })
     else await core.replaceNamespacedConfigMap({ ...place, body })
-    progress.note(`The cluster holds the word of your class${written ? ` in place of "${written}"` : ''}.`)
+    progress.note(`The cluster now contains the word of your class${written ? ` in place of "${written}"` : ''}.`)
   }
   const nodes = await cluster.nodes()
   await Promise.all(

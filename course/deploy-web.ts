@@ -16,7 +16,7 @@ const spread = {
   labelSelector: { matchLabels: labels },
 }
 
-/** A node that holds the image does not ask the registry for a newer one: `make up` brought it. */
+/** `make up` loads the image into the nodes, so no node contacts the registry. */
 const nginx = { name: 'nginx', image: 'nginx', imagePullPolicy: 'IfNotPresent' }
 
 /** What `kubectl create deploy web --image=nginx --replicas=2` makes, in the name of a variant, and spread over the nodes. */
@@ -38,7 +38,7 @@ const service = ({ name, port }: Variant): V1Service => ({
   spec: { selector: labels, ports: [{ port, targetPort: 80, protocol: 'TCP' }] },
 })
 
-/** True when the object is new; one of that name that stands already is left as it is. */
+/** True if the object was created; an existing one of that name is left unchanged. */
 async function create(request: Promise<unknown>): Promise<boolean> {
   try {
     await request
@@ -50,8 +50,8 @@ async function create(request: Promise<unknown>): Promise<boolean> {
 }
 
 /**
- * Deploys `web` by the name of its variant, waits for every replica, and returns a line for each Pod and one for the Service. What stands already stays as
- * it is. Throws DeadlineError when the Pods don't get ready.
+ * Deploys `web` by the name of its variant, waits for every replica, and returns a line for each Pod and one for the Service. Existing objects
+ * are left unchanged. Throws DeadlineError if the Pods do not become ready.
  */
 export async function deployWeb(
   { apps, core }: KubeClient,
@@ -63,7 +63,7 @@ export async function deployWeb(
     await create(apps.createNamespacedDeployment({ namespace, body: deployment(variant) })),
     await create(core.createNamespacedService({ namespace, body: service(variant) })),
   ]
-  if (fresh.includes(false)) progress.note(`Part of ${name} stood already and was left as it is.`)
+  if (fresh.includes(false)) progress.note(`Part of ${name} already existed and was left unchanged.`)
   progress.start(`Waiting for every replica of ${name}`)
   try {
     await waitFor(`every replica of ${name} to be ready`, 120_000, async () => {

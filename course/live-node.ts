@@ -8,7 +8,7 @@ import type { NodeState } from '../dataplane/node-state.ts'
 import { UserError } from '../host/main.ts'
 import { chosenNode } from './node-choice.ts'
 
-/** Origin, destination and node of a packet in the words of scripts/trace.ts, with names turned into addresses. */
+/** Origin, destination and node of a packet as scripts/trace.ts takes them, with names resolved to addresses. */
 export interface LiveRoute {
   from: string
   to: string

@@ -6,7 +6,7 @@ import { LEARNER_MAP, type Variant, variantFor } from '../grading/variant.ts'
 
 /**
  * The variant that this cluster's labs have. A learner given by LEARNER is written down in the cluster, where the checks and
- * the next command find it; without one it is whoever stands there.
+ * the next command find it; without one it is the learner that the cluster already names.
  * @throws Error when LEARNER can't name anybody
  */
 export async function ownVariant({ core }: KubeClient, wanted = process.env.LEARNER): Promise<Variant> {

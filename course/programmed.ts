@@ -10,8 +10,8 @@ import { DeadlineError, waitFor } from '../host/wait.ts'
 const READ_MS = 10_000
 
 /**
- * Resolves when every kube-proxy has programmed what the API holds, or time is up: whoever reads rules right after a change reads
- * half of it. Where the cluster does not tell (`synced`), the nodes are compared with the prediction.
+ * Resolves when every kube-proxy has programmed what the API holds, or the deadline has passed: a caller that reads rules right
+ * after a change would read half of it. Where the cluster does not tell (`synced`), the nodes are compared with the prediction.
  */
 export async function programmed(cluster: Cluster, client: KubeClient, syncMs = READ_MS): Promise<void> {
   if (cluster.synced) return cluster.synced(syncMs)

@@ -37,9 +37,9 @@ export async function startIn(mode: SwitchedMode, bench: ModeCommands): Promise<
   if (asked && (await settles(mode, bench))) return
   await bench.mode(mode, { ...scheduler, version: OWN, keepLook: true })
   await bench.flush()
-  // What the flush has read behind itself says it mostly.
+  // The flush has read the nodes afterwards; its result usually suffices.
   if (bench.seen && holds(mode, bench.seen)) return
-  // Rules that somebody altered by hand outlive many syncs of iptables mode; a restarted kube-proxy writes all of them.
+  // Rules that were altered by hand survive many syncs of iptables mode; a restarted kube-proxy writes all of them.
   if (!(await settles(mode, bench))) await bench.mode(mode, { force: true })
 }
 
@@ -55,13 +55,13 @@ function holds(mode: SwitchedMode, { nodes }: Snapshot): boolean {
 
 async function settles(mode: SwitchedMode, bench: ModeCommands): Promise<boolean> {
   const { cluster, client, progress } = bench
-  progress.start(`Looking whether every node holds mode "${mode}" and nothing else`)
+  progress.start(`Checking that every node runs mode "${mode}" and nothing else`)
   try {
     await waitFor(`every node to hold mode "${mode}"`, settleMs, async () => {
       await cluster.synced?.(settleMs)
       bench.seen = new Snapshot(await takeCapture(cluster, client))
       const { nodes } = bench.seen
-      // Of another mode nothing comes by waiting.
+      // Waiting does not help if another mode runs.
       if (nodes.some((node) => node.mode !== undefined && node.mode !== mode)) throw new DeadlineError(mode)
       return holds(mode, bench.seen)
     })

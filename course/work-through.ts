@@ -12,14 +12,16 @@ import { resetLab } from './lab-reset.ts'
 import { LabSession } from './lab-session.ts'
 import { playActs } from './play-lab.ts'
 
-/** Interactive: goes on where the cluster stands, or begins with the lab's starting state. */
+/** Interactive: continues from the cluster's state, or begins with the lab's starting state. */
 export async function lead(lab: LabDefinition, cluster: Cluster, progress: Progress): Promise<number> {
   const [spec, bench] = await Promise.all([
     loadSpec(lab),
     LabBench.open(cluster, progress, `work through lab ${lab.number}`),
   ])
   if (await wasBegun(lab, bench))
-    bench.progress.note(`Lab ${lab.number} goes on where the cluster stands; make reset-${lab.number} begins anew.`)
+    bench.progress.note(
+      `Lab ${lab.number} continues from the cluster's current state; make reset-${lab.number} starts over.`,
+    )
   else await resetLab(lab, bench)
   const [solution, source] = await Promise.all([loadSolution(lab.folder), openCluster(bench.cluster)])
   return new LabSession(spec, solution, bench, source).run()
@@ -44,7 +46,7 @@ export async function play(lab: LabDefinition, cluster: Cluster, progress: Progr
   await resetLab(lab, bench)
   const source = await openCluster(bench.cluster)
   const { standing } = await playActs(spec, solution, bench, source, lab.steps)
-  console.log('\nEvery step once more, on one snapshot of the cluster as it stands now:\n')
+  console.log('\nEvery step once more, on one snapshot of the cluster as it is now:\n')
   const report = await gradeWith(spec, { lab: lab.number, source: clusterSource(bench.cluster) }, () => ({
     ...source,
     standing,

@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { readdirSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Writable } from 'node:stream'
-import { $ } from 'zx/core'
+import { $ } from './command.ts'
 import { isFullDisk, noSpace, SystemTrouble } from './system-trouble.ts'
 import { timeoutScale } from './wait.ts'
 

@@ -33,7 +33,7 @@ export interface GradingWish {
   format?: string | undefined
   /** File that the report goes to instead of standard output. */
   output?: string | undefined
-  /** Exit 0 whenever a report was written, whatever it says: for harnesses that read the file. */
+  /** Exit 0 if a report was written, with any verdict: for harnesses that read the file. */
   'report-only'?: boolean | undefined
 }
 

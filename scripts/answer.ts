@@ -49,7 +49,7 @@ function labThatAsks(id: string): LabDefinition {
   return lab ?? unknownQuestion(id, labs)
 }
 
-/** A lab that somebody is just writing may not be readable yet; it keeps nobody from answering another one. */
+/** A lab that is still being written may not be readable yet; other labs can be answered anyway. */
 function readable(number: number): LabDefinition[] {
   try {
     return [readLab(number)]

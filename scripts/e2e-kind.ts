@@ -1,7 +1,8 @@
 // The labs on a genuine kind cluster, from `make up` to `make down`; where no engine answers, it says so and is done.
-import { $ } from 'zx/core'
+
 import { containerEngine, hasImage, registryHas } from '../cluster/kind/engine.ts'
 import { nodeImage } from '../cluster/kind/node-image.ts'
+import { $ } from '../host/command.ts'
 import { ExitCode, main } from '../host/main.ts'
 
 await main(async () => {

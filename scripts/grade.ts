@@ -1,4 +1,4 @@
-// Grades a lab as the cluster stands. See --help.
+// Grades a lab on the running cluster. See --help.
 import { parseArgs } from 'node:util'
 import { labNumber } from '../course/lab-number.ts'
 import { main } from '../host/main.ts'

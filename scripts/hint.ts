@@ -29,7 +29,7 @@ await main(async () => {
   else console.log(`To see it done: make solve-${lab.number} STEP=${step.id}`)
 })
 
-/** The first step of the cluster as it stands that has not passed. */
+/** The first step that does not pass on the cluster now. */
 async function firstOpenStep(lab: LabDefinition): Promise<StepDefinition | undefined> {
   const { driver, name } = await selectCluster()
   const report = await grade({ lab: lab.number, source: { kind: 'cluster', driver, name } })

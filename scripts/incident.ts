@@ -16,7 +16,7 @@ await main(async () => {
   const cluster = await selectCluster()
   const running = await cluster.running()
   if (LIST) {
-    // Finding out loads kernel modules, which somebody else's cluster is not asked for to print a list.
+    // The probe loads kernel modules, which is not done on a user's own cluster just to print a list.
     const asked = running && cluster.driver !== 'context'
     const here = asked ? await incidentsHere(await LabBench.open(cluster, createProgress())) : incidents
     console.log(listIncidents(incidents, here))

@@ -4,7 +4,7 @@ import { type KubeProxyPod, listKubeProxyPods, readLog } from '../cluster/kube-p
 import { selectCluster } from '../cluster/select.ts'
 import { main, UserError } from '../host/main.ts'
 
-/** The line that names the proxier stands out, and so do kube-proxy's errors. */
+/** Highlights the line that names the proxier, and kube-proxy's errors. */
 function paint(line: string): string {
   if (/Using \S+ Proxier/.test(line)) return chalk.bold(line)
   return /^[EF]\d{4} /.test(line) ? chalk.red(line) : line

@@ -9,7 +9,7 @@ import { mustRunHere, needsOf } from '../grading/lab-kernel.ts'
 import { main } from '../host/main.ts'
 import { createProgress } from '../host/progress.ts'
 
-/** Somebody else's cluster is asked before anything is started there, for all that the lab will do. */
+/** On a cluster of the user's kubeconfig, asks for consent to everything that the lab will do before anything is started. */
 async function agree(number: number, cluster: Cluster): Promise<void> {
   if (cluster.driver !== 'context') return
   const [{ consent }, { labChange }] = await Promise.all([
@@ -21,7 +21,7 @@ async function agree(number: number, cluster: Cluster): Promise<void> {
 
 await main(async () => {
   const number = labNumber(process.argv[2])
-  // Before anything boots for a lab that there is not.
+  // Checked before a cluster boots for a lab that does not exist.
   labFolder(number)
   const began = performance.now()
   const progress = createProgress()

@@ -25,11 +25,11 @@ await main(async () => {
   const what = `${course.labs.length} labs${values.run ? `, ${numbers.length} of them tried on a cluster` : ''}`
   if (count === 0) console.log(` ${chalk.green('✓')} ${what}: nothing to complain of.`)
   else console.log(` ${chalk.red('✗')} ${what}: ${count} ${count === 1 ? 'complaint' : 'complaints'}.`)
-  if (values.run && written.length > 0) console.log('No lab was tried on a cluster: mend what is written first.')
+  if (values.run && written.length > 0) console.log('No lab was tried on a cluster: fix the complaints above first.')
   return count === 0 ? ExitCode.passed : ExitCode.notYet
 })
 
-/** Boots a cluster of its own, and ends it unless it ran before. */
+/** Boots a separate cluster, and stops it unless it already ran. */
 async function tryLabs(numbers: readonly number[]): Promise<Complaint[]> {
   const cluster = await selectCluster('embedded', process.env.NAME || 'lint-labs')
   const ranBefore = await cluster.running()

@@ -11,7 +11,7 @@ await main(async () => {
   for (const [path, text] of Object.entries(scaffold(folder))) {
     const file = join(projectRoot, path)
     mkdirSync(dirname(file), { recursive: true })
-    // What somebody has written already is never written over.
+    // Existing files are never overwritten.
     writeFileSync(file, text, { flag: 'wx' })
     console.log(` ✓ ${path}`)
   }

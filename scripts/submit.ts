@@ -66,7 +66,7 @@ function chosenLab(moments: Moments): number {
   throw new UserError(`Which lab? ${known}: choose as in \`make submit LEARNER=alice LAB=2\`.`)
 }
 
-/** What is to be said where captures do not show the word of the class, which the cluster must hold before steps pass. */
+/** The warning if captures do not show the word of the class, which the cluster must hold before steps pass. */
 function wordWarning(
   { number, steps }: LabDefinition,
   parts: readonly (Pick<Moment, 'capture'> & { step?: string })[],
@@ -85,7 +85,7 @@ function wordWarning(
   const set = CLASS ? `CLASS=${CLASS}` : key ? 'CLASS_KEY_FILE=…' : 'CLASS=…'
   return [
     `The word of your class is missing from ${what}, and the class report will say so.`,
-    `To record it anew, work on a new cluster: \`make down\`, then \`${set} make lab-${number}\`. Or tell your instructor why.`,
+    `To record it again, work on a new cluster: \`make down\`, then \`${set} make lab-${number}\`. Or tell your instructor why.`,
   ]
 }
 

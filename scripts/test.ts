@@ -1,6 +1,6 @@
 // Everything that continuous integration checks. `--fast` leaves out the tests that start programs or boot a kernel; other arguments
 // are vitest's.
-import { $ } from 'zx/core'
+import { $ } from '../host/command.ts'
 import { main } from '../host/main.ts'
 
 await main(async () => {

@@ -3,7 +3,7 @@ import type { KubeClient } from '../kube-client.ts'
 import { ApiException } from '../kubernetes.ts'
 import { ownLabel } from './write-guard.ts'
 
-/** Where our Pods run in a cluster that is not ours; everything in this namespace is ours. */
+/** The namespace of our Pods in a cluster of the user's; it contains nothing else. */
 export const accessNamespace = 'kube-service-labs'
 const accessName = 'node-agent'
 const accessLabels = { app: accessName }
@@ -11,7 +11,7 @@ const accessLabels = { app: accessName }
 /** Any image with nsenter will do; `AGENT_IMAGE` names one that the nodes have or can fetch. */
 export const accessImage = () => process.env.AGENT_IMAGE || 'busybox:1.37'
 
-/** One privileged Pod a node, in the node's network and beside its processes, that waits to be used. */
+/** One idle privileged Pod per node, in the node's network and PID namespaces. */
 function accessDaemonSet(image = accessImage()): V1DaemonSet {
   return {
     apiVersion: 'apps/v1',
@@ -46,11 +46,10 @@ function accessDaemonSet(image = accessImage()): V1DaemonSet {
 }
 
 /**
- * The command that runs another one among the node's own files. The network is the node's already, because the Pod has
- * hostNetwork; nsenter brings the rest from the node's first process. The shell has its path, for a busybox may take its own
- * programs, which know fewer options, before those of the node; and programs are sought where nodes have them, not where the
- * agent's image has its own. Standard input has a known length, because exec over
- * WebSockets can't say before its fifth protocol version that it ended.
+ * Wraps a command so that it runs with the node's own files. The network is the node's already, because the Pod has hostNetwork;
+ * nsenter brings the rest from the node's first process. PATH is set explicitly: a busybox shell would prefer its own applets, which
+ * have fewer options, to the node's programs, and the image's PATH need not match the node's. Standard input has a known length,
+ * because exec over WebSockets cannot signal the end of standard input before protocol version 5.
  */
 export function onNodeCommand(command: readonly string[], stdinBytes = 0): string[] {
   const node = ['nsenter', '-t', '1', '-m', '-u', '-i', '--']
@@ -60,7 +59,7 @@ export function onNodeCommand(command: readonly string[], stdinBytes = 0): strin
   return [...node, '/bin/sh', '-c', fed, 'sh', String(stdinBytes), ...command]
 }
 
-/** Creates what is missing of the namespace and the DaemonSet; a DaemonSet with another image is replaced. */
+/** Creates the namespace and the DaemonSet if they are missing; a DaemonSet with another image is replaced. */
 export async function installAccessPods({ core, apps }: KubeClient): Promise<void> {
   await unlessThere(
     core.createNamespace({
@@ -77,7 +76,7 @@ export async function installAccessPods({ core, apps }: KubeClient): Promise<voi
   if (!created) await apps.replaceNamespacedDaemonSet({ namespace: accessNamespace, name: accessName, body })
 }
 
-/** Removes our namespace with all that is in it. */
+/** Removes our namespace and everything in it. */
 export async function removeAccessPods({ core }: KubeClient): Promise<void> {
   try {
     await core.deleteNamespace({ name: accessNamespace })
@@ -86,7 +85,7 @@ export async function removeAccessPods({ core }: KubeClient): Promise<void> {
   }
 }
 
-/** Whether our namespace is there, also on its way out. */
+/** Whether our namespace exists, also while it terminates. */
 export async function hasAccessPods({ core }: KubeClient): Promise<boolean> {
   const { items } = await core.listNamespace({ fieldSelector: `metadata.name=${accessNamespace}` })
   return items.length > 0
@@ -102,7 +101,7 @@ export async function readyAccessPods({ core }: KubeClient): Promise<Map<string,
   return new Map(ready.map(({ metadata, spec }) => [spec?.nodeName ?? '', metadata?.name ?? '']))
 }
 
-/** Why an agent of the image that is asked for does not run yet, in the kubelet's words; undefined while nothing is wrong. */
+/** Why an access Pod with the configured image does not run yet, as the kubelet reports it; undefined if there is no problem. */
 export async function accessPodTrouble({ core }: KubeClient): Promise<string | undefined> {
   const { items } = await core.listNamespacedPod({ namespace: accessNamespace, labelSelector: `app=${accessName}` })
   for (const { metadata, spec, status } of items) {

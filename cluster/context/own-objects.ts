@@ -6,16 +6,16 @@ import { ownSelector } from './write-guard.ts'
 /** Where the labs work: their texts, chain names (hashes of "default/web") and answers name it. */
 const namespace = 'default'
 
-/** One object of the labs in somebody else's cluster. */
+/** One object of the labs in a cluster of the user's. */
 export interface OwnObject {
   /** `Service "web"`, for a question. */
   what: string
-  /** Deletes it; one that is gone already does not matter. */
+  /** Deletes it; no error if it is already gone. */
   remove(): Promise<void>
 }
 
 /**
- * What carries our label in the namespace of the labs: notes of labs, the learner's name, and whatever was deployed. Pods of a
+ * The objects with our label in the namespace of the labs: lab notes, the learner's name, and workloads. Pods of a
  * Deployment or DaemonSet go with it.
  */
 export async function ownObjects({ core, apps }: KubeClient): Promise<OwnObject[]> {

@@ -4,10 +4,10 @@ import type { ExecOptions, ExecResult } from '../../host/shell-word.ts'
 import type { KubeClient } from '../kube-client.ts'
 import { Exec } from '../kubernetes.ts'
 
-/** A command that names no time of its own ends by then. */
+/** Timeout of a command without one of its own. */
 const EXEC_MS = 600_000
 
-/** What a command prints is kept in memory: more than this is nothing that a check reads. */
+/** A command's output is kept in memory; no check reads more than this. */
 const OUTPUT_BYTES = 64 * 2 ** 20
 
 /** A Pod could not be reached by the API's exec, or did not answer in time. */

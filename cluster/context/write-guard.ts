@@ -1,11 +1,11 @@
 import { consent } from '../consent.ts'
 import type { Cluster } from '../driver.ts'
 
-/** What every object of ours carries in a cluster that is not ours; nothing else is changed or deleted there. */
+/** The label of every object that we create in a cluster of the user's; no other object is changed or deleted there. */
 export const ownLabel = { 'app.kubernetes.io/managed-by': 'kube-service-labs' } as const
 export const ownSelector = 'app.kubernetes.io/managed-by=kube-service-labs'
 
-/** An object that a change would touch belongs to somebody else; it was left as it is. */
+/** A change was refused because its object is not ours; the object is unchanged. */
 export class ForeignObjectError extends Error {}
 
 /** One request to the API, before it is sent. */
@@ -48,7 +48,7 @@ function targetOf(url: string): Target {
   return { collection, namespace, resource, name }
 }
 
-/** kube-proxy is what the labs are about, and nodes are cordoned and labelled: the question names them. */
+/** kube-proxy and the nodes are changed by the labs (mode, cordon, labels); the consent question names them. */
 const isSubjectOfLabs = ({ namespace, resource, name }: Target, object: ApiObject, method: string) =>
   (namespace === 'kube-system' && name === 'kube-proxy' && (resource === 'configmaps' || resource === 'daemonsets')) ||
   (namespace === 'kube-system' && resource === 'pods' && object.metadata?.labels?.['k8s-app'] === 'kube-proxy') ||
@@ -71,7 +71,8 @@ export async function guardWrite(
   const sent = method === 'POST' || method === 'PUT' ? parsed(body) : undefined
   const name = target.name ?? sent?.metadata?.name
   await consent(cluster, `${verbs[method] ?? method} ${describe({ ...target, name })}`)
-  if (name === undefined) throw new Error(`Without a name, ${describe(target)} are not changed in somebody's cluster.`)
+  if (name === undefined)
+    throw new Error(`Without a name, ${describe(target)} are not changed in a cluster of your kubeconfig.`)
   const present = (await read(`${target.collection}/${name}`)) as ApiObject | undefined
   if (present && !isOwn(present) && !isSubjectOfLabs({ ...target, name }, present, method))
     throw new ForeignObjectError(
@@ -109,8 +110,8 @@ function labelled(object: ApiObject): ApiObject {
 }
 
 /**
- * A Service of somebody else's must not send its clients to our Pods, nor one of ours its to their Pods: by labels alone, that
- * would happen as soon as both are there.
+ * A foreign Service must not select our Pods, nor one of our Services foreign Pods: matching labels alone would cause
+ * that.
  */
 async function requireNoMixing({ namespace, resource }: Target, sent: ApiObject, read: ReadApi): Promise<void> {
   if (namespace === undefined) return

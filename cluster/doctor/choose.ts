@@ -2,7 +2,7 @@ import type { EngineName } from '../kind/engine.ts'
 import type { Facts, LabNeeds } from './facts.ts'
 import { diagnose, missingEngine } from './judge.ts'
 
-/** What there is of a name already, while no embedded cluster of it runs: that one is taken without a question. */
+/** What exists already under a cluster name, while no embedded cluster of that name runs (a running one is always chosen). */
 export interface Standing {
   name: string
   /** The engine that answers. */
@@ -37,7 +37,7 @@ export function chooseCluster(standing: Standing, facts: Omit<Facts, 'labs'>, la
   if (driver === 'kind' || (driver && order.length === 1)) return { driver }
   if (driver) {
     const but = kindExists
-      ? `Lab ${lab?.number} can't run on the kind cluster "${name}": ${whyNot('kind')}; it begins on an embedded one`
+      ? `Lab ${lab?.number} can't run on the kind cluster "${name}": ${whyNot('kind')}; it starts on an embedded one`
       : `${engine} answers, but ${whyNot('kind')}: using the embedded cluster`
     return { driver, note: `${but}.` }
   }
@@ -46,6 +46,6 @@ export function chooseCluster(standing: Standing, facts: Omit<Facts, 'labs'>, la
   return { refusal: refusalOf(lab, order.map((one) => `not on ${one} (${whyNot(one)})`).join(', ')) }
 }
 
-/** One sentence for a lab that can't be begun. */
+/** The error message for a lab that cannot be started. */
 export const refusalOf = ({ number }: Pick<LabNeeds, 'number'>, why: string) =>
-  `Lab ${number} can't run here, and nothing was begun: ${why}. \`make doctor\` says what mends it.`
+  `Lab ${number} can't run here, and nothing was started: ${why}. \`make doctor\` shows how to fix it.`

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { $ } from 'zx/core'
+import { $ } from '../../host/command.ts'
 import type { EngineName } from '../kind/engine.ts'
 import type { EngineFacts } from './facts.ts'
 

@@ -1,5 +1,5 @@
 import type { Confinement } from '../../embedded/index.ts'
-/** What `make doctor` finds out; judge.ts says what it means. Undefined stands for "could not be asked". */
+/** The facts that `make doctor` collects; judge.ts interprets them. Undefined means that the fact could not be determined. */
 
 /** The host that the commands run on. */
 export interface HostFacts {
@@ -13,7 +13,7 @@ export interface HostFacts {
   kubectl: string | undefined
 }
 
-/** What a container engine says about itself and the machine it runs on, which may be a virtual one. */
+/** What a container engine reports about itself and the machine it runs on, possibly a virtual one. */
 export interface EngineFacts {
   name: 'docker' | 'podman'
   version: string
@@ -28,7 +28,7 @@ export interface EngineFacts {
   cpus: number
 }
 
-/** What a kernel can do, tried in a network namespace of its own that is thrown away. */
+/** What a kernel supports, probed in a temporary network namespace. */
 export interface KernelFacts {
   release: string
   ipvs: boolean
@@ -53,9 +53,9 @@ export interface KindFacts {
   image: { reference: string; held: boolean; registry: boolean } | undefined
   binary: { path: string; release: string | undefined } | undefined
   pinnedRelease: string
-  /** The pinned kind lies in the cache. */
+  /** The pinned kind is in the cache. */
   cached: boolean
-  /** Why there is no kind to work with, where fetching it was tried. */
+  /** Why kind could not be fetched, if that was tried. */
   binaryTrouble?: string
   /** Undefined when no container could be started on it; `kernelTrouble` says why. */
   kernel: KernelFacts | undefined

@@ -1,8 +1,9 @@
 import { existsSync, readFileSync, statfsSync } from 'node:fs'
 import { arch, freemem, platform } from 'node:os'
 import { join } from 'node:path'
-import { $, which } from 'zx/core'
+import { which } from 'zx/core'
 import { CONFINE, findConfinement, requireSupport } from '../../embedded/index.ts'
+import { $ } from '../../host/command.ts'
 import { cacheFolder, projectRoot } from '../../host/layout.ts'
 import type { Progress } from '../../host/progress.ts'
 import type { Cluster } from '../driver.ts'
@@ -28,7 +29,7 @@ import { kernelProbeCommand, readKernelProbe } from './kernel-probe.ts'
 /** Loading modules and sixty tries take a second; a slow virtual machine gets a minute. */
 const probeMs = 60_000
 
-/** Looks at everything that decides which clusters and labs can run here. Fetches nothing, and leaves nothing running. */
+/** Collects everything that decides which clusters and labs can run here. Downloads nothing and leaves no process or container behind. */
 export async function gatherFacts(name: string, labs: LabNeeds[]): Promise<Facts> {
   const [host, kind, embedded] = await Promise.all([
     hostFacts(),
@@ -60,7 +61,7 @@ export async function gatherPlaces(
 
 /**
  * What the kernel of a cluster that is up lacks of what a lab needs, in words; empty where it lacks nothing. A context's nodes are not
- * asked: trying loads modules, which is a change of somebody's cluster.
+ * probed: the probe loads modules, which would change the user's cluster.
  */
 export async function kernelLackOf(cluster: Cluster, needs: readonly KernelNeed[] = []): Promise<string[]> {
   if (needs.length === 0 || cluster.driver === 'context') return []
@@ -86,7 +87,7 @@ function isMicrosoftKernel(): boolean {
   return existsSync('/proc/version') && /microsoft/i.test(readFileSync('/proc/version', 'utf8'))
 }
 
-/** What a program can still get: the kernel's own estimate where it gives one, because caches are free for the asking. */
+/** Memory that a program can still allocate: the kernel's own estimate (MemAvailable) if there is one, because it counts reclaimable caches. */
 function freeMemory(): number {
   const file = '/proc/meminfo'
   const line = existsSync(file) ? /^MemAvailable:\s+(\d+) kB$/m.exec(readFileSync(file, 'utf8')) : null
@@ -118,7 +119,7 @@ async function kindFacts(name: string, engine: EngineName | undefined, depth: De
   }
 }
 
-/** Fetches kind; why that failed, undefined when it is here now. */
+/** Fetches kind. Returns why that failed, or undefined. */
 async function fetchTrouble(progress: Progress): Promise<string | undefined> {
   return kindPath(progress).then(
     () => undefined,
@@ -154,7 +155,7 @@ async function engineKernel(
   return { kernel, kernelTrouble: kernel ? undefined : trouble }
 }
 
-/** Some node image that is here already: any has what the probe needs. */
+/** Any local node image: each contains the tools that the probe needs. */
 async function anyNodeImage(engine: EngineName): Promise<string | undefined> {
   const run = $({ quiet: true, nothrow: true, timeout: probeMs })
   const { stdout } = await run`${engine} images --format ${'{{.Repository}}:{{.Tag}} {{.ID}}'}`

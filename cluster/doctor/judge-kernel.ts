@@ -1,9 +1,9 @@
 import type { EngineFacts, KernelFacts } from './facts.ts'
 
-/** How bad a result is: `fault` keeps something from running, `warning` may, `fine` and `note` only tell. */
+/** How bad a result is: `fault` prevents something from running, `warning` may, `fine` and `note` are information. */
 export type Weight = 'fine' | 'note' | 'warning' | 'fault'
 
-/** One thing that was looked at, and the command or step that mends it. */
+/** The result of one check, and the command or step that fixes it. */
 export interface DoctorResult {
   what: string
   weight: Weight
@@ -16,10 +16,10 @@ const inotify = { instances: 512, watches: 65_536 }
 
 /** kube-proxy's rules in iptables mode need every one of these. */
 const required = ['comment', 'conntrack', 'addrtype', 'mark', 'MARK', 'statistic', 'MASQUERADE']
-/** kube-proxy asks for these with 1.20–1.25 in IPVS mode; later it asks for the configured one alone. */
+/** kube-proxy 1.20–1.25 requires these in IPVS mode; later versions require only the configured one. */
 const usual = ['rr', 'wrr', 'sh']
 
-/** What a kernel under an engine can do, and the command that mends what it can't. */
+/** What the kernel under an engine supports, and the commands that add what is missing. */
 export function kernelResults(kernel: KernelFacts, engine: EngineFacts): DoctorResult[] {
   return [
     ...ipvsResults(kernel, engine),
@@ -50,10 +50,10 @@ function ipvsResults({ ipvs, schedulers, ipset, dummy }: KernelFacts, engine: En
     results.push({
       what: 'ipset',
       weight: 'warning',
-      detail: "rules can't match sets, which IPVS mode lives on",
+      detail: "rules can't match against sets, which IPVS mode requires",
       mend: modulesMend(engine, 'ip_set xt_set'),
     })
-  else results.push({ what: 'ipset', weight: 'fine', detail: 'rules can match sets' })
+  else results.push({ what: 'ipset', weight: 'fine', detail: 'rules can match against sets' })
   if (!dummy)
     results.push({
       what: 'dummy device',
@@ -153,7 +153,7 @@ function inMachine(engine: EngineFacts, command: string): string {
   }
 }
 
-/** How a kernel comes to modules that it lacks. The probe has tried to load them already. */
+/** How to add missing modules to a kernel. The probe has already tried to load them. */
 function modulesMend(engine: EngineFacts, modules: string): string {
   switch (homeOf(engine)) {
     case 'Docker Desktop':

@@ -28,7 +28,7 @@ const needed = {
   kind: { memory: 3 * gigabyte, disk: 6 * gigabyte },
 }
 
-/** What the facts mean: results with what mends them, and where each lab can run. Asks nothing. */
+/** Interprets the facts: results with their fixes, and where each lab can run. Pure: reads nothing itself. */
 export function diagnose(facts: Facts): Diagnosis {
   const embedded = embeddedResults(facts.embedded, facts.host)
   const kind = kindResults(facts.kind, facts.host)
@@ -45,7 +45,7 @@ function machineResults(host: HostFacts): DoctorResult[] {
     { what: 'Node.js', weight: 'fine', detail: host.nodeVersion },
     host.kubectl
       ? { what: 'kubectl', weight: 'fine', detail: host.kubectl }
-      : { what: 'kubectl', weight: 'note', detail: 'not here; it will be fetched once, with its sum checked' },
+      : { what: 'kubectl', weight: 'note', detail: 'not installed; it will be fetched once and its checksum verified' },
   ]
 }
 
@@ -60,7 +60,7 @@ function embeddedResults({ trouble, cached, confinement, kernel }: EmbeddedFacts
     { what: 'kernel', weight: kernel && !kernel.ipvs ? 'warning' : 'fine', detail },
     ...(confinement ? [confinementResult(confinement)] : []),
     room('memory', host.freeMemory, needed.embedded.memory, 'close something'),
-    room('disk', host.freeDisk, needed.embedded.disk, 'make room where this checkout lies'),
+    room('disk', host.freeDisk, needed.embedded.disk, 'free space on the disk of this checkout'),
   ]
 }
 
@@ -123,7 +123,7 @@ function kindResults(kind: KindFacts, host: HostFacts): DoctorResult[] {
   return results
 }
 
-/** No engine: what is said, and what starts one on this system. */
+/** No engine: the message, and the command that starts one on this system. */
 export function missingEngine({ platform, wsl }: HostFacts): { detail: string; mend: string } {
   const detail = 'no Docker or Podman engine answers'
   if (platform === 'darwin') return { detail, mend: 'start Docker Desktop, or: colima start' }

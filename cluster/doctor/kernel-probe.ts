@@ -65,7 +65,7 @@ echo "inotify-watches=$(cat /proc/sys/fs/inotify/max_user_watches 2>/dev/null)"
 echo "disk=$(df -Pk / | tail -n 1 | tr -s ' ' | cut -d ' ' -f 4)"
 echo end=yes`
 
-/** The command that runs the probe; the script names itself, so that it can go on in a namespace of its own. */
+/** The command that runs the probe; the script re-executes itself in a new network namespace. */
 export const kernelProbeCommand: readonly string[] = ['sh', '-c', kernelProbe, kernelProbe]
 
 /** Reads what the probe printed; undefined when it did not come to its end. */

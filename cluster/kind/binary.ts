@@ -1,6 +1,7 @@
 import { arch, platform } from 'node:os'
 import { join } from 'node:path'
-import { $, which } from 'zx/core'
+import { which } from 'zx/core'
+import { $ } from '../../host/command.ts'
 import { fetchVerified } from '../../host/download.ts'
 import { cacheFolder } from '../../host/layout.ts'
 import type { Progress } from '../../host/progress.ts'

@@ -1,6 +1,6 @@
 import { existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import type { ProcessPromise } from 'zx/core'
+import type { ProcessPromise } from '../../host/command.ts'
 import { forgetProcess, notedProcess, noteProcess } from '../../host/live-process.ts'
 import { waitFor } from '../../host/wait.ts'
 

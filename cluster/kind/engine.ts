@@ -1,4 +1,4 @@
-import { $ } from 'zx/core'
+import { $ } from '../../host/command.ts'
 
 export type EngineName = 'docker' | 'podman'
 

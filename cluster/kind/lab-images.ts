@@ -1,7 +1,7 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { $, type ProcessOutput } from 'zx/core'
+import { $, type ProcessOutput } from '../../host/command.ts'
 import type { Progress } from '../../host/progress.ts'
 import { timeoutScale } from '../../host/wait.ts'
 import { accessImage } from '../context/node-access.ts'

@@ -1,4 +1,4 @@
-import { $ } from 'zx/core'
+import { $ } from '../../host/command.ts'
 import { timeoutScale } from '../../host/wait.ts'
 import { type EngineName, engineReason } from './engine.ts'
 
@@ -30,7 +30,7 @@ export async function nodeContainers(engine: EngineName, cluster: string): Promi
     .sort((a, b) => (a.name < b.name ? -1 : 1))
 }
 
-/** What the engine says about containers, by a template of its own; empty where it says nothing. */
+/** What the engine prints about containers with a given template; empty if it prints nothing. */
 async function inspected(engine: EngineName, format: string, names: readonly string[]): Promise<string> {
   return (await engineCommand()`${engine} inspect --format ${format} ${[...names]}`).stdout.trim()
 }

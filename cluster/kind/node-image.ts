@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { parse } from 'yaml'
-import { $ } from 'zx/core'
+import { $ } from '../../host/command.ts'
 import { projectRoot } from '../../host/layout.ts'
 import type { Progress } from '../../host/progress.ts'
 import { type EngineName, engineReason, heldReference } from './engine.ts'

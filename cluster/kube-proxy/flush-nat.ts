@@ -35,14 +35,14 @@ interface NodeReading {
 
 export interface FlushOptions {
   progress: Progress
-  /** What nodes said of both families a moment ago, while nothing has been done to them since: those are not read again. */
+  /** Reports of nodes (both families) that were just read and are still current: these nodes are not read again. */
   seen?: readonly NodeFiles[]
 }
 
 /** What a flush must know; the other files are there only where the node has something to say. */
 const NEEDED = ['iptables-save', 'ip6tables-save', 'ipset-save', 'ipvsadm-save', 'ip-addr.json']
 
-/** A new kube-proxy rewrites the shared chains in its first sync; until then they lead to what is to be removed. */
+/** A new kube-proxy rewrites the shared chains in its first sync; until then they jump to chains that must be removed. */
 const firstSyncMs = 45_000
 
 /**
@@ -109,7 +109,7 @@ async function readNode(cluster: Cluster, node: string): Promise<NodeReading> {
   return planned(node, files, failures)
 }
 
-/** What is to be removed, by what a node said. Throws KubeProxyError where that can't be told. */
+/** What must be removed, according to a node's report. Throws KubeProxyError if that cannot be determined. */
 function planned(
   node: string,
   files: NodeFiles['files'],
@@ -134,7 +134,7 @@ function planned(
   return { mode, files, plan: planFlush(mode, state, ipv6 === undefined ? new Map() : parseIptablesSave(ipv6)) }
 }
 
-/** Rules first, as they use sets and lead to what answers; then virtual servers, their addresses, and the sets at last. */
+/** Rules first, because they reference sets; then virtual servers, their addresses, and finally the sets. */
 function flushScript({ ipv4, ipv6, virtualServers, linkAddresses, sets, nftables }: FlushPlan): string {
   const steps: string[] = ['set -e', RESTORE_WITH_BACKEND]
   const feed = (command: string, input: string) => {

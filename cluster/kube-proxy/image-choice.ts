@@ -6,7 +6,7 @@ import { KubeProxyError, kubeProxy } from './kube-proxy-pods.ts'
 
 /** On the DaemonSet while another kube-proxy than the cluster's own runs: the image to come back to. */
 export const ownImageAnnotation = 'kube-service-labs/own-image'
-/** The word that stands for the version that the cluster came with. */
+/** The value that selects the version that the cluster was created with. */
 export const OWN = 'own'
 
 export interface ImageChoice {

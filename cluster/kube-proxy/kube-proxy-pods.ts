@@ -4,22 +4,22 @@ import type { KubeClient } from '../kube-client.ts'
 /** Where kubeadm, kind and the embedded cluster keep kube-proxy. */
 export const kubeProxy = { namespace: 'kube-system', name: 'kube-proxy', selector: 'k8s-app=kube-proxy' } as const
 
-/** What a restart writes into the Pod template, so that every Pod of it carries it too. */
+/** The annotation that a restart writes into the Pod template, and so into every Pod. */
 export const restartAnnotation = 'kubectl.kubernetes.io/restartedAt'
 
-/** kube-proxy can't be found or used as it is; one sentence for a person. */
+/** kube-proxy was not found or cannot be used as it is. The message is one sentence for the user. */
 export class KubeProxyError extends Error {}
 
-/** One kube-proxy: the Pod of one node. */
+/** The kube-proxy Pod of one node. */
 export interface KubeProxyPod {
   node: string
   pod: string
   image: string
   restarts: number
   startedAt: string | undefined
-  /** The restart that this one came with: the annotation that `kubectl rollout restart` writes. */
+  /** The restart that created this Pod: the annotation that `kubectl rollout restart` writes. */
   restartedAt: string | undefined
-  /** What keeps it from running: the reason of a waiting or ended container. */
+  /** Why it does not run: the reason of a waiting or terminated container. */
   trouble: string | undefined
 }
 
@@ -52,7 +52,7 @@ export async function readConfigConf({ core }: KubeClient): Promise<{ text: stri
   }
 }
 
-/** The part of an API object that tells a kube-proxy Pod in service. */
+/** The fields of an API object that identify a kube-proxy Pod in service. */
 interface PodFacts {
   kind?: string | undefined
   metadata?: {
@@ -64,11 +64,11 @@ interface PodFacts {
   status?: { phase?: string | undefined } | undefined
 }
 
-/** True for a Pod of kube-proxy in whatever state, among API objects that carry their kind. */
+/** True for a kube-proxy Pod in any state, among API objects that carry their kind. */
 export const isKubeProxyPod = ({ kind, metadata }: PodFacts): boolean =>
   kind === 'Pod' && metadata?.namespace === kubeProxy.namespace && metadata.labels?.['k8s-app'] === kubeProxy.name
 
-/** False for a Pod that terminates, was evicted or has ended: it is no longer, or not for long, what runs on its node. */
+/** False for a Pod that terminates, was evicted or has ended: it does not run on its node, or will soon stop. */
 const isInService = ({ metadata, status }: PodFacts): boolean =>
   !metadata?.deletionTimestamp && status?.phase !== 'Failed' && status?.phase !== 'Succeeded'
 
@@ -99,7 +99,7 @@ function podFactsOf(pod: V1Pod): KubeProxyPod {
   }
 }
 
-/** A container that waits to be created is no trouble; one that ended, or is held back, is. */
+/** A container that is being created is not in trouble; one that ended with an error, or that is held back, is. */
 function troubleOf(status: V1ContainerStatus | undefined): string | undefined {
   const state = status?.state
   if (state?.terminated && state.terminated.exitCode !== 0)
@@ -108,7 +108,7 @@ function troubleOf(status: V1ContainerStatus | undefined): string | undefined {
   return waiting === undefined || waiting === 'ContainerCreating' || waiting === 'PodInitializing' ? undefined : waiting
 }
 
-/** The log of one kube-proxy; empty when it has written none. `previous` is that of the container before a restart. */
+/** The log of one kube-proxy; empty if there is none. `previous` selects the container before the last restart. */
 export async function readLog(
   { core }: KubeClient,
   pod: string,
@@ -123,18 +123,18 @@ export async function readLog(
   }
 }
 
-/** The line in which kube-proxy says which proxier runs: `Using ipvs Proxier`, with or without quotes and a full stop. */
+/** The log line that names the proxier that runs: `Using ipvs Proxier`, with or without quotes and a full stop. */
 export function proxierLine(log: string): string | undefined {
   return log.split('\n').findLast((line) => /Using \S+ Proxier/.test(line))
 }
 
-/** kube-proxy's own words when a kernel or its configuration does not let it run in IPVS mode; undefined when it can. */
+/** kube-proxy's log message if its kernel or configuration does not support IPVS mode; undefined if it does. */
 export function ipvsComplaint(log: string): string | undefined {
   const line = log.split('\n').findLast((one) => /can't use the IPVS proxier|IPVS proxier will not be used/i.test(one))
   return line?.replace(/^[A-Z]\d{4} \S+ +\d+ /, '').trim()
 }
 
-/** The line with which kube-proxy gave up: its last error, or its last line. */
+/** The log line before kube-proxy ended: its last error, or its last line. */
 export function lastWords(log: string): string {
   const lines = log.trimEnd().split('\n')
   return lines.findLast((line) => /^[EF]\d{4} |^(Error|error|unable):?/i.test(line)) ?? lines.at(-1) ?? ''

@@ -27,9 +27,9 @@ export interface ModeProof {
   portals: boolean
   /** Addresses with ports that lead to a Service in kube-proxy's own table (nftables mode). */
   nftServices: number | undefined
-  /** Schedulers of the virtual servers that stand there. */
+  /** Schedulers of the node's virtual servers. */
   schedulers: string[]
-  /** What the node said, as takeCapture reads it, with the rules of both families. */
+  /** The node's report, as takeCapture reads it, with the rules of both families. */
   files: NodeFiles['files']
 }
 

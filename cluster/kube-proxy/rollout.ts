@@ -15,12 +15,12 @@ import {
   restartAnnotation,
 } from './kube-proxy-pods.ts'
 
-/** Between two looks at the rollout. */
+/** Between two reads of the rollout's state. */
 const gapMs = 100
 
 /**
  * Restarts every kube-proxy as `kubectl rollout restart` does, by an annotation of the Pod template, and with another image
- * if one is chosen. Returns the stamp that the new ones carry.
+ * if one is chosen. Returns the restart's time stamp, which the new Pods carry in an annotation.
  */
 export async function restartKubeProxyPods({ apps }: KubeClient, choice?: ImageChoice): Promise<string> {
   const { PatchStrategy, setHeaderOptions } = await import('../kubernetes.ts')
@@ -47,7 +47,7 @@ const counts = ({ metadata, status }: V1DaemonSet) => ({
 
 /**
  * Waits until every kube-proxy is new and available, and shows how far it is. `stamp` is that of the restart.
- * @throws KubeProxyError when a new one ends again and again (with the reason from its log), or when the deadline passed
+ * @throws KubeProxyError when a new one crashes repeatedly (with the reason from its log), or when the deadline has passed
  */
 export async function awaitRollout(
   client: KubeClient,
@@ -74,8 +74,8 @@ export async function awaitRollout(
 }
 
 /**
- * Throws with kube-proxy's own words when one that came with this restart has ended more than once. Older ones may still be
- * ending from a configuration that is mended by now.
+ * Throws KubeProxyError with kube-proxy's log message if a Pod of this restart has ended more than once. Older Pods may still be
+ * failing because of a configuration that has been fixed since.
  */
 export async function explainCrash(client: KubeClient, stamp: string): Promise<void> {
   const fallen = (await listKubeProxyPods(client)).find(
@@ -85,10 +85,10 @@ export async function explainCrash(client: KubeClient, stamp: string): Promise<v
   if (!fallen) return
   const log = (await readLog(client, fallen.pod)) || (await readLog(client, fallen.pod, { previous: true }))
   const complaint = ipvsComplaint(log)
-  const says = `kube-proxy on ${fallen.node} ends at once, again and again (${fallen.trouble})`
+  const says = `kube-proxy on ${fallen.node} crashes repeatedly (${fallen.trouble})`
   throw new KubeProxyError(
     complaint === undefined
-      ? `${says}. Its log says: ${lastWords(log)}. The node keeps its old rules; mend the ConfigMap, then \`make iptables\` or \`make ipvs\`.`
-      : `${says}, because the kernel can't do what mode "ipvs" needs: ${complaint}. That node keeps the rules it had and follows no change, the others wait for it; \`make iptables\` puts all of them right again.`,
+      ? `${says}. Its log ends with: ${lastWords(log)}. The node keeps its old rules; fix the ConfigMap, then \`make iptables\` or \`make ipvs\`.`
+      : `${says}, because the kernel can't do what mode "ipvs" needs: ${complaint}. That node keeps its old rules and programs no change, and the other nodes are not restarted; \`make iptables\` repairs all of them.`,
   )
 }

@@ -35,8 +35,8 @@ const proofDeadlineMs = 90_000
 
 /**
  * Puts every kube-proxy of a cluster into a mode: checks the kernel modules on every node first, changes only `mode` (and
- * `ipvs.scheduler`) in the ConfigMap (and the DaemonSet's image, where another version is asked for), restarts the DaemonSet, waits, and proves per node which proxier runs. What the old
- * mode programmed stays: flushNat removes it.
+ * `ipvs.scheduler`) in the ConfigMap (and the DaemonSet's image, where another version is asked for), restarts the DaemonSet, waits,
+ * and proves per node which proxier runs. The old mode's rules remain until flushNat removes them.
  * @throws ModeUnsupported before anything is changed; KubeProxyError when a kube-proxy crashes or the nodes disagree
  */
 export function switchMode(cluster: Cluster, mode: RunnableMode, options: SwitchOptions): Promise<SwitchResult> {
@@ -89,7 +89,7 @@ async function switchAlone(cluster: Cluster, mode: RunnableMode, options: Switch
     await awaitRollout(client, progress, since)
     return since
   })
-  const proofs = await step(progress, 'Asking every node which proxier runs', () =>
+  const proofs = await step(progress, 'Checking which proxier runs on every node', () =>
     prove(cluster, client, mode, scheduler, { stamp }),
   )
   return { changed: true, before: current.mode, proofs }
@@ -97,23 +97,23 @@ async function switchAlone(cluster: Cluster, mode: RunnableMode, options: Switch
 
 const NFTABLES_WAY_OUT = 'CLUSTER=kind runs it on any Linux with nftables; `make doctor` says whether that is here.'
 
-/** Before 1.31 the mode is behind a gate, or not there. Throws ModeUnsupported before anything is changed. */
+/** Before 1.31 the mode is behind a feature gate, or missing. Throws ModeUnsupported before anything is changed. */
 function requireNftablesVersion(image: string): void {
   const version = /:(v\d+\.\d+[^@:]*)/.exec(image)?.[1]
   if (version === undefined || newestBefore(version) !== undefined) return
   if (featuresOf(version).nftables === 'available') return
   throw new ModeUnsupported(
     'nftables',
-    `kube-proxy ${version} has it not at all, or behind a gate; 1.31 or newer has it`,
+    `kube-proxy ${version} does not have it, or only behind a feature gate; use 1.31 or newer`,
   )
 }
 
-/** What somebody can do whose kernel lacks IPVS, or only a scheduler. */
+/** What a user can do whose kernel lacks IPVS, or one scheduler. */
 function waysOut({ driver }: Cluster, lacks: string): string {
-  const ways = ['`make doctor` says what mends it.']
+  const ways = ['`make doctor` shows how to fix it.']
   if (driver !== 'embedded' && lacks.includes('(module ip_vs)'))
     ways.push('CLUSTER=embedded brings a kernel that has it.')
-  return [...ways, 'FORCE=1 tries all the same, to see what kube-proxy does then.'].join(' ')
+  return [...ways, 'FORCE=1 tries it anyway, to show what kube-proxy then does.'].join(' ')
 }
 
 async function step<T>(progress: Progress, what: string, work: () => Promise<T>): Promise<T> {
@@ -128,7 +128,7 @@ async function step<T>(progress: Progress, what: string, work: () => Promise<T>)
   }
 }
 
-/** The version that was read goes along, so that somebody else's change in between is refused and not overwritten. */
+/** Sends the resourceVersion that was read, so that the API server rejects the patch if another process has changed the ConfigMap since. */
 async function patchConfigConf({ core }: KubeClient, text: string, resourceVersion: string): Promise<void> {
   const { PatchStrategy, setHeaderOptions } = await import('../kubernetes.ts')
   const body = { metadata: { resourceVersion }, data: { 'config.conf': text } }
@@ -138,7 +138,7 @@ async function patchConfigConf({ core }: KubeClient, text: string, resourceVersi
   )
 }
 
-/** kube-proxy up to 1.25 goes on in iptables mode, with a line in its log, when IPVS can't be had. */
+/** kube-proxy up to 1.25 falls back to iptables mode, with a line in its log, if IPVS is not available. */
 class FellBack extends KubeProxyError {
   constructor({ node, complaint }: ModeProof) {
     super(
@@ -147,13 +147,13 @@ class FellBack extends KubeProxyError {
   }
 }
 
-/** A look costs a node as much time as half its kube-proxy's first sync. */
+/** Reading a node's state takes it as much time as half of its kube-proxy's first sync. */
 const proofGapMs = 300
 
 /** The first sync of a kube-proxy on a quiet machine, and some more. */
 const firstSyncMs = 10_000
 
-/** A kube-proxy that has just started may be on its way to the mode that is asked for. */
+/** A kube-proxy that has just started may not have switched to the configured mode yet. */
 const youngMs = 30_000
 
 /** The proofs that the mode is in force already, undefined where it is not. */
@@ -171,9 +171,9 @@ async function inForce(
 }
 
 /**
- * Asks each node until it proves itself: one after the other, as looking takes time from the kube-proxies that are still at work, or
- * all at once where the cluster tells when they are done.
- * @throws KubeProxyError with what the nodes said that prove nothing
+ * Reads each node until it proves its mode: one node after the other, because reading slows down kube-proxies that are still
+ * syncing, or all at once if the cluster reports when they have synced.
+ * @throws KubeProxyError with the state of each node that did not prove its mode
  */
 async function prove(
   cluster: Cluster,

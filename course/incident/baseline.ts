@@ -6,14 +6,14 @@ import { configOf } from '../../grading/evaluate.ts'
 import type { NodeView, Snapshot } from '../../grading/snapshot.ts'
 import { SHOP_OBJECTS } from './shop-objects.ts'
 
-/** What was there before anything was broken, and must be there in the end. */
+/** The state before the incident, which a repair must restore. */
 export interface Baseline {
   /** Node → rules that are not kube-proxy's, and virtual servers of a firewall mark. */
   foreign: Record<string, string[]>
   config: KubeProxyConfig
   /** The text that the configuration was read from. */
   configText: string
-  /** Service → what of it a repair must leave as it was. */
+  /** Service → its fields that a repair must not change. */
   services: Record<string, unknown>
 }
 
@@ -28,11 +28,11 @@ export function baselineOf(snapshot: Snapshot): Baseline {
   }
 }
 
-/** Whether two configurations ask for the same, apart from the mode, which is asked of the agents themselves. */
+/** Whether two configurations are equal apart from the mode, which is read from the running kube-proxies. */
 export const sameButMode = (one: KubeProxyConfig, other: KubeProxyConfig): boolean =>
   differingSettings(one, other).length === 0
 
-/** The settings in which two configurations differ, such as `ipvs.scheduler`; the mode is none of them. */
+/** The settings in which two configurations differ, such as `ipvs.scheduler`, without the mode. */
 export function differingSettings(one: KubeProxyConfig, other: KubeProxyConfig): string[] {
   return differing(withoutMode(one), withoutMode(other), '')
 }
@@ -52,7 +52,7 @@ const withoutMode = (config: KubeProxyConfig): unknown => JSON.parse(JSON.string
 
 const isKubeProxyChain = (name: string) => name.startsWith('KUBE-')
 
-/** Rules of everybody but kube-proxy (and kubelet), which no prediction speaks about, as `table chain rule`. */
+/** Rules that belong neither to kube-proxy nor to the kubelet, and so to no prediction, as `table chain rule`. */
 export function foreignRules({ state }: NodeView): string[] {
   const rules = [...state.iptables].flatMap(([table, chains]) =>
     [...chains.values()]
@@ -70,7 +70,7 @@ export function foreignRules({ state }: NodeView): string[] {
   return [...rules, ...marked].sort()
 }
 
-/** The fields of a Service of the stage that no user would want changed by a repair. */
+/** The fields of a Service of the shop that a repair must not change. */
 export function serviceFacts(snapshot: Snapshot, name: string): unknown {
   const object = snapshot.find('Service', SHOP_OBJECTS.namespace, name)
   const spec = object?.spec as V1ServiceSpec | undefined

@@ -11,7 +11,7 @@ import { SHOP_OBJECTS } from './shop-objects.ts'
 
 const namespace = SHOP_OBJECTS.namespace
 
-/** What breaks and mends: the commands of somebody at work on a cluster, as functions. */
+/** The commands with which incidents are broken and repaired, as functions. */
 export class ClusterActions {
   readonly bench: LabBench
   readonly scene: Scene
@@ -29,7 +29,7 @@ export class ClusterActions {
     return this.bench.client
   }
 
-  /** `make exec NODE=… CMD='…'`. Throws Error with what the command said when it failed. */
+  /** `make exec NODE=… CMD='…'`. Throws Error with the command's standard error if it fails. */
   async onNode(node: string, script: string): Promise<string> {
     const { exitCode, stdout, stderr } = await this.cluster.exec(node, ['sh', '-c', `${PATH}\n${script}`], {
       timeoutMs: 60_000 * timeoutScale(),
@@ -43,7 +43,7 @@ export class ClusterActions {
     await Promise.all((await this.cluster.nodes()).map((node) => this.onNode(node, script)))
   }
 
-  /** `kubectl exec customer -- sh -c '…'`; a request that fails is no error. */
+  /** `kubectl exec customer -- sh -c '…'`; no error if a request fails. */
   async inCustomer(script: string): Promise<string> {
     const live = new LiveCluster(this.cluster, this.client, { keepMoments: false })
     return (await live.inPod(SHOP_OBJECTS.customer, script)).stdout
@@ -83,7 +83,7 @@ export class ClusterActions {
     await this.client.core.patchNamespacedConfigMap({ namespace, name, body }, await merge())
   }
 
-  /** Deletes the kube-proxy of a node, as for a restart, and waits until its successor runs, or has failed when that is wanted. */
+  /** Deletes the kube-proxy of a node, as for a restart, and waits until the new Pod runs (or, for `in trouble`, has failed). */
   async replaceKubeProxyPod(node: string, wanted: 'running' | 'in trouble' = 'running'): Promise<void> {
     const old = (await listKubeProxyPods(this.client)).filter((agent) => agent.node === node).map(({ pod }) => pod)
     for (const name of old) await this.client.core.deleteNamespacedPod({ namespace: kubeProxy.namespace, name })
@@ -94,7 +94,7 @@ export class ClusterActions {
     })
   }
 
-  /** Waits until no kube-proxy is left on a node. */
+  /** Waits until no kube-proxy Pod is left on a node. */
   async kubeProxyPodGone(node: string): Promise<void> {
     await waitFor(`kube-proxy to leave ${node}`, 60_000, async () => {
       const { items } = await this.client.core.listNamespacedPod({
@@ -105,7 +105,7 @@ export class ClusterActions {
     })
   }
 
-  /** Waits until so many Pods of the shop are ready, with none on its way out. */
+  /** Waits until exactly this many Pods of the shop exist and are ready. */
   async shopReady(replicas = 2): Promise<void> {
     await waitFor('the shop to be ready', 90_000, async () => {
       const { metadata, status } = await this.readDeployment(SHOP_OBJECTS.shop)

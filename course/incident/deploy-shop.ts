@@ -6,7 +6,7 @@ import type { LabBench } from '../lab-bench.ts'
 import type { Scene } from './scene.ts'
 import { SHOP_OBJECTS } from './shop-objects.ts'
 
-/** Brings shop and customer up, and every node into a mode with nothing else on it. Resolves to the scene. */
+/** Deploys shop and customer and puts every node into a mode, without leftovers of another one. Resolves to the scene. */
 export async function deployShop(bench: LabBench, mode: SwitchedMode): Promise<Scene> {
   const { progress } = bench
   await bench.apply(SHOP_OBJECTS.manifest)

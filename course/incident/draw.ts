@@ -2,35 +2,35 @@ import { createHash, randomInt } from 'node:crypto'
 import type { Incident, Need } from './incident.ts'
 import { solvedMark } from './incident-note.ts'
 
-/** So many causes stand in the list to choose from. */
+/** Number of causes in the list to choose from. */
 const CHOICES = 8
 
-/** A number below `below` that the words alone decide. */
+/** A number below `below`, derived from the words alone. */
 function dealt(below: number, ...words: string[]): number {
   return createHash('sha256').update(words.join('\n')).digest().readUInt32BE() % below
 }
 
-/** The list in an order that the seed decides. */
+/** The list, shuffled by the seed. */
 function shuffled<T extends { id: string }>(list: readonly T[], seed: string): T[] {
   const rank = ({ id }: T) => createHash('sha256').update(`${seed}\n${id}`).digest('hex')
   return [...list].sort((a, b) => (rank(a) < rank(b) ? -1 : 1))
 }
 
-/** What can be made on a cluster that has these things. */
+/** The incidents that are possible on a cluster with these properties. */
 export function possible(incidents: readonly Incident[], has: ReadonlySet<Need>): Incident[] {
   return incidents.filter(
     ({ mode, needs = [] }) => (mode !== 'ipvs' || has.has('ipvs')) && needs.every((need) => has.has(need)),
   )
 }
 
-/** One of them, which the seed alone decides. Throws Error when there is none. */
+/** One incident, chosen by the seed alone. Throws Error if there is none. */
 export function draw(incidents: readonly Incident[], seed: string): Incident {
   const drawn = incidents[dealt(incidents.length || 1, 'draw', seed)]
   if (!drawn) throw new Error('No incident can be made on this cluster.')
   return drawn
 }
 
-/** A seed by chance that draws one of those, so that naming it draws the same once more. */
+/** A random seed that draws one of these incidents; the same seed draws the same incident again. */
 export function seedFor(incidents: readonly Incident[], wanted: (incident: Incident) => boolean): string {
   const none = !incidents.some(wanted)
   for (;;) {
@@ -39,12 +39,12 @@ export function seedFor(incidents: readonly Incident[], wanted: (incident: Incid
   }
 }
 
-/** A seed by chance for an incident that was not solved yet, while there is one. */
+/** A random seed for an incident that has not been solved yet, if there is one. */
 export function freshSeed(incidents: readonly Incident[], solved: readonly string[]): string {
   return seedFor(incidents, ({ id }) => !solved.includes(solvedMark(id)))
 }
 
-/** Plausible causes, the right one among them, in an order that tells nothing. */
+/** Plausible causes with the right one among them, in an order that does not reveal it. */
 export function choicesFor(incident: Incident, incidents: readonly Incident[], seed: string): Incident[] {
   const others = shuffled(
     incidents.filter(({ id }) => id !== incident.id),

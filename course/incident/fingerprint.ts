@@ -1,13 +1,13 @@
 import { createHash } from 'node:crypto'
 import type { Snapshot } from '../../grading/snapshot.ts'
 
-/** Notes of the labs change with each look; EndpointSlices follow what happens to Pods. */
+/** Lab notes change whenever a lab is graded; EndpointSlices follow what happens to Pods. */
 const isNotes = (kind: string, name: string) => kind === 'ConfigMap' && /^lab-\d+$/.test(name)
 
 /**
  * A digest of everything through which a cluster can be repaired: what objects ask for, which Pods run, and when commands were
- * last run on the embedded cluster's nodes (embedded/apiserver/command-note.ts). As long as it is the same, nobody
- * has repaired anything. Status is left out: it changes by itself.
+ * last run on the embedded cluster's nodes (embedded/apiserver/command-note.ts). While it is the same, nothing
+ * has been repaired. Status is left out: it changes by itself.
  */
 export function fingerprintOf({ items }: Snapshot): string {
   const facts = items

@@ -11,9 +11,9 @@ import { CLOSED_KEY, INCIDENT_KEY, isClosedNote, isIncidentNote, unseal } from '
 import { INCIDENT_LAB, INCIDENT_LABEL, SHOP_OBJECTS } from './shop-objects.ts'
 
 /**
- * Takes back what the open incident broke, repaired or not, and what was tried on it: rules of others on every node, what the
- * incident itself heals, kube-proxy's configuration, altered Services and Pods. Closes the incident. The rules of kube-proxy itself are put
- * right by whoever sets the stage next.
+ * Reverts what the open incident broke, repaired or not, and what the learner tried: foreign rules on every node, what the
+ * incident itself heals, kube-proxy's configuration, altered Services and Pods. Closes the incident. kube-proxy's own rules are
+ * repaired by the next deployShop or reset.
  */
 export async function healIncident(bench: LabBench): Promise<void> {
   const { cluster, client, progress } = bench
@@ -33,7 +33,7 @@ export async function healIncident(bench: LabBench): Promise<void> {
   await bench.mode(incident.from ?? incident.mode, { force: true })
 }
 
-/** What kube-proxy can't read is another one. Which mode runs is not for a text to say: setting the stage decides it. */
+/** A configuration that kube-proxy cannot read counts as different. The mode is ignored: deployShop sets it. */
 function sameConfig(now: Snapshot, { config }: Baseline): boolean {
   try {
     return sameButMode(configOf(now), config)
@@ -42,7 +42,7 @@ function sameConfig(now: Snapshot, { config }: Baseline): boolean {
   }
 }
 
-/** Takes the rules away that were added since, and puts back those that are gone. */
+/** Deletes the rules that were added since, and restores those that are missing. */
 async function restoreForeign(actions: ClusterActions, node: NodeView, { foreign }: Baseline): Promise<void> {
   const then = foreign[node.name] ?? []
   const now = foreignRules(node)
@@ -61,7 +61,7 @@ function command(rule: string, action: '-A' | '-D'): string {
   return `iptables -t ${table} ${action} ${chain} ${spec}`
 }
 
-/** Deletes what is no longer as the manifest has it, so that it is made anew. */
+/** Deletes objects that differ from the manifest, so that they are created again. */
 async function restoreStage(bench: LabBench, before: Snapshot, { services }: Baseline): Promise<void> {
   for (const { kind, metadata } of before.items) {
     if (kind !== 'Service' || metadata.namespace !== SHOP_OBJECTS.namespace || metadata.labels?.lab !== 'incidents')
@@ -74,15 +74,15 @@ async function restoreStage(bench: LabBench, before: Snapshot, { services }: Bas
     namespace: SHOP_OBJECTS.namespace,
     labelSelector: INCIDENT_LABEL,
   })
-  // A Deployment that nobody edited since it was made is of generation 1.
+  // A Deployment that was never edited has generation 1.
   for (const { metadata } of items)
     if (metadata?.name !== SHOP_OBJECTS.shop || metadata.generation !== 1)
       await bench.delete('Deployment', metadata?.name ?? '')
 }
 
 /**
- * For other labs: heals an incident that nobody has finished, and takes its shop away with it. One that was finished left the
- * rules right, and at most something in the kernel that its repair did not need.
+ * For other labs: heals an unfinished incident and deletes its shop. A finished one has left correct rules, and at most
+ * kernel state that its repair did not need to remove.
  */
 export async function leaveIncident(bench: LabBench): Promise<void> {
   const { cluster, client } = bench
@@ -97,7 +97,7 @@ export async function leaveIncident(bench: LabBench): Promise<void> {
   await closeShop(bench)
 }
 
-/** The incident that the notes speak of, with what only the grader is to read. */
+/** The open incident of the lab notes, with its unsealed secret. */
 async function sealedIncident(notes: LabNotes) {
   const note = notes.read(INCIDENT_KEY, isIncidentNote)
   const secret = note && unseal(note.sealed)
@@ -105,7 +105,7 @@ async function sealedIncident(notes: LabNotes) {
   return secret && incident ? { secret, incident } : undefined
 }
 
-/** Takes everything of this lab away. */
+/** Deletes all objects of this lab. */
 export async function closeShop(bench: LabBench): Promise<void> {
   await Promise.all([
     bench.delete('Pod', SHOP_OBJECTS.customer.name),

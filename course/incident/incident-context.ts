@@ -19,7 +19,7 @@ export interface Backend {
   ready: boolean
 }
 
-/** What the user still sees, as a failure shows it. */
+/** What the user still observes, in the fields of a failure. */
 export interface Symptom {
   /** The command that shows it, as the learner would type it. */
   look: string
@@ -27,7 +27,7 @@ export interface Symptom {
   actual: string
 }
 
-/** What an incident looks with: one snapshot of the cluster, and real requests where it is no capture. */
+/** What an incident is examined with: one snapshot of the cluster and, unless it is a capture, real requests. */
 export class IncidentContext {
   readonly snapshot: Snapshot
   readonly #live: LiveCluster | undefined
@@ -41,9 +41,9 @@ export class IncidentContext {
     this.mode = mode
   }
 
-  /** The cluster as it runs. Throws NotApplicable for a capture: what only it can tell is not asked there. */
+  /** The running cluster. Throws NotApplicable for a capture. */
   get live(): LiveCluster {
-    if (!this.#live) throw new NotApplicable('for this incident the cluster itself is asked, and this is a capture')
+    if (!this.#live) throw new NotApplicable('this incident needs requests in a running cluster, and this is a capture')
     return this.#live
   }
 
@@ -57,7 +57,7 @@ export class IncidentContext {
     return object && { ...(object.spec as V1ServiceSpec), labels: object.metadata.labels ?? {} }
   }
 
-  /** The Pods of the shop that are not on their way out. */
+  /** The Pods of the shop that do not terminate. */
   backends(app = SHOP_OBJECTS.shop as string): Backend[] {
     return this.snapshot.items
       .filter(({ kind, metadata }) => kind === 'Pod' && metadata.labels?.app === app && !metadata.deletionTimestamp)
@@ -73,7 +73,7 @@ export class IncidentContext {
     return this.snapshot.find('Pod', SHOP_OBJECTS.namespace, name) as V1Pod | undefined
   }
 
-  /** Runs a shell script in the Pod customer. Fails when somebody took it away. */
+  /** Runs a shell script in the Pod customer. Fails if the Pod is missing. */
   async customer(script: string): Promise<string> {
     if (!this.snapshot.find('Pod', SHOP_OBJECTS.customer.namespace, SHOP_OBJECTS.customer.name))
       fail({
@@ -108,7 +108,7 @@ export class IncidentContext {
     return complaint(answers, `kubectl exec customer -- curl -sS --max-time 2 ${url}`, 'an answer of the shop')
   }
 
-  /** The symptom of "the node port does not answer on every node": each is asked by the next one. */
+  /** The symptom of "the node port does not answer on every node": each is requested from the next one. */
   async nodePortEverywhere(port = this.scene.nodePort): Promise<Symptom | undefined> {
     const { nodes } = this.scene
     const asked = await Promise.all(
@@ -122,7 +122,7 @@ export class IncidentContext {
     return asked.find((symptom) => symptom !== undefined)
   }
 
-  /** So many requests of the customer to the shop went to each Pod, by the Pods' own logs. */
+  /** How many of the customer's requests to the shop each Pod received, by the Pods' access logs. */
   async shares(times: number): Promise<Map<string, number>> {
     const token = `incident-${randomUUID().slice(0, 13)}`
     const urls = Array.from({ length: times }, (_, index) => `http://${this.scene.shop}/?${token}=${index}`)
@@ -146,7 +146,7 @@ export class IncidentContext {
   }
 }
 
-/** What there is to complain about, when not every request was answered. */
+/** The symptom if not every request was answered; else undefined. */
 export function complaint(answers: readonly Answer[], look: string, expected: string): Symptom | undefined {
   const bad = answers.filter((answer) => !isGood(answer))
   const [first] = bad
@@ -155,7 +155,7 @@ export function complaint(answers: readonly Answer[], look: string, expected: st
   return { look, expected, actual: `${describeAnswer(first)}${share}` }
 }
 
-/** A request that printed nothing was not sent: that is no answer either. */
+/** A request without output was not sent: it counts as unanswered. */
 function all(urls: readonly string[], answers: readonly Answer[]): Answer[] {
   return [...answers, ...urls.slice(answers.length).map((url) => ({ url, status: 0, exitCode: 28 }))]
 }

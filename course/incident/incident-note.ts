@@ -12,22 +12,22 @@ export const CLOSED_KEY = 'closed'
 export const HISTORY_KEY = 'history'
 export const GUESS_PREFIX = 'guess.'
 
-/** An open incident as the cluster keeps it. */
+/** An open incident as the lab notes in the cluster store it. */
 export interface IncidentNote {
-  /** What only the grader is to read: honest learners do not look into it, and at a glance nobody can. */
+  /** The sealed secret for the grader: it is encoded, not encrypted, so that a learner does not read it by accident. */
   sealed: string
   report: string
-  /** Plausible causes, by the word that names each. */
+  /** Plausible causes by their ids. */
   choices: string[]
   seed: string
   openedAt: string
-  /** Tiers of hints that were asked for. */
+  /** Tiers of hints that were shown. */
   hints: number
   /** What could be repaired through, once the break had been seen to hold; only where commands on nodes are noted, too. */
   fingerprint?: string
 }
 
-/** What is sealed. */
+/** The content of the secret. */
 export interface Secret {
   id: string
   scene: Scene
@@ -40,12 +40,12 @@ export interface ClosedNote {
   points: number
 }
 
-/** Packs a secret so that no word of it can be read by looking at it. */
+/** Encodes a secret so that its text is not readable at a glance. */
 export function seal(secret: Secret): string {
   return deflateRawSync(Buffer.from(JSON.stringify(secret))).toString('base64')
 }
 
-/** Opens what `seal` packed; undefined for anything else. */
+/** Decodes what `seal` encoded; undefined for anything else. */
 export function unseal(text: string): Secret | undefined {
   try {
     const secret: unknown = JSON.parse(inflateRawSync(Buffer.from(text, 'base64')).toString())
@@ -58,7 +58,7 @@ export function unseal(text: string): Secret | undefined {
 const isSecret = (value: unknown): value is Secret =>
   isRecord(value) && typeof value.id === 'string' && isRecord(value.scene) && isRecord(value.baseline)
 
-/** An incident that was solved, as the history keeps it: again nothing to read. */
+/** A solved incident in the history, also sealed. */
 export const solvedMark = (id: string): string =>
   createHash('sha256').update(`solved incident ${id}`).digest('hex').slice(0, 12)
 

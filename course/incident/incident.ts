@@ -3,49 +3,49 @@ import type { ClusterActions } from './cluster-actions.ts'
 import type { IncidentContext, Symptom } from './incident-context.ts'
 import type { Scene } from './scene.ts'
 
-/** What an incident can only be made with. */
+/** What an incident requires of the cluster. */
 export type Need =
   /** A kernel with IPVS and ipset, although iptables mode runs. */
   | 'ipvs'
   /** The machine outside the cluster. */
   | 'outside'
-  /** Nodes whose kernel is nobody else's. */
+  /** Nodes with a kernel of their own. */
   | 'embedded'
 
-/** Somebody's try that must not count. */
+/** A wrong fix that must not count as a repair. */
 export interface WrongFix {
   what: string
   play(actions: ClusterActions): Promise<unknown>
-  /** Takes it back, where the right fix does not. */
+  /** Reverts it, if the right fix does not. */
   undo?(actions: ClusterActions): Promise<unknown>
 }
 
-/** Something that breaks, and all that there is to know about it. */
+/** One incident: what it breaks, how it is detected and how it is repaired. */
 export interface Incident {
-  /** Also the word that names the cause in a diagnosis. */
+  /** Also the cause id in a diagnosis. */
   id: string
   /** The cause in one sentence, as the list of plausible causes has it. */
   cause: string
-  /** The mode in which it stands. */
+  /** The mode that the incident ends in. */
   mode: SwitchedMode
-  /** The mode in which it begins, where the way between is part of it. */
+  /** The mode in which it begins, if the switch between the modes is part of it. */
   from?: SwitchedMode
   needs?: readonly Need[]
-  /** What a user would say. Never the cause. */
+  /** The user's report. Never names the cause. */
   report(scene: Scene): string
-  /** From a nudge to nearly the command. */
+  /** Hints, from vague to nearly the command. */
   hints: readonly [string, string, ...string[]]
-  /** Breaks it. What it has to remember goes into `scene.facts`. */
+  /** Breaks the cluster. Stores what later steps need in `scene.facts`. */
   break(actions: ClusterActions): Promise<unknown>
-  /** Sends real requests; undefined when the user would be content. */
+  /** Sends real requests; undefined if there is no symptom. */
   symptom(look: IncidentContext): Promise<Symptom | undefined>
-  /** What of the cause still stands; undefined when it is mended. */
+  /** What remains of the cause; undefined if it is repaired. */
   causeLeft(look: IncidentContext): Promise<string | undefined> | string | undefined
   wrongFixes: readonly [WrongFix, ...WrongFix[]]
   fix: { commands(scene: Scene): string[]; play(actions: ClusterActions): Promise<unknown> }
-  /** Takes away what neither a kube-proxy nor a fresh stage would; harmless when nothing is there. */
+  /** Removes what neither kube-proxy nor a new deployShop would remove; can be called at any time. */
   heal?(actions: ClusterActions): Promise<unknown>
-  /** Told when it is over. */
+  /** Explanation, shown when the incident is solved. */
   debrief: string
 }
 

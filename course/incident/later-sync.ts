@@ -46,7 +46,7 @@ const lookFor = `${PATH}
 ${SAVE_WITH_BACKEND}
 { save_with_backend iptables -t filter; ip -4 addr show; } | grep -qwF -- "$1" && echo shown || echo hidden`
 
-/** Those of the nodes that come to show an address, or to hide it, while their kube-proxy runs. */
+/** The nodes that program (or remove) an address while their kube-proxy runs. */
 async function nodesThat(
   bench: LabBench,
   nodes: readonly string[],

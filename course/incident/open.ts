@@ -33,13 +33,13 @@ import { laterSync } from './later-sync.ts'
 import type { Scene } from './scene.ts'
 import { INCIDENT_LAB } from './shop-objects.ts'
 
-/** How long what was broken may take to show. */
+/** How long a symptom may take to appear. */
 const SYMPTOM_MS = 30_000
-/** So often something is broken again that kube-proxy has repaired by itself. */
+/** Attempts to break what kube-proxy has repaired by itself. */
 const TRIES = 3
 
 export interface Wish {
-  /** Decides what is drawn; a random one when missing. */
+  /** Determines the incident that is drawn; random if missing. */
   seed?: string | undefined
   /** The id of the incident itself, for instructors. */
   id?: string | undefined
@@ -59,7 +59,7 @@ async function openAlone(bench: LabBench, wish: Wish): Promise<IncidentNote> {
   const { progress } = bench
   if (wish.id !== undefined) mustExist(wish.id, await loadIncidents())
   const solved = await solvedSoFar(bench)
-  // What is broken may be the very thing that others need.
+  // An open incident may have broken what the next one needs.
   await healIncident(bench)
   await leaveOthers(INCIDENT_LAB, bench)
   const here = await incidentsHere(bench)
@@ -93,7 +93,7 @@ async function breakIt(
   const baseline = baselineOf(bench.seen ?? new Snapshot(await takeCapture(cluster, client)))
   // From here on nothing that was seen holds.
   bench.seen = undefined
-  // Written down before: whatever happens from here on, healing knows what to take back.
+  // Stored before anything is broken, so that healing can revert it after any failure.
   const sealed = () => seal({ id: incident.id, scene, baseline })
   const base = {
     report: incident.report(scene),

@@ -6,7 +6,7 @@ export interface Complaint {
   text: string
 }
 
-/** What somebody threw, as a part of such a sentence. */
+/** A thrown value as a part of such a sentence. */
 export const oneLine = (error: unknown) =>
   (error instanceof Error ? error.message : String(error)).replace(/\s*\n\s*/g, ' ').slice(0, 400)
 

@@ -36,7 +36,7 @@ const LAB = /^\d\d-[a-z0-9-]+$/
 
 /** Reads the course of this checkout. Nothing that is wrong with it throws: that is for the linter to say. */
 export async function readCourse(root = projectRoot): Promise<CourseFiles> {
-  // Sources are loaded as they stand, also by a script that runs from a bundle, where nothing reads TypeScript.
+  // TypeScript sources are loaded directly, also by a bundled script, where no loader for TypeScript is registered.
   register()
   const read = (path: string) => (existsSync(join(root, path)) ? readFileSync(join(root, path), 'utf8') : undefined)
   const folders = readdirSync(join(root, 'labs')).filter((name) => LAB.test(name))

@@ -26,7 +26,7 @@ export function lintText(lab: LabFiles, { steps }: WrittenLab, course: CourseFil
     ...unknown.map((id) => ({ file, text: `has a section for "${id}", which is no step of the lab.` })),
     ...(inOrder || missing.length + unknown.length > 0
       ? []
-      : [{ file, text: 'its sections must stand in the order of the steps.' }]),
+      : [{ file, text: 'its sections must be in the order of the steps.' }]),
     ...[...sections].flatMap(([id, section]) =>
       section.includes(SEEN) ? [] : [{ file, text: `the section of step "${id}" must tell ${SEEN}` }],
     ),

@@ -1,6 +1,6 @@
 import { UNWRITTEN } from './complaint.ts'
 
-/** What somebody may call a lab: `tcpdump`, or `07-tcpdump` with a number of choice. */
+/** Allowed names of a new lab: `tcpdump`, or `07-tcpdump` with a chosen number. */
 const NAME = /^(?:(\d\d)-)?([a-z][a-z0-9-]{1,29}[a-z0-9])$/
 
 /**

@@ -21,15 +21,15 @@ export interface Line {
   distance: number
   /** Standard error of one median. */
   spread: number
-  /** Error and spread with every bad value counted: nobody is blamed by less. */
+  /** Error and spread with every outlier included: a claim is `wrong` only beyond these. */
   errorAtWorst: number
   spreadAtWorst: number
 }
 
-/** `unclear`: what was measured would fit the claim as well as its opposite. */
+/** `unclear`: the measurement is compatible with the claim and with its opposite. */
 export type ShapeVerdict = 'holds' | 'wrong' | 'unclear'
 
-/** Fewer sizes show no shape, fewer values at a size no spread. */
+/** A shape needs this many sizes, a spread this many values per size. */
 export const MIN_SIZES = 4
 export const MIN_VALUES = 3
 
@@ -44,9 +44,9 @@ export function median(values: readonly number[]): number {
   return sorted.length % 2 === 1 ? upper : ((sorted[middle - 1] ?? Number.NaN) + upper) / 2
 }
 
-/** Of fewer values than these the typical distance from the median says too little. */
+/** With fewer values, the typical distance from the median is not reliable. */
 const MANY = 7
-/** The standard error of a median is so many times that of a mean. */
+/** Ratio of the standard error of a median to that of a mean (normal distribution). */
 const PRICE_OF_MEDIAN = 1.2533
 
 /**
@@ -91,7 +91,7 @@ export function fitLine(series: Series): Line {
 
 /** A rise below this part of the level is none, where there are Services enough to show one. */
 const NO_RISE = 0.02
-/** Sizes up to which nobody is blamed for what is seen: a small list is walked too fast. */
+/** Up to these sizes no claim is `wrong`: a short list is walked too fast to be measured. */
 const SMALL = 1000
 /**
  * Medians may be so far off the line, as a part of its rise; caches bend it a little. From `BENT` on it is surely no line: that of
@@ -102,7 +102,7 @@ const BENT = 0.2
 const CERTAIN = 3
 /** Between the two, medians that are no further off than they would be by chance say nothing against a line. */
 const BY_CHANCE = 1.5
-/** Spread explains distances up to so many times itself. */
+/** Distances up to this multiple of the spread count as noise. */
 const BY_SPREAD = 4
 
 const largest = (series: Series) => Math.max(...series.map(({ size }) => size))

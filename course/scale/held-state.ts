@@ -1,6 +1,6 @@
 import type { NodeState } from '../../dataplane/node-state.ts'
 
-/** The node that is measured on: whose kube-proxy it stands for, the only Pod behind its Services and the one that asks. */
+/** The measured node: the name and version of the simulated kube-proxy, the only backend Pod and the client Pod. */
 export const MEASURED_NODE = 'k8s-guide-worker'
 export const MEASURED_VERSION = 'v1.34'
 export const SERVER = '10.244.1.3'

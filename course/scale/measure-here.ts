@@ -35,7 +35,7 @@ function thisMachine(): string {
 }
 
 /**
- * `make measure`: measures as MAX and ENDPOINTS of the environment say, in a kernel of its own, and keeps the run as a note in
+ * `make measure`: measures as MAX and ENDPOINTS of the environment say, in a separate kernel, and stores the run as a note in
  * the cluster and as a table, figures and a picture in the evidence folder. Returns the folder and the run.
  * @throws UserError for a number that can't be one; Unsupported where the embedded kernel can't run
  */

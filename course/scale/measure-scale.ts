@@ -138,5 +138,5 @@ async function makeChanges(mode: ProgrammedMode, pairs: number): Promise<Cost[]>
 
 const rounded = (value: number) => Math.round(value * 10) / 10
 const micros = (nanos: number) => rounded(nanos / 1000)
-/** What so many nanoseconds for each connection come to at the fixed rate. */
+/** Converts nanoseconds per connection to the busy share at the fixed rate. */
 const partOfCore = (nanos: number) => Math.round((nanos / 1e9) * RATE * 1e5) / 1e5

@@ -48,7 +48,7 @@ export interface Inventory {
   printed: Record<'iptables-save' | 'ipset-save' | 'ipvsadm-save', string>
 }
 
-/** One node in a kernel of its own, for measuring: no cluster, no kubelet, nobody else's packets. */
+/** One node in a separate kernel, for measuring: no cluster, no kubelet, no other traffic. */
 export class MeasuringNode {
   readonly #machine: Machine
   readonly #folder: string
@@ -116,7 +116,7 @@ export class MeasuringNode {
   async feed(command: string, input: string): Promise<Cost> {
     if (input === '') return { ms: 0, cpuMs: 0 }
     // The guest reads the host's files, which is faster than sending megabytes through its serial line, and remembers what it has
-    // read: each input is a file of its own.
+    // read: each input gets its own file.
     const file = join(this.#folder, `input-${this.#inputs++}`)
     writeFileSync(file, input)
     const began = performance.now()

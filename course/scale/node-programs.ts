@@ -45,7 +45,7 @@ sub ask { my ($s) = @_; syswrite($s, 'x', 1) == 1 or die "write: $!"; sysread($s
 
 /**
  * Arguments: blocks, rounds a block, port, first address, last address. In each round both addresses are asked on a new
- * connection and on one that was open, in either order, so that whatever slows the machine slows both. Prints a line a block, of medians in
+ * connection and on one that was open, in either order, so that other load on the machine affects both. Prints a line a block, of medians in
  * nanoseconds: new to the last, how much more than to the first in the same round, the same two on open connections, and a
  * fixed piece of work that uses no network.
  */
@@ -72,9 +72,10 @@ for (1 .. $blocks) {
 
 /**
  * Arguments: blocks, rounds a block, connections a second, port, first address, last address. Each round has a new connection to
- * both addresses, in either order and at uneven times, so that nothing regular meets one of them only. The node has one processor and rests in between, so what it is busy with a connection is the
- * time until the client, who lets everybody else go first, gets the processor back. Prints a line a block, of medians in
- * nanoseconds: busy with one to the last, how much longer than with one to the first in the same round, and a fixed piece of work.
+ * both addresses, in either order and at uneven times, so that nothing regular meets one of them only. The node has one processor
+ * and rests in between, so what it is busy with a connection is the time until the client, which runs at the lowest priority, gets
+ * the processor back. Prints a line a block, of medians in nanoseconds: busy with one to the last, how much longer than with one to
+ * the first in the same round, and a fixed piece of work.
  */
 export const connectAtRate = `
 use Socket; use strict; ${clock} ${work} ${requests}

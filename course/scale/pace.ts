@@ -1,4 +1,4 @@
-/** Something measured, and how fast the machine was meanwhile. */
+/** A measured value, and how fast the machine was meanwhile. */
 export interface Paced {
   /** What a fixed piece of work took, the same in the whole run. */
   work: number
@@ -6,14 +6,14 @@ export interface Paced {
   took: number
 }
 
-/** What takes so many times what it can take was slowed down by somebody else. */
+/** A block whose fixed work takes this multiple of the fastest one was slowed down by other processes. */
 const SLOWED = 1.2
-/** So much is kept of what a machine has measured that was slowed down most of the time. */
+/** Share of the blocks that is kept at least, even if most of them were slowed down. */
 const KEPT = 2 / 3
 
 /**
- * What was measured at one size while nobody slowed the machine down, in the order in which it was; at least two thirds of all, then
- * those that suffered least. `fastest` is the shortest that the fixed work has taken in the whole run.
+ * The values of one size that were measured while no other load slowed the machine down, in the order in which it was; at least two
+ * thirds of all, then those that suffered least. `fastest` is the shortest that the fixed work has taken in the whole run.
  */
 export function steadiest<Measured extends Paced>(all: readonly Measured[], fastest: number): Measured[] {
   const shortest = Math.min(...all.map(({ took }) => took))

@@ -1,7 +1,7 @@
 import type { SwitchedMode } from '../../dataplane/kube-proxy/mode-ownership.ts'
 import { UserError } from '../../host/main.ts'
 
-/** What `make measure` is asked for. */
+/** The parameters of `make measure`. */
 export interface ScalePlan {
   sizes: number[]
   endpoints: number
@@ -64,11 +64,11 @@ export interface Effort {
 
 /**
  * What else runs on the host changes what memory costs, for half a minute at a time: all sizes in turn, several times, are each
- * measured at cheap times and at dear ones. Rules are loaded quickly; virtual servers are not, and show no rise that it could hide.
+ * measured while memory is fast and while it is slow. Rules are loaded quickly; virtual servers are not, and show no rise that it could hide.
  */
 const USUAL: Effort = { visits: 5, rounds: 40, blocks: 80, changes: 5 }
 
-/** A shorter list is felt less: there is time to ask twice as often. A very long one takes long to load. */
+/** A shorter list has a smaller effect, and there is time for twice as many values. A very long one takes long to load. */
 function effortFor(max: number, isLarge: boolean): Effort {
   if (isLarge) return { ...USUAL, visits: 3 }
   return max < DEFAULT_MAX ? { ...USUAL, rounds: 2 * USUAL.rounds } : USUAL

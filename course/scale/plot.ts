@@ -32,7 +32,7 @@ const HEAD = 40
 const LINE = 18
 const MARGIN = { left: 58, right: 24, top: 34, bottom: 40 }
 const COLUMNS = 3
-/** Labels of the sizes need so much room. */
+/** Width that a size label needs. */
 const LABEL_WIDTH = 34
 const colours: Record<SwitchedMode, string> = { iptables: '#b3261e', ipvs: '#1a5fb4' }
 const labels: Record<SwitchedMode, string> = { iptables: 'iptables', ipvs: 'IPVS' }
@@ -45,7 +45,7 @@ const at = (value: number) => value.toFixed(1)
 
 /**
  * The whole run as one SVG picture: a chart for each quantity over the number of Services, both axes from zero, so that what is
- * linear is straight. One chart is what others have published; beneath stand the machine and what of this does not carry over.
+ * linear is straight. One chart is what others have published; the text below names the machine and the limits of the measurement.
  */
 export function scalePlot(run: Measurement, remarks: readonly string[]): string {
   const rows = Math.ceil((panels.length + 1) / COLUMNS)

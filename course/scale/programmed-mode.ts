@@ -11,8 +11,8 @@ import { syntheticCluster } from './synthetic-cluster.ts'
 /** A mode of kube-proxy on the measuring node: what the genuine one gives the kernel, without its own thinking. */
 export interface ProgrammedMode {
   /**
-   * Programs the node for so many Services, and says what that costs from nothing: iptables is loaded whole, IPVS adds to what
-   * stands there, and the cost of the portions is added up.
+   * Programs the node for this many Services and returns the cost of programming an empty node: iptables rules are loaded as a whole,
+   * IPVS adds to the existing state, and the costs of the parts are added up.
    */
   program(services: number): Promise<Cost>
   /** Replaces one endpoint of the Service in the middle, and next time puts the old one back. */

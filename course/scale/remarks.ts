@@ -1,13 +1,13 @@
 import type { SwitchedMode } from '../../dataplane/kube-proxy/mode-ownership.ts'
 import type { Measurement } from './measurement.ts'
 
-/** What others have measured on their machines, by rates and clients of theirs. */
+/** Published measurements, made on other machines with other rates and clients. */
 export const published: { cpuPercent: Record<SwitchedMode, number>; smallBelow: number } = {
   cpuPercent: { iptables: 35, ipvs: 8 },
   smallBelow: 1000,
 }
 
-/** What has to stand beside the figures: where they come from, what others have measured, and what does not carry over. */
+/** The notes below the figures: their source, published figures, and what does not apply to other machines. */
 export function scaleRemarks({ at, machine, endpoints, rate, seconds }: Measurement): string[] {
   const { cpuPercent, smallBelow } = published
   return [

@@ -7,7 +7,7 @@ const address = (first: number, index: number) => `${first}.${(index >> 16) & 25
 export const syntheticClusterIP = (service: number) => address(10, 0x600000 + service + 1)
 
 /**
- * A v1 List as kubectl prints it: three nodes, and so many ClusterIP Services with so many ready endpoints each, spread
+ * A v1 List as kubectl prints it: three nodes, and `services` ClusterIP Services with `endpoints` ready endpoints each, spread
  * over the nodes. With `answering`, the first and the last Service have this one address of a real
  * listener on port 8080 as their endpoint.
  */

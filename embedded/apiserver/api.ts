@@ -26,7 +26,7 @@ export interface ObjectMeta {
   generateName?: string
 }
 
-/** Any stored object. Fields beyond these are typed by whoever uses them (client-node's V1Pod and so on fit). */
+/** Any stored object. Callers type further fields themselves (client-node's V1Pod and so on fit). */
 export interface KubeObject {
   apiVersion: string
   kind: string

@@ -78,7 +78,7 @@ function certify(
 ): Buffer {
   const algorithm = sequence(objectIdentifier(oid.ecdsaWithSha256))
   const serial = randomBytes(16)
-  // A positive number with a first byte that isn't zero, whatever the draw.
+  // A positive number with a first byte that isn't zero, for any random bytes.
   serial[0] = ((serial[0] ?? 0) & 0x3f) | 0x40
   const day = 24 * 60 * 60 * 1000
   const validity = sequence(time(new Date(now.getTime() - day)), time(new Date(now.getTime() + 3650 * day)))

@@ -18,7 +18,7 @@ export interface ExecOptions {
   stderr: boolean
 }
 
-/** A connection that carries one command's streams, whatever its protocol. */
+/** A connection that carries one command's streams, in any protocol. */
 export interface ExecTransport {
   /** What the client sends to the command; absent when it sends nothing. */
   stdin?: Readable
@@ -100,7 +100,7 @@ export async function runSession({ process, stdout, stderr }: HeldProcess, trans
   }
 }
 
-/** Carries an output to its end; an output that nobody wants, or no longer wants, is read away. */
+/** Carries an output to its end; an output without a reader is read and discarded. */
 async function carry(from: PassThrough, to: Writable | undefined): Promise<void> {
   if (to) {
     to.on('error', () => {})

@@ -18,7 +18,7 @@ export interface Author {
   subresource?: string
 }
 
-// Set by the server, or the identity of the object: nobody's to own.
+// Set by the server, or part of the object's identity: never owned by a field manager.
 const unowned = ['f:name', 'f:namespace', 'f:uid', 'f:resourceVersion', 'f:generation', 'f:creationTimestamp'].concat([
   'f:deletionTimestamp',
   'f:deletionGracePeriodSeconds',
@@ -27,7 +27,7 @@ const unowned = ['f:name', 'f:namespace', 'f:uid', 'f:resourceVersion', 'f:gener
   'f:generateName',
 ])
 
-/** The paths of a set that somebody can own. */
+/** The paths of a set that a field manager can own. */
 export function ownable(set: FieldSet): FieldSet {
   const { 'f:apiVersion': _version, 'f:kind': _kind, 'f:metadata': metadata, ...rest } = set
   if (!metadata) return rest
@@ -79,7 +79,7 @@ export function trackUpdate(
   return withEntries(next, entries)
 }
 
-/** Same owners of the same fields, whatever the times. */
+/** True if the same managers own the same fields; times are ignored. */
 export function sameOwners(a: readonly ManagedFieldsEntry[], b: readonly ManagedFieldsEntry[]): boolean {
   const timeless = (entries: readonly ManagedFieldsEntry[]) => entries.map((entry) => ({ ...entry, time: '' }))
   return sameJson(timeless(a), timeless(b))

@@ -10,7 +10,7 @@ const magic = Buffer.from('k8s\0')
 
 interface Field {
   name: string
-  /** The message whose fields stand in place of this one. */
+  /** The embedded message whose fields replace this one. */
   inline: boolean
   zeroIsAbsent: boolean
 }

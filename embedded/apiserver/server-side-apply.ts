@@ -26,7 +26,7 @@ export interface ApplyRequest {
 
 /**
  * Server-side apply: the configuration is merged into the live object, fields that this manager applied before and no
- * longer names go away unless somebody else owns them too. Throws 409 naming each field of another manager whose value
+ * longer names are removed unless another manager owns them too. Throws 409 naming each field of another manager whose value
  * would change, unless forced.
  */
 export function serverSideApply({ schema, typeName, live, config, author, force }: ApplyRequest): JsonObject {

@@ -111,7 +111,7 @@ function applyListDirectives(
   }
 }
 
-/** Items named in `order` stand in that order; others keep their place relative to their old neighbours. */
+/** Items named in `order` are in that order; others keep their place relative to their old neighbours. */
 function reorder(list: Json[], order: Json[], before: Json[], key: string | undefined): Json[] {
   const same = (a: Json, b: Json): boolean =>
     key !== undefined && isObject(a) && isObject(b) ? sameJson(a[key], b[key]) : sameJson(a, b)

@@ -120,7 +120,7 @@ function lastSeen(event: CoreV1Event, now: Date): string {
   return times > 1 ? `${age} (x${times} over ${first})` : age
 }
 
-/** Times are text on the wire, whatever client-node's class says. */
+/** Times are strings in JSON, although client-node's types declare Date. */
 function text(time: unknown): string | undefined {
   return typeof time === 'string' ? time : undefined
 }

@@ -116,7 +116,7 @@ function countCollision({ api }: ControllerContext, deployment: Deployment, setN
   writeStatus(api, 'deployments', deployment, { ...deployment.status, collisionCount })
 }
 
-/** Deletes the oldest revisions beyond `revisionHistoryLimit` that have no Pods any more. */
+/** Deletes the oldest revisions beyond `revisionHistoryLimit` that no longer have Pods. */
 export function cleanUpHistory({ api }: ControllerContext, { deployment, old }: Rollout): void {
   const kept = deployment.spec.revisionHistoryLimit ?? 10
   const revisions = old

@@ -170,7 +170,7 @@ function rescale(scaler: Scaler, rollout: Rollout): Rollout {
   )
 }
 
-/** A paused Deployment makes no progress, so its deadline stands still: said by the Progressing condition. */
+/** A paused Deployment makes no progress and its deadline does not run; the Progressing condition shows it. */
 function notePause({ api }: ControllerContext, deployment: Deployment): Deployment {
   const { paused } = deployment.spec
   const before = conditionOf(deployment.status, 'Progressing')

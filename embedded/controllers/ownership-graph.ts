@@ -16,10 +16,10 @@ export interface OwnershipGraph {
   dependents(uid: string): Place[]
 }
 
-// Events own nothing and belong to nobody; there are too many to look at.
+// Events own nothing and have no owner; there are too many of them to index.
 const watched = resources.filter(({ name }) => name !== 'events')
 
-/** Follows who owns whom over all kinds; `changed` hears of each change after the graph knows it. */
+/** Tracks owner references of all kinds; `changed` is called after each update of the graph. */
 export function createOwnershipGraph(
   context: ControllerContext,
   changed: (place: Place, change: Change<KubeObject>) => void,

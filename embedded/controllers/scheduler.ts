@@ -47,7 +47,7 @@ export function startScheduler(context: ControllerContext): void {
     try {
       api.patch<Pod>('pods', namespace, name, { metadata: { uid }, spec: { nodeName: node.metadata.name } })
     } catch (error) {
-      // The Pod went away, or another of its name is there: nothing to bind any more.
+      // The Pod went away, or was replaced by another of the same name: nothing to bind.
       if (hasReason(error, 'NotFound') || hasReason(error, 'Conflict')) return
       throw error
     }

@@ -8,7 +8,7 @@ import { isReady, isTerminal } from './pod-condition.ts'
 import type { Pod, Service, SlicePort } from './resources.ts'
 import type { Workqueue } from './workqueue.ts'
 
-/** The selector by which the Service finds its Pods; none when its endpoints are somebody else's business. */
+/** The selector by which the Service finds its Pods; undefined for a Service without a selector, whose endpoints are managed elsewhere. */
 export function podSelector({ spec }: Service): Labels | undefined {
   if (spec.type === 'ExternalName' || !spec.selector || Object.keys(spec.selector).length === 0) return undefined
   return spec.selector

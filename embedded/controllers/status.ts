@@ -3,7 +3,7 @@ import { sameJson } from '../apiserver/json.ts'
 
 /**
  * Writes `status` through the status subresource, onto the newest stored object; an equal one is not written again, so
- * that a controller is not woken by itself for ever. Returns the object as stored; undefined when it is gone.
+ * that a controller's own updates do not trigger it endlessly. Returns the object as stored; undefined when it is gone.
  */
 export function writeStatus<T extends KubeObject & { status?: unknown }>(
   api: Api,

@@ -1,5 +1,5 @@
 import { createInterface } from 'node:readline'
-import { $ } from 'zx/core'
+import { $ } from '../../host/command.ts'
 import type { BuiltinContainer } from '../kubelet/images/registry.ts'
 import type { KubeProxyContext } from './container.ts'
 import { mountedConfig, StartFailure } from './settings.ts'

@@ -8,7 +8,7 @@ import { type BalancedAddress, routeLines } from './routes.ts'
 /** A load balancer asks again after this long, as cloud ones do every few seconds. */
 const healthIntervalMs = 2000
 const healthTimeoutMs = 1000
-/** For a while after a change it asks oftener: kube-proxy follows within a second, and nobody wants to wait for us. */
+/** Polls more often for a while after a change, because kube-proxy needs less than a second. */
 const restlessMs = 3000
 const restlessIntervalMs = 300
 

@@ -20,13 +20,13 @@ function hosts(nodes: readonly NodePlan[]): string {
   return ['127.0.0.1\tlocalhost', ...nodes.map(({ name, address }) => `${address}\t${name}`), ''].join('\n')
 }
 
-/** fstab lines for the nodes' roots: each an overlay of its own over the guest's file system. */
+/** fstab lines for the nodes' roots: each a separate overlay over the guest's file system. */
 export function nodeMounts(nodes: readonly NodePlan[]): { folders: string[]; mounts: string[] } {
   const folders = nodes.flatMap(({ name }) => [nodeRoot(name), `${nodesFolder}/${name}/work`])
   const mounts = nodes.flatMap(({ name }) => {
     const layers = `lowerdir=/,upperdir=${nodesFolder}/${name}/upper,workdir=${nodesFolder}/${name}/work`
     const root = nodeRoot(name)
-    // The host's own /tmp is nobody's business here.
+    // Hides the host's /tmp.
     const inside = [`/dev ${root}/dev none rbind 0 0`, `tmpfs ${root}/tmp tmpfs mode=1777 0 0`]
     return [`overlay ${root} overlay ${layers} 0 0`, ...inside]
   })
@@ -74,7 +74,7 @@ export function nodeFiles(node: NodePlan, nodes: readonly NodePlan[]): GuestFile
     '/root/.bashrc': shellProfile,
     '/root/.profile': '. ~/.bashrc\n',
     '/root/.bash_profile': '. ~/.bashrc\n',
-    // The host's own may not be read by whoever runs this.
+    // The host's file may not be readable for the current user.
     '/root/.bash_logout': '',
     '/run/node/links': `${nodeLines(node, nodes).join('\n')}\n`,
     '/run/node/firewall': nodeFirewall,
@@ -94,7 +94,7 @@ const settings: Record<string, number> = {
   'net/netfilter/nf_conntrack_acct': 1,
 }
 
-/** The command that becomes a node: it takes its namespaces, sets them up, says `ready`, and holds them for ever. */
+/** The command that becomes a node: it takes its namespaces, sets them up, prints `ready`, and keeps them until it is killed. */
 export function nodeCommand(name: string): string[] {
   const script = [
     'set -e',

@@ -103,7 +103,7 @@ function stepCounts(entries: readonly Graded[], id: string) {
 const openSteps = ({ steps }: Graded) =>
   steps.filter(({ verdict }) => verdict !== 'passed' && verdict !== 'not applicable').length
 
-/** 0: all were graded, whatever came of it; 2: a file was refused or nothing was graded. */
+/** 0: all were graded, with any result; 2: a file was refused or nothing was graded. */
 function exitCodeOf(graded: readonly Graded[], refused: readonly Refused[]): 0 | 2 {
   return refused.length > 0 || graded.length === 0 ? 2 : 0
 }

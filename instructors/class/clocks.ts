@@ -2,7 +2,7 @@ import { birthMarks } from '../../grading/cluster-identity.ts'
 import type { Submission } from '../submission/read-submission.ts'
 import type { Flag } from './result.ts'
 
-/** Clocks of one machine and its cluster may differ by so much, and one of another's by more. */
+/** Allowed difference between the clocks of one machine and its cluster, and of different machines. */
 const SKEW_MS = 10_000
 const FUTURE_MS = 15 * 60_000
 
@@ -12,7 +12,7 @@ export function clockFlags({ manifest, captures }: Submission, now: number): Fla
   const ordered = [...captures].toSorted(([, a], [, b]) => a.takenAt - b.takenAt)
   const found = new Map<string, string>()
   const say = (kind: string, text: string) => found.has(kind) || found.set(kind, text)
-  if (submittedAt > now + FUTURE_MS) say('future', `It is dated ${manifest.submittedAt}, which is still to come.`)
+  if (submittedAt > now + FUTURE_MS) say('future', `It is dated ${manifest.submittedAt}, which is in the future.`)
   let version = 0
   let before = ''
   for (const [id, submitted] of ordered) {

@@ -18,14 +18,14 @@ export interface CopyOptions {
   variants?: boolean | undefined
 }
 
-/** So many Pods or Services with the same UID can't come of two clusters. */
+/** This many Pods or Services with the same UID prove a common cluster. */
 const SHARED_OBJECTS = 2
-/** So many equal node files, to the last counter. */
+/** This many node files equal to the last counter prove a common source. */
 const SHARED_FILES = 2
 const NAMES_SHOWN = 3
 
 /**
- * Compares every submission with those of all other learners; a learner's own labs and attempts come from one cluster by right.
+ * Compares every submission with those of all other learners; a learner's own labs and attempts may come from one cluster.
  * Returns the flags in the order given. Linear in the number of submissions.
  */
 export function copyFlags(submissions: readonly Compared[], { variants = false }: CopyOptions = {}): Flag[][] {
@@ -121,7 +121,7 @@ function holders(submissions: readonly Compared[], select: (prints: Prints) => s
   return found
 }
 
-/** Learners who share at least so many prints. */
+/** Learners who share at least this many fingerprints. */
 function others(
   prints: readonly string[],
   found: ReadonlyMap<string, Set<string>>,

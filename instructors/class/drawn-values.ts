@@ -1,11 +1,11 @@
-// What a cluster draws at random, and no second cluster draws again: two submissions that share it have a source in common.
+// Values that a cluster generates at random and no second cluster repeats: two submissions that share it have a source in common.
 
 import { hash } from 'node:crypto'
 import type { Capture, NodeFiles } from '../../cluster/capture-folder.ts'
 import { parseNodeBoot } from '../../dataplane/node-boot.ts'
 import { birthMarks } from '../../grading/cluster-identity.ts'
 
-/** Each kind of value, in the words of a report. */
+/** The name of each kind of value in reports. */
 export const DRAWN_KINDS = {
   uid: 'UIDs',
   name: 'generated names',
@@ -23,7 +23,7 @@ export type DrawnKind = keyof typeof DRAWN_KINDS
 /** Digests of the values of each kind. */
 export type DrawnValues = ReadonlyMap<DrawnKind, ReadonlySet<string>>
 
-/** Among 1,000 learners two may draw one equal 32-bit value by chance, two such values never: so many count, of whichever kinds. */
+/** Among 1,000 learners two may draw one equal 32-bit value by chance, two such values never: this many values, of any kinds, count. */
 export const TELLING = 2
 
 const DIGEST_LENGTH = 12

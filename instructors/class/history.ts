@@ -1,4 +1,4 @@
-// What the captures of one cluster can't all say at once: a cluster only grows older.
+// Contradictions between captures of one cluster: its time only goes forward.
 
 import type { NodeFiles } from '../../cluster/capture-folder.ts'
 import { type NodeBoot, parseNodeBoot } from '../../dataplane/node-boot.ts'
@@ -9,9 +9,9 @@ import { isEmbedded } from './drawn-values.ts'
 import type { Flag } from './result.ts'
 
 const SECOND = 1000
-/** Two programs may record a cluster at once, each for so long: what lies closer together has no order. */
+/** Two programs may record a cluster at the same time, each for up to this long: captures closer together have no order. */
 const APART_MS = 30 * SECOND
-/** Clocks of a cluster's machines, and of the learner's, may differ by so much. */
+/** Allowed difference between the clocks of a cluster's machines and the learner's. */
 const SKEW_MS = 120 * SECOND
 /** Local times are read as UTC: no zone is farther away, and some hours are left for a bad clock. */
 const ZONE_MS = 26 * 3600 * SECOND
@@ -199,7 +199,7 @@ function datesOfPods(look: Look): Contradiction {
 }
 
 /**
- * What nodes wrote is of the days that the capture and the objects are dated to. The clock of an embedded kernel stands still while its
+ * What nodes wrote is of the days that the capture and the objects are dated to. The clock of an embedded kernel stops while its
  * machine sleeps, so what it wrote may be older.
  */
 function datesOfNodes(look: Look): Contradiction {

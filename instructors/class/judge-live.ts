@@ -43,7 +43,7 @@ export async function judgeLive(
   const file = shortened(plainText(basename(kubeconfig)), 100)
   try {
     const learner = basename(kubeconfig).replace(/\.(?:ya?ml|conf|config|kubeconfig)$/i, '')
-    if (!LEARNER_NAME.test(learner)) refuse('Its name is to be the learner’s: letters, digits, dots and dashes.')
+    if (!LEARNER_NAME.test(learner)) refuse('Its name must be the learner’s: letters, digits, dots and dashes.')
     const access = clusterAccess(readPlainFile(kubeconfig, KUBECONFIG_BYTES))
     const spec = await loadSpec(readLab(lab))
     const cluster = await open(learner, access)

@@ -4,7 +4,7 @@ import type { ClassKey } from '../../grading/signature.ts'
 import { judgeFile } from './judge-file.ts'
 import type { Task } from './judge-pool.ts'
 
-// Findings are values here, nobody reads where they were thrown.
+// Failures are values here; their stack traces are never read.
 Error.stackTraceLimit = 0
 const { key, word, live }: { key: ClassKey | undefined; word: string | undefined; live: boolean } = workerData
 const judging = () => import('./judge-live.ts')

@@ -18,7 +18,7 @@ export interface Prints {
   drawn?: Partial<Record<DrawnKind, string[]>>
 }
 
-/** So many of each are kept, the smallest digests, so that what two submissions share is kept of both. */
+/** This many of each kind are kept, the smallest digests, so that two submissions keep the same ones of those they share. */
 const KEPT = 32
 const UNREPEATABLE = /^objects\.json$|\/(?:iptables-save|conntrack)$/
 /** A file of a quiet node may be short enough to repeat. */

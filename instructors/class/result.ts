@@ -91,7 +91,7 @@ export const classSchema = z
     cannotKnow: z.array(z.string()).describe('what no grading of captures can tell'),
     exitCode: z
       .union([z.literal(0), z.literal(1), z.literal(2)])
-      .describe('0: all were graded; 2: a file was refused or nothing was graded; 1 is not used any more'),
+      .describe('0: all were graded; 2: a file was refused or nothing was graded; 1 is no longer used'),
   })
   .describe('The result of grading a class once')
 

@@ -23,7 +23,7 @@ const reasonFor = (twin: number) =>
   `${UNCHANGED} That nothing of kube-proxy’s is missing, altered or stale is claimed at the end of lab ${twin}, where the same change is caught.`
 
 /**
- * Excuses changes of a moment's capture, and of a lab that is not about kube-proxy, by proof alone: the packets that the lab
+ * Proves that changes of a moment's capture, or of a lab that is not about kube-proxy, are equivalent: the packets that the lab
  * follows end where they did, and a change of the same kind is tried at the end of this lab or, in the same mode, of another, and
  * caught there. Each kind is tried once.
  */
@@ -37,7 +37,7 @@ export class EquivalentMutants {
     this.#ends = goods.filter(({ isEnd }) => isEnd)
   }
 
-  /** The reason why nobody has to see this change on this capture; undefined when that can't be shown. */
+  /** Why no step has to detect this change on this capture; undefined if that cannot be proved. */
   async reason(good: GoodCapture, mutation: Mutation): Promise<string | undefined> {
     const { end, spec } = good
     if (!end && !good.isPart && !BESIDE_KUBE_PROXY.has(spec.lab.number)) return undefined
@@ -86,7 +86,7 @@ function isLeftBehind(good: GoodCapture, node: string, { place, detail }: Mutati
   const table = evaluate(new Snapshot(good.capture).node(node), mode).expected.iptables.get(tableName)
   if (chain.startsWith('KUBE-')) return !table?.has(chain)
   const own = table?.get(chain)?.rules ?? []
-  // Where a mode writes nothing at all, whatever is changed is before or among what another one left.
+  // Where a mode writes nothing, every change concerns leftovers of another mode.
   if (mode === 'userspace' && own.length === 0) return true
   const spec = detail.replace(`-A ${chain} `, '')
   const isJump = targetOf(spec)?.startsWith('KUBE-') ?? false

@@ -32,7 +32,7 @@ const FIXTURES = join(projectRoot, 'data')
 
 /**
  * Every good capture there is. A lab joins when its spec exists and either a submission of it, as `make submit` writes it,
- * lies in data/solved, or a genuine cluster recorded under data/recordings/kind-* lets some of its steps pass.
+ * is in data/solved, or a genuine cluster recorded under data/recordings/kind-* lets some of its steps pass.
  */
 export async function goodCaptures(): Promise<GoodCapture[]> {
   const specs = await Promise.all(listLabs().map(({ number }) => loadSpec(readLab(number))))
@@ -46,7 +46,7 @@ export async function goodCaptures(): Promise<GoodCapture[]> {
     ),
   )
   const telling = genuine
-    // Where only the stage stands, nothing of the lab is to be seen.
+    // If only the lab's first step passes, the capture shows nothing of the lab.
     .filter(({ passing }) => passing.length > 1)
     .map(
       (one): GoodCapture =>

@@ -7,7 +7,7 @@ import { noise } from './noise.ts'
 import { OTHER_VERSIONS, underVersion } from './other-versions.ts'
 import { type Trial, tryMutation } from './trial.ts'
 
-/** A good capture on which a step does not pass any more, though nothing is wrong with it. */
+/** A false alarm: a step no longer passes on a capture that was only changed harmlessly. */
 export interface FalseAlarm {
   good: GoodCapture
   what: string

@@ -34,7 +34,7 @@ const HARMLESS_CHANGES: readonly HarmlessChange[] = [
   },
   {
     reason:
-      'Services stand in this chain in the order of a Go map, which differs from sync to sync: each packet matches the rules of one of them.',
+      'Services are in this chain in the order of a Go map, which differs from sync to sync: each packet matches the rules of one of them.',
     covers: ({ operator, place }) => operator === 'reorder rules' && IN_MAP_ORDER.has(place),
   },
   {
@@ -74,13 +74,13 @@ const HARMLESS_CHANGES: readonly HarmlessChange[] = [
   },
   {
     reason:
-      'A rule of the learner’s that stands twice stops the same packets, and it may stand anywhere in its chain where the walk still ends at it: the steps of lab 5 walk the packet.',
+      'A duplicate of the learner’s rule stops the same packets, and the rule may be anywhere in its chain where the walk still ends at it: the steps of lab 5 walk the packet.',
     covers: ({ operator, detail }, good) =>
       isLab(good, 5) && (operator === 'duplicate rule' || operator === 'reorder rules') && isLearnersRule(detail),
   },
   {
     reason:
-      'No packet from outside passes OUTPUT. That nobody’s rule comes before kube-proxy’s there is claimed by lab 1, step chains.',
+      'No packet from outside passes OUTPUT. That no foreign rule precedes kube-proxy’s there is claimed by lab 1, step chains.',
     covers: ({ operator, place }, good) => isLab(good, 3) && operator === 'reorder rules' && place === 'nat OUTPUT',
   },
   {
@@ -97,7 +97,7 @@ const HARMLESS_CHANGES: readonly HarmlessChange[] = [
     covers: ({ operator, place }, good) => operator === 'alter affinity' && !hasEndpoints(good, place),
   },
   {
-    reason: 'A probe that stands twice in its hook counts the same packets twice over, and the older one is read.',
+    reason: 'A duplicate probe in its hook counts the same packets twice, and the older one is read.',
     covers: ({ operator, place }, good) =>
       (isLab(good, 1) || isLab(good, 4)) && operator === 'duplicate rule' && place.startsWith('mangle '),
   },
@@ -109,7 +109,7 @@ const HARMLESS_CHANGES: readonly HarmlessChange[] = [
   },
   {
     reason:
-      'Before the flush, what iptables mode left has only to be there; nothing jumps to it any more. Step flush, which comes after this capture, has it gone.',
+      'Before the flush, what iptables mode left has only to be there; nothing jumps to it. Step flush, which comes after this capture, has it gone.',
     covers: ({ place, detail }, good) =>
       isLab(good, 2) &&
       !good.passing.includes('flush') &&

@@ -140,7 +140,7 @@ const TAKING_RULES = [
   '-A PREROUTING -d 10.96.0.0/16 -j DROP',
 ]
 
-/** Policies of the chains that every packet meets, and rules of somebody's in front of kube-proxy's. */
+/** Policies of the built-in chains, and foreign rules in front of kube-proxy's. */
 function* builtInEdits(lines: readonly string[], rules: readonly RuleLine[]): Generator<FileEdit> {
   let table = ''
   for (const [at, line] of lines.entries()) {

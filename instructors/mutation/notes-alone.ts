@@ -9,7 +9,7 @@ import type { Mutation } from './mutation.ts'
 const REASON =
   'The steps that pass judge what the lab’s notes hold, and nothing else: they pass on a cluster whose nodes are silent and that has no other object.'
 
-/** The steps that are about the lab’s notes by what they claim: a run that was measured elsewhere, the word of a cause. */
+/** The steps that are about the lab’s notes by what they claim: a run that was measured elsewhere, the id of a cause. */
 const isAboutNotes = ({ spec: { lab }, passing }: GoodCapture): boolean =>
   lab.number === SCALE_LAB || (lab.number === INCIDENT_LAB && passing.every((step) => step === DIAGNOSIS))
 const SCALE_LAB = 6
@@ -17,9 +17,9 @@ const SCALE_LAB = 6
 const proven = new WeakMap<GoodCapture['capture'], Promise<boolean>>()
 
 /**
- * Excuses changes of nodes and of other objects on a capture whose steps are about the notes in it alone, as those of lab 6 are, which
- * judge a run that was measured on another node. Proven by judging the notes without all the rest; a step that claims more than its
- * notes is never excused so.
+ * Proves that changes of nodes and of other objects are harmless on a capture whose steps judge only the lab notes, as in lab 6,
+ * whose run was measured on another node. The proof judges the notes without the rest of the capture; a step that claims more
+ * than its notes fails there.
  */
 export async function notesAlone(good: GoodCapture, { place }: Mutation): Promise<string | undefined> {
   if (!isAboutNotes(good) || place === notesPlace(good.spec.lab.number)) return undefined

@@ -6,7 +6,7 @@ import type { Mutation } from './mutation.ts'
 
 /** What the steps that pass on a good capture say after a mutation. */
 export interface Notice {
-  /** The steps that do not pass any more. */
+  /** The steps that no longer pass. */
   steps: string[]
   /** One of them is on the mutated node and names the place that was changed. */
   about: boolean

@@ -45,7 +45,7 @@ function byHand(node: NodeView, mode: 'ipvs' | 'iptables'): VirtualServer[] {
   return node.state.virtualServers.filter((server) => !own.has(virtualServerKey(server)))
 }
 
-/** What stands in chains of nobody's of kube-proxy stays, behind kube-proxy's own jumps. */
+/** Foreign rules in built-in chains remain, after kube-proxy's own jumps. */
 function withForeign({ state }: NodeView, predicted: Ruleset): Ruleset {
   const ruleset = structuredClone(predicted)
   for (const [name, table] of state.iptables) {

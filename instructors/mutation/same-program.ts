@@ -9,7 +9,7 @@ import type { Mutation } from './mutation.ts'
 const REASON =
   'In userspace mode rules know no Pod, no Pod range, no mark and no scheduler: kube-proxy programs the same with this changed, and what it does with connections is seen by the real requests of lab 7.'
 
-/** Excuses a change of an object, or of a setting, by which kube-proxy in userspace mode programs no node differently. */
+/** Proves that a change of an object or a setting is harmless because kube-proxy in userspace mode programs every node as before. */
 export function sameProgram({ capture }: GoodCapture, mutation: Mutation): string | undefined {
   if (mutation.node !== undefined) return undefined
   const before = programmed(capture)

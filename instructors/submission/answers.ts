@@ -20,7 +20,7 @@ export function readAnswers(items: readonly unknown[], lab: number): Manifest['a
     .slice(0, MOST)
 }
 
-/** The text of an answer's note; a note of another shape as it stands. */
+/** The text of an answer's note; a note of another shape is returned unchanged. */
 function textOf(note: string): string {
   try {
     const value: unknown = JSON.parse(note.slice(0, 4000))

@@ -3,12 +3,12 @@ import { gunzipSync } from 'node:zlib'
 import type { ArchiveLimits } from './limits.ts'
 import { Refusal, refuse } from './refusal.ts'
 
-/** So many unpacked bytes are let out before the ratio is asked: the first bytes of a stream say little. */
+/** The ratio is checked only after this many unpacked bytes: the first bytes of a stream are not representative. */
 const RATIO_FROM = 2 ** 20
 const CHUNK = 2 ** 21
 
 /**
- * The unpacked bytes of a gzip file. Unpacking ends where the limits do, whatever the file claims.
+ * The unpacked bytes of a gzip file. Unpacking stops at the limits, regardless of the size that the file claims.
  * @throws Refusal when it is no regular file, no gzip, cut off, or more than the limits allow
  */
 export function gunzipFile(file: string, limits: ArchiveLimits): Buffer {

@@ -27,6 +27,6 @@ export const SUBMISSION_LIMITS: ArchiveLimits = {
   entries: 2000,
   fileBytes: 16 * 2 ** 20,
   depth: 4,
-  // The largest object that an API server takes has 1.5 MB, and stands in one line, which escapes may double.
+  // The largest object that an API server takes has 1.5 MB, and is one line, which escapes may double.
   lineLength: 2 ** 22,
 }

@@ -1,4 +1,4 @@
-// What stands in `submission.json`, version 1. `instructors/schema/submission.v1.json` is generated from this file.
+// The content of `submission.json`, version 1. `instructors/schema/submission.v1.json` is generated from this file.
 
 import { z } from 'zod'
 import { LEARNER_NAME } from '../../grading/learner.ts'

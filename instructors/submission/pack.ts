@@ -19,7 +19,7 @@ export interface HandIn {
   learner: string
   cluster: Pick<Cluster, 'driver' | 'name'>
   moments: readonly Moment[]
-  /** The cluster as it stands and what its grading said; absent when it is not up any more. */
+  /** The cluster's current state and its report; absent if it is no longer up. */
   now?: { report: Report; capture: Capture }
   key?: ClassKey | undefined
 }

@@ -25,7 +25,7 @@ export interface ReadOptions {
 
 /**
  * Reads a `.labgrade` file into memory; nothing is written to disk.
- * @throws Refusal with one sentence for whatever is wrong with it
+ * @throws Refusal with one sentence that names what is wrong with it
  */
 export async function readSubmission(
   file: string,

@@ -8,7 +8,7 @@ export function refuse(sentence: string): never {
   throw new Refusal(sentence)
 }
 
-/** A stranger's text in a sentence of ours: short, on one line, with its control characters made visible. */
+/** Untrusted text for one of our messages: short, on one line, with its control characters made visible. */
 export function quoted(text: string): string {
   return `"${shortened(plainText(text.slice(0, 400)).replaceAll('\n', '\\n'), 80)}"`
 }

@@ -9,7 +9,7 @@ import { Snapshot } from '../../grading/snapshot.ts'
 import type { Submission } from './read-submission.ts'
 
 /**
- * Judges a submission again, from its raw captures alone. A step that is about the cluster as it stands is looked for at the
+ * Judges a submission again, from its raw captures alone. A step about the cluster's current state is judged at the
  * end first, then on the capture of the moment it is said to have passed; one about a moment the other way round, because
  * the end holds only a note of it. The verdicts inside decide only where to look.
  */
@@ -29,7 +29,7 @@ export async function rejudge(
   return withNeeds(spec.lab.steps, outcomes)
 }
 
-/** The report of a submission. Points are lost for what a capture fails to show, its reason stands beside each step. */
+/** The report of a submission. Points are lost for what a capture fails to show, with the reason at each step. */
 export async function reportSubmission(spec: LabSpec, submission: Submission, file: string): Promise<Report> {
   const began = performance.now()
   const snapshots = new Snapshots(submission)

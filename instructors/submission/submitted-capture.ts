@@ -8,7 +8,7 @@ import { hostileFreeJson, plainUtf8, requirePlainLines } from './untrusted-text.
 
 const listSchema = z.object({ items: z.array(z.unknown()) })
 
-/** The contents of an archive by their digests; each is decoded once, when somebody reads it. */
+/** The contents of an archive by their digests; each is decoded once, on first use. */
 export class Contents {
   readonly #bytes = new Map<string, Buffer>()
   readonly #texts = new Map<string, string>()
@@ -71,7 +71,7 @@ export class SubmittedCapture {
     this.digests = digests
   }
 
-  /** True once the capture was asked for: what nobody judged is not compared either. */
+  /** True once the capture was read: captures that no step judged are not compared either. */
   get wasRead(): boolean {
     return this.#capture !== undefined
   }

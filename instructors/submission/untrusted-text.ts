@@ -3,16 +3,16 @@ import type { ArchiveLimits } from './limits.ts'
 import { quoted, refuse } from './refusal.ts'
 
 const decoder = new TextDecoder('utf-8', { fatal: true })
-/** Nested deeper than this is no API object, and would exhaust the stack of whoever walks it. */
+/** Nested deeper than this is no API object, and would exhaust the stack of a recursive reader. */
 const JSON_DEPTH = 100
 
-/** A file of a submission as text. Refuses bytes that are no UTF-8, NUL bytes, and lines that nobody's tool prints. */
+/** A file of a submission as text. Refuses bytes that are no UTF-8, NUL bytes, and overlong lines. */
 export function plainUtf8(content: Buffer, path: string, limits: ArchiveLimits): string {
   requirePlainLines(content, path, limits)
   return decodedUtf8(content, path)
 }
 
-/** Refuses NUL bytes, and lines that nobody's tool prints. */
+/** Refuses NUL bytes, and overlong lines. */
 export function requirePlainLines(content: Buffer, path: string, limits: ArchiveLimits): void {
   if (content.includes(0)) refuse(`Its file ${quoted(path)} holds a NUL byte.`)
   // No line of a file can be longer than the file.

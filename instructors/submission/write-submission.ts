@@ -13,7 +13,7 @@ export interface CaptureToHandIn {
 }
 
 /**
- * The bytes of a `.labgrade` file. Content that several captures share stands in it once. Signed where a key is given.
+ * The bytes of a `.labgrade` file. Content that several captures share is stored once. Signed where a key is given.
  * @throws Error when the manifest would not be read again
  */
 export function writeSubmission(

@@ -9,7 +9,7 @@ import { drawFigure } from './figure-catalogue.ts'
 import { resolveFence } from './lab-fence.ts'
 import { readRecording } from './recording.ts'
 
-/** What stands on a slide once every reference has been followed. */
+/** The content of a slide with every reference resolved. */
 export type Content =
   | { kind: 'text'; tokens: Token[] }
   | { kind: 'code'; text: string; says: string }

@@ -11,7 +11,7 @@ export interface Directive {
   line: number
 }
 
-/** Markdown, or a directive, in the order in which they stand. */
+/** Markdown, or a directive, in document order. */
 export type Block = { tokens: Token[] } | { directive: Directive }
 
 export interface Slide {

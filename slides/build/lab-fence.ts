@@ -9,7 +9,7 @@ export interface LabFence {
 const REFERENCE = /^([0-9]{2}-[a-z0-9-]+)\/([a-z0-9-]+)#(\d+)$/
 
 /**
- * Resolves `02-ipvs/web#1` (the first fence of step web in lab 02-ipvs; `start` and `done` name what stands before the first and
+ * Resolves `02-ipvs/web#1` (the first fence of step web in lab 02-ipvs; `start` and `done` name the fences before the first and
  * behind the last step), with `lines` like `1-2` for a part of it. `readLab` gives the text of a lab's folder, or undefined where
  * there is none. Throws Error that names the reference and what there is instead.
  */

@@ -26,7 +26,7 @@ export const PALETTE = {
 
 export type Colour = keyof typeof PALETTE
 
-/** Which text stands on which ground; WCAG 2.1 (1.4.3) asks 4.5 : 1 of it at AA. */
+/** Text colours and their backgrounds; WCAG 2.1 (1.4.3) requires a contrast of 4.5 : 1 at level AA. */
 export const TEXT_PAIRS: readonly (readonly [text: Colour, ground: Colour])[] = [
   ['ink', 'paper'],
   ['soft', 'paper'],

@@ -5,7 +5,7 @@ import { type Box, Canvas, type Drawing, type Figure, type Side, TALL, TEXT, WID
 /** Where a packet can be on a node: the five hooks, and what lies between them. */
 export type Place = Hook | 'in' | 'routing' | 'process' | 'out'
 
-/** The packet's way, and what is to be said about the hooks that it passes. */
+/** The packet's path, and a remark for each hook that it passes. */
 export interface HookPicture {
   way: readonly Place[]
   /** What the place between INPUT and OUTPUT is called here. */

@@ -45,7 +45,7 @@ export const JOURNEYS: Readonly<Record<string, readonly HeaderRow[]>> = {
   ],
 }
 
-/** The header of a packet at each place, source and destination; what was replaced stands out. */
+/** The header of a packet at each place, source and destination; what was replaced is highlighted. */
 export function headersFigure(rows: readonly HeaderRow[], label: string): Figure {
   return {
     wide: draw(rows, WIDE),

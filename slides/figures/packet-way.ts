@@ -42,7 +42,7 @@ function wayThrough(hooks: readonly Step['hook'][], fromHost: boolean, passes: b
   return way
 }
 
-/** A line about one hook: Kubernetes' chains that were entered, and what came of it. */
+/** A line about one hook: the Kubernetes chains that were entered, and the result. */
 function whatHappens(hops: readonly Hop[]): string {
   const translating = hops.filter((hop) => hop.table === 'nat' || hop.table === 'ipvs')
   const chains = [...new Set(translating.filter((hop) => hop.verdict === 'JUMP').map(jumpTarget))]

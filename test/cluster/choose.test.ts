@@ -54,7 +54,7 @@ describe('which cluster is taken', () => {
   test('a lab whose kernel is not there begins on embedded, said in one line', () => {
     expect(chooseCluster(kindThere, noIpvs, ipvsLab)).toEqual({
       driver: 'embedded',
-      note: `Lab 2 can't run on the kind cluster "ka": its kernel has no IPVS and no ipset; it begins on an embedded one.`,
+      note: `Lab 2 can't run on the kind cluster "ka": its kernel has no IPVS and no ipset; it starts on an embedded one.`,
     })
     expect(chooseCluster(nothing, noIpvs, ipvsLab)).toEqual({
       driver: 'embedded',

@@ -1,11 +1,12 @@
 import { createHash, randomBytes } from 'node:crypto'
-import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { fetchVerified } from '../../host/download.ts'
+import { waitFor } from '../../host/wait.ts'
 
 const content = randomBytes(300_000)
 const sum = createHash('sha256').update(content).digest('hex')
@@ -51,7 +52,9 @@ test('a wrong sum is refused and nothing stays', async () => {
 test('a download that was cut off is resumed where it stopped', async () => {
   answer = (_request, response) => {
     response.writeHead(200, { 'content-length': content.length })
-    response.write(content.subarray(0, 100_000), () => response.destroy())
+    response.write(content.subarray(0, 100_000))
+    const kept = () => statSync(`${path()}.part`, { throwIfNoEntry: false })?.size ?? 0
+    void waitFor('a part to be kept', 20_000, async () => kept() > 0).then(() => response.destroy())
   }
   await expect(fetchVerified(url, sum, path())).rejects.toThrow(/was cut off/)
   let from = 0

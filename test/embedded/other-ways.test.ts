@@ -284,11 +284,11 @@ describe('the kernel', () => {
 
     const ask = (mode: 'ipvs' | 'iptables', force: boolean) => switchMode(cluster, mode, { force, progress: silent })
     await expect(ask('ipvs', false)).rejects.toThrow(
-      /has no IPVS \(module ip_vs\)\. `make doctor` says what mends it\. FORCE=1/,
+      /has no IPVS \(module ip_vs\)\. `make doctor` shows how to fix it\. FORCE=1/,
     )
     expect(await modeAsked()).toBe('iptables')
     await expect(ask('ipvs', true)).rejects.toThrow(
-      /ends at once, again and again .*can't use the IPVS proxier.*`make iptables` puts all/,
+      /crashes repeatedly .*can't use the IPVS proxier.*`make iptables` repairs all/,
     )
     expect(await modeAsked()).toBe('ipvs')
     const { proofs } = await ask('iptables', false)

@@ -1,6 +1,6 @@
-import { $ } from 'zx/core'
 import type { BalancedAddress } from '../../../embedded/index.ts'
 import { type AddressPool, poolOf, secondClientOf } from '../../../host/address-pool.ts'
+import { $ } from '../../../host/command.ts'
 import { type EngineName, engineReason } from '../engine.ts'
 
 /** The network that kind puts its nodes on. */
@@ -9,7 +9,7 @@ const clusterLabel = 'kube-service-labs.load-balancer'
 /** Routes to load balancer addresses, and nothing else. */
 const table = 100
 
-/** The container that stands in front of a cluster's nodes. */
+/** The load balancer container in front of a cluster's nodes. */
 export const applianceName = (cluster: string) => `${cluster}-load-balancer`
 
 /**

@@ -13,7 +13,7 @@ export interface Assignment {
 const wantsOurs = ({ spec, metadata }: Service) =>
   spec.type === 'LoadBalancer' && !spec.loadBalancerClass && !metadata.deletionTimestamp
 
-/** What has to change so that each Service of type LoadBalancer has its own address of the pool, and nobody else has one. */
+/** The changes after which each Service of type LoadBalancer, and no other Service, has its own address of the pool. */
 export function assignments(services: readonly Service[], pool: AddressPool): Assignment[] {
   const heldBy = (service: Service) => service.status?.loadBalancer?.ingress?.[0]?.ip
   const taken = new Map<string, string | undefined>()

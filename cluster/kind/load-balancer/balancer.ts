@@ -27,7 +27,7 @@ export interface BalancedCluster {
 }
 
 /**
- * Sees to it that Services of type LoadBalancer get addresses: by a load balancer of ours that needs no download, by MetalLB
+ * Provides Services of type LoadBalancer with addresses: by our own load balancer, that needs no download, by MetalLB
  * with `LB=metallb`, or not at all with `LB=none`.
  * @throws Error for any other `LB`, or when MetalLB can't be installed
  */

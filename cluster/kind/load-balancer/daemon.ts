@@ -9,7 +9,7 @@ import { balanceOnce } from './controller.ts'
 
 /** Between two rounds, as cloud ones ask their health checks every few seconds. */
 const roundMs = 1000
-/** So many rounds without a node container in a row mean that the cluster was deleted. */
+/** The cluster counts as deleted after this many consecutive rounds without a node container. */
 const patience = 30
 
 const [, , name = '', engineName] = process.argv

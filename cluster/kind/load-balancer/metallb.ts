@@ -1,5 +1,5 @@
-import { $ } from 'zx/core'
 import type { AddressPool } from '../../../host/address-pool.ts'
+import { $ } from '../../../host/command.ts'
 import type { Progress } from '../../../host/progress.ts'
 import { kubectlPath } from '../../kubectl.ts'
 

@@ -68,7 +68,7 @@ export function refusal(pod: Pod, node: Node, snapshot: SchedulingView): Refusal
 }
 
 /**
- * What kube-scheduler says of a Pod that fits nowhere: the nodes by reason, then that evicting others is no way out
+ * kube-scheduler's message for a Pod that fits on no node: the nodes by reason, then that preemption does not help
  * (this cluster knows no priorities, so there never are victims).
  */
 export function unschedulableMessage(refusals: readonly Refusal[]): string {

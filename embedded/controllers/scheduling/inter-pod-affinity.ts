@@ -48,7 +48,7 @@ const required = (affinity: { requiredDuringSchedulingIgnoredDuringExecution?: T
 
 /**
  * The required affinity: every term needs a matching Pod in the node's domain. The first of a group that wants to be
- * together finds nobody yet; it may go anywhere with the topology keys if it matches its own terms.
+ * together has no match yet; it may go anywhere with the topology keys if it matches its own terms.
  */
 export function meetsAffinity(pod: Pod, node: Node, snapshot: SchedulingView): boolean {
   const terms = required(affinityOf(pod))

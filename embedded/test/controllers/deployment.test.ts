@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { timeoutScale } from '../../../host/wait.ts'
 import { conditionOf } from '../../controllers/deployment-conditions.ts'
 import { isReady } from '../../controllers/pod-condition.ts'
 import type { Pod, ReplicaSet } from '../../controllers/resources.ts'
@@ -75,7 +76,7 @@ describe('a new Deployment', () => {
       const pods = cluster.pods()
       return pods.length === 2 && pods.every(({ spec }) => spec.nodeName)
     })
-    expect(performance.now() - start).toBeLessThan(500)
+    expect(performance.now() - start).toBeLessThan(500 * timeoutScale())
     expect(cluster.pods().map(({ spec }) => spec.nodeName)).toEqual(expect.arrayContaining(workers))
   })
 

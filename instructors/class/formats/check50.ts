@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import type { Graded, GradedStep } from '../result.ts'
 
-/** A report in the manner of check50's JSON: `passed` is null for what could not be judged, which is nobody's failure. */
+/** A report in check50's JSON format: `passed` is null for a step that could not be judged, which is not a failure. */
 export const check50Schema = z.object({
   slug: z.string(),
   version: z.string(),

@@ -26,7 +26,7 @@ export const classroom50Schema = z.object({
 })
 export type Classroom50Result = z.infer<typeof classroom50Schema>
 
-/** What the harness says of itself stands in variables of its environment. */
+/** The harness describes itself in environment variables. */
 export function classroom50Of(graded: Graded, environment: NodeJS.ProcessEnv = process.env): Classroom50Result {
   const { learner, lab, file, submittedAt, score, maxScore, steps } = graded
   return {

@@ -19,7 +19,7 @@ export const CLASS_FORMATS = {
   tap: tapOf,
 } as const satisfies Record<string, (result: ClassResult) => string>
 
-/** Formats whose readers want a file of their own for every submission. */
+/** Formats that need a separate file for every submission. */
 export const LEARNER_FORMATS = {
   check50: (graded) => pretty(check50Of(graded)),
   classroom50: (graded) => pretty(classroom50Of(graded)),

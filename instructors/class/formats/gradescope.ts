@@ -26,7 +26,7 @@ export const gradescopeSchema = z.object({
 })
 export type GradescopeResults = z.infer<typeof gradescopeSchema>
 
-/** Flags are for the instructor alone, so they stand in `extra_data`, which learners do not see. */
+/** Flags are for the instructor alone, so they are in `extra_data`, which learners do not see. */
 export function gradescopeOf(graded: Graded): GradescopeResults {
   const { score, maxScore, lab, title, learner, steps, flags, signature } = graded
   return {

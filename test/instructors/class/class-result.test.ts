@@ -161,7 +161,7 @@ describe('real submissions', () => {
           manifest.submittedAt = '2999-01-01T00:00:00.000Z'
         },
       },
-      /still to come/,
+      /in the future/,
     ],
     [
       'a submission before its captures',

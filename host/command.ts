@@ -1,0 +1,41 @@
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { $, kill, type ProcessOutput, type ProcessPromise } from 'zx/core'
+
+export { $, type ProcessOutput, type ProcessPromise }
+
+/**
+ * Ends a command of `$` with all that it has started, when its time is up or it is asked to. zx's own `kill` asks `ps`, which small
+ * systems lack, in a way that Node.js 24 and later print a deprecation warning about (DEP0190); it is used where there is no /proc.
+ */
+$.kill = async (pid, signal = $.killSignal ?? 'SIGTERM') => {
+  if (!existsSync('/proc/self/stat')) return kill(pid, signal)
+  for (const member of family(Number(pid)))
+    try {
+      process.kill(member, signal)
+    } catch {
+      // It has ended.
+    }
+}
+
+/** A process and its descendants, by the parents that proc_pid_stat(5) names. */
+function family(first: number): number[] {
+  const children = new Map<number, number[]>()
+  for (const name of readdirSync('/proc').filter((entry) => /^\d+$/.test(entry))) {
+    const parent = parentOf(name)
+    if (parent !== undefined) children.set(parent, [...(children.get(parent) ?? []), Number(name)])
+  }
+  const members = [first]
+  for (const member of members) members.push(...(children.get(member) ?? []))
+  return members
+}
+
+function parentOf(pid: string): number | undefined {
+  try {
+    const [, , parent] = readFileSync(`/proc/${pid}/stat`, 'utf8')
+      .replace(/^.*\) /s, ') ')
+      .split(' ')
+    return Number(parent)
+  } catch {
+    return undefined
+  }
+}

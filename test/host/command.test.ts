@@ -1,0 +1,35 @@
+import { spawnSync } from 'node:child_process'
+import { mkdtempSync, readFileSync, rmSync, symlinkSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { pathToFileURL } from 'node:url'
+import { expect, test } from 'vitest'
+import { which } from 'zx'
+import { projectRoot } from '../../host/layout.ts'
+import { processStartTime } from '../../host/live-process.ts'
+
+test('a command that is ended ends with all that it started, without a word and without ps', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'command-'))
+  for (const name of ['bash', 'sleep']) symlinkSync(await which(name), join(folder, name))
+  const pids = join(folder, 'pids')
+  const program = `
+    import { existsSync, readFileSync } from 'node:fs'
+    import { $ } from ${JSON.stringify(pathToFileURL(join(projectRoot, 'host/command.ts')).href)}
+    import { waitFor } from ${JSON.stringify(pathToFileURL(join(projectRoot, 'host/wait.ts')).href)}
+    const pids = ${JSON.stringify(pids)}
+    const command = $({ nothrow: true, quiet: true })\`(sleep 1000 & echo $! $$ >\${pids}; wait)\`
+    await waitFor('the command to start', 60_000, async () => existsSync(pids) && readFileSync(pids, 'utf8').endsWith('\\n'))
+    await command.kill()
+    console.log((await command).signal)`
+  const words = ['--import', 'tsx', '--input-type=module', '-e', program]
+  const { stdout, stderr } = spawnSync(process.execPath, words, {
+    cwd: projectRoot,
+    env: { PATH: folder },
+    encoding: 'utf8',
+  })
+  expect({ stdout, stderr }).toEqual({ stdout: 'SIGTERM\n', stderr: '' })
+  const started = readFileSync(pids, 'utf8').trim().split(/\s+/).map(Number)
+  expect(started).toHaveLength(2)
+  await expect.poll(() => started.filter((pid) => processStartTime(pid) !== undefined)).toEqual([])
+  rmSync(folder, { recursive: true })
+})
