@@ -5,6 +5,8 @@ import type { Where } from '../dataplane/compare.ts'
 import type { Link } from '../dataplane/ip-addr.ts'
 import type { Rule } from '../dataplane/iptables-save.ts'
 import type { KubeProxyMode } from '../dataplane/kube-proxy/config.ts'
+import { describeFlush, isEmptyFlush, planFlush } from '../dataplane/kube-proxy/flush.ts'
+import type { FlushedMode } from '../dataplane/kube-proxy/mode-ownership.ts'
 import { targetOf } from '../dataplane/rule-text.ts'
 import type { CheckContext } from './check-context.ts'
 import { type Comparison, inChain, inSet, mustEqualPrediction, onNode } from './difference-report.ts'
@@ -132,6 +134,17 @@ export class NodeExpectation {
       look: 'iptables-save',
       expected: "no rule but kube-proxy's that takes packets to Services",
     })
+  }
+
+  /** What only kube-proxy's other modes program is nowhere: chains, sets, virtual servers, addresses, tables. */
+  nothingOfOtherModes(mode: FlushedMode, words: Words & { look: string }): void {
+    for (const node of this.#nodes) {
+      const plan = planFlush(mode, node.state)
+      if (isEmptyFlush(plan)) continue
+      const { look, ...told } = words
+      const expected = `nothing that another mode than ${mode} programs`
+      this.fails(node, look, expected, describeFlush(plan).join(', '), { hint: 'make flush-nat removes it.', ...told })
+    }
   }
 
   /** No iptables rule of any table is such a one. */

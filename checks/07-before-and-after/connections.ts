@@ -48,12 +48,20 @@ export function mustAllBeAnswered(
 ): void {
   show(connectionBars(connections))
   const { sent, failed } = connections
-  if (failed === 0 && sent === wanted) return
-  fail({
-    look: `kubectl exec ${CLIENT.name} -- curl -sS --max-time 3 http://${address}:${port}`,
+  expectConnections(address, port, {
+    holds: failed === 0 && sent === wanted,
     expected: `an answer to each of ${wanted} connections`,
     actual: sent === wanted ? `${failed} of ${sent} failed` : `${sent} were sent, and ${failed} of them failed`,
   })
+}
+
+/** What became of the client's connections to an address is as it must be. */
+export function expectConnections(
+  address: string,
+  port: number,
+  { holds, ...told }: { holds: boolean; expected: string; actual: string; node?: string },
+): void {
+  if (!holds) fail({ look: `kubectl exec ${CLIENT.name} -- curl -sS --max-time 3 http://${address}:${port}`, ...told })
 }
 
 /** With one of three endpoints deaf, nobody is lucky or unlucky so often in a row: once in 190,000 times. */
@@ -71,12 +79,12 @@ export function connectionsFail(context: CheckContext): Promise<void> {
     const connections = await connect(live, service, CONNECTIONS)
     const { sent, failed } = connections
     context.show(connectionBars(connections))
-    if (failed > 0 && failed < sent) return { sent, failed }
-    fail({
-      look: `kubectl exec client -- curl -sS --max-time 3 http://${service.address}:${service.port}`,
+    expectConnections(service.address, service.port, {
+      holds: failed > 0 && failed < sent,
       expected: `that some of ${CONNECTIONS} connections meet ${deaf.address} and fail, and others do not`,
       actual: `${failed} of ${sent} failed`,
     })
+    return { sent, failed }
   })
 }
 

@@ -1,11 +1,13 @@
 import { type ApiObject, hasCondition } from '../../grading/api-object.ts'
 import type { CheckContext } from '../../grading/check-context.ts'
+import { expectField } from '../../grading/expect-object.ts'
 import { fail, NotApplicable } from '../../grading/failure.ts'
 import { httpRequests, readReplies } from '../../grading/http-requests.ts'
 import type { LiveCluster } from '../../grading/live-cluster.ts'
 import { holdsOnceSeen } from '../../grading/seen-moment.ts'
 import { type WebBackend, type WebService, webService } from '../../grading/web-service.ts'
 import { clientPod } from '../02-ipvs/web-requests.ts'
+import { expectConnections } from './connections.ts'
 
 const FOLDER = 'labs/07-before-and-after/manifests'
 const DEAF = 'deaf'
@@ -31,7 +33,7 @@ export function deafScene(context: CheckContext): DeafScene {
   const hearing = service.backends.filter(({ pod }) => pod !== DEAF)
   if (deaf && hearing.length >= 2) return { service, deaf, hearing, node }
   if (!context.live) throw new NotApplicable('the Pod deaf was no endpoint of web when this capture was taken')
-  fail({
+  return fail({
     look: 'kubectl get endpointslices -l app=web; kubectl get pods -l app=web -o wide',
     expected: 'two Pods of nginx and the Pod deaf among the ready endpoints of web',
     actual: deaf ? `deaf and ${hearing.length} more` : `${hearing.length} endpoints, deaf is none of them`,
@@ -53,12 +55,11 @@ async function onlyDeafRefuses(live: LiveCluster, deaf: WebBackend, hearing: rea
   const script = httpRequests(addresses.map((address) => ({ address, port: 80 })))
   const replies = readReplies((await live.inPod({ namespace: 'default', name: 'client' }, script)).stdout)
   const codes = addresses.map((_, index) => replies.find((reply) => reply.index === index)?.status)
-  if (codes[0] === 0 && codes.slice(1).every((code) => code === 200)) return
   const answering = addresses.filter((_, index) => codes[index] === 200)
-  fail({
-    look: `kubectl exec client -- curl -sS --max-time 3 http://${deaf.address}`,
+  expectConnections(deaf.address, 80, {
+    holds: codes[0] === 0 && answering.length === hearing.length,
     expected: `an answer of ${addresses.slice(1).join(' and ')}, and none of ${deaf.address}`,
-    actual: `${answering.join(', ') || 'nobody'} answered`,
+    actual: `${answering.join(', ') || 'none'} answered`,
   })
 }
 
@@ -67,12 +68,11 @@ export function mustBeProbed(context: CheckContext): void {
   const pod = deafPod(context)
   const container = pod?.spec?.containers?.[0]
   const probed = container !== undefined && 'readinessProbe' in container
-  if (pod && probed && !hasCondition(pod, 'Ready')) return
-  const actual = pod ? (probed ? 'it is ready' : 'it has no probe') : 'no Pod of that name'
-  fail({
+  expectField('pod deaf', 'readinessProbe', {
+    holds: pod !== undefined && probed && !hasCondition(pod, 'Ready'),
     look: 'kubectl get pod deaf -o wide',
-    expected: 'a Pod deaf with a readiness probe that says what it is: not ready',
-    actual,
+    expected: 'a Pod deaf with a readiness probe that keeps it not ready',
+    actual: pod ? (probed ? 'it is ready' : 'it has no probe') : 'no Pod of that name',
     hint: `kubectl delete pod deaf, then kubectl apply -f ${FOLDER}/deaf-probed.yaml`,
   })
 }

@@ -1,13 +1,10 @@
 import type { Where } from '../../dataplane/compare.ts'
-import { describeFlush, isEmptyFlush, planFlush } from '../../dataplane/kube-proxy/flush.ts'
 import type { CheckContext } from '../../grading/check-context.ts'
-import { onNode } from '../../grading/difference-report.ts'
 import { expectMode, expectNodes } from '../../grading/expect-node.ts'
-import { fail } from '../../grading/failure.ts'
 import { holdsOnceSeen, mustHaveSeen } from '../../grading/seen-moment.ts'
 import { webService } from '../../grading/web-service.ts'
 import { CLIENT } from '../02-ipvs/web-requests.ts'
-import { connect, mustAllBeAnswered } from './connections.ts'
+import { connect, expectConnections, mustAllBeAnswered } from './connections.ts'
 import { mustHaveNftables } from './nftables-here.ts'
 import { mustHoldIptablesModeOnly } from './way-back.ts'
 
@@ -51,31 +48,24 @@ export async function mapsLeadToPods(context: CheckContext): Promise<void> {
     const curl = `curl -s -o /dev/null --connect-timeout 2 -w '%{errormsg}' http://${service.address}:${OTHER_PORT}/`
     const { exitCode } = await live.inPod(CLIENT, curl)
     // 7 is curl's code for a connection that was refused; a lost packet ends with 28.
-    if (exitCode === 7) return { answered: connections.answered }
-    fail({
-      look: `kubectl exec client -- curl -sS --connect-timeout 2 http://${service.address}:${OTHER_PORT}`,
+    expectConnections(service.address, OTHER_PORT, {
+      holds: exitCode === 7,
       expected: `that port ${OTHER_PORT} of the ClusterIP, which is no Service's, is refused at once`,
       actual: exitCode === 28 ? 'no answer in time' : `curl ended with ${exitCode}`,
     })
+    return { answered: connections.answered }
   })
 }
 
-/** Nothing of iptables or IPVS mode stands beside the tables. */
+/** Beside the tables there is nothing of iptables or IPVS mode. */
 export async function nothingBeside(context: CheckContext): Promise<void> {
   await mustHaveNftables(context)
   await holdsOnceSeen(context, 'nftables-alone', async () => {
     expectMode(context, 'nftables', { hint: HINT })
-    for (const { name, state } of context.nodes) {
-      const plan = planFlush('nftables', state)
-      if (isEmptyFlush(plan)) continue
-      fail({
-        node: name,
-        look: onNode(name, 'iptables-save | grep KUBE-'),
-        expected: "no chain, set or virtual server of kube-proxy's other modes",
-        actual: describeFlush(plan).join(', '),
-        hint: 'make flush-nat',
-      })
-    }
+    expectNodes(context.nodes).nothingOfOtherModes('nftables', {
+      look: 'iptables-save | grep KUBE-',
+      expected: "no chain, set or virtual server of kube-proxy's other modes",
+    })
     return { nodes: context.nodes.length }
   })
 }

@@ -6,6 +6,8 @@ import type { CheckContext } from '../../grading/check-context.ts'
 import { onNode } from '../../grading/difference-report.ts'
 import { evaluate } from '../../grading/evaluate.ts'
 import { expectMode, expectNodes } from '../../grading/expect-node.ts'
+import { expectFound } from '../../grading/expect-object.ts'
+import { expectListener } from '../../grading/expect-traffic.ts'
 import { fail, NotApplicable } from '../../grading/failure.ts'
 import type { LiveCluster } from '../../grading/live-cluster.ts'
 import type { Truth } from '../../grading/question.ts'
@@ -13,8 +15,7 @@ import type { Difference } from '../../grading/report-schema.ts'
 import { holdsOnceSeen } from '../../grading/seen-moment.ts'
 import type { NodeView } from '../../grading/snapshot.ts'
 import type { WebService } from '../../grading/web-service.ts'
-import { CLIENT } from '../02-ipvs/web-requests.ts'
-import { connect, connectionBars } from './connections.ts'
+import { connect, connectionBars, expectConnections } from './connections.ts'
 import { type DeafScene, deafScene } from './deaf-pod.ts'
 
 export const RELAY_NOTE = 'rules-that-led-to-listeners'
@@ -120,31 +121,19 @@ export async function rulesLeadToListeners(context: CheckContext): Promise<void>
     expectNodes(nodes).chain('nat OUTPUT').jumpsFirstTo('KUBE-PORTALS-HOST')
     const ports: Record<string, number> = {}
     for (const node of nodes) {
-      const listens = listenerOf(node, service)
-      if (listens === undefined)
-        fail({
-          node: node.name,
-          look: onNode(node.name, 'iptables -t nat -S KUBE-PORTALS-CONTAINER'),
-          expected: `a rule that redirects ${service.address}:${service.port}`,
-          actual: 'none',
+      const port = expectFound(listenerOf(node, service), {
+        node: node.name,
+        look: onNode(node.name, 'iptables -t nat -S KUBE-PORTALS-CONTAINER'),
+        expected: `a rule that redirects ${service.address}:${service.port}`,
+      })
+      if (live)
+        await expectListener(live, { node: node.name, port }, (addresses) => addresses.length > 0, {
+          expected: `kube-proxy's listener on port ${port}, where the rules of web lead`,
+          hint: 'make kube-proxy-logs says whether it runs.',
         })
-      if (live) await mustListen(live, node.name, listens)
-      ports[node.name] = listens
+      ports[node.name] = port
     }
     return ports
-  })
-}
-
-async function mustListen(live: LiveCluster, node: string, port: number): Promise<void> {
-  const look = `ss -Hltnp "sport = :${port}"`
-  const { stdout } = await live.onNode(node, look)
-  if (stdout.includes(`:${port} `)) return
-  fail({
-    node,
-    look: onNode(node, 'ss -ltnp'),
-    expected: `kube-proxy's listener on port ${port}, where the rules of web lead`,
-    actual: 'nobody listens there',
-    hint: 'make kube-proxy-logs says whether it runs.',
   })
 }
 
@@ -161,13 +150,12 @@ export async function noConnectionFails(context: CheckContext): Promise<void> {
     const { sent, failed, answered } = connections
     context.show(connectionBars(connections))
     const fewest = Math.min(...hearing.map(({ pod }) => answered.find((one) => one.pod === pod)?.count ?? 0))
-    if (failed > 0 || sent < CONNECTIONS || fewest < CONNECTIONS / hearing.length - 2)
-      fail({
-        node,
-        look: `kubectl exec ${CLIENT.name} -- curl -sS --max-time 3 http://${service.address}:${service.port}`,
-        expected: `an answer to each of ${CONNECTIONS} connections, from the Pods of web in turn`,
-        actual: `${failed} of ${sent} failed; ${answered.map(({ pod, count }) => `${pod} answered ${count}`).join(', ')}`,
-      })
+    expectConnections(service.address, service.port, {
+      node,
+      holds: failed === 0 && sent >= CONNECTIONS && fewest >= CONNECTIONS / hearing.length - 2,
+      expected: `an answer to each of ${CONNECTIONS} connections, from the Pods of web in turn`,
+      actual: `${failed} of ${sent} failed; ${answered.map(({ pod, count }) => `${pod} answered ${count}`).join(', ')}`,
+    })
     return { sent, failed, refused: await refusalsInLog(context, live, scene) }
   })
 }
@@ -181,8 +169,7 @@ async function refusalsInLog(
   const pod = kubeProxyPods(snapshot.items).find(({ spec }) => spec?.nodeName === node)?.metadata.name ?? ''
   const log = await live.log({ namespace: 'kube-system', name: pod }, LOG_SECONDS)
   const lines = log.split('\n').filter((line) => line.includes('Dial failed') && line.includes(`${deaf.address}:`))
-  if (lines.length > 0) return lines.length
-  fail({
+  return expectFound(lines.length || undefined, {
     node,
     look: `kubectl -n kube-system logs ${pod} --tail=20`,
     expected: `lines of kube-proxy that say "Dial failed" for ${deaf.address}`,
@@ -190,7 +177,7 @@ async function refusalsInLog(
   })
 }
 
-/** Question: whom web sees, now that kube-proxy itself connects: an address of the client's node. */
+/** Question: which client web logs, now that kube-proxy itself connects: an address of the client's node. */
 export function addressThatWebSees(context: CheckContext): Truth {
   mustHaveUserspace(context)
   expectMode(context, 'userspace', { hint: HINT })

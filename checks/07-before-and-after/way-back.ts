@@ -1,8 +1,5 @@
-import { describeFlush, isEmptyFlush, planFlush } from '../../dataplane/kube-proxy/flush.ts'
 import type { CheckContext } from '../../grading/check-context.ts'
-import { onNode } from '../../grading/difference-report.ts'
 import { expectMode, expectNodes } from '../../grading/expect-node.ts'
-import { fail } from '../../grading/failure.ts'
 import { holdsOnceSeen, mustHaveSeen } from '../../grading/seen-moment.ts'
 import { webService } from '../../grading/web-service.ts'
 import { nothingGoesBefore } from '../01-iptables/iptables-mode.ts'
@@ -27,19 +24,9 @@ export function nothingOfUserspace(context: CheckContext): void {
   mustHoldIptablesModeOnly(context)
 }
 
-/** Every node holds what iptables mode programs, before anybody else's rules, and of no other mode anything. */
+/** Every node holds what iptables mode programs, before the rules of others, and nothing of another mode. */
 export function mustHoldIptablesModeOnly({ nodes }: Pick<CheckContext, 'nodes'>): void {
-  for (const { name, state } of nodes) {
-    const plan = planFlush('iptables', state)
-    if (isEmptyFlush(plan)) continue
-    fail({
-      node: name,
-      look: onNode(name, 'iptables-save | grep "^:KUBE-"'),
-      expected: 'nothing that another mode than iptables made',
-      actual: describeFlush(plan).join(', '),
-      hint: 'make flush-nat',
-    })
-  }
+  expectNodes(nodes).nothingOfOtherModes('iptables', { look: 'iptables-save | grep "^:KUBE-"' })
   expectNodes(nodes)
     .everything('iptables-save')
     .equalPrediction('iptables', 'exactly the chains and rules that follow from the Services and their endpoints')
