@@ -6,9 +6,8 @@ import type { SwitchedMode } from '../../dataplane/kube-proxy/mode-ownership.ts'
 import { readObjects } from '../../dataplane/objects.ts'
 import { predict } from '../../dataplane/predict.ts'
 import type { CheckContext } from '../../grading/check-context.ts'
-import { fail } from '../../grading/failure.ts'
 import type { Truth } from '../../grading/question.ts'
-import { measuredRun, SHOW } from './run.ts'
+import { expectRun, measuredRun, SHOW } from './run.ts'
 
 /** Predicting more Services than that takes longer than a check should; the sizes below speak for the others. */
 const PREDICTED_UP_TO = 1000
@@ -30,9 +29,7 @@ function mustBePredicted({ endpoints, ...run }: Measurement, mode: SwitchedMode)
     const expected = predictedCounts(mode, point.services, endpoints)
     for (const [what, count] of Object.entries(expected)) {
       const actual = point[what as keyof typeof expected]
-      if (actual === count) continue
-      fail({
-        look: SHOW,
+      expectRun(actual === count, {
         expected: `${count} ${what} for ${point.services} Services in ${mode} mode`,
         actual: `${actual}`,
         hint: 'make measure',
@@ -50,9 +47,8 @@ export async function entriesGrow(context: CheckContext): Promise<void> {
   mustBePredicted(run, 'iptables')
   for (const [index, { services, entries }] of run.iptables.entries()) {
     const before = run.iptables[index - 1]
-    if (!before || entries - before.entries === services - before.services) continue
-    fail({
-      look: SHOW,
+    if (!before) continue
+    expectRun(entries - before.entries === services - before.services, {
       expected: `${services - before.services} entries more at ${services} Services than at ${before.services}`,
       actual: `${entries - before.entries} more`,
     })
@@ -66,16 +62,16 @@ export async function rulesStay(context: CheckContext): Promise<void> {
   const services = grown(run.ipvs, (point) => point.services)
   const [first] = run.ipvs
   const other = run.ipvs.find(({ rules }) => rules !== first?.rules)
-  if (first && other)
-    fail({
-      look: SHOW,
-      expected: `${first.rules} rules at every number of Services`,
-      actual: `${other.rules} at ${other.services}`,
-    })
+  expectRun(other === undefined, {
+    expected: `${first?.rules} rules at every number of Services`,
+    actual: `${other?.rules} at ${other?.services}`,
+  })
   for (const count of ['members', 'virtualServers'] as const) {
     const more = grown(run.ipvs, (point) => point[count])
-    if (more === services) continue
-    fail({ look: SHOW, expected: `${services} ${count} more for ${services} Services more`, actual: `${more} more` })
+    expectRun(more === services, {
+      expected: `${services} ${count} more for ${services} Services more`,
+      actual: `${more} more`,
+    })
   }
 }
 

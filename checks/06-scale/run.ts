@@ -36,21 +36,22 @@ export async function bothModesMeasured(context: CheckContext): Promise<void> {
   const run = await measuredRun(context)
   context.show(measurementTable(run))
   const sizes = run.iptables.length
-  if (sizes < MIN_SIZES)
-    fail({
-      look: SHOW,
-      expected: `${MIN_SIZES} sizes or more: through fewer points any curve can be drawn`,
-      actual: `${sizes}`,
-      hint: 'make measure MAX=1000',
-    })
+  expectRun(sizes >= MIN_SIZES, {
+    expected: `${MIN_SIZES} sizes or more: through fewer points any curve can be drawn`,
+    actual: `${sizes}`,
+    hint: 'make measure MAX=1000',
+  })
   for (const mode of ['iptables', 'ipvs'] as const)
     for (const point of run[mode])
       for (const quantity of repeated)
-        if (point[quantity].length < MIN_VALUES)
-          fail({
-            look: SHOW,
-            expected: `${quantity} measured at least ${MIN_VALUES} times at ${point.services} Services in ${mode} mode`,
-            actual: `${point[quantity].length}`,
-            hint: 'make measure again, to its end',
-          })
+        expectRun(point[quantity].length >= MIN_VALUES, {
+          expected: `${quantity} measured at least ${MIN_VALUES} times at ${point.services} Services in ${mode} mode`,
+          actual: `${point[quantity].length}`,
+          hint: 'make measure again, to its end',
+        })
+}
+
+/** What was measured is as it must be; `make measure SHOW=1` prints it. */
+export function expectRun(holds: boolean, told: { expected: string; actual: string; hint?: string }): void {
+  if (!holds) fail({ look: SHOW, ...told })
 }

@@ -11,9 +11,9 @@ import { type Measurement, type Quantity, seriesOf } from '../../course/scale/me
 import { dearerBy } from '../../course/scale/table.ts'
 import type { SwitchedMode } from '../../dataplane/kube-proxy/mode-ownership.ts'
 import type { CheckContext } from '../../grading/check-context.ts'
-import { Failure, fail, NotApplicable, Trouble } from '../../grading/failure.ts'
+import { Failure, NotApplicable, Trouble } from '../../grading/failure.ts'
 import type { Truth } from '../../grading/question.ts'
-import { measuredRun, SHOW } from './run.ts'
+import { expectRun, measuredRun, SHOW } from './run.ts'
 
 /** What a shape was looked for in, and what came of it. */
 export interface Shape {
@@ -103,8 +103,7 @@ function judgeShapes(run: Measurement, shapes: readonly Shape[]): void {
     )
   const wrong = open.find(({ finding }) => finding === 'wrong')
   if (!wrong) throw new Trouble(`the noise hides whether it is ${first.wanted}: ${first.seen}. ${again}`)
-  fail({
-    look: SHOW,
+  expectRun(false, {
     expected: `${wrong.wanted === 'flat' ? 'a flat curve' : 'a straight line that rises'}`,
     actual: wrong.seen,
     hint: again,

@@ -3,7 +3,8 @@ import type { Incident } from '../../course/incident/incident.ts'
 import { IncidentContext } from '../../course/incident/incident-context.ts'
 import { INCIDENT_KEY, type IncidentNote, isIncidentNote, unseal } from '../../course/incident/incident-note.ts'
 import type { CheckContext } from '../../grading/check-context.ts'
-import { fail, Trouble } from '../../grading/failure.ts'
+import { expectFound } from '../../grading/expect-object.ts'
+import { Trouble } from '../../grading/failure.ts'
 import type { LabNotes } from '../../grading/lab-notes.ts'
 import { incidents } from '../../labs/08-incidents/incidents/all.ts'
 
@@ -16,7 +17,7 @@ export interface OpenIncident {
 }
 
 /** The note of the open incident with its incident; undefined when none is open. Throws Trouble when it can't be read. */
-export function notedIncident(notes: LabNotes) {
+function notedIncident(notes: LabNotes) {
   const note = notes.read(INCIDENT_KEY, isIncidentNote)
   if (!note) return undefined
   const secret = unseal(note.sealed)
@@ -26,17 +27,20 @@ export function notedIncident(notes: LabNotes) {
   return { note, secret, incident }
 }
 
+export const SHOW = 'make incident SHOW=1'
+
+/** The same; fails when none is open. */
+export const expectIncident = (notes: LabNotes) =>
+  expectFound(notedIncident(notes), {
+    look: SHOW,
+    expected: 'an open incident',
+    actual: 'none: nothing has been broken yet',
+    hint: '`make incident` breaks something.',
+  })
+
 /** The open incident, ready to be looked at. Fails when there is none. */
 export function openIncident({ snapshot, live, notes }: CheckContext): OpenIncident {
-  const found = notedIncident(notes)
-  if (!found)
-    fail({
-      look: 'make incident SHOW=1',
-      expected: 'an open incident',
-      actual: 'none: nothing has been broken yet',
-      hint: '`make incident` breaks something.',
-    })
-  const { note, secret, incident } = found
+  const { note, secret, incident } = expectIncident(notes)
   return {
     incident,
     note,

@@ -3,15 +3,14 @@ import { kubeProxyPods } from '../../cluster/kube-proxy/kube-proxy-pods.ts'
 import { differingSettings, foreignRules, serviceFacts } from '../../course/incident/baseline.ts'
 import { fingerprintOf } from '../../course/incident/fingerprint.ts'
 import { CLOSED_KEY, GUESS_PREFIX, isClosedNote } from '../../course/incident/incident-note.ts'
-import { isEmptyFlush, planFlush } from '../../dataplane/kube-proxy/flush.ts'
 import type { CheckContext } from '../../grading/check-context.ts'
 import { onNode } from '../../grading/difference-report.ts'
 import { configOf } from '../../grading/evaluate.ts'
 import { expectNodes } from '../../grading/expect-node.ts'
-import { fail } from '../../grading/failure.ts'
+import { type FailureDetail, fail } from '../../grading/failure.ts'
 import { dummyDeviceOwnsClusterIPs } from '../02-ipvs/equality.ts'
 import { wasDiagnosed } from './diagnosis.ts'
-import { type OpenIncident, openIncident } from './open-incident.ts'
+import { type OpenIncident, openIncident, SHOW } from './open-incident.ts'
 import { describeScore, scoreOf } from './score.ts'
 
 /** What the user reported works, tried with real requests. */
@@ -34,7 +33,7 @@ export async function causeIsMended(context: CheckContext): Promise<void> {
   const left = await open.incident.causeLeft(open.look)
   if (left === undefined) return mustBeRepaired(context, open)
   fail({
-    look: 'make incident SHOW=1',
+    look: SHOW,
     expected: 'the cause itself mended',
     // Whoever has named the cause may be told what of it is left.
     actual: wasDiagnosed(context.notes) ? left : 'it is not: what broke in the first place is still broken',
@@ -46,7 +45,7 @@ export async function causeIsMended(context: CheckContext): Promise<void> {
 function mustBeRepaired({ snapshot }: CheckContext, { note }: OpenIncident): void {
   if (note.fingerprint === undefined || note.fingerprint !== fingerprintOf(snapshot)) return
   fail({
-    look: 'make incident SHOW=1',
+    look: SHOW,
     expected: 'a repair',
     actual:
       'nobody repaired this: no object was changed and no command was run on a node since it was broken, and yet it works',
@@ -95,18 +94,10 @@ function nodesHoldWhatTheyMust(context: CheckContext, { look: { mode } }: OpenIn
     hint: 'Take back what was done by hand; kube-proxy writes all of its rules when it starts.',
   })
   if (mode === 'ipvs') dummyDeviceOwnsClusterIPs(context)
-  const remains = nodes.find((node) => !isEmptyFlush(planFlush(mode, node.state)))
-  if (remains)
-    fail({
-      node: remains.name,
-      look: onNode(remains.name, 'iptables-save; ipvsadm -Ln; ip addr'),
-      expected: `nothing of another mode than "${mode}"`,
-      actual: 'rules, sets or virtual servers of the other mode',
-      hint: '`make flush-nat` removes them.',
-    })
+  expectNodes(nodes).nothingOfOtherModes(mode, { look: 'iptables-save; ipvsadm -Ln; ip addr' })
 }
 
-/** Rules that nobody but the learner can have added, or taken away. */
+/** Rules that only the learner can have added or removed. */
 function nothingForeign({ nodes }: CheckContext, { baseline }: OpenIncident): void {
   for (const node of nodes) {
     const before = baseline.foreign[node.name] ?? []
@@ -114,8 +105,7 @@ function nothingForeign({ nodes }: CheckContext, { baseline }: OpenIncident): vo
     const added = now.find((rule) => !before.includes(rule))
     const gone = before.find((rule) => !now.includes(rule))
     const found = added ?? gone
-    if (found === undefined) continue
-    fail({
+    expectUnchanged(found === undefined, {
       node: node.name,
       look: onNode(node.name, 'iptables-save'),
       expected: 'the rules of others as they were before the incident',
@@ -124,22 +114,24 @@ function nothingForeign({ nodes }: CheckContext, { baseline }: OpenIncident): vo
   }
 }
 
+/** Something that is not kube-proxy's is as it was before the incident. */
+function expectUnchanged(holds: boolean, told: FailureDetail): void {
+  if (!holds) fail(told)
+}
+
 function objectsAreAsBefore({ snapshot }: CheckContext, { baseline }: OpenIncident): void {
   const settings = differingSettings(configOf(snapshot), baseline.config)
-  if (settings.length > 0)
-    fail({
-      look: 'kubectl -n kube-system get configmap kube-proxy -o yaml',
-      expected: "kube-proxy's configuration as it was before the incident",
-      actual: `another one in ${settings.join(', ')}`,
-    })
-  for (const [name, before] of Object.entries(baseline.services)) {
-    if (isDeepStrictEqual(serviceFacts(snapshot, name), before)) continue
-    fail({
+  expectUnchanged(settings.length === 0, {
+    look: 'kubectl -n kube-system get configmap kube-proxy -o yaml',
+    expected: "kube-proxy's configuration as it was before the incident",
+    actual: `another one in ${settings.join(', ')}`,
+  })
+  for (const [name, before] of Object.entries(baseline.services))
+    expectUnchanged(isDeepStrictEqual(serviceFacts(snapshot, name), before), {
       look: `kubectl get service ${name} -o yaml`,
       expected: `the Service ${name} as its users know it: ${JSON.stringify(before)}`,
       actual: JSON.stringify(serviceFacts(snapshot, name) ?? 'no such Service'),
     })
-  }
 }
 
 /** Shows the debrief and the score once the cause is named, too, and keeps the score of that moment. */
