@@ -1,6 +1,5 @@
 import type { CheckContext } from '../../grading/check-context.ts'
 import { expectMode } from '../../grading/expect-node.ts'
-import { fail } from '../../grading/failure.ts'
 import { httpRequests, readReplies } from '../../grading/http-requests.ts'
 import type { LiveCluster } from '../../grading/live-cluster.ts'
 import type { Truth } from '../../grading/question.ts'
@@ -9,7 +8,7 @@ import { shareBars } from '../../grading/share-bars.ts'
 import type { WebBackend, WebService } from '../../grading/web-service.ts'
 import { chainsLeadToPods } from '../01-iptables/web-chains.ts'
 import { CLIENT, loggedRequests, newToken } from '../02-ipvs/web-requests.ts'
-import { deafScene } from './deaf-pod.ts'
+import { deafScene, expectConnections } from './deaf-pod.ts'
 
 /** What became of a number of connections, each of its own. */
 export interface Connections {
@@ -53,15 +52,6 @@ export function mustAllBeAnswered(
     expected: `an answer to each of ${wanted} connections`,
     actual: sent === wanted ? `${failed} of ${sent} failed` : `${sent} were sent, and ${failed} of them failed`,
   })
-}
-
-/** What became of the client's connections to an address is as it must be. */
-export function expectConnections(
-  address: string,
-  port: number,
-  { holds, ...told }: { holds: boolean; expected: string; actual: string; node?: string },
-): void {
-  if (!holds) fail({ look: `kubectl exec ${CLIENT.name} -- curl -sS --max-time 3 http://${address}:${port}`, ...told })
 }
 
 /** With one of three endpoints deaf, nobody is lucky or unlucky so often in a row: once in 190,000 times. */

@@ -6,8 +6,7 @@ import { httpRequests, readReplies } from '../../grading/http-requests.ts'
 import type { LiveCluster } from '../../grading/live-cluster.ts'
 import { holdsOnceSeen } from '../../grading/seen-moment.ts'
 import { type WebBackend, type WebService, webService } from '../../grading/web-service.ts'
-import { clientPod } from '../02-ipvs/web-requests.ts'
-import { expectConnections } from './connections.ts'
+import { CLIENT, clientPod } from '../02-ipvs/web-requests.ts'
 
 const FOLDER = 'labs/07-before-and-after/manifests'
 const DEAF = 'deaf'
@@ -39,6 +38,15 @@ export function deafScene(context: CheckContext): DeafScene {
     actual: deaf ? `deaf and ${hearing.length} more` : `${hearing.length} endpoints, deaf is none of them`,
     hint: deaf ? 'make web creates what is missing.' : `kubectl apply -f ${FOLDER}/deaf.yaml`,
   })
+}
+
+/** What became of the client's connections to an address is as it must be. */
+export function expectConnections(
+  address: string,
+  port: number,
+  { holds, ...told }: { holds: boolean; expected: string; actual: string; node?: string },
+): void {
+  if (!holds) fail({ look: `kubectl exec ${CLIENT.name} -- curl -sS --max-time 3 http://${address}:${port}`, ...told })
 }
 
 /** deaf is ready, an endpoint of web, and refuses; the others answer. */

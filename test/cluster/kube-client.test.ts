@@ -103,7 +103,7 @@ describe('a cluster of somebody else', () => {
       () => core.deleteNode({ name: 'one' }),
       () => core.deleteCollectionNamespacedPod({ namespace }),
     ])
-      await expect(write()).rejects.toThrow(/is not of these labs|are not changed in somebody's cluster/)
+      await expect(write()).rejects.toThrow(/is not of these labs|are not changed in a cluster of your kubeconfig/)
     expect(writes).toEqual([])
     await core.patchNamespacedConfigMap({ namespace: 'kube-system', name: 'kube-proxy', body: {} })
     await core.patchNode({ name: 'one', body: {} })

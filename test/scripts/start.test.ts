@@ -115,7 +115,7 @@ describe('the Node.js that package.json asks for', () => {
     const [recommended] = jobs.flat()
     expect(new Set(jobs.flat()).size).toBe(1)
     expect(matrix).toEqual([oldest, next?.split('.')[0], recommended, expect.any(String)])
-    expect(read('README.md')).toContain(`Node.js ${recommended} (${oldest}, or ${next} and newer, will do)`)
+    expect(read('README.md')).toContain(`Node.js ${recommended} (${oldest}, or ${next} and newer, works too)`)
     expect(read('scripts/start.mjs')).toContain(`nvm install ${recommended}`)
   })
 })
