@@ -25,7 +25,7 @@ const BY_SIGNAL = 128
 export function describeKernelEnd(console: string): string {
   const lines = console
     .split('\n')
-    .map((line) => line.replace(/^\[ *[\d.]+\] /, '').trim())
+    .map((line) => line.replace(/^(<\d>)?(\[ *[\d.]+\] )?/, '').trim())
     .filter(Boolean)
   const at = lines.findLastIndex((line) => line.startsWith(ENDED))
   const status = at < 0 ? undefined : Number(lines[at]?.slice(ENDED.length))

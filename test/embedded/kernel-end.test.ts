@@ -132,9 +132,10 @@ describe('a cluster whose kernel ends says why', () => {
     const packages = await ensurePackages(cacheFolder, silent)
     const options = { packages, directory, name: `panic-${process.pid}`, memoryMegabytes: 16 }
     await expect(startMachine(options)).rejects.toThrow(
-      /^The embedded kernel did not start: it ended with exit code 1; its console ends with "Too few physical memory![^"\n]+"\. Its console is in "[^\n]+"\.$/,
+      // Which of its allocations fails first is the host's layout of memory to decide.
+      /^The embedded kernel did not start: it ended with (exit code 1; its console ends with "Too few physical memory!|"Kernel panic - not syncing: Failed to allocate )[^"\n]+"\. Its console is in "[^\n]+"\.$/,
     )
-    expect(readFileSync(join(directory, 'console.log'), 'utf8')).toContain('Too few physical memory!')
+    expect(readFileSync(join(directory, 'console.log'), 'utf8')).toMatch(/Too few physical memory!|Failed to allocate/)
     rmSync(directory, { recursive: true })
   })
 })
