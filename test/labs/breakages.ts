@@ -259,9 +259,17 @@ const traffic: Breakage[] = [
   },
   {
     what: 'packets to a backend are dropped',
-    step: 'pod-to-service',
+    // The rules of others are judged there, and the steps that send requests wait for it.
+    step: 'prerouting',
     at: 'client',
     break: ({ backend }) => `iptables -I OUTPUT -d ${backend} -p tcp --dport 80 -j DROP`,
+  },
+  {
+    what: 'packets to a backend have no route',
+    step: 'pod-to-service',
+    at: 'client',
+    break: ({ backend }) => `ip rule add to ${backend} pref 10 blackhole`,
+    heal: ({ backend }) => `ip rule del to ${backend} pref 10 blackhole`,
   },
 ]
 
