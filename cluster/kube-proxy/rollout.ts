@@ -24,7 +24,8 @@ const gapMs = 100
  */
 export async function restartKubeProxyPods({ apps }: KubeClient, choice?: ImageChoice): Promise<string> {
   const { PatchStrategy, setHeaderOptions } = await import('../kubernetes.ts')
-  const stamp = new Date().toISOString().replace(/\.\d+Z$/, 'Z')
+  // With milliseconds, which kubectl leaves out: a second restart within a second would change nothing.
+  const stamp = new Date().toISOString()
   const template = { metadata: { annotations: { [restartAnnotation]: stamp } } }
   const containers = choice && [{ name: kubeProxy.name, image: choice.image }]
   const body = {
