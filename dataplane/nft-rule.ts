@@ -184,14 +184,19 @@ class RuleReader {
 
   /** One value, or flags of which one is enough: `new,established`. */
   #values(): NftExpression | NftElements {
-    const first = this.#expression()
-    if (this.#peek() !== ',') return first
-    const elements: [string, string][] = [[textOf(first), '']]
+    const values = [this.#value()]
     while (this.#peek() === ',') {
       this.#at++
-      elements.push([this.#next(), ''])
+      values.push(this.#value())
     }
-    return { elements }
+    const [text = ''] = values
+    return values.length === 1 ? { kind: 'literal', text } : { elements: values.map((value) => [value, '']) }
+  }
+
+  #value(): string {
+    const words = [unquoted(this.#next())]
+    while (this.#peek() === '.') words.push(this.#next(), this.#next())
+    return words.join(' ')
   }
 
   #elements(): NftElements {
@@ -254,9 +259,7 @@ class RuleReader {
       const text = `${word} ${following}`
       return { kind: 'selector', text: /^meta [io]if(name)?$/.test(text) ? following : text }
     }
-    // A word that begins an expression which is not known would be taken for a value.
-    if (Object.hasOwn(SELECTORS, word) && /^[a-z]/.test(following)) throw new UnknownStatement()
-    return { kind: 'literal', text: word.replace(/^"(.*)"$/, '$1') }
+    return { kind: 'literal', text: unquoted(word) }
   }
 
   #number(): NftExpression {
@@ -270,9 +273,4 @@ class RuleReader {
   }
 }
 
-/** A value as elements of sets have it. */
-function textOf(expression: NftExpression): string {
-  if (expression.kind === 'literal' || expression.kind === 'selector') return expression.text
-  if (expression.kind === 'concat') return expression.parts.map(textOf).join(' . ')
-  throw new UnknownStatement()
-}
+const unquoted = (word: string): string => word.replace(/^"(.*)"$/, '$1')
