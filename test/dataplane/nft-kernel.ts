@@ -1,6 +1,8 @@
 // A node of nftables mode in namespaces of this machine's own kernel: senders, Pods, and `nft monitor trace` beside them.
 
 import { type ChildProcessWithoutNullStreams, spawn, spawnSync } from 'node:child_process'
+import { existsSync, readdirSync } from 'node:fs'
+import { join } from 'node:path'
 import { createInterface, type Interface } from 'node:readline'
 import { readCapturedNode } from '../../dataplane/capture.ts'
 import type { NodeState } from '../../dataplane/node-state.ts'
@@ -136,12 +138,23 @@ table ip tracer {
 }
 `
 
+/** `nft` of this machine, else the one that the embedded cluster unpacked. */
+const PACKAGES = join(import.meta.dirname, '../../.cache/packages')
+const trees = existsSync(PACKAGES) ? readdirSync(PACKAGES).map((name) => join(PACKAGES, name, 'usr')) : []
+const paths = (...folders: string[]): string =>
+  trees.flatMap((tree) => folders.map((folder) => join(tree, folder))).join(':')
+const env = {
+  ...process.env,
+  PATH: `${process.env.PATH}:/usr/sbin:/sbin:${paths('sbin', 'bin')}`,
+  LD_LIBRARY_PATH: `${process.env.LD_LIBRARY_PATH ?? ''}:${paths('lib/x86_64-linux-gnu', 'lib/aarch64-linux-gnu')}`,
+}
+
 /** Why this machine cannot run such a node, in a few words; undefined where it can. */
 export function whyNot(): string | undefined {
   const script = `mount -t tmpfs t /run && ip netns add a && ip netns exec a nft -f - <<'END'
 table ip t { chain c { type nat hook postrouting priority 100; masquerade fully-random; }; }
 END`
-  const { status, stderr, error } = spawnSync('unshare', ['-Urnm', 'sh', '-c', script], { encoding: 'utf8' })
+  const { status, stderr, error } = spawnSync('unshare', ['-Urnm', 'sh', '-c', script], { encoding: 'utf8', env })
   if (error) return error.message
   return status === 0 ? undefined : stderr.trim().split('\n')[0] || `unshare ended with ${status}`
 }
@@ -162,8 +175,7 @@ export class NftNode {
 
   constructor() {
     const script = `${SETUP}\nexec perl -e "$DRIVER"`
-    const env = { ...process.env, DRIVER }
-    this.#process = spawn('unshare', ['-Urnmpf', '--kill-child', 'bash', '-c', script], { env })
+    this.#process = spawn('unshare', ['-Urnmpf', '--kill-child', 'bash', '-c', script], { env: { ...env, DRIVER } })
     this.#process.stderr.on('data', (data) => {
       this.#errors += data
     })

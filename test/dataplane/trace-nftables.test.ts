@@ -2,11 +2,13 @@
 
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { withoutSingleBraces } from '../../dataplane/nft-address-set.ts'
-import { printNftTable } from '../../dataplane/nft-table.ts'
+import { type NftTable, printNftTable } from '../../dataplane/nft-table.ts'
 import type { NodeState } from '../../dataplane/node-state.ts'
 import { predict } from '../../dataplane/predict.ts'
+import { stoppingPlace } from '../../dataplane/trace/stopping-place.ts'
 import { parsePacket, type Trace, tracePacket } from '../../dataplane/trace.ts'
 import { NODE, objectsAt, recordedConfig } from './kube-proxy/recordings.ts'
+import { node as madeNode, pod, trace } from './made-node.ts'
 import { NftNode, type Observed, whyNot } from './nft-kernel.ts'
 
 const SENDERS = {
@@ -170,3 +172,139 @@ describe.skipIf(reason !== undefined)(
     })
   },
 )
+
+/** A node with one table: rules by base chain (`prerouting nat -100`) or other chain, and the elements of sets and maps. */
+function nodeWith(
+  chains: Record<string, string[]>,
+  {
+    sets = {},
+    maps = {},
+    policy,
+  }: { sets?: Record<string, string[]>; maps?: Record<string, Record<string, string>>; policy?: 'drop' } = {},
+): NodeState {
+  const table: NftTable = { family: 'ip', name: 'kube-proxy', chains: new Map(), sets: new Map(), maps: new Map() }
+  for (const [title, texts] of Object.entries(chains)) {
+    const [hook = '', type, priority] = title.split(' ')
+    const rules = texts.map((text) => ({ text }))
+    const base = { type: type ?? '', hook, priority: Number(priority), ...(policy && { policy }) }
+    table.chains.set(title, type === undefined ? { rules } : { base, rules })
+  }
+  for (const [name, elements] of Object.entries(sets))
+    table.sets.set(name, { type: 'any', flags: [], elements: new Set(elements) })
+  for (const [name, elements] of Object.entries(maps))
+    table.maps.set(name, { type: 'any', elements: new Map(Object.entries(elements)) })
+  return { ...madeNode({}), nftables: [table] }
+}
+
+/** Where a Pod's packet to a Service ends that meets only this rule before it is forwarded. */
+const endAt = (rule: string, options: Parameters<typeof nodeWith>[1] = {}, to = '10.96.0.7:80') => {
+  const state = nodeWith(
+    { 'prerouting nat -100': [rule, 'drop'], marked: ['meta mark & 0x00004000 == 0x00004000 accept', 'drop'] },
+    options,
+  )
+  const { verdict, outcomes } = trace(state, pod, to)
+  return outcomes.length > 0 ? outcomes.map(({ to: end, probability }) => `${end} ${probability}`).join() : verdict
+}
+
+describe('one rule', () => {
+  const SAME = '10.96.0.7:80 1'
+  it.each([
+    ['ip daddr 10.96.0.0/16 accept', SAME],
+    ['ip daddr { 10.96.0.1-10.96.0.9, 192.0.2.0/24 } accept', SAME],
+    ['ip daddr != 10.96.0.7 accept', 'drop'],
+    ['ip saddr 10.244.1.9 tcp dport { 80, 443 } accept', SAME],
+    ['tcp dport 81-90 accept', 'drop'],
+    ['tcp dport > 79 tcp dport <= 80 accept', SAME],
+    ['udp dport 80 accept', 'drop'],
+    ['meta l4proto { tcp, udp } th dport 80 accept', SAME],
+    ['ip protocol tcp accept', SAME],
+    ['ip6 daddr ::1 accept', 'drop'],
+    ['iifname "cni*" accept', SAME],
+    ['iifname "eth0" accept', 'drop'],
+    ['ct state established,related accept', 'drop'],
+    ['ct state new,related accept', SAME],
+    ['ct status dnat accept', 'drop'],
+    ['ct original ip daddr 10.96.0.7 ct direction original accept', SAME],
+    ['fib daddr type unicast accept', SAME],
+    ['fib daddr . iif type local accept', 'drop'],
+    ['meta mark set 0x00004000 goto marked', SAME],
+    ['meta mark set meta mark | 0x00004000 jump marked', SAME],
+    ['meta mark set meta mark ^ 0x00008000 jump marked', 'drop'],
+    ['counter packets 1 bytes 60 log prefix "x y" accept comment "a b"', SAME],
+    ['reject with icmp type host-unreachable', 'reject'],
+    ['reject', 'reject'],
+    ['dnat to 10.244.2.9:8080', '10.244.2.9:8080 1'],
+    ['dnat to 10.244.2.9', '10.244.2.9:80 1'],
+    ['redirect to :8080', '10.244.1.1:8080 1'],
+    [
+      'dnat ip to numgen random mod 2 map { 0 : 10.244.2.9 . 80, 1 : 10.244.2.8 . 81 }',
+      '10.244.2.9:80 0.5,10.244.2.8:81 0.5',
+    ],
+    ['numgen random mod 4 vmap { 0 : accept }', '10.96.0.7:80 0.25'],
+    ['numgen inc mod 2 offset 1 vmap { 1 : accept, 2 : drop }', '10.96.0.7:80 0.5'],
+    ['jhash ip saddr mod 2 vmap { 0 : accept, 1 : reject }', '10.96.0.7:80 0.5'],
+    ['ip daddr . tcp dport vmap { 10.96.0.7 . 80 : accept }', SAME],
+    ['ip daddr . meta l4proto . th dport vmap { 10.96.0.0/24 . tcp . 80-90 : accept }', SAME],
+    ['ip daddr vmap { * : accept }', SAME],
+    ['jump nowhere', 'drop'],
+    ['socket transparent 1 accept', 'drop'],
+    ['{"xt":null}', 'drop'],
+  ])('%s → %s', (rule, end) => expect(endAt(rule)).toBe(end))
+
+  it('looks into named sets and maps', () => {
+    const options = {
+      sets: { local: ['10.244.1.0/24'], seen: ['10.244.1.9'] },
+      maps: { ips: { '10.96.0.7 . tcp . 80': 'goto marked' } },
+    }
+    expect(endAt('ip saddr @local accept', options)).toBe(SAME)
+    expect(endAt('ip saddr != @seen accept', options)).toBe('drop')
+    expect(endAt('ip saddr @gone accept', options)).toBe('drop')
+    expect(endAt('meta mark set 0x00004000 ip daddr . meta l4proto . th dport vmap @ips', options)).toBe(SAME)
+  })
+})
+
+describe('base chains', () => {
+  it('run in the order of priorities, between the tables of iptables, and what accepts ends only its own chain', () => {
+    const state = nodeWith({
+      'forward filter 10': ['drop'],
+      'forward filter -10': ['accept'],
+      'prerouting nat -90': ['dnat to 10.244.2.8:80'],
+      'prerouting nat -101': ['dnat to 10.244.2.9:80'],
+    })
+    const { hops, verdict } = trace(state, pod, '10.96.0.7:80')
+    expect(hops.map(({ chain, rule }) => `${chain}: ${rule}`)).toEqual([
+      'prerouting nat -101: dnat to 10.244.2.9:80',
+      'forward filter -10: accept',
+      'forward filter 10: drop',
+    ])
+    expect(verdict).toBe('drop')
+  })
+
+  it('have a policy', () => {
+    expect(trace(nodeWith({ 'forward filter 0': [] }, { policy: 'drop' }), pod, '10.96.0.7:80').lost[0]?.rule).toBe(
+      'policy drop',
+    )
+    expect(trace(nodeWith({ 'forward filter 0': [] }), pod, '10.96.0.7:80').hops).toEqual([])
+  })
+
+  it('cannot lead in a circle', () =>
+    expect(() => trace(nodeWith({ 'input filter 0': ['jump a'], a: ['goto a'] }), pod, '172.18.0.3:80')).toThrow(
+      /circle: .* a → a/,
+    ))
+
+  it('say where a packet got to that they do not translate', () => {
+    const place = (state: NodeState, to: string) => {
+      const packet = parsePacket(pod, to)
+      return stoppingPlace(tracePacket(state, packet), packet, state)
+    }
+    const [table] = tablesOf('web-clusterip', '1.34') as [NftTable]
+    const links = madeNode({}).links.filter(({ name }) => name !== 'kube-ipvs0')
+    const state = { ...madeNode({}), links, nftables: [table] }
+    expect(place(state, '10.244.9.9:80')).toBe('reaches the chain services and finds no element for TCP 10.244.9.9:80')
+    expect(place(state, '10.96.119.228:81')).toMatch(
+      /^is rejected by ip kube-proxy cluster-ips-check: ip daddr @cluster-ips reject/,
+    )
+    table.chains.get('nat-prerouting')?.rules.pop()
+    expect(place(state, '10.244.9.9:80')).toMatch(/^never reaches the chain services of table ip kube-proxy/)
+  })
+})
