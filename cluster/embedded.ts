@@ -53,7 +53,7 @@ export class EmbeddedCluster implements Cluster {
     const bundle = programBundle('embedded/daemon.ts', 'daemon', ['cluster', 'dataplane', 'embedded', 'host'])
     bundle.catch(() => {})
     const packages = await ensurePackages(cacheFolder, progress)
-    const options = { name: this.name, packages, kubeProxy: process.env.KUBE_PROXY }
+    const options = { name: this.name, packages, kernel: process.env.KERNEL === 'host' ? ('host' as const) : ('uml' as const), kubeProxy: process.env.KUBE_PROXY }
     try {
       await this.startDaemon(await bundle, options, progress)
     } catch (error) {

@@ -31,7 +31,7 @@ export interface ProcessSpec {
 const begun = '\u0001begun'
 const missing = '\u0001missing'
 const setup = `cd "$1" 2>/dev/null || { mkdir -p "$1" && cd "$1"; }
-[ -z "$0" ] || echo "$0" >/proc/sys/kernel/hostname
+[ -z "$0" ] || hostname "$0"
 shift
 command -v -- "$1" >/dev/null || { echo '${missing}'; exit 128; }
 echo '${begun}'
