@@ -1,7 +1,8 @@
-import { spawn } from 'node:child_process'
+import { execFileSync, spawn } from 'node:child_process'
 import { closeSync, mkdirSync, openSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Readable, Writable } from 'node:stream'
+import { projectRoot } from '../../host/layout.ts'
 import { hostKernel } from './host-kernel.ts'
 import type { BootOptions, Kernel } from './kernel.ts'
 import { ENDED } from './kernel-end.ts'
@@ -19,13 +20,21 @@ kill -KILL "-$kernel" 2>/dev/null
 [ -z "$TMPDIR" ] || rm -rf "$TMPDIR"
 kill -KILL 0`
 
+/** Writes the guest's agent into `folder` as one plain JavaScript file, and returns its path. */
+function bundleAgent(folder: string): string {
+  const file = join(folder, 'agent.mjs')
+  const words = ['embedded/machine/agent.ts', '--bundle', '--platform=node', '--format=esm', `--outfile=${file}`]
+  execFileSync(join(projectRoot, 'node_modules/.bin/esbuild'), [...words, '--log-level=error'], { cwd: projectRoot })
+  return file
+}
+
 /**
  * Starts a guest. The line to its agent is a pair of pipes of this process, and the guest never outlives it.
  * @throws Error where this machine can't run that kernel, in one sentence
  */
 export async function bootKernel(options: BootOptions): Promise<Kernel> {
   mkdirSync(options.directory, { recursive: true })
-  const start = await (options.kernel === 'host' ? hostKernel : umlKernel)(options)
+  const start = (options.kernel === 'host' ? hostKernel : umlKernel)(options, bundleAgent(options.directory))
   const consoleFile = options.consoleFile ?? join(options.directory, 'console.log')
   // A file and no pipe: what a kernel prints as it dies is there before anyone is notified of its end.
   const output = openSync(consoleFile, 'w', 0o600)

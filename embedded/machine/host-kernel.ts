@@ -1,10 +1,10 @@
 import { existsSync, lstatSync, realpathSync } from 'node:fs'
 import { join } from 'node:path'
 import { shellWord } from '../../host/shell-word.ts'
-import { agentBundle } from './agent-bundle.ts'
 import { ownFiles, programFolders } from './confinement.ts'
 import { requireLimits } from './host-limits.ts'
 import type { BootOptions, KernelStart } from './kernel.ts'
+import { GUEST_CONFINE } from './placement.ts'
 
 /**
  * Root of this machine becomes this user before anything of the guest runs: what belongs to root in /proc/sys and /sys takes orders from
@@ -63,6 +63,7 @@ function rootScript({ node, agent }: Guest): string {
     `tmpfs ${PLACE}/root/run tmpfs mode=0755`,
     // ip -n puts another sysfs in the place of the one at /sys, which the kernel allows only where a further one can be seen.
     `sysfs ${PLACE}/root/run/sysfs sysfs X-mount.mkdir`,
+    `${PLACE}/root${GUEST_CONFINE} ${PLACE}/root${GUEST_CONFINE} none bind,ro`,
     ...devices.map((name) => `/dev/${name} ${PLACE}/root/dev/${name} none bind`),
     `devpts ${PLACE}/root/dev/pts devpts newinstance,ptmxmode=0666,mode=0620`,
   ]
@@ -93,7 +94,7 @@ for table in nat filter mangle; do
   done; done
   break
 done
-exec chroot . /bin/sh -c '"$0" "$1"; exit' ${shellWord(node)} ${shellWord(agent)}
+exec chroot . ${GUEST_CONFINE} --one-user -- /bin/sh -c '"$0" "$1"; exit' ${shellWord(node)} ${shellWord(agent)}
 `
 }
 
@@ -110,11 +111,10 @@ const namespaces = [
 ]
 
 /** This machine's own kernel, in namespaces of an ordinary user (user_namespaces(7)): what the guest is root of is its own. */
-export async function hostKernel(options: BootOptions): Promise<KernelStart> {
+export function hostKernel(options: BootOptions, agent: string): KernelStart {
   requireLimits(0)
   const { folders } = programRoots()
   const isRoot = process.getuid?.() === 0
-  const agent = await agentBundle()
   const files = [...ownFiles(), agent, ...(options.readable ?? []).map((file) => realpathSync(file))]
   const guest: Guest = {
     packages: realpathSync(options.packages),

@@ -1,12 +1,12 @@
 import { mkdtempSync, realpathSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { shellWord } from '../../host/shell-word.ts'
-import { agentBundle } from './agent-bundle.ts'
 import { confinedCommand, findConfinement, programFiles } from './confinement.ts'
 import { memoryFolder, requireLimits } from './host-limits.ts'
 import type { BootOptions, KernelStart } from './kernel.ts'
 import { kernelProgram } from './kernel-package.ts'
 import { allowedCpus, ownCpu, runningKernels } from './own-cpu.ts'
+import { GUEST_CONFINE } from './placement.ts'
 import { plainPath } from './plain-path.ts'
 
 const INIT = 'init.sh'
@@ -19,12 +19,11 @@ const INIT = 'init.sh'
 const NEEDLESS = ['raid6_select_algo', 'calibrate_xor_blocks', 'init_jfs_fs', 'init_zswap']
 
 /** User-Mode Linux with the host's file system as its read-only root (Documentation/virt/uml/user_mode_linux_howto_v2). */
-export async function umlKernel(options: BootOptions): Promise<KernelStart> {
+export function umlKernel(options: BootOptions, agent: string): KernelStart {
   const confinement = options.confinement ?? findConfinement(options.packages)
   const megabytes = options.memoryMegabytes ?? 1024
   requireLimits(megabytes)
   const room = memoryFolder(megabytes)
-  const agent = await agentBundle()
   const directory = plainPath(options.directory)
   // libmount takes a double quote in a mount's options for the beginning of a quoted text.
   const packages = plainPath(realpathSync(options.packages))
@@ -35,7 +34,7 @@ export async function umlKernel(options: BootOptions): Promise<KernelStart> {
   // Its own, as the kernel may write there.
   const memory = mkdtempSync(join(room, 'kube-service-labs-'))
   const allowance = {
-    read: [...programFiles(), realpathSync(options.packages), agent, ...(options.readable ?? [])],
+    read: [...programFiles(), realpathSync(options.packages), ...(options.readable ?? [])],
     write: [realpathSync(options.directory), memory],
   }
   const cpu = ownCpu(allowedCpus(), runningKernels())
@@ -109,7 +108,8 @@ tmpfs /mnt/root/run tmpfs mode=0755
 tmpfs /mnt/root/var/log tmpfs mode=0755
 devtmpfs /mnt/root/dev devtmpfs mode=0755
 devpts /mnt/root/dev/pts devpts newinstance,ptmxmode=0666,mode=0620,X-mount.mkdir
-/mnt/root/dev/pts/ptmx /mnt/root/dev/ptmx none bind' >/mnt/fstab
+/mnt/root/dev/pts/ptmx /mnt/root/dev/ptmx none bind
+/mnt/root${GUEST_CONFINE} /mnt/root${GUEST_CONFINE} none bind,ro' >/mnt/fstab
 mount -a -T /mnt/fstab
 cd /mnt/root
 # Nobody here waits for the kernel's word of each new device.
