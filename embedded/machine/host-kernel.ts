@@ -40,9 +40,10 @@ function fetchScript({ packages, files, uid }: Guest): string {
 mount -t tmpfs -o mode=0755 tmpfs ${PLACE}
 cd ${PLACE}
 mkdir -p packages root
-mount --bind ${shellWord(packages)} packages
+mount -o bind,ro ${shellWord(packages)} packages
 ${files.map((file) => `install -D ${shellWord(file)} root/${shellWord(file)}`).join('\n')}
-chown -R ${uid}:${uid} root .
+chown ${uid}:${uid} .
+chown -R ${uid}:${uid} root
 `
 }
 
