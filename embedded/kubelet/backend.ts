@@ -5,6 +5,7 @@ import { badRequest, notFound, StatusError } from '../apiserver/status-error.ts'
 import { syncedOn } from '../kube-proxy/running-kube-proxy.ts'
 import type { Machine } from '../machine/machine.ts'
 import type { Network } from '../network/topology.ts'
+import { notFound as noProgram } from './container-process.ts'
 import type { ContainerWorker } from './container-worker.ts'
 import { logStream } from './log-stream.ts'
 import type { PodWorker } from './pod-worker.ts'
@@ -43,7 +44,14 @@ export function createBackend(machine: Machine, network: Network, find: FindPod)
           'InternalError',
           `unable to upgrade connection: container not found ("${worker.container.name}")`,
         )
-      return machine.spawn(command, worker.running.placement, { tty })
+      const { placement } = worker.running
+      if (!placement)
+        throw new StatusError(
+          500,
+          'InternalError',
+          `OCI runtime exec failed: exec failed: ${noProgram(command)}: unknown`,
+        )
+      return machine.spawn(command, placement, { tty })
     },
     script: async (node, text) => machine.script(text, placementOf(node), { timeoutMs: scriptDeadlineMs }),
     synced: (node) => syncedOn(machine, node),

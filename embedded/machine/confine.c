@@ -7,14 +7,15 @@
  * Without PROGRAM it only tries: exit code 0 when everything asked for works here. Options are carried out in this order:
  *   --enter PID          share the namespaces, root and working directory of a process
  *   --hostname NAME      the name of the uts namespace
- *   --container DIR      a root with a /proc and /dev of its own, which reach nothing outside the container
- *   --root DIR           a root with a /proc of its own
+ *   --root DIR           a mount point as root, with a /proc and /sys of its own
+ *   --container          with --root: the devices of a container in its empty /dev, and nothing of the kernel that can be changed
  *   --mounts             every mount read-only but those at and below the folders of --write
  *   --capabilities MASK  no other capabilities (hexadecimal), now and after any execve
  *   --no-new-privs       nor by setuid files
  *   --landlock           files only as --read and --write say, no TCP, no signals to others
  *   --read PATH          with --landlock: may be read; names of files are visible everywhere
  *   --write DIR          may be changed: plain files, folders and sockets
+ *   --one-user           who sets supplementary groups is told they are set: where one user is mapped, nobody may (user_namespaces(7))
  *   --filter             no system calls that change the mode, owner or times of files, mount, or reach other programs
  */
 typedef unsigned char u8;
@@ -25,8 +26,9 @@ typedef unsigned long u64;
 /* System calls of x86-64 (arch/x86/entry/syscalls/syscall_64.tbl). */
 enum {
 	SYS_write = 1, SYS_open = 2, SYS_close = 3, SYS_getpid = 39, SYS_socket = 41, SYS_connect = 42, SYS_fork = 57, SYS_execve = 59,
-	SYS_exit = 60, SYS_wait4 = 61, SYS_kill = 62, SYS_chdir = 80, SYS_fchdir = 81, SYS_chmod = 90, SYS_fchmod = 91,
-	SYS_chown = 92, SYS_fchown = 93, SYS_lchown = 94, SYS_getuid = 102, SYS_getgid = 104, SYS_capget = 125, SYS_capset = 126,
+	SYS_exit = 60, SYS_wait4 = 61, SYS_kill = 62, SYS_chdir = 80, SYS_fchdir = 81, SYS_symlink = 88,
+	SYS_chmod = 90, SYS_fchmod = 91,
+	SYS_chown = 92, SYS_fchown = 93, SYS_lchown = 94, SYS_getuid = 102, SYS_getgid = 104, SYS_setgroups = 116, SYS_capget = 125, SYS_capset = 126,
 	SYS_utime = 132, SYS_mknod = 133, SYS_pivot_root = 155, SYS_prctl = 157, SYS_chroot = 161, SYS_mount = 165,
 	SYS_umount2 = 166, SYS_swapon = 167, SYS_reboot = 169, SYS_sethostname = 170, SYS_init_module = 175, SYS_setxattr = 188,
 	SYS_lsetxattr = 189, SYS_fsetxattr = 190, SYS_removexattr = 197, SYS_lremovexattr = 198, SYS_fremovexattr = 199,
@@ -124,10 +126,10 @@ static const char *join(const char *one, const char *other)
 /* -- Namespaces and mounts ------------------------------------------------------------------------------------------------ */
 
 enum {
-	O_DIRECTORY = 0x10000, O_CLOEXEC = 0x80000, O_PATH = 0x200000,
+	O_CREAT = 0x40, O_DIRECTORY = 0x10000, O_CLOEXEC = 0x80000, O_PATH = 0x200000,
 	CLONE_NEWNS = 0x20000, CLONE_NEWUSER = 0x10000000,
 	MS_RDONLY = 1, MS_NOSUID = 2, MS_NODEV = 4, MS_NOEXEC = 8, MS_REMOUNT = 32, MS_BIND = 4096, MS_REC = 16384, MS_SLAVE = 1 << 19,
-	AT_RECURSIVE = 0x8000
+	MNT_DETACH = 2, AT_RECURSIVE = 0x8000
 };
 
 static void mount_or_fail(const char *source, const char *target, const char *type, long flags, const char *data)
@@ -170,24 +172,33 @@ static void enter(const char *pid)
 	call(SYS_exit, status & 0x7f ? 128 + (status & 0x7f) : (status >> 8) & 0xff, 0, 0, 0, 0);
 }
 
-static void change_root(const char *root)
+/* What every container has (config-linux.md of the OCI runtime specification, "Default Devices"); the working directory is its root. */
+static void make_devices(void)
 {
-	must(call(SYS_chroot, ADDRESS(root), 0, 0, 0, 0), "chroot ", root);
-	must(call(SYS_chdir, ADDRESS("/"), 0, 0, 0, 0), "chdir ", "/");
-	mount_or_fail("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, 0);
+	static const char *const links[] = { "pts/ptmx", "dev/ptmx", "/proc/self/fd", "dev/fd", "/proc/self/fd/0", "dev/stdin",
+		"/proc/self/fd/1", "dev/stdout", "/proc/self/fd/2", "dev/stderr", 0 };
+	static const char *const devices[] = { "/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty", 0 };
+	const char *const *name;
+	long handle;
+
+	for (name = devices; *name; name++) {
+		must(handle = call(SYS_open, ADDRESS(*name + 1), O_CREAT | O_CLOEXEC, 0666, 0, 0), "making ", *name);
+		call(SYS_close, handle, 0, 0, 0, 0);
+		mount_or_fail(*name, *name + 1, 0, MS_BIND, 0);
+	}
+	for (name = links; *name; name += 2)
+		must(call(SYS_symlink, ADDRESS(name[0]), ADDRESS(name[1]), 0, 0, 0), "making ", name[1]);
 }
 
-/* What the OCI runtime of Docker and containerd makes read-only or hides, as far as this kernel has it. */
+/* What containerd makes read-only or hides, and what User-Mode Linux adds. */
 static void cover_kernel(void)
 {
-	static const char *const fixed[] = { "/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger",
-		"/proc/mconsole", "/proc/exitcode", 0 };
-	static const char *const hidden[] = { "/proc/kcore", "/proc/keys", "/proc/timer_list", "/proc/kallsyms", 0 };
+	static const char *const fixed[] = { "sys", "proc/bus", "proc/fs", "proc/irq", "proc/sys", "proc/sysrq-trigger", "proc/mconsole",
+		"proc/exitcode", 0 };
+	static const char *const hidden[] = { "proc/kcore", "proc/keys", "proc/timer_list", "proc/kallsyms", 0 };
 	const char *const *path;
 	long result;
 
-	mount_or_fail("devpts", "/dev/pts", "devpts", MS_NOSUID | MS_NOEXEC, "newinstance,ptmxmode=0666,mode=0620");
-	mount_or_fail("shm", "/dev/shm", "tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC, "mode=1777");
 	for (path = fixed; *path; path++) {
 		result = call(SYS_mount, ADDRESS(*path), ADDRESS(*path), 0, MS_BIND | MS_REC, 0);
 		if (result == -ENOENT)
@@ -200,6 +211,21 @@ static void cover_kernel(void)
 		if (result != -ENOENT)
 			must(result, "covering ", *path);
 	}
+}
+
+/* Not only chroot: root leaves such a directory by another chroot (chroot(2)). */
+static void change_root(const char *root, int container)
+{
+	must(call(SYS_chdir, ADDRESS(root), 0, 0, 0, 0), "chdir ", root);
+	mount_or_fail("proc", "proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, 0);
+	mount_or_fail("sysfs", "sys", "sysfs", MS_NOSUID | MS_NODEV | MS_NOEXEC, 0);
+	if (container) {
+		make_devices();
+		cover_kernel();
+	}
+	must(call(SYS_pivot_root, ADDRESS("."), ADDRESS("."), 0, 0, 0), "pivot_root ", root);
+	must(call(SYS_umount2, ADDRESS("."), MNT_DETACH, 0, 0, 0), "leaving ", "the old root");
+	must(call(SYS_chdir, ADDRESS("/"), 0, 0, 0, 0), "chdir ", "/");
 }
 
 static void write_file(const char *path, const char *text)
@@ -343,6 +369,8 @@ enum {
 	RETURN_ERRNO = 0x50000, RETURN_ALLOW = 0x7fff0000, EPERM = 1, AF_UNIX = 1
 };
 
+static const u32 AUDIT_ARCH_X86_64 = 0xc000003e;
+
 struct instruction {
 	u16 code;
 	u8 if_true, if_false;
@@ -376,12 +404,30 @@ static const u16 denied[] = {
 	SYS_process_vm_writev, SYS_pidfd_getfd, SYS_connect, SYS_io_uring_setup, SYS_io_uring_enter
 };
 
+static void load_filter(void)
+{
+	filter_program.code = filter;
+	must(call(SYS_prctl, 22 /* PR_SET_SECCOMP */, 2 /* SECCOMP_MODE_FILTER */, ADDRESS(&filter_program), 0, 0), "seccomp", "");
+}
+
+/* nginx, tcpdump and su give up groups before they become the user that they are already. */
+static void pretend_groups(void)
+{
+	emit(LOAD, 0, 0, ARCHITECTURE);
+	emit(EQUAL, 0, 3, AUDIT_ARCH_X86_64);
+	emit(LOAD, 0, 0, NUMBER);
+	emit(EQUAL, 0, 1, SYS_setgroups);
+	emit(RETURN, 0, 0, RETURN_ERRNO);
+	emit(RETURN, 0, 0, RETURN_ALLOW);
+	load_filter();
+}
+
 static void filter_system_calls(void)
 {
 	u64 index;
 
 	emit(LOAD, 0, 0, ARCHITECTURE);
-	emit(EQUAL, 1, 0, 0xc000003e /* AUDIT_ARCH_X86_64 */);
+	emit(EQUAL, 1, 0, AUDIT_ARCH_X86_64);
 	emit(RETURN, 0, 0, RETURN_ERRNO | EPERM);
 	emit(LOAD, 0, 0, NUMBER);
 	emit(AT_LEAST, 0, 1, 0x40000000 /* __X32_SYSCALL_BIT */);
@@ -398,8 +444,7 @@ static void filter_system_calls(void)
 	emit(EQUAL, 1, 0, AF_UNIX);
 	emit(RETURN, 0, 0, RETURN_ERRNO | EPERM);
 	emit(RETURN, 0, 0, RETURN_ALLOW);
-	filter_program.code = filter;
-	must(call(SYS_prctl, 22 /* PR_SET_SECCOMP */, 2 /* SECCOMP_MODE_FILTER */, ADDRESS(&filter_program), 0, 0), "seccomp", "");
+	load_filter();
 }
 
 /* -- Options and the program ----------------------------------------------------------------------------------------------- */
@@ -442,7 +487,7 @@ void begin(long *stack)
 	long count = *stack, reads = 0, writes = 0;
 	char **argument = (char **)(stack + 1);
 	const char *pid = 0, *root = 0, *hostname = 0, *capabilities = 0, *option;
-	int container = 0, mounts = 0, lock = 0, filtered = 0, no_new = 0;
+	int container = 0, mounts = 0, lock = 0, filtered = 0, no_new = 0, one_user = 0;
 
 	environment = argument + count + 1;
 	for (argument++; *argument && **argument == '-'; argument++) {
@@ -457,6 +502,10 @@ void begin(long *stack)
 			lock = 1;
 		else if (same(option, "--filter"))
 			filtered = 1;
+		else if (same(option, "--container"))
+			container = 1;
+		else if (same(option, "--one-user"))
+			one_user = 1;
 		else if (same(option, "--no-new-privs"))
 			no_new = 1;
 		else if (!*++argument)
@@ -471,10 +520,7 @@ void begin(long *stack)
 			hostname = *argument;
 		else if (same(option, "--root"))
 			root = *argument;
-		else if (same(option, "--container")) {
-			root = *argument;
-			container = 1;
-		} else if (same(option, "--capabilities"))
+		else if (same(option, "--capabilities"))
 			capabilities = *argument;
 		else
 			fail("option ", option, -EINVAL);
@@ -484,9 +530,7 @@ void begin(long *stack)
 	if (hostname)
 		must(call(SYS_sethostname, ADDRESS(hostname), length(hostname), 0, 0, 0), "the host name ", hostname);
 	if (root)
-		change_root(root);
-	if (container)
-		cover_kernel();
+		change_root(root, container);
 	if (mounts)
 		fix_mounts(writable);
 	if (capabilities)
@@ -495,6 +539,8 @@ void begin(long *stack)
 		no_new_privileges();
 	if (lock)
 		landlock(readable, writable);
+	if (one_user)
+		pretend_groups();
 	if (filtered)
 		filter_system_calls();
 	if (*argument)

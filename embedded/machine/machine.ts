@@ -1,5 +1,13 @@
 import type { Readable, Writable } from 'node:stream'
 
+/** What is left of root's rights. */
+export interface Privileges {
+  /** Bits of the capabilities (capabilities(7)), hexadecimal; absent: all. */
+  capabilities?: string
+  /** Programs with setuid or file capabilities give no more rights. */
+  noNewPrivileges?: boolean
+}
+
 /** Where in the guest a command runs. */
 export interface Placement {
   /** A network namespace by name (a node's or a Pod's); absent: the guest's own. */
@@ -8,6 +16,8 @@ export interface Placement {
   pid?: number
   /** The same for the only child of this process: `unshare --fork` is the parent of whom it made the namespaces for. */
   childOf?: number
+  /** With `pid`: what a command there may do of what root may; absent: everything. */
+  privileges?: Privileges
   /** Host name the process sees (a fresh uts namespace). */
   hostname?: string
   cwd?: string
@@ -46,6 +56,8 @@ export interface RunResult {
 
 /** The one real Linux kernel of an embedded cluster, reached through its agent. */
 export interface Machine {
+  /** Whether its root can load modules. Where not, the kernel does it by itself for what is asked for over netlink, if it has them. */
+  readonly loadsModules: boolean
   /** Runs a command to its end. Rejects only when the machine is gone or `timeoutMs` passed (the command is then killed). */
   run(
     command: readonly string[],
@@ -63,6 +75,11 @@ export interface Machine {
   write(files: readonly { path: string; content: string | Uint8Array; mode?: number }[]): Promise<void>
   /** Removes files, and folders with all that is in them; nothing may be mounted there. What is not there does not matter. */
   remove(paths: readonly string[]): Promise<void>
+  /**
+   * A root of its own for a node or a container: what is to be made and mounted (lines of an fstab) so that `root` shows the guest's files
+   * under a fresh writable layer, whose files are in `upper`. The three folders exist.
+   */
+  layer(root: string, upper: string, work: string): { folders: string[]; mounts: string[] }
   /** Listens inside a network namespace of the guest and carries each connection to a TCP port of the host's loopback. */
   forward(netns: string, address: string, port: number, hostPort: number): Promise<void>
   /**
