@@ -22,8 +22,8 @@ const NARROWEST = 40
  */
 export function drawTrace(trace: Trace, { width: given, plain = false, stop }: DrawOptions): string[] {
   const width = Math.max(given, NARROWEST)
-  const lines = [trace.packet, '']
-  if (!plain && width >= DRAWN) lines.push(...drawHooks(trace), '')
+  const drawing = plain || width < DRAWN ? [] : drawHooks(trace)
+  const lines = [trace.packet, ...drawing, '']
   for (const hook of trace.hooks) lines.push(...describeHook(trace, hook, width))
   const end = [...describeEnd(trace, ROWS), ...(stop === undefined ? [] : [`It ${stop}.`])]
   lines.push('', ...end.flatMap((line) => wrap(line, width, '')))
@@ -171,7 +171,7 @@ function wrap(text: string, width: number, indent: string): string[] {
       line = `${indent}    ${word}`
     } else line += isFirst ? word : ` ${word}`
   }
-  return [...lines, line]
+  return [...lines, line].map((one) => one.trimEnd())
 }
 
 const ASCII: Record<string, string> = { '→': '->', '✗': 'x', '…': '...' }

@@ -4,7 +4,7 @@ import { external, node, pod, trace } from './made-node.ts'
 import { recordedFiles, recordedNode } from './recordings.ts'
 
 const drawn = (...flow: Parameters<typeof trace>) => drawTrace(trace(...flow), { width: 80 })
-const picture = (lines: readonly string[]) => lines.slice(2, 5)
+const picture = (lines: readonly string[]) => lines.slice(1, 4)
 
 describe('the drawing of a trace', () => {
   const nat = [
@@ -19,7 +19,6 @@ describe('the drawing of a trace', () => {
   it('shows the hooks that the packet passed, what was done there, and the end', () => {
     expect(drawn(node({ nat }), pod, '10.96.0.9:80')).toEqual([
       '10.244.1.9 → 10.96.0.9:80/tcp',
-      '',
       '           INPUT    ─────>  process   ─────>   OUTPUT',
       '              │                                   │',
       'in ━━━▶ [PREROUTING]  ━━━▶ [FORWARD]  ━━━▶ [POSTROUTING]  ━━━▶ out',
