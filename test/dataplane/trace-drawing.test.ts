@@ -64,13 +64,12 @@ describe('the drawing of a trace', () => {
     expect(lines.at(-1)).toBe('It stops there.')
   })
 
-  it('fits a terminal of 80 columns and 24 lines for every recorded node, and any width', () => {
+  it('fits a terminal of 80 columns and 24 lines for what the oldest and the newest kube-proxy recorded, and any width', () => {
     const flows = ['pod:10.244.1.99', 'pod:10.244.1.6', 'host', 'outside'].flatMap((from) =>
-      ['10.96.119.228:80', '10.96.0.10:53/udp', '172.18.0.3:31730', '172.18.0.3:31428', '172.18.255.200:80'].map(
-        (to) => [from, to] as const,
-      ),
+      ['10.96.119.228:80', '172.18.0.3:31730', '172.18.255.200:80'].map((to) => [from, to] as const),
     )
-    for (const { path } of recordedFiles('ip-addr.json')) {
+    const paths = recordedFiles('ip-addr.json').filter(({ path }) => /^v1\.(20\.2|30\.3)\//.test(path))
+    for (const { path } of paths) {
       const { state } = recordedNode(path.replace(/\/ip-addr\.json$/, ''))
       for (const [from, to] of flows) {
         const walked = trace(state, from, to)
