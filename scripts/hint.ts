@@ -40,7 +40,11 @@ async function labInWork(): Promise<number> {
   await requireUp(cluster)
   const { items } = await (await kubeClient(cluster)).core.listNamespacedConfigMap({ namespace: NOTES_NAMESPACE })
   const lastWrite = ({ metadata }: V1ConfigMap) =>
-    Math.max(...[metadata?.creationTimestamp, ...(metadata?.managedFields ?? []).map(({ time }) => time)].map(Number))
+    Math.max(
+      ...[metadata?.creationTimestamp, ...(metadata?.managedFields ?? []).map(({ time }) => time)].map((time) =>
+        Number(time ?? 0),
+      ),
+    )
   const begun = listLabs().flatMap(({ number }) => {
     const notes = items.find(({ metadata }) => metadata?.name === notesName(number))
     return notes ? [{ number, at: lastWrite(notes) || 0 }] : []

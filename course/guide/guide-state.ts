@@ -237,8 +237,8 @@ function onKey(state: GuideState, key: string): Next {
   if (key === 'quit') return [state, [{ do: 'save' }, { do: 'quit' }]]
   if (state.busy !== undefined) return [state, []]
   if (state.typed !== undefined) return onTyping(state, state.typed, key)
-  if (state.view === 'intro') return key === 'enter' ? go(state, 0) : [state, []]
   if (key === 'l') return [{ ...open(state, 'list', 'Steps', listOf(state)), typed: '' }, []]
+  if (state.view === 'intro') return key === 'enter' ? (state.panel ? [close(state), []] : go(state, 0)) : [state, []]
   if (state.view === 'end') return onKeyAtEnd(state, key)
   const { id } = stepOf(state).definition
   switch (key) {

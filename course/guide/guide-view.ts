@@ -30,6 +30,9 @@ const KEYS: readonly (readonly [string, string])[] = [
   ['q', 'quit'],
 ]
 
+/** Those that mean something before the first step and behind the last one. */
+const FEW = ['Enter', 'b', 'l', 'q']
+
 /** The text of what is shown: a panel, or the lab's own text. */
 export function textRows(state: GuideState, width: number, style: Style): Row[] {
   const { panel, lab, view } = state
@@ -75,7 +78,7 @@ function keyLine(state: GuideState): string {
   if (state.typed !== undefined) return 'Enter  take it   Esc  leave it'
   const { question } = stepOf(state).definition
   const keys =
-    state.view === 'intro' || state.view === 'end' ? KEYS.filter(([key]) => 'Enter b l q'.includes(key)) : KEYS
+    state.view === 'intro' || state.view === 'end' ? KEYS.filter(([key]) => FEW.includes(key)) : KEYS
   const asked = question !== undefined && state.view !== 'intro' ? [['a', 'answer'] as const] : []
   return [...keys.slice(0, 1), ...asked, ...keys.slice(1)].map(([key, does]) => `${key} ${does}`).join('   ')
 }
