@@ -4,7 +4,7 @@ import type { CheckContext } from '../../grading/check-context.ts'
 import { evaluate } from '../../grading/evaluate.ts'
 import { expectNodes } from '../../grading/expect-node.ts'
 import { fail, NotApplicable } from '../../grading/failure.ts'
-import { httpRequest } from '../../grading/http-request.ts'
+import { httpRequest } from '../../grading/http-requests.ts'
 import { traceLine } from '../../grading/packet-trace.ts'
 import type { NodeView } from '../../grading/snapshot.ts'
 
