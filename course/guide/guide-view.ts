@@ -77,8 +77,7 @@ export function statusLine(state: GuideState): string {
 function keyLine(state: GuideState): string {
   if (state.typed !== undefined) return 'Enter  take it   Esc  leave it'
   const { question } = stepOf(state).definition
-  const keys =
-    state.view === 'intro' || state.view === 'end' ? KEYS.filter(([key]) => FEW.includes(key)) : KEYS
+  const keys = state.view === 'intro' || state.view === 'end' ? KEYS.filter(([key]) => FEW.includes(key)) : KEYS
   const asked = question !== undefined && state.view !== 'intro' ? [['a', 'answer'] as const] : []
   return [...keys.slice(0, 1), ...asked, ...keys.slice(1)].map(([key, does]) => `${key} ${does}`).join('   ')
 }
