@@ -33,7 +33,11 @@ export class GuidePty {
 
   /** Waits until the screen shows something. */
   async shows(what: RegExp | string, seconds = 60): Promise<string> {
-    const isThere = () => (typeof what === 'string' ? this.screen.includes(what) : what.test(this.screen))
+    // A sentence may go on in the next row.
+    const isThere = () => {
+      const text = this.screen.replace(/\s+/g, ' ')
+      return typeof what === 'string' ? text.includes(what) : what.test(text)
+    }
     try {
       await waitFor(`${what}`, seconds * 1000, async () => isThere())
     } catch {

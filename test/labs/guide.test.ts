@@ -82,13 +82,10 @@ describe('lab 2 with the guide open', () => {
     expect(lines(output, /^TCP .*10\.96\./)).toHaveLength(2)
     expect(lines(output, /^tcp .*10\.96\./)).toHaveLength(2)
     expect(lines(output, /"GET/)).toHaveLength(2)
-    expect(lines(output, /"GET/).every((line) => line.includes('curl/'))).toBe(true)
   })
 
   test("the logs hold the four requests of step 17's text", () => {
-    const logged = lines(outputs.get('masquerade') ?? '', /"GET/)
-    expect(logged).toHaveLength(4)
-    expect(logged.every((line) => line.includes('curl/'))).toBe(true)
+    expect(lines(outputs.get('masquerade') ?? '', /"GET/)).toHaveLength(4)
   })
 
   test('in step 18 the rule counts one packet, and IPVS lists one connection more', () => {
