@@ -132,7 +132,7 @@ export const stepOf = ({ lab, at }: GuideState): GuideStep => {
 const idOf = (state: GuideState) => stepOf(state).definition.id
 
 /** What a step came to, as far as is known: one that was proved by requests has passed while all that can be seen is still right. */
-export function lookOf({ looks, passed }: GuideState, id: string): StepOutcome | undefined {
+function lookOf({ looks, passed }: GuideState, id: string): StepOutcome | undefined {
   const look = looks.get(id)
   return look?.unsent && passed.has(id) ? { ...look, verdict: 'passed' } : look
 }
@@ -350,7 +350,7 @@ const MARKS: Record<StepOutcome['verdict'], string> = {
   'could not check': '!',
 }
 
-export const markOf = (look: StepOutcome | undefined): string => (look ? MARKS[look.verdict] : ' ')
+const markOf = (look: StepOutcome | undefined): string => (look ? MARKS[look.verdict] : ' ')
 
 function listOf(state: GuideState): Part[] {
   const { points, of, steps } = pointsOf(state)

@@ -18,13 +18,15 @@ export interface GuideTerminal {
 const COLOURED: Style = { strong: chalk.bold, emphasis: chalk.italic, code: chalk.cyan, dim: chalk.dim }
 
 /**
- * Opens the terminal of this process. A screen that is drawn in place is nothing for a terminal that can't do it (TERM=dumb), for people
- * who want no control characters (NO_COLOR) or who have lines read to them (PLAIN=1).
+ * True where a screen that is drawn in place is in the way: for a terminal that can't do it (TERM=dumb), for people who want no control
+ * characters (NO_COLOR), or who have lines read to them (PLAIN=1).
  */
-export function openTerminal(send: (event: GuideEvent) => void, env = process.env): GuideTerminal {
-  const plain = env.TERM === 'dumb' || Boolean(env.NO_COLOR) || Boolean(env.PLAIN)
-  return plain ? openPlain(send) : openScreen(send)
-}
+export const isPlain = ({ TERM, NO_COLOR, PLAIN: lines } = process.env): boolean =>
+  TERM === 'dumb' || Boolean(NO_COLOR) || Boolean(lines)
+
+/** Opens the terminal of this process. */
+export const openTerminal = (send: (event: GuideEvent) => void): GuideTerminal =>
+  isPlain() ? openPlain(send) : openScreen(send)
 
 /** Key names of node:readline that the guide knows by another name. */
 const NAMES: Record<string, string> = { return: 'enter', enter: 'enter', escape: 'escape', backspace: 'backspace' }

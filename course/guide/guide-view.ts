@@ -34,7 +34,7 @@ const KEYS: readonly (readonly [string, string])[] = [
 const FEW = ['Enter', 'b', 'l', 'q']
 
 /** The text of what is shown: a panel, or the lab's own text. */
-export function textRows(state: GuideState, width: number, style: Style): Row[] {
+function textRows(state: GuideState, width: number, style: Style): Row[] {
   const { panel, lab, view } = state
   if (panel) return [{ text: style.strong(panel.title) }, { text: '' }, ...layoutParts(panel.parts, width, style)]
   if (view === 'intro') {
@@ -51,7 +51,7 @@ export function textRows(state: GuideState, width: number, style: Style): Row[] 
 }
 
 /** One line above the text: lab, step, points. */
-export function headLine(state: GuideState, width: number): string {
+function headLine(state: GuideState, width: number): string {
   const { number, title } = state.lab.definition
   const { points, of } = pointsOf(state)
   const place =
@@ -63,7 +63,7 @@ export function headLine(state: GuideState, width: number): string {
 }
 
 /** The line that says what is found, or what is being typed. */
-export function statusLine(state: GuideState): string {
+function statusLine(state: GuideState): string {
   if (state.typed !== undefined)
     return state.panel?.kind === 'list' ? `Step: ${state.typed}_` : `Answer: ${state.typed}_`
   if (state.view === 'intro') return 'Enter begins.'

@@ -3,7 +3,8 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { z } from 'zod'
 import type { Cluster } from '../../cluster/driver.ts'
-import { explainTrace } from '../../dataplane/trace/explain.ts'
+import { drawTrace } from '../../dataplane/trace/draw.ts'
+import { stoppingPlace } from '../../dataplane/trace/stopping-place.ts'
 import { parsePacket, tracePacket } from '../../dataplane/trace.ts'
 import type { LabSpec } from '../../grading/check-context.ts'
 import type { StepOutcome } from '../../grading/failure.ts'
@@ -35,7 +36,7 @@ import {
   startGuide,
   stepOf,
 } from './guide-state.ts'
-import { type GuideTerminal, openTerminal } from './guide-terminal.ts'
+import { type GuideTerminal, isPlain, openTerminal } from './guide-terminal.ts'
 import { diffSnapshots } from './node-diff.ts'
 import type { Part } from './terminal-text.ts'
 
@@ -226,9 +227,12 @@ class Guide {
     const to = has('Service', variant.name) ? `svc/${variant.name}` : 'svc/kubernetes'
     const route = await resolveRoute(cluster, from, to)
     const packet = parsePacket(route.from, route.to)
-    const lines = explainTrace(tracePacket(await stateOfNode(cluster, route.node, packet.destination), packet), {})
+    const state = await stateOfNode(cluster, route.node, packet.destination)
+    const trace = tracePacket(state, packet)
+    const stop = trace.verdict === 'accept' ? stoppingPlace(trace, packet, state) : undefined
+    const lines = drawTrace(trace, { width: process.stdout.columns || 80, plain: isPlain(), stop })
     const command: Part = { text: `make trace FROM=${from} TO=${to}`, whole: true }
-    const parts = lines.split('\n').map((line): Part => ({ text: plainText(line), whole: true }))
+    const parts = lines.map((line): Part => ({ text: plainText(line), whole: true }))
     return { type: 'panel', title: `A packet on ${route.node}`, parts: [command, { text: '' }, ...parts] }
   }
 

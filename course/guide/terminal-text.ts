@@ -49,7 +49,7 @@ export function wrapText(text: string, width: number, first = '', hanging = ' '.
 }
 
 /** A line whose characters all stay on it: cut only where the screen ends. */
-export function wholeLine(text: string, width: number, indent = ''): Row[] {
+function wholeLine(text: string, width: number, indent = ''): Row[] {
   if (stringWidth(indent + text) <= width) return [row(indent + text)]
   const lines = wrapAnsi(text, width, { hard: true, wordWrap: false, trim: false }).split('\n')
   return lines.map((line, index) => (index === 0 ? row(line) : { text: line, joined: true }))
