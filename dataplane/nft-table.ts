@@ -10,6 +10,8 @@ export interface NftHook {
   hook: string
   /** -110 for `dstnat - 10`, -100 for `dstnat`, 0 for `filter`, 100 for `srcnat`. */
   priority: number
+  /** Absent where it accepts. */
+  policy?: 'drop'
 }
 
 export interface NftChain {
@@ -61,8 +63,11 @@ function printFrame(name: string, frame: NftSet | NftMap): string {
   return `set ${name} { type ${type}; ${options.join('')}`
 }
 
-const printBase = ({ base }: NftChain): string =>
-  base ? ` type ${base.type} hook ${base.hook} priority ${base.priority};` : ''
+function printBase({ base }: NftChain): string {
+  if (!base) return ''
+  const policy = base.policy === undefined || base.policy === 'accept' ? '' : ` policy ${base.policy};`
+  return ` type ${base.type} hook ${base.hook} priority ${base.priority};${policy}`
+}
 
 const printRules = (table: string, chain: string, { rules }: NftChain): string[] =>
   rules.map(

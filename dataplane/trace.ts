@@ -4,7 +4,7 @@ import type { Flow } from './trace/flow.ts'
 import { KernelPath } from './trace/kernel-path.ts'
 import { NodeNetwork } from './trace/node-network.ts'
 import { type Packet, PacketError } from './trace/packet.ts'
-import type { Step } from './trace/step.ts'
+import { acceptsByPolicy, type Step } from './trace/step.ts'
 
 export { type Packet, PacketError, parsePacket } from './trace/packet.ts'
 export type { Step } from './trace/step.ts'
@@ -73,7 +73,7 @@ export function tracePacket(state: NodeState, packet: Packet, options: TraceOpti
   const outcomes = gather(path.delivered)
   const verdict = judge(path)
   return {
-    hops: steps.filter(isHop).map(asHop),
+    hops: steps.filter((step) => step.matched && !acceptsByPolicy(step)).map(asHop),
     outcomes,
     verdict,
     lost: path.lost.map(({ verdict, flow, by }) => {
@@ -121,11 +121,6 @@ function enter(packet: Packet, network: NodeNetwork): Flow {
     sourceTranslated: false,
     looped: false,
   }
-}
-
-/** Policies that accept are no rules; everything else that matched is a hop. */
-function isHop(step: Step): boolean {
-  return step.matched && !(step.rule.startsWith('-P ') && step.verdict === 'ACCEPT')
 }
 
 function asHop({ hook, table, chain, rule, verdict, reason, probability }: Step): Hop {

@@ -1,5 +1,5 @@
 import type { Trace } from '../trace.ts'
-import type { Step } from './step.ts'
+import { acceptsByPolicy, type Step } from './step.ts'
 
 /** Runs of rules that do not match are shown up to this many, then counted. */
 const MISSES_SHOWN = 3
@@ -37,11 +37,6 @@ export function explainTrace(trace: Trace, options: { all?: boolean } = {}): str
   }
   flush()
   return `${[...lines, '', ...ending(trace)].join('\n')}\n`
-}
-
-/** The usual end of a chain that did not care: worth a line only to those who ask for all. */
-function acceptsByPolicy(step: Step): boolean {
-  return step.rule.startsWith('-P ') && step.verdict === 'ACCEPT'
 }
 
 function ending(trace: Trace): string[] {
