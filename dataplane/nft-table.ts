@@ -65,7 +65,7 @@ function printFrame(name: string, frame: NftSet | NftMap): string {
 
 function printBase({ base }: NftChain): string {
   if (!base) return ''
-  const policy = base.policy === undefined || base.policy === 'accept' ? '' : ` policy ${base.policy};`
+  const policy = base.policy ? ` policy ${base.policy};` : ''
   return ` type ${base.type} hook ${base.hook} priority ${base.priority};${policy}`
 }
 

@@ -19,12 +19,15 @@ const stepSchema = z.strictObject({
   /** From a nudge to the command. */
   hints: z.array(sentence).min(2),
 })
+const kernelNeed = z.enum(['ipvs', 'ipset', 'recent', 'nft'])
 const labSchema = z.strictObject({
   id: z.number().int().positive(),
   title: sentence,
   minutes: z.number().int().positive(),
   /** What the nodes' kernel must have besides iptables; `make doctor` says where that is so. */
-  kernel: z.array(z.enum(['ipvs', 'ipset', 'recent', 'nft'])).default([]),
+  kernel: z.array(kernelNeed).default([]),
+  /** What steps of it need: where the kernel lacks it, they are not applicable. */
+  kernelOfSteps: z.array(kernelNeed).default([]),
   steps: z.array(stepSchema).min(1),
 })
 const claimsSchema = z.record(z.string().regex(/^[A-D]\d+$/), z.array(z.string().regex(/^\d+\/[a-z0-9-]+$/)).min(1))
@@ -38,7 +41,8 @@ export interface LabDefinition {
   folder: string
   title: string
   minutes: number
-  kernel?: ('ipvs' | 'ipset' | 'recent' | 'nft')[]
+  kernel?: z.infer<typeof kernelNeed>[]
+  kernelOfSteps?: z.infer<typeof kernelNeed>[]
   steps: StepDefinition[]
 }
 
@@ -69,7 +73,7 @@ export function parseLab(text: string, file: string): WrittenLab {
 export function readLab(number: number): LabDefinition {
   const folder = labFolder(number)
   const file = join(labsFolder, folder, 'lab.yaml')
-  const { title, minutes, kernel, steps } = parseLab(readFileSync(file, 'utf8'), file)
+  const { title, minutes, kernel, kernelOfSteps, steps } = parseLab(readFileSync(file, 'utf8'), file)
   const claims = readClaims()
   const withClaims = steps.map((step) => ({
     ...step,
@@ -77,7 +81,7 @@ export function readLab(number: number): LabDefinition {
     moment: step.moment || step.question !== undefined,
     claims: claimsOf(claims, number, step.id),
   }))
-  return { number, folder, title, minutes, kernel, steps: withClaims }
+  return { number, folder, title, minutes, kernel, kernelOfSteps, steps: withClaims }
 }
 
 /** Claim id → the steps (`lab/step`) that prove it. */

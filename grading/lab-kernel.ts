@@ -5,7 +5,12 @@ import { Trouble } from './failure.ts'
 import type { LabDefinition } from './lab-definition.ts'
 
 /** What of a lab decides on which clusters it can run. */
-export const needsOf = ({ number, title, kernel = [] }: LabDefinition): LabNeeds => ({ number, title, kernel })
+export const needsOf = ({ number, title, kernel = [], kernelOfSteps = [] }: LabDefinition): LabNeeds => ({
+  number,
+  title,
+  kernel,
+  kernelOfSteps,
+})
 
 /** Throws Trouble where the kernel of a cluster that is up lacks what a lab needs: that is no fault of the learner's. */
 export async function mustRunHere(cluster: Cluster, lab: LabDefinition): Promise<void> {
@@ -15,6 +20,9 @@ export async function mustRunHere(cluster: Cluster, lab: LabDefinition): Promise
   const { kernelLackOf } = await import('../cluster/doctor/gather.ts')
   const lacking = await kernelLackOf(cluster, kernel)
   if (lacking.length === 0) return
-  const where = `the kernel of the ${cluster.driver} cluster "${cluster.name}" has no ${lacking.join(' and no ')}`
-  throw new Trouble(refusalOf(lab, cluster.driver === 'embedded' ? where : `${where}, that of CLUSTER=embedded has`))
+  const { driver, name } = cluster
+  const where = `the kernel of the ${driver} cluster "${name}" has no ${lacking.join(' and no ')}`
+  const elsewhere =
+    driver === 'embedded' ? `\`NAME=${name}-uml KERNEL=uml make lab-${lab.number}\`` : 'CLUSTER=embedded'
+  throw new Trouble(refusalOf(lab, `${where}, that of ${elsewhere} has`))
 }

@@ -3,6 +3,7 @@ import { gatherFacts } from '../cluster/doctor/gather.ts'
 import { type DoctorResult, diagnose, type LabVerdict, type Weight } from '../cluster/doctor/judge.ts'
 import { readLab } from '../grading/lab-definition.ts'
 import { listLabs } from '../grading/lab-folders.ts'
+import { needsOf } from '../grading/lab-kernel.ts'
 import { clusterName } from '../host/layout.ts'
 import { ExitCode, main } from '../host/main.ts'
 
@@ -28,8 +29,7 @@ function labLines({ number, title, on, notOn }: LabVerdict): string {
 
 await main(async () => {
   const labs = listLabs().map(({ number }) => readLab(number))
-  const needs = labs.map(({ number, title, kernel = [] }) => ({ number, title, kernel }))
-  const { machine, embedded, kind, labs: verdicts } = diagnose(await gatherFacts(clusterName(), needs))
+  const { machine, embedded, kind, labs: verdicts } = diagnose(await gatherFacts(clusterName(), labs.map(needsOf)))
   const sections: [string, string[]][] = [
     ['This machine', machine.map(lines)],
     ['The embedded cluster', embedded.map(lines)],

@@ -169,7 +169,7 @@ export function hostKernel(options: BootOptions, agent: string): KernelStart {
     cwd: '/',
     line: { windowBytes: 1024 * 1024, packed: false },
     // A mount is no part of the layer below it: each folder of programs is laid by itself.
-    loadsModules: false,
+    ownKernel: false,
     layer: (root, upper, work) => ({
       folders: folders.flatMap((folder) => [join(upper, folder), join(work, folder), join(work, 'root')]),
       mounts: [
