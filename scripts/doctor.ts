@@ -21,8 +21,10 @@ function lines({ what, weight, detail, mend }: DoctorResult): string {
   return ` ${marks[weight]} ${what.padEnd(column)} ${detail}${arrow}`
 }
 
-function labLines({ number, title, on, notOn }: LabVerdict): string {
-  const reasons = notOn.map(({ cluster, reason }) => `\n   ${' '.repeat(column)} not on ${cluster}: ${reason}`)
+function labLines({ number, title, on, notOn, partly }: LabVerdict): string {
+  const reasons = [...notOn.map(({ cluster, reason }) => `not on ${cluster}: ${reason}`), ...partly].map(
+    (reason) => `\n   ${' '.repeat(column)} ${reason}`,
+  )
   const where = on.length > 0 ? `on ${on.join(' and ')}` : 'nowhere yet'
   return ` ${on.length > 0 ? marks.fine : marks.fault} ${`lab ${number}`.padEnd(column)} ${where} · ${title}${reasons.join('')}`
 }

@@ -68,7 +68,7 @@ export interface EmbeddedFacts {
   cached: boolean
   /** What protects this machine's files from the guest; tried once its packages are here. */
   confinement: Confinement | undefined
-  /** Asked only while one is up. */
+  /** User-Mode Linux, asked only while one is up. */
   kernel: KernelFacts | undefined
   /** What this machine's own kernel can do in namespaces, or why it can't be used; `kernel` is absent until the packages are here. */
   hostKernel?: { trouble?: HostKernelTrouble | undefined; kernel?: KernelFacts | undefined }

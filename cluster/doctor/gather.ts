@@ -169,7 +169,7 @@ async function embeddedFacts(name: string): Promise<EmbeddedFacts> {
     (error: unknown) => (error instanceof Error ? error.message : String(error)),
   )
   const cluster = new EmbeddedCluster(name)
-  const kernel = (await cluster.running()) ? await kernelOf(cluster) : undefined
+  const kernel = (await cluster.running()) && cluster.kernel() === 'uml' ? await kernelOf(cluster) : undefined
   const confinement = existsSync(join(tree, CONFINE)) ? findConfinement(tree) : undefined
   return { trouble, cached, confinement, kernel, hostKernel: await hostKernelFacts(cached ? tree : undefined) }
 }
