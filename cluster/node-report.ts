@@ -1,8 +1,9 @@
 // One exec that asks a node for everything the checks read, and the way back from its output to files.
 
 import { randomUUID } from 'node:crypto'
-import { SAVE_WITH_BACKEND } from './iptables-backend.ts'
+import { HTTP_GET } from './http-get.ts'
 import { nftProbe } from './kube-proxy/nft-probe.ts'
+import { SAVE_WITH_BACKEND } from './node-script.ts'
 
 /** The tools live in sbin, which is not on the PATH of every node's plain shell. */
 export const PATH = 'case :$PATH: in *:/usr/sbin:*) ;; *) PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin ;; esac'
@@ -11,7 +12,10 @@ export const PATH = 'case :$PATH: in *:/usr/sbin:*) ;; *) PATH=$PATH:/usr/local/
 const CONNTRACK_LINES = 4000
 
 /** Asks the kube-proxy of the node for its mode, by the HTTP server that every kube-proxy runs there. */
-export const PROXY_MODE = 'proxy_mode() { curl -sS --fail --max-time 2 http://127.0.0.1:10249/proxyMode; }'
+export const PROXY_MODE = `${HTTP_GET}
+proxy_mode() {
+  http_get 127.0.0.1 10249 /proxyMode 2
+}`
 
 /** The modes that the kernel is known to do or not to do, a line each. Whether it can do IPVS is not tried where nobody has yet. */
 const KERNEL_MODES = `lacks=$(${nftProbe})

@@ -4,7 +4,7 @@ import type { Flow } from './trace/flow.ts'
 import { KernelPath } from './trace/kernel-path.ts'
 import { NodeNetwork } from './trace/node-network.ts'
 import { type Packet, PacketError } from './trace/packet.ts'
-import { acceptsByPolicy, type Step } from './trace/step.ts'
+import { acceptsByPolicy, type Hook, type Step } from './trace/step.ts'
 
 export { type Packet, PacketError, parsePacket } from './trace/packet.ts'
 export type { Step } from './trace/step.ts'
@@ -48,6 +48,8 @@ export interface Trace {
   verdict: 'dnat' | 'accept' | 'reject' | 'drop'
   lost: Loss[]
   packet: string
+  /** The hooks that it came to, in this order. */
+  hooks: Hook[]
   steps: Step[]
 }
 
@@ -80,6 +82,7 @@ export function tracePacket(state: NodeState, packet: Packet, options: TraceOpti
       return { verdict, probability: flow.probability, table: by.table, chain: by.chain, rule: by.rule }
     }),
     packet: `${flow.source} → ${printEndpoint(flow.destination, flow.port)}/${flow.protocol}`,
+    hooks: [...path.hooks],
     steps,
   }
 }
@@ -97,7 +100,8 @@ function networkOf({ links, routes }: NodeState): NodeNetwork {
 
 function enter(packet: Packet, network: NodeNetwork): Flow {
   const { from, destination, port, protocol } = packet
-  const source = packet.source ?? (from === 'host' ? network.sourceTo(destination) : undefined)
+  const source =
+    packet.source ?? (from === 'host' ? network.sourceTo(destination) : network.neighbourOutside(destination))
   if (source === undefined) {
     throw new PacketError(
       `the node has no address to reach "${destination}" from; look with: ip route get ${destination}`,

@@ -1,3 +1,4 @@
+import { HTTP_GET } from '../cluster/http-get.ts'
 import { shellWord } from '../host/shell-word.ts'
 
 /** Requests over HTTP to one address, one after the other. */
@@ -37,28 +38,105 @@ export interface HttpReply {
   line: string
 }
 
-const PRINT = String.raw`\t%{http_code}\t%{local_port}\t%{num_connects}\t%{exitcode}\t%{errormsg}\t\n`
+/** Words of a request, in the order in which perl reads them. */
+const WORDS = 'address port path times source seconds keep insist'
 
-/** One series. Bodies are printed before the result, and sed marks all lines, so that several can write at once. */
-function series(request: HttpRequests, index: number): string {
+/**
+ * All at once, each series one after the other, by what is built into perl: no module is loaded, as each program and library costs
+ * the embedded kernel more than the requests do. Time is what select(2) waited. 2049 is SOCK_STREAM | SOCK_NONBLOCK, 115
+ * EINPROGRESS, 1, 4 and 13 are SOL_SOCKET, SO_ERROR and SO_LINGER, on every architecture that clusters run on.
+ * Connections end by a reset: conntrack and IPVS list such a one for 10 s, and one that was closed for two minutes, among those
+ * that a learner counts.
+ */
+const PERL = String.raw`$SIG{PIPE} = "IGNORE"; $| = 1;
+my ($now, $count) = (0, 0);
+my @jobs = map { my %job = (index => $count++, sent => 0); @job{qw(${WORDS})} = split / /; \%job } @ARGV;
+sub begin {
+  my ($job) = @_;
+  $job->{due} = $now + $job->{seconds};
+  @$job{qw(answer connects asked)} = ("", 0, 0);
+  $job->{sent}++;
+  return if $job->{keep} && $job->{socket};
+  $job->{connects} = 1;
+  $job->{own} = 0;
+  socket($job->{socket} = undef, 2, 2049, 6) or return finish($job, 7, "$!");
+  setsockopt($job->{socket}, 1, 13, pack "ii", 1, 0);
+  my $address = sub { pack "S n C4 x8", 2, $_[1], split /\./, $_[0] };
+  !$job->{source} || bind($job->{socket}, $address->($job->{source}, 0)) or return finish($job, 7, "$!");
+  connect($job->{socket}, $address->(@$job{qw(address port)})) || $! == 115 or finish($job, 7, "$!");
+}
+sub finish {
+  my ($job, $code, $error) = @_;
+  my ($status) = $job->{answer} =~ m{^HTTP/\S+ (\d+)};
+  my ($line) = $job->{answer} =~ /\r?\n\r?\n([ -~]{0,200})/;
+  ($code, $error) = $status ? (0, "") : ($code, $error);
+  print join("\t", "#request", $job->{index}, $status || 0, $job->{own}, $job->{connects}, $code, $error, $line // ""), "\n";
+  undef $job->{socket} unless $job->{keep} && $status;
+  return begin($job) if $job->{sent} < $job->{times} && ($status || $job->{insist});
+  $job->{done} = 1;
+}
+sub ready {
+  my ($job) = @_;
+  if (!$job->{asked}) {
+    return finish($job, 7, "$!") if $! = unpack "i", getsockopt($job->{socket}, 1, 4);
+    $job->{own} = (unpack "S n", getsockname $job->{socket})[1];
+    my $path = $job->{path} . ($job->{times} > 1 ? $job->{sent} : "");
+    my $close = $job->{keep} ? "" : "Connection: close\r\n";
+    $job->{asked} = syswrite $job->{socket}, "GET $path HTTP/1.1\r\nHost: $job->{address}\r\n$close\r\n";
+    return $job->{asked} || finish($job, 56, "$!");
+  }
+  my $got = sysread $job->{socket}, $job->{answer}, 65536, length $job->{answer};
+  return finish($job, 56, "$!") unless defined $got;
+  return finish($job, 52, "an empty answer") unless $got;
+  finish($job, 0, "") if $job->{keep}
+    && $job->{answer} =~ /^content-length: *(\d+)\r\n(?:.*?\r\n)??\r\n/ims && length $job->{answer} >= $+[0] + $1;
+}
+begin($_) for @jobs;
+while (@jobs = grep { !$_->{done} } @jobs) {
+  my ($read, $write, $wait) = ("", "", 60);
+  for my $job (@jobs) {
+    vec(($job->{asked} ? $read : $write), fileno $job->{socket}, 1) = 1;
+    $wait = $job->{due} - $now if $job->{due} - $now < $wait;
+  }
+  $wait = 0 if $wait < 0;
+  my ($found, $left) = select $read, $write, undef, $wait;
+  $now += $found ? $wait - $left : $wait;
+  for my $job (@jobs) {
+    if (vec($read, fileno $job->{socket}, 1) || vec($write, fileno $job->{socket}, 1)) { ready($job) }
+    elsif ($job->{due} <= $now) { finish($job, 28, "no answer within $job->{seconds} s") }
+  }
+}`
+
+const CURL_PRINT = String.raw`\t%{http_code}\t%{local_port}\t%{num_connects}\t%{exitcode}\t%{errormsg}\t\n`
+
+/** The same of curl, for where there is no perl. Bodies go before, and sed marks all lines, so that several can write at once. */
+function asCurl(request: HttpRequests, index: number): string {
   const { address, port, times = 1, path = times > 1 ? '/?request=' : '/', source, seconds = 3, keep, insist } = request
   const options = [
     ...(keep ? [] : ["-H 'Connection: close'"]),
     `--max-time ${seconds}`,
     ...(insist ? [] : ['--fail-early']),
     ...(source === undefined ? [] : [`--interface ${source}`]),
-    ...[`-w '\\n#request\\t${index}${PRINT}'`],
+    ...[`-w '\\n#request\\t${index}${CURL_PRINT}'`],
   ]
   const url = `http://${address}:${port}${path}${times > 1 ? `[1-${times}]` : ''}`
   return `curl -s ${options.join(' ')} ${shellWord(url)} | sed 's/^/#curl /' &`
 }
 
-/** Shell text for a node or a Pod with curl 7.75 or later: sends all requests, each series at the same time as the others, and prints what came of them. */
-export const httpRequests = (requests: readonly HttpRequests[]): string => `${requests.map(series).join('\n')}\nwait`
+/** Shell text for a node or a Pod: sends all requests, each series at the same time as the others, and prints what came of them. */
+export function httpRequests(requests: readonly HttpRequests[]): string {
+  const words = requests.map(
+    ({ address, port, times = 1, path = times > 1 ? '/?request=' : '/', source = '', seconds = 3, keep, insist }) =>
+      shellWord([address, port, path, times, source, seconds, keep ? 1 : 0, insist ? 1 : 0].join(' ')),
+  )
+  return `if command -v perl >/dev/null; then perl -e ${shellWord(PERL)} -- ${words.join(' ')}
+else ${requests.map(asCurl).join('\n')}
+wait; fi`
+}
 
 /** Shell text for a node: one request over HTTP to an IPv4 address, which ends well when it is answered with a status below 400. */
 export const httpRequest = (address: string, port: number): string =>
-  `curl -sS --fail --max-time 3 -o /dev/null ${shellWord(`http://${address}:${port}/`)}`
+  `${HTTP_GET}\nhttp_get ${shellWord(address)} ${port} / 3 >/dev/null`
 
 /** What an output says of requests, in the order in which they ended; lines of anything else are passed over. */
 export function readReplies(stdout: string): HttpReply[] {

@@ -1,9 +1,8 @@
 import { chalk } from 'zx/core'
 import { gatherFacts } from '../cluster/doctor/gather.ts'
 import { type DoctorResult, diagnose, type LabVerdict, type Weight } from '../cluster/doctor/judge.ts'
-import { readLab } from '../grading/lab-definition.ts'
+import { needsOf, readLab } from '../grading/lab-definition.ts'
 import { listLabs } from '../grading/lab-folders.ts'
-import { needsOf } from '../grading/lab-kernel.ts'
 import { clusterName } from '../host/layout.ts'
 import { ExitCode, main } from '../host/main.ts'
 

@@ -51,6 +51,8 @@ export interface LostFlow {
 export class KernelPath {
   readonly delivered: Flow[] = []
   readonly lost: LostFlow[] = []
+  /** Hooks that packets came to, in the order of their first visits. */
+  readonly hooks = new Set<Hook>()
   readonly #state: NodeState
   readonly #servers: VirtualServers
   readonly #around: Surroundings
@@ -131,6 +133,7 @@ export class KernelPath {
 
   /** Walks what the kernel runs at a hook in the order of priorities; gives back what got through. */
   #hook(hook: Hook, entering: Flow, { from = -Infinity, before = Infinity } = {}): Flow[] {
+    this.hooks.add(hook)
     const side = isDestinationHook(hook) ? 'destinationBound' : 'sourceBound'
     const isTranslated = (flow: Flow) => (isDestinationHook(hook) ? flow.translated : flow.sourceTranslated)
     const family = familyOf(entering.destination) === 'ipv6' ? 'ip6' : 'ip'

@@ -16,8 +16,10 @@ export interface Step {
   reason: string
   /** The chance that a new connection takes this step. */
   probability: number
-  /** The packet as it was when it came here. */
+  /** The packet as it was when it reached the rule. */
   packet: string
+  /** The chains that led to this one, from the hook's on, with this one at the end. */
+  path?: readonly string[]
   /** The chain that a matching rule jumps or goes to. */
   target?: string
 }

@@ -114,6 +114,7 @@ export class TableWalk {
       reason,
       probability: passes ? flow.probability : flow.probability * chance,
       packet: describeFlow(flow),
+      path,
     }
     if (passes) {
       this.#record(step)

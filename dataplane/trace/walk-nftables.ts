@@ -73,6 +73,7 @@ export class NftWalk {
       const { verdict = 'continue' } = state
       const step = stepOf(place, chain, text, flow, state.name ?? verdict.toUpperCase())
       step.probability = state.flow.probability
+      step.path = path
       step.reason = state.reasons.reduce(joinReasons, '')
       step.matched = verdict !== 'break'
       if (verdict === 'break') {

@@ -1,6 +1,9 @@
 import { execFile } from 'node:child_process'
+import { mkdtempSync, rmSync, symlinkSync } from 'node:fs'
 import { createServer, type Server } from 'node:http'
 import { type AddressInfo, createServer as listen } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { httpRequest } from '../../grading/http-requests.ts'
 
@@ -19,9 +22,9 @@ const portOf = (any: { listen(port: number, host: string, done: () => void): unk
   )
 
 /** Runs the text as a node does. */
-const asked = (to: number) =>
+const asked = (to: number, env = process.env) =>
   new Promise<{ code: number; said: string }>((resolve) =>
-    execFile('/bin/sh', ['-c', httpRequest('127.0.0.1', to)], (error, stdout, stderr) =>
+    execFile('/bin/sh', ['-c', httpRequest('127.0.0.1', to)], { env }, (error, stdout, stderr) =>
       resolve({ code: Number(error?.code ?? 0), said: stdout + stderr }),
     ),
   )
@@ -41,7 +44,7 @@ test('an answer ends well and prints nothing, a status of 400 or more does not',
 
 test('nobody there, somebody who says nothing, and somebody who speaks something else', async () => {
   const silent = listen(() => {})
-  const other = listen((socket) => socket.end('220 mail.example ESMTP\r\n'))
+  const other = listen((socket) => socket.on('error', () => {}).end('220 mail.example ESMTP\r\n'))
   const [quiet, strange] = [await portOf(silent), await portOf(other)]
   silent.close()
   const refused = await asked(quiet)
@@ -49,9 +52,19 @@ test('nobody there, somebody who says nothing, and somebody who speaks something
   expect(refused.said).not.toBe('')
   expect((await asked(strange)).code).not.toBe(0)
   other.close()
-  const open = listen(() => {})
+  const open = listen((socket) => socket.on('error', () => {}))
   const waiting = await asked(await portOf(open))
   open.close()
   expect(waiting.code).not.toBe(0)
-  expect(waiting.said).toContain('timed out')
+  expect(waiting.said).toContain('none within 3 s')
+})
+
+test('where there is no perl, curl asks', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'curl-'))
+  symlinkSync('/usr/bin/curl', join(folder, 'curl'))
+  status = 200
+  expect(await asked(port, { PATH: folder })).toEqual({ code: 0, said: '' })
+  status = 404
+  expect((await asked(port, { PATH: folder })).said).toContain('404')
+  rmSync(folder, { recursive: true })
 })

@@ -26,7 +26,7 @@ const rude = createPlainServer((socket) => {
   socket.once('data', () => socket.end())
 })
 const ports: Record<string, number> = {}
-const bin = mkdtempSync(join(tmpdir(), 'http-requests-'))
+const bin = mkdtempSync(join(tmpdir(), 'no-perl-'))
 
 beforeAll(async () => {
   for (const [name, server] of Object.entries({ web, plain, silent, rude }) as [string, Server][]) {
@@ -51,10 +51,13 @@ const to = (name: string, more: Partial<HttpRequests> = {}): HttpRequests => ({
   ...more,
 })
 
-describe('with nothing but sh, curl and sed', () => {
+const ways: [string, string | undefined][] = [['perl', process.env.PATH]]
+if (await which('curl', { nothrow: true })) ways.push(['curl', bin])
+
+describe.each(ways)('by %s', (_program, PATH) => {
   async function send(...requests: HttpRequests[]) {
     asked.length = 0
-    const env = { ...process.env, PATH: bin }
+    const env = { ...process.env, PATH }
     const { stdout } = await promisify(execFile)(await which('sh'), ['-c', httpRequests(requests)], { env })
     return readReplies(stdout).sort((one, other) => one.index - other.index)
   }
