@@ -93,7 +93,7 @@ export const breakages: Breakage[] = [
   },
   {
     what: 'an address of a Service is missing in the set on another node',
-    step: 'nft-tables',
+    step: 'nft-maps',
     nft: true,
     elsewhere: true,
     break: ({ web }) => `nft delete element ip kube-proxy cluster-ips '{ ${web} }'`,

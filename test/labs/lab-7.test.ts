@@ -69,20 +69,14 @@ async function sceneNow(): Promise<Scene> {
   return { node, other, web, deaf, pod: hearing[0]?.address ?? '' }
 }
 
-/** Every node holds what iptables mode programs. */
-async function settled(): Promise<void> {
+/** Every node holds what this mode programs; what another mode left beside its tables is not looked at. */
+async function settled(mode: 'iptables' | 'nftables'): Promise<void> {
   await waitFor('every node to follow', 20_000, async () => {
     const { nodes } = await own.source.snapshot()
-    return nodes.every((node) => evaluate(node, 'iptables').differences.length === 0)
+    const found = nodes.flatMap((node) => evaluate(node, mode).differences)
+    return found.filter(({ where }) => mode === 'iptables' || 'nft' in where).length === 0
   })
 }
-
-/** Every node holds what mode nftables programs. */
-const settledTables = () =>
-  waitFor('every node to follow', 20_000, async () => {
-    const { nodes } = await own.source.snapshot()
-    return nodes.every((node) => evaluate(node, 'nftables').differences.length === 0)
-  })
 
 async function judgedNow(id: string): Promise<StepOutcome | undefined> {
   return (await judgeRound(spec, await own.source.snapshot(), own.source.live, [id]))[0]
@@ -118,8 +112,8 @@ describe('step by step', () => {
     await play?.(own.bench)
     if (id === 'stage') scene = await sceneNow()
     // What kube-proxy still has to write would be undone with the breakage.
-    if (id === 'stage' || id === 'probed') await settled()
-    if (id === 'nft-tables' && !notHere.includes(id)) await settledTables()
+    if (id === 'stage' || id === 'probed') await settled('iptables')
+    if (id === 'nft-tables' && !notHere.includes(id)) await settled('nftables')
     for (const breakage of breakages) if (breakage.step === id && !notHere.includes(id)) await mustSay(breakage)
     const [outcome] = (await judge(spec, own.source, { only: [id] })).outcomes
     expect(outcome, JSON.stringify(outcome?.failure)).toMatchObject(
