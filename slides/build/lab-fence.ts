@@ -1,4 +1,6 @@
 import type { LabText } from '../../course/lab-text.ts'
+import { CONTENT, GEOMETRY, ROOMY } from './geometry.ts'
+import { textWidth } from './text-width.ts'
 
 /** Commands out of a lab's text, with the reference that named them. */
 export interface LabFence {
@@ -29,7 +31,8 @@ export function resolveFence(
   if (!fence) {
     throw new Error(`"${reference}" is not there: labs/${folder}/README.md has ${fences.length} fences of "${step}"`)
   }
-  return { commands: lines === undefined ? fence : pick(fence, lines, reference), reference }
+  const commands = lines === undefined ? fence : pick(fence, lines, reference)
+  return { commands: commands.split('\n').flatMap(foldCommand).join('\n'), reference }
 }
 
 function fencesOf(lab: LabText, step: string): string[] {
@@ -52,4 +55,41 @@ function pick(commands: string, lines: string, reference: string): string {
     throw new Error(`"${reference}" has ${all.length} lines, so lines=${lines} is none of them`)
   }
   return all.slice(first - 1, last).join('\n')
+}
+
+/** In text that is set larger, where a slide has little of it. */
+const ROOM = CONTENT.width / ROOMY - 2 * GEOMETRY.codePad
+const isTooWide = (line: string): boolean => textWidth(line, GEOMETRY.code, 'mono') > ROOM
+
+/**
+ * A command in lines of a slide's width, each but the last ending in a backslash: what the window breaks by itself cannot be copied.
+ * Within double quotes the shell takes backslash and newline out, so nothing may be added there; within single quotes no line ends.
+ */
+export function foldCommand(command: string): string[] {
+  if (!isTooWide(command)) return [command]
+  const lines: string[] = []
+  let line = ''
+  let word = ''
+  let quote = ''
+  /** The quote that was open where the word begins. */
+  let around = ''
+  const add = () => {
+    if (line.trim() !== '' && isTooWide(`${line}${word} \\`)) {
+      lines.push(`${line.trimEnd()} \\`)
+      line = around === '' ? '  ' : ''
+    }
+    line += word
+    word = ''
+    around = quote
+  }
+  for (const [index, letter] of [...command].entries()) {
+    const isEscaped = command[index - 1] === '\\' && quote !== "'"
+    word += letter
+    if ((letter === "'" || letter === '"') && !isEscaped && (quote === '' || quote === letter))
+      quote = quote === '' ? letter : ''
+    // Quotes begin anew within $(…) in double quotes: such a word and what follows stay together.
+    if (letter === ' ' && quote !== "'" && !command.slice(0, index).includes('"$(')) add()
+  }
+  add()
+  return [...lines, line]
 }

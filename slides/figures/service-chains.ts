@@ -48,20 +48,20 @@ export function serviceChainsFigure(service: ServiceChains): Figure {
 
 function drawWide({ entry, entries, address, chain, endpoints }: ServiceChains): Drawing {
   const canvas = new Canvas(WIDE)
-  const row = 118
-  const height = 104
+  const row = 140
+  const height = 120
   const middle = Math.max(0, ((endpoints.length - 1) * row) / 2)
   const list = canvas.box(
-    { x: 0, y: middle, width: 264, height },
+    { x: 0, y: middle, width: 284, height },
     ['KUBE-SERVICES', `entry ${entry} of ${entries}`, address],
     { tone: 'way' },
   )
-  const draw = canvas.box({ x: 312, y: middle, width: 256, height }, [...split(chain), 'draws one'])
+  const draw = canvas.box({ x: 308, y: middle, width: 284, height }, [...split(chain), 'draws one'])
   canvas.connect(list, 'e', draw, 'w', 'way')
   for (const [index, endpoint] of endpoints.entries()) {
     const y = index * row
-    const sep = canvas.box({ x: 624, y, width: 256, height }, [...split(endpoint.chain), endpoint.chance])
-    const pod = canvas.box({ x: 928, y: y + 16, width: 224, height: 72 }, [endpoint.backend], { tone: 'strong' })
+    const sep = canvas.box({ x: 616, y, width: 284, height }, [...split(endpoint.chain), endpoint.chance])
+    const pod = canvas.box({ x: 922, y: y + 20, width: 230, height: 80 }, [endpoint.backend], { tone: 'strong' })
     canvas.connect(draw, 'e', sep, 'w')
     canvas.connect(sep, 'e', pod, 'w', 'strong')
   }
@@ -70,14 +70,14 @@ function drawWide({ entry, entries, address, chain, endpoints }: ServiceChains):
 
 function drawTall({ entry, entries, address, chain, endpoints }: ServiceChains): Drawing {
   const canvas = new Canvas(TALL)
-  const box = (y: number, height: number) => ({ x: 30, y, width: 420, height })
-  const list = canvas.box(box(0, 104), ['KUBE-SERVICES', `entry ${entry} of ${entries}`, address], { tone: 'way' })
-  const draw = canvas.box(box(140, 74), [chain, 'draws one'])
+  const box = (y: number, height: number) => ({ x: 20, y, width: 440, height })
+  const list = canvas.box(box(0, 112), ['KUBE-SERVICES', `entry ${entry} of ${entries}`, address], { tone: 'way' })
+  const draw = canvas.box(box(150, 80), [chain, 'draws one'])
   canvas.connect(list, 's', draw, 'n', 'way')
   for (const [index, endpoint] of endpoints.entries()) {
-    const y = 250 + index * 174
-    const sep = canvas.box(box(y, 74), [endpoint.chain, endpoint.chance])
-    const pod = canvas.box({ x: 120, y: y + 100, width: 240, height: 46 }, [endpoint.backend], { tone: 'strong' })
+    const y = 266 + index * 186
+    const sep = canvas.box(box(y, 80), [endpoint.chain, endpoint.chance])
+    const pod = canvas.box({ x: 120, y: y + 108, width: 240, height: 50 }, [endpoint.backend], { tone: 'strong' })
     if (index === 0) canvas.connect(draw, 's', sep, 'n')
     canvas.connect(sep, 's', pod, 'n', 'strong')
   }

@@ -42,25 +42,25 @@ export function serviceSetsFigure(service: ServiceSets): Figure {
   }
 }
 
-const ROW = 50
+const ROW = 56
 const SHOWN = 5
 
 function draw(service: ServiceSets, width: number): Drawing {
   const canvas = new Canvas(width)
   const wide = width === WIDE
   const { members, addresses, server, scheduler, realServers, member, address } = service
-  const set = column(canvas, wide ? [0, 0, 330] : [60, 0, 360], 'set KUBE-CLUSTER-IP', members, member)
+  const set = column(canvas, wide ? [0, 0, 370] : [60, 0, 370], 'set KUBE-CLUSTER-IP', members, member)
   const below = (box: Box) => box.y + box.height + 76
   const device = column(
     canvas,
-    wide ? [436, 0, 270] : [60, below(set.last), 360],
+    wide ? [459, 0, 256] : [60, below(set.last), 370],
     'device kube-ipvs0',
     addresses,
     address,
   )
   const ipvs = column(
     canvas,
-    wide ? [812, 0, 340] : [60, below(device.last), 360],
+    wide ? [804, 0, 348] : [60, below(device.last), 370],
     'IPVS',
     [`${server} ${scheduler}`],
     `${server} ${scheduler}`,
@@ -89,12 +89,12 @@ function column(
   entries: readonly string[],
   own: string,
 ) {
-  canvas.text(heading, x + width / 2, y + 22, { anchor: 'middle' })
+  canvas.text(heading, x, y + 26)
   const others = entries.filter((entry) => entry !== own)
   const shown = [own, ...others.slice(0, SHOWN - 1)]
   if (others.length > SHOWN - 1) shown.push(`… ${others.length - SHOWN + 1} more`)
   const boxes = shown.map((entry, index) => {
-    const box = { x, y: y + 36 + index * (ROW + 6), width, height: ROW }
+    const box = { x, y: y + 42 + index * (ROW + 6), width, height: ROW }
     return canvas.box(box, [entry], { tone: entry === own ? 'way' : 'plain' })
   })
   return { marked: boxes[0] as Box, last: boxes.at(-1) as Box }
