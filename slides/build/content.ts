@@ -6,8 +6,64 @@ import { listLabs } from '../../grading/lab-folders.ts'
 import type { Figure } from '../figures/canvas.ts'
 import { type Deck, DeckError, type Directive, markdown, type Slide } from './deck.ts'
 import { drawFigure } from './figure-catalogue.ts'
-import { resolveFence } from './lab-fence.ts'
+import { CONTENT, GEOMETRY, ROOMY } from './geometry.ts'
 import { readRecording } from './recording.ts'
+import { textWidth } from './text-width.ts'
+
+/** Commands out of a lab's text, with the reference that named them. */
+interface LabFence {
+  commands: string
+  reference: string
+}
+
+const REFERENCE = /^([0-9]{2}-[a-z0-9-]+)\/([a-z0-9-]+)#(\d+)$/
+
+/**
+ * Resolves `02-ipvs/web#1` (the first fence of step web in lab 02-ipvs; `start` and `done` name the fences before the first and
+ * behind the last step), with `lines` like `1-2` for a part of it. `readLab` gives the text of a lab's folder, or undefined where
+ * there is none. Throws Error that names the reference and what there is instead.
+ */
+export function resolveFence(
+  reference: string,
+  lines: string | undefined,
+  readLab: (folder: string) => LabText | undefined,
+): LabFence {
+  const [, folder, step, number] = REFERENCE.exec(reference) ?? []
+  if (!folder || !step || !number) {
+    throw new Error(`"${reference}" is no reference to a fence; they look like "02-ipvs/web#1"`)
+  }
+  const lab = readLab(folder)
+  if (!lab) throw new Error(`"${reference}" names a lab that is not there, labs/${folder}/README.md`)
+  const fences = fencesOf(lab, step)
+  const fence = fences[Number(number) - 1]
+  if (!fence) {
+    throw new Error(`"${reference}" is not there: labs/${folder}/README.md has ${fences.length} fences of "${step}"`)
+  }
+  const commands = lines === undefined ? fence : pick(fence, lines, reference)
+  return { commands: commands.split('\n').flatMap(foldCommand).join('\n'), reference }
+}
+
+function fencesOf(lab: LabText, step: string): string[] {
+  const first = lab.fences.findIndex((fence) => fence.step !== undefined)
+  return lab.fences
+    .filter((fence, index) => {
+      if (step === 'start') return fence.step === undefined && (first === -1 || index < first)
+      if (step === 'done') return fence.step === undefined && index > first
+      return fence.step === step
+    })
+    .map((fence) => fence.commands)
+}
+
+function pick(commands: string, lines: string, reference: string): string {
+  const all = commands.split('\n')
+  const [, from, to = from] = /^(\d+)(?:-(\d+))?$/.exec(lines) ?? []
+  const first = Number(from)
+  const last = Number(to)
+  if (!(first >= 1 && last >= first && last <= all.length)) {
+    throw new Error(`"${reference}" has ${all.length} lines, so lines=${lines} is none of them`)
+  }
+  return all.slice(first - 1, last).join('\n')
+}
 
 /** The content of a slide with every reference resolved. */
 export type Content =
@@ -84,4 +140,41 @@ function labTable(): string {
     return `| ${number} | ${title} | ${minutes} |`
   })
   return ['| lab | what it is about | minutes |', '|---|---|---|', ...rows].join('\n')
+}
+
+/** In text that is set larger, where a slide has little of it. */
+const ROOM = CONTENT.width / ROOMY - 2 * GEOMETRY.codePad
+const isTooWide = (line: string): boolean => textWidth(line, GEOMETRY.code, 'mono') > ROOM
+
+/**
+ * A command in lines of a slide's width, each but the last ending in a backslash: what the window breaks by itself cannot be copied.
+ * Within double quotes the shell takes backslash and newline out, so nothing may be added there; within single quotes no line ends.
+ */
+export function foldCommand(command: string): string[] {
+  if (!isTooWide(command)) return [command]
+  const lines: string[] = []
+  let line = ''
+  let word = ''
+  let quote = ''
+  /** The quote that was open where the word begins. */
+  let around = ''
+  const add = () => {
+    if (line.trim() !== '' && isTooWide(`${line}${word} \\`)) {
+      lines.push(`${line.trimEnd()} \\`)
+      line = around === '' ? '  ' : ''
+    }
+    line += word
+    word = ''
+    around = quote
+  }
+  for (const [index, letter] of [...command].entries()) {
+    const isEscaped = command[index - 1] === '\\' && quote !== "'"
+    word += letter
+    if ((letter === "'" || letter === '"') && !isEscaped && (quote === '' || quote === letter))
+      quote = quote === '' ? letter : ''
+    // Quotes begin anew within $(…) in double quotes: such a word and what follows stay together.
+    if (letter === ' ' && quote !== "'" && !command.slice(0, index).includes('"$(')) add()
+  }
+  add()
+  return [...lines, line]
 }

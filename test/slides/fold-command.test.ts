@@ -2,7 +2,7 @@ import { spawnSync } from 'node:child_process'
 import { expect, test } from 'vitest'
 import { readLabText } from '../../course/lab-text.ts'
 import { listLabs } from '../../grading/lab-folders.ts'
-import { foldCommand } from '../../slides/build/lab-fence.ts'
+import { foldCommand } from '../../slides/build/content.ts'
 
 /** Commands as bash understands them. */
 function understood(commands: readonly string[]): string {
