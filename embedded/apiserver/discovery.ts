@@ -142,6 +142,9 @@ function subresources(resource: Served): Subresource[] {
     eviction: { name: 'eviction', kind: 'Eviction', group: 'policy', version: 'v1', verbs: ['create'] },
     finalize: { name: 'finalize', kind, group, version, verbs: ['update'] },
     exec: { name: 'exec', kind: `${kind}ExecOptions`, group, version, verbs: ['create', 'get'] },
+    attach: { name: 'attach', kind: 'PodAttachOptions', group, version, verbs: ['create', 'get'] },
+    portforward: { name: 'portforward', kind: 'PodPortForwardOptions', group, version, verbs: ['create', 'get'] },
+    ephemeralcontainers: { name: 'ephemeralcontainers', kind, group, version, verbs: ['get', 'patch', 'update'] },
   }
   return subresourcesOf(resource).flatMap((name) => known[name] ?? [])
 }

@@ -68,7 +68,7 @@ export const resources: readonly Resource[] = [
     namespaced: true,
     schema: 'V1Pod',
     status: true,
-    others: ['log', 'exec', 'binding', 'eviction'],
+    others: ['log', 'exec', 'attach', 'portforward', 'binding', 'eviction', 'ephemeralcontainers'],
     generation: true,
     fields: [
       'spec.nodeName',

@@ -57,10 +57,8 @@ export async function startKubelets({ machine, network, api, nodes }: KubeletOpt
       api.delete('pods', pod.metadata.namespace, pod.metadata.name, { gracePeriodSeconds: 0 })
     else pods.set(uid, new PodWorker(context, pod))
   })
-  const find = (namespace: string, name: string) =>
-    [...pods.values()].find(({ pod: { metadata } }) => metadata.namespace === namespace && metadata.name === name)
   return {
-    backend: createBackend(machine, network, find),
+    backend: createBackend(machine, network, pods),
     async stop() {
       unwatch()
       stopVolumes()

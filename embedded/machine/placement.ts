@@ -5,6 +5,7 @@ import type { Placement, ScriptPlace } from './machine.ts'
 export interface SpawnRequest extends Placement {
   command: readonly string[]
   tty?: boolean
+  size?: { columns: number; rows: number }
   /** Standard input is /dev/null. */
   noInput?: boolean
   /** The command ends in `unshare --pid --fork`: signals go to the first process of the new namespace, not to its maker. */
@@ -34,6 +35,7 @@ export function enterNamespaces(placement: Placement): string[] {
 export function spawnArguments(request: SpawnRequest, terminalFile: string): string[] {
   const argv = [...enterNamespaces(request), ...request.command]
   if (!request.tty) return argv
-  const line = `tty >${shellWord(terminalFile)}; exec ${argv.map(shellWord).join(' ')}`
+  const { columns, rows } = request.size ?? { columns: 80, rows: 24 }
+  const line = `stty cols ${columns} rows ${rows}; tty >${shellWord(terminalFile)}; exec ${argv.map(shellWord).join(' ')}`
   return ['script', '--quiet', '--flush', '--return', '--command', line, '/dev/null']
 }
