@@ -5,6 +5,7 @@ import type { AddressInfo, Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import type { ServerTls } from './certificate.ts'
 import type { ClusterApi } from './cluster-api.ts'
+import { serveMetrics } from './metrics.ts'
 import { negotiate } from './negotiation.ts'
 import type { NodeBackend } from './node-backend.ts'
 import { serveOther } from './other-paths.ts'
@@ -12,7 +13,7 @@ import { sendObject, statusOf } from './reply.ts'
 import { parsePath } from './request-path.ts'
 import { serveResource } from './resource-calls.ts'
 import { loadSchema, type Schema } from './schema.ts'
-import { badRequest, methodNotAllowed, unauthorized, unknownPath } from './status-error.ts'
+import { absentKind, badRequest, methodNotAllowed, unauthorized, unknownPath } from './status-error.ts'
 import { serveUpgrade } from './streaming.ts'
 import { serveReview } from './subresources.ts'
 
@@ -93,9 +94,14 @@ async function serve(
       throw unknownPath()
     case 'other':
       return serveOther({ path: url.pathname, request, response, schema })
-    case 'review':
-      if (request.method !== 'POST') throw methodNotAllowed()
-      return serveReview(target.kind, { request, response, schema, now })
+    case 'unstored': {
+      const { kind, is } = target.resource
+      const { api, backend } = options
+      if (is === 'absent') throw absentKind(kind)
+      if (request.method !== (is === 'review' ? 'POST' : 'GET')) throw methodNotAllowed()
+      if (is === 'review') return serveReview(kind, { request, response, schema, now })
+      return serveMetrics({ api, backend, response, query: url.searchParams, now, ...target })
+    }
     case 'resource': {
       const { resource, namespace, name, subresource } = target
       const { api, backend } = options

@@ -25,10 +25,13 @@ export interface UpgradeCall {
   head: Buffer
 }
 
+const upgraded = ['exec', 'attach', 'portforward']
+
 /** Serves `exec`, `attach` and `portforward` of Pods and `exec` of nodes. Rejects with 400, 404 or 500 before the upgrade. */
 export async function serveUpgrade(call: UpgradeCall): Promise<void> {
   const { api, backend, target, query, request, socket, head } = call
-  if (target.is !== 'resource' || target.name === undefined) throw badRequest('this path takes no upgraded connection')
+  if (target.is !== 'resource' || target.name === undefined || !upgraded.includes(target.subresource ?? ''))
+    throw badRequest('this path takes no upgraded connection')
   const { name, namespace, subresource } = target
   const outside = namespace === undefined && name === OUTSIDE
   if (!outside && !api.store.get(target.resource.stored, namespace, name))
@@ -167,7 +170,10 @@ function portForwarder(pod: string, dial: (port: number) => Promise<GuestProcess
     const report = errors.get(id)?.output
     errors.delete(id)
     forwardConnection(stream, () => dial(port))
-      .catch((error: unknown) => `error forwarding port ${port} to pod ${pod}: ${error}`)
+      .catch((error: unknown) => {
+        const why = error instanceof Error ? error.message : String(error)
+        return `error forwarding port ${port} to pod ${pod}: connect to 127.0.0.1:${port}: ${why}`
+      })
       .then((message) => {
         stream.output.end()
         report?.end(message)
@@ -185,6 +191,7 @@ async function forwardConnection(stream: SpdyStream, dial: () => Promise<GuestPr
   connection.stdin.on('error', () => {})
   stream.input.pipe(connection.stdin)
   await Promise.all([carry(connection.stdout, stream.output), connection.exited])
-  if (/ E connect|Connection refused/.test(said)) throw said.replace(/^.*?(?=connect)/, '').trim()
+  // socat names the system call that failed, then the reason.
+  if (said.includes(' E connect')) throw new Error(said.trim().split(': ').at(-1))
   return ''
 }

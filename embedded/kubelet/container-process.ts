@@ -50,7 +50,7 @@ exec "$@"`
 // nsenter enters the process namespace of the target's first process, and forks: its only child is the new container.
 const joinProcesses = 'read -r child _ </proc/$0/task/$0/children; exec nsenter --target="$child" --pid "$@"'
 
-function command({ network, hostname, root, workingDir, argv, nodeProcesses, target }: ProcessSpec): string[] {
+function command({ network, hostname, root, workingDir, argv, nodeProcesses, target, tty }: ProcessSpec): string[] {
   const own = 'pid' in network ? [] : ['--uts']
   const enter = 'pid' in network ? [`--target=${network.pid}`, '--net', '--uts'] : [`--net=/run/netns/${network.netns}`]
   const joined = target !== undefined
@@ -60,6 +60,8 @@ function command({ network, hostname, root, workingDir, argv, nodeProcesses, tar
     ...(nodeProcesses || joined ? [] : ['--pid']),
     ...(joined ? [] : ['--fork', '--kill-child']),
     ...['--propagation', 'slave', '--mount-proc', `--root=${root}`, '--wd=/'],
+    // A session whose leader is inside: a shell can't control the jobs of one that began outside its process namespace.
+    ...(tty ? ['/usr/bin/setsid', '--ctty'] : []),
     ...['/bin/sh', '-c', setup, 'pid' in network ? '' : hostname, workingDir, ...argv],
   ]
 }

@@ -268,7 +268,7 @@ export class ContainerWorker {
   }
 
   private noImage(reference: string): undefined {
-    const there = `this cluster has no registry, only these images: ${imageList().join(', ')}`
+    const there = `this cluster has no registry, only these images in their usual tags: ${imageList().join(', ')}`
     const why = `Failed to pull image "${reference}": not found; ${there}`
     if (this.status.state?.waiting?.reason === 'ErrImagePull') {
       this.event('Normal', 'BackOff', `Back-off pulling image "${reference}": ErrImagePull: ${why}`)

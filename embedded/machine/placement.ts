@@ -18,11 +18,13 @@ export interface ScriptRequest extends ScriptPlace {
 }
 
 /** The namespaces a process of the guest is moved into before the command starts (util-linux nsenter and unshare). */
-export function enterNamespaces(placement: Placement): string[] {
+export function enterNamespaces(placement: Placement, tty = false): string[] {
   const prefix: string[] = []
   if (placement.pid !== undefined)
     prefix.push('nsenter', `--target=${placement.pid}`, '--net', '--uts', '--ipc', '--mount', '--pid', '--root', '--wd')
   else if (placement.netns !== undefined) prefix.push('nsenter', `--net=/run/netns/${placement.netns}`)
+  // A shell controls jobs only in a session whose leader is in its own process namespace.
+  if (placement.pid !== undefined && tty) prefix.push('setsid', '--ctty')
   if (placement.hostname !== undefined)
     prefix.push('unshare', '--uts', 'sh', '-c', 'hostname "$0"; exec "$@"', placement.hostname)
   return prefix
@@ -33,7 +35,7 @@ export function enterNamespaces(placement: Placement): string[] {
  * is left in `terminalFile` so that it can be resized from outside.
  */
 export function spawnArguments(request: SpawnRequest, terminalFile: string): string[] {
-  const argv = [...enterNamespaces(request), ...request.command]
+  const argv = [...enterNamespaces(request, request.tty), ...request.command]
   if (!request.tty) return argv
   const { columns, rows } = request.size ?? { columns: 80, rows: 24 }
   const line = `stty cols ${columns} rows ${rows}; tty >${shellWord(terminalFile)}; exec ${argv.map(shellWord).join(' ')}`
