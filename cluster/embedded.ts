@@ -17,8 +17,7 @@ import {
   type UnexpectedEnd,
   unexpectedEnd,
 } from '../embedded/index.ts'
-import { programBundle } from '../host/bundle.ts'
-import { cacheFolder, clusterFolder } from '../host/layout.ts'
+import { cacheFolder, clusterFolder, projectRoot, START } from '../host/layout.ts'
 import type { Progress } from '../host/progress.ts'
 import type { ExecOptions, ExecResult } from '../host/shell-word.ts'
 import { waitFor } from '../host/wait.ts'
@@ -50,33 +49,27 @@ export class EmbeddedCluster implements Cluster {
     const end = this.unexpectedEnd()
     if (end) progress.note(`The cluster "${this.name}" ended: ${endText(end)}. A new one starts.`)
     await this.stop(progress)
-    const bundle = programBundle('embedded/daemon.ts', 'daemon', ['cluster', 'dataplane', 'embedded', 'host'])
-    bundle.catch(() => {})
     const packages = await ensurePackages(cacheFolder, progress)
     const options = { name: this.name, packages, kubeProxy: process.env.KUBE_PROXY }
     try {
-      await this.startDaemon(await bundle, options, progress)
+      await this.startDaemon(options, progress)
     } catch (error) {
       const damage = provePackages(packages)
       if (!damage) throw error
       progress.note(`"${packages}" is damaged (${damage}): making it again.`)
-      await this.startDaemon(
-        await bundle,
-        { ...options, packages: await ensurePackages(cacheFolder, progress) },
-        progress,
-      )
+      await this.startDaemon({ ...options, packages: await ensurePackages(cacheFolder, progress) }, progress)
     }
   }
 
   /** Starts the daemon and follows its progress until it is ready. Ctrl-C, or the end of this process, ends it too. */
-  private startDaemon(program: string, options: DaemonOptions, progress: Progress): Promise<void> {
+  private startDaemon(options: DaemonOptions, progress: Progress): Promise<void> {
     const folder = clusterFolder(this.name)
     mkdirSync(folder, { recursive: true, mode: 0o700 })
     const logFile = join(folder, 'daemon.log')
     const log = openSync(logFile, 'w', 0o600)
-    const daemon = fork(program, [JSON.stringify(options)], {
+    const daemon = fork(START, ['embedded/daemon.ts', JSON.stringify(options)], {
       execArgv: [],
-      cwd: join(import.meta.dirname, '..'),
+      cwd: projectRoot,
       detached: true,
       stdio: ['ignore', log, log, 'ipc'],
     })

@@ -57,7 +57,7 @@ export async function expectListener(
   isRight: (addresses: readonly string[]) => boolean,
   words: Words & Pick<FailureDetail, 'expected'>,
 ): Promise<void> {
-  const { stdout } = await live.onNode(node, `ss -Hltn 'sport = :${port}'`)
+  const { stdout } = await live.look(node, `ss -Hltn 'sport = :${port}'`)
   const addresses = [...stdout.matchAll(/^\S+ +\d+ +\d+ +(\S+):\d+ /gm)].map(([, address = '']) => address)
   if (isRight(addresses)) return
   const actual = addresses.length > 0 ? `it listens on ${addresses.join(', ')}` : `nothing listens on port ${port}`

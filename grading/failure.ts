@@ -21,6 +21,8 @@ export interface StepOutcome {
   verdict: Verdict
   waitsFor?: string[]
   reason?: string
+  /** Not yet, but only because this round sends no packets: what can be seen without them is right. */
+  unsent?: true
   /** Not applicable, and no other capture of this cluster could show it. */
   outOfReach?: true
   failure?: FailureDetail

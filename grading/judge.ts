@@ -4,7 +4,7 @@ import type { CheckContext, CheckEntry, LabSpec } from './check-context.ts'
 import { Failure, NotApplicable, OutOfReach, type StepOutcome, Trouble } from './failure.ts'
 import type { StepDefinition } from './lab-definition.ts'
 import { LabNotes } from './lab-notes.ts'
-import type { LiveCluster } from './live-cluster.ts'
+import { type LiveCluster, PacketsHeld } from './live-cluster.ts'
 import { pendingChanges } from './pending-changes.ts'
 import type { Snapshot } from './snapshot.ts'
 
@@ -99,8 +99,8 @@ function observeQuietly(observe: LabSpec['observers'][number], context: CheckCon
 
 function waitsFor({ id, needs }: StepDefinition, outcomes: ReadonlyMap<string, StepOutcome>): StepOutcome | undefined {
   const open = needs.filter((need) => {
-    const verdict = outcomes.get(need)?.verdict
-    return verdict !== undefined && verdict !== 'passed' && verdict !== 'not applicable'
+    const { verdict, unsent } = outcomes.get(need) ?? {}
+    return !unsent && verdict !== undefined && verdict !== 'passed' && verdict !== 'not applicable'
   })
   if (open.length === 0) return undefined
   const uncheckable = open.some((need) => outcomes.get(need)?.verdict === 'could not check')
@@ -135,6 +135,8 @@ async function judgeStep(
     return { id, verdict: 'passed' }
   } catch (error) {
     if (error instanceof Failure) return { id, verdict: 'failed', failure: error.detail }
+    if (error instanceof PacketsHeld)
+      return { id, verdict: 'not yet', unsent: true, reason: 'the requests that prove it have not been sent' }
     if (error instanceof OutOfReach) return { id, verdict: 'not applicable', reason: error.message, outOfReach: true }
     if (error instanceof NotApplicable) return { id, verdict: 'not applicable', reason: error.message }
     const reason = error instanceof Error ? error.message : String(error)

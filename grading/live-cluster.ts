@@ -18,6 +18,9 @@ export interface PodName {
 const EXEC_TIMEOUT_MS = 20_000
 const SILENCE_MS = 30_000
 
+/** A check has come to where it would send packets, in a round that sends none. All that it looked at before is as it must be. */
+export class PacketsHeld extends Error {}
+
 /** The running cluster, for real requests: commands on nodes and in Pods, and Pods' logs. */
 export class LiveCluster {
   readonly cluster: Cluster
@@ -26,18 +29,34 @@ export class LiveCluster {
   readonly moments: Moments | undefined
   /** Nodes whose machine does not run now, or what keeps the driver from telling; absent where that can't be told at once. */
   readonly stoppedNodes: (() => Promise<string[]>) | undefined
+  readonly #quiet: boolean
   /** Pods that did not answer in time. */
   readonly #silent = new Map<string, { until: number; reason: string }>()
 
-  constructor(cluster: Cluster, client: KubeClient, { keepMoments = true } = {}) {
+  constructor(cluster: Cluster, client: KubeClient, { keepMoments = true, quiet = false } = {}) {
     this.cluster = cluster
     this.client = client
+    this.#quiet = quiet
     this.stoppedNodes = cluster.stoppedNodes && (() => stoppedNodesOf(cluster))
     this.moments = keepMoments ? new Moments(cluster.driver, cluster.name) : undefined
   }
 
-  /** Runs a shell script on a node. Throws Trouble only when the node can't be reached. */
-  async onNode(node: string, script: string): Promise<ExecResult> {
+  /** The same cluster for rounds that send no packet of their own, so that counters, connections and logs hold a learner's alone. */
+  quietly(): LiveCluster {
+    return new LiveCluster(this.cluster, this.client, { keepMoments: this.moments !== undefined, quiet: true })
+  }
+
+  /**
+   * Runs a shell script on a node that sends packets, or belongs to what does. Throws Trouble only when the node can't be reached, and
+   * PacketsHeld, at once, in a quiet round.
+   */
+  onNode(node: string, script: string): Promise<ExecResult> {
+    this.#mustMaySend()
+    return this.look(node, script)
+  }
+
+  /** Runs a shell script on a node that only reads what is there. Throws Trouble only when the node can't be reached. */
+  async look(node: string, script: string): Promise<ExecResult> {
     try {
       return await runOnNode(this.cluster, node, `${PATH}\n${script}`, { timeoutMs: EXEC_TIMEOUT_MS, readOnly: true })
     } catch (error) {
@@ -47,9 +66,18 @@ export class LiveCluster {
 
   /**
    * Runs a shell script in a Pod's container, through the API. Throws Trouble when it can't be started or does not end in time;
-   * a Pod that did not answer is not waited for again by this command's next steps.
+   * a Pod that did not answer is not waited for again by this command's next steps. Throws PacketsHeld, at once, in a quiet round.
    */
-  async inPod(pod: PodName, script: string): Promise<ExecResult> {
+  inPod(pod: PodName, script: string): Promise<ExecResult> {
+    this.#mustMaySend()
+    return this.#execInPod(pod, script)
+  }
+
+  #mustMaySend(): void {
+    if (this.#quiet) throw new PacketsHeld('no packets are sent in this round')
+  }
+
+  async #execInPod(pod: PodName, script: string): Promise<ExecResult> {
     const { execInPod, PodExecError } = await import('../cluster/context/pod-exec.ts')
     const silence = this.#silent.get(pod.name)
     if (silence !== undefined && Date.now() < silence.until)

@@ -36,7 +36,6 @@ interface Manifest {
   files: Record<string, FileProof>
 }
 
-/** scripts/start.mjs reads it, too. */
 const manifestOf = (path: string) => `${path}.manifest`
 
 const silent: Progress = { start() {}, end() {}, note() {} }

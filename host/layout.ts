@@ -1,7 +1,13 @@
-import { join } from 'node:path'
+import { existsSync } from 'node:fs'
+import { dirname, join } from 'node:path'
 
-/** The checkout's own folder. */
-export const projectRoot = join(import.meta.dirname, '..')
+/** The checkout: the nearest folder with a package.json, above this module or above the bundle that it is in (scripts/start.mjs). */
+export const projectRoot = (function nearest(folder: string): string {
+  return existsSync(join(folder, 'package.json')) ? folder : nearest(dirname(folder))
+})(import.meta.dirname)
+
+/** Runs another program of ours, in a process or thread of its own:  node START embedded/daemon.ts … */
+export const START = join(projectRoot, 'scripts/start.mjs')
 
 /** Everything that may be thrown away: packages, binaries and the running clusters' files. */
 export const cacheFolder = join(projectRoot, '.cache')

@@ -1,13 +1,12 @@
-// Starts a script of this folder:  start.mjs scripts/lab.ts 2
+// Starts a program of this checkout:  start.mjs scripts/lab.ts 2
 //
-// Reading hundreds of TypeScript sources takes two seconds, each time. All scripts are therefore bundled into the cache once, and again
-// when a source or what is installed has changed. Where that fails, the script runs from its sources: it may not need what is broken.
-// Without a script it only finds out whether scripts can run on this machine.
+// Reading hundreds of TypeScript sources takes more than a second each time. All programs are therefore bundled into the cache, and
+// again when a source or an installed package has changed. Where that fails, the program runs from its sources: it may not need
+// what is broken. Without a program it only finds out whether programs can run on this machine.
 
-import { spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
-import { existsSync, lstatSync, readdirSync, readFileSync, statSync } from 'node:fs'
-import { basename, join } from 'node:path'
+import { existsSync, lstatSync, readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { join, resolve } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 
 // import.meta.dirname is younger than the Node.js releases that are told below that they are too old.
@@ -34,40 +33,6 @@ if (!hasRelease(engines.node, process.versions.node))
     `This is Node.js ${process.versions.node}, and "${engines.node}" is needed: install Node.js 24, for example with \`nvm install 24\`, and run the command again.`,
   )
 
-const strangers = ['node_modules', 'test', 'dist', 'captures', 'submissions']
-const folders = readdirSync(root, { withFileTypes: true })
-  .filter((entry) => entry.isDirectory() && !/^\./.test(entry.name) && !strangers.includes(entry.name))
-  .map(({ name }) => name)
-  .sort()
-
-/** Names the state of all sources by their sizes and times of change. */
-function stateOfSources() {
-  const sources = folders.flatMap((folder) =>
-    readdirSync(join(root, folder), { recursive: true, encoding: 'utf8' })
-      .filter((file) => /\.(ts|mjs)$/.test(file))
-      .map((file) => join(folder, file)),
-  )
-  const hash = createHash('sha256').update(`${root}\0${process.version}\0`)
-  for (const file of [...sources.sort(), 'node_modules/.package-lock.json']) {
-    const { size, mtimeMs } = statSync(join(root, file), { throwIfNoEntry: false }) ?? { size: 0, mtimeMs: 0 }
-    hash.update(`${file}\0${size}\0${mtimeMs}\0`)
-  }
-  return hash.digest('hex').slice(0, 16)
-}
-
-/** Whether every file of a bundle is as it was made, by its size and time of change (host/artifact.ts). */
-function isWhole(bundle) {
-  try {
-    const { files } = JSON.parse(readFileSync(`${bundle}.manifest`, 'utf8'))
-    return Object.entries(files).every(([name, { size, ctimeMs }]) => {
-      const stats = lstatSync(join(bundle, name))
-      return stats.isFile() && stats.size === size && stats.ctimeMs === ctimeMs
-    })
-  } catch {
-    return false
-  }
-}
-
 /** The least address space, in MB, that Node.js and the bundler start in. */
 const addressSpace = 4096
 const limits = existsSync('/proc/self/limits') ? readFileSync('/proc/self/limits', 'utf8') : ''
@@ -77,15 +42,93 @@ if (allowed < addressSpace)
     `Processes may have ${Math.floor(allowed)} MB of address space, and ${addressSpace} MB are needed: run \`ulimit -v unlimited\` and then the command again.`,
   )
 
-const [script, ...words] = process.argv.slice(2)
-if (script === undefined) process.exit()
-const source = join(root, script)
-const bundle = join(root, '.cache/programs', stateOfSources())
-const program = join(bundle, basename(script).replace(/\.ts$/, '.mjs'))
-if (!isWhole(bundle))
-  spawnSync(process.execPath, ['--import', 'tsx', 'scripts/bundle-scripts.ts', bundle], { cwd: root, stdio: 'ignore' })
+/** Paths below `folder` of the checkout, with their sizes and times of change: ctime moves with every write and can't be set back. */
+function filesOf(folder, ending = '') {
+  return readdirSync(join(root, folder), { recursive: true, encoding: 'utf8' })
+    .filter((name) => name.endsWith(ending) && lstatSync(join(root, folder, name)).isFile())
+    .sort()
+    .map((name) => {
+      const { size, ctimeMs } = lstatSync(join(root, folder, name))
+      return `${folder}/${name} ${size} ${ctimeMs}`
+    })
+}
+
+/** Names the state of all sources and of what is installed. */
+function stateOfSources() {
+  const others = ['node_modules', 'test', 'dist', 'captures', 'submissions']
+  const folders = readdirSync(root, { withFileTypes: true }).filter(
+    ({ name }) => !name.startsWith('.') && !others.includes(name),
+  )
+  const sources = folders.flatMap((entry) => (entry.isDirectory() ? filesOf(entry.name, '.ts') : []))
+  const installed = statSync(join(root, 'node_modules/.package-lock.json'), { throwIfNoEntry: false })?.mtimeMs
+  const state = [process.version, root, readFileSync(fileURLToPath(import.meta.url)), installed, ...sources].join('\0')
+  return createHash('sha256').update(state).digest('hex').slice(0, 16)
+}
+
+const cache = '.cache/programs'
+const listOf = (bundle) => join(root, `${bundle}.files`)
+
+/** Whether every file of a bundle is as it was made. */
+function isWhole(bundle) {
+  try {
+    return readFileSync(listOf(bundle), 'utf8') === filesOf(bundle).join('\n')
+  } catch {
+    return false
+  }
+}
+
+/** These run for long, and are one file each: later bundles must not take away what they have not yet loaded. */
+const daemons = ['embedded/daemon.ts', 'cluster/kind/load-balancer/daemon.ts']
+const outdatedMs = 3_600_000
+
+async function makeBundle(bundle) {
+  const { build } = await import('esbuild')
+  const fresh = join(root, `${bundle}.${process.pid}`)
+  const present = (name) => existsSync(join(root, name))
+  const scripts = readdirSync(join(root, 'scripts')).filter((name) => name.endsWith('.ts'))
+  const programs = [...scripts.map((name) => `scripts/${name}`), 'instructors/class/judge-worker.ts'].filter(present)
+  const options = {
+    bundle: true,
+    platform: 'node',
+    format: 'esm',
+    minifyWhitespace: true,
+    minifySyntax: true,
+    // Packages that are CommonJS ask for Node's own modules by `require`.
+    banner: {
+      js: `import { createRequire as requireFrom } from 'node:module'; const require = requireFrom(import.meta.url);`,
+    },
+    external: ['esbuild', 'tsx', 'vitest'],
+    logLevel: 'silent',
+    absWorkingDir: root,
+    outbase: root,
+    outdir: fresh,
+    chunkNames: 'shared/[hash]',
+  }
+  try {
+    await build({ ...options, entryPoints: programs, splitting: true })
+    await build({ ...options, entryPoints: daemons.filter(present) })
+    rmSync(join(root, bundle), { recursive: true, force: true })
+    renameSync(fresh, join(root, bundle))
+    writeFileSync(listOf(bundle), filesOf(bundle).join('\n'))
+  } finally {
+    rmSync(fresh, { recursive: true, force: true })
+  }
+  for (const name of readdirSync(join(root, cache))) {
+    const path = join(root, cache, name)
+    const { mtimeMs } = statSync(path, { throwIfNoEntry: false }) ?? {}
+    if (Date.now() - mtimeMs > outdatedMs) rmSync(path, { recursive: true, force: true })
+  }
+}
+
+const [program, ...words] = process.argv.slice(2)
+if (program === undefined) process.exit()
+const source = resolve(root, program)
+const bundle = `${cache}/${stateOfSources()}`
+// What can't be bundled, a fault in a source or a full disk, is told by the program that meets it.
+if (!isWhole(bundle)) await makeBundle(bundle).catch(() => {})
+const bundled = join(root, bundle, program.replace(/\.ts$/, '.js'))
 process.argv = [process.execPath, source, ...words]
-if (isWhole(bundle) && existsSync(program)) await import(pathToFileURL(program).href)
+if (isWhole(bundle) && existsSync(bundled)) await import(pathToFileURL(bundled).href)
 else {
   const { register } = await import('tsx/esm/api')
   register()

@@ -103,7 +103,7 @@ export async function toolsWork({ nodes, live }: CheckContext): Promise<void> {
   const [node] = nodes.slice(-1)
   if (!live || !node) return
   const script = 'iptables -t nat -nvL KUBE-SERVICES && ipvsadm -Ln && ipset list KUBE-CLUSTER-IP'
-  const { exitCode, stderr } = await live.onNode(node.name, `{ ${script}; } >/dev/null`)
+  const { exitCode, stderr } = await live.look(node.name, `{ ${script}; } >/dev/null`)
   if (exitCode !== 0)
     fail({
       node: node.name,

@@ -44,7 +44,7 @@ export async function askFromOutside(live: LiveCluster, requests: readonly Reque
 /** The addresses of the machine outside. Throws as askFromOutside does. */
 export async function addressesOutside(live: LiveCluster): Promise<OutsideAddresses> {
   requireOutside(live)
-  const { stdout, stderr } = await live.onNode(OUTSIDE, printOutsideAddresses)
+  const { stdout, stderr } = await live.look(OUTSIDE, printOutsideAddresses)
   try {
     return readOutsideAddresses(stdout)
   } catch {

@@ -42,7 +42,7 @@ export async function tunnelAnswers(context: CheckContext): Promise<void> {
   const stage = await lvsStage(context)
   const { live } = context
   for (const { node } of stage.realServers) {
-    const probe = await live?.onNode(node, '[ -d /sys/module/ipip ] || modprobe -n ipip')
+    const probe = await live?.look(node, '[ -d /sys/module/ipip ] || modprobe -n ipip')
     if (probe && probe.exitCode !== 0) throw new NotApplicable(`the kernel under ${node} has no IPIP (module ipip)`)
     expectNode(context.snapshot.node(node))
       .link('tunl0')

@@ -1,13 +1,14 @@
 import { readFile } from 'node:fs/promises'
 import { createRequire } from 'node:module'
 import { dirname, join } from 'node:path'
+import { projectRoot } from '../../host/layout.ts'
 
 export interface FieldDescription {
   text: string
   required: boolean
 }
 
-const resolve = createRequire(import.meta.url).resolve
+const resolve = createRequire(join(projectRoot, 'package.json')).resolve
 
 /**
  * What each field of a kind means, read from the type declarations of @kubernetes/client-node (their comments are the

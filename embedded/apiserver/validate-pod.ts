@@ -106,6 +106,7 @@ function validateContainer(container: V1Container, path: string, volumes: Set<st
     errors.invalid(`${path}.image`, container.image, 'must not have leading or trailing whitespace')
   }
   oneOf(container.imagePullPolicy, `${path}.imagePullPolicy`, ['Always', 'IfNotPresent', 'Never'], errors)
+  validateSecurityContext(container, `${path}.securityContext`, errors)
   const portNames = new Set<string>()
   for (const [index, port] of (container.ports ?? []).entries()) {
     const field = `${path}.ports[${index}]`
@@ -152,6 +153,15 @@ function validateProbe(probe: V1Probe, path: string, kind: string, errors: Field
   if (kind !== 'readinessProbe' && probe.successThreshold !== undefined && probe.successThreshold !== 1) {
     errors.invalid(`${path}.successThreshold`, probe.successThreshold, 'must be 1')
   }
+}
+
+function validateSecurityContext({ securityContext }: V1Container, path: string, errors: FieldErrors): void {
+  if (securityContext?.allowPrivilegeEscalation !== false) return
+  const refuse = (what: string) =>
+    errors.invalid(path, securityContext, `cannot set \`allowPrivilegeEscalation\` to false and ${what}`)
+  if (securityContext.privileged) refuse('`privileged` to true')
+  if (securityContext.capabilities?.add?.some((name) => name === 'CAP_SYS_ADMIN'))
+    refuse('`capabilities.Add` CAP_SYS_ADMIN')
 }
 
 function validateHostPorts(container: V1Container, path: string, errors: FieldErrors): void {

@@ -5,6 +5,7 @@ import { badRequest, notFound, StatusError } from '../apiserver/status-error.ts'
 import { syncedOn } from '../kube-proxy/running-kube-proxy.ts'
 import type { Machine } from '../machine/machine.ts'
 import type { Network } from '../network/topology.ts'
+import { notFound as noProgram } from './container-process.ts'
 import type { ContainerWorker } from './container-worker.ts'
 import { logStream } from './log-stream.ts'
 import type { PodWorker } from './pod-worker.ts'
@@ -45,7 +46,14 @@ export function createBackend(machine: Machine, network: Network, pods: Readonly
       }
       const { running, container } = named(find(target.namespace, target.name), target.name, target.container)
       if (!running) throw containerNotFound(container.name)
-      return (size) => machine.spawn(command, running.placement, { tty, ...(size && { size }) })
+      const { placement } = running
+      if (!placement)
+        throw new StatusError(
+          500,
+          'InternalError',
+          `OCI runtime exec failed: exec failed: ${noProgram(command)}: unknown`,
+        )
+      return (size) => machine.spawn(command, placement, { tty, ...(size && { size }) })
     },
     attach({ namespace, name, container }) {
       const process = named(find(namespace, name), name, container).attach()

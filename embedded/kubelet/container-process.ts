@@ -1,11 +1,12 @@
 import { constants } from 'node:os'
-import type { GuestProcess, Machine, Placement } from '../machine/machine.ts'
+import type { GuestProcess, Machine, Placement, Privileges } from '../machine/machine.ts'
+import { GUEST_CONFINE, privilegeOptions } from '../machine/placement.ts'
 import type { LogBuffer } from './log-buffer.ts'
 
 /** One run of a container. */
 export interface RunningContainer {
-  /** The container's namespaces, for exec and probes. */
-  readonly placement: Placement
+  /** The container's namespaces and rights, for exec and probes; absent: it has no programs that could be run. */
+  readonly placement?: Placement
   readonly exited: Promise<{ exitCode: number; signal?: number }>
   signal(name: string): void
   /** The process behind `attach`; programs on the host have none. */
@@ -14,6 +15,10 @@ export interface RunningContainer {
 
 /** The command of a container can't be started; the message is the runtime's. */
 class StartError extends Error {}
+
+/** The runtime's words for a command that there is not. */
+export const notFound = ([program = '']: readonly string[]) =>
+  `unable to start container process: exec: "${program}": executable file not found in $PATH`
 
 export interface ProcessSpec {
   /** Name of the Pod's network namespace, or a process whose network and host name are shared (hostNetwork). */
@@ -24,6 +29,9 @@ export interface ProcessSpec {
   workingDir: string
   argv: readonly string[]
   env: Readonly<Record<string, string>>
+  privileges: Privileges
+  /** The devices and settings of the kernel, instead of covers over them. */
+  privileged: boolean
   log: LogBuffer
   /** Output after which the container serves; without it, it does as soon as it runs. */
   serving?: RegExp | undefined
@@ -41,7 +49,6 @@ export interface ProcessSpec {
 const begun = '\u0001begun'
 const missing = '\u0001missing'
 const setup = `cd "$1" 2>/dev/null || { mkdir -p "$1" && cd "$1"; }
-[ -z "$0" ] || echo "$0" >/proc/sys/kernel/hostname
 shift
 command -v -- "$1" >/dev/null || { echo '${missing}'; exit 128; }
 echo '${begun}'
@@ -50,8 +57,19 @@ exec "$@"`
 // nsenter enters the process namespace of the target's first process, and forks: its only child is the new container.
 const joinProcesses = 'read -r child _ </proc/$0/task/$0/children; exec nsenter --target="$child" --pid "$@"'
 
-function command({ network, hostname, root, workingDir, argv, nodeProcesses, target, tty }: ProcessSpec): string[] {
+function command({
+  network,
+  hostname,
+  root,
+  workingDir,
+  argv,
+  privileges,
+  privileged,
+  ...spec
+}: ProcessSpec): string[] {
+  const { nodeProcesses, target, tty } = spec
   const own = 'pid' in network ? [] : ['--uts']
+  const name = 'pid' in network ? [] : ['--hostname', hostname]
   const enter = 'pid' in network ? [`--target=${network.pid}`, '--net', '--uts'] : [`--net=/run/netns/${network.netns}`]
   const joined = target !== undefined
   return [
@@ -59,10 +77,9 @@ function command({ network, hostname, root, workingDir, argv, nodeProcesses, tar
     ...['/usr/bin/nsenter', ...enter, '/usr/bin/unshare', ...own, '--mount', '--ipc'],
     ...(nodeProcesses || joined ? [] : ['--pid']),
     ...(joined ? [] : ['--fork', '--kill-child']),
-    ...['--propagation', 'slave', '--mount-proc', `--root=${root}`, '--wd=/'],
-    // A session whose leader is inside: a shell can't control the jobs of one that began outside its process namespace.
-    ...(tty ? ['/usr/bin/setsid', '--ctty'] : []),
-    ...['/bin/sh', '-c', setup, 'pid' in network ? '' : hostname, workingDir, ...argv],
+    ...['--propagation', 'slave', GUEST_CONFINE, ...(tty ? ['--terminal'] : []), ...name, '--root', root],
+    ...[...(privileged ? [] : ['--container']), ...privilegeOptions(privileges), '--'],
+    ...['/bin/sh', '-c', setup, 'sh', workingDir, ...argv],
   ]
 }
 
@@ -110,8 +127,9 @@ export async function startProcess(machine: Machine, spec: ProcessSpec): Promise
       const end = first.indexOf('\n')
       if (end < 0) return
       if (first.startsWith(missing)) {
-        const why = `exec: "${argv[0]}": executable file not found in $PATH: unknown`
-        reject(new StartError(`failed to create containerd task: failed to create shim task: ${why}`))
+        const why =
+          'failed to create containerd task: failed to create shim task: OCI runtime create failed: runc create failed'
+        reject(new StartError(`${why}: ${notFound(argv)}: unknown`))
       } else resolve()
       const rest = first.slice(end + 1)
       first = undefined
@@ -132,7 +150,7 @@ export async function startProcess(machine: Machine, spec: ProcessSpec): Promise
     clearTimeout(timer)
   }
   return {
-    placement: { childOf: parent, env: { ...spec.env } },
+    placement: { childOf: parent, env: { ...spec.env }, privileges: spec.privileges },
     exited,
     process,
     signal(name) {

@@ -13,6 +13,13 @@ export interface ContainerRoot {
   work: GuestWork
 }
 
+/** Where a container's devices will be, before volumes that are mounted among them. */
+const containerDevices = (root: string) => [
+  `tmpfs ${root}/dev tmpfs nosuid,noexec,mode=0755,size=64k 0 0`,
+  `devpts ${root}/dev/pts devpts nosuid,noexec,newinstance,ptmxmode=0666,mode=0620,X-mount.mkdir 0 0`,
+  `shm ${root}/dev/shm tmpfs nosuid,nodev,noexec,mode=1777,size=64m,X-mount.mkdir 0 0`,
+]
+
 /** The file system of run number `run` of a container: a fresh layer over the guest's files, with its volumes. */
 export function containerRoot(api: Api, image: ProcessImage, context: ImageContext, run: number): ContainerRoot {
   const { pod, container, podIP } = context
@@ -36,7 +43,7 @@ export function containerRoot(api: Api, image: ProcessImage, context: ImageConte
       folders: [root, upper, work, ...empty.map(({ source }) => source)],
       mounts: [
         `overlay ${root} overlay lowerdir=/,upperdir=${upper},workdir=${work} 0 0`,
-        `/dev ${root}/dev none rbind 0 0`,
+        ...(container.securityContext?.privileged ? [`/dev ${root}/dev none rbind 0 0`] : containerDevices(root)),
         `tmpfs ${root}/tmp tmpfs mode=1777 0 0`,
         ...empty.map(({ source, path }) => `${source} ${root}${path} none bind,X-mount.mkdir 0 0`),
         ...(volumes.mounts ?? []),

@@ -7,6 +7,7 @@ import type { BuiltinImage, Image, ImageContext } from './images/registry.ts'
 import type { LogBuffer } from './log-buffer.ts'
 import type { NodeContext } from './node-context.ts'
 import type { Container, Pod } from './objects.ts'
+import { privilegesOf } from './privileges.ts'
 import { serviceEnvironment } from './service-environment.ts'
 
 /** The Pod around a container. `link` is absent for Pods with hostNetwork. */
@@ -82,6 +83,8 @@ export function launchContainer(
     workingDir: container.workingDir ?? '/',
     argv: argv.map((word) => expand(word, env)),
     env,
+    privileges: privilegesOf(container),
+    privileged: container.securityContext?.privileged === true,
     log,
     serving: own || args?.length ? undefined : image.serving,
     stdin: container.stdin,
@@ -111,7 +114,8 @@ async function launchBuiltin(
     stderr: (line) => log.write('stderr', `${line}\n`),
   })
   return {
-    placement: { ...placement, env },
+    // Of an ordinary built-in container there is no file system, only the node's or the guest's.
+    ...(context.container.securityContext?.privileged && { placement: { ...placement, env } }),
     exited: running.exited.then((exitCode) => ({ exitCode })),
     signal: (name) => void running.stop(name),
   }

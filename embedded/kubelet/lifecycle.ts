@@ -1,5 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises'
-import type { RunningContainer } from './container-process.ts'
+import { notFound, type RunningContainer } from './container-process.ts'
 import type { PodSandbox } from './container-start.ts'
 import type { NodeContext } from './node-context.ts'
 import type { Container, LifecycleHandler } from './objects.ts'
@@ -14,7 +14,8 @@ export async function runHandler(
   handler: LifecycleHandler,
 ): Promise<string | undefined> {
   if (handler.exec) {
-    const command = handler.exec.command ?? []
+    const { command = [] } = handler.exec
+    if (!placement) return notFound(command)
     const { exitCode, stdout, stderr } = await machine.run(command, placement)
     return exitCode === 0 ? undefined : `command '${command.join(' ')}' exited with ${exitCode}: ${stdout}${stderr}`
   }

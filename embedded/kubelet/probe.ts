@@ -1,4 +1,5 @@
 import type { Machine, Placement } from '../machine/machine.ts'
+import { notFound } from './container-process.ts'
 import type { Container, Probe } from './objects.ts'
 import type { Answer, Prober } from './prober.ts'
 
@@ -11,7 +12,7 @@ export interface ProbeTarget {
   container: Container
   podIP: string
   /** The container's own namespaces, for commands. */
-  placement: Placement
+  placement: Placement | undefined
 }
 
 /** The number behind a port, which may be a name of a container's port. Throws when there is no such name. */
@@ -66,7 +67,9 @@ export async function runProbe(probe: Probe, target: ProbeTarget): Promise<Probe
         : `dial tcp ${host}:${port}: i/o timeout`
     }
     if (!probe.exec) return undefined
-    const { exitCode, stdout, stderr } = await machine.run(probe.exec.command ?? [], placement, {
+    const { command = [] } = probe.exec
+    if (!placement) return notFound(command)
+    const { exitCode, stdout, stderr } = await machine.run(command, placement, {
       timeoutMs: seconds * 1000,
     })
     return exitCode === 0 ? undefined : `${stdout}${stderr}`

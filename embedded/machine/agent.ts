@@ -6,7 +6,7 @@ import { get } from 'node:http'
 import { createServer, type Socket } from 'node:net'
 import { dirname } from 'node:path'
 import { ReadStream, WriteStream } from 'node:tty'
-import { FifoPool } from './fifo-pool.ts'
+import { afterOutput, FifoPool } from './fifo-pool.ts'
 import { encodeData, encodeFrame, type Frame, FrameDecoder, FrameType } from './frame.ts'
 import { type ScriptRequest, type SpawnRequest, spawnArguments } from './placement.ts'
 import { ScriptPool } from './script-pool.ts'
@@ -97,32 +97,8 @@ function start(stream: number, request: SpawnRequest): void {
   child.on('exit', (code, signal) => {
     processes.delete(stream)
     if (request.tty) rmSync(terminalFile(stream), { force: true })
-    afterOutput([stdout.ours, stderr.ours], () => send(stream, FrameType.exit, JSON.stringify({ code, signal })))
+    afterOutput([stdout, stderr], () => send(stream, FrameType.exit, JSON.stringify({ code, signal })))
   })
-}
-
-const quietMs = 200
-
-/** Calls back when both outputs have ended, or are silent: what a command leaves in the background may hold them for ever. */
-function afterOutput(outputs: readonly Socket[], done: () => void): void {
-  let open = outputs.filter((output) => !output.readableEnded).length
-  const finish = () => {
-    clearTimeout(timer)
-    for (const output of outputs) {
-      output.removeAllListeners('data')
-      output.resume()
-    }
-    done()
-  }
-  const timer = setTimeout(finish, quietMs)
-  if (open === 0) finish()
-  for (const output of outputs) {
-    output.on('data', () => timer.refresh())
-    output.once('end', () => {
-      open--
-      if (open === 0) finish()
-    })
-  }
 }
 
 function sendAll(stream: number, type: number, bytes: Buffer): void {

@@ -1,8 +1,8 @@
-import { type ChildProcess, spawn } from 'node:child_process'
+import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
 import { closeSync, mkdirSync, mkdtempSync, openSync, realpathSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Readable, Writable } from 'node:stream'
-import { agentBundle } from './agent-bundle.ts'
+import { projectRoot } from '../../host/layout.ts'
 import { type Confinement, confinedCommand, findConfinement, programFiles } from './confinement.ts'
 import { memoryFolder, requireLimits } from './host-limits.ts'
 import { initScript } from './init.ts'
@@ -55,6 +55,14 @@ kill -KILL 0`
 
 const INIT = 'init.sh'
 
+/** Writes the guest's agent into `folder` as one plain JavaScript file, and returns its path. */
+function bundleAgent(folder: string): string {
+  const file = join(folder, 'agent.mjs')
+  const words = ['embedded/machine/agent.ts', '--bundle', '--platform=node', '--format=esm', `--outfile=${file}`]
+  execFileSync(join(projectRoot, 'node_modules/.bin/esbuild'), [...words, '--log-level=error'], { cwd: projectRoot })
+  return file
+}
+
 /**
  * What a kernel does as it boots that nobody has use for here: benchmarks of checksums for disks, which took more than half of that
  * time, and the buffers of a file system's journal and of compressed swap. Whenever the kernel maps memory for a module, User-Mode
@@ -70,8 +78,8 @@ export async function bootKernel(options: BootOptions): Promise<Kernel> {
   const megabytes = options.memoryMegabytes ?? 1024
   requireLimits(megabytes)
   const room = memoryFolder(megabytes)
-  const agent = await agentBundle()
   mkdirSync(options.directory, { recursive: true })
+  const agent = bundleAgent(options.directory)
   const directory = plainPath(options.directory)
   // libmount takes a double quote in a mount's options for the beginning of a quoted text.
   const packages = plainPath(realpathSync(options.packages))
@@ -83,7 +91,7 @@ export async function bootKernel(options: BootOptions): Promise<Kernel> {
   // Its own, as the kernel may write there.
   const memory = mkdtempSync(join(room, 'kube-service-labs-'))
   const allowance = {
-    read: [...programFiles(), realpathSync(options.packages), agent, ...(options.readable ?? [])],
+    read: [...programFiles(), realpathSync(options.packages), ...(options.readable ?? [])],
     write: [realpathSync(options.directory), memory],
   }
   const cpu = ownCpu(allowedCpus(), runningKernels())

@@ -6,9 +6,10 @@
  *
  * Without PROGRAM it only tries: exit code 0 when everything asked for works here. Options are carried out in this order:
  *   --enter PID          share the namespaces, root and working directory of a process
+ *   --terminal           a new session with the standard input as its terminal: a shell controls jobs only within its process namespace
  *   --hostname NAME      the name of the uts namespace
- *   --container DIR      a root with a /proc and /dev of its own, which reach nothing outside the container
- *   --root DIR           a root with a /proc of its own
+ *   --root DIR           a mount point as root, with a /proc and /sys of its own
+ *   --container          with --root: the devices of a container in its empty /dev, and nothing of the kernel that can be changed
  *   --mounts             every mount read-only but those at and below the folders of --write
  *   --capabilities MASK  no other capabilities (hexadecimal), now and after any execve
  *   --no-new-privs       nor by setuid files
@@ -24,8 +25,9 @@ typedef unsigned long u64;
 
 /* System calls of x86-64 (arch/x86/entry/syscalls/syscall_64.tbl). */
 enum {
-	SYS_write = 1, SYS_open = 2, SYS_close = 3, SYS_getpid = 39, SYS_socket = 41, SYS_connect = 42, SYS_fork = 57, SYS_execve = 59,
-	SYS_exit = 60, SYS_wait4 = 61, SYS_kill = 62, SYS_chdir = 80, SYS_fchdir = 81, SYS_chmod = 90, SYS_fchmod = 91,
+	SYS_write = 1, SYS_open = 2, SYS_close = 3, SYS_ioctl = 16, SYS_getpid = 39, SYS_socket = 41, SYS_connect = 42, SYS_fork = 57, SYS_execve = 59,
+	SYS_exit = 60, SYS_wait4 = 61, SYS_kill = 62, SYS_chdir = 80, SYS_fchdir = 81, SYS_symlink = 88,
+	SYS_chmod = 90, SYS_fchmod = 91, SYS_setsid = 112,
 	SYS_chown = 92, SYS_fchown = 93, SYS_lchown = 94, SYS_getuid = 102, SYS_getgid = 104, SYS_capget = 125, SYS_capset = 126,
 	SYS_utime = 132, SYS_mknod = 133, SYS_pivot_root = 155, SYS_prctl = 157, SYS_chroot = 161, SYS_mount = 165,
 	SYS_umount2 = 166, SYS_swapon = 167, SYS_reboot = 169, SYS_sethostname = 170, SYS_init_module = 175, SYS_setxattr = 188,
@@ -46,6 +48,7 @@ long call(long number, long a, long b, long c, long d, long e);
 
 #define EINVAL 22
 #define ENOENT 2
+#define TIOCSCTTY 0x540e
 #define AT_FDCWD (-100L)
 #define ADDRESS(pointer) ((long)(pointer))
 
@@ -124,10 +127,10 @@ static const char *join(const char *one, const char *other)
 /* -- Namespaces and mounts ------------------------------------------------------------------------------------------------ */
 
 enum {
-	O_DIRECTORY = 0x10000, O_CLOEXEC = 0x80000, O_PATH = 0x200000,
+	O_CREAT = 0x40, O_DIRECTORY = 0x10000, O_CLOEXEC = 0x80000, O_PATH = 0x200000,
 	CLONE_NEWNS = 0x20000, CLONE_NEWUSER = 0x10000000,
 	MS_RDONLY = 1, MS_NOSUID = 2, MS_NODEV = 4, MS_NOEXEC = 8, MS_REMOUNT = 32, MS_BIND = 4096, MS_REC = 16384, MS_SLAVE = 1 << 19,
-	AT_RECURSIVE = 0x8000
+	MNT_DETACH = 2, AT_RECURSIVE = 0x8000
 };
 
 static void mount_or_fail(const char *source, const char *target, const char *type, long flags, const char *data)
@@ -170,24 +173,33 @@ static void enter(const char *pid)
 	call(SYS_exit, status & 0x7f ? 128 + (status & 0x7f) : (status >> 8) & 0xff, 0, 0, 0, 0);
 }
 
-static void change_root(const char *root)
+/* What every container has (config-linux.md of the OCI runtime specification, "Default Devices"); the working directory is its root. */
+static void make_devices(void)
 {
-	must(call(SYS_chroot, ADDRESS(root), 0, 0, 0, 0), "chroot ", root);
-	must(call(SYS_chdir, ADDRESS("/"), 0, 0, 0, 0), "chdir ", "/");
-	mount_or_fail("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, 0);
+	static const char *const links[] = { "pts/ptmx", "dev/ptmx", "/proc/self/fd", "dev/fd", "/proc/self/fd/0", "dev/stdin",
+		"/proc/self/fd/1", "dev/stdout", "/proc/self/fd/2", "dev/stderr", 0 };
+	static const char *const devices[] = { "/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty", 0 };
+	const char *const *name;
+	long handle;
+
+	for (name = devices; *name; name++) {
+		must(handle = call(SYS_open, ADDRESS(*name + 1), O_CREAT | O_CLOEXEC, 0666, 0, 0), "making ", *name);
+		call(SYS_close, handle, 0, 0, 0, 0);
+		mount_or_fail(*name, *name + 1, 0, MS_BIND, 0);
+	}
+	for (name = links; *name; name += 2)
+		must(call(SYS_symlink, ADDRESS(name[0]), ADDRESS(name[1]), 0, 0, 0), "making ", name[1]);
 }
 
-/* What the OCI runtime of Docker and containerd makes read-only or hides, as far as this kernel has it. */
+/* What containerd makes read-only or hides, and what User-Mode Linux adds. */
 static void cover_kernel(void)
 {
-	static const char *const fixed[] = { "/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger",
-		"/proc/mconsole", "/proc/exitcode", 0 };
-	static const char *const hidden[] = { "/proc/kcore", "/proc/keys", "/proc/timer_list", "/proc/kallsyms", 0 };
+	static const char *const fixed[] = { "sys", "proc/bus", "proc/fs", "proc/irq", "proc/sys", "proc/sysrq-trigger", "proc/mconsole",
+		"proc/exitcode", 0 };
+	static const char *const hidden[] = { "proc/kcore", "proc/keys", "proc/timer_list", "proc/kallsyms", 0 };
 	const char *const *path;
 	long result;
 
-	mount_or_fail("devpts", "/dev/pts", "devpts", MS_NOSUID | MS_NOEXEC, "newinstance,ptmxmode=0666,mode=0620");
-	mount_or_fail("shm", "/dev/shm", "tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC, "mode=1777");
 	for (path = fixed; *path; path++) {
 		result = call(SYS_mount, ADDRESS(*path), ADDRESS(*path), 0, MS_BIND | MS_REC, 0);
 		if (result == -ENOENT)
@@ -200,6 +212,23 @@ static void cover_kernel(void)
 		if (result != -ENOENT)
 			must(result, "covering ", *path);
 	}
+}
+
+/* Not only chroot: root leaves such a directory by another chroot (chroot(2)). */
+static void change_root(const char *root, int container)
+{
+	must(call(SYS_chdir, ADDRESS(root), 0, 0, 0, 0), "chdir ", root);
+	mount_or_fail("proc", "proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, 0);
+	mount_or_fail("sysfs", "sys", "sysfs", MS_NOSUID | MS_NODEV | MS_NOEXEC, 0);
+	/* With the lines that ps of procps-ng 4.0.2 needs and User-Mode Linux lacks (network/topology.ts). */
+	call(SYS_mount, ADDRESS("/run/cpuinfo"), ADDRESS("proc/cpuinfo"), 0, MS_BIND, 0);
+	if (container) {
+		make_devices();
+		cover_kernel();
+	}
+	must(call(SYS_pivot_root, ADDRESS("."), ADDRESS("."), 0, 0, 0), "pivot_root ", root);
+	must(call(SYS_umount2, ADDRESS("."), MNT_DETACH, 0, 0, 0), "leaving ", "the old root");
+	must(call(SYS_chdir, ADDRESS("/"), 0, 0, 0, 0), "chdir ", "/");
 }
 
 static void write_file(const char *path, const char *text)
@@ -442,7 +471,7 @@ void begin(long *stack)
 	long count = *stack, reads = 0, writes = 0;
 	char **argument = (char **)(stack + 1);
 	const char *pid = 0, *root = 0, *hostname = 0, *capabilities = 0, *option;
-	int container = 0, mounts = 0, lock = 0, filtered = 0, no_new = 0;
+	int terminal = 0, container = 0, mounts = 0, lock = 0, filtered = 0, no_new = 0;
 
 	environment = argument + count + 1;
 	for (argument++; *argument && **argument == '-'; argument++) {
@@ -457,6 +486,10 @@ void begin(long *stack)
 			lock = 1;
 		else if (same(option, "--filter"))
 			filtered = 1;
+		else if (same(option, "--container"))
+			container = 1;
+		else if (same(option, "--terminal"))
+			terminal = 1;
 		else if (same(option, "--no-new-privs"))
 			no_new = 1;
 		else if (!*++argument)
@@ -471,22 +504,21 @@ void begin(long *stack)
 			hostname = *argument;
 		else if (same(option, "--root"))
 			root = *argument;
-		else if (same(option, "--container")) {
-			root = *argument;
-			container = 1;
-		} else if (same(option, "--capabilities"))
+		else if (same(option, "--capabilities"))
 			capabilities = *argument;
 		else
 			fail("option ", option, -EINVAL);
 	}
 	if (pid)
 		enter(pid);
+	if (terminal) {
+		must(call(SYS_setsid, 0, 0, 0, 0, 0), "setsid", "");
+		must(call(SYS_ioctl, 0, TIOCSCTTY, 1, 0, 0), "the controlling terminal", "");
+	}
 	if (hostname)
 		must(call(SYS_sethostname, ADDRESS(hostname), length(hostname), 0, 0, 0), "the host name ", hostname);
 	if (root)
-		change_root(root);
-	if (container)
-		cover_kernel();
+		change_root(root, container);
 	if (mounts)
 		fix_mounts(writable);
 	if (capabilities)

@@ -3,12 +3,13 @@ import { existsSync, lstatSync, readdirSync, readFileSync, realpathSync } from '
 import { join } from 'node:path'
 import { ensureArtifact, proveArtifact } from '../../host/artifact.ts'
 import { projectRoot } from '../../host/layout.ts'
+import { GUEST_CONFINE } from './placement.ts'
 import { compile } from './xstate-shim.ts'
 
 const SOURCE = join(projectRoot, 'embedded/machine/confine.c')
 
-/** The program of confine.c, in a tree of packages and in the guest. */
-export const CONFINE = 'usr/lib/uml/confine'
+/** The program of confine.c in a tree of packages. */
+export const CONFINE = GUEST_CONFINE.slice(1)
 
 /** Compiles confine.c into a tree of packages, once for each state of its source. Throws Error with the compiler's message. */
 export async function ensureConfine(tree: string): Promise<void> {

@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process'
-import { constants, mkdirSync, openSync } from 'node:fs'
+import { constants, mkdirSync, openSync, readSync } from 'node:fs'
 import { Socket } from 'node:net'
 import { join } from 'node:path'
 
@@ -9,6 +9,47 @@ const { O_RDONLY, O_WRONLY, O_NONBLOCK } = constants
 export interface Pipe {
   readonly ours: Socket
   readonly theirs: number
+  /** Gives out at once, as data of `ours`, what the pipe holds at this moment. False: it was empty. */
+  flush(): boolean
+}
+
+/** pipe(7): what one holds, so that one read takes all that an ended process left in it. */
+const PIPE_BYTES = 64 * 1024
+const quietMs = 200
+
+/**
+ * Calls back once all has been given out that the writer of these pipes, which has ended, wrote: when they end, or are empty after
+ * some silence, as what a command leaves in the background may hold them open without end. Of those pipes nothing is read then.
+ */
+export function afterOutput(pipes: readonly Pipe[], done: () => void): void {
+  const open = new Set(pipes.filter(({ ours }) => !ours.readableEnded))
+  let timer: NodeJS.Timeout | undefined
+  const finish = () => {
+    clearTimeout(timer)
+    for (const { ours } of pipes) {
+      ours.removeAllListeners('data')
+      ours.resume()
+    }
+    done()
+  }
+  // Silence may also be this process's, or that of a reader that is busy: the pipes themselves are asked.
+  const look = () => {
+    const found = [...open].map((pipe) => pipe.flush())
+    if (found.includes(true)) timer = setTimeout(look, quietMs)
+    else finish()
+  }
+  if (open.size === 0) {
+    finish()
+    return
+  }
+  timer = setTimeout(look, quietMs)
+  for (const pipe of open) {
+    pipe.ours.on('data', () => timer?.refresh())
+    pipe.ours.once('end', () => {
+      open.delete(pipe)
+      if (open.size === 0) finish()
+    })
+  }
 }
 
 const madeAtOnce = 48
@@ -36,7 +77,7 @@ export class FifoPool {
     const ours = new Socket({ fd: read, readable: true, writable: false })
     // At the end of the stream nobody holds the writing end any more: only then may another process get this FIFO.
     ours.once('end', () => this.free.push(path))
-    return { ours, theirs }
+    return { ours, theirs, flush: () => flush(ours, read) }
   }
 
   private take(): string {
@@ -49,4 +90,19 @@ export class FifoPool {
     if (path === undefined) throw new Error('no pipe could be made')
     return path
   }
+}
+
+function flush(ours: Socket, descriptor: number): boolean {
+  if (ours.readableEnded || ours.destroyed) return false
+  const bytes = Buffer.alloc(PIPE_BYTES)
+  let count = 0
+  try {
+    count = readSync(descriptor, bytes)
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'EAGAIN') throw error
+  }
+  if (count > 0) ours.push(bytes.subarray(0, count))
+  let found = count > 0
+  while (ours.read() !== null) found = true
+  return found
 }

@@ -1,4 +1,5 @@
 import { shellWord } from '../../host/shell-word.ts'
+import { GUEST_CONFINE } from './placement.ts'
 
 /** Paths, on the host and so in the guest, that the first process needs. */
 export interface InitOptions {
@@ -40,7 +41,8 @@ tmpfs /mnt/root/run tmpfs mode=0755
 tmpfs /mnt/root/var/log tmpfs mode=0755
 devtmpfs /mnt/root/dev devtmpfs mode=0755
 devpts /mnt/root/dev/pts devpts newinstance,ptmxmode=0666,mode=0620,X-mount.mkdir
-/mnt/root/dev/pts/ptmx /mnt/root/dev/ptmx none bind' >/mnt/fstab
+/mnt/root/dev/pts/ptmx /mnt/root/dev/ptmx none bind
+/mnt/root${GUEST_CONFINE} /mnt/root${GUEST_CONFINE} none bind,ro' >/mnt/fstab
 mount -a -T /mnt/fstab
 cd /mnt/root
 # Nobody here waits for the kernel's word of each new device.

@@ -1,5 +1,13 @@
 import type { Readable, Writable } from 'node:stream'
 
+/** What is left of root's rights. */
+export interface Privileges {
+  /** Bits of the capabilities (capabilities(7)), hexadecimal; absent: all. */
+  capabilities?: string
+  /** Programs with setuid or file capabilities give no more rights. */
+  noNewPrivileges?: boolean
+}
+
 /** Where in the guest a command runs. */
 export interface Placement {
   /** A network namespace by name (a node's or a Pod's); absent: the guest's own. */
@@ -8,6 +16,8 @@ export interface Placement {
   pid?: number
   /** The same for the only child of this process: `unshare --fork` is the parent of whom it made the namespaces for. */
   childOf?: number
+  /** With `pid`: what a command there may do of what root may; absent: everything. */
+  privileges?: Privileges
   /** Host name the process sees (a fresh uts namespace). */
   hostname?: string
   cwd?: string

@@ -1,5 +1,14 @@
 import { shellWord } from '../../host/shell-word.ts'
-import type { Placement, ScriptPlace } from './machine.ts'
+import type { Placement, Privileges, ScriptPlace } from './machine.ts'
+
+/** The program of confine.c in the guest; in a tree of packages, without the first slash. */
+export const GUEST_CONFINE = '/usr/lib/uml/confine'
+
+/** The options of confine.c that leave a program these rights. */
+export const privilegeOptions = ({ capabilities, noNewPrivileges }: Privileges): string[] => [
+  ...(capabilities === undefined ? [] : ['--capabilities', capabilities]),
+  ...(noNewPrivileges ? ['--no-new-privs'] : []),
+]
 
 /** What the host asks the agent to start. */
 export interface SpawnRequest extends Placement {
@@ -17,14 +26,18 @@ export interface ScriptRequest extends ScriptPlace {
   script: string
 }
 
-/** The namespaces a process of the guest is moved into before the command starts (util-linux nsenter and unshare). */
+/**
+ * The namespaces a process of the guest is moved into before the command starts. Not nsenter and setpriv for a process: the second
+ * would be a file of the container's, which its root can replace, run with all rights.
+ */
 export function enterNamespaces(placement: Placement, tty = false): string[] {
   const prefix: string[] = []
   if (placement.pid !== undefined)
-    prefix.push('nsenter', `--target=${placement.pid}`, '--net', '--uts', '--ipc', '--mount', '--pid', '--root', '--wd')
+    prefix.push(
+      ...[GUEST_CONFINE, '--enter', String(placement.pid), ...(tty ? ['--terminal'] : [])],
+      ...[...privilegeOptions(placement.privileges ?? {}), '--'],
+    )
   else if (placement.netns !== undefined) prefix.push('nsenter', `--net=/run/netns/${placement.netns}`)
-  // A shell controls jobs only in a session whose leader is in its own process namespace.
-  if (placement.pid !== undefined && tty) prefix.push('setsid', '--ctty')
   if (placement.hostname !== undefined)
     prefix.push('unshare', '--uts', 'sh', '-c', 'hostname "$0"; exec "$@"', placement.hostname)
   return prefix

@@ -1,9 +1,8 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { closeSync } from 'node:fs'
-import type { Readable } from 'node:stream'
 import { shellWord } from '../../host/shell-word.ts'
-import type { FifoPool } from './fifo-pool.ts'
+import { afterOutput, type FifoPool, type Pipe } from './fifo-pool.ts'
 
 /** What comes of one script. */
 export interface ScriptListener {
@@ -12,8 +11,6 @@ export interface ScriptListener {
   /** The script is over, and all that it wrote has been given out. `alive` is false when its shell is gone with it. */
   exit(code: number, alive: boolean): void
 }
-
-const lateOutputMs = 200
 
 /** One output of a shell in which a mark ends what belongs to a script. */
 class MarkedOutput {
@@ -74,7 +71,7 @@ export class ScriptShell {
     for (const pipe of [stdout, stderr]) closeSync(pipe.theirs)
     this.child.stdin?.on('error', () => {})
     this.child.on('error', () => this.gone(127))
-    this.child.on('exit', (code) => this.gone(code ?? 137, [stdout.ours, stderr.ours]))
+    this.child.on('exit', (code) => this.gone(code ?? 137, [stdout, stderr]))
     stdout.ours.on('data', (bytes: Buffer) => {
       const { data, after } = this.stdout.push(bytes)
       if (data.length > 0) this.listener?.stdout(data)
@@ -128,24 +125,14 @@ export class ScriptShell {
   }
 
   /** A script with a syntax error ends its shell, as does a signal; what the outputs still hold comes first. */
-  private gone(code: number, outputs: readonly Readable[] = []): void {
+  private gone(code: number, outputs: readonly Pipe[] = []): void {
     this.ended = true
-    const finish = () => {
-      clearTimeout(timer)
+    afterOutput(outputs, () => {
       const { listener } = this
       this.listener = undefined
       listener?.stdout(this.stdout.flush())
       listener?.stderr(this.stderr.flush())
       listener?.exit(this.code ?? code, false)
-    }
-    // What the script left in the background may hold the outputs open for ever.
-    const timer = setTimeout(finish, lateOutputMs)
-    let open = outputs.filter(({ readableEnded }) => !readableEnded).length
-    if (open === 0) finish()
-    for (const output of outputs)
-      output.once('end', () => {
-        open--
-        if (open === 0) finish()
-      })
+    })
   }
 }

@@ -1,9 +1,8 @@
 import { availableParallelism } from 'node:os'
 import { basename } from 'node:path'
-import { pathToFileURL } from 'node:url'
 import { Worker } from 'node:worker_threads'
 import type { ClassKey } from '../../grading/signature.ts'
-import { programBundle } from '../../host/bundle.ts'
+import { START } from '../../host/layout.ts'
 import { timeoutScale } from '../../host/wait.ts'
 import type { Judged } from './judge-file.ts'
 
@@ -27,12 +26,13 @@ export interface PoolOptions {
   /** Megabytes of memory that one thread may use. */
   memoryMb?: number
   onJudged?: (judged: Judged, done: number) => void
-  /** Module of the thread, for tests. */
-  worker?: URL
+  /** The thread's program (scripts/start.mjs). */
+  worker?: string
 }
 
 const DEADLINE_MS = 20_000
 const MEMORY_MB = 768
+const WORKER = 'instructors/class/judge-worker.ts'
 
 /**
  * Judges tasks in threads of this process and returns what they came to, in the order given. One that takes too long or too
@@ -40,8 +40,6 @@ const MEMORY_MB = 768
  */
 export async function judgeAll(tasks: readonly Task[], options: PoolOptions = {}): Promise<Judged[]> {
   const results: Judged[] = []
-  const offline = tasks.some((task) => 'file' in task) && !options.worker
-  const program = offline ? await judgeProgram() : undefined
   let next = 0
   let done = 0
   const lane = async () => {
@@ -50,7 +48,7 @@ export async function judgeAll(tasks: readonly Task[], options: PoolOptions = {}
       for (let index = next++; index < tasks.length; index = next++) {
         const task = tasks[index]
         if (!task) continue
-        thread ??= new JudgingThread(options, 'kubeconfig' in task, program)
+        thread ??= new JudgingThread(options, 'kubeconfig' in task)
         const judged = await thread.judge(task)
         if (thread.ended) thread = undefined
         results[index] = judged
@@ -65,27 +63,6 @@ export async function judgeAll(tasks: readonly Task[], options: PoolOptions = {}
   return results
 }
 
-/** The thread's program as one file; undefined where none can be made, then it is read from its sources. */
-async function judgeProgram(): Promise<URL | undefined> {
-  try {
-    return pathToFileURL(
-      await programBundle('instructors/class/judge-worker.ts', 'judge', [
-        'checks',
-        'cluster',
-        'course',
-        'dataplane',
-        'embedded',
-        'grading',
-        'host',
-        'instructors',
-        'labs',
-      ]),
-    )
-  } catch {
-    return undefined
-  }
-}
-
 class JudgingThread {
   ended = false
   readonly #worker: Worker
@@ -94,15 +71,14 @@ class JudgingThread {
   readonly #memoryMb: number
 
   constructor(
-    { key, word, deadlineMs = DEADLINE_MS, memoryMb = MEMORY_MB, worker }: PoolOptions,
+    { key, word, deadlineMs = DEADLINE_MS, memoryMb = MEMORY_MB, worker = WORKER }: PoolOptions,
     live: boolean,
-    program: URL | undefined,
   ) {
     this.#deadlineMs = deadlineMs * timeoutScale()
     this.#memoryMb = memoryMb
-    const module = (worker ?? new URL('./judge-worker.ts', import.meta.url)).href
-    this.#worker = new Worker(program ?? new URL('./judge-thread.mjs', import.meta.url), {
-      workerData: { module, key, word, live },
+    this.#worker = new Worker(START, {
+      argv: [worker],
+      workerData: { key, word, live },
       // Captures are garbage as soon as they are judged: a roomy nursery lets most of them die in it.
       resourceLimits: { maxOldGenerationSizeMb: memoryMb, maxYoungGenerationSizeMb: 64 },
     })

@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { projectRoot } from '../../host/layout.ts'
 import { DRAWN_KINDS, type DrawnKind, type DrawnValues, TELLING } from './drawn-values.ts'
 
 /** A published file or folder of this repository that a submission shares values with, and how many of each kind. */
@@ -11,7 +12,7 @@ export interface Reuse {
 /** Path from the repository → kind → digests with a blank between them. */
 export type PublishedValues = Record<string, Partial<Record<DrawnKind, string>>>
 
-export const PUBLISHED_FILE = join(import.meta.dirname, 'published-values.json')
+export const PUBLISHED_FILE = join(projectRoot, 'instructors/class/published-values.json')
 
 export function readPublishedValues(): PublishedValues {
   return JSON.parse(readFileSync(PUBLISHED_FILE, 'utf8'))

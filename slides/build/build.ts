@@ -1,11 +1,12 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { projectRoot } from '../../host/layout.ts'
 import { type BuiltDeck, fillDeck } from './content.ts'
 import { DeckError, readDeck } from './deck.ts'
 import { findOverflows } from './overflow.ts'
 import type { Theme } from './page.ts'
 
-const SLIDES = join(import.meta.dirname, '..')
+const SLIDES = join(projectRoot, 'slides')
 
 /** Reads slides/theme. */
 export function readTheme(): Theme {

@@ -70,12 +70,9 @@ async function tryBreakage(breakage: Breakage, place: string): Promise<StepOutco
   }
 }
 
-/** kube-proxy's own sync may put things right in between, so a breakage is tried again. */
 async function mustSay(breakage: Breakage): Promise<void> {
   const place = breakage.elsewhere ? scene.other : scene.node
-  let outcome: StepOutcome | undefined
-  for (let attempt = 1; attempt <= 3 && outcome?.verdict !== 'failed'; attempt++)
-    outcome = await tryBreakage(breakage, place)
+  const outcome = await tryBreakage(breakage, place)
   expect(outcome?.verdict, breakage.what).toBe('failed')
   expect(outcome?.failure?.node, breakage.what).toBe(place)
 }

@@ -1,5 +1,7 @@
 import { afterAll, beforeAll } from 'vitest'
-import type { Cluster } from '../../cluster/driver.ts'
+import type { Cluster, KubeClient } from '../../cluster/driver.ts'
+import { kubeProxy, readConfigConf } from '../../cluster/kube-proxy/kube-proxy-pods.ts'
+import { PatchStrategy, setHeaderOptions } from '../../cluster/kubernetes.ts'
 import { selectCluster } from '../../cluster/select.ts'
 import { LabBench } from '../../course/lab-bench.ts'
 import { resetLab } from '../../course/lab-reset.ts'
@@ -30,12 +32,26 @@ export function ownCluster(lab: LabDefinition, { asBooted = false } = {}): OwnCl
     own.bench = await LabBench.open(cluster, silent)
     own.source = await openCluster(cluster)
     if (!asBooted) await resetLab(lab, own.bench)
+    await syncOnlyOnChange(own.source.live.client)
   })
   afterAll(async () => {
     await own.cluster?.down(silent)
   })
   // Whoever asks before the hook has run has no cluster, and fails at once.
   return own as OwnCluster
+}
+
+/**
+ * Has each kube-proxy that starts from now on sync only when an object changes (`syncPeriod`, 30 s by default): a periodic sync
+ * repairs what a test has just broken.
+ */
+async function syncOnlyOnChange(client: KubeClient): Promise<void> {
+  const { text } = await readConfigConf(client)
+  const body = { data: { 'config.conf': text.replaceAll(/syncPeriod: 0s/g, 'syncPeriod: 1h') } }
+  await client.core.patchNamespacedConfigMap(
+    { namespace: kubeProxy.namespace, name: kubeProxy.name, body },
+    setHeaderOptions('Content-Type', PatchStrategy.MergePatch),
+  )
 }
 
 /** Verdict and reason by step, to be compared. */

@@ -25,15 +25,15 @@ const needNode = (node: string) => write('package.json', JSON.stringify({ type: 
 
 beforeAll(() => {
   for (const folder of folders) mkdirSync(join(checkout, folder))
-  for (const file of ['scripts/start.mjs', 'scripts/bundle-scripts.ts', 'host'])
+  for (const file of ['scripts/start.mjs', 'host'])
     cpSync(join(projectRoot, file), join(checkout, file), { recursive: true })
   symlinkSync(join(projectRoot, 'node_modules'), join(checkout, 'node_modules'))
   needNode('>=20.19')
   write('labs/greeting.ts', "export const greeting: string = 'good morning'\n")
-  write('labs/fault.ts', 'export const fault: string = import.meta.dirname\n')
+  write('labs/fault.ts', "export const fault: string = 'none'\n")
   write(
     'scripts/greet.ts',
-    "import { greeting } from '../labs/greeting.ts'\nconsole.log(greeting, import.meta.dirname, process.argv.slice(1).join('|'))\nprocess.exitCode = 3\n",
+    "import { projectRoot } from '../host/layout.ts'\nimport { greeting } from '../labs/greeting.ts'\nconsole.log(greeting, projectRoot, process.argv.slice(1).join('|'))\nprocess.exitCode = 3\n",
   )
   write('scripts/other.ts', "const module = await import('../labs/fault.ts')\nconsole.log(module.fault)\n")
 })
@@ -46,12 +46,11 @@ function start(script: string, ...words: string[]) {
   return { status, stdout: stdout.trim() }
 }
 const programs = join(checkout, '.cache/programs')
-const bundles = () => readdirSync(programs).filter((name) => !name.endsWith('.manifest'))
+const bundles = () => readdirSync(programs).filter((name) => !name.endsWith('.files'))
 
-const scripts = join(checkout, 'scripts')
 const said = (greeting: string, words: string) => ({
   status: 3,
-  stdout: `${greeting} ${scripts} ${scripts}/greet.ts${words}`,
+  stdout: `${greeting} ${checkout} ${checkout}/scripts/greet.ts${words}`,
 })
 
 test('a script runs from the bundle with its words, place and exit code, and a change of a source is seen', () => {
@@ -125,7 +124,7 @@ describe('a bundle that is damaged is made again', () => {
   const program = () => {
     rmSync(programs, { recursive: true })
     start('scripts/greet.ts')
-    return join(programs, bundles()[0] ?? '', 'greet.mjs')
+    return join(programs, bundles()[0] ?? '', 'scripts/greet.js')
   }
   const folderAt = (path: string) => {
     rmSync(path)
@@ -147,10 +146,10 @@ describe('a bundle that is damaged is made again', () => {
     ['empty', (file) => truncateSync(file, 0)],
     ['missing', (file) => rmSync(file)],
     ['a folder in its place', (file) => folderAt(file)],
-    ['a file in place of the whole folder', (file) => fileAt(dirname(file))],
-    ['a manifest that is no JSON', (file) => writeFileSync(`${dirname(file)}.manifest`, '{')],
+    ['a file in place of the whole folder', (file) => fileAt(dirname(dirname(file)))],
+    ['a list of its files that is empty', (file) => writeFileSync(`${dirname(dirname(file))}.files`, '')],
   ])('%s', (_fault, damage) => {
-    write('labs/fault.ts', 'export const fault: string = import.meta.dirname\n')
+    write('labs/fault.ts', "export const fault: string = 'none'\n")
     const file = program()
     damage(file)
     expect(start('scripts/greet.ts')).toEqual(said('good evening', ''))

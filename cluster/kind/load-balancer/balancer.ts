@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process'
 import { openSync } from 'node:fs'
 import { join } from 'node:path'
-import { kindFolder, projectRoot } from '../../../host/layout.ts'
+import { kindFolder, projectRoot, START } from '../../../host/layout.ts'
 import { forgetProcess, notedProcess, noteProcess } from '../../../host/live-process.ts'
 import type { Progress } from '../../../host/progress.ts'
 import { waitFor } from '../../../host/wait.ts'
@@ -53,8 +53,7 @@ async function startBalancer({ engine, name, image }: BalancedCluster, progress:
   }
   if (balancerRuns(name)) return
   const log = openSync(balancerLog(name), 'a', 0o600)
-  const daemon = join(import.meta.dirname, 'daemon.ts')
-  const child = spawn(process.execPath, ['--import', 'tsx', daemon, name, engine], {
+  const child = spawn(process.execPath, [START, 'cluster/kind/load-balancer/daemon.ts', name, engine], {
     cwd: projectRoot,
     detached: true,
     stdio: ['ignore', log, log],

@@ -25,10 +25,10 @@ describe('how kube-proxy is configured shows in its rules', () => {
     const state = predictOn(objects, '1.30', { with: config })
     const first = rulesOf(state, 'nat', `KUBE-SVC-${WEB}`)?.[0] ?? ''
     expect(first.endsWith('-j KUBE-MARK-MASQ')).toBe(masquerade !== undefined)
-    if (masquerade) expect(first.startsWith(masquerade)).toBe(true)
+    expect(first.startsWith(masquerade ?? '')).toBe(true)
     const external = rulesOf(state, 'nat', `KUBE-EXT-${WEB}`) ?? []
     expect(external).toHaveLength(short === undefined ? 3 : 4)
-    if (short) expect(external[0]?.startsWith(short)).toBe(true)
+    expect(external[0]?.startsWith(short ?? '')).toBe(true)
     const ipvs = rulesOf(predictOn(objects, '1.30', { mode: 'ipvs', with: config }), 'nat', 'KUBE-SERVICES')
     expect(ipvs?.[1]).toContain(masquerade === undefined ? 'KUBE-CLUSTER-IP src,dst' : 'KUBE-CLUSTER-IP dst,dst')
   })

@@ -4,7 +4,7 @@ import { judgeAll } from '../../../instructors/class/judge-pool.ts'
 import { changedFile } from '../submission/made-submission.ts'
 import { fileOf } from '../submission/tar-bytes.ts'
 
-const stubborn = new URL('./stubborn-worker.ts', import.meta.url)
+const stubborn = 'test/instructors/class/stubborn-worker.ts'
 const said = (judged: Judged | undefined) => (judged && 'refused' in judged ? judged.refused : 'graded')
 
 describe('one that never comes to an end delays nobody', () => {

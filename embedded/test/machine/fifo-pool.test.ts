@@ -1,0 +1,59 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { closeSync, mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, beforeEach, expect, test } from 'vitest'
+import { afterOutput, FifoPool } from '../../machine/fifo-pool.ts'
+
+let folder: string
+let pool: FifoPool
+
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'fifo-pool-'))
+  pool = new FifoPool(folder)
+})
+afterEach(() => rmSync(folder, { recursive: true, force: true }))
+
+/** Keeps this process from doing anything else, as a machine does that others keep busy. */
+function beBusy(ms: number): void {
+  const end = Date.now() + ms
+  while (Date.now() < end);
+}
+
+/** What comes of a command's output; `slow`: its reader takes nothing for so long after the first bytes. */
+async function outputOf(script: string, { slow = 0, busy = 0 } = {}): Promise<string> {
+  const pipe = pool.output()
+  const child = spawn('sh', ['-c', script], { stdio: ['ignore', pipe.theirs, 'ignore'] })
+  closeSync(pipe.theirs)
+  let text = ''
+  pipe.ours.on('data', (bytes: Buffer) => {
+    text += bytes
+    if (slow === 0) return
+    pipe.ours.pause()
+    setTimeout(() => pipe.ours.resume(), slow)
+  })
+  await once(child, 'exit')
+  return new Promise((resolve) => {
+    afterOutput([pipe], () => resolve(text))
+    beBusy(busy)
+  })
+}
+
+const lines = (count: number) => `${Array.from({ length: count }, (_, index) => index + 1).join('\n')}\n`
+
+test('what a command wrote comes before its end is told, also where this process had no time to read it', async () => {
+  expect(await outputOf('seq 10000')).toBe(lines(10_000))
+  expect(await outputOf('sleep 5 & seq 5000', { busy: 500 })).toBe(lines(5000))
+})
+
+test('a reader that is slow loses nothing, although something in the background holds the pipe open', async () => {
+  expect(await outputOf('sleep 5 & seq 10000', { slow: 600 })).toBe(lines(10_000))
+})
+
+test('what is left in the background does not delay the end, nor is its writer ended', async () => {
+  const start = Date.now()
+  expect(await outputOf(`(sleep 0.5; echo late; echo >'${folder}/alive') & echo now`)).toBe('now\n')
+  expect(Date.now() - start).toBeLessThan(450)
+  await expect.poll(() => outputOf(`cat '${folder}/alive' || echo none`)).toBe('\n')
+})
