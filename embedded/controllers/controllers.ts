@@ -2,12 +2,14 @@ import type { AddressPool } from '../../host/address-pool.ts'
 import type { Api } from '../apiserver/api.ts'
 import { StatusError } from '../apiserver/status-error.ts'
 import { createContext } from './context.ts'
+import { startCronJobController } from './cronjob.ts'
 import { startDaemonSetController } from './daemonset.ts'
 import { startDeploymentController } from './deployment.ts'
 import { startEndpointsController } from './endpoints.ts'
 import { startEndpointSliceController } from './endpointslice.ts'
 import { startEventExpiry } from './event-expiry.ts'
 import { startGarbageCollector } from './garbage-collector.ts'
+import { startJobController } from './job.ts'
 import { type ApiServerEndpoint, startKubernetesEndpoints } from './kubernetes-endpoints.ts'
 import { defaultLoadBalancerPool, startLoadBalancerController } from './load-balancer.ts'
 import { startNamespaceController } from './namespace.ts'
@@ -22,6 +24,8 @@ export interface ControllerOptions {
   loadBalancerPool?: AddressPool
   /** Where the cluster's network reaches the API server; absent, the Service `kubernetes` has no endpoints. */
   apiServerEndpoint?: ApiServerEndpoint
+  /** The clock of CronJobs. */
+  now?: () => number
   /** Hears of errors that are faults of this program; refusals of the API are part of the game and only retried. */
   report?: (error: unknown) => void
 }
@@ -41,6 +45,8 @@ export function startControllers(api: Api, options: ControllerOptions = {}): { s
   startDeploymentController(context)
   startReplicaSetController(context)
   startDaemonSetController(context)
+  startJobController(context)
+  startCronJobController(context, options.now)
   startScheduler(context)
   startEndpointSliceController(context)
   startEndpointsController(context)

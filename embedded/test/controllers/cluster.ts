@@ -35,6 +35,8 @@ const resources = [
   'namespaces',
   'controllerrevisions',
   'configmaps',
+  'jobs',
+  'cronjobs',
   'nodes',
 ]
 
