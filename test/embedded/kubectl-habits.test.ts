@@ -149,7 +149,7 @@ test('debug -it node/NAME is a shell on that node, with its file system at /host
     terminal: true,
   })
   expect(code).toBe(0)
-  expect(text).toMatch(new RegExp(`\n${worker}\n[1-9]\\d+\n`))
+  expect(text).toMatch(new RegExp(`${worker}\n[1-9]\\d+\n`))
 })
 
 test('ps tells start times', async () => {
