@@ -9,9 +9,7 @@ import { configOf } from '../../grading/evaluate.ts'
 import { expectNodes } from '../../grading/expect-node.ts'
 import { type FailureDetail, fail } from '../../grading/failure.ts'
 import { dummyDeviceOwnsClusterIPs } from '../02-ipvs/equality.ts'
-import { wasDiagnosed } from './diagnosis.ts'
-import { type OpenIncident, openIncident, SHOW } from './open-incident.ts'
-import { describeScore, scoreOf } from './score.ts'
+import { describeScore, type OpenIncident, openIncident, SHOW, scoreOf, wasDiagnosed } from './diagnosis.ts'
 
 /** What the user reported works, tried with real requests. */
 export async function reportIsSettled(context: CheckContext): Promise<void> {

@@ -1,4 +1,4 @@
-import { leftoverFindings } from '../../checks/02-ipvs/leftovers.ts'
+import { leftoverFindings } from '../../checks/02-ipvs/mode-switch.ts'
 import type { Capture } from '../../cluster/capture-folder.ts'
 import { printIptablesSave } from '../../dataplane/iptables-save.ts'
 import { Snapshot } from '../../grading/snapshot.ts'

@@ -1,6 +1,6 @@
 import { loadBalancerService, nodePortService } from '../../checks/03-from-outside/exposed-service.ts'
 import { SOMEBODY_OUTSIDE } from '../../checks/03-from-outside/outside-requests.ts'
-import { VIPS } from '../../checks/04-lvs/addresses.ts'
+import { VIPS } from '../../checks/04-lvs/stage.ts'
 import { AGENT_PORT, clusterIPs } from '../../checks/05-exposure/node-agent.ts'
 import type { Capture } from '../../cluster/capture-folder.ts'
 import { CircleError, type Packet, PacketError, tracePacket } from '../../dataplane/trace.ts'

@@ -1,4 +1,4 @@
-import { type Effort, scoreOf } from '../../checks/08-incidents/score.ts'
+import { type Effort, scoreOf } from '../../checks/08-incidents/diagnosis.ts'
 import { published } from '../../course/scale/remarks.ts'
 import { nodePlans } from '../../host/layout.ts'
 import { type Bar, barsFigure, countBars, drawChances, localShares } from '../figures/bars.ts'

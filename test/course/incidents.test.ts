@@ -2,7 +2,7 @@
 
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { scoreOf } from '../../checks/08-incidents/score.ts'
+import { scoreOf } from '../../checks/08-incidents/diagnosis.ts'
 import { choicesFor, draw, freshSeed, possible, seedFor } from '../../course/incident/draw.ts'
 import type { Need } from '../../course/incident/incident.ts'
 import { seal, solvedMark, unseal } from '../../course/incident/incident-note.ts'

@@ -79,7 +79,7 @@ await main(async () => {
   })
 
   test.each([
-    ['a trace', ['scripts/trace.ts', '--from', 'host', '--to', '10.96.119.228:80', '--all']],
+    ['a trace', ['scripts/trace.ts', '--from', 'host', '--to', '10.96.119.228:80', '-v']],
     ['a trace as JSON', ['scripts/trace.ts', '--from', 'host', '--to', '10.96.119.228:80', '--json']],
     ['a trace to nowhere', ['scripts/trace.ts', '--from', 'host', '--to', attack.replace('\0', '')]],
     ['a help that is not there', ['scripts/trace.ts', `--${attack.replace('\0', '')}`]],

@@ -2,8 +2,9 @@ import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 import { PassThrough, Writable } from 'node:stream'
 import { timeoutScale } from '../../host/wait.ts'
-import { type BootOptions, bootKernel, type Kernel } from './boot.ts'
-import { encodeData, encodePacked, type Frame, FrameDecoder, FrameType } from './frame.ts'
+import { bootKernel } from './boot.ts'
+import { encodeData, encodeFrame, encodePacked, type Frame, FrameDecoder, FrameType } from './frame.ts'
+import type { BootOptions, Kernel } from './kernel.ts'
 import { consoleTail, describeKernelEnd } from './kernel-end.ts'
 import type { GuestProcess, Machine, Placement, RunResult, ScriptPlace, SpawnOptions } from './machine.ts'
 import { SerialLine } from './serial-line.ts'
@@ -24,7 +25,7 @@ export const startMachine = async (options: BootOptions): Promise<Machine> => ma
  * within a minute (times LAB_TIMEOUT_SCALE).
  */
 export async function machineOn(kernel: Kernel): Promise<Machine> {
-  const machine = new UmlMachine(kernel)
+  const machine = new GuestMachine(kernel)
   const deadline = AbortSignal.timeout(bootDeadlineMs * timeoutScale())
   const late = once(deadline, 'abort').then(() => 'did not answer in time')
   const reason = await Promise.race([machine.ready, machine.ended, late])
@@ -36,11 +37,13 @@ export async function machineOn(kernel: Kernel): Promise<Machine> {
   throw new MachineGone(`The embedded kernel did not start: it ${reason}. Its console is in "${kernel.consoleFile}".`)
 }
 
-class UmlMachine implements Machine {
+class GuestMachine implements Machine {
+  readonly loadsModules: boolean
   readonly ended: Promise<string>
   readonly ready: Promise<undefined>
   private readonly kernel: Kernel
   private readonly line: SerialLine
+  private readonly encode: typeof encodeFrame
   private readonly listeners = new Map<number, Listener>()
   private readonly forwards = new Map<number, number>()
   private nextStream = 1
@@ -48,7 +51,9 @@ class UmlMachine implements Machine {
 
   constructor(kernel: Kernel) {
     this.kernel = kernel
-    this.line = new SerialLine(kernel.toGuest)
+    this.loadsModules = kernel.loadsModules
+    this.line = new SerialLine(kernel.toGuest, kernel.line.windowBytes)
+    this.encode = kernel.line.packed ? encodePacked : encodeFrame
     this.ready = new Promise((resolve) =>
       this.listeners.set(0, ({ type }) => {
         if (type === FrameType.ready) resolve(undefined)
@@ -73,6 +78,10 @@ class UmlMachine implements Machine {
     kernel.fromGuest.on('error', () => {})
   }
 
+  layer(root: string, upper: string, work: string) {
+    return this.kernel.layer(root, upper, work)
+  }
+
   private dispatch(frame: Frame): void {
     if (frame.type === FrameType.acknowledge) this.line.acknowledge(frame.payload.readUInt32BE())
     else if (frame.type === FrameType.opened) this.carry(frame)
@@ -80,12 +89,12 @@ class UmlMachine implements Machine {
   }
 
   private send(stream: number, type: number, payload: Uint8Array | string = ''): void {
-    if (this.gone === undefined) this.line.write(encodePacked(stream, type, payload))
+    if (this.gone === undefined) this.line.write(this.encode(stream, type, payload))
   }
 
   private sendData(stream: number, bytes: Uint8Array, sent: () => void): void {
     let room = true
-    for (const frame of encodeData(stream, FrameType.data, bytes, encodePacked)) room = this.line.write(frame)
+    for (const frame of encodeData(stream, FrameType.data, bytes, this.encode)) room = this.line.write(frame)
     if (room || this.gone !== undefined) sent()
     else this.line.drained(sent)
   }
