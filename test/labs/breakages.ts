@@ -235,6 +235,13 @@ const links: Breakage[] = [
 ]
 
 const traffic: Breakage[] = [
+  // First, as scheduler lc passes over a backend with connections that were left half open.
+  {
+    what: 'a backend is behind a black hole, the others are not',
+    step: 'node-port',
+    break: ({ backend }) => `ip route add blackhole ${backend}`,
+    heal: ({ backend }) => `ip route del blackhole ${backend}`,
+  },
   {
     what: 'packets to the node port are dropped',
     step: 'node-port',
@@ -281,12 +288,6 @@ const traffic: Breakage[] = [
     break: ({ backend }) =>
       `tc qdisc add dev eth0 clsact && tc filter add dev eth0 ingress protocol ip flower dst_ip ${backend} action drop`,
     heal: () => 'tc qdisc del dev eth0 clsact',
-  },
-  {
-    what: 'a backend is behind a black hole, the others are not',
-    step: 'node-port',
-    break: ({ backend }) => `ip route add blackhole ${backend}`,
-    heal: ({ backend }) => `ip route del blackhole ${backend}`,
   },
   {
     what: 'a node does not forward',
