@@ -52,7 +52,7 @@ aliases: $(NODE_MODULES) ## Print the short commands ipt, ipv and ips for a node
 	@$(RUN) scripts/aliases.ts
 capture: $(NODE_MODULES) ## Write the state of every node to a folder (DIR=captures/…)
 	@$(RUN) scripts/capture.ts
-trace: $(NODE_MODULES) ## Follow a packet, hop by hop (FROM=pod/NAME TO=svc/web:80 NODE=…)
+trace: $(NODE_MODULES) ## Draw the path of a packet (FROM=pod/NAME|host|outside TO=svc/web:80 NODE=… VERBOSE=1)
 	@$(RUN) scripts/trace.ts $${FROM:+--from="$$FROM"} $${TO:+--to="$$TO"} $${NODE:+--node="$$NODE"}
 
 ##@ kube-proxy

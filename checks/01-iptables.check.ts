@@ -1,20 +1,15 @@
 // Lab 1, kube-proxy in iptables mode: what proves each step of labs/01-iptables/lab.yaml.
 
-import { noInterfaceOwnsClusterIPs } from '../grading/cluster-ip-addresses.ts'
 import { defineLab } from '../grading/define-lab.ts'
-import { webService } from '../grading/web-service.ts'
-import { familiesAreApart } from './01-iptables/families.ts'
-import { podReachesItself } from './01-iptables/hairpin.ts'
+import { noInterfaceOwnsClusterIPs, webService } from '../grading/web-service.ts'
 import { everythingAsPredicted, modeInForce, mustRunIptables } from './01-iptables/iptables-mode.ts'
-import { probesInFiveHooks, probesOnOneNode } from './01-iptables/probes.ts'
-import { nobodyRefuses, rejectedWith } from './01-iptables/rejection.ts'
-import { portsCostEntries } from './01-iptables/service-ports.ts'
-import { sharesAreEven } from './01-iptables/shares.ts'
-import { threeWaysCounted } from './01-iptables/three-ways.ts'
+import { familiesAreApart, probesInFiveHooks, probesOnOneNode, threeWaysCounted } from './01-iptables/packet-hooks.ts'
+import { nobodyRefuses, podReachesItself, rejectedWith, sharesAreEven } from './01-iptables/traffic.ts'
 import {
   chainsLeadToPods,
   keepEndpoints,
   nameOfWebChain,
+  portsCostEntries,
   probabilityOfSecondRule,
   rulesFollowScaling,
 } from './01-iptables/web-chains.ts'

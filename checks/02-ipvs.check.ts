@@ -13,12 +13,13 @@ import {
   virtualServersEqualServices,
 } from './02-ipvs/equality.ts'
 import { extraServicesAddMembersOnly, extraServicesAddRules, keepCounts } from './02-ipvs/extra-services-cost.ts'
-import { agentsRunIpvs, keepAgents } from './02-ipvs/kube-proxy-pods.ts'
-import { leftoversCounted, nothingLeft } from './02-ipvs/leftovers.ts'
-import { sourceIsEgressAddress } from './02-ipvs/masquerade.ts'
-import { nodePortAnswers } from './02-ipvs/node-port.ts'
-import { requestFromNodeIsMarked } from './02-ipvs/node-request.ts'
-import { rulesSeeFirstPacketOnly } from './02-ipvs/one-connection.ts'
+import { agentsRunIpvs, keepAgents, leftoversCounted, nothingLeft } from './02-ipvs/mode-switch.ts'
+import {
+  nodePortAnswers,
+  requestFromNodeIsMarked,
+  rulesSeeFirstPacketOnly,
+  sourceIsEgressAddress,
+} from './02-ipvs/node-traffic.ts'
 import { requestFromPod } from './02-ipvs/pod-request.ts'
 import { backendsOnTwoNodes } from './02-ipvs/web-requests.ts'
 

@@ -2,15 +2,16 @@
 
 import { defineLab } from '../grading/define-lab.ts'
 import { everythingAsPredicted } from './01-iptables/iptables-mode.ts'
-import { sharesAreEven } from './03-from-outside/anti-affinity.ts'
-import { clientIsLost } from './03-from-outside/cluster-policy.ts'
 import { webInIptablesMode } from './03-from-outside/exposed-service.ts'
-import { addressAnswers } from './03-from-outside/load-balancer.ts'
-import { clientIsKept, healthPortTells } from './03-from-outside/local-policy.ts'
-import { nodePortAnswersEverywhere } from './03-from-outside/node-port.ts'
+import { addressAnswers, rangesLetIn } from './03-from-outside/load-balancer.ts'
 import { crowdedShare, loggedClient, nodePortChain } from './03-from-outside/questions.ts'
-import { rangesLetIn } from './03-from-outside/source-ranges.ts'
-import { sharesAreUneven } from './03-from-outside/uneven.ts'
+import { sharesAreEven, sharesAreUneven } from './03-from-outside/shares.ts'
+import {
+  clientIsKept,
+  clientIsLost,
+  healthPortTells,
+  nodePortAnswersEverywhere,
+} from './03-from-outside/traffic-policy.ts'
 
 export default defineLab(3, ({ step, question }) => {
   step('web', webInIptablesMode)

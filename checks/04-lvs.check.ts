@@ -9,12 +9,19 @@ import {
   seenClient,
   tunnelAnswers,
 } from './04-lvs/forwarding.ts'
-import { requestTakesThePath, unseenHook } from './04-lvs/hook-path.ts'
-import { schedulersCountConnections } from './04-lvs/least-connections.ts'
-import { kubeProxySparesOthers, virtualServerAnswers } from './04-lvs/own-virtual-server.ts'
-import { heavierShare, schedulersTakeTurns } from './04-lvs/round-robin.ts'
-import { schedulersHashSources } from './04-lvs/source-hash.ts'
+import {
+  heavierShare,
+  schedulersCountConnections,
+  schedulersHashSources,
+  schedulersTakeTurns,
+} from './04-lvs/schedulers.ts'
 import { lvsStage } from './04-lvs/stage.ts'
+import {
+  kubeProxySparesOthers,
+  requestTakesThePath,
+  unseenHook,
+  virtualServerAnswers,
+} from './04-lvs/virtual-server.ts'
 
 export default defineLab(4, ({ step, question }) => {
   step('stage', async (context) => {

@@ -2,11 +2,15 @@
 
 import { defineLab } from '../grading/define-lab.ts'
 import { accessFilterRejects, gainedAddresses, rejectedSet } from './05-exposure/access-filter.ts'
-import { chainOnTheWay, stoppedInEitherMode } from './05-exposure/either-mode.ts'
 import { clusterIPsLeadNowhere, everyClusterIPLeadsToAgent, sceneIsReady } from './05-exposure/exposed-agent.ts'
 import { forwardRuleNotAsked, forwardRuleStops } from './05-exposure/forward-rule.ts'
-import { boundAgentIsClosed, ownFilterCloses } from './05-exposure/mitigations.ts'
-import { nothingIsLeft } from './05-exposure/nothing-left.ts'
+import {
+  boundAgentIsClosed,
+  chainOnTheWay,
+  nothingIsLeft,
+  ownFilterCloses,
+  stoppedInEitherMode,
+} from './05-exposure/mitigations.ts'
 
 export default defineLab(5, ({ step, question }) => {
   step('stage', sceneIsReady)

@@ -1,8 +1,7 @@
 // Lab 6, scale: what proves each step of labs/06-scale/lab.yaml.
 
 import { defineLab } from '../grading/define-lab.ts'
-import { entriesGrow, rulesOfOneService, rulesStay } from './06-scale/counts.ts'
-import { bothModesMeasured } from './06-scale/run.ts'
+import { bothModesMeasured, entriesGrow, rulesOfOneService, rulesStay } from './06-scale/run.ts'
 import { keptAliveFlat, linearAgainstFlat, shapesOf, turningPoint } from './06-scale/shapes.ts'
 
 export default defineLab(6, ({ step, question }) => {

@@ -9,11 +9,15 @@ import {
   modeWithList,
   modeWithScheduler,
 } from './07-before-and-after/choice.ts'
-import { connectionsFail, shareThatFails } from './07-before-and-after/connections.ts'
-import { sceneIsReady } from './07-before-and-after/deaf-pod.ts'
+import { connectionsFail, sceneIsReady, shareThatFails } from './07-before-and-after/connections.ts'
 import { hasTablesOfItsOwn, mapsLeadToPods, nothingBeside, nothingOfNftables } from './07-before-and-after/nftables.ts'
-import { addressThatWebSees, noConnectionFails, rulesLeadToListeners } from './07-before-and-after/userspace.ts'
-import { nothingOfUserspace, probeKeepsItOut } from './07-before-and-after/way-back.ts'
+import {
+  addressThatWebSees,
+  noConnectionFails,
+  nothingOfUserspace,
+  probeKeepsItOut,
+  rulesLeadToListeners,
+} from './07-before-and-after/userspace.ts'
 
 export default defineLab(7, ({ step, question }) => {
   step('stage', sceneIsReady)

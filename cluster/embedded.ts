@@ -50,7 +50,12 @@ export class EmbeddedCluster implements Cluster {
     if (end) progress.note(`The cluster "${this.name}" ended: ${endText(end)}. A new one starts.`)
     await this.stop(progress)
     const packages = await ensurePackages(cacheFolder, progress)
-    const options = { name: this.name, packages, kubeProxy: process.env.KUBE_PROXY }
+    const options = {
+      name: this.name,
+      packages,
+      kernel: process.env.KERNEL === 'host' ? ('host' as const) : ('uml' as const),
+      kubeProxy: process.env.KUBE_PROXY,
+    }
     try {
       await this.startDaemon(options, progress)
     } catch (error) {

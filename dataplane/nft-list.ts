@@ -20,6 +20,7 @@ const chainSchema = z.object({
   type: z.string().max(32).optional(),
   hook: z.string().max(32).optional(),
   prio: z.number().int().optional(),
+  policy: z.string().max(16).optional(),
 })
 const ruleSchema = z.object({ ...inTable, chain: name, comment: z.string().optional(), expr: z.array(z.unknown()) })
 const setSchema = z.object({
@@ -99,9 +100,9 @@ function readItems(items: readonly Item[]): NftTable[] {
   return [...tables.values()]
 }
 
-function readChain({ type, hook, prio }: z.infer<typeof chainSchema>): NftChain {
+function readChain({ type, hook, prio, policy }: z.infer<typeof chainSchema>): NftChain {
   if (type === undefined || hook === undefined || prio === undefined) return { rules: [] }
-  return { base: { type, hook, priority: prio }, rules: [] }
+  return { base: { type, hook, priority: prio, ...(policy === 'drop' && { policy }) }, rules: [] }
 }
 
 function readSet({ type, flags, timeout, elem = [] }: z.infer<typeof setSchema>): NftSet {

@@ -10,6 +10,8 @@ export interface NftHook {
   hook: string
   /** -110 for `dstnat - 10`, -100 for `dstnat`, 0 for `filter`, 100 for `srcnat`. */
   priority: number
+  /** Absent where it accepts. */
+  policy?: 'drop'
 }
 
 export interface NftChain {
@@ -65,7 +67,8 @@ export function printNftTable({ family, name, chains, sets, maps }: NftTable): s
   const table = `${family} ${name}`
   const lines = [`add table ${table}`, `delete table ${table}`, `table ${table} {`]
   for (const [chain, { base }] of chains) {
-    const hook = base ? ` type ${base.type} hook ${base.hook} priority ${base.priority};` : ''
+    const policy = base?.policy ? ` policy ${base.policy};` : ''
+    const hook = base ? ` type ${base.type} hook ${base.hook} priority ${base.priority};${policy}` : ''
     lines.push(`  chain ${chain} {${hook} }`)
   }
   for (const [set, definition] of sets) lines.push(`  ${printSet(set, definition)}`)

@@ -4,7 +4,7 @@ import type { Flow } from './trace/flow.ts'
 import { KernelPath } from './trace/kernel-path.ts'
 import { NodeNetwork } from './trace/node-network.ts'
 import { type Packet, PacketError } from './trace/packet.ts'
-import type { Step } from './trace/step.ts'
+import { acceptsByPolicy, type Hook, type Step } from './trace/step.ts'
 
 export { type Packet, PacketError, parsePacket } from './trace/packet.ts'
 export type { Step } from './trace/step.ts'
@@ -48,6 +48,8 @@ export interface Trace {
   verdict: 'dnat' | 'accept' | 'reject' | 'drop'
   lost: Loss[]
   packet: string
+  /** The hooks that it came to, in this order. */
+  hooks: Hook[]
   steps: Step[]
 }
 
@@ -73,13 +75,14 @@ export function tracePacket(state: NodeState, packet: Packet, options: TraceOpti
   const outcomes = gather(path.delivered)
   const verdict = judge(path)
   return {
-    hops: steps.filter(isHop).map(asHop),
+    hops: steps.filter((step) => step.matched && !acceptsByPolicy(step)).map(asHop),
     outcomes,
     verdict,
     lost: path.lost.map(({ verdict, flow, by }) => {
       return { verdict, probability: flow.probability, table: by.table, chain: by.chain, rule: by.rule }
     }),
     packet: `${flow.source} → ${printEndpoint(flow.destination, flow.port)}/${flow.protocol}`,
+    hooks: [...path.hooks],
     steps,
   }
 }
@@ -97,7 +100,8 @@ function networkOf({ links, routes }: NodeState): NodeNetwork {
 
 function enter(packet: Packet, network: NodeNetwork): Flow {
   const { from, destination, port, protocol } = packet
-  const source = packet.source ?? (from === 'host' ? network.sourceTo(destination) : undefined)
+  const source =
+    packet.source ?? (from === 'host' ? network.sourceTo(destination) : network.neighbourOutside(destination))
   if (source === undefined) {
     throw new PacketError(
       `the node has no address to reach "${destination}" from; look with: ip route get ${destination}`,
@@ -121,11 +125,6 @@ function enter(packet: Packet, network: NodeNetwork): Flow {
     sourceTranslated: false,
     looped: false,
   }
-}
-
-/** Policies that accept are no rules; everything else that matched is a hop. */
-function isHop(step: Step): boolean {
-  return step.matched && !(step.rule.startsWith('-P ') && step.verdict === 'ACCEPT')
 }
 
 function asHop({ hook, table, chain, rule, verdict, reason, probability }: Step): Hop {

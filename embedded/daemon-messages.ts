@@ -1,7 +1,10 @@
+import type { KernelName } from './machine/kernel.ts'
+
 /** What the daemon is told when it starts. */
 export interface DaemonOptions {
   name: string
   packages: string
+  kernel: KernelName
   /** A genuine kube-proxy to run instead of ours. */
   kubeProxy?: string
 }

@@ -7,7 +7,7 @@ import type { Ending } from './control-plane.ts'
 import type { DaemonMessage, DaemonOptions } from './daemon-messages.ts'
 import { bootKernel } from './machine/boot.ts'
 import { openTo } from './machine/confinement.ts'
-import { machineOn } from './machine/uml-machine.ts'
+import { machineOn } from './machine/guest-machine.ts'
 import { becomeDaemon, consoleFile, daemonOf, noteEnd, removeClusterFolder, writeDaemonState } from './state-file.ts'
 
 const endings: Ending[] = []
@@ -52,7 +52,7 @@ function endWithFolder(name: string): void {
   }, lookMs).unref()
 }
 
-async function start({ name, packages, kubeProxy }: DaemonOptions): Promise<void> {
+async function start({ name, packages, kernel: kernelName, kubeProxy }: DaemonOptions): Promise<void> {
   const directory = clusterFolder(name)
   becomeDaemon(name)
   endWithFolder(name)
@@ -64,13 +64,14 @@ async function start({ name, packages, kubeProxy }: DaemonOptions): Promise<void
   let loading: Promise<typeof import('./control-plane.ts')> | undefined
   const machine = await step('Booting the kernel', async () => {
     const kernel = await bootKernel({
+      kernel: kernelName,
       packages,
       directory: join(directory, 'uml'),
       consoleFile: consoleFile(name),
       name,
       readable: kubeProxy ? [kubeProxy] : [],
     })
-    const { open } = openTo(kernel.confinement) ?? {}
+    const { open } = (kernel.confinement && openTo(kernel.confinement)) ?? {}
     if (open !== undefined) tell({ type: 'note', text: `The embedded kernel is not fully confined: ${open}.` })
     // It takes a second: the rest of this program is loaded meanwhile.
     loading = import('./control-plane.ts')

@@ -1,3 +1,4 @@
+import { HTTP_GET } from '../cluster/http-get.ts'
 import { shellWord } from '../host/shell-word.ts'
 
 /** Requests over HTTP to one address, one after the other. */
@@ -137,6 +138,10 @@ export function httpRequests(requests: readonly HttpRequests[]): string {
 else ${requests.map(asCurl).join('\n')}
 wait; fi`
 }
+
+/** Shell text for a node: one request over HTTP to an IPv4 address, which ends well when it is answered with a status below 400. */
+export const httpRequest = (address: string, port: number): string =>
+  `${HTTP_GET}\nhttp_get ${shellWord(address)} ${port} / 3 >/dev/null`
 
 /** What an output says of requests, in the order in which they ended; lines of anything else are passed over. */
 export function readReplies(stdout: string): HttpReply[] {

@@ -1,7 +1,7 @@
 import type { FailureDetail, StepOutcome } from './failure.ts'
-import type { GradingRequest, RoundFacts } from './grading-request.ts'
 import type { LabDefinition, StepDefinition } from './lab-definition.ts'
 import type { Report, ReportedFinding, StepReport } from './report-schema.ts'
+import type { GradingRequest, RoundFacts } from './source.ts'
 
 export interface ReportCircumstances {
   facts: RoundFacts

@@ -8,23 +8,25 @@ import { resolveRoute, stateOfNode } from '../course/live-node.ts'
 import { CAPTURE_FILES, readCapturedNode } from '../dataplane/capture.ts'
 import { familyOf } from '../dataplane/ip-address.ts'
 import type { NodeState } from '../dataplane/node-state.ts'
-import { explainTrace } from '../dataplane/trace/explain.ts'
+import { drawTrace, explainTrace } from '../dataplane/trace/draw.ts'
 import { stoppingPlace } from '../dataplane/trace/stopping-place.ts'
 import { type Packet, parsePacket, tracePacket, traceToJson } from '../dataplane/trace.ts'
 import { main, UserError } from '../host/main.ts'
 import { isFolder, readPlainFile } from '../host/plain-file.ts'
 import { plainJson } from '../host/plain-text.ts'
 
-const HELP = `Usage: node --import tsx scripts/trace.ts [--capture DIR] [--node NAME] --from ORIGIN --to DESTINATION [--json] [--all]
+const HELP = `Usage: make trace FROM=ORIGIN TO=DESTINATION [NODE=NAME] [VERBOSE=1]
+       node --import tsx scripts/trace.ts [--capture DIR] [--node NAME] --from ORIGIN --to DESTINATION [--json | --verbose]
 
-Walks a packet through what a node holds, as its kernel would.
+Follows a packet through the rules of a node, as its kernel would, and draws its path: the hooks that it passes, what is done to it
+there, and where it ends.
 
   --capture DIR       a capture (DIR/nodes/NAME/iptables-save …) or the folder of one node's files; else the live cluster
-  --node NAME         the node; may be left out where there is only one, or where the Pod says which
-  --from ORIGIN       pod:10.244.1.99, external:203.0.113.9, or host for a process of the node; live also pod/NAME
-  --to DESTINATION    10.96.119.228:80, with /udp or /sctp for others than TCP; live also svc/NAME:80
+  --node, NODE        the node; may be left out where there is only one, or where the Pod says which
+  --from, FROM        pod/NAME or pod:10.244.1.99, host for a process of the node, outside or external:203.0.113.9
+  --to, TO            svc/NAME:80 or 10.96.119.228:80, with /udp or /sctp for others than TCP
+  -v, VERBOSE=1       every rule that the packet meets, with the reason why it matches or does not
   --json              {hops, outcomes, verdict} instead of text
-  --all               in the text, show every rule that does not match as well
 
 Exit status: 0 when the packet was traced, wherever it ended; 2 when it could not be.
 `
@@ -35,7 +37,7 @@ interface Arguments {
   from: string
   to: string
   json: boolean
-  all: boolean
+  verbose: boolean
 }
 
 function readArguments(argv: string[]): Arguments | 'help' {
@@ -47,21 +49,23 @@ function readArguments(argv: string[]): Arguments | 'help' {
       from: { type: 'string' },
       to: { type: 'string' },
       json: { type: 'boolean', default: false },
-      all: { type: 'boolean', default: false },
+      verbose: { type: 'boolean', short: 'v', default: !['', '0', undefined].includes(process.env.VERBOSE) },
       help: { type: 'boolean', short: 'h', default: false },
     },
   })
   if (values.help) return 'help'
   const { capture, from, to } = values
-  const missing = Object.entries({ from, to }).flatMap(([name, value]) => (value ? [] : [`--${name}`]))
   if (!from || !to) {
-    throw new UserError(`${missing.join(', ')} must be given; see: node --import tsx scripts/trace.ts --help`)
+    const missing = Object.entries({ FROM: from, TO: to }).flatMap(([name, value]) => (value ? [] : [`${name}=`]))
+    throw new UserError(
+      `${missing.join(' and ')} must be given: make trace FROM=pod/NAME TO=svc/NAME:80; FROM= may also be host, outside, or pod: or external: with an address.`,
+    )
   }
   return {
     from,
     to,
     json: values.json,
-    all: values.all,
+    verbose: values.verbose,
     ...(capture && { capture }),
     ...(values.node && { node: values.node }),
   }
@@ -124,5 +128,10 @@ await main(async () => {
     return
   }
   const stop = trace.verdict === 'accept' ? stoppingPlace(trace, packet, state) : undefined
-  process.stdout.write(`${explainTrace(trace, { all: asked.all })}${stop ? `It ${stop}.\n` : ''}`)
+  const { isTTY, columns = 80 } = process.stdout
+  const plain = !isTTY || Boolean(process.env.NO_COLOR) || process.env.TERM === 'dumb'
+  const lines = asked.verbose
+    ? [...explainTrace(trace), ...(stop ? [`It ${stop}.`] : [])]
+    : drawTrace(trace, { width: columns, plain, stop })
+  process.stdout.write(`${lines.join('\n')}\n`)
 })

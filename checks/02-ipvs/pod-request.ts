@@ -6,8 +6,15 @@ import { expectAnswered } from '../../grading/expect-traffic.ts'
 import { fail } from '../../grading/failure.ts'
 import { readReplies } from '../../grading/http-requests.ts'
 import { type WebService, webService } from '../../grading/web-service.ts'
-import { listConnections, parseConnections } from './observed-traffic.ts'
-import { CLIENT, clientPod, loggedRequests, newToken, separateRequests } from './web-requests.ts'
+import {
+  CLIENT,
+  clientPod,
+  listConnections,
+  loggedRequests,
+  newToken,
+  parseConnections,
+  separateRequests,
+} from './web-requests.ts'
 
 const REQUESTS = 4
 /** Connections that were reset are listed for 10 s: on a machine too busy for that, requests are sent again. */

@@ -4,6 +4,7 @@ import { type HttpRequests, httpRequests, readReplies } from '../../grading/http
 import type { LiveCluster } from '../../grading/live-cluster.ts'
 import { traceLine } from '../../grading/packet-trace.ts'
 import type { NodeView } from '../../grading/snapshot.ts'
+import { WEB_NAMESPACE, type WebBackend, type WebService } from '../../grading/web-service.ts'
 import {
   hasOutside,
   OUTSIDE,
@@ -11,6 +12,8 @@ import {
   printOutsideAddresses,
   readOutsideAddresses,
 } from '../../host/outside.ts'
+import { waitFor } from '../../host/wait.ts'
+import { newToken } from '../02-ipvs/web-requests.ts'
 
 /** For captures, where nobody was outside: a client of a network that is kept for examples (RFC 5737). */
 export const SOMEBODY_OUTSIDE = '203.0.113.9'
@@ -89,4 +92,63 @@ export function expectFromOutside(
 function requireOutside({ cluster }: LiveCluster): void {
   if (!hasOutside(cluster))
     throw new NotApplicable('this cluster is not ours, and no machine of ours stands outside it to send requests from')
+}
+
+/** One request as the Pod that answered it logged it. */
+interface LoggedRequest {
+  /** Which of the requests it was. */
+  index: number
+  backend: WebBackend
+  /** The address that the Pod saw as the client. */
+  client: string
+}
+
+/** What came of requests: the statuses of each, and what the Pods logged of those that were answered. */
+interface Traffic {
+  statuses: number[][]
+  logged: LoggedRequest[]
+}
+
+const LOG_SECONDS = 60
+
+/**
+ * Sends requests from outside and reads in the Pods' access logs who answered them, and to whom they thought to answer. Throws
+ * as askFromOutside does, and Trouble when an answer is in no log.
+ */
+export async function askAndReadLogs(
+  live: LiveCluster,
+  web: WebService,
+  requests: readonly Request[],
+): Promise<Traffic> {
+  const token = newToken()
+  const marked = requests.map((request, index) => ({
+    ...request,
+    path: `/?${token}-${index}${request.times === undefined ? '' : '='}`,
+  }))
+  const statuses = await askFromOutside(live, marked)
+  const answered = statuses.flat().filter((status) => status === 200).length
+  try {
+    const logged = await waitFor('the access logs', 4000, async () => {
+      const found = await readLogs(live, web, token)
+      return found.length >= answered && found
+    })
+    return { statuses, logged }
+  } catch (error) {
+    if (error instanceof Trouble) throw error
+    throw new Trouble('the web Pods answered, but their access logs do not show it')
+  }
+}
+
+async function readLogs(live: LiveCluster, { backends }: WebService, token: string): Promise<LoggedRequest[]> {
+  const request = new RegExp(`${token}-(\\d+)\\b`)
+  const logs = await Promise.all(
+    backends.map(async (backend) => {
+      const log = await live.log({ namespace: WEB_NAMESPACE, name: backend.pod }, LOG_SECONDS)
+      return log.split('\n').flatMap((line) => {
+        const index = request.exec(line)?.[1]
+        return index === undefined ? [] : [{ index: Number(index), backend, client: line.split(' ', 1)[0] ?? '' }]
+      })
+    }),
+  )
+  return logs.flat()
 }

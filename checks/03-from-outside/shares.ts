@@ -1,6 +1,18 @@
+import { setTimeout as pause } from 'node:timers/promises'
 import { z } from 'zod'
+import { matchesSelector } from '../../dataplane/label-selector.ts'
+import type { ApiObject } from '../../grading/api-object.ts'
+import type { CheckContext } from '../../grading/check-context.ts'
+import { expectField, expectSpread } from '../../grading/expect-object.ts'
+import { fail, NotApplicable } from '../../grading/failure.ts'
+import type { LiveCluster } from '../../grading/live-cluster.ts'
+import { shareBars } from '../../grading/share-bars.ts'
 import type { Snapshot } from '../../grading/snapshot.ts'
-import type { WebBackend, WebService } from '../../grading/web-service.ts'
+import { WEB_NAMESPACE, type WebBackend, type WebService, webService } from '../../grading/web-service.ts'
+import { timeoutScale } from '../../host/wait.ts'
+import { localService } from './exposed-service.ts'
+import { mustAnswer } from './load-balancer.ts'
+import { askAndReadLogs, asTyped } from './outside-requests.ts'
 
 /** What one Pod got of a number of requests. */
 const podShareSchema = z.object({ pod: z.string(), node: z.string(), requests: z.number().int().nonnegative() })
@@ -9,7 +21,7 @@ const sharesSchema = z.array(podShareSchema).min(1)
 export type PodShare = z.infer<typeof podShareSchema>
 
 /** True for shares that were read back from the cluster. */
-export const isShares = (value: unknown): value is PodShare[] => sharesSchema.safeParse(value).success
+const isShares = (value: unknown): value is PodShare[] => sharesSchema.safeParse(value).success
 
 const EXCLUDED = 'node.kubernetes.io/exclude-from-external-load-balancers'
 /** Standard deviations that a share measured may lie from the one expected: more than five happen once in a million times. */
@@ -33,7 +45,7 @@ export function expectedShare(pods: ReadonlyMap<string, number>, node: string): 
 }
 
 /** True when a count is what chance makes of a share. */
-export function isLikely(requests: number, total: number, share: number): boolean {
+function isLikely(requests: number, total: number, share: number): boolean {
   return Math.abs(requests - total * share) <= TOLERANCE * Math.sqrt(total * share * (1 - share))
 }
 
@@ -41,17 +53,201 @@ export function isLikely(requests: number, total: number, share: number): boolea
 export const isUneven = (counts: readonly number[]): boolean => Math.max(...counts) !== Math.min(...counts)
 
 /** Counts who answered, Pods that answered nothing included; those of one node stand together. */
-export function countShares(backends: readonly WebBackend[], answered: readonly WebBackend[]): PodShare[] {
+function countShares(backends: readonly WebBackend[], answered: readonly WebBackend[]): PodShare[] {
   return backends
     .map(({ pod, node }) => ({ pod, node, requests: answered.filter((one) => one.pod === pod).length }))
     .sort((a, b) => (a.node === b.node ? b.requests - a.requests : a.node < b.node ? -1 : 1))
 }
 
-export const totalOf = (shares: readonly PodShare[]): number => shares.reduce((sum, { requests }) => sum + requests, 0)
+const totalOf = (shares: readonly PodShare[]): number => shares.reduce((sum, { requests }) => sum + requests, 0)
 
 /** `8 % to 51 %` */
-export function spanOf(shares: readonly PodShare[]): string {
+function spanOf(shares: readonly PodShare[]): string {
   const total = totalOf(shares)
   const parts = shares.map(({ requests }) => Math.round((requests / total) * 100))
   return `${Math.min(...parts)} % to ${Math.max(...parts)} %`
+}
+
+const REQUESTS = 120
+/** A share may be odd because a node came back in the middle of a measurement: so often it is measured with all nodes. */
+const ATTEMPTS = 3
+/** A load balancer that left a node out takes it back after its next health checks, which take long on a busy machine. */
+const BACK_MS = 20_000
+const GAP_MS = 500
+
+/** What one measurement came to. */
+interface MeasuredShares {
+  shares: PodShare[]
+  /** As it was shown. */
+  lines: string[]
+}
+
+/** The bars of shares, under one line that says what they are. */
+function drawShares(shares: readonly PodShare[], title: string): string[] {
+  const bars = shares.map(({ pod, node, requests }) => ({ labels: [pod, node], count: requests }))
+  return [`${totalOf(shares)} requests ${title}:`, ...shareBars(bars)]
+}
+
+/**
+ * Measures the share of each Pod with real connections from outside to the load balancer's address, draws it, and fails unless each
+ * is what externalTrafficPolicy Local makes of where the Pods stand.
+ */
+async function measureShares(context: CheckContext, live: LiveCluster): Promise<MeasuredShares> {
+  const { snapshot, show } = context
+  const { address, port, name } = localService(snapshot)
+  const web = webService(snapshot)
+  const pods = podsByNode(snapshot, web)
+  await mustAnswer(live, { address, port })
+  const nodes = [...pods.keys()]
+  const measure = async () => {
+    const { logged } = await askAndReadLogs(live, web, [{ address, port, times: REQUESTS }])
+    const backends = logged.map(({ backend }) => backend)
+    return countShares(web.backends, backends)
+  }
+  const oddOne = (shares: readonly PodShare[]) =>
+    shares.find(({ node, requests }) => !isLikely(requests, totalOf(shares), expectedShare(pods, node)))
+  const isGood = (shares: readonly PodShare[]) => totalOf(shares) === REQUESTS && !oddOne(shares)
+  const shares = await measureWithNodes(nodes, measure, isGood)
+  const total = totalOf(shares)
+  const lines = drawShares(shares, `from outside to ${address}:${port}, by Pod`)
+  show(lines)
+  if (isGood(shares)) return { shares, lines }
+  const odd = oddOne(shares)
+  const wanted = odd && Math.round(expectedShare(pods, odd.node) * 100)
+  const said = odd
+    ? `${odd.pod} got ${odd.requests} of ${total}, not about ${wanted} %`
+    : `${total} of ${REQUESTS} were answered`
+  return fail({
+    look: asTyped({ address, port }),
+    expected: `${REQUESTS} requests to ${name} spread evenly over the nodes that have Pods, and on each over its Pods`,
+    actual: said,
+  })
+}
+
+/**
+ * Measures until the shares are good, at most a few times with every node of the load balancer. A measurement in which one of them
+ * answered nothing does not count until the load balancer has had time to take it back.
+ * @param isGood whether shares are what they must be
+ * @returns the last measurement
+ */
+export async function measureWithNodes(
+  nodes: readonly string[],
+  measure: () => Promise<PodShare[]>,
+  isGood: (shares: readonly PodShare[]) => boolean,
+  backMs = BACK_MS,
+): Promise<PodShare[]> {
+  const deadline = Date.now() + backMs * timeoutScale()
+  for (let counted = 0; ; ) {
+    const shares = await measure()
+    const answered = new Set(shares.flatMap(({ node, requests }) => (requests > 0 ? [node] : [])))
+    const leftOut = nodes.some((node) => !answered.has(node))
+    if (!leftOut) counted++
+    if (isGood(shares) || counted >= ATTEMPTS || (leftOut && Date.now() >= deadline)) return shares
+    if (leftOut) await pause(GAP_MS)
+  }
+}
+
+const NOTE = 'uneven-shares'
+const LOOK = `kubectl -n ${WEB_NAMESPACE} get pods -l app=web -o wide`
+/** A Pod with fewer neighbours gets clearly more than one with many. */
+const CLEARLY = 1.15
+
+/** The shares that were measured while the Pods stood unevenly. */
+const unevenShares = ({ notes }: CheckContext): PodShare[] | undefined => notes.read(NOTE, isShares)
+
+/** With uneven Pods under externalTrafficPolicy Local, a Pod's share depends on how many neighbours it has: measured, and kept. */
+export async function sharesAreUneven(context: CheckContext): Promise<void> {
+  const { snapshot, live, notes, show } = context
+  const known = live && unevenShares(context)
+  if (known) return show(drawShares(known, 'from outside, by Pod, when they stood unevenly'))
+  localService(snapshot)
+  const pods = podsByNode(snapshot, webService(snapshot))
+  const spreadUnevenly = (counts: readonly number[]) => counts.length >= 2 && isUneven(counts)
+  if (!live && !spreadUnevenly([...pods.values()]))
+    throw new NotApplicable('the Pods were spread evenly when this capture was taken')
+  expectSpread(pods, spreadUnevenly, {
+    look: LOOK,
+    expected: 'Pods of web on two nodes or more, on one of them more than on another',
+    hint: 'A node that takes no new Pods for a while makes it so: kubectl cordon it, scale web to 4 (or 6, where there are more than two already), kubectl uncordon it.',
+  })
+  if (!live) return
+  const { shares } = await measureShares(context, live)
+  const perPod = [...pods].map(([node, count]) => ({
+    count,
+    mean: shares.filter((one) => one.node === node).reduce((sum, { requests }) => sum + requests, 0) / count,
+  }))
+  const lone = perPod.reduce((least, one) => (one.count < least.count ? one : least))
+  const crowded = perPod.reduce((most, one) => (one.count > most.count ? one : most))
+  if (lone.mean < crowded.mean * CLEARLY)
+    fail({
+      look: LOOK,
+      expected: 'a Pod with few neighbours that clearly gets more than one with many',
+      actual: `from ${spanOf(shares)} of the requests for one Pod`,
+    })
+  notes.keep(NOTE, shares)
+}
+
+const HOSTNAME = 'kubernetes.io/hostname'
+const MANIFEST = 'labs/03-from-outside/manifests/anti-affinity.yaml'
+
+const expressions = z.array(
+  z.object({ key: z.string(), operator: z.string(), values: z.array(z.string()).default([]) }),
+)
+const term = z.looseObject({
+  topologyKey: z.string(),
+  labelSelector: z
+    .looseObject({
+      matchLabels: z.record(z.string(), z.string()).default({}),
+      matchExpressions: expressions.default([]),
+    })
+    .optional(),
+})
+const specSchema = z.looseObject({
+  affinity: z.looseObject({
+    podAntiAffinity: z.looseObject({
+      preferredDuringSchedulingIgnoredDuringExecution: z.array(z.looseObject({ podAffinityTerm: term })).default([]),
+      requiredDuringSchedulingIgnoredDuringExecution: z.array(term).default([]),
+    }),
+  }),
+})
+
+/** Every Pod of web asks for a node without others of its kind, they stand evenly, and each gets the same share: measured. */
+export async function sharesAreEven(context: CheckContext): Promise<void> {
+  const { snapshot, live, show } = context
+  localService(snapshot)
+  const web = webService(snapshot)
+  for (const { pod } of web.backends) {
+    const found = snapshot.find('Pod', WEB_NAMESPACE, pod)
+    expectField(`pod ${pod}`, 'podAntiAffinity', {
+      holds: found !== undefined && keepsAway(found),
+      expected: `a podAntiAffinity term with topologyKey ${HOSTNAME} that selects the Pods of web, in every Pod of web`,
+      actual: `${pod} has none`,
+      hint: `kubectl patch deployment ${web.name} --patch-file ${MANIFEST}`,
+    })
+  }
+  const pods = podsByNode(snapshot, web)
+  expectSpread(pods, (counts) => counts.length >= 2 && !isUneven(counts), {
+    look: `kubectl -n ${WEB_NAMESPACE} get pods -l app=web -o wide`,
+    expected: 'as many Pods of web on one node as on another, on two nodes or more',
+    why: 'The scheduler places a Pod once. A Pod that runs is never moved, not even when a node comes back.',
+    hint: 'Is the number of replicas even, and does every node take new Pods (kubectl uncordon)? Then kubectl rollout restart places all of them again.',
+  })
+  if (!live) return
+  const { shares, lines } = await measureShares(context, live)
+  const before = unevenShares(context)
+  if (before) show([...lines, `One Pod's share went from ${spanOf(before)} before to ${spanOf(shares)} now.`])
+}
+
+/** True when a Pod asks not to stand beside others with its own labels. */
+function keepsAway({ spec, metadata: { labels = {} } }: ApiObject): boolean {
+  const read = specSchema.safeParse(spec)
+  if (!read.success) return false
+  const { podAntiAffinity: asked } = read.data.affinity
+  const terms = [
+    ...asked.requiredDuringSchedulingIgnoredDuringExecution,
+    ...asked.preferredDuringSchedulingIgnoredDuringExecution.map(({ podAffinityTerm }) => podAffinityTerm),
+  ]
+  return terms.some(
+    ({ topologyKey, labelSelector }) => topologyKey === HOSTNAME && matchesSelector(labelSelector, labels),
+  )
 }

@@ -1,12 +1,20 @@
-import { printEndpoint } from '../../dataplane/ip-address.ts'
+import { contains, printEndpoint } from '../../dataplane/ip-address.ts'
+import { parseIptablesSave } from '../../dataplane/iptables-save.ts'
 import { type RealServer, type VirtualServer, virtualServerKey } from '../../dataplane/ipvsadm-save.ts'
+import type { CheckContext } from '../../grading/check-context.ts'
 import { onNode } from '../../grading/difference-report.ts'
+import { configOf } from '../../grading/evaluate.ts'
+import { expectMode, expectNode } from '../../grading/expect-node.ts'
+import { expectField } from '../../grading/expect-object.ts'
 import { fail } from '../../grading/failure.ts'
-import { REAL_PORT } from './addresses.ts'
-import type { RealNode, Stage } from './stage.ts'
+import { HOOKS, type Hook, type HookCounts, HookProbes, LOOK_AT_PROBES } from '../../grading/hook-probes.ts'
+import type { LiveCluster } from '../../grading/live-cluster.ts'
+import type { Truth } from '../../grading/question.ts'
+import { askFromOutside, countOf, mustBeAnswered, tally } from './outside-client.ts'
+import { lvsStage, REAL_PORT, type RealNode, type Stage, VIP, VIPS } from './stage.ts'
 
 /** A virtual server that the learner was asked to build. */
-export interface Wanted {
+interface Wanted {
   /** `TCP 192.0.2.10:8090` or `FWM 8109`. */
   key: string
   scheduler: string
@@ -76,4 +84,112 @@ const nodeAt = (realServers: readonly RealNode[], address: string): string =>
 export function heaviest({ realServers }: Stage, server: VirtualServer): string {
   const [first] = server.realServers.toSorted((one, other) => other.weight - one.weight)
   return nodeAt(realServers, first?.address ?? '')
+}
+
+const REQUESTS = 4
+const FIRST = `${VIP}:${REAL_PORT.masq}`
+const NOTE = 'spared-by-kube-proxy'
+const isTrue = (value: unknown): value is true => value === true
+
+/** A virtual server of the learner's own answers the machine outside, by each real server in turn. */
+export async function virtualServerAnswers(context: CheckContext): Promise<void> {
+  const stage = await lvsStage(context)
+  mustHold(stage, { key: `TCP ${FIRST}`, scheduler: 'rr', forward: 'masq', weights: [1, 1] })
+  mustOwn(stage, VIP)
+  const { live } = context
+  if (!live) return
+  const requests = Array.from({ length: REQUESTS }, () => ({ to: FIRST }))
+  const answers = await askFromOutside(live, requests)
+  mustBeAnswered(
+    stage,
+    requests,
+    answers,
+    `Outside needs a route to ${VIP} via the director, and the director net.ipv4.vs.conntrack=1, so that answers come back through it.`,
+  )
+  const { realServers } = stage
+  const nodes = realServers.map(({ node }) => node)
+  expectScheduling(stage, {
+    holds: nodes.every((node) => countOf(answers, node) === REQUESTS / 2),
+    expected: `${REQUESTS} answers to ${REQUESTS} requests, ${REQUESTS / 2} of each real server`,
+    actual: tally(answers, nodes),
+  })
+}
+
+/** The director has that address: without it, packets for it would never come in. */
+export const mustOwn = ({ director }: Stage, address: string): void =>
+  expectNode(director).hasAddress(address, {
+    expected: `${address} as an address of the director`,
+    why: 'IPVS sits at LOCAL_IN. Only packets for an address of the node itself get there.',
+  })
+
+/** kube-proxy ran in IPVS mode, was told which addresses are not its own, and left the learner's virtual server alone. */
+export async function kubeProxySparesOthers(context: CheckContext): Promise<void> {
+  const { snapshot, notes, live } = context
+  if (notes.read(NOTE, isTrue)) return
+  const stage = await lvsStage(context)
+  const { excludeCIDRs } = configOf(snapshot).ipvs
+  const open = VIPS.find((address) => !excludeCIDRs.some((range) => contains(range, address)))
+  expectField('configmap kube-proxy', 'excludeCIDRs', {
+    holds: open === undefined,
+    look: 'kubectl -n kube-system get configmap kube-proxy -o yaml | grep -A 3 excludeCIDRs',
+    expected: `${open} in a range of ipvs.excludeCIDRs in the configuration of kube-proxy`,
+    actual: excludeCIDRs.length === 0 ? 'no range at all' : excludeCIDRs.join(', '),
+    hint: 'Put 192.0.2.0/24 there before kube-proxy runs in IPVS mode; what it has deleted does not come back.',
+  })
+  expectMode(context, 'ipvs', { hint: 'make ipvs' })
+  const to = `${VIP}:${REAL_PORT.masq}`
+  mustHold(stage, { key: `TCP ${to}`, scheduler: 'rr', forward: 'masq', weights: [1, 1] })
+  if (live)
+    mustBeAnswered(stage, [{ to }], await askFromOutside(live, [{ to }]), 'make check-4 STEP=virtual-server says why.')
+  notes.keep(NOTE, true)
+}
+
+const probes = new HookProbes('lab-4', REAL_PORT.masq)
+/** The path of a packet that IPVS takes at LOCAL_IN and sends on from LOCAL_OUT (net/netfilter/ipvs: ip_vs_core.c, ip_vs_xmit.c). */
+const PATH = new Set<Hook>(['PREROUTING', 'INPUT', 'OUTPUT', 'POSTROUTING'])
+
+/** One request moves the counters on the path through IPVS by one, and not the one in FORWARD. */
+export async function requestTakesThePath(context: CheckContext): Promise<void> {
+  const stage = await lvsStage(context)
+  const before = probes.expectInEveryHook(stage.director)
+  const { live } = context
+  const moved = live ? await movedByRequest(live, stage) : before
+  const wrong = HOOKS.filter((hook) =>
+    live ? moved[hook] !== Number(PATH.has(hook)) : !moved[hook] === PATH.has(hook),
+  )
+  if (wrong.length === 0) return
+  fail({
+    node: stage.director.name,
+    look: onNode(stage.director.name, LOOK_AT_PROBES),
+    expected: `one SYN counted in ${[...PATH].join(', ')}, and none in FORWARD`,
+    actual: HOOKS.map((hook) => `${hook} ${moved[hook] ?? 0}`).join(', '),
+    hint: `Each probe must match what is sent to port ${REAL_PORT.masq} with SYN alone: -p tcp --syn --dport ${REAL_PORT.masq}`,
+  })
+}
+
+async function movedByRequest(live: LiveCluster, stage: Stage): Promise<HookCounts> {
+  const read = async () => {
+    const { stdout } = await live.onNode(stage.director.name, 'iptables-save -c -t mangle')
+    return probes.countsIn(parseIptablesSave(stdout))
+  }
+  const before = await read()
+  const request = { to: `${VIP}:${REAL_PORT.masq}` }
+  mustBeAnswered(stage, [request], await askFromOutside(live, [request]), 'make check-4 STEP=virtual-server says why.')
+  const after = await read()
+  return Object.fromEntries(HOOKS.map((hook) => [hook, (after[hook] ?? 0) - (before[hook] ?? 0)]))
+}
+
+/** Which hook a request passes by, worked out from what the learner's probes have counted. */
+export async function unseenHook(context: CheckContext): Promise<Truth> {
+  const stage = await lvsStage(context)
+  const counts = probes.expectInEveryHook(stage.director)
+  if (HOOKS.every((hook) => !counts[hook]))
+    fail({
+      node: stage.director.name,
+      look: onNode(stage.director.name, LOOK_AT_PROBES),
+      expected: 'probes that have counted a request',
+      actual: 'all of them are at 0',
+      hint: `make exec NODE=outside CMD='curl -s ${VIP}:${REAL_PORT.masq}'`,
+    })
+  return { accepts: HOOKS.filter((hook) => !counts[hook]), look: onNode(stage.director.name, LOOK_AT_PROBES) }
 }

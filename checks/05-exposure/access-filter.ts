@@ -7,10 +7,9 @@ import { fail, Trouble } from '../../grading/failure.ts'
 import type { Truth } from '../../grading/question.ts'
 import type { NodeView } from '../../grading/snapshot.ts'
 import { webService } from '../../grading/web-service.ts'
-import { mustBeClosed } from './agent-requests.ts'
-import { AGENT_PORT, agentAt, agentScene, clusterIPs, mustListenEverywhere } from './node-agent.ts'
+import { expectCounted } from './forward-rule.ts'
+import { AGENT_PORT, agentAt, agentScene, clusterIPs, mustBeClosed, mustListenEverywhere } from './node-agent.ts'
 import { expectPacket, ipvsIsAsMade } from './packet-path.ts'
-import { expectCounted } from './rule-counter.ts'
 
 /** The chain with which kube-proxy closes ClusterIPs to all but Services, since 1.26. */
 export const ACCESS_FILTER = 'KUBE-IPVS-FILTER'

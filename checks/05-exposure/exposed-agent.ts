@@ -1,13 +1,21 @@
-import type { CheckContext } from '../../grading/check-context.ts'
+import { type CheckContext, holdsOnceSeen } from '../../grading/check-context.ts'
 import { expectMode } from '../../grading/expect-node.ts'
 import type { LiveCluster } from '../../grading/live-cluster.ts'
-import { holdsOnceSeen } from '../../grading/seen-moment.ts'
 import { webService } from '../../grading/web-service.ts'
 import { chainsLeadToPods } from '../01-iptables/web-chains.ts'
 import { backendsOnTwoNodes } from '../02-ipvs/web-requests.ts'
 import { ACCESS_FILTER, OLD_RULES } from './access-filter.ts'
-import { askAgents, expectAgent, mustAnswerOnNode, mustBeClosed } from './agent-requests.ts'
-import { AGENT_PORT, agentAt, agentScene, clusterIPs, mustListenEverywhere } from './node-agent.ts'
+import {
+  AGENT_PORT,
+  agentAt,
+  agentScene,
+  askAgents,
+  clusterIPs,
+  expectAgent,
+  mustAnswerOnNode,
+  mustBeClosed,
+  mustListenEverywhere,
+} from './node-agent.ts'
 import { expectPacket, ipvsIsAsMade } from './packet-path.ts'
 
 const CLOSED = 'closed-in-iptables-mode'

@@ -1,19 +1,24 @@
-import type { CheckContext } from '../../grading/check-context.ts'
-import { expectMode } from '../../grading/expect-node.ts'
-import { holdsOnceSeen } from '../../grading/seen-moment.ts'
+import { type CheckContext, holdsOnceSeen } from '../../grading/check-context.ts'
+import { inChain } from '../../grading/difference-report.ts'
+import { expectMode, expectNodes } from '../../grading/expect-node.ts'
+import type { Truth } from '../../grading/question.ts'
 import type { NodeView, Snapshot } from '../../grading/snapshot.ts'
 import { webService } from '../../grading/web-service.ts'
+import { nothingGoesBefore } from '../01-iptables/iptables-mode.ts'
+import { clientPod } from '../02-ipvs/web-requests.ts'
 import { ACCESS_FILTER, OLD_RULES } from './access-filter.ts'
-import { mustBeClosed } from './agent-requests.ts'
+import { expectCounted, expectForwardRule, podAt, STOPPED_AND_COUNTED } from './forward-rule.ts'
 import {
   AGENT_PORT,
   agentAt,
   agentScene,
+  answered,
   clusterIPs,
+  mustBeClosed,
   mustListenEverywhere,
   mustListenOnNodeAddress,
 } from './node-agent.ts'
-import { expectPacket, ipvsIsAsMade, type NodeTables } from './packet-path.ts'
+import { expectPacket, filterHooks, ipvsIsAsMade, type NodeTables } from './packet-path.ts'
 
 const OWN_FILTER = 'own-filter-closed'
 const BOUND = 'bound-agent-closed'
@@ -92,3 +97,79 @@ function nodesOfAgents(snapshot: Snapshot): readonly NodeView[] {
 /** The address of some backend of web on a node: its packets come in as any Pod's of that node. */
 const podOn = (snapshot: Snapshot, node: string): string | undefined =>
   webService(snapshot).backends.find((backend) => backend.node === node)?.address
+
+const CLOSED = 'stopped-in-either-mode'
+const KERNEL_TABLES = new Set(['raw', 'mangle', 'nat', 'filter', 'security'])
+
+/**
+ * IPVS mode: a rule stops the client's requests to web here, too, and what stopped them in iptables mode still stands. One
+ * rule in PREROUTING does for both, as the modes part only behind it.
+ */
+export async function stoppedInEitherMode(context: CheckContext): Promise<void> {
+  await holdsOnceSeen(context, CLOSED, () => proveStoppedInEitherMode(context))
+}
+
+async function proveStoppedInEitherMode(context: CheckContext): Promise<object> {
+  const { snapshot, live } = context
+  expectMode(context, 'ipvs', { hint: 'make ipvs KUBE_PROXY_VERSION=1.20' })
+  const service = webService(snapshot)
+  const { address: client, node } = clientPod(context)
+  ipvsIsAsMade(context, node)
+  const view = snapshot.node(node)
+  const by = expectPacket(view, client, service, {
+    look: 'iptables -nvL INPUT',
+    expected: `a rule on ${node} that stops what ${client} sends to ${service.address}, before IPVS has it`,
+  }).isStopped(({ table }) => KERNEL_TABLES.has(table))
+  // One rule in PREROUTING stops both; else the one of iptables mode must still be there, too.
+  if (by.hook !== 'PREROUTING') expectForwardRule(context, view)
+  for (const { address } of service.backends)
+    expectPacket(view, client, podAt(address), {
+      look: 'iptables -nvL FORWARD',
+      expected: `that what the client sends straight to the Pod ${address} is stopped as well`,
+      hint: 'The rule in FORWARD is for those: leave it where it was.',
+    }).isStopped()
+  if (live)
+    await expectCounted(
+      live,
+      { node, rule: by, look: `iptables -t ${by.table} -nvL ${by.chain}` },
+      () => answered(live, service),
+      STOPPED_AND_COUNTED,
+    )
+  return { ...by, node }
+}
+
+/** Question: the chain of filter that the client's packet to web meets on its way to IPVS. */
+export function chainOnTheWay(context: CheckContext): Truth {
+  expectMode(context, 'ipvs', { hint: 'make ipvs KUBE_PROXY_VERSION=1.20' })
+  const service = webService(context.snapshot)
+  const { address: client, node } = clientPod(context)
+  return {
+    accepts: filterHooks(context.snapshot.node(node), client, service),
+    look: `make trace FROM=pod/client TO=svc/${service.name}:${service.port} NODE=${node}`,
+  }
+}
+
+const OWN_COMMENT = /--comment "?lab-5(?!\d)/
+
+/** kube-proxy 1.20 kept this chain in nat, too. The newer one leaves it, empty of meaning, as the kubelet has one of that name. */
+const leftByOldVersion = inChain('nat KUBE-FIREWALL')
+
+/** At the end: no rule of the learner's stands, and all that is kube-proxy's on every node is what the API objects ask for. */
+export function nothingIsLeft(context: CheckContext): void {
+  const { nodes, snapshot } = context
+  expectMode(context, 'ipvs', { hint: 'make ipvs KUBE_PROXY_VERSION=own' })
+  webService(snapshot)
+  expectNodes(nodes).noRuleWhere(({ spec }) => OWN_COMMENT.test(spec), {
+    look: 'iptables-save | grep lab-5',
+    expected: "no rule with this lab's comment",
+    hint: 'Remove it: iptables -D in place of -A, or -I.',
+  })
+  nothingGoesBefore(nodes)
+  for (const { name } of nodes) ipvsIsAsMade(context, name)
+  expectNodes(nodes)
+    .where((where) => !leftByOldVersion(where), 'iptables-save; ipset save; ipvsadm -Sn; ip address show kube-ipvs0')
+    .equalPrediction(
+      'ipvs',
+      'exactly the rules, sets, virtual servers and addresses that follow from the Services, and none of before',
+    )
+}

@@ -1,15 +1,20 @@
 import type { CheckContext } from '../../grading/check-context.ts'
 import { expectReadyPod, podsWithLabel } from '../../grading/expect-object.ts'
-import { expectListener } from '../../grading/expect-traffic.ts'
-import type { Snapshot } from '../../grading/snapshot.ts'
-import { clientPod } from '../02-ipvs/web-requests.ts'
+import { expectAnswered, expectListener } from '../../grading/expect-traffic.ts'
+import { fail } from '../../grading/failure.ts'
+import { type HttpReply, httpRequests, readReplies } from '../../grading/http-requests.ts'
+import type { LiveCluster } from '../../grading/live-cluster.ts'
+import type { NodeView, Snapshot } from '../../grading/snapshot.ts'
+import type { WebService } from '../../grading/web-service.ts'
+import { CLIENT, clientPod, newToken, separateRequests } from '../02-ipvs/web-requests.ts'
+import { DROPPED_SECONDS } from '../03-from-outside/outside-requests.ts'
 
 export const AGENT_PORT = 9100
 const MANIFEST = 'labs/05-exposure/manifests/node-agent.yaml'
 const ANY_ADDRESS = new Set(['0.0.0.0', '*', '[::]'])
 
 /** The client Pod, and the agent that listens on the same node. */
-export interface AgentScene {
+interface AgentScene {
   client: string
   node: string
   /** The node's own address. */
@@ -57,4 +62,120 @@ export async function mustListenOnNodeAddress(
       expected: `an agent that listens on ${nodeAddress}:${AGENT_PORT} and nowhere else`,
       hint: "kubectl set env daemonset/node-agent 'BIND=$(HOST_IP)'",
     })
+}
+
+/** What came of one request to the agent's port. */
+interface AgentReply {
+  address: string
+  /** The node whose agent answered; absent when none did. */
+  node?: string
+  /** A connection was made and nothing was answered in time, which a busy agent may do: who accepted it is not known. */
+  silent: boolean
+  /** What was wrong when there was no answer. */
+  error: string
+}
+
+/** Asks the client Pod to request the agent's port on each of these addresses. */
+export async function askAgents(live: LiveCluster, addresses: readonly string[]): Promise<AgentReply[]> {
+  const { stdout } = await live.inPod(CLIENT, httpRequests(addresses.map(agentRequest)))
+  return agentReplies(addresses, readReplies(stdout))
+}
+
+const agentRequest = (address: string) => ({ address, port: AGENT_PORT, seconds: 2 })
+const closedRequest = (address: string) => ({ ...agentRequest(address), seconds: DROPPED_SECONDS })
+
+function agentReplies(addresses: readonly string[], replies: readonly HttpReply[]): AgentReply[] {
+  return addresses.map((address, index) => {
+    const { line = '', error = '', port = 0, status = 0 } = replies.find((reply) => reply.index === index) ?? {}
+    const node = /^agent of (\S+)$/.exec(line)?.[1]
+    return { address, silent: port > 0 && status === 0, error, ...(node === undefined ? {} : { node }) }
+  })
+}
+
+/** The command that asks the agent through an address, as the learner types it. */
+const askCommand = (address: string) =>
+  `kubectl exec client -- curl -sS --connect-timeout 2 http://${address}:${AGENT_PORT}`
+
+/** What is asked for besides addresses on which nobody may answer. */
+interface StillOpen {
+  scene: AgentScene
+  hint: string
+  /** A Service that must go on answering, and the client's node. */
+  service?: WebService
+  view?: NodeView
+}
+
+/**
+ * None of these addresses leads the client to an agent, whatever other machine may answer on an address that no node has: some networks
+ * answer for any. Meanwhile the agent answers on the node's own address, and the Service as before: nothing else was closed.
+ */
+export async function mustBeClosed(live: LiveCluster, addresses: readonly string[], open: StillOpen): Promise<void> {
+  const { scene, hint, service, view } = open
+  const { node, nodeAddress } = scene
+  const asked = [...addresses, nodeAddress]
+  const usual = service ? [{ address: service.address, port: service.port }] : []
+  const { stdout } = await live.inPod(
+    CLIENT,
+    httpRequests([...addresses.map(closedRequest), agentRequest(nodeAddress), ...usual]),
+  )
+  const all = readReplies(stdout)
+  const replies = agentReplies(asked, all)
+  const wrong = replies.find(({ address, node: by, silent }) => address !== nodeAddress && (by !== undefined || silent))
+  if (wrong)
+    fail({
+      node,
+      look: askCommand(wrong.address),
+      expected: `no answer of an agent on port ${AGENT_PORT} of ${wrong.address}`,
+      actual:
+        wrong.node === undefined
+          ? 'a connection was accepted there, and nothing answered in time'
+          : `the agent of ${wrong.node} answers`,
+      hint,
+    })
+  mustHaveAnswered(replies, scene)
+  if (!service || !view) return
+  const { address, port, name } = service
+  const ofService = all.filter(({ index }) => index === asked.length)
+  expectAnswered(
+    ofService,
+    1,
+    { snapshot: view.snapshot, node: view.name, sender: { pod: scene.client }, target: service },
+    {
+      look: `kubectl exec client -- curl -sS --max-time 3 http://${address}:${port}`,
+      expected: `an answer of the Service ${name}, which must stay open`,
+    },
+  )
+}
+
+/** On the node's own address the agent answers the client. */
+export async function mustAnswerOnNode(live: LiveCluster, scene: AgentScene): Promise<void> {
+  mustHaveAnswered(await askAgents(live, [scene.nodeAddress]), scene)
+}
+
+/** The agent of that node answered on that address. */
+export function expectAgent(
+  replies: readonly AgentReply[],
+  { address, node, expected }: { address: string; node: string; expected: string },
+): void {
+  const reply = replies.find((one) => one.address === address)
+  if (reply?.node === node) return
+  const actual = reply?.node ? `the agent of ${reply.node} answers` : reply?.error || 'no answer of the agent'
+  fail({ node, look: askCommand(address), expected, actual })
+}
+
+function mustHaveAnswered(replies: readonly AgentReply[], { node, nodeAddress: address }: AgentScene): void {
+  expectAgent(replies, { address, node, expected: `the agent's answer on ${address}, the node's own address` })
+}
+
+/** How many of the client's requests to a Service, or to one Pod, were answered. */
+export async function answered(
+  live: LiveCluster,
+  target: { address: string; port: number },
+  times = 1,
+): Promise<number> {
+  const { stdout } = await live.inPod(
+    CLIENT,
+    separateRequests({ name: '', backends: [], ...target }, newToken(), times),
+  )
+  return readReplies(stdout).filter(({ status }) => status === 200).length
 }

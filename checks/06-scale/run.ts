@@ -1,9 +1,28 @@
 import { MIN_SIZES, MIN_VALUES } from '../../course/scale/growth.ts'
-import { isMeasurement, MEASUREMENT, type Measurement, type Quantity } from '../../course/scale/measurement.ts'
+import {
+  isMeasurement,
+  largestPoint,
+  MEASUREMENT,
+  type Measurement,
+  type Point,
+  type Quantity,
+} from '../../course/scale/measurement.ts'
+import {
+  countState,
+  MEASURED_NODE,
+  MEASURED_VERSION,
+  SERVER,
+  syntheticCluster,
+} from '../../course/scale/synthetic-cluster.ts'
 import { measurementTable } from '../../course/scale/table.ts'
+import { BoundedCache } from '../../dataplane/bounded-cache.ts'
+import type { SwitchedMode } from '../../dataplane/kube-proxy/mode-ownership.ts'
+import { readObjects } from '../../dataplane/objects.ts'
+import { predict } from '../../dataplane/predict.ts'
 import { requireSupport } from '../../embedded/index.ts'
 import type { CheckContext } from '../../grading/check-context.ts'
 import { fail, NotApplicable } from '../../grading/failure.ts'
+import type { Truth } from '../../grading/question.ts'
 
 /** Prints the last run again. */
 export const SHOW = 'make measure SHOW=1'
@@ -54,4 +73,77 @@ export async function bothModesMeasured(context: CheckContext): Promise<void> {
 /** What was measured is as it must be; `make measure SHOW=1` prints it. */
 export function expectRun(holds: boolean, told: { expected: string; actual: string; hint?: string }): void {
   if (!holds) fail({ look: SHOW, ...told })
+}
+
+/** Predicting more Services than that takes longer than a check should; the sizes below speak for the others. */
+const PREDICTED_UP_TO = 1000
+
+const known = new BoundedCache<ReturnType<typeof countState>>(200)
+
+/** What so many Services come to. Every step of a run asks for the same sizes, and so do the runs of a class. */
+function predictedCounts(mode: SwitchedMode, services: number, endpoints: number): ReturnType<typeof countState> {
+  return known.getOrCreate(`${mode} ${services} ${endpoints}`, () => {
+    const { objects } = readObjects(syntheticCluster(services, endpoints, SERVER))
+    return countState(predict(objects, { node: MEASURED_NODE, mode, version: MEASURED_VERSION }))
+  })
+}
+
+/** What was counted on the node must be what kube-proxy of that mode programs for so many Services. */
+function mustBePredicted({ endpoints, ...run }: Measurement, mode: SwitchedMode): void {
+  for (const point of run[mode]) {
+    if (point.services > PREDICTED_UP_TO) continue
+    const expected = predictedCounts(mode, point.services, endpoints)
+    for (const [what, count] of Object.entries(expected)) {
+      const actual = point[what as keyof typeof expected]
+      expectRun(actual === count, {
+        expected: `${count} ${what} for ${point.services} Services in ${mode} mode`,
+        actual: `${actual}`,
+        hint: 'make measure',
+      })
+    }
+  }
+}
+
+const grown = (points: readonly Point[], count: (point: Point) => number) =>
+  count(largestPoint(points)) - count(points[0] ?? largestPoint(points))
+
+/** iptables mode: as many entries more in KUBE-SERVICES as Services more, at every size, and more rules behind them. */
+export async function entriesGrow(context: CheckContext): Promise<void> {
+  const run = await measuredRun(context)
+  mustBePredicted(run, 'iptables')
+  for (const [index, { services, entries }] of run.iptables.entries()) {
+    const before = run.iptables[index - 1]
+    if (!before) continue
+    expectRun(entries - before.entries === services - before.services, {
+      expected: `${services - before.services} entries more at ${services} Services than at ${before.services}`,
+      actual: `${entries - before.entries} more`,
+    })
+  }
+}
+
+/** IPVS mode: the same rules at every size; sets and virtual servers have grown by the number of Services instead. */
+export async function rulesStay(context: CheckContext): Promise<void> {
+  const run = await measuredRun(context)
+  mustBePredicted(run, 'ipvs')
+  const services = grown(run.ipvs, (point) => point.services)
+  const [first] = run.ipvs
+  const other = run.ipvs.find(({ rules }) => rules !== first?.rules)
+  expectRun(other === undefined, {
+    expected: `${first?.rules} rules at every number of Services`,
+    actual: `${other?.rules} at ${other?.services}`,
+  })
+  for (const count of ['members', 'virtualServers'] as const) {
+    const more = grown(run.ipvs, (point) => point[count])
+    expectRun(more === services, {
+      expected: `${services} ${count} more for ${services} Services more`,
+      actual: `${more} more`,
+    })
+  }
+}
+
+/** What one more Service adds to the rules of iptables mode. */
+export async function rulesOfOneService(context: CheckContext): Promise<Truth> {
+  const { iptables } = await measuredRun(context)
+  const each = grown(iptables, ({ rules }) => rules) / grown(iptables, ({ services }) => services)
+  return { accepts: [String(each)], look: SHOW }
 }

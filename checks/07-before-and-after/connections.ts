@@ -1,17 +1,95 @@
-import type { CheckContext } from '../../grading/check-context.ts'
+import { type ApiObject, hasCondition } from '../../grading/api-object.ts'
+import { type CheckContext, holdsOnceSeen } from '../../grading/check-context.ts'
 import { expectMode } from '../../grading/expect-node.ts'
+import { expectField } from '../../grading/expect-object.ts'
+import { fail, NotApplicable } from '../../grading/failure.ts'
 import { httpRequests, readReplies } from '../../grading/http-requests.ts'
 import type { LiveCluster } from '../../grading/live-cluster.ts'
 import type { Truth } from '../../grading/question.ts'
-import { holdsOnceSeen } from '../../grading/seen-moment.ts'
 import { shareBars } from '../../grading/share-bars.ts'
-import type { WebBackend, WebService } from '../../grading/web-service.ts'
+import { type WebBackend, type WebService, webService } from '../../grading/web-service.ts'
 import { chainsLeadToPods } from '../01-iptables/web-chains.ts'
-import { CLIENT, loggedRequests, newToken } from '../02-ipvs/web-requests.ts'
-import { deafScene, expectConnections } from './deaf-pod.ts'
+import { CLIENT, clientPod, loggedRequests, newToken } from '../02-ipvs/web-requests.ts'
+
+const FOLDER = 'labs/07-before-and-after/manifests'
+const DEAF = 'deaf'
+
+/** Who sends, to whom, and which endpoint answers nobody. */
+export interface DeafScene {
+  service: WebService
+  /** The endpoint that listens nowhere. */
+  deaf: WebBackend
+  /** The others. */
+  hearing: WebBackend[]
+  /** Node of the client. */
+  node: string
+}
+
+const deafPod = ({ snapshot }: CheckContext): ApiObject | undefined => snapshot.find('Pod', 'default', DEAF)
+
+/** The Pod deaf among the endpoints of web, two others beside it, and a client to ask. Fails when one is not there. */
+export function deafScene(context: CheckContext): DeafScene {
+  const { node } = clientPod(context, `${FOLDER}/client.yaml`)
+  const service = webService(context.snapshot)
+  const deaf = service.backends.find(({ pod }) => pod === DEAF)
+  const hearing = service.backends.filter(({ pod }) => pod !== DEAF)
+  if (deaf && hearing.length >= 2) return { service, deaf, hearing, node }
+  if (!context.live) throw new NotApplicable('the Pod deaf was no endpoint of web when this capture was taken')
+  return fail({
+    look: 'kubectl get endpointslices -l app=web; kubectl get pods -l app=web -o wide',
+    expected: 'two Pods of nginx and the Pod deaf among the ready endpoints of web',
+    actual: deaf ? `deaf and ${hearing.length} more` : `${hearing.length} endpoints, deaf is none of them`,
+    hint: deaf ? 'make web creates what is missing.' : `kubectl apply -f ${FOLDER}/deaf.yaml`,
+  })
+}
+
+/** What became of the client's connections to an address is as it must be. */
+export function expectConnections(
+  address: string,
+  port: number,
+  { holds, ...told }: { holds: boolean; expected: string; actual: string; node?: string },
+): void {
+  if (!holds) fail({ look: `kubectl exec ${CLIENT.name} -- curl -sS --max-time 3 http://${address}:${port}`, ...told })
+}
+
+/** deaf is ready, an endpoint of web, and refuses; the others answer. */
+export function sceneIsReady(context: CheckContext): Promise<void> {
+  return holdsOnceSeen(context, 'deaf-and-ready', async () => {
+    const { deaf, hearing } = deafScene(context)
+    if (context.live) await onlyDeafRefuses(context.live, deaf, hearing)
+    return { deaf: deaf.address }
+  })
+}
+
+async function onlyDeafRefuses(live: LiveCluster, deaf: WebBackend, hearing: readonly WebBackend[]): Promise<void> {
+  const addresses = [deaf, ...hearing].map(({ address }) => address)
+  const script = httpRequests(addresses.map((address) => ({ address, port: 80 })))
+  const replies = readReplies((await live.inPod({ namespace: 'default', name: 'client' }, script)).stdout)
+  const codes = addresses.map((_, index) => replies.find((reply) => reply.index === index)?.status)
+  const answering = addresses.filter((_, index) => codes[index] === 200)
+  expectConnections(deaf.address, 80, {
+    holds: codes[0] === 0 && answering.length === hearing.length,
+    expected: `an answer of ${addresses.slice(1).join(' and ')}, and none of ${deaf.address}`,
+    actual: `${answering.join(', ') || 'none'} answered`,
+  })
+}
+
+/** deaf is asked whether it listens, is not ready, and so no endpoint that anybody uses. Fails otherwise. */
+export function mustBeProbed(context: CheckContext): void {
+  const pod = deafPod(context)
+  const container = pod?.spec?.containers?.[0]
+  const probed = container !== undefined && 'readinessProbe' in container
+  expectField('pod deaf', 'readinessProbe', {
+    holds: pod !== undefined && probed && !hasCondition(pod, 'Ready'),
+    look: 'kubectl get pod deaf -o wide',
+    expected: 'a Pod deaf with a readiness probe that keeps it not ready',
+    actual: pod ? (probed ? 'it is ready' : 'it has no probe') : 'no Pod of that name',
+    hint: `kubectl delete pod deaf, then kubectl apply -f ${FOLDER}/deaf-probed.yaml`,
+  })
+}
 
 /** What became of a number of connections, each of its own. */
-export interface Connections {
+interface Connections {
   sent: number
   /** Those that nobody took. */
   failed: number

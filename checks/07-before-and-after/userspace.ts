@@ -2,7 +2,7 @@ import { kubeProxyPods } from '../../cluster/kube-proxy/kube-proxy-pods.ts'
 import { multisetDifference } from '../../dataplane/compare/sequence.ts'
 import type { NodeState } from '../../dataplane/node-state.ts'
 import { targetOf } from '../../dataplane/rule-text.ts'
-import type { CheckContext } from '../../grading/check-context.ts'
+import { type CheckContext, holdsOnceSeen, mustHaveSeen } from '../../grading/check-context.ts'
 import { onNode } from '../../grading/difference-report.ts'
 import { evaluate } from '../../grading/evaluate.ts'
 import { expectMode, expectNodes } from '../../grading/expect-node.ts'
@@ -12,20 +12,28 @@ import { fail, NotApplicable } from '../../grading/failure.ts'
 import type { LiveCluster } from '../../grading/live-cluster.ts'
 import type { Truth } from '../../grading/question.ts'
 import type { Difference } from '../../grading/report-schema.ts'
-import { holdsOnceSeen } from '../../grading/seen-moment.ts'
 import type { NodeView } from '../../grading/snapshot.ts'
-import type { WebService } from '../../grading/web-service.ts'
-import { connect, connectionBars } from './connections.ts'
-import { type DeafScene, deafScene, expectConnections } from './deaf-pod.ts'
+import { type WebService, webService } from '../../grading/web-service.ts'
+import { nothingGoesBefore } from '../01-iptables/iptables-mode.ts'
+import { chainsLeadToPods } from '../01-iptables/web-chains.ts'
+import {
+  connect,
+  connectionBars,
+  type DeafScene,
+  deafScene,
+  expectConnections,
+  mustAllBeAnswered,
+  mustBeProbed,
+} from './connections.ts'
 
-export const RELAY_NOTE = 'rules-that-led-to-listeners'
+const RELAY_NOTE = 'rules-that-led-to-listeners'
 const HINT = 'make userspace'
 /** A multiple of the two Pods that answer. */
 const CONNECTIONS = 18
 const LOG_SECONDS = 60
 
 /** Only the embedded cluster runs a kube-proxy that is old enough. */
-export function mustHaveUserspace({ live }: Pick<CheckContext, 'live'>): void {
+function mustHaveUserspace({ live }: Pick<CheckContext, 'live'>): void {
   if (live && live.cluster.driver !== 'embedded')
     throw new NotApplicable(
       'userspace mode ended with kube-proxy 1.25, and only the embedded cluster runs one of long ago',
@@ -188,4 +196,47 @@ export function addressThatWebSees(context: CheckContext): Truth {
     .flatMap((link) => link.addresses)
     .filter(({ family }) => family === 'inet')
   return { accepts: addresses.map(({ address }) => address), look: 'kubectl logs -l app=web --tail=1' }
+}
+
+const WAY_BACK = 'make iptables KUBE_PROXY_VERSION=own, then make flush-nat'
+const CONNECTIONS_AFTER = 12
+
+/** After userspace mode was seen: the cluster's own kube-proxy in iptables mode, and nothing of the old one on any node. */
+export function nothingOfUserspace(context: CheckContext): void {
+  mustHaveUserspace(context)
+  mustHaveSeen(context, {
+    mode: 'userspace',
+    note: RELAY_NOTE,
+    look: 'curl -s localhost:10249/proxyMode',
+    hint: 'make userspace, then make check-7 STEP=relay.',
+  })
+  expectMode(context, 'iptables', { hint: WAY_BACK })
+  mustHoldIptablesModeOnly(context)
+}
+
+/** Every node holds what iptables mode programs, before the rules of others, and nothing of another mode. */
+export function mustHoldIptablesModeOnly({ nodes }: Pick<CheckContext, 'nodes'>): void {
+  expectNodes(nodes).nothingOfOtherModes('iptables', { look: 'iptables-save | grep "^:KUBE-"' })
+  expectNodes(nodes)
+    .everything('iptables-save')
+    .equalPrediction('iptables', 'exactly the chains and rules that follow from the Services and their endpoints')
+  nothingGoesBefore(nodes)
+}
+
+/** iptables mode, and no connection fails: the probe has taken deaf out of what rules lead to. */
+export function probeKeepsItOut(context: CheckContext): Promise<void> {
+  return holdsOnceSeen(context, 'deaf-and-probed', async () => {
+    await probeHelps(context)
+    return { pod: 'deaf' }
+  })
+}
+
+async function probeHelps(context: CheckContext): Promise<void> {
+  mustBeProbed(context)
+  expectMode(context, 'iptables', { hint: WAY_BACK })
+  chainsLeadToPods(context)
+  const { live, snapshot } = context
+  if (!live) return
+  const service = webService(snapshot)
+  mustAllBeAnswered(context, service, await connect(live, service, CONNECTIONS_AFTER), CONNECTIONS_AFTER)
 }

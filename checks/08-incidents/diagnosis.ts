@@ -1,14 +1,96 @@
 import { createHash } from 'node:crypto'
-import { DIAGNOSIS, GUESS_PREFIX } from '../../course/incident/incident-note.ts'
+import type { Baseline } from '../../course/incident/baseline.ts'
+import type { Incident } from '../../course/incident/incident.ts'
+import { IncidentContext } from '../../course/incident/incident-context.ts'
+import {
+  DIAGNOSIS,
+  GUESS_PREFIX,
+  INCIDENT_KEY,
+  type IncidentNote,
+  isIncidentNote,
+  unseal,
+} from '../../course/incident/incident-note.ts'
 import { sameAnswer } from '../../grading/answer.ts'
 import type { CheckContext } from '../../grading/check-context.ts'
 import { expectFound } from '../../grading/expect-object.ts'
-import { fail } from '../../grading/failure.ts'
+import { fail, Trouble } from '../../grading/failure.ts'
 import type { LabNotes } from '../../grading/lab-notes.ts'
 import { answeredKey, answerKey, isAnswerNote, type Truth } from '../../grading/question.ts'
 import { shortened } from '../../host/plain-text.ts'
-import { expectIncident, SHOW } from './open-incident.ts'
-import { WRONG_DIAGNOSIS } from './score.ts'
+import { incidents } from '../../labs/08-incidents/incidents/all.ts'
+
+/** The incident that the cluster's notes say is open. */
+export interface OpenIncident {
+  incident: Incident
+  note: IncidentNote
+  baseline: Baseline
+  look: IncidentContext
+}
+
+/** The note of the open incident with its incident; undefined when none is open. Throws Trouble when it can't be read. */
+function notedIncident(notes: LabNotes) {
+  const note = notes.read(INCIDENT_KEY, isIncidentNote)
+  if (!note) return undefined
+  const secret = unseal(note.sealed)
+  const incident = incidents.find(({ id }) => id === secret?.id)
+  if (!secret || !incident)
+    throw new Trouble('the note of the incident can no longer be read: `make reset-8`, then `make incident`')
+  return { note, secret, incident }
+}
+
+export const SHOW = 'make incident SHOW=1'
+
+/** The same; fails when none is open. */
+const expectIncident = (notes: LabNotes) =>
+  expectFound(notedIncident(notes), {
+    look: SHOW,
+    expected: 'an open incident',
+    actual: 'none: nothing has been broken yet',
+    hint: '`make incident` breaks something.',
+  })
+
+/** The open incident, ready to be looked at. Fails when there is none. */
+export function openIncident({ snapshot, live, notes }: CheckContext): OpenIncident {
+  const { note, secret, incident } = expectIncident(notes)
+  return {
+    incident,
+    note,
+    baseline: secret.baseline,
+    look: new IncidentContext(snapshot, live, secret.scene, incident.mode),
+  }
+}
+
+/** What an incident's score is made of. */
+export interface Effort {
+  seconds: number
+  /** Tiers of hints that were asked for. */
+  hints: number
+  /** Wrong diagnoses, each counted once. */
+  wrong: number
+}
+
+const FULL = 100
+const LEAST = 10
+const HINT = 15
+/** Points that each wrong diagnosis costs. */
+const WRONG_DIAGNOSIS = 10
+/** So many minutes cost nothing, each one after that a point, up to a half. */
+const FREE_MINUTES = 10
+const MOST_FOR_TIME = 50
+
+/** Points of a repaired and understood incident, from 100 down to 10. */
+export function scoreOf({ seconds, hints, wrong }: Effort): number {
+  const late = Math.min(MOST_FOR_TIME, Math.max(0, Math.floor(seconds / 60) - FREE_MINUTES))
+  return Math.max(LEAST, FULL - late - hints * HINT - wrong * WRONG_DIAGNOSIS)
+}
+
+/** The score in a sentence. */
+export function describeScore(points: number, { seconds, hints, wrong }: Effort): string {
+  const minutes = Math.floor(seconds / 60)
+  const time = minutes > 0 ? `${minutes} min ${Math.round(seconds % 60)} s` : `${Math.round(seconds)} s`
+  const counted = (count: number, what: string) => `${count === 0 ? 'no' : count} ${what}${count === 1 ? '' : 's'}`
+  return `${points} of ${FULL} points: ${time}, ${counted(hints, 'hint')}, ${wrong === 1 ? '1 wrong diagnosis' : `${wrong === 0 ? 'no' : wrong} wrong diagnoses`}.`
+}
 
 /** The id of the cause. A wrong one is counted once, however often it is typed; what the list does not have is no diagnosis and costs nothing. */
 export function causeByName({ notes }: CheckContext): Truth {

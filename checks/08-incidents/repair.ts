@@ -1,7 +1,6 @@
 import { isDeepStrictEqual } from 'node:util'
 import { kubeProxyPods } from '../../cluster/kube-proxy/kube-proxy-pods.ts'
-import { differingSettings, foreignRules, serviceFacts } from '../../course/incident/baseline.ts'
-import { fingerprintOf } from '../../course/incident/fingerprint.ts'
+import { differingSettings, fingerprintOf, foreignRules, serviceFacts } from '../../course/incident/baseline.ts'
 import { CLOSED_KEY, GUESS_PREFIX, isClosedNote } from '../../course/incident/incident-note.ts'
 import type { CheckContext } from '../../grading/check-context.ts'
 import { onNode } from '../../grading/difference-report.ts'
@@ -9,9 +8,7 @@ import { configOf } from '../../grading/evaluate.ts'
 import { expectNodes } from '../../grading/expect-node.ts'
 import { type FailureDetail, fail } from '../../grading/failure.ts'
 import { dummyDeviceOwnsClusterIPs } from '../02-ipvs/equality.ts'
-import { wasDiagnosed } from './diagnosis.ts'
-import { type OpenIncident, openIncident, SHOW } from './open-incident.ts'
-import { describeScore, scoreOf } from './score.ts'
+import { describeScore, type OpenIncident, openIncident, SHOW, scoreOf, wasDiagnosed } from './diagnosis.ts'
 
 /** What the user reported works, tried with real requests. */
 export async function reportIsSettled(context: CheckContext): Promise<void> {

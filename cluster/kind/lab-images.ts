@@ -7,6 +7,18 @@ import { timeoutScale } from '../../host/wait.ts'
 import { accessImage } from '../context/node-access.ts'
 import { type EngineName, engineReason, fullImageName, hasImage, registryHas } from './engine.ts'
 
+const nginx = 'nginx@sha256:6784fb0834aa7dbbe12e3d7471e69c290df3e6ba810dc38b34ae33d3c1c05f7d' // 1.27.5
+const netshoot = 'nicolaka/netshoot@sha256:a20c2531bf35436ed3766cd6cfe89d352b050ccc4d7005ce6400adf97503da1b' // v0.13
+const busybox = 'busybox@sha256:9db7b59979c38555a39def84a31fb98b5296952f9e3afd4f6f11f05b07adfab0' // 1.37.0
+
+/** By the name that the labs' manifests use: what is fetched where the engine has no image of that name. Digests of multi-platform indexes. */
+const pinned: ReadonlyMap<string, string> = new Map([
+  ['nginx:latest', nginx],
+  ['nginx:1.27', nginx],
+  ['nicolaka/netshoot:latest', netshoot],
+  ['busybox:1.37', busybox],
+])
+
 /** What the Pods of the labs run (labs/NN-name/manifests). */
 export const podImages: readonly string[] = ['nginx:latest', 'nginx:1.27', 'nicolaka/netshoot:latest']
 
@@ -22,7 +34,8 @@ const withTag = (image: string) => (/[:@][^/]*$/.test(image) ? image : `${image}
 const nameOnNode = (image: string) => fullImageName('podman', image)
 
 /**
- * Fetches the images of the labs that the engine lacks. Where the registry does not answer, the others are not tried.
+ * Fetches the images of the labs that the engine lacks, by their digest, and gives them the names that the Pods use. Where the
+ * registry does not answer, the others are not tried.
  * @returns the images that could not be had, and why the first of them could not
  */
 export async function fetchLabImages(
@@ -33,11 +46,14 @@ export async function fetchLabImages(
   const held = await Promise.all(images.map((image) => hasImage(engine, image)))
   const lacking = images.filter((_image, index) => !held[index])
   for (const [index, image] of lacking.entries()) {
-    if (!(await registryHas(engine, image)))
+    const reference = fullImageName(engine, pinned.get(image) ?? image)
+    if (!(await registryHas(engine, reference)))
       return { missing: lacking.slice(index), reason: 'its registry does not answer' }
     progress.start(`Fetching ${image}`)
     const run = $({ quiet: true, nothrow: true, timeout: pullMs * timeoutScale(), stdio: ['ignore', 'pipe', 'pipe'] })
-    const { exitCode, stderr } = await run`${engine} pull ${fullImageName(engine, image)}`
+    const pulled = await run`${engine} pull ${reference}`
+    const named = pulled.exitCode === 0 && pinned.has(image)
+    const { exitCode, stderr } = named ? await run`${engine} tag ${reference} ${fullImageName(engine, image)}` : pulled
     progress.end(exitCode === 0)
     if (exitCode !== 0) return { missing: lacking.slice(index), reason: engineReason(stderr) }
   }

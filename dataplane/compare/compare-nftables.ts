@@ -9,7 +9,8 @@ import { misplaced, multisetDifference, sameSequence } from './sequence.ts'
 const AFFINITY = 'affinity-'
 
 const titleOf = ({ family, name }: NftTable): string => `${family} ${name}`
-const hookOf = ({ base }: NftChain): string => (base ? `${base.type} ${base.hook} ${base.priority}` : '')
+const hookOf = ({ base }: NftChain): string =>
+  base ? `${base.type} ${base.hook} ${base.priority} ${base.policy ?? ''}` : ''
 
 /**
  * Compares kube-proxy's own tables: sets and maps element by element, the chains at the kernel's hooks and those that no

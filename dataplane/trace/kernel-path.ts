@@ -1,11 +1,39 @@
-import { printEndpoint } from '../ip-address.ts'
+import { familyOf, printEndpoint } from '../ip-address.ts'
 import { printIpvsadmSave, type RealServer, type VirtualServer, virtualServerKey } from '../ipvsadm-save.ts'
+import type { NftTable } from '../nft-table.ts'
 import type { NodeState } from '../node-state.ts'
 import { describeFlow, type Flow } from './flow.ts'
 import type { Surroundings } from './matches.ts'
 import { findVirtualServer, type Share, scheduleShares, type VirtualServers } from './schedule.ts'
 import type { Hook, Step } from './step.ts'
-import { TableWalk } from './walk-chain.ts'
+import { type HookEnd, TableWalk } from './walk-chain.ts'
+import { NftWalk } from './walk-nftables.ts'
+
+/** What the kernel runs at a hook: a table of iptables or a base chain of nf_tables. */
+interface BaseChain {
+  priority: number
+  isNat: boolean
+  walk: (flow: Flow) => HookEnd[]
+}
+
+const EVERY: readonly Hook[] = ['PREROUTING', 'INPUT', 'FORWARD', 'OUTPUT', 'POSTROUTING']
+/** Tables of iptables, where they are registered and with which priority (linux/netfilter_ipv4.h). */
+const TABLES: readonly { name: string; hooks: readonly Hook[]; priority: (hook: Hook) => number }[] = [
+  { name: 'raw', hooks: ['PREROUTING', 'OUTPUT'], priority: () => -300 },
+  { name: 'mangle', hooks: EVERY, priority: () => -150 },
+  {
+    name: 'nat',
+    hooks: EVERY.filter((hook) => hook !== 'FORWARD'),
+    priority: (hook) => (isDestinationHook(hook) ? -100 : 100),
+  },
+  { name: 'filter', hooks: ['INPUT', 'FORWARD', 'OUTPUT'], priority: () => 0 },
+  { name: 'security', hooks: ['INPUT', 'FORWARD', 'OUTPUT'], priority: () => 50 },
+]
+/** Those of IPVS at LOCAL_OUT and LOCAL_IN (ip_vs_ops4 of net/netfilter/ipvs/ip_vs_core.c). */
+const IPVS_OUTPUT = -99
+const IPVS_INPUT = 99
+
+const isDestinationHook = (hook: Hook): boolean => hook === 'PREROUTING' || hook === 'OUTPUT'
 
 /** A packet that a rule (or a virtual server without real servers) stopped. */
 export interface LostFlow {
@@ -15,18 +43,22 @@ export interface LostFlow {
 }
 
 /**
- * The way of packets through the kernel: PREROUTING, the routing decision, INPUT or FORWARD, OUTPUT, POSTROUTING, each with
- * its tables in the kernel's order (linux/netfilter_ipv4.h), and IPVS between: at LOCAL_IN after filter, at LOCAL_OUT after
- * nat and before filter (net/netfilter/ipvs/ip_vs_core.c). What IPVS translates to another host passes LOCAL_OUT and
- * POSTROUTING (ip_vs_xmit.c, with net.ipv4.vs.conntrack=1, which kube-proxy sets).
+ * The path of packets through the kernel: PREROUTING, the routing decision, INPUT or FORWARD, OUTPUT, POSTROUTING, each with the
+ * tables of iptables and the base chains of nf_tables in the order of their priorities, and IPVS between: at LOCAL_IN after filter,
+ * at LOCAL_OUT after nat and before filter. What IPVS translates to another host passes LOCAL_OUT and POSTROUTING (ip_vs_xmit.c,
+ * with net.ipv4.vs.conntrack=1, which kube-proxy sets).
  */
 export class KernelPath {
   readonly delivered: Flow[] = []
   readonly lost: LostFlow[] = []
+  /** Hooks that packets came to, in the order of their first visits. */
+  readonly hooks = new Set<Hook>()
   readonly #state: NodeState
   readonly #servers: VirtualServers
   readonly #around: Surroundings
   readonly #walk: TableWalk
+  readonly #nftWalk: NftWalk
+  readonly #baseChains = new Map<Hook, BaseChain[]>()
   readonly #record: (step: Step) => void
 
   constructor(state: NodeState, around: Surroundings, record: (step: Step) => void, matchingOnly = false) {
@@ -35,11 +67,12 @@ export class KernelPath {
     this.#around = around
     this.#record = record
     this.#walk = new TableWalk(around, record, matchingOnly)
+    this.#nftWalk = new NftWalk(around, record, matchingOnly)
   }
 
   /** A packet that comes in by an interface. */
   prerouting(entering: Flow): void {
-    for (const flow of this.#tables('PREROUTING', ['raw', 'mangle', 'nat'], entering)) {
+    for (const flow of this.#hook('PREROUTING', entering)) {
       if (this.#around.network.isLocal(flow.destination)) this.#input(flow)
       else this.#forward(flow)
     }
@@ -48,7 +81,7 @@ export class KernelPath {
   /** A packet that a process of the node (or IPVS) sends. */
   output(sent: Flow): void {
     const routed = this.#routed({ ...sent, inInterface: undefined })
-    for (const natted of this.#tables('OUTPUT', ['raw', 'mangle', 'nat'], routed)) {
+    for (const natted of this.#hook('OUTPUT', routed, { before: IPVS_OUTPUT })) {
       // The kernel routes again what nat OUTPUT translated (nf_nat_ipv4_local_fn).
       const flow = this.#routed(natted)
       const shares = this.#virtualServer('OUTPUT', flow)
@@ -59,11 +92,11 @@ export class KernelPath {
   }
 
   #outputFilter(flow: Flow): void {
-    for (const passed of this.#tables('OUTPUT', ['filter', 'security'], flow)) this.#postrouting(passed)
+    for (const passed of this.#hook('OUTPUT', flow, { from: IPVS_OUTPUT })) this.#postrouting(passed)
   }
 
   #input(flow: Flow): void {
-    for (const passed of this.#tables('INPUT', ['mangle', 'filter', 'security'], flow)) {
+    for (const passed of this.#hook('INPUT', flow, { before: IPVS_INPUT })) {
       const shares = this.#virtualServer('INPUT', passed)
       if (!shares) this.#deliverLocally(passed)
       else for (const scheduled of shares) this.#afterIpvs(scheduled, (local) => this.#deliverLocally(local))
@@ -71,7 +104,7 @@ export class KernelPath {
   }
 
   #deliverLocally(flow: Flow): void {
-    this.delivered.push(...this.#tables('INPUT', ['nat'], flow))
+    this.delivered.push(...this.#hook('INPUT', flow, { from: IPVS_INPUT }))
   }
 
   /** A real server on this node gets the packet in place (`here`); one elsewhere gets it through LOCAL_OUT again. */
@@ -82,12 +115,12 @@ export class KernelPath {
 
   #forward(flow: Flow): void {
     const routed = this.#routed(flow)
-    for (const passed of this.#tables('FORWARD', ['mangle', 'filter', 'security'], routed)) this.#postrouting(passed)
+    for (const passed of this.#hook('FORWARD', routed)) this.#postrouting(passed)
   }
 
   #postrouting(flow: Flow): void {
     const leaving = this.#routed({ ...flow, inInterface: undefined })
-    for (const passed of this.#tables('POSTROUTING', ['mangle', 'nat'], leaving)) {
+    for (const passed of this.#hook('POSTROUTING', leaving)) {
       if (this.#around.network.isLocal(passed.destination) && !passed.looped) {
         this.prerouting({ ...passed, looped: true, inInterface: 'lo', outInterface: undefined })
       } else this.delivered.push(passed)
@@ -98,29 +131,55 @@ export class KernelPath {
     return { ...flow, outInterface: this.#around.network.deviceTo(flow.destination) }
   }
 
-  /** Walks the tables of a hook one after the other and gives back what got through all of them. */
-  #tables(hook: Hook, tables: readonly string[], entering: Flow): Flow[] {
+  /** Walks what the kernel runs at a hook in the order of priorities; gives back what got through. */
+  #hook(hook: Hook, entering: Flow, { from = -Infinity, before = Infinity } = {}): Flow[] {
+    this.hooks.add(hook)
+    const side = isDestinationHook(hook) ? 'destinationBound' : 'sourceBound'
+    const isTranslated = (flow: Flow) => (isDestinationHook(hook) ? flow.translated : flow.sourceTranslated)
+    const family = familyOf(entering.destination) === 'ipv6' ? 'ip6' : 'ip'
+    const chains = this.#baseChainsAt(hook, family).filter(({ priority }) => priority >= from && priority < before)
     let flows = [entering]
-    for (const name of tables) {
-      flows = flows.flatMap((flow) => (name === 'nat' ? this.#nat(hook, flow) : this.#table(hook, name, flow)))
-    }
-    return flows
+    for (const { isNat, walk } of chains)
+      flows = flows.flatMap((flow) => {
+        // nat is consulted once per connection and side: a chain that translates binds it, and further ones are passed over.
+        if (isNat && (flow[side] || !flow.tracked)) return [flow]
+        const passed = this.#passed(walk(flow))
+        return isNat ? passed.map((one) => ({ ...one, [side]: !isTranslated(flow) && isTranslated(one) })) : passed
+      })
+    const isBound = chains.some(({ isNat }) => isNat)
+    return isBound ? flows.map((flow) => (flow.tracked ? { ...flow, [side]: true } : flow)) : flows
   }
 
-  /** nat is asked once per connection and direction: where an earlier hook has bound that side, its rules are not seen. */
-  #nat(hook: Hook, flow: Flow): Flow[] {
-    const side = hook === 'PREROUTING' || hook === 'OUTPUT' ? 'destinationBound' : 'sourceBound'
-    if (flow[side] || !flow.tracked) return [flow]
-    return this.#table(hook, 'nat', flow).map((passed) => ({ ...passed, [side]: true }))
-  }
-
-  #table(hook: Hook, name: string, flow: Flow): Flow[] {
+  #passed(ends: readonly HookEnd[]): Flow[] {
     const passed: Flow[] = []
-    for (const end of this.#walk.table(hook, name, this.#state.iptables.get(name), flow)) {
-      if (end.verdict === 'accept') passed.push(end.flow)
-      else this.lost.push({ flow: end.flow, verdict: end.verdict, by: end.by })
+    for (const { flow, verdict, by } of ends) {
+      if (verdict === 'accept') passed.push(flow)
+      else this.lost.push({ flow, verdict, by })
     }
     return passed
+  }
+
+  #baseChainsAt(hook: Hook, family: NftTable['family']): BaseChain[] {
+    const known = this.#baseChains.get(hook)
+    if (known) return known
+    const { iptables, nftables = [] } = this.#state
+    const here = TABLES.filter(({ hooks }) => hooks.includes(hook))
+    const chains: BaseChain[] = here.map(({ name, priority }) => {
+      const walk = (flow: Flow) => this.#walk.table(hook, name, iptables.get(name), flow)
+      return { priority: priority(hook), isNat: name === 'nat', walk }
+    })
+    for (const table of nftables) {
+      // iptables of the nft kind keeps its tables in nf_tables: they were read by iptables-save.
+      if (table.family !== family || iptables.has(table.name)) continue
+      for (const [name, chain] of table.chains) {
+        if (chain.base?.hook !== hook.toLowerCase()) continue
+        const walk = (flow: Flow) => this.#nftWalk.baseChain(hook, table, name, chain, flow)
+        chains.push({ priority: chain.base.priority, isNat: chain.base.type === 'nat', walk })
+      }
+    }
+    chains.sort((one, other) => one.priority - other.priority)
+    this.#baseChains.set(hook, chains)
+    return chains
   }
 
   /** The packet as each real server of its virtual server gets it; undefined when IPVS has nothing to do with it. */

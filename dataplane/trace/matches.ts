@@ -99,7 +99,7 @@ function judgeConntrack(options: RuleOptions, flow: Flow): Judgement {
   for (const [option, { negated, value }] of options) {
     const text = value[0] ?? ''
     if (option === '--ctstate' || option === '--state') {
-      const states = flow.tracked ? statesOf(flow) : ['UNTRACKED']
+      const states = connectionStates(flow)
       const holds = text.split(',').some((state) => states.includes(state))
       judgements.push(judged(holds, negated, `connection is ${states.join(',')}`))
     } else if (option === '--ctorigdst' || option === '--ctorigsrc') {
@@ -119,8 +119,10 @@ function judgeConntrack(options: RuleOptions, flow: Flow): Judgement {
 }
 
 /** The states of a connection's first packet. IPVS changes conntrack's reply tuple but sets no DNAT status. */
-function statesOf(flow: Flow): string[] {
-  return ['NEW', ...(flow.translated ? ['DNAT'] : []), ...(flow.sourceTranslated ? ['SNAT'] : [])]
+export function connectionStates(flow: Flow): string[] {
+  return !flow.tracked
+    ? ['UNTRACKED']
+    : ['NEW', ...(flow.translated ? ['DNAT'] : []), ...(flow.sourceTranslated ? ['SNAT'] : [])]
 }
 
 function judgePorts(options: RuleOptions, flow: Flow): Judgement {

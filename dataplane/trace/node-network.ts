@@ -98,6 +98,13 @@ export class NodeNetwork {
     return best?.name ?? route?.device
   }
 
+  /** A machine outside the cluster: the router of the default route, else an address that is nobody's (RFC 5737, RFC 3849). */
+  neighbourOutside(like: string): string {
+    const isIPv4 = familyOf(like) === 'ipv4'
+    const router = this.#routes.find(({ destination }) => destination === (isIPv4 ? '0.0.0.0/0' : '::/0'))?.via
+    return router ?? (isIPv4 ? '203.0.113.9' : '2001:db8::9')
+  }
+
   /** Where packets from elsewhere come in: the way back to their source. */
   externalInterface(source: string): string | undefined {
     return this.routeTo(source)?.device

@@ -4,7 +4,8 @@ export type Protocol = 'tcp' | 'udp' | 'sctp'
 
 /**
  * The first packet of a new connection. A Pod's enters through the Pod's interface of the node, an external one through
- * the node's uplink, the host's comes from a process of the node; without `source` the kernel's choice for the way.
+ * the node's uplink, the host's comes from a process of the node. Without `source`, the host has the one that its kernel chooses,
+ * and an external one is the router's.
  */
 export interface Packet {
   from: 'pod' | 'host' | 'external'
@@ -15,13 +16,13 @@ export interface Packet {
   protocol: Protocol
 }
 
-/** A packet described in a way nobody can send; the message says what to write instead. */
+/** A packet that cannot be sent as described; the message says what to write instead. */
 export class PacketError extends Error {
   override name = 'PacketError'
 }
 
 /**
- * Reads a packet from its two descriptions: `from` is `pod:ADDRESS`, `host` or `external:ADDRESS`, `to` is
+ * Reads a packet from its two descriptions: `from` is `pod:ADDRESS`, `host`, `outside` or `external:ADDRESS`, `to` is
  * `ADDRESS:PORT[/tcp|/udp|/sctp]` (IPv6 in brackets). Throws PacketError.
  */
 export function parsePacket(from: string, to: string): Packet {
@@ -34,12 +35,13 @@ export function parsePacket(from: string, to: string): Packet {
   }
   const packet = { destination: endpoint.address, port: endpoint.port, protocol }
   if (from === 'host') return { from: 'host', ...packet }
+  if (from === 'outside') return { from: 'external', ...packet }
   const colon = from.indexOf(':')
   const kind = from.slice(0, Math.max(colon, 0))
   const source = from.slice(colon + 1)
   const family = source.includes('/') ? undefined : familyOf(source)
   if ((kind !== 'pod' && kind !== 'external') || family === undefined) {
-    throw new PacketError(`"${from}" is no origin; write it as pod:10.244.1.99, external:203.0.113.9 or host`)
+    throw new PacketError(`"${from}" is no origin; write it as pod:10.244.1.99, host, outside or external:203.0.113.9`)
   }
   if (family !== familyOf(endpoint.address)) {
     throw new PacketError(`"${from}" and "${to}" are of different IP families; give both as IPv4 or both as IPv6`)

@@ -1,6 +1,8 @@
 import { canonicalAddress, printEndpoint } from '../ip-address.ts'
+import { isServicePortChain } from '../kube-proxy/nftables/names.ts'
+import { KUBE_PROXY_TABLE } from '../nft-table.ts'
 import type { NodeState } from '../node-state.ts'
-import type { Hop, Trace } from '../trace.ts'
+import type { Trace } from '../trace.ts'
 import type { Packet } from './packet.ts'
 
 /** Chains of one Service port or endpoint, by prefix, and what a packet looks for there in vain. */
@@ -13,10 +15,6 @@ const SOUGHT: Record<string, string> = {
   'KUBE-SEP': 'no rule that translates it',
 }
 
-/** The chain that a hop jumps or goes to. */
-const calledBy = ({ rule, verdict }: Hop): string | undefined =>
-  verdict === 'JUMP' || verdict === 'GOTO' ? / -[jg] (\S+)/.exec(rule)?.[1] : undefined
-
 const sought = (chain: string): string | undefined => SOUGHT[chain.slice(0, chain.lastIndexOf('-'))]
 
 /**
@@ -27,7 +25,7 @@ const sought = (chain: string): string | undefined => SOUGHT[chain.slice(0, chai
 export function stoppingPlace(
   trace: Trace,
   { destination, port, protocol }: Packet,
-  { links }: Pick<NodeState, 'links'>,
+  { links, nftables = [] }: Pick<NodeState, 'links' | 'nftables'>,
   at = '',
 ): string | undefined {
   const [stop] = trace.lost
@@ -38,7 +36,7 @@ export function stoppingPlace(
     return `reaches the virtual server ${stop.chain}${at} and finds ${found?.split(':')[0] ?? 'no real server'}`
   }
   if (trace.verdict !== 'accept') return undefined
-  const chains = trace.hops.filter(({ table }) => table === 'nat').flatMap((hop) => calledBy(hop) ?? [])
+  const chains = trace.steps.filter(({ table }) => table === 'nat').flatMap(({ target }) => target ?? [])
   const innermost = chains.findLast((chain) => sought(chain) !== undefined)
   if (innermost) return `reaches ${innermost}${at} and finds ${sought(innermost)}`
   const service = `${protocol.toUpperCase()} ${printEndpoint(destination, port)}`
@@ -50,5 +48,17 @@ export function stoppingPlace(
     return `comes to IPVS${at} and finds no virtual server ${service}`
   }
   if (chains.includes('KUBE-SERVICES')) return `reaches KUBE-SERVICES${at} and finds no rule for ${service}`
+  const family = destination.includes(':') ? 'ip6' : 'ip'
+  if (nftables.some((table) => table.name === KUBE_PROXY_TABLE && table.family === family))
+    return stoppingChain(trace, `${family} ${KUBE_PROXY_TABLE}`, service, at)
   return `never reaches KUBE-SERVICES${at}: no jump leads there`
+}
+
+/** The same for kube-proxy's own table of nf_tables. */
+function stoppingChain({ steps }: Trace, title: string, service: string, at: string): string {
+  const chains = steps.filter(({ table }) => table === title).flatMap(({ target }) => target ?? [])
+  const innermost = chains.findLast(isServicePortChain)
+  if (innermost) return `reaches ${innermost}${at} and finds no rule that translates it`
+  if (chains.includes('services')) return `reaches the chain services${at} and finds no element for ${service}`
+  return `never reaches the chain services of table ${title}${at}: no jump leads there`
 }

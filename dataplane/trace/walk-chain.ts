@@ -12,14 +12,14 @@ export class CircleError extends Error {
   override name = 'CircleError'
 }
 
-/** How a packet came out of a table; for a lost one, the step that lost it. */
-export interface TableEnd {
+/** How a packet came out of a table or a base chain; for a lost one, the step that lost it. */
+export interface HookEnd {
   flow: Flow
   verdict: 'accept' | 'drop' | 'reject'
   by: Step
 }
 
-interface ChainEnd {
+export interface ChainEnd {
   flow: Flow
   verdict: 'accept' | 'return' | 'drop' | 'reject'
   by?: Step
@@ -41,11 +41,11 @@ export class TableWalk {
   }
 
   /** Walks the built-in chain of a hook to its end, policy included. A table without that chain accepts. */
-  table(hook: Hook, name: string, table: Table | undefined, flow: Flow): TableEnd[] {
+  table(hook: Hook, name: string, table: Table | undefined, flow: Flow): HookEnd[] {
     const chain = table?.get(hook)
     if (!table || !chain) return [{ flow, verdict: 'accept', by: this.#policyStep(hook, name, flow, 'ACCEPT') }]
     const ends = this.#chain({ hook, name, table }, chain, flow, [hook])
-    return ends.map((end): TableEnd => {
+    return ends.map((end): HookEnd => {
       if (end.verdict !== 'return' && end.by) return { flow: end.flow, verdict: end.verdict, by: end.by }
       const step = this.#policyStep(hook, name, end.flow, chain.policy)
       this.#record(step)
@@ -114,6 +114,7 @@ export class TableWalk {
       reason,
       probability: passes ? flow.probability : flow.probability * chance,
       packet: describeFlow(flow),
+      path,
     }
     if (passes) {
       this.#record(step)
@@ -131,7 +132,7 @@ export class TableWalk {
     const { reason } = step
     if (!target) {
       step.verdict = 'CONTINUE'
-      step.reason = sentence(reason, 'a rule without target, it only counts')
+      step.reason = joinReasons(reason, 'a rule without target, it only counts')
       this.#record(step)
       return [{ flow, verdict: 'continue' }]
     }
@@ -139,12 +140,13 @@ export class TableWalk {
     if (!called) {
       const effect = applyTarget(target, flow, place.hook, this.#around)
       step.verdict = target.name
-      step.reason = sentence(reason, effect.told)
+      step.reason = joinReasons(reason, effect.told)
       this.#record(step)
       return [{ flow: effect.flow, verdict: effect.verdict, by: step }]
     }
     step.verdict = target.goto ? 'GOTO' : 'JUMP'
-    step.reason = sentence(reason, `to ${target.name}`)
+    step.target = target.name
+    step.reason = joinReasons(reason, `to ${target.name}`)
     this.#record(step)
     if (path.includes(target.name)) {
       throw new CircleError(
@@ -170,6 +172,6 @@ function lineOf(chain: Chain, rule: Rule): string {
   return rule.spec === '' ? `-A ${chain.name}` : `-A ${chain.name} ${rule.spec}`
 }
 
-function sentence(one: string, other: string): string {
+export function joinReasons(one: string, other: string): string {
   return one === '' || other === '' ? one + other : `${one}; ${other}`
 }

@@ -1,7 +1,7 @@
-import type { Api } from '../apiserver/api.ts'
 import type { GuestWork } from '../network/guest-work.ts'
 import { shellProfile } from '../network/node-setup.ts'
 import type { ImageContext, ProcessImage } from './images/registry.ts'
+import type { NodeContext } from './node-context.ts'
 import type { GuestFile } from './objects.ts'
 import { podHosts, podResolvConf } from './pod-files.ts'
 import { podFolder, volumeMounts } from './volumes.ts'
@@ -21,11 +21,17 @@ const containerDevices = (root: string) => [
 ]
 
 /** The file system of run number `run` of a container: a fresh layer over the guest's files, with its volumes. */
-export function containerRoot(api: Api, image: ProcessImage, context: ImageContext, run: number): ContainerRoot {
+export function containerRoot(
+  { api, machine }: Pick<NodeContext, 'api' | 'machine'>,
+  image: ProcessImage,
+  context: ImageContext,
+  run: number,
+): ContainerRoot {
   const { pod, container, podIP } = context
   const folder = `${podFolder(pod.metadata.uid)}/${container.name}-${run}`
   const [root, upper, work] = [`${folder}/root`, `${folder}/upper`, `${folder}/work`]
   const empty = (image.emptyFolders ?? []).map((path, index) => ({ path, source: `${folder}/empty-${index}` }))
+  const layer = machine.layer(root, upper, work)
   const volumes = volumeMounts(pod, container, root, upper)
   const own: GuestFile[] = [
     { path: '/etc/hosts', content: podHosts(pod, podIP) },
@@ -40,9 +46,9 @@ export function containerRoot(api: Api, image: ProcessImage, context: ImageConte
     root,
     files: [...own.map((file) => ({ ...file, path: upper + file.path })), ...volumes.files],
     work: {
-      folders: [root, upper, work, ...empty.map(({ source }) => source)],
+      folders: [root, upper, work, ...layer.folders, ...empty.map(({ source }) => source)],
       mounts: [
-        `overlay ${root} overlay lowerdir=/,upperdir=${upper},workdir=${work} 0 0`,
+        ...layer.mounts,
         ...(container.securityContext?.privileged ? [`/dev ${root}/dev none rbind 0 0`] : containerDevices(root)),
         `tmpfs ${root}/tmp tmpfs mode=1777 0 0`,
         ...empty.map(({ source, path }) => `${source} ${root}${path} none bind,X-mount.mkdir 0 0`),

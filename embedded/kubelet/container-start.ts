@@ -57,7 +57,7 @@ export function prepareContainer(
     ...containerEnvironment(api, container, { pod, podIP, hostIP: node.node.address }),
   }
   if ('start' in image) return { image, context, env }
-  return { image, context, env, root: containerRoot(api, image, context, run) }
+  return { image, context, env, root: containerRoot(node, image, context, run) }
 }
 
 /** Runs a prepared container whose root is in place. Throws StartError when its program does not exist. */

@@ -1,9 +1,10 @@
 // The program that runs inside the guest: starts processes, writes files and carries connections for the host.
-// It is bundled to one file and started by the init script with the serial line's device as its argument.
+// It is bundled to one file and started by the init script with the serial line's device as its argument, or with descriptors 3
+// and 4 to and from the host.
 import { type ChildProcess, execFile, spawn } from 'node:child_process'
 import { closeSync, mkdirSync, openSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { get } from 'node:http'
-import { createServer, type Socket } from 'node:net'
+import { createServer, Socket } from 'node:net'
 import { dirname } from 'node:path'
 import { ReadStream, WriteStream } from 'node:tty'
 import { afterOutput, FifoPool } from './fifo-pool.ts'
@@ -18,10 +19,12 @@ symlinkSync('/proc/self/fd', '/dev/fd')
 for (const [number, name] of ['stdin', 'stdout', 'stderr'].entries())
   symlinkSync(`/proc/self/fd/${number}`, `/dev/${name}`)
 
-const line = process.argv[2] ?? '/dev/ttyS0'
-const input = new ReadStream(openSync(line, 'r'))
-input.setRawMode(true)
-const output = new WriteStream(openSync(line, 'w'))
+const line = process.argv[2]
+const terminal = line === undefined ? undefined : new ReadStream(openSync(line, 'r'))
+terminal?.setRawMode(true)
+const input = terminal ?? new Socket({ fd: 3, readable: true, writable: false })
+const output =
+  line === undefined ? new Socket({ fd: 4, readable: false, writable: true }) : new WriteStream(openSync(line, 'w'))
 output.setMaxListeners(0)
 const pipes = new FifoPool('/run/agent-pipes')
 // What the kernel's command line left in the environment is no concern of the processes started here.

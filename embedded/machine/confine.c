@@ -15,6 +15,7 @@
  *   --landlock           files only as --read and --write say, no TCP, no signals to others
  *   --read PATH          with --landlock: may be read; names of files are visible everywhere
  *   --write DIR          may be changed: plain files, folders and sockets
+ *   --one-user           who sets supplementary groups is told they are set: where one user is mapped, nobody may (user_namespaces(7))
  *   --filter             no system calls that change the mode, owner or times of files, mount, or reach other programs
  */
 typedef unsigned char u8;
@@ -27,7 +28,7 @@ enum {
 	SYS_write = 1, SYS_open = 2, SYS_close = 3, SYS_getpid = 39, SYS_socket = 41, SYS_connect = 42, SYS_fork = 57, SYS_execve = 59,
 	SYS_exit = 60, SYS_wait4 = 61, SYS_kill = 62, SYS_chdir = 80, SYS_fchdir = 81, SYS_symlink = 88,
 	SYS_chmod = 90, SYS_fchmod = 91,
-	SYS_chown = 92, SYS_fchown = 93, SYS_lchown = 94, SYS_getuid = 102, SYS_getgid = 104, SYS_capget = 125, SYS_capset = 126,
+	SYS_chown = 92, SYS_fchown = 93, SYS_lchown = 94, SYS_getuid = 102, SYS_getgid = 104, SYS_setgroups = 116, SYS_capget = 125, SYS_capset = 126,
 	SYS_utime = 132, SYS_mknod = 133, SYS_pivot_root = 155, SYS_prctl = 157, SYS_chroot = 161, SYS_mount = 165,
 	SYS_umount2 = 166, SYS_swapon = 167, SYS_reboot = 169, SYS_sethostname = 170, SYS_init_module = 175, SYS_setxattr = 188,
 	SYS_lsetxattr = 189, SYS_fsetxattr = 190, SYS_removexattr = 197, SYS_lremovexattr = 198, SYS_fremovexattr = 199,
@@ -368,6 +369,8 @@ enum {
 	RETURN_ERRNO = 0x50000, RETURN_ALLOW = 0x7fff0000, EPERM = 1, AF_UNIX = 1
 };
 
+static const u32 AUDIT_ARCH_X86_64 = 0xc000003e;
+
 struct instruction {
 	u16 code;
 	u8 if_true, if_false;
@@ -401,12 +404,30 @@ static const u16 denied[] = {
 	SYS_process_vm_writev, SYS_pidfd_getfd, SYS_connect, SYS_io_uring_setup, SYS_io_uring_enter
 };
 
+static void load_filter(void)
+{
+	filter_program.code = filter;
+	must(call(SYS_prctl, 22 /* PR_SET_SECCOMP */, 2 /* SECCOMP_MODE_FILTER */, ADDRESS(&filter_program), 0, 0), "seccomp", "");
+}
+
+/* nginx, tcpdump and su give up groups before they become the user that they are already. */
+static void pretend_groups(void)
+{
+	emit(LOAD, 0, 0, ARCHITECTURE);
+	emit(EQUAL, 0, 3, AUDIT_ARCH_X86_64);
+	emit(LOAD, 0, 0, NUMBER);
+	emit(EQUAL, 0, 1, SYS_setgroups);
+	emit(RETURN, 0, 0, RETURN_ERRNO);
+	emit(RETURN, 0, 0, RETURN_ALLOW);
+	load_filter();
+}
+
 static void filter_system_calls(void)
 {
 	u64 index;
 
 	emit(LOAD, 0, 0, ARCHITECTURE);
-	emit(EQUAL, 1, 0, 0xc000003e /* AUDIT_ARCH_X86_64 */);
+	emit(EQUAL, 1, 0, AUDIT_ARCH_X86_64);
 	emit(RETURN, 0, 0, RETURN_ERRNO | EPERM);
 	emit(LOAD, 0, 0, NUMBER);
 	emit(AT_LEAST, 0, 1, 0x40000000 /* __X32_SYSCALL_BIT */);
@@ -423,8 +444,7 @@ static void filter_system_calls(void)
 	emit(EQUAL, 1, 0, AF_UNIX);
 	emit(RETURN, 0, 0, RETURN_ERRNO | EPERM);
 	emit(RETURN, 0, 0, RETURN_ALLOW);
-	filter_program.code = filter;
-	must(call(SYS_prctl, 22 /* PR_SET_SECCOMP */, 2 /* SECCOMP_MODE_FILTER */, ADDRESS(&filter_program), 0, 0), "seccomp", "");
+	load_filter();
 }
 
 /* -- Options and the program ----------------------------------------------------------------------------------------------- */
@@ -467,7 +487,7 @@ void begin(long *stack)
 	long count = *stack, reads = 0, writes = 0;
 	char **argument = (char **)(stack + 1);
 	const char *pid = 0, *root = 0, *hostname = 0, *capabilities = 0, *option;
-	int container = 0, mounts = 0, lock = 0, filtered = 0, no_new = 0;
+	int container = 0, mounts = 0, lock = 0, filtered = 0, no_new = 0, one_user = 0;
 
 	environment = argument + count + 1;
 	for (argument++; *argument && **argument == '-'; argument++) {
@@ -484,6 +504,8 @@ void begin(long *stack)
 			filtered = 1;
 		else if (same(option, "--container"))
 			container = 1;
+		else if (same(option, "--one-user"))
+			one_user = 1;
 		else if (same(option, "--no-new-privs"))
 			no_new = 1;
 		else if (!*++argument)
@@ -517,6 +539,8 @@ void begin(long *stack)
 		no_new_privileges();
 	if (lock)
 		landlock(readable, writable);
+	if (one_user)
+		pretend_groups();
 	if (filtered)
 		filter_system_calls();
 	if (*argument)

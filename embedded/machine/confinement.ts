@@ -87,7 +87,7 @@ export function confinedCommand(
 }
 
 /** Where programs and their libraries are, on Debian and Ubuntu. */
-const programFolders = ['/usr', '/bin', '/sbin', '/lib', '/lib32', '/lib64', '/libx32']
+export const programFolders = ['/usr', '/bin', '/sbin', '/lib', '/lib32', '/lib64', '/libx32']
 
 /**
  * What the programs of the guest, which are the host's own, need to read: programs, what everybody may read of /etc, and the files
@@ -123,7 +123,7 @@ function publicIn(folder: string): { paths: string[]; all: boolean } {
 }
 
 /** The program and libraries of this process (proc_pid_maps(5)). */
-function ownFiles(): string[] {
+export function ownFiles(): string[] {
   const mapped = readFileSync('/proc/self/maps', 'utf8').matchAll(/^\S+ \S+ \S+ \S+ [1-9]\d* +(\/.*)$/gm)
   const files = [...mapped].map(([, path = '']) => path).filter((path) => existsSync(path))
   return [...new Set([realpathSync(process.execPath), ...files])]

@@ -56,6 +56,8 @@ export interface RunResult {
 
 /** The one real Linux kernel of an embedded cluster, reached through its agent. */
 export interface Machine {
+  /** Whether its root can load modules. Where not, the kernel does it by itself for what is asked for over netlink, if it has them. */
+  readonly loadsModules: boolean
   /** Runs a command to its end. Rejects only when the machine is gone or `timeoutMs` passed (the command is then killed). */
   run(
     command: readonly string[],
@@ -73,6 +75,11 @@ export interface Machine {
   write(files: readonly { path: string; content: string | Uint8Array; mode?: number }[]): Promise<void>
   /** Removes files, and folders with all that is in them; nothing may be mounted there. What is not there does not matter. */
   remove(paths: readonly string[]): Promise<void>
+  /**
+   * A root of its own for a node or a container: what is to be made and mounted (lines of an fstab) so that `root` shows the guest's files
+   * under a fresh writable layer, whose files are in `upper`. The three folders exist.
+   */
+  layer(root: string, upper: string, work: string): { folders: string[]; mounts: string[] }
   /** Listens inside a network namespace of the guest and carries each connection to a TCP port of the host's loopback. */
   forward(netns: string, address: string, port: number, hostPort: number): Promise<void>
   /**

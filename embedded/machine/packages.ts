@@ -21,6 +21,7 @@ const programs: Record<string, string[]> = {
     ...['iptables', 'libip4tc2', 'libip6tc2', 'libxtables12', 'libnftnl11', 'libnfnetlink0'],
     'libnetfilter-conntrack3',
   ],
+  nft: ['nftables', 'libnftables1', 'libjansson4', 'libedit2', 'libbsd0', 'libmd0', 'libgmp10', 'libxtables12'],
   ipset: ['ipset', 'libipset13', 'libmnl0'],
   ipvsadm: ['ipvsadm', 'libnl-3-200', 'libnl-genl-3-200', 'libpopt0'],
   conntrack: ['conntrack', 'libnetfilter-conntrack3', 'libnfnetlink0', 'libmnl0'],

@@ -1,21 +1,20 @@
 import type { Writable } from 'node:stream'
 
-// The guest's terminal holds 4096 bytes that were not read yet, and throttles its line shortly before. A throttled line of
-// User-Mode Linux (arch/um/drivers/line.c, 6.1) never takes input again once it has swallowed what was under way.
-const windowBytes = 3584
 /** More than this waiting means: hold back. */
 const fullBytes = 256 * 1024
 
 /** The way to the guest, which only takes as much as its agent acknowledges. */
 export class SerialLine {
   private readonly output: Writable
+  private readonly windowBytes: number
   private queue: Uint8Array[] = []
   private queued = 0
   private unacknowledged = 0
   private waiting: (() => void)[] = []
 
-  constructor(output: Writable) {
+  constructor(output: Writable, windowBytes: number) {
     this.output = output
+    this.windowBytes = windowBytes
   }
 
   /** Sends bytes, in order, as soon as the guest has room for them. False: wait for `drained` before sending more. */
@@ -41,7 +40,7 @@ export class SerialLine {
   }
 
   private flush(): void {
-    for (let room = windowBytes - this.unacknowledged; room > 0 && this.queue[0]; ) {
+    for (let room = this.windowBytes - this.unacknowledged; room > 0 && this.queue[0]; ) {
       const head = this.queue[0]
       const part = head.subarray(0, room)
       if (part.length === head.length) this.queue.shift()

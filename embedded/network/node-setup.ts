@@ -1,3 +1,4 @@
+import type { Machine } from '../machine/machine.ts'
 import { nodeFirewall } from './node-firewall.ts'
 import { bridge, interfaceName, type NodePlan, outside, podGateway } from './node-plan.ts'
 
@@ -21,16 +22,18 @@ function hosts(nodes: readonly NodePlan[]): string {
 }
 
 /** fstab lines for the nodes' roots: each a separate overlay over the guest's file system. */
-export function nodeMounts(nodes: readonly NodePlan[]): { folders: string[]; mounts: string[] } {
-  const folders = nodes.flatMap(({ name }) => [nodeRoot(name), `${nodesFolder}/${name}/work`])
-  const mounts = nodes.flatMap(({ name }) => {
-    const layers = `lowerdir=/,upperdir=${nodesFolder}/${name}/upper,workdir=${nodesFolder}/${name}/work`
-    const root = nodeRoot(name)
+export function nodeMounts(
+  machine: Pick<Machine, 'layer'>,
+  nodes: readonly NodePlan[],
+): { folders: string[]; mounts: string[] } {
+  const works = nodes.map(({ name }) => {
+    const [root, work] = [nodeRoot(name), `${nodesFolder}/${name}/work`]
+    const { folders, mounts } = machine.layer(root, `${nodesFolder}/${name}/upper`, work)
     // Hides the host's /tmp.
     const inside = [`/dev ${root}/dev none rbind 0 0`, `tmpfs ${root}/tmp tmpfs mode=1777 0 0`]
-    return [`overlay ${root} overlay ${layers} 0 0`, ...inside]
+    return { folders: [root, work, ...folders], mounts: [...mounts, ...inside] }
   })
-  return { folders, mounts }
+  return { folders: works.flatMap(({ folders }) => folders), mounts: works.flatMap(({ mounts }) => mounts) }
 }
 
 /** `ip -batch` lines of the guest's own namespace: the bridge, the nodes' namespaces, a cable from each to the bridge. */
@@ -99,7 +102,7 @@ export function nodeCommand(name: string): string[] {
   const script = [
     'set -e',
     'mount -a',
-    'echo "$0" >/proc/sys/kernel/hostname',
+    'hostname "$0"',
     ...Object.entries(settings).map(([key, value]) => `echo ${value} >/proc/sys/${key} || true`),
     'ip -batch /run/node/links',
     'iptables-restore </run/node/firewall',

@@ -42,14 +42,13 @@ function readiness(name: string, process: GuestProcess): Promise<void> {
  * writable layer over the guest's files, kind's routes and firewall.
  */
 export async function createNetwork(machine: Machine, nodes: readonly NodePlan[]): Promise<Network> {
-  const { folders, mounts } = nodeMounts(nodes)
+  const { folders, mounts } = nodeMounts(machine, nodes)
   const shared = ['/run/nodes', '/run/pods']
   await machine.write(nodes.flatMap((node) => nodeFiles(node, nodes)))
   // Mounts below a shared folder that go away here go away in all namespaces, too (they are made as slaves).
   const script = [
     `mkdir -p ${shared.join(' ')} || exit 1`,
-    `for sought in /lib/modules/*/kernel/net/*/${soughtModule}.ko*; do [ -e "$sought" ] && sought=${soughtModule} || sought=; done`,
-    `modprobe -a ${firstModules.join(' ')} $sought || exit 1`,
+    ...(machine.loadsModules ? loadFirst : []),
     ...shared.map((folder) => `mount --bind --make-shared ${folder} ${folder} || exit 1`),
     outside.script,
     guestScript([{ folders, mounts, links: bridgeLines(nodes) }]),
@@ -67,7 +66,13 @@ export async function createNetwork(machine: Machine, nodes: readonly NodePlan[]
   return new GuestNetwork(machine, nodes, processes)
 }
 
+const loadFirst = [
+  `for sought in /lib/modules/*/kernel/net/*/${soughtModule}.ko*; do [ -e "$sought" ] && sought=${soughtModule} || sought=; done`,
+  `modprobe -a ${firstModules.join(' ')} $sought || exit 1`,
+]
+
 async function loadModules(machine: Machine): Promise<void> {
+  if (!machine.loadsModules) return
   const { exitCode, stderr } = await machine.run(['modprobe', '-a', ...laterModules])
   if (exitCode !== 0) throw new Error(`kernel modules are missing: ${stderr.trim()}`)
 }

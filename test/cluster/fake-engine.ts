@@ -19,6 +19,7 @@ case "$1 $2" in
      case $* in *images\\ ls*) cat node-images 2>/dev/null ;; *10248/healthz*) [ ! -e kubelet-silent ] || echo 'its kubelet does not answer' ;; *) exec "$@" ;; esac ;;
   "inspect --format") case $3 in *Status*) sed -n "s/^$4\\t//p" containers ;; *StartedAt*) cat started 2>/dev/null ;; esac ;;
   pull*) echo "$2" >>images ;;
+  tag*) echo "$3" >>images ;;
   unpause*|start*) for one; do sed "s/^$one\\t.*/$one\\trunning/" containers >new && mv new containers; done ;;
   *) exit 1 ;;
 esac

@@ -249,11 +249,24 @@ describe('the images of the labs', () => {
     engine.write('node-images', 'docker.io/library/nginx:1.27\n')
     engine.write('registry')
     await cluster.up(silent)
-    expect(engine.read('log')).toMatch(/docker pull nicolaka\/netshoot:latest$/m)
+    const netshoot = 'nicolaka/netshoot@sha256:[0-9a-f]{64}'
+    expect(engine.read('log')).toMatch(new RegExp(`docker pull ${netshoot}$`, 'm'))
+    expect(engine.read('log')).toMatch(new RegExp(`docker tag ${netshoot} nicolaka/netshoot:latest$`, 'm'))
     expect(engine.read('log')).not.toMatch(/docker pull nginx/)
     expect(engine.read('log')).toMatch(
       new RegExp(`^kind load docker-image --name ${name} nginx:latest nicolaka/netshoot:latest ${agent}$`, 'm'),
     )
+  })
+
+  test('are pinned by their digest, but for one that AGENT_IMAGE names', async () => {
+    engine.write('images', '')
+    engine.write('registry')
+    engine.write('node-images', '')
+    vi.stubEnv('AGENT_IMAGE', 'example.test/tools:7')
+    await cluster.up(silent)
+    const pulled = engine.read('log').match(/(?<=docker pull ).*/g) ?? []
+    expect(pulled.filter((image) => !/@sha256:[0-9a-f]{64}$/.test(image))).toEqual(['example.test/tools:7'])
+    expect(pulled).toHaveLength(podImages.length + 1)
   })
 
   test('that can not be had are told, and the cluster is up all the same; nothing is asked where all are there', async () => {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { explainTrace } from '../../dataplane/trace/explain.ts'
+import { explainTrace } from '../../dataplane/trace/draw.ts'
 import { CircleError, PacketError, parsePacket, traceToJson } from '../../dataplane/trace.ts'
 import { external, node, pod, trace } from './made-node.ts'
 
@@ -183,7 +183,7 @@ describe('tracePacket', () => {
       '-A FORWARD -p udp -j ACCEPT',
       '-A FORWARD -d 8.8.8.8/32 -j REJECT --reject-with icmp-port-unreachable',
     ]
-    const text = explainTrace(trace(node({ filter }), pod, '8.8.8.8:80'))
+    const text = explainTrace(trace(node({ filter }), pod, '8.8.8.8:80')).join('\n')
     expect(text).toContain('· -A FORWARD -p udp -j ACCEPT\n        no match: protocol is tcp')
     expect(text).toContain('✓ -A FORWARD -d 8.8.8.8/32 -j REJECT')
     expect(text).toContain('connection refused')

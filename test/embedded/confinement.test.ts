@@ -15,8 +15,8 @@ import { tmpdir } from 'node:os'
 import { basename, join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { CONFINE, type Confinement, findConfinement, publicPaths } from '../../embedded/machine/confinement.ts'
+import { startMachine } from '../../embedded/machine/guest-machine.ts'
 import { ensurePackages } from '../../embedded/machine/packages.ts'
-import { startMachine } from '../../embedded/machine/uml-machine.ts'
 import { cacheFolder } from '../../host/layout.ts'
 
 const silent = { start: () => {}, end: () => {}, note: () => {} }

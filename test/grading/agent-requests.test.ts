@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { mustBeClosed } from '../../checks/05-exposure/agent-requests.ts'
+import { mustBeClosed } from '../../checks/05-exposure/node-agent.ts'
 import { Failure } from '../../grading/failure.ts'
 import type { LiveCluster } from '../../grading/live-cluster.ts'
 

@@ -5,7 +5,7 @@ import { type AddressInfo, createServer as listen } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { httpRequest } from '../../grading/http-request.ts'
+import { httpRequest } from '../../grading/http-requests.ts'
 
 let server: Server
 let port = 0
@@ -44,7 +44,7 @@ test('an answer ends well and prints nothing, a status of 400 or more does not',
 
 test('nobody there, somebody who says nothing, and somebody who speaks something else', async () => {
   const silent = listen(() => {})
-  const other = listen((socket) => socket.end('220 mail.example ESMTP\r\n'))
+  const other = listen((socket) => socket.on('error', () => {}).end('220 mail.example ESMTP\r\n'))
   const [quiet, strange] = [await portOf(silent), await portOf(other)]
   silent.close()
   const refused = await asked(quiet)
@@ -52,7 +52,7 @@ test('nobody there, somebody who says nothing, and somebody who speaks something
   expect(refused.said).not.toBe('')
   expect((await asked(strange)).code).not.toBe(0)
   other.close()
-  const open = listen(() => {})
+  const open = listen((socket) => socket.on('error', () => {}))
   const waiting = await asked(await portOf(open))
   open.close()
   expect(waiting.code).not.toBe(0)

@@ -1,6 +1,5 @@
 import { expect, test } from 'vitest'
-import { measureWithNodes } from '../../checks/03-from-outside/measured-shares.ts'
-import type { PodShare } from '../../checks/03-from-outside/shares.ts'
+import { measureWithNodes, type PodShare } from '../../checks/03-from-outside/shares.ts'
 
 const shares = (...requests: [number, number]): PodShare[] =>
   requests.map((count, index) => ({ pod: `web-${index}`, node: `node-${index}`, requests: count }))

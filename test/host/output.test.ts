@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { projectRoot } from '../../host/layout.ts'
 import { plainJson, plainText, visibleText } from '../../host/plain-text.ts'
-import { xmlText } from '../../instructors/class/formats/xml-text.ts'
+import { xmlText } from '../../instructors/class/formats/tables.ts'
 
 /** What makes a terminal act, or hides or turns text. */
 const ATTACKS = [
@@ -79,7 +79,7 @@ await main(async () => {
   })
 
   test.each([
-    ['a trace', ['scripts/trace.ts', '--from', 'host', '--to', '10.96.119.228:80', '--all']],
+    ['a trace', ['scripts/trace.ts', '--from', 'host', '--to', '10.96.119.228:80', '-v']],
     ['a trace as JSON', ['scripts/trace.ts', '--from', 'host', '--to', '10.96.119.228:80', '--json']],
     ['a trace to nowhere', ['scripts/trace.ts', '--from', 'host', '--to', attack.replace('\0', '')]],
     ['a help that is not there', ['scripts/trace.ts', `--${attack.replace('\0', '')}`]],

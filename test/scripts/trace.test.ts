@@ -52,8 +52,29 @@ describe('scripts/trace.ts', () => {
       '10.96.119.228:80',
     )
     expect(status).toBe(0)
-    expect(stdout).toContain('OUTPUT ipvs')
+    expect(stdout).toContain('\n  ipvs: TCP 10.96.119.228:80\n    REJECT')
     expect(stdout).toContain('connection refused')
+    // Into a pipe go plain lines, without the drawing.
+    expect(stdout).toMatch(/^[ -~\n]*$/)
+  })
+
+  it('begins outside, and shows every rule with -v or VERBOSE=1', () => {
+    const flow = [
+      '--capture',
+      join(recordings, 'v1.30.3/iptables/web-nodeport'),
+      '--from',
+      'outside',
+      '--to',
+      '172.18.0.3:31730',
+    ]
+    const drawn = run(...flow)
+    expect(drawn.stdout).toMatch(/^203\.0\.113\.9 -> 172\.18\.0\.3:31730\/tcp\n/)
+    const verbose = run(...flow, '-v')
+    expect(verbose.stdout).toMatch(/no match: destination is 172\.18\.0\.3/)
+    expect(drawn.stdout).not.toContain('no match')
+    process.env.VERBOSE = '1'
+    expect(run(...flow).stdout).toBe(verbose.stdout)
+    delete process.env.VERBOSE
   })
 
   it('says where a packet got to that nothing translates', () => {
@@ -70,7 +91,7 @@ describe('scripts/trace.ts', () => {
   })
 
   it.each([
-    ['nothing to trace', [], '--from, --to must be given'],
+    ['nothing to trace', [], 'FROM= and TO= must be given: make trace FROM='],
     ['no such folder', ['--capture', '/nowhere', '--from', 'host', '--to', '10.0.0.1:80'], '"/nowhere" is no folder'],
     ['a folder that is no capture', ['--capture', root, '--from', 'host', '--to', '10.0.0.1:80'], 'is no capture'],
     ['several nodes', ['--capture', kind, '--from', 'host', '--to', '10.0.0.1:80'], 'k8s-guide-worker2'],

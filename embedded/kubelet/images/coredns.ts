@@ -8,6 +8,7 @@ const settings = [
     '--keep-in-foreground',
     '--port=53',
     '--user=root',
+    '--group=root',
     '--pid-file',
     '--log-facility=-',
     '--no-resolv',

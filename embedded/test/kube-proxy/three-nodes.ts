@@ -12,9 +12,9 @@ import type { Pod } from '../../controllers/resources.ts'
 import type { KubeProxyContainer } from '../../kube-proxy/container.ts'
 import { KubeProxy } from '../../kube-proxy/kube-proxy.ts'
 import { kubeProxyConfigMap, kubeProxyDaemonSet } from '../../kube-proxy/manifests.ts'
+import { startMachine } from '../../machine/guest-machine.ts'
 import type { Machine } from '../../machine/machine.ts'
 import { ensurePackages } from '../../machine/packages.ts'
-import { startMachine } from '../../machine/uml-machine.ts'
 
 const names = ['k8s-guide-control-plane', 'k8s-guide-worker', 'k8s-guide-worker2'] as const
 export const [controlPlane, worker, worker2] = names

@@ -9,9 +9,9 @@ import type { LogRequest } from '../../apiserver/node-backend.ts'
 import type { Event } from '../../controllers/resources.ts'
 import { type Kubelets, startKubelets } from '../../kubelet/kubelets.ts'
 import type { Container, ContainerStatus, Pod } from '../../kubelet/objects.ts'
+import { startMachine } from '../../machine/guest-machine.ts'
 import type { Machine, RunResult } from '../../machine/machine.ts'
 import { ensurePackages } from '../../machine/packages.ts'
-import { startMachine } from '../../machine/uml-machine.ts'
 import { createNetwork, type Network } from '../../network/topology.ts'
 
 export const nodes = nodePlans('k8s-guide')

@@ -7,7 +7,7 @@ test('never more than the guest can hold is under way, and all of it arrives in 
   fc.assert(
     fc.property(fc.array(fc.uint8Array({ maxLength: 9000 }), { maxLength: 6 }), (writes) => {
       const output = new PassThrough({ highWaterMark: 1 << 20 })
-      const line = new SerialLine(output)
+      const line = new SerialLine(output, 3584)
       const arrived: Buffer[] = []
       for (const bytes of writes) line.write(bytes)
       for (let part = output.read() as Buffer | null; part; part = output.read() as Buffer | null) {
@@ -22,7 +22,7 @@ test('never more than the guest can hold is under way, and all of it arrives in 
 
 test('a full line says so, and when it has room again', () => {
   const output = new PassThrough({ highWaterMark: 1 << 20 })
-  const line = new SerialLine(output)
+  const line = new SerialLine(output, 3584)
   let told = false
   expect(line.write(Buffer.alloc(300 * 1024))).toBe(false)
   line.drained(() => {

@@ -1,0 +1,225 @@
+import { parseIptablesSave } from '../../dataplane/iptables-save.ts'
+import type { CheckContext } from '../../grading/check-context.ts'
+import { onNode } from '../../grading/difference-report.ts'
+import { expectFound } from '../../grading/expect-object.ts'
+import { fail, Trouble } from '../../grading/failure.ts'
+import { HOOKS, type Hook, type HookCounts, HookProbes, LOOK_AT_PROBES } from '../../grading/hook-probes.ts'
+import type { LiveCluster } from '../../grading/live-cluster.ts'
+import type { NodeView, Snapshot } from '../../grading/snapshot.ts'
+import { CLIENT, clientPod } from '../02-ipvs/web-requests.ts'
+import { CLIENT_MANIFEST } from './iptables-mode.ts'
+
+/** Port of kube-proxy's health check: the one listener on every node that no other client uses. */
+const PROBE_PORT = 10256
+/** The learner's probes of this lab. */
+const probes = new HookProbes('probe', PROBE_PORT)
+
+/** Shell text that prints the counters of the probes of one address family. */
+const readProbes = (command: 'iptables' | 'ip6tables' = 'iptables') =>
+  `echo '#probes'; ${command}-save -c -t mangle; echo '#end'`
+
+/** The readings in a script's output, in order. */
+function parseProbes(stdout: string): HookCounts[] {
+  return [...stdout.matchAll(/^#probes\n([\s\S]*?)^#end$/gm)].map(([, text = '']) =>
+    probes.countsIn(parseIptablesSave(text)),
+  )
+}
+
+/** By how much each probe moved between two readings: `PREROUTING 1, INPUT 1`; `none` when none did. */
+function movedBetween(before: HookCounts, after: HookCounts): string {
+  const moved = HOOKS.flatMap((hook) => {
+    const packets = (after[hook] ?? 0) - (before[hook] ?? 0)
+    return packets === 0 ? [] : [`${hook} ${packets}`]
+  })
+  return moved.length > 0 ? moved.join(', ') : 'none'
+}
+
+/** The hooks of one packet, as `movedBetween` writes them. */
+const once = (...hooks: Hook[]) => hooks.map((hook) => `${hook} 1`).join(', ')
+
+/** The node that the learner put probes on, and what they counted; the one with most of them when there are several. */
+function probedNode(nodes: readonly NodeView[]): { node: NodeView; counts: HookCounts } | undefined {
+  const probed = nodes
+    .map((node) => ({ node, counts: probes.countsIn(node.state.iptables) }))
+    .filter(({ counts }) => Object.keys(counts).length > 0)
+  return probed.sort((a, b) => Object.keys(b.counts).length - Object.keys(a.counts).length)[0]
+}
+
+/** A probe is in each of the five hooks of one node. */
+export function probesInFiveHooks({ nodes }: CheckContext): { node: NodeView; counts: HookCounts } {
+  const { node } = expectFound(probedNode(nodes), {
+    look: onNode(nodes.at(-1)?.name ?? '', LOOK_AT_PROBES),
+    expected: 'rules with the comment "probe" in the table mangle of one node',
+    actual: 'no such rule on any node',
+    hint: `On the node of the client Pod, for each hook: ${probes.addTo('PREROUTING')}`,
+  })
+  return { node, counts: probes.expectInEveryHook(node) }
+}
+
+/** The rules of one node are its own: no other node has a probe. */
+export function probesOnOneNode(context: CheckContext): void {
+  const { node } = probesInFiveHooks(context)
+  for (const other of context.nodes) {
+    const hook = other !== node && HOOKS.find((name) => probes.countsIn(other.state.iptables)[name] !== undefined)
+    if (!hook) continue
+    fail({
+      node: other.name,
+      look: onNode(other.name, LOOK_AT_PROBES),
+      expected: `probes on ${node.name} alone`,
+      actual: `a probe in ${hook} of ${other.name}, too`,
+      hint: `Delete it there: the same command with -D instead of -A.`,
+    })
+  }
+}
+
+/** Somebody else's packet may fall between two readings; so often a packet is sent anew. */
+const ATTEMPTS = 3
+
+/**
+ * The learner's packets left the counts that three ways through five hooks must leave. On a live cluster a packet is sent on
+ * each way, too, and must move exactly the probes of its own.
+ */
+export async function threeWaysCounted(context: CheckContext): Promise<void> {
+  const { node, counts } = probesInFiveHooks(context)
+  mustAddUp(node, counts)
+  const { live, snapshot } = context
+  if (!live) return
+  const client = clientPod(context, CLIENT_MANIFEST)
+  if (client.node !== node.name)
+    fail({
+      node: node.name,
+      look: 'kubectl get pod client -o wide',
+      expected: `the Pod client on ${node.name}, the node with the probes, which forwards what the Pod sends`,
+      actual: `the Pod is on ${client.node}`,
+      hint: `Put the probes on ${client.node} and delete them from ${node.name}.`,
+    })
+  const other = neighbourOf(node, snapshot)
+  await mustMove(live, node.name, {
+    packet: `from ${other.name} to a process of ${node.name}`,
+    hooks: once('PREROUTING', 'INPUT'),
+    send: () => live.onNode(other.name, knock(addressOf(snapshot, node.name))),
+  })
+  await mustMove(live, node.name, {
+    packet: `from the Pod client to ${other.name}`,
+    hooks: once('PREROUTING', 'FORWARD', 'POSTROUTING'),
+    send: () => live.inPod(CLIENT, knock(addressOf(snapshot, other.name))),
+  })
+  await mustMove(live, node.name, {
+    packet: `from a process of ${node.name} to ${other.name}`,
+    hooks: once('OUTPUT', 'POSTROUTING'),
+    send: () => live.onNode(node.name, knock(addressOf(snapshot, other.name))),
+  })
+}
+
+/** Any other node than that one. */
+function neighbourOf(node: NodeView, { nodes }: Snapshot): NodeView {
+  const other = nodes.find((candidate) => candidate !== node)
+  if (!other) throw new Trouble('a cluster of one node forwards nothing to another')
+  return other
+}
+
+const addressOf = ({ objects }: Snapshot, node: string) =>
+  objects.nodes.find(({ name }) => name === node)?.internalIPs[0] ?? node
+
+/** Shell text: one connection to the health check of kube-proxy, which is one SYN. */
+const knock = (address: string) => `curl -s -o /dev/null --max-time 3 http://${address}:${PROBE_PORT}/healthz`
+
+/** Each packet that entered went in or on, each that left came from a process or from elsewhere. */
+function mustAddUp({ name }: NodeView, counts: HookCounts): void {
+  const { PREROUTING = 0, INPUT = 0, FORWARD = 0, OUTPUT = 0, POSTROUTING = 0 } = counts
+  const silent = Object.entries(counts).find(([, packets]) => packets === 0)?.[0]
+  const look = onNode(name, LOOK_AT_PROBES)
+  if (silent !== undefined)
+    fail({
+      node: name,
+      look,
+      expected:
+        'packets on all five probes: one to a process of the node, one forwarded, one from a process of the node',
+      actual: `none in ${silent}`,
+    })
+  if (PREROUTING === INPUT + FORWARD && POSTROUTING === FORWARD + OUTPUT) return
+  fail({
+    node: name,
+    look,
+    expected: 'as many packets in PREROUTING as in INPUT and FORWARD, in POSTROUTING as in FORWARD and OUTPUT',
+    actual: `PREROUTING ${PREROUTING}, INPUT ${INPUT}, FORWARD ${FORWARD}, OUTPUT ${OUTPUT}, POSTROUTING ${POSTROUTING}`,
+    hint: `The probes do not all match the same packets, or one was dropped on its way: ${onNode(name, 'iptables -t mangle -Z')} begins anew.`,
+  })
+}
+
+interface Way {
+  packet: string
+  hooks: string
+  send: () => Promise<{ exitCode: number }>
+}
+
+async function mustMove(live: LiveCluster, node: string, { packet, hooks, send }: Way): Promise<void> {
+  let said = ''
+  for (let attempt = 1; attempt <= ATTEMPTS; attempt++) {
+    const [before] = parseProbes((await live.onNode(node, readProbes())).stdout)
+    const { exitCode } = await send()
+    const [after] = parseProbes((await live.onNode(node, readProbes())).stdout)
+    if (!before || !after) throw new Trouble(`the counters of ${node} could not be read`)
+    const moved = movedBetween(before, after)
+    if (exitCode === 0 && moved === hooks) return
+    said = exitCode === 0 ? moved : `${moved}, and no answer came`
+    // Only counters can be disturbed by others; a packet that nobody answered will not be answered.
+    if (exitCode !== 0) break
+  }
+  fail({
+    node,
+    look: onNode(node, LOOK_AT_PROBES),
+    expected: `${hooks} for one packet ${packet}`,
+    actual: said,
+  })
+}
+
+const LOOPBACK = `http://[::1]:${PROBE_PORT}/`
+/** A node's packet to itself leaves and enters; nothing forwards it. */
+const THERE_AND_BACK = once('PREROUTING', 'INPUT', 'OUTPUT', 'POSTROUTING')
+
+/**
+ * ip6tables has probes of its own in the same five hooks. A packet of IPv4 moves none of them, and one of IPv6 none of
+ * iptables'.
+ */
+export async function familiesAreApart(context: CheckContext): Promise<void> {
+  const { node } = probesInFiveHooks(context)
+  const { live, snapshot } = context
+  if (!live) throw new Trouble('no cluster to send packets in')
+  const look = onNode(node.name, 'ip6tables -t mangle -nvL')
+  const readings = [readProbes(), readProbes('ip6tables')].join('\n')
+  const script = [
+    readings,
+    knock(addressOf(snapshot, neighbourOf(node, snapshot).name)),
+    readings,
+    `ip -6 -o addr show lo | grep -q ::1/ && { echo '#sent'; curl -g -s -o /dev/null --max-time 2 '${LOOPBACK}'; }`,
+    readings,
+  ].join('\n')
+  let said = ''
+  for (let attempt = 1; attempt <= ATTEMPTS; attempt++) {
+    const { stdout } = await live.onNode(node.name, script)
+    const [four0, six0, four1, six1, four2, six2] = parseProbes(stdout)
+    if (!four0 || !six0 || !four1 || !six1 || !four2 || !six2)
+      throw new Trouble(`the counters of ${node.name} could not be read`)
+    const bare = HOOKS.filter((hook) => six0[hook] === undefined)
+    if (bare.length > 0)
+      fail({
+        node: node.name,
+        look,
+        expected: `a probe of ip6tables in each of ${HOOKS.join(', ')}`,
+        actual: `none in ${bare.join(', ')}`,
+        hint: 'The same five commands with ip6tables in place of iptables.',
+      })
+    const byFour = movedBetween(six0, six1)
+    const bySix = stdout.includes('#sent') ? movedBetween(six1, six2) : THERE_AND_BACK
+    const fourBySix = movedBetween(four1, four2)
+    if (byFour === 'none' && bySix === THERE_AND_BACK && fourBySix === 'none') return
+    said = `an IPv4 packet moved ${byFour} of ip6tables; an IPv6 packet moved ${bySix} of ip6tables and ${fourBySix} of iptables`
+  }
+  fail({
+    node: node.name,
+    look,
+    expected: `ip6tables to count nothing for a packet of IPv4, and ${THERE_AND_BACK} for one to [::1]`,
+    actual: said,
+  })
+}

@@ -1,0 +1,231 @@
+import { tracePacket } from '../../dataplane/trace.ts'
+import { hasCondition } from '../../grading/api-object.ts'
+import type { CheckContext } from '../../grading/check-context.ts'
+import { onNode } from '../../grading/difference-report.ts'
+import { expectNode, expectNodes } from '../../grading/expect-node.ts'
+import { expectAnswered } from '../../grading/expect-traffic.ts'
+import { fail } from '../../grading/failure.ts'
+import { httpRequests, readReplies } from '../../grading/http-requests.ts'
+import { tracedTo, traceLine } from '../../grading/packet-trace.ts'
+import type { Truth } from '../../grading/question.ts'
+import type { NodeView, Snapshot } from '../../grading/snapshot.ts'
+import { clusterService, findService, WEB_NAMESPACE, type WebService, webService } from '../../grading/web-service.ts'
+import { CLIENT, clientPod, loggedRequests, newToken, separateRequests } from '../02-ipvs/web-requests.ts'
+import { CLIENT_MANIFEST, mustRunIptables } from './iptables-mode.ts'
+import { webChain } from './web-chains.ts'
+
+const NOBODY = 'nobody'
+/** curl's code for a connection that was refused; one that was dropped ends by time, with 28. */
+const REFUSED = 7
+const LOOK = 'iptables -t filter -S KUBE-SERVICES'
+
+/** A Service without endpoints is refused by a rule of every node, for a Pod and for the node itself. */
+export async function nobodyRefuses(context: CheckContext): Promise<void> {
+  const { nodes, snapshot, live } = context
+  mustRunIptables(nodes)
+  const { address, port } = nobody(snapshot)
+  expectNodes(nodes)
+    .chains('filter KUBE-SERVICES', 'filter FORWARD', 'filter OUTPUT')
+    .equalPrediction('iptables', 'a rule with REJECT for each Service port that has no endpoint, and no other', {
+      look: LOOK,
+    })
+  for (const node of nodes) rejectRule(node, address)
+  if (!live) return
+  const client = clientPod(context, CLIENT_MANIFEST)
+  const request = httpRequests([{ address, port }])
+  const typed = `curl -sS -o /dev/null --max-time 3 http://${address}:${port}/`
+  const answers = await Promise.all([
+    live.inPod(CLIENT, request).then(reply({ node: client.node, look: `kubectl exec client -- ${typed}` })),
+    ...nodes.map(({ name }) => live.onNode(name, request).then(reply({ node: name, look: onNode(name, typed) }))),
+  ])
+  const other = answers.find(({ code }) => code !== REFUSED)
+  if (!other) return
+  fail({
+    node: other.node,
+    look: other.look,
+    expected: 'a connection that is refused at once (curl ends with 7)',
+    actual: other.status > 0 ? 'an answer' : other.error,
+  })
+}
+
+/** What came of the only request of a script, with where it was sent from. */
+const reply =
+  <T>(from: T) =>
+  ({ stdout, stderr }: { stdout: string; stderr: string }) => {
+    const [{ code, status, error } = { code: -1, status: 0, error: stderr.trim() }] = readReplies(stdout)
+    return { ...from, code, status, error }
+  }
+
+/** What the rule of a Service without endpoints answers with. */
+export function rejectedWith({ nodes, snapshot }: CheckContext): Truth {
+  mustRunIptables(nodes)
+  const { address } = nobody(snapshot)
+  const [node] = nodes.slice(-1)
+  const message = node && /--reject-with (\S+)/.exec(rejectRule(node, address))?.[1]
+  return { accepts: message === undefined ? [] : [message], look: onNode(node?.name ?? '', LOOK) }
+}
+
+/** The learner's Service that selects no Pod. */
+function nobody(snapshot: Snapshot): { address: string; port: number } {
+  return clusterService(snapshot, NOBODY, {
+    look: `kubectl get service,endpointslices -l app=${NOBODY}`,
+    expected: `a Service ${NOBODY} with a ClusterIP, and no Pod behind it`,
+    hint: 'kubectl apply -f labs/01-iptables/manifests/three-services.yaml',
+  })
+}
+
+function rejectRule({ name, state }: NodeView, address: string): string {
+  const rules = state.iptables.get('filter')?.get('KUBE-SERVICES')?.rules ?? []
+  const rule = rules.find(({ spec }) => spec.includes(`-d ${address}/32 `) && spec.includes('-j REJECT'))
+  if (rule) return rule.spec
+  return fail({
+    node: name,
+    look: onNode(name, LOOK),
+    expected: `a rule in the filter table's KUBE-SERVICES that rejects packets for ${address}`,
+    actual: 'none: the Service has an endpoint, or the rule is lost',
+  })
+}
+
+const REQUESTS = 100
+/** Standard deviations that a fair draw stays within, but for one in a million. */
+const ONE_IN_A_MILLION = 4.75
+
+/**
+ * By the rules of every node, each Pod has the same share; and of a hundred real requests each Pod gets about as many, as
+ * chance would have it.
+ */
+export async function sharesAreEven(context: CheckContext): Promise<void> {
+  const { nodes, live, snapshot } = context
+  mustRunIptables(nodes)
+  const service = webService(snapshot)
+  const client = clientPod(context, CLIENT_MANIFEST)
+  for (const node of nodes) mustBeFairByRules(node, client.address, service, webChain(snapshot))
+  if (!live) return
+  const token = newToken()
+  const sent = await live.inPod(CLIENT, separateRequests(service, token, REQUESTS))
+  const answers = readReplies(sent.stdout).filter(({ status }) => status === 200).length
+  if (answers < REQUESTS)
+    fail({
+      node: client.node,
+      look: `kubectl exec client -- curl -sS --max-time 5 ${service.address}:${service.port}`,
+      expected: `${REQUESTS} answers to ${REQUESTS} requests from the Pod client`,
+      actual: `${answers} answers ${sent.stderr.trim()}`.trim(),
+      differences: traceLine(snapshot.node(client.node), { pod: client.address }, service),
+    })
+  const logged = await loggedRequests(live, service, token, REQUESTS)
+  const counts = service.backends.map(({ address }) => logged.filter(({ backend }) => backend === address).length)
+  if (isFair(counts)) return
+  fail({
+    node: client.node,
+    look: 'kubectl logs -l app=web --prefix --tail=40',
+    expected: `about ${Math.round(REQUESTS / counts.length)} of ${REQUESTS} requests for each of ${counts.length} Pods`,
+    actual: service.backends.map(({ pod }, index) => `${pod} ${counts[index]}`).join(', '),
+  })
+}
+
+/** Pearson's test: true unless counts are further apart than an even draw's would be once in a million times. */
+function isFair(counts: readonly number[]): boolean {
+  const total = counts.reduce((sum, count) => sum + count, 0)
+  const even = total / counts.length
+  const freedom = counts.length - 1
+  if (freedom < 1 || total === 0) return total > 0
+  const distance = counts.reduce((sum, count) => sum + (count - even) ** 2 / even, 0)
+  // Wilson and Hilferty's approximation of the chi-squared distribution's tail.
+  const spread = 2 / (9 * freedom)
+  return distance <= freedom * (1 - spread + ONE_IN_A_MILLION * Math.sqrt(spread)) ** 3
+}
+
+function mustBeFairByRules(node: NodeView, source: string, service: WebService, chain: string): void {
+  const { name, state } = node
+  const { address, port, backends } = service
+  const packet = { from: 'pod', source, destination: address, port, protocol: 'tcp' } as const
+  const { outcomes } = tracePacket(state, packet, { matchingOnly: true })
+  const even = 1 / backends.length
+  const unfair = backends.find((backend) => {
+    const own = outcomes.filter(({ to }) => to.startsWith(`${backend.address}:`))
+    return Math.abs(own.reduce((sum, { probability }) => sum + probability, 0) - even) > 1e-6
+  })
+  if (!unfair) return
+  const shares = outcomes.map(({ to, probability }) => `${to} ${(100 * probability).toFixed(1)} %`).join(', ')
+  fail({
+    node: name,
+    look: onNode(name, `iptables -t nat -S ${chain}`),
+    expected: `${(100 * even).toFixed(1)} % for each of ${backends.length} Pods`,
+    actual: shares || tracedTo(node, { pod: source }, service).text,
+    why: 'Each rule draws from what the rules above it let pass, so the probabilities 1/n, 1/(n-1) … 1 give equal shares.',
+  })
+}
+
+const MIRROR = 'mirror'
+const MANIFEST = 'labs/01-iptables/manifests/three-services.yaml'
+
+/**
+ * Each endpoint chain marks what its own endpoint sends, and a Pod that reaches itself through its Service sees another
+ * client than itself.
+ */
+export async function podReachesItself({ nodes, snapshot, live }: CheckContext): Promise<void> {
+  mustRunIptables(nodes)
+  const { address, node, service } = mirrorOf(snapshot)
+  expectNodes(nodes).chain('nat POSTROUTING').jumpsFirstTo('KUBE-POSTROUTING')
+  expectNodes(nodes)
+    .chainsWhere(
+      'nat',
+      (chain) => chain.startsWith('KUBE-SEP-') || chain === 'KUBE-MARK-MASQ' || chain === 'KUBE-POSTROUTING',
+      'iptables-save -t nat | grep -e KUBE-SEP- -e KUBE-MARK-MASQ -e KUBE-POSTROUTING',
+    )
+    .equalPrediction(
+      'iptables',
+      'in each KUBE-SEP- chain a rule that marks what comes from its own endpoint, before the DNAT',
+    )
+  expectNode(snapshot.node(node)).packetReaches(
+    { pod: address },
+    service,
+    { backends: [address], masqueraded: true },
+    {
+      look: () => `make trace FROM=pod/${MIRROR} TO=svc/${MIRROR}:${service.port}`,
+      expected: `the packet of Pod ${MIRROR} at ${address}, itself, with its source replaced`,
+    },
+  )
+  if (!live) return
+  const token = newToken()
+  const { stdout } = await live.inPod({ namespace: WEB_NAMESPACE, name: MIRROR }, separateRequests(service, token, 1))
+  expectAnswered(
+    readReplies(stdout),
+    1,
+    { snapshot, node, sender: { pod: address }, target: service },
+    {
+      look: `kubectl exec ${MIRROR} -- curl -sS --max-time 5 http://${service.address}:${service.port}`,
+      expected: `an answer of the Pod ${MIRROR} to itself`,
+    },
+  )
+  const itself = (await loggedRequests(live, service, token, 1)).find(({ client }) => client === address)
+  if (itself)
+    fail({
+      node,
+      look: `kubectl logs ${MIRROR} --tail=1`,
+      expected: 'another client than the Pod itself in its log',
+      actual: `${address}, the Pod's own address`,
+    })
+}
+
+/** The Pod mirror and its Service, whose one endpoint it is. */
+function mirrorOf(snapshot: Snapshot): { address: string; node: string; service: WebService } {
+  const pod = snapshot.find('Pod', WEB_NAMESPACE, MIRROR)
+  const address = pod?.status?.podIP
+  const node = pod?.spec?.nodeName
+  const service = findService(snapshot, MIRROR)
+  const clusterIP = service?.clusterIPs.find((ip) => !ip.includes(':'))
+  const port = service?.ports[0]?.port
+  if (!pod || !hasCondition(pod, 'Ready') || !address || !node || clusterIP === undefined || port === undefined)
+    fail({
+      look: `kubectl get pods,services -l app=${MIRROR} -o wide`,
+      expected: `a Pod ${MIRROR} that is ready, and a Service ${MIRROR} in front of it`,
+      actual: pod && service ? 'they are not ready yet' : `no ${pod ? 'Service' : 'Pod'} of that name`,
+      hint: `kubectl apply -f ${MANIFEST}`,
+    })
+  return {
+    address,
+    node,
+    service: { name: MIRROR, address: clusterIP, port, backends: [{ address, node, pod: MIRROR }] },
+  }
+}

@@ -1,0 +1,154 @@
+import { kubeProxyPods } from '../../cluster/kube-proxy/kube-proxy-pods.ts'
+import type { Finding } from '../../dataplane/compare.ts'
+import { isServiceChain } from '../../dataplane/kube-proxy/chain-names.ts'
+import type { CheckContext } from '../../grading/check-context.ts'
+import { configOf, evaluate } from '../../grading/evaluate.ts'
+import { expectNodes } from '../../grading/expect-node.ts'
+import { fail, NotApplicable } from '../../grading/failure.ts'
+import { httpRequest } from '../../grading/http-requests.ts'
+import { traceLine } from '../../grading/packet-trace.ts'
+import type { NodeView } from '../../grading/snapshot.ts'
+
+const AGENTS_NOTE = 'agents-in-iptables-mode'
+const UNUSABLE = /can't use the IPVS proxier|IPVS proxier will not be used|ipvs not supported/i
+
+const isUidList = (value: unknown): value is string[] =>
+  Array.isArray(value) && value.every((uid) => typeof uid === 'string')
+
+/** Remembers which kube-proxy Pods ran in iptables mode, so that later ones are known to be new. */
+export function keepAgents({ snapshot, nodes, notes }: CheckContext): void {
+  if (!nodes.every((node) => node.mode === 'iptables')) return
+  notes.keep(
+    AGENTS_NOTE,
+    kubeProxyPods(snapshot.items).flatMap(({ metadata }) => metadata.uid ?? []),
+  )
+}
+
+/** The ConfigMap asks for IPVS, every node's kube-proxy is a new one and says that it runs IPVS. */
+export function agentsRunIpvs({ snapshot, nodes, notes }: CheckContext): void {
+  const asked = snapshot.find('ConfigMap', 'kube-system', 'kube-proxy')
+  if (asked && configOf(snapshot).mode !== 'ipvs')
+    fail({
+      look: "kubectl -n kube-system get configmap kube-proxy -o yaml | grep 'mode:'",
+      expected: 'mode: ipvs in the ConfigMap',
+      actual: `mode: ${configOf(snapshot).mode ?? '"" (which means iptables)'}`,
+      hint: 'make ipvs patches the ConfigMap and restarts every agent.',
+    })
+  for (const node of nodes) mustRunIpvs(node)
+  const before = new Set(notes.read(AGENTS_NOTE, isUidList))
+  const old = kubeProxyPods(snapshot.items).find(({ metadata }) => before.has(metadata.uid ?? ''))
+  if (old)
+    fail({
+      ...(old.spec?.nodeName === undefined ? {} : { node: old.spec.nodeName }),
+      look: 'kubectl -n kube-system get pods -l k8s-app=kube-proxy -o wide',
+      expected: 'agents that were started after the ConfigMap changed',
+      actual: `${old.metadata.name} is still the agent of iptables mode`,
+    })
+}
+
+function mustRunIpvs(node: NodeView): void {
+  const log = node.text('kube-proxy.log')
+  const look = `make kube-proxy-logs NODE=${node.name} | grep -i proxier`
+  const complaint = log?.split('\n').findLast((line) => UNUSABLE.test(line))
+  if (node.mode !== 'ipvs' && complaint)
+    fail({
+      node: node.name,
+      look,
+      expected: 'kube-proxy in ipvs mode',
+      actual: `its log says: ${complaint.trim()}`,
+      why: 'Without the ip_vs modules kube-proxy up to 1.25 silently stays with iptables, and a later one exits again and again.',
+      hint: 'The kernel of this machine lacks IPVS: load ip_vs, ip_vs_rr, ip_vs_wrr and ip_vs_sh, or use CLUSTER=embedded, whose kernel has them.',
+    })
+  if (node.mode !== 'ipvs')
+    fail({
+      node: node.name,
+      look: `make exec NODE=${node.name} CMD='curl -s localhost:10249/proxyMode'`,
+      expected: 'ipvs as the answer of kube-proxy to /proxyMode',
+      actual: node.mode === undefined ? 'no kube-proxy answers on this node' : node.mode,
+      ...(node.mode === undefined
+        ? {
+            hint: 'kubectl -n kube-system get pods -l k8s-app=kube-proxy shows whether it runs; make ipvs FORCE=1 restarts all.',
+          }
+        : {}),
+    })
+  if (node.text('proxyMode') === undefined && log === undefined) return
+  if (log !== undefined && log.trim() !== '' && !/Using ipvs Proxier/i.test(log))
+    fail({
+      node: node.name,
+      look,
+      expected: 'a line "Using ipvs Proxier" in the log of kube-proxy',
+      actual: 'no such line',
+    })
+}
+
+const NOTE = 'chains-left-by-iptables'
+
+const isChainCount = (value: unknown): value is Record<string, number> =>
+  typeof value === 'object' && value !== null && Object.values(value).some((count) => Number(count) > 0)
+
+/** The old chains were seen on every node while they were there; what was seen is kept in the cluster. */
+export function leftoversCounted({ nodes, notes, live }: CheckContext): void {
+  if (notes.read(NOTE, isChainCount)) return
+  expectNodes(nodes).runMode('ipvs', {
+    expected: 'kube-proxy in ipvs mode, after the switch',
+    hint: 'make ipvs makes the switch.',
+  })
+  const counts = Object.fromEntries(nodes.map((node) => [node.name, staleServiceChains(node)]))
+  const clean = nodes.find((node) => counts[node.name] === 0)
+  if (!clean) {
+    notes.keep(NOTE, counts)
+    return
+  }
+  if (!live) throw new NotApplicable('the chains were flushed before this capture was taken')
+  fail({
+    node: clean.name,
+    look: `make exec NODE=${clean.name} CMD='iptables-save -t nat | grep -cE "^:KUBE-(SVC|SEP)"'`,
+    expected: 'chains KUBE-SVC-… and KUBE-SEP-… on every node, from before the switch',
+    actual: 'none: they were flushed before the grader saw them',
+    hint: 'Go round once more: make iptables, make ipvs, make check-2 STEP=leftovers.',
+  })
+}
+
+const staleServiceChains = ({ state }: NodeView) =>
+  [...(state.iptables.get('nat')?.keys() ?? [])].filter(isServiceChain).length
+
+/** No chain, rule or jump of iptables mode is left, the filter table is IPVS mode's own, and the Service answers. */
+export async function nothingLeft({ nodes, live }: CheckContext, service?: { address: string; port: number }) {
+  expectNodes(nodes)
+    .where(
+      (_where, finding) => isAboutWholeTables(finding),
+      'iptables-save | grep -E "KUBE-(SVC|SEP|EXTERNAL-SERVICES|NODEPORTS)"',
+    )
+    .equalPrediction('ipvs', 'only the chains and jumps that IPVS mode has itself')
+  if (!live || !service) return
+  const url = `http://${service.address}:${service.port}/`
+  const answers = await Promise.all(
+    nodes.map(async (node) => ({
+      node,
+      ...(await live.onNode(node.name, httpRequest(service.address, service.port))),
+    })),
+  )
+  const silent = answers.find(({ exitCode }) => exitCode !== 0)
+  if (silent)
+    fail({
+      node: silent.node.name,
+      look: `make exec NODE=${silent.node.name} CMD="curl -sS --max-time 3 ${url}"`,
+      expected: 'an answer of the Service web',
+      actual: silent.stderr.trim().split('\n')[0] || 'none',
+      differences: traceLine(silent.node, 'node', service),
+      hint: 'The virtual server or its way back is broken: make check-2 shows which of the later steps says so.',
+    })
+}
+
+/** Whole chains of nat that are one too many or missing, and everything in the other tables. */
+function isAboutWholeTables({ where, kind, expected, actual, interferes }: Finding): boolean {
+  if (!('chain' in where) || interferes) return false
+  if (where.table !== 'nat') return true
+  const isChain = (kind === 'stale' ? actual : expected)?.startsWith(':') ?? false
+  return isChain && (kind === 'stale' || kind === 'missing')
+}
+
+/** For tests and texts: how many findings of this kind a node has. */
+export function leftoverFindings(node: NodeView): Finding[] {
+  return evaluate(node, 'ipvs').differences.filter(isAboutWholeTables)
+}

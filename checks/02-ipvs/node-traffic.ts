@@ -1,0 +1,243 @@
+import type { Service } from '../../dataplane/objects.ts'
+import type { CheckContext } from '../../grading/check-context.ts'
+import { onNode } from '../../grading/difference-report.ts'
+import { expectNodes } from '../../grading/expect-node.ts'
+import { expectAnswered } from '../../grading/expect-traffic.ts'
+import { fail, Trouble } from '../../grading/failure.ts'
+import { httpRequests, readReplies } from '../../grading/http-requests.ts'
+import type { LiveCluster } from '../../grading/live-cluster.ts'
+import { tracedTo, traceLine } from '../../grading/packet-trace.ts'
+import type { Difference } from '../../grading/report-schema.ts'
+import type { NodeView, Snapshot } from '../../grading/snapshot.ts'
+import { personalise, variantIn } from '../../grading/variant.ts'
+import { webService } from '../../grading/web-service.ts'
+import { outputLeadsToMark } from './equality.ts'
+import {
+  CLIENT,
+  clientPod,
+  listConnections,
+  loggedRequests,
+  newToken,
+  parseConnections,
+  parseMarked,
+  readMarked,
+  requestsOnOneConnection,
+  separateRequests,
+  watchMarked,
+} from './web-requests.ts'
+
+/** Other connections and kube-proxy's own syncs disturb a counter; so often it is read anew. */
+const ATTEMPTS = 4
+
+/** OUTPUT and the mark are as they must be, a node's request moves the marking rule's counter, a Pod's does not. */
+export async function requestFromNodeIsMarked(context: CheckContext): Promise<void> {
+  outputLeadsToMark(context)
+  const { live, snapshot } = context
+  if (!live) return
+  const service = webService(snapshot)
+  const { node } = clientPod(context)
+  const look = onNode(node, 'iptables -t nat -nvL KUBE-SERVICES')
+  let said = ''
+  for (let attempt = 1; attempt <= ATTEMPTS; attempt++) {
+    const fromNode = await watchMarked(live, node, separateRequests(service, newToken(), 1))
+    if (!fromNode) throw new Trouble(`the counters of ${node} could not be read`)
+    expectAnswered(
+      readReplies(fromNode.output),
+      1,
+      { snapshot, node, sender: 'node', target: service },
+      {
+        expected: 'an answer to a request of the node itself',
+      },
+    )
+    const fromPod = await live.inPod(CLIENT, separateRequests(service, newToken(), 1))
+    const [last] = parseMarked((await live.onNode(node, readMarked())).stdout)
+    if (readReplies(fromPod.stdout)[0]?.status !== 200 || last === undefined) {
+      said = 'the Pod got no answer'
+      continue
+    }
+    const byNode = fromNode.after - fromNode.before
+    const byPod = last - fromNode.after
+    if (byNode === 1 && byPod === 0) return
+    said = `the counter moved by ${byNode} for the node's request and by ${byPod} for the Pod's`
+  }
+  fail({
+    node,
+    look,
+    expected: "one packet more on the KUBE-MARK-MASQ rule for the node's request, none for the Pod's",
+    actual: said,
+  })
+}
+
+/**
+ * A node's request reaches each backend with the address that the node uses on the way to that backend. On a capture, the
+ * packet is walked through what the nodes held.
+ */
+export async function sourceIsEgressAddress({ live, snapshot, nodes }: CheckContext): Promise<void> {
+  const service = webService(snapshot)
+  const backends = service.backends.map(({ address }) => address).sort()
+  if (!live)
+    return expectNodes(nodes).packetReaches(
+      'node',
+      service,
+      { backends, masqueraded: true },
+      {
+        look: (node) => `make trace FROM=host TO=svc/${service.name}:${service.port} NODE=${node}`,
+        expected: `the node's own packet at ${backends.join(' or ')}, with its source replaced`,
+      },
+    )
+  // A node that hosts a backend shows both: an address of the Pod network for its own, the node's for the other.
+  const node = service.backends[0]?.node ?? nodes[0]?.name ?? ''
+  const token = newToken()
+  const times = Math.max(4, service.backends.length * 2)
+  const routes = service.backends.map(({ address }) => `ip -o route get ${address}`).join('; ')
+  const { stdout } = await live.onNode(node, `${routes}; ${separateRequests(service, token, times)}`)
+  const answers = readReplies(stdout)
+  expectAnswered(
+    answers,
+    times,
+    { snapshot, node, sender: 'node', target: service },
+    {
+      expected: `${times} answers to ${times} requests of the node itself`,
+      hint: 'A request that is not masqueraded never finds its way back: look at KUBE-MARK-MASQ and KUBE-POSTROUTING.',
+    },
+  )
+  const sources = new Map(
+    [...stdout.matchAll(/^(\S+) .*\bsrc (\S+)/gm)].map(([, backend = '', source = '']) => [backend, source]),
+  )
+  for (const { backend, client } of await loggedRequests(live, service, token, times)) {
+    const expected = sources.get(backend)
+    if (client === expected) continue
+    fail({
+      node,
+      look: 'kubectl logs -l app=web --prefix --tail=4',
+      expected: `${expected} as the client in the log of ${backend}, the address of the interface toward it`,
+      actual: `${backend} saw ${client}`,
+    })
+  }
+}
+
+const REQUESTS = 10
+
+/** Ten requests over one connection: one connection in IPVS, and a single packet for the rule. */
+export async function rulesSeeFirstPacketOnly({ live, snapshot, nodes }: CheckContext): Promise<void> {
+  if (!live) throw new Trouble('no cluster to send requests in')
+  const service = webService(snapshot)
+  const node = nodes.at(-1)?.name ?? ''
+  let said = ''
+  let stuck: Difference[] = []
+  for (let attempt = 1; attempt <= ATTEMPTS; attempt++) {
+    const change = await watchMarked(
+      live,
+      node,
+      `${requestsOnOneConnection(service, newToken(), REQUESTS)}; ${listConnections}`,
+    )
+    if (!change) throw new Trouble(`the counters of ${node} could not be read`)
+    const answers = readReplies(change.output)
+    const connects = answers.reduce((total, { connects }) => total + connects, 0)
+    const good = answers.filter(({ status }) => status === 200).length
+    const rules = change.after - change.before
+    const ports = new Set(answers.map(({ port }) => port))
+    const held = parseConnections(change.output, service).filter(({ clientPort }) => ports.has(clientPort)).length
+    if (good === REQUESTS && connects === 1 && rules === 1 && held === 1) return
+    said = `${good} answers over ${connects} connections: ${rules} packets on the rule, ${held} connections in IPVS`
+    // Only counters can be disturbed by others; a request that failed will fail again.
+    if (good === REQUESTS) continue
+    stuck = traceLine(snapshot.node(node), 'node', service)
+    break
+  }
+  fail({
+    node,
+    look: onNode(node, `iptables -t nat -nvL KUBE-SERVICES; ipvsadm -Lnc`),
+    expected: `${REQUESTS} answers over 1 connection: 1 packet on the rule, 1 connection in IPVS`,
+    actual: said,
+    differences: stuck,
+  })
+}
+
+/** A NodePort Service of the learner's has a virtual server per node address and answers on every node. */
+export async function nodePortAnswers({ snapshot, nodes, live }: CheckContext): Promise<void> {
+  const service = snapshot.objects.services.find(isLearners)
+  const nodePort = service?.ports.find((port) => port.nodePort > 0)?.nodePort
+  if (!service || nodePort === undefined)
+    fail({
+      look: 'kubectl get services',
+      expected: 'a Service of type NodePort in the default namespace',
+      actual: 'no Service with a node port',
+      hint: personalise('kubectl expose deployment web --name web-np --type NodePort --port 80', variantIn(snapshot)),
+    })
+  expectNodes(nodes)
+    .virtualServers(nodePort)
+    .and(expectNodes(nodes).sets('KUBE-NODE-PORT-TCP'))
+    .equalPrediction(
+      'ipvs',
+      `a virtual server for port ${nodePort} on every address of the node, and the port in KUBE-NODE-PORT-TCP`,
+    )
+  const internalIP = (node: NodeView) => snapshot.objects.nodes.find(({ name }) => name === node.name)?.internalIPs[0]
+  expectNodes(nodes).virtualServerAt(internalIP, nodePort)
+  if (live) await mustAnswerEverywhere(live, snapshot, nodePort)
+  else mustReachByRules(snapshot, service, nodePort)
+}
+
+const addressOf = ({ objects }: Snapshot, node: string) =>
+  objects.nodes.find(({ name }) => name === node)?.internalIPs[0] ?? node
+
+/** A node, and the next one, which asks it: a request to the node's own address would not pass its INPUT. */
+const askedByNext = (nodes: Snapshot['nodes']) =>
+  nodes.map((node, index) => ({ node, from: nodes[(index + 1) % nodes.length]?.name ?? node.name }))
+
+/** So many that each of a few backends gets some, and that a packet of ten that is lost is one of theirs. */
+const PORT_REQUESTS = 12
+/** A machine too busy to answer within 200 ms makes TCP send again, too, but hardly in each of so many series. */
+const SERIES = 3
+
+/** Requests each node's port from another node, until all packets of a series of requests arrive. */
+async function mustAnswerEverywhere(live: LiveCluster, snapshot: Snapshot, nodePort: number): Promise<void> {
+  await Promise.all(
+    askedByNext(snapshot.nodes).map(async ({ node, from }) => {
+      const address = addressOf(snapshot, node.name)
+      const sender = { outside: addressOf(snapshot, from) }
+      let resent = 0
+      for (let series = 1; series <= SERIES; series++) {
+        const { stdout } = await live.onNode(from, httpRequests([{ address, port: nodePort, times: PORT_REQUESTS }]))
+        const replies = readReplies(stdout)
+        const bad = replies.find(({ status }) => status === 0 || status >= 400)
+        if (bad || replies.length === 0)
+          fail({
+            node: node.name,
+            look: onNode(from, `curl -sS --fail --max-time 3 http://${address}:${nodePort}/`),
+            expected: `an answer on port ${nodePort} of ${node.name} to each of ${PORT_REQUESTS} requests from ${from}`,
+            actual: `${bad?.error || (bad ? `status ${bad.status}` : 'none')}, to request ${replies.length || 1}`,
+            differences: traceLine(node, sender, { address, port: nodePort }),
+          })
+        const again = replies.reduce((sum, reply) => sum + reply.resent, 0)
+        if (again === 0) return
+        resent += again
+      }
+      fail({
+        node: node.name,
+        look: onNode(from, 'nstat -az TcpRetransSegs'),
+        expected: `that the packets of ${PORT_REQUESTS} requests from ${from} to port ${nodePort} of ${node.name} arrive`,
+        actual: `${resent} packets of ${SERIES * PORT_REQUESTS} requests had to be sent again: a part of them is lost`,
+        hint: `Look on ${node.name}, ${from} and the nodes of the backends for what drops packets: tc qdisc show, tc filter show, iptables-save, ip -s link.`,
+      })
+    }),
+  )
+}
+
+/** By the rules of each node, a packet from another node to its port reaches a backend. */
+function mustReachByRules(snapshot: Snapshot, service: Service, nodePort: number): void {
+  for (const { node, from } of askedByNext(snapshot.nodes)) {
+    const address = addressOf(snapshot, node.name)
+    const end = tracedTo(node, { outside: addressOf(snapshot, from) }, { address, port: nodePort })
+    if (end.backends.some((backend) => backend !== address)) continue
+    fail({
+      node: node.name,
+      look: `make trace FROM=external:${addressOf(snapshot, from)} TO=${address}:${nodePort} NODE=${node.name}`,
+      expected: `the packet to port ${nodePort} of ${node.name} at a backend of ${service.name}`,
+      actual: end.text,
+    })
+  }
+}
+
+const isLearners = (service: Service) =>
+  service.namespace === 'default' && service.type === 'NodePort' && service.ports.some((port) => port.nodePort > 0)

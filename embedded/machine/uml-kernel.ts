@@ -1,0 +1,121 @@
+import { mkdtempSync, realpathSync, rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { shellWord } from '../../host/shell-word.ts'
+import { confinedCommand, findConfinement, programFiles } from './confinement.ts'
+import { memoryFolder, requireLimits } from './host-limits.ts'
+import type { BootOptions, KernelStart } from './kernel.ts'
+import { kernelProgram } from './kernel-package.ts'
+import { allowedCpus, ownCpu, runningKernels } from './own-cpu.ts'
+import { GUEST_CONFINE } from './placement.ts'
+import { plainPath } from './plain-path.ts'
+
+const INIT = 'init.sh'
+
+/**
+ * What a kernel does as it boots that nobody has use for here: benchmarks of checksums for disks, which took more than half of that
+ * time, and the buffers of a file system's journal and of compressed swap. Whenever the kernel maps memory for a module, User-Mode
+ * Linux maps all of its virtual memory anew, a page at a time (flush_tlb_kernel_vm, 6.1), and those buffers were four fifths of it.
+ */
+const NEEDLESS = ['raid6_select_algo', 'calibrate_xor_blocks', 'init_jfs_fs', 'init_zswap']
+
+/** User-Mode Linux with the host's file system as its read-only root (Documentation/virt/uml/user_mode_linux_howto_v2). */
+export function umlKernel(options: BootOptions, agent: string): KernelStart {
+  const confinement = options.confinement ?? findConfinement(options.packages)
+  const megabytes = options.memoryMegabytes ?? 1024
+  requireLimits(megabytes)
+  const room = memoryFolder(megabytes)
+  const directory = plainPath(options.directory)
+  // libmount takes a double quote in a mount's options for the beginning of a quoted text.
+  const packages = plainPath(realpathSync(options.packages))
+  writeFileSync(join(options.directory, INIT), initScript({ packages: packages.path, node: process.execPath, agent }), {
+    mode: 0o755,
+  })
+  const program = kernelProgram(options.packages)
+  // Its own, as the kernel may write there.
+  const memory = mkdtempSync(join(room, 'kube-service-labs-'))
+  const allowance = {
+    read: [...programFiles(), realpathSync(options.packages), ...(options.readable ?? [])],
+    write: [realpathSync(options.directory), memory],
+  }
+  const cpu = ownCpu(allowedCpus(), runningKernels())
+  const command = [
+    ...(cpu === undefined ? [] : ['taskset', '-c', String(cpu)]),
+    ...confinedCommand(options.packages, confinement, allowance, program.command),
+    ...[`mem=${megabytes}M`, 'rootfstype=hostfs', 'rootflags=/', 'ro', `init=${join(directory.path, INIT)}`],
+    // Not con0=null: that opens /dev/null for writing, which Landlock refuses, and without its input there is no console at all.
+    ...['con=null', 'con0=fd:0,fd:1', 'ssl=null', 'ssl0=fd:3,fd:4', 'quiet'],
+    ...[`initcall_blacklist=${NEEDLESS.join()}`, 'pty.legacy_count=0'],
+    ...[`umid=${options.name}`, `uml_dir=${directory.path}/`],
+  ]
+  return {
+    confinement,
+    command,
+    cwd: program.directory,
+    env: { TMPDIR: memory },
+    // The guest's terminal holds 4096 bytes that were not read yet, and throttles its line shortly before. A throttled line of User-Mode
+    // Linux (arch/um/drivers/line.c, 6.1) never takes input again once it has swallowed what was under way.
+    line: { windowBytes: 3584, packed: true },
+    loadsModules: true,
+    layer: (root, upper, work) => ({
+      folders: [],
+      mounts: [`overlay ${root} overlay lowerdir=/,upperdir=${upper},workdir=${work} 0 0`],
+    }),
+    // The file is unlinked as soon as it is open, and nothing else is to be put there.
+    booted: () => rmSync(memory, { recursive: true, force: true }),
+    ended: () => {
+      for (const { end } of [directory, packages]) end()
+    },
+  }
+}
+
+/** Paths, on the host and so in the guest, that the first process needs. */
+interface InitPaths {
+  /** Root of the unpacked packages (usr-merged). */
+  packages: string
+  node: string
+  agent: string
+}
+
+/** A word of fstab(5), inside quotes of sh. */
+const fstabWord = (path: string) =>
+  path.replace(/[\s\\'#]/g, (character) => `\\${character.charCodeAt(0).toString(8).padStart(3, '0')}`)
+
+/**
+ * The guest's first program. It lays a writable tmpfs over the host's read-only file system, so that nothing written in the
+ * guest reaches the host, and then runs the agent; when the agent ends, the kernel does.
+ */
+function initScript({ packages, node, agent }: InitPaths): string {
+  const tree = shellWord(packages)
+  return `#!/bin/sh
+set -e
+export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root TERM=linux
+mount -t proc proc /proc
+# Requests that io_uring completes later corrupt page tables of User-Mode Linux; libuv 1.45 and later makes them. Kernels before
+# 6.6 lack this switch, so programs of Node are also told not to ask.
+[ ! -w /proc/sys/kernel/io_uring_disabled ] || echo 2 >/proc/sys/kernel/io_uring_disabled
+export UV_USE_IO_URING=0
+module=${tree}/usr/lib/uml/modules/$(uname -r)/kernel/fs/overlayfs/overlay.ko
+LD_LIBRARY_PATH=${tree}/usr/lib/x86_64-linux-gnu ${tree}/usr/sbin/insmod "$module"
+mount -t tmpfs -o mode=0755 tmpfs /mnt
+mkdir /mnt/upper /mnt/work /mnt/root /mnt/packages
+# hostfs once more, as overlayfs refuses a layer that lies inside another one of the same file system. All in one go, for each
+# program that is started here takes longer than what it does.
+printf '%s\\n' 'none /mnt/packages hostfs ${fstabWord(packages)}
+overlay /mnt/root overlay lowerdir=/mnt/packages:/,upperdir=/mnt/upper,workdir=/mnt/work
+proc /mnt/root/proc proc defaults
+sysfs /mnt/root/sys sysfs defaults
+tmpfs /mnt/root/run tmpfs mode=0755
+tmpfs /mnt/root/var/log tmpfs mode=0755
+devtmpfs /mnt/root/dev devtmpfs mode=0755
+devpts /mnt/root/dev/pts devpts newinstance,ptmxmode=0666,mode=0620,X-mount.mkdir
+/mnt/root/dev/pts/ptmx /mnt/root/dev/ptmx none bind
+/mnt/root${GUEST_CONFINE} /mnt/root${GUEST_CONFINE} none bind,ro' >/mnt/fstab
+mount -a -T /mnt/fstab
+cd /mnt/root
+# Nobody here waits for the kernel's word of each new device.
+[ ! -w sys/kernel/uevent_helper ] || echo >sys/kernel/uevent_helper
+# Not only chroot: the kernel finds modprobe, and a Pod with hostPID the guest's files, by the first process.
+pivot_root . mnt
+exec chroot . /bin/sh -c 'stty -F /dev/ttyS0 raw -echo; "$0" "$1" /dev/ttyS0; echo o >/proc/sysrq-trigger; exec sleep 60' ${shellWord(node)} ${shellWord(agent)}
+`
+}

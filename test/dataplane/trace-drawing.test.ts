@@ -1,0 +1,83 @@
+import { describe, expect, it } from 'vitest'
+import { drawTrace } from '../../dataplane/trace/draw.ts'
+import { external, node, pod, trace } from './made-node.ts'
+import { recordedFiles, recordedNode } from './recordings.ts'
+
+const drawn = (...flow: Parameters<typeof trace>) => drawTrace(trace(...flow), { width: 80 })
+const picture = (lines: readonly string[]) => lines.slice(1, 4)
+
+describe('the drawing of a trace', () => {
+  const nat = [
+    ':KUBE-SVC-A - [0:0]',
+    ':KUBE-SEP-B - [0:0]',
+    '-A PREROUTING -j KUBE-SVC-A',
+    '-A KUBE-SVC-A -j KUBE-SEP-B',
+    '-A KUBE-SEP-B -p tcp -j DNAT --to-destination 10.244.2.5:8080',
+    '-A POSTROUTING -j MASQUERADE',
+  ]
+
+  it('shows the hooks that the packet passed, what was done there, and the end', () => {
+    expect(drawn(node({ nat }), pod, '10.96.0.9:80')).toEqual([
+      '10.244.1.9 → 10.96.0.9:80/tcp',
+      '           INPUT    ─────>  process   ─────>   OUTPUT',
+      '              │                                   │',
+      'in ━━━▶ [PREROUTING]  ━━━▶ [FORWARD]  ━━━▶ [POSTROUTING]  ━━━▶ out',
+      '',
+      'PREROUTING',
+      '  nat: PREROUTING → KUBE-SVC-A → KUBE-SEP-B  DNAT to 10.244.2.5:8080',
+      'FORWARD: no rule acts on it',
+      'POSTROUTING',
+      '  nat: POSTROUTING  MASQUERADE source becomes 172.18.0.3',
+      '',
+      '→ 10.244.2.5:8080  100 %, source masqueraded',
+    ])
+  })
+
+  it('marks where a packet is stopped, and names the rule', () => {
+    const filter = ['-A FORWARD -d 10.244.2.5/32 -j DROP']
+    const lines = drawn(node({ nat, filter }), external, '10.96.0.9:80')
+    expect(picture(lines)[2]).toBe('in ━━━▶ [PREROUTING]  ━━━▶ [FORWARD]✗ ───>  POSTROUTING   ───> out')
+    expect(lines).toContain('    DROP: -A FORWARD -d 10.244.2.5/32 -j DROP')
+    expect(lines.slice(-2)).toEqual([
+      '✗ drop  100 %, by filter FORWARD',
+      'It is dropped: the sender gets no answer, a time-out.',
+    ])
+  })
+
+  it('begins and ends in a process of the node, or goes through IPVS', () => {
+    expect(picture(drawn(node({}), external, '172.18.0.3:22'))[0]).toBe(
+      '          [INPUT]   ━━━━━▶ [process]  ─────>   OUTPUT',
+    )
+    expect(picture(drawn(node({}), 'host', '8.8.8.8:53'))[0]).toBe(
+      '           INPUT    ─────> [process]  ━━━━━▶  [OUTPUT]',
+    )
+    const servers = '-A -t 10.96.0.1:443 -s rr\n-a -t 10.96.0.1:443 -r 10.244.2.7:6443 -m -w 1\n'
+    const [first, , last] = picture(drawn(node({}, servers), pod, '10.96.0.1:443'))
+    expect(first).toBe('          [INPUT]   ━━━━━▶   [IPVS]   ━━━━━▶  [OUTPUT]')
+    expect(last).toBe('in ━━━▶ [PREROUTING]  ───>  FORWARD   ───> [POSTROUTING]  ━━━▶ out')
+  })
+
+  it('is a list of ASCII lines for those who cannot see a drawing', () => {
+    const lines = drawTrace(trace(node({ nat }), pod, '10.96.0.9:80'), { width: 80, plain: true, stop: 'stops there' })
+    expect(lines.join('\n')).toMatch(/^[ -~\n]*$/)
+    expect(lines.slice(0, 3)).toEqual(['10.244.1.9 -> 10.96.0.9:80/tcp', '', 'PREROUTING'])
+    expect(lines.at(-1)).toBe('It stops there.')
+  })
+
+  it('fits a terminal of 80 columns and 24 lines for what the oldest and the newest kube-proxy recorded, and any width', () => {
+    const flows = ['pod:10.244.1.99', 'pod:10.244.1.6', 'host', 'outside'].flatMap((from) =>
+      ['10.96.119.228:80', '172.18.0.3:31730', '172.18.255.200:80'].map((to) => [from, to] as const),
+    )
+    const paths = recordedFiles('ip-addr.json').filter(({ path }) => /^v1\.(20\.2|30\.3)\//.test(path))
+    for (const { path } of paths) {
+      const { state } = recordedNode(path.replace(/\/ip-addr\.json$/, ''))
+      for (const [from, to] of flows) {
+        const walked = trace(state, from, to)
+        const lines = drawTrace(walked, { width: 80 })
+        expect(lines.length, `${path} ${from} ${to}\n${lines.join('\n')}`).toBeLessThan(24)
+        for (const width of [40, 65, 66, 80, 120])
+          for (const line of drawTrace(walked, { width })) expect(line.length, line).toBeLessThanOrEqual(width)
+      }
+    }
+  })
+})
