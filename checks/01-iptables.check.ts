@@ -1,8 +1,7 @@
 // Lab 1, kube-proxy in iptables mode: what proves each step of labs/01-iptables/lab.yaml.
 
-import { noInterfaceOwnsClusterIPs } from '../grading/cluster-ip-addresses.ts'
 import { defineLab } from '../grading/define-lab.ts'
-import { webService } from '../grading/web-service.ts'
+import { noInterfaceOwnsClusterIPs, webService } from '../grading/web-service.ts'
 import { everythingAsPredicted, modeInForce, mustRunIptables } from './01-iptables/iptables-mode.ts'
 import { familiesAreApart, probesInFiveHooks, probesOnOneNode, threeWaysCounted } from './01-iptables/packet-hooks.ts'
 import { nobodyRefuses, podReachesItself, rejectedWith, sharesAreEven } from './01-iptables/traffic.ts'

@@ -1,7 +1,7 @@
 // Lab 8, incidents: what proves each step of labs/08-incidents/lab.yaml, whatever the incident.
 
 import { DIAGNOSIS } from '../course/incident/incident-note.ts'
-import { INCIDENT_LAB } from '../course/incident/shop-objects.ts'
+import { INCIDENT_LAB } from '../course/incident/shop.ts'
 import { defineLab } from '../grading/define-lab.ts'
 import { causeByName } from './08-incidents/diagnosis.ts'
 import { causeIsMended, nodesAreRight, reportIsSettled, restIsAsBefore } from './08-incidents/repair.ts'

@@ -15,8 +15,7 @@ import {
   readyAccessPods,
   removeAccessPods,
 } from './context/node-access.ts'
-import { contextFolder, ownKubeconfig } from './context/own-kubeconfig.ts'
-import { ownObjects } from './context/own-objects.ts'
+import { contextFolder, ownKubeconfig, ownObjects } from './context/own-objects.ts'
 import { execInPod } from './context/pod-exec.ts'
 import type { Cluster } from './driver.ts'
 import { type ClusterAccess, clientFromFile, type KubeClient, strangersClient } from './kube-client.ts'

@@ -2,8 +2,8 @@
 
 import { randomUUID } from 'node:crypto'
 import { HTTP_GET } from './http-get.ts'
-import { SAVE_WITH_BACKEND } from './iptables-backend.ts'
 import { nftProbe } from './kube-proxy/nft-probe.ts'
+import { SAVE_WITH_BACKEND } from './node-script.ts'
 
 /** The tools live in sbin, which is not on the PATH of every node's plain shell. */
 export const PATH = 'case :$PATH: in *:/usr/sbin:*) ;; *) PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin ;; esac'

@@ -3,10 +3,10 @@ import { timeoutScale } from '../host/wait.ts'
 import { consent } from './consent.ts'
 import type { Cluster } from './driver.ts'
 
-/** Shell: kube-proxy uses the node's own iptables, so that nothing need look for its process (iptables-backend.ts). */
+/** Shell: kube-proxy uses the node's own iptables, so that nothing need look for its process. */
 const ownIptables = 'own_iptables=yes'
 
-export interface NodeScriptOptions {
+interface NodeScriptOptions {
   /** Its $1, $2 …. */
   args?: readonly string[]
   /** Stretched by LAB_TIMEOUT_SCALE. */
@@ -37,4 +37,106 @@ export async function runOnNode(
   if (cluster.script) return cluster.script(node, script, timeoutMs)
   if (script.length < 100_000) return cluster.exec(node, ['sh', '-c', script], { timeoutMs })
   return cluster.exec(node, ['sh'], { stdin: script, timeoutMs })
+}
+
+/** The two ways in which iptables programs reach the kernel. Rules written through one are not seen through the other. */
+type IptablesBackend = 'legacy' | 'nft'
+
+/**
+ * Shell: sets `backend` to the back end of a kube-proxy that runs as a process of this node, by asking the iptables of its
+ * own container (which chose for itself), else to nothing. Only builtins look for the process, because a fork is dear on
+ * the embedded kernel.
+ */
+const KUBE_PROXY_BACKEND = `backend=
+[ -n "$own_iptables" ] || for comm in /proc/[0-9]*/comm; do
+  { read -r name <"$comm"; } 2>/dev/null || continue
+  [ "$name" = kube-proxy ] || continue
+  pid=\${comm#/proc/}
+  case $(nsenter -t "\${pid%/comm}" -m -- iptables --version 2>/dev/null) in
+    *nf_tables*) backend=nft ;;
+    *legacy*) backend=legacy ;;
+  esac
+  break
+done`
+
+/**
+ * Shell: `save_with_backend iptables|ip6tables [OPTION …]` prints the rules of the back end that kube-proxy writes to: the
+ * node's own where kube-proxy is known to use that. Where it can't be asked, that is the first of the node's own choice, legacy
+ * and nft that shows KUBE-SERVICES, else any chain of Kubernetes', else the node's own choice.
+ */
+export const SAVE_WITH_BACKEND = `${KUBE_PROXY_BACKEND}
+save_with_backend() {
+  family=$1; shift
+  if [ -n "$own_iptables" ]; then "$family-save" "$@"; return; fi
+  if [ -n "$backend" ] && command -v "$family-$backend-save" >/dev/null; then "$family-$backend-save" "$@"; return; fi
+  own=$("$family-save" "$@") || return
+  case $own in *":KUBE-SERVICES "*) printf '%s\\n' "$own"; return ;; esac
+  second=
+  for tool in "$family-legacy-save" "$family-nft-save"; do
+    command -v "$tool" >/dev/null || continue
+    other=$("$tool" "$@") || continue
+    case $other in
+      *":KUBE-SERVICES "*) printf '%s\\n' "$other"; return ;;
+      *:KUBE-*) [ -n "$second" ] || second=$other ;;
+    esac
+  done
+  case $own in *:KUBE-*) second= ;; esac
+  [ -z "\${second:-$own}" ] || printf '%s\\n' "\${second:-$own}"
+}`
+
+/** Shell: `restore_with_backend iptables|ip6tables [OPTION …]` reads rules into the back end that kube-proxy writes to. */
+export const RESTORE_WITH_BACKEND = `${KUBE_PROXY_BACKEND}
+restore_with_backend() {
+  family=$1; shift
+  if [ -n "$backend" ] && command -v "$family-$backend-restore" >/dev/null; then "$family-$backend-restore" "$@"; return; fi
+  for tool in "$family" "$family-legacy" "$family-nft"; do
+    command -v "$tool-save" >/dev/null && "$tool-save" 2>/dev/null | grep '^:KUBE-SERVICES ' >/dev/null && break
+    tool=$family
+  done
+  "$tool-restore" "$@"
+}`
+
+/** What one node says about its back ends. */
+interface BackendReport {
+  /** What kube-proxy's own container uses; undefined where it can't be asked (it is part of another process, or none runs). */
+  kubeProxy: IptablesBackend | undefined
+  /** What the node's own `iptables` uses. */
+  node: IptablesBackend | undefined
+  /** Back ends in which KUBE-SERVICES stands: two of them mean that one is left behind. */
+  holding: IptablesBackend[]
+}
+
+const look = `PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin
+${KUBE_PROXY_BACKEND}
+echo "kube-proxy=$backend"
+case $(iptables --version 2>/dev/null) in *nf_tables*) node=nft ;; *legacy*) node=legacy ;; *) node= ;; esac
+[ -z "$node" ] || echo "node=$node"
+[ -z "$own_iptables" ] || { echo "kube-proxy=$node"; exit; }
+for one in legacy nft; do
+  "iptables-$one-save" -t nat 2>/dev/null | grep -q '^:KUBE-SERVICES ' && echo "holds=$one"
+done
+exit 0`
+
+/** Asks a node which back ends are in use. */
+export async function iptablesBackends(cluster: Cluster, node: string): Promise<BackendReport> {
+  const { stdout } = await runOnNode(cluster, node, look, { timeoutMs: 30_000, readOnly: true })
+  const named = (key: string) =>
+    [...stdout.matchAll(new RegExp(`^${key}=(legacy|nft)$`, 'gm'))].map((match) => match[1] as IptablesBackend)
+  return { kubeProxy: named('kube-proxy')[0], node: named('node')[0], holding: named('holds') }
+}
+
+/** The back end to read kube-proxy's rules with: its own word, else where its chains stand, else the node's. */
+function backendToRead({ kubeProxy, node, holding }: BackendReport): IptablesBackend | undefined {
+  if (kubeProxy) return kubeProxy
+  return node !== undefined && holding.includes(node) ? node : (holding[0] ?? node)
+}
+
+/** One clause for people: which back end kube-proxy writes to, and what else is worth knowing. */
+export function describeBackends(report: BackendReport): string {
+  const used = backendToRead(report)
+  const words = [`kube-proxy's rules are read through iptables-${used ?? 'save (one back end only)'}`]
+  if (report.node && used && report.node !== used) words.push(`the node's own iptables is ${report.node}`)
+  const stale = report.holding.filter((one) => one !== used)
+  if (used && stale.length > 0) words.push(`chains of an earlier kube-proxy stand in ${stale.join(' and ')}`)
+  return words.join('; ')
 }

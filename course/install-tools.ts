@@ -1,6 +1,6 @@
 import { consent } from '../cluster/consent.ts'
 import type { Cluster } from '../cluster/driver.ts'
-import { describeBackends, iptablesBackends } from '../cluster/iptables-backend.ts'
+import { describeBackends, iptablesBackends } from '../cluster/node-script.ts'
 import { installNodeTools, type ToolsReport } from '../cluster/node-tools/install.ts'
 
 function describe({ node, installed, from, paths }: ToolsReport): string {

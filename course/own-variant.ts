@@ -1,7 +1,7 @@
 import type { KubeClient } from '../cluster/kube-client.ts'
 import { ApiException } from '../cluster/kubernetes.ts'
 import { NOTES_NAMESPACE } from '../grading/lab-notes.ts'
-import { learnerName } from '../grading/learner.ts'
+import { learnerName } from '../grading/signature.ts'
 import { LEARNER_MAP, type Variant, variantFor } from '../grading/variant.ts'
 
 /**

@@ -1,14 +1,11 @@
 import { resolve } from 'node:path'
 import type { LabSpec } from './check-context.ts'
 import { keepEvidence } from './evidence.ts'
-import type { GradingRequest } from './grading-request.ts'
 import { type JudgeOptions, judge, type Source } from './judge.ts'
-import { findStep, type LabDefinition, readLab } from './lab-definition.ts'
-import { mustRunHere } from './lab-kernel.ts'
+import { findStep, type LabDefinition, mustRunHere, readLab } from './lab-definition.ts'
 import { reportOf } from './report.ts'
 import type { Report } from './report-schema.ts'
-import { roundFacts, roundNotes } from './round-facts.ts'
-import { openSource } from './source.ts'
+import { type GradingRequest, openSource, roundFacts, roundNotes } from './source.ts'
 
 /**
  * Grades a lab once, and keeps the evidence of what failed. Trouble of the cluster, the capture or the grader is in the

@@ -2,6 +2,10 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { parse } from 'yaml'
 import { z } from 'zod'
+import { refusalOf } from '../cluster/doctor/choose.ts'
+import type { LabNeeds } from '../cluster/doctor/facts.ts'
+import type { Cluster } from '../cluster/driver.ts'
+import { Trouble } from './failure.ts'
 import { labFolder, labsFolder } from './lab-folders.ts'
 
 const sentence = z.string().trim().min(10)
@@ -99,4 +103,19 @@ export function findStep(lab: LabDefinition, id: string): StepDefinition {
   const step = lab.steps.find((candidate) => candidate.id === id)
   if (step) return step
   throw new Error(`Lab ${lab.number} has no step "${id}": its steps are ${lab.steps.map((s) => s.id).join(', ')}.`)
+}
+
+/** What of a lab decides on which clusters it can run. */
+export const needsOf = ({ number, title, kernel = [] }: LabDefinition): LabNeeds => ({ number, title, kernel })
+
+/** Throws Trouble where the kernel of a cluster that is up lacks what a lab needs: that is no fault of the learner's. */
+export async function mustRunHere(cluster: Cluster, lab: LabDefinition): Promise<void> {
+  const { kernel } = needsOf(lab)
+  // Most labs need nothing of the kernel, and the embedded cluster's has what they need.
+  if (kernel.length === 0) return
+  const { kernelLackOf } = await import('../cluster/doctor/gather.ts')
+  const lacking = await kernelLackOf(cluster, kernel)
+  if (lacking.length === 0) return
+  const where = `the kernel of the ${cluster.driver} cluster "${cluster.name}" has no ${lacking.join(' and no ')}`
+  throw new Trouble(refusalOf(lab, cluster.driver === 'embedded' ? where : `${where}, that of CLUSTER=embedded has`))
 }

@@ -1,7 +1,7 @@
 import type { FailureDetail, StepOutcome } from './failure.ts'
-import type { GradingRequest, RoundFacts } from './grading-request.ts'
 import type { LabDefinition, StepDefinition } from './lab-definition.ts'
 import type { Report, ReportedFinding, StepReport } from './report-schema.ts'
+import type { GradingRequest, RoundFacts } from './source.ts'
 
 export interface ReportCircumstances {
   facts: RoundFacts
@@ -91,6 +91,7 @@ export function findingOf(step: StepDefinition, failure: FailureDetail): Reporte
     differences: failure.differences ?? [],
     why: failure.why ?? step.why,
     hint: failure.hint ?? step.hints[0] ?? '',
+    ...(failure.next === undefined ? {} : { next: failure.next }),
   }
 }
 

@@ -1,6 +1,21 @@
-import { createHmac, timingSafeEqual } from 'node:crypto'
+import { createHash, createHmac, timingSafeEqual } from 'node:crypto'
 import { readPlainFile } from '../host/plain-file.ts'
-import { LEARNER_NAME } from './learner.ts'
+
+/** What can name a learner: it becomes part of a file's name and stands in reports. */
+export const LEARNER_NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$/
+
+/** The name as given. Throws with the rule when it is none. */
+export function learnerName(text: string | undefined): string {
+  if (text !== undefined && LEARNER_NAME.test(text)) return text
+  throw new Error(
+    `"${text ?? ''}" can't name a learner: use letters, digits, dots, dashes, at most 63, as in \`make submit LEARNER=alice LAB=2\`.`,
+  )
+}
+
+/** The seed that a learner's own variant of the labs grows from: the name alone decides it, in any spelling of its case. */
+export function seedOf(learner: string): string {
+  return createHash('sha256').update(`kube-service-labs seed ${learner.toLowerCase()}`).digest('hex').slice(0, 16)
+}
 
 /** The secret of a class, or the part of it that one learner was given and can sign with. */
 export type ClassKey = { kind: 'class'; secret: Buffer } | { kind: 'learner'; learner: string; secret: Buffer }

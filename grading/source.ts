@@ -2,10 +2,25 @@ import { readCaptureFolder } from '../cluster/capture-folder.ts'
 import { type Cluster, requireUp } from '../cluster/driver.ts'
 import { kubeClient } from '../cluster/kube-client.ts'
 import { takeCapture } from '../cluster/snapshot.ts'
+import { Trouble } from './failure.ts'
 import type { Source as JudgedSource } from './judge.ts'
 import { LiveCluster } from './live-cluster.ts'
 import type { Source } from './report-schema.ts'
 import { Snapshot } from './snapshot.ts'
+
+/** What a grading run is asked; it crosses from the command line to vitest's worker, so it is plain data. */
+export interface GradingRequest {
+  lab: number
+  /** One step alone. */
+  step?: string
+  source: Source
+}
+
+/** What the round learned about the cluster, for the report. */
+export interface RoundFacts {
+  kubeProxy?: string
+  mode?: string
+}
 
 /**
  * Opens what is to be judged: a capture folder, or the cluster that CLUSTER and NAME select.
@@ -39,4 +54,27 @@ export async function openCluster(
     return new Snapshot(await takeCapture(cluster, client))
   }
   return { live, snapshot }
+}
+
+/** kube-proxy's version and mode, where every node that answers agrees. */
+export function roundFacts({ nodes }: Snapshot): RoundFacts {
+  const kubeProxy = agreed(nodes.map((node) => asked(() => node.kubeProxyVersion)))
+  const mode = agreed(nodes.map((node) => asked(() => node.mode)))
+  return { ...(kubeProxy === undefined ? {} : { kubeProxy }), ...(mode === undefined ? {} : { mode }) }
+}
+
+/** What the reader of a report has to know beside its verdicts: which objects were left out, and why. */
+export const roundNotes = (snapshot: Snapshot): readonly string[] => asked(() => snapshot.leftOut) ?? []
+
+function agreed(values: (string | undefined)[]): string | undefined {
+  return new Set(values).size === 1 ? values[0] : undefined
+}
+
+function asked<Answer>(question: () => Answer): Answer | undefined {
+  try {
+    return question()
+  } catch (error) {
+    if (error instanceof Trouble) return undefined
+    throw error
+  }
 }

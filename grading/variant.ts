@@ -1,6 +1,6 @@
 import { asApiObjects } from './api-object.ts'
 import { NOTES_NAMESPACE } from './lab-notes.ts'
-import { LEARNER_NAME, seedOf } from './learner.ts'
+import { LEARNER_NAME, seedOf } from './signature.ts'
 import type { Snapshot } from './snapshot.ts'
 
 /** The ConfigMap that says, in the cluster itself, whose cluster it is; its one key is `learner`. */

@@ -1,4 +1,5 @@
 import type { Endpoint, Service } from '../dataplane/objects.ts'
+import { expectNodes } from './expect-node.ts'
 import { fail } from './failure.ts'
 import type { Snapshot } from './snapshot.ts'
 import { variantIn } from './variant.ts'
@@ -70,3 +71,11 @@ function readyBackends({ objects }: Snapshot, name: string): WebBackend[] {
 }
 
 const isReady = ({ ready, terminating }: Endpoint) => ready && !terminating
+
+/** No interface of any node has a ClusterIP: in iptables mode it is only a pattern in rules. */
+export function noInterfaceOwnsClusterIPs({ objects, nodes }: Snapshot): void {
+  const clusterIPs = new Set(objects.services.flatMap((service) => service.clusterIPs))
+  expectNodes(nodes).noInterfaceHas(clusterIPs, 'ClusterIP', {
+    hint: 'An earlier IPVS mode left it there: make flush-nat removes it.',
+  })
+}

@@ -12,8 +12,8 @@ import { classResult } from './class/class-result.ts'
 import { judgeFile } from './class/judge-file.ts'
 import { type GradingWish, publish } from './grading.ts'
 import { type ReadOptions, readSubmission, type SignatureState, type Submission } from './submission/read-submission.ts'
-import { quoted, Refusal } from './submission/refusal.ts'
 import { reportSubmission } from './submission/rejudge.ts'
+import { quoted, Refusal } from './submission/untrusted-text.ts'
 
 type Wish = Omit<GradingWish, 'lab' | 'capture'> & { lab?: string | undefined; key?: string | undefined }
 

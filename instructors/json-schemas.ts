@@ -1,8 +1,6 @@
 import { z } from 'zod'
 import { reportJsonSchema } from '../grading/report-schema.ts'
-import { check50Schema } from './class/formats/check50.ts'
-import { classroom50Schema } from './class/formats/classroom50.ts'
-import { gradescopeSchema } from './class/formats/gradescope.ts'
+import { check50Schema, classroom50Schema, gradescopeSchema } from './class/formats/course-platforms.ts'
 import { classJsonSchema } from './class/result.ts'
 import { manifestJsonSchema } from './submission/manifest.ts'
 

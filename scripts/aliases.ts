@@ -1,5 +1,5 @@
 import { selectCluster } from '../cluster/select.ts'
-import { chosenNode } from '../course/node-choice.ts'
+import { chosenNode } from '../course/live-node.ts'
 import { projectRoot } from '../host/layout.ts'
 import { main } from '../host/main.ts'
 import { printResult } from '../host/output.ts'

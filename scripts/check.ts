@@ -6,7 +6,7 @@ import { main, UserError } from '../host/main.ts'
 import { checkSubmission } from '../instructors/check-submission.ts'
 import { FORMATS } from '../instructors/class/formats/formats.ts'
 import { gradeAndPrint, gradingOptions } from '../instructors/grading.ts'
-import { quoted } from '../instructors/submission/refusal.ts'
+import { quoted } from '../instructors/submission/untrusted-text.ts'
 
 const USAGE = `Usage: node --import tsx scripts/check.ts --capture alice-lab2.labgrade [options]
        node --import tsx scripts/check.ts --lab 2 --capture DIR [--step ID] [options]

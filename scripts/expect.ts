@@ -1,9 +1,16 @@
 // What would kube-proxy program on this node? See --help.
 
-import { type ExpectArguments, expectArguments, HELP } from '../course/expect/arguments.ts'
-import { nodeFolder, observedNode, ownAddresses } from '../course/expect/observed-node.ts'
-import { printState } from '../course/expect/print-state.ts'
-import { givenObjects, readInput } from '../course/expect/read-objects.ts'
+import {
+  type ExpectArguments,
+  expectArguments,
+  givenObjects,
+  HELP,
+  nodeFolder,
+  observedNode,
+  ownAddresses,
+  printState,
+  readInput,
+} from '../course/expect.ts'
 import { compareNodeState, type Finding } from '../dataplane/compare.ts'
 import { withCircumstances } from '../dataplane/kube-proxy/circumstances.ts'
 import { clusterConfig } from '../dataplane/kube-proxy/cluster-config.ts'

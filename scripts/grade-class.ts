@@ -7,8 +7,7 @@ import { classWord } from '../grading/class-word.ts'
 import { readClassKey } from '../grading/signature.ts'
 import { ExitCode, main, UserError } from '../host/main.ts'
 import { requireWritable } from '../host/plain-file.ts'
-import { classResult } from '../instructors/class/class-result.ts'
-import { classSummary, judgedLine } from '../instructors/class/class-table.ts'
+import { classResult, classSummary, judgedLine } from '../instructors/class/class-result.ts'
 import {
   CLASS_FORMATS,
   FORMATS,

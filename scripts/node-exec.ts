@@ -1,6 +1,6 @@
 // What the functions of `make aliases` call:  node-exec.ts NODE COMMAND [ARGUMENT …]
 import { selectCluster } from '../cluster/select.ts'
-import { chosenNode } from '../course/node-choice.ts'
+import { chosenNode } from '../course/live-node.ts'
 import { main } from '../host/main.ts'
 import { printResult } from '../host/output.ts'
 

@@ -1,5 +1,5 @@
 import { selectCluster } from '../cluster/select.ts'
-import { chosenMachine } from '../course/node-choice.ts'
+import { chosenMachine } from '../course/live-node.ts'
 import { main } from '../host/main.ts'
 
 await main(async () => {

@@ -1,5 +1,4 @@
 import type { CheckContext } from '../../grading/check-context.ts'
-import { noInterfaceOwnsClusterIPs } from '../../grading/cluster-ip-addresses.ts'
 import { onNode } from '../../grading/difference-report.ts'
 import { expectNodes } from '../../grading/expect-node.ts'
 import {
@@ -11,6 +10,7 @@ import {
 } from '../../grading/extra-services.ts'
 import { fail, NotApplicable } from '../../grading/failure.ts'
 import type { Snapshot } from '../../grading/snapshot.ts'
+import { noInterfaceOwnsClusterIPs } from '../../grading/web-service.ts'
 
 const BEFORE = { iptables: 'iptables-before-crowd', ipvs: 'ipvs-before-crowd' }
 const WITH = { iptables: 'iptables-with-crowd', ipvs: 'ipvs-with-crowd' }

@@ -1,7 +1,6 @@
-import type { CheckContext } from '../../grading/check-context.ts'
+import { type CheckContext, holdsOnceSeen } from '../../grading/check-context.ts'
 import { expectMode } from '../../grading/expect-node.ts'
 import type { LiveCluster } from '../../grading/live-cluster.ts'
-import { holdsOnceSeen } from '../../grading/seen-moment.ts'
 import { webService } from '../../grading/web-service.ts'
 import { chainsLeadToPods } from '../01-iptables/web-chains.ts'
 import { backendsOnTwoNodes } from '../02-ipvs/web-requests.ts'

@@ -1,5 +1,4 @@
 import { MIN_SIZES, MIN_VALUES } from '../../course/scale/growth.ts'
-import { countState, MEASURED_NODE, MEASURED_VERSION, SERVER } from '../../course/scale/held-state.ts'
 import {
   isMeasurement,
   largestPoint,
@@ -8,7 +7,13 @@ import {
   type Point,
   type Quantity,
 } from '../../course/scale/measurement.ts'
-import { syntheticCluster } from '../../course/scale/synthetic-cluster.ts'
+import {
+  countState,
+  MEASURED_NODE,
+  MEASURED_VERSION,
+  SERVER,
+  syntheticCluster,
+} from '../../course/scale/synthetic-cluster.ts'
 import { measurementTable } from '../../course/scale/table.ts'
 import { BoundedCache } from '../../dataplane/bounded-cache.ts'
 import type { SwitchedMode } from '../../dataplane/kube-proxy/mode-ownership.ts'

@@ -1,7 +1,6 @@
 import { isDeepStrictEqual } from 'node:util'
 import { kubeProxyPods } from '../../cluster/kube-proxy/kube-proxy-pods.ts'
-import { differingSettings, foreignRules, serviceFacts } from '../../course/incident/baseline.ts'
-import { fingerprintOf } from '../../course/incident/fingerprint.ts'
+import { differingSettings, fingerprintOf, foreignRules, serviceFacts } from '../../course/incident/baseline.ts'
 import { CLOSED_KEY, GUESS_PREFIX, isClosedNote } from '../../course/incident/incident-note.ts'
 import type { CheckContext } from '../../grading/check-context.ts'
 import { onNode } from '../../grading/difference-report.ts'

@@ -1,4 +1,10 @@
-import type { KubernetesObject } from '@kubernetes/client-node'
+import { createHash } from 'node:crypto'
+import { existsSync, mkdirSync, writeFileSync } from 'node:fs'
+import { homedir } from 'node:os'
+import { delimiter, join } from 'node:path'
+import type { KubeConfig, KubernetesObject } from '@kubernetes/client-node'
+import { cacheFolder } from '../../host/layout.ts'
+import { readPlainFile } from '../../host/plain-file.ts'
 import type { KubeClient } from '../kube-client.ts'
 import { ApiException } from '../kubernetes.ts'
 import { ownSelector } from './write-guard.ts'
@@ -7,7 +13,7 @@ import { ownSelector } from './write-guard.ts'
 const namespace = 'default'
 
 /** One object of the labs in a cluster of the user's. */
-export interface OwnObject {
+interface OwnObject {
   /** `Service "web"`, for a question. */
   what: string
   /** Deletes it; no error if it is already gone. */
@@ -52,4 +58,76 @@ async function unlessGone(deletion: Promise<unknown>): Promise<void> {
   } catch (error) {
     if (!(error instanceof ApiException && error.code === 404)) throw error
   }
+}
+
+/** Folder of what is kept about one context. Names such as `arn:aws:eks:…/x` can't be folders as they are. */
+export function contextFolder(context: string, cache = cacheFolder): string {
+  const plain = context.replace(/[^\w.@-]/g, '_').replace(/^\.+/, '_')
+  const suffix = plain === context ? '' : `-${createHash('sha256').update(context).digest('hex').slice(0, 8)}`
+  return join(cache, 'contexts', `${plain.slice(0, 80)}${suffix}`)
+}
+
+/**
+ * Copies one context of the user's kubeconfig (`KUBECONFIG`, else the default file), with its cluster and user, into a file
+ * of our own: the user's is only read. Returns the file's path.
+ * @throws Error naming the contexts there are when this one does not exist; and when there is no kubeconfig
+ */
+export async function ownKubeconfig(context: string, cache = cacheFolder): Promise<string> {
+  const config = await usersKubeconfig(context)
+  const single = singleContext(config, context)
+  const folder = contextFolder(context, cache)
+  mkdirSync(folder, { recursive: true, mode: 0o700 })
+  const file = join(folder, 'kubeconfig')
+  writeFileSync(file, `${single}\n`, { mode: 0o600 })
+  return file
+}
+
+/**
+ * What the user's kubeconfig files hold together, as kubectl reads them: those that `KUBECONFIG` names and that exist, else the
+ * default one.
+ * @throws Error in one sentence when there is none, or one can't be read
+ */
+async function usersKubeconfig(context: string): Promise<KubeConfig> {
+  const { KubeConfig } = await import('../kubernetes.ts')
+  const named = (process.env.KUBECONFIG ?? '').split(delimiter).filter((path) => path !== '')
+  const paths = named.length > 0 ? named : [join(homedir(), '.kube', 'config')]
+  const there = paths.filter((path) => existsSync(path))
+  if (there.length === 0)
+    throw new Error(
+      `CLUSTER="context:${context}" needs a kubeconfig, but ${paths.map((path) => `"${path}"`).join(' and ')} ${paths.length > 1 ? 'do' : 'does'} not exist: name one with KUBECONFIG=.`,
+    )
+  const whole = new KubeConfig()
+  for (const path of there) {
+    readPlainFile(path)
+    const one = new KubeConfig()
+    try {
+      one.loadFromFile(path)
+    } catch {
+      throw new Error(`"${path}" is no kubeconfig: \`kubectl config view\` says what is wrong with it.`)
+    }
+    // What a file names first is valid; a later file of the same name adds nothing.
+    for (const cluster of one.getClusters()) if (!whole.getCluster(cluster.name)) whole.addCluster(cluster)
+    for (const user of one.getUsers()) if (!whole.getUser(user.name)) whole.addUser(user)
+    for (const entry of one.getContexts()) if (!whole.getContextObject(entry.name)) whole.addContext(entry)
+  }
+  return whole
+}
+
+function singleContext(config: KubeConfig, name: string): string {
+  const context = config.getContextObject(name)
+  if (!context) {
+    const names = config.getContexts().map((one) => `"${one.name}"`)
+    throw new Error(
+      `CLUSTER="context:${name}" names no context of your kubeconfig: there ${names.length > 0 ? `are ${names.join(', ')}` : 'are none'}.`,
+    )
+  }
+  const whole = JSON.parse(config.exportConfig()) as Record<string, { name: string }[]>
+  const only = (key: string, wanted: string) => (whole[key] ?? []).filter((one) => one.name === wanted)
+  return JSON.stringify({
+    ...whole,
+    clusters: only('clusters', context.cluster),
+    users: only('users', context.user),
+    contexts: only('contexts', name),
+    'current-context': name,
+  })
 }

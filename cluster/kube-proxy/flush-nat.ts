@@ -9,9 +9,8 @@ import type { NodeFiles } from '../capture-folder.ts'
 import { changeCluster } from '../cluster-lock.ts'
 import { consent } from '../consent.ts'
 import type { Cluster } from '../driver.ts'
-import { RESTORE_WITH_BACKEND } from '../iptables-backend.ts'
 import { nodeReportRequest } from '../node-report.ts'
-import { runOnNode } from '../node-script.ts'
+import { RESTORE_WITH_BACKEND, runOnNode } from '../node-script.ts'
 import { KubeProxyError } from './kube-proxy-pods.ts'
 
 /** What was done on one node. */

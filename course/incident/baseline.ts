@@ -1,10 +1,11 @@
+import { createHash } from 'node:crypto'
 import { isDeepStrictEqual } from 'node:util'
 import type { V1ServiceSpec } from '@kubernetes/client-node'
 import type { KubeProxyConfig } from '../../dataplane/kube-proxy/config.ts'
 import { targetOf } from '../../dataplane/rule-text.ts'
 import { configOf } from '../../grading/evaluate.ts'
 import type { NodeView, Snapshot } from '../../grading/snapshot.ts'
-import { SHOP_OBJECTS } from './shop-objects.ts'
+import { SHOP_OBJECTS } from './shop.ts'
 
 /** The state before the incident, which a repair must restore. */
 export interface Baseline {
@@ -85,4 +86,22 @@ export function serviceFacts(snapshot: Snapshot, name: string): unknown {
   const unready = spec.publishNotReadyAddresses ?? false
   const proxy = object?.metadata.labels?.['service.kubernetes.io/service-proxy-name']
   return JSON.parse(JSON.stringify({ type, selector, sessionAffinity, ports, policies, unready, proxy }))
+}
+
+/** Lab notes change whenever a lab is graded; EndpointSlices follow what happens to Pods. */
+const isNotes = (kind: string, name: string) => kind === 'ConfigMap' && /^lab-\d+$/.test(name)
+
+/**
+ * A digest of everything through which a cluster can be repaired: what objects ask for, which Pods run, and when commands were
+ * last run on the embedded cluster's nodes (embedded/apiserver/command-note.ts). While it is the same, nothing
+ * has been repaired. Status is left out: it changes by itself.
+ */
+export function fingerprintOf({ items }: Snapshot): string {
+  const facts = items
+    .filter(({ kind, metadata }) => kind !== 'EndpointSlice' && !isNotes(kind, metadata.name))
+    .map(({ kind, metadata, spec, data }) => {
+      const { namespace = '', name, uid, labels, annotations, deletionTimestamp } = metadata
+      return JSON.stringify([kind, namespace, name, uid, labels, annotations, deletionTimestamp, spec, data])
+    })
+  return createHash('sha256').update(facts.sort().join('\n')).digest('hex')
 }

@@ -6,8 +6,7 @@ import { PATH } from '../../cluster/node-report.ts'
 import { LiveCluster } from '../../grading/live-cluster.ts'
 import { timeoutScale, waitFor } from '../../host/wait.ts'
 import type { LabBench } from '../lab-bench.ts'
-import type { Scene } from './scene.ts'
-import { SHOP_OBJECTS } from './shop-objects.ts'
+import { type Scene, SHOP_OBJECTS } from './shop.ts'
 
 const namespace = SHOP_OBJECTS.namespace
 

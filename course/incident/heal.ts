@@ -8,7 +8,7 @@ import { type Baseline, foreignRules, sameButMode, serviceFacts } from './baseli
 import { ClusterActions } from './cluster-actions.ts'
 import { loadIncidents } from './incident.ts'
 import { CLOSED_KEY, INCIDENT_KEY, isClosedNote, isIncidentNote, unseal } from './incident-note.ts'
-import { INCIDENT_LAB, INCIDENT_LABEL, SHOP_OBJECTS } from './shop-objects.ts'
+import { INCIDENT_LAB, INCIDENT_LABEL, SHOP_OBJECTS } from './shop.ts'
 
 /**
  * Reverts what the open incident broke, repaired or not, and what the learner tried: foreign rules on every node, what the

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import { deflateRawSync, inflateRawSync } from 'node:zlib'
 import type { Baseline } from './baseline.ts'
-import type { Scene } from './scene.ts'
+import type { Scene } from './shop.ts'
 
 /** The step of lab 8 that asks for the cause. */
 export const DIAGNOSIS = 'diagnosis'

@@ -1,7 +1,7 @@
 import type { SwitchedMode } from '../../dataplane/kube-proxy/mode-ownership.ts'
 import type { ClusterActions } from './cluster-actions.ts'
 import type { IncidentContext, Symptom } from './incident-context.ts'
-import type { Scene } from './scene.ts'
+import type { Scene } from './shop.ts'
 
 /** What an incident requires of the cluster. */
 export type Need =

@@ -1,10 +1,9 @@
-import { SAVE_WITH_BACKEND } from '../../cluster/iptables-backend.ts'
 import { listKubeProxyPods } from '../../cluster/kube-proxy/kube-proxy-pods.ts'
 import { PATH } from '../../cluster/node-report.ts'
-import { runOnNode } from '../../cluster/node-script.ts'
+import { runOnNode, SAVE_WITH_BACKEND } from '../../cluster/node-script.ts'
 import { DeadlineError, waitFor } from '../../host/wait.ts'
 import type { LabBench } from '../lab-bench.ts'
-import { INCIDENT_LABEL, SHOP_OBJECTS } from './shop-objects.ts'
+import { INCIDENT_LABEL, SHOP_OBJECTS } from './shop.ts'
 
 const WITNESS = 'sync-witness'
 /** A kube-proxy that starts on a busy machine takes as long for its first sync. */

@@ -9,12 +9,10 @@ import { UserError } from '../../host/main.ts'
 import { hasOutside } from '../../host/outside.ts'
 import { waitFor } from '../../host/wait.ts'
 import type { LabBench } from '../lab-bench.ts'
-import { leaveOthers } from '../leave-others.ts'
-import { baselineOf } from './baseline.ts'
+import { leaveOthers } from '../lab-reset.ts'
+import { baselineOf, fingerprintOf } from './baseline.ts'
 import { ClusterActions } from './cluster-actions.ts'
-import { deployShop } from './deploy-shop.ts'
 import { choicesFor, draw, freshSeed, possible, seedFor } from './draw.ts'
-import { fingerprintOf } from './fingerprint.ts'
 import { healIncident } from './heal.ts'
 import { type Incident, loadIncidents, type Need } from './incident.ts'
 import { IncidentContext } from './incident-context.ts'
@@ -30,8 +28,7 @@ import {
   unseal,
 } from './incident-note.ts'
 import { laterSync } from './later-sync.ts'
-import type { Scene } from './scene.ts'
-import { INCIDENT_LAB } from './shop-objects.ts'
+import { deployShop, INCIDENT_LAB, type Scene } from './shop.ts'
 
 /** How long a symptom may take to appear. */
 const SYMPTOM_MS = 30_000

@@ -1,10 +1,80 @@
-import { parseLab, type WrittenLab } from '../../grading/lab-definition.ts'
-import { type Complaint, oneLine, UNWRITTEN } from './complaint.ts'
-import type { CourseFiles, LabFiles } from './course-files.ts'
-import { lintClaims } from './lint-claims.ts'
-import { lintSolution } from './lint-solution.ts'
-import { lintSteps } from './lint-steps.ts'
-import { lintText } from './lint-text.ts'
+import { parseClaims, parseLab, type WrittenLab } from '../../grading/lab-definition.ts'
+import { type Complaint, type CourseFiles, type LabFiles, oneLine, UNWRITTEN } from './course-files.ts'
+import { lintText, textOf } from './lint-text.ts'
+
+const file = 'labs/claims.yaml'
+
+/** Each step proves a claim, and each claim is proven by steps that exist. */
+function lintClaims({ claims: text }: CourseFiles, labs: ReadonlyMap<string, WrittenLab>): Complaint[] {
+  let claims: Record<string, string[]>
+  try {
+    claims = parseClaims(text)
+  } catch (error) {
+    return [{ file, text: oneLine(error) }]
+  }
+  const steps = [...labs].flatMap(([folder, { steps }]) => steps.map(({ id }) => `${Number(folder.slice(0, 2))}/${id}`))
+  const proving = new Set(Object.values(claims).flat())
+  return [
+    ...steps
+      .filter((step) => !proving.has(step))
+      .map((step) => ({ file, text: `step ${step} proves no claim: name it beside one, or leave it out of the lab.` })),
+    ...Object.entries(claims).flatMap(([claim, places]) =>
+      places
+        .filter((place) => !steps.includes(place))
+        .map((place) => ({ file, text: `claim ${claim} names ${place}, which is no step.` })),
+    ),
+  ]
+}
+
+/** The reference solution has an entry for each step, in order, and types what the text of that step says. */
+function lintSolution(lab: LabFiles, { steps }: WrittenLab): Complaint[] {
+  const file = `labs/${lab.folder}/solution.ts`
+  const { solution } = lab
+  if (solution === undefined) return []
+  if (solution instanceof Error) return [{ file, text: `can't be loaded: ${oneLine(solution)}` }]
+  const ids = steps.map(({ id }) => id)
+  const own = Object.keys(solution.steps)
+  const text = textOf(lab, `labs/${lab.folder}/README.md`)
+  const fences = text === undefined || text instanceof Error ? undefined : text.fences
+  return [
+    ...(own.join() === ids.join()
+      ? []
+      : [
+          {
+            file,
+            text: `must have the steps ${ids.join(', ')}, and in this order; it has ${own.join(', ') || 'none'}.`,
+          },
+        ]),
+    ...Object.entries(solution.steps).flatMap(([id, { commands, tidy }]) => {
+      const typed = fences?.filter(({ step }) => step === id).flatMap((fence) => fence.commands.split('\n'))
+      const absent = [...commands, ...(tidy?.commands ?? [])].filter((command) => typed && !typed.includes(command))
+      return absent.map((command) => ({
+        file,
+        text: `step "${id}" types "${command}", which no fence of its section in the README says.`,
+      }))
+    }),
+  ]
+}
+
+const POINTS = 100
+const COMMAND = /`[^`]*(?:make|kubectl|ipt|ipv|ips|iptables|ipvsadm|ipset) [^`]+`/
+
+/** Points make a hundred, hints go from a nudge to the command, titles are sentences that differ. */
+function lintSteps({ folder }: LabFiles, { steps }: WrittenLab): Complaint[] {
+  const file = `labs/${folder}/lab.yaml`
+  const complain = (text: string): Complaint => ({ file, text })
+  const points = steps.reduce((sum, step) => sum + step.points, 0)
+  const titles = steps.map(({ title }) => title)
+  return [
+    ...(points === POINTS ? [] : [complain(`the points of its steps are ${points}, they must be ${POINTS}.`)]),
+    ...steps.flatMap(({ id, title, hints }, index) => [
+      ...(titles.indexOf(title) === index ? [] : [complain(`step "${id}" has the title of another step.`)]),
+      ...(COMMAND.test(hints.at(-1) ?? '') ? [] : [complain(`the last hint of step "${id}" must show a command.`)]),
+      ...(COMMAND.test(hints[0] ?? '') ? [complain(`the first hint of step "${id}" is a nudge, not a command.`)] : []),
+      ...(new Set(hints).size === hints.length ? [] : [complain(`step "${id}" has the same hint twice.`)]),
+    ]),
+  ]
+}
 
 /**
  * Everything that is wrong with the course as it is written: files that miss their partner, steps without hints, points,

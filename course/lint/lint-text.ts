@@ -1,7 +1,6 @@
 import type { WrittenLab } from '../../grading/lab-definition.ts'
 import { type Fence, type LabText, parseLabText } from '../lab-text.ts'
-import { type Complaint, oneLine } from './complaint.ts'
-import type { CourseFiles, LabFiles } from './course-files.ts'
+import { type Complaint, type CourseFiles, type LabFiles, oneLine } from './course-files.ts'
 
 const SEEN = '**What you saw.**'
 const MAKE = /\bmake (?:-s )?([a-z][a-z0-9-]*?)(?:-\d+)?(?=[ )"';|]|$)/gm

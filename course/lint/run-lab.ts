@@ -1,3 +1,6 @@
+import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process'
+import { randomUUID } from 'node:crypto'
+import { once } from 'node:events'
 import type { LabSpec } from '../../grading/check-context.ts'
 import { judgeRound } from '../../grading/judge.ts'
 import { openCluster } from '../../grading/source.ts'
@@ -5,10 +8,57 @@ import { projectRoot } from '../../host/layout.ts'
 import { timeoutScale } from '../../host/wait.ts'
 import { type LabBench, loadSolution } from '../lab-bench.ts'
 import { resetLab } from '../lab-reset.ts'
-import { readLabText } from '../lab-text.ts'
+import { type Fence, readLabText } from '../lab-text.ts'
 import { playSteps } from '../play-lab.ts'
-import type { Complaint } from './complaint.ts'
-import { FenceShell, learnerEnvironment } from './fence-shell.ts'
+import type { Complaint } from './course-files.ts'
+
+interface FenceResult {
+  exitCode: number
+  output: string
+}
+
+/** One bash in which the fences of a text are typed one after the other, so that variables and functions last. */
+export class FenceShell {
+  readonly #bash: ChildProcessWithoutNullStreams
+  #output = ''
+
+  constructor(cwd: string, env: NodeJS.ProcessEnv) {
+    this.#bash = spawn('bash', ['--noprofile', '--norc'], { cwd, env, detached: true })
+    for (const stream of [this.#bash.stdout, this.#bash.stderr])
+      stream.setEncoding('utf8').on('data', (text: string) => {
+        this.#output += text
+      })
+  }
+
+  /** Types a fence and waits for its end; the exit code is that of the first command line that failed, else 0. */
+  async type({ commands, timeout }: Fence): Promise<FenceResult> {
+    this.#output = ''
+    const mark = randomUUID()
+    const lines = commands.split('\n').map((line) => `[ $failed = 0 ] && { ${line}\n}; [ $? = 0 ] || failed=1`)
+    this.#bash.stdin.write(`failed=0\n${lines.join('\n')}\necho; echo "${mark} $failed"\n`)
+    const end = new RegExp(`${mark} (\\d+)\\n`)
+    const deadline = Date.now() + timeout * 1000
+    for (;;) {
+      const found = end.exec(this.#output)
+      if (found) return { exitCode: Number(found[1]), output: this.#output.slice(0, found.index).trim() }
+      if (Date.now() > deadline || this.#bash.exitCode !== null)
+        return { exitCode: -1, output: `${this.#output}\n(no end after ${timeout} s)` }
+      await once(this.#bash.stdout, 'data', { signal: AbortSignal.timeout(200) }).catch(() => {})
+    }
+  }
+
+  /** Ends the shell and what it still runs. */
+  end(): void {
+    const { pid } = this.#bash
+    if (pid !== undefined && this.#bash.exitCode === null) process.kill(-pid, 'SIGKILL')
+  }
+}
+
+/** The environment of a learner's shell: npm gives its children a NODE of its own, the path of node. */
+export function learnerEnvironment(name: string): NodeJS.ProcessEnv {
+  const { NODE: _npm, ...env } = process.env
+  return { ...env, NAME: name, CLUSTER: 'embedded', NO_COLOR: '1' }
+}
 
 /**
  * Tries a lab on a running cluster: from its start every step fails, the reference solution makes every step pass, and what

@@ -1,4 +1,4 @@
-import { UNWRITTEN } from './complaint.ts'
+import { UNWRITTEN } from './course-files.ts'
 
 /** Allowed names of a new lab: `tcpdump`, or `07-tcpdump` with a chosen number. */
 const NAME = /^(?:(\d\d)-)?([a-z][a-z0-9-]{1,29}[a-z0-9])$/

@@ -14,8 +14,7 @@ import { MEASUREMENT, type Measurement } from './measurement.ts'
 import { type Inventory, MeasuringNode } from './measuring-node.ts'
 import { type Effort, planScale, spokenSeconds } from './plan.ts'
 import { scalePlot } from './plot.ts'
-import { scaleRemarks } from './remarks.ts'
-import { measurementTable } from './table.ts'
+import { measurementTable, scaleRemarks } from './table.ts'
 
 const LAB = 6
 /** What the node holds for more Services than that is too much to read, and for its folder. */

@@ -14,8 +14,8 @@ import {
 import { cacheFolder, clusterFolder } from '../../host/layout.ts'
 import type { Progress } from '../../host/progress.ts'
 import { shellWord } from '../../host/shell-word.ts'
-import { CLIENT, type Counts, countState, SERVER } from './held-state.ts'
 import { echoServer } from './node-programs.ts'
+import { CLIENT, type Counts, countState, SERVER } from './synthetic-cluster.ts'
 
 const gateway = '169.254.1.1'
 const pods = { client: CLIENT, server: SERVER }

@@ -4,9 +4,8 @@ import type { NodeState } from '../../dataplane/node-state.ts'
 import { readObjects } from '../../dataplane/objects.ts'
 import { predict } from '../../dataplane/predict.ts'
 import { addressInputs, ipsetInput, restoreCommand, serverInputs, tableInput } from '../../embedded/index.ts'
-import { MEASURED_NODE, MEASURED_VERSION, SERVER } from './held-state.ts'
 import type { Cost, MeasuringNode } from './measuring-node.ts'
-import { syntheticCluster } from './synthetic-cluster.ts'
+import { MEASURED_NODE, MEASURED_VERSION, SERVER, syntheticCluster } from './synthetic-cluster.ts'
 
 /** A mode of kube-proxy on the measuring node: what the genuine one gives the kernel, without its own thinking. */
 export interface ProgrammedMode {

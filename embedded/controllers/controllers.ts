@@ -32,10 +32,11 @@ export interface ControllerOptions {
 
 /**
  * Starts everything that kube-controller-manager and kube-scheduler do in this cluster, on the API of the same process.
- * Each change is reacted to in the next macrotask. `stop` ends all of it, timers included.
+ * Each change is reacted to in the next macrotask. `stop` ends all of it, timers included; `isIdle`
+ * tells that all changes so far have been reacted to.
  */
-export function startControllers(api: Api, options: ControllerOptions = {}): { stop(): void } {
-  const { context, stop } = createContext(api, (error) => {
+export function startControllers(api: Api, options: ControllerOptions = {}): { isIdle(): boolean; stop(): void } {
+  const { context, isIdle, stop } = createContext(api, (error) => {
     if (!(error instanceof StatusError)) options.report?.(error)
   })
   startNamespaceController(context, options.caCertificate ?? '')
@@ -52,5 +53,5 @@ export function startControllers(api: Api, options: ControllerOptions = {}): { s
   startEndpointsController(context)
   startLoadBalancerController(context, options.loadBalancerPool ?? defaultLoadBalancerPool)
   if (options.apiServerEndpoint) startKubernetesEndpoints(context, options.apiServerEndpoint)
-  return { stop }
+  return { isIdle, stop }
 }

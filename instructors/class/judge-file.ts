@@ -1,19 +1,91 @@
 import { basename } from 'node:path'
+import type { Capture } from '../../cluster/capture-folder.ts'
 import type { LabSpec } from '../../grading/check-context.ts'
+import { expectedWords, wordState } from '../../grading/class-word.ts'
+import { birthMarks } from '../../grading/cluster-identity.ts'
 import { loadSpec } from '../../grading/grader.ts'
 import { readLab } from '../../grading/lab-definition.ts'
 import { listLabs } from '../../grading/lab-folders.ts'
 import type { Report, StepReport } from '../../grading/report-schema.ts'
+import type { ClassKey } from '../../grading/signature.ts'
 import { plainText, shortened } from '../../host/plain-text.ts'
 import { type ReadOptions, readSubmission, type Submission } from '../submission/read-submission.ts'
-import { Refusal } from '../submission/refusal.ts'
 import { reportSubmission } from '../submission/rejudge.ts'
-import { classWordFlags } from './class-words.ts'
-import { clockFlags } from './clocks.ts'
+import { Refusal } from '../submission/untrusted-text.ts'
+import { type Prints, printsOf, valuesOfSubmission } from './copies.ts'
 import { historyFlags } from './history.ts'
-import { type Prints, printsOf, valuesOfSubmission } from './prints.ts'
 import { type Reuse, reuseOfPublished } from './published.ts'
 import type { Flag, Graded, GradedStep } from './result.ts'
+
+const NAMES_SHOWN = 4
+
+export interface ClassSecrets {
+  key?: ClassKey | undefined
+  word?: string | undefined
+}
+
+/** Captures of a submission that do not show the word of the class; nothing where the class has none. */
+function classWordFlags({ manifest, captures }: Submission, { key, word }: ClassSecrets): Flag[] {
+  const words = expectedWords(word, key, manifest.learner)
+  if (words.length === 0) return []
+  return wordFlags(
+    [...captures].map(([id, { capture }]) => ({ id, capture })),
+    words,
+  )
+}
+
+/** One flag for captures without a word, one for those with another. */
+export function wordFlags(captures: readonly { id: string; capture: Capture }[], words: readonly string[]): Flag[] {
+  const states = captures.map(({ id, capture }) => ({ id, state: wordState(capture, words) }))
+  const flag = (wanted: 'missing' | 'other', what: string): Flag[] => {
+    const ids = states.filter(({ state }) => state === wanted).map(({ id }) => id)
+    if (ids.length === 0) return []
+    const which = ids.length === captures.length ? 'All its captures' : `Its captures ${listed(ids)}`
+    return [{ kind: 'class', text: `${which} ${what}.` }]
+  }
+  return [
+    ...flag('missing', 'lack the word of this class'),
+    ...flag('other', 'hold another word than that of this class'),
+  ]
+}
+
+const listed = (ids: readonly string[]) =>
+  `${ids.slice(0, NAMES_SHOWN).join(', ')}${ids.length > NAMES_SHOWN ? ` and ${ids.length - NAMES_SHOWN} more` : ''}`
+
+/** Allowed difference between the clocks of one machine and its cluster, and of different machines. */
+const SKEW_MS = 10_000
+const FUTURE_MS = 15 * 60_000
+
+/** Dates of one submission that can't all be true. At most one flag of each kind: the first that is found. */
+function clockFlags({ manifest, captures }: Submission, now: number): Flag[] {
+  const submittedAt = Date.parse(manifest.submittedAt)
+  const ordered = [...captures].toSorted(([, a], [, b]) => a.takenAt - b.takenAt)
+  const found = new Map<string, string>()
+  const say = (kind: string, text: string) => found.has(kind) || found.set(kind, text)
+  if (submittedAt > now + FUTURE_MS) say('future', `It is dated ${manifest.submittedAt}, which is in the future.`)
+  let version = 0
+  let before = ''
+  for (const [id, submitted] of ordered) {
+    const { takenAt } = submitted
+    if (takenAt > submittedAt + SKEW_MS) say('late', `The capture "${id}" is dated after the submission itself.`)
+    if (!submitted.wasRead) continue
+    let newest = 0
+    let highest = 0
+    for (const { createdAt, resourceVersion } of birthMarks(submitted.capture.objects.items)) {
+      newest = Math.max(newest, createdAt)
+      highest = Math.max(highest, resourceVersion)
+    }
+    if (newest > takenAt + SKEW_MS) say('early', `The capture "${id}" is dated before objects in it were made.`)
+    // An API server counts its changes: a later look can't have seen fewer of them than an earlier one by much.
+    if (highest < version * 0.5)
+      say('order', `The capture "${id}" is dated after "${before}", but its cluster had seen fewer changes by then.`)
+    if (highest > version) {
+      version = highest
+      before = id
+    }
+  }
+  return [...found.values()].map((text) => ({ kind: 'clock', text }))
+}
 
 /** What one file came to: graded, with what the comparison of the class needs; or refused in one sentence. */
 export type Judged =

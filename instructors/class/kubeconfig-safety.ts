@@ -1,8 +1,7 @@
 import { parseDocument } from 'yaml'
 import { z } from 'zod'
 import type { ClusterAccess } from '../../cluster/kube-client.ts'
-import { quoted, refuse } from '../submission/refusal.ts'
-import { requireHarmless } from '../submission/untrusted-text.ts'
+import { quoted, refuse, requireHarmless } from '../submission/untrusted-text.ts'
 
 /** A kubeconfig of `kubectl config view --flatten` has some thousand bytes; a chain of authorities may have more. */
 const LIMIT = 2 ** 18

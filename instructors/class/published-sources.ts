@@ -3,8 +3,8 @@ import { basename, join, relative } from 'node:path'
 import { readCaptureFolder } from '../../cluster/capture-folder.ts'
 import { projectRoot } from '../../host/layout.ts'
 import { readSubmission } from '../submission/read-submission.ts'
+import { valuesOfSubmission } from './copies.ts'
 import { type DrawnKind, DrawnValueReader, type DrawnValues } from './drawn-values.ts'
-import { valuesOfSubmission } from './prints.ts'
 import type { PublishedValues } from './published.ts'
 
 /** Folders of a checkout that are not published with it. */

@@ -1,8 +1,6 @@
 import type { Capture } from '../../cluster/capture-folder.ts'
-import { ipsetEdits } from './ipset-edits.ts'
 import { iptablesEdits } from './iptables-edits.ts'
-import { ipvsEdits } from './ipvs-edits.ts'
-import { linkEdits } from './link-edits.ts'
+import { ipsetEdits, ipvsEdits, linkEdits } from './ipvs-edits.ts'
 import { type FileEdit, type Mutation, onNode } from './mutation.ts'
 import { objectMutations } from './object-mutations.ts'
 

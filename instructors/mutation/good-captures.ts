@@ -1,6 +1,8 @@
 import { existsSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
+import { leftoverFindings } from '../../checks/02-ipvs/mode-switch.ts'
 import { type Capture, readCaptureFolder } from '../../cluster/capture-folder.ts'
+import { printIptablesSave } from '../../dataplane/iptables-save.ts'
 import type { LabSpec } from '../../grading/check-context.ts'
 import { loadSpec } from '../../grading/grader.ts'
 import { judgeRound } from '../../grading/judge.ts'
@@ -9,7 +11,24 @@ import { listLabs } from '../../grading/lab-folders.ts'
 import { Snapshot } from '../../grading/snapshot.ts'
 import { projectRoot } from '../../host/layout.ts'
 import { readSubmission } from '../submission/read-submission.ts'
-import { flushed } from './flushed.ts'
+
+/** A recorded cluster in IPVS mode, with what iptables mode left taken out as `make flush-nat` does. */
+export function flushed(capture: Capture): Capture {
+  const snapshot = new Snapshot(capture)
+  const nodes = capture.nodes.map((node) => {
+    const view = snapshot.node(node.name)
+    const ruleset = structuredClone(view.state.iptables)
+    for (const { where, kind, actual = '' } of leftoverFindings(view)) {
+      if (!('chain' in where) || kind !== 'stale') continue
+      const table = ruleset.get(where.table)
+      const chain = table?.get(where.chain)
+      if (actual.startsWith(':')) table?.delete(where.chain)
+      else if (chain) chain.rules = chain.rules.filter(({ spec }) => `-A ${where.chain} ${spec}` !== actual)
+    }
+    return { ...node, files: new Map(node.files).set('iptables-save', printIptablesSave(ruleset)) }
+  })
+  return { ...capture, nodes }
+}
 
 /** A recorded cluster on which some steps of a lab pass: what the grader is tried on. */
 export interface GoodCapture {

@@ -1,5 +1,4 @@
-import { isLearnersRule } from './learners-rules.ts'
-import type { FileEdit } from './mutation.ts'
+import { type FileEdit, isLearnersRule } from './mutation.ts'
 
 /** A rule in the text of iptables-save. */
 interface RuleLine {

@@ -1,5 +1,8 @@
 import type { Capture } from '../../cluster/capture-folder.ts'
 
+/** Rules that the text of a lab has its reader write are known by their comment: `probe` in lab 1, `lab-N…` elsewhere. */
+export const isLearnersRule = (line: string): boolean => /--comment "?(?:probe|lab-\d+)(?![A-Za-z0-9])/.test(line)
+
 /** One change of one thing in a good capture, as a learner's mistake or a broken node would leave it. */
 export interface Mutation {
   /** What is done: `drop rule`, `alter port`, `change weight`. */

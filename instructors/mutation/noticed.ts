@@ -1,11 +1,55 @@
+import { DIAGNOSIS } from '../../course/incident/incident-note.ts'
+import { INCIDENT_LAB } from '../../course/incident/shop.ts'
 import type { StepOutcome } from '../../grading/failure.ts'
 import { judgeRound } from '../../grading/judge.ts'
+import { NOTES_NAMESPACE, notesName } from '../../grading/lab-notes.ts'
 import { Snapshot } from '../../grading/snapshot.ts'
 import type { GoodCapture } from './good-captures.ts'
 import type { Mutation } from './mutation.ts'
 
+const REASON =
+  'The steps that pass judge what the lab’s notes hold, and nothing else: they pass on a cluster whose nodes are silent and that has no other object.'
+
+/** The steps that are about the lab’s notes by what they claim: a run that was measured elsewhere, the id of a cause. */
+const isAboutNotes = ({ spec: { lab }, passing }: GoodCapture): boolean =>
+  lab.number === SCALE_LAB || (lab.number === INCIDENT_LAB && passing.every((step) => step === DIAGNOSIS))
+const SCALE_LAB = 6
+
+const proven = new WeakMap<GoodCapture['capture'], Promise<boolean>>()
+
+/**
+ * Proves that changes of nodes and of other objects are harmless on a capture whose steps judge only the lab notes, as in lab 6,
+ * whose run was measured on another node. The proof judges the notes without the rest of the capture; a step that claims more
+ * than its notes fails there.
+ */
+export async function notesAlone(good: GoodCapture, { place }: Mutation): Promise<string | undefined> {
+  if (!isAboutNotes(good) || place === notesPlace(good.spec.lab.number)) return undefined
+  const known = proven.get(good.capture) ?? passesByNotesAlone(good)
+  proven.set(good.capture, known)
+  return (await known) ? REASON : undefined
+}
+
+export const notesPlace = (lab: number) => `ConfigMap ${notesName(lab)}`
+
+async function passesByNotesAlone({ spec, capture, passing }: GoodCapture): Promise<boolean> {
+  const items = capture.objects.items.filter((item) => isNotes(item, notesName(spec.lab.number)))
+  const nodes = capture.nodes.map(({ name }) => ({ name, files: new Map<string, string>() }))
+  const bare = { objects: { ...capture.objects, items }, nodes }
+  const outcomes = await judgeRound(spec, new Snapshot(bare), undefined, passing)
+  return outcomes.every(({ verdict }) => verdict === 'passed')
+}
+
+const isRecord = (value: unknown): value is Record<string, unknown> => typeof value === 'object' && value !== null
+
+const isNotes = (item: unknown, name: string): boolean =>
+  isRecord(item) &&
+  item.kind === 'ConfigMap' &&
+  isRecord(item.metadata) &&
+  item.metadata.name === name &&
+  item.metadata.namespace === NOTES_NAMESPACE
+
 /** What the steps that pass on a good capture say after a mutation. */
-export interface Notice {
+interface Notice {
   /** The steps that no longer pass. */
   steps: string[]
   /** One of them is on the mutated node and names the place that was changed. */

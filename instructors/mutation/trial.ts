@@ -1,10 +1,175 @@
+import { isDeepStrictEqual } from 'node:util'
+import type { Capture } from '../../cluster/capture-folder.ts'
+import { evaluate } from '../../grading/evaluate.ts'
+import { Trouble } from '../../grading/failure.ts'
+import { Snapshot } from '../../grading/snapshot.ts'
 import type { EquivalentMutants } from './equivalent-mutants.ts'
 import type { GoodCapture } from './good-captures.ts'
-import { reasonToIgnore } from './harmless-changes.ts'
-import type { Mutation } from './mutation.ts'
-import { notesAlone } from './notes-alone.ts'
-import { noticed } from './noticed.ts'
-import { sameProgram } from './same-program.ts'
+import { isLearnersRule, type Mutation } from './mutation.ts'
+import { notesAlone, noticed } from './noticed.ts'
+
+const REASON =
+  'In userspace mode rules know no Pod, no Pod range, no mark and no scheduler: kube-proxy programs the same with this changed, and what it does with connections is seen by the real requests of lab 7.'
+
+/** Proves that a change of an object or a setting is harmless because kube-proxy in userspace mode programs every node as before. */
+function sameProgram({ capture }: GoodCapture, mutation: Mutation): string | undefined {
+  if (mutation.node !== undefined) return undefined
+  const before = programmed(capture)
+  return before && isDeepStrictEqual(programmed(mutation.apply(capture)), before) ? REASON : undefined
+}
+
+/** What kube-proxy programs on each node; undefined in another mode, and where that can't be predicted. */
+function programmed(capture: Capture) {
+  const { nodes } = new Snapshot(capture)
+  if (!nodes.every(({ mode }) => mode === 'userspace')) return undefined
+  try {
+    return nodes.map((node) => evaluate(node, 'userspace').expected)
+  } catch (error) {
+    if (error instanceof Trouble) return undefined
+    throw error
+  }
+}
+
+interface HarmlessChange {
+  /** Why no claim of the lab depends on it. */
+  reason: string
+  covers(mutation: Mutation, good: GoodCapture): boolean
+}
+
+/** Whether a Service, as mutations name it, has a ready endpoint. */
+function hasEndpoints({ capture }: GoodCapture, service: string): boolean {
+  const { endpointSlices } = new Snapshot(capture).objects
+  const own = endpointSlices.filter(({ namespace, serviceName }) => service === `Service ${namespace}/${serviceName}`)
+  return own.some(({ endpoints }) => endpoints.length > 0)
+}
+
+const runs = ({ capture }: GoodCapture, mode: string) => new Snapshot(capture).nodes.every((node) => node.mode === mode)
+const isLab = ({ spec }: GoodCapture, number: number) => spec.lab.number === number
+
+/** What no step sees, and why none has to. A mutation that a step does catch is never asked for here. */
+const HARMLESS_CHANGES: readonly HarmlessChange[] = [
+  {
+    reason:
+      'KUBE-FIREWALL and KUBE-MARK-DROP are written by the kubelet, too: what is more, less or different there need not be kube-proxy’s doing.',
+    covers: ({ place, detail }) => /KUBE-FIREWALL|KUBE-MARK-DROP/.test(`${place} ${detail}`),
+  },
+  {
+    reason:
+      'The chains behind these jumps of the filter table judge different packets, so their order changes nothing; that each jump is there is checked.',
+    covers: ({ operator, place, detail }) =>
+      operator === 'reorder rules' && /^filter (?:INPUT|FORWARD|OUTPUT)$/.test(place) && / -j KUBE-/.test(detail),
+  },
+  {
+    reason:
+      'Services are in this chain in the order of a Go map, which differs from sync to sync: each packet matches the rules of one of them.',
+    covers: ({ operator, place }) => operator === 'reorder rules' && IN_MAP_ORDER.has(place),
+  },
+  {
+    reason:
+      'A policy is the node’s own (Docker itself sets FORWARD to DROP). Where it stops a packet, the walk from the client’s Pod and the real requests on a live cluster show it.',
+    covers: ({ operator }) => operator === 'alter policy',
+  },
+  {
+    reason: 'iptables mode draws by chance and has no scheduler; the setting says nothing until IPVS mode is chosen.',
+    covers: ({ operator }, good) => operator === 'alter scheduler' && runs(good, 'iptables'),
+  },
+  {
+    reason:
+      'The lab asks every kube-proxy itself in which mode it runs. What the ConfigMap asks for, too, is the matter of lab 2, step ipvs.',
+    covers: ({ operator, place }, good) =>
+      operator === 'alter mode' && place === 'ConfigMap kube-proxy' && !isLab(good, 2),
+  },
+  {
+    reason: 'A virtual server more, of an address that lab 4 does not speak of, takes none of its packets.',
+    covers: ({ operator }, good) => isLab(good, 4) && operator === 'add virtual server',
+  },
+  {
+    reason:
+      'That kube-proxy was told which addresses to spare is the claim of lab 4, step excluded, which is judged on the capture of its own moment; the same change is caught there.',
+    covers: ({ operator }, good) =>
+      isLab(good, 4) && operator === 'lose excludeCIDRs' && !good.passing.includes('excluded'),
+  },
+  {
+    reason:
+      'Lab 4 is about a virtual server of the reader’s own. Rules of others that take packets to Services, and Pods that are cut off, are the claim of labs 1 and 2.',
+    covers: ({ operator }, good) => isLab(good, 4) && (operator === 'take packets' || operator === 'take link down'),
+  },
+  {
+    reason: 'In lab 4 the rules of one chain of mangle only count, or mark packets to different ports, in any order.',
+    covers: ({ operator, place }, good) =>
+      isLab(good, 4) && operator === 'reorder rules' && place.startsWith('mangle '),
+  },
+  {
+    reason:
+      'A duplicate of the learner’s rule stops the same packets, and the rule may be anywhere in its chain where the walk still ends at it: the steps of lab 5 walk the packet.',
+    covers: ({ operator, detail }, good) =>
+      isLab(good, 5) && (operator === 'duplicate rule' || operator === 'reorder rules') && isLearnersRule(detail),
+  },
+  {
+    reason:
+      'No packet from outside passes OUTPUT. That no foreign rule precedes kube-proxy’s there is claimed by lab 1, step chains.',
+    covers: ({ operator, place }, good) => isLab(good, 3) && operator === 'reorder rules' && place === 'nat OUTPUT',
+  },
+  {
+    reason:
+      'Lab 7 has no node port. Its jump in userspace mode sees packets to the node’s own addresses alone, above or below what iptables mode left.',
+    covers: ({ operator, detail }, good) =>
+      isLab(good, 7) &&
+      runs(good, 'userspace') &&
+      operator === 'reorder rules' &&
+      / -j KUBE-NODEPORT-(?:CONTAINER|HOST)$/.test(detail),
+  },
+  {
+    reason: 'A Service without endpoints is refused, so there is no rule that could remember its clients.',
+    covers: ({ operator, place }, good) => operator === 'alter affinity' && !hasEndpoints(good, place),
+  },
+  {
+    reason: 'A duplicate probe in its hook counts the same packets twice, and the older one is read.',
+    covers: ({ operator, place }, good) =>
+      (isLab(good, 1) || isLab(good, 4)) && operator === 'duplicate rule' && place.startsWith('mangle '),
+  },
+  {
+    reason:
+      'Of iptables mode, lab 2 claims what a Service costs: its entries in nat KUBE-SERVICES, and that no interface owns its address. The chains behind are the matter of lab 1.',
+    covers: ({ place }, good) =>
+      isLab(good, 2) && good.passing.includes('iptables-list') && place !== 'nat KUBE-SERVICES',
+  },
+  {
+    reason:
+      'Before the flush, what iptables mode left has only to be there; nothing jumps to it. Step flush, which comes after this capture, has it gone.',
+    covers: ({ place, detail }, good) =>
+      isLab(good, 2) &&
+      !good.passing.includes('flush') &&
+      (/^(?:nat|filter) KUBE-/.test(place) || /-j KUBE-|^:KUBE-/.test(detail)) &&
+      !IPVS_CHAINS.has(place),
+  },
+]
+
+/** In iptables mode; a finding about two rules of one Service, or about IPVS mode's fixed rules, is caught and not asked for here. */
+const IN_MAP_ORDER = new Set([
+  'nat KUBE-SERVICES',
+  'nat KUBE-NODEPORTS',
+  'filter KUBE-EXTERNAL-SERVICES',
+  'nat KUBE-PORTALS-CONTAINER',
+  'nat KUBE-PORTALS-HOST',
+])
+
+/** Chains of IPVS mode that steps other than flush are about. */
+const IPVS_CHAINS = new Set([
+  'nat KUBE-SERVICES',
+  'nat KUBE-MARK-MASQ',
+  'nat KUBE-POSTROUTING',
+  'nat KUBE-NODE-PORT',
+  'nat KUBE-LOAD-BALANCER',
+  'nat PREROUTING',
+  'nat OUTPUT',
+  'nat POSTROUTING',
+])
+
+/** The reason why a lab need not see a mutation; undefined when there is none and it is the grader that is at fault. */
+function reasonToIgnore(good: GoodCapture, mutation: Mutation): string | undefined {
+  return HARMLESS_CHANGES.find(({ covers }) => covers(mutation, good))?.reason
+}
 
 /** What became of one mutation. */
 export interface Trial {

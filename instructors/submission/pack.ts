@@ -3,16 +3,91 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Capture } from '../../cluster/capture-folder.ts'
 import type { Cluster } from '../../cluster/driver.ts'
+import { asApiObjects } from '../../grading/api-object.ts'
 import { birthMarks, clusterIdentity } from '../../grading/cluster-identity.ts'
 import type { LabDefinition } from '../../grading/lab-definition.ts'
-import { seedOf } from '../../grading/learner.ts'
+import { NOTES_NAMESPACE, notesName } from '../../grading/lab-notes.ts'
 import type { Moment } from '../../grading/moments.ts'
+import { isAnswerNote } from '../../grading/question.ts'
 import type { Report } from '../../grading/report-schema.ts'
-import type { ClassKey } from '../../grading/signature.ts'
+import { type ClassKey, seedOf, signatureOf } from '../../grading/signature.ts'
 import { projectRoot } from '../../host/layout.ts'
-import { readAnswers } from './answers.ts'
-import type { Manifest } from './manifest.ts'
-import { type CaptureToHandIn, writeSubmission } from './write-submission.ts'
+import { printItems } from './item-texts.ts'
+import { type Manifest, type ManifestCapture, manifestSchema } from './manifest.ts'
+import { type TarEntry, writeTarGz } from './tar.ts'
+
+const ANSWER = /^answer\.(.+)$/
+const MOST = 100
+
+/** The learner's answers to a lab's questions, as the lab's notes in the cluster keep them; for reading by eye. */
+export function readAnswers(items: readonly unknown[], lab: number): Manifest['answers'] {
+  const notes = asApiObjects(items).find(
+    ({ kind, metadata }) =>
+      kind === 'ConfigMap' && metadata.namespace === NOTES_NAMESPACE && metadata.name === notesName(lab),
+  )
+  return Object.entries(notes?.data ?? {})
+    .flatMap(([key, answer]) => {
+      const question = ANSWER.exec(key)?.[1]
+      return question === undefined ? [] : [{ question: question.slice(0, 200), answer: textOf(answer).slice(0, 2000) }]
+    })
+    .slice(0, MOST)
+}
+
+/** The text of an answer's note; a note of another shape is returned unchanged. */
+function textOf(note: string): string {
+  try {
+    const value: unknown = JSON.parse(note.slice(0, 4000))
+    return isAnswerNote(value) ? value.text : note
+  } catch {
+    return note
+  }
+}
+
+interface CaptureToHandIn {
+  id: string
+  takenAt: string
+  capture: Capture
+}
+
+/**
+ * The bytes of a `.labgrade` file. Content that several captures share is stored once. Signed where a key is given.
+ * @throws Error when the manifest would not be read again
+ */
+export function writeSubmission(
+  about: Omit<Manifest, 'schema' | 'captures'>,
+  captures: readonly CaptureToHandIn[],
+  key?: ClassKey,
+): Buffer {
+  const entries = new Map<string, TarEntry>()
+  const described = captures.map(({ id, takenAt, capture }): ManifestCapture => {
+    const files = captureFiles(capture).map(({ path, content }) => {
+      const sha256 = createHash('sha256').update(content).digest('hex')
+      if (!entries.has(sha256)) entries.set(sha256, { path: `captures/${id}/${path}`, content })
+      return { path, sha256 }
+    })
+    return { id, takenAt, files }
+  })
+  const manifest = manifestSchema.parse({ schema: 'kube-service-labs/submission/v1', ...about, captures: described })
+  const content = Buffer.from(`${JSON.stringify(manifest, null, 1)}\n`)
+  const signature = key && Buffer.from(`${signatureOf(key, manifest.learner, content)}\n`)
+  return writeTarGz(
+    [
+      { path: 'submission.json', content },
+      ...(signature ? [{ path: 'signature', content: signature }] : []),
+      ...entries.values(),
+    ],
+    new Date(manifest.submittedAt),
+  )
+}
+
+function captureFiles({ objects, nodes }: Capture): TarEntry[] {
+  return [
+    { path: 'objects.json', content: Buffer.from(printItems(objects.items)) },
+    ...nodes.flatMap(({ name, files }) =>
+      [...files].map(([file, text]) => ({ path: `nodes/${name}/${file}`, content: Buffer.from(text) })),
+    ),
+  ]
+}
 
 export interface HandIn {
   lab: LabDefinition

@@ -4,8 +4,8 @@ import { judgeRound } from '../../grading/judge.ts'
 import type { StepDefinition } from '../../grading/lab-definition.ts'
 import { reportOf } from '../../grading/report.ts'
 import type { Report } from '../../grading/report-schema.ts'
-import { roundFacts, roundNotes } from '../../grading/round-facts.ts'
 import { Snapshot } from '../../grading/snapshot.ts'
+import { roundFacts, roundNotes } from '../../grading/source.ts'
 import type { Submission } from './read-submission.ts'
 
 /**

@@ -1,10 +1,8 @@
 import { z } from 'zod'
 import type { Capture, NodeFiles } from '../../cluster/capture-folder.ts'
 import { ItemTexts } from './item-texts.ts'
-import type { ArchiveLimits } from './limits.ts'
 import type { ManifestCapture } from './manifest.ts'
-import { quoted, refuse } from './refusal.ts'
-import { hostileFreeJson, plainUtf8, requirePlainLines } from './untrusted-text.ts'
+import { type ArchiveLimits, hostileFreeJson, plainUtf8, quoted, refuse, requirePlainLines } from './untrusted-text.ts'
 
 const listSchema = z.object({ items: z.array(z.unknown()) })
 

@@ -1,6 +1,51 @@
 import { isAscii } from 'node:buffer'
-import type { ArchiveLimits } from './limits.ts'
-import { quoted, refuse } from './refusal.ts'
+import { plainText, shortened } from '../../host/plain-text.ts'
+
+/** How much of a stranger's archive is read before it is refused. */
+export interface ArchiveLimits {
+  /** Bytes of the file as handed in. */
+  packedBytes: number
+  /** Bytes of everything in it. */
+  unpackedBytes: number
+  /** Unpacked bytes to one packed byte, asked once a megabyte has come out. */
+  ratio: number
+  /** Entries of any kind. */
+  entries: number
+  /** Bytes of one file in it. */
+  fileBytes: number
+  /** Folders above a file. */
+  depth: number
+  /** Characters of one line of text. */
+  lineLength: number
+}
+
+/**
+ * A solved lab measures a few hundred kilobytes packed, some megabytes unpacked, at a ratio of about ten; captures of one
+ * cluster repeat themselves, so an honest ratio may be many times that.
+ */
+export const SUBMISSION_LIMITS: ArchiveLimits = {
+  packedBytes: 16 * 2 ** 20,
+  unpackedBytes: 96 * 2 ** 20,
+  ratio: 150,
+  entries: 2000,
+  fileBytes: 16 * 2 ** 20,
+  depth: 4,
+  // The largest object that an API server takes has 1.5 MB, and is one line, which escapes may double.
+  lineLength: 2 ** 22,
+}
+
+/** A submission that is not judged at all. The message is one sentence, safe to print, that names what is wrong with it. */
+export class Refusal extends Error {}
+
+/** Ends the reading of a submission. */
+export function refuse(sentence: string): never {
+  throw new Refusal(sentence)
+}
+
+/** Untrusted text for one of our messages: short, on one line, with its control characters made visible. */
+export function quoted(text: string): string {
+  return `"${shortened(plainText(text.slice(0, 400)).replaceAll('\n', '\\n'), 80)}"`
+}
 
 const decoder = new TextDecoder('utf-8', { fatal: true })
 /** Nested deeper than this is no API object, and would exhaust the stack of a recursive reader. */

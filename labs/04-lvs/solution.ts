@@ -3,8 +3,18 @@
 import type { LabBench, LabSolution, SolutionStep } from '../../course/lab-bench.ts'
 import { OUTSIDE } from '../../host/outside.ts'
 import { waitFor } from '../../host/wait.ts'
-import { clearMachines, excludeRanges } from './clearing.ts'
-import { besides, onDirector, onMachine, onWorkers, outside, typing, type Variables, variables } from './machines.ts'
+import {
+  besides,
+  clearMachines,
+  excludeRanges,
+  onDirector,
+  onMachine,
+  onWorkers,
+  outside,
+  typing,
+  type Variables,
+  variables,
+} from './machines.ts'
 
 const LAB = 4
 const REAL_SERVER = 'labs/04-lvs/manifests/real-server.yaml'

@@ -4,7 +4,7 @@ import { ClusterActions } from '../../course/incident/cluster-actions.ts'
 import { closeShop, healIncident, leaveIncident } from '../../course/incident/heal.ts'
 import { DIAGNOSIS, unseal } from '../../course/incident/incident-note.ts'
 import { currentNote, openNext } from '../../course/incident/open.ts'
-import { INCIDENT_LAB } from '../../course/incident/shop-objects.ts'
+import { INCIDENT_LAB } from '../../course/incident/shop.ts'
 import type { LabBench, LabSolution } from '../../course/lab-bench.ts'
 import { incidents } from './incidents/all.ts'
 

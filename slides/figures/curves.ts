@@ -1,8 +1,18 @@
+import {
+  type Counts,
+  countState,
+  MEASURED_NODE,
+  MEASURED_VERSION,
+  syntheticCluster,
+} from '../../course/scale/synthetic-cluster.ts'
+import type { SwitchedMode } from '../../dataplane/kube-proxy/mode-ownership.ts'
+import { readObjects } from '../../dataplane/objects.ts'
+import { predict } from '../../dataplane/predict.ts'
 import { textWidth } from '../build/text-width.ts'
 import { Canvas, type Drawing, type Figure, TALL, TEXT, type Tone, WIDE } from './canvas.ts'
 
 /** One quantity over the sizes, and what is said of it beside its end. */
-export interface Curve {
+interface Curve {
   name: string
   values: readonly number[]
   tone: Extract<Tone, 'way' | 'strong'>
@@ -15,7 +25,7 @@ const AXIS = 44
  * Quantities over sizes, both axes linear and from zero, so that what grows by the same for each more is a straight line. Throws Error
  * for curves without values, and for words that do not fit.
  */
-export function curvesFigure(sizes: readonly number[], curves: readonly Curve[], label: string): Figure {
+function curvesFigure(sizes: readonly number[], curves: readonly Curve[], label: string): Figure {
   if (sizes.length < 2 || curves.some(({ values }) => values.length !== sizes.length))
     throw new Error('a curve needs a value for each of two sizes or more')
   return { wide: draw(sizes, curves, WIDE), tall: draw(sizes, curves, TALL), label }
@@ -56,3 +66,110 @@ function readable(sizes: readonly number[], x: (size: number) => number, room: n
 }
 
 const thousands = (value: number) => value.toLocaleString('en')
+
+const SIZES = [10, 250, 500, 750, 1000]
+
+const known = new Map<number, Record<SwitchedMode, Counts>[]>()
+
+/** What a node must hold at each size, in either mode; worked out once. */
+function countsAt(endpoints: number): Record<SwitchedMode, Counts>[] {
+  const before = known.get(endpoints)
+  if (before) return before
+  const counts = SIZES.map((services) => {
+    const { objects } = readObjects(syntheticCluster(services, endpoints))
+    const count = (mode: SwitchedMode) =>
+      countState(predict(objects, { node: MEASURED_NODE, mode, version: MEASURED_VERSION }))
+    return { iptables: count('iptables'), ipvs: count('ipvs') }
+  })
+  known.set(endpoints, counts)
+  return counts
+}
+
+/** How the rules of a node grow with the Services, by the prediction of what kube-proxy programs. */
+export function ruleGrowthFigure(endpoints: number): Figure {
+  const counts = countsAt(endpoints)
+  const values = (mode: SwitchedMode) => counts.map((at) => at[mode].rules)
+  const last = (mode: SwitchedMode) => values(mode).at(-1) ?? 0
+  return curvesFigure(
+    SIZES,
+    [
+      { name: 'iptables', values: values('iptables'), tone: 'way' },
+      { name: 'IPVS', values: values('ipvs'), tone: 'strong' },
+    ],
+    `Rules of a node with ${SIZES.at(-1)} Services of ${endpoints} endpoints: ${last('iptables')} in iptables mode, ${last('ipvs')} in IPVS mode.`,
+  )
+}
+
+/** One bar: its share of the whole (0 to 1), where it begins, and what is written at its end. */
+export interface Bar {
+  name: string
+  share: number
+  from?: number
+  value: string
+  tone?: Tone
+}
+
+const ROW = 56
+
+/** Horizontal bars, one below the other, all on the same scale: the whole is `whole` (1 unless told). */
+export function barsFigure(bars: readonly Bar[], label: string, whole = 1): Figure {
+  return { wide: drawBars(bars, WIDE, whole), tall: drawBars(bars, TALL, whole), label }
+}
+
+function drawBars(bars: readonly Bar[], width: number, whole: number): Drawing {
+  const canvas = new Canvas(width)
+  const beside = width === WIDE
+  const widest = (key: 'name' | 'value') => Math.max(...bars.map((bar) => textWidth(bar[key], TEXT, 'sans')))
+  const left = beside ? Math.ceil(widest('name')) + 20 : 0
+  const room = width - left - Math.ceil(widest('value')) - 18
+  if (room < 120) throw new Error('the names of the bars leave no room for the bars')
+  const step = beside ? ROW : ROW + 36
+  for (const [index, { name, share, from = 0, value, tone = 'way' }] of bars.entries()) {
+    const y = index * step
+    const top = beside ? y : y + 36
+    canvas.text(name, 0, y + 26)
+    const x = left + (from / whole) * room
+    const end = x + (share / whole) * room
+    if (from > 0) canvas.bar({ x: left, y: top + 16, width: x - left, height: 6 }, 'faint')
+    canvas.bar({ x, y: top, width: end - x, height: 38 }, tone)
+    canvas.text(value, end + 12, top + 27)
+  }
+  return canvas.finish()
+}
+
+/** What each rule of a KUBE-SVC- chain with n endpoints takes: 1/n, 1/(n-1) … of what is left, always the same share. */
+export function drawChances(endpoints: number): Bar[] {
+  return Array.from({ length: endpoints }, (_, index) => {
+    const left = endpoints - index
+    const chance = left === 1 ? 'no condition' : `chance 1/${left}`
+    return {
+      name: `rule ${index + 1}: ${chance}`,
+      share: 1 / endpoints,
+      from: index / endpoints,
+      value: `1/${endpoints} of all`,
+    }
+  })
+}
+
+/** How traffic spreads over Pods when each node gets the same part and shares it among its own Pods only. */
+export function localShares(podsOfNodes: readonly number[]): Bar[] {
+  const answering = podsOfNodes.filter((pods) => pods > 0).length
+  return podsOfNodes.flatMap((pods, node) =>
+    Array.from({ length: pods }, (_, pod) => {
+      const share = 1 / answering / pods
+      return {
+        name: `node ${node + 1}, Pod ${pod + 1}`,
+        share,
+        value: `${Math.round(share * 1000) / 10} %`,
+        tone: node % 2 === 0 ? ('way' as const) : ('strong' as const),
+      }
+    }),
+  )
+}
+
+/** How often each backend answered; the longest bar is the most frequent one. */
+export function countBars(counts: Readonly<Record<string, number>>): Bar[] {
+  const entries = Object.entries(counts).sort(([one], [other]) => one.localeCompare(other))
+  const all = entries.reduce((sum, [, count]) => sum + count, 0)
+  return entries.map(([name, count]) => ({ name, share: count / all, value: `${count} of ${all}` }))
+}

@@ -1,4 +1,4 @@
-import { Canvas, type Drawing, type Figure, TALL, WIDE } from './canvas.ts'
+import { type Box, Canvas, type Drawing, type Figure, TALL, type Tone, WIDE } from './canvas.ts'
 
 const ENTRIES = 7
 
@@ -56,4 +56,49 @@ function drawHash(canvas: Canvas, x: number, y: number): void {
     canvas.box(box, [hit ? 'the entry' : ' '], { tone: hit ? 'way' : 'plain', face: 'sans' })
     if (hit) canvas.connect(key, 'e', box, 'w', 'way')
   }
+}
+
+interface Stage {
+  lines: readonly string[]
+  says: string
+  tone: Tone
+}
+
+/** The way of a packet through nftables mode's objects, by the names that kube-proxy gives them. */
+const STAGES: readonly Stage[] = [
+  { lines: ['chain services'], says: 'the only rule that matters', tone: 'plain' },
+  { lines: ['map service-ips'], says: 'address, protocol, port: one look', tone: 'way' },
+  { lines: ['chain service-…'], says: 'numgen random mod 2', tone: 'plain' },
+  { lines: ['a map: 0, 1'], says: 'one look', tone: 'way' },
+  { lines: ['dnat to a Pod'], says: 'the rest is conntrack', tone: 'good' },
+]
+
+/** A list nowhere: two looks into a map from the hook to the Pod. */
+export function verdictMapFigure(): Figure {
+  return {
+    wide: drawVerdicts(WIDE, 170, 330),
+    tall: drawVerdicts(TALL, 0, 300),
+    label: STAGES.map(({ lines, says }) => `${lines.join(' ')} (${says})`).join(', then '),
+  }
+}
+
+function drawVerdicts(width: number, x: number, boxWidth: number): Drawing {
+  const canvas = new Canvas(width)
+  const wide = width === WIDE
+  const step = wide ? 88 : 132
+  let before: Box | undefined
+  for (const [index, { lines, says, tone }] of STAGES.entries()) {
+    const box = canvas.box({ x, y: index * step, width: boxWidth, height: 56 }, lines, { tone, face: 'sans' })
+    if (wide) canvas.text(says, x + boxWidth + 40, box.y + 36)
+    else canvas.text(says, 0, box.y + 88)
+    if (before && wide) canvas.connect(before, 's', box, 'n')
+    if (before && !wide)
+      canvas.arrow([
+        [width - 90, before.y + 28],
+        [width - 90, box.y + 28],
+        [x + boxWidth, box.y + 28],
+      ])
+    before = box
+  }
+  return canvas.finish()
 }

@@ -6,7 +6,7 @@ import { scoreOf } from '../../checks/08-incidents/diagnosis.ts'
 import { choicesFor, draw, freshSeed, possible, seedFor } from '../../course/incident/draw.ts'
 import type { Need } from '../../course/incident/incident.ts'
 import { seal, solvedMark, unseal } from '../../course/incident/incident-note.ts'
-import type { Scene } from '../../course/incident/scene.ts'
+import type { Scene } from '../../course/incident/shop.ts'
 import { defaultConfig } from '../../dataplane/kube-proxy/config.ts'
 import { incidents } from '../../labs/08-incidents/incidents/all.ts'
 

@@ -2,7 +2,7 @@
 import { readFileSync, rmSync, statSync } from 'node:fs'
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import { $ } from 'zx'
-import { contextFolder } from '../../cluster/context/own-kubeconfig.ts'
+import { contextFolder } from '../../cluster/context/own-objects.ts'
 import { ContextCluster } from '../../cluster/context.ts'
 import { kernelProbeCommand, readKernelProbe } from '../../cluster/doctor/kernel-probe.ts'
 import { EmbeddedCluster } from '../../cluster/embedded.ts'

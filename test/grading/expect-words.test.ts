@@ -23,7 +23,7 @@ async function failureOf(assertion: () => unknown): Promise<FailureDetail | unde
 
 /** A cluster whose nodes print this. */
 const printing = (stdout: string) =>
-  ({ onNode: async () => ({ stdout, stderr: '', exitCode: 0 }) }) as unknown as LiveCluster
+  ({ look: async () => ({ stdout, stderr: '', exitCode: 0 }) }) as unknown as LiveCluster
 
 describe('what a check says of objects of the API', () => {
   test('something must be there, and is returned', async () => {

@@ -1,6 +1,12 @@
-import { type Counts, countState, MEASURED_NODE, MEASURED_VERSION, SERVER } from '../../course/scale/held-state.ts'
 import type { Measurement, Point, Quantity } from '../../course/scale/measurement.ts'
-import { syntheticCluster } from '../../course/scale/synthetic-cluster.ts'
+import {
+  type Counts,
+  countState,
+  MEASURED_NODE,
+  MEASURED_VERSION,
+  SERVER,
+  syntheticCluster,
+} from '../../course/scale/synthetic-cluster.ts'
 import type { SwitchedMode } from '../../dataplane/kube-proxy/mode-ownership.ts'
 import { readObjects } from '../../dataplane/objects.ts'
 import { predict } from '../../dataplane/predict.ts'

@@ -3,9 +3,9 @@ import { parseConnections, parseMarked } from '../../checks/02-ipvs/web-requests
 import type { KubeClient } from '../../cluster/kube-client.ts'
 import { kubeProxyPods } from '../../cluster/kube-proxy/kube-proxy-pods.ts'
 import { readReplies } from '../../grading/http-requests.ts'
-import { kubeProxyVersionOn, modeInForce } from '../../grading/kube-proxy-in-force.ts'
 import { LabNotes } from '../../grading/lab-notes.ts'
 import { pendingChanges } from '../../grading/pending-changes.ts'
+import { kubeProxyVersionOn, modeInForce } from '../../grading/snapshot.ts'
 import { emptySnapshot } from './fake-lab.ts'
 
 describe('which mode runs', () => {

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { steadiest } from '../../course/scale/pace.ts'
+import { steadiest } from '../../course/scale/measure-scale.ts'
 import { secondsLeft, spokenSeconds } from '../../course/scale/plan.ts'
 
 /** What is kept of blocks whose fixed work took so long, on a machine that can do it in 40. */

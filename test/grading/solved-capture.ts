@@ -1,7 +1,7 @@
 import { join } from 'node:path'
 import { type Capture, readCaptureFolder } from '../../cluster/capture-folder.ts'
 import { projectRoot } from '../../host/layout.ts'
-import { flushed } from '../../instructors/mutation/flushed.ts'
+import { flushed } from '../../instructors/mutation/good-captures.ts'
 
 export const kindCapture = (stage: string) => join(projectRoot, 'data/recordings/kind-v1.20.2', stage)
 

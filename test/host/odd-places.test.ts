@@ -4,7 +4,7 @@ import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
-import { ownKubeconfig } from '../../cluster/context/own-kubeconfig.ts'
+import { ownKubeconfig } from '../../cluster/context/own-objects.ts'
 import { projectRoot } from '../../host/layout.ts'
 import { PlainFileError, readPlainFile, requireWritable } from '../../host/plain-file.ts'
 

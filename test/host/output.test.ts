@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { projectRoot } from '../../host/layout.ts'
 import { plainJson, plainText, visibleText } from '../../host/plain-text.ts'
-import { xmlText } from '../../instructors/class/formats/xml-text.ts'
+import { xmlText } from '../../instructors/class/formats/tables.ts'
 
 /** What makes a terminal act, or hides or turns text. */
 const ATTACKS = [

@@ -1,8 +1,8 @@
 import { readFileSync } from 'node:fs'
 import { expect, test } from 'vitest'
-import { readTheme } from '../../slides/build/build.ts'
 import { TEXT_SIZES } from '../../slides/build/geometry.ts'
 import { contrast, PALETTE, SHAPE_PAIRS, TEXT_PAIRS } from '../../slides/build/palette.ts'
+import { readTheme } from '../../slides/build/write.ts'
 import { TEXT } from '../../slides/figures/canvas.ts'
 
 test('contrast is what WCAG says of known pairs', () => {

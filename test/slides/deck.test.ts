@@ -1,11 +1,10 @@
 import { describe, expect, test } from 'vitest'
 import type { LabText } from '../../course/lab-text.ts'
-import { buildDecks, deckNames } from '../../slides/build/build.ts'
-import { fillDeck } from '../../slides/build/content.ts'
+import { fillDeck, resolveFence } from '../../slides/build/content.ts'
 import { readDeck } from '../../slides/build/deck.ts'
-import { resolveFence } from '../../slides/build/lab-fence.ts'
 import { findOverflows } from '../../slides/build/overflow.ts'
 import { deckPage } from '../../slides/build/page.ts'
+import { buildDecks, deckNames } from '../../slides/build/write.ts'
 
 const slide = (body: string) => `# Deck\n\n---\n\n## One idea\n\n${body}\n`
 const broken = (body: string) => () => fillDeck(readDeck('99-test', slide(body)))
@@ -39,6 +38,8 @@ describe('reading a deck', () => {
 
 describe('references', () => {
   const lab: LabText = {
+    intro: '',
+    outro: '',
     sections: new Map(),
     fences: [
       { commands: 'first', timeout: 30, line: 1 },

@@ -2,11 +2,11 @@
 
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { readTheme } from '../../slides/build/build.ts'
 import { findChromium, MEASURING_SCRIPT, measurePage } from '../../slides/build/chromium.ts'
 import { fillDeck } from '../../slides/build/content.ts'
 import { readDeck } from '../../slides/build/deck.ts'
 import { deckPage } from '../../slides/build/page.ts'
+import { readTheme } from '../../slides/build/write.ts'
 
 const here = import.meta.dirname
 const chromium = await findChromium()

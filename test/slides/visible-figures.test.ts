@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
-import { buildDecks, readTheme } from '../../slides/build/build.ts'
 import { deckPage } from '../../slides/build/page.ts'
+import { buildDecks, readTheme } from '../../slides/build/write.ts'
 
 /** The classes that the last part of each selector names, of every rule that takes an element off the page. */
 function hiddenClasses(style: string): Set<string> {

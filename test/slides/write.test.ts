@@ -2,8 +2,7 @@ import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'no
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, expect, test } from 'vitest'
-import { deckNames } from '../../slides/build/build.ts'
-import { writeSlides } from '../../slides/build/write.ts'
+import { deckNames, writeSlides } from '../../slides/build/write.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'slides-'))
 afterAll(() => rmSync(folder, { recursive: true }))

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { readRoutes, routeScript } from '../../../cluster/kind/load-balancer/appliance.ts'
-import { assignments } from '../../../cluster/kind/load-balancer/assignment.ts'
-import { metalLbConfiguration } from '../../../cluster/kind/load-balancer/metallb.ts'
+import { metalLbConfiguration } from '../../../cluster/kind/load-balancer/balancer.ts'
+import { assignments } from '../../../cluster/kind/load-balancer/controller.ts'
 import { poolOf } from '../../../host/address-pool.ts'
 import type { Service } from '../../controllers/resources.ts'
 

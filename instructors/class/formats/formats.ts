@@ -1,12 +1,8 @@
 import { plainJson } from '../../../host/plain-text.ts'
 import type { ClassResult, Graded } from '../result.ts'
-import { check50Of } from './check50.ts'
-import { classroom50Of } from './classroom50.ts'
-import { csvOf } from './csv.ts'
-import { gradescopeOf } from './gradescope.ts'
-import { htmlOf } from './html.ts'
-import { junitOf } from './junit.ts'
-import { tapOf } from './tap.ts'
+import { check50Of, classroom50Of, gradescopeOf } from './course-platforms.ts'
+import { csvOf, htmlOf } from './tables.ts'
+import { junitOf, tapOf } from './test-results.ts'
 
 const pretty = (value: unknown) => `${plainJson(value)}\n`
 

@@ -1,6 +1,6 @@
 import type { ClusterActions } from '../../../course/incident/cluster-actions.ts'
 import type { Incident } from '../../../course/incident/incident.ts'
-import { factOf, type Scene } from '../../../course/incident/scene.ts'
+import { factOf, type Scene } from '../../../course/incident/shop.ts'
 import { waitFor } from '../../../host/wait.ts'
 
 const MANIFEST = 'labs/08-incidents/manifests/price-feed.yaml'

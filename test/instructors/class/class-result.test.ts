@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
-import { EVERYTHING } from '../../../bench/other-cluster.ts'
-import { seedOf } from '../../../grading/learner.ts'
+import { EVERYTHING } from '../../../bench/made-class.ts'
+import { seedOf } from '../../../grading/signature.ts'
 import { classResult } from '../../../instructors/class/class-result.ts'
 import { judgeFile } from '../../../instructors/class/judge-file.ts'
 import { ALICE, changedFile } from '../submission/made-submission.ts'

@@ -1,7 +1,7 @@
 import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
-import { EVERYTHING, type Rewritten } from '../../../bench/other-cluster.ts'
+import { EVERYTHING, type Rewritten } from '../../../bench/made-class.ts'
 import type { Capture } from '../../../cluster/capture-folder.ts'
 import { classMark } from '../../../grading/class-word.ts'
 import { type ClassKey, wordOf } from '../../../grading/signature.ts'

@@ -3,16 +3,18 @@ import { join } from 'node:path'
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { projectRoot } from '../../../host/layout.ts'
-import { classResult } from '../../../instructors/class/class-result.ts'
-import { classSummary, judgedLine } from '../../../instructors/class/class-table.ts'
-import { check50Of, check50Schema } from '../../../instructors/class/formats/check50.ts'
-import { classroom50Of, classroom50Schema } from '../../../instructors/class/formats/classroom50.ts'
-import { csvCell, csvOf } from '../../../instructors/class/formats/csv.ts'
+import { classResult, classSummary, judgedLine } from '../../../instructors/class/class-result.ts'
+import {
+  check50Of,
+  check50Schema,
+  classroom50Of,
+  classroom50Schema,
+  gradescopeOf,
+  gradescopeSchema,
+} from '../../../instructors/class/formats/course-platforms.ts'
 import { CLASS_FORMATS, FORMATS, formatNamed } from '../../../instructors/class/formats/formats.ts'
-import { gradescopeOf, gradescopeSchema } from '../../../instructors/class/formats/gradescope.ts'
-import { htmlOf } from '../../../instructors/class/formats/html.ts'
-import { junitOf } from '../../../instructors/class/formats/junit.ts'
-import { tapOf } from '../../../instructors/class/formats/tap.ts'
+import { csvCell, csvOf, htmlOf } from '../../../instructors/class/formats/tables.ts'
+import { junitOf, tapOf } from '../../../instructors/class/formats/test-results.ts'
 import { type ClassResult, classSchema } from '../../../instructors/class/result.ts'
 import { JSON_SCHEMAS } from '../../../instructors/json-schemas.ts'
 import { gradedEntry, judgedEntry } from './made-class.ts'

@@ -10,7 +10,7 @@ import { createServerTls } from '../../../embedded/apiserver/certificate.ts'
 import { judgeLive } from '../../../instructors/class/judge-live.ts'
 import { judgeAll } from '../../../instructors/class/judge-pool.ts'
 import { clusterAccess } from '../../../instructors/class/kubeconfig-safety.ts'
-import { Refusal } from '../../../instructors/submission/refusal.ts'
+import { Refusal } from '../../../instructors/submission/untrusted-text.ts'
 import { fileOf } from '../submission/tar-bytes.ts'
 
 const kubeconfig = (server: string, user = 'token: abc', cluster = 'insecure-skip-tls-verify: true') => `apiVersion: v1

@@ -1,6 +1,6 @@
-import { seedOf } from '../../../grading/learner.ts'
+import { seedOf } from '../../../grading/signature.ts'
+import type { Prints } from '../../../instructors/class/copies.ts'
 import type { Judged } from '../../../instructors/class/judge-file.ts'
-import type { Prints } from '../../../instructors/class/prints.ts'
 import type { Graded } from '../../../instructors/class/result.ts'
 
 export interface Made {

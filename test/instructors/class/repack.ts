@@ -1,12 +1,11 @@
 import { mkdtempSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { OtherCluster, type Rewritten } from '../../../bench/other-cluster.ts'
+import { OtherCluster, type Rewritten } from '../../../bench/made-class.ts'
 import type { Capture } from '../../../cluster/capture-folder.ts'
-import { seedOf } from '../../../grading/learner.ts'
-import type { ClassKey } from '../../../grading/signature.ts'
+import { type ClassKey, seedOf } from '../../../grading/signature.ts'
+import { writeSubmission } from '../../../instructors/submission/pack.ts'
 import { readSubmission, type Submission } from '../../../instructors/submission/read-submission.ts'
-import { writeSubmission } from '../../../instructors/submission/write-submission.ts'
 
 export interface Forgery {
   /** What the forger's script writes anew. */

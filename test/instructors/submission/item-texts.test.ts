@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { ItemTexts, printItems } from '../../../instructors/submission/item-texts.ts'
-import { Refusal } from '../../../instructors/submission/refusal.ts'
+import { Refusal } from '../../../instructors/submission/untrusted-text.ts'
 
 const written = (items: readonly object[]) => Buffer.from(printItems(items))
 

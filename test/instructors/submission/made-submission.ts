@@ -1,10 +1,9 @@
 import { join } from 'node:path'
-import { seedOf } from '../../../grading/learner.ts'
-import type { ClassKey } from '../../../grading/signature.ts'
+import { type ClassKey, seedOf } from '../../../grading/signature.ts'
 import { projectRoot } from '../../../host/layout.ts'
 import type { Manifest } from '../../../instructors/submission/manifest.ts'
+import { writeSubmission } from '../../../instructors/submission/pack.ts'
 import { readSubmission, type Submission } from '../../../instructors/submission/read-submission.ts'
-import { writeSubmission } from '../../../instructors/submission/write-submission.ts'
 import { fileOf } from './tar-bytes.ts'
 
 /** Lab 2 as solved on the embedded cluster and handed in, learner alice. */

@@ -6,8 +6,8 @@ import { expect, test } from 'vitest'
 import type { Capture } from '../../../cluster/capture-folder.ts'
 import { projectRoot } from '../../../host/layout.ts'
 import { type Judged, judgeFile } from '../../../instructors/class/judge-file.ts'
+import { writeSubmission } from '../../../instructors/submission/pack.ts'
 import { readSubmission } from '../../../instructors/submission/read-submission.ts'
-import { writeSubmission } from '../../../instructors/submission/write-submission.ts'
 import { fileOf } from './tar-bytes.ts'
 
 const SOLVED = join(projectRoot, 'data/solved')

@@ -2,7 +2,7 @@ import { mkdirSync, mkdtempSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { gzipSync } from 'node:zlib'
-import { BLOCK, tarHeader } from '../../../instructors/submission/tar-header.ts'
+import { BLOCK, tarHeader } from '../../../instructors/submission/tar.ts'
 
 /** One entry of an archive as a hostile hand would write it. */
 export interface RawEntry {

@@ -1,10 +1,8 @@
 import { gunzipSync } from 'node:zlib'
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { SUBMISSION_LIMITS } from '../../../instructors/submission/limits.ts'
-import { Refusal } from '../../../instructors/submission/refusal.ts'
-import { readTar, type TarEntry } from '../../../instructors/submission/tar-reader.ts'
-import { writeTarGz } from '../../../instructors/submission/tar-writer.ts'
+import { readTar, type TarEntry, writeTarGz } from '../../../instructors/submission/tar.ts'
+import { Refusal, SUBMISSION_LIMITS } from '../../../instructors/submission/untrusted-text.ts'
 import { entryBytes, paxRecord, type RawEntry, tarOf } from './tar-bytes.ts'
 
 const LIMITS = { ...SUBMISSION_LIMITS, entries: 50, fileBytes: 10_000 }

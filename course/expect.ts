@@ -1,0 +1,230 @@
+import { createReadStream, existsSync } from 'node:fs'
+import { join } from 'node:path'
+import { text } from 'node:stream/consumers'
+import { parseArgs } from 'node:util'
+import { CAPTURE_FILES, readCapturedNode } from '../dataplane/capture.ts'
+import { printIpAddr } from '../dataplane/ip-addr.ts'
+import { acceptedFamily, type Family } from '../dataplane/ip-address.ts'
+import { printIpsetSave } from '../dataplane/ipset-save.ts'
+import { printIptablesSave } from '../dataplane/iptables-save.ts'
+import { printIpvsadmSave } from '../dataplane/ipvsadm-save.ts'
+import { DUMMY_LINK } from '../dataplane/kube-proxy/ipvs/dummy-link.ts'
+import { inKernelOrder } from '../dataplane/kube-proxy/ruleset-builder.ts'
+import { type NftTable, printNftTable } from '../dataplane/nft-table.ts'
+import type { NodeState } from '../dataplane/node-state.ts'
+import { type ClusterObjects, readObjects } from '../dataplane/objects.ts'
+import { UserError } from '../host/main.ts'
+import { isFolder, PlainFileError, readPlainFile } from '../host/plain-file.ts'
+import { plainJson, plainText } from '../host/plain-text.ts'
+
+const FORMATS = ['iptables-save', 'ipset-save', 'ipvsadm-save', 'ip-addr', 'nft', 'json'] as const
+type Format = (typeof FORMATS)[number]
+
+const MODES = ['iptables', 'ipvs', 'nftables', 'userspace'] as const
+const FAMILIES = ['ipv4', 'ipv6'] as const
+
+export const HELP = `Usage: node --import tsx scripts/expect.ts --objects FILE --node NAME --mode MODE [--kube-proxy VERSION] [--as FORMAT]
+       node --import tsx scripts/expect.ts --diff DIR --node NAME --mode MODE [--kube-proxy VERSION] [--objects FILE]
+
+Prints what a genuine kube-proxy programs on a node, or compares it with what a node held.
+
+  --objects FILE      what "kubectl get nodes,services,endpointslices -A -o json" prints; - is standard input
+  --node NAME         the node, as kubectl names it
+  --mode MODE         ${MODES.join(', ')}; may be left out when the objects hold kube-proxy's ConfigMap
+  --kube-proxy VER    its version, for example v1.30 or v1.20.2; what the Node says when left out
+  --as FORMAT         ${FORMATS.join(', ')} (all of it, when left out)
+  --diff DIR          compare with a capture (DIR/nodes/NAME/...) or with the folder of one node's files
+  --config FILE       a KubeProxyConfiguration (the ConfigMap's config.conf)
+  --address IP        one of the node's own addresses, may be repeated; else from the capture or the Node
+  --family FAMILY     ${FAMILIES.join(' or ')}: whose iptables rules
+
+Exit status: 0 printed or equal, 1 different, 2 trouble.
+`
+
+export interface ExpectArguments {
+  objects?: string
+  node: string
+  mode?: (typeof MODES)[number]
+  version?: string
+  as?: Format
+  diff?: string
+  config?: string
+  addresses: string[]
+  family: (typeof FAMILIES)[number]
+}
+
+function rawArguments(argv: readonly string[]) {
+  try {
+    const string = { type: 'string' } as const
+    return parseArgs({
+      args: [...argv],
+      options: {
+        objects: string,
+        node: string,
+        mode: string,
+        'kube-proxy': string,
+        as: string,
+        diff: string,
+        config: string,
+        address: { type: 'string', multiple: true },
+        family: string,
+        help: { type: 'boolean', short: 'h' },
+      },
+    }).values
+  } catch (error) {
+    throw new UserError(`${error instanceof Error ? error.message.split('\n')[0] : error} See --help.`)
+  }
+}
+
+/**
+ * Reads the command line.
+ * @throws UserError naming everything that is missing or wrong at once.
+ */
+export function expectArguments(argv: readonly string[]): ExpectArguments | 'help' {
+  const values = rawArguments(argv)
+  if (values.help) return 'help'
+  const faults: string[] = []
+  const choice = <T extends string>(option: string, text: string | undefined, choices: readonly T[]): T | undefined => {
+    const found = choices.find((one) => one === text)
+    if (text !== undefined && found === undefined)
+      faults.push(`--${option} "${text}" is none of ${choices.join(', ')}.`)
+    return found
+  }
+  const mode = choice('mode', values.mode, MODES)
+  const as = choice('as', values.as, FORMATS)
+  const family = choice('family', values.family, FAMILIES)
+  if (!values.node) faults.push('--node is missing.')
+  if (values.objects === undefined && values.diff === undefined) faults.push('--objects is missing.')
+  if (values.as !== undefined && values.diff !== undefined) faults.push('--as and --diff exclude each other.')
+  for (const address of values.address ?? [])
+    if (!acceptedFamily(address)) faults.push(`--address "${address}" is no IP address.`)
+  if (faults.length > 0) throw new UserError(`${faults.join('\n')}\nSee: node --import tsx scripts/expect.ts --help`)
+  return {
+    node: values.node ?? '',
+    addresses: values.address ?? [],
+    family: family ?? 'ipv4',
+    ...(values.objects === undefined ? {} : { objects: values.objects }),
+    ...(values['kube-proxy'] === undefined ? {} : { version: values['kube-proxy'] }),
+    ...(mode === undefined ? {} : { mode }),
+    ...(as === undefined ? {} : { as }),
+    ...(values.diff === undefined ? {} : { diff: values.diff }),
+    ...(values.config === undefined ? {} : { config: values.config }),
+  }
+}
+
+const ADVICE = 'write it with: kubectl get nodes,services,endpointslices -A -o json'
+
+/** The text of a file, or of standard input for `-`. */
+export async function readInput(path: string): Promise<string> {
+  // A pipe that is slow to fill must be waited for, which reading a file descriptor at once does not.
+  if (path === '-') return text(process.stdin)
+  // A shell's <(command) is a pipe that the command fills.
+  if (/^\/(?:dev|proc\/self)\/(?:fd\/|stdin)/.test(path)) return text(createReadStream(path))
+  try {
+    return readPlainFile(path)
+  } catch (error) {
+    throw error instanceof PlainFileError ? new UserError(`"${path}" ${error.fault}; ${ADVICE}`) : error
+  }
+}
+
+/**
+ * The API objects of --objects, else those of the capture that is compared.
+ * An object that cannot be used is named on standard error, and left out.
+ * @throws UserError when there are none or they are no JSON, ObjectsError when they are no list of objects.
+ */
+export async function givenObjects({ objects, diff }: ExpectArguments): Promise<ClusterObjects> {
+  const beside = diff === undefined ? undefined : join(diff, 'objects.json')
+  const path = objects ?? (beside !== undefined && existsSync(beside) ? beside : undefined)
+  if (path === undefined) throw new UserError(`"${diff}" holds no "objects.json"; add --objects FILE.`)
+  const input = await readInput(path)
+  const name = path === '-' ? 'Standard input' : `"${path}"`
+  if (input.trim() === '') throw new UserError(`${name} is empty; ${ADVICE}`)
+  let json: unknown
+  try {
+    json = JSON.parse(input)
+  } catch {
+    throw new UserError(`${name} is no JSON; ${ADVICE}`)
+  }
+  const read = readObjects(json)
+  const refused = new Map<string, string[]>()
+  for (const { object, field, message } of read.faults) {
+    const [what, fault] = object === 'input' ? [field, message] : [object, `${field} ${message}`]
+    refused.set(what, [...(refused.get(what) ?? []), fault])
+  }
+  for (const [what, faults] of refused)
+    process.stderr.write(`${plainText(`${name}: ${what} is left out: ${faults.join('; ')}.`)}\n`)
+  return read.objects
+}
+
+/** The folder of one node's files: DIR itself, or DIR/nodes/NODE of a capture. */
+export function nodeFolder(directory: string, node: string): string {
+  if (!isFolder(directory))
+    throw new UserError(`"${directory}" is no folder; give a capture (make capture) or the folder of one node's files.`)
+  if (existsSync(join(directory, 'iptables-save'))) return directory
+  const folder = join(directory, 'nodes', node)
+  if (isFolder(folder)) return folder
+  throw new UserError(
+    `"${directory}" holds neither "iptables-save" nor "nodes/${node}"; take a capture with: make capture`,
+  )
+}
+
+/** Reads one node's files; its rules are those of one family. */
+export function observedNode(folder: string, family: Family): NodeState {
+  const files = new Map<string, string>()
+  for (const name of CAPTURE_FILES) {
+    const path = join(folder, name)
+    if (existsSync(path)) files.set(name, readPlainFile(path))
+  }
+  const { state, faults } = readCapturedNode(files, { family })
+  if (faults.length > 0)
+    throw new UserError(
+      `"${folder}" cannot be read:\n${faults.map(({ file, message }) => `  ${file}: ${message}`).join('\n')}`,
+    )
+  return state
+}
+
+/** The node's own addresses, those of kube-ipvs0 left out. */
+export const ownAddresses = (state: NodeState): string[] =>
+  state.links.filter((link) => link.name !== DUMMY_LINK).flatMap((link) => link.addresses.map(({ address }) => address))
+
+/** Maps and sets as objects and lists. */
+function toJson(state: NodeState): unknown {
+  const iptables = Object.fromEntries(
+    [...inKernelOrder(state.iptables)].map(([table, chains]) => [
+      table,
+      Object.fromEntries(
+        [...chains].map(([name, chain]) => [
+          name,
+          { policy: chain.policy, rules: chain.rules.map((rule) => rule.spec) },
+        ]),
+      ),
+    ]),
+  )
+  const ipsets = Object.fromEntries(
+    [...state.ipsets].map(([name, { type, options, members }]) => [name, { type, options, members: [...members] }]),
+  )
+  const nftables = state.nftables && { nftables: state.nftables.map(tableToJson) }
+  return { iptables, ipsets, virtualServers: state.virtualServers, links: state.links, ...nftables }
+}
+
+const tableToJson = ({ family, name, chains, sets, maps }: NftTable) => ({
+  family,
+  name,
+  chains: Object.fromEntries(chains),
+  sets: Object.fromEntries(
+    [...sets].map(([set, { elements, ...rest }]) => [set, { ...rest, elements: [...elements] }]),
+  ),
+  maps: Object.fromEntries(
+    [...maps].map(([map, { type, elements }]) => [map, { type, elements: Object.fromEntries(elements) }]),
+  ),
+})
+
+/** A state as the tool of that name prints it, or all of it as JSON. */
+export function printState(state: NodeState, format: Format): string {
+  if (format === 'iptables-save') return printIptablesSave(inKernelOrder(state.iptables))
+  if (format === 'ipset-save') return printIpsetSave(state.ipsets)
+  if (format === 'ipvsadm-save') return printIpvsadmSave(state.virtualServers)
+  if (format === 'nft') return (state.nftables ?? []).map(printNftTable).join('\n')
+  const text = format === 'ip-addr' ? printIpAddr(state.links) : plainJson(toJson(state))
+  return text.endsWith('\n') ? text : `${text}\n`
+}

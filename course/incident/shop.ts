@@ -1,0 +1,99 @@
+import { takeObjects } from '../../cluster/snapshot.ts'
+import type { SwitchedMode } from '../../dataplane/kube-proxy/mode-ownership.ts'
+import { Snapshot } from '../../grading/snapshot.ts'
+import { waitFor } from '../../host/wait.ts'
+import type { LabBench } from '../lab-bench.ts'
+
+/** The lab's number, in one place. */
+export const INCIDENT_LAB = 8
+
+/** What the incidents happen to: the objects of labs/08-incidents/manifests/shop.yaml. */
+export const SHOP_OBJECTS = {
+  manifest: 'labs/08-incidents/manifests/shop.yaml',
+  namespace: 'default',
+  shop: 'shop',
+  nodePortService: 'shop-np',
+  customer: { namespace: 'default', name: 'customer' },
+} as const
+
+/** All objects of the incidents have it. */
+export const INCIDENT_LABEL = 'lab=incidents'
+
+/** Where an incident plays: decided when it begins, the same for its report, its probes and its fixes. */
+export interface Scene {
+  /** Names of the nodes, control plane first. */
+  nodes: string[]
+  /** Their addresses, in the same order. */
+  nodeAddresses: string[]
+  /** The node that the Pod customer runs on. */
+  node: string
+  /** Address of the Pod customer. */
+  customer: string
+  /** ClusterIP of the Service shop. */
+  shop: string
+  /** Node port of the Service shop-np. */
+  nodePort: number
+  /** What the incident itself wrote down. */
+  facts: Record<string, string>
+}
+
+/** A node's address. Throws Error for a node that the scene does not have. */
+export function addressOf({ nodes, nodeAddresses }: Scene, node: string): string {
+  const address = nodeAddresses[nodes.indexOf(node)]
+  if (address === undefined) throw new Error(`the incident knows no node "${node}"`)
+  return address
+}
+
+/** A fact that the incident wrote down when it began. Throws Error when it did not. */
+export function factOf({ facts }: Scene, name: string): string {
+  const fact = facts[name]
+  if (fact === undefined) throw new Error(`the incident did not write down its "${name}"`)
+  return fact
+}
+
+/** Deploys shop and customer and puts every node into a mode, without leftovers of another one. Resolves to the scene. */
+export async function deployShop(bench: LabBench, mode: SwitchedMode): Promise<Scene> {
+  const { progress } = bench
+  await bench.apply(SHOP_OBJECTS.manifest)
+  progress.start('Opening the shop')
+  try {
+    await Promise.all([bench.podReady(SHOP_OBJECTS.customer.name), shopReady(bench)])
+    progress.end(true)
+  } catch (error) {
+    progress.end(false)
+    throw error
+  }
+  await bench.startIn(mode)
+  return readScene(bench)
+}
+
+async function shopReady({ client: { apps } }: LabBench): Promise<void> {
+  await waitFor('the shop to open', 120_000, async () => {
+    const { spec, status } = await apps.readNamespacedDeployment({
+      namespace: SHOP_OBJECTS.namespace,
+      name: SHOP_OBJECTS.shop,
+    })
+    return status?.readyReplicas === spec?.replicas && status?.replicas === spec?.replicas
+  })
+}
+
+async function readScene({ cluster, client }: LabBench): Promise<Scene> {
+  const { namespace } = SHOP_OBJECTS
+  const [nodes, pod, service, nodePort, capture] = await Promise.all([
+    cluster.nodes(),
+    client.core.readNamespacedPod(SHOP_OBJECTS.customer),
+    client.core.readNamespacedService({ namespace, name: SHOP_OBJECTS.shop }),
+    client.core.readNamespacedService({ namespace, name: SHOP_OBJECTS.nodePortService }),
+    takeObjects(cluster, client),
+  ])
+  const { objects } = new Snapshot(capture)
+  return {
+    nodes,
+    nodeAddresses: nodes.map((node) => objects.nodes.find(({ name }) => name === node)?.internalIPs[0] ?? node),
+    node: pod.spec?.nodeName ?? nodes[0] ?? '',
+    customer: pod.status?.podIP ?? '',
+    shop: service.spec?.clusterIP ?? '',
+    nodePort: nodePort.spec?.ports?.[0]?.nodePort ?? 0,
+    facts: {},
+  }
+}

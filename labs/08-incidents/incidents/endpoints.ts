@@ -1,0 +1,180 @@
+import type { ClusterActions } from '../../../course/incident/cluster-actions.ts'
+import type { Incident } from '../../../course/incident/incident.ts'
+
+const selecting = (app: string) => ({ spec: { selector: { app } } })
+const BY_HAND = 'shop-by-hand'
+
+/** An EndpointSlice that somebody writes because none comes by itself. */
+async function sliceByHand({ client: { core, discovery } }: ClusterActions): Promise<void> {
+  const { items } = await core.listNamespacedPod({ namespace: 'default', labelSelector: 'app=shop' })
+  const endpoints = items.map(({ status, spec }) => ({
+    addresses: [status?.podIP ?? ''],
+    conditions: { ready: true },
+    ...(spec?.nodeName && { nodeName: spec.nodeName }),
+  }))
+  const metadata = { name: BY_HAND, labels: { 'kubernetes.io/service-name': 'shop' } }
+  const ports = [{ name: '', port: 80, protocol: 'TCP' }]
+  await discovery.createNamespacedEndpointSlice({
+    namespace: 'default',
+    body: { metadata, addressType: 'IPv4', endpoints, ports },
+  })
+}
+
+export const selectorTypo: Incident = {
+  id: 'selector-typo',
+  cause: 'the Service selects Pods by labels that no Pod has',
+  mode: 'iptables',
+  report: () =>
+    'The shop refuses every customer in the cluster since a colleague tidied up our manifests. From outside, through the node port, it works.',
+  hints: [
+    'Two Services lead to the same Pods, and one of them works. What is different?',
+    'Look at the endpoints of each Service: `kubectl get endpointslices -l lab=incidents`.',
+    'Compare `kubectl get service shop shop-np -o wide` with the labels in `kubectl get pods --show-labels`.',
+  ],
+  break: (actions) => actions.patchService('shop', selecting('shoop')),
+  symptom: (look) => look.customerOfShop(),
+  causeLeft(look) {
+    const wanted = JSON.stringify(look.service('shop')?.selector ?? {})
+    return wanted === '{"app":"shop"}' ? undefined : `the Service shop selects ${wanted}`
+  },
+  wrongFixes: [
+    {
+      what: 'an EndpointSlice is written by hand',
+      play: sliceByHand,
+      undo: ({ client: { discovery } }) =>
+        discovery.deleteNamespacedEndpointSlice({ namespace: 'default', name: BY_HAND }),
+    },
+  ],
+  fix: {
+    commands: () => [`kubectl patch service shop --type merge -p '${JSON.stringify(selecting('shop'))}'`],
+    play: (actions) => actions.patchService('shop', selecting('shop')),
+  },
+  debrief: `A Service finds its Pods by labels, and it is no error if none match: the EndpointSlice is empty. kube-proxy then has nothing
+to translate to. In iptables mode it writes a REJECT rule ("has no endpoints") into the filter table, which is why the refusal
+came at once. An EndpointSlice written by hand would be right until the first Pod is replaced.`,
+}
+
+const ports = (targetPort: string | number) => ({ spec: { ports: [{ port: 80, protocol: 'TCP', targetPort }] } })
+
+export const wrongPortName: Incident = {
+  id: 'wrong-port-name',
+  cause: 'the Service names a port that its Pods do not have',
+  mode: 'iptables',
+  report: () =>
+    'Customers in the cluster get "connection refused" from the shop. Its Pods are ready, and the labels are right, we checked that twice.',
+  hints: [
+    'The Service finds its Pods, and yet no packet is sent to them.',
+    'An endpoint is an address and a port. Look at both in `kubectl get endpointslices -l kubernetes.io/service-name=shop -o yaml`.',
+    'Compare `targetPort` of the Service with the names under `ports` in the Pods.',
+  ],
+  break: (actions) => actions.patchService('shop', ports('http')),
+  symptom: (look) => look.customerOfShop(),
+  causeLeft(look) {
+    const port = look.service('shop')?.ports?.[0]?.targetPort
+    return port === 'web' || port === 80 ? undefined : `the Service shop still has the target port "${port}"`
+  },
+  wrongFixes: [
+    {
+      what: 'the Service publishes Pods that are not ready',
+      play: (actions: ClusterActions) => actions.patchService('shop', { spec: { publishNotReadyAddresses: true } }),
+      undo: (actions: ClusterActions) => actions.patchService('shop', { spec: { publishNotReadyAddresses: null } }),
+    },
+  ],
+  fix: {
+    commands: () => [`kubectl patch service shop --type merge -p '${JSON.stringify(ports('web'))}'`],
+    play: (actions) => actions.patchService('shop', ports('web')),
+  },
+  debrief: `A targetPort may be a name, which is looked up in each Pod. A Pod without that name gives an endpoint without a port, and
+kube-proxy ignores it, because it identifies endpoints by the Service port's name and protocol. So the Service has Pods and no
+endpoints, and the packet meets the same REJECT rule as if it had none.`,
+}
+
+/** On one node, the port in kube-proxy's own chains. */
+const rewrite = (from: number, to: number) =>
+  `iptables-save -t nat | sed -E 's/(--to-destination [0-9.]+):${from}$/\\1:${to}/' | iptables-restore`
+
+export const wrongTargetPort: Incident = {
+  id: 'wrong-target-port',
+  cause: 'the Service sends packets to a port on which its Pods do not listen',
+  mode: 'iptables',
+  report: () =>
+    "Since this morning's release the shop refuses every customer in the cluster. Its Pods are running and ready.",
+  hints: [
+    'The connection is refused. Find out by which machine: a node, or the Pod?',
+    'Compare the port to which the packet is sent with the port on which the Pod listens: the DNAT rule on the node, and `ss -ltn` in the Pod.',
+    'Look at the ports in `kubectl get endpointslices -l kubernetes.io/service-name=shop` and at `targetPort` of the Service.',
+  ],
+  break: (actions) => actions.patchService('shop', ports(8080)),
+  symptom: (look) => look.customerOfShop(2),
+  causeLeft(look) {
+    const port = look.service('shop')?.ports?.[0]?.targetPort
+    return port === 'web' || port === 80 ? undefined : `the Service shop still has the target port ${port}`
+  },
+  wrongFixes: [
+    {
+      what: 'the port is changed in the chains of one node',
+      play: (actions: ClusterActions) => actions.onNode(actions.scene.node, rewrite(8080, 80)),
+    },
+  ],
+  fix: {
+    commands: () => [`kubectl patch service shop --type merge -p '${JSON.stringify(ports('web'))}'`],
+    play: (actions) => actions.patchService('shop', ports('web')),
+  },
+  debrief: `kube-proxy relies on the EndpointSlice: address and targetPort. It never checks whether a process listens there, so the packet
+reached the Pod, and the Pod's own kernel refused it. Refused at once means that the packet reached a kernel or a REJECT rule;
+a Service without endpoints refuses as well, but then no Pod sees a packet.`,
+}
+
+const probing = (path: string) => ({
+  spec: {
+    template: {
+      spec: { containers: [{ name: 'nginx', readinessProbe: { httpGet: { path, port: 80 }, periodSeconds: 1 } }] },
+    },
+  },
+})
+const patch = JSON.stringify(probing('/'))
+
+export const unreadyBackends: Incident = {
+  id: 'unready-backends',
+  cause: 'the Pods behind the Service run, but are not ready',
+  mode: 'iptables',
+  report: () =>
+    'The shop is down for all users since its last release. Its developers say that nginx runs in every Pod, and they are right.',
+  hints: [
+    'Running is not enough. Look at all columns of `kubectl get pods`.',
+    'The EndpointSlice contains the Pods, with a condition. Which one, and what sets it?',
+    'Read the events in `kubectl describe pod -l app=shop`: which page does the kubelet request, and what does nginx answer?',
+  ],
+  async break(actions) {
+    await actions.patchDeployment('shop', probing('/healthz'))
+  },
+  symptom: (look) => look.customerOfShop(),
+  async causeLeft(look) {
+    const { spec } = await look.live.client.apps.readNamespacedDeployment({ namespace: 'default', name: 'shop' })
+    const probe = spec?.template.spec?.containers[0]?.readinessProbe
+    if (!probe) return 'the readiness probe of the shop was removed: Pods that are not ready would get traffic'
+    const ready = look.backends().filter((pod) => pod.ready).length
+    if (ready < 2) return `${ready} Pods of the shop are ready`
+    return look.service('shop')?.publishNotReadyAddresses
+      ? 'the Service shop publishes Pods that are not ready'
+      : undefined
+  },
+  wrongFixes: [
+    {
+      what: 'the Service publishes Pods that are not ready',
+      play: (actions: ClusterActions) => actions.patchService('shop', { spec: { publishNotReadyAddresses: true } }),
+      undo: (actions: ClusterActions) => actions.patchService('shop', { spec: { publishNotReadyAddresses: null } }),
+    },
+  ],
+  fix: {
+    commands: () => [`kubectl patch deployment shop -p '${patch}'`, 'kubectl rollout status deployment/shop'],
+    async play(actions) {
+      await actions.patchDeployment('shop', probing('/'))
+      await actions.shopReady()
+    },
+  },
+  debrief: `Only ready endpoints get traffic. The probe of the new release requested a page that nginx does not have, so the kubelet
+marked every Pod as not ready, and kube-proxy removed all of them. The Pods stay in the EndpointSlice with ready: false. The
+probe was wrong, not the idea of probing: publishing Pods that are not ready, or removing the probe, hides the next real
+failure.`,
+}

@@ -1,0 +1,186 @@
+import { kubeProxyPods } from '../../../cluster/kube-proxy/kube-proxy-pods.ts'
+import type { ClusterActions } from '../../../course/incident/cluster-actions.ts'
+import type { Incident } from '../../../course/incident/incident.ts'
+
+const KEY = 'kubernetes.io/os'
+const NO_LINUX = 'linux-rt'
+
+/** Replaces every Pod of the shop, one set after the other. */
+async function redeploy(actions: ClusterActions): Promise<void> {
+  await actions.patchDeployment('shop', {
+    spec: { template: { metadata: { annotations: { release: new Date().toISOString() } } } },
+  })
+  await actions.shopReady()
+}
+
+export const evictedAgent: Incident = {
+  id: 'evicted-agent',
+  cause: 'a node has no kube-proxy, so its rules are not updated',
+  mode: 'iptables',
+  report: () =>
+    'The shop was deployed again, and since then the customer gets no answer. A colleague whose Pods run on another node has no problem.',
+  hints: [
+    "To which addresses do the rules of the customer's node send a request? Do these Pods exist?",
+    'The rules are out of date. Which program should have updated them, and does it run on this node?',
+    'The DaemonSet kube-proxy wants fewer Pods than there are nodes. Compare its nodeSelector with the labels of the nodes.',
+  ],
+  async break(actions) {
+    await actions.labelNode(actions.scene.node, { [KEY]: NO_LINUX })
+    await actions.kubeProxyPodGone(actions.scene.node)
+    await redeploy(actions)
+  },
+  symptom: (look) => look.customerOfShop(4),
+  causeLeft({ snapshot, scene }) {
+    const runs = kubeProxyPods(snapshot.items).some(({ spec }) => spec?.nodeName === scene.node)
+    return runs ? undefined : `no kube-proxy runs on ${scene.node}`
+  },
+  wrongFixes: [
+    {
+      what: 'the rules of another node are copied to this one',
+      async play(actions) {
+        const { node, nodes } = actions.scene
+        const other = nodes.find((name) => name !== node) ?? node
+        const rules = await actions.onNode(other, 'iptables-save -t nat')
+        await actions.onNode(node, `iptables-restore <<'END'\n${rules}END`)
+      },
+    },
+  ],
+  fix: {
+    commands: ({ node }) => [`kubectl label node ${node} ${KEY}=linux --overwrite`],
+    play: (actions) => actions.labelNode(actions.scene.node, { [KEY]: 'linux' }),
+  },
+  heal: (actions) => actions.labelNode(actions.scene.node, { [KEY]: 'linux' }),
+  debrief: `When kube-proxy stops, nothing fails at first: its rules are in the kernel and keep working. But they become out of date. Each
+Pod that is replaced is an endpoint that this node does not know, and one that it still sends to. Compare the number of Pods
+of the DaemonSet with the number of nodes before you look at any rule.`,
+}
+
+const LABEL = 'service.kubernetes.io/service-proxy-name'
+const label = (actions: ClusterActions, value: string | null) =>
+  actions.patchService('shop', { metadata: { labels: { [LABEL]: value as string } } })
+const byHand = (actions: ClusterActions) =>
+  actions.onNode(
+    actions.scene.node,
+    `iptables -t nat -I PREROUTING -d ${actions.scene.shop} -p tcp --dport 80 -j DNAT --to-destination $(iptables-save -t nat | sed -nE 's/.*--to-destination ([0-9.]+:80)$/\\1/p' | head -n 1)`,
+  )
+
+export const foreignProxy: Incident = {
+  id: 'foreign-proxy',
+  cause: 'a label of the Service assigns it to a proxy other than kube-proxy',
+  mode: 'iptables',
+  report: () =>
+    'No client in the cluster gets an answer from the shop, not even a refusal. It has its address, its Pods, its endpoints; a test with a mesh was cancelled last night.',
+  hints: [
+    'Look for the address of the Service in the rules of a node. Which rules match it?',
+    'kube-proxy ignores the Service, on every node alike, and no log contains an error. So it is configured that way.',
+    'Which labels of a Service does kube-proxy evaluate? `kubectl get service shop --show-labels`.',
+  ],
+  break: (actions) => label(actions, 'mesh'),
+  symptom: (look) => look.customerOfShop(),
+  causeLeft(look) {
+    const value = look.service('shop')?.labels[LABEL]
+    return value === undefined ? undefined : `the Service shop has the label ${LABEL}=${value}`
+  },
+  wrongFixes: [
+    {
+      what: "a DNAT rule is added by hand on the customer's node",
+      play: (actions) => byHand(actions),
+      undo: (actions) =>
+        actions.onNode(
+          actions.scene.node,
+          "iptables-save -t nat | grep -vE '^-A PREROUTING .*-j DNAT' | iptables-restore",
+        ),
+    },
+  ],
+  fix: {
+    commands: () => [`kubectl label service shop ${LABEL}-`],
+    play: (actions) => label(actions, null),
+  },
+  debrief: `kube-proxy ignores a Service with the label service.kubernetes.io/service-proxy-name, whatever its value: no rule, no set, no
+virtual server, and no error message. No machine has its ClusterIP, so packets for it leave by the default route and are lost.
+That is why there was no refusal.`,
+}
+
+const FILE = '/etc/modprobe.d/minimal-kernel.conf'
+const FORBIDDEN = ['ip_vs', 'ip_vs_rr', 'ip_vs_wrr', 'ip_vs_sh']
+const forbid = `printf 'install %s /bin/false\\n' ${FORBIDDEN.join(' ')} >${FILE}; ipvsadm -C 2>/dev/null; true`
+/**
+ * Those that depend on ip_vs go first. A kernel that is asked for IPVS calls modprobe by itself, outside of every node; it is
+ * told not to.
+ */
+const unload = `
+modules=$(ls /sys/module | grep -E '^(ip_vs_.*|xt_ipvs)$')
+echo $(cat /proc/sys/kernel/modprobe) $modules
+echo >/proc/sys/kernel/modprobe
+for module in $modules ip_vs; do rmmod $module 2>/dev/null; done
+[ ! -d /sys/module/ip_vs ]`
+
+const mode = (name: string) => (text: string) => text.replace(/^mode:.*$/m, `mode: ${name}`)
+
+/** As the kernel was before: whoever asks next for a scheduler must find it. */
+async function allow(actions: ClusterActions): Promise<void> {
+  const [helper, ...modules] = (actions.scene.facts.kernel ?? '').split(' ')
+  const restore = helper ? `echo ${helper} >/proc/sys/kernel/modprobe` : 'true'
+  await actions.onEveryNode(`rm -f ${FILE}; ${restore}; modprobe -aq ip_vs ${modules.join(' ')} || true`)
+}
+
+export const missingModule: Incident = {
+  id: 'missing-module',
+  cause: "kube-proxy can't load a kernel module that its mode needs, and exits whenever it starts",
+  mode: 'ipvs',
+  from: 'iptables',
+  needs: ['ipvs', 'embedded'],
+  report: ({ node }) =>
+    `We are moving kube-proxy to IPVS, node by node, and began with ${node}. Since then Pods that are deployed later can't be reached from there. All nodes were started from a new, smaller image last week.`,
+  hints: [
+    'Which mode does the kube-proxy of that node report? Does it answer at all?',
+    'It exits as soon as it starts, and the previous rules stay. Read the end of its log: `make kube-proxy-logs`.',
+    'Try `modprobe -v ip_vs` on the node, and look for what /etc/modprobe.d tells modprobe, on every node. When the modules can be loaded, `make ipvs` switches all nodes.',
+  ],
+  async break(actions) {
+    const { node, nodes, facts } = actions.scene
+    await actions.onEveryNode(forbid)
+    facts.kernel = (await actions.onNode(nodes[0] ?? node, unload)).trim()
+    await actions.editConfig(mode('ipvs'))
+    await actions.replaceKubeProxyPod(node, 'in trouble')
+    await actions.patchDeployment('shop', {
+      spec: { template: { metadata: { annotations: { release: new Date().toISOString() } } } },
+    })
+    await actions.shopReady()
+  },
+  symptom: (look) => look.customerOfShop(4),
+  async causeLeft({ live, scene }) {
+    const told = await Promise.all(
+      scene.nodes.map(async (node) => ({ node, ...(await live.onNode(node, 'modprobe --showconfig')) })),
+    )
+    const forbidden = told.find(({ stdout }) => /^install ip_vs\S* .*false/m.test(stdout))
+    return forbidden && `modprobe on ${forbidden.node} is told not to load ip_vs`
+  },
+  wrongFixes: [
+    {
+      what: 'kube-proxy is restarted',
+      play: (actions: ClusterActions) => actions.replaceKubeProxyPod(actions.scene.node, 'in trouble'),
+    },
+    {
+      what: 'all nodes are switched back to iptables mode',
+      play: (actions: ClusterActions) => actions.bench.mode('iptables'),
+    },
+  ],
+  fix: {
+    commands: ({ nodes }) => [
+      ...nodes.map((node) => `make exec NODE=${node} CMD='rm ${FILE}'`),
+      'make ipvs',
+      'make flush-nat',
+    ],
+    async play(actions) {
+      await allow(actions)
+      await actions.bench.mode('ipvs', { force: true })
+      await actions.bench.flush()
+    },
+  },
+  heal: allow,
+  debrief: `IPVS mode needs ip_vs, a module for the scheduler, and ip_set. Up to 1.25 kube-proxy fell back to iptables mode if one was
+missing; since 1.26 it exits, and Kubernetes starts it again and again. The rules of the previous mode stay and become out of
+date, which is why nothing failed until the next deployment. Going back to iptables mode would have avoided the fault, not
+repaired it.`,
+}

@@ -1,0 +1,199 @@
+import type { ClusterActions } from '../../../course/incident/cluster-actions.ts'
+import type { Incident } from '../../../course/incident/incident.ts'
+import { complaint } from '../../../course/incident/incident-context.ts'
+import { addressOf, factOf } from '../../../course/incident/shop.ts'
+import { OUTSIDE, printOutsideAddresses, readOutsideAddresses } from '../../../host/outside.ts'
+import { waitFor } from '../../../host/wait.ts'
+
+const internal = (internalTrafficPolicy: 'Local' | 'Cluster') => ({ spec: { internalTrafficPolicy } })
+
+const withoutDrop = `iptables-save -t filter | grep -v 'has no local endpoints' | iptables-restore`
+
+export const internalPolicy: Incident = {
+  id: 'internal-policy',
+  cause: 'nodes without a Pod of the Service drop requests from inside the cluster, because of its traffic policy',
+  mode: 'iptables',
+  report: ({ nodes, shop }) =>
+    `Our backup job on ${nodes[0]}, which runs in the node's own network, gets no answer from the shop at ${shop} since yesterday. Customers in Pods have no trouble.`,
+  hints: [
+    'Send the same request from every node, and from the customer. Which requests fail?',
+    'The packet is dropped on the node where it starts. Look at the filter table of that node for rules about the address.',
+    'Which field of the Service shop applies to traffic from inside the cluster?',
+  ],
+  break: (actions) => actions.patchService('shop', internal('Local')),
+  async symptom(look) {
+    const [node = ''] = look.scene.nodes
+    const url = `http://${look.scene.shop}/`
+    const answers = await look.fromNode(node, url, url)
+    const bad = answers.find(({ status }) => status !== 200)
+    const command = `make exec NODE=${node} CMD='curl -sS --max-time 2 ${url}'`
+    return bad && { look: command, expected: 'an answer from the shop', actual: 'none' }
+  },
+  causeLeft: (look) =>
+    look.service('shop')?.internalTrafficPolicy === 'Local'
+      ? 'the Service shop has internalTrafficPolicy Local'
+      : undefined,
+  wrongFixes: [
+    {
+      what: 'the rule that drops is deleted by hand',
+      play: (actions: ClusterActions) => actions.onNode(actions.scene.nodes[0] ?? '', withoutDrop),
+    },
+  ],
+  fix: {
+    commands: () => [`kubectl patch service shop --type merge -p '${JSON.stringify(internal('Cluster'))}'`],
+    play: (actions) => actions.patchService('shop', internal('Cluster')),
+  },
+  debrief: `internalTrafficPolicy: Local sends traffic from inside the cluster only to Pods of the same node. It is meant for agents that
+run on every node; with two Pods, every other node gets no answer. kube-proxy writes "has no local endpoints" DROP rules
+there, and the client sees only a timeout.`,
+}
+
+const externalPolicy = (externalTrafficPolicy: 'Local' | 'Cluster') => ({ spec: { externalTrafficPolicy } })
+
+export const localPolicy: Incident = {
+  id: 'local-policy',
+  cause: 'nodes without a Pod of the Service drop requests from outside, because of its traffic policy',
+  mode: 'iptables',
+  report: (scene) =>
+    `Partners who call the shop at ${addressOf(scene, scene.nodes[0] ?? '')}:${scene.nodePort} get no answer until they give up. With the other nodes' addresses it works, and we even see the partners' own addresses in our logs now.`,
+  hints: [
+    'What do the other nodes have that the node without an answer lacks?',
+    'The request is not refused: the packet is dropped. Look for DROP rules for the port in the filter table of that node.',
+    'Which field of the Service shop-np tells kube-proxy to keep traffic on the node where it arrived?',
+  ],
+  break: (actions) => actions.patchService('shop-np', externalPolicy('Local')),
+  symptom: (look) => look.nodePortEverywhere(),
+  causeLeft: (look) =>
+    look.service('shop-np')?.externalTrafficPolicy === 'Local'
+      ? 'the Service shop-np has externalTrafficPolicy Local, and not every node has a Pod of the shop'
+      : undefined,
+  wrongFixes: [
+    {
+      what: 'the rule that drops is deleted by hand',
+      play: (actions) => actions.onNode(actions.scene.nodes[0] ?? '', withoutDrop),
+    },
+  ],
+  fix: {
+    commands: () => [`kubectl patch service shop-np --type merge -p '${JSON.stringify(externalPolicy('Cluster'))}'`],
+    play: (actions) => actions.patchService('shop-np', externalPolicy('Cluster')),
+  },
+  debrief: `externalTrafficPolicy: Local keeps the client's address by never forwarding a packet to another node. In return, a node
+without a Pod must drop it. A load balancer queries healthCheckNodePort and avoids such nodes; a client that uses the address
+of one node does not. Either every node has a Pod, or the policy must be Cluster.`,
+}
+
+const affinity = (sessionAffinity: 'ClientIP' | 'None') => ({
+  spec: { sessionAffinity, ...(sessionAffinity === 'None' && { sessionAffinityConfig: null }) },
+})
+/** Empties what a node remembers of clients; the next request is remembered again. */
+const forget = 'for list in /proc/net/xt_recent/KUBE-SEP-*; do echo / >"$list"; done'
+
+/** So many requests all go to one of two Pods by chance once in two thousand times. */
+const REQUESTS = 12
+
+export const sessionAffinity: Incident = {
+  id: 'session-affinity',
+  cause: 'the Service sends each client to the same Pod as before',
+  mode: 'iptables',
+  report: () =>
+    "The customer's batch job overloads one Pod of the shop while the other one is idle. The load was even until last week.",
+  hints: [
+    'Send a dozen requests from the customer and see which Pods log them. Then send some from a node.',
+    'No request is lost, only the choice of the Pod is unusual. Read the first rules of the chain KUBE-SVC-… of the Service shop.',
+    "Rules with `-m recent` store the client's address. Which field of the Service causes them?",
+  ],
+  break: (actions) => actions.patchService('shop', affinity('ClientIP')),
+  async symptom(look) {
+    const shares = await look.shares(REQUESTS)
+    const served = [...shares.values()].filter((count) => count > 0).length
+    if (served >= Math.min(2, shares.size) && shares.size >= 2) return undefined
+    const parts = [...shares].map(([pod, count]) => `${pod} ${count}`).join(', ')
+    return {
+      look: 'kubectl logs -l app=shop --prefix --tail=20',
+      expected: `${REQUESTS} requests of the customer spread over the Pods of the shop`,
+      actual: parts || 'no Pod of the shop is ready',
+    }
+  },
+  causeLeft: (look) =>
+    look.service('shop')?.sessionAffinity === 'ClientIP' ? 'the Service shop has sessionAffinity ClientIP' : undefined,
+  wrongFixes: [
+    {
+      what: 'the stored clients of the node are cleared',
+      play: (actions: ClusterActions) => actions.onNode(actions.scene.node, forget),
+    },
+  ],
+  fix: {
+    commands: () => [`kubectl patch service shop --type merge -p '${JSON.stringify(affinity('None'))}'`],
+    play: (actions) => actions.patchService('shop', affinity('None')),
+  },
+  debrief: `sessionAffinity: ClientIP keeps a client at its Pod for three hours after its last connection. In iptables mode this is a pair
+of rules with -m recent for each endpoint, in IPVS mode a persistent virtual server. A batch job, a proxy or a masquerading
+node counts as one client, however many users it serves, and adding Pods does not spread its load.`,
+}
+
+const NAME = 'shop-lb'
+const namespace = 'default'
+const ranges = (...loadBalancerSourceRanges: string[]) => ({ spec: { loadBalancerSourceRanges } })
+
+export const sourceRanges: Incident = {
+  id: 'source-ranges',
+  cause: 'the address of the client is not among those that the Service allows',
+  mode: 'iptables',
+  needs: ['outside'],
+  report: ({ facts }) =>
+    `Our warehouse (${facts.warehouse}) can no longer reach the shop at its public address ${facts.address}. Note that the branch next to it (${facts.branch}) must stay blocked: it is no longer ours.`,
+  hints: [
+    'From inside the cluster the shop works. The packet reaches a node; which chain stops it there?',
+    'Read the chains that begin with KUBE-FW- and the chain KUBE-PROXY-FIREWALL, with counters, on a node.',
+    'Which field of the Service shop-lb lists the allowed clients? `make exec NODE=outside CMD="ip address"` shows the addresses of the clients outside.',
+  ],
+  async break(actions) {
+    const { facts } = actions.scene
+    const { own, other = '' } = readOutsideAddresses(await actions.onNode(OUTSIDE, printOutsideAddresses))
+    Object.assign(facts, { warehouse: own, branch: other })
+    const spec = {
+      ...{ type: 'LoadBalancer', selector: { app: 'shop' }, ports: [{ port: 80, targetPort: 'web' }] },
+      ...ranges('198.51.100.0/24').spec,
+    }
+    const body = { metadata: { name: NAME, labels: { lab: 'incidents' } }, spec }
+    await actions.client.core.createNamespacedService({ namespace, body })
+    facts.address = await waitFor('an address of the load balancer', 60_000, async () => {
+      const { status } = await actions.client.core.readNamespacedService({ namespace, name: NAME })
+      return status?.loadBalancer?.ingress?.[0]?.ip
+    })
+  },
+  async symptom(look) {
+    const url = `http://${factOf(look.scene, 'address')}/`
+    const warehouse = factOf(look.scene, 'warehouse')
+    const command = `make exec NODE=outside CMD='curl -sS --max-time 2 --interface ${warehouse} ${url}'`
+    return complaint(await look.fromOutside(warehouse, url), command, 'an answer for the warehouse')
+  },
+  async causeLeft(look) {
+    const { facts } = look.scene
+    if ((look.service(NAME)?.loadBalancerSourceRanges ?? []).length === 0)
+      return 'the Service shop-lb allows all clients, including the branch'
+    const url = `http://${facts.address}/`
+    if ((await look.fromOutside(factOf(look.scene, 'warehouse'), url)).some(({ status }) => status !== 200))
+      return 'the Service shop-lb does not allow the warehouse'
+    if (!facts.branch) return undefined
+    const branch = await look.fromOutside(facts.branch, url)
+    return branch.some(({ status }) => status === 200) ? 'the Service shop-lb allows the branch, too' : undefined
+  },
+  wrongFixes: [
+    {
+      what: 'all clients are allowed',
+      play: (actions) => actions.patchService(NAME, { spec: { loadBalancerSourceRanges: null } }),
+    },
+  ],
+  fix: {
+    commands: ({ facts }) => [
+      `kubectl patch service ${NAME} --type merge -p '${JSON.stringify(ranges(`${facts.warehouse}/32`))}'`,
+    ],
+    play: (actions) => actions.patchService(NAME, ranges(`${factOf(actions.scene, 'warehouse')}/32`)),
+  },
+  heal: (actions) => actions.bench.delete('Service', NAME),
+  debrief: `loadBalancerSourceRanges is a firewall that kube-proxy writes: KUBE-FW-… lets the listed sources through to the Service, and
+all others meet DROP in KUBE-PROXY-FIREWALL (in IPVS mode: a set of sources, and KUBE-SOURCE-RANGES-FIREWALL). It matches the
+source address that reaches the node, so it only works if nothing in front replaces that address. Clients in the cluster were
+not affected, because Pods take a shorter path to the address of the load balancer.`,
+}

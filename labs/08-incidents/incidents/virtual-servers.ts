@@ -1,0 +1,219 @@
+import type { ClusterActions } from '../../../course/incident/cluster-actions.ts'
+import type { Incident } from '../../../course/incident/incident.ts'
+import { complaint } from '../../../course/incident/incident-context.ts'
+import { factOf, type Scene } from '../../../course/incident/shop.ts'
+import { configOf } from '../../../grading/evaluate.ts'
+
+const clean = 'ipvsadm -C; ip link del kube-ipvs0 2>/dev/null || true'
+
+/** Makes a Service for a moment, to have an address that was one's and is nobody's. */
+async function retiredAddress({ client: { core } }: ClusterActions): Promise<string> {
+  const namespace = 'default'
+  const body = { metadata: { name: 'old-shop' }, spec: { ports: [{ port: 80 }] } }
+  const { spec } = await core.createNamespacedService({ namespace, body })
+  await core.deleteNamespacedService({ namespace, name: 'old-shop' })
+  return spec?.clusterIP ?? ''
+}
+
+export const leftoverVirtualServer: Incident = {
+  id: 'leftover-virtual-server',
+  cause: 'IPVS still serves the address of a Service that was deleted',
+  mode: 'iptables',
+  needs: ['ipvs'],
+  report: ({ facts }) =>
+    `The old shop at ${facts.address} was closed and its Service deleted. Yet customers still place orders there every day, and the goods are delivered.`,
+  hints: [
+    'Send a request to the address from the customer: it is answered. No Service has the address. Does a node have it?',
+    'kube-proxy runs in iptables mode now. In which mode did it run when the old shop was open?',
+    'Look at `ip address show kube-ipvs0` and `ipvsadm -Ln` on the node of the customer.',
+  ],
+  async break(actions) {
+    const { scene } = actions
+    const address = await retiredAddress(actions)
+    scene.facts.address = address
+    const backends = await actions.onNode(
+      scene.node,
+      "iptables-save -t nat | sed -nE 's/.*--to-destination ([0-9.]+:80)$/\\1/p' | sort -u",
+    )
+    const reals = backends
+      .trim()
+      .split('\n')
+      .map((backend) => `-a -t ${address}:80 -r ${backend} -m`)
+    const script = [
+      `ip link add kube-ipvs0 type dummy; ip addr add ${address}/32 dev kube-ipvs0; sysctl -qw net.ipv4.vs.conntrack=1`,
+      `printf '%s\\n' '-A -t ${address}:80 -s rr' ${reals.map((line) => `'${line}'`).join(' ')} | ipvsadm -R`,
+    ]
+    await actions.onNode(scene.node, `modprobe -aq ip_vs ip_vs_rr dummy\n${script.join('\n')}`)
+  },
+  async symptom(look) {
+    const url = `http://${factOf(look.scene, 'address')}/`
+    const answers = await look.fromCustomer(url)
+    if (complaint(answers, '', '') !== undefined) return undefined
+    return {
+      look: `kubectl exec customer -- curl -sS --max-time 2 ${url}`,
+      expected: 'no answer from the closed shop',
+      actual: 'an answer',
+    }
+  },
+  causeLeft({ snapshot, scene }) {
+    const { links, virtualServers } = snapshot.node(scene.node).state
+    const address = factOf(scene, 'address')
+    if (virtualServers.some((server) => server.address === address))
+      return `${scene.node} has a virtual server for ${address}`
+    const bound = links.some((link) => link.addresses.some((one) => one.address === address))
+    return bound ? `${address} is an address of ${scene.node}` : undefined
+  },
+  wrongFixes: [
+    {
+      what: 'the address is blocked by a rule',
+      play: (actions: ClusterActions) =>
+        actions.onNode(actions.scene.node, `iptables -I INPUT -d ${factOf(actions.scene, 'address')} -j DROP`),
+      undo: (actions: ClusterActions) =>
+        actions.onNode(actions.scene.node, `iptables -D INPUT -d ${factOf(actions.scene, 'address')} -j DROP`),
+    },
+  ],
+  fix: { commands: () => ['make flush-nat'], play: (actions) => actions.bench.flush() },
+  heal: (actions) => actions.onNode(actions.scene.node, clean),
+  debrief: `kube-proxy removes nothing when it switches from IPVS to iptables mode. Its virtual servers, its sets and all addresses of
+kube-ipvs0 stay and are not updated: a Service that is deleted later still works in the kernel, a Pod that is replaced stays a
+real server. For Services that still exist this has no effect, because their packets are translated in PREROUTING before they
+reach IPVS.`,
+}
+
+/** kube-proxy's mark 0x4000, as ipvsadm prints it. */
+const MARK = 16384
+const place = ({ nodes }: Scene) => nodes[0] ?? ''
+
+export const markedVirtualServer: Incident = {
+  id: 'marked-virtual-server',
+  cause: "a virtual server that is not kube-proxy's takes the packets that kube-proxy has marked",
+  mode: 'ipvs',
+  report: ({ nodes, nodePort }) =>
+    `Partners no longer reach port ${nodePort} of ${nodes[0]}. The other nodes work, and on ${nodes[0]} itself all real servers of the shop are listed with weight 1. A colleague tried another load balancer there last week.`,
+  hints: [
+    'The virtual servers of kube-proxy are correct. Do their counters grow when a partner sends a request? `ipvsadm -Ln --stats`.',
+    'Another entry takes the packet first. What do packets from outside have when they reach IPVS, and those of Pods do not?',
+    'IPVS looks up the firewall mark first. Read `ipvsadm -Ln` to the end: one entry begins with FWM.',
+  ],
+  break: (actions) => actions.onNode(place(actions.scene), `ipvsadm -A -f ${MARK} -s rr`),
+  symptom: (look) => look.nodePortEverywhere(),
+  causeLeft({ snapshot, scene }) {
+    const { virtualServers } = snapshot.node(place(scene)).state
+    const found = virtualServers.some(({ protocol }) => protocol === 'FWM')
+    return found ? `${place(scene)} still has a virtual server of the mark ${MARK}` : undefined
+  },
+  wrongFixes: [
+    {
+      what: 'the other virtual server gets a real server',
+      play: (actions: ClusterActions) =>
+        actions.onNode(
+          place(actions.scene),
+          `ipvsadm -a -f ${MARK} -m -r $(ipvsadm -Sn | grep -m1 -- '-a -t ${actions.scene.shop}:80 ' | sed -E 's/.* -r (\\S+):80 .*/\\1/')`,
+        ),
+    },
+  ],
+  fix: {
+    commands: (scene) => [`make exec NODE=${place(scene)} CMD='ipvsadm -D -f ${MARK}'`],
+    play: (actions) => actions.onNode(place(actions.scene), `ipvsadm -D -f ${MARK}`),
+  },
+  debrief: `IPVS finds virtual servers by address and port, or by firewall mark, and looks up the mark first. kube-proxy marks packets to
+be masqueraded with 0x4000, which is 16384: a virtual server for that mark receives all of them, and drops them if it has no
+real server. kube-proxy removes virtual servers whose addresses are not its own, but not those of marks.`,
+}
+
+const realsOf = (shop: string) => `ipvsadm -Sn | sed -nE 's/^-a -t ${shop}:80 -r (\\S+) .*/\\1/p'`
+const weights = (actions: ClusterActions, weight: number, which = '') => {
+  const { node, shop } = actions.scene
+  const each = `ipvsadm -e -t ${shop}:80 -r $real -m -w ${weight}`
+  return actions.onNode(node, `for real in $(${realsOf(shop)}${which}); do ${each}; done`)
+}
+
+export const weightZero: Incident = {
+  id: 'weight-zero',
+  cause: 'real servers have weight 0 and get no new connections',
+  mode: 'ipvs',
+  report: ({ node }) =>
+    `After maintenance of ${node}, new connections of its Pods to the shop fail, although old ones worked for hours. Other nodes work.`,
+  hints: [
+    'The virtual server and its real servers exist. Look at every column of `ipvsadm -Ln`.',
+    'Compare the weights on this node with those on another one.',
+    'Weight 0 means "no new connections". kube-proxy corrects weights when it starts, and not in its regular syncs.',
+  ],
+  break: (actions) => weights(actions, 0),
+  symptom: (look) => look.customerOfShop(4),
+  causeLeft({ snapshot, scene }) {
+    const server = snapshot
+      .node(scene.node)
+      .state.virtualServers.find(({ address, port }) => address === scene.shop && port === 80)
+    const idle = server?.realServers.filter(({ weight }) => weight === 0) ?? []
+    return idle.length > 0
+      ? `${idle.length} real servers of ${scene.shop}:80 on ${scene.node} have weight 0`
+      : undefined
+  },
+  wrongFixes: [
+    {
+      what: 'only one of them gets its weight back',
+      play: (actions: ClusterActions) => weights(actions, 1, ' | head -n 1'),
+    },
+  ],
+  fix: {
+    commands: ({ node }) => [
+      `kubectl -n kube-system delete pod -l k8s-app=kube-proxy --field-selector spec.nodeName=${node}`,
+    ],
+    play: (actions) => actions.replaceKubeProxyPod(actions.scene.node),
+  },
+  debrief: `Weight 0 drains a real server: existing connections continue, new ones are not sent to it. kube-proxy itself uses it for
+endpoints that are being removed. It does not check the weights of endpoints that stay, except in its first sync, so a manual
+drain lasts until then unless it is undone.`,
+}
+
+const configured = (scheduler: string) => (text: string) => text.replace(/^( +scheduler:).*$/m, `$1 ${scheduler}`)
+
+export const unknownScheduler: Incident = {
+  id: 'unknown-scheduler',
+  cause:
+    'the configuration of kube-proxy names an IPVS scheduler that does not exist, so kube-proxy exits whenever it starts',
+  mode: 'ipvs',
+  report: ({ node }) =>
+    `Since ${node} was rebooted, its Pods have trouble: the shop was deployed again this morning, and the customer gets no answer or only sometimes. On another node all is well. Yesterday a colleague tuned the load balancing.`,
+  hints: [
+    'Compare the real servers on this node with the Pods of the shop.',
+    'This node has only the previous Pods. Which program should have updated it, and in which state is that program?',
+    'Read `make kube-proxy-logs`, then `scheduler` in the ConfigMap kube-proxy. `make ipvs SCHEDULER=rr` sets it and restarts kube-proxy.',
+  ],
+  async break(actions) {
+    await actions.editConfig(configured('fastest'))
+    await actions.replaceKubeProxyPod(actions.scene.node, 'in trouble')
+    await actions.patchDeployment('shop', {
+      spec: { template: { metadata: { annotations: { release: new Date().toISOString() } } } },
+    })
+    await actions.shopReady()
+  },
+  symptom: (look) => look.customerOfShop(4),
+  causeLeft({ snapshot }) {
+    const { scheduler } = configOf(snapshot).ipvs
+    return scheduler === 'fastest' ? 'the ConfigMap kube-proxy still has the scheduler "fastest"' : undefined
+  },
+  wrongFixes: [
+    {
+      what: 'the real servers are corrected by hand',
+      play: (actions: ClusterActions) => realServersByHand(actions),
+    },
+  ],
+  fix: {
+    commands: () => ['make ipvs SCHEDULER=rr'],
+    play: (actions) => actions.bench.mode('ipvs', { scheduler: 'rr' }),
+  },
+  debrief: `Since 1.27 kube-proxy tests its scheduler with a virtual server on a test address, and exits if the kernel has no scheduler of
+that name; before, it fell back to iptables mode and only its log mentioned it. kube-proxy reads its ConfigMap only when it
+starts, so the fault had no effect until the next reboot. The other nodes would have failed the same way, one reboot at a
+time.`,
+}
+
+/** Makes the virtual server of the shop on one node what the other nodes have. */
+async function realServersByHand(actions: ClusterActions): Promise<void> {
+  const { node, nodes, shop } = actions.scene
+  const other = nodes.find((name) => name !== node) ?? node
+  const lines = (await actions.onNode(other, `ipvsadm -Sn | grep -- '-t ${shop}:80 '`)).trim().split('\n')
+  await actions.onNode(node, `ipvsadm -D -t ${shop}:80; ipvsadm -R <<'END'\n${lines.join('\n')}\nEND`)
+}

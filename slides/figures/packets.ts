@@ -1,0 +1,160 @@
+import type { NodeState } from '../../dataplane/node-state.ts'
+import { type Hop, parsePacket, type Step, tracePacket } from '../../dataplane/trace.ts'
+import { Canvas, type Drawing, type Figure, TALL, WIDE } from './canvas.ts'
+import type { HookPicture, Place } from './hooks.ts'
+
+/** One look at a packet on its way: where, and what its header says there. `changed` names what has just been replaced. */
+interface HeaderRow {
+  at: string
+  source: string
+  destination: string
+  changed?: 'source' | 'destination' | 'both'
+}
+
+/** What happens to the addresses of a packet and its answer, by the way in which it is forwarded. */
+export const JOURNEYS: Readonly<Record<string, readonly HeaderRow[]>> = {
+  nat: [
+    { at: 'client sends', source: 'client', destination: 'VIP' },
+    { at: 'behind the director', source: 'client', destination: 'real server', changed: 'destination' },
+    { at: 'the server answers', source: 'real server', destination: 'client' },
+    { at: 'back at the director', source: 'VIP', destination: 'client', changed: 'source' },
+  ],
+  tunnel: [
+    { at: 'client sends', source: 'client', destination: 'VIP' },
+    { at: 'outer header (IPIP)', source: 'director', destination: 'real server', changed: 'both' },
+    { at: 'inner header', source: 'client', destination: 'VIP' },
+    { at: 'the server answers', source: 'VIP', destination: 'client' },
+  ],
+  route: [
+    { at: 'client sends', source: 'client', destination: 'VIP' },
+    { at: 'behind the director', source: 'client', destination: 'VIP' },
+    { at: 'the server answers', source: 'VIP', destination: 'client' },
+  ],
+  service: [
+    { at: 'Pod sends', source: 'client Pod', destination: 'ClusterIP' },
+    { at: 'translated', source: 'client Pod', destination: 'backend Pod', changed: 'destination' },
+    { at: 'backend answers', source: 'backend Pod', destination: 'client Pod' },
+    { at: 'conntrack', source: 'ClusterIP', destination: 'client Pod', changed: 'source' },
+  ],
+  hairpin: [
+    { at: 'Pod sends', source: 'Pod', destination: 'ClusterIP' },
+    { at: 'its own rule', source: 'Pod', destination: 'Pod', changed: 'destination' },
+    { at: 'masqueraded', source: 'node', destination: 'Pod', changed: 'source' },
+  ],
+  external: [
+    { at: 'client sends', source: 'client', destination: 'node:port' },
+    { at: 'policy Cluster', source: 'node', destination: 'Pod', changed: 'both' },
+    { at: 'policy Local', source: 'client', destination: 'Pod', changed: 'destination' },
+  ],
+}
+
+/** The header of a packet at each place, source and destination; what was replaced is highlighted. */
+export function headersFigure(rows: readonly HeaderRow[], label: string): Figure {
+  return {
+    wide: draw(rows, WIDE),
+    tall: draw(rows, TALL),
+    label: `${label}: ${rows.map((row) => `${row.at}, from ${row.source} to ${row.destination}`).join('; ')}.`,
+  }
+}
+
+const HEIGHT = 52
+
+function draw(rows: readonly HeaderRow[], width: number): Drawing {
+  const canvas = new Canvas(width)
+  const wide = width === WIDE
+  const [left, box] = wide ? [330, 330] : [0, 210]
+  for (const [index, { at, source, destination, changed }] of rows.entries()) {
+    const y = index * (wide ? HEIGHT + 26 : HEIGHT + 64)
+    const top = wide ? y : y + 38
+    canvas.text(at, 0, wide ? y + 34 : y + 26)
+    const tone = (end: 'source' | 'destination') => (changed === end || changed === 'both' ? 'way' : 'plain')
+    const from = canvas.box({ x: left, y: top, width: box, height: HEIGHT }, [source], {
+      tone: tone('source'),
+      face: 'sans',
+    })
+    const to = canvas.box({ x: width - box, y: top, width: box, height: HEIGHT }, [destination], {
+      tone: tone('destination'),
+      face: 'sans',
+    })
+    canvas.connect(from, 'e', to, 'w')
+  }
+  return canvas.finish()
+}
+
+/**
+ * The way of a real packet: what `tracePacket` found in a node's rules, as a picture of the hooks. One way is drawn, that to the
+ * first outcome; what differs from backend to backend is named in the legend. Throws what parsePacket and tracePacket throw.
+ */
+export function packetWay(state: NodeState, from: string, to: string): HookPicture {
+  const trace = tracePacket(state, parsePacket(from, to))
+  const hooks = passedHooks(trace.steps)
+  const caught = trace.hops.find((hop) => hop.table === 'ipvs')?.hook === 'INPUT'
+  const way = wayThrough(hooks, from === 'host', trace.outcomes.length > 0)
+  const legend = hooks.map((hook) => {
+    return { hook, text: whatHappens(trace.hops.filter((hop) => hop.hook === hook)) }
+  })
+  const ends = trace.outcomes.map((outcome) => outcome.to).join(' or ') || trace.verdict
+  return {
+    way,
+    local: caught ? 'IPVS' : 'process',
+    legend,
+    label: `The way of ${trace.packet} through ${hooks.join(', ')}; it ends at ${ends}.`,
+  }
+}
+
+function passedHooks(steps: readonly Step[]): Step['hook'][] {
+  return [...new Set(steps.map((step) => step.hook))]
+}
+
+function wayThrough(hooks: readonly Step['hook'][], fromHost: boolean, passes: boolean): Place[] {
+  const way: Place[] = [fromHost ? 'process' : 'in']
+  for (const hook of hooks) {
+    const before = way.at(-1)
+    if (before === 'PREROUTING') way.push('routing')
+    if (before === 'INPUT') way.push('process')
+    way.push(hook)
+  }
+  const last = way.at(-1)
+  if (!passes) return way
+  if (last === 'POSTROUTING') way.push('out')
+  if (last === 'INPUT') way.push('process')
+  return way
+}
+
+/** A line about one hook: the Kubernetes chains that were entered, and the result. */
+function whatHappens(hops: readonly Hop[]): string {
+  const translating = hops.filter((hop) => hop.table === 'nat' || hop.table === 'ipvs')
+  const chains = [...new Set(translating.filter((hop) => hop.verdict === 'JUMP').map(jumpTarget))]
+    .filter((name) => name.startsWith('KUBE-') && name !== 'KUBE-NODE-PORT')
+    .map(shortName)
+  const results = [
+    ...said(translating, 'MARK', 'the mark becomes', /becomes (0x[1-9a-f]\w*)/),
+    ...said(translating, 'ACCEPT', 'it is in', /is in the set (\S+)/),
+    ...(translating.some((hop) => hop.table === 'ipvs') ? ['IPVS takes it'] : []),
+    ...said(translating, 'DNAT', 'the destination becomes', /to (\d\S*?:\d+)/),
+    ...said(translating, 'MASQUERADE', 'the source becomes', /becomes (\S+)/),
+    ...hops
+      .filter(({ verdict }) => verdict === 'REJECT' || verdict === 'DROP')
+      .map((hop) => `${hop.verdict} by ${hop.chain}`),
+  ]
+  const way = [...new Set(chains)].join(' → ')
+  const outcome = [...new Set(results)].join('; ')
+  if (way === '' && outcome === '') return 'nothing is changed here'
+  const passive = translating[0]?.hook === 'POSTROUTING' ? 'no mark, so the source stays' : 'no rule fits'
+  return [way, outcome || passive].filter((part) => part !== '').join(': ')
+}
+
+function said(hops: readonly Hop[], verdict: string, phrase: string, pattern: RegExp): string[] {
+  const values = hops.filter((hop) => hop.verdict === verdict).flatMap((hop) => pattern.exec(hop.reason)?.[1] ?? [])
+  return values.length === 0 ? [] : [`${phrase} ${[...new Set(values)].join(' or ')}`]
+}
+
+function jumpTarget(hop: Hop): string {
+  return /-[jg] (\S+)/.exec(hop.rule)?.[1] ?? ''
+}
+
+/** A hash is no word to read aloud: its first four letters tell chains apart on a slide. */
+function shortName(chain: string): string {
+  if (chain.startsWith('KUBE-SEP-')) return 'one KUBE-SEP-…'
+  return chain.replace(/^(KUBE-(?:SVC|SVL|XLB|EXT|FW)-[A-Z0-9]{4})[A-Z0-9]{12}$/, '$1…')
+}

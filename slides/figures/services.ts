@@ -1,0 +1,210 @@
+import type { Ruleset } from '../../dataplane/iptables-save.ts'
+import type { NodeState } from '../../dataplane/node-state.ts'
+import { type ParsedRule, parseRule } from '../../dataplane/rule.ts'
+import { type Box, Canvas, type Drawing, type Figure, TALL, WIDE } from './canvas.ts'
+
+/** A Service port in iptables mode, as the rules of a node have it. */
+interface ServiceChains {
+  /** The place of its entry in KUBE-SERVICES, and how many there are. */
+  entry: number
+  entries: number
+  address: string
+  chain: string
+  endpoints: { chain: string; chance: string; backend: string }[]
+}
+
+/** Reads the chains of the Service port at `address` (`10.96.0.10:53`) out of a node's rules. Throws Error where there are none. */
+export function readServiceChains(iptables: Ruleset, address: string): ServiceChains {
+  const [ip, port] = address.split(':')
+  const list = rulesOf(iptables, 'KUBE-SERVICES')
+  const entry = list.findIndex(
+    (rule) =>
+      rule.destination?.value === `${ip}/32` && option(rule, 'dport') === port && jump(rule)?.startsWith('KUBE-SVC-'),
+  )
+  const chain = jump(list[entry])
+  if (chain === undefined) throw new Error(`KUBE-SERVICES has no entry for "${address}"`)
+  const drawn = rulesOf(iptables, chain).filter((rule) => jump(rule)?.startsWith('KUBE-SEP-'))
+  const endpoints = drawn.map((rule) => {
+    const sep = jump(rule) ?? ''
+    const dnat = rulesOf(iptables, sep).find((candidate) => jump(candidate) === 'DNAT')
+    return {
+      chain: sep,
+      chance: fraction(option(rule, 'probability')),
+      backend: dnat?.target?.options.get('--to-destination')?.value[0] ?? '?',
+    }
+  })
+  return { entry: entry + 1, entries: list.length, address, chain, endpoints }
+}
+
+/** The picture of a Service port's chains: the list, the draw, the endpoints. Throws Error for more than four endpoints. */
+export function serviceChainsFigure(service: ServiceChains): Figure {
+  if (service.endpoints.length > 4) throw new Error(`${service.endpoints.length} endpoints are too many for one slide`)
+  const to = service.endpoints.map(({ chain, chance, backend }) => `${chain} (${chance}) to ${backend}`)
+  return {
+    wide: drawWide(service),
+    tall: drawTall(service),
+    label: `KUBE-SERVICES entry ${service.entry} of ${service.entries} for ${service.address} leads to ${service.chain}, and that to ${to.join(', ')}.`,
+  }
+}
+
+function drawWide({ entry, entries, address, chain, endpoints }: ServiceChains): Drawing {
+  const canvas = new Canvas(WIDE)
+  const row = 118
+  const height = 104
+  const middle = Math.max(0, ((endpoints.length - 1) * row) / 2)
+  const list = canvas.box(
+    { x: 0, y: middle, width: 264, height },
+    ['KUBE-SERVICES', `entry ${entry} of ${entries}`, address],
+    { tone: 'way' },
+  )
+  const draw = canvas.box({ x: 312, y: middle, width: 256, height }, [...split(chain), 'draws one'])
+  canvas.connect(list, 'e', draw, 'w', 'way')
+  for (const [index, endpoint] of endpoints.entries()) {
+    const y = index * row
+    const sep = canvas.box({ x: 624, y, width: 256, height }, [...split(endpoint.chain), endpoint.chance])
+    const pod = canvas.box({ x: 928, y: y + 16, width: 224, height: 72 }, [endpoint.backend], { tone: 'strong' })
+    canvas.connect(draw, 'e', sep, 'w')
+    canvas.connect(sep, 'e', pod, 'w', 'strong')
+  }
+  return canvas.finish()
+}
+
+function drawTall({ entry, entries, address, chain, endpoints }: ServiceChains): Drawing {
+  const canvas = new Canvas(TALL)
+  const box = (y: number, height: number) => ({ x: 30, y, width: 420, height })
+  const list = canvas.box(box(0, 104), ['KUBE-SERVICES', `entry ${entry} of ${entries}`, address], { tone: 'way' })
+  const draw = canvas.box(box(140, 74), [chain, 'draws one'])
+  canvas.connect(list, 's', draw, 'n', 'way')
+  for (const [index, endpoint] of endpoints.entries()) {
+    const y = 250 + index * 174
+    const sep = canvas.box(box(y, 74), [endpoint.chain, endpoint.chance])
+    const pod = canvas.box({ x: 120, y: y + 100, width: 240, height: 46 }, [endpoint.backend], { tone: 'strong' })
+    if (index === 0) canvas.connect(draw, 's', sep, 'n')
+    canvas.connect(sep, 's', pod, 'n', 'strong')
+  }
+  return canvas.finish()
+}
+
+/** `0.33333333349` as a person would say it. */
+function fraction(probability: string | undefined): string {
+  if (probability === undefined) return 'all the rest'
+  const whole = Math.round(1 / Number(probability))
+  return Math.abs(1 / whole - Number(probability)) < 1e-6 ? `chance 1/${whole}` : `chance ${Number(probability)}`
+}
+
+function split(chain: string): string[] {
+  const end = chain.lastIndexOf('-') + 1
+  return [chain.slice(0, end), chain.slice(end)]
+}
+
+function rulesOf(iptables: Ruleset, chain: string): ParsedRule[] {
+  const rules = iptables.get('nat')?.get(chain)?.rules ?? []
+  return rules.flatMap(({ spec }) => parseRule(spec, { lenient: true }) ?? [])
+}
+
+function jump(rule: ParsedRule | undefined): string | undefined {
+  return rule?.target?.name
+}
+
+function option(rule: ParsedRule, name: string): string | undefined {
+  return rule.matches.map((match) => match.options.get(`--${name}`)?.value[0]).find((value) => value !== undefined)
+}
+
+/** A Service port in IPVS mode: the three places in which a node holds it. */
+interface ServiceSets {
+  members: string[]
+  addresses: string[]
+  server: string
+  scheduler: string
+  realServers: string[]
+  /** Which member and which address belong to the Service. */
+  member: string
+  address: string
+}
+
+/** Reads what a node in IPVS mode holds of the TCP Service port at `address` (`10.96.0.10:53`). Throws Error where it holds none. */
+export function readServiceSets(state: NodeState, address: string): ServiceSets {
+  const [ip, port] = address.split(':')
+  const server = state.virtualServers.find(
+    (one) => one.protocol === 'TCP' && one.address === ip && `${one.port}` === port,
+  )
+  if (!server || ip === undefined) throw new Error(`IPVS has no virtual server "${address}"`)
+  const device = state.links.find((link) => link.name === 'kube-ipvs0')
+  return {
+    members: [...(state.ipsets.get('KUBE-CLUSTER-IP')?.members ?? [])],
+    addresses: (device?.addresses ?? []).filter(({ family }) => family === 'inet').map((one) => one.address),
+    server: address,
+    scheduler: server.scheduler,
+    realServers: server.realServers.map((real) => `${real.address}:${real.port}`),
+    member: `${ip},tcp:${port}`,
+    address: ip,
+  }
+}
+
+/** The picture of a Service port in IPVS mode: a member of a set, an address of kube-ipvs0, a virtual server. */
+export function serviceSetsFigure(service: ServiceSets): Figure {
+  const { member, address, server, scheduler, realServers } = service
+  return {
+    wide: draw(service, WIDE),
+    tall: draw(service, TALL),
+    label: `${member} is in the set KUBE-CLUSTER-IP, ${address} is an address of kube-ipvs0, and the virtual server ${server} (${scheduler}) has ${realServers.join(' and ')}.`,
+  }
+}
+
+const ROW = 50
+const SHOWN = 5
+
+function draw(service: ServiceSets, width: number): Drawing {
+  const canvas = new Canvas(width)
+  const wide = width === WIDE
+  const { members, addresses, server, scheduler, realServers, member, address } = service
+  const set = column(canvas, wide ? [0, 0, 330] : [60, 0, 360], 'set KUBE-CLUSTER-IP', members, member)
+  const below = (box: Box) => box.y + box.height + 76
+  const device = column(
+    canvas,
+    wide ? [436, 0, 270] : [60, below(set.last), 360],
+    'device kube-ipvs0',
+    addresses,
+    address,
+  )
+  const ipvs = column(
+    canvas,
+    wide ? [812, 0, 340] : [60, below(device.last), 360],
+    'IPVS',
+    [`${server} ${scheduler}`],
+    `${server} ${scheduler}`,
+  )
+  let above = ipvs.last
+  for (const real of realServers) {
+    const next = canvas.box({ ...above, y: above.y + above.height + 34, height: ROW }, [real], { tone: 'strong' })
+    if (above === ipvs.last) canvas.connect(above, 's', next, 'n', 'strong')
+    above = next
+  }
+  if (wide) {
+    canvas.connect(set.marked, 'e', device.marked, 'w', 'way')
+    canvas.connect(device.marked, 'e', ipvs.marked, 'w', 'way')
+  } else {
+    canvas.connect(set.last, 's', { ...device.last, y: below(set.last) - 10, height: 0 }, 'n', 'way')
+    canvas.connect(device.last, 's', { ...ipvs.last, y: below(device.last) - 10, height: 0 }, 'n', 'way')
+  }
+  return canvas.finish()
+}
+
+/** A heading with a box for each entry below it; the Service's own first, so that it is always seen. */
+function column(
+  canvas: Canvas,
+  [x, y, width]: [number, number, number],
+  heading: string,
+  entries: readonly string[],
+  own: string,
+) {
+  canvas.text(heading, x + width / 2, y + 22, { anchor: 'middle' })
+  const others = entries.filter((entry) => entry !== own)
+  const shown = [own, ...others.slice(0, SHOWN - 1)]
+  if (others.length > SHOWN - 1) shown.push(`… ${others.length - SHOWN + 1} more`)
+  const boxes = shown.map((entry, index) => {
+    const box = { x, y: y + 36 + index * (ROW + 6), width, height: ROW }
+    return canvas.box(box, [entry], { tone: entry === own ? 'way' : 'plain' })
+  })
+  return { marked: boxes[0] as Box, last: boxes.at(-1) as Box }
+}
