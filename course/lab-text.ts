@@ -14,6 +14,10 @@ export interface Fence {
 }
 
 export interface LabText {
+  /** The markdown below the title and before the first section. */
+  intro: string
+  /** The markdown of the last section, if it is of no step. */
+  outro: string
   /** The markdown of each step's section, without the marker, by step id. */
   sections: Map<string, string>
   fences: Fence[]
@@ -47,6 +51,13 @@ export function parseLabText(text: string, file: string): LabText {
     for (let line = start; line < end; line++) stepAt[line] = step
     if (step !== undefined) sections.set(step, section.replace(`${MARKER.exec(section)?.[0]}\n`, '').trim())
   }
+  const intro = lines
+    .slice(0, starts[0])
+    .join('\n')
+    .replace(/^# .*$/m, '')
+    .trim()
+  const last = starts.at(-1) ?? lines.length
+  const outro = stepAt[last] === undefined ? lines.slice(last).join('\n').trim() : ''
   const fences = tokens
     .filter((token) => token.type === 'fence' && /^bash\b/.test(token.info))
     .map((token) => {
@@ -55,7 +66,7 @@ export function parseLabText(text: string, file: string): LabText {
       const timeout = readTimeout(token.info, `${file}:${line + 1}`)
       return { commands: token.content.trim(), timeout, line: line + 1, ...(step === undefined ? {} : { step }) }
     })
-  return { sections, fences }
+  return { intro, outro, sections, fences }
 }
 
 function readTimeout(info: string, place: string): number {

@@ -1,16 +1,21 @@
 import { chalk } from 'zx/core'
 import { changeCluster } from '../cluster/cluster-lock.ts'
+import type { Cluster } from '../cluster/driver.ts'
 import { takeObjects } from '../cluster/snapshot.ts'
 import type { LabSpec } from '../grading/check-context.ts'
 import type { StepOutcome } from '../grading/failure.ts'
+import { gradeWith, loadSpec } from '../grading/grader.ts'
 import { judge, type Source } from '../grading/judge.ts'
-import type { StepDefinition } from '../grading/lab-definition.ts'
-import { failureLines, measuredLines, outcomeLine } from '../grading/learner-report.ts'
+import type { LabDefinition, StepDefinition } from '../grading/lab-definition.ts'
+import { failureLines, learnerReport, measuredLines, outcomeLine } from '../grading/learner-report.ts'
 import { pendingChanges } from '../grading/pending-changes.ts'
 import { Snapshot } from '../grading/snapshot.ts'
+import { openCluster } from '../grading/source.ts'
 import { personalise } from '../grading/variant.ts'
+import type { Progress } from '../host/progress.ts'
 import { DeadlineError, waitFor } from '../host/wait.ts'
-import type { LabBench, LabSolution, SolutionStep } from './lab-bench.ts'
+import { LabBench, type LabSolution, loadSolution, type SolutionStep } from './lab-bench.ts'
+import { resetLab } from './lab-reset.ts'
 import { programmed } from './programmed.ts'
 
 /**
@@ -128,4 +133,26 @@ function announce({ lab }: LabSpec, step: StepDefinition | undefined): void {
   if (!step) return
   const number = lab.steps.findIndex(({ id }) => id === step.id) + 1
   console.log(`\n${chalk.bold(`${number}/${lab.steps.length} ${step.id}`)}  ${step.title}`)
+}
+
+/** Plays a lab without a terminal: from the start to the end by the reference solution, graded after each step. */
+export async function play(lab: LabDefinition, cluster: Cluster, progress: Progress): Promise<number> {
+  const [spec, bench] = await Promise.all([
+    loadSpec(lab),
+    LabBench.open(cluster, progress, `work through lab ${lab.number}`),
+  ])
+  const solution = await loadSolution(lab.folder)
+  console.log(chalk.bold(`Lab ${lab.number}: ${lab.title}`))
+  console.log('There is no terminal to ask you, so the reference solution is played and graded step by step.')
+  await resetLab(lab, bench)
+  const source = await openCluster(bench.cluster)
+  await playSteps(spec, solution, bench, source, lab.steps)
+  console.log('\nEvery step once more, on one snapshot of the cluster as it is now:\n')
+  const report = await gradeWith(
+    spec,
+    { lab: lab.number, source: { kind: 'cluster', driver: cluster.driver, name: cluster.name } },
+    () => source,
+  )
+  process.stdout.write(learnerReport(report))
+  return report.exitCode
 }

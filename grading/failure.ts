@@ -13,6 +13,8 @@ export interface FailureDetail {
   why?: string
   /** For a mistake that the check recognises: what to do about it. */
   hint?: string
+  /** The command to type next, where the difference says which; the step's hints otherwise. */
+  next?: string
 }
 
 /** What one round came to for one step. */

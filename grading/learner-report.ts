@@ -1,3 +1,4 @@
+import wrapAnsi from 'wrap-ansi'
 import { chalk } from 'zx/core'
 import { plainText, shortened } from '../host/plain-text.ts'
 import type { StepOutcome } from './failure.ts'
@@ -84,51 +85,54 @@ function stepLine(step: StepReport, width: number): string {
   return `${colour(verdict, MARKS[verdict])} ${id.padEnd(width)}  ${score.padStart(5)}  ${title}${chalk.dim(plainText(said))}`
 }
 
-/** A finding as lines for people: where to look, what must be there, what is, why, and what to do next. */
-export function findingLines(lab: number, step: string, finding: ReportedFinding): string[] {
-  const { node, look, expected, actual, differences, why, hint, evidence } = finding
+/** A finding as labelled texts: where to look, what must be there, what is, what it is about, and what to do next. Commands are `whole`. */
+export function findingParts(
+  lab: number,
+  step: string,
+  finding: ReportedFinding,
+): { label: string; text: string; whole?: true }[] {
+  const { node, look, expected, actual, differences, why, hint, next, evidence } = finding
   const shown = differences.slice(0, DIFFERENCES_SHOWN)
   const hidden = differences.length - shown.length
+  const whole = true as const
   return [
-    ...(node === undefined ? [] : labelled('node', node)),
-    // Commands stay on one line, to be copied.
-    `    ${'look'.padEnd(9)} ${look}`,
-    ...labelled('expected', expected),
-    ...labelled('found', actual),
-    ...shown.flatMap(differenceLines),
-    ...(hidden > 0 ? [`      … and ${hidden} more, all of them in the evidence`] : []),
-    ...labelled('why', why),
-    ...labelled('next', hint),
-    `${' '.repeat(14)}make hint LAB=${lab} STEP=${step}`,
-    ...(evidence === undefined ? [] : labelled('evidence', evidence)),
-  ].map(plainText)
+    ...(node === undefined ? [] : [{ label: 'node', text: node }]),
+    { label: 'look', text: look, whole },
+    { label: 'expected', text: expected },
+    { label: 'found', text: actual },
+    ...shown.flatMap(differenceLines).map((text) => ({ label: '', text, whole })),
+    ...(hidden > 0 ? [{ label: '', text: `… and ${hidden} more, all of them in the evidence` }] : []),
+    { label: 'about', text: why },
+    ...(evidence === undefined ? [] : [{ label: 'evidence', text: evidence }]),
+    { label: 'next', text: hint },
+    { label: '', text: next ?? `make hint LAB=${lab} STEP=${step}`, whole },
+  ].map((part) => ({ ...part, text: plainText(part.text) }))
+}
+
+/** The same as lines. */
+export function findingLines(lab: number, step: string, finding: ReportedFinding): string[] {
+  return findingParts(lab, step, finding).flatMap(({ label, text, whole }) =>
+    whole ? [`    ${label.padEnd(9)} ${text}`] : labelled(label, text),
+  )
 }
 
 /** A label and its text, wrapped at words. */
 function labelled(label: string, text: string): string[] {
-  const lines: string[] = []
-  let line = ''
-  for (const word of plainText(text).split(' ')) {
-    if (line !== '' && line.length + word.length + 1 > TEXT_WIDTH) {
-      lines.push(line)
-      line = word
-    } else line = line === '' ? word : `${line} ${word}`
-  }
-  return [...lines, line].map((part, index) => `    ${(index === 0 ? label : '').padEnd(9)} ${part}`)
+  const lines = wrapAnsi(text, TEXT_WIDTH).split('\n')
+  return lines.map((part, index) => `    ${(index === 0 ? label : '').padEnd(9)} ${part}`)
 }
 
 function differenceLines({ kind, text, expected, actual }: Difference): string[] {
   const mark = kind.toUpperCase().padEnd(7)
-  if (kind === 'wrong')
-    return [`      ${mark} ${shortened(text)}`, ...block('must be', expected), ...block('is', actual)]
+  if (kind === 'wrong') return [`${mark} ${shortened(text)}`, ...block('must be', expected), ...block('is', actual)]
   const quoted = kind === 'missing' ? expected : actual
   const lines = (quoted ?? text).split('\n')
   const more = lines.length - BLOCK_LINES_SHOWN
   return [
     ...lines
       .slice(0, BLOCK_LINES_SHOWN)
-      .map((line, index) => `      ${index === 0 ? mark : ' '.repeat(7)} ${shortened(line)}`),
-    ...(more > 0 ? [`              … ${more} more lines`] : []),
+      .map((line, index) => `${index === 0 ? mark : ' '.repeat(7)} ${shortened(line)}`),
+    ...(more > 0 ? [`        … ${more} more lines`] : []),
   ]
 }
 
@@ -137,17 +141,21 @@ function block(label: string, text: string | undefined): string[] {
   return text
     .split('\n')
     .slice(0, BLOCK_LINES_SHOWN)
-    .map((line) => `              ${label.padEnd(7)} ${shortened(line)}`)
+    .map((line) => `        ${label.padEnd(7)} ${shortened(line)}`)
 }
 
-/** `9 of 17 steps passed, 40/90 points, 1.2 s` and what to do next. */
-function summary(report: Report): string[] {
-  const { steps, score, maxScore, seconds, exitCode } = report
+/** What a report comes to, in the same words wherever points are told: `40/90 points, 9 of 17 steps passed`. */
+export function scoreLine({ steps, score, maxScore }: Pick<Report, 'steps' | 'score' | 'maxScore'>): string {
   const passed = steps.filter(({ verdict }) => verdict === 'passed').length
   const counted = steps.filter(({ verdict }) => verdict !== 'not applicable').length
+  return `${score}/${maxScore} points, ${passed} of ${counted} steps passed`
+}
+
+/** The score and what to do next. */
+function summary(report: Report): string[] {
+  const { steps, seconds, exitCode } = report
   const unchecked = steps.filter(({ verdict }) => verdict === 'could not check').length
-  const line = `Score: ${score}/${maxScore} points, ${passed} of ${counted} steps passed, ${seconds.toFixed(1)} s`
-  const lines = [chalk.bold(line)]
+  const lines = [chalk.bold(`Score: ${scoreLine(report)}`) + chalk.dim(` (${seconds.toFixed(1)} s)`)]
   if (unchecked > 0)
     lines.push(`${unchecked} could not be checked, which costs no points: ${plainText(firstReason(steps))}`)
   if (exitCode === 0) lines.push('Every step that could be judged has passed.')

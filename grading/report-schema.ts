@@ -27,6 +27,7 @@ const findingSchema = z.object({
   differences: z.array(differenceSchema),
   why: z.string().describe('why this matters'),
   hint: z.string().describe('what to try next'),
+  next: z.string().optional().describe('the command to type next, where the difference itself says which'),
   evidence: z.string().optional().describe('the file that keeps the whole finding, relative to the checkout'),
 })
 

@@ -91,6 +91,7 @@ export function findingOf(step: StepDefinition, failure: FailureDetail): Reporte
     differences: failure.differences ?? [],
     why: failure.why ?? step.why,
     hint: failure.hint ?? step.hints[0] ?? '',
+    ...(failure.next === undefined ? {} : { next: failure.next }),
   }
 }
 

@@ -1,33 +1,60 @@
 // Hints from a nudge to the command:  hint.ts [2] [--step ID] [--tier N]
-import { appendFileSync, existsSync, mkdirSync, readFileSync } from 'node:fs'
-import { join } from 'node:path'
 import { parseArgs } from 'node:util'
+import type { V1ConfigMap } from '@kubernetes/client-node'
+import { requireUp } from '../cluster/driver.ts'
+import { kubeClient } from '../cluster/kube-client.ts'
 import { selectCluster } from '../cluster/select.ts'
+import { rememberHint, shownHints } from '../course/hint-memory.ts'
 import { labNumber } from '../course/lab-number.ts'
-import { evidenceFolder } from '../grading/evidence.ts'
 import { grade } from '../grading/grader.ts'
 import { findStep, type LabDefinition, readLab, type StepDefinition } from '../grading/lab-definition.ts'
 import { listLabs } from '../grading/lab-folders.ts'
-import { clusterName, projectRoot } from '../host/layout.ts'
+import { NOTES_NAMESPACE, notesName } from '../grading/lab-notes.ts'
+import { clusterName } from '../host/layout.ts'
 import { main, UserError } from '../host/main.ts'
 
 await main(async () => {
   const options = { step: { type: 'string' }, tier: { type: 'string' } } as const
   const { values, positionals } = parseArgs({ options, allowPositionals: true })
-  const lab = readLab(positionals[0] ? labNumber(positionals[0]) : (listLabs()[0]?.number ?? 0))
+  const lab = readLab(positionals[0] ? labNumber(positionals[0]) : await labInWork())
   const step = values.step ? findStep(lab, values.step) : await firstOpenStep(lab)
   if (!step) {
     console.log(`Every step of lab ${lab.number} has passed: there is nothing left to hint at.`)
     return
   }
   const tier = chosenTier(lab, step, values.tier)
-  remember(lab, step, tier)
+  rememberHint(lab.number, clusterName(process.env.NAME), step.id, tier)
   console.log(`${step.id}: ${step.title}`)
   if (step.question !== undefined) console.log(`It asks: ${step.question}`)
   console.log(`Hint ${tier} of ${step.hints.length}: ${step.hints[tier - 1]}`)
   if (tier < step.hints.length) console.log(`Need more? Ask again, or TIER=${step.hints.length} for the last one.`)
   else console.log(`To see it done: make solve-${lab.number} STEP=${step.id}`)
 })
+
+/**
+ * The lab that was worked on last, by the notes of the labs in the cluster; says which one.
+ * @throws UserError when none was begun
+ */
+async function labInWork(): Promise<number> {
+  const cluster = await selectCluster()
+  await requireUp(cluster)
+  const { items } = await (await kubeClient(cluster)).core.listNamespacedConfigMap({ namespace: NOTES_NAMESPACE })
+  const lastWrite = ({ metadata }: V1ConfigMap) =>
+    Math.max(
+      ...[metadata?.creationTimestamp, ...(metadata?.managedFields ?? []).map(({ time }) => time)].map((time) =>
+        Number(time ?? 0),
+      ),
+    )
+  const begun = listLabs().flatMap(({ number }) => {
+    const notes = items.find(({ metadata }) => metadata?.name === notesName(number))
+    return notes ? [{ number, at: lastWrite(notes) || 0 }] : []
+  })
+  const last = begun.toSorted((one, other) => other.at - one.at)[0]
+  if (!last) throw new UserError('Which lab? None was begun on this cluster: choose as in `make hint LAB=2`.')
+  const others = begun.length > 1 ? `, of labs ${begun.map(({ number }) => number).join(', ')}` : ''
+  console.log(`Lab ${last.number}, worked on last${others}. LAB= chooses another one.`)
+  return last.number
+}
 
 /** The first step that does not pass on the cluster now. */
 async function firstOpenStep(lab: LabDefinition): Promise<StepDefinition | undefined> {
@@ -39,11 +66,6 @@ async function firstOpenStep(lab: LabDefinition): Promise<StepDefinition | undef
   return open && findStep(lab, open.id)
 }
 
-/** Where the hints that were shown are noted; `make reset-N` forgets them. */
-function memory(lab: LabDefinition): string {
-  return join(projectRoot, evidenceFolder(lab.number, clusterName(process.env.NAME)), 'hints.txt')
-}
-
 /** One tier further than what was shown for this step before; the last one again when all were. */
 function chosenTier(lab: LabDefinition, step: StepDefinition, wish: string | undefined): number {
   if (wish !== undefined) {
@@ -53,15 +75,6 @@ function chosenTier(lab: LabDefinition, step: StepDefinition, wish: string | und
       `"${wish}" is no hint of step "${step.id}": it has ${step.hints.length}, TIER=1 is the gentlest.`,
     )
   }
-  const shown = existsSync(memory(lab)) ? readFileSync(memory(lab), 'utf8').split('\n') : []
-  const highest = Math.max(
-    0,
-    ...shown.filter((line) => line.startsWith(`${step.id} `)).map((line) => Number(line.split(' ')[1])),
-  )
+  const highest = shownHints(lab.number, clusterName(process.env.NAME)).get(step.id) ?? 0
   return Math.min(highest + 1, step.hints.length)
-}
-
-function remember(lab: LabDefinition, step: StepDefinition, tier: number): void {
-  mkdirSync(join(memory(lab), '..'), { recursive: true })
-  appendFileSync(memory(lab), `${step.id} ${tier}\n`)
 }

@@ -31,23 +31,24 @@ await main(async () => {
   const cluster = await selectCluster(undefined, undefined, { making: progress, lab: needs })
   await agree(number, cluster)
   // What describes and grades a lab takes a second to load: about as long as a kernel to boot.
-  const workThrough = import('../course/work-through.ts')
+  const interactive = process.stdin.isTTY === true && process.stdout.isTTY === true && !process.env.CI
+  const guide = interactive ? import('../course/guide/guide.ts') : undefined
+  const player = interactive ? undefined : import('../course/play-lab.ts')
   const ready = async () => {
-    const [lab] = await Promise.all([definition, workThrough, cluster.up(progress)])
+    const [lab] = await Promise.all([definition, cluster.up(progress), guide, player])
     await mustRunHere(cluster, lab)
     return lab
   }
-  const interactive = process.stdin.isTTY === true && process.stdout.isTTY === true && !process.env.CI
-  if (interactive)
+  if (guide)
     return leadOnCluster(cluster, number, async () => {
       const lab = await ready()
-      return (await workThrough).lead(lab, cluster, progress)
+      return (await guide).lead(lab, cluster, progress)
     })
   // Who learns at a terminal would have their steps undone; who plays beside another one waits.
   const played = () =>
     leadOnCluster(cluster, number, async () => {
       const lab = await ready()
-      return (await workThrough).play(lab, cluster, progress)
+      return (await player)?.play(lab, cluster, progress)
     })
   const exitCode = await changeCluster(cluster, `plays lab ${number} on`, progress, played)
   console.log(`From \`make lab-${number}\` to here: ${((performance.now() - began) / 1000).toFixed(1)} s.`)

@@ -17,9 +17,6 @@ import {
 } from './web-requests.ts'
 
 const REQUESTS = 4
-/** Connections that were reset are listed for 10 s: on a machine too busy for that, requests are sent again. */
-const LISTED_MS = 8000
-const ATTEMPTS = 3
 
 type Client = ReturnType<typeof clientPod>
 
@@ -44,30 +41,25 @@ export async function requestFromPod(context: CheckContext): Promise<void> {
       expected: `that ${service.address} is delivered to the node itself (local)`,
       actual: first.stdout.split('\n').find((line) => line.includes(service.address)) ?? first.stderr.trim(),
     })
-  const lists = `${listConnections}; conntrack -L -p tcp --orig-src ${client.address} --orig-dst ${service.address} 2>/dev/null`
-  const sendAndList = async () => {
-    const sent = await live.inPod(CLIENT, separateRequests(service, token, REQUESTS))
-    const ended = performance.now()
-    const answers = readReplies(sent.stdout)
-    expectAnswered(
-      answers,
-      REQUESTS,
-      { snapshot, node: client.node, sender: { pod: client.address }, target: service },
-      {
-        look: `kubectl exec client -- curl -sS --max-time 5 ${target}`,
-        expected: `${REQUESTS} answers to ${REQUESTS} requests from the Pod client`,
-      },
-    )
-    const { stdout } = await live.onNode(client.node, lists)
-    const ports = new Set(answers.map(({ port }) => port))
-    const held = parseConnections(stdout, service).filter(
-      (connection) => connection.client === client.address && ports.has(connection.clientPort),
-    )
-    return { stdout, ports, held, expired: performance.now() - ended > LISTED_MS }
-  }
-  let listed = await sendAndList()
-  for (let attempt = 1; attempt < ATTEMPTS && listed.expired; attempt++) listed = await sendAndList()
-  const { stdout, ports, held } = listed
+  const sent = await live.inPod(CLIENT, separateRequests(service, token, REQUESTS))
+  const answers = readReplies(sent.stdout)
+  expectAnswered(
+    answers,
+    REQUESTS,
+    { snapshot, node: client.node, sender: { pod: client.address }, target: service },
+    {
+      look: `kubectl exec client -- curl -sS --max-time 5 ${target}`,
+      expected: `${REQUESTS} answers to ${REQUESTS} requests from the Pod client`,
+    },
+  )
+  const second = await live.onNode(
+    client.node,
+    `${listConnections}; conntrack -L -p tcp --orig-src ${client.address} --orig-dst ${service.address} 2>/dev/null`,
+  )
+  const ports = new Set(answers.map(({ port }) => port))
+  const held = parseConnections(second.stdout, service).filter(
+    (connection) => connection.client === client.address && ports.has(connection.clientPort),
+  )
   if (held.length < REQUESTS)
     fail({
       node: client.node,
@@ -75,7 +67,7 @@ export async function requestFromPod(context: CheckContext): Promise<void> {
       expected: `${REQUESTS} connections from ${client.address} to ${target} in IPVS`,
       actual: `${held.length}: IPVS did not handle the requests`,
     })
-  mustKeepSource(client, service, stdout, ports)
+  mustKeepSource(client, service, second.stdout, ports)
   const logged = await loggedRequests(live, service, token, REQUESTS)
   const other = logged.find((request) => request.client !== client.address)
   if (other)

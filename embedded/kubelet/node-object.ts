@@ -109,3 +109,17 @@ export function registerNode(api: Api, node: NodePlan, facts: GuestFacts, contro
   const created = present ?? api.create<Node>('nodes', undefined, { ...wanted })
   return api.update<Node>('nodes', { ...created, ...(wanted.status && { status: wanted.status }) }, 'status')
 }
+
+const leaseSeconds = 40
+
+/** The heartbeat of a node's kubelet: its Lease in kube-node-lease, created at the first call and renewed by each later one. */
+export function renewLease(api: Api, { metadata: { name, uid } }: Node): void {
+  const renewTime = new Date().toISOString().replace('Z', '000Z')
+  const owner = { apiVersion: 'v1', kind: 'Node', name, uid }
+  if (api.get('leases', 'kube-node-lease', name)) api.patch('leases', 'kube-node-lease', name, { spec: { renewTime } })
+  else
+    api.create('leases', 'kube-node-lease', {
+      metadata: { name, ownerReferences: [owner] },
+      spec: { holderIdentity: name, leaseDurationSeconds: leaseSeconds, renewTime },
+    })
+}

@@ -42,6 +42,8 @@ export interface GuestProcess {
 
 export interface SpawnOptions {
   tty?: boolean
+  /** Of the terminal; 80 x 24 unless told. */
+  size?: { columns: number; rows: number }
   /** Standard input is /dev/null. */
   noInput?: boolean
   /** The command ends in `unshare --pid --fork`: signals go to the first process of the new namespace. */

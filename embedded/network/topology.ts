@@ -3,7 +3,7 @@ import { AddressPool } from './address-pool.ts'
 import { type GuestWork, GuestWorker, guestScript } from './guest-work.ts'
 import { firstModules, laterModules, soughtModule } from './modules.ts'
 import { type NodePlan, outside } from './node-plan.ts'
-import { bridgeLines, nodeCommand, nodeFiles, nodeMounts } from './node-setup.ts'
+import { bridgeLines, cpuinfoCommand, nodeCommand, nodeFiles, nodeMounts } from './node-setup.ts'
 import { attachWork, detachWork, type PodLink, podLink } from './pod-link.ts'
 
 /** The nodes of a cluster as namespaces on one bridge, and the links of the Pods on them. */
@@ -51,6 +51,7 @@ export async function createNetwork(machine: Machine, nodes: readonly NodePlan[]
     ...(machine.ownKernel ? loadFirst : []),
     ...shared.map((folder) => `mount --bind --make-shared ${folder} ${folder} || exit 1`),
     outside.script,
+    cpuinfoCommand(nodes),
     guestScript([{ folders, mounts, links: bridgeLines(nodes) }]),
   ].join('\n')
   const { exitCode, stderr } = await machine.run(['sh', '-c', script])

@@ -38,6 +38,8 @@ describe('reading a deck', () => {
 
 describe('references', () => {
   const lab: LabText = {
+    intro: '',
+    outro: '',
     sections: new Map(),
     fences: [
       { commands: 'first', timeout: 30, line: 1 },

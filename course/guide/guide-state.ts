@@ -1,0 +1,402 @@
+// The guide as a machine: a state and an event give the next state and what is to be done. It reads no cluster and prints nothing.
+
+import type { StepOutcome } from '../../grading/failure.ts'
+import type { LabDefinition, StepDefinition } from '../../grading/lab-definition.ts'
+import { findingParts, measuredLines } from '../../grading/learner-report.ts'
+import { findingOf } from '../../grading/report.ts'
+import { shortened } from '../../host/plain-text.ts'
+import type { Part } from './terminal-text.ts'
+
+/** A lab as the guide shows it, in a learner's names. */
+export interface GuideLab {
+  definition: LabDefinition
+  /** The Markdown that comes before the first step. */
+  intro: string
+  steps: GuideStep[]
+}
+
+export interface GuideStep {
+  definition: StepDefinition
+  /** The Markdown of the step's section: what to do, and what one saw then. */
+  task: string
+  seen: string
+  hints: string[]
+  /** The commands of the reference solution; none for a step that only looks. */
+  solution: string[]
+}
+
+/** What of the guide outlives it: kept in the cluster, in the lab's notes. */
+export interface GuideNote {
+  /** Id of the step that is shown. */
+  at: string
+  /** Milliseconds that a guide was open. */
+  workedMs: number
+  /** Steps whose text was shown, that held when it was, and that have passed. */
+  shown: string[]
+  held: string[]
+  passed: string[]
+}
+
+export type View = 'intro' | 'task' | 'seen' | 'end'
+
+/** Something that covers the text until Enter: a hint, a finding, a trace. */
+export interface Panel {
+  kind: 'finding' | 'price' | 'hint' | 'solution' | 'list' | 'other'
+  title: string
+  parts: Part[]
+}
+
+export interface GuideState {
+  lab: GuideLab
+  view: View
+  /** Index of the step that is shown. */
+  at: number
+  shown: ReadonlySet<string>
+  /** Steps that held before the learner did anything in them. */
+  held: ReadonlySet<string>
+  /** Steps that have passed, by requests, too. */
+  passed: ReadonlySet<string>
+  /** What each step came to when the nodes were last looked at; empty before. */
+  looks: ReadonlyMap<string, StepOutcome>
+  /** The step that is shown has been looked at since it was. */
+  arrived: boolean
+  /** Tiers of hints that were shown, by step. */
+  hints: ReadonlyMap<string, number>
+  panel?: Panel | undefined
+  /** What is being typed: an answer, or the number of a step. */
+  typed?: string | undefined
+  /** What is being done that takes a while. */
+  busy?: string | undefined
+  /** One line about something that has just happened. */
+  note?: string | undefined
+  /** Why the nodes could not be looked at. */
+  trouble?: string | undefined
+  /** The Markdown of the end: score, time, what to read next. */
+  summary: string
+  /** Rows of the text above the first one that is shown. */
+  scroll: number
+}
+
+export type GuideEvent =
+  /** A key by its name: `enter`, `escape`, `backspace`, or the character itself. */
+  | { type: 'key'; key: string }
+  | { type: 'scroll'; to: number }
+  /** The nodes were looked at, without a packet being sent. */
+  | { type: 'looked'; outcomes: readonly StepOutcome[] }
+  | { type: 'trouble'; text: string }
+  /** A step was checked with everything that proves it. */
+  | { type: 'checked'; outcome: StepOutcome }
+  | { type: 'panel'; title: string; parts: Part[] }
+  | { type: 'finished'; summary: string }
+
+export type GuideEffect =
+  | { do: 'check'; step: string }
+  | { do: 'answer'; step: string; text: string }
+  | { do: 'hint'; step: string; tier: number }
+  | { do: 'trace' }
+  | { do: 'diff' }
+  | { do: 'finish' }
+  | { do: 'save' }
+  | { do: 'quit' }
+  /** A step is shown from now on: what changes on the nodes changes since now. */
+  | { do: 'begin' }
+  | { do: 'play'; step: string }
+
+type Next = [GuideState, GuideEffect[]]
+
+/** The guide at a lab's beginning, or where it was left. */
+export function startGuide(lab: GuideLab, note: GuideNote | undefined, hints: ReadonlyMap<string, number>): GuideState {
+  const at = lab.steps.findIndex(({ definition }) => definition.id === note?.at)
+  const state: GuideState = {
+    lab,
+    view: at === -1 ? 'intro' : 'task',
+    at: Math.max(0, at),
+    shown: new Set(note?.shown),
+    held: new Set(note?.held),
+    passed: new Set(note?.passed),
+    looks: new Map(),
+    arrived: false,
+    hints,
+    summary: '',
+    scroll: 0,
+  }
+  return at === -1 ? state : { ...state, shown: new Set([...state.shown, idOf(state)]) }
+}
+
+export const stepOf = ({ lab, at }: GuideState): GuideStep => {
+  const step = lab.steps[at]
+  if (!step) throw new Error(`Lab ${lab.definition.number} has no step ${at + 1}.`)
+  return step
+}
+
+const idOf = (state: GuideState) => stepOf(state).definition.id
+
+/** What a step came to, as far as is known: one that was proved by requests has passed while all that can be seen is still right. */
+function lookOf({ looks, passed }: GuideState, id: string): StepOutcome | undefined {
+  const look = looks.get(id)
+  return look?.unsent && passed.has(id) ? { ...look, verdict: 'passed' } : look
+}
+
+const isDone = (look: StepOutcome | undefined) => look?.verdict === 'passed' || look?.verdict === 'not applicable'
+
+/** Points of the steps that have passed, and of all. */
+export function pointsOf({ lab, passed }: GuideState): { points: number; of: number; steps: number } {
+  const { steps } = lab.definition
+  const sum = (ones: readonly StepDefinition[]) => ones.reduce((total, { points }) => total + points, 0)
+  const done = steps.filter(({ id }) => passed.has(id))
+  return { points: sum(done), of: sum(steps), steps: done.length }
+}
+
+export function advance(state: GuideState, event: GuideEvent): Next {
+  switch (event.type) {
+    case 'key':
+      return onKey({ ...state, note: undefined }, event.key)
+    case 'scroll':
+      return [{ ...state, scroll: event.to }, []]
+    case 'looked':
+      return onLook(state, event.outcomes)
+    case 'trouble':
+      return [{ ...state, trouble: event.text, busy: undefined }, []]
+    case 'checked':
+      return onCheck({ ...state, busy: undefined }, event.outcome)
+    case 'panel':
+      return [open({ ...state, busy: undefined }, 'other', event.title, event.parts), []]
+    case 'finished':
+      return [{ ...state, busy: undefined, view: 'end', summary: event.summary, scroll: 0, panel: undefined }, []]
+  }
+}
+
+const open = (state: GuideState, kind: Panel['kind'], title: string, parts: Part[]): GuideState => ({
+  ...state,
+  panel: { kind, title, parts },
+  scroll: 0,
+})
+
+const close = (state: GuideState): GuideState => ({ ...state, panel: undefined, typed: undefined, scroll: 0 })
+
+function onLook(state: GuideState, outcomes: readonly StepOutcome[]): Next {
+  const now = outcomes.filter(({ verdict }) => verdict === 'passed').map(({ id }) => id)
+  const fresh = now.filter((id) => !state.passed.has(id))
+  const looks = new Map(outcomes.map((outcome) => [outcome.id, outcome]))
+  const next: GuideState = { ...state, looks, passed: new Set([...state.passed, ...fresh]), trouble: undefined }
+  if (state.view === 'intro' || state.view === 'end') return [next, fresh.length > 0 ? [{ do: 'save' }] : []]
+  const id = idOf(state)
+  const holds = !state.arrived && isDone(lookOf(next, id))
+  const others = fresh.filter((one) => one !== id).map((one) => numberOf(state, one))
+  return [
+    {
+      ...next,
+      arrived: true,
+      held: holds ? new Set([...state.held, id]) : state.held,
+      // What holds from the start is no news.
+      note: others.length > 0 && state.looks.size > 0 ? `Passed, too: step ${others.join(', ')}.` : state.note,
+    },
+    fresh.length > 0 ? [{ do: 'save' }] : [],
+  ]
+}
+
+const numberOf = ({ lab }: GuideState, id: string) => lab.steps.findIndex(({ definition }) => definition.id === id) + 1
+
+function onCheck(state: GuideState, outcome: StepOutcome): Next {
+  const looks = new Map(state.looks).set(outcome.id, outcome)
+  const measured = measuredLines(outcome).map((text): Part => ({ text, whole: true }))
+  if (!isDone(outcome)) {
+    const { definition } = state.lab
+    const step = definition.steps.find(({ id }) => id === outcome.id)
+    const parts: Part[] =
+      step && outcome.failure
+        ? findingParts(definition.number, step.id, findingOf(step, outcome.failure))
+        : [{ text: outcome.reason ?? outcome.verdict }]
+    return [
+      open({ ...state, looks }, 'finding', `Step ${numberOf(state, outcome.id)}: ${outcome.verdict}`, [
+        ...parts,
+        ...measured,
+      ]),
+      [],
+    ]
+  }
+  const passed = new Set(outcome.verdict === 'passed' ? [...state.passed, outcome.id] : state.passed)
+  const next: GuideState = { ...state, looks, passed, panel: undefined, arrived: true, scroll: 0 }
+  const ready = outcome.id === idOf(state) && state.view === 'task' ? showSeen(next) : next
+  const title = `Step ${numberOf(state, outcome.id)}: ${outcome.verdict}`
+  return [measured.length > 0 ? open(ready, 'other', title, measured) : ready, [{ do: 'save' }]]
+}
+
+const showSeen = (state: GuideState): GuideState =>
+  stepOf(state).seen === '' ? state : { ...state, view: 'seen', scroll: 0, panel: undefined }
+
+/** Shows the task of a step; behind the last one comes the end. */
+function go(state: GuideState, at: number): Next {
+  if (at >= state.lab.steps.length) return [{ ...close(state), busy: 'Grading every step' }, [{ do: 'finish' }]]
+  const next: GuideState = { ...close(state), view: 'task', at, arrived: false }
+  return [{ ...next, shown: new Set([...state.shown, idOf(next)]) }, [{ do: 'begin' }, { do: 'save' }]]
+}
+
+function onKey(state: GuideState, key: string): Next {
+  if (key === 'q' && state.typed === undefined) return [state, [{ do: 'save' }, { do: 'quit' }]]
+  if (key === 'quit') return [state, [{ do: 'save' }, { do: 'quit' }]]
+  if (state.busy !== undefined) return [state, []]
+  if (state.typed !== undefined) return onTyping(state, state.typed, key)
+  if (key === 'l') return [{ ...open(state, 'list', 'Steps', listOf(state)), typed: '' }, []]
+  if (state.view === 'intro') return key === 'enter' ? (state.panel ? [close(state), []] : go(state, 0)) : [state, []]
+  if (state.view === 'end') return onKeyAtEnd(state, key)
+  const { id } = stepOf(state).definition
+  switch (key) {
+    case 'enter':
+    case 'escape':
+      if (state.panel) return [close(state), []]
+      return key === 'enter' ? goOn(state) : [state, []]
+    case 'b':
+      return goBack(state)
+    case 'n':
+      return go(state, state.at + 1)
+    case 'c':
+      return [{ ...close(state), busy: 'Checking' }, [{ do: 'check', step: id }]]
+    case 'h':
+      return takeHint(state)
+    case 't':
+      return [{ ...close(state), busy: 'Tracing a packet' }, [{ do: 'trace' }]]
+    case 'd':
+      return [{ ...close(state), busy: 'Comparing the nodes' }, [{ do: 'diff' }]]
+    case 's':
+      return state.panel?.kind === 'solution' ? [close(state), [{ do: 'play', step: id }]] : [showSolution(state), []]
+    case 'a':
+      if (stepOf(state).definition.question === undefined) return [{ ...state, note: 'This step asks nothing.' }, []]
+      return [{ ...close(state), typed: '' }, []]
+    default:
+      return [state, []]
+  }
+}
+
+function onKeyAtEnd(state: GuideState, key: string): Next {
+  if (key === 'enter') return state.panel ? [close(state), []] : [state, [{ do: 'quit' }]]
+  if (key === 'b') return [{ ...close(state), view: 'task', arrived: false }, [{ do: 'begin' }]]
+  return [close(state), []]
+}
+
+/** Enter: to what one saw, to the next step, or to the check that a step still needs. */
+function goOn(state: GuideState): Next {
+  const { seen, definition } = stepOf(state)
+  if (state.view === 'seen') return go(state, state.at + 1)
+  if (!isDone(lookOf(state, definition.id)))
+    return [{ ...state, busy: 'Checking' }, [{ do: 'check', step: definition.id }]]
+  return seen === '' ? go(state, state.at + 1) : [showSeen(state), []]
+}
+
+function goBack(state: GuideState): Next {
+  if (state.panel) return [close(state), []]
+  if (state.view === 'seen') return [{ ...state, view: 'task', scroll: 0 }, []]
+  return state.at === 0 ? [{ ...close(state), view: 'intro' }, []] : go(state, state.at - 1)
+}
+
+function onTyping(state: GuideState, typed: string, key: string): Next {
+  const isList = state.panel?.kind === 'list'
+  if (key === 'escape') return [close(state), []]
+  if (key === 'backspace') return [{ ...state, typed: [...typed].slice(0, -1).join('') }, []]
+  if (key !== 'enter') {
+    if (isList && key === 'q') return [state, [{ do: 'save' }, { do: 'quit' }]]
+    if ([...key].length !== 1 || (isList && !/\d/.test(key))) return isList ? [close(state), []] : [state, []]
+    return [{ ...state, typed: typed + key }, []]
+  }
+  if (typed.trim() === '') return [close(state), []]
+  if (!isList) {
+    const step = idOf(state)
+    return [{ ...close(state), busy: 'Checking the answer' }, [{ do: 'answer', step, text: typed }]]
+  }
+  const at = Number(typed) - 1
+  if (state.lab.steps[at]) return go(state, at)
+  return [{ ...close(state), note: `There is no step ${typed}: the last one is ${state.lab.steps.length}.` }, []]
+}
+
+/** First the price, then, by the same key, the hint. */
+function takeHint(state: GuideState): Next {
+  const { definition, hints } = stepOf(state)
+  const known = state.hints.get(definition.id) ?? 0
+  const shown = (tiers: number): Part[] =>
+    hints.slice(0, tiers).map((text, index): Part => ({ label: `${index + 1} of ${hints.length}`, text }))
+  if (state.panel?.kind === 'price') {
+    const next = { ...state, hints: new Map(state.hints).set(definition.id, known + 1) }
+    return [open(next, 'hint', 'Hint', shown(known + 1)), [{ do: 'hint', step: definition.id, tier: known + 1 }]]
+  }
+  if (known >= hints.length)
+    return [
+      open(state, 'hint', 'Hints', [...shown(known), { text: 'That was the last one: [s] shows the solution.' }]),
+      [],
+    ]
+  const last = known + 1 === hints.length
+  const price = `Hint ${known + 1} of ${hints.length}${last ? ' tells the command' : ' is a nudge'}. It costs no points; the summary at the end counts it. Press h again to take it, Enter to go on without.`
+  return [open(state, 'price', 'What a hint costs', [...shown(known), { text: price }]), []]
+}
+
+function showSolution(state: GuideState): GuideState {
+  const { definition, solution } = stepOf(state)
+  const { number } = state.lab.definition
+  const commands = solution.map((text): Part => ({ label: '', text, whole: true }))
+  const none: Part[] = [{ text: 'There is nothing to change in this step: look with the commands of its text.' }]
+  return open(state, 'solution', 'How the reference solution does it', [
+    ...(commands.length > 0 ? commands : none),
+    { text: '' },
+    {
+      text: `Press s again to have it done for you, as \`make solve-${number} STEP=${definition.id}\` does; Enter goes back.`,
+    },
+  ])
+}
+
+const MARKS: Record<StepOutcome['verdict'], string> = {
+  passed: '✓',
+  failed: '✗',
+  'not yet': '–',
+  'not applicable': '·',
+  'could not check': '!',
+}
+
+const markOf = (look: StepOutcome | undefined): string => (look ? MARKS[look.verdict] : ' ')
+
+function listOf(state: GuideState): Part[] {
+  const { points, of, steps } = pointsOf(state)
+  const lines = state.lab.definition.steps.map(({ id, title, points: worth }, index): Part => {
+    const mark = state.passed.has(id) ? '✓' : markOf(lookOf(state, id)).replace('✗', ' ').replace('–', ' ')
+    const here = index === state.at ? '>' : ' '
+    return { label: `${here}${mark} ${String(index + 1).padStart(2)}`, text: `${title} (${worth})` }
+  })
+  return [
+    ...lines,
+    { text: '' },
+    {
+      text: `${steps} of ${lines.length} steps have passed, ${points}/${of} points. Type a number and Enter to go to a step.`,
+    },
+  ]
+}
+
+/** The one line that says how the step that is shown stands. */
+export function statusOf(state: GuideState): { mark: string; text: string } {
+  const { definition } = stepOf(state)
+  const look = lookOf(state, definition.id)
+  if (state.busy !== undefined) return { mark: '…', text: `${state.busy} …` }
+  if (state.trouble !== undefined) return { mark: '!', text: `could not look at the nodes: ${state.trouble}` }
+  if (!look) return { mark: '…', text: 'Looking at the nodes …' }
+  const mark = markOf(look)
+  if (look.verdict === 'passed') {
+    const already = state.held.has(definition.id) ? 'holds already' : `passed, ${definition.points} points`
+    return { mark, text: `${already}: ${definition.title}. Enter goes on.` }
+  }
+  if (look.verdict === 'not applicable') return { mark, text: `does not apply here: ${look.reason}. Enter goes on.` }
+  if (look.verdict === 'could not check') return { mark, text: `could not check: ${look.reason}` }
+  if (look.unsent)
+    return {
+      mark,
+      text: 'All that can be seen without sending packets is right. When you have looked, Enter sends the requests that prove it.',
+    }
+  const [waited] = look.waitsFor ?? []
+  if (waited !== undefined) {
+    const cause = lookOf(state, waited)?.failure
+    return {
+      mark,
+      text: `waits for step ${numberOf(state, waited)}, ${waited}${cause ? `: found ${shortened(cause.actual)}` : ''}`,
+    }
+  }
+  const { failure, reason } = look
+  if (!failure) return { mark, text: reason ?? look.verdict }
+  const where = failure.node === undefined ? '' : `${failure.node}: `
+  return { mark, text: `${where}found ${shortened(failure.actual)}; expected ${shortened(failure.expected)}` }
+}

@@ -1,0 +1,170 @@
+// The guide's terminal: keys become events, states become a screen, or plain lines where a screen would be in the way.
+
+import { createInterface, emitKeypressEvents, type Key } from 'node:readline'
+import { chalk } from 'zx/core'
+import { rawOutput } from '../../host/output.ts'
+import type { GuideEvent, GuideState } from './guide-state.ts'
+import { drawScreen, NARROWEST, plainLines } from './guide-view.ts'
+import { PLAIN, type Row, type Style } from './terminal-text.ts'
+
+/** Where the guide is shown. */
+export interface GuideTerminal {
+  show(state: GuideState): void
+  /** Gives the terminal to work that prints, and shows the guide again after Enter. */
+  lend(work: () => Promise<void>): Promise<void>
+  end(): void
+}
+
+const COLOURED: Style = { strong: chalk.bold, emphasis: chalk.italic, code: chalk.cyan, dim: chalk.dim }
+
+/**
+ * True where a screen that is drawn in place is in the way: for a terminal that can't do it (TERM=dumb), for people who want no control
+ * characters (NO_COLOR), or who have lines read to them (PLAIN=1).
+ */
+export const isPlain = ({ TERM, NO_COLOR, PLAIN: lines } = process.env): boolean =>
+  TERM === 'dumb' || Boolean(NO_COLOR) || Boolean(lines)
+
+/** Opens the terminal of this process. */
+export const openTerminal = (send: (event: GuideEvent) => void): GuideTerminal =>
+  isPlain() ? openPlain(send) : openScreen(send)
+
+/** Key names of node:readline that the guide knows by another name. */
+const NAMES: Record<string, string> = { return: 'enter', enter: 'enter', escape: 'escape', backspace: 'backspace' }
+
+function openScreen(send: (event: GuideEvent) => void): GuideTerminal {
+  const { stdin, stdout } = process
+  const out = rawOutput(stdout)
+  let state: GuideState | undefined
+  let painted: Row[] = []
+  let page = 1
+  let mostScroll = 0
+  let pasting = false
+
+  const paint = () => {
+    if (!state) return
+    const size = { columns: stdout.columns || 80, rows: stdout.rows || 24 }
+    const screen = drawScreen(state, size, COLOURED)
+    page = screen.page
+    mostScroll = screen.mostScroll
+    let text = ''
+    for (const [index, row] of screen.rows.entries()) {
+      const next = screen.rows[index + 1]
+      const before = painted[index]
+      const same = before?.text === row.text && before.joined === row.joined && !row.joined && !next?.joined
+      if (same) continue
+      // A row that goes on below fills its line; the terminal itself begins the next one, and so knows that both are one.
+      text += row.joined ? row.text : `\x1b[${index + 1};1H\x1b[K${row.text}`
+      if (row.joined && !next?.joined) text += '\x1b[K'
+    }
+    out.write(text)
+    painted = screen.rows
+  }
+  const repaint = () => {
+    painted = []
+    out.write('\x1b[2J')
+    paint()
+  }
+  const scroll = (by: number) => {
+    if (!state) return
+    const to = Math.max(0, Math.min(mostScroll, Math.min(state.scroll, mostScroll) + by))
+    if (to !== state.scroll) send({ type: 'scroll', to })
+  }
+  const onKey = (character: string | undefined, key: Key) => {
+    if (key.name === 'paste-start' || key.name === 'paste-end') pasting = key.name === 'paste-start'
+    else if (key.ctrl && (key.name === 'c' || key.name === 'd')) send({ type: 'key', key: 'quit' })
+    else if (key.ctrl && key.name === 'l') repaint()
+    else if (pasting && state?.typed === undefined) return
+    else if (key.name === 'up' || key.name === 'down') scroll(key.name === 'up' ? -1 : 1)
+    else if (key.name === 'pageup' || key.name === 'pagedown') scroll(key.name === 'pageup' ? -page : page)
+    else if (key.name === 'home' || key.name === 'end') scroll(key.name === 'home' ? -mostScroll : mostScroll)
+    else if (key.name === 'space' && state?.typed === undefined) scroll(page)
+    else if (NAMES[key.name ?? ''] !== undefined) send({ type: 'key', key: NAMES[key.name ?? ''] ?? '' })
+    else if (character !== undefined && !key.ctrl && !key.meta) send({ type: 'key', key: character })
+  }
+  const open = () => {
+    stdin.setRawMode(true)
+    stdin.resume()
+    stdin.on('keypress', onKey)
+    stdout.on('resize', repaint)
+    // Another screen, no cursor, pasted text marked as such.
+    out.write('\x1b[?1049h\x1b[?25l\x1b[?2004h')
+    repaint()
+  }
+  const close = () => {
+    stdin.off('keypress', onKey)
+    stdout.off('resize', repaint)
+    stdin.setRawMode(false)
+    stdin.pause()
+    out.write('\x1b[?2004l\x1b[?25h\x1b[?1049l')
+  }
+  emitKeypressEvents(stdin)
+  open()
+  let isOpen = true
+  const end = () => {
+    if (isOpen) close()
+    isOpen = false
+  }
+  // However the process ends, the terminal is as it was.
+  process.once('exit', end)
+  return {
+    show(next) {
+      state = next
+      if (isOpen) paint()
+    },
+    async lend(work) {
+      end()
+      await work()
+      await anyLine('\nEnter goes back to the guide.')
+      open()
+      isOpen = true
+    },
+    end,
+  }
+}
+
+/** Shows a line and waits until Enter, or the end of the input. */
+function anyLine(prompt: string): Promise<void> {
+  console.log(prompt)
+  const lines = createInterface({ input: process.stdin })
+  return new Promise((resolve) => {
+    lines.once('close', resolve)
+    lines.once('line', () => lines.close())
+  })
+}
+
+function openPlain(send: (event: GuideEvent) => void): GuideTerminal {
+  let shown: GuideState | undefined
+  const open = () => {
+    const reader = createInterface({ input: process.stdin })
+    reader.on('line', (line) => {
+      const word = line.trim()
+      if (shown?.typed === undefined) return send({ type: 'key', key: word === '' ? 'enter' : word.slice(0, 1) })
+      for (const character of word) send({ type: 'key', key: character })
+      send({ type: 'key', key: 'enter' })
+    })
+    reader.on('SIGINT', () => send({ type: 'key', key: 'quit' }))
+    reader.on('close', () => reader === lines && send({ type: 'key', key: 'quit' }))
+    return reader
+  }
+  let lines: ReturnType<typeof createInterface> | undefined = open()
+  const close = () => {
+    const before = lines
+    lines = undefined
+    before?.close()
+  }
+  return {
+    show(state) {
+      const width = Math.max(NARROWEST, process.stdout.columns || 80)
+      const typing = state.typed !== undefined && state.typed !== ''
+      if (!typing) for (const line of plainLines(state, shown, width, PLAIN)) console.log(line)
+      shown = state
+    },
+    async lend(work) {
+      close()
+      await work()
+      await anyLine('\nEnter goes back to the guide.')
+      lines = open()
+    },
+    end: close,
+  }
+}

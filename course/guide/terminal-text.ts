@@ -1,0 +1,205 @@
+// Text laid out for a terminal: Markdown, tables, commands and labelled findings as rows of a width. Nothing here prints.
+
+import MarkdownIt, { type Token } from 'markdown-it'
+import stringWidth from 'string-width'
+import wrapAnsi from 'wrap-ansi'
+
+/** One row of a screen. A `joined` row continues the one above without a line end, so that a terminal copies both as one line. */
+export interface Row {
+  text: string
+  joined?: true
+}
+
+/** How parts of a text look. */
+export interface Style {
+  strong(text: string): string
+  emphasis(text: string): string
+  code(text: string): string
+  dim(text: string): string
+}
+
+/** For screens without colours, and for screen readers. */
+export const PLAIN: Style = {
+  strong: (text) => text,
+  emphasis: (text) => text,
+  code: (text) => text,
+  dim: (text) => text,
+}
+
+/** A line that is no Markdown: a label with its text, or a line that stays `whole`, such as a command, whatever the width. */
+export interface Part {
+  label?: string
+  text: string
+  whole?: true
+}
+
+const LABEL = 10
+const FENCE_INDENT = 4
+const COLUMN_GAP = 2
+const NARROWEST_COLUMN = 9
+
+const markdown = new MarkdownIt({ html: true })
+const row = (text: string): Row => ({ text })
+
+/** Rows of a text that breaks at words; the second and later ones are indented by `hanging`. */
+export function wrapText(text: string, width: number, first = '', hanging = ' '.repeat(stringWidth(first))): Row[] {
+  const room = Math.max(8, width - stringWidth(hanging))
+  const lines = wrapAnsi(text, room, { hard: true }).split('\n')
+  return lines.map((line, index) => row((index === 0 ? first : hanging) + line))
+}
+
+/** A line whose characters all stay on it: cut only where the screen ends. */
+function wholeLine(text: string, width: number, indent = ''): Row[] {
+  if (stringWidth(indent + text) <= width) return [row(indent + text)]
+  const lines = wrapAnsi(text, width, { hard: true, wordWrap: false, trim: false }).split('\n')
+  return lines.map((line, index) => (index === 0 ? row(line) : { text: line, joined: true }))
+}
+
+/** Labelled parts, one below the other, their texts in a column of its own where there is room for one. */
+export function layoutParts(parts: readonly Part[], width: number, style: Style): Row[] {
+  const column = width < 60 ? 2 : LABEL
+  return parts.flatMap(({ label, text, whole }) => {
+    if (label === undefined) return whole ? wholeLine(text, width) : wrapText(text, width)
+    const above = label !== '' && column < LABEL ? [row(style.dim(label))] : []
+    const first = column < LABEL ? ' '.repeat(column) : style.dim(label.padEnd(column))
+    const indent = ' '.repeat(column)
+    if (!whole) return [...above, ...wrapText(text, width, first, indent)]
+    const rows = wholeLine(text, width, indent)
+    if (rows.length > 1) return [...(column < LABEL ? above : [row(first)]), ...rows]
+    return [...above, row(first + text)]
+  })
+}
+
+/** The rows of a Markdown text. */
+export function layoutMarkdown(text: string, width: number, style: Style): Row[] {
+  const rows = layoutBlocks(markdown.parse(text, {}), width, style)
+  while (rows.at(-1)?.text === '') rows.pop()
+  return rows
+}
+
+function layoutBlocks(tokens: readonly Token[], width: number, style: Style): Row[] {
+  const rows: Row[] = []
+  for (let at = 0; at < tokens.length; at++) {
+    const token = tokens[at]
+    if (!token) continue
+    const end = token.nesting === 1 ? closing(tokens, at) : at
+    const inside = tokens.slice(at + 1, end)
+    rows.push(...layoutBlock(token, inside, width, style))
+    if (token.type !== 'html_block' && rows.at(-1)?.text !== '' && !token.hidden) rows.push(row(''))
+    at = end
+  }
+  return rows
+}
+
+function layoutBlock(token: Token, inside: readonly Token[], width: number, style: Style): Row[] {
+  switch (token.type) {
+    case 'heading_open':
+      return wrapText(style.strong(inlineText(inside[0], style)), width)
+    case 'paragraph_open':
+      return wrapText(inlineText(inside[0], style), width)
+    case 'fence':
+    case 'code_block': {
+      const lines = token.content.replace(/\n$/, '').split('\n')
+      return lines.flatMap((line) => wholeLine(style.code(line), width, ' '.repeat(FENCE_INDENT)))
+    }
+    case 'bullet_list_open':
+    case 'ordered_list_open':
+      return listItems(inside).flatMap((item, index) => {
+        const mark = token.type === 'bullet_list_open' ? '• ' : `${index + 1}. `
+        const body = layoutBlocks(item, width - mark.length, style).filter(({ text }) => text !== '')
+        return body.map((line, at) =>
+          line.joined ? line : row((at === 0 ? mark : ' '.repeat(mark.length)) + line.text),
+        )
+      })
+    case 'table_open':
+      return layoutTable(tableCells(inside, style), width, style)
+    case 'inline':
+      return wrapText(inlineText(token, style), width)
+    case 'hr':
+      return [row(style.dim('─'.repeat(width)))]
+    default:
+      return token.nesting === 1 ? layoutBlocks(inside, width, style) : []
+  }
+}
+
+/** Index of the token that closes the one at `start`. */
+function closing(tokens: readonly Token[], start: number): number {
+  for (let at = start, depth = 0; at < tokens.length; at++) {
+    depth += tokens[at]?.nesting ?? 0
+    if (depth === 0) return at
+  }
+  return tokens.length
+}
+
+function listItems(tokens: readonly Token[]): Token[][] {
+  const items: Token[][] = []
+  for (let at = 0; at < tokens.length; at++) {
+    if (tokens[at]?.type !== 'list_item_open') continue
+    const end = closing(tokens, at)
+    items.push(tokens.slice(at + 1, end))
+    at = end
+  }
+  return items
+}
+
+/** Text of one paragraph with its marks turned into styles. */
+function inlineText(token: Token | undefined, style: Style): string {
+  const open: { close: string; from: number; style: (text: string) => string }[] = []
+  let text = ''
+  for (const part of token?.children ?? []) {
+    if (part.type === 'text') text += part.content
+    else if (part.type === 'softbreak') text += ' '
+    else if (part.type === 'hardbreak') text += '\n'
+    else if (part.type === 'code_inline') text += style.code(part.content)
+    else if (part.type === 'strong_open') open.push({ close: 'strong_close', from: text.length, style: style.strong })
+    else if (part.type === 'em_open') open.push({ close: 'em_close', from: text.length, style: style.emphasis })
+    else if (part.type === open.at(-1)?.close) {
+      const { from, style: paint } = open.pop() ?? { from: 0, style: String }
+      text = text.slice(0, from) + paint(text.slice(from))
+    }
+  }
+  return text
+}
+
+/** A table's cells, row by row; the first row is its head. */
+function tableCells(tokens: readonly Token[], style: Style): string[][] {
+  const cells: string[][] = []
+  for (const token of tokens) {
+    if (token.type === 'tr_open') cells.push([])
+    if (token.type === 'inline') cells.at(-1)?.push(inlineText(token, style))
+  }
+  return cells
+}
+
+/** Columns as wide as they need, the widest ones narrower until all fit; where that leaves no room, one block for each row. */
+function layoutTable(cells: readonly string[][], width: number, style: Style): Row[] {
+  const [head = [], ...body] = cells
+  const widths = head.map((_, column) => Math.max(...cells.map((line) => stringWidth(line[column] ?? ''))))
+  const room = width - COLUMN_GAP * (widths.length - 1)
+  if (room < NARROWEST_COLUMN * widths.length)
+    return body.flatMap((line) => [
+      ...head.flatMap((name, column) => wrapText(`${style.strong(`${name}:`)} ${line[column] ?? ''}`, width, '', '  ')),
+      row(''),
+    ])
+  while (widths.reduce((sum, one) => sum + one, 0) > room) {
+    const widest = widths.indexOf(Math.max(...widths))
+    widths[widest] = (widths[widest] ?? 1) - 1
+  }
+  const print = (line: readonly string[]) => {
+    const columns = widths.map((size, column) => wrapAnsi(line[column] ?? '', size, { hard: true }).split('\n'))
+    const height = Math.max(...columns.map(({ length }) => length))
+    return Array.from({ length: height }, (_, at) =>
+      row(
+        columns
+          .map((lines, column) => padTo(lines[at] ?? '', widths[column] ?? 0))
+          .join(' '.repeat(COLUMN_GAP))
+          .trimEnd(),
+      ),
+    )
+  }
+  const rule = row(style.dim(widths.map((size) => '─'.repeat(size)).join(' '.repeat(COLUMN_GAP))))
+  return [...print(head.map(style.strong)), rule, ...body.flatMap(print)]
+}
+
+/** Text with spaces behind it, to a number of columns. */
+export const padTo = (text: string, width: number): string => text + ' '.repeat(Math.max(0, width - stringWidth(text)))

@@ -1,0 +1,137 @@
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import type { Cluster } from '../../cluster/driver.ts'
+import { selectCluster } from '../../cluster/select.ts'
+import { parseLabText, readLabText } from '../../course/lab-text.ts'
+import { FenceShell, learnerEnvironment } from '../../course/lint/run-lab.ts'
+import { readLab } from '../../grading/lab-definition.ts'
+import { projectRoot } from '../../host/layout.ts'
+import { timeoutScale } from '../../host/wait.ts'
+import { GuidePty } from './guide-pty.ts'
+import { silent } from './own-cluster.ts'
+
+const NAME = 'guide-test'
+const SEEN = '**What you saw.**'
+const ENTER = '\r'
+
+let cluster: Cluster
+let shell: FenceShell
+let guide: GuidePty
+
+function openGuide(lab: number): GuidePty {
+  const { NO_COLOR: _none, CI: _ci, ...env } = learnerEnvironment(NAME)
+  return new GuidePty(`make lab-${lab}`, { ...env, TERM: 'xterm', FORCE_COLOR: '1' })
+}
+
+/** Types the commands of a part of a text, and returns what they printed. */
+async function type(markdown: string): Promise<string> {
+  const outputs: string[] = []
+  for (const fence of parseLabText(markdown, 'text').fences) {
+    const { exitCode, output } = await shell.type({ ...fence, timeout: fence.timeout * timeoutScale() })
+    expect(exitCode, `${fence.commands}\n${output}`).toBe(0)
+    outputs.push(output)
+  }
+  return outputs.join('\n')
+}
+
+/** Works through a step as its text says, with the guide open, and returns what the commands of its task printed. */
+async function workOn(lab: number, id: string): Promise<string> {
+  const { folder, steps } = readLab(lab)
+  const section = readLabText(folder).sections.get(id) ?? ''
+  const [task = '', seen = ''] = section.split(SEEN)
+  await guide.shows(`step ${steps.findIndex((step) => step.id === id) + 1} of ${steps.length}`)
+  const output = await type(task)
+  await guide.shows(/holds already|Enter goes on|Enter sends the requests|could not check/)
+  guide.press(ENTER)
+  await guide.shows('What you saw.')
+  await type(seen)
+  guide.press(ENTER)
+  return output
+}
+
+beforeAll(async () => {
+  cluster = await selectCluster('embedded', NAME)
+  await cluster.up(silent)
+  shell = new FenceShell(projectRoot, learnerEnvironment(NAME))
+})
+
+afterAll(async () => {
+  shell?.end()
+  guide?.end()
+  await cluster?.down(silent)
+})
+
+const lines = (text: string, pattern: RegExp) => text.split('\n').filter((line) => pattern.test(line))
+
+describe('lab 2 with the guide open', () => {
+  const { steps } = readLab(2)
+  const outputs = new Map<string, string>()
+
+  beforeAll(async () => {
+    guide = openGuide(2)
+    await guide.shows('Enter begins.')
+    await type(readLabText('02-ipvs').intro)
+    guide.press(ENTER)
+  })
+
+  test.each(steps)('$id', async ({ id }) => {
+    outputs.set(id, await workOn(2, id))
+  })
+
+  test('IPVS, conntrack and the log hold the two requests of step 13 and no others', () => {
+    const output = outputs.get('pod-to-service') ?? ''
+    expect(lines(output, /^TCP .*10\.96\./)).toHaveLength(2)
+    expect(lines(output, /^tcp .*10\.96\./)).toHaveLength(2)
+    expect(lines(output, /"GET/)).toHaveLength(2)
+  })
+
+  test("the logs hold the four requests of step 17's text", () => {
+    expect(lines(outputs.get('masquerade') ?? '', /"GET/)).toHaveLength(4)
+  })
+
+  test('in step 18 the rule counts one packet, and IPVS lists one connection more', () => {
+    const output = outputs.get('conntrack') ?? ''
+    const numbers = lines(output, /KUBE-MARK-MASQ.*KUBE-CLUSTER-IP/).map((line) => Number.parseInt(line.trim(), 10))
+    const listed = lines(output, /^\d+$/).map(Number)
+    for (const [before = 0, after = 0] of [numbers, listed]) expect(after - before).toBe(1)
+  })
+
+  test('it ends with the score, and make without an error', async () => {
+    const end = await guide.shows('18 of 18 steps passed')
+    expect(end).toContain('100/100 points')
+    expect(end).toContain('Passed unseen: none.')
+    expect(end).toContain('make submit')
+    await type(readLabText('02-ipvs').outro)
+    guide.press(ENTER)
+    expect(await guide.exitCode()).toBe(0)
+    expect(guide.output).not.toContain('make: ***')
+  })
+})
+
+describe('lab 4 with the guide open', () => {
+  beforeAll(async () => {
+    guide = openGuide(4)
+    await guide.shows('Enter begins.')
+    await type(readLabText('04-lvs').intro)
+    guide.press(ENTER)
+    await workOn(4, 'stage')
+  })
+
+  test('the request of step 2 that hangs is the only one that IPVS lists', async () => {
+    const output = await workOn(4, 'virtual-server')
+    expect(lines(output, /SYN_RECV/)).toHaveLength(1)
+  })
+
+  test('the four chains of step 3 have counted one packet each', async () => {
+    const output = await workOn(4, 'hooks')
+    const counts = lines(output, /lab-4/).map((line) => Number.parseInt(line.trim(), 10))
+    expect(counts).toEqual([1, 1, 0, 1, 1])
+  })
+
+  test('q leaves, and the guide goes on there', async () => {
+    await guide.shows('step 4 of 15')
+    guide.press('q')
+    expect(await guide.exitCode()).toBe(0)
+    guide = openGuide(4)
+    await guide.shows('step 4 of 15')
+  })
+})

@@ -1,5 +1,0 @@
-// What labs/02-ipvs/README.md tells the reader to type is typed, from the first line to the last, and works.
-
-import { typeText } from './typed-text.ts'
-
-typeText(2)
