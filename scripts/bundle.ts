@@ -2,22 +2,18 @@
 
 import {
   chmodSync,
-  closeSync,
   copyFileSync,
   cpSync,
   existsSync,
   mkdirSync,
-  openSync,
   readdirSync,
   readFileSync,
-  readSync,
   rmSync,
   statSync,
-  symlinkSync,
   writeFileSync,
 } from 'node:fs'
 import { dirname, join } from 'node:path'
-import { makeOfflineRoot, runFrom } from '../embedded/index.ts'
+import { makeOffline } from '../embedded/index.ts'
 import { $ } from '../host/command.ts'
 import { cacheFolder, offlineRoot, projectRoot } from '../host/layout.ts'
 import { main, UserError } from '../host/main.ts'
@@ -28,23 +24,6 @@ import { requireSpace } from '../host/system-trouble.ts'
 const NAME = 'kube-service-labs'
 /** The archive and its contents before they are packed (measured on Debian 12: 900 MB). */
 const neededMegabytes = 1200
-
-/** Starts the program of the root file system that this file is called by the name of. The libraries of the machine stay out of it. */
-const starter = `#!/bin/sh
-here=\${0%/*} name=\${0##*/}
-root=$here/../root folder=bin
-[ -e "$root/usr/bin/$name" ] || folder=sbin
-if [ "$name" = node ]; then
-  [ -d "\${TMPDIR:-/tmp}" ] || { mkdir -p "$here/../tmp" && export TMPDIR="$here/../tmp"; }
-  set -- --require "$here/../exec-path.cjs" "$@"
-fi
-exec ${runFrom('$root', 'usr/$folder/$name')
-  .map((word) => `"${word}"`)
-  .join(' ')} "$@"
-`
-
-/** Node.js takes the loader (ld.so(8)) for its own program, and starts it for every process of its own. */
-const execPath = `process.execPath = require('node:path').join(__dirname, 'bin/node')\n`
 
 /** The repository's files, as they are here: what git does not know stays here. */
 async function copyRepository(to: string): Promise<void> {
@@ -77,31 +56,6 @@ function copyPackages(to: string): void {
   writeFileSync(join(to, lock), readFileSync(join(projectRoot, lock)))
 }
 
-/** Makes each program of the root one that can be run on the host. Perl and scripts would look for what is theirs on the host. */
-function makeStarters(offline: string): void {
-  const bin = join(offline, 'bin')
-  mkdirSync(bin)
-  writeFileSync(join(offline, 'start'), starter, { mode: 0o755 })
-  writeFileSync(join(offline, 'exec-path.cjs'), execPath)
-  for (const folder of ['usr/bin', 'usr/sbin'])
-    for (const name of readdirSync(join(offline, 'root', folder))) {
-      const head = headOf(join(offline, 'root', folder, name))
-      if (name.startsWith('perl') || !head.startsWith('\x7fELF') || existsSync(join(bin, name))) continue
-      symlinkSync(head.includes('ld-linux') ? '../start' : `../root/${folder}/${name}`, join(bin, name))
-    }
-}
-
-function headOf(path: string): string {
-  if (!statSync(path, { throwIfNoEntry: false })?.isFile()) return ''
-  const file = openSync(path, 'r')
-  try {
-    const head = Buffer.alloc(4096)
-    return head.toString('latin1', 0, readSync(file, head))
-  } finally {
-    closeSync(file)
-  }
-}
-
 await main(async () => {
   if (offlineRoot !== undefined)
     throw new UserError('This is an unpacked offline archive already: run `make bundle` in a clone of the repository.')
@@ -115,9 +69,7 @@ await main(async () => {
   const archive = join(projectRoot, 'dist', `${NAME}-linux-x64.tar.gz`)
   try {
     mkdirSync(offline, { recursive: true })
-    await makeOfflineRoot(join(offline, 'root'), cacheFolder, progress)
-    makeStarters(offline)
-    await runTool(['env', '-i', `PATH=${offline}/bin`, `${offline}/bin/node`, '--version'], folder)
+    await makeOffline(offline, cacheFolder, progress)
     await copyRepository(folder)
     copyPackages(folder)
     progress.start('Packing the offline archive')

@@ -42,6 +42,7 @@ await main(async () => {
     for (const name of devices) writeFileSync(join(root, 'dev', name), '')
     const place = shellWord(root)
     const script = `set -e
+ip link set lo up
 mount -t proc proc ${place}/proc
 for device in ${devices.join(' ')}; do mount --bind /dev/$device ${place}/dev/$device; done
 cd ${place}

@@ -77,10 +77,9 @@ export function umlKernel(options: BootOptions, agent: string): KernelStart {
   }
 }
 
-/** In a tree that is a whole root file system (offline-root.ts): starts the script of the cluster, which is in no folder of that root. */
+/** In a tree that is a whole root file system (offline.ts): starts the script of the cluster, which is in no folder of that root. */
 export const FIRST_PROGRAM = 'usr/lib/uml/first'
 export const firstProgram = `#!/bin/sh
-mount -t devtmpfs dev /dev && exec </dev/console >/dev/console 2>&1
 mount -t hostfs -o "ro,$cluster" none /mnt && exec /mnt/${INIT}
 `
 /** Where a guest on such a root sees the folder of its cluster. */
