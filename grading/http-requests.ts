@@ -36,6 +36,8 @@ export interface HttpReply {
   error: string
   /** The answer's first line behind its headers. */
   line: string
+  /** Packets of its connection that the sender had to send again, because no acknowledgement came; 0 where curl sends. */
+  resent: number
 }
 
 /** Words of a request, in the order in which perl reads them. */
@@ -44,7 +46,8 @@ const WORDS = 'address port path times source seconds keep insist'
 /**
  * All at once, each series one after the other, by what is built into perl: no module is loaded, as each program and library costs
  * the embedded kernel more than the requests do. Time is what select(2) waited. 2049 is SOCK_STREAM | SOCK_NONBLOCK, 115
- * EINPROGRESS, 1, 4 and 13 are SOL_SOCKET, SO_ERROR and SO_LINGER, on every architecture that clusters run on.
+ * EINPROGRESS, 1, 4 and 13 are SOL_SOCKET, SO_ERROR and SO_LINGER, 6 and 11 IPPROTO_TCP and TCP_INFO, on every architecture that
+ * clusters run on; the bytes from 100 of what that gives are tcpi_total_retrans (include/uapi/linux/tcp.h).
  * Connections end by a reset: conntrack and IPVS list such a one for 10 s, and one that was closed for two minutes, among those
  * that a learner counts.
  */
@@ -70,7 +73,9 @@ sub finish {
   my ($status) = $job->{answer} =~ m{^HTTP/\S+ (\d+)};
   my ($line) = $job->{answer} =~ /\r?\n\r?\n([ -~]{0,200})/;
   ($code, $error) = $status ? (0, "") : ($code, $error);
-  print join("\t", "#request", $job->{index}, $status || 0, $job->{own}, $job->{connects}, $code, $error, $line // ""), "\n";
+  my $info = $job->{socket} && getsockopt($job->{socket}, 6, 11);
+  my $resent = length($info // "") < 104 ? 0 : unpack "x100 I", $info;
+  print join("\t", "#request", $job->{index}, $status || 0, $job->{own}, $job->{connects}, $code, $error, $line // "", $resent), "\n";
   undef $job->{socket} unless $job->{keep} && $status;
   return begin($job) if $job->{sent} < $job->{times} && ($status || $job->{insist});
   $job->{done} = 1;
@@ -149,8 +154,9 @@ export function readReplies(stdout: string): HttpReply[] {
       continue
     }
     const [index = 0, status = 0, port = 0, connects = 0, code = 0] = fields.map(Number)
-    const [error = '', line = ''] = fields.slice(5)
-    replies.push({ index, status, port, connects, code, error: status > 0 ? '' : error, line: line || body })
+    const [error = '', line = '', resent = '0'] = fields.slice(5)
+    const said = { error: status > 0 ? '' : error, line: line || body, resent: Number(resent) || 0 }
+    replies.push({ index, status, port, connects, code, ...said })
     body = ''
   }
   return replies

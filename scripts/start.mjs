@@ -8,6 +8,7 @@ import { createHash } from 'node:crypto'
 import { existsSync, lstatSync, readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
+import { threadId } from 'node:worker_threads'
 
 // import.meta.dirname is younger than the Node.js releases that are told below that they are too old.
 const root = fileURLToPath(new URL('..', import.meta.url))
@@ -42,14 +43,14 @@ if (allowed < addressSpace)
     `Processes may have ${Math.floor(allowed)} MB of address space, and ${addressSpace} MB are needed: run \`ulimit -v unlimited\` and then the command again.`,
   )
 
-/** Paths below `folder` of the checkout, with their sizes and times of change: ctime moves with every write and can't be set back. */
-function filesOf(folder, ending = '') {
+/** Files below `folder` of the checkout, with their sizes and times of change: ctime moves with every write and can't be set back. */
+function filesOf(folder, ending) {
   return readdirSync(join(root, folder), { recursive: true, encoding: 'utf8' })
     .filter((name) => name.endsWith(ending) && lstatSync(join(root, folder, name)).isFile())
     .sort()
     .map((name) => {
       const { size, ctimeMs } = lstatSync(join(root, folder, name))
-      return `${folder}/${name} ${size} ${ctimeMs}`
+      return `${name} ${size} ${ctimeMs}`
     })
 }
 
@@ -59,19 +60,20 @@ function stateOfSources() {
   const folders = readdirSync(root, { withFileTypes: true }).filter(
     ({ name }) => !name.startsWith('.') && !others.includes(name),
   )
-  const sources = folders.flatMap((entry) => (entry.isDirectory() ? filesOf(entry.name, '.ts') : []))
+  const sources = folders.flatMap((entry) => (entry.isDirectory() ? [entry.name, ...filesOf(entry.name, '.ts')] : []))
   const installed = statSync(join(root, 'node_modules/.package-lock.json'), { throwIfNoEntry: false })?.mtimeMs
   const state = [process.version, root, readFileSync(fileURLToPath(import.meta.url)), installed, ...sources].join('\0')
   return createHash('sha256').update(state).digest('hex').slice(0, 16)
 }
 
 const cache = '.cache/programs'
-const listOf = (bundle) => join(root, `${bundle}.files`)
+const programsIn = (bundle) => filesOf(bundle, '.js').join('\n')
+const listOf = (bundle) => join(root, bundle, 'files')
 
 /** Whether every file of a bundle is as it was made. */
 function isWhole(bundle) {
   try {
-    return readFileSync(listOf(bundle), 'utf8') === filesOf(bundle).join('\n')
+    return readFileSync(listOf(bundle), 'utf8') === programsIn(bundle)
   } catch {
     return false
   }
@@ -83,7 +85,7 @@ const outdatedMs = 3_600_000
 
 async function makeBundle(bundle) {
   const { build } = await import('esbuild')
-  const fresh = join(root, `${bundle}.${process.pid}`)
+  const fresh = `${bundle}.${process.pid}.${threadId}`
   const present = (name) => existsSync(join(root, name))
   const scripts = readdirSync(join(root, 'scripts')).filter((name) => name.endsWith('.ts'))
   const programs = [...scripts.map((name) => `scripts/${name}`), 'instructors/class/judge-worker.ts'].filter(present)
@@ -101,17 +103,23 @@ async function makeBundle(bundle) {
     logLevel: 'silent',
     absWorkingDir: root,
     outbase: root,
-    outdir: fresh,
+    outdir: join(root, fresh),
     chunkNames: 'shared/[hash]',
   }
   try {
     await build({ ...options, entryPoints: programs, splitting: true })
     await build({ ...options, entryPoints: daemons.filter(present) })
-    rmSync(join(root, bundle), { recursive: true, force: true })
-    renameSync(fresh, join(root, bundle))
-    writeFileSync(listOf(bundle), filesOf(bundle).join('\n'))
+    writeFileSync(listOf(fresh), programsIn(fresh))
+    try {
+      renameSync(join(root, fresh), join(root, bundle))
+    } catch {
+      // Another process has made it meanwhile, and reads it already; or it is damaged.
+      if (isWhole(bundle)) return
+      rmSync(join(root, bundle), { recursive: true, force: true })
+      renameSync(join(root, fresh), join(root, bundle))
+    }
   } finally {
-    rmSync(fresh, { recursive: true, force: true })
+    rmSync(join(root, fresh), { recursive: true, force: true })
   }
   for (const name of readdirSync(join(root, cache))) {
     const path = join(root, cache, name)

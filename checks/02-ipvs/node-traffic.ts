@@ -4,7 +4,7 @@ import { onNode } from '../../grading/difference-report.ts'
 import { expectNodes } from '../../grading/expect-node.ts'
 import { expectAnswered } from '../../grading/expect-traffic.ts'
 import { fail, Trouble } from '../../grading/failure.ts'
-import { httpRequest, readReplies } from '../../grading/http-requests.ts'
+import { httpRequests, readReplies } from '../../grading/http-requests.ts'
 import type { LiveCluster } from '../../grading/live-cluster.ts'
 import { tracedTo, traceLine } from '../../grading/packet-trace.ts'
 import type { Difference } from '../../grading/report-schema.ts'
@@ -185,19 +185,40 @@ const addressOf = ({ objects }: Snapshot, node: string) =>
 const askedByNext = (nodes: Snapshot['nodes']) =>
   nodes.map((node, index) => ({ node, from: nodes[(index + 1) % nodes.length]?.name ?? node.name }))
 
-/** Requests each node's port from another node. */
+/** So many that each of a few backends gets some, and that a packet of ten that is lost is one of theirs. */
+const PORT_REQUESTS = 12
+/** A machine too busy to answer within 200 ms makes TCP send again, too, but hardly in each of so many series. */
+const SERIES = 3
+
+/** Requests each node's port from another node, until all packets of a series of requests arrive. */
 async function mustAnswerEverywhere(live: LiveCluster, snapshot: Snapshot, nodePort: number): Promise<void> {
   await Promise.all(
     askedByNext(snapshot.nodes).map(async ({ node, from }) => {
       const address = addressOf(snapshot, node.name)
-      const { exitCode, stderr } = await live.onNode(from, httpRequest(address, nodePort))
-      if (exitCode === 0) return
+      const sender = { outside: addressOf(snapshot, from) }
+      let resent = 0
+      for (let series = 1; series <= SERIES; series++) {
+        const { stdout } = await live.onNode(from, httpRequests([{ address, port: nodePort, times: PORT_REQUESTS }]))
+        const replies = readReplies(stdout)
+        const bad = replies.find(({ status }) => status === 0 || status >= 400)
+        if (bad || replies.length === 0)
+          fail({
+            node: node.name,
+            look: onNode(from, `curl -sS --fail --max-time 3 http://${address}:${nodePort}/`),
+            expected: `an answer on port ${nodePort} of ${node.name} to each of ${PORT_REQUESTS} requests from ${from}`,
+            actual: `${bad?.error || (bad ? `status ${bad.status}` : 'none')}, to request ${replies.length || 1}`,
+            differences: traceLine(node, sender, { address, port: nodePort }),
+          })
+        const again = replies.reduce((sum, reply) => sum + reply.resent, 0)
+        if (again === 0) return
+        resent += again
+      }
       fail({
         node: node.name,
-        look: onNode(from, `curl -sS --fail --max-time 3 http://${address}:${nodePort}/`),
-        expected: `an answer on port ${nodePort} of ${node.name}, asked from ${from}`,
-        actual: stderr.trim().split('\n')[0] || 'none',
-        differences: traceLine(node, { outside: addressOf(snapshot, from) }, { address, port: nodePort }),
+        look: onNode(from, 'nstat -az TcpRetransSegs'),
+        expected: `that the packets of ${PORT_REQUESTS} requests from ${from} to port ${nodePort} of ${node.name} arrive`,
+        actual: `${resent} packets of ${SERIES * PORT_REQUESTS} requests had to be sent again: a part of them is lost`,
+        hint: `Look on ${node.name}, ${from} and the nodes of the backends for what drops packets: tc qdisc show, tc filter show, iptables-save, ip -s link.`,
       })
     }),
   )

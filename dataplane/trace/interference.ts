@@ -14,7 +14,9 @@ const isForeign = (chain: string): boolean => !chain.startsWith('KUBE-')
 const hasSuspects = (rules: Ruleset): boolean =>
   [...rules.values()].some((table) =>
     [...table.values()].some(
-      (chain) => isForeign(chain.name) && chain.rules.some(({ spec }) => TAKING.has(targetOf(spec) ?? '')),
+      (chain) =>
+        isForeign(chain.name) &&
+        (chain.policy === 'DROP' || chain.rules.some(({ spec }) => TAKING.has(targetOf(spec) ?? ''))),
     ),
   )
 
@@ -43,11 +45,13 @@ export function findInterference(state: NodeState, packets: readonly Packet[], m
   const found = new Map<string, Finding>()
   for (const packet of packets) {
     for (const { table, chain, rule, hook, verdict } of hopsOf(state, packet)) {
-      if (!isForeign(chain) || rule.startsWith('-P ') || !isTaking(hook, rule, 2 ** masqueradeBit)) continue
+      const isPolicy = rule.startsWith('-P ')
+      if (!isForeign(chain) || !(isPolicy ? verdict === 'DROP' : isTaking(hook, rule, 2 ** masqueradeBit))) continue
       const key = `${table} ${chain} ${rule}`
       if (found.has(key)) continue
       const to = `${packet.destination}:${packet.port}/${packet.protocol}`
-      const text = `${table} ${chain}: a rule that is not kube-proxy's (${verdict}) takes packets to ${to}`
+      const what = isPolicy ? 'its policy' : "a rule that is not kube-proxy's"
+      const text = `${table} ${chain}: ${what} (${verdict}) takes packets to ${to}`
       found.set(key, { kind: 'stale', where: { table, chain }, actual: rule, text, interferes: true })
     }
   }

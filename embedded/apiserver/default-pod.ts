@@ -9,7 +9,11 @@ export function defaultPodSpec(spec: V1PodSpec): void {
   spec.securityContext ??= {}
   if (spec.serviceAccountName) spec.serviceAccount = spec.serviceAccountName
   else if (spec.serviceAccount) spec.serviceAccountName = spec.serviceAccount
-  for (const container of [...(spec.initContainers ?? []), ...(spec.containers ?? [])]) {
+  for (const container of [
+    ...(spec.initContainers ?? []),
+    ...(spec.containers ?? []),
+    ...(spec.ephemeralContainers ?? []),
+  ]) {
     defaultContainer(container, spec.hostNetwork === true)
   }
   for (const volume of spec.volumes ?? []) {

@@ -1,6 +1,6 @@
 import { subresourcesOf } from './request-path.ts'
 import { apiVersionOf, type Resource } from './resource.ts'
-import { groups, inGroup, reviews, type Served, served } from './served.ts'
+import { groups, inGroup, type Served, served, unstored } from './served.ts'
 
 /** The Kubernetes version whose API this server follows. */
 export const gitVersion = 'v1.34.11'
@@ -57,8 +57,8 @@ function groupInfo({ group, version }: { group: string; version: string }) {
 /** `/api/v1` and `/apis/GROUP/VERSION`: the resources of one version, or undefined when it isn't served. */
 export function resourceList(groupVersion: string): object | undefined {
   const list = inGroup(served, groupVersion)
-  const asked = inGroup(reviews, groupVersion)
-  if (list.length + asked.length === 0) return undefined
+  const others = inGroup(unstored, groupVersion)
+  if (list.length + others.length === 0) return undefined
   const resources = [
     ...list.flatMap((resource) => [
       {
@@ -79,12 +79,8 @@ export function resourceList(groupVersion: string): object | undefined {
         ...((group !== resource.group || version !== resource.version) && { group, version }),
       })),
     ]),
-    ...asked.map(({ name, singular, kind }) => ({
-      name,
-      singularName: singular,
-      namespaced: false,
-      kind,
-      verbs: ['create'],
+    ...others.map(({ name, singular, namespaced, kind, verbs: own, shortNames }) => ({
+      ...{ name, singularName: singular, namespaced, kind, verbs: own, ...(shortNames && { shortNames }) },
     })),
   ]
   return { kind: 'APIResourceList', apiVersion: 'v1', groupVersion, resources }
@@ -115,13 +111,17 @@ function aggregatedResources(groupVersion: string): object[] {
       verbs: own,
     })),
   }))
-  return [...list, ...inGroup(reviews, groupVersion).map((review) => aggregated(review, false, ['create']))]
+  const others = inGroup(unstored, groupVersion).map((other) => ({
+    ...aggregated(other, other.namespaced, other.verbs),
+    ...(other.shortNames && { shortNames: other.shortNames }),
+  }))
+  return [...list, ...others]
 }
 
 function aggregated(
   { name, kind, group, version, singular }: Pick<Resource, 'name' | 'kind' | 'group' | 'version' | 'singular'>,
   namespaced: boolean,
-  own: string[],
+  own: readonly string[],
 ) {
   return {
     resource: name,
@@ -142,6 +142,9 @@ function subresources(resource: Served): Subresource[] {
     eviction: { name: 'eviction', kind: 'Eviction', group: 'policy', version: 'v1', verbs: ['create'] },
     finalize: { name: 'finalize', kind, group, version, verbs: ['update'] },
     exec: { name: 'exec', kind: `${kind}ExecOptions`, group, version, verbs: ['create', 'get'] },
+    attach: { name: 'attach', kind: 'PodAttachOptions', group, version, verbs: ['create', 'get'] },
+    portforward: { name: 'portforward', kind: 'PodPortForwardOptions', group, version, verbs: ['create', 'get'] },
+    ephemeralcontainers: { name: 'ephemeralcontainers', kind, group, version, verbs: ['get', 'patch', 'update'] },
   }
   return subresourcesOf(resource).flatMap((name) => known[name] ?? [])
 }

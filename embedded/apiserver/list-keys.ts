@@ -31,6 +31,7 @@ export const patchKeys: Readonly<Record<string, string>> = {
   'V1DeploymentStatus.conditions': 'type',
   'V1ReplicaSetStatus.conditions': 'type',
   'V1DaemonSetStatus.conditions': 'type',
+  'V1JobStatus.conditions': 'type',
 }
 
 /** Lists of plain values that merge as sets, in patches as in server-side apply. */

@@ -47,7 +47,8 @@ export function containerOf(store: Store, namespace: string, name: string, asked
   const names = (pod?.spec?.containers ?? []).map((container) => container.name)
   const init = (pod?.spec?.initContainers ?? []).map((container) => container.name)
   if (asked !== undefined) {
-    if (names.includes(asked) || init.includes(asked)) return asked
+    const ephemeral = (pod?.spec?.ephemeralContainers ?? []).map((container) => container.name)
+    if ([...names, ...init, ...ephemeral].includes(asked)) return asked
     throw badRequest(`container ${asked} is not valid for pod ${name}`)
   }
   if (names.length === 1 && names[0] !== undefined) return names[0]

@@ -1,9 +1,9 @@
-import { older, reviews, type Served, served } from './served.ts'
+import { older, type Served, served, type Unstored, unstored } from './served.ts'
 
 /** What a path of the API names. */
 export type Target =
   | { is: 'resource'; resource: Served; namespace?: string; name?: string; subresource?: string }
-  | { is: 'review'; kind: string }
+  | { is: 'unstored'; resource: Unstored; namespace?: string; name?: string }
   | { is: 'other'; path: string }
   | { is: 'unknown' }
 
@@ -20,10 +20,18 @@ export function parsePath(path: string): Target {
       (resource) => resource.name === name && resource.group === group && resource.version === version,
     )
 
-  const review = reviews.find((own) => own.name === rest[0] && own.group === group && own.version === version)
-  if (review && rest.length === 1) return { is: 'review', kind: review.kind }
+  const inNamespace = rest[0] === 'namespaces' && rest.length > 2
+  const [name, object] = inNamespace ? rest.slice(2) : rest
+  // `kubectl autoscale` may use an older version.
+  const other = unstored.find(
+    (own) => own.name === name && own.group === group && (own.version === version || own.is === 'absent'),
+  )
+  if (other) {
+    const [namespace] = inNamespace ? rest.slice(1) : []
+    return { is: 'unstored', resource: other, ...(namespace && { namespace }), ...(object && { name: object }) }
+  }
   // `/namespaces/NS/pods` is a list of Pods, `/namespaces/NS/status` belongs to the namespace itself.
-  if (rest[0] === 'namespaces' && rest.length > 2) {
+  if (inNamespace) {
     const inside = find(rest[2])
     if (inside?.namespaced) return resourceTarget(inside, rest[1], rest.slice(3))
     if (group !== '') return { is: 'unknown' }

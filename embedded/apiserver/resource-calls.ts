@@ -12,7 +12,8 @@ import { createObject, deleteCollection, deleteObject, replaceObject } from './w
 export async function serveResource(call: ApiCall): Promise<void> {
   const { subresource, name } = call
   const { method = 'GET' } = call.request
-  if (subresource !== undefined && subresource !== 'status') return serveSubresource(call, method)
+  if (subresource !== undefined && !['status', 'ephemeralcontainers'].includes(subresource))
+    return serveSubresource(call, method)
   if (name !== undefined) return serveOne(call, method)
   switch (method) {
     case 'GET':

@@ -29,29 +29,51 @@ export const older: readonly Served[] = own
   .filter((resource) => resource.name === 'endpointslices')
   .map((resource) => ({ ...resource, version: 'v1beta1' }))
 
-/** Kinds that only answer a POST and keep nothing. */
-export const reviews: readonly Pick<Resource, 'name' | 'kind' | 'group' | 'version' | 'singular'>[] = [
-  {
-    name: 'selfsubjectaccessreviews',
-    kind: 'SelfSubjectAccessReview',
-    group: 'authorization.k8s.io',
-    version: 'v1',
-    singular: 'selfsubjectaccessreview',
-  },
-  {
-    name: 'selfsubjectrulesreviews',
-    kind: 'SelfSubjectRulesReview',
-    group: 'authorization.k8s.io',
-    version: 'v1',
-    singular: 'selfsubjectrulesreview',
-  },
-  {
-    name: 'selfsubjectreviews',
-    kind: 'SelfSubjectReview',
-    group: 'authentication.k8s.io',
-    version: 'v1',
-    singular: 'selfsubjectreview',
-  },
+/** A kind in discovery that nothing is stored of. */
+export interface Unstored extends Pick<Resource, 'name' | 'kind' | 'group' | 'version' | 'singular' | 'namespaced'> {
+  /** `review`: answers a POST. `metrics`: measured for each request. `absent`: every request is refused by name. */
+  is: 'review' | 'metrics' | 'absent'
+  shortNames?: readonly string[]
+  verbs: readonly string[]
+}
+
+const unstoredOf =
+  (is: Unstored['is'], verbs: readonly string[]) =>
+  (group: string, version: string, kind: string, name: string, options: Partial<Unstored> = {}): Unstored => ({
+    ...{ is, verbs, group, version, kind, name, singular: kind.toLowerCase(), namespaced: true, ...options },
+  })
+const review = unstoredOf('review', ['create'])
+const metrics = unstoredOf('metrics', ['get', 'list'])
+const absent = unstoredOf('absent', ['create', 'delete', 'get', 'list', 'patch'])
+const cluster = { namespaced: false }
+
+/** Kinds that are discovered but not stored. */
+export const unstored: readonly Unstored[] = [
+  review('authorization.k8s.io', 'v1', 'SelfSubjectAccessReview', 'selfsubjectaccessreviews', cluster),
+  review('authorization.k8s.io', 'v1', 'SelfSubjectRulesReview', 'selfsubjectrulesreviews', cluster),
+  review('authentication.k8s.io', 'v1', 'SelfSubjectReview', 'selfsubjectreviews', cluster),
+  metrics('metrics.k8s.io', 'v1beta1', 'NodeMetrics', 'nodes', { ...cluster, singular: '' }),
+  metrics('metrics.k8s.io', 'v1beta1', 'PodMetrics', 'pods', { singular: '' }),
+  absent('', 'v1', 'PersistentVolumeClaim', 'persistentvolumeclaims', { shortNames: ['pvc'] }),
+  absent('', 'v1', 'PersistentVolume', 'persistentvolumes', { ...cluster, shortNames: ['pv'] }),
+  absent('', 'v1', 'ReplicationController', 'replicationcontrollers', { shortNames: ['rc'] }),
+  absent('', 'v1', 'ResourceQuota', 'resourcequotas', { shortNames: ['quota'] }),
+  absent('', 'v1', 'LimitRange', 'limitranges', { shortNames: ['limits'] }),
+  absent('apps', 'v1', 'StatefulSet', 'statefulsets', { shortNames: ['sts'] }),
+  absent('autoscaling', 'v2', 'HorizontalPodAutoscaler', 'horizontalpodautoscalers', { shortNames: ['hpa'] }),
+  absent('networking.k8s.io', 'v1', 'Ingress', 'ingresses', { shortNames: ['ing'] }),
+  absent('networking.k8s.io', 'v1', 'IngressClass', 'ingressclasses', cluster),
+  absent('networking.k8s.io', 'v1', 'NetworkPolicy', 'networkpolicies', { shortNames: ['netpol'] }),
+  absent('policy', 'v1', 'PodDisruptionBudget', 'poddisruptionbudgets', { shortNames: ['pdb'] }),
+  absent('rbac.authorization.k8s.io', 'v1', 'Role', 'roles'),
+  absent('rbac.authorization.k8s.io', 'v1', 'RoleBinding', 'rolebindings'),
+  absent('rbac.authorization.k8s.io', 'v1', 'ClusterRole', 'clusterroles', cluster),
+  absent('rbac.authorization.k8s.io', 'v1', 'ClusterRoleBinding', 'clusterrolebindings', cluster),
+  absent('storage.k8s.io', 'v1', 'StorageClass', 'storageclasses', { ...cluster, shortNames: ['sc'] }),
+  absent('apiextensions.k8s.io', 'v1', 'CustomResourceDefinition', 'customresourcedefinitions', {
+    ...cluster,
+    shortNames: ['crd'],
+  }),
 ]
 
 /** A stored object as the group shows it. */
@@ -71,7 +93,7 @@ export function absorb(resource: Served, object: JsonObject): Stored {
 /** Groups with their one version, core first. */
 export function groups(): { group: string; version: string }[] {
   const found = new Map<string, string>()
-  for (const { group, version } of [...served, ...reviews]) found.set(group, version)
+  for (const { group, version } of [...served, ...unstored]) found.set(group, version)
   return [...found].map(([group, version]) => ({ group, version }))
 }
 

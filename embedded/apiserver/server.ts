@@ -5,10 +5,7 @@ import type { AddressInfo, Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import type { ServerTls } from './certificate.ts'
 import type { ClusterApi } from './cluster-api.ts'
-import { noteCommand } from './command-note.ts'
-import { hold, readExec, runSession } from './exec-session.ts'
-import { acceptSpdy, isSpdy } from './exec-spdy.ts'
-import { acceptWebSocket, isWebSocket } from './exec-websocket.ts'
+import { serveMetrics } from './metrics.ts'
 import { negotiate } from './negotiation.ts'
 import type { NodeBackend } from './node-backend.ts'
 import { serveOther } from './other-paths.ts'
@@ -16,7 +13,8 @@ import { sendObject, statusOf } from './reply.ts'
 import { parsePath } from './request-path.ts'
 import { serveResource } from './resource-calls.ts'
 import { loadSchema, type Schema } from './schema.ts'
-import { badRequest, methodNotAllowed, unauthorized, unknownPath } from './status-error.ts'
+import { absentKind, badRequest, methodNotAllowed, unauthorized, unknownPath } from './status-error.ts'
+import { serveUpgrade } from './streaming.ts'
 import { serveReview } from './subresources.ts'
 
 /** As long as Go's client, and so kubectl, keeps an idle connection. */
@@ -96,9 +94,14 @@ async function serve(
       throw unknownPath()
     case 'other':
       return serveOther({ path: url.pathname, request, response, schema })
-    case 'review':
-      if (request.method !== 'POST') throw methodNotAllowed()
-      return serveReview(target.kind, { request, response, schema, now })
+    case 'unstored': {
+      const { kind, is } = target.resource
+      const { api, backend } = options
+      if (is === 'absent') throw absentKind(kind)
+      if (request.method !== (is === 'review' ? 'POST' : 'GET')) throw methodNotAllowed()
+      if (is === 'review') return serveReview(kind, { request, response, schema, now })
+      return serveMetrics({ api, backend, response, query: url.searchParams, now, ...target })
+    }
     case 'resource': {
       const { resource, namespace, name, subresource } = target
       const { api, backend } = options
@@ -119,18 +122,8 @@ async function upgrade(
 ): Promise<void> {
   authenticate(request, token)
   const url = urlOf(request)
-  const exec = readExec(api.store, parsePath(url.pathname), url.searchParams)
-  const accept = isWebSocket(request) ? acceptWebSocket : isSpdy(request) ? acceptSpdy : undefined
-  if (!accept) throw badRequest(`unable to upgrade: protocol "${request.headers.upgrade}" is not served`)
-  noteCommand(api, exec.request)
-  const held = hold(await backend.exec(exec.request))
-  const transport = await accept(request, socket, head, { ...exec.options, tty: exec.request.tty }).catch(
-    (error: unknown) => {
-      held.process.kill('SIGKILL')
-      throw error
-    },
-  )
-  await runSession(held, transport)
+  const [target, query] = [parsePath(url.pathname), url.searchParams]
+  await serveUpgrade({ api, backend, target, query, request, socket, head })
 }
 
 function urlOf(request: IncomingMessage): URL {

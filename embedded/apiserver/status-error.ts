@@ -110,6 +110,12 @@ export function unknownPath(): StatusError {
   return new StatusError(404, 'NotFound', 'the server could not find the requested resource', {})
 }
 
+/** 404 for a kind of Kubernetes that this cluster leaves out. */
+export function absentKind(kind: string): StatusError {
+  const message = `the embedded cluster has no ${kind}; embedded/README.md lists what it has`
+  return new StatusError(404, 'NotFound', message, {})
+}
+
 export function unauthorized(): StatusError {
   return new StatusError(401, 'Unauthorized', 'Unauthorized')
 }

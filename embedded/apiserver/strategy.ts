@@ -1,9 +1,11 @@
 import type {
   V1ConfigMap,
+  V1CronJob,
   V1DaemonSet,
   V1Deployment,
   V1EndpointSlice,
   V1Endpoints,
+  V1Job,
   V1Namespace,
   V1Node,
   V1Pod,
@@ -13,7 +15,14 @@ import type {
 } from '@kubernetes/client-node'
 import { defaultPod, defaultPodSpec } from './default-pod.ts'
 import { defaultEndpoints, defaultService } from './default-service.ts'
-import { defaultDaemonSet, defaultDeployment, defaultEndpointSlice, defaultReplicaSet } from './default-workload.ts'
+import {
+  defaultCronJob,
+  defaultDaemonSet,
+  defaultDeployment,
+  defaultEndpointSlice,
+  defaultJob,
+  defaultReplicaSet,
+} from './default-workload.ts'
 import type { FieldErrors } from './field-errors.ts'
 import { sameJson } from './json.ts'
 import { carryAllocations, prepareService } from './service-lifecycle.ts'
@@ -26,7 +35,7 @@ import {
 } from './validate-other.ts'
 import { validatePodSpec, validatePodUpdate } from './validate-pod.ts'
 import { validateService, validateServiceUpdate } from './validate-service.ts'
-import { validateWorkload, validateWorkloadUpdate } from './validate-workload.ts'
+import { validateCronJob, validateJobSpec, validateWorkload, validateWorkloadUpdate } from './validate-workload.ts'
 
 /** What is particular to one kind on its way into the store. Both steps may change `object`, never `old`. */
 interface Strategy<T> {
@@ -147,6 +156,25 @@ const byResource: Record<string, Strategy<Stored>> = {
       validateWorkload(daemonSet, errors)
       if (old) validateWorkloadUpdate(daemonSet, old, errors)
     },
+  }),
+  jobs: strategy<V1Job>({
+    prepare(job, old) {
+      defaultJob(job, !old)
+      job.status ??= {}
+    },
+    validate(job, errors, old) {
+      validateJobSpec(job.spec, 'spec', errors)
+      if (old && !sameJson(job.spec?.template, old.spec?.template)) {
+        errors.invalid('spec.template', job.spec?.template, 'field is immutable')
+      }
+    },
+  }),
+  cronjobs: strategy<V1CronJob>({
+    prepare(cronJob) {
+      defaultCronJob(cronJob)
+      cronJob.status ??= {}
+    },
+    validate: validateCronJob,
   }),
   endpointslices: strategy<V1EndpointSlice>({
     prepare: defaultEndpointSlice,

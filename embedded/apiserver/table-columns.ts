@@ -14,7 +14,7 @@ import { ageOf, humanDuration } from './human-duration.ts'
 import { ageColumn, type Column, columns, nameColumn } from './table-column.ts'
 import { podColumns } from './table-pod.ts'
 import { serviceColumns } from './table-service.ts'
-import { daemonSetColumns, deploymentColumns, replicaSetColumns } from './table-workload.ts'
+import { cronJobColumns, daemonSetColumns, deploymentColumns, jobColumns, replicaSetColumns } from './table-workload.ts'
 
 /** The columns that kubectl prints for a resource. */
 export function columnsOf(resource: string): readonly Column[] {
@@ -67,6 +67,8 @@ const byResource: Record<string, readonly Column[]> = {
   deployments: deploymentColumns,
   replicasets: replicaSetColumns,
   daemonsets: daemonSetColumns,
+  jobs: jobColumns,
+  cronjobs: cronJobColumns,
   nodes: nodeColumns,
   namespaces: columns<V1Namespace>([
     nameColumn,

@@ -1,10 +1,13 @@
 import type {
+  V1CronJob,
   V1DaemonSet,
   V1Deployment,
+  V1Job,
   V1LabelSelector,
   V1PodTemplateSpec,
   V1ReplicaSet,
 } from '@kubernetes/client-node'
+import { ageOf, humanDuration } from './human-duration.ts'
 import { ageColumn, type Column, columns, nameColumn } from './table-column.ts'
 import { labelsText } from './table-service.ts'
 
@@ -60,4 +63,44 @@ export const daemonSetColumns: readonly Column[] = columns<V1DaemonSet>([
   { name: 'Node Selector', cell: ({ spec }) => labelsText(spec?.template.spec?.nodeSelector) },
   ageColumn,
   ...templateColumns,
+])
+
+function jobStatus({ status }: V1Job): string {
+  const held = (status?.conditions ?? []).filter((condition) => condition.status === 'True').map(({ type }) => type)
+  return ['Complete', 'Failed', 'Suspended'].find((type) => held.includes(type)) ?? 'Running'
+}
+
+// Times are strings in JSON, although client-node's types declare Date.
+function jobDuration({ status }: V1Job, now: Date): string {
+  if (!status?.startTime) return ''
+  const ended = status.conditions?.find(({ type }) => type === 'Failed')?.lastTransitionTime
+  const end = status.completionTime ?? ended ?? now
+  return humanDuration((new Date(end).getTime() - new Date(status.startTime).getTime()) / 1000)
+}
+
+export const jobColumns: readonly Column[] = columns<V1Job>([
+  nameColumn,
+  { name: 'Status', cell: jobStatus },
+  {
+    name: 'Completions',
+    cell: ({ spec, status }) => `${status?.succeeded ?? 0}/${spec?.completions ?? `1 of ${spec?.parallelism ?? 1}`}`,
+  },
+  { name: 'Duration', cell: jobDuration },
+  ageColumn,
+  { name: 'Containers', wide: true, cell: ({ spec }) => templateText({ spec } as Workload, 'name') },
+  { name: 'Images', wide: true, cell: ({ spec }) => templateText({ spec } as Workload, 'image') },
+  { name: 'Selector', wide: true, cell: ({ spec }) => selectorText(spec?.selector) },
+])
+
+export const cronJobColumns: readonly Column[] = columns<V1CronJob>([
+  nameColumn,
+  { name: 'Schedule', cell: ({ spec }) => spec?.schedule ?? '' },
+  { name: 'Timezone', cell: ({ spec }) => spec?.timeZone ?? '<none>' },
+  { name: 'Suspend', cell: ({ spec }) => (spec?.suspend ? 'True' : 'False') },
+  { name: 'Active', type: 'integer', cell: ({ status }) => status?.active?.length ?? 0 },
+  {
+    name: 'Last Schedule',
+    cell: ({ status }, now) => (status?.lastScheduleTime ? ageOf(String(status.lastScheduleTime), now) : '<none>'),
+  },
+  ageColumn,
 ])

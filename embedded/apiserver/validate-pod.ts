@@ -18,7 +18,7 @@ export function validatePodSpec(spec: V1PodSpec, path: string, errors: FieldErro
     volumes.add(volume.name)
   }
   const names = new Set<string>()
-  for (const list of ['initContainers', 'containers'] as const) {
+  for (const list of ['initContainers', 'containers', 'ephemeralContainers'] as const) {
     for (const [index, container] of (spec[list] ?? []).entries()) {
       const field = `${path}.${list}[${index}]`
       if (container.name && names.has(container.name)) errors.duplicate(`${field}.name`, container.name)
@@ -67,6 +67,10 @@ export function validatePodUpdate(pod: V1Pod, old: V1Pod, errors: FieldErrors): 
     }
   }
   restore(allowed, old.spec, 'activeDeadlineSeconds')
+  const added = (old.spec.ephemeralContainers ?? []).every((one, index) =>
+    sameJson(one, pod.spec?.ephemeralContainers?.[index]),
+  )
+  if (added) restore(allowed, old.spec, 'ephemeralContainers')
   if (!old.spec.nodeName) restore(allowed, old.spec, 'nodeName')
   const kept = (old.spec.tolerations ?? []).every((toleration) =>
     (pod.spec?.tolerations ?? []).some((other) => sameJson(toleration, other)),

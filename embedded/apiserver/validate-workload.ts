@@ -1,4 +1,12 @@
-import type { V1DaemonSet, V1Deployment, V1LabelSelector, V1ReplicaSet } from '@kubernetes/client-node'
+import type {
+  V1CronJob,
+  V1DaemonSet,
+  V1Deployment,
+  V1JobSpec,
+  V1LabelSelector,
+  V1ReplicaSet,
+} from '@kubernetes/client-node'
+import { Cron } from 'croner'
 import { matchesSelector } from '../../dataplane/label-selector.ts'
 import type { FieldErrors } from './field-errors.ts'
 import { sameJson } from './json.ts'
@@ -42,6 +50,40 @@ export function validateWorkload(workload: Workload, errors: FieldErrors): void 
 export function validateWorkloadUpdate(workload: Workload, old: Workload, errors: FieldErrors): void {
   if (!sameJson(workload.spec?.selector, old.spec?.selector)) {
     errors.invalid('spec.selector', workload.spec?.selector, 'field is immutable')
+  }
+}
+
+/** Faults of a Job's specification, or of a CronJob's template. */
+export function validateJobSpec(spec: V1JobSpec | undefined, path: string, errors: FieldErrors): void {
+  validatePodTemplate(spec?.template, `${path}.template`, errors)
+  const restart = spec?.template?.spec?.restartPolicy
+  if (restart === 'Always') {
+    errors.notSupported(`${path}.template.spec.restartPolicy`, restart, ['OnFailure', 'Never'])
+  }
+  if (spec?.completionMode === 'Indexed') errors.notSupported(`${path}.completionMode`, 'Indexed', ['NonIndexed'])
+  for (const field of ['parallelism', 'completions', 'backoffLimit', 'ttlSecondsAfterFinished'] as const) {
+    const value = spec?.[field]
+    if (value !== undefined && value < 0)
+      errors.invalid(`${path}.${field}`, value, 'must be greater than or equal to 0')
+  }
+}
+
+/** Faults of a CronJob. */
+export function validateCronJob({ spec }: V1CronJob, errors: FieldErrors): void {
+  oneOf(spec?.concurrencyPolicy, 'spec.concurrencyPolicy', ['Allow', 'Forbid', 'Replace'], errors)
+  validateJobSpec(spec?.jobTemplate?.spec, 'spec.jobTemplate.spec', errors)
+  const schedule = spec?.schedule ?? ''
+  // Kubernetes has five fields or a name such as @hourly; croner would also read seconds and years.
+  const fields = schedule.trim().split(/\s+/).length
+  if (schedule === '') errors.required('spec.schedule')
+  else if (!schedule.startsWith('@') && fields !== 5) {
+    errors.invalid('spec.schedule', schedule, `expected exactly 5 fields, found ${fields}: [${schedule}]`)
+  } else {
+    try {
+      new Cron(schedule, { timezone: spec?.timeZone ?? 'Etc/UTC' }).nextRun()
+    } catch (error) {
+      errors.invalid('spec.schedule', schedule, error instanceof Error ? error.message : String(error))
+    }
   }
 }
 

@@ -37,12 +37,14 @@ export function splitKey(key: string): { namespace: string | undefined; name: st
 export function createContext(
   api: Api,
   report: (error: unknown) => void,
-): { context: ControllerContext; stop(): void } {
+): { context: ControllerContext; isIdle(): boolean; stop(): void } {
   const ends: (() => void)[] = []
+  const queues: Workqueue[] = []
   const context: ControllerContext = {
     api,
     queue(reconcile) {
       const queue = createWorkqueue(reconcile, (_key, error) => report(error))
+      queues.push(queue)
       ends.push(() => queue.stop())
       return queue
     },
@@ -61,5 +63,5 @@ export function createContext(
   function stop() {
     for (const end of ends.splice(0)) end()
   }
-  return { context, stop }
+  return { context, isIdle: () => queues.every((queue) => queue.isIdle()), stop }
 }

@@ -2,12 +2,14 @@ import type { AddressPool } from '../../host/address-pool.ts'
 import type { Api } from '../apiserver/api.ts'
 import { StatusError } from '../apiserver/status-error.ts'
 import { createContext } from './context.ts'
+import { startCronJobController } from './cronjob.ts'
 import { startDaemonSetController } from './daemonset.ts'
 import { startDeploymentController } from './deployment.ts'
 import { startEndpointsController } from './endpoints.ts'
 import { startEndpointSliceController } from './endpointslice.ts'
 import { startEventExpiry } from './event-expiry.ts'
 import { startGarbageCollector } from './garbage-collector.ts'
+import { startJobController } from './job.ts'
 import { type ApiServerEndpoint, startKubernetesEndpoints } from './kubernetes-endpoints.ts'
 import { defaultLoadBalancerPool, startLoadBalancerController } from './load-balancer.ts'
 import { startNamespaceController } from './namespace.ts'
@@ -22,16 +24,19 @@ export interface ControllerOptions {
   loadBalancerPool?: AddressPool
   /** Where the cluster's network reaches the API server; absent, the Service `kubernetes` has no endpoints. */
   apiServerEndpoint?: ApiServerEndpoint
+  /** The clock of CronJobs. */
+  now?: () => number
   /** Hears of errors that are faults of this program; refusals of the API are part of the game and only retried. */
   report?: (error: unknown) => void
 }
 
 /**
  * Starts everything that kube-controller-manager and kube-scheduler do in this cluster, on the API of the same process.
- * Each change is reacted to in the next macrotask. `stop` ends all of it, timers included.
+ * Each change is reacted to in the next macrotask. `stop` ends all of it, timers included; `isIdle`
+ * tells that all changes so far have been reacted to.
  */
-export function startControllers(api: Api, options: ControllerOptions = {}): { stop(): void } {
-  const { context, stop } = createContext(api, (error) => {
+export function startControllers(api: Api, options: ControllerOptions = {}): { isIdle(): boolean; stop(): void } {
+  const { context, isIdle, stop } = createContext(api, (error) => {
     if (!(error instanceof StatusError)) options.report?.(error)
   })
   startNamespaceController(context, options.caCertificate ?? '')
@@ -41,10 +46,12 @@ export function startControllers(api: Api, options: ControllerOptions = {}): { s
   startDeploymentController(context)
   startReplicaSetController(context)
   startDaemonSetController(context)
+  startJobController(context)
+  startCronJobController(context, options.now)
   startScheduler(context)
   startEndpointSliceController(context)
   startEndpointsController(context)
   startLoadBalancerController(context, options.loadBalancerPool ?? defaultLoadBalancerPool)
   if (options.apiServerEndpoint) startKubernetesEndpoints(context, options.apiServerEndpoint)
-  return { stop }
+  return { isIdle, stop }
 }

@@ -2,12 +2,16 @@
 import type {
   CoreV1Event,
   V1ControllerRevision,
+  V1CronJobSpec,
+  V1CronJobStatus,
   V1DaemonSetSpec,
   V1DaemonSetStatus,
   V1DeploymentSpec,
   V1DeploymentStatus,
   V1Endpoint,
   V1EndpointSubset,
+  V1JobSpec,
+  V1JobStatus,
   V1NamespaceSpec,
   V1NamespaceStatus,
   V1NodeSpec,
@@ -38,6 +42,8 @@ export type Pod = Resource<V1PodSpec, V1PodStatus>
 export type ReplicaSet = Resource<V1ReplicaSetSpec, V1ReplicaSetStatus>
 export type Deployment = Resource<V1DeploymentSpec, V1DeploymentStatus>
 export type DaemonSet = Resource<V1DaemonSetSpec, V1DaemonSetStatus>
+export type Job = Resource<V1JobSpec, V1JobStatus>
+export type CronJob = Resource<V1CronJobSpec, V1CronJobStatus>
 export type Service = Resource<V1ServiceSpec, V1ServiceStatus>
 export type Node = Resource<V1NodeSpec, V1NodeStatus>
 export type Namespace = Resource<V1NamespaceSpec, V1NamespaceStatus>

@@ -4,6 +4,8 @@ export interface Workqueue {
   add(key: string): void
   /** Asks for a reconcile of `key` later; of several times the earliest holds. */
   addAfter(key: string, milliseconds: number): void
+  /** True when nothing waits for its turn or is to be tried again; what `addAfter` asked for later does not count. */
+  isIdle(): boolean
   /** Forgets everything asked for; nothing runs afterwards. */
   stop(): void
 }
@@ -86,5 +88,5 @@ export function createWorkqueue(
     dirty.clear()
   }
 
-  return { add, addAfter, stop }
+  return { add, addAfter, isIdle: () => dirty.size === 0 && failures.size === 0, stop }
 }

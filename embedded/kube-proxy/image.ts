@@ -11,6 +11,7 @@ function versionOfImage(image: string | undefined, fallback = 'v1.34.11'): strin
 export function kubeProxyImage(genuine?: GenuineOptions): BuiltinImage {
   return {
     names: ['registry.k8s.io/kube-proxy'],
+    tags: /^v1\.\d{1,2}\.\d{1,2}/,
     about: genuine ? `the genuine kube-proxy "${genuine.binary}"` : 'kube-proxy, in modes iptables and ipvs',
     start: async (context) =>
       genuine ? startGenuine(context, genuine) : new KubeProxy(context, versionOfImage(context.container.image)),

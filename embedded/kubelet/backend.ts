@@ -9,11 +9,10 @@ import { notFound as noProgram } from './container-process.ts'
 import type { ContainerWorker } from './container-worker.ts'
 import { logStream } from './log-stream.ts'
 import type { PodWorker } from './pod-worker.ts'
+import { measureUsage } from './usage.ts'
 
 /** Longer than anybody who asks for a script waits for it. */
 const scriptDeadlineMs = 300_000
-
-type FindPod = (namespace: string, name: string) => PodWorker | undefined
 
 function named(worker: PodWorker | undefined, pod: string, container?: string): ContainerWorker {
   if (!worker) throw notFound(resourceNamed('pods'), pod)
@@ -26,8 +25,13 @@ function named(worker: PodWorker | undefined, pod: string, container?: string): 
   return chosen
 }
 
-/** What the API server asks of the kubelets: commands and logs. */
-export function createBackend(machine: Machine, network: Network, find: FindPod): NodeBackend {
+const containerNotFound = (name: string) =>
+  new StatusError(500, 'InternalError', `unable to upgrade connection: container not found ("${name}")`)
+
+/** What the API server requests from the kubelets: commands, connections and logs. */
+export function createBackend(machine: Machine, network: Network, pods: ReadonlyMap<string, PodWorker>): NodeBackend {
+  const find = (namespace: string, name: string) =>
+    [...pods.values()].find(({ pod: { metadata } }) => metadata.namespace === namespace && metadata.name === name)
   const placementOf = (node: string) => {
     // The guest's own network, from which routes lead to load balancers' addresses.
     if (node === OUTSIDE) return {}
@@ -35,25 +39,41 @@ export function createBackend(machine: Machine, network: Network, find: FindPod)
     return network.placement(node)
   }
   return {
-    async exec({ target, command, tty }) {
-      if (target.kind === 'node') return machine.spawn(command, placementOf(target.name), { tty })
-      const worker = named(find(target.namespace, target.name), target.name, target.container)
-      if (!worker.running)
-        throw new StatusError(
-          500,
-          'InternalError',
-          `unable to upgrade connection: container not found ("${worker.container.name}")`,
-        )
-      const { placement } = worker.running
+    exec({ target, command, tty }) {
+      if (target.kind === 'node') {
+        const placement = placementOf(target.name)
+        return (size) => machine.spawn(command, placement, { tty, ...(size && { size }) })
+      }
+      const { running, container } = named(find(target.namespace, target.name), target.name, target.container)
+      if (!running) throw containerNotFound(container.name)
+      const { placement } = running
       if (!placement)
         throw new StatusError(
           500,
           'InternalError',
           `OCI runtime exec failed: exec failed: ${noProgram(command)}: unknown`,
         )
-      return machine.spawn(command, placement, { tty })
+      return (size) => machine.spawn(command, placement, { tty, ...(size && { size }) })
+    },
+    attach({ namespace, name, container }) {
+      const process = named(find(namespace, name), name, container).attach()
+      if (!process) throw containerNotFound(container)
+      return async () => process
+    },
+    dial({ namespace, name }) {
+      const worker = find(namespace, name)
+      if (!worker) throw notFound(resourceNamed('pods'), name)
+      const { link } = worker.sandbox
+      const placement = link ? { netns: link.netns } : network.placement(worker.pod.spec.nodeName ?? '')
+      return (port) => machine.spawn(['socat', '-', `TCP4:127.0.0.1:${port}`], placement)
     },
     script: async (node, text) => machine.script(text, placementOf(node), { timeoutMs: scriptDeadlineMs }),
+    usage: () =>
+      measureUsage(
+        machine,
+        network.nodes.map(({ name }) => name),
+        [...pods.values()],
+      ),
     synced: (node) => syncedOn(machine, node),
     async logs(request) {
       const { name: container } = request

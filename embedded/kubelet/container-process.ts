@@ -1,5 +1,5 @@
 import { constants } from 'node:os'
-import type { Machine, Placement, Privileges } from '../machine/machine.ts'
+import type { GuestProcess, Machine, Placement, Privileges } from '../machine/machine.ts'
 import { GUEST_CONFINE, privilegeOptions } from '../machine/placement.ts'
 import type { LogBuffer } from './log-buffer.ts'
 
@@ -9,6 +9,8 @@ export interface RunningContainer {
   readonly placement?: Placement
   readonly exited: Promise<{ exitCode: number; signal?: number }>
   signal(name: string): void
+  /** The process behind `attach`; programs on the host have none. */
+  readonly process?: Pick<GuestProcess, 'stdin' | 'resize'>
 }
 
 /** The command of a container can't be started; the message is the runtime's. */
@@ -33,6 +35,14 @@ export interface ProcessSpec {
   log: LogBuffer
   /** Output after which the container serves; without it, it does as soon as it runs. */
   serving?: RegExp | undefined
+  /** Keep its standard input open. */
+  stdin?: boolean | undefined
+  /** Give it a terminal. */
+  tty?: boolean | undefined
+  /** Share the node's process namespace (hostPID). */
+  nodeProcesses?: boolean | undefined
+  /** Join the process namespace of this container (`unshare`'s process id), as ephemeral containers with a target do. */
+  target?: number | undefined
 }
 
 // The first line of output tells that all namespaces exist, so that commands can be run in them; it is not logged.
@@ -44,25 +54,40 @@ command -v -- "$1" >/dev/null || { echo '${missing}'; exit 128; }
 echo '${begun}'
 exec "$@"`
 
-function command({ network, hostname, root, workingDir, argv, privileges, privileged }: ProcessSpec): string[] {
+// nsenter enters the process namespace of the target's first process, and forks: its only child is the new container.
+const joinProcesses = 'read -r child _ </proc/$0/task/$0/children; exec nsenter --target="$child" --pid "$@"'
+
+function command({
+  network,
+  hostname,
+  root,
+  workingDir,
+  argv,
+  privileges,
+  privileged,
+  ...spec
+}: ProcessSpec): string[] {
+  const { nodeProcesses, target, tty } = spec
   const own = 'pid' in network ? [] : ['--uts']
   const name = 'pid' in network ? [] : ['--hostname', hostname]
   const enter = 'pid' in network ? [`--target=${network.pid}`, '--net', '--uts'] : [`--net=/run/netns/${network.netns}`]
+  const joined = target !== undefined
   return [
-    ...[
-      '/usr/bin/nsenter',
-      ...enter,
-      '/usr/bin/unshare',
-      ...own,
-      '--mount',
-      '--ipc',
-      '--pid',
-      '--fork',
-      '--kill-child',
-    ],
-    ...['--propagation', 'slave', GUEST_CONFINE, ...name, '--root', root, ...(privileged ? [] : ['--container'])],
-    ...[...privilegeOptions(privileges), '--', '/bin/sh', '-c', setup, 'sh', workingDir, ...argv],
+    ...(joined ? ['sh', '-c', joinProcesses, String(target)] : []),
+    ...['/usr/bin/nsenter', ...enter, '/usr/bin/unshare', ...own, '--mount', '--ipc'],
+    ...(nodeProcesses || joined ? [] : ['--pid']),
+    ...(joined ? [] : ['--fork', '--kill-child']),
+    ...['--propagation', 'slave', GUEST_CONFINE, ...(tty ? ['--terminal'] : []), ...name, '--root', root],
+    ...[...(privileged ? [] : ['--container']), ...privilegeOptions(privileges), '--'],
+    ...['/bin/sh', '-c', setup, 'sh', workingDir, ...argv],
   ]
+}
+
+/** The process that has the container as its only child; with a terminal, it is the child of `script`. */
+async function containerParent(machine: Machine, { pid }: GuestProcess, tty: boolean): Promise<number> {
+  if (!tty) return pid
+  const { stdout } = await machine.script(`cat /proc/${pid}/task/${pid}/children`)
+  return Number(stdout.trim().split(' ')[0])
 }
 
 /** How long to wait for the line that tells that a program serves before it is taken for running anyhow. */
@@ -74,7 +99,11 @@ const servingDeadlineMs = 5000
  */
 export async function startProcess(machine: Machine, spec: ProcessSpec): Promise<RunningContainer> {
   const { log, argv, serving } = spec
-  const process = await machine.spawn(command(spec), { env: { ...spec.env } }, { noInput: true, inNamespace: true })
+  const process = await machine.spawn(
+    command(spec),
+    { env: { ...spec.env } },
+    { noInput: !spec.stdin && !spec.tty, inNamespace: true, tty: spec.tty === true },
+  )
   const decoder = { stdout: new TextDecoder(), stderr: new TextDecoder() }
   let first: string | undefined = ''
   let tail = ''
@@ -114,11 +143,22 @@ export async function startProcess(machine: Machine, spec: ProcessSpec): Promise
     return { exitCode: code ?? 128 + (number ?? 9), ...(number !== undefined && { signal: number }) }
   })
   await started
+  const parent = await containerParent(machine, process, spec.tty === true)
   if (serving) {
     const timer = setTimeout(serves, servingDeadlineMs)
     await served
     clearTimeout(timer)
   }
-  const placement = { childOf: process.pid, env: { ...spec.env }, privileges: spec.privileges }
-  return { placement, exited, signal: (name) => process.kill(name) }
+  return {
+    placement: { childOf: parent, env: { ...spec.env }, privileges: spec.privileges },
+    exited,
+    process,
+    signal(name) {
+      if (parent === process.pid) process.kill(name)
+      else
+        machine
+          .script(`kill -s ${name.replace(/^SIG/, '')} $(cat /proc/${parent}/task/${parent}/children)`)
+          .catch(() => {})
+    },
+  }
 }

@@ -60,12 +60,13 @@ export function prepareContainer(
   return { image, context, env, root: containerRoot(node, image, context, run) }
 }
 
-/** Runs a prepared container whose root is in place. Throws StartError when its program does not exist. */
+/** Runs a prepared container whose root is in place, in the process namespace of `target` if given. Throws StartError when its program does not exist. */
 export function launchContainer(
   node: NodeContext,
   sandbox: PodSandbox,
   { image, context, env, root }: PreparedContainer,
   log: LogBuffer,
+  target?: number,
 ): Promise<RunningContainer> {
   if ('start' in image || !root) return launchBuiltin(node, sandbox, image as BuiltinImage, context, env, log)
   const { container, pod } = context
@@ -86,6 +87,10 @@ export function launchContainer(
     privileged: container.securityContext?.privileged === true,
     log,
     serving: own || args?.length ? undefined : image.serving,
+    stdin: container.stdin,
+    tty: container.tty,
+    nodeProcesses: pod.spec.hostPID,
+    target,
   })
 }
 

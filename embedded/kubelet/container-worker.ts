@@ -1,6 +1,8 @@
 import { createHash } from 'node:crypto'
+import { PassThrough, Writable } from 'node:stream'
 import { setTimeout as delay } from 'node:timers/promises'
 import { timestamp } from '../controllers/time.ts'
+import type { GuestProcess } from '../machine/machine.ts'
 import { goDuration, RestartBackoff } from './backoff.ts'
 import { ContainerProbes } from './container-probes.ts'
 import type { RunningContainer } from './container-process.ts'
@@ -27,19 +29,29 @@ export class ContainerWorker {
   private readonly sandbox: PodSandbox
   private readonly changed: () => void
   private readonly fieldPath: string
+  private readonly target: (() => number | undefined) | undefined
   private readonly backoff = new RestartBackoff()
   private readonly stopping = new AbortController()
   private runs = 0
+  private attached: LogBuffer | undefined
   private prepared: PreparedContainer | undefined
   private probes: ContainerProbes | undefined
   private wake: () => void = () => {}
 
-  constructor(node: NodeContext, sandbox: PodSandbox, container: Container, init: boolean, changed: () => void) {
+  constructor(
+    node: NodeContext,
+    sandbox: PodSandbox,
+    container: Container,
+    field: 'initContainers' | 'containers' | 'ephemeralContainers',
+    changed: () => void,
+    target?: () => number | undefined,
+  ) {
     this.node = node
     this.sandbox = sandbox
     this.container = container
     this.changed = changed
-    this.fieldPath = `spec.${init ? 'initContainers' : 'containers'}{${container.name}}`
+    this.target = target
+    this.fieldPath = `spec.${field}{${container.name}}`
     this.status = {
       name: container.name,
       image: container.image ?? '',
@@ -89,6 +101,43 @@ export class ContainerWorker {
     } else this.wake()
   }
 
+  /**
+   * Joins its output from now on, and its input if that is open. The first client of a container with an open input gets
+   * what it has printed before, as of its prompt. Undefined when it does not run and no output is left for that client.
+   */
+  attach(): GuestProcess | undefined {
+    const { running, log, container } = this
+    const first = container.stdin === true && log !== this.attached
+    if (!log || !(running || first)) return undefined
+    this.attached = log
+    const [stdout, stderr] = [new PassThrough(), new PassThrough()]
+    const input = running?.process?.stdin
+    const exited = new Promise<{ code: number; signal: null }>((resolve) => {
+      const detach = log.read(
+        {
+          output: (stream, text) => (stream === 'stdout' ? stdout : stderr).write(text),
+          end: () => resolve({ code: 0, signal: null }),
+        },
+        first,
+      )
+      stdout.on('close', detach)
+    })
+    void exited.then(() => [stdout, stderr].map((output) => output.end()))
+    return {
+      pid: 0,
+      stdin: new Writable({
+        write: (bytes: Buffer, encoding, done) =>
+          input?.writable ? input.write(bytes, encoding, () => done()) : done(),
+        final: (done) => (container.stdinOnce ? input?.end(done) : done()),
+      }),
+      stdout,
+      stderr,
+      exited,
+      kill: () => [stdout, stderr].map((output) => output.destroy()),
+      resize: (columns, rows) => running?.process?.resize(columns, rows),
+    }
+  }
+
   /** Ends the container as its lifecycle says and does not start it again. `kill` ends it at once. */
   async stop(): Promise<void> {
     this.stopping.abort()
@@ -134,7 +183,7 @@ export class ContainerWorker {
     this.log = log
     const startedAt = timestamp()
     try {
-      this.running = await launchContainer(this.node, this.sandbox, prepared, log)
+      this.running = await launchContainer(this.node, this.sandbox, prepared, log, this.target?.())
     } catch (error) {
       log.end()
       return this.startFailed(error, containerID)
@@ -219,7 +268,7 @@ export class ContainerWorker {
   }
 
   private noImage(reference: string): undefined {
-    const there = `this cluster has no registry, only these images: ${imageList().join(', ')}`
+    const there = `this cluster has no registry, only these images in their usual tags: ${imageList().join(', ')}`
     const why = `Failed to pull image "${reference}": not found; ${there}`
     if (this.status.state?.waiting?.reason === 'ErrImagePull') {
       this.event('Normal', 'BackOff', `Back-off pulling image "${reference}": ErrImagePull: ${why}`)

@@ -7,7 +7,7 @@ import type { Network } from '../network/topology.ts'
 import { createBackend } from './backend.ts'
 import { registerOwnImages } from './images/own-images.ts'
 import type { NodeContext } from './node-context.ts'
-import { guestFacts, registerNode } from './node-object.ts'
+import { guestFacts, registerNode, renewLease } from './node-object.ts'
 import type { Pod } from './objects.ts'
 import { PodWorker } from './pod-worker.ts'
 import { Prober } from './prober.ts'
@@ -27,16 +27,22 @@ export interface Kubelets {
   stop(): Promise<void>
 }
 
+/** The kubelet's: a quarter of the 40 s that a Lease lasts. */
+const leaseRenewalMs = 10_000
+
 /** One kubelet a node: registers the Nodes, then runs the Pods that are bound to them. */
 export async function startKubelets({ machine, network, api, nodes }: KubeletOptions): Promise<Kubelets> {
   registerOwnImages()
   const facts = await guestFacts(machine)
   const contexts = new Map<string, NodeContext>()
+  const leases: NodeJS.Timeout[] = []
   for (const [index, node] of nodes.entries()) {
     const object = registerNode(api, node, facts, index === 0)
     const events = createEventRecorder(api, 'kubelet', node.name)
     const prober = new Prober(machine, network.placement(node.name))
     contexts.set(node.name, { machine, network, api, node, events, prober })
+    renewLease(api, object)
+    leases.push(setInterval(() => renewLease(api, object), leaseRenewalMs))
     events.event(object, 'Normal', 'NodeReady', `Node ${node.name} status is now: NodeReady`)
   }
   const pods = new Map<string, PodWorker>()
@@ -57,11 +63,10 @@ export async function startKubelets({ machine, network, api, nodes }: KubeletOpt
       api.delete('pods', pod.metadata.namespace, pod.metadata.name, { gracePeriodSeconds: 0 })
     else pods.set(uid, new PodWorker(context, pod))
   })
-  const find = (namespace: string, name: string) =>
-    [...pods.values()].find(({ pod: { metadata } }) => metadata.namespace === namespace && metadata.name === name)
   return {
-    backend: createBackend(machine, network, find),
+    backend: createBackend(machine, network, pods),
     async stop() {
+      for (const timer of leases) clearInterval(timer)
       unwatch()
       stopVolumes()
       await Promise.all([...pods.values()].map((worker) => worker.terminate(0)))

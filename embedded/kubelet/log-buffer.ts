@@ -5,6 +5,15 @@ export interface LogLine {
   milliseconds: number
   /** With its line break; the last line of a process may lack it. */
   text: string
+  stream: OutputStream
+}
+
+export type OutputStream = 'stdout' | 'stderr'
+
+/** Takes a container's output as it comes, in pieces that need not be lines. */
+export interface OutputReader {
+  output(stream: OutputStream, chunk: string): void
+  end(): void
 }
 
 const keptBytes = 4 * 1024 * 1024
@@ -13,27 +22,29 @@ const keptBytes = 4 * 1024 * 1024
 export class LogBuffer {
   private lines: LogLine[] = []
   private bytes = 0
-  private readonly partial = new Map<string, { text: string; milliseconds: number }>()
+  private readonly partial = new Map<OutputStream, { text: string; milliseconds: number }>()
   private readonly followers = new Set<{ line(line: LogLine): void; end(): void }>()
+  private readonly readers = new Set<OutputReader>()
   ended = false
 
   /** Takes output of one stream as it comes; lines of two streams are not mixed. */
-  write(stream: 'stdout' | 'stderr', chunk: string): void {
+  write(stream: OutputStream, chunk: string): void {
+    for (const reader of this.readers) reader.output(stream, chunk)
     const now = Date.now()
     const open = this.partial.get(stream)
     const pieces = ((open?.text ?? '') + chunk).split(/(?<=\n)/)
     const last = pieces.at(-1) ?? ''
     const whole = last.endsWith('\n') ? pieces : pieces.slice(0, -1)
-    for (const [index, text] of whole.entries()) this.add(text, index === 0 && open ? open.milliseconds : now)
+    for (const [index, text] of whole.entries()) this.add(stream, text, index === 0 && open ? open.milliseconds : now)
     if (whole.length < pieces.length && last !== '') {
       const since = whole.length === 0 && open ? open.milliseconds : now
       this.partial.set(stream, { text: last, milliseconds: since })
     } else this.partial.delete(stream)
   }
 
-  private add(text: string, milliseconds: number): void {
+  private add(stream: OutputStream, text: string, milliseconds: number): void {
     const time = new Date(milliseconds).toISOString().replace('Z', '000000Z')
-    const line = { time, milliseconds, text }
+    const line = { time, milliseconds, text, stream }
     this.lines.push(line)
     this.bytes += text.length
     while (this.bytes > keptBytes) this.bytes -= this.lines.shift()?.text.length ?? this.bytes
@@ -42,11 +53,13 @@ export class LogBuffer {
 
   /** Nothing more will come. */
   end(): void {
-    for (const { text, milliseconds } of this.partial.values()) this.add(text, milliseconds)
+    for (const [stream, { text, milliseconds }] of this.partial) this.add(stream, text, milliseconds)
     this.partial.clear()
     this.ended = true
     for (const follower of this.followers) follower.end()
     this.followers.clear()
+    for (const reader of this.readers) reader.end()
+    this.readers.clear()
   }
 
   all(): readonly LogLine[] {
@@ -58,5 +71,16 @@ export class LogBuffer {
     const follower = { line, end }
     this.followers.add(follower)
     return () => this.followers.delete(follower)
+  }
+
+  /** Gives a reader all output to come; with `fromStart` also what there was. Returns what ends that. */
+  read(reader: OutputReader, fromStart: boolean): () => void {
+    if (fromStart) {
+      for (const { stream, text } of this.lines) reader.output(stream, text)
+      for (const [stream, { text }] of this.partial) reader.output(stream, text)
+    }
+    if (this.ended) reader.end()
+    else this.readers.add(reader)
+    return () => this.readers.delete(reader)
   }
 }

@@ -7,6 +7,7 @@ export type ContainerView = ContainerStatus
 export interface PodView {
   init: readonly ContainerView[]
   containers: readonly ContainerView[]
+  ephemeral?: readonly ContainerView[]
   podIP: string | undefined
   hostIP: string
   startTime: string
@@ -100,5 +101,6 @@ export function podStatus(pod: Pod, view: PodView, now = timestamp()): PodStatus
     startTime: view.startTime,
     ...(view.init.length > 0 && { initContainerStatuses: [...view.init] }),
     containerStatuses: [...view.containers],
+    ...(view.ephemeral?.length && { ephemeralContainerStatuses: [...view.ephemeral] }),
   }
 }

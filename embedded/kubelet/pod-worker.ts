@@ -17,6 +17,7 @@ export class PodWorker {
   readonly sandbox: PodSandbox
   readonly init: readonly ContainerWorker[]
   readonly containers: readonly ContainerWorker[]
+  private readonly ephemeral: ContainerWorker[] = []
   private readonly node: NodeContext
   private readonly link: PodLink | undefined
   private readonly startTime = timestamp()
@@ -32,10 +33,10 @@ export class PodWorker {
     this.node = node
     this.link = pod.spec.hostNetwork ? undefined : node.network.reserve(node.node.name, pod.metadata.uid)
     this.sandbox = { pod, podIP: this.link?.address ?? node.node.address, link: this.link }
-    const worker = (init: boolean) => (container: Pod['spec']['containers'][number]) =>
-      new ContainerWorker(node, this.sandbox, container, init, () => this.sync())
-    this.init = (pod.spec.initContainers ?? []).map(worker(true))
-    this.containers = pod.spec.containers.map(worker(false))
+    const worker = (field: 'initContainers' | 'containers') =>
+      (pod.spec[field] ?? []).map((one) => new ContainerWorker(node, this.sandbox, one, field, () => this.sync()))
+    this.init = worker('initContainers')
+    this.containers = worker('containers')
     if (this.init.length === 0)
       for (const { status } of this.containers) status.state = { waiting: { reason: 'ContainerCreating' } }
     this.sync()
@@ -46,24 +47,40 @@ export class PodWorker {
     return this.sandbox.pod
   }
 
+  private get all(): readonly ContainerWorker[] {
+    return [...this.init, ...this.containers, ...this.ephemeral]
+  }
+
   /** A container by its name, or the one that is meant when none is named. */
   container(name?: string): ContainerWorker | undefined {
     const wanted = name ?? this.pod.metadata.annotations?.['kubectl.kubernetes.io/default-container']
-    const all = [...this.containers, ...this.init]
-    return wanted === undefined ? this.containers[0] : all.find(({ container }) => container.name === wanted)
+    return wanted === undefined ? this.containers[0] : this.all.find(({ container }) => container.name === wanted)
   }
 
   /** The stored Pod changed: its images may, and it may be asked to go. */
   update(pod: Pod): void {
     this.sandbox.pod = pod
-    for (const workers of [this.init, this.containers])
-      for (const worker of workers) {
-        const all = [...(pod.spec.initContainers ?? []), ...pod.spec.containers]
-        const next = all.find(({ name }) => name === worker.container.name)
-        if (next) worker.replace(next)
-      }
+    for (const worker of [...this.init, ...this.containers]) {
+      const all = [...(pod.spec.initContainers ?? []), ...pod.spec.containers]
+      const next = all.find(({ name }) => name === worker.container.name)
+      if (next) worker.replace(next)
+    }
+    if (this.attached) this.startEphemeral()
     if (pod.metadata.deletionTimestamp === undefined) return
     void this.terminate(pod.metadata.deletionGracePeriodSeconds ?? pod.spec.terminationGracePeriodSeconds ?? 30)
+  }
+
+  /** Starts the ephemeral containers (`kubectl debug`) that were added. They run once. */
+  private startEphemeral(): void {
+    for (const { targetContainerName, ...container } of this.pod.spec.ephemeralContainers ?? []) {
+      if (this.ephemeral.some((worker) => worker.container.name === container.name)) continue
+      const target = () =>
+        targetContainerName ? this.container(targetContainerName)?.running?.placement?.childOf : undefined
+      const changed = () => this.sync()
+      const worker = new ContainerWorker(this.node, this.sandbox, container, 'ephemeralContainers', changed, target)
+      this.ephemeral.push(worker)
+      void worker.run('Never')
+    }
   }
 
   /** Ends all containers, within the grace period if they can, and takes the Pod off the node. A later call may shorten it. */
@@ -79,12 +96,12 @@ export class PodWorker {
 
   private kill(): void {
     this.stopping.abort()
-    for (const worker of [...this.init, ...this.containers]) worker.kill()
+    for (const worker of this.all) worker.kill()
   }
 
   private async end(): Promise<void> {
     this.stopping.abort()
-    await Promise.all([...this.init, ...this.containers].map((worker) => worker.stop()))
+    await Promise.all(this.all.map((worker) => worker.stop()))
     await this.life
     clearTimeout(this.killTimer)
     this.publish()
@@ -123,7 +140,7 @@ export class PodWorker {
     await Promise.all(this.containers.map((worker) => worker.run(this.pod.spec.restartPolicy ?? 'Always')))
     if (this.stopping.signal.aborted) return
     // All containers ended for good: the network goes, the Pod stays until somebody deletes it.
-    for (const worker of this.init) worker.kill()
+    for (const worker of [...this.init, ...this.ephemeral]) worker.kill()
     await this.leave()
   }
 
@@ -141,6 +158,7 @@ export class PodWorker {
       if (this.link) await network.attach(this.link, work)
       else if (work.folders?.length) await network.worker.perform(work)
       this.attached = true
+      this.startEphemeral()
       this.sync()
       return true
     } catch (error) {
@@ -155,7 +173,7 @@ export class PodWorker {
     if (!this.attached) return
     this.attached = false
     const folder = podFolder(this.pod.metadata.uid)
-    const unmount = [...this.init, ...this.containers].flatMap((worker) => worker.roots)
+    const unmount = this.all.flatMap((worker) => worker.roots)
     const work: GuestWork = { unmount, remove: [folder] }
     try {
       if (this.link) await this.node.network.detach(this.link, work)
@@ -184,6 +202,7 @@ export class PodWorker {
     const view = {
       init: this.init.map(({ status }) => structuredClone(status)),
       containers: this.containers.map(({ status }) => structuredClone(status)),
+      ephemeral: this.ephemeral.map(({ status }) => structuredClone(status)),
       podIP: this.attached || stored.status?.podIP ? this.sandbox.podIP : undefined,
       hostIP: node.address,
       startTime: this.startTime,

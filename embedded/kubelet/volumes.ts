@@ -104,14 +104,17 @@ export function volumeMounts(
   upper: string,
 ): GuestWork & { files: GuestFile[] } {
   const files: GuestFile[] = []
-  const mounts = (container.volumeMounts ?? []).map(({ name, mountPath, subPath, readOnly }) => {
+  const mounts = (container.volumeMounts ?? []).flatMap(({ name, mountPath, subPath, readOnly }) => {
     const volume = pod.spec.volumes?.find((one) => one.name === name) ?? { name }
     const source = posix.join(sourceOf(pod, volume), subPath ?? '')
     const target = withoutLinks(posix.normalize(mountPath).replace(/(?<=.)\/$/, ''))
     const isFile = (subPath && !volume.emptyDir && !volume.hostPath) || volume.hostPath?.type?.startsWith('File')
     if (isFile) files.push({ path: upper + target, content: '' })
     const options = ['bind', ...(isFile ? [] : ['X-mount.mkdir']), ...(readOnly ? ['ro'] : [])]
-    return `${escaped(source)} ${escaped(root + target)} none ${options.join(',')} 0 0`
+    const mounted = `${escaped(source)} ${escaped(root + target)} none ${options.join(',')} 0 0`
+    // `chroot /host` in the Pod of `kubectl debug node/…` needs them; those of the node are mounted in its own namespace.
+    if (volume.hostPath?.path !== '/') return [mounted]
+    return [mounted, `proc ${escaped(root + target)}/proc proc`, `sysfs ${escaped(root + target)}/sys sysfs`]
   })
   return { files, mounts }
 }

@@ -6,6 +6,7 @@
  *
  * Without PROGRAM it only tries: exit code 0 when everything asked for works here. Options are carried out in this order:
  *   --enter PID          share the namespaces, root and working directory of a process
+ *   --terminal           a new session with the standard input as its terminal: a shell controls jobs only within its process namespace
  *   --hostname NAME      the name of the uts namespace
  *   --root DIR           a mount point as root, with a /proc and /sys of its own
  *   --container          with --root: the devices of a container in its empty /dev, and nothing of the kernel that can be changed
@@ -25,9 +26,9 @@ typedef unsigned long u64;
 
 /* System calls of x86-64 (arch/x86/entry/syscalls/syscall_64.tbl). */
 enum {
-	SYS_write = 1, SYS_open = 2, SYS_close = 3, SYS_getpid = 39, SYS_socket = 41, SYS_connect = 42, SYS_fork = 57, SYS_execve = 59,
+	SYS_write = 1, SYS_open = 2, SYS_close = 3, SYS_ioctl = 16, SYS_getpid = 39, SYS_socket = 41, SYS_connect = 42, SYS_fork = 57, SYS_execve = 59,
 	SYS_exit = 60, SYS_wait4 = 61, SYS_kill = 62, SYS_chdir = 80, SYS_fchdir = 81, SYS_symlink = 88,
-	SYS_chmod = 90, SYS_fchmod = 91,
+	SYS_chmod = 90, SYS_fchmod = 91, SYS_setsid = 112,
 	SYS_chown = 92, SYS_fchown = 93, SYS_lchown = 94, SYS_getuid = 102, SYS_getgid = 104, SYS_setgroups = 116, SYS_capget = 125, SYS_capset = 126,
 	SYS_utime = 132, SYS_mknod = 133, SYS_pivot_root = 155, SYS_prctl = 157, SYS_chroot = 161, SYS_mount = 165,
 	SYS_umount2 = 166, SYS_swapon = 167, SYS_reboot = 169, SYS_sethostname = 170, SYS_init_module = 175, SYS_setxattr = 188,
@@ -48,6 +49,7 @@ long call(long number, long a, long b, long c, long d, long e);
 
 #define EINVAL 22
 #define ENOENT 2
+#define TIOCSCTTY 0x540e
 #define AT_FDCWD (-100L)
 #define ADDRESS(pointer) ((long)(pointer))
 
@@ -219,6 +221,8 @@ static void change_root(const char *root, int container)
 	must(call(SYS_chdir, ADDRESS(root), 0, 0, 0, 0), "chdir ", root);
 	mount_or_fail("proc", "proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, 0);
 	mount_or_fail("sysfs", "sys", "sysfs", MS_NOSUID | MS_NODEV | MS_NOEXEC, 0);
+	/* With the lines that ps of procps-ng 4.0.2 needs and User-Mode Linux lacks (network/topology.ts). */
+	call(SYS_mount, ADDRESS("/run/cpuinfo"), ADDRESS("proc/cpuinfo"), 0, MS_BIND, 0);
 	if (container) {
 		make_devices();
 		cover_kernel();
@@ -487,7 +491,7 @@ void begin(long *stack)
 	long count = *stack, reads = 0, writes = 0;
 	char **argument = (char **)(stack + 1);
 	const char *pid = 0, *root = 0, *hostname = 0, *capabilities = 0, *option;
-	int container = 0, mounts = 0, lock = 0, filtered = 0, no_new = 0, one_user = 0;
+	int terminal = 0, container = 0, mounts = 0, lock = 0, filtered = 0, no_new = 0, one_user = 0;
 
 	environment = argument + count + 1;
 	for (argument++; *argument && **argument == '-'; argument++) {
@@ -504,6 +508,8 @@ void begin(long *stack)
 			filtered = 1;
 		else if (same(option, "--container"))
 			container = 1;
+		else if (same(option, "--terminal"))
+			terminal = 1;
 		else if (same(option, "--one-user"))
 			one_user = 1;
 		else if (same(option, "--no-new-privs"))
@@ -527,6 +533,10 @@ void begin(long *stack)
 	}
 	if (pid)
 		enter(pid);
+	if (terminal) {
+		must(call(SYS_setsid, 0, 0, 0, 0, 0), "setsid", "");
+		must(call(SYS_ioctl, 0, TIOCSCTTY, 1, 0, 0), "the controlling terminal", "");
+	}
 	if (hostname)
 		must(call(SYS_sethostname, ADDRESS(hostname), length(hostname), 0, 0, 0), "the host name ", hostname);
 	if (root)

@@ -14,6 +14,7 @@ export const privilegeOptions = ({ capabilities, noNewPrivileges }: Privileges):
 export interface SpawnRequest extends Placement {
   command: readonly string[]
   tty?: boolean
+  size?: { columns: number; rows: number }
   /** Standard input is /dev/null. */
   noInput?: boolean
   /** The command ends in `unshare --pid --fork`: signals go to the first process of the new namespace, not to its maker. */
@@ -29,10 +30,13 @@ export interface ScriptRequest extends ScriptPlace {
  * The namespaces a process of the guest is moved into before the command starts. Not nsenter and setpriv for a process: the second
  * would be a file of the container's, which its root can replace, run with all rights.
  */
-export function enterNamespaces(placement: Placement): string[] {
+export function enterNamespaces(placement: Placement, tty = false): string[] {
   const prefix: string[] = []
   if (placement.pid !== undefined)
-    prefix.push(GUEST_CONFINE, '--enter', String(placement.pid), ...privilegeOptions(placement.privileges ?? {}), '--')
+    prefix.push(
+      ...[GUEST_CONFINE, '--enter', String(placement.pid), ...(tty ? ['--terminal'] : [])],
+      ...[...privilegeOptions(placement.privileges ?? {}), '--'],
+    )
   else if (placement.netns !== undefined) prefix.push('nsenter', `--net=/run/netns/${placement.netns}`)
   if (placement.hostname !== undefined)
     prefix.push('unshare', '--uts', 'sh', '-c', 'hostname "$0"; exec "$@"', placement.hostname)
@@ -44,8 +48,9 @@ export function enterNamespaces(placement: Placement): string[] {
  * is left in `terminalFile` so that it can be resized from outside.
  */
 export function spawnArguments(request: SpawnRequest, terminalFile: string): string[] {
-  const argv = [...enterNamespaces(request), ...request.command]
+  const argv = [...enterNamespaces(request, request.tty), ...request.command]
   if (!request.tty) return argv
-  const line = `tty >${shellWord(terminalFile)}; exec ${argv.map(shellWord).join(' ')}`
+  const { columns, rows } = request.size ?? { columns: 80, rows: 24 }
+  const line = `stty cols ${columns} rows ${rows}; tty >${shellWord(terminalFile)}; exec ${argv.map(shellWord).join(' ')}`
   return ['script', '--quiet', '--flush', '--return', '--command', line, '/dev/null']
 }

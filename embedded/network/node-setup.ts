@@ -36,6 +36,15 @@ export function nodeMounts(
   return { folders: works.flatMap(({ folders }) => folders), mounts: works.flatMap(({ mounts }) => mounts) }
 }
 
+/**
+ * Shell command that writes /proc/cpuinfo with the lines that ps of procps-ng 4.0.2 needs and User-Mode Linux lacks, for the
+ * nodes and, in the guest's own /run, for containers.
+ */
+export function cpuinfoCommand(nodes: readonly NodePlan[]): string {
+  const copies = nodes.map(({ name }) => `${nodesFolder}/${name}/upper/run/cpuinfo`)
+  return `(cat /proc/cpuinfo; printf 'core id\\t\\t: 0\\napicid\\t\\t: 0\\n') | tee ${copies.join(' ')} >/run/cpuinfo`
+}
+
 /** `ip -batch` lines of the guest's own namespace: the bridge, the nodes' namespaces, a cable from each to the bridge. */
 export function bridgeLines(nodes: readonly NodePlan[]): string[] {
   const cable = (name: string) => interfaceName('veth', name)
@@ -73,7 +82,7 @@ export function nodeFiles(node: NodePlan, nodes: readonly NodePlan[]): GuestFile
     '/etc/hostname': `${node.name}\n`,
     '/etc/hosts': hosts(nodes),
     '/etc/resolv.conf': `nameserver ${bridge.address}\noptions timeout:1 attempts:1\n`,
-    '/etc/fstab': 'sysfs /sys sysfs\n',
+    '/etc/fstab': 'sysfs /sys sysfs\n/run/cpuinfo /proc/cpuinfo none bind\n',
     '/root/.bashrc': shellProfile,
     '/root/.profile': '. ~/.bashrc\n',
     '/root/.bash_profile': '. ~/.bashrc\n',

@@ -3,7 +3,7 @@ import { AddressPool } from './address-pool.ts'
 import { type GuestWork, GuestWorker, guestScript } from './guest-work.ts'
 import { firstModules, laterModules, soughtModule } from './modules.ts'
 import { type NodePlan, outside } from './node-plan.ts'
-import { bridgeLines, nodeCommand, nodeFiles, nodeMounts } from './node-setup.ts'
+import { bridgeLines, cpuinfoCommand, nodeCommand, nodeFiles, nodeMounts } from './node-setup.ts'
 import { attachWork, detachWork, type PodLink, podLink } from './pod-link.ts'
 
 /** The nodes of a cluster as namespaces on one bridge, and the links of the Pods on them. */
@@ -48,9 +48,10 @@ export async function createNetwork(machine: Machine, nodes: readonly NodePlan[]
   // Mounts below a shared folder that go away here go away in all namespaces, too (they are made as slaves).
   const script = [
     `mkdir -p ${shared.join(' ')} || exit 1`,
-    ...(machine.loadsModules ? loadFirst : []),
+    ...(machine.ownKernel ? loadFirst : []),
     ...shared.map((folder) => `mount --bind --make-shared ${folder} ${folder} || exit 1`),
     outside.script,
+    cpuinfoCommand(nodes),
     guestScript([{ folders, mounts, links: bridgeLines(nodes) }]),
   ].join('\n')
   const { exitCode, stderr } = await machine.run(['sh', '-c', script])
@@ -72,7 +73,7 @@ const loadFirst = [
 ]
 
 async function loadModules(machine: Machine): Promise<void> {
-  if (!machine.loadsModules) return
+  if (!machine.ownKernel) return
   const { exitCode, stderr } = await machine.run(['modprobe', '-a', ...laterModules])
   if (exitCode !== 0) throw new Error(`kernel modules are missing: ${stderr.trim()}`)
 }

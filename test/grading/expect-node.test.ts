@@ -122,6 +122,7 @@ describe('what must be so on nodes', () => {
       code: 0,
       error: '',
       line: '',
+      resent: 0,
     })
     const sent = {
       snapshot: new Snapshot(good),

@@ -23,6 +23,8 @@ export interface Breakage {
   break(scene: Scene): string
   /** Shell text that puts back exactly what was broken; without it the iptables tables are restored as they were. */
   heal?(scene: Scene): string
+  /** What it does to packets between nodes shows at either end. */
+  eitherEnd?: true
   /** Made on the node of the client, or of the first backend, instead of any. */
   at?: 'client' | 'backend'
 }
@@ -233,6 +235,13 @@ const links: Breakage[] = [
 ]
 
 const traffic: Breakage[] = [
+  // First, as scheduler lc passes over a backend with connections that were left half open.
+  {
+    what: 'a backend is behind a black hole, the others are not',
+    step: 'node-port',
+    break: ({ backend }) => `ip route add blackhole ${backend}`,
+    heal: ({ backend }) => `ip route del blackhole ${backend}`,
+  },
   {
     what: 'packets to the node port are dropped',
     step: 'node-port',
@@ -263,6 +272,36 @@ const traffic: Breakage[] = [
     step: 'prerouting',
     at: 'client',
     break: ({ backend }) => `iptables -I OUTPUT -d ${backend} -p tcp --dport 80 -j DROP`,
+  },
+  {
+    what: 'a part of what a node sends is lost',
+    step: 'node-port',
+    eitherEnd: true,
+    break: () => 'tc qdisc add dev eth0 root netem loss 20%',
+    heal: () => 'tc qdisc del dev eth0 root',
+  },
+  {
+    what: 'what arrives for a backend is dropped before Netfilter sees it',
+    step: 'node-port',
+    at: 'backend',
+    eitherEnd: true,
+    break: ({ backend }) =>
+      `tc qdisc add dev eth0 clsact && tc filter add dev eth0 ingress protocol ip flower dst_ip ${backend} action drop`,
+    heal: () => 'tc qdisc del dev eth0 clsact',
+  },
+  {
+    what: 'a node does not forward',
+    step: 'node-port',
+    at: 'backend',
+    eitherEnd: true,
+    break: () => 'echo 0 >/proc/sys/net/ipv4/ip_forward',
+    heal: () => 'echo 1 >/proc/sys/net/ipv4/ip_forward',
+  },
+  {
+    what: 'what is forwarded is dropped unless a rule accepts it',
+    step: 'prerouting',
+    break: () => 'iptables -P FORWARD DROP',
+    heal: () => 'iptables -P FORWARD ACCEPT',
   },
   {
     what: 'packets to a backend have no route',

@@ -1,4 +1,4 @@
-import { spawnSync } from 'node:child_process'
+import { spawn, spawnSync } from 'node:child_process'
 import {
   cpSync,
   mkdirSync,
@@ -46,7 +46,7 @@ function start(script: string, ...words: string[]) {
   return { status, stdout: stdout.trim() }
 }
 const programs = join(checkout, '.cache/programs')
-const bundles = () => readdirSync(programs).filter((name) => !name.endsWith('.files'))
+const bundles = () => readdirSync(programs)
 
 const said = (greeting: string, words: string) => ({
   status: 3,
@@ -147,7 +147,7 @@ describe('a bundle that is damaged is made again', () => {
     ['missing', (file) => rmSync(file)],
     ['a folder in its place', (file) => folderAt(file)],
     ['a file in place of the whole folder', (file) => fileAt(dirname(dirname(file)))],
-    ['a list of its files that is empty', (file) => writeFileSync(`${dirname(dirname(file))}.files`, '')],
+    ['a list of its files that is empty', (file) => writeFileSync(join(dirname(dirname(file)), 'files'), '')],
   ])('%s', (_fault, damage) => {
     write('labs/fault.ts', "export const fault: string = 'none'\n")
     const file = program()
@@ -155,4 +155,15 @@ describe('a bundle that is damaged is made again', () => {
     expect(start('scripts/greet.ts')).toEqual(said('good evening', ''))
     expect(readFileSync(file, 'utf8')).toContain('good evening')
   })
+})
+
+test('commands that begin at the same time, before there is a bundle, all run from it', async () => {
+  rmSync(programs, { recursive: true, force: true })
+  const once = () =>
+    new Promise<number | null>((ended) => {
+      const words = [join(checkout, 'scripts/start.mjs'), 'scripts/greet.ts']
+      spawn(process.execPath, words, { stdio: 'ignore' }).once('exit', ended)
+    })
+  expect(await Promise.all([once(), once(), once(), once()])).toEqual([3, 3, 3, 3])
+  expect(bundles()).toHaveLength(1)
 })

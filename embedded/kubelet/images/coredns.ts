@@ -120,6 +120,7 @@ class NameServer {
 /** Cluster DNS. CoreDNS itself is no Debian package; dnsmasq answers in its place. */
 export const coredns: BuiltinImage = {
   names: ['registry.k8s.io/coredns/coredns', 'registry.k8s.io/coredns', 'coredns/coredns'],
+  tags: /^v1\.\d+\.\d+$/,
   about: 'cluster DNS, played by dnsmasq',
   async start(context) {
     const server = new NameServer(context)

@@ -38,6 +38,7 @@ while (1) {
 /** Answers every datagram, and every piece of a TCP stream, with the Pod's name, the client's address and what was sent. */
 export const echo: ProcessImage = {
   names: ['echo'],
+  tags: /^v?\d+(\.\d+){0,2}$/,
   about: 'echoes TCP and UDP on port 8080 or $PORT, with the name of the Pod and the address of the client',
   command: ['perl', '/usr/local/bin/echo-server'],
   serving: /listening on port/,

@@ -39,6 +39,7 @@ function site(pod: string, node: string, podIP: string): string {
 /** The real nginx. Its configuration is where the official image has it, and may be mounted over in the same way. */
 export const nginx: ProcessImage = {
   names: ['nginx'],
+  tags: /^(1|1\.(1\d|2\d)(\.\d{1,2})?|stable|mainline)(-(alpine|bookworm|perl|otel)(-(slim|perl|otel))?)?$|^(alpine|bookworm|perl)(-slim|-perl)?$/,
   about: 'the real nginx on port 80',
   command: ['nginx', '-g', 'daemon off;'],
   stopSignal: 'SIGQUIT',

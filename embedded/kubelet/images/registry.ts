@@ -14,6 +14,8 @@ export interface ImageContext {
 interface NamedImage {
   /** Repositories that mean this image, without `docker.io/`, `library/` and tag. The first is its own name. */
   names: readonly string[]
+  /** The tags that exist, whole; the word `latest` always does. */
+  tags: RegExp
   /** One line for the list of images that exist. */
   about: string
 }
@@ -70,9 +72,11 @@ export function repositoryOf(reference: string): string {
   return bare.replace(/^(index\.)?docker\.io\//, '').replace(/^library\//, '')
 }
 
-/** The image that a reference names; tags don't matter. */
+/** The image that a reference names. Undefined where a registry would find no such repository or tag. */
 export function findImage(reference: string): Image | undefined {
-  return images.get(repositoryOf(reference))
+  const image = images.get(repositoryOf(reference))
+  const tag = /:([^:/]*)$/.exec(reference.replace(/@.*$/, ''))?.[1] ?? 'latest'
+  return tag === 'latest' || image?.tags.test(tag) ? image : undefined
 }
 
 /** Names and purposes of all images, one line each. */

@@ -18,10 +18,16 @@ export function createFakeBackend(): FakeBackend {
     logRequests: [],
     resizes: [],
     following: undefined,
-    async exec(request) {
+    exec(request) {
       backend.execs.push(request)
-      return hostProcess(request.command, backend.resizes)
+      return async (size) => {
+        if (size) backend.resizes.push([size.columns, size.rows])
+        return hostProcess(request.command, backend.resizes)
+      }
     },
+    attach: () => async () => hostProcess(['cat'], backend.resizes),
+    dial: () => async (port) => hostProcess(['socat', '-', `TCP4:127.0.0.1:${port}`], []),
+    usage: async () => ({ seconds: 1, nodes: new Map(), pods: new Map() }),
     async script(node, text) {
       const { status, stdout, stderr } = spawnSync('sh', ['-c', text, node], { encoding: 'utf8' })
       return { exitCode: status ?? 137, stdout, stderr }

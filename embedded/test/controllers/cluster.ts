@@ -1,4 +1,6 @@
 // A cluster without machines: the real API and controllers, and a kubelet that only tells the API what Pods do.
+
+import { timeoutScale } from '../../../host/wait.ts'
 import type { Api, KubeObject } from '../../apiserver/api.ts'
 import { createClusterApi } from '../../apiserver/cluster-api.ts'
 import { type ControllerOptions, startControllers } from '../../controllers/controllers.ts'
@@ -10,7 +12,7 @@ export interface TestCluster {
   kubelet: FakeKubelet
   /** Resolves when `holds` does (asked after every change); fails with `what` at the deadline. */
   until(what: string, holds: () => boolean): Promise<void>
-  /** Resolves when nothing has changed for a number of turns of the event loop. */
+  /** Resolves when every controller and the kubelet have reacted to all changes. */
   settled(): Promise<void>
   pods(labelSelector?: string): Pod[]
   deployment(name: string): Deployment
@@ -22,21 +24,6 @@ export interface TestCluster {
   faults: unknown[]
   stop(): void
 }
-
-const resources = [
-  'pods',
-  'replicasets',
-  'deployments',
-  'daemonsets',
-  'services',
-  'endpointslices',
-  'endpoints',
-  'events',
-  'namespaces',
-  'controllerrevisions',
-  'configmaps',
-  'nodes',
-]
 
 export const controlPlane = 'k8s-guide-control-plane'
 export const workers = ['k8s-guide-worker', 'k8s-guide-worker2']
@@ -61,8 +48,6 @@ export function startTestCluster(options: ControllerOptions = {}): TestCluster {
   const taint = { key: 'node-role.kubernetes.io/control-plane', effect: 'NoSchedule' }
   createNode(api, controlPlane, { taints: [taint] }, { 'node-role.kubernetes.io/control-plane': '' })
   for (const worker of workers) createNode(api, worker)
-  let changes = 0
-  const watches = resources.map((resource) => api.watch(resource, () => changes++))
   const faults: unknown[] = []
   const kubelet = startFakeKubelet(api)
   const controllers = startControllers(api, { caCertificate: 'PEM', report: (error) => faults.push(error), ...options })
@@ -76,7 +61,7 @@ export function startTestCluster(options: ControllerOptions = {}): TestCluster {
   }
 
   async function until(what: string, holds: () => boolean) {
-    const deadline = Date.now() + 5000
+    const deadline = Date.now() + 5000 * timeoutScale()
     while (!holds()) {
       if (faults.length > 0) throw faults[0]
       if (Date.now() > deadline) throw new Error(`never came true: ${what}`)
@@ -85,12 +70,9 @@ export function startTestCluster(options: ControllerOptions = {}): TestCluster {
   }
 
   async function settled() {
-    let quiet = 0
-    await until('the cluster comes to rest', () => {
-      quiet = changes === 0 ? quiet + 1 : 0
-      changes = 0
-      return quiet > 20
-    })
+    // Watches hear of a change in its microtask.
+    await new Promise((resolve) => setImmediate(resolve))
+    await until('the cluster comes to rest', () => controllers.isIdle() && kubelet.isIdle())
   }
 
   return {
@@ -109,7 +91,6 @@ export function startTestCluster(options: ControllerOptions = {}): TestCluster {
     stop() {
       controllers.stop()
       kubelet.stop()
-      for (const end of watches) end()
     },
   }
 }

@@ -10,6 +10,8 @@ export interface FakeKubelet {
   /** The containers have ended: the Pod goes for good. */
   finish(pod: string): void
   setPhase(pod: string, phase: string): void
+  /** True when it has written all that it was asked for. */
+  isIdle(): boolean
   stop(): void
 }
 
@@ -17,6 +19,7 @@ export interface FakeKubelet {
 export function startFakeKubelet(api: Api): FakeKubelet {
   let lastAddress = 1
   let stopped = false
+  let pending = 0
 
   function writeReady(pod: Pod, ready: boolean, since = Date.now()) {
     const { namespace, name } = pod.metadata
@@ -51,6 +54,7 @@ export function startFakeKubelet(api: Api): FakeKubelet {
     setReady: (name, ready, since) => writeReady(stored(name), ready, since),
     finish: (name) => finish(stored(name)),
     setPhase: (name, phase) => api.patch('pods', 'default', name, { status: { phase } }, 'status'),
+    isIdle: () => pending === 0,
     stop() {
       stopped = true
       end()
@@ -59,7 +63,9 @@ export function startFakeKubelet(api: Api): FakeKubelet {
 
   const end = api.watch<Pod>('pods', (type, pod) => {
     if (type === 'DELETED' || !pod.spec.nodeName) return
+    pending++
     setImmediate(() => {
+      pending--
       const now = api.get<Pod>('pods', pod.metadata.namespace, pod.metadata.name)
       if (stopped || now?.metadata.uid !== pod.metadata.uid) return
       if (now.metadata.deletionTimestamp) {

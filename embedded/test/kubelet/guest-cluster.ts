@@ -78,7 +78,7 @@ export async function startGuestCluster(): Promise<GuestCluster> {
 function helpers(api: ClusterApi, { backend }: Kubelets) {
   const pod = (name: string) => api.get<Pod>('pods', 'default', name)
   async function run(target: Parameters<typeof backend.exec>[0]['target'], script: string): Promise<RunResult> {
-    const process = await backend.exec({ target, command: ['sh', '-c', script], tty: false })
+    const process = await backend.exec({ target, command: ['sh', '-c', script], tty: false })()
     process.stdin.end()
     const [stdout, stderr, end] = await Promise.all([textOf(process.stdout), textOf(process.stderr), process.exited])
     return { exitCode: end.code ?? 128, stdout, stderr }

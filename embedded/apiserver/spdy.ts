@@ -1,0 +1,248 @@
+import { type Duplex, PassThrough, Writable } from 'node:stream'
+import { constants, createDeflate, createInflate } from 'node:zlib'
+
+// SPDY/3.1 as far as Kubernetes uses it for exec, attach and port-forward.
+
+const controlType = {
+  synStream: 1,
+  synReply: 2,
+  rstStream: 3,
+  ping: 6,
+  goAway: 7,
+  headers: 8,
+}
+
+const fin = 0x01
+
+type SpdyFrame =
+  | { is: 'data'; stream: number; flags: number; payload: Buffer }
+  | { is: 'control'; type: number; flags: number; payload: Buffer }
+
+/** kubectl's frames are at most 32 KiB long. */
+const longestFrame = 4 * 1024 * 1024
+
+/** Cuts a byte stream into frames. */
+class FrameReader {
+  private rest: Buffer = Buffer.alloc(0)
+
+  /** The frames that are complete with this chunk. Throws for a frame that is too long. */
+  push(chunk: Buffer): SpdyFrame[] {
+    this.rest = this.rest.length > 0 ? Buffer.concat([this.rest, chunk]) : chunk
+    const frames: SpdyFrame[] = []
+    while (this.rest.length >= 8) {
+      const length = this.rest.readUIntBE(5, 3)
+      if (length > longestFrame)
+        throw new Error(`a SPDY frame of ${length} bytes is longer than any that kubectl sends`)
+      if (this.rest.length < 8 + length) break
+      frames.push(frameOf(this.rest.subarray(0, 8), this.rest.subarray(8, 8 + length)))
+      this.rest = this.rest.subarray(8 + length)
+    }
+    return frames
+  }
+}
+
+function frameOf(head: Buffer, payload: Buffer): SpdyFrame {
+  const flags = head.readUInt8(4)
+  const first = head.readUInt32BE(0)
+  if (first < 0x8000_0000) return { is: 'data', stream: first, flags, payload }
+  return { is: 'control', type: first & 0xffff, flags, payload }
+}
+
+function dataFrame(stream: number, payload: Uint8Array, flags = 0): Buffer {
+  const head = Buffer.alloc(8)
+  head.writeUInt32BE(stream)
+  head.writeUInt8(flags, 4)
+  head.writeUIntBE(payload.length, 5, 3)
+  return Buffer.concat([head, payload])
+}
+
+function controlFrame(type: number, payload: Uint8Array, flags = 0): Buffer {
+  const head = Buffer.alloc(8)
+  // The control bit and version 3.
+  head.writeUInt16BE(0x8003)
+  head.writeUInt16BE(type, 2)
+  head.writeUInt8(flags, 4)
+  head.writeUIntBE(payload.length, 5, 3)
+  return Buffer.concat([head, payload])
+}
+
+function uint32(...numbers: number[]): Buffer {
+  const bytes = Buffer.alloc(numbers.length * 4)
+  for (const [index, number] of numbers.entries()) bytes.writeUInt32BE(number, index * 4)
+  return bytes
+}
+
+/** Names and values of an uncompressed header block; names are lower case. */
+function readHeaders(block: Buffer): Map<string, string> {
+  const headers = new Map<string, string>()
+  let at = 4
+  const text = (): string => {
+    const length = block.readUInt32BE(at)
+    const value = block.subarray(at + 4, at + 4 + length)
+    at += 4 + length
+    return String(value)
+  }
+  for (let left = block.length >= 4 ? block.readUInt32BE(0) : 0; left > 0 && at < block.length; left--) {
+    const name = text()
+    headers.set(name.toLowerCase(), text())
+  }
+  return headers
+}
+
+/** A stream that the client opened; its headers tell what it is for. */
+export interface SpdyStream {
+  headers: ReadonlyMap<string, string>
+  /** What the client sends on it. */
+  input: PassThrough
+  /** What is sent to the client; ending it closes this half of the stream. */
+  output: Writable
+}
+
+/**
+ * The server's end of a SPDY/3.1 connection as Kubernetes uses it: only the client opens streams, and flow control windows
+ * are ignored, as by spdystream, the library of kubectl and kubelet. `opened` is called for each new stream.
+ */
+export class SpdyConnection {
+  private readonly socket: Duplex
+  private readonly opened: (stream: SpdyStream) => void
+  private readonly reader = new FrameReader()
+  private readonly inflate = createInflate({ dictionary, finishFlush: constants.Z_SYNC_FLUSH })
+  private readonly deflate = createDeflate({ dictionary })
+  private readonly inputs = new Map<number, PassThrough>()
+  private work: Promise<void> = Promise.resolve()
+
+  constructor(socket: Duplex, opened: (stream: SpdyStream) => void) {
+    this.socket = socket
+    this.opened = opened
+    socket.on('data', (chunk: Buffer) => this.receive(chunk))
+    socket.on('error', () => socket.destroy())
+    socket.on('close', () => {
+      for (const input of this.inputs.values()) input.end()
+      this.inflate.close()
+      this.deflate.close()
+    })
+  }
+
+  /** Frames are handled one after the other: header blocks share one compression state. */
+  private receive(chunk: Buffer): void {
+    this.work = this.work
+      .then(async () => {
+        for (const frame of this.reader.push(chunk)) await this.handle(frame)
+      })
+      .catch(() => {
+        this.socket.destroy()
+      })
+  }
+
+  private async handle(frame: SpdyFrame): Promise<void> {
+    if (frame.is === 'data') {
+      const input = this.inputs.get(frame.stream)
+      // TCP slows down a client that sends faster than the other end reads.
+      if (frame.payload.length > 0 && input && !input.write(frame.payload)) {
+        this.socket.pause()
+        input.once('drain', () => this.socket.resume())
+      }
+      if (frame.flags & fin) this.endInput(frame.stream)
+    } else if (frame.type === controlType.synStream) {
+      await this.open(frame.payload, frame.flags)
+    } else if (frame.type === controlType.headers) {
+      // Later header blocks need the compression state that this one leaves.
+      await this.inflated(frame.payload.subarray(4))
+    } else if (frame.type === controlType.ping) {
+      this.socket.write(controlFrame(controlType.ping, frame.payload))
+    } else if (frame.type === controlType.rstStream) {
+      this.endInput(frame.payload.readUInt32BE(0))
+    } else if (frame.type === controlType.goAway) {
+      this.socket.end()
+    }
+  }
+
+  private endInput(stream: number): void {
+    this.inputs.get(stream)?.end()
+    this.inputs.delete(stream)
+  }
+
+  private async open(payload: Buffer, flags: number): Promise<void> {
+    const stream = payload.readUInt32BE(0) & 0x7fff_ffff
+    const headers = readHeaders(await this.inflated(payload.subarray(10)))
+    const input = new PassThrough()
+    this.inputs.set(stream, input)
+    if (flags & fin) this.endInput(stream)
+    const reply = await this.deflated(uint32(0))
+    this.socket.write(controlFrame(controlType.synReply, Buffer.concat([uint32(stream), reply])))
+    this.opened({ headers, input, output: this.output(stream) })
+  }
+
+  private output(stream: number): Writable {
+    const send = (chunk: Uint8Array, flags: number, done: () => void) => {
+      if (this.socket.writable) this.socket.write(dataFrame(stream, chunk, flags), () => done())
+      else done()
+    }
+    return new Writable({
+      write: (chunk: Buffer, _encoding, done) => send(chunk, 0, done),
+      final: (done) => send(Buffer.alloc(0), fin, done),
+    })
+  }
+
+  private inflated(block: Buffer): Promise<Buffer> {
+    return new Promise((resolve, reject) => {
+      const chunks: Buffer[] = []
+      const collect = (chunk: Buffer): void => {
+        chunks.push(chunk)
+      }
+      this.inflate.on('data', collect)
+      this.inflate.once('error', reject)
+      this.inflate.write(block, () => {
+        this.inflate.off('data', collect).off('error', reject)
+        resolve(Buffer.concat(chunks))
+      })
+    })
+  }
+
+  private deflated(block: Buffer): Promise<Buffer> {
+    return new Promise((resolve) => {
+      const chunks: Buffer[] = []
+      const collect = (chunk: Buffer): void => {
+        chunks.push(chunk)
+      }
+      this.deflate.on('data', collect)
+      this.deflate.write(block)
+      this.deflate.flush(constants.Z_SYNC_FLUSH, () => {
+        this.deflate.off('data', collect)
+        resolve(Buffer.concat(chunks))
+      })
+    })
+  }
+}
+
+// The dictionary that SPDY/3 compresses header blocks with (SPDY Protocol draft 3, 2.6.10.1): words with their
+// lengths, then plain text.
+
+const words =
+  'options head post put delete trace accept accept-charset accept-encoding accept-language accept-ranges age allow ' +
+  'authorization cache-control connection content-base content-encoding content-language content-length ' +
+  'content-location content-md5 content-range content-type date etag expect expires from host if-match ' +
+  'if-modified-since if-none-match if-range if-unmodified-since last-modified location max-forwards pragma ' +
+  'proxy-authenticate proxy-authorization range referer retry-after server te trailer transfer-encoding upgrade ' +
+  'user-agent vary via warning www-authenticate method get status'
+
+const responses = ['200 OK', 'version', 'HTTP/1.1', 'url', 'public', 'set-cookie', 'keep-alive', 'origin']
+
+const plainText =
+  '1001012012022052063003023033043053063074024054064074084094104114124134144154164175025045052' +
+  '03 Non-Authoritative Information204 No Content301 Moved Permanently400 Bad Request401 Unauthorized403 Forbidden' +
+  '404 Not Found500 Internal Server Error501 Not Implemented503 Service UnavailableJan Feb Mar Apr May Jun Jul Aug ' +
+  'Sept Oct Nov Dec 00:00:00 Mon, Tue, Wed, Thu, Fri, Sat, Sun, GMTchunked,text/html,image/png,image/jpg,image/gif,' +
+  'application/xml,application/xhtml+xml,text/plain,text/javascript,publicprivatemax-age=gzip,deflate,' +
+  'sdchcharset=utf-8charset=iso-8859-1,utf-,*,enq=0.'
+
+function withLength(word: string): Buffer {
+  const length = Buffer.alloc(4)
+  length.writeUInt32BE(word.length)
+  return Buffer.concat([length, Buffer.from(word)])
+}
+
+const dictionary: Buffer = Buffer.concat([
+  ...[...words.split(' '), ...responses].map(withLength),
+  Buffer.from(plainText),
+])

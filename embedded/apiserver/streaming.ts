@@ -1,0 +1,197 @@
+import type { IncomingMessage } from 'node:http'
+import { constants } from 'node:os'
+import type { Duplex, Readable, Writable } from 'node:stream'
+import { finished } from 'node:stream/promises'
+import { OUTSIDE } from '../../host/outside.ts'
+import type { GuestProcess } from '../machine/machine.ts'
+import type { ClusterApi } from './cluster-api.ts'
+import { noteCommand } from './command-note.ts'
+import type { NodeBackend, StartCommand, TerminalSize } from './node-backend.ts'
+import { containerOf } from './pod-log.ts'
+import type { Target } from './request-path.ts'
+import { resourceNamed } from './resource.ts'
+import type { SpdyStream } from './spdy.ts'
+import { badRequest, notFound } from './status-error.ts'
+import { acceptCommand, acceptStreams, type CommandTransport, type StreamOptions } from './streaming-protocols.ts'
+
+/** A request that asks for an upgraded connection. */
+export interface UpgradeCall {
+  api: ClusterApi
+  backend: NodeBackend
+  target: Target
+  query: URLSearchParams
+  request: IncomingMessage
+  socket: Duplex
+  head: Buffer
+}
+
+const upgraded = ['exec', 'attach', 'portforward']
+
+/** Serves `exec`, `attach` and `portforward` of Pods and `exec` of nodes. Rejects with 400, 404 or 500 before the upgrade. */
+export async function serveUpgrade(call: UpgradeCall): Promise<void> {
+  const { api, backend, target, query, request, socket, head } = call
+  if (target.is !== 'resource' || target.name === undefined || !upgraded.includes(target.subresource ?? ''))
+    throw badRequest('this path takes no upgraded connection')
+  const { name, namespace, subresource } = target
+  const outside = namespace === undefined && name === OUTSIDE
+  if (!outside && !api.store.get(target.resource.stored, namespace, name))
+    throw notFound(resourceNamed(target.resource.stored), name)
+  if (subresource === 'portforward' && namespace !== undefined) {
+    const dial = backend.dial({ namespace, name })
+    await acceptStreams(request, socket, head, portForwarder(name, dial))
+    return
+  }
+  const options = streamOptions(query)
+  const start = subresource === 'attach' ? attach(call, name, namespace) : exec(call, name, namespace, options.tty)
+  const transport = await acceptCommand(request, socket, head, options)
+  try {
+    await runSession(await start(options.tty ? await sizeOf(transport) : undefined), transport)
+  } catch (error) {
+    transport.finish(failure('InternalError', error instanceof Error ? error.message : String(error)))
+  }
+}
+
+function streamOptions(query: URLSearchParams): StreamOptions {
+  const on = (stream: string): boolean => ['true', '1'].includes(query.get(stream) ?? '')
+  const tty = on('tty')
+  // A terminal carries both outputs as one.
+  const options = { stdin: on('stdin'), stdout: on('stdout'), stderr: on('stderr') && !tty, tty }
+  if (!options.stdin && !options.stdout && !options.stderr) {
+    throw badRequest('you must specify at least one of stdin, stdout, stderr')
+  }
+  return options
+}
+
+function attach({ api, backend, query }: UpgradeCall, name: string, namespace = ''): StartCommand {
+  const container = containerOf(api.store, namespace, name, query.get('container') || undefined)
+  return backend.attach({ namespace, name, container })
+}
+
+function exec(
+  { api, backend, query }: UpgradeCall,
+  name: string,
+  namespace: string | undefined,
+  tty: boolean,
+): StartCommand {
+  const command = query.getAll('command')
+  if (command.length === 0) throw badRequest('you must specify at least 1 command for the container')
+  const target =
+    namespace === undefined
+      ? { kind: 'node' as const, name }
+      : {
+          kind: 'pod' as const,
+          ...{
+            namespace,
+            name,
+            container: containerOf(api.store, namespace, name, query.get('container') || undefined),
+          },
+        }
+  const start = backend.exec({ target, command, tty })
+  noteCommand(api, { target, command, tty })
+  return start
+}
+
+const sizeDeadlineMs = 500
+
+/** The size of the client's terminal, which clients send first; undefined when none arrives within half a second. */
+function sizeOf(transport: CommandTransport): Promise<TerminalSize | undefined> {
+  return new Promise((resolve) => {
+    const timer = setTimeout(() => resolve(undefined), sizeDeadlineMs)
+    transport.onResize((columns, rows) => {
+      clearTimeout(timer)
+      resolve({ columns, rows })
+    })
+  })
+}
+
+/** Joins a command's streams with the client's until the command ends or the client goes. */
+async function runSession(process: GuestProcess, transport: CommandTransport): Promise<void> {
+  let ended = false
+  transport.onResize((columns, rows) => process.resize(columns, rows))
+  transport.onGone(() => {
+    if (!ended) process.kill('SIGKILL')
+  })
+  // A command may close its input early.
+  process.stdin.on('error', () => {})
+  if (transport.stdin) transport.stdin.pipe(process.stdin)
+  else process.stdin.end()
+  const outputs = [carry(process.stdout, transport.stdout), carry(process.stderr, transport.stderr)]
+  try {
+    const { code, signal } = await process.exited
+    await Promise.all(outputs)
+    transport.finish(exitStatus(code, signal))
+  } finally {
+    ended = true
+  }
+}
+
+/** Carries an output to its end; an output without a reader is read and discarded. */
+async function carry(from: Readable, to: Writable | undefined): Promise<void> {
+  if (!to) {
+    from.resume()
+    return
+  }
+  to.on('error', () => {})
+  to.on('close', () => from.resume())
+  from.pipe(to)
+  await finished(to).catch(() => {})
+}
+
+/** The last message on the status channel: a code other than zero is sent as the cause `ExitCode`. */
+function exitStatus(code: number | null, signal: string | null): object {
+  if (code === 0) return { metadata: {}, status: 'Success' }
+  const exitCode = code ?? 128 + (signalNumbers[signal ?? ''] ?? 0)
+  return {
+    ...failure('NonZeroExitCode', `command terminated with non-zero exit code: exit code ${exitCode}`),
+    details: { causes: [{ reason: 'ExitCode', message: String(exitCode) }] },
+  }
+}
+
+function failure(reason: string, message: string): object {
+  return { metadata: {}, status: 'Failure', reason, message }
+}
+
+// Shells report a command's end by a signal as 128 and the signal's number.
+const signalNumbers: Readonly<Record<string, number>> = constants.signals
+
+/**
+ * Handles the streams of a port forward: for each connection the client opens one stream for errors, then one for data,
+ * both with the same `requestid`.
+ */
+function portForwarder(pod: string, dial: (port: number) => Promise<GuestProcess>): (stream: SpdyStream) => void {
+  const errors = new Map<string, SpdyStream>()
+  return (stream) => {
+    const id = stream.headers.get('requestid') ?? ''
+    if (stream.headers.get('streamtype') === 'error') {
+      errors.set(id, stream)
+      return
+    }
+    const port = Number(stream.headers.get('port'))
+    const report = errors.get(id)?.output
+    errors.delete(id)
+    forwardConnection(stream, () => dial(port))
+      .catch((error: unknown) => {
+        const why = error instanceof Error ? error.message : String(error)
+        return `error forwarding port ${port} to pod ${pod}: connect to 127.0.0.1:${port}: ${why}`
+      })
+      .then((message) => {
+        stream.output.end()
+        report?.end(message)
+      })
+  }
+}
+
+/** Carries one connection to its end. Rejects with the reason when it could not be made. */
+async function forwardConnection(stream: SpdyStream, dial: () => Promise<GuestProcess>): Promise<string> {
+  const connection = await dial()
+  let said = ''
+  connection.stderr.on('data', (bytes: Buffer) => {
+    said += bytes
+  })
+  connection.stdin.on('error', () => {})
+  stream.input.pipe(connection.stdin)
+  await Promise.all([carry(connection.stdout, stream.output), connection.exited])
+  // socat names the system call that failed, then the reason.
+  if (said.includes(' E connect')) throw new Error(said.trim().split(': ').at(-1))
+  return ''
+}
