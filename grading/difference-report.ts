@@ -104,7 +104,7 @@ export const otherMode = (node: string, runs: string, mode: KubeProxyMode): Advi
 })
 
 /** What to do about the differences between a node and the prediction for a mode: by their kinds, not by the step that found them. */
-export function adviceFor(node: NodeView, mode: KubeProxyMode, findings: readonly Finding[]): Advice {
+function adviceFor(node: NodeView, mode: KubeProxyMode, findings: readonly Finding[]): Advice {
   if (node.mode !== undefined && node.mode !== mode) return otherMode(node.name, node.mode, mode)
   const [first] = findings
   const interfering = findings.find(({ interferes }) => interferes)
