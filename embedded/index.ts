@@ -10,6 +10,8 @@ export { balancedAddresses, healthChecks, healthKey } from './load-balancer/bala
 export type { BalancedAddress } from './load-balancer/routes.ts'
 export { CONFINE, type Confinement, findConfinement, openTo } from './machine/confinement.ts'
 export { startMachine } from './machine/guest-machine.ts'
+export { type HostKernelTrouble, hostKernelTrouble } from './machine/host-kernel-support.ts'
+export { KERNELS, type KernelName } from './machine/kernel.ts'
 export type { GuestProcess, Machine } from './machine/machine.ts'
 export { unpackPackages } from './machine/package-tree.ts'
 export { ensurePackages, provePackages, requireSupport, Unsupported } from './machine/packages.ts'

@@ -91,6 +91,15 @@ export class GuestNode {
     }))
   }
 
+  /** The JSON of kube-proxy's own tables of nf_tables, and the links. */
+  readTables(): Promise<{ tables: string[]; links: NodeState['links'] }> {
+    const list = (family: string) => `nft -j list table ${family} kube-proxy 2>/dev/null || echo '{"nftables":[]}'`
+    return this.ask([list('ip'), list('ip6'), 'ip -j -d addr'], ([ip = '', ip6 = '', links]) => ({
+      tables: [ip, ip6],
+      links: parseIpAddr(links || '[]'),
+    }))
+  }
+
   /**
    * Asks again when the answer can't be read: iptables-save (legacy) prints a table twice when another one is registered
    * while it goes through /proc/net/ip_tables_names.
@@ -106,6 +115,9 @@ export class GuestNode {
     }
   }
 }
+
+/** A file on a node whose kube-proxy ran in nftables mode, so that the next one need not start nft to find out. */
+export const NFTABLES_MARK = '/run/kube-proxy-nftables'
 
 /** The command that kube-proxy itself gives its rules to. */
 export const restoreCommand = 'iptables-restore -w 5 --noflush'

@@ -39,11 +39,7 @@ export const ownAddresses = (links: readonly Link[]): string[] =>
   links.filter(({ name }) => name !== DUMMY_LINK).flatMap(({ addresses }) => addresses.map(({ address }) => address))
 
 /** The prediction for this node from the objects of this moment. */
-export function predictFor(
-  context: ProxierContext,
-  mode: Exclude<KubeProxyMode, 'nftables'>,
-  addresses: Iterable<string>,
-): NodeState {
+export function predictFor(context: ProxierContext, mode: KubeProxyMode, addresses: Iterable<string>): NodeState {
   const { node, version, settings, objects } = context
   return predict(objects(), { node, mode, version, config: settings.config, nodeAddresses: [...addresses] })
 }

@@ -1,4 +1,4 @@
-import type { GuestNode } from './guest-node.ts'
+import { type GuestNode, NFTABLES_MARK } from './guest-node.ts'
 import type { Logger } from './klog.ts'
 
 export type Sysctl = readonly [name: string, value: number]
@@ -11,16 +11,26 @@ const makeCounters = counters
 
 /**
  * Sets sysctls of the node and makes kube-proxy's nfacct counters, all in one go, and logs what changed as kube-proxy's
- * EnsureSysctl does. A sysctl that this kernel does not have is passed over.
+ * EnsureSysctl does. Tables that nftables mode left go, unless this is that mode. A sysctl that this kernel does not have is passed over.
  * @returns whether rules may name the counters: the kernel and the `nfacct` program must know them
  */
-export async function prepareNode(node: GuestNode, log: Logger, sysctls: readonly Sysctl[]): Promise<boolean> {
+export async function prepareNode(
+  node: GuestNode,
+  log: Logger,
+  sysctls: readonly Sysctl[],
+  keepTables: boolean,
+): Promise<boolean> {
   const paths = sysctls.map(([name]) => `/proc/sys/${name}`)
   const writes = sysctls.map(([name, value]) => `[ ! -w /proc/sys/${name} ] || echo ${value} >/proc/sys/${name}`)
   // The shell reads by itself: another process would cost more than all of the files.
   const script = [
     ...paths.map((path) => `[ ! -r ${path} ] || { read -r value <${path}; echo "${path}:$value"; }`),
     ...writes,
+    ...(keepTables
+      ? []
+      : [
+          `[ ! -e ${NFTABLES_MARK} ] || { nft 'delete table ip kube-proxy; delete table ip6 kube-proxy'; rm ${NFTABLES_MARK}; }`,
+        ]),
     `command -v nfacct >/dev/null && modprobe -qab xt_nfacct && ${makeCounters} && echo counters:yes`,
   ]
   const { stdout } = await node.run(`${script.join('\n')}\n`)
