@@ -1,4 +1,5 @@
-import { readyEndpoints, trackEndpoints } from '../../dataplane/kube-proxy/endpoint-categories.ts'
+import { readyEndpoints } from '../../dataplane/kube-proxy/endpoint-categories.ts'
+import { trackEndpoints } from '../../dataplane/kube-proxy/endpoints.ts'
 import { type ServicePort, servicePorts } from '../../dataplane/kube-proxy/service-ports.ts'
 import { featuresOf } from '../../dataplane/kube-proxy/versions.ts'
 import type { ClusterObjects } from '../../dataplane/objects.ts'

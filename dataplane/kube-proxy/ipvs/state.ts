@@ -1,12 +1,8 @@
 import type { Link } from '../../ip-addr.ts'
 import { canonicalAddress, contains, familyOf, isIPv6LinkLocal, isLoopback } from '../../ip-address.ts'
 import type { IpvsProtocol, VirtualServer } from '../../ipvsadm-save.ts'
-import {
-  categorizeEndpoints,
-  type EndpointCategories,
-  readyEndpoints,
-  type TrackedEndpoint,
-} from '../endpoint-categories.ts'
+import { categorizeEndpoints, type EndpointCategories, readyEndpoints } from '../endpoint-categories.ts'
+import type { TrackedEndpoint } from '../endpoints.ts'
 import { nodePortAddresses } from '../node-addresses.ts'
 import type { Proxier } from '../proxier.ts'
 import type { ServicePort } from '../service-ports.ts'
