@@ -1,5 +1,5 @@
 import type { Ruleset } from '../../dataplane/iptables-save.ts'
-import { isServiceChain } from '../../dataplane/kube-proxy/chain-names.ts'
+import { isServiceChain } from '../../dataplane/kube-proxy/rule-text.ts'
 import { restoreCommand, type StepsResult } from './guest-node.ts'
 import { fullInput, tableInput } from './iptables-input.ts'
 import { ownAddresses, type Proxier, type ProxierContext, predictFor } from './proxier.ts'

@@ -1,5 +1,5 @@
 import { planFlush } from '../../dataplane/kube-proxy/flush.ts'
-import { printVirtualServerDeletions } from '../../dataplane/kube-proxy/virtual-server-ownership.ts'
+import { printVirtualServerDeletions } from '../../dataplane/kube-proxy/mode-ownership.ts'
 import { parseNftList } from '../../dataplane/nft-list.ts'
 import { KUBE_PROXY_TABLE, type NftTable, printNftChanges, printNftTable } from '../../dataplane/nft-table.ts'
 import { type GuestNode, NFTABLES_MARK, restoreCommand } from './guest-node.ts'
