@@ -4,11 +4,19 @@ import { clusterFolder } from '../host/layout.ts'
 import { processStartTime } from '../host/live-process.ts'
 import { explainSystemError } from '../host/system-trouble.ts'
 import type { Ending } from './control-plane.ts'
-import type { DaemonMessage, DaemonOptions } from './daemon-messages.ts'
 import { bootKernel } from './machine/boot.ts'
 import { openTo } from './machine/confinement.ts'
 import { machineOn } from './machine/guest-machine.ts'
-import { becomeDaemon, consoleFile, daemonOf, noteEnd, removeClusterFolder, writeDaemonState } from './state-file.ts'
+import {
+  becomeDaemon,
+  consoleFile,
+  type DaemonMessage,
+  type DaemonOptions,
+  daemonOf,
+  noteEnd,
+  removeClusterFolder,
+  writeDaemonState,
+} from './state-file.ts'
 
 const endings: Ending[] = []
 let ready = false

@@ -2,6 +2,7 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync
 import { join } from 'node:path'
 import { clusterFolder } from '../host/layout.ts'
 import { isLive, notedProcess, noteProcess } from '../host/live-process.ts'
+import type { KernelName } from './machine/kernel.ts'
 
 /** What the daemon leaves in its folder so that commands find it. A cache: the process itself is the truth. */
 export interface DaemonState {
@@ -104,3 +105,20 @@ export function removeClusterFolder(name: string, owner?: number): void {
   const daemon = daemonOf(name)
   if (daemon === undefined || daemon === owner) rmSync(clusterFolder(name), { recursive: true, force: true })
 }
+
+/** What the daemon is told when it starts. */
+export interface DaemonOptions {
+  name: string
+  packages: string
+  kernel: KernelName
+  /** A genuine kube-proxy to run instead of ours. */
+  kubeProxy?: string
+}
+
+/** What the daemon tells whoever started it. */
+export type DaemonMessage =
+  | { type: 'start'; text: string }
+  | { type: 'end'; text?: string }
+  | { type: 'note'; text: string }
+  | { type: 'ready' }
+  | { type: 'failed'; text: string }

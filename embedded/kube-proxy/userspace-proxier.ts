@@ -2,10 +2,9 @@ import type { Ruleset } from '../../dataplane/iptables-save.ts'
 import { proxierOf } from '../../dataplane/kube-proxy/proxier.ts'
 import { userspaceListeners } from '../../dataplane/kube-proxy/userspace/ruleset.ts'
 import { featuresOf } from '../../dataplane/kube-proxy/versions.ts'
-import { restoreCommand } from './guest-node.ts'
-import { fullInput } from './iptables-input.ts'
-import { ownAddresses, type Proxier, type ProxierContext, predictFor } from './proxier.ts'
-import type { Sysctl } from './sysctls.ts'
+import { restoreCommand, type Sysctl } from './guest-node.ts'
+import { fullInput } from './iptables-proxier.ts'
+import { ownAddresses, type Proxier, type ProxierContext, predictFor } from './sync-loop.ts'
 import { type RelayedPort, UserspaceRelay } from './userspace-relay.ts'
 
 /**

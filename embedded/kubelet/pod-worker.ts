@@ -1,14 +1,12 @@
 import { setTimeout as delay } from 'node:timers/promises'
+import { timestamp } from '../apiserver/object-lifecycle.ts'
 import { hasReason } from '../apiserver/status-error.ts'
-import { timestamp } from '../controllers/time.ts'
-import type { GuestWork } from '../network/guest-work.ts'
-import type { PodLink } from '../network/pod-link.ts'
+import type { GuestWork, PodLink } from '../network/pod-link.ts'
+import { MountError, podFolder, podVolumes } from './container-root.ts'
 import type { PodSandbox } from './container-start.ts'
 import { ContainerWorker } from './container-worker.ts'
 import type { NodeContext } from './node-context.ts'
-import type { Pod } from './objects.ts'
-import { podStatus } from './pod-status.ts'
-import { MountError, podFolder, podVolumes } from './volumes.ts'
+import { type Pod, podStatus } from './objects.ts'
 
 const retryMs = 2000
 
