@@ -10,16 +10,25 @@ import { changeCluster } from './cluster-lock.ts'
 import { askToGoOn } from './consent.ts'
 import { type Cluster, notUp } from './driver.ts'
 import { kindPath } from './kind/binary.ts'
-import { endStrayCreation, forgetWhole, markWhole, noteWhileCreating, wasWhole } from './kind/creation.ts'
+import {
+  endStrayCreation,
+  forgetWhole,
+  markWhole,
+  noteWhileCreating,
+  recordedAddresses,
+  wasWhole,
+} from './kind/creation.ts'
 import { containerEngine, type EngineName } from './kind/engine.ts'
 import { loadLabImages } from './kind/lab-images.ts'
 import { applianceName } from './kind/load-balancer/appliance.ts'
 import { provideBalancer, stopBalancer } from './kind/load-balancer/balancer.ts'
 import {
+  addressesOf,
   imageOf,
   isRunning,
   type NodeContainer,
   nodeContainers,
+  restartInOrder,
   startTimes,
   stateOf,
   wakeContainers,
@@ -61,9 +70,9 @@ export class KindCluster implements Cluster {
     const wasCutOff = await endStrayCreation(kindFolder(this.name))
     if (await this.running()) progress.note(`The kind cluster "${this.name}" is up.`)
     else await this.#make(progress, wasCutOff)
-    markWhole(kindFolder(this.name))
     const engine = await this.engine()
     const nodes = await this.nodes()
+    markWhole(kindFolder(this.name), await addressesOf(engine, nodes))
     const [node = ''] = nodes
     const { name, kubeconfig } = this
     await loadLabImages({ engine, name, nodes, kind: async (words) => (await this.#kind(progress))(words) }, progress)
@@ -234,6 +243,7 @@ export class KindCluster implements Cluster {
       progress.start(`Starting ${asleep.map(({ name }) => name).join(', ')} again`)
       await this.#noted(progress, wakeContainers(await this.engine(), asleep))
     }
+    await this.#restoreAddresses(progress)
     const before = wasWhole(kindFolder(this.name)) ? 'whole' : wasCutOff ? 'cut off' : 'unknown'
     const { trouble, halfMade } = await this.#lookAt(kind, containers.length, before, progress)
     if (trouble === undefined) {
@@ -251,6 +261,25 @@ export class KindCluster implements Cluster {
   }
 
   /**
+   * A restart of the engine starts the nodes in any order, so that each may get the address of another one; API server and etcd
+   * listen on the address that kubeadm wrote down. The nodes are started again in the order of their recorded addresses.
+   */
+  async #restoreAddresses(progress: Progress): Promise<void> {
+    const recorded = recordedAddresses(kindFolder(this.name))
+    const engine = await this.engine()
+    const now = await addressesOf(engine, [...recorded.keys()])
+    const moved = [...recorded].filter(([node, address]) => now.has(node) && now.get(node) !== address)
+    if (moved.length === 0) return
+    const which = moved.map(([node, address]) => `${node} ${now.get(node)} instead of ${address}`).join(', ')
+    progress.note(`The restart gave nodes the addresses of others: ${which}.`)
+    progress.start('Restarting the nodes in the order of their addresses')
+    const numeric = new Intl.Collator('en', { numeric: true })
+    const inOrder = [...recorded].sort(([, a], [, b]) => numeric.compare(a, b)).map(([node]) => node)
+    await stopBalancer(engine, this.name)
+    await this.#noted(progress, restartInOrder(engine, inOrder))
+  }
+
+  /**
    * Whether every node container has joined: kubeadm wrote its kubeconfig, and the API server knows as many nodes.
    * @returns what keeps the cluster from being whole, and whether that shows that it never was
    */
@@ -263,7 +292,8 @@ export class KindCluster implements Cluster {
     const given = await kind(['export', 'kubeconfig', '--name', this.name, '--kubeconfig', this.kubeconfig])
     if (given.exitCode !== 0) return { trouble: 'its control plane has no kubeconfig', halfMade: true }
     const deadlineMs = answerDeadlineMs[before]
-    progress.start(`Waiting for the API server of "${this.name}" (up to ${Math.round(deadlineMs / 1000)} s)`)
+    const seconds = Math.round((deadlineMs * timeoutScale()) / 1000)
+    progress.start(`Waiting for the API server of "${this.name}" (up to ${seconds} s)`)
     const since = Date.now()
     let told = 0
     try {
@@ -282,7 +312,7 @@ export class KindCluster implements Cluster {
       progress.end(false)
       if (!(error instanceof DeadlineError)) throw error
       return {
-        trouble: `its API server did not answer within ${Math.round(deadlineMs / 1000)} s`,
+        trouble: `its API server did not answer within ${seconds} s`,
         halfMade: before === 'cut off',
       }
     }

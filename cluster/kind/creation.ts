@@ -1,4 +1,4 @@
-import { existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { ProcessPromise } from '../../host/command.ts'
 import { forgetProcess, notedProcess, noteProcess } from '../../host/live-process.ts'
@@ -34,10 +34,16 @@ export async function endStrayCreation(folder: string): Promise<boolean> {
 
 const markOf = (folder: string) => join(folder, 'whole')
 
-/** Keeps in mind that every node of this cluster was Ready once: what is in it is never removed unasked from then on. */
-export function markWhole(folder: string): void {
+/** Records that every node of this cluster was Ready once, and its address then: from then on the cluster is never removed unasked. */
+export function markWhole(folder: string, addresses: ReadonlyMap<string, string>): void {
   mkdirSync(folder, { recursive: true, mode: 0o700 })
-  writeFileSync(markOf(folder), '')
+  writeFileSync(markOf(folder), [...addresses].map(([node, address]) => `${node} ${address}\n`).join(''))
+}
+
+/** The addresses of the nodes when the cluster was whole, by node; empty where none were recorded. */
+export function recordedAddresses(folder: string): Map<string, string> {
+  const lines = wasWhole(folder) ? readFileSync(markOf(folder), 'utf8').match(/^\S+ \S+$/gm) : []
+  return new Map(lines?.map((line) => line.split(' ') as [string, string]))
 }
 
 export const wasWhole = (folder: string): boolean => existsSync(markOf(folder))

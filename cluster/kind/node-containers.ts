@@ -52,6 +52,21 @@ export async function startTimes(engine: EngineName, names: readonly string[]): 
   )
 }
 
+/** The IPv4 address of each container on its network, by name. */
+export async function addressesOf(engine: EngineName, names: readonly string[]): Promise<Map<string, string>> {
+  const format = '{{.Name}} {{range .NetworkSettings.Networks}}{{.IPAddress}}{{end}}'
+  const lines = (await inspected(engine, format, names)).match(/[^/\s]+ [\d.]+$/gm) ?? []
+  return new Map(lines.map((line) => line.split(' ') as [string, string]))
+}
+
+/** Stops containers and starts them one after the other: engines hand out addresses in this order. Throws with the engine's reason. */
+export async function restartInOrder(engine: EngineName, names: readonly string[]): Promise<void> {
+  for (const [action, group] of [['stop', names] as const, ...names.map((name) => ['start', [name]] as const)]) {
+    const { exitCode, stderr } = await engineCommand()`${engine} ${action} ${group}`
+    if (exitCode !== 0) throw new Error(`${engine} could not ${action} ${group.join(', ')}: ${engineReason(stderr)}`)
+  }
+}
+
 /** Starts what was stopped, as after a restart of the machine, and lets what was paused go on. Throws with the engine's reason. */
 export async function wakeContainers(engine: EngineName, containers: readonly NodeContainer[]): Promise<void> {
   const paused = containers.filter(({ state }) => state === 'paused').map(({ name }) => name)

@@ -6,7 +6,9 @@ import { listLabs } from '../../grading/lab-folders.ts'
 import type { Figure } from '../figures/canvas.ts'
 import { type Deck, DeckError, type Directive, markdown, type Slide } from './deck.ts'
 import { drawFigure } from './figure-catalogue.ts'
+import { CONTENT, GEOMETRY, ROOMY } from './geometry.ts'
 import { readRecording } from './recording.ts'
+import { textWidth } from './text-width.ts'
 
 /** Commands out of a lab's text, with the reference that named them. */
 interface LabFence {
@@ -37,7 +39,8 @@ export function resolveFence(
   if (!fence) {
     throw new Error(`"${reference}" is not there: labs/${folder}/README.md has ${fences.length} fences of "${step}"`)
   }
-  return { commands: lines === undefined ? fence : pick(fence, lines, reference), reference }
+  const commands = lines === undefined ? fence : pick(fence, lines, reference)
+  return { commands: commands.split('\n').flatMap(foldCommand).join('\n'), reference }
 }
 
 function fencesOf(lab: LabText, step: string): string[] {
@@ -137,4 +140,41 @@ function labTable(): string {
     return `| ${number} | ${title} | ${minutes} |`
   })
   return ['| lab | what it is about | minutes |', '|---|---|---|', ...rows].join('\n')
+}
+
+/** In text that is set larger, where a slide has little of it. */
+const ROOM = CONTENT.width / ROOMY - 2 * GEOMETRY.codePad
+const isTooWide = (line: string): boolean => textWidth(line, GEOMETRY.code, 'mono') > ROOM
+
+/**
+ * A command in lines of a slide's width, each but the last ending in a backslash: what the window breaks by itself cannot be copied.
+ * Within double quotes the shell takes backslash and newline out, so nothing may be added there; within single quotes no line ends.
+ */
+export function foldCommand(command: string): string[] {
+  if (!isTooWide(command)) return [command]
+  const lines: string[] = []
+  let line = ''
+  let word = ''
+  let quote = ''
+  /** The quote that was open where the word begins. */
+  let around = ''
+  const add = () => {
+    if (line.trim() !== '' && isTooWide(`${line}${word} \\`)) {
+      lines.push(`${line.trimEnd()} \\`)
+      line = around === '' ? '  ' : ''
+    }
+    line += word
+    word = ''
+    around = quote
+  }
+  for (const [index, letter] of [...command].entries()) {
+    const isEscaped = command[index - 1] === '\\' && quote !== "'"
+    word += letter
+    if ((letter === "'" || letter === '"') && !isEscaped && (quote === '' || quote === letter))
+      quote = quote === '' ? letter : ''
+    // Quotes begin anew within $(…) in double quotes: such a word and what follows stay together.
+    if (letter === ' ' && quote !== "'" && !command.slice(0, index).includes('"$(')) add()
+  }
+  add()
+  return [...lines, line]
 }

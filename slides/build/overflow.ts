@@ -40,8 +40,11 @@ export function slideHeight(slide: BuiltSlide, scale = 1): number {
   return title + contents
 }
 
-/** Whether a slide has so little text that it is set larger, for the last row. */
+/** Whether a slide has so little text that it is set larger, for the last row; no line of commands is broken for it. */
 export function isRoomy(slide: BuiltSlide): boolean {
+  const commands = slide.contents.flatMap((content) => (content.kind === 'code' ? content.text.split('\n') : []))
+  const isBroken = (width: number) => (line: string) => textWidth(line, G.code, 'mono') > width - 2 * G.codePad
+  if (commands.some(isBroken(CONTENT.width / ROOMY)) && !commands.some(isBroken(CONTENT.width))) return false
   return slide.level === 2 && slideHeight(slide, ROOMY) <= CONTENT.height - SPARE
 }
 

@@ -19,7 +19,7 @@ export const WIDE = 1152
 export const TALL = 480
 
 /** The one size of text: what the last row of a room can read on 1280×720. */
-export const TEXT = 24
+export const TEXT = 28
 
 export interface Box {
   x: number
@@ -33,7 +33,7 @@ export type Tone = 'plain' | 'way' | 'strong' | 'faint' | 'good' | 'bad'
 
 export type Side = 'n' | 'e' | 's' | 'w'
 
-const LINE = 30
+const LINE = 34
 
 /** What a figure is drawn on. Throws Error for text that does not fit into its box: a figure is never cut off. */
 export class Canvas {
@@ -57,7 +57,7 @@ export class Canvas {
       if (textWidth(line, TEXT, face) > box.width - 8 || lines.length * LINE > box.height) {
         throw new Error(`the text "${line}" does not fit into its box of ${box.width}×${box.height}`)
       }
-      this.#put(line, box.x + box.width / 2, top + index * LINE + 23, 'middle', face, `on-${tone}`)
+      this.#put(line, box.x + box.width / 2, top + index * LINE + 26, 'middle', face, `on-${tone}`)
     }
     return box
   }

@@ -21,7 +21,7 @@ function draw(nodes: readonly NodePlan[], width: number): Drawing {
   const column = wide ? Math.floor((width - 2 * 40) / nodes.length) : 380
   for (const [index, node] of nodes.entries()) {
     const x = wide ? index * (column + 40) : 50
-    const y = wide ? 136 : 130 + index * 300
+    const y = wide ? 136 : 130 + index * 330
     const proxy = canvas.box({ x: x + 50, y, width: column - 100, height: 50 }, ['kube-proxy'])
     const kernel = canvas.box(
       { x: x + 20, y: y + 92, width: column - 40, height: 76 },
@@ -29,8 +29,8 @@ function draw(nodes: readonly NodePlan[], width: number): Drawing {
       { face: 'sans', tone: 'way' },
     )
     canvas.connect(proxy, 's', kernel, 'n', 'way')
-    canvas.text(`${role(node.name)}, ${node.address}`, x + column / 2, y + 204, { anchor: 'middle' })
-    canvas.text(`Pods: ${node.podCIDR}`, x + column / 2, y + 240, { anchor: 'middle' })
+    for (const [line, text] of [role(node.name), node.address, `Pods: ${node.podCIDR}`].entries())
+      canvas.text(text, x + column / 2, y + 208 + line * 38, { anchor: 'middle' })
     if (wide || index === 0) canvas.connect(api, 's', proxy, 'n')
   }
   return canvas.finish()

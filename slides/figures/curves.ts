@@ -109,7 +109,7 @@ export interface Bar {
   tone?: Tone
 }
 
-const ROW = 56
+const ROW = 72
 
 /** Horizontal bars, one below the other, all on the same scale: the whole is `whole` (1 unless told). */
 export function barsFigure(bars: readonly Bar[], label: string, whole = 1): Figure {
@@ -127,12 +127,12 @@ function drawBars(bars: readonly Bar[], width: number, whole: number): Drawing {
   for (const [index, { name, share, from = 0, value, tone = 'way' }] of bars.entries()) {
     const y = index * step
     const top = beside ? y : y + 36
-    canvas.text(name, 0, y + 26)
+    canvas.text(name, 0, y + (beside ? 36 : 26))
     const x = left + (from / whole) * room
     const end = x + (share / whole) * room
-    if (from > 0) canvas.bar({ x: left, y: top + 16, width: x - left, height: 6 }, 'faint')
-    canvas.bar({ x, y: top, width: end - x, height: 38 }, tone)
-    canvas.text(value, end + 12, top + 27)
+    if (from > 0) canvas.bar({ x: left, y: top + 23, width: x - left, height: 6 }, 'faint')
+    canvas.bar({ x, y: top, width: end - x, height: 52 }, tone)
+    canvas.text(value, end + 12, top + 36)
   }
   return canvas.finish()
 }

@@ -25,30 +25,30 @@ export const WAYS: Readonly<Record<'in' | 'forward' | 'out' | 'none', readonly P
 type Layout = Readonly<Record<Place, Box>>
 type Edge = readonly [from: Place, out: Side, to: Place, into: Side]
 
-const ROW = 54
+const ROW = 58
 
 const WIDE_LAYOUT: Layout = {
-  in: { x: 0, y: 172, width: 70, height: ROW },
-  PREROUTING: { x: 120, y: 172, width: 178, height: ROW },
-  routing: { x: 352, y: 172, width: 130, height: ROW },
-  INPUT: { x: 357, y: 88, width: 120, height: ROW },
-  process: { x: 545, y: 0, width: 150, height: ROW },
-  FORWARD: { x: 555, y: 172, width: 130, height: ROW },
-  OUTPUT: { x: 786, y: 88, width: 120, height: ROW },
-  POSTROUTING: { x: 750, y: 172, width: 192, height: ROW },
-  out: { x: 1000, y: 172, width: 80, height: ROW },
+  in: { x: 0, y: 176, width: 66, height: ROW },
+  PREROUTING: { x: 136, y: 176, width: 186, height: ROW },
+  routing: { x: 392, y: 176, width: 128, height: ROW },
+  INPUT: { x: 394, y: 88, width: 124, height: ROW },
+  process: { x: 605, y: 0, width: 150, height: ROW },
+  FORWARD: { x: 590, y: 176, width: 140, height: ROW },
+  OUTPUT: { x: 840, y: 88, width: 124, height: ROW },
+  POSTROUTING: { x: 800, y: 176, width: 204, height: ROW },
+  out: { x: 1074, y: 176, width: 78, height: ROW },
 }
 
 const TALL_LAYOUT: Layout = {
   in: { x: 60, y: 0, width: 80, height: 42 },
-  PREROUTING: { x: 4, y: 76, width: 192, height: ROW },
-  routing: { x: 35, y: 164, width: 130, height: ROW },
-  INPUT: { x: 310, y: 164, width: 120, height: ROW },
-  process: { x: 295, y: 252, width: 150, height: ROW },
-  FORWARD: { x: 35, y: 252, width: 130, height: ROW },
-  OUTPUT: { x: 310, y: 340, width: 120, height: ROW },
-  POSTROUTING: { x: 4, y: 428, width: 192, height: ROW },
-  out: { x: 60, y: 514, width: 80, height: 42 },
+  PREROUTING: { x: 0, y: 76, width: 206, height: ROW },
+  routing: { x: 38, y: 174, width: 130, height: ROW },
+  INPUT: { x: 310, y: 174, width: 120, height: ROW },
+  process: { x: 295, y: 272, width: 150, height: ROW },
+  FORWARD: { x: 33, y: 272, width: 140, height: ROW },
+  OUTPUT: { x: 308, y: 370, width: 124, height: ROW },
+  POSTROUTING: { x: 0, y: 468, width: 206, height: ROW },
+  out: { x: 63, y: 566, width: 80, height: 42 },
 }
 
 const WIDE_EDGES: readonly Edge[] = [
@@ -100,17 +100,17 @@ function draw({ way, local, legend }: HookPicture, width: number, layout: Layout
     const tone = passed ? (hook ? 'way' : 'plain') : whole && hook ? 'way' : whole ? 'plain' : 'faint'
     canvas.box(box, [place === 'process' ? local : place], { tone, face: hook ? 'mono' : 'sans' })
   }
-  writeLegend(canvas, legend, width, Math.max(...Object.values(layout).map(({ y, height }) => y + height)) + 44)
+  writeLegend(canvas, legend, width, Math.max(...Object.values(layout).map(({ y, height }) => y + height)) + 40)
   return canvas.finish()
 }
 
 function writeLegend(canvas: Canvas, legend: HookPicture['legend'], width: number, top: number): void {
   const beside = width >= WIDE
-  const left = beside ? 190 : 0
+  const left = beside ? 220 : 0
   let y = top
   for (const { hook, text } of legend) {
     canvas.text(hook, 0, y, { face: 'mono', tone: 'way' })
-    if (!beside) y += 32
+    if (!beside) y += 36
     for (const line of wrapText(text, width - left - 8, TEXT)) {
       canvas.text(line, left, y)
       y += 34

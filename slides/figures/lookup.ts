@@ -16,7 +16,7 @@ function draw(width: number): Drawing {
   const canvas = new Canvas(width)
   const wide = width === WIDE
   drawList(canvas, wide ? 0 : 20, 0)
-  drawHash(canvas, wide ? 640 : 20, wide ? 0 : 54 + ENTRIES * 50 + 30)
+  drawHash(canvas, wide ? 640 : 20, wide ? 0 : 54 + ENTRIES * 58 + 30)
   return canvas.finish()
 }
 
@@ -24,7 +24,7 @@ function drawList(canvas: Canvas, x: number, y: number): void {
   canvas.text('a list: walk until it fits', x, y + 24)
   for (let index = 0; index < ENTRIES; index++) {
     const last = index === ENTRIES - 1
-    const box = { x: x + 60, y: y + 44 + index * 50, width: 340, height: 40 }
+    const box = { x: x + 60, y: y + 44 + index * 58, width: 340, height: 48 }
     canvas.box(box, [last ? 'Service n: it fits' : index === ENTRIES - 2 ? '…' : `Service ${index + 1}: no`], {
       tone: last ? 'way' : 'plain',
       face: 'sans',
@@ -32,16 +32,16 @@ function drawList(canvas: Canvas, x: number, y: number): void {
     if (!last)
       canvas.arrow(
         [
-          [x + 30, box.y + 20],
-          [x + 30, box.y + 64],
+          [x + 30, box.y + 24],
+          [x + 30, box.y + 76],
         ],
         'way',
       )
   }
   canvas.arrow(
     [
-      [x + 30, y + 44 + (ENTRIES - 1) * 50 + 20],
-      [x + 60, y + 44 + (ENTRIES - 1) * 50 + 20],
+      [x + 30, y + 44 + (ENTRIES - 1) * 58 + 24],
+      [x + 60, y + 44 + (ENTRIES - 1) * 58 + 24],
     ],
     'way',
   )
@@ -49,10 +49,10 @@ function drawList(canvas: Canvas, x: number, y: number): void {
 
 function drawHash(canvas: Canvas, x: number, y: number): void {
   canvas.text('a hash table: look once', x, y + 24)
-  const key = canvas.box({ x, y: y + 44 + 100, width: 170, height: 70 }, ['address', 'and port'], { face: 'sans' })
+  const key = canvas.box({ x, y: y + 44 + 120, width: 190, height: 84 }, ['address', 'and port'], { face: 'sans' })
   for (let index = 0; index < ENTRIES; index++) {
     const hit = index === 4
-    const box = { x: x + 270, y: y + 44 + index * 50, width: 160, height: 40 }
+    const box = { x: x + 290, y: y + 44 + index * 58, width: 170, height: 48 }
     canvas.box(box, [hit ? 'the entry' : ' '], { tone: hit ? 'way' : 'plain', face: 'sans' })
     if (hit) canvas.connect(key, 'e', box, 'w', 'way')
   }
@@ -64,10 +64,10 @@ interface Stage {
   tone: Tone
 }
 
-/** The way of a packet through nftables mode's objects, by the names that kube-proxy gives them. */
+/** The path of a packet through nftables mode's objects, by the names that kube-proxy gives them. */
 const STAGES: readonly Stage[] = [
   { lines: ['chain services'], says: 'the only rule that matters', tone: 'plain' },
-  { lines: ['map service-ips'], says: 'address, protocol, port: one look', tone: 'way' },
+  { lines: ['map service-ips'], says: 'one look: address and port', tone: 'way' },
   { lines: ['chain service-…'], says: 'numgen random mod 2', tone: 'plain' },
   { lines: ['a map: 0, 1'], says: 'one look', tone: 'way' },
   { lines: ['dnat to a Pod'], says: 'the rest is conntrack', tone: 'good' },
@@ -76,7 +76,7 @@ const STAGES: readonly Stage[] = [
 /** A list nowhere: two looks into a map from the hook to the Pod. */
 export function verdictMapFigure(): Figure {
   return {
-    wide: drawVerdicts(WIDE, 170, 330),
+    wide: drawVerdicts(WIDE, 120, 380),
     tall: drawVerdicts(TALL, 0, 300),
     label: STAGES.map(({ lines, says }) => `${lines.join(' ')} (${says})`).join(', then '),
   }
@@ -85,18 +85,18 @@ export function verdictMapFigure(): Figure {
 function drawVerdicts(width: number, x: number, boxWidth: number): Drawing {
   const canvas = new Canvas(width)
   const wide = width === WIDE
-  const step = wide ? 88 : 132
+  const step = wide ? 98 : 136
   let before: Box | undefined
   for (const [index, { lines, says, tone }] of STAGES.entries()) {
-    const box = canvas.box({ x, y: index * step, width: boxWidth, height: 56 }, lines, { tone, face: 'sans' })
-    if (wide) canvas.text(says, x + boxWidth + 40, box.y + 36)
-    else canvas.text(says, 0, box.y + 88)
+    const box = canvas.box({ x, y: index * step, width: boxWidth, height: 64 }, lines, { tone, face: 'sans' })
+    if (wide) canvas.text(says, x + boxWidth + 40, box.y + 42)
+    else canvas.text(says, 0, box.y + 98)
     if (before && wide) canvas.connect(before, 's', box, 'n')
     if (before && !wide)
       canvas.arrow([
-        [width - 90, before.y + 28],
-        [width - 90, box.y + 28],
-        [x + boxWidth, box.y + 28],
+        [width - 90, before.y + 32],
+        [width - 90, box.y + 32],
+        [x + boxWidth, box.y + 32],
       ])
     before = box
   }

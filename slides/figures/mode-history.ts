@@ -40,15 +40,15 @@ function draw(width: number): Drawing {
   const canvas = new Canvas(width)
   const wide = width === WIDE
   const left = wide ? 160 : 0
-  const room = width - left - (wide ? 400 : 0)
+  const room = width - left - (wide ? 460 : 0)
   const at = (version: number) => left + (version / NOW) * room
   for (const [index, { name, spans, says }] of MODES.entries()) {
-    const y = index * (wide ? 78 : 106)
+    const y = index * (wide ? 96 : 110)
     const top = wide ? y + 6 : y + 44
-    canvas.text(name, 0, wide ? y + 36 : y + 30, { tone: 'plain' })
+    canvas.text(name, 0, wide ? y + 42 : y + 30)
     for (const { from, to, tone } of spans)
-      canvas.bar({ x: at(from), y: top, width: at(to) - at(from), height: 44 }, tone)
-    if (wide) canvas.text(says, width - 385, y + 36)
+      canvas.bar({ x: at(from), y: top, width: at(to) - at(from), height: 52 }, tone)
+    if (wide) canvas.text(says, width - 440, y + 42)
     else canvas.text(says, width, y + 30, { anchor: 'end' })
   }
   return canvas.finish()

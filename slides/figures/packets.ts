@@ -3,7 +3,7 @@ import { type Hop, parsePacket, type Step, tracePacket } from '../../dataplane/t
 import { Canvas, type Drawing, type Figure, TALL, WIDE } from './canvas.ts'
 import type { HookPicture, Place } from './hooks.ts'
 
-/** One look at a packet on its way: where, and what its header says there. `changed` names what has just been replaced. */
+/** The header of a packet at one place of its path; `changed` names what has just been replaced. */
 interface HeaderRow {
   at: string
   source: string
@@ -11,13 +11,13 @@ interface HeaderRow {
   changed?: 'source' | 'destination' | 'both'
 }
 
-/** What happens to the addresses of a packet and its answer, by the way in which it is forwarded. */
+/** What happens to the addresses of a packet and its answer, by the forwarding method. */
 export const JOURNEYS: Readonly<Record<string, readonly HeaderRow[]>> = {
   nat: [
     { at: 'client sends', source: 'client', destination: 'VIP' },
-    { at: 'behind the director', source: 'client', destination: 'real server', changed: 'destination' },
-    { at: 'the server answers', source: 'real server', destination: 'client' },
-    { at: 'back at the director', source: 'VIP', destination: 'client', changed: 'source' },
+    { at: 'behind the director', source: 'director', destination: 'real server', changed: 'both' },
+    { at: 'the server answers', source: 'real server', destination: 'director' },
+    { at: 'back at the director', source: 'VIP', destination: 'client', changed: 'both' },
   ],
   tunnel: [
     { at: 'client sends', source: 'client', destination: 'VIP' },
@@ -57,16 +57,16 @@ export function headersFigure(rows: readonly HeaderRow[], label: string): Figure
   }
 }
 
-const HEIGHT = 52
+const HEIGHT = 72
 
 function draw(rows: readonly HeaderRow[], width: number): Drawing {
   const canvas = new Canvas(width)
   const wide = width === WIDE
   const [left, box] = wide ? [330, 330] : [0, 210]
   for (const [index, { at, source, destination, changed }] of rows.entries()) {
-    const y = index * (wide ? HEIGHT + 26 : HEIGHT + 64)
+    const y = index * (wide ? HEIGHT + 32 : HEIGHT + 64)
     const top = wide ? y : y + 38
-    canvas.text(at, 0, wide ? y + 34 : y + 26)
+    canvas.text(at, 0, wide ? y + 46 : y + 28)
     const tone = (end: 'source' | 'destination') => (changed === end || changed === 'both' ? 'way' : 'plain')
     const from = canvas.box({ x: left, y: top, width: box, height: HEIGHT }, [source], {
       tone: tone('source'),

@@ -131,13 +131,13 @@ function drawSchedule(order: readonly number[], weights: readonly number[], widt
   const wide = width === WIDE
   const left = wide ? 300 : 0
   const shown = wide ? order : order.slice(0, 8)
-  const cell = Math.min(70, (width - left) / shown.length)
-  const row = wide ? 64 : 100
+  const cell = Math.min(104, (width - left) / shown.length)
+  const row = wide ? 92 : 110
   for (const [server, weight] of weights.entries()) {
     const y = server * row
-    canvas.text(`server ${server + 1}, weight ${weight}`, 0, wide ? y + 36 : y + 26)
+    canvas.text(`server ${server + 1}, weight ${weight}`, 0, wide ? y + 46 : y + 28)
     for (const [request, chosen] of shown.entries()) {
-      const box = { x: left + request * cell + 2, y: wide ? y : y + 40, width: cell - 6, height: 50 }
+      const box = { x: left + request * cell + 2, y: wide ? y : y + 40, width: cell - 6, height: wide ? 72 : 54 }
       const own = chosen === server
       canvas.box(box, [own ? `${request + 1}` : ' '], { tone: own ? 'way' : 'faint' })
     }

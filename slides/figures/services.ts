@@ -49,20 +49,20 @@ export function serviceChainsFigure(service: ServiceChains): Figure {
 
 function drawWide({ entry, entries, address, chain, endpoints }: ServiceChains): Drawing {
   const canvas = new Canvas(WIDE)
-  const row = 118
-  const height = 104
+  const row = 140
+  const height = 120
   const middle = Math.max(0, ((endpoints.length - 1) * row) / 2)
   const list = canvas.box(
-    { x: 0, y: middle, width: 264, height },
+    { x: 0, y: middle, width: 284, height },
     ['KUBE-SERVICES', `entry ${entry} of ${entries}`, address],
     { tone: 'way' },
   )
-  const draw = canvas.box({ x: 312, y: middle, width: 256, height }, [...split(chain), 'draws one'])
+  const draw = canvas.box({ x: 308, y: middle, width: 284, height }, [...split(chain), 'draws one'])
   canvas.connect(list, 'e', draw, 'w', 'way')
   for (const [index, endpoint] of endpoints.entries()) {
     const y = index * row
-    const sep = canvas.box({ x: 624, y, width: 256, height }, [...split(endpoint.chain), endpoint.chance])
-    const pod = canvas.box({ x: 928, y: y + 16, width: 224, height: 72 }, [endpoint.backend], { tone: 'strong' })
+    const sep = canvas.box({ x: 616, y, width: 284, height }, [...split(endpoint.chain), endpoint.chance])
+    const pod = canvas.box({ x: 922, y: y + 20, width: 230, height: 80 }, [endpoint.backend], { tone: 'strong' })
     canvas.connect(draw, 'e', sep, 'w')
     canvas.connect(sep, 'e', pod, 'w', 'strong')
   }
@@ -71,14 +71,14 @@ function drawWide({ entry, entries, address, chain, endpoints }: ServiceChains):
 
 function drawTall({ entry, entries, address, chain, endpoints }: ServiceChains): Drawing {
   const canvas = new Canvas(TALL)
-  const box = (y: number, height: number) => ({ x: 30, y, width: 420, height })
-  const list = canvas.box(box(0, 104), ['KUBE-SERVICES', `entry ${entry} of ${entries}`, address], { tone: 'way' })
-  const draw = canvas.box(box(140, 74), [chain, 'draws one'])
+  const box = (y: number, height: number) => ({ x: 20, y, width: 440, height })
+  const list = canvas.box(box(0, 112), ['KUBE-SERVICES', `entry ${entry} of ${entries}`, address], { tone: 'way' })
+  const draw = canvas.box(box(150, 80), [chain, 'draws one'])
   canvas.connect(list, 's', draw, 'n', 'way')
   for (const [index, endpoint] of endpoints.entries()) {
-    const y = 250 + index * 174
-    const sep = canvas.box(box(y, 74), [endpoint.chain, endpoint.chance])
-    const pod = canvas.box({ x: 120, y: y + 100, width: 240, height: 46 }, [endpoint.backend], { tone: 'strong' })
+    const y = 266 + index * 186
+    const sep = canvas.box(box(y, 80), [endpoint.chain, endpoint.chance])
+    const pod = canvas.box({ x: 120, y: y + 108, width: 240, height: 50 }, [endpoint.backend], { tone: 'strong' })
     if (index === 0) canvas.connect(draw, 's', sep, 'n')
     canvas.connect(sep, 's', pod, 'n', 'strong')
   }
@@ -151,25 +151,25 @@ export function serviceSetsFigure(service: ServiceSets): Figure {
   }
 }
 
-const ROW = 50
+const ROW = 56
 const SHOWN = 5
 
 function draw(service: ServiceSets, width: number): Drawing {
   const canvas = new Canvas(width)
   const wide = width === WIDE
   const { members, addresses, server, scheduler, realServers, member, address } = service
-  const set = column(canvas, wide ? [0, 0, 330] : [60, 0, 360], 'set KUBE-CLUSTER-IP', members, member)
+  const set = column(canvas, wide ? [0, 0, 370] : [60, 0, 370], 'set KUBE-CLUSTER-IP', members, member)
   const below = (box: Box) => box.y + box.height + 76
   const device = column(
     canvas,
-    wide ? [436, 0, 270] : [60, below(set.last), 360],
+    wide ? [459, 0, 256] : [60, below(set.last), 370],
     'device kube-ipvs0',
     addresses,
     address,
   )
   const ipvs = column(
     canvas,
-    wide ? [812, 0, 340] : [60, below(device.last), 360],
+    wide ? [804, 0, 348] : [60, below(device.last), 370],
     'IPVS',
     [`${server} ${scheduler}`],
     `${server} ${scheduler}`,
@@ -198,12 +198,12 @@ function column(
   entries: readonly string[],
   own: string,
 ) {
-  canvas.text(heading, x + width / 2, y + 22, { anchor: 'middle' })
+  canvas.text(heading, x, y + 26)
   const others = entries.filter((entry) => entry !== own)
   const shown = [own, ...others.slice(0, SHOWN - 1)]
   if (others.length > SHOWN - 1) shown.push(`… ${others.length - SHOWN + 1} more`)
   const boxes = shown.map((entry, index) => {
-    const box = { x, y: y + 36 + index * (ROW + 6), width, height: ROW }
+    const box = { x, y: y + 42 + index * (ROW + 6), width, height: ROW }
     return canvas.box(box, [entry], { tone: entry === own ? 'way' : 'plain' })
   })
   return { marked: boxes[0] as Box, last: boxes.at(-1) as Box }

@@ -13,24 +13,24 @@ const SYMPTOMS: readonly Symptom[] = [
   {
     seen: 'refused at once',
     tone: 'bad',
-    means: ['somebody was reached', 'and said no'],
+    means: ['a host was reached', 'and refused it'],
     look: ['a REJECT rule,', 'or a Pod without listener'],
   },
   {
     seen: 'never answered',
     tone: 'faint',
-    means: ['dropped, or gone', 'where nobody is'],
-    look: ['DROP, routes, conntrack,', 'the way back'],
+    means: ['dropped, or sent to', 'an unused address'],
+    look: ['DROP, routes, conntrack,', 'the return path'],
   },
   {
     seen: 'now and then',
     tone: 'good',
-    means: ['one of several ways', 'is broken'],
+    means: ['one of several paths', 'is broken'],
     look: ['one endpoint,', 'or one node'],
   },
 ]
 
-const HEIGHT = 82
+const HEIGHT = 100
 
 /** From the symptom to what it means, and to the place that is looked at first. */
 export function symptomsFigure(): Figure {
@@ -46,10 +46,10 @@ export function symptomsFigure(): Figure {
 function wide(): Drawing {
   const canvas = new Canvas(WIDE)
   for (const [index, { seen, tone, means, look }] of SYMPTOMS.entries()) {
-    const y = index * (HEIGHT + 34)
-    const first = canvas.box({ x: 0, y, width: 230, height: HEIGHT }, [seen], { tone, face: 'sans' })
-    const second = canvas.box({ x: 306, y, width: 340, height: HEIGHT }, means, { face: 'sans' })
-    const third = canvas.box({ x: 722, y, width: 430, height: HEIGHT }, look, { tone: 'way', face: 'sans' })
+    const y = index * (HEIGHT + 44)
+    const first = canvas.box({ x: 0, y, width: 250, height: HEIGHT }, [seen], { tone, face: 'sans' })
+    const second = canvas.box({ x: 318, y, width: 340, height: HEIGHT }, means, { face: 'sans' })
+    const third = canvas.box({ x: 726, y, width: 426, height: HEIGHT }, look, { tone: 'way', face: 'sans' })
     canvas.connect(first, 'e', second, 'w')
     canvas.connect(second, 'e', third, 'w', 'way')
   }
@@ -60,12 +60,12 @@ function tall(): Drawing {
   const canvas = new Canvas(TALL)
   let y = 0
   for (const { seen, tone, means, look } of SYMPTOMS) {
-    const first = canvas.box({ x: 40, y, width: 400, height: 48 }, [seen], { tone, face: 'sans' })
-    const second = canvas.box({ x: 40, y: y + 80, width: 400, height: HEIGHT }, means, { face: 'sans' })
-    const third = canvas.box({ x: 40, y: y + 194, width: 400, height: HEIGHT }, look, { tone: 'way', face: 'sans' })
+    const first = canvas.box({ x: 20, y, width: 440, height: 48 }, [seen], { tone, face: 'sans' })
+    const second = canvas.box({ x: 20, y: y + 80, width: 440, height: HEIGHT }, means, { face: 'sans' })
+    const third = canvas.box({ x: 20, y: y + 212, width: 440, height: HEIGHT }, look, { tone: 'way', face: 'sans' })
     canvas.connect(first, 's', second, 'n')
     canvas.connect(second, 's', third, 'n', 'way')
-    y += 194 + HEIGHT + 40
+    y += 212 + HEIGHT + 40
   }
   return canvas.finish()
 }

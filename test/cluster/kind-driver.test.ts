@@ -12,7 +12,7 @@ import { selectCluster } from '../../cluster/select.ts'
 import { kindFolder, projectRoot } from '../../host/layout.ts'
 import { processStartTime } from '../../host/live-process.ts'
 import type { Progress } from '../../host/progress.ts'
-import { waitFor } from '../../host/wait.ts'
+import { timeoutScale, waitFor } from '../../host/wait.ts'
 import { FakeEngine } from './fake-engine.ts'
 
 interface Container {
@@ -144,8 +144,30 @@ describe('make up on kind', () => {
     await waitFor('the look', 10_000, async () => lines.some((line) => /Waiting for the API server/.test(line)))
     engine.apiAnswers = true
     await up
-    expect(lines.join()).toMatch(/Waiting for the API server of ".*" \(up to 300 s\)/)
+    expect(lines.join()).toContain(`Waiting for the API server of "${name}" (up to ${300 * timeoutScale()} s)`)
     expect(engine.deeds()).toEqual(['kind export'])
+  })
+
+  test('a restart that exchanged the addresses of nodes is followed by one in the order of their addresses', async () => {
+    const nodes = ['worker', 'control-plane', 'worker2'].map((node) => `${name}-${node}`)
+    engine.write('addresses', nodes.map((node, index) => `/${node} 172.18.0.${index + 9}\n`).join(''))
+    await cluster.up(silent)
+    engine.write('initialised')
+    engine.write('log')
+    engine.write('addresses', nodes.map((node, index) => `/${node} 172.18.0.${11 - index}\n`).join(''))
+    engine.writeContainers(name, { ...whole, worker: 'exited' })
+    const notes: string[] = []
+    await cluster.up({ ...silent, note: (line) => notes.push(line) })
+    expect(notes.join()).toMatch(/addresses of others: .*-worker 172.18.0.11 instead of 172.18.0.9/)
+    expect(engine.read('log').match(/(?<=docker )(stop|start) .*/g)).toEqual([
+      `start ${name}-worker`,
+      expect.stringMatching(/^stop /),
+      ...nodes.map((node) => `start ${node}`),
+    ])
+    engine.write('log')
+    engine.writeContainers(name, { ...whole, worker: 'exited' })
+    await cluster.up(silent)
+    expect(engine.deeds()).toEqual(['docker start', 'kind export'])
   })
 
   test('a paused node goes on', async () => {
