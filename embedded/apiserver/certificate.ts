@@ -116,37 +116,37 @@ function element(tag: number, content: Uint8Array): Buffer {
   return Buffer.concat([Buffer.from([tag, 0x80 | bytes.length]), bytes, content])
 }
 
-export function sequence(...items: Uint8Array[]): Buffer {
+function sequence(...items: Uint8Array[]): Buffer {
   return element(0x30, Buffer.concat(items))
 }
 
-export function setOf(item: Uint8Array): Buffer {
+function setOf(item: Uint8Array): Buffer {
   return element(0x31, item)
 }
 
 /** A non-negative integer given as its bytes, most significant first. */
-export function integer(bytes: Uint8Array): Buffer {
+function integer(bytes: Uint8Array): Buffer {
   return element(0x02, (bytes[0] ?? 0) >= 0x80 ? Buffer.concat([Buffer.from([0]), bytes]) : bytes)
 }
 
-export function boolean(value: boolean): Buffer {
+function boolean(value: boolean): Buffer {
   return element(0x01, Buffer.from([value ? 0xff : 0]))
 }
 
-export function octetString(content: Uint8Array): Buffer {
+function octetString(content: Uint8Array): Buffer {
   return element(0x04, content)
 }
 
 /** Whole bytes, or a named bit list with some unused bits at the end. */
-export function bitString(content: Uint8Array, unusedBits = 0): Buffer {
+function bitString(content: Uint8Array, unusedBits = 0): Buffer {
   return element(0x03, Buffer.concat([Buffer.from([unusedBits]), content]))
 }
 
-export function utf8String(text: string): Buffer {
+function utf8String(text: string): Buffer {
   return element(0x0c, Buffer.from(text))
 }
 
-export function objectIdentifier(dotted: string): Buffer {
+function objectIdentifier(dotted: string): Buffer {
   const [first = 0, second = 0, ...rest] = dotted.split('.').map(Number)
   const bytes = [first * 40 + second]
   for (const arc of rest) {
@@ -158,18 +158,18 @@ export function objectIdentifier(dotted: string): Buffer {
 }
 
 /** UTCTime up to 2049, GeneralizedTime after, as RFC 5280 4.1.2.5 wants it. */
-export function time(date: Date): Buffer {
+function time(date: Date): Buffer {
   const digits = `${date.toISOString().replaceAll(/[-:T]|\.\d+Z$/g, '')}Z`
   return date.getUTCFullYear() < 2050 ? element(0x17, Buffer.from(digits.slice(2))) : element(0x18, Buffer.from(digits))
 }
 
 /** `[number]` around complete elements. */
-export function explicit(number: number, content: Uint8Array): Buffer {
+function explicit(number: number, content: Uint8Array): Buffer {
   return element(0xa0 | number, content)
 }
 
 /** `[number]` in place of the tag of a primitive element. */
-export function implicit(number: number, content: Uint8Array): Buffer {
+function implicit(number: number, content: Uint8Array): Buffer {
   return element(0x80 | number, content)
 }
 

@@ -77,7 +77,7 @@ function ports(service: V1Service): string {
 }
 
 /** Labels as kubectl writes them: `a=1,b=2`, or `<none>`. */
-export function labelsText(labels: Record<string, string> | undefined): string {
+function labelsText(labels: Record<string, string> | undefined): string {
   const pairs = Object.entries(labels ?? {}).map(([key, value]) => `${key}=${value}`)
   return pairs.sort().join(',') || '<none>'
 }

@@ -86,7 +86,7 @@ export function labelFaults(name: string): string[] {
   return faults
 }
 
-export function serviceNameFaults(name: string): string[] {
+function serviceNameFaults(name: string): string[] {
   const faults = tooLong(name, 63)
   if (!whole(serviceName, name)) {
     faults.push(
@@ -96,7 +96,7 @@ export function serviceNameFaults(name: string): string[] {
   return faults
 }
 
-export function labelValueFaults(value: string): string[] {
+function labelValueFaults(value: string): string[] {
   const faults = tooLong(value, 63)
   if (!whole(labelValue, value)) {
     faults.push(

@@ -161,7 +161,7 @@ const resolve = createRequire(join(projectRoot, 'package.json')).resolve
  * What each field of a kind means, read from the type declarations of @kubernetes/client-node (their comments are the
  * API's own reference). The kind itself is described under the empty name. Read only when somebody asks for OpenAPI.
  */
-export async function fieldDescriptions(className: string): Promise<Map<string, FieldDescription>> {
+async function fieldDescriptions(className: string): Promise<Map<string, FieldDescription>> {
   const folder = join(dirname(resolve('@kubernetes/client-node')), 'gen', 'models')
   const source = await readFile(join(folder, `${className}.d.ts`), 'utf8').catch(() => '')
   const found = new Map<string, FieldDescription>()

@@ -126,7 +126,7 @@ export interface ApplyRequest {
  * longer names are removed unless another manager owns them too. Throws 409 naming each field of another manager whose value
  * would change, unless forced.
  */
-export function serverSideApply({ schema, typeName, live, config, author, force }: ApplyRequest): JsonObject {
+function serverSideApply({ schema, typeName, live, config, author, force }: ApplyRequest): JsonObject {
   const type: FieldType = { is: 'object', name: typeName }
   const applied = ownable(fieldsOf(schema, config, type))
   const merged = merge(schema, live, config, type, '') as JsonObject

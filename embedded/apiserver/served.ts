@@ -23,7 +23,7 @@ const events: Served[] = own
 export const served: readonly Served[] = [...own, ...events]
 
 /** Versions that only old programs ask for by name: to be read, and in no list of what there is. */
-export const older: readonly Served[] = own
+const older: readonly Served[] = own
   .filter((resource) => resource.name === 'endpointslices')
   .map((resource) => ({ ...resource, version: 'v1beta1' }))
 
@@ -128,12 +128,12 @@ const names: readonly [core: string, events: string][] = [
 ]
 
 /** A core/v1 Event as events.k8s.io/v1. */
-export function toEventsV1(event: JsonObject): JsonObject {
+function toEventsV1(event: JsonObject): JsonObject {
   return { ...renamed(event, new Map(names)), apiVersion: 'events.k8s.io/v1' }
 }
 
 /** An events.k8s.io/v1 Event as core/v1. */
-export function toCoreV1(event: JsonObject): JsonObject {
+function toCoreV1(event: JsonObject): JsonObject {
   return { ...renamed(event, new Map(names.map(([core, other]) => [other, core]))), apiVersion: 'v1' }
 }
 

@@ -168,7 +168,7 @@ function refuseUpgrade(socket: Duplex, error: unknown): void {
 }
 
 /** Answers a request for a resource by its method; 405 where a method makes no sense. */
-export async function serveResource(call: ApiCall): Promise<void> {
+async function serveResource(call: ApiCall): Promise<void> {
   const { subresource, name } = call
   const { method = 'GET' } = call.request
   if (subresource !== undefined && !['status', 'ephemeralcontainers'].includes(subresource))

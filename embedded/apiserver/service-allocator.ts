@@ -43,7 +43,7 @@ export function needsClusterIP(service: V1Service): boolean {
   return service.spec?.type !== 'ExternalName'
 }
 
-export function needsNodePorts(service: V1Service): boolean {
+function needsNodePorts(service: V1Service): boolean {
   const spec = service.spec
   return spec?.type === 'NodePort' || (spec?.type === 'LoadBalancer' && spec.allocateLoadBalancerNodePorts !== false)
 }

@@ -204,7 +204,7 @@ const LAST_COMMAND = 'kube-service-labs/last-command'
  * Notes on a Node that a command is run there (`make exec`, `make shell`, `kubectl exec`), so that lab 8 can tell a repair by hand
  * from what kube-proxy repaired by itself. The project's own scripts are not noted: they come by `nodes/NAME/script`.
  */
-export function noteCommand(api: ClusterApi, { target }: ExecRequest): void {
+function noteCommand(api: ClusterApi, { target }: ExecRequest): void {
   const node = target.kind === 'node' ? target.name : nodeInReach(api, target)
   if (node === undefined || !api.get('nodes', undefined, node)) return
   const annotations = { [LAST_COMMAND]: new Date().toISOString() }

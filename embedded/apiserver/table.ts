@@ -28,7 +28,7 @@ import {
 import type { Stored } from './store.ts'
 
 /** The columns that kubectl prints for a resource. */
-export function columnsOf(resource: string): readonly Column[] {
+function columnsOf(resource: string): readonly Column[] {
   return byResource[resource] ?? plain
 }
 

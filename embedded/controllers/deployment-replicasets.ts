@@ -166,7 +166,7 @@ export function createScaler({ api }: ControllerContext, recorder: EventRecorder
 
 // The annotations by which `kubectl rollout history|undo` and proportional scaling know a ReplicaSet's past.
 
-export const revisionAnnotation = 'deployment.kubernetes.io/revision'
+const revisionAnnotation = 'deployment.kubernetes.io/revision'
 const historyAnnotation = 'deployment.kubernetes.io/revision-history'
 const desiredAnnotation = 'deployment.kubernetes.io/desired-replicas'
 const maximumAnnotation = 'deployment.kubernetes.io/max-replicas'
@@ -180,7 +180,7 @@ const notCopied = [
 type Annotations = Record<string, string>
 
 /** The revision of a Deployment or ReplicaSet; 0 when it has none. */
-export function revisionOf({ metadata }: Deployment | ReplicaSet): number {
+function revisionOf({ metadata }: Deployment | ReplicaSet): number {
   return Number.parseInt(metadata.annotations?.[revisionAnnotation] ?? '0', 10) || 0
 }
 
@@ -196,11 +196,7 @@ function scaleAnnotations(deployment: Deployment): Annotations {
  * The annotations of the current ReplicaSet at `revision`: the Deployment's own (change-cause among them) and its
  * revision; a revision it had before, when a rollback brought it back, joins its history.
  */
-export function currentSetAnnotations(
-  deployment: Deployment,
-  set: ReplicaSet | undefined,
-  revision: number,
-): Annotations {
+function currentSetAnnotations(deployment: Deployment, set: ReplicaSet | undefined, revision: number): Annotations {
   const own = set?.metadata.annotations ?? {}
   const copied = Object.entries(deployment.metadata.annotations ?? {}).filter(([key]) => !notCopied.includes(key))
   const annotations: Annotations = { ...own, ...Object.fromEntries(copied) }
@@ -215,11 +211,11 @@ export function currentSetAnnotations(
 }
 
 /** The set's annotations after its size was decided for the Deployment's present size. */
-export function scaledSetAnnotations(deployment: Deployment, set: ReplicaSet): Annotations {
+function scaledSetAnnotations(deployment: Deployment, set: ReplicaSet): Annotations {
   return { ...set.metadata.annotations, ...scaleAnnotations(deployment) }
 }
 
-export function scaleAnnotationsAreCurrent(deployment: Deployment, set: ReplicaSet): boolean {
+function scaleAnnotationsAreCurrent(deployment: Deployment, set: ReplicaSet): boolean {
   return sameJson(scaledSetAnnotations(deployment, set), set.metadata.annotations ?? {})
 }
 

@@ -12,7 +12,7 @@ const longestDelayMs = 600_000
 type Condition = NonNullable<NonNullable<Job['status']>['conditions']>[number]
 
 /** The condition that tells that a Job has ended. */
-export const endOf = (job: Job): Condition | undefined =>
+const endOf = (job: Job): Condition | undefined =>
   job.status?.conditions?.find(({ type, status }) => (type === 'Complete' || type === 'Failed') && status === 'True')
 
 /** Runs the Pods of each Job until enough have succeeded, or too many have failed; of `completionMode`, only NonIndexed. */

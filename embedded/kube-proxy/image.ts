@@ -54,7 +54,7 @@ current-context: default
  * Runs a genuine kube-proxy in the node's namespaces, with the configuration of the ConfigMap as it is at this moment. Its
  * output is the container's log. Stopping it leaves what it programmed, as anywhere.
  */
-export async function startGenuine(context: KubeProxyContext, options: GenuineOptions): Promise<BuiltinContainer> {
+async function startGenuine(context: KubeProxyContext, options: GenuineOptions): Promise<BuiltinContainer> {
   const { machine, placement, pod, api, node, log } = context
   let configuration: string
   try {

@@ -175,7 +175,7 @@ echo fine
 `
 
 /** @throws StartFailure in kube-proxy's words when the kernel can't do it */
-export async function checkIpvs(node: GuestNode, scheduler: string, log: Logger): Promise<void> {
+async function checkIpvs(node: GuestNode, scheduler: string, log: Logger): Promise<void> {
   const safe = /^[\w-]+$/.test(scheduler) ? scheduler : 'no-such-scheduler'
   const { stdout } = await node.run(probe(safe))
   const answer = stdout.trim()

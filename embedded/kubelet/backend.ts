@@ -56,7 +56,7 @@ const windowMs = 1000
  * CPU time and memory of the nodes and their containers, measured over one second. A node's are those of the processes in its
  * network namespace and in those of its Pods; kube-proxy's own work is done outside the guest and is not included.
  */
-export async function measureUsage(
+async function measureUsage(
   machine: Machine,
   nodes: readonly string[],
   workers: readonly PodWorker[],

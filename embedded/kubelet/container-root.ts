@@ -100,12 +100,7 @@ const withoutLinks = (path: string) =>
   path.replace(/^\/var\/(run|lock)(?=\/|$)/, (_, name) => (name === 'run' ? '/run' : '/run/lock'))
 
 /** Mounts of a container's volumes below its root; a file to be mounted over is among `files`, with its path in `upper`. */
-export function volumeMounts(
-  pod: Pod,
-  container: Container,
-  root: string,
-  upper: string,
-): GuestWork & { files: GuestFile[] } {
+function volumeMounts(pod: Pod, container: Container, root: string, upper: string): GuestWork & { files: GuestFile[] } {
   const files: GuestFile[] = []
   const mounts = (container.volumeMounts ?? []).flatMap(({ name, mountPath, subPath, readOnly }) => {
     const volume = pod.spec.volumes?.find((one) => one.name === name) ?? { name }
@@ -178,7 +173,7 @@ const clusterDomain = 'cluster.local'
 const nodeNameserver = '172.18.0.1'
 
 /** A Pod's /etc/hosts as the kubelet writes it. */
-export function podHosts(pod: Pod, podIP: string): string {
+function podHosts(pod: Pod, podIP: string): string {
   const { hostname = pod.metadata.name, subdomain, hostAliases = [] } = pod.spec
   const domain = subdomain ? `${hostname}.${subdomain}.${pod.metadata.namespace}.svc.${clusterDomain}\t` : ''
   return [
@@ -192,7 +187,7 @@ export function podHosts(pod: Pod, podIP: string): string {
 }
 
 /** A Pod's /etc/resolv.conf by its DNS policy: cluster DNS, or the node's. */
-export function podResolvConf(api: Api, pod: Pod): string {
+function podResolvConf(api: Api, pod: Pod): string {
   const { dnsPolicy = 'ClusterFirst', hostNetwork, dnsConfig } = pod.spec
   const cluster = dnsPolicy === 'ClusterFirstWithHostNet' || (dnsPolicy === 'ClusterFirst' && !hostNetwork)
   const dns = api.get<Service>('services', 'kube-system', 'kube-dns')?.spec.clusterIP ?? '10.96.0.10'

@@ -25,7 +25,7 @@ interface GuestFacts {
 }
 
 /** What all nodes say of the one kernel they share. */
-export async function guestFacts(machine: Machine): Promise<GuestFacts> {
+async function guestFacts(machine: Machine): Promise<GuestFacts> {
   const { stdout } = await machine.run([
     'sh',
     '-c',
@@ -109,7 +109,7 @@ function nodeObject(
 }
 
 /** Registers a node, or brings its object up to date. */
-export function registerNode(api: Api, node: NodePlan, facts: GuestFacts, controlPlane: boolean): Node {
+function registerNode(api: Api, node: NodePlan, facts: GuestFacts, controlPlane: boolean): Node {
   const wanted = nodeObject(node, facts, controlPlane)
   const present = api.get<Node>('nodes', undefined, node.name)
   const created = present ?? api.create<Node>('nodes', undefined, { ...wanted })
@@ -119,7 +119,7 @@ export function registerNode(api: Api, node: NodePlan, facts: GuestFacts, contro
 const leaseSeconds = 40
 
 /** The heartbeat of a node's kubelet: its Lease in kube-node-lease, created at the first call and renewed by each later one. */
-export function renewLease(api: Api, { metadata: { name, uid } }: Node): void {
+function renewLease(api: Api, { metadata: { name, uid } }: Node): void {
   const renewTime = new Date().toISOString().replace('Z', '000Z')
   const owner = { apiVersion: 'v1', kind: 'Node', name, uid }
   if (api.get('leases', 'kube-node-lease', name)) api.patch('leases', 'kube-node-lease', name, { spec: { renewTime } })
@@ -131,7 +131,7 @@ export function renewLease(api: Api, { metadata: { name, uid } }: Node): void {
 }
 
 /** Brings changes of ConfigMaps and Secrets to the files of the Pods that mount them. Returns what ends that. */
-export function watchVolumes(machine: Machine, api: Api, workers: () => Iterable<PodWorker>): () => void {
+function watchVolumes(machine: Machine, api: Api, workers: () => Iterable<PodWorker>): () => void {
   const refresh = (kind: 'configMap' | 'secret', { metadata }: KubeObject) => {
     for (const { pod, sandbox } of workers()) {
       const { volumes = [] } = pod.spec

@@ -10,7 +10,7 @@ export interface NodePlan {
 }
 
 /** The bridge that kind gives its Docker network, and the address "outside" the cluster. */
-export const bridge = { name: 'kind', address: '172.18.0.1', prefix: 16 } as const
+const bridge = { name: 'kind', address: '172.18.0.1', prefix: 16 } as const
 
 /** The second client "outside": an address behind those that load balancers get. */
 const otherClient = secondClientOf(`${bridge.address}/${bridge.prefix}`)
@@ -22,7 +22,7 @@ export const outside = {
 }
 
 /** All Pods of all nodes. */
-export const clusterCIDR = '10.244.0.0/16'
+const clusterCIDR = '10.244.0.0/16'
 
 /** The address a node uses towards its Pods: the first of its Pod range (`10.244.1.0/24` → `10.244.1.1`). */
 export function podGateway(podCIDR: string): string {
@@ -39,7 +39,7 @@ export function interfaceName(prefix: string, seed: string): string {
  * What a node's iptables hold before kube-proxy comes, for iptables-restore: kind's masquerading of traffic that leaves the
  * cluster, and what a kubelet since 1.27 leaves (its canaries, the hint, the rule against martian localhost packets).
  */
-export const nodeFirewall = `*mangle
+const nodeFirewall = `*mangle
 :KUBE-IPTABLES-HINT - [0:0]
 :KUBE-KUBELET-CANARY - [0:0]
 COMMIT

@@ -30,7 +30,7 @@ export const firstModules: readonly string[] = [
  * What iptables has the kernel look for where it knows of it (up to 6.8), which takes a tenth of a second in each node unless it is
  * there already.
  */
-export const soughtModule = 'bpfilter'
+const soughtModule = 'bpfilter'
 
 /** What labs need besides: IPVS with its schedulers, ipset, further matches. They come while the nodes are in use already. */
 export const laterModules: readonly string[] = [

@@ -149,7 +149,7 @@ interface Port {
  * Names of all Services by the Kubernetes DNS specification 1.1: a cluster IP, or for headless Services every ready
  * address (all of them with publishNotReadyAddresses), each also under its host name.
  */
-export function dnsZone(api: Api): DnsZone {
+function dnsZone(api: Api): DnsZone {
   const lines: string[] = []
   const services: string[] = []
   const slices = api.list<EndpointSlice>('endpointslices')

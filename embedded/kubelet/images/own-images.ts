@@ -7,7 +7,7 @@ const wait = 'trap "exit 0" TERM INT; sleep infinity & wait'
  * Everything the guest has: curl, ip, ss, conntrack, tcpdump, dig, iptables, ipvsadm, socat … It is a shell where its input is
  * open (a terminal or a socket), as for `kubectl debug -it`, and else waits until it is stopped.
  */
-export const tools: ProcessImage = {
+const tools: ProcessImage = {
   names: [
     ...['tools', 'nicolaka/netshoot', 'busybox', 'alpine', 'debian', 'ubuntu', 'curlimages/curl'],
     ...['wbitt/network-multitool', 'praqma/network-multitool', 'registry.k8s.io/e2e-test-images/jessie-dnsutils'],
@@ -19,7 +19,7 @@ export const tools: ProcessImage = {
 }
 
 /** The image that holds a Pod's namespaces elsewhere; here it only waits. */
-export const pause: ProcessImage = {
+const pause: ProcessImage = {
   names: ['registry.k8s.io/pause', 'k8s.gcr.io/pause'],
   tags: /^3(\.\d{1,2})?$/,
   about: 'does nothing',
@@ -63,7 +63,7 @@ function site(pod: string, node: string, podIP: string): string {
 }
 
 /** The real nginx. Its configuration is where the official image has it, and may be mounted over in the same way. */
-export const nginx: ProcessImage = {
+const nginx: ProcessImage = {
   names: ['nginx'],
   tags: /^(1|1\.(1\d|2\d)(\.\d{1,2})?|stable|mainline)(-(alpine|bookworm|perl|otel)(-(slim|perl|otel))?)?$|^(alpine|bookworm|perl)(-slim|-perl)?$/,
   about: 'the real nginx on port 80',
@@ -113,7 +113,7 @@ while (1) {
 `
 
 /** Answers every datagram, and every piece of a TCP stream, with the Pod's name, the client's address and what was sent. */
-export const echo: ProcessImage = {
+const echo: ProcessImage = {
   names: ['echo'],
   tags: /^v?\d+(\.\d+){0,2}$/,
   about: 'echoes TCP and UDP on port 8080 or $PORT, with the name of the Pod and the address of the client',
