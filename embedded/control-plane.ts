@@ -100,7 +100,7 @@ export type Ending = () => unknown
 export interface ControlPlaneOptions extends Pick<DaemonOptions, 'name' | 'kubeProxy'> {
   machine: Machine
   directory: string
-  /** Tells whoever waits what is being done. */
+  /** Reports a step to the process that waits for the cluster. */
   step<T>(text: string, work: () => Promise<T>): Promise<T>
   /** Where this puts what is to be ended. */
   endings: Ending[]

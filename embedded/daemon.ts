@@ -20,7 +20,7 @@ import {
 
 const endings: Ending[] = []
 let ready = false
-/** Why the kernel ended, where nobody asked it to. */
+/** Why the kernel ended, unless it was stopped. */
 let death: string | undefined
 
 function tell(message: DaemonMessage): void {
@@ -97,7 +97,7 @@ async function start({ name, packages, kernel: kernelName, kubeProxy }: DaemonOp
 }
 
 for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) process.on(signal, () => shutDown(0, signal))
-// Whoever asked for the cluster is gone before it is up: nobody would know of it.
+// The process that started the cluster ended before it was up: no other process knows of it.
 process.on('disconnect', () => {
   if (!ready) shutDown(1, 'the command that started this cluster ended')
 })

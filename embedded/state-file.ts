@@ -54,7 +54,7 @@ export function becomeDaemon(name: string): void {
   noteProcess(processFile(name), process.pid)
 }
 
-/** Why a cluster is not there any more although nobody stopped it. */
+/** Why a cluster ended that was not stopped. */
 export interface UnexpectedEnd {
   /** When, in local time; undefined where nothing was there to note it. */
   at?: string
@@ -115,7 +115,7 @@ export interface DaemonOptions {
   kubeProxy?: string
 }
 
-/** What the daemon tells whoever started it. */
+/** Messages from the daemon to the process that started it. */
 export type DaemonMessage =
   | { type: 'start'; text: string }
   | { type: 'end'; text?: string }

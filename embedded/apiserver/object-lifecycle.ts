@@ -43,7 +43,7 @@ export function newMetadata(resource: Resource, namespace: string | undefined, d
   return { apiVersion: apiVersionOf(resource), kind: resource.kind, metadata, ...content }
 }
 
-/** Refuses objects for a namespace that is missing (404) or on its way out (403). */
+/** Refuses objects for a namespace that is missing (404) or being deleted (403). */
 export function admitToNamespace(store: Store, resource: Resource, object: Stored): void {
   const { namespace, name } = object.metadata
   if (!namespace) return

@@ -159,7 +159,7 @@ const resolve = createRequire(join(projectRoot, 'package.json')).resolve
 
 /**
  * What each field of a kind means, read from the type declarations of @kubernetes/client-node (their comments are the
- * API's own reference). The kind itself is described under the empty name. Read only when somebody asks for OpenAPI.
+ * API's own reference). The kind itself is described under the empty name. Read at the first request for OpenAPI.
  */
 async function fieldDescriptions(className: string): Promise<Map<string, FieldDescription>> {
   const folder = join(dirname(resolve('@kubernetes/client-node')), 'gen', 'models')

@@ -40,7 +40,7 @@ import {
 } from './validate-service.ts'
 import { validateCronJob, validateJobSpec, validateWorkload, validateWorkloadUpdate } from './validate-workload.ts'
 
-/** What is particular to one kind on its way into the store. Both steps may change `object`, never `old`. */
+/** Defaults and validation of one kind before it is stored. Both steps may change `object`, never `old`. */
 interface Strategy<T> {
   /** Fills in defaults; `old` is present at an update. */
   prepare?(object: T, old?: T): void

@@ -54,7 +54,7 @@ export async function deleteObject(call: ApiCall): Promise<void> {
     ...options,
     dryRun: isDryRun(call),
   })
-  // Pods, Services and objects that still wait are shown; for others a Success says that they are gone.
+  // Pods, Services and objects that wait for finalizers are returned; for all others a Success.
   if (!gone || ['pods', 'services', 'serviceaccounts'].includes(resource.name)) sendOne(call, 200, object)
   else {
     const details = {

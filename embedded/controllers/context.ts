@@ -126,7 +126,7 @@ export function splitKey(key: string): { namespace: string | undefined; name: st
     : { namespace: key.slice(0, slash), name: key.slice(slash + 1) }
 }
 
-/** Makes a context over `api`; `report` gets errors that are not part of the game (anything but a StatusError). */
+/** Makes a context over `api`; `report` is called for unexpected errors (all but a StatusError). */
 export function createContext(
   api: Api,
   report: (error: unknown) => void,

@@ -26,7 +26,7 @@ export interface ControllerOptions {
   apiServerEndpoint?: ApiServerEndpoint
   /** The clock of CronJobs. */
   now?: () => number
-  /** Hears of errors that are faults of this program; refusals of the API are part of the game and only retried. */
+  /** Called for errors that are faults of this program; refusals of the API are only retried. */
   report?: (error: unknown) => void
 }
 

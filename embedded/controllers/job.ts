@@ -11,7 +11,7 @@ const longestDelayMs = 600_000
 
 type Condition = NonNullable<NonNullable<Job['status']>['conditions']>[number]
 
-/** The condition that tells that a Job has ended. */
+/** The condition of a Job that has ended. */
 const endOf = (job: Job): Condition | undefined =>
   job.status?.conditions?.find(({ type, status }) => (type === 'Complete' || type === 'Failed') && status === 'True')
 

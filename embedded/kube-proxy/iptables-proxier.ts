@@ -5,7 +5,7 @@ import { restoreCommand, type StepsResult, type Sysctl } from './guest-node.ts'
 import { ownAddresses, type Proxier, type ProxierContext, predictFor } from './sync-loop.ts'
 
 const fullSyncPeriodMs = 3_600_000
-/** How long kube-proxy waits for somebody who flushes the tables to be done with all of them (iptablesFlushTimeout). */
+/** How long kube-proxy waits until a flush has reached all tables (iptablesFlushTimeout). */
 const flushTimeoutMs = 5000
 const flushPollMs = 100
 /** How iptables ends when it could not get the lock (RESOURCE_PROBLEM). */
@@ -98,7 +98,7 @@ export class IptablesProxier implements Proxier {
     return result
   }
 
-  /** Looks each syncPeriod whether somebody flushed the tables: only mangle KUBE-PROXY-CANARY tells. */
+  /** Checks in each syncPeriod whether the tables were flushed: the chain KUBE-PROXY-CANARY is then missing in mangle. */
   private watchCanary(): void {
     const { settings, guest, log } = this.context
     const look = async () => {
@@ -143,11 +143,11 @@ const isEnsuredOnly = (table: string, chain: string) =>
 export interface TableChange {
   /** What to write: predicted chains. */
   wanted: Table
-  /** What stands there; undefined when only `write` is to be written and nothing is known of the rest. */
+  /** The rules on the node; undefined when only `write` is to be written and the others are not known. */
   held?: Table
   /** Chains to write; all of `wanted` when missing. */
   write?: ReadonlySet<string>
-  /** Chains to delete, which no written chain leads to any more. */
+  /** Chains to delete; no written chain jumps to them. */
   remove?: readonly string[]
 }
 

@@ -25,7 +25,7 @@ const terminationCheckMs = 60_000
 
 /**
  * kube-proxy's IPVS mode. The clock's sync reads the node and puts everything right; a sync for a change of the API writes
- * what differs from what this kube-proxy has programmed, which is the same unless somebody else wrote in between.
+ * what differs from what this kube-proxy has programmed, which is the same unless another process changed the rules.
  */
 export class IpvsProxier implements Proxier {
   readonly maxIntervalMs: number

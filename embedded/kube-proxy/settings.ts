@@ -44,7 +44,7 @@ export function mountedConfig(pod: Pod, api: Api): string {
 }
 
 const modes = ['iptables', 'ipvs', 'nftables'] as const
-/** Where nobody says which kube-proxy reads. */
+/** The default. */
 const anyVersion = 'v1.34.11'
 
 /**

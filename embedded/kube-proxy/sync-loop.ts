@@ -51,7 +51,7 @@ export function predictFor(
 /** What kube-proxy takes of what the kubelet gives a container; the placement is the node's, by hostNetwork. */
 export type KubeProxyContext = Pick<BuiltinContext, 'pod' | 'node' | 'machine' | 'placement' | 'api' | 'log'>
 
-/** A running kube-proxy. After `stop` nothing of it listens any more; what it programmed stays on the node. */
+/** A running kube-proxy. `stop` closes its ports; the rules that it programmed stay on the node. */
 export interface KubeProxyContainer extends BuiltinContainer {
   stop(): Promise<void>
 }
@@ -76,7 +76,7 @@ export async function syncedOn(machine: Machine, node: string): Promise<void> {
   await running.get(machine)?.get(node)?.synced()
 }
 
-/** Changes that follow each other within this time are one sync: somebody creates twenty Services one after the other. */
+/** Changes that follow each other within this time are one sync, for example twenty Services created in a row. */
 const coalesceMs = 40
 /** No change waits longer than this for others. */
 const longestMs = 250
@@ -147,7 +147,7 @@ export class SyncLoop {
     return this.tokens > 0 ? 0 : minIntervalMs - (now - this.refilledAt)
   }
 
-  /** Sets the timer anew: for the change that came just now, if there is one that waits, and for the clock. */
+  /** Resets the timer: for a pending change, and for the periodic sync. */
   private schedule(): void {
     clearTimeout(this.timer)
     if (this.stopped) return

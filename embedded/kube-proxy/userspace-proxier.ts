@@ -36,7 +36,7 @@ export class UserspaceProxier implements Proxier {
       this.addresses = new Set(ownAddresses(held.links))
       this.programmed = held.iptables
     }
-    // A rule that leads to a port at which nobody listens yet would refuse connections.
+    // Connections to a port that is not open yet would be refused.
     await this.relay.serve(this.ports())
     const wanted = predictFor(this.context, 'userspace', this.addresses).iptables
     const { ok, errors } = await guest.apply([

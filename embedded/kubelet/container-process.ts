@@ -46,7 +46,7 @@ export interface ProcessSpec {
   target?: number | undefined
 }
 
-// The first line of output tells that all namespaces exist, so that commands can be run in them; it is not logged.
+// The first line of output is printed once all namespaces exist, so that commands can run in them; it is not logged.
 const begun = '\u0001begun'
 const missing = '\u0001missing'
 const setup = `cd "$1" 2>/dev/null || { mkdir -p "$1" && cd "$1"; }
@@ -91,7 +91,7 @@ async function containerParent(machine: Machine, { pid }: GuestProcess, tty: boo
   return Number(stdout.trim().split(' ')[0])
 }
 
-/** How long to wait for the line that tells that a program serves before it is taken for running anyhow. */
+/** How long to wait for the line with which a program reports that it serves; then it counts as running without it. */
 const servingDeadlineMs = 5000
 
 /**

@@ -10,7 +10,7 @@ import type { Container, Pod } from './objects.ts'
 
 const firstMs = 10_000
 const capMs = 300_000
-/** A container that ran this long without trouble starts anew with the first delay (twice the cap, as the kubelet has it). */
+/** A container that ran this long before it ended restarts with the first delay (twice the cap, as in the kubelet). */
 const resetMs = 2 * capMs
 
 /**

@@ -7,7 +7,7 @@ export class ContainerConfigError extends Error {}
 
 type FieldRefs = { pod: Pod; podIP: string; hostIP: string }
 
-/** The value a `fieldRef` of a Pod stands for. Throws ContainerConfigError for a path the downward API does not know. */
+/** The value that a `fieldRef` of a Pod refers to. Throws ContainerConfigError for a path the downward API does not know. */
 export function fieldValue(path: string, { pod, podIP, hostIP }: FieldRefs): string {
   const entry = /^metadata\.(labels|annotations)\['(.+)'\]$/.exec(path)
   if (entry) return pod.metadata[entry[1] as 'labels' | 'annotations']?.[entry[2] ?? ''] ?? ''

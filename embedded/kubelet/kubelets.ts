@@ -145,7 +145,7 @@ function watchVolumes(machine: Machine, api: Api, workers: () => Iterable<PodWor
       })
       if (!uses || pod.metadata.namespace !== metadata.namespace) continue
       const addresses = { podIP: sandbox.podIP, hostIP: pod.status?.hostIP ?? '' }
-      // What can't be shown any more stays as it was, like a real volume does; so does everything when the machine ends.
+      // The files of a missing object stay as they were, as in a real volume; a machine that ends takes no files.
       Promise.resolve()
         .then(() => machine.write(podVolumes(api, pod, addresses).files))
         .catch(() => {})

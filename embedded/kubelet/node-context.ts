@@ -23,7 +23,7 @@ interface Running {
   waiting: Set<(answer: Answer) => void>
 }
 
-/** So long whoever tries the same waits for an answer that is on its way, instead of asking a busy node once more. */
+/** Equal probes within this time share one answer, so that a busy node is not asked again. */
 const underWayMs = 5000
 
 /** Tries TCP ports from a node, as its kubelet does for probes. */

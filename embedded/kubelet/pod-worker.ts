@@ -107,7 +107,7 @@ export class PodWorker {
     this.forget()
   }
 
-  /** Tells the API that nothing of the Pod runs any more. */
+  /** Deletes the stored Pod once all of its containers have ended. */
   private forget(): void {
     const { namespace, name, uid } = this.pod.metadata
     const { api } = this.node
@@ -137,7 +137,7 @@ export class PodWorker {
     for (const { status } of this.containers) status.state = { waiting: { reason: 'ContainerCreating' } }
     await Promise.all(this.containers.map((worker) => worker.run(this.pod.spec.restartPolicy ?? 'Always')))
     if (this.stopping.signal.aborted) return
-    // All containers ended for good: the network goes, the Pod stays until somebody deletes it.
+    // All containers ended permanently: the network is removed, the Pod object stays until it is deleted.
     for (const worker of [...this.init, ...this.ephemeral]) worker.kill()
     await this.leave()
   }

@@ -118,7 +118,7 @@ class LoadBalancer {
     try {
       await this.balance()
     } catch {
-      // The guest is busy or on its way down; the next round tries again.
+      // The guest is busy or shutting down; the next round tries again.
     }
     this.working = false
     const services = this.api.list<Service>('services')

@@ -45,7 +45,7 @@ http {
 }
 `
 
-/** A page that says where it came from and for whom, unless somebody puts an index.html in its place. */
+/** A page with the names of the Pod and the node and the client's address, unless the Pod has an index.html. */
 function site(pod: string, node: string, podIP: string): string {
   return `server {
   listen 80;
