@@ -174,6 +174,17 @@ test('a tag that no registry has stays ErrImagePull, and the old Pod serves on',
   expect(await ok('describe pods -l app=tagged')).toContain('Failed to pull image "nginx:9.99-nope": not found')
 })
 
+test('a Job runs to its end; a CronJob is a template for more', async () => {
+  await ok('create job once --image=busybox -- echo done')
+  await ok('wait --for=condition=complete job/once --timeout=20s')
+  expect(await ok('get job once')).toMatch(/once +Complete +1\/1/)
+  expect(await ok('logs job/once')).toBe('done\n')
+  await ok('create cronjob tick --image=busybox --schedule=@yearly -- true')
+  await ok('create job manual --from=cronjob/tick')
+  await ok('wait --for=condition=complete job/manual --timeout=20s')
+  expect(await ok('get cronjob tick')).toMatch(/tick +@yearly +<none> +False/)
+})
+
 test('describe node finds the Lease, which the kubelet renews', async () => {
   expect(await ok(`describe node ${worker}`)).toMatch(new RegExp(`HolderIdentity: +${worker}`))
 })
