@@ -57,6 +57,9 @@ function kubectl(
   return Object.assign(outcome, { kill: () => child.kill(), seen: () => text })
 }
 
+// kubectl attaches with a size that is too large by one, then sends the right one.
+const untilSized = 'until stty size | grep -x "33 101"; do :; done'
+
 const ok = async (command: string): Promise<string> => {
   const { code, text } = await kubectl(command)
   expect(code, `${command}: ${text}`).toBe(0)
@@ -78,10 +81,7 @@ describe.each([false, true])('kubectl, SPDY: %s', (spdy) => {
   const suffix = spdy ? 'spdy' : 'ws'
 
   test('run -it --rm: a prompt, the size of the terminal, the exit code, and nothing is left', async () => {
-    const answers: [string, string][] = [
-      // kubectl attaches with a size that is too large by one, then sends the right one.
-      ['# ', 'until stty size | grep -x "33 101"; do :; done; curl -s web; exit 3'],
-    ]
+    const answers: [string, string][] = [['# ', `${untilSized}; curl -s web; exit 3`]]
     const run = `run -it --rm shell-${suffix} --image=busybox --restart=Never -- sh`
     const { code, text } = await kubectl(run, { answers, terminal: true, spdy })
     expect(text).toContain('33 101\n')
@@ -130,7 +130,7 @@ describe.each([false, true])('kubectl, SPDY: %s', (spdy) => {
 })
 
 test('debug -it adds a container to a Pod: its network, and with --target its processes', async () => {
-  const answers: [string, string][] = [['# ', 'stty size; curl -s localhost; ps -e; exit']]
+  const answers: [string, string][] = [['# ', `${untilSized}; curl -s localhost; ps -e; exit`]]
   const debug = 'debug -it web --image=busybox --profile=general'
   const alone = await kubectl(debug, { answers, terminal: true })
   expect(alone.text).toContain('33 101\n')
