@@ -8,6 +8,8 @@ import {
   type ExecEndpoint,
   ensurePackages,
   execOnNode,
+  hostKernelTrouble,
+  type KernelName,
   provePackages,
   readDaemonState,
   removeClusterFolder,
@@ -18,10 +20,14 @@ import {
   unexpectedEnd,
 } from '../embedded/index.ts'
 import { cacheFolder, clusterFolder, projectRoot, START } from '../host/layout.ts'
+import { UserError } from '../host/main.ts'
 import type { Progress } from '../host/progress.ts'
 import type { ExecOptions, ExecResult } from '../host/shell-word.ts'
 import { waitFor } from '../host/wait.ts'
 import { changeCluster } from './cluster-lock.ts'
+import { KERNEL_TITLES } from './doctor/choose-kernel.ts'
+import type { LabNeeds } from './doctor/facts.ts'
+import { kernelLacks } from './doctor/judge.ts'
 import { type Cluster, endText, notUp } from './driver.ts'
 
 /** A daemon that still runs so long after it was asked to end is ended. */
@@ -35,8 +41,12 @@ export class EmbeddedCluster implements Cluster {
   readonly name: string
   readonly kubeconfig: string
 
-  constructor(name: string) {
+  private readonly lab: (() => Promise<LabNeeds>) | undefined
+
+  /** `lab` tells the lab that begins on it, if one does: a new cluster gets a kernel that can do it. */
+  constructor(name: string, lab?: () => Promise<LabNeeds>) {
     this.name = name
+    this.lab = lab
     this.kubeconfig = join(clusterFolder(name), 'kubeconfig')
   }
 
@@ -45,25 +55,52 @@ export class EmbeddedCluster implements Cluster {
   }
 
   private async start(progress: Progress): Promise<void> {
-    if (await this.running()) return progress.note(`The embedded cluster "${this.name}" is up.`)
+    if (await this.running()) {
+      progress.note(`The embedded cluster "${this.name}" is up.`)
+      return this.tellOtherKernel(progress)
+    }
     const end = this.unexpectedEnd()
     if (end) progress.note(`The cluster "${this.name}" ended: ${endText(end)}. A new one starts.`)
     await this.stop(progress)
     const packages = await ensurePackages(cacheFolder, progress)
-    const options = {
-      name: this.name,
-      packages,
-      kernel: process.env.KERNEL === 'host' ? ('host' as const) : ('uml' as const),
-      kubeProxy: process.env.KUBE_PROXY,
-    }
+    const { kernelForNew } = await import('./doctor/host-kernel.ts')
+    const choice = await kernelForNew(packages, await this.lab?.())
+    if ('refusal' in choice) throw new UserError(choice.refusal)
+    if (choice.note !== undefined) progress.note(choice.note)
+    const options = { name: this.name, packages, kernel: choice.kernel, kubeProxy: process.env.KUBE_PROXY }
     try {
       await this.startDaemon(options, progress)
     } catch (error) {
       const damage = provePackages(packages)
       if (!damage) throw error
       progress.note(`"${packages}" is damaged (${damage}): making it again.`)
-      await this.startDaemon({ ...options, packages: await ensurePackages(cacheFolder, progress) }, progress)
+      const remade = await ensurePackages(cacheFolder, progress)
+      await this.startDaemon({ ...options, packages: remade }, progress).catch((second: unknown) => {
+        const reason = (second instanceof Error ? second.message : String(second)).replace(/\.$/, '')
+        throw new UserError(
+          `${reason}. It failed with newly made files, too: delete the folder "${cacheFolder}", then run \`make up\`.`,
+        )
+      })
     }
+  }
+
+  /** The kernel of the cluster that is up. */
+  kernel(): KernelName {
+    return this.state().kernel
+  }
+
+  /** A cluster keeps its kernel. What another one could do besides is played on a second cluster, so that no work is lost. */
+  private async tellOtherKernel(progress: Progress): Promise<void> {
+    const [own, wish, lab] = [this.kernel(), process.env.KERNEL, await this.lab?.()]
+    const other = own === 'uml' ? 'host' : 'uml'
+    const command = `\`NAME=${this.name}-${other} KERNEL=${other} make ${lab ? `lab-${lab.number}` : 'up'}\``
+    if (wish === other) progress.note(`It keeps its kernel, ${KERNEL_TITLES[own]}; ${command} starts another one.`)
+    if (wish === other || own === 'host') return
+    const lacking = kernelLacks('embedded', lab?.kernelOfSteps ?? [])
+    if (lacking.length === 0 || hostKernelTrouble()) return
+    progress.note(
+      `Its kernel, ${KERNEL_TITLES[own]}, has no ${lacking.join(' and no ')}: steps that need it are not applicable; ${command} plays them on a second cluster.`,
+    )
   }
 
   /** Starts the daemon and follows its progress until it is ready. Ctrl-C, or the end of this process, ends it too. */

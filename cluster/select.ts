@@ -27,7 +27,7 @@ export async function selectCluster(
   name = clusterName(),
   purpose: Purpose = {},
 ): Promise<Cluster> {
-  if (wish === 'embedded') return new EmbeddedCluster(name)
+  if (wish === 'embedded') return new EmbeddedCluster(name, purpose.lab)
   // Each driver is loaded only where it is asked for: commands begin sooner.
   if (wish === 'kind') return new (await import('./kind.ts')).KindCluster(name)
   if (wish.startsWith(contextPrefix)) {
@@ -48,7 +48,7 @@ export async function runningCluster(): Promise<Cluster> {
 
 /** Most commands find an embedded cluster up, or ended by itself, or no engine, and have nothing to choose from. */
 async function automatic(name: string, { making, lab: wanted }: Purpose): Promise<Cluster> {
-  const embedded = new EmbeddedCluster(name)
+  const embedded = new EmbeddedCluster(name, wanted)
   if ((await embedded.running()) || embedded.unexpectedEnd()) return embedded
   const [{ containerEngine }, { KindCluster }] = await Promise.all([import('./kind/engine.ts'), import('./kind.ts')])
   const engine = await containerEngine()

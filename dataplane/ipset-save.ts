@@ -1,8 +1,7 @@
 // What `ipset save` prints:  create KUBE-CLUSTER-IP hash:ip,port family inet … / add KUBE-CLUSTER-IP 10.96.0.1,tcp:443
 
 import { canonicalAddress } from './ip-address.ts'
-import { eachLine } from './lines.ts'
-import { ParseError } from './parse-error.ts'
+import { eachLine, ParseError } from './parse-error.ts'
 import { quoteWord, splitWords } from './words.ts'
 
 /** One set. `members` hold the text after `add NAME ` in canonical form; `options` what stood in the create line. */

@@ -1,7 +1,6 @@
 // What `iptables-save` prints:  *nat / :KUBE-SERVICES - [0:0] / -A KUBE-SERVICES … / COMMIT
 
-import { eachLine } from './lines.ts'
-import { ParseError } from './parse-error.ts'
+import { eachLine, ParseError } from './parse-error.ts'
 
 /** One rule. `spec` is the text after `-A CHAIN `, exactly as iptables-save prints it (no counters). */
 export interface Rule {

@@ -2,8 +2,7 @@
 
 import { BoundedCache } from './bounded-cache.ts'
 import { parseEndpoint, printEndpoint } from './ip-address.ts'
-import { eachLine } from './lines.ts'
-import { ParseError } from './parse-error.ts'
+import { eachLine, ParseError } from './parse-error.ts'
 
 export type IpvsProtocol = 'TCP' | 'UDP' | 'SCTP' | 'FWM'
 

@@ -49,15 +49,30 @@ export interface NftTable {
 /** The name of kube-proxy's own table, one in family ip and one in family ip6. */
 export const KUBE_PROXY_TABLE = 'kube-proxy'
 
-const braces = (items: Iterable<string>): string => {
-  const list = [...items]
-  return list.length > 0 ? `elements = { ${list.join(', ')} }; ` : ''
+const elementsOf = (items: readonly string[]): string => `elements = { ${items.join(', ')} }; `
+
+/** The elements of a set as nft writes them, or of a map with their verdicts. */
+const listed = ({ elements }: NftSet | NftMap): string[] =>
+  elements instanceof Map ? [...elements].map(([key, value]) => `${key} : ${value}`) : [...elements]
+
+/** What nft calls it, and what a set or map is but for its elements. */
+function printFrame(name: string, frame: NftSet | NftMap): string {
+  if (!('flags' in frame)) return `map ${name} { type ${frame.type} : verdict; `
+  const { type, flags, timeout } = frame
+  const options = [flags.length > 0 ? `flags ${flags.join(',')}; ` : '', timeout ? `timeout ${timeout}s; ` : '']
+  return `set ${name} { type ${type}; ${options.join('')}`
 }
 
-function printSet(name: string, { type, flags, timeout, elements }: NftSet): string {
-  const options = [flags.length > 0 ? `flags ${flags.join(',')}; ` : '', timeout ? `timeout ${timeout}s; ` : '']
-  return `set ${name} { type ${type}; ${options.join('')}${braces(elements)}}`
+function printBase({ base }: NftChain): string {
+  if (!base) return ''
+  const policy = base.policy ? ` policy ${base.policy};` : ''
+  return ` type ${base.type} hook ${base.hook} priority ${base.priority};${policy}`
 }
+
+const printRules = (table: string, chain: string, { rules }: NftChain): string[] =>
+  rules.map(
+    ({ text, comment }) => `add rule ${table} ${chain} ${text}${comment === undefined ? '' : ` comment "${comment}"`}`,
+  )
 
 /**
  * Prints a table as a script that `nft -f` takes, and that replaces a table of the same name: chains before the maps that lead
@@ -66,19 +81,70 @@ function printSet(name: string, { type, flags, timeout, elements }: NftSet): str
 export function printNftTable({ family, name, chains, sets, maps }: NftTable): string {
   const table = `${family} ${name}`
   const lines = [`add table ${table}`, `delete table ${table}`, `table ${table} {`]
-  for (const [chain, { base }] of chains) {
-    const policy = base?.policy ? ` policy ${base.policy};` : ''
-    const hook = base ? ` type ${base.type} hook ${base.hook} priority ${base.priority};${policy}` : ''
-    lines.push(`  chain ${chain} {${hook} }`)
+  for (const [chain, definition] of chains) lines.push(`  chain ${chain} {${printBase(definition)} }`)
+  for (const [called, frame] of [...sets, ...maps]) {
+    const items = listed(frame)
+    lines.push(`  ${printFrame(called, frame)}${items.length > 0 ? elementsOf(items) : ''}}`)
   }
-  for (const [set, definition] of sets) lines.push(`  ${printSet(set, definition)}`)
-  for (const [map, { type, elements }] of maps) {
-    const pairs = [...elements].map(([key, value]) => `${key} : ${value}`)
-    lines.push(`  map ${map} { type ${type} : verdict; ${braces(pairs)}}`)
-  }
-  lines.push('}')
-  for (const [chain, { rules }] of chains)
-    for (const { text, comment } of rules)
-      lines.push(`add rule ${table} ${chain} ${text}${comment === undefined ? '' : ` comment "${comment}"`}`)
+  lines.push('}', ...[...chains].flatMap(([chain, definition]) => printRules(table, chain, definition)))
   return `${lines.join('\n')}\n`
+}
+
+/**
+ * Prints the script of one transaction that makes `wanted` of `held`, a table of the same name: only what differs is touched, so that
+ * connections go on and dynamic sets keep what they remember. Empty where nothing differs.
+ * @param rewrite every chain is written again, whatever it holds
+ */
+export function printNftChanges(held: NftTable, wanted: NftTable, rewrite = false): string {
+  const table = `${wanted.family} ${wanted.name}`
+  if (!isSameFrame(held, wanted)) return printNftTable(wanted)
+  const [make, empty, fill, drop]: [string[], string[], string[], string[]] = [[], [], [], []]
+  for (const [name, chain] of wanted.chains) {
+    const there = held.chains.get(name)
+    if (there && !rewrite && there.rules === chain.rules) continue
+    const [before, rules] = [there, chain].map((one) => one && printRules(table, name, one).join('\n'))
+    if (there && !rewrite && before === rules) continue
+    if (there) empty.push(`flush chain ${table} ${name}`)
+    else make.push(`add chain ${table} ${name} {${printBase(chain)} }`)
+    fill.push(...printRules(table, name, chain))
+  }
+  for (const name of held.chains.keys())
+    if (!wanted.chains.has(name)) {
+      empty.push(`flush chain ${table} ${name}`)
+      drop.push(`delete chain ${table} ${name}`)
+    }
+  const framesOf = ({ sets, maps }: NftTable) => new Map<string, NftSet | NftMap>([...sets, ...maps])
+  const there = framesOf(held)
+  for (const [name, frame] of framesOf(wanted)) {
+    const old = there.get(name)
+    if (!old) make.push(`add ${printFrame(name, frame)}}`.replace(name, `${table} ${name}`))
+    if ('flags' in frame && frame.flags.includes('dynamic')) continue
+    const [now, before] = [frame, old].map((one) => new Set(one ? listed(one) : []))
+    const gone = [...(before ?? [])].filter((item) => !now?.has(item)).map((item) => item.split(' : ')[0])
+    const added = [...(now ?? [])].filter((item) => !before?.has(item))
+    if (gone.length > 0) empty.push(`delete element ${table} ${name} { ${gone.join(', ')} }`)
+    if (added.length > 0) fill.push(`add element ${table} ${name} { ${added.join(', ')} }`)
+  }
+  const wantedFrames = framesOf(wanted)
+  for (const [name, frame] of there)
+    if (!wantedFrames.has(name)) drop.push(`delete ${'flags' in frame ? 'set' : 'map'} ${table} ${name}`)
+  return [...make, ...empty, ...fill, ...drop].map((line) => `${line}\n`).join('')
+}
+
+/** What a transaction can't change of what is there in both: hooks of chains, types of sets and maps. */
+function isSameFrame(held: NftTable, wanted: NftTable): boolean {
+  const same = <T>(
+    one: ReadonlyMap<string, T>,
+    other: ReadonlyMap<string, T>,
+    print: (name: string, of: T) => string,
+  ) =>
+    [...one].every(([name, of]) => {
+      const there = other.get(name)
+      return there === undefined || print(name, there) === print(name, of)
+    })
+  return (
+    same(held.chains, wanted.chains, (_name, chain) => printBase(chain)) &&
+    same(held.sets, wanted.sets, printFrame) &&
+    same(held.maps, wanted.maps, printFrame)
+  )
 }

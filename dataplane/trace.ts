@@ -1,12 +1,11 @@
 import { printEndpoint } from './ip-address.ts'
 import type { NodeState } from './node-state.ts'
-import type { Flow } from './trace/flow.ts'
+import { type Flow, type Packet, PacketError } from './trace/flow.ts'
 import { KernelPath } from './trace/kernel-path.ts'
 import { NodeNetwork } from './trace/node-network.ts'
-import { type Packet, PacketError } from './trace/packet.ts'
 import { acceptsByPolicy, type Hook, type Step } from './trace/step.ts'
 
-export { type Packet, PacketError, parsePacket } from './trace/packet.ts'
+export { type Packet, PacketError, parsePacket } from './trace/flow.ts'
 export type { Step } from './trace/step.ts'
 export { CircleError } from './trace/walk-chain.ts'
 

@@ -93,7 +93,7 @@ async function start({ name, packages, kernel: kernelName, kubeProxy }: DaemonOp
   const { startControlPlane } = await (loading ?? import('./control-plane.ts'))
   const { port, token, nodes } = await startControlPlane({ machine, name, directory, kubeProxy, step, endings })
   const startTime = processStartTime(process.pid) ?? ''
-  writeDaemonState(name, { pid: process.pid, startTime, port, token, nodes })
+  writeDaemonState(name, { pid: process.pid, startTime, port, token, nodes, kernel: kernelName })
 }
 
 for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) process.on(signal, () => shutDown(0, signal))

@@ -2,7 +2,7 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync
 import { join } from 'node:path'
 import { clusterFolder } from '../host/layout.ts'
 import { isLive, notedProcess, noteProcess } from '../host/live-process.ts'
-import type { KernelName } from './machine/kernel.ts'
+import { KERNELS, type KernelName } from './machine/kernel.ts'
 
 /** What the daemon leaves in its folder so that commands find it. A cache: the process itself is the truth. */
 export interface DaemonState {
@@ -12,14 +12,22 @@ export interface DaemonState {
   port: number
   token: string
   nodes: string[]
+  /** What it runs on. */
+  kernel: KernelName
 }
 
 /** By hand: every command comes this way, and loading a library for it would take a fifth of a second. */
 function isState(value: unknown): value is DaemonState {
-  const { pid, startTime, port, token, nodes }: Partial<Record<keyof DaemonState, unknown>> = Object(value)
+  const { pid, startTime, port, token, nodes, kernel }: Partial<Record<keyof DaemonState, unknown>> = Object(value)
   const numbers = [pid, port].every((number) => Number.isInteger(number) && Number(number) > 0)
   const texts = [startTime, token].every((text) => typeof text === 'string')
-  return numbers && texts && Array.isArray(nodes) && nodes.every((node) => typeof node === 'string')
+  return (
+    numbers &&
+    texts &&
+    KERNELS.some((name) => name === kernel) &&
+    Array.isArray(nodes) &&
+    nodes.every((node) => typeof node === 'string')
+  )
 }
 
 const stateFile = (name: string) => join(clusterFolder(name), 'daemon.json')

@@ -1,4 +1,4 @@
-import { linksDown } from '../dataplane/compare/compare-links.ts'
+import { linksDown } from '../dataplane/compare/compare-ipvs.ts'
 import { compareNodeState, type Finding } from '../dataplane/compare.ts'
 import { ConfigError, type KubeProxyConfig, type KubeProxyMode } from '../dataplane/kube-proxy/config.ts'
 import { addressesAtLastSync, heldAddresses } from '../dataplane/kube-proxy/node-addresses.ts'

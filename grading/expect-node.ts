@@ -55,6 +55,15 @@ export class NodeExpectation {
     this.fails(other, 'curl -s localhost:10249/proxyMode', `kube-proxy in ${mode} mode`, actual, words)
   }
 
+  /** kube-proxy is there and tells its mode, whatever that is. */
+  tellTheirMode(): void {
+    const silent = this.#nodes.find((node) => node.mode === undefined)
+    if (!silent) return
+    const words = { hint: `kubectl -n kube-system get pods -o wide shows whether kube-proxy runs on ${silent.name}.` }
+    const expected = 'a kube-proxy that answers on every node'
+    this.fails(silent, 'curl -s localhost:10249/proxyMode', expected, 'no kube-proxy answers on this node', words)
+  }
+
   /** A file of the capture is there: the tool that prints it runs on the node. */
   run(tools: Record<string, string>, look: string, words: Words = {}): void {
     for (const node of this.#nodes) {

@@ -23,12 +23,15 @@ const stepSchema = z.strictObject({
   /** From a nudge to the command. */
   hints: z.array(sentence).min(2),
 })
+const kernelNeed = z.enum(['ipvs', 'ipset', 'recent', 'nft'])
 const labSchema = z.strictObject({
   id: z.number().int().positive(),
   title: sentence,
   minutes: z.number().int().positive(),
   /** What the nodes' kernel must have besides iptables; `make doctor` says where that is so. */
-  kernel: z.array(z.enum(['ipvs', 'ipset', 'recent', 'nft'])).default([]),
+  kernel: z.array(kernelNeed).default([]),
+  /** What steps of it need: where the kernel lacks it, they are not applicable. */
+  kernelOfSteps: z.array(kernelNeed).default([]),
   steps: z.array(stepSchema).min(1),
 })
 const claimsSchema = z.record(z.string().regex(/^[A-D]\d+$/), z.array(z.string().regex(/^\d+\/[a-z0-9-]+$/)).min(1))
@@ -42,7 +45,8 @@ export interface LabDefinition {
   folder: string
   title: string
   minutes: number
-  kernel?: ('ipvs' | 'ipset' | 'recent' | 'nft')[]
+  kernel?: z.infer<typeof kernelNeed>[]
+  kernelOfSteps?: z.infer<typeof kernelNeed>[]
   steps: StepDefinition[]
 }
 
@@ -73,7 +77,7 @@ export function parseLab(text: string, file: string): WrittenLab {
 export function readLab(number: number): LabDefinition {
   const folder = labFolder(number)
   const file = join(labsFolder, folder, 'lab.yaml')
-  const { title, minutes, kernel, steps } = parseLab(readFileSync(file, 'utf8'), file)
+  const { title, minutes, kernel, kernelOfSteps, steps } = parseLab(readFileSync(file, 'utf8'), file)
   const claims = readClaims()
   const withClaims = steps.map((step) => ({
     ...step,
@@ -81,7 +85,7 @@ export function readLab(number: number): LabDefinition {
     moment: step.moment || step.question !== undefined,
     claims: claimsOf(claims, number, step.id),
   }))
-  return { number, folder, title, minutes, kernel, steps: withClaims }
+  return { number, folder, title, minutes, kernel, kernelOfSteps, steps: withClaims }
 }
 
 /** Claim id → the steps (`lab/step`) that prove it. */
@@ -106,7 +110,12 @@ export function findStep(lab: LabDefinition, id: string): StepDefinition {
 }
 
 /** What of a lab decides on which clusters it can run. */
-export const needsOf = ({ number, title, kernel = [] }: LabDefinition): LabNeeds => ({ number, title, kernel })
+export const needsOf = ({ number, title, kernel = [], kernelOfSteps = [] }: LabDefinition): LabNeeds => ({
+  number,
+  title,
+  kernel,
+  kernelOfSteps,
+})
 
 /** Throws Trouble where the kernel of a cluster that is up lacks what a lab needs: that is no fault of the learner's. */
 export async function mustRunHere(cluster: Cluster, lab: LabDefinition): Promise<void> {
@@ -116,6 +125,9 @@ export async function mustRunHere(cluster: Cluster, lab: LabDefinition): Promise
   const { kernelLackOf } = await import('../cluster/doctor/gather.ts')
   const lacking = await kernelLackOf(cluster, kernel)
   if (lacking.length === 0) return
-  const where = `the kernel of the ${cluster.driver} cluster "${cluster.name}" has no ${lacking.join(' and no ')}`
-  throw new Trouble(refusalOf(lab, cluster.driver === 'embedded' ? where : `${where}, that of CLUSTER=embedded has`))
+  const { driver, name } = cluster
+  const where = `the kernel of the ${driver} cluster "${name}" has no ${lacking.join(' and no ')}`
+  const elsewhere =
+    driver === 'embedded' ? `\`NAME=${name}-uml KERNEL=uml make lab-${lab.number}\`` : 'CLUSTER=embedded'
+  throw new Trouble(refusalOf(lab, `${where}, that of ${elsewhere} has`))
 }

@@ -1,7 +1,7 @@
 import { chalk } from 'zx/core'
 import { gatherFacts } from '../cluster/doctor/gather.ts'
 import { type DoctorResult, diagnose, type LabVerdict, type Weight } from '../cluster/doctor/judge.ts'
-import { readLab } from '../grading/lab-definition.ts'
+import { needsOf, readLab } from '../grading/lab-definition.ts'
 import { listLabs } from '../grading/lab-folders.ts'
 import { clusterName } from '../host/layout.ts'
 import { ExitCode, main } from '../host/main.ts'
@@ -20,16 +20,17 @@ function lines({ what, weight, detail, mend }: DoctorResult): string {
   return ` ${marks[weight]} ${what.padEnd(column)} ${detail}${arrow}`
 }
 
-function labLines({ number, title, on, notOn }: LabVerdict): string {
-  const reasons = notOn.map(({ cluster, reason }) => `\n   ${' '.repeat(column)} not on ${cluster}: ${reason}`)
+function labLines({ number, title, on, notOn, partly }: LabVerdict): string {
+  const reasons = [...notOn.map(({ cluster, reason }) => `not on ${cluster}: ${reason}`), ...partly].map(
+    (reason) => `\n   ${' '.repeat(column)} ${reason}`,
+  )
   const where = on.length > 0 ? `on ${on.join(' and ')}` : 'nowhere yet'
   return ` ${on.length > 0 ? marks.fine : marks.fault} ${`lab ${number}`.padEnd(column)} ${where} · ${title}${reasons.join('')}`
 }
 
 await main(async () => {
   const labs = listLabs().map(({ number }) => readLab(number))
-  const needs = labs.map(({ number, title, kernel = [] }) => ({ number, title, kernel }))
-  const { machine, embedded, kind, labs: verdicts } = diagnose(await gatherFacts(clusterName(), needs))
+  const { machine, embedded, kind, labs: verdicts } = diagnose(await gatherFacts(clusterName(), labs.map(needsOf)))
   const sections: [string, string[]][] = [
     ['This machine', machine.map(lines)],
     ['The embedded cluster', embedded.map(lines)],

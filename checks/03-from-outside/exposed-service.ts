@@ -1,4 +1,4 @@
-import { serviceHash } from '../../dataplane/kube-proxy/chain-names.ts'
+import { serviceHash } from '../../dataplane/kube-proxy/rule-text.ts'
 import type { Service } from '../../dataplane/objects.ts'
 import { targetOf } from '../../dataplane/rule-text.ts'
 import type { CheckContext } from '../../grading/check-context.ts'

@@ -74,7 +74,8 @@ export function hasNftables({ kubeProxyVersion: version }: NodeView): boolean {
 /** Throws NotApplicable, with the reason, where no kube-proxy of this cluster can run in mode nftables. */
 async function mustHaveNftables({ live, nodes }: CheckContext): Promise<void> {
   const lacks = live ? await kernelLacks(live, nodes, 'nftables') : recordedLack(nodes, 'nftables')?.lacks
-  if (lacks !== undefined) throw new OutOfReach(`mode nftables can't run here: ${lacks}; kind runs it`)
+  if (lacks !== undefined)
+    throw new OutOfReach(`mode nftables can't run here: ${lacks}; a cluster with KERNEL=host, or kind, runs it`)
   const old = nodes.find((node) => !hasNftables(node))
   if (old) throw new OutOfReach(`kube-proxy ${old.kubeProxyVersion} has mode nftables not yet, or behind a gate only`)
 }

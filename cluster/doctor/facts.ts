@@ -1,4 +1,4 @@
-import type { Confinement } from '../../embedded/index.ts'
+import type { Confinement, HostKernelTrouble } from '../../embedded/index.ts'
 /** The facts that `make doctor` collects; judge.ts interprets them. Undefined means that the fact could not be determined. */
 
 /** The host that the commands run on. */
@@ -68,8 +68,10 @@ export interface EmbeddedFacts {
   cached: boolean
   /** What protects this machine's files from the guest; tried once its packages are here. */
   confinement: Confinement | undefined
-  /** Asked only while one is up. */
+  /** User-Mode Linux, asked only while one is up. */
   kernel: KernelFacts | undefined
+  /** What this machine's own kernel can do in namespaces, or why it can't be used; `kernel` is absent until the packages are here. */
+  hostKernel?: { trouble?: HostKernelTrouble | undefined; kernel?: KernelFacts | undefined }
 }
 
 /** What a lab needs of the kernel besides iptables. */
@@ -79,6 +81,8 @@ export interface LabNeeds {
   number: number
   title: string
   kernel: readonly KernelNeed[]
+  /** What steps of it need, which are not applicable elsewhere. */
+  kernelOfSteps?: readonly KernelNeed[]
 }
 
 export interface Facts {

@@ -23,11 +23,9 @@ import type {
   KindFacts,
   LabNeeds,
 } from './facts.ts'
+import { hostKernelFacts } from './host-kernel.ts'
 import { kernelLacks } from './judge.ts'
-import { kernelProbeCommand, readKernelProbe } from './kernel-probe.ts'
-
-/** Loading modules and sixty tries take a second; a slow virtual machine gets a minute. */
-const probeMs = 60_000
+import { kernelProbeCommand, probeMs, readKernelProbe } from './kernel-probe.ts'
 
 /** Collects everything that decides which clusters and labs can run here. Downloads nothing and leaves no process or container behind. */
 export async function gatherFacts(name: string, labs: LabNeeds[]): Promise<Facts> {
@@ -65,7 +63,7 @@ export async function gatherPlaces(
  */
 export async function kernelLackOf(cluster: Cluster, needs: readonly KernelNeed[] = []): Promise<string[]> {
   if (needs.length === 0 || cluster.driver === 'context') return []
-  if (cluster.driver === 'embedded') return kernelLacks('embedded', needs)
+  if (cluster instanceof EmbeddedCluster && cluster.kernel() === 'uml') return kernelLacks('embedded', needs)
   const kernel = await kernelOf(cluster)
   return kernel ? kernelLacks(kernel, needs) : []
 }
@@ -171,9 +169,9 @@ async function embeddedFacts(name: string): Promise<EmbeddedFacts> {
     (error: unknown) => (error instanceof Error ? error.message : String(error)),
   )
   const cluster = new EmbeddedCluster(name)
-  const kernel = (await cluster.running()) ? await kernelOf(cluster) : undefined
+  const kernel = (await cluster.running()) && cluster.kernel() === 'uml' ? await kernelOf(cluster) : undefined
   const confinement = existsSync(join(tree, CONFINE)) ? findConfinement(tree) : undefined
-  return { trouble, cached, confinement, kernel }
+  return { trouble, cached, confinement, kernel, hostKernel: await hostKernelFacts(cached ? tree : undefined) }
 }
 
 async function kernelOf(cluster: Cluster): Promise<KernelFacts | undefined> {

@@ -10,6 +10,8 @@ export interface LabVerdict {
   title: string
   on: string[]
   notOn: { cluster: string; reason: string }[]
+  /** Where some of its steps are not applicable, and why. */
+  partly: string[]
 }
 
 export interface Diagnosis {
@@ -49,15 +51,17 @@ function machineResults(host: HostFacts): DoctorResult[] {
   ]
 }
 
-function embeddedResults({ trouble, cached, confinement, kernel }: EmbeddedFacts, host: HostFacts): DoctorResult[] {
-  if (trouble !== undefined) return [{ what: 'kernel', weight: 'fault', detail: trouble }]
+function embeddedResults(facts: EmbeddedFacts, host: HostFacts): DoctorResult[] {
+  const { trouble, cached, confinement, kernel } = facts
+  if (trouble !== undefined) return [{ what: 'KERNEL=uml', weight: 'fault', detail: trouble }]
   const detail = kernel
     ? `${kernel.release}, running: ${kernel.ipvs ? `IPVS with ${kernel.schedulers.length} schedulers` : 'without IPVS'}`
     : cached
-      ? 'in the cache'
-      : 'will be fetched once (50 MB of packages)'
+      ? 'User-Mode Linux, in the cache'
+      : 'User-Mode Linux, will be fetched once (50 MB of packages)'
   return [
-    { what: 'kernel', weight: kernel && !kernel.ipvs ? 'warning' : 'fine', detail },
+    { what: 'KERNEL=uml', weight: 'fine', detail },
+    ...hostKernelResult(facts),
     ...(confinement ? [confinementResult(confinement)] : []),
     room('memory', host.freeMemory, needed.embedded.memory, 'close something'),
     room('disk', host.freeDisk, needed.embedded.disk, 'free space on the disk of this checkout'),
@@ -121,6 +125,19 @@ function kindResults(kind: KindFacts, host: HostFacts): DoctorResult[] {
       mend: `${engine.name} pull ${image?.reference ?? 'IMAGE'}, then make doctor again`,
     })
   return results
+}
+
+/** This machine's own kernel is the second choice: what it lacks is no fault. */
+function hostKernelResult({ hostKernel, cached }: EmbeddedFacts): DoctorResult[] {
+  if (!hostKernel) return []
+  const what = 'KERNEL=host'
+  const { trouble, kernel } = hostKernel
+  if (trouble) return [{ what, weight: 'note', ...trouble }]
+  if (!kernel)
+    return [{ what, weight: cached ? 'note' : 'fine', detail: 'namespaces work; what it can do is not known yet' }]
+  const missing = kernelLacks(kernel, ['ipvs', 'ipset', 'recent', 'nft'])
+  const able = missing.length > 0 ? `without ${missing.join(' and ')}` : 'can do all that labs need'
+  return [{ what, weight: 'fine', detail: `this machine's own, ${kernel.release}, ${able}` }]
 }
 
 /** No engine: the message, and the command that starts one on this system. */
@@ -198,21 +215,45 @@ const lackOf: Record<KernelNeed, { missing: (kernel: KernelFacts) => boolean; wo
 const embeddedLacks: readonly KernelNeed[] = ['nft']
 
 function labVerdict(
-  { number, title, kernel }: LabNeeds,
+  lab: LabNeeds,
   facts: Facts,
   { embedded, kind }: { embedded: DoctorResult[]; kind: DoctorResult[] },
 ): LabVerdict {
-  const verdict: LabVerdict = { number, title, on: [], notOn: [] }
+  const { number, title, kernel } = lab
+  const verdict: LabVerdict = { number, title, on: [], notOn: [], partly: [] }
   const put = (cluster: string, results: DoctorResult[], lacking: string[]) => {
     const fault = results.find(({ weight }) => weight === 'fault')
     const reason = fault?.detail ?? (lacking.length > 0 ? `its kernel has no ${lacking.join(' and no ')}` : undefined)
     if (reason === undefined) verdict.on.push(cluster)
     else verdict.notOn.push({ cluster, reason })
   }
-  put('embedded', embedded, kernelLacks('embedded', kernel))
+  putEmbedded(lab, facts.embedded, embedded, verdict)
   const known = facts.kind.kernel
   put('kind', kind, known ? kernelLacks(known, kernel) : [])
   return verdict
+}
+
+/** The kernels of the embedded cluster that can do the lab, as they would be asked for. */
+function putEmbedded(lab: LabNeeds, { hostKernel }: EmbeddedFacts, results: DoctorResult[], verdict: LabVerdict): void {
+  const fault = results.find(({ weight }) => weight === 'fault')
+  if (fault) {
+    verdict.notOn.push({ cluster: 'embedded', reason: fault.detail })
+    return
+  }
+  const host = hostKernel?.trouble ? undefined : hostKernel?.kernel
+  const kernels = [['uml', 'embedded' as const], ...(host ? [['host', host] as const] : [])] as const
+  const able = kernels.filter(([, of]) => kernelLacks(of, lab.kernel).length === 0)
+  const [[, uml]] = kernels
+  if (able.length === 0)
+    verdict.notOn.push({
+      cluster: 'embedded',
+      reason: `its kernel has no ${kernelLacks(uml, lab.kernel).join(' and no ')}`,
+    })
+  else verdict.on.push(able.some(([name]) => name === 'uml') ? 'embedded' : 'embedded (KERNEL=host)')
+  for (const [name, of] of able) {
+    const lacking = kernelLacks(of, lab.kernelOfSteps ?? [])
+    if (lacking.length > 0) verdict.partly.push(`steps that need ${lacking.join(' and ')} not with KERNEL=${name}`)
+  }
 }
 
 /** What a kernel lacks of what a lab needs, in words; empty where it lacks nothing. The embedded cluster's own is known. */

@@ -65,6 +65,9 @@ echo "inotify-watches=$(cat /proc/sys/fs/inotify/max_user_watches 2>/dev/null)"
 echo "disk=$(df -Pk / | tail -n 1 | tr -s ' ' | cut -d ' ' -f 4)"
 echo end=yes`
 
+/** Loading modules and sixty tries take a second; a slow virtual machine gets a minute. */
+export const probeMs = 60_000
+
 /** The command that runs the probe; the script re-executes itself in a new network namespace. */
 export const kernelProbeCommand: readonly string[] = ['sh', '-c', kernelProbe, kernelProbe]
 

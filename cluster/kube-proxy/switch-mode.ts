@@ -95,7 +95,8 @@ async function switchAlone(cluster: Cluster, mode: RunnableMode, options: Switch
   return { changed: true, before: current.mode, proofs }
 }
 
-const NFTABLES_WAY_OUT = 'CLUSTER=kind runs it on any Linux with nftables; `make doctor` says whether that is here.'
+const NFTABLES_WAY_OUT =
+  'CLUSTER=kind, or another embedded cluster with KERNEL=host, runs it on any Linux with nftables; `make doctor` says whether that is here.'
 
 /** Before 1.31 the mode is behind a feature gate, or missing. Throws ModeUnsupported before anything is changed. */
 function requireNftablesVersion(image: string): void {

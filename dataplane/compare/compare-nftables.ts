@@ -1,10 +1,9 @@
 import { isServicePortChain } from '../kube-proxy/nftables/names.ts'
+import { describeBranch, waysOf } from '../kube-proxy/nftables/service-branches.ts'
 import { DROPS_UNALLOCATED } from '../kube-proxy/nftables/static-chains.ts'
-import { describeBranch, waysOf } from '../kube-proxy/nftables/ways.ts'
 import { withoutSingleBraces } from '../nft-address-set.ts'
 import { KUBE_PROXY_TABLE, type NftChain, type NftRule, type NftTable } from '../nft-table.ts'
-import type { CompareOptions, Finding } from './finding.ts'
-import { misplaced, multisetDifference, sameSequence } from './sequence.ts'
+import { type CompareOptions, type Finding, misplaced, multisetDifference, sameSequence } from './finding.ts'
 
 const AFFINITY = 'affinity-'
 

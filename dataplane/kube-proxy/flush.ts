@@ -1,4 +1,4 @@
-import { IPVS_LINK } from '../compare/ownership.ts'
+import { IPVS_LINK } from '../compare/finding.ts'
 import type { IpSets } from '../ipset-save.ts'
 import type { Ruleset, Table } from '../iptables-save.ts'
 import type { VirtualServer } from '../ipvsadm-save.ts'
@@ -11,9 +11,9 @@ import {
   isChainOfModeOnly,
   isIpvsModeSet,
   isJumpOfModeOnly,
+  kubeProxyVirtualServers,
   type SwitchedMode,
 } from './mode-ownership.ts'
-import { kubeProxyVirtualServers } from './virtual-server-ownership.ts'
 
 /** A rule of one chain; `spec` as iptables-save prints it. */
 export interface PlacedRule {

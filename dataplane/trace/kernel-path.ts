@@ -4,7 +4,6 @@ import type { NftTable } from '../nft-table.ts'
 import type { NodeState } from '../node-state.ts'
 import { describeFlow, type Flow } from './flow.ts'
 import type { Surroundings } from './matches.ts'
-import { findVirtualServer, type Share, scheduleShares, type VirtualServers } from './schedule.ts'
 import type { Hook, Step } from './step.ts'
 import { type HookEnd, TableWalk } from './walk-chain.ts'
 import { NftWalk } from './walk-nftables.ts'
@@ -222,4 +221,45 @@ export class KernelPath {
     const chain = virtualServerKey(server)
     return { hook, table: 'ipvs', chain, rule, verdict, matched: true, reason, probability, packet: describeFlow(flow) }
   }
+}
+
+/** A real server and the share of new connections that it gets. */
+export interface Share {
+  real: RealServer
+  share: number
+}
+
+/**
+ * Schedulers that look at weights only to leave out 0: every other real server is as likely. For hashing ones (sh, dh, mh)
+ * the client decides, which for an unknown client is the same. Source: net/netfilter/ipvs/ip_vs_*.c.
+ */
+const UNWEIGHTED = new Set(['rr', 'lc', 'dh', 'lblc', 'lblcr'])
+
+/** Virtual servers by virtualServerKey. */
+export type VirtualServers = ReadonlyMap<string, VirtualServer>
+
+/** The virtual server that takes a packet: by firewall mark first, then by address and port, then by port 0 (any port). */
+function findVirtualServer(servers: VirtualServers, flow: Flow): VirtualServer | undefined {
+  const key = (port: number) => `${flow.protocol.toUpperCase()} ${printEndpoint(flow.destination, port)}`
+  const marked = flow.mark === 0 ? undefined : servers.get(`FWM ${flow.mark}`)
+  return marked ?? servers.get(key(flow.port)) ?? servers.get(key(0))
+}
+
+/**
+ * How new connections spread over the real servers: none of weight 0 gets any; equal shares for schedulers that ignore
+ * weights, shares by weight for the others. Empty when there is no usable one.
+ */
+function scheduleShares(server: VirtualServer): Share[] {
+  const usable = server.realServers.filter(({ weight }) => weight > 0)
+  if (server.scheduler === 'fo') return failover(usable)
+  const weightOf = (real: RealServer) => (UNWEIGHTED.has(server.scheduler) ? 1 : real.weight)
+  const total = usable.reduce((sum, real) => sum + weightOf(real), 0)
+  return usable.map((real) => ({ real, share: weightOf(real) / total }))
+}
+
+/** Weighted failover: the heaviest takes everything. */
+function failover(usable: readonly RealServer[]): Share[] {
+  const [first, ...others] = usable
+  if (!first) return []
+  return [{ real: others.reduce((best, real) => (real.weight > best.weight ? real : best), first), share: 1 }]
 }

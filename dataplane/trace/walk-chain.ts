@@ -1,6 +1,6 @@
 import type { Chain, Rule, Table } from '../iptables-save.ts'
-import { knownRule } from '../known-rules.ts'
 import type { ParsedRule } from '../rule.ts'
+import { knownRule } from '../rule-text.ts'
 import { applyTarget } from './apply-target.ts'
 import { describeFlow, type Flow, mergeFlows } from './flow.ts'
 import { isForOther, judgeRule } from './judge-rule.ts'

@@ -93,6 +93,15 @@ export class GuestNode {
     }))
   }
 
+  /** The JSON of kube-proxy's own tables of nf_tables, and the links. */
+  readTables(): Promise<{ tables: string[]; links: NodeState['links'] }> {
+    const list = (family: string) => `nft -j list table ${family} kube-proxy 2>/dev/null || echo '{"nftables":[]}'`
+    return this.ask([list('ip'), list('ip6'), 'ip -j -d addr'], ([ip = '', ip6 = '', links]) => ({
+      tables: [ip, ip6],
+      links: parseIpAddr(links || '[]'),
+    }))
+  }
+
   /**
    * Asks again when the answer can't be read: iptables-save (legacy) prints a table twice when another one is registered
    * while it goes through /proc/net/ip_tables_names.
@@ -109,6 +118,9 @@ export class GuestNode {
   }
 }
 
+/** A file on a node whose kube-proxy ran in nftables mode, so that the next one need not start nft to find out. */
+export const NFTABLES_MARK = '/run/kube-proxy-nftables'
+
 /** The command that kube-proxy itself gives its rules to. */
 export const restoreCommand = 'iptables-restore -w 5 --noflush'
 
@@ -122,16 +134,26 @@ const makeCounters = counters
 
 /**
  * Sets sysctls of the node and makes kube-proxy's nfacct counters, all in one go, and logs what changed as kube-proxy's
- * EnsureSysctl does. A sysctl that this kernel does not have is passed over.
+ * EnsureSysctl does. Tables of nftables mode are deleted, unless this is that mode. A sysctl that this kernel lacks is skipped.
  * @returns whether rules may name the counters: the kernel and the `nfacct` program must know them
  */
-export async function prepareNode(node: GuestNode, log: Logger, sysctls: readonly Sysctl[]): Promise<boolean> {
+export async function prepareNode(
+  node: GuestNode,
+  log: Logger,
+  sysctls: readonly Sysctl[],
+  keepTables: boolean,
+): Promise<boolean> {
   const paths = sysctls.map(([name]) => `/proc/sys/${name}`)
   const writes = sysctls.map(([name, value]) => `[ ! -w /proc/sys/${name} ] || echo ${value} >/proc/sys/${name}`)
   // The shell reads by itself: another process would cost more than all of the files.
   const script = [
     ...paths.map((path) => `[ ! -r ${path} ] || { read -r value <${path}; echo "${path}:$value"; }`),
     ...writes,
+    ...(keepTables
+      ? []
+      : [
+          `[ ! -e ${NFTABLES_MARK} ] || { nft 'delete table ip kube-proxy; delete table ip6 kube-proxy'; rm ${NFTABLES_MARK}; }`,
+        ]),
     `command -v nfacct >/dev/null && modprobe -qab xt_nfacct && ${makeCounters} && echo counters:yes`,
   ]
   const { stdout } = await node.run(`${script.join('\n')}\n`)

@@ -1,5 +1,5 @@
 import type { Ruleset, Table } from '../../dataplane/iptables-save.ts'
-import { isServiceChain } from '../../dataplane/kube-proxy/chain-names.ts'
+import { isServiceChain } from '../../dataplane/kube-proxy/rule-text.ts'
 import { isBuiltIn } from '../../dataplane/kube-proxy/ruleset-builder.ts'
 import { restoreCommand, type StepsResult, type Sysctl } from './guest-node.ts'
 import { ownAddresses, type Proxier, type ProxierContext, predictFor } from './sync-loop.ts'

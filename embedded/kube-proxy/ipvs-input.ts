@@ -7,7 +7,7 @@ import {
   type VirtualServer,
   virtualServerKey,
 } from '../../dataplane/ipvsadm-save.ts'
-import { DUMMY_LINK } from '../../dataplane/kube-proxy/ipvs/dummy-link.ts'
+import { DUMMY_LINK } from '../../dataplane/kube-proxy/ipvs/state.ts'
 
 /** Input of `ipset restore` that creates missing sets and makes the members of all of them those that are wanted. */
 export function ipsetInput(wanted: IpSets, held: IpSets): string {

@@ -5,6 +5,7 @@ import { ConntrackCleanup, GuestNode, prepareNode, type Sysctl } from './guest-n
 import { HealthServer } from './health-server.ts'
 import { IptablesProxier } from './iptables-proxier.ts'
 import { IpvsProxier } from './ipvs-proxier.ts'
+import { NftablesProxier } from './nftables-proxier.ts'
 import { ServiceObjects, serviceBackends } from './service-objects.ts'
 import { createLogger, type Logger, mountedConfig, readSettings, type Settings, StartFailure } from './settings.ts'
 import {
@@ -26,7 +27,12 @@ const nodeFacts = (object: KubeObject): string => {
   return JSON.stringify([labels, deletionTimestamp, podCIDRs, taints, node.status?.addresses])
 }
 
-const proxiers = { iptables: IptablesProxier, ipvs: IpvsProxier, userspace: UserspaceProxier }
+const proxiers = {
+  iptables: IptablesProxier,
+  ipvs: IpvsProxier,
+  nftables: NftablesProxier,
+  userspace: UserspaceProxier,
+}
 
 /** kube-proxy of one node, in the version that its image's tag names. */
 export class KubeProxy implements KubeProxyContainer, RunningKubeProxy {
@@ -91,10 +97,6 @@ export class KubeProxy implements KubeProxyContainer, RunningKubeProxy {
 
   private async start(): Promise<void> {
     const settings = readSettings(mountedConfig(this.context.pod, this.context.api), this.version)
-    if (settings.mode === 'nftables')
-      throw new StartFailure(
-        'unable to create proxier: the embedded kernel has no nat for nft (nft_chain_nat); mode "nftables" runs on kind',
-      )
     if (settings.mode === 'iptables') this.log('I', 'server_linux.go:53', 'Using iptables proxy')
     this.logStart(settings)
     const context: ProxierContext = {
@@ -109,7 +111,7 @@ export class KubeProxy implements KubeProxyContainer, RunningKubeProxy {
     const proxier = new proxiers[settings.mode](context)
     this.proxier = proxier
     const sysctls = [...(await proxier.prepare()), ...conntrackSysctls(settings)]
-    settings.config.nfacct = await prepareNode(this.guest, this.log, sysctls)
+    settings.config.nfacct = await prepareNode(this.guest, this.log, sysctls, settings.mode === 'nftables')
     if (this.stopping) return
     this.logControllers()
     this.loop = new SyncLoop({

@@ -64,7 +64,7 @@ export function readSettings(text: string, version = anyVersion): Settings {
     throw new StartFailure(
       `failed validate: KubeProxyConfiguration.Mode: Invalid value: ${JSON.stringify(raw.mode)}: must be iptables,ipvs,nftables or blank (blank means the best-available proxy [currently iptables])`,
     )
-  const own = (mode === 'ipvs' ? raw.ipvs : raw.iptables) ?? {}
+  const own = (mode === 'ipvs' ? raw.ipvs : mode === 'nftables' ? raw.nftables : raw.iptables) ?? {}
   return {
     config: configOf(text, raw),
     mode,
@@ -87,10 +87,12 @@ interface Raw {
   ipvs?: { scheduler?: string; syncPeriod?: string; minSyncPeriod?: string } | null
   conntrack?: { tcpEstablishedTimeout?: string; tcpCloseWaitTimeout?: string } | null
   iptables?: { syncPeriod?: string; minSyncPeriod?: string } | null
+  nftables?: { syncPeriod?: string; minSyncPeriod?: string } | null
 }
 
 const isMode = (text: string, version: string): text is Settings['mode'] =>
-  modes.some((mode) => mode === text) || (text === 'userspace' && featuresOf(version).userspace)
+  (text === 'nftables' ? featuresOf(version).nftables !== 'none' : modes.some((mode) => mode === text)) ||
+  (text === 'userspace' && featuresOf(version).userspace)
 
 /** The scheduler's name is not looked at here: kube-proxy takes any since 1.27 and asks the kernel. */
 function configOf(text: string, raw: Raw): KubeProxyConfig {

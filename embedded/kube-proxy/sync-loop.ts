@@ -1,6 +1,6 @@
 import type { Link } from '../../dataplane/ip-addr.ts'
 import type { KubeProxyMode } from '../../dataplane/kube-proxy/config.ts'
-import { DUMMY_LINK } from '../../dataplane/kube-proxy/ipvs/dummy-link.ts'
+import { DUMMY_LINK } from '../../dataplane/kube-proxy/ipvs/state.ts'
 import type { NodeState } from '../../dataplane/node-state.ts'
 import type { ClusterObjects } from '../../dataplane/objects.ts'
 import { predict } from '../../dataplane/predict.ts'
@@ -39,11 +39,7 @@ export const ownAddresses = (links: readonly Link[]): string[] =>
   links.filter(({ name }) => name !== DUMMY_LINK).flatMap(({ addresses }) => addresses.map(({ address }) => address))
 
 /** The prediction for this node from the objects of this moment. */
-export function predictFor(
-  context: ProxierContext,
-  mode: Exclude<KubeProxyMode, 'nftables'>,
-  addresses: Iterable<string>,
-): NodeState {
+export function predictFor(context: ProxierContext, mode: KubeProxyMode, addresses: Iterable<string>): NodeState {
   const { node, version, settings, objects } = context
   return predict(objects(), { node, mode, version, config: settings.config, nodeAddresses: [...addresses] })
 }

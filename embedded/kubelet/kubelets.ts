@@ -22,6 +22,7 @@ interface GuestFacts {
   memory: string
   /** The kernel's own: drawn when it starts. */
   bootId: string
+  ownKernel: boolean
 }
 
 /** What all nodes say of the one kernel they share. */
@@ -32,7 +33,7 @@ async function guestFacts(machine: Machine): Promise<GuestFacts> {
     'read -r r </proc/sys/kernel/osrelease; echo "$r"; read -r _ m _ </proc/meminfo; echo "$m"; . /etc/os-release; echo "$PRETTY_NAME"; read -r b </proc/sys/kernel/random/boot_id; echo "$b"',
   ])
   const [kernelVersion = '', kilobytes = '0', osImage = 'Linux', bootId = ''] = stdout.trim().split('\n')
-  return { kernelVersion, osImage, memory: `${kilobytes}Ki`, bootId }
+  return { kernelVersion, osImage, memory: `${kilobytes}Ki`, bootId, ownKernel: machine.ownKernel }
 }
 
 const hash = (text: string) => createHash('sha256').update(text).digest('hex')
@@ -71,7 +72,8 @@ function nodeObject(
     spec: {
       podCIDR,
       podCIDRs: [podCIDR],
-      providerID: `embedded://${name}`,
+      // A kernel that is older than the cluster may be another cluster's, too: it does not identify whose capture this is.
+      providerID: `${facts.ownKernel ? 'embedded' : 'embedded-host'}://${name}`,
       ...(controlPlane && { taints: [{ key: 'node-role.kubernetes.io/control-plane', effect: 'NoSchedule' }] }),
     },
     status: {

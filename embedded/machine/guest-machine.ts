@@ -38,7 +38,7 @@ export async function machineOn(kernel: Kernel): Promise<Machine> {
 }
 
 class GuestMachine implements Machine {
-  readonly loadsModules: boolean
+  readonly ownKernel: boolean
   readonly ended: Promise<string>
   readonly ready: Promise<undefined>
   private readonly kernel: Kernel
@@ -51,7 +51,7 @@ class GuestMachine implements Machine {
 
   constructor(kernel: Kernel) {
     this.kernel = kernel
-    this.loadsModules = kernel.loadsModules
+    this.ownKernel = kernel.ownKernel
     this.line = new SerialLine(kernel.toGuest, kernel.line.windowBytes)
     this.encode = kernel.line.packed ? encodePacked : encodeFrame
     this.ready = new Promise((resolve) =>

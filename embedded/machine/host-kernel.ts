@@ -111,6 +111,31 @@ const namespaces = [
   ...['unshare', '--mount', '--net', '--pid', '--uts', '--ipc', '--cgroup', '--fork', '--kill-child'],
 ]
 
+/** As an ordinary user, also where root of the machine starts it. */
+const asUser = () =>
+  process.getuid?.() === 0 ? ['setpriv', `--reuid=${NOBODY}`, `--regid=${NOBODY}`, '--clear-groups'] : []
+
+/** A command that does what the guest's root and those of nodes and Pods above it need, and fails where one part is not possible here. */
+export function tryNamespaces(): string[] {
+  const { folders } = programRoots()
+  const script = `set -e
+mount -t tmpfs tmpfs ${PLACE}
+cd ${PLACE}
+mkdir one work-one two work-two proc sys lower
+${folders
+  .map(
+    (
+      folder,
+    ) => `mount -t overlay overlay -o ${overlay(`${PLACE}/lower:${folder}`, `${PLACE}/one`, `${PLACE}/work-one`)} lower
+mount -t overlay overlay -o ${overlay(`${PLACE}/lower`, `${PLACE}/two`, `${PLACE}/work-two`)} two
+umount two lower`,
+  )
+  .join('\n')}
+mount -t proc proc proc
+mount -t sysfs sysfs sys`
+  return [...asUser(), ...namespaces, 'sh', '-c', script]
+}
+
 /** This machine's own kernel, in namespaces of an ordinary user (user_namespaces(7)): what the guest is root of is its own. */
 export function hostKernel(options: BootOptions, agent: string): KernelStart {
   requireLimits(0)
@@ -124,7 +149,6 @@ export function hostKernel(options: BootOptions, agent: string): KernelStart {
     files: files.filter((file) => !folders.some((folder) => file.startsWith(`${folder}/`))),
     uid: isRoot ? NOBODY : 0,
   }
-  const drop = ['setpriv', `--reuid=${NOBODY}`, `--regid=${NOBODY}`, '--clear-groups']
   const command = isRoot
     ? [
         'unshare',
@@ -133,7 +157,7 @@ export function hostKernel(options: BootOptions, agent: string): KernelStart {
         '-c',
         `${fetchScript(guest)}exec "$@"`,
         'sh',
-        ...drop,
+        ...asUser(),
         ...namespaces,
         'sh',
         '-c',
@@ -145,7 +169,7 @@ export function hostKernel(options: BootOptions, agent: string): KernelStart {
     cwd: '/',
     line: { windowBytes: 1024 * 1024, packed: false },
     // A mount is no part of the layer below it: each folder of programs is laid by itself.
-    loadsModules: false,
+    ownKernel: false,
     layer: (root, upper, work) => ({
       folders: folders.flatMap((folder) => [join(upper, folder), join(work, folder), join(work, 'root')]),
       mounts: [

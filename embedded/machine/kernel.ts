@@ -36,7 +36,7 @@ export interface KernelStart {
   /** What the line to the agent takes before it is acknowledged, and whether long frames go packed. */
   line: { windowBytes: number; packed: boolean }
   /** These two as Machine's. */
-  loadsModules: boolean
+  ownKernel: boolean
   layer(root: string, upper: string, work: string): { folders: string[]; mounts: string[] }
   /** To be called when it is up: removes what it needs only to start. */
   booted(): void

@@ -58,8 +58,11 @@ export interface RunResult {
 
 /** The one real Linux kernel of an embedded cluster, reached through its agent. */
 export interface Machine {
-  /** Whether its root can load modules. Where not, the kernel does it by itself for what is asked for over netlink, if it has them. */
-  readonly loadsModules: boolean
+  /**
+   * Whether its kernel is its own: it booted with the machine, and root loads modules. The host's loads them by itself for what is asked for
+   * over netlink, where it has them.
+   */
+  readonly ownKernel: boolean
   /** Runs a command to its end. Rejects only when the machine is gone or `timeoutMs` passed (the command is then killed). */
   run(
     command: readonly string[],

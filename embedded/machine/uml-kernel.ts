@@ -55,7 +55,7 @@ export function umlKernel(options: BootOptions, agent: string): KernelStart {
     // The guest's terminal holds 4096 bytes that were not read yet, and throttles its line shortly before. A throttled line of User-Mode
     // Linux (arch/um/drivers/line.c, 6.1) never takes input again once it has swallowed what was under way.
     line: { windowBytes: 3584, packed: true },
-    loadsModules: true,
+    ownKernel: true,
     layer: (root, upper, work) => ({
       folders: [],
       mounts: [`overlay ${root} overlay lowerdir=/,upperdir=${upper},workdir=${work} 0 0`],

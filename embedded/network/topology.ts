@@ -83,7 +83,7 @@ export async function createNetwork(machine: Machine, nodes: readonly NodePlan[]
   // Mounts below a shared folder that go away here go away in all namespaces, too (they are made as slaves).
   const script = [
     `mkdir -p ${shared.join(' ')} || exit 1`,
-    ...(machine.loadsModules ? loadFirst : []),
+    ...(machine.ownKernel ? loadFirst : []),
     ...shared.map((folder) => `mount --bind --make-shared ${folder} ${folder} || exit 1`),
     outside.script,
     cpuinfoCommand(nodes),
@@ -108,7 +108,7 @@ const loadFirst = [
 ]
 
 async function loadModules(machine: Machine): Promise<void> {
-  if (!machine.loadsModules) return
+  if (!machine.ownKernel) return
   const { exitCode, stderr } = await machine.run(['modprobe', '-a', ...laterModules])
   if (exitCode !== 0) throw new Error(`kernel modules are missing: ${stderr.trim()}`)
 }

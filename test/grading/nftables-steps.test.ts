@@ -108,7 +108,7 @@ test('a kernel without NAT in nf_tables, and a kube-proxy without the mode, are 
   const lacks = 'NAT in nf_tables (module nft_chain_nat)'
   for (const check of [hasTablesOfItsOwn, mapsLeadToPods, nothingBeside, nothingOfNftables])
     expect(await said(check, { lacks })).toBe(
-      `not applicable: mode nftables can't run here: the kernel of ${WORKER} has no ${lacks}; kind runs it`,
+      `not applicable: mode nftables can't run here: the kernel of ${WORKER} has no ${lacks}; a cluster with KERNEL=host, or kind, runs it`,
     )
   expect(await said(hasTablesOfItsOwn, { mode: 'iptables' })).toMatch(`${WORKER}: iptables`)
 })

@@ -16,7 +16,9 @@ export interface Scene {
 export interface Breakage {
   what: string
   step: string
-  /** Shell text; the tables of iptables are put back as they were afterwards. */
+  /** Made in kube-proxy's table of nf_tables. */
+  nft?: boolean
+  /** Shell text; the tables of iptables, or kube-proxy's of nf_tables, are put back as they were afterwards. */
   break(scene: Scene): string
   /** What else has to be put back. */
   heal?: string
@@ -82,6 +84,48 @@ export const breakages: Breakage[] = [
     elsewhere: true,
     break: ({ deaf, pod }) => editNat(`s/(-j DNAT --to-destination) ${pod}:80/\\1 ${deaf}:80/`),
   },
+  {
+    what: 'the table has lost a rule of the chain that all traffic passes, on another node',
+    step: 'nft-tables',
+    nft: true,
+    elsewhere: true,
+    break: () => 'nft flush chain ip kube-proxy masquerading',
+  },
+  {
+    what: 'an address of a Service is missing in the set on another node',
+    step: 'nft-maps',
+    nft: true,
+    elsewhere: true,
+    break: ({ web }) => `nft delete element ip kube-proxy cluster-ips '{ ${web} }'`,
+  },
+  {
+    what: 'the map has lost the Service on another node',
+    step: 'nft-maps',
+    nft: true,
+    elsewhere: true,
+    break: ({ web }) => `nft delete element ip kube-proxy service-ips '{ ${web} . tcp . 80 }'`,
+  },
+  {
+    what: 'a rule of the chain of web leads to another port',
+    step: 'nft-maps',
+    nft: true,
+    break: ({ pod }) =>
+      `nft list table ip kube-proxy | sed 's/dnat to ${pod}:80/dnat to ${pod}:81/' >/run/wrong; nft delete table ip kube-proxy; nft -f /run/wrong`,
+  },
+  {
+    what: 'a chain of iptables mode is left on another node',
+    step: 'nft-alone',
+    elsewhere: true,
+    break: () => 'iptables -t nat -N KUBE-SERVICES',
+    heal: 'iptables -t nat -X KUBE-SERVICES 2>/dev/null; true',
+  },
+  {
+    what: 'a table of nftables mode is left on another node',
+    step: 'nft-back',
+    elsewhere: true,
+    break: () => 'nft add table ip kube-proxy',
+    heal: 'nft delete table ip kube-proxy',
+  },
 ]
 
 /** Answers that are wrong, by question. */
@@ -91,7 +135,7 @@ export const wrongAnswers: Record<string, string> = {
   'choose-retry': 'iptables',
   'choose-list': 'ipvs',
   'choose-scheduler': 'nftables',
-  'choose-here': 'nftables',
+  'choose-here': 'userspace',
   'choose-default': 'ipvs',
   'ipvs-ends': '1.33',
 }

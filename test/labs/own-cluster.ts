@@ -6,7 +6,7 @@ import { selectCluster } from '../../cluster/select.ts'
 import { LabBench } from '../../course/lab-bench.ts'
 import { resetLab } from '../../course/lab-reset.ts'
 import type { StepOutcome } from '../../grading/failure.ts'
-import type { LabDefinition } from '../../grading/lab-definition.ts'
+import { type LabDefinition, needsOf } from '../../grading/lab-definition.ts'
 import { openCluster } from '../../grading/source.ts'
 import type { Progress } from '../../host/progress.ts'
 
@@ -26,7 +26,7 @@ export interface OwnCluster {
 export function ownCluster(lab: LabDefinition, { asBooted = false } = {}): OwnCluster {
   const own: Partial<OwnCluster> = {}
   beforeAll(async () => {
-    const cluster = await selectCluster('embedded', `lab-${lab.number}-test`)
+    const cluster = await selectCluster('embedded', `lab-${lab.number}-test`, { lab: async () => needsOf(lab) })
     own.cluster = cluster
     await cluster.up(silent)
     own.bench = await LabBench.open(cluster, silent)

@@ -1,8 +1,7 @@
 import { hostLength, printEndpoint } from '../../ip-address.ts'
-import { endpointChain } from '../chain-names.ts'
 import type { TrackedEndpoint } from '../endpoints.ts'
 import type { Proxier } from '../proxier.ts'
-import { commented, probability, recent } from '../rule-text.ts'
+import { commented, endpointChain, probability, recent, toPort } from '../rule-text.ts'
 import type { TableBuilder } from '../ruleset-builder.ts'
 import type { ServicePort } from '../service-ports.ts'
 
@@ -70,4 +69,11 @@ export function writeBalancing(
   let left = endpoints.length
   for (const [index, { endpoint, chain }] of endpoints.entries())
     rules.push({ spec: `${commentOf(endpoint, index, 'balance')}${tail(left--)}${chain}` })
+}
+
+/** filter KUBE-NODEPORTS lets a load balancer ask this node, whether or not it has endpoints. */
+export function writeHealthCheck(filter: TableBuilder, port: ServicePort): void {
+  if (port.healthCheckNodePort === 0) return
+  const match = toPort('tcp', `${port.name} health check node port`, port.healthCheckNodePort)
+  filter.add('KUBE-NODEPORTS', `${match}-j ACCEPT`)
 }

@@ -1,12 +1,17 @@
 import { contains, hostLength } from '../../ip-address.ts'
 import { categorizeEndpoints, type EndpointCategories } from '../endpoint-categories.ts'
-import { servesNodePorts } from '../node-port-addresses.ts'
+import { servesNodePorts } from '../node-addresses.ts'
 import type { Proxier } from '../proxier.ts'
 import { commented, rejectTarget, toAddress, toPort } from '../rule-text.ts'
 import type { TableBuilder } from '../ruleset-builder.ts'
 import { isExternallyAccessible, type ServicePort } from '../service-ports.ts'
-import { type ChainedEndpoint, chained, writeBalancing, writeEndpointChains } from './endpoint-rules.ts'
-import { writeHealthCheck } from './health-check.ts'
+import {
+  type ChainedEndpoint,
+  chained,
+  writeBalancing,
+  writeEndpointChains,
+  writeHealthCheck,
+} from './endpoint-rules.ts'
 
 /** What is decided once per Service port before its rules are written. */
 interface Plan {

@@ -1,0 +1,52 @@
+import { KERNELS, type KernelName } from '../../embedded/index.ts'
+import type { EmbeddedFacts, KernelFacts, KernelNeed, LabNeeds } from './facts.ts'
+import { kernelLacks } from './judge.ts'
+
+/** How messages call the kernels of the embedded cluster. */
+export const KERNEL_TITLES: Record<KernelName, string> = { uml: 'User-Mode Linux', host: "this machine's own kernel" }
+
+/** What the labs need of a kernel. */
+const everything: readonly KernelNeed[] = ['ipvs', 'ipset', 'recent', 'nft']
+
+/** The kernel for a new cluster, and why where that is not the usual one; or why there is none. */
+export type KernelChoice = { kernel: KernelName; note?: string } | { refusal: string }
+
+/**
+ * What KERNEL=auto means: this machine's own kernel where it can do what all labs need, as it is the faster one, or where it alone can do
+ * what the lab at hand needs; else User-Mode Linux. Asks nothing.
+ * @throws Error for another value of KERNEL
+ */
+export function chooseKernel(
+  wish: string | undefined,
+  { hostKernel }: Pick<EmbeddedFacts, 'hostKernel'>,
+  lab?: LabNeeds,
+): KernelChoice {
+  if (wish === 'uml') return { kernel: 'uml' }
+  const trouble = hostKernel?.trouble
+  if (wish === 'host') {
+    if (!trouble) return { kernel: 'host' }
+    const mend = trouble.mend ? `: run \`${trouble.mend}\` first, or leave KERNEL out` : ': leave KERNEL out'
+    return { refusal: `KERNEL=host can't be used here, ${trouble.detail}${mend}.` }
+  }
+  if (wish && wish !== 'auto')
+    throw new Error(`KERNEL="${wish}" is not known: use "auto", ${KERNELS.map((name) => `"${name}"`).join(' or ')}.`)
+  const host = trouble ? undefined : hostKernel?.kernel
+  if (!host) return { kernel: 'uml' }
+  if (lacks(host, everything).length === 0) return { kernel: 'host' }
+  const wanted = needsOf(lab)
+  const missing = lacks('embedded', wanted)
+  if (missing.length === 0 || lacks(host, lab?.kernel ?? []).length > 0 || lacks(host, wanted).length > 0)
+    return { kernel: 'uml' }
+  const note = `The cluster gets ${KERNEL_TITLES.host}: lab ${lab?.number} needs ${missing.join(' and ')}, which ${KERNEL_TITLES.uml} lacks.`
+  return { kernel: 'host', note }
+}
+
+/** All that a lab and its steps need. */
+export const needsOf = (lab?: LabNeeds): readonly KernelNeed[] => [
+  ...(lab?.kernel ?? []),
+  ...(lab?.kernelOfSteps ?? []),
+]
+
+/** What the kernel lacks in words. An IPVS without the dummy device is none: kube-proxy puts the ClusterIPs on one. */
+const lacks = (kernel: KernelFacts | 'embedded', needs: readonly KernelNeed[]) =>
+  kernelLacks(kernel === 'embedded' || kernel.dummy ? kernel : { ...kernel, ipvs: false }, needs)

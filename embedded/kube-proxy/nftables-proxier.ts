@@ -1,0 +1,88 @@
+import { planFlush } from '../../dataplane/kube-proxy/flush.ts'
+import { printVirtualServerDeletions } from '../../dataplane/kube-proxy/mode-ownership.ts'
+import { parseNftList } from '../../dataplane/nft-list.ts'
+import { KUBE_PROXY_TABLE, type NftTable, printNftChanges, printNftTable } from '../../dataplane/nft-table.ts'
+import { type GuestNode, NFTABLES_MARK, restoreCommand, type Sysctl } from './guest-node.ts'
+import { StartFailure } from './settings.ts'
+import { ownAddresses, type Proxier, type ProxierContext, predictFor } from './sync-loop.ts'
+
+const fullSyncPeriodMs = 3_600_000
+
+/** kube-proxy itself tries a table (pkg/proxy/nftables, getNFTablesInterface); `nft --check` asks the kernel and changes nothing. */
+const probe =
+  "nft --check 'add table ip kube-proxy; add chain ip kube-proxy probe { type nat hook prerouting priority -100; }'"
+
+/**
+ * kube-proxy's nftables mode: one table in each family. After a full sync only what changed is written, in one transaction. What somebody
+ * changes by hand in the chains of unchanged Services stays changed until the next full sync: at a restart, after a failure, every hour.
+ */
+export class NftablesProxier implements Proxier {
+  readonly maxIntervalMs = fullSyncPeriodMs
+  addresses: ReadonlySet<string> = new Set()
+  private readonly context: ProxierContext
+  private programmed: readonly NftTable[] | undefined
+  private fullAt = 0
+
+  constructor(context: ProxierContext) {
+    this.context = context
+  }
+
+  async prepare(): Promise<Sysctl[]> {
+    const { guest, log } = this.context
+    const { exitCode, stderr } = await guest.run(`${probe} && echo >${NFTABLES_MARK}\n`)
+    if (exitCode !== 0)
+      throw new StartFailure(
+        `unable to create proxier: the kernel has no nat for nft (nft_chain_nat): ${stderr.trim().split('\n')[0]}`,
+      )
+    await removeLeftovers(guest)
+    log('I', 'server_linux.go:240', 'Using nftables Proxier')
+    return []
+  }
+
+  async sync(): Promise<void> {
+    const { guest, log, settings } = this.context
+    const full = !this.programmed || Date.now() - this.fullAt > fullSyncPeriodMs
+    const held = full ? await this.read() : this.programmed
+    const wanted = predictFor(this.context, 'nftables', this.addresses).nftables ?? []
+    const input = wanted.map((table) => {
+      const there = held?.find(({ family }) => family === table.family)
+      return there ? printNftChanges(there, table, full) : printNftTable(table)
+    })
+    this.programmed = undefined
+    const { ok, errors } = await guest.apply([{ command: 'nft -f -', input: input.join('') }])
+    if (!ok) {
+      log('E', 'proxier.go:1790', 'nftables sync failed', { err: errors.join('; ') })
+      throw new Error(`retryingTime=${settings.syncPeriodMs / 1000}s`)
+    }
+    this.programmed = wanted
+    if (full) this.fullAt = Date.now()
+  }
+
+  stop(): void {}
+
+  private async read(): Promise<readonly NftTable[]> {
+    const { tables, links } = await this.context.guest.readTables()
+    this.addresses = new Set(ownAddresses(links))
+    return tables.flatMap(parseNftList).filter(({ name }) => name === KUBE_PROXY_TABLE)
+  }
+}
+
+/**
+ * What kube-proxy removes of the other modes when it starts in this one (CleanupLeftovers of pkg/proxy/iptables and ipvs, 1.31-1.36):
+ * all but the chain that both have rules jump to.
+ */
+async function removeLeftovers(guest: GuestNode): Promise<void> {
+  const state = await guest.read()
+  const nat = new Map(state.iptables.get('nat'))
+  nat.delete('KUBE-MARK-MASQ')
+  const { ipv4, virtualServers, linkAddresses, sets } = planFlush('nftables', {
+    ...state,
+    iptables: new Map(state.iptables).set('nat', nat),
+  })
+  await guest.apply([
+    { command: restoreCommand, input: ipv4.restore },
+    { command: 'ipvsadm -R', input: printVirtualServerDeletions(virtualServers) },
+    { command: 'ip -batch -', input: linkAddresses ? 'link delete kube-ipvs0\n' : '' },
+    { command: 'ipset restore', input: sets.map(({ name }) => `destroy ${name}\n`).join('') },
+  ])
+}

@@ -1,0 +1,43 @@
+import { spawnSync } from 'node:child_process'
+import { existsSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { tryNamespaces } from './host-kernel.ts'
+
+/** Why this machine's own kernel can't be the guest's, and what changes that, where something does. */
+export interface HostKernelTrouble {
+  detail: string
+  mend?: string
+}
+
+/** Settings that forbid an ordinary user namespaces: a file of /proc/sys, the value that forbids, and the value that allows. */
+const settings = [
+  [
+    'kernel/apparmor_restrict_unprivileged_userns',
+    1,
+    0,
+    'AppArmor forbids ordinary users user namespaces (Ubuntu since 23.10)',
+  ],
+  ['kernel/unprivileged_userns_clone', 0, 1, 'this kernel forbids ordinary users user namespaces'],
+  ['user/max_user_namespaces', 0, 15_000, 'user namespaces are switched off'],
+] as const
+
+/** Which setting forbids namespaces to this user, and the command that changes it. `sysctls` is /proc/sys, or stands for it. */
+export function forbiddingSetting(sysctls = '/proc/sys'): HostKernelTrouble | undefined {
+  const found = settings.find(([name, forbids]) => {
+    const file = join(sysctls, name)
+    return existsSync(file) && Number(readFileSync(file, 'utf8')) === forbids
+  })
+  if (!found) return undefined
+  const [name, , allows, detail] = found
+  const key = name.replace('/', '.')
+  return { detail: `${detail}: ${key}`, mend: `sudo sysctl ${key}=${allows}` }
+}
+
+/** Tries, in a tenth of a second, all that the guest's root is made of; undefined where it works. */
+export function hostKernelTrouble(sysctls?: string): HostKernelTrouble | undefined {
+  const [program = '', ...words] = tryNamespaces()
+  const { status, error, stderr } = spawnSync(program, words, { encoding: 'utf8', timeout: 20_000 })
+  if (status === 0) return undefined
+  const said = error?.message ?? stderr.trim().split('\n').at(-1) ?? ''
+  return forbiddingSetting(sysctls) ?? { detail: `namespaces of an ordinary user can't be set up: ${said}` }
+}
