@@ -15,7 +15,7 @@ const REQUEST_MS = 30_000
  * HTTPS for an API server that is a stranger's: an answer has a limit of size and time, is not unpacked, and leads nowhere else (the
  * client's own library follows redirects, with our certificate, to any host that this machine reaches).
  */
-export const boundedHttp = (): HttpLibrary => wrapHttpLibrary({ send })
+const boundedHttp = (): HttpLibrary => wrapHttpLibrary({ send })
 
 function send(context: RequestContext): Promise<Answer> {
   const body = context.getBody()
@@ -57,7 +57,7 @@ const answerMs = 30_000
 class ApiDeadlineError extends Error {}
 
 /** Has every API of a configuration send its requests with a deadline, and those that change somebody else's cluster through guardWrite. A `library` of the caller's sends them. */
-export async function sendThroughGuard(
+async function sendThroughGuard(
   config: k8s.KubeConfig,
   cluster: Pick<Cluster, 'driver' | 'name'>,
   library?: k8s.HttpLibrary,
