@@ -10,7 +10,7 @@ export interface Tuple {
   destinationPort?: number
 }
 
-/** One tracked connection: `reply` is what the answer looks like, so it shows the translation. */
+/** One tracked connection: `reply` is the tuple of the replies, which shows the translation. */
 export interface Connection {
   protocol: string
   protocolNumber: number
@@ -20,7 +20,7 @@ export interface Connection {
   original: Tuple
   reply: Tuple
   mark: number
-  /** What stood in brackets: ASSURED, UNREPLIED, OFFLOAD, … */
+  /** The words in brackets: ASSURED, UNREPLIED, OFFLOAD, … */
   flags: string[]
 }
 

@@ -5,7 +5,7 @@ import { eachLine, ParseError } from './parse-error.ts'
 
 /** One route. `destination` is a prefix (`default` is read as 0.0.0.0/0 or ::/0); several next hops keep the first. */
 export interface Route {
-  /** `unicast`, or what stood in front: `local`, `broadcast`, `blackhole`, `unreachable`, `prohibit`, `throw`. */
+  /** `unicast`, or the type at the start of the line: `local`, `broadcast`, `blackhole`, `unreachable`, `prohibit`, `throw`. */
   type: string
   destination: string
   via?: string

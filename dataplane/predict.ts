@@ -27,7 +27,7 @@ export interface PredictOptions {
   family?: Family
 }
 
-/** The prediction was asked for something that does not exist; one sentence for a person. */
+/** The options name something that does not exist; the message is one sentence for people. */
 export class PredictError extends Error {}
 
 /** From 1.21 on a kube-proxy serves both families; before only with a gate. */

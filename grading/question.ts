@@ -64,7 +64,8 @@ export function questionCheck(lab: number, { id, question = '' }: StepDefinition
       look,
       expected: `the answer to "${question}"${form ? `, ${form.words}` : ''}`,
       actual: text === undefined ? 'no answer yet' : whatIsWrong(text, form),
-      hint: `Look with the command above, then ${answerCommand(lab, id)}`,
+      hint: 'Look with the command above, and answer:',
+      next: answerCommand(lab, id),
     })
   }
 }

@@ -134,7 +134,8 @@ export function webInIptablesMode(context: CheckContext): void {
   const { snapshot, nodes } = context
   expectNodes(nodes).runMode('iptables', {
     expected: 'kube-proxy in iptables mode, whose chains this lab reads',
-    hint: 'make iptables brings the mode back, and make flush-nat removes what the other one left.',
+    hint: 'Bring iptables mode back, and remove what the other one left:',
+    next: 'make iptables && make flush-nat',
   })
   backendsOnTwoNodes(context)
   const service = findService(snapshot, webService(snapshot).name)

@@ -11,7 +11,7 @@ import {
 } from './finding.ts'
 
 /**
- * Chains in which the Services stand in the order of a Go map (facts of kube-proxy 1.20–1.35): the rules of one Service keep
+ * Chains in which the Services have the order of a Go map (facts of kube-proxy 1.20–1.35): the rules of one Service keep
  * their order among themselves, those of different Services have none. Rules of no Service (IPVS mode, the node-ports
  * rule) keep theirs.
  */
@@ -25,7 +25,7 @@ const SERVICE_ORDER_IS_FREE = new Set([
 ])
 /** Chains whose rules carry no comment to tell Services apart, and exclude each other: any order is the same. */
 const ORDER_IS_FREE = new Set(['filter KUBE-IPVS-OUT-FILTER'])
-/** At most so many lines of one chain are quoted in a finding about a whole chain. */
+/** The most lines of one chain that are quoted in a finding about a whole chain. */
 const LINES_QUOTED = 20
 
 /** Compares the rules that are kube-proxy's: its own chains in full, and its jumps out of the built-in chains. */
@@ -102,7 +102,7 @@ function compareJumps(
     where,
     expected: quoteLines(where.chain, expected),
     actual: quoteLines(where.chain, specs(found)),
-    text: `${where.table} ${where.chain}: a jump stands out of order: -A ${where.chain} ${wrong}`,
+    text: `${where.table} ${where.chain}: a jump is out of order: -A ${where.chain} ${wrong}`,
   })
 }
 
@@ -125,7 +125,7 @@ function compareRules(where: ChainPlace, expected: string[], actual: string[], s
       where,
       expected: quoteLines(where.chain, sequence.wanted),
       actual: quoteLines(where.chain, sequence.found),
-      text: `${place}: ${moved.length === 1 ? 'a rule stands' : `${moved.length} rules stand`} out of order: -A ${where.chain} ${moved[0]}`,
+      text: `${place}: ${moved.length === 1 ? 'a rule is' : `${moved.length} rules are`} out of order: -A ${where.chain} ${moved[0]}`,
     })
   }
 }
@@ -255,16 +255,16 @@ function quoteLines(chain: string, specs: readonly string[]): string {
 
 /**
  * kube-proxy puts each of its jumps on top of a chain, once, and never moves one. A jump that was there before it started
- * stands below the others: one that its other mode makes too, or the kubelet.
+ * is below the others: one that its other mode makes too, or the kubelet.
  */
 const MAY_BE_OLDER = new Set(['KUBE-FORWARD', 'KUBE-FIREWALL'])
 
-/** Agents that append their jump, so that what kube-proxy puts on top can't come to stand below it. */
+/** Agents that append their jump, so that what kube-proxy puts on top cannot end up below it. */
 const APPENDED = new Set(['KIND-MASQ-AGENT', 'IP-MASQ-AGENT'])
 
 /**
- * The first jump of kube-proxy's that stands in a built-in chain where no kube-proxy puts it, or undefined. Rules of others
- * may stand anywhere between.
+ * The first jump of kube-proxy's in a built-in chain at a place where no kube-proxy puts it, or undefined. Rules of others
+ * may be anywhere between.
  * @param expected the jumps in predicted order
  * @param actual the same jumps in the order found
  * @param chain every rule of the chain found

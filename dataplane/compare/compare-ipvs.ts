@@ -7,7 +7,7 @@ import { type CompareOptions, type Finding, IPVS_LINK } from './finding.ts'
 
 /**
  * Compares virtual servers (unordered) with their scheduler, persistence and real servers. A real server of weight 0 that
- * nothing expects is being terminated gracefully and is no finding, nor is a virtual server of somebody's own that no Service packet
+ * nothing expects is being terminated gracefully and is no finding, nor is a virtual server made by hand that no Service packet
  * meets.
  */
 export function compareVirtualServers(expected: NodeState, actual: NodeState, options: CompareOptions): Finding[] {

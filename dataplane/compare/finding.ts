@@ -1,6 +1,6 @@
 import type { KubeProxyMode } from '../kube-proxy/config.ts'
 
-/** Where in a node's state a finding stands; `nft` is one of kube-proxy's own tables, `part` such as `map service-ips`. */
+/** Where in a node's state a finding is; `nft` is one of kube-proxy's own tables, `part` such as `map service-ips`. */
 export type Where =
   | { table: string; chain: string }
   | { set: string }
@@ -27,11 +27,11 @@ export interface CompareOptions {
   /** The mode the prediction was made for; it is named in the sentences about what the other mode left behind. */
   mode: KubeProxyMode
   /**
-   * One kube-proxy in one mode has made what the node holds: then its jumps in built-in chains stand in its own order. Elsewhere
+   * One kube-proxy in one mode has made what the node holds: then its jumps in built-in chains have its own order. Elsewhere
    * a change of the mode, or a jump lost and made again, leaves another one that is as good.
    */
   untouched?: boolean
-  /** Things of kube-proxy's kind that are nevertheless somebody else's, to be left out (both ways). */
+  /** Things of kube-proxy's kind that belong to another program and are ignored (both ways). */
   foreign?: (where: Where) => boolean
 }
 
@@ -47,7 +47,7 @@ const KUBELET_CHAINS = new Set(['KUBE-KUBELET-CANARY', 'KUBE-IPTABLES-HINT'])
  */
 const SHARED_CHAINS = new Set(['nat KUBE-MARK-DROP', 'filter KUBE-FIREWALL'])
 
-/** Whether kube-proxy writes this chain; everything else in the table is somebody else's (KIND-, DOCKER_, CNI-, ts-, …). */
+/** Whether kube-proxy writes this chain; everything else in the table belongs to others (KIND-, DOCKER_, CNI-, ts-, …). */
 export function isKubeProxyChain(chain: string): boolean {
   return chain.startsWith('KUBE-') && !KUBELET_CHAINS.has(chain)
 }
@@ -70,7 +70,7 @@ export function sameSequence(expected: readonly string[], actual: readonly strin
   return expected.length === actual.length && expected.every((text, index) => text === actual[index])
 }
 
-/** What is in one multiset and not in the other; repeated texts count as often as they stand. */
+/** What is in one multiset and not in the other; repeated texts count as often as they occur. */
 export function multisetDifference(
   expected: readonly string[],
   actual: readonly string[],
@@ -84,7 +84,7 @@ export function multisetDifference(
     else surplus.set(text, count - 1)
   }
   const stale: string[] = []
-  // From the end: of a rule that stands twice, the kernel never reaches the second.
+  // From the end: of a rule listed twice, the kernel never reaches the second.
   for (let at = actual.length - 1; at >= 0 && surplus.size > 0; at--) {
     const text = actual[at] ?? ''
     const count = surplus.get(text) ?? 0

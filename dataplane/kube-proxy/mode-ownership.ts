@@ -98,7 +98,7 @@ function nodePortSetProtocol(name: string): 'TCP' | 'UDP' | undefined {
 const isNodePort = (port: number) => port >= 30_000 && port <= 32_767
 
 /**
- * The virtual servers that kube-proxy made, told from those that a person made by hand: their address is bound to kube-ipvs0
+ * The virtual servers that kube-proxy made, as opposed to those made by hand: their address is bound to kube-ipvs0
  * or listed in one of kube-proxy's sets, or they serve a node port on an address of the node.
  */
 export function kubeProxyVirtualServers(state: NodeState): VirtualServer[] {
@@ -123,7 +123,7 @@ export function kubeProxyVirtualServers(state: NodeState): VirtualServer[] {
 }
 
 /**
- * The virtual servers of others that no Service packet meets: on an address of the node, at a port that is no node port and at which no
+ * Foreign virtual servers that no Service packet reaches: on an address of the node, at a port that is no node port and at which no
  * endpoint of a Service listens there (one with the network of the host). kube-proxy in IPVS mode takes them away with its next full sync
  * unless excludeCIDRs names the address (cleanLegacyService). One of a firewall mark takes packets to any address.
  */

@@ -19,7 +19,7 @@ function firstAddress(cidr: string): string {
 }
 
 /**
- * The addresses that a node most likely has, where nobody looked: its InternalIPs and the first address of each of its
+ * The addresses that a node most likely has, where they were not read from the node: its InternalIPs and the first address of each of its
  * Pod ranges (kind's ptp and the bridge plugin both use that one).
  */
 export function defaultNodeAddresses(objects: ClusterObjects, node: string): string[] {
@@ -36,9 +36,9 @@ export const heldAddresses = ({ links }: NodeState): string[] =>
     .filter((address) => !/^fe[89ab]/i.test(address))
 
 /**
- * The addresses that kube-proxy of a node took for the node's own when it last looked. IPVS mode looks at every full sync only (each
+ * The addresses that kube-proxy of a node took for the node's own when it last read them. IPVS mode reads them at every full sync only (each
  * 30 s by default) and serves node ports on all of them, so an address that a person or another program gave to a link since, or took
- * from it, has no virtual servers yet, or has them still. Addresses that the API tells of are always the node's.
+ * from it, has no virtual servers yet, or has them still. Addresses in the API are always the node's.
  */
 export function addressesAtLastSync(objects: ClusterObjects, node: string, state: NodeState): string[] {
   const ofServices = new Set(
@@ -63,8 +63,8 @@ const UNSPECIFIED: Record<Family, string> = { ipv4: '0.0.0.0', ipv6: '::' }
 const LOOPBACK: Record<Family, string> = { ipv4: '127.0.0.1', ipv6: '::1' }
 
 /**
- * The address that kube-proxy takes for its node's own in one family, which only source ranges and `primary` ask for
- * (nodeIPTuple to 1.27, detectNodeIPs since): the bind address where one is given, else what the Node says, its InternalIPs
+ * The address that kube-proxy takes for its node's own in one family, which only source ranges and `primary` need
+ * (nodeIPTuple to 1.27, detectNodeIPs since): the bind address where one is given, else the Node's addresses, its InternalIPs
  * before its ExternalIPs.
  * @param known the Node's addresses in that order
  */
@@ -104,7 +104,7 @@ function rangesOf(config: KubeProxyConfig, nodeIP: string, family: Family, featu
 /**
  * Applies nodePortAddresses to the node's addresses (pkg/proxy/util NodePortAddresses): no range of the family, or a
  * zero range, means all; else every local address within a range, loopback included.
- * @param nodeIP the node's address, which `primary` stands for (1.31)
+ * @param nodeIP the node's address, which `primary` means (1.31)
  */
 export function nodePortAddresses(
   config: KubeProxyConfig,
@@ -121,6 +121,6 @@ export function nodePortAddresses(
   return { all: false, addresses: matching }
 }
 
-/** Up to 1.25 rules of node ports are left out when no local address matches; later they stand, and nothing leads there. */
+/** Up to 1.25 rules of node ports are left out when no local address matches; later they are written, and nothing leads there. */
 export const servesNodePorts = (addresses: NodePortAddresses, features: Features): boolean =>
   features.localhostNodePorts || addresses.all || addresses.addresses.length > 0

@@ -4,7 +4,7 @@ import { hash } from 'node:crypto'
 import { type Family, hostLength } from '../ip-address.ts'
 import type { KubeProxyConfig } from './config.ts'
 
-/** `0x4000/0x4000`: the mark that asks for masquerading, with its mask. */
+/** `0x4000/0x4000`: the mark that requests masquerading, with its mask. */
 export function masqueradeMark(config: KubeProxyConfig): { mark: string; hex: string } {
   const hex = `0x${(2 ** config.masqueradeBit).toString(16)}`
   return { hex, mark: `${hex}/${hex}` }

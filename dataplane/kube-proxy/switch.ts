@@ -20,7 +20,7 @@ export interface SwitchOptions {
   excludeCIDRs?: readonly string[]
 }
 
-/** Puts the jumps that are missing in front, as EnsureRule(Prepend) does; those that stand stay where they are. */
+/** Puts the jumps that are missing in front, as EnsureRule(Prepend) does; existing ones stay where they are. */
 function withJumps(present: Chain, wanted: Chain): Chain {
   const specs = new Set(present.rules.map((rule) => rule.spec))
   const missing = wanted.rules.filter((rule) => !specs.has(rule.spec))

@@ -62,7 +62,7 @@ export interface IpvsOrigin {
 }
 
 /**
- * A packet on its way, with the chance that it came this way and what conntrack knows of it. Flows are never changed,
+ * A packet on its path, with the probability of that path and what conntrack knows of it. Flows are never changed,
  * only copied.
  */
 export interface Flow {

@@ -3,7 +3,7 @@ import { printIpvsadmSave, type RealServer, type VirtualServer, virtualServerKey
 import type { NftTable } from '../nft-table.ts'
 import type { NodeState } from '../node-state.ts'
 import { describeFlow, type Flow } from './flow.ts'
-import type { Surroundings } from './matches.ts'
+import type { TraceContext } from './matches.ts'
 import type { Hook, Step } from './step.ts'
 import { type HookEnd, TableWalk } from './walk-chain.ts'
 import { NftWalk } from './walk-nftables.ts'
@@ -54,25 +54,25 @@ export class KernelPath {
   readonly hooks = new Set<Hook>()
   readonly #state: NodeState
   readonly #servers: VirtualServers
-  readonly #around: Surroundings
+  readonly #context: TraceContext
   readonly #walk: TableWalk
   readonly #nftWalk: NftWalk
   readonly #baseChains = new Map<Hook, BaseChain[]>()
   readonly #record: (step: Step) => void
 
-  constructor(state: NodeState, around: Surroundings, record: (step: Step) => void, matchingOnly = false) {
+  constructor(state: NodeState, context: TraceContext, record: (step: Step) => void, matchingOnly = false) {
     this.#state = state
     this.#servers = new Map(state.virtualServers.map((server) => [virtualServerKey(server), server]))
-    this.#around = around
+    this.#context = context
     this.#record = record
-    this.#walk = new TableWalk(around, record, matchingOnly)
-    this.#nftWalk = new NftWalk(around, record, matchingOnly)
+    this.#walk = new TableWalk(context, record, matchingOnly)
+    this.#nftWalk = new NftWalk(context, record, matchingOnly)
   }
 
   /** A packet that comes in by an interface. */
   prerouting(entering: Flow): void {
     for (const flow of this.#hook('PREROUTING', entering)) {
-      if (this.#around.network.isLocal(flow.destination)) this.#input(flow)
+      if (this.#context.network.isLocal(flow.destination)) this.#input(flow)
       else this.#forward(flow)
     }
   }
@@ -108,7 +108,7 @@ export class KernelPath {
 
   /** A real server on this node gets the packet in place (`here`); one elsewhere gets it through LOCAL_OUT again. */
   #afterIpvs(flow: Flow, here: (flow: Flow) => void): void {
-    if (this.#around.network.isLocal(flow.destination)) here(flow)
+    if (this.#context.network.isLocal(flow.destination)) here(flow)
     else this.output(flow)
   }
 
@@ -120,14 +120,14 @@ export class KernelPath {
   #postrouting(flow: Flow): void {
     const leaving = this.#routed({ ...flow, inInterface: undefined })
     for (const passed of this.#hook('POSTROUTING', leaving)) {
-      if (this.#around.network.isLocal(passed.destination) && !passed.looped) {
+      if (this.#context.network.isLocal(passed.destination) && !passed.looped) {
         this.prerouting({ ...passed, looped: true, inInterface: 'lo', outInterface: undefined })
       } else this.delivered.push(passed)
     }
   }
 
   #routed(flow: Flow): Flow {
-    return { ...flow, outInterface: this.#around.network.deviceTo(flow.destination) }
+    return { ...flow, outInterface: this.#context.network.deviceTo(flow.destination) }
   }
 
   /** Walks what the kernel runs at a hook in the order of priorities; gives back what got through. */
@@ -199,7 +199,7 @@ export class KernelPath {
   #scheduled(hook: Hook, server: VirtualServer, { real, share }: Share, flow: Flow): Flow {
     const probability = flow.probability * share
     const port = real.port === 0 || real.forward !== 'masq' ? flow.port : real.port
-    const told = `scheduler ${server.scheduler} gives it a share of ${Number(share.toFixed(6))}`
+    const summary = `scheduler ${server.scheduler} gives it a share of ${Number(share.toFixed(6))}`
     this.#record(
       this.#ipvsStep(
         hook,
@@ -207,7 +207,7 @@ export class KernelPath {
         [real],
         { ...flow, probability },
         'DNAT',
-        `to ${printEndpoint(real.address, port)}; ${told}`,
+        `to ${printEndpoint(real.address, port)}; ${summary}`,
       ),
     )
     const { destination, port: virtualPort, protocol } = flow

@@ -39,7 +39,7 @@ export function writeEndpointChains(
   }
 }
 
-/** What follows the comment of a balancing rule when so many endpoints are left. */
+/** What follows the comment of a balancing rule with this number of endpoints left. */
 const tails: string[] = []
 
 function tail(left: number): string {
@@ -71,7 +71,7 @@ export function writeBalancing(
     rules.push({ spec: `${commentOf(endpoint, index, 'balance')}${tail(left--)}${chain}` })
 }
 
-/** filter KUBE-NODEPORTS lets a load balancer ask this node, whether or not it has endpoints. */
+/** filter KUBE-NODEPORTS accepts health checks of load balancers, with or without endpoints. */
 export function writeHealthCheck(filter: TableBuilder, port: ServicePort): void {
   if (port.healthCheckNodePort === 0) return
   const match = toPort('tcp', `${port.name} health check node port`, port.healthCheckNodePort)

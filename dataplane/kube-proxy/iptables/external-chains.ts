@@ -47,7 +47,7 @@ function plan(port: ServicePort, proxier: Proxier): Plan {
   }
 }
 
-/** The rules in KUBE-SERVICES, KUBE-NODEPORTS and, for what nobody serves, in the filter table. */
+/** The rules in KUBE-SERVICES, KUBE-NODEPORTS and, for ports without endpoints, in the filter table. */
 function writeEntrances(nat: TableBuilder, filter: TableBuilder, proxier: Proxier, plan: Plan): void {
   const { port, categories } = plan
   const { family } = proxier

@@ -104,7 +104,7 @@ export function iptablesRuleset(proxier: Proxier): Ruleset {
   const filter = new TableBuilder('filter')
   const mangle = new TableBuilder('mangle')
   const nat = new TableBuilder('nat')
-  // Deleting these three empty chains tells kube-proxy that somebody flushed the tables.
+  // Deleting these three empty chains tells kube-proxy that the tables were flushed.
   for (const table of [filter, mangle, nat]) table.chain('KUBE-PROXY-CANARY')
   prependJumps({ filter, nat }, iptablesJumps(proxier))
   writeStaticChains(nat, filter, proxier)

@@ -5,7 +5,7 @@ import type { NftTable } from '../../nft-table.ts'
  * Where one branch of a Service's chains leads. A packet takes the first branch whose condition holds.
  */
 export interface NftBranch {
-  /** Conditions on the sender in nft's words, outermost first; empty for whoever is left. */
+  /** Conditions on the sender in nft's words, outermost first; empty for all others. */
   when: string[]
   end: 'dnat' | 'drop' | 'reject' | 'unknown'
   /** `ip:port` → in how many of `of` cases; empty unless the end is dnat. */
@@ -22,7 +22,7 @@ export interface NftBranch {
 /** A chain that leads to itself would never end; nf_tables itself allows 16 jumps (NFT_JUMP_STACK_SIZE). */
 const DEEPEST = 16
 
-interface Road {
+interface Path {
   when: string[]
   masqueraded: string[]
   remembered?: number
@@ -71,8 +71,8 @@ function readRule(text: string): { when: string; marks: boolean; action: Action 
   return marks ? { when: rest, marks, action: { kind: 'none' } } : { when: '', marks, action: { kind: 'unknown' } }
 }
 
-const end = (road: Road, kind: NftBranch['end'], rule?: string): NftBranch => ({
-  ...road,
+const end = (path: Path, kind: NftBranch['end'], rule?: string): NftBranch => ({
+  ...path,
   end: kind,
   endpoints: new Map(),
   of: 0,
@@ -80,37 +80,37 @@ const end = (road: Road, kind: NftBranch['end'], rule?: string): NftBranch => ({
 })
 
 /** The branches of a choice among chains of endpoints, as one: each chain leads to one endpoint. */
-function chosen(table: NftTable, road: Road, chains: readonly string[], depth: number): NftBranch {
+function chosen(table: NftTable, path: Path, chains: readonly string[], depth: number): NftBranch {
   const endpoints = new Map<string, number>()
-  const masqueraded = new Set(road.masqueraded)
-  let { remembered } = road
+  const masqueraded = new Set(path.masqueraded)
+  let { remembered } = path
   for (const chain of chains) {
-    const [branch] = walk(table, chain, { when: road.when, masqueraded: [] }, depth)
-    if (branch?.end !== 'dnat') return branch ?? end(road, 'unknown', `goto ${chain}`)
+    const [branch] = walk(table, chain, { when: path.when, masqueraded: [] }, depth)
+    if (branch?.end !== 'dnat') return branch ?? end(path, 'unknown', `goto ${chain}`)
     for (const [endpoint, times] of branch.endpoints) endpoints.set(endpoint, (endpoints.get(endpoint) ?? 0) + times)
     for (const condition of branch.masqueraded) masqueraded.add(condition)
     remembered = branch.remembered ?? remembered
   }
-  const branch = { ...road, end: 'dnat' as const, endpoints, of: chains.length, masqueraded: [...masqueraded] }
+  const branch = { ...path, end: 'dnat' as const, endpoints, of: chains.length, masqueraded: [...masqueraded] }
   return remembered === undefined ? branch : { ...branch, remembered }
 }
 
-function walk(table: NftTable, name: string, from: Road, depth: number): NftBranch[] {
+function walk(table: NftTable, name: string, from: Path, depth: number): NftBranch[] {
   const chain = table.chains.get(name)
   if (!chain || depth > DEEPEST) return [end(from, 'unknown', `goto ${name}`)]
   const branches: NftBranch[] = []
-  const road: Road = { ...from, masqueraded: [...from.masqueraded] }
+  const path: Path = { ...from, masqueraded: [...from.masqueraded] }
   for (const { text } of chain.rules) {
     const { when, marks, action } = readRule(text)
-    const condition = when === '' ? road.when : [...road.when, when]
+    const condition = when === '' ? path.when : [...path.when, when]
     const marked = marks || (action.kind === 'jump' && action.chain === 'mark-for-masquerade')
-    const further = { ...road, when: condition, masqueraded: marks ? [...road.masqueraded, ''] : road.masqueraded }
+    const further = { ...path, when: condition, masqueraded: marks ? [...path.masqueraded, ''] : path.masqueraded }
     if (action.kind === 'goto') branches.push(...walk(table, action.chain, further, depth + 1))
     else if (action.kind === 'choose') branches.push(chosen(table, further, action.chains, depth + 1))
     else if (action.kind === 'drop' || action.kind === 'reject') branches.push(end(further, action.kind))
     else if (action.kind === 'dnat') branches.push(translated(further, action.endpoints))
-    else if (action.kind === 'remember') road.remembered = table.sets.get(action.set)?.timeout ?? 0
-    else if (marked) road.masqueraded.push(when)
+    else if (action.kind === 'remember') path.remembered = table.sets.get(action.set)?.timeout ?? 0
+    else if (marked) path.masqueraded.push(when)
     else branches.push(end(further, 'unknown', text))
     const leaves = when === '' && !['jump', 'remember', 'none', 'unknown'].includes(action.kind)
     if (leaves) return branches
@@ -118,10 +118,10 @@ function walk(table: NftTable, name: string, from: Road, depth: number): NftBran
   return branches
 }
 
-function translated(road: Road, list: readonly string[]): NftBranch {
+function translated(path: Path, list: readonly string[]): NftBranch {
   const endpoints = new Map<string, number>()
   for (const endpoint of list) endpoints.set(endpoint, (endpoints.get(endpoint) ?? 0) + 1)
-  return { ...road, end: 'dnat', endpoints, of: list.length }
+  return { ...path, end: 'dnat', endpoints, of: list.length }
 }
 
 /**
@@ -129,8 +129,8 @@ function translated(road: Road, list: readonly string[]): NftBranch {
  * version of kube-proxy divides them. Empty where a packet comes back undecided.
  * @param verdict `goto CHAIN`, `drop`
  */
-export function waysOf(table: NftTable, verdict: string): NftBranch[] {
-  const none: Road = { when: [], masqueraded: [] }
+export function branchesOf(table: NftTable, verdict: string): NftBranch[] {
+  const none: Path = { when: [], masqueraded: [] }
   const chain = /^goto (\S+)$/.exec(verdict)?.[1]
   if (chain !== undefined) return walk(table, chain, none, 0)
   return [verdict === 'drop' ? end(none, 'drop') : end(none, 'unknown', verdict)]

@@ -67,7 +67,7 @@ function writeExternal(builder: NftTableBuilder, proxier: Proxier, port: Service
   if (serves) builder.rule(chains.external, `goto ${port.externalLocal ? chains.local : chains.cluster}`)
 }
 
-/** Source ranges hold before anything is translated; the load balancer's address is the node's own when the node asks itself. */
+/** Source ranges are checked before the translation; a request of the node to itself has the load balancer's address as its source. */
 function writeFirewall(builder: NftTableBuilder, { nodeIP }: Proxier, port: ServicePort, chain: string): void {
   const fromNode = port.sourceRanges.some((range) => contains(range, nodeIP))
   const sources = [...port.sourceRanges, ...(fromNode ? port.loadBalancerIPs : [])]
