@@ -63,7 +63,7 @@ export interface ServerChange {
 export interface ServerInputs {
   /** For `ipvsadm -R`, before the rules are written. */
   add: string
-  /** For `ipvsadm -R`, afterwards: virtual servers that are nobody's any more. */
+  /** For `ipvsadm -R`, afterwards: virtual servers without a Service. */
   remove: string
   /** Real servers that have weight 0 after this sync, waiting for their connections to end. */
   terminating: Set<string>
