@@ -92,7 +92,7 @@ const FULL_SYNC: Partial<Record<KubeProxyMode, string>> = {
 /** What kube-proxy of that mode lost on a node comes back by itself, or by its restart. */
 export function restoredBySync(mode: KubeProxyMode): Advice {
   return {
-    hint: `kube-proxy writes it again ${FULL_SYNC[mode] ?? 'when it starts'}. Look again; if it is still so, restart every kube-proxy:`,
+    hint: `kube-proxy corrects it ${FULL_SYNC[mode] ?? 'when it starts'}. Look again; if it is still so, restart every kube-proxy:`,
     next: `make ${mode} FORCE=1`,
   }
 }
@@ -109,7 +109,7 @@ function adviceFor(node: NodeView, mode: KubeProxyMode, findings: readonly Findi
   const [first] = findings
   const interfering = findings.find(({ interferes }) => interferes)
   if (interfering) return ruleOfOthers(node.name, interfering)
-  if (findings.every(({ kind }) => kind === 'stale') && leftByOtherMode(node, mode))
+  if (findings.every((finding) => isOfOtherMode(finding, mode)) && leftByOtherMode(node, mode))
     return { hint: 'It is of another mode, and stays until it is removed:', next: 'make flush-nat' }
   if (first?.kind === 'wrong' && 'virtualServer' in first.where && mode === 'ipvs')
     return {
@@ -118,6 +118,10 @@ function adviceFor(node: NodeView, mode: KubeProxyMode, findings: readonly Findi
     }
   return restoredBySync(mode)
 }
+
+/** Only IPVS mode has sets, virtual servers and addresses: what is too much of them there, a Service or a person left. */
+const isOfOtherMode = ({ kind, where }: Finding, mode: KubeProxyMode) =>
+  kind === 'stale' && (mode !== 'ipvs' || 'chain' in where || 'nft' in where)
 
 function leftByOtherMode(node: NodeView, mode: KubeProxyMode): boolean {
   if (mode !== 'ipvs' && mode !== 'iptables' && mode !== 'nftables') return false

@@ -73,6 +73,14 @@ describe('a difference on a node says what to do about it', () => {
     expect((await saidOf(brokenBy(file, edit), step)).last).toMatch(last)
   })
 
+  test('a virtual server that no Service has is not of another mode, whatever that has left beside it', async () => {
+    const left = brokenBy('iptables-save', (text) =>
+      text.replace(/^\*nat\n/m, '*nat\n:KUBE-SVC-AAAAAAAAAAAAAAAA - [0:0]\n'),
+    )
+    const both = breakFile(left, NODE, 'ipvsadm-save', (text) => `${text}-A -t 10.96.7.7:80 -s wlc\n`)
+    expect((await saidOf(both, 'virtual-servers')).last).toBe('make ipvs FORCE=1')
+  })
+
   test('a rule of another program is found by its number', async () => {
     const rule = '*mangle\n:PREROUTING ACCEPT [0:0]\n-A PREROUTING -d 10.96.0.0/16 -j DROP\nCOMMIT\n'
     const { last } = await saidOf(
