@@ -1,5 +1,5 @@
 import type { Rule } from '../../dataplane/iptables-save.ts'
-import { serviceHash } from '../../dataplane/kube-proxy/chain-names.ts'
+import { serviceHash } from '../../dataplane/kube-proxy/rule-text.ts'
 import type { NodeState } from '../../dataplane/node-state.ts'
 import type { Service } from '../../dataplane/objects.ts'
 import { targetOf } from '../../dataplane/rule-text.ts'

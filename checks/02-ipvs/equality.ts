@@ -99,7 +99,7 @@ export function dummyDeviceOwnsClusterIPs({ nodes }: CheckContext): void {
 
 /** ipset and ipvsadm run on every node, and what the three short commands stand for does too. */
 export async function toolsWork({ nodes, live }: CheckContext): Promise<void> {
-  expectNodes(nodes).run(OUTPUTS, 'ipset list -n; ipvsadm -Ln', { hint: 'make tools installs what is missing.' })
+  expectNodes(nodes).run(OUTPUTS, 'ipset list -n; ipvsadm -Ln', { next: 'make tools' })
   const [node] = nodes.slice(-1)
   if (!live || !node) return
   const script = 'iptables -t nat -nvL KUBE-SERVICES && ipvsadm -Ln && ipset list KUBE-CLUSTER-IP'

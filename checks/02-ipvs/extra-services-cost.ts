@@ -30,7 +30,8 @@ export function extraServicesAddRules({ snapshot, nodes, notes, live }: CheckCon
   if (other && !live) throw new NotApplicable('kube-proxy had left iptables mode when this capture was taken')
   expectNodes(nodes).runMode('iptables', {
     expected: 'kube-proxy in iptables mode, where the counting begins',
-    hint: 'make iptables brings the mode back, and make flush-nat removes what the other one left.',
+    hint: 'The count begins in iptables mode. Bring it back, and remove what the other one left:',
+    next: 'make iptables && make flush-nat',
   })
   expectNodes(nodes)
     .chain('nat KUBE-SERVICES')
@@ -91,7 +92,8 @@ function countsAround(snapshot: Snapshot, before: CountNote | undefined): { befo
       look: 'kubectl get configmap lab-2 -o yaml',
       expected: 'a count from before the twenty Services were added, in the same mode',
       actual: 'the grader has not seen this mode without them',
-      hint: `Run kubectl delete -f ${MANIFEST}, then make check-2, and add the twenty Services again.`,
+      hint: 'Delete the twenty Services, have the rules counted, and add them again:',
+      next: `kubectl delete -f ${MANIFEST} && make check-2; kubectl apply -f ${MANIFEST}`,
     })
   return { before, now: countEverywhere(snapshot) }
 }
