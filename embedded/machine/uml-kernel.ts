@@ -4,7 +4,7 @@ import { shellWord } from '../../host/shell-word.ts'
 import { confinedCommand, findConfinement, programFiles, systemFiles } from './confinement.ts'
 import { memoryFolder, requireLimits } from './host-limits.ts'
 import type { BootOptions, KernelStart } from './kernel.ts'
-import { kernelProgram } from './kernel-package.ts'
+import { FIRST_PROGRAM, kernelProgram } from './kernel-package.ts'
 import { allowedCpus, ownCpu, runningKernels } from './own-cpu.ts'
 import { GUEST_CONFINE } from './placement.ts'
 import { plainPath } from './plain-path.ts'
@@ -83,8 +83,7 @@ export function umlKernel(options: BootOptions, agent: string): KernelStart {
  */
 const ONE_CALL = 'LIBMOUNT_FORCE_MOUNT2=always'
 
-/** In a tree that is a whole root file system (offline.ts): starts the script of the cluster, which is in no folder of that root. */
-export const FIRST_PROGRAM = 'usr/lib/uml/first'
+/** The program at FIRST_PROGRAM. */
 export const firstProgram = `#!/bin/sh
 ${ONE_CALL} mount -t hostfs -o "ro,$cluster" none /mnt && exec /mnt/${INIT}
 `
