@@ -280,7 +280,7 @@ describe('the same cluster as a context of a kubeconfig', () => {
     await done(['flush-nat'], context)
   })
 
-  test('keeps what is not of these labs, also where it has a label of theirs, and loses the rest with `make down`', async () => {
+  test('keeps what does not belong to these labs, also where it has a label of theirs, and loses the rest with `make down`', async () => {
     await kubectl(['create', 'service', 'clusterip', 'theirs', '--tcp=80'])
     await kubectl(['label', 'service', 'theirs', 'app=web', '--overwrite'])
     expect((await make(['reset-1'], context)).stderr).toMatch(/This would reset lab 1.*nothing was changed/)
