@@ -10,6 +10,16 @@ $(foreach name,$(.VARIABLES),$(if $(findstring $$,$(name)),,$(if $(filter comman
 ifneq ($(findstring \,$(CURDIR)),)
 $(error The path of this folder, "$(CURDIR)", has a backslash in it, from where Node.js runs nothing: rename or move the folder)
 endif
+# In a folder that was unpacked from the offline archive, every program is the archive's.
+ifneq ($(wildcard .offline/bin),)
+ifneq ($(findstring :,$(CURDIR)),)
+$(error The path of this folder, "$(CURDIR)", has a colon in it, which ends a folder of PATH: rename or move the folder)
+endif
+ifneq ($(shell uname -m),x86_64)
+$(error This offline archive runs on x86-64, and this is "$(shell uname -m)": take a clone of the repository and run make doctor there)
+endif
+export PATH := $(CURDIR)/.offline/bin:$(PATH)
+endif
 override RUN := node scripts/start.mjs
 override NODE_MODULES := node_modules/.package-lock.json
 # The text that was typed for %, such as the 2 of lab-2.
@@ -87,6 +97,9 @@ present: $(NODE_MODULES) ## Build the slides and show them on this machine until
 test-grader: $(NODE_MODULES) ## Test the grader: change recorded good captures and check that it notices
 	@$(RUN) scripts/test-grader.ts
 
+bundle: $(NODE_MODULES) ## Write the offline archive to dist/: all that the labs need on any Linux (x86-64), for USB sticks
+	@$(RUN) scripts/bundle.ts
+
 ##@ Project
 test: $(NODE_MODULES) ## Lint, check types and run all tests
 	@$(RUN) scripts/test.ts
@@ -94,6 +107,8 @@ test-fast: $(NODE_MODULES) ## Lint, types, layers and the tests that start no pr
 	@$(RUN) scripts/test.ts --fast
 test-incidents: $(NODE_MODULES) ## Break and repair every incident of lab 8 (make test runs a quarter of them, chosen by SEED=)
 	@INCIDENTS=all node_modules/.bin/vitest run test/labs/lab-8.test.ts
+test-bundle: bundle ## Play a lab from the offline archive in an empty root, without a network, as an ordinary user (LAB=2)
+	@$(RUN) scripts/test-bundle.ts
 lint-labs: $(NODE_MODULES) ## Check the course's files for mistakes (BOOT=1 also plays and types every lab; LAB=2)
 	@$(RUN) scripts/lint-labs.ts $${BOOT:+--run} $${LAB:+"$$LAB"}
 new-lab: $(NODE_MODULES) ## Create the files of a new lab (NAME=packet-captures)
@@ -110,4 +125,4 @@ $(NODE_MODULES): package.json package-lock.json
 	@$(RUN)
 	@sh scripts/install.sh && touch $@
 FORCE:
-.PHONY: FORCE hint answer incident measure up down status doctor env shell exec aliases capture trace ipvs iptables nftables userspace flush-nat kube-proxy-logs web tools submit grade-class test-grader test test-fast test-incidents lint-labs new-lab e2e-kind slides present bench help
+.PHONY: FORCE hint answer incident measure up down status doctor env shell exec aliases capture trace ipvs iptables nftables userspace flush-nat kube-proxy-logs web tools submit grade-class test-grader test test-fast test-incidents lint-labs new-lab e2e-kind slides present bundle test-bundle bench help

@@ -2,6 +2,9 @@ import type { Cluster } from '../cluster/driver.ts'
 import { EmbeddedCluster } from '../cluster/embedded.ts'
 import { kubeClient } from '../cluster/kube-client.ts'
 import { takeCapture } from '../cluster/snapshot.ts'
+import type { KernelName } from '../embedded/index.ts'
+import { $ } from '../host/command.ts'
+import { projectRoot } from '../host/layout.ts'
 import type { Progress } from '../host/progress.ts'
 
 const rounds = 3
@@ -24,11 +27,12 @@ async function oneExecPerAssertion(cluster: Cluster, steps: number): Promise<voi
  * Starts a separate cluster and prints the start-up time and the time of reading it for one grading round: one exec per node
  * for all steps, compared with one exec per node and step.
  */
-export async function measureCluster(steps: number, progress: Progress): Promise<void> {
+export async function measureCluster(kernel: KernelName, steps: number, progress: Progress): Promise<void> {
   const cluster = new EmbeddedCluster('bench')
+  process.env.KERNEL = kernel
   try {
     const up = await seconds(() => cluster.up(progress))
-    console.log(`make up, packages cached: ${up.toFixed(1)} s until three nodes are Ready.`)
+    console.log(`make up with KERNEL=${kernel}, packages cached: ${up.toFixed(1)} s until three nodes are Ready.`)
     const client = await kubeClient(cluster)
     const once: number[] = []
     const each: number[] = []
@@ -44,4 +48,26 @@ export async function measureCluster(steps: number, progress: Progress): Promise
   } finally {
     await cluster.down(progress)
   }
+}
+
+/** Labs that need no IPVS, so that every kernel can play them. */
+const played = [1, 3]
+
+/** Plays labs with their solutions on a cluster of each kernel, started for each, and prints the seconds side by side. */
+export async function compareKernels(kernels: readonly KernelName[], progress: Progress): Promise<void> {
+  const rows = new Map<number, string[]>()
+  for (const lab of played)
+    for (const kernel of kernels) {
+      progress.start(`Playing lab ${lab} with KERNEL=${kernel}`)
+      const env = { ...process.env, CLUSTER: 'embedded', KERNEL: kernel, NAME: `bench-${kernel}` }
+      const run = $({ cwd: projectRoot, env, quiet: true })
+      const { stdout } = await run`make lab-${lab}`.nothrow()
+      await run`make down`.nothrow()
+      const taken = /to here: ([\d.]+ s)/.exec(stdout)?.[1] ?? 'failed'
+      rows.set(lab, [...(rows.get(lab) ?? []), taken])
+      progress.end(taken !== 'failed')
+    }
+  console.log(`From \`make lab-N\` without a cluster to its score:`)
+  console.log(['', ...kernels.map((kernel) => `KERNEL=${kernel}`)].map((text) => text.padStart(12)).join(''))
+  for (const [lab, taken] of rows) console.log([`lab ${lab}`, ...taken].map((text) => text.padStart(12)).join(''))
 }

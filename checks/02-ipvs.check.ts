@@ -1,6 +1,7 @@
 // Lab 2, kube-proxy in IPVS mode: what proves each step of labs/02-ipvs/lab.yaml.
 
 import { defineLab } from '../grading/define-lab.ts'
+import { expectNodes } from '../grading/expect-node.ts'
 import { variantIn } from '../grading/variant.ts'
 import { findService, webService } from '../grading/web-service.ts'
 import {
@@ -27,7 +28,11 @@ export default defineLab(2, ({ step, observe }) => {
   observe(keepAgents)
   observe(keepCounts)
 
-  step('web', backendsOnTwoNodes)
+  step('web', (context) => {
+    // Counts of the next step begin here: they need the mode of every node.
+    expectNodes(context.nodes).tellTheirMode()
+    return backendsOnTwoNodes(context)
+  })
   step('iptables-list', extraServicesAddRules)
   step('ipvs', agentsRunIpvs)
   step('leftovers', leftoversCounted)

@@ -2,7 +2,7 @@
 
 import { defineLab } from '../grading/define-lab.ts'
 import { bothModesMeasured, entriesGrow, rulesOfOneService, rulesStay } from './06-scale/run.ts'
-import { keptAliveFlat, linearAgainstFlat, shapesOf, turningPoint } from './06-scale/shapes.ts'
+import { keptAliveFlat, risingAgainstFlat, shapesOf, turningPoint } from './06-scale/shapes.ts'
 
 export default defineLab(6, ({ step, question }) => {
   step('measured', bothModesMeasured)
@@ -11,16 +11,16 @@ export default defineLab(6, ({ step, question }) => {
   step('sets', rulesStay)
   step(
     'change',
-    shapesOf('change', (run) => linearAgainstFlat(run, 'changeMs')),
+    shapesOf('change', (run) => risingAgainstFlat(run, 'changeMs')),
   )
   step(
     'lookup',
-    shapesOf('lookup', (run) => linearAgainstFlat(run, 'newMoreMicros')),
+    shapesOf('lookup', (run) => risingAgainstFlat(run, 'newMoreMicros')),
   )
   question('turning-point', turningPoint)
   step('keep-alive', shapesOf('keep-alive', keptAliveFlat))
   step(
     'cpu',
-    shapesOf('cpu', (run) => linearAgainstFlat(run, 'busyMore')),
+    shapesOf('cpu', (run) => risingAgainstFlat(run, 'busyMore')),
   )
 })

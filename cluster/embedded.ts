@@ -74,7 +74,13 @@ export class EmbeddedCluster implements Cluster {
       const damage = provePackages(packages)
       if (!damage) throw error
       progress.note(`"${packages}" is damaged (${damage}): making it again.`)
-      await this.startDaemon({ ...options, packages: await ensurePackages(cacheFolder, progress) }, progress)
+      const remade = await ensurePackages(cacheFolder, progress)
+      await this.startDaemon({ ...options, packages: remade }, progress).catch((second: unknown) => {
+        const reason = (second instanceof Error ? second.message : String(second)).replace(/\.$/, '')
+        throw new UserError(
+          `${reason}. It failed with newly made files, too: delete the folder "${cacheFolder}", then run \`make up\`.`,
+        )
+      })
     }
   }
 

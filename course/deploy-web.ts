@@ -54,32 +54,57 @@ async function create(request: Promise<unknown>): Promise<boolean> {
  * are left unchanged. Throws DeadlineError if the Pods do not become ready.
  */
 export async function deployWeb(
-  { apps, core }: KubeClient,
+  client: KubeClient,
   progress: Progress,
   variant: Variant = STANDARD,
 ): Promise<string[]> {
+  const { apps, core } = client
   const { name } = variant
   const fresh = [
     await create(apps.createNamespacedDeployment({ namespace, body: deployment(variant) })),
     await create(core.createNamespacedService({ namespace, body: service(variant) })),
   ]
   if (fresh.includes(false)) progress.note(`Part of ${name} already existed and was left unchanged.`)
+  await everyReplica(client, name, progress)
+  if (await spreadPods(client, progress)) await everyReplica(client, name, progress)
+  const { spec } = await core.readNamespacedService({ namespace, name })
+  const lines = (await webPods(client)).map(
+    ({ metadata, spec: pod, status }) => `${metadata?.name}  ${status?.podIP}  on ${pod?.nodeName}`,
+  )
+  return [...lines, `Service ${name}: ${spec?.clusterIP}:${spec?.ports?.[0]?.port}`]
+}
+
+async function everyReplica({ apps }: KubeClient, name: string, progress: Progress): Promise<void> {
   progress.start(`Waiting for every replica of ${name}`)
   try {
     await waitFor(`every replica of ${name} to be ready`, 120_000, async () => {
       const { spec, status } = await apps.readNamespacedDeployment({ namespace, name })
-      return status?.readyReplicas === spec?.replicas
+      return status?.readyReplicas === spec?.replicas && (status?.replicas ?? 0) === (spec?.replicas ?? 0)
     })
   } catch (error) {
     progress.end(false)
     throw error
   }
   progress.end(true)
-  const { spec } = await core.readNamespacedService({ namespace, name })
-  const pods = await core.listNamespacedPod({ namespace, labelSelector: 'app=web' })
-  const staying = pods.items.filter(({ metadata }) => !metadata?.deletionTimestamp)
-  const lines = staying.map(
-    ({ metadata, spec: pod, status }) => `${metadata?.name}  ${status?.podIP}  on ${pod?.nodeName}`,
-  )
-  return [...lines, `Service ${name}: ${spec?.clusterIP}:${spec?.ports?.[0]?.port}`]
+}
+
+/** Pods of web that stay. */
+async function webPods({ core }: KubeClient) {
+  const { items } = await core.listNamespacedPod({ namespace, labelSelector: 'app=web' })
+  return items.filter(({ metadata }) => !metadata?.deletionTimestamp)
+}
+
+/** Where all Pods are on one node, as after a Deployment was scaled down, deletes one: the next is placed elsewhere. */
+async function spreadPods(client: KubeClient, progress: Progress): Promise<boolean> {
+  const pods = await webPods(client)
+  const nodes = new Set(pods.map(({ spec }) => spec?.nodeName))
+  const pod = pods.at(-1)?.metadata?.name
+  if (pods.length < 2 || nodes.size > 1 || pod === undefined) return false
+  progress.note(`Every Pod was on ${[...nodes][0]}: ${pod} was deleted, so that another one is placed elsewhere.`)
+  await client.core.deleteNamespacedPod({ namespace, name: pod })
+  await waitFor(`Pod ${pod} to be gone`, 60_000, async () => {
+    const { items } = await client.core.listNamespacedPod({ namespace, labelSelector: 'app=web' })
+    return items.every(({ metadata }) => metadata?.name !== pod)
+  })
+  return true
 }

@@ -16,7 +16,7 @@ export interface CaptureFault {
   message: string
 }
 
-/** A node read from its files. With faults, the state holds what the other files said. */
+/** A node read from its files. With faults, the state holds the content of the other files. */
 export interface CapturedNode {
   state: NodeState
   faults: CaptureFault[]

@@ -1,7 +1,6 @@
 import { compareIpsets } from './compare/compare-ipsets.ts'
 import { compareIptables } from './compare/compare-iptables.ts'
-import { compareVirtualServers } from './compare/compare-ipvs.ts'
-import { compareLinks } from './compare/compare-links.ts'
+import { compareLinks, compareVirtualServers } from './compare/compare-ipvs.ts'
 import { compareNftables } from './compare/compare-nftables.ts'
 import type { CompareOptions, Finding } from './compare/finding.ts'
 import type { NodeState } from './node-state.ts'

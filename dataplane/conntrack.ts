@@ -1,7 +1,6 @@
 // What `conntrack -L` prints:  tcp 6 98 TIME_WAIT src=… dst=… sport=… dport=… src=… … [ASSURED] mark=0 use=1
 
-import { eachLine } from './lines.ts'
-import { ParseError } from './parse-error.ts'
+import { eachLine, ParseError } from './parse-error.ts'
 
 /** One direction of a connection. Ports are absent for protocols that have none (icmp). */
 export interface Tuple {
@@ -11,7 +10,7 @@ export interface Tuple {
   destinationPort?: number
 }
 
-/** One tracked connection: `reply` is what the answer looks like, so it shows the translation. */
+/** One tracked connection: `reply` is the tuple of the replies, which shows the translation. */
 export interface Connection {
   protocol: string
   protocolNumber: number
@@ -21,7 +20,7 @@ export interface Connection {
   original: Tuple
   reply: Tuple
   mark: number
-  /** What stood in brackets: ASSURED, UNREPLIED, OFFLOAD, … */
+  /** The words in brackets: ASSURED, UNREPLIED, OFFLOAD, … */
   flags: string[]
 }
 

@@ -13,7 +13,7 @@ export interface LinkAddress {
 
 export interface Link {
   name: string
-  /** `dummy`, `veth`, `bridge`, … where `ip -d` said so. */
+  /** `dummy`, `veth`, `bridge`, … where `ip -d` printed it. */
   kind?: string
   flags: string[]
   operstate: string
@@ -48,7 +48,7 @@ export function parseIpAddr(text: string): Link[] {
 
 const known = new BoundedCache<Link[]>(2000)
 
-/** What stands before every link that `ip` prints in one line. */
+/** The start of every link that `ip` prints in one line. */
 const LINK = '{"ifindex":'
 
 /**

@@ -1,12 +1,11 @@
 // What `ip route` prints:  default via 172.18.0.1 dev eth0 / 10.244.1.0/24 dev cni0 proto kernel scope link src 10.244.1.1
 
 import { familyOf, parsePrefix } from './ip-address.ts'
-import { eachLine } from './lines.ts'
-import { ParseError } from './parse-error.ts'
+import { eachLine, ParseError } from './parse-error.ts'
 
 /** One route. `destination` is a prefix (`default` is read as 0.0.0.0/0 or ::/0); several next hops keep the first. */
 export interface Route {
-  /** `unicast`, or what stood in front: `local`, `broadcast`, `blackhole`, `unreachable`, `prohibit`, `throw`. */
+  /** `unicast`, or the type at the start of the line: `local`, `broadcast`, `blackhole`, `unreachable`, `prohibit`, `throw`. */
   type: string
   destination: string
   via?: string

@@ -1,11 +1,10 @@
 // What `ipset save` prints:  create KUBE-CLUSTER-IP hash:ip,port family inet … / add KUBE-CLUSTER-IP 10.96.0.1,tcp:443
 
 import { canonicalAddress } from './ip-address.ts'
-import { eachLine } from './lines.ts'
-import { ParseError } from './parse-error.ts'
+import { eachLine, ParseError } from './parse-error.ts'
 import { quoteWord, splitWords } from './words.ts'
 
-/** One set. `members` hold the text after `add NAME ` in canonical form; `options` what stood in the create line. */
+/** One set. `members` hold the text after `add NAME ` in canonical form; `options` those of the create line. */
 export interface IpSet {
   name: string
   type: string
@@ -17,7 +16,7 @@ export interface IpSet {
 export type IpSets = Map<string, IpSet>
 
 const SOURCE = 'ipset save'
-/** Options of a create line that stand without a value; they are kept with the value ''. */
+/** Options of a create line without a value; they are kept with the value ''. */
 const FLAGS = new Set(['counters', 'comment', 'skbinfo', 'forceadd', 'wildcard'])
 /** Extensions of a member line: how many words follow each. They say nothing about which packets match, `nomatch` does. */
 const EXTENSIONS = new Map([
@@ -101,7 +100,7 @@ export function canonicalMember(text: string): string | undefined {
   return nomatch ? `${canonical} nomatch` : canonical
 }
 
-/** What nearly every member of kube-proxy's sets looks like, and is canonical as it stands. */
+/** What nearly every member of kube-proxy's sets looks like, which is already canonical. */
 const PLAIN_MEMBER = /^[\d.]+(,(tcp|udp|sctp):\d+)?(,[\d.]+)?$/
 const PROTOCOL_PORT = /^([a-z0-9-]+):(.+)$/i
 const PROTOCOL_NAMES = new Map([

@@ -1,7 +1,6 @@
 // What `iptables-save` prints:  *nat / :KUBE-SERVICES - [0:0] / -A KUBE-SERVICES … / COMMIT
 
-import { eachLine } from './lines.ts'
-import { ParseError } from './parse-error.ts'
+import { eachLine, ParseError } from './parse-error.ts'
 
 /** One rule. `spec` is the text after `-A CHAIN `, exactly as iptables-save prints it (no counters). */
 export interface Rule {
@@ -33,7 +32,7 @@ const TABLE_NAME = /^[A-Za-z0-9_-]+$/
 /**
  * Reads the output of `iptables-save` or `iptables-save -c` (legacy or nf_tables, v4 or v6), any number of tables.
  * Comment and warning lines (`#`) are skipped. Rules keep their raw text; `parseRule` gives the typed fields when asked.
- * A table that stands there twice is read as iptables-restore would: the later one replaces the earlier. The kernel's list of tables
+ * A table listed twice is read as iptables-restore would: the later one replaces the earlier. The kernel's list of tables
  * (/proc/net/ip_tables_names) shifts while it is read when another table is first used, and iptables-save then prints one again.
  * Throws ParseError for a line that is neither table, chain, rule nor COMMIT, a rule of an undeclared chain, a chain declared twice,
  * and for text that ends before COMMIT (a cut capture).
@@ -48,11 +47,11 @@ export function parseIptablesSave(text: string): Ruleset {
     const first = line.charCodeAt(0)
     if (first === 45 || first === 91) {
       // '-' or '['
-      if (!table) throw new ParseError(SOURCE, number, line, 'a rule stands outside any table')
+      if (!table) throw new ParseError(SOURCE, number, line, 'a rule outside any table')
       chain = readRule(line, number, table, chain)
     } else if (first === 58) {
       // ':'
-      if (!table) throw new ParseError(SOURCE, number, line, 'a chain stands outside any table')
+      if (!table) throw new ParseError(SOURCE, number, line, 'a chain outside any table')
       const declared = readChain(line, number)
       if (table.has(declared.name)) throw new ParseError(SOURCE, number, line, 'this chain is declared twice')
       table.set(declared.name, declared)
@@ -67,7 +66,7 @@ export function parseIptablesSave(text: string): Ruleset {
     } else if (first === 35 || line.trim() === '') {
       return
     } else if (line.trimEnd() === 'COMMIT') {
-      if (!table) throw new ParseError(SOURCE, number, line, 'COMMIT stands outside any table')
+      if (!table) throw new ParseError(SOURCE, number, line, 'COMMIT outside any table')
       table = undefined
       chain = undefined
     } else {
@@ -88,7 +87,7 @@ function readChain(line: string, number: number): Chain {
   return { name, policy, packets: Number(counted[1]), bytes: Number(counted[2]), rules: [] }
 }
 
-/** Adds the rule to its chain and gives the chain back: rules of one chain stand together, so the next look-up is free. */
+/** Adds the rule to its chain and gives the chain back: rules of one chain are adjacent, so the next look-up is free. */
 function readRule(line: string, number: number, table: Table, last: Chain | undefined): Chain {
   const counted = line.charCodeAt(0) === 91 ? RULE_COUNTERS.exec(line) : undefined
   const append = counted ? counted[0].length : 0

@@ -2,8 +2,7 @@
 
 import { BoundedCache } from './bounded-cache.ts'
 import { parseEndpoint, printEndpoint } from './ip-address.ts'
-import { eachLine } from './lines.ts'
-import { ParseError } from './parse-error.ts'
+import { eachLine, ParseError } from './parse-error.ts'
 
 export type IpvsProtocol = 'TCP' | 'UDP' | 'SCTP' | 'FWM'
 
@@ -59,7 +58,7 @@ export function virtualServerKey(server: Pick<VirtualServer, 'protocol' | 'addre
 
 /**
  * Reads the output of `ipvsadm -Sn` (`ipvsadm-save -n`), in its order. Throws ParseError for any other line, for a real
- * server whose virtual server does not stand above it, and for names instead of numbers (`ipvsadm -S` without -n).
+ * server whose virtual server is not listed before it, and for names instead of numbers (`ipvsadm -S` without -n).
  */
 export function parseIpvsadmSave(text: string): VirtualServer[] {
   const servers = new Map<string, VirtualServer>()
@@ -69,10 +68,10 @@ export function parseIpvsadmSave(text: string): VirtualServer[] {
     const { key, virtualServer, realServer } = known.getOrCreateOfSlice(line, (own) => readLine(own, fail))
     const server = servers.get(key)
     if (virtualServer) {
-      if (server) throw fail('this virtual server stands here twice')
+      if (server) throw fail('this virtual server is listed twice')
       servers.set(key, { ...virtualServer, flags: [...virtualServer.flags], realServers: [] })
     } else {
-      if (!server) throw fail('a real server of a virtual server that does not stand above')
+      if (!server) throw fail('a real server of a virtual server that is not listed before it')
       server.realServers.push({ ...realServer })
     }
   })
@@ -81,7 +80,7 @@ export function parseIpvsadmSave(text: string): VirtualServer[] {
 
 type Fail = (fault: string) => ParseError
 
-/** What a line says of the virtual server with that key. */
+/** The attributes of the virtual server with that key. */
 type Line =
   | { key: string; virtualServer: VirtualServer; realServer?: undefined }
   | { key: string; virtualServer?: undefined; realServer: RealServer }

@@ -112,7 +112,7 @@ class RuleReader {
         this.#at++
         return { kind: 'verdict', verdict: { kind: word, chain: this.#next() } }
       case 'reject':
-        // `with icmp port-unreachable`, `with tcp reset`: how the sender is told.
+        // `with icmp port-unreachable`, `with tcp reset`: how the sender is notified.
         this.#at += this.#peek(1) === 'with' ? (this.#peek(3) === 'type' ? 5 : 4) : 1
         return { kind: 'verdict', verdict: { kind: 'reject' } }
       case 'counter':

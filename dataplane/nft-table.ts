@@ -76,7 +76,7 @@ const printRules = (table: string, chain: string, { rules }: NftChain): string[]
 
 /**
  * Prints a table as a script that `nft -f` takes, and that replaces a table of the same name: chains before the maps that lead
- * to them, rules at last.
+ * to them, rules last.
  */
 export function printNftTable({ family, name, chains, sets, maps }: NftTable): string {
   const table = `${family} ${name}`

@@ -2,14 +2,12 @@
 
 import { type EndpointSlice, readEndpointSlice } from './objects/endpoint-slice.ts'
 import { type Fault, FieldReader, isObject, type JsonObject } from './objects/field-reader.ts'
-import { type Node, readNode } from './objects/node.ts'
-import { type Pod, readPod } from './objects/pod.ts'
+import { type Node, type Pod, readNode, readPod } from './objects/node.ts'
 import { readService, type Service } from './objects/service.ts'
 
 export type { Endpoint, EndpointSlice } from './objects/endpoint-slice.ts'
 export type { Fault } from './objects/field-reader.ts'
-export type { Node } from './objects/node.ts'
-export type { Pod } from './objects/pod.ts'
+export type { Node, Pod } from './objects/node.ts'
 export type { Service, ServicePortSpec } from './objects/service.ts'
 
 /** The API objects that decide what kube-proxy programs, in the order they were listed. */

@@ -2,11 +2,10 @@ import type { Family } from './ip-address.ts'
 import type { Ruleset } from './iptables-save.ts'
 import { clusterConfig } from './kube-proxy/cluster-config.ts'
 import type { KubeProxyConfig, KubeProxyMode } from './kube-proxy/config.ts'
-import { iptablesRuleset } from './kube-proxy/iptables/ruleset.ts'
-import { dummyLink } from './kube-proxy/ipvs/dummy-link.ts'
+import { iptablesRuleset } from './kube-proxy/iptables/static-chains.ts'
 import { ipvsRuleset } from './kube-proxy/ipvs/ruleset.ts'
-import { type IpvsState, ipvsState } from './kube-proxy/ipvs/state.ts'
-import { nftablesTable, withNftablesDefaults } from './kube-proxy/nftables/table.ts'
+import { dummyLink, type IpvsState, ipvsState } from './kube-proxy/ipvs/state.ts'
+import { nftablesTable, withNftablesDefaults } from './kube-proxy/nftables/service-chains.ts'
 import { defaultNodeAddresses } from './kube-proxy/node-addresses.ts'
 import { type Proxier, proxierOf } from './kube-proxy/proxier.ts'
 import { userspaceRuleset } from './kube-proxy/userspace/ruleset.ts'
@@ -28,7 +27,7 @@ export interface PredictOptions {
   family?: Family
 }
 
-/** The prediction was asked for something that does not exist; one sentence for a person. */
+/** The options name something that does not exist; the message is one sentence for people. */
 export class PredictError extends Error {}
 
 /** From 1.21 on a kube-proxy serves both families; before only with a gate. */

@@ -2,16 +2,16 @@ import { familyOf, hostLength } from './ip-address.ts'
 import { ALIASES, MATCH_OPTIONS, type Options, QUOTED_OPTIONS, TARGET_OPTIONS } from './rule-options.ts'
 import { quoteWord, splitWords } from './words.ts'
 
-/** A value that a rule asks for, or with `!` asks not to be so. */
+/** A value that a rule requires, or with `!` excludes. */
 export interface Negatable<Value> {
   negated: boolean
   value: Value
 }
 
-/** The options of one match or target by name, in the order they stood: `--dport` → ['80'], a flag → []. */
+/** The options of one match or target by name, in their order: `--dport` → ['80'], a flag → []. */
 export type RuleOptions = Map<string, Negatable<string[]>>
 
-/** One `-m NAME` with its options. `known` is false for a module that this model has no table for: kept as it stood. */
+/** One `-m NAME` with its options. `known` is false for a module that this model has no table for: kept as printed. */
 export interface Match {
   name: string
   known: boolean
@@ -25,7 +25,7 @@ export interface Target {
   options: RuleOptions
 }
 
-/** One rule in typed fields; absent fields are not asked for. Addresses are prefixes (`10.0.0.1/32`). */
+/** One rule in typed fields; absent fields match anything. Addresses are prefixes (`10.0.0.1/32`). */
 export interface ParsedRule {
   source?: Negatable<string>
   destination?: Negatable<string>
@@ -112,7 +112,7 @@ class RuleReader {
     return match
   }
 
-  /** An option of the target if one stands already, else of the last match that has it, else of the protocol's own. */
+  /** An option of the target if there is one already, else of the last match that has it, else of the protocol's own. */
   #extension(option: string, negated: boolean): void {
     const { target, matches, protocol } = this.#rule
     const holder =
@@ -158,7 +158,7 @@ function asPrefix(address: string): string {
   return family === undefined ? address : address + hostLength(family)
 }
 
-/** Prints a rule as iptables-save does: addresses, interfaces, protocol, matches as they stood, target last. */
+/** Prints a rule as iptables-save does: addresses, interfaces, protocol, matches in their order, target last. */
 export function printRule(rule: ParsedRule): string {
   const words: string[] = []
   const field = (option: string, value: Negatable<string> | undefined) => {

@@ -1,12 +1,11 @@
 import { printEndpoint } from './ip-address.ts'
 import type { NodeState } from './node-state.ts'
-import type { Flow } from './trace/flow.ts'
+import { type Flow, type Packet, PacketError } from './trace/flow.ts'
 import { KernelPath } from './trace/kernel-path.ts'
 import { NodeNetwork } from './trace/node-network.ts'
-import { type Packet, PacketError } from './trace/packet.ts'
 import { acceptsByPolicy, type Hook, type Step } from './trace/step.ts'
 
-export { type Packet, PacketError, parsePacket } from './trace/packet.ts'
+export { type Packet, PacketError, parsePacket } from './trace/flow.ts'
 export type { Step } from './trace/step.ts'
 export { CircleError } from './trace/walk-chain.ts'
 
@@ -56,7 +55,7 @@ export interface Trace {
 export interface TraceOptions {
   /** `recent` lists (session affinity, named like their KUBE-SEP- chain) that already hold the client. */
   visited?: Iterable<string>
-  /** Whoever asks where a packet ends has no use for a step at each of the many rules that do not match. */
+  /** Record no steps for rules that do not match: most callers need only the end. */
   matchingOnly?: boolean
 }
 
@@ -67,8 +66,8 @@ export interface TraceOptions {
 export function tracePacket(state: NodeState, packet: Packet, options: TraceOptions = {}): Trace {
   const network = networkOf(state)
   const steps: Step[] = []
-  const around = { network, ipsets: state.ipsets, visited: new Set(options.visited) }
-  const path = new KernelPath(state, around, (step) => steps.push(step), options.matchingOnly)
+  const context = { network, ipsets: state.ipsets, visited: new Set(options.visited) }
+  const path = new KernelPath(state, context, (step) => steps.push(step), options.matchingOnly)
   const flow = enter(packet, network)
   if (packet.from === 'host') path.output(flow)
   else path.prerouting(flow)
@@ -104,7 +103,7 @@ function enter(packet: Packet, network: NodeNetwork): Flow {
     packet.source ?? (from === 'host' ? network.sourceTo(destination) : network.neighbourOutside(destination))
   if (source === undefined) {
     throw new PacketError(
-      `the node has no address to reach "${destination}" from; look with: ip route get ${destination}`,
+      `the node has no address to reach "${destination}" from; inspect with: ip route get ${destination}`,
     )
   }
   const arrival = from === 'pod' ? network.podInterface(source) : network.externalInterface(source)

@@ -1,23 +1,98 @@
 import { randomBytes } from 'node:crypto'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import type { V1Deployment, V1Service } from '@kubernetes/client-node'
 import { nodePlans } from '../host/layout.ts'
 import { waitFor } from '../host/wait.ts'
-import { createAddons } from './addons.ts'
-import type { Api, KubeObject } from './apiserver/api.ts'
-import { createServerTls } from './apiserver/certificate.ts'
+import type { Api, Draft, KubeObject } from './apiserver/api.ts'
+import { createServerTls, kubeconfig } from './apiserver/certificate.ts'
 import { createClusterApi } from './apiserver/cluster-api.ts'
-import { kubeconfig } from './apiserver/kubeconfig.ts'
 import { startApiServer } from './apiserver/server.ts'
 import { startControllers } from './controllers/controllers.ts'
-import type { DaemonOptions } from './daemon-messages.ts'
-import { versionOfProgram } from './kube-proxy/genuine.ts'
-import { kubeProxyImage } from './kube-proxy/image.ts'
+import { kubeProxyImage, versionOfProgram } from './kube-proxy/image.ts'
+import { kubeProxyConfigMap, kubeProxyDaemonSet } from './kube-proxy/manifests.ts'
 import { registerImage } from './kubelet/images/registry.ts'
 import { startKubelets } from './kubelet/kubelets.ts'
 import { startLoadBalancer } from './load-balancer/load-balancer.ts'
 import type { Machine } from './machine/machine.ts'
 import { createNetwork } from './network/topology.ts'
+import type { DaemonOptions } from './state-file.ts'
+
+const namespace = 'kube-system'
+const dnsLabel = { 'k8s-app': 'kube-dns' }
+
+/** Cluster DNS as kubeadm installs it; on kind both replicas run on the control plane, the first node to be there. */
+const dnsDeployment: V1Deployment = {
+  apiVersion: 'apps/v1',
+  kind: 'Deployment',
+  metadata: { name: 'coredns', namespace, labels: dnsLabel },
+  spec: {
+    replicas: 2,
+    selector: { matchLabels: dnsLabel },
+    strategy: { type: 'RollingUpdate', rollingUpdate: { maxUnavailable: 1 } },
+    template: {
+      metadata: { labels: dnsLabel },
+      spec: {
+        priorityClassName: 'system-cluster-critical',
+        serviceAccountName: 'coredns',
+        nodeSelector: { 'kubernetes.io/os': 'linux', 'node-role.kubernetes.io/control-plane': '' },
+        tolerations: [
+          { key: 'CriticalAddonsOnly', operator: 'Exists' },
+          { key: 'node-role.kubernetes.io/control-plane', effect: 'NoSchedule' },
+        ],
+        dnsPolicy: 'Default',
+        containers: [
+          {
+            name: 'coredns',
+            image: 'registry.k8s.io/coredns/coredns:v1.12.1',
+            ports: [
+              { name: 'dns', containerPort: 53, protocol: 'UDP' },
+              { name: 'dns-tcp', containerPort: 53, protocol: 'TCP' },
+              { name: 'metrics', containerPort: 9153, protocol: 'TCP' },
+            ],
+          },
+        ],
+      },
+    },
+  },
+}
+
+const dnsService: V1Service = {
+  apiVersion: 'v1',
+  kind: 'Service',
+  metadata: {
+    name: 'kube-dns',
+    namespace,
+    labels: { ...dnsLabel, 'kubernetes.io/cluster-service': 'true', 'kubernetes.io/name': 'CoreDNS' },
+  },
+  spec: {
+    clusterIP: '10.96.0.10',
+    selector: dnsLabel,
+    ports: [
+      { name: 'dns', port: 53, protocol: 'UDP', targetPort: 53 },
+      { name: 'dns-tcp', port: 53, protocol: 'TCP', targetPort: 53 },
+      { name: 'metrics', port: 9153, protocol: 'TCP', targetPort: 9153 },
+    ],
+  },
+}
+
+/** Puts into kube-system what kubeadm leaves there: cluster DNS and kube-proxy with their accounts. */
+export function createAddons(
+  api: Api,
+  options: { controlPlane: string; kubeProxyVersion: string; genuine: boolean },
+): void {
+  const server = `https://${options.controlPlane}:6443`
+  const draft = (object: object) => object as Draft
+  for (const name of ['coredns', 'kube-proxy']) api.create('serviceaccounts', namespace, { metadata: { name } })
+  api.create('configmaps', namespace, draft(kubeProxyConfigMap({ server })))
+  api.create(
+    'daemonsets',
+    namespace,
+    draft(kubeProxyDaemonSet({ version: options.kubeProxyVersion, genuine: options.genuine })),
+  )
+  api.create('services', namespace, draft(dnsService))
+  api.create('deployments', namespace, draft(dnsDeployment))
+}
 
 /** Something to be ended, last started first. */
 export type Ending = () => unknown
@@ -25,7 +100,7 @@ export type Ending = () => unknown
 export interface ControlPlaneOptions extends Pick<DaemonOptions, 'name' | 'kubeProxy'> {
   machine: Machine
   directory: string
-  /** Tells whoever waits what is being done. */
+  /** Reports a step to the process that waits for the cluster. */
   step<T>(text: string, work: () => Promise<T>): Promise<T>
   /** Where this puts what is to be ended. */
   endings: Ending[]

@@ -4,15 +4,23 @@ import { clusterFolder } from '../host/layout.ts'
 import { processStartTime } from '../host/live-process.ts'
 import { explainSystemError } from '../host/system-trouble.ts'
 import type { Ending } from './control-plane.ts'
-import type { DaemonMessage, DaemonOptions } from './daemon-messages.ts'
 import { bootKernel } from './machine/boot.ts'
 import { openTo } from './machine/confinement.ts'
 import { machineOn } from './machine/guest-machine.ts'
-import { becomeDaemon, consoleFile, daemonOf, noteEnd, removeClusterFolder, writeDaemonState } from './state-file.ts'
+import {
+  becomeDaemon,
+  consoleFile,
+  type DaemonMessage,
+  type DaemonOptions,
+  daemonOf,
+  noteEnd,
+  removeClusterFolder,
+  writeDaemonState,
+} from './state-file.ts'
 
 const endings: Ending[] = []
 let ready = false
-/** Why the kernel ended, where nobody asked it to. */
+/** Why the kernel ended, unless it was stopped. */
 let death: string | undefined
 
 function tell(message: DaemonMessage): void {
@@ -89,7 +97,7 @@ async function start({ name, packages, kernel: kernelName, kubeProxy }: DaemonOp
 }
 
 for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) process.on(signal, () => shutDown(0, signal))
-// Whoever asked for the cluster is gone before it is up: nobody would know of it.
+// The process that started the cluster ended before it was up: no other process knows of it.
 process.on('disconnect', () => {
   if (!ready) shutDown(1, 'the command that started this cluster ended')
 })

@@ -62,7 +62,7 @@ export function becomeDaemon(name: string): void {
   noteProcess(processFile(name), process.pid)
 }
 
-/** Why a cluster is not there any more although nobody stopped it. */
+/** Why a cluster ended that was not stopped. */
 export interface UnexpectedEnd {
   /** When, in local time; undefined where nothing was there to note it. */
   at?: string
@@ -113,3 +113,20 @@ export function removeClusterFolder(name: string, owner?: number): void {
   const daemon = daemonOf(name)
   if (daemon === undefined || daemon === owner) rmSync(clusterFolder(name), { recursive: true, force: true })
 }
+
+/** What the daemon is told when it starts. */
+export interface DaemonOptions {
+  name: string
+  packages: string
+  kernel: KernelName
+  /** A genuine kube-proxy to run instead of ours. */
+  kubeProxy?: string
+}
+
+/** Messages from the daemon to the process that started it. */
+export type DaemonMessage =
+  | { type: 'start'; text: string }
+  | { type: 'end'; text?: string }
+  | { type: 'note'; text: string }
+  | { type: 'ready' }
+  | { type: 'failed'; text: string }

@@ -1,5 +1,6 @@
 import type { Finding, Where } from '../dataplane/compare.ts'
 import type { KubeProxyMode } from '../dataplane/kube-proxy/config.ts'
+import { isEmptyFlush, planFlush } from '../dataplane/kube-proxy/flush.ts'
 import { evaluate } from './evaluate.ts'
 import { type FailureDetail, fail } from './failure.ts'
 import type { Difference } from './report-schema.ts'
@@ -26,14 +27,16 @@ export function mustEqualPrediction(nodes: readonly NodeView[], comparison: Comp
   const { mode, concerns, look, ...words } = comparison
   for (const node of nodes) {
     const findings = evaluate(node, mode).differences.filter((finding) => concerns(finding.where, finding))
-    if (findings.length > 0) fail(failureOf(node.name, look, words, findings))
+    if (findings.length === 0) continue
+    const advice = words.hint === undefined ? adviceFor(node, mode, findings) : {}
+    fail(failureOf(node.name, look, { ...words, ...advice }, findings))
   }
 }
 
 function failureOf(
   node: string,
   look: string,
-  words: Pick<Comparison, 'expected' | 'why' | 'hint'>,
+  words: Pick<FailureDetail, 'expected' | 'why' | 'hint' | 'next'>,
   findings: readonly Finding[],
 ): FailureDetail {
   const first = findings[0]?.text ?? ''
@@ -50,6 +53,16 @@ function failureOf(
 /** The command as the learner types it to run something on a node. */
 export function onNode(node: string, command: string): string {
   return `make exec NODE=${node} CMD='${command}'`
+}
+
+/** What a read-only command shows on a node is as it must be. */
+export function expectOnNode(
+  node: string,
+  command: string,
+  holds: unknown,
+  told: Omit<FailureDetail, 'node' | 'look'>,
+): asserts holds {
+  if (!holds) fail({ node, look: onNode(node, command), ...told })
 }
 
 function differenceOf({ kind, text, expected, actual }: Finding): Difference {
@@ -72,3 +85,66 @@ export const inSet =
   (...names: string[]) =>
   (where: Where): boolean =>
     'set' in where && names.includes(where.set)
+
+/** What to do about a difference: a sentence, and the command to type next. */
+export interface Advice {
+  hint: string
+  next: string
+}
+
+/** Seconds after which kube-proxy writes all of its state again (`syncPeriod`); iptables mode from 1.27 on waits an hour or for its restart. */
+const FULL_SYNC: Partial<Record<KubeProxyMode, string>> = {
+  ipvs: 'at its next sync, after 30 seconds at the latest',
+  nftables: 'at its next sync, or when it starts',
+  iptables: 'only when the Service changes, or when it starts',
+}
+
+/** What kube-proxy of that mode lost on a node comes back by itself, or by its restart. */
+export function restoredBySync(mode: KubeProxyMode): Advice {
+  return {
+    hint: `kube-proxy corrects it ${FULL_SYNC[mode] ?? 'when it starts'}. Look again; if it is still so, restart every kube-proxy:`,
+    next: `make ${mode} FORCE=1`,
+  }
+}
+
+/** Another mode runs than the one that is asked about. */
+export const otherMode = (node: string, runs: string, mode: KubeProxyMode): Advice => ({
+  hint: `kube-proxy on ${node} runs in ${runs} mode, and this is about ${mode} mode:`,
+  next: `make ${mode}`,
+})
+
+/** What to do about the differences between a node and the prediction for a mode: by their kinds, not by the step that found them. */
+function adviceFor(node: NodeView, mode: KubeProxyMode, findings: readonly Finding[]): Advice {
+  if (node.mode !== undefined && node.mode !== mode) return otherMode(node.name, node.mode, mode)
+  const [first] = findings
+  const interfering = findings.find(({ interferes }) => interferes)
+  if (interfering) return ruleOfOthers(node.name, interfering)
+  if (findings.every((finding) => isOfOtherMode(finding, mode)) && leftByOtherMode(node, mode))
+    return { hint: 'It is of another mode, and stays until it is removed:', next: 'make flush-nat' }
+  if (first?.kind === 'wrong' && 'virtualServer' in first.where && mode === 'ipvs')
+    return {
+      hint: 'kube-proxy compares weights and methods of real servers only when it starts:',
+      next: 'make ipvs FORCE=1',
+    }
+  return restoredBySync(mode)
+}
+
+/** Only IPVS mode has sets, virtual servers and addresses: what is too much of them there, a Service or a person left. */
+const isOfOtherMode = ({ kind, where }: Finding, mode: KubeProxyMode) =>
+  kind === 'stale' && (mode !== 'ipvs' || 'chain' in where || 'nft' in where)
+
+function leftByOtherMode(node: NodeView, mode: KubeProxyMode): boolean {
+  if (mode !== 'ipvs' && mode !== 'iptables' && mode !== 'nftables') return false
+  return !isEmptyFlush(planFlush(mode, node.state))
+}
+
+function ruleOfOthers(node: string, { where }: Finding): Advice {
+  if ('chain' in where)
+    return {
+      hint: `This rule is not kube-proxy's, which leaves it where it is. Find its number in the list, and delete it with -D ${where.chain} NUMBER:`,
+      next: onNode(node, `iptables -t ${where.table} -nL ${where.chain} --line-numbers`),
+    }
+  if ('link' in where)
+    return { hint: 'No packet passes a link that is down:', next: onNode(node, `ip link set ${where.link} up`) }
+  return restoredBySync('ipvs')
+}

@@ -1,4 +1,4 @@
-import { linksDown } from '../dataplane/compare/compare-links.ts'
+import { linksDown } from '../dataplane/compare/compare-ipvs.ts'
 import { compareNodeState, type Finding } from '../dataplane/compare.ts'
 import { ConfigError, type KubeProxyConfig, type KubeProxyMode } from '../dataplane/kube-proxy/config.ts'
 import { addressesAtLastSync, heldAddresses } from '../dataplane/kube-proxy/node-addresses.ts'
@@ -72,7 +72,8 @@ export function configOf({ config }: Snapshot): KubeProxyConfig {
     expected: 'a config.conf that kube-proxy accepts',
     actual: config.message,
     why: 'kube-proxy ends at once when it cannot read its configuration, and the rules of before stay as they were.',
-    hint: 'Mend the field that is named, then make ipvs restarts the agents.',
+    hint: 'Correct the field that is named, and restart kube-proxy:',
+    next: 'kubectl -n kube-system edit configmap kube-proxy && make ipvs FORCE=1',
   })
 }
 

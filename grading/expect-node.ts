@@ -9,16 +9,31 @@ import { describeFlush, isEmptyFlush, planFlush } from '../dataplane/kube-proxy/
 import type { FlushedMode } from '../dataplane/kube-proxy/mode-ownership.ts'
 import { targetOf } from '../dataplane/rule-text.ts'
 import type { CheckContext } from './check-context.ts'
-import { type Comparison, inChain, inSet, mustEqualPrediction, onNode } from './difference-report.ts'
-import { type FailureDetail, fail, NotApplicable } from './failure.ts'
+import {
+  type Advice,
+  type Comparison,
+  expectOnNode,
+  inChain,
+  inSet,
+  mustEqualPrediction,
+  onNode,
+  otherMode,
+  restoredBySync,
+} from './difference-report.ts'
+import { expectThat, type FailureDetail, fail, NotApplicable } from './failure.ts'
 import { mustJumpFirst } from './jump-order.ts'
 import { type Sender, tracedTo } from './packet-trace.ts'
 import type { NodeView } from './snapshot.ts'
 
 /** What a failure says beside the facts; `expected` replaces the sentence that the assertion would make. */
-export type Words = Partial<Pick<FailureDetail, 'expected' | 'actual' | 'why' | 'hint'>>
+export type Words = Partial<Pick<FailureDetail, 'expected' | 'actual' | 'why' | 'hint' | 'next'>>
 
 type Concerns = Comparison['concerns']
+
+const NO_KUBE_PROXY: Advice = {
+  hint: 'The kube-proxy Pod of this node does not run, or does not answer:',
+  next: 'kubectl -n kube-system get pods -l k8s-app=kube-proxy -o wide',
+}
 
 /** Expectations of every one of these nodes; the first that does not meet one fails the check. */
 export const expectNodes = (nodes: readonly NodeView[]): NodeExpectation => new NodeExpectation(nodes)
@@ -51,8 +66,19 @@ export class NodeExpectation {
   runMode(mode: KubeProxyMode, words: Words = {}): void {
     const other = this.#nodes.find((node) => node.mode !== mode)
     if (!other) return
+    const look = 'curl -s localhost:10249/proxyMode'
     const actual = other.mode ?? 'no kube-proxy answers on this node'
-    this.fails(other, 'curl -s localhost:10249/proxyMode', `kube-proxy in ${mode} mode`, actual, words)
+    const advice = other.mode === undefined ? NO_KUBE_PROXY : otherMode(other.name, other.mode, mode)
+    this.fails(other, look, `kube-proxy in ${mode} mode`, actual, { ...(words.hint ? {} : advice), ...words })
+  }
+
+  /** kube-proxy is there and tells its mode, whatever that is. */
+  tellTheirMode(): void {
+    const silent = this.#nodes.find((node) => node.mode === undefined)
+    if (!silent) return
+    const words = { hint: `kubectl -n kube-system get pods -o wide shows whether kube-proxy runs on ${silent.name}.` }
+    const expected = 'a kube-proxy that answers on every node'
+    this.fails(silent, 'curl -s localhost:10249/proxyMode', expected, 'no kube-proxy answers on this node', words)
   }
 
   /** A file of the capture is there: the tool that prints it runs on the node. */
@@ -143,7 +169,11 @@ export class NodeExpectation {
       if (isEmptyFlush(plan)) continue
       const { look, ...told } = words
       const expected = `nothing that another mode than ${mode} programs`
-      this.fails(node, look, expected, describeFlush(plan).join(', '), { hint: 'make flush-nat removes it.', ...told })
+      this.fails(node, look, expected, describeFlush(plan).join(', '), {
+        hint: 'It is of another mode, and stays until it is removed:',
+        next: 'make flush-nat',
+        ...told,
+      })
     }
   }
 
@@ -190,10 +220,7 @@ export class NodeExpectation {
     for (const node of this.#nodes)
       for (const link of node.state.links) {
         const owned = link.addresses.find(({ address }) => addresses.has(address))?.address
-        if (owned === undefined) continue
-        fail({
-          node: node.name,
-          look: onNode(node.name, 'ip -brief addr'),
+        expectOnNode(node.name, 'ip -brief addr', owned === undefined, {
           expected: `no ${what} on any interface`,
           actual: `${link.name} has ${owned}`,
           differences: [{ kind: 'stale', text: `${owned} on ${link.name}`, actual: `${owned} dev ${link.name}` }],
@@ -233,8 +260,7 @@ export class NodeExpectation {
     const { address, port } = target
     for (const node of this.#nodes) {
       const end = tracedTo(node, { outside: client }, target)
-      if (end.backends.some((backend) => backend !== address) === reaches) continue
-      fail({
+      expectThat(end.backends.some((backend) => backend !== address) === reaches, {
         node: node.name,
         look: `make trace FROM=external:${client} TO=${address}:${port} NODE=${node.name}`,
         expected: reaches ? `the packet to ${address}:${port} at a backend` : `the packet of ${client} dropped`,
@@ -319,7 +345,8 @@ export class ChainExpectation extends PredictedPart {
     for (const { node, rules } of this.#everywhere()) {
       if (rules.some((rule) => rule.spec.includes(spec))) continue
       const differences = [{ kind: 'missing', text: missing, expected } as const]
-      fail({ node, look: this.#look(node), expected, actual: `no rule with ${spec}`, differences, ...words })
+      const advice = this.#restored()
+      fail({ node, look: this.#look(node), expected, actual: `no rule with ${spec}`, differences, ...advice, ...words })
     }
   }
 
@@ -329,7 +356,8 @@ export class ChainExpectation extends PredictedPart {
       const [first] = rules
       if (first && targetOf(first.spec) === target && first.spec.includes(spec)) continue
       const actual = first ? `-A ${this.#chain} ${first.spec}` : 'an empty chain'
-      fail({ node, look: this.#look(node), expected: `-A ${this.#chain} -j ${target} ${spec}`, actual, ...words })
+      const expected = `-A ${this.#chain} -j ${target} ${spec}`
+      fail({ node, look: this.#look(node), expected, actual, ...this.#restored(), ...words })
     }
   }
 
@@ -337,6 +365,13 @@ export class ChainExpectation extends PredictedPart {
   *#everywhere(): Generator<{ node: string; rules: readonly Rule[] }> {
     for (const { name, state } of this.nodes)
       yield { node: name, rules: state.iptables.get(this.#table)?.get(this.#chain)?.rules ?? [] }
+  }
+
+  /** What is missing in a chain of kube-proxy's own comes back with its mode; other chains are not its matter. */
+  #restored(): Partial<Advice> {
+    const mode = this.nodes[0]?.mode
+    const isOwn = this.#chain.startsWith('KUBE-') && (mode === 'ipvs' || mode === 'iptables')
+    return isOwn ? restoredBySync(mode) : {}
   }
 
   #look(node: string): string {

@@ -1,4 +1,4 @@
-import { isServiceChain } from '../dataplane/kube-proxy/chain-names.ts'
+import { isServiceChain } from '../dataplane/kube-proxy/rule-text.ts'
 import type { Service } from '../dataplane/objects.ts'
 import type { NodeView, Snapshot } from './snapshot.ts'
 

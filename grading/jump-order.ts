@@ -11,6 +11,17 @@ const MAY_STAND_ABOVE = /^(?:cali-|CILIUM_|CNI-HOSTPORT-|(?:PREROUTING|OUTPUT|PO
 /** How Docker and others masquerade a bridge of their own: packets of that network alone, on their way out of it. */
 const OWN_BRIDGE = /^-s \S+ ! -o \S+ -j MASQUERADE$/
 
+const MISSING_JUMP = {
+  hint: 'kube-proxy inserts its jumps when it starts, and in IPVS mode at each sync, after 30 seconds at the latest:',
+  next: 'make kube-proxy-logs',
+}
+
+/** kube-proxy looks whether its jump is there, not where. */
+const movedJump = (node: string, chain: string, spec: string) => ({
+  hint: 'kube-proxy leaves a jump that was moved where it is, and inserts one that is missing on top. Delete it:',
+  next: onNode(node, `iptables -t nat -D ${chain} ${spec}`),
+})
+
 /**
  * Fails unless the first jump of a built-in nat chain goes to `target`, so that no rule of somebody else's takes the packet
  * before.
@@ -27,6 +38,7 @@ export function mustJumpFirst(nodes: readonly NodeView[], chain: string, target:
       expected: `${target} as the first jump of ${chain}`,
       actual:
         place === -1 ? `${chain} has no jump to ${target}` : `the jump to ${target} is rule ${place + 1} of ${chain}`,
+      ...(place === -1 ? MISSING_JUMP : movedJump(name, chain, rules[place]?.spec ?? '')),
       differences: [
         place === -1
           ? { kind: 'missing', text: `${chain} has no jump to ${target}`, expected: `-A ${chain} … -j ${target}` }

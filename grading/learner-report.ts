@@ -3,6 +3,7 @@ import { chalk } from 'zx/core'
 import { plainText, shortened } from '../host/plain-text.ts'
 import type { StepOutcome } from './failure.ts'
 import type { StepDefinition } from './lab-definition.ts'
+import { listLabs } from './lab-folders.ts'
 import { findingOf } from './report.ts'
 import type { Difference, Report, ReportedFinding, Source, StepReport, Verdict } from './report-schema.ts'
 
@@ -160,8 +161,14 @@ function summary(report: Report): string[] {
     lines.push(`${unchecked} could not be checked, which costs no points: ${plainText(firstReason(steps))}`)
   if (exitCode === 0) lines.push('Every step that could be judged has passed.')
   const open = steps.find(({ verdict }) => verdict === 'failed') ?? steps.find(({ verdict }) => verdict === 'not yet')
-  if (open) lines.push(`Next: ${open.id}. The text is in labs/, a hint is \`make hint LAB=${report.lab}\`.`)
+  if (open)
+    lines.push(`Next: ${open.id}. The text is in ${textOf(report.lab)}, a hint is \`make hint LAB=${report.lab}\`.`)
   return lines
+}
+
+function textOf(lab: number): string {
+  const folder = listLabs().find(({ number }) => number === lab)?.folder
+  return folder === undefined ? 'labs/' : `labs/${folder}/README.md`
 }
 
 function firstReason(steps: readonly StepReport[]): string {

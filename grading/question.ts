@@ -64,7 +64,8 @@ export function questionCheck(lab: number, { id, question = '' }: StepDefinition
       look,
       expected: `the answer to "${question}"${form ? `, ${form.words}` : ''}`,
       actual: text === undefined ? 'no answer yet' : whatIsWrong(text, form),
-      hint: `Look with the command above, then ${answerCommand(lab, id)}`,
+      hint: 'Look with the command above, and answer:',
+      next: answerCommand(lab, id),
     })
   }
 }
@@ -72,7 +73,9 @@ export function questionCheck(lab: number, { id, question = '' }: StepDefinition
 const isAccepted = (text: string, accepts: readonly string[]) => accepts.some((accepted) => sameAnswer(text, accepted))
 
 const whatIsWrong = (text: string, form: ReturnType<typeof answerForm>) =>
-  form && !form.fits(text) ? `"${text}", which is not ${form.words}` : `"${text}", which it is not on this cluster now`
+  form && !form.fits(text)
+    ? `"${text}", which is not ${form.words}`
+    : `"${text}", which is not right on this cluster now`
 
 /** A right answer keeps its points on the live cluster. Another one that was given later is said to be wrong if it is. */
 async function tellLaterAnswer(context: CheckContext, ask: Question, right: string, later?: string): Promise<void> {

@@ -81,8 +81,18 @@ function stepReport(step: StepDefinition, outcome: StepOutcome | undefined, trou
   }
 }
 
-/** A failure with what the step itself has to say, where the check had nothing more special. */
+/** A hint that is nothing but a command. */
+const COMMAND = /^(?:make|kubectl) \S[^.;,]*$/
+
+/**
+ * A failure with what the step itself has to say, where the check had nothing more special. Where nothing was done yet, the command
+ * that solves the step is left to its hints: a nudge comes first. What is to be done about a difference is always told.
+ */
 export function findingOf(step: StepDefinition, failure: FailureDetail): ReportedFinding {
+  const command = failure.next ?? (COMMAND.test(failure.hint ?? '') ? failure.hint : undefined)
+  const nudge = step.hints[0] ?? ''
+  const isSolution = command !== undefined && !failure.differences?.length && step.hints.at(-1)?.includes(command)
+  const hint = isSolution || failure.hint === command ? nudge : (failure.hint ?? nudge)
   return {
     ...(failure.node === undefined ? {} : { node: failure.node }),
     look: failure.look,
@@ -90,8 +100,8 @@ export function findingOf(step: StepDefinition, failure: FailureDetail): Reporte
     actual: failure.actual,
     differences: failure.differences ?? [],
     why: failure.why ?? step.why,
-    hint: failure.hint ?? step.hints[0] ?? '',
-    ...(failure.next === undefined ? {} : { next: failure.next }),
+    hint,
+    ...(command === undefined || isSolution ? {} : { next: command }),
   }
 }
 

@@ -1,6 +1,6 @@
 import type { Endpoint, Service } from '../dataplane/objects.ts'
 import { expectNodes } from './expect-node.ts'
-import { fail } from './failure.ts'
+import { type FailureDetail, fail } from './failure.ts'
 import type { Snapshot } from './snapshot.ts'
 import { variantIn } from './variant.ts'
 
@@ -26,7 +26,7 @@ export function webService(snapshot: Snapshot): WebService {
   const { name } = variantIn(snapshot)
   const { address, port } = clusterService(snapshot, name, {
     expected: `a Service ${name} in the default namespace with a ClusterIP and a port`,
-    hint: 'make web creates the Deployment and the Service.',
+    next: 'make web',
   })
   return { name, address, port, backends: readyBackends(snapshot, name) }
 }
@@ -38,9 +38,9 @@ export function clusterService(
   {
     look = `kubectl get service ${name}`,
     expected,
-    hint,
     ports = 1,
-  }: { look?: string; expected: string; hint: string; ports?: number },
+    ...advice
+  }: { look?: string; expected: string; hint?: string; next?: string; ports?: number },
 ): { service: Service; address: string; port: number } {
   const service = findService(snapshot, name)
   const address = service?.clusterIPs.find((ip) => !ip.includes(':'))
@@ -49,7 +49,28 @@ export function clusterService(
     return { service, address, port }
   const found =
     address === undefined ? `a Service of type ${service?.type} without a ClusterIP` : `${service?.ports.length} ports`
-  fail({ look, expected, actual: service ? found : 'no Service of that name', hint })
+  if (service) fail({ look, expected, actual: found, ...advice })
+  fail({ look, expected, actual: 'no Service of that name', ...advice, ...nearMiss(snapshot, name) })
+}
+
+/** The right Service under another name, or in another namespace, where there is one. */
+function nearMiss({ objects }: Snapshot, name: string): Partial<FailureDetail> | undefined {
+  const elsewhere = objects.services.find((service) => service.name === name)
+  if (elsewhere)
+    return {
+      actual: `no Service of that name in namespace ${WEB_NAMESPACE}, but one in namespace "${elsewhere.namespace}"`,
+      hint: `This lab works in namespace ${WEB_NAMESPACE}. What your kubectl uses without -n:`,
+      next: "kubectl config view --minify -o jsonpath='{..namespace}'",
+    }
+  const named = objects.services.find(
+    ({ namespace, selector }) => namespace === WEB_NAMESPACE && selector?.app === 'web',
+  )
+  if (named === undefined) return undefined
+  return {
+    actual: `no Service of that name, but "${named.name}", which selects the Pods with the label app=web`,
+    hint: `The commands of this lab use the name ${name}: expose the Deployment once more under that name.`,
+    next: `kubectl get service ${named.name} -o wide`,
+  }
 }
 
 export function findService(snapshot: Snapshot, name: string): Service | undefined {
@@ -76,6 +97,7 @@ const isReady = ({ ready, terminating }: Endpoint) => ready && !terminating
 export function noInterfaceOwnsClusterIPs({ objects, nodes }: Snapshot): void {
   const clusterIPs = new Set(objects.services.flatMap((service) => service.clusterIPs))
   expectNodes(nodes).noInterfaceHas(clusterIPs, 'ClusterIP', {
-    hint: 'An earlier IPVS mode left it there: make flush-nat removes it.',
+    hint: 'An earlier IPVS mode left it there:',
+    next: 'make flush-nat',
   })
 }

@@ -12,6 +12,10 @@ export const START = join(projectRoot, 'scripts/start.mjs')
 /** Everything that can be recreated: packages, binaries and the running clusters' files. */
 export const cacheFolder = join(projectRoot, '.cache')
 
+/** In a folder that was unpacked from the offline archive (`make bundle`): its programs, and the root file system that they come from. */
+const offlineFolder = join(projectRoot, '.offline')
+export const offlineRoot = existsSync(offlineFolder) ? join(offlineFolder, 'root') : undefined
+
 /** Folder of one cluster's files. */
 export const clusterFolder = (name: string) => join(cacheFolder, 'clusters', name)
 

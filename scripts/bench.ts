@@ -1,14 +1,14 @@
 // `make bench`: the cost of the model, the parsers and the embedded cluster, as ratios measured in one run.
 import { rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { measureCluster } from '../bench/live-cluster.ts'
+import { compareKernels, measureCluster } from '../bench/live-cluster.ts'
 import { countEqualRecordings } from '../bench/recordings.ts'
 import { syntheticCluster } from '../course/scale/synthetic-cluster.ts'
 import { compareNodeState } from '../dataplane/compare.ts'
 import { parseIptablesSave, printIptablesSave } from '../dataplane/iptables-save.ts'
 import { readObjects } from '../dataplane/objects.ts'
 import { predict } from '../dataplane/predict.ts'
-import { ensurePackages, startMachine } from '../embedded/index.ts'
+import { ensurePackages, hostKernelTrouble, KERNELS, startMachine } from '../embedded/index.ts'
 import { readLab } from '../grading/lab-definition.ts'
 import { cacheFolder, clusterFolder } from '../host/layout.ts'
 import { main } from '../host/main.ts'
@@ -95,5 +95,9 @@ await main(async () => {
     `iptables-restore --test on the largest: ${(restoreMs / 1000).toFixed(1)} s, ` +
       `${(restoreMs / last.totalMs).toFixed(1)} times as long as predict, parse and compare together.`,
   )
-  await measureCluster(readLab(2).steps.length, createProgress())
+  const trouble = hostKernelTrouble()
+  if (trouble) console.log(`KERNEL=host is not measured: ${trouble.detail}.`)
+  const kernels = KERNELS.filter((kernel) => kernel === 'uml' || !trouble)
+  for (const kernel of kernels) await measureCluster(kernel, readLab(2).steps.length, createProgress())
+  await compareKernels(kernels, createProgress())
 })

@@ -12,8 +12,7 @@ import {
   readInput,
 } from '../course/expect.ts'
 import { compareNodeState, type Finding } from '../dataplane/compare.ts'
-import { withCircumstances } from '../dataplane/kube-proxy/circumstances.ts'
-import { clusterConfig } from '../dataplane/kube-proxy/cluster-config.ts'
+import { clusterConfig, withCircumstances } from '../dataplane/kube-proxy/cluster-config.ts'
 import { type KubeProxyConfig, parseKubeProxyConfiguration } from '../dataplane/kube-proxy/config.ts'
 import { newestBefore } from '../dataplane/kube-proxy/versions.ts'
 import type { NodeState } from '../dataplane/node-state.ts'

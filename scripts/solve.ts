@@ -5,6 +5,7 @@ import { LabBench, loadSolution } from '../course/lab-bench.ts'
 import { labNumber } from '../course/lab-number.ts'
 import { playSteps } from '../course/play-lab.ts'
 import { loadSpec } from '../grading/grader.ts'
+import { judgeRound } from '../grading/judge.ts'
 import { findStep, mustRunHere, readLab } from '../grading/lab-definition.ts'
 import { openCluster } from '../grading/source.ts'
 import { ExitCode, main } from '../host/main.ts'
@@ -18,6 +19,8 @@ await main(async () => {
   await mustRunHere(cluster, lab)
   const bench = await LabBench.open(cluster, createProgress(), `play the solution of lab ${lab.number}`)
   const [spec, solution, source] = await Promise.all([loadSpec(lab), loadSolution(lab.folder), openCluster(cluster)])
+  // Observers note the state before the first step, as `make reset-N` has them do: some steps compare with it.
+  await judgeRound(spec, await source.snapshot(), source.live, [])
   const outcomes = await playSteps(spec, solution, bench, source, steps)
   if (outcomes.some(({ verdict }) => verdict === 'could not check')) return ExitCode.trouble
   const passed = outcomes.filter(({ verdict }) => verdict === 'passed' || verdict === 'not applicable')

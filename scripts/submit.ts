@@ -1,6 +1,6 @@
 // Writes a learner's submission:  make submit LEARNER=alice LAB=2  →  submissions/alice-lab2.labgrade
 import { mkdirSync, renameSync, writeFileSync } from 'node:fs'
-import { dirname, join } from 'node:path'
+import { basename, dirname, join } from 'node:path'
 import { type Cluster, downText } from '../cluster/driver.ts'
 import { selectCluster } from '../cluster/select.ts'
 import { takeCapture } from '../cluster/snapshot.ts'
@@ -8,13 +8,15 @@ import { labNumber } from '../course/lab-number.ts'
 import { classWord, expectedWords, wordIn, wordState } from '../grading/class-word.ts'
 import { gradeWith, loadSpec } from '../grading/grader.ts'
 import { type LabDefinition, readLab } from '../grading/lab-definition.ts'
-import { learnerReport } from '../grading/learner-report.ts'
+import { learnerReport, scoreLine } from '../grading/learner-report.ts'
 import { type Moment, Moments } from '../grading/moments.ts'
 import { type ClassKey, learnerName, readClassKey } from '../grading/signature.ts'
 import { openCluster } from '../grading/source.ts'
 import { clusterName } from '../host/layout.ts'
 import { main, UserError } from '../host/main.ts'
 import { type HandIn, packSubmission } from '../instructors/submission/pack.ts'
+import { readSubmission } from '../instructors/submission/read-submission.ts'
+import { reportSubmission } from '../instructors/submission/rejudge.ts'
 
 await main(async () => {
   const { learner, name } = whoAndWhere()
@@ -36,7 +38,10 @@ await main(async () => {
   writeFileSync(`${file}.new`, bytes)
   renameSync(`${file}.new`, file)
   const signed = key ? ', signed' : ''
-  console.log(`Written: ${file} (${Math.ceil(bytes.length / 1024)} KiB, ${kept.length} steps passed${signed}).`)
+  const submission = await readSubmission(file, { key })
+  const report = await reportSubmission(await loadSpec(lab), submission, basename(file))
+  process.stdout.write(learnerReport(report))
+  console.log(`Written: ${file} (${Math.ceil(bytes.length / 1024)} KiB${signed}): ${scoreLine(report)}.`)
   for (const line of missing) console.log(line)
   console.log(`What an instructor will see: node --import tsx scripts/check.ts --capture ${file}`)
 })
@@ -94,6 +99,5 @@ async function gradeNow(lab: LabDefinition, cluster: Cluster): Promise<HandIn['n
   const { driver, name } = cluster
   const request = { lab: lab.number, source: { kind: 'cluster', driver, name } as const }
   const report = await gradeWith(await loadSpec(lab), request, () => source)
-  process.stdout.write(learnerReport(report))
   return { report, capture: await takeCapture(cluster, source.live.client, 'thorough') }
 }

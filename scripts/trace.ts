@@ -128,10 +128,10 @@ await main(async () => {
     return
   }
   const stop = trace.verdict === 'accept' ? stoppingPlace(trace, packet, state) : undefined
-  const { isTTY, columns = 80 } = process.stdout
+  const { isTTY, columns } = process.stdout
   const plain = !isTTY || Boolean(process.env.NO_COLOR) || process.env.TERM === 'dumb'
   const lines = asked.verbose
     ? [...explainTrace(trace), ...(stop ? [`It ${stop}.`] : [])]
-    : drawTrace(trace, { width: columns, plain, stop })
+    : drawTrace(trace, { width: columns || 80, plain, stop })
   process.stdout.write(`${lines.join('\n')}\n`)
 })

@@ -17,7 +17,8 @@ export function modeInForce({ nodes }: CheckContext): Truth {
 export function mustRunIptables(nodes: readonly NodeView[]): void {
   expectNodes(nodes).runMode('iptables', {
     expected: 'kube-proxy in iptables mode, which this lab is about',
-    hint: 'make iptables brings the mode back, and make flush-nat removes what the other one left.',
+    hint: 'Bring iptables mode back, and remove what the other one left:',
+    next: 'make iptables && make flush-nat',
   })
 }
 

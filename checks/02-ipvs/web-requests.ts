@@ -1,9 +1,10 @@
 import { randomUUID } from 'node:crypto'
 import { hasCondition } from '../../grading/api-object.ts'
 import type { CheckContext } from '../../grading/check-context.ts'
-import { fail, Trouble } from '../../grading/failure.ts'
+import { expectThat, Trouble } from '../../grading/failure.ts'
 import { httpRequests } from '../../grading/http-requests.ts'
 import type { LiveCluster } from '../../grading/live-cluster.ts'
+import type { Snapshot } from '../../grading/snapshot.ts'
 import { variantIn } from '../../grading/variant.ts'
 import { WEB_NAMESPACE, type WebService, webService } from '../../grading/web-service.ts'
 import { waitFor } from '../../host/wait.ts'
@@ -19,13 +20,12 @@ export function clientPod(
   const pod = snapshot.find('Pod', CLIENT.namespace, CLIENT.name)
   const address = pod?.status?.podIP
   const node = pod?.spec?.nodeName
-  if (!pod || !hasCondition(pod, 'Ready') || !address || !node)
-    fail({
-      look: 'kubectl get pod client -o wide',
-      expected: 'a Pod client that is ready to send requests',
-      actual: pod ? `the Pod is ${pod.status?.phase ?? 'not started'} and not ready` : 'no Pod of that name',
-      hint: `kubectl apply -f ${manifest}`,
-    })
+  expectThat(pod && hasCondition(pod, 'Ready') && address && node, {
+    look: 'kubectl get pod client -o wide',
+    expected: 'a Pod client that is ready to send requests',
+    actual: pod ? `the Pod is ${pod.status?.phase ?? 'not started'} and not ready` : 'no Pod of that name',
+    hint: `kubectl apply -f ${manifest}`,
+  })
   return { address, node }
 }
 
@@ -79,17 +79,32 @@ export function backendsOnTwoNodes({ snapshot }: CheckContext): void {
   const { name, backends } = webService(snapshot)
   const { replicas } = variantIn(snapshot)
   const nodes = new Set(backends.map(({ node }) => node))
-  if (backends.length >= replicas && nodes.size >= 2) return
-  fail({
+  expectThat(backends.length >= replicas && nodes.size >= 2, {
     look: LOOK,
     expected: `${replicas} ready endpoints, on two nodes or more, in the EndpointSlice of ${name}`,
-    actual:
-      backends.length < replicas
-        ? `${backends.length} ready ${backends.length === 1 ? 'endpoint' : 'endpoints'}`
-        : `${backends.length} endpoints, all on ${[...nodes][0]}`,
-    hint: 'make web creates what is missing; kubectl describe pods -l app=web says what keeps a Pod from being ready.',
+    ...(backends.length < replicas ? tooFew(snapshot, name, backends.length, replicas) : allOnOneNode(backends)),
   })
 }
+
+function tooFew(snapshot: Snapshot, name: string, ready: number, replicas: number) {
+  const wanted = Number(snapshot.find('Deployment', WEB_NAMESPACE, name)?.spec?.replicas ?? 0)
+  return {
+    actual: `${ready} ready ${ready === 1 ? 'endpoint' : 'endpoints'}`,
+    ...(wanted > 0 && wanted < replicas
+      ? {
+          hint: `Deployment ${name} asks for ${wanted} of the ${replicas} Pods that this lab needs:`,
+          next: `kubectl scale deployment ${name} --replicas=${replicas}`,
+        }
+      : { hint: 'The Pods say what keeps them from being ready:', next: 'kubectl describe pods -l app=web' }),
+  }
+}
+
+/** Schedulers may do that, as when a Deployment was scaled down. */
+const allOnOneNode = (backends: WebService['backends']) => ({
+  actual: `${backends.length} endpoints, all on ${backends[0]?.node}`,
+  hint: 'Delete one of the Pods: the one that replaces it goes to a node that has none.',
+  next: `kubectl delete pod ${backends.at(-1)?.pod}`,
+})
 
 /** One connection as IPVS holds it: who, and which backend. */
 interface IpvsConnection {

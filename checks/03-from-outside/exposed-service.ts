@@ -1,4 +1,4 @@
-import { serviceHash } from '../../dataplane/kube-proxy/chain-names.ts'
+import { serviceHash } from '../../dataplane/kube-proxy/rule-text.ts'
 import type { Service } from '../../dataplane/objects.ts'
 import { targetOf } from '../../dataplane/rule-text.ts'
 import type { CheckContext } from '../../grading/check-context.ts'
@@ -134,7 +134,8 @@ export function webInIptablesMode(context: CheckContext): void {
   const { snapshot, nodes } = context
   expectNodes(nodes).runMode('iptables', {
     expected: 'kube-proxy in iptables mode, whose chains this lab reads',
-    hint: 'make iptables brings the mode back, and make flush-nat removes what the other one left.',
+    hint: 'Bring iptables mode back, and remove what the other one left:',
+    next: 'make iptables && make flush-nat',
   })
   backendsOnTwoNodes(context)
   const service = findService(snapshot, webService(snapshot).name)

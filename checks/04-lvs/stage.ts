@@ -109,6 +109,6 @@ async function mustHaveIpvs({ live }: CheckContext, director: NodeView): Promise
     throw new NotApplicable(`the kernel under ${director.name} has no IPVS (module ip_vs); CLUSTER=embedded has it`)
   expectNode(director).run({ ipvsadm: 'ipvsadm-save' }, 'ipvsadm -Ln', {
     expected: 'ipvsadm running on the director',
-    hint: 'make tools installs it.',
+    next: 'make tools',
   })
 }

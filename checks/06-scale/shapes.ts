@@ -1,12 +1,4 @@
-import {
-  fitLine,
-  growsLinearly,
-  isEnough,
-  isFlatBeside,
-  median,
-  type ShapeVerdict,
-  unsteadiness,
-} from '../../course/scale/growth.ts'
+import { isFlatBeside, median, quantile, rises, type ShapeVerdict } from '../../course/scale/growth.ts'
 import { type Measurement, type Quantity, seriesOf } from '../../course/scale/measurement.ts'
 import { dearerBy } from '../../course/scale/table.ts'
 import type { SwitchedMode } from '../../dataplane/kube-proxy/mode-ownership.ts'
@@ -15,87 +7,69 @@ import { Failure, NotApplicable, Trouble } from '../../grading/failure.ts'
 import type { Truth } from '../../grading/question.ts'
 import { expectRun, measuredRun, SHOW } from './run.ts'
 
-/** What a shape was looked for in, and what came of it. */
-export interface Shape {
-  mode: SwitchedMode
-  wanted: 'linear' | 'flat'
+/** What is claimed of a quantity in one mode, what came of it, and the figures in words. */
+interface Shape {
+  wanted: 'a rising curve' | 'a flat curve'
   finding: ShapeVerdict
-  /** In words, with the figures. */
   seen: string
 }
 
-const names: Record<Quantity, { what: string; unit: string; times: number }> = {
-  changeMs: { what: 'the time to change one Service', unit: 'ms', times: 1 },
-  newMoreMicros: {
-    what: 'what a new connection to the last Service took more than to the first',
-    unit: 'µs',
-    times: 1,
-  },
-  keptMoreMicros: { what: 'what a kept-alive request to the last took more than to the first', unit: 'µs', times: 1 },
-  workMicros: { what: 'fixed work', unit: 'µs', times: 1 },
-  busyMore: { what: 'what new connections to the last took more of the CPU than to the first', unit: '%', times: 100 },
+const described = {
+  changeMs: ['the time to change one Service', 'ms', 1],
+  newMoreMicros: ['what a new connection to the last Service took more than to the first', 'µs', 1],
+  keptMoreMicros: ['what a kept-alive request to the last took more than to the first', 'µs', 1],
+  busyMore: ['what new connections to the last took more of the CPU than to the first', '%', 100],
+} as const satisfies Partial<Record<Quantity, readonly [what: string, unit: string, times: number]>>
+type Judged = keyof typeof described
+
+/** The medians at all sizes, each with the range of the middle half of the values. */
+function figures(run: Measurement, mode: SwitchedMode, quantity: Judged): string {
+  const [what, unit, times] = described[quantity]
+  const points = seriesOf(run[mode], quantity).map(({ size, values }) => {
+    const [low, middle, high] = [0.25, 0.5, 0.75].map((part) => (quantile(values, part) * times).toPrecision(3))
+    return `${size}: ${middle} (${low} to ${high})`
+  })
+  return `${what} in ${mode} mode (${unit}) at ${points.join(', ')}`
 }
+
+/** In that mode the quantity is flat beside what rises in iptables mode. */
+const flat = (run: Measurement, mode: SwitchedMode, quantity: Judged, beside = quantity): Shape => ({
+  wanted: 'a flat curve',
+  finding: isFlatBeside(seriesOf(run[mode], quantity), seriesOf(run.iptables, beside)),
+  seen: figures(run, mode, quantity),
+})
+
+/** Rises by less than these parts, of the first change and of a whole connection, are none. */
+const NO_RISE = { changeMs: 0.1, newMoreMicros: 0.002, busyMore: 0.002 }
+const LEVEL = { changeMs: 'changeMs', newMoreMicros: 'newMicros', busyMore: 'busy' } as const
+
+/** A quantity in both modes: it rises with iptables and is flat beside that with IPVS. */
+export function risingAgainstFlat(run: Measurement, quantity: keyof typeof NO_RISE): Shape[] {
+  const least = NO_RISE[quantity] * median(run.iptables[0]?.[LEVEL[quantity]] ?? [])
+  const finding = rises(seriesOf(run.iptables, quantity), least)
+  const list: Shape = { wanted: 'a rising curve', finding, seen: figures(run, 'iptables', quantity) }
+  return [list, flat(run, 'ipvs', quantity)]
+}
+
+/** Kept-alive requests: flat in both modes, beside what new connections gained in iptables mode. */
+export const keptAliveFlat = (run: Measurement): Shape[] =>
+  (['iptables', 'ipvs'] as const).map((mode) => flat(run, mode, 'keptMoreMicros', 'newMoreMicros'))
 
 /** Work that has nothing to do with Services may vary by so much between sizes before the machine is to blame. */
 const UNSTEADY = 0.25
 
-/** A quantity in both modes: a straight line with iptables, flat beside it with IPVS. */
-export function linearAgainstFlat(run: Measurement, quantity: 'changeMs' | 'newMoreMicros' | 'busyMore'): Shape[] {
-  const yardstick = riseOf(run, 'iptables', quantity)
-  return [
-    shape(run, 'iptables', quantity, 'linear', growsLinearly(seriesOf(run.iptables, quantity), besides(run, quantity))),
-    shape(run, 'ipvs', quantity, 'flat', isFlatBeside(seriesOf(run.ipvs, quantity), yardstick)),
-  ]
+/** How much longer fixed work took at the slowest size than at the fastest: 0.1 is ten per cent. */
+function unsteadiness(run: Measurement, mode: SwitchedMode): number {
+  const medians = run[mode].map(({ workMicros }) => median(workMicros))
+  return Math.max(...medians) / Math.min(...medians) - 1
 }
 
-/** Below this part of a whole connection nobody can be sure that a difference is none. */
-const UNSEEN = 0.1
-
-/** What a rise is small beside: a difference has no level of its own. */
-function besides({ iptables }: Measurement, quantity: Quantity): number | undefined {
-  const [first] = iptables
-  if (!first || quantity === 'changeMs') return undefined
-  return UNSEEN * median(quantity === 'busyMore' ? first.busy : first.newMicros)
-}
-
-/** Kept-alive requests: flat in both modes, beside what new connections gained in iptables mode. */
-export function keptAliveFlat(run: Measurement): Shape[] {
-  const yardstick = riseOf(run, 'iptables', 'newMoreMicros')
-  return (['iptables', 'ipvs'] as const).map((mode) =>
-    shape(run, mode, 'keptMoreMicros', 'flat', isFlatBeside(seriesOf(run[mode], 'keptMoreMicros'), yardstick)),
-  )
-}
-
-function riseOf(run: Measurement, mode: SwitchedMode, quantity: Quantity): number {
-  const series = seriesOf(run[mode], quantity)
-  return isEnough(series) ? fitLine(series).rise : Number.NaN
-}
-
-function shape(
-  run: Measurement,
-  mode: SwitchedMode,
-  quantity: Quantity,
-  wanted: Shape['wanted'],
-  finding: ShapeVerdict,
-): Shape {
-  const series = seriesOf(run[mode], quantity)
-  const { what, unit, times } = names[quantity]
-  const points = series.map(({ size, values }) => `${size}: ${(median(values) * times).toPrecision(3)}`).join(', ')
-  return { mode, wanted, finding, seen: `${what} in ${mode} mode (${unit}) at ${points}` }
-}
-
-/**
- * Ends a check by what the shapes came to: a wrong one fails only when the machine was steady, and what can't be told is
- * trouble, never a failure.
- */
+/** A wrong shape fails only when the machine was steady; what the noise hides is trouble, never a failure. */
 function judgeShapes(run: Measurement, shapes: readonly Shape[]): void {
   const open = shapes.filter(({ finding }) => finding !== 'holds')
   const [first] = open
   if (!first) return
-  const unsteady = Math.max(
-    unsteadiness(seriesOf(run.iptables, 'workMicros')),
-    unsteadiness(seriesOf(run.ipvs, 'workMicros')),
-  )
+  const unsteady = Math.max(unsteadiness(run, 'iptables'), unsteadiness(run, 'ipvs'))
   const again = 'Run make measure again on a quieter machine, or with a larger MAX.'
   if (unsteady > UNSTEADY)
     throw new Trouble(
@@ -103,11 +77,7 @@ function judgeShapes(run: Measurement, shapes: readonly Shape[]): void {
     )
   const wrong = open.find(({ finding }) => finding === 'wrong')
   if (!wrong) throw new Trouble(`the noise hides whether it is ${first.wanted}: ${first.seen}. ${again}`)
-  expectRun(false, {
-    expected: `${wrong.wanted === 'flat' ? 'a flat curve' : 'a straight line that rises'}`,
-    actual: wrong.seen,
-    hint: again,
-  })
+  expectRun(false, { expected: wrong.wanted, actual: wrong.seen, hint: again })
 }
 
 const isNote = (value: unknown): value is object => typeof value === 'object' && value !== null

@@ -1,5 +1,5 @@
 import { kubeProxyPods } from '../../cluster/kube-proxy/kube-proxy-pods.ts'
-import { multisetDifference } from '../../dataplane/compare/sequence.ts'
+import { multisetDifference } from '../../dataplane/compare/finding.ts'
 import type { NodeState } from '../../dataplane/node-state.ts'
 import { targetOf } from '../../dataplane/rule-text.ts'
 import { type CheckContext, holdsOnceSeen, mustHaveSeen } from '../../grading/check-context.ts'

@@ -89,7 +89,7 @@ export function describeScore(points: number, { seconds, hints, wrong }: Effort)
   const minutes = Math.floor(seconds / 60)
   const time = minutes > 0 ? `${minutes} min ${Math.round(seconds % 60)} s` : `${Math.round(seconds)} s`
   const counted = (count: number, what: string) => `${count === 0 ? 'no' : count} ${what}${count === 1 ? '' : 's'}`
-  return `${points} of ${FULL} points: ${time}, ${counted(hints, 'hint')}, ${wrong === 1 ? '1 wrong diagnosis' : `${wrong === 0 ? 'no' : wrong} wrong diagnoses`}.`
+  return `This incident scores ${points} of ${FULL}, beside the points of the lab: ${time}, ${counted(hints, 'hint')}, ${wrong === 1 ? '1 wrong diagnosis' : `${wrong === 0 ? 'no' : wrong} wrong diagnoses`}.`
 }
 
 /** The id of the cause. A wrong one is counted once, however often it is typed; what the list does not have is no diagnosis and costs nothing. */

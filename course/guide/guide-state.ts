@@ -368,6 +368,12 @@ function listOf(state: GuideState): Part[] {
   ]
 }
 
+/** The step that all others wait for which a step waits for. */
+function firstOpen(state: GuideState, { waitsFor: [next] = [] }: StepOutcome): StepOutcome | undefined {
+  const look = next === undefined ? undefined : lookOf(state, next)
+  return look && (firstOpen(state, look) ?? look)
+}
+
 /** The one line that says how the step that is shown stands. */
 export function statusOf(state: GuideState): { mark: string; text: string } {
   const { definition } = stepOf(state)
@@ -387,13 +393,10 @@ export function statusOf(state: GuideState): { mark: string; text: string } {
       mark,
       text: 'All that can be seen without sending packets is right. When you have looked, Enter sends the requests that prove it.',
     }
-  const [waited] = look.waitsFor ?? []
-  if (waited !== undefined) {
-    const cause = lookOf(state, waited)?.failure
-    return {
-      mark,
-      text: `waits for step ${numberOf(state, waited)}, ${waited}${cause ? `: found ${shortened(cause.actual)}` : ''}`,
-    }
+  const waited = firstOpen(state, look)
+  if (waited) {
+    const found = waited.failure ? `: found ${shortened(waited.failure.actual)}` : ''
+    return { mark, text: `waits for step ${numberOf(state, waited.id)}, ${waited.id}${found}` }
   }
   const { failure, reason } = look
   if (!failure) return { mark, text: reason ?? look.verdict }

@@ -138,14 +138,17 @@ class Guide {
 
   async run(): Promise<number> {
     const { number, steps } = this.#spec.lab
-    const onSignal = () => process.exit(130)
-    const signals = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const
-    for (const signal of signals) process.once(signal, onSignal)
+    // Ctrl-C leaves as q does; what a solution is just changing is given up.
+    const interrupt = () => (this.#lent ? process.exit(130) : this.#send({ type: 'key', key: 'quit' }))
+    const end = () => process.exit(143)
+    process.on('SIGINT', interrupt)
+    for (const signal of ['SIGTERM', 'SIGHUP'] as const) process.once(signal, end)
     this.#terminal = openTerminal((event) => this.#send(event))
     this.#terminal.show(this.#state)
     await this.#watch()
     this.#terminal.end()
-    for (const signal of signals) process.off(signal, onSignal)
+    process.off('SIGINT', interrupt)
+    for (const signal of ['SIGTERM', 'SIGHUP'] as const) process.off(signal, end)
     await this.#saved
     const { at, view } = this.#state
     if (view !== 'end') console.log(`Step ${at + 1} of ${steps.length}. \`make lab-${number}\` goes on here.`)

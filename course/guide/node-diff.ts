@@ -1,4 +1,4 @@
-import { isServiceChain } from '../../dataplane/kube-proxy/chain-names.ts'
+import { isServiceChain } from '../../dataplane/kube-proxy/rule-text.ts'
 import type { NodeState } from '../../dataplane/node-state.ts'
 import type { NodeView, Snapshot } from '../../grading/snapshot.ts'
 import type { Part } from './terminal-text.ts'

@@ -198,7 +198,7 @@ function layoutTable(cells: readonly string[][], width: number, style: Style): R
     )
   }
   const rule = row(style.dim(widths.map((size) => '─'.repeat(size)).join(' '.repeat(COLUMN_GAP))))
-  return [...print(head.map(style.strong)), rule, ...body.flatMap(print)]
+  return [...print(head.map((name) => style.strong(name))), rule, ...body.flatMap(print)]
 }
 
 /** Text with spaces behind it, to a number of columns. */

@@ -93,7 +93,7 @@ const isNotes = (kind: string, name: string) => kind === 'ConfigMap' && /^lab-\d
 
 /**
  * A digest of everything through which a cluster can be repaired: what objects ask for, which Pods run, and when commands were
- * last run on the embedded cluster's nodes (embedded/apiserver/command-note.ts). While it is the same, nothing
+ * last run on the embedded cluster's nodes (embedded/apiserver/streaming.ts). While it is the same, nothing
  * has been repaired. Status is left out: it changes by itself.
  */
 export function fingerprintOf({ items }: Snapshot): string {

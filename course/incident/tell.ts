@@ -19,7 +19,9 @@ export function tellIncident({ report, choices, seed, hints }: IncidentNote, inc
     ...listed.map(({ id, cause }) => `  ${id.padEnd(width)}  ${cause}`),
     '',
     `Name the cause: make answer Q=${DIAGNOSIS} A=…    Repair it: make check-8 looks at everything.`,
-    chalk.dim(`Hints: make incident HINT=1 (${hints} so far). This one again: make incident SEED=${seed}.`),
+    chalk.dim(
+      `Hints: make incident HINT=1 (each costs 15 of the incident's score; ${hints} so far). This one again: make incident SEED=${seed}.`,
+    ),
   ].join('\n')
 }
 

@@ -6,7 +6,7 @@ import { judgeRound } from '../../grading/judge.ts'
 import { openCluster } from '../../grading/source.ts'
 import { projectRoot } from '../../host/layout.ts'
 import { timeoutScale } from '../../host/wait.ts'
-import { type LabBench, loadSolution } from '../lab-bench.ts'
+import { type LabBench, type LabSolution, loadSolution } from '../lab-bench.ts'
 import { resetLab } from '../lab-reset.ts'
 import { type Fence, readLabText } from '../lab-text.ts'
 import { playSteps } from '../play-lab.ts'
@@ -15,6 +15,20 @@ import type { Complaint } from './course-files.ts'
 interface FenceResult {
   exitCode: number
   output: string
+}
+
+/** The commands of a fence with the answers that a reference solution works out in place of `A='…'`. */
+export function withAnswers(commands: string, { steps }: LabSolution): string {
+  const answers = Object.values(steps).flatMap((step) =>
+    step.commands.filter((line) => line.startsWith('make answer ')),
+  )
+  return commands
+    .split('\n')
+    .map((line) => {
+      const asked = /^(make answer .*?\bA=)'…'$/.exec(line)?.[1]
+      return (asked && answers.find((answer) => answer.startsWith(asked))) ?? line
+    })
+    .join('\n')
 }
 
 /** One bash in which the fences of a text are typed one after the other, so that variables and functions last. */
@@ -103,11 +117,13 @@ async function passesSolved(spec: LabSpec, bench: LabBench): Promise<Complaint[]
 
 async function typesText({ lab }: LabSpec, { cluster }: LabBench): Promise<Complaint[]> {
   const shell = new FenceShell(projectRoot, learnerEnvironment(cluster.name))
+  const solution = await loadSolution(lab.folder)
   try {
     for (const fence of readLabText(lab.folder).fences) {
       console.log(`\n${fence.commands}`)
       const { exitCode, output } = await shell.type({
         ...fence,
+        commands: withAnswers(fence.commands, solution),
         timeout: fence.timeout * timeoutScale(),
       })
       if (exitCode === 0) continue

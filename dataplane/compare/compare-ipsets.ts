@@ -1,6 +1,5 @@
 import type { IpSet, IpSets } from '../ipset-save.ts'
-import type { CompareOptions, Finding } from './finding.ts'
-import { isKubeProxySet } from './ownership.ts'
+import { type CompareOptions, type Finding, isKubeProxySet } from './finding.ts'
 
 /** Options of a create line that differ from node to node or tool to tool and decide nothing. */
 const IGNORED_OPTIONS = new Set(['hashsize', 'bucketsize', 'initval', 'maxelem', 'counters', 'comment'])

@@ -1,12 +1,17 @@
 import type { Chain, Rule, Ruleset } from '../iptables-save.ts'
 import { commentOf, normaliseSpec, targetOf } from '../rule-text.ts'
-import type { CompareOptions, Finding } from './finding.ts'
-import { misplacedJump } from './jump-order.ts'
-import { isKubeProxyChain, isSharedChain } from './ownership.ts'
-import { misplaced, multisetDifference, sameSequence } from './sequence.ts'
+import {
+  type CompareOptions,
+  type Finding,
+  isKubeProxyChain,
+  isSharedChain,
+  misplaced,
+  multisetDifference,
+  sameSequence,
+} from './finding.ts'
 
 /**
- * Chains in which the Services stand in the order of a Go map (facts of kube-proxy 1.20–1.35): the rules of one Service keep
+ * Chains in which the Services have the order of a Go map (facts of kube-proxy 1.20–1.35): the rules of one Service keep
  * their order among themselves, those of different Services have none. Rules of no Service (IPVS mode, the node-ports
  * rule) keep theirs.
  */
@@ -20,7 +25,7 @@ const SERVICE_ORDER_IS_FREE = new Set([
 ])
 /** Chains whose rules carry no comment to tell Services apart, and exclude each other: any order is the same. */
 const ORDER_IS_FREE = new Set(['filter KUBE-IPVS-OUT-FILTER'])
-/** At most so many lines of one chain are quoted in a finding about a whole chain. */
+/** The most lines of one chain that are quoted in a finding about a whole chain. */
 const LINES_QUOTED = 20
 
 /** Compares the rules that are kube-proxy's: its own chains in full, and its jumps out of the built-in chains. */
@@ -97,7 +102,7 @@ function compareJumps(
     where,
     expected: quoteLines(where.chain, expected),
     actual: quoteLines(where.chain, specs(found)),
-    text: `${where.table} ${where.chain}: a jump stands out of order: -A ${where.chain} ${wrong}`,
+    text: `${where.table} ${where.chain}: a jump is out of order: -A ${where.chain} ${wrong}`,
   })
 }
 
@@ -120,7 +125,7 @@ function compareRules(where: ChainPlace, expected: string[], actual: string[], s
       where,
       expected: quoteLines(where.chain, sequence.wanted),
       actual: quoteLines(where.chain, sequence.found),
-      text: `${place}: ${moved.length === 1 ? 'a rule stands' : `${moved.length} rules stand`} out of order: -A ${where.chain} ${moved[0]}`,
+      text: `${place}: ${moved.length === 1 ? 'a rule is' : `${moved.length} rules are`} out of order: -A ${where.chain} ${moved[0]}`,
     })
   }
 }
@@ -246,4 +251,39 @@ function quoteLines(chain: string, specs: readonly string[]): string {
   const lines = specs.slice(0, LINES_QUOTED).map((spec) => `-A ${chain} ${spec}`.trimEnd())
   if (specs.length > LINES_QUOTED) lines.push(`… and ${specs.length - LINES_QUOTED} more`)
   return lines.join('\n')
+}
+
+/**
+ * kube-proxy puts each of its jumps on top of a chain, once, and never moves one. A jump that was there before it started
+ * is below the others: one that its other mode makes too, or the kubelet.
+ */
+const MAY_BE_OLDER = new Set(['KUBE-FORWARD', 'KUBE-FIREWALL'])
+
+/** Agents that append their jump, so that what kube-proxy puts on top cannot end up below it. */
+const APPENDED = new Set(['KIND-MASQ-AGENT', 'IP-MASQ-AGENT'])
+
+/**
+ * The first jump of kube-proxy's in a built-in chain at a place where no kube-proxy puts it, or undefined. Rules of others
+ * may be anywhere between.
+ * @param expected the jumps in predicted order
+ * @param actual the same jumps in the order found
+ * @param chain every rule of the chain found
+ * @param untouched also hold the jumps' order among themselves against the prediction
+ */
+function misplacedJump(
+  expected: readonly string[],
+  actual: readonly string[],
+  chain: readonly string[],
+  untouched: boolean,
+): string | undefined {
+  const agent = chain.findIndex((spec) => APPENDED.has(targetOf(spec) ?? ''))
+  const below = agent === -1 ? undefined : chain.slice(agent).find((spec) => actual.includes(spec))
+  if (below !== undefined || !untouched) return below
+  const found = actual.map(normaliseSpec)
+  let end = found.length
+  while (end > 0 && MAY_BE_OLDER.has(targetOf(found[end - 1] ?? '') ?? '')) end--
+  const older = new Set(found.slice(end))
+  const wanted = expected.map(normaliseSpec).filter((spec) => !older.has(spec))
+  const newer = found.slice(0, end)
+  return sameSequence(wanted, newer) ? undefined : misplaced(wanted, newer)[0]
 }

@@ -1,10 +1,9 @@
 import { isServicePortChain } from '../kube-proxy/nftables/names.ts'
+import { branchesOf, describeBranch } from '../kube-proxy/nftables/service-branches.ts'
 import { DROPS_UNALLOCATED } from '../kube-proxy/nftables/static-chains.ts'
-import { describeBranch, waysOf } from '../kube-proxy/nftables/ways.ts'
 import { withoutSingleBraces } from '../nft-address-set.ts'
 import { KUBE_PROXY_TABLE, type NftChain, type NftRule, type NftTable } from '../nft-table.ts'
-import type { CompareOptions, Finding } from './finding.ts'
-import { misplaced, multisetDifference, sameSequence } from './sequence.ts'
+import { type CompareOptions, type Finding, misplaced, multisetDifference, sameSequence } from './finding.ts'
 
 const AFFINITY = 'affinity-'
 
@@ -59,7 +58,7 @@ function compareTable(wanted: NftTable, found: NftTable, findings: Finding[]): v
   }
 }
 
-/** A chain of the same name, or for one at a hook the one that stands there under whatever name. */
+/** A chain of the same name, or for one at a hook the one at that place under any name. */
 function atSamePlace(found: NftTable, name: string, chain: NftChain): NftChain | undefined {
   const same = found.chains.get(name)
   if (!chain.base || (same && hookOf(same) === hookOf(chain))) return same
@@ -82,7 +81,7 @@ function compareChain(
     findings.push({ kind: 'missing', where, expected: `chain ${name}`, text: `chain ${name}${place} is missing` })
     return
   }
-  // How large the Services' ranges are, a prediction has to guess where no ServiceCIDR object tells it.
+  // How large the Services' ranges are, a prediction has to guess without a ServiceCIDR object.
   const text = (rule: NftRule) =>
     rule.comment === DROPS_UNALLOCATED
       ? `${rule.text.split(' ').at(-1)}: ${rule.comment}`
@@ -99,12 +98,12 @@ function compareChain(
     findings.push({ kind: 'stale', where, actual: rule, text: `chain ${name}: stale rule "${rule}"` })
   if (missing.length + stale.length > 0) return
   const moved = misplaced(expected, actual)[0] ?? ''
-  const sentence = `chain ${name}: rule "${moved}" stands in the wrong place`
+  const sentence = `chain ${name}: rule "${moved}" is in the wrong place`
   findings.push({ kind: 'order', where, expected: expected.join('\n'), actual: actual.join('\n'), text: sentence })
 }
 
 function compareSets(wanted: NftTable, found: NftTable, findings: Finding[]): void {
-  // What a rule remembers senders in changes with every connection; the ways behind the maps say whether it is there.
+  // What a rule remembers senders in changes with every connection; the branches behind the maps show whether it is there.
   const names = (table: NftTable) => [...table.sets.keys()].filter((name) => !name.startsWith(AFFINITY))
   for (const name of new Set([...names(wanted), ...names(found)]))
     compareMembers(wanted, `set ${name}`, wanted.sets.get(name)?.elements, found.sets.get(name)?.elements, findings)
@@ -118,8 +117,8 @@ function compareMaps(wanted: NftTable, found: NftTable, findings: Finding[]): vo
     for (const [key, verdict] of expected ?? []) {
       const there = actual?.get(key)
       if (there === undefined) continue
-      const should = waysOf(wanted, verdict).map(describeBranch)
-      const does = waysOf(found, there).map(describeBranch)
+      const should = branchesOf(wanted, verdict).map(describeBranch)
+      const does = branchesOf(found, there).map(describeBranch)
       if (sameSequence(should, does)) continue
       const where = { nft: titleOf(wanted), part: `map ${name}` }
       const text = `map ${name}: ${key} leads to ${does.join('; ') || 'nothing'}, not to ${should.join('; ')}`

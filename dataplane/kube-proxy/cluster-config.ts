@@ -1,5 +1,6 @@
 import ipaddr from 'ipaddr.js'
 import { canonicalCidr, type Family, familyOf } from '../ip-address.ts'
+import type { NodeState } from '../node-state.ts'
 import type { ClusterObjects } from '../objects.ts'
 import { defaultConfig, type KubeProxyConfig, parseKubeProxyConfiguration } from './config.ts'
 
@@ -44,4 +45,21 @@ export function clusterConfig(objects: ClusterObjects): KubeProxyConfig {
   return text === undefined
     ? { ...defaultConfig(), clusterCIDR: likelyClusterCIDR(objects) }
     : parseKubeProxyConfiguration(text)
+}
+
+/**
+ * Puts into a configuration what only the node can tell of the circumstances that its kube-proxy ran in: nfacct counters
+ * (from 1.31 on written where the kernel has them), and in 1.20 the gate for both families, seen by its sets.
+ */
+export function withCircumstances(config: KubeProxyConfig, observed: NodeState): KubeProxyConfig {
+  const counted = ['KUBE-FORWARD', 'KUBE-NODEPORTS'].some((chain) =>
+    ['filter', 'nat'].some((table) =>
+      observed.iptables
+        .get(table)
+        ?.get(chain)
+        ?.rules.some((rule) => rule.spec.includes('--nfacct-name')),
+    ),
+  )
+  const dualStack = [...observed.ipsets.keys()].some((name) => name.startsWith('KUBE-6-'))
+  return { ...config, nfacct: config.nfacct || counted, dualStack: config.dualStack || dualStack }
 }

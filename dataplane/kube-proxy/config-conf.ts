@@ -1,6 +1,6 @@
 import { isMap, isScalar, type Pair, parseDocument, type Scalar, type YAMLMap } from 'yaml'
 
-/** kube-proxy's configuration can't be changed as asked; the message says what it holds. */
+/** kube-proxy's configuration cannot be changed as requested; the message quotes it. */
 export class ConfigConfError extends Error {}
 
 /** What `make ipvs` and `make iptables` change in a KubeProxyConfiguration. */
@@ -18,7 +18,7 @@ function parse(text: string) {
   return document.contents as YAMLMap<Scalar<string>>
 }
 
-/** The mode and scheduler that a config.conf asks for; empty text where it leaves the choice to kube-proxy. */
+/** The mode and scheduler that a config.conf sets; empty text where it leaves the choice to kube-proxy. */
 export function readMode(text: string): Required<ModeChange> {
   const root = parse(text)
   const textAt = (path: string[]) => {

@@ -17,7 +17,7 @@ export interface KubeProxyConfig {
   bridgeInterface: string
   interfaceNamePrefix: string
   masqueradeAll: boolean
-  /** Bit of the fwmark that asks for masquerading: 14 is 0x4000. */
+  /** Bit of the fwmark that requests masquerading: 14 is 0x4000. */
   masqueradeBit: number
   localhostNodePorts: boolean
   /** Ranges whose node addresses serve node ports; empty for all; `primary` from 1.31 on. */
@@ -29,7 +29,7 @@ export interface KubeProxyConfig {
   conntrackTCPLiberal: boolean
   /** The kernel has nfacct counters, and rules use them (from 1.31 on only); see withCircumstances. */
   nfacct: boolean
-  /** Gate IPv6DualStack, which 1.20 asks; later versions always serve both families. */
+  /** Gate IPv6DualStack, which 1.20 reads; later versions always serve both families. */
   dualStack: boolean
   hostnameOverride: string
   /** Userspace mode: `first-last`; empty lets the kernel choose. */

@@ -1,4 +1,4 @@
-import { IPVS_LINK } from '../compare/ownership.ts'
+import { IPVS_LINK } from '../compare/finding.ts'
 import type { IpSets } from '../ipset-save.ts'
 import type { Ruleset, Table } from '../iptables-save.ts'
 import type { VirtualServer } from '../ipvsadm-save.ts'
@@ -11,9 +11,9 @@ import {
   isChainOfModeOnly,
   isIpvsModeSet,
   isJumpOfModeOnly,
+  kubeProxyVirtualServers,
   type SwitchedMode,
 } from './mode-ownership.ts'
-import { kubeProxyVirtualServers } from './virtual-server-ownership.ts'
 
 /** A rule of one chain; `spec` as iptables-save prints it. */
 export interface PlacedRule {
@@ -42,7 +42,7 @@ export interface FlushPlan {
   sets: { name: string; members: number }[]
   /** Tables of mode nftables, such as `ip kube-proxy`. */
   nftables: string[]
-  /** What looks left behind and yet stays, with the reason in a sentence. */
+  /** What seems left behind and is kept, with the reason in a sentence. */
   kept: string[]
 }
 
@@ -72,7 +72,7 @@ function remainsOf(left: FlushPlan['left']): Remains {
 /**
  * Plans the removal of what other modes left on a node (kube-proxy cleans up nothing between iptables and ipvs: facts of
  * 1.20–1.36; and into or out of nftables most, but not all). Touched are only chains, jumps and sets that kube-proxy alone
- * writes, its virtual servers, kube-ipvs0 and its own tables of nf_tables. What anybody's remaining rule still leads to stays, and `kept` says why.
+ * writes, its virtual servers, kube-ipvs0 and its own tables of nf_tables. What a remaining rule refers to is kept, with the reason in `kept`.
  * @param running the mode in force, from kube-proxy's own /proxyMode
  * @param state the node's IPv4 rules, sets of both families, virtual servers and links
  * @param ipv6 the rules of ip6tables, where they were read

@@ -1,12 +1,9 @@
-import { type Family, familyOf, isLoopback } from '../ip-address.ts'
+import { canonicalCidr, type Family, familyOf, isLoopback } from '../ip-address.ts'
 import type { ClusterObjects } from '../objects.ts'
 import type { KubeProxyConfig } from './config.ts'
 import { trackEndpoints } from './endpoints.ts'
-import { type LocalDetector, localDetector } from './local-detector.ts'
-import { nodeIP } from './node-ip.ts'
-import { coversLoopback, type NodePortAddresses, nodePortAddresses } from './node-port-addresses.ts'
-import { serviceCIDRs } from './service-cidrs.ts'
-import { type ServicePort, servicePorts } from './service-ports.ts'
+import { coversLoopback, type NodePortAddresses, nodeIP, nodePortAddresses } from './node-addresses.ts'
+import { type ServicePort, serviceCIDRs, servicePorts } from './service-ports.ts'
 import type { Features } from './versions.ts'
 
 /** Everything that one family's proxier knows when it writes its rules. */
@@ -63,5 +60,42 @@ export function proxierOf(
     ports,
     serviceCIDRs: serviceCIDRs(objects, family),
     isLarge: ports.reduce((sum, port) => sum + port.endpoints.length, 0) > LARGE_CLUSTER,
+  }
+}
+
+/** How rules tell traffic of Pods on this node (or in this cluster) from the rest; texts as iptables-save prints them. */
+export interface LocalDetector {
+  /** Source match, `-s 10.244.0.0/16 `, printed before `-d`; empty when an interface decides. */
+  local: { source: string; interface: string }
+  notLocal: { source: string; interface: string }
+}
+
+/**
+ * The detector of one family, or undefined when kube-proxy has none (detectLocalMode without its value): then no rule
+ * tells local traffic apart. Only the first range of the family counts (pkg/proxy/util/iptables/traffic.go).
+ */
+function localDetector(
+  config: KubeProxyConfig,
+  podCIDRs: readonly string[],
+  family: Family,
+  features: Features,
+): LocalDetector | undefined {
+  const mode = config.detectLocalMode
+  if (mode === 'BridgeInterface' || mode === 'InterfaceNamePrefix') {
+    const given = mode === 'BridgeInterface' ? config.bridgeInterface : config.interfaceNamePrefix
+    if (given === '' || !features.detectLocalByInterface) return undefined
+    const match = mode === 'BridgeInterface' ? given : `${given}+`
+    return {
+      local: { source: '', interface: `-i ${match} ` },
+      notLocal: { source: '', interface: `! -i ${match} ` },
+    }
+  }
+  const cidrs = mode === 'NodeCIDR' ? podCIDRs : config.clusterCIDR.split(',')
+  const cidr = cidrs.map((part) => part.trim()).find((part) => part !== '' && familyOf(part) === family)
+  if (cidr === undefined) return undefined
+  const range = canonicalCidr(cidr)
+  return {
+    local: { source: `-s ${range} `, interface: '' },
+    notLocal: { source: `! -s ${range} `, interface: '' },
   }
 }

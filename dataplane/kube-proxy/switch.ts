@@ -6,8 +6,8 @@ import type { IpSet, IpSets } from '../ipset-save.ts'
 import type { Chain, Ruleset, Table } from '../iptables-save.ts'
 import type { VirtualServer } from '../ipvsadm-save.ts'
 import type { NodeState } from '../node-state.ts'
-import { isServiceChain } from './chain-names.ts'
 import type { KubeProxyMode } from './config.ts'
+import { isServiceChain } from './rule-text.ts'
 import { inKernelOrder } from './ruleset-builder.ts'
 
 /** Chains that kube-proxy only makes sure of; their rules are the kubelet's (nat KUBE-MARK-DROP up to 1.26). */
@@ -20,7 +20,7 @@ export interface SwitchOptions {
   excludeCIDRs?: readonly string[]
 }
 
-/** Puts the jumps that are missing in front, as EnsureRule(Prepend) does; those that stand stay where they are. */
+/** Puts the jumps that are missing in front, as EnsureRule(Prepend) does; existing ones stay where they are. */
 function withJumps(present: Chain, wanted: Chain): Chain {
   const specs = new Set(present.rules.map((rule) => rule.spec))
   const missing = wanted.rules.filter((rule) => !specs.has(rule.spec))

@@ -1,5 +1,5 @@
 // What changed in kube-proxy from one Kubernetes minor version to the next, as far as it shows on a node.
-// Everything else in this folder asks a Features record; no other file knows a version number.
+// Everything else in this folder reads a Features record; no other file has version numbers.
 
 /** How one version of kube-proxy behaves. */
 export interface Features {
@@ -74,7 +74,7 @@ export interface Features {
 
   /** ipvs: node ports also on 127.0.0.1. */
   ipvsLoopbackNodePorts: boolean
-  /** ipvs: the RETURN rule for local SCTP node ports stands behind the masquerade rule. */
+  /** ipvs: the RETURN rule for local SCTP node ports comes after the masquerade rule. */
   ipvsSctpRulesSwapped: boolean
   /** ipvs: set KUBE-HEALTH-CHECK-NODE-PORT and filter KUBE-NODE-PORT. */
   ipvsHealthCheck: boolean
@@ -208,7 +208,7 @@ const table = new Map<number, { patch: number; features: Features }[]>()
 /** Every modelled version, oldest first: `1.20`, `1.23`, … */
 export const SUPPORTED_VERSIONS: readonly string[] = [...table.keys()].map((minor) => `1.${minor}`)
 
-/** The version is none that is modelled; the message says which are. */
+/** The version is not modelled; the message lists those that are. */
 export class VersionError extends Error {}
 
 /** The newest modelled version, where the given one is newer still; else undefined. */

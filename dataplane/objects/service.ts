@@ -31,7 +31,7 @@ export interface Service {
   clusterIPs: string[]
   ports: ServicePortSpec[]
   sessionAffinity: 'None' | 'ClientIP'
-  /** Seconds; 10800 unless the Service says otherwise. */
+  /** Seconds; 10800 by default. */
   sessionAffinityTimeout: number
   internalTrafficPolicy: 'Cluster' | 'Local'
   externalTrafficPolicy: 'Cluster' | 'Local'

@@ -1,42 +1,42 @@
 import { parseEndpoint, parsePort, printEndpoint } from '../ip-address.ts'
 import type { RuleOptions, Target } from '../rule.ts'
 import type { Flow } from './flow.ts'
-import { readMark, type Surroundings } from './matches.ts'
+import { readMark, type TraceContext } from './matches.ts'
 import type { Hook } from './step.ts'
 
-/** What a target does with the packet: `continue` goes on to the next rule. `told` says what it did. */
+/** What a target does with the packet: `continue` goes on to the next rule. `summary` describes the change. */
 export interface Effect {
   flow: Flow
   verdict: 'continue' | 'accept' | 'return' | 'drop' | 'reject'
-  told: string
+  summary: string
 }
 
-/** Applies a target that is no chain. One that the model does not know lets the packet go on, and says so. */
-export function applyTarget(target: Target, flow: Flow, hook: Hook, { network }: Surroundings): Effect {
+/** Applies a target that is no chain. An unknown one lets the packet go on, with a summary that says so. */
+export function applyTarget(target: Target, flow: Flow, hook: Hook, { network }: TraceContext): Effect {
   const { name, options } = target
   switch (name) {
     case 'ACCEPT':
-      return { flow, verdict: 'accept', told: '' }
+      return { flow, verdict: 'accept', summary: '' }
     case 'RETURN':
-      return { flow, verdict: 'return', told: '' }
+      return { flow, verdict: 'return', summary: '' }
     case 'DROP':
     case 'TARPIT':
-      return { flow, verdict: 'drop', told: '' }
+      return { flow, verdict: 'drop', summary: '' }
     case 'REJECT':
-      return { flow, verdict: 'reject', told: options.get('--reject-with')?.value[0] ?? 'icmp-port-unreachable' }
+      return { flow, verdict: 'reject', summary: options.get('--reject-with')?.value[0] ?? 'icmp-port-unreachable' }
     case 'QUEUE':
     case 'NFQUEUE':
-      return { flow, verdict: 'accept', told: 'a program decides; taken as accepted' }
+      return { flow, verdict: 'accept', summary: 'a program decides; taken as accepted' }
     case 'MARK': {
       const mark = changeMark(flow.mark, options)
-      return { flow: { ...flow, mark }, verdict: 'continue', told: `mark becomes 0x${mark.toString(16)}` }
+      return { flow: { ...flow, mark }, verdict: 'continue', summary: `mark becomes 0x${mark.toString(16)}` }
     }
     case 'CONNMARK':
       return applyConnmark(flow, options)
     case 'NOTRACK':
-      return { flow: { ...flow, tracked: false }, verdict: 'continue', told: 'not tracked' }
+      return { flow: { ...flow, tracked: false }, verdict: 'continue', summary: 'not tracked' }
     case 'CT':
-      return { flow: { ...flow, tracked: !options.has('--notrack') }, verdict: 'continue', told: '' }
+      return { flow: { ...flow, tracked: !options.has('--notrack') }, verdict: 'continue', summary: '' }
     case 'DNAT':
       return translate(flow, options.get('--to-destination')?.value[0] ?? '')
     case 'REDIRECT': {
@@ -55,7 +55,7 @@ export function applyTarget(target: Target, flow: Flow, hook: Hook, { network }:
       return {
         flow,
         verdict: 'continue',
-        told: QUIET.has(name) ? '' : `the target "${name}" is not modelled, passed by`,
+        summary: QUIET.has(name) ? '' : `the target "${name}" is not modelled and ignored`,
       }
   }
 }
@@ -84,18 +84,18 @@ function applyConnmark(flow: Flow, options: RuleOptions): Effect {
     return {
       flow: { ...flow, connmark },
       verdict: 'continue',
-      told: `connection mark becomes 0x${connmark.toString(16)}`,
+      summary: `connection mark becomes 0x${connmark.toString(16)}`,
     }
   }
   if (options.has('--restore-mark')) {
     const mark = ((flow.mark & ~packetBits) ^ (flow.connmark & connectionBits)) >>> 0
-    return { flow: { ...flow, mark }, verdict: 'continue', told: `mark becomes 0x${mark.toString(16)}` }
+    return { flow: { ...flow, mark }, verdict: 'continue', summary: `mark becomes 0x${mark.toString(16)}` }
   }
   const connmark = changeMark(flow.connmark, options)
   return {
     flow: { ...flow, connmark },
     verdict: 'continue',
-    told: `connection mark becomes 0x${connmark.toString(16)}`,
+    summary: `connection mark becomes 0x${connmark.toString(16)}`,
   }
 }
 
@@ -103,7 +103,7 @@ function applyConnmark(flow: Flow, options: RuleOptions): Effect {
 function translate(flow: Flow, to: string): Effect {
   const endpoint = parseEndpoint(to) ?? readPartialEndpoint(to, flow)
   const changed = { ...flow, destination: endpoint.address, port: endpoint.port, translated: true }
-  return { flow: changed, verdict: 'accept', told: `to ${printEndpoint(endpoint.address, endpoint.port)}` }
+  return { flow: changed, verdict: 'accept', summary: `to ${printEndpoint(endpoint.address, endpoint.port)}` }
 }
 
 function readPartialEndpoint(to: string, flow: Flow): { address: string; port: number } {
@@ -113,7 +113,7 @@ function readPartialEndpoint(to: string, flow: Flow): { address: string; port: n
 }
 
 function translateSource(flow: Flow, source: string): Effect {
-  return { flow: { ...flow, source, sourceTranslated: true }, verdict: 'accept', told: `source becomes ${source}` }
+  return { flow: { ...flow, source, sourceTranslated: true }, verdict: 'accept', summary: `source becomes ${source}` }
 }
 
 /** The address of `10.0.0.1`, `10.0.0.1:1-99` or `10.0.0.1-10.0.0.9`. */

@@ -61,33 +61,33 @@ function drawHooks({ hooks, outcomes, lost, steps }: Trace): string[] {
 }
 
 /** What one chain did to the packet, for each part of the connections. */
-interface Deed {
+interface Action {
   table: string
   path: readonly string[]
-  told: string
+  summary: string
   probability: number
 }
 
 const QUIET = new Set(['JUMP', 'GOTO', 'CONTINUE', 'RETURN', 'NO MATCH'])
 
-function deedsAt({ steps }: Trace, hook: Hook): Deed[] {
+function actionsAt({ steps }: Trace, hook: Hook): Action[] {
   return (
     steps
       .filter((step) => step.hook === hook && step.matched && !acceptsByPolicy(step))
       .filter(({ verdict, reason }) => (QUIET.has(verdict) ? reason.includes('mark becomes') : true))
-      // Masquerading clears the mark that asked for it: the next line tells of it.
+      // Masquerading clears the mark that requested it; the next line shows that.
       .filter(({ reason }) => !/mark becomes 0x0$/.test(reason))
       .map((step) => ({
         table: step.table,
         path: step.path ?? [step.chain],
-        told: tell(step),
+        summary: describeAction(step),
         probability: step.probability,
       }))
   )
 }
 
 /** `DNAT to 10.244.1.6:80`, `REJECT icmp-port-unreachable`, `mark becomes 0x4000`. */
-function tell({ verdict, reason, rule }: Step): string {
+function describeAction({ verdict, reason, rule }: Step): string {
   const did = reason.split('; ').at(-1) ?? ''
   const effect = /(?:^|[,;] )((?:connection )?mark becomes \S+|(?:to|source becomes) \S+)$/.exec(
     reason.split(/; scheduler /)[0] ?? '',
@@ -97,36 +97,38 @@ function tell({ verdict, reason, rule }: Step): string {
   return `${verdict}${effect === undefined ? '' : ` ${effect}`}`
 }
 
-/** A line for the hook, the chains that decided there, and what they did; parts of the connections that went the same way are joined. */
+/** A line for the hook, the chains that decided there, and what they did; parts of the connections with the same path are joined. */
 function describeHook(trace: Trace, hook: Hook, width: number): string[] {
   const lines: string[] = []
-  for (const group of groupDeeds(deedsAt(trace, hook))) {
+  for (const group of groupActions(actionsAt(trace, hook))) {
     const [first] = group
     if (!first) continue
-    const path = commonPath(group.map((deed) => deed.path))
+    const path = commonPath(group.map((action) => action.path))
     const title = `${first.table}: ${path.join(' → ')}`
-    const told = [...new Set(group.map((deed) => deed.told))].map((text) => {
-      const probability = group.filter((deed) => deed.told === text).reduce((sum, deed) => sum + deed.probability, 0)
+    const summary = [...new Set(group.map((action) => action.summary))].map((text) => {
+      const probability = group
+        .filter((action) => action.summary === text)
+        .reduce((sum, action) => sum + action.probability, 0)
       return `${text}${probability < 0.999_999 ? `  ${percent(probability)}` : ''}`
     })
-    if (told.length === 1 && !told[0]?.includes(': ')) {
-      lines.push(...wrap(`${title}  ${told[0]}`, width, '  '))
+    if (summary.length === 1 && !summary[0]?.includes(': ')) {
+      lines.push(...wrap(`${title}  ${summary[0]}`, width, '  '))
       continue
     }
     lines.push(...wrap(title, width, '  '))
-    const shown = told.length > ROWS ? told.slice(0, ROWS - 1) : told
+    const shown = summary.length > ROWS ? summary.slice(0, ROWS - 1) : summary
     for (const text of shown) lines.push(...wrap(text, width, '    '))
-    if (told.length > shown.length) lines.push(`    … and ${told.length - shown.length} more`)
+    if (summary.length > shown.length) lines.push(`    … and ${summary.length - shown.length} more`)
   }
   return [lines.length > 0 ? hook : `${hook}: no rule acts on it`, ...lines]
 }
 
 /** Deeds one after the other of one table and kind. */
-function groupDeeds(deeds: readonly Deed[]): Deed[][] {
-  const groups = new Map<string, Deed[]>()
-  for (const deed of deeds) {
-    const key = `${deed.table} ${deed.path[0]} ${deed.told.split(' ')[0]}`
-    groups.set(key, [...(groups.get(key) ?? []), deed])
+function groupActions(actions: readonly Action[]): Action[][] {
+  const groups = new Map<string, Action[]>()
+  for (const action of actions) {
+    const key = `${action.table} ${action.path[0]} ${action.summary.split(' ')[0]}`
+    groups.set(key, [...(groups.get(key) ?? []), action])
   }
   return [...groups.values()]
 }

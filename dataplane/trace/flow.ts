@@ -1,5 +1,57 @@
-import { printEndpoint } from '../ip-address.ts'
-import type { Protocol } from './packet.ts'
+import { canonicalAddress, familyOf, parseEndpoint, printEndpoint } from '../ip-address.ts'
+
+export type Protocol = 'tcp' | 'udp' | 'sctp'
+
+/**
+ * The first packet of a new connection. A Pod's enters through the Pod's interface of the node, an external one through
+ * the node's uplink, the host's comes from a process of the node. Without `source`, the host has the one that its kernel chooses,
+ * and an external one is the router's.
+ */
+export interface Packet {
+  from: 'pod' | 'host' | 'external'
+  source?: string
+  inInterface?: string
+  destination: string
+  port: number
+  protocol: Protocol
+}
+
+/** A packet that cannot be sent as described; the message says what to write instead. */
+export class PacketError extends Error {
+  override name = 'PacketError'
+}
+
+/**
+ * Reads a packet from its two descriptions: `from` is `pod:ADDRESS`, `host`, `outside` or `external:ADDRESS`, `to` is
+ * `ADDRESS:PORT[/tcp|/udp|/sctp]` (IPv6 in brackets). Throws PacketError.
+ */
+export function parsePacket(from: string, to: string): Packet {
+  const [endpointText = '', protocol = 'tcp', ...rest] = to.split('/')
+  const endpoint = parseEndpoint(endpointText)
+  if (!endpoint || endpoint.port === 0 || rest.length > 0 || !isProtocol(protocol)) {
+    throw new PacketError(
+      `"${to}" is no destination; write it as 10.96.0.10:53/udp (tcp, udp or sctp; tcp if left out)`,
+    )
+  }
+  const packet = { destination: endpoint.address, port: endpoint.port, protocol }
+  if (from === 'host') return { from: 'host', ...packet }
+  if (from === 'outside') return { from: 'external', ...packet }
+  const colon = from.indexOf(':')
+  const kind = from.slice(0, Math.max(colon, 0))
+  const source = from.slice(colon + 1)
+  const family = source.includes('/') ? undefined : familyOf(source)
+  if ((kind !== 'pod' && kind !== 'external') || family === undefined) {
+    throw new PacketError(`"${from}" is no origin; write it as pod:10.244.1.99, host, outside or external:203.0.113.9`)
+  }
+  if (family !== familyOf(endpoint.address)) {
+    throw new PacketError(`"${from}" and "${to}" are of different IP families; give both as IPv4 or both as IPv6`)
+  }
+  return { from: kind, source: canonicalAddress(source), ...packet }
+}
+
+function isProtocol(text: string): text is Protocol {
+  return text === 'tcp' || text === 'udp' || text === 'sctp'
+}
 
 /** The virtual server that IPVS sent the packet through. */
 export interface IpvsOrigin {
@@ -10,7 +62,7 @@ export interface IpvsOrigin {
 }
 
 /**
- * A packet on its way, with the chance that it came this way and what conntrack knows of it. Flows are never changed,
+ * A packet on its path, with the probability of that path and what conntrack knows of it. Flows are never changed,
  * only copied.
  */
 export interface Flow {

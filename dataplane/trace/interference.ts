@@ -10,7 +10,7 @@ const TAKING = new Set(['DROP', 'REJECT', 'TARPIT', 'DNAT', 'REDIRECT', 'TPROXY'
 
 const isForeign = (chain: string): boolean => !chain.startsWith('KUBE-')
 
-/** Without a rule of others that could take a packet there is nothing to walk through. */
+/** Without a foreign rule that could take a packet there is nothing to trace. */
 const hasSuspects = (rules: Ruleset): boolean =>
   [...rules.values()].some((table) =>
     [...table.values()].some(
@@ -34,7 +34,7 @@ function isTaking(hook: string, rule: string, masqueradeMark: number): boolean {
 
 /**
  * Rules that are not kube-proxy's and take Service packets: the first packet of each connection is walked through what the node
- * holds, and a rule of others that stops it, translates it, or changes its tracking or its masquerade mark is a finding, also
+ * holds, and a foreign rule that stops it, translates it, or changes its tracking or its masquerade mark is a finding, also
  * where it does so to a part of the connections only (`-m statistic`, `-m limit`). What firewalls and container engines write
  * for their own networks is met by none of these packets.
  * @param packets first packets of connections that have to reach a Service
@@ -62,7 +62,7 @@ function hopsOf(state: NodeState, packet: Packet) {
   try {
     return tracePacket(state, packet, { matchingOnly: true }).hops
   } catch (error) {
-    // A packet that the node cannot have meets no rule; chains in a circle are told by the comparison.
+    // A packet that the node cannot have meets no rule; the comparison reports chains in a circle.
     if (error instanceof PacketError || error instanceof CircleError) return []
     throw error
   }

@@ -3,8 +3,7 @@ import { printIpvsadmSave, type RealServer, type VirtualServer, virtualServerKey
 import type { NftTable } from '../nft-table.ts'
 import type { NodeState } from '../node-state.ts'
 import { describeFlow, type Flow } from './flow.ts'
-import type { Surroundings } from './matches.ts'
-import { findVirtualServer, type Share, scheduleShares, type VirtualServers } from './schedule.ts'
+import type { TraceContext } from './matches.ts'
 import type { Hook, Step } from './step.ts'
 import { type HookEnd, TableWalk } from './walk-chain.ts'
 import { NftWalk } from './walk-nftables.ts'
@@ -55,25 +54,25 @@ export class KernelPath {
   readonly hooks = new Set<Hook>()
   readonly #state: NodeState
   readonly #servers: VirtualServers
-  readonly #around: Surroundings
+  readonly #context: TraceContext
   readonly #walk: TableWalk
   readonly #nftWalk: NftWalk
   readonly #baseChains = new Map<Hook, BaseChain[]>()
   readonly #record: (step: Step) => void
 
-  constructor(state: NodeState, around: Surroundings, record: (step: Step) => void, matchingOnly = false) {
+  constructor(state: NodeState, context: TraceContext, record: (step: Step) => void, matchingOnly = false) {
     this.#state = state
     this.#servers = new Map(state.virtualServers.map((server) => [virtualServerKey(server), server]))
-    this.#around = around
+    this.#context = context
     this.#record = record
-    this.#walk = new TableWalk(around, record, matchingOnly)
-    this.#nftWalk = new NftWalk(around, record, matchingOnly)
+    this.#walk = new TableWalk(context, record, matchingOnly)
+    this.#nftWalk = new NftWalk(context, record, matchingOnly)
   }
 
   /** A packet that comes in by an interface. */
   prerouting(entering: Flow): void {
     for (const flow of this.#hook('PREROUTING', entering)) {
-      if (this.#around.network.isLocal(flow.destination)) this.#input(flow)
+      if (this.#context.network.isLocal(flow.destination)) this.#input(flow)
       else this.#forward(flow)
     }
   }
@@ -109,7 +108,7 @@ export class KernelPath {
 
   /** A real server on this node gets the packet in place (`here`); one elsewhere gets it through LOCAL_OUT again. */
   #afterIpvs(flow: Flow, here: (flow: Flow) => void): void {
-    if (this.#around.network.isLocal(flow.destination)) here(flow)
+    if (this.#context.network.isLocal(flow.destination)) here(flow)
     else this.output(flow)
   }
 
@@ -121,14 +120,14 @@ export class KernelPath {
   #postrouting(flow: Flow): void {
     const leaving = this.#routed({ ...flow, inInterface: undefined })
     for (const passed of this.#hook('POSTROUTING', leaving)) {
-      if (this.#around.network.isLocal(passed.destination) && !passed.looped) {
+      if (this.#context.network.isLocal(passed.destination) && !passed.looped) {
         this.prerouting({ ...passed, looped: true, inInterface: 'lo', outInterface: undefined })
       } else this.delivered.push(passed)
     }
   }
 
   #routed(flow: Flow): Flow {
-    return { ...flow, outInterface: this.#around.network.deviceTo(flow.destination) }
+    return { ...flow, outInterface: this.#context.network.deviceTo(flow.destination) }
   }
 
   /** Walks what the kernel runs at a hook in the order of priorities; gives back what got through. */
@@ -200,7 +199,7 @@ export class KernelPath {
   #scheduled(hook: Hook, server: VirtualServer, { real, share }: Share, flow: Flow): Flow {
     const probability = flow.probability * share
     const port = real.port === 0 || real.forward !== 'masq' ? flow.port : real.port
-    const told = `scheduler ${server.scheduler} gives it a share of ${Number(share.toFixed(6))}`
+    const summary = `scheduler ${server.scheduler} gives it a share of ${Number(share.toFixed(6))}`
     this.#record(
       this.#ipvsStep(
         hook,
@@ -208,7 +207,7 @@ export class KernelPath {
         [real],
         { ...flow, probability },
         'DNAT',
-        `to ${printEndpoint(real.address, port)}; ${told}`,
+        `to ${printEndpoint(real.address, port)}; ${summary}`,
       ),
     )
     const { destination, port: virtualPort, protocol } = flow
@@ -222,4 +221,45 @@ export class KernelPath {
     const chain = virtualServerKey(server)
     return { hook, table: 'ipvs', chain, rule, verdict, matched: true, reason, probability, packet: describeFlow(flow) }
   }
+}
+
+/** A real server and the share of new connections that it gets. */
+export interface Share {
+  real: RealServer
+  share: number
+}
+
+/**
+ * Schedulers that look at weights only to leave out 0: every other real server is as likely. For hashing ones (sh, dh, mh)
+ * the client decides, which for an unknown client is the same. Source: net/netfilter/ipvs/ip_vs_*.c.
+ */
+const UNWEIGHTED = new Set(['rr', 'lc', 'dh', 'lblc', 'lblcr'])
+
+/** Virtual servers by virtualServerKey. */
+export type VirtualServers = ReadonlyMap<string, VirtualServer>
+
+/** The virtual server that takes a packet: by firewall mark first, then by address and port, then by port 0 (any port). */
+function findVirtualServer(servers: VirtualServers, flow: Flow): VirtualServer | undefined {
+  const key = (port: number) => `${flow.protocol.toUpperCase()} ${printEndpoint(flow.destination, port)}`
+  const marked = flow.mark === 0 ? undefined : servers.get(`FWM ${flow.mark}`)
+  return marked ?? servers.get(key(flow.port)) ?? servers.get(key(0))
+}
+
+/**
+ * How new connections spread over the real servers: none of weight 0 gets any; equal shares for schedulers that ignore
+ * weights, shares by weight for the others. Empty when there is no usable one.
+ */
+function scheduleShares(server: VirtualServer): Share[] {
+  const usable = server.realServers.filter(({ weight }) => weight > 0)
+  if (server.scheduler === 'fo') return failover(usable)
+  const weightOf = (real: RealServer) => (UNWEIGHTED.has(server.scheduler) ? 1 : real.weight)
+  const total = usable.reduce((sum, real) => sum + weightOf(real), 0)
+  return usable.map((real) => ({ real, share: weightOf(real) / total }))
+}
+
+/** Weighted failover: the heaviest takes everything. */
+function failover(usable: readonly RealServer[]): Share[] {
+  const [first, ...others] = usable
+  if (!first) return []
+  return [{ real: others.reduce((best, real) => (real.weight > best.weight ? real : best), first), share: 1 }]
 }

@@ -5,21 +5,21 @@ import type { Flow } from './flow.ts'
 import type { NodeNetwork } from './node-network.ts'
 import { setHolds, setKey } from './set-match.ts'
 
-/** The chance that a match holds (0 or 1 except for `statistic`) and why. An empty reason says nothing worth telling. */
+/** The chance that a match holds (0 or 1 except for `statistic`) and why. The reason is empty where there is nothing to explain. */
 export interface Judgement {
   chance: number
   reason: string
 }
 
-/** What matches look at besides the packet. */
-export interface Surroundings {
+/** What matches depend on besides the packet. */
+export interface TraceContext {
   network: NodeNetwork
   ipsets: IpSets
   /** Names of `recent` lists that already hold the packet's source. A new client is in none. */
   visited: ReadonlySet<string>
 }
 
-type Judge = (options: RuleOptions, flow: Flow, around: Surroundings) => Judgement
+type Judge = (options: RuleOptions, flow: Flow, context: TraceContext) => Judgement
 
 const HOLDS: Judgement = { chance: 1, reason: '' }
 /** What a match answers in `-p` numbers. Source: IANA protocol numbers. */
@@ -48,11 +48,11 @@ const JUDGES: Record<string, Judge> = {
   udp: judgePorts,
 }
 
-/** Judges one `-m` match. A module the model does not know is taken not to match, and the reason says so. */
-export function judgeMatch(match: Match, flow: Flow, around: Surroundings): Judgement {
+/** Judges one `-m` match. A module the model does not know is taken not to match, with a reason. */
+export function judgeMatch(match: Match, flow: Flow, context: TraceContext): Judgement {
   const judge = match.known ? JUDGES[match.name] : undefined
   if (!judge) return { chance: 0, reason: `the match "${match.name}" is not modelled, taken as no match` }
-  return judge(match.options, flow, around)
+  return judge(match.options, flow, context)
 }
 
 /** The outcome of one question with its `!`; `fact` completes "the packet's …". */
@@ -69,22 +69,22 @@ export function allOf(judgements: Judgement[]): Judgement {
   return { chance, reason }
 }
 
-function judgeAddressType(options: RuleOptions, flow: Flow, { network }: Surroundings): Judgement {
+function judgeAddressType(options: RuleOptions, flow: Flow, { network }: TraceContext): Judgement {
   const side = (option: string, address: string): Judgement => {
-    const asked = options.get(option)
-    if (!asked) return HOLDS
+    const wanted = options.get(option)
+    if (!wanted) return HOLDS
     const type = network.addressType(address)
-    const types = (asked.value[0] ?? '').split(',')
-    return judged(types.includes(type), asked.negated, `${address} is of type ${type}`)
+    const types = (wanted.value[0] ?? '').split(',')
+    return judged(types.includes(type), wanted.negated, `${address} is of type ${type}`)
   }
   return allOf([side('--src-type', flow.source), side('--dst-type', flow.destination)])
 }
 
 function judgeMark(options: RuleOptions, mark: number, name: string): Judgement {
-  const asked = options.get('--mark')
-  if (!asked) return HOLDS
-  const [value, mask] = readMark(asked.value[0] ?? '')
-  return judged((mark & mask) >>> 0 === value, asked.negated, `${name} is 0x${mark.toString(16)}`)
+  const wanted = options.get('--mark')
+  if (!wanted) return HOLDS
+  const [value, mask] = readMark(wanted.value[0] ?? '')
+  return judged((mark & mask) >>> 0 === value, wanted.negated, `${name} is 0x${mark.toString(16)}`)
 }
 
 /** `0x4000/0x4000` → [value, mask]; without mask all 32 bits count. */
@@ -136,10 +136,10 @@ function judgePorts(options: RuleOptions, flow: Flow): Judgement {
       judgements.push(judged(any, negated, 'source port is any free one'))
     } else if (option === '--syn') judgements.push(judged(true, negated, 'it is a SYN'))
     else if (option === '--tcp-flags') {
-      // The first packet carries SYN alone, so whatever of it the mask keeps must be what is asked.
+      // The first packet carries SYN alone, so whatever of it the mask keeps must be what is wanted.
       const kept = text.split(',').filter((flag) => flag === 'SYN' || flag === 'ALL')
-      const asked = (value[1] ?? '').split(',').filter((flag) => flag !== 'NONE')
-      const holds = kept.length > 0 ? asked.length === 1 && asked[0] === 'SYN' : asked.length === 0
+      const wanted = (value[1] ?? '').split(',').filter((flag) => flag !== 'NONE')
+      const holds = kept.length > 0 ? wanted.length === 1 && wanted[0] === 'SYN' : wanted.length === 0
       judgements.push(judged(holds, negated, 'its flags are SYN'))
     } else judgements.push({ chance: 0, reason: `${option} is not modelled, taken as no match` })
   }
@@ -161,16 +161,16 @@ function judgeRange(options: RuleOptions, flow: Flow): Judgement {
     return from !== undefined && at !== undefined && to !== undefined && from <= at && at <= to
   }
   const side = (option: string, address: string): Judgement => {
-    const asked = options.get(option)
-    return asked ? judged(inRange(asked.value[0] ?? '', address), asked.negated, `address is ${address}`) : HOLDS
+    const wanted = options.get(option)
+    return wanted ? judged(inRange(wanted.value[0] ?? '', address), wanted.negated, `address is ${address}`) : HOLDS
   }
   return allOf([side('--src-range', flow.source), side('--dst-range', flow.destination)])
 }
 
 function judgeIpvs(options: RuleOptions, flow: Flow): Judgement {
   const { ipvs } = flow
-  const asked = options.get('--ipvs')
-  if (asked) return judged(ipvs !== undefined, asked.negated, ipvs ? 'IPVS handled it' : 'IPVS did not handle it')
+  const wanted = options.get('--ipvs')
+  if (wanted) return judged(ipvs !== undefined, wanted.negated, ipvs ? 'IPVS handled it' : 'IPVS did not handle it')
   if (!ipvs) return { chance: 0, reason: 'IPVS did not handle it' }
   const judgements: Judgement[] = []
   for (const [option, { negated, value }] of options) {
@@ -194,40 +194,40 @@ function judgePhysdev(options: RuleOptions): Judgement {
   return allOf([...options.values()].map(({ negated }) => judged(false, negated, 'not bridged')))
 }
 
-function judgeRecent(options: RuleOptions, _flow: Flow, { visited }: Surroundings): Judgement {
+function judgeRecent(options: RuleOptions, _flow: Flow, { visited }: TraceContext): Judgement {
   const name = options.get('--name')?.value[0] ?? 'DEFAULT'
   const set = options.get('--set')
   if (set) return judged(true, set.negated, `source is put into the list ${name}`)
   for (const option of ['--rcheck', '--update', '--remove']) {
-    const asked = options.get(option)
-    if (!asked) continue
+    const wanted = options.get(option)
+    if (!wanted) continue
     const holds = visited.has(name)
-    return judged(holds, asked.negated, `source is ${holds ? '' : 'not '}in the list ${name}`)
+    return judged(holds, wanted.negated, `source is ${holds ? '' : 'not '}in the list ${name}`)
   }
   return HOLDS
 }
 
-function judgeSet(options: RuleOptions, flow: Flow, { ipsets }: Surroundings): Judgement {
-  const asked = options.get('--match-set')
-  const [name = '', directions = ''] = asked?.value ?? []
+function judgeSet(options: RuleOptions, flow: Flow, { ipsets }: TraceContext): Judgement {
+  const wanted = options.get('--match-set')
+  const [name = '', directions = ''] = wanted?.value ?? []
   const set = ipsets.get(name)
-  if (!set) return judged(false, asked?.negated ?? false, `the set ${name} is not there`)
+  if (!set) return judged(false, wanted?.negated ?? false, `the set ${name} is not there`)
   const sides = directions.split(',')
   const holds = setHolds(ipsets, set, sides, flow)
   const key = setKey(set, sides, flow)
     .map((part) => part ?? '?')
     .join(',')
-  return judged(holds, asked?.negated ?? false, `${key} is ${holds ? '' : 'not '}in the set ${name}`)
+  return judged(holds, wanted?.negated ?? false, `${key} is ${holds ? '' : 'not '}in the set ${name}`)
 }
 
 function judgeStatistic(options: RuleOptions): Judgement {
   const probability = options.get('--probability')
   const every = options.get('--every')
-  const asked = probability ?? every
-  if (!asked) return HOLDS
+  const wanted = probability ?? every
+  if (!wanted) return HOLDS
   // The kernel keeps probabilities in steps of 1/2³¹ (xt_statistic).
   const share = probability ? Math.round(Number(probability.value[0]) * 2 ** 31) / 2 ** 31 : 1 / Number(every?.value[0])
   const chance = Math.min(1, Math.max(0, Number.isFinite(share) ? share : 0))
-  const meant = asked.negated ? 1 - chance : chance
+  const meant = wanted.negated ? 1 - chance : chance
   return { chance: meant, reason: `by chance, ${Number(meant.toFixed(6))}` }
 }

@@ -4,15 +4,15 @@ import type { Route } from '../ip-route.ts'
 
 export type AddressType = 'LOCAL' | 'UNICAST' | 'BROADCAST' | 'MULTICAST' | 'BLACKHOLE' | 'UNREACHABLE' | 'PROHIBIT'
 
-/** Kinds of link that are never the way out of a node. */
+/** Kinds of link that never lead out of a node. */
 const NO_UPLINK = new Set(['bridge', 'dummy', 'ipip', 'vxlan', 'wireguard'])
 
-/** What a node knows of the network: which addresses are its own and which way others lie. */
+/** What a node knows of the network: which addresses are its own and by which link others are reached. */
 export class NodeNetwork {
   readonly #links: readonly Link[]
   readonly #routes: readonly Route[]
   readonly #own: ReadonlySet<string>
-  /** Many rules ask the same of one packet. */
+  /** Many rules check the same address. */
   readonly #local = new Map<string, boolean>()
 
   /** Without routes they are derived from the links: each prefix lies behind its link, all else behind the uplink. */
@@ -50,7 +50,7 @@ export class NodeNetwork {
     return type === 'BLACKHOLE' || type === 'UNREACHABLE' || type === 'PROHIBIT' ? type : 'UNICAST'
   }
 
-  /** The route with the longest prefix, then the smallest metric; undefined when the node has no way there. */
+  /** The route with the longest prefix, then the smallest metric; undefined when the node has no route. */
   routeTo(address: string): Route | undefined {
     let best: Route | undefined
     for (const route of this.#routes) {
@@ -98,14 +98,14 @@ export class NodeNetwork {
     return best?.name ?? route?.device
   }
 
-  /** A machine outside the cluster: the router of the default route, else an address that is nobody's (RFC 5737, RFC 3849). */
+  /** A machine outside the cluster: the router of the default route, else an address reserved for documentation (RFC 5737, RFC 3849). */
   neighbourOutside(like: string): string {
     const isIPv4 = familyOf(like) === 'ipv4'
     const router = this.#routes.find(({ destination }) => destination === (isIPv4 ? '0.0.0.0/0' : '::/0'))?.via
     return router ?? (isIPv4 ? '203.0.113.9' : '2001:db8::9')
   }
 
-  /** Where packets from elsewhere come in: the way back to their source. */
+  /** Where packets from elsewhere come in: the route back to their source. */
   externalInterface(source: string): string | undefined {
     return this.routeTo(source)?.device
   }
@@ -131,8 +131,8 @@ function isBroadcastOf(link: Link, address: string): boolean {
 
 function derivedRoutes(links: readonly Link[]): Route[] {
   const routes: Route[] = []
-  const ways = links.filter((link) => !isLoopback(link) && !link.flags.includes('NOARP'))
-  for (const link of ways) {
+  const uplinks = links.filter((link) => !isLoopback(link) && !link.flags.includes('NOARP'))
+  for (const link of uplinks) {
     for (const { address, prefixLength, family } of link.addresses) {
       if (prefixLength === (family === 'inet' ? 32 : 128)) continue
       const destination = `${address}/${prefixLength}`
@@ -143,7 +143,7 @@ function derivedRoutes(links: readonly Link[]): Route[] {
     ['0.0.0.0/0', 'inet'],
     ['::/0', 'inet6'],
   ] as const) {
-    const uplink = ways.find((link) => !NO_UPLINK.has(link.kind ?? '') && hasNetwork(link, family))
+    const uplink = uplinks.find((link) => !NO_UPLINK.has(link.kind ?? '') && hasNetwork(link, family))
     if (uplink) routes.push({ type: 'unicast', destination: everywhere, device: uplink.name, metric: 0 })
   }
   return routes

@@ -3,9 +3,9 @@ import { isServicePortChain } from '../kube-proxy/nftables/names.ts'
 import { KUBE_PROXY_TABLE } from '../nft-table.ts'
 import type { NodeState } from '../node-state.ts'
 import type { Trace } from '../trace.ts'
-import type { Packet } from './packet.ts'
+import type { Packet } from './flow.ts'
 
-/** Chains of one Service port or endpoint, by prefix, and what a packet looks for there in vain. */
+/** Chains of one Service port or endpoint, by prefix, and what a packet does not find there. */
 const SOUGHT: Record<string, string> = {
   'KUBE-SVC': 'no endpoint chain',
   'KUBE-SVL': 'no endpoint chain',

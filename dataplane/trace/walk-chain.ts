@@ -1,10 +1,10 @@
 import type { Chain, Rule, Table } from '../iptables-save.ts'
-import { knownRule } from '../known-rules.ts'
 import type { ParsedRule } from '../rule.ts'
+import { knownRule } from '../rule-text.ts'
 import { applyTarget } from './apply-target.ts'
 import { describeFlow, type Flow, mergeFlows } from './flow.ts'
 import { isForOther, judgeRule } from './judge-rule.ts'
-import type { Surroundings } from './matches.ts'
+import type { TraceContext } from './matches.ts'
 import type { Hook, Step } from './step.ts'
 
 /** Rules that send packets in a circle; the kernel refuses to load such a table, so the text was made by hand. */
@@ -26,16 +26,16 @@ export interface ChainEnd {
 }
 
 /**
- * Walks packets through the tables of one node. Where a rule matches by chance only, the packet goes both ways, each with
+ * Walks packets through the tables of one node. Where a rule matches by chance only, the packet follows both paths, each with
  * its share of the probability; every rule met is given to `record`, or only those that match.
  */
 export class TableWalk {
-  readonly #around: Surroundings
+  readonly #context: TraceContext
   readonly #record: (step: Step) => void
   readonly #matchingOnly: boolean
 
-  constructor(around: Surroundings, record: (step: Step) => void, matchingOnly = false) {
-    this.#around = around
+  constructor(context: TraceContext, record: (step: Step) => void, matchingOnly = false) {
+    this.#context = context
     this.#record = record
     this.#matchingOnly = matchingOnly
   }
@@ -100,7 +100,7 @@ export class TableWalk {
     const parsed = knownRule(rule.spec)
     if (this.#matchingOnly && parsed && isForOther(parsed, flow)) return undefined
     const { chance, reason } = parsed
-      ? judgeRule(parsed, flow, this.#around)
+      ? judgeRule(parsed, flow, this.#context)
       : { chance: 0, reason: 'the rule cannot be read, taken as no match' }
     const passes = !parsed || chance === 0
     if (passes && this.#matchingOnly) return undefined
@@ -138,9 +138,9 @@ export class TableWalk {
     }
     const called = place.table.get(target.name)
     if (!called) {
-      const effect = applyTarget(target, flow, place.hook, this.#around)
+      const effect = applyTarget(target, flow, place.hook, this.#context)
       step.verdict = target.name
-      step.reason = joinReasons(reason, effect.told)
+      step.reason = joinReasons(reason, effect.summary)
       this.#record(step)
       return [{ flow: effect.flow, verdict: effect.verdict, by: step }]
     }

@@ -3,7 +3,7 @@ import { type NftElements, type NftExpression, type NftStatement, parseNftRule, 
 import type { NftChain, NftRule, NftTable } from '../nft-table.ts'
 import { applyTarget } from './apply-target.ts'
 import { describeFlow, type Flow, mergeFlows } from './flow.ts'
-import { connectionStates, readMark, type Surroundings } from './matches.ts'
+import { connectionStates, readMark, type TraceContext } from './matches.ts'
 import type { Hook, Step } from './step.ts'
 import { type ChainEnd, CircleError, type HookEnd, joinReasons } from './walk-chain.ts'
 
@@ -26,12 +26,12 @@ type RuleEnd = Omit<ChainEnd, 'verdict'> & { verdict: ChainEnd['verdict'] | 'con
 
 /** Walks packets through the chains of nf_tables on one node; every rule met is given to `record`, or only those that match. */
 export class NftWalk {
-  readonly #around: Surroundings
+  readonly #context: TraceContext
   readonly #record: (step: Step) => void
   readonly #matchingOnly: boolean
 
-  constructor(around: Surroundings, record: (step: Step) => void, matchingOnly = false) {
-    this.#around = around
+  constructor(context: TraceContext, record: (step: Step) => void, matchingOnly = false) {
+    this.#context = context
     this.#record = record
     this.#matchingOnly = matchingOnly
   }
@@ -146,8 +146,8 @@ export class NftWalk {
       case 'mark':
         return this.#values(place, statement.value, flow).map(({ value, flow: taken }) => {
           const mark = readMark(value ?? '0')[0]
-          const told = `${statement.of === 'ct' ? 'connection mark' : 'mark'} becomes 0x${mark.toString(16)}`
-          return because(told, { flow: statement.of === 'ct' ? { ...taken, connmark: mark } : { ...taken, mark } })
+          const summary = `${statement.of === 'ct' ? 'connection mark' : 'mark'} becomes 0x${mark.toString(16)}`
+          return because(summary, { flow: statement.of === 'ct' ? { ...taken, connmark: mark } : { ...taken, mark } })
         })
       case 'update':
         return this.#values(place, statement.key, flow).map(({ value }) =>
@@ -166,8 +166,8 @@ export class NftWalk {
       const [address = '', port] = value.split(' . ')
       const text = (port === undefined ? address : printEndpoint(address, Number(port))).replace(/^:(?=\d+$)/, '')
       const options = new Map(to ? [[option, { negated: false, value: [text] }]] : [])
-      const effect = applyTarget({ name, goto: false, options }, flow, place.hook, this.#around)
-      return { flow: effect.flow, reasons: [...state.reasons, effect.told], verdict: 'accept', name }
+      const effect = applyTarget({ name, goto: false, options }, flow, place.hook, this.#context)
+      return { flow: effect.flow, reasons: [...state.reasons, effect.summary], verdict: 'accept', name }
     })
   }
 
@@ -217,7 +217,7 @@ export class NftWalk {
     const isIPv4 = familyOf(flow.destination) === 'ipv4'
     if (first === 'fib' && (key === 'daddr type' || key === 'saddr type')) {
       const address = key === 'daddr type' ? flow.destination : flow.source
-      return this.#around.network.addressType(address).toLowerCase()
+      return this.#context.network.addressType(address).toLowerCase()
     }
     if (key === 'dport') return first === 'th' || first === flow.protocol ? `${flow.port}` : undefined
     if (first === 'ip' && !isIPv4) return undefined
@@ -259,7 +259,7 @@ export class NftWalk {
     value: string,
     flow: Flow,
   ): boolean {
-    if ('name' in right && this.#around.visited.has(right.name)) return operator === '=='
+    if ('name' in right && this.#context.visited.has(right.name)) return operator === '=='
     const isEqual =
       'kind' in right
         ? this.#values({ table, hook: 'PREROUTING' }, right, flow).some(

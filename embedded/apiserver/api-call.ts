@@ -1,10 +1,71 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { Readable } from 'node:stream'
+import type { GuestProcess, RunResult } from '../machine/machine.ts'
 import type { ClusterApi } from './cluster-api.ts'
-import type { Accepted } from './negotiation.ts'
-import type { NodeBackend } from './node-backend.ts'
+import type { Accepted } from './http-messages.ts'
 import { type Resource, resourceNamed } from './resource.ts'
 import type { Schema } from './schema.ts'
 import type { Served } from './served.ts'
+
+export interface PodTarget {
+  namespace: string
+  name: string
+}
+
+export interface ExecRequest {
+  /** A container of a Pod, or a whole node (the `nodes/NAME/exec` subresource that only this cluster has). */
+  target: ({ kind: 'pod'; container?: string } & PodTarget) | { kind: 'node'; name: string }
+  command: string[]
+  tty: boolean
+}
+
+export interface TerminalSize {
+  columns: number
+  rows: number
+}
+
+/** Starts a command, or joins one that runs, with a terminal of that size. */
+export type StartCommand = (size?: TerminalSize) => Promise<GuestProcess>
+
+export interface LogRequest extends PodTarget {
+  container?: string
+  follow: boolean
+  previous: boolean
+  timestamps: boolean
+  tailLines?: number
+  sinceSeconds?: number
+  limitBytes?: number
+}
+
+/** CPU time and memory in use. */
+export interface Usage {
+  nanocores: number
+  kibibytes: number
+}
+
+/** What the nodes used during the last seconds. */
+export interface UsageReport {
+  seconds: number
+  nodes: ReadonlyMap<string, Usage>
+  /** By the Pod's uid and the container's name. */
+  pods: ReadonlyMap<string, ReadonlyMap<string, Usage>>
+}
+
+/** What the API server requests from the kubelets. All throw or reject with a StatusError when the target can't serve it. */
+export interface NodeBackend {
+  exec(request: ExecRequest): StartCommand
+  /** Joins the input and output of a running container; killing what it starts only detaches. */
+  attach(target: PodTarget & { container: string }): StartCommand
+  /** Opens connections to TCP ports of a Pod's loopback interface. */
+  dial(pod: PodTarget): (port: number) => Promise<GuestProcess>
+  /** Runs a shell script on a node to its end (`nodes/NAME/script`, which only this cluster has). */
+  script(node: string, text: string): Promise<RunResult>
+  /** Resolves when the node's kube-proxy has programmed what the API holds (`nodes/NAME/synced`); at once where that is unknown. */
+  synced(node: string): Promise<void>
+  /** Ends when the log ends (or, following, when the container does); destroy it to stop following. */
+  logs(request: LogRequest): Promise<Readable>
+  usage(): Promise<UsageReport>
+}
 
 /** One request for a resource, with everything that its handler needs. */
 export interface ApiCall {

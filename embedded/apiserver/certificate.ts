@@ -1,18 +1,6 @@
 import { createHash, generateKeyPairSync, type KeyObject, randomBytes, sign } from 'node:crypto'
 import { isIP } from 'node:net'
-import {
-  bitString,
-  boolean,
-  explicit,
-  implicit,
-  integer,
-  objectIdentifier,
-  octetString,
-  sequence,
-  setOf,
-  time,
-  utf8String,
-} from './der.ts'
+import { stringify } from 'yaml'
 
 export interface ServerTls {
   /** The cluster's authority, PEM: what clients trust. */
@@ -117,4 +105,92 @@ function keyIdentifier(key: KeyObject): Buffer {
 function pem(der: Buffer): string {
   const lines = der.toString('base64').match(/.{1,64}/g) ?? []
   return `-----BEGIN CERTIFICATE-----\n${lines.join('\n')}\n-----END CERTIFICATE-----\n`
+}
+
+// The few ASN.1 types of an X.509 certificate in DER (ITU-T X.690).
+
+function element(tag: number, content: Uint8Array): Buffer {
+  const length = content.length
+  if (length < 0x80) return Buffer.concat([Buffer.from([tag, length]), content])
+  const bytes = Buffer.from(length.toString(16).padStart(length > 0xff ? 4 : 2, '0'), 'hex')
+  return Buffer.concat([Buffer.from([tag, 0x80 | bytes.length]), bytes, content])
+}
+
+function sequence(...items: Uint8Array[]): Buffer {
+  return element(0x30, Buffer.concat(items))
+}
+
+function setOf(item: Uint8Array): Buffer {
+  return element(0x31, item)
+}
+
+/** A non-negative integer given as its bytes, most significant first. */
+function integer(bytes: Uint8Array): Buffer {
+  return element(0x02, (bytes[0] ?? 0) >= 0x80 ? Buffer.concat([Buffer.from([0]), bytes]) : bytes)
+}
+
+function boolean(value: boolean): Buffer {
+  return element(0x01, Buffer.from([value ? 0xff : 0]))
+}
+
+function octetString(content: Uint8Array): Buffer {
+  return element(0x04, content)
+}
+
+/** Whole bytes, or a named bit list with some unused bits at the end. */
+function bitString(content: Uint8Array, unusedBits = 0): Buffer {
+  return element(0x03, Buffer.concat([Buffer.from([unusedBits]), content]))
+}
+
+function utf8String(text: string): Buffer {
+  return element(0x0c, Buffer.from(text))
+}
+
+function objectIdentifier(dotted: string): Buffer {
+  const [first = 0, second = 0, ...rest] = dotted.split('.').map(Number)
+  const bytes = [first * 40 + second]
+  for (const arc of rest) {
+    const groups = [arc & 0x7f]
+    for (let left = arc >>> 7; left > 0; left >>>= 7) groups.unshift((left & 0x7f) | 0x80)
+    bytes.push(...groups)
+  }
+  return element(0x06, Buffer.from(bytes))
+}
+
+/** UTCTime up to 2049, GeneralizedTime after, as RFC 5280 4.1.2.5 wants it. */
+function time(date: Date): Buffer {
+  const digits = `${date.toISOString().replaceAll(/[-:T]|\.\d+Z$/g, '')}Z`
+  return date.getUTCFullYear() < 2050 ? element(0x17, Buffer.from(digits.slice(2))) : element(0x18, Buffer.from(digits))
+}
+
+/** `[number]` around complete elements. */
+function explicit(number: number, content: Uint8Array): Buffer {
+  return element(0xa0 | number, content)
+}
+
+/** `[number]` in place of the tag of a primitive element. */
+function implicit(number: number, content: Uint8Array): Buffer {
+  return element(0x80 | number, content)
+}
+
+/** Text of a kubeconfig that reaches one cluster with a token, and nothing else. */
+export function kubeconfig(options: {
+  /** Name of cluster, user and context. */
+  name: string
+  /** `https://127.0.0.1:PORT`. */
+  server: string
+  /** PEM of the authority. */
+  ca: string
+  token: string
+  namespace?: string
+}): string {
+  const { name, server, ca, token, namespace } = options
+  return stringify({
+    apiVersion: 'v1',
+    kind: 'Config',
+    clusters: [{ name, cluster: { server, 'certificate-authority-data': Buffer.from(ca).toString('base64') } }],
+    users: [{ name, user: { token } }],
+    contexts: [{ name, context: { cluster: name, user: name, ...(namespace && { namespace }) } }],
+    'current-context': name,
+  })
 }

@@ -1,11 +1,10 @@
 import { matchesSelector } from '../../dataplane/label-selector.ts'
 import type { Api, Draft, KubeObject, WatchHandler } from './api.ts'
-import { matchesFields, parseFieldSelector } from './field-selector.ts'
 import { type Json, wireCopy } from './json.ts'
-import { parseLabelSelector } from './label-selector.ts'
-import { mergePatch } from './merge-patch.ts'
 import { ObjectWriter } from './object-writer.ts'
+import { mergePatch } from './patches.ts'
 import { type Resource, resourceNamed } from './resource.ts'
+import { matchesFields, parseFieldSelector, parseLabelSelector } from './selectors.ts'
 import { notFound } from './status-error.ts'
 import { Store, type Stored, type StoreEvent } from './store.ts'
 

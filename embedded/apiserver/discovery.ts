@@ -1,6 +1,5 @@
-import { subresourcesOf } from './request-path.ts'
 import { apiVersionOf, type Resource } from './resource.ts'
-import { groups, inGroup, type Served, served, unstored } from './served.ts'
+import { groups, inGroup, type Served, served, subresourcesOf, unstored } from './served.ts'
 
 /** The Kubernetes version whose API this server follows. */
 export const gitVersion = 'v1.34.11'

@@ -1,15 +1,20 @@
 import type { V1Service } from '@kubernetes/client-node'
 import type { Draft } from './api.ts'
-import { FieldErrors } from './field-errors.ts'
+import { FieldErrors, validateMeta } from './field-errors.ts'
 import { sameJson, wireCopy } from './json.ts'
-import { admitToNamespace, isProtectedNamespace, newMetadata } from './object-birth.ts'
-import { type DeleteOptions, endOf, markDeleted } from './object-end.ts'
+import {
+  admitToNamespace,
+  type DeleteOptions,
+  endOf,
+  isProtectedNamespace,
+  markDeleted,
+  newMetadata,
+} from './object-lifecycle.ts'
 import { type Resource, resourceNamed, resources } from './resource.ts'
 import { allocateService, type ServiceRanges } from './service-allocator.ts'
 import { alreadyExists, conflict, forbidden, invalid, notFound } from './status-error.ts'
 import type { Store, Stored } from './store.ts'
 import { strategyOf } from './strategy.ts'
-import { validateMeta } from './validate-meta.ts'
 
 export interface WriteOptions {
   /** Everything is checked and filled in, nothing is stored. */

@@ -1,10 +1,12 @@
 import { createHash } from 'node:crypto'
+import { readFile } from 'node:fs/promises'
+import { createRequire } from 'node:module'
+import { dirname, join } from 'node:path'
+import { projectRoot } from '../../host/layout.ts'
 import { shortName } from './decode.ts'
 import { gitVersion } from './discovery.ts'
-import { applyKeys, patchKeys, sets } from './list-keys.ts'
-import { type FieldDescription, fieldDescriptions } from './openapi-descriptions.ts'
 import { apiVersionOf } from './resource.ts'
-import { type FieldType, innermost, type Schema } from './schema.ts'
+import { applyKeys, type FieldType, innermost, patchKeys, type Schema, sets } from './schema.ts'
 import { groups, inGroup, type Served, served } from './served.ts'
 
 // OpenAPI of the served kinds: enough for `kubectl explain`, and for kubectl to learn which query parameters and
@@ -146,4 +148,29 @@ function typeSchema(type: FieldType, refs: string): object {
     default:
       return { type: type.is }
   }
+}
+
+export interface FieldDescription {
+  text: string
+  required: boolean
+}
+
+const resolve = createRequire(join(projectRoot, 'package.json')).resolve
+
+/**
+ * What each field of a kind means, read from the type declarations of @kubernetes/client-node (their comments are the
+ * API's own reference). The kind itself is described under the empty name. Read at the first request for OpenAPI.
+ */
+async function fieldDescriptions(className: string): Promise<Map<string, FieldDescription>> {
+  const folder = join(dirname(resolve('@kubernetes/client-node')), 'gen', 'models')
+  const source = await readFile(join(folder, `${className}.d.ts`), 'utf8').catch(() => '')
+  const found = new Map<string, FieldDescription>()
+  const comment = /\/\*\*\s*\n\s*\* (.*)\n\s*\*\/\s*\n\s*(?:'([^']+)'(\??):|export declare class)/g
+  for (const [, text = '', field, optional] of source.matchAll(comment)) {
+    found.set(field ?? '', {
+      text: text.replaceAll(/\\(.)/g, '$1').trim(),
+      required: field !== undefined && optional === '',
+    })
+  }
+  return found
 }

@@ -30,6 +30,9 @@ export const protobufFields: Readonly<Record<string, string>> = {
   V1ContainerPort: 'name hostPort! containerPort! protocol hostIP',
   V1ContainerResizePolicy: 'resourceName restartPolicy',
   V1ControllerRevision: 'metadata data revision!',
+  V1CronJob: 'metadata spec status',
+  V1CronJobSpec:
+    'schedule startingDeadlineSeconds concurrencyPolicy suspend jobTemplate successfulJobsHistoryLimit failedJobsHistoryLimit timeZone',
   V1DaemonSet: 'metadata spec status',
   V1DaemonSetSpec: 'selector template updateStrategy minReadySeconds! 6=revisionHistoryLimit',
   V1DaemonSetUpdateStrategy: 'type rollingUpdate',
@@ -62,6 +65,10 @@ export const protobufFields: Readonly<Record<string, string>> = {
   V1HTTPHeader: 'name value',
   V1HostAlias: 'ip hostnames',
   V1HostPathVolumeSource: 'path type',
+  V1Job: 'metadata spec status',
+  V1JobSpec:
+    'parallelism completions activeDeadlineSeconds selector manualSelector template backoffLimit ttlSecondsAfterFinished completionMode suspend podFailurePolicy backoffLimitPerIndex maxFailedIndexes podReplacementPolicy managedBy successPolicy',
+  V1JobTemplateSpec: 'metadata spec',
   V1KeyToPath: 'key path mode',
   V1LabelSelector: 'matchLabels matchExpressions',
   V1LabelSelectorRequirement: 'key operator values',

@@ -1,7 +1,5 @@
-import { toCoreV1, toEventsV1 } from './event-conversion.ts'
 import type { JsonObject } from './json.ts'
 import { apiVersionOf, type Resource, resources } from './resource.ts'
-import { toSliceV1beta1 } from './slice-conversion.ts'
 import type { Stored } from './store.ts'
 
 /** A resource as one API group serves it; Events are served by two groups from one store. */
@@ -25,7 +23,7 @@ const events: Served[] = own
 export const served: readonly Served[] = [...own, ...events]
 
 /** Versions that only old programs ask for by name: to be read, and in no list of what there is. */
-export const older: readonly Served[] = own
+const older: readonly Served[] = own
   .filter((resource) => resource.name === 'endpointslices')
   .map((resource) => ({ ...resource, version: 'v1beta1' }))
 
@@ -116,4 +114,114 @@ const bodyKinds: Readonly<Record<string, string>> = {
 export function classOfKind(apiVersion: string, kind: string): string | undefined {
   const own = inGroup(served, apiVersion).find((resource) => resource.kind === kind)
   return own?.schema ?? bodyKinds[kind]
+}
+
+// Events are kept as core/v1; events.k8s.io/v1 is another view of the same objects. The pairs name a field in both.
+const names: readonly [core: string, events: string][] = [
+  ['involvedObject', 'regarding'],
+  ['message', 'note'],
+  ['reportingComponent', 'reportingController'],
+  ['count', 'deprecatedCount'],
+  ['firstTimestamp', 'deprecatedFirstTimestamp'],
+  ['lastTimestamp', 'deprecatedLastTimestamp'],
+  ['source', 'deprecatedSource'],
+]
+
+/** A core/v1 Event as events.k8s.io/v1. */
+function toEventsV1(event: JsonObject): JsonObject {
+  return { ...renamed(event, new Map(names)), apiVersion: 'events.k8s.io/v1' }
+}
+
+/** An events.k8s.io/v1 Event as core/v1. */
+function toCoreV1(event: JsonObject): JsonObject {
+  return { ...renamed(event, new Map(names.map(([core, other]) => [other, core]))), apiVersion: 'v1' }
+}
+
+function renamed(event: JsonObject, to: ReadonlyMap<string, string>): JsonObject {
+  return Object.fromEntries(Object.entries(event).map(([key, value]) => [to.get(key) ?? key, value]))
+}
+
+const hostname = 'kubernetes.io/hostname'
+
+/**
+ * A discovery.k8s.io/v1 EndpointSlice as v1beta1 shows it, where an endpoint's node is part of its `topology`
+ * (KEP-752). A genuine kube-proxy before 1.21 knows no other version.
+ */
+export function toSliceV1beta1(slice: JsonObject): JsonObject {
+  const endpoints = Array.isArray(slice.endpoints) ? (slice.endpoints as JsonObject[]) : []
+  return {
+    ...slice,
+    apiVersion: 'discovery.k8s.io/v1beta1',
+    endpoints: endpoints.map((endpoint) =>
+      typeof endpoint.nodeName === 'string' ? { ...endpoint, topology: { [hostname]: endpoint.nodeName } } : endpoint,
+    ),
+  }
+}
+
+/** What a path of the API names. */
+export type Target =
+  | { is: 'resource'; resource: Served; namespace?: string; name?: string; subresource?: string }
+  | { is: 'unstored'; resource: Unstored; namespace?: string; name?: string }
+  | { is: 'other'; path: string }
+  | { is: 'unknown' }
+
+/** Reads `/api/v1/…` and `/apis/GROUP/VERSION/…`; everything else is `other`, a path with no resource `unknown`. */
+export function parsePath(path: string): Target {
+  const parts = path.split('/').filter((part) => part !== '')
+  const [root, ...rest] = parts.map(decoded)
+  const prefix = root === 'api' ? rest.splice(0, 1) : root === 'apis' ? rest.splice(0, 2) : []
+  if (rest.length === 0 || prefix.length === 0) return { is: 'other', path }
+  const group = root === 'api' ? '' : (prefix[0] ?? '')
+  const version = prefix.at(-1) ?? ''
+  const find = (name: string | undefined): Served | undefined =>
+    [...served, ...older].find(
+      (resource) => resource.name === name && resource.group === group && resource.version === version,
+    )
+
+  const inNamespace = rest[0] === 'namespaces' && rest.length > 2
+  const [name, object] = inNamespace ? rest.slice(2) : rest
+  // `kubectl autoscale` may use an older version.
+  const other = unstored.find(
+    (own) => own.name === name && own.group === group && (own.version === version || own.is === 'absent'),
+  )
+  if (other) {
+    const [namespace] = inNamespace ? rest.slice(1) : []
+    return { is: 'unstored', resource: other, ...(namespace && { namespace }), ...(object && { name: object }) }
+  }
+  // `/namespaces/NS/pods` is a list of Pods, `/namespaces/NS/status` belongs to the namespace itself.
+  if (inNamespace) {
+    const inside = find(rest[2])
+    if (inside?.namespaced) return resourceTarget(inside, rest[1], rest.slice(3))
+    if (group !== '') return { is: 'unknown' }
+  }
+  const resource = find(rest[0])
+  return resource ? resourceTarget(resource, undefined, rest.slice(1)) : { is: 'unknown' }
+}
+
+function resourceTarget(resource: Served, namespace: string | undefined, rest: string[]): Target {
+  const [name, subresource, ...more] = rest
+  if (more.length > 0) return { is: 'unknown' }
+  if (resource.namespaced && namespace === undefined && name !== undefined) return { is: 'unknown' }
+  if (subresource !== undefined && !subresourcesOf(resource).includes(subresource)) return { is: 'unknown' }
+  return {
+    is: 'resource',
+    resource,
+    ...(namespace !== undefined && { namespace }),
+    ...(name !== undefined && { name }),
+    ...(subresource !== undefined && { subresource }),
+  }
+}
+
+/** Subresources of a resource: `status`, `scale`, and what else it has. */
+export function subresourcesOf(resource: Pick<Served, 'status' | 'scale' | 'others'>): string[] {
+  return [...(resource.status ? ['status'] : []), ...(resource.scale ? ['scale'] : []), ...(resource.others ?? [])]
+}
+
+/** A malformed percent escape stays as it is; it then names nothing. */
+function decoded(part: string): string {
+  try {
+    return decodeURIComponent(part)
+  } catch {
+    return part
+  }
 }

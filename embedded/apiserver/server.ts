@@ -3,19 +3,29 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import { createServer } from 'node:https'
 import type { AddressInfo, Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
+import { type ApiCall, flag, type NodeBackend } from './api-call.ts'
 import type { ServerTls } from './certificate.ts'
 import type { ClusterApi } from './cluster-api.ts'
-import { serveMetrics } from './metrics.ts'
-import { negotiate } from './negotiation.ts'
-import type { NodeBackend } from './node-backend.ts'
-import { serveOther } from './other-paths.ts'
-import { sendObject, statusOf } from './reply.ts'
-import { parsePath } from './request-path.ts'
-import { serveResource } from './resource-calls.ts'
+import { negotiate, sendObject, statusOf } from './http-messages.ts'
+import { getObject, listObjects } from './list-objects.ts'
+import { serveMetrics, serveOther } from './other-paths.ts'
+import { patchObject } from './patch-objects.ts'
 import { loadSchema, type Schema } from './schema.ts'
+import { parsePath } from './served.ts'
 import { absentKind, badRequest, methodNotAllowed, unauthorized, unknownPath } from './status-error.ts'
 import { serveUpgrade } from './streaming.ts'
-import { serveReview } from './subresources.ts'
+import {
+  serveBinding,
+  serveEviction,
+  serveFinalize,
+  serveNodeScript,
+  serveNodeSynced,
+  servePodLog,
+  serveReview,
+  serveScale,
+} from './subresources.ts'
+import { watchObjects } from './watch-objects.ts'
+import { createObject, deleteCollection, deleteObject, replaceObject } from './write-objects.ts'
 
 /** As long as Go's client, and so kubectl, keeps an idle connection. */
 const idleMs = 90_000
@@ -155,4 +165,69 @@ function refuseUpgrade(socket: Duplex, error: unknown): void {
   socket.end(
     `HTTP/1.1 ${code} ${status.reason}\r\ncontent-type: application/json\r\ncontent-length: ${Buffer.byteLength(body)}\r\nconnection: close\r\n\r\n${body}`,
   )
+}
+
+/** Answers a request for a resource by its method; 405 where a method makes no sense. */
+async function serveResource(call: ApiCall): Promise<void> {
+  const { subresource, name } = call
+  const { method = 'GET' } = call.request
+  if (subresource !== undefined && !['status', 'ephemeralcontainers'].includes(subresource))
+    return serveSubresource(call, method)
+  if (name !== undefined) return serveOne(call, method)
+  switch (method) {
+    case 'GET':
+      return flag(call.query, 'watch') ? watchObjects(call) : listObjects(call)
+    case 'POST':
+      if (call.resource.namespaced && call.namespace === undefined) throw methodNotAllowed()
+      return createObject(call)
+    case 'DELETE':
+      return deleteCollection(call)
+    default:
+      throw methodNotAllowed()
+  }
+}
+
+async function serveOne(call: ApiCall, method: string): Promise<void> {
+  switch (method) {
+    case 'GET':
+      return flag(call.query, 'watch') ? watchObjects(call) : getObject(call)
+    case 'PUT':
+      return replaceObject(call)
+    case 'PATCH':
+      return patchObject(call)
+    case 'DELETE':
+      if (call.subresource !== undefined) throw methodNotAllowed()
+      return deleteObject(call)
+    default:
+      throw methodNotAllowed()
+  }
+}
+
+async function serveSubresource(call: ApiCall, method: string): Promise<void> {
+  switch (call.subresource) {
+    case 'scale':
+      return serveScale(call)
+    case 'log':
+      if (method !== 'GET') throw methodNotAllowed()
+      return servePodLog(call)
+    case 'script':
+      if (method !== 'POST') throw methodNotAllowed()
+      return serveNodeScript(call)
+    case 'synced':
+      if (method !== 'GET') throw methodNotAllowed()
+      return serveNodeSynced(call)
+    case 'binding':
+      if (method !== 'POST') throw methodNotAllowed()
+      return serveBinding(call)
+    case 'eviction':
+      if (method !== 'POST') throw methodNotAllowed()
+      return serveEviction(call)
+    case 'finalize':
+      if (method !== 'PUT') throw methodNotAllowed()
+      return serveFinalize(call)
+    default:
+      throw badRequest(
+        `unable to upgrade: the ${call.subresource} subresource needs an upgraded connection (WebSocket)`,
+      )
+  }
 }

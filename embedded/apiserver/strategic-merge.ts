@@ -1,6 +1,5 @@
 import { isObject, type Json, type JsonObject, sameJson } from './json.ts'
-import { patchKeys, sets } from './list-keys.ts'
-import { innermost, type Schema } from './schema.ts'
+import { innermost, patchKeys, type Schema, sets } from './schema.ts'
 import { badRequest } from './status-error.ts'
 
 /**

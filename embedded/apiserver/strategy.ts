@@ -13,31 +13,34 @@ import type {
   V1Secret,
   V1Service,
 } from '@kubernetes/client-node'
-import { defaultPod, defaultPodSpec } from './default-pod.ts'
-import { defaultEndpoints, defaultService } from './default-service.ts'
 import {
   defaultCronJob,
   defaultDaemonSet,
   defaultDeployment,
   defaultEndpointSlice,
+  defaultEndpoints,
   defaultJob,
+  defaultPod,
+  defaultPodSpec,
   defaultReplicaSet,
-} from './default-workload.ts'
+  defaultService,
+} from './defaults.ts'
 import type { FieldErrors } from './field-errors.ts'
 import { sameJson } from './json.ts'
-import { carryAllocations, prepareService } from './service-lifecycle.ts'
+import { carryAllocations, prepareService } from './service-allocator.ts'
 import type { Stored } from './store.ts'
+import { validatePodSpec, validatePodUpdate } from './validate-pod.ts'
 import {
   validateData,
   validateDataUpdate,
   validateEndpointSlice,
   validateEndpointSliceUpdate,
-} from './validate-other.ts'
-import { validatePodSpec, validatePodUpdate } from './validate-pod.ts'
-import { validateService, validateServiceUpdate } from './validate-service.ts'
+  validateService,
+  validateServiceUpdate,
+} from './validate-service.ts'
 import { validateCronJob, validateJobSpec, validateWorkload, validateWorkloadUpdate } from './validate-workload.ts'
 
-/** What is particular to one kind on its way into the store. Both steps may change `object`, never `old`. */
+/** Defaults and validation of one kind before it is stored. Both steps may change `object`, never `old`. */
 interface Strategy<T> {
   /** Fills in defaults; `old` is present at an update. */
   prepare?(object: T, old?: T): void

@@ -125,7 +125,7 @@ function webSocketTransport(client: WebSocket, options: StreamOptions): CommandT
   })
   client.on('error', () => client.terminate())
   client.on('close', () => stdin.end())
-  // As Kubernetes does: an empty message on each output says that the streams are up.
+  // As in Kubernetes, an empty message on an output reports that the streams are open.
   client.send(Buffer.from([channel.stdout]))
   const output = (number: number) =>
     new Writable({

@@ -2,17 +2,18 @@ import type { IncomingMessage } from 'node:http'
 import { constants } from 'node:os'
 import type { Duplex, Readable, Writable } from 'node:stream'
 import { finished } from 'node:stream/promises'
+import type { V1Pod } from '@kubernetes/client-node'
 import { OUTSIDE } from '../../host/outside.ts'
 import type { GuestProcess } from '../machine/machine.ts'
+import type { KubeObject } from './api.ts'
+import type { ExecRequest, NodeBackend, StartCommand, TerminalSize } from './api-call.ts'
 import type { ClusterApi } from './cluster-api.ts'
-import { noteCommand } from './command-note.ts'
-import type { NodeBackend, StartCommand, TerminalSize } from './node-backend.ts'
-import { containerOf } from './pod-log.ts'
-import type { Target } from './request-path.ts'
 import { resourceNamed } from './resource.ts'
+import type { Target } from './served.ts'
 import type { SpdyStream } from './spdy.ts'
 import { badRequest, notFound } from './status-error.ts'
 import { acceptCommand, acceptStreams, type CommandTransport, type StreamOptions } from './streaming-protocols.ts'
+import { containerOf } from './subresources.ts'
 
 /** A request that asks for an upgraded connection. */
 export interface UpgradeCall {
@@ -194,4 +195,31 @@ async function forwardConnection(stream: SpdyStream, dial: () => Promise<GuestPr
   // socat names the system call that failed, then the reason.
   if (said.includes(' E connect')) throw new Error(said.trim().split(': ').at(-1))
   return ''
+}
+
+/** Annotation of a Node: when a command was last run on it, or in a Pod of it that can change the node. */
+const LAST_COMMAND = 'kube-service-labs/last-command'
+
+/**
+ * Notes on a Node that a command is run there (`make exec`, `make shell`, `kubectl exec`), so that lab 8 can tell a repair by hand
+ * from what kube-proxy repaired by itself. The project's own scripts are not noted: they come by `nodes/NAME/script`.
+ */
+function noteCommand(api: ClusterApi, { target }: ExecRequest): void {
+  const node = target.kind === 'node' ? target.name : nodeInReach(api, target)
+  if (node === undefined || !api.get('nodes', undefined, node)) return
+  const annotations = { [LAST_COMMAND]: new Date().toISOString() }
+  api.patch('nodes', undefined, node, { metadata: { annotations } })
+}
+
+/** The node that a Pod's command can change: the Pod shares its namespaces or is privileged. */
+function nodeInReach(api: ClusterApi, { namespace, name }: { namespace: string; name: string }): string | undefined {
+  const spec = api.get<KubeObject & Pick<V1Pod, 'spec'>>('pods', namespace, name)?.spec
+  const containers = [
+    ...(spec?.containers ?? []),
+    ...(spec?.initContainers ?? []),
+    ...(spec?.ephemeralContainers ?? []),
+  ]
+  const reaches =
+    spec?.hostNetwork || spec?.hostPID || containers.some(({ securityContext }) => securityContext?.privileged)
+  return reaches ? spec?.nodeName : undefined
 }

@@ -1,8 +1,13 @@
 import type { V1Container, V1Pod, V1PodSpec, V1PodTemplateSpec, V1Probe } from '@kubernetes/client-node'
-import type { FieldErrors } from './field-errors.ts'
+import {
+  type FieldErrors,
+  labelFaults,
+  portNameFaults,
+  portNumberFaults,
+  subdomainFaults,
+  validateLabels,
+} from './field-errors.ts'
 import { sameJson, wireCopy } from './json.ts'
-import { labelFaults, portNameFaults, portNumberFaults, subdomainFaults } from './name-rules.ts'
-import { validateLabels } from './validate-meta.ts'
 
 const protocols = ['TCP', 'UDP', 'SCTP']
 

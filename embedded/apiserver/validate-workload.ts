@@ -8,10 +8,8 @@ import type {
 } from '@kubernetes/client-node'
 import { Cron } from 'croner'
 import { matchesSelector } from '../../dataplane/label-selector.ts'
-import type { FieldErrors } from './field-errors.ts'
+import { type FieldErrors, qualifiedNameFaults, validateLabels } from './field-errors.ts'
 import { sameJson } from './json.ts'
-import { qualifiedNameFaults } from './name-rules.ts'
-import { validateLabels } from './validate-meta.ts'
 import { oneOf, validatePodTemplate } from './validate-pod.ts'
 
 type Workload = V1Deployment | V1ReplicaSet | V1DaemonSet

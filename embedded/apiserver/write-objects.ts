@@ -1,13 +1,11 @@
 import type { Draft } from './api.ts'
 import { type ApiCall, number, storedResource } from './api-call.ts'
 import { decode } from './decode.ts'
+import { readObject, readOptionalObject, sendObject, warningHeader } from './http-messages.ts'
 import { isObject, type Json, type JsonObject } from './json.ts'
 import { listOf, selection, sendOne } from './list-objects.ts'
 import { trackUpdate } from './managed-fields.ts'
-import { timestamp } from './object-birth.ts'
-import type { DeleteOptions } from './object-end.ts'
-import { sendObject, warningHeader } from './reply.ts'
-import { readObject, readOptionalObject } from './request-body.ts'
+import { type DeleteOptions, timestamp } from './object-lifecycle.ts'
 import { apiVersionOf } from './resource.ts'
 import { absorb, present } from './served.ts'
 import { badRequest, notFound } from './status-error.ts'
@@ -56,7 +54,7 @@ export async function deleteObject(call: ApiCall): Promise<void> {
     ...options,
     dryRun: isDryRun(call),
   })
-  // Pods, Services and objects that still wait are shown; for others a Success says that they are gone.
+  // Pods, Services and objects that wait for finalizers are returned; for all others a Success.
   if (!gone || ['pods', 'services', 'serviceaccounts'].includes(resource.name)) sendOne(call, 200, object)
   else {
     const details = {

@@ -1,6 +1,99 @@
 import type { Api, KubeObject, ResourceName } from '../apiserver/api.ts'
+import { sameJson } from '../apiserver/json.ts'
 import { createEventRecorder, type EventRecorder } from './events.ts'
-import { createWorkqueue, type Workqueue } from './workqueue.ts'
+
+/** A queue of object keys that one reconcile function works off, as client-go's rate-limited workqueue. */
+export interface Workqueue {
+  /** Asks for a reconcile of `key` in the next macrotask; asking many times before it runs is asking once. */
+  add(key: string): void
+  /** Asks for a reconcile of `key` later; of several times the earliest holds. */
+  addAfter(key: string, milliseconds: number): void
+  /** True when nothing waits for its turn or is to be tried again; what `addAfter` asked for later does not count. */
+  isIdle(): boolean
+  /** Forgets everything asked for; nothing runs afterwards. */
+  stop(): void
+}
+
+// client-go's default rate limiter starts at 5 ms and doubles; its cap of 1000 s would outlive any lab.
+const firstRetryMs = 5
+const lastRetryMs = 30_000
+// A long batch lets the API server and the kubelets have their turn.
+const turnMs = 10
+// setTimeout's own limit; a reconcile that comes too early asks again.
+const longestTimerMs = 2 ** 31 - 1
+
+/**
+ * Makes a queue that calls `reconcile(key)`, never twice at once for a key. When it throws, the error goes to `failed`
+ * and the key is tried again with exponential back-off until a call succeeds.
+ */
+export function createWorkqueue(
+  reconcile: (key: string) => void,
+  failed: (key: string, error: unknown) => void,
+): Workqueue {
+  const dirty = new Set<string>()
+  const failures = new Map<string, number>()
+  const timers = new Map<string, { due: number; timer: NodeJS.Timeout }>()
+  let turn: NodeJS.Immediate | undefined
+  let stopped = false
+
+  function run(key: string) {
+    try {
+      reconcile(key)
+      failures.delete(key)
+    } catch (error) {
+      const count = failures.get(key) ?? 0
+      failures.set(key, count + 1)
+      failed(key, error)
+      addAfter(key, Math.min(firstRetryMs * 2 ** count, lastRetryMs))
+    }
+  }
+
+  function takeTurn() {
+    turn = undefined
+    const end = performance.now() + turnMs
+    // Only what was asked before this turn: a reconcile sees what its own earlier writes caused.
+    for (const key of [...dirty]) {
+      if (stopped || performance.now() > end) break
+      dirty.delete(key)
+      run(key)
+    }
+    if (dirty.size > 0) schedule()
+  }
+
+  function schedule() {
+    if (!stopped) turn ??= setImmediate(takeTurn)
+  }
+
+  function add(key: string) {
+    if (stopped) return
+    dirty.add(key)
+    schedule()
+  }
+
+  function addAfter(key: string, milliseconds: number) {
+    if (stopped) return
+    const delay = Math.min(Math.max(milliseconds, 0), longestTimerMs)
+    const due = Date.now() + delay
+    const waiting = timers.get(key)
+    if (waiting && waiting.due <= due) return
+    if (waiting) clearTimeout(waiting.timer)
+    const timer = setTimeout(() => {
+      timers.delete(key)
+      add(key)
+    }, delay)
+    timers.set(key, { due, timer })
+  }
+
+  function stop() {
+    stopped = true
+    if (turn) clearImmediate(turn)
+    for (const { timer } of timers.values()) clearTimeout(timer)
+    timers.clear()
+    dirty.clear()
+  }
+
+  return { add, addAfter, isIdle: () => dirty.size === 0 && failures.size === 0, stop }
+}
 
 /** One change of an object; `previous` is what it was before (absent for a new object). */
 export interface Change<T> {
@@ -33,7 +126,7 @@ export function splitKey(key: string): { namespace: string | undefined; name: st
     : { namespace: key.slice(0, slash), name: key.slice(slash + 1) }
 }
 
-/** Makes a context over `api`; `report` gets errors that are not part of the game (anything but a StatusError). */
+/** Makes a context over `api`; `report` is called for unexpected errors (all but a StatusError). */
 export function createContext(
   api: Api,
   report: (error: unknown) => void,
@@ -64,4 +157,55 @@ export function createContext(
     for (const end of ends.splice(0)) end()
   }
   return { context, isIdle: () => queues.every((queue) => queue.isIdle()), stop }
+}
+
+/**
+ * Writes `status` through the status subresource, onto the newest stored object; an equal one is not written again, so
+ * that a controller's own updates do not trigger it endlessly. Returns the object as stored; undefined when it is gone.
+ */
+export function writeStatus<T extends KubeObject & { status?: unknown }>(
+  api: Api,
+  resource: string,
+  object: T,
+  status: T['status'],
+): T | undefined {
+  const { namespace, name, uid } = object.metadata
+  const current = api.get<T>(resource, namespace, name)
+  if (current?.metadata.uid !== uid) return undefined
+  if (sameJson(current.status ?? {}, status ?? {})) return current
+  return api.update<T>(resource, { ...structuredClone(current), status }, 'status')
+}
+
+export interface ObjectIndex<T> {
+  /** The objects filed under a key, as of the last change that was delivered. */
+  get(key: string): T[]
+}
+
+/**
+ * Files the objects of a resource under a key of theirs (undefined: not at all). For the few questions that would
+ * otherwise list a large resource at each reconcile.
+ */
+export function createIndex<T extends KubeObject>(
+  context: ControllerContext,
+  resource: ResourceName,
+  keyOf: (object: T) => string | undefined,
+): ObjectIndex<T> {
+  const files = new Map<string, Map<string, T>>()
+  function remove(object: T) {
+    const key = keyOf(object)
+    const file = key === undefined ? undefined : files.get(key)
+    file?.delete(object.metadata.uid)
+    if (key !== undefined && file?.size === 0) files.delete(key)
+  }
+  context.watch<T>(resource, ({ type, object, previous }) => {
+    const key = keyOf(object)
+    if (previous && (type === 'DELETED' || keyOf(previous) !== key)) remove(previous)
+    if (type === 'DELETED') remove(object)
+    else if (key !== undefined) {
+      const file = files.get(key)
+      if (file) file.set(object.metadata.uid, object)
+      else files.set(key, new Map([[object.metadata.uid, object]]))
+    }
+  })
+  return { get: (key) => [...(files.get(key)?.values() ?? [])] }
 }

@@ -2,18 +2,18 @@ import type { AddressPool } from '../../host/address-pool.ts'
 import type { Api } from '../apiserver/api.ts'
 import { StatusError } from '../apiserver/status-error.ts'
 import { createContext } from './context.ts'
-import { startCronJobController } from './cronjob.ts'
 import { startDaemonSetController } from './daemonset.ts'
 import { startDeploymentController } from './deployment.ts'
-import { startEndpointsController } from './endpoints.ts'
+import { type ApiServerEndpoint, startEndpointsController, startKubernetesEndpoints } from './endpoints.ts'
 import { startEndpointSliceController } from './endpointslice.ts'
-import { startEventExpiry } from './event-expiry.ts'
-import { startGarbageCollector } from './garbage-collector.ts'
-import { startJobController } from './job.ts'
-import { type ApiServerEndpoint, startKubernetesEndpoints } from './kubernetes-endpoints.ts'
+import {
+  startEventExpiry,
+  startGarbageCollector,
+  startNamespaceController,
+  startPodGarbageCollector,
+} from './garbage-collector.ts'
+import { startCronJobController, startJobController } from './job.ts'
 import { defaultLoadBalancerPool, startLoadBalancerController } from './load-balancer.ts'
-import { startNamespaceController } from './namespace.ts'
-import { startPodGarbageCollector } from './pod-garbage.ts'
 import { startReplicaSetController } from './replicaset.ts'
 import { startScheduler } from './scheduler.ts'
 
@@ -26,7 +26,7 @@ export interface ControllerOptions {
   apiServerEndpoint?: ApiServerEndpoint
   /** The clock of CronJobs. */
   now?: () => number
-  /** Hears of errors that are faults of this program; refusals of the API are part of the game and only retried. */
+  /** Called for errors that are faults of this program; refusals of the API are only retried. */
   report?: (error: unknown) => void
 }
 

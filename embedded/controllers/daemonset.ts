@@ -1,14 +1,27 @@
 import { selectsEverything } from '../../dataplane/label-selector.ts'
-import { type ControllerContext, keyOf, splitKey } from './context.ts'
-import { placement, targetNode, templateForNode } from './daemon-placement.ts'
-import { cleanUpRevisions, currentRevision, revisionHashLabel } from './daemon-revision.ts'
-import { replacements } from './daemon-update.ts'
+import { type ControllerContext, keyOf, splitKey, writeStatus } from './context.ts'
+import {
+  cleanUpRevisions,
+  currentRevision,
+  placement,
+  replacements,
+  revisionHashLabel,
+  targetNode,
+  templateForNode,
+} from './daemon-pods.ts'
 import type { EventRecorder } from './events.ts'
 import { claim, controllerOf, inNamespaceOf, wouldClaim } from './ownership.ts'
-import { availableIn, isAvailable, isReady, isTerminal, isTerminating } from './pod-condition.ts'
 import { createPodControl, type PodControl } from './pod-control.ts'
-import type { DaemonSet, Node, Pod } from './resources.ts'
-import { writeStatus } from './status.ts'
+import {
+  availableIn,
+  type DaemonSet,
+  isAvailable,
+  isReady,
+  isTerminal,
+  isTerminating,
+  type Node,
+  type Pod,
+} from './resources.ts'
 
 /** Keeps one Pod of each DaemonSet on every node that it is meant for, and rolls template changes out over them. */
 export function startDaemonSetController(context: ControllerContext): void {

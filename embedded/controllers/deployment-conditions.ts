@@ -1,7 +1,7 @@
 import type { V1DeploymentCondition } from '@kubernetes/client-node'
+import { timestamp } from '../apiserver/object-lifecycle.ts'
 import type { Deployment, Stored } from './resources.ts'
 import { allSets, availableTotal, desired, type Rollout, rolloutBounds } from './rollout.ts'
-import { timestamp } from './time.ts'
 
 export type Condition = Stored<V1DeploymentCondition>
 export type DeploymentStatus = NonNullable<Deployment['status']>

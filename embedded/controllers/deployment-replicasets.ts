@@ -1,15 +1,12 @@
 import { sameJson } from '../apiserver/json.ts'
-import { hasReason } from '../apiserver/status-error.ts'
-import type { ControllerContext } from './context.ts'
+import { hasReason, messageOf } from '../apiserver/status-error.ts'
+import { type ControllerContext, writeStatus } from './context.ts'
 import { condition, conditionOf, hasDeadline, setCondition } from './deployment-conditions.ts'
-import { currentSetAnnotations, revisionAnnotation, revisionOf } from './deployment-revision.ts'
-import { messageOf } from './error-message.ts'
 import type { EventRecorder } from './events.ts'
 import { controllerReference, isControlledBy } from './ownership.ts'
+import { podTemplateHashLabel, sameTemplate, templateHash } from './pod-control.ts'
 import type { Deployment, ReplicaSet } from './resources.ts'
-import { byCreation, nextCurrentReplicas, type Rollout } from './rollout.ts'
-import { writeStatus } from './status.ts'
-import { podTemplateHashLabel, sameTemplate, templateHash } from './template-hash.ts'
+import { byCreation, desired, nextCurrentReplicas, type Rollout, rolloutBounds } from './rollout.ts'
 
 /** The ReplicaSet of the Deployment's present template; the oldest, should several have it. */
 export function findCurrent(deployment: Deployment, sets: readonly ReplicaSet[]): ReplicaSet | undefined {
@@ -131,4 +128,104 @@ export function cleanUpHistory({ api }: ControllerContext, { deployment, old }: 
       if (!hasReason(error, 'NotFound')) throw error
     }
   }
+}
+
+export interface Scaler {
+  /** Scales the ReplicaSets named in `sizes` (others stay) and tells so; returns the rollout with them as stored. */
+  scale(rollout: Rollout, sizes: ReadonlyMap<string, number>): Rollout
+}
+
+export function createScaler({ api }: ControllerContext, recorder: EventRecorder): Scaler {
+  function resize({ deployment }: Rollout, set: ReplicaSet, size: number): ReplicaSet {
+    const before = desired(set)
+    if (before === size && (size === 0 || scaleAnnotationsAreCurrent(deployment, set))) return set
+    const { name, namespace } = set.metadata
+    const changed = structuredClone(set)
+    changed.spec.replicas = size
+    changed.metadata.annotations = scaledSetAnnotations(deployment, set)
+    const stored = api.update<ReplicaSet>('replicasets', changed)
+    if (before !== size) {
+      const direction = size > before ? 'up' : 'down'
+      const message = `Scaled ${direction} replica set ${name} from ${before} to ${size}`
+      recorder.event(deployment, 'Normal', 'ScalingReplicaSet', message)
+    }
+    return api.get<ReplicaSet>('replicasets', namespace, name) ?? stored
+  }
+
+  return {
+    scale(rollout, sizes) {
+      const apply = (set: ReplicaSet) => {
+        const size = sizes.get(set.metadata.name)
+        return size === undefined ? set : resize(rollout, set, size)
+      }
+      const { deployment, current, old } = rollout
+      return { deployment, current: current && apply(current), old: old.map(apply) }
+    },
+  }
+}
+
+// The annotations by which `kubectl rollout history|undo` and proportional scaling know a ReplicaSet's past.
+
+const revisionAnnotation = 'deployment.kubernetes.io/revision'
+const historyAnnotation = 'deployment.kubernetes.io/revision-history'
+const desiredAnnotation = 'deployment.kubernetes.io/desired-replicas'
+const maximumAnnotation = 'deployment.kubernetes.io/max-replicas'
+const rolloutAnnotations = [revisionAnnotation, historyAnnotation, desiredAnnotation, maximumAnnotation]
+const notCopied = [
+  ...rolloutAnnotations,
+  'kubectl.kubernetes.io/last-applied-configuration',
+  'deprecated.deployment.rollback.to',
+]
+
+type Annotations = Record<string, string>
+
+/** The revision of a Deployment or ReplicaSet; 0 when it has none. */
+function revisionOf({ metadata }: Deployment | ReplicaSet): number {
+  return Number.parseInt(metadata.annotations?.[revisionAnnotation] ?? '0', 10) || 0
+}
+
+function scaleAnnotations(deployment: Deployment): Annotations {
+  const replicas = desired(deployment)
+  return {
+    [desiredAnnotation]: String(replicas),
+    [maximumAnnotation]: String(replicas + rolloutBounds(deployment).surge),
+  }
+}
+
+/**
+ * The annotations of the current ReplicaSet at `revision`: the Deployment's own (change-cause among them) and its
+ * revision; a revision it had before, when a rollback brought it back, joins its history.
+ */
+function currentSetAnnotations(deployment: Deployment, set: ReplicaSet | undefined, revision: number): Annotations {
+  const own = set?.metadata.annotations ?? {}
+  const copied = Object.entries(deployment.metadata.annotations ?? {}).filter(([key]) => !notCopied.includes(key))
+  const annotations: Annotations = { ...own, ...Object.fromEntries(copied) }
+  const before = own[revisionAnnotation]
+  if (Number(before ?? 0) < revision) {
+    annotations[revisionAnnotation] = String(revision)
+    if (before !== undefined) {
+      annotations[historyAnnotation] = own[historyAnnotation] ? `${own[historyAnnotation]},${before}` : before
+    }
+  }
+  return set ? annotations : { ...annotations, ...scaleAnnotations(deployment) }
+}
+
+/** The set's annotations after its size was decided for the Deployment's present size. */
+function scaledSetAnnotations(deployment: Deployment, set: ReplicaSet): Annotations {
+  return { ...set.metadata.annotations, ...scaleAnnotations(deployment) }
+}
+
+function scaleAnnotationsAreCurrent(deployment: Deployment, set: ReplicaSet): boolean {
+  return sameJson(scaledSetAnnotations(deployment, set), set.metadata.annotations ?? {})
+}
+
+/** The Deployment's size when the set was last scaled. */
+export function desiredBefore(set: ReplicaSet): number | undefined {
+  const value = set.metadata.annotations?.[desiredAnnotation]
+  return value === undefined ? undefined : Number(value)
+}
+
+/** Replicas and surge when the set was last scaled; sets from before that annotation use the Deployment's status. */
+export function maximumBefore(deployment: Deployment, set: ReplicaSet): number {
+  return Number(set.metadata.annotations?.[maximumAnnotation]) || (deployment.status?.replicas ?? desired(deployment))
 }

@@ -1,6 +1,6 @@
 import { selectsEverything } from '../../dataplane/label-selector.ts'
-import { hasReason } from '../apiserver/status-error.ts'
-import { type ControllerContext, keyOf, splitKey } from './context.ts'
+import { hasReason, messageOf } from '../apiserver/status-error.ts'
+import { type ControllerContext, keyOf, splitKey, writeStatus } from './context.ts'
 import {
   condition,
   conditionOf,
@@ -12,13 +12,18 @@ import {
   rolloutStatus,
   setCondition,
 } from './deployment-conditions.ts'
-import { cleanUpHistory, createReplicaSet, findCurrent, syncRevision } from './deployment-replicasets.ts'
-import { desiredBefore, maximumBefore } from './deployment-revision.ts'
-import { createScaler, type Scaler } from './deployment-scaling.ts'
-import { messageOf } from './error-message.ts'
+import {
+  cleanUpHistory,
+  createReplicaSet,
+  createScaler,
+  desiredBefore,
+  findCurrent,
+  maximumBefore,
+  type Scaler,
+  syncRevision,
+} from './deployment-replicasets.ts'
 import { claim, controllerOf, inNamespaceOf, isControlledBy, wouldClaim } from './ownership.ts'
-import { isTerminal } from './pod-condition.ts'
-import type { Deployment, Pod, ReplicaSet } from './resources.ts'
+import { type Deployment, isTerminal, type Pod, type ReplicaSet } from './resources.ts'
 import {
   allSets,
   byCreation,
@@ -29,7 +34,6 @@ import {
   proportionalReplicas,
   type Rollout,
 } from './rollout.ts'
-import { writeStatus } from './status.ts'
 
 /** Rolls Deployments out through ReplicaSets, step by step as their Pods become available. */
 export function startDeploymentController(context: ControllerContext): void {

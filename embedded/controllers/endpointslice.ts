@@ -1,13 +1,29 @@
 import { isIP } from 'node:net'
 import { sameJson } from '../apiserver/json.ts'
 import { hasReason } from '../apiserver/status-error.ts'
-import { type ControllerContext, splitKey } from './context.ts'
-import { createIndex } from './object-index.ts'
+import { type ControllerContext, createIndex, splitKey } from './context.ts'
 import { controllerReference } from './ownership.ts'
-import { isReady, isTerminating } from './pod-condition.ts'
-import type { AddressType, Endpoint, EndpointSlice, Node, Pod, Service } from './resources.ts'
-import { hostnameIn, isHeadless, podSelector, podsOf, portsOn, watchServicesAndPods } from './service-pods.ts'
-import { groupByPorts, planSlices, type SliceContent } from './slice-plan.ts'
+import {
+  type AddressType,
+  type Endpoint,
+  type EndpointSlice,
+  isReady,
+  isTerminating,
+  type Node,
+  type Pod,
+  type Service,
+} from './resources.ts'
+import {
+  groupByPorts,
+  hostnameIn,
+  isHeadless,
+  planSlices,
+  podSelector,
+  podsOf,
+  portsOn,
+  type SliceContent,
+  watchServicesAndPods,
+} from './slice-plan.ts'
 
 const managerLabel = 'endpointslice.kubernetes.io/managed-by'
 const manager = 'endpointslice-controller.k8s.io'

@@ -1,6 +1,6 @@
 import type { Api, KubeObject } from '../apiserver/api.ts'
+import { timestamp } from '../apiserver/object-lifecycle.ts'
 import type { Event } from './resources.ts'
-import { timestamp } from './time.ts'
 
 export type EventType = 'Normal' | 'Warning'
 

@@ -1,8 +1,8 @@
 import type { KubeObject, OwnerReference } from '../apiserver/api.ts'
 import { hasReason } from '../apiserver/status-error.ts'
-import type { ControllerContext } from './context.ts'
-import { patchOwners } from './ownership.ts'
-import { createOwnershipGraph, type Place, resourceOf } from './ownership-graph.ts'
+import { type ControllerContext, keyOf, splitKey } from './context.ts'
+import { createOwnershipGraph, type Place, patchOwners, resourceOf } from './ownership.ts'
+import type { ConfigMap, Event, Namespace, Node, Pod } from './resources.ts'
 
 const foreground = 'foregroundDeletion'
 const orphan = 'orphan'
@@ -108,4 +108,108 @@ export function startGarbageCollector(context: ControllerContext): void {
 function policyOf({ metadata: { finalizers = [] } }: KubeObject): 'Background' | 'Foreground' | 'Orphan' {
   if (finalizers.includes(orphan)) return 'Orphan'
   return finalizers.includes(foreground) ? 'Foreground' : 'Background'
+}
+
+/** pkg/controller/podgc waits as long before it believes that a node is gone for good. */
+const quarantineMs = 40_000
+
+/** Deletes the Pods of nodes that no longer exist; no kubelet will ever confirm their end. */
+export function startPodGarbageCollector(context: ControllerContext, quarantine = quarantineMs): void {
+  const { api } = context
+  const queue = context.queue((node) => {
+    if (api.get<Node>('nodes', undefined, node)) return
+    for (const { metadata, spec } of api.list<Pod>('pods')) {
+      if (spec.nodeName !== node) continue
+      try {
+        api.delete('pods', metadata.namespace, metadata.name, { gracePeriodSeconds: 0 })
+      } catch (error) {
+        if (!hasReason(error, 'NotFound')) throw error
+      }
+    }
+  })
+  context.watch<Node>('nodes', ({ type, object }) => {
+    if (type === 'DELETED') queue.addAfter(keyOf(object), quarantine)
+  })
+  context.watch<Pod>('pods', ({ object: { spec }, previous }) => {
+    const bound = spec.nodeName && spec.nodeName !== previous?.spec.nodeName
+    if (bound && !api.get<Node>('nodes', undefined, spec.nodeName ?? ''))
+      queue.addAfter(spec.nodeName ?? '', quarantine)
+  })
+}
+
+const serviceAccount = 'default'
+const rootCertificate = 'kube-root-ca.crt'
+
+/**
+ * Gives every namespace the `default` ServiceAccount and the `kube-root-ca.crt` ConfigMap with the cluster's CA, and puts
+ * them back when changed or deleted. What is in a deleted namespace the API itself deletes.
+ */
+export function startNamespaceController(context: ControllerContext, caCertificate: string): void {
+  const { api } = context
+
+  const queue = context.queue((name) => {
+    const namespace = api.get<Namespace>('namespaces', undefined, name)
+    if (!namespace || namespace.metadata.deletionTimestamp) return
+    if (!api.get('serviceaccounts', name, serviceAccount)) {
+      ensure('serviceaccounts', name, { metadata: { name: serviceAccount, namespace: name } })
+    }
+    const data = { 'ca.crt': caCertificate }
+    const stored = api.get<ConfigMap>('configmaps', name, rootCertificate)
+    if (!stored) ensure('configmaps', name, { metadata: { name: rootCertificate, namespace: name, annotations }, data })
+    else if (stored.data?.['ca.crt'] !== caCertificate) api.update<ConfigMap>('configmaps', { ...stored, data })
+  })
+
+  function ensure(resource: string, namespace: string, object: Record<string, unknown>) {
+    try {
+      api.create(resource, namespace, object)
+    } catch (error) {
+      if (!hasReason(error, 'AlreadyExists')) throw error
+    }
+  }
+
+  context.watch<Namespace>('namespaces', ({ type, object }) => {
+    if (type !== 'DELETED') queue.add(keyOf(object))
+  })
+  for (const [resource, name] of [
+    ['serviceaccounts', serviceAccount],
+    ['configmaps', rootCertificate],
+  ] as const) {
+    context.watch(resource, ({ type, object }) => {
+      if (type !== 'ADDED' && object.metadata.name === name) queue.add(object.metadata.namespace ?? '')
+    })
+  }
+}
+
+const annotations = {
+  'kubernetes.io/description':
+    'The certificate of the authority that signed the API server’s; Pods verify the server with it.',
+}
+
+/** kube-apiserver's --event-ttl. */
+const lifetimeMs = 3_600_000
+
+/** Deletes Events an hour after their last change, as kube-apiserver lets them expire. */
+export function startEventExpiry(context: ControllerContext, lifetime = lifetimeMs): void {
+  const { api } = context
+  const lastChange = new Map<string, number>()
+  const queue = context.queue((key) => {
+    const { namespace, name } = splitKey(key)
+    const left = (lastChange.get(key) ?? 0) + lifetime - Date.now()
+    if (left > 0) {
+      queue.addAfter(key, left)
+      return
+    }
+    lastChange.delete(key)
+    try {
+      api.delete('events', namespace, name)
+    } catch (error) {
+      if (!hasReason(error, 'NotFound')) throw error
+    }
+  })
+  context.watch<Event>('events', ({ type, object }) => {
+    const key = keyOf(object)
+    if (type === 'DELETED') lastChange.delete(key)
+    else lastChange.set(key, Date.now())
+    if (type === 'ADDED') queue.addAfter(key, lifetime)
+  })
 }

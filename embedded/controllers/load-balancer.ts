@@ -1,7 +1,6 @@
 import { type AddressPool, chooseAddress } from '../../host/address-pool.ts'
-import { type ControllerContext, keyOf, splitKey } from './context.ts'
+import { type ControllerContext, keyOf, splitKey, writeStatus } from './context.ts'
 import type { Service } from './resources.ts'
-import { writeStatus } from './status.ts'
 
 export const defaultLoadBalancerPool: AddressPool = { first: '172.18.255.200', last: '172.18.255.250' }
 

@@ -1,10 +1,9 @@
 import type { KubeObject } from '../apiserver/api.ts'
-import { hasReason } from '../apiserver/status-error.ts'
+import { hasReason, messageOf } from '../apiserver/status-error.ts'
 import type { ControllerContext } from './context.ts'
-import { messageOf } from './error-message.ts'
 import type { EventRecorder } from './events.ts'
 import { controllerReference } from './ownership.ts'
-import type { Pod, PodTemplate } from './resources.ts'
+import { isReady, type Pod, type PodTemplate, readyCondition } from './resources.ts'
 
 /** Makes and deletes Pods for a controller, with the Events that tell of it (pkg/controller's RealPodControl). */
 export interface PodControl {
@@ -50,4 +49,98 @@ export function createPodControl({ api }: ControllerContext, recorder: EventReco
       }
     },
   }
+}
+
+const deletionCost = 'controller.kubernetes.io/pod-deletion-cost'
+const phaseRank: Record<string, number> = { Pending: 0, Unknown: 1, Running: 2 }
+
+/** Ages count by powers of two of nanoseconds (LogarithmicScaleDown), so that scaling down hits old Pods now and then. */
+function logarithmicAge(since: string | undefined, now: number): number {
+  const age = (now - Date.parse(since ?? '')) * 1e6
+  return age > 0 ? Math.floor(Math.log2(age)) : -1
+}
+
+function newerFirst(left: string | undefined, right: string | undefined, now: number): number {
+  // A Pod that never had the time set goes first.
+  if (!left || !right) return Number(Boolean(left)) - Number(Boolean(right))
+  return logarithmicAge(left, now) - logarithmicAge(right, now)
+}
+
+function cost(pod: Pod): number {
+  const value = Number.parseInt(pod.metadata.annotations?.[deletionCost] ?? '0', 10)
+  return Number.isNaN(value) ? 0 : value
+}
+
+function restarts(pod: Pod): number {
+  return Math.max(0, ...(pod.status?.containerStatuses ?? []).map(({ restartCount }) => restartCount))
+}
+
+/**
+ * The Pods in the order in which a ReplicaSet scaled down deletes them, as ActivePodsWithRanks sorts: unassigned before
+ * assigned, Pending before Unknown before Running, not ready before ready, lower deletion cost, more `related` Pods on
+ * the same node, ready for a shorter time, more restarts, newer.
+ */
+export function deletionOrder(pods: readonly Pod[], related: readonly Pod[], now: number): Pod[] {
+  const onNode = new Map<string, number>()
+  for (const { spec } of related) {
+    if (spec.nodeName) onNode.set(spec.nodeName, (onNode.get(spec.nodeName) ?? 0) + 1)
+  }
+  const rank = (pod: Pod) => onNode.get(pod.spec.nodeName ?? '') ?? 0
+  const phase = (pod: Pod) => phaseRank[pod.status?.phase ?? 'Pending'] ?? 0
+  return [...pods].sort(
+    (left, right) =>
+      Number(Boolean(left.spec.nodeName)) - Number(Boolean(right.spec.nodeName)) ||
+      phase(left) - phase(right) ||
+      Number(isReady(left)) - Number(isReady(right)) ||
+      cost(left) - cost(right) ||
+      rank(right) - rank(left) ||
+      (isReady(left) && isReady(right)
+        ? newerFirst(readyCondition(left)?.lastTransitionTime, readyCondition(right)?.lastTransitionTime, now)
+        : 0) ||
+      restarts(right) - restarts(left) ||
+      newerFirst(left.metadata.creationTimestamp, right.metadata.creationTimestamp, now) ||
+      (left.metadata.uid < right.metadata.uid ? -1 : 1),
+  )
+}
+
+export const podTemplateHashLabel = 'pod-template-hash'
+
+// apimachinery's alphabet for generated names: no vowels and no 0, 1, 3, so that no word and no misreading arises.
+const safeAlphabet = 'bcdfghjklmnpqrstvwxz2456789'
+
+/** 32-bit FNV-1a. */
+function fnv32a(text: string): number {
+  let hash = 0x811c9dc5
+  for (const byte of Buffer.from(text)) hash = Math.imul(hash ^ byte, 0x01000193)
+  return hash >>> 0
+}
+
+/**
+ * The hash that names a template's ReplicaSet or DaemonSet revision: the same template gives the same hash in every
+ * run, another `collisionCount` gives another one. Spelled like Kubernetes' (rand.SafeEncodeString of a decimal), but
+ * the value differs, since Kubernetes hashes its own memory layout of the template.
+ */
+export function templateHash(template: PodTemplate, collisionCount = 0): string {
+  const decimal = String(fnv32a(`${canonicalJson(template)}${collisionCount || ''}`))
+  return [...decimal].map((digit) => safeAlphabet[digit.charCodeAt(0) % safeAlphabet.length]).join('')
+}
+
+/** True when both templates make the same Pods; the hash label, which a ReplicaSet's template has more, is ignored. */
+export function sameTemplate(left: PodTemplate, right: PodTemplate): boolean {
+  return canonicalJson(withoutHash(left)) === canonicalJson(withoutHash(right))
+}
+
+function withoutHash(template: PodTemplate): PodTemplate {
+  const labels = { ...template.metadata?.labels }
+  delete labels[podTemplateHashLabel]
+  return { ...template, metadata: { ...template.metadata, labels } }
+}
+
+/** JSON with sorted keys: equal values print equally. */
+export function canonicalJson(value: unknown): string {
+  return JSON.stringify(value, (_key, field: unknown) =>
+    field !== null && typeof field === 'object' && !Array.isArray(field)
+      ? Object.fromEntries(Object.entries(field).sort(([left], [right]) => (left < right ? -1 : 1)))
+      : field,
+  )
 }

@@ -1,14 +1,11 @@
 import type { V1ReplicaSetCondition } from '@kubernetes/client-node'
 import { hasLabels, selectsEverything } from '../../dataplane/label-selector.ts'
-import { type ControllerContext, keyOf, splitKey } from './context.ts'
-import { messageOf } from './error-message.ts'
+import { timestamp } from '../apiserver/object-lifecycle.ts'
+import { messageOf } from '../apiserver/status-error.ts'
+import { type ControllerContext, keyOf, splitKey, writeStatus } from './context.ts'
 import { claim, controllerOf, inNamespaceOf, isControlledBy, wouldClaim } from './ownership.ts'
-import { availableIn, isActive, isAvailable, isReady } from './pod-condition.ts'
-import { createPodControl, type PodControl } from './pod-control.ts'
-import { deletionOrder } from './pod-deletion-order.ts'
-import type { Pod, ReplicaSet, Stored } from './resources.ts'
-import { writeStatus } from './status.ts'
-import { timestamp } from './time.ts'
+import { createPodControl, deletionOrder, type PodControl } from './pod-control.ts'
+import { availableIn, isActive, isAvailable, isReady, type Pod, type ReplicaSet, type Stored } from './resources.ts'
 
 // pkg/controller/replicaset: no more Pods are made or deleted in one sync.
 const burst = 500

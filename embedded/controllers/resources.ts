@@ -1,4 +1,3 @@
-// The stored form of the kinds the controllers work on: client-node's types, with the times as the API stores them.
 import type {
   CoreV1Event,
   V1ControllerRevision,
@@ -25,6 +24,8 @@ import type {
   V1ServiceStatus,
 } from '@kubernetes/client-node'
 import type { KubeObject } from '../apiserver/api.ts'
+
+// The stored form of the kinds the controllers work on: client-node's types, with the times as the API stores them.
 
 /** What JSON makes of a client-node type: times are RFC 3339 strings, everything else keeps its shape. */
 export type Stored<T> = T extends Date
@@ -62,3 +63,47 @@ export type EndpointSlice = KubeObject & { addressType: AddressType; endpoints?:
 export type EndpointSubset = Stored<V1EndpointSubset>
 export type Endpoints = KubeObject & { subsets?: EndpointSubset[] }
 export type ConfigMap = KubeObject & { data?: Record<string, string> }
+
+// What the conditions of Pods and nodes mean to controllers; the rules are k8s.io/kubernetes/pkg/api/v1/pod's and pkg/controller's.
+
+/** The Pod's `Ready` condition, if the kubelet has set one. */
+export function readyCondition(pod: Pod) {
+  return pod.status?.conditions?.find(({ type }) => type === 'Ready')
+}
+
+export function isReady(pod: Pod): boolean {
+  return readyCondition(pod)?.status === 'True'
+}
+
+/** Succeeded or Failed: its containers have ended for good. */
+export function isTerminal(pod: Pod): boolean {
+  return pod.status?.phase === 'Succeeded' || pod.status?.phase === 'Failed'
+}
+
+export function isTerminating(pod: Pod): boolean {
+  return pod.metadata.deletionTimestamp !== undefined
+}
+
+/** Counts towards a controller's replicas: neither ended nor being deleted. */
+export function isActive(pod: Pod): boolean {
+  return !isTerminal(pod) && !isTerminating(pod)
+}
+
+/** Milliseconds from `now` until a ready Pod counts as available; 0 when it does, Infinity when it is not ready. */
+export function availableIn(pod: Pod, minReadySeconds: number, now: number): number {
+  const ready = readyCondition(pod)
+  if (ready?.status !== 'True') return Number.POSITIVE_INFINITY
+  if (minReadySeconds === 0) return 0
+  const since = Date.parse(ready.lastTransitionTime ?? '')
+  if (Number.isNaN(since)) return Number.POSITIVE_INFINITY
+  return Math.max(0, since + minReadySeconds * 1000 - now)
+}
+
+/** Ready for at least `minReadySeconds`. */
+export function isAvailable(pod: Pod, minReadySeconds: number, now: number): boolean {
+  return availableIn(pod, minReadySeconds, now) === 0
+}
+
+/** True when the node's kubelet last reported that it is Ready. */
+export const isNodeReady = (node: Node): boolean =>
+  node.status?.conditions?.find(({ type }) => type === 'Ready')?.status === 'True'

@@ -1,6 +1,9 @@
-import type { BuiltinImage } from '../kubelet/images/registry.ts'
-import { type GenuineOptions, startGenuine } from './genuine.ts'
+import { createInterface } from 'node:readline'
+import { $ } from '../../host/command.ts'
+import type { BuiltinContainer, BuiltinImage } from '../kubelet/images/registry.ts'
 import { KubeProxy } from './kube-proxy.ts'
+import { mountedConfig, StartFailure } from './settings.ts'
+import type { KubeProxyContext } from './sync-loop.ts'
 
 /** The version that the image's tag names: `registry.k8s.io/kube-proxy:v1.34.11` is `v1.34.11`. */
 function versionOfImage(image: string | undefined, fallback = 'v1.34.11'): string {
@@ -15,5 +18,67 @@ export function kubeProxyImage(genuine?: GenuineOptions): BuiltinImage {
     about: genuine ? `the genuine kube-proxy "${genuine.binary}"` : 'kube-proxy, in modes iptables and ipvs',
     start: async (context) =>
       genuine ? startGenuine(context, genuine) : new KubeProxy(context, versionOfImage(context.container.image)),
+  }
+}
+
+export interface GenuineOptions {
+  /** Path of the kube-proxy program on this machine; the guest sees the same file. */
+  binary: string
+  /** The API server as the nodes reach it, such as https://172.18.0.2:6443. */
+  server: string
+  /** The API server's certificate authority, PEM. */
+  ca: string
+  token: string
+}
+
+/** What `kube-proxy --version` says, such as `v1.30.3`. Throws with the path when it is no kube-proxy. */
+export async function versionOfProgram(binary: string): Promise<string> {
+  const { stdout } = await $({ quiet: true, nothrow: true, timeout: 10_000 })`${binary} --version`
+  const version = /\bv\d+\.\d+\.\d+/.exec(stdout)?.[0]
+  if (!version) throw new Error(`KUBE_PROXY="${binary}" is no kube-proxy that runs here: give the path of the program.`)
+  return version
+}
+
+/** Where kubeadm mounts kube-proxy's ConfigMap, and its configuration expects the kubeconfig. */
+const folder = '/var/lib/kube-proxy'
+
+const kubeconfig = ({ server, ca, token }: GenuineOptions) => `apiVersion: v1
+kind: Config
+clusters: [{name: default, cluster: {server: "${server}", certificate-authority-data: ${Buffer.from(ca).toString('base64')}}}]
+users: [{name: default, user: {token: "${token}"}}]
+contexts: [{name: default, context: {cluster: default, user: default}}]
+current-context: default
+`
+
+/**
+ * Runs a genuine kube-proxy in the node's namespaces, with the configuration of the ConfigMap as it is at this moment. Its
+ * output is the container's log. Stopping it leaves what it programmed, as anywhere.
+ */
+async function startGenuine(context: KubeProxyContext, options: GenuineOptions): Promise<BuiltinContainer> {
+  const { machine, placement, pod, api, node, log } = context
+  let configuration: string
+  try {
+    configuration = mountedConfig(pod, api)
+  } catch (error) {
+    if (!(error instanceof StartFailure)) throw error
+    log(error.message)
+    return { exited: Promise.resolve(1), stop() {} }
+  }
+  const end = '==END-OF-FILE=='
+  const script = [
+    `mkdir -p ${folder}`,
+    `cat >${folder}/config.conf <<'${end}'\n${configuration}\n${end}`,
+    `cat >${folder}/kubeconfig.conf <<'${end}'\n${kubeconfig(options)}${end}`,
+    `exec "$0" --config=${folder}/config.conf --hostname-override="$1"`,
+  ]
+  const command = ['sh', '-c', script.join('\n'), options.binary, node]
+  const process = await machine.spawn(command, placement, { noInput: true })
+  for (const output of [process.stdout, process.stderr]) createInterface({ input: output }).on('line', log)
+  return {
+    exited: process.exited.then(({ code }) => code ?? 137),
+    async stop() {
+      process.kill('SIGKILL')
+      await process.exited
+    },
   }
 }

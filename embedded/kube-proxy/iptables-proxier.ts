@@ -1,12 +1,11 @@
-import type { Ruleset } from '../../dataplane/iptables-save.ts'
-import { isServiceChain } from '../../dataplane/kube-proxy/chain-names.ts'
-import { restoreCommand, type StepsResult } from './guest-node.ts'
-import { fullInput, tableInput } from './iptables-input.ts'
-import { ownAddresses, type Proxier, type ProxierContext, predictFor } from './proxier.ts'
-import type { Sysctl } from './sysctls.ts'
+import type { Ruleset, Table } from '../../dataplane/iptables-save.ts'
+import { isServiceChain } from '../../dataplane/kube-proxy/rule-text.ts'
+import { isBuiltIn } from '../../dataplane/kube-proxy/ruleset-builder.ts'
+import { restoreCommand, type StepsResult, type Sysctl } from './guest-node.ts'
+import { ownAddresses, type Proxier, type ProxierContext, predictFor } from './sync-loop.ts'
 
 const fullSyncPeriodMs = 3_600_000
-/** How long kube-proxy waits for somebody who flushes the tables to be done with all of them (iptablesFlushTimeout). */
+/** How long kube-proxy waits until a flush has reached all tables (iptablesFlushTimeout). */
 const flushTimeoutMs = 5000
 const flushPollMs = 100
 /** How iptables ends when it could not get the lock (RESOURCE_PROBLEM). */
@@ -99,7 +98,7 @@ export class IptablesProxier implements Proxier {
     return result
   }
 
-  /** Looks each syncPeriod whether somebody flushed the tables: only mangle KUBE-PROXY-CANARY tells. */
+  /** Checks in each syncPeriod whether the tables were flushed: the chain KUBE-PROXY-CANARY is then missing in mangle. */
   private watchCanary(): void {
     const { settings, guest, log } = this.context
     const look = async () => {
@@ -136,3 +135,67 @@ const coversLoopback = (range: string) => range.startsWith('127.') || range === 
 
 const sameRules = (one: readonly { spec: string }[], other: readonly { spec: string }[]) =>
   one === other || (one.length === other.length && one.every(({ spec }, index) => spec === other[index]?.spec))
+
+/** Chains that kube-proxy only makes sure of: their rules are the kubelet's (up to 1.26), or they have none. */
+const isEnsuredOnly = (table: string, chain: string) =>
+  chain === 'KUBE-PROXY-CANARY' || `${table} ${chain}` === 'nat KUBE-MARK-DROP'
+
+export interface TableChange {
+  /** What to write: predicted chains. */
+  wanted: Table
+  /** The rules on the node; undefined when only `write` is to be written and the others are not known. */
+  held?: Table
+  /** Chains to write; all of `wanted` when missing. */
+  write?: ReadonlySet<string>
+  /** Chains to delete; no written chain jumps to them. */
+  remove?: readonly string[]
+}
+
+/**
+ * Input of `iptables-restore --noflush` that rewrites kube-proxy's own chains of one table in one step, as kube-proxy does:
+ * each is emptied and filled again, missing jumps are put in front of the built-in chains (EnsureRule with Prepend) and
+ * those that stand stay where they are.
+ */
+export function tableInput(name: string, { wanted, held, write, remove = [] }: TableChange): string {
+  const lines: string[] = []
+  const rules: string[] = []
+  for (const chain of wanted.values()) {
+    if (isBuiltIn(name, chain.name)) {
+      if (held) rules.push(...missingJumps(chain.name, chain.rules, held.get(chain.name)?.rules ?? []))
+      continue
+    }
+    if (write && !write.has(chain.name)) continue
+    if (isEnsuredOnly(name, chain.name)) {
+      if (held && !held.has(chain.name)) lines.push(`:${chain.name} - [0:0]`)
+      continue
+    }
+    lines.push(`:${chain.name} - [0:0]`)
+    for (const { spec } of chain.rules) rules.push(`-A ${chain.name} ${spec}`)
+  }
+  // Declaring a chain empties it, so that chains which lead to each other can be deleted in any order.
+  lines.push(...remove.map((chain) => `:${chain} - [0:0]`))
+  rules.push(...remove.map((chain) => `-X ${chain}`))
+  if (lines.length + rules.length === 0) return ''
+  return `*${name}\n${[...lines, ...rules].join('\n')}\nCOMMIT\n`
+}
+
+/** The predicted order is that of an untouched node, where the last rule ensured came first. */
+function missingJumps(chain: string, wanted: readonly { spec: string }[], held: readonly { spec: string }[]): string[] {
+  const standing = new Set(held.map(({ spec }) => spec))
+  return wanted
+    .filter(({ spec }) => !standing.has(spec))
+    .reverse()
+    .map(({ spec }) => `-I ${chain} ${spec}`)
+}
+
+/** All predicted tables at once: what a full sync writes. `remove` names stale chains of the nat table. */
+export function fullInput(wanted: Ruleset, held: Ruleset, remove: readonly string[]): string {
+  let input = ''
+  for (const [name, table] of wanted)
+    input += tableInput(name, {
+      wanted: table,
+      held: held.get(name) ?? new Map(),
+      remove: name === 'nat' ? remove : [],
+    })
+  return input
+}

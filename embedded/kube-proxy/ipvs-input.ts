@@ -7,7 +7,7 @@ import {
   type VirtualServer,
   virtualServerKey,
 } from '../../dataplane/ipvsadm-save.ts'
-import { DUMMY_LINK } from '../../dataplane/kube-proxy/ipvs/dummy-link.ts'
+import { DUMMY_LINK } from '../../dataplane/kube-proxy/ipvs/state.ts'
 
 /** Input of `ipset restore` that creates missing sets and makes the members of all of them those that are wanted. */
 export function ipsetInput(wanted: IpSets, held: IpSets): string {
@@ -63,7 +63,7 @@ export interface ServerChange {
 export interface ServerInputs {
   /** For `ipvsadm -R`, before the rules are written. */
   add: string
-  /** For `ipvsadm -R`, afterwards: virtual servers that are nobody's any more. */
+  /** For `ipvsadm -R`, afterwards: virtual servers without a Service. */
   remove: string
   /** Real servers that have weight 0 after this sync, waiting for their connections to end. */
   terminating: Set<string>

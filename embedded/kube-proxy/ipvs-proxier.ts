@@ -2,13 +2,11 @@ import { printIptablesSave, type Ruleset } from '../../dataplane/iptables-save.t
 import type { VirtualServer } from '../../dataplane/ipvsadm-save.ts'
 import { applySwitch } from '../../dataplane/kube-proxy/switch.ts'
 import type { NodeState } from '../../dataplane/node-state.ts'
-import { restoreCommand } from './guest-node.ts'
-import { fullInput, tableInput } from './iptables-input.ts'
-import { checkIpvs } from './ipvs-check.ts'
-import { busyRealServers } from './ipvs-connections.ts'
+import { busyRealServers, type GuestNode, restoreCommand, type Sysctl } from './guest-node.ts'
+import { fullInput, tableInput } from './iptables-proxier.ts'
 import { addressInputs, ipsetInput, realServerKey, serverInputs } from './ipvs-input.ts'
-import { ownAddresses, type Proxier, type ProxierContext, predictFor } from './proxier.ts'
-import type { Sysctl } from './sysctls.ts'
+import { type Logger, StartFailure } from './settings.ts'
+import { ownAddresses, type Proxier, type ProxierContext, predictFor } from './sync-loop.ts'
 
 const sysctls: readonly Sysctl[] = [
   ['net/ipv4/vs/conntrack', 1],
@@ -27,7 +25,7 @@ const terminationCheckMs = 60_000
 
 /**
  * kube-proxy's IPVS mode. The clock's sync reads the node and puts everything right; a sync for a change of the API writes
- * what differs from what this kube-proxy has programmed, which is the same unless somebody else wrote in between.
+ * what differs from what this kube-proxy has programmed, which is the same unless another process changed the rules.
  */
 export class IpvsProxier implements Proxier {
   readonly maxIntervalMs: number
@@ -157,4 +155,36 @@ function changedRules(wanted: Ruleset, held: Ruleset): string {
     if (text(own) !== text(standing)) input += tableInput(name, { wanted: table })
   }
   return input
+}
+
+/**
+ * What kube-proxy asks of a kernel before it runs in IPVS mode (1.27–1.34: CanUseIPVSProxier): IPVS answers, ipset runs, and
+ * a virtual server with the scheduler can be made on a test address of RFC 5737. The modprobe stands in for the kernel
+ * loading modules by itself when a genuine kube-proxy asks over netlink.
+ */
+const probe = (scheduler: string) => `
+command -v ipset >/dev/null || { echo 'no-ipset executable file not found in $PATH'; exit; }
+# The module of a scheduler is loaded by the first virtual server that asks for it: then nothing is left to be tried.
+[ -d '/sys/module/ip_vs_${scheduler}' ] && [ -d /sys/module/xt_set ] && [ -d /sys/module/dummy ] && { echo fine; exit; }
+modprobe -qab ip_vs 'ip_vs_${scheduler}' ip_set xt_set dummy 2>/dev/null
+[ -e /proc/net/ip_vs ] || { echo no-ipvs; exit; }
+error=$(ipset --version 2>&1) || { echo "no-ipset $error"; exit; }
+said=$(printf '%s\\n' '-A -t 198.51.100.0:20000 -s ${scheduler}' '-D -t 198.51.100.0:20000' | ipvsadm -R 2>&1)
+[ -z "$said" ] || { echo no-scheduler; exit; }
+echo fine
+`
+
+/** @throws StartFailure in kube-proxy's words when the kernel can't do it */
+async function checkIpvs(node: GuestNode, scheduler: string, log: Logger): Promise<void> {
+  const safe = /^[\w-]+$/.test(scheduler) ? scheduler : 'no-such-scheduler'
+  const { stdout } = await node.run(probe(safe))
+  const answer = stdout.trim()
+  if (answer === 'fine') return
+  let reason = 'Ipvs not supported by the kernel'
+  if (answer.startsWith('no-ipset')) reason = `error getting ipset version, error: ${answer.slice(9)}`
+  else if (answer === 'no-scheduler') {
+    reason = 'no such file or directory'
+    log('E', 'proxier.go:651', 'Could not create dummy VS', { err: reason, scheduler })
+  }
+  throw new StartFailure(`can't use the IPVS proxier: ${reason}`)
 }

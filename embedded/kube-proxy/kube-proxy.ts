@@ -1,21 +1,22 @@
 import type { V1Node } from '@kubernetes/client-node'
 import { featuresOf, VersionError } from '../../dataplane/kube-proxy/versions.ts'
 import type { KubeObject } from '../apiserver/api.ts'
-import { ConntrackCleanup } from './conntrack-cleanup.ts'
-import type { KubeProxyContainer, KubeProxyContext } from './container.ts'
-import { GuestNode } from './guest-node.ts'
+import { ConntrackCleanup, GuestNode, prepareNode, type Sysctl } from './guest-node.ts'
 import { HealthServer } from './health-server.ts'
 import { IptablesProxier } from './iptables-proxier.ts'
 import { IpvsProxier } from './ipvs-proxier.ts'
-import { createLogger, type Logger } from './klog.ts'
 import { NftablesProxier } from './nftables-proxier.ts'
-import type { Proxier, ProxierContext } from './proxier.ts'
-import { noteRunning, type RunningKubeProxy } from './running-kube-proxy.ts'
-import { serviceBackends } from './service-backends.ts'
-import { ServiceObjects } from './service-objects.ts'
-import { mountedConfig, readSettings, type Settings, StartFailure } from './settings.ts'
-import { SyncLoop } from './sync-loop.ts'
-import { prepareNode, type Sysctl } from './sysctls.ts'
+import { ServiceObjects, serviceBackends } from './service-objects.ts'
+import { createLogger, type Logger, mountedConfig, readSettings, type Settings, StartFailure } from './settings.ts'
+import {
+  type KubeProxyContainer,
+  type KubeProxyContext,
+  noteRunning,
+  type Proxier,
+  type ProxierContext,
+  type RunningKubeProxy,
+  SyncLoop,
+} from './sync-loop.ts'
 import { UserspaceProxier } from './userspace-proxier.ts'
 
 /** What of a Node kube-proxy follows; its heartbeats change none of it. */

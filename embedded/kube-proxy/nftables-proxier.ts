@@ -1,11 +1,10 @@
 import { planFlush } from '../../dataplane/kube-proxy/flush.ts'
-import { printVirtualServerDeletions } from '../../dataplane/kube-proxy/virtual-server-ownership.ts'
+import { printVirtualServerDeletions } from '../../dataplane/kube-proxy/mode-ownership.ts'
 import { parseNftList } from '../../dataplane/nft-list.ts'
 import { KUBE_PROXY_TABLE, type NftTable, printNftChanges, printNftTable } from '../../dataplane/nft-table.ts'
-import { type GuestNode, NFTABLES_MARK, restoreCommand } from './guest-node.ts'
-import { ownAddresses, type Proxier, type ProxierContext, predictFor } from './proxier.ts'
+import { type GuestNode, NFTABLES_MARK, restoreCommand, type Sysctl } from './guest-node.ts'
 import { StartFailure } from './settings.ts'
-import type { Sysctl } from './sysctls.ts'
+import { ownAddresses, type Proxier, type ProxierContext, predictFor } from './sync-loop.ts'
 
 const fullSyncPeriodMs = 3_600_000
 

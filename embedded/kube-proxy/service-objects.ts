@@ -1,3 +1,7 @@
+import { readyEndpoints } from '../../dataplane/kube-proxy/endpoint-categories.ts'
+import { trackEndpoints } from '../../dataplane/kube-proxy/endpoints.ts'
+import { type ServicePort, servicePorts } from '../../dataplane/kube-proxy/service-ports.ts'
+import { featuresOf } from '../../dataplane/kube-proxy/versions.ts'
 import { type ClusterObjects, leftOutObjects, readObjects } from '../../dataplane/objects.ts'
 import type { Api, KubeObject } from '../apiserver/api.ts'
 
@@ -65,4 +69,54 @@ export class ServiceObjects {
       }),
     )
   }
+}
+
+/** A Service that says on a port of its own whether this node has endpoints for it. */
+export interface HealthCheck {
+  port: number
+  namespace: string
+  name: string
+  /** Ready endpoints of this node, counted by address. */
+  localEndpoints: number
+}
+
+/** What one node's kube-proxy serves beside rules: health check ports, and what UDP flows may be translated to. */
+export interface ServiceBackends {
+  healthChecks: HealthCheck[]
+  /** `address:port`, or `:port` for a node port, to the addresses of the endpoints behind it. UDP only. */
+  udp: Map<string, Set<string>>
+}
+
+const serviceName = (port: ServicePort) => /^([^/]*)\/([^:]*)/.exec(port.name)?.slice(1) ?? []
+
+/** Gathers them for one node and version. */
+export function serviceBackends(objects: ClusterObjects, node: string, version: string): ServiceBackends {
+  const features = featuresOf(version)
+  const ports = servicePorts(objects, trackEndpoints(objects, node, 'ipv4', features), 'ipv4', features)
+  const local = new Map<number, Set<string>>()
+  const checks = new Map<number, HealthCheck>()
+  const udp = new Map<string, Set<string>>()
+  for (const port of ports) {
+    if (port.healthCheckNodePort !== 0) {
+      const [namespace = '', name = ''] = serviceName(port)
+      const here = local.get(port.healthCheckNodePort) ?? new Set()
+      for (const { ip, isLocal } of readyEndpoints(port)) if (isLocal) here.add(ip)
+      local.set(port.healthCheckNodePort, here)
+      checks.set(port.healthCheckNodePort, {
+        port: port.healthCheckNodePort,
+        namespace,
+        name,
+        localEndpoints: here.size,
+      })
+    }
+    if (port.protocol === 'udp') addUdp(port, udp)
+  }
+  return { healthChecks: [...checks.values()], udp }
+}
+
+function addUdp(port: ServicePort, udp: Map<string, Set<string>>): void {
+  const usable = port.endpoints.filter(({ ready, serving }) => ready || serving).map(({ ip }) => ip)
+  for (const address of [port.clusterIP, ...port.externalIPs, ...port.loadBalancerIPs])
+    udp.set(`${address}:${port.port}`, new Set(usable))
+  if (port.nodePort !== 0) udp.set(`:${port.nodePort}`, new Set(usable))
 }

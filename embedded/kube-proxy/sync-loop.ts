@@ -1,4 +1,78 @@
-/** Changes that follow each other within this time are one sync: somebody creates twenty Services one after the other. */
+import type { Link } from '../../dataplane/ip-addr.ts'
+import type { KubeProxyMode } from '../../dataplane/kube-proxy/config.ts'
+import { DUMMY_LINK } from '../../dataplane/kube-proxy/ipvs/state.ts'
+import type { NodeState } from '../../dataplane/node-state.ts'
+import type { ClusterObjects } from '../../dataplane/objects.ts'
+import { predict } from '../../dataplane/predict.ts'
+import type { BuiltinContainer, BuiltinContext } from '../kubelet/images/registry.ts'
+import type { Machine } from '../machine/machine.ts'
+import type { GuestNode, Sysctl } from './guest-node.ts'
+import type { Logger, Settings } from './settings.ts'
+
+/** What a proxier of any mode works with. */
+export interface ProxierContext {
+  node: string
+  guest: GuestNode
+  settings: Settings
+  /** `v1.34.0` */
+  version: string
+  log: Logger
+  objects(): ClusterObjects
+  /** Asks for a sync out of turn. */
+  request(): void
+}
+
+/** One mode of kube-proxy on one node. */
+export interface Proxier {
+  /** A sync at least this often (pkg/proxy: FullSyncPeriod of iptables is an hour, IPVS syncs at its syncPeriod). */
+  readonly maxIntervalMs: number
+  /** Checks the kernel, and names the sysctls to set. Throws StartFailure when this mode can't run. */
+  prepare(): Promise<Sysctl[]>
+  sync(periodic: boolean): Promise<void>
+  /** The node's addresses, kube-ipvs0 left out, as of the last full sync. */
+  readonly addresses: ReadonlySet<string>
+  stop(): void | Promise<void>
+}
+
+/** All addresses of a node that are not Services'. */
+export const ownAddresses = (links: readonly Link[]): string[] =>
+  links.filter(({ name }) => name !== DUMMY_LINK).flatMap(({ addresses }) => addresses.map(({ address }) => address))
+
+/** The prediction for this node from the objects of this moment. */
+export function predictFor(context: ProxierContext, mode: KubeProxyMode, addresses: Iterable<string>): NodeState {
+  const { node, version, settings, objects } = context
+  return predict(objects(), { node, mode, version, config: settings.config, nodeAddresses: [...addresses] })
+}
+
+/** What kube-proxy takes of what the kubelet gives a container; the placement is the node's, by hostNetwork. */
+export type KubeProxyContext = Pick<BuiltinContext, 'pod' | 'node' | 'machine' | 'placement' | 'api' | 'log'>
+
+/** A running kube-proxy. `stop` closes its ports; the rules that it programmed stay on the node. */
+export interface KubeProxyContainer extends BuiltinContainer {
+  stop(): Promise<void>
+}
+
+/** The kube-proxy of a node, for callers that wait until it has nothing left to program. Its state is read from the node alone. */
+export interface RunningKubeProxy {
+  /** Resolves when every change it was notified of is programmed, or could not be, or when it has ended. */
+  synced(): Promise<void>
+}
+
+/** Machine → node → the kube-proxy that was started there last. A genuine one is not among them. */
+const running = new WeakMap<Machine, Map<string, RunningKubeProxy>>()
+
+/** From now on `syncedOn` waits for this kube-proxy on that node. */
+export function noteRunning(machine: Machine, node: string, kubeProxy: RunningKubeProxy): void {
+  const ofMachine = running.get(machine) ?? new Map<string, RunningKubeProxy>()
+  running.set(machine, ofMachine.set(node, kubeProxy))
+}
+
+/** Resolves when a node's kube-proxy has programmed what it was notified of; at once for a genuine kube-proxy. */
+export async function syncedOn(machine: Machine, node: string): Promise<void> {
+  await running.get(machine)?.get(node)?.synced()
+}
+
+/** Changes that follow each other within this time are one sync, for example twenty Services created in a row. */
 const coalesceMs = 40
 /** No change waits longer than this for others. */
 const longestMs = 250
@@ -69,7 +143,7 @@ export class SyncLoop {
     return this.tokens > 0 ? 0 : minIntervalMs - (now - this.refilledAt)
   }
 
-  /** Sets the timer anew: for the change that came just now, if there is one that waits, and for the clock. */
+  /** Resets the timer: for a pending change, and for the periodic sync. */
   private schedule(): void {
     clearTimeout(this.timer)
     if (this.stopped) return

@@ -2,10 +2,9 @@ import type { Ruleset } from '../../dataplane/iptables-save.ts'
 import { proxierOf } from '../../dataplane/kube-proxy/proxier.ts'
 import { userspaceListeners } from '../../dataplane/kube-proxy/userspace/ruleset.ts'
 import { featuresOf } from '../../dataplane/kube-proxy/versions.ts'
-import { restoreCommand } from './guest-node.ts'
-import { fullInput } from './iptables-input.ts'
-import { ownAddresses, type Proxier, type ProxierContext, predictFor } from './proxier.ts'
-import type { Sysctl } from './sysctls.ts'
+import { restoreCommand, type Sysctl } from './guest-node.ts'
+import { fullInput } from './iptables-proxier.ts'
+import { ownAddresses, type Proxier, type ProxierContext, predictFor } from './sync-loop.ts'
 import { type RelayedPort, UserspaceRelay } from './userspace-relay.ts'
 
 /**
@@ -37,7 +36,7 @@ export class UserspaceProxier implements Proxier {
       this.addresses = new Set(ownAddresses(held.links))
       this.programmed = held.iptables
     }
-    // A rule that leads to a port at which nobody listens yet would refuse connections.
+    // Connections to a port that is not open yet would be refused.
     await this.relay.serve(this.ports())
     const wanted = predictFor(this.context, 'userspace', this.addresses).iptables
     const { ok, errors } = await guest.apply([

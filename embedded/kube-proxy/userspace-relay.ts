@@ -2,7 +2,7 @@ import { createInterface } from 'node:readline'
 import type { GuestProcess } from '../machine/machine.ts'
 import type { GuestNode } from './guest-node.ts'
 
-/** One listener of the relay, and whom it passes connections on to. */
+/** One listener of the relay and its endpoints. */
 export interface RelayedPort {
   protocol: 'tcp' | 'udp'
   listens: number
@@ -150,7 +150,7 @@ export class UserspaceRelay {
   private waiting: { ready(): void; gone(error: Error): void } | undefined
   private written = ''
 
-  /** `report` hears of endpoints that did not answer, and of ports that somebody else has. */
+  /** `report` is called for endpoints that did not answer and for ports that are in use. */
   constructor(guest: GuestNode, report: (line: string) => void) {
     this.guest = guest
     this.report = report

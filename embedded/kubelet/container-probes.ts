@@ -2,8 +2,7 @@ import type { RunningContainer } from './container-process.ts'
 import type { PodSandbox } from './container-start.ts'
 import type { NodeContext } from './node-context.ts'
 import type { Container, Probe } from './objects.ts'
-import { runProbe } from './probe.ts'
-import { ProbeWorker } from './probe-worker.ts'
+import { type ProbeFailure, runProbe } from './probe.ts'
 
 export interface ProbeOutcome {
   ready(ready: boolean): void
@@ -78,5 +77,70 @@ export class ContainerProbes {
     })
     this.workers.push(worker)
     worker.start()
+  }
+}
+
+/** What a probe is about to say. `failure` is told for every single failure, `result` when a threshold is reached. */
+export interface ProbeListener {
+  failure(message: string): void
+  result(success: boolean): void
+}
+
+/**
+ * So soon a probe asks again that has not succeeded yet, in its first second. The genuine kubelet waits for the end of its period, which is
+ * the better part of the time that a small server needs to be ready. What starts a process each time waits, too.
+ */
+const eagerMs = 100
+
+/** Runs one probe of one container again and again, and counts (pkg/kubelet/prober/worker.go). */
+export class ProbeWorker {
+  private readonly probe: Probe
+  private readonly run: () => Promise<ProbeFailure>
+  private readonly listener: ProbeListener
+  private timer: NodeJS.Timeout | undefined
+  private stopped = false
+  private last: boolean | undefined
+  private streak = 0
+  private eagerUntil = 0
+
+  constructor(probe: Probe, run: () => Promise<ProbeFailure>, listener: ProbeListener) {
+    this.probe = probe
+    this.run = run
+    this.listener = listener
+  }
+
+  /** The first probe comes after the initial delay. */
+  start(): void {
+    const delayMs = (this.probe.initialDelaySeconds ?? 0) * 1000
+    if (!this.probe.exec) this.eagerUntil = Date.now() + delayMs + Math.min(this.periodMs, 1000) - eagerMs
+    this.timer = setTimeout(() => void this.turn(), delayMs)
+  }
+
+  private get periodMs(): number {
+    return (this.probe.periodSeconds ?? 10) * 1000
+  }
+
+  stop(): void {
+    this.stopped = true
+    clearTimeout(this.timer)
+  }
+
+  private async turn(): Promise<void> {
+    const begun = Date.now()
+    const failure = await this.run()
+    if (this.stopped) return
+    const eager = failure !== undefined && this.last === undefined && Date.now() < this.eagerUntil
+    if (!eager) this.count(failure)
+    const gapMs = eager ? eagerMs : this.periodMs
+    if (!this.stopped) this.timer = setTimeout(() => void this.turn(), Math.max(0, begun + gapMs - Date.now()))
+  }
+
+  private count(failure: ProbeFailure): void {
+    const success = failure === undefined
+    this.streak = this.last === success ? this.streak + 1 : 1
+    this.last = success
+    if (failure !== undefined) this.listener.failure(failure)
+    const threshold = (success ? this.probe.successThreshold : this.probe.failureThreshold) ?? (success ? 1 : 3)
+    if (this.streak >= threshold) this.listener.result(success)
   }
 }

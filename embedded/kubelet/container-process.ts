@@ -2,6 +2,7 @@ import { constants } from 'node:os'
 import type { GuestProcess, Machine, Placement, Privileges } from '../machine/machine.ts'
 import { GUEST_CONFINE, privilegeOptions } from '../machine/placement.ts'
 import type { LogBuffer } from './log-buffer.ts'
+import type { Container } from './objects.ts'
 
 /** One run of a container. */
 export interface RunningContainer {
@@ -45,7 +46,7 @@ export interface ProcessSpec {
   target?: number | undefined
 }
 
-// The first line of output tells that all namespaces exist, so that commands can be run in them; it is not logged.
+// The first line of output is printed once all namespaces exist, so that commands can run in them; it is not logged.
 const begun = '\u0001begun'
 const missing = '\u0001missing'
 const setup = `cd "$1" 2>/dev/null || { mkdir -p "$1" && cd "$1"; }
@@ -90,7 +91,7 @@ async function containerParent(machine: Machine, { pid }: GuestProcess, tty: boo
   return Number(stdout.trim().split(' ')[0])
 }
 
-/** How long to wait for the line that tells that a program serves before it is taken for running anyhow. */
+/** How long to wait for the line with which a program reports that it serves; then it counts as running without it. */
 const servingDeadlineMs = 5000
 
 /**
@@ -161,4 +162,32 @@ export async function startProcess(machine: Machine, spec: ProcessSpec): Promise
           .catch(() => {})
     },
   }
+}
+
+/** Names by number (include/uapi/linux/capability.h), without CAP_. */
+const CAPABILITIES = [
+  ...['CHOWN', 'DAC_OVERRIDE', 'DAC_READ_SEARCH', 'FOWNER', 'FSETID', 'KILL', 'SETGID', 'SETUID', 'SETPCAP'],
+  ...['LINUX_IMMUTABLE', 'NET_BIND_SERVICE', 'NET_BROADCAST', 'NET_ADMIN', 'NET_RAW', 'IPC_LOCK', 'IPC_OWNER'],
+  ...['SYS_MODULE', 'SYS_RAWIO', 'SYS_CHROOT', 'SYS_PTRACE', 'SYS_PACCT', 'SYS_ADMIN', 'SYS_BOOT', 'SYS_NICE'],
+  ...['SYS_RESOURCE', 'SYS_TIME', 'SYS_TTY_CONFIG', 'MKNOD', 'LEASE', 'AUDIT_WRITE', 'AUDIT_CONTROL', 'SETFCAP'],
+  ...['MAC_OVERRIDE', 'MAC_ADMIN', 'SYSLOG', 'WAKE_ALARM', 'BLOCK_SUSPEND', 'AUDIT_READ', 'PERFMON', 'BPF'],
+  'CHECKPOINT_RESTORE',
+]
+
+/** containerd's (pkg/oci, defaultUnixCaps) without MKNOD: no cgroup keeps a container from the devices that it makes. */
+const DEFAULT = [
+  ...['CHOWN', 'DAC_OVERRIDE', 'FSETID', 'FOWNER', 'NET_RAW', 'SETGID', 'SETUID', 'SETFCAP', 'SETPCAP'],
+  ...['NET_BIND_SERVICE', 'SYS_CHROOT', 'KILL', 'AUDIT_WRITE'],
+]
+
+/** What a container's securityContext leaves of root's rights, for all that runs in it; as containerd reads it, unknown names are ignored. */
+export function privilegesOf({ securityContext }: Container): Privileges {
+  if (securityContext?.privileged) return {}
+  const { add = [], drop = [] } = securityContext?.capabilities ?? {}
+  const names = (list: readonly string[]) => list.map((name) => name.toUpperCase().replace(/^CAP_/, ''))
+  const [added, dropped] = [names(add), names(drop)]
+  const base = dropped.includes('ALL') ? [] : added.includes('ALL') ? CAPABILITIES : DEFAULT
+  const left = CAPABILITIES.filter((name) => (base.includes(name) || added.includes(name)) && !dropped.includes(name))
+  const mask = left.reduce((bits, name) => bits | (1n << BigInt(CAPABILITIES.indexOf(name))), 0n)
+  return { capabilities: mask.toString(16), noNewPrivileges: securityContext?.allowPrivilegeEscalation === false }
 }

@@ -1,10 +1,121 @@
-import type { GuestWork } from '../network/guest-work.ts'
-import { shellProfile } from '../network/node-setup.ts'
+import { posix } from 'node:path'
+import type { Api } from '../apiserver/api.ts'
+import type { Service } from '../controllers/resources.ts'
+import { nodeRoot, shellProfile } from '../network/node-setup.ts'
+import type { GuestWork } from '../network/pod-link.ts'
+import { fieldValue } from './environment.ts'
 import type { ImageContext, ProcessImage } from './images/registry.ts'
 import type { NodeContext } from './node-context.ts'
-import type { GuestFile } from './objects.ts'
-import { podHosts, podResolvConf } from './pod-files.ts'
-import { podFolder, volumeMounts } from './volumes.ts'
+import type { ConfigMap, Container, GuestFile, Pod, Secret, Volume } from './objects.ts'
+
+/** A volume can't be made; the message is the kubelet's. */
+export class MountError extends Error {}
+
+/** Folder of a Pod in the guest. */
+export const podFolder = (uid: string) => `/run/pods/${uid}`
+
+interface Addresses {
+  podIP: string
+  hostIP: string
+}
+
+type Items = { key: string; path: string; mode?: number }[] | undefined
+
+/** Files of a ConfigMap or Secret as a volume shows them: all keys, or the chosen ones under their own paths. */
+function keyFiles(data: Record<string, string | Uint8Array>, items: Items, mode?: number): GuestFile[] {
+  const chosen = items ?? Object.keys(data).map((key) => ({ key, path: key }))
+  return chosen.flatMap(({ key, path, mode: own }: { key: string; path: string; mode?: number }) => {
+    const content = data[key]
+    const bits = own ?? mode
+    return content === undefined ? [] : [{ path, content, ...(bits !== undefined && { mode: bits }) }]
+  })
+}
+
+type Source = Pick<Volume, 'configMap' | 'downwardAPI'> & {
+  secret?: { secretName?: string; name?: string; items?: Items; optional?: boolean; defaultMode?: number }
+}
+
+function sourceFiles(api: Api, pod: Pod, source: Source, addresses: Addresses): GuestFile[] {
+  const { namespace } = pod.metadata
+  if (source.configMap) {
+    const { name = '', items, optional, defaultMode } = source.configMap
+    const map = api.get<ConfigMap & { binaryData?: Record<string, string> }>('configmaps', namespace, name)
+    if (!map && !optional) throw new MountError(`configmap "${name}" not found`)
+    const binary = Object.entries(map?.binaryData ?? {}).map(([key, value]) => [key, Buffer.from(value, 'base64')])
+    return keyFiles({ ...map?.data, ...Object.fromEntries(binary) }, items, defaultMode)
+  }
+  if (source.secret) {
+    const { secretName, name = secretName ?? '', items, optional, defaultMode } = source.secret
+    const secret = api.get<Secret>('secrets', namespace, name)
+    if (!secret && !optional) throw new MountError(`secret "${name}" not found`)
+    const data = Object.entries(secret?.data ?? {}).map(([key, value]) => [key, Buffer.from(value, 'base64')])
+    return keyFiles(Object.fromEntries(data), items, defaultMode)
+  }
+  return (source.downwardAPI?.items ?? []).flatMap(({ path, fieldRef }) =>
+    fieldRef ? [{ path, content: fieldValue(fieldRef.fieldPath, { pod, ...addresses }) }] : [],
+  )
+}
+
+function filesOf(api: Api, pod: Pod, volume: Volume, addresses: Addresses): GuestFile[] {
+  if (volume.projected)
+    return (volume.projected.sources ?? []).flatMap((source) => sourceFiles(api, pod, source as Source, addresses))
+  return sourceFiles(api, pod, volume as Source, addresses)
+}
+
+const folderOf = (pod: Pod, volume: Volume) => `${podFolder(pod.metadata.uid)}/volumes/${volume.name}`
+
+/** Where a volume is in the guest; a hostPath lies in the file system of the Pod's node. */
+function sourceOf(pod: Pod, volume: Volume): string {
+  return volume.hostPath ? nodeRoot(pod.spec.nodeName ?? '') + volume.hostPath.path : folderOf(pod, volume)
+}
+
+/**
+ * What all volumes of a Pod need before its first container.
+ * @throws MountError naming the volume, when what it shows does not exist
+ */
+export function podVolumes(api: Api, pod: Pod, addresses: Addresses): { files: GuestFile[]; folders: string[] } {
+  const files: GuestFile[] = []
+  const folders: string[] = []
+  for (const volume of pod.spec.volumes ?? []) {
+    const { hostPath } = volume
+    if (hostPath?.type === 'FileOrCreate') files.push({ path: sourceOf(pod, volume), content: '' })
+    else if (hostPath?.type === 'DirectoryOrCreate') folders.push(sourceOf(pod, volume))
+    if (hostPath) continue
+    folders.push(folderOf(pod, volume))
+    try {
+      for (const file of filesOf(api, pod, volume, addresses))
+        files.push({ ...file, path: posix.join(folderOf(pod, volume), file.path) })
+    } catch (error) {
+      const why = error instanceof Error ? error.message : String(error)
+      throw new MountError(`MountVolume.SetUp failed for volume "${volume.name}" : ${why}`)
+    }
+  }
+  return { files, folders }
+}
+
+const escaped = (path: string) => path.replaceAll('\\', '\\134').replaceAll(' ', '\\040').replaceAll('\t', '\\011')
+
+// An absolute link in the path would lead out of the container's root while it is being put together from outside.
+const withoutLinks = (path: string) =>
+  path.replace(/^\/var\/(run|lock)(?=\/|$)/, (_, name) => (name === 'run' ? '/run' : '/run/lock'))
+
+/** Mounts of a container's volumes below its root; a file to be mounted over is among `files`, with its path in `upper`. */
+function volumeMounts(pod: Pod, container: Container, root: string, upper: string): GuestWork & { files: GuestFile[] } {
+  const files: GuestFile[] = []
+  const mounts = (container.volumeMounts ?? []).flatMap(({ name, mountPath, subPath, readOnly }) => {
+    const volume = pod.spec.volumes?.find((one) => one.name === name) ?? { name }
+    const source = posix.join(sourceOf(pod, volume), subPath ?? '')
+    const target = withoutLinks(posix.normalize(mountPath).replace(/(?<=.)\/$/, ''))
+    const isFile = (subPath && !volume.emptyDir && !volume.hostPath) || volume.hostPath?.type?.startsWith('File')
+    if (isFile) files.push({ path: upper + target, content: '' })
+    const options = ['bind', ...(isFile ? [] : ['X-mount.mkdir']), ...(readOnly ? ['ro'] : [])]
+    const mounted = `${escaped(source)} ${escaped(root + target)} none ${options.join(',')} 0 0`
+    // `chroot /host` in the Pod of `kubectl debug node/…` needs them; those of the node are mounted in its own namespace.
+    if (volume.hostPath?.path !== '/') return [mounted]
+    return [mounted, `proc ${escaped(root + target)}/proc proc`, `sysfs ${escaped(root + target)}/sys sysfs`]
+  })
+  return { files, mounts }
+}
 
 /** A container's file system: what must be written and mounted for it, and where it is then. */
 export interface ContainerRoot {
@@ -56,4 +167,47 @@ export function containerRoot(
       ],
     },
   }
+}
+
+const clusterDomain = 'cluster.local'
+const nodeNameserver = '172.18.0.1'
+
+/** A Pod's /etc/hosts as the kubelet writes it. */
+function podHosts(pod: Pod, podIP: string): string {
+  const { hostname = pod.metadata.name, subdomain, hostAliases = [] } = pod.spec
+  const domain = subdomain ? `${hostname}.${subdomain}.${pod.metadata.namespace}.svc.${clusterDomain}\t` : ''
+  return [
+    '# Kubernetes-managed hosts file.',
+    '127.0.0.1\tlocalhost',
+    '::1\tlocalhost ip6-localhost ip6-loopback',
+    `${podIP}\t${domain}${hostname}`,
+    ...hostAliases.map(({ ip, hostnames = [] }) => [ip, ...hostnames].join('\t')),
+    '',
+  ].join('\n')
+}
+
+/** A Pod's /etc/resolv.conf by its DNS policy: cluster DNS, or the node's. */
+function podResolvConf(api: Api, pod: Pod): string {
+  const { dnsPolicy = 'ClusterFirst', hostNetwork, dnsConfig } = pod.spec
+  const cluster = dnsPolicy === 'ClusterFirstWithHostNet' || (dnsPolicy === 'ClusterFirst' && !hostNetwork)
+  const dns = api.get<Service>('services', 'kube-system', 'kube-dns')?.spec.clusterIP ?? '10.96.0.10'
+  const base =
+    dnsPolicy === 'None'
+      ? { servers: [], searches: [], options: [] }
+      : cluster
+        ? {
+            servers: [dns],
+            searches: [`${pod.metadata.namespace}.svc.${clusterDomain}`, `svc.${clusterDomain}`, clusterDomain],
+            options: ['ndots:5'],
+          }
+        : { servers: [nodeNameserver], searches: [], options: ['timeout:1', 'attempts:1'] }
+  const searches = [...base.searches, ...(dnsConfig?.searches ?? [])]
+  const more = (dnsConfig?.options ?? []).map(({ name, value }) => (value === undefined ? name : `${name}:${value}`))
+  const options = [...base.options, ...more]
+  return [
+    ...(searches.length ? [`search ${searches.join(' ')}`] : []),
+    ...[...base.servers, ...(dnsConfig?.nameservers ?? [])].map((server) => `nameserver ${server}`),
+    ...(options.length ? [`options ${options.join(' ')}`] : []),
+    '',
+  ].join('\n')
 }

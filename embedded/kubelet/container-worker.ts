@@ -1,18 +1,24 @@
 import { createHash } from 'node:crypto'
 import { PassThrough, Writable } from 'node:stream'
 import { setTimeout as delay } from 'node:timers/promises'
-import { timestamp } from '../controllers/time.ts'
+import { timestamp } from '../apiserver/object-lifecycle.ts'
 import type { GuestProcess } from '../machine/machine.ts'
-import { goDuration, RestartBackoff } from './backoff.ts'
 import { ContainerProbes } from './container-probes.ts'
 import type { RunningContainer } from './container-process.ts'
-import { launchContainer, type PodSandbox, type PreparedContainer, prepareContainer } from './container-start.ts'
+import {
+  goDuration,
+  launchContainer,
+  type PodSandbox,
+  type PreparedContainer,
+  prepareContainer,
+  RestartBackoff,
+} from './container-start.ts'
 import { ContainerConfigError } from './environment.ts'
 import { findImage, imageList, repositoryOf } from './images/registry.ts'
-import { runHandler } from './lifecycle.ts'
 import { LogBuffer } from './log-buffer.ts'
 import type { NodeContext } from './node-context.ts'
 import type { Container, ContainerState, ContainerStatus } from './objects.ts'
+import { runHandler } from './probe.ts'
 
 const digest = (text: string) => createHash('sha256').update(text).digest('hex')
 

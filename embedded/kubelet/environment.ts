@@ -1,4 +1,5 @@
 import type { Api } from '../apiserver/api.ts'
+import type { Service } from '../controllers/resources.ts'
 import type { ConfigMap, Container, Pod, Secret } from './objects.ts'
 
 /** A container can't be created as its specification says; the message is the kubelet's. */
@@ -6,7 +7,7 @@ export class ContainerConfigError extends Error {}
 
 type FieldRefs = { pod: Pod; podIP: string; hostIP: string }
 
-/** The value a `fieldRef` of a Pod stands for. Throws ContainerConfigError for a path the downward API does not know. */
+/** The value that a `fieldRef` of a Pod refers to. Throws ContainerConfigError for a path the downward API does not know. */
 export function fieldValue(path: string, { pod, podIP, hostIP }: FieldRefs): string {
   const entry = /^metadata\.(labels|annotations)\['(.+)'\]$/.exec(path)
   if (entry) return pod.metadata[entry[1] as 'labels' | 'annotations']?.[entry[2] ?? ''] ?? ''
@@ -91,6 +92,26 @@ export function containerEnvironment(api: Api, container: Container, refs: Field
           ? keyed('secret', 'Secret', valueFrom.secretKeyRef)
           : expand(value ?? '', result)
     if (found !== undefined) result[name] = found
+  }
+  return result
+}
+
+/** The variables that tell a Pod of the Services of its namespace (docs: "Environment variables" of Services). */
+export function serviceEnvironment(api: Api, namespace: string | undefined, links: boolean): Record<string, string> {
+  const result: Record<string, string> = {}
+  const own = links ? api.list<Service>('services', namespace === undefined ? {} : { namespace }) : []
+  const kubernetes = api.get<Service>('services', 'default', 'kubernetes')
+  const all = kubernetes ? [kubernetes, ...own] : own
+  for (const { metadata, spec } of all) {
+    const { clusterIP, ports = [] } = spec
+    const [first] = ports
+    if (!clusterIP || clusterIP === 'None' || !first) continue
+    const prefix = metadata.name.toUpperCase().replaceAll('-', '_')
+    result[`${prefix}_SERVICE_HOST`] = clusterIP
+    result[`${prefix}_SERVICE_PORT`] = String(first.port)
+    result[`${prefix}_PORT`] = `${(first.protocol ?? 'TCP').toLowerCase()}://${clusterIP}:${first.port}`
+    for (const { name, port } of ports)
+      if (name) result[`${prefix}_SERVICE_PORT_${name.toUpperCase().replaceAll('-', '_')}`] = String(port)
   }
   return result
 }

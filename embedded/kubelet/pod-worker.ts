@@ -1,14 +1,12 @@
 import { setTimeout as delay } from 'node:timers/promises'
+import { timestamp } from '../apiserver/object-lifecycle.ts'
 import { hasReason } from '../apiserver/status-error.ts'
-import { timestamp } from '../controllers/time.ts'
-import type { GuestWork } from '../network/guest-work.ts'
-import type { PodLink } from '../network/pod-link.ts'
+import type { GuestWork, PodLink } from '../network/pod-link.ts'
+import { MountError, podFolder, podVolumes } from './container-root.ts'
 import type { PodSandbox } from './container-start.ts'
 import { ContainerWorker } from './container-worker.ts'
 import type { NodeContext } from './node-context.ts'
-import type { Pod } from './objects.ts'
-import { podStatus } from './pod-status.ts'
-import { MountError, podFolder, podVolumes } from './volumes.ts'
+import { type Pod, podStatus } from './objects.ts'
 
 const retryMs = 2000
 
@@ -109,7 +107,7 @@ export class PodWorker {
     this.forget()
   }
 
-  /** Tells the API that nothing of the Pod runs any more. */
+  /** Deletes the stored Pod once all of its containers have ended. */
   private forget(): void {
     const { namespace, name, uid } = this.pod.metadata
     const { api } = this.node
@@ -139,7 +137,7 @@ export class PodWorker {
     for (const { status } of this.containers) status.state = { waiting: { reason: 'ContainerCreating' } }
     await Promise.all(this.containers.map((worker) => worker.run(this.pod.spec.restartPolicy ?? 'Always')))
     if (this.stopping.signal.aborted) return
-    // All containers ended for good: the network goes, the Pod stays until somebody deletes it.
+    // All containers ended permanently: the network is removed, the Pod object stays until it is deleted.
     for (const worker of [...this.init, ...this.ephemeral]) worker.kill()
     await this.leave()
   }

@@ -1,9 +1,63 @@
 import type { Api } from '../apiserver/api.ts'
-import type { Node, Service } from '../controllers/resources.ts'
+import { isNodeReady, type Node, type Service } from '../controllers/resources.ts'
 import type { Machine } from '../machine/machine.ts'
 import type { Network } from '../network/topology.ts'
-import { balancedAddresses, healthChecks, healthKey } from './balanced-addresses.ts'
-import { type BalancedAddress, routeLines } from './routes.ts'
+
+/** One question to a node: does it hold a ready endpoint of this Service (Service.spec.healthCheckNodePort)? */
+export interface HealthCheck {
+  node: string
+  port: number
+}
+
+export const healthKey = ({ node, port }: HealthCheck): string => `${node}:${port}`
+
+const isLocal = ({ spec }: Service) => spec.externalTrafficPolicy === 'Local' && (spec.healthCheckNodePort ?? 0) > 0
+
+/** IPv4 addresses that a Service was given; those of `ipMode: Proxy` belong to a proxy that is not here. */
+function addressesOf({ spec, status }: Service): string[] {
+  if (spec.type !== 'LoadBalancer') return []
+  const ingress = status?.loadBalancer?.ingress ?? []
+  return ingress.flatMap(({ ip, ipMode }) => (ip && ipMode !== 'Proxy' && !ip.includes(':') ? [ip] : []))
+}
+
+/** InternalIPs of the nodes that are Ready and not labelled out of load balancing, in the order of their names. */
+function nodeAddresses(nodes: readonly Node[]): string[] {
+  return nodes
+    .filter(
+      (node) =>
+        isNodeReady(node) &&
+        !('node.kubernetes.io/exclude-from-external-load-balancers' in (node.metadata.labels ?? {})),
+    )
+    .flatMap(
+      ({ status }) =>
+        status?.addresses?.filter(({ type }) => type === 'InternalIP').map(({ address }) => address) ?? [],
+    )
+}
+
+/** The questions to be asked before traffic may be sent: one a node for each Service with externalTrafficPolicy Local. */
+export function healthChecks(services: readonly Service[], nodes: readonly Node[]): HealthCheck[] {
+  const ports = services.filter((one) => isLocal(one) && addressesOf(one).length > 0)
+  return ports.flatMap(({ spec }) =>
+    nodeAddresses(nodes).map((node) => ({ node, port: spec.healthCheckNodePort ?? 0 })),
+  )
+}
+
+/**
+ * Which nodes take the traffic of each load balancer address: all that are Ready, or for externalTrafficPolicy Local those
+ * whose health check answered 200 (`healthy` holds their keys).
+ */
+export function balancedAddresses(
+  services: readonly Service[],
+  nodes: readonly Node[],
+  healthy: ReadonlySet<string>,
+): BalancedAddress[] {
+  const ready = nodeAddresses(nodes)
+  return services.flatMap((service) => {
+    const port = service.spec.healthCheckNodePort ?? 0
+    const takers = isLocal(service) ? ready.filter((node) => healthy.has(healthKey({ node, port }))) : ready
+    return addressesOf(service).map((address) => ({ address, nodes: takers }))
+  })
+}
 
 /** A load balancer asks again after this long, as cloud ones do every few seconds. */
 const healthIntervalMs = 2000
@@ -64,7 +118,7 @@ class LoadBalancer {
     try {
       await this.balance()
     } catch {
-      // The guest is busy or on its way down; the next round tries again.
+      // The guest is busy or shutting down; the next round tries again.
     }
     this.working = false
     const services = this.api.list<Service>('services')
@@ -95,4 +149,29 @@ class LoadBalancer {
     )
     return new Set(keys.filter((_, index) => statuses[index] === 200))
   }
+}
+
+/** Where the "outside" sends packets for one address of a load balancer. */
+export interface BalancedAddress {
+  address: string
+  /** Addresses of the nodes that take its traffic; with none, packets are refused. */
+  nodes: readonly string[]
+}
+
+/**
+ * Lines for `ip -batch` that turn the routes that are there into the wanted ones. One route to several nodes spreads
+ * connections over them (ECMP), as a router in front of a cluster does; unchanged addresses give no line.
+ */
+export function routeLines(present: readonly BalancedAddress[], wanted: readonly BalancedAddress[]): string[] {
+  const key = ({ nodes }: BalancedAddress) => nodes.join(' ')
+  const before = new Map(present.map((one) => [one.address, one]))
+  const lines: string[] = []
+  for (const one of wanted) {
+    const old = before.get(one.address)
+    before.delete(one.address)
+    if (old && key(old) === key(one)) continue
+    if (one.nodes.length === 0) lines.push(`route replace unreachable ${one.address}/32`)
+    else lines.push(`route replace ${one.address}/32 ${one.nodes.map((node) => `nexthop via ${node}`).join(' ')}`)
+  }
+  return [...lines, ...[...before.keys()].map((address) => `route flush exact ${address}/32`)]
 }

@@ -131,13 +131,16 @@ function kill(stream: number, signal: NodeJS.Signals): void {
   }
 }
 
+let resizing = Promise.resolve()
+
+/** Sets sizes one after the other: `kubectl attach` sends two at once, and the last one has to remain. */
 function resize(stream: number, columns: number, rows: number): void {
-  try {
+  const set = (done: () => void) => {
     const terminal = readFileSync(terminalFile(stream), 'utf8').trim()
-    execFile('stty', ['-F', terminal, 'cols', String(columns), 'rows', String(rows)], () => {})
-  } catch {
-    // Asked before the terminal was there; whoever has a terminal sends its size again when it changes.
+    execFile('stty', ['-F', terminal, 'cols', String(columns), 'rows', String(rows)], done)
   }
+  // The terminal may have ended, or not begun: a terminal begins with its size.
+  resizing = resizing.then(() => new Promise<void>(set)).catch(() => {})
 }
 
 function write(stream: number, payload: Buffer): void {

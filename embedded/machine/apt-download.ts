@@ -11,6 +11,8 @@ export interface AptDownload {
   name: string
   /** Names that the release does not know are left out, but for the first. */
   packages: readonly string[]
+  /** With all that they depend on, and what every system of this release has, whatever is installed here. */
+  closure?: boolean
   /** A folder of sources to take instead of the system's. */
   sources?: string
   /** Ends it. */
@@ -20,6 +22,8 @@ export interface AptDownload {
 /** A server that does not answer is given up sooner than by apt's defaults, which add up to minutes. */
 const PATIENCE = ['-o', 'Acquire::Retries=1', '-o', 'Acquire::http::Timeout=20', '-o', 'Acquire::https::Timeout=20']
 
+const WITH_DEPENDENCIES = ['install', '--download-only', '--yes', '--no-install-recommends']
+
 /**
  * Downloads packages with apt's own machinery, which checks their signatures, into folders of ours: without root, and nothing
  * of the system's changes.
@@ -28,7 +32,7 @@ const PATIENCE = ['-o', 'Acquire::Retries=1', '-o', 'Acquire::http::Timeout=20',
  * where the disk is full
  */
 export async function aptDownload(
-  { cache, name, packages, sources, signal }: AptDownload,
+  { cache, name, packages, closure, sources, signal }: AptDownload,
   progress: Progress,
 ): Promise<string> {
   const state = join(cache, 'apt', sources ? `state-${name}` : 'state')
@@ -38,7 +42,12 @@ export async function aptDownload(
   for (const folder of [join(state, 'lists', 'partial'), join(state, 'cache'), join(archives, 'partial')])
     mkdirSync(folder, { recursive: true })
   const own = [
-    ...['-o', `Dir::State=${state}`, '-o', `Dir::State::status=${sources ? '/dev/null' : '/var/lib/dpkg/status'}`],
+    ...[
+      '-o',
+      `Dir::State=${state}`,
+      '-o',
+      `Dir::State::status=${sources || closure ? '/dev/null' : '/var/lib/dpkg/status'}`,
+    ],
     ...['-o', `Dir::Cache=${join(state, 'cache')}`, '-o', `Dir::Cache::archives=${archives}`],
     ...(sources ? ['-o', 'Dir::Etc::sourcelist=/dev/null', '-o', `Dir::Etc::sourceparts=${sources}`] : []),
     ...['-o', 'Acquire::Languages=none', '-o', 'Debug::NoLocking=1', '-o', 'APT::Sandbox::User=', '-q', ...PATIENCE],
@@ -65,7 +74,8 @@ export async function aptDownload(
       `apt knows no package "${packages[0]}": check the network and /etc/apt/sources.list, then run the same command again.`,
     )
   }
-  const fetched = await run('packages', 'apt-get', ['download', ...packages.filter((one) => available.has(one))])
+  const words = closure ? [...WITH_DEPENDENCIES, '?essential'] : ['download']
+  const fetched = await run('packages', 'apt-get', [...words, ...packages.filter((one) => available.has(one))])
   const failure = refusalOf(fetched, cache)
   if (failure) throw new Error(`The packages could not be fetched (${failure}); run the same command again.`)
   return archives

@@ -94,8 +94,11 @@ export const programFolders = ['/usr', '/bin', '/sbin', '/lib', '/lib32', '/lib6
  * this program runs from, wherever Node is installed.
  */
 export function programFiles(): string[] {
-  return [...programFolders, ...publicPaths('/etc'), ...ownFiles(), '/proc/cpuinfo', '/dev/null', '/dev/urandom']
+  return [...programFolders, ...publicPaths('/etc'), ...systemFiles()]
 }
+
+/** What the kernel itself and Node.js need to read of this machine. */
+export const systemFiles = (): string[] => [...ownFiles(), '/proc/cpuinfo', '/dev/null', '/dev/urandom']
 
 /** The fewest paths that hold what every user of this machine may read in a folder; root could read more. Links don't count. */
 export function publicPaths(folder: string): string[] {

@@ -1,5 +1,5 @@
 import { copyFileSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { basename, join } from 'node:path'
 import type { Progress } from '../../host/progress.ts'
 import { runTool } from '../../host/supervised.ts'
 import { SystemTrouble } from '../../host/system-trouble.ts'
@@ -20,6 +20,15 @@ const ALIASES = ['stable', 'oldstable', 'testing', 'unstable', 'sid']
 export const KERNEL = 'user-mode-linux'
 
 const LOADER = 'ld-linux-x86-64.so.2'
+/** Where a usr-merged tree has its libraries. */
+export const LIBRARIES = 'usr/lib/x86_64-linux-gnu'
+
+/** Runs a program of a root file system with the libraries beside it (ld.so(8)), wherever that root is. */
+export const runFrom = (root: string, program: string): string[] => [
+  ...[join(root, LIBRARIES, LOADER), '--inhibit-cache', '--library-path', join(root, LIBRARIES)],
+  ...['--argv0', basename(program)],
+  join(root, program),
+]
 
 /** The kernel of a tree, and how to start it. */
 export interface KernelProgram {
@@ -34,7 +43,8 @@ export function kernelProgram(tree: string): KernelProgram {
   const directory = join(tree, SHIM_FOLDER)
   // Not for the shell and taskset that start it: they are the host's.
   const ownLibc = existsSync(join(directory, LOADER)) ? ['LD_LIBRARY_PATH=.'] : []
-  return { command: ['env', ...ownLibc, shimVariable, join(tree, 'usr/bin/linux.uml')], directory }
+  const env = existsSync(join(tree, LIBRARIES, LOADER)) ? runFrom(tree, 'usr/bin/env') : ['env']
+  return { command: [...env, ...ownLibc, shimVariable, join(tree, 'usr/bin/linux.uml')], directory }
 }
 
 /** The kernel as one more part of a tree on Debian; undefined where it is a package of the system's own release. */
@@ -71,17 +81,22 @@ async function fetchKernel(
 }
 
 async function unpackKernel(archives: string, tree: string): Promise<void> {
-  const libc = join(tree, SHIM_FOLDER)
   const aside = join(tree, 'libc6')
   for (const archive of archivesIn(archives))
     await runTool(['dpkg-deb', '--extract', archive, archive.includes('/libc6_') ? aside : tree], tree)
-  mkdirSync(libc, { recursive: true })
-  for (const file of [LOADER, 'libc.so.6'])
-    copyFileSync(join(aside, 'usr/lib/x86_64-linux-gnu', file), join(libc, file))
+  bringLibc(tree, aside)
   rmSync(aside, { recursive: true, force: true })
+  rmSync(archives, { recursive: true, force: true })
+}
+
+/** Gives the kernel of a tree the C library of a root file system, unless it has one. */
+export function bringLibc(tree: string, from: string): void {
+  const libc = join(tree, SHIM_FOLDER)
+  if (existsSync(join(libc, LOADER))) return
+  mkdirSync(libc, { recursive: true })
+  for (const file of [LOADER, 'libc.so.6']) copyFileSync(join(from, LIBRARIES, file), join(libc, file))
   const program = join(tree, 'usr/bin/linux.uml')
   writeFileSync(program, withLoaderHere(readFileSync(program)))
-  rmSync(archives, { recursive: true, force: true })
 }
 
 /**

@@ -1,4 +1,4 @@
-import { existsSync, mkdirSync, readdirSync, rmSync, symlinkSync } from 'node:fs'
+import { existsSync, lstatSync, mkdirSync, readdirSync, rmSync, symlinkSync } from 'node:fs'
 import { join } from 'node:path'
 import { ensureArtifact } from '../../host/artifact.ts'
 import type { Progress } from '../../host/progress.ts'
@@ -20,6 +20,8 @@ export interface PackageTree {
   name: string
   /** Names that this release does not know are left out, but for the first. */
   packages: readonly string[]
+  /** As AptDownload's. */
+  closure?: boolean
   more?: Addition
 }
 
@@ -60,6 +62,9 @@ async function fetchInto(fresh: string, wanted: PackageTree, progress: Progress)
   progress.end(true)
 }
 
+/** Later releases have links there, whose packages are usr-merged already. */
+const isFolderItself = (path: string) => lstatSync(path, { throwIfNoEntry: false })?.isDirectory() === true
+
 const links: [string, string][] = [
   ...['insmod', 'modprobe', 'rmmod', 'lsmod', 'depmod', 'modinfo'].map((name): [string, string] => [
     `usr/sbin/${name}`,
@@ -82,7 +87,7 @@ async function unpack(
   mkdirSync(join(fresh, 'usr'), { recursive: true })
   for (const archive of archivesIn(archives)) await runTool(['dpkg-deb', '--extract', archive, '.'], fresh)
   await add?.(fresh)
-  for (const folder of ['bin', 'sbin', 'lib', 'lib64'].filter((name) => existsSync(join(fresh, name)))) {
+  for (const folder of ['bin', 'sbin', 'lib', 'lib64'].filter((name) => isFolderItself(join(fresh, name)))) {
     mkdirSync(join(fresh, 'usr', folder), { recursive: true })
     await runTool(['cp', '-a', `${folder}/.`, `usr/${folder}/`], fresh)
     rmSync(join(fresh, folder), { recursive: true })

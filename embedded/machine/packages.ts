@@ -3,7 +3,9 @@ import { arch, platform } from 'node:os'
 import { join } from 'node:path'
 import { which } from 'zx/core'
 import { proveArtifact } from '../../host/artifact.ts'
+import { offlineRoot } from '../../host/layout.ts'
 import type { Progress } from '../../host/progress.ts'
+import { SystemTrouble } from '../../host/system-trouble.ts'
 import { ensureConfine, proveConfine } from './confinement.ts'
 import { KERNEL, kernelAddition } from './kernel-package.ts'
 import { unpackPackages } from './package-tree.ts'
@@ -46,6 +48,9 @@ const programs: Record<string, string[]> = {
   ip: ['iproute2', 'libbpf1', 'libelf1', 'libelf1t64', 'libmnl0'],
 }
 
+/** The packages of all these programs, without what they depend on. */
+export const programPackages = Object.values(programs).flatMap(([first]) => first ?? [])
+
 const searched = ['/usr/local/sbin', '/usr/local/bin', '/usr/sbin', '/usr/bin', '/sbin', '/bin']
 
 /** Names of the programs that this system lacks. */
@@ -60,10 +65,11 @@ export async function requireSupport(): Promise<void> {
     throw new Unsupported(`The embedded cluster needs Linux, and this is "${platform()}". ${instead}`)
   if (arch() !== 'x64')
     throw new Unsupported(`The embedded kernel is built for x86-64, and this is "${arch()}". ${instead}`)
+  if (offlineRoot !== undefined) return
   for (const tool of ['apt-get', 'dpkg-deb'])
     if (!(await which(tool, { nothrow: true })))
       throw new Unsupported(
-        `The embedded cluster takes its kernel from Debian or Ubuntu packages, and "${tool}" is not here. ${instead}`,
+        `The embedded cluster takes its kernel from Debian or Ubuntu packages, and "${tool}" is not here: take the offline archive, which runs on any Linux (\`make bundle\` on a Debian or Ubuntu writes it), or start Docker or Podman and run \`CLUSTER=kind make up\`.`,
       )
 }
 
@@ -75,6 +81,7 @@ export async function requireSupport(): Promise<void> {
  */
 export async function ensurePackages(cache: string, progress: Progress): Promise<string> {
   await requireSupport()
+  if (offlineRoot !== undefined) return offlineRoot
   const wanted = lacking()
   const more = kernelAddition(cache)
   const names = [...(more ? [] : [KERNEL]), ...always, ...wanted.flatMap((program) => programs[program] ?? [])]
@@ -86,6 +93,11 @@ export async function ensurePackages(cache: string, progress: Progress): Promise
 /**
  * Reads every byte of a tree after a kernel from it has failed. One that is damaged is made again by the next ensurePackages.
  * @returns what is wrong with it
+ * @throws SystemTrouble where it is that of an offline archive
  */
-export const provePackages = (tree: string): string | undefined =>
-  proveArtifact(tree) ?? proveXstateShim(tree) ?? proveConfine(tree)
+export function provePackages(tree: string): string | undefined {
+  const damage = proveArtifact(tree) ?? proveXstateShim(tree) ?? proveConfine(tree)
+  if (damage && tree === offlineRoot)
+    throw new SystemTrouble(`"${tree}" is damaged (${damage}): unpack the offline archive again into a new folder.`)
+  return damage
+}

@@ -1,7 +1,7 @@
-import { mkdtempSync, realpathSync, rmSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { existsSync, mkdtempSync, realpathSync, rmSync, writeFileSync } from 'node:fs'
+import { basename, join } from 'node:path'
 import { shellWord } from '../../host/shell-word.ts'
-import { confinedCommand, findConfinement, programFiles } from './confinement.ts'
+import { confinedCommand, findConfinement, programFiles, systemFiles } from './confinement.ts'
 import { memoryFolder, requireLimits } from './host-limits.ts'
 import type { BootOptions, KernelStart } from './kernel.ts'
 import { kernelProgram } from './kernel-package.ts'
@@ -27,21 +27,30 @@ export function umlKernel(options: BootOptions, agent: string): KernelStart {
   const directory = plainPath(options.directory)
   // libmount takes a double quote in a mount's options for the beginning of a quoted text.
   const packages = plainPath(realpathSync(options.packages))
-  writeFileSync(join(options.directory, INIT), initScript({ packages: packages.path, node: process.execPath, agent }), {
-    mode: 0o755,
-  })
+  const whole = existsSync(join(options.packages, FIRST_PROGRAM))
+  if (whole && options.readable?.length)
+    throw new Error(
+      `"${options.readable[0]}" can't be run from the offline archive, whose nodes see its own files only.`,
+    )
+  const init = whole
+    ? initScript({ cluster: directory.path, node: 'node', agent: `${SHARED}/${basename(agent)}` })
+    : initScript({ packages: packages.path, node: process.execPath, agent })
+  writeFileSync(join(options.directory, INIT), init, { mode: 0o755 })
   const program = kernelProgram(options.packages)
   // Its own, as the kernel may write there.
   const memory = mkdtempSync(join(room, 'kube-service-labs-'))
   const allowance = {
-    read: [...programFiles(), realpathSync(options.packages), ...(options.readable ?? [])],
+    read: [...(whole ? systemFiles() : programFiles()), realpathSync(options.packages), ...(options.readable ?? [])],
     write: [realpathSync(options.directory), memory],
   }
   const cpu = ownCpu(allowedCpus(), runningKernels())
   const command = [
     ...(cpu === undefined ? [] : ['taskset', '-c', String(cpu)]),
     ...confinedCommand(options.packages, confinement, allowance, program.command),
-    ...[`mem=${megabytes}M`, 'rootfstype=hostfs', 'rootflags=/', 'ro', `init=${join(directory.path, INIT)}`],
+    ...[`mem=${megabytes}M`, 'rootfstype=hostfs', 'ro'],
+    ...(whole
+      ? [`rootflags=${packages.path}`, `init=/${FIRST_PROGRAM}`, `cluster=${directory.path}`]
+      : ['rootflags=/', `init=${join(directory.path, INIT)}`]),
     // Not con0=null: that opens /dev/null for writing, which Landlock refuses, and without its input there is no console at all.
     ...['con=null', 'con0=fd:0,fd:1', 'ssl=null', 'ssl0=fd:3,fd:4', 'quiet'],
     ...[`initcall_blacklist=${NEEDLESS.join()}`, 'pty.legacy_count=0'],
@@ -68,10 +77,20 @@ export function umlKernel(options: BootOptions, agent: string): KernelStart {
   }
 }
 
-/** Paths, on the host and so in the guest, that the first process needs. */
+/** In a tree that is a whole root file system (offline.ts): starts the script of the cluster, which is in no folder of that root. */
+export const FIRST_PROGRAM = 'usr/lib/uml/first'
+export const firstProgram = `#!/bin/sh
+mount -t hostfs -o "ro,$cluster" none /mnt && exec /mnt/${INIT}
+`
+/** Where a guest on such a root sees the folder of its cluster. */
+const SHARED = '/run/cluster'
+
+/** Paths in the guest that the first process needs. */
 interface InitPaths {
-  /** Root of the unpacked packages (usr-merged). */
-  packages: string
+  /** Root of the unpacked packages (usr-merged), which are laid over the host's files; absent: they are all there is. */
+  packages?: string
+  /** Folder on the host, to be seen at SHARED. */
+  cluster?: string
   node: string
   agent: string
 }
@@ -84,8 +103,10 @@ const fstabWord = (path: string) =>
  * The guest's first program. It lays a writable tmpfs over the host's read-only file system, so that nothing written in the
  * guest reaches the host, and then runs the agent; when the agent ends, the kernel does.
  */
-function initScript({ packages, node, agent }: InitPaths): string {
-  const tree = shellWord(packages)
+function initScript({ packages, cluster, node, agent }: InitPaths): string {
+  const tree = packages === undefined ? '' : shellWord(packages)
+  const below = packages === undefined ? '' : `none /mnt/packages hostfs ${fstabWord(packages)}\n`
+  const shared = cluster === undefined ? '' : `\nnone /mnt/root${SHARED} hostfs ro,X-mount.mkdir,${fstabWord(cluster)}`
   return `#!/bin/sh
 set -e
 export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root TERM=linux
@@ -100,11 +121,10 @@ mount -t tmpfs -o mode=0755 tmpfs /mnt
 mkdir /mnt/upper /mnt/work /mnt/root /mnt/packages
 # hostfs once more, as overlayfs refuses a layer that lies inside another one of the same file system. All in one go, for each
 # program that is started here takes longer than what it does.
-printf '%s\\n' 'none /mnt/packages hostfs ${fstabWord(packages)}
-overlay /mnt/root overlay lowerdir=/mnt/packages:/,upperdir=/mnt/upper,workdir=/mnt/work
+printf '%s\\n' '${below}overlay /mnt/root overlay lowerdir=${packages === undefined ? '' : '/mnt/packages:'}/,upperdir=/mnt/upper,workdir=/mnt/work
 proc /mnt/root/proc proc defaults
 sysfs /mnt/root/sys sysfs defaults
-tmpfs /mnt/root/run tmpfs mode=0755
+tmpfs /mnt/root/run tmpfs mode=0755${shared}
 tmpfs /mnt/root/var/log tmpfs mode=0755
 devtmpfs /mnt/root/dev devtmpfs mode=0755
 devpts /mnt/root/dev/pts devpts newinstance,ptmxmode=0666,mode=0620,X-mount.mkdir

@@ -1,6 +1,63 @@
+import { createHash } from 'node:crypto'
+import { secondClientOf } from '../../host/address-pool.ts'
 import type { Machine } from '../machine/machine.ts'
-import { nodeFirewall } from './node-firewall.ts'
-import { bridge, interfaceName, type NodePlan, outside, podGateway } from './node-plan.ts'
+
+/** A node of the cluster's network: its name, its address on the bridge, and the addresses of its Pods. */
+export interface NodePlan {
+  name: string
+  address: string
+  podCIDR: string
+}
+
+/** The bridge that kind gives its Docker network, and the address "outside" the cluster. */
+const bridge = { name: 'kind', address: '172.18.0.1', prefix: 16 } as const
+
+/** The second client "outside": an address behind those that load balancers get. */
+const otherClient = secondClientOf(`${bridge.address}/${bridge.prefix}`)
+
+/** What "outside" is set to: its addresses, and that a route to several nodes spreads connections, not clients (the hash takes ports too). */
+export const outside = {
+  lines: otherClient === undefined ? [] : [`address add ${otherClient}/32 dev ${bridge.name}`],
+  script: 'echo 1 >/proc/sys/net/ipv4/fib_multipath_hash_policy || exit 1',
+}
+
+/** All Pods of all nodes. */
+const clusterCIDR = '10.244.0.0/16'
+
+/** The address a node uses towards its Pods: the first of its Pod range (`10.244.1.0/24` → `10.244.1.1`). */
+export function podGateway(podCIDR: string): string {
+  const base = podCIDR.split('/')[0] ?? ''
+  return `${base.slice(0, base.lastIndexOf('.'))}.1`
+}
+
+/** Name of a host-side interface: a prefix and eight hexadecimal digits that only depend on `seed`, as CNI's plugins make them. */
+export function interfaceName(prefix: string, seed: string): string {
+  return prefix + createHash('sha1').update(seed).digest('hex').slice(0, 8)
+}
+
+/**
+ * What a node's iptables hold before kube-proxy comes, for iptables-restore: kind's masquerading of traffic that leaves the
+ * cluster, and what a kubelet since 1.27 leaves (its canaries, the hint, the rule against martian localhost packets).
+ */
+const nodeFirewall = `*mangle
+:KUBE-IPTABLES-HINT - [0:0]
+:KUBE-KUBELET-CANARY - [0:0]
+COMMIT
+*filter
+:KUBE-FIREWALL - [0:0]
+:KUBE-KUBELET-CANARY - [0:0]
+-A INPUT -j KUBE-FIREWALL
+-A OUTPUT -j KUBE-FIREWALL
+-A KUBE-FIREWALL ! -s 127.0.0.0/8 -d 127.0.0.0/8 -m comment --comment "block incoming localnet connections" -m conntrack ! --ctstate RELATED,ESTABLISHED,DNAT -j DROP
+COMMIT
+*nat
+:KIND-MASQ-AGENT - [0:0]
+:KUBE-KUBELET-CANARY - [0:0]
+-A POSTROUTING -m addrtype ! --dst-type LOCAL -m comment --comment "kind-masq-agent: ensure nat POSTROUTING directs all non-LOCAL destination traffic to our custom KIND-MASQ-AGENT chain" -j KIND-MASQ-AGENT
+-A KIND-MASQ-AGENT -d ${clusterCIDR} -m comment --comment "kind-masq-agent: local traffic is not subject to MASQUERADE" -j RETURN
+-A KIND-MASQ-AGENT -m comment --comment "kind-masq-agent: outbound traffic is subject to MASQUERADE (must be last in chain)" -j MASQUERADE
+COMMIT
+`
 
 /** Folder of the guest that holds the nodes' file systems. */
 const nodesFolder = '/run/nodes'

@@ -31,6 +31,10 @@ const weighted = (pairs: string, first: number, second: number) =>
 const onBoth = (virtual: string, port: number, method: string) =>
   `ipvsadm -A -t ${virtual}:${port} -s rr; for W in $W1 $W2; do ipvsadm -a -t ${virtual}:${port} -r \\$W:${port} ${method}; done`
 
+/** The chain whose counter stayed at zero, and the hardware address of the first worker. */
+const HOOK = String.raw`"$(make -s exec NODE=$DIRECTOR CMD="iptables-save -c -t mangle" | sed -n 's/^\[0:0\] -A \([A-Z]*\) .*lab-4$/\1/p')"`
+const MAC = '"$(make -s exec NODE=$N1 CMD="cat /sys/class/net/eth0/address")"'
+
 /** What a learner reads on a machine and answers with. */
 function answering(
   id: string,
@@ -95,7 +99,7 @@ export const solution: LabSolution = {
         ),
       ),
     ),
-    'unseen-hook': answering('unseen-hook', '"$HOOK"', async (bench, { DIRECTOR }) => {
+    'unseen-hook': answering('unseen-hook', HOOK, async (bench, { DIRECTOR }) => {
       await onMachine(bench, OUTSIDE, `curl -s --max-time 2 ${VIP}:8090`)
       const rules = await onMachine(bench, DIRECTOR, 'iptables-save -c -t mangle')
       return /^\[0:0\] -A (\S+) .*--comment lab-4$/m.exec(rules)?.[1] ?? 'none'
@@ -106,7 +110,7 @@ export const solution: LabSolution = {
       ...[onDirector(`ip addr add ${SHARED}/32 dev lo`), ...onWorkers(`ip addr add ${SHARED}/32 dev lo`)],
       onDirector(onBoth(SHARED, 8091, '-g')),
     ),
-    frame: answering('frame', '"$MAC"', async (bench, { N1 }) => {
+    frame: answering('frame', MAC, async (bench, { N1 }) => {
       const link = await onMachine(bench, N1, 'ip link show eth0')
       return /link\/ether (\S+)/.exec(link)?.[1] ?? ''
     }),

@@ -8,7 +8,8 @@ import { readLab } from '../../grading/lab-definition.ts'
 import { listLabs } from '../../grading/lab-folders.ts'
 
 const STYLED: Style = {
-  strong: (text) => `\x1b[1m${text}\x1b[22m`,
+  // As chalk does it, which prints all that it is given.
+  strong: (...texts: string[]) => `\x1b[1m${texts.join(' ')}\x1b[22m`,
   emphasis: (text) => `\x1b[3m${text}\x1b[23m`,
   code: (text) => `\x1b[36m${text}\x1b[39m`,
   dim: (text) => `\x1b[2m${text}\x1b[22m`,
@@ -66,6 +67,10 @@ describe('a table', () => {
       'ipvs      集合 in a hash table',
       'iptables  a list',
     ])
+  })
+
+  test('has a head in bold', () => {
+    expect(rowsOf(table, 80, STYLED)[0]?.replaceAll(/\x1b\[\d+m/g, '')).toBe('mode      where it looks')
   })
 
   test('breaks in its cells, and is a list where there is no room for that', () => {

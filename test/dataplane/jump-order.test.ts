@@ -45,7 +45,7 @@ describe('the order of jumps in built-in chains', () => {
     const [finding, ...more] = changed(folder, place, toBottom(target))
     expect(more).toEqual([])
     expect(finding).toMatchObject({ kind: 'order', where: { table: place[0], chain: place[1] } })
-    expect(finding?.text).toMatch(new RegExp(`a jump stands out of order: -A ${place[1]} .*-j KUBE-`))
+    expect(finding?.text).toMatch(new RegExp(`a jump is out of order: -A ${place[1]} .*-j KUBE-`))
   })
 
   it('says nothing of it where a changed mode or a mended jump may have moved them', () =>

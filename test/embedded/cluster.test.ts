@@ -32,6 +32,7 @@ const onNode = async (command: string, node = worker) => {
 }
 
 beforeAll(async () => {
+  process.env.KERNEL = 'uml'
   await cluster.up(silent)
   const { path } = await kubectlPath(silent)
   const run = $({ quiet: true, env: { ...process.env, KUBECONFIG: cluster.kubeconfig } })
@@ -122,6 +123,15 @@ describe('a cluster that is up', () => {
     expect(back.exitCode, back.stderr).toBe(0)
     expect(podIn(await onNode(request))).toBeDefined()
     expect(await onNode('ipvsadm -Sn; ipset list -n; ip -br link show type dummy')).toBe('')
+  })
+
+  test('refuses mode nftables before anything is changed, with the module that is missing and the kernel that has it', async () => {
+    const { exitCode, stderr } = await make`make nftables`
+    expect(exitCode).toBe(2)
+    expect(stderr).toMatch(/nothing was changed: .*NAT in nf_tables \(module nft_chain_nat\)\..*KERNEL=host/)
+    expect(await kubectl(['-n', 'kube-system', 'get', 'configmap', 'kube-proxy', '-o', 'yaml'])).toMatch(
+      /mode: iptables$/m,
+    )
   })
 
   test('runs beside another one', async () => {

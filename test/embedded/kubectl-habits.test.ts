@@ -57,6 +57,9 @@ function kubectl(
   return Object.assign(outcome, { kill: () => child.kill(), seen: () => text })
 }
 
+// kubectl attaches with a size that is too large by one, then sends the right one.
+const untilSized = 'until stty size | grep -x "33 101"; do :; done'
+
 const ok = async (command: string): Promise<string> => {
   const { code, text } = await kubectl(command)
   expect(code, `${command}: ${text}`).toBe(0)
@@ -70,6 +73,9 @@ beforeAll(async () => {
   await ok('run web --image=nginx')
   await ok('expose pod web --port=80')
   await ok('wait --for=condition=Ready pod/web --timeout=30s')
+  await waitFor('DNS and kube-proxy', 20_000, async () =>
+    (await kubectl('exec web -- curl -s --max-time 1 web')).text.includes('Pod: web'),
+  )
 })
 
 afterAll(() => cluster.down(silent))
@@ -78,7 +84,7 @@ describe.each([false, true])('kubectl, SPDY: %s', (spdy) => {
   const suffix = spdy ? 'spdy' : 'ws'
 
   test('run -it --rm: a prompt, the size of the terminal, the exit code, and nothing is left', async () => {
-    const answers: [string, string][] = [['# ', 'stty size; curl -s web; exit 3']]
+    const answers: [string, string][] = [['# ', `${untilSized}; curl -s web; exit 3`]]
     const run = `run -it --rm shell-${suffix} --image=busybox --restart=Never -- sh`
     const { code, text } = await kubectl(run, { answers, terminal: true, spdy })
     expect(text).toContain('33 101\n')
@@ -127,7 +133,7 @@ describe.each([false, true])('kubectl, SPDY: %s', (spdy) => {
 })
 
 test('debug -it adds a container to a Pod: its network, and with --target its processes', async () => {
-  const answers: [string, string][] = [['# ', 'stty size; curl -s localhost; ps -e; exit']]
+  const answers: [string, string][] = [['# ', `${untilSized}; curl -s localhost; ps -e; exit`]]
   const debug = 'debug -it web --image=busybox --profile=general'
   const alone = await kubectl(debug, { answers, terminal: true })
   expect(alone.text).toContain('33 101\n')
@@ -172,6 +178,17 @@ test('a tag that no registry has stays ErrImagePull, and the old Pod serves on',
   await waitFor('ErrImagePull', 10_000, async () => /ErrImagePull/.test(await ok('get pods -l app=tagged')))
   expect(await ok('get pods -l app=tagged')).toMatch(/1\/1\s+Running/)
   expect(await ok('describe pods -l app=tagged')).toContain('Failed to pull image "nginx:9.99-nope": not found')
+})
+
+test('a Job runs to its end; a CronJob is a template for more', async () => {
+  await ok('create job once --image=busybox -- echo done')
+  await ok('wait --for=condition=complete job/once --timeout=20s')
+  expect(await ok('get job once')).toMatch(/once +Complete +1\/1/)
+  expect(await ok('logs job/once')).toBe('done\n')
+  await ok('create cronjob tick --image=busybox --schedule=@yearly -- true')
+  await ok('create job manual --from=cronjob/tick')
+  await ok('wait --for=condition=complete job/manual --timeout=20s')
+  expect(await ok('get cronjob tick')).toMatch(/tick +@yearly +<none> +False/)
 })
 
 test('describe node finds the Lease, which the kubelet renews', async () => {

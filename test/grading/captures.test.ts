@@ -43,6 +43,16 @@ describe('genuine clusters, as recorded', () => {
     },
   )
 
+  test('the first step waits for the mode of every node: the counts that later steps compare begin with it', async () => {
+    const capture = readCaptureFolder(kindCapture('ipvs-kernel-1-iptables'))
+    const silent = capture.nodes.map(({ files, ...node }, index) => ({
+      ...node,
+      files: new Map([...files].filter(([file]) => index !== 1 || !/proxyMode|kube-proxy\.log/.test(file))),
+    }))
+    const outcomes = await judgeRound(spec, new Snapshot({ ...capture, nodes: silent }), undefined, ['web'])
+    expect(outcomes).toMatchObject([{ verdict: 'failed', failure: { node: silent[1]?.name } }])
+  })
+
   test('a kernel without IPVS is recognised by what the log says', async () => {
     const capture = readCaptureFolder(kindCapture('ipvs-asked-but-kernel-lacks-it'))
     const outcomes = await judgeRound(spec, new Snapshot(capture), undefined)

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { fail, NotApplicable, Trouble } from '../../grading/failure.ts'
 import { judge, judgeRound } from '../../grading/judge.ts'
-import type { LiveCluster } from '../../grading/live-cluster.ts'
+import { LiveCluster } from '../../grading/live-cluster.ts'
 import { reportOf } from '../../grading/report.ts'
 import { reportSchema } from '../../grading/report-schema.ts'
 import { emptySnapshot, type FakeStep, fakeLab } from './fake-lab.ts'
@@ -204,5 +204,39 @@ describe('a machine of the cluster that stopped', () => {
       `could not check ${reason}`,
       `could not check ${reason}`,
     ])
+  })
+})
+
+describe('a quiet round', () => {
+  // No node and no API is there to be reached: what is not held back would be trouble.
+  const quiet = new LiveCluster({} as never, {} as never, { keepMoments: false, quiet: true })
+  const sends = async (send: (live: LiveCluster) => Promise<unknown>) => {
+    const spec = fakeLab({
+      sends: { check: async ({ live }) => void (live && (await send(live))) },
+      waits: { check: passes, needs: ['sends'] },
+    })
+    return judgeRound(spec, emptySnapshot(), quiet)
+  }
+
+  test.each<[string, (live: LiveCluster) => Promise<unknown>]>([
+    ['a node', (live) => live.onNode('worker', 'curl 10.96.0.1')],
+    ['a Pod', (live) => live.inPod({ namespace: 'default', name: 'client' }, 'curl 10.96.0.1')],
+  ])('sends nothing from %s, which the step waits for and others do not', async (_where, send) => {
+    expect(await sends(send)).toEqual([
+      { id: 'sends', verdict: 'not yet', unsent: true, reason: expect.stringContaining('have not been sent') },
+      { id: 'waits', verdict: 'passed' },
+    ])
+  })
+
+  test('says what is wrong before anything would be sent', async () => {
+    const spec = fakeLab({
+      wrong: {
+        check: async ({ live }) => {
+          fails()
+          await live?.onNode('worker', 'curl 10.96.0.1')
+        },
+      },
+    })
+    expect(await judgeRound(spec, emptySnapshot(), quiet)).toMatchObject([{ verdict: 'failed' }])
   })
 })

@@ -92,7 +92,7 @@ describe('a question', () => {
     expect(wrong?.measured).toEqual([
       'Your last answer is "banana", which is not a number such as 0.2, 20% or 1/5. The earlier "1/4" was right and keeps its points.',
     ])
-    expect((await later('0.26'))?.measured?.[0]).toContain('"0.26", which it is not on this cluster now')
+    expect((await later('0.26'))?.measured?.[0]).toContain('"0.26", which is not right on this cluster now')
     for (const right of ['0,25', '25 %', '1/4']) expect((await later(right))?.measured).toBeUndefined()
   })
 

@@ -64,7 +64,7 @@ describe('npx vitest run checks/…', () => {
       'found ',
       'STALE ',
       'next ',
-      'make hint',
+      'make flush-nat',
     ])
       expect(message).toContain(part)
     expect(message).not.toMatch(/^\s+at /m)

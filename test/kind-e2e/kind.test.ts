@@ -186,7 +186,7 @@ describe('nftables mode', () => {
     const [, minor = ''] = /^v1\.(\d+)\./.exec(version) ?? []
     if (Number(minor) < 31) {
       expect(`${exitCode} ${stderr}`).toMatch(
-        /^2 [\s\S]*nothing was changed: kube-proxy v\S+ has it not at all, or behind a gate/,
+        /^2 [\s\S]*nothing was changed: kube-proxy v\S+ does not have it, or only behind a feature gate/,
       )
       expect(await modeAsked()).toBe('iptables')
       return
@@ -302,7 +302,7 @@ describe('IPVS mode', () => {
       return
     }
     expect(exitCode).toBe(2)
-    expect(stderr.match(/^ ✗ Lab 2 can't run here, and nothing was begun: .*$/gm), stderr).toHaveLength(1)
+    expect(stderr.match(/^ ✗ Lab 2 can't run here, and nothing was started: .*$/gm), stderr).toHaveLength(1)
     expect(stdout).not.toMatch(/failed|✗/)
     expect(await modeAsked()).toBe('iptables')
   })

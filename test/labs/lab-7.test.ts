@@ -2,8 +2,6 @@
 // kernel, which has mode nftables; where namespaces are forbidden, on User-Mode Linux, where that is not applicable, solved or not.
 
 import { describe, expect, test } from 'vitest'
-import { ModeUnsupported } from '../../cluster/kube-proxy/module-check.ts'
-import { switchMode } from '../../cluster/kube-proxy/switch-mode.ts'
 import { runOnNode } from '../../cluster/node-script.ts'
 import { loadSolution } from '../../course/lab-bench.ts'
 import { hostKernelTrouble } from '../../embedded/index.ts'
@@ -15,7 +13,7 @@ import { readLab } from '../../grading/lab-definition.ts'
 import { webService } from '../../grading/web-service.ts'
 import { waitFor } from '../../host/wait.ts'
 import { type Breakage, breakages, type Scene, wrongAnswers } from './lab-7-breakages.ts'
-import { ownCluster, silent } from './own-cluster.ts'
+import { ownCluster } from './own-cluster.ts'
 
 const lab = readLab(7)
 const spec = await loadSpec(lab)
@@ -37,21 +35,6 @@ test('unsolved: no step passes, alone or with the others', async () => {
   for (const { id } of lab.steps)
     expect((await judgeRound(spec, snapshot, own.source.live, [id]))[0]?.verdict, id).toBe(verdictOf(id))
 })
-
-test.skipIf(!forbidden)(
-  'mode nftables is refused before anything is changed, with the module that is missing',
-  async () => {
-    const before = await own.source.snapshot()
-    const refused = switchMode(own.cluster, 'nftables', { progress: silent, force: true })
-    await expect(refused).rejects.toThrow(ModeUnsupported)
-    await expect(refused).rejects.toThrow(
-      /nothing was changed: .*NAT in nf_tables \(module nft_chain_nat\)\. CLUSTER=kind.*KERNEL=host/,
-    )
-    const after = await own.source.snapshot()
-    const told = (snapshot: typeof before) => snapshot.find('ConfigMap', 'kube-system', 'kube-proxy')?.data
-    expect(told(after)).toEqual(told(before))
-  },
-)
 
 async function onNode(node: string, script: string): Promise<string> {
   const { exitCode, stdout, stderr } = await runOnNode(own.cluster, node, script)

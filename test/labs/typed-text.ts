@@ -1,10 +1,10 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { Cluster } from '../../cluster/driver.ts'
 import { selectCluster } from '../../cluster/select.ts'
-import { LabBench } from '../../course/lab-bench.ts'
+import { LabBench, loadSolution } from '../../course/lab-bench.ts'
 import { resetLab } from '../../course/lab-reset.ts'
 import { readLabText } from '../../course/lab-text.ts'
-import { FenceShell, learnerEnvironment } from '../../course/lint/run-lab.ts'
+import { FenceShell, learnerEnvironment, withAnswers } from '../../course/lint/run-lab.ts'
 import { readLab } from '../../grading/lab-definition.ts'
 import { projectRoot } from '../../host/layout.ts'
 import { timeoutScale } from '../../host/wait.ts'
@@ -40,6 +40,7 @@ export function typeText(number: number, excuse?: RegExp): void {
     async (fence) => {
       const { exitCode, output } = await shell.type({
         ...fence,
+        commands: withAnswers(fence.commands, await loadSolution(lab.folder)),
         timeout: timeoutOf(fence.timeout) / 1000,
       })
       if (exitCode === 0 || excuse?.test(output)) return

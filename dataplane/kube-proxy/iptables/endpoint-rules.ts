@@ -1,8 +1,7 @@
 import { hostLength, printEndpoint } from '../../ip-address.ts'
-import { endpointChain } from '../chain-names.ts'
 import type { TrackedEndpoint } from '../endpoints.ts'
 import type { Proxier } from '../proxier.ts'
-import { commented, probability, recent } from '../rule-text.ts'
+import { commented, endpointChain, probability, recent, toPort } from '../rule-text.ts'
 import type { TableBuilder } from '../ruleset-builder.ts'
 import type { ServicePort } from '../service-ports.ts'
 
@@ -40,7 +39,7 @@ export function writeEndpointChains(
   }
 }
 
-/** What follows the comment of a balancing rule when so many endpoints are left. */
+/** What follows the comment of a balancing rule with this number of endpoints left. */
 const tails: string[] = []
 
 function tail(left: number): string {
@@ -70,4 +69,11 @@ export function writeBalancing(
   let left = endpoints.length
   for (const [index, { endpoint, chain }] of endpoints.entries())
     rules.push({ spec: `${commentOf(endpoint, index, 'balance')}${tail(left--)}${chain}` })
+}
+
+/** filter KUBE-NODEPORTS accepts health checks of load balancers, with or without endpoints. */
+export function writeHealthCheck(filter: TableBuilder, port: ServicePort): void {
+  if (port.healthCheckNodePort === 0) return
+  const match = toPort('tcp', `${port.name} health check node port`, port.healthCheckNodePort)
+  filter.add('KUBE-NODEPORTS', `${match}-j ACCEPT`)
 }

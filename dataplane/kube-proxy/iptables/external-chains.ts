@@ -1,12 +1,17 @@
 import { contains, hostLength } from '../../ip-address.ts'
 import { categorizeEndpoints, type EndpointCategories } from '../endpoint-categories.ts'
-import { servesNodePorts } from '../node-port-addresses.ts'
+import { servesNodePorts } from '../node-addresses.ts'
 import type { Proxier } from '../proxier.ts'
 import { commented, rejectTarget, toAddress, toPort } from '../rule-text.ts'
 import type { TableBuilder } from '../ruleset-builder.ts'
 import { isExternallyAccessible, type ServicePort } from '../service-ports.ts'
-import { type ChainedEndpoint, chained, writeBalancing, writeEndpointChains } from './endpoint-rules.ts'
-import { writeHealthCheck } from './health-check.ts'
+import {
+  type ChainedEndpoint,
+  chained,
+  writeBalancing,
+  writeEndpointChains,
+  writeHealthCheck,
+} from './endpoint-rules.ts'
 
 /** What is decided once per Service port before its rules are written. */
 interface Plan {
@@ -42,7 +47,7 @@ function plan(port: ServicePort, proxier: Proxier): Plan {
   }
 }
 
-/** The rules in KUBE-SERVICES, KUBE-NODEPORTS and, for what nobody serves, in the filter table. */
+/** The rules in KUBE-SERVICES, KUBE-NODEPORTS and, for ports without endpoints, in the filter table. */
 function writeEntrances(nat: TableBuilder, filter: TableBuilder, proxier: Proxier, plan: Plan): void {
   const { port, categories } = plan
   const { family } = proxier

@@ -1,12 +1,15 @@
 import { hostLength, isLoopback, loopbackRange } from '../../ip-address.ts'
+import type { Ruleset } from '../../iptables-save.ts'
 import type { Proxier } from '../proxier.ts'
 import { masqueradeMark } from '../rule-text.ts'
-import type { Jump, TableBuilder } from '../ruleset-builder.ts'
+import { type Jump, prependJumps, ruleset, TableBuilder } from '../ruleset-builder.ts'
+import { writeExternalServicePort } from './external-chains.ts'
+import { writeXlbServicePort } from './xlb-chains.ts'
 
 const NEW = '-m conntrack --ctstate NEW '
 
 /** The jumps of iptables mode in the order in which kube-proxy ensures them. */
-export function iptablesJumps({ features }: Pick<Proxier, 'features'>): Jump[] {
+function iptablesJumps({ features }: Pick<Proxier, 'features'>): Jump[] {
   const jump = (table: 'nat' | 'filter', from: string, to: string, matches: string, comment: string): Jump => ({
     table,
     from,
@@ -62,7 +65,7 @@ export function writeForwardAccepts(
 }
 
 /** The rules of the chains that exist once per node, without those that each Service adds. */
-export function writeStaticChains(nat: TableBuilder, filter: TableBuilder, proxier: Proxier): void {
+function writeStaticChains(nat: TableBuilder, filter: TableBuilder, proxier: Proxier): void {
   const { config, features } = proxier
   nat.chain('KUBE-NODEPORTS')
   if (features.dropsIn === 'nat') nat.chain('KUBE-MARK-DROP')
@@ -81,7 +84,7 @@ export function writeStaticChains(nat: TableBuilder, filter: TableBuilder, proxi
 }
 
 /** The tail of nat KUBE-SERVICES: what is not for a Service address may be for a node port. */
-export function writeNodePortsTail(nat: TableBuilder, proxier: Proxier): void {
+function writeNodePortsTail(nat: TableBuilder, proxier: Proxier): void {
   const { features, family, nodePortAddresses } = proxier
   const noLoopback = features.localhostNodePorts && !proxier.localhostNodePorts
   const comment = '-m comment --comment "kubernetes service nodeports; NOTE: this must be the last rule in this chain" '
@@ -94,4 +97,19 @@ export function writeNodePortsTail(nat: TableBuilder, proxier: Proxier): void {
     if (isLoopback(address) && noLoopback) continue
     nat.add('KUBE-SERVICES', `-d ${address}${hostLength(family)} ${comment}-j KUBE-NODEPORTS`)
   }
+}
+
+/** All that kube-proxy's iptables mode writes in one family. */
+export function iptablesRuleset(proxier: Proxier): Ruleset {
+  const filter = new TableBuilder('filter')
+  const mangle = new TableBuilder('mangle')
+  const nat = new TableBuilder('nat')
+  // Deleting these three empty chains tells kube-proxy that the tables were flushed.
+  for (const table of [filter, mangle, nat]) table.chain('KUBE-PROXY-CANARY')
+  prependJumps({ filter, nat }, iptablesJumps(proxier))
+  writeStaticChains(nat, filter, proxier)
+  const writePort = proxier.features.serviceChains === 'external' ? writeExternalServicePort : writeXlbServicePort
+  for (const port of proxier.ports) writePort(nat, filter, proxier, port)
+  writeNodePortsTail(nat, proxier)
+  return ruleset({ filter, mangle, nat })
 }

@@ -1,12 +1,17 @@
 import { contains, hostLength, loopbackRange } from '../../ip-address.ts'
 import { readyEndpoints } from '../endpoint-categories.ts'
-import { servesNodePorts } from '../node-port-addresses.ts'
+import { servesNodePorts } from '../node-addresses.ts'
 import type { Proxier } from '../proxier.ts'
 import { commented, rejectTarget, toAddress, toPort } from '../rule-text.ts'
 import type { TableBuilder } from '../ruleset-builder.ts'
 import type { ServicePort } from '../service-ports.ts'
-import { type ChainedEndpoint, chained, writeBalancing, writeEndpointChains } from './endpoint-rules.ts'
-import { writeHealthCheck } from './health-check.ts'
+import {
+  type ChainedEndpoint,
+  chained,
+  writeBalancing,
+  writeEndpointChains,
+  writeHealthCheck,
+} from './endpoint-rules.ts'
 
 interface Context {
   nat: TableBuilder
@@ -15,7 +20,7 @@ interface Context {
   port: ServicePort
   service: string
   xlb: string
-  /** The masquerade rules stand in front of the jump (1.20) or at the head of the Service's own chain (1.23). */
+  /** The masquerade rules come before the jump (1.20) or at the head of the Service's own chain (1.23). */
   masqueradeFirst: boolean
 }
 
@@ -132,7 +137,7 @@ export function writeXlbServicePort(
   const xlb = `KUBE-XLB-${port.hash}`
   const context: Context = { nat, filter, proxier, port, service, xlb, masqueradeFirst }
   const endpoints = chained(port, readyEndpoints(port))
-  // The chain is declared before anyone asks whether there are endpoints.
+  // The chain is declared before kube-proxy checks for endpoints.
   if (port.externalLocal) nat.chain(xlb)
   const hasNodePort = port.nodePort !== 0 && servesNodePorts(proxier.nodePortAddresses, proxier.features)
   // Without an address for node ports 1.20 turns to the next Service in the middle of this one.

@@ -53,7 +53,7 @@ class SetRules {
     return `-m comment --comment "${setComment(set)}" ${this.match(set, direction)}`
   }
 
-  /** A rule that stands only while its set has members. */
+  /** A rule that exists only while its set has members. */
   whileUsed(table: TableBuilder, chain: string, set: SetName, direction: string, target: string, protocol = ''): void {
     if (!this.state.sets.isUsed(set)) return
     table.add(chain, `${protocol === '' ? '' : `-p ${protocol} `}${this.commented(set, direction)}-j ${target}`)

@@ -1,9 +1,12 @@
-import { canonicalAddress, contains } from '../../ip-address.ts'
-import type { VirtualServer } from '../../ipvsadm-save.ts'
+import type { Link } from '../../ip-addr.ts'
+import { canonicalAddress, contains, familyOf, isIPv6LinkLocal, isLoopback } from '../../ip-address.ts'
+import type { IpvsProtocol, VirtualServer } from '../../ipvsadm-save.ts'
+import { categorizeEndpoints, type EndpointCategories, readyEndpoints } from '../endpoint-categories.ts'
+import type { TrackedEndpoint } from '../endpoints.ts'
+import { nodePortAddresses } from '../node-addresses.ts'
 import type { Proxier } from '../proxier.ts'
 import type { ServicePort } from '../service-ports.ts'
 import { SetBuilder, type SetName } from './sets.ts'
-import { type Backends, backends, nodePortServers, virtualServer } from './virtual-servers.ts'
 
 /** A load balancer address that the node itself may not reach, by its source ranges (1.29). */
 export interface BlockedFromNode {
@@ -119,4 +122,84 @@ export function ipvsState(proxier: Proxier): IpvsState {
   if (proxier.features.ipvsFilter) for (const address of context.bound) context.sets.add('KUBE-IPVS-IPS', address)
   const { sets, bound, blocked } = context
   return { sets, virtualServers: withoutDuplicates(context.virtualServers), bound, blocked }
+}
+
+/** The dummy interface that makes every Service address one of the node's own. */
+export const DUMMY_LINK = 'kube-ipvs0'
+
+/** kube-ipvs0 with its addresses: never brought up, and it answers no ARP. */
+export const dummyLink = (addresses: Iterable<string>): Link => ({
+  name: DUMMY_LINK,
+  kind: 'dummy',
+  flags: ['BROADCAST', 'NOARP'],
+  operstate: 'DOWN',
+  addresses: [...addresses].map((address) =>
+    familyOf(address) === 'ipv4'
+      ? { family: 'inet', address, prefixLength: 32 }
+      : { family: 'inet6', address, prefixLength: 128 },
+  ),
+})
+
+/**
+ * The addresses on which node ports become virtual servers: all of the node's own, or those in the ranges of
+ * nodePortAddresses, among which kube-proxy then also finds what it has bound to kube-ipvs0 itself.
+ */
+function nodePortServers(proxier: Proxier, bound: ReadonlySet<string>): string[] {
+  const { config, features, family, nodeIP, nodeAddresses } = proxier
+  if (proxier.nodePortAddresses.all) {
+    const addresses = nodeAddresses.map(canonicalAddress).filter((address) => !isIPv6LinkLocal(address))
+    if (features.ipvsLoopbackNodePorts) addresses.push(family === 'ipv4' ? '127.0.0.1' : '::1')
+    return [...new Set(addresses)]
+  }
+  const matching = nodePortAddresses(config, [...nodeAddresses, ...bound], nodeIP, family, features)
+  if (matching.all) return []
+  return matching.addresses.filter((address) => features.ipvsLoopbackNodePorts || !isLoopback(address))
+}
+
+/** The endpoints behind each kind of address of one Service port. */
+export interface Backends {
+  internal: readonly TrackedEndpoint[]
+  external: readonly TrackedEndpoint[]
+}
+
+/**
+ * Chooses real servers. From 1.24 on a Local policy that finds no endpoint here takes all of them
+ * (kubernetes/kubernetes#97081); before, there is then none.
+ */
+function backends(port: ServicePort, proxier: Proxier): Backends {
+  const { features } = proxier
+  if (features.internalTrafficPolicy !== 'categorises') {
+    const ready = readyEndpoints(port)
+    const here = ready.filter((endpoint) => endpoint.isLocal)
+    return { internal: port.internalLocal ? here : ready, external: port.externalLocal ? here : ready }
+  }
+  const categories: EndpointCategories = categorizeEndpoints(port, proxier)
+  const choose = (isLocal: boolean) => (isLocal && categories.local.length > 0 ? categories.local : categories.cluster)
+  return { internal: choose(port.internalLocal), external: choose(port.externalLocal) }
+}
+
+/** One virtual server as kube-proxy makes it: masquerading real servers of weight 1. */
+function virtualServer(
+  proxier: Proxier,
+  port: ServicePort,
+  address: string,
+  number: number,
+  endpoints: readonly TrackedEndpoint[],
+): VirtualServer {
+  const { scheduler } = proxier.config.ipvs
+  const server: VirtualServer = {
+    protocol: port.protocol.toUpperCase() as IpvsProtocol,
+    address,
+    port: number,
+    scheduler,
+    flags: proxier.features.ipvsMaglevPort && scheduler === 'mh' ? ['mh-port'] : [],
+    realServers: endpoints.map((endpoint) => ({
+      address: endpoint.ip,
+      port: endpoint.port,
+      forward: 'masq',
+      weight: 1,
+    })),
+  }
+  if (port.affinity !== undefined) server.persistent = port.affinity
+  return server
 }

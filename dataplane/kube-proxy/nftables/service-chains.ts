@@ -1,12 +1,14 @@
 import { contains } from '../../ip-address.ts'
 import { anonymousSetText } from '../../nft-address-set.ts'
+import type { NftTable } from '../../nft-table.ts'
+import type { KubeProxyConfig } from '../config.ts'
 import { categorizeEndpoints, type EndpointCategories } from '../endpoint-categories.ts'
 import type { TrackedEndpoint } from '../endpoints.ts'
 import type { Proxier } from '../proxier.ts'
 import { isExternallyAccessible, type ServicePort } from '../service-ports.ts'
-import type { NftTableBuilder } from './builder.ts'
+import { NftTableBuilder } from './builder.ts'
 import { AFFINITY_PREFIX, endpointName, servicePortName } from './names.ts'
-import { markForMasquerade, masqueradedSenders, sourceCondition } from './static-chains.ts'
+import { markForMasquerade, masqueradedSenders, sourceCondition, writeStaticChains } from './static-chains.ts'
 
 const REJECT = 'goto reject-chain'
 const DROP = 'drop'
@@ -65,7 +67,7 @@ function writeExternal(builder: NftTableBuilder, proxier: Proxier, port: Service
   if (serves) builder.rule(chains.external, `goto ${port.externalLocal ? chains.local : chains.cluster}`)
 }
 
-/** Source ranges hold before anything is translated; the load balancer's address is the node's own when the node asks itself. */
+/** Source ranges are checked before the translation; a request of the node to itself has the load balancer's address as its source. */
 function writeFirewall(builder: NftTableBuilder, { nodeIP }: Proxier, port: ServicePort, chain: string): void {
   const fromNode = port.sourceRanges.some((range) => contains(range, nodeIP))
   const sources = [...port.sourceRanges, ...(fromNode ? port.loadBalancerIPs : [])]
@@ -117,7 +119,7 @@ function writeEndpoint(builder: NftTableBuilder, proxier: Proxier, port: Service
 }
 
 /** All that one Service port adds to the table, from 1.31 on (syncProxyRules of pkg/proxy/nftables/proxier.go). */
-export function writeServicePort(builder: NftTableBuilder, proxier: Proxier, port: ServicePort): void {
+function writeServicePort(builder: NftTableBuilder, proxier: Proxier, port: ServicePort): void {
   const name = servicePortName(port)
   const chains: Chains = {
     cluster: `service-${name}`,
@@ -144,4 +146,16 @@ export function writeServicePort(builder: NftTableBuilder, proxier: Proxier, por
   if (cluster.length > 0) writeChoice(builder, proxier, port, chains.cluster, cluster)
   if (local.length > 0) writeChoice(builder, proxier, port, chains.local, local)
   for (const endpoint of reachable) writeEndpoint(builder, proxier, port, endpoint)
+}
+
+/** Defaults that only this mode has: node ports are served on the node's primary address. */
+export const withNftablesDefaults = (config: KubeProxyConfig): KubeProxyConfig =>
+  config.nodePortAddresses.length > 0 ? config : { ...config, nodePortAddresses: ['primary'] }
+
+/** All that kube-proxy's nftables mode writes in one family, from 1.30 on. */
+export function nftablesTable(proxier: Proxier): NftTable {
+  const builder = new NftTableBuilder(proxier.family)
+  writeStaticChains(builder, proxier)
+  for (const port of proxier.ports) writeServicePort(builder, proxier, port)
+  return builder.table
 }

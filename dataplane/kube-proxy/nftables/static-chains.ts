@@ -42,10 +42,10 @@ const LATE_FILTERS: readonly Base[] = [
 /** A number as nft prints a mark. */
 const mark = (value: number): string => `0x${value.toString(16).padStart(8, '0')}`
 
-/** The statement that asks for masquerading, where there is no chain to jump to for it. */
+/** The statement that requests masquerading, where there is no chain to jump to for it. */
 const setMark = ({ config }: Proxier): string => `meta mark set meta mark | ${mark(2 ** config.nftables.masqueradeBit)}`
 
-/** How rules ask for masquerading: by the chain mark-for-masquerade, and from 1.36 on each for itself. */
+/** How rules request masquerading: by the chain mark-for-masquerade, from 1.36 on by a statement in each rule. */
 export const markForMasquerade = (proxier: Proxier): string =>
   proxier.features.nftHairpinSet ? setMark(proxier) : 'jump mark-for-masquerade'
 
@@ -63,7 +63,7 @@ export function sourceCondition(
   return `${features.nftInterfaceName ? 'iifname' : 'iif'} ${not ? '!= ' : ''}"${given}"`
 }
 
-/** Who among the senders to a ClusterIP is masqueraded: all, those from outside of the Pod network, or nobody (undefined). */
+/** Which senders to a ClusterIP are masqueraded: all, those outside the Pod network, or none (undefined). */
 export const masqueradedSenders = (proxier: Proxier, ip: string): string | undefined =>
   proxier.config.nftables.masqueradeAll ? '' : sourceCondition(proxier, ip, 'notLocal')
 

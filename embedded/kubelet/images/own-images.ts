@@ -1,8 +1,126 @@
 import { coredns } from './coredns.ts'
-import { echo } from './echo.ts'
-import { nginx } from './nginx.ts'
-import { registerImage } from './registry.ts'
-import { pause, tools } from './tools.ts'
+import { type ProcessImage, registerImage } from './registry.ts'
+
+const wait = 'trap "exit 0" TERM INT; sleep infinity & wait'
+
+/**
+ * Everything the guest has: curl, ip, ss, conntrack, tcpdump, dig, iptables, ipvsadm, socat … It is a shell where its input is
+ * open (a terminal or a socket), as for `kubectl debug -it`, and else waits until it is stopped.
+ */
+const tools: ProcessImage = {
+  names: [
+    ...['tools', 'nicolaka/netshoot', 'busybox', 'alpine', 'debian', 'ubuntu', 'curlimages/curl'],
+    ...['wbitt/network-multitool', 'praqma/network-multitool', 'registry.k8s.io/e2e-test-images/jessie-dnsutils'],
+  ],
+  // busybox 1.36, alpine 3.20, debian 12 or bookworm-slim, ubuntu 24.04 or noble, curl 8.5.0, netshoot v0.13 …
+  tags: /^(v?([0-3]|[78]|1\d|2\d)(\.\d{1,2}){0,2}|stable|edge|bullseye|bookworm|trixie|focal|jammy|noble|extra|minimal)(-(slim|musl|glibc|uclibc))?$/,
+  about: 'a shell with curl, dig, ip, ss, tcpdump, conntrack, iptables, socat; also as busybox or nicolaka/netshoot',
+  command: ['sh', '-c', `if [ -t 0 ] || [ -S /proc/self/fd/0 ]; then exec bash; fi; ${wait}`],
+}
+
+/** The image that holds a Pod's namespaces elsewhere; here it only waits. */
+const pause: ProcessImage = {
+  names: ['registry.k8s.io/pause', 'k8s.gcr.io/pause'],
+  tags: /^3(\.\d{1,2})?$/,
+  about: 'does nothing',
+  command: ['sh', '-c', wait],
+}
+
+const nginxConf = `user root;
+worker_processes 1;
+error_log stderr notice;
+pid /run/nginx.pid;
+events { worker_connections 512; }
+http {
+  types { text/html html; text/css css; application/javascript js; text/plain txt; }
+  default_type application/octet-stream;
+  access_log /dev/stdout combined;
+  client_body_temp_path /tmp/nginx-body;
+  proxy_temp_path /tmp/nginx-proxy;
+  fastcgi_temp_path /tmp/nginx-fastcgi;
+  uwsgi_temp_path /tmp/nginx-uwsgi;
+  scgi_temp_path /tmp/nginx-scgi;
+  keepalive_timeout 65;
+  include /etc/nginx/conf.d/*.conf;
+}
+`
+
+/** A page with the names of the Pod and the node and the client's address, unless the Pod has an index.html. */
+function site(pod: string, node: string, podIP: string): string {
+  return `server {
+  listen 80;
+  server_name localhost;
+  root /usr/share/nginx/html;
+  index index.html;
+  location = / { try_files /index.html @pod; }
+  location / { try_files $uri $uri/ =404; }
+  location @pod {
+    default_type text/plain;
+    return 200 "Pod: ${pod}\\nNode: ${node}\\nPod IP: ${podIP}\\nClient: $remote_addr\\n";
+  }
+}
+`
+}
+
+/** The real nginx. Its configuration is where the official image has it, and may be mounted over in the same way. */
+const nginx: ProcessImage = {
+  names: ['nginx'],
+  tags: /^(1|1\.(1\d|2\d)(\.\d{1,2})?|stable|mainline)(-(alpine|bookworm|perl|otel)(-(slim|perl|otel))?)?$|^(alpine|bookworm|perl)(-slim|-perl)?$/,
+  about: 'the real nginx on port 80',
+  command: ['nginx', '-g', 'daemon off;'],
+  stopSignal: 'SIGQUIT',
+  serving: /start worker process /,
+  emptyFolders: ['/usr/share/nginx/html'],
+  files: ({ pod, node, podIP }) => [
+    { path: '/etc/nginx/nginx.conf', content: nginxConf },
+    { path: '/etc/nginx/conf.d/default.conf', content: site(pod.metadata.name, node, podIP) },
+  ],
+}
+
+// Perl is part of every Debian and Ubuntu, and one process that answers by itself spares the fork that socat needs for
+// each datagram and connection.
+const server = `use strict; use warnings; use IO::Select; use IO::Socket::INET;
+$| = 1;
+$SIG{TERM} = $SIG{INT} = sub { exit 0 };
+$SIG{PIPE} = 'IGNORE';
+my $port = $ENV{PORT} || 8080;
+my $name = $ENV{HOSTNAME};
+my %common = (LocalAddr => '0.0.0.0', LocalPort => $port);
+my $tcp = IO::Socket::INET->new(%common, Proto => 'tcp', Listen => 128, ReuseAddr => 1) or die "port $port/TCP: $!\\n";
+my $udp = IO::Socket::INET->new(%common, Proto => 'udp') or die "port $port/UDP: $!\\n";
+my $all = IO::Select->new($tcp, $udp);
+print "listening on port $port, TCP and UDP\\n";
+while (1) {
+  for my $one ($all->can_read) {
+    if ($one == $tcp) {
+      my $new = $tcp->accept or next;
+      $all->add($new);
+    } elsif ($one == $udp) {
+      my $from = $udp->recv(my $bytes, 65535) or next;
+      my ($peer, $address) = sockaddr_in($from);
+      my $client = inet_ntoa($address) . ":$peer";
+      print "UDP $client " . length($bytes) . " bytes\\n";
+      $udp->send("Pod: $name\\nClient: $client\\n$bytes", 0, $from);
+    } else {
+      my $client = $one->peerhost ? $one->peerhost . ':' . $one->peerport : '';
+      my $count = sysread($one, my $bytes, 65536);
+      if (!$count) { $all->remove($one); close $one; next }
+      print "TCP $client $count bytes\\n";
+      syswrite($one, "Pod: $name\\nClient: $client\\n$bytes");
+    }
+  }
+}
+`
+
+/** Answers every datagram, and every piece of a TCP stream, with the Pod's name, the client's address and what was sent. */
+const echo: ProcessImage = {
+  names: ['echo'],
+  tags: /^v?\d+(\.\d+){0,2}$/,
+  about: 'echoes TCP and UDP on port 8080 or $PORT, with the name of the Pod and the address of the client',
+  command: ['perl', '/usr/local/bin/echo-server'],
+  serving: /listening on port/,
+  files: () => [{ path: '/usr/local/bin/echo-server', content: server, mode: 0o755 }],
+}
 
 /** The images that are part of the kubelet; kube-proxy's comes from elsewhere. */
 export function registerOwnImages(): void {

@@ -14,7 +14,7 @@ export interface ImageContext {
 interface NamedImage {
   /** Repositories that mean this image, without `docker.io/`, `library/` and tag. The first is its own name. */
   names: readonly string[]
-  /** The tags that exist, whole; the word `latest` always does. */
+  /** The existing tags; `latest` always exists. */
   tags: RegExp
   /** One line for the list of images that exist. */
   about: string

@@ -1,6 +1,6 @@
 import { spawn, spawnSync } from 'node:child_process'
 import { PassThrough, Readable } from 'node:stream'
-import type { ExecRequest, LogRequest, NodeBackend } from '../../apiserver/node-backend.ts'
+import type { ExecRequest, LogRequest, NodeBackend } from '../../apiserver/api-call.ts'
 import type { GuestProcess } from '../../machine/machine.ts'
 
 export interface FakeBackend extends NodeBackend {

@@ -1,8 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { type Json, wireCopy } from '../../apiserver/json.ts'
-import { jsonPatch } from '../../apiserver/json-patch.ts'
-import { mergePatch } from '../../apiserver/merge-patch.ts'
+import { jsonPatch, mergePatch } from '../../apiserver/patches.ts'
 
 const json = fc.jsonValue({ maxDepth: 3 }).map((value) => wireCopy(value) as Json)
 

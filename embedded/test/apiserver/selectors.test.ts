@@ -1,9 +1,8 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { matchesSelector } from '../../../dataplane/label-selector.ts'
-import { matchesFields, parseFieldSelector } from '../../apiserver/field-selector.ts'
-import { parseLabelSelector } from '../../apiserver/label-selector.ts'
 import { resourceNamed } from '../../apiserver/resource.ts'
+import { matchesFields, parseFieldSelector, parseLabelSelector } from '../../apiserver/selectors.ts'
 
 const name = fc.constantFrom('app', 'tier', 'example.com/role', 'x-y.z')
 const value = fc.constantFrom('', 'a', 'b', '1.2_3')

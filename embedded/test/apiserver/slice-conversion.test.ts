@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { toSliceV1beta1 } from '../../apiserver/slice-conversion.ts'
+import { toSliceV1beta1 } from '../../apiserver/served.ts'
 
 test('v1beta1 names the node of an endpoint in its topology, and leaves all else', () => {
   const slice = {

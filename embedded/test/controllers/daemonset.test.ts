@@ -1,6 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import { isReady } from '../../controllers/pod-condition.ts'
-import type { ControllerRevision, DaemonSet, Pod } from '../../controllers/resources.ts'
+import { type ControllerRevision, type DaemonSet, isReady, type Pod } from '../../controllers/resources.ts'
 import { controlPlane, createNode, startTestCluster, type TestCluster, workers } from './cluster.ts'
 import { daemonSet } from './manifests.ts'
 

@@ -1,8 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { timeoutScale } from '../../../host/wait.ts'
 import { conditionOf } from '../../controllers/deployment-conditions.ts'
-import { isReady } from '../../controllers/pod-condition.ts'
-import type { Pod, ReplicaSet } from '../../controllers/resources.ts'
+import { isReady, type Pod, type ReplicaSet } from '../../controllers/resources.ts'
 import { startTestCluster, type TestCluster, workers } from './cluster.ts'
 import { deployment } from './manifests.ts'
 

@@ -93,7 +93,7 @@ describe('an object', () => {
 
 test('Pods of a node that is gone for good are deleted without their kubelet', async () => {
   const { createContext } = await import('../../controllers/context.ts')
-  const { startPodGarbageCollector } = await import('../../controllers/pod-garbage.ts')
+  const { startPodGarbageCollector } = await import('../../controllers/garbage-collector.ts')
   const { context, stop } = createContext(cluster.api, (error) => cluster.faults.push(error))
   startPodGarbageCollector(context, 20)
   cluster.kubelet.autoFinish = false

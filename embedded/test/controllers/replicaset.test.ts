@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import { deletionOrder } from '../../controllers/pod-deletion-order.ts'
+import { deletionOrder } from '../../controllers/pod-control.ts'
 import type { Pod, ReplicaSet } from '../../controllers/resources.ts'
 import { startTestCluster, type TestCluster } from './cluster.ts'
 import { pod } from './manifests.ts'

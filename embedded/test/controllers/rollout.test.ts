@@ -1,5 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
+import { sameTemplate, templateHash } from '../../controllers/pod-control.ts'
 import type { Deployment, PodTemplate, ReplicaSet } from '../../controllers/resources.ts'
 import {
   countOf,
@@ -9,7 +10,6 @@ import {
   proportionalReplicas,
   rolloutBounds,
 } from '../../controllers/rollout.ts'
-import { sameTemplate, templateHash } from '../../controllers/template-hash.ts'
 
 const metadata = (name: string) => ({
   name,

@@ -1,5 +1,5 @@
 import { afterEach, expect, test } from 'vitest'
-import { createWorkqueue, type Workqueue } from '../../controllers/workqueue.ts'
+import { createWorkqueue, type Workqueue } from '../../controllers/context.ts'
 
 let queue: Workqueue
 afterEach(() => queue.stop())

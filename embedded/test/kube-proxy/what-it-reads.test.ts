@@ -1,11 +1,9 @@
 import { expect, test } from 'vitest'
 import { parseConntrack } from '../../../dataplane/conntrack.ts'
 import type { Api } from '../../apiserver/api.ts'
-import { isStale } from '../../kube-proxy/conntrack-cleanup.ts'
-import { parseBusyRealServers } from '../../kube-proxy/ipvs-connections.ts'
-import { klogLine } from '../../kube-proxy/klog.ts'
+import { isStale, parseBusyRealServers } from '../../kube-proxy/guest-node.ts'
 import { ServiceObjects } from '../../kube-proxy/service-objects.ts'
-import { duration, readSettings, StartFailure } from '../../kube-proxy/settings.ts'
+import { duration, klogLine, readSettings, StartFailure } from '../../kube-proxy/settings.ts'
 
 test('real servers with open or closing connections are found in ipvsadm -Ln', () => {
   const text = `IP Virtual Server version 1.2.1 (size=4096)

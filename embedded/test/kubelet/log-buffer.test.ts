@@ -1,7 +1,6 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { LogBuffer } from '../../kubelet/log-buffer.ts'
-import { logStream } from '../../kubelet/log-stream.ts'
+import { LogBuffer, logStream } from '../../kubelet/log-buffer.ts'
 import { textOf } from './guest-cluster.ts'
 
 const request = { namespace: 'default', name: 'p', follow: false, previous: false, timestamps: false }

@@ -1,7 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import type { Node, Service } from '../../controllers/resources.ts'
-import { balancedAddresses, healthChecks } from '../../load-balancer/balanced-addresses.ts'
-import { routeLines } from '../../load-balancer/routes.ts'
+import { balancedAddresses, healthChecks, routeLines } from '../../load-balancer/load-balancer.ts'
 
 const node = (address: string, status = 'True', labels = {}) =>
   ({

@@ -8,7 +8,7 @@ import { compareNftables } from '../../../dataplane/compare/compare-nftables.ts'
 import { contains } from '../../../dataplane/ip-address.ts'
 import { defaultConfig } from '../../../dataplane/kube-proxy/config.ts'
 import { isServicePortChain } from '../../../dataplane/kube-proxy/nftables/names.ts'
-import { describeBranch, waysOf } from '../../../dataplane/kube-proxy/nftables/ways.ts'
+import { branchesOf, describeBranch } from '../../../dataplane/kube-proxy/nftables/service-branches.ts'
 import { SUPPORTED_VERSIONS } from '../../../dataplane/kube-proxy/versions.ts'
 import { anonymousSetText, mergeAddresses, withoutSingleBraces } from '../../../dataplane/nft-address-set.ts'
 import { parseNftList } from '../../../dataplane/nft-list.ts'
@@ -139,7 +139,7 @@ test('a kernel and nft make of a prediction what was predicted, rule for rule', 
 describe('what becomes of a packet', () => {
   const ways = (objects: ClusterObjects, version: string, map: string, key: string, config = recordedConfig()) => {
     const table = ipTable(objects, version, config)
-    return waysOf(table, table.maps.get(map)?.elements.get(key) ?? 'none').map(describeBranch)
+    return branchesOf(table, table.maps.get(map)?.elements.get(key) ?? 'none').map(describeBranch)
   }
   const NODE_PORT = 'tcp . 31730'
   const web = (scenario: string) => objectsAt('objects', `${scenario}.json`)
@@ -365,7 +365,7 @@ test('whatever the Services are: equal to itself, no dangling chain, the same en
       const ends = layouts.map((table) =>
         [...table.maps].flatMap(([map, { elements }]) =>
           [...elements].map(([key, verdict]) => {
-            const branches = waysOf(table, verdict).map(({ end, when, endpoints }) => [
+            const branches = branchesOf(table, verdict).map(({ end, when, endpoints }) => [
               end,
               when,
               [...endpoints.keys()],

@@ -1,0 +1,115 @@
+import { randomInt, randomUUID } from 'node:crypto'
+import type { Draft } from './api.ts'
+import { wireCopy } from './json.ts'
+import { apiVersionOf, type Resource, resourceNamed } from './resource.ts'
+import { badRequest, forbidden, notFound, StatusError } from './status-error.ts'
+import type { Store, Stored } from './store.ts'
+
+const builtIn = ['default', 'kube-system', 'kube-public', 'kube-node-lease']
+
+/** Namespaces that may not be deleted. */
+export function isProtectedNamespace(name: string): boolean {
+  return builtIn.includes(name)
+}
+
+/** A time as the API stores it: RFC 3339, UTC, whole seconds (metav1.Time). */
+export function timestamp(time: Date | number = Date.now()): string {
+  return `${new Date(time).toISOString().slice(0, 19)}Z`
+}
+
+/** A draft as an object of its own with server-made metadata. Throws 400 when names contradict the request. */
+export function newMetadata(resource: Resource, namespace: string | undefined, draft: Draft, now: Date): Stored {
+  const object = wireCopy(draft) as Record<string, unknown>
+  const meta: Partial<Stored['metadata']> = { ...draft.metadata }
+  const own = meta.namespace || namespace
+  if (resource.namespaced && namespace !== undefined && own !== namespace) {
+    throw badRequest('the namespace of the provided object does not match the namespace sent on the request')
+  }
+  if (resource.namespaced && !own) throw badRequest('an object of this kind needs a namespace')
+  if (meta.resourceVersion) throw badRequest('resourceVersion should not be set on objects to be created')
+  const metadata: Stored['metadata'] = wireCopy({
+    ...meta,
+    name: meta.name || (meta.generateName ? meta.generateName.slice(0, 58) + suffix() : ''),
+    namespace: resource.namespaced ? own : undefined,
+    uid: randomUUID(),
+    resourceVersion: '',
+    creationTimestamp: timestamp(now),
+    deletionTimestamp: undefined,
+    deletionGracePeriodSeconds: undefined,
+    generation: undefined,
+    selfLink: undefined,
+  })
+  const { apiVersion: _version, kind: _kind, metadata: _meta, ...content } = object
+  return { apiVersion: apiVersionOf(resource), kind: resource.kind, metadata, ...content }
+}
+
+/** Refuses objects for a namespace that is missing (404) or being deleted (403). */
+export function admitToNamespace(store: Store, resource: Resource, object: Stored): void {
+  const { namespace, name } = object.metadata
+  if (!namespace) return
+  const home = store.get('namespaces', undefined, namespace)
+  if (!home) throw notFound(resourceNamed('namespaces'), namespace)
+  if (!home.metadata.deletionTimestamp) return
+  const why = `unable to create new content in namespace ${namespace} because it is being terminated`
+  const refusal = forbidden(resource, name, why)
+  const message = `namespace ${namespace} is being terminated`
+  throw new StatusError(403, 'Forbidden', refusal.message, {
+    ...refusal.status.details,
+    causes: [{ reason: 'NamespaceTerminating', message, field: 'metadata.namespace' }],
+  })
+}
+
+/** Five characters without vowels and look-alikes, as in names made from generateName. */
+function suffix(): string {
+  const alphabet = 'bcdfghjklmnpqrstvwxz2456789'
+  return Array.from({ length: 5 }, () => alphabet[randomInt(alphabet.length)]).join('')
+}
+
+export interface DeleteOptions {
+  gracePeriodSeconds?: number
+  propagationPolicy?: 'Background' | 'Foreground' | 'Orphan'
+  preconditions?: { uid?: string; resourceVersion?: string }
+}
+
+interface PodLike {
+  spec?: { nodeName?: string; terminationGracePeriodSeconds?: number }
+  status?: { phase?: string }
+}
+
+/** The object with its deletion noted: time, grace period, finalizers of the propagation policy. */
+export function markDeleted(resource: Resource, old: Stored, options: DeleteOptions, now: Date): Stored {
+  const object = wireCopy(old)
+  const { metadata } = object
+  const grace = resource.name === 'pods' ? podGrace(object as Stored & PodLike, options) : 0
+  const before = metadata.deletionGracePeriodSeconds
+  if (metadata.deletionTimestamp === undefined) {
+    metadata.deletionTimestamp = timestamp(new Date(now.getTime() + grace * 1000))
+    metadata.deletionGracePeriodSeconds = grace
+    if (resource.generation) metadata.generation = (metadata.generation ?? 0) + 1
+    const finalizer = { Foreground: 'foregroundDeletion', Orphan: 'orphan', Background: undefined }[
+      options.propagationPolicy ?? 'Background'
+    ]
+    if (finalizer && !metadata.finalizers?.includes(finalizer)) {
+      metadata.finalizers = [...(metadata.finalizers ?? []), finalizer]
+    }
+  } else if (before !== undefined && options.gracePeriodSeconds !== undefined && grace < before) {
+    // A second delete may only shorten the wait.
+    const end = Date.parse(metadata.deletionTimestamp) - (before - grace) * 1000
+    metadata.deletionTimestamp = timestamp(new Date(end))
+    metadata.deletionGracePeriodSeconds = grace
+  }
+  if (resource.name === 'namespaces') object.status = { ...(object.status ?? {}), phase: 'Terminating' }
+  return object
+}
+
+/** Whether a marked object without finalizers goes now, or waits for the kubelet or for the content of a namespace. */
+export function endOf(resource: Resource, object: Stored): 'now' | 'waits' {
+  if (resource.name === 'namespaces') return 'waits'
+  return resource.name === 'pods' && (object.metadata.deletionGracePeriodSeconds ?? 0) > 0 ? 'waits' : 'now'
+}
+
+/** Pods that no kubelet runs, or that have ended, need no grace. */
+function podGrace(pod: Stored & PodLike, options: DeleteOptions): number {
+  if (!pod.spec?.nodeName || pod.status?.phase === 'Succeeded' || pod.status?.phase === 'Failed') return 0
+  return Math.max(0, options.gracePeriodSeconds ?? pod.spec.terminationGracePeriodSeconds ?? 30)
+}

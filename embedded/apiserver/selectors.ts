@@ -1,0 +1,98 @@
+import type { LabelRequirement, LabelSelector } from '../../dataplane/label-selector.ts'
+import { valueAt } from './json.ts'
+import type { Resource } from './resource.ts'
+import { badRequest } from './status-error.ts'
+
+const key = `(?:[a-zA-Z0-9](?:[-a-zA-Z0-9.]*[a-zA-Z0-9])?/)?[a-zA-Z0-9](?:[-a-zA-Z0-9_.]*[a-zA-Z0-9])?`
+const setBased = new RegExp(String.raw`^(${key})\s+(in|notin)\s*\(([^()]*)\)$`)
+const equality = new RegExp(String.raw`^(${key})\s*(==|=|!=)\s*(\S*)$`)
+const presence = new RegExp(`^(!?)\\s*(${key})$`)
+const value = /^(?:[a-zA-Z0-9](?:[-a-zA-Z0-9_.]*[a-zA-Z0-9])?)?$/
+
+/**
+ * Reads a label selector as the API takes it in a query (`app=web,tier in (a,b),!old`).
+ * Throws 400 BadRequest with the part that can't be read.
+ */
+export function parseLabelSelector(text: string): LabelSelector {
+  return { matchExpressions: splitOutsideParentheses(text).map(parseRequirement) }
+}
+
+function parseRequirement(text: string): LabelRequirement {
+  const set = setBased.exec(text)
+  if (set?.[1] && set[3] !== undefined) {
+    const values = set[3].split(',').map((item) => item.trim())
+    for (const item of values) checkValue(text, item)
+    return { key: set[1], operator: set[2] === 'in' ? 'In' : 'NotIn', values }
+  }
+  const equal = equality.exec(text)
+  if (equal?.[1] && equal[3] !== undefined) {
+    checkValue(text, equal[3])
+    return { key: equal[1], operator: equal[2] === '!=' ? 'NotIn' : 'In', values: [equal[3]] }
+  }
+  const present = presence.exec(text)
+  if (present?.[2]) return { key: present[2], operator: present[1] ? 'DoesNotExist' : 'Exists' }
+  throw badRequest(`unable to parse requirement: found '${text}', expected: a label key, '=', '!=', 'in' or 'notin'`)
+}
+
+function checkValue(text: string, item: string): void {
+  if (!value.test(item) || item.length > 63) {
+    throw badRequest(`unable to parse requirement: invalid value "${item}" in '${text}'`)
+  }
+}
+
+function splitOutsideParentheses(text: string): string[] {
+  const parts: string[] = []
+  let depth = 0
+  let part = ''
+  for (const character of text) {
+    if (character === '(') depth++
+    if (character === ')') depth--
+    if (character === ',' && depth === 0) {
+      parts.push(part)
+      part = ''
+    } else part += character
+  }
+  parts.push(part)
+  return parts.map((item) => item.trim()).filter((item, _, items) => item !== '' || items.length > 1)
+}
+
+export interface FieldRequirement {
+  path: string
+  equal: boolean
+  value: string
+}
+
+/**
+ * Reads a field selector (`spec.nodeName=a,status.phase!=Running`). Backslash escapes `,`, `=` and itself.
+ * Throws 400 for a field that the resource can't be selected by.
+ */
+export function parseFieldSelector(text: string, resource: Resource): FieldRequirement[] {
+  if (text === '') return []
+  const allowed = ['metadata.name', ...(resource.namespaced ? ['metadata.namespace'] : []), ...(resource.fields ?? [])]
+  return splitUnescaped(text).map((part) => {
+    const match = /^((?:[^=!\\]|\\.)+?)(==|=|!=)((?:[^\\]|\\.)*)$/.exec(part)
+    if (!match?.[1] || match[3] === undefined) {
+      throw badRequest(`invalid selector: '${part}'; can't understand '${part}'`)
+    }
+    const path = match[1]
+    if (!allowed.includes(path)) throw badRequest(`field label not supported: ${path}`)
+    return { path, equal: match[2] !== '!=', value: match[3].replaceAll(/\\(.)/g, '$1') }
+  })
+}
+
+export function matchesFields(requirements: readonly FieldRequirement[], object: unknown): boolean {
+  return requirements.every(({ path, equal, value }) => (fieldText(object, path) === value) === equal)
+}
+
+function fieldText(object: unknown, path: string): string {
+  // `source` of an Event selects by the component's name, as in core/v1.
+  const value = valueAt(object, path === 'source' ? 'source.component' : path)
+  if (value === undefined || value === null) {
+    return path === 'spec.unschedulable' || path === 'spec.hostNetwork' ? 'false' : ''
+  }
+  return String(value)
+}
+
+function splitUnescaped(text: string): string[] {
+  return (text.match(/(?:[^,\\]|\\.)+/g) ?? []).map((part) => part.trim())
+}

@@ -1,0 +1,167 @@
+import { hasReason } from '../apiserver/status-error.ts'
+import type { ControllerContext } from './context.ts'
+import { claim, controllerReference } from './ownership.ts'
+import { canonicalJson, templateHash } from './pod-control.ts'
+import {
+  type ControllerRevision,
+  type DaemonSet,
+  isAvailable,
+  isTerminating,
+  type Node,
+  type Pod,
+  type PodTemplate,
+} from './resources.ts'
+import { countOf } from './rollout.ts'
+import { matchesNode, type Toleration, untolerated } from './scheduling/node-fit.ts'
+
+/** The label by which a daemon Pod says which template made it. */
+export const revisionHashLabel = 'controller-revision-hash'
+
+/** What a revision keeps of the DaemonSet: a strategic merge patch that `kubectl rollout undo` applies. */
+function revisionData({ spec: { template } }: DaemonSet): { spec: { template: PodTemplate & { $patch: string } } } {
+  return { spec: { template: { $patch: 'replace', ...template } } }
+}
+
+/**
+ * The hash of the DaemonSet's present template, with its ControllerRevision made, or brought back to the newest number when
+ * the template is an earlier one again.
+ */
+export function currentRevision({ api }: ControllerContext, daemonSet: DaemonSet): string {
+  const { namespace, name } = daemonSet.metadata
+  const data = revisionData(daemonSet)
+  const revisions = claim<ControllerRevision>(api, daemonSet, 'controllerrevisions')
+  const newest = Math.max(0, ...revisions.map(({ revision }) => revision))
+  const known = revisions.find((revision) => canonicalJson(revision.data) === canonicalJson(data))
+  if (known) {
+    if (known.revision < newest) {
+      api.patch('controllerrevisions', namespace, known.metadata.name, { revision: newest + 1 })
+    }
+    return known.metadata.labels?.[revisionHashLabel] ?? ''
+  }
+  const hash = templateHash(daemonSet.spec.template, daemonSet.status?.collisionCount)
+  const { metadata } = daemonSet.spec.template
+  api.create('controllerrevisions', namespace, {
+    apiVersion: 'apps/v1',
+    kind: 'ControllerRevision',
+    metadata: {
+      name: `${name}-${hash}`,
+      ...(namespace && { namespace }),
+      labels: { ...metadata?.labels, [revisionHashLabel]: hash },
+      ...(daemonSet.metadata.annotations && { annotations: daemonSet.metadata.annotations }),
+      ownerReferences: [controllerReference(daemonSet)],
+    },
+    data,
+    revision: newest + 1,
+  })
+  return hash
+}
+
+/** Deletes the oldest revisions beyond `revisionHistoryLimit` that no Pod was made from. */
+export function cleanUpRevisions({ api }: ControllerContext, daemonSet: DaemonSet, pods: readonly Pod[]): void {
+  const live = new Set(pods.map(({ metadata }) => metadata.labels?.[revisionHashLabel]))
+  const revisions = claim<ControllerRevision>(api, daemonSet, 'controllerrevisions').sort(
+    (left, right) => left.revision - right.revision,
+  )
+  const unused = revisions.slice(0, -1).filter(({ metadata }) => !live.has(metadata.labels?.[revisionHashLabel]))
+  const surplus = unused.length - (daemonSet.spec.revisionHistoryLimit ?? 10)
+  for (const { metadata } of unused.slice(0, Math.max(0, surplus))) {
+    try {
+      api.delete('controllerrevisions', metadata.namespace, metadata.name)
+    } catch (error) {
+      if (!hasReason(error, 'NotFound')) throw error
+    }
+  }
+}
+
+/**
+ * The Pods of an earlier template to delete now, as pkg/controller/daemon/update.go chooses: those that are not available
+ * anyway, then available ones while no more than maxUnavailable (1 unless told; percentages round up) of the `wanted`
+ * nodes lack an available Pod.
+ */
+export function replacements(
+  daemonSet: DaemonSet,
+  wanted: readonly string[],
+  podsByNode: ReadonlyMap<string, readonly Pod[]>,
+  hash: string,
+  now: number,
+): Pod[] {
+  const { minReadySeconds = 0, updateStrategy } = daemonSet.spec
+  const limit = countOf(updateStrategy?.rollingUpdate?.maxUnavailable ?? 1, wanted.length, Math.ceil)
+  const broken: Pod[] = []
+  const available: Pod[] = []
+  let unavailable = 0
+  for (const node of wanted) {
+    const live = (podsByNode.get(node) ?? []).filter((pod) => !isTerminating(pod))
+    const [pod] = live
+    if (!pod || live.length > 1) unavailable++
+    else if (pod.metadata.labels?.[revisionHashLabel] === hash) {
+      if (!isAvailable(pod, minReadySeconds, now)) unavailable++
+    } else if (isAvailable(pod, minReadySeconds, now)) available.push(pod)
+    else broken.push(pod)
+  }
+  return [...broken, ...available.slice(0, Math.max(0, limit - unavailable))]
+}
+
+// Which nodes a DaemonSet wants a Pod on, and how its Pods are tied to them (pkg/controller/daemon and its util package).
+
+/** The tolerations that every Pod of a DaemonSet gets: it runs where other Pods would be kept away or evicted. */
+function daemonTolerations(template: PodTemplate): Toleration[] {
+  const tolerate = (name: string, effect: string) => ({ key: `node.kubernetes.io/${name}`, operator: 'Exists', effect })
+  return [
+    tolerate('not-ready', 'NoExecute'),
+    tolerate('unreachable', 'NoExecute'),
+    tolerate('disk-pressure', 'NoSchedule'),
+    tolerate('memory-pressure', 'NoSchedule'),
+    tolerate('pid-pressure', 'NoSchedule'),
+    tolerate('unschedulable', 'NoSchedule'),
+    ...(template.spec?.hostNetwork ? [tolerate('network-unavailable', 'NoSchedule')] : []),
+  ]
+}
+
+function tolerationsOf(template: PodTemplate): Toleration[] {
+  const own = template.spec?.tolerations ?? []
+  const isOwn = (toleration: Toleration) =>
+    own.some(
+      ({ key, effect, operator }) => key === toleration.key && effect === toleration.effect && operator === 'Exists',
+    )
+  return [...own, ...daemonTolerations(template).filter((toleration) => !isOwn(toleration))]
+}
+
+/** `run`: a Pod belongs there; `stay`: one that is there may stay though none would be started; `leave`: neither. */
+export function placement({ spec: { template } }: DaemonSet, node: Node): 'run' | 'stay' | 'leave' {
+  const { spec } = template
+  if (!spec || (spec.nodeName && spec.nodeName !== node.metadata.name) || !matchesNode(node, spec)) return 'leave'
+  const tolerations = tolerationsOf(template)
+  if (untolerated(node, tolerations, ['NoExecute']).length > 0) return 'leave'
+  return untolerated(node, tolerations, ['NoSchedule']).length > 0 ? 'stay' : 'run'
+}
+
+/**
+ * The DaemonSet's template for one node: required node affinity by the node's name (in place of the template's own, which
+ * the node has met already) lets the scheduler bind the Pod there and nowhere else.
+ */
+export function templateForNode(template: PodTemplate, node: string, labels: Record<string, string>): PodTemplate {
+  const { spec } = template
+  if (!spec) return template
+  const byName = { matchFields: [{ key: 'metadata.name', operator: 'In', values: [node] }] }
+  const nodeAffinity = {
+    ...spec.affinity?.nodeAffinity,
+    requiredDuringSchedulingIgnoredDuringExecution: { nodeSelectorTerms: [byName] },
+  }
+  return {
+    ...template,
+    metadata: { ...template.metadata, labels: { ...template.metadata?.labels, ...labels } },
+    spec: { ...spec, affinity: { ...spec.affinity, nodeAffinity }, tolerations: tolerationsOf(template) },
+  }
+}
+
+/** The node a daemon Pod runs on or is meant for. */
+export function targetNode({ spec }: Pod): string | undefined {
+  if (spec.nodeName) return spec.nodeName
+  const required = spec.affinity?.nodeAffinity?.requiredDuringSchedulingIgnoredDuringExecution
+  for (const { matchFields = [] } of required?.nodeSelectorTerms ?? []) {
+    const byName = matchFields.find(({ key, operator }) => key === 'metadata.name' && operator === 'In')
+    if (byName) return byName.values?.[0]
+  }
+  return undefined
+}

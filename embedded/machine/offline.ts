@@ -1,0 +1,125 @@
+import {
+  chmodSync,
+  closeSync,
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  openSync,
+  readdirSync,
+  readSync,
+  realpathSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
+import { basename, join } from 'node:path'
+import { ensureArtifact } from '../../host/artifact.ts'
+import type { Progress } from '../../host/progress.ts'
+import { runTool } from '../../host/supervised.ts'
+import { ensureConfine, ownFiles } from './confinement.ts'
+import { bringLibc, KERNEL, kernelAddition, LIBRARIES, runFrom } from './kernel-package.ts'
+import { unpackPackages } from './package-tree.ts'
+import { programPackages, requireSupport } from './packages.ts'
+import { FIRST_PROGRAM, firstProgram } from './uml-kernel.ts'
+import { COMPILER, ensureXstateShim } from './xstate-shim.ts'
+
+/** What labs use beside the programs of nodes and Pods. What these depend on, and what every Debian has, comes with them. */
+const further = ['mount', 'make', 'procps', 'kmod', 'less', 'libstdc++6', 'kubernetes-client', COMPILER]
+
+/** Links that the packages' own scripts make when they are installed. */
+const links = { 'usr/bin/awk': 'mawk', 'usr/bin/which': 'which.debianutils', 'usr/bin/pager': 'less' }
+
+/** Starts the program of the root file system that this file is called by the name of. The libraries of the machine stay out of it. */
+const starter = `#!/bin/sh
+here=\${0%/*} name=\${0##*/}
+root=$here/../root folder=bin
+[ -e "$root/usr/bin/$name" ] || folder=sbin
+if [ "$name" = node ]; then
+  [ -d "\${TMPDIR:-/tmp}" ] || { mkdir -p "$here/../tmp" && export TMPDIR="$here/../tmp"; }
+  set -- --require "$here/../exec-path.cjs" "$@"
+fi
+exec ${runFrom('$root', 'usr/$folder/$name')
+  .map((word) => `"${word}"`)
+  .join(' ')} "$@"
+`
+
+/** Node.js takes the loader (ld.so(8)) for its own program, and starts it for every process of its own. */
+const execPath = `process.execPath = require('node:path').join(__dirname, 'bin/node')\n`
+
+/**
+ * Makes the folder of an offline archive that needs nothing of the machine it is on: packages of this system's release with all that they depend on, the
+ * kernel, and the Node.js that runs this. Its root file system is the guest's, and its programs run on the host, too.
+ * @throws Unsupported where packages can't be had, Error where one can't be fetched
+ */
+export async function makeOffline(offline: string, cache: string, progress: Progress): Promise<void> {
+  await requireSupport()
+  const more = kernelAddition(cache)
+  const packages = [...(more ? [] : [KERNEL]), ...programPackages, ...further]
+  const tree = await unpackPackages({ cache, name: 'offline', packages, closure: true, more }, progress)
+  await Promise.all([ensureXstateShim(tree), ensureConfine(tree)])
+  const make = async (fresh: string) => {
+    await runTool(['cp', '-a', tree, fresh], cache)
+    await complete(fresh)
+  }
+  await ensureArtifact({ path: join(offline, 'root'), make }, progress)
+  makeStarters(offline)
+  // That of a distribution may need more than its program and libraries.
+  await runTool(['env', '-i', `PATH=${offline}/bin`, `${offline}/bin/node`, '--version'], offline)
+}
+
+/** Makes each program of the root one that can be run on the host. Perl and scripts would look for what is theirs on the host. */
+export function makeStarters(offline: string): void {
+  const bin = join(offline, 'bin')
+  mkdirSync(bin)
+  writeFileSync(join(offline, 'start'), starter, { mode: 0o755 })
+  writeFileSync(join(offline, 'exec-path.cjs'), execPath)
+  for (const folder of ['usr/bin', 'usr/sbin'])
+    for (const name of readdirSync(join(offline, 'root', folder))) {
+      const head = headOf(join(offline, 'root', folder, name))
+      if (name.startsWith('perl') || !head.startsWith('\x7fELF') || existsSync(join(bin, name))) continue
+      symlinkSync(head.includes('ld-linux') ? '../start' : `../root/${folder}/${name}`, join(bin, name))
+    }
+}
+
+function headOf(path: string): string {
+  if (!statSync(path, { throwIfNoEntry: false })?.isFile()) return ''
+  const file = openSync(path, 'r')
+  try {
+    const head = Buffer.alloc(4096)
+    return head.toString('latin1', 0, readSync(file, head))
+  } finally {
+    closeSync(file)
+  }
+}
+
+async function complete(root: string): Promise<void> {
+  for (const name of ['doc', 'man', 'locale', 'info', 'lintian', 'bash-completion', 'nginx/html'])
+    rmSync(join(root, 'usr/share', name), { recursive: true, force: true })
+  for (const folder of ['bin', 'sbin', 'lib', 'lib64'])
+    if (!existsSync(join(root, folder))) symlinkSync(`usr/${folder}`, join(root, folder))
+  for (const [link, target] of Object.entries(links)) {
+    rmSync(join(root, link), { force: true })
+    symlinkSync(target, join(root, link))
+  }
+  for (const folder of ['dev', 'proc', 'sys', 'run', 'mnt', 'tmp', 'root', 'opt', 'var/log', 'var/lib/nginx'])
+    mkdirSync(join(root, folder), { recursive: true })
+  for (const file of ['passwd', 'group'])
+    copyFileSync(join(root, `usr/share/base-passwd/${file}.master`), join(root, 'etc', file))
+  writeFileSync(join(root, 'etc/hosts'), '127.0.0.1 localhost\n')
+  writeFileSync(join(root, FIRST_PROGRAM), firstProgram, { mode: 0o755 })
+  bringLibc(root, root)
+  // A Node.js of a distribution has libraries that no package above brings.
+  for (const file of ownFiles()) {
+    const place = join(root, file === realpathSync(process.execPath) ? 'usr/bin/node' : join(LIBRARIES, basename(file)))
+    if (existsSync(place) || !isProgramFile(file)) continue
+    copyFileSync(file, place)
+    chmodSync(place, 0o755)
+  }
+  // Libraries are asked for by another name than their files': ldconfig makes those links.
+  await runTool([join(root, 'usr/sbin/ldconfig'), '-n', join(root, LIBRARIES)], root)
+  // Whoever unpacks it owns it, and is no one else.
+  await runTool(['chmod', '-R', 'u+rwX,go+rX,ug-s', '.'], root)
+}
+
+const isProgramFile = (file: string) => file === realpathSync(process.execPath) || /\.so(\.\d+)*$/.test(file)

@@ -1,0 +1,106 @@
+import { execFileSync, spawnSync } from 'node:child_process'
+import {
+  chmodSync,
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs'
+import { tmpdir } from 'node:os'
+import { basename, join } from 'node:path'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { projectRoot } from '../../../host/layout.ts'
+import { ownFiles } from '../../machine/confinement.ts'
+import { LIBRARIES } from '../../machine/kernel-package.ts'
+import { makeStarters } from '../../machine/offline.ts'
+
+let folder: string
+let offline: string
+beforeAll(() => {
+  folder = mkdtempSync(join(tmpdir(), 'off line-'))
+  offline = join(folder, '.offline')
+  const root = join(offline, 'root')
+  for (const name of ['usr/bin', 'usr/sbin', LIBRARIES]) mkdirSync(join(root, name), { recursive: true })
+  const put = (from: string, to: string, mode = 0o755) => {
+    copyFileSync(from, join(root, to))
+    chmodSync(join(root, to), mode)
+  }
+  const [node = '', ...libraries] = ownFiles()
+  put(node, 'usr/bin/node')
+  for (const file of libraries.filter((name) => /\.so[.\d]*$/.test(name)))
+    put(file, join(LIBRARIES, basename(file).replace(/(\.so\.\d+)\..*/, '$1')))
+  writeFileSync(join(root, 'usr/bin/script'), '#!/bin/sh\n', { mode: 0o755 })
+  writeFileSync(join(root, 'usr/sbin/static'), '\x7fELF and no loader', { mode: 0o755 })
+  copyFileSync(node, join(root, 'usr/bin/perl'))
+  makeStarters(offline)
+})
+afterAll(() => rmSync(folder, { recursive: true }))
+
+const nodeRuns = (text: string, env: Record<string, string> = {}) =>
+  execFileSync(join(offline, 'bin/node'), ['-e', text], { encoding: 'utf8', env }).trim()
+
+test('a program of the archive runs with the libraries beside it alone', () => {
+  const mapped = nodeRuns(`console.log(fs.readFileSync('/proc/self/maps', 'utf8'))`)
+  const files = [...mapped.matchAll(/ (\/\S.*)$/gm)].map(([, path]) => path)
+  expect(files.length).toBeGreaterThan(3)
+  expect(files.filter((path) => !path?.startsWith(`${offline}/root/`))).toEqual([])
+})
+
+test('Node.js starts itself, in processes and in threads, by the path it was started by', () => {
+  const tell = 'console.log(process.execPath)'
+  const inThread = `new (require('node:worker_threads').Worker)(${JSON.stringify(tell)}, { eval: true })`
+  const inChild = `console.log(require('node:child_process').execFileSync(process.execPath, ['-e', ${JSON.stringify(tell)}]) + '')`
+  for (const text of [tell, inThread, inChild]) expect(nodeRuns(text)).toBe(join(offline, 'bin/node'))
+})
+
+test('without a temporary folder, it is one beside the programs', () => {
+  expect(nodeRuns('console.log(fs.statSync(os.tmpdir()).isDirectory())', { TMPDIR: join(folder, 'none') })).toBe('true')
+})
+
+test('scripts and perl, which would look for their own on the host, are left out; a static program is itself', () => {
+  expect(['script', 'perl', 'static'].map((name) => existsSync(join(offline, 'bin', name)))).toEqual([
+    false,
+    false,
+    true,
+  ])
+  expect(readFileSync(join(offline, 'bin/static'), 'latin1')).toMatch(/^\x7fELF/)
+})
+
+// biome-ignore lint/suspicious/noTemplateCurlyInString: the shell's
+const TELL = 'echo "$@"; echo "${PATH%%:*}"'
+
+/** ./lab, where make is a program that tells its words and the first folder of PATH. */
+function lab(words: string[], { place = folder, make = TELL } = {}) {
+  mkdirSync(join(place, '.offline/bin'), { recursive: true })
+  copyFileSync(join(projectRoot, 'lab'), join(place, 'lab'))
+  writeFileSync(join(place, '.offline/bin/make'), `#!/bin/sh\n[ "$1" = --version ] && exit\n${make}\n`, { mode: 0o755 })
+  const { status, stdout, stderr } = spawnSync('/bin/sh', [join(place, 'lab'), ...words], {
+    env: { PATH: '/usr/bin:/bin' },
+    encoding: 'utf8',
+  })
+  return { status, stdout, stderr }
+}
+
+test('./lab hands its words to the make of the archive', () => {
+  const bin = join(folder, '.offline/bin')
+  expect(lab(['2', 'NAME=a b'])).toEqual({ status: 0, stdout: `lab-2 NAME=a b\n${bin}\n`, stderr: '' })
+  expect(lab(['check-2']).stdout).toBe(`check-2\n${bin}\n`)
+})
+
+test('./lab says in a sentence why it can not run', () => {
+  const odd = join(folder, 'a:b')
+  expect(lab(['2'], { place: odd })).toMatchObject({
+    status: 2,
+    stderr: expect.stringMatching(/^ ✗ .*"[^"]*a:b".*colon.*\n$/),
+  })
+  chmodSync(join(folder, '.offline/bin/make'), 0o644)
+  const words = [join(folder, 'lab'), '2']
+  const { status, stderr } = spawnSync('/bin/sh', words, { env: { PATH: '/usr/bin:/bin' }, encoding: 'utf8' })
+  expect({ status, stderr }).toMatchObject({
+    status: 2,
+    stderr: expect.stringMatching(/^ ✗ .*can't be run.*noexec.*\n$/),
+  })
+})

@@ -1,0 +1,146 @@
+// The last line of a failure: a command that comes from the difference, or the step's hints where the command would be the solution.
+
+import { describe, expect, test } from 'vitest'
+import type { Capture } from '../../cluster/capture-folder.ts'
+import { loadSpec } from '../../grading/grader.ts'
+import { judgeRound } from '../../grading/judge.ts'
+import { findStep, readLab } from '../../grading/lab-definition.ts'
+import { findingLines } from '../../grading/learner-report.ts'
+import { findingOf } from '../../grading/report.ts'
+import { Snapshot } from '../../grading/snapshot.ts'
+import { breakFile, flushedCapture } from './solved-capture.ts'
+
+const NODE = 'k8s-guide-worker'
+const lab = readLab(2)
+const good = flushedCapture()
+
+/** What a step of lab 2 says of a capture, and the last line that it ends with. */
+async function saidOf(capture: Capture, step: string): Promise<{ text: string; last: string }> {
+  const [outcome] = await judgeRound(await loadSpec(lab), new Snapshot(capture), undefined, [step])
+  if (!outcome?.failure) throw new Error(`step ${step} has not failed: ${outcome?.verdict} ${outcome?.reason ?? ''}`)
+  const lines = findingLines(2, step, findingOf(findStep(lab, step), outcome.failure))
+  return { text: lines.join('\n'), last: lines.at(-1)?.trim() ?? '' }
+}
+
+const brokenBy = (file: string, edit: (text: string) => string) => breakFile(good, NODE, file, edit)
+type Items = Record<string, unknown>[]
+const withObjects = (edit: (items: Items) => Items): Capture => ({
+  ...good,
+  objects: { ...good.objects, items: edit(structuredClone(good.objects.items) as Items) },
+})
+const isWeb = ({ kind, metadata }: Record<string, unknown>) =>
+  kind === 'Service' && (metadata as { name: string }).name === 'web'
+
+describe('a difference on a node says what to do about it', () => {
+  test.each<[string, string, string, (text: string) => string, RegExp]>([
+    [
+      'a flushed KUBE-SERVICES',
+      'sets',
+      'iptables-save',
+      (text) => text.replace(/^(\[\d+:\d+\] )?-A KUBE-SERVICES .*\n/gm, ''),
+      /^make ipvs FORCE=1$/,
+    ],
+    [
+      'a member that is missing',
+      'sets',
+      'ipset-save',
+      (text) => text.replace(/^add KUBE-CLUSTER-IP .*\n/m, ''),
+      /^make ipvs FORCE=1$/,
+    ],
+    [
+      'another weight',
+      'virtual-servers',
+      'ipvsadm-save',
+      (text) => text.replace(/-m -w 1$/m, '-m -w 5'),
+      /^make ipvs FORCE=1$/,
+    ],
+    [
+      'a jump that is not first',
+      'prerouting',
+      'iptables-save',
+      (text) =>
+        text.replace(/^(?:\[\d+:\d+\] )?-A PREROUTING /m, '-A PREROUTING -p tcp -m tcp --dport 1 -j ACCEPT\n$&'),
+      new RegExp(`^make exec NODE=${NODE} CMD='iptables -t nat -D PREROUTING .*-j KUBE-SERVICES'$`),
+    ],
+    [
+      'a chain that iptables mode left',
+      'flush',
+      'iptables-save',
+      (text) => text.replace(/^\*nat\n/m, '*nat\n:KUBE-SVC-AAAAAAAAAAAAAAAA - [0:0]\n'),
+      /^make flush-nat$/,
+    ],
+  ])('%s', async (_what, step, file, edit, last) => {
+    expect((await saidOf(brokenBy(file, edit), step)).last).toMatch(last)
+  })
+
+  test('a virtual server that no Service has is not of another mode, whatever that has left beside it', async () => {
+    const left = brokenBy('iptables-save', (text) =>
+      text.replace(/^\*nat\n/m, '*nat\n:KUBE-SVC-AAAAAAAAAAAAAAAA - [0:0]\n'),
+    )
+    const both = breakFile(left, NODE, 'ipvsadm-save', (text) => `${text}-A -t 10.96.7.7:80 -s wlc\n`)
+    expect((await saidOf(both, 'virtual-servers')).last).toBe('make ipvs FORCE=1')
+  })
+
+  test('a rule of another program is found by its number', async () => {
+    const rule = '*mangle\n:PREROUTING ACCEPT [0:0]\n-A PREROUTING -d 10.96.0.0/16 -j DROP\nCOMMIT\n'
+    const { last } = await saidOf(
+      brokenBy('iptables-save', (text) => text.replace(/^\*mangle$[\s\S]*?^COMMIT\n/m, '') + rule),
+      'prerouting',
+    )
+    expect(last).toContain('iptables -t mangle -nL PREROUTING --line-numbers')
+  })
+})
+
+describe('where nothing was done yet', () => {
+  test('the nudge comes first, and the solution is left to the hints', async () => {
+    const { text, last } = await saidOf(
+      withObjects((items) => items.filter((item) => !isWeb(item))),
+      'web',
+    )
+    expect(last).toBe('make hint LAB=2 STEP=web')
+    expect(text).toContain('The lab needs a Deployment of nginx')
+    expect(text).not.toContain('make web')
+  })
+})
+
+describe('near misses', () => {
+  const changed = (edit: (service: { metadata: { name: string; namespace: string } }) => void) =>
+    withObjects((items) => {
+      for (const item of items) if (isWeb(item)) edit(item as never)
+      return items
+    })
+
+  test('the right Service in another namespace', async () => {
+    const { text } = await saidOf(
+      changed(({ metadata }) => {
+        metadata.namespace = 'shop'
+      }),
+      'web',
+    )
+    expect(text).toContain('one in namespace "shop"')
+  })
+
+  test('the right Service under another name', async () => {
+    const { text } = await saidOf(
+      changed(({ metadata }) => {
+        metadata.name = 'www'
+      }),
+      'web',
+    )
+    expect(text).toContain('but "www", which selects the Pods')
+  })
+
+  test('both Pods on one node: which one to delete', async () => {
+    const nodeName = 'k8s-guide-worker'
+    const { text, last } = await saidOf(
+      withObjects((items) => {
+        for (const { kind, endpoints } of items as unknown as { kind: string; endpoints?: { nodeName?: string }[] }[])
+          if (kind === 'EndpointSlice') for (const endpoint of endpoints ?? []) endpoint.nodeName = nodeName
+        return items
+      }),
+      'web',
+    )
+    expect(text).toContain(`all on ${nodeName}`)
+    expect(last).toMatch(/^kubectl delete pod web-/)
+  })
+})
