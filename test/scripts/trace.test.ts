@@ -92,7 +92,11 @@ describe('scripts/trace.ts', () => {
 
   it.each([
     ['nothing to trace', [], 'FROM= and TO= must be given: make trace FROM='],
-    ['no such folder', ['--capture', '/nowhere', '--from', 'host', '--to', '10.0.0.1:80'], '"/nowhere" is not a folder'],
+    [
+      'no such folder',
+      ['--capture', '/nowhere', '--from', 'host', '--to', '10.0.0.1:80'],
+      '"/nowhere" is not a folder',
+    ],
     ['a folder that is no capture', ['--capture', root, '--from', 'host', '--to', '10.0.0.1:80'], 'is not a capture'],
     ['several nodes', ['--capture', kind, '--from', 'host', '--to', '10.0.0.1:80'], 'k8s-guide-worker2'],
     [
