@@ -6,7 +6,7 @@ import { fetchVerified } from '../host/download.ts'
 import { cacheFolder } from '../host/layout.ts'
 import type { Progress } from '../host/progress.ts'
 
-/** The release that is fetched where the system has no kubectl, with the sums its publishers give. */
+/** The release that is fetched if the system has no kubectl, with the published checksums. */
 const release = 'v1.34.4'
 const checksums: Record<string, string> = {
   'linux-x64': 'd50c359d95e0841eaad08ddc27c7be37cba8fdccfba5c8e2ded65e121ff112db',
@@ -22,8 +22,8 @@ export interface Kubectl {
 const at = (path: string): Kubectl => ({ path, folder: dirname(path) })
 
 /**
- * A kubectl: the one on PATH, else the official one in the cache (fetched, sum checked), else Debian's. `KUBECTL_MIRROR`
- * replaces the address of the official one. Throws with the next command when none can be had.
+ * kubectl: the one on PATH, else the official one in the cache (fetched, verified by checksum), else Debian's.
+ * `KUBECTL_MIRROR` replaces the address of the official one. Throws with the next command when none can be fetched.
  */
 export async function kubectlPath(progress: Progress): Promise<Kubectl> {
   const installed = await which('kubectl', { nothrow: true })

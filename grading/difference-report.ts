@@ -55,6 +55,16 @@ export function onNode(node: string, command: string): string {
   return `make exec NODE=${node} CMD='${command}'`
 }
 
+/** What a read-only command shows on a node is as it must be. */
+export function expectOnNode(
+  node: string,
+  command: string,
+  holds: unknown,
+  told: Omit<FailureDetail, 'node' | 'look'>,
+): asserts holds {
+  if (!holds) fail({ node, look: onNode(node, command), ...told })
+}
+
 function differenceOf({ kind, text, expected, actual }: Finding): Difference {
   return {
     kind: kind === 'order' ? 'wrong' : kind,

@@ -12,6 +12,7 @@ import type { CheckContext } from './check-context.ts'
 import {
   type Advice,
   type Comparison,
+  expectOnNode,
   inChain,
   inSet,
   mustEqualPrediction,
@@ -19,7 +20,7 @@ import {
   otherMode,
   restoredBySync,
 } from './difference-report.ts'
-import { type FailureDetail, fail, NotApplicable } from './failure.ts'
+import { expectThat, type FailureDetail, fail, NotApplicable } from './failure.ts'
 import { mustJumpFirst } from './jump-order.ts'
 import { type Sender, tracedTo } from './packet-trace.ts'
 import type { NodeView } from './snapshot.ts'
@@ -219,10 +220,7 @@ export class NodeExpectation {
     for (const node of this.#nodes)
       for (const link of node.state.links) {
         const owned = link.addresses.find(({ address }) => addresses.has(address))?.address
-        if (owned === undefined) continue
-        fail({
-          node: node.name,
-          look: onNode(node.name, 'ip -brief addr'),
+        expectOnNode(node.name, 'ip -brief addr', owned === undefined, {
           expected: `no ${what} on any interface`,
           actual: `${link.name} has ${owned}`,
           differences: [{ kind: 'stale', text: `${owned} on ${link.name}`, actual: `${owned} dev ${link.name}` }],
@@ -262,8 +260,7 @@ export class NodeExpectation {
     const { address, port } = target
     for (const node of this.#nodes) {
       const end = tracedTo(node, { outside: client }, target)
-      if (end.backends.some((backend) => backend !== address) === reaches) continue
-      fail({
+      expectThat(end.backends.some((backend) => backend !== address) === reaches, {
         node: node.name,
         look: `make trace FROM=external:${client} TO=${address}:${port} NODE=${node.name}`,
         expected: reaches ? `the packet to ${address}:${port} at a backend` : `the packet of ${client} dropped`,

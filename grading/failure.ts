@@ -56,3 +56,8 @@ export class Trouble extends Error {}
 export function fail(detail: FailureDetail): never {
   throw new Failure(detail)
 }
+
+/** What a check requires; where it does not hold, the check ends with this failure. */
+export function expectThat(holds: unknown, detail: FailureDetail): asserts holds {
+  if (!holds) fail(detail)
+}

@@ -40,7 +40,7 @@ await main(async () => {
   for (const [title, body] of sections) console.log(`${chalk.bold(title)}\n${body.join('\n')}\n`)
   const first = verdicts.find(({ on }) => on.length > 0)
   if (!first) {
-    console.log('No lab can run here yet: fix what is marked with ✗ above.')
+    console.log('No lab can run here yet: fix the lines marked with ✗ above.')
     return ExitCode.trouble
   }
   const everywhere = verdicts.every(({ on }) => on.length > 0)

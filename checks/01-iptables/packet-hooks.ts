@@ -1,8 +1,8 @@
 import { parseIptablesSave } from '../../dataplane/iptables-save.ts'
 import type { CheckContext } from '../../grading/check-context.ts'
-import { onNode } from '../../grading/difference-report.ts'
+import { expectOnNode, onNode } from '../../grading/difference-report.ts'
 import { expectFound } from '../../grading/expect-object.ts'
-import { fail, Trouble } from '../../grading/failure.ts'
+import { expectThat, fail, Trouble } from '../../grading/failure.ts'
 import { HOOKS, type Hook, type HookCounts, HookProbes, LOOK_AT_PROBES } from '../../grading/hook-probes.ts'
 import type { LiveCluster } from '../../grading/live-cluster.ts'
 import type { NodeView, Snapshot } from '../../grading/snapshot.ts'
@@ -61,10 +61,7 @@ export function probesOnOneNode(context: CheckContext): void {
   const { node } = probesInFiveHooks(context)
   for (const other of context.nodes) {
     const hook = other !== node && HOOKS.find((name) => probes.countsIn(other.state.iptables)[name] !== undefined)
-    if (!hook) continue
-    fail({
-      node: other.name,
-      look: onNode(other.name, LOOK_AT_PROBES),
+    expectOnNode(other.name, LOOK_AT_PROBES, !hook, {
       expected: `probes on ${node.name} alone`,
       actual: `a probe in ${hook} of ${other.name}, too`,
       hint: `Delete it there: the same command with -D instead of -A.`,
@@ -85,14 +82,13 @@ export async function threeWaysCounted(context: CheckContext): Promise<void> {
   const { live, snapshot } = context
   if (!live) return
   const client = clientPod(context, CLIENT_MANIFEST)
-  if (client.node !== node.name)
-    fail({
-      node: node.name,
-      look: 'kubectl get pod client -o wide',
-      expected: `the Pod client on ${node.name}, the node with the probes, which forwards what the Pod sends`,
-      actual: `the Pod is on ${client.node}`,
-      hint: `Put the probes on ${client.node} and delete them from ${node.name}.`,
-    })
+  expectThat(client.node === node.name, {
+    node: node.name,
+    look: 'kubectl get pod client -o wide',
+    expected: `the Pod client on ${node.name}, the node with the probes, which forwards what the Pod sends`,
+    actual: `the Pod is on ${client.node}`,
+    hint: `Put the probes on ${client.node} and delete them from ${node.name}.`,
+  })
   const other = neighbourOf(node, snapshot)
   await mustMove(live, node.name, {
     packet: `from ${other.name} to a process of ${node.name}`,
@@ -129,16 +125,13 @@ function mustAddUp({ name }: NodeView, counts: HookCounts): void {
   const { PREROUTING = 0, INPUT = 0, FORWARD = 0, OUTPUT = 0, POSTROUTING = 0 } = counts
   const silent = Object.entries(counts).find(([, packets]) => packets === 0)?.[0]
   const look = onNode(name, LOOK_AT_PROBES)
-  if (silent !== undefined)
-    fail({
-      node: name,
-      look,
-      expected:
-        'packets on all five probes: one to a process of the node, one forwarded, one from a process of the node',
-      actual: `none in ${silent}`,
-    })
-  if (PREROUTING === INPUT + FORWARD && POSTROUTING === FORWARD + OUTPUT) return
-  fail({
+  expectThat(silent === undefined, {
+    node: name,
+    look,
+    expected: 'packets on all five probes: one to a process of the node, one forwarded, one from a process of the node',
+    actual: `none in ${silent}`,
+  })
+  expectThat(PREROUTING === INPUT + FORWARD && POSTROUTING === FORWARD + OUTPUT, {
     node: name,
     look,
     expected: 'as many packets in PREROUTING as in INPUT and FORWARD, in POSTROUTING as in FORWARD and OUTPUT',
@@ -202,14 +195,13 @@ export async function familiesAreApart(context: CheckContext): Promise<void> {
     if (!four0 || !six0 || !four1 || !six1 || !four2 || !six2)
       throw new Trouble(`the counters of ${node.name} could not be read`)
     const bare = HOOKS.filter((hook) => six0[hook] === undefined)
-    if (bare.length > 0)
-      fail({
-        node: node.name,
-        look,
-        expected: `a probe of ip6tables in each of ${HOOKS.join(', ')}`,
-        actual: `none in ${bare.join(', ')}`,
-        hint: 'The same five commands with ip6tables in place of iptables.',
-      })
+    expectThat(bare.length === 0, {
+      node: node.name,
+      look,
+      expected: `a probe of ip6tables in each of ${HOOKS.join(', ')}`,
+      actual: `none in ${bare.join(', ')}`,
+      hint: 'The same five commands with ip6tables in place of iptables.',
+    })
     const byFour = movedBetween(six0, six1)
     const bySix = stdout.includes('#sent') ? movedBetween(six1, six2) : THERE_AND_BACK
     const fourBySix = movedBetween(four1, four2)

@@ -4,7 +4,7 @@ import type { CheckContext } from '../../grading/check-context.ts'
 import { onNode } from '../../grading/difference-report.ts'
 import { expectNode, expectNodes } from '../../grading/expect-node.ts'
 import { expectAnswered } from '../../grading/expect-traffic.ts'
-import { fail } from '../../grading/failure.ts'
+import { expectThat, fail } from '../../grading/failure.ts'
 import { httpRequests, readReplies } from '../../grading/http-requests.ts'
 import { tracedTo, traceLine } from '../../grading/packet-trace.ts'
 import type { Truth } from '../../grading/question.ts'
@@ -114,8 +114,7 @@ export async function sharesAreEven(context: CheckContext): Promise<void> {
     })
   const logged = await loggedRequests(live, service, token, REQUESTS)
   const counts = service.backends.map(({ address }) => logged.filter(({ backend }) => backend === address).length)
-  if (isFair(counts)) return
-  fail({
+  expectThat(isFair(counts), {
     node: client.node,
     look: 'kubectl logs -l app=web --prefix --tail=40',
     expected: `about ${Math.round(REQUESTS / counts.length)} of ${REQUESTS} requests for each of ${counts.length} Pods`,
@@ -199,13 +198,12 @@ export async function podReachesItself({ nodes, snapshot, live }: CheckContext):
     },
   )
   const itself = (await loggedRequests(live, service, token, 1)).find(({ client }) => client === address)
-  if (itself)
-    fail({
-      node,
-      look: `kubectl logs ${MIRROR} --tail=1`,
-      expected: 'another client than the Pod itself in its log',
-      actual: `${address}, the Pod's own address`,
-    })
+  expectThat(!itself, {
+    node,
+    look: `kubectl logs ${MIRROR} --tail=1`,
+    expected: 'another client than the Pod itself in its log',
+    actual: `${address}, the Pod's own address`,
+  })
 }
 
 /** The Pod mirror and its Service, whose one endpoint it is. */
@@ -216,13 +214,12 @@ function mirrorOf(snapshot: Snapshot): { address: string; node: string; service:
   const service = findService(snapshot, MIRROR)
   const clusterIP = service?.clusterIPs.find((ip) => !ip.includes(':'))
   const port = service?.ports[0]?.port
-  if (!pod || !hasCondition(pod, 'Ready') || !address || !node || clusterIP === undefined || port === undefined)
-    fail({
-      look: `kubectl get pods,services -l app=${MIRROR} -o wide`,
-      expected: `a Pod ${MIRROR} that is ready, and a Service ${MIRROR} in front of it`,
-      actual: pod && service ? 'they are not ready yet' : `no ${pod ? 'Service' : 'Pod'} of that name`,
-      hint: `kubectl apply -f ${MANIFEST}`,
-    })
+  expectThat(pod && hasCondition(pod, 'Ready') && address && node && clusterIP !== undefined && port !== undefined, {
+    look: `kubectl get pods,services -l app=${MIRROR} -o wide`,
+    expected: `a Pod ${MIRROR} that is ready, and a Service ${MIRROR} in front of it`,
+    actual: pod && service ? 'they are not ready yet' : `no ${pod ? 'Service' : 'Pod'} of that name`,
+    hint: `kubectl apply -f ${MANIFEST}`,
+  })
   return {
     address,
     node,

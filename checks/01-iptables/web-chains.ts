@@ -4,10 +4,10 @@ import type { NodeState } from '../../dataplane/node-state.ts'
 import type { Service } from '../../dataplane/objects.ts'
 import { targetOf } from '../../dataplane/rule-text.ts'
 import type { CheckContext } from '../../grading/check-context.ts'
-import { onNode } from '../../grading/difference-report.ts'
+import { expectOnNode, onNode } from '../../grading/difference-report.ts'
 import { evaluate } from '../../grading/evaluate.ts'
 import { expectNodes } from '../../grading/expect-node.ts'
-import { fail } from '../../grading/failure.ts'
+import { expectThat } from '../../grading/failure.ts'
 import type { Truth } from '../../grading/question.ts'
 import type { NodeView, Snapshot } from '../../grading/snapshot.ts'
 import { personalise, variantIn } from '../../grading/variant.ts'
@@ -60,10 +60,7 @@ export function chainsLeadToPods({ nodes, snapshot }: CheckContext): void {
     )
   for (const node of nodes) {
     const count = endpointRules(node.state, chain).length
-    if (count === backends.length && count > 0) continue
-    fail({
-      node: node.name,
-      look: onNode(node.name, `iptables -t nat -S ${chain}`),
+    expectOnNode(node.name, `iptables -t nat -S ${chain}`, count === backends.length && count > 0, {
       expected: `${backends.length} rules in ${chain} that lead to a KUBE-SEP- chain, one for each ready Pod`,
       actual: `${count}`,
     })
@@ -85,13 +82,12 @@ export function probabilityOfSecondRule({ nodes, snapshot }: CheckContext): Trut
   const { backends } = webService(snapshot)
   const look = onNode(nodes.at(-1)?.name ?? '', `iptables -t nat -S ${webChain(snapshot)}`)
   // The last rule has none: with two Pods, that is the second.
-  if (backends.length < 3)
-    fail({
-      look,
-      expected: 'three ready Pods or more, so that the second rule has a probability',
-      actual: `${backends.length}`,
-      hint: personalise('kubectl scale deployment web --replicas=5', variantIn(snapshot)),
-    })
+  expectThat(backends.length >= 3, {
+    look,
+    expected: 'three ready Pods or more, so that the second rule has a probability',
+    actual: `${backends.length}`,
+    hint: personalise('kubectl scale deployment web --replicas=5', variantIn(snapshot)),
+  })
   return { accepts: [`1/${backends.length - 1}`], look }
 }
 
@@ -113,13 +109,12 @@ export function rulesFollowScaling(context: CheckContext): void {
   if (notes.read(SCALED, isCount)) return
   const { backends } = webService(snapshot)
   const before = notes.read(BEFORE, isCount) ?? backends.length
-  if (backends.length === before)
-    fail({
-      look: 'kubectl get endpointslices -l app=web',
-      expected: `another number of ready Pods than the ${before} of before`,
-      actual: `${backends.length}, as before`,
-      hint: personalise('kubectl scale deployment web --replicas=5', variantIn(snapshot)),
-    })
+  expectThat(backends.length !== before, {
+    look: 'kubectl get endpointslices -l app=web',
+    expected: `another number of ready Pods than the ${before} of before`,
+    actual: `${backends.length}, as before`,
+    hint: personalise('kubectl scale deployment web --replicas=5', variantIn(snapshot)),
+  })
   chainsLeadToPods(context)
   notes.keep(SCALED, backends.length)
 }
@@ -147,10 +142,7 @@ export function portsCostEntries({ nodes, snapshot }: CheckContext): void {
     const nat = state.iptables.get('nat')
     const targets = nat?.get('KUBE-SERVICES')?.rules.map(({ spec }) => targetOf(spec)) ?? []
     const missing = chains.filter((chain) => !targets.includes(chain) || !nat?.has(chain))
-    if (missing.length === 0) continue
-    fail({
-      node: name,
-      look: onNode(name, 'iptables -t nat -S KUBE-SERVICES'),
+    expectOnNode(name, 'iptables -t nat -S KUBE-SERVICES', missing.length === 0, {
       expected: `${service.ports.length} entries for ${address}, each with a chain of its own behind it`,
       actual: `none for ${missing.join(', ')}`,
       hint: 'A Service without ready Pods has no entries here: make web brings Pods for it.',

@@ -1,8 +1,8 @@
 import type { CheckContext } from '../../grading/check-context.ts'
-import { onNode } from '../../grading/difference-report.ts'
+import { expectOnNode } from '../../grading/difference-report.ts'
 import { configOf } from '../../grading/evaluate.ts'
 import { expectNodes } from '../../grading/expect-node.ts'
-import { fail, NotApplicable } from '../../grading/failure.ts'
+import { expectThat, NotApplicable } from '../../grading/failure.ts'
 
 const DEVICE = 'kube-ipvs0'
 const HAIRPIN_SETS = ['KUBE-LOOP-BACK', 'KUBE-6-LOOP-BACK'] as const
@@ -68,13 +68,12 @@ export function schedulerChosen({ snapshot, nodes, notes, live }: CheckContext):
   const { scheduler } = configOf(snapshot).ipvs
   if (scheduler === DEFAULT_SCHEDULER && !live)
     throw new NotApplicable('every virtual server had rr when this capture was taken')
-  if (scheduler === DEFAULT_SCHEDULER)
-    fail({
-      look: "kubectl -n kube-system get configmap kube-proxy -o yaml | grep 'scheduler:'",
-      expected: "another scheduler than rr in kube-proxy's configuration",
-      actual: 'rr, the default',
-      hint: 'make ipvs SCHEDULER=lc',
-    })
+  expectThat(scheduler !== DEFAULT_SCHEDULER, {
+    look: "kubectl -n kube-system get configmap kube-proxy -o yaml | grep 'scheduler:'",
+    expected: "another scheduler than rr in kube-proxy's configuration",
+    actual: 'rr, the default',
+    hint: 'make ipvs SCHEDULER=lc',
+  })
   expectNodes(nodes).virtualServers().equalPrediction('ipvs', `${scheduler} on every virtual server`)
   notes.keep(SCHEDULER_NOTE, scheduler)
 }
@@ -104,11 +103,8 @@ export async function toolsWork({ nodes, live }: CheckContext): Promise<void> {
   if (!live || !node) return
   const script = 'iptables -t nat -nvL KUBE-SERVICES && ipvsadm -Ln && ipset list KUBE-CLUSTER-IP'
   const { exitCode, stderr } = await live.look(node.name, `{ ${script}; } >/dev/null`)
-  if (exitCode !== 0)
-    fail({
-      node: node.name,
-      look: onNode(node.name, script),
-      expected: 'that ipt, ipv and ips work on the node',
-      actual: stderr.trim().split('\n').at(-1) ?? `exit code ${exitCode}`,
-    })
+  expectOnNode(node.name, script, exitCode === 0, {
+    expected: 'that ipt, ipv and ips work on the node',
+    actual: stderr.trim().split('\n').at(-1) ?? `exit code ${exitCode}`,
+  })
 }

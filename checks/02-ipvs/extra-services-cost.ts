@@ -1,5 +1,5 @@
 import type { CheckContext } from '../../grading/check-context.ts'
-import { onNode } from '../../grading/difference-report.ts'
+import { expectOnNode, onNode } from '../../grading/difference-report.ts'
 import { expectNodes } from '../../grading/expect-node.ts'
 import {
   type CountNote,
@@ -8,7 +8,7 @@ import {
   extraServices,
   isCountNote,
 } from '../../grading/extra-services.ts'
-import { fail, NotApplicable } from '../../grading/failure.ts'
+import { expectThat, fail, NotApplicable } from '../../grading/failure.ts'
 import type { Snapshot } from '../../grading/snapshot.ts'
 import { noInterfaceOwnsClusterIPs } from '../../grading/web-service.ts'
 
@@ -43,10 +43,7 @@ export function extraServicesAddRules({ snapshot, nodes, notes, live }: CheckCon
     const rules = (now.nodes[name]?.rules ?? 0) - (before.nodes[name]?.rules ?? 0)
     const chains = (now.nodes[name]?.chains ?? 0) - (before.nodes[name]?.chains ?? 0)
     const ports = now.ports - before.ports
-    if (rules >= ports && chains >= ports) continue
-    fail({
-      node: name,
-      look: onNode(name, 'iptables -t nat -S KUBE-SERVICES'),
+    expectOnNode(name, 'iptables -t nat -S KUBE-SERVICES', rules >= ports && chains >= ports, {
       expected: `at least ${ports} rules and ${ports} chains more than before, one each for every new Service port`,
       actual: `${rules} rules and ${chains} chains more`,
     })
@@ -80,20 +77,18 @@ export function extraServicesAddMembersOnly({ snapshot, nodes, notes, live }: Ch
 
 function countsAround(snapshot: Snapshot, before: CountNote | undefined): { before: CountNote; now: CountNote } {
   const size = extraServices(snapshot).length
-  if (size < EXTRA_SERVICES)
-    fail({
-      look: 'kubectl get services -l lab=crowd',
-      expected: `${EXTRA_SERVICES} Services crowd-01 … crowd-${EXTRA_SERVICES}`,
-      actual: size === 0 ? 'none of them' : `${size} of them`,
-      hint: `kubectl apply -f ${MANIFEST}`,
-    })
-  if (!before)
-    fail({
-      look: 'kubectl get configmap lab-2 -o yaml',
-      expected: 'a count from before the twenty Services were added, in the same mode',
-      actual: 'the grader has not seen this mode without them',
-      hint: 'Delete the twenty Services, have the rules counted, and add them again:',
-      next: `kubectl delete -f ${MANIFEST} && make check-2; kubectl apply -f ${MANIFEST}`,
-    })
+  expectThat(size >= EXTRA_SERVICES, {
+    look: 'kubectl get services -l lab=crowd',
+    expected: `${EXTRA_SERVICES} Services crowd-01 … crowd-${EXTRA_SERVICES}`,
+    actual: size === 0 ? 'none of them' : `${size} of them`,
+    hint: `kubectl apply -f ${MANIFEST}`,
+  })
+  expectThat(before, {
+    look: 'kubectl get configmap lab-2 -o yaml',
+    expected: 'a count from before the twenty Services were added, in the same mode',
+    actual: 'the grader has not seen this mode without them',
+    hint: 'Delete the twenty Services, have the rules counted, and add them again:',
+    next: `kubectl delete -f ${MANIFEST} && make check-2; kubectl apply -f ${MANIFEST}`,
+  })
   return { before, now: countEverywhere(snapshot) }
 }

@@ -4,7 +4,7 @@ import { isServiceChain } from '../../dataplane/kube-proxy/rule-text.ts'
 import type { CheckContext } from '../../grading/check-context.ts'
 import { configOf, evaluate } from '../../grading/evaluate.ts'
 import { expectNodes } from '../../grading/expect-node.ts'
-import { fail, NotApplicable } from '../../grading/failure.ts'
+import { expectThat, fail, NotApplicable } from '../../grading/failure.ts'
 import { httpRequest } from '../../grading/http-requests.ts'
 import { traceLine } from '../../grading/packet-trace.ts'
 import type { NodeView } from '../../grading/snapshot.ts'
@@ -27,13 +27,12 @@ export function keepAgents({ snapshot, nodes, notes }: CheckContext): void {
 /** The ConfigMap asks for IPVS, every node's kube-proxy is a new one and says that it runs IPVS. */
 export function agentsRunIpvs({ snapshot, nodes, notes }: CheckContext): void {
   const asked = snapshot.find('ConfigMap', 'kube-system', 'kube-proxy')
-  if (asked && configOf(snapshot).mode !== 'ipvs')
-    fail({
-      look: "kubectl -n kube-system get configmap kube-proxy -o yaml | grep 'mode:'",
-      expected: 'mode: ipvs in the ConfigMap',
-      actual: `mode: ${configOf(snapshot).mode ?? '"" (which means iptables)'}`,
-      next: 'make ipvs',
-    })
+  expectThat(!asked || configOf(snapshot).mode === 'ipvs', {
+    look: "kubectl -n kube-system get configmap kube-proxy -o yaml | grep 'mode:'",
+    expected: 'mode: ipvs in the ConfigMap',
+    actual: `mode: ${configOf(snapshot).mode ?? '"" (which means iptables)'}`,
+    next: 'make ipvs',
+  })
   for (const node of nodes) mustRunIpvs(node)
   const before = new Set(notes.read(AGENTS_NOTE, isUidList))
   const old = kubeProxyPods(snapshot.items).find(({ metadata }) => before.has(metadata.uid ?? ''))
@@ -60,30 +59,28 @@ function mustRunIpvs(node: NodeView): void {
       why: 'Without the ip_vs modules kube-proxy up to 1.25 silently stays with iptables, and a later one exits again and again.',
       hint: 'The kernel of this machine lacks IPVS: load ip_vs, ip_vs_rr, ip_vs_wrr and ip_vs_sh, or use CLUSTER=embedded, whose kernel has them.',
     })
-  if (node.mode !== 'ipvs')
-    fail({
-      node: node.name,
-      look: `make exec NODE=${node.name} CMD='curl -s localhost:10249/proxyMode'`,
-      expected: 'ipvs as the answer of kube-proxy to /proxyMode',
-      actual: node.mode === undefined ? 'no kube-proxy answers on this node' : node.mode,
-      ...(node.mode === undefined
-        ? {
-            hint: 'The kube-proxy Pod of this node does not run, or does not answer:',
-            next: 'kubectl -n kube-system get pods -l k8s-app=kube-proxy -o wide',
-          }
-        : {
-            hint: 'The ConfigMap says ipvs, but kube-proxy reads it only when it starts. Replace the Pods:',
-            next: 'kubectl -n kube-system rollout restart daemonset kube-proxy',
-          }),
-    })
+  expectThat(node.mode === 'ipvs', {
+    node: node.name,
+    look: `make exec NODE=${node.name} CMD='curl -s localhost:10249/proxyMode'`,
+    expected: 'ipvs as the answer of kube-proxy to /proxyMode',
+    actual: node.mode === undefined ? 'no kube-proxy answers on this node' : node.mode,
+    ...(node.mode === undefined
+      ? {
+          hint: 'The kube-proxy Pod of this node does not run, or does not answer:',
+          next: 'kubectl -n kube-system get pods -l k8s-app=kube-proxy -o wide',
+        }
+      : {
+          hint: 'The ConfigMap says ipvs, but kube-proxy reads it only when it starts. Replace the Pods:',
+          next: 'kubectl -n kube-system rollout restart daemonset kube-proxy',
+        }),
+  })
   if (node.text('proxyMode') === undefined && log === undefined) return
-  if (log !== undefined && log.trim() !== '' && !/Using ipvs Proxier/i.test(log))
-    fail({
-      node: node.name,
-      look,
-      expected: 'a line "Using ipvs Proxier" in the log of kube-proxy',
-      actual: 'no such line',
-    })
+  expectThat(log === undefined || log.trim() === '' || /Using ipvs Proxier/i.test(log), {
+    node: node.name,
+    look,
+    expected: 'a line "Using ipvs Proxier" in the log of kube-proxy',
+    actual: 'no such line',
+  })
 }
 
 const NOTE = 'chains-left-by-iptables'

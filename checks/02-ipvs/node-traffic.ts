@@ -3,7 +3,7 @@ import type { CheckContext } from '../../grading/check-context.ts'
 import { onNode } from '../../grading/difference-report.ts'
 import { expectNodes } from '../../grading/expect-node.ts'
 import { expectAnswered } from '../../grading/expect-traffic.ts'
-import { fail, Trouble } from '../../grading/failure.ts'
+import { expectThat, fail, Trouble } from '../../grading/failure.ts'
 import { httpRequests, readReplies } from '../../grading/http-requests.ts'
 import type { LiveCluster } from '../../grading/live-cluster.ts'
 import { tracedTo, traceLine } from '../../grading/packet-trace.ts'
@@ -106,8 +106,7 @@ export async function sourceIsEgressAddress({ live, snapshot, nodes }: CheckCont
   )
   for (const { backend, client } of await loggedRequests(live, service, token, times)) {
     const expected = sources.get(backend)
-    if (client === expected) continue
-    fail({
+    expectThat(client === expected, {
       node,
       look: 'kubectl logs -l app=web --prefix --tail=4',
       expected: `${expected} as the client in the log of ${backend}, the address of the interface toward it`,
@@ -158,13 +157,12 @@ export async function rulesSeeFirstPacketOnly({ live, snapshot, nodes }: CheckCo
 export async function nodePortAnswers({ snapshot, nodes, live }: CheckContext): Promise<void> {
   const service = snapshot.objects.services.find(isLearners)
   const nodePort = service?.ports.find((port) => port.nodePort > 0)?.nodePort
-  if (!service || nodePort === undefined)
-    fail({
-      look: 'kubectl get services',
-      expected: 'a Service of type NodePort in the default namespace',
-      actual: 'no Service with a node port',
-      hint: personalise('kubectl expose deployment web --name web-np --type NodePort --port 80', variantIn(snapshot)),
-    })
+  expectThat(service && nodePort !== undefined, {
+    look: 'kubectl get services',
+    expected: 'a Service of type NodePort in the default namespace',
+    actual: 'no Service with a node port',
+    hint: personalise('kubectl expose deployment web --name web-np --type NodePort --port 80', variantIn(snapshot)),
+  })
   expectNodes(nodes)
     .virtualServers(nodePort)
     .and(expectNodes(nodes).sets('KUBE-NODE-PORT-TCP'))

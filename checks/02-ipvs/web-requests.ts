@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { hasCondition } from '../../grading/api-object.ts'
 import type { CheckContext } from '../../grading/check-context.ts'
-import { fail, Trouble } from '../../grading/failure.ts'
+import { expectThat, Trouble } from '../../grading/failure.ts'
 import { httpRequests } from '../../grading/http-requests.ts'
 import type { LiveCluster } from '../../grading/live-cluster.ts'
 import type { Snapshot } from '../../grading/snapshot.ts'
@@ -20,13 +20,12 @@ export function clientPod(
   const pod = snapshot.find('Pod', CLIENT.namespace, CLIENT.name)
   const address = pod?.status?.podIP
   const node = pod?.spec?.nodeName
-  if (!pod || !hasCondition(pod, 'Ready') || !address || !node)
-    fail({
-      look: 'kubectl get pod client -o wide',
-      expected: 'a Pod client that is ready to send requests',
-      actual: pod ? `the Pod is ${pod.status?.phase ?? 'not started'} and not ready` : 'no Pod of that name',
-      hint: `kubectl apply -f ${manifest}`,
-    })
+  expectThat(pod && hasCondition(pod, 'Ready') && address && node, {
+    look: 'kubectl get pod client -o wide',
+    expected: 'a Pod client that is ready to send requests',
+    actual: pod ? `the Pod is ${pod.status?.phase ?? 'not started'} and not ready` : 'no Pod of that name',
+    hint: `kubectl apply -f ${manifest}`,
+  })
   return { address, node }
 }
 
@@ -80,8 +79,7 @@ export function backendsOnTwoNodes({ snapshot }: CheckContext): void {
   const { name, backends } = webService(snapshot)
   const { replicas } = variantIn(snapshot)
   const nodes = new Set(backends.map(({ node }) => node))
-  if (backends.length >= replicas && nodes.size >= 2) return
-  fail({
+  expectThat(backends.length >= replicas && nodes.size >= 2, {
     look: LOOK,
     expected: `${replicas} ready endpoints, on two nodes or more, in the EndpointSlice of ${name}`,
     ...(backends.length < replicas ? tooFew(snapshot, name, backends.length, replicas) : allOnOneNode(backends)),

@@ -4,7 +4,7 @@ import { matchesSelector } from '../../dataplane/label-selector.ts'
 import type { ApiObject } from '../../grading/api-object.ts'
 import type { CheckContext } from '../../grading/check-context.ts'
 import { expectField, expectSpread } from '../../grading/expect-object.ts'
-import { fail, NotApplicable } from '../../grading/failure.ts'
+import { expectThat, fail, NotApplicable } from '../../grading/failure.ts'
 import type { LiveCluster } from '../../grading/live-cluster.ts'
 import { shareBars } from '../../grading/share-bars.ts'
 import type { Snapshot } from '../../grading/snapshot.ts'
@@ -178,12 +178,11 @@ export async function sharesAreUneven(context: CheckContext): Promise<void> {
   }))
   const lone = perPod.reduce((least, one) => (one.count < least.count ? one : least))
   const crowded = perPod.reduce((most, one) => (one.count > most.count ? one : most))
-  if (lone.mean < crowded.mean * CLEARLY)
-    fail({
-      look: LOOK,
-      expected: 'a Pod with few neighbours that clearly gets more than one with many',
-      actual: `from ${spanOf(shares)} of the requests for one Pod`,
-    })
+  expectThat(lone.mean >= crowded.mean * CLEARLY, {
+    look: LOOK,
+    expected: 'a Pod with few neighbours that clearly gets more than one with many',
+    actual: `from ${spanOf(shares)} of the requests for one Pod`,
+  })
   notes.keep(NOTE, shares)
 }
 

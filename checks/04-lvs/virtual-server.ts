@@ -2,7 +2,7 @@ import { contains, printEndpoint } from '../../dataplane/ip-address.ts'
 import { parseIptablesSave } from '../../dataplane/iptables-save.ts'
 import { type RealServer, type VirtualServer, virtualServerKey } from '../../dataplane/ipvsadm-save.ts'
 import type { CheckContext } from '../../grading/check-context.ts'
-import { onNode } from '../../grading/difference-report.ts'
+import { expectOnNode, onNode } from '../../grading/difference-report.ts'
 import { configOf } from '../../grading/evaluate.ts'
 import { expectMode, expectNode } from '../../grading/expect-node.ts'
 import { expectField } from '../../grading/expect-object.ts'
@@ -73,7 +73,7 @@ export function expectScheduling(
   { director }: Stage,
   { holds, of = '--stats', ...told }: { holds: boolean; of?: string; expected: string; actual: string; hint?: string },
 ): void {
-  if (!holds) fail({ node: director.name, look: onNode(director.name, `ipvsadm -Ln ${of}`), ...told })
+  expectOnNode(director.name, `ipvsadm -Ln ${of}`, holds, told)
 }
 
 /** The real node behind an address. */
@@ -157,10 +157,7 @@ export async function requestTakesThePath(context: CheckContext): Promise<void> 
   const wrong = HOOKS.filter((hook) =>
     live ? moved[hook] !== Number(PATH.has(hook)) : !moved[hook] === PATH.has(hook),
   )
-  if (wrong.length === 0) return
-  fail({
-    node: stage.director.name,
-    look: onNode(stage.director.name, LOOK_AT_PROBES),
+  expectOnNode(stage.director.name, LOOK_AT_PROBES, wrong.length === 0, {
     expected: `one SYN counted in ${[...PATH].join(', ')}, and none in FORWARD`,
     actual: HOOKS.map((hook) => `${hook} ${moved[hook] ?? 0}`).join(', '),
     hint: `Each probe must match what is sent to port ${REAL_PORT.masq} with SYN alone: -p tcp --syn --dport ${REAL_PORT.masq}`,
@@ -183,13 +180,15 @@ async function movedByRequest(live: LiveCluster, stage: Stage): Promise<HookCoun
 export async function unseenHook(context: CheckContext): Promise<Truth> {
   const stage = await lvsStage(context)
   const counts = probes.expectInEveryHook(stage.director)
-  if (HOOKS.every((hook) => !counts[hook]))
-    fail({
-      node: stage.director.name,
-      look: onNode(stage.director.name, LOOK_AT_PROBES),
+  expectOnNode(
+    stage.director.name,
+    LOOK_AT_PROBES,
+    HOOKS.some((hook) => counts[hook]),
+    {
       expected: 'probes that have counted a request',
       actual: 'all of them are at 0',
       hint: `make exec NODE=outside CMD='curl -s ${VIP}:${REAL_PORT.masq}'`,
-    })
+    },
+  )
   return { accepts: HOOKS.filter((hook) => !counts[hook]), look: onNode(stage.director.name, LOOK_AT_PROBES) }
 }

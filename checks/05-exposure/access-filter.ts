@@ -3,7 +3,7 @@ import { targetOf } from '../../dataplane/rule-text.ts'
 import type { CheckContext } from '../../grading/check-context.ts'
 import { inChain, onNode } from '../../grading/difference-report.ts'
 import { expectMode, expectNodes } from '../../grading/expect-node.ts'
-import { fail, Trouble } from '../../grading/failure.ts'
+import { expectThat, Trouble } from '../../grading/failure.ts'
 import type { Truth } from '../../grading/question.ts'
 import type { NodeView } from '../../grading/snapshot.ts'
 import { webService } from '../../grading/web-service.ts'
@@ -61,8 +61,7 @@ export async function accessFilterRejects(context: CheckContext): Promise<void> 
 }
 
 function mustBeCurrent({ name, kubeProxyVersion }: NodeView): void {
-  if (hasAccessFilter(kubeProxyVersion)) return
-  fail({
+  expectThat(hasAccessFilter(kubeProxyVersion), {
     node: name,
     look: 'kubectl -n kube-system get daemonset kube-proxy -o wide',
     expected: 'a kube-proxy of 1.26 or newer on every node',
@@ -88,14 +87,13 @@ export function rejectedSet(context: CheckContext): Truth {
   const rule = chain?.rules.find(({ spec }) => targetOf(spec) === 'REJECT')
   const set = / --match-set (\S+) /.exec(` ${rule?.spec ?? ''}`)?.[1]
   const look = onNode(node, LOOK)
-  if (set === undefined)
-    fail({
-      node,
-      look,
-      expected: `a rule in ${ACCESS_FILTER} that rejects what is for the addresses of a set`,
-      actual: chain ? 'no such rule' : 'no such chain',
-      hint: CURRENT_RULES,
-    })
+  expectThat(set !== undefined, {
+    node,
+    look,
+    expected: `a rule in ${ACCESS_FILTER} that rejects what is for the addresses of a set`,
+    actual: chain ? 'no such rule' : 'no such chain',
+    hint: CURRENT_RULES,
+  })
   return { accepts: [set], look }
 }
 

@@ -1,10 +1,10 @@
 import { parseIptablesSave } from '../../dataplane/iptables-save.ts'
 import { ParseError } from '../../dataplane/parse-error.ts'
 import { type CheckContext, holdsOnceSeen } from '../../grading/check-context.ts'
-import { onNode } from '../../grading/difference-report.ts'
+import { expectOnNode, onNode } from '../../grading/difference-report.ts'
 import { expectMode } from '../../grading/expect-node.ts'
 import { expectFound } from '../../grading/expect-object.ts'
-import { fail, Trouble } from '../../grading/failure.ts'
+import { Trouble } from '../../grading/failure.ts'
 import type { LiveCluster } from '../../grading/live-cluster.ts'
 import type { NodeView } from '../../grading/snapshot.ts'
 import { type WebService, webService } from '../../grading/web-service.ts'
@@ -53,10 +53,7 @@ export async function expectCounted(
   { answers, counted, expected }: { answers: number; counted: boolean; expected: string },
 ): Promise<void> {
   const { packets, result } = await countedDuring(live, node, rule, send)
-  if (result === answers && packets > 0 === counted) return
-  fail({
-    node,
-    look: onNode(node, look),
+  expectOnNode(node, look, result === answers && packets > 0 === counted, {
     expected,
     actual: `${result === 0 ? 'no answer' : result === 1 ? 'an answer' : `${result} answers`} and ${packets} packets more on the rule`,
   })

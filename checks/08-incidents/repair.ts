@@ -6,7 +6,7 @@ import type { CheckContext } from '../../grading/check-context.ts'
 import { onNode } from '../../grading/difference-report.ts'
 import { configOf } from '../../grading/evaluate.ts'
 import { expectNodes } from '../../grading/expect-node.ts'
-import { type FailureDetail, fail } from '../../grading/failure.ts'
+import { expectThat, type FailureDetail, fail } from '../../grading/failure.ts'
 import { dummyDeviceOwnsClusterIPs } from '../02-ipvs/equality.ts'
 import { describeScore, type OpenIncident, openIncident, SHOW, scoreOf, wasDiagnosed } from './diagnosis.ts'
 
@@ -40,8 +40,7 @@ export async function causeIsMended(context: CheckContext): Promise<void> {
 
 /** What went right by itself, as by a sync of kube-proxy, is nobody's repair. */
 function mustBeRepaired({ snapshot }: CheckContext, { note }: OpenIncident): void {
-  if (note.fingerprint === undefined || note.fingerprint !== fingerprintOf(snapshot)) return
-  fail({
+  expectThat(note.fingerprint === undefined || note.fingerprint !== fingerprintOf(snapshot), {
     look: SHOW,
     expected: 'a repair',
     actual:
@@ -72,8 +71,7 @@ function agentsRun({ snapshot }: CheckContext, { look }: OpenIncident): void {
   const pods = kubeProxyPods(snapshot.items)
   for (const { name, mode } of snapshot.nodes) {
     const pod = pods.find(({ spec }) => spec?.nodeName === name)
-    if (pod && mode === look.mode) continue
-    fail({
+    expectThat(pod && mode === look.mode, {
       node: name,
       look: 'kubectl -n kube-system get pods -l k8s-app=kube-proxy -o wide',
       expected: `a kube-proxy on ${name} in mode "${look.mode}"`,

@@ -86,7 +86,7 @@ export async function aptDownload(
  * @throws SystemTrouble where the disk is full
  */
 function refusalOf({ exitCode, stdout, stderr, stalled }: Supervised, cache: string): string | undefined {
-  if (stalled) return `nothing came for ${stallSeconds()} s: check the network and the proxy that apt uses`
+  if (stalled) return `nothing was received for ${stallSeconds()} s: check the network and the proxy that apt uses`
   if (exitCode === 0) return undefined
   if (isFullDisk(`${stdout}\n${stderr}`)) throw new SystemTrouble(noSpace(cache))
   return (stderr.trim().split('\n').at(-1) || `exit code ${exitCode}`).replace(/^[EW]: /, '').replace(/\.$/, '')

@@ -186,7 +186,7 @@ describe('nftables mode', () => {
     const [, minor = ''] = /^v1\.(\d+)\./.exec(version) ?? []
     if (Number(minor) < 31) {
       expect(`${exitCode} ${stderr}`).toMatch(
-        /^2 [\s\S]*nothing was changed: kube-proxy v\S+ has it not at all, or behind a gate/,
+        /^2 [\s\S]*nothing was changed: kube-proxy v\S+ does not have it, or only behind a feature gate/,
       )
       expect(await modeAsked()).toBe('iptables')
       return
@@ -280,7 +280,7 @@ describe('the same cluster as a context of a kubeconfig', () => {
     await done(['flush-nat'], context)
   })
 
-  test('keeps what is not of these labs, also where it has a label of theirs, and loses the rest with `make down`', async () => {
+  test('keeps what does not belong to these labs, also where it has a label of theirs, and loses the rest with `make down`', async () => {
     await kubectl(['create', 'service', 'clusterip', 'theirs', '--tcp=80'])
     await kubectl(['label', 'service', 'theirs', 'app=web', '--overwrite'])
     expect((await make(['reset-1'], context)).stderr).toMatch(/This would reset lab 1.*nothing was changed/)
@@ -302,7 +302,7 @@ describe('IPVS mode', () => {
       return
     }
     expect(exitCode).toBe(2)
-    expect(stderr.match(/^ ✗ Lab 2 can't run here, and nothing was begun: .*$/gm), stderr).toHaveLength(1)
+    expect(stderr.match(/^ ✗ Lab 2 can't run here, and nothing was started: .*$/gm), stderr).toHaveLength(1)
     expect(stdout).not.toMatch(/failed|✗/)
     expect(await modeAsked()).toBe('iptables')
   })
