@@ -1,6 +1,6 @@
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
-import { clusterName, kindFolder } from '../host/layout.ts'
+import { clusterName, kindFolder, offlineRoot } from '../host/layout.ts'
 import type { Progress } from '../host/progress.ts'
 import type { LabNeeds } from './doctor/facts.ts'
 import { type Cluster, requireUp } from './driver.ts'
@@ -19,11 +19,12 @@ export interface Purpose {
 
 /**
  * The cluster that `CLUSTER` asks for: `embedded`, `kind`, `context:NAME` (a context of the user's kubeconfig), or `auto`
- * (the default, cluster/doctor/choose.ts): the one that exists, else kind if it is available, else embedded. Throws with the
- * accepted values on any other, and in one sentence if no cluster fits the purpose.
+ * (the default, cluster/doctor/choose.ts): the one that exists, else kind if it is available, else embedded. The default in the
+ * offline archive is `embedded`, because kind fetches images. Throws with the accepted values on any other, and in one sentence
+ * if no cluster fits the purpose.
  */
 export async function selectCluster(
-  wish = process.env.CLUSTER || 'auto',
+  wish = process.env.CLUSTER || (offlineRoot === undefined ? 'auto' : 'embedded'),
   name = clusterName(),
   purpose: Purpose = {},
 ): Promise<Cluster> {

@@ -3,6 +3,8 @@ import type { Confinement, HostKernelTrouble } from '../../embedded/index.ts'
 
 /** The host that the commands run on. */
 export interface HostFacts {
+  /** Distribution and processor, for people. */
+  system: string
   nodeVersion: string
   platform: string
   arch: string

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { which } from 'zx/core'
 import { CONFINE, findConfinement, requireSupport } from '../../embedded/index.ts'
 import { $ } from '../../host/command.ts'
-import { cacheFolder, projectRoot } from '../../host/layout.ts'
+import { cacheFolder, offlineRoot, projectRoot } from '../../host/layout.ts'
 import type { Progress } from '../../host/progress.ts'
 import type { Cluster } from '../driver.ts'
 import { EmbeddedCluster } from '../embedded.ts'
@@ -71,6 +71,7 @@ export async function kernelLackOf(cluster: Cluster, needs: readonly KernelNeed[
 async function hostFacts(): Promise<HostFacts> {
   const { bavail, bsize } = statfsSync(projectRoot)
   return {
+    system: systemName(),
     nodeVersion: process.version,
     platform: platform(),
     arch: arch(),
@@ -79,6 +80,13 @@ async function hostFacts(): Promise<HostFacts> {
     freeDisk: bavail * bsize,
     kubectl: (await which('kubectl', { nothrow: true })) ?? undefined,
   }
+}
+
+/** The distribution by os-release(5), or the kernel's name, and the processor. */
+function systemName(): string {
+  const file = '/etc/os-release'
+  const [, name] = /^PRETTY_NAME="?([^"\n]*)/m.exec(existsSync(file) ? readFileSync(file, 'utf8') : '') ?? []
+  return `${name || platform()} on ${arch()}${offlineRoot === undefined ? '' : ', from the offline archive'}`
 }
 
 function isMicrosoftKernel(): boolean {
@@ -162,7 +170,7 @@ async function anyNodeImage(engine: EngineName): Promise<string | undefined> {
 }
 
 async function embeddedFacts(name: string): Promise<EmbeddedFacts> {
-  const tree = join(cacheFolder, 'packages', 'kernel')
+  const tree = offlineRoot ?? join(cacheFolder, 'packages', 'kernel')
   const cached = existsSync(tree)
   const trouble = await requireSupport().then(
     () => undefined,

@@ -46,6 +46,7 @@ export function diagnose(facts: Facts): Diagnosis {
 
 function machineResults(host: HostFacts): DoctorResult[] {
   return [
+    { what: 'system', weight: 'fine', detail: host.wsl ? `${host.system}, in WSL` : host.system },
     { what: 'Node.js', weight: 'fine', detail: host.nodeVersion },
     host.kubectl
       ? { what: 'kubectl', weight: 'fine', detail: host.kubectl }
@@ -59,7 +60,7 @@ function embeddedResults(facts: EmbeddedFacts, host: HostFacts): DoctorResult[] 
   const detail = kernel
     ? `${kernel.release}, running: ${kernel.ipvs ? `IPVS with ${kernel.schedulers.length} schedulers` : 'without IPVS'}`
     : cached
-      ? 'User-Mode Linux, in the cache'
+      ? 'User-Mode Linux, its packages are here'
       : 'User-Mode Linux, will be fetched once (50 MB of packages)'
   return [
     { what: 'KERNEL=uml', weight: 'fine', detail },

@@ -44,6 +44,7 @@ const kind: KindFacts = {
 }
 const facts: Facts = {
   host: {
+    system: 'Debian GNU/Linux 12 (bookworm) on x64',
     nodeVersion: 'v20.20.2',
     platform: 'linux',
     arch: 'x64',
