@@ -1,5 +1,5 @@
 import { loadBalancerService, nodePortService } from '../../checks/03-from-outside/exposed-service.ts'
-import { SOMEBODY_OUTSIDE } from '../../checks/03-from-outside/outside-requests.ts'
+import { EXAMPLE_CLIENT } from '../../checks/03-from-outside/outside-requests.ts'
 import { VIPS } from '../../checks/04-lvs/stage.ts'
 import { AGENT_PORT, clusterIPs } from '../../checks/05-exposure/node-agent.ts'
 import type { Capture } from '../../cluster/capture-folder.ts'
@@ -86,7 +86,7 @@ function toMetricsListeners(snapshot: Snapshot, node: string): Followed[] {
 function fromOutside(snapshot: Snapshot, node: string): Followed[] {
   const ownAddress = snapshot.objects.nodes.find(({ name }) => name === node)?.internalIPs[0] ?? ''
   const to = (destination: string, port: number): Followed => {
-    return { from: 'external', source: SOMEBODY_OUTSIDE, destination, port }
+    return { from: 'external', source: EXAMPLE_CLIENT, destination, port }
   }
   const port = unlessMissing(() => nodePortService(snapshot))
   const balancer = unlessMissing(() => loadBalancerService(snapshot))
@@ -110,7 +110,7 @@ function toServersByHand(snapshot: Snapshot, node: string): Followed[] {
   return snapshot
     .node(node)
     .state.virtualServers.filter(({ address }) => VIPS.includes(address))
-    .map(({ address, port }) => ({ from: 'external', source: SOMEBODY_OUTSIDE, destination: address, port }))
+    .map(({ address, port }) => ({ from: 'external', source: EXAMPLE_CLIENT, destination: address, port }))
 }
 
 /** Labs about objects that learners create beside kube-proxy's; kube-proxy's own are claimed by other labs. */
