@@ -1,4 +1,5 @@
 import { execFileSync, spawn } from 'node:child_process'
+import { createHash } from 'node:crypto'
 import { once } from 'node:events'
 import {
   chmodSync,
@@ -142,7 +143,7 @@ function makeSource(packages: Record<string, string>): string {
     writeFileSync(join(folder, name, 'DEBIAN/control'), control)
     const archive = join(sources, `${name}.deb`)
     execFileSync('dpkg-deb', ['--build', join(folder, name), archive], { stdio: 'ignore' })
-    const sum = execFileSync('sha256sum', [archive], { encoding: 'utf8' }).slice(0, 64)
+    const sum = createHash('sha256').update(readFileSync(archive)).digest('hex')
     return `${control}Filename: ./${name}.deb\nSize: ${statSync(archive).size}\nSHA256: ${sum}\n`
   })
   writeFileSync(join(sources, 'Packages'), index.join('\n'))
