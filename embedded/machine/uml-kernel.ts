@@ -1,5 +1,5 @@
 import { existsSync, mkdtempSync, realpathSync, rmSync, writeFileSync } from 'node:fs'
-import { basename, join } from 'node:path'
+import { join } from 'node:path'
 import { shellWord } from '../../host/shell-word.ts'
 import { confinedCommand, findConfinement, programFiles, systemFiles } from './confinement.ts'
 import { memoryFolder, requireLimits } from './host-limits.ts'
@@ -33,7 +33,7 @@ export function umlKernel(options: BootOptions, agent: string): KernelStart {
       `"${options.readable[0]}" can't be run from the offline archive, whose nodes see its own files only.`,
     )
   const init = whole
-    ? initScript({ cluster: directory.path, node: 'node', agent: `${SHARED}/${basename(agent)}` })
+    ? initScript({ shared: { path: options.directory, source: directory.path }, node: 'node', agent })
     : initScript({ packages: packages.path, node: process.execPath, agent })
   writeFileSync(join(options.directory, INIT), init, { mode: 0o755 })
   const program = kernelProgram(options.packages)
@@ -87,15 +87,12 @@ const ONE_CALL = 'LIBMOUNT_FORCE_MOUNT2=always'
 export const firstProgram = `#!/bin/sh
 ${ONE_CALL} mount -t hostfs -o "ro,$cluster" none /mnt && exec /mnt/${INIT}
 `
-/** Where a guest on such a root sees the folder of its cluster. */
-const SHARED = '/run/cluster'
-
 /** Paths in the guest that the first process needs. */
 interface InitPaths {
   /** Root of the unpacked packages (usr-merged), which are laid over the host's files; absent: they are all there is. */
   packages?: string
-  /** Folder on the host, to be seen at SHARED. */
-  cluster?: string
+  /** The cluster's folder on the host, and how hostfs can be told it. The guest sees it at the same path. */
+  shared?: { path: string; source: string }
   node: string
   agent: string
 }
@@ -108,10 +105,11 @@ const fstabWord = (path: string) =>
  * The guest's first program. It lays a writable tmpfs over the host's read-only file system, so that nothing written in the
  * guest reaches the host, and then runs the agent; when the agent ends, the kernel does.
  */
-function initScript({ packages, cluster, node, agent }: InitPaths): string {
+function initScript({ packages, shared, node, agent }: InitPaths): string {
   const tree = packages === undefined ? '' : shellWord(packages)
   const below = packages === undefined ? '' : `none /mnt/packages hostfs ${fstabWord(packages)}\n`
-  const shared = cluster === undefined ? '' : `\nnone /mnt/root${SHARED} hostfs ro,X-mount.mkdir,${fstabWord(cluster)}`
+  const folder =
+    shared && `\nnone /mnt/root${fstabWord(shared.path)} hostfs ro,X-mount.mkdir,${fstabWord(shared.source)}`
   return `#!/bin/sh
 set -e
 export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root TERM=linux ${ONE_CALL}
@@ -129,7 +127,7 @@ mkdir /mnt/upper /mnt/work /mnt/root /mnt/packages
 printf '%s\\n' '${below}overlay /mnt/root overlay lowerdir=${packages === undefined ? '' : '/mnt/packages:'}/,upperdir=/mnt/upper,workdir=/mnt/work
 proc /mnt/root/proc proc defaults
 sysfs /mnt/root/sys sysfs defaults
-tmpfs /mnt/root/run tmpfs mode=0755${shared}
+tmpfs /mnt/root/run tmpfs mode=0755${folder ?? ''}
 tmpfs /mnt/root/var/log tmpfs mode=0755
 devtmpfs /mnt/root/dev devtmpfs mode=0755
 devpts /mnt/root/dev/pts devpts newinstance,ptmxmode=0666,mode=0620,X-mount.mkdir
