@@ -125,5 +125,5 @@ test('a checkout from which Node.js runs nothing says so before anything begins'
   cpSync(join(projectRoot, 'Makefile'), join(checkout, 'Makefile'))
   const { status, stderr } = spawnSync('make', ['up'], { cwd: checkout, encoding: 'utf8' })
   expect(status).toBe(2)
-  expect(stderr).toMatch(/has a backslash in it.*rename or move the folder/)
+  expect(stderr).toMatch(/contains a backslash.*rename or move the folder/)
 })
