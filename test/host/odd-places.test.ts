@@ -89,7 +89,7 @@ describe('a file that is none', () => {
   })
 })
 
-describe('odd places are one sentence, and nobody waits', () => {
+describe('odd places are one sentence, and no command waits', () => {
   const node = ['--node', 'n', '--mode', 'iptables', '--kube-proxy', 'v1.30']
   const packet = ['--from', 'host', '--to', '10.96.0.1:80']
   const recorded = join(projectRoot, 'data/recordings/kind-v1.20.2/web-clusterip')
