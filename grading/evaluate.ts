@@ -10,6 +10,25 @@ import type { Packet } from '../dataplane/trace.ts'
 import { fail, Trouble } from './failure.ts'
 import type { NodeView, Snapshot } from './snapshot.ts'
 
+/** What a prediction was made from, and what came of it, which nobody changes. */
+interface Made {
+  from: readonly (readonly object[])[]
+  config: KubeProxyConfig
+  circumstances: string
+  state: NodeState
+}
+
+/** By the first of the Services: captures of one cluster share the very objects that did not change between them. */
+const made = new WeakMap<object, Made[]>()
+/** More than a cluster has nodes and modes, times the last few states of its objects. */
+const REMEMBERED = 32
+
+const sameObjects = (one: readonly (readonly object[])[], other: readonly (readonly object[])[]) =>
+  one.every((list, at) => {
+    const others = other[at] ?? []
+    return list.length === others.length && list.every((object, index) => object === others[index])
+  })
+
 /** One node beside the prediction for it. */
 export interface Evaluation {
   /** What kube-proxy of that version programs there, from the objects and its configuration. */
@@ -101,8 +120,18 @@ function predictOn(snapshot: Snapshot, node: NodeView, mode: KubeProxyMode): Nod
   const config = configOf(snapshot)
   const nodeAddresses =
     mode === 'ipvs' ? addressesAtLastSync(objects, node.name, node.state) : heldAddresses(node.state)
+  const circumstances = [node.name, mode, version, ...nodeAddresses].join('\0')
+  const from = [objects.services, objects.endpointSlices, objects.nodes]
+  const [first] = objects.services
+  const known = (first && made.get(first)) ?? []
+  const before = known.find(
+    (one) => one.circumstances === circumstances && one.config === config && sameObjects(one.from, from),
+  )
+  if (before) return before.state
   try {
-    return predict(objects, { node: node.name, mode, version, config, nodeAddresses })
+    const state = predict(objects, { node: node.name, mode, version, config, nodeAddresses })
+    if (first) made.set(first, [{ from, config, circumstances, state }, ...known].slice(0, REMEMBERED))
+    return state
   } catch (error) {
     if (error instanceof VersionError || error instanceof PredictError) throw new Trouble(error.message)
     throw error

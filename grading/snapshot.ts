@@ -65,13 +65,26 @@ function kubeProxyConfigOf(items: readonly ApiObject[], objects: () => ClusterOb
       kind === 'ConfigMap' && metadata.namespace === kubeProxy.namespace && metadata.name === kubeProxy.name,
   )
   const text = map?.data?.['config.conf']
-  if (text !== undefined) return parseKubeProxyConfiguration(text)
+  if (text !== undefined) return parsedOnce(text)
   const { features, clusterCIDR } = controllerManagerFlags(items)
   return {
     ...defaultConfig(),
     clusterCIDR: clusterCIDR || likelyClusterCIDR(objects()),
     dualStack: /\bIPv6DualStack=true\b/.test(features),
   }
+}
+
+const parsed = new Map<string, KubeProxyConfig>()
+const PARSED_KEPT = 16
+
+/** YAML is the dearest part of a capture to read, and nearly every capture of a lab holds the same. */
+function parsedOnce(text: string): KubeProxyConfig {
+  const found = parsed.get(text)
+  if (found) return found
+  const config = parseKubeProxyConfiguration(text)
+  if (parsed.size >= PARSED_KEPT) parsed.clear()
+  parsed.set(text, config)
+  return config
 }
 
 function controllerManagerFlags(items: readonly ApiObject[]): { features: string; clusterCIDR: string } {
