@@ -16,7 +16,7 @@ const BEFORE = { iptables: 'iptables-before-crowd', ipvs: 'ipvs-before-crowd' }
 const WITH = { iptables: 'iptables-with-crowd', ipvs: 'ipvs-with-crowd' }
 const MANIFEST = 'labs/02-ipvs/manifests/crowd.yaml'
 
-/** Counts rules, chains and members of each mode while the extra Services are not there. */
+/** Counts rules, chains and members of each mode without the extra Services. */
 export function keepCounts({ snapshot, nodes, notes }: CheckContext): void {
   if (extraServices(snapshot).length > 0) return
   for (const mode of ['iptables', 'ipvs'] as const)
@@ -29,13 +29,13 @@ export function extraServicesAddRules({ snapshot, nodes, notes, live }: CheckCon
   const other = nodes.find((node) => node.mode !== 'iptables')
   if (other && !live) throw new NotApplicable('kube-proxy had left iptables mode when this capture was taken')
   expectNodes(nodes).runMode('iptables', {
-    expected: 'kube-proxy in iptables mode, where the counting begins',
+    expected: 'kube-proxy in iptables mode, where the count begins',
     hint: 'The count begins in iptables mode. Bring it back, and remove what the other one left:',
     next: 'make iptables && make flush-nat',
   })
   expectNodes(nodes)
     .chain('nat KUBE-SERVICES')
-    .equalPrediction('iptables', 'an entry of its own for every Service port, and the node-ports rule last')
+    .equalPrediction('iptables', 'one entry for every Service port, and the node-ports rule last')
   noInterfaceOwnsClusterIPs(snapshot)
   if (!live && extraServices(snapshot).length === 0) return
   const { before, now } = countsAround(snapshot, notes.read(BEFORE.iptables, isCountNote))
@@ -63,7 +63,7 @@ export function extraServicesAddMembersOnly({ snapshot, nodes, notes, live }: Ch
     if (!was || !is) continue
     const members = is.members - was.members
     const ports = now.ports - before.ports
-    // Chains of iptables mode may have been flushed in between; none may have come.
+    // Chains of iptables mode may have been flushed in between, but not added.
     if (is.rules === was.rules && is.chains <= was.chains && members === ports) continue
     fail({
       node: name,

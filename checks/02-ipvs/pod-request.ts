@@ -21,9 +21,9 @@ const REQUESTS = 4
 type Client = ReturnType<typeof clientPod>
 
 /**
- * Sends real requests from the client Pod. The ClusterIP is local to the node, IPVS holds each connection, conntrack shows
- * a backend as the one that replies and the Pod as the one it replies to, and the backends log the Pod's address. On a capture, the packet is walked
- * through what the node held instead.
+ * Sends real requests from the client Pod. The ClusterIP is local to the node, IPVS lists each connection, conntrack shows
+ * replies from a backend to the Pod, and the backends log the Pod's address. On a capture, the packet is traced through the
+ * recorded rules instead.
  */
 export async function requestFromPod(context: CheckContext): Promise<void> {
   const { live, snapshot } = context

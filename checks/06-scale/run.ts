@@ -29,8 +29,8 @@ export const SHOW = 'make measure SHOW=1'
 const repeated: readonly Quantity[] = ['changeMs', 'newMoreMicros', 'keptMoreMicros', 'workMicros', 'busyMore']
 
 /**
- * The run that the steps judge: what `make measure` kept in the cluster. A capture without one is not the learner's fault, nor
- * is a machine on which the measuring kernel can't run.
+ * The run that the steps judge, kept in the cluster by `make measure`. Not applicable for a capture without one, and on a
+ * machine that can't run the measuring kernel.
  */
 export async function measuredRun({ notes, live }: CheckContext): Promise<Measurement> {
   const run = notes.read(MEASUREMENT, isMeasurement)
@@ -114,7 +114,7 @@ export const entriesGrow = countsArePredicted('iptables')
 /** IPVS mode: the same rules at every size; sets and virtual servers have grown by the number of Services instead. */
 export const rulesStay = countsArePredicted('ipvs')
 
-/** What one more Service adds to the rules of iptables mode. */
+/** The number of rules that one more Service adds in iptables mode. */
 export async function rulesOfOneService(context: CheckContext): Promise<Truth> {
   const { iptables } = await measuredRun(context)
   const [first, last] = [iptables[0] ?? largestPoint(iptables), largestPoint(iptables)]

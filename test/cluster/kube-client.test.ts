@@ -69,7 +69,7 @@ async function client(driver: DriverName = 'context') {
   return kubeClient({ driver, name: 'theirs', kubeconfig })
 }
 
-describe('a cluster of somebody else', () => {
+describe('a cluster that is not ours', () => {
   test('is not written to unasked, whichever API is used; it is read at once', async () => {
     const { core, apps, config } = await client()
     const generic = KubernetesObjectApi.makeApiClient(config)
@@ -103,7 +103,9 @@ describe('a cluster of somebody else', () => {
       () => core.deleteNode({ name: 'one' }),
       () => core.deleteCollectionNamespacedPod({ namespace }),
     ])
-      await expect(write()).rejects.toThrow(/is not of these labs|are not changed in a cluster of your kubeconfig/)
+      await expect(write()).rejects.toThrow(
+        /does not belong to these labs|are not changed in a cluster of your kubeconfig/,
+      )
     expect(writes).toEqual([])
     await core.patchNamespacedConfigMap({ namespace: 'kube-system', name: 'kube-proxy', body: {} })
     await core.patchNode({ name: 'one', body: {} })
@@ -149,7 +151,7 @@ describe('a cluster of somebody else', () => {
   })
 })
 
-describe('a server that says nothing', () => {
+describe('a server that sends nothing', () => {
   test.each<[string, RequestListener]>([
     ['at all', () => undefined],
     [
@@ -169,7 +171,7 @@ describe('a server that says nothing', () => {
 })
 
 describe('a context', () => {
-  test('without a kubeconfig is refused without a word of what the client makes up', async () => {
+  test('without a kubeconfig is refused without the default of the client', async () => {
     vi.stubEnv('KUBECONFIG', join(folder, 'nowhere'))
     const refusal = expect(ownKubeconfig('nope', folder)).rejects
     await refusal.toThrow(
@@ -177,6 +179,6 @@ describe('a context', () => {
     )
     writeFileSync(join(folder, 'broken'), '{ clusters: [')
     vi.stubEnv('KUBECONFIG', join(folder, 'broken'))
-    await expect(ownKubeconfig('nope', folder)).rejects.toThrow(/^"\S*broken" is no kubeconfig: [^\n]*$/)
+    await expect(ownKubeconfig('nope', folder)).rejects.toThrow(/^"\S*broken" is not a kubeconfig: [^\n]*$/)
   })
 })

@@ -61,7 +61,7 @@ describe('the draw', () => {
       ).toBe(incident)
   })
 
-  test('begins anew when all were solved', () => {
+  test('begins again when all were solved', () => {
     const solved = incidents.map(({ id }) => solvedMark(id))
     expect(incidents).toContain(draw(incidents, freshSeed(incidents, solved)))
   })
@@ -71,7 +71,7 @@ describe('the draw', () => {
     expect(drawn.size).toBe(incidents.length)
   })
 
-  test('leaves out what a cluster can not do', () => {
+  test('leaves out what a cluster cannot do', () => {
     expect(possible(incidents, everything)).toEqual(incidents)
     const plain = possible(incidents, new Set())
     expect(plain.length).toBeGreaterThanOrEqual(Math.min(10, incidents.length / 2))

@@ -56,7 +56,7 @@ describe('a context of a kubeconfig', () => {
     vi.unstubAllEnvs()
   })
 
-  test('gets nothing without a word: it is said what would be done, and done with YES=1', async () => {
+  test('is not changed without consent: the change is named, and made with YES=1', async () => {
     const context = await open()
     await expect(context.up(silent)).rejects.toThrow(
       /^This would run a privileged Pod on each of 3 nodes.*nothing was changed.*YES=1\.$/,
@@ -71,7 +71,7 @@ describe('a context of a kubeconfig', () => {
     await context.up(silent)
   })
 
-  test('an image that can not be had is told, and another one takes its place at once', async () => {
+  test('an image that cannot be had is reported, and another one takes its place at once', async () => {
     vi.stubEnv('YES', '1')
     await (await open()).down(silent)
     vi.stubEnv('AGENT_IMAGE', 'not/here:1')
@@ -108,7 +108,7 @@ describe('a context of a kubeconfig', () => {
     await context.copyIn(worker, '/dev/shm/from-context', 'äöü')
     expect((await context.exec(worker, ['cat', '/dev/shm/from-context'])).stdout).toBe('äöü')
     await expect(context.exec(worker, ['sleep', '30'], { timeoutMs: 500 })).rejects.toThrow(/did not end in time/)
-    await expect(context.exec('nowhere', ['true'])).rejects.toThrow(/Node "nowhere" has no agent/)
+    await expect(context.exec('nowhere', ['true'])).rejects.toThrow(/Node "nowhere" has no node-access Pod/)
   })
 
   test('is read at once: a capture of it holds what one of the cluster itself holds', async () => {
@@ -173,7 +173,7 @@ describe('a context of a kubeconfig', () => {
     expect(await objects()).toEqual(before)
   })
 
-  test('a grade reads only, and says that nothing is written down', async () => {
+  test('a grade reads only, and reports that nothing is written down', async () => {
     const before = await objects()
     const { exitCode, stdout, stderr } = await make('check-1 STEP=web')
     expect(exitCode, stdout + stderr).not.toBe(0)
@@ -204,7 +204,9 @@ describe('a context of a kubeconfig', () => {
       'app.kubernetes.io/managed-by': 'kube-service-labs',
     })
     const reset = await agreed('reset-1')
-    expect(reset.stderr).toMatch(/pods "client" in namespace "default" is not of these labs .* left as it is/)
+    expect(reset.stderr).toMatch(
+      /pods "client" in namespace "default" does not belong to these labs .* was not changed/,
+    )
     expect((await objects()).filter((one) => !one.startsWith('lab-1 '))).toEqual(theirs)
     expect(await client()).toBe(theirClient)
   })
@@ -231,7 +233,7 @@ describe('a context of a kubeconfig', () => {
         },
       },
     })
-    expect(await refused()).toMatch(/^2 [\s\S]*deployments "web" in namespace "default" is not of these labs/)
+    expect(await refused()).toMatch(/^2 [\s\S]*deployments "web" in namespace "default" does not belong to these labs/)
     await apps.deleteNamespacedDeployment({ namespace, name: 'web' })
     expect(await objects()).toEqual(before)
   })
@@ -274,7 +276,7 @@ describe('the kernel', () => {
     expect((await rules()).split('\n')).toHaveLength(before)
   })
 
-  test('without ip_vs: refused, then with FORCE=1 the crash loop is told, and `make iptables` recovers', async () => {
+  test('without ip_vs: refused, then with FORCE=1 the crash loop is reported, and `make iptables` recovers', async () => {
     const forbid = `echo 'install ip_vs /bin/false' >/etc/modprobe.d/no-ipvs.conf
       for one in rr wrr lc wlc lblc lblcr sh dh sed nq fo ovf mh; do rmmod ip_vs_$one; done 2>/dev/null
       rmmod xt_ipvs ip_vs; [ ! -e /proc/net/ip_vs ]`

@@ -20,11 +20,11 @@ test.each([
   ['Max address space', '2000000000', /1907 MB of address space.*`ulimit -v unlimited`/],
   ['Max open files', '40', /may open 40 files.*`ulimit -n 1024`/],
   ['Max processes', '30', /may have 30 processes.*`ulimit -u 1024`/],
-])('%s of %s is told with the command that raises it', (line, soft, told) => {
+])('%s of %s is reported with the command that raises it', (line, soft, told) => {
   expect(() => requireLimits(1024, limits({ [line]: soft }))).toThrow(told)
 })
 
-test('all limits that are too low are told at once', () => {
+test('all limits that are too low are reported at once', () => {
   const both = limits({ 'Max open files': '40', 'Max file size': '0' })
   expect(() => requireLimits(1024, both)).toThrow(/ulimit -f unlimited.*ulimit -n 1024/)
 })
@@ -39,11 +39,11 @@ test("the guest's memory goes where there is room, else it is said how much ther
 
 test.each([
   ['ENOSPC', 'write', /^No space is left for "\/x\/y": \d+ MB are free and 400 MB are needed/],
-  ['EROFS', 'mkdir', /^"\/x\/y" can't be written or read \(EROFS\): make it yours/],
+  ['EROFS', 'mkdir', /^"\/x\/y" can't be written or read \(EROFS\): change its owner or mode/],
   ['EACCES', 'open', /^"\/x\/y" can't be written or read/],
-  ['EACCES', 'spawn sh', /^"\/x\/y" may not be run: make it executable/],
-  ['ENOTDIR', 'mkdir', /^"\/x\/y" is a file where it must not be: delete it/],
-  ['EISDIR', 'read', /^"\/x\/y" is a folder where it must not be: delete it/],
+  ['EACCES', 'spawn sh', /^"\/x\/y" can't be run: make it executable/],
+  ['ENOTDIR', 'mkdir', /^"\/x\/y" is a file in the wrong place: delete it/],
+  ['EISDIR', 'read', /^"\/x\/y" is a folder in the wrong place: delete it/],
   ['EMFILE', 'open', /ulimit -n/],
   ['EAGAIN', 'spawn sh', /ulimit -u/],
   ['EFBIG', 'write', /ulimit -f/],

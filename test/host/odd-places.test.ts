@@ -61,19 +61,19 @@ async function expectSentence(script: string, words: string[]): Promise<void> {
 describe('a file that is none', () => {
   test.each([
     ['nowhere', 'does not exist'],
-    ['file/x', 'is no folder, or a part of its path is none'],
+    ['file/x', 'is not a folder, or a part of its path is not'],
     ['empty', 'is a folder, not a file'],
     ['loop', 'is a link to itself'],
     ['dangling', 'does not exist'],
-    ['pipe', 'is no ordinary file'],
-    ['socket', 'is no ordinary file'],
+    ['pipe', 'is not a regular file'],
+    ['socket', 'is not a regular file'],
     ['x'.repeat(300), 'is longer than a path may be'],
   ])('%s is named in a sentence', (name, fault) => {
     expect(() => readPlainFile(at(name))).toThrow(new PlainFileError(at(name), fault))
   })
 
   test('a device, and a file that is too large, are not read', () => {
-    expect(() => readPlainFile('/dev/zero')).toThrow('is no ordinary file')
+    expect(() => readPlainFile('/dev/zero')).toThrow('is not a regular file')
     writeFileSync(at('large'), 'x'.repeat(2 ** 20 + 1))
     expect(() => readPlainFile(at('large'), 2 ** 20)).toThrow('is larger than 1 MiB')
     expect(readPlainFile(at('file'))).toBe('')
@@ -89,7 +89,7 @@ describe('a file that is none', () => {
   })
 })
 
-describe('odd places are one sentence, and nobody waits', () => {
+describe('odd places are one sentence, and no command waits', () => {
   const node = ['--node', 'n', '--mode', 'iptables', '--kube-proxy', 'v1.30']
   const packet = ['--from', 'host', '--to', '10.96.0.1:80']
   const recorded = join(projectRoot, 'data/recordings/kind-v1.20.2/web-clusterip')
@@ -110,8 +110,8 @@ describe('odd places are one sentence, and nobody waits', () => {
   test.each([
     ['is not there', () => at('nowhere'), /needs a kubeconfig, but "\S+nowhere" does not exist/],
     ['is a folder', () => at('empty'), /is a folder, not a file/],
-    ['is a pipe', () => at('pipe'), /is no ordinary file/],
-    ['is an empty file', () => at('file'), /is no kubeconfig/],
+    ['is a pipe', () => at('pipe'), /is not a regular file/],
+    ['is an empty file', () => at('file'), /is not a kubeconfig/],
   ])('for a kubeconfig that %s', async (_what, file, says) => {
     vi.stubEnv('KUBECONFIG', file())
     await expect(ownKubeconfig('a', folder)).rejects.toThrow(says)
@@ -125,5 +125,5 @@ test('a checkout from which Node.js runs nothing says so before anything begins'
   cpSync(join(projectRoot, 'Makefile'), join(checkout, 'Makefile'))
   const { status, stderr } = spawnSync('make', ['up'], { cwd: checkout, encoding: 'utf8' })
   expect(status).toBe(2)
-  expect(stderr).toMatch(/has a backslash in it.*rename or move the folder/)
+  expect(stderr).toMatch(/contains a backslash.*rename or move the folder/)
 })

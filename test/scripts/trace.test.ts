@@ -77,7 +77,7 @@ describe('scripts/trace.ts', () => {
     delete process.env.VERBOSE
   })
 
-  it('says where a packet got to that nothing translates', () => {
+  it('reports where a packet got to that nothing translates', () => {
     const { status, stdout } = run(
       ...['--capture', join(recordings, 'v1.30.3/iptables/web-clusterip'), '--from', 'pod:10.244.1.99'],
       ...['--to', '10.96.200.200:80'],
@@ -92,18 +92,22 @@ describe('scripts/trace.ts', () => {
 
   it.each([
     ['nothing to trace', [], 'FROM= and TO= must be given: make trace FROM='],
-    ['no such folder', ['--capture', '/nowhere', '--from', 'host', '--to', '10.0.0.1:80'], '"/nowhere" is no folder'],
-    ['a folder that is no capture', ['--capture', root, '--from', 'host', '--to', '10.0.0.1:80'], 'is no capture'],
+    [
+      'no such folder',
+      ['--capture', '/nowhere', '--from', 'host', '--to', '10.0.0.1:80'],
+      '"/nowhere" is not a folder',
+    ],
+    ['a folder that is no capture', ['--capture', root, '--from', 'host', '--to', '10.0.0.1:80'], 'is not a capture'],
     ['several nodes', ['--capture', kind, '--from', 'host', '--to', '10.0.0.1:80'], 'k8s-guide-worker2'],
     [
       'an unknown node',
       ['--capture', kind, '--node', 'w9', '--from', 'host', '--to', '10.0.0.1:80'],
-      '"w9" is no node',
+      '"w9" is not a node',
     ],
     ['a bad origin', ['--capture', kind, '--from', 'moon', '--to', '10.0.0.1:80'], '"moon" is no origin'],
     ['a bad destination', ['--capture', kind, '--from', 'host', '--to', 'web'], '"web" is no destination'],
     ['an unknown option', ['--frm', 'host'], '--frm'],
-  ])('says in a sentence what is wrong: %s', (_, args, sentence) => {
+  ])('reports in a sentence what is wrong: %s', (_, args, sentence) => {
     const { status, stdout, stderr } = run(...args)
     expect(status).toBe(2)
     expect(stdout).toBe('')

@@ -3,13 +3,13 @@ import { countsOfFlow, readRecording } from '../../slides/build/recording.ts'
 import { Canvas } from '../../slides/figures/canvas.ts'
 import { countBars, drawChances, localShares } from '../../slides/figures/curves.ts'
 import { hooksFigure } from '../../slides/figures/hooks.ts'
-import { packetWay } from '../../slides/figures/packets.ts'
+import { packetPathPicture } from '../../slides/figures/packets.ts'
 import { SCHEDULES } from '../../slides/figures/schedule.ts'
 import { readServiceChains, readServiceSets, serviceChainsFigure } from '../../slides/figures/services.ts'
 
 const WEB = '10.96.119.228:80'
 const POD = 'pod:10.244.1.99'
-const way = (recording: string, from: string, to: string) => packetWay(readRecording(recording).state, from, to)
+const way = (recording: string, from: string, to: string) => packetPathPicture(readRecording(recording).state, from, to)
 
 test('a Pod’s packet is forwarded in iptables mode and goes in and out again in IPVS mode', () => {
   expect(way('v1.30.3/iptables/web-clusterip', POD, WEB).way).toEqual([
@@ -26,7 +26,7 @@ test('a Pod’s packet is forwarded in iptables mode and goes in and out again i
   expect(way('v1.30.3/ipvs/web-clusterip', 'host', WEB).way).toEqual(['process', 'OUTPUT', 'POSTROUTING', 'out'])
 })
 
-test('the legend says what the rules of the recording do', () => {
+test('the legend reports what the rules of the recording do', () => {
   const legend = new Map(way('v1.30.3/ipvs/web-clusterip', 'host', WEB).legend.map(({ hook, text }) => [hook, text]))
   expect(legend.get('OUTPUT')).toMatch(
     /KUBE-SERVICES → KUBE-MARK-MASQ: the mark becomes 0x4000; .*KUBE-CLUSTER-IP.*10\.244\.1\.6:80 or 10\.244\.2\.4:80/,

@@ -43,7 +43,7 @@ describe('what this repository publishes', () => {
       }
   })
 
-  test.each(solved)('%s under another name is told, with its evidence; the points stay', async (name) => {
+  test.each(solved)('%s under another name is reported, with its evidence; the points stay', async (name) => {
     const [entry] = await judged([await repack(join(SOLVED, name), 'mallory')])
     expect(entry?.score).toBeGreaterThan(50)
     const lab = /\d/.exec(name)?.[0]
@@ -139,7 +139,7 @@ describe('captures that contradict each other', () => {
             item.metadata.creationTimestamp = new Date((STARTED - index) * 1000).toISOString()
         },
       },
-      /made at two different times/,
+      /has two different creation dates/,
     ],
     [
       'counters at random',
@@ -180,7 +180,7 @@ describe('captures that contradict each other', () => {
     [
       'another kernel under the same objects',
       { edit: boots((index) => bootText(index > 3 ? nextBoot : ID, 10, STARTED)) },
-      /became another one/,
+      /has another kernel/,
     ],
     [
       'a kernel that started a week before',
@@ -262,7 +262,7 @@ describe('the word of a class', () => {
   })
 
   test('of another class, or on nodes of another boot, is another', async () => {
-    const other = ['All its captures hold another word than that of this class.']
+    const other = ['All its captures have another word than that of this class.']
     expect(await wordFlags({ edit: holding('autumn') }, { word: 'spring' })).toEqual(other)
     const moved = holding('spring', classMark('spring', '99999999-1111-4222-8333-444444444444'))
     expect(await wordFlags({ edit: moved }, { word: 'spring' })).toEqual(other)
@@ -281,7 +281,7 @@ describe('variants', () => {
     classResult(entries, 1, new Date(), { variants }).graded.map(({ flags }) => flags.map(({ kind }) => kind))
   const own = (learner: string) => judgedEntry(learner, { prints: { learners: [learner] } })
 
-  test('where the class was dealt some, a submission without one is told', () => {
+  test('where the class was dealt some, a submission without one is reported', () => {
     expect(texts([own('alice'), judgedEntry('bob')])).toEqual([[], ['variant']])
     expect(texts([own('alice'), own('bob'), judgedEntry('carol')])).toEqual([[], [], ['variant']])
   })
