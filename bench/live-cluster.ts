@@ -8,7 +8,7 @@ import { projectRoot } from '../host/layout.ts'
 import type { Progress } from '../host/progress.ts'
 
 const rounds = 3
-const looks = ['iptables-save -c', 'ipset save', 'ipvsadm -Sn', 'ip -j -d addr']
+const commands = ['iptables-save -c', 'ipset save', 'ipvsadm -Sn', 'ip -j -d addr']
 
 async function seconds(work: () => Promise<unknown>): Promise<number> {
   const began = performance.now()
@@ -16,16 +16,16 @@ async function seconds(work: () => Promise<unknown>): Promise<number> {
   return (performance.now() - began) / 1000
 }
 
-/** A grader without a snapshot: each step asks each node for the one thing that it judges. */
-async function oneExecAnAssertion(cluster: Cluster, steps: number): Promise<void> {
+/** Simulates a grader without a snapshot: each step runs one command on each node. */
+async function oneExecPerAssertion(cluster: Cluster, steps: number): Promise<void> {
   const nodes = await cluster.nodes()
   for (let step = 0; step < steps; step++)
-    await Promise.all(nodes.map((node) => cluster.exec(node, ['sh', '-c', looks[step % looks.length] ?? ''])))
+    await Promise.all(nodes.map((node) => cluster.exec(node, ['sh', '-c', commands[step % commands.length] ?? ''])))
 }
 
 /**
- * Starts a cluster of its own and prints how long that took, and what reading it costs for one grading round: one exec a
- * node for all steps, against one exec a node for each step.
+ * Starts a separate cluster and prints the start-up time and the time of reading it for one grading round: one exec per node
+ * for all steps, compared with one exec per node and step.
  */
 export async function measureCluster(kernel: KernelName, steps: number, progress: Progress): Promise<void> {
   const cluster = new EmbeddedCluster('bench')
@@ -38,12 +38,12 @@ export async function measureCluster(kernel: KernelName, steps: number, progress
     const each: number[] = []
     for (let round = 0; round < rounds; round++) {
       once.push(await seconds(() => takeCapture(cluster, client)))
-      each.push(await seconds(() => oneExecAnAssertion(cluster, steps)))
+      each.push(await seconds(() => oneExecPerAssertion(cluster, steps)))
     }
     const [snapshot, separate] = [Math.min(...once), Math.min(...each)]
     console.log(
-      `One grading round of ${steps} steps on three nodes: ${snapshot.toFixed(2)} s with one exec a node, ` +
-        `${separate.toFixed(2)} s with one exec an assertion (${(separate / snapshot).toFixed(1)} times as long).`,
+      `One grading round of ${steps} steps on three nodes: ${snapshot.toFixed(2)} s with one exec per node, ` +
+        `${separate.toFixed(2)} s with one exec per assertion (${(separate / snapshot).toFixed(1)} times as long).`,
     )
   } finally {
     await cluster.down(progress)

@@ -31,8 +31,8 @@ const BTIME = /(?<=^btime )\d+$/m
 const LETTERS = 'bcdfghjklmnpqrstvwxz2456789'
 
 /**
- * Gives captures of one cluster the look of another one: the values named in `kinds` are replaced, equal values by equal ones
- * wherever it occurs. With EVERYTHING no value is left that two clusters can't share.
+ * Rewrites captures of one cluster as if they came from another one: the values of `kinds` are replaced, equal values by
+ * equal ones everywhere. With EVERYTHING no value remains that two clusters can't share.
  */
 export class OtherCluster {
   readonly #seed: string
@@ -117,7 +117,7 @@ export class OtherCluster {
     return own
   }
 
-  /** A flow whose source port was rewritten gets two other ports. */
+  /** The conntrack entry of a connection whose source port was rewritten gets two other ports. */
   #flow(line: string): string {
     const ports = [...line.matchAll(/\b[sd]port=(\d+)/g)].map(([, port]) => port)
     if (ports.length !== 4 || ports[0] === ports[3]) return line
@@ -177,14 +177,14 @@ export class OtherCluster {
 }
 
 const DRAWN = /\b10\.96\.\d+\.\d+\b/g
-/** The range itself; and those of the API server and of DNS, which are the same in every cluster. */
+/** The range, the API server and DNS: addresses that are the same in every cluster. */
 const GIVEN = ['10.96.0.0', '10.96.0.1', '10.96.0.10']
-/** Learners hand in one after the other, so far apart. */
+/** Time between two submissions. */
 const APART_MS = 97_000
 
 /**
- * A class of this many learners, each with a submission that shares nothing drawn, no date and no ClusterIP with another's, made
- * from recorded ones in turn. Returns the files, in a new temporary folder.
+ * Makes the submissions of a class with this many learners from recorded ones, in turn. No two share a random value, a date
+ * or a drawn ClusterIP. Returns the files, in a new temporary folder.
  */
 export async function makeClass(
   recorded: readonly string[],
@@ -230,7 +230,7 @@ function withOwnAddresses(capture: Capture, key: number): Capture {
   return { objects: JSON.parse(own(objects)), nodes }
 }
 
-/** ClusterIPs that were drawn by chance, and those that another cluster drew in their place. */
+/** Randomly assigned ClusterIPs, each with a replacement. */
 function drawnAddresses(objects: string, key: number): Map<string, string> {
   const drawn = [...new Set(objects.match(DRAWN))].filter((address) => !GIVEN.includes(address))
   const thirds = drawn.map((address) => Number(address.split('.')[2]))

@@ -11,7 +11,7 @@ const root = join(projectRoot, 'data/recordings')
 const node = 'k8s-guide-worker'
 const config = { ...defaultConfig(), clusterCIDR: '10.244.0.0/16' }
 
-/** How many of the recordings of genuine kube-proxies (version/mode/scenario) the prediction equals, order included. */
+/** How many recordings of genuine kube-proxies (version/mode/scenario) equal the prediction, including the order. */
 export function countEqualRecordings(): { equal: number; total: number } {
   let equal = 0
   let total = 0

@@ -2,9 +2,14 @@
 
 import { defineLab } from '../grading/define-lab.ts'
 import { noInterfaceOwnsClusterIPs, webService } from '../grading/web-service.ts'
-import { everythingAsPredicted, modeInForce, mustRunIptables } from './01-iptables/iptables-mode.ts'
-import { familiesAreApart, probesInFiveHooks, probesOnOneNode, threeWaysCounted } from './01-iptables/packet-hooks.ts'
-import { nobodyRefuses, podReachesItself, rejectedWith, sharesAreEven } from './01-iptables/traffic.ts'
+import { everythingAsPredicted, modeAnswer, mustRunIptables } from './01-iptables/iptables-mode.ts'
+import {
+  familiesAreSeparate,
+  probesInFiveHooks,
+  probesOnOneNode,
+  threePathsCounted,
+} from './01-iptables/packet-hooks.ts'
+import { podReachesItself, rejectedWith, rejectsWithoutEndpoints, sharesAreEven } from './01-iptables/traffic.ts'
 import {
   chainsLeadToPods,
   keepEndpoints,
@@ -18,14 +23,14 @@ import { backendsOnTwoNodes } from './02-ipvs/web-requests.ts'
 export default defineLab(1, ({ step, question, observe }) => {
   observe(keepEndpoints)
 
-  question('mode', modeInForce)
+  question('mode', modeAnswer)
   step('web', backendsOnTwoNodes)
   step('probes', (context) => {
     probesInFiveHooks(context)
   })
-  step('three-ways', threeWaysCounted)
+  step('three-ways', threePathsCounted)
   step('namespaces', probesOnOneNode)
-  step('families', familiesAreApart, { needsCluster: true })
+  step('families', familiesAreSeparate, { needsCluster: true })
   question('chain-name', nameOfWebChain)
   step('chains', chainsLeadToPods)
   step('no-address', ({ nodes, snapshot }) => {
@@ -38,7 +43,7 @@ export default defineLab(1, ({ step, question, observe }) => {
   step('shares', sharesAreEven)
   step('ports', portsCostEntries)
   step('hairpin', podReachesItself)
-  step('no-endpoints', nobodyRefuses)
+  step('no-endpoints', rejectsWithoutEndpoints)
   question('rejected', rejectedWith)
   step('whole', everythingAsPredicted)
 })

@@ -14,7 +14,7 @@ import {
   virtualServersEqualServices,
 } from './02-ipvs/equality.ts'
 import { extraServicesAddMembersOnly, extraServicesAddRules, keepCounts } from './02-ipvs/extra-services-cost.ts'
-import { agentsRunIpvs, keepAgents, leftoversCounted, nothingLeft } from './02-ipvs/mode-switch.ts'
+import { keepKubeProxyPods, kubeProxiesRunIpvs, leftoversCounted, nothingLeft } from './02-ipvs/mode-switch.ts'
 import {
   nodePortAnswers,
   requestFromNodeIsMarked,
@@ -25,7 +25,7 @@ import { requestFromPod } from './02-ipvs/pod-request.ts'
 import { backendsOnTwoNodes } from './02-ipvs/web-requests.ts'
 
 export default defineLab(2, ({ step, observe }) => {
-  observe(keepAgents)
+  observe(keepKubeProxyPods)
   observe(keepCounts)
 
   step('web', (context) => {
@@ -34,7 +34,7 @@ export default defineLab(2, ({ step, observe }) => {
     return backendsOnTwoNodes(context)
   })
   step('iptables-list', extraServicesAddRules)
-  step('ipvs', agentsRunIpvs)
+  step('ipvs', kubeProxiesRunIpvs)
   step('leftovers', leftoversCounted)
   step('flush', (context) =>
     nothingLeft(

@@ -9,7 +9,7 @@ import { sharesAreEven, sharesAreUneven } from './03-from-outside/shares.ts'
 import {
   clientIsKept,
   clientIsLost,
-  healthPortTells,
+  healthPortReports,
   nodePortAnswersEverywhere,
 } from './03-from-outside/traffic-policy.ts'
 
@@ -21,7 +21,7 @@ export default defineLab(3, ({ step, question }) => {
   question('logged-client', loggedClient)
   step('load-balancer', addressAnswers)
   step('local-policy', clientIsKept)
-  step('health-check', healthPortTells)
+  step('health-check', healthPortReports)
   step('uneven', sharesAreUneven)
   question('crowded-share', crowdedShare)
   step('anti-affinity', sharesAreEven)

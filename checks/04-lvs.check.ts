@@ -1,7 +1,7 @@
 // Lab 4, LVS by hand: what proves each step of labs/04-lvs/lab.yaml.
 
 import { defineLab } from '../grading/define-lab.ts'
-import { schedulersMindDestinations } from './04-lvs/destination-hash.ts'
+import { schedulersUseDestinations } from './04-lvs/destination-hash.ts'
 import {
   directRoutingAnswers,
   frameDestination,
@@ -39,6 +39,6 @@ export default defineLab(4, ({ step, question }) => {
   question('share', heavierShare)
   step('counting', schedulersCountConnections)
   step('sources', schedulersHashSources)
-  step('destinations', schedulersMindDestinations)
+  step('destinations', schedulersUseDestinations)
   step('excluded', kubeProxySparesOthers)
 })

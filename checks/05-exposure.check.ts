@@ -3,10 +3,10 @@
 import { defineLab } from '../grading/define-lab.ts'
 import { accessFilterRejects, gainedAddresses, rejectedSet } from './05-exposure/access-filter.ts'
 import { clusterIPsLeadNowhere, everyClusterIPLeadsToAgent, sceneIsReady } from './05-exposure/exposed-agent.ts'
-import { forwardRuleNotAsked, forwardRuleStops } from './05-exposure/forward-rule.ts'
+import { forwardRuleNotTraversed, forwardRuleStops } from './05-exposure/forward-rule.ts'
 import {
   boundAgentIsClosed,
-  chainOnTheWay,
+  chainBeforeIpvs,
   nothingIsLeft,
   ownFilterCloses,
   stoppedInEitherMode,
@@ -18,8 +18,8 @@ export default defineLab(5, ({ step, question }) => {
   step('forward-rule', forwardRuleStops)
   step('exposed', everyClusterIPLeadsToAgent)
   question('gained-addresses', gainedAddresses)
-  step('not-asked', forwardRuleNotAsked)
-  question('filter-chain', chainOnTheWay)
+  step('not-asked', forwardRuleNotTraversed)
+  question('filter-chain', chainBeforeIpvs)
   step('either-mode', stoppedInEitherMode)
   step('own-filter', ownFilterCloses)
   step('bound', boundAgentIsClosed, { needsCluster: true })

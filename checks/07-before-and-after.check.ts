@@ -10,7 +10,7 @@ import {
   modeWithScheduler,
 } from './07-before-and-after/choice.ts'
 import { connectionsFail, sceneIsReady, shareThatFails } from './07-before-and-after/connections.ts'
-import { hasTablesOfItsOwn, mapsLeadToPods, nothingBeside, nothingOfNftables } from './07-before-and-after/nftables.ts'
+import { hasSeparateTables, mapsLeadToPods, nothingBeside, nothingOfNftables } from './07-before-and-after/nftables.ts'
 import {
   addressThatWebSees,
   noConnectionFails,
@@ -28,7 +28,7 @@ export default defineLab(7, ({ step, question }) => {
   question('seen-client', addressThatWebSees)
   step('back', nothingOfUserspace)
   step('probed', probeKeepsItOut)
-  step('nft-tables', hasTablesOfItsOwn)
+  step('nft-tables', hasSeparateTables)
   step('nft-maps', mapsLeadToPods)
   step('nft-alone', nothingBeside)
   step('nft-back', nothingOfNftables)

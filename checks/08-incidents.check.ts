@@ -4,12 +4,12 @@ import { DIAGNOSIS } from '../course/incident/incident-note.ts'
 import { INCIDENT_LAB } from '../course/incident/shop.ts'
 import { defineLab } from '../grading/define-lab.ts'
 import { causeByName } from './08-incidents/diagnosis.ts'
-import { causeIsMended, nodesAreRight, reportIsSettled, restIsAsBefore } from './08-incidents/repair.ts'
+import { causeIsFixed, nodesAreRight, restIsAsBefore, symptomIsGone } from './08-incidents/repair.ts'
 
 export default defineLab(INCIDENT_LAB, ({ step, question }) => {
   question(DIAGNOSIS, causeByName)
-  step('report', reportIsSettled, { needsCluster: true })
-  step('cause', causeIsMended)
+  step('report', symptomIsGone, { needsCluster: true })
+  step('cause', causeIsFixed)
   step('rules', nodesAreRight)
   step('whole', restIsAsBefore)
 })

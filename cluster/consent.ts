@@ -5,14 +5,14 @@ import type { Cluster } from './driver.ts'
 /** The user did not agree to a change of a cluster that is not ours; nothing was changed. */
 export class ConsentError extends Error {}
 
-/** What was agreed to in this command, by cluster: the first change asks for all. */
+/** What the user agreed to in this command, by cluster: the first change asks once for all. */
 const agreements = new WeakMap<object, Promise<void>>()
 
 /**
- * Asks before the first change of a command to a cluster that is not ours: `change` says what it will touch, as in "restart
- * kube-proxy". What comes later in the command is part of it. Clusters of our own making are not asked; `YES=1` agrees, and
- * what is touched is told.
- * @throws ConsentError when the answer is no, or when there is nobody to ask
+ * Asks the user before a command's first change to a cluster that is not ours; `change` describes it, as in "restart
+ * kube-proxy". The answer also covers later changes of the same command. For clusters that we created there is no question;
+ * with `YES=1` the change is printed instead.
+ * @throws ConsentError when the answer is no, or when there is no terminal
  */
 export function consent(cluster: Pick<Cluster, 'driver' | 'name'>, change: string): Promise<void> {
   if (cluster.driver !== 'context') return Promise.resolve()
@@ -29,12 +29,12 @@ async function ask(context: string, change: string): Promise<void> {
   if (process.env.YES === '1') process.stderr.write(` • YES=1: this will ${change} on ${place}.\n`)
   await askToGoOn(
     `This will ${change} on ${place}.`,
-    `This would ${change} on ${place}; nothing was changed. If that is meant, say YES=1.`,
+    `This would ${change} on ${place}; nothing was changed. If this is intended, set YES=1.`,
   )
 }
 
 /**
- * Asks whether to go on with what `announcement` says; `YES=1` is a yes.
+ * Asks whether to continue with what `announcement` describes; `YES=1` is a yes.
  * @throws ConsentError when the answer is no, with `refusal` when there is no terminal to ask at
  */
 export async function askToGoOn(announcement: string, refusal: string): Promise<void> {

@@ -18,7 +18,7 @@ import {
 import { contextFolder, ownKubeconfig, ownObjects } from './context/own-objects.ts'
 import { execInPod } from './context/pod-exec.ts'
 import type { Cluster } from './driver.ts'
-import { type ClusterAccess, clientFromFile, type KubeClient, strangersClient } from './kube-client.ts'
+import { type ClusterAccess, clientFromFile, clientOfLearner, type KubeClient } from './kube-client.ts'
 import { kubectlPath } from './kubectl.ts'
 
 const readyDeadlineMs = 120_000
@@ -26,7 +26,7 @@ const goneDeadlineMs = 300_000
 
 /**
  * A cluster of the user's kubeconfig: kubeadm, k3s, a cloud. Its nodes are reached through privileged Pods of ours, by the
- * API's exec. Reading is done at once; whatever changes it is asked for first (cluster/consent.ts).
+ * API's exec. Reading needs no consent; every change does (cluster/consent.ts).
  */
 export class ContextCluster implements Cluster {
   readonly driver = 'context'
@@ -42,13 +42,13 @@ export class ContextCluster implements Cluster {
     this.#access = access
   }
 
-  /** Opens a context by its name. Throws with the names there are when it does not exist. */
+  /** Opens a context by its name. Throws with the existing names when it does not exist. */
   static async open(context: string): Promise<ContextCluster> {
     return new ContextCluster(context, await ownKubeconfig(context))
   }
 
-  /** A stranger's cluster under a name of the caller's. No file says how it is reached: its `kubeconfig` is empty. */
-  static ofStranger(name: string, access: ClusterAccess): ContextCluster {
+  /** A learner's cluster, under a name that the caller chooses. It has no kubeconfig file: `kubeconfig` is empty. */
+  static ofLearner(name: string, access: ClusterAccess): ContextCluster {
     return new ContextCluster(name, '', access)
   }
 
@@ -61,14 +61,14 @@ export class ContextCluster implements Cluster {
     const wanted = await this.#nodeNames(client)
     const ready = await readyAccessPods(client)
     if (wanted.every((node) => ready.has(node)))
-      return progress.note(`The cluster of context "${this.name}" answers, and each node has its agent.`)
+      return progress.note(`The cluster of context "${this.name}" answers, and each node has its node-access Pod.`)
     await consent(this, `run a privileged Pod on each of ${wanted.length} nodes, in namespace "${accessNamespace}",`)
-    progress.start(`Starting an agent on ${wanted.length} nodes (image ${accessImage()})`)
+    progress.start(`Starting a node-access Pod on ${wanted.length} nodes (image ${accessImage()})`)
     try {
       await installAccessPods(client)
-      await waitFor('an agent on every node', readyDeadlineMs, async () => {
+      await waitFor('a node-access Pod on every node', readyDeadlineMs, async () => {
         const trouble = await accessPodTrouble(client)
-        if (trouble) throw new Error(`The agent can't start on ${trouble}. AGENT_IMAGE= names another image.`)
+        if (trouble) throw new Error(`The node-access Pod can't start on ${trouble}. AGENT_IMAGE= names another image.`)
         const there = await readyAccessPods(client)
         return wanted.every((node) => there.has(node))
       })
@@ -90,10 +90,10 @@ export class ContextCluster implements Cluster {
     if (agents || objects.length > 0) {
       const names = [...(agents ? [`namespace "${accessNamespace}"`] : []), ...objects.map(({ what }) => what)]
       await consent(this, `delete ${names.join(', ')}`)
-      progress.start(`Removing what these labs made on the cluster of context "${this.name}"`)
+      progress.start(`Removing what these labs created on the cluster of context "${this.name}"`)
       await Promise.all(objects.map(({ remove }) => remove()))
       if (agents) await removeAccessPods(client)
-      await waitFor('what is ours to be gone', goneDeadlineMs, async () => {
+      await waitFor('our objects to be deleted', goneDeadlineMs, async () => {
         return !(await hasAccessPods(client)) && (await ownObjects(client)).length === 0
       })
       progress.end(true)
@@ -141,7 +141,7 @@ export class ContextCluster implements Cluster {
   }
 
   client(): Promise<KubeClient> {
-    this.#client ??= this.#access ? strangersClient(this, this.#access) : clientFromFile(this)
+    this.#client ??= this.#access ? clientOfLearner(this, this.#access) : clientFromFile(this)
     return this.#client
   }
 
@@ -149,7 +149,7 @@ export class ContextCluster implements Cluster {
   async #nodeNames({ core }: KubeClient): Promise<string[]> {
     const { items } = await core.listNode().catch((error: unknown) => {
       const reason = error instanceof Error ? error.message.split('\n')[0] : String(error)
-      throw new Error(`The cluster of context "${this.name}" does not answer (${reason}): check it with kubectl.`)
+      throw new Error(`The cluster of context "${this.name}" does not respond (${reason}): check it with kubectl.`)
     })
     const isControlPlane = (labels: Record<string, string> = {}) =>
       'node-role.kubernetes.io/control-plane' in labels || 'node-role.kubernetes.io/master' in labels
@@ -164,6 +164,6 @@ export class ContextCluster implements Cluster {
     if (!this.#agents?.has(node)) this.#agents = await readyAccessPods(await this.client())
     const agent = this.#agents.get(node)
     if (agent) return agent
-    throw new Error(`Node "${node}" has no agent of ours: run \`make up\` with CLUSTER="context:${this.name}" first.`)
+    throw new Error(`Node "${node}" has no node-access Pod: run \`make up\` with CLUSTER="context:${this.name}" first.`)
   }
 }

@@ -14,40 +14,40 @@ export interface KubeClient {
   discovery: k8s.DiscoveryV1Api
 }
 
-/** A place where labs run. Everything above it is the same code on every driver. */
+/** A place where labs run. All code above it is the same for every driver. */
 export interface Cluster {
   readonly driver: DriverName
   readonly name: string
-  /** Path of a kubeconfig that reaches this cluster, and nothing else. */
+  /** Path of a kubeconfig with this cluster only. */
   readonly kubeconfig: string
-  /** Clients for its API; where a driver has none, they are made from its kubeconfig (kubeClient). */
+  /** Clients for its API; if absent, they are made from its kubeconfig (kubeClient). */
   client?(): Promise<KubeClient>
-  /** True where every kube-proxy uses the node's own iptables, having no container with another one. */
+  /** True if every kube-proxy uses the node's own iptables, because no container brings another one. */
   readonly ownIptables?: boolean
-  /** True where all nodes run on one kernel: what it can do on one, it can do on all. */
+  /** True if all nodes share one kernel: its features are the same on all. */
   readonly sharedKernel?: boolean
-  /** Idempotent: creates, finishes a half-made cluster, or does nothing. */
+  /** Idempotent: creates the cluster, completes an incomplete one, or does nothing. */
   up(progress: Progress): Promise<void>
   /** Idempotent: leaves no process, mount or file of the cluster. */
   down(progress: Progress): Promise<void>
-  /** True when the API server answers. */
+  /** True when the API server responds. */
   running(): Promise<boolean>
-  /** Why it is not up, where nobody stopped it; only where a driver can tell. */
+  /** Why it is not up although it was not stopped; only for drivers that know it. */
   unexpectedEnd?(): UnexpectedEnd | undefined
-  /** Nodes whose machine does not run at this moment, for people; only where a driver can tell at once. */
+  /** Nodes whose machine does not run now, for messages; only for drivers that know it without waiting. */
   stoppedNodes?(): Promise<string[]>
   /** Names of the nodes, control plane first. */
   nodes(): Promise<string[]>
   /** Runs one command on a node as root, in the node's own network namespace. */
   exec(node: string, command: readonly string[], options?: ExecOptions): Promise<ExecResult>
   /**
-   * A cheaper way than `exec` to run a short shell script that reads no input and leaves nothing in the background, where a
+   * A cheaper alternative to `exec` for a short shell script that reads no input and leaves nothing in the background, if a
    * driver has one (runOnNode).
    */
   script?(node: string, text: string, timeoutMs: number): Promise<ExecResult>
   /**
-   * Resolves when every kube-proxy has programmed what the API holds, or time is up; only where a driver can tell. It proves
-   * nothing: it spares looks at nodes that are about to change.
+   * Resolves when every kube-proxy has programmed the current API objects, or after the timeout; only for drivers that know
+   * it. It is not a proof: it avoids reading nodes that are about to change.
    */
   synced?(timeoutMs: number): Promise<void>
   /** An interactive shell on a node; resolves to its exit code. */
@@ -61,13 +61,13 @@ export const endText = ({ at, reason }: UnexpectedEnd) => (at === undefined ? re
 
 type EndedCluster = Pick<Cluster, 'name' | 'unexpectedEnd'>
 
-/** That a cluster is not up, and where it ended by itself, since when and why; without a full stop. */
+/** The message that a cluster is not up and, if it ended by itself, when and why; without a full stop. */
 export function downText(cluster: EndedCluster): string {
   const end = cluster.unexpectedEnd?.()
   return `The cluster "${cluster.name}" is not up${end ? `: ${endText(end)}; the log is "${end.log}"` : ''}`
 }
 
-/** What a command throws that needs a cluster which is not up. */
+/** The error of a command that needs a running cluster. */
 export const notUp = (cluster: EndedCluster): UserError =>
   new UserError(
     cluster.unexpectedEnd?.()
@@ -75,7 +75,7 @@ export const notUp = (cluster: EndedCluster): UserError =>
       : `${downText(cluster)}: run \`make up\`.`,
   )
 
-/** @throws UserError, as notUp tells it, when a cluster is not up */
+/** @throws UserError from notUp when a cluster is not up */
 export async function requireUp(cluster: Cluster): Promise<void> {
   if (!(await cluster.running())) throw notUp(cluster)
 }

@@ -30,7 +30,7 @@ import type { LabNeeds } from './doctor/facts.ts'
 import { kernelLacks } from './doctor/judge.ts'
 import { type Cluster, endText, notUp } from './driver.ts'
 
-/** A daemon that still runs so long after it was asked to end is ended. */
+/** A daemon that still runs this long after SIGTERM is killed. */
 const endingMs = 10_000
 
 /** A cluster on one real kernel that runs as an ordinary process (embedded/daemon.ts). */
@@ -43,7 +43,7 @@ export class EmbeddedCluster implements Cluster {
 
   private readonly lab: (() => Promise<LabNeeds>) | undefined
 
-  /** `lab` tells the lab that begins on it, if one does: a new cluster gets a kernel that can do it. */
+  /** `lab` returns the lab that begins on it, if any: a new cluster gets a kernel that can run it. */
   constructor(name: string, lab?: () => Promise<LabNeeds>) {
     this.name = name
     this.lab = lab
@@ -57,7 +57,7 @@ export class EmbeddedCluster implements Cluster {
   private async start(progress: Progress): Promise<void> {
     if (await this.running()) {
       progress.note(`The embedded cluster "${this.name}" is up.`)
-      return this.tellOtherKernel(progress)
+      return this.noteOtherKernel(progress)
     }
     const end = this.unexpectedEnd()
     if (end) progress.note(`The cluster "${this.name}" ended: ${endText(end)}. A new one starts.`)
@@ -89,8 +89,8 @@ export class EmbeddedCluster implements Cluster {
     return this.state().kernel
   }
 
-  /** A cluster keeps its kernel. What another one could do besides is played on a second cluster, so that no work is lost. */
-  private async tellOtherKernel(progress: Progress): Promise<void> {
+  /** A cluster keeps its kernel. Steps that need another kernel run on a second cluster, so that no work is lost. */
+  private async noteOtherKernel(progress: Progress): Promise<void> {
     const [own, wish, lab] = [this.kernel(), process.env.KERNEL, await this.lab?.()]
     const other = own === 'uml' ? 'host' : 'uml'
     const command = `\`NAME=${this.name}-${other} KERNEL=${other} make ${lab ? `lab-${lab.number}` : 'up'}\``
@@ -103,7 +103,7 @@ export class EmbeddedCluster implements Cluster {
     )
   }
 
-  /** Starts the daemon and follows its progress until it is ready. Ctrl-C, or the end of this process, ends it too. */
+  /** Starts the daemon and shows its progress until it is ready. Ctrl-C, or the end of this process, also ends the daemon. */
   private startDaemon(options: DaemonOptions, progress: Progress): Promise<void> {
     const folder = clusterFolder(this.name)
     mkdirSync(folder, { recursive: true, mode: 0o700 })
@@ -202,7 +202,7 @@ export class EmbeddedCluster implements Cluster {
   async synced(timeoutMs: number): Promise<void> {
     const endpoint = this.endpoint()
     const answers = (await this.nodes()).map((node) => syncedOnNode(endpoint, node, timeoutMs))
-    // Whoever looks afterwards finds out by itself.
+    // The callers read the nodes anyway.
     await Promise.allSettled(answers)
   }
 

@@ -1,9 +1,9 @@
 import { shellWord } from '../host/shell-word.ts'
 
 /**
- * perl asks by what is built into it, so it need not load what curl does: on the embedded kernel that is a third of the time that
- * reading all rules takes. A broken firewall can stop even this connection, so all of it has a limit. It
- * ends by a reset (SO_LINGER is 13), so that no list of connections shows it for two minutes.
+ * perl uses its built-in socket functions and loads no libraries as curl does: on the embedded kernel curl takes a third of
+ * the time of reading all rules. A broken firewall can block even this connection, so the whole request has a time limit. The
+ * connection ends with a reset (SO_LINGER is 13), so that it does not stay in TIME_WAIT, visible in lists of connections.
  */
 const PERL = String.raw`my ($address, $port, $path, $seconds) = @ARGV;
 my $socket;
@@ -14,13 +14,13 @@ socket($socket, 2, 1, 6) && setsockopt($socket, 1, 13, pack "ii", 1, 0) && conne
 syswrite $socket, "GET $path HTTP/1.0\r\nHost: $address\r\n\r\n";
 my $answer = "";
 1 while sysread $socket, $answer, 65536, length $answer;
-my ($status) = $answer =~ m{^HTTP/\S+ (\d+)} or do { print STDERR "the answer was no HTTP\n"; exit 1 };
+my ($status) = $answer =~ m{^HTTP/\S+ (\d+)} or do { print STDERR "the answer was not HTTP\n"; exit 1 };
 print $answer =~ s/^.*?\r\n\r\n//sr;
 if ($status >= 400) { print STDERR "the answer was $status\n"; exit 22 }`
 
 /**
- * Shell: `http_get ADDRESS PORT PATH SECONDS` prints what is there by HTTP at an IPv4 address. It ends well when the status is below
- * 400, else as curl does, with a line of what is wrong. curl is asked only where there is no perl.
+ * Shell: `http_get ADDRESS PORT PATH SECONDS` prints the answer to an HTTP GET from an IPv4 address. The exit code is 0 when
+ * the status is below 400, else that of curl, with a line on standard error. curl is used only if there is no perl.
  */
 export const HTTP_GET = `http_get() {
   if command -v perl >/dev/null; then perl -e ${shellWord(PERL)} -- "$@"

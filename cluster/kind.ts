@@ -36,19 +36,22 @@ import {
 import { nodeImage, pinnedImage } from './kind/node-image.ts'
 import { kubeClient } from './kube-client.ts'
 
-/** What was whole may take minutes to answer after a restart of the engine; a creation that was cut off need not. */
+/**
+ * A cluster that was complete once may need minutes to respond after a restart of the engine; an interrupted creation does
+ * not get them.
+ */
 const answerDeadlineMs = { whole: 300_000, unknown: 120_000, 'cut off': 15_000 }
 const readyDeadlineMs = 180_000
-/** A command on a node that names no time of its own ends by then. */
+/** Default timeout of a command on a node. */
 const execDeadlineMs = 600_000
 const kubeletDeadlineMs = 10_000
 
-/** Prints nothing where the kubelet of a node is well. */
-const kubeletTrouble = `[ "$(curl -s -m 5 http://127.0.0.1:10248/healthz)" = ok ] || echo 'its kubelet does not answer'`
+/** Prints nothing if the node's kubelet is healthy. */
+const kubeletTrouble = `[ "$(curl -s -m 5 http://127.0.0.1:10248/healthz)" = ok ] || echo 'its kubelet does not respond'`
 
 type Kind = (words: string[]) => ProcessPromise
 
-/** A genuine cluster made by kind on a Docker or Podman engine. */
+/** A cluster created by kind on a Docker or Podman engine. */
 export class KindCluster implements Cluster {
   readonly driver = 'kind'
   readonly sharedKernel = true
@@ -107,7 +110,7 @@ export class KindCluster implements Cluster {
     rmSync(kindFolder(this.name), { recursive: true, force: true })
   }
 
-  /** True when the engine has containers of this cluster, whatever their state. */
+  /** True when the engine has containers of this cluster, in any state. */
   async exists(): Promise<boolean> {
     return (await this.#containers()).length > 0
   }
@@ -122,13 +125,13 @@ export class KindCluster implements Cluster {
       await this.engine(),
       containers.map(({ name }) => name),
     )
-    // Of a node that was stopped, the API server shows for 40 s what its kubelet said before.
+    // For 40 s after a node stopped, the API server shows the last status of its kubelet.
     return nodes.every(
       ({ name, heardAt }) => !heardAt || heardAt.getTime() + 1000 > (started.get(name)?.getTime() ?? 0),
     )
   }
 
-  /** Nodes whose machine does not run at this moment, each with its state. */
+  /** Nodes whose machine does not run now, each with its state. */
   async stoppedNodes(): Promise<string[]> {
     const stopped = (await this.#containers()).filter((container) => !isRunning(container))
     return stopped.map(({ name, state }) => `${name} (${state})`)
@@ -162,7 +165,7 @@ export class KindCluster implements Cluster {
       ...(input ? { input } : { stdio: ['ignore', 'pipe', 'pipe'] }),
     })
     const running = run`${engine} exec ${input ? ['-i'] : []} ${container} ${[...command]}`
-    // A command that ends without reading breaks the pipe; its exit code says what that was.
+    // A command that ends without reading its input breaks the pipe; its exit code decides.
     if (input) running.stdin.on('error', () => {})
     const { exitCode, stdout, stderr, signal } = await running
     if (signal)
@@ -190,15 +193,15 @@ export class KindCluster implements Cluster {
     if (exitCode !== 0) throw new Error(`"${path}" could not be written on ${node}: ${stderr.trim()}`)
   }
 
-  /** The engine that holds this cluster. Throws with the way out where none answers. */
+  /** The engine of this cluster. Throws with the next command if none responds. */
   async engine(): Promise<EngineName> {
     this.#engine ??= containerEngine()
     const engine = await this.#engine
-    if (!engine) throw new Error('No Docker or Podman engine answers: start one, or use CLUSTER=embedded.')
+    if (!engine) throw new Error('No Docker or Podman engine responds: start one, or use CLUSTER=embedded.')
     return engine
   }
 
-  /** A command that a stopped machine cut off did not fail by itself. Throws with the state of the machine. */
+  /** A command that ended because its machine stopped did not fail. Throws with the state of the machine. */
   async #requireRunning(engine: EngineName, node: string): Promise<void> {
     const state = await stateOf(engine, this.#containerOf(node))
     if (state !== '' && state !== 'running')
@@ -213,7 +216,7 @@ export class KindCluster implements Cluster {
     return nodeContainers(await this.engine(), this.name)
   }
 
-  /** Nodes that the API server knows, and when their kubelets last spoke; undefined when it does not answer. */
+  /** Nodes that the API server lists, with their kubelets' last heartbeats; undefined when it does not respond. */
   async #apiNodes(): Promise<{ name: string; ready: boolean; heardAt: Date | undefined }[] | undefined> {
     try {
       const { items } = await (await kubeClient(this)).core.listNode()
@@ -232,10 +235,10 @@ export class KindCluster implements Cluster {
   }
 
   /**
-   * Finishes what is there: starts stopped nodes, fetches a lost kubeconfig, waits. A cluster whose creation was cut off, or
-   * one of whose nodes never joined, is removed, unless it was whole once: then the user is asked.
+   * Completes an existing cluster: starts stopped nodes, fetches a lost kubeconfig, waits. A cluster whose creation was
+   * interrupted, or with a node that never joined, is removed, unless it was complete once: then the user is asked.
    * @returns whether the cluster is up now
-   * @throws ConsentError when it was whole, does not come back, and the user did not agree to remove it
+   * @throws ConsentError when it was complete once, can't be restarted, and the user did not agree to remove it
    */
   async #finish(kind: Kind, containers: NodeContainer[], wasCutOff: boolean, progress: Progress): Promise<boolean> {
     const asleep = containers.filter((container) => !isRunning(container))
@@ -252,8 +255,8 @@ export class KindCluster implements Cluster {
     }
     if (before === 'whole' || !halfMade)
       await askToGoOn(
-        `The kind cluster "${this.name}" can't be brought back: ${trouble}. It will be removed with all that is in it, and made again.`,
-        `The kind cluster "${this.name}" can't be brought back: ${trouble}. Nothing was removed: \`make up\` tries again, and \`YES=1 make up\` removes it with all that is in it and makes a new one.`,
+        `The kind cluster "${this.name}" can't be brought back: ${trouble}. It will be removed with everything in it, and created again.`,
+        `The kind cluster "${this.name}" can't be brought back: ${trouble}. Nothing was removed: \`make up\` tries again, and \`YES=1 make up\` removes it with everything in it and creates a new one.`,
       )
     progress.start(`Removing ${halfMade ? 'a half-made' : 'the'} kind cluster "${this.name}"`)
     await this.#noted(progress, this.#delete(kind))
@@ -261,8 +264,8 @@ export class KindCluster implements Cluster {
   }
 
   /**
-   * A restart of the engine starts the nodes in any order, so that each may get the address of another one; API server and etcd
-   * listen on the address that kubeadm wrote down. The nodes are started again in the order of their recorded addresses.
+   * A restart of the engine starts the nodes in any order, so that each may get the address of another one; API server and
+   * etcd listen on the address in kubeadm's configuration. The nodes are restarted in the order of their recorded addresses.
    */
   async #restoreAddresses(progress: Progress): Promise<void> {
     const recorded = recordedAddresses(kindFolder(this.name))
@@ -271,7 +274,7 @@ export class KindCluster implements Cluster {
     const moved = [...recorded].filter(([node, address]) => now.has(node) && now.get(node) !== address)
     if (moved.length === 0) return
     const which = moved.map(([node, address]) => `${node} ${now.get(node)} instead of ${address}`).join(', ')
-    progress.note(`The restart gave nodes the addresses of others: ${which}.`)
+    progress.note(`The restart exchanged addresses of nodes: ${which}.`)
     progress.start('Restarting the nodes in the order of their addresses')
     const numeric = new Intl.Collator('en', { numeric: true })
     const inOrder = [...recorded].sort(([, a], [, b]) => numeric.compare(a, b)).map(([node]) => node)
@@ -280,8 +283,8 @@ export class KindCluster implements Cluster {
   }
 
   /**
-   * Whether every node container has joined: kubeadm wrote its kubeconfig, and the API server knows as many nodes.
-   * @returns what keeps the cluster from being whole, and whether that shows that it never was
+   * Whether every node container has joined: kubeadm wrote its kubeconfig, and the API server lists the same number of nodes.
+   * @returns why the cluster is not complete, and whether that shows that it never was
    */
   async #lookAt(
     kind: Kind,
@@ -297,7 +300,7 @@ export class KindCluster implements Cluster {
     const since = Date.now()
     let told = 0
     try {
-      const nodes = await waitFor('the API server to answer', deadlineMs, async () => {
+      const nodes = await waitFor('the API server to respond', deadlineMs, async () => {
         const minutes = Math.floor((Date.now() - since) / 30_000) / 2
         if (minutes > told)
           progress.note(`No answer yet after ${minutes * 60} s; nodes that were restarted may need minutes.`)
@@ -306,19 +309,19 @@ export class KindCluster implements Cluster {
       })
       progress.end(true)
       if (nodes.length === count) return {}
-      const known = `the API server knows ${nodes.length} nodes, and there are ${count} containers`
+      const known = `the API server lists ${nodes.length} nodes, and there are ${count} containers`
       return { trouble: known, halfMade: nodes.length < count }
     } catch (error) {
       progress.end(false)
       if (!(error instanceof DeadlineError)) throw error
       return {
-        trouble: `its API server did not answer within ${seconds} s`,
+        trouble: `its API server did not respond within ${seconds} s`,
         halfMade: before === 'cut off',
       }
     }
   }
 
-  /** Ends a line of progress as the work ends. */
+  /** Ends the progress line with the result of the work. */
   async #noted<T>(progress: Progress, work: Promise<T>): Promise<T> {
     try {
       const result = await work
@@ -357,9 +360,9 @@ export class KindCluster implements Cluster {
     )
   }
 
-  /** After Ctrl-C: nothing half-made stays, unless a second Ctrl-C cuts this off too. */
+  /** After Ctrl-C: removes the incomplete cluster, unless a second Ctrl-C interrupts this too. */
   async #leave(kind: Kind, progress: Progress): Promise<never> {
-    progress.start(`Interrupted: removing what there is of "${this.name}"`)
+    progress.start(`Interrupted: removing the incomplete cluster "${this.name}"`)
     const gone = await this.#delete(kind).then(
       () => true,
       () => false,

@@ -7,13 +7,13 @@ import { guardWrite } from './context/write-guard.ts'
 import { type Cluster, type KubeClient, notUp } from './driver.ts'
 import { ResponseContext, wrapHttpLibrary } from './kubernetes.ts'
 
-/** The largest list that a class's cluster answers with has some megabytes. */
+/** The largest list of a learner's cluster has a few megabytes. */
 const ANSWER_BYTES = 16 * 2 ** 20
 const REQUEST_MS = 30_000
 
 /**
- * HTTPS for an API server that is a stranger's: an answer has a limit of size and time, is not unpacked, and leads nowhere else (the
- * client's own library follows redirects, with our certificate, to any host that this machine reaches).
+ * HTTPS to the API server of a learner: answers are limited in size and time, are not decompressed, and redirects are not
+ * followed (the client's own library follows them, with our certificate, to any host that this machine reaches).
  */
 const boundedHttp = (): HttpLibrary => wrapHttpLibrary({ send })
 
@@ -27,7 +27,7 @@ function send(context: RequestContext): Promise<Answer> {
       ...(agent ? { agent } : {}),
     })
     const stop = (why: string) => request.destroy(new Error(why))
-    const timer = setTimeout(() => stop('the API server did not answer in time'), REQUEST_MS * timeoutScale())
+    const timer = setTimeout(() => stop('the API server did not respond in time'), REQUEST_MS * timeoutScale())
     request.on('error', reject)
     request.on('close', () => clearTimeout(timer))
     request.on('response', (response) => {
@@ -50,13 +50,16 @@ function send(context: RequestContext): Promise<Answer> {
   })
 }
 
-/** No request may wait longer than this for its whole answer: a paused machine accepts connections and says nothing. */
+/** Timeout of a request including its answer: a paused machine accepts connections and sends nothing. */
 const answerMs = 30_000
 
-/** The API server did not answer in time. */
+/** The API server did not respond in time. */
 class ApiDeadlineError extends Error {}
 
-/** Has every API of a configuration send its requests with a deadline, and those that change somebody else's cluster through guardWrite. A `library` of the caller's sends them. */
+/**
+ * Makes every API of a configuration send its requests with a deadline, and those that change a cluster that is not ours
+ * through guardWrite. `library` replaces the HTTP library.
+ */
 async function sendThroughGuard(
   config: k8s.KubeConfig,
   cluster: Pick<Cluster, 'driver' | 'name'>,
@@ -72,7 +75,7 @@ async function sendThroughGuard(
     wrapHttpLibrary,
   } = await import('./kubernetes.ts')
 
-  /** Sends a request and takes its whole answer. Throws ApiDeadlineError when that takes too long. */
+  /** Sends a request and reads the whole answer. Throws ApiDeadlineError when that takes too long. */
   const answered = async (library: k8s.HttpLibrary, request: k8s.RequestContext) => {
     const signal = AbortSignal.timeout(answerMs * timeoutScale())
     request.setSignal(signal)
@@ -116,31 +119,31 @@ async function sendThroughGuard(
 
 export type { KubeClient }
 
-/** All that is kept of a stranger's kubeconfig: where the server is, how to know it, and how to be known there. */
+/** What is kept of a learner's kubeconfig: the server's address, how to verify the server, and the credentials. */
 export interface ClusterAccess {
   /** An https address without a user, query or fragment, and without a slash at its end. */
   server: string
-  /** What follows is as the kubeconfig has it: certificates and keys are PEM in base64. */
+  /** From here on as in the kubeconfig: certificates and keys are PEM in base64. */
   caData?: string
   tlsServerName?: string
-  /** The connection is not proved to reach that server. What this endangers is the learner's own: the token, and the grade. */
+  /** The server's certificate is not verified. The risk is the learner's: the token, and the grade. */
   skipTLSVerify: boolean
   token?: string
   certData?: string
   keyData?: string
 }
 
-/** A cluster as far as a client must know it. */
+/** The properties of a cluster that a client needs. */
 type ReachedCluster = Pick<Cluster, 'driver' | 'name' | 'kubeconfig' | 'unexpectedEnd'>
 
-/** Clients for a cluster, from its own kubeconfig where it has no client yet; the user's is never read. */
+/** Clients for a cluster, from its own kubeconfig if it has no client yet; the user's kubeconfig is never read. */
 export async function kubeClient(cluster: ReachedCluster & Pick<Cluster, 'client'>): Promise<KubeClient> {
   return cluster.client ? cluster.client() : clientFromFile(cluster)
 }
 
 /**
- * Clients for a cluster, from its own kubeconfig. Every request has a deadline, and one that changes somebody else's cluster
- * is guarded (sendThroughGuard), whichever API sends it. Throws in one sentence where there is no kubeconfig.
+ * Clients for a cluster, from its own kubeconfig. Every request has a deadline, and one that changes a cluster that is not
+ * ours is guarded (sendThroughGuard), for every API. Throws in one sentence if there is no kubeconfig.
  */
 export async function clientFromFile(cluster: ReachedCluster): Promise<KubeClient> {
   if (!existsSync(cluster.kubeconfig)) throw notUp(cluster)
@@ -153,10 +156,10 @@ export async function clientFromFile(cluster: ReachedCluster): Promise<KubeClien
 }
 
 /**
- * Clients for a cluster of somebody else, from what its kubeconfig says and no file. Requests are guarded as above, and whatever its
- * server answers is bounded (boundedHttp).
+ * Clients for a learner's cluster, from the values of its kubeconfig, without a file. Requests are guarded as above, and the
+ * server's answers are limited (boundedHttp).
  */
-export async function strangersClient(
+export async function clientOfLearner(
   cluster: Pick<Cluster, 'driver' | 'name'>,
   access: ClusterAccess,
 ): Promise<KubeClient> {
@@ -182,14 +185,14 @@ async function clientsOf(config: k8s.KubeConfig): Promise<KubeClient> {
   }
 }
 
-/** The client makes an agent, and so a TLS connection, for each request; asking a cluster all the time, one is enough. */
+/** The client library creates an agent, and so a TLS connection, for each request; this keeps one for all requests. */
 function keepConnections(config: k8s.KubeConfig): void {
   const authenticate = config.applySecurityAuthentication.bind(config)
   let kept: { agent: Agent; options: AgentOptions } | undefined
   config.applySecurityAuthentication = async (context) => {
     await authenticate(context)
     const fresh = context.getAgent()
-    // A proxy's agent is another class.
+    // The agent for an HTTP proxy has another class.
     if (fresh?.constructor !== Agent) return
     const { options } = fresh as Agent
     if (!kept || !sameCredentials(kept.options, options))

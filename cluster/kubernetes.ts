@@ -1,4 +1,4 @@
-// What is used of @kubernetes/client-node: a bundle then holds no more of its eight hundred modules (scripts/start.mjs).
+// The used parts of @kubernetes/client-node, so that a bundle contains only these of its 800 modules (scripts/start.mjs).
 
 export {
   ApiException,

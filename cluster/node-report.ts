@@ -1,31 +1,33 @@
-// One exec that asks a node for everything the checks read, and the way back from its output to files.
+// One exec that prints all node state that the checks read, and the parser of its output into files.
 
 import { randomUUID } from 'node:crypto'
 import { HTTP_GET } from './http-get.ts'
 import { nftProbe } from './kube-proxy/nft-probe.ts'
 import { SAVE_WITH_BACKEND } from './node-script.ts'
 
-/** The tools live in sbin, which is not on the PATH of every node's plain shell. */
+/** The tools are in sbin, which is not on every node's default PATH. */
 export const PATH = 'case :$PATH: in *:/usr/sbin:*) ;; *) PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin ;; esac'
 
-/** Entries of a connection table kept: enough for a lab, and a busy node can't flood the line. */
+/** Number of conntrack entries to keep: enough for a lab, and bounded on a busy node. */
 const CONNTRACK_LINES = 4000
 
-/** Asks the kube-proxy of the node for its mode, by the HTTP server that every kube-proxy runs there. */
+/** Reads the mode from the HTTP server of the node's kube-proxy. */
 export const PROXY_MODE = `${HTTP_GET}
 proxy_mode() {
   http_get 127.0.0.1 10249 /proxyMode 2
 }`
 
-/** The modes that the kernel is known to do or not to do, a line each. Whether it can do IPVS is not tried where nobody has yet. */
+/**
+ * The modes that the kernel is known to support or not, a line each. IPVS is not tried if its module was not loaded before.
+ */
 const KERNEL_MODES = `lacks=$(${nftProbe})
 case $? in 0) echo 'nftables: runs' ;; 3) echo "nftables: no $lacks" ;; esac
 if [ -e /proc/net/ip_vs ] && ipset list -n >/dev/null; then echo 'ipvs: runs'; fi`
 
-/** Where `make lab-N` writes the class's mark on a node; /run is emptied when a node starts. */
+/** The file in which `make lab-N` writes the class's mark on a node; /run is emptied when a node starts. */
 export const CLASS_MARK_FILE = '/run/kube-service-labs/class'
 
-/** Which boot of the kernel this is, for how long it has run, when it began, and the mark of the class; no program is started for it. */
+/** The kernel's boot ID, uptime and boot time, and the mark of the class; uses shell builtins only. */
 const NODE_BOOT = `node_boot() {
   read -r boot_id </proc/sys/kernel/random/boot_id && read -r uptime idle </proc/uptime || return 1
   printf 'boot_id %s\nuptime %s\n' "$boot_id" "$uptime"
@@ -33,7 +35,7 @@ const NODE_BOOT = `node_boot() {
   if read -r class_mark <${CLASS_MARK_FILE}; then printf 'class %s\n' "$class_mark"; fi
 }`
 
-/** File of a capture → the shell text whose output it keeps. A command that fails leaves no file. */
+/** File of a capture → the shell command whose output it contains. A command that fails leaves no file. */
 const ESSENTIAL: Record<string, string> = {
   'iptables-save': 'save_with_backend iptables -c',
   'ipset-save': 'ipset save',
@@ -55,7 +57,7 @@ const THOROUGH: Record<string, string> = {
     'uname -r; echo "kube-proxy writes to iptables $backend"; iptables --version; ipset --version 2>&1 | head -n 1; ipvsadm --version 2>&1 | head -n 1; conntrack --version',
 }
 
-/** How much to ask: `essential` is what a grading round needs, `thorough` what a capture should keep. */
+/** How much to read: `essential` for grading, `thorough` for a capture. */
 export type ReportDepth = 'essential' | 'both families' | 'thorough'
 
 const SECTIONS: Record<ReportDepth, Record<string, string>> = {
@@ -64,7 +66,7 @@ const SECTIONS: Record<ReportDepth, Record<string, string>> = {
   thorough: THOROUGH,
 }
 
-/** A node's report does not come to its end: the node, or the connection to it, was lost while it was written. */
+/** A node's report is incomplete: the node, or the connection to it, was lost meanwhile. */
 class CutOffReport extends Error {}
 
 export interface NodeReportRequest {

@@ -3,7 +3,7 @@ import { timeoutScale } from '../host/wait.ts'
 import { consent } from './consent.ts'
 import type { Cluster } from './driver.ts'
 
-/** Shell: kube-proxy uses the node's own iptables, so that nothing need look for its process. */
+/** Shell: kube-proxy uses the node's own iptables, so its process is not searched for. */
 const ownIptables = 'own_iptables=yes'
 
 interface NodeScriptOptions {
@@ -11,14 +11,14 @@ interface NodeScriptOptions {
   args?: readonly string[]
   /** Stretched by LAB_TIMEOUT_SCALE. */
   timeoutMs?: number
-  /** It changes nothing on the node, so nobody has to agree to it. */
+  /** It changes nothing on the node, so no consent is needed. */
   readOnly?: boolean
 }
 
 /**
- * Runs a shell script of ours on a node: one that reads no input and leaves nothing in the background. Unless it is `readOnly`,
- * somebody else's cluster is asked for consent first. Rejects with ConsentError, and when the node can't be reached or
- * `timeoutMs` have passed.
+ * Runs a shell script of ours on a node: one that reads no input and leaves nothing in the background. Unless it is
+ * `readOnly`, it needs consent on a cluster that is not ours. Rejects with ConsentError, and when the node can't be reached
+ * or `timeoutMs` have passed.
  */
 export async function runOnNode(
   cluster: Cluster,
@@ -33,19 +33,19 @@ export async function runOnNode(
     ...(args.length > 0 ? [`set -- ${args.map(shellWord).join(' ')}`] : []),
   ]
   const script = [...head, text].join('\n')
-  // An argument may be 128 KiB long (MAX_ARG_STRLEN); what is longer goes in by standard input.
+  // An argument may be 128 KiB long (MAX_ARG_STRLEN); a longer script is sent on standard input.
   if (cluster.script) return cluster.script(node, script, timeoutMs)
   if (script.length < 100_000) return cluster.exec(node, ['sh', '-c', script], { timeoutMs })
   return cluster.exec(node, ['sh'], { stdin: script, timeoutMs })
 }
 
-/** The two ways in which iptables programs reach the kernel. Rules written through one are not seen through the other. */
+/** The two kernel interfaces of iptables programs. Rules written through one are not visible through the other. */
 type IptablesBackend = 'legacy' | 'nft'
 
 /**
- * Shell: sets `backend` to the back end of a kube-proxy that runs as a process of this node, by asking the iptables of its
- * own container (which chose for itself), else to nothing. Only builtins look for the process, because a fork is dear on
- * the embedded kernel.
+ * Shell: sets `backend` to the back end of a kube-proxy that runs as a process of this node, according to the iptables of its
+ * own container, else to nothing. The process is searched for with builtins only, because a fork is slow on the embedded
+ * kernel.
  */
 const KUBE_PROXY_BACKEND = `backend=
 [ -n "$own_iptables" ] || for comm in /proc/[0-9]*/comm; do
@@ -61,8 +61,8 @@ done`
 
 /**
  * Shell: `save_with_backend iptables|ip6tables [OPTION …]` prints the rules of the back end that kube-proxy writes to: the
- * node's own where kube-proxy is known to use that. Where it can't be asked, that is the first of the node's own choice, legacy
- * and nft that shows KUBE-SERVICES, else any chain of Kubernetes', else the node's own choice.
+ * node's own if kube-proxy is known to use that. If it is unknown: the first of the node's default, legacy and nft that
+ * contains KUBE-SERVICES, else any chain of Kubernetes, else the node's default.
  */
 export const SAVE_WITH_BACKEND = `${KUBE_PROXY_BACKEND}
 save_with_backend() {
@@ -96,17 +96,17 @@ restore_with_backend() {
   "$tool-restore" "$@"
 }`
 
-/** What one node says about its back ends. */
+/** What one node reports about its back ends. */
 interface BackendReport {
-  /** What kube-proxy's own container uses; undefined where it can't be asked (it is part of another process, or none runs). */
+  /** What kube-proxy's own container uses; undefined if it is unknown (it is part of another process, or none runs). */
   kubeProxy: IptablesBackend | undefined
   /** What the node's own `iptables` uses. */
   node: IptablesBackend | undefined
-  /** Back ends in which KUBE-SERVICES stands: two of them mean that one is left behind. */
+  /** Back ends that contain KUBE-SERVICES: if there are two, one is a leftover. */
   holding: IptablesBackend[]
 }
 
-const look = `PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin
+const backendsScript = `PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin
 ${KUBE_PROXY_BACKEND}
 echo "kube-proxy=$backend"
 case $(iptables --version 2>/dev/null) in *nf_tables*) node=nft ;; *legacy*) node=legacy ;; *) node= ;; esac
@@ -117,26 +117,29 @@ for one in legacy nft; do
 done
 exit 0`
 
-/** Asks a node which back ends are in use. */
+/** Reads which back ends a node uses. */
 export async function iptablesBackends(cluster: Cluster, node: string): Promise<BackendReport> {
-  const { stdout } = await runOnNode(cluster, node, look, { timeoutMs: 30_000, readOnly: true })
+  const { stdout } = await runOnNode(cluster, node, backendsScript, { timeoutMs: 30_000, readOnly: true })
   const named = (key: string) =>
     [...stdout.matchAll(new RegExp(`^${key}=(legacy|nft)$`, 'gm'))].map((match) => match[1] as IptablesBackend)
   return { kubeProxy: named('kube-proxy')[0], node: named('node')[0], holding: named('holds') }
 }
 
-/** The back end to read kube-proxy's rules with: its own word, else where its chains stand, else the node's. */
+/**
+ * The back end to read kube-proxy's rules with: the one of its container, else the one that contains its chains, else the
+ * node's.
+ */
 function backendToRead({ kubeProxy, node, holding }: BackendReport): IptablesBackend | undefined {
   if (kubeProxy) return kubeProxy
   return node !== undefined && holding.includes(node) ? node : (holding[0] ?? node)
 }
 
-/** One clause for people: which back end kube-proxy writes to, and what else is worth knowing. */
+/** A clause for messages: which back end kube-proxy writes to, and differences to the node. */
 export function describeBackends(report: BackendReport): string {
   const used = backendToRead(report)
   const words = [`kube-proxy's rules are read through iptables-${used ?? 'save (one back end only)'}`]
   if (report.node && used && report.node !== used) words.push(`the node's own iptables is ${report.node}`)
   const stale = report.holding.filter((one) => one !== used)
-  if (used && stale.length > 0) words.push(`chains of an earlier kube-proxy stand in ${stale.join(' and ')}`)
+  if (used && stale.length > 0) words.push(`chains of an earlier kube-proxy are in ${stale.join(' and ')}`)
   return words.join('; ')
 }

@@ -1,34 +1,35 @@
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
-import { clusterName, kindFolder } from '../host/layout.ts'
+import { clusterName, kindFolder, offlineRoot } from '../host/layout.ts'
 import type { Progress } from '../host/progress.ts'
 import type { LabNeeds } from './doctor/facts.ts'
 import { type Cluster, requireUp } from './driver.ts'
 import { EmbeddedCluster } from './embedded.ts'
 
-/** What begins a wish for a cluster of the user's kubeconfig. */
+/** The prefix of CLUSTER for a cluster of the user's kubeconfig. */
 const contextPrefix = 'context:'
 
 /** What a cluster is selected for. */
 export interface Purpose {
-  /** It is about to be made where there is none; this shows what has to be fetched for that. */
+  /** It is about to be created if there is none; this shows the progress of downloads. */
   making?: Progress
-  /** The lab that is about to begin on it; read only where clusters differ in it. */
+  /** The lab that is about to begin on it; read only if the choice depends on it. */
   lab?: () => Promise<LabNeeds>
 }
 
 /**
- * The cluster that `CLUSTER` asks for: `embedded`, `kind`, `context:NAME` (a context of the user's kubeconfig), or `auto` (the
- * default, cluster/doctor/choose.ts): the one that is there, else kind where it can be had, else embedded.
- * Throws with the accepted values on any other, and in one sentence where no cluster can serve the purpose.
+ * The cluster that `CLUSTER` asks for: `embedded`, `kind`, `context:NAME` (a context of the user's kubeconfig), or `auto`
+ * (the default, cluster/doctor/choose.ts): the one that exists, else kind if it is available, else embedded. The default in the
+ * offline archive is `embedded`, because kind fetches images. Throws with the accepted values on any other, and in one sentence
+ * if no cluster fits the purpose.
  */
 export async function selectCluster(
-  wish = process.env.CLUSTER || 'auto',
+  wish = process.env.CLUSTER || (offlineRoot === undefined ? 'auto' : 'embedded'),
   name = clusterName(),
   purpose: Purpose = {},
 ): Promise<Cluster> {
   if (wish === 'embedded') return new EmbeddedCluster(name, purpose.lab)
-  // Each driver is loaded only where it is asked for: commands begin sooner.
+  // Each driver is loaded only when it is used, so that commands start faster.
   if (wish === 'kind') return new (await import('./kind.ts')).KindCluster(name)
   if (wish.startsWith(contextPrefix)) {
     const { ContextCluster } = await import('./context.ts')
@@ -39,14 +40,14 @@ export async function selectCluster(
   return automatic(name, purpose)
 }
 
-/** The selected cluster, for a command that needs it up. Throws one sentence that says why it is not. */
+/** The selected cluster, for a command that needs it running. Throws one sentence with the reason if it is not. */
 export async function runningCluster(): Promise<Cluster> {
   const cluster = await selectCluster()
   await requireUp(cluster)
   return cluster
 }
 
-/** Most commands find an embedded cluster up, or ended by itself, or no engine, and have nothing to choose from. */
+/** In most cases an embedded cluster runs, or ended by itself, or there is no engine, and there is no choice. */
 async function automatic(name: string, { making, lab: wanted }: Purpose): Promise<Cluster> {
   const embedded = new EmbeddedCluster(name, wanted)
   if ((await embedded.running()) || embedded.unexpectedEnd()) return embedded

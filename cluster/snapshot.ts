@@ -6,16 +6,16 @@ import { kubeProxy, kubeProxyPods } from './kube-proxy/kube-proxy-pods.ts'
 import { nodeReportRequest, type ReportDepth } from './node-report.ts'
 import { runOnNode } from './node-script.ts'
 
-/** The beginning of a kube-proxy log says which proxier runs; no more of it is read. */
+/** Only the beginning of a kube-proxy log is read: it names the proxier. */
 const LOG_BYTES = 64 * 1024
 
-/** The cluster itself could not be read: no fault of the learner's. The message is a sentence for people. */
+/** The cluster could not be read, which is not the learner's fault. The message is one sentence. */
 class ClusterTrouble extends Error {}
 
 /**
  * Reads the whole cluster once: API objects, and one exec per node. A node that can't be read is kept with its `trouble`;
  * tools that a node lacks leave no file.
- * @throws ClusterTrouble when the API server can't be asked.
+ * @throws ClusterTrouble when the API server can't be read.
  */
 export async function takeCapture(
   cluster: Cluster,
@@ -23,10 +23,10 @@ export async function takeCapture(
   depth: ReportDepth = 'essential',
 ): Promise<Capture> {
   const names = await cluster.nodes().catch(troubleOf(cluster))
-  return captureOf(cluster, client, Promise.all(names.map((name) => askNode(cluster, name, depth))))
+  return captureOf(cluster, client, Promise.all(names.map((name) => tryReadNode(cluster, name, depth))))
 }
 
-/** A capture of nodes that are, or have just been, read. Throws ClusterTrouble as takeCapture does. */
+/** A capture with the given reading of the nodes. Throws ClusterTrouble as takeCapture does. */
 async function captureOf(
   cluster: Cluster,
   client: KubeClient,
@@ -38,7 +38,7 @@ async function captureOf(
   return { objects: { apiVersion: 'v1', kind: 'List', items }, nodes, takenAt }
 }
 
-/** The API's part of a capture: no node is asked. Throws ClusterTrouble as takeCapture does. */
+/** The API objects of a capture, without nodes. Throws ClusterTrouble as takeCapture does. */
 export async function takeObjects(cluster: Cluster, client: KubeClient): Promise<Capture> {
   const takenAt = Date.now()
   const items = await listObjects(client).catch(troubleOf(cluster))
@@ -48,17 +48,17 @@ export async function takeObjects(cluster: Cluster, client: KubeClient): Promise
 const troubleOf = (cluster: Cluster) => async (error: unknown) => {
   await requireUp(cluster)
   const reason = error instanceof Error ? error.message.split('\n')[0] : String(error)
-  throw new ClusterTrouble(`The cluster "${cluster.name}" does not answer (${reason}): run \`make up\`.`)
+  throw new ClusterTrouble(`The cluster "${cluster.name}" does not respond (${reason}): run \`make up\`.`)
 }
 
-/** What one node says of itself, by one exec. Rejects when it can't be reached. */
+/** The state of one node, read with one exec. Rejects when it can't be reached. */
 export async function readNode(cluster: Cluster, name: string, depth: ReportDepth = 'essential'): Promise<NodeFiles> {
   const { script, read } = nodeReportRequest(depth)
   const { stdout } = await runOnNode(cluster, name, script, { timeoutMs: 30_000, readOnly: true })
   return { name, files: read(stdout).files }
 }
 
-async function askNode(cluster: Cluster, name: string, depth: ReportDepth): Promise<NodeFiles> {
+async function tryReadNode(cluster: Cluster, name: string, depth: ReportDepth): Promise<NodeFiles> {
   try {
     return await readNode(cluster, name, depth)
   } catch (error) {
@@ -67,7 +67,7 @@ async function askNode(cluster: Cluster, name: string, depth: ReportDepth): Prom
   }
 }
 
-/** Every object that decides what kube-proxy programs, or that a lab keeps; as plain JSON with kind and apiVersion. */
+/** Every object that determines kube-proxy's rules, or that a lab stores; as plain JSON with kind and apiVersion. */
 async function listObjects(client: KubeClient): Promise<unknown[]> {
   const { core, apps } = client
   const kubeSystem = { namespace: 'kube-system' }
@@ -90,7 +90,7 @@ async function listObjects(client: KubeClient): Promise<unknown[]> {
   ]
 }
 
-/** EndpointSlices in version v1, or in v1beta1 where the API server is older than 1.21. */
+/** EndpointSlices in version v1, or in v1beta1 if the API server is older than 1.21. */
 async function listSlices({ config, discovery }: KubeClient): Promise<unknown[]> {
   try {
     return asItems('discovery.k8s.io/v1', 'EndpointSlice', (await discovery.listEndpointSliceForAllNamespaces()).items)
@@ -109,7 +109,10 @@ function asItems(apiVersion: string, kind: string, items: KubernetesObject[]): u
   return items.map((item) => JSON.parse(JSON.stringify({ ...item, apiVersion, kind })))
 }
 
-/** kube-proxy's log per node, by the API. A Pod without a log (not started yet) leaves none; a node that does not answer has trouble. */
+/**
+ * kube-proxy's log per node, by the API. A Pod without a log (not started yet) adds none; a node that does not respond gets
+ * `trouble`.
+ */
 async function addKubeProxyLogs({ core }: KubeClient, items: unknown[], nodes: NodeFiles[]): Promise<void> {
   await Promise.all(
     kubeProxyPods(items as V1Pod[]).map(async ({ metadata, spec }) => {
@@ -128,5 +131,5 @@ async function addKubeProxyLogs({ core }: KubeClient, items: unknown[], nodes: N
   )
 }
 
-/** The API server's answer for a container that has not begun, or a Pod that has just gone. */
+/** The API server's answer for a container that has not started, or a Pod that was just deleted. */
 const hasNoLog = (error: unknown) => [400, 404].includes((error as { code?: number }).code ?? 0)

@@ -16,7 +16,7 @@ export interface DaemonState {
   kernel: KernelName
 }
 
-/** By hand: every command comes this way, and loading a library for it would take a fifth of a second. */
+/** Without a library: every command runs this, and loading one would take 0.2 s. */
 function isState(value: unknown): value is DaemonState {
   const { pid, startTime, port, token, nodes, kernel }: Partial<Record<keyof DaemonState, unknown>> = Object(value)
   const numbers = [pid, port].every((number) => Number.isInteger(number) && Number(number) > 0)

@@ -1,26 +1,26 @@
-/** An answer is a name or a number; anything longer is no answer. */
+/** An answer is a name or a number; longer text is refused. */
 export const MOST_CHARACTERS = 200
 
 const CONTROL = /[\u0000-\u001f\u007f-\u009f\u2028-\u202e\u2066-\u2069]/
 const QUOTES = /["'`´‘’“”]/g
 const FRACTION = /^(\d{1,15}) ?\/ ?(\d{1,15})$/
 const DECIMAL = /^([+-]?(?:\d{1,15}(?:[.,]\d{0,15})?|[.,]\d{1,15}))( ?%)?$/
-/** In 1,234 the comma may be either; in 0,234 it is the decimal one. */
+/** In 1,234 the comma is ambiguous; in 0,234 it is a decimal comma. */
 const THOUSANDS = /^[+-]?[1-9]\d{0,2},\d{3}\b/
 const ADDRESS = /^(?:\d{1,3}(?:\.\d{1,3}){3}|[0-9a-f]*:[0-9a-f:]+)$/
 const CHAIN_OR_SET = /^kube-/
 const HEXADECIMAL = /^0x[0-9a-f]{1,12}$/
-/** One digit of a fraction, 0.3, could be many values; two say that somebody read or worked it out. */
+/** One digit of a fraction, 0.3, could be many values; two digits are specific enough. */
 const FEWEST_DIGITS = 2
 
 /**
- * What a learner typed as an answer, trimmed. It may hold anything, so only one plain line of it is let in.
+ * The learner's answer, trimmed. Only one plain line of text is accepted.
  * @throws Error with a sentence for the learner
  */
 export function readAnswer(typed: string): string {
-  // Cut before it is searched: what is far too long costs nothing.
+  // Cut before searching, which bounds the cost of very long text.
   const text = typed.slice(0, 4 * MOST_CHARACTERS).trim()
-  if (text === '') throw new Error('An answer of no characters is none: write it as in A="10.96.0.1".')
+  if (text === '') throw new Error('An answer must not be empty: write it as in A="10.96.0.1".')
   if (text.length > MOST_CHARACTERS || typed.trim().length > MOST_CHARACTERS)
     throw new Error(`An answer has at most ${MOST_CHARACTERS} characters, this one begins with "${visible(text)}…".`)
   if (CONTROL.test(text))
@@ -31,8 +31,8 @@ export function readAnswer(typed: string): string {
 const visible = (text: string) => text.slice(0, 20).replace(new RegExp(CONTROL, 'g'), ' ')
 
 /**
- * True when an answer says the same as an accepted one: text without regard to case, quotes and spaces around it, numbers by
- * value (0.5 = 0,5 = 50% = 1/2 = 0.50000000000). A number that is no whole one may be rounded to two digits or more.
+ * True when an answer equals an accepted one: text without regard to case, quotes and spaces around it, numbers by value (0.5
+ * = 0,5 = 50% = 1/2 = 0.50000000000). A number that is not an integer may be rounded to two digits or more.
  */
 export function sameAnswer(given: string, accepted: string): boolean {
   const [a, b] = [plain(given), plain(accepted)]
@@ -49,7 +49,7 @@ export function sameAnswer(given: string, accepted: string): boolean {
   )
 }
 
-/** What answers to a question look like. The examples are right for no question. */
+/** The forms of answers. The examples are not the answer to any question. */
 const FORMS: readonly { words: string; is(text: string): boolean }[] = [
   { words: 'an address such as 192.0.2.1', is: (text) => ADDRESS.test(text) },
   { words: 'a number such as 0.2, 20% or 1/5', is: (text) => numberIn(text) !== undefined },
@@ -57,8 +57,8 @@ const FORMS: readonly { words: string; is(text: string): boolean }[] = [
 ]
 
 /**
- * The form that an answer must have, by all that is accepted.
- * @returns undefined where any text may be right
+ * The form that an answer must have, derived from the accepted ones.
+ * @returns undefined if any text may be right
  */
 export function answerForm(accepts: readonly string[]): { words: string; fits(given: string): boolean } | undefined {
   const form = FORMS.find(({ is }) => accepts.length > 0 && accepts.every((accepted) => is(plain(accepted))))
@@ -71,7 +71,7 @@ const closeTo = (a: number, b: number) => Math.abs(a - b) <= 1e-8 * Math.max(1, 
 
 interface TypedNumber {
   value: number
-  /** Worth of its last digit; absent for what is exact by the way it is written. */
+  /** The value of its last digit; absent for exact notation. */
   step?: number
 }
 

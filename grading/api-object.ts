@@ -11,7 +11,7 @@ const containerStatus = z.object({
     .optional(),
 })
 
-/** The part of an API object that checks read directly; everything else is passed over, and stays. */
+/** The part of an API object that checks read directly; other fields are ignored, and kept. */
 const apiObjectSchema = z.object({
   kind: z.string(),
   metadata: z.object({
@@ -61,7 +61,9 @@ export type ApiObject = z.infer<typeof apiObjectSchema>
 
 const known = new WeakMap<object, ApiObject | null>()
 
-/** The items of a v1 List that look like API objects; others are left out. What captures share is read once. */
+/**
+ * The items of a v1 List that have the form of API objects; others are omitted. Objects that captures share are read once.
+ */
 export function asApiObjects(items: readonly unknown[]): ApiObject[] {
   return items.flatMap((item) => (typeof item === 'object' && item !== null ? (apiObject(item) ?? []) : []))
 }
@@ -69,7 +71,7 @@ export function asApiObjects(items: readonly unknown[]): ApiObject[] {
 function apiObject(item: object): ApiObject | null {
   const before = known.get(item)
   if (before !== undefined) return before
-  // The object itself, not zod's copy of the part that it knows: copying the rest along took longer than all else.
+  // The object itself instead of zod's copy: copying unknown fields took longer than everything else.
   const object = apiObjectSchema.safeParse(item).success ? (item as ApiObject) : null
   known.set(item, object)
   return object

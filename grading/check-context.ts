@@ -5,21 +5,21 @@ import type { LabNotes } from './lab-notes.ts'
 import type { LiveCluster } from './live-cluster.ts'
 import type { NodeView, Snapshot } from './snapshot.ts'
 
-/** What a check is given. Everything but `live` is one snapshot, the same for every step of a round. */
+/** The input of a check. Everything except `live` is one snapshot, the same for every step of a round. */
 export interface CheckContext {
   snapshot: Snapshot
   nodes: readonly NodeView[]
   notes: LabNotes
   /** For real requests; absent when a capture is judged. */
   live: LiveCluster | undefined
-  /** Says what this step measured, in lines for people: shares as bars, times. The report shows them, passed or not. */
+  /** Adds lines of measured values (bars of shares, times) to the report, for any verdict. */
   show(lines: readonly string[]): void
 }
 
 /** Returns when the step holds; throws Failure, NotApplicable or Trouble (or anything else, which is trouble) otherwise. */
 export type Check = (context: CheckContext) => void | Promise<void>
 
-/** Looks on at every round of a live cluster, before the steps: takes notes of moments. It judges nothing. */
+/** Runs in every round on a live cluster, before the steps, and takes notes of moments. It does not judge. */
 export type Observer = (context: CheckContext) => void
 
 /** A lab with its checks, ready to be judged. */
@@ -39,8 +39,8 @@ export interface CheckEntry {
 const isNote = (value: unknown): value is object => typeof value === 'object' && value !== null
 
 /**
- * A step about a moment. Once it was seen on the live cluster it holds; a capture is never believed but asked again, and one of
- * another moment proves nothing.
+ * A step about a moment. Once it passed on the live cluster it holds; a capture is always judged again, and is not applicable
+ * if it shows another moment.
  * @param prove throws as a check does, and returns what to keep in the cluster's notes
  */
 export async function holdsOnceSeen(
@@ -57,23 +57,23 @@ export async function holdsOnceSeen(
   }
 }
 
-/** What a way back must have begun with. */
+/** The mode that must have been seen before a return. */
 interface SeenBefore {
   mode: 'userspace' | 'nftables'
   /** Key of the note that the step about this mode keeps. */
   note: string
   look: string
-  /** How that step is passed. */
+  /** The command to pass that step. */
   hint: string
 }
 
-/** Fails unless the grader has seen every node in that mode; a capture of an earlier time can't show it. */
+/** Fails unless the grader has seen every node in that mode; not applicable for an earlier capture. */
 export function mustHaveSeen({ notes, nodes, live }: CheckContext, { mode, note, look, hint }: SeenBefore): void {
   if (notes.read(note, isNote) !== undefined) return
   if (!live) throw new NotApplicable(`${mode} mode had not been seen when this capture was taken`)
   fail({
     look: onNode(nodes.at(-1)?.name ?? '', look),
-    expected: `that ${mode} mode was seen on every node before the way back`,
+    expected: `that ${mode} mode was seen on every node before the return`,
     actual: 'the grader has not seen it',
     hint,
   })

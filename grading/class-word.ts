@@ -9,7 +9,7 @@ export const CLASS_MAP = 'class'
 
 const CLASS_WORD = /^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$/
 
-/** The word as given. Throws with the rule when it is none. */
+/** Validates the word. Throws with the rule if it is invalid. */
 export function classWord(text: string): string {
   if (CLASS_WORD.test(text)) return text
   throw new Error(
@@ -18,8 +18,8 @@ export function classWord(text: string): string {
 }
 
 /**
- * The word that a learner's cluster is to hold: CLASS, or else what the key in CLASS_KEY_FILE gives; undefined without either.
- * @throws Error when CLASS is no word or the key file can't be read
+ * The word for a learner's cluster: CLASS, or else what the key in CLASS_KEY_FILE gives; undefined without either.
+ * @throws Error when CLASS is invalid or the key file can't be read
  */
 export function wordFromEnvironment({ CLASS, CLASS_KEY_FILE, LEARNER } = process.env): string | undefined {
   if (CLASS) return classWord(CLASS)
@@ -35,11 +35,11 @@ export function expectedWords(word: string | undefined, key: ClassKey | undefine
   return word === undefined ? own : [word, ...own]
 }
 
-/** What a node holds for a word: it differs with each boot, so a mark can't be moved to a capture of another one. */
+/** The mark of a word on a node: it depends on the boot, so a mark can't be copied to a capture of another boot. */
 export const classMark = (word: string, bootId: string): string =>
   createHash('sha256').update(`${word} ${bootId}`).digest('hex')
 
-/** The word that a cluster's objects hold; undefined when there is none. */
+/** The word in a cluster's objects; undefined if there is none. */
 export function wordIn(items: readonly unknown[]): string | undefined {
   for (const item of items as readonly { kind?: unknown; metadata?: Record<string, unknown>; data?: unknown }[]) {
     if (item?.kind !== 'ConfigMap' || item.metadata?.name !== CLASS_MAP) continue

@@ -1,19 +1,19 @@
 import { createHash } from 'node:crypto'
 
-/** What an API server gave an object when it was made, and counted when it changed. */
+/** The values that an API server assigns to an object at creation and at changes. */
 export interface BirthMark {
   kind: string
   namespace: string
   name: string
   uid: string
-  /** Milliseconds since the epoch; 0 when it does not say. */
+  /** Milliseconds since the epoch; 0 if unknown. */
   createdAt: number
   resourceVersion: number
 }
 
 const known = new WeakMap<object, BirthMark>()
 
-/** The marks of a list's objects; whatever is no object, or holds something else in their place, has none. What captures share is read once. */
+/** The marks of a list's objects; invalid items have none. Objects that captures share are read once. */
 export function birthMarks(items: readonly unknown[]): BirthMark[] {
   return items.flatMap((item) => {
     if (!isRecord(item) || !isRecord(item.metadata)) return []
@@ -35,10 +35,7 @@ function markOf(item: Record<string, unknown>, metadata: Record<string, unknown>
   }
 }
 
-/**
- * What tells one cluster from every other: a digest of the UIDs that its nodes and its first Service got when it was made.
- * Empty when the objects hold no UID.
- */
+/** The identity of a cluster: a digest of the UIDs of its nodes and its first Service. Empty when the objects hold no UID. */
 export function clusterIdentity(marks: readonly BirthMark[]): string {
   const uids = marks.filter((mark) => mark.uid !== '' && isFounding(mark)).map(({ uid }) => uid)
   if (uids.length === 0) return ''

@@ -6,13 +6,13 @@ import { registerSteps } from './steps-as-tests.ts'
 /** Only in a worker of vitest (its environment variables reach child processes, too); scripts import the specs without it. */
 const vitest = '__vitest_worker__' in globalThis ? await import('vitest') : undefined
 
-/** The words that a lab's spec is written in. */
-export interface SpecWords {
-  /** What proves the step of that id in lab.yaml. */
+/** The functions of a lab's spec. */
+export interface SpecFunctions {
+  /** Defines the check of the step with that id in lab.yaml. */
   step(id: string, check: Check, options?: { needsCluster?: boolean }): void
-  /** What is the right answer to the question of that step in lab.yaml. */
+  /** Defines the right answer to the question of that step in lab.yaml. */
   question(id: string, ask: Question): void
-  /** Takes notes of moments at every live round. */
+  /** Registers an observer that takes notes at every live round. */
   observe(observer: Observer): void
 }
 
@@ -21,7 +21,7 @@ export interface SpecWords {
  * elsewhere (`make check-N`, tests of the labs) the result is judged directly.
  * @throws Error when a step has no check, or a check no step
  */
-export function defineLab(number: number, define: (words: SpecWords) => void): LabSpec {
+export function defineLab(number: number, define: (words: SpecFunctions) => void): LabSpec {
   const lab = readLab(number)
   const checks = new Map<string, CheckEntry>()
   const observers: Observer[] = []

@@ -6,14 +6,14 @@ import { type FailureDetail, fail } from './failure.ts'
 import type { Difference } from './report-schema.ts'
 import type { NodeView } from './snapshot.ts'
 
-/** What a comparison is about, for the learner's text. */
+/** The subject and the failure texts of a comparison. */
 export interface Comparison {
   mode: KubeProxyMode
-  /** Which findings this step is about. */
+  /** Selects the findings of this step. */
   concerns: (where: Where, finding: Finding) => boolean
-  /** The command that shows it, without the node. */
+  /** The command to inspect it, without the node. */
   look: string
-  /** What must be so: "exactly the prediction's rules in KUBE-SERVICES". */
+  /** The expected state: "exactly the prediction's rules in KUBE-SERVICES". */
   expected: string
   why?: string
   hint?: string
@@ -50,9 +50,19 @@ function failureOf(
   }
 }
 
-/** The command as the learner types it to run something on a node. */
+/** The learner's command for running something on a node. */
 export function onNode(node: string, command: string): string {
   return `make exec NODE=${node} CMD='${command}'`
+}
+
+/** What a read-only command shows on a node is as it must be. */
+export function expectOnNode(
+  node: string,
+  command: string,
+  holds: unknown,
+  told: Omit<FailureDetail, 'node' | 'look'>,
+): asserts holds {
+  if (!holds) fail({ node, look: onNode(node, command), ...told })
 }
 
 function differenceOf({ kind, text, expected, actual }: Finding): Difference {
@@ -64,7 +74,7 @@ function differenceOf({ kind, text, expected, actual }: Finding): Difference {
   }
 }
 
-/** Findings about one chain, its jumps from elsewhere left out. */
+/** Findings about these chains, without jumps to them from other chains. */
 export const inChain =
   (...places: string[]) =>
   (where: Where): boolean =>

@@ -10,7 +10,7 @@ import type { Packet } from '../dataplane/trace.ts'
 import { fail, Trouble } from './failure.ts'
 import type { NodeView, Snapshot } from './snapshot.ts'
 
-/** What a prediction was made from, and what came of it, which nobody changes. */
+/** The input and the result of a prediction; immutable. */
 interface Made {
   from: readonly (readonly object[])[]
   config: KubeProxyConfig
@@ -18,10 +18,10 @@ interface Made {
   state: NodeState
 }
 
-/** By the first of the Services: captures of one cluster share the very objects that did not change between them. */
+/** Cached by the first Service object: captures of one cluster share unchanged objects. */
 const made = new WeakMap<object, Made[]>()
-/** More than a cluster has nodes and modes, times the last few states of its objects. */
-const REMEMBERED = 32
+/** More than nodes × modes × the last few states of a cluster's objects. */
+const CACHED_PREDICTIONS = 32
 
 const sameObjects = (one: readonly (readonly object[])[], other: readonly (readonly object[])[]) =>
   one.every((list, at) => {
@@ -29,17 +29,17 @@ const sameObjects = (one: readonly (readonly object[])[], other: readonly (reado
     return list.length === others.length && list.every((object, index) => object === others[index])
   })
 
-/** One node beside the prediction for it. */
+/** One node's state and the prediction for it. */
 export interface Evaluation {
-  /** What kube-proxy of that version programs there, from the objects and its configuration. */
+  /** The state that kube-proxy of the node's version programs, from the objects and its configuration. */
   expected: NodeState
-  /** What the node holds. */
+  /** The node's state. */
   actual: NodeState
-  /** Where they differ, both ways, and what else on the node decides what becomes of Service packets. */
+  /** Their differences in both directions, and other rules on the node that affect Service packets. */
   differences: readonly Finding[]
 }
 
-/** Evaluations live as long as the node's view: every step of a round asks for its own part of the same one. */
+/** Evaluations are cached per NodeView: the steps of a round use parts of the same one. */
 const evaluations = new WeakMap<NodeView, Map<KubeProxyMode, Evaluation>>()
 
 /**
@@ -64,14 +64,14 @@ export function evaluate(node: NodeView, mode: KubeProxyMode): Evaluation {
   return evaluation
 }
 
-/** kube-proxy's configuration. Fails when kube-proxy refuses it, because that is the learner's to repair. */
+/** kube-proxy's configuration. Fails when kube-proxy rejects it, because the learner can repair it. */
 export function configOf({ config }: Snapshot): KubeProxyConfig {
   if (!(config instanceof ConfigError)) return config
   fail({
     look: 'kubectl -n kube-system get configmap kube-proxy -o yaml',
     expected: 'a config.conf that kube-proxy accepts',
     actual: config.message,
-    why: 'kube-proxy ends at once when it cannot read its configuration, and the rules of before stay as they were.',
+    why: 'kube-proxy exits immediately when it cannot read its configuration, and the previous rules stay.',
     hint: 'Correct the field that is named, and restart kube-proxy:',
     next: 'kubectl -n kube-system edit configmap kube-proxy && make ipvs FORCE=1',
   })
@@ -81,8 +81,9 @@ export function configOf({ config }: Snapshot): KubeProxyConfig {
 const OUTSIDE = '198.51.100.250'
 
 /**
- * The first packets of connections to each IPv4 Service port: from a Pod of the node, from the node itself, from outside; and from
- * a Pod to one endpoint of each EndpointSlice here and one elsewhere, as in IPVS mode only these and replies pass FORWARD.
+ * The first packets of connections to each IPv4 Service port: from a Pod of the node, from the node itself, from outside; and
+ * from a Pod to one local and one remote endpoint of each EndpointSlice, because in IPVS mode only these and replies traverse
+ * FORWARD.
  */
 function servicePackets({ objects }: Snapshot, { name }: NodeView): Packet[] {
   const node = objects.nodes.find((one) => one.name === name)
@@ -130,7 +131,7 @@ function predictOn(snapshot: Snapshot, node: NodeView, mode: KubeProxyMode): Nod
   if (before) return before.state
   try {
     const state = predict(objects, { node: node.name, mode, version, config, nodeAddresses })
-    if (first) made.set(first, [{ from, config, circumstances, state }, ...known].slice(0, REMEMBERED))
+    if (first) made.set(first, [{ from, config, circumstances, state }, ...known].slice(0, CACHED_PREDICTIONS))
     return state
   } catch (error) {
     if (error instanceof VersionError || error instanceof PredictError) throw new Trouble(error.message)

@@ -4,7 +4,7 @@ import { projectRoot } from '../host/layout.ts'
 import { plainText } from '../host/plain-text.ts'
 import type { Report, ReportedFinding, Source, StepReport } from './report-schema.ts'
 
-/** Where the evidence of a lab lies below the checkout, apart for each cluster: `.evidence/k8s-guide/lab-2`. */
+/** The folder of a lab's evidence in the checkout, one per cluster: `.evidence/k8s-guide/lab-2`. */
 export function evidenceFolder(lab: number, cluster?: string): string {
   return join('.evidence', ...(cluster === undefined ? [] : [cluster]), `lab-${lab}`)
 }
@@ -13,8 +13,8 @@ const folderOf = ({ lab, source }: { lab: number; source: Source }) =>
   evidenceFolder(lab, source.kind === 'cluster' ? source.name : undefined)
 
 /**
- * Writes one file per failing step (`.evidence/k8s-guide/lab-2/flush.txt`) with everything the finding says, and removes the file of
- * a step that no longer fails. Returns the report with the files' names in it.
+ * Writes one file per failing step (`.evidence/k8s-guide/lab-2/flush.txt`) with the whole finding, and removes the file of a
+ * step that no longer fails. Returns the report with the names of the files.
  */
 export function keepEvidence(report: Report, root = projectRoot): Report {
   const folder = folderOf(report)

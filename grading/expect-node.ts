@@ -1,5 +1,5 @@
-// The words that checks are written in: what must be so on a node. Each ends the check with a failure that names the node, the command
-// that shows it, what was expected and what is there, and says nothing where it holds.
+// Assertions about a node, for checks. Each throws a failure with the node, the command to inspect it, the expected and the
+// actual state, or returns if it holds.
 
 import type { Where } from '../dataplane/compare.ts'
 import type { Link } from '../dataplane/ip-addr.ts'
@@ -12,6 +12,7 @@ import type { CheckContext } from './check-context.ts'
 import {
   type Advice,
   type Comparison,
+  expectOnNode,
   inChain,
   inSet,
   mustEqualPrediction,
@@ -19,12 +20,12 @@ import {
   otherMode,
   restoredBySync,
 } from './difference-report.ts'
-import { type FailureDetail, fail, NotApplicable } from './failure.ts'
+import { expectThat, type FailureDetail, fail, NotApplicable } from './failure.ts'
 import { mustJumpFirst } from './jump-order.ts'
 import { type Sender, tracedTo } from './packet-trace.ts'
 import type { NodeView } from './snapshot.ts'
 
-/** What a failure says beside the facts; `expected` replaces the sentence that the assertion would make. */
+/** Texts of a failure; `expected` replaces the assertion's own text. */
 export type Words = Partial<Pick<FailureDetail, 'expected' | 'actual' | 'why' | 'hint' | 'next'>>
 
 type Concerns = Comparison['concerns']
@@ -41,8 +42,8 @@ export const expectNodes = (nodes: readonly NodeView[]): NodeExpectation => new 
 export const expectNode = (node: NodeView): NodeExpectation => new NodeExpectation([node])
 
 /**
- * kube-proxy runs in that mode on every node. A capture of another mode shows another moment and proves nothing: there the step does
- * not apply.
+ * kube-proxy runs in that mode on every node. A capture in another mode shows another moment: the step is not applicable
+ * there.
  */
 export function expectMode(
   { nodes, live }: Pick<CheckContext, 'nodes' | 'live'>,
@@ -66,7 +67,7 @@ export class NodeExpectation {
     const other = this.#nodes.find((node) => node.mode !== mode)
     if (!other) return
     const look = 'curl -s localhost:10249/proxyMode'
-    const actual = other.mode ?? 'no kube-proxy answers on this node'
+    const actual = other.mode ?? 'no kube-proxy responds on this node'
     const advice = other.mode === undefined ? NO_KUBE_PROXY : otherMode(other.name, other.mode, mode)
     this.fails(other, look, `kube-proxy in ${mode} mode`, actual, { ...(words.hint ? {} : advice), ...words })
   }
@@ -77,7 +78,7 @@ export class NodeExpectation {
     if (!silent) return
     const words = { hint: `kubectl -n kube-system get pods -o wide shows whether kube-proxy runs on ${silent.name}.` }
     const expected = 'a kube-proxy that answers on every node'
-    this.fails(silent, 'curl -s localhost:10249/proxyMode', expected, 'no kube-proxy answers on this node', words)
+    this.fails(silent, 'curl -s localhost:10249/proxyMode', expected, 'no kube-proxy responds on this node', words)
   }
 
   /** A file of the capture is there: the tool that prints it runs on the node. */
@@ -101,12 +102,12 @@ export class NodeExpectation {
     return this.where((where) => 'chain' in where && where.table === table && test(where.chain), look)
   }
 
-  /** All that kube-proxy programs; `look` prints it. */
+  /** Everything that kube-proxy programs; `look` prints it. */
   everything(look: string): PredictedPart {
     return this.where(() => true, look)
   }
 
-  /** Any other part: the places that it is about, and the command that shows them. */
+  /** Any other part: its places, and the command to inspect them. */
   where(concerns: Concerns, look: string): PredictedPart {
     return new PredictedPart(this.#nodes, concerns, look)
   }
@@ -119,7 +120,7 @@ export class NodeExpectation {
     return new PredictedPart(this.#nodes, inSet(...names), `ipset list ${names[0]}`)
   }
 
-  /** Every set of kube-proxy's but these; `look` names the one to begin with. */
+  /** Every set of kube-proxy except these; `look` is the set in the command. */
   setsExcept(names: readonly string[], look: string): PredictedPart {
     const others = (where: Where) => 'set' in where && !inSet(...names)(where)
     return new PredictedPart(this.#nodes, others, `ipset list ${look}`)
@@ -151,17 +152,17 @@ export class NodeExpectation {
     }
   }
 
-  /** Nothing but kube-proxy's rules decides what becomes of packets to Services. */
-  noRuleOfOthersTakesServicePackets(mode: KubeProxyMode): void {
+  /** Only kube-proxy's rules affect packets to Services. */
+  noForeignRuleAffectsServicePackets(mode: KubeProxyMode): void {
     mustEqualPrediction(this.#nodes, {
       mode,
       concerns: (where, { interferes }) => interferes === true && 'chain' in where,
       look: 'iptables-save',
-      expected: "no rule but kube-proxy's that takes packets to Services",
+      expected: 'no foreign rule that affects packets to Services',
     })
   }
 
-  /** What only kube-proxy's other modes program is nowhere: chains, sets, virtual servers, addresses, tables. */
+  /** There are no leftovers of kube-proxy's other modes: chains, sets, virtual servers, addresses, tables. */
   nothingOfOtherModes(mode: FlushedMode, words: Words & { look: string }): void {
     for (const node of this.#nodes) {
       const plan = planFlush(mode, node.state)
@@ -176,7 +177,7 @@ export class NodeExpectation {
     }
   }
 
-  /** No iptables rule of any table is such a one. */
+  /** No iptables rule in any table matches the test. */
   noRuleWhere(
     isMeant: (rule: Rule) => boolean,
     { look, expected, ...words }: Words & { look: string; expected: string },
@@ -219,10 +220,7 @@ export class NodeExpectation {
     for (const node of this.#nodes)
       for (const link of node.state.links) {
         const owned = link.addresses.find(({ address }) => addresses.has(address))?.address
-        if (owned === undefined) continue
-        fail({
-          node: node.name,
-          look: onNode(node.name, 'ip -brief addr'),
+        expectOnNode(node.name, 'ip -brief addr', owned === undefined, {
           expected: `no ${what} on any interface`,
           actual: `${link.name} has ${owned}`,
           differences: [{ kind: 'stale', text: `${owned} on ${link.name}`, actual: `${owned} dev ${link.name}` }],
@@ -232,8 +230,8 @@ export class NodeExpectation {
   }
 
   /**
-   * By rules, sets and virtual servers of the node, a packet of this sender reaches exactly these backends, its source kept or
-   * replaced; of no backends, it is dropped.
+   * By rules, sets and virtual servers of the node, a packet of this sender reaches exactly these backends, with its source
+   * kept or replaced; with no backends, it is dropped.
    */
   packetReaches(
     sender: Sender,
@@ -252,7 +250,7 @@ export class NodeExpectation {
     }
   }
 
-  /** The same, of any backend but the address that it was sent to; or, `reaches` being false, of none. */
+  /** Like reach, with any backend other than the packet's destination; or with none, if `reaches` is false. */
   packetFromOutsideReachesBackend(
     client: string,
     target: { address: string; port: number },
@@ -262,8 +260,7 @@ export class NodeExpectation {
     const { address, port } = target
     for (const node of this.#nodes) {
       const end = tracedTo(node, { outside: client }, target)
-      if (end.backends.some((backend) => backend !== address) === reaches) continue
-      fail({
+      expectThat(end.backends.some((backend) => backend !== address) === reaches, {
         node: node.name,
         look: `make trace FROM=external:${client} TO=${address}:${port} NODE=${node.name}`,
         expected: reaches ? `the packet to ${address}:${port} at a backend` : `the packet of ${client} dropped`,
@@ -278,7 +275,7 @@ export class NodeExpectation {
   }
 }
 
-/** A part of what nodes hold, which the prediction says exactly. */
+/** A part of the nodes' state, compared with the prediction. */
 export class PredictedPart {
   protected readonly nodes: readonly NodeView[]
   readonly #concerns: Concerns
@@ -296,7 +293,7 @@ export class PredictedPart {
     return new PredictedPart(this.nodes, either, `${this.#look}; ${other.#look}`)
   }
 
-  /** Nothing is missing, nothing is left over, and the order is right: `expected` says of what. */
+  /** Nothing is missing or left over, and the order is right; `expected` describes the part. */
   equalPrediction(
     mode: KubeProxyMode,
     expected: string,
@@ -318,12 +315,12 @@ export class ChainExpectation extends PredictedPart {
     this.#chain = chain
   }
 
-  /** A packet meets this jump before any other rule that could take it. */
+  /** A packet reaches this jump before any other rule that could handle it. */
   jumpsFirstTo(target: string): void {
     mustJumpFirst(this.nodes, this.#chain, target)
   }
 
-  /** The jump to this target is its last rule, so that every other rule has its turn before. */
+  /** The jump to this target is its last rule, after all others. */
   jumpsLastTo(target: string, words: Words = {}): void {
     for (const { node, rules } of this.#everywhere()) {
       const place = rules.findIndex(({ spec }) => targetOf(spec) === target)
@@ -342,7 +339,7 @@ export class ChainExpectation extends PredictedPart {
     }
   }
 
-  /** One of its rules has these words, as `iptables -S` prints them; `missing` says in a sentence what is not there without. */
+  /** One of its rules contains this text, as printed by `iptables -S`; `missing` is the sentence if there is none. */
   hasRule(spec: string, { missing, ...words }: Words & { missing: string }): void {
     const expected = `-A ${this.#chain} … ${spec} …`
     for (const { node, rules } of this.#everywhere()) {
@@ -353,7 +350,7 @@ export class ChainExpectation extends PredictedPart {
     }
   }
 
-  /** Its first rule has this target, with these words. */
+  /** Its first rule has this target, and contains this text. */
   beginsWith(target: string, spec: string, words: Words = {}): void {
     for (const { node, rules } of this.#everywhere()) {
       const [first] = rules
@@ -364,7 +361,7 @@ export class ChainExpectation extends PredictedPart {
     }
   }
 
-  /** Node by node, so that what one node lacks is said although another can't be read. */
+  /** Node by node, so that a failure on one node is reported even if another can't be read. */
   *#everywhere(): Generator<{ node: string; rules: readonly Rule[] }> {
     for (const { name, state } of this.nodes)
       yield { node: name, rules: state.iptables.get(this.#table)?.get(this.#chain)?.rules ?? [] }
@@ -391,7 +388,7 @@ export class LinkExpectation extends PredictedPart {
     this.#name = name
   }
 
-  /** None of these faults is seen on it: a fault's text, or undefined. */
+  /** It has no fault; `faultsOf` returns texts of faults or undefined. */
   hasNoFault(faultsOf: (link: Link | undefined) => (string | undefined)[], expected: string, words: Words = {}): void {
     for (const { name, state } of this.nodes) {
       const link = state.links.find((candidate) => candidate.name === this.#name)

@@ -1,5 +1,5 @@
-// The words that checks are written in: what must be so of objects of the API. Each ends the check with a failure that names the
-// kubectl command that shows it, and returns where it holds.
+// Assertions about API objects, for checks. Each throws a failure with the kubectl command to inspect it, or returns if it
+// holds.
 
 import { type ApiObject, hasCondition } from './api-object.ts'
 import { type FailureDetail, fail } from './failure.ts'
@@ -7,12 +7,12 @@ import type { Snapshot } from './snapshot.ts'
 
 type Told = Pick<FailureDetail, 'look' | 'expected'> & Partial<FailureDetail>
 
-/** Something that the API has, as a check found it; without it the failure says that there is none. Returns it. */
+/** Expects that a check found something in the API. Returns it. */
 export function expectFound<T>(found: T | undefined, told: Told): T {
   return found ?? fail({ actual: 'none', ...told })
 }
 
-/** A field of an object, `service web-np`, `externalTrafficPolicy`, has a value that is right. */
+/** A field of an object, `service web-np`, `externalTrafficPolicy`, has an expected value. */
 export function expectField(
   resource: string,
   field: string,
@@ -21,14 +21,14 @@ export function expectField(
   if (!holds) fail({ look: `kubectl get ${resource} -o yaml | grep -A 2 ${field}`, actual, ...told })
 }
 
-/** A Pod that runs, as checks send from it or to it. */
+/** A running Pod that checks send requests from or to. */
 export interface ReadyPod {
   pod: ApiObject
   address: string
   node: string
 }
 
-/** The Pod is there, ready, and has an address and a node. Returns them. */
+/** The Pod exists, is ready, and has an address and a node. Returns them. */
 export function expectReadyPod(pod: ApiObject | undefined, name: string, told: Told): ReadyPod {
   const address = pod?.status?.podIP
   const node = pod?.spec?.nodeName
@@ -37,7 +37,7 @@ export function expectReadyPod(pod: ApiObject | undefined, name: string, told: T
   return fail({ actual, ...told })
 }
 
-/** The ready endpoints of a Service are spread over nodes as they must be: `counts` is how many each node has. */
+/** The ready endpoints of a Service are spread over nodes as expected: `counts` has the number of each node. */
 export function expectSpread(
   counts: ReadonlyMap<string, number>,
   isRight: (counts: readonly number[]) => boolean,
@@ -48,7 +48,7 @@ export function expectSpread(
   fail({ actual, ...told })
 }
 
-/** A label selects these Pods of the default namespace that are not being deleted. */
+/** The Pods of the default namespace with this app label, without terminating ones. */
 export const podsWithLabel = ({ items }: Snapshot, app: string): ApiObject[] =>
   items.filter(
     ({ kind, metadata }) => kind === 'Pod' && metadata.labels?.app === app && metadata.deletionTimestamp == null,

@@ -1,5 +1,5 @@
-// The words that checks are written in: what becomes of real traffic, and who listens for it. Each ends the check with a failure that
-// names the command to repeat it, and returns where it holds.
+// Assertions about real traffic and listeners, for checks. Each throws a failure with the command to repeat it, or returns if
+// it holds.
 
 import { onNode } from './difference-report.ts'
 import { type FailureDetail, fail } from './failure.ts'
@@ -8,7 +8,7 @@ import type { LiveCluster } from './live-cluster.ts'
 import { type Sender, traceLine } from './packet-trace.ts'
 import type { Snapshot } from './snapshot.ts'
 
-/** What a failure says beside the facts; `look`, `expected` and `actual` replace what the assertion would say itself. */
+/** Texts of a failure; `look`, `expected` and `actual` replace the assertion's own texts. */
 type Words = Partial<Omit<FailureDetail, 'node'>>
 
 /** Where requests were sent from, and to what. */
@@ -20,8 +20,8 @@ export interface SentRequests {
 }
 
 /**
- * This number of requests was sent, and each was answered with status 200; else the failure says where the packet ends by the rules
- * of the node.
+ * This number of requests was answered with status 200 each; the failure includes a trace of the packet through the node's
+ * rules.
  */
 export function expectAnswered(
   replies: readonly Pick<HttpReply, 'status'>[],
@@ -40,7 +40,7 @@ export function expectAnswered(
   })
 }
 
-/** Every request that the Pods logged is as it must be; `told` describes one that is not. */
+/** Every request in the Pods' logs is right; `told` describes a wrong one. */
 export function expectLogged<Request extends { client: string }>(
   logged: readonly Request[],
   isRight: (request: Request) => boolean,
@@ -50,7 +50,7 @@ export function expectLogged<Request extends { client: string }>(
   if (wrong) fail({ look: 'kubectl logs -l app=web --prefix --tail=4', ...told(wrong) })
 }
 
-/** A process of the node listens on that TCP port, on addresses that are right. */
+/** A process of the node listens on that TCP port, on expected addresses. */
 export async function expectListener(
   live: LiveCluster,
   { node, port }: { node: string; port: number },

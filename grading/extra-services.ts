@@ -11,7 +11,7 @@ export function extraServices({ objects }: Snapshot): Service[] {
   return objects.services.filter((service) => service.namespace === 'default' && EXTRA_NAME.test(service.name))
 }
 
-/** How much one node's rules and sets hold for Services, at one moment. */
+/** The counts of one node's rules and sets for Services. */
 export interface RuleCount {
   /** Rules of nat KUBE-SERVICES. */
   rules: number
@@ -21,7 +21,7 @@ export interface RuleCount {
   members: number
 }
 
-/** A note of the counts on every node while the cluster had so many Service ports. */
+/** A note of the counts on every node, with the number of Service ports at that time. */
 export interface CountNote {
   ports: number
   nodes: Record<string, RuleCount>
@@ -51,7 +51,7 @@ export function countEverywhere(snapshot: Snapshot): CountNote {
 const isNumber = (value: unknown): value is number => typeof value === 'number' && Number.isFinite(value)
 const isRecord = (value: unknown): value is Record<string, unknown> => typeof value === 'object' && value !== null
 
-/** True for what `countEverywhere` gave, read back from the cluster. */
+/** True for a result of `countEverywhere` that was read from the cluster. */
 export function isCountNote(value: unknown): value is CountNote {
   if (!isRecord(value) || !isNumber(value.ports) || !isRecord(value.nodes)) return false
   const counts = Object.values(value.nodes)

@@ -1,38 +1,38 @@
 import type { Difference, Verdict } from './report-schema.ts'
 
-/** What a check found, for the learner. Everything but `expected` and `actual` has a sensible default. */
+/** A check's failure, for the learner. Everything except `expected` and `actual` has a default. */
 export interface FailureDetail {
-  /** The node that shows it; leave it out for a fact of the API. */
+  /** The node concerned; absent for a fact of the API. */
   node?: string
-  /** The read-only command that shows it, as the learner would type it. */
+  /** A read-only command to inspect it. */
   look: string
   expected: string
   actual: string
   differences?: Difference[]
-  /** Overrides the step's own reason when this very mistake has one of its own. */
+  /** Overrides the step's own reason for this specific mistake. */
   why?: string
   /** For a mistake that the check recognises: what to do about it. */
   hint?: string
-  /** The command to type next, where the difference says which; the step's hints otherwise. */
+  /** The next command, if the difference determines it; default: the step's hints. */
   next?: string
 }
 
-/** What one round came to for one step. */
+/** The outcome of one step in one round. */
 export interface StepOutcome {
   id: string
   verdict: Verdict
   waitsFor?: string[]
   reason?: string
-  /** Not yet, but only because this round sends no packets: what can be seen without them is right. */
+  /** Not yet, but only because this round sends no packets: everything else holds. */
   unsent?: true
   /** Not applicable, and no other capture of this cluster could show it. */
   outOfReach?: true
   failure?: FailureDetail
-  /** What the step measured, for people. */
+  /** The lines of measured values. */
   measured?: string[]
 }
 
-/** The step does not hold, and the learner can do something about it. */
+/** The step does not hold, and the learner can change that. */
 export class Failure extends Error {
   readonly detail: FailureDetail
 
@@ -43,16 +43,21 @@ export class Failure extends Error {
   }
 }
 
-/** The step can't be asked here: it costs and earns nothing. */
+/** The step can't be judged here: it has no effect on the score. */
 export class NotApplicable extends Error {}
 
-/** The step can't be asked of this cluster at all, at whatever moment. */
+/** The step can't be judged on this cluster at any moment. */
 export class OutOfReach extends NotApplicable {}
 
-/** The grader or the cluster is in trouble: the step could not be checked. */
+/** The grader or the cluster has a problem: the step could not be checked. */
 export class Trouble extends Error {}
 
 /** Ends a check with a failure. */
 export function fail(detail: FailureDetail): never {
   throw new Failure(detail)
+}
+
+/** What a check requires; where it does not hold, the check ends with this failure. */
+export function expectThat(holds: unknown, detail: FailureDetail): asserts holds {
+  if (!holds) fail(detail)
 }

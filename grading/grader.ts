@@ -8,7 +8,7 @@ import type { Report } from './report-schema.ts'
 import { type GradingRequest, openSource, roundFacts, roundNotes } from './source.ts'
 
 /**
- * Grades a lab once, and keeps the evidence of what failed. Trouble of the cluster, the capture or the grader is in the
+ * Grades a lab once, and writes the evidence of failures. Problems of the cluster, the capture or the grader are in the
  * report; it throws only when the lab or the step does not exist.
  */
 export async function grade(request: GradingRequest, options: JudgeOptions = {}): Promise<Report> {
@@ -47,7 +47,7 @@ export async function gradeWith(
   }
 }
 
-/** The request with the folder of a capture made independent of where the process stands. */
+/** The request with an absolute path of the capture folder. */
 export function absolute(request: GradingRequest): GradingRequest {
   if (request.source.kind !== 'capture') return request
   return { ...request, source: { kind: 'capture', folder: resolve(request.source.folder) } }

@@ -4,21 +4,21 @@ import { onNode } from './difference-report.ts'
 import { fail } from './failure.ts'
 import type { NodeView } from './snapshot.ts'
 
-/** Netfilter's hooks by the names of the chains that sit on them. Only the table mangle has a chain on all five. */
+/** Netfilter's hooks by the names of their chains. Only the table mangle has a chain on all five. */
 export const HOOKS = ['PREROUTING', 'INPUT', 'FORWARD', 'OUTPUT', 'POSTROUTING'] as const
 export type Hook = (typeof HOOKS)[number]
 
-/** Packets that the probe of each hook has counted; a hook without a probe is left out. */
+/** Packets that the probe of each hook has counted; a hook without a probe is omitted. */
 export type HookCounts = Partial<Record<Hook, number>>
 
 export const LOOK_AT_PROBES = 'iptables -t mangle -nvL'
 
-/** Probes of a learner's: rules in the table mangle, one in each hook, that count new connections to a port and send them nowhere. */
+/** A learner's probes: rules without a target in the table mangle, one in each hook, that count new connections to a port. */
 export class HookProbes {
   readonly #comment: string
   readonly #port: number
 
-  /** @param comment by which the lab's text tells its probes from other rules */
+  /** @param comment the comment of the probes in the lab's text */
   constructor(comment: string, port: number) {
     this.#comment = comment
     this.#port = port
@@ -29,14 +29,14 @@ export class HookProbes {
     return `iptables -t mangle ${this.#ruleIn(hook)}`
   }
 
-  /** What the probes of a ruleset have counted. */
+  /** The counters of the probes in a ruleset. */
   countsIn(ruleset: Ruleset): HookCounts {
     const counts: HookCounts = {}
     for (const [hook, { packets }] of this.#rulesIn(ruleset)) counts[hook] = packets ?? 0
     return counts
   }
 
-  /** A probe is in each of the five hooks, and all match the same packets. Returns what they have counted. */
+  /** A probe is in each of the five hooks, and all match the same packets. Returns their counters. */
   expectInEveryHook({ name, state }: NodeView): HookCounts {
     const counts = this.countsIn(state.iptables)
     const bare = HOOKS.filter((hook) => counts[hook] === undefined)
@@ -69,7 +69,7 @@ export class HookProbes {
     return `-A ${hook} -p tcp --syn --dport ${this.#port} -m comment --comment ${this.#comment}`
   }
 
-  /** Of several in one hook the oldest: a learner who typed the command twice has two that count the same. */
+  /** If there are several in one hook, the oldest: after a repeated command both count the same. */
   #rulesIn(ruleset: Ruleset): Map<Hook, Rule> {
     const mangle = ruleset.get('mangle')
     const isProbe = ({ spec }: Rule) => commentOf(spec) === this.#comment && targetOf(spec) === undefined
@@ -81,7 +81,7 @@ export class HookProbes {
     )
   }
 
-  /** The probe that does not count what the others count. They can be compared only if each matches the same packets. */
+  /** The probe that differs from the others. Counters are comparable only if all probes match the same packets. */
   #mismatched(ruleset: Ruleset): { hook: Hook; spec: string } | undefined {
     const probes = [...this.#rulesIn(ruleset)].map(([hook, { spec }]) => ({ hook, spec }))
     const count = (spec: string) => probes.filter((other) => other.spec === spec).length

@@ -6,50 +6,50 @@ export interface HttpRequests {
   /** IPv4. */
   address: string
   port: number
-  /** Plain characters. Of several requests each adds its number to it. */
+  /** Plain characters. Each of several requests appends its number. */
   path?: string
-  /** 1 unless given. */
+  /** Default 1. */
   times?: number
-  /** The address to send from; the system's choice unless given. */
+  /** The source address; chosen by the system by default. */
   source?: string
-  /** So long an answer is waited for; 3 s unless given. */
+  /** Timeout of an answer; default 3 s. */
   seconds?: number
-  /** All over one connection; else each over its own. */
+  /** All requests over one connection; otherwise each over a new one. */
   keep?: boolean
-  /** Goes on after a request that was not answered. */
+  /** Continues after a request without an answer. */
   insist?: boolean
 }
 
-/** What came of one request. */
+/** The result of one request. */
 export interface HttpReply {
-  /** Which of the requests it was. */
+  /** The index of the request. */
   index: number
   /** HTTP status, 0 when there was no answer. */
   status: number
-  /** The port that it was sent from. */
+  /** Its source port. */
   port: number
-  /** Connections made for it: 0 when it went over one that was there. */
+  /** Number of new connections: 0 if it used an existing one. */
   connects: number
-  /** What curl ends with, see libcurl-errors(3): 0, 7 where no connection was made, 28 where time was up. */
+  /** curl's exit code, see libcurl-errors(3): 0, 7 if there was no connection, 28 after the timeout. */
   code: number
-  /** What was wrong, in words of the system or of curl; empty when there was an answer. */
+  /** The error text of the system or of curl; empty if there was an answer. */
   error: string
-  /** The answer's first line behind its headers. */
+  /** The first line of the answer's body. */
   line: string
-  /** Packets of its connection that the sender had to send again, because no acknowledgement came; 0 where curl sends. */
+  /** Retransmitted packets of its connection; 0 with curl. */
   resent: number
 }
 
-/** Words of a request, in the order in which perl reads them. */
+/** Arguments of a request, in the order in which perl reads them. */
 const WORDS = 'address port path times source seconds keep insist'
 
 /**
- * All at once, each series one after the other, by what is built into perl: no module is loaded, as each program and library costs
- * the embedded kernel more than the requests do. Time is what select(2) waited. 2049 is SOCK_STREAM | SOCK_NONBLOCK, 115
- * EINPROGRESS, 1, 4 and 13 are SOL_SOCKET, SO_ERROR and SO_LINGER, 6 and 11 IPPROTO_TCP and TCP_INFO, on every architecture that
- * clusters run on; the bytes from 100 of what that gives are tcpi_total_retrans (include/uapi/linux/tcp.h).
- * Connections end by a reset: conntrack and IPVS list such a one for 10 s, and one that was closed for two minutes, among those
- * that a learner counts.
+ * All series in parallel, each sequentially, with perl's built-in functions: no module is loaded, because each program and
+ * library costs the embedded kernel more than the requests do. Time is what select(2) waited. 2049 is SOCK_STREAM |
+ * SOCK_NONBLOCK, 115 EINPROGRESS, 1, 4 and 13 are SOL_SOCKET, SO_ERROR and SO_LINGER, 6 and 11 IPPROTO_TCP and TCP_INFO, on
+ * every architecture that clusters run on; the bytes from 100 of what that gives are tcpi_total_retrans
+ * (include/uapi/linux/tcp.h). Connections end with a reset: conntrack and IPVS list them for 10 s, but regularly closed ones
+ * for two minutes, among those that a learner counts.
  */
 const PERL = String.raw`$SIG{PIPE} = "IGNORE"; $| = 1;
 my ($now, $count) = (0, 0);
@@ -114,7 +114,10 @@ while (@jobs = grep { !$_->{done} } @jobs) {
 
 const CURL_PRINT = String.raw`\t%{http_code}\t%{local_port}\t%{num_connects}\t%{exitcode}\t%{errormsg}\t\n`
 
-/** The same of curl, for where there is no perl. Bodies go before, and sed marks all lines, so that several can write at once. */
+/**
+ * The same with curl, if there is no perl. Bodies are printed first, and sed marks all lines, so that several can write in
+ * parallel.
+ */
 function asCurl(request: HttpRequests, index: number): string {
   const { address, port, times = 1, path = times > 1 ? '/?request=' : '/', source, seconds = 3, keep, insist } = request
   const options = [
@@ -128,7 +131,7 @@ function asCurl(request: HttpRequests, index: number): string {
   return `curl -s ${options.join(' ')} ${shellWord(url)} | sed 's/^/#curl /' &`
 }
 
-/** Shell text for a node or a Pod: sends all requests, each series at the same time as the others, and prints what came of them. */
+/** Shell text for a node or a Pod: sends all requests, the series in parallel, and prints the results. */
 export function httpRequests(requests: readonly HttpRequests[]): string {
   const words = requests.map(
     ({ address, port, times = 1, path = times > 1 ? '/?request=' : '/', source = '', seconds = 3, keep, insist }) =>
@@ -139,11 +142,13 @@ else ${requests.map(asCurl).join('\n')}
 wait; fi`
 }
 
-/** Shell text for a node: one request over HTTP to an IPv4 address, which ends well when it is answered with a status below 400. */
+/**
+ * Shell text for a node: one request over HTTP to an IPv4 address, exit code 0 when it is answered with a status below 400.
+ */
 export const httpRequest = (address: string, port: number): string =>
   `${HTTP_GET}\nhttp_get ${shellWord(address)} ${port} / 3 >/dev/null`
 
-/** What an output says of requests, in the order in which they ended; lines of anything else are passed over. */
+/** Reads the results of requests from an output, in the order in which they ended; other lines are ignored. */
 export function readReplies(stdout: string): HttpReply[] {
   const replies: HttpReply[] = []
   let body = ''

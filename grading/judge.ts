@@ -8,17 +8,17 @@ import { type LiveCluster, PacketsHeld } from './live-cluster.ts'
 import { pendingChanges } from './pending-changes.ts'
 import type { Snapshot } from './snapshot.ts'
 
-/** Where rounds get their snapshots from, and what they may touch. */
+/** The source of a round's snapshots, and its live cluster. */
 export interface Source {
   snapshot(): Promise<Snapshot>
-  /** Absent for a capture: a recorded cluster does not move, so it is read once. */
+  /** Absent for a capture, which does not change and is read once. */
   live?: LiveCluster
 }
 
 export interface JudgeOptions {
-  /** Judge these steps alone; other steps that they wait for are taken as given. */
+  /** Judge only these steps; other steps that they depend on count as passed. */
   only?: readonly string[] | undefined
-  /** Milliseconds that a moving cluster is waited for, before the scale factor. */
+  /** How long to wait for a changing cluster, in milliseconds, before the scale factor. */
   patienceMs?: number
   pauseMs?: number
 }
@@ -33,8 +33,8 @@ const PATIENCE_MS = 20_000
 const PAUSE_MS = 400
 
 /**
- * Judges a lab. Each round takes one snapshot and asks every step on it. While a step fails and the cluster still moves, a
- * new round begins, until the deadline; what fails then is `not yet`.
+ * Judges a lab. Each round takes one snapshot and judges every step on it. While a step fails and the cluster has pending
+ * changes, a new round begins, until the deadline; what fails then is `not yet`.
  * @throws what `source.snapshot` throws when the cluster can't be read at all
  */
 export async function judge(spec: LabSpec, source: Source, options: JudgeOptions = {}): Promise<Judgement> {
@@ -46,7 +46,7 @@ export async function judge(spec: LabSpec, source: Source, options: JudgeOptions
     const unsure = outcomes.some(({ verdict }) => verdict === 'failed')
     if (!unsure || moving.length === 0) return { outcomes, snapshot, rounds }
     if (Date.now() >= deadline) {
-      const reason = `the cluster was still moving when time ran out: ${moving.slice(0, 3).join(', ')}`
+      const reason = `the cluster was still changing when time ran out: ${moving.slice(0, 3).join(', ')}`
       return { outcomes: outcomes.map((outcome) => stillMoving(outcome, reason)), snapshot, rounds }
     }
     await pause(options.pauseMs ?? PAUSE_MS)
@@ -79,7 +79,10 @@ export async function judgeRound(
   return judgedNow
 }
 
-/** What fails while a machine of the cluster does not run is trouble of that machine: requests end there for no learner's fault. */
+/**
+ * A step that fails while a machine of the cluster does not run could not be checked: lost requests are not the learner's
+ * fault.
+ */
 async function withMachines(outcomes: StepOutcome[], live: LiveCluster | undefined): Promise<StepOutcome[]> {
   const isOpen = ({ verdict }: StepOutcome) => verdict === 'failed' || verdict === 'not yet'
   const stopped = live?.stoppedNodes && outcomes.some(isOpen) ? await live.stoppedNodes() : []
@@ -88,7 +91,7 @@ async function withMachines(outcomes: StepOutcome[], live: LiveCluster | undefin
   return outcomes.map((outcome) => (isOpen(outcome) ? { id: outcome.id, verdict: 'could not check', reason } : outcome))
 }
 
-/** An observer that can't read the cluster has nothing to note; the steps will say what is wrong. */
+/** An observer that can't read the cluster notes nothing; the steps report the problem. */
 function observeQuietly(observe: LabSpec['observers'][number], context: CheckContext): void {
   try {
     observe(context)
@@ -108,7 +111,7 @@ function waitsFor({ id, needs }: StepDefinition, outcomes: ReadonlyMap<string, S
   return { id, verdict: uncheckable ? 'could not check' : 'not yet', waitsFor: open, reason }
 }
 
-/** Judges a step and gathers what it showed. */
+/** Judges a step and collects its measured lines. */
 async function measuredStep(
   definition: StepDefinition,
   entry: CheckEntry | undefined,
@@ -143,7 +146,7 @@ async function judgeStep(
     return {
       id,
       verdict: 'could not check',
-      reason: error instanceof Trouble ? reason : `the check itself broke (${reason})`,
+      reason: error instanceof Trouble ? reason : `the check itself failed (${reason})`,
     }
   }
 }

@@ -4,11 +4,11 @@ import { fail } from './failure.ts'
 import type { NodeView } from './snapshot.ts'
 
 /**
- * Chains whose owners put their jumps on top on purpose, and which let Service packets pass: network plugins, CNI's portmap
- * (marks of its own), firewalld, libvirt, Tailscale (a mark of its own).
+ * Chains whose owners deliberately put their jumps on top, and which let Service packets pass: network plugins, CNI's portmap
+ * (with its own marks), firewalld, libvirt, Tailscale (with its own mark).
  */
-const MAY_STAND_ABOVE = /^(?:cali-|CILIUM_|CNI-HOSTPORT-|(?:PREROUTING|OUTPUT|POSTROUTING)_|LIBVIRT_|ts-)/
-/** How Docker and others masquerade a bridge of their own: packets of that network alone, on their way out of it. */
+const MAY_PRECEDE = /^(?:cali-|CILIUM_|CNI-HOSTPORT-|(?:PREROUTING|OUTPUT|POSTROUTING)_|LIBVIRT_|ts-)/
+/** How Docker and others masquerade their own bridge: only packets that leave that network. */
 const OWN_BRIDGE = /^-s \S+ ! -o \S+ -j MASQUERADE$/
 
 const MISSING_JUMP = {
@@ -23,13 +23,12 @@ const movedJump = (node: string, chain: string, spec: string) => ({
 })
 
 /**
- * Fails unless the first jump of a built-in nat chain goes to `target`, so that no rule of somebody else's takes the packet
- * before.
+ * Fails unless the first jump of a built-in nat chain goes to `target`, so that no foreign rule handles the packet before.
  */
 export function mustJumpFirst(nodes: readonly NodeView[], chain: string, target: string): void {
   for (const { name, state } of nodes) {
     const rules = state.iptables.get('nat')?.get(chain)?.rules ?? []
-    const first = rules.find(({ spec }) => !MAY_STAND_ABOVE.test(targetOf(spec) ?? '') && !OWN_BRIDGE.test(spec))
+    const first = rules.find(({ spec }) => !MAY_PRECEDE.test(targetOf(spec) ?? '') && !OWN_BRIDGE.test(spec))
     if (first && targetOf(first.spec) === target) continue
     const place = rules.findIndex(({ spec }) => targetOf(spec) === target)
     fail({
@@ -44,7 +43,7 @@ export function mustJumpFirst(nodes: readonly NodeView[], chain: string, target:
           ? { kind: 'missing', text: `${chain} has no jump to ${target}`, expected: `-A ${chain} … -j ${target}` }
           : {
               kind: 'wrong',
-              text: 'another rule sees the packet first',
+              text: 'another rule matches the packet first',
               expected: `-A ${chain} ${rules[place]?.spec ?? ''}`,
               actual: `-A ${chain} ${rules[0]?.spec ?? ''}`,
             },

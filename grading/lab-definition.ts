@@ -12,15 +12,15 @@ const sentence = z.string().trim().min(10)
 const stepSchema = z.strictObject({
   id: z.string().regex(/^[a-z][a-z0-9-]*$/),
   title: sentence,
-  /** Asked of the learner, and answered with `make answer`; the right answer is worked out from the cluster. */
+  /** A question, answered with `make answer`; the right answer is computed from the cluster. */
   question: sentence.endsWith('?').optional(),
   points: z.number().int().min(1).max(20),
-  /** Steps that must pass before this one is asked. */
+  /** Steps that must pass before this one is judged. */
   needs: z.array(z.string()).default([]),
-  /** About a moment: it is recorded when it is seen, and holds afterwards. */
+  /** About a moment: it is recorded when it passes, and holds afterwards. */
   moment: z.boolean().default(false),
   why: sentence,
-  /** From a nudge to the command. */
+  /** From a general hint to the command. */
   hints: z.array(sentence).min(2),
 })
 const kernelNeed = z.enum(['ipvs', 'ipset', 'recent', 'nft'])
@@ -28,9 +28,9 @@ const labSchema = z.strictObject({
   id: z.number().int().positive(),
   title: sentence,
   minutes: z.number().int().positive(),
-  /** What the nodes' kernel must have besides iptables; `make doctor` says where that is so. */
+  /** What the nodes' kernel must have besides iptables; `make doctor` shows which clusters have it. */
   kernel: z.array(kernelNeed).default([]),
-  /** What steps of it need: where the kernel lacks it, they are not applicable. */
+  /** What single steps need: on a kernel without it, they are not applicable. */
   kernelOfSteps: z.array(kernelNeed).default([]),
   steps: z.array(stepSchema).min(1),
 })
@@ -50,12 +50,12 @@ export interface LabDefinition {
   steps: StepDefinition[]
 }
 
-/** What lab.yaml says, before labs/claims.yaml adds to it. */
+/** The content of lab.yaml, without labs/claims.yaml. */
 export type WrittenLab = z.infer<typeof labSchema>
 
 /**
- * Reads the text of a lab.yaml. The steps that a step needs stand above it.
- * @throws Error with every fault that the schema finds, or with the first of order
+ * Reads the text of a lab.yaml. The steps that a step needs must precede it.
+ * @throws Error with every fault that the schema finds, or with the first fault of the order
  */
 export function parseLab(text: string, file: string): WrittenLab {
   const read = labSchema.safeParse(parse(text))
@@ -63,7 +63,7 @@ export function parseLab(text: string, file: string): WrittenLab {
   const ids = new Set<string>()
   for (const step of read.data.steps) {
     const unknown = step.needs.find((need) => !ids.has(need))
-    if (unknown) throw new Error(`${file}: step "${step.id}" needs "${unknown}", which does not stand above it.`)
+    if (unknown) throw new Error(`${file}: step "${step.id}" needs "${unknown}", which does not precede it.`)
     if (ids.has(step.id)) throw new Error(`${file}: there are two steps "${step.id}".`)
     ids.add(step.id)
   }
@@ -72,7 +72,7 @@ export function parseLab(text: string, file: string): WrittenLab {
 
 /**
  * Reads `labs/NN-name/lab.yaml` with the claims that `labs/claims.yaml` gives its steps.
- * @throws Error with the labs there are, or with what `parseLab` throws
+ * @throws Error with the existing labs, or what `parseLab` throws
  */
 export function readLab(number: number): LabDefinition {
   const folder = labFolder(number)
@@ -81,7 +81,7 @@ export function readLab(number: number): LabDefinition {
   const claims = readClaims()
   const withClaims = steps.map((step) => ({
     ...step,
-    // An answer was right when it was given, whatever the cluster does next.
+    // An answer stays right when the cluster changes afterwards.
     moment: step.moment || step.question !== undefined,
     claims: claimsOf(claims, number, step.id),
   }))
@@ -93,7 +93,7 @@ export function readClaims(): Record<string, string[]> {
   return parseClaims(readFileSync(join(labsFolder, 'claims.yaml'), 'utf8'))
 }
 
-/** Reads the text of claims.yaml. Throws Error for an id or a place that can be none. */
+/** Reads the text of claims.yaml. Throws Error for an invalid id or place. */
 export function parseClaims(text: string): Record<string, string[]> {
   return claimsSchema.parse(parse(text))
 }
@@ -109,7 +109,7 @@ export function findStep(lab: LabDefinition, id: string): StepDefinition {
   throw new Error(`Lab ${lab.number} has no step "${id}": its steps are ${lab.steps.map((s) => s.id).join(', ')}.`)
 }
 
-/** What of a lab decides on which clusters it can run. */
+/** The needs of a lab, which decide on which clusters it can run. */
 export const needsOf = ({ number, title, kernel = [], kernelOfSteps = [] }: LabDefinition): LabNeeds => ({
   number,
   title,
@@ -117,10 +117,10 @@ export const needsOf = ({ number, title, kernel = [], kernelOfSteps = [] }: LabD
   kernelOfSteps,
 })
 
-/** Throws Trouble where the kernel of a cluster that is up lacks what a lab needs: that is no fault of the learner's. */
+/** Throws Trouble if the kernel of a running cluster lacks a feature that a lab needs, which is not the learner's fault. */
 export async function mustRunHere(cluster: Cluster, lab: LabDefinition): Promise<void> {
   const { kernel } = needsOf(lab)
-  // Most labs need nothing of the kernel, and the embedded cluster's has what they need.
+  // Most labs need no special kernel feature.
   if (kernel.length === 0) return
   const { kernelLackOf } = await import('../cluster/doctor/gather.ts')
   const lacking = await kernelLackOf(cluster, kernel)

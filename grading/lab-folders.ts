@@ -4,7 +4,7 @@ import { projectRoot } from '../host/layout.ts'
 
 export const labsFolder = join(projectRoot, 'labs')
 
-/** Numbers and folders of the labs that there are, in order. */
+/** Numbers and folders of the labs, in order. */
 export function listLabs(): { number: number; folder: string }[] {
   return readdirSync(labsFolder)
     .filter((name) => /^\d\d-/.test(name) && existsSync(join(labsFolder, name, 'lab.yaml')))
@@ -12,7 +12,7 @@ export function listLabs(): { number: number; folder: string }[] {
     .sort((a, b) => a.number - b.number)
 }
 
-/** The folder of a lab. Throws Error with the labs there are. */
+/** The folder of a lab. Throws Error with the existing labs. */
 export function labFolder(number: number): string {
   const labs = listLabs()
   const found = labs.find((lab) => lab.number === number)

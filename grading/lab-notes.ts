@@ -3,13 +3,13 @@ import { ownLabel } from '../cluster/context/write-guard.ts'
 import type { KubeClient } from '../cluster/kube-client.ts'
 import type { Snapshot } from './snapshot.ts'
 
-/** Where the notes of a lab live: in the cluster itself, so that they go where it goes. */
+/** The namespace of the labs' notes: they are in the cluster itself, so that they are deleted with it. */
 export const NOTES_NAMESPACE = 'default'
 export const notesName = (lab: number) => `lab-${lab}`
 
 /**
- * What the checks of a lab saw at its moments (counts before and after, chains before the flush), kept as JSON in a
- * ConfigMap. A check's note is written once; a later round finds it and lets the step hold.
+ * Notes of a lab's checks about moments (counts before and after, chains before the flush), as JSON in a ConfigMap. A check's
+ * note is written once; a later round finds it and the step passes.
  */
 export class LabNotes {
   readonly #lab: number
@@ -34,17 +34,17 @@ export class LabNotes {
     }
   }
 
-  /** Keeps a note, unless there is one under that key already. */
+  /** Adds a note, unless there is one under that key already. */
   keep(key: string, note: unknown): void {
     if (this.#written[key] === undefined) this.#fresh[key] ??= JSON.stringify(note)
   }
 
-  /** True when a note was kept that the cluster does not hold yet. */
+  /** True when there is a new note that is not in the cluster yet. */
   get hasNews(): boolean {
     return Object.keys(this.#fresh).length > 0
   }
 
-  /** Writes what is new to the cluster. Without consent to that, grading goes on, and says that nothing was written down. */
+  /** Writes new notes to the cluster. Without consent, grading continues with a message that nothing was written. */
   async save(client: KubeClient): Promise<void> {
     try {
       await writeNotes(client, this.#lab, this.#fresh)
@@ -57,16 +57,15 @@ export class LabNotes {
 
 let told = false
 
-/** Once in a command, whatever it grades. */
+/** Once per command. */
 function tellUnwritten(): void {
-  if (!told)
-    console.error(' • Read only: what steps need to remember is not written into the cluster. YES=1 allows it.')
+  if (!told) console.error(' • Read only: the notes of steps are not written to the cluster. YES=1 allows it.')
   told = true
 }
 
 /**
- * Adds notes to what the cluster holds of a lab, or replaces those of the same key. What somebody else writes meanwhile
- * stays: a session watches while its learner answers in another terminal.
+ * Adds notes to those of a lab in the cluster, or replaces those with the same key. Concurrent writes of other processes are
+ * kept: the guide grades while its learner answers in another terminal.
  */
 export async function writeNotes(
   { core }: KubeClient,

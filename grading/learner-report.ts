@@ -19,7 +19,7 @@ const BLOCK_LINES_SHOWN = 6
 const TEXT_WIDTH = 100
 const NOTE_WIDTH = 300
 
-/** A report for people: a line per step, the first failure in full, the score. Works without colour and without a terminal. */
+/** A report as text: a line per step, the first failure in full, the score. Works without colour and without a terminal. */
 export function learnerReport(report: Report): string {
   const lines = [chalk.bold(`Lab ${report.lab}: ${report.title}`), ...circumstances(report), '']
   if (report.trouble !== undefined)
@@ -86,7 +86,10 @@ function stepLine(step: StepReport, width: number): string {
   return `${colour(verdict, MARKS[verdict])} ${id.padEnd(width)}  ${score.padStart(5)}  ${title}${chalk.dim(plainText(said))}`
 }
 
-/** A finding as labelled texts: where to look, what must be there, what is, what it is about, and what to do next. Commands are `whole`. */
+/**
+ * A finding as labelled texts: where to look, the expected and the actual state, the reason, and what to do next. Commands
+ * are `whole`.
+ */
 export function findingParts(
   lab: number,
   step: string,
@@ -102,7 +105,7 @@ export function findingParts(
     { label: 'expected', text: expected },
     { label: 'found', text: actual },
     ...shown.flatMap(differenceLines).map((text) => ({ label: '', text, whole })),
-    ...(hidden > 0 ? [{ label: '', text: `… and ${hidden} more, all of them in the evidence` }] : []),
+    ...(hidden > 0 ? [{ label: '', text: `… and ${hidden} more, all are in the evidence` }] : []),
     { label: 'about', text: why },
     ...(evidence === undefined ? [] : [{ label: 'evidence', text: evidence }]),
     { label: 'next', text: hint },
@@ -145,7 +148,7 @@ function block(label: string, text: string | undefined): string[] {
     .map((line) => `        ${label.padEnd(7)} ${shortened(line)}`)
 }
 
-/** What a report comes to, in the same words wherever points are told: `40/90 points, 9 of 17 steps passed`. */
+/** The score in one line, the same wherever it is printed: `40/90 points, 9 of 17 steps passed`. */
 export function scoreLine({ steps, score, maxScore }: Pick<Report, 'steps' | 'score' | 'maxScore'>): string {
   const passed = steps.filter(({ verdict }) => verdict === 'passed').length
   const counted = steps.filter(({ verdict }) => verdict !== 'not applicable').length

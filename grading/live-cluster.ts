@@ -7,30 +7,30 @@ import { timeoutScale } from '../host/wait.ts'
 import { Trouble } from './failure.ts'
 import { Moments } from './moments.ts'
 
-/** A Pod as the probes name it. */
+/** The name of a Pod, and of a container. */
 export interface PodName {
   namespace: string
   name: string
-  /** Needed where a Pod has several. */
+  /** Required if the Pod has several. */
   container?: string
 }
 
 const EXEC_TIMEOUT_MS = 20_000
 const SILENCE_MS = 30_000
 
-/** A check has come to where it would send packets, in a round that sends none. All that it looked at before is as it must be. */
+/** A check reached its requests in a round without packets. Everything that it checked before holds. */
 export class PacketsHeld extends Error {}
 
 /** The running cluster, for real requests: commands on nodes and in Pods, and Pods' logs. */
 export class LiveCluster {
   readonly cluster: Cluster
   readonly client: KubeClient
-  /** Keeps what the cluster looked like when a step passed; absent when it is somebody else's. */
+  /** Keeps captures of steps that passed; absent for another learner's cluster. */
   readonly moments: Moments | undefined
-  /** Nodes whose machine does not run now, or what keeps the driver from telling; absent where that can't be told at once. */
+  /** Nodes whose machine does not run now, or why the driver can't tell; absent if it would have to wait. */
   readonly stoppedNodes: (() => Promise<string[]>) | undefined
   readonly #quiet: boolean
-  /** Pods that did not answer in time. */
+  /** Pods that did not respond in time. */
   readonly #silent = new Map<string, { until: number; reason: string }>()
 
   constructor(cluster: Cluster, client: KubeClient, { keepMoments = true, quiet = false } = {}) {
@@ -41,21 +41,21 @@ export class LiveCluster {
     this.moments = keepMoments ? new Moments(cluster.driver, cluster.name) : undefined
   }
 
-  /** The same cluster for rounds that send no packet of their own, so that counters, connections and logs hold a learner's alone. */
+  /** The same cluster for rounds without packets, so that counters, connections and logs only show those of the learner. */
   quietly(): LiveCluster {
     return new LiveCluster(this.cluster, this.client, { keepMoments: this.moments !== undefined, quiet: true })
   }
 
   /**
-   * Runs a shell script on a node that sends packets, or belongs to what does. Throws Trouble only when the node can't be reached, and
-   * PacketsHeld, at once, in a quiet round.
+   * Runs a shell script on a node that sends packets, or belongs to such a check. Throws Trouble only when the node can't be
+   * reached, and PacketsHeld, at once, in a quiet round.
    */
   onNode(node: string, script: string): Promise<ExecResult> {
     this.#mustMaySend()
     return this.look(node, script)
   }
 
-  /** Runs a shell script on a node that only reads what is there. Throws Trouble only when the node can't be reached. */
+  /** Runs a shell script on a node that only reads. Throws Trouble only when the node can't be reached. */
   async look(node: string, script: string): Promise<ExecResult> {
     try {
       return await runOnNode(this.cluster, node, `${PATH}\n${script}`, { timeoutMs: EXEC_TIMEOUT_MS, readOnly: true })
@@ -65,8 +65,9 @@ export class LiveCluster {
   }
 
   /**
-   * Runs a shell script in a Pod's container, through the API. Throws Trouble when it can't be started or does not end in time;
-   * a Pod that did not answer is not waited for again by this command's next steps. Throws PacketsHeld, at once, in a quiet round.
+   * Runs a shell script in a Pod's container, through the API. Throws Trouble when it can't be started or does not end in
+   * time; the next steps of this command do not wait again for a Pod that did not respond. Throws PacketsHeld, at once, in a
+   * quiet round.
    */
   inPod(pod: PodName, script: string): Promise<ExecResult> {
     this.#mustMaySend()

@@ -11,7 +11,7 @@ import type { Snapshot } from './snapshot.ts'
 
 const indexSchema = z.object({
   identity: z.string(),
-  /** Step → when it passed first, and the file that keeps the cluster as it was then. */
+  /** Step → when it passed first, and the file with the capture of that moment. */
   steps: z.record(z.string(), z.object({ passedAt: z.iso.datetime(), capture: z.string() })),
 })
 type Index = z.infer<typeof indexSchema>
@@ -22,7 +22,7 @@ const keptSchema = z.object({
   nodes: z.array(z.object({ name: z.string(), files: z.array(z.tuple([z.string(), z.string()])) })),
 })
 
-/** A step that passed, and the cluster as it was at that moment. */
+/** A passed step, and the capture of that moment. */
 export interface Moment {
   step: string
   passedAt: string
@@ -31,9 +31,9 @@ export interface Moment {
 }
 
 /**
- * Keeps, for one cluster, what it looked like when each step of a lab passed for the first time. A folder in `.cache/` per
- * cluster and lab; one compressed file per capture, shared by the steps that passed on it. A new cluster of the same name
- * starts anew.
+ * Keeps, for one cluster, the capture of the moment when each step of a lab passed for the first time. A folder in `.cache/`
+ * per cluster and lab; one compressed file per capture, shared by the steps that passed on it. A new cluster of the same name
+ * starts empty.
  */
 export class Moments {
   readonly #folder: string
@@ -43,7 +43,7 @@ export class Moments {
     this.#folder = join(root, 'moments', `${driver}-${cluster}`)
   }
 
-  /** Keeps the snapshot for steps that passed on it and never before. Costs nothing when there is none. */
+  /** Keeps the snapshot for steps that passed for the first time. Does nothing if there is none. */
   keep(lab: number, snapshot: Snapshot, outcomes: readonly StepOutcome[]): void {
     const passed = outcomes.filter(({ verdict }) => verdict === 'passed')
     if (passed.length === 0) return
@@ -51,20 +51,20 @@ export class Moments {
     let index = this.#known.get(lab)
     if (index?.identity === identity && passed.every(({ id }) => index?.steps[id])) return
     index = this.#readIndex(lab)
-    const anew = index.identity !== identity
-    if (anew) index = { identity, steps: {} }
+    const isNewCluster = index.identity !== identity
+    if (isNewCluster) index = { identity, steps: {} }
     const fresh = passed.filter(({ id }) => !index.steps[id])
     this.#known.set(lab, index)
     if (fresh.length === 0) return
     try {
-      if (anew) rmSync(this.#labFolder(lab), { recursive: true, force: true })
+      if (isNewCluster) rmSync(this.#labFolder(lab), { recursive: true, force: true })
       this.#write(lab, index, snapshot.capture, fresh)
     } catch {
-      // A full disk costs the evidence of a moment, never the grading.
+      // On a full disk the capture is not kept, but grading continues.
     }
   }
 
-  /** What was kept of a lab, in no order. Files that were tampered with or lost are left out. */
+  /** The moments of a lab, in no order. Damaged or lost files are omitted. */
   all(lab: number): Moment[] {
     return Object.entries(this.#readIndex(lab).steps).flatMap(([step, { passedAt, capture }]) => {
       const kept = this.#readCapture(lab, capture)
@@ -72,12 +72,12 @@ export class Moments {
     })
   }
 
-  /** The identity of the cluster that the moments of a lab are of; empty when there are none. */
+  /** The identity of the cluster of a lab's moments; empty if there are none. */
   identity(lab: number): string {
     return this.#readIndex(lab).identity
   }
 
-  /** Labs of which anything was kept. */
+  /** Labs with moments. */
   labs(): number[] {
     return Array.from({ length: 99 }, (_, index) => index + 1).filter((lab) => existsSync(this.#indexFile(lab)))
   }
@@ -93,7 +93,7 @@ export class Moments {
     mkdirSync(this.#labFolder(lab), { recursive: true })
     writeFileSync(join(this.#labFolder(lab), file), gzipSync(text, { level: 1 }))
     for (const { id } of fresh) index.steps[id] = { passedAt: new Date(kept.takenAt).toISOString(), capture: file }
-    // Another process may read at this moment: the index is either the old one or the new one.
+    // Atomic, because another process may read the index now.
     writeFileSync(`${this.#indexFile(lab)}.new`, `${JSON.stringify(index, null, 1)}\n`)
     renameSync(`${this.#indexFile(lab)}.new`, this.#indexFile(lab))
   }

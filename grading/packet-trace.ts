@@ -4,16 +4,16 @@ import { CircleError, type Packet, PacketError, type Trace, tracePacket } from '
 import type { Difference } from './report-schema.ts'
 import type { NodeView } from './snapshot.ts'
 
-/** Who sends the packet: a Pod by its address, somebody outside by theirs, or the node itself. */
+/** The sender of a packet: a Pod or an outside client, by address, or the node itself. */
 export type Sender = { pod: string } | { outside: string } | 'node'
 
 /** Where the rules of a node send the first packet of a connection to a Service. */
 export interface PacketEnd {
-  /** Addresses of the backends that it may reach. */
+  /** Addresses of the possible backends. */
   backends: string[]
-  /** True when a source of its own choosing replaces the sender's on some way. */
+  /** True when the source is replaced on some path (masquerade). */
   masqueraded: boolean
-  /** One sentence: to whom, or where it gets stuck. */
+  /** One sentence: the backends, or the place where the packet stops. */
   text: string
 }
 
@@ -22,7 +22,7 @@ interface Target {
   port: number
 }
 
-/** Walks a packet through what the node holds. The end says so, too, when the packet can't be walked. */
+/** Traces a packet through the node's state. The result also describes a failed trace. */
 export function tracedTo(node: NodeView, sender: Sender, { address, port }: Target): PacketEnd {
   const to = { destination: address, port, protocol: 'tcp' } as const
   const packet: Packet =
@@ -42,7 +42,7 @@ export function tracedTo(node: NodeView, sender: Sender, { address, port }: Targ
 function endOf(node: NodeView, packet: Packet, trace: Trace): PacketEnd {
   const { outcomes, lost } = trace
   const masqueraded = outcomes.some((outcome) => outcome.masquerade)
-  // What nobody translates is still on its way to the Service, whoever lets it pass.
+  // A packet that was not translated has not reached a backend, even if it is accepted.
   const backends = outcomes.map(({ to }) => parseEndpoint(to)?.address ?? to).filter((to) => to !== packet.destination)
   const stop = stoppingPlace(trace, packet, node.state, ` on ${node.name}`)
   if (stop !== undefined) return { backends, masqueraded, text: `the packet ${trace.packet} ${stop}` }
@@ -53,7 +53,7 @@ function endOf(node: NodeView, packet: Packet, trace: Trace): PacketEnd {
   return { backends, masqueraded, text }
 }
 
-/** The end of a packet as a line of a finding, for a request that was not answered as it should. */
+/** The end of a packet as a line of a finding, for a request without the expected answer. */
 export function traceLine(node: NodeView, sender: Sender, target: Target): Difference[] {
   return [{ kind: 'wrong', text: tracedTo(node, sender, target).text }]
 }

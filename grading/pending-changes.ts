@@ -4,7 +4,7 @@ import type { Snapshot } from './snapshot.ts'
 
 /** Changes younger than this may not have reached every node yet. */
 const FRESH_MS = 2500
-/** A Pod that runs and is not ready after that long is kept from it by its probe, and stays as it is. */
+/** A Pod that still is not ready after this time is held back by its probe, and counts as settled. */
 const UNREADY_MS = 5000
 /** A container waiting for one of these reasons will not come up by waiting. */
 const STUCK = new Set([
@@ -13,9 +13,8 @@ const STUCK = new Set([
 ])
 
 /**
- * What in the cluster is still on its way, one phrase each; empty when it stands still. Services, slices and kube-proxies count as
- * on their way for `freshMs`. A step that fails meanwhile is
- * asked again, and only when time runs out is it `not yet`.
+ * The pending changes of the cluster, one phrase each; empty if it is settled. Services, slices and kube-proxies count as
+ * pending for `freshMs` after a change. A step that fails meanwhile is judged again, and is `not yet` when time runs out.
  */
 export function pendingChanges(snapshot: Snapshot, freshMs = FRESH_MS): string[] {
   const phrases: string[] = []
@@ -51,14 +50,14 @@ function isMoving(snapshot: Snapshot, pod: ApiObject): boolean {
   return pod.status?.phase === 'Running' && !hasCondition(pod, 'Ready') && !isHeldBack(snapshot, pod)
 }
 
-/** All its containers have been running for a while, as long as the snapshot says when it was taken. */
+/** All its containers have been running for a while; needs the time of the snapshot. */
 function isHeldBack({ takenAt }: Snapshot, { status }: ApiObject): boolean {
   const started = (status?.containerStatuses ?? []).map(({ state }) => state?.running?.startedAt)
   if (takenAt === undefined || started.length === 0) return false
   return started.every((time) => time !== undefined && takenAt - Date.parse(time) >= UNREADY_MS)
 }
 
-/** An EndpointSlice says when the change that it follows happened, a Service when each of its editors last wrote to it. */
+/** The time of the last change: an EndpointSlice has it as an annotation, a Service in its managedFields. */
 function changedAt({ kind, metadata }: ApiObject): string | undefined {
   const edits = kind === 'Service' ? (metadata.managedFields ?? []).flatMap(({ time }) => time ?? []) : []
   return (

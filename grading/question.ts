@@ -3,26 +3,26 @@ import type { Check, CheckContext } from './check-context.ts'
 import { Failure, fail, NotApplicable, Trouble } from './failure.ts'
 import type { StepDefinition } from './lab-definition.ts'
 
-/** What is right at this moment, by the cluster itself. */
+/** The right answer for the current state of the cluster. */
 export interface Truth {
-  /** Every way to say it that is right. */
+  /** All accepted answers. */
   accepts: readonly string[]
-  /** The read-only command that shows it. */
+  /** A read-only command to find it. */
   look: string
 }
 
-/** Works out the truth from the snapshot; throws Failure, NotApplicable or Trouble as a check does. */
+/** Computes the right answer from the snapshot; throws Failure, NotApplicable or Trouble as a check does. */
 export type Question = (context: CheckContext) => Truth | Promise<Truth>
 
-/** An answer as the lab's notes in the cluster keep it. */
+/** An answer in the lab's notes in the cluster. */
 export interface AnswerNote {
   text: string
   at: string
 }
 
-/** The note of what a learner answered last. */
+/** Key of the note with the learner's last answer. */
 export const answerKey = (step: string) => `answer.${step}`
-/** The note of the answer that was right when it was given. */
+/** Key of the note with the answer that was right when it was given. */
 export const answeredKey = (step: string) => `answered.${step}`
 
 export const isAnswerNote = (value: unknown): value is AnswerNote =>
@@ -33,7 +33,7 @@ export const isAnswerNote = (value: unknown): value is AnswerNote =>
   'at' in value &&
   typeof value.at === 'string'
 
-/** The answer as it is written down. Throws Error with a sentence for the learner when it can't be one. */
+/** The note of an answer. Throws Error with a sentence for the learner when it is not valid. */
 export const answerNote = (typed: string, at = new Date()): AnswerNote => ({
   text: readAnswer(typed),
   at: at.toISOString(),
@@ -43,8 +43,8 @@ export const answerNote = (typed: string, at = new Date()): AnswerNote => ({
 export const answerCommand = (lab: number, step: string) => `make answer LAB=${lab} Q=${step} A='…'`
 
 /**
- * The check of a step that asks. A right answer is about a moment: it stays right on the live cluster when that moves on. A
- * capture is never believed: what was right is worked out from it again.
+ * The check of a step with a question. A right answer is about a moment: it stays right when the live cluster changes. For a
+ * capture, the right answer is always computed from the capture.
  */
 export function questionCheck(lab: number, { id, question = '' }: StepDefinition, ask: Question): Check {
   return async (context) => {
@@ -58,7 +58,7 @@ export function questionCheck(lab: number, { id, question = '' }: StepDefinition
       notes.keep(answeredKey(id), given)
       return
     }
-    if (right) throw new NotApplicable('the cluster had moved on from its answer when this capture was taken')
+    if (right) throw new NotApplicable('the cluster had changed since the answer when this capture was taken')
     const form = answerForm(accepts)
     fail({
       look,
@@ -77,7 +77,7 @@ const whatIsWrong = (text: string, form: ReturnType<typeof answerForm>) =>
     ? `"${text}", which is not ${form.words}`
     : `"${text}", which is not right on this cluster now`
 
-/** A right answer keeps its points on the live cluster. Another one that was given later is said to be wrong if it is. */
+/** A right answer keeps its points on the live cluster. A later wrong answer is reported. */
 async function tellLaterAnswer(context: CheckContext, ask: Question, right: string, later?: string): Promise<void> {
   if (later === undefined || sameAnswer(later, right)) return
   try {
@@ -86,12 +86,12 @@ async function tellLaterAnswer(context: CheckContext, ask: Question, right: stri
     const wrong = whatIsWrong(later, answerForm(accepts))
     context.show([`Your last answer is ${wrong}. The earlier "${right}" was right and keeps its points.`])
   } catch (error) {
-    // What is right can't be told now.
+    // The right answer can't be determined now.
     if (!(error instanceof Failure || error instanceof NotApplicable || error instanceof Trouble)) throw error
   }
 }
 
-/** Notes can be written by other means than `make answer`; what is no answer counts as none. */
+/** Notes can be written by other means than `make answer`; an invalid answer counts as none. */
 function usable({ text }: AnswerNote): string | undefined {
   try {
     return readAnswer(text)

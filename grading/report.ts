@@ -8,15 +8,13 @@ export interface ReportCircumstances {
   seconds: number
   notes?: readonly string[]
   trouble?: string | undefined
-  /**
-   * For what was handed in: a capture that can't be read earns nothing, where a cluster that can't be read costs nothing.
-   */
+  /** For a submission: a capture that can't be read earns no points, while a cluster that can't be read costs none. */
   handedIn?: boolean
 }
 
 /**
- * The report of a judgement: the one place where points, score and exit code come from the verdicts. A step that nothing is
- * said about could not be checked, and never passed.
+ * The report of a judgement: the only place that computes points, score and exit code from the verdicts. A step without an
+ * outcome could not be checked.
  */
 export function reportOf(
   lab: LabDefinition,
@@ -85,8 +83,8 @@ function stepReport(step: StepDefinition, outcome: StepOutcome | undefined, trou
 const COMMAND = /^(?:make|kubectl) \S[^.;,]*$/
 
 /**
- * A failure with what the step itself has to say, where the check had nothing more special. Where nothing was done yet, the command
- * that solves the step is left to its hints: a nudge comes first. What is to be done about a difference is always told.
+ * A failure completed with the step's own texts where the check gave none. Where nothing was done yet, the command that
+ * solves the step is left to its hints: a nudge comes first. What is to be done about a difference is always told.
  */
 export function findingOf(step: StepDefinition, failure: FailureDetail): ReportedFinding {
   const command = failure.next ?? (COMMAND.test(failure.hint ?? '') ? failure.hint : undefined)

@@ -1,10 +1,10 @@
-/** One bar of a drawing: what it is of, and its part of the whole. */
+/** One bar: its labels and its count. */
 export interface Bar {
   labels: readonly string[]
   count: number
 }
 
-/** Columns that the whole would take. */
+/** Columns for 100 %. */
 const WIDTH = 60
 
 /** Draws counts as bars, one line each: labels in columns, a bar as long as its part of the whole, the percentage, the count. */

@@ -1,7 +1,7 @@
 import { createHash, createHmac, timingSafeEqual } from 'node:crypto'
 import { readPlainFile } from '../host/plain-file.ts'
 
-/** What can name a learner: it becomes part of a file's name and stands in reports. */
+/** Valid names of learners; they become parts of file names and reports. */
 export const LEARNER_NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$/
 
 /** The name as given. Throws with the rule when it is none. */
@@ -12,7 +12,7 @@ export function learnerName(text: string | undefined): string {
   )
 }
 
-/** The seed that a learner's own variant of the labs grows from: the name alone decides it, in any spelling of its case. */
+/** The seed of a learner's variant of the labs: derived from the name only, case-insensitive. */
 export function seedOf(learner: string): string {
   return createHash('sha256').update(`kube-service-labs seed ${learner.toLowerCase()}`).digest('hex').slice(0, 16)
 }
@@ -59,7 +59,7 @@ export function signatureOf(key: ClassKey, learner: string, manifest: Buffer): s
     .digest('hex')
 }
 
-/** The word that a learner's cluster is to hold where a class has a key, and no other learner's cluster. */
+/** The word for a learner's cluster if the class has a key; different for each learner. */
 export const wordOf = (key: ClassKey, learner: string): string =>
   createHmac('sha256', learnerSecret(key, learner)).update('kube-service-labs class word').digest('hex').slice(0, 16)
 

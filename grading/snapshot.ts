@@ -24,10 +24,10 @@ import { Trouble } from './failure.ts'
 const KUBE_PROXY = /^(?:Using|Using the) (\w+) Proxier/i
 
 /**
- * The mode of a running kube-proxy: its own /proxyMode, else the last line of its log that names a proxier (`Using ipvs
- * Proxier`, all versions). Undefined when it says nothing.
+ * The mode of a running kube-proxy: its /proxyMode, else the last line of its log that names a proxier (`Using ipvs Proxier`,
+ * all versions). Undefined if there is neither.
  */
-export function modeInForce(proxyMode: string | undefined, log: string | undefined): string | undefined {
+export function reportedMode(proxyMode: string | undefined, log: string | undefined): string | undefined {
   const said = proxyMode?.trim()
   if (said) return said
   const modes = (log ?? '').split('\n').flatMap((line) => {
@@ -38,8 +38,8 @@ export function modeInForce(proxyMode: string | undefined, log: string | undefin
 }
 
 /**
- * kube-proxy's version on a node: the image tag of its Pod in service, else that of one which terminates or has ended (it wrote what
- * the node holds), else what the Node says. Throws Trouble when none does.
+ * kube-proxy's version on a node: the image tag of its Pod in service, else that of a terminating or ended one (it wrote the
+ * node's rules), else the version in the Node object. Throws Trouble if there is none.
  */
 export function kubeProxyVersionOn(items: readonly ApiObject[], node: string): string {
   const pods = [...kubeProxyPods(items), ...items.filter(isKubeProxyPod)]
@@ -56,8 +56,8 @@ export function kubeProxyVersionOn(items: readonly ApiObject[], node: string): s
 }
 
 /**
- * The configuration of kube-proxy's ConfigMap. A capture without it is read with kube-proxy's defaults and the Pod range
- * that the controller manager was started with, else the one that the nodes suggest. Throws ConfigError when kube-proxy would refuse it.
+ * The configuration of kube-proxy's ConfigMap. Without it, kube-proxy's defaults are used with the controller manager's Pod
+ * range, else with one derived from the nodes. Throws ConfigError when kube-proxy would reject it.
  */
 function kubeProxyConfigOf(items: readonly ApiObject[], objects: () => ClusterObjects): KubeProxyConfig {
   const map = items.find(
@@ -77,7 +77,7 @@ function kubeProxyConfigOf(items: readonly ApiObject[], objects: () => ClusterOb
 const parsed = new Map<string, KubeProxyConfig>()
 const PARSED_KEPT = 16
 
-/** YAML is the dearest part of a capture to read, and nearly every capture of a lab holds the same. */
+/** Parsing YAML is the slowest part of reading a capture, and nearly all captures of a lab have the same text. */
 function parsedOnce(text: string): KubeProxyConfig {
   const found = parsed.get(text)
   if (found) return found
@@ -96,26 +96,26 @@ function controllerManagerFlags(items: readonly ApiObject[]): { features: string
   return { features: flag('feature-gates'), clusterCIDR: flag('cluster-cidr') }
 }
 
-/** What captures of one cluster share is the very same object, which nobody changes. */
+/** Captures of one cluster share identical, immutable objects. */
 const readBefore: ReadBefore = new WeakMap()
 
 /**
- * The cluster at one moment, read once and shared by every step of a round: it judges nothing (evaluate.ts does). Each part is read
- * from its text when it is first asked for, and throws Trouble then if it can't be read.
+ * The cluster at one moment, read once and shared by every step of a round: it judges nothing (evaluate.ts does). Each part
+ * is parsed on first use, and throws Trouble if it can't be read.
  */
 export class Snapshot {
-  /** As it was read: what a submission keeps. */
+  /** The raw capture, for submissions. */
   readonly capture: Capture
   readonly takenAt: number | undefined
   readonly items: readonly ApiObject[]
   readonly nodes: readonly NodeView[]
-  /** Read texts are shared with the snapshot that this one is like. */
+  /** Parsed texts are shared with the `like` snapshot. */
   readonly parsers: CaptureParsers
   readonly #rawItems: unknown[]
   #read: { objects: ClusterObjects; leftOut: readonly string[] } | undefined
   #config: KubeProxyConfig | ConfigError | undefined
 
-  /** What a capture shares with that of another snapshot, the very objects, files and texts, is taken from there as worked out. */
+  /** Results for objects, files and texts that the capture shares with the `like` snapshot are reused. */
   constructor(capture: Capture, like?: Snapshot) {
     const same = like?.capture.objects === capture.objects ? like : undefined
     this.capture = capture
@@ -136,17 +136,17 @@ export class Snapshot {
     )
   }
 
-  /** The objects as the prediction takes them. Throws Trouble when there is no list of objects at all. */
+  /** The objects for the prediction. Throws Trouble if there is no list of objects. */
   get objects(): ClusterObjects {
     return this.#readObjects().objects
   }
 
-  /** One sentence for each object that can't be read, which the prediction therefore does without. Throws as `objects` does. */
+  /** One sentence for each object that can't be read, which is not part of the prediction. Throws as `objects` does. */
   get leftOut(): readonly string[] {
     return this.#readObjects().leftOut
   }
 
-  /** kube-proxy's configuration, or why kube-proxy refuses it. */
+  /** kube-proxy's configuration, or why kube-proxy rejects it. */
   get config(): KubeProxyConfig | ConfigError {
     try {
       this.#config ??= kubeProxyConfigOf(this.items, () => this.objects)
@@ -190,13 +190,13 @@ export class NodeView {
     this.#files = files
   }
 
-  /** The text that the node gave for one file of a capture; undefined when the command failed or is not installed. */
+  /** The text of one file of the node's capture; undefined when the command failed or is not installed. */
   text(file: string): string | undefined {
     this.#requireAnswer()
     return this.#files.files.get(file)
   }
 
-  /** What the node holds. Throws Trouble when it did not answer or said something that can't be read. */
+  /** The node's state. Throws Trouble when it did not respond or its output can't be parsed. */
   get state(): NodeState {
     this.#requireAnswer()
     if (this.#state) return this.#state
@@ -204,25 +204,25 @@ export class NodeView {
     const fault = faults[0]
     if (fault) {
       const place = fault.line === undefined ? fault.file : `${fault.file} line ${fault.line}`
-      throw new Trouble(`what node ${this.name} said can't be read (${place}: ${fault.message.split('\n')[0]})`)
+      throw new Trouble(`the output of node ${this.name} can't be read (${place}: ${fault.message.split('\n')[0]})`)
     }
     this.#state = state
     return state
   }
 
-  /** Tracked connections, where they were read. */
+  /** Tracked connections, if they were recorded. */
   get connections() {
     try {
       return parseConntrack(this.text('conntrack') ?? '')
     } catch (error) {
       if (!(error instanceof ParseError)) throw error
-      throw new Trouble(`what node ${this.name} said can't be read (conntrack line ${error.line})`)
+      throw new Trouble(`the output of node ${this.name} can't be read (conntrack line ${error.line})`)
     }
   }
 
-  /** The mode that kube-proxy runs in on this node, by its own word. */
+  /** The mode that kube-proxy reports on this node. */
   get mode(): string | undefined {
-    return modeInForce(this.text('proxyMode'), this.text('kube-proxy.log'))
+    return reportedMode(this.text('proxyMode'), this.text('kube-proxy.log'))
   }
 
   get kubeProxyVersion(): string {

@@ -8,15 +8,15 @@ import { LiveCluster } from './live-cluster.ts'
 import type { Source } from './report-schema.ts'
 import { Snapshot } from './snapshot.ts'
 
-/** What a grading run is asked; it crosses from the command line to vitest's worker, so it is plain data. */
+/** The input of a grading run; plain data, because it is passed to vitest's worker. */
 export interface GradingRequest {
   lab: number
-  /** One step alone. */
+  /** Only this step. */
   step?: string
   source: Source
 }
 
-/** What the round learned about the cluster, for the report. */
+/** Facts about the cluster, for the report. */
 export interface RoundFacts {
   kubeProxy?: string
   mode?: string
@@ -38,7 +38,7 @@ export async function openSource(source: Source): Promise<JudgedSource> {
   return { snapshot: async () => snapshot }
 }
 
-/** What kube-proxies have heard of is programmed before nodes are looked at, where that can be told, but no longer than this. */
+/** How long to wait, before nodes are read, until kube-proxies have programmed the current objects, if the driver knows. */
 const SYNC_MS = 3000
 
 /** A running cluster as a source of snapshots. Throws UserError when it is not up. */
@@ -56,14 +56,14 @@ export async function openCluster(
   return { live, snapshot }
 }
 
-/** kube-proxy's version and mode, where every node that answers agrees. */
+/** kube-proxy's version and mode, if all readable nodes agree. */
 export function roundFacts({ nodes }: Snapshot): RoundFacts {
   const kubeProxy = agreed(nodes.map((node) => asked(() => node.kubeProxyVersion)))
   const mode = agreed(nodes.map((node) => asked(() => node.mode)))
   return { ...(kubeProxy === undefined ? {} : { kubeProxy }), ...(mode === undefined ? {} : { mode }) }
 }
 
-/** What the reader of a report has to know beside its verdicts: which objects were left out, and why. */
+/** Notes beside the verdicts: which objects were omitted, and why. */
 export const roundNotes = (snapshot: Snapshot): readonly string[] => asked(() => snapshot.leftOut) ?? []
 
 function agreed(values: (string | undefined)[]): string | undefined {

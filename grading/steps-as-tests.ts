@@ -8,7 +8,7 @@ import { openSource } from './source.ts'
 
 declare module 'vitest' {
   interface ProvidedContext {
-    /** True in vitest's project `checks`: there a lab's spec registers its steps as tests. */
+    /** True in vitest's project `checks`, where a lab's spec registers its steps as tests. */
     grades?: boolean
   }
   interface TaskMeta {
@@ -16,12 +16,14 @@ declare module 'vitest' {
   }
 }
 
-/** Why a step is not passed, as vitest and its reporters show it: the name tells a failure from what could not be judged. */
+/**
+ * Why a step did not pass, for vitest and its reporters: the name distinguishes failures from steps that could not be judged.
+ */
 class StepError extends Error {
   constructor(name: string, message: string) {
     super(message)
     this.name = name
-    // The lines of the grader's own sources say nothing about a cluster.
+    // Stack traces of the grader are not useful here.
     this.stack = `${name}: ${message}`
   }
 }
@@ -33,8 +35,8 @@ const ERROR_NAMES: Partial<Record<Verdict, string>> = {
 }
 
 /**
- * Makes each step of a lab one test of vitest. The first test that runs grades, with `make check-N`'s own code, the steps that were
- * chosen (all, or those that `-t` leaves): the capture that CAPTURE names, else the cluster that CLUSTER and NAME select.
+ * Makes each step of a lab one test of vitest. The first test that runs grades the chosen steps (all, or those selected by
+ * `-t`) with the code of `make check-N`: on the capture in CAPTURE, else on the cluster selected by CLUSTER and NAME.
  */
 export function registerSteps(spec: LabSpec, { describe, test }: typeof import('vitest')): void {
   const { lab } = spec
@@ -47,7 +49,7 @@ export function registerSteps(spec: LabSpec, { describe, test }: typeof import('
         const verdict = step?.verdict ?? 'could not check'
         task.meta.verdict = verdict
         for (const line of step?.measured ?? []) await annotate(plainText(line))
-        // The step that it waits for says what is wrong, and fails the run.
+        // The step that it waits for reports the problem, and fails the run.
         if (verdict === 'not applicable' || step?.waitsFor) skip(plainText(step?.reason ?? verdict))
         const name = ERROR_NAMES[verdict]
         if (name !== undefined) throw new StepError(name, messageOf(lab.number, step))

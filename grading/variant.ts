@@ -3,10 +3,10 @@ import { NOTES_NAMESPACE } from './lab-notes.ts'
 import { LEARNER_NAME, seedOf } from './signature.ts'
 import type { Snapshot } from './snapshot.ts'
 
-/** The ConfigMap that says, in the cluster itself, whose cluster it is; its one key is `learner`. */
+/** The ConfigMap with the learner's name in the cluster; its only key is `learner`. */
 export const LEARNER_MAP = 'learner'
 
-/** What the Service of the labs is called and how large it is: the same for all, or a learner's own. */
+/** The name and size of the labs' Service: the standard ones, or a learner's own. */
 export interface Variant {
   /** Name of the Deployment and its Service. Its Pods keep the label `app: web`. */
   name: string
@@ -22,7 +22,7 @@ const FIRST_PORT = 8000
 const PORTS = 1000
 const MOST_REPLICAS = 4
 
-/** The variant that grows from a learner's seed; the standard one without a learner. Decided by the name alone. */
+/** The variant of a learner's seed, derived from the name only; the standard one without a learner. */
 export function variantFor(learner: string | undefined): Variant {
   if (!learner) return STANDARD
   const [a = 0, b = 0, c = 0, d = 0, e = 0, f = 0] = Buffer.from(seedOf(learner), 'hex')
@@ -36,7 +36,7 @@ export function variantFor(learner: string | undefined): Variant {
 
 const known = new WeakMap<readonly unknown[], string | null>()
 
-/** Whose cluster this is, as it says itself; undefined when nobody's, or when that is no name. Every check asks. */
+/** The learner's name in the cluster's objects; undefined if missing or invalid. Used by every check. */
 export function learnerIn(items: readonly unknown[]): string | undefined {
   const before = known.get(items)
   if (before !== undefined) return before ?? undefined
@@ -54,7 +54,7 @@ function readLearner(items: readonly unknown[]): string | undefined {
 
 export const variantIn = (snapshot: Snapshot): Variant => variantFor(learnerIn(snapshot.items))
 
-/** The text or command of a lab in the names of a variant. */
+/** The text or command of a lab with the names of a variant. */
 export function personalise(text: string, { name, port, replicas }: Variant): string {
   if (name === STANDARD.name) return text
   return (
@@ -64,7 +64,7 @@ export function personalise(text: string, { name, port, replicas }: Variant): st
         (_all, kind, by, at) => `${kind}${by}${name}${at ? `:${port}` : ''}`,
       )
       .replace(/\bweb-(np|lb)\b/g, `${name}-$1`)
-      // Two more than there are, and an even number.
+      // Two more than the variant has, and an even number.
       .replace(/--replicas 4\b/g, replicas > STANDARD.replicas ? '--replicas 6' : '--replicas 4')
       .replace(/--port 80\b/g, `--port ${port} --target-port 80`)
       .replace(/\$WEB:80\b/g, () => `$WEB:${port}`)

@@ -1,8 +1,8 @@
 import type { TestProject } from 'vitest/node'
 
 /**
- * After a vitest run of checks, gives it the exit codes of `make check-N`: 2 where a step could not be checked or none was judged
- * at all, so that a run that proves nothing never counts as a pass; 1 and 0 are vitest's own.
+ * After a vitest run of checks, sets the exit codes of `make check-N`: 2 if a step could not be checked or none was judged,
+ * so that a run without results never counts as a pass; 1 and 0 are vitest's own.
  */
 export default function watchRun({ name, vitest }: TestProject): () => void {
   return () => {
@@ -13,6 +13,6 @@ export default function watchRun({ name, vitest }: TestProject): () => void {
     if (verdicts.includes('could not check')) process.exitCode = 2
     if (verdicts.some((verdict) => verdict !== 'not applicable')) return
     process.exitCode = 2
-    console.error('No step was judged: nothing that was asked for can be checked here.')
+    console.error('No step was judged: none of the chosen steps can be checked here.')
   }
 }

@@ -6,7 +6,7 @@ import { variantIn } from './variant.ts'
 
 export const WEB_NAMESPACE = 'default'
 
-/** The Service web as the checks use it. */
+/** The Service web, for checks. */
 export interface WebService {
   name: string
   address: string
@@ -21,7 +21,7 @@ export interface WebBackend {
   pod: string
 }
 
-/** The Service web with its ready backends; fails when it is not there or has no ClusterIP. */
+/** The Service web with its ready backends; fails when it does not exist or has no ClusterIP. */
 export function webService(snapshot: Snapshot): WebService {
   const { name } = variantIn(snapshot)
   const { address, port } = clusterService(snapshot, name, {

@@ -1,15 +1,15 @@
 import { isIPv4 } from 'node:net'
 
-/** The first and last IPv4 address, both included, of what Services of type LoadBalancer are given. */
+/** The first and last IPv4 address (inclusive) for Services of type LoadBalancer. */
 export interface AddressPool {
   first: string
   last: string
 }
 
-/** An address, or what is wrong. */
+/** An address, or the reason why there is none. */
 export type AddressChoice = { ip: string } | { ip: undefined; fault: string }
 
-/** The address asked for, else the one held, else the first free one. */
+/** The requested address, else the current one, else the first free one. */
 export function chooseAddress(
   { first, last }: AddressPool,
   asked: string | undefined,
@@ -37,22 +37,23 @@ export function isInPool({ first, last }: AddressPool, ip: string): boolean {
 }
 
 /**
- * The part of an IPv4 network that a container engine gives out last: 51 addresses near its end, as the embedded cluster
- * has them in 172.18.0.0/16, or a quarter of a smaller network.
+ * The part of an IPv4 network that a container engine assigns last: 51 addresses near its end, as in the embedded cluster's
+ * 172.18.0.0/16, or a quarter of a smaller network.
  * @throws Error when the network has no room for any
  */
 export function poolOf(subnet: string): AddressPool {
   const [base = '', bits = ''] = subnet.split('/')
   const size = 2 ** (32 - Number(bits))
-  if (!isIPv4(base) || !(size >= 16)) throw new Error(`"${subnet}" is no IPv4 network with room for load balancers.`)
+  if (!isIPv4(base) || !(size >= 16))
+    throw new Error(`"${subnet}" is not an IPv4 network with room for load balancers.`)
   const end = Math.floor(toNumber(base) / size) * size + size
   if (size >= 256) return { first: toAddress(end - 56), last: toAddress(end - 6) }
   return { first: toAddress(end - size / 4), last: toAddress(end - 2) }
 }
 
 /**
- * An address behind the pool for a second client outside the cluster, which no engine gives out before all others; undefined in
- * a network with no room for it.
+ * An address after the pool for a second client outside the cluster, which an engine would assign last; undefined in a
+ * network with no room for it.
  */
 export function secondClientOf(subnet: string): string | undefined {
   const { last } = poolOf(subnet)

@@ -15,18 +15,18 @@ import { dirname, join } from 'node:path'
 import { oneAtATime } from './one-at-a-time.ts'
 import type { Progress } from './progress.ts'
 
-/** A file or folder of the cache that is made once. Beside it lies a manifest of all its files, by which damage is found. */
+/** A file or folder of the cache that is made once. A manifest of all its files beside it allows to detect damage. */
 export interface Artifact {
   path: string
-  /** What it is made from: one whose manifest lacks a part is made again. */
+  /** What it is made from: if a part is missing in the manifest, it is made again. */
   parts?: readonly string[]
-  /** Makes it at another path, from where it is put in place whole. */
+  /** Makes it at a temporary path, from which it is moved into place. */
   make(fresh: string): Promise<void>
 }
 
 /**
- * The time of the last change (ctime) moves with every write, change of mode and copy, and no program can set it back: a file whose
- * size and ctime are as they were is not read again.
+ * The ctime changes with every write, change of mode and copy, and no program can set it back: a file with unchanged size and
+ * ctime is not read again.
  */
 type FileProof = { size: number; ctimeMs: number; executable: boolean; sha256: string } | { link: string }
 
@@ -41,9 +41,9 @@ const manifestOf = (path: string) => `${path}.manifest`
 const silent: Progress = { start() {}, end() {}, note() {} }
 
 /**
- * Resolves to the path of an artifact that is whole: as it was made, or made again where it is missing, damaged or made from other
- * parts. Of several processes one makes it.
- * @throws what `make` throws; then nothing of the attempt is left
+ * Resolves to the path of an intact artifact, which is made again if it is missing, damaged or made from other parts. If
+ * several processes need it, one makes it.
+ * @throws what `make` throws; then the attempt leaves no files
  */
 export async function ensureArtifact(artifact: Artifact, progress: Progress = silent): Promise<string> {
   const { path } = artifact
@@ -53,14 +53,14 @@ export async function ensureArtifact(artifact: Artifact, progress: Progress = si
     if (isWhole(artifact)) return
     const damage = readManifest(path) && existsSync(path) ? damageOf(path) : undefined
     if (damage) progress.note(`"${path}" is damaged (${damage}): making it again.`)
-    await makeAnew(artifact)
+    await remake(artifact)
   }
   await oneAtATime(`${path}.lock`, make, { doing: `makes "${path}"`, progress })
   return path
 }
 
 /**
- * Reads every byte of an artifact. One that is damaged is no longer whole for ensureArtifact, which makes it again.
+ * Reads every byte of an artifact. A damaged one is made again by the next ensureArtifact.
  * @returns what is wrong with it
  */
 export function proveArtifact(path: string): string | undefined {
@@ -74,8 +74,8 @@ function isWhole({ path, parts = [] }: Artifact): boolean {
   return made !== undefined && parts.every((part) => made.includes(part)) && damageOf(path) === undefined
 }
 
-async function makeAnew({ path, parts = [], make }: Artifact): Promise<void> {
-  // One name for all attempts: what a killed one left goes with the next.
+async function remake({ path, parts = [], make }: Artifact): Promise<void> {
+  // The same path for all attempts: the next one removes what a killed one left.
   const fresh = `${path}.new`
   mkdirSync(dirname(path), { recursive: true })
   rmSync(fresh, { recursive: true, force: true })
@@ -90,7 +90,7 @@ async function makeAnew({ path, parts = [], make }: Artifact): Promise<void> {
   }
 }
 
-/** What is wrong with the files of an artifact, as far as their sizes and ctimes show; undefined for one that is whole. */
+/** What is wrong with the files of an artifact according to their sizes and ctimes; undefined if it is intact. */
 function damageOf(path: string, { readAll = false } = {}): string | undefined {
   const manifest = readManifest(path)
   if (!manifest) return 'its manifest is missing or damaged'
@@ -113,7 +113,7 @@ function differenceOf(file: string, proof: FileProof, stats: Stats | undefined, 
   if (!stats) return 'is missing'
   if ('link' in proof)
     return stats.isSymbolicLink() && readlinkSync(file) === proof.link ? undefined : 'is another link'
-  if (!stats.isFile()) return 'is no file'
+  if (!stats.isFile()) return 'is not a file'
   if (stats.size !== proof.size) return `has ${stats.size} bytes instead of ${proof.size}`
   if (proof.executable && !isExecutable(stats)) return 'is not executable'
   if (!readAll && stats.ctimeMs === proof.ctimeMs) return undefined
@@ -124,7 +124,7 @@ function statsOf(file: string): Stats | undefined {
   try {
     return lstatSync(file)
   } catch {
-    // It is missing, or a file is where one of its folders was.
+    // It is missing, or one of its parent folders is a file now.
     return undefined
   }
 }

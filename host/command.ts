@@ -4,8 +4,8 @@ import { $, kill, type ProcessOutput, type ProcessPromise } from 'zx/core'
 export { $, type ProcessOutput, type ProcessPromise }
 
 /**
- * Ends a command of `$` with all that it has started, when its time is up or it is asked to. zx's own `kill` asks `ps`, which small
- * systems lack, in a way that Node.js 24 and later print a deprecation warning about (DEP0190); it is used where there is no /proc.
+ * Ends a command of `$` and all its descendants, after its timeout or on request. zx's own `kill` runs `ps`, which small
+ * systems lack, and makes Node.js 24 and later print a deprecation warning (DEP0190); it is used if there is no /proc.
  */
 $.kill = async (pid, signal = $.killSignal ?? 'SIGTERM') => {
   if (!existsSync('/proc/self/stat')) return kill(pid, signal)
@@ -17,7 +17,7 @@ $.kill = async (pid, signal = $.killSignal ?? 'SIGTERM') => {
     }
 }
 
-/** A process and its descendants, by the parents that proc_pid_stat(5) names. */
+/** A process and its descendants, by the parent process IDs in /proc/PID/stat (proc_pid_stat(5)). */
 function family(first: number): number[] {
   const children = new Map<number, number[]>()
   for (const name of readdirSync('/proc').filter((entry) => /^\d+$/.test(entry))) {

@@ -15,15 +15,15 @@ async function checksum(path: string): Promise<string> {
 }
 
 export interface DownloadOptions {
-  /** For the line of progress: `kind v0.33.0`. */
+  /** For the progress line: `kind v0.33.0`. */
   title?: string
   progress?: Progress
 }
 
 /**
- * Fetches a file whose SHA-256 is known and makes it executable, once, and again where it is damaged. A download that was cut off
- * is resumed by the next call; the file appears under its name only when the sum is right.
- * @throws Error in one sentence: not reachable, refused, stalled, or a wrong sum (the wrong file is removed)
+ * Fetches a file with a known SHA-256 and makes it executable, once, and again if it is damaged. An interrupted download is
+ * resumed by the next call; the file appears under its name only when the checksum is right.
+ * @throws Error in one sentence: not reachable, refused, stalled, or a wrong checksum (the file is removed)
  */
 export async function fetchVerified(
   url: string,
@@ -50,7 +50,7 @@ export async function fetchVerified(
 interface Download {
   url: string
   sha256: string
-  /** Where what has come so far is kept. */
+  /** The file for the received part. */
   part: string
 }
 
@@ -60,14 +60,14 @@ async function download({ url, sha256, part }: Download, progress: Progress | un
   const stalled = new AbortController()
   const stop = watchDownload(
     () => bytes,
-    () => stalled.abort(new Error(`nothing came for ${stallSeconds()} s`)),
+    () => stalled.abort(new Error(`nothing was received for ${stallSeconds()} s`)),
     () => progress?.update?.(`${(bytes / 1_000_000).toFixed(1)} MB`),
   )
   try {
     const response = await fetch(url, { headers, signal: stalled.signal }).catch((error: unknown) => {
       throw new Error(`"${url}" could not be reached (${reasonOf(error)}).`)
     })
-    // 416: the part is complete already, or of no use; the sum decides.
+    // 416: the part is complete already, or useless; the checksum decides.
     if (response.status !== 416) {
       if (!response.ok || !response.body)
         throw new Error(`"${url}" answered ${response.status} ${response.statusText}.`)
@@ -75,7 +75,7 @@ async function download({ url, sha256, part }: Download, progress: Progress | un
       if (!resumed) bytes = 0
       const file = await open(part, resumed ? 'a' : 'w', 0o755)
       try {
-        // One chunk after the other, so that what a broken connection leaves is a whole prefix of the file.
+        // Sequential writes, so that a broken connection leaves a prefix of the file.
         for await (const chunk of response.body) {
           await file.write(chunk)
           bytes += chunk.length

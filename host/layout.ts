@@ -6,10 +6,10 @@ export const projectRoot = (function nearest(folder: string): string {
   return existsSync(join(folder, 'package.json')) ? folder : nearest(dirname(folder))
 })(import.meta.dirname)
 
-/** Runs another program of ours, in a process or thread of its own:  node START embedded/daemon.ts … */
+/** Runs another of our programs, in its own process or thread:  node START embedded/daemon.ts … */
 export const START = join(projectRoot, 'scripts/start.mjs')
 
-/** Everything that may be thrown away: packages, binaries and the running clusters' files. */
+/** Everything that can be recreated: packages, binaries and the running clusters' files. */
 export const cacheFolder = join(projectRoot, '.cache')
 
 /** In a folder that was unpacked from the offline archive (`make bundle`): its programs, and the root file system that they come from. */
@@ -19,10 +19,10 @@ export const offlineRoot = existsSync(offlineFolder) ? join(offlineFolder, 'root
 /** Folder of one cluster's files. */
 export const clusterFolder = (name: string) => join(cacheFolder, 'clusters', name)
 
-/** Folder of one kind cluster's files: an embedded cluster of the same name has its own. */
+/** Folder of one kind cluster's files; an embedded cluster of the same name has another folder. */
 export const kindFolder = (name: string) => join(cacheFolder, 'kind', name)
 
-/** One node as every driver names and numbers it. */
+/** The name and addresses of one node, for every driver. */
 export interface NodePlan {
   name: string
   address: string
@@ -40,12 +40,12 @@ export function nodePlans(clusterName: string): NodePlan[] {
 
 const nameRule = /^[a-z0-9]([a-z0-9.-]{0,48}[a-z0-9])?$/
 
-/** The cluster's name from `NAME` (default k8s-guide). Throws when it could not name nodes and folders. */
+/** The cluster's name from `NAME` (default k8s-guide). Throws if it is not valid for nodes and folders. */
 export function clusterName(value = process.env.NAME): string {
   const name = value || 'k8s-guide'
   if (!nameRule.test(name) || name.includes('..'))
     throw new Error(
-      `"${name}" can't name a cluster: use lower-case letters, digits and dashes, at most 50, as in \`NAME=k8s-guide make up\`.`,
+      `"${name}" can't be the name of a cluster: use lower-case letters, digits and dashes, at most 50, as in \`NAME=k8s-guide make up\`.`,
     )
   return name
 }

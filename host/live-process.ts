@@ -1,23 +1,23 @@
 import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 
-/** A process by number and start time: a number that was given to another process has another one. */
+/** A process by ID and start time: when the ID is reused, the start time differs. */
 export interface NotedProcess {
   pid: number
   startTime: string
 }
 
-/** By hand: every command comes this way, and loading a library for it would take a fifth of a second. */
+/** Without a library: every command runs this, and loading one would take 0.2 s. */
 function isNoted(value: unknown): value is NotedProcess {
   const { pid, startTime }: Partial<Record<keyof NotedProcess, unknown>> = Object(value)
   return Number.isInteger(pid) && Number(pid) > 0 && typeof startTime === 'string'
 }
 
-/** Start times can be read where there is /proc; elsewhere a number alone must do. */
+/** Start times are in /proc; on systems without it only the process ID is compared. */
 const hasProc = existsSync('/proc/self/stat')
 
 /**
- * When a live process started (field 22 of /proc/PID/stat; `unknown` where there is no /proc), or undefined when there is none.
- * Zombies count as gone.
+ * When a live process started (field 22 of /proc/PID/stat; `unknown` where there is no /proc), or undefined if there is none.
+ * Zombies count as ended.
  */
 export function processStartTime(pid: number): string | undefined {
   if (!hasProc) return isThere(pid) ? 'unknown' : undefined
@@ -40,16 +40,16 @@ function isThere(pid: number): boolean {
   }
 }
 
-/** Whether that very process lives. */
+/** Whether that process still runs. */
 export const isLive = ({ pid, startTime }: NotedProcess) => processStartTime(pid) === startTime
 
-/** Notes a process of ours in a file, so that a later command finds it. */
+/** Records one of our processes in a file, so that a later command finds it. */
 export function noteProcess(file: string, pid: number): void {
   const startTime = processStartTime(pid)
   if (startTime !== undefined) writeFileSync(file, `${JSON.stringify({ pid, startTime })}\n`, { mode: 0o600 })
 }
 
-/** The number of the process that a file notes, as long as that very process lives. */
+/** The ID of the process recorded in a file, if it still runs. */
 export function notedProcess(file: string): number | undefined {
   try {
     const noted: unknown = JSON.parse(readFileSync(file, 'utf8'))

@@ -3,7 +3,7 @@ import { guardOutput } from './output.ts'
 import { fileSentence } from './plain-file.ts'
 import { explainSystemError } from './system-trouble.ts'
 
-/** Something the user can mend; the message is a sentence that names the value and the next command. */
+/** An error that the user can fix; the message is a sentence with the value and the next command. */
 export class UserError extends Error {}
 
 /** Exit codes of every script. */
@@ -20,7 +20,7 @@ export async function main(body: () => Promise<unknown>, usage?: string): Promis
     return
   }
   process.stdout.on('error', (error: NodeJS.ErrnoException) => {
-    // `make status | head -1` closes our output early; that is not a fault.
+    // `make status | head -1` closes our output early; that is not an error.
     if (error.code === 'EPIPE') process.exit(ExitCode.passed)
   })
   try {
@@ -34,7 +34,7 @@ export async function main(body: () => Promise<unknown>, usage?: string): Promis
   }
 }
 
-/** What parseArgs says goes on at length about positional arguments; its first sentence is what went wrong. */
+/** Messages of parseArgs explain positional arguments at length; only their first sentence is kept. */
 function sentenceOf(error: unknown, hasUsage: boolean): string {
   if (!(error instanceof Error)) return String(error)
   const refused = apiMessage(error)
@@ -43,16 +43,16 @@ function sentenceOf(error: unknown, hasUsage: boolean): string {
   if (explained !== undefined) return explained
   const { code } = error as NodeJS.ErrnoException
   if (!hasUsage || !code?.startsWith('ERR_PARSE_ARGS_')) return error.message
-  return `${error.message.split(/\. |\n/)[0]?.replace(/\.$/, '')}: --help lists what there is.`
+  return `${error.message.split(/\. |\n/)[0]?.replace(/\.$/, '')}: --help lists the options.`
 }
 
-/** What an API server said in the Status that it refused with; the client puts headers and JSON around it. */
+/** The message of an API server's Status, without the headers and JSON that the client adds. */
 function apiMessage(error: object): string | undefined {
   if (!('code' in error && typeof error.code === 'number' && 'body' in error)) return undefined
   try {
     const status: unknown = typeof error.body === 'string' ? JSON.parse(error.body) : error.body
     if (!(status instanceof Object && 'message' in status && typeof status.message === 'string')) return undefined
-    return `The API server answers ${error.code}: ${status.message}.`
+    return `The API server answered ${error.code}: ${status.message}.`
   } catch {
     return undefined
   }

@@ -10,20 +10,20 @@ const gapMs = 100
 /** Another process has the lock. */
 export interface Holder {
   pid: number
-  /** What it does, as a clause: `starts the cluster "k8s-guide"`. */
+  /** What it does, as a verb phrase: `starts the cluster "k8s-guide"`. */
   doing: string
 }
 
-/** What others are told who want the same lock, and where this one says for whom it waits. */
+/** The description shown to processes that wait for this one, and the progress on which this one reports its own waiting. */
 export interface Wait {
   doing: string
   progress: Progress
 }
 
 /**
- * Does work that no other process of this machine does at the same time. Who comes second waits until all that came before have
- * finished or their processes have ended, and says so on `progress`.
- * @throws DeadlineError when others work for longer than ten minutes
+ * Does work under a lock that is exclusive on this machine. Waits until all earlier processes have finished or ended, and
+ * reports this on `progress`.
+ * @throws DeadlineError when the others take longer than ten minutes
  */
 export async function oneAtATime<T>(lock: string, work: () => Promise<T>, { doing, progress }: Wait): Promise<T> {
   const own = takeTicket(lock, doing)
@@ -36,10 +36,10 @@ export async function oneAtATime<T>(lock: string, work: () => Promise<T>, { doin
 }
 
 /**
- * Does work that no other process of this machine does at the same time, or nothing where one does: work that may take hours.
- * @throws what `refusal` makes of the process that has the lock
+ * Does work under a lock that is exclusive on this machine, and throws instead of waiting: for work that may take hours.
+ * @throws the error that `refusal` returns for the process that has the lock
  */
-export async function oneAlone<T>(
+export async function onlyOne<T>(
   lock: string,
   work: () => Promise<T>,
   { doing, refusal }: { doing: string; refusal: (holder: Holder) => Error },
@@ -55,8 +55,8 @@ export async function oneAlone<T>(
   }
 }
 
-/** The process that has a lock; undefined when none has. */
-export function whoHolds(lock: string): Holder | undefined {
+/** The process that has a lock; undefined if none has. */
+export function lockHolder(lock: string): Holder | undefined {
   if (!existsSync(dirname(lock))) return undefined
   const [first] = ticketsFor(lock).filter(hasNumber).sort(byNumber)
   return first && holderOf(first)
@@ -79,15 +79,15 @@ async function waitForOthers(own: Ticket, progress: Progress): Promise<void> {
 }
 
 /**
- * A file beside the lock's path for each process that works or waits (Lamport's bakery algorithm, 1974): the lowest number works.
- * A file is written by its own process alone and its name is never used again, so that anybody can remove that of a dead process.
+ * A file beside the lock's path for each process that works or waits (Lamport's bakery algorithm, 1974): the lowest number
+ * works. Only its own process writes a file and its name is never reused, so any process can remove the file of a dead one.
  */
 interface Ticket {
   lock: string
   file: string
   id: string
   pid: number
-  /** Undefined while the process looks for the highest number. */
+  /** Undefined while the process determines the highest number. */
   number: number | undefined
 }
 
@@ -108,7 +108,7 @@ function takeTicket(lock: string, doing: string): Ticket {
   return { lock, file, id, pid: process.pid, number }
 }
 
-/** Tickets of live processes that come before this one, the one that works first. */
+/** Tickets of running processes before this one, the working one first. */
 function others({ lock, id, number = 0 }: Ticket): Ticket[] {
   return ticketsFor(lock)
     .filter((other) => other.id !== id)

@@ -1,10 +1,10 @@
 import { chalk } from 'zx/core'
 import { visibleText } from './plain-text.ts'
 
-/** Bold, dim, colours, and their ends: all that chalk writes for us. */
+/** Start and end of bold, dim and colours: all that we use of chalk. */
 const COLOUR = /(\x1b\[(?:[0-4]|2[2-4]|3[0-7]|39|9[0-7])m)/
 
-/** Text as it may be printed: characters that a terminal would obey are visible, but our colours stay where there are colours. */
+/** Text that is safe to print: control characters are made visible, except our colours if colours are enabled. */
 function printable(text: string): string {
   if (chalk.level === 0) return visibleText(text)
   return text
@@ -16,12 +16,12 @@ function printable(text: string): string {
 type Output = NodeJS.WriteStream
 type Write = Output['write']
 
-/** Guarded stream → its own write. */
+/** Guarded stream → its original write. */
 const unguarded = new WeakMap<Output, Write>()
 
 /**
- * From here on, whatever this process prints on its standard output and error is visible text: rules, objects, logs, names and
- * arguments reach a terminal as characters, never as commands, whichever script prints them.
+ * Escapes control characters in everything that this process prints on standard output and error from now on: rules, objects,
+ * logs, names and arguments never act as terminal commands, in any script.
  */
 export function guardOutput(): void {
   for (const stream of [process.stdout, process.stderr]) {
@@ -36,13 +36,16 @@ export function guardOutput(): void {
   }
 }
 
-/** The stream as it is, for what must move the cursor: a line that is replaced, a line that is typed. The texts in it are the caller's care. */
+/**
+ * The unguarded stream, for output that moves the cursor: a line that is replaced, a line that is typed. The caller escapes
+ * its text.
+ */
 export function rawOutput(stream: Output): Output {
   const write = unguarded.get(stream)
   return write ? Object.create(stream, { write: { value: write } }) : stream
 }
 
-/** What a command on a node printed: as it is for a file or a pipe, as visible text for a terminal. */
+/** Prints the output of a command on a node: unchanged to a file or a pipe, escaped to a terminal. */
 export function printResult({ stdout, stderr }: { stdout: string; stderr: string }): void {
   const outputOf = (stream: Output) => (stream.isTTY ? stream : rawOutput(stream))
   outputOf(process.stdout).write(stdout)

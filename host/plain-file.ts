@@ -4,9 +4,9 @@ import { dirname } from 'node:path'
 /** Large enough for every file that we or kubectl write, small enough for the memory of any machine. */
 const LIMIT_BYTES = 256 * 2 ** 20
 
-/** A file or folder can't be used. The message is a sentence with the path in it, and quotes nothing of the content. */
+/** A file or folder can't be used. The message is a sentence with the path, without any content of the file. */
 export class PlainFileError extends Error {
-  /** What is wrong, to be put behind the path: `does not exist`. */
+  /** What is wrong, to follow the path in a sentence: `does not exist`. */
   readonly fault: string
 
   constructor(path: string, fault: string) {
@@ -16,8 +16,8 @@ export class PlainFileError extends Error {
 }
 
 /**
- * The text of an ordinary file. Pipes, sockets and devices, which may never end, are refused, not waited for.
- * @throws PlainFileError for whatever is wrong
+ * The text of an ordinary file. Pipes, sockets and devices, which may never end, are refused.
+ * @throws PlainFileError with the reason
  */
 export function readPlainFile(path: string, limitBytes = LIMIT_BYTES): string {
   let file: number | undefined
@@ -26,7 +26,7 @@ export function readPlainFile(path: string, limitBytes = LIMIT_BYTES): string {
     file = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK)
     const stats = fstatSync(file)
     if (stats.isDirectory()) throw new PlainFileError(path, 'is a folder, not a file')
-    if (!stats.isFile()) throw new PlainFileError(path, 'is no ordinary file')
+    if (!stats.isFile()) throw new PlainFileError(path, 'is not a regular file')
     if (stats.size > limitBytes) throw new PlainFileError(path, `is larger than ${limitBytes / 2 ** 20} MiB`)
     return readFileSync(file, 'utf8')
   } catch (error) {
@@ -36,7 +36,7 @@ export function readPlainFile(path: string, limitBytes = LIMIT_BYTES): string {
   }
 }
 
-/** Whether a path is a folder, or leads to one. False where that can't be seen. */
+/** Whether a path is a folder or a link to one. False if that can't be read. */
 export function isFolder(path: string): boolean {
   try {
     return statSync(path).isDirectory()
@@ -46,7 +46,7 @@ export function isFolder(path: string): boolean {
 }
 
 /**
- * Makes sure, before long work begins, that its result can be written.
+ * Verifies, before long work begins, that its result can be written.
  * @throws PlainFileError that names what is in the way
  */
 export function requireWritable(file: string): void {
@@ -57,34 +57,34 @@ export function requireWritable(file: string): void {
   } catch (error) {
     throw new PlainFileError(file, `can't be written: "${folder}" ${faultOf(error)}`)
   }
-  if (!isFolder(folder)) throw new PlainFileError(file, `can't be written: "${folder}" is no folder`)
+  if (!isFolder(folder)) throw new PlainFileError(file, `can't be written: "${folder}" is not a folder`)
 }
 
 const FAULTS: Record<string, string> = {
   ENOENT: 'does not exist',
-  ENOTDIR: 'is no folder, or a part of its path is none',
+  ENOTDIR: 'is not a folder, or a part of its path is not',
   EISDIR: 'is a folder, not a file',
   EACCES: 'may not be used by you',
   EPERM: 'may not be used by you',
   ELOOP: 'is a link to itself',
   ENAMETOOLONG: 'is longer than a path may be',
-  EROFS: 'is on a disk that can only be read',
+  EROFS: 'is on a read-only disk',
   ENOSPC: 'does not fit: the disk is full',
-  EDQUOT: 'does not fit: your share of the disk is full',
+  EDQUOT: 'does not fit: your disk quota is full',
   EEXIST: 'exists already',
-  ENXIO: 'is no ordinary file',
+  ENXIO: 'is not a regular file',
   ENOTEMPTY: 'is a folder with something in it',
   EBUSY: 'is in use',
   EMFILE: "can't be opened: this process has too many open files",
 }
 
-/** What an error of the file system means, to be put behind the path. */
+/** The meaning of an error of the file system, to follow the path in a sentence. */
 function faultOf(error: unknown): string {
   const code = error instanceof Error && 'code' in error ? String(error.code) : 'no reason was given'
   return FAULTS[code] ?? `can't be used (${code})`
 }
 
-/** The sentence for an error that the file system gave for one path; undefined for any other error. */
+/** The sentence for an error of the file system about one path; undefined for any other error. */
 export function fileSentence(error: object): string | undefined {
   if (!('code' in error && 'path' in error && 'syscall' in error)) return undefined
   const { code, path } = error

@@ -1,6 +1,6 @@
 /**
- * What a terminal obeys or a reader can't see: control characters of ASCII and Latin-1 but tabs and line ends, other line ends, marks
- * of direction, characters without a width, and tags.
+ * Characters that control a terminal or are invisible: control characters of ASCII and Latin-1 except tabs and line ends,
+ * other line ends, marks of direction, characters without a width, and tags.
  */
 const UNSEEN =
   /[\0-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\u{e0000}-\u{e007f}]/gu
@@ -12,18 +12,18 @@ function escaped(character: string): string {
   return code < 0x100 ? `\\x${hex.padStart(2, '0')}` : `\\u${code < 0x10000 ? hex.padStart(4, '0') : `{${hex}}`}`
 }
 
-/** Text with every character visible; tabs and line ends stay. */
+/** Text with every invisible character escaped, except tabs and line ends. */
 export const visibleText = (text: string): string => text.replace(UNSEEN, escaped)
 
-/** Text that came from a node or the API, safe to print and to line up: as visibleText, and a tab is two spaces. */
+/** Text from a node or the API, safe to print and to align: like visibleText, with two spaces for a tab. */
 export const plainText = (text: string): string => visibleText(text).replaceAll('\t', '  ')
 
-/** The beginning of a long line, for a screen; files keep all of it. */
+/** The beginning of a long line, for terminal output. */
 export function shortened(text: string, length = 200): string {
   return text.length <= length ? text : `${text.slice(0, length - 1)}…`
 }
 
-/** JSON that a terminal can show: what JSON itself leaves as it is but a terminal may obey is written as an escape. */
+/** JSON that is safe to print: characters that JSON leaves unescaped but that control a terminal are escaped too. */
 export function plainJson(value: unknown): string {
   return JSON.stringify(value, null, 2).replace(UNSEEN, (character) =>
     character.replace(/[\s\S]/g, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`),

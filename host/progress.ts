@@ -2,22 +2,22 @@ import { chalk } from 'zx/core'
 import { rawOutput } from './output.ts'
 import { plainText } from './plain-text.ts'
 
-/** Where progress of long work goes: one line begun, then ended well or not. */
+/** Shows the progress of long work: a line that begins, and ends with success or failure. */
 export interface Progress {
   start(what: string): void
-  /** How far what was begun has come, in a few words: `12 MB`. */
+  /** The current state of the work, in a few words: `12 MB`. */
   update?(detail: string): void
   end(ok: boolean, detail?: string): void
   note(line: string): void
 }
 
-/** A terminal shows that work goes on each second; a log gets a line only of what takes long. */
+/** A terminal is updated each second; a log gets a line only for long work. */
 const liveTickMs = 1000
 const logTickMs = 15_000
 
 /**
- * Status lines on standard error: ` • Booting the kernel … 2 s`, counted while it takes, and then ` ✓ Booting the kernel (2.3 s)`.
- * With a terminal the second replaces the first; without one, or for a screen reader (TERM=dumb), each is a line of its own.
+ * Status lines on standard error: ` • Booting the kernel … 2 s`, updated while it runs, and then ` ✓ Booting the kernel (2.3
+ * s)`. On a terminal the second replaces the first; without one, or for a screen reader (TERM=dumb), each is a separate line.
  */
 export function createProgress(stream: NodeJS.WriteStream = process.stderr): Progress {
   const live = stream.isTTY === true && process.env.TERM !== 'dumb'
@@ -59,5 +59,5 @@ export function createProgress(stream: NodeJS.WriteStream = process.stderr): Pro
   }
 }
 
-/** A line that is longer than the terminal is wide could not be replaced. */
+/** A line longer than the terminal's width could not be replaced. */
 const fitting = (line: string, columns = 80) => (line.length + 2 > columns ? `${line.slice(0, columns - 3)}…` : line)

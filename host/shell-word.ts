@@ -1,4 +1,4 @@
-/** What a command run on a node left behind. */
+/** The result of a command on a node. */
 export interface ExecResult {
   exitCode: number
   stdout: string
@@ -6,11 +6,14 @@ export interface ExecResult {
 }
 
 export interface ExecOptions {
-  /** Given to the command on its standard input. */
+  /** The command's standard input. */
   stdin?: string | Uint8Array
-  /** Milliseconds after which the command is ended and the call rejects. */
+  /** The time after which the command is ended and the call rejects. */
   timeoutMs?: number
 }
 
-/** A text as one word of a POSIX shell, whatever it holds but NUL bytes. (zx quotes for bash, which dash does not understand.) */
+/**
+ * Quotes a text as one word of a POSIX shell; any text without NUL bytes. (zx quotes for bash, which dash does not
+ * understand.)
+ */
 export const shellWord = (text: string): string => `'${text.replaceAll("'", `'\\''`)}'`

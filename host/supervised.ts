@@ -12,13 +12,13 @@ export interface Supervised {
   exitCode: number | null
   stdout: string
   stderr: string
-  /** It was ended, because it had come no further for {@link stallSeconds}. */
+  /** It was ended because it made no progress for {@link stallSeconds}. */
   stalled: boolean
 }
 
 export interface SuperviseOptions {
   cwd: string
-  /** A number of bytes that grows while the command comes on. */
+  /** A number of bytes that grows while the command makes progress. */
   reached(): number
   /** Called with that number each second. */
   onProgress?(reached: number): void
@@ -26,15 +26,15 @@ export interface SuperviseOptions {
   signal?: AbortSignal
 }
 
-/** So long a download may stand still: longer than apt waits for a server and tries another one. */
+/** How long a download may make no progress: longer than apt waits for a server before it tries another one. */
 export const stallSeconds = () => 60 * timeoutScale()
-/** Less than that in all that time is standing still, too: the rest would take days. */
+/** Fewer bytes than this in that time also count as a stall: the rest would take days. */
 const STALL_BYTES = 50_000
-const lookMs = 1000
+const pollMs = 1000
 
 /**
- * Looks each second how many bytes a download has reached, and calls `onStall` when they stand still.
- * @returns what ends the looking
+ * Reads each second how many bytes a download has received, and calls `onStall` when there is no progress.
+ * @returns the function that stops the watch
  */
 export function watchDownload(
   reached: () => number,
@@ -45,22 +45,22 @@ export function watchDownload(
   const look = setInterval(() => {
     const bytes = reached()
     onProgress?.(bytes)
-    // Less than before is another stage: a partial file was put in its place.
+    // Fewer bytes than before mean the next stage: a partial file was moved into place.
     if (bytes < last.bytes || bytes >= last.bytes + STALL_BYTES) last = { bytes, at: Date.now() }
     else if (Date.now() - last.at > stallSeconds() * 1000) onStall()
-  }, lookMs)
+  }, pollMs)
   return () => clearInterval(look)
 }
 
-/** The shell ends its process group when descriptor 3 is closed, which happens however this process dies. */
+/** The shell ends its process group when descriptor 3 is closed, which happens in any case when this process ends. */
 const SUPERVISOR = `"$@" 3<&- & command=$!
 { read -r _ <&3; kill -KILL 0; } 2>/dev/null &
 wait "$command"`
 
 /**
- * Runs a program that downloads in a process group of its own, which ends as a whole: when the program has ended, when it stands
- * still, and when this process dies.
- * @throws what spawn throws where the program can't be started
+ * Runs a program that downloads, in its own process group, which is ended as a whole when the program ends, when it makes no
+ * progress, and when this process ends.
+ * @throws what spawn throws if the program can't be started
  */
 export async function runSupervised(command: readonly string[], options: SuperviseOptions): Promise<Supervised> {
   const child = spawn('sh', ['-c', SUPERVISOR, 'sh', ...command], {
@@ -68,7 +68,7 @@ export async function runSupervised(command: readonly string[], options: Supervi
     stdio: ['ignore', 'pipe', 'pipe', 'pipe'],
     detached: true,
   })
-  // Without a process there are no pipes either: this rejects.
+  // Without a process there are no pipes: this rejects.
   if (child.pid === undefined) await once(child, 'spawn')
   const endAll = () => {
     try {
@@ -106,8 +106,8 @@ export async function runSupervised(command: readonly string[], options: Supervi
 }
 
 /**
- * Runs a program of this system that takes a moment and has to succeed.
- * @throws Error in one sentence with the program's last line; SystemTrouble where the disk is full
+ * Runs a short program of this system that must succeed.
+ * @throws Error in one sentence with the program's last line; SystemTrouble if the disk is full
  */
 export async function runTool(command: readonly string[], cwd: string): Promise<void> {
   const { exitCode, signal, stderr, message } = await $({ cwd, quiet: true, nothrow: true })`${command}`
@@ -117,7 +117,7 @@ export async function runTool(command: readonly string[], cwd: string): Promise<
   throw new Error(`"${command.join(' ')}" failed: ${reason}`)
 }
 
-/** Bytes of all files in a folder; what comes and goes meanwhile may be missing. */
+/** Bytes of all files in a folder; files that appear or disappear meanwhile may be missing. */
 export function bytesBelow(folder: string): number {
   try {
     return readdirSync(folder, { recursive: true, encoding: 'utf8' })

@@ -2,12 +2,12 @@ import { existsSync, statfsSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { cacheFolder } from './layout.ts'
 
-/** Something of this machine is in the way: a full disk, a folder that can't be written, a limit. The message is a sentence. */
+/** This machine prevents the work: a full disk, a folder that can't be written, a limit. The message is a sentence. */
 export class SystemTrouble extends Error {}
 
 const bytesPerMegabyte = 1_000_000
 
-/** Packages, lists and archives while they are unpacked, and the bundles (measured on Debian 12: 330 MB). */
+/** Space for packages, lists, archives while they are unpacked, and bundles (measured on Debian 12: 330 MB). */
 export const CACHE_MEGABYTES = 400
 
 /** Megabytes that this user can still write to the file system of a path; of a path that does not exist yet, its parent's. */
@@ -18,7 +18,7 @@ export function freeMegabytes(path: string): number {
 
 const nearest = (path: string): string => (existsSync(path) || path === dirname(path) ? path : nearest(dirname(path)))
 
-/** @throws SystemTrouble when a folder's file system has less room than that */
+/** @throws SystemTrouble when a folder's file system has less free space */
 export function requireSpace(folder: string, megabytes: number): void {
   const free = freeMegabytes(folder)
   if (free < megabytes) throw new SystemTrouble(noSpace(folder, megabytes))
@@ -28,7 +28,7 @@ export function noSpace(folder: string, megabytes = CACHE_MEGABYTES): string {
   return `No space is left for "${folder}": ${freeMegabytes(folder)} MB are free and ${megabytes} MB are needed; delete something on that disk and run the command again.`
 }
 
-/** Whether a program that failed says that the disk is full. */
+/** Whether the output of a failed program means that the disk is full. */
 export const isFullDisk = (text: string): boolean =>
   /No space left on device|Disk quota exceeded|not enough free space|ENOSPC|EDQUOT/i.test(text)
 
@@ -42,11 +42,11 @@ const isSystemError = (error: unknown): error is SystemError =>
 
 const again = 'and run the command again'
 
-/** What an error of a system call means to the person at the terminal: one sentence. Undefined for others. */
+/** The meaning of a failed system call for the user, in one sentence. Undefined for other errors. */
 export function explainSystemError(error: unknown): string | undefined {
   if (!isSystemError(error)) return undefined
   const { code, syscall, path, dest } = error
-  // A new file at `dest` fails where it goes, not where it came from.
+  // An error with `dest` is about the destination.
   const place = dest ?? path ?? cacheFolder
   const isSpawn = syscall.startsWith('spawn')
   switch (code) {
@@ -56,23 +56,23 @@ export function explainSystemError(error: unknown): string | undefined {
     case 'EROFS':
     case 'EACCES':
     case 'EPERM':
-      if (isSpawn) return `"${place}" may not be run: make it executable ${again}.`
-      return `"${place}" can't be written or read (${code}): make it yours with \`chown\` or \`chmod\`, or take a clone of the repository in a folder that you can write to, ${again}.`
+      if (isSpawn) return `"${place}" can't be run: make it executable ${again}.`
+      return `"${place}" can't be written or read (${code}): change its owner or mode with \`chown\` or \`chmod\`, or clone the repository into a folder that you can write to, ${again}.`
     case 'ENOTDIR':
     case 'EISDIR':
     case 'EEXIST':
-      return `"${place}" is ${code === 'EISDIR' ? 'a folder' : 'a file'} where it must not be: delete it ${again}.`
+      return `"${place}" is ${code === 'EISDIR' ? 'a folder' : 'a file'} in the wrong place: delete it ${again}.`
     case 'EFBIG':
-      return `"${place}" would be larger than a file may be here: raise the limit with \`ulimit -f unlimited\` ${again}.`
+      return `"${place}" would exceed the limit of a file's size: raise the limit with \`ulimit -f unlimited\` ${again}.`
     case 'EMFILE':
     case 'ENFILE':
       return `Too many files are open: raise the limit with \`ulimit -n 4096\` ${again}.`
     case 'EAGAIN':
       return isSpawn
-        ? `No more processes may be started here: raise the limit with \`ulimit -u\`, or end some, ${again}.`
+        ? `The limit of processes is reached: raise it with \`ulimit -u\`, or end some, ${again}.`
         : undefined
     case 'ENOMEM':
-      return `This machine has no memory left for it: end other programs, or raise \`ulimit -v\`, ${again}.`
+      return `This machine has not enough memory: end other programs, or raise \`ulimit -v\`, ${again}.`
     default:
       return undefined
   }

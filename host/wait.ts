@@ -1,6 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises'
 
-/** The condition did not come true in time. */
+/** The condition was not met in time. */
 export class DeadlineError extends Error {}
 
 /** `LAB_TIMEOUT_SCALE` stretches every deadline for slow machines (2 doubles them). */
@@ -10,8 +10,8 @@ export function timeoutScale(value = process.env.LAB_TIMEOUT_SCALE): number {
 }
 
 /**
- * Asks until the answer is truthy and returns it. Between two questions it pauses, at first `gapMs` and then ever longer
- * up to half a second. Throws DeadlineError, naming what was waited for, when `deadlineMs` (times LAB_TIMEOUT_SCALE) have passed.
+ * Polls until the result is truthy and returns it. Between two polls it pauses, first `gapMs` and then increasingly, up to
+ * half a second. Throws DeadlineError with `what` when `deadlineMs` (times LAB_TIMEOUT_SCALE) have passed.
  */
 export async function waitFor<T>(
   what: string,
@@ -23,7 +23,8 @@ export async function waitFor<T>(
   for (let gap = gapMs; ; gap = Math.min(gap * 1.15, 500)) {
     const answer = await ask()
     if (answer) return answer as Exclude<T, false | undefined | null>
-    if (Date.now() > end) throw new DeadlineError(`Waited ${Math.round(deadlineMs / 1000)} s in vain for ${what}.`)
+    if (Date.now() > end)
+      throw new DeadlineError(`Waited ${Math.round(deadlineMs / 1000)} s for ${what} without success.`)
     await pause(gap)
   }
 }

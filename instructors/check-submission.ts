@@ -10,12 +10,15 @@ import { requireWritable } from '../host/plain-file.ts'
 import { plainText } from '../host/plain-text.ts'
 import { classResult } from './class/class-result.ts'
 import { judgeFile } from './class/judge-file.ts'
-import { type GradingWish, publish } from './grading.ts'
+import { type GradingOptions, publish } from './grading.ts'
 import { type ReadOptions, readSubmission, type SignatureState, type Submission } from './submission/read-submission.ts'
 import { reportSubmission } from './submission/rejudge.ts'
 import { quoted, Refusal } from './submission/untrusted-text.ts'
 
-type Wish = Omit<GradingWish, 'lab' | 'capture'> & { lab?: string | undefined; key?: string | undefined }
+type SubmissionOptions = Omit<GradingOptions, 'lab' | 'capture'> & {
+  lab?: string | undefined
+  key?: string | undefined
+}
 
 const SIGNED: Record<SignatureState, string> = {
   valid: 'signed by this learner under the key of the class',
@@ -23,7 +26,7 @@ const SIGNED: Record<SignatureState, string> = {
   none: 'not signed',
 }
 
-/** A refusal names the file, as that of a class does. */
+/** A refusal names the file, as in the result of a class. */
 async function readNamed(file: string, options: ReadOptions): Promise<Submission> {
   try {
     return await readSubmission(file, options)
@@ -32,8 +35,8 @@ async function readNamed(file: string, options: ReadOptions): Promise<Submission
   }
 }
 
-/** Judges one submission again from its raw captures and prints what came of it; the exit code is as for a cluster. */
-export async function checkSubmission(file: string, wish: Wish): Promise<number> {
+/** Judges one submission again from its raw captures and prints the result; the exit code is as for a cluster. */
+export async function checkSubmission(file: string, wish: SubmissionOptions): Promise<number> {
   if (wish.output !== undefined) requireWritable(wish.output)
   const keyFile = wish.key ?? process.env.CLASS_KEY_FILE
   const word = process.env.CLASS ? classWord(process.env.CLASS) : undefined

@@ -22,14 +22,14 @@ export const gradingOptions = {
   'report-only': { type: 'boolean' },
 } as const
 
-export interface GradingWish {
+export interface GradingOptions {
   lab: number
   step?: string | undefined
   capture?: string | undefined
   json?: boolean | undefined
   /** File to write JUnit XML to, besides. */
   junit?: string | undefined
-  /** Another system's format instead of the report for people. */
+  /** Another system's format instead of the text report. */
   format?: string | undefined
   /** File that the report goes to instead of standard output. */
   output?: string | undefined
@@ -43,8 +43,8 @@ export interface Shown {
   judged: Judged
 }
 
-/** Grades, prints the report for people or as JSON, and gives the exit code: 0 passed, 1 open, 2 could not be checked. */
-export async function gradeAndPrint({ lab, step, capture, junit, ...wish }: GradingWish): Promise<number> {
+/** Grades, prints the report as text or JSON, and returns the exit code: 0 passed, 1 open, 2 could not be checked. */
+export async function gradeAndPrint({ lab, step, capture, junit, ...wish }: GradingOptions): Promise<number> {
   for (const file of [wish.output, junit]) if (file !== undefined) requireWritable(file)
   const request = { lab, ...(step === undefined ? {} : { step }), source: await sourceOf(capture) }
   const report = await grade(request)
@@ -56,10 +56,10 @@ export async function gradeAndPrint({ lab, step, capture, junit, ...wish }: Grad
   return publish(report, wish, { text: () => learnerReport(report), judged })
 }
 
-/** Writes a report where and how it is wished, and gives the exit code. */
+/** Writes a report as requested and returns the exit code. */
 export function publish(
   report: Report,
-  { json, format, output, 'report-only': reportOnly }: Omit<GradingWish, 'lab'>,
+  { json, format, output, 'report-only': reportOnly }: Omit<GradingOptions, 'lab'>,
   { text, judged }: Shown,
 ): number {
   const written = json

@@ -15,6 +15,6 @@ await main(async () => {
   const functions = Object.entries(commands).map(
     ([name, command]) => `${name}() { (cd ${shellWord(projectRoot)} && ${run} ${command} "$@"); }`,
   )
-  const comment = `# ipt CHAIN, ipv and ips SET now look at ${node.replaceAll(/\s/g, ' ')}.`
+  const comment = `# ipt CHAIN, ipv and ips SET now run on ${node.replaceAll(/\s/g, ' ')}.`
   printResult({ stdout: `${[...functions, comment].join('\n')}\n`, stderr: '' })
 })

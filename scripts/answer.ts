@@ -20,7 +20,7 @@ await main(async () => {
   const lab = LAB ? readLab(labNumber(LAB)) : labThatAsks(id)
   const step = findStep(lab, id)
   if (step.question === undefined)
-    throw new UserError(`Step "${id}" of lab ${lab.number} asks nothing. ${questionsOf([lab])}`)
+    throw new UserError(`Step "${id}" of lab ${lab.number} has no question. ${questionsOf([lab])}`)
   if (!text) throw new UserError(`${step.question} Answer with: ${answerCommand(lab.number, id)}`)
   const cluster = await selectCluster()
   const source = await openCluster(cluster)
@@ -38,7 +38,7 @@ await main(async () => {
   return verdicts.every((verdict) => verdict === 'passed') ? ExitCode.passed : ExitCode.notYet
 })
 
-/** The one lab with a step of that id. Throws with every question there is when it is none or several. */
+/** The only lab with a step of that id. Throws with all questions if there is none or more than one. */
 function labThatAsks(id: string): LabDefinition {
   const labs = listLabs().flatMap(({ number }) => readable(number))
   const holding = labs.filter(({ steps }) => steps.some((step) => step.id === id))
@@ -48,7 +48,7 @@ function labThatAsks(id: string): LabDefinition {
   return lab ?? unknownQuestion(id, labs)
 }
 
-/** A lab that is still being written may not be readable yet; other labs can be answered anyway. */
+/** A lab that is still being written may not be valid yet; questions of other labs can be answered anyway. */
 function readable(number: number): LabDefinition[] {
   try {
     return [readLab(number)]
@@ -58,7 +58,7 @@ function readable(number: number): LabDefinition[] {
 }
 
 function unknownQuestion(id: string, labs: readonly LabDefinition[]): never {
-  throw new UserError(`No lab asks "${shortened(id, 60)}". ${questionsOf(labs)}`)
+  throw new UserError(`No lab has the question "${shortened(id, 60)}". ${questionsOf(labs)}`)
 }
 
 function questionsOf(labs: readonly LabDefinition[]): string {

@@ -7,19 +7,19 @@ import { projectRoot } from '../host/layout.ts'
 import { main } from '../host/main.ts'
 
 const RECORDED = join(projectRoot, 'data/solved')
-/** The labs whose submissions hold the most: a class of the others is graded sooner. */
-const DEAREST = /^lab-[1-5]-.*\.labgrade$/
+/** The labs with the largest submissions, which take longest to grade. */
+const LARGEST = /^lab-[1-5]-.*\.labgrade$/
 
 await main(async () => {
   const count = Number(process.argv[2] ?? 1000)
-  const recorded = readdirSync(RECORDED).filter((name) => DEAREST.test(name))
+  const recorded = readdirSync(RECORDED).filter((name) => LARGEST.test(name))
   for (const size of [Math.ceil(count / 10), count]) {
     const paths = recorded.map((name) => join(RECORDED, name))
     const { folder, files } = await makeClass(paths, size)
     try {
       const json = join(folder, 'class.json')
       const words = ['scripts/start.mjs', 'scripts/grade-class.ts', '--jobs', '1', '--quiet', '--json', json, ...files]
-      // One core where there is a tool to say so.
+      // One core if a tool can enforce it.
       const [tool, ...rest] =
         spawnSync('taskset', ['--version']).status === 0
           ? ['taskset', '-c', '0', process.execPath, ...words]

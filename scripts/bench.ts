@@ -1,4 +1,4 @@
-// `make bench`: what the model, the readers and the embedded cluster cost, as ratios measured in one run.
+// `make bench`: the cost of the model, the parsers and the embedded cluster, as ratios measured in one run.
 import { rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { compareKernels, measureCluster } from '../bench/live-cluster.ts'
@@ -17,7 +17,7 @@ import { createProgress } from '../host/progress.ts'
 const endpointsEach = 10
 const sizes = [100, 1000, 10_000]
 
-/** The smallest of three runs, in milliseconds, with what the last returned; never two results at a time. */
+/** The shortest of three runs, in milliseconds, with the last result; only one result is in memory at a time. */
 function best<T>(work: () => T): { ms: number; result: T } {
   const run = (): { ms: number; result: T } => {
     const began = performance.now()
@@ -85,7 +85,7 @@ async function measureRestore(text: string): Promise<number> {
 
 await main(async () => {
   const { equal, total } = countEqualRecordings()
-  console.log(`Genuine recordings that the prediction equals: ${equal} of ${total}.`)
+  console.log(`Genuine recordings that equal the prediction: ${equal} of ${total}.`)
   console.log(`Services with ${endpointsEach} endpoints each, iptables mode, best of three:`)
   console.log(['Services', 'lines', 'predict', 'parse', 'compare', 'per Service', 'memory'].map(cell).join(''))
   let last = { text: '', totalMs: 0 }

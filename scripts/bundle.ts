@@ -13,11 +13,12 @@ import {
   writeFileSync,
 } from 'node:fs'
 import { dirname, join } from 'node:path'
+import { officialKubectl } from '../cluster/kubectl.ts'
 import { makeOffline } from '../embedded/index.ts'
 import { $ } from '../host/command.ts'
 import { cacheFolder, offlineRoot, projectRoot } from '../host/layout.ts'
 import { main, UserError } from '../host/main.ts'
-import { createProgress } from '../host/progress.ts'
+import { createProgress, type Progress } from '../host/progress.ts'
 import { runTool } from '../host/supervised.ts'
 import { requireSpace } from '../host/system-trouble.ts'
 
@@ -56,6 +57,20 @@ function copyPackages(to: string): void {
   writeFileSync(join(to, lock), readFileSync(join(projectRoot, lock)))
 }
 
+/** Debian 12 has kubectl 1.20: good for every lab, but not what learners use elsewhere. */
+async function takeOfficialKubectl(offline: string, progress: Progress): Promise<void> {
+  try {
+    const official = await officialKubectl(progress)
+    const place = join(offline, 'bin/kubectl')
+    rmSync(place, { force: true })
+    copyFileSync(official, place)
+  } catch (error) {
+    progress.note(
+      `${error instanceof Error ? error.message : error} The archive gets the kubectl of this system's release.`,
+    )
+  }
+}
+
 await main(async () => {
   if (offlineRoot !== undefined)
     throw new UserError('This is an unpacked offline archive already: run `make bundle` in a clone of the repository.')
@@ -70,6 +85,7 @@ await main(async () => {
   try {
     mkdirSync(offline, { recursive: true })
     await makeOffline(offline, cacheFolder, progress)
+    await takeOfficialKubectl(offline, progress)
     await copyRepository(folder)
     copyPackages(folder)
     progress.start('Packing the offline archive')

@@ -1,4 +1,4 @@
-// Writes what every node holds, and the API objects, to a folder:  DIR=captures/before make capture
+// Writes the state of every node, and the API objects, to a folder:  DIR=captures/before make capture
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { writeCaptureFolder } from '../cluster/capture-folder.ts'
@@ -11,7 +11,7 @@ await main(async () => {
   const stamp = new Date().toISOString().slice(0, 19).replaceAll(':', '-')
   const folder = process.env.DIR || join('captures', stamp)
   if (existsSync(join(folder, 'objects.json')))
-    throw new UserError(`"${folder}" holds a capture already: choose another folder with DIR=.`)
+    throw new UserError(`"${folder}" contains a capture already: choose another folder with DIR=.`)
   const cluster = await runningCluster()
   const capture = await takeCapture(cluster, await kubeClient(cluster), 'thorough')
   writeCaptureFolder(folder, capture)

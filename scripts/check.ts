@@ -11,7 +11,7 @@ import { quoted } from '../instructors/submission/untrusted-text.ts'
 const USAGE = `Usage: node --import tsx scripts/check.ts --capture alice-lab2.labgrade [options]
        node --import tsx scripts/check.ts --lab 2 --capture DIR [--step ID] [options]
 
-Judges a recorded cluster as a live one is judged; a submission from its raw captures, never by the verdicts inside.
+Grades a recorded cluster like a running one; a submission by its raw captures, not by its verdicts.
 
   --capture PLACE     a folder that make capture wrote, or a learner's .labgrade file
   --lab N             the lab; a submission says it itself
@@ -23,7 +23,7 @@ Judges a recorded cluster as a live one is judged; a submission from its raw cap
   --junit FILE        JUnit's XML, besides
   --report-only       exit 0 whatever the verdict, once the result is written
 
-Exit status: 0 every step passed, 1 not yet, 2 trouble that is not the learner's.
+Exit status: 0 every step passed, 1 not yet, 2 could not be checked.
 `
 
 await main(async () => {
@@ -34,7 +34,7 @@ await main(async () => {
   const found = capture !== undefined && statSync(capture, { throwIfNoEntry: false })
   if (capture !== undefined && found === undefined && values.lab === undefined)
     throw new UserError(
-      `${quoted(capture)} is not there: give a folder that \`make capture\` wrote, or a file that \`make submit\` wrote.`,
+      `${quoted(capture)} does not exist: give a folder that \`make capture\` wrote, or a file that \`make submit\` wrote.`,
     )
   if (capture !== undefined && found && !found.isDirectory()) return checkSubmission(capture, values)
   return gradeAndPrint({ ...values, lab: labNumber(values.lab) })

@@ -20,15 +20,15 @@ await main(async () => {
     try {
       writeFileSync(values.new, `${randomBytes(32).toString('hex')}\n`, { mode: 0o600, flag: 'wx' })
     } catch {
-      throw new UserError(`"${values.new}" can't be made: it exists already, or its folder does not.`)
+      throw new UserError(`"${values.new}" can't be created: it exists already, or its folder does not.`)
     }
     return console.log(
-      `Written: ${values.new}. Keep it to yourself; --key ${values.new} --learner NAME prints a learner's part.`,
+      `Written: ${values.new}. Keep it secret; --key ${values.new} --learner NAME prints a learner's part.`,
     )
   }
   if (values.key === undefined || values.learner === undefined)
     throw new UserError(
-      'Say what to do: `--new FILE` makes a key, `--key FILE --learner NAME` prints a learner’s part of it.',
+      'Nothing to do: `--new FILE` creates a key, `--key FILE --learner NAME` prints a learner’s part of it.',
     )
   console.log(learnerKeyLine(readClassKey(values.key), learnerName(values.learner)))
 }, USAGE)

@@ -7,7 +7,7 @@ await main(async () => {
   await cluster.down(createProgress())
   console.log(
     cluster.driver === 'context'
-      ? `Nothing of these labs is left on the cluster of context "${cluster.name}", which itself stays; so do kube-proxy's mode and tools on its nodes.`
+      ? `All objects of these labs were removed from the cluster of context "${cluster.name}"; kube-proxy's mode and the tools on its nodes are unchanged.`
       : `The cluster "${cluster.name}" is gone.`,
   )
 })

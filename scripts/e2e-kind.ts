@@ -1,4 +1,4 @@
-// The labs on a genuine kind cluster, from `make up` to `make down`; where no engine answers, it says so and is done.
+// Tests the labs on a genuine kind cluster, from `make up` to `make down`; skipped if no engine responds.
 
 import { containerEngine, hasImage, registryHas } from '../cluster/kind/engine.ts'
 import { nodeImage } from '../cluster/kind/node-image.ts'
@@ -8,12 +8,12 @@ import { ExitCode, main } from '../host/main.ts'
 await main(async () => {
   const engine = await containerEngine()
   if (!engine) {
-    console.log('Skipped: no Docker or Podman engine answers, so there is nothing to run kind on.')
+    console.log('Skipped: no Docker or Podman engine responds, which kind needs.')
     return ExitCode.passed
   }
   const image = await nodeImage(engine)
   if (!(await hasImage(engine, image)) && !(await registryHas(engine, image))) {
-    console.log(`Skipped: ${engine} answers, but has no node image "${image}", and its registry does not answer.`)
+    console.log(`Skipped: ${engine} responds, but has no node image "${image}", and its registry does not respond.`)
     return ExitCode.passed
   }
   const run = $({ stdio: 'inherit', nothrow: true, verbose: false })

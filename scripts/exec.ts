@@ -5,7 +5,7 @@ import { printResult } from '../host/output.ts'
 
 await main(async () => {
   const command = process.env.CMD
-  if (!command) throw new UserError("There is no command: say which, as in `make exec CMD='ipvsadm -Ln'`.")
+  if (!command) throw new UserError("The command is missing: use for example `make exec CMD='ipvsadm -Ln'`.")
   const cluster = await selectCluster()
   const result = await cluster.exec(await chosenMachine(cluster), ['sh', '-c', command])
   printResult(result)

@@ -20,14 +20,14 @@ import type { ClusterObjects } from '../dataplane/objects.ts'
 import { predict } from '../dataplane/predict.ts'
 import { ExitCode, main, UserError } from '../host/main.ts'
 
-/** The version asked for, else the Node's own word; of a later one than is modelled, the newest, with a note. */
+/** The requested version, else the Node's; for a version later than the modelled ones the newest, with a note. */
 function versionFor({ version, node }: ExpectArguments, objects: ClusterObjects): string {
   if (version !== undefined) return version
   const own = objects.nodes.find(({ name }) => name === node)?.kubeProxyVersion
-  if (own === undefined) throw new UserError(`Node "${node}" does not say its version; add --kube-proxy v1.30.`)
+  if (own === undefined) throw new UserError(`Node "${node}" does not report its version; add --kube-proxy v1.30.`)
   const newest = newestBefore(own)
   if (newest === undefined) return own
-  process.stderr.write(`kube-proxy "${own}" is newer than what is modelled; taken as ${newest}.\n`)
+  process.stderr.write(`kube-proxy "${own}" is newer than the modelled versions; using ${newest}.\n`)
   return newest
 }
 
@@ -37,7 +37,7 @@ async function predictFor(given: ExpectArguments, observed: NodeState | undefine
     given.config === undefined ? clusterConfig(objects) : parseKubeProxyConfiguration(await readInput(given.config))
   const config = observed ? withCircumstances(configured, observed) : configured
   const mode = given.mode ?? config.mode
-  if (mode === undefined) throw new UserError('--mode is missing, and no configuration of kube-proxy says it.')
+  if (mode === undefined) throw new UserError('--mode is missing, and no kube-proxy configuration sets it.')
   const addresses = given.addresses.length > 0 ? given.addresses : observed ? ownAddresses(observed) : undefined
   const expected = predict(objects, {
     node: given.node,
@@ -58,7 +58,7 @@ const HEADINGS: [Finding['kind'], string][] = [
 ]
 
 function report(findings: readonly Finding[]): string {
-  if (findings.length === 0) return 'Equal: the node holds what kube-proxy programs.\n'
+  if (findings.length === 0) return 'Equal: the node has exactly what kube-proxy programs.\n'
   return HEADINGS.map(([kind, heading]) => {
     const texts = findings.filter((finding) => finding.kind === kind).map((finding) => `  ${finding.text}\n`)
     return texts.length === 0 ? '' : `${heading} (${texts.length}):\n${texts.join('')}`

@@ -9,8 +9,8 @@ await main(async () => {
     const other = { ipvs: 'iptables', iptables: 'ipvs', nftables: 'other modes' }[mode]
     console.log(
       removed.length > 0
-        ? `${node} runs ${mode}; removed what ${other} left:`
-        : `${node} runs ${mode}; ${other} left nothing to remove.`,
+        ? `${node} runs ${mode}; removed leftovers of ${other}:`
+        : `${node} runs ${mode}; there are no leftovers of ${other}.`,
     )
     for (const line of [...removed, ...kept]) console.log(`  ${line}`)
   }

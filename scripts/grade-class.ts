@@ -74,7 +74,7 @@ await main(async () => {
   return values['report-only'] ? ExitCode.passed : result.exitCode
 }, USAGE)
 
-/** Every plain file of a folder is a learner's kubeconfig. */
+/** Every regular file of a folder is a learner's kubeconfig. */
 function liveTasks(folder: string, lab: string | undefined): Task[] {
   const names = readdirSync(folder, { withFileTypes: true }).filter(
     (entry) => entry.isFile() && !entry.name.startsWith('.'),
@@ -82,7 +82,7 @@ function liveTasks(folder: string, lab: string | undefined): Task[] {
   return names.map(({ name }) => ({ kubeconfig: join(folder, name), lab: labNumber(lab) }))
 }
 
-/** Before a class is graded, which takes long: makes the folders of the results, and sees that they can be written. */
+/** Creates the folders of the results and verifies that they can be written, before the long grading. */
 function prepare(format: Format, place: string | undefined): void {
   if (place === undefined) return
   mkdirSync(isClassFormat(format) ? dirname(place) : place, { recursive: true })
@@ -103,5 +103,5 @@ function write(format: Format, place: string | undefined, result: ClassResult): 
 function atLeastOne(value: string): number {
   const number = Number(value)
   if (Number.isInteger(number) && number >= 1) return number
-  throw new UserError(`"${value}" is no number of jobs or seconds: 1 and more is.`)
+  throw new UserError(`"${value}" is not a number of jobs or seconds: use 1 or more.`)
 }

@@ -7,7 +7,7 @@ import { gradeAndPrint, gradingOptions } from '../instructors/grading.ts'
 
 const USAGE = `Usage: node --import tsx scripts/grade.ts LAB [--step ID] [--json | --format NAME] [--output FILE] [--report-only]
 
-Grades a lab as the running cluster stands (NAME= and CLUSTER= choose which).
+Grades a lab on the running cluster (NAME= and CLUSTER= select it).
 
   --step ID           one step alone
   --json              the report as JSON (instructors/schema/report.v1.json)
@@ -16,7 +16,7 @@ Grades a lab as the running cluster stands (NAME= and CLUSTER= choose which).
   --junit FILE        JUnit's XML, besides
   --report-only       exit 0 whatever the verdict, once the result is written
 
-Exit status: 0 every step passed, 1 not yet, 2 trouble that is not the learner's.
+Exit status: 0 every step passed, 1 not yet, 2 could not be checked.
 `
 
 await main(async () => {

@@ -1,4 +1,4 @@
-// Hints from a nudge to the command:  hint.ts [2] [--step ID] [--tier N]
+// Shows hints, from a general one to the command:  hint.ts [2] [--step ID] [--tier N]
 import { parseArgs } from 'node:util'
 import type { V1ConfigMap } from '@kubernetes/client-node'
 import { requireUp } from '../cluster/driver.ts'
@@ -19,21 +19,22 @@ await main(async () => {
   const lab = readLab(positionals[0] ? labNumber(positionals[0]) : await labInWork())
   const step = values.step ? findStep(lab, values.step) : await firstOpenStep(lab)
   if (!step) {
-    console.log(`Every step of lab ${lab.number} has passed: there is nothing left to hint at.`)
+    console.log(`Every step of lab ${lab.number} has passed: no hint is needed.`)
     return
   }
   const tier = chosenTier(lab, step, values.tier)
   rememberHint(lab.number, clusterName(process.env.NAME), step.id, tier)
   console.log(`${step.id}: ${step.title}`)
-  if (step.question !== undefined) console.log(`It asks: ${step.question}`)
+  if (step.question !== undefined) console.log(`Question: ${step.question}`)
   console.log(`Hint ${tier} of ${step.hints.length}: ${step.hints[tier - 1]}`)
-  if (tier < step.hints.length) console.log(`Need more? Ask again, or TIER=${step.hints.length} for the last one.`)
+  if (tier < step.hints.length)
+    console.log(`Need more? Run the command again, or TIER=${step.hints.length} for the last one.`)
   else console.log(`To see it done: make solve-${lab.number} STEP=${step.id}`)
 })
 
 /**
- * The lab that was worked on last, by the notes of the labs in the cluster; says which one.
- * @throws UserError when none was begun
+ * The lab that was worked on last, according to the labs' notes in the cluster; prints its number.
+ * @throws UserError if none was started
  */
 async function labInWork(): Promise<number> {
   const cluster = await selectCluster()
@@ -50,7 +51,8 @@ async function labInWork(): Promise<number> {
     return notes ? [{ number, at: lastWrite(notes) || 0 }] : []
   })
   const last = begun.toSorted((one, other) => other.at - one.at)[0]
-  if (!last) throw new UserError('Which lab? None was begun on this cluster: choose as in `make hint LAB=2`.')
+  if (!last)
+    throw new UserError('Which lab? None was started on this cluster: choose one, for example `make hint LAB=2`.')
   const others = begun.length > 1 ? `, of labs ${begun.map(({ number }) => number).join(', ')}` : ''
   console.log(`Lab ${last.number}, worked on last${others}. LAB= chooses another one.`)
   return last.number
@@ -66,13 +68,13 @@ async function firstOpenStep(lab: LabDefinition): Promise<StepDefinition | undef
   return open && findStep(lab, open.id)
 }
 
-/** One tier further than what was shown for this step before; the last one again when all were. */
+/** The next tier after the ones already shown for this step; the last one again after all. */
 function chosenTier(lab: LabDefinition, step: StepDefinition, wish: string | undefined): number {
   if (wish !== undefined) {
     const tier = Number(wish)
     if (Number.isInteger(tier) && tier >= 1 && tier <= step.hints.length) return tier
     throw new UserError(
-      `"${wish}" is no hint of step "${step.id}": it has ${step.hints.length}, TIER=1 is the gentlest.`,
+      `"${wish}" is not a hint of step "${step.id}": it has ${step.hints.length}, TIER=1 is the most general.`,
     )
   }
   const highest = shownHints(lab.number, clusterName(process.env.NAME)).get(step.id) ?? 0

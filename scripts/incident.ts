@@ -1,4 +1,4 @@
-// Breaks something, and tells what a user reports:  [SEED=7] [INCIDENT=id] incident.ts;  SHOW=1, HINT=1 and LIST=1 only tell.
+// Starts an incident and prints the user's report: [SEED=7] [INCIDENT=id] incident.ts; SHOW=1, HINT=1 and LIST=1 only print.
 
 import { notUp } from '../cluster/driver.ts'
 import { selectCluster } from '../cluster/select.ts'
@@ -17,7 +17,7 @@ await main(async () => {
   const cluster = await selectCluster()
   const running = await cluster.running()
   if (LIST) {
-    // The probe loads kernel modules, which is not done on a user's own cluster just to print a list.
+    // The probe loads kernel modules, which a list does not justify on a cluster of the user's kubeconfig.
     const asked = running && cluster.driver !== 'context'
     const here = asked ? await incidentsHere(await LabBench.open(cluster, createProgress())) : incidents
     console.log(listIncidents(incidents, here))
@@ -28,11 +28,11 @@ await main(async () => {
     ? undefined
     : HINT
       ? 'note that a hint was taken'
-      : 'break something and heal what was broken before'
+      : 'start an incident and repair the previous one'
   const bench = await LabBench.open(cluster, createProgress(), purpose)
   if (SHOW || HINT) {
     const note = await currentNote(bench)
-    if (!note) throw new UserError('No incident is open: `make incident` breaks something.')
+    if (!note) throw new UserError('No incident is open: `make incident` starts one.')
     if (HINT) await hint(bench, note)
     else console.log(tellIncident(note, incidents))
     return
@@ -41,11 +41,11 @@ await main(async () => {
   console.log(`\n${tellIncident(note, incidents)}`)
 })
 
-/** The next tier of hints of the open incident, which the score remembers; the last one again when all were told. */
+/** The next tier of hints of the open incident, which is recorded for the score; the last one again after all. */
 async function hint({ client }: LabBench, note: NonNullable<Awaited<ReturnType<typeof currentNote>>>): Promise<void> {
   const { hints } = incidents.find(({ id }) => id === unseal(note.sealed)?.id) ?? { hints: [] }
   const tier = Math.min(note.hints + 1, hints.length)
   await writeNotes(client, INCIDENT_LAB, { [INCIDENT_KEY]: JSON.stringify({ ...note, hints: tier }) })
   console.log(`Hint ${tier} of ${hints.length}: ${hints[tier - 1]}`)
-  if (tier < hints.length) console.log('Need more? Ask again; each hint costs 15 points of 100.')
+  if (tier < hints.length) console.log('Need more? Run the command again; each hint costs 15 points of 100.')
 }

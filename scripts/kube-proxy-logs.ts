@@ -25,7 +25,7 @@ await main(async () => {
   const wish = process.env.NODE
   const lines = Number(process.env.LINES_PER_NODE || 40)
   if (!Number.isInteger(lines) || lines < 1)
-    throw new UserError(`LINES_PER_NODE="${process.env.LINES_PER_NODE}" is no number of lines: use one such as 40.`)
+    throw new UserError(`LINES_PER_NODE="${process.env.LINES_PER_NODE}" is not a number of lines: use for example 40.`)
   const cluster = await runningCluster()
   const client = await kubeClient(cluster)
   const pods = await listKubeProxyPods(client)

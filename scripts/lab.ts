@@ -1,6 +1,6 @@
-// Leads through a lab:  lab.ts 2.  With a terminal it waits for the learner, without one it plays the reference solution.
+// Guides through a lab:  lab.ts 2.  With a terminal it waits for the learner, without one it plays the reference solution.
 
-import { changeCluster, leadOnCluster } from '../cluster/cluster-lock.ts'
+import { changeCluster, guideOnCluster } from '../cluster/cluster-lock.ts'
 import type { Cluster } from '../cluster/driver.ts'
 import { selectCluster } from '../cluster/select.ts'
 import { labNumber } from '../course/lab-number.ts'
@@ -9,7 +9,7 @@ import { labFolder } from '../grading/lab-folders.ts'
 import { main } from '../host/main.ts'
 import { createProgress } from '../host/progress.ts'
 
-/** On a cluster of the user's kubeconfig, asks for consent to everything that the lab will do before anything is started. */
+/** On a cluster of the user's kubeconfig, asks for consent to all changes of the lab before it starts. */
 async function agree(number: number, cluster: Cluster): Promise<void> {
   if (cluster.driver !== 'context') return
   const [{ consent }, { labChange }] = await Promise.all([
@@ -21,7 +21,7 @@ async function agree(number: number, cluster: Cluster): Promise<void> {
 
 await main(async () => {
   const number = labNumber(process.argv[2])
-  // Checked before a cluster boots for a lab that does not exist.
+  // Checked before a cluster is started for a lab that does not exist.
   labFolder(number)
   const began = performance.now()
   const progress = createProgress()
@@ -30,7 +30,7 @@ await main(async () => {
   const needs = async () => needsOf(await definition)
   const cluster = await selectCluster(undefined, undefined, { making: progress, lab: needs })
   await agree(number, cluster)
-  // What describes and grades a lab takes a second to load: about as long as a kernel to boot.
+  // Loading the lab's code takes about a second, as long as booting a kernel, so both run in parallel.
   const interactive = process.stdin.isTTY === true && process.stdout.isTTY === true && !process.env.CI
   const guide = interactive ? import('../course/guide/guide.ts') : undefined
   const player = interactive ? undefined : import('../course/play-lab.ts')
@@ -40,13 +40,13 @@ await main(async () => {
     return lab
   }
   if (guide)
-    return leadOnCluster(cluster, number, async () => {
+    return guideOnCluster(cluster, number, async () => {
       const lab = await ready()
       return (await guide).lead(lab, cluster, progress)
     })
-  // Who learns at a terminal would have their steps undone; who plays beside another one waits.
+  // The guide refuses to start beside another one, which would undo its steps; playing the solution waits.
   const played = () =>
-    leadOnCluster(cluster, number, async () => {
+    guideOnCluster(cluster, number, async () => {
       const lab = await ready()
       return (await player)?.play(lab, cluster, progress)
     })

@@ -1,4 +1,4 @@
-// What is wrong with the course:  lint-labs.ts [--run] [2 …]   With --run each lab is tried on an embedded cluster, too.
+// Lints the course:  lint-labs.ts [--run] [2 …]   With --run each lab is also run on an embedded cluster.
 import { parseArgs } from 'node:util'
 import { chalk } from 'zx/core'
 import { selectCluster } from '../cluster/select.ts'
@@ -21,10 +21,10 @@ await main(async () => {
   for (const complaint of written) print(complaint)
   const tried = values.run && written.length === 0 ? await tryLabs(numbers) : []
   const count = written.length + tried.length
-  const what = `${course.labs.length} labs${values.run ? `, ${numbers.length} of them tried on a cluster` : ''}`
-  if (count === 0) console.log(` ${chalk.green('✓')} ${what}: nothing to complain of.`)
+  const what = `${course.labs.length} labs${values.run ? `, ${numbers.length} of them run on a cluster` : ''}`
+  if (count === 0) console.log(` ${chalk.green('✓')} ${what}: no complaints.`)
   else console.log(` ${chalk.red('✗')} ${what}: ${count} ${count === 1 ? 'complaint' : 'complaints'}.`)
-  if (values.run && written.length > 0) console.log('No lab was tried on a cluster: fix the complaints above first.')
+  if (values.run && written.length > 0) console.log('No lab was run on a cluster: fix the complaints above first.')
   return count === 0 ? ExitCode.passed : ExitCode.notYet
 })
 

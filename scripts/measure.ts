@@ -18,11 +18,11 @@ await main(async () => {
   if (process.env.SHOW) {
     const notes = new LabNotes(6, new Snapshot(await takeObjects(cluster, client)))
     const run = notes.read(MEASUREMENT, isMeasurement)
-    if (!run) throw new UserError('The cluster holds no run yet: make measure')
+    if (!run) throw new UserError('The cluster has no run yet: make measure')
     console.log([...measurementTable(run), '', ...scaleRemarks(run)].join('\n'))
     return
   }
   await consent(cluster, 'write the figures into ConfigMap "lab-6" in namespace "default"')
   const { folder, run } = await measureHere(cluster, client, createProgress())
-  console.log([...measurementTable(run), '', ...scaleRemarks(run), '', `The picture: ${folder}/scale.svg`].join('\n'))
+  console.log([...measurementTable(run), '', ...scaleRemarks(run), '', `The diagram: ${folder}/scale.svg`].join('\n'))
 })

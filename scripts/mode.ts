@@ -4,14 +4,14 @@ import { runningCluster } from '../cluster/select.ts'
 import { main, UserError } from '../host/main.ts'
 import { createProgress } from '../host/progress.ts'
 
-/** The version whose userspace mode is modelled; 1.26 brought the end of it. */
+/** The version whose userspace mode is modelled; 1.26 removed it. */
 const USERSPACE_VERSION = '1.20'
 
 await main(async () => {
   const mode = process.argv[2]
   if (mode !== 'ipvs' && mode !== 'iptables' && mode !== 'nftables' && mode !== 'userspace')
     throw new UserError(
-      `"${mode ?? ''}" is no mode to switch to: run \`make ipvs\`, \`make iptables\`, \`make nftables\` or \`make userspace\`.`,
+      `"${mode ?? ''}" is not a mode: run \`make ipvs\`, \`make iptables\`, \`make nftables\` or \`make userspace\`.`,
     )
   const cluster = await runningCluster()
   const { changed, before, proofs } = await switchMode(cluster, mode, {
@@ -22,7 +22,7 @@ await main(async () => {
   })
   for (const proof of proofs) console.log(describeProof(proof))
   const where = `kube-proxy runs in mode ${mode} on ${proofs.length} nodes`
-  const left = `What mode ${before || 'iptables'} programmed is still there: make flush-nat removes it.`
+  const left = `The rules of mode ${before || 'iptables'} are still there: make flush-nat removes them.`
   if (!changed) console.log(`${where} already; nothing was changed.`)
   else console.log((before || 'iptables') === mode ? `${where}.` : `${where}. ${left}`)
 })

@@ -1,4 +1,4 @@
-// Files for a new lab, to be written over:  NAME=packet-captures new-lab.ts
+// Creates the files of a new lab as templates:  NAME=packet-captures new-lab.ts
 import { mkdirSync, readdirSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { newFolder, scaffold } from '../course/lint/scaffold.ts'
@@ -16,6 +16,6 @@ await main(async () => {
     console.log(` ✓ ${path}`)
   }
   console.log(
-    'Write over every ✎; `make lint-labs` says what is still open, `make lint-labs BOOT=1` tries it on a cluster.',
+    'Replace every ✎; `make lint-labs` lists what is still open, `make lint-labs BOOT=1` runs it on a cluster.',
   )
 })

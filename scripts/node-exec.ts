@@ -1,4 +1,4 @@
-// What the functions of `make aliases` call:  node-exec.ts NODE COMMAND [ARGUMENT …]
+// Called by the functions of `make aliases`:  node-exec.ts NODE COMMAND [ARGUMENT …]
 import { selectCluster } from '../cluster/select.ts'
 import { chosenNode } from '../course/live-node.ts'
 import { main } from '../host/main.ts'

@@ -1,5 +1,5 @@
-// Writes down what this repository's recordings hold that no other cluster draws:  published-values.ts
-// What was published once stays in the list: old versions of a file remain public.
+// Lists the random values in this repository's recordings, which no other cluster repeats:  published-values.ts
+// Published values stay in the list, because old versions of a file remain public.
 import { writeFileSync } from 'node:fs'
 import { main } from '../host/main.ts'
 import { PUBLISHED_FILE, type PublishedValues, readPublishedValues } from '../instructors/class/published.ts'
@@ -18,7 +18,7 @@ await main(async () => {
   console.log(`Written: ${PUBLISHED_FILE}, the values of ${Object.keys(sorted).length} published files and folders.`)
 })
 
-/** Empty when the list is made for the first time. */
+/** Empty if the list does not exist yet. */
 function readBefore(): PublishedValues {
   try {
     return readPublishedValues()

@@ -1,4 +1,4 @@
-// Writes instructors/schema/*.json from the zod schemas in checks/; a test says when it has to run again.
+// Writes instructors/schema/*.json from the zod schemas; a test fails when it must run again.
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { projectRoot } from '../host/layout.ts'

@@ -1,4 +1,4 @@
-// Brings a lab to its starting state from any state:  reset.ts 2
+// Resets a lab to its starting state:  reset.ts 2
 
 import { runningCluster } from '../cluster/select.ts'
 import { LabBench } from '../course/lab-bench.ts'

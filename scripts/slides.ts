@@ -9,6 +9,6 @@ await main(async () => {
   console.log(
     `${decks.length} decks with ${slides} slides are in ${folder}; open ${folder}/index.html or run make present.`,
   )
-  if (pdf.size > 0) console.log('Chromium has measured each slide and printed a PDF of each deck.')
-  else console.log(`No PDF, as ${without}; the pages print well from any browser. (CHROMIUM=/path names one.)`)
+  if (pdf.size > 0) console.log('Chromium measured each slide and printed a PDF of each deck.')
+  else console.log(`No PDF, because ${without}; any browser can print the pages. (CHROMIUM=/path selects one.)`)
 })

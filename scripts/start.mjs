@@ -1,8 +1,6 @@
 // Starts a program of this checkout:  start.mjs scripts/lab.ts 2
 //
-// Reading hundreds of TypeScript sources takes more than a second each time. All programs are therefore bundled into the cache, and
-// again when a source or an installed package has changed. Where that fails, the program runs from its sources: it may not need
-// what is broken. Without a program it only finds out whether programs can run on this machine.
+// Reading hundreds of TypeScript sources takes more than a second each time. All programs are therefore bundled into the cache, and again when a source or an installed package has changed. If bundling fails, the program runs from its sources, because it may not need the broken part. Without a program it only checks whether programs can run on this machine.
 
 import { createHash } from 'node:crypto'
 import { existsSync, lstatSync, readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs'
@@ -10,7 +8,7 @@ import { join, resolve } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 import { threadId } from 'node:worker_threads'
 
-// import.meta.dirname is younger than the Node.js releases that are told below that they are too old.
+// import.meta.dirname does not exist in the old Node.js releases that are rejected below.
 const root = fileURLToPath(new URL('..', import.meta.url))
 
 /** Ends with a sentence and the exit code for trouble of the environment. */
@@ -34,7 +32,7 @@ if (!hasRelease(engines.node, process.versions.node))
     `This is Node.js ${process.versions.node}, and "${engines.node}" is needed: install Node.js 24, for example with \`nvm install 24\`, and run the command again.`,
   )
 
-/** The least address space, in MB, that Node.js and the bundler start in. */
+/** The minimum address space, in MB, for Node.js and the bundler. */
 const addressSpace = 4096
 const limits = existsSync('/proc/self/limits') ? readFileSync('/proc/self/limits', 'utf8') : ''
 const allowed = Number(/^Max address space +(\d+)/m.exec(limits)?.[1] ?? Number.POSITIVE_INFINITY) / 2 ** 20
@@ -54,7 +52,7 @@ function filesOf(folder, ending) {
     })
 }
 
-/** Names the state of all sources and of what is installed. */
+/** A digest of all sources and installed packages. */
 function stateOfSources() {
   const others = ['node_modules', 'test', 'dist', 'captures', 'submissions']
   const folders = readdirSync(root, { withFileTypes: true }).filter(
@@ -70,7 +68,7 @@ const cache = '.cache/programs'
 const programsIn = (bundle) => filesOf(bundle, '.js').join('\n')
 const listOf = (bundle) => join(root, bundle, 'files')
 
-/** Whether every file of a bundle is as it was made. */
+/** Whether every file of a bundle is unchanged. */
 function isWhole(bundle) {
   try {
     return readFileSync(listOf(bundle), 'utf8') === programsIn(bundle)
@@ -79,7 +77,7 @@ function isWhole(bundle) {
   }
 }
 
-/** These run for long, and are one file each: later bundles must not take away what they have not yet loaded. */
+/** Long-running programs are one file each: removing an old bundle must not delete parts that they load later. */
 const daemons = ['embedded/daemon.ts', 'cluster/kind/load-balancer/daemon.ts']
 const outdatedMs = 3_600_000
 
@@ -95,7 +93,7 @@ async function makeBundle(bundle) {
     format: 'esm',
     minifyWhitespace: true,
     minifySyntax: true,
-    // Packages that are CommonJS ask for Node's own modules by `require`.
+    // CommonJS packages load Node's built-in modules with `require`.
     banner: {
       js: `import { createRequire as requireFrom } from 'node:module'; const require = requireFrom(import.meta.url);`,
     },
@@ -113,7 +111,7 @@ async function makeBundle(bundle) {
     try {
       renameSync(join(root, fresh), join(root, bundle))
     } catch {
-      // Another process has made it meanwhile, and reads it already; or it is damaged.
+      // Another process has created it meanwhile and uses it; or it is damaged.
       if (isWhole(bundle)) return
       rmSync(join(root, bundle), { recursive: true, force: true })
       renameSync(join(root, fresh), join(root, bundle))
@@ -132,7 +130,7 @@ const [program, ...words] = process.argv.slice(2)
 if (program === undefined) process.exit()
 const source = resolve(root, program)
 const bundle = `${cache}/${stateOfSources()}`
-// What can't be bundled, a fault in a source or a full disk, is told by the program that meets it.
+// A bundling error, such as a syntax error or a full disk, is reported by the program itself when it is affected.
 if (!isWhole(bundle)) await makeBundle(bundle).catch(() => {})
 const bundled = join(root, bundle, program.replace(/\.ts$/, '.js'))
 process.argv = [process.execPath, source, ...words]

@@ -1,4 +1,4 @@
-import { whoChanges } from '../cluster/cluster-lock.ts'
+import { changingProcess } from '../cluster/cluster-lock.ts'
 import { type Cluster, notUp } from '../cluster/driver.ts'
 import { kubeClient } from '../cluster/kube-client.ts'
 import { PROXY_MODE } from '../cluster/node-report.ts'
@@ -6,9 +6,9 @@ import { runOnNode } from '../cluster/node-script.ts'
 import { selectCluster } from '../cluster/select.ts'
 import { ExitCode, main } from '../host/main.ts'
 
-const lookAtProxy = `${PROXY_MODE}\nproxy_mode 2>/dev/null || echo unknown`
+const modeScript = `${PROXY_MODE}\nproxy_mode 2>/dev/null || echo unknown`
 
-/** One line a node: ready or not, version, and the mode its kube-proxy says it runs in. */
+/** One line per node: readiness, version, and the mode that its kube-proxy reports. */
 async function nodeLines(cluster: Cluster): Promise<string[]> {
   const { core } = await kubeClient(cluster)
   const { items } = await core.listNode()
@@ -16,7 +16,7 @@ async function nodeLines(cluster: Cluster): Promise<string[]> {
     items.map(async ({ metadata, status }) => {
       const name = metadata?.name ?? ''
       const ready = status?.conditions?.some((one) => one.type === 'Ready' && one.status === 'True')
-      const mode = await runOnNode(cluster, name, lookAtProxy, { readOnly: true })
+      const mode = await runOnNode(cluster, name, modeScript, { readOnly: true })
       const version = status?.nodeInfo?.kubeletVersion
       return `${name.padEnd(28)} ${ready ? 'Ready   ' : 'NotReady'} ${version}  kube-proxy: ${mode.stdout.trim()}`
     }),
@@ -26,7 +26,7 @@ async function nodeLines(cluster: Cluster): Promise<string[]> {
 await main(async () => {
   const cluster = await selectCluster()
   if (!(await cluster.running())) {
-    const other = whoChanges(cluster)
+    const other = changingProcess(cluster)
     const changing = `The cluster "${cluster.name}" is not up: process ${other?.pid} ${other?.doing}.`
     console.log(other ? changing : notUp(cluster).message)
     return ExitCode.notYet

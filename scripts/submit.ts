@@ -1,4 +1,4 @@
-// Writes what a learner hands in:  make submit LEARNER=alice LAB=2  →  submissions/alice-lab2.labgrade
+// Writes a learner's submission:  make submit LEARNER=alice LAB=2  →  submissions/alice-lab2.labgrade
 import { mkdirSync, renameSync, writeFileSync } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
 import { type Cluster, downText } from '../cluster/driver.ts'
@@ -28,9 +28,9 @@ await main(async () => {
   const kept = moments.all(lab.number)
   if (!now && kept.length === 0)
     throw new UserError(
-      `${downText(cluster)} and nothing of lab ${lab.number} was kept: work on it with \`make lab-${lab.number}\`.`,
+      `${downText(cluster)} and no capture of lab ${lab.number} was kept: work on it with \`make lab-${lab.number}\`.`,
     )
-  if (!now) console.log(`${downText(cluster)}. What was kept while you worked is handed in.`)
+  if (!now) console.log(`${downText(cluster)}. The captures that were kept during the lab are submitted.`)
   const missing = wordWarning(lab, [...kept, ...(now ? [now] : [])], learner, key)
   const bytes = packSubmission({ lab, learner, cluster, moments: kept, ...(now ? { now } : {}), key })
   const file = join(process.env.DIR || 'submissions', `${learner}-lab${lab.number}.labgrade`)
@@ -47,16 +47,16 @@ await main(async () => {
 })
 
 /**
- * LEARNER is the person and NAME the cluster, as everywhere. Without LEARNER, NAME is the person as it used to be, and CLUSTER_NAME the
- * cluster.
+ * LEARNER is the person and NAME the cluster, as in all commands. Without LEARNER, NAME is the person, as in earlier
+ * versions, and CLUSTER_NAME the cluster.
  */
 function whoAndWhere(): { learner: string; name: string } {
   const { LEARNER, NAME, CLUSTER_NAME } = process.env
   if (LEARNER) return { learner: learnerName(LEARNER), name: clusterName(CLUSTER_NAME || NAME) }
-  if (!NAME) throw new UserError('Whose work is it? Name the learner, as in `make submit LEARNER=alice LAB=2`.')
+  if (!NAME) throw new UserError('The learner is missing: for example `make submit LEARNER=alice LAB=2`.')
   const learner = learnerName(NAME)
   console.log(
-    `NAME=${learner} is taken as the learner; write LEARNER=${learner}, as NAME is the cluster everywhere else.`,
+    `NAME=${learner} is used as the learner; write LEARNER=${learner}, as NAME is the cluster everywhere else.`,
   )
   return { learner, name: clusterName(CLUSTER_NAME || 'k8s-guide') }
 }
@@ -93,7 +93,7 @@ function wordWarning(
   ]
 }
 
-/** Grades once more, which keeps the moment of every step that passes now, and takes the whole cluster down. */
+/** Grades once more, which keeps a capture for every step that passes now, and captures the whole cluster. */
 async function gradeNow(lab: LabDefinition, cluster: Cluster): Promise<HandIn['now']> {
   const source = await openCluster(cluster)
   const { driver, name } = cluster

@@ -9,7 +9,7 @@ import type { Trial } from '../instructors/mutation/trial.ts'
 
 const USAGE = `Usage: node --import tsx scripts/test-grader.ts [--lab N] [--every N] [--json]
 
-Breaks recorded good captures in single places and sees which check notices; then changes what means nothing and sees that
+Changes recorded good captures in single places and reports which check fails; then makes meaningless changes and verifies that
 none complains.
 
   --lab N             the captures of one lab
@@ -31,12 +31,12 @@ await main(async () => {
   for (const { good, what, step, said } of alarms)
     console.log(`✗ false alarm: ${good.name}, ${what}: ${step} says ${plainText(said)}`)
   if (!values.json)
-    console.log(`False alarms: ${alarms.length} in ${tried} good captures that differ in what means nothing.`)
+    console.log(`False alarms: ${alarms.length} in ${tried} good captures with meaningless differences.`)
   const open = trials.filter(({ end }) => end === 'missed' || end === 'elsewhere')
   return open.length + alarms.length === 0 ? ExitCode.passed : ExitCode.notYet
 }, USAGE)
 
-/** By lab and by where it was recorded, in that order. */
+/** Grouped by lab and by the recorded cluster. */
 function byPlace(trials: readonly Trial[]): [place: string, trials: Trial[]][] {
   const places = grouped(trials, ({ good: { spec, driver } }) => `lab ${spec.lab.number}, ${driver}`)
   return [...places].sort(([a], [b]) => (a < b ? -1 : 1))

@@ -71,7 +71,7 @@ function readArguments(argv: string[]): Arguments | 'help' {
   }
 }
 
-/** The state of a node as a capture holds it. Throws UserError with every fault of its files. */
+/** The state of a node in a capture. Throws UserError with every error in its files. */
 function stateFromCapture(capture: string, node: string | undefined, packet: Packet): NodeState {
   const folder = nodeFolder(capture, node)
   const present = CAPTURE_FILES.filter((name) => existsSync(join(folder, name)))
@@ -85,20 +85,20 @@ function stateFromCapture(capture: string, node: string | undefined, packet: Pac
 
 function nodeFolder(capture: string, node: string | undefined): string {
   if (!isFolder(capture)) {
-    throw new UserError(`"${capture}" is no folder; make a capture with: make capture`)
+    throw new UserError(`"${capture}" is not a folder; make a capture with: make capture`)
   }
   const nodes = join(capture, 'nodes')
   if (!isFolder(nodes)) {
     if (existsSync(join(capture, 'iptables-save'))) return capture
     throw new UserError(
-      `"${capture}" is no capture, it has neither "nodes" nor "iptables-save"; make one with: make capture`,
+      `"${capture}" is not a capture, it has neither "nodes" nor "iptables-save"; make one with: make capture`,
     )
   }
   const names = readdirSync(nodes).filter((name) => isFolder(join(nodes, name)))
   const chosen = node ?? (names.length === 1 ? names[0] : undefined)
   if (chosen === undefined) throw new UserError(`--node must be given; "${capture}" has: ${names.join(', ') || 'none'}`)
   if (!names.includes(chosen)) {
-    throw new UserError(`"${chosen}" is no node of "${capture}"; it has: ${names.join(', ') || 'none'}`)
+    throw new UserError(`"${chosen}" is not a node of "${capture}"; it has: ${names.join(', ') || 'none'}`)
   }
   return join(nodes, chosen)
 }

@@ -12,7 +12,7 @@ await main(async () => {
   await consent(cluster, 'create the Deployment and the Service of the labs, "web", in namespace "default"')
   const client = await kubeClient(cluster)
   const lines = await deployWeb(client, createProgress(), await ownVariant(client))
-  // The next thing that anybody does is to ask the Service.
+  // The learner's next command is a request to the Service.
   await programmed(cluster, client, 5000)
   for (const line of lines) console.log(line)
 })

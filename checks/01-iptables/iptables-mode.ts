@@ -7,13 +7,13 @@ import { webService } from '../../grading/web-service.ts'
 
 const ASK = 'curl -s localhost:10249/proxyMode'
 
-/** The word with which every node's kube-proxy names its mode. */
-export function modeInForce({ nodes }: CheckContext): Truth {
+/** The answer of every node's kube-proxy to /proxyMode. */
+export function modeAnswer({ nodes }: CheckContext): Truth {
   mustRunIptables(nodes)
   return { accepts: ['iptables'], look: onNode(nodes.at(-1)?.name ?? '', ASK) }
 }
 
-/** Fails on the first node whose kube-proxy does not run in the mode that this lab is about. */
+/** Fails on the first node whose kube-proxy does not run in this lab's mode. */
 export function mustRunIptables(nodes: readonly NodeView[]): void {
   expectNodes(nodes).runMode('iptables', {
     expected: 'kube-proxy in iptables mode, which this lab is about',
@@ -22,7 +22,7 @@ export function mustRunIptables(nodes: readonly NodeView[]): void {
   })
 }
 
-/** With the lab's Services there, everything of kube-proxy's on every node is what the API objects ask for, and no more. */
+/** With the lab's Services, kube-proxy's state on every node is exactly what the API objects require. */
 export function everythingAsPredicted({ nodes, snapshot }: CheckContext): void {
   mustRunIptables(nodes)
   webService(snapshot)
@@ -35,7 +35,7 @@ export function everythingAsPredicted({ nodes, snapshot }: CheckContext): void {
     )
 }
 
-/** No rule of somebody else's takes packets in the three built-in chains before kube-proxy's own. */
+/** No foreign rule handles packets in the three built-in chains before kube-proxy's own rules. */
 export function nothingGoesBefore(nodes: readonly NodeView[]): void {
   expectNodes(nodes).chain('nat PREROUTING').jumpsFirstTo('KUBE-SERVICES')
   expectNodes(nodes).chain('nat OUTPUT').jumpsFirstTo('KUBE-SERVICES')

@@ -1,15 +1,15 @@
 import { parseIptablesSave } from '../../dataplane/iptables-save.ts'
 import type { CheckContext } from '../../grading/check-context.ts'
-import { onNode } from '../../grading/difference-report.ts'
+import { expectOnNode, onNode } from '../../grading/difference-report.ts'
 import { expectFound } from '../../grading/expect-object.ts'
-import { fail, Trouble } from '../../grading/failure.ts'
+import { expectThat, fail, Trouble } from '../../grading/failure.ts'
 import { HOOKS, type Hook, type HookCounts, HookProbes, LOOK_AT_PROBES } from '../../grading/hook-probes.ts'
 import type { LiveCluster } from '../../grading/live-cluster.ts'
 import type { NodeView, Snapshot } from '../../grading/snapshot.ts'
 import { CLIENT, clientPod } from '../02-ipvs/web-requests.ts'
 import { CLIENT_MANIFEST } from './iptables-mode.ts'
 
-/** Port of kube-proxy's health check: the one listener on every node that no other client uses. */
+/** Port of kube-proxy's health check: the only listener on every node without other clients. */
 const PROBE_PORT = 10256
 /** The learner's probes of this lab. */
 const probes = new HookProbes('probe', PROBE_PORT)
@@ -25,7 +25,7 @@ function parseProbes(stdout: string): HookCounts[] {
   )
 }
 
-/** By how much each probe moved between two readings: `PREROUTING 1, INPUT 1`; `none` when none did. */
+/** The growth of each probe's counter between two readings: `PREROUTING 1, INPUT 1`; `none` if no counter grew. */
 function movedBetween(before: HookCounts, after: HookCounts): string {
   const moved = HOOKS.flatMap((hook) => {
     const packets = (after[hook] ?? 0) - (before[hook] ?? 0)
@@ -37,7 +37,7 @@ function movedBetween(before: HookCounts, after: HookCounts): string {
 /** The hooks of one packet, as `movedBetween` writes them. */
 const once = (...hooks: Hook[]) => hooks.map((hook) => `${hook} 1`).join(', ')
 
-/** The node that the learner put probes on, and what they counted; the one with most of them when there are several. */
+/** The node with the learner's probes, and their counters; if there are several, the one with the most probes. */
 function probedNode(nodes: readonly NodeView[]): { node: NodeView; counts: HookCounts } | undefined {
   const probed = nodes
     .map((node) => ({ node, counts: probes.countsIn(node.state.iptables) }))
@@ -56,15 +56,12 @@ export function probesInFiveHooks({ nodes }: CheckContext): { node: NodeView; co
   return { node, counts: probes.expectInEveryHook(node) }
 }
 
-/** The rules of one node are its own: no other node has a probe. */
+/** Rules are per node: no other node has a probe. */
 export function probesOnOneNode(context: CheckContext): void {
   const { node } = probesInFiveHooks(context)
   for (const other of context.nodes) {
     const hook = other !== node && HOOKS.find((name) => probes.countsIn(other.state.iptables)[name] !== undefined)
-    if (!hook) continue
-    fail({
-      node: other.name,
-      look: onNode(other.name, LOOK_AT_PROBES),
+    expectOnNode(other.name, LOOK_AT_PROBES, !hook, {
       expected: `probes on ${node.name} alone`,
       actual: `a probe in ${hook} of ${other.name}, too`,
       hint: `Delete it there: the same command with -D instead of -A.`,
@@ -72,27 +69,26 @@ export function probesOnOneNode(context: CheckContext): void {
   }
 }
 
-/** Somebody else's packet may fall between two readings; so often a packet is sent anew. */
+/** Other traffic may be counted between two readings; the packet is sent up to this often. */
 const ATTEMPTS = 3
 
 /**
- * The learner's packets left the counts that three ways through five hooks must leave. On a live cluster a packet is sent on
- * each way, too, and must move exactly the probes of its own.
+ * The counters match packets on the three paths through the five hooks. On a live cluster a packet is also sent on each path,
+ * and must increase exactly the counters on that path.
  */
-export async function threeWaysCounted(context: CheckContext): Promise<void> {
+export async function threePathsCounted(context: CheckContext): Promise<void> {
   const { node, counts } = probesInFiveHooks(context)
   mustAddUp(node, counts)
   const { live, snapshot } = context
   if (!live) return
   const client = clientPod(context, CLIENT_MANIFEST)
-  if (client.node !== node.name)
-    fail({
-      node: node.name,
-      look: 'kubectl get pod client -o wide',
-      expected: `the Pod client on ${node.name}, the node with the probes, which forwards what the Pod sends`,
-      actual: `the Pod is on ${client.node}`,
-      hint: `Put the probes on ${client.node} and delete them from ${node.name}.`,
-    })
+  expectThat(client.node === node.name, {
+    node: node.name,
+    look: 'kubectl get pod client -o wide',
+    expected: `the Pod client on ${node.name}, the node with the probes, which forwards what the Pod sends`,
+    actual: `the Pod is on ${client.node}`,
+    hint: `Put the probes on ${client.node} and delete them from ${node.name}.`,
+  })
   const other = neighbourOf(node, snapshot)
   await mustMove(live, node.name, {
     packet: `from ${other.name} to a process of ${node.name}`,
@@ -111,7 +107,7 @@ export async function threeWaysCounted(context: CheckContext): Promise<void> {
   })
 }
 
-/** Any other node than that one. */
+/** Another node. */
 function neighbourOf(node: NodeView, { nodes }: Snapshot): NodeView {
   const other = nodes.find((candidate) => candidate !== node)
   if (!other) throw new Trouble('a cluster of one node forwards nothing to another')
@@ -124,36 +120,33 @@ const addressOf = ({ objects }: Snapshot, node: string) =>
 /** Shell text: one connection to the health check of kube-proxy, which is one SYN. */
 const knock = (address: string) => `curl -s -o /dev/null --max-time 3 http://${address}:${PROBE_PORT}/healthz`
 
-/** Each packet that entered went in or on, each that left came from a process or from elsewhere. */
+/** Each packet that entered was delivered or forwarded, each that left came from a process or was forwarded. */
 function mustAddUp({ name }: NodeView, counts: HookCounts): void {
   const { PREROUTING = 0, INPUT = 0, FORWARD = 0, OUTPUT = 0, POSTROUTING = 0 } = counts
   const silent = Object.entries(counts).find(([, packets]) => packets === 0)?.[0]
   const look = onNode(name, LOOK_AT_PROBES)
-  if (silent !== undefined)
-    fail({
-      node: name,
-      look,
-      expected:
-        'packets on all five probes: one to a process of the node, one forwarded, one from a process of the node',
-      actual: `none in ${silent}`,
-    })
-  if (PREROUTING === INPUT + FORWARD && POSTROUTING === FORWARD + OUTPUT) return
-  fail({
+  expectThat(silent === undefined, {
+    node: name,
+    look,
+    expected: 'packets on all five probes: one to a process of the node, one forwarded, one from a process of the node',
+    actual: `none in ${silent}`,
+  })
+  expectThat(PREROUTING === INPUT + FORWARD && POSTROUTING === FORWARD + OUTPUT, {
     node: name,
     look,
     expected: 'as many packets in PREROUTING as in INPUT and FORWARD, in POSTROUTING as in FORWARD and OUTPUT',
     actual: `PREROUTING ${PREROUTING}, INPUT ${INPUT}, FORWARD ${FORWARD}, OUTPUT ${OUTPUT}, POSTROUTING ${POSTROUTING}`,
-    hint: `The probes do not all match the same packets, or one was dropped on its way: ${onNode(name, 'iptables -t mangle -Z')} begins anew.`,
+    hint: `The probes do not all match the same packets, or one was dropped: ${onNode(name, 'iptables -t mangle -Z')} resets the counters.`,
   })
 }
 
-interface Way {
+interface PacketRun {
   packet: string
   hooks: string
   send: () => Promise<{ exitCode: number }>
 }
 
-async function mustMove(live: LiveCluster, node: string, { packet, hooks, send }: Way): Promise<void> {
+async function mustMove(live: LiveCluster, node: string, { packet, hooks, send }: PacketRun): Promise<void> {
   let said = ''
   for (let attempt = 1; attempt <= ATTEMPTS; attempt++) {
     const [before] = parseProbes((await live.onNode(node, readProbes())).stdout)
@@ -162,8 +155,8 @@ async function mustMove(live: LiveCluster, node: string, { packet, hooks, send }
     if (!before || !after) throw new Trouble(`the counters of ${node} could not be read`)
     const moved = movedBetween(before, after)
     if (exitCode === 0 && moved === hooks) return
-    said = exitCode === 0 ? moved : `${moved}, and no answer came`
-    // Only counters can be disturbed by others; a packet that nobody answered will not be answered.
+    said = exitCode === 0 ? moved : `${moved}, and there was no answer`
+    // Other traffic can only disturb counters; an unanswered packet will not be answered on a retry.
     if (exitCode !== 0) break
   }
   fail({
@@ -175,14 +168,14 @@ async function mustMove(live: LiveCluster, node: string, { packet, hooks, send }
 }
 
 const LOOPBACK = `http://[::1]:${PROBE_PORT}/`
-/** A node's packet to itself leaves and enters; nothing forwards it. */
+/** A packet from a node to itself leaves and enters; it is not forwarded. */
 const THERE_AND_BACK = once('PREROUTING', 'INPUT', 'OUTPUT', 'POSTROUTING')
 
 /**
- * ip6tables has probes of its own in the same five hooks. A packet of IPv4 moves none of them, and one of IPv6 none of
- * iptables'.
+ * ip6tables has separate probes in the same five hooks. An IPv4 packet increases none of them, and an IPv6 packet none of
+ * iptables.
  */
-export async function familiesAreApart(context: CheckContext): Promise<void> {
+export async function familiesAreSeparate(context: CheckContext): Promise<void> {
   const { node } = probesInFiveHooks(context)
   const { live, snapshot } = context
   if (!live) throw new Trouble('no cluster to send packets in')
@@ -202,14 +195,13 @@ export async function familiesAreApart(context: CheckContext): Promise<void> {
     if (!four0 || !six0 || !four1 || !six1 || !four2 || !six2)
       throw new Trouble(`the counters of ${node.name} could not be read`)
     const bare = HOOKS.filter((hook) => six0[hook] === undefined)
-    if (bare.length > 0)
-      fail({
-        node: node.name,
-        look,
-        expected: `a probe of ip6tables in each of ${HOOKS.join(', ')}`,
-        actual: `none in ${bare.join(', ')}`,
-        hint: 'The same five commands with ip6tables in place of iptables.',
-      })
+    expectThat(bare.length === 0, {
+      node: node.name,
+      look,
+      expected: `a probe of ip6tables in each of ${HOOKS.join(', ')}`,
+      actual: `none in ${bare.join(', ')}`,
+      hint: 'The same five commands with ip6tables in place of iptables.',
+    })
     const byFour = movedBetween(six0, six1)
     const bySix = stdout.includes('#sent') ? movedBetween(six1, six2) : THERE_AND_BACK
     const fourBySix = movedBetween(four1, four2)

@@ -4,7 +4,7 @@ import type { CheckContext } from '../../grading/check-context.ts'
 import { onNode } from '../../grading/difference-report.ts'
 import { expectNode, expectNodes } from '../../grading/expect-node.ts'
 import { expectAnswered } from '../../grading/expect-traffic.ts'
-import { fail } from '../../grading/failure.ts'
+import { expectThat, fail } from '../../grading/failure.ts'
 import { httpRequests, readReplies } from '../../grading/http-requests.ts'
 import { tracedTo, traceLine } from '../../grading/packet-trace.ts'
 import type { Truth } from '../../grading/question.ts'
@@ -15,12 +15,12 @@ import { CLIENT_MANIFEST, mustRunIptables } from './iptables-mode.ts'
 import { webChain } from './web-chains.ts'
 
 const NOBODY = 'nobody'
-/** curl's code for a connection that was refused; one that was dropped ends by time, with 28. */
+/** curl's exit code for a refused connection; for a dropped one it is 28 (timeout). */
 const REFUSED = 7
 const LOOK = 'iptables -t filter -S KUBE-SERVICES'
 
-/** A Service without endpoints is refused by a rule of every node, for a Pod and for the node itself. */
-export async function nobodyRefuses(context: CheckContext): Promise<void> {
+/** A rule on every node rejects packets to a Service without endpoints, from a Pod and from the node itself. */
+export async function rejectsWithoutEndpoints(context: CheckContext): Promise<void> {
   const { nodes, snapshot, live } = context
   mustRunIptables(nodes)
   const { address, port } = nobody(snapshot)
@@ -43,12 +43,12 @@ export async function nobodyRefuses(context: CheckContext): Promise<void> {
   fail({
     node: other.node,
     look: other.look,
-    expected: 'a connection that is refused at once (curl ends with 7)',
+    expected: 'a connection that is refused immediately (curl exits with 7)',
     actual: other.status > 0 ? 'an answer' : other.error,
   })
 }
 
-/** What came of the only request of a script, with where it was sent from. */
+/** The reply to the only request of a script, and where it was sent from. */
 const reply =
   <T>(from: T) =>
   ({ stdout, stderr }: { stdout: string; stderr: string }) => {
@@ -56,7 +56,7 @@ const reply =
     return { ...from, code, status, error }
   }
 
-/** What the rule of a Service without endpoints answers with. */
+/** The --reject-with option of the rule for a Service without endpoints. */
 export function rejectedWith({ nodes, snapshot }: CheckContext): Truth {
   mustRunIptables(nodes)
   const { address } = nobody(snapshot)
@@ -87,13 +87,10 @@ function rejectRule({ name, state }: NodeView, address: string): string {
 }
 
 const REQUESTS = 100
-/** Standard deviations that a fair draw stays within, but for one in a million. */
+/** A fair choice stays within this many standard deviations, except once in a million. */
 const ONE_IN_A_MILLION = 4.75
 
-/**
- * By the rules of every node, each Pod has the same share; and of a hundred real requests each Pod gets about as many, as
- * chance would have it.
- */
+/** By the rules of every node, each Pod has the same share; and of 100 real requests each Pod gets about the same number. */
 export async function sharesAreEven(context: CheckContext): Promise<void> {
   const { nodes, live, snapshot } = context
   mustRunIptables(nodes)
@@ -114,8 +111,7 @@ export async function sharesAreEven(context: CheckContext): Promise<void> {
     })
   const logged = await loggedRequests(live, service, token, REQUESTS)
   const counts = service.backends.map(({ address }) => logged.filter(({ backend }) => backend === address).length)
-  if (isFair(counts)) return
-  fail({
+  expectThat(isFair(counts), {
     node: client.node,
     look: 'kubectl logs -l app=web --prefix --tail=40',
     expected: `about ${Math.round(REQUESTS / counts.length)} of ${REQUESTS} requests for each of ${counts.length} Pods`,
@@ -123,7 +119,7 @@ export async function sharesAreEven(context: CheckContext): Promise<void> {
   })
 }
 
-/** Pearson's test: true unless counts are further apart than an even draw's would be once in a million times. */
+/** Pearson's test: false if the counts differ more than a uniform random choice would once in a million times. */
 function isFair(counts: readonly number[]): boolean {
   const total = counts.reduce((sum, count) => sum + count, 0)
   const even = total / counts.length
@@ -152,7 +148,7 @@ function mustBeFairByRules(node: NodeView, source: string, service: WebService, 
     look: onNode(name, `iptables -t nat -S ${chain}`),
     expected: `${(100 * even).toFixed(1)} % for each of ${backends.length} Pods`,
     actual: shares || tracedTo(node, { pod: source }, service).text,
-    why: 'Each rule draws from what the rules above it let pass, so the probabilities 1/n, 1/(n-1) … 1 give equal shares.',
+    why: 'Each rule chooses from the packets that the rules above it did not match, so the probabilities 1/n, 1/(n-1) … 1 give equal shares.',
   })
 }
 
@@ -160,8 +156,8 @@ const MIRROR = 'mirror'
 const MANIFEST = 'labs/01-iptables/manifests/three-services.yaml'
 
 /**
- * Each endpoint chain marks what its own endpoint sends, and a Pod that reaches itself through its Service sees another
- * client than itself.
+ * Each endpoint chain marks packets from its own endpoint, and a Pod that reaches itself through its Service sees another
+ * client address than its own.
  */
 export async function podReachesItself({ nodes, snapshot, live }: CheckContext): Promise<void> {
   mustRunIptables(nodes)
@@ -175,7 +171,7 @@ export async function podReachesItself({ nodes, snapshot, live }: CheckContext):
     )
     .equalPrediction(
       'iptables',
-      'in each KUBE-SEP- chain a rule that marks what comes from its own endpoint, before the DNAT',
+      'in each KUBE-SEP- chain a rule that marks packets from its own endpoint, before the DNAT',
     )
   expectNode(snapshot.node(node)).packetReaches(
     { pod: address },
@@ -199,16 +195,15 @@ export async function podReachesItself({ nodes, snapshot, live }: CheckContext):
     },
   )
   const itself = (await loggedRequests(live, service, token, 1)).find(({ client }) => client === address)
-  if (itself)
-    fail({
-      node,
-      look: `kubectl logs ${MIRROR} --tail=1`,
-      expected: 'another client than the Pod itself in its log',
-      actual: `${address}, the Pod's own address`,
-    })
+  expectThat(!itself, {
+    node,
+    look: `kubectl logs ${MIRROR} --tail=1`,
+    expected: 'another client than the Pod itself in its log',
+    actual: `${address}, the Pod's own address`,
+  })
 }
 
-/** The Pod mirror and its Service, whose one endpoint it is. */
+/** The Pod mirror and its Service, of which it is the only endpoint. */
 function mirrorOf(snapshot: Snapshot): { address: string; node: string; service: WebService } {
   const pod = snapshot.find('Pod', WEB_NAMESPACE, MIRROR)
   const address = pod?.status?.podIP
@@ -216,13 +211,12 @@ function mirrorOf(snapshot: Snapshot): { address: string; node: string; service:
   const service = findService(snapshot, MIRROR)
   const clusterIP = service?.clusterIPs.find((ip) => !ip.includes(':'))
   const port = service?.ports[0]?.port
-  if (!pod || !hasCondition(pod, 'Ready') || !address || !node || clusterIP === undefined || port === undefined)
-    fail({
-      look: `kubectl get pods,services -l app=${MIRROR} -o wide`,
-      expected: `a Pod ${MIRROR} that is ready, and a Service ${MIRROR} in front of it`,
-      actual: pod && service ? 'they are not ready yet' : `no ${pod ? 'Service' : 'Pod'} of that name`,
-      hint: `kubectl apply -f ${MANIFEST}`,
-    })
+  expectThat(pod && hasCondition(pod, 'Ready') && address && node && clusterIP !== undefined && port !== undefined, {
+    look: `kubectl get pods,services -l app=${MIRROR} -o wide`,
+    expected: `a Pod ${MIRROR} that is ready, and a Service ${MIRROR} in front of it`,
+    actual: pod && service ? 'they are not ready yet' : `no ${pod ? 'Service' : 'Pod'} of that name`,
+    hint: `kubectl apply -f ${MANIFEST}`,
+  })
   return {
     address,
     node,

@@ -4,10 +4,10 @@ import type { NodeState } from '../../dataplane/node-state.ts'
 import type { Service } from '../../dataplane/objects.ts'
 import { targetOf } from '../../dataplane/rule-text.ts'
 import type { CheckContext } from '../../grading/check-context.ts'
-import { onNode } from '../../grading/difference-report.ts'
+import { expectOnNode, onNode } from '../../grading/difference-report.ts'
 import { evaluate } from '../../grading/evaluate.ts'
 import { expectNodes } from '../../grading/expect-node.ts'
-import { fail } from '../../grading/failure.ts'
+import { expectThat } from '../../grading/failure.ts'
 import type { Truth } from '../../grading/question.ts'
 import type { NodeView, Snapshot } from '../../grading/snapshot.ts'
 import { personalise, variantIn } from '../../grading/variant.ts'
@@ -22,7 +22,7 @@ function serviceChains({ namespace, name, ports }: Service): string[] {
   })
 }
 
-/** The chain of web's one port. */
+/** The chain of web's only port. */
 export function webChain(snapshot: Snapshot): string {
   const { name } = webService(snapshot)
   const service = findService(snapshot, name)
@@ -53,25 +53,22 @@ export function chainsLeadToPods({ nodes, snapshot }: CheckContext): void {
   const chain = webChain(snapshot)
   for (const hook of ['PREROUTING', 'OUTPUT']) expectNodes(nodes).chain(`nat ${hook}`).jumpsFirstTo('KUBE-SERVICES')
   expectNodes(nodes)
-    .chainsWhere('nat', isOnTheWay(chain, nodes), `iptables -t nat -S KUBE-SERVICES; iptables -t nat -S ${chain}`)
+    .chainsWhere('nat', isOnPath(chain, nodes), `iptables -t nat -S KUBE-SERVICES; iptables -t nat -S ${chain}`)
     .equalPrediction(
       'iptables',
       `an entry for the Service in KUBE-SERVICES, ${chain} behind it, and a KUBE-SEP- chain with a DNAT for each ready Pod`,
     )
   for (const node of nodes) {
     const count = endpointRules(node.state, chain).length
-    if (count === backends.length && count > 0) continue
-    fail({
-      node: node.name,
-      look: onNode(node.name, `iptables -t nat -S ${chain}`),
+    expectOnNode(node.name, `iptables -t nat -S ${chain}`, count === backends.length && count > 0, {
       expected: `${backends.length} rules in ${chain} that lead to a KUBE-SEP- chain, one for each ready Pod`,
       actual: `${count}`,
     })
   }
 }
 
-/** What the packet meets: KUBE-SERVICES, web's chain, and the chains that this one leads to or must lead to. */
-function isOnTheWay(chain: string, nodes: readonly NodeView[]) {
+/** The chains on the packet's path: KUBE-SERVICES, web's chain, and the chains that it jumps to or must jump to. */
+function isOnPath(chain: string, nodes: readonly NodeView[]) {
   const chains = new Set(['PREROUTING', 'OUTPUT', 'KUBE-SERVICES', chain])
   for (const node of nodes)
     for (const state of [node.state, evaluate(node, 'iptables').expected])
@@ -84,14 +81,13 @@ export function probabilityOfSecondRule({ nodes, snapshot }: CheckContext): Trut
   mustRunIptables(nodes)
   const { backends } = webService(snapshot)
   const look = onNode(nodes.at(-1)?.name ?? '', `iptables -t nat -S ${webChain(snapshot)}`)
-  // The last rule has none: with two Pods, that is the second.
-  if (backends.length < 3)
-    fail({
-      look,
-      expected: 'three ready Pods or more, so that the second rule has a probability',
-      actual: `${backends.length}`,
-      hint: personalise('kubectl scale deployment web --replicas=5', variantIn(snapshot)),
-    })
+  // The last rule has no probability; with two Pods that is the second rule.
+  expectThat(backends.length >= 3, {
+    look,
+    expected: 'three ready Pods or more, so that the second rule has a probability',
+    actual: `${backends.length}`,
+    hint: personalise('kubectl scale deployment web --replicas=5', variantIn(snapshot)),
+  })
   return { accepts: [`1/${backends.length - 1}`], look }
 }
 
@@ -100,7 +96,7 @@ const SCALED = 'scaled'
 
 const isCount = (value: unknown): value is number => typeof value === 'number' && value > 0
 
-/** Remembers with how many endpoints the Service web was seen first. */
+/** Notes the number of endpoints of the Service web at the first check. */
 export function keepEndpoints({ snapshot, notes }: CheckContext): void {
   if (!findService(snapshot, variantIn(snapshot).name)) return
   const { backends } = webService(snapshot)
@@ -113,13 +109,12 @@ export function rulesFollowScaling(context: CheckContext): void {
   if (notes.read(SCALED, isCount)) return
   const { backends } = webService(snapshot)
   const before = notes.read(BEFORE, isCount) ?? backends.length
-  if (backends.length === before)
-    fail({
-      look: 'kubectl get endpointslices -l app=web',
-      expected: `another number of ready Pods than the ${before} of before`,
-      actual: `${backends.length}, as before`,
-      hint: personalise('kubectl scale deployment web --replicas=5', variantIn(snapshot)),
-    })
+  expectThat(backends.length !== before, {
+    look: 'kubectl get endpointslices -l app=web',
+    expected: `a number of ready Pods other than the previous ${before}`,
+    actual: `${backends.length}, as before`,
+    hint: personalise('kubectl scale deployment web --replicas=5', variantIn(snapshot)),
+  })
   chainsLeadToPods(context)
   notes.keep(SCALED, backends.length)
 }
@@ -142,16 +137,13 @@ export function portsCostEntries({ nodes, snapshot }: CheckContext): void {
       (chain) => chain === 'KUBE-SERVICES' || chains.includes(chain),
       'iptables -t nat -S KUBE-SERVICES',
     )
-    .equalPrediction('iptables', 'an entry of its own for every Service port, and the node-ports rule last')
+    .equalPrediction('iptables', 'one entry for every Service port, and the node-ports rule last')
   for (const { name, state } of nodes) {
     const nat = state.iptables.get('nat')
     const targets = nat?.get('KUBE-SERVICES')?.rules.map(({ spec }) => targetOf(spec)) ?? []
     const missing = chains.filter((chain) => !targets.includes(chain) || !nat?.has(chain))
-    if (missing.length === 0) continue
-    fail({
-      node: name,
-      look: onNode(name, 'iptables -t nat -S KUBE-SERVICES'),
-      expected: `${service.ports.length} entries for ${address}, each with a chain of its own behind it`,
+    expectOnNode(name, 'iptables -t nat -S KUBE-SERVICES', missing.length === 0, {
+      expected: `${service.ports.length} entries for ${address}, each with its own chain`,
       actual: `none for ${missing.join(', ')}`,
       hint: 'A Service without ready Pods has no entries here: make web brings Pods for it.',
     })

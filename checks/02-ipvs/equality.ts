@@ -1,8 +1,8 @@
 import type { CheckContext } from '../../grading/check-context.ts'
-import { onNode } from '../../grading/difference-report.ts'
+import { expectOnNode } from '../../grading/difference-report.ts'
 import { configOf } from '../../grading/evaluate.ts'
 import { expectNodes } from '../../grading/expect-node.ts'
-import { fail, NotApplicable } from '../../grading/failure.ts'
+import { expectThat, NotApplicable } from '../../grading/failure.ts'
 
 const DEVICE = 'kube-ipvs0'
 const HAIRPIN_SETS = ['KUBE-LOOP-BACK', 'KUBE-6-LOOP-BACK'] as const
@@ -11,7 +11,7 @@ const SCHEDULER_NOTE = 'scheduler-chosen'
 const DEFAULT_SCHEDULER = 'rr'
 const OUTPUTS = { ipset: 'ipset-save', ipvsadm: 'ipvsadm-save' }
 
-/** All sets but KUBE-LOOP-BACK equal the API, and a rule of KUBE-SERVICES matches against KUBE-CLUSTER-IP. */
+/** All sets except KUBE-LOOP-BACK equal the prediction, and a rule of KUBE-SERVICES matches against KUBE-CLUSTER-IP. */
 export function setsEqualServices({ nodes }: CheckContext): void {
   expectNodes(nodes).chain('nat KUBE-SERVICES').hasRule('--match-set KUBE-CLUSTER-IP dst,dst', {
     expected: 'rules of KUBE-SERVICES that match destination and port against the set KUBE-CLUSTER-IP',
@@ -22,13 +22,13 @@ export function setsEqualServices({ nodes }: CheckContext): void {
     .equalPrediction('ipvs', 'exactly the ClusterIPs and ports of all Services as members')
 }
 
-/** PREROUTING begins with KUBE-SERVICES, and the chain and those that it calls are exactly what they must be. */
+/** PREROUTING begins with KUBE-SERVICES, and the chain and those that it jumps to equal the prediction. */
 export function preroutingLeadsToServices({ nodes }: CheckContext): void {
   expectNodes(nodes).chain('nat PREROUTING').jumpsFirstTo('KUBE-SERVICES')
   expectNodes(nodes)
     .chains('nat KUBE-SERVICES', 'nat KUBE-NODE-PORT', 'nat KUBE-LOAD-BALANCER', 'nat KUBE-FIREWALL', 'nat PREROUTING')
     .equalPrediction('ipvs', 'the rules of KUBE-SERVICES, and no others, in their order')
-  expectNodes(nodes).noRuleOfOthersTakesServicePackets('ipvs')
+  expectNodes(nodes).noForeignRuleAffectsServicePackets('ipvs')
 }
 
 /** OUTPUT begins with KUBE-SERVICES, and KUBE-MARK-MASQ sets the mark. */
@@ -41,7 +41,7 @@ export function outputLeadsToMark({ snapshot, nodes }: CheckContext): void {
   expectNodes(nodes).chain('nat KUBE-MARK-MASQ').beginsWith('MARK', `--set-xmark ${mark}/${mark}`)
 }
 
-/** POSTROUTING begins with KUBE-POSTROUTING, whose rules and hairpin set are exactly what they must be on this node. */
+/** POSTROUTING begins with KUBE-POSTROUTING, whose rules and hairpin set equal the prediction for this node. */
 export function postroutingMasquerades({ nodes }: CheckContext): void {
   expectNodes(nodes).chain('nat POSTROUTING').jumpsFirstTo('KUBE-POSTROUTING')
   expectNodes(nodes)
@@ -60,7 +60,7 @@ export function virtualServersEqualServices({ snapshot, nodes }: CheckContext): 
   expectNodes(nodes).everyPodLinkUp('ipvs')
 }
 
-/** kube-proxy was given another scheduler than rr, and every virtual server had it. */
+/** kube-proxy was configured with another scheduler than rr, and every virtual server had it. */
 export function schedulerChosen({ snapshot, nodes, notes, live }: CheckContext): void {
   const isChosen = (value: unknown): value is string =>
     typeof value === 'string' && value !== '' && value !== DEFAULT_SCHEDULER
@@ -68,13 +68,12 @@ export function schedulerChosen({ snapshot, nodes, notes, live }: CheckContext):
   const { scheduler } = configOf(snapshot).ipvs
   if (scheduler === DEFAULT_SCHEDULER && !live)
     throw new NotApplicable('every virtual server had rr when this capture was taken')
-  if (scheduler === DEFAULT_SCHEDULER)
-    fail({
-      look: "kubectl -n kube-system get configmap kube-proxy -o yaml | grep 'scheduler:'",
-      expected: "another scheduler than rr in kube-proxy's configuration",
-      actual: 'rr, the default',
-      hint: 'make ipvs SCHEDULER=lc',
-    })
+  expectThat(scheduler !== DEFAULT_SCHEDULER, {
+    look: "kubectl -n kube-system get configmap kube-proxy -o yaml | grep 'scheduler:'",
+    expected: "another scheduler than rr in kube-proxy's configuration",
+    actual: 'rr, the default',
+    hint: 'make ipvs SCHEDULER=lc',
+  })
   expectNodes(nodes).virtualServers().equalPrediction('ipvs', `${scheduler} on every virtual server`)
   notes.keep(SCHEDULER_NOTE, scheduler)
 }
@@ -97,18 +96,15 @@ export function dummyDeviceOwnsClusterIPs({ nodes }: CheckContext): void {
   )
 }
 
-/** ipset and ipvsadm run on every node, and what the three short commands stand for does too. */
+/** ipset and ipvsadm run on every node, and so do the commands behind ipt, ipv and ips. */
 export async function toolsWork({ nodes, live }: CheckContext): Promise<void> {
   expectNodes(nodes).run(OUTPUTS, 'ipset list -n; ipvsadm -Ln', { next: 'make tools' })
   const [node] = nodes.slice(-1)
   if (!live || !node) return
   const script = 'iptables -t nat -nvL KUBE-SERVICES && ipvsadm -Ln && ipset list KUBE-CLUSTER-IP'
   const { exitCode, stderr } = await live.look(node.name, `{ ${script}; } >/dev/null`)
-  if (exitCode !== 0)
-    fail({
-      node: node.name,
-      look: onNode(node.name, script),
-      expected: 'that ipt, ipv and ips work on the node',
-      actual: stderr.trim().split('\n').at(-1) ?? `exit code ${exitCode}`,
-    })
+  expectOnNode(node.name, script, exitCode === 0, {
+    expected: 'that ipt, ipv and ips work on the node',
+    actual: stderr.trim().split('\n').at(-1) ?? `exit code ${exitCode}`,
+  })
 }

@@ -1,5 +1,5 @@
 import type { CheckContext } from '../../grading/check-context.ts'
-import { onNode } from '../../grading/difference-report.ts'
+import { expectOnNode, onNode } from '../../grading/difference-report.ts'
 import { expectNodes } from '../../grading/expect-node.ts'
 import {
   type CountNote,
@@ -8,7 +8,7 @@ import {
   extraServices,
   isCountNote,
 } from '../../grading/extra-services.ts'
-import { fail, NotApplicable } from '../../grading/failure.ts'
+import { expectThat, fail, NotApplicable } from '../../grading/failure.ts'
 import type { Snapshot } from '../../grading/snapshot.ts'
 import { noInterfaceOwnsClusterIPs } from '../../grading/web-service.ts'
 
@@ -16,7 +16,7 @@ const BEFORE = { iptables: 'iptables-before-crowd', ipvs: 'ipvs-before-crowd' }
 const WITH = { iptables: 'iptables-with-crowd', ipvs: 'ipvs-with-crowd' }
 const MANIFEST = 'labs/02-ipvs/manifests/crowd.yaml'
 
-/** Counts rules, chains and members of each mode while the extra Services are not there. */
+/** Counts rules, chains and members of each mode without the extra Services. */
 export function keepCounts({ snapshot, nodes, notes }: CheckContext): void {
   if (extraServices(snapshot).length > 0) return
   for (const mode of ['iptables', 'ipvs'] as const)
@@ -29,13 +29,13 @@ export function extraServicesAddRules({ snapshot, nodes, notes, live }: CheckCon
   const other = nodes.find((node) => node.mode !== 'iptables')
   if (other && !live) throw new NotApplicable('kube-proxy had left iptables mode when this capture was taken')
   expectNodes(nodes).runMode('iptables', {
-    expected: 'kube-proxy in iptables mode, where the counting begins',
+    expected: 'kube-proxy in iptables mode, where the count begins',
     hint: 'The count begins in iptables mode. Bring it back, and remove what the other one left:',
     next: 'make iptables && make flush-nat',
   })
   expectNodes(nodes)
     .chain('nat KUBE-SERVICES')
-    .equalPrediction('iptables', 'an entry of its own for every Service port, and the node-ports rule last')
+    .equalPrediction('iptables', 'one entry for every Service port, and the node-ports rule last')
   noInterfaceOwnsClusterIPs(snapshot)
   if (!live && extraServices(snapshot).length === 0) return
   const { before, now } = countsAround(snapshot, notes.read(BEFORE.iptables, isCountNote))
@@ -43,10 +43,7 @@ export function extraServicesAddRules({ snapshot, nodes, notes, live }: CheckCon
     const rules = (now.nodes[name]?.rules ?? 0) - (before.nodes[name]?.rules ?? 0)
     const chains = (now.nodes[name]?.chains ?? 0) - (before.nodes[name]?.chains ?? 0)
     const ports = now.ports - before.ports
-    if (rules >= ports && chains >= ports) continue
-    fail({
-      node: name,
-      look: onNode(name, 'iptables -t nat -S KUBE-SERVICES'),
+    expectOnNode(name, 'iptables -t nat -S KUBE-SERVICES', rules >= ports && chains >= ports, {
       expected: `at least ${ports} rules and ${ports} chains more than before, one each for every new Service port`,
       actual: `${rules} rules and ${chains} chains more`,
     })
@@ -66,7 +63,7 @@ export function extraServicesAddMembersOnly({ snapshot, nodes, notes, live }: Ch
     if (!was || !is) continue
     const members = is.members - was.members
     const ports = now.ports - before.ports
-    // Chains of iptables mode may have been flushed in between; none may have come.
+    // Chains of iptables mode may have been flushed in between, but not added.
     if (is.rules === was.rules && is.chains <= was.chains && members === ports) continue
     fail({
       node: name,
@@ -80,20 +77,18 @@ export function extraServicesAddMembersOnly({ snapshot, nodes, notes, live }: Ch
 
 function countsAround(snapshot: Snapshot, before: CountNote | undefined): { before: CountNote; now: CountNote } {
   const size = extraServices(snapshot).length
-  if (size < EXTRA_SERVICES)
-    fail({
-      look: 'kubectl get services -l lab=crowd',
-      expected: `${EXTRA_SERVICES} Services crowd-01 … crowd-${EXTRA_SERVICES}`,
-      actual: size === 0 ? 'none of them' : `${size} of them`,
-      hint: `kubectl apply -f ${MANIFEST}`,
-    })
-  if (!before)
-    fail({
-      look: 'kubectl get configmap lab-2 -o yaml',
-      expected: 'a count from before the twenty Services were added, in the same mode',
-      actual: 'the grader has not seen this mode without them',
-      hint: 'Delete the twenty Services, have the rules counted, and add them again:',
-      next: `kubectl delete -f ${MANIFEST} && make check-2; kubectl apply -f ${MANIFEST}`,
-    })
+  expectThat(size >= EXTRA_SERVICES, {
+    look: 'kubectl get services -l lab=crowd',
+    expected: `${EXTRA_SERVICES} Services crowd-01 … crowd-${EXTRA_SERVICES}`,
+    actual: size === 0 ? 'none of them' : `${size} of them`,
+    hint: `kubectl apply -f ${MANIFEST}`,
+  })
+  expectThat(before, {
+    look: 'kubectl get configmap lab-2 -o yaml',
+    expected: 'a count from before the twenty Services were added, in the same mode',
+    actual: 'the grader has not seen this mode without them',
+    hint: 'Delete the twenty Services, have the rules counted, and add them again:',
+    next: `kubectl delete -f ${MANIFEST} && make check-2; kubectl apply -f ${MANIFEST}`,
+  })
   return { before, now: countEverywhere(snapshot) }
 }

@@ -4,7 +4,7 @@ import { isServiceChain } from '../../dataplane/kube-proxy/rule-text.ts'
 import type { CheckContext } from '../../grading/check-context.ts'
 import { configOf, evaluate } from '../../grading/evaluate.ts'
 import { expectNodes } from '../../grading/expect-node.ts'
-import { fail, NotApplicable } from '../../grading/failure.ts'
+import { expectThat, fail, NotApplicable } from '../../grading/failure.ts'
 import { httpRequest } from '../../grading/http-requests.ts'
 import { traceLine } from '../../grading/packet-trace.ts'
 import type { NodeView } from '../../grading/snapshot.ts'
@@ -15,8 +15,8 @@ const UNUSABLE = /can't use the IPVS proxier|IPVS proxier will not be used|ipvs 
 const isUidList = (value: unknown): value is string[] =>
   Array.isArray(value) && value.every((uid) => typeof uid === 'string')
 
-/** Remembers which kube-proxy Pods ran in iptables mode, so that later ones are known to be new. */
-export function keepAgents({ snapshot, nodes, notes }: CheckContext): void {
+/** Notes the kube-proxy Pods of iptables mode, so that later ones are known to be new. */
+export function keepKubeProxyPods({ snapshot, nodes, notes }: CheckContext): void {
   if (!nodes.every((node) => node.mode === 'iptables')) return
   notes.keep(
     AGENTS_NOTE,
@@ -24,16 +24,15 @@ export function keepAgents({ snapshot, nodes, notes }: CheckContext): void {
   )
 }
 
-/** The ConfigMap asks for IPVS, every node's kube-proxy is a new one and says that it runs IPVS. */
-export function agentsRunIpvs({ snapshot, nodes, notes }: CheckContext): void {
+/** The ConfigMap has mode ipvs, and every node's kube-proxy is a new Pod and reports mode ipvs. */
+export function kubeProxiesRunIpvs({ snapshot, nodes, notes }: CheckContext): void {
   const asked = snapshot.find('ConfigMap', 'kube-system', 'kube-proxy')
-  if (asked && configOf(snapshot).mode !== 'ipvs')
-    fail({
-      look: "kubectl -n kube-system get configmap kube-proxy -o yaml | grep 'mode:'",
-      expected: 'mode: ipvs in the ConfigMap',
-      actual: `mode: ${configOf(snapshot).mode ?? '"" (which means iptables)'}`,
-      next: 'make ipvs',
-    })
+  expectThat(!asked || configOf(snapshot).mode === 'ipvs', {
+    look: "kubectl -n kube-system get configmap kube-proxy -o yaml | grep 'mode:'",
+    expected: 'mode: ipvs in the ConfigMap',
+    actual: `mode: ${configOf(snapshot).mode ?? '"" (which means iptables)'}`,
+    next: 'make ipvs',
+  })
   for (const node of nodes) mustRunIpvs(node)
   const before = new Set(notes.read(AGENTS_NOTE, isUidList))
   const old = kubeProxyPods(snapshot.items).find(({ metadata }) => before.has(metadata.uid ?? ''))
@@ -41,8 +40,8 @@ export function agentsRunIpvs({ snapshot, nodes, notes }: CheckContext): void {
     fail({
       ...(old.spec?.nodeName === undefined ? {} : { node: old.spec.nodeName }),
       look: 'kubectl -n kube-system get pods -l k8s-app=kube-proxy -o wide',
-      expected: 'agents that were started after the ConfigMap changed',
-      actual: `${old.metadata.name} is still the agent of iptables mode`,
+      expected: 'kube-proxy Pods that were started after the ConfigMap changed',
+      actual: `${old.metadata.name} is still the Pod of iptables mode`,
       next: 'kubectl -n kube-system rollout restart daemonset kube-proxy',
     })
 }
@@ -57,33 +56,31 @@ function mustRunIpvs(node: NodeView): void {
       look,
       expected: 'kube-proxy in ipvs mode',
       actual: `its log says: ${complaint.trim()}`,
-      why: 'Without the ip_vs modules kube-proxy up to 1.25 silently stays with iptables, and a later one exits again and again.',
+      why: 'Without the ip_vs modules kube-proxy up to 1.25 silently stays in iptables mode, and a later one exits repeatedly.',
       hint: 'The kernel of this machine lacks IPVS: load ip_vs, ip_vs_rr, ip_vs_wrr and ip_vs_sh, or use CLUSTER=embedded, whose kernel has them.',
     })
-  if (node.mode !== 'ipvs')
-    fail({
-      node: node.name,
-      look: `make exec NODE=${node.name} CMD='curl -s localhost:10249/proxyMode'`,
-      expected: 'ipvs as the answer of kube-proxy to /proxyMode',
-      actual: node.mode === undefined ? 'no kube-proxy answers on this node' : node.mode,
-      ...(node.mode === undefined
-        ? {
-            hint: 'The kube-proxy Pod of this node does not run, or does not answer:',
-            next: 'kubectl -n kube-system get pods -l k8s-app=kube-proxy -o wide',
-          }
-        : {
-            hint: 'The ConfigMap says ipvs, but kube-proxy reads it only when it starts. Replace the Pods:',
-            next: 'kubectl -n kube-system rollout restart daemonset kube-proxy',
-          }),
-    })
+  expectThat(node.mode === 'ipvs', {
+    node: node.name,
+    look: `make exec NODE=${node.name} CMD='curl -s localhost:10249/proxyMode'`,
+    expected: 'ipvs as the answer of kube-proxy to /proxyMode',
+    actual: node.mode === undefined ? 'no kube-proxy responds on this node' : node.mode,
+    ...(node.mode === undefined
+      ? {
+          hint: 'The kube-proxy Pod of this node does not run, or does not answer:',
+          next: 'kubectl -n kube-system get pods -l k8s-app=kube-proxy -o wide',
+        }
+      : {
+          hint: 'The ConfigMap says ipvs, but kube-proxy reads it only when it starts. Replace the Pods:',
+          next: 'kubectl -n kube-system rollout restart daemonset kube-proxy',
+        }),
+  })
   if (node.text('proxyMode') === undefined && log === undefined) return
-  if (log !== undefined && log.trim() !== '' && !/Using ipvs Proxier/i.test(log))
-    fail({
-      node: node.name,
-      look,
-      expected: 'a line "Using ipvs Proxier" in the log of kube-proxy',
-      actual: 'no such line',
-    })
+  expectThat(log === undefined || log.trim() === '' || /Using ipvs Proxier/i.test(log), {
+    node: node.name,
+    look,
+    expected: 'a line "Using ipvs Proxier" in the log of kube-proxy',
+    actual: 'no such line',
+  })
 }
 
 const NOTE = 'chains-left-by-iptables'
@@ -91,7 +88,7 @@ const NOTE = 'chains-left-by-iptables'
 const isChainCount = (value: unknown): value is Record<string, number> =>
   typeof value === 'object' && value !== null && Object.values(value).some((count) => Number(count) > 0)
 
-/** The old chains were seen on every node while they were there; what was seen is kept in the cluster. */
+/** The old chains were counted on every node before the flush; the counts are kept in the cluster. */
 export function leftoversCounted({ nodes, notes, live }: CheckContext): void {
   if (notes.read(NOTE, isChainCount)) return
   expectNodes(nodes).runMode('ipvs', {
@@ -118,7 +115,7 @@ export function leftoversCounted({ nodes, notes, live }: CheckContext): void {
 const staleServiceChains = ({ state }: NodeView) =>
   [...(state.iptables.get('nat')?.keys() ?? [])].filter(isServiceChain).length
 
-/** No chain, rule or jump of iptables mode is left, the filter table is IPVS mode's own, and the Service answers. */
+/** No chain, rule or jump of iptables mode is left, the filter table is that of IPVS mode, and the Service answers. */
 export async function nothingLeft({ nodes, live }: CheckContext, service?: { address: string; port: number }) {
   expectNodes(nodes)
     .where(
@@ -142,11 +139,11 @@ export async function nothingLeft({ nodes, live }: CheckContext, service?: { add
       expected: 'an answer of the Service web',
       actual: silent.stderr.trim().split('\n')[0] || 'none',
       differences: traceLine(silent.node, 'node', service),
-      hint: 'The virtual server or its way back is broken: make check-2 shows which of the later steps says so.',
+      hint: 'The virtual server or the return path is broken: make check-2 shows which of the later steps fails.',
     })
 }
 
-/** Whole chains of nat that are one too many or missing, and everything in the other tables. */
+/** Whole chains of nat that are left over or missing, and everything in the other tables. */
 function isAboutWholeTables({ where, kind, expected, actual, interferes }: Finding): boolean {
   if (!('chain' in where) || interferes) return false
   if (where.table !== 'nat') return true
@@ -154,7 +151,7 @@ function isAboutWholeTables({ where, kind, expected, actual, interferes }: Findi
   return isChain && (kind === 'stale' || kind === 'missing')
 }
 
-/** For tests and texts: how many findings of this kind a node has. */
+/** The findings of this kind on a node, for tests and texts. */
 export function leftoverFindings(node: NodeView): Finding[] {
   return evaluate(node, 'ipvs').differences.filter(isAboutWholeTables)
 }

@@ -3,7 +3,7 @@ import type { CheckContext } from '../../grading/check-context.ts'
 import { onNode } from '../../grading/difference-report.ts'
 import { expectNodes } from '../../grading/expect-node.ts'
 import { expectAnswered } from '../../grading/expect-traffic.ts'
-import { fail, Trouble } from '../../grading/failure.ts'
+import { expectThat, fail, Trouble } from '../../grading/failure.ts'
 import { httpRequests, readReplies } from '../../grading/http-requests.ts'
 import type { LiveCluster } from '../../grading/live-cluster.ts'
 import { tracedTo, traceLine } from '../../grading/packet-trace.ts'
@@ -26,10 +26,13 @@ import {
   watchMarked,
 } from './web-requests.ts'
 
-/** Other connections and kube-proxy's own syncs disturb a counter; so often it is read anew. */
+/** Other connections and kube-proxy's syncs disturb a counter; it is read up to this often. */
 const ATTEMPTS = 4
 
-/** OUTPUT and the mark are as they must be, a node's request moves the marking rule's counter, a Pod's does not. */
+/**
+ * OUTPUT and the mark equal the prediction; a request from a node increases the marking rule's counter, one from a Pod does
+ * not.
+ */
 export async function requestFromNodeIsMarked(context: CheckContext): Promise<void> {
   outputLeadsToMark(context)
   const { live, snapshot } = context
@@ -69,8 +72,8 @@ export async function requestFromNodeIsMarked(context: CheckContext): Promise<vo
 }
 
 /**
- * A node's request reaches each backend with the address that the node uses on the way to that backend. On a capture, the
- * packet is walked through what the nodes held.
+ * A request from a node reaches each backend with the node's address on the route to that backend. On a capture, the packet
+ * is traced through the recorded rules.
  */
 export async function sourceIsEgressAddress({ live, snapshot, nodes }: CheckContext): Promise<void> {
   const service = webService(snapshot)
@@ -85,7 +88,7 @@ export async function sourceIsEgressAddress({ live, snapshot, nodes }: CheckCont
         expected: `the node's own packet at ${backends.join(' or ')}, with its source replaced`,
       },
     )
-  // A node that hosts a backend shows both: an address of the Pod network for its own, the node's for the other.
+  // A node with a backend shows both: an address of the Pod network for its own backend, the node's for the other.
   const node = service.backends[0]?.node ?? nodes[0]?.name ?? ''
   const token = newToken()
   const times = Math.max(4, service.backends.length * 2)
@@ -98,7 +101,7 @@ export async function sourceIsEgressAddress({ live, snapshot, nodes }: CheckCont
     { snapshot, node, sender: 'node', target: service },
     {
       expected: `${times} answers to ${times} requests of the node itself`,
-      hint: 'A request that is not masqueraded never finds its way back: look at KUBE-MARK-MASQ and KUBE-POSTROUTING.',
+      hint: 'The answer to a request that is not masqueraded does not return: look at KUBE-MARK-MASQ and KUBE-POSTROUTING.',
     },
   )
   const sources = new Map(
@@ -106,8 +109,7 @@ export async function sourceIsEgressAddress({ live, snapshot, nodes }: CheckCont
   )
   for (const { backend, client } of await loggedRequests(live, service, token, times)) {
     const expected = sources.get(backend)
-    if (client === expected) continue
-    fail({
+    expectThat(client === expected, {
       node,
       look: 'kubectl logs -l app=web --prefix --tail=4',
       expected: `${expected} as the client in the log of ${backend}, the address of the interface toward it`,
@@ -118,7 +120,7 @@ export async function sourceIsEgressAddress({ live, snapshot, nodes }: CheckCont
 
 const REQUESTS = 10
 
-/** Ten requests over one connection: one connection in IPVS, and a single packet for the rule. */
+/** Ten requests over one connection: one connection in IPVS, and one packet on the rule. */
 export async function rulesSeeFirstPacketOnly({ live, snapshot, nodes }: CheckContext): Promise<void> {
   if (!live) throw new Trouble('no cluster to send requests in')
   const service = webService(snapshot)
@@ -140,7 +142,7 @@ export async function rulesSeeFirstPacketOnly({ live, snapshot, nodes }: CheckCo
     const held = parseConnections(change.output, service).filter(({ clientPort }) => ports.has(clientPort)).length
     if (good === REQUESTS && connects === 1 && rules === 1 && held === 1) return
     said = `${good} answers over ${connects} connections: ${rules} packets on the rule, ${held} connections in IPVS`
-    // Only counters can be disturbed by others; a request that failed will fail again.
+    // Other traffic can only disturb counters; a failed request will fail again.
     if (good === REQUESTS) continue
     stuck = traceLine(snapshot.node(node), 'node', service)
     break
@@ -154,17 +156,16 @@ export async function rulesSeeFirstPacketOnly({ live, snapshot, nodes }: CheckCo
   })
 }
 
-/** A NodePort Service of the learner's has a virtual server per node address and answers on every node. */
+/** The learner's NodePort Service has a virtual server per node address and answers on every node. */
 export async function nodePortAnswers({ snapshot, nodes, live }: CheckContext): Promise<void> {
   const service = snapshot.objects.services.find(isLearners)
   const nodePort = service?.ports.find((port) => port.nodePort > 0)?.nodePort
-  if (!service || nodePort === undefined)
-    fail({
-      look: 'kubectl get services',
-      expected: 'a Service of type NodePort in the default namespace',
-      actual: 'no Service with a node port',
-      hint: personalise('kubectl expose deployment web --name web-np --type NodePort --port 80', variantIn(snapshot)),
-    })
+  expectThat(service && nodePort !== undefined, {
+    look: 'kubectl get services',
+    expected: 'a Service of type NodePort in the default namespace',
+    actual: 'no Service with a node port',
+    hint: personalise('kubectl expose deployment web --name web-np --type NodePort --port 80', variantIn(snapshot)),
+  })
   expectNodes(nodes)
     .virtualServers(nodePort)
     .and(expectNodes(nodes).sets('KUBE-NODE-PORT-TCP'))
@@ -181,13 +182,13 @@ export async function nodePortAnswers({ snapshot, nodes, live }: CheckContext): 
 const addressOf = ({ objects }: Snapshot, node: string) =>
   objects.nodes.find(({ name }) => name === node)?.internalIPs[0] ?? node
 
-/** A node, and the next one, which asks it: a request to the node's own address would not pass its INPUT. */
+/** Each node with the next one, which sends the request: a node's request to its own address would not traverse INPUT. */
 const askedByNext = (nodes: Snapshot['nodes']) =>
   nodes.map((node, index) => ({ node, from: nodes[(index + 1) % nodes.length]?.name ?? node.name }))
 
-/** So many that each of a few backends gets some, and that a packet of ten that is lost is one of theirs. */
+/** Enough requests for each backend, and to notice a loss of one packet in ten. */
 const PORT_REQUESTS = 12
-/** A machine too busy to answer within 200 ms makes TCP send again, too, but hardly in each of so many series. */
+/** A busy machine that answers after 200 ms also causes TCP retransmissions, but hardly in each of this many series. */
 const SERIES = 3
 
 /** Requests each node's port from another node, until all packets of a series of requests arrive. */
@@ -217,7 +218,7 @@ async function mustAnswerEverywhere(live: LiveCluster, snapshot: Snapshot, nodeP
         node: node.name,
         look: onNode(from, 'nstat -az TcpRetransSegs'),
         expected: `that the packets of ${PORT_REQUESTS} requests from ${from} to port ${nodePort} of ${node.name} arrive`,
-        actual: `${resent} packets of ${SERIES * PORT_REQUESTS} requests had to be sent again: a part of them is lost`,
+        actual: `${resent} packets of ${SERIES * PORT_REQUESTS} requests had to be sent again: some packets are lost`,
         hint: `Look on ${node.name}, ${from} and the nodes of the backends for what drops packets: tc qdisc show, tc filter show, iptables-save, ip -s link.`,
       })
     }),

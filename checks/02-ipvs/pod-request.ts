@@ -1,6 +1,6 @@
 import { parseConntrack } from '../../dataplane/conntrack.ts'
 import type { CheckContext } from '../../grading/check-context.ts'
-import { onNode } from '../../grading/difference-report.ts'
+import { expectOnNode, onNode } from '../../grading/difference-report.ts'
 import { expectNode } from '../../grading/expect-node.ts'
 import { expectAnswered } from '../../grading/expect-traffic.ts'
 import { fail } from '../../grading/failure.ts'
@@ -21,9 +21,9 @@ const REQUESTS = 4
 type Client = ReturnType<typeof clientPod>
 
 /**
- * Sends real requests from the client Pod. The ClusterIP is local to the node, IPVS holds each connection, conntrack shows
- * a backend as the one that replies and the Pod as the one it replies to, and the backends log the Pod's address. On a capture, the packet is walked
- * through what the node held instead.
+ * Sends real requests from the client Pod. The ClusterIP is local to the node, IPVS lists each connection, conntrack shows
+ * replies from a backend to the Pod, and the backends log the Pod's address. On a capture, the packet is traced through the
+ * recorded rules instead.
  */
 export async function requestFromPod(context: CheckContext): Promise<void> {
   const { live, snapshot } = context
@@ -34,13 +34,10 @@ export async function requestFromPod(context: CheckContext): Promise<void> {
   const target = `${service.address}:${service.port}`
 
   const first = await live.look(client.node, `ip -o route get ${service.address}`)
-  if (!first.stdout.includes(`local ${service.address}`))
-    fail({
-      node: client.node,
-      look: onNode(client.node, `ip route get ${service.address}`),
-      expected: `that ${service.address} is delivered to the node itself (local)`,
-      actual: first.stdout.split('\n').find((line) => line.includes(service.address)) ?? first.stderr.trim(),
-    })
+  expectOnNode(client.node, `ip route get ${service.address}`, first.stdout.includes(`local ${service.address}`), {
+    expected: `that ${service.address} is delivered to the node itself (local)`,
+    actual: first.stdout.split('\n').find((line) => line.includes(service.address)) ?? first.stderr.trim(),
+  })
   const sent = await live.inPod(CLIENT, separateRequests(service, token, REQUESTS))
   const answers = readReplies(sent.stdout)
   expectAnswered(
@@ -60,13 +57,10 @@ export async function requestFromPod(context: CheckContext): Promise<void> {
   const held = parseConnections(second.stdout, service).filter(
     (connection) => connection.client === client.address && ports.has(connection.clientPort),
   )
-  if (held.length < REQUESTS)
-    fail({
-      node: client.node,
-      look: onNode(client.node, 'ipvsadm -Lnc'),
-      expected: `${REQUESTS} connections from ${client.address} to ${target} in IPVS`,
-      actual: `${held.length}: IPVS did not handle the requests`,
-    })
+  expectOnNode(client.node, 'ipvsadm -Lnc', held.length >= REQUESTS, {
+    expected: `${REQUESTS} connections from ${client.address} to ${target} in IPVS`,
+    actual: `${held.length}: IPVS did not handle the requests`,
+  })
   mustKeepSource(client, service, second.stdout, ports)
   const logged = await loggedRequests(live, service, token, REQUESTS)
   const other = logged.find((request) => request.client !== client.address)
@@ -100,14 +94,11 @@ function mustKeepSource(client: Client, service: WebService, output: string, por
   const backends = new Set(service.backends.map(({ address }) => address))
   const bent = flows.find(({ reply }) => !backends.has(reply.source) || reply.destination !== client.address)
   if (flows.length > 0 && !bent) return
-  if (flows.length === 0)
-    fail({
-      node: client.node,
-      look: onNode(client.node, `conntrack -L --orig-src ${client.address}`),
-      expected: 'tracked connections from the Pod to the ClusterIP',
-      actual: 'none of the four that were just made',
-      hint: 'net.ipv4.vs.conntrack must be 1 on the node; kube-proxy sets it when it starts in IPVS mode (make ipvs FORCE=1).',
-    })
+  expectOnNode(client.node, `conntrack -L --orig-src ${client.address}`, flows.length !== 0, {
+    expected: 'tracked connections from the Pod to the ClusterIP',
+    actual: 'none of the four that were just made',
+    hint: 'net.ipv4.vs.conntrack must be 1 on the node; kube-proxy sets it when it starts in IPVS mode (make ipvs FORCE=1).',
+  })
   fail({
     node: client.node,
     look: onNode(client.node, `conntrack -L --orig-src ${client.address}`),

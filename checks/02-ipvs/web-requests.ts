@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { hasCondition } from '../../grading/api-object.ts'
 import type { CheckContext } from '../../grading/check-context.ts'
-import { fail, Trouble } from '../../grading/failure.ts'
+import { expectThat, Trouble } from '../../grading/failure.ts'
 import { httpRequests } from '../../grading/http-requests.ts'
 import type { LiveCluster } from '../../grading/live-cluster.ts'
 import type { Snapshot } from '../../grading/snapshot.ts'
@@ -12,7 +12,7 @@ import { waitFor } from '../../host/wait.ts'
 export const CLIENT = { namespace: 'default', name: 'client' }
 const LOOK = 'kubectl get pods,endpointslices -l app=web -o wide'
 
-/** Where the learner's client Pod runs. Fails when there is none that is ready. */
+/** Where the learner's client Pod runs. Fails if it is not ready. */
 export function clientPod(
   { snapshot }: CheckContext,
   manifest = 'labs/02-ipvs/manifests/client.yaml',
@@ -20,13 +20,12 @@ export function clientPod(
   const pod = snapshot.find('Pod', CLIENT.namespace, CLIENT.name)
   const address = pod?.status?.podIP
   const node = pod?.spec?.nodeName
-  if (!pod || !hasCondition(pod, 'Ready') || !address || !node)
-    fail({
-      look: 'kubectl get pod client -o wide',
-      expected: 'a Pod client that is ready to send requests',
-      actual: pod ? `the Pod is ${pod.status?.phase ?? 'not started'} and not ready` : 'no Pod of that name',
-      hint: `kubectl apply -f ${manifest}`,
-    })
+  expectThat(pod && hasCondition(pod, 'Ready') && address && node, {
+    look: 'kubectl get pod client -o wide',
+    expected: 'a Pod client that is ready to send requests',
+    actual: pod ? `the Pod is ${pod.status?.phase ?? 'not started'} and not ready` : 'no Pod of that name',
+    hint: `kubectl apply -f ${manifest}`,
+  })
   return { address, node }
 }
 
@@ -34,14 +33,14 @@ function requests({ address, port }: WebService, token: string, times: number, k
   return httpRequests([{ address, port, path: `/?${token}${times > 1 ? '=' : ''}`, times, keep }])
 }
 
-/** A word that no other request has in its URL, so that access logs can be searched for it. */
+/** A unique word for the URL of requests, to find them in access logs. */
 export const newToken = () => `probe-${randomUUID().slice(0, 13)}`
 
-/** Shell text: so many requests, each over a connection of its own, until one fails; prints a `#request` line for each. */
+/** Shell text: this number of requests, each over a new connection, until one fails; prints a `#request` line for each. */
 export const separateRequests = (service: WebService, token: string, times: number) =>
   requests(service, token, times, false)
 
-/** Shell text: so many requests over one connection, until one fails; prints a `#request` line for each. */
+/** Shell text: this number of requests over one connection, until one fails; prints a `#request` line for each. */
 export const requestsOnOneConnection = (service: WebService, token: string, times: number) =>
   requests(service, token, times, true)
 
@@ -75,13 +74,12 @@ export async function loggedRequests(
   }
 }
 
-/** As many ready Pods of web as the variant wants, on at least two nodes, are the endpoints of its Service. */
+/** The endpoints of web are as many ready Pods as the variant requires, on at least two nodes. */
 export function backendsOnTwoNodes({ snapshot }: CheckContext): void {
   const { name, backends } = webService(snapshot)
   const { replicas } = variantIn(snapshot)
   const nodes = new Set(backends.map(({ node }) => node))
-  if (backends.length >= replicas && nodes.size >= 2) return
-  fail({
+  expectThat(backends.length >= replicas && nodes.size >= 2, {
     look: LOOK,
     expected: `${replicas} ready endpoints, on two nodes or more, in the EndpointSlice of ${name}`,
     ...(backends.length < replicas ? tooFew(snapshot, name, backends.length, replicas) : allOnOneNode(backends)),
@@ -108,7 +106,7 @@ const allOnOneNode = (backends: WebService['backends']) => ({
   next: `kubectl delete pod ${backends.at(-1)?.pod}`,
 })
 
-/** One connection as IPVS holds it: who, and which backend. */
+/** One connection of IPVS: the client and the backend. */
 interface IpvsConnection {
   client: string
   clientPort: number
@@ -120,14 +118,14 @@ const MARKING = /^\[(\d+):\d+\] -A KUBE-SERVICES .*KUBE-CLUSTER-IP.*-j KUBE-MARK
 const CONNECTION = /^(?:TCP|UDP|SCTP)\s+\S+\s+\S+\s+([\d.]+):(\d+)\s+(\S+)\s+([\d.]+):\d+$/gm
 
 /**
- * Shell text that prints the rules with their packet counters, of which that of the rule counts that marks what comes from outside
- * the Pod network. kube-proxy zeroes it at each sync, so a reading below the one before says nothing.
+ * Shell text that prints the rules with their packet counters; the relevant one is that of the rule that marks packets from
+ * outside the Pod network. kube-proxy zeroes it at each sync, so a reading below the previous one is invalid.
  */
 export function readMarked(): string {
   return "echo '#marked'; iptables-save -c -t nat; echo '#read'"
 }
 
-/** The readings in a script's output, in order; a rule that is not there reads as 0, rules that could not be read are no reading. */
+/** The readings in a script's output, in order; a missing rule counts as 0, unreadable rules are omitted. */
 export function parseMarked(stdout: string): number[] {
   const readings = [...stdout.matchAll(READINGS)]
     .map(([, rules = '']) => rules)
@@ -136,8 +134,8 @@ export function parseMarked(stdout: string): number[] {
 }
 
 /**
- * Shell text that lists the connections of IPVS. They show at once, while the numbers of `ipvsadm --stats` are gathered every two
- * seconds only.
+ * Shell text that lists the connections of IPVS. They are up to date, while `ipvsadm --stats` is updated only every two
+ * seconds.
  */
 export const listConnections = 'ipvsadm -Lnc'
 

@@ -11,10 +11,10 @@ import { personalise, variantIn } from '../../grading/variant.ts'
 import { findService, WEB_NAMESPACE, webService } from '../../grading/web-service.ts'
 import { backendsOnTwoNodes } from '../02-ipvs/web-requests.ts'
 
-/** A Service of the learner's that clients outside can reach, in front of the web Pods. */
+/** A Service of the learner that outside clients can reach, in front of the web Pods. */
 export interface ExposedService {
   name: string
-  /** The port that it has on its own addresses. */
+  /** The port on its ClusterIP and load balancer addresses. */
   port: number
   nodePort: number
   policy: Service['externalTrafficPolicy']
@@ -26,7 +26,7 @@ export function nodePortService(snapshot: Snapshot): ExposedService {
   return expectExposed(snapshot, 'NodePort', 'web-np')
 }
 
-/** The Service of type LoadBalancer in front of the web Pods, and the address it was given; fails when either is missing. */
+/** The Service of type LoadBalancer in front of the web Pods, and its address; fails when either is missing. */
 export function loadBalancerService(snapshot: Snapshot): ExposedService & { address: string } {
   const found = expectExposed(snapshot, 'LoadBalancer', 'web-lb')
   const ingress = found.service.loadBalancerIngress.find(({ ip }) => ip !== undefined && !ip.includes(':'))
@@ -34,20 +34,20 @@ export function loadBalancerService(snapshot: Snapshot): ExposedService & { addr
     look: `kubectl get service ${found.name}`,
     expected: `an IPv4 address in the status of ${found.name}`,
     actual: 'none: its EXTERNAL-IP is pending',
-    why: 'Kubernetes only asks for the address. Something in front of the cluster must give it, and take the traffic.',
-    hint: 'On kind, LB=own make up starts the load balancer; `kubectl describe service` shows what it says.',
+    why: 'Kubernetes only requests the address. A load balancer in front of the cluster must assign it and receive the traffic.',
+    hint: 'On kind, LB=own make up starts the load balancer; `kubectl describe service` shows its events.',
   })
   return { ...found, address }
 }
 
-/** The Service of type LoadBalancer, which must keep traffic on the node that it came to. */
+/** The Service of type LoadBalancer, which must have externalTrafficPolicy Local. */
 export function localService(snapshot: Snapshot): ReturnType<typeof loadBalancerService> {
   const found = loadBalancerService(snapshot)
   expectPolicy(found, 'Local')
   return found
 }
 
-/** The Service keeps traffic on the node that it came to (Local), or lets the node pass it on (Cluster). */
+/** The Service has the wanted externalTrafficPolicy. */
 export function expectPolicy({ name, policy }: ExposedService, wanted: Service['externalTrafficPolicy']): void {
   expectField(`service ${name}`, 'externalTrafficPolicy', {
     holds: policy === wanted,
@@ -65,7 +65,7 @@ const expectExposed = (snapshot: Snapshot, type: 'NodePort' | 'LoadBalancer', na
     hint: exposeCommand(snapshot, name, type),
   })
 
-/** Of several the one that the text names, else one under policy Cluster, else the first by name. */
+/** If there are several: the one in the lab text, else one with policy Cluster, else the first by name. */
 function exposed(snapshot: Snapshot, type: Service['type']): ExposedService | undefined {
   const named = `${variantIn(snapshot).name}-${type === 'NodePort' ? 'np' : 'lb'}`
   const rank = ({ name, externalTrafficPolicy }: Service) =>
@@ -93,8 +93,8 @@ const exposeCommand = (snapshot: Snapshot, name: string, type: string) =>
   personalise(`kubectl expose deployment web --name ${name} --type ${type} --port 80`, variantIn(snapshot))
 
 /**
- * Every chain of these Services (KUBE-SVC-, KUBE-SVL-, KUBE-EXT-, KUBE-FW-, KUBE-XLB-), those of their endpoints, and the chains
- * that lead to them are what kube-proxy must have written, on every node.
+ * Every chain of these Services (KUBE-SVC-, KUBE-SVL-, KUBE-EXT-, KUBE-FW-, KUBE-XLB-), those of their endpoints, and the
+ * chains that jump to them equal the prediction on every node.
  */
 export function mustBeWrittenEverywhere(
   nodes: readonly NodeView[],
@@ -116,7 +116,7 @@ export function mustBeWrittenEverywhere(
     .equalPrediction('iptables', expected)
 }
 
-/** The KUBE-SEP- chains that chains with these hashes must lead to. */
+/** The predicted KUBE-SEP- chains behind chains with these hashes. */
 function endpointChains(node: NodeView, hashes: readonly string[]): string[] {
   const nat = evaluate(node, 'iptables').expected.iptables.get('nat')
   return [...(nat?.values() ?? [])]
@@ -129,7 +129,7 @@ function endpointChains(node: NodeView, hashes: readonly string[]): string[] {
 export const addressOf = ({ objects }: Snapshot, node: string): string =>
   objects.nodes.find(({ name }) => name === node)?.internalIPs.find((ip) => !ip.includes(':')) ?? node
 
-/** web stands on two workers, kube-proxy runs in iptables mode, and every node has the chains of its ClusterIP. */
+/** web runs on two workers, kube-proxy runs in iptables mode, and every node has the chains of its ClusterIP. */
 export function webInIptablesMode(context: CheckContext): void {
   const { snapshot, nodes } = context
   expectNodes(nodes).runMode('iptables', {

@@ -12,16 +12,19 @@ import {
   askFromOutside,
   asTyped,
   DROPPED_SECONDS,
+  EXAMPLE_CLIENT,
   expectFromOutside,
   type Request,
-  SOMEBODY_OUTSIDE,
 } from './outside-requests.ts'
 
-/** So long a load balancer may take to notice what changed: its health checks come every few seconds. */
+/** How long a load balancer may take to notice a change: it sends health checks every few seconds. */
 const NOTICE_MS = 6000
 const REQUESTS = 16
 
-/** Every node catches the load balancer's address in a chain of its own for outside traffic, and a client outside is answered. */
+/**
+ * Every node has rules for the load balancer's address with its own chain for outside traffic, and an outside client gets an
+ * answer.
+ */
 export async function addressAnswers({ snapshot, nodes, live }: CheckContext): Promise<void> {
   const exposed = loadBalancerService(snapshot)
   const { name, address, port } = exposed
@@ -35,8 +38,8 @@ export async function addressAnswers({ snapshot, nodes, live }: CheckContext): P
 }
 
 /**
- * Waits until requests from outside are answered, so many that each node behind the load balancer surely gets some; fails when the
- * load balancer had time enough.
+ * Waits until requests from outside are answered, enough for each node behind the load balancer; fails after the load
+ * balancer's reaction time.
  */
 export async function mustAnswer(live: LiveCluster, request: Request): Promise<void> {
   let statuses: readonly number[] = []
@@ -50,18 +53,18 @@ export async function mustAnswer(live: LiveCluster, request: Request): Promise<v
     expectFromOutside({ ...request, times: REQUESTS }, statuses, {
       times: REQUESTS,
       expected: `answers from ${request.address} to ${REQUESTS} requests of a client outside the cluster`,
-      hint: 'Does any node take its traffic? Compare the endpoints, the policy and the allowed sources of the Service.',
+      hint: 'Does any node accept its traffic? Compare the endpoints, the policy and the allowed sources of the Service.',
     })
   }
 }
 
-/** By the rules of every node with a backend of its own, a packet from an allowed client reaches a backend. */
+/** By the rules of every node with a backend, a packet from an allowed client reaches a backend. */
 function mustReachByRules(
   snapshot: Snapshot,
   { service, address, port }: ReturnType<typeof loadBalancerService>,
 ): void {
   const [range] = service.loadBalancerSourceRanges
-  const source = range?.split('/')[0] ?? SOMEBODY_OUTSIDE
+  const source = range?.split('/')[0] ?? EXAMPLE_CLIENT
   expectNodes(nodesWithBackends(snapshot)).packetFromOutsideReachesBackend(source, { address, port })
 }
 
@@ -73,7 +76,7 @@ function nodesWithBackends(snapshot: Snapshot): NodeView[] {
 
 type Balanced = ReturnType<typeof loadBalancerService>
 
-/** loadBalancerSourceRanges lets one client through to the load balancer's address and drops another. */
+/** loadBalancerSourceRanges admits one client to the load balancer's address and drops another. */
 export async function rangesLetIn({ snapshot, nodes, live }: CheckContext): Promise<void> {
   const exposed = loadBalancerService(snapshot)
   const { name, address, port, service } = exposed
@@ -81,7 +84,7 @@ export async function rangesLetIn({ snapshot, nodes, live }: CheckContext): Prom
   expectField(`service ${name}`, 'loadBalancerSourceRanges', {
     holds: ranges.length > 0,
     expected: `loadBalancerSourceRanges on ${name} that name one of the two clients outside`,
-    actual: 'none: every client is let in',
+    actual: 'none: every client is admitted',
   })
   mustBeWrittenEverywhere(nodes, exposed, {
     chains: ['nat KUBE-SERVICES', 'filter KUBE-PROXY-FIREWALL'],
@@ -117,8 +120,8 @@ function mustChooseByRules(snapshot: Snapshot, { service, address, port }: Balan
   const expectation = expectNodes(nodesWithBackends(snapshot))
   expectation.packetFromOutsideReachesBackend(allowed, { address, port })
   expectation.packetFromOutsideReachesBackend(
-    SOMEBODY_OUTSIDE,
+    EXAMPLE_CLIENT,
     { address, port },
-    { reaches: isIn(ranges, SOMEBODY_OUTSIDE) },
+    { reaches: isIn(ranges, EXAMPLE_CLIENT) },
   )
 }

@@ -15,16 +15,16 @@ import {
 import { waitFor } from '../../host/wait.ts'
 import { newToken } from '../02-ipvs/web-requests.ts'
 
-/** For captures, where nobody was outside: a client of a network that is kept for examples (RFC 5737). */
-export const SOMEBODY_OUTSIDE = '203.0.113.9'
+/** The outside client for captures: an address reserved for documentation (RFC 5737). */
+export const EXAMPLE_CLIENT = '203.0.113.9'
 
-/** Requests to one address, each over a connection of its own, sent from the machine outside the cluster. */
+/** Requests to one address, each over a new connection, sent from the machine outside the cluster. */
 export type Request = Omit<HttpRequests, 'keep' | 'insist'>
 
-/** A machine that does not answer is given up after this long: netfilter drops without a word. */
+/** Timeout for requests that should be dropped: netfilter sends no reply to them. */
 export const DROPPED_SECONDS = 0.6
 
-/** The request as a learner would type it. */
+/** The request as a command for the learner. */
 export function asTyped(request: Request): string {
   const source = request.source === undefined ? '' : `--interface ${request.source} `
   const url = `http://${request.address}:${request.port}${request.path ?? '/'}`
@@ -32,9 +32,9 @@ export function asTyped(request: Request): string {
 }
 
 /**
- * Sends all requests at once. For each the HTTP statuses of its answers, in order, 0 where there was none; after the first such
- * one no more are sent.
- * @throws NotApplicable where no machine of ours is outside, Trouble when it can't be reached
+ * Sends all requests in parallel. Returns for each the HTTP statuses of its answers, in order, 0 if there was none; after the
+ * first 0 no more are sent.
+ * @throws NotApplicable if the cluster has no outside machine, Trouble when it can't be reached
  */
 export async function askFromOutside(live: LiveCluster, requests: readonly Request[]): Promise<number[][]> {
   requireOutside(live)
@@ -51,15 +51,15 @@ export async function addressesOutside(live: LiveCluster): Promise<OutsideAddres
   try {
     return readOutsideAddresses(stdout)
   } catch {
-    throw new Trouble(`the machine outside the cluster did not say its addresses (${stderr.trim().split('\n')[0]})`)
+    throw new Trouble(`the machine outside the cluster did not report its addresses (${stderr.trim().split('\n')[0]})`)
   }
 }
 
-/** Where the rules of the node that a request was sent to lead it, for a failure. */
+/** The trace of a request through the rules of its node, for a failure. */
 export const tracedFrom = (asked: (Request & { node?: NodeView }) | undefined) =>
-  asked?.node && { differences: traceLine(asked.node, { outside: SOMEBODY_OUTSIDE }, asked) }
+  asked?.node && { differences: traceLine(asked.node, { outside: EXAMPLE_CLIENT }, asked) }
 
-/** What requests from outside must come to: this number of answers with that status, or, `times` being 0, no answer of any kind. */
+/** The expected answers to requests from outside: this number with that status, or, if `times` is 0, no answer at all. */
 interface WantedAnswers {
   times: number
   status?: number
@@ -67,7 +67,7 @@ interface WantedAnswers {
   hint?: string
 }
 
-/** A node was sent requests from outside, and these are the statuses of their answers: they are as they must be. */
+/** Compares the statuses of answers to requests from outside with the expected ones. */
 export function expectFromOutside(
   request: Request & { node?: NodeView },
   statuses: readonly number[],
@@ -90,20 +90,19 @@ export function expectFromOutside(
 }
 
 function requireOutside({ cluster }: LiveCluster): void {
-  if (!hasOutside(cluster))
-    throw new NotApplicable('this cluster is not ours, and no machine of ours stands outside it to send requests from')
+  if (!hasOutside(cluster)) throw new NotApplicable('this cluster has no machine outside to send requests from')
 }
 
-/** One request as the Pod that answered it logged it. */
+/** One request in the log of the Pod that answered it. */
 interface LoggedRequest {
-  /** Which of the requests it was. */
+  /** The index of the request. */
   index: number
   backend: WebBackend
   /** The address that the Pod saw as the client. */
   client: string
 }
 
-/** What came of requests: the statuses of each, and what the Pods logged of those that were answered. */
+/** The results of requests: the statuses of each, and the Pods' log entries of the answered ones. */
 interface Traffic {
   statuses: number[][]
   logged: LoggedRequest[]
@@ -112,7 +111,7 @@ interface Traffic {
 const LOG_SECONDS = 60
 
 /**
- * Sends requests from outside and reads in the Pods' access logs who answered them, and to whom they thought to answer. Throws
+ * Sends requests from outside and reads the answering Pods and the logged client addresses from the Pods' access logs. Throws
  * as askFromOutside does, and Trouble when an answer is in no log.
  */
 export async function askAndReadLogs(

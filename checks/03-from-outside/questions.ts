@@ -22,7 +22,9 @@ export function nodePortChain({ snapshot, nodes }: CheckContext): Truth {
   return { accepts: [...new Set(targets)], look: "make exec CMD='iptables -t nat -S KUBE-NODEPORTS'" }
 }
 
-/** The client that web logs for a request to a node without Pods: all go to Pods elsewhere, so the node's own address. */
+/**
+ * The client that web logs for a request to a node without Pods: the node's own address, because the Pods are on other nodes.
+ */
 export function loggedClient({ snapshot, nodes }: CheckContext): Truth {
   const { nodePort, policy } = nodePortService(snapshot)
   const taken = new Set(webService(snapshot).backends.map(({ node }) => node))
@@ -35,7 +37,7 @@ export function loggedClient({ snapshot, nodes }: CheckContext): Truth {
   return { accepts: [address], look: onNode(OUTSIDE, `curl -s ${address}:${nodePort}`) }
 }
 
-/** The share of one Pod on the node that has most of them, while the Pods stand unevenly. */
+/** The share of one Pod on the node with the most Pods, while they are unevenly spread. */
 export function crowdedShare({ snapshot, live }: CheckContext): Truth {
   localService(snapshot)
   const pods = podsByNode(snapshot, webService(snapshot))

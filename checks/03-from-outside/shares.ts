@@ -4,7 +4,7 @@ import { matchesSelector } from '../../dataplane/label-selector.ts'
 import type { ApiObject } from '../../grading/api-object.ts'
 import type { CheckContext } from '../../grading/check-context.ts'
 import { expectField, expectSpread } from '../../grading/expect-object.ts'
-import { fail, NotApplicable } from '../../grading/failure.ts'
+import { expectThat, fail, NotApplicable } from '../../grading/failure.ts'
 import type { LiveCluster } from '../../grading/live-cluster.ts'
 import { shareBars } from '../../grading/share-bars.ts'
 import type { Snapshot } from '../../grading/snapshot.ts'
@@ -14,7 +14,7 @@ import { localService } from './exposed-service.ts'
 import { mustAnswer } from './load-balancer.ts'
 import { askAndReadLogs, asTyped } from './outside-requests.ts'
 
-/** What one Pod got of a number of requests. */
+/** The number of requests that one Pod answered. */
 const podShareSchema = z.object({ pod: z.string(), node: z.string(), requests: z.number().int().nonnegative() })
 const sharesSchema = z.array(podShareSchema).min(1)
 
@@ -24,10 +24,13 @@ export type PodShare = z.infer<typeof podShareSchema>
 const isShares = (value: unknown): value is PodShare[] => sharesSchema.safeParse(value).success
 
 const EXCLUDED = 'node.kubernetes.io/exclude-from-external-load-balancers'
-/** Standard deviations that a share measured may lie from the one expected: more than five happen once in a million times. */
+/**
+ * Allowed difference between measured and expected share in standard deviations: more than five occur once in a million
+ * times.
+ */
 const TOLERANCE = 5
 
-/** How many Pods of web each node has that a load balancer sends to. */
+/** The number of web Pods on each node that the load balancer uses. */
 export function podsByNode({ objects }: Snapshot, { backends }: WebService): Map<string, number> {
   const excluded = new Set(objects.nodes.filter(({ labels }) => EXCLUDED in labels).map(({ name }) => name))
   const counts = new Map<string, number>()
@@ -44,7 +47,7 @@ export function expectedShare(pods: ReadonlyMap<string, number>, node: string): 
   return neighbours === undefined ? 0 : 1 / pods.size / neighbours
 }
 
-/** True when a count is what chance makes of a share. */
+/** True when a count is likely for a share. */
 function isLikely(requests: number, total: number, share: number): boolean {
   return Math.abs(requests - total * share) <= TOLERANCE * Math.sqrt(total * share * (1 - share))
 }
@@ -52,7 +55,7 @@ function isLikely(requests: number, total: number, share: number): boolean {
 /** Some node has more Pods than another one. */
 export const isUneven = (counts: readonly number[]): boolean => Math.max(...counts) !== Math.min(...counts)
 
-/** Counts who answered, Pods that answered nothing included; those of one node stand together. */
+/** Counts the answers of each Pod, including Pods without any, grouped by node. */
 function countShares(backends: readonly WebBackend[], answered: readonly WebBackend[]): PodShare[] {
   return backends
     .map(({ pod, node }) => ({ pod, node, requests: answered.filter((one) => one.pod === pod).length }))
@@ -69,28 +72,28 @@ function spanOf(shares: readonly PodShare[]): string {
 }
 
 const REQUESTS = 120
-/** A share may be odd because a node came back in the middle of a measurement: so often it is measured with all nodes. */
+/** A share may be wrong because a node came back during a measurement: it is measured up to this often with all nodes. */
 const ATTEMPTS = 3
-/** A load balancer that left a node out takes it back after its next health checks, which take long on a busy machine. */
+/** A load balancer uses an excluded node again after its next health checks, which take long on a busy machine. */
 const BACK_MS = 20_000
 const GAP_MS = 500
 
-/** What one measurement came to. */
+/** The result of one measurement. */
 interface MeasuredShares {
   shares: PodShare[]
-  /** As it was shown. */
+  /** The bars as printed. */
   lines: string[]
 }
 
-/** The bars of shares, under one line that says what they are. */
+/** The bars of shares, under a title. */
 function drawShares(shares: readonly PodShare[], title: string): string[] {
   const bars = shares.map(({ pod, node, requests }) => ({ labels: [pod, node], count: requests }))
   return [`${totalOf(shares)} requests ${title}:`, ...shareBars(bars)]
 }
 
 /**
- * Measures the share of each Pod with real connections from outside to the load balancer's address, draws it, and fails unless each
- * is what externalTrafficPolicy Local makes of where the Pods stand.
+ * Measures the share of each Pod with real connections from outside to the load balancer's address, draws it, and fails
+ * unless each matches the expectation for externalTrafficPolicy Local and the placement of the Pods.
  */
 async function measureShares(context: CheckContext, live: LiveCluster): Promise<MeasuredShares> {
   const { snapshot, show } = context
@@ -125,9 +128,9 @@ async function measureShares(context: CheckContext, live: LiveCluster): Promise<
 }
 
 /**
- * Measures until the shares are good, at most a few times with every node of the load balancer. A measurement in which one of them
- * answered nothing does not count until the load balancer has had time to take it back.
- * @param isGood whether shares are what they must be
+ * Measures until the shares are good, at most a few times with every node of the load balancer. A measurement without answers
+ * from one of them does not count until the load balancer had time to use it again.
+ * @param isGood whether shares match the expectation
  * @returns the last measurement
  */
 export async function measureWithNodes(
@@ -149,17 +152,17 @@ export async function measureWithNodes(
 
 const NOTE = 'uneven-shares'
 const LOOK = `kubectl -n ${WEB_NAMESPACE} get pods -l app=web -o wide`
-/** A Pod with fewer neighbours gets clearly more than one with many. */
+/** The minimum factor between the shares of Pods with few and with many neighbours. */
 const CLEARLY = 1.15
 
-/** The shares that were measured while the Pods stood unevenly. */
+/** The shares that were measured while the Pods were unevenly spread. */
 const unevenShares = ({ notes }: CheckContext): PodShare[] | undefined => notes.read(NOTE, isShares)
 
 /** With uneven Pods under externalTrafficPolicy Local, a Pod's share depends on how many neighbours it has: measured, and kept. */
 export async function sharesAreUneven(context: CheckContext): Promise<void> {
   const { snapshot, live, notes, show } = context
   const known = live && unevenShares(context)
-  if (known) return show(drawShares(known, 'from outside, by Pod, when they stood unevenly'))
+  if (known) return show(drawShares(known, 'from outside, by Pod, when they were unevenly spread'))
   localService(snapshot)
   const pods = podsByNode(snapshot, webService(snapshot))
   const spreadUnevenly = (counts: readonly number[]) => counts.length >= 2 && isUneven(counts)
@@ -168,7 +171,7 @@ export async function sharesAreUneven(context: CheckContext): Promise<void> {
   expectSpread(pods, spreadUnevenly, {
     look: LOOK,
     expected: 'Pods of web on two nodes or more, on one of them more than on another',
-    hint: 'A node that takes no new Pods for a while makes it so: kubectl cordon it, scale web to 4 (or 6, where there are more than two already), kubectl uncordon it.',
+    hint: 'To get there, let one node take no new Pods for a while: kubectl cordon it, scale web to 4 (or 6, where there are more than two already), kubectl uncordon it.',
   })
   if (!live) return
   const { shares } = await measureShares(context, live)
@@ -178,12 +181,11 @@ export async function sharesAreUneven(context: CheckContext): Promise<void> {
   }))
   const lone = perPod.reduce((least, one) => (one.count < least.count ? one : least))
   const crowded = perPod.reduce((most, one) => (one.count > most.count ? one : most))
-  if (lone.mean < crowded.mean * CLEARLY)
-    fail({
-      look: LOOK,
-      expected: 'a Pod with few neighbours that clearly gets more than one with many',
-      actual: `from ${spanOf(shares)} of the requests for one Pod`,
-    })
+  expectThat(lone.mean >= crowded.mean * CLEARLY, {
+    look: LOOK,
+    expected: 'a Pod with few neighbours that clearly gets more than one with many',
+    actual: `from ${spanOf(shares)} of the requests for one Pod`,
+  })
   notes.keep(NOTE, shares)
 }
 
@@ -211,7 +213,7 @@ const specSchema = z.looseObject({
   }),
 })
 
-/** Every Pod of web asks for a node without others of its kind, they stand evenly, and each gets the same share: measured. */
+/** Every Pod of web has anti-affinity to the others, they are evenly spread, and each gets the same measured share. */
 export async function sharesAreEven(context: CheckContext): Promise<void> {
   const { snapshot, live, show } = context
   localService(snapshot)
@@ -229,7 +231,7 @@ export async function sharesAreEven(context: CheckContext): Promise<void> {
   expectSpread(pods, (counts) => counts.length >= 2 && !isUneven(counts), {
     look: `kubectl -n ${WEB_NAMESPACE} get pods -l app=web -o wide`,
     expected: 'as many Pods of web on one node as on another, on two nodes or more',
-    why: 'The scheduler places a Pod once. A Pod that runs is never moved, not even when a node comes back.',
+    why: 'The scheduler places a Pod once. A running Pod is never moved, not even when a node comes back.',
     hint: 'Is the number of replicas even, and does every node take new Pods (kubectl uncordon)? Then kubectl rollout restart places all of them again.',
   })
   if (!live) return
@@ -238,7 +240,7 @@ export async function sharesAreEven(context: CheckContext): Promise<void> {
   if (before) show([...lines, `One Pod's share went from ${spanOf(before)} before to ${spanOf(shares)} now.`])
 }
 
-/** True when a Pod asks not to stand beside others with its own labels. */
+/** True when a Pod has anti-affinity to Pods with its own labels. */
 function keepsAway({ spec, metadata: { labels = {} } }: ApiObject): boolean {
   const read = specSchema.safeParse(spec)
   if (!read.success) return false

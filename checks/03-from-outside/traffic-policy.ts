@@ -11,19 +11,19 @@ import {
   askAndReadLogs,
   askFromOutside,
   DROPPED_SECONDS,
+  EXAMPLE_CLIENT,
   expectFromOutside,
   type Request,
-  SOMEBODY_OUTSIDE,
   tracedFrom,
 } from './outside-requests.ts'
 
-/** `--service-node-port-range` of the API server, unless somebody chose another. */
+/** `--service-node-port-range` of the API server by default. */
 const RANGE = { first: 30000, last: 32767 }
 const NODE_PORTS = 'KUBE-NODEPORTS'
 
 /**
- * The node port is out of the range, KUBE-NODEPORTS is asked last of all in KUBE-SERVICES, and every node answers a client outside,
- * with or without a Pod of its own.
+ * The node port is in the range, KUBE-NODEPORTS is the last rule of KUBE-SERVICES, and every node answers an outside client,
+ * with or without a local Pod.
  */
 export async function nodePortAnswersEverywhere({ snapshot, nodes, live }: CheckContext): Promise<void> {
   const exposed = nodePortService(snapshot)
@@ -35,7 +35,7 @@ export async function nodePortAnswersEverywhere({ snapshot, nodes, live }: Check
   })
   expectNodes(nodes).chain('nat PREROUTING').jumpsFirstTo('KUBE-SERVICES')
   expectNodes(nodes).chain('nat KUBE-SERVICES').jumpsLastTo(NODE_PORTS, {
-    why: 'A ClusterIP or a load balancer address must have its turn before "any address of this node" does.',
+    why: 'Rules for a ClusterIP or a load balancer address must be before the one for "any address of this node".',
   })
   mustBeWrittenEverywhere(nodes, exposed, {
     chains: ['nat KUBE-SERVICES', `nat ${NODE_PORTS}`],
@@ -51,7 +51,7 @@ export async function nodePortAnswersEverywhere({ snapshot, nodes, live }: Check
   }
   if (!live) {
     for (const { node, ...target } of requests)
-      expectNode(node).packetFromOutsideReachesBackend(SOMEBODY_OUTSIDE, target, words)
+      expectNode(node).packetFromOutsideReachesBackend(EXAMPLE_CLIENT, target, words)
     return
   }
   const statuses = await askFromOutside(live, requests)
@@ -59,12 +59,12 @@ export async function nodePortAnswersEverywhere({ snapshot, nodes, live }: Check
     expectFromOutside(request, statuses[index] ?? [], { times: 1, ...words })
 }
 
-/** To each node so many, so that some surely go to a Pod elsewhere. */
+/** Requests to each node: enough that some go to a Pod on another node. */
 const REQUESTS = 6
 
 /**
- * Under externalTrafficPolicy Cluster a node passes requests on to Pods elsewhere, and no Pod sees who asked: each logs an address of
- * the node that was asked.
+ * With externalTrafficPolicy Cluster a node forwards requests to Pods on other nodes, and no Pod sees the client: each logs
+ * an address of the node that received the request.
  */
 export async function clientIsLost({ snapshot, nodes, live }: CheckContext): Promise<void> {
   const exposed = nodePortService(snapshot)
@@ -73,7 +73,7 @@ export async function clientIsLost({ snapshot, nodes, live }: CheckContext): Pro
   mustBeWrittenEverywhere(nodes, exposed, {
     chains: ['nat KUBE-MARK-MASQ', 'nat KUBE-POSTROUTING', 'nat POSTROUTING'],
     look: 'iptables -t nat -S | grep -E "KUBE-EXT|KUBE-MARK-MASQ|KUBE-POSTROUTING"',
-    expected: 'a mark for what comes from outside, and the masquerade that obeys it',
+    expected: 'a mark for packets from outside, and a masquerade rule for the mark',
   })
   const web = webService(snapshot)
   const asked = nodes.map((node) => {
@@ -83,7 +83,7 @@ export async function clientIsLost({ snapshot, nodes, live }: CheckContext): Pro
     const backends = web.backends.map((backend) => backend.address).sort()
     for (const { node, ...target } of asked)
       expectNode(node).packetReaches(
-        { outside: SOMEBODY_OUTSIDE },
+        { outside: EXAMPLE_CLIENT },
         target,
         { backends, masqueraded: true },
         { look: (name) => onNode(name, 'iptables -t nat -S | grep -E "KUBE-EXT|KUBE-MARK-MASQ"') },
@@ -111,7 +111,7 @@ export async function clientIsLost({ snapshot, nodes, live }: CheckContext): Pro
     {
       look: 'kubectl logs -l app=web --prefix --tail=8',
       expected: 'requests that a node passed on to a Pod on another one',
-      actual: `all of ${logged.length} requests stayed on the node that was asked`,
+      actual: `all ${logged.length} requests stayed on the node that received them`,
     },
   )
 }
@@ -128,7 +128,7 @@ interface Asked extends Request {
 }
 
 /**
- * Under externalTrafficPolicy Local a node answers with its own Pods, which see the real client, and drops what comes when it has
+ * With externalTrafficPolicy Local a node answers with its own Pods, which see the real client, and drops packets if it has
  * none.
  */
 export async function clientIsKept({ snapshot, nodes, live }: CheckContext): Promise<void> {
@@ -149,7 +149,7 @@ export async function clientIsKept({ snapshot, nodes, live }: CheckContext): Pro
   if (!live) {
     for (const { node, local, ...target } of asked)
       expectNode(node).packetReaches(
-        { outside: SOMEBODY_OUTSIDE },
+        { outside: EXAMPLE_CLIENT },
         target,
         { backends: local, masqueraded: false },
         { look: (name) => onNode(name, 'iptables-save | grep -E "KUBE-SVL|KUBE-EXT|no local endpoints"') },
@@ -182,8 +182,8 @@ export async function clientIsKept({ snapshot, nodes, live }: CheckContext): Pro
   )
 }
 
-/** The health check port tells a load balancer, node by node: 200 where the Service has Pods, 503 where it has none. */
-export async function healthPortTells({ snapshot, nodes, live }: CheckContext): Promise<void> {
+/** The health check port of each node returns 200 if the Service has local Pods, else 503. */
+export async function healthPortReports({ snapshot, nodes, live }: CheckContext): Promise<void> {
   const { name, service } = localService(snapshot)
   const port = service.healthCheckNodePort
   expectField(`service ${name}`, 'healthCheckNodePort', {

@@ -3,7 +3,7 @@ import type { CheckContext } from '../../grading/check-context.ts'
 import { onNode } from '../../grading/difference-report.ts'
 import { fail } from '../../grading/failure.ts'
 import type { LiveCluster } from '../../grading/live-cluster.ts'
-import { SOMEBODY_OUTSIDE } from '../03-from-outside/outside-requests.ts'
+import { EXAMPLE_CLIENT } from '../03-from-outside/outside-requests.ts'
 import { type Act, type Answer, countOf, holdFromOutside, mustBeAnswered, tally } from './outside-client.ts'
 import { destination, lvsStage, NETWORK_SIZE, PORT, type Stage } from './stage.ts'
 import { expectScheduling, mustHold } from './virtual-server.ts'
@@ -11,26 +11,27 @@ import { expectScheduling, mustHold } from './virtual-server.ts'
 type Locality = 'dh' | 'lblc' | 'lblcr'
 
 const SCHEDULERS = ['dh', 'lblc', 'lblcr'] as const
-/** Destinations that were never asked for before, opened one after the other. */
+/** Number of new destinations, connected to one after the other. */
 const FRESH = 16
-/** Connections to one destination, with a weight of 2: far more than one real server is meant to bear. */
+/** Connections to one destination, with a weight of 2: many more than the weight of one real server. */
 const BURST = 12
 
-/** By how each divides fresh destinations, and the burst for one: the counts of the real server that has more. */
+/** The most connections of the burst at one real server, by scheduler. */
 const BURST_RULES: Record<Locality, { most: number; because: string }> = {
-  dh: { most: BURST, because: 'dh looks at the address alone' },
+  dh: { most: BURST, because: 'dh only uses the address' },
   lblc: {
     most: 9,
     because: 'lblc moves the destination once, when its server has more than its weight and another is idle',
   },
-  lblcr: { most: BURST / 2, because: 'lblcr lets a second server help, and then takes the one that has fewer' },
+  lblcr: { most: BURST / 2, because: 'lblcr adds a second server, and then uses the one with fewer' },
 }
 
 /**
- * All three send a destination to one real server. dh computes which, lblc and lblcr give a new one to the server with the fewest connections; under
- * a burst dh stays, lblc moves on and lblcr shares (ip_vs_dh.c, ip_vs_lblc.c, ip_vs_lblcr.c).
+ * All three send a destination to one real server. dh computes which, lblc and lblcr give a new one to the server with the
+ * fewest connections; under a burst dh stays, lblc moves the destination and lblcr shares it (ip_vs_dh.c, ip_vs_lblc.c,
+ * ip_vs_lblcr.c).
  */
-export async function schedulersMindDestinations(context: CheckContext): Promise<void> {
+export async function schedulersUseDestinations(context: CheckContext): Promise<void> {
   const stage = await lvsStage(context)
   for (const scheduler of SCHEDULERS)
     mustHold(stage, { key: `FWM ${PORT[scheduler]}`, scheduler, forward: 'masq', weights: [2, 2] })
@@ -54,7 +55,7 @@ function mustMarkByRules({ director }: Stage, scheduler: Locality): void {
   const to = { destination: destination(1), port, protocol: 'tcp' } as const
   const { hops } = tracePacket(
     director.state,
-    { from: 'external', source: SOMEBODY_OUTSIDE, ...to },
+    { from: 'external', source: EXAMPLE_CLIENT, ...to },
     { matchingOnly: true },
   )
   const marks = hops.flatMap(({ rule }) => /-j MARK --set-x?mark (0x[\da-f]+)/.exec(rule)?.[1] ?? [])
@@ -67,13 +68,13 @@ function mustMarkByRules({ director }: Stage, scheduler: Locality): void {
   })
 }
 
-/** Who answered for new destinations, and who for the burst. */
+/** The answering servers for new destinations and for the burst. */
 interface Measured {
   fresh: readonly Answer[]
   burst: readonly Answer[]
 }
 
-/** Opens one connection to each of sixteen new destinations, then another to each; then, alone, twelve to one more. */
+/** Opens one connection to each of 16 new destinations, then another to each; then 12 to one more destination. */
 async function measure(live: LiveCluster, stage: Stage, scheduler: Locality, draw = 0): Promise<Measured> {
   const places = newDestinations(draw).map((address) => ({ hold: `${address}:${PORT[scheduler]}` }))
   const fresh = places.slice(0, FRESH)
@@ -88,12 +89,12 @@ async function measure(live: LiveCluster, stage: Stage, scheduler: Locality, dra
   )
   const [once, again] = [answers.slice(0, FRESH), answers.slice(FRESH, 2 * FRESH)]
   mustStick(stage, scheduler, once, again)
-  // A hash looks like taking turns once in 256 draws.
+  // A hash alternates by chance once in 256 measurements.
   if (scheduler === 'dh' && draw === 0 && isPaired(once)) return measure(live, stage, scheduler, 1)
   return { fresh: once, burst: answers.slice(2 * FRESH) }
 }
 
-/** Sixteen destinations and one more. The locality schedulers remember a destination for a day, so each second has its own. */
+/** 17 destinations. The locality schedulers remember a destination for a day, so each second uses others. */
 function newDestinations(draw: number): string[] {
   const slots = Math.floor(NETWORK_SIZE / (FRESH + 1))
   const slot = (Math.floor(Date.now() / 1000) + draw * Math.floor(slots / 2)) % slots
@@ -129,7 +130,7 @@ function mustSpread(stage: Stage, scheduler: Locality, { fresh }: Measured): voi
       scheduler === 'dh'
         ? 'that dh assigns destinations by a hash of the address, so not in turn'
         : `that ${scheduler} gives each new destination to the real server with fewer open connections`,
-    actual: `${FRESH} new destinations${paired ? ', one by one in turn' : ''}: ${counts}`,
+    actual: `${FRESH} new destinations${paired ? ', strictly alternating' : ''}: ${counts}`,
   })
 }
 

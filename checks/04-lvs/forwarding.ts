@@ -12,12 +12,12 @@ import { askFromOutside, mustBeAnswered } from './outside-client.ts'
 import { lvsStage, REAL_PORT, type RealNode, SHARED_VIP, type Stage, VIP } from './stage.ts'
 import { mustHold, mustOwn } from './virtual-server.ts'
 
-/** The head of a frame that carries a TCP segment, perhaps within another packet. */
+/** The headers of a frame with a TCP segment, possibly encapsulated in another packet. */
 interface Frame {
   fromHardware: string
   toHardware: string
   length: number
-  /** Addresses of the packet around it, when there is one. */
+  /** Addresses of the outer packet, if encapsulated. */
   outer?: { from: string; to: string }
   from: string
   to: string
@@ -64,7 +64,7 @@ const FILTER = {
 } as const
 const CAPTURE_SECONDS = 6
 
-/** NAT: the director writes itself and the real server into the packet. */
+/** NAT: the director writes its own address and that of the real server into the packet. */
 export async function natRewritesAddresses(context: CheckContext): Promise<void> {
   const stage = await lvsStage(context)
   const to = `${VIP}:${REAL_PORT.masq}`
@@ -76,12 +76,12 @@ export async function natRewritesAddresses(context: CheckContext): Promise<void>
   await mustArriveAs(context, stage, 'masq')
 }
 
-/** Direct routing: both real servers have the address, answer by themselves, and only the frame is new. */
+/** Direct routing: both real servers have the address and answer directly, and only the frame header is new. */
 export async function directRoutingAnswers(context: CheckContext): Promise<void> {
   await sharedAddressAnswers(context, 'route')
 }
 
-/** Tunnelling: the client's packet arrives whole, within another one. */
+/** Tunnelling: the client's packet arrives unchanged, encapsulated in another one. */
 export async function tunnelAnswers(context: CheckContext): Promise<void> {
   const stage = await lvsStage(context)
   const { live } = context
@@ -106,30 +106,30 @@ async function sharedAddressAnswers(context: CheckContext, method: 'route' | 'tu
   mustOwn(stage, SHARED_VIP)
   expectNodes(stage.realServers.map(({ node }) => context.snapshot.node(node))).hasAddress(SHARED_VIP, {
     expected: `${SHARED_VIP} as an address of the real server's node, too`,
-    why: 'The packet arrives with the virtual address still in it. A node takes only what is addressed to it.',
+    why: 'The packet arrives with the virtual address as its destination. A node only accepts packets to its own addresses.',
   })
   if (!context.live) return
   const requests = [{ to }, { to }]
   const hint =
-    'Whoever answers must have the address, and the answer goes to the client by itself, not through the director.'
+    'The answering node must have the address, and the answer goes directly to the client, not through the director.'
   mustBeAnswered(stage, requests, await askFromOutside(context.live, requests), hint)
   await mustArriveAs(context, stage, method)
 }
 
-/** What is wrong with a frame that arrived at a real server, for its method; undefined when it is as it must be. */
+/** What is wrong with a frame that arrived at a real server by this method; undefined if it is correct. */
 function faultOf(frame: Frame, method: Method, { directorAddress }: Stage, { address }: RealNode): string | undefined {
   const wanted = method === 'masq' ? address : SHARED_VIP
   if (frame.to !== wanted) return `it is addressed to ${frame.to}, not to ${wanted}`
   if (method === 'masq')
     return frame.from === directorAddress ? undefined : `it comes from ${frame.from}, not from ${directorAddress}`
   if (frame.from === directorAddress) return `it comes from the director, ${directorAddress}, not from the client`
-  if (method === 'route') return frame.outer ? 'it is packed into another packet' : undefined
+  if (method === 'route') return frame.outer ? 'it is encapsulated in another packet' : undefined
   const { outer } = frame
   const packed = outer?.from === directorAddress && outer.to === address
-  return packed ? undefined : `it is not packed into a packet from ${directorAddress} to ${address}`
+  return packed ? undefined : `it is not encapsulated in a packet from ${directorAddress} to ${address}`
 }
 
-/** A frame of a real request, caught at the first real server, has the headers of its method and comes from the director. */
+/** A captured frame of a real request at the first real server has the headers of its method and comes from the director. */
 async function mustArriveAs(context: CheckContext, stage: Stage, method: Method): Promise<void> {
   const [server] = stage.realServers
   if (!context.live || !server) return
@@ -156,7 +156,7 @@ async function mustArriveAs(context: CheckContext, stage: Stage, method: Method)
 const printFrame = ({ fromHardware, toHardware, length, outer, from, to, port }: Frame): string =>
   `${fromHardware} → ${toHardware}, ${length} bytes: ${outer ? `${outer.from} → ${outer.to}: ` : ''}${from} → ${to}:${port}`
 
-/** The first SYN that such a filter lets through at a real server, while requests are sent. */
+/** The first SYN that matches the filter at a real server, while requests are sent. */
 async function frameAt(live: LiveCluster, { pod }: RealNode, filter: string, to: string): Promise<Frame | undefined> {
   let over = false
   const place = { namespace: 'default', name: pod, container: 'tools' }
@@ -165,7 +165,7 @@ async function frameAt(live: LiveCluster, { pod }: RealNode, filter: string, to:
     over = true
   })
   const deadline = Date.now() + CAPTURE_SECONDS * 1000
-  // Both real servers get one of each pair; nothing says when tcpdump has begun to look.
+  // Both real servers get one of each pair; tcpdump does not report when it has started.
   const knocking = async () => {
     while (!over && Date.now() < deadline) await askFromOutside(live, [{ to }, { to }])
   }
@@ -184,7 +184,7 @@ export async function frameDestination(context: CheckContext): Promise<Truth> {
   return { accepts, look }
 }
 
-/** The client that real servers see behind NAT: the director, which masquerades what it sends on. */
+/** The client that real servers see behind NAT: the director, which masquerades forwarded packets. */
 export async function seenClient(context: CheckContext): Promise<Truth> {
   const { directorAddress } = await lvsStage(context)
   return { accepts: [directorAddress], look: 'kubectl logs -l app=real-server -c nginx --prefix --tail=2' }

@@ -1,4 +1,4 @@
-// What the machine outside the cluster sends to virtual servers: requests one by one, and connections that it holds open.
+// Requests of the machine outside the cluster to virtual servers: single requests, and connections that stay open.
 
 import { onNode } from '../../grading/difference-report.ts'
 import { fail } from '../../grading/failure.ts'
@@ -6,7 +6,7 @@ import type { LiveCluster } from '../../grading/live-cluster.ts'
 import { OUTSIDE } from '../../host/outside.ts'
 import type { Stage } from './stage.ts'
 
-/** One request, each over a connection of its own. */
+/** One request over a new connection. */
 export interface Request {
   /** `192.0.2.10:8101` */
   to: string
@@ -14,27 +14,30 @@ export interface Request {
   source?: string
 }
 
-/** A real server's name of itself, `NODE:PORT`; undefined when nobody answered. */
+/** The name that a real server returns, `NODE:PORT`; undefined without an answer. */
 export type Answer = string | undefined
 
 const NODE_AND_PORT = /^(\S+):\d+$/
 
-/** The node in a real server's name of itself. */
+/** The node in a real server's answer. */
 export const nodeOf = (answer: Answer): string => NODE_AND_PORT.exec(answer ?? '')?.[1] ?? 'nobody'
 
 const named = (text = ''): Answer => (NODE_AND_PORT.test(text) ? text : undefined)
 
-/** Sends requests in order and says who answered each; after one without an answer no more are sent. */
+/** Sends requests in order and returns the answers; after one without an answer no more are sent. */
 export async function askFromOutside(live: LiveCluster, requests: readonly Request[]): Promise<Answer[]> {
   const lines = requests.map(({ to, source = '' }) => `ask ${to.replace(':', ' ')} ${source}`)
   const answers = await perform(live, lines)
   return requests.map((_, index) => answers[index])
 }
 
-/** Something that the client does with connections that stay open. */
+/** An action of the client with connections that stay open. */
 export type Act = { hold: string } | { release: string } | 'release all'
 
-/** Does these in order over one set of open connections, and says who answered each that was opened, until one was not. */
+/**
+ * Performs the actions in order on one set of open connections, and returns the answer on each opened connection, until one
+ * is missing.
+ */
 export async function holdFromOutside(live: LiveCluster, acts: readonly Act[]): Promise<Answer[]> {
   const lines = acts.map((act) => {
     if (act === 'release all') return 'release'
@@ -44,8 +47,8 @@ export async function holdFromOutside(live: LiveCluster, acts: readonly Act[]): 
   return acts.filter((act) => act !== 'release all' && 'hold' in act).map((_, index) => answers[index])
 }
 
-// Perl is part of every Debian, and one process that holds all connections spares a fork for each. They end by a
-// reset, after which IPVS lists them for 10 s instead of two minutes.
+// Perl is part of every Debian, and one process for all connections avoids a fork for each. They end with a reset, after
+// which IPVS lists them for 10 s instead of two minutes.
 const CLIENT = `use strict; use Socket;
 $| = 1;
 alarm 15;
@@ -85,7 +88,7 @@ async function perform(live: LiveCluster, lines: readonly string[]): Promise<Ans
 const asTyped = ({ to, source }: Request) =>
   onNode(OUTSIDE, `curl -sS --max-time 2 ${source === undefined ? '' : `--interface ${source} `}http://${to}`)
 
-/** Fails on the first request that nobody answered. */
+/** Fails on the first request without an answer. */
 export function mustBeAnswered(
   { director }: Stage,
   requests: readonly Request[],

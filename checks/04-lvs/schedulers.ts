@@ -15,12 +15,12 @@ import {
 import { client, lvsStage, PORT, REAL_PORT, SECOND_PORT, type Stage, VIP, withoutOne } from './stage.ts'
 import { expectScheduling, heaviest, mustHold } from './virtual-server.ts'
 
-/** Two full rounds of weights 3 and 1, so the split is exact wherever the scheduler stands in its round. */
+/** Two full rounds of weights 3 and 1, so the split is exact at any position in the scheduler's round. */
 const REQUESTS = 8
 const at = (scheduler: 'rr' | 'wrr') => `${VIP}:${PORT[scheduler]}`
 const wrr = { key: `TCP ${at('wrr')}`, scheduler: 'wrr', forward: 'masq', weights: [3, 1] } as const
 
-/** rr takes the real servers strictly in turn, whatever their weights; wrr takes them as often as their weights say. */
+/** rr takes the real servers strictly in turn, regardless of weights; wrr in proportion to their weights. */
 export async function schedulersTakeTurns(context: CheckContext): Promise<void> {
   const stage = await lvsStage(context)
   mustHold(stage, { key: `TCP ${at('rr')}`, scheduler: 'rr', forward: 'masq', weights: [3, 1] })
@@ -31,7 +31,7 @@ export async function schedulersTakeTurns(context: CheckContext): Promise<void> 
     Array.from({ length: REQUESTS }, () => ({ to: at(scheduler) })),
   )
   const answers = await askFromOutside(live, requests)
-  mustBeAnswered(stage, requests, answers, 'make check-4 STEP=virtual-server says whether the way there is whole.')
+  mustBeAnswered(stage, requests, answers, 'make check-4 STEP=virtual-server shows whether the path works.')
   const turns = answers.slice(0, REQUESTS)
   const shares = answers.slice(REQUESTS)
   const nodes = stage.realServers.map(({ node }) => node)
@@ -56,7 +56,7 @@ export async function schedulersTakeTurns(context: CheckContext): Promise<void> 
   })
 }
 
-/** The part of the requests that wrr gives to the heavier real server, by the weights that the director holds. */
+/** The share of requests that wrr gives to the heavier real server, by the weights on the director. */
 export async function heavierShare(context: CheckContext): Promise<Truth> {
   const stage = await lvsStage(context)
   const { realServers } = mustHold(stage, wrr)
@@ -71,20 +71,20 @@ export async function heavierShare(context: CheckContext): Promise<Truth> {
 type Counting = 'lc' | 'wlc' | 'sed' | 'nq'
 
 /**
- * What a scheduler must do with connections that stay open, weights being 4 and 1: how many of the first three and of all
- * eight go to the heavy one. Worked out from ip_vs_lc.c, ip_vs_wlc.c, ip_vs_sed.c and ip_vs_nq.c; ties never decide these.
+ * The expected behaviour of a scheduler with connections that stay open and weights 4 and 1: how many of the first three and
+ * of all eight go to the heavy server. Derived from ip_vs_lc.c, ip_vs_wlc.c, ip_vs_sed.c and ip_vs_nq.c; independent of ties.
  */
 const RULES: Record<Counting, { early: readonly number[]; all: number; because: string }> = {
-  lc: { early: [1, 2], all: 4, because: 'it counts connections and knows no weights' },
+  lc: { early: [1, 2], all: 4, because: 'it counts connections and ignores weights' },
   wlc: { early: [2], all: 6, because: 'it divides connections by weight' },
-  sed: { early: [3], all: 7, because: 'it counts the new connection in before it divides, so the light one waits' },
-  nq: { early: [2], all: 7, because: 'it gives an idle server the next one, else it does as sed' },
+  sed: { early: [3], all: 7, because: 'it adds the new connection before it divides, so the light one waits' },
+  nq: { early: [2], all: 7, because: 'it gives an idle server the next one, else it works like sed' },
 }
 const OPENED = 8
 const EARLY = 3
 const AFTERWARDS = 2
 
-/** Each of the four schedulers that count connections spreads open connections in its own way. */
+/** Each of the four schedulers that count connections distributes open connections differently. */
 export async function schedulersCountConnections(context: CheckContext): Promise<void> {
   const stage = await lvsStage(context)
   const all = Object.keys(RULES) as Counting[]
@@ -106,7 +106,7 @@ export async function schedulersCountConnections(context: CheckContext): Promise
   context.show(['H: the heavy one, L: the light one, in the order in which connections were opened', ...lines])
 }
 
-/** Opens eight, ends those of the heavy one, opens two more. */
+/** Opens eight connections, closes those of the heavy server, opens two more. */
 function actsFor(scheduler: Counting, heavy: string): Act[] {
   const hold = { hold: `${VIP}:${PORT[scheduler]}` }
   const opened = Array.from({ length: OPENED }, () => hold)
@@ -114,7 +114,7 @@ function actsFor(scheduler: Counting, heavy: string): Act[] {
   return [...opened, { release: heavy }, ...afterwards, 'release all']
 }
 
-/** Fails when the scheduler did otherwise; else one line that shows what it did. */
+/** Fails if the scheduler behaved differently; else returns one line with its choices. */
 function judged(stage: Stage, scheduler: Counting, answers: readonly Answer[], heavy: string): string {
   const { early, all, because } = RULES[scheduler]
   const opened = answers.slice(0, OPENED)
@@ -144,15 +144,15 @@ function letter(answer: Answer, heavy: string): string {
 type Hashing = 'sh' | 'mh'
 
 const CLIENTS = 40
-/** So many of them ask twice. */
+/** How many of them send a second request. */
 const AGAIN = 8
 const PORTS = [REAL_PORT.masq, SECOND_PORT]
-/** sh deals its buckets anew, so about a third stays by chance; Maglev moves hardly any (NSDI 2016, section 5.3). */
+/** sh reassigns its buckets, so about a third stays by chance; Maglev moves few clients (NSDI 2016, section 5.3). */
 const STAYS = { sh: { from: 0, to: 0.65 }, mh: { from: 0.75, to: 1 } } as const
 
 /**
- * Both schedulers send a client to the same real server each time. When one of four is missing, sh sends most of the others'
- * clients elsewhere, too, and mh leaves them where they were.
+ * Both schedulers send a client to the same real server each time. When one of four is missing, sh also moves most clients of
+ * the other servers, and mh keeps them.
  */
 export async function schedulersHashSources(context: CheckContext): Promise<void> {
   const stage = await lvsStage(context)
@@ -219,7 +219,7 @@ function stayed(
   const others = before.flatMap((answer, index) => (answer === missing ? [] : [{ answer, later: after[index] }]))
   const same = others.filter(({ answer, later }) => answer === later).length
   const part = same / others.length
-  const line = `${scheduler}: without ${missing}, ${same} of ${others.length} clients of the others stayed where they were`
+  const line = `${scheduler}: without ${missing}, ${same} of ${others.length} clients of the others kept their real server`
   const { from, to } = STAYS[scheduler]
   expectScheduling(stage, {
     of: `-t ${VIP}:${withoutOne(PORT[scheduler])}`,

@@ -6,34 +6,34 @@ import { NotApplicable } from '../../grading/failure.ts'
 import type { NodeView } from '../../grading/snapshot.ts'
 import { hasOutside, OUTSIDE } from '../../host/outside.ts'
 
-// Addresses that nobody else has: TEST-NET-1 (RFC 5737) and the range for benchmarks (RFC 2544).
+// Addresses from reserved ranges: TEST-NET-1 (RFC 5737) and the range for benchmarks (RFC 2544).
 
-/** Of the virtual servers that forward by NAT. Only the director has it. */
+/** The address of the virtual servers that forward by NAT. Only the director has it. */
 export const VIP = '192.0.2.10'
-/** Of those that forward by direct routing or through a tunnel: real servers have it, too. */
+/** The address of those that forward by direct routing or through a tunnel; the real servers also have it. */
 export const SHARED_VIP = '192.0.2.11'
-/** What kube-proxy has to leave alone. */
+/** The addresses that kube-proxy must not touch. */
 export const VIPS = [VIP, SHARED_VIP]
-/** How many clients there may be, and as many destinations. */
+/** The maximum number of clients, and of destinations. */
 export const NETWORK_SIZE = 2 ** 16
-/** Clients, out of 198.18.0.0/16: the machine outside may send from each of these addresses. */
+/** Client addresses from 198.18.0.0/16, which the machine outside can send from. */
 export const client = (number: number) => `198.18.${hostPart(number)}`
-/** Destinations that the director takes in by firewall mark: 198.19.0.0/16. */
+/** Destination addresses from 198.19.0.0/16, which the director accepts by firewall mark. */
 export const destination = (number: number) => `198.19.${hostPart(number)}`
 
-/** Numbers in a row lie scattered over the network, as neighbours would make a multiplicative hash look regular. */
+/** Scatters consecutive numbers over the network, because a multiplicative hash of neighbours would look regular. */
 function hostPart(number: number): string {
   const product = (number * 28_411) % NETWORK_SIZE
   const scattered = ((product ^ (product >> 7)) * 31_337) % NETWORK_SIZE
   return `${scattered >> 8}.${scattered & 255}`
 }
 
-/** Where real servers listen. Direct routing and tunnels keep the port, so those methods have one each. */
+/** The ports of real servers. Direct routing and tunnels keep the port, so each method has its own. */
 export const REAL_PORT = { masq: 8090, route: 8091, tunnel: 8092 } as const
 
 /**
  * A second real server on each node. Far from the first: mh adds port and address before it hashes (ip_vs_mh.c:
- * ip_vs_mh_hashkey), so that neighbours on both counts would be one and the same to it.
+ * ip_vs_mh_hashkey), so that neighbouring ports and addresses could have the same hash.
  */
 export const SECOND_PORT = 8990
 
@@ -49,7 +49,7 @@ export const withoutOne = (port: number) => port + 10
 const MANIFEST = 'labs/04-lvs/manifests/real-server.yaml'
 const CONTROL_PLANE = 'node-role.kubernetes.io/control-plane'
 
-/** Who plays which part in this lab. */
+/** The nodes and their roles in this lab. */
 export interface Stage {
   director: NodeView
   directorAddress: string
@@ -63,12 +63,15 @@ export interface RealNode {
   pod: string
 }
 
-/** Director and real servers. Fails when one is missing; a kernel without IPVS and a cluster without an outside can't have this lab. */
+/**
+ * Director and real servers. Fails when one is missing; not applicable on a kernel without IPVS and on a cluster without an
+ * outside machine.
+ */
 export async function lvsStage(context: CheckContext): Promise<Stage> {
   const { snapshot, live } = context
   if (live && !hasOutside(live.cluster))
     throw new NotApplicable(
-      `it needs a machine outside the cluster, which only a cluster of this kit has ("${OUTSIDE}")`,
+      `it needs a machine outside the cluster, which only the embedded and kind clusters have ("${OUTSIDE}")`,
     )
   const name = snapshot.items.find(
     ({ kind, metadata }) => kind === 'Node' && metadata.labels?.[CONTROL_PLANE] !== undefined,
@@ -101,7 +104,7 @@ function readyRealServers({ snapshot }: CheckContext): RealNode[] {
     .sort((one, other) => one.node.localeCompare(other.node))
 }
 
-/** ipvsadm runs on the director; a kernel that lacks ip_vs costs no points. */
+/** ipvsadm runs on the director; not applicable on a kernel without ip_vs. */
 async function mustHaveIpvs({ live }: CheckContext, director: NodeView): Promise<void> {
   if (director.text('ipvsadm-save') !== undefined) return
   const probe = await live?.onNode(director.name, '[ -e /proc/net/ip_vs ] || modprobe ip_vs')

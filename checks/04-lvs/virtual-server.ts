@@ -2,7 +2,7 @@ import { contains, printEndpoint } from '../../dataplane/ip-address.ts'
 import { parseIptablesSave } from '../../dataplane/iptables-save.ts'
 import { type RealServer, type VirtualServer, virtualServerKey } from '../../dataplane/ipvsadm-save.ts'
 import type { CheckContext } from '../../grading/check-context.ts'
-import { onNode } from '../../grading/difference-report.ts'
+import { expectOnNode, onNode } from '../../grading/difference-report.ts'
 import { configOf } from '../../grading/evaluate.ts'
 import { expectMode, expectNode } from '../../grading/expect-node.ts'
 import { expectField } from '../../grading/expect-object.ts'
@@ -13,13 +13,13 @@ import type { Truth } from '../../grading/question.ts'
 import { askFromOutside, countOf, mustBeAnswered, tally } from './outside-client.ts'
 import { lvsStage, REAL_PORT, type RealNode, type Stage, VIP, VIPS } from './stage.ts'
 
-/** A virtual server that the learner was asked to build. */
+/** A virtual server that the lab requires. */
 interface Wanted {
   /** `TCP 192.0.2.10:8090` or `FWM 8109`. */
   key: string
   scheduler: string
   forward: RealServer['forward']
-  /** Weights of the real servers, the largest first. They say how many there are. */
+  /** Weights of the real servers, the largest first; one per real server. */
   weights: readonly number[]
   /** Ports of the real servers; by default the one of that method. */
   ports?: readonly number[]
@@ -28,7 +28,7 @@ interface Wanted {
 const OPTION = { masq: '-m', route: '-g', tunnel: '-i' } as const
 const NAME = { masq: 'Masq', route: 'Route', tunnel: 'Tunnel' } as const
 
-/** The director holds this virtual server with these real servers and nothing else in it. Returns it. */
+/** The director has this virtual server with exactly these real servers. Returns it. */
 export function mustHold({ director, realServers }: Stage, wanted: Wanted): VirtualServer {
   const { key, scheduler, forward, weights, ports = [REAL_PORT[forward]] } = wanted
   const found = director.state.virtualServers.find((server) => virtualServerKey(server) === key)
@@ -62,18 +62,18 @@ function faultsOf(
   return [
     ...(found.scheduler === scheduler ? [] : [`its scheduler is ${found.scheduler}`]),
     ...(unknownFlags ? ['it is persistent or has flags'] : []),
-    ...(foreign ? [`${printEndpoint(foreign.address, foreign.port)} is none of the real servers`] : []),
+    ...(foreign ? [`${printEndpoint(foreign.address, foreign.port)} is not one of the real servers`] : []),
     ...(other ? [`${printEndpoint(other.address, other.port)} is reached by ${NAME[other.forward]}`] : []),
     ...(given.join() === weights.join() ? [] : [`weights ${given.join(' and ') || 'of no real server'}`]),
   ]
 }
 
-/** What the real servers answered, or the director lists, is what its scheduler must do. */
+/** Compares the real servers' answers with the expected scheduling. */
 export function expectScheduling(
   { director }: Stage,
   { holds, of = '--stats', ...told }: { holds: boolean; of?: string; expected: string; actual: string; hint?: string },
 ): void {
-  if (!holds) fail({ node: director.name, look: onNode(director.name, `ipvsadm -Ln ${of}`), ...told })
+  expectOnNode(director.name, `ipvsadm -Ln ${of}`, holds, told)
 }
 
 /** The real node behind an address. */
@@ -91,7 +91,7 @@ const FIRST = `${VIP}:${REAL_PORT.masq}`
 const NOTE = 'spared-by-kube-proxy'
 const isTrue = (value: unknown): value is true => value === true
 
-/** A virtual server of the learner's own answers the machine outside, by each real server in turn. */
+/** The learner's virtual server answers the machine outside, with each real server in turn. */
 export async function virtualServerAnswers(context: CheckContext): Promise<void> {
   const stage = await lvsStage(context)
   mustHold(stage, { key: `TCP ${FIRST}`, scheduler: 'rr', forward: 'masq', weights: [1, 1] })
@@ -104,7 +104,7 @@ export async function virtualServerAnswers(context: CheckContext): Promise<void>
     stage,
     requests,
     answers,
-    `Outside needs a route to ${VIP} via the director, and the director net.ipv4.vs.conntrack=1, so that answers come back through it.`,
+    `Outside needs a route to ${VIP} via the director, and the director net.ipv4.vs.conntrack=1, so that answers return through it.`,
   )
   const { realServers } = stage
   const nodes = realServers.map(({ node }) => node)
@@ -115,14 +115,14 @@ export async function virtualServerAnswers(context: CheckContext): Promise<void>
   })
 }
 
-/** The director has that address: without it, packets for it would never come in. */
+/** The director has that address: without it, packets for it would not be delivered locally. */
 export const mustOwn = ({ director }: Stage, address: string): void =>
   expectNode(director).hasAddress(address, {
     expected: `${address} as an address of the director`,
-    why: 'IPVS sits at LOCAL_IN. Only packets for an address of the node itself get there.',
+    why: 'IPVS is hooked into LOCAL_IN, which only packets to an address of the node traverse.',
   })
 
-/** kube-proxy ran in IPVS mode, was told which addresses are not its own, and left the learner's virtual server alone. */
+/** kube-proxy ran in IPVS mode with excludeCIDRs, and did not delete the learner's virtual server. */
 export async function kubeProxySparesOthers(context: CheckContext): Promise<void> {
   const { snapshot, notes, live } = context
   if (notes.read(NOTE, isTrue)) return
@@ -145,10 +145,13 @@ export async function kubeProxySparesOthers(context: CheckContext): Promise<void
 }
 
 const probes = new HookProbes('lab-4', REAL_PORT.masq)
-/** The path of a packet that IPVS takes at LOCAL_IN and sends on from LOCAL_OUT (net/netfilter/ipvs: ip_vs_core.c, ip_vs_xmit.c). */
+/**
+ * The path of a packet that IPVS intercepts in LOCAL_IN and forwards through LOCAL_OUT (net/netfilter/ipvs: ip_vs_core.c,
+ * ip_vs_xmit.c).
+ */
 const PATH = new Set<Hook>(['PREROUTING', 'INPUT', 'OUTPUT', 'POSTROUTING'])
 
-/** One request moves the counters on the path through IPVS by one, and not the one in FORWARD. */
+/** One request increases the counters on the path through IPVS by one, and not the one in FORWARD. */
 export async function requestTakesThePath(context: CheckContext): Promise<void> {
   const stage = await lvsStage(context)
   const before = probes.expectInEveryHook(stage.director)
@@ -157,13 +160,10 @@ export async function requestTakesThePath(context: CheckContext): Promise<void> 
   const wrong = HOOKS.filter((hook) =>
     live ? moved[hook] !== Number(PATH.has(hook)) : !moved[hook] === PATH.has(hook),
   )
-  if (wrong.length === 0) return
-  fail({
-    node: stage.director.name,
-    look: onNode(stage.director.name, LOOK_AT_PROBES),
+  expectOnNode(stage.director.name, LOOK_AT_PROBES, wrong.length === 0, {
     expected: `one SYN counted in ${[...PATH].join(', ')}, and none in FORWARD`,
     actual: HOOKS.map((hook) => `${hook} ${moved[hook] ?? 0}`).join(', '),
-    hint: `Each probe must match what is sent to port ${REAL_PORT.masq} with SYN alone: -p tcp --syn --dport ${REAL_PORT.masq}`,
+    hint: `Each probe must match only SYN packets to port ${REAL_PORT.masq}: -p tcp --syn --dport ${REAL_PORT.masq}`,
   })
 }
 
@@ -179,17 +179,19 @@ async function movedByRequest(live: LiveCluster, stage: Stage): Promise<HookCoun
   return Object.fromEntries(HOOKS.map((hook) => [hook, (after[hook] ?? 0) - (before[hook] ?? 0)]))
 }
 
-/** Which hook a request passes by, worked out from what the learner's probes have counted. */
+/** The hook that a request does not traverse, according to the learner's probes. */
 export async function unseenHook(context: CheckContext): Promise<Truth> {
   const stage = await lvsStage(context)
   const counts = probes.expectInEveryHook(stage.director)
-  if (HOOKS.every((hook) => !counts[hook]))
-    fail({
-      node: stage.director.name,
-      look: onNode(stage.director.name, LOOK_AT_PROBES),
+  expectOnNode(
+    stage.director.name,
+    LOOK_AT_PROBES,
+    HOOKS.some((hook) => counts[hook]),
+    {
       expected: 'probes that have counted a request',
       actual: 'all of them are at 0',
       hint: `make exec NODE=outside CMD='curl -s ${VIP}:${REAL_PORT.masq}'`,
-    })
+    },
+  )
   return { accepts: HOOKS.filter((hook) => !counts[hook]), look: onNode(stage.director.name, LOOK_AT_PROBES) }
 }

@@ -3,20 +3,20 @@ import { targetOf } from '../../dataplane/rule-text.ts'
 import type { CheckContext } from '../../grading/check-context.ts'
 import { inChain, onNode } from '../../grading/difference-report.ts'
 import { expectMode, expectNodes } from '../../grading/expect-node.ts'
-import { fail, Trouble } from '../../grading/failure.ts'
+import { expectThat, Trouble } from '../../grading/failure.ts'
 import type { Truth } from '../../grading/question.ts'
 import type { NodeView } from '../../grading/snapshot.ts'
 import { webService } from '../../grading/web-service.ts'
 import { expectCounted } from './forward-rule.ts'
 import { AGENT_PORT, agentAt, agentScene, clusterIPs, mustBeClosed, mustListenEverywhere } from './node-agent.ts'
-import { expectPacket, ipvsIsAsMade } from './packet-path.ts'
+import { expectPacket, expectPredictedIpvs } from './packet-path.ts'
 
-/** The chain with which kube-proxy closes ClusterIPs to all but Services, since 1.26. */
+/** kube-proxy's chain that closes ClusterIPs except for Service ports, since 1.26. */
 export const ACCESS_FILTER = 'KUBE-IPVS-FILTER'
 
-/** How to get the rules of before on either kind of cluster. */
+/** How to get the older rules on either kind of cluster. */
 export const OLD_RULES =
-  'make iptables, then make ipvs KUBE_PROXY_VERSION=1.20. On a cluster that runs one version only, take the jump to KUBE-IPVS-FILTER out of INPUT; kube-proxy puts it back within 30 seconds.'
+  'make iptables, then make ipvs KUBE_PROXY_VERSION=1.20. On a cluster that runs one version only, remove the jump to KUBE-IPVS-FILTER from INPUT; kube-proxy adds it again within 30 seconds.'
 
 const CURRENT_RULES = 'make ipvs KUBE_PROXY_VERSION=own'
 const LOOK = `iptables -nvL ${ACCESS_FILTER}`
@@ -27,7 +27,7 @@ export async function accessFilterRejects(context: CheckContext): Promise<void> 
   expectMode(context, 'ipvs', { hint: CURRENT_RULES })
   for (const node of nodes) mustBeCurrent(node)
   const scene = agentScene(context)
-  ipvsIsAsMade(context, scene.node)
+  expectPredictedIpvs(context, scene.node)
   await mustListenEverywhere(context, scene)
   expectNodes(nodes)
     .where(
@@ -49,7 +49,7 @@ export async function accessFilterRejects(context: CheckContext): Promise<void> 
   const by = expectPacket(view, scene.client, agentAt(service.address), {
     look: 'iptables -nvL INPUT',
     expected: `that ${ACCESS_FILTER} is what stops a packet for ${service.address}:${AGENT_PORT}`,
-    hint: 'Take your own rules away again: iptables -D in place of -I.',
+    hint: 'Remove your own rules: iptables -D instead of -I.',
   }).isStopped(({ chain }) => chain === ACCESS_FILTER)
   if (!live) return
   const closed = async () => {
@@ -61,8 +61,7 @@ export async function accessFilterRejects(context: CheckContext): Promise<void> 
 }
 
 function mustBeCurrent({ name, kubeProxyVersion }: NodeView): void {
-  if (hasAccessFilter(kubeProxyVersion)) return
-  fail({
+  expectThat(hasAccessFilter(kubeProxyVersion), {
     node: name,
     look: 'kubectl -n kube-system get daemonset kube-proxy -o wide',
     expected: 'a kube-proxy of 1.26 or newer on every node',
@@ -80,7 +79,7 @@ function hasAccessFilter(version: string): boolean {
   }
 }
 
-/** Question: the set that the rejecting rule asks. */
+/** Question: the set that the rejecting rule matches. */
 export function rejectedSet(context: CheckContext): Truth {
   expectMode(context, 'ipvs', { hint: CURRENT_RULES })
   const { node } = agentScene(context)
@@ -88,18 +87,17 @@ export function rejectedSet(context: CheckContext): Truth {
   const rule = chain?.rules.find(({ spec }) => targetOf(spec) === 'REJECT')
   const set = / --match-set (\S+) /.exec(` ${rule?.spec ?? ''}`)?.[1]
   const look = onNode(node, LOOK)
-  if (set === undefined)
-    fail({
-      node,
-      look,
-      expected: `a rule in ${ACCESS_FILTER} that rejects what is for the addresses of a set`,
-      actual: chain ? 'no such rule' : 'no such chain',
-      hint: CURRENT_RULES,
-    })
+  expectThat(set !== undefined, {
+    node,
+    look,
+    expected: `a rule in ${ACCESS_FILTER} that rejects packets to the addresses of a set`,
+    actual: chain ? 'no such rule' : 'no such chain',
+    hint: CURRENT_RULES,
+  })
   return { accepts: [set], look }
 }
 
-/** Question: how many addresses a listener on 0.0.0.0 has gained by IPVS mode. */
+/** Question: the number of addresses that IPVS mode adds to a listener on 0.0.0.0. */
 export function gainedAddresses(context: CheckContext): Truth {
   expectMode(context, 'ipvs', { hint: 'make ipvs KUBE_PROXY_VERSION=1.20' })
   const { node } = agentScene(context)

@@ -16,12 +16,12 @@ import {
   mustBeClosed,
   mustListenEverywhere,
 } from './node-agent.ts'
-import { expectPacket, ipvsIsAsMade } from './packet-path.ts'
+import { expectPacket, expectPredictedIpvs } from './packet-path.ts'
 
 const CLOSED = 'closed-in-iptables-mode'
 const EXPOSED = 'exposed-in-ipvs-mode'
 
-/** iptables mode: the agent listens on all addresses of its node, but no ClusterIP is one of them. */
+/** iptables mode: the agent listens on all addresses of its node, which do not include ClusterIPs. */
 export async function clusterIPsLeadNowhere(context: CheckContext): Promise<void> {
   await holdsOnceSeen(context, CLOSED, () => proveClusterIPsLeadNowhere(context))
 }
@@ -38,13 +38,13 @@ async function proveClusterIPsLeadNowhere(context: CheckContext): Promise<object
   expectPacket(snapshot.node(scene.node), scene.client, agentAt(address), {
     look: 'ip -brief address',
     expected: `that no interface of ${scene.node} has a ClusterIP`,
-    hint: 'An earlier IPVS mode left its addresses: make flush-nat removes them.',
+    hint: 'The addresses are leftovers of IPVS mode: make flush-nat removes them.',
   }).isNotDelivered()
-  if (live) await mustBeClosed(live, [address], { scene, hint: 'make flush-nat removes what IPVS mode left.' })
+  if (live) await mustBeClosed(live, [address], { scene, hint: 'make flush-nat removes the leftovers of IPVS mode.' })
   return { address }
 }
 
-/** IPVS mode by old rules: the client reaches the agent of its own node through every ClusterIP. */
+/** IPVS mode with the rules of kube-proxy 1.20: the client reaches the agent of its own node through every ClusterIP. */
 export async function everyClusterIPLeadsToAgent(context: CheckContext): Promise<void> {
   await holdsOnceSeen(context, EXPOSED, () => proveEveryClusterIPLeadsToAgent(context))
 }
@@ -53,14 +53,14 @@ async function proveEveryClusterIPLeadsToAgent(context: CheckContext): Promise<o
   const { snapshot, live } = context
   expectMode(context, 'ipvs', { hint: OLD_RULES })
   const scene = agentScene(context)
-  ipvsIsAsMade(context, scene.node)
+  expectPredictedIpvs(context, scene.node)
   await mustListenEverywhere(context, scene)
   const view = snapshot.node(scene.node)
   const addresses = clusterIPs(snapshot)
   for (const address of addresses)
     expectPacket(view, scene.client, agentAt(address), {
       look: 'iptables -nvL INPUT; ip -brief address show kube-ipvs0',
-      expected: `a packet of the client for ${address}:${AGENT_PORT} delivered to what listens on the node`,
+      expected: `a packet of the client for ${address}:${AGENT_PORT} delivered to a listener on the node`,
       hint: (path) =>
         path.end === 'stopped' && path.by.chain === ACCESS_FILTER
           ? OLD_RULES

@@ -1,24 +1,24 @@
 import { parseIptablesSave } from '../../dataplane/iptables-save.ts'
 import { ParseError } from '../../dataplane/parse-error.ts'
 import { type CheckContext, holdsOnceSeen } from '../../grading/check-context.ts'
-import { onNode } from '../../grading/difference-report.ts'
+import { expectOnNode, onNode } from '../../grading/difference-report.ts'
 import { expectMode } from '../../grading/expect-node.ts'
 import { expectFound } from '../../grading/expect-object.ts'
-import { fail, Trouble } from '../../grading/failure.ts'
+import { Trouble } from '../../grading/failure.ts'
 import type { LiveCluster } from '../../grading/live-cluster.ts'
 import type { NodeView } from '../../grading/snapshot.ts'
 import { type WebService, webService } from '../../grading/web-service.ts'
 import { chainsLeadToPods } from '../01-iptables/web-chains.ts'
 import { clientPod } from '../02-ipvs/web-requests.ts'
 import { answered } from './node-agent.ts'
-import { expectPacket, ipvsIsAsMade, type Stop } from './packet-path.ts'
+import { expectPacket, expectPredictedIpvs, type Stop } from './packet-path.ts'
 
 /** kube-proxy's own syncs set the counters of its chains to zero; the measurement is repeated up to this often. */
 const ATTEMPTS = 3
 
 /**
- * Does some work and returns by how many packets a rule's counter grew meanwhile. Throws Trouble when the rule is gone, or is
- * rewritten each time.
+ * Does some work and returns the growth of a rule's packet counter. Throws Trouble when the rule is gone, or is rewritten
+ * each time.
  */
 async function countedDuring<T>(
   live: LiveCluster,
@@ -35,7 +35,7 @@ async function countedDuring<T>(
   throw new Trouble(`the counter of "${rule.rule}" on ${node} could not be read`)
 }
 
-/** What expectCounted is to see of one request that a rule stops. */
+/** The expectation for one request that a rule stops. */
 export const STOPPED_AND_COUNTED = {
   answers: 0,
   counted: true,
@@ -43,8 +43,8 @@ export const STOPPED_AND_COUNTED = {
 }
 
 /**
- * Requests that are sent meanwhile get this number of answers, and move the rule's counter or leave it where it is. Fails otherwise;
- * throws Trouble as countedDuring does.
+ * The sent requests get this number of answers, and the rule's counter grows or not as expected. Fails otherwise; throws
+ * Trouble as countedDuring does.
  */
 export async function expectCounted(
   live: LiveCluster,
@@ -53,10 +53,7 @@ export async function expectCounted(
   { answers, counted, expected }: { answers: number; counted: boolean; expected: string },
 ): Promise<void> {
   const { packets, result } = await countedDuring(live, node, rule, send)
-  if (result === answers && packets > 0 === counted) return
-  fail({
-    node,
-    look: onNode(node, look),
+  expectOnNode(node, look, result === answers && packets > 0 === counted, {
     expected,
     actual: `${result === 0 ? 'no answer' : result === 1 ? 'an answer' : `${result} answers`} and ${packets} packets more on the rule`,
   })
@@ -74,14 +71,14 @@ async function packetsOf(live: LiveCluster, node: string, { table, chain, rule }
   throw new Trouble(`the rule "${rule}" is no longer on ${node}`)
 }
 
-/** A rule of the learner's that stopped the client in iptables mode. */
+/** The learner's rule that stopped the client in iptables mode. */
 interface RuleNote extends Stop {
   node: string
 }
 
 const STOPPED = 'stopped-in-iptables-mode'
 const NOT_ASKED = 'not-asked-in-ipvs-mode'
-/** The port of the Pods behind web: what a rule behind the translation sees. */
+/** The port of web's Pods: the destination port after DNAT. */
 const POD_PORT = 80
 export const podAt = (address: string) => ({ address, port: POD_PORT })
 const LOOK = 'iptables -nvL FORWARD'
@@ -114,28 +111,28 @@ async function proveForwardRuleStops(context: CheckContext): Promise<object> {
   return { ...by, node }
 }
 
-/** IPVS mode: the same rule stands, requests to web are answered, and the rule has not seen them. */
-export async function forwardRuleNotAsked(context: CheckContext): Promise<void> {
-  await holdsOnceSeen(context, NOT_ASKED, () => proveForwardRuleNotAsked(context))
+/** IPVS mode: the same rule exists, requests to web are answered, and the rule does not match them. */
+export async function forwardRuleNotTraversed(context: CheckContext): Promise<void> {
+  await holdsOnceSeen(context, NOT_ASKED, () => proveForwardRuleNotTraversed(context))
 }
 
-async function proveForwardRuleNotAsked(context: CheckContext): Promise<object> {
+async function proveForwardRuleNotTraversed(context: CheckContext): Promise<object> {
   const { snapshot, live } = context
   expectMode(context, 'ipvs', { hint: 'make ipvs KUBE_PROXY_VERSION=1.20' })
   const service = webService(snapshot)
   const { address: client, node } = clientPod(context)
-  ipvsIsAsMade(context, node)
+  expectPredictedIpvs(context, node)
   const view = snapshot.node(node)
   const rule = expectForwardRule(context, view)
   expectPacket(view, client, service, {
     look: 'iptables -nvL; ipvsadm -Ln',
-    expected: `a packet to ${service.name} that IPVS sends on`,
+    expected: `a packet to ${service.name} that IPVS forwards`,
     hint: 'Keep the rule in FORWARD only, and remove the others that you added.',
   }).isSentOn()
   for (const { address } of service.backends)
     expectPacket(view, client, podAt(address), {
       look: LOOK,
-      expected: `that the rule still stops what the client sends straight to the Pod ${address}`,
+      expected: `that the rule still stops packets from the client directly to the Pod ${address}`,
     }).isStopped((by) => by.rule === rule.rule)
   if (live) await mustAnswerUnseen(live, service, rule)
   return rule
@@ -151,11 +148,13 @@ export function expectForwardRule({ notes }: CheckContext, { name, state }: Node
     look: onNode(name, LOOK),
     expected: `the rule in FORWARD that stopped the client in iptables mode, still on ${name}`,
     actual: rule ? `it is gone: ${rule.rule}` : 'the grader has not seen it stop anything',
-    hint: 'Put it back as it was. If the client Pod has another address by now, go back to make iptables and begin with step forward-rule.',
+    hint: 'Add it again unchanged. If the client Pod has another address now, run make iptables and repeat step forward-rule.',
   })
 }
 
-/** Through the Service every request is answered and the rule counts none; straight to a Pod it counts and stops. */
+/**
+ * Through the Service every request is answered and the rule counts none; a direct request to a Pod is counted and stopped.
+ */
 async function mustAnswerUnseen(live: LiveCluster, service: WebService, rule: RuleNote): Promise<void> {
   const place = { node: rule.node, rule, look: LOOK }
   await expectCounted(live, place, () => answered(live, service, REQUESTS), {
@@ -167,6 +166,6 @@ async function mustAnswerUnseen(live: LiveCluster, service: WebService, rule: Ru
   await expectCounted(live, place, () => answered(live, backend), {
     answers: 0,
     counted: true,
-    expected: `no answer straight from the Pod ${backend.address}, and a packet more on the rule`,
+    expected: `no direct answer from the Pod ${backend.address}, and a packet more on the rule`,
   })
 }

@@ -18,12 +18,12 @@ import {
   mustListenEverywhere,
   mustListenOnNodeAddress,
 } from './node-agent.ts'
-import { expectPacket, filterHooks, ipvsIsAsMade, type NodeTables } from './packet-path.ts'
+import { expectPacket, expectPredictedIpvs, filterHooks, type NodeTables } from './packet-path.ts'
 
 const OWN_FILTER = 'own-filter-closed'
 const BOUND = 'bound-agent-closed'
 
-/** A rule of the learner's on every node with an agent stops what is for a ClusterIP but for no Service port. */
+/** A rule of the learner on every node with an agent stops packets to a ClusterIP that are not for a Service port. */
 export async function ownFilterCloses(context: CheckContext): Promise<void> {
   await holdsOnceSeen(context, OWN_FILTER, () => proveOwnFilterCloses(context))
 }
@@ -32,7 +32,7 @@ async function proveOwnFilterCloses(context: CheckContext): Promise<object> {
   const { snapshot, live } = context
   expectMode(context, 'ipvs', { hint: OLD_RULES })
   const scene = agentScene(context)
-  ipvsIsAsMade(context, scene.node)
+  expectPredictedIpvs(context, scene.node)
   await mustListenEverywhere(context, scene)
   const service = webService(snapshot)
   const addresses = clusterIPs(snapshot)
@@ -42,21 +42,21 @@ async function proveOwnFilterCloses(context: CheckContext): Promise<object> {
     for (const address of addresses)
       expectPacket(view, source, agentAt(address), {
         look: 'iptables -nvL INPUT',
-        expected: `a rule of your own on ${name}, beside ${ACCESS_FILTER}, that stops what is for ${address}:${AGENT_PORT}`,
+        expected: `a rule of your own on ${name}, beside ${ACCESS_FILTER}, that stops packets to ${address}:${AGENT_PORT}`,
       }).isStopped()
     expectPacket(view, source, service, {
       look: 'iptables -nvL INPUT',
       expected: `that the Service ${service.name} stays open`,
-      hint: 'Match address and port against the set KUBE-CLUSTER-IP, and stop only what is not in it.',
+      hint: 'Match address and port against the set KUBE-CLUSTER-IP, and stop only packets that are not in it.',
     }).isNotStopped()
   }
   const view = snapshot.node(scene.node)
-  const hint = 'The rule must stand in INPUT of that node.'
+  const hint = 'The rule must be in INPUT of that node.'
   if (live) await mustBeClosed(live, addresses, { scene, hint, service, view })
   return { addresses }
 }
 
-/** The agent listens on the node's own address alone; no rule stops anything, and yet no ClusterIP leads to it. */
+/** The agent listens only on the node's own address; without any rule, no ClusterIP leads to it. */
 export async function boundAgentIsClosed(context: CheckContext): Promise<void> {
   await holdsOnceSeen(context, BOUND, () => proveBoundAgentIsClosed(context))
 }
@@ -77,7 +77,7 @@ async function proveBoundAgentIsClosed(context: CheckContext): Promise<object> {
   return { address }
 }
 
-/** The node as it would be without kube-proxy's own filter, so that a learner's rule is judged by itself. */
+/** The node without kube-proxy's own filter, so that only the learner's rule is judged. */
 function withoutAccessFilter({ name, state }: NodeView): NodeTables {
   const filter = state.iptables.get('filter')
   const input = filter?.get('INPUT')
@@ -94,7 +94,7 @@ function nodesOfAgents(snapshot: Snapshot): readonly NodeView[] {
   return snapshot.nodes.filter(({ name }) => names.includes(name))
 }
 
-/** The address of some backend of web on a node: its packets come in as any Pod's of that node. */
+/** The address of a backend of web on a node, as an example of a Pod on that node. */
 const podOn = (snapshot: Snapshot, node: string): string | undefined =>
   webService(snapshot).backends.find((backend) => backend.node === node)?.address
 
@@ -102,8 +102,8 @@ const CLOSED = 'stopped-in-either-mode'
 const KERNEL_TABLES = new Set(['raw', 'mangle', 'nat', 'filter', 'security'])
 
 /**
- * IPVS mode: a rule stops the client's requests to web here, too, and what stopped them in iptables mode still stands. One
- * rule in PREROUTING does for both, as the modes part only behind it.
+ * IPVS mode: a rule also stops the client's requests to web, and the rule that stopped them in iptables mode still exists.
+ * One rule in PREROUTING is enough for both, because the paths of the modes differ only after it.
  */
 export async function stoppedInEitherMode(context: CheckContext): Promise<void> {
   await holdsOnceSeen(context, CLOSED, () => proveStoppedInEitherMode(context))
@@ -114,19 +114,19 @@ async function proveStoppedInEitherMode(context: CheckContext): Promise<object> 
   expectMode(context, 'ipvs', { hint: 'make ipvs KUBE_PROXY_VERSION=1.20' })
   const service = webService(snapshot)
   const { address: client, node } = clientPod(context)
-  ipvsIsAsMade(context, node)
+  expectPredictedIpvs(context, node)
   const view = snapshot.node(node)
   const by = expectPacket(view, client, service, {
     look: 'iptables -nvL INPUT',
-    expected: `a rule on ${node} that stops what ${client} sends to ${service.address}, before IPVS has it`,
+    expected: `a rule on ${node} that stops packets from ${client} to ${service.address} before IPVS`,
   }).isStopped(({ table }) => KERNEL_TABLES.has(table))
   // One rule in PREROUTING stops both; else the one of iptables mode must still be there, too.
   if (by.hook !== 'PREROUTING') expectForwardRule(context, view)
   for (const { address } of service.backends)
     expectPacket(view, client, podAt(address), {
       look: 'iptables -nvL FORWARD',
-      expected: `that what the client sends straight to the Pod ${address} is stopped as well`,
-      hint: 'The rule in FORWARD is for those: leave it where it was.',
+      expected: `that packets from the client directly to the Pod ${address} are stopped as well`,
+      hint: 'The rule in FORWARD stops those: keep it.',
     }).isStopped()
   if (live)
     await expectCounted(
@@ -138,8 +138,8 @@ async function proveStoppedInEitherMode(context: CheckContext): Promise<object> 
   return { ...by, node }
 }
 
-/** Question: the chain of filter that the client's packet to web meets on its way to IPVS. */
-export function chainOnTheWay(context: CheckContext): Truth {
+/** Question: the chain of filter that the client's packet to web traverses before IPVS. */
+export function chainBeforeIpvs(context: CheckContext): Truth {
   expectMode(context, 'ipvs', { hint: 'make ipvs KUBE_PROXY_VERSION=1.20' })
   const service = webService(context.snapshot)
   const { address: client, node } = clientPod(context)
@@ -151,10 +151,12 @@ export function chainOnTheWay(context: CheckContext): Truth {
 
 const OWN_COMMENT = /--comment "?lab-5(?!\d)/
 
-/** kube-proxy 1.20 kept this chain in nat, too. The newer one leaves it, empty of meaning, as the kubelet has one of that name. */
+/**
+ * kube-proxy 1.20 also had this chain in nat. Newer versions do not remove it, because the kubelet has a chain of that name.
+ */
 const leftByOldVersion = inChain('nat KUBE-FIREWALL')
 
-/** At the end: no rule of the learner's stands, and all that is kube-proxy's on every node is what the API objects ask for. */
+/** At the end: no rule of the learner is left, and kube-proxy's state on every node equals the prediction. */
 export function nothingIsLeft(context: CheckContext): void {
   const { nodes, snapshot } = context
   expectMode(context, 'ipvs', { hint: 'make ipvs KUBE_PROXY_VERSION=own' })
@@ -165,11 +167,11 @@ export function nothingIsLeft(context: CheckContext): void {
     hint: 'Remove it: iptables -D in place of -A, or -I.',
   })
   nothingGoesBefore(nodes)
-  for (const { name } of nodes) ipvsIsAsMade(context, name)
+  for (const { name } of nodes) expectPredictedIpvs(context, name)
   expectNodes(nodes)
     .where((where) => !leftByOldVersion(where), 'iptables-save; ipset save; ipvsadm -Sn; ip address show kube-ipvs0')
     .equalPrediction(
       'ipvs',
-      'exactly the rules, sets, virtual servers and addresses that follow from the Services, and none of before',
+      'exactly the rules, sets, virtual servers and addresses that follow from the Services, and no older ones',
     )
 }

@@ -13,7 +13,7 @@ export const AGENT_PORT = 9100
 const MANIFEST = 'labs/05-exposure/manifests/node-agent.yaml'
 const ANY_ADDRESS = new Set(['0.0.0.0', '*', '[::]'])
 
-/** The client Pod, and the agent that listens on the same node. */
+/** The client Pod, and the agent on the same node. */
 interface AgentScene {
   client: string
   node: string
@@ -21,7 +21,7 @@ interface AgentScene {
   nodeAddress: string
 }
 
-/** Where the client and the agent beside it are. Fails when one of them is not ready. */
+/** The client and the agent on its node. Fails when one of them is not ready. */
 export function agentScene(context: CheckContext): AgentScene {
   const { address: client, node } = clientPod(context)
   const { snapshot } = context
@@ -42,7 +42,7 @@ export const agentAt = (address: string) => ({ address, port: AGENT_PORT })
 export const clusterIPs = ({ objects }: Snapshot): string[] =>
   objects.services.flatMap((service) => service.clusterIPs.filter((ip) => /^\d/.test(ip)))
 
-/** The agent beside the client listens on all addresses. A capture does not record what listens. */
+/** The agent on the client's node listens on all addresses. A capture does not record listeners. */
 export async function mustListenEverywhere({ live }: CheckContext, { node }: AgentScene): Promise<void> {
   const isAny = (addresses: readonly string[]) => addresses.some((address) => ANY_ADDRESS.has(address))
   if (live)
@@ -52,7 +52,7 @@ export async function mustListenEverywhere({ live }: CheckContext, { node }: Age
     })
 }
 
-/** The agent beside the client listens on the node's own address and on no other. */
+/** The agent on the client's node listens only on the node's own address. */
 export async function mustListenOnNodeAddress(
   { live }: CheckContext,
   { node, nodeAddress }: AgentScene,
@@ -64,18 +64,21 @@ export async function mustListenOnNodeAddress(
     })
 }
 
-/** What came of one request to the agent's port. */
+/** The result of one request to the agent's port. */
 interface AgentReply {
   address: string
   /** The node whose agent answered; absent when none did. */
   node?: string
-  /** A connection was made and nothing was answered in time, which a busy agent may do: who accepted it is not known. */
+  /**
+   * A connection was established without an answer in time, for example by a busy agent: it is unknown which process accepted
+   * it.
+   */
   silent: boolean
-  /** What was wrong when there was no answer. */
+  /** The error if there was no answer. */
   error: string
 }
 
-/** Asks the client Pod to request the agent's port on each of these addresses. */
+/** Sends a request from the client Pod to the agent's port on each of these addresses. */
 export async function askAgents(live: LiveCluster, addresses: readonly string[]): Promise<AgentReply[]> {
   const { stdout } = await live.inPod(CLIENT, httpRequests(addresses.map(agentRequest)))
   return agentReplies(addresses, readReplies(stdout))
@@ -92,22 +95,22 @@ function agentReplies(addresses: readonly string[], replies: readonly HttpReply[
   })
 }
 
-/** The command that asks the agent through an address, as the learner types it. */
+/** The learner's command for a request to the agent at an address. */
 const askCommand = (address: string) =>
   `kubectl exec client -- curl -sS --connect-timeout 2 http://${address}:${AGENT_PORT}`
 
-/** What is asked for besides addresses on which nobody may answer. */
+/** What must still answer while other addresses must not. */
 interface StillOpen {
   scene: AgentScene
   hint: string
-  /** A Service that must go on answering, and the client's node. */
+  /** A Service that must still answer, and the client's node. */
   service?: WebService
   view?: NodeView
 }
 
 /**
- * None of these addresses leads the client to an agent, whatever other machine may answer on an address that no node has: some networks
- * answer for any. Meanwhile the agent answers on the node's own address, and the Service as before: nothing else was closed.
+ * None of these addresses leads the client to an agent (in some networks another machine answers on any address, which is
+ * ignored). The agent still answers on the node's own address, and so does the Service: nothing else was closed.
  */
 export async function mustBeClosed(live: LiveCluster, addresses: readonly string[], open: StillOpen): Promise<void> {
   const { scene, hint, service, view } = open
@@ -128,7 +131,7 @@ export async function mustBeClosed(live: LiveCluster, addresses: readonly string
       expected: `no answer of an agent on port ${AGENT_PORT} of ${wrong.address}`,
       actual:
         wrong.node === undefined
-          ? 'a connection was accepted there, and nothing answered in time'
+          ? 'a connection was accepted there, without an answer in time'
           : `the agent of ${wrong.node} answers`,
       hint,
     })
@@ -152,7 +155,7 @@ export async function mustAnswerOnNode(live: LiveCluster, scene: AgentScene): Pr
   mustHaveAnswered(await askAgents(live, [scene.nodeAddress]), scene)
 }
 
-/** The agent of that node answered on that address. */
+/** Expects an answer of that node's agent on that address. */
 export function expectAgent(
   replies: readonly AgentReply[],
   { address, node, expected }: { address: string; node: string; expected: string },

@@ -19,10 +19,10 @@ export interface Stop {
   rule: string
 }
 
-/** What a node does with the first packet of a connection: to a listener of its own, on to another host, or stopped. */
+/** The end of a connection's first packet on a node: delivered to a local listener, forwarded to another host, or stopped. */
 export type PacketPath = { end: 'delivered' } | { end: 'sent on'; to: string[] } | { end: 'stopped'; by: Stop }
 
-/** A node by name, with what it holds. */
+/** A node's name and state. */
 export type NodeTables = Pick<NodeView, 'name' | 'state'>
 
 interface Destination {
@@ -30,9 +30,9 @@ interface Destination {
   port: number
 }
 
-/** The path of a Pod's packet through what its node holds. Throws Trouble when it can't be traced. */
+/** The path of a Pod's packet through the tables of its node. Throws Trouble when it can't be traced. */
 function packetPathOf({ name, state }: NodeTables, source: string, { address, port }: Destination): PacketPath {
-  const trace = walked(name, () =>
+  const trace = tracedOrTrouble(name, () =>
     tracePacket(state, { from: 'pod', source, destination: address, port, protocol: 'tcp' }, { matchingOnly: true }),
   )
   const [loss] = trace.lost
@@ -46,9 +46,9 @@ function packetPathOf({ name, state }: NodeTables, source: string, { address, po
   return { end: 'sent on', to: trace.outcomes.map(({ to }) => to) }
 }
 
-/** The chains of filter that such a packet meets before IPVS, or the network, gets it: INPUT, or FORWARD. */
+/** The filter chains that the packet traverses before IPVS or forwarding: INPUT, or FORWARD. */
 export function filterHooks({ name, state }: NodeTables, source: string, { address, port }: Destination): Hook[] {
-  const { steps } = walked(name, () =>
+  const { steps } = tracedOrTrouble(name, () =>
     tracePacket(state, { from: 'pod', source, destination: address, port, protocol: 'tcp' }, { matchingOnly: true }),
   )
   const taken = steps.findIndex(({ table }) => table === 'ipvs')
@@ -56,9 +56,9 @@ export function filterHooks({ name, state }: NodeTables, source: string, { addre
   return [...new Set(before.filter(({ table }) => table === 'filter').map(({ hook }) => hook))]
 }
 
-/** What a check says of a packet whose path is not the expected one; a hint may depend on the path that it takes. */
+/** The failure texts for a packet with an unexpected path; a hint may depend on the actual path. */
 interface PathWords {
-  /** The command that shows it on the node. */
+  /** The command to inspect it on the node. */
   look: string
   expected: string
   hint?: string | ((path: PacketPath) => string)
@@ -81,7 +81,7 @@ class PathExpectation {
     this.#words = words
   }
 
-  /** A rule stops it, and it is the one that was meant. Returns the rule. */
+  /** A rule stops it, and it is the expected one. Returns the rule. */
   isStopped(isMeant: (by: Stop) => boolean = () => true): Stop {
     return this.#path.end === 'stopped' && isMeant(this.#path.by) ? this.#path.by : this.#fails()
   }
@@ -120,12 +120,12 @@ class PathExpectation {
 
 /** A path as the end of a sentence that begins with "the packet". */
 function describePath(path: PacketPath, node: string): string {
-  if (path.end === 'delivered') return `is delivered to whatever listens on ${node}`
-  if (path.end === 'sent on') return `is sent on to ${path.to.join(' or ') || 'nobody'}`
+  if (path.end === 'delivered') return `is delivered to a listener on ${node}`
+  if (path.end === 'sent on') return `is sent on to ${path.to.join(' or ') || 'no host'}`
   return `is stopped on ${node} by ${path.by.table} ${path.by.chain}: ${path.by.rule}`
 }
 
-function walked<T>(node: string, walk: () => T): T {
+function tracedOrTrouble<T>(node: string, walk: () => T): T {
   try {
     return walk()
   } catch (error) {
@@ -135,10 +135,10 @@ function walked<T>(node: string, walk: () => T): T {
 }
 
 /**
- * What this lab's packets meet in IPVS mode on a node is as kube-proxy makes it: the addresses of kube-ipvs0, and the virtual
- * server of web. Else what is seen would be somebody's mistake, and no property of the mode.
+ * The state that this lab's packets depend on in IPVS mode equals the prediction: the addresses of kube-ipvs0, and the
+ * virtual server of web. Otherwise the result could be caused by a fault instead of the mode.
  */
-export function ipvsIsAsMade(context: CheckContext, node: string): void {
+export function expectPredictedIpvs(context: CheckContext, node: string): void {
   const { snapshot } = context
   const nodes = [snapshot.node(node)]
   dummyDeviceOwnsClusterIPs({ ...context, nodes })

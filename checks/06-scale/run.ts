@@ -30,8 +30,8 @@ export const SHOW = 'make measure SHOW=1'
 const repeated: readonly Quantity[] = ['changeMs', 'newMoreMicros', 'keptMoreMicros', 'workMicros', 'busyMore']
 
 /**
- * The run that the steps judge: what `make measure` kept in the cluster. A capture without one is not the learner's fault, nor
- * is a machine on which the measuring kernel can't run.
+ * The run that the steps judge, kept in the cluster by `make measure`. Not applicable for a capture without one, and on a
+ * machine that can't run the measuring kernel.
  */
 export async function measuredRun({ notes, live }: CheckContext): Promise<Measurement> {
   const run = notes.read(MEASUREMENT, isMeasurement)
@@ -75,7 +75,7 @@ export function expectRun(holds: boolean, told: { expected: string; actual: stri
   if (!holds) fail({ look: SHOW, ...told })
 }
 
-/** Predicting more Services than that takes longer than a check should; the sizes below speak for the others. */
+/** Predicting more Services takes too long for a check; the smaller sizes are checked. */
 const PREDICTED_UP_TO = 1000
 
 const known = new BoundedCache<ReturnType<typeof countState>>(200)
@@ -107,7 +107,7 @@ function mustBePredicted({ endpoints, ...run }: Measurement, mode: SwitchedMode)
 const grown = (points: readonly Point[], count: (point: Point) => number) =>
   count(largestPoint(points)) - count(points[0] ?? largestPoint(points))
 
-/** iptables mode: as many entries more in KUBE-SERVICES as Services more, at every size, and more rules behind them. */
+/** iptables mode: one more entry in KUBE-SERVICES for each additional Service, at every size, and more rules behind it. */
 export async function entriesGrow(context: CheckContext): Promise<void> {
   const run = await measuredRun(context)
   mustBePredicted(run, 'iptables')
@@ -141,7 +141,7 @@ export async function rulesStay(context: CheckContext): Promise<void> {
   }
 }
 
-/** What one more Service adds to the rules of iptables mode. */
+/** The number of rules that one more Service adds in iptables mode. */
 export async function rulesOfOneService(context: CheckContext): Promise<Truth> {
   const { iptables } = await measuredRun(context)
   const each = grown(iptables, ({ rules }) => rules) / grown(iptables, ({ services }) => services)

@@ -10,7 +10,7 @@ import type { Truth } from '../../grading/question.ts'
 import { webService } from '../../grading/web-service.ts'
 import { hasNftables, kernelLacks, recordedLack } from './nftables.ts'
 
-/** A version that has each mode; what is asked of it has not changed since. */
+/** A version with each mode; the facts used here are the same in later versions. */
 const VERSION_WITH: Record<KubeProxyMode, string> = {
   userspace: '1.20',
   iptables: '1.34',
@@ -18,23 +18,23 @@ const VERSION_WITH: Record<KubeProxyMode, string> = {
   nftables: '1.34',
 }
 
-/** What the prediction says of a mode, from the Services of this cluster. */
+/** The predicted facts of a mode, for the Services of this cluster. */
 interface ModeFacts {
   mode: KubeProxyMode
-  /** Rules that one more Service adds to the list which every new connection is held against. */
+  /** Rules that one more Service adds to the list that every new connection traverses. */
   longerBy: number
   /** Virtual servers, which have a scheduler. */
   virtualServers: number
 }
 
-/** The list that a packet to a Service meets first. */
+/** The length of the list that a packet to a Service traverses first. */
 function entries({ iptables, nftables }: NodeState): number {
   const nat = iptables.get('nat')
   const list = nat?.get('KUBE-SERVICES') ?? nat?.get('KUBE-PORTALS-CONTAINER')
   return (list?.rules.length ?? 0) + (nftables?.[0]?.chains.get('services')?.rules.length ?? 0)
 }
 
-/** The objects with the Service web there once more, under another name and address. */
+/** The objects with a copy of the Service web, under another name and address. */
 function withOneMore({ snapshot }: CheckContext): ClusterObjects {
   const { objects } = snapshot
   const { name } = webService(snapshot)
@@ -54,7 +54,7 @@ function withOneMore({ snapshot }: CheckContext): ClusterObjects {
   }
 }
 
-/** The facts of every mode, worked out for the first node. */
+/** The facts of every mode, predicted for the first node. */
 function modeFacts(context: CheckContext): ModeFacts[] {
   const { snapshot, nodes } = context
   const { objects } = snapshot
@@ -73,10 +73,10 @@ const IPVS_DEPRECATED_IN = '1.35'
 
 const README = 'labs/07-before-and-after/README.md'
 
-/** Question: who alone does something when an endpoint does not take a connection. */
+/** Question: the only mode that reacts when an endpoint refuses a connection. */
 export const modeThatTriesAgain = (): Truth => ({ accepts: ['userspace'], look: 'make hint LAB=7 STEP=choose-retry' })
 
-/** Question: the mode of today whose list grows with the Services. */
+/** Question: the current mode whose list grows with the Services. */
 export function modeWithList(context: CheckContext): Truth {
   const accepts = modeFacts(context).flatMap(({ mode, longerBy }) => (longerBy > 0 && mode !== 'userspace' ? mode : []))
   return { accepts, look: onNode(context.nodes.at(-1)?.name ?? '', 'iptables -t nat -S KUBE-SERVICES') }
@@ -88,7 +88,10 @@ export function modeWithScheduler(context: CheckContext): Truth {
   return { accepts, look: 'make ipvs SCHEDULER=lc' }
 }
 
-/** Question: the mode for thousands of Services that kernel and kube-proxy of this cluster can run: not with a list, and the one with a future first. */
+/**
+ * Question: the mode for thousands of Services on this cluster's kernel and kube-proxy: one without a growing list, nftables
+ * before IPVS.
+ */
 export async function modeForThousands(context: CheckContext): Promise<Truth> {
   const { live, nodes } = context
   const look = 'make doctor'
@@ -97,7 +100,7 @@ export async function modeForThousands(context: CheckContext): Promise<Truth> {
   const lacks = async (mode: 'nftables' | 'ipvs') => {
     if (live) return kernelLacks(live, nodes, mode)
     const recorded = recordedLack(nodes, mode)
-    if (!recorded) throw new NotApplicable('what the kernel of the nodes can do is not in this capture')
+    if (!recorded) throw new NotApplicable("the kernel's features are not in this capture")
     return recorded.lacks
   }
   const has = async (mode: 'nftables' | 'ipvs') =>
@@ -106,10 +109,10 @@ export async function modeForThousands(context: CheckContext): Promise<Truth> {
   return { accepts: [(await has('ipvs')) ? 'ipvs' : 'iptables'], look }
 }
 
-/** Question: what runs where nobody has chosen; the plan is nftables from 1.40 on. */
+/** Question: the default mode; nftables is planned as default from 1.40 on. */
 export const modeByDefault = (): Truth => ({ accepts: ['iptables'], look: `less ${README}` })
 
-/** Question: when IPVS mode was deprecated. */
+/** Question: the version that deprecated IPVS mode. */
 export const ipvsDeprecation = (): Truth => ({
   accepts: [IPVS_DEPRECATED_IN, `v${IPVS_DEPRECATED_IN}`],
   look: `less ${README}`,

@@ -14,36 +14,36 @@ import { CLIENT, clientPod, loggedRequests, newToken } from '../02-ipvs/web-requ
 const FOLDER = 'labs/07-before-and-after/manifests'
 const DEAF = 'deaf'
 
-/** Who sends, to whom, and which endpoint answers nobody. */
+/** The client, the Service, and the endpoint without a listener. */
 export interface DeafScene {
   service: WebService
-  /** The endpoint that listens nowhere. */
+  /** The endpoint without a listener. */
   deaf: WebBackend
   /** The others. */
-  hearing: WebBackend[]
+  healthy: WebBackend[]
   /** Node of the client. */
   node: string
 }
 
 const deafPod = ({ snapshot }: CheckContext): ApiObject | undefined => snapshot.find('Pod', 'default', DEAF)
 
-/** The Pod deaf among the endpoints of web, two others beside it, and a client to ask. Fails when one is not there. */
+/** The Pod deaf and two others as endpoints of web, and a client. Fails when one is missing. */
 export function deafScene(context: CheckContext): DeafScene {
   const { node } = clientPod(context, `${FOLDER}/client.yaml`)
   const service = webService(context.snapshot)
   const deaf = service.backends.find(({ pod }) => pod === DEAF)
-  const hearing = service.backends.filter(({ pod }) => pod !== DEAF)
-  if (deaf && hearing.length >= 2) return { service, deaf, hearing, node }
+  const healthy = service.backends.filter(({ pod }) => pod !== DEAF)
+  if (deaf && healthy.length >= 2) return { service, deaf, healthy, node }
   if (!context.live) throw new NotApplicable('the Pod deaf was no endpoint of web when this capture was taken')
   return fail({
     look: 'kubectl get endpointslices -l app=web; kubectl get pods -l app=web -o wide',
     expected: 'two Pods of nginx and the Pod deaf among the ready endpoints of web',
-    actual: deaf ? `deaf and ${hearing.length} more` : `${hearing.length} endpoints, deaf is none of them`,
+    actual: deaf ? `deaf and ${healthy.length} more` : `${healthy.length} endpoints, without deaf`,
     hint: deaf ? 'make web creates what is missing.' : `kubectl apply -f ${FOLDER}/deaf.yaml`,
   })
 }
 
-/** What became of the client's connections to an address is as it must be. */
+/** Expects a result of the client's connections to an address. */
 export function expectConnections(
   address: string,
   port: number,
@@ -55,26 +55,26 @@ export function expectConnections(
 /** deaf is ready, an endpoint of web, and refuses; the others answer. */
 export function sceneIsReady(context: CheckContext): Promise<void> {
   return holdsOnceSeen(context, 'deaf-and-ready', async () => {
-    const { deaf, hearing } = deafScene(context)
-    if (context.live) await onlyDeafRefuses(context.live, deaf, hearing)
+    const { deaf, healthy } = deafScene(context)
+    if (context.live) await onlyDeafRefuses(context.live, deaf, healthy)
     return { deaf: deaf.address }
   })
 }
 
-async function onlyDeafRefuses(live: LiveCluster, deaf: WebBackend, hearing: readonly WebBackend[]): Promise<void> {
-  const addresses = [deaf, ...hearing].map(({ address }) => address)
+async function onlyDeafRefuses(live: LiveCluster, deaf: WebBackend, healthy: readonly WebBackend[]): Promise<void> {
+  const addresses = [deaf, ...healthy].map(({ address }) => address)
   const script = httpRequests(addresses.map((address) => ({ address, port: 80 })))
   const replies = readReplies((await live.inPod({ namespace: 'default', name: 'client' }, script)).stdout)
   const codes = addresses.map((_, index) => replies.find((reply) => reply.index === index)?.status)
-  const answering = addresses.filter((_, index) => codes[index] === 200)
+  const answered = addresses.filter((_, index) => codes[index] === 200)
   expectConnections(deaf.address, 80, {
-    holds: codes[0] === 0 && answering.length === hearing.length,
+    holds: codes[0] === 0 && answered.length === healthy.length,
     expected: `an answer of ${addresses.slice(1).join(' and ')}, and none of ${deaf.address}`,
-    actual: `${answering.join(', ') || 'none'} answered`,
+    actual: `${answered.join(', ') || 'none'} answered`,
   })
 }
 
-/** deaf is asked whether it listens, is not ready, and so no endpoint that anybody uses. Fails otherwise. */
+/** deaf has a readiness probe and is not ready, so it is not used as an endpoint. Fails otherwise. */
 export function mustBeProbed(context: CheckContext): void {
   const pod = deafPod(context)
   const container = pod?.spec?.containers?.[0]
@@ -88,16 +88,16 @@ export function mustBeProbed(context: CheckContext): void {
   })
 }
 
-/** What became of a number of connections, each of its own. */
+/** The results of a number of separate connections. */
 interface Connections {
   sent: number
-  /** Those that nobody took. */
+  /** Number of failed connections. */
   failed: number
-  /** Answers by the Pod that gave them. */
+  /** Answers by Pod. */
   answered: { pod: string; node: string; count: number }[]
 }
 
-/** Lets the client open so many connections to a Service, one after the other, whether or not the one before failed. */
+/** Lets the client open this number of connections to a Service, one after the other, also after a failure. */
 export async function connect(live: LiveCluster, service: WebService, times: number): Promise<Connections> {
   const token = newToken()
   const { address, port } = service
@@ -116,7 +116,7 @@ export function connectionBars({ answered, failed }: Connections): string[] {
   return shareBars([...taken, { labels: ['nobody', ''], count: failed }])
 }
 
-/** Shows who took the connections. Fails when one of them, or of those that were to be, was not answered. */
+/** Shows which Pods answered the connections. Fails if one was not sent or not answered. */
 export function mustAllBeAnswered(
   { show }: CheckContext,
   { address, port }: WebService,
@@ -132,15 +132,15 @@ export function mustAllBeAnswered(
   })
 }
 
-/** With one of three endpoints deaf, nobody is lucky or unlucky so often in a row: once in 190,000 times. */
+/** With one of three endpoints deaf, all connections succeed by chance only once in 190,000 times. */
 const CONNECTIONS = 30
-const WAY_BACK = 'make iptables KUBE_PROXY_VERSION=own'
+const RETURN_COMMAND = 'make iptables KUBE_PROXY_VERSION=own'
 
-/** iptables mode: the rules choose deaf as often as anybody, and who is sent there fails. */
+/** iptables mode: the rules choose deaf as often as the others, and connections to it fail. */
 export function connectionsFail(context: CheckContext): Promise<void> {
   return holdsOnceSeen(context, 'connections-that-failed', async () => {
     const { live } = context
-    expectMode(context, 'iptables', { hint: WAY_BACK })
+    expectMode(context, 'iptables', { hint: RETURN_COMMAND })
     const { service, deaf } = deafScene(context)
     chainsLeadToPods(context)
     if (!live) return { at: 'a capture' }
@@ -158,7 +158,7 @@ export function connectionsFail(context: CheckContext): Promise<void> {
 
 /** Question: the share of connections that fail. */
 export function shareThatFails(context: CheckContext): Truth {
-  expectMode(context, 'iptables', { hint: WAY_BACK })
+  expectMode(context, 'iptables', { hint: RETURN_COMMAND })
   const { service } = deafScene(context)
   return {
     accepts: [`1/${service.backends.length}`],

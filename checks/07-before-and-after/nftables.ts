@@ -12,10 +12,13 @@ import { CLIENT } from '../02-ipvs/web-requests.ts'
 import { connect, expectConnections, mustAllBeAnswered } from './connections.ts'
 import { mustHoldIptablesModeOnly } from './userspace.ts'
 
-/** A kernel gains nothing while a cluster runs. */
+/** A kernel's features do not change while a cluster runs. */
 const known = new WeakMap<LiveCluster['cluster'], Map<FlushedMode, Promise<string | undefined>>>()
 
-/** What the nodes' kernel lacks for a mode, in a clause; undefined when it lacks nothing. Throws Trouble when no node can be asked. */
+/**
+ * What the nodes' kernel lacks for a mode, in a clause; undefined if it lacks nothing. Throws Trouble when no node can be
+ * probed.
+ */
 export function kernelLacks(
   live: LiveCluster,
   nodes: readonly NodeView[],
@@ -25,7 +28,7 @@ export function kernelLacks(
   known.set(live.cluster, answers)
   const asked = answers.get(mode) ?? ask(live, nodes, mode)
   answers.set(mode, asked)
-  // Only an answer is remembered: the next round may reach the nodes.
+  // Only results are cached: the next round may reach the nodes.
   asked.catch(() => answers.delete(mode))
   return asked
 }
@@ -42,14 +45,14 @@ async function ask(live: LiveCluster, nodes: readonly NodeView[], mode: FlushedM
   } catch (error) {
     if (error instanceof ModeUnsupported) return error.lacks
     throw new Trouble(
-      `the nodes could not be asked for mode ${mode} (${error instanceof Error ? error.message : error})`,
+      `the nodes could not be probed for mode ${mode} (${error instanceof Error ? error.message : error})`,
     )
   }
 }
 
 /**
- * The same by what a thorough capture keeps of each node (`kernel-modes`: "nftables: runs", "nftables: no NAT in nf_tables"). `lacks` is
- * undefined where the kernel lacks nothing; the whole is, where the capture does not say.
+ * The same from a thorough capture of each node (`kernel-modes`: "nftables: runs", "nftables: no NAT in nf_tables"). `lacks`
+ * is undefined if the kernel lacks nothing; the result is undefined if the capture does not contain it.
  */
 export function recordedLack(nodes: readonly NodeView[], mode: FlushedMode): { lacks: string | undefined } | undefined {
   const said = nodes.map((node) => {
@@ -61,7 +64,7 @@ export function recordedLack(nodes: readonly NodeView[], mode: FlushedMode): { l
   return said.length > 0 && said.every(({ line }) => line === 'runs') ? { lacks: undefined } : undefined
 }
 
-/** Whether this kube-proxy has the mode without a gate. Throws Trouble for a version that is not modelled. */
+/** Whether this kube-proxy has the mode without a feature gate. Throws Trouble for a version that is not modelled. */
 export function hasNftables({ kubeProxyVersion: version }: NodeView): boolean {
   try {
     return newestBefore(version) !== undefined || featuresOf(version).nftables === 'available'
@@ -71,26 +74,29 @@ export function hasNftables({ kubeProxyVersion: version }: NodeView): boolean {
   }
 }
 
-/** Throws NotApplicable, with the reason, where no kube-proxy of this cluster can run in mode nftables. */
+/** Throws NotApplicable, with the reason, if no kube-proxy of this cluster can run in mode nftables. */
 async function mustHaveNftables({ live, nodes }: CheckContext): Promise<void> {
   const lacks = live ? await kernelLacks(live, nodes, 'nftables') : recordedLack(nodes, 'nftables')?.lacks
   if (lacks !== undefined)
     throw new OutOfReach(`mode nftables can't run here: ${lacks}; a cluster with KERNEL=host, or kind, runs it`)
   const old = nodes.find((node) => !hasNftables(node))
-  if (old) throw new OutOfReach(`kube-proxy ${old.kubeProxyVersion} has mode nftables not yet, or behind a gate only`)
+  if (old)
+    throw new OutOfReach(
+      `kube-proxy ${old.kubeProxyVersion} does not have mode nftables, or only behind a feature gate`,
+    )
 }
 
 const NOTE = 'tables-of-nftables'
 const HINT = 'make nftables'
 const LOOK = 'nft list table ip kube-proxy'
 const CONNECTIONS = 12
-/** No Service's: discard. */
+/** A port without a Service (discard). */
 const OTHER_PORT = 9
 
 const isElement = (where: Where) => 'nft' in where && /^(map|set) /.test(where.part)
 
-/** nftables mode on every node: tables of its own, with chains at the kernel's hooks as predicted. */
-export async function hasTablesOfItsOwn(context: CheckContext): Promise<void> {
+/** nftables mode on every node: separate tables, with chains at the kernel's hooks as predicted. */
+export async function hasSeparateTables(context: CheckContext): Promise<void> {
   await mustHaveNftables(context)
   await holdsOnceSeen(context, NOTE, async () => {
     expectMode(context, 'nftables', { hint: HINT })
@@ -101,7 +107,7 @@ export async function hasTablesOfItsOwn(context: CheckContext): Promise<void> {
   })
 }
 
-/** Every map and set as predicted, and what each element leads to; real connections go the same way. */
+/** Every map and set with its elements as predicted; real connections take the same path. */
 export async function mapsLeadToPods(context: CheckContext): Promise<void> {
   await mustHaveNftables(context)
   await holdsOnceSeen(context, 'maps-of-nftables', async () => {
@@ -111,7 +117,7 @@ export async function mapsLeadToPods(context: CheckContext): Promise<void> {
       .where(isElement, LOOK)
       .equalPrediction(
         'nftables',
-        'an element for every Service port, and the ready Pods behind it, each as likely as the other',
+        'an element for every Service port, and the ready Pods behind it, with equal probability',
       )
     if (!live) return { at: 'a capture' }
     const service = webService(snapshot)
@@ -119,17 +125,17 @@ export async function mapsLeadToPods(context: CheckContext): Promise<void> {
     mustAllBeAnswered(context, service, connections, CONNECTIONS)
     const curl = `curl -s -o /dev/null --connect-timeout 2 -w '%{errormsg}' http://${service.address}:${OTHER_PORT}/`
     const { exitCode } = await live.inPod(CLIENT, curl)
-    // 7 is curl's code for a connection that was refused; a lost packet ends with 28.
+    // curl exits with 7 for a refused connection, with 28 for a lost packet.
     expectConnections(service.address, OTHER_PORT, {
       holds: exitCode === 7,
-      expected: `that port ${OTHER_PORT} of the ClusterIP, which is no Service's, is refused at once`,
+      expected: `that port ${OTHER_PORT} of the ClusterIP, which has no Service, is refused immediately`,
       actual: exitCode === 28 ? 'no answer in time' : `curl ended with ${exitCode}`,
     })
     return { answered: connections.answered }
   })
 }
 
-/** Beside the tables there is nothing of iptables or IPVS mode. */
+/** There is nothing of iptables or IPVS mode. */
 export async function nothingBeside(context: CheckContext): Promise<void> {
   await mustHaveNftables(context)
   await holdsOnceSeen(context, 'nftables-alone', async () => {

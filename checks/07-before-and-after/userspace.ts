@@ -32,15 +32,15 @@ const HINT = 'make userspace'
 const CONNECTIONS = 18
 const LOG_SECONDS = 60
 
-/** Only the embedded cluster runs a kube-proxy that is old enough. */
+/** Only the embedded cluster runs an old enough kube-proxy. */
 function mustHaveUserspace({ live }: Pick<CheckContext, 'live'>): void {
   if (live && live.cluster.driver !== 'embedded')
     throw new NotApplicable(
-      'userspace mode ended with kube-proxy 1.25, and only the embedded cluster runs one of long ago',
+      'userspace mode ended with kube-proxy 1.25, and only the embedded cluster runs such an old version',
     )
 }
 
-/** Where kube-proxy has rules in this mode, or jumps to them. */
+/** The chains with kube-proxy's rules in this mode, and with jumps to them. */
 const CHAINS = [
   ['nat', 'PREROUTING'],
   ['nat', 'OUTPUT'],
@@ -53,7 +53,7 @@ const CHAINS = [
 ] as const
 const OWN_CHAINS = new Set<string>(CHAINS.flatMap(([, chain]) => (chain.startsWith('KUBE-') ? chain : [])))
 
-/** Which ports its listeners have is the kernel's choice, so only their use can be predicted. */
+/** The kernel chooses the listeners' ports, so they cannot be predicted. */
 const withoutPort = (spec: string): string =>
   spec.replace(/--to-ports \d+/, '--to-ports …').replace(/(--to-destination \S+):\d+/, '$1:…')
 
@@ -71,7 +71,7 @@ function mustHavePortals(node: NodeView): void {
       kind,
       text: `${table} ${chain}: ${kind} rule "${spec}"`,
     })
-    // Below the jumps that it puts on top, what iptables mode left stands until it is flushed.
+    // Leftovers of iptables mode stay below its jumps until they are flushed.
     const more = OWN_CHAINS.has(chain) ? stale : stale.filter((spec) => OWN_CHAINS.has(targetOf(spec) ?? ''))
     return [...missing.map((spec) => line('missing', spec)), ...more.map((spec) => line('stale', spec))]
   })
@@ -86,7 +86,10 @@ function mustHavePortals(node: NodeView): void {
   })
 }
 
-/** A Service port has one listener, wherever its packets come from: the node's own are led to the port that all others are led to. */
+/**
+ * A Service port has one listener for packets from any source: packets of the node itself are redirected to the same port as
+ * all others.
+ */
 function mustLeadToOneListener({ name, state }: NodeView): void {
   const portsIn = (chain: string) =>
     new Map(
@@ -136,7 +139,7 @@ export async function rulesLeadToListeners(context: CheckContext): Promise<void>
       })
       if (live)
         await expectListener(live, { node: node.name, port }, (addresses) => addresses.length > 0, {
-          expected: `kube-proxy's listener on port ${port}, where the rules of web lead`,
+          expected: `kube-proxy's listener on port ${port}, to which the rules of web redirect`,
           hint: 'make kube-proxy-logs says whether it runs.',
         })
       ports[node.name] = port
@@ -145,7 +148,7 @@ export async function rulesLeadToListeners(context: CheckContext): Promise<void>
   })
 }
 
-/** userspace mode: the deaf Pod costs no connection, since kube-proxy tries the next one; its log says so. */
+/** userspace mode: no connection fails because of the deaf Pod, because kube-proxy tries the next one, and logs it. */
 export async function noConnectionFails(context: CheckContext): Promise<void> {
   mustHaveUserspace(context)
   await holdsOnceSeen(context, 'connections-tried-again', async () => {
@@ -153,14 +156,14 @@ export async function noConnectionFails(context: CheckContext): Promise<void> {
     expectMode(context, 'userspace', { hint: HINT })
     const scene = deafScene(context)
     if (!live) return { at: 'a capture' }
-    const { service, hearing, node } = scene
+    const { service, healthy, node } = scene
     const connections = await connect(live, service, CONNECTIONS)
     const { sent, failed, answered } = connections
     context.show(connectionBars(connections))
-    const fewest = Math.min(...hearing.map(({ pod }) => answered.find((one) => one.pod === pod)?.count ?? 0))
+    const fewest = Math.min(...healthy.map(({ pod }) => answered.find((one) => one.pod === pod)?.count ?? 0))
     expectConnections(service.address, service.port, {
       node,
-      holds: failed === 0 && sent >= CONNECTIONS && fewest >= CONNECTIONS / hearing.length - 2,
+      holds: failed === 0 && sent >= CONNECTIONS && fewest >= CONNECTIONS / healthy.length - 2,
       expected: `an answer to each of ${CONNECTIONS} connections, from the Pods of web in turn`,
       actual: `${failed} of ${sent} failed; ${answered.map(({ pod, count }) => `${pod} answered ${count}`).join(', ')}`,
     })
@@ -168,7 +171,7 @@ export async function noConnectionFails(context: CheckContext): Promise<void> {
   })
 }
 
-/** How often kube-proxy beside the client wrote of the deaf Pod. Fails when it did not. */
+/** The number of log lines about the deaf Pod of the kube-proxy on the client's node. Fails without any. */
 async function refusalsInLog(
   { snapshot }: CheckContext,
   live: LiveCluster,
@@ -185,7 +188,7 @@ async function refusalsInLog(
   })
 }
 
-/** Question: which client web logs, now that kube-proxy itself connects: an address of the client's node. */
+/** Question: the client that web logs when kube-proxy relays: an address of the client's node. */
 export function addressThatWebSees(context: CheckContext): Truth {
   mustHaveUserspace(context)
   expectMode(context, 'userspace', { hint: HINT })
@@ -198,10 +201,12 @@ export function addressThatWebSees(context: CheckContext): Truth {
   return { accepts: addresses.map(({ address }) => address), look: 'kubectl logs -l app=web --tail=1' }
 }
 
-const WAY_BACK = 'make iptables KUBE_PROXY_VERSION=own, then make flush-nat'
+const RETURN_COMMAND = 'make iptables KUBE_PROXY_VERSION=own, then make flush-nat'
 const CONNECTIONS_AFTER = 12
 
-/** After userspace mode was seen: the cluster's own kube-proxy in iptables mode, and nothing of the old one on any node. */
+/**
+ * After userspace mode was seen: the cluster's own kube-proxy in iptables mode, and nothing of the old version on any node.
+ */
 export function nothingOfUserspace(context: CheckContext): void {
   mustHaveUserspace(context)
   mustHaveSeen(context, {
@@ -210,11 +215,11 @@ export function nothingOfUserspace(context: CheckContext): void {
     look: 'curl -s localhost:10249/proxyMode',
     hint: 'make userspace, then make check-7 STEP=relay.',
   })
-  expectMode(context, 'iptables', { hint: WAY_BACK })
+  expectMode(context, 'iptables', { hint: RETURN_COMMAND })
   mustHoldIptablesModeOnly(context)
 }
 
-/** Every node holds what iptables mode programs, before the rules of others, and nothing of another mode. */
+/** Every node has the predicted rules of iptables mode, before foreign rules, and nothing of another mode. */
 export function mustHoldIptablesModeOnly({ nodes }: Pick<CheckContext, 'nodes'>): void {
   expectNodes(nodes).nothingOfOtherModes('iptables', { look: 'iptables-save | grep "^:KUBE-"' })
   expectNodes(nodes)
@@ -223,7 +228,7 @@ export function mustHoldIptablesModeOnly({ nodes }: Pick<CheckContext, 'nodes'>)
   nothingGoesBefore(nodes)
 }
 
-/** iptables mode, and no connection fails: the probe has taken deaf out of what rules lead to. */
+/** iptables mode, and no connection fails: the readiness probe has removed deaf from the rules. */
 export function probeKeepsItOut(context: CheckContext): Promise<void> {
   return holdsOnceSeen(context, 'deaf-and-probed', async () => {
     await probeHelps(context)
@@ -233,7 +238,7 @@ export function probeKeepsItOut(context: CheckContext): Promise<void> {
 
 async function probeHelps(context: CheckContext): Promise<void> {
   mustBeProbed(context)
-  expectMode(context, 'iptables', { hint: WAY_BACK })
+  expectMode(context, 'iptables', { hint: RETURN_COMMAND })
   chainsLeadToPods(context)
   const { live, snapshot } = context
   if (!live) return

@@ -19,7 +19,7 @@ import { answeredKey, answerKey, isAnswerNote, type Truth } from '../../grading/
 import { shortened } from '../../host/plain-text.ts'
 import { incidents } from '../../labs/08-incidents/incidents/all.ts'
 
-/** The incident that the cluster's notes say is open. */
+/** The open incident according to the cluster's notes. */
 export interface OpenIncident {
   incident: Incident
   note: IncidentNote
@@ -40,16 +40,16 @@ function notedIncident(notes: LabNotes) {
 
 export const SHOW = 'make incident SHOW=1'
 
-/** The same; fails when none is open. */
+/** Like notedIncident, but fails when none is open. */
 const expectIncident = (notes: LabNotes) =>
   expectFound(notedIncident(notes), {
     look: SHOW,
     expected: 'an open incident',
-    actual: 'none: nothing has been broken yet',
-    hint: '`make incident` breaks something.',
+    actual: 'none: no incident was started yet',
+    hint: '`make incident` starts one.',
   })
 
-/** The open incident, ready to be looked at. Fails when there is none. */
+/** The open incident, ready for its checks. Fails when there is none. */
 export function openIncident({ snapshot, live, notes }: CheckContext): OpenIncident {
   const { note, secret, incident } = expectIncident(notes)
   return {
@@ -60,10 +60,10 @@ export function openIncident({ snapshot, live, notes }: CheckContext): OpenIncid
   }
 }
 
-/** What an incident's score is made of. */
+/** The input of an incident's score. */
 export interface Effort {
   seconds: number
-  /** Tiers of hints that were asked for. */
+  /** Number of requested hint tiers. */
   hints: number
   /** Wrong diagnoses, each counted once. */
   wrong: number
@@ -74,7 +74,7 @@ const LEAST = 10
 const HINT = 15
 /** Points that each wrong diagnosis costs. */
 const WRONG_DIAGNOSIS = 10
-/** So many minutes cost nothing, each one after that a point, up to a half. */
+/** These minutes are free, each one after that costs a point, up to 50. */
 const FREE_MINUTES = 10
 const MOST_FOR_TIME = 50
 
@@ -92,7 +92,7 @@ export function describeScore(points: number, { seconds, hints, wrong }: Effort)
   return `This incident scores ${points} of ${FULL}, beside the points of the lab: ${time}, ${counted(hints, 'hint')}, ${wrong === 1 ? '1 wrong diagnosis' : `${wrong === 0 ? 'no' : wrong} wrong diagnoses`}.`
 }
 
-/** The id of the cause. A wrong one is counted once, however often it is typed; what the list does not have is no diagnosis and costs nothing. */
+/** The id of the cause. The same wrong one counts once; an id that is not on the list costs nothing. */
 export function causeByName({ notes }: CheckContext): Truth {
   const { incident, note } = expectIncident(notes)
   const { id } = incident
@@ -122,7 +122,7 @@ export function causeByName({ notes }: CheckContext): Truth {
 /** True when the cause was named. */
 export const wasDiagnosed = (notes: LabNotes): boolean => notes.read(answeredKey(DIAGNOSIS), isAnswerNote) !== undefined
 
-/** The same id as it was noted before, in one spelling. */
+/** The note key of a wrong id, in normalised spelling. */
 function guessKey(choice: string): string {
   return `${GUESS_PREFIX}${createHash('sha256').update(choice).digest('hex').slice(0, 8)}`
 }

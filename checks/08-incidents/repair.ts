@@ -6,12 +6,12 @@ import type { CheckContext } from '../../grading/check-context.ts'
 import { onNode } from '../../grading/difference-report.ts'
 import { configOf } from '../../grading/evaluate.ts'
 import { expectNodes } from '../../grading/expect-node.ts'
-import { type FailureDetail, fail } from '../../grading/failure.ts'
+import { expectThat, type FailureDetail, fail } from '../../grading/failure.ts'
 import { dummyDeviceOwnsClusterIPs } from '../02-ipvs/equality.ts'
 import { describeScore, type OpenIncident, openIncident, SHOW, scoreOf, wasDiagnosed } from './diagnosis.ts'
 
-/** What the user reported works, tried with real requests. */
-export async function reportIsSettled(context: CheckContext): Promise<void> {
+/** The symptom that the user reported is gone, tested with real requests. */
+export async function symptomIsGone(context: CheckContext): Promise<void> {
   const open = openIncident(context)
   const { incident, look } = open
   const symptom = await incident.symptom(look)
@@ -24,60 +24,58 @@ export async function reportIsSettled(context: CheckContext): Promise<void> {
   mustBeRepaired(context, open)
 }
 
-/** The cause is gone, and not only what could be seen of it. */
-export async function causeIsMended(context: CheckContext): Promise<void> {
+/** The cause is gone, not only the symptom. */
+export async function causeIsFixed(context: CheckContext): Promise<void> {
   const open = openIncident(context)
   const left = await open.incident.causeLeft(open.look)
   if (left === undefined) return mustBeRepaired(context, open)
   fail({
     look: SHOW,
-    expected: 'the cause itself mended',
-    // Whoever has named the cause may be told what of it is left.
-    actual: wasDiagnosed(context.notes) ? left : 'it is not: what broke in the first place is still broken',
-    hint: 'A repair that only hides the symptom will be back at night. `make incident HINT=1` gives a hint.',
+    expected: 'the cause itself fixed',
+    // After the diagnosis the remaining cause may be printed.
+    actual: wasDiagnosed(context.notes) ? left : 'it is not: the original fault is still present',
+    hint: 'A repair that only hides the symptom does not last. `make incident HINT=1` gives a hint.',
   })
 }
 
-/** What went right by itself, as by a sync of kube-proxy, is nobody's repair. */
+/** Fails if the fault went away without a repair, for example by a sync of kube-proxy. */
 function mustBeRepaired({ snapshot }: CheckContext, { note }: OpenIncident): void {
-  if (note.fingerprint === undefined || note.fingerprint !== fingerprintOf(snapshot)) return
-  fail({
+  expectThat(note.fingerprint === undefined || note.fingerprint !== fingerprintOf(snapshot), {
     look: SHOW,
     expected: 'a repair',
     actual:
-      'nobody repaired this: no object was changed and no command was run on a node since it was broken, and yet it works',
+      'there was no repair: no object was changed and no command was run on a node since the incident began, and it works anyway',
     why: 'kube-proxy has written its rules again by itself, which gives no points.',
-    hint: '`make incident` breaks something else.',
+    hint: '`make incident` starts another one.',
   })
 }
 
-/** The cause is mended, a kube-proxy runs on every node, and each node holds what it must: no more, no less. */
+/** The cause is fixed, a kube-proxy runs on every node, and each node has exactly the predicted state. */
 export async function nodesAreRight(context: CheckContext): Promise<void> {
-  await causeIsMended(context)
+  await causeIsFixed(context)
   const open = openIncident(context)
-  agentsRun(context, open)
+  kubeProxiesRun(context, open)
   nodesHoldWhatTheyMust(context, open)
 }
 
-/** The cause is mended, and what is not kube-proxy's is as before: others' rules, the configuration, the Services. */
+/** The cause is fixed, and foreign rules, kube-proxy's configuration and the Services are as before. */
 export async function restIsAsBefore(context: CheckContext): Promise<void> {
-  await causeIsMended(context)
+  await causeIsFixed(context)
   const open = openIncident(context)
   nothingForeign(context, open)
   objectsAreAsBefore(context, open)
-  tellTheEnd(context, open)
+  showDebrief(context, open)
 }
 
-function agentsRun({ snapshot }: CheckContext, { look }: OpenIncident): void {
+function kubeProxiesRun({ snapshot }: CheckContext, { look }: OpenIncident): void {
   const pods = kubeProxyPods(snapshot.items)
   for (const { name, mode } of snapshot.nodes) {
     const pod = pods.find(({ spec }) => spec?.nodeName === name)
-    if (pod && mode === look.mode) continue
-    fail({
+    expectThat(pod && mode === look.mode, {
       node: name,
       look: 'kubectl -n kube-system get pods -l k8s-app=kube-proxy -o wide',
       expected: `a kube-proxy on ${name} in mode "${look.mode}"`,
-      actual: pod ? `${pod.metadata.name} says mode "${mode ?? 'nothing'}"` : 'none there',
+      actual: pod ? `${pod.metadata.name} reports mode "${mode ?? 'none'}"` : 'none there',
     })
   }
 }
@@ -85,10 +83,10 @@ function agentsRun({ snapshot }: CheckContext, { look }: OpenIncident): void {
 function nodesHoldWhatTheyMust(context: CheckContext, { look: { mode } }: OpenIncident): void {
   const { nodes } = context
   const look = mode === 'ipvs' ? 'iptables-save; ipset list; ipvsadm -Ln; ip addr show kube-ipvs0' : 'iptables-save'
-  const expected = 'exactly what kube-proxy programs for the Services there are'
+  const expected = 'exactly what kube-proxy programs for the existing Services'
   expectNodes(nodes).everything(look).equalPrediction(mode, expected, {
-    why: 'A rule that is written by hand helps until kube-proxy writes its own, and puzzles whoever comes next.',
-    hint: 'Take back what was done by hand; kube-proxy writes all of its rules when it starts.',
+    why: 'A rule that is added by hand works until kube-proxy writes its own, and confuses the next administrator.',
+    hint: 'Undo manual changes; kube-proxy writes all of its rules when it starts.',
   })
   if (mode === 'ipvs') dummyDeviceOwnsClusterIPs(context)
   expectNodes(nodes).nothingOfOtherModes(mode, { look: 'iptables-save; ipvsadm -Ln; ip addr' })
@@ -111,7 +109,7 @@ function nothingForeign({ nodes }: CheckContext, { baseline }: OpenIncident): vo
   }
 }
 
-/** Something that is not kube-proxy's is as it was before the incident. */
+/** Expects that an object or rule is as it was before the incident. */
 function expectUnchanged(holds: boolean, told: FailureDetail): void {
   if (!holds) fail(told)
 }
@@ -131,8 +129,8 @@ function objectsAreAsBefore({ snapshot }: CheckContext, { baseline }: OpenIncide
     })
 }
 
-/** Shows the debrief and the score once the cause is named, too, and keeps the score of that moment. */
-function tellTheEnd({ notes, snapshot, show }: CheckContext, { incident, note }: OpenIncident): void {
+/** Shows the debrief and the score after the diagnosis, and keeps that score. */
+function showDebrief({ notes, snapshot, show }: CheckContext, { incident, note }: OpenIncident): void {
   if (!wasDiagnosed(notes)) {
     show([
       'Repaired. Name the cause, too, for the debrief: make answer Q=diagnosis A=… (make incident SHOW=1 lists causes).',

@@ -19,7 +19,7 @@ function accessDaemonSet(image = accessImage()): V1DaemonSet {
     metadata: { name: accessName, namespace: accessNamespace, labels: ownLabel },
     spec: {
       selector: { matchLabels: accessLabels },
-      // Pods that can't pull their image are replaced at once when another one is named.
+      // Pods that can't pull their image are replaced immediately when AGENT_IMAGE names another one.
       updateStrategy: { type: 'RollingUpdate', rollingUpdate: { maxUnavailable: '100%' } },
       template: {
         metadata: { labels: accessLabels },
@@ -113,7 +113,7 @@ export async function accessPodTrouble({ core }: KubeClient): Promise<string | u
   return undefined
 }
 
-/** False when the object was there already. */
+/** False when the object exists already. */
 async function unlessThere(creation: Promise<unknown>): Promise<boolean> {
   try {
     await creation

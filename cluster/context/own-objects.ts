@@ -9,10 +9,10 @@ import type { KubeClient } from '../kube-client.ts'
 import { ApiException } from '../kubernetes.ts'
 import { ownSelector } from './write-guard.ts'
 
-/** Where the labs work: their texts, chain names (hashes of "default/web") and answers name it. */
+/** The namespace of the labs: texts, chain names (hashes of "default/web") and answers depend on it. */
 const namespace = 'default'
 
-/** One object of the labs in a cluster of the user's. */
+/** One object of the labs in a cluster of the user. */
 interface OwnObject {
   /** `Service "web"`, for a question. */
   what: string
@@ -60,7 +60,7 @@ async function unlessGone(deletion: Promise<unknown>): Promise<void> {
   }
 }
 
-/** Folder of what is kept about one context. Names such as `arn:aws:eks:…/x` can't be folders as they are. */
+/** The folder for the files of one context. Names such as `arn:aws:eks:…/x` can't be folders as they are. */
 export function contextFolder(context: string, cache = cacheFolder): string {
   const plain = context.replace(/[^\w.@-]/g, '_').replace(/^\.+/, '_')
   const suffix = plain === context ? '' : `-${createHash('sha256').update(context).digest('hex').slice(0, 8)}`
@@ -68,9 +68,9 @@ export function contextFolder(context: string, cache = cacheFolder): string {
 }
 
 /**
- * Copies one context of the user's kubeconfig (`KUBECONFIG`, else the default file), with its cluster and user, into a file
- * of our own: the user's is only read. Returns the file's path.
- * @throws Error naming the contexts there are when this one does not exist; and when there is no kubeconfig
+ * Copies one context of the user's kubeconfig (`KUBECONFIG`, else the default file), with its cluster and user, into a
+ * separate file: the user's file is only read. Returns the file's path.
+ * @throws Error with the names of the existing contexts when this one does not exist; and when there is no kubeconfig
  */
 export async function ownKubeconfig(context: string, cache = cacheFolder): Promise<string> {
   const config = await usersKubeconfig(context)
@@ -83,8 +83,8 @@ export async function ownKubeconfig(context: string, cache = cacheFolder): Promi
 }
 
 /**
- * What the user's kubeconfig files hold together, as kubectl reads them: those that `KUBECONFIG` names and that exist, else the
- * default one.
+ * The merged content of the user's kubeconfig files, as kubectl reads them: those that `KUBECONFIG` names and that exist,
+ * else the default one.
  * @throws Error in one sentence when there is none, or one can't be read
  */
 async function usersKubeconfig(context: string): Promise<KubeConfig> {
@@ -103,9 +103,9 @@ async function usersKubeconfig(context: string): Promise<KubeConfig> {
     try {
       one.loadFromFile(path)
     } catch {
-      throw new Error(`"${path}" is no kubeconfig: \`kubectl config view\` says what is wrong with it.`)
+      throw new Error(`"${path}" is not a kubeconfig: \`kubectl config view\` shows what is wrong with it.`)
     }
-    // What a file names first is valid; a later file of the same name adds nothing.
+    // The first file that defines a name wins, as in kubectl.
     for (const cluster of one.getClusters()) if (!whole.getCluster(cluster.name)) whole.addCluster(cluster)
     for (const user of one.getUsers()) if (!whole.getUser(user.name)) whole.addUser(user)
     for (const entry of one.getContexts()) if (!whole.getContextObject(entry.name)) whole.addContext(entry)

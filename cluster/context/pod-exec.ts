@@ -23,7 +23,7 @@ export class PodExecError extends Error {
 
 /**
  * Runs a command in a Pod's first container through the API. Standard input is sent but never closed: the command must know
- * how much there is.
+ * its length.
  * @throws PodExecError when it can't be started or did not end in time
  */
 export function execInPod(
@@ -39,7 +39,7 @@ export function execInPod(
   const input = stdin === undefined || stdin.length === 0 ? null : new PassThrough()
   return new Promise<ExecResult>((resolve, reject) => {
     let socket: { close(): void } | undefined
-    const timer = setTimeout(() => failed('it did not end in time'), timeoutMs)
+    const timer = setTimeout(() => failed('it did not finish in time'), timeoutMs)
     failed = (reason: string) => {
       clearTimeout(timer)
       socket?.close()
@@ -55,7 +55,7 @@ export function execInPod(
       .exec(pod.namespace, pod.name, pod.container ?? '', [...command], stdout, stderr, input, false, ended)
       .then((opened) => {
         socket = opened
-        // After the status the server closes; a close without one is a lost connection. Both after each other do no harm.
+        // The server closes the connection after the status; a close without a status is a lost connection.
         opened.addEventListener('close', () => failed('the connection was lost'))
         if (input && stdin !== undefined) input.write(stdin)
       })
@@ -63,7 +63,7 @@ export function execInPod(
   })
 }
 
-/** The exit code that a status tells; undefined when the command was not run. */
+/** The exit code in a status; undefined when the command was not run. */
 function exitCodeOf({ status, details }: V1Status): number | undefined {
   if (status === 'Success') return 0
   const cause = details?.causes?.find(({ reason }) => reason === 'ExitCode')

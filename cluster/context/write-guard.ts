@@ -1,7 +1,7 @@
 import { consent } from '../consent.ts'
 import type { Cluster } from '../driver.ts'
 
-/** The label of every object that we create in a cluster of the user's; no other object is changed or deleted there. */
+/** The label of every object that we create in a cluster of the user; no other object is changed or deleted there. */
 export const ownLabel = { 'app.kubernetes.io/managed-by': 'kube-service-labs' } as const
 export const ownSelector = 'app.kubernetes.io/managed-by=kube-service-labs'
 
@@ -15,7 +15,7 @@ export interface ApiRequest {
   body: string | undefined
 }
 
-/** A read with the credentials of the request that waits: the JSON at a path of the API, undefined where there is none. */
+/** Reads a path of the API with the credentials of the pending request: the JSON, undefined if the path does not exist. */
 export type ReadApi = (path: string) => Promise<unknown>
 
 interface Target {
@@ -44,7 +44,7 @@ const objectPath =
 function targetOf(url: string): Target {
   const path = decodeURIComponent(new URL(url).pathname)
   const [, collection, namespace, resource, name] = objectPath.exec(path) ?? []
-  if (collection === undefined || resource === undefined) throw new Error(`"${path}" is no path of an object.`)
+  if (collection === undefined || resource === undefined) throw new Error(`"${path}" is not the path of an object.`)
   return { collection, namespace, resource, name }
 }
 
@@ -55,8 +55,8 @@ const isSubjectOfLabs = ({ namespace, resource, name }: Target, object: ApiObjec
   (namespace === undefined && resource === 'nodes' && method === 'PATCH')
 
 /**
- * Stands between our commands and a cluster of the user's kubeconfig: a request that changes something asks for consent, is
- * refused where the object is not ours, and what it creates gets our label.
+ * Guards a cluster of the user's kubeconfig: a request that changes something asks for consent, is refused if the object is
+ * not ours, and adds our label to what it creates.
  * @returns the body to send
  * @throws ConsentError, ForeignObjectError
  */
@@ -76,7 +76,7 @@ export async function guardWrite(
   const present = (await read(`${target.collection}/${name}`)) as ApiObject | undefined
   if (present && !isOwn(present) && !isSubjectOfLabs({ ...target, name }, present, method))
     throw new ForeignObjectError(
-      `${describe({ ...target, name })} is not of these labs (it has no label ${ownSelector}) and was left as it is: rename or remove it, or use another cluster.`,
+      `${describe({ ...target, name })} does not belong to these labs (it has no label ${ownSelector}) and was not changed: rename or remove it, or use another cluster.`,
     )
   if (!sent) return body
   if (method === 'POST' && !present) await requireNoMixing(target, sent, read)
@@ -96,7 +96,7 @@ function parsed(body: string | undefined): ApiObject {
   return object instanceof Object ? object : {}
 }
 
-/** The object, and the Pods it will make, with our label. */
+/** The object with our label, also on the Pods of its template. */
 function labelled(object: ApiObject): ApiObject {
   const withLabel = (metadata: Metadata = {}) => ({ ...metadata, labels: { ...metadata.labels, ...ownLabel } })
   const template = object.spec?.template
@@ -128,11 +128,11 @@ async function requireNoMixing({ namespace, resource }: Target, sent: ApiObject,
   if (!first) return
   const other = resource === 'services' ? 'Pod' : 'Service'
   throw new ForeignObjectError(
-    `${describe({ resource, namespace, name: sent.metadata?.name })} would mix with ${other} "${first.metadata?.name}", which is not of these labs, by its labels; nothing was created: use a cluster without it.`,
+    `${describe({ resource, namespace, name: sent.metadata?.name })} would mix with ${other} "${first.metadata?.name}", which does not belong to these labs, because of its labels; nothing was created: use a cluster without it.`,
   )
 }
 
-/** Whether a Service's selector takes Pods with these labels; without a selector it takes none. */
+/** Whether a Service's selector selects Pods with these labels; a Service without a selector selects none. */
 function selects(selector: unknown, labels: Record<string, string> = {}): boolean {
   const wanted = Object.entries(selector instanceof Object ? selector : {})
   return wanted.length > 0 && wanted.every(([key, value]) => labels[key] === value)

@@ -2,18 +2,18 @@ import { KERNELS, type KernelName } from '../../embedded/index.ts'
 import type { EmbeddedFacts, KernelFacts, KernelNeed, LabNeeds } from './facts.ts'
 import { kernelLacks } from './judge.ts'
 
-/** How messages call the kernels of the embedded cluster. */
+/** The names of the embedded cluster's kernels in messages. */
 export const KERNEL_TITLES: Record<KernelName, string> = { uml: 'User-Mode Linux', host: "this machine's own kernel" }
 
 /** What the labs need of a kernel. */
 const everything: readonly KernelNeed[] = ['ipvs', 'ipset', 'recent', 'nft']
 
-/** The kernel for a new cluster, and why where that is not the usual one; or why there is none. */
+/** The kernel for a new cluster, with a note if it is not the usual one; or why there is none. */
 export type KernelChoice = { kernel: KernelName; note?: string } | { refusal: string }
 
 /**
- * What KERNEL=auto means: this machine's own kernel where it can do what all labs need, as it is the faster one, or where it alone can do
- * what the lab at hand needs; else User-Mode Linux. Asks nothing.
+ * What KERNEL=auto means: this machine's own kernel where it can do what all labs need (it is the faster one), or if only
+ * this kernel can do what the given lab needs; else User-Mode Linux. Pure.
  * @throws Error for another value of KERNEL
  */
 export function chooseKernel(
@@ -41,12 +41,15 @@ export function chooseKernel(
   return { kernel: 'host', note }
 }
 
-/** All that a lab and its steps need. */
+/** Everything that a lab and its steps need. */
 export const needsOf = (lab?: LabNeeds): readonly KernelNeed[] => [
   ...(lab?.kernel ?? []),
   ...(lab?.kernelOfSteps ?? []),
 ]
 
-/** What the kernel lacks in words. An IPVS without the dummy device is none: kube-proxy puts the ClusterIPs on one. */
+/**
+ * The features that the kernel lacks, in words. IPVS without dummy devices counts as missing: kube-proxy puts the ClusterIPs
+ * on one.
+ */
 const lacks = (kernel: KernelFacts | 'embedded', needs: readonly KernelNeed[]) =>
   kernelLacks(kernel === 'embedded' || kernel.dummy ? kernel : { ...kernel, ipvs: false }, needs)

@@ -2,26 +2,26 @@ import type { EngineName } from '../kind/engine.ts'
 import type { Facts, LabNeeds } from './facts.ts'
 import { diagnose, missingEngine } from './judge.ts'
 
-/** What exists already under a cluster name, while no embedded cluster of that name runs (a running one is always chosen). */
-export interface Standing {
+/** What exists already under a cluster name, if no embedded cluster of that name runs (a running one is always chosen). */
+export interface ExistingClusters {
   name: string
-  /** The engine that answers. */
+  /** The engine that responds. */
   engine: EngineName | undefined
   /** The engine has node containers of this name. */
   kindExists: boolean
-  /** A kind cluster of this name was made from this checkout and not removed by it. */
+  /** A kind cluster of this name was created from this checkout and not removed by it. */
   kindWasMade: boolean
 }
 
-/** The cluster to use, with one line for people where that is not what they may expect; or why there is none. */
+/** The cluster to use, with a note if the choice may be unexpected; or why there is none. */
 export type Choice = { driver: 'embedded' | 'kind'; note?: string } | { refusal: string }
 
 /**
- * What CLUSTER=auto means: the cluster that is there, else kind where it can be had, else embedded; for a lab, one on which it can
- * run. By the same judgement as `make doctor`. Asks nothing.
+ * What CLUSTER=auto means: the cluster that exists, else kind if it is available, else embedded; for a lab, one on which it
+ * can run. Uses the same rules as `make doctor`. Pure.
  */
-export function chooseCluster(standing: Standing, facts: Omit<Facts, 'labs'>, lab?: LabNeeds): Choice {
-  const { name, engine, kindExists, kindWasMade } = standing
+export function chooseCluster(existing: ExistingClusters, facts: Omit<Facts, 'labs'>, lab?: LabNeeds): Choice {
+  const { name, engine, kindExists, kindWasMade } = existing
   if (!engine && kindWasMade) {
     const { detail, mend } = missingEngine(facts.host)
     return {
@@ -41,7 +41,7 @@ export function chooseCluster(standing: Standing, facts: Omit<Facts, 'labs'>, la
       : `${engine} answers, but ${whyNot('kind')}: using the embedded cluster`
     return { driver, note: `${but}.` }
   }
-  // What keeps an embedded cluster from running is told by its own start.
+  // If an embedded cluster cannot run, its own start reports why.
   if (!lab) return { driver: 'embedded' }
   return { refusal: refusalOf(lab, order.map((one) => `not on ${one} (${whyNot(one)})`).join(', ')) }
 }

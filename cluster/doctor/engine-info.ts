@@ -66,7 +66,7 @@ export function readEngineInfo(name: EngineName, json: unknown): EngineFacts {
   }
 }
 
-/** Asks an engine about itself; undefined when it does not answer in a form that is known. */
+/** Reads an engine's own description; undefined when it does not respond in a known form. */
 export async function engineInfo(name: EngineName): Promise<EngineFacts | undefined> {
   const format = name === 'docker' ? '{{json .}}' : 'json'
   const { exitCode, stdout } = await $({ quiet: true, nothrow: true, timeout: 15_000 })`${name} info --format ${format}`

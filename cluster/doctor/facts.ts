@@ -3,6 +3,8 @@ import type { Confinement, HostKernelTrouble } from '../../embedded/index.ts'
 
 /** The host that the commands run on. */
 export interface HostFacts {
+  /** Distribution and processor, for people. */
+  system: string
   nodeVersion: string
   platform: string
   arch: string
@@ -19,7 +21,7 @@ export interface EngineFacts {
   version: string
   /** "Docker Desktop", "Debian GNU/Linux 12 (bookworm)", "fedora" … */
   operatingSystem: string
-  /** Host name of the machine the engine runs on, which tells Colima and Podman machines apart. */
+  /** Host name of the machine the engine runs on; it distinguishes Colima from Podman machines. */
   machine: string
   kernel: string
   cgroupVersion: string
@@ -32,11 +34,11 @@ export interface EngineFacts {
 export interface KernelFacts {
   release: string
   ipvs: boolean
-  /** Schedulers that virtual servers can be made with. */
+  /** Schedulers that virtual servers can use. */
   schedulers: string[]
   ipset: boolean
   dummy: boolean
-  /** Matches and targets of kube-proxy's rules that the kernel has, by their iptables names. */
+  /** Matches and targets of kube-proxy's rules that the kernel supports, by their iptables names. */
   extensions: string[]
   natLegacy: boolean
   natNft: boolean
@@ -49,7 +51,7 @@ export interface KernelFacts {
 
 export interface KindFacts {
   engine: EngineFacts | undefined
-  /** The node image that a new cluster gets, and whether it can be had. */
+  /** The node image of a new cluster, and whether it is available. */
   image: { reference: string; held: boolean; registry: boolean } | undefined
   binary: { path: string; release: string | undefined } | undefined
   pinnedRelease: string
@@ -57,20 +59,23 @@ export interface KindFacts {
   cached: boolean
   /** Why kind could not be fetched, if that was tried. */
   binaryTrouble?: string
-  /** Undefined when no container could be started on it; `kernelTrouble` says why. */
+  /** Undefined when no container could be started on it; `kernelTrouble` gives the reason. */
   kernel: KernelFacts | undefined
   kernelTrouble: string | undefined
 }
 
 export interface EmbeddedFacts {
-  /** Why it can't run here; undefined when it can. */
+  /** Why it can't run here; undefined if it can. */
   trouble: string | undefined
   cached: boolean
-  /** What protects this machine's files from the guest; tried once its packages are here. */
+  /** What protects this machine's files from the guest; tested once its packages are in the cache. */
   confinement: Confinement | undefined
-  /** User-Mode Linux, asked only while one is up. */
+  /** User-Mode Linux, probed only while one runs. */
   kernel: KernelFacts | undefined
-  /** What this machine's own kernel can do in namespaces, or why it can't be used; `kernel` is absent until the packages are here. */
+  /**
+   * What this machine's own kernel supports in namespaces, or why it can't be used; `kernel` is absent until the packages are
+   * in the cache.
+   */
   hostKernel?: { trouble?: HostKernelTrouble | undefined; kernel?: KernelFacts | undefined }
 }
 
@@ -81,7 +86,7 @@ export interface LabNeeds {
   number: number
   title: string
   kernel: readonly KernelNeed[]
-  /** What steps of it need, which are not applicable elsewhere. */
+  /** What single steps need; they are not applicable on other kernels. */
   kernelOfSteps?: readonly KernelNeed[]
 }
 

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { which } from 'zx/core'
 import { CONFINE, findConfinement, requireSupport } from '../../embedded/index.ts'
 import { $ } from '../../host/command.ts'
-import { cacheFolder, projectRoot } from '../../host/layout.ts'
+import { cacheFolder, offlineRoot, projectRoot } from '../../host/layout.ts'
 import type { Progress } from '../../host/progress.ts'
 import type { Cluster } from '../driver.ts'
 import { EmbeddedCluster } from '../embedded.ts'
@@ -37,17 +37,17 @@ export async function gatherFacts(name: string, labs: LabNeeds[]): Promise<Facts
   return { host, kind, embedded, labs }
 }
 
-/** How much is looked at. */
+/** Which facts are gathered. */
 interface Depth {
-  /** What the kernel under the engine can do is tried; else it counts as not known. */
+  /** Probe the kernel under the engine; else it counts as unknown. */
   kernel: boolean
-  /** The cluster is there: what a new one would be made from does not matter. */
+  /** The cluster exists, so the image of a new one does not matter. */
   exists?: boolean
-  /** A new cluster is about to be made: a kind that is not here is fetched, and this shows it. */
+  /** A new cluster is about to be created: kind is fetched if missing, with progress shown here. */
   making?: Progress | undefined
 }
 
-/** What decides on which cluster a lab can run, for an engine that was asked already; only as much as `depth` says. */
+/** The facts that decide on which cluster a lab can run, for an engine that is known to respond; `depth` limits them. */
 export async function gatherPlaces(
   name: string,
   engine: EngineName | undefined,
@@ -58,8 +58,8 @@ export async function gatherPlaces(
 }
 
 /**
- * What the kernel of a cluster that is up lacks of what a lab needs, in words; empty where it lacks nothing. A context's nodes are not
- * probed: the probe loads modules, which would change the user's cluster.
+ * The features that a lab needs and the kernel of a running cluster lacks, in words; empty if it lacks none. A context's
+ * nodes are not probed: the probe loads modules, which would change the user's cluster.
  */
 export async function kernelLackOf(cluster: Cluster, needs: readonly KernelNeed[] = []): Promise<string[]> {
   if (needs.length === 0 || cluster.driver === 'context') return []
@@ -71,6 +71,7 @@ export async function kernelLackOf(cluster: Cluster, needs: readonly KernelNeed[
 async function hostFacts(): Promise<HostFacts> {
   const { bavail, bsize } = statfsSync(projectRoot)
   return {
+    system: systemName(),
     nodeVersion: process.version,
     platform: platform(),
     arch: arch(),
@@ -79,6 +80,13 @@ async function hostFacts(): Promise<HostFacts> {
     freeDisk: bavail * bsize,
     kubectl: (await which('kubectl', { nothrow: true })) ?? undefined,
   }
+}
+
+/** The distribution by os-release(5), or the kernel's name, and the processor. */
+function systemName(): string {
+  const file = '/etc/os-release'
+  const [, name] = /^PRETTY_NAME="?([^"\n]*)/m.exec(existsSync(file) ? readFileSync(file, 'utf8') : '') ?? []
+  return `${name || platform()} on ${arch()}${offlineRoot === undefined ? '' : ', from the offline archive'}`
 }
 
 function isMicrosoftKernel(): boolean {
@@ -125,13 +133,13 @@ async function fetchTrouble(progress: Progress): Promise<string | undefined> {
   )
 }
 
-/** An engine that answers, but not in a form that is known. */
+/** An engine that responds, but not in a known form. */
 const unknownEngine = (name: EngineName): EngineFacts => ({
   ...{ name, version: '', operatingSystem: '', machine: '', kernel: '', cgroupVersion: '' },
   ...{ rootless: false, memory: 0, cpus: 0 },
 })
 
-/** The kernel under an engine: asked on a node of a cluster that is up, else in a container that goes away at once. */
+/** The kernel under an engine: probed on a node of a running cluster, else in a temporary container. */
 async function engineKernel(
   engine: EngineName,
   name: string,
@@ -140,7 +148,7 @@ async function engineKernel(
   const cluster = new KindCluster(name, engine)
   if (await cluster.running()) {
     const kernel = await kernelOf(cluster)
-    return { kernel, kernelTrouble: kernel ? undefined : 'the probe did not end on a node' }
+    return { kernel, kernelTrouble: kernel ? undefined : 'the probe did not finish on a node' }
   }
   const held = image ?? (await anyNodeImage(engine))
   if (!held) return { kernel: undefined, kernelTrouble: undefined }
@@ -149,7 +157,7 @@ async function engineKernel(
   const run = $({ quiet: true, nothrow: true, timeout: probeMs, stdio: ['ignore', 'pipe', 'pipe'] })
   const { stdout, stderr } = await run`${engine} run ${options} --entrypoint ${shell} ${held} ${words}`
   const kernel = readKernelProbe(stdout)
-  const trouble = stderr.trim() ? engineReason(stderr) : 'it did not end in time'
+  const trouble = stderr.trim() ? engineReason(stderr) : 'it did not finish in time'
   return { kernel, kernelTrouble: kernel ? undefined : trouble }
 }
 
@@ -162,7 +170,7 @@ async function anyNodeImage(engine: EngineName): Promise<string | undefined> {
 }
 
 async function embeddedFacts(name: string): Promise<EmbeddedFacts> {
-  const tree = join(cacheFolder, 'packages', 'kernel')
+  const tree = offlineRoot ?? join(cacheFolder, 'packages', 'kernel')
   const cached = existsSync(tree)
   const trouble = await requireSupport().then(
     () => undefined,

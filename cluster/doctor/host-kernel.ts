@@ -7,7 +7,10 @@ import type { EmbeddedFacts, LabNeeds } from './facts.ts'
 import { kernelLacks } from './judge.ts'
 import { kernelProbeCommand, probeMs, readKernelProbe } from './kernel-probe.ts'
 
-/** What this machine's own kernel can do in namespaces, tried in a guest that is gone at once; packages as ensurePackages gives them. */
+/**
+ * What this machine's own kernel supports in namespaces, probed in a temporary guest; `packages` as ensurePackages returns
+ * them.
+ */
 export async function hostKernelFacts(packages: string | undefined): Promise<EmbeddedFacts['hostKernel']> {
   const trouble = platform() === 'linux' ? hostKernelTrouble() : { detail: 'this is not Linux' }
   if (trouble || !packages) return { trouble }
@@ -25,8 +28,8 @@ export async function hostKernelFacts(packages: string | undefined): Promise<Emb
 }
 
 /**
- * The kernel for a new embedded cluster, as KERNEL asks for it. What the machine's own can do is tried only where that can matter: for a
- * lab that User-Mode Linux can't do all of, or where it may have IPVS and so all that labs need.
+ * The kernel for a new embedded cluster, as KERNEL requests it. The machine's own kernel is probed only if that can matter:
+ * for a lab with steps that User-Mode Linux can't do, or if it may have IPVS and so everything that labs need.
  */
 export async function kernelForNew(packages: string, lab: LabNeeds | undefined): Promise<KernelChoice> {
   const wish = process.env.KERNEL

@@ -14,7 +14,7 @@ export interface DoctorResult {
 /** kind's documentation asks for these when nodes fail with "too many open files"; each node's processes take a few dozen. */
 const inotify = { instances: 512, watches: 65_536 }
 
-/** kube-proxy's rules in iptables mode need every one of these. */
+/** kube-proxy's rules in iptables mode need all of these. */
 const required = ['comment', 'conntrack', 'addrtype', 'mark', 'MARK', 'statistic', 'MASQUERADE']
 /** kube-proxy 1.20–1.25 requires these in IPVS mode; later versions require only the configured one. */
 const usual = ['rr', 'wrr', 'sh']
@@ -30,19 +30,17 @@ export function kernelResults(kernel: KernelFacts, engine: EngineFacts): DoctorR
 }
 
 function ipvsResults({ ipvs, schedulers, ipset, dummy }: KernelFacts, engine: EngineFacts): DoctorResult[] {
-  const mendIpvs = modulesMend(engine, 'ip_vs ip_vs_rr ip_vs_wrr ip_vs_sh')
+  const fixIpvs = modulesFix(engine, 'ip_vs ip_vs_rr ip_vs_wrr ip_vs_sh')
   if (!ipvs)
-    return [
-      { what: 'IPVS', weight: 'warning', detail: 'this kernel has no ip_vs: no lab in IPVS mode', mend: mendIpvs },
-    ]
+    return [{ what: 'IPVS', weight: 'warning', detail: 'this kernel has no ip_vs: no lab in IPVS mode', mend: fixIpvs }]
   const missing = usual.filter((one) => !schedulers.includes(one))
   const results: DoctorResult[] = [
     missing.length > 0
       ? {
           what: 'IPVS',
           weight: 'warning',
-          detail: `without the scheduler ${missing.join(' and ')}; there is ${schedulers.join(', ') || 'none'}`,
-          mend: modulesMend(engine, missing.map((one) => `ip_vs_${one}`).join(' ')),
+          detail: `without the scheduler ${missing.join(' and ')}; available: ${schedulers.join(', ') || 'none'}`,
+          mend: modulesFix(engine, missing.map((one) => `ip_vs_${one}`).join(' ')),
         }
       : { what: 'IPVS', weight: 'fine', detail: `schedulers ${schedulers.join(', ')}` },
   ]
@@ -51,15 +49,15 @@ function ipvsResults({ ipvs, schedulers, ipset, dummy }: KernelFacts, engine: En
       what: 'ipset',
       weight: 'warning',
       detail: "rules can't match against sets, which IPVS mode requires",
-      mend: modulesMend(engine, 'ip_set xt_set'),
+      mend: modulesFix(engine, 'ip_set xt_set'),
     })
   else results.push({ what: 'ipset', weight: 'fine', detail: 'rules can match against sets' })
   if (!dummy)
     results.push({
       what: 'dummy device',
       weight: 'warning',
-      detail: "kube-ipvs0 can't be made",
-      mend: modulesMend(engine, 'dummy'),
+      detail: "kube-ipvs0 can't be created",
+      mend: modulesFix(engine, 'dummy'),
     })
   return results
 }
@@ -72,7 +70,7 @@ function extensionResults({ extensions }: KernelFacts, engine: EngineFacts): Doc
       what: 'iptables',
       weight: 'fault',
       detail: `kube-proxy's rules need ${missing.join(', ')}, which this kernel lacks`,
-      mend: modulesMend(engine, missing.map((one) => `xt_${one.toLowerCase()}`).join(' ')),
+      mend: modulesFix(engine, missing.map((one) => `xt_${one.toLowerCase()}`).join(' ')),
     })
   // Without it iptables-restore refuses everything as soon as one Service has sessionAffinity (kind #707, #1740).
   if (!extensions.includes('recent'))
@@ -80,7 +78,7 @@ function extensionResults({ extensions }: KernelFacts, engine: EngineFacts): Doc
       what: 'xt_recent',
       weight: 'warning',
       detail: 'missing: one Service with sessionAffinity: ClientIP would stop every update of the rules',
-      mend: modulesMend(engine, 'xt_recent'),
+      mend: modulesFix(engine, 'xt_recent'),
     })
   else results.push({ what: 'xt_recent', weight: 'fine', detail: 'sessionAffinity works in iptables mode' })
   results.push(
@@ -101,7 +99,7 @@ function backendResult({ nodeBackend, natLegacy, natNft }: KernelFacts): DoctorR
     return {
       what: 'iptables NAT',
       weight: 'fault',
-      detail: 'no back end can make a NAT rule',
+      detail: 'no back end can create a NAT rule',
       mend: 'load iptable_nat',
     }
   const both = works.length === 2 ? 'legacy and nft both work' : `only ${works[0]} works`
@@ -130,7 +128,7 @@ function inotifyResults({ inotifyInstances, inotifyWatches }: KernelFacts, engin
 
 type Home = 'Docker Desktop' | 'WSL' | 'Colima' | 'Podman machine' | 'this kernel'
 
-/** Where the engine's kernel lives, which decides who can change it. */
+/** Where the engine's kernel runs, which decides how it can be changed. */
 export function homeOf({ name, operatingSystem, machine, kernel }: EngineFacts): Home {
   if (/docker desktop/i.test(operatingSystem)) return 'Docker Desktop'
   if (/microsoft/i.test(kernel)) return 'WSL'
@@ -139,7 +137,7 @@ export function homeOf({ name, operatingSystem, machine, kernel }: EngineFacts):
   return 'this kernel'
 }
 
-/** A command of root in the machine that the engine runs on. */
+/** A command as root on the machine that the engine runs on. */
 function inMachine(engine: EngineFacts, command: string): string {
   switch (homeOf(engine)) {
     case 'Docker Desktop':
@@ -154,7 +152,7 @@ function inMachine(engine: EngineFacts, command: string): string {
 }
 
 /** How to add missing modules to a kernel. The probe has already tried to load them. */
-function modulesMend(engine: EngineFacts, modules: string): string {
+function modulesFix(engine: EngineFacts, modules: string): string {
   switch (homeOf(engine)) {
     case 'Docker Desktop':
       return "its kernel can't be extended: update Docker Desktop, use an engine in a Linux VM (colima start), or CLUSTER=embedded on Linux"

@@ -4,7 +4,7 @@ import { type DoctorResult, kernelResults, type Weight } from './judge-kernel.ts
 
 export type { DoctorResult, Weight }
 
-/** On which clusters a lab can run, and why not on the others. */
+/** The clusters on which a lab can run, and why not on the others. */
 export interface LabVerdict {
   number: number
   title: string
@@ -24,7 +24,9 @@ export interface Diagnosis {
 const gigabyte = 1024 ** 3
 const inGigabytes = (bytes: number) => `${(bytes / gigabyte).toFixed(1)} GB`
 
-/** What each kind of cluster takes: measured for the embedded one; for kind, three nodes idle take 1 GB and labs as much again. */
+/**
+ * What each kind of cluster needs: measured for the embedded one; for kind, three idle nodes take 1 GB and labs another 1 GB.
+ */
 const needed = {
   embedded: { memory: 1.5 * gigabyte, disk: 0.5 * gigabyte },
   kind: { memory: 3 * gigabyte, disk: 6 * gigabyte },
@@ -44,6 +46,7 @@ export function diagnose(facts: Facts): Diagnosis {
 
 function machineResults(host: HostFacts): DoctorResult[] {
   return [
+    { what: 'system', weight: 'fine', detail: host.wsl ? `${host.system}, in WSL` : host.system },
     { what: 'Node.js', weight: 'fine', detail: host.nodeVersion },
     host.kubectl
       ? { what: 'kubectl', weight: 'fine', detail: host.kubectl }
@@ -57,13 +60,13 @@ function embeddedResults(facts: EmbeddedFacts, host: HostFacts): DoctorResult[] 
   const detail = kernel
     ? `${kernel.release}, running: ${kernel.ipvs ? `IPVS with ${kernel.schedulers.length} schedulers` : 'without IPVS'}`
     : cached
-      ? 'User-Mode Linux, in the cache'
+      ? 'User-Mode Linux, its packages are here'
       : 'User-Mode Linux, will be fetched once (50 MB of packages)'
   return [
     { what: 'KERNEL=uml', weight: 'fine', detail },
     ...hostKernelResult(facts),
     ...(confinement ? [confinementResult(confinement)] : []),
-    room('memory', host.freeMemory, needed.embedded.memory, 'close something'),
+    room('memory', host.freeMemory, needed.embedded.memory, 'close other programs'),
     room('disk', host.freeDisk, needed.embedded.disk, 'free space on the disk of this checkout'),
   ]
 }
@@ -121,31 +124,30 @@ function kindResults(kind: KindFacts, host: HostFacts): DoctorResult[] {
     results.push({
       what: 'kernel',
       weight: 'note',
-      detail: 'what it can do is not known before a node image is here',
+      detail: 'its features are not known until a node image is here',
       mend: `${engine.name} pull ${image?.reference ?? 'IMAGE'}, then make doctor again`,
     })
   return results
 }
 
-/** This machine's own kernel is the second choice: what it lacks is no fault. */
+/** This machine's own kernel is optional: a missing feature is not a fault. */
 function hostKernelResult({ hostKernel, cached }: EmbeddedFacts): DoctorResult[] {
   if (!hostKernel) return []
   const what = 'KERNEL=host'
   const { trouble, kernel } = hostKernel
   if (trouble) return [{ what, weight: 'note', ...trouble }]
   if (!kernel)
-    return [{ what, weight: cached ? 'note' : 'fine', detail: 'namespaces work; what it can do is not known yet' }]
+    return [{ what, weight: cached ? 'note' : 'fine', detail: 'namespaces work; its features are not known yet' }]
   const missing = kernelLacks(kernel, ['ipvs', 'ipset', 'recent', 'nft'])
-  const able = missing.length > 0 ? `without ${missing.join(' and ')}` : 'can do all that labs need'
+  const able = missing.length > 0 ? `without ${missing.join(' and ')}` : 'supports everything that labs need'
   return [{ what, weight: 'fine', detail: `this machine's own, ${kernel.release}, ${able}` }]
 }
 
 /** No engine: the message, and the command that starts one on this system. */
 export function missingEngine({ platform, wsl }: HostFacts): { detail: string; mend: string } {
-  const detail = 'no Docker or Podman engine answers'
+  const detail = 'no Docker or Podman engine responds'
   if (platform === 'darwin') return { detail, mend: 'start Docker Desktop, or: colima start' }
-  if (wsl)
-    return { detail, mend: 'start Docker Desktop and switch on its WSL integration, or: sudo service docker start' }
+  if (wsl) return { detail, mend: 'start Docker Desktop and enable its WSL integration, or: sudo service docker start' }
   return {
     detail,
     mend: 'sudo systemctl start docker (and: sudo usermod -aG docker $USER), or install Docker or Podman',
@@ -162,7 +164,7 @@ function binaryResult({ binary, pinnedRelease, cached, binaryTrouble }: KindFact
     }
   if (binary?.release === pinnedRelease)
     return { what: 'kind', weight: 'fine', detail: `${pinnedRelease}, ${binary.path}` }
-  const source = cached ? 'is in the cache' : 'will be fetched once, with its sum checked'
+  const source = cached ? 'is in the cache' : 'will be fetched once and its checksum verified'
   const other = binary ? `${binary.release ?? 'of an unknown release'} on PATH; ` : ''
   return { what: 'kind', weight: cached ? 'fine' : 'note', detail: `${other}${pinnedRelease} ${source}` }
 }
@@ -182,7 +184,7 @@ function imageResult({
   return {
     what: 'node image',
     weight: 'fault',
-    detail: `${name} is not here, and its registry does not answer`,
+    detail: `${name} is not here, and its registry does not respond`,
     mend: "check the engine's network or proxy, or name an image that is here with IMAGE=",
   }
 }
@@ -233,7 +235,7 @@ function labVerdict(
   return verdict
 }
 
-/** The kernels of the embedded cluster that can do the lab, as they would be asked for. */
+/** Adds the kernels of the embedded cluster that can run the lab, by the value of KERNEL that selects them. */
 function putEmbedded(lab: LabNeeds, { hostKernel }: EmbeddedFacts, results: DoctorResult[], verdict: LabVerdict): void {
   const fault = results.find(({ weight }) => weight === 'fault')
   if (fault) {
@@ -256,7 +258,10 @@ function putEmbedded(lab: LabNeeds, { hostKernel }: EmbeddedFacts, results: Doct
   }
 }
 
-/** What a kernel lacks of what a lab needs, in words; empty where it lacks nothing. The embedded cluster's own is known. */
+/**
+ * The features that a lab needs and a kernel lacks, in words; empty if it lacks none. User-Mode Linux ('embedded') is known
+ * without a probe.
+ */
 export function kernelLacks(kernel: KernelFacts | 'embedded', needs: readonly KernelNeed[]): string[] {
   const missing = needs.filter((need) =>
     kernel === 'embedded' ? embeddedLacks.includes(need) : lackOf[need].missing(kernel),

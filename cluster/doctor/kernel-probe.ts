@@ -18,9 +18,9 @@ const rules: Record<string, string> = {
 }
 
 /**
- * Asks a kernel by function: modules are loaded as kube-proxy or the kernel itself would, then a virtual server for each
- * scheduler and a rule for each extension are made in a network namespace that ends with the script. Run as root in a
- * privileged container or on a node. Where a tool is missing, symbols and module lists are asked instead.
+ * Probes a kernel by use: loads modules as kube-proxy or the kernel itself would, then creates a virtual server for each
+ * scheduler and a rule for each extension in a network namespace that ends with the script. Run as root in a privileged
+ * container or on a node. If a tool is missing, symbols and module lists are read instead.
  */
 const kernelProbe = `PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin
 [ -n "$PROBE_INSIDE" ] || exec env PROBE_INSIDE=1 unshare -n sh -c "$0"
@@ -71,7 +71,7 @@ export const probeMs = 60_000
 /** The command that runs the probe; the script re-executes itself in a new network namespace. */
 export const kernelProbeCommand: readonly string[] = ['sh', '-c', kernelProbe, kernelProbe]
 
-/** Reads what the probe printed; undefined when it did not come to its end. */
+/** Reads the probe's output; undefined if it is incomplete. */
 export function readKernelProbe(output: string): KernelFacts | undefined {
   const values = (key: string) => [...output.matchAll(new RegExp(`^${key}=(.+)$`, 'gm'))].map((match) => match[1] ?? '')
   const number = (key: string) => Number(values(key)[0] ?? 0)

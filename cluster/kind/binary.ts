@@ -6,7 +6,7 @@ import { fetchVerified } from '../../host/download.ts'
 import { cacheFolder } from '../../host/layout.ts'
 import type { Progress } from '../../host/progress.ts'
 
-/** The release that kind.yaml's node image belongs to, with the sums its publishers give. */
+/** The release that kind.yaml's node image belongs to, with the published checksums. */
 export const kindRelease = 'v0.33.0'
 const checksums: Record<string, string> = {
   'linux-amd64': 'aee6151561422756b764a4ae28e7f44cda5af5a9eead3cc9985112b1de8d8e0d',
@@ -20,7 +20,7 @@ export function kindVersion(text: string): string | undefined {
   return /\bv\d+\.\d+\.\d+\S*/.exec(text)?.[0]
 }
 
-/** Where a kind is looked for; tests name their own. */
+/** Where kind is looked up; tests pass their own. */
 export interface KindPlace {
   cache: string
   sum?: string
@@ -28,7 +28,7 @@ export interface KindPlace {
 
 const platformName = `${platform()}-${arch() === 'x64' ? 'amd64' : arch()}`
 
-/** A kind on PATH and its release; undefined where there is none. */
+/** The kind on PATH and its release; undefined if there is none. */
 export async function installedKind(): Promise<{ path: string; release: string | undefined } | undefined> {
   const path = await which('kind', { nothrow: true })
   if (!path) return undefined
@@ -36,12 +36,12 @@ export async function installedKind(): Promise<{ path: string; release: string |
   return { path, release: kindVersion(stdout) }
 }
 
-/** Where the pinned kind is kept once it was fetched. */
+/** Where the pinned kind is cached. */
 export const cachedKind = (cache = cacheFolder) => join(cache, 'bin', `kind-${kindRelease}`)
 
 /**
- * A kind of the pinned release: the one on PATH where it is that, else the one in the cache, fetched with its sum checked.
- * `KIND_MIRROR` replaces the address. Another release on PATH is used, with a word, only when the fetch fails.
+ * kind in the pinned release: the one on PATH if it has that release, else the one in the cache, fetched and verified by its
+ * checksum. `KIND_MIRROR` replaces the address. Another release on PATH is used, with a note, only when the fetch fails.
  * @throws Error in one sentence when there is none and none can be fetched
  */
 export async function kindPath(progress: Progress, place: KindPlace = { cache: cacheFolder }): Promise<string> {
@@ -64,7 +64,7 @@ export async function kindPath(progress: Progress, place: KindPlace = { cache: c
         `${reason} Put kind ${kindRelease} on PATH, name a mirror with KIND_MIRROR=, or use CLUSTER=embedded.`,
       )
     const release = installed.release ?? 'of an unknown release'
-    progress.note(`${reason} Going on with kind ${release} from PATH; kind.yaml is written for ${kindRelease}.`)
+    progress.note(`${reason} Continuing with kind ${release} from PATH; kind.yaml is written for ${kindRelease}.`)
     return installed.path
   }
 }

@@ -6,7 +6,7 @@ import { waitFor } from '../../host/wait.ts'
 
 const fileIn = (folder: string) => join(folder, 'creation.json')
 
-/** Notes the process that creates a cluster in its folder, for as long as it runs. */
+/** Records the process that creates a cluster in the cluster's folder while it runs. */
 export async function noteWhileCreating(folder: string, creation: ProcessPromise): Promise<void> {
   if (creation.pid !== undefined) noteProcess(fileIn(folder), creation.pid)
   try {
@@ -17,9 +17,9 @@ export async function noteWhileCreating(folder: string, creation: ProcessPromise
 }
 
 /**
- * Ends a creation that outlived the command which began it. It gets no chance to tidy up after itself: it would delete by
- * name what the next creation makes.
- * @returns whether a creation was cut off: what it made is not whole
+ * Kills a creation that outlived the command which began it. It must not clean up after itself: it would delete, by name,
+ * what the next creation makes.
+ * @returns whether a creation was interrupted: its cluster is incomplete
  */
 export async function endStrayCreation(folder: string): Promise<boolean> {
   const wasCutOff = existsSync(fileIn(folder))
@@ -34,13 +34,16 @@ export async function endStrayCreation(folder: string): Promise<boolean> {
 
 const markOf = (folder: string) => join(folder, 'whole')
 
-/** Records that every node of this cluster was Ready once, and its address then: from then on the cluster is never removed unasked. */
+/**
+ * Records that every node of this cluster was Ready once, and its address then: from then on the cluster is removed only with
+ * consent.
+ */
 export function markWhole(folder: string, addresses: ReadonlyMap<string, string>): void {
   mkdirSync(folder, { recursive: true, mode: 0o700 })
   writeFileSync(markOf(folder), [...addresses].map(([node, address]) => `${node} ${address}\n`).join(''))
 }
 
-/** The addresses of the nodes when the cluster was whole, by node; empty where none were recorded. */
+/** The addresses of the nodes when the cluster was complete, by node; empty if none were recorded. */
 export function recordedAddresses(folder: string): Map<string, string> {
   const lines = wasWhole(folder) ? readFileSync(markOf(folder), 'utf8').match(/^\S+ \S+$/gm) : []
   return new Map(lines?.map((line) => line.split(' ') as [string, string]))

@@ -2,12 +2,12 @@ import { $ } from '../../host/command.ts'
 
 export type EngineName = 'docker' | 'podman'
 
-/** Longer than this no engine and no registry is waited for when it is only asked whether it is there. */
+/** Timeout for testing whether an engine or a registry responds. */
 const answerMs = 10_000
 
 /**
- * Why an engine refused, by what it printed: not its last line, which may only point to its help, and without what it calls
- * itself before the reason.
+ * The reason in an engine's error output: not simply the last line, which may only refer to its help, and without the
+ * program's name.
  */
 export function engineReason(stderr: string): string {
   const lines = stderr
@@ -19,7 +19,7 @@ export function engineReason(stderr: string): string {
   return told.replace(/^(docker|podman): /, '').replace(/\.+$/, '')
 }
 
-/** The container engine that answers here: Docker before Podman; the client alone is not enough. */
+/** The container engine that responds here: Docker before Podman; the client alone is not enough. */
 export async function containerEngine(): Promise<EngineName | undefined> {
   const asks: [EngineName, string][] = [
     ['docker', '{{.ServerVersion}}'],
@@ -27,16 +27,16 @@ export async function containerEngine(): Promise<EngineName | undefined> {
   ]
   for (const [engine, format] of asks) {
     const { exitCode, stdout } = await asked(answerMs)`${engine} info --format ${format}`
-    // A Docker client without a server may print an empty version and yet end well.
+    // A Docker client without a server may print an empty version and still exit with 0.
     if (exitCode === 0 && stdout.trim() !== '') return engine
   }
   return undefined
 }
 
-/** A command that is asked for its answer only; zx ends it when the time is up, and no exit code is thrown. */
+/** Runs a command for its output only; zx ends it after the timeout, and no exit code throws. */
 const asked = (timeout: number) => $({ quiet: true, nothrow: true, timeout, stdio: ['ignore', 'pipe', 'pipe'] })
 
-/** The full name of an image: Podman asks which registry is meant when none is named, and kind then means Docker's. */
+/** The full name of an image: Podman asks for the registry when none is named, while kind means Docker's. */
 export function fullImageName(engine: EngineName, image: string): string {
   const [first = ''] = image.split('/')
   const namesRegistry = image.includes('/') && (/[.:]/.test(first) || first === 'localhost')
@@ -44,8 +44,8 @@ export function fullImageName(engine: EngineName, image: string): string {
 }
 
 /**
- * The name by which the engine holds an image: the reference itself, or without its digest, which an image loses on its way
- * through `docker save` and `docker load`. Undefined when it is not here.
+ * The name of an image in the engine's store: the reference itself, or without its digest, which `docker save` and `docker
+ * load` lose. Undefined if the engine does not have it.
  */
 export async function heldReference(engine: EngineName, image: string): Promise<string | undefined> {
   const [withoutDigest = image] = image.split('@sha256:')
@@ -59,12 +59,12 @@ export async function heldReference(engine: EngineName, image: string): Promise<
   return undefined
 }
 
-/** True when the engine holds this image. */
+/** True when the engine has this image. */
 export async function hasImage(engine: EngineName, image: string): Promise<boolean> {
   return (await heldReference(engine, image)) !== undefined
 }
 
-/** True when the image's registry answers for it within some seconds. Nothing is fetched. */
+/** True when the image's registry lists it within 10 seconds. Nothing is fetched. */
 export async function registryHas(engine: EngineName, image: string): Promise<boolean> {
   return (await asked(answerMs)`${engine} manifest inspect ${fullImageName(engine, image)}`).exitCode === 0
 }

@@ -11,7 +11,10 @@ const nginx = 'nginx@sha256:6784fb0834aa7dbbe12e3d7471e69c290df3e6ba810dc38b34ae
 const netshoot = 'nicolaka/netshoot@sha256:a20c2531bf35436ed3766cd6cfe89d352b050ccc4d7005ce6400adf97503da1b' // v0.13
 const busybox = 'busybox@sha256:9db7b59979c38555a39def84a31fb98b5296952f9e3afd4f6f11f05b07adfab0' // 1.37.0
 
-/** By the name that the labs' manifests use: what is fetched where the engine has no image of that name. Digests of multi-platform indexes. */
+/**
+ * The image to fetch for each name in the labs' manifests if the engine has no image of that name. Digests of multi-platform
+ * indexes.
+ */
 const pinned: ReadonlyMap<string, string> = new Map([
   ['nginx:latest', nginx],
   ['nginx:1.27', nginx],
@@ -19,10 +22,10 @@ const pinned: ReadonlyMap<string, string> = new Map([
   ['busybox:1.37', busybox],
 ])
 
-/** What the Pods of the labs run (labs/NN-name/manifests). */
+/** The images in the Pods of the labs (labs/NN-name/manifests). */
 export const podImages: readonly string[] = ['nginx:latest', 'nginx:1.27', 'nicolaka/netshoot:latest']
 
-/** Those, and what reaches the nodes of a context. */
+/** podImages, and the image of the node-access Pods. */
 const labImages = (): string[] => [...podImages, withTag(accessImage())]
 
 const pullMs = 600_000
@@ -34,9 +37,9 @@ const withTag = (image: string) => (/[:@][^/]*$/.test(image) ? image : `${image}
 const nameOnNode = (image: string) => fullImageName('podman', image)
 
 /**
- * Fetches the images of the labs that the engine lacks, by their digest, and gives them the names that the Pods use. Where the
- * registry does not answer, the others are not tried.
- * @returns the images that could not be had, and why the first of them could not
+ * Fetches the images of the labs that the engine lacks, by their digest, and gives them the names that the Pods use. When the
+ * registry does not respond, the rest is skipped.
+ * @returns the images that could not be fetched, and the reason for the first
  */
 export async function fetchLabImages(
   engine: EngineName,
@@ -48,7 +51,7 @@ export async function fetchLabImages(
   for (const [index, image] of lacking.entries()) {
     const reference = fullImageName(engine, pinned.get(image) ?? image)
     if (!(await registryHas(engine, reference)))
-      return { missing: lacking.slice(index), reason: 'its registry does not answer' }
+      return { missing: lacking.slice(index), reason: 'its registry does not respond' }
     progress.start(`Fetching ${image}`)
     const run = $({ quiet: true, nothrow: true, timeout: pullMs * timeoutScale(), stdio: ['ignore', 'pipe', 'pipe'] })
     const pulled = await run`${engine} pull ${reference}`
@@ -60,7 +63,7 @@ export async function fetchLabImages(
   return { missing: [], reason: '' }
 }
 
-/** A kind cluster whose nodes are to hold images. */
+/** A kind cluster whose nodes shall have images. */
 export interface ImageTarget {
   engine: EngineName
   name: string
@@ -69,9 +72,9 @@ export interface ImageTarget {
 }
 
 /**
- * Brings the images of the labs into every node, so that no lab waits for a registry: those that a node lacks, from the engine,
- * which fetches what it lacks itself. kind compares by the digest of an image's configuration, so each node runs the same one.
- * What can't be had is told; the Pods that need it then try to pull it themselves.
+ * Loads the images of the labs that a node lacks from the engine, which fetches them first if necessary, so that no lab waits
+ * for a registry. kind compares by the digest of an image's configuration, so each node runs the same one. Images that can't
+ * be fetched are reported; the Pods that need them then try to pull them.
  */
 export async function loadLabImages({ engine, name, nodes, kind }: ImageTarget, progress: Progress): Promise<void> {
   const onNodes = await Promise.all(nodes.map((node) => imagesOn(engine, node)))
@@ -90,7 +93,7 @@ export async function loadLabImages({ engine, name, nodes, kind }: ImageTarget, 
     )
 }
 
-/** Names of the images that a node holds; undefined where that can't be told. */
+/** Names of the images on a node; undefined if they can't be listed. */
 async function imagesOn(engine: EngineName, node: string): Promise<Set<string> | undefined> {
   const run = $({ quiet: true, nothrow: true, timeout: listMs * timeoutScale(), stdio: ['ignore', 'pipe', 'pipe'] })
   const { exitCode, stdout } = await run`${engine} exec ${node} ctr --namespace k8s.io images ls -q`
@@ -99,7 +102,7 @@ async function imagesOn(engine: EngineName, node: string): Promise<Set<string> |
 
 async function load(engine: EngineName, images: readonly string[], name: string, kind: ImageTarget['kind']) {
   if (engine === 'docker') return kind(['load', 'docker-image', '--name', name, ...images])
-  // kind's `load docker-image` asks Docker alone.
+  // kind's `load docker-image` supports Docker only.
   const folder = mkdtempSync(join(tmpdir(), 'lab-images-'))
   try {
     const archive = join(folder, 'images.tar')

@@ -2,7 +2,7 @@ import { $ } from '../../host/command.ts'
 import { timeoutScale } from '../../host/wait.ts'
 import { type EngineName, engineReason } from './engine.ts'
 
-/** An engine that has not answered after this time does not answer. */
+/** Timeout of an engine command. */
 const answerMs = 60_000
 
 /** A node of a kind cluster as its engine knows it. */
@@ -21,7 +21,7 @@ export async function nodeContainers(engine: EngineName, cluster: string): Promi
   const label = `label=io.x-k8s.kind.cluster=${cluster}`
   const run = engineCommand()
   const { exitCode, stdout, stderr } = await run`${engine} ps -a --filter ${label} --format ${'{{.Names}}\t{{.State}}'}`
-  if (exitCode !== 0) throw new Error(`${engine} does not list its containers: ${engineReason(stderr)}`)
+  if (exitCode !== 0) throw new Error(`${engine} could not list its containers: ${engineReason(stderr)}`)
   return stdout
     .split('\n')
     .filter(Boolean)
@@ -35,7 +35,7 @@ async function inspected(engine: EngineName, format: string, names: readonly str
   return (await engineCommand()`${engine} inspect --format ${format} ${[...names]}`).stdout.trim()
 }
 
-/** The image that a container runs, by an identity that the engine finds without a registry. */
+/** The image of a container, by an ID that the engine resolves without a registry. */
 export const imageOf = (engine: EngineName, container: string) => inspected(engine, '{{.Image}}', [container])
 
 /** `running`, `paused`, `exited` …; empty where there is no such container. */
@@ -67,7 +67,9 @@ export async function restartInOrder(engine: EngineName, names: readonly string[
   }
 }
 
-/** Starts what was stopped, as after a restart of the machine, and lets what was paused go on. Throws with the engine's reason. */
+/**
+ * Starts stopped containers, as after a restart of the machine, and unpauses paused ones. Throws with the engine's reason.
+ */
 export async function wakeContainers(engine: EngineName, containers: readonly NodeContainer[]): Promise<void> {
   const paused = containers.filter(({ state }) => state === 'paused').map(({ name }) => name)
   const stopped = containers.map(({ name }) => name).filter((name) => !paused.includes(name))

@@ -6,10 +6,10 @@ import { projectRoot } from '../../host/layout.ts'
 import type { Progress } from '../../host/progress.ts'
 import { type EngineName, engineReason, heldReference } from './engine.ts'
 
-/** What `make node-image` bakes into the image, as packages of the node's own distribution. */
+/** The packages that `make node-image` adds to the image, from the node's own distribution. */
 const bakedPackages = ['ipset', 'ipvsadm'] as const
 
-/** A baked image names the image it was made from, so that one of an older kind.yaml is not taken for the present one. */
+/** Label of a baked image with the image it was built from, so that one for an older kind.yaml is not used. */
 const baseLabel = 'kube-service-labs.base'
 const bakedRepository = 'kube-service-labs/node'
 
@@ -19,7 +19,7 @@ export function pinnedImage(): string {
   return config.nodes[0]?.image ?? ''
 }
 
-/** The name of the image that is baked from another: its repository is ours, its tag the other's. */
+/** The name of the image that is baked from another: our repository, with the tag of the base image. */
 export function bakedName(base: string): string {
   const [bare = ''] = base.split('@')
   const tag = /:([^:/]+)$/.exec(bare)?.[1] ?? 'latest'
@@ -27,8 +27,8 @@ export function bakedName(base: string): string {
 }
 
 /**
- * The image that a new cluster's nodes run: `IMAGE`, else the one that `make node-image` baked from the pinned one, else that,
- * by the name that the engine holds it under.
+ * The image that a new cluster's nodes run: `IMAGE`, else the one that `make node-image` baked from the pinned image, else
+ * the pinned image, by its name in the engine's store.
  */
 export async function nodeImage(engine: EngineName): Promise<string> {
   if (process.env.IMAGE) return process.env.IMAGE
@@ -45,9 +45,9 @@ async function isBakedFrom(engine: EngineName, base: string): Promise<boolean> {
 }
 
 /**
- * Bakes ipset and ipvsadm into a node image, once, where the network allows; clusters made from it need no network for
- * `make tools`. Returns the new image's name.
- * @throws Error with the engine's last word when the image can't be built
+ * Builds a node image with ipset and ipvsadm, once, while there is a network; clusters from it need no network for `make
+ * tools`. Returns the new image's name.
+ * @throws Error with the engine's error when the image can't be built
  */
 export async function bakeNodeImage(engine: EngineName, base: string, progress: Progress): Promise<string> {
   const name = bakedName(base)

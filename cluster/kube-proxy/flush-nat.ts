@@ -15,11 +15,11 @@ import { KubeProxyError } from './kube-proxy-pods.ts'
 /** What was done on one node. */
 export interface FlushReport {
   node: string
-  /** The mode that runs there, and so stays. */
+  /** The mode that runs there and is kept. */
   mode: FlushedMode
-  /** What was removed, a line for each kind; empty when there was nothing. */
+  /** What was removed, a line for each kind; empty if there was nothing. */
   removed: string[]
-  /** What looks left behind and yet stayed, with the reason. */
+  /** What seems to be left over but was kept, with the reason. */
   kept: string[]
 }
 
@@ -36,10 +36,11 @@ export interface FlushOptions {
 const firstSyncMs = 45_000
 
 /**
- * Removes on every node what the mode that does not run left there, and reads again to see that it is gone. Every node is
- * read before the first one is changed. Connections that IPVS carried before a switch to iptables end with their virtual
- * server, as with `kube-proxy --cleanup`; new ones are never without a way.
- * @throws KubeProxyError when a node's kube-proxy does not say which mode runs, tools are missing, or something would not go
+ * Removes on every node what other modes left there, and reads the node again to verify it. Every node is read before the
+ * first one is changed. Connections that IPVS carried before a switch to iptables end with their virtual server, as with
+ * `kube-proxy --cleanup`; new connections always find rules.
+ * @throws KubeProxyError when a node's kube-proxy does not report its mode, tools are missing, or something could not be
+ * removed
  */
 export function flushNat(cluster: Cluster, options: FlushOptions): Promise<FlushReport[]> {
   const doing = 'removes what other modes left on'
@@ -48,7 +49,7 @@ export function flushNat(cluster: Cluster, options: FlushOptions): Promise<Flush
 
 async function flushAlone(cluster: Cluster, { progress }: FlushOptions): Promise<FlushReport[]> {
   const nodes = await cluster.nodes()
-  progress.start(`Reading what ${nodes.length} nodes hold`)
+  progress.start(`Reading the state of ${nodes.length} nodes`)
   let readings: NodeReading[]
   try {
     readings = await Promise.all(nodes.map((node) => readSettled(cluster, node)))
@@ -70,11 +71,11 @@ async function flushNode(cluster: Cluster, node: string, { mode, plan }: NodeRea
   if (exitCode === 0 && isEmptyFlush(after.plan)) return report
   const left = describeFlush(after.plan).join(', ')
   throw new KubeProxyError(
-    `${node} still holds ${left || 'all it held'} of mode "${plan.left}"${stderr.trim() && ` (${stderr.trim().split('\n').at(-1)})`}: run \`make flush-nat\` again.`,
+    `${node} still has ${left || 'all of them'} of mode "${plan.left}"${stderr.trim() && ` (${stderr.trim().split('\n').at(-1)})`}: run \`make flush-nat\` again.`,
   )
 }
 
-/** Waits for a kube-proxy whose own chains still lead to what is to go. */
+/** Waits for a kube-proxy whose own chains still refer to what must be removed. */
 async function readSettled(cluster: Cluster, node: string): Promise<NodeReading> {
   let reading = await readNode(cluster, node)
   const unsettled = () => reading.plan.kept.some((line) => / stays: KUBE-\S+ still leads to it/.test(line))
@@ -85,7 +86,7 @@ async function readSettled(cluster: Cluster, node: string): Promise<NodeReading>
       return !unsettled()
     })
   } catch (error) {
-    // It never did: what nothing leads to can still go, and the report says what stays.
+    // It did not: what is not referenced can still be removed, and the report lists what stays.
     if (!(error instanceof DeadlineError)) throw error
   }
   return reading
@@ -108,8 +109,8 @@ function planned(
   if (mode !== 'iptables' && mode !== 'ipvs' && mode !== 'nftables')
     throw new KubeProxyError(
       mode === undefined
-        ? `kube-proxy on ${node} does not say which mode runs, so nothing was removed: see \`make kube-proxy-logs\`.`
-        : `kube-proxy on ${node} runs mode "${mode}"; only what iptables, ipvs and nftables leave to each other is removed.`,
+        ? `kube-proxy on ${node} does not report which mode runs, so nothing was removed: see \`make kube-proxy-logs\`.`
+        : `kube-proxy on ${node} runs mode "${mode}"; only leftovers of iptables, ipvs and nftables are removed.`,
     )
   const { state, faults } = readCapturedNode(files)
   const fault = faults[0]
@@ -117,7 +118,7 @@ function planned(
   const missing = ['ipset', 'ipvsadm'].filter((tool) => failures.get(`${tool}-save`) === 127)
   if (missing.length > 0 && mode !== 'ipvs' && state.links.some(({ name }) => name === 'kube-ipvs0'))
     throw new KubeProxyError(
-      `${node} has no ${missing.join(' and ')} to look for what IPVS left: run \`make tools\` first.`,
+      `${node} has no ${missing.join(' and ')} to look for leftovers of IPVS: run \`make tools\` first.`,
     )
   const ipv6 = files.get('ip6tables-save')
   return { mode, plan: planFlush(mode, state, ipv6 === undefined ? new Map() : parseIptablesSave(ipv6)) }

@@ -4,14 +4,14 @@ import { genuineAnnotation } from '../../embedded/index.ts'
 import type { Cluster } from '../driver.ts'
 import { KubeProxyError, kubeProxy } from './kube-proxy-pods.ts'
 
-/** On the DaemonSet while another kube-proxy than the cluster's own runs: the image to come back to. */
+/** On the DaemonSet while another kube-proxy version than the cluster's own runs: the image to return to. */
 export const ownImageAnnotation = 'kube-service-labs/own-image'
 /** The value that selects the version that the cluster was created with. */
 export const OWN = 'own'
 
 export interface ImageChoice {
   image: string
-  /** What the annotation says afterwards; null removes it. */
+  /** The new value of the annotation; null removes it. */
   own: string | null
 }
 
@@ -20,13 +20,13 @@ const imageIn = (daemonSet: V1DaemonSet) =>
 const ownImageOf = (daemonSet: V1DaemonSet) =>
   daemonSet.metadata?.annotations?.[ownImageAnnotation] ?? imageIn(daemonSet)
 
-/** Whether the DaemonSet says that it runs another version than the cluster came with. */
+/** Whether the DaemonSet runs another version than the cluster's own. */
 export const isForeignImage = (daemonSet: V1DaemonSet): boolean => ownImageOf(daemonSet) !== imageIn(daemonSet)
 
 /**
- * The image with which the DaemonSet runs a version such as `1.20` or `v1.20.15`, or with `own` the one that the cluster came
- * with; undefined when it does already. The minor version of the cluster's own means its own image.
- * @throws KubeProxyError for a version that is not modelled, and where only the cluster's own can run
+ * The image with which the DaemonSet runs a version such as `1.20` or `v1.20.15`, or with `own` the cluster's own; undefined
+ * if it runs already. The minor version of the cluster's own image selects that image.
+ * @throws KubeProxyError for a version that is not modelled, and if only the cluster's own can run
  */
 export function chooseImage(cluster: Cluster, daemonSet: V1DaemonSet, version: string): ImageChoice | undefined {
   const own = ownImageOf(daemonSet)
@@ -35,11 +35,11 @@ export function chooseImage(cluster: Cluster, daemonSet: V1DaemonSet, version: s
   if (image === own) return { image, own: null }
   if (cluster.driver !== 'embedded')
     throw new KubeProxyError(
-      `KUBE_PROXY_VERSION="${version}" needs the embedded cluster: a kube-proxy of long ago does not understand the API server of this one. CLUSTER=embedded runs every version.`,
+      `KUBE_PROXY_VERSION="${version}" needs the embedded cluster: an old kube-proxy does not work with this cluster's API server. CLUSTER=embedded runs every version.`,
     )
   if (daemonSet.metadata?.annotations?.[genuineAnnotation] !== undefined)
     throw new KubeProxyError(
-      `KUBE_PROXY_VERSION="${version}" can't be had here: this cluster was started with the genuine program of one version (KUBE_PROXY=…). \`make down\` and \`make up\` without it.`,
+      `KUBE_PROXY_VERSION="${version}" is not available here: this cluster was started with the genuine program of one version (KUBE_PROXY=…). \`make down\` and \`make up\` without it.`,
     )
   return { image, own }
 }
@@ -58,7 +58,7 @@ function minorOf(version: string): string {
   } catch (error) {
     if (!(error instanceof VersionError)) throw error
     throw new KubeProxyError(
-      `KUBE_PROXY_VERSION="${version}" is not modelled: give one of ${SUPPORTED_VERSIONS.join(', ')}, or ${OWN} for the one that the cluster came with.`,
+      `KUBE_PROXY_VERSION="${version}" is not modelled: give one of ${SUPPORTED_VERSIONS.join(', ')}, or ${OWN} for the cluster's own.`,
     )
   }
 }

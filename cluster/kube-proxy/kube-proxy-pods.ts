@@ -1,7 +1,7 @@
 import type { V1ContainerStatus, V1DaemonSet, V1Pod } from '@kubernetes/client-node'
 import type { KubeClient } from '../kube-client.ts'
 
-/** Where kubeadm, kind and the embedded cluster keep kube-proxy. */
+/** The namespace and name of kube-proxy in kubeadm, kind and the embedded cluster. */
 export const kubeProxy = { namespace: 'kube-system', name: 'kube-proxy', selector: 'k8s-app=kube-proxy' } as const
 
 /** The annotation that a restart writes into the Pod template, and so into every Pod. */
@@ -25,7 +25,7 @@ export interface KubeProxyPod {
 
 const isNotFound = (error: unknown) => (error as { code?: number }).code === 404
 
-/** The DaemonSet of kube-proxy. Throws KubeProxyError where there is none. */
+/** The DaemonSet of kube-proxy. Throws KubeProxyError if there is none. */
 export async function readDaemonSet({ apps }: KubeClient): Promise<V1DaemonSet> {
   try {
     return await apps.readNamespacedDaemonSet({ namespace: kubeProxy.namespace, name: kubeProxy.name })
@@ -72,7 +72,7 @@ export const isKubeProxyPod = ({ kind, metadata }: PodFacts): boolean =>
 const isInService = ({ metadata, status }: PodFacts): boolean =>
   !metadata?.deletionTimestamp && status?.phase !== 'Failed' && status?.phase !== 'Succeeded'
 
-/** The kube-proxy Pods among API objects that are in service. */
+/** The kube-proxy Pods among API objects, without those that terminate or have ended. */
 export const kubeProxyPods = <T extends PodFacts>(items: readonly T[]): T[] =>
   items.filter((item) => isKubeProxyPod(item) && isInService(item))
 
@@ -99,7 +99,7 @@ function podFactsOf(pod: V1Pod): KubeProxyPod {
   }
 }
 
-/** A container that is being created is not in trouble; one that ended with an error, or that is held back, is. */
+/** A container that is being created has no problem; one that ended with an error or waits for another reason has. */
 function troubleOf(status: V1ContainerStatus | undefined): string | undefined {
   const state = status?.state
   if (state?.terminated && state.terminated.exitCode !== 0)
@@ -135,7 +135,7 @@ export function ipvsComplaint(log: string): string | undefined {
 }
 
 /** The log line before kube-proxy ended: its last error, or its last line. */
-export function lastWords(log: string): string {
+export function lastLogLine(log: string): string {
   const lines = log.trimEnd().split('\n')
   return lines.findLast((line) => /^[EF]\d{4} |^(Error|error|unable):?/i.test(line)) ?? lines.at(-1) ?? ''
 }

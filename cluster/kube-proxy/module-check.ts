@@ -3,9 +3,9 @@ import type { Cluster } from '../driver.ts'
 import { runOnNode } from '../node-script.ts'
 import { hasModule, nftProbe } from './nft-probe.ts'
 
-/** A node's kernel can't do what a mode needs; nothing was changed. The message says which node and what is missing. */
+/** A node's kernel lacks what a mode needs; nothing was changed. The message names the node and the missing part. */
 export class ModeUnsupported extends Error {
-  /** What is missing where, without a full stop. */
+  /** What is missing on which node, without a full stop. */
   readonly lacks: string
 
   constructor(mode: FlushedMode, lacks: string, advice = '') {
@@ -15,9 +15,9 @@ export class ModeUnsupported extends Error {
 }
 
 /**
- * Proves by function that the kernel has IPVS with this scheduler and ip_set, from inside the node's own network namespace:
- * /proc/net/ip_vs appears with ip_vs, and a virtual server can be made and is taken away again (what kube-proxy itself
- * tries since 1.27, with the same test address of RFC 5737). Without ipvsadm the scheduler's module must be there.
+ * Tests by use that the kernel has IPVS with this scheduler and ip_set, inside the node's own network namespace:
+ * /proc/net/ip_vs appears with ip_vs, and a virtual server is created and removed (what kube-proxy itself tries since 1.27,
+ * with the same test address of RFC 5737). Without ipvsadm the scheduler's module must exist.
  */
 const ipvsProbe = `${hasModule}
 scheduler=$1; missing=
@@ -46,8 +46,8 @@ function listed(names: readonly string[]): string {
 }
 
 /**
- * Makes sure that every node can run the mode, before anything is changed. One node speaks for all on one kernel.
- * @throws ModeUnsupported with one clause for all nodes that lack the same thing
+ * Verifies that every node can run the mode, before anything is changed. If all nodes share a kernel, one is enough.
+ * @throws ModeUnsupported with one clause for all nodes that lack the same part
  */
 export async function requireModules(cluster: Cluster, nodes: readonly string[], mode: FlushedMode, scheduler: string) {
   const script = { ipvs: ipvsProbe, iptables: iptablesProbe, nftables: nftProbe }[mode]
@@ -59,7 +59,7 @@ export async function requireModules(cluster: Cluster, nodes: readonly string[],
       if (exitCode === 0) return
       const reason = stdout.trim()
         ? `has no ${stdout.trim()}`
-        : `could not be asked (${stderr.trim().split('\n').at(-1) || `exit code ${exitCode}`})`
+        : `could not be probed (${stderr.trim().split('\n').at(-1) || `exit code ${exitCode}`})`
       const those = cluster.sharedKernel && stdout.trim() ? nodes : [...(lacking.get(reason) ?? []), node]
       lacking.set(reason, [...those].sort())
     }),

@@ -1,4 +1,7 @@
-/** Names of modules compiled in, loaded, or known by their symbols: a kernel without module files may have them all the same. */
+/**
+ * Shell: tests whether a module is compiled in, loaded, or known by its symbols; a kernel without module files may have it
+ * too.
+ */
 export const hasModule = `
 has_module() {
   [ -d "/sys/module/$1" ] || grep -qs "/$1\\.ko" "/lib/modules/$(uname -r)/modules.builtin" ||
@@ -6,15 +9,15 @@ has_module() {
 }`
 
 /**
- * Proves by function that the kernel can do what kube-proxy writes in mode nftables, inside the node's own network namespace:
- * `nft -c` lets the kernel judge a table and then forgets it. Without nft, the modules must be there. kube-proxy itself asks
- * for Linux 5.13 (pkg/proxy/nftables), whose distributions have an nft that survives its rules.
+ * Tests by use that the kernel supports what kube-proxy writes in mode nftables, inside the node's own network namespace:
+ * with `nft -c` the kernel checks a table without adding it. Without nft, the modules must exist. kube-proxy itself requires
+ * Linux 5.13 (pkg/proxy/nftables), whose distributions have an nft that survives its rules.
  */
 export const nftProbe = `${hasModule}
 release=$(uname -r)
 major=\${release%%.*}; minor=\${release#*.}; minor=\${minor%%[!0-9]*}
 [ "$major" -gt 5 ] || { [ "$major" -eq 5 ] && [ "$minor" -ge 13 ]; } ||
-  { echo "nftables as kube-proxy wants it (Linux 5.13 or newer, this is $release)"; exit 3; }
+  { echo "nftables as kube-proxy requires it (Linux 5.13 or newer, this is $release)"; exit 3; }
 modprobe -a nf_tables nft_chain_nat nft_masq nft_numgen nft_ct nft_fib_ipv4 nft_reject_ipv4 >/dev/null 2>&1
 if command -v nft >/dev/null; then
   nft -c -f - >/dev/null 2>&1 <<'END-OF-TABLE' || { echo 'NAT in nf_tables (module nft_chain_nat)'; exit 3; }

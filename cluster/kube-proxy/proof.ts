@@ -6,36 +6,32 @@ import type { KubeClient } from '../kube-client.ts'
 import { readNode } from '../snapshot.ts'
 import { ipvsComplaint, type KubeProxyPod, proxierLine, readLog } from './kube-proxy-pods.ts'
 
-/** The modes that kube-proxy can be put into here; userspace only as old as it exists (up to 1.25, modelled is 1.20). */
+/** The modes that `make` can switch kube-proxy to; userspace only in versions that have it (up to 1.25; 1.20 is modelled). */
 export type RunnableMode = FlushedMode | 'userspace'
 
-/** What one node says about the mode in force there. */
+/** What one node reports about its mode. */
 export interface ModeProof {
   node: string
-  /** The answer of kube-proxy's own /proxyMode, or undefined when it did not answer. */
+  /** The answer of kube-proxy's /proxyMode; undefined if there was none. */
   proxyMode: string | undefined
   /** kube-proxy's log line that names the proxier. */
   logLine: string | undefined
-  /** Its words when it can't run in IPVS mode; up to 1.25 it goes on in iptables mode then. */
+  /** Its log message if it can't run in IPVS mode; up to 1.25 it then continues in iptables mode. */
   complaint?: string | undefined
   /** Addresses on kube-ipvs0, or undefined without that link. */
   dummyAddresses: number | undefined
   /** Whether nat KUBE-SERVICES matches sets (IPVS mode) or leads to a chain per Service (iptables mode). */
   rules: SwitchedMode | 'none'
-  /** Whether what a Pod sends meets the chain first that leads to listeners of kube-proxy (userspace mode). */
+  /** Whether packets from Pods first traverse the chain that redirects to kube-proxy's listeners (userspace mode). */
   portals: boolean
-  /** Addresses with ports that lead to a Service in kube-proxy's own table (nftables mode). */
+  /** Number of addresses with ports that lead to a Service in kube-proxy's own table (nftables mode). */
   nftServices: number | undefined
   /** Schedulers of the node's virtual servers. */
   schedulers: string[]
 }
 
-/** Looks at one node once, with one exec. Rejects when it can't be reached. */
-export async function lookAtNode(
-  cluster: Cluster,
-  client: KubeClient,
-  { node, pod }: KubeProxyPod,
-): Promise<ModeProof> {
+/** Reads one node, with one exec. Rejects when it can't be reached. */
+export async function proveNode(cluster: Cluster, client: KubeClient, { node, pod }: KubeProxyPod): Promise<ModeProof> {
   const [{ files }, log] = await Promise.all([readNode(cluster, node), readLog(client, pod)])
   const { state } = readCapturedNode(files)
   const rulesOf = (chain: string) => (state.iptables.get('nat')?.get(chain)?.rules ?? []).map(({ spec }) => spec)
@@ -55,7 +51,7 @@ export async function lookAtNode(
   }
 }
 
-/** True when kube-proxy's own word, its log and what the node holds agree on this mode, and on the scheduler if one is given. */
+/** True when /proxyMode, kube-proxy's log and the node's rules agree on this mode, and on the scheduler if one is given. */
 export function proves(proof: ModeProof, mode: RunnableMode, scheduler?: string): boolean {
   const { proxyMode, logLine, dummyAddresses, rules, portals, nftServices, schedulers } = proof
   const said = proxyMode === mode && logLine !== undefined && logLine.includes(`Using ${mode} Proxier`)
@@ -67,7 +63,7 @@ export function proves(proof: ModeProof, mode: RunnableMode, scheduler?: string)
   return (dummyAddresses ?? 0) > 0 && (scheduler === undefined || schedulers.join() === scheduler)
 }
 
-/** A proof as one line for people. */
+/** A proof as one line of text. */
 export function describeProof(proof: ModeProof): string {
   const { node, proxyMode, logLine, dummyAddresses, rules, portals, nftServices, schedulers } = proof
   const words = /Using \S+ Proxier/.exec(logLine ?? '')?.[0]
@@ -75,8 +71,8 @@ export function describeProof(proof: ModeProof): string {
   const table = nftServices === undefined ? undefined : `map service-ips leads ${nftServices} addresses to Services`
   const state = [
     portals ? 'PREROUTING begins with KUBE-PORTALS-CONTAINER' : (table ?? told[rules]),
-    dummyAddresses === undefined ? 'no kube-ipvs0' : `kube-ipvs0 holds ${dummyAddresses} addresses`,
+    dummyAddresses === undefined ? 'no kube-ipvs0' : `kube-ipvs0 has ${dummyAddresses} addresses`,
   ]
   if (rules === 'ipvs' && schedulers.length > 0) state.push(`scheduler ${schedulers.join(' and ')}`)
-  return `${node}: /proxyMode says "${proxyMode ?? 'nothing'}", the log says "${words ?? 'nothing'}", ${state.join(', ')}`
+  return `${node}: /proxyMode is "${proxyMode ?? 'unknown'}", the log says "${words ?? 'nothing'}", ${state.join(', ')}`
 }

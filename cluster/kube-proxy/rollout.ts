@@ -8,7 +8,7 @@ import {
   ipvsComplaint,
   KubeProxyError,
   kubeProxy,
-  lastWords,
+  lastLogLine,
   listKubeProxyPods,
   readDaemonSet,
   readLog,
@@ -75,8 +75,8 @@ export async function awaitRollout(
 }
 
 /**
- * Throws KubeProxyError with kube-proxy's log message if a Pod of this restart has ended more than once. Older Pods may still be
- * failing because of a configuration that has been fixed since.
+ * Throws KubeProxyError with kube-proxy's log message if a Pod of this restart has ended more than once. Older Pods may still
+ * fail because of a configuration that has been fixed since.
  */
 export async function explainCrash(client: KubeClient, stamp: string): Promise<void> {
   const fallen = (await listKubeProxyPods(client)).find(
@@ -89,7 +89,7 @@ export async function explainCrash(client: KubeClient, stamp: string): Promise<v
   const says = `kube-proxy on ${fallen.node} crashes repeatedly (${fallen.trouble})`
   throw new KubeProxyError(
     complaint === undefined
-      ? `${says}. Its log ends with: ${lastWords(log)}. The node keeps its old rules; fix the ConfigMap, then \`make iptables\` or \`make ipvs\`.`
+      ? `${says}. Its log ends with: ${lastLogLine(log)}. The node keeps its old rules; fix the ConfigMap, then \`make iptables\` or \`make ipvs\`.`
       : `${says}, because the kernel can't do what mode "ipvs" needs: ${complaint}. That node keeps its old rules and programs no change, and the other nodes are not restarted; \`make iptables\` repairs all of them.`,
   )
 }

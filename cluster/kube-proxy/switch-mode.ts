@@ -9,15 +9,15 @@ import { type KubeClient, kubeClient } from '../kube-client.ts'
 import { chooseImage } from './image-choice.ts'
 import { KubeProxyError, kubeProxy, listKubeProxyPods, readConfigConf, readDaemonSet } from './kube-proxy-pods.ts'
 import { ModeUnsupported, requireModules } from './module-check.ts'
-import { describeProof, lookAtNode, type ModeProof, proves, type RunnableMode } from './proof.ts'
+import { describeProof, type ModeProof, proveNode, proves, type RunnableMode } from './proof.ts'
 import { awaitRollout, explainCrash, restartKubeProxyPods } from './rollout.ts'
 
 export interface SwitchOptions {
-  /** IPVS scheduler to set; the one in the ConfigMap stays when missing. */
+  /** IPVS scheduler to set; default: the one in the ConfigMap. */
   scheduler?: string
-  /** Version of kube-proxy to run, or `own` for the cluster's own; what runs stays when missing. */
+  /** Version of kube-proxy to run, or `own` for the cluster's own; default: the one that runs. */
   version?: string
-  /** Restart even when the mode is in force already, and try IPVS even on a kernel that lacks it. */
+  /** Restart even if the mode is in force already, and try IPVS even on a kernel that lacks it. */
   force?: boolean
   progress: Progress
 }
@@ -25,7 +25,7 @@ export interface SwitchOptions {
 export interface SwitchResult {
   /** False when mode and scheduler were in force already and nothing was done. */
   changed: boolean
-  /** The mode that the ConfigMap asked for before; empty text where it left the choice to kube-proxy. */
+  /** The mode in the ConfigMap before; empty if it left the choice to kube-proxy. */
   before: string
   proofs: ModeProof[]
 }
@@ -47,7 +47,7 @@ export function switchMode(cluster: Cluster, mode: RunnableMode, options: Switch
 async function switchAlone(cluster: Cluster, mode: RunnableMode, options: SwitchOptions): Promise<SwitchResult> {
   const { progress, scheduler } = options
   if (scheduler !== undefined && !/^[a-z]{2,8}$/.test(scheduler))
-    throw new KubeProxyError(`"${scheduler}" can't name an IPVS scheduler: use one such as rr, wrr, lc, wlc, sh or mh.`)
+    throw new KubeProxyError(`"${scheduler}" is not an IPVS scheduler: use for example rr, wrr, lc, wlc, sh or mh.`)
   const client = await kubeClient(cluster)
   const daemonSet = await readDaemonSet(client)
   const image = options.version === undefined ? undefined : chooseImage(cluster, daemonSet, options.version)
@@ -69,8 +69,8 @@ async function switchAlone(cluster: Cluster, mode: RunnableMode, options: Switch
     if (error instanceof ModeUnsupported && mode === 'nftables')
       throw new ModeUnsupported(mode, error.lacks, NFTABLES_WAY_OUT)
     if (!(error instanceof ModeUnsupported) || mode !== 'ipvs') throw error
-    if (!options.force) throw new ModeUnsupported(mode, error.lacks, waysOut(cluster, error.lacks))
-    progress.note(`Mode "${mode}" can't run here: ${error.lacks}. Going on, because FORCE=1 asks for it.`)
+    if (!options.force) throw new ModeUnsupported(mode, error.lacks, advice(cluster, error.lacks))
+    progress.note(`Mode "${mode}" can't run here: ${error.lacks}. Continuing, because FORCE=1 is set.`)
   }
   if (mode === 'nftables')
     requireNftablesVersion(image?.image ?? daemonSet.spec?.template.spec?.containers[0]?.image ?? '')
@@ -96,7 +96,7 @@ async function switchAlone(cluster: Cluster, mode: RunnableMode, options: Switch
 }
 
 const NFTABLES_WAY_OUT =
-  'CLUSTER=kind, or another embedded cluster with KERNEL=host, runs it on any Linux with nftables; `make doctor` says whether that is here.'
+  'CLUSTER=kind, or another embedded cluster with KERNEL=host, runs it on any Linux with nftables; `make doctor` shows whether this machine can.'
 
 /** Before 1.31 the mode is behind a feature gate, or missing. Throws ModeUnsupported before anything is changed. */
 function requireNftablesVersion(image: string): void {
@@ -109,11 +109,10 @@ function requireNftablesVersion(image: string): void {
   )
 }
 
-/** What a user can do whose kernel lacks IPVS, or one scheduler. */
-function waysOut({ driver }: Cluster, lacks: string): string {
+/** What a user can do if the kernel lacks IPVS, or one scheduler. */
+function advice({ driver }: Cluster, lacks: string): string {
   const ways = ['`make doctor` shows how to fix it.']
-  if (driver !== 'embedded' && lacks.includes('(module ip_vs)'))
-    ways.push('CLUSTER=embedded brings a kernel that has it.')
+  if (driver !== 'embedded' && lacks.includes('(module ip_vs)')) ways.push('CLUSTER=embedded has a kernel with it.')
   return [...ways, 'FORCE=1 tries it anyway, to show what kube-proxy then does.'].join(' ')
 }
 
@@ -143,28 +142,28 @@ async function patchConfigConf({ core }: KubeClient, text: string, resourceVersi
 class FellBack extends KubeProxyError {
   constructor({ node, complaint }: ModeProof) {
     super(
-      `kube-proxy on ${node} can't run in mode "ipvs" and went on in mode "iptables", as it does up to 1.25: ${complaint}. Services keep working; the ConfigMap still asks for "ipvs" until \`make iptables\` puts it back.`,
+      `kube-proxy on ${node} can't run in mode "ipvs" and continued in mode "iptables", as versions up to 1.25 do: ${complaint}. Services keep working; the ConfigMap still says "ipvs" until you run \`make iptables\`.`,
     )
   }
 }
 
-/** Reading a node's state takes it as much time as half of its kube-proxy's first sync. */
+/** Between two reads: reading a node's state costs half as much time as a first sync of its kube-proxy. */
 const proofGapMs = 300
 
-/** The first sync of a kube-proxy on a quiet machine, and some more. */
+/** A first sync of kube-proxy on an idle machine, with reserve. */
 const firstSyncMs = 10_000
 
 /** A kube-proxy that has just started may not have switched to the configured mode yet. */
-const youngMs = 30_000
+const recentStartMs = 30_000
 
-/** The proofs that the mode is in force already, undefined where it is not. */
+/** The proofs that the mode is in force already; undefined if it is not. */
 async function inForce(
   ...[cluster, client, mode, scheduler]: Parameters<typeof prove>
 ): Promise<ModeProof[] | undefined> {
   const pods = await listKubeProxyPods(client)
-  const young = pods.some(({ startedAt = '' }) => Date.now() - Date.parse(startedAt) < youngMs)
+  const young = pods.some(({ startedAt = '' }) => Date.now() - Date.parse(startedAt) < recentStartMs)
   try {
-    return await prove(cluster, client, mode, scheduler, { deadlineMs: young ? youngMs / 2 : 0 })
+    return await prove(cluster, client, mode, scheduler, { deadlineMs: young ? recentStartMs / 2 : 0 })
   } catch (error) {
     if (error instanceof KubeProxyError) return undefined
     throw error
@@ -190,14 +189,14 @@ async function prove(
       `every node to run mode "${mode}"`,
       deadlineMs,
       async () => {
-        // Without a readiness probe, one that ends at once counts as available for a moment.
+        // Without a readiness probe, a Pod that ends immediately counts as available for a moment.
         if (stamp !== undefined) await explainCrash(client, stamp)
         await cluster.synced?.(firstSyncMs)
         const pods = await listKubeProxyPods(client)
         const asked = pods.filter(({ node }) => unproven(proofs.get(node)))
         const rounds = cluster.synced ? [asked] : asked.map((pod) => [pod])
         for (const round of rounds) {
-          const looks = await Promise.all(round.map((pod) => lookAtNode(cluster, client, pod)))
+          const looks = await Promise.all(round.map((pod) => proveNode(cluster, client, pod)))
           for (const proof of looks) proofs.set(proof.node, proof)
           const fallen = looks.find(({ complaint, proxyMode }) => complaint !== undefined && proxyMode === 'iptables')
           if (mode === 'ipvs' && fallen) throw new FellBack(fallen)

@@ -12,7 +12,7 @@ import type { Cluster } from '../driver.ts'
 /** The packages could not be fetched on the host; the message is a clause. */
 export class HostPackagesError extends Error {}
 
-/** What a node says about its own packages, as far as apt on another machine needs it. */
+/** The facts about a node's packages that apt on another machine needs. */
 interface NodePackages {
   architecture: string
   /** Names the distribution and its release. */
@@ -30,9 +30,10 @@ dpkg --print-architecture
 cd / && for path in ${aptFolders} var/lib/dpkg/status; do [ -e "$path" ] && echo "$path"; done | tar -chf - -T - | base64 -w 0`
 
 /**
- * Fetches packages, and what they depend on that the node lacks, for a node of another machine: the host's apt works on a copy
- * of the node's sources, keys and list of packages, so that it picks what the node's own apt would, and checks signatures as
- * it would. Nothing of the host's is changed, no root is needed. What was fetched once is kept under \`.cache/node-packages\`.
+ * Fetches packages, and what they depend on that the node lacks, for a node of another machine: the host's apt works on a
+ * copy of the node's sources, keys and list of packages, so that it picks what the node's own apt would, and checks
+ * signatures as it would. Nothing on the host is changed, no root is needed. Fetched packages are kept under
+ * \`.cache/node-packages\`.
  * @returns the .deb files
  * @throws HostPackagesError when the host has no apt, or apt can't fetch them
  */
@@ -48,7 +49,7 @@ export async function fetchForNode(
   const make = async (fresh: string) => {
     if (!(await which('apt-get', { nothrow: true }))) throw new HostPackagesError('this machine has no apt-get')
     await download(fresh, files, architecture, names)
-    // Only the archives are kept: lists and keys are read from the node again.
+    // Only the archives are kept: lists and keys are read from the node each time.
     for (const each of ['root', 'state']) rmSync(join(fresh, each), { recursive: true, force: true })
   }
   return archivesIn(await ensureArtifact({ path: folder, make }))
@@ -66,7 +67,7 @@ async function download(folder: string, files: Buffer, architecture: string, nam
   for (const each of ['state/lists/partial', 'archives/partial', 'root'])
     mkdirSync(join(folder, each), { recursive: true })
   const unpacked = await $({ quiet: true, nothrow: true, input: files })`tar -xf - -C ${root}`
-  if (unpacked.exitCode !== 0) throw new HostPackagesError('what the node says about its packages can not be unpacked')
+  if (unpacked.exitCode !== 0) throw new HostPackagesError("the node's package lists can't be unpacked")
   for (const file of sourceFiles(root)) writeFileSync(file, withOwnKeys(readFileSync(file, 'utf8'), root))
   const options = [
     ...['-q', '-o', `Dir::State=${join(folder, 'state')}`, '-o', `Dir::State::status=${root}/var/lib/dpkg/status`],
@@ -87,7 +88,7 @@ async function download(folder: string, files: Buffer, architecture: string, nam
   const { exitCode, stdout, stderr, stalled } = fetched
   if (stalled)
     throw new HostPackagesError(
-      `nothing came for ${stallSeconds()} s: check the network and the proxy that apt on this machine uses`,
+      `nothing was received for ${stallSeconds()} s: check the network and the proxy that apt on this machine uses`,
     )
   if (exitCode === 0 && archivesIn(folder).length > 0) return
   if (isFullDisk(`${stdout}\n${stderr}`)) throw new SystemTrouble(noSpace(folder))
@@ -103,7 +104,7 @@ function sourceFiles(root: string): string[] {
   return existsSync(list) ? [list, ...parts] : parts
 }
 
-/** Keys are named by their place on the node; here they lie below a folder of ours. */
+/** Rewrites the paths of keys on the node to their copies below `root`. */
 export function withOwnKeys(sources: string, root: string): string {
   return sources.replace(/((?:Signed-By:|signed-by=)\s*)(\/(?:usr\/share|etc\/apt)\/)/gi, `$1${root}$2`)
 }

@@ -6,16 +6,16 @@ import { PATH } from '../node-report.ts'
 import { runOnNode } from '../node-script.ts'
 import { fetchForNode, HostPackagesError } from './host-packages.ts'
 
-/** What the labs read IPVS and its sets with; kube-proxy brings neither to the node. */
+/** The tools with which the labs read IPVS and its sets; kube-proxy does not install them on the node. */
 const nodeTools: readonly string[] = ['ipset', 'ipvsadm']
 
-/** Tools could not be brought to a node; one sentence with each way that was tried, and the one that is left. */
+/** Tools could not be installed on a node; the sentence names what was tried and what to do. */
 export class NodeToolsError extends Error {}
 
 /** What was done on one node. */
 export interface ToolsReport {
   node: string
-  /** Tools that were missing, and the way they came. */
+  /** Tools that were missing, and their source. */
   installed: readonly string[]
   from: "the node's apt" | "this machine's apt" | undefined
   /** Where they are now. */
@@ -25,18 +25,18 @@ export interface ToolsReport {
 const locate = `${PATH}
 for tool; do command -v "$tool"; done; true`
 
-/** A node without a network must not keep anybody waiting. */
-const patience = '-o Acquire::Retries=0 -o Acquire::http::Timeout=15 -o Acquire::https::Timeout=15'
+/** A node without a network must fail fast. */
+const fastFailure = '-o Acquire::Retries=0 -o Acquire::http::Timeout=15 -o Acquire::https::Timeout=15'
 const installOnNode = (names: readonly string[]) =>
   `export DEBIAN_FRONTEND=noninteractive
-apt-get ${patience} update -q && apt-get ${patience} install -qy --no-install-recommends ${names.join(' ')}`
+apt-get ${fastFailure} update -q && apt-get ${fastFailure} install -qy --no-install-recommends ${names.join(' ')}`
 
 const inbox = '/run/kube-service-labs-packages'
 
 /**
- * Brings ipset and ipvsadm to one node: from the node's own apt, else as packages that this machine's apt fetches for it. What
- * is there stays as it is.
- * @throws NodeToolsError when neither way works
+ * Installs ipset and ipvsadm on one node: with the node's own apt, else from packages that this machine's apt fetches for it.
+ * Existing tools are not changed.
+ * @throws NodeToolsError when neither works
  */
 export async function installNodeTools(cluster: Cluster, node: string, cache = cacheFolder): Promise<ToolsReport> {
   const before = await pathsOf(cluster, node)
@@ -76,8 +76,8 @@ async function fromHost(
 ): Promise<void> {
   const failed = (reason: string) => {
     const image = '`make node-image` bakes them into the node image where there is a network, `make down up` uses it.'
-    const way = cluster.driver === 'kind' ? image : 'Install them with the package manager of the node.'
-    return new NodeToolsError(`${names.join(' and ')} can't come to ${node}: ${refusal}; ${reason}. ${way}`)
+    const advice = cluster.driver === 'kind' ? image : 'Install them with the package manager of the node.'
+    return new NodeToolsError(`${names.join(' and ')} can't be installed on ${node}: ${refusal}; ${reason}. ${advice}`)
   }
   try {
     const archives = await fetchOnce(cluster, node, names, cache)
@@ -91,7 +91,7 @@ async function fromHost(
   }
 }
 
-/** The nodes of one cluster are alike: the first that asks fetches for all. Each node still gets its own copy. */
+/** The nodes of one cluster are alike: the first installation fetches for all. Each node still gets its own copy. */
 const fetches = new WeakMap<Cluster, Map<string, Promise<string[]>>>()
 
 function fetchOnce(cluster: Cluster, node: string, names: readonly string[], cache: string): Promise<string[]> {

@@ -11,8 +11,8 @@ export interface AptDownload {
   name: string
   /** Names that the release does not know are left out, but for the first. */
   packages: readonly string[]
-  /** With all that they depend on, and what every system of this release has, whatever is installed here. */
-  closure?: boolean
+  /** What they depend on comes with them: all of it with what every system of this release has, or what this system lacks. */
+  closure?: 'all' | 'missing'
   /** A folder of sources to take instead of the system's. */
   sources?: string
   /** Ends it. */
@@ -22,7 +22,7 @@ export interface AptDownload {
 /** A server that does not answer is given up sooner than by apt's defaults, which add up to minutes. */
 const PATIENCE = ['-o', 'Acquire::Retries=1', '-o', 'Acquire::http::Timeout=20', '-o', 'Acquire::https::Timeout=20']
 
-const WITH_DEPENDENCIES = ['install', '--download-only', '--yes', '--no-install-recommends']
+const WITH_DEPENDENCIES = ['install', '--download-only', '--yes', '--no-install-recommends', '--reinstall']
 
 /**
  * Downloads packages with apt's own machinery, which checks their signatures, into folders of ours: without root, and nothing
@@ -46,7 +46,7 @@ export async function aptDownload(
       '-o',
       `Dir::State=${state}`,
       '-o',
-      `Dir::State::status=${sources || closure ? '/dev/null' : '/var/lib/dpkg/status'}`,
+      `Dir::State::status=${sources || closure === 'all' ? '/dev/null' : '/var/lib/dpkg/status'}`,
     ],
     ...['-o', `Dir::Cache=${join(state, 'cache')}`, '-o', `Dir::Cache::archives=${archives}`],
     ...(sources ? ['-o', 'Dir::Etc::sourcelist=/dev/null', '-o', `Dir::Etc::sourceparts=${sources}`] : []),
@@ -74,7 +74,7 @@ export async function aptDownload(
       `apt knows no package "${packages[0]}": check the network and /etc/apt/sources.list, then run the same command again.`,
     )
   }
-  const words = closure ? [...WITH_DEPENDENCIES, '?essential'] : ['download']
+  const words = closure ? [...WITH_DEPENDENCIES, ...(closure === 'all' ? ['?essential'] : [])] : ['download']
   const fetched = await run('packages', 'apt-get', [...words, ...packages.filter((one) => available.has(one))])
   const failure = refusalOf(fetched, cache)
   if (failure) throw new Error(`The packages could not be fetched (${failure}); run the same command again.`)
@@ -86,7 +86,7 @@ export async function aptDownload(
  * @throws SystemTrouble where the disk is full
  */
 function refusalOf({ exitCode, stdout, stderr, stalled }: Supervised, cache: string): string | undefined {
-  if (stalled) return `nothing came for ${stallSeconds()} s: check the network and the proxy that apt uses`
+  if (stalled) return `nothing was received for ${stallSeconds()} s: check the network and the proxy that apt uses`
   if (exitCode === 0) return undefined
   if (isFullDisk(`${stdout}\n${stderr}`)) throw new SystemTrouble(noSpace(cache))
   return (stderr.trim().split('\n').at(-1) || `exit code ${exitCode}`).replace(/^[EW]: /, '').replace(/\.$/, '')

@@ -30,6 +30,9 @@ export const runFrom = (root: string, program: string): string[] => [
   join(root, program),
 ]
 
+/** In a tree that is a whole root file system (offline.ts): starts the script of the cluster, which is in no folder of that root. */
+export const FIRST_PROGRAM = 'usr/lib/uml/first'
+
 /** The kernel of a tree, and how to start it. */
 export interface KernelProgram {
   /** The program, behind the environment it needs. */
@@ -43,7 +46,7 @@ export function kernelProgram(tree: string): KernelProgram {
   const directory = join(tree, SHIM_FOLDER)
   // Not for the shell and taskset that start it: they are the host's.
   const ownLibc = existsSync(join(directory, LOADER)) ? ['LD_LIBRARY_PATH=.'] : []
-  const env = existsSync(join(tree, LIBRARIES, LOADER)) ? runFrom(tree, 'usr/bin/env') : ['env']
+  const env = existsSync(join(tree, FIRST_PROGRAM)) ? runFrom(tree, 'usr/bin/env') : ['env']
   return { command: [...env, ...ownLibc, shimVariable, join(tree, 'usr/bin/linux.uml')], directory }
 }
 

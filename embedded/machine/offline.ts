@@ -18,14 +18,14 @@ import { ensureArtifact } from '../../host/artifact.ts'
 import type { Progress } from '../../host/progress.ts'
 import { runTool } from '../../host/supervised.ts'
 import { ensureConfine, ownFiles } from './confinement.ts'
-import { bringLibc, KERNEL, kernelAddition, LIBRARIES, runFrom } from './kernel-package.ts'
+import { bringLibc, FIRST_PROGRAM, KERNEL, kernelAddition, LIBRARIES, runFrom } from './kernel-package.ts'
 import { unpackPackages } from './package-tree.ts'
-import { programPackages, requireSupport } from './packages.ts'
-import { FIRST_PROGRAM, firstProgram } from './uml-kernel.ts'
-import { COMPILER, ensureXstateShim } from './xstate-shim.ts'
+import { always, programs, requireSupport } from './packages.ts'
+import { firstProgram } from './uml-kernel.ts'
+import { ensureXstateShim } from './xstate-shim.ts'
 
 /** What labs use beside the programs of nodes and Pods. What these depend on, and what every Debian has, comes with them. */
-const further = ['mount', 'make', 'procps', 'kmod', 'less', 'libstdc++6', 'kubernetes-client', COMPILER]
+const further = ['mount', 'make', 'less', 'libstdc++6', 'kubernetes-client']
 
 /** Links that the packages' own scripts make when they are installed. */
 const links = { 'usr/bin/awk': 'mawk', 'usr/bin/which': 'which.debianutils', 'usr/bin/pager': 'less' }
@@ -55,8 +55,8 @@ const execPath = `process.execPath = require('node:path').join(__dirname, 'bin/n
 export async function makeOffline(offline: string, cache: string, progress: Progress): Promise<void> {
   await requireSupport()
   const more = kernelAddition(cache)
-  const packages = [...(more ? [] : [KERNEL]), ...programPackages, ...further]
-  const tree = await unpackPackages({ cache, name: 'offline', packages, closure: true, more }, progress)
+  const packages = [...(more ? [] : [KERNEL]), ...always, ...Object.values(programs), ...further]
+  const tree = await unpackPackages({ cache, name: 'offline', packages, closure: 'all', more }, progress)
   await Promise.all([ensureXstateShim(tree), ensureConfine(tree)])
   const make = async (fresh: string) => {
     await runTool(['cp', '-a', tree, fresh], cache)

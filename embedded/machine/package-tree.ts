@@ -4,7 +4,7 @@ import { ensureArtifact } from '../../host/artifact.ts'
 import type { Progress } from '../../host/progress.ts'
 import { runTool } from '../../host/supervised.ts'
 import { CACHE_MEGABYTES, requireSpace } from '../../host/system-trouble.ts'
-import { aptDownload, archivesIn } from './apt-download.ts'
+import { type AptDownload, aptDownload, archivesIn } from './apt-download.ts'
 
 /** What goes into a tree and is not simply a package of this system's release. */
 export interface Addition {
@@ -21,7 +21,7 @@ export interface PackageTree {
   /** Names that this release does not know are left out, but for the first. */
   packages: readonly string[]
   /** As AptDownload's. */
-  closure?: boolean
+  closure?: AptDownload['closure']
   more?: Addition
 }
 

@@ -14,48 +14,33 @@ import { COMPILER, ensureXstateShim, proveXstateShim } from './xstate-shim.ts'
 /** The embedded cluster can't run here; the message says why and what does. */
 export class Unsupported extends Error {}
 
-/** Always unpacked: what the kernel needs in a known place before the host's own programs are reachable. */
-const always = ['kmod', 'libzstd1', 'liblzma5', 'libssl3', 'libssl3t64', COMPILER]
+/** Always unpacked: what is needed in a known place, before the programs of this system can be reached or whether they are there or not. */
+export const always = ['kmod', COMPILER]
 
 /** Programs the nodes and Pods use, with the packages that bring them where the system has none. */
-const programs: Record<string, string[]> = {
-  'xtables-legacy-multi': [
-    ...['iptables', 'libip4tc2', 'libip6tc2', 'libxtables12', 'libnftnl11', 'libnfnetlink0'],
-    'libnetfilter-conntrack3',
-  ],
-  nft: ['nftables', 'libnftables1', 'libjansson4', 'libedit2', 'libbsd0', 'libmd0', 'libgmp10', 'libxtables12'],
-  ipset: ['ipset', 'libipset13', 'libmnl0'],
-  ipvsadm: ['ipvsadm', 'libnl-3-200', 'libnl-genl-3-200', 'libpopt0'],
-  conntrack: ['conntrack', 'libnetfilter-conntrack3', 'libnfnetlink0', 'libmnl0'],
-  nginx: ['nginx', 'nginx-light', 'nginx-common', 'libpcre2-8-0'],
-  dnsmasq: ['dnsmasq-base', 'libnftables1', 'libidn2-0', 'libnettle8', 'libhogweed6'],
-  socat: ['socat', 'libwrap0'],
-  tcpdump: ['tcpdump', 'libpcap0.8', 'libpcap0.8t64'],
-  dig: [
-    'bind9-dnsutils',
-    'bind9-libs',
-    'bind9-host',
-    'libuv1',
-    'libmaxminddb0',
-    'libjson-c5',
-    'libfstrm0',
-    'libprotobuf-c1',
-    'liblmdb0',
-    'libjemalloc2',
-  ],
-  ping: ['iputils-ping', 'libcap2'],
-  curl: ['curl', 'libcurl4', 'libcurl4t64'],
-  ip: ['iproute2', 'libbpf1', 'libelf1', 'libelf1t64', 'libmnl0'],
+export const programs: Record<string, string> = {
+  'xtables-legacy-multi': 'iptables',
+  nft: 'nftables',
+  ipset: 'ipset',
+  ipvsadm: 'ipvsadm',
+  conntrack: 'conntrack',
+  nginx: 'nginx',
+  dnsmasq: 'dnsmasq-base',
+  socat: 'socat',
+  tcpdump: 'tcpdump',
+  dig: 'bind9-dnsutils',
+  ping: 'iputils-ping',
+  curl: 'curl',
+  ip: 'iproute2',
+  sysctl: 'procps',
 }
-
-/** The packages of all these programs, without what they depend on. */
-export const programPackages = Object.values(programs).flatMap(([first]) => first ?? [])
 
 const searched = ['/usr/local/sbin', '/usr/local/bin', '/usr/sbin', '/usr/bin', '/sbin', '/bin']
 
-/** Names of the programs that this system lacks. */
+/** Packages of the programs that this system lacks. */
 function lacking(): string[] {
-  return Object.keys(programs).filter((program) => !searched.some((folder) => existsSync(join(folder, program))))
+  const isHere = (program: string) => searched.some((folder) => existsSync(join(folder, program)))
+  return Object.entries(programs).flatMap(([program, packageName]) => (isHere(program) ? [] : [packageName]))
 }
 
 /** Throws Unsupported, in one sentence with the way that works there, where the embedded cluster can't run. */
@@ -82,10 +67,9 @@ export async function requireSupport(): Promise<void> {
 export async function ensurePackages(cache: string, progress: Progress): Promise<string> {
   await requireSupport()
   if (offlineRoot !== undefined) return offlineRoot
-  const wanted = lacking()
   const more = kernelAddition(cache)
-  const names = [...(more ? [] : [KERNEL]), ...always, ...wanted.flatMap((program) => programs[program] ?? [])]
-  const tree = await unpackPackages({ cache, name: 'kernel', packages: [...new Set(names)], more }, progress)
+  const names = [...(more ? [] : [KERNEL]), ...always, ...lacking()]
+  const tree = await unpackPackages({ cache, name: 'kernel', packages: names, closure: 'missing', more }, progress)
   await Promise.all([ensureXstateShim(tree), ensureConfine(tree)])
   return tree
 }

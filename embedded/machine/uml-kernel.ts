@@ -4,7 +4,7 @@ import { shellWord } from '../../host/shell-word.ts'
 import { confinedCommand, findConfinement, programFiles, systemFiles } from './confinement.ts'
 import { memoryFolder, requireLimits } from './host-limits.ts'
 import type { BootOptions, KernelStart } from './kernel.ts'
-import { kernelProgram } from './kernel-package.ts'
+import { FIRST_PROGRAM, kernelProgram } from './kernel-package.ts'
 import { allowedCpus, ownCpu, runningKernels } from './own-cpu.ts'
 import { GUEST_CONFINE } from './placement.ts'
 import { plainPath } from './plain-path.ts'
@@ -77,10 +77,15 @@ export function umlKernel(options: BootOptions, agent: string): KernelStart {
   }
 }
 
-/** In a tree that is a whole root file system (offline.ts): starts the script of the cluster, which is in no folder of that root. */
-export const FIRST_PROGRAM = 'usr/lib/uml/first'
+/**
+ * hostfs takes a path for its option only from mount(2), and libmount 2.39 and later calls fsconfig(2), where 6.12 wants `hostfs=` before
+ * it and earlier kernels do not.
+ */
+const ONE_CALL = 'LIBMOUNT_FORCE_MOUNT2=always'
+
+/** The program at FIRST_PROGRAM. */
 export const firstProgram = `#!/bin/sh
-mount -t hostfs -o "ro,$cluster" none /mnt && exec /mnt/${INIT}
+${ONE_CALL} mount -t hostfs -o "ro,$cluster" none /mnt && exec /mnt/${INIT}
 `
 /** Where a guest on such a root sees the folder of its cluster. */
 const SHARED = '/run/cluster'
@@ -109,7 +114,7 @@ function initScript({ packages, cluster, node, agent }: InitPaths): string {
   const shared = cluster === undefined ? '' : `\nnone /mnt/root${SHARED} hostfs ro,X-mount.mkdir,${fstabWord(cluster)}`
   return `#!/bin/sh
 set -e
-export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root TERM=linux
+export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root TERM=linux ${ONE_CALL}
 mount -t proc proc /proc
 # Requests that io_uring completes later corrupt page tables of User-Mode Linux; libuv 1.45 and later makes them. Kernels before
 # 6.6 lack this switch, so programs of Node are also told not to ask.

@@ -3,17 +3,17 @@ import { type CopyOptions, copyFlags } from './copies.ts'
 import type { Judged } from './judge-file.ts'
 import type { ClassResult, Graded, LabSummary, Refused } from './result.ts'
 
-/** Said in every report: what a grade from captures is worth, and what it is not. */
+/** Printed in every report: what a grade from captures cannot prove. */
 const CANNOT_KNOW: readonly string[] = [
-  'Who sat at the keyboard: a learner can let somebody else, or `make solve-N`, do the work.',
-  'Whether a capture is genuine: a learner is root on the cluster it came from, so an able forger can write one that passes. Flags find copies and careless forgeries; they are reasons to look and cost no points.',
-  'What time it really was: every date is by the clock of the machine that the learner controls.',
-  'Steps that send real requests: a capture can not answer them, so they earn and cost nothing here. Grade the live cluster to have them.',
-  'What the notes about past moments are worth: they lie in the learner’s own cluster and can be edited there.',
-  'A valid signature says that the holder of that learner’s key made the file, not that the work is theirs.',
+  'Who did the work: it can be another person, or `make solve-N`.',
+  'Whether a capture is genuine: a learner is root on the cluster, so a skilled forger can write one that passes. Flags find copies and careless forgeries; they are reasons to look and cost no points.',
+  'The real time: every date comes from the clock of a machine that the learner controls.',
+  'Steps that send real requests: a capture cannot answer them, so they are not graded here. Grade the live cluster to include them.',
+  'Whether the notes about past moments are genuine: they are stored in the learner’s own cluster and can be edited there.',
+  'Whether a signed file is the learner’s own work: a valid signature only proves that the holder of that learner’s key made the file.',
 ]
 
-/** Brings together what the files of a class came to: attempts, flags that the class gives rise to, and the figures per step. */
+/** Combines the results of a class: attempts, flags from comparisons within the class, and the figures per step. */
 export function classResult(
   judged: readonly Judged[],
   seconds: number,
@@ -46,7 +46,7 @@ export function classResult(
   }
 }
 
-/** Of several submissions of one learner for one lab the latest counts; a tie says that a file came twice. */
+/** If a learner has several submissions for one lab, the latest counts; of equal ones the second gets a flag. */
 function markAttempts(graded: readonly Graded[]): Graded[] {
   const latest = new Map<string, Graded>()
   const key = ({ learner, lab }: Graded) => `${lab} ${learner.toLowerCase()}`
@@ -59,7 +59,10 @@ function markAttempts(graded: readonly Graded[]): Graded[] {
     if (!counted || counted === entry) return entry
     const flags =
       counted.submittedAt === entry.submittedAt
-        ? [...entry.flags, { kind: 'twice' as const, text: `The same submission came as ${counted.file} already.` }]
+        ? [
+            ...entry.flags,
+            { kind: 'twice' as const, text: `The same submission was already handed in as ${counted.file}.` },
+          ]
         : entry.flags
     return { ...entry, counts: false, flags }
   })
@@ -120,7 +123,7 @@ function exitCodeOf(graded: readonly Graded[], refused: readonly Refused[]): 0 |
 
 const NAME_WIDTH = 24
 
-/** One line for a submission or cluster that has just been judged. */
+/** One line for a submission or cluster when it has been judged. */
 export function judgedLine(judged: Judged, done: number, total: number): string {
   const count = `${String(done).padStart(String(total).length)}/${total}`
   if ('refused' in judged) return `${count} ! ${column(judged.file)} ${plainText(judged.refused)}`
@@ -131,7 +134,7 @@ export function judgedLine(judged: Judged, done: number, total: number): string 
   return `${count} ${mark} ${column(learner)} lab ${lab}  ${String(score).padStart(3)}/${maxScore}  ${said}`
 }
 
-/** The end of a class's grading for people: per step who failed, flags, refusals, and what it can't know. */
+/** The summary of a class as text: failures per step, flags, refusals, and what the grades cannot prove. */
 export function classSummary({ graded, refused, labs, cannotKnow, seconds }: ClassResult): string {
   const lines: string[] = []
   for (const { lab, title, learners, finished, meanPercent, steps } of labs) {
@@ -148,7 +151,7 @@ export function classSummary({ graded, refused, labs, cannotKnow, seconds }: Cla
     for (const { text } of flags) lines.push(`  ${learner}, lab ${lab}: ${plainText(text)}`)
   if (refused.length > 0) lines.push('', 'Refused:')
   for (const { file, reason } of refused) lines.push(`  ${plainText(file)}: ${plainText(reason)}`)
-  lines.push('', 'What these grades can not know:', ...cannotKnow.map((text) => `  ${text}`))
+  lines.push('', 'What these grades cannot prove:', ...cannotKnow.map((text) => `  ${text}`))
   lines.push('', `${graded.length} graded, ${refused.length} refused, ${seconds.toFixed(1)} s`)
   return `${lines.join('\n')}\n`
 }

@@ -7,27 +7,29 @@ import { type DrawnKind, DrawnValueReader, type DrawnValues, TELLING } from './d
 import { listShared, publishedName, type Reuse } from './published.ts'
 import type { Flag } from './result.ts'
 
-/** What two submissions can only share when one was made from the other's cluster. Of bounded size. */
+/** Values that two submissions share only when one was made from the other's cluster. Of bounded size. */
 export interface Prints {
-  /** Identities of the clusters that its captures show, from the objects themselves. */
+  /** Identities of the clusters in its captures, derived from the objects. */
   clusters: string[]
   /** Digests of UIDs of Pods and Services. */
   objects: string[]
-  /** Digests of whole files that hold counters or resource versions, and so never repeat by chance. */
+  /** Digests of whole files with counters or resource versions, which never repeat by chance. */
   files: string[]
-  /** Learners whose variants its captures show. */
+  /** The learners whose variants are in its captures. */
   learners: string[]
-  /** Digests of what its cluster drew at random, by kind; absent for a running cluster. */
+  /** Digests of its cluster's random values, by kind; absent for a running cluster. */
   drawn?: Partial<Record<DrawnKind, string[]>>
 }
 
-/** This many of each kind are kept, the smallest digests, so that two submissions keep the same ones of those they share. */
+/**
+ * How many digests of each kind are kept: the smallest, so that two submissions keep the same ones of their shared values.
+ */
 const KEPT = 32
 const UNREPEATABLE = /^objects\.json$|\/(?:iptables-save|conntrack)$/
-/** A file of a quiet node may be short enough to repeat. */
+/** A file of an idle node may be short enough to repeat. */
 const TELLING_BYTES = 500
 
-/** What the cluster of a submission drew at random, from the captures that were read. */
+/** The random values of a submission's cluster, from the captures that were read. */
 export function valuesOfSubmission({ captures }: Pick<Submission, 'captures'>): DrawnValues {
   const reader = new DrawnValueReader()
   for (const submitted of captures.values())
@@ -69,18 +71,18 @@ interface Compared {
   lab: number
   seed: string
   prints: Prints
-  /** What it has in common with something that this repository publishes. */
+  /** Values shared with a file that this repository publishes. */
   reuse?: Reuse | undefined
 }
 
 export interface CopyOptions {
-  /** Each learner was dealt a variant of the labs; otherwise that is assumed where half of the other learners have theirs. */
+  /** Each learner must have a variant of the labs; otherwise this is assumed if half of the other learners have theirs. */
   variants?: boolean | undefined
 }
 
 /** This many Pods or Services with the same UID prove a common cluster. */
 const SHARED_OBJECTS = 2
-/** This many node files equal to the last counter prove a common source. */
+/** This many identical node files prove a common source. */
 const SHARED_FILES = 2
 const NAMES_SHOWN = 3
 
@@ -105,20 +107,20 @@ export function copyFlags(submissions: readonly Compared[], { variants = false }
       })
     const sameCluster = others(prints.clusters, clusters, learner, 1)
     if (sameCluster.length > 0)
-      flags.push({ kind: 'same cluster', text: `It was made on the very cluster of ${listed(sameCluster)}.` })
+      flags.push({ kind: 'same cluster', text: `It was made on the same cluster as that of ${listed(sameCluster)}.` })
     const sameObjects = others(prints.objects, objects, learner, SHARED_OBJECTS).filter(
       (name) => !sameCluster.includes(name),
     )
     if (sameObjects.length > 0)
       flags.push({
         kind: 'same objects',
-        text: `Its Pods and Services have the UIDs of those of ${listed(sameObjects)}.`,
+        text: `Its Pods and Services have the same UIDs as those of ${listed(sameObjects)}.`,
       })
     const sameFiles = others(prints.files, files, learner, SHARED_FILES)
     if (sameFiles.length > 0)
       flags.push({
         kind: 'same captures',
-        text: `Some of its captures are those of ${listed(sameFiles)}, to the last counter.`,
+        text: `Some of its captures are identical to those of ${listed(sameFiles)}, including all counters.`,
       })
     const copied = mostShared(drawnOf(prints), drawn, learner, [...sameCluster, ...sameObjects])
     if (copied)
@@ -133,13 +135,13 @@ export function copyFlags(submissions: readonly Compared[], { variants = false }
         text: owner ? `Its seed is that of ${owner}.` : `Its seed is not that of ${learner}.`,
       })
     }
-    const strangers = prints.learners.filter((name) => seedOf(name) !== seedOf(learner))
-    if (strangers.length > 0)
-      flags.push({ kind: 'seed', text: `Its cluster was dealt the variant of ${listed(strangers)}.` })
+    const otherLearners = prints.learners.filter((name) => seedOf(name) !== seedOf(learner))
+    if (otherLearners.length > 0)
+      flags.push({ kind: 'seed', text: `Its cluster has the variant of ${listed(otherLearners)}.` })
     if (prints.learners.length === 0 && (variants || isMostly(withVariant, dealt.size - 1)))
       flags.push({
         kind: 'variant',
-        text: `Its cluster was dealt no variant: it was worked on without LEARNER=${learner}${withVariant > 0 ? `, unlike those of ${withVariant} others` : ''}.`,
+        text: `Its cluster has no variant: it was used without LEARNER=${learner}${withVariant > 0 ? `, unlike those of ${withVariant} others` : ''}.`,
       })
     return flags
   })
@@ -151,7 +153,7 @@ const hasOwnVariant = (learner: string, { learners }: Prints) =>
 const drawnOf = ({ drawn = {} }: Prints): string[] =>
   Object.entries(drawn).flatMap(([kind, digests]) => digests.map((digest) => `${kind} ${digest}`))
 
-/** The learner with whom the most drawn values are shared, where that can't be chance. */
+/** The learner with the most shared random values, if that can't be chance. */
 function mostShared(
   values: readonly string[],
   found: ReadonlyMap<string, Set<string>>,

@@ -1,4 +1,5 @@
-// Values that a cluster generates at random and no second cluster repeats: two submissions that share it have a source in common.
+// Values that a cluster generates at random and no other cluster repeats: two submissions that share them have a common
+// source.
 
 import { hash } from 'node:crypto'
 import type { Capture, NodeFiles } from '../../cluster/capture-folder.ts'
@@ -23,18 +24,20 @@ export type DrawnKind = keyof typeof DRAWN_KINDS
 /** Digests of the values of each kind. */
 export type DrawnValues = ReadonlyMap<DrawnKind, ReadonlySet<string>>
 
-/** Among 1,000 learners two may draw one equal 32-bit value by chance, two such values never: this many values, of any kinds, count. */
+/**
+ * Among 1,000 learners two may share one 32-bit value by chance, but not two: this many shared values, of any kind, count.
+ */
 export const TELLING = 2
 
 const DIGEST_LENGTH = 12
-/** A list of fewer objects, or of objects made in fewer different seconds, may repeat by chance. */
+/** A list of fewer objects, or of objects created in fewer different seconds, may repeat by chance. */
 const AGED_OBJECTS = 20
 const AGED_SECONDS = 4
-/** The lines of a log whose fractions of a second are compared, and how many of these have to differ. */
+/** How many log lines are compared by their fractions of a second, and how many of these must differ. */
 const LOG_LINES = 10
 const LOG_FRACTIONS = 4
 
-/** Gathers the values of captures; a file that several captures share costs nothing the second time. */
+/** Collects the values of captures; a file that several captures share is read once. */
 export class DrawnValueReader {
   readonly #values = new Map<DrawnKind, Set<string>>()
   readonly #seen = new Set<string>()
@@ -44,14 +47,17 @@ export class DrawnValueReader {
     return this.#values
   }
 
-  /** `key` tells a node's file apart from others, as the digest of its content does; without one, each is read. */
+  /** `key` identifies the content of a node's file, for example by its digest; without a key, each file is read. */
   addCapture({ objects, nodes }: Capture, key: (path: string) => string | undefined = () => undefined): void {
     const embedded = isEmbedded(objects.items)
     if (this.#isNew(key('objects.json'))) this.#addObjects(objects.items)
     for (const node of nodes) this.#addNode(node, embedded, (file) => key(`nodes/${node.name}/${file}`))
   }
 
-  /** The files of one node. A boot ID counts for the embedded cluster alone, whose kernel is its own: kind's nodes share that of their machine. */
+  /**
+   * The files of one node. A boot ID counts only for the embedded cluster, which has its own kernel: kind's nodes share that
+   * of their machine.
+   */
   #addNode({ files }: NodeFiles, embedded: boolean, key: (file: string) => string | undefined): void {
     for (const [file, text] of files) {
       if (file !== 'boot' && !this.#isNew(key(file))) continue
@@ -65,12 +71,12 @@ export class DrawnValueReader {
 
   #addLinks(text: string): void {
     const macs = [...text.matchAll(LOCAL_MAC)].map(([, mac = '']) => mac)
-    // An address that several interfaces have was set, not drawn.
+    // An address of several interfaces was set, not generated.
     for (const mac of macs) if (macs.filter((other) => other === mac).length === 1) this.#add('mac', mac)
     for (const [, name = ''] of text.matchAll(VETH)) this.#add('veth', name)
   }
 
-  /** Only flows whose source port was rewritten: their two ports were drawn one after the other. */
+  /** Only connections whose source port was rewritten: both ports are random. */
   #addFlows(text: string): void {
     for (const line of text.split('\n')) {
       const words = [...line.matchAll(FLOW_WORD)].map(([, word = '']) => word)
@@ -78,7 +84,7 @@ export class DrawnValueReader {
     }
   }
 
-  /** What of a second the first lines were written at: it outlives a change of all dates by whole seconds. */
+  /** The fractions of a second of the first lines: they remain when all dates are shifted by whole seconds. */
   #addLog(text: string): void {
     const fractions = text
       .slice(0, 8000)
@@ -135,7 +141,7 @@ const VETH = /"ifname":\s?"(veth[0-9a-f]{8})"/g
 const FLOW_WORD = /\b(?:src|dst|sport|dport)=(\S+)/g
 const KLOG_FRACTION = /^[IWEF]\d{4} \d\d:\d\d:\d\d\.(\d{3,6}) /
 
-/** Whether the captured cluster says that it is an embedded one, whose kernel boots with it. */
+/** Whether the captured cluster is an embedded one, whose kernel boots with it. */
 export const isEmbedded = (items: readonly unknown[]): boolean =>
   items.some((item) => isRecord(item) && textAt(item.spec, 'providerID').startsWith('embedded://'))
 

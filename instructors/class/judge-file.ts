@@ -24,7 +24,7 @@ export interface ClassSecrets {
   word?: string | undefined
 }
 
-/** Captures of a submission that do not show the word of the class; nothing where the class has none. */
+/** Flags for captures that do not show the word of the class; none if the class has no word. */
 function classWordFlags({ manifest, captures }: Submission, { key, word }: ClassSecrets): Flag[] {
   const words = expectedWords(word, key, manifest.learner)
   if (words.length === 0) return []
@@ -34,7 +34,7 @@ function classWordFlags({ manifest, captures }: Submission, { key, word }: Class
   )
 }
 
-/** One flag for captures without a word, one for those with another. */
+/** One flag for captures without a word, one for captures with another word. */
 export function wordFlags(captures: readonly { id: string; capture: Capture }[], words: readonly string[]): Flag[] {
   const states = captures.map(({ id, capture }) => ({ id, state: wordState(capture, words) }))
   const flag = (wanted: 'missing' | 'other', what: string): Flag[] => {
@@ -45,7 +45,7 @@ export function wordFlags(captures: readonly { id: string; capture: Capture }[],
   }
   return [
     ...flag('missing', 'lack the word of this class'),
-    ...flag('other', 'hold another word than that of this class'),
+    ...flag('other', 'have another word than that of this class'),
   ]
 }
 
@@ -76,7 +76,7 @@ function clockFlags({ manifest, captures }: Submission, now: number): Flag[] {
       highest = Math.max(highest, resourceVersion)
     }
     if (newest > takenAt + SKEW_MS) say('early', `The capture "${id}" is dated before objects in it were made.`)
-    // An API server counts its changes: a later look can't have seen fewer of them than an earlier one by much.
+    // An API server counts its changes: a later capture can't have a much smaller count than an earlier one.
     if (highest < version * 0.5)
       say('order', `The capture "${id}" is dated after "${before}", but its cluster had seen fewer changes by then.`)
     if (highest > version) {
@@ -87,27 +87,27 @@ function clockFlags({ manifest, captures }: Submission, now: number): Flag[] {
   return [...found.values()].map((text) => ({ kind: 'clock', text }))
 }
 
-/** What one file came to: graded, with what the comparison of the class needs; or refused in one sentence. */
+/** The result of one file: graded, with the values for the comparison of the class; or refused with one sentence. */
 export type Judged =
   | { file: string; graded: Graded; seed: string; prints: Prints; reuse?: Reuse | undefined; wordFlags?: Flag[] }
   | { file: string; refused: string }
 
 export interface JudgeOptions extends ReadOptions {
-  /** The word of the class; with the class's key, each learner's own counts as well. */
+  /** The word of the class; with the class's key, each learner's own word is also valid. */
   word?: string | undefined
   /** Milliseconds since the epoch, for tests. */
   now?: number
 }
 
-/** Long texts of findings are for the learner's own screen; a class's pages stay readable, and memory flat. */
+/** Maximum length of texts of findings in a class's reports, which keeps pages readable and memory bounded. */
 const TEXT = 300
 
-/** A stranger's text for reports: no control characters, of bounded length. */
+/** A learner's text for reports: no control characters, bounded length. */
 const clean = (text: string) => shortened(plainText(text), TEXT)
 
 const specs = new Map<number, Promise<LabSpec>>()
 
-/** Reads one submission and judges it again. Whatever is wrong with the file is in the result; it never throws. */
+/** Reads one submission and judges it again. Never throws: errors of the file are in the result. */
 export async function judgeFile(path: string, options: JudgeOptions = {}): Promise<Judged> {
   const file = clean(basename(path))
   try {
@@ -140,7 +140,7 @@ function specOf(lab: number): Promise<LabSpec> {
   if (known) return known
   const numbers = listLabs().map(({ number }) => number)
   if (!numbers.includes(lab))
-    throw new Refusal(`It is for lab ${lab}, which is not here: the labs are ${numbers.join(', ')}.`)
+    throw new Refusal(`It is for lab ${lab}, which does not exist: the labs are ${numbers.join(', ')}.`)
   const spec = loadSpec(readLab(lab))
   specs.set(lab, spec)
   return spec
@@ -163,7 +163,7 @@ function gradedOf({ manifest, signature }: Submission, file: string, report: Rep
   }
 }
 
-/** One report among those of a class: of a capture folder or of a running cluster, about which nothing else is known. */
+/** One report in the form of a class's results: of a capture folder or of a running cluster, without further data. */
 export function gradedReport(report: Report, { learner, file }: { learner: string; file: string }): Graded {
   const { lab, title, score, maxScore, gradedAt, steps } = report
   return {
@@ -218,7 +218,7 @@ function shortFinding(finding: NonNullable<StepReport['finding']>): NonNullable<
   }
 }
 
-/** What a submission says about itself and its captures do not bear out. */
+/** Claims of a submission that its captures do not confirm. */
 function ownFlags({ manifest }: Submission, file: string, { steps }: Report): Flag[] {
   const flags: Flag[] = []
   const claimed = new Map(manifest.steps.map(({ id, verdict }) => [id, verdict]))
@@ -227,10 +227,10 @@ function ownFlags({ manifest }: Submission, file: string, { steps }: Report): Fl
   )
   if (untrue.length > 0) {
     const names = untrue.map(({ id }) => id).join(', ')
-    flags.push({ kind: 'claims', text: `It says that ${names} passed; its captures do not show it.` })
+    flags.push({ kind: 'claims', text: `It claims that ${names} passed; its captures do not show it.` })
   }
   const [, named] = /^([A-Za-z0-9._-]+)-lab\d+\.labgrade$/.exec(file) ?? []
   if (named !== undefined && named.toLowerCase() !== manifest.learner.toLowerCase())
-    flags.push({ kind: 'name', text: `The file is named for ${named}, and what is in it for ${manifest.learner}.` })
+    flags.push({ kind: 'name', text: `The file is named for ${named}, but its content is for ${manifest.learner}.` })
   return flags
 }

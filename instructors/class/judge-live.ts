@@ -21,18 +21,18 @@ import { clusterAccess } from './kubeconfig-safety.ts'
 const KUBECONFIG_BYTES = 2 ** 20
 const silent: Progress = { start: () => undefined, end: () => undefined, note: () => undefined }
 
-/** Opens a learner's cluster, for tests another way. */
+/** Opens a learner's cluster; tests replace it. */
 export type OpenLive = (name: string, access: ClusterAccess) => Promise<Cluster>
 
-/** Loads the client of the API, which takes longer than many a cluster does. */
+/** Loads the API client, which can take longer than grading a cluster. */
 export const loadClient = () => import('../../cluster/context.ts')
 
 const openByContext: OpenLive = async (name, access) => {
   const { ContextCluster } = await loadClient()
-  return ContextCluster.ofStranger(name, access)
+  return ContextCluster.ofLearner(name, access)
 }
 
-/** Grades a learner's running cluster, real requests included. Whatever is wrong with it is in the result; it never throws. */
+/** Grades a learner's running cluster, real requests included. Never throws: errors of the cluster are in the result. */
 export async function judgeLive(
   { kubeconfig, lab }: LiveTask,
   open = openByContext,

@@ -21,9 +21,9 @@ export interface PoolOptions {
   word?: string | undefined
   /** Tasks judged at the same time. */
   jobs?: number
-  /** Milliseconds that one task may take, before the scale factor. */
+  /** Time limit of one task in milliseconds, before the scale factor. */
   deadlineMs?: number
-  /** Megabytes of memory that one thread may use. */
+  /** Memory limit of one thread in megabytes. */
   memoryMb?: number
   onJudged?: (judged: Judged, done: number) => void
   /** The thread's program (scripts/start.mjs). */
@@ -35,8 +35,8 @@ const MEMORY_MB = 768
 const WORKER = 'instructors/class/judge-worker.ts'
 
 /**
- * Judges tasks in threads of this process and returns what they came to, in the order given. One that takes too long or too
- * much memory costs its own thread, which is replaced; the others never notice.
+ * Judges tasks in threads of this process and returns their results, in the order given. A task that takes too long or too
+ * much memory ends only its own thread, which is replaced.
  */
 export async function judgeAll(tasks: readonly Task[], options: PoolOptions = {}): Promise<Judged[]> {
   const results: Judged[] = []
@@ -79,10 +79,10 @@ class JudgingThread {
     this.#worker = new Worker(START, {
       argv: [worker],
       workerData: { key, word, live },
-      // Captures are garbage as soon as they are judged: a roomy nursery lets most of them die in it.
+      // Captures are garbage as soon as they are judged: with a large young generation most are collected there.
       resourceLimits: { maxOldGenerationSizeMb: memoryMb, maxYoungGenerationSizeMb: 64 },
     })
-    // Loading the checks is no file's fault, so the clock of the first begins behind it.
+    // The time limit of the first task begins after the checks are loaded.
     this.#ready = new Promise((resolve) => this.#worker.once('message', () => resolve()))
     this.#worker.on('error', () => undefined)
   }
@@ -110,7 +110,7 @@ class JudgingThread {
     this.#worker.on('error', () => undefined)
     if (judged !== 'late') return judged
     await this.end()
-    const what = 'file' in task ? 'It was not judged' : 'The cluster did not answer'
+    const what = 'file' in task ? 'It was not judged' : 'The cluster did not respond'
     return { file, refused: `${what} in ${this.#deadlineMs / 1000} s.` }
   }
 

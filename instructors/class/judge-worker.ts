@@ -1,10 +1,10 @@
-// Judges what the pool sends, one task at a time, in a thread that can be ended when a task never comes to an end.
+// Judges the tasks of the pool, one at a time, in a thread that can be ended when a task does not finish.
 import { parentPort, workerData } from 'node:worker_threads'
 import type { ClassKey } from '../../grading/signature.ts'
 import { judgeFile } from './judge-file.ts'
 import type { Task } from './judge-pool.ts'
 
-// Failures are values here; their stack traces are never read.
+// Failures are values here; stack traces are not used.
 Error.stackTraceLimit = 0
 const { key, word, live }: { key: ClassKey | undefined; word: string | undefined; live: boolean } = workerData
 const judging = () => import('./judge-live.ts')
@@ -14,6 +14,6 @@ parentPort?.on('message', async (task: Task) => {
   const { judgeLive } = await judging()
   parentPort?.postMessage(await judgeLive(task, undefined, { key: own, word }))
 })
-// The time that loading takes is no cluster's fault.
+// Loaded first, so that the time is not counted for a cluster.
 if (live) await (await judging()).loadClient()
 parentPort?.postMessage('ready')

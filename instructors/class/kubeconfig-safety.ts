@@ -3,7 +3,10 @@ import { z } from 'zod'
 import type { ClusterAccess } from '../../cluster/kube-client.ts'
 import { quoted, refuse, requireHarmless } from '../submission/untrusted-text.ts'
 
-/** A kubeconfig of `kubectl config view --flatten` has some thousand bytes; a chain of authorities may have more. */
+/**
+ * A kubeconfig of `kubectl config view --flatten` has a few thousand bytes; with a chain of certificate authorities it is
+ * larger.
+ */
 const LIMIT = 2 ** 18
 
 const base64 = z.string().regex(/^[A-Za-z0-9+/=\s]+$/)
@@ -17,7 +20,7 @@ const clusterFields = {
   'insecure-skip-tls-verify': z.boolean().optional(),
 }
 const userFields = {
-  // What may be in a header of HTTP (RFC 6750 allows less).
+  // Characters that are valid in an HTTP header (RFC 6750 allows fewer).
   token: z
     .string()
     .regex(/^[\x21-\x7e]+$/)
@@ -25,7 +28,7 @@ const userFields = {
   'client-certificate-data': base64.optional(),
   'client-key-data': base64.optional(),
 }
-/** Fields that say nothing about how a cluster is reached. They are dropped like all others, without a word. */
+/** Fields that do not affect how a cluster is reached. They are dropped silently. */
 const IDLE = ['extensions', 'disable-compression']
 
 const entries = z.array(z.record(z.string(), z.unknown()))
@@ -38,14 +41,15 @@ const outline = z.object({
 const contextFields = z.object({ cluster: z.string(), user: z.string() })
 
 /**
- * Reads what is needed of a stranger's kubeconfig, and nothing else: every value that is returned was copied field by field from the
- * one context in use, so that no program, file, proxy or other identity that the text names can be reached through it.
- * @throws Refusal with one sentence; a field that would be lost is named, because the cluster might not be reached without it
+ * Reads only the required fields of a learner's kubeconfig: every returned value is copied from the current context, so that
+ * no program, file, proxy or other identity in the text can be used through it.
+ * @throws Refusal with one sentence; it names a field that would be dropped, because the cluster might not be reachable
+ * without it
  */
 export function clusterAccess(text: string): ClusterAccess {
   if (text.length > LIMIT) refuse(`Its kubeconfig is larger than ${LIMIT / 2 ** 10} KiB.`)
   const read = outline.safeParse(parsed(text))
-  if (!read.success) refuse('It is no kubeconfig with a current-context, clusters, users and contexts.')
+  if (!read.success) refuse('It is not a kubeconfig with a current-context, clusters, users and contexts.')
   const { clusters, users, contexts, 'current-context': current } = read.data
   const context = contextFields.safeParse(named(contexts, current, 'context'))
   const cluster = context.success && named(clusters, context.data.cluster, 'cluster')
@@ -70,7 +74,7 @@ export function clusterAccess(text: string): ClusterAccess {
 
 const ADVICE = 'ask for one made by `kubectl config view --flatten --minify --raw` with a token.'
 
-/** The only fields of an entry that are taken. */
+/** Copies only the known fields of an entry. */
 function fieldsOf<Shape extends z.ZodRawShape>(entry: Record<string, unknown>, shape: Shape, what: string) {
   const extra = Object.keys(entry).find((key) => !Object.hasOwn(shape, key) && !IDLE.includes(key))
   if (extra !== undefined)
@@ -90,11 +94,14 @@ function named(list: readonly Record<string, unknown>[], name: string, field: st
 function httpsAddress(text: string): string {
   const url = URL.canParse(text) ? new URL(text) : undefined
   if (url?.protocol !== 'https:' || url.username || url.password || url.search || url.hash || /[\s"'\\{}]/.test(text))
-    return refuse(`Its server ${quoted(text)} is no https address.`)
+    return refuse(`Its server ${quoted(text)} is not an https address.`)
   return url.href.replace(/\/+$/, '')
 }
 
-/** The text as plain values; undefined when it is no single YAML document. Aliases, which could unfold without end, are none of it. */
+/**
+ * The text as plain values; undefined if it is not a single YAML document. Aliases, whose expansion could be unbounded, are
+ * not accepted.
+ */
 function parsed(text: string): unknown {
   let value: unknown
   try {

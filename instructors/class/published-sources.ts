@@ -9,7 +9,7 @@ import type { PublishedValues } from './published.ts'
 
 /** Folders of a checkout that are not published with it. */
 const PRIVATE = ['node_modules', '.git', '.cache', '.evidence', 'dist', 'submissions', 'captures']
-/** Files that only a folder with one node's recorded state has. */
+/** Files that identify a folder with one node's recorded state. */
 const OF_A_NODE = ['ip-addr.json', 'ipset-save', 'conntrack', 'kube-proxy.log']
 
 /** The values of every submission, capture and recorded node in the repository. */
@@ -37,7 +37,7 @@ async function gatherFolder(folder: string, found: PublishedValues): Promise<voi
 
 async function valuesOfFile(file: string): Promise<DrawnValues> {
   const submission = await readSubmission(file)
-  // Asked for, so that none is left out.
+  // Reads every capture, so that no value is missing.
   for (const submitted of submission.captures.values()) submitted.capture
   return valuesOfSubmission(submission)
 }

@@ -3,13 +3,13 @@ import { join } from 'node:path'
 import { projectRoot } from '../../host/layout.ts'
 import { DRAWN_KINDS, type DrawnKind, type DrawnValues, TELLING } from './drawn-values.ts'
 
-/** A published file or folder of this repository that a submission shares values with, and how many of each kind. */
+/** A published file or folder of this repository with values that a submission shares, and how many of each kind. */
 export interface Reuse {
   source: string
   shared: Partial<Record<DrawnKind, number>>
 }
 
-/** Path from the repository → kind → digests with a blank between them. */
+/** Path in the repository → kind → digests, separated by a space. */
 export type PublishedValues = Record<string, Partial<Record<DrawnKind, string>>>
 
 export const PUBLISHED_FILE = join(projectRoot, 'instructors/class/published-values.json')
@@ -20,7 +20,7 @@ export function readPublishedValues(): PublishedValues {
 
 let index: Map<string, string[]> | undefined
 
-/** The published source that the values come from, where they share enough with one; the one with the most in common. */
+/** The published source with the most shared values, if there are enough. */
 export function reuseOfPublished(values: DrawnValues): Reuse | undefined {
   index ??= indexOf(readPublishedValues())
   const found = new Map<string, Reuse['shared']>()
@@ -51,7 +51,7 @@ function indexOf(published: PublishedValues): Map<string, string[]> {
   return sources
 }
 
-/** As a report names it. */
+/** The name of a source in reports. */
 export function publishedName(source: string): string {
   const lab = /\/lab-(\d+)-[^/]*\.labgrade$/.exec(source)?.[1]
   return lab === undefined ? `the repository's recording "${source}"` : `the repository's solved example of lab ${lab}`

@@ -1,5 +1,5 @@
 import { loadBalancerService, nodePortService } from '../../checks/03-from-outside/exposed-service.ts'
-import { SOMEBODY_OUTSIDE } from '../../checks/03-from-outside/outside-requests.ts'
+import { EXAMPLE_CLIENT } from '../../checks/03-from-outside/outside-requests.ts'
 import { VIPS } from '../../checks/04-lvs/stage.ts'
 import { AGENT_PORT, clusterIPs } from '../../checks/05-exposure/node-agent.ts'
 import type { Capture } from '../../cluster/capture-folder.ts'
@@ -16,7 +16,7 @@ import { noticed } from './noticed.ts'
 
 type Followed = Omit<Packet, 'protocol'>
 
-/** Where, by the rules of one node, every packet ends that a lab follows at its moments. Equal texts, equal ends. */
+/** Where the rules of one node send every packet that a lab follows at its moments, as text for comparison. */
 function packetEnds(capture: Capture, node: string, lab: number): string {
   const snapshot = new Snapshot(capture)
   const { state } = snapshot.node(node)
@@ -39,12 +39,12 @@ const FOLLOWED: Record<number, (snapshot: Snapshot, node: string) => Followed[]>
   2: toServices,
   3: fromOutside,
   4: toServersByHand,
-  5: (snapshot, node) => [toServices, toPods, toAgents].flatMap((packets) => packets(snapshot, node)),
-  // In iptables mode by real requests.
+  5: (snapshot, node) => [toServices, toPods, toMetricsListeners].flatMap((packets) => packets(snapshot, node)),
+  // In iptables mode the lab uses real requests.
   7: (snapshot, node) => (snapshot.node(node).mode === 'userspace' ? toServices(snapshot, node) : []),
 }
 
-/** Makes packets of the Pod client, on the node that it is on. */
+/** Makes packets of the Pod "client", on its node. */
 function clientOn(snapshot: Snapshot, node: string) {
   const client = snapshot.find('Pod', WEB_NAMESPACE, 'client')
   const source = client?.spec?.nodeName === node ? client.status?.podIP : undefined
@@ -65,7 +65,7 @@ function toServices(snapshot: Snapshot, node: string): Followed[] {
   )
 }
 
-/** Straight to the Pods behind them. */
+/** Directly to their endpoints. */
 function toPods(snapshot: Snapshot, node: string): Followed[] {
   const fromClient = clientOn(snapshot, node)
   const own = snapshot.objects.endpointSlices.filter(
@@ -76,17 +76,17 @@ function toPods(snapshot: Snapshot, node: string): Followed[] {
   )
 }
 
-/** To the agent's port on every ClusterIP. */
-function toAgents(snapshot: Snapshot, node: string): Followed[] {
+/** To the port of the metrics listener on every ClusterIP. */
+function toMetricsListeners(snapshot: Snapshot, node: string): Followed[] {
   const fromClient = clientOn(snapshot, node)
   return clusterIPs(snapshot).flatMap((ip) => fromClient(ip, AGENT_PORT))
 }
 
-/** From outside to this node's port of the Service that lab 3 exposes, and to its load balancer, where they are there. */
+/** From outside to the node port of the Service that lab 3 exposes, and to its load balancer, if they exist. */
 function fromOutside(snapshot: Snapshot, node: string): Followed[] {
   const ownAddress = snapshot.objects.nodes.find(({ name }) => name === node)?.internalIPs[0] ?? ''
   const to = (destination: string, port: number): Followed => {
-    return { from: 'external', source: SOMEBODY_OUTSIDE, destination, port }
+    return { from: 'external', source: EXAMPLE_CLIENT, destination, port }
   }
   const port = unlessMissing(() => nodePortService(snapshot))
   const balancer = unlessMissing(() => loadBalancerService(snapshot))
@@ -110,27 +110,27 @@ function toServersByHand(snapshot: Snapshot, node: string): Followed[] {
   return snapshot
     .node(node)
     .state.virtualServers.filter(({ address }) => VIPS.includes(address))
-    .map(({ address, port }) => ({ from: 'external', source: SOMEBODY_OUTSIDE, destination: address, port }))
+    .map(({ address, port }) => ({ from: 'external', source: EXAMPLE_CLIENT, destination: address, port }))
 }
 
-/** Labs about what learners build beside kube-proxy: what kube-proxy must have is the matter of others. */
+/** Labs about objects that learners create beside kube-proxy's; kube-proxy's own are claimed by other labs. */
 const BESIDE_KUBE_PROXY = new Set([4])
 
-const UNCHANGED = 'Every packet that the lab follows at this moment ends where it did.'
+const UNCHANGED = 'Every packet that the lab follows at this moment ends at the same place.'
 const TABLES = new Set(['nat', 'filter', 'mangle'])
 const LEFT_BEHIND =
-  'In IPVS mode nothing asks for what iptables mode left, and every packet that the lab follows ends where it did. That all of it is gone is claimed by lab 2, step flush, and at the end of lab 5.'
+  'In IPVS mode no rule uses the leftovers of iptables mode, and every packet that the lab follows ends at the same place. Their removal is claimed by lab 2, step flush, and at the end of lab 5.'
 
 const LEFT_BEHIND_IN_USERSPACE =
-  'In userspace mode nothing asks for what iptables mode left, and every packet that the lab follows ends where it did. What iptables mode must hold is claimed at the end of lab 7, step back.'
+  'In userspace mode no rule uses the leftovers of iptables mode, and every packet that the lab follows ends at the same place. The rules of iptables mode are claimed at the end of lab 7, step back.'
 
-const reasonFor = (twin: number) =>
-  `${UNCHANGED} That nothing of kube-proxy’s is missing, altered or stale is claimed at the end of lab ${twin}, where the same change is caught.`
+const reasonFor = (lab: number) =>
+  `${UNCHANGED} That nothing of kube-proxy’s is missing, altered or stale is claimed at the end of lab ${lab}, where the same change is caught.`
 
 /**
- * Proves that changes of a moment's capture, or of a lab that is not about kube-proxy, are equivalent: the packets that the lab
- * follows end where they did, and a change of the same kind is tried at the end of this lab or, in the same mode, of another, and
- * caught there. Each kind is tried once.
+ * Proves that changes of a moment's capture, or of a lab that is not about kube-proxy, are equivalent: the packets that the
+ * lab follows end at the same place, and a change of the same kind at the end of this lab or, in the same mode, of another
+ * one is caught there. Each kind is tried once.
  */
 export class EquivalentMutants {
   readonly #ends: readonly GoodCapture[]
@@ -183,7 +183,10 @@ export class EquivalentMutants {
 const isByHand = ({ place, detail }: Mutation) =>
   isLearnersRule(detail) || /^virtual server (?:\d+$|192\.0\.2\.)|^address /.test(place)
 
-/** What iptables mode left: a chain that the mode that runs has no use for, or a jump that it does not make. */
+/**
+ * Whether the change concerns a leftover of iptables mode: a chain that the running mode does not use, or a jump that it does
+ * not create.
+ */
 function isLeftBehind(good: GoodCapture, node: string, { place, detail }: Mutation): boolean {
   const [tableName = '', chain = ''] = place.split(' ')
   const mode = modeOf(good)
@@ -191,7 +194,7 @@ function isLeftBehind(good: GoodCapture, node: string, { place, detail }: Mutati
   const table = evaluate(new Snapshot(good.capture).node(node), mode).expected.iptables.get(tableName)
   if (chain.startsWith('KUBE-')) return !table?.has(chain)
   const own = table?.get(chain)?.rules ?? []
-  // Where a mode writes nothing, every change concerns leftovers of another mode.
+  // If the mode writes nothing there, every change concerns leftovers of another mode.
   if (mode === 'userspace' && own.length === 0) return true
   const spec = detail.replace(`-A ${chain} `, '')
   const isJump = targetOf(spec)?.startsWith('KUBE-') ?? false
@@ -200,7 +203,10 @@ function isLeftBehind(good: GoodCapture, node: string, { place, detail }: Mutati
 
 const modeOf = ({ capture }: GoodCapture) => new Snapshot(capture).nodes.at(-1)?.mode
 
-/** What is done to what: names that differ from one cluster to the next are left out. KUBE-XLB- is called KUBE-EXT- since 1.24. */
+/**
+ * The kind of a mutation: operator and place, without names that differ between clusters. KUBE-XLB- is called KUBE-EXT- since
+ * 1.24.
+ */
 function kindOf({ operator, place }: Mutation): string {
   const sort = place
     .replace(/-[A-Z0-9]{16}\b/, '-…')

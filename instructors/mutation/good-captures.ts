@@ -12,7 +12,7 @@ import { Snapshot } from '../../grading/snapshot.ts'
 import { projectRoot } from '../../host/layout.ts'
 import { readSubmission } from '../submission/read-submission.ts'
 
-/** A recorded cluster in IPVS mode, with what iptables mode left taken out as `make flush-nat` does. */
+/** A recorded cluster in IPVS mode without the leftovers of iptables mode, as after `make flush-nat`. */
 export function flushed(capture: Capture): Capture {
   const snapshot = new Snapshot(capture)
   const nodes = capture.nodes.map((node) => {
@@ -30,18 +30,18 @@ export function flushed(capture: Capture): Capture {
   return { ...capture, nodes }
 }
 
-/** A recorded cluster on which some steps of a lab pass: what the grader is tried on. */
+/** A recorded cluster on which some steps of a lab pass: the base of mutations. */
 export interface GoodCapture {
   name: string
   /** Where it was recorded: `embedded`, or the genuine cluster, `kind-v1.20.2`. */
   driver: string
   spec: LabSpec
   capture: Capture
-  /** The steps that pass on it by what the nodes hold, not by a note of an earlier moment. */
+  /** The steps that pass because of the nodes' state, not because of a note of an earlier moment. */
   passing: readonly string[]
   /** For the capture of a moment: the same cluster at the end of the lab. */
   end?: GoodCapture
-  /** For a genuine cluster recorded somewhere in the middle: the step that closes the lab does not pass. */
+  /** For a genuine cluster that was recorded during the lab: its last step does not pass. */
   isPart?: true
   /** For the end of a submission. */
   isEnd?: true
@@ -50,8 +50,8 @@ export interface GoodCapture {
 const FIXTURES = join(projectRoot, 'data')
 
 /**
- * Every good capture there is. A lab joins when its spec exists and either a submission of it, as `make submit` writes it,
- * is in data/solved, or a genuine cluster recorded under data/recordings/kind-* lets some of its steps pass.
+ * Every good capture. A lab joins when its spec exists and either a submission of it, as `make submit` writes it, is in
+ * data/solved, or a genuine cluster recorded under data/recordings/kind-* lets some of its steps pass.
  */
 export async function goodCaptures(): Promise<GoodCapture[]> {
   const specs = await Promise.all(listLabs().map(({ number }) => loadSpec(readLab(number))))
@@ -65,7 +65,7 @@ export async function goodCaptures(): Promise<GoodCapture[]> {
     ),
   )
   const telling = genuine
-    // If only the lab's first step passes, the capture shows nothing of the lab.
+    // If only the lab's first step passes, the capture is useless for the lab.
     .filter(({ passing }) => passing.length > 1)
     .map(
       (one): GoodCapture =>
@@ -83,7 +83,7 @@ function filesIn(folder: string, ending: string): string[] {
     .map((name) => join(path, name))
 }
 
-/** The captures of a submission that prove something which none before does, the end first. */
+/** The captures of a submission, the end first, each of which proves a step that no earlier one proves. */
 async function ofSubmission(specs: readonly LabSpec[], file: string): Promise<GoodCapture[]> {
   const { manifest, captures } = await readSubmission(file)
   const spec = specs.find(({ lab }) => lab.number === manifest.lab)
@@ -116,13 +116,15 @@ async function good(recorded: Omit<GoodCapture, 'passing'>): Promise<GoodCapture
   return { ...recorded, passing }
 }
 
-/** The node of the learner's client Pod, from which packets are walked; else the last, a worker. */
+/** The node of the learner's client Pod, where packets are traced from; else the last, a worker. */
 export function busiestNode({ capture }: GoodCapture): string {
   const client = new Snapshot(capture).find('Pod', 'default', 'client')?.spec?.nodeName
   return client ?? capture.nodes.at(-1)?.name ?? ''
 }
 
-/** The nodes that mutations are made on: the busiest, and the control plane, which has no Pods and directs in lab 4. */
+/**
+ * The nodes that mutations are made on: the busiest, and the control plane, which has no Pods and is the director in lab 4.
+ */
 export function nodesToBreak(good: GoodCapture): string[] {
   const controlPlane = new Snapshot(good.capture).items.find(
     ({ kind, metadata }) => kind === 'Node' && metadata.labels?.['node-role.kubernetes.io/control-plane'] !== undefined,
@@ -130,7 +132,7 @@ export function nodesToBreak(good: GoodCapture): string[] {
   return [...new Set([busiestNode(good), controlPlane?.metadata.name ?? busiestNode(good)])]
 }
 
-/** A lab about nothing but moments ends with the notes of all of them. */
+/** A lab whose steps are all about moments ends with the notes of all of them. */
 const endsInNotes = ({ lab }: LabSpec) => lab.steps.every(({ moment }) => moment)
 
 const isMoment = ({ lab }: LabSpec, id: string) => lab.steps.find((step) => step.id === id)?.moment === true

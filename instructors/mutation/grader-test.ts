@@ -43,7 +43,7 @@ function underVersion(capture: Capture, version: string): Capture {
   return { ...capture, objects, nodes }
 }
 
-/** Virtual servers that are not kube-proxy's stay, as those that lab 4 has its reader build. */
+/** Virtual servers that are not kube-proxy's are kept, for example those of lab 4. */
 function byHand(node: NodeView, mode: 'ipvs' | 'iptables'): VirtualServer[] {
   const own = new Set(evaluate(node, mode).expected.virtualServers.map(virtualServerKey))
   return node.state.virtualServers.filter((server) => !own.has(virtualServerKey(server)))
@@ -73,7 +73,7 @@ function withVersion(item: unknown, version: string): unknown {
   return JSON.parse(text.replace(IMAGE, `$1${version}"`).replace(NODE_INFO, `$1${version}"`))
 }
 
-/** A false alarm: a step no longer passes on a capture that was only changed harmlessly. */
+/** A false alarm: a step no longer passes after a harmless change of the capture. */
 interface FalseAlarm {
   good: GoodCapture
   what: string
@@ -86,7 +86,7 @@ interface AlarmTest {
   alarms: FalseAlarm[]
 }
 
-/** Which mutations are tried: one in `every`, counted from `first`; of one operator alone where it is named. */
+/** Which mutations are tried: one in `every`, starting with `first`; optionally of one operator only. */
 interface Choice {
   every?: number
   first?: number
@@ -110,7 +110,7 @@ export async function tryMutations(
   return trials
 }
 
-/** Judges good captures after changes that mean nothing, and under every version of kube-proxy. */
+/** Judges good captures after meaningless changes, and under every version of kube-proxy. */
 export async function seekFalseAlarms(
   goods: readonly GoodCapture[],
   { seed = 1, every = 1, first = 0 }: { seed?: number; every?: number; first?: number } = {},
@@ -124,7 +124,7 @@ export async function seekFalseAlarms(
     const lasting = good.passing.filter((id) => !ofThatTime.has(id))
     const variants = [
       ...noise(seed).map(({ what, apply }) => ({ what, made: () => apply(good.capture), steps: good.passing })),
-      // The notes of a moment, and what was answered to a question, are of the version that was there.
+      // The notes of a moment and the answers to questions belong to the recorded version.
       ...OTHER_VERSIONS.map((version) => ({
         what: `kube-proxy ${version}`,
         made: () => underVersion(good.capture, version),

@@ -12,7 +12,7 @@ interface RuleLine {
 const FOREIGN = /^(?!KUBE-)/
 const KUBELET = /^KUBE-(?:KUBELET-CANARY|IPTABLES-HINT)$/
 
-/** One alteration of a rule: what it is called, and how it reads afterwards. */
+/** One alteration of a rule: its name, and the changed rule. */
 const ALTERATIONS: readonly [
   operator: string,
   pattern: RegExp,
@@ -43,7 +43,7 @@ const ALTERATIONS: readonly [
   ['add a condition', /^((?:\[\d+:\d+\] )?-A \S+) /, '$1 -i eth9 '],
 ]
 
-/** Every single change of a rule, chain or policy that is kube-proxy's or the learner's, in an iptables-save text. */
+/** Yields every single change of a rule, chain or policy of kube-proxy or the learner, in an iptables-save text. */
 export function* iptablesEdits(text: string): Generator<FileEdit> {
   const lines = text.split('\n')
   const rules = readRules(lines)
@@ -133,7 +133,7 @@ function* chainEdits(lines: readonly string[], rules: readonly RuleLine[]): Gene
     }
 }
 
-/** Rules outside of kube-proxy's tables that take a part of the Service packets, or all of them. */
+/** Rules outside kube-proxy's tables that drop some or all Service packets. */
 const TAKING_RULES = [
   '-A PREROUTING -p tcp -m statistic --mode random --probability 0.10000000009 -j DROP',
   '-A PREROUTING -d 10.96.0.0/16 -j DROP',

@@ -43,9 +43,9 @@ const altered = (entry: string) =>
 const another = (entry: string) =>
   /^\d+\.\d+/.test(entry) ? entry.replace(/^(\d+\.\d+)\.\d+\.\d+/, '$1.98.98') : altered(entry)
 
-type Way = 'm' | 'g' | 'i'
+type ForwardingMethod = 'm' | 'g' | 'i'
 /** NAT, direct routing, tunnel. */
-const OTHER_WAY: Record<Way, Way> = { m: 'g', g: 'i', i: 'm' }
+const OTHER_METHOD: Record<ForwardingMethod, ForwardingMethod> = { m: 'g', g: 'i', i: 'm' }
 
 /** Every single change of a virtual server or a real server in an `ipvsadm -Sn` text. */
 export function* ipvsEdits(text: string): Generator<FileEdit> {
@@ -93,7 +93,7 @@ export function* ipvsEdits(text: string): Generator<FileEdit> {
       ...about,
       words,
       operator: 'alter forwarding',
-      edit: () => put(line.replace(/ -([mgi]) /, (_all, way: Way) => ` -${OTHER_WAY[way]} `)),
+      edit: () => put(line.replace(/ -([mgi]) /, (_all, method: ForwardingMethod) => ` -${OTHER_METHOD[method]} `)),
     }
     yield { ...about, words, operator: 'alter real server', edit: () => put(line.replace(real, shifted(real))) }
   }
@@ -194,7 +194,7 @@ export function* linkEdits(text: string): Generator<FileEdit> {
     }
 }
 
-/** Lab 4 has its reader give a node addresses of TEST-NET-1 (RFC 5737), on whichever device. */
+/** In lab 4 the learner adds addresses of TEST-NET-1 (RFC 5737) to a node, on any device. */
 function* learnersAddressEdits(links: readonly RawLink[]): Generator<FileEdit> {
   for (const [at, { ifname, addr_info }] of links.entries())
     for (const [index, { local }] of addr_info.entries()) {

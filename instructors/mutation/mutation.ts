@@ -1,9 +1,9 @@
 import type { Capture } from '../../cluster/capture-folder.ts'
 
-/** Rules that the text of a lab has its reader write are known by their comment: `probe` in lab 1, `lab-N…` elsewhere. */
+/** Rules that a learner adds in a lab are identified by their comment: `probe` in lab 1, `lab-N…` elsewhere. */
 export const isLearnersRule = (line: string): boolean => /--comment "?(?:probe|lab-\d+)(?![A-Za-z0-9])/.test(line)
 
-/** One change of one thing in a good capture, as a learner's mistake or a broken node would leave it. */
+/** One change of a good capture, as from a learner's mistake or a broken node. */
 export interface Mutation {
   /** What is done: `drop rule`, `alter port`, `change weight`. */
   operator: string
@@ -11,7 +11,7 @@ export interface Mutation {
   node?: string
   /** The place that is changed: `nat KUBE-SERVICES`, `set KUBE-CLUSTER-IP`, `virtual server 10.96.0.1:443`, `Service default/web`. */
   place: string
-  /** What is changed there, for a list that people read. */
+  /** What is changed there, for printed lists. */
   detail: string
   /** A finding is about this mutation when it names one of these. */
   words: readonly string[]

@@ -7,13 +7,13 @@ import { Snapshot } from '../../grading/snapshot.ts'
 import { FOREIGN_RULES, type ForeignRules } from './foreign-rules.ts'
 import { isLearnersRule } from './mutation.ts'
 
-/** A change that makes a good capture no worse: no step that passed may fail after it. */
+/** A change that keeps a good capture good: every passing step must still pass. */
 interface Noise {
   what: string
   apply(capture: Capture): Capture
 }
 
-/** Numbers from 0 to below 1 that are the same in every run. */
+/** Pseudorandom numbers in [0, 1), the same in every run. */
 function seededNumbers(seed: number): () => number {
   let state = seed >>> 0
   return () => {
@@ -25,7 +25,7 @@ function seededNumbers(seed: number): () => number {
 const rulesOf = (wanted: (rules: ForeignRules) => boolean) => (capture: Capture) =>
   asBeforeIncident(file('iptables-save', (text) => withRules(text, FOREIGN_RULES.filter(wanted)))(capture))
 
-/** Everything that differs between good clusters and means nothing, and what others keep on nodes. */
+/** Meaningless differences between good clusters, and rules, sets and links of other software. */
 export function noise(seed: number): Noise[] {
   const random = seededNumbers(seed)
   const foreign = [...new Set(FOREIGN_RULES.map(({ who }) => who))]
@@ -110,7 +110,7 @@ function file(name: string, edit: (text: string) => string) {
   })
 }
 
-/** Replaces in every line but the learner's own rules, whose counters are what lab 1 measures with. */
+/** Replaces in every line except the learner's own rules, whose counters lab 1 uses. */
 function withoutLearnersRules(text: string, pattern: RegExp, replacement: () => string): string {
   const lines = text.split('\n')
   return lines.map((line) => (isLearnersRule(line) ? line : line.replace(pattern, replacement))).join('\n')
@@ -146,10 +146,10 @@ function shuffledAddresses(text: string, random: () => number): string {
   )
 }
 
-/** TEST-NET-1 (RFC 5737): an address that a person gave to a dummy device. */
+/** TEST-NET-1 (RFC 5737): an address that a user added to a dummy device. */
 const OTHER_ADDRESS = '192.0.2.9'
 
-/** Their addresses have no virtual servers for node ports: kube-proxy has not looked since. */
+/** There are no virtual servers for node ports on their addresses, as before kube-proxy's next sync. */
 function withLinks(text: string): string {
   const link = (ifname: string, info_kind: string, local?: string) => ({
     ifindex: 90,
@@ -204,8 +204,8 @@ function withTableRules(text: string, { chains, rules, onTop, below }: ForeignRu
 }
 
 /**
- * A capture in which others' rules were there before the incident, too: lab 8 claims that they are as they were, so rules that only
- * came with it would be no false alarm. A capture without an incident as it is.
+ * A capture in which the foreign rules also existed before the incident: lab 8 claims that they are unchanged, so rules added
+ * by the noise would be a true alarm. A capture without an incident is returned unchanged.
  */
 function asBeforeIncident(capture: Capture): Capture {
   const items = capture.objects.items.map((item) => (isNotes(item) ? resealed(item, capture) : item))

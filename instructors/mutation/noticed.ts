@@ -8,9 +8,9 @@ import type { GoodCapture } from './good-captures.ts'
 import type { Mutation } from './mutation.ts'
 
 const REASON =
-  'The steps that pass judge what the lab’s notes hold, and nothing else: they pass on a cluster whose nodes are silent and that has no other object.'
+  'The passing steps judge only the lab’s notes: they also pass on a cluster without node state and without other objects.'
 
-/** The steps that are about the lab’s notes by what they claim: a run that was measured elsewhere, the id of a cause. */
+/** Whether the passing steps are about the lab’s notes: a run that was measured elsewhere, the id of a cause. */
 const isAboutNotes = ({ spec: { lab }, passing }: GoodCapture): boolean =>
   lab.number === SCALE_LAB || (lab.number === INCIDENT_LAB && passing.every((step) => step === DIAGNOSIS))
 const SCALE_LAB = 6
@@ -18,9 +18,9 @@ const SCALE_LAB = 6
 const proven = new WeakMap<GoodCapture['capture'], Promise<boolean>>()
 
 /**
- * Proves that changes of nodes and of other objects are harmless on a capture whose steps judge only the lab notes, as in lab 6,
- * whose run was measured on another node. The proof judges the notes without the rest of the capture; a step that claims more
- * than its notes fails there.
+ * Proves that changes of nodes and of other objects are harmless on a capture whose steps judge only the lab notes, as in lab
+ * 6, whose run was measured on another node. The proof judges the notes without the rest of the capture; a step that needs
+ * more than its notes fails there.
  */
 export async function notesAlone(good: GoodCapture, { place }: Mutation): Promise<string | undefined> {
   if (!isAboutNotes(good) || place === notesPlace(good.spec.lab.number)) return undefined
@@ -48,11 +48,11 @@ const isNotes = (item: unknown, name: string): boolean =>
   item.metadata.name === name &&
   item.metadata.namespace === NOTES_NAMESPACE
 
-/** What the steps that pass on a good capture say after a mutation. */
+/** The verdicts after a mutation of the steps that pass on the good capture. */
 interface Notice {
   /** The steps that no longer pass. */
   steps: string[]
-  /** One of them is on the mutated node and names the place that was changed. */
+  /** One of them names the mutated node and the changed place. */
   about: boolean
 }
 
@@ -66,14 +66,14 @@ export async function noticed(good: GoodCapture, mutation: Mutation): Promise<No
 
 const snapshots = new WeakMap<GoodCapture['capture'], Snapshot>()
 
-/** What the nodes that a mutation leaves alone hold is read and predicted once. */
+/** The state of unchanged nodes is read and predicted once. */
 function unbroken({ capture }: GoodCapture): Snapshot {
   const snapshot = snapshots.get(capture) ?? new Snapshot(capture)
   snapshots.set(capture, snapshot)
   return snapshot
 }
 
-/** A step about a moment does not fail on a capture that does not show it: it is not earned, for a reason that it gives. */
+/** A step about a moment does not fail on a capture that does not show it: it is not applicable, with a reason. */
 function isAbout({ verdict, reason = '', failure }: StepOutcome, { node, words }: Mutation): boolean {
   if (verdict === 'not applicable') return words.some((word) => reason.includes(word))
   if (!failure || (node !== undefined && failure.node !== node)) return false

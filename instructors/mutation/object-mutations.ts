@@ -6,7 +6,7 @@ import { notesName } from '../../grading/lab-notes.ts'
 import type { Mutation } from './mutation.ts'
 import { notesPlace } from './noticed.ts'
 
-/** A change of a run as `make measure` keeps it. */
+/** A change of a run of `make measure` in the notes. */
 interface RunChange extends Pick<Mutation, 'operator' | 'detail' | 'words'> {
   change: (run: Measurement) => Measurement
 }
@@ -14,7 +14,7 @@ interface RunChange extends Pick<Mutation, 'operator' | 'detail' | 'words'> {
 const MODES = ['iptables', 'ipvs'] as const
 const COUNTS = ['rules', 'entries', 'members', 'virtualServers', 'realServers'] as const
 
-/** Every single count of a run, off by one; both modes' columns exchanged; and too little of it. */
+/** Yields every count of a run off by one, both modes' columns exchanged, and missing values. */
 function* runChanges(run: Measurement): Generator<RunChange> {
   for (const mode of MODES)
     for (const [index, point] of run[mode].entries())
@@ -34,7 +34,7 @@ function* runChanges(run: Measurement): Generator<RunChange> {
   yield { operator: 'drop values', detail: 'newMoreMicros', words: ['newMoreMicros'], change: hasty }
 }
 
-/** The run that a note holds; undefined when it holds none. */
+/** The run in a note; undefined if there is none. */
 function readRun(text: string): Measurement | undefined {
   try {
     const run: unknown = JSON.parse(text)
@@ -74,7 +74,7 @@ const sliceSchema = z.looseObject({
 })
 const configSchema = z.looseObject({ kind: z.literal('ConfigMap'), metadata, data: z.record(z.string(), z.string()) })
 
-/** Every single change of an API object that decides what kube-proxy programs: the nodes stay as they were. */
+/** Yields every single change of an API object that determines kube-proxy's rules; the nodes are unchanged. */
 export function* objectMutations({ objects }: Capture): Generator<Mutation> {
   for (const [at, item] of objects.items.entries()) {
     const service = serviceSchema.safeParse(item)

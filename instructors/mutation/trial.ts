@@ -9,7 +9,7 @@ import { isLearnersRule, type Mutation } from './mutation.ts'
 import { notesAlone, noticed } from './noticed.ts'
 
 const REASON =
-  'In userspace mode rules know no Pod, no Pod range, no mark and no scheduler: kube-proxy programs the same with this changed, and what it does with connections is seen by the real requests of lab 7.'
+  'In userspace mode rules contain no Pod, Pod range, mark or scheduler: kube-proxy programs the same after this change, and the real requests of lab 7 test how it handles connections.'
 
 /** Proves that a change of an object or a setting is harmless because kube-proxy in userspace mode programs every node as before. */
 function sameProgram({ capture }: GoodCapture, mutation: Mutation): string | undefined {
@@ -18,7 +18,7 @@ function sameProgram({ capture }: GoodCapture, mutation: Mutation): string | und
   return before && isDeepStrictEqual(programmed(mutation.apply(capture)), before) ? REASON : undefined
 }
 
-/** What kube-proxy programs on each node; undefined in another mode, and where that can't be predicted. */
+/** What kube-proxy programs on each node; undefined in another mode, and if it can't be predicted. */
 function programmed(capture: Capture) {
   const { nodes } = new Snapshot(capture)
   if (!nodes.every(({ mode }) => mode === 'userspace')) return undefined
@@ -46,16 +46,16 @@ function hasEndpoints({ capture }: GoodCapture, service: string): boolean {
 const runs = ({ capture }: GoodCapture, mode: string) => new Snapshot(capture).nodes.every((node) => node.mode === mode)
 const isLab = ({ spec }: GoodCapture, number: number) => spec.lab.number === number
 
-/** What no step sees, and why none has to. A mutation that a step does catch is never asked for here. */
+/** Changes that no step detects, with the reason why none has to. Only consulted for mutations that no step catches. */
 const HARMLESS_CHANGES: readonly HarmlessChange[] = [
   {
     reason:
-      'KUBE-FIREWALL and KUBE-MARK-DROP are written by the kubelet, too: what is more, less or different there need not be kube-proxy’s doing.',
+      'The kubelet writes KUBE-FIREWALL and KUBE-MARK-DROP, too, so a difference there is not necessarily kube-proxy’s.',
     covers: ({ place, detail }) => /KUBE-FIREWALL|KUBE-MARK-DROP/.test(`${place} ${detail}`),
   },
   {
     reason:
-      'The chains behind these jumps of the filter table judge different packets, so their order changes nothing; that each jump is there is checked.',
+      'The chains behind these jumps of the filter table judge different packets, so their order changes nothing; the presence of each jump is checked.',
     covers: ({ operator, place, detail }) =>
       operator === 'reorder rules' && /^filter (?:INPUT|FORWARD|OUTPUT)$/.test(place) && / -j KUBE-/.test(detail),
   },
@@ -66,32 +66,32 @@ const HARMLESS_CHANGES: readonly HarmlessChange[] = [
   },
   {
     reason:
-      'A policy is the node’s own (Docker itself sets FORWARD to DROP). Where it stops a packet, the walk from the client’s Pod and the real requests on a live cluster show it.',
+      'A policy belongs to the node (Docker itself sets FORWARD to DROP). If it stops a packet, the trace from the client’s Pod and the real requests on a live cluster show it.',
     covers: ({ operator }) => operator === 'alter policy',
   },
   {
-    reason: 'iptables mode draws by chance and has no scheduler; the setting says nothing until IPVS mode is chosen.',
+    reason: 'iptables mode chooses at random and has no scheduler; the setting has no effect before IPVS mode.',
     covers: ({ operator }, good) => operator === 'alter scheduler' && runs(good, 'iptables'),
   },
   {
     reason:
-      'The lab asks every kube-proxy itself in which mode it runs. What the ConfigMap asks for, too, is the matter of lab 2, step ipvs.',
+      'The lab reads the mode of every kube-proxy from its /proxyMode. The mode in the ConfigMap is claimed by lab 2, step ipvs.',
     covers: ({ operator, place }, good) =>
       operator === 'alter mode' && place === 'ConfigMap kube-proxy' && !isLab(good, 2),
   },
   {
-    reason: 'A virtual server more, of an address that lab 4 does not speak of, takes none of its packets.',
+    reason: 'An additional virtual server with an address that lab 4 does not use gets none of its packets.',
     covers: ({ operator }, good) => isLab(good, 4) && operator === 'add virtual server',
   },
   {
     reason:
-      'That kube-proxy was told which addresses to spare is the claim of lab 4, step excluded, which is judged on the capture of its own moment; the same change is caught there.',
+      'The excludeCIDRs setting is claimed by lab 4, step excluded, which is judged on the capture of its own moment; the same change is caught there.',
     covers: ({ operator }, good) =>
       isLab(good, 4) && operator === 'lose excludeCIDRs' && !good.passing.includes('excluded'),
   },
   {
     reason:
-      'Lab 4 is about a virtual server of the reader’s own. Rules of others that take packets to Services, and Pods that are cut off, are the claim of labs 1 and 2.',
+      'Lab 4 is about a virtual server of the reader’s own. Foreign rules that drop packets to Services, and disconnected Pods, are claimed by labs 1 and 2.',
     covers: ({ operator }, good) => isLab(good, 4) && (operator === 'take packets' || operator === 'take link down'),
   },
   {
@@ -101,18 +101,18 @@ const HARMLESS_CHANGES: readonly HarmlessChange[] = [
   },
   {
     reason:
-      'A duplicate of the learner’s rule stops the same packets, and the rule may be anywhere in its chain where the walk still ends at it: the steps of lab 5 walk the packet.',
+      'A duplicate of the learner’s rule stops the same packets, and the rule may be anywhere in its chain where the packet still reaches it: the steps of lab 5 trace the packet.',
     covers: ({ operator, detail }, good) =>
       isLab(good, 5) && (operator === 'duplicate rule' || operator === 'reorder rules') && isLearnersRule(detail),
   },
   {
     reason:
-      'No packet from outside passes OUTPUT. That no foreign rule precedes kube-proxy’s there is claimed by lab 1, step chains.',
+      'No packet from outside traverses OUTPUT. The order of foreign rules and kube-proxy’s there is claimed by lab 1, step chains.',
     covers: ({ operator, place }, good) => isLab(good, 3) && operator === 'reorder rules' && place === 'nat OUTPUT',
   },
   {
     reason:
-      'Lab 7 has no node port. Its jump in userspace mode sees packets to the node’s own addresses alone, above or below what iptables mode left.',
+      'Lab 7 has no node port. Its jump in userspace mode only matches packets to the node’s own addresses, above or below the leftovers of iptables mode.',
     covers: ({ operator, detail }, good) =>
       isLab(good, 7) &&
       runs(good, 'userspace') &&
@@ -120,7 +120,7 @@ const HARMLESS_CHANGES: readonly HarmlessChange[] = [
       / -j KUBE-NODEPORT-(?:CONTAINER|HOST)$/.test(detail),
   },
   {
-    reason: 'A Service without endpoints is refused, so there is no rule that could remember its clients.',
+    reason: 'Packets to a Service without endpoints are rejected, so no rule records its clients.',
     covers: ({ operator, place }, good) => operator === 'alter affinity' && !hasEndpoints(good, place),
   },
   {
@@ -130,13 +130,13 @@ const HARMLESS_CHANGES: readonly HarmlessChange[] = [
   },
   {
     reason:
-      'Of iptables mode, lab 2 claims what a Service costs: its entries in nat KUBE-SERVICES, and that no interface owns its address. The chains behind are the matter of lab 1.',
+      'Of iptables mode, lab 2 claims what a Service costs: its entries in nat KUBE-SERVICES, and that no interface owns its address. The chains behind are claimed by lab 1.',
     covers: ({ place }, good) =>
       isLab(good, 2) && good.passing.includes('iptables-list') && place !== 'nat KUBE-SERVICES',
   },
   {
     reason:
-      'Before the flush, what iptables mode left has only to be there; nothing jumps to it. Step flush, which comes after this capture, has it gone.',
+      'Before the flush, the leftovers of iptables mode only have to exist; nothing jumps to them. Step flush, after this capture, claims their removal.',
     covers: ({ place, detail }, good) =>
       isLab(good, 2) &&
       !good.passing.includes('flush') &&
@@ -145,7 +145,7 @@ const HARMLESS_CHANGES: readonly HarmlessChange[] = [
   },
 ]
 
-/** In iptables mode; a finding about two rules of one Service, or about IPVS mode's fixed rules, is caught and not asked for here. */
+/** In iptables mode; a finding about two rules of one Service, or about IPVS mode's fixed rules, is caught. */
 const IN_MAP_ORDER = new Set([
   'nat KUBE-SERVICES',
   'nat KUBE-NODEPORTS',
@@ -166,12 +166,12 @@ const IPVS_CHAINS = new Set([
   'nat POSTROUTING',
 ])
 
-/** The reason why a lab need not see a mutation; undefined when there is none and it is the grader that is at fault. */
+/** The reason why a lab need not detect a mutation; undefined if there is none, which is a fault of the grader. */
 function reasonToIgnore(good: GoodCapture, mutation: Mutation): string | undefined {
   return HARMLESS_CHANGES.find(({ covers }) => covers(mutation, good))?.reason
 }
 
-/** What became of one mutation. */
+/** The result of one mutation. */
 export interface Trial {
   good: GoodCapture
   mutation: Mutation

@@ -1,28 +1,28 @@
 import { decodedUtf8, requireHarmless } from './untrusted-text.ts'
 
-/** How a list of objects is handed in: one object a line, which is quick to cut and says at once what two lists share. */
+/** The form of an object list in a submission: one object per line, which is fast to split and to compare. */
 const HEAD = '{"apiVersion":"v1","kind":"List","items":[\n'
 const TAIL = '\n]}\n'
 const BETWEEN = ',\n'
 
-/** A list of objects as a submission holds it; no item's JSON has a line end in it. */
+/** Prints a list of objects in the form of a submission; no item's JSON contains a line end. */
 export function printItems(items: readonly unknown[]): string {
   return `${HEAD}${items.map((item) => JSON.stringify(item)).join(BETWEEN)}${TAIL}`
 }
 
 /**
- * The objects of lists, each text read once: captures of one cluster differ in few of their objects. That a list falls into its
- * objects where its lines say so is never believed; a piece that is no JSON by itself has the whole list read in one.
+ * Reads the objects of lists, each text once: captures of one cluster differ in few objects. The lines need not match the
+ * objects: if a line is not JSON by itself, the whole list is read as one text.
  */
 export class ItemTexts {
   readonly #known = new Map<string, unknown>()
 
   /**
-   * The items of a list, whose bytes hold no NUL; undefined when it is written otherwise than printItems does. Refuses what
-   * hostileFreeJson and decodedUtf8 refuse.
+   * The items of a list without NUL bytes; undefined if it is not in the form of printItems. Refuses what parseUntrustedJson
+   * and decodedUtf8 refuse.
    */
   items(content: Buffer, path: string, what: string): unknown[] | undefined {
-    // One character for each byte: quick to cut, to compare and to keep, and pieces end between characters, for they end in ASCII.
+    // One character per byte: fast to split, compare and store; pieces end in ASCII, so between characters.
     const bytes = content.toString('latin1')
     if (!bytes.startsWith(HEAD) || !bytes.endsWith(TAIL)) return undefined
     const items: unknown[] = []

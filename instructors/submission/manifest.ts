@@ -21,7 +21,7 @@ const captureSchema = z.object({
           .regex(/^(?:objects\.json|nodes\/[A-Za-z0-9][A-Za-z0-9.-]{0,62}\/[A-Za-z0-9][A-Za-z0-9._-]{0,62})$/)
           .describe('as in a capture folder'),
         sha256: sha256.describe(
-          'of the content, which stands in the archive once, under captures/ID/PATH of the first capture that has it',
+          'of the content, which is in the archive once, under captures/ID/PATH of the first capture that has it',
         ),
       }),
     )
@@ -61,7 +61,7 @@ export const manifestSchema = z
       .array(
         z.object({
           id: name,
-          verdict: verdictSchema.describe("the learner's own grader's word; grading again never believes it"),
+          verdict: verdictSchema.describe("the verdict of the learner's own grader; not used when graded again"),
           passedAt: moment.optional(),
           capture: name.optional().describe('the cluster at the moment the step passed'),
         }),

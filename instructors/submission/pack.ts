@@ -19,7 +19,7 @@ import { type TarEntry, writeTarGz } from './tar.ts'
 const ANSWER = /^answer\.(.+)$/
 const MOST = 100
 
-/** The learner's answers to a lab's questions, as the lab's notes in the cluster keep them; for reading by eye. */
+/** The learner's answers to a lab's questions, as the lab's notes in the cluster keep them; for a human reader. */
 export function readAnswers(items: readonly unknown[], lab: number): Manifest['answers'] {
   const notes = asApiObjects(items).find(
     ({ kind, metadata }) =>
@@ -51,7 +51,7 @@ interface CaptureToHandIn {
 
 /**
  * The bytes of a `.labgrade` file. Content that several captures share is stored once. Signed where a key is given.
- * @throws Error when the manifest would not be read again
+ * @throws Error when the manifest does not match its schema
  */
 export function writeSubmission(
   about: Omit<Manifest, 'schema' | 'captures'>,
@@ -99,7 +99,7 @@ export interface HandIn {
   key?: ClassKey | undefined
 }
 
-/** The bytes of a learner's `.labgrade` file, from what was kept while the lab was worked on. */
+/** The bytes of a learner's `.labgrade` file, from the captures kept during the lab. */
 export function packSubmission({ lab, learner, cluster, moments, now, key }: HandIn): Buffer {
   const captures = new Map<string, CaptureToHandIn>()
   const steps = lab.steps.map(({ id }): Manifest['steps'][number] => {

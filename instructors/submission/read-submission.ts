@@ -7,7 +7,7 @@ import { Contents, SubmittedCapture } from './submitted-capture.ts'
 import { readTar } from './tar.ts'
 import {
   type ArchiveLimits,
-  hostileFreeJson,
+  parseUntrustedJson,
   plainUtf8,
   quoted,
   Refusal,
@@ -21,7 +21,7 @@ const CHUNK = 2 ** 21
 
 /**
  * The unpacked bytes of a gzip file. Unpacking stops at the limits, regardless of the size that the file claims.
- * @throws Refusal when it is no regular file, no gzip, cut off, or more than the limits allow
+ * @throws Refusal when it is not a regular file, not gzip, truncated, or larger than the limits
  */
 function gunzipFile(file: string, limits: ArchiveLimits): Buffer {
   requirePlainFile(file, limits)
@@ -29,7 +29,7 @@ function gunzipFile(file: string, limits: ArchiveLimits): Buffer {
   try {
     const packed = readFileSync(file)
     byRatio = Math.max(RATIO_FROM, packed.length * limits.ratio)
-    // Most submissions unpack into one chunk, which costs no copy.
+    // Most submissions unpack into one chunk, without a copy.
     return gunzipSync(packed, { maxOutputLength: Math.min(byRatio, limits.unpackedBytes), chunkSize: CHUNK })
   } catch (error) {
     if (codeOf(error) === 'ERR_BUFFER_TOO_LARGE')
@@ -44,7 +44,7 @@ function gunzipFile(file: string, limits: ArchiveLimits): Buffer {
 
 function requirePlainFile(file: string, limits: ArchiveLimits): void {
   const stats = lstatSync(file, { throwIfNoEntry: false }) ?? refuse('There is no such file.')
-  if (!stats.isFile()) refuse('It is no plain file.')
+  if (!stats.isFile()) refuse('It is not a regular file.')
   if (stats.size === 0) refuse('It is empty.')
   if (stats.size > limits.packedBytes) refuse(`It has ${stats.size} bytes; ${limits.packedBytes} is the most.`)
 }
@@ -52,9 +52,9 @@ function requirePlainFile(file: string, limits: ArchiveLimits): void {
 function asRefusal(error: unknown): unknown {
   if (error instanceof Refusal) return error
   const code = codeOf(error)
-  if (code === 'Z_BUF_ERROR') return new Refusal('It is cut off: its gzip stream has no end.')
-  if (code.startsWith('Z_')) return new Refusal('It is damaged, or no gzip file at all.')
-  if (code === 'EACCES' || code === 'EPERM') return new Refusal('It may not be read: the permissions forbid it.')
+  if (code === 'Z_BUF_ERROR') return new Refusal('It is truncated: its gzip stream has no end.')
+  if (code.startsWith('Z_')) return new Refusal('It is damaged, or not a gzip file.')
+  if (code === 'EACCES' || code === 'EPERM') return new Refusal("It can't be read: check its permissions.")
   return error
 }
 
@@ -63,7 +63,7 @@ const codeOf = (error: unknown): string =>
 
 export type SignatureState = 'valid' | 'not checked' | 'none'
 
-/** What a learner handed in, read and found whole. Its verdicts are claims. */
+/** A submission whose integrity was checked. Its verdicts are only claims. */
 export interface Submission {
   manifest: Manifest
   signature: SignatureState
@@ -71,7 +71,7 @@ export interface Submission {
 }
 
 export interface ReadOptions {
-  /** With the class's key, what is not signed by the learner that it names is refused. */
+  /** With the class's key, a submission without a valid signature of its learner is refused. */
   key?: ClassKey | undefined
   limits?: ArchiveLimits
 }
@@ -91,7 +91,7 @@ export async function readSubmission(
     if (path === 'submission.json') manifestBytes = content
     else if (path === 'signature') signature = content.toString('latin1', 0, 200).trim()
     else if (path.startsWith('captures/')) contents.add(hash('sha256', content), content)
-    else refuse(`It holds ${quoted(path)}, which belongs in no submission.`)
+    else refuse(`It contains ${quoted(path)}, which is not part of a submission.`)
   }
   if (!manifestBytes) refuse('It has no submission.json: it was not made by `make submit`.')
   const manifest = readManifest(manifestBytes, limits)
@@ -100,7 +100,7 @@ export async function readSubmission(
 }
 
 function readManifest(bytes: Buffer, limits: ArchiveLimits): Manifest {
-  const json = hostileFreeJson(plainUtf8(bytes, 'submission.json', limits), 'submission.json')
+  const json = parseUntrustedJson(plainUtf8(bytes, 'submission.json', limits), 'submission.json')
   const read = manifestSchema.safeParse(json)
   if (read.success) return read.data
   const [issue] = read.error.issues
@@ -119,13 +119,13 @@ function signatureState(
   if (!key) return signature === undefined ? 'none' : 'not checked'
   if (signature === undefined)
     refuse(
-      `It is not signed, though this class has a key: ${manifest.learner} made it without CLASS_KEY_FILE, or the signature was taken off.`,
+      `It is not signed, though this class has a key: ${manifest.learner} made it without CLASS_KEY_FILE, or the signature was removed.`,
     )
   if (key.kind === 'learner' && key.learner !== manifest.learner)
-    refuse(`The key at hand is ${quoted(key.learner)}'s and says nothing about ${quoted(manifest.learner)}.`)
+    refuse(`The given key is that of ${quoted(key.learner)} and cannot verify ${quoted(manifest.learner)}.`)
   if (isSignature(signature, key, manifest.learner, bytes)) return 'valid'
   return refuse(
-    `Its signature is not one of ${quoted(manifest.learner)} under the key of this class: it was altered, or signed by somebody else.`,
+    `Its signature is not one of ${quoted(manifest.learner)} under the key of this class: it was altered, or signed with another key.`,
   )
 }
 
@@ -138,13 +138,13 @@ function capturesOf({ captures, steps, final }: Manifest, contents: Contents): M
     found.set(described.id, new SubmittedCapture(described, contents))
   }
   for (const digest of contents.digests())
-    if (!used.has(digest)) refuse('It holds a file that its submission.json does not name, or that was altered.')
+    if (!used.has(digest)) refuse('It contains a file that its submission.json does not name, or that was altered.')
   const ids = new Set<string>()
   for (const { id, capture } of steps) {
     if (ids.has(id)) refuse(`It names the step ${quoted(id)} twice.`)
     ids.add(id)
     if (capture !== undefined && !found.has(capture))
-      refuse(`It says that step ${quoted(id)} passed on the capture ${quoted(capture)}, which is not in it.`)
+      refuse(`It claims that step ${quoted(id)} passed on the capture ${quoted(capture)}, which is not in it.`)
   }
   if (final !== undefined && !found.has(final))
     refuse(`It names ${quoted(final)} as its last capture, which is not in it.`)

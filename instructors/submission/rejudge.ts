@@ -9,9 +9,9 @@ import { roundFacts, roundNotes } from '../../grading/source.ts'
 import type { Submission } from './read-submission.ts'
 
 /**
- * Judges a submission again, from its raw captures alone. A step about the cluster's current state is judged at the
- * end first, then on the capture of the moment it is said to have passed; one about a moment the other way round, because
- * the end holds only a note of it. The verdicts inside decide only where to look.
+ * Judges a submission again, from its raw captures alone. A step about the cluster's current state is judged on the final
+ * capture first, then on the capture of the moment when it passed; a step about a moment in reverse order, because the final
+ * capture only has a note of it. The verdicts in the file only decide which captures are used.
  */
 export async function rejudge(
   spec: LabSpec,
@@ -29,7 +29,7 @@ export async function rejudge(
   return withNeeds(spec.lab.steps, outcomes)
 }
 
-/** The report of a submission. Points are lost for what a capture fails to show, with the reason at each step. */
+/** The report of a submission. A step that the captures do not show gets no points, with a reason. */
 export async function reportSubmission(spec: LabSpec, submission: Submission, file: string): Promise<Report> {
   const began = performance.now()
   const snapshots = new Snapshots(submission)
@@ -43,7 +43,7 @@ export async function reportSubmission(spec: LabSpec, submission: Submission, fi
   })
 }
 
-/** One snapshot per capture: what it works out is shared by all steps that are judged on it, what was read by all captures. */
+/** One snapshot per capture: its predictions are shared by all steps judged on it, parsed texts by all captures. */
 class Snapshots {
   readonly #captures: Submission['captures']
   #last: Snapshot | undefined
@@ -63,7 +63,7 @@ class Snapshots {
   }
 }
 
-/** The first snapshot on which the step passes decides; otherwise the one that says most about why not. */
+/** The first snapshot on which the step passes decides; otherwise the one with the most specific reason. */
 async function judgeOn(
   spec: LabSpec,
   step: StepDefinition,
@@ -75,7 +75,7 @@ async function judgeOn(
   for (const place of places) {
     const snapshot = snapshots.get(place)
     if (!snapshot) continue
-    // Alone: what a step waits for is settled once all are judged, on whichever capture each has.
+    // Judged alone: dependencies are applied after all steps are judged, each on its own capture.
     const [outcome] = await judgeRound(spec, snapshot, undefined, [id])
     if (!outcome || outcome.verdict === 'passed') return outcome ?? { id, verdict: 'could not check' }
     if (said?.verdict !== 'failed') said = outcome
@@ -86,7 +86,7 @@ async function judgeOn(
   return { id, verdict: 'not yet', reason: `no capture that shows it was handed in (${said.reason})` }
 }
 
-/** A step whose needs did not pass waits for them, as it would on the cluster. */
+/** A step whose needs did not pass waits for them, as on the cluster. */
 function withNeeds(steps: readonly StepDefinition[], outcomes: readonly StepOutcome[]): StepOutcome[] {
   const settled = new Map<string, StepOutcome>()
   for (const [index, outcome] of outcomes.entries()) {

@@ -2,7 +2,14 @@ import { z } from 'zod'
 import type { Capture, NodeFiles } from '../../cluster/capture-folder.ts'
 import { ItemTexts } from './item-texts.ts'
 import type { ManifestCapture } from './manifest.ts'
-import { type ArchiveLimits, hostileFreeJson, plainUtf8, quoted, refuse, requirePlainLines } from './untrusted-text.ts'
+import {
+  type ArchiveLimits,
+  parseUntrustedJson,
+  plainUtf8,
+  quoted,
+  refuse,
+  requirePlainLines,
+} from './untrusted-text.ts'
 
 const listSchema = z.object({ items: z.array(z.unknown()) })
 
@@ -29,14 +36,17 @@ export class Contents {
     return this.#bytes.get(digest)?.length
   }
 
-  /** The items of a list of objects; undefined when it is written otherwise than printItems does. Refuses what is no plain text. */
+  /**
+   * The items of a list of objects; undefined when it is written otherwise than printItems does. Refuses anything but plain
+   * text.
+   */
   items(digest: string, path: string, what: string): unknown[] | undefined {
     const content = this.#bytes.get(digest) ?? Buffer.alloc(0)
     requirePlainLines(content, path, this.#limits)
     return this.#itemTexts.items(content, path, what)
   }
 
-  /** Refuses what is no plain text. */
+  /** Refuses anything but plain text. */
   text(digest: string, path: string): string {
     const text = this.#texts.get(digest) ?? plainUtf8(this.#bytes.get(digest) ?? Buffer.alloc(0), path, this.#limits)
     this.#texts.set(digest, text)
@@ -44,7 +54,7 @@ export class Contents {
   }
 }
 
-/** One capture of a submission. That it is whole is known from the start; its text is read when a step is judged on it. */
+/** One capture of a submission. Its integrity is checked by the constructor; its text is read when a step is judged on it. */
 export class SubmittedCapture {
   readonly id: string
   readonly takenAt: number
@@ -78,7 +88,7 @@ export class SubmittedCapture {
     return this.#contents.size(this.digests.get(path) ?? '') ?? 0
   }
 
-  /** The capture as a folder would hold it. Refuses what can't be a capture's text or objects. */
+  /** The capture as from a folder. Refuses invalid text or objects. */
   get capture(): Capture {
     this.#capture ??= this.#read()
     return this.#capture
@@ -106,9 +116,9 @@ export class SubmittedCapture {
     const what = `objects.json of capture ${this.id}`
     const items = this.#contents.items(digest, path, what)
     if (items) return items
-    const read = listSchema.safeParse(hostileFreeJson(this.#contents.text(digest, path), what))
+    const read = listSchema.safeParse(parseUntrustedJson(this.#contents.text(digest, path), what))
     return read.success
       ? read.data.items
-      : refuse(`The objects.json of its capture ${quoted(this.id)} is no list of objects.`)
+      : refuse(`The objects.json of its capture ${quoted(this.id)} is not a list of objects.`)
   }
 }

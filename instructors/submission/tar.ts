@@ -13,32 +13,33 @@ const KINDS: Record<string, string> = {
 function requireHarmlessType(type: string, path: string): void {
   if (type === '0' || type === '5' || type === 'x' || type === 'g') return
   refuse(
-    `It holds ${KINDS[type] ?? `an entry of unknown type ${quoted(type)}`}, ${quoted(path)}: only plain files belong in it.`,
+    `It contains ${KINDS[type] ?? `an entry of unknown type ${quoted(type)}`}, ${quoted(path)}: only regular files are allowed.`,
   )
 }
 
 /**
- * The path of an entry in its plain form, without `./` in front and `/` behind. Refuses one that leads out of the archive or
- * that a file system or a terminal could take for something else. Nothing is ever written to disk under such a name.
+ * The path of an entry without leading `./` and trailing `/`. Refuses a path that leads out of the archive or has a special
+ * meaning for a file system or a terminal. No file is ever written under such a name.
  */
 function plainPath(path: string, limits: ArchiveLimits): string {
-  if (path.length > 255) refuse(`It holds a path of ${path.length} characters; 255 is the most.`)
+  if (path.length > 255) refuse(`It contains a path of ${path.length} characters; 255 is the most.`)
   if (/[\0-\x1f\x7f-\x9f\\]/.test(path))
-    refuse(`It holds a path with control characters or a backslash, ${quoted(path)}.`)
-  if (path.startsWith('/')) refuse(`It holds an absolute path, ${quoted(path)}.`)
+    refuse(`It contains a path with control characters or a backslash, ${quoted(path)}.`)
+  if (path.startsWith('/')) refuse(`It contains an absolute path, ${quoted(path)}.`)
   const parts = path
     .replace(/^(?:\.\/)+/, '')
     .replace(/\/+$/, '')
     .split('/')
-  if (parts.includes('..')) refuse(`It holds a path that leads out of it, ${quoted(path)}.`)
-  if (parts.length - 1 > limits.depth) refuse(`It holds folders ${parts.length - 1} deep; ${limits.depth} is the most.`)
+  if (parts.includes('..')) refuse(`It contains a path that leads out of it, ${quoted(path)}.`)
+  if (parts.length - 1 > limits.depth)
+    refuse(`It contains folders ${parts.length - 1} deep; ${limits.depth} is the most.`)
   return parts.join('/')
 }
 
 // The 512-byte headers of POSIX.1-1988 "ustar" archives, and the extended headers of POSIX.1-2001 (pax).
 //
-// The library tar-stream 3.2 is no substitute: it accepts an archive without its end, entries after the end, and a size such as
-// "1z", which parseInt reads as 1. A submission that was cut off or altered has to be refused.
+// The library tar-stream 3.2 is not strict enough: it accepts an archive without its end, entries after the end, and a size
+// such as "1z", which parseInt reads as 1. A truncated or altered submission must be refused.
 
 export const BLOCK = 512
 
@@ -52,7 +53,7 @@ interface TarHeader {
 const CHECKSUM_AT = 148
 const CHECKSUM_LENGTH = 8
 
-/** Reads one header block; undefined for the block of zeros that ends an archive. Refuses what is no header. */
+/** Reads one header block; undefined for the block of zeros that ends an archive. Refuses an invalid header. */
 function readTarHeader(block: Buffer): TarHeader | undefined {
   if (block.every((byte) => byte === 0)) return undefined
   if (readOctal(block, CHECKSUM_AT, CHECKSUM_LENGTH) !== checksumOf(block))
@@ -94,7 +95,7 @@ export function tarHeader(path: string, size: number, modified: Date): Buffer {
   return block
 }
 
-/** The records `LENGTH KEY=VALUE\n` of an extended header that say something about the entry behind it. */
+/** The records `LENGTH KEY=VALUE\n` of an extended header that describe the next entry. */
 function readPaxRecords(content: Buffer): { path?: string; size?: number } {
   const found: { path?: string; size?: number } = {}
   for (let at = 0; at < content.length; ) {
@@ -102,14 +103,14 @@ function readPaxRecords(content: Buffer): { path?: string; size?: number } {
     const length = space === -1 || space - at > 8 ? Number.NaN : Number(content.toString('latin1', at, space))
     const end = at + length
     if (!Number.isInteger(length) || end > content.length || end <= space + 1 || content[end - 1] !== 0x0a)
-      refuse('It is damaged: an extended header of its tar archive can not be read.')
+      refuse("It is damaged: an extended header of its tar archive can't be read.")
     const record = content.toString('utf8', space + 1, end - 1)
     const equals = record.indexOf('=')
     const key = record.slice(0, equals)
     const value = record.slice(equals + 1)
     if (key === 'path') found.path = value
     if (key === 'size')
-      found.size = /^\d{1,15}$/.test(value) ? Number(value) : refuse('It is damaged: a size in it is no number.')
+      found.size = /^\d{1,15}$/.test(value) ? Number(value) : refuse('It is damaged: a size in it is not a number.')
     at = end
   }
   return found
@@ -121,13 +122,13 @@ function readText(block: Buffer, at: number, length: number): string {
   return field.toString('utf8', 0, end === -1 ? length : end)
 }
 
-/** GNU tar's binary numbers (first bit set) are for sizes that no submission has. */
+/** GNU tar's binary numbers (first bit set) are for sizes beyond the limits of a submission. */
 function readOctal(block: Buffer, at: number, length: number): number {
   const text = block
     .toString('latin1', at, at + length)
     .replace(/[\0 ]+$/, '')
     .trimStart()
-  if (!/^[0-7]*$/.test(text)) refuse('It is damaged: a number in a header of its tar archive can not be read.')
+  if (!/^[0-7]*$/.test(text)) refuse("It is damaged: a number in a header of its tar archive can't be read.")
   return text === '' ? 0 : Number.parseInt(text, 8)
 }
 
@@ -148,8 +149,8 @@ export interface TarEntry {
 const PAX_BYTES = 64 * 1024
 
 /**
- * The files of a tar archive, one after the other; folders are passed over. Contents are parts of the archive's own bytes.
- * @throws Refusal for anything but plain files in plain paths, for what exceeds the limits, and for a damaged archive
+ * Yields the files of a tar archive; folders are skipped. Contents are views of the archive's bytes.
+ * @throws Refusal for anything but regular files with plain paths, if a limit is exceeded, and for a damaged archive
  */
 export function* readTar(archive: Buffer, limits: ArchiveLimits): Generator<TarEntry> {
   const seen = new Set<string>()
@@ -164,18 +165,18 @@ export function* readTar(archive: Buffer, limits: ArchiveLimits): Generator<TarE
     const block = take(BLOCK)
     const header = block && readTarHeader(block)
     if (!header) {
-      // Two blocks of zeros end an archive; one that just stops was cut off.
-      if (!block) refuse('It is cut off: its tar archive has no end.')
+      // Two blocks of zeros end an archive; without them it is truncated.
+      if (!block) refuse('It is truncated: its tar archive has no end.')
       return
     }
-    if (entries > limits.entries) refuse(`It holds more than ${limits.entries} entries.`)
+    if (entries > limits.entries) refuse(`It contains more than ${limits.entries} entries.`)
     const size = extended.size ?? header.size
     requireHarmlessType(header.type, header.path)
     const meta = header.type === 'x' || header.type === 'g'
     const most = meta ? PAX_BYTES : limits.fileBytes
-    if (size > most) refuse(`It holds a file of ${size} bytes, ${quoted(header.path)}; ${most} is the most.`)
-    const content = take(size) ?? refuse('It is cut off in the middle of a file.')
-    if (take((BLOCK - (size % BLOCK)) % BLOCK) === undefined) refuse('It is cut off behind a file.')
+    if (size > most) refuse(`It contains a file of ${size} bytes, ${quoted(header.path)}; ${most} is the most.`)
+    const content = take(size) ?? refuse('It is truncated in the middle of a file.')
+    if (take((BLOCK - (size % BLOCK)) % BLOCK) === undefined) refuse('It is truncated after a file.')
     if (meta) {
       extended = header.type === 'x' ? readPaxRecords(content) : extended
       continue
@@ -183,7 +184,7 @@ export function* readTar(archive: Buffer, limits: ArchiveLimits): Generator<TarE
     const path = plainPath(extended.path ?? header.path, limits)
     extended = {}
     if (header.type === '5') continue
-    if (seen.has(path)) refuse(`It holds ${quoted(path)} twice.`)
+    if (seen.has(path)) refuse(`It contains ${quoted(path)} twice.`)
     seen.add(path)
     yield { path, content }
   }

@@ -27,7 +27,7 @@ async function clientNode({ client }: LabBench): Promise<string> {
   return spec?.nodeName ?? ''
 }
 
-/** Any node but that one, and the address of each. */
+/** Another node, and the addresses of both. */
 async function neighbour({ client }: LabBench, node: string) {
   const { items } = await client.core.listNode()
   const addressed = items.map(({ metadata, status }) => ({
@@ -40,7 +40,7 @@ async function neighbour({ client }: LabBench, node: string) {
   return { own, other }
 }
 
-/** The chain's name, worked out on a node as a learner does it. */
+/** The chain's name, computed on a node as in the lab. */
 async function webChain(bench: LabBench): Promise<string> {
   const [node = ''] = await bench.cluster.nodes()
   const hash = 'sha256sum | head -c 64 | tr a-f A-F | basenc --base16 -d | base32 | head -c 16'

@@ -5,11 +5,11 @@ import type { LabBench, LabSolution } from '../../course/lab-bench.ts'
 const MANIFEST = 'labs/02-ipvs/manifests/crowd.yaml'
 const CLIENT = 'labs/02-ipvs/manifests/client.yaml'
 
-const sendCrowdHome = {
+const deleteExtraServices = {
   commands: [`kubectl delete -f ${MANIFEST}`],
   play: (bench: LabBench) => bench.remove(MANIFEST),
 }
-const bringCrowd = {
+const addExtraServices = {
   commands: [`kubectl apply -f ${MANIFEST}`],
   play: (bench: LabBench) => bench.apply(MANIFEST),
 }
@@ -18,14 +18,14 @@ const look = { commands: [] }
 export const solution: LabSolution = {
   steps: {
     web: { commands: ['make web'], play: (bench) => bench.web() },
-    'iptables-list': { ...bringCrowd, together: true, tidy: sendCrowdHome },
+    'iptables-list': { ...addExtraServices, together: true, tidy: deleteExtraServices },
     ipvs: { commands: ['make ipvs'], play: (bench) => bench.mode('ipvs') },
     leftovers: look,
     flush: { commands: ['make flush-nat'], play: (bench) => bench.flush() },
     'kube-ipvs0': look,
     tools: { commands: ['make tools'], play: (bench) => bench.tools() },
     sets: look,
-    'ipvs-constant': { ...bringCrowd, tidy: sendCrowdHome },
+    'ipvs-constant': { ...addExtraServices, tidy: deleteExtraServices },
     prerouting: look,
     'virtual-servers': look,
     'node-port': {

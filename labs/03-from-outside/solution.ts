@@ -29,7 +29,7 @@ async function patchService({ client, variant }: LabBench, spec: object): Promis
   await client.core.patchNamespacedService({ namespace, name, body: { spec } }, await merging())
 }
 
-/** `kubectl patch deployment web`, until every replica is of the new kind and ready, and no other is left. */
+/** `kubectl patch deployment web`, until every replica is updated and ready, and no old one is left. */
 async function rollOut({ client: { apps }, variant: { name } }: LabBench, body: object): Promise<void> {
   await apps.patchNamespacedDeployment({ namespace, name, body }, await merging())
   await waitFor(`every replica of ${name} to be ready`, 90_000, async () => {
@@ -71,7 +71,7 @@ async function nodePortChain(bench: LabBench): Promise<string> {
   return /-j (\S+)$/.exec(own.at(-1) ?? '')?.[1] ?? ''
 }
 
-/** Asks the control plane from outside and reads in the Pods' logs for whom they took the client. */
+/** Sends a request to the control plane from outside and reads the client address in the Pods' logs. */
 async function loggedClient(bench: LabBench): Promise<string> {
   const { core } = bench.client
   const [controlPlane = ''] = await bench.cluster.nodes()
@@ -97,13 +97,13 @@ async function loggedClient(bench: LabBench): Promise<string> {
   })
 }
 
-/** The Pods of web without those that are on their way out, which can take half a minute. */
+/** The Pods of web without terminating ones, which can take 30 s to end. */
 async function webPods({ client }: LabBench): Promise<V1Pod[]> {
   const { items } = await client.core.listNamespacedPod({ namespace, labelSelector: 'app=web' })
   return items.filter(({ metadata }) => !metadata?.deletionTimestamp)
 }
 
-/** One Pod's part where most of them stand, counted as `kubectl get pods -o wide` shows them. */
+/** The share of one Pod on the node with the most Pods, as `kubectl get pods -o wide` shows them. */
 async function crowdedShare(bench: LabBench): Promise<string> {
   const counts = new Map<string, number>()
   for (const { spec } of await webPods(bench))

@@ -1,4 +1,4 @@
-// The machines of this lab by the names that README.md gives them, and commands as they are typed there.
+// The machines of this lab by their names in README.md, and its commands.
 
 import { ApiException, PatchStrategy, setHeaderOptions } from '../../cluster/kubernetes.ts'
 import { runOnNode } from '../../cluster/node-script.ts'
@@ -8,7 +8,7 @@ import { hasOutside, OUTSIDE } from '../../host/outside.ts'
 /** The variables that README.md sets: names of nodes, and addresses. */
 export type Variables = Record<'DIRECTOR' | 'D' | 'N1' | 'N2' | 'W1' | 'W2' | 'OUT', string>
 
-/** One command on a machine, as it stands between double quotes in `make exec NODE=… CMD="…"`. */
+/** One command on a machine, as written between double quotes in `make exec NODE=… CMD="…"`. */
 interface Typed {
   on: '$DIRECTOR' | '$N1' | '$N2' | typeof OUTSIDE
   text: string
@@ -21,7 +21,7 @@ export const onWorkers = (text: string): Typed[] => [
   { on: '$N2', text },
 ]
 
-/** What the variables stand for on this cluster. Throws Error when it has not one control-plane node and two workers. */
+/** The values of the variables on this cluster. Throws Error unless it has a control-plane node and two workers. */
 export async function variables({ client: { core }, cluster }: LabBench): Promise<Variables> {
   const { items } = await core.listNode()
   const nodes = items
@@ -42,14 +42,14 @@ export async function variables({ client: { core }, cluster }: LabBench): Promis
   }
 }
 
-/** Runs a command on a machine by its name. Throws Error with what it said when it failed. */
+/** Runs a command on a machine by its name. Throws Error with its output when it failed. */
 export async function onMachine({ cluster }: LabBench, machine: string, script: string): Promise<string> {
   const { exitCode, stdout, stderr } = await runOnNode(cluster, machine, script)
   if (exitCode !== 0) throw new Error(`"${script}" ended with ${exitCode} on ${machine}: ${stderr.trim()}`)
   return stdout
 }
 
-/** A step whose commands are typed in this order. */
+/** A step with these commands in this order. */
 export function typing(...typed: readonly Typed[]): SolutionStep {
   return {
     commands: typed.map(({ on, text }) => `make exec NODE=${on} CMD="${text}"`),
@@ -60,16 +60,18 @@ export function typing(...typed: readonly Typed[]): SolutionStep {
   }
 }
 
-/** The same step as one that leaves those before it as they are. */
+/** The same step, marked to be combined with the previous ones. */
 export const besides = (step: SolutionStep): SolutionStep => ({ ...step, together: true })
 
-/** What a shell makes of a text between double quotes: the variables of README.md, and `\$` for a dollar of the machine's own. */
+/**
+ * Expands a text between double quotes like a shell: the variables of README.md, and `\$` for a dollar sign on the machine.
+ */
 const expand = (text: string, known: Variables): string =>
   text.replace(/\\\$|\$(DIRECTOR|D|N1|N2|W1|W2|OUT)\b/g, (_, name?: keyof Variables) => (name ? known[name] : '$'))
 
-// The way back: takes away from every machine what a learner of this lab has put there.
+// Cleanup: removes the lab's changes from every machine.
 
-/** Virtual servers of this lab's addresses and marks, the addresses, routes, tunl0, and IPVS as it was before anybody used it. */
+/** Virtual servers of this lab's addresses and marks, the addresses, routes, tunl0, and the IPVS settings. */
 const clearNode = `
 servers=$(ipvsadm -Sn 2>/dev/null)
 case $servers in *'-A -f '* | *' 192.0.2.'*)
@@ -92,7 +94,7 @@ route del local 198.18.0.0/16 dev lo
 END
 true`
 
-/** Clears every node and the machine outside; what is not there does not matter. */
+/** Clears every node and the machine outside; missing parts are ignored. */
 export async function clearMachines({ cluster }: LabBench): Promise<void> {
   const nodes = (await cluster.nodes()).map((node) => runOnNode(cluster, node, clearNode))
   const others = hasOutside(cluster) ? [runOnNode(cluster, OUTSIDE, clearOutside)] : []
@@ -101,7 +103,7 @@ export async function clearMachines({ cluster }: LabBench): Promise<void> {
 
 const kubeProxy = { namespace: 'kube-system', name: 'kube-proxy' }
 
-/** Writes ipvs.excludeCIDRs into kube-proxy's configuration; it is read when kube-proxy starts. */
+/** Writes ipvs.excludeCIDRs into kube-proxy's configuration; kube-proxy reads it when it starts. */
 export async function excludeRanges({ client: { core } }: LabBench, ranges: readonly string[]): Promise<void> {
   try {
     const { data } = await core.readNamespacedConfigMap(kubeProxy)

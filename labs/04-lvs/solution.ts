@@ -22,12 +22,12 @@ const VIP = '192.0.2.10'
 const SHARED = '192.0.2.11'
 const look = { commands: [] }
 
-/** `PORT:SCHEDULER` … as virtual servers with both workers, whose weights these are. */
+/** `PORT:SCHEDULER` … as virtual servers with both workers and these weights. */
 const weighted = (pairs: string, first: number, second: number) =>
   `for S in ${pairs}; do P=\\\${S%:*}; ipvsadm -A -t ${VIP}:\\$P -s \\\${S#*:}; ` +
   `ipvsadm -a -t ${VIP}:\\$P -r $W1:8090 -m -w ${first}; ipvsadm -a -t ${VIP}:\\$P -r $W2:8090 -m -w ${second}; done`
 
-/** A virtual server with both workers, as they are reached by this method. */
+/** A virtual server with both workers, with this forwarding method. */
 const onBoth = (virtual: string, port: number, method: string) =>
   `ipvsadm -A -t ${virtual}:${port} -s rr; for W in $W1 $W2; do ipvsadm -a -t ${virtual}:${port} -r \\$W:${port} ${method}; done`
 
@@ -35,7 +35,7 @@ const onBoth = (virtual: string, port: number, method: string) =>
 const HOOK = String.raw`"$(make -s exec NODE=$DIRECTOR CMD="iptables-save -c -t mangle" | sed -n 's/^\[0:0\] -A \([A-Z]*\) .*lab-4$/\1/p')"`
 const MAC = '"$(make -s exec NODE=$N1 CMD="cat /sys/class/net/eth0/address")"'
 
-/** What a learner reads on a machine and answers with. */
+/** An answer that a learner reads on a machine. */
 function answering(
   id: string,
   answer: string,
@@ -56,7 +56,7 @@ async function realServersReady({ client: { apps } }: LabBench): Promise<void> {
   })
 }
 
-/** Asks each real server once, and reads in the log of one for whom it took the client. */
+/** Sends a request to each real server, and reads the client address in the log of one. */
 async function loggedClient(bench: LabBench): Promise<string> {
   const { core } = bench.client
   const namespace = 'default'

@@ -60,7 +60,7 @@ async function bindAgents(bench: LabBench, value: string): Promise<void> {
   await agentsReady(bench)
 }
 
-/** The rules of 1.20 where any version can be had; elsewhere those of the cluster's own without the jump that 1.26 brought. */
+/** The rules of 1.20 if the cluster can run any version; otherwise its own version's rules without the jump added in 1.26. */
 async function oldRules(bench: LabBench): Promise<void> {
   const { metadata } = await readDaemonSet(bench.client)
   const any = bench.cluster.driver === 'embedded' && metadata?.annotations?.[genuineAnnotation] === undefined
@@ -84,7 +84,7 @@ async function filterEverywhere(bench: LabBench, action: '-I' | '-D'): Promise<v
   await Promise.all((await agentNodes(bench)).map((node) => onNode(bench, node, `iptables ${action} ${ownFilter}`)))
 }
 
-/** Counts in both chains while the client sends one request, and says which of them saw it. */
+/** Counts in both chains while the client sends one request, and returns the chain that it traversed. */
 async function chainThatCounts(bench: LabBench): Promise<string> {
   const { node, client, web } = await place(bench)
   const chains = ['INPUT', 'FORWARD']
@@ -203,7 +203,7 @@ export const solution: LabSolution = {
       bench.deleteLabelled('app=web'),
       bench.delete('ConfigMap', `lab-${LAB}`),
     ])
-    // Until the old agents are gone they hold the port that new ones need.
+    // New agents need the port that the old ones use until they have ended.
     const gone = async () => (await agentNodes(bench)).length === 0
     await Promise.all([bench.startIn('iptables'), waitFor('the node agents to be gone', 30_000, gone)])
   },

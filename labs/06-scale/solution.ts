@@ -9,7 +9,7 @@ import { NOTES_NAMESPACE, notesName } from '../../grading/lab-notes.ts'
 
 const LAB = 6
 
-/** `make measure SHOW=1`, as figures; undefined where nothing could be measured. */
+/** `make measure SHOW=1`, as numbers; undefined if there is no run. */
 async function lastRun({ client }: LabBench): Promise<Measurement | undefined> {
   const fieldSelector = `metadata.name=${notesName(LAB)}`
   const { items } = await client.core.listNamespacedConfigMap({ namespace: NOTES_NAMESPACE, fieldSelector })
@@ -17,7 +17,7 @@ async function lastRun({ client }: LabBench): Promise<Measurement | undefined> {
   return isMeasurement(run) ? run : undefined
 }
 
-/** Where the measuring kernel can't run, no step of this lab applies, and the checks say why. */
+/** If the measuring kernel can't run, no step of this lab is applicable, and the checks give the reason. */
 async function measure({ cluster, client, progress }: LabBench): Promise<void> {
   try {
     await measureHere(cluster, client, progress)

@@ -12,12 +12,12 @@ const DEAF = `${MANIFESTS}/deaf.yaml`
 const CLIENT = `${MANIFESTS}/client.yaml`
 const namespace = 'default'
 
-/** `make userspace`, where a kube-proxy of long ago can run. */
+/** `make userspace`, if the cluster can run kube-proxy 1.20. */
 async function userspace(bench: LabBench): Promise<void> {
   if (bench.cluster.driver === 'embedded') await bench.mode('userspace', { version: '1.20' })
 }
 
-/** `make nftables`; where the kernel can't, the command says so and changes nothing. False then. */
+/** `make nftables`; false if the kernel lacks it, in which case nothing is changed. */
 async function nftables(bench: LabBench): Promise<boolean> {
   try {
     await bench.mode('nftables')
@@ -42,10 +42,10 @@ async function clientOfOneRequest(bench: LabBench): Promise<string> {
   const { name, port } = bench.variant
   const { spec } = await bench.client.core.readNamespacedService({ namespace, name })
   const before = await webLogs(bench)
-  // Where userspace mode could not be switched on, a third of the connections go to the Pod that does not listen, and fail.
+  // Without userspace mode, a third of the connections go to the Pod without a listener, and fail.
   const request = `curl -s -o /dev/null --max-time 3 http://${spec?.clusterIP}:${port}/`
   await bench.inPod('client', `for i in $(seq 20); do if ${request}; then break; fi; done`)
-  // A line passes through the Pod's pipe and the kubelet's file: it may come after the answer, and behind others.
+  // The log line may appear after the answer, and after other lines.
   const grown = await waitFor('the request in the log of a Pod of web', 10_000, async () =>
     (await webLogs(bench)).find((log, index) => log.length > (before[index] ?? '').length),
   )
@@ -61,7 +61,7 @@ async function endpointCount({ client: { core } }: LabBench): Promise<number> {
   ).length
 }
 
-/** A row of the table of modes in lab 1: the mode whose row goes on like this. */
+/** Shell: the mode in the table of lab 1 whose row continues with this text. */
 const modeInTable = (row: string) => `$(sed -nE 's/^[|] (\\S+) [|]${row}.*/\\1/p' labs/01-iptables/README.md)`
 
 const given = (step: string, found: string, text: string) => ({
@@ -69,7 +69,7 @@ const given = (step: string, found: string, text: string) => ({
   play: (bench: LabBench) => bench.answer(LAB, step, text),
 })
 
-/** Where every Service port has its entry in the list, the mode that runs is the one with the list. */
+/** If every Service port has an entry in the list, the current mode is the one with the list. */
 const MODE_WITH_LIST =
   'iptables -t nat -S KUBE-SERVICES | grep -q -- "-j KUBE-SVC-" && curl -s localhost:10249/proxyMode'
 const MODE_NOW = 'curl -s localhost:10249/proxyMode'

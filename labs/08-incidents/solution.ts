@@ -1,4 +1,4 @@
-// The reference solution of lab 8, whatever incident is open, played by `make solve-8` and, without a terminal, by `make lab-8`.
+// The reference solution of lab 8, for any open incident, played by `make solve-8` and, without a terminal, by `make lab-8`.
 
 import { ClusterActions } from '../../course/incident/cluster-actions.ts'
 import { closeShop, healIncident, leaveIncident } from '../../course/incident/heal.ts'
@@ -8,10 +8,10 @@ import { INCIDENT_LAB } from '../../course/incident/shop.ts'
 import type { LabBench, LabSolution } from '../../course/lab-bench.ts'
 import { incidents } from './incidents/all.ts'
 
-/** The incident of the lab's text, for whoever asks for none. */
+/** The incident in the lab's text, the default. */
 const EXAMPLE = 'selector-typo'
 
-/** The incident that is open, or the one that SEED or INCIDENT ask for. */
+/** The open incident, or the one selected by SEED or INCIDENT. */
 async function opened(bench: LabBench) {
   const { SEED: seed, INCIDENT: id } = process.env
   const wish = seed ? { seed } : { seed: EXAMPLE, id: id || EXAMPLE }

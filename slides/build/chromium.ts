@@ -10,7 +10,7 @@ const run = promisify(execFile)
 const NAMES = ['chromium', 'chromium-browser', 'google-chrome-stable', 'google-chrome']
 const DEADLINE_MS = 60_000
 
-/** What a browser found of one slide, in px: the height that heading and content take, and what sticks out to the right. */
+/** What a browser measured for one slide, in px: the height of heading and content, and the overflow to the right. */
 export interface Measured {
   slide: number
   needs: number
@@ -19,7 +19,7 @@ export interface Measured {
 
 const measuredSchema = z.array(z.object({ slide: z.number(), needs: z.number(), sticksOut: z.number() }))
 
-/** The script of a page that is only opened to be measured: it writes what it finds into the document itself. */
+/** The script of a page that is opened only for measuring: it writes the result into the document. */
 export const MEASURING_SCRIPT = `addEventListener('load', () => {
   const slides = [...document.querySelectorAll('.slide')].map((slide, index) => {
     const sheet = slide.querySelector('.sheet').getBoundingClientRect()
@@ -32,7 +32,7 @@ export const MEASURING_SCRIPT = `addEventListener('load', () => {
   document.body.dataset.measured = JSON.stringify(slides)
 })`
 
-/** The Chromium of this machine: `CHROMIUM`, or the first that PATH has under a usual name; undefined where there is none. */
+/** The Chromium of this machine: `CHROMIUM`, or the first on PATH under a usual name; undefined if there is none. */
 export async function findChromium(): Promise<string | undefined> {
   for (const name of process.env.CHROMIUM ? [process.env.CHROMIUM] : NAMES) {
     const path = await which(name, { nothrow: true })
@@ -41,7 +41,9 @@ export async function findChromium(): Promise<string | undefined> {
   return undefined
 }
 
-/** Measures a page whose script is MEASURING_SCRIPT, in a window of this width. Throws Error when the browser says nothing. */
+/**
+ * Measures a page whose script is MEASURING_SCRIPT, in a window of this width. Throws Error if the browser returns no result.
+ */
 export async function measurePage(chromium: string, html: string, width: number): Promise<Measured[]> {
   return await withFolder(async (folder) => {
     const page = join(folder, 'page.html')
@@ -57,7 +59,7 @@ export async function measurePage(chromium: string, html: string, width: number)
   })
 }
 
-/** Prints a page as PDF, a slide a sheet. */
+/** Prints a page as PDF, one slide per sheet. */
 export async function printPage(chromium: string, html: string): Promise<Buffer> {
   return await withFolder(async (folder) => {
     const page = join(folder, 'page.html')
@@ -75,7 +77,7 @@ export async function printPage(chromium: string, html: string): Promise<Buffer>
 const options = { timeout: DEADLINE_MS, killSignal: 'SIGKILL', maxBuffer: 64 * 1024 * 1024 } as const
 
 function flags(folder: string): string[] {
-  // Chromium refuses to run as root with its sandbox; the page is our own, and it may load nothing.
+  // Chromium refuses to run as root with its sandbox; the page is our own and loads nothing.
   const root = process.getuid?.() === 0 ? ['--no-sandbox'] : []
   return [
     '--headless',

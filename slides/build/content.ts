@@ -10,7 +10,7 @@ import { CONTENT, GEOMETRY, ROOMY } from './geometry.ts'
 import { readRecording } from './recording.ts'
 import { textWidth } from './text-width.ts'
 
-/** Commands out of a lab's text, with the reference that named them. */
+/** Commands from a lab's text, with their reference. */
 interface LabFence {
   commands: string
   reference: string
@@ -19,9 +19,9 @@ interface LabFence {
 const REFERENCE = /^([0-9]{2}-[a-z0-9-]+)\/([a-z0-9-]+)#(\d+)$/
 
 /**
- * Resolves `02-ipvs/web#1` (the first fence of step web in lab 02-ipvs; `start` and `done` name the fences before the first and
- * behind the last step), with `lines` like `1-2` for a part of it. `readLab` gives the text of a lab's folder, or undefined where
- * there is none. Throws Error that names the reference and what there is instead.
+ * Resolves `02-ipvs/web#1` (the first fence of step web in lab 02-ipvs; `start` and `done` name the fences before the first
+ * and behind the last step), with `lines` like `1-2` for a part of it. `readLab` returns the text of a lab's folder, or
+ * undefined if there is none. Throws Error with the reference and the existing fences.
  */
 export function resolveFence(
   reference: string,
@@ -30,10 +30,10 @@ export function resolveFence(
 ): LabFence {
   const [, folder, step, number] = REFERENCE.exec(reference) ?? []
   if (!folder || !step || !number) {
-    throw new Error(`"${reference}" is no reference to a fence; they look like "02-ipvs/web#1"`)
+    throw new Error(`"${reference}" is not a reference to a fence such as "02-ipvs/web#1"`)
   }
   const lab = readLab(folder)
-  if (!lab) throw new Error(`"${reference}" names a lab that is not there, labs/${folder}/README.md`)
+  if (!lab) throw new Error(`"${reference}" names a lab that does not exist, labs/${folder}/README.md`)
   const fences = fencesOf(lab, step)
   const fence = fences[Number(number) - 1]
   if (!fence) {
@@ -60,7 +60,7 @@ function pick(commands: string, lines: string, reference: string): string {
   const first = Number(from)
   const last = Number(to)
   if (!(first >= 1 && last >= first && last <= all.length)) {
-    throw new Error(`"${reference}" has ${all.length} lines, so lines=${lines} is none of them`)
+    throw new Error(`"${reference}" has ${all.length} lines, so lines=${lines} is out of range`)
   }
   return all.slice(first - 1, last).join('\n')
 }
@@ -81,7 +81,7 @@ export interface BuiltDeck {
   slides: BuiltSlide[]
 }
 
-/** Follows every reference of a deck. Throws DeckError with one line for each that is broken. */
+/** Resolves every reference of a deck. Throws DeckError with one line for each broken one. */
 export function fillDeck(deck: Deck): BuiltDeck {
   const faults: string[] = []
   const slides = deck.slides.map(({ blocks, ...slide }) => {
@@ -111,14 +111,14 @@ function follow(directive: Directive): Content {
   }
   if (kind === 'rules') return { kind: 'code', text: rulesOf(directive), says: `The chain ${name}` }
   if (kind === 'labs') return { kind: 'text', tokens: markdown.parse(labTable(), {}) }
-  throw new Error(`"${kind}" is nothing that a slide can hold; there are fence, figure, rules, labs and notes`)
+  throw new Error(`"${kind}" is not a directive; use fence, figure, rules, labs or notes`)
 }
 
 function labText(folder: string): LabText | undefined {
   return listLabs().some((lab) => lab.folder === folder) ? readLabText(folder) : undefined
 }
 
-/** A chain as a recording has it, without the comments, which are long. */
+/** A chain of a recording, without the long comments. */
 function rulesOf({ name, options }: Directive): string {
   const recording = options.get('recording') ?? ''
   const table = options.get('table') ?? 'nat'
@@ -142,13 +142,14 @@ function labTable(): string {
   return ['| lab | what it is about | minutes |', '|---|---|---|', ...rows].join('\n')
 }
 
-/** In text that is set larger, where a slide has little of it. */
+/** The width for commands on a slide with enlarged text. */
 const ROOM = CONTENT.width / ROOMY - 2 * GEOMETRY.codePad
 const isTooWide = (line: string): boolean => textWidth(line, GEOMETRY.code, 'mono') > ROOM
 
 /**
- * A command in lines of a slide's width, each but the last ending in a backslash: what the window breaks by itself cannot be copied.
- * Within double quotes the shell takes backslash and newline out, so nothing may be added there; within single quotes no line ends.
+ * Folds a command to a slide's width, with backslashes at line ends: lines that the browser wraps cannot be copied as one
+ * command. Within double quotes the shell removes backslash and newline, so no space may be added there; within single quotes
+ * a line is never broken.
  */
 export function foldCommand(command: string): string[] {
   if (!isTooWide(command)) return [command]
@@ -172,7 +173,7 @@ export function foldCommand(command: string): string[] {
     word += letter
     if ((letter === "'" || letter === '"') && !isEscaped && (quote === '' || quote === letter))
       quote = quote === '' ? letter : ''
-    // Quotes begin anew within $(…) in double quotes: such a word and what follows stay together.
+    // Within $(…) in double quotes a new quoting context begins: such a word and the rest are not broken.
     if (letter === ' ' && quote !== "'" && !command.slice(0, index).includes('"$(')) add()
   }
   add()

@@ -2,10 +2,10 @@
 
 import MarkdownIt, { type Token } from 'markdown-it'
 
-/** A thing that a slide asks the build to put in: `<!-- figure: hooks way=in -->`. */
+/** A directive of a slide, replaced by the build: `<!-- figure: hooks way=in -->`. */
 export interface Directive {
   kind: string
-  /** The words without a `=`: what is asked for. */
+  /** The words without a `=`. */
   name: string
   options: ReadonlyMap<string, string>
   line: number
@@ -20,13 +20,13 @@ export interface Slide {
   titleTokens: Token[]
   level: 1 | 2
   blocks: Block[]
-  /** What the speaker says, as tokens of markdown; empty where there is nothing to say. */
+  /** The speaker notes, as markdown tokens; may be empty. */
   notes: Token[]
   line: number
 }
 
 export interface Deck {
-  /** File name without its end: `02-ipvs`. */
+  /** File name without extension: `02-ipvs`. */
   name: string
   title: string
   slides: Slide[]
@@ -98,7 +98,7 @@ function addToken(deck: string, slide: Slide, token: Token): void {
   for (const child of token.children ?? []) {
     if (child.type === 'html_inline' || child.type === 'image') {
       throw new DeckError(
-        `${at}: "${child.content.slice(0, 40)}" can't stand in a slide; pictures are <!-- figure: … -->.`,
+        `${at}: "${child.content.slice(0, 40)}" can't be in a slide; pictures are <!-- figure: … -->.`,
       )
     }
   }

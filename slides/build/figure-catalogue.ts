@@ -7,7 +7,7 @@ import { type Bar, barsFigure, countBars, drawChances, localShares, ruleGrowthFi
 import { hooksFigure, WAYS } from '../figures/hooks.ts'
 import { lookupFigure, verdictMapFigure } from '../figures/lookup.ts'
 import { modeHistoryFigure } from '../figures/mode-history.ts'
-import { headersFigure, JOURNEYS, packetWay } from '../figures/packets.ts'
+import { headersFigure, JOURNEYS, packetPathPicture } from '../figures/packets.ts'
 import { retryFigure, scheduleFigure } from '../figures/schedule.ts'
 import { readServiceChains, readServiceSets, serviceChainsFigure, serviceSetsFigure } from '../figures/services.ts'
 import { symptomsFigure } from '../figures/symptoms.ts'
@@ -30,7 +30,7 @@ const scoreBar = ({ name, ...effort }: Effort & { name: string }): Bar => ({
 
 type Draw = (options: ReadonlyMap<string, string>) => Figure
 
-/** Every picture by the name that a deck calls it. */
+/** Every figure by its name in a deck. */
 const FIGURES: Readonly<Record<string, Draw>> = {
   cluster: () => clusterFigure(nodePlans('k8s-guide')),
   lookup: () => lookupFigure(),
@@ -54,13 +54,13 @@ const FIGURES: Readonly<Record<string, Draw>> = {
   hooks: (options) => {
     const name = options.get('way') ?? 'none'
     const way = name in WAYS ? WAYS[name as keyof typeof WAYS] : undefined
-    if (!way) throw new Error(`"${name}" is no way, only ${Object.keys(WAYS).join(', ')}`)
+    if (!way) throw new Error(`"${name}" is not a path; use one of ${Object.keys(WAYS).join(', ')}`)
     const label = way.length === 0 ? "Netfilter's five hooks and what lies between them." : `The way ${way.join(', ')}.`
     return hooksFigure({ way, local: 'process', legend: [], label })
   },
   packet: (options) => {
     const recording = readRecording(need(options, 'recording'), options.get('node'))
-    return hooksFigure(packetWay(recording.state, need(options, 'from'), destination(options)))
+    return hooksFigure(packetPathPicture(recording.state, need(options, 'from'), destination(options)))
   },
   chains: (options) => {
     return serviceChainsFigure(
@@ -97,7 +97,7 @@ const FIGURES: Readonly<Record<string, Draw>> = {
   headers: (options) => {
     const name = need(options, 'journey')
     const rows = JOURNEYS[name]
-    if (!rows) throw new Error(`"${name}" is no journey, only ${Object.keys(JOURNEYS).join(', ')}`)
+    if (!rows) throw new Error(`"${name}" is not a journey; use one of ${Object.keys(JOURNEYS).join(', ')}`)
     return headersFigure(rows, `Addresses of a packet (${name})`)
   },
   schedule: (options) => {
@@ -109,7 +109,7 @@ const FIGURES: Readonly<Record<string, Draw>> = {
 /** Draws what `<!-- figure: name … -->` asks for. Throws Error for an unknown name or option, and for what does not fit. */
 export function drawFigure({ name, options }: Directive): Figure {
   const draw = FIGURES[name]
-  if (!draw) throw new Error(`"${name}" is no figure; there are: ${Object.keys(FIGURES).join(', ')}`)
+  if (!draw) throw new Error(`"${name}" is not a figure; use one of: ${Object.keys(FIGURES).join(', ')}`)
   return draw(options)
 }
 

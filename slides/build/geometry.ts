@@ -1,4 +1,7 @@
-/** A slide's measures in px at 1280×720; the style sheet knows each as `var(--name)`, times `--u`, so all of it scales as one. */
+/**
+ * A slide's measures in px at 1280×720; in the style sheet each is `var(--name)`, multiplied by `--u`, so that the slide
+ * scales as a whole.
+ */
 export const GEOMETRY = {
   width: 1280,
   height: 720,
@@ -25,16 +28,16 @@ export const GEOMETRY = {
   coverLine: 70,
 } as const
 
-/** The room for everything but the heading. */
+/** The space for everything except the heading. */
 export const CONTENT = {
   width: GEOMETRY.width - 2 * GEOMETRY.padSide,
   height: GEOMETRY.height - GEOMETRY.padTop - GEOMETRY.padBottom,
 } as const
 
-/** How much larger the text of a slide with little on it is set. */
+/** The scale of the text on a slide with little text. */
 export const ROOMY = 1.2
 
-/** Sizes of text in which something may be set; the least of them must be read from the last row (24 px of 720). */
+/** The allowed text sizes; the smallest must be readable from the last row (24 px of 720). */
 export const TEXT_SIZES = [
   GEOMETRY.title,
   GEOMETRY.text,

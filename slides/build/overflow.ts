@@ -4,7 +4,7 @@ import { plainText } from './deck.ts'
 import { CONTENT, GEOMETRY as G, ROOMY } from './geometry.ts'
 import { type Face, textWidth, wrapText } from './text-width.ts'
 
-/** A slide that is too full: its content needs more px than there are. */
+/** A slide whose content needs more px than available. */
 export interface Overflow {
   deck: string
   line: number
@@ -13,7 +13,7 @@ export interface Overflow {
   has: number
 }
 
-/** The slides of a deck that would be cut off, by an estimate that errs to the careful side; no browser is asked. */
+/** The slides of a deck that would be cut off, by a conservative estimate without a browser. */
 export function findOverflows(deck: BuiltDeck): Overflow[] {
   return deck.slides
     .map((slide) => ({
@@ -40,7 +40,7 @@ export function slideHeight(slide: BuiltSlide, scale = 1): number {
   return title + contents
 }
 
-/** Whether a slide has so little text that it is set larger, for the last row; no line of commands is broken for it. */
+/** Whether a slide has so little text that it can be enlarged without breaking a line of commands. */
 export function isRoomy(slide: BuiltSlide): boolean {
   const commands = slide.contents.flatMap((content) => (content.kind === 'code' ? content.text.split('\n') : []))
   const isBroken = (width: number) => (line: string) => textWidth(line, G.code, 'mono') > width - 2 * G.codePad
@@ -79,7 +79,7 @@ function tokensHeight(tokens: readonly Token[], width: number): number {
   return height
 }
 
-/** Lines of running text; code in it is monospaced, and where it is bold it is broad. */
+/** Number of lines of running text, with the wider glyphs of code and bold text. */
 function inlineLines(token: Token, width: number, size: number, face: Face): number {
   const paragraphs = (token.children ?? []).reduce<Token[][]>(
     (lines, child) => {
@@ -91,7 +91,7 @@ function inlineLines(token: Token, width: number, size: number, face: Face): num
   )
   return paragraphs.reduce((sum, line) => {
     const code = line.filter((child) => child.type === 'code_inline')
-    // Monospaced words are wider than the same letters in running text by what the two faces differ.
+    // Monospaced words are wider than the same letters in running text.
     const extra = code.reduce((more, { content }) => {
       const wider = textWidth(content, G.code, 'mono') + 12 - textWidth(content, size, face)
       return more + Math.max(0, wider)
@@ -119,7 +119,10 @@ function tableHeight(tokens: readonly Token[], width: number): number {
   }, 0)
 }
 
-/** As browsers share out the width: all get what their longest word needs, and the rest by how much more they could use. */
+/**
+ * Distributes the width as browsers do: each column gets the width of its longest word, and a share of the rest in proportion
+ * to its remaining need.
+ */
 function columnWidths(rows: readonly Token[][], width: number): number[] {
   const columns = Math.max(...rows.map((row) => row.length))
   const cells = (at: number) => rows.map((row) => plainText(row[at] ? [row[at]] : []))

@@ -12,7 +12,7 @@ export interface Theme {
   script: string
 }
 
-/** A deck as one page that needs nothing else: no script to be read, no network, no fonts. */
+/** A deck as one self-contained page: readable without scripts, network or fonts. */
 export function deckPage(deck: BuiltDeck, theme: Theme): string {
   const slides = deck.slides.map((slide, index) => slideSection(slide, index, deck))
   return page(
@@ -26,7 +26,7 @@ ${slides.join('\n')}
   )
 }
 
-/** The page that lists the decks; `pdf` says which of them have one. */
+/** The page that lists the decks; `pdf` contains the names of those with a PDF. */
 export function indexPage(decks: readonly BuiltDeck[], pdf: ReadonlySet<string>, theme: Theme): string {
   const items = decks.map(({ name, title, slides }) => {
     const print = pdf.has(name) ? ` · <a href="${name}.pdf">PDF</a>` : ''
@@ -78,7 +78,7 @@ function render(content: Content): string {
   return renderFigure(content.figure)
 }
 
-/** HTML in which no line ends after a hyphen, as browsers would have it: `--match-set` and `KUBE-CLUSTER-IP` stay whole where they fit. */
+/** Prevents line breaks after hyphens, so that `--match-set` and `KUBE-CLUSTER-IP` are not broken if they fit. */
 function wholeWords(html: string): string {
   return html.replace(/(<[^>]*>)|[^\s<]*-[^\s<]*/g, (word, tag) => tag ?? `<span class="word">${word}</span>`)
 }

@@ -1,4 +1,4 @@
-/** Every colour of the slides by name; the theme's style sheet and the figures know them as `var(--name)` only. */
+/** Every colour of the slides by name; the style sheet and the figures only use `var(--name)`. */
 export const PALETTE = {
   paper: '#ffffff',
   ink: '#15202b',
@@ -48,7 +48,7 @@ export const TEXT_PAIRS: readonly (readonly [text: Colour, ground: Colour])[] = 
   ['strong', 'paper'],
 ]
 
-/** Which line or shape must be told from its ground; 1.4.11 asks 3 : 1. */
+/** Lines and shapes and their backgrounds; WCAG 2.1 (1.4.11) requires 3 : 1. */
 export const SHAPE_PAIRS: readonly (readonly [shape: Colour, ground: Colour])[] = [
   ['line', 'paper'],
   ['way', 'paper'],

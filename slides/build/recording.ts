@@ -5,7 +5,7 @@ import type { NodeState } from '../../dataplane/node-state.ts'
 import { type ClusterObjects, readObjects, type Service } from '../../dataplane/objects.ts'
 import { projectRoot } from '../../host/layout.ts'
 
-/** What a genuine kube-proxy had programmed on a node, and the objects that it had seen. */
+/** The state that a genuine kube-proxy programmed on a node, and its objects. */
 export interface Recording {
   node: string
   state: NodeState
@@ -32,7 +32,7 @@ export function readRecording(name: string, node: string = NODE): Recording {
   return { node, state, objects: readObjects(JSON.parse(readFileSync(objects, 'utf8'))).objects }
 }
 
-/** The Service `namespace/name` of a recording. Throws Error that lists those that there are. */
+/** The Service `namespace/name` of a recording. Throws Error with the existing ones. */
 export function serviceOf(recording: Recording, name: string): Service {
   const services = recording.objects.services
   const found = services.find((service) => `${service.namespace}/${service.name}` === name)
@@ -42,7 +42,7 @@ export function serviceOf(recording: Recording, name: string): Service {
   )
 }
 
-/** One entry of flows.json: where real connections ended under a genuine kube-proxy. */
+/** One entry of flows.json: where real connections ended with a genuine kube-proxy. */
 interface Flow {
   mode: string
   version: string
@@ -52,7 +52,7 @@ interface Flow {
   counts?: Record<string, number>
 }
 
-/** How many of a recording's real connections each backend answered. Throws Error where none was recorded. */
+/** How many of a recording's real connections each backend answered. Throws Error if none was recorded. */
 export function countsOfFlow(name: string, from: string, to: string): Record<string, number> {
   const flows = JSON.parse(readFileSync(join(RECORDINGS, 'flows.json'), 'utf8')) as Flow[]
   const found = flows.find(

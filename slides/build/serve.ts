@@ -6,15 +6,15 @@ import { extname, join } from 'node:path'
 const TYPES: Readonly<Record<string, string>> = { '.html': 'text/html; charset=utf-8', '.pdf': 'application/pdf' }
 
 export interface SlideServer {
-  /** Where the decks are; the path holds the token. */
+  /** The URL of the decks; the path contains the token. */
   url: string
   close: () => Promise<void>
 }
 
 /**
- * Serves the pages of a folder on 127.0.0.1 only. Who does not know the token in the path gets 404, like for a page that is not
- * there; a Host that is not this machine is refused, so that a page from elsewhere can't reach it by a name of its own (DNS
- * rebinding). `port` 0 takes a free one. Throws Error when the port is taken.
+ * Serves the pages of a folder on 127.0.0.1 only. Without the token in the path the answer is 404, as for a missing page;
+ * other Host headers are refused, so that a remote page can't reach it through DNS rebinding. `port` 0 selects a free one.
+ * Throws Error if the port is in use.
  */
 export async function serveSlides(folder: string, port = 0): Promise<SlideServer> {
   const token = randomBytes(16).toString('hex')

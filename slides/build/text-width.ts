@@ -1,7 +1,7 @@
-/** Which typeface a text is set in: proportional, the same in bold, or monospaced. */
+/** The typeface of a text: proportional, bold, or monospaced. */
 export type Face = 'sans' | 'bold' | 'mono'
 
-// Advances in em, those of DejaVu: the widest of the typefaces that a browser falls back to, so the estimate errs to the wide side.
+// Advance widths in em of DejaVu, the widest fallback typeface of browsers, so the estimate is conservative.
 const NARROW = 0.34
 const MEDIUM = 0.46
 const BROAD = 0.84
@@ -9,7 +9,7 @@ const NORMAL = 0.625
 const MONO = 0.603
 const BOLDNESS = 1.12
 
-/** The width of one line of text in px, at most what a browser will need. Pure; no font is asked. */
+/** The width of one line of text in px, an upper bound for browsers. Pure; reads no font. */
 export function textWidth(text: string, size: number, face: Face = 'sans'): number {
   let width = 0
   for (const character of text) width += advance(character, face)

@@ -58,14 +58,15 @@ interface Written {
   decks: { name: string; slides: number }[]
   /** Names of the decks that have a PDF in the folder. */
   pdf: Set<string>
-  /** Why no PDF was printed. */
+  /** The reason if no PDF was printed. */
   without?: string
 }
 
 /**
  * Builds all decks into `folder`: a page for each and an index; with a Chromium, and unless `print` is false, each slide is
- * measured and a PDF printed; without printing, existing PDFs of these decks are kept. A Chromium that does not work is named in
- * `without` and is no error. Throws DeckError for a broken reference or a slide that would be cut off; the folder is then unchanged.
+ * measured and a PDF printed; without printing, existing PDFs of these decks are kept. If Chromium does not work, `without`
+ * has the reason; this is not an error. Throws DeckError for a broken reference or a slide that would be cut off; the folder
+ * is then unchanged.
  */
 export async function writeSlides(folder = SLIDES_FOLDER, { print = true } = {}): Promise<Written> {
   const decks = buildDecks()

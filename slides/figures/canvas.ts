@@ -7,7 +7,7 @@ export interface Drawing {
   body: string
 }
 
-/** A picture as a slide shows it, `wide`, and as a telephone does, `tall`. The label says it in words. */
+/** A figure for a slide, `wide`, and for a telephone, `tall`, with a text alternative. */
 export interface Figure {
   wide: Drawing
   tall: Drawing
@@ -18,7 +18,7 @@ export interface Figure {
 export const WIDE = 1152
 export const TALL = 480
 
-/** The one size of text: what the last row of a room can read on 1280×720. */
+/** The text size of all figures: readable from the last row at 1280×720. */
 export const TEXT = 28
 
 export interface Box {
@@ -28,14 +28,14 @@ export interface Box {
   height: number
 }
 
-/** How a thing is painted: the classes of the theme, whose colours are proved to contrast. */
+/** The style of a shape: classes of the theme, whose contrast is tested. */
 export type Tone = 'plain' | 'way' | 'strong' | 'faint' | 'good' | 'bad'
 
 export type Side = 'n' | 'e' | 's' | 'w'
 
 const LINE = 34
 
-/** What a figure is drawn on. Throws Error for text that does not fit into its box: a figure is never cut off. */
+/** A drawing surface. Throws Error for text that does not fit into its box. */
 export class Canvas {
   readonly #width: number
   readonly #parts: string[] = []
@@ -144,7 +144,7 @@ function bends(start: readonly [number, number], out: Side, end: readonly [numbe
   return [[start[0], middle] as const, [end[0], middle] as const]
 }
 
-/** The line ends within its head, whose tip it would else blunt. */
+/** Ends the line inside the arrow head, so that the tip stays sharp. */
 function shortened(points: readonly (readonly [number, number])[]): (readonly [number, number])[] {
   const [x, y] = points.at(-1) ?? [0, 0]
   const [fromX, fromY] = points.at(-2) ?? [x, y]

@@ -36,7 +36,7 @@ function draw(nodes: readonly NodePlan[], width: number): Drawing {
   return canvas.finish()
 }
 
-/** Without the cluster's name, which all nodes begin with. */
+/** The name without the cluster's name. */
 function role(name: string): string {
   return /(control-plane|worker\d*)$/.exec(name)?.[1] ?? name
 }

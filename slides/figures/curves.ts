@@ -11,7 +11,7 @@ import { predict } from '../../dataplane/predict.ts'
 import { textWidth } from '../build/text-width.ts'
 import { Canvas, type Drawing, type Figure, TALL, TEXT, type Tone, WIDE } from './canvas.ts'
 
-/** One quantity over the sizes, and what is said of it beside its end. */
+/** One quantity over the sizes, and its label. */
 interface Curve {
   name: string
   values: readonly number[]
@@ -22,8 +22,8 @@ const HEIGHT = 360
 const AXIS = 44
 
 /**
- * Quantities over sizes, both axes linear and from zero, so that what grows by the same for each more is a straight line. Throws Error
- * for curves without values, and for words that do not fit.
+ * Quantities over sizes, both axes linear and from zero, so that linear growth is a straight line. Throws Error for curves
+ * without values, and for labels that do not fit.
  */
 function curvesFigure(sizes: readonly number[], curves: readonly Curve[], label: string): Figure {
   if (sizes.length < 2 || curves.some(({ values }) => values.length !== sizes.length))
@@ -71,7 +71,7 @@ const SIZES = [10, 250, 500, 750, 1000]
 
 const known = new Map<number, Record<SwitchedMode, Counts>[]>()
 
-/** What a node must hold at each size, in either mode; worked out once. */
+/** The predicted counts of a node at each size, in both modes; computed once. */
 function countsAt(endpoints: number): Record<SwitchedMode, Counts>[] {
   const before = known.get(endpoints)
   if (before) return before
@@ -100,7 +100,7 @@ export function ruleGrowthFigure(endpoints: number): Figure {
   )
 }
 
-/** One bar: its share of the whole (0 to 1), where it begins, and what is written at its end. */
+/** One bar: its share of the whole (0 to 1), its start, and the label at its end. */
 export interface Bar {
   name: string
   share: number
@@ -111,7 +111,7 @@ export interface Bar {
 
 const ROW = 72
 
-/** Horizontal bars, one below the other, all on the same scale: the whole is `whole` (1 unless told). */
+/** Horizontal bars, one below the other, all on the same scale: the whole is `whole` (default 1). */
 export function barsFigure(bars: readonly Bar[], label: string, whole = 1): Figure {
   return { wide: drawBars(bars, WIDE, whole), tall: drawBars(bars, TALL, whole), label }
 }
@@ -137,7 +137,10 @@ function drawBars(bars: readonly Bar[], width: number, whole: number): Drawing {
   return canvas.finish()
 }
 
-/** What each rule of a KUBE-SVC- chain with n endpoints takes: 1/n, 1/(n-1) … of what is left, always the same share. */
+/**
+ * The probability of each rule of a KUBE-SVC- chain with n endpoints: 1/n, 1/(n-1) … of the remaining packets, so an equal
+ * share.
+ */
 export function drawChances(endpoints: number): Bar[] {
   return Array.from({ length: endpoints }, (_, index) => {
     const left = endpoints - index
@@ -151,7 +154,7 @@ export function drawChances(endpoints: number): Bar[] {
   })
 }
 
-/** How traffic spreads over Pods when each node gets the same part and shares it among its own Pods only. */
+/** The distribution over Pods when each node gets the same share and balances only over its own Pods. */
 export function localShares(podsOfNodes: readonly number[]): Bar[] {
   const answering = podsOfNodes.filter((pods) => pods > 0).length
   return podsOfNodes.flatMap((pods, node) =>
@@ -167,7 +170,7 @@ export function localShares(podsOfNodes: readonly number[]): Bar[] {
   )
 }
 
-/** How often each backend answered; the longest bar is the most frequent one. */
+/** The number of answers of each backend; the longest bar is the most frequent one. */
 export function countBars(counts: Readonly<Record<string, number>>): Bar[] {
   const entries = Object.entries(counts).sort(([one], [other]) => one.localeCompare(other))
   const all = entries.reduce((sum, [, count]) => sum + count, 0)

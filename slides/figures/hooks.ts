@@ -8,13 +8,13 @@ export type Place = Hook | 'in' | 'routing' | 'process' | 'out'
 /** The packet's path, and a remark for each hook that it passes. */
 export interface HookPicture {
   way: readonly Place[]
-  /** What the place between INPUT and OUTPUT is called here. */
+  /** The name of the place between INPUT and OUTPUT. */
   local: string
   legend: readonly { hook: string; text: string }[]
   label: string
 }
 
-/** The kernel's three ways (net/netfilter hooks, in the order in which ip_rcv, ip_forward and ip_output call them). */
+/** The kernel's three paths (net/netfilter hooks, in the order in which ip_rcv, ip_forward and ip_output call them). */
 export const WAYS: Readonly<Record<'in' | 'forward' | 'out' | 'none', readonly Place[]>> = {
   in: ['in', 'PREROUTING', 'routing', 'INPUT', 'process'],
   forward: ['in', 'PREROUTING', 'routing', 'FORWARD', 'POSTROUTING', 'out'],
@@ -75,7 +75,7 @@ const TALL_EDGES: readonly Edge[] = [
   ['POSTROUTING', 's', 'out', 'n'],
 ]
 
-/** Netfilter's five hooks with one packet's way drawn in, and a line for each hook that has something to say. */
+/** Netfilter's five hooks with the path of one packet, and a line for each hook with a remark. */
 export function hooksFigure(picture: HookPicture): Figure {
   return {
     wide: draw(picture, WIDE, WIDE_LAYOUT, WIDE_EDGES),

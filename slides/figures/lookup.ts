@@ -2,7 +2,7 @@ import { type Box, Canvas, type Drawing, type Figure, TALL, type Tone, WIDE } fr
 
 const ENTRIES = 7
 
-/** A list that is walked from the top beside a hash table that is asked once. */
+/** A list that is searched from the top, beside a hash table with one lookup. */
 export function lookupFigure(): Figure {
   return {
     wide: draw(WIDE),
@@ -21,7 +21,7 @@ function draw(width: number): Drawing {
 }
 
 function drawList(canvas: Canvas, x: number, y: number): void {
-  canvas.text('a list: walk until it fits', x, y + 24)
+  canvas.text('a list: compare in turn', x, y + 24)
   for (let index = 0; index < ENTRIES; index++) {
     const last = index === ENTRIES - 1
     const box = { x: x + 60, y: y + 44 + index * 58, width: 340, height: 48 }
@@ -48,7 +48,7 @@ function drawList(canvas: Canvas, x: number, y: number): void {
 }
 
 function drawHash(canvas: Canvas, x: number, y: number): void {
-  canvas.text('a hash table: look once', x, y + 24)
+  canvas.text('a hash table: one lookup', x, y + 24)
   const key = canvas.box({ x, y: y + 44 + 120, width: 190, height: 84 }, ['address', 'and port'], { face: 'sans' })
   for (let index = 0; index < ENTRIES; index++) {
     const hit = index === 4
@@ -67,13 +67,13 @@ interface Stage {
 /** The path of a packet through nftables mode's objects, by the names that kube-proxy gives them. */
 const STAGES: readonly Stage[] = [
   { lines: ['chain services'], says: 'the only rule that matters', tone: 'plain' },
-  { lines: ['map service-ips'], says: 'one look: address and port', tone: 'way' },
+  { lines: ['map service-ips'], says: 'one lookup: address, port', tone: 'way' },
   { lines: ['chain service-…'], says: 'numgen random mod 2', tone: 'plain' },
-  { lines: ['a map: 0, 1'], says: 'one look', tone: 'way' },
+  { lines: ['a map: 0, 1'], says: 'one lookup', tone: 'way' },
   { lines: ['dnat to a Pod'], says: 'the rest is conntrack', tone: 'good' },
 ]
 
-/** A list nowhere: two looks into a map from the hook to the Pod. */
+/** No lists: two map lookups from the hook to the Pod. */
 export function verdictMapFigure(): Figure {
   return {
     wide: drawVerdicts(WIDE, 120, 380),

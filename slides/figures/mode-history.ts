@@ -27,7 +27,7 @@ const MODES: readonly Mode[] = [
   { name: 'nftables', spans: [{ from: 33, to: NOW, tone: 'way' }], says: 'stable since 1.33' },
 ]
 
-/** When each mode was there, on an axis of Kubernetes' versions. */
+/** The lifetime of each mode, on an axis of Kubernetes versions. */
 export function modeHistoryFigure(): Figure {
   return {
     wide: draw(WIDE),

@@ -3,7 +3,7 @@ import { type Hop, parsePacket, type Step, tracePacket } from '../../dataplane/t
 import { Canvas, type Drawing, type Figure, TALL, WIDE } from './canvas.ts'
 import type { HookPicture, Place } from './hooks.ts'
 
-/** The header of a packet at one place of its path; `changed` names what has just been replaced. */
+/** The header of a packet at one place of its path; `changed` names the replaced addresses. */
 interface HeaderRow {
   at: string
   source: string
@@ -48,7 +48,7 @@ export const JOURNEYS: Readonly<Record<string, readonly HeaderRow[]>> = {
   ],
 }
 
-/** The header of a packet at each place, source and destination; what was replaced is highlighted. */
+/** The header of a packet at each place, source and destination; replaced addresses are highlighted. */
 export function headersFigure(rows: readonly HeaderRow[], label: string): Figure {
   return {
     wide: draw(rows, WIDE),
@@ -82,14 +82,14 @@ function draw(rows: readonly HeaderRow[], width: number): Drawing {
 }
 
 /**
- * The way of a real packet: what `tracePacket` found in a node's rules, as a picture of the hooks. One way is drawn, that to the
- * first outcome; what differs from backend to backend is named in the legend. Throws what parsePacket and tracePacket throw.
+ * The path of a packet that `tracePacket` found in a node's rules, as a figure of the hooks. The path to the first outcome is
+ * drawn; differences between backends are in the legend. Throws the errors of parsePacket and tracePacket.
  */
-export function packetWay(state: NodeState, from: string, to: string): HookPicture {
+export function packetPathPicture(state: NodeState, from: string, to: string): HookPicture {
   const trace = tracePacket(state, parsePacket(from, to))
   const hooks = passedHooks(trace.steps)
   const caught = trace.hops.find((hop) => hop.table === 'ipvs')?.hook === 'INPUT'
-  const way = wayThrough(hooks, from === 'host', trace.outcomes.length > 0)
+  const way = placesOnPath(hooks, from === 'host', trace.outcomes.length > 0)
   const legend = hooks.map((hook) => {
     return { hook, text: whatHappens(trace.hops.filter((hop) => hop.hook === hook)) }
   })
@@ -98,7 +98,7 @@ export function packetWay(state: NodeState, from: string, to: string): HookPictu
     way,
     local: caught ? 'IPVS' : 'process',
     legend,
-    label: `The way of ${trace.packet} through ${hooks.join(', ')}; it ends at ${ends}.`,
+    label: `The path of ${trace.packet} through ${hooks.join(', ')}; it ends at ${ends}.`,
   }
 }
 
@@ -106,7 +106,7 @@ function passedHooks(steps: readonly Step[]): Step['hook'][] {
   return [...new Set(steps.map((step) => step.hook))]
 }
 
-function wayThrough(hooks: readonly Step['hook'][], fromHost: boolean, passes: boolean): Place[] {
+function placesOnPath(hooks: readonly Step['hook'][], fromHost: boolean, passes: boolean): Place[] {
   const way: Place[] = [fromHost ? 'process' : 'in']
   for (const hook of hooks) {
     const before = way.at(-1)
@@ -153,7 +153,7 @@ function jumpTarget(hop: Hop): string {
   return /-[jg] (\S+)/.exec(hop.rule)?.[1] ?? ''
 }
 
-/** A hash is no word to read aloud: its first four letters tell chains apart on a slide. */
+/** The first four characters of the hash are enough to distinguish chains on a slide. */
 function shortName(chain: string): string {
   if (chain.startsWith('KUBE-SEP-')) return 'one KUBE-SEP-…'
   return chain.replace(/^(KUBE-(?:SVC|SVL|XLB|EXT|FW)-[A-Z0-9]{4})[A-Z0-9]{12}$/, '$1…')

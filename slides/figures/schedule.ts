@@ -2,11 +2,11 @@ import { type Box, Canvas, type Drawing, type Figure, TALL, WIDE } from './canva
 
 const HEIGHT = 70
 
-/** One way to a Pod that refuses: who chooses it, and what comes of the refusal. */
+/** One path to a Pod that refuses: who chooses it, and the effect of the refusal. */
 interface Row {
   title: string
   chooser: readonly string[]
-  /** The refusal reaches the one who chose, and another Pod is asked. */
+  /** The refusal reaches the chooser, which connects to another Pod. */
   again: boolean
 }
 
@@ -42,11 +42,11 @@ function drawWide(canvas: Canvas, row: Row, y: number): void {
     tone: 'way',
     face: 'sans',
   })
-  const deaf = pod(canvas, { x: 820, y: middle - 56, width: 330, height: HEIGHT }, false)
+  const refusing = pod(canvas, { x: 820, y: middle - 56, width: 330, height: HEIGHT }, false)
   const other = pod(canvas, { x: 820, y: middle + 56, width: 330, height: HEIGHT }, true)
   canvas.connect(client, 'e', chooser, 'w')
   if (!row.again) canvas.connect(chooser, 'e', other, 'w', 'faint')
-  canvas.connect(chooser, 'e', deaf, 'w', 'bad')
+  canvas.connect(chooser, 'e', refusing, 'w', 'bad')
   if (row.again) canvas.connect(chooser, 'e', other, 'w', 'way')
   canvas.text(result(row), 0, middle + HEIGHT + 50, { tone: row.again ? 'way' : 'bad' })
 }
@@ -58,11 +58,11 @@ function drawTall(canvas: Canvas, row: Row, y: number): void {
     tone: 'way',
     face: 'sans',
   })
-  const deaf = pod(canvas, { x: 0, y: y + 280, width: 225, height: HEIGHT }, false)
+  const refusing = pod(canvas, { x: 0, y: y + 280, width: 225, height: HEIGHT }, false)
   const other = pod(canvas, { x: 255, y: y + 280, width: 225, height: HEIGHT }, true)
   canvas.connect(client, 's', chooser, 'n')
   if (!row.again) canvas.connect(chooser, 's', other, 'n', 'faint')
-  canvas.connect(chooser, 's', deaf, 'n', 'bad')
+  canvas.connect(chooser, 's', refusing, 'n', 'bad')
   if (row.again) canvas.connect(chooser, 's', other, 'n', 'way')
   canvas.text(result(row), 0, y + 400, { tone: row.again ? 'way' : 'bad' })
 }
@@ -97,7 +97,10 @@ function weightedRoundRobin(weights: readonly number[], requests: number): numbe
   return order.slice(0, requests)
 }
 
-/** The server with the fewest connections in proportion to its weight, while none ends (ip_vs_wlc.c without inactive ones). */
+/**
+ * The server with the fewest connections in proportion to its weight, if no connection ends (ip_vs_wlc.c without inactive
+ * ones).
+ */
 function leastConnections(weights: readonly number[], requests: number): number[] {
   const open = weights.map(() => 0)
   return Array.from({ length: requests }, () => {

@@ -3,9 +3,9 @@ import type { NodeState } from '../../dataplane/node-state.ts'
 import { type ParsedRule, parseRule } from '../../dataplane/rule.ts'
 import { type Box, Canvas, type Drawing, type Figure, TALL, WIDE } from './canvas.ts'
 
-/** A Service port in iptables mode, as the rules of a node have it. */
+/** A Service port in the rules of a node in iptables mode. */
 interface ServiceChains {
-  /** The place of its entry in KUBE-SERVICES, and how many there are. */
+  /** The position of its entry in KUBE-SERVICES, and the number of entries. */
   entry: number
   entries: number
   address: string
@@ -13,7 +13,9 @@ interface ServiceChains {
   endpoints: { chain: string; chance: string; backend: string }[]
 }
 
-/** Reads the chains of the Service port at `address` (`10.96.0.10:53`) out of a node's rules. Throws Error where there are none. */
+/**
+ * Reads the chains of the Service port at `address` (`10.96.0.10:53`) from a node's rules. Throws Error if there are none.
+ */
 export function readServiceChains(iptables: Ruleset, address: string): ServiceChains {
   const [ip, port] = address.split(':')
   const list = rulesOf(iptables, 'KUBE-SERVICES')
@@ -36,7 +38,10 @@ export function readServiceChains(iptables: Ruleset, address: string): ServiceCh
   return { entry: entry + 1, entries: list.length, address, chain, endpoints }
 }
 
-/** The picture of a Service port's chains: the list, the draw, the endpoints. Throws Error for more than four endpoints. */
+/**
+ * The figure of a Service port's chains: KUBE-SERVICES, the random choice, the endpoints. Throws Error for more than four
+ * endpoints.
+ */
 export function serviceChainsFigure(service: ServiceChains): Figure {
   if (service.endpoints.length > 4) throw new Error(`${service.endpoints.length} endpoints are too many for one slide`)
   const to = service.endpoints.map(({ chain, chance, backend }) => `${chain} (${chance}) to ${backend}`)
@@ -85,7 +90,7 @@ function drawTall({ entry, entries, address, chain, endpoints }: ServiceChains):
   return canvas.finish()
 }
 
-/** `0.33333333349` as a person would say it. */
+/** A probability such as `0.33333333349` as a fraction. */
 function fraction(probability: string | undefined): string {
   if (probability === undefined) return 'all the rest'
   const whole = Math.round(1 / Number(probability))
@@ -110,7 +115,7 @@ function option(rule: ParsedRule, name: string): string | undefined {
   return rule.matches.map((match) => match.options.get(`--${name}`)?.value[0]).find((value) => value !== undefined)
 }
 
-/** A Service port in IPVS mode: the three places in which a node holds it. */
+/** A Service port in IPVS mode: its three places on a node. */
 interface ServiceSets {
   members: string[]
   addresses: string[]
@@ -122,7 +127,10 @@ interface ServiceSets {
   address: string
 }
 
-/** Reads what a node in IPVS mode holds of the TCP Service port at `address` (`10.96.0.10:53`). Throws Error where it holds none. */
+/**
+ * Reads the state on a node in IPVS mode of the TCP Service port at `address` (`10.96.0.10:53`). Throws Error if there is
+ * none.
+ */
 export function readServiceSets(state: NodeState, address: string): ServiceSets {
   const [ip, port] = address.split(':')
   const server = state.virtualServers.find(
@@ -190,7 +198,7 @@ function draw(service: ServiceSets, width: number): Drawing {
   return canvas.finish()
 }
 
-/** A heading with a box for each entry below it; the Service's own first, so that it is always seen. */
+/** A heading with a box for each entry below it; the Service's own first, so that it is always visible. */
 function column(
   canvas: Canvas,
   [x, y, width]: [number, number, number],

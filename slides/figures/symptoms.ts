@@ -8,7 +8,7 @@ interface Symptom {
   look: readonly string[]
 }
 
-/** How a request ends, what that says about the packet, and where to look first. */
+/** How a request ends, what that means for the packet, and where to look first. */
 const SYMPTOMS: readonly Symptom[] = [
   {
     seen: 'refused at once',
@@ -32,7 +32,7 @@ const SYMPTOMS: readonly Symptom[] = [
 
 const HEIGHT = 100
 
-/** From the symptom to what it means, and to the place that is looked at first. */
+/** The meaning of each symptom, and the first place to look. */
 export function symptomsFigure(): Figure {
   return {
     wide: wide(),

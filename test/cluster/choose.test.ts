@@ -1,7 +1,7 @@
 import { existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
-import { chooseCluster, type Standing } from '../../cluster/doctor/choose.ts'
+import { chooseCluster, type ExistingClusters } from '../../cluster/doctor/choose.ts'
 import type { EngineFacts, Facts, KernelFacts } from '../../cluster/doctor/facts.ts'
 import { cachedKind } from '../../cluster/kind/binary.ts'
 import { pinnedImage } from '../../cluster/kind/node-image.ts'
@@ -26,7 +26,7 @@ const engineFacts: EngineFacts = {
 }
 const facts: Omit<Facts, 'labs'> = {
   host: {
-    ...{ nodeVersion: 'v20.20.2', platform: 'linux', arch: 'x64', wsl: false },
+    ...{ system: 'Linux on x64', nodeVersion: 'v20.20.2', platform: 'linux', arch: 'x64', wsl: false },
     ...{ freeMemory: 8 * gigabyte, freeDisk: 50 * gigabyte, kubectl: undefined },
   },
   kind: {
@@ -39,8 +39,8 @@ const facts: Omit<Facts, 'labs'> = {
 }
 const kindOf = (change: Partial<Facts['kind']>) => ({ ...facts, kind: { ...facts.kind, ...change } })
 const noIpvs = kindOf({ kernel: { ...kernel, ipvs: false, schedulers: [], ipset: false } })
-const nothing: Standing = { name: 'ka', engine: 'docker', kindExists: false, kindWasMade: false }
-const kindThere: Standing = { ...nothing, kindExists: true, kindWasMade: true }
+const nothing: ExistingClusters = { name: 'ka', engine: 'docker', kindExists: false, kindWasMade: false }
+const kindThere: ExistingClusters = { ...nothing, kindExists: true, kindWasMade: true }
 const ipvsLab = { number: 2, title: 'IPVS', kernel: ['ipvs', 'ipset'] as const }
 const plainLab = { number: 1, title: 'ClusterIP', kernel: [] }
 
@@ -149,7 +149,7 @@ describe('CLUSTER=auto on this machine', () => {
     engine.remove('engine')
     engine.remove('bin/kind')
     vi.stubEnv('KIND_MIRROR', 'http://127.0.0.1:9/mirror')
-    await expect(new KindCluster(name).up(silent)).rejects.toThrow(/^No Docker or Podman engine answers/)
+    await expect(new KindCluster(name).up(silent)).rejects.toThrow(/^No Docker or Podman engine responds/)
   })
 })
 

@@ -44,6 +44,7 @@ const kind: KindFacts = {
 }
 const facts: Facts = {
   host: {
+    system: 'Debian GNU/Linux 12 (bookworm) on x64',
     nodeVersion: 'v20.20.2',
     platform: 'linux',
     arch: 'x64',
@@ -119,7 +120,7 @@ describe('IPVS', () => {
   test('missing schedulers are named, and only those kube-proxy asks for are a warning', () => {
     expect(inKind(withKernel({ schedulers: ['rr', 'lc'] }), 'IPVS')).toMatchObject({
       weight: 'warning',
-      detail: 'without the scheduler wrr and sh; there is rr, lc',
+      detail: 'without the scheduler wrr and sh; available: rr, lc',
       mend: expect.stringContaining('modprobe -a ip_vs_wrr ip_vs_sh'),
     })
     expect(inKind(withKernel({ schedulers: ['rr', 'wrr', 'sh'] }), 'IPVS')?.weight).toBe('fine')
@@ -237,7 +238,7 @@ describe('what is missing', () => {
 
   test('another kind on PATH is told, and that the pinned one is fetched', () => {
     const result = inKind(withKind({ binary: { path: '/usr/bin/kind', release: 'v0.20.0' } }), 'kind')
-    expect(result?.detail).toBe('v0.20.0 on PATH; v0.33.0 will be fetched once, with its sum checked')
+    expect(result?.detail).toBe('v0.20.0 on PATH; v0.33.0 will be fetched once and its checksum verified')
   })
 })
 

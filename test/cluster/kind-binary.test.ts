@@ -61,7 +61,7 @@ test('without a network another release on PATH goes on, with a word', async () 
   server.close()
   withKind('v0.20.0')
   expect(await kindPath(progress, { cache, sum })).toBe(join(engine.folder, 'bin', 'kind'))
-  expect(notes.join()).toMatch(/could not be reached.*Going on with kind v0\.20\.0 from PATH/)
+  expect(notes.join()).toMatch(/could not be reached.*Continuing with kind v0\.20\.0 from PATH/)
 })
 
 test('without a network and without a kind: one sentence with the ways out', async () => {

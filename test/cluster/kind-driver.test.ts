@@ -158,7 +158,7 @@ describe('make up on kind', () => {
     engine.writeContainers(name, { ...whole, worker: 'exited' })
     const notes: string[] = []
     await cluster.up({ ...silent, note: (line) => notes.push(line) })
-    expect(notes.join()).toMatch(/addresses of others: .*-worker 172.18.0.11 instead of 172.18.0.9/)
+    expect(notes.join()).toMatch(/exchanged addresses of nodes: .*-worker 172.18.0.11 instead of 172.18.0.9/)
     expect(engine.read('log').match(/(?<=docker )(stop|start) .*/g)).toEqual([
       `start ${name}-worker`,
       expect.stringMatching(/^stop /),
@@ -348,7 +348,7 @@ describe('make up, interrupted', () => {
     await creating()
     script.kill('SIGINT')
     expect(await exit).toBe(130)
-    expect(said.join('')).toContain('Interrupted: removing what there is')
+    expect(said.join('')).toContain('Interrupted: removing the incomplete cluster')
     expect(engine.deeds()).toEqual(['kind create', 'kind delete'])
     expect(processStartTime(creator())).toBeUndefined()
   })
@@ -424,6 +424,6 @@ describe('CLUSTER=auto', () => {
 
   test('kind without an engine says what to do', async () => {
     engine.remove('engine')
-    await expect(cluster.running().then(() => cluster.nodes())).rejects.toThrow(/No Docker or Podman engine answers/)
+    await expect(cluster.running().then(() => cluster.nodes())).rejects.toThrow(/No Docker or Podman engine responds/)
   })
 })

@@ -103,7 +103,9 @@ describe('a cluster of somebody else', () => {
       () => core.deleteNode({ name: 'one' }),
       () => core.deleteCollectionNamespacedPod({ namespace }),
     ])
-      await expect(write()).rejects.toThrow(/is not of these labs|are not changed in a cluster of your kubeconfig/)
+      await expect(write()).rejects.toThrow(
+        /does not belong to these labs|are not changed in a cluster of your kubeconfig/,
+      )
     expect(writes).toEqual([])
     await core.patchNamespacedConfigMap({ namespace: 'kube-system', name: 'kube-proxy', body: {} })
     await core.patchNode({ name: 'one', body: {} })
@@ -177,6 +179,6 @@ describe('a context', () => {
     )
     writeFileSync(join(folder, 'broken'), '{ clusters: [')
     vi.stubEnv('KUBECONFIG', join(folder, 'broken'))
-    await expect(ownKubeconfig('nope', folder)).rejects.toThrow(/^"\S*broken" is no kubeconfig: [^\n]*$/)
+    await expect(ownKubeconfig('nope', folder)).rejects.toThrow(/^"\S*broken" is not a kubeconfig: [^\n]*$/)
   })
 })

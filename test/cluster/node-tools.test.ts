@@ -129,7 +129,7 @@ test('an apt of this machine that stands still is ended, with all that it starte
   vi.stubEnv('LAB_TIMEOUT_SCALE', '0.02')
   try {
     await expect(fetchForNode(nodeCluster(), 'n', ['ipset'], at('cache'))).rejects.toThrow(
-      /^nothing came for .* s: check/,
+      /^nothing was received for .* s: check/,
     )
   } finally {
     vi.unstubAllEnvs()
@@ -155,7 +155,7 @@ test('where neither way works, one sentence names both and the image that is lef
   const failed = installNodeTools(nodeCluster(), 'n', at('cache'))
   await expect(failed).rejects.toThrow(NodeToolsError)
   await expect(failed).rejects.toThrow(
-    /^ipset and ipvsadm can't come to n: Unable to locate package ipset; n has no dpkg.*make node-image/,
+    /^ipset and ipvsadm can't be installed on n: Unable to locate package ipset; n has no dpkg.*make node-image/,
   )
 })
 

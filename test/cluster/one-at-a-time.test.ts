@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { projectRoot } from '../../host/layout.ts'
-import { oneAlone, oneAtATime } from '../../host/one-at-a-time.ts'
+import { oneAtATime, onlyOne } from '../../host/one-at-a-time.ts'
 
 let folder: string
 const silent = { start() {}, end() {}, note() {} }
@@ -54,7 +54,7 @@ test('a lock whose process has ended keeps nobody out, and its file goes', async
 
 test('work of which there must be only one is refused to the second, with what the first does', async () => {
   const refusal = ({ pid, doing }: { pid: number; doing: string }) => new Error(`${pid} ${doing}`)
-  const alone = (work: () => Promise<string>) => oneAlone(lock(), work, { doing: 'guides', refusal })
+  const alone = (work: () => Promise<string>) => onlyOne(lock(), work, { doing: 'guides', refusal })
   const second = () => alone(async () => 'second')
   const first = alone(async () => {
     await expect(second()).rejects.toThrow(`${process.pid} guides`)

@@ -61,7 +61,7 @@ describe('the draw', () => {
       ).toBe(incident)
   })
 
-  test('begins anew when all were solved', () => {
+  test('begins again when all were solved', () => {
     const solved = incidents.map(({ id }) => solvedMark(id))
     expect(incidents).toContain(draw(incidents, freshSeed(incidents, solved)))
   })

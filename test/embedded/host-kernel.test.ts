@@ -35,7 +35,7 @@ const worker = `${cluster.name}-worker`
 const inGuest = async (script: string, node = worker) =>
   (await cluster.exec(node, ['sh', '-c', script], { timeoutMs: 60_000 })).stdout
 
-/** A value that changes by itself, or that the kernel gives out anew to each reader. */
+/** A value that changes by itself, or that the kernel gives out again to each reader. */
 const MOVES = /count|random|uuid|pid|nr_|-nr|state|stat$|usage|next|last|inode|dentry|aio|ns_|bpf|pty|perf|sched/
 
 /** Settings that every namespace of the network shares, or that are the machine's. */

@@ -108,7 +108,7 @@ describe('a context of a kubeconfig', () => {
     await context.copyIn(worker, '/dev/shm/from-context', 'äöü')
     expect((await context.exec(worker, ['cat', '/dev/shm/from-context'])).stdout).toBe('äöü')
     await expect(context.exec(worker, ['sleep', '30'], { timeoutMs: 500 })).rejects.toThrow(/did not end in time/)
-    await expect(context.exec('nowhere', ['true'])).rejects.toThrow(/Node "nowhere" has no agent/)
+    await expect(context.exec('nowhere', ['true'])).rejects.toThrow(/Node "nowhere" has no node-access Pod/)
   })
 
   test('is read at once: a capture of it holds what one of the cluster itself holds', async () => {
@@ -204,7 +204,9 @@ describe('a context of a kubeconfig', () => {
       'app.kubernetes.io/managed-by': 'kube-service-labs',
     })
     const reset = await agreed('reset-1')
-    expect(reset.stderr).toMatch(/pods "client" in namespace "default" is not of these labs .* left as it is/)
+    expect(reset.stderr).toMatch(
+      /pods "client" in namespace "default" does not belong to these labs .* was not changed/,
+    )
     expect((await objects()).filter((one) => !one.startsWith('lab-1 '))).toEqual(theirs)
     expect(await client()).toBe(theirClient)
   })
@@ -231,7 +233,7 @@ describe('a context of a kubeconfig', () => {
         },
       },
     })
-    expect(await refused()).toMatch(/^2 [\s\S]*deployments "web" in namespace "default" is not of these labs/)
+    expect(await refused()).toMatch(/^2 [\s\S]*deployments "web" in namespace "default" does not belong to these labs/)
     await apps.deleteNamespacedDeployment({ namespace, name: 'web' })
     expect(await objects()).toEqual(before)
   })

@@ -22,7 +22,7 @@ test('an answer of any agent is one, and so is a connection that nothing was sai
     ['#request\t0\t200\t40001\t1\t0\t\tagent of worker2', 'the agent of worker2 answers'],
     [
       '#request\t0\t0\t40001\t1\t28\tno answer within 1 s\t',
-      'a connection was accepted there, and nothing answered in time',
+      'a connection was accepted there, without an answer in time',
     ],
   ] as const)
     await expect(closed(line)).rejects.toSatisfy((error) => error instanceof Failure && error.detail.actual === actual)

@@ -4,7 +4,7 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import {
-  hasTablesOfItsOwn,
+  hasSeparateTables,
   mapsLeadToPods,
   nothingBeside,
   nothingOfNftables,
@@ -106,11 +106,11 @@ async function said(check: (context: CheckContext) => Promise<void>, scene: Scen
 
 test('a kernel without NAT in nf_tables, and a kube-proxy without the mode, are told apart from a mistake', async () => {
   const lacks = 'NAT in nf_tables (module nft_chain_nat)'
-  for (const check of [hasTablesOfItsOwn, mapsLeadToPods, nothingBeside, nothingOfNftables])
+  for (const check of [hasSeparateTables, mapsLeadToPods, nothingBeside, nothingOfNftables])
     expect(await said(check, { lacks })).toBe(
       `not applicable: mode nftables can't run here: the kernel of ${WORKER} has no ${lacks}; a cluster with KERNEL=host, or kind, runs it`,
     )
-  expect(await said(hasTablesOfItsOwn, { mode: 'iptables' })).toMatch(`${WORKER}: iptables`)
+  expect(await said(hasSeparateTables, { mode: 'iptables' })).toMatch(`${WORKER}: iptables`)
 })
 
 test('a node that could not be asked once is asked again', async () => {
@@ -119,22 +119,22 @@ test('a node that could not be asked once is asked again', async () => {
   if (!cluster) throw new Error('a live cluster was wanted')
   const { exec } = cluster
   cluster.exec = () => Promise.reject(new Error('no route'))
-  await expect(hasTablesOfItsOwn(context)).rejects.toThrow(Trouble)
+  await expect(hasSeparateTables(context)).rejects.toThrow(Trouble)
   cluster.exec = exec
-  await hasTablesOfItsOwn(context)
+  await hasSeparateTables(context)
 })
 
 test('the tables and maps that a kernel holds pass', async () => {
-  expect(await said(hasTablesOfItsOwn, {})).toBe('passed')
+  expect(await said(hasSeparateTables, {})).toBe('passed')
   expect(await said(mapsLeadToPods, {})).toBe('passed')
   expect(await said(nothingBeside, {})).toBe('passed')
 })
 
 test.each([
-  ['no table', hasTablesOfItsOwn, { nft: '{"nftables":[]}' }, /table ip kube-proxy is missing/],
+  ['no table', hasSeparateTables, { nft: '{"nftables":[]}' }, /table ip kube-proxy is missing/],
   [
     'a jump is gone',
-    hasTablesOfItsOwn,
+    hasSeparateTables,
     { nft: listing.replace('{"jump": {"target": "masquerading"}}', '{"drop": null}') },
     /chain nat-postrouting/,
   ],

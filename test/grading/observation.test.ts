@@ -5,7 +5,7 @@ import { kubeProxyPods } from '../../cluster/kube-proxy/kube-proxy-pods.ts'
 import { readReplies } from '../../grading/http-requests.ts'
 import { LabNotes } from '../../grading/lab-notes.ts'
 import { pendingChanges } from '../../grading/pending-changes.ts'
-import { kubeProxyVersionOn, modeInForce } from '../../grading/snapshot.ts'
+import { kubeProxyVersionOn, reportedMode } from '../../grading/snapshot.ts'
 import { emptySnapshot } from './fake-lab.ts'
 
 describe('which mode runs', () => {
@@ -22,7 +22,7 @@ describe('which mode runs', () => {
     ['a complaint is no mode', undefined, "E1 a.go:1] Can't use the IPVS proxier: no modules", undefined],
     ['no word at all', undefined, undefined, undefined],
   ])('%s', (_why, proxyMode, log, mode) => {
-    expect(modeInForce(proxyMode, log)).toBe(mode)
+    expect(reportedMode(proxyMode, log)).toBe(mode)
   })
 })
 

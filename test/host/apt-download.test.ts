@@ -57,14 +57,14 @@ test('what hangs is ended with its children, and the sentence says what to look 
   vi.stubEnv('FOLDER', folder)
   apt(`${CHILD}\ncase "$*" in *update*) exit 0;; esac; exec sleep 600`)
   await expect(download()).rejects.toThrow(
-    /^The packages could not be fetched \(nothing came for \d.* s: check the network and the proxy that apt uses\); run the same command again\.$/,
+    /^The packages could not be fetched \(nothing was received for \d.* s: check the network and the proxy that apt uses\); run the same command again\.$/,
   )
   await allEnded()
 })
 
 test('what comes too slowly to be of use ends as what hangs does', async () => {
   apt('while :; do printf x >>kernel.deb; sleep 0.1; done')
-  await expect(download()).rejects.toThrow(/nothing came for/)
+  await expect(download()).rejects.toThrow(/nothing was received for/)
   expect(notes.join()).toMatch(/package lists could not be refreshed/)
   await allEnded()
 })

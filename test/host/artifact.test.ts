@@ -90,7 +90,7 @@ describe('what is damaged is named and made again, once', () => {
     ],
     ['missing', (path) => rmSync(join(path, 'module')), /"module" is missing/],
     ['not executable', (path) => chmodSync(kernel(path), 0o644), /"bin\/kernel" is not executable/],
-    ['a folder in its place', (path) => folderAt(kernel(path)), /"bin\/kernel" is no file/],
+    ['a folder in its place', (path) => folderAt(kernel(path)), /"bin\/kernel" is not a file/],
     ['a file in place of a folder', (path) => fileAt(dirname(kernel(path))), /./],
     ['another link', (path) => linkAt(join(path, 'bin', 'link')), /is another link/],
     ['a file in place of the whole', fileAt, /./],

@@ -39,11 +39,11 @@ test("the guest's memory goes where there is room, else it is said how much ther
 
 test.each([
   ['ENOSPC', 'write', /^No space is left for "\/x\/y": \d+ MB are free and 400 MB are needed/],
-  ['EROFS', 'mkdir', /^"\/x\/y" can't be written or read \(EROFS\): make it yours/],
+  ['EROFS', 'mkdir', /^"\/x\/y" can't be written or read \(EROFS\): change its owner or mode/],
   ['EACCES', 'open', /^"\/x\/y" can't be written or read/],
-  ['EACCES', 'spawn sh', /^"\/x\/y" may not be run: make it executable/],
-  ['ENOTDIR', 'mkdir', /^"\/x\/y" is a file where it must not be: delete it/],
-  ['EISDIR', 'read', /^"\/x\/y" is a folder where it must not be: delete it/],
+  ['EACCES', 'spawn sh', /^"\/x\/y" can't be run: make it executable/],
+  ['ENOTDIR', 'mkdir', /^"\/x\/y" is a file in the wrong place: delete it/],
+  ['EISDIR', 'read', /^"\/x\/y" is a folder in the wrong place: delete it/],
   ['EMFILE', 'open', /ulimit -n/],
   ['EAGAIN', 'spawn sh', /ulimit -u/],
   ['EFBIG', 'write', /ulimit -f/],

@@ -61,19 +61,19 @@ async function expectSentence(script: string, words: string[]): Promise<void> {
 describe('a file that is none', () => {
   test.each([
     ['nowhere', 'does not exist'],
-    ['file/x', 'is no folder, or a part of its path is none'],
+    ['file/x', 'is not a folder, or a part of its path is not'],
     ['empty', 'is a folder, not a file'],
     ['loop', 'is a link to itself'],
     ['dangling', 'does not exist'],
-    ['pipe', 'is no ordinary file'],
-    ['socket', 'is no ordinary file'],
+    ['pipe', 'is not a regular file'],
+    ['socket', 'is not a regular file'],
     ['x'.repeat(300), 'is longer than a path may be'],
   ])('%s is named in a sentence', (name, fault) => {
     expect(() => readPlainFile(at(name))).toThrow(new PlainFileError(at(name), fault))
   })
 
   test('a device, and a file that is too large, are not read', () => {
-    expect(() => readPlainFile('/dev/zero')).toThrow('is no ordinary file')
+    expect(() => readPlainFile('/dev/zero')).toThrow('is not a regular file')
     writeFileSync(at('large'), 'x'.repeat(2 ** 20 + 1))
     expect(() => readPlainFile(at('large'), 2 ** 20)).toThrow('is larger than 1 MiB')
     expect(readPlainFile(at('file'))).toBe('')
@@ -110,8 +110,8 @@ describe('odd places are one sentence, and nobody waits', () => {
   test.each([
     ['is not there', () => at('nowhere'), /needs a kubeconfig, but "\S+nowhere" does not exist/],
     ['is a folder', () => at('empty'), /is a folder, not a file/],
-    ['is a pipe', () => at('pipe'), /is no ordinary file/],
-    ['is an empty file', () => at('file'), /is no kubeconfig/],
+    ['is a pipe', () => at('pipe'), /is not a regular file/],
+    ['is an empty file', () => at('file'), /is not a kubeconfig/],
   ])('for a kubeconfig that %s', async (_what, file, says) => {
     vi.stubEnv('KUBECONFIG', file())
     await expect(ownKubeconfig('a', folder)).rejects.toThrow(says)

@@ -164,7 +164,7 @@ describe('iptables mode', () => {
     expect((await judged('web')).exitCode).toBe(0)
     const all = await script(['scripts/check.ts', '--lab', '2', '--capture', join(folder, 'iptables'), '--json'])
     const { steps } = JSON.parse(all.stdout) as { steps: { id: string; verdict: string; reason?: string }[] }
-    expect(steps.filter(({ reason }) => reason?.includes('the check itself broke'))).toEqual([])
+    expect(steps.filter(({ reason }) => reason?.includes('the check itself failed'))).toEqual([])
   })
 
   test('exec, aliases, logs and trace work on a node', async () => {
@@ -280,7 +280,7 @@ describe('the same cluster as a context of a kubeconfig', () => {
     await done(['flush-nat'], context)
   })
 
-  test('keeps what is not of these labs, also where it has a label of theirs, and loses the rest with `make down`', async () => {
+  test('keeps what does not belong to these labs, also where it has a label of theirs, and loses the rest with `make down`', async () => {
     await kubectl(['create', 'service', 'clusterip', 'theirs', '--tcp=80'])
     await kubectl(['label', 'service', 'theirs', 'app=web', '--overwrite'])
     expect((await make(['reset-1'], context)).stderr).toMatch(/This would reset lab 1.*nothing was changed/)
@@ -311,7 +311,7 @@ describe('IPVS mode', () => {
     const forced = await make(['ipvs'], { FORCE: '1' })
     expect(forced.exitCode).toBe(kernel.ipvs ? 0 : 2)
     if (!kernel.ipvs)
-      expect(forced.stderr).toMatch(/Going on, because FORCE=1.*(went on in mode "iptables"|crashes repeatedly)/s)
+      expect(forced.stderr).toMatch(/Continuing, because FORCE=1.*(continued in mode "iptables"|crashes repeatedly)/s)
     expect(await modeAsked()).toBe('ipvs')
     await done(['iptables'])
     await done(['flush-nat'])

@@ -7,7 +7,7 @@ export interface Scene {
   other: string
   /** ClusterIP of web. */
   web: string
-  /** The endpoint that listens nowhere. */
+  /** The endpoint without a listener. */
   deaf: string
   /** One that answers. */
   pod: string

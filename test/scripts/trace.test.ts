@@ -92,13 +92,17 @@ describe('scripts/trace.ts', () => {
 
   it.each([
     ['nothing to trace', [], 'FROM= and TO= must be given: make trace FROM='],
-    ['no such folder', ['--capture', '/nowhere', '--from', 'host', '--to', '10.0.0.1:80'], '"/nowhere" is no folder'],
-    ['a folder that is no capture', ['--capture', root, '--from', 'host', '--to', '10.0.0.1:80'], 'is no capture'],
+    [
+      'no such folder',
+      ['--capture', '/nowhere', '--from', 'host', '--to', '10.0.0.1:80'],
+      '"/nowhere" is not a folder',
+    ],
+    ['a folder that is no capture', ['--capture', root, '--from', 'host', '--to', '10.0.0.1:80'], 'is not a capture'],
     ['several nodes', ['--capture', kind, '--from', 'host', '--to', '10.0.0.1:80'], 'k8s-guide-worker2'],
     [
       'an unknown node',
       ['--capture', kind, '--node', 'w9', '--from', 'host', '--to', '10.0.0.1:80'],
-      '"w9" is no node',
+      '"w9" is not a node',
     ],
     ['a bad origin', ['--capture', kind, '--from', 'moon', '--to', '10.0.0.1:80'], '"moon" is no origin'],
     ['a bad destination', ['--capture', kind, '--from', 'host', '--to', 'web'], '"web" is no destination'],

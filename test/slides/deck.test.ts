@@ -29,8 +29,8 @@ describe('reading a deck', () => {
     ['a slide without a heading', '# Deck\n\n---\n\nText.', /99-test\.md:5: slide 2 must begin with a heading/],
     ['two headings', slide('## Another'), /"One idea" has a second heading/],
     ['commands of its own', slide('```bash\nls\n```'), /:7: commands come from the lab's text/],
-    ['HTML', slide('<b>x</b>'), /can't stand in a slide/],
-    ['an image', slide('![x](http://example.com/x.png)'), /can't stand in a slide/],
+    ['HTML', slide('<b>x</b>'), /can't be in a slide/],
+    ['an image', slide('![x](http://example.com/x.png)'), /can't be in a slide/],
   ])('%s is refused', (_, text, message) => {
     expect(() => readDeck('99-test', text)).toThrow(message)
   })
@@ -61,24 +61,24 @@ describe('references', () => {
   test.each([
     ['02-ipvs/web#2', undefined, /has 1 fences of "web"/],
     ['02-ipvs/nothing#1', undefined, /has 0 fences of "nothing"/],
-    ['09-none/web#1', undefined, /names a lab that is not there/],
-    ['web', undefined, /is no reference to a fence/],
-    ['02-ipvs/web#1', '3-4', /has 3 lines, so lines=3-4 is none of them/],
-    ['02-ipvs/web#1', '0', /lines=0 is none of them/],
+    ['09-none/web#1', undefined, /names a lab that does not exist/],
+    ['web', undefined, /is not a reference to a fence/],
+    ['02-ipvs/web#1', '3-4', /has 3 lines, so lines=3-4 is out of range/],
+    ['02-ipvs/web#1', '0', /lines=0 is out of range/],
   ])('%s with lines %s is refused', (reference, lines, message) => {
     expect(() => resolve(reference, lines)).toThrow(message)
   })
 
   test.each([
     ['<!-- fence: 02-ipvs/nothing#1 -->', /slides\/99-test\.md:7: "02-ipvs\/nothing#1" is not there/],
-    ['<!-- figure: nonsense -->', /:7: "nonsense" is no figure/],
+    ['<!-- figure: nonsense -->', /:7: "nonsense" is not a figure/],
     ['<!-- figure: packet from=host to=10.96.0.1:443 recording=none -->', /there is no recording "none"/],
     [
       '<!-- figure: chains recording=v1.30.3/iptables/web-clusterip service=default/nobody -->',
       /there is no Service "default\/nobody"/,
     ],
     ['<!-- rules: KUBE-NOTHING recording=v1.30.3/iptables/web-clusterip -->', /has no chain "KUBE-NOTHING"/],
-    ['<!-- picture: hooks -->', /"picture" is nothing that a slide can hold/],
+    ['<!-- picture: hooks -->', /"picture" is not a directive/],
   ])('a deck with %s does not build', (body, message) => {
     expect(broken(body)).toThrow(message)
   })

@@ -3,13 +3,13 @@ import { countsOfFlow, readRecording } from '../../slides/build/recording.ts'
 import { Canvas } from '../../slides/figures/canvas.ts'
 import { countBars, drawChances, localShares } from '../../slides/figures/curves.ts'
 import { hooksFigure } from '../../slides/figures/hooks.ts'
-import { packetWay } from '../../slides/figures/packets.ts'
+import { packetPathPicture } from '../../slides/figures/packets.ts'
 import { SCHEDULES } from '../../slides/figures/schedule.ts'
 import { readServiceChains, readServiceSets, serviceChainsFigure } from '../../slides/figures/services.ts'
 
 const WEB = '10.96.119.228:80'
 const POD = 'pod:10.244.1.99'
-const way = (recording: string, from: string, to: string) => packetWay(readRecording(recording).state, from, to)
+const way = (recording: string, from: string, to: string) => packetPathPicture(readRecording(recording).state, from, to)
 
 test('a Pod’s packet is forwarded in iptables mode and goes in and out again in IPVS mode', () => {
   expect(way('v1.30.3/iptables/web-clusterip', POD, WEB).way).toEqual([

@@ -6,18 +6,18 @@ import { type EngineName, engineReason } from '../engine.ts'
 /** The network that kind puts its nodes on. */
 const network = 'kind'
 const clusterLabel = 'kube-service-labs.load-balancer'
-/** Routes to load balancer addresses, and nothing else. */
+/** Routing table for load balancer addresses only. */
 const table = 100
 
 /** The load balancer container in front of a cluster's nodes. */
 export const applianceName = (cluster: string) => `${cluster}-load-balancer`
 
 /**
- * What makes a container a load balancer that leaves packets as they are. It owns each address, so that it answers for it on
- * the network; but TCP, UDP and SCTP to it are looked up in a table of our own first, whose routes lead to the nodes, a
- * connection to one of them (the hash takes ports too). The nodes answer the client directly. Connections from the
- * container itself go the same way, and their answers come from an address it owns, which the kernel must be told to accept.
- * `second` is an address more, so that it can be two clients.
+ * Turns a container into a load balancer that does not change packets. It owns each address, so that it responds to ARP; but
+ * TCP, UDP and SCTP packets to it are first looked up in a separate routing table, whose routes lead to the nodes, one node
+ * per connection (the hash includes ports). The nodes answer the client directly. Connections from the container itself take
+ * the same route, and their answers come from an address it owns, which the kernel must be configured to accept. `second` is
+ * an additional address, so that the container can be two clients.
  */
 const setUp = (second: string | undefined) => `set -e
 cd /proc/sys/net/ipv4
@@ -33,8 +33,8 @@ ${second === undefined ? '' : `ip address add ${second}/32 dev eth0`}
 exec sleep infinity`
 
 /**
- * Makes the container where there is none, from an image that the engine has already (any with \`ip\`, \`curl\` and \`sh\`: the node
- * image). Throws with the engine's word when it does not start.
+ * Creates the container if there is none, from an image that the engine has already (any with \`ip\`, \`curl\` and \`sh\`:
+ * the node image). Throws with the engine's error when it does not start.
  */
 export async function ensureAppliance(engine: EngineName, cluster: string, image: string): Promise<void> {
   const name = applianceName(cluster)
@@ -55,7 +55,7 @@ export async function removeAppliance(engine: EngineName, cluster: string): Prom
   await $({ quiet: true, nothrow: true })`${engine} rm --force ${applianceName(cluster)}`
 }
 
-/** Runs a script in the container: what it sends comes from outside the cluster. */
+/** Runs a script in the container, that is, outside the cluster. */
 export async function inAppliance(engine: EngineName, cluster: string, script: string) {
   const run = $({ quiet: true, nothrow: true, timeout: 30_000, input: script })
   return run`${engine} exec -i ${applianceName(cluster)} sh -s`
@@ -74,8 +74,8 @@ async function readSubnet(engine: EngineName): Promise<string> {
 }
 
 /**
- * Lines of shell that turn the addresses that are there into the wanted ones; none for those that stay as they are. A route to
- * several nodes spreads connections over them; without any, packets are refused.
+ * Shell commands that change the present addresses into the wanted ones; none for unchanged addresses. A route to several
+ * nodes distributes connections over them; without any node, packets are rejected.
  */
 export function routeScript(present: readonly BalancedAddress[], wanted: readonly BalancedAddress[]): string[] {
   const before = new Map(present.map((one) => [one.address, one]))
@@ -84,10 +84,10 @@ export function routeScript(present: readonly BalancedAddress[], wanted: readonl
     const old = before.get(address)
     before.delete(address)
     if (old?.nodes.join() === nodes.join()) continue
-    const way = nodes.map((node) => `nexthop via ${node}`).join(' ')
+    const nextHops = nodes.map((node) => `nexthop via ${node}`).join(' ')
     const route =
-      nodes.length === 0 ? `unreachable ${address}/32 table ${table}` : `${address}/32 table ${table} ${way}`
-    // Another type of route would be added beside the old one, not put in its place.
+      nodes.length === 0 ? `unreachable ${address}/32 table ${table}` : `${address}/32 table ${table} ${nextHops}`
+    // `ip route replace` adds a route of another type instead of replacing the old one.
     if (old && (old.nodes.length === 0) !== (nodes.length === 0))
       lines.push(`ip route flush table ${table} ${address}/32`)
     lines.push(`ip address replace ${address}/32 dev lo`, `ip route replace ${route}`)
@@ -106,7 +106,7 @@ export function readRoutes(printed: string): BalancedAddress[] {
   })
 }
 
-/** Asks the container which routes it has. */
+/** Reads the routes of the container. */
 export async function presentRoutes(engine: EngineName, cluster: string): Promise<BalancedAddress[]> {
   const { stdout } = await inAppliance(engine, cluster, `ip -o route show table ${table}`)
   return readRoutes(stdout)

@@ -17,7 +17,7 @@ const manifest = () =>
   process.env.METALLB_MANIFEST ||
   `https://raw.githubusercontent.com/metallb/metallb/${release}/config/manifests/metallb-native.yaml`
 
-/** What MetalLB is told: this pool, announced on the nodes' own network. */
+/** The configuration for MetalLB: this pool, announced on the nodes' own network. */
 export function metalLbConfiguration({ first, last }: AddressPool): object[] {
   const metadata = { name: 'kind', namespace: 'metallb-system' }
   const apiVersion = 'metallb.io/v1beta1'
@@ -29,7 +29,7 @@ export function metalLbConfiguration({ first, last }: AddressPool): object[] {
 
 /**
  * Installs MetalLB with a pool of addresses. In IPVS mode it needs strictARP: every node owns every address then.
- * @throws Error in one sentence when its manifest or its images can't be had
+ * @throws Error in one sentence when its manifest or its images can't be fetched
  */
 async function installMetalLb(kubeconfig: string, pool: AddressPool, progress: Progress): Promise<void> {
   const { path } = await kubectlPath(progress)
@@ -55,23 +55,23 @@ async function installMetalLb(kubeconfig: string, pool: AddressPool, progress: P
 
 const noteFile = (cluster: string) => join(kindFolder(cluster), 'load-balancer.json')
 
-/** Where the controller writes what it does. */
+/** The controller's log file. */
 const balancerLog = (cluster: string) => join(kindFolder(cluster), 'load-balancer.log')
 
 /** True while the controller of this cluster runs. */
 export const balancerRuns = (cluster: string) => notedProcess(noteFile(cluster)) !== undefined
 
-/** A kind cluster that Services of type LoadBalancer are to work in. */
+/** A kind cluster with support for Services of type LoadBalancer. */
 interface BalancedCluster {
   engine: EngineName
   name: string
   kubeconfig: string
-  /** An image that the engine has: the nodes' own. */
+  /** An image that the engine has: the node image. */
   image: string
 }
 
 /**
- * Provides Services of type LoadBalancer with addresses: by our own load balancer, that needs no download, by MetalLB
+ * Provides Services of type LoadBalancer with addresses: with our own load balancer, which needs no download, with MetalLB
  * with `LB=metallb`, or not at all with `LB=none`.
  * @throws Error for any other `LB`, or when MetalLB can't be installed
  */
@@ -85,8 +85,8 @@ export async function provideBalancer(cluster: BalancedCluster, progress: Progre
 }
 
 /**
- * Starts what gives Services of type LoadBalancer their addresses, where it does not run: a container in front of the nodes,
- * made of an image that is here, and a process beside it. A cluster without it is whole all the same, so trouble is only told.
+ * Starts our load balancer unless it runs: a container in front of the nodes, from an image that the engine has, and a
+ * controller process. A cluster works without it, so errors are only reported.
  */
 async function startBalancer({ engine, name, image }: BalancedCluster, progress: Progress): Promise<void> {
   try {
@@ -106,7 +106,7 @@ async function startBalancer({ engine, name, image }: BalancedCluster, progress:
   child.unref()
 }
 
-/** Ends both. Harmless where there is nothing. */
+/** Ends both. Does nothing if they do not run. */
 export async function stopBalancer(engine: EngineName, cluster: string): Promise<void> {
   const pid = notedProcess(noteFile(cluster))
   if (pid !== undefined) {

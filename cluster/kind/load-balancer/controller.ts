@@ -5,12 +5,12 @@ import type { KubeClient } from '../../kube-client.ts'
 import type { EngineName } from '../engine.ts'
 import { inAppliance, presentRoutes, routeScript } from './appliance.ts'
 
-/** A Service whose status is to name another address, or none. */
+/** A Service whose status must change to another address, or to none. */
 interface Assignment {
   namespace: string
   name: string
   ip: string | undefined
-  /** Why there is none, for a Service that wants one. */
+  /** Why there is no address, for a Service that needs one. */
   fault?: string
 }
 
@@ -53,12 +53,12 @@ interface Balancing {
   log(line: string): void
 }
 
-/** client-node's objects as JSON has them, which is what the rules of balancing are written for. */
+/** client-node's objects as plain JSON, which the balancing rules expect. */
 const asStored = <T>(items: unknown[]): T[] => JSON.parse(JSON.stringify(items))
 
 /**
- * One round: gives addresses to Services, asks the health checks of those with externalTrafficPolicy Local, and puts the
- * routes of the container right.
+ * One round: assigns addresses to Services, queries the health checks of those with externalTrafficPolicy Local, and updates
+ * the routes of the container.
  * @throws what the API server or the engine throw; the next round tries again
  */
 export async function balanceOnce(balancing: Balancing): Promise<void> {
@@ -88,7 +88,7 @@ async function assign(client: KubeClient, { namespace, name, ip, fault }: Assign
   )
 }
 
-/** Asks every health check at once, from where the traffic will come from. */
+/** Queries every health check in parallel, from the container that the traffic comes from. */
 async function healthy({ engine, cluster }: Balancing, services: Service[], nodes: Node[]): Promise<Set<string>> {
   const checks = healthChecks(services, nodes).map(healthKey)
   if (checks.length === 0) return new Set()

@@ -1,4 +1,4 @@
-// The load balancer's controller for one kind cluster:  daemon.ts NAME ENGINE.  It ends when the cluster is gone.
+// The load balancer's controller for one kind cluster:  daemon.ts NAME ENGINE.  It ends when the cluster is deleted.
 import { setTimeout as pause } from 'node:timers/promises'
 import { KindCluster } from '../../kind.ts'
 import { kubeClient } from '../../kube-client.ts'
@@ -7,10 +7,10 @@ import { nodeContainers } from '../node-containers.ts'
 import { readPool } from './appliance.ts'
 import { balanceOnce } from './controller.ts'
 
-/** Between two rounds, as cloud ones ask their health checks every few seconds. */
+/** Between two rounds; cloud load balancers query health checks every few seconds. */
 const roundMs = 1000
 /** The cluster counts as deleted after this many consecutive rounds without a node container. */
-const patience = 30
+const missedRoundsLimit = 30
 
 const [, , name = '', engineName] = process.argv
 const engine: EngineName = engineName === 'podman' ? 'podman' : 'docker'
@@ -23,7 +23,7 @@ const pool = await readPool(engine)
 log(`gives addresses from ${pool.first} to ${pool.last}`)
 let missed = 0
 let lastFault = ''
-while (missed < patience) {
+while (missed < missedRoundsLimit) {
   try {
     await balanceOnce({ engine, cluster: name, client, pool, log })
     missed = 0

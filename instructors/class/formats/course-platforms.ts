@@ -2,7 +2,7 @@ import { z } from 'zod'
 import { plainText } from '../../../host/plain-text.ts'
 import type { Graded, GradedStep } from '../result.ts'
 
-/** Why a step has its verdict, for its learner: what was expected, what is there, and what to do next. */
+/** Why a step has its verdict, for its learner: the expected and the actual state, and what to do next. */
 function explained({ verdict, reason, finding }: GradedStep): string {
   if (verdict === 'passed') return 'passed'
   if (!finding) return `${verdict}: ${reason ?? 'no reason was given'}`
@@ -60,7 +60,7 @@ export function check50Of({ lab, learner, steps }: Graded): Check50Report {
   }
 }
 
-/** What waits for another step was not asked, as in check50; what no capture shows did not pass. */
+/** A step that waits for another one was not checked, as in check50; a step that no capture shows did not pass. */
 function passedOf({ verdict, reason }: GradedStep): boolean | null {
   if (verdict === 'passed') return true
   if (verdict === 'failed') return false
@@ -113,7 +113,7 @@ export function classroom50Of(graded: Graded, environment: NodeJS.ProcessEnv = p
     datetime: submittedAt,
     score,
     'max-score': maxScore,
-    // A step that can't be judged has no place among tests that pass or fail, as its points are in neither sum.
+    // A step that can't be judged is left out, because its points are in neither sum.
     tests: steps
       .filter(({ verdict }) => verdict !== 'not applicable')
       .map((step) => ({
@@ -127,7 +127,7 @@ export function classroom50Of(graded: Graded, environment: NodeJS.ProcessEnv = p
   }
 }
 
-/** What Gradescope's autograder reads from `results.json`, as its specification describes it. */
+/** The `results.json` of Gradescope's autograder specification. */
 export const gradescopeSchema = z.object({
   score: z.number(),
   execution_time: z.number().optional(),
@@ -150,7 +150,7 @@ export const gradescopeSchema = z.object({
 })
 type GradescopeResults = z.infer<typeof gradescopeSchema>
 
-/** Flags are for the instructor alone, so they are in `extra_data`, which learners do not see. */
+/** Flags are only for the instructor, so they are in `extra_data`, which learners do not see. */
 export function gradescopeOf(graded: Graded): GradescopeResults {
   const { score, maxScore, lab, title, learner, steps, flags, signature } = graded
   return {

@@ -6,7 +6,7 @@ import { junitOf, tapOf } from './test-results.ts'
 
 const pretty = (value: unknown) => `${plainJson(value)}\n`
 
-/** Formats that hold a whole class in one file, by name. */
+/** Formats with a whole class in one file, by name. */
 export const CLASS_FORMATS = {
   csv: csvOf,
   html: htmlOf,
@@ -30,11 +30,11 @@ export const FORMATS: readonly Format[] = [...keysOf(CLASS_FORMATS), ...keysOf(L
 
 export const isClassFormat = (format: Format): format is ClassFormat => format in CLASS_FORMATS
 
-/** The name of a format as given. Throws with those there are. */
+/** Checks the name of a format. Throws with the known names. */
 export function formatNamed(text: string): Format {
   const found = FORMATS.find((format) => format === text)
   if (found) return found
-  throw new Error(`"${text}" is no format: there are ${FORMATS.join(', ')}.`)
+  throw new Error(`"${text}" is not a format: use one of ${FORMATS.join(', ')}.`)
 }
 
 function keysOf<Key extends string>(record: Record<Key, unknown>): Key[] {

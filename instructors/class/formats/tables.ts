@@ -5,7 +5,7 @@ import type { ClassResult, Flag, Graded, GradedStep, LabSummary } from '../resul
 /** The flags of a submission in one line. */
 const flagText = (flags: readonly Flag[]) => flags.map(({ kind, text }) => `${kind}: ${text}`).join(' ')
 
-/** Text for XML 1.0: marks escaped, characters that XML forbids (2.2 of the recommendation) made visible. */
+/** Text for XML 1.0: markup escaped, characters that XML forbids (section 2.2 of the recommendation) made visible. */
 export function xmlText(text: string): string {
   return visibleText(text)
     .replace(/[\ufffe\uffff]|[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/g, visible)
@@ -89,7 +89,7 @@ thead th{background:#f3f5f7}td.n{text-align:right}td.m{text-align:center;font-we
 .pass{background:#dff3e3;color:#0b5d1e}.fail{background:#fbe0de;color:#8c1510}.wait{background:#f6efd0;color:#5c4700}.odd{background:#ece2fa;color:#4b2a86}.none{color:#57606a}
 .flag{color:#8c1510}.old{color:#57606a}.bar{display:inline-block;height:.7em;background:#b3261e}.scroll{overflow-x:auto}small{color:#57606a}`
 
-/** One page without scripts and without anything from elsewhere: per lab, how each step went and how each learner did. */
+/** One page without scripts or external resources: per lab, the results of each step and each learner. */
 export function htmlOf(result: ClassResult): string {
   const { graded, refused, labs, cannotKnow, gradedAt, seconds } = result
   return `<!doctype html>

@@ -4,7 +4,7 @@ import { waitFor } from '../../../host/wait.ts'
 
 const JANITOR = { namespace: 'default', name: 'net-janitor' }
 
-/** Takes every address of a ClusterIP off the dummy device, again and again. */
+/** Repeatedly removes a ClusterIP from the dummy device. */
 const sweeping = (address: string) =>
   `trap 'exit 0' TERM INT; while :; do ip address del ${address}/32 dev kube-ipvs0 2>/dev/null; sleep 0.3; done`
 

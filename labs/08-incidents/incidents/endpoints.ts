@@ -4,7 +4,7 @@ import type { Incident } from '../../../course/incident/incident.ts'
 const selecting = (app: string) => ({ spec: { selector: { app } } })
 const BY_HAND = 'shop-by-hand'
 
-/** An EndpointSlice that somebody writes because none comes by itself. */
+/** An EndpointSlice that is created by hand as a false repair. */
 async function sliceByHand({ client: { core, discovery } }: ClusterActions): Promise<void> {
   const { items } = await core.listNamespacedPod({ namespace: 'default', labelSelector: 'app=shop' })
   const endpoints = items.map(({ status, spec }) => ({
@@ -89,7 +89,7 @@ kube-proxy ignores it, because it identifies endpoints by the Service port's nam
 endpoints, and the packet meets the same REJECT rule as if it had none.`,
 }
 
-/** On one node, the port in kube-proxy's own chains. */
+/** Changes the port in kube-proxy's chains on one node. */
 const rewrite = (from: number, to: number) =>
   `iptables-save -t nat | sed -E 's/(--to-destination [0-9.]+):${from}$/\\1:${to}/' | iptables-restore`
 

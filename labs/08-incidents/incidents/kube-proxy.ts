@@ -5,7 +5,7 @@ import type { Incident } from '../../../course/incident/incident.ts'
 const KEY = 'kubernetes.io/os'
 const NO_LINUX = 'linux-rt'
 
-/** Replaces every Pod of the shop, one set after the other. */
+/** Replaces every Pod of the shop. */
 async function redeploy(actions: ClusterActions): Promise<void> {
   await actions.patchDeployment('shop', {
     spec: { template: { metadata: { annotations: { release: new Date().toISOString() } } } },
@@ -105,8 +105,8 @@ const FILE = '/etc/modprobe.d/minimal-kernel.conf'
 const FORBIDDEN = ['ip_vs', 'ip_vs_rr', 'ip_vs_wrr', 'ip_vs_sh']
 const forbid = `printf 'install %s /bin/false\\n' ${FORBIDDEN.join(' ')} >${FILE}; ipvsadm -C 2>/dev/null; true`
 /**
- * Those that depend on ip_vs go first. A kernel that is asked for IPVS calls modprobe by itself, outside of every node; it is
- * told not to.
+ * Unloads modules that depend on ip_vs first. The kernel calls modprobe itself, outside of every node, when IPVS is used;
+ * this is disabled.
  */
 const unload = `
 modules=$(ls /sys/module | grep -E '^(ip_vs_.*|xt_ipvs)$')
@@ -117,7 +117,7 @@ for module in $modules ip_vs; do rmmod $module 2>/dev/null; done
 
 const mode = (name: string) => (text: string) => text.replace(/^mode:.*$/m, `mode: ${name}`)
 
-/** As the kernel was before: whoever asks next for a scheduler must find it. */
+/** Restores the kernel's modules, so that later requests for a scheduler succeed. */
 async function allow(actions: ClusterActions): Promise<void> {
   const [helper, ...modules] = (actions.scene.facts.kernel ?? '').split(' ')
   const restore = helper ? `echo ${helper} >/proc/sys/kernel/modprobe` : 'true'

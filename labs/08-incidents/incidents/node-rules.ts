@@ -2,7 +2,7 @@ import type { ClusterActions } from '../../../course/incident/cluster-actions.ts
 import type { Incident } from '../../../course/incident/incident.ts'
 import { addressOf, factOf, type Scene } from '../../../course/incident/shop.ts'
 
-/** The last rule of the Service's chain, which takes all that the others left. */
+/** The last rule of the Service's chain, which matches all remaining packets. */
 const lastEndpoint = `
 service=$(iptables-save -t nat | sed -nE 's/^-A KUBE-SERVICES -d '"$1"'\\/32 .*-j (KUBE-SVC-[A-Z0-9]+)$/\\1/p' | head -n 1)
 iptables-save -t nat | sed -nE "s/^-A $service .*-j (KUBE-SEP-[A-Z0-9]+)$/\\1/p" | tail -n 1`
@@ -27,7 +27,7 @@ export const lostEndpointRule: Incident = {
   symptom: (look) => look.customerOfShop(10),
   causeLeft({ snapshot, scene }) {
     const chain = snapshot.node(scene.node).state.iptables.get('nat')?.get(factOf(scene, 'chain'))
-    // Another Pod has another chain: then this one is gone altogether.
+    // Another Pod has another chain: then this chain does not exist any more.
     const lost = chain && !chain.rules.some(({ spec }) => spec.includes('-j DNAT'))
     return lost ? `${chain.name} on ${scene.node} has no DNAT rule` : undefined
   },
@@ -95,11 +95,11 @@ restarts (or, in newer versions, for up to an hour).`,
 
 const PLACE = ['KUBE-EXTERNAL-SERVICES', 'KUBE-SERVICES']
 
-/** Leads partners to nobody, as for the night, or to the shop again. */
+/** Makes the partners' Service select no Pod, or the shop again. */
 const leadTo = (actions: ClusterActions, app: string) =>
   actions.patchService('shop-np', { spec: { selector: { app } } })
 
-/** Every node refuses partners by a rule of iptables mode. */
+/** Waits until every node rejects partners with a rule of iptables mode. */
 async function refusedEverywhere(actions: ClusterActions): Promise<void> {
   const look =
     'for _ in $(seq 50); do iptables -S KUBE-EXTERNAL-SERVICES | grep -q REJECT && exit; sleep 0.1; done; exit 1'

@@ -18,7 +18,7 @@ const manifest = (nodePort: number) =>
     spec: { type: 'NodePort', selector: { app: 'shop' }, ports: [{ port: 80, targetPort: 'web', nodePort }] },
   })
 
-/** The port that the release asks for. */
+/** The port in the release. */
 function agreedPort({ snapshot }: IncidentContext): number {
   const text = snapshot.find('ConfigMap', RELEASE.namespace, RELEASE.name)?.data?.[FILE] ?? ''
   try {
@@ -29,7 +29,7 @@ function agreedPort({ snapshot }: IncidentContext): number {
   }
 }
 
-/** What the nightly job does; what the API refuses is a line in a log that nobody reads. */
+/** Applies the release like the nightly job, which ignores errors of the API. */
 async function applyRelease({ client: { core } }: ClusterActions, text: string): Promise<void> {
   const body = parse(text)
   try {

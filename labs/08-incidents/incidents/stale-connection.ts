@@ -9,17 +9,17 @@ const TILL = { namespace: 'default', name: 'till' }
 const PORT = 5353
 /** The till always sends from this port. */
 const TILL_PORT = 5300
-/** So many seconds of the till's log are read: two or three of its tries. */
+/** How many seconds of the till's log are read: two or three of its requests. */
 const WINDOW = 4
 
 const asking = (address: string, port: number) =>
   `echo price | timeout 2 socat -t 0.5 - UDP4:${address}:${PORT},sourceport=${port},reuseaddr 2>/dev/null`
-/** An address of the node's Pods that none has, where a Pod of the feed once was. */
+/** An unused address in the node's Pod range, as of a deleted Pod of the feed. */
 const gone = ({ customer }: Scene) => customer.replace(/\d+$/, '249')
 const detour = (scene: Scene) =>
   `PREROUTING -d ${factOf(scene, 'address')} -p udp --sport ${TILL_PORT} -j DNAT --to-destination ${gone(scene)}:${PORT}`
 
-/** A flow to a Pod that is gone, as it remains when kube-proxy was away while that was replaced; the till keeps it alive. */
+/** Creates a flow to a deleted Pod, as if kube-proxy had not run when the Pod was replaced; the till keeps it alive. */
 async function openTill(actions: ClusterActions): Promise<void> {
   const { scene, client } = actions
   await actions.onNode(scene.node, `iptables -t nat -I ${detour(scene)}`)

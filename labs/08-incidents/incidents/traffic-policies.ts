@@ -85,10 +85,10 @@ of one node does not. Either every node has a Pod, or the policy must be Cluster
 const affinity = (sessionAffinity: 'ClientIP' | 'None') => ({
   spec: { sessionAffinity, ...(sessionAffinity === 'None' && { sessionAffinityConfig: null }) },
 })
-/** Empties what a node remembers of clients; the next request is remembered again. */
+/** Clears the recorded clients of a node; the next request is recorded again. */
 const forget = 'for list in /proc/net/xt_recent/KUBE-SEP-*; do echo / >"$list"; done'
 
-/** So many requests all go to one of two Pods by chance once in two thousand times. */
+/** This many requests all go to one of two Pods by chance once in 2,000 times. */
 const REQUESTS = 12
 
 export const sessionAffinity: Incident = {

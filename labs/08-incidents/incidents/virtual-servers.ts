@@ -6,7 +6,7 @@ import { configOf } from '../../../grading/evaluate.ts'
 
 const clean = 'ipvsadm -C; ip link del kube-ipvs0 2>/dev/null || true'
 
-/** Makes a Service for a moment, to have an address that was one's and is nobody's. */
+/** Creates and deletes a Service, to get an unused ClusterIP. */
 async function retiredAddress({ client: { core } }: ClusterActions): Promise<string> {
   const namespace = 'default'
   const body = { metadata: { name: 'old-shop' }, spec: { ports: [{ port: 80 }] } }
@@ -210,7 +210,7 @@ starts, so the fault had no effect until the next reboot. The other nodes would 
 time.`,
 }
 
-/** Makes the virtual server of the shop on one node what the other nodes have. */
+/** Copies the virtual server of the shop from another node. */
 async function realServersByHand(actions: ClusterActions): Promise<void> {
   const { node, nodes, shop } = actions.scene
   const other = nodes.find((name) => name !== node) ?? node

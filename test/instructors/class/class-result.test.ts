@@ -58,7 +58,7 @@ describe('copies', () => {
       'Its seed is that of alice.',
       'Its seed is not that of carol.',
       undefined,
-      'Its cluster was dealt the variant of alice.',
+      'Its cluster has the variant of alice.',
     ])
   })
 

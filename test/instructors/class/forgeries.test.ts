@@ -139,7 +139,7 @@ describe('captures that contradict each other', () => {
             item.metadata.creationTimestamp = new Date((STARTED - index) * 1000).toISOString()
         },
       },
-      /made at two different times/,
+      /has two different creation dates/,
     ],
     [
       'counters at random',
@@ -180,7 +180,7 @@ describe('captures that contradict each other', () => {
     [
       'another kernel under the same objects',
       { edit: boots((index) => bootText(index > 3 ? nextBoot : ID, 10, STARTED)) },
-      /became another one/,
+      /has another kernel/,
     ],
     [
       'a kernel that started a week before',
@@ -262,7 +262,7 @@ describe('the word of a class', () => {
   })
 
   test('of another class, or on nodes of another boot, is another', async () => {
-    const other = ['All its captures hold another word than that of this class.']
+    const other = ['All its captures have another word than that of this class.']
     expect(await wordFlags({ edit: holding('autumn') }, { word: 'spring' })).toEqual(other)
     const moved = holding('spring', classMark('spring', '99999999-1111-4222-8333-444444444444'))
     expect(await wordFlags({ edit: moved }, { word: 'spring' })).toEqual(other)

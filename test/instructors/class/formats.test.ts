@@ -131,7 +131,7 @@ describe("other systems' formats", () => {
 
   test('a format that does not exist is answered with those that do', () => {
     for (const format of FORMATS) expect(formatNamed(format)).toBe(format)
-    expect(() => formatNamed('xlsx')).toThrow(/"xlsx" is no format: there are csv, html/)
+    expect(() => formatNamed('xlsx')).toThrow(/"xlsx" is not a format: use one of csv, html/)
   })
 })
 
@@ -139,7 +139,7 @@ test('the page says how each step went, and what it can not know', () => {
   const html = htmlOf(classResult([judgedEntry('alice'), judgedEntry('bob'), judgedEntry('carol')], 1))
   expect(html).toContain('step 2 failed for 3 of 3')
   expect(html).toContain('passed by all 3')
-  expect(html).toContain('Who sat at the keyboard')
+  expect(html).toContain('Who did the work')
   expect(html).toContain("default-src 'none'")
   expect(html).not.toMatch(/src=|href=|@import|url\(/)
 })

@@ -89,13 +89,13 @@ describe('a stranger’s kubeconfig', () => {
       plain.replace('- name: u\n  user:\n    token: abc', '- name: u\n  <<: {user: {exec: {command: x}}}'),
       /names no user/,
     ],
-    ['merges the whole', `<<: {users: []}\n${plain.replace('users:', 'usersx:')}`, /no kubeconfig/],
-    ['has an anchor and an alias', kubeconfig('https://h', '*x').replace('name: c', 'name: &x c'), /no kubeconfig/],
-    ['names a field twice', kubeconfig('https://h', 'token: a\n    token: b'), /no kubeconfig/],
-    ['is two documents', `${plain}---\n${plain}`, /no kubeconfig/],
+    ['merges the whole', `<<: {users: []}\n${plain.replace('users:', 'usersx:')}`, /not a kubeconfig/],
+    ['has an anchor and an alias', kubeconfig('https://h', '*x').replace('name: c', 'name: &x c'), /not a kubeconfig/],
+    ['names a field twice', kubeconfig('https://h', 'token: a\n    token: b'), /not a kubeconfig/],
+    ['is two documents', `${plain}---\n${plain}`, /not a kubeconfig/],
     ['has a tag', kubeconfig('https://h', 'token: !!binary aGFsbG8='), /"token" that is not what kubectl writes/],
     ['has a token of two lines', kubeconfig('https://h', 'token: "a\\r\\nX: y"'), /"token"/],
-    ['has a map for its users', JSON.stringify({ ...json(), users: { u: { token: 'x' } } }), /no kubeconfig/],
+    ['has a map for its users', JSON.stringify({ ...json(), users: { u: { token: 'x' } } }), /not a kubeconfig/],
     [
       'speaks to JavaScript',
       JSON.stringify({ ...json(), users: [{ name: 'u', user: JSON.parse('{"__proto__":{"exec":{}}}') }] }),
@@ -107,15 +107,15 @@ describe('a stranger’s kubeconfig', () => {
       kubeconfig('https://h', '{}').replace('user:\n    {}', 'user: {}'),
       /neither a token nor/,
     ],
-    ['sends the token in the clear', kubeconfig('http://10.0.0.1'), /no https address/],
-    ['names a file as its server', kubeconfig('file:///etc/passwd'), /no https address/],
-    ['has a login in its server', kubeconfig('https://a:b@h'), /no https address/],
+    ['sends the token in the clear', kubeconfig('http://10.0.0.1'), /not an https address/],
+    ['names a file as its server', kubeconfig('file:///etc/passwd'), /not an https address/],
+    ['has a login in its server', kubeconfig('https://a:b@h'), /not an https address/],
     ['names no cluster', kubeconfig('https://h').replace('cluster: c', 'cluster: d'), /names no cluster/],
     ['points elsewhere', plain.replace('current-context: lab', 'current-context: constructor'), /names no cluster/],
-    ['is no YAML', '{[', /no kubeconfig/],
-    ['is nested without end', '['.repeat(50_000), /no kubeconfig/],
-    ['unfolds without end', `a: &a [x,x,x,x,x,x,x,x,x]\n${bomb.join('\n')}`, /no kubeconfig/],
-    ['unfolds in a context', `${plain}a: &a [x,x,x]\n${bomb.join('\n')}\n`, /no kubeconfig/],
+    ['is no YAML', '{[', /not a kubeconfig/],
+    ['is nested without end', '['.repeat(50_000), /not a kubeconfig/],
+    ['unfolds without end', `a: &a [x,x,x,x,x,x,x,x,x]\n${bomb.join('\n')}`, /not a kubeconfig/],
+    ['unfolds in a context', `${plain}a: &a [x,x,x]\n${bomb.join('\n')}\n`, /not a kubeconfig/],
     ['is too large', `#${'x'.repeat(2 ** 20)}\n`, /larger than 256 KiB/],
   ])('that %s is refused', (_what, text, says) => {
     expect(() => clusterAccess(text)).toThrow(Refusal)
@@ -133,7 +133,7 @@ describe('a stranger’s kubeconfig', () => {
     execFileSync('mkfifo', [join(folder, 'alice.yaml')])
     mkdirSync(join(folder, 'bob.yaml'))
     const refused = async (name: string) => judgeLive({ kubeconfig: join(folder, name), lab: 2 })
-    expect(await refused('alice.yaml')).toMatchObject({ refused: expect.stringContaining('is no ordinary file') })
+    expect(await refused('alice.yaml')).toMatchObject({ refused: expect.stringContaining('is not a regular file') })
     expect(await refused('bob.yaml')).toMatchObject({ refused: expect.stringContaining('is a folder') })
     rmSync(folder, { recursive: true })
   })
@@ -260,7 +260,7 @@ describe('dead clusters', () => {
     const judged = await judgeAll(tasks, { jobs: 3, deadlineMs: 6000, onJudged: ({ file }) => order.push(file) })
     expect(judged).toEqual([
       { file: 'alice.yaml', refused: expect.stringMatching(/could not be graded \(.*ECONNREFUSED/) },
-      { file: 'bob.yaml', refused: expect.stringMatching(/The cluster did not answer in [\d.]+ s/) },
+      { file: 'bob.yaml', refused: expect.stringMatching(/The cluster did not respond in [\d.]+ s/) },
       { file: 'carol.yaml', refused: expect.stringContaining('"exec"') },
     ])
     expect(order.at(-1)).toBe('bob.yaml')

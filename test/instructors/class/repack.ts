@@ -8,7 +8,7 @@ import { writeSubmission } from '../../../instructors/submission/pack.ts'
 import { readSubmission, type Submission } from '../../../instructors/submission/read-submission.ts'
 
 export interface Forgery {
-  /** What the forger's script writes anew. */
+  /** What the forger's script writes again. */
   rewritten?: readonly Rewritten[]
   /** The same value is another one in each capture: a script without a memory. */
   forgetful?: boolean

@@ -33,14 +33,14 @@ describe('the file itself', () => {
   test.each<[what: string, file: () => string, says: RegExp]>([
     ['nothing', () => fileOf(Buffer.alloc(0)), /empty/],
     ['no such file', () => '/nowhere/x.labgrade', /no such file/],
-    ['a folder', () => dirname(fileOf(Buffer.from('x'))), /no plain file/],
-    ['a device', () => '/dev/zero', /no plain file/],
-    ['no gzip', () => fileOf(Buffer.from('PK\u0003\u0004 this is a zip')), /no gzip/],
-    ['text', () => fileOf(Buffer.from('hello')), /no gzip|cut off/],
+    ['a folder', () => dirname(fileOf(Buffer.from('x'))), /not a regular file/],
+    ['a device', () => '/dev/zero', /not a regular file/],
+    ['no gzip', () => fileOf(Buffer.from('PK\u0003\u0004 this is a zip')), /not a gzip/],
+    ['text', () => fileOf(Buffer.from('hello')), /not a gzip|truncated/],
     [
       'a gzip cut off',
       () => fileOf(gzipSync(tarOf([{ path: 'submission.json', content: '{}' }])).subarray(0, 60)),
-      /cut off/,
+      /truncated/,
     ],
     ['a gzip with a wrong sum', () => fileOf(corrupted(gzipSync(tarOf([{ path: 'submission.json' }])))), /damaged/],
     ['an empty archive', () => gzFileOf([]), /no submission.json/],
@@ -56,7 +56,7 @@ describe('the file itself', () => {
     const target = await changedFile('alice')
     const link = `${target}.link`
     symlinkSync(target, link)
-    expect(await refusal(link)).toMatch(/no plain file/)
+    expect(await refusal(link)).toMatch(/not a regular file/)
   })
 
   test('a bomb costs neither memory nor time', async () => {
@@ -123,7 +123,7 @@ async function withObjects(edit: (text: string) => string): Promise<string> {
 describe('what it says', () => {
   const deep = `${'['.repeat(200_000)}${']'.repeat(200_000)}`
   test.each<[what: string, path: string, edit: (text: string) => Buffer | string, says: RegExp]>([
-    ['no JSON', 'submission.json', () => '{"schema":', /no JSON/],
+    ['no JSON', 'submission.json', () => '{"schema":', /not JSON/],
     ['a number', 'submission.json', () => '7', /not what `make submit` writes/],
     ['nesting without end', 'submission.json', () => deep, /levels deep/],
     ['__proto__', 'submission.json', (text) => text.replace('{', '{"__proto__":{"admin":true},'), /"__proto__"/],
@@ -133,7 +133,7 @@ describe('what it says', () => {
       (text) => text.replace('{', '{"\\u005f_proto__":{},'),
       /"__proto__"/,
     ],
-    ['no UTF-8', 'submission.json', () => Buffer.from([0x7b, 0xff, 0xfe, 0x7d]), /no UTF-8/],
+    ['no UTF-8', 'submission.json', () => Buffer.from([0x7b, 0xff, 0xfe, 0x7d]), /not UTF-8/],
     ['a NUL byte', 'submission.json', () => '{\u0000}', /NUL byte/],
     ['a line without end', 'submission.json', () => `"${'x'.repeat(2 ** 22 + 10)}"`, /line of 4194316 bytes/],
     [
@@ -159,7 +159,7 @@ describe('what it says', () => {
       'a lab that is not here',
       'submission.json',
       (text) => text.replace('"lab": 2', '"lab": 98'),
-      /lab 98, which is not here/,
+      /lab 98, which does not exist/,
     ],
     [
       'a capture described twice',
@@ -191,9 +191,9 @@ describe('what it says', () => {
     })
     expect(await refusal(printed)).toMatch(/NUL byte/)
     const objects = (content: string) => withObjects(() => content).then((file) => refusal(file))
-    expect(await objects('{"items": 7}')).toMatch(/no list of objects/)
+    expect(await objects('{"items": 7}')).toMatch(/not a list of objects/)
     expect(await objects('{"items": [\u0000]}')).toMatch(/NUL byte/)
-    expect(await objects('{"items": [}')).toMatch(/no JSON/)
+    expect(await objects('{"items": [}')).toMatch(/not JSON/)
     const proto = '{"kind":"Pod","__proto__":{"admin":true}}'
     expect(await objects(`{"items": [${proto}]}`)).toMatch(/__proto__/)
     expect(await refusal(await withObjects((text) => text.replace(',\n', `,\n${proto},\n`)))).toMatch(/__proto__/)

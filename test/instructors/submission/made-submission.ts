@@ -12,7 +12,7 @@ export const ALICE = join(projectRoot, 'data/solved/lab-2-embedded.labgrade')
 let alice: Promise<Submission> | undefined
 
 export interface Change {
-  /** Edits the description; `captures` is written anew from the contents. */
+  /** Edits the description; `captures` is written again from the contents. */
   manifest?: (manifest: Manifest) => void
   /** Edits any file of any capture; `path` as in a capture folder. */
   text?: (text: string, path: string, capture: string) => string

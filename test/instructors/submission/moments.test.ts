@@ -45,7 +45,7 @@ test('steps of one round share a file, and rounds without news write nothing', (
   expect(files()).toEqual(before)
 })
 
-test('a new cluster of the same name begins anew; another name has its own', () => {
+test('a new cluster of the same name begins again; another name has its own', () => {
   open().keep(2, snapshot(1000), passed('web'))
   new Moments('embedded', 'other', root).keep(2, snapshot(1500, 'other'), passed('tools'))
   open().keep(2, snapshot(2000, 'new', 'node-2'), passed('flush'))

@@ -94,13 +94,13 @@ describe('one sentence for each', () => {
     [
       'a size in it that is none',
       [{ path: 'p', type: 'x', content: paxRecord('size', '-1') }, { path: 'y' }],
-      /size in it is no number/,
+      /size in it is not a number/,
     ],
     ['folders too deep', [{ path: 'a/b/c/d/e/f/g' }], /folders 6 deep/],
     ['too many entries', Array.from({ length: 60 }, (_, index) => ({ path: `f${index}` })), /more than 50 entries/],
     ['the same path twice', [{ path: 'a' }, { path: './a' }], /twice/],
     ['a file too large', [{ path: 'a', content: Buffer.alloc(10_001) }], /10001 bytes/],
-    ['a size beyond the archive', [{ path: 'a', claims: 9000 }], /cut off/],
+    ['a size beyond the archive', [{ path: 'a', claims: 9000 }], /truncated/],
     ['a size of eight gigabytes', [{ path: 'a', claims: 0o77777777777 }], /8589934591 bytes/],
   ])('%s', (_what, entries, says) => {
     expect(refusalOf(entries)).toMatch(says)
