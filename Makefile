@@ -6,9 +6,9 @@ MAKEFLAGS += --no-print-directory
 # Variables typed after a target are passed on as plain text: without this line make would expand functions in them. Recipes never contain a
 # variable's text, only the shell's quoted "$$NAME"; `export`, because an overridden variable would not reach the scripts.
 $(foreach name,$(.VARIABLES),$(if $(findstring $$,$(name)),,$(if $(filter command,$(firstword $(origin $(name)))),$(eval export override $(name) := $$(value $(name))))))
-# Node.js takes no module from such a path, and says so in a stack of its own.
+# Node.js loads no module from such a path, and fails with a stack trace.
 ifneq ($(findstring \,$(CURDIR)),)
-$(error The path of this folder, "$(CURDIR)", has a backslash in it, from where Node.js runs nothing: rename or move the folder)
+$(error The path of this folder, "$(CURDIR)", contains a backslash, which Node.js does not support: rename or move the folder)
 endif
 # In a folder that was unpacked from the offline archive, every program is the archive's.
 ifneq ($(wildcard .offline/bin),)
@@ -82,7 +82,7 @@ web: $(NODE_MODULES) ## Deploy nginx as `web`, two replicas behind one ClusterIP
 	@$(RUN) scripts/web.ts
 tools: $(NODE_MODULES) ## Install ipset and ipvsadm on every node
 	@$(RUN) scripts/tools.ts
-node-image: $(NODE_MODULES) ## Add ipset and ipvsadm to kind's node image and fetch the labs' images, for use without a network
+node-image: $(NODE_MODULES) ## Add ipset and ipvsadm to kind's node image and fetch the labs' images, for use offline
 	@$(RUN) scripts/node-image.ts
 
 ##@ Instructors
@@ -103,13 +103,13 @@ bundle: $(NODE_MODULES) ## Write the offline archive to dist/: all that the labs
 ##@ Project
 test: $(NODE_MODULES) ## Lint, check types and run all tests
 	@$(RUN) scripts/test.ts
-test-fast: $(NODE_MODULES) ## Lint, types, layers and the tests that start no program: for while you work
+test-fast: $(NODE_MODULES) ## Lint, types, layers and the tests that start no program: for quick feedback
 	@$(RUN) scripts/test.ts --fast
 test-incidents: $(NODE_MODULES) ## Break and repair every incident of lab 8 (make test runs a quarter of them, chosen by SEED=)
 	@INCIDENTS=all node_modules/.bin/vitest run test/labs/lab-8.test.ts
 test-bundle: bundle ## Play a lab from the offline archive in an empty root, without a network, as an ordinary user (LAB=2)
 	@$(RUN) scripts/test-bundle.ts
-lint-labs: $(NODE_MODULES) ## Check the course's files for mistakes (BOOT=1 also plays and types every lab; LAB=2)
+lint-labs: $(NODE_MODULES) ## Check the course's files for mistakes (BOOT=1 also runs every lab; LAB=2)
 	@$(RUN) scripts/lint-labs.ts $${BOOT:+--run} $${LAB:+"$$LAB"}
 new-lab: $(NODE_MODULES) ## Create the files of a new lab (NAME=packet-captures)
 	@$(RUN) scripts/new-lab.ts

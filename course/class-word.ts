@@ -15,10 +15,10 @@ mark=$(printf '%s %s' "$1" "$(cat /proc/sys/kernel/random/boot_id)" | sha256sum)
 mkdir -p ${CLASS_MARK_FILE.replace(/\/[^/]*$/, '')} && printf '%s\\n' "$mark" >${CLASS_MARK_FILE}`
 
 /**
- * Puts the class's word (CLASS, or CLASS_KEY_FILE's) into the cluster: in a ConfigMap, and as a mark in a file under /run on each node. A
- * Service or a rule would change what the labs have learners count. A word that the cluster holds already is marked again on nodes that
- * were started since.
- * @throws Error when the word is none, or a node can't be written to
+ * Puts the class's word (CLASS, or CLASS_KEY_FILE's) into the cluster: in a ConfigMap, and as a mark in a file under /run on
+ * each node. A Service or a rule would change the counts of the labs. An existing word of the cluster is marked again on
+ * nodes that were restarted since.
+ * @throws Error when the word is invalid, or a node can't be written to
  */
 export async function putClassWord(
   cluster: Cluster,

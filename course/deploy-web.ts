@@ -8,7 +8,7 @@ import { waitFor } from '../host/wait.ts'
 const namespace = 'default'
 const labels = { app: 'web' }
 
-/** As evenly as can be: the labs look at Pods on two nodes, and schedulers may put them on one. */
+/** Spread evenly: the labs need Pods on two nodes, but schedulers may put them on one. */
 const spread = {
   maxSkew: 1,
   topologyKey: 'kubernetes.io/hostname',
@@ -19,7 +19,9 @@ const spread = {
 /** `make up` loads the image into the nodes, so no node contacts the registry. */
 const nginx = { name: 'nginx', image: 'nginx', imagePullPolicy: 'IfNotPresent' }
 
-/** What `kubectl create deploy web --image=nginx --replicas=2` makes, in the name of a variant, and spread over the nodes. */
+/**
+ * The Deployment of `kubectl create deploy web --image=nginx --replicas=2`, with the variant's name, spread over the nodes.
+ */
 const deployment = ({ name, replicas }: Variant): V1Deployment => ({
   metadata: { name, labels },
   spec: {
@@ -32,7 +34,7 @@ const deployment = ({ name, replicas }: Variant): V1Deployment => ({
   },
 })
 
-/** What `kubectl expose deploy web --port 80` makes, in the name of a variant. */
+/** The Service of `kubectl expose deploy web --port 80`, with the variant's name. */
 const service = ({ name, port }: Variant): V1Service => ({
   metadata: { name, labels },
   spec: { selector: labels, ports: [{ port, targetPort: 80, protocol: 'TCP' }] },

@@ -26,11 +26,11 @@ const FAMILIES = ['ipv4', 'ipv6'] as const
 export const HELP = `Usage: node --import tsx scripts/expect.ts --objects FILE --node NAME --mode MODE [--kube-proxy VERSION] [--as FORMAT]
        node --import tsx scripts/expect.ts --diff DIR --node NAME --mode MODE [--kube-proxy VERSION] [--objects FILE]
 
-Prints what a genuine kube-proxy programs on a node, or compares it with what a node held.
+Prints what a genuine kube-proxy programs on a node, or compares it with the recorded state of a node.
 
   --objects FILE      what "kubectl get nodes,services,endpointslices -A -o json" prints; - is standard input
   --node NAME         the node, as kubectl names it
-  --mode MODE         ${MODES.join(', ')}; may be left out when the objects hold kube-proxy's ConfigMap
+  --mode MODE         ${MODES.join(', ')}; optional when the objects contain kube-proxy's ConfigMap
   --kube-proxy VER    its version, for example v1.30 or v1.20.2; what the Node says when left out
   --as FORMAT         ${FORMATS.join(', ')} (all of it, when left out)
   --diff DIR          compare with a capture (DIR/nodes/NAME/...) or with the folder of one node's files
@@ -78,7 +78,7 @@ function rawArguments(argv: readonly string[]) {
 
 /**
  * Reads the command line.
- * @throws UserError naming everything that is missing or wrong at once.
+ * @throws UserError with everything that is missing or wrong.
  */
 export function expectArguments(argv: readonly string[]): ExpectArguments | 'help' {
   const values = rawArguments(argv)
@@ -116,7 +116,7 @@ const ADVICE = 'write it with: kubectl get nodes,services,endpointslices -A -o j
 
 /** The text of a file, or of standard input for `-`. */
 export async function readInput(path: string): Promise<string> {
-  // A pipe that is slow to fill must be waited for, which reading a file descriptor at once does not.
+  // Reading a stream waits for a slow pipe, which a synchronous read of the descriptor does not.
   if (path === '-') return text(process.stdin)
   // A shell's <(command) is a pipe that the command fills.
   if (/^\/(?:dev|proc\/self)\/(?:fd\/|stdin)/.test(path)) return text(createReadStream(path))
@@ -128,9 +128,9 @@ export async function readInput(path: string): Promise<string> {
 }
 
 /**
- * The API objects of --objects, else those of the capture that is compared.
- * An object that cannot be used is named on standard error, and left out.
- * @throws UserError when there are none or they are no JSON, ObjectsError when they are no list of objects.
+ * The API objects of --objects, else those of the capture that is compared. An invalid object is reported on standard error,
+ * and omitted.
+ * @throws UserError when there are none or they are not JSON, ObjectsError when they are not a list of objects.
  */
 export async function givenObjects({ objects, diff }: ExpectArguments): Promise<ClusterObjects> {
   const beside = diff === undefined ? undefined : join(diff, 'objects.json')
@@ -168,7 +168,7 @@ export function nodeFolder(directory: string, node: string): string {
   )
 }
 
-/** Reads one node's files; its rules are those of one family. */
+/** Reads one node's files, with the rules of one family. */
 export function observedNode(folder: string, family: Family): NodeState {
   const files = new Map<string, string>()
   for (const name of CAPTURE_FILES) {
@@ -183,7 +183,7 @@ export function observedNode(folder: string, family: Family): NodeState {
   return state
 }
 
-/** The node's own addresses, those of kube-ipvs0 left out. */
+/** The node's own addresses, without those of kube-ipvs0. */
 export const ownAddresses = (state: NodeState): string[] =>
   state.links.filter((link) => link.name !== DUMMY_LINK).flatMap((link) => link.addresses.map(({ address }) => address))
 

@@ -3,10 +3,10 @@ import { dirname, join } from 'node:path'
 import { evidenceFolder } from '../grading/evidence.ts'
 import { projectRoot } from '../host/layout.ts'
 
-/** Where the hints that were shown are noted, one a line; `make reset-N` forgets them. */
+/** The file with the hints that were shown, one per line; `make reset-N` deletes it. */
 const memory = (lab: number, cluster: string) => join(projectRoot, evidenceFolder(lab, cluster), 'hints.txt')
 
-/** The highest tier that was shown of each step. */
+/** The highest shown tier of each step. */
 export function shownHints(lab: number, cluster: string): Map<string, number> {
   const file = memory(lab, cluster)
   const shown = new Map<string, number>()
@@ -17,7 +17,7 @@ export function shownHints(lab: number, cluster: string): Map<string, number> {
   return shown
 }
 
-/** Notes that a hint was shown. */
+/** Records that a hint was shown. */
 export function rememberHint(lab: number, cluster: string, step: string, tier: number): void {
   const file = memory(lab, cluster)
   mkdirSync(dirname(file), { recursive: true })

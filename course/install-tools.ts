@@ -9,8 +9,8 @@ function describe({ node, installed, from, paths }: ToolsReport): string {
 }
 
 /**
- * Puts ipset and ipvsadm on every node that lacks them; a line for each node, which also says what iptables is read through, and
- * whether anything was missing. Throws NodeToolsError when they can't be had.
+ * Installs ipset and ipvsadm on every node that lacks them; a line for each node, which also names the iptables back end, and
+ * whether anything was missing. Throws NodeToolsError when they can't be installed.
  */
 export async function installToolsEverywhere(cluster: Cluster): Promise<{ lines: string[]; installed: boolean }> {
   const nodes = await cluster.nodes()

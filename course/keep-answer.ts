@@ -3,7 +3,7 @@ import { writeNotes } from '../grading/lab-notes.ts'
 import { answerKey, answerNote } from '../grading/question.ts'
 
 /**
- * Writes an answer down in the cluster, in place of an earlier one; grading the step then says what it is worth.
+ * Stores an answer in the cluster, replacing an earlier one; grading the step then judges it.
  * @throws Error with a sentence for the learner when the text can't be an answer
  */
 export async function keepAnswer(client: KubeClient, lab: number, step: string, typed: string): Promise<void> {

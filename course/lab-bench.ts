@@ -24,12 +24,12 @@ import { keepAnswer } from './keep-answer.ts'
 import { ownVariant } from './own-variant.ts'
 import { startIn } from './starting-mode.ts'
 
-/** What a reference solution works with: the learner's commands as functions, on one cluster. */
+/** The learner's commands as functions on one cluster, for reference solutions. */
 export class LabBench {
   readonly cluster: Cluster
   readonly client: KubeClient
   readonly progress: Progress
-  /** What the Service of the labs is called here, and how large it is. */
+  /** The name and size of the labs' Service on this cluster. */
   readonly variant: Variant
 
   constructor(cluster: Cluster, client: KubeClient, progress: Progress, variant = STANDARD) {
@@ -39,7 +39,7 @@ export class LabBench {
     this.variant = variant
   }
 
-  /** `purpose` is what a command is going to do, as in "reset lab 1"; without one it only looks. */
+  /** `purpose` describes the command, as in "reset lab 1"; without it the command only reads. */
   static async open(cluster: Cluster, progress: Progress, purpose?: string): Promise<LabBench> {
     if (purpose !== undefined) await consent(cluster, labChange(purpose))
     const client = await kubeClient(cluster)
@@ -71,7 +71,7 @@ export class LabBench {
     for (const line of lines) this.progress.note(line)
   }
 
-  /** The option that brings `rr` back where another scheduler is configured; none where it is the default already. */
+  /** The option that resets the scheduler to `rr`; empty if it is the default already. */
   async defaultScheduler(): Promise<{ scheduler?: string }> {
     const { scheduler } = readMode((await readConfigConf(this.client)).text)
     return scheduler === '' || scheduler === 'rr' ? {} : { scheduler: 'rr' }
@@ -81,10 +81,10 @@ export class LabBench {
   async flush(): Promise<void> {
     const reports = await flushNat(this.cluster, { progress: this.progress })
     for (const { node, removed } of reports)
-      this.progress.note(removed.length > 0 ? `${node}: removed ${removed.join(', ')}` : `${node}: nothing was left`)
+      this.progress.note(removed.length > 0 ? `${node}: removed ${removed.join(', ')}` : `${node}: no leftovers`)
   }
 
-  /** `kubectl apply -f` for objects that are not there yet; those that are stay as they are. */
+  /** `kubectl apply -f` for missing objects; existing ones are not changed. */
   async apply(file: string): Promise<void> {
     const api = KubernetesObjectApi.makeApiClient(this.client.config)
     await Promise.all(
@@ -98,12 +98,15 @@ export class LabBench {
     )
   }
 
-  /** `kubectl delete -f`; what is gone already does not matter. */
+  /** `kubectl delete -f --ignore-not-found` */
   async remove(file: string): Promise<void> {
     await Promise.all(readManifest(file).map(({ kind, metadata }) => this.delete(kind, metadata.name)))
   }
 
-  /** Deletes one object of the default namespace and waits until it is gone. Somebody else's of that name stays, and is told. */
+  /**
+   * Deletes one object of the default namespace and waits until it is gone. An object of that name that is not ours is kept,
+   * with a note.
+   */
   async delete(kind: string, name: string): Promise<void> {
     const api = KubernetesObjectApi.makeApiClient(this.client.config)
     const apiVersion = kind === 'Deployment' || kind === 'DaemonSet' ? 'apps/v1' : 'v1'
@@ -118,8 +121,8 @@ export class LabBench {
   }
 
   /**
-   * Deletes the Services and Deployments that have a label, under whatever name, and waits until they are gone. In a cluster of
-   * our own a learner may have made them by hand; in somebody else's only those with our label are meant.
+   * Deletes the Services and Deployments that have a label, under whatever name, and waits until they are gone. In our own
+   * clusters this includes objects that a learner created by hand; in other clusters only those with our label.
    */
   async deleteLabelled(label: string): Promise<void> {
     const labelSelector = this.cluster.driver === 'context' ? `${label},${ownSelector}` : label
@@ -162,7 +165,7 @@ export class LabBench {
     })
   }
 
-  /** `kubectl exec NAME -- …`. Throws Error with what the command said when it failed. */
+  /** `kubectl exec NAME -- …`. Throws Error with the command's output when it failed. */
   async inPod(name: string, script: string): Promise<string> {
     const live = new LiveCluster(this.cluster, this.client, { keepMoments: false })
     const { exitCode, stdout, stderr } = await live.inPod({ namespace: 'default', name }, script)
@@ -179,29 +182,29 @@ export class LabBench {
   }
 }
 
-/** What a command that plays, resets or breaks labs may touch, for the question before it. */
+/** The changes of a command that plays or resets labs or starts incidents, for the consent question. */
 export const labChange = (purpose: string) =>
   `${purpose}, which creates, changes and deletes objects of these labs in namespace "default" (those with the label ${ownSelector}), kube-proxy's ConfigMap, DaemonSet and Pods, and labels, rules, sets, packages and kernel modules of the nodes,`
 
 /** One step of a reference solution. */
 export interface SolutionStep {
-  /** What a learner would type; each line stands in the lab's README. Empty for a step that only looks. */
+  /** The learner's commands; each line is in the lab's README. Empty for a step that only reads. */
   commands: string[]
   play?(bench: LabBench): Promise<void>
-  /** What it does leaves the steps before it as they are, so all of them are judged by one capture, taken after the last. */
+  /** It does not affect the steps before it, so all of them are judged on one snapshot, taken after the last. */
   together?: true
-  /** What the lab says to undo after the step has passed. */
+  /** What the lab undoes after the step has passed. */
   tidy?: { commands: string[]; play(bench: LabBench): Promise<void> }
 }
 
-/** A lab's solution.ts: every step by its id, and the way back to the start. */
+/** A lab's solution.ts: every step by its id, and the reset. */
 export interface LabSolution {
   steps: Record<string, SolutionStep>
-  /** Comments of the rules that the lab's text has the reader write on nodes: leaving it takes them out. */
+  /** Comments of the rules that learners add to nodes in the lab: leaving it deletes these rules. */
   comments?: readonly string[]
-  /** Takes away what else the lab has left on machines and in the cluster, where another one would stumble over it. */
+  /** Removes other leftovers of the lab on machines and in the cluster that would disturb another lab. */
   leave?(bench: LabBench): Promise<void>
-  /** Brings the lab to its starting state from any state; harmless when it is there. */
+  /** Resets the lab to its starting state from any state; idempotent. */
   reset(bench: LabBench): Promise<void>
 }
 

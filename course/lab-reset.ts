@@ -16,8 +16,8 @@ import { type LabBench, loadSolution } from './lab-bench.ts'
 
 /**
  * Deletes every rule whose comment matches $1, in all chains of both families; iptables-save prints quotes around a comment
- * with spaces. A learner writes rules through the node's own iptables or through one of its back ends, so all of them are read.
- * Only a legacy iptables is not started where the kernel lists no table of its family: the list knows nothing of nf_tables.
+ * with spaces. A learner adds rules through the node's own iptables or through one of its back ends, so all of them are read.
+ * Legacy iptables is skipped if the kernel lists no table of its family; that list does not include nf_tables.
  */
 const script = `${PATH}
 match="--comment \\"?($1)([^0-9a-z]|$)"
@@ -40,7 +40,7 @@ for family in iptables ip6tables; do
 done
 true`
 
-/** Removes on every node the rules that labs' texts have the reader write: those with one of these words as comment, or `WORD-…`. */
+/** Removes on every node the rules that learners add in labs: those with one of these words as comment, or `WORD-…`. */
 export async function removeRules(cluster: Cluster, comments: readonly string[]): Promise<void> {
   if (comments.length === 0) return
   const args = [comments.join('|')]
@@ -48,8 +48,8 @@ export async function removeRules(cluster: Cluster, comments: readonly string[])
 }
 
 /**
- * Takes away what all labs but this one have left on machines and in the cluster, and from the nodes the rules of this one, too.
- * Labs that were begun here are known by their notes, which stay.
+ * Removes leftovers of all other labs on machines and in the cluster, and this lab's rules on the nodes. Started labs are
+ * known by their notes, which are kept.
  */
 export async function leaveOthers(number: number, bench: LabBench): Promise<void> {
   const { items } = await bench.client.core.listNamespacedConfigMap({ namespace: NOTES_NAMESPACE })
@@ -64,8 +64,8 @@ export async function leaveOthers(number: number, bench: LabBench): Promise<void
 }
 
 /**
- * Takes away what other labs have left, brings a lab to its starting state and lets its observers look once, so that what
- * "before" means is on record. Evidence and hints of earlier tries are forgotten.
+ * Removes leftovers of other labs, resets a lab to its starting state and runs its observers once, so that the state "before"
+ * is recorded. Evidence and hints of earlier attempts are deleted.
  */
 export function resetLab(lab: LabDefinition, bench: LabBench): Promise<void> {
   return changeCluster(bench.cluster, `resets lab ${lab.number} on`, bench.progress, () => resetAlone(lab, bench))

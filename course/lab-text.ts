@@ -6,7 +6,7 @@ import { projectRoot } from '../host/layout.ts'
 /** A fenced block of a lab's text that a reader types, with the attributes behind ```bash. */
 export interface Fence {
   commands: string
-  /** Seconds that it may take. */
+  /** Its timeout. */
   timeout: number
   /** The section's step; absent before the first one. */
   step?: string
@@ -28,7 +28,7 @@ const DEFAULT_TIMEOUT = 60
 
 /**
  * Reads `labs/NN-name/README.md`: a section `## …` with `<!-- step: id -->` under its heading is the text of that step, and
- * every ```bash fence is meant to be typed. Throws Error for an unknown attribute of a fence.
+ * every ```bash fence is typed by the reader. Throws Error for an unknown attribute of a fence.
  */
 export function readLabText(folder: string): LabText {
   const file = join(projectRoot, 'labs', folder, 'README.md')

@@ -13,7 +13,7 @@ export async function chosenMachine(cluster: Cluster): Promise<string> {
   return process.env.NODE === OUTSIDE && hasOutside(cluster) ? OUTSIDE : chosenNode(cluster)
 }
 
-/** The node that `NODE` names, or the first worker. Throws with the names there are. */
+/** The node that `NODE` names, or the first worker. Throws with the existing names. */
 export async function chosenNode(cluster: Cluster, wish = process.env.NODE): Promise<string> {
   const nodes = await cluster.nodes()
   // npm sets NODE to the path of its own Node.js for everything that it starts.
@@ -34,8 +34,9 @@ const podName = /^pod\/(?:([a-z0-9.-]+)\/)?([a-z0-9.-]+)$/
 const serviceName = /^svc\/(?:([a-z0-9.-]+)\/)?([a-z0-9.-]+)(:\d+)?(\/\w+)?$/
 
 /**
- * Looks up `pod/[NAMESPACE/]NAME` and `svc/[NAMESPACE/]NAME[:PORT][/udp]`; anything else stays as it is. The node is the one asked
- * for, else the Pod's, else the first worker. Throws UserError for a Pod or Service that is not there or has no address.
+ * Looks up `pod/[NAMESPACE/]NAME` and `svc/[NAMESPACE/]NAME[:PORT][/udp]`; anything else is unchanged. The node is the
+ * requested one, else the Pod's, else the first worker. Throws UserError for a Pod or Service that does not exist or has no
+ * address.
  */
 export async function resolveRoute(cluster: Cluster, from: string, to: string, wish?: string): Promise<LiveRoute> {
   const { core } = await kubeClient(cluster)
@@ -43,7 +44,7 @@ export async function resolveRoute(cluster: Cluster, from: string, to: string, w
   const [, namespace = 'default', service, port, protocol = ''] = serviceName.exec(to) ?? []
   const route = { from, to, node: wish }
   const missing = (what: string) => () => {
-    throw new UserError(`There is no ${what}; \`kubectl get pods,services -A\` lists what is there.`)
+    throw new UserError(`There is no ${what}; \`kubectl get pods,services -A\` lists the existing ones.`)
   }
   if (pod) {
     const { spec, status } = await core
@@ -66,7 +67,7 @@ export async function resolveRoute(cluster: Cluster, from: string, to: string, w
   return { ...route, node: await chosenNode(cluster, route.node) }
 }
 
-/** What a node of a live cluster holds, in one exec. Throws UserError with every fault of what it printed. */
+/** The state of a node of a live cluster, read with one exec. Throws UserError with every error in its output. */
 export async function stateOfNode(cluster: Cluster, node: string, destination: string): Promise<NodeState> {
   const request = nodeReportRequest('thorough')
   const { stdout } = await runOnNode(cluster, node, request.script, { timeoutMs: 30_000, readOnly: true })

@@ -5,9 +5,9 @@ import { learnerName } from '../grading/signature.ts'
 import { LEARNER_MAP, type Variant, variantFor } from '../grading/variant.ts'
 
 /**
- * The variant that this cluster's labs have. A learner given by LEARNER is written down in the cluster, where the checks and
- * the next command find it; without one it is the learner that the cluster already names.
- * @throws Error when LEARNER can't name anybody
+ * The variant of this cluster's labs. The learner in LEARNER is stored in the cluster for the checks and later commands;
+ * without LEARNER, the stored one is used.
+ * @throws Error when LEARNER is not a valid name
  */
 export async function ownVariant({ core }: KubeClient, wanted = process.env.LEARNER): Promise<Variant> {
   const place = { name: LEARNER_MAP, namespace: NOTES_NAMESPACE }

@@ -19,21 +19,21 @@ import { resetLab } from './lab-reset.ts'
 import { programmed } from './programmed.ts'
 
 /**
- * A step that acts, and the steps behind it that only look, are answered, or leave what is judged before them as it is: all are
- * judged on one snapshot. To answer means to look and to write down, so it takes nothing from the steps before.
+ * A step that changes the cluster, and the following steps that only read, answer a question, or do not affect earlier steps:
+ * all are judged on one snapshot. An answer does not affect earlier steps.
  */
 interface Act {
   steps: StepDefinition[]
   solution: SolutionStep
-  /** How the steps behind the first one are solved, by step. */
+  /** How the steps after the first one are solved, by step. */
   others: Map<string, SolutionStep>
-  /** What is to be undone behind the last of them. */
+  /** What to undo after the last of them. */
   tidy: SolutionStep['tidy']
 }
 
 /**
- * Plays the reference solution of steps in order, telling what it does, and grades each on the nodes. Stops at the first that
- * does not pass.
+ * Plays the reference solution of steps in order, prints its commands, and grades each step on the nodes. Stops at the first
+ * step that does not pass.
  */
 export function playSteps(
   spec: LabSpec,
@@ -59,12 +59,12 @@ async function playAlone(
     tell(act.solution.commands, bench)
     let changed = false
     for (const { play, together } of [act.solution, ...act.others.values()]) {
-      // An answer is looked up where all is still; what only adds to the cluster need not wait for that.
-      if (changed && !together) await stillness(bench)
+      // Answers are read from a settled cluster; other steps need not wait.
+      if (changed && !together) await waitUntilSettled(bench)
       await play?.(bench)
       changed = together === true || (play !== undefined && act.solution.play === play)
     }
-    if (changed) await stillness(bench)
+    if (changed) await waitUntilSettled(bench)
     const only = act.steps.map(({ id }) => id)
     const { outcomes: judged } = await judge(spec, source, { only })
     for (const [index, step] of act.steps.entries()) {
@@ -90,17 +90,17 @@ function tell(commands: readonly string[], { variant }: LabBench): void {
   for (const command of commands) console.log(`  $ ${personalise(command, variant)}`)
 }
 
-/** kube-proxy may take a second for what has just changed, where it can't be told that all is programmed. */
+/** kube-proxy may need a second for recent changes, if the driver does not report when all is programmed. */
 const freshMs = 1000
 const syncMs = 3000
 
 /**
- * Waits until the API shows nothing on its way and kube-proxies have followed: asking a node before that is asking in vain. Where
- * that never comes, the checks say what is wrong.
+ * Waits until the API shows no pending change and kube-proxies have followed; reading a node earlier is useless. After the
+ * timeout the checks report the problem.
  */
-async function stillness({ cluster, client }: LabBench): Promise<void> {
+async function waitUntilSettled({ cluster, client }: LabBench): Promise<void> {
   try {
-    await waitFor('the cluster to stand still', 10_000, async () => {
+    await waitFor('the cluster to settle', 10_000, async () => {
       const fresh = cluster.synced ? 0 : freshMs
       return pendingChanges(new Snapshot(await takeObjects(cluster, client)), fresh).length === 0
     })
@@ -135,7 +135,7 @@ function announce({ lab }: LabSpec, step: StepDefinition | undefined): void {
   console.log(`\n${chalk.bold(`${number}/${lab.steps.length} ${step.id}`)}  ${step.title}`)
 }
 
-/** Plays a lab without a terminal: from the start to the end by the reference solution, graded after each step. */
+/** Plays a lab without a terminal: the reference solution from start to end, graded after each step. */
 export async function play(lab: LabDefinition, cluster: Cluster, progress: Progress): Promise<number> {
   const [spec, bench] = await Promise.all([
     loadSpec(lab),
@@ -143,7 +143,7 @@ export async function play(lab: LabDefinition, cluster: Cluster, progress: Progr
   ])
   const solution = await loadSolution(lab.folder)
   console.log(chalk.bold(`Lab ${lab.number}: ${lab.title}`))
-  console.log('There is no terminal to ask you, so the reference solution is played and graded step by step.')
+  console.log('There is no terminal for the guide, so the reference solution is played and graded step by step.')
   await resetLab(lab, bench)
   const source = await openCluster(bench.cluster)
   await playSteps(spec, solution, bench, source, lab.steps)

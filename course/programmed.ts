@@ -6,12 +6,13 @@ import { Failure, Trouble } from '../grading/failure.ts'
 import { type NodeView, Snapshot } from '../grading/snapshot.ts'
 import { DeadlineError, waitFor } from '../host/wait.ts'
 
-/** Where it is read on the nodes: kube-proxy of a genuine cluster takes a second at rest, and more on a busy machine. */
+/** The time limit if it is read on the nodes: a genuine kube-proxy takes a second, and more on a busy machine. */
 const READ_MS = 10_000
 
 /**
- * Resolves when every kube-proxy has programmed what the API holds, or the deadline has passed: a caller that reads rules right
- * after a change would read half of it. Where the cluster does not tell (`synced`), the nodes are compared with the prediction.
+ * Resolves when every kube-proxy has programmed the current API objects, or after the deadline: rules that are read right
+ * after a change would be incomplete. If the cluster does not report it (`synced`), the nodes are compared with the
+ * prediction.
  */
 export async function programmed(cluster: Cluster, client: KubeClient, syncMs = READ_MS): Promise<void> {
   if (cluster.synced) return cluster.synced(syncMs)
@@ -24,7 +25,7 @@ export async function programmed(cluster: Cluster, client: KubeClient, syncMs = 
   }
 }
 
-/** True when every node holds exactly what its kube-proxy programs. A node that can't be judged is not waited for. */
+/** True when every node holds exactly what its kube-proxy programs. A node that can't be judged is ignored. */
 export const isProgrammed = ({ nodes }: Snapshot): boolean => nodes.every(holdsPrediction)
 
 function holdsPrediction(node: NodeView): boolean {

@@ -11,10 +11,10 @@ import { Snapshot } from '../grading/snapshot.ts'
 import type { Progress } from '../host/progress.ts'
 import { DeadlineError, waitFor } from '../host/wait.ts'
 
-/** What a kube-proxy in force needs to follow what a reset has just removed, or to finish its first sync. */
+/** The time for a running kube-proxy to follow a reset, or to finish its first sync. */
 const settleMs = 8000
 
-/** What it takes: a cluster, and the learner's commands on it (LabBench). */
+/** A cluster, and the learner's commands on it (LabBench). */
 interface ModeCommands {
   readonly cluster: Cluster
   readonly client: KubeClient
@@ -25,8 +25,8 @@ interface ModeCommands {
 }
 
 /**
- * Brings kube-proxy into a mode with its default scheduler, in the cluster's own version, with nothing of the other mode left
- * and nothing damaged; quick where all of that holds already.
+ * Brings kube-proxy into a mode with its default scheduler, in the cluster's own version, without leftovers or damage; fast
+ * if that is the state already.
  */
 export async function startIn(mode: SwitchedMode, bench: ModeCommands): Promise<void> {
   const scheduler = await bench.defaultScheduler()
@@ -36,11 +36,11 @@ export async function startIn(mode: SwitchedMode, bench: ModeCommands): Promise<
   if (asked && (await settles(mode, bench))) return
   await bench.mode(mode, { ...scheduler, version: OWN })
   await bench.flush()
-  // Rules that were altered by hand survive many syncs of iptables mode; a restarted kube-proxy writes all of them.
+  // Manually altered rules survive many syncs of iptables mode; a restarted kube-proxy writes all rules.
   if (!(await settles(mode, bench))) await bench.mode(mode, { force: true })
 }
 
-/** Every node is in that mode, with all that kube-proxy programs in it, and nothing of another. */
+/** Every node is in that mode, with exactly its predicted state, and nothing of another mode. */
 function holds(mode: SwitchedMode, { nodes }: Snapshot): boolean {
   return nodes.every(
     (node) =>

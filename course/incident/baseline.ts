@@ -12,7 +12,7 @@ export interface Baseline {
   /** Node → rules that are not kube-proxy's, and virtual servers of a firewall mark. */
   foreign: Record<string, string[]>
   config: KubeProxyConfig
-  /** The text that the configuration was read from. */
+  /** The text of the configuration. */
   configText: string
   /** Service → its fields that a repair must not change. */
   services: Record<string, unknown>
@@ -48,12 +48,12 @@ function differing(one: unknown, other: unknown, path: string): string[] {
 const isRecord = (value: unknown): value is Record<string, unknown> =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
 
-/** As JSON has it, for the baseline was written down as such. */
+/** As plain JSON, like the stored baseline. */
 const withoutMode = (config: KubeProxyConfig): unknown => JSON.parse(JSON.stringify({ ...config, mode: undefined }))
 
 const isKubeProxyChain = (name: string) => name.startsWith('KUBE-')
 
-/** Rules that belong neither to kube-proxy nor to the kubelet, and so to no prediction, as `table chain rule`. */
+/** Rules that belong neither to kube-proxy nor to the kubelet, as `table chain rule`. */
 export function foreignRules({ state }: NodeView): string[] {
   const rules = [...state.iptables].flatMap(([table, chains]) =>
     [...chains.values()]
@@ -88,7 +88,7 @@ export function serviceFacts(snapshot: Snapshot, name: string): unknown {
   return JSON.parse(JSON.stringify({ type, selector, sessionAffinity, ports, policies, unready, proxy }))
 }
 
-/** Lab notes change whenever a lab is graded; EndpointSlices follow what happens to Pods. */
+/** Lab notes change whenever a lab is graded; EndpointSlices change with Pods. */
 const isNotes = (kind: string, name: string) => kind === 'ConfigMap' && /^lab-\d+$/.test(name)
 
 /**

@@ -11,9 +11,9 @@ import { CLOSED_KEY, INCIDENT_KEY, isClosedNote, isIncidentNote, unseal } from '
 import { INCIDENT_LAB, INCIDENT_LABEL, SHOP_OBJECTS } from './shop.ts'
 
 /**
- * Reverts what the open incident broke, repaired or not, and what the learner tried: foreign rules on every node, what the
- * incident itself heals, kube-proxy's configuration, altered Services and Pods. Closes the incident. kube-proxy's own rules are
- * repaired by the next deployShop or reset.
+ * Reverts the open incident, repaired or not, and the learner's attempts: foreign rules on every node, the incident's own
+ * parts, kube-proxy's configuration, altered Services and Pods. Closes the incident. kube-proxy's own rules are repaired by
+ * the next deployShop or reset.
  */
 export async function healIncident(bench: LabBench): Promise<void> {
   const { cluster, client, progress } = bench
@@ -21,7 +21,7 @@ export async function healIncident(bench: LabBench): Promise<void> {
   if (!found) return
   const { secret, incident } = found
   const before = new Snapshot(await takeCapture(cluster, client))
-  progress.start('Healing what was broken')
+  progress.start('Reverting the incident')
   const actions = new ClusterActions(bench, secret.scene)
   await incident.heal?.(actions)
   await Promise.all(before.nodes.map((node) => restoreForeign(actions, node, secret.baseline)))
@@ -81,7 +81,7 @@ async function restoreStage(bench: LabBench, before: Snapshot, { services }: Bas
 }
 
 /**
- * For other labs: heals an unfinished incident and deletes its shop. A finished one has left correct rules, and at most
+ * For other labs: reverts an unfinished incident and deletes its shop. A finished one leaves correct rules, and at most
  * kernel state that its repair did not need to remove.
  */
 export async function leaveIncident(bench: LabBench): Promise<void> {

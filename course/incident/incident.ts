@@ -33,7 +33,7 @@ export interface Incident {
   needs?: readonly Need[]
   /** The user's report. Never names the cause. */
   report(scene: Scene): string
-  /** Hints, from vague to nearly the command. */
+  /** Hints, from general to nearly the command. */
   hints: readonly [string, string, ...string[]]
   /** Breaks the cluster. Stores what later steps need in `scene.facts`. */
   break(actions: ClusterActions): Promise<unknown>
@@ -49,7 +49,7 @@ export interface Incident {
   debrief: string
 }
 
-/** Every incident. They are content of lab 8, loaded when they are needed, as the labs' solutions are. */
+/** Loads every incident. They are content of lab 8, loaded on demand like the labs' solutions. */
 export async function loadIncidents(folder = '08-incidents'): Promise<readonly Incident[]> {
   const module: { incidents: readonly Incident[] } = await import(`../../labs/${folder}/incidents/all.ts`)
   return module.incidents

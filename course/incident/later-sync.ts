@@ -5,21 +5,21 @@ import { DeadlineError, waitFor } from '../../host/wait.ts'
 import type { LabBench } from '../lab-bench.ts'
 import { INCIDENT_LABEL, SHOP_OBJECTS } from './shop.ts'
 
-const WITNESS = 'sync-witness'
-/** A kube-proxy that starts on a busy machine takes as long for its first sync. */
+const PROBE_SERVICE = 'sync-witness'
+/** The duration of a kube-proxy's first sync on a busy machine. */
 const FOLLOWS_MS = 30_000
 
 /**
- * Resolves when every kube-proxy that runs has made a whole sync that began after this call: a Service without endpoints is made,
- * seen on each node, and removed from it again. In iptables mode a filter rule rejects its address, in IPVS mode kube-ipvs0 has it.
- * What a kube-proxy was about to write anyway, in a first or a repeated sync, is written by then. One that has stopped running
- * or does not follow in time is passed over: it repairs nothing either.
+ * Resolves when every running kube-proxy has completed a sync that began after this call: a Service without endpoints is
+ * created, observed on each node, and deleted again. In iptables mode a filter rule rejects its address, in IPVS mode
+ * kube-ipvs0 has it. Pending writes of a first or repeated sync are done by then. A kube-proxy that stopped or does not
+ * follow in time is ignored: it repairs nothing either.
  */
 export async function laterSync(bench: LabBench): Promise<void> {
   const { client } = bench
   const [key = '', value = ''] = INCIDENT_LABEL.split('=')
-  const metadata = { name: WITNESS, labels: { [key]: value } }
-  await bench.delete('Service', WITNESS)
+  const metadata = { name: PROBE_SERVICE, labels: { [key]: value } }
+  await bench.delete('Service', PROBE_SERVICE)
   const { namespace } = SHOP_OBJECTS
   const { spec } = await client.core.createNamespacedService({
     namespace,
@@ -30,7 +30,7 @@ export async function laterSync(bench: LabBench): Promise<void> {
   try {
     following = await nodesThat(bench, await running(bench), { show: address })
   } finally {
-    await bench.delete('Service', WITNESS)
+    await bench.delete('Service', PROBE_SERVICE)
   }
   await nodesThat(bench, following, { hide: address })
 }

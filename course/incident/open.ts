@@ -32,7 +32,7 @@ import { deployShop, INCIDENT_LAB, type Scene } from './shop.ts'
 
 /** How long a symptom may take to appear. */
 const SYMPTOM_MS = 30_000
-/** Attempts to break what kube-proxy has repaired by itself. */
+/** Attempts if kube-proxy repairs the incident by itself. */
 const TRIES = 3
 
 export interface Wish {
@@ -43,27 +43,27 @@ export interface Wish {
 }
 
 /**
- * Heals what an earlier incident broke, draws another one, breaks it, waits until its symptom shows, and proves that it stays broken
- * behind whatever kube-proxy was still about to write. Resolves to its note, whose seed draws the same incident again.
- * @throws UserError for an id that does not exist or can't be made here, or for a break that does not stay; DeadlineError when
- * nothing breaks
+ * Reverts an earlier incident, draws another one, applies it, waits until its symptom appears, and verifies that it remains
+ * after pending syncs of kube-proxy. Resolves to its note, whose seed draws the same incident again.
+ * @throws UserError for an id that does not exist or can't be made here, or if kube-proxy repairs it each time; DeadlineError
+ * if no symptom appears
  */
 export function openNext(bench: LabBench, wish: Wish): Promise<IncidentNote> {
-  return changeCluster(bench.cluster, 'breaks something on', bench.progress, () => openAlone(bench, wish))
+  return changeCluster(bench.cluster, 'starts an incident on', bench.progress, () => openAlone(bench, wish))
 }
 
 async function openAlone(bench: LabBench, wish: Wish): Promise<IncidentNote> {
   const { progress } = bench
   if (wish.id !== undefined) mustExist(wish.id, await loadIncidents())
   const solved = await solvedSoFar(bench)
-  // An open incident may have broken what the next one needs.
+  // An open incident may have broken parts that the next one needs.
   await healIncident(bench)
   await leaveOthers(INCIDENT_LAB, bench)
   const here = await incidentsHere(bench)
   const { incident, seed } = choose(here, wish, solved)
   for (let tries = 1; tries <= TRIES; tries++) {
     const scene = await deployShop(bench, incident.from ?? incident.mode)
-    progress.start('Breaking something')
+    progress.start('Starting an incident')
     try {
       const note = await breakIt(bench, incident, scene, { seed, solved, here })
       progress.end(note !== undefined, note ? undefined : 'kube-proxy has repaired it by itself')
@@ -79,7 +79,7 @@ async function openAlone(bench: LabBench, wish: Wish): Promise<IncidentNote> {
   )
 }
 
-/** Breaks it and writes its note; undefined when it was whole again behind the next sync of every kube-proxy. */
+/** Applies the incident and writes its note; undefined if it was repaired by the next sync of every kube-proxy. */
 async function breakIt(
   bench: LabBench,
   incident: Incident,
@@ -88,7 +88,7 @@ async function breakIt(
 ): Promise<IncidentNote | undefined> {
   const { cluster, client } = bench
   const baseline = baselineOf(new Snapshot(await takeCapture(cluster, client)))
-  // Stored before anything is broken, so that healing can revert it after any failure.
+  // Stored before any change, so that it can be reverted after a failure.
   const sealed = () => seal({ id: incident.id, scene, baseline })
   const base = {
     report: incident.report(scene),
@@ -117,13 +117,13 @@ async function breakIt(
   if ((await incident.causeLeft(new IncidentContext(snapshot, live, scene, incident.mode))) === undefined)
     return undefined
   await symptomShows()
-  // Only the embedded cluster notes which commands were run on its nodes: elsewhere a repair by hand may leave no trace.
+  // Only the embedded cluster records commands on its nodes: elsewhere a manual repair may leave no trace.
   const fingerprint = cluster.driver === 'embedded' ? { fingerprint: fingerprintOf(snapshot) } : {}
   const openedAt = new Date().toISOString()
   return keep({ ...base, report: incident.report(scene), sealed: sealed(), openedAt, ...fingerprint })
 }
 
-/** The note of the incident that is open; undefined when none is. */
+/** The note of the open incident; undefined if there is none. */
 export async function currentNote({ cluster, client }: LabBench): Promise<IncidentNote | undefined> {
   return notesOf(new Snapshot(await takeObjects(cluster, client))).read(INCIDENT_KEY, isIncidentNote)
 }
@@ -142,10 +142,10 @@ async function solvedSoFar({ cluster, client }: LabBench): Promise<string[]> {
 
 /** The incidents that can be made on this cluster. */
 export const incidentsHere = async (bench: LabBench): Promise<Incident[]> =>
-  possible(await loadIncidents(), await whatItHas(bench))
+  possible(await loadIncidents(), await featuresOf(bench))
 
-/** What incidents may ask of a cluster. */
-async function whatItHas({ cluster, client }: LabBench): Promise<Set<Need>> {
+/** The features of the cluster that incidents may need. */
+async function featuresOf({ cluster, client }: LabBench): Promise<Set<Need>> {
   const has = new Set<Need>()
   if (hasOutside(cluster)) has.add('outside')
   if (cluster.driver === 'embedded') has.add('embedded')
@@ -159,7 +159,7 @@ async function whatItHas({ cluster, client }: LabBench): Promise<Set<Need>> {
   return has
 }
 
-/** By its id, by a seed, or by chance, and then none that was solved while there are others. */
+/** Chooses by id, by seed, or at random, preferring unsolved ones. */
 function choose(here: readonly Incident[], { id, seed }: Wish, solved: readonly string[]) {
   if (id === undefined) {
     const drawing = seed ?? freshSeed(here, solved)
@@ -167,9 +167,7 @@ function choose(here: readonly Incident[], { id, seed }: Wish, solved: readonly 
   }
   const incident = here.find((one) => one.id === id)
   if (incident) return { incident, seed: seed ?? seedFor(here, (one) => one === incident) }
-  throw new UserError(
-    `The incident "${id}" can't be made on this cluster: \`make incident LIST=1\` says what each needs.`,
-  )
+  throw new UserError(`The incident "${id}" can't be made on this cluster: \`make incident LIST=1\` lists their needs.`)
 }
 
 function mustExist(id: string, incidents: readonly Incident[]): void {

@@ -7,7 +7,7 @@ import type { LabBench } from '../lab-bench.ts'
 /** The lab's number, in one place. */
 export const INCIDENT_LAB = 8
 
-/** What the incidents happen to: the objects of labs/08-incidents/manifests/shop.yaml. */
+/** The objects of the incidents, in labs/08-incidents/manifests/shop.yaml. */
 export const SHOP_OBJECTS = {
   manifest: 'labs/08-incidents/manifests/shop.yaml',
   namespace: 'default',
@@ -19,7 +19,7 @@ export const SHOP_OBJECTS = {
 /** All objects of the incidents have it. */
 export const INCIDENT_LABEL = 'lab=incidents'
 
-/** Where an incident plays: decided when it begins, the same for its report, its probes and its fixes. */
+/** The environment of an incident: determined when it begins, for its report, its probes and its fixes. */
 export interface Scene {
   /** Names of the nodes, control plane first. */
   nodes: string[]
@@ -33,7 +33,7 @@ export interface Scene {
   shop: string
   /** Node port of the Service shop-np. */
   nodePort: number
-  /** What the incident itself wrote down. */
+  /** Facts that the incident stored. */
   facts: Record<string, string>
 }
 
@@ -44,10 +44,10 @@ export function addressOf({ nodes, nodeAddresses }: Scene, node: string): string
   return address
 }
 
-/** A fact that the incident wrote down when it began. Throws Error when it did not. */
+/** A fact that the incident stored when it began. Throws Error if it is missing. */
 export function factOf({ facts }: Scene, name: string): string {
   const fact = facts[name]
-  if (fact === undefined) throw new Error(`the incident did not write down its "${name}"`)
+  if (fact === undefined) throw new Error(`the incident did not store its "${name}"`)
   return fact
 }
 

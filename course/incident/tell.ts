@@ -5,7 +5,7 @@ import { DIAGNOSIS, type IncidentNote } from './incident-note.ts'
 const wrapped = (text: string, width = 100) =>
   text.replace(new RegExp(`(.{1,${width}})(?: +|\\n|$)`, 'g'), (_all, line: string) => `  ${line}\n`).trimEnd()
 
-/** What a user reports, what may be behind it, and how to go on. */
+/** The user's report, the possible causes, and the next commands. */
 export function tellIncident({ report, choices, seed, hints }: IncidentNote, incidents: readonly Incident[]): string {
   const listed = choices.flatMap((id) => incidents.find((incident) => incident.id === id) ?? [])
   const width = Math.max(...choices.map((id) => id.length))
@@ -14,29 +14,29 @@ export function tellIncident({ report, choices, seed, hints }: IncidentNote, inc
     '',
     wrapped(report),
     '',
-    chalk.bold('What may be behind it:'),
+    chalk.bold('Possible causes:'),
     '',
     ...listed.map(({ id, cause }) => `  ${id.padEnd(width)}  ${cause}`),
     '',
-    `Name the cause: make answer Q=${DIAGNOSIS} A=…    Repair it: make check-8 looks at everything.`,
+    `Name the cause: make answer Q=${DIAGNOSIS} A=…    Repair it: make check-8 checks everything.`,
     chalk.dim(
-      `Hints: make incident HINT=1 (each costs 15 of the incident's score; ${hints} so far). This one again: make incident SEED=${seed}.`,
+      `Hints: make incident HINT=1 (each costs 15 of the incident's score; ${hints} so far). Repeat this one: make incident SEED=${seed}.`,
     ),
   ].join('\n')
 }
 
-/** For instructors: what there is, and what each breaks. */
+/** For instructors: all incidents and their causes. */
 export function listIncidents(incidents: readonly Incident[], here: readonly Incident[]): string {
   const width = Math.max(...incidents.map(({ id }) => id.length))
   const lines = incidents.map((incident) => {
     const { id, mode, from, cause, needs = [] } = incident
-    const ways = from === undefined || from === mode ? mode : `${from} → ${mode}`
+    const modes = from === undefined || from === mode ? mode : `${from} → ${mode}`
     const lack = here.includes(incident)
       ? ''
       : chalk.dim(
           `  (not on this cluster: needs ${[...new Set([...(mode === 'ipvs' ? ['ipvs'] : []), ...needs])].join(', ')})`,
         )
-    return `  ${id.padEnd(width)}  ${ways.padEnd(15)}  ${cause}${lack}`
+    return `  ${id.padEnd(width)}  ${modes.padEnd(15)}  ${cause}${lack}`
   })
   return [
     ...lines,

@@ -9,7 +9,7 @@ import type { LabSolution } from '../lab-bench.ts'
 export interface Complaint {
   /** The file to open, with the line where that is known. */
   file: string
-  /** One sentence that says what must be so. */
+  /** One sentence with the requirement. */
   text: string
 }
 
@@ -17,10 +17,10 @@ export interface Complaint {
 export const oneLine = (error: unknown) =>
   (error instanceof Error ? error.message : String(error)).replace(/\s*\n\s*/g, ' ').slice(0, 400)
 
-/** What a scaffold leaves where something has to be written. */
+/** The mark of a scaffold for text that has to be written. */
 export const UNWRITTEN = '✎'
 
-/** One lab as its files hold it; a file that is not there is undefined. */
+/** The files of one lab; a missing file is undefined. */
 export interface LabFiles {
   /** `02-ipvs`, from the folder or from the spec. */
   folder: string
@@ -28,15 +28,15 @@ export interface LabFiles {
   definition?: string | undefined
   /** README.md */
   text?: string | undefined
-  /** What solution.ts gives, or why it can't be loaded. */
+  /** The export of solution.ts, or why it can't be loaded. */
   solution?: LabSolution | Error | undefined
-  /** What the spec in checks/ gives, or why it can't be loaded. */
+  /** The export of the spec in checks/, or why it can't be loaded. */
   spec?: LabSpec | Error | undefined
-  /** The text of every file in the lab's folder and its spec, by path: for marks that a scaffold left. */
+  /** The text of every file in the lab's folder and its spec, by path: to find marks of a scaffold. */
   sources: Record<string, string>
 }
 
-/** All that the linter looks at. */
+/** The input of the linter. */
 export interface CourseFiles {
   labs: LabFiles[]
   /** labs/claims.yaml */
@@ -49,7 +49,7 @@ export interface CourseFiles {
 
 const LAB = /^\d\d-[a-z0-9-]+$/
 
-/** Reads the course of this checkout. Nothing that is wrong with it throws: that is for the linter to say. */
+/** Reads the course of this checkout. Errors in it do not throw: the linter reports them. */
 export async function readCourse(root = projectRoot): Promise<CourseFiles> {
   // TypeScript sources are loaded directly, also by a bundled script, where no loader for TypeScript is registered.
   register()

@@ -29,7 +29,7 @@ function lintClaims({ claims: text }: CourseFiles, labs: ReadonlyMap<string, Wri
 /** An answer as the text asks for it: what the solution works out is what the reader has to find. */
 const asAsked = (command: string) => command.replace(/^(make answer .*?\bA=).*$/, "$1'…'")
 
-/** The reference solution has an entry for each step, in order, and types what the text of that step says. */
+/** The reference solution has an entry for each step, in order, and its commands are in the text of that step. */
 function lintSolution(lab: LabFiles, { steps }: WrittenLab): Complaint[] {
   const file = `labs/${lab.folder}/solution.ts`
   const { solution } = lab
@@ -64,7 +64,7 @@ function lintSolution(lab: LabFiles, { steps }: WrittenLab): Complaint[] {
 const POINTS = 100
 const COMMAND = /`[^`]*(?:make|kubectl|ipt|ipv|ips|iptables|ipvsadm|ipset) [^`]+`/
 
-/** Points make a hundred, hints go from a nudge to the command, titles are sentences that differ. */
+/** Points add up to 100, hints go from general to the command, titles are different sentences. */
 function lintSteps({ folder }: LabFiles, { steps }: WrittenLab): Complaint[] {
   const file = `labs/${folder}/lab.yaml`
   const complain = (text: string): Complaint => ({ file, text })
@@ -82,8 +82,8 @@ function lintSteps({ folder }: LabFiles, { steps }: WrittenLab): Complaint[] {
 }
 
 /**
- * Everything that is wrong with the course as it is written: files that miss their partner, steps without hints, points,
- * claims or text, commands that do not exist. Pure; what a lab does on a cluster is for `--run`.
+ * All complaints about the course's files: missing files of a lab, steps without hints, points, claims or text, commands that
+ * do not exist. Pure; `--run` also runs labs on a cluster.
  */
 export function lintCourse(course: CourseFiles): Complaint[] {
   const written = new Map<string, WrittenLab>()
@@ -134,7 +134,7 @@ function lintSpec({ folder, definition, spec }: LabFiles): Complaint[] {
   return [{ file: `checks/${folder}.check.ts`, text: `can't be loaded: ${oneLine(spec)}` }]
 }
 
-/** Whoever looks for a lab begins in the README of the project. */
+/** The project's README lists every lab. */
 function lintOverview({ folder }: LabFiles, definition: WrittenLab | undefined, { readme }: CourseFiles): Complaint[] {
   const row = readme.split('\n').find((line) => line.startsWith('|') && line.includes(`labs/${folder}/README.md`))
   if (row === undefined) return [{ file: 'README.md', text: `its table of labs has no row for labs/${folder}.` }]

@@ -9,7 +9,7 @@ const NODE_NAME = /\bk8s-guide-(?:worker\d*|control-plane)\b/g
 /** A file of the checkout; `-` is what comes by a pipe. */
 const MANIFEST = /\bkubectl [a-z]+ -f (?!-)(\S+)/g
 
-/** The text has a section for each step, in order, with what was seen; what it says to type exists. */
+/** The text has a section for each step, in order, with the observed output; its commands and files exist. */
 export function lintText(lab: LabFiles, { steps }: WrittenLab, course: CourseFiles): Complaint[] {
   const file = `labs/${lab.folder}/README.md`
   const text = textOf(lab, file)

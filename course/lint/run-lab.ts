@@ -31,7 +31,7 @@ export function withAnswers(commands: string, { steps }: LabSolution): string {
     .join('\n')
 }
 
-/** One bash in which the fences of a text are typed one after the other, so that variables and functions last. */
+/** One bash in which the fences of a text are run in sequence, so that variables and functions persist. */
 export class FenceShell {
   readonly #bash: ChildProcessWithoutNullStreams
   #output = ''
@@ -44,7 +44,7 @@ export class FenceShell {
       })
   }
 
-  /** Types a fence and waits for its end; the exit code is that of the first command line that failed, else 0. */
+  /** Runs a fence and waits for its end; the exit code is that of the first failed command line, else 0. */
   async type({ commands, timeout }: Fence): Promise<FenceResult> {
     this.#output = ''
     const mark = randomUUID()
@@ -61,22 +61,22 @@ export class FenceShell {
     }
   }
 
-  /** Ends the shell and what it still runs. */
+  /** Ends the shell and its running commands. */
   end(): void {
     const { pid } = this.#bash
     if (pid !== undefined && this.#bash.exitCode === null) process.kill(-pid, 'SIGKILL')
   }
 }
 
-/** The environment of a learner's shell: npm gives its children a NODE of its own, the path of node. */
+/** The environment of a learner's shell: npm sets NODE to the path of node for its children. */
 export function learnerEnvironment(name: string): NodeJS.ProcessEnv {
   const { NODE: _npm, ...env } = process.env
   return { ...env, NAME: name, CLUSTER: 'embedded', NO_COLOR: '1' }
 }
 
 /**
- * Tries a lab on a running cluster: from its start every step fails, the reference solution makes every step pass, and what
- * the text says to type works from the first line to the last. Stops a part at its first complaint, for the rest follows.
+ * Runs a lab on a running cluster: at its start every step fails, the reference solution makes every step pass, and the
+ * commands in the text work from the first line to the last. Each part stops at its first complaint.
  */
 export async function runLab(spec: LabSpec, bench: LabBench): Promise<Complaint[]> {
   await resetLab(spec.lab, bench)
@@ -93,7 +93,7 @@ async function failsUnsolved(spec: LabSpec, { cluster }: LabBench): Promise<Comp
   for (const { id } of spec.lab.steps) {
     // Alone: a step must not fail only because another one does.
     const [outcome] = await judgeRound(spec, snapshot, source.live, [id])
-    // What can't be asked on this cluster earns nothing, unsolved as solved.
+    // A step that is not applicable on this cluster earns no points in either case.
     if (outcome?.verdict === 'failed' || outcome?.verdict === 'not applicable') continue
     const said = `${outcome?.verdict}${outcome?.reason ? ` (${outcome.reason})` : ''}`
     complaints.push({

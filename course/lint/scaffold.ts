@@ -19,7 +19,7 @@ export function newFolder(name: string, folders: readonly string[]): string {
   return `${String(number).padStart(2, '0')}-${stem}`
 }
 
-/** The files of a lab of one step, by path. They load and they fail the linter until the marks are written over. */
+/** The files of a lab of one step, by path. They load, and fail the linter until the marks are replaced. */
 export function scaffold(folder: string): Record<string, string> {
   const number = Number(folder.slice(0, 2))
   return {
@@ -94,7 +94,7 @@ import { defineLab } from '../grading/define-lab.ts'
 import { webService } from '../grading/web-service.ts'
 
 export default defineLab(${number}, ({ step }) => {
-  // ${UNWRITTEN} Compare the snapshot with the prediction, both ways, or probe with a real packet.
+  // ${UNWRITTEN} Compare the snapshot with the prediction, in both directions, or probe with a real packet.
   step('web', ({ snapshot }) => {
     const { name, backends } = webService(snapshot)
     if (backends.length > 0) return

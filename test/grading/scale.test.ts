@@ -98,7 +98,7 @@ describe('a run as it should be', () => {
     expect(await judged({ measurement: flat, ...kept })).toBe('not applicable')
   })
 
-  test('is asked of nobody where the measuring kernel can not run', async () => {
+  test('is not applicable where the measuring kernel cannot run', async () => {
     vi.stubEnv('PATH', '/nowhere')
     try {
       const outcomes = await judgeRound(spec, emptySnapshot(), {} as LiveCluster)
@@ -246,7 +246,7 @@ describe('for people', () => {
 })
 
 describe('the plan', () => {
-  test('is short without a word, and has sizes enough whatever is asked for', () => {
+  test('is short by default, and always has enough sizes', () => {
     expect(planScale({}).estimateSeconds).toBeLessThan(300)
     for (const MAX of ['50', '100', '300', '1000', '10000']) {
       const { sizes } = planScale({ MAX })

@@ -1,6 +1,17 @@
-import { spawn } from 'node:child_process'
+import { execFileSync, spawn } from 'node:child_process'
+import { createHash } from 'node:crypto'
 import { once } from 'node:events'
-import { chmodSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
@@ -53,7 +64,7 @@ const allEnded = () => waitFor('every child to end', 5000 / 0.04, async () => !p
 /** A child of apt's, as its methods are, that would outlive it. */
 const CHILD = `sh -c 'echo $$ >>"${'$'}{0}/pids"; exec sleep 600' "$FOLDER" &`
 
-test('what hangs is ended with its children, and the sentence says what to look at', async () => {
+test('what hangs is ended with its children, and the sentence names what to check', async () => {
   vi.stubEnv('FOLDER', folder)
   apt(`${CHILD}\ncase "$*" in *update*) exit 0;; esac; exec sleep 600`)
   await expect(download()).rejects.toThrow(
@@ -120,4 +131,34 @@ test('apt ends with the command that started it, though that was killed', async 
   child.kill('SIGKILL')
   await once(child, 'exit')
   await allEnded()
+})
+
+/** A package source in a folder, of packages with what they depend on. */
+function makeSource(packages: Record<string, string>): string {
+  const sources = join(folder, 'sources')
+  mkdirSync(sources)
+  const index = Object.entries(packages).map(([name, depends]) => {
+    const control = `Package: ${name}\nVersion: 1\nArchitecture: all\nMaintainer: x <x@example.org>\n${depends && `Depends: ${depends}\n`}Description: x\n`
+    mkdirSync(join(folder, name, 'DEBIAN'), { recursive: true })
+    writeFileSync(join(folder, name, 'DEBIAN/control'), control)
+    const archive = join(sources, `${name}.deb`)
+    execFileSync('dpkg-deb', ['--build', join(folder, name), archive], { stdio: 'ignore' })
+    const sum = createHash('sha256').update(readFileSync(archive)).digest('hex')
+    return `${control}Filename: ./${name}.deb\nSize: ${statSync(archive).size}\nSHA256: ${sum}\n`
+  })
+  writeFileSync(join(sources, 'Packages'), index.join('\n'))
+  writeFileSync(join(sources, 'made.list'), `deb [trusted=yes] copy:${sources.replaceAll(' ', '%20')} ./\n`)
+  return sources
+}
+
+test('what a package depends on comes with it, however that is named in this release', async () => {
+  vi.stubEnv('LAB_TIMEOUT_SCALE', '1')
+  const sources = makeSource({ tool: 'libtool-t64', 'libtool-t64': 'libbase', libbase: '', other: '' })
+  const wanted = { cache: folder, name: 'made', packages: ['tool', 'unknown'], sources }
+  const fetched = async (closure?: 'missing') =>
+    readdirSync(await aptDownload({ ...wanted, ...(closure && { closure }) }, progress)).filter((name) =>
+      name.endsWith('.deb'),
+    )
+  expect(await fetched()).toEqual(['tool_1_all.deb'])
+  expect((await fetched('missing')).sort()).toEqual(['libbase_1_all.deb', 'libtool-t64_1_all.deb', 'tool_1_all.deb'])
 })

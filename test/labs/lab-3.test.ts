@@ -129,7 +129,7 @@ describe('a Service changed', () => {
     await own.bench.client.core.patchNamespacedService({ namespace: 'default', name: service, body: { spec } }, merge)
   }
 
-  test('policies swapped, and ranges for everybody: each step that is about it says so', async () => {
+  test('policies swapped, and ranges for all: each step about it fails', async () => {
     await change('web-np', { externalTrafficPolicy: 'Local' })
     await change('web-lb', { externalTrafficPolicy: 'Cluster', loadBalancerSourceRanges: ['0.0.0.0/0'] })
     const ids = ['node-port', 'cluster-policy', 'local-policy', 'health-check', 'anti-affinity', 'source-ranges']

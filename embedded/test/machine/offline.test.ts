@@ -11,11 +11,12 @@ import {
 } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { basename, join } from 'node:path'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { afterAll, afterEach, beforeAll, expect, test, vi } from 'vitest'
 import { projectRoot } from '../../../host/layout.ts'
 import { ownFiles } from '../../machine/confinement.ts'
 import { LIBRARIES } from '../../machine/kernel-package.ts'
 import { makeStarters } from '../../machine/offline.ts'
+import { requireSupport } from '../../machine/packages.ts'
 
 let folder: string
 let offline: string
@@ -38,6 +39,15 @@ beforeAll(() => {
   makeStarters(offline)
 })
 afterAll(() => rmSync(folder, { recursive: true }))
+
+afterEach(() => vi.unstubAllEnvs())
+
+test('a Linux without apt is pointed to the archive', async () => {
+  vi.stubEnv('PATH', folder)
+  await expect(requireSupport()).rejects.toThrow(
+    /"apt-get" is not here: take the offline archive.*`make bundle`[^.]*\.$/,
+  )
+})
 
 const nodeRuns = (text: string, env: Record<string, string> = {}) =>
   execFileSync(join(offline, 'bin/node'), ['-e', text], { encoding: 'utf8', env }).trim()
@@ -90,7 +100,7 @@ test('./lab hands its words to the make of the archive', () => {
   expect(lab(['check-2']).stdout).toBe(`check-2\n${bin}\n`)
 })
 
-test('./lab says in a sentence why it can not run', () => {
+test('./lab reports in a sentence why it cannot run', () => {
   const odd = join(folder, 'a:b')
   expect(lab(['2'], { place: odd })).toMatchObject({
     status: 2,

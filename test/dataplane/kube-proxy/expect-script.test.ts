@@ -93,7 +93,7 @@ describe('scripts/expect.ts', () => {
     expect(runs[1]?.stderr).toContain('Standard input is no JSON')
   })
 
-  test('--diff ends with 0 when equal, 1 when different and says what', async () => {
+  test('--diff ends with 0 when equal, 1 when different and reports what', async () => {
     const folder = recordingPath('v1.30.3', 'ipvs', 'web-nodeport')
     const [equal, different] = await Promise.all([
       run(['--objects', objects('web-nodeport'), ...about, '--diff', folder]),

@@ -131,7 +131,7 @@ describe('submit.ts without a cluster', () => {
   const submit = (variables: Record<string, string>) =>
     run('submit.ts', [], { NAME: '', LEARNER: '', LAB: '', CLUSTER_NAME: 'not-there', ...variables })
 
-  test('says what is missing', async () => {
+  test('reports what is missing', async () => {
     const [nobody, odd, nowhere, which] = await Promise.all([
       submit({}),
       submit({ NAME: '../alice' }),
