@@ -55,7 +55,7 @@ describe('solved by the reference solution', () => {
     expect(saying(await play(steps))).toEqual(passed(steps))
     await own.bench.answer(3, 'node-port-chain', `KUBE-SVC-${scene.exposed}`)
     expect((await judged(['node-port-chain']))[0]?.failure?.actual).toContain(
-      `"KUBE-SVC-${scene.exposed}", which it is`,
+      `"KUBE-SVC-${scene.exposed}", which is not right`,
     )
   })
 
