@@ -1,7 +1,7 @@
 import type { Capture, NodeFiles } from '../cluster/capture-folder.ts'
 import { isKubeProxyPod, kubeProxy, kubeProxyPods } from '../cluster/kube-proxy/kube-proxy-pods.ts'
 import { type CaptureParsers, readCapturedNode, rememberingParsers } from '../dataplane/capture.ts'
-import { parseConntrack } from '../dataplane/conntrack.ts'
+import { type Connection, parseConntrack } from '../dataplane/conntrack.ts'
 import { likelyClusterCIDR } from '../dataplane/kube-proxy/cluster-config.ts'
 import {
   ConfigError,
@@ -99,6 +99,21 @@ function controllerManagerFlags(items: readonly ApiObject[]): { features: string
 /** Captures of one cluster share identical, immutable objects. */
 const readBefore: ReadBefore = new WeakMap()
 
+/** A part of a capture that is read when it is first needed; what can't be read is trouble, each time in the same sentence. */
+function whenNeeded<Value>(whose: string, read: () => Value): () => Value {
+  let part: { value: Value } | undefined
+  return () => {
+    try {
+      part ??= { value: read() }
+      return part.value
+    } catch (error) {
+      if (error instanceof ObjectsError) throw new Trouble(`${whose} can't be read (${error.message.split('\n')[0]})`)
+      if (error instanceof ParseError) throw new Trouble(`${whose} can't be read (conntrack line ${error.line})`)
+      throw error
+    }
+  }
+}
+
 /**
  * The cluster at one moment, read once and shared by every step of a round: it judges nothing (evaluate.ts does). Each part
  * is parsed on first use, and throws Trouble if it can't be read.
@@ -111,19 +126,33 @@ export class Snapshot {
   readonly nodes: readonly NodeView[]
   /** Parsed texts are shared with the `like` snapshot. */
   readonly parsers: CaptureParsers
-  readonly #rawItems: unknown[]
-  #read: { objects: ClusterObjects; leftOut: readonly string[] } | undefined
-  #config: KubeProxyConfig | ConfigError | undefined
+  readonly #objects: () => { objects: ClusterObjects; leftOut: readonly string[] }
+  readonly #config: () => KubeProxyConfig | ConfigError
 
   /** Results for objects, files and texts that the capture shares with the `like` snapshot are reused. */
   constructor(capture: Capture, like?: Snapshot) {
     const same = like?.capture.objects === capture.objects ? like : undefined
+    const { items } = capture.objects
     this.capture = capture
     this.takenAt = capture.takenAt
     this.parsers = like?.parsers ?? rememberingParsers()
-    this.#rawItems = capture.objects.items
-    this.items = same?.items ?? asApiObjects(capture.objects.items)
-    this.#read = same ? same.#read : undefined
+    this.items = same?.items ?? asApiObjects(items)
+    this.#objects = same
+      ? same.#objects
+      : whenNeeded('the API objects', () => {
+          const { objects, faults } = readObjects({ apiVersion: 'v1', kind: 'List', items }, readBefore)
+          return { objects, leftOut: leftOutObjects(faults) }
+        })
+    this.#config = same
+      ? same.#config
+      : whenNeeded('the configuration of kube-proxy', () => {
+          try {
+            return kubeProxyConfigOf(this.items, () => this.objects)
+          } catch (error) {
+            if (error instanceof ConfigError) return error
+            throw error
+          }
+        })
     this.nodes = capture.nodes.map(
       (files, index) => (same?.capture.nodes[index] === files && same.nodes[index]) || new NodeView(this, files),
     )
@@ -138,35 +167,17 @@ export class Snapshot {
 
   /** The objects for the prediction. Throws Trouble if there is no list of objects. */
   get objects(): ClusterObjects {
-    return this.#readObjects().objects
+    return this.#objects().objects
   }
 
   /** One sentence for each object that can't be read, which is not part of the prediction. Throws as `objects` does. */
   get leftOut(): readonly string[] {
-    return this.#readObjects().leftOut
+    return this.#objects().leftOut
   }
 
   /** kube-proxy's configuration, or why kube-proxy rejects it. */
   get config(): KubeProxyConfig | ConfigError {
-    try {
-      this.#config ??= kubeProxyConfigOf(this.items, () => this.objects)
-    } catch (error) {
-      if (!(error instanceof ConfigError)) throw error
-      this.#config = error
-    }
-    return this.#config
-  }
-
-  #readObjects() {
-    if (this.#read) return this.#read
-    try {
-      const { objects, faults } = readObjects({ apiVersion: 'v1', kind: 'List', items: this.#rawItems }, readBefore)
-      this.#read = { objects, leftOut: leftOutObjects(faults) }
-      return this.#read
-    } catch (error) {
-      if (!(error instanceof ObjectsError)) throw error
-      throw new Trouble(`the API objects can't be read (${error.message.split('\n')[0]})`)
-    }
+    return this.#config()
   }
 
   node(name: string): NodeView {
@@ -180,44 +191,43 @@ export class Snapshot {
 export class NodeView {
   readonly name: string
   readonly snapshot: Snapshot
-  readonly #files: NodeFiles
-  #state: NodeState | undefined
-  #version: string | undefined
+  readonly #files: () => ReadonlyMap<string, string>
+  readonly #state: () => NodeState
+  readonly #connections: () => Connection[]
+  readonly #version: () => string
 
-  constructor(snapshot: Snapshot, files: NodeFiles) {
-    this.name = files.name
+  constructor(snapshot: Snapshot, { name, files, trouble }: NodeFiles) {
+    this.name = name
     this.snapshot = snapshot
-    this.#files = files
+    this.#files = () => {
+      if (trouble) throw new Trouble(trouble)
+      return files
+    }
+    const whose = `what node ${name} said`
+    this.#state = whenNeeded(whose, () => {
+      const { state, faults } = readCapturedNode(this.#files(), { parsers: snapshot.parsers })
+      const [fault] = faults
+      if (!fault) return state
+      const place = fault.line === undefined ? fault.file : `${fault.file} line ${fault.line}`
+      throw new Trouble(`${whose} can't be read (${place}: ${fault.message.split('\n')[0]})`)
+    })
+    this.#connections = whenNeeded(whose, () => parseConntrack(this.text('conntrack') ?? ''))
+    this.#version = whenNeeded(whose, () => kubeProxyVersionOn(snapshot.items, name))
   }
 
   /** The text of one file of the node's capture; undefined when the command failed or is not installed. */
   text(file: string): string | undefined {
-    this.#requireAnswer()
-    return this.#files.files.get(file)
+    return this.#files().get(file)
   }
 
   /** The node's state. Throws Trouble when it did not respond or its output can't be parsed. */
   get state(): NodeState {
-    this.#requireAnswer()
-    if (this.#state) return this.#state
-    const { state, faults } = readCapturedNode(this.#files.files, { parsers: this.snapshot.parsers })
-    const fault = faults[0]
-    if (fault) {
-      const place = fault.line === undefined ? fault.file : `${fault.file} line ${fault.line}`
-      throw new Trouble(`the output of node ${this.name} can't be read (${place}: ${fault.message.split('\n')[0]})`)
-    }
-    this.#state = state
-    return state
+    return this.#state()
   }
 
-  /** Tracked connections, if they were recorded. */
-  get connections() {
-    try {
-      return parseConntrack(this.text('conntrack') ?? '')
-    } catch (error) {
-      if (!(error instanceof ParseError)) throw error
-      throw new Trouble(`the output of node ${this.name} can't be read (conntrack line ${error.line})`)
-    }
+  /** Tracked connections, where they were read. */
+  get connections(): Connection[] {
+    return this.#connections()
   }
 
   /** The mode that kube-proxy reports on this node. */
@@ -226,11 +236,6 @@ export class NodeView {
   }
 
   get kubeProxyVersion(): string {
-    this.#version ??= kubeProxyVersionOn(this.snapshot.items, this.name)
-    return this.#version
-  }
-
-  #requireAnswer(): void {
-    if (this.#files.trouble) throw new Trouble(this.#files.trouble)
+    return this.#version()
   }
 }

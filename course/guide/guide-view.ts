@@ -37,10 +37,7 @@ const FEW = ['Enter', 'b', 'l', 'q']
 function textRows(state: GuideState, width: number, style: Style): Row[] {
   const { panel, lab, view } = state
   if (panel) return [{ text: style.strong(panel.title) }, { text: '' }, ...layoutParts(panel.parts, width, style)]
-  if (view === 'intro') {
-    const { title, number, minutes } = lab.definition
-    return layoutMarkdown(`## Lab ${number}: ${title}\n\n_About ${minutes} minutes._\n\n${lab.intro}`, width, style)
-  }
+  if (view === 'intro') return layoutMarkdown(lab.intro, width, style)
   if (view === 'end') return layoutMarkdown(state.summary, width, style)
   const { definition, task, seen } = stepOf(state)
   if (view === 'seen') return layoutMarkdown(seen, width, style)

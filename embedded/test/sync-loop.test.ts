@@ -64,7 +64,7 @@ test('it is settled when no change waits: after the sync that a change asked for
   expect(settled, 'nobody will sync any more').toBe(3)
 })
 
-test('changes that follow each other closely are one sync, but none waits for ever', async () => {
+test('changes that follow each other closely are one sync, but none waits forever', async () => {
   const began = Date.now()
   const at: number[] = []
   const loop = new SyncLoop({

@@ -73,7 +73,7 @@ describe('which cluster is taken', () => {
     })
   })
 
-  test('embedded, said in one line, where kind or its image can not be had', () => {
+  test('embedded, said in one line, where kind or its image cannot be had', () => {
     for (const change of [
       { binary: undefined, binaryTrouble: 'no such host' },
       { image: { reference: 'kindest/node:v1.34.11', held: false, registry: false } },

@@ -201,7 +201,7 @@ describe('what is missing', () => {
     expect(inKind({ ...judged, host: { ...judged.host, wsl: true } }, 'engine')?.mend).toContain('WSL integration')
   })
 
-  test('where neither cluster can run, no lab can, and each reason is told', () => {
+  test('where neither cluster can run, no lab can, and each reason is reported', () => {
     const judged: Facts = {
       ...withKind({ engine: undefined, image: undefined, kernel: undefined }),
       embedded: {
@@ -215,7 +215,7 @@ describe('what is missing', () => {
     expect(labOn(judged, 1)?.notOn.map(({ cluster }) => cluster)).toEqual(['embedded', 'kind'])
   })
 
-  test('an image that can not be had is a fault; one that can be fetched is not', () => {
+  test('an image that cannot be had is a fault; one that can be fetched is not', () => {
     const reference = 'kindest/node:v1.34.11@sha256:44'
     const gone = withKind({ image: { reference, held: false, registry: false }, kernel: undefined })
     expect(inKind(gone, 'node image')).toMatchObject({ weight: 'fault', mend: expect.stringContaining('IMAGE=') })
@@ -236,7 +236,7 @@ describe('what is missing', () => {
     })
   })
 
-  test('another kind on PATH is told, and that the pinned one is fetched', () => {
+  test('another kind on PATH is reported, and that the pinned one is fetched', () => {
     const result = inKind(withKind({ binary: { path: '/usr/bin/kind', release: 'v0.20.0' } }), 'kind')
     expect(result?.detail).toBe('v0.20.0 on PATH; v0.33.0 will be fetched once and its checksum verified')
   })

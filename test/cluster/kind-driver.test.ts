@@ -134,7 +134,7 @@ describe('make up on kind', () => {
     expect(engine.deeds().slice(-2)).toEqual(['kind delete', 'kind create'])
   })
 
-  test('waits for an API server that takes its time after a restart of the engine, and says so', async () => {
+  test('waits for an API server that takes its time after a restart of the engine, and reports it', async () => {
     await cluster.up(silent)
     engine.write('initialised')
     engine.write('log')
@@ -210,7 +210,7 @@ describe('make up on kind', () => {
     )
   })
 
-  test('says what kind said when it can not create one', async () => {
+  test('reports what kind said when it cannot create one', async () => {
     engine.write('refuse')
     await expect(cluster.up(silent)).rejects.toThrow(/ERROR: failed to create cluster: no space left.*make doctor/)
   })
@@ -228,7 +228,7 @@ describe('make up on kind', () => {
     expect(await nodeImage('docker')).toBe('my/node:1')
   })
 
-  test('an image that can not be baked is one sentence with the reason, also where that has no word such as "error"', async () => {
+  test('an image that cannot be baked is one sentence with the reason, also where that has no word such as "error"', async () => {
     engine.write('broken-build', 'E: Unable to locate package ipset\n')
     await expect(bakeNodeImage('docker', pinnedImage(), silent)).rejects.toThrow(/Unable to locate package ipset/)
     engine.write('broken-build', 'Get "https://registry.test/v2/": dial tcp: lookup registry.test: no such host\n')
@@ -291,7 +291,7 @@ describe('the images of the labs', () => {
     expect(pulled).toHaveLength(podImages.length + 1)
   })
 
-  test('that can not be had are told, and the cluster is up all the same; nothing is asked where all are there', async () => {
+  test('that cannot be had are reported, and the cluster is up all the same; nothing is asked where all are there', async () => {
     engine.write('images', 'nginx:latest\n')
     engine.write('node-images', '')
     const notes: string[] = []
@@ -406,7 +406,7 @@ describe('CLUSTER=auto', () => {
     expect(readFileSync(join(engine.folder, 'log'), 'utf8')).not.toMatch(/docker pull/)
   })
 
-  test('is embedded without a word where no engine answers', async () => {
+  test('is embedded without a note if no engine responds', async () => {
     engine.remove('engine')
     expect(await chosen()).toEqual({ driver: 'embedded', words: '' })
   })
@@ -422,7 +422,7 @@ describe('CLUSTER=auto', () => {
     await expect(selectCluster('minikube', name)).rejects.toThrow(/CLUSTER="minikube" is not known: use "auto"/)
   })
 
-  test('kind without an engine says what to do', async () => {
+  test('kind without an engine reports what to do', async () => {
     engine.remove('engine')
     await expect(cluster.running().then(() => cluster.nodes())).rejects.toThrow(/No Docker or Podman engine responds/)
   })

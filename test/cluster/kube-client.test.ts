@@ -69,7 +69,7 @@ async function client(driver: DriverName = 'context') {
   return kubeClient({ driver, name: 'theirs', kubeconfig })
 }
 
-describe('a cluster of somebody else', () => {
+describe('a cluster that is not ours', () => {
   test('is not written to unasked, whichever API is used; it is read at once', async () => {
     const { core, apps, config } = await client()
     const generic = KubernetesObjectApi.makeApiClient(config)
@@ -151,7 +151,7 @@ describe('a cluster of somebody else', () => {
   })
 })
 
-describe('a server that says nothing', () => {
+describe('a server that sends nothing', () => {
   test.each<[string, RequestListener]>([
     ['at all', () => undefined],
     [
@@ -171,7 +171,7 @@ describe('a server that says nothing', () => {
 })
 
 describe('a context', () => {
-  test('without a kubeconfig is refused without a word of what the client makes up', async () => {
+  test('without a kubeconfig is refused without the default of the client', async () => {
     vi.stubEnv('KUBECONFIG', join(folder, 'nowhere'))
     const refusal = expect(ownKubeconfig('nope', folder)).rejects
     await refusal.toThrow(

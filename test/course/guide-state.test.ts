@@ -76,12 +76,12 @@ describe('every step is shown', () => {
 describe('the live line', () => {
   const line = (...events: GuideEvent[]) => statusOf(play(begun(), ...events).state).text
 
-  test('says node, expected and found, and what has been found since', () => {
+  test('reports node, expected and found, and what has been found since', () => {
     expect(line(looked(failed(first, 'one')))).toBe('worker: found one; expected two')
     expect(line(looked(failed(first, 'one')), looked(failed(first, 'three')))).toContain('found three')
   })
 
-  test('says what the step waits for, and what is wrong with that', () => {
+  test('reports what the step waits for, and what is wrong with that', () => {
     const state = { ...begun(), at: 1 }
     const waiting: StepOutcome = { id: second, verdict: 'not yet', waitsFor: [first], reason: 'waits' }
     expect(statusOf(play(state, looked(failed(first, 'nothing'), waiting)).state).text).toBe(
@@ -93,7 +93,7 @@ describe('the live line', () => {
     expect(line(looked(unsent(first)))).toMatch(/Enter sends the requests/)
   })
 
-  test('says when the nodes could not be looked at, until they can be', () => {
+  test('reports when the nodes could not be looked at, until they can be', () => {
     expect(line({ type: 'trouble', text: 'gone' })).toContain('gone')
     expect(line({ type: 'trouble', text: 'gone' }, looked(passed(first)))).not.toContain('gone')
   })

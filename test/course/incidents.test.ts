@@ -71,7 +71,7 @@ describe('the draw', () => {
     expect(drawn.size).toBe(incidents.length)
   })
 
-  test('leaves out what a cluster can not do', () => {
+  test('leaves out what a cluster cannot do', () => {
     expect(possible(incidents, everything)).toEqual(incidents)
     const plain = possible(incidents, new Set())
     expect(plain.length).toBeGreaterThanOrEqual(Math.min(10, incidents.length / 2))

@@ -13,7 +13,7 @@ test('a node that kube-proxy is still at work on is not programmed', () => {
   expect(isProgrammed(new Snapshot(half))).toBe(false)
 })
 
-test('in IPVS mode a real server is waited for, and a node that can not be read is not', () => {
+test('in IPVS mode a real server is waited for, and a node that cannot be read is not', () => {
   const ipvs = flushedCapture()
   const node = ipvs.nodes.at(-1)?.name ?? ''
   expect(isProgrammed(new Snapshot(ipvs))).toBe(true)

@@ -56,7 +56,7 @@ describe('a new lab', () => {
     ['x'.repeat(40), 'is no name'],
     ['08-other', 'labs/08-b has the number 8'],
     ['00-none', 'no lab number "0"'],
-  ])('can not be called "%s"', (name, sentence) => {
+  ])('cannot be called "%s"', (name, sentence) => {
     expect(() => newFolder(name, ['01-a', '08-b'])).toThrow(sentence)
   })
 

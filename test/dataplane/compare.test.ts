@@ -103,7 +103,7 @@ describe('compareNodeState', () => {
       }).map(({ kind, where }) => ({ kind, where }))
     const stale = (virtualServer: string) => [{ kind: 'stale', where: { virtualServer } }]
 
-    it('is somebody else’s on an address of the node, where no Service packet meets it', () =>
+    it('is foreign on an address of the node, where no Service packet meets it', () =>
       expect(added('192.0.2.9', 8080)).toEqual([]))
     it('is found at a node port, at an address of Services, and with a firewall mark', () => {
       expect(added('192.0.2.9', 30_999)).toEqual(stale('TCP 192.0.2.9:30999'))

@@ -32,7 +32,7 @@ test.each([
   ['a fault in the second link', print(LO, { ...LO, flags: 'UP' }), '1.flags'],
   ['a list without an end', print(LO, LO).slice(0, -3), 'not JSON'],
   ['one link too many', `[${JSON.stringify(LO)},{"ifindex":]`, 'not JSON'],
-])('%s is told with its place in the whole', (_what, text, told) => {
+])('%s is reported with its place in the whole', (_what, text, told) => {
   expect(() => parseIpAddr(text)).toThrow(ParseError)
   expect(() => parseIpAddr(text)).toThrow(told)
 })

@@ -48,7 +48,7 @@ describe('the order of jumps in built-in chains', () => {
     expect(finding?.text).toMatch(new RegExp(`a jump is out of order: -A ${place[1]} .*-j KUBE-`))
   })
 
-  it('says nothing of it where a changed mode or a mended jump may have moved them', () =>
+  it('says nothing of it where a changed mode or a fixed jump may have moved them', () =>
     expect(changed(iptables, ['filter', 'INPUT'], toBottom('KUBE-PROXY-FIREWALL'), false)).toEqual([]))
 
   it('lets a jump that the kubelet or the other mode made before stand below the rest, and only there', () => {

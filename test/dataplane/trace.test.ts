@@ -155,7 +155,7 @@ describe('tracePacket', () => {
     expect(trace(state, pod, '8.8.8.8:80').verdict).toBe('accept')
   })
 
-  it('refuses chains that call each other, and packets nobody can send', () => {
+  it('refuses chains that call each other, and impossible packets', () => {
     const circle = node({ filter: [':A - [0:0]', ':B - [0:0]', '-A FORWARD -j A', '-A A -j B', '-A B -j A'] })
     expect(() => trace(circle, pod, '8.8.8.8:80')).toThrow(CircleError)
     for (const [from, to] of [

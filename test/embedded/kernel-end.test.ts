@@ -38,7 +38,7 @@ test('a kernel boots in a folder of any name, and leaves nothing, though the pro
   rmSync(directory, { recursive: true })
 })
 
-describe('a cluster whose kernel ends says why', () => {
+describe('a cluster whose kernel ends reports why', () => {
   const notes: string[] = []
   const progress = { start() {}, end() {}, note: (text: string) => void notes.push(text) }
   const cluster = new EmbeddedCluster(`died-${process.pid}`)
@@ -127,7 +127,7 @@ describe('a cluster whose kernel ends says why', () => {
     expect((await run('status', [])).said.trim()).toBe(`The cluster "${cluster.name}" is not up: run \`make up\`.`)
   })
 
-  test('a kernel that can not boot is one sentence, and its console has the rest', async () => {
+  test('a kernel that cannot boot is one sentence, and its console has the rest', async () => {
     const directory = mkdtempSync(join(tmpdir(), 'panic-'))
     const packages = await ensurePackages(cacheFolder, silent)
     const options = { packages, directory, name: `panic-${process.pid}`, memoryMegabytes: 16 }

@@ -116,7 +116,7 @@ describe.each([false, true])('kubectl, SPDY: %s', (spdy) => {
     expect(await ok('get pod web')).toMatch(/1\/1\s+Running\s+0/)
   })
 
-  test('port-forward to a Service serves several connections; a closed port is told', async () => {
+  test('port-forward to a Service serves several connections; a closed port is reported', async () => {
     const port = spdy ? 18_431 : 18_432
     const forward = kubectl(`port-forward svc/web ${port}:80`, { spdy })
     await waitFor('the forward to listen', 10_000, async () => forward.seen().includes('Forwarding from'))
@@ -158,11 +158,11 @@ test('debug -it node/NAME is a shell on that node, with its file system at /host
   expect(text).toMatch(new RegExp(`${worker}\n[1-9]\\d+\n`))
 })
 
-test('ps tells start times', async () => {
+test('ps shows start times', async () => {
   expect(await ok('exec web -- ps aux')).toMatch(/root +1 .*nginx: master/)
 })
 
-test('top tells CPU and memory of nodes and containers', async () => {
+test('top shows CPU and memory of nodes and containers', async () => {
   await ok('run busy --image=busybox -- md5sum /dev/zero')
   await ok('wait --for=condition=Ready pod/busy --timeout=30s')
   expect(await ok('top pod busy --containers --no-headers')).toMatch(/busy +busy +[1-9]\d\d?\d?m +\d+Mi/)

@@ -56,7 +56,7 @@ describe('a context of a kubeconfig', () => {
     vi.unstubAllEnvs()
   })
 
-  test('gets nothing without a word: it is said what would be done, and done with YES=1', async () => {
+  test('is not changed without consent: the change is named, and made with YES=1', async () => {
     const context = await open()
     await expect(context.up(silent)).rejects.toThrow(
       /^This would run a privileged Pod on each of 3 nodes.*nothing was changed.*YES=1\.$/,
@@ -71,7 +71,7 @@ describe('a context of a kubeconfig', () => {
     await context.up(silent)
   })
 
-  test('an image that can not be had is told, and another one takes its place at once', async () => {
+  test('an image that cannot be had is reported, and another one takes its place at once', async () => {
     vi.stubEnv('YES', '1')
     await (await open()).down(silent)
     vi.stubEnv('AGENT_IMAGE', 'not/here:1')
@@ -173,7 +173,7 @@ describe('a context of a kubeconfig', () => {
     expect(await objects()).toEqual(before)
   })
 
-  test('a grade reads only, and says that nothing is written down', async () => {
+  test('a grade reads only, and reports that nothing is written down', async () => {
     const before = await objects()
     const { exitCode, stdout, stderr } = await make('check-1 STEP=web')
     expect(exitCode, stdout + stderr).not.toBe(0)
@@ -276,7 +276,7 @@ describe('the kernel', () => {
     expect((await rules()).split('\n')).toHaveLength(before)
   })
 
-  test('without ip_vs: refused, then with FORCE=1 the crash loop is told, and `make iptables` recovers', async () => {
+  test('without ip_vs: refused, then with FORCE=1 the crash loop is reported, and `make iptables` recovers', async () => {
     const forbid = `echo 'install ip_vs /bin/false' >/etc/modprobe.d/no-ipvs.conf
       for one in rr wrr lc wlc lblc lblcr sh dh sed nq fo ovf mh; do rmmod ip_vs_$one; done 2>/dev/null
       rmmod xt_ipvs ip_vs; [ ! -e /proc/net/ip_vs ]`

@@ -177,7 +177,7 @@ function editLink(text: string, edit: (link: RawLink) => void): string {
   return JSON.stringify(links)
 }
 
-test.each(breakages)('%s: %s says so', async (_what, step, file, edit) => {
+test.each(breakages)('%s: %s fails', async (_what, step, file, edit) => {
   const good = flushedCapture()
   const outcomes = await judgeRound(spec, new Snapshot(breakFile(good, NODE, file, edit)), undefined)
   const before = await judgeRound(spec, new Snapshot(good), undefined)
@@ -196,7 +196,7 @@ test.each([
   ['ipset-save', () => 'add NOSUCHSET \u0000\u001b[31m'],
   ['ipvsadm-save', () => 'IP Virtual Server version'],
   ['ip-addr.json', () => '[{"ifname":'],
-])('a node whose %s can not be read is trouble, which costs nothing', async (file, edit) => {
+])('a node whose %s cannot be read is trouble, which costs nothing', async (file, edit) => {
   const verdicts = await verdictsOf(breakFile(flushedCapture(), NODE, file, edit))
   const unchecked = Object.values(verdicts).filter((verdict) => verdict === 'could not check')
   expect(unchecked.length).toBeGreaterThan(5)

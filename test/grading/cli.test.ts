@@ -39,7 +39,7 @@ describe('check.ts', () => {
     expect(stdout).not.toContain('\u001b')
   })
 
-  test('exits 2 for what does not exist, and says what does', async () => {
+  test('exits 2 for what does not exist, and reports what does', async () => {
     const unknownStep = await run('check.ts', '--lab', '2', '--capture', capture, '--step', 'nope')
     expect([unknownStep.code, unknownStep.stderr]).toEqual([
       2,

@@ -85,7 +85,7 @@ describe('what must be so on nodes', () => {
     ).toBe('an empty chain')
   })
 
-  test('what one node lacks is said although another one can not be read', () => {
+  test('what one node lacks is said although another one cannot be read', () => {
     const nodes = broken('iptables-save', (text) => text.replace(/^-A KUBE-MARK-MASQ .*\n/m, ''))
     const [first, last] = [nodes.find(({ name }) => name === NODE), nodes.find(({ name }) => name !== NODE)]
     if (!first || !last) throw new Error('the capture has fewer than two nodes')

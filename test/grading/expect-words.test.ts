@@ -64,7 +64,7 @@ describe('what a check says of objects of the API', () => {
 })
 
 describe('what a check says of traffic', () => {
-  test('the first request that was logged wrong is told', async () => {
+  test('the first request that was logged wrong is reported', async () => {
     const logged = [{ client: '10.244.1.2' }, { client: '10.244.2.1' }]
     const tell = ({ client }: { client: string }) => ({ expected: 'the Pod', actual: client })
     expect(await failureOf(() => expectLogged(logged, () => true, tell))).toBeUndefined()

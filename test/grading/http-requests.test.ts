@@ -88,7 +88,7 @@ describe.each(ways)('by %s', (_program, PATH) => {
     ])
   })
 
-  test('what goes wrong is told apart, and nobody waits for the others', async () => {
+  test('what goes wrong is distinguished, without waiting for the others', async () => {
     const began = performance.now()
     const replies = await send(
       to('closed'),
@@ -106,7 +106,7 @@ describe.each(ways)('by %s', (_program, PATH) => {
   })
 })
 
-test('an answer can not pass for a line of ours, and other output is passed over', () => {
+test('an answer cannot pass for a line of ours, and other output is passed over', () => {
   const said = { code: 7, error: 'Connection refused', line: '', resent: 0 }
   const reply = { index: 1, status: 0, port: 0, connects: 1, ...said }
   expect(readReplies('hello\n#request\t1\t0\t0\t1\t7\tConnection refused\t\nbye\n#requests\n')).toEqual([reply])

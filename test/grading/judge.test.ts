@@ -170,7 +170,7 @@ describe('rounds', () => {
     expect(seen).toEqual([10_000, 10_000, 20_000, 20_000, 30_000, 30_000])
   })
 
-  test('what still fails at the deadline of a moving cluster is not yet, and says what moves', async () => {
+  test('what still fails at the deadline of a moving cluster is not yet, and reports what moves', async () => {
     const spec = fakeLab({ a: { check: passes }, b: { check: fails } })
     const source = { live, snapshot: async () => fresh(10_000) }
     const { outcomes } = await judge(spec, source, { patienceMs: 20, pauseMs: 5 })
@@ -228,7 +228,7 @@ describe('a quiet round', () => {
     ])
   })
 
-  test('says what is wrong before anything would be sent', async () => {
+  test('reports what is wrong before anything would be sent', async () => {
     const spec = fakeLab({
       wrong: {
         check: async ({ live }) => {

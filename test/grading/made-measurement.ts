@@ -46,11 +46,11 @@ export function wobble(seed: number): () => number {
 
 const predicted = new Map<string, Counts>()
 
-function predictedCounts(mode: SwitchedMode, services: number): Counts {
-  const key = `${mode} ${services}`
+function predictedCounts(mode: SwitchedMode, services: number, endpoints: number): Counts {
+  const key = `${mode} ${services} ${endpoints}`
   const known = predicted.get(key)
   if (known) return known
-  const { objects } = readObjects(syntheticCluster(services, 1, SERVER))
+  const { objects } = readObjects(syntheticCluster(services, endpoints, SERVER))
   const counts = countState(predict(objects, { node: MEASURED_NODE, mode, version: MEASURED_VERSION }))
   predicted.set(key, counts)
   return counts
@@ -65,10 +65,11 @@ export function madeRun(
   curves: Record<SwitchedMode, Curves> = usual,
   noise: Noise = {},
   seed = 1,
+  endpoints = 1,
 ): Measurement {
   const random = wobble(seed)
   const point = (mode: SwitchedMode, services: number): Point => {
-    const counts = predictedCounts(mode, services)
+    const counts = predictedCounts(mode, services, endpoints)
     const values = (quantity: Quantity) =>
       Array.from({ length: REPEATS }, () => curves[mode][quantity](services) + (noise[quantity] ?? 0) * random())
     const above = (quantity: Quantity) => values(quantity).map((value) => Math.max(0, value))
@@ -97,7 +98,7 @@ export function madeRun(
   return {
     at: '2026-11-21T10:00:00.000Z',
     machine: 'a made machine',
-    endpoints: 1,
+    endpoints,
     rate: 400,
     seconds: 60,
     iptables: sizes.map((services) => point('iptables', services)),

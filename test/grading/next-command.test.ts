@@ -31,7 +31,7 @@ const withObjects = (edit: (items: Items) => Items): Capture => ({
 const isWeb = ({ kind, metadata }: Record<string, unknown>) =>
   kind === 'Service' && (metadata as { name: string }).name === 'web'
 
-describe('a difference on a node says what to do about it', () => {
+describe('a difference on a node reports what to do about it', () => {
   test.each<[string, string, string, (text: string) => string, RegExp]>([
     [
       'a flushed KUBE-SERVICES',

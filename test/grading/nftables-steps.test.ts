@@ -104,7 +104,7 @@ async function said(check: (context: CheckContext) => Promise<void>, scene: Scen
   }
 }
 
-test('a kernel without NAT in nf_tables, and a kube-proxy without the mode, are told apart from a mistake', async () => {
+test('a kernel without NAT in nf_tables, and a kube-proxy without the mode, are distinguished from a mistake', async () => {
   const lacks = 'NAT in nf_tables (module nft_chain_nat)'
   for (const check of [hasSeparateTables, mapsLeadToPods, nothingBeside, nothingOfNftables])
     expect(await said(check, { lacks })).toBe(

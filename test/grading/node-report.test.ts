@@ -147,7 +147,7 @@ describe('a capture folder', () => {
     expect(readCaptureFolder(folder)).toEqual(capture)
   })
 
-  test('says what is missing', () => {
+  test('reports what is missing', () => {
     expect(() => readCaptureFolder(join(folder, 'nope'))).toThrow(/"\S+nope" is missing: give a folder/)
     expect(() => readCaptureFolder(folder)).toThrow(/objects.json" is missing/)
     writeFileSync(join(folder, 'objects.json'), '{')

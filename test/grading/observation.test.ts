@@ -138,7 +138,7 @@ describe('notes in the cluster', () => {
     expect(written).toEqual({ new: '"first"' })
   })
 
-  test('that somebody spoiled are as good as none', () => {
+  test('that were damaged are as good as none', () => {
     const notes = new LabNotes(2, noted({ a: '{', b: '5' }))
     expect([notes.read('a', isText), notes.read('b', isText)]).toEqual([undefined, undefined])
   })

@@ -48,7 +48,7 @@ describe('where a broken packet stops, in iptables mode', () => {
     expect(end).toMatch(new RegExp(`reaches (${endpoints.join('|')}) on ${NODE} and finds no rule that translates it`))
   })
 
-  test('one chain of two: the share that is lost is told with the rule', () => {
+  test('one chain of two: the share that is lost is reported with the rule', () => {
     const drop = (text: string) =>
       text.replace(new RegExp(`-A ${endpoints[0]} .* -j DNAT .*`), `-A ${endpoints[0]} -j DROP`)
     expect(endOn(capture, 'iptables-save', drop)).toMatch(/goes to \S+ .*, but 50 % are stopped by nat KUBE-SEP-/)
@@ -92,7 +92,7 @@ describe('where a broken packet stops, in IPVS mode', () => {
       `never comes to IPVS on ${NODE}: ${address} is no address of kube-ipvs0`,
     ))
 
-  test('the virtual server is gone, or has nobody behind it', () => {
+  test('the virtual server is gone, or has no real server', () => {
     const noServer = without(new RegExp(`-[Aa] -t ${address}:${port} `))
     expect(endOn(capture, 'ipvsadm-save', noServer)).toContain(
       `comes to IPVS on ${NODE} and finds no virtual server ${key}`,

@@ -83,7 +83,7 @@ describe('a question', () => {
     expect((await judged(cluster('red', { ...moved, 'answer.colour': note('x') }), live))?.verdict).toBe('passed')
   })
 
-  test('says that a wrong answer after a right one would be wrong, and takes nothing away', async () => {
+  test('reports that a wrong answer after a right one would be wrong, and takes nothing away', async () => {
     const { live } = liveCluster()
     const later = (text: string) =>
       judged(cluster('0.25', { 'answered.colour': note('1/4'), 'answer.colour': note(text) }), live)
@@ -100,7 +100,7 @@ describe('a question', () => {
     ['0.25', 'banana', 'a number such as'],
     ['10.96.0.1', '12', 'an address such as'],
     ['KUBE-SVC-A', '12', 'a name that begins with KUBE-'],
-  ])('whose answer is %s says which form it expects instead of %s', async (truth, given, form) => {
+  ])('whose answer is %s reports which form it expects instead of %s', async (truth, given, form) => {
     const { failure } = (await judged(cluster(truth, { 'answer.colour': note(given) }))) ?? {}
     expect(failure?.expected).toContain(form)
     expect(failure?.actual).toContain(`"${given}", which is not ${form}`)

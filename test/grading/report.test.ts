@@ -86,7 +86,7 @@ describe('the report for people', () => {
     expect(text.replace(/\u001b\[\d+m/g, '')).not.toMatch(/[\u0000-\u0009\u000b-\u001f]/)
   })
 
-  test('an object that cannot be read is left out of the prediction, and the report says which and why', async () => {
+  test('an object that cannot be read is left out of the prediction, and the report names it with the reason', async () => {
     const capture = flushedCapture()
     const odd = { kind: 'Service', metadata: { name: 'odd', namespace: 'shop' }, spec: { clusterIP: '10.96.0.999' } }
     const items = [...capture.objects.items, odd]

@@ -64,7 +64,7 @@ const allEnded = () => waitFor('every child to end', 5000 / 0.04, async () => !p
 /** A child of apt's, as its methods are, that would outlive it. */
 const CHILD = `sh -c 'echo $$ >>"${'$'}{0}/pids"; exec sleep 600' "$FOLDER" &`
 
-test('what hangs is ended with its children, and the sentence says what to look at', async () => {
+test('what hangs is ended with its children, and the sentence names what to check', async () => {
   vi.stubEnv('FOLDER', folder)
   apt(`${CHILD}\ncase "$*" in *update*) exit 0;; esac; exec sleep 600`)
   await expect(download()).rejects.toThrow(

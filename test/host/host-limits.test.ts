@@ -20,11 +20,11 @@ test.each([
   ['Max address space', '2000000000', /1907 MB of address space.*`ulimit -v unlimited`/],
   ['Max open files', '40', /may open 40 files.*`ulimit -n 1024`/],
   ['Max processes', '30', /may have 30 processes.*`ulimit -u 1024`/],
-])('%s of %s is told with the command that raises it', (line, soft, told) => {
+])('%s of %s is reported with the command that raises it', (line, soft, told) => {
   expect(() => requireLimits(1024, limits({ [line]: soft }))).toThrow(told)
 })
 
-test('all limits that are too low are told at once', () => {
+test('all limits that are too low are reported at once', () => {
   const both = limits({ 'Max open files': '40', 'Max file size': '0' })
   expect(() => requireLimits(1024, both)).toThrow(/ulimit -f unlimited.*ulimit -n 1024/)
 })

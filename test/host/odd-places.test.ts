@@ -89,7 +89,7 @@ describe('a file that is none', () => {
   })
 })
 
-describe('odd places are one sentence, and nobody waits', () => {
+describe('odd places are one sentence, and no command waits', () => {
   const node = ['--node', 'n', '--mode', 'iptables', '--kube-proxy', 'v1.30']
   const packet = ['--from', 'host', '--to', '10.96.0.1:80']
   const recorded = join(projectRoot, 'data/recordings/kind-v1.20.2/web-clusterip')
@@ -125,5 +125,5 @@ test('a checkout from which Node.js runs nothing says so before anything begins'
   cpSync(join(projectRoot, 'Makefile'), join(checkout, 'Makefile'))
   const { status, stderr } = spawnSync('make', ['up'], { cwd: checkout, encoding: 'utf8' })
   expect(status).toBe(2)
-  expect(stderr).toMatch(/has a backslash in it.*rename or move the folder/)
+  expect(stderr).toMatch(/contains a backslash.*rename or move the folder/)
 })

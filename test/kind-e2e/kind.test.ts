@@ -133,7 +133,7 @@ describe('a node that is killed in the middle of a check', () => {
 })
 
 describe('make doctor', () => {
-  test('asks the kernel under the engine, and says where lab 2 can run', async () => {
+  test('asks the kernel under the engine, and reports where lab 2 can run', async () => {
     const said = await done(['doctor'])
     expect(said).toMatch(/The kind cluster\n ✓ engine +\S+ \S+ on /)
     expect(said).toMatch(kernel.ipvs ? /✓ IPVS +schedulers rr/ : /! IPVS +this kernel has no ip_vs/)
@@ -148,7 +148,7 @@ describe('iptables mode', () => {
     expect((await podsBehind(`http://${address}/`, 20)).size).toBe(2)
   })
 
-  test('make tools: brings ipset and ipvsadm, says what iptables is read through, and the second time that they are there', async () => {
+  test('make tools: brings ipset and ipvsadm, reports what iptables is read through, and the second time that they are there', async () => {
     expect((await done(['tools'])).match(/kube-proxy's rules are read through iptables-(legacy|nft)/g)).toHaveLength(3)
     expect((await done(['tools'])).match(/already there \(\/\S*ipset, \/\S*ipvsadm\)/g)).toHaveLength(3)
   })
@@ -175,7 +175,7 @@ describe('iptables mode', () => {
     expect(await done(['kube-proxy-logs'])).toMatch(/Using "?iptables"? Proxier/i)
     const traced = await done(['trace'], { FROM: 'host', TO: 'svc/web:80', NODE: worker })
     expect(traced).toMatch(/KUBE-SVC-|KUBE-SEP-/)
-    expect(await done(['flush-nat'])).toMatch(/runs iptables; ipvs left nothing to remove/)
+    expect(await done(['flush-nat'])).toMatch(/runs iptables; there are no leftovers of ipvs/)
   })
 })
 
@@ -307,7 +307,7 @@ describe('IPVS mode', () => {
     expect(await modeAsked()).toBe('iptables')
   })
 
-  test('what a forced switch comes to is told, and `make iptables` puts all right again', async () => {
+  test('what a forced switch comes to is reported, and `make iptables` puts all right again', async () => {
     const forced = await make(['ipvs'], { FORCE: '1' })
     expect(forced.exitCode).toBe(kernel.ipvs ? 0 : 2)
     if (!kernel.ipvs)

@@ -104,7 +104,7 @@ describe('one thing broken on one node', () => {
     }
   }
 
-  test.each(breakages)('$what: $step says so', async (breakage) => {
+  test.each(breakages)('$what: $step fails', async (breakage) => {
     const there = { ...scene, node: placeOf(breakage) }
     const outcome = await tryBreakage(breakage, there)
     expect(outcome?.verdict).toBe('failed')

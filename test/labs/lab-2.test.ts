@@ -85,7 +85,7 @@ async function tryBreakage(breakage: Breakage, there: Scene): Promise<StepOutcom
 }
 
 describe('one thing broken on one node', () => {
-  test.each(breakages)('$what: $step says so', async (breakage) => {
+  test.each(breakages)('$what: $step fails', async (breakage) => {
     const place = { client: scene.clientNode, backend: scene.backendNode, any: scene.node }[breakage.at ?? 'any']
     const there = { ...scene, node: place }
     const outcome = (await tryBreakage(breakage, there)).find(({ id }) => id === breakage.step)
@@ -101,7 +101,7 @@ describe("something changed behind the lab's back", () => {
   const verdictOf = async (step: string) =>
     (await judgeRound(spec, await own.source.snapshot(), own.source.live, [step]))[0]?.verdict
 
-  test.each(clusterBreakages)('$what: $step says so', async (breakage) => {
+  test.each(clusterBreakages)('$what: $step fails', async (breakage) => {
     await breakage.break(own.bench)
     try {
       await waitFor('the step to fail', 20_000, async () => (await verdictOf(breakage.step)) === 'failed')

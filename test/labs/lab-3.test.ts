@@ -55,7 +55,7 @@ describe('solved by the reference solution', () => {
     expect(saying(await play(steps))).toEqual(passed(steps))
     await own.bench.answer(3, 'node-port-chain', `KUBE-SVC-${scene.exposed}`)
     expect((await judged(['node-port-chain']))[0]?.failure?.actual).toContain(
-      `"KUBE-SVC-${scene.exposed}", which it is`,
+      `"KUBE-SVC-${scene.exposed}", which is not right`,
     )
   })
 
@@ -129,7 +129,7 @@ describe('a Service changed', () => {
     await own.bench.client.core.patchNamespacedService({ namespace: 'default', name: service, body: { spec } }, merge)
   }
 
-  test('policies swapped, and ranges for everybody: each step that is about it says so', async () => {
+  test('policies swapped, and ranges for all: each step about it fails', async () => {
     await change('web-np', { externalTrafficPolicy: 'Local' })
     await change('web-lb', { externalTrafficPolicy: 'Cluster', loadBalancerSourceRanges: ['0.0.0.0/0'] })
     const ids = ['node-port', 'cluster-policy', 'local-policy', 'health-check', 'anti-affinity', 'source-ranges']

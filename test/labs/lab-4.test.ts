@@ -57,7 +57,7 @@ const machineOf = ({ at }: Breakage) => ({ director: names.DIRECTOR, worker: nam
 const expand = (text: string) => text.replace(/\$(W1|W2|OUT)\b/g, (_, name: 'W1' | 'W2' | 'OUT') => names[name])
 
 describe('one thing broken on one machine', () => {
-  test.each(breakages)('$what: $step says so', async (breakage) => {
+  test.each(breakages)('$what: $step fails', async (breakage) => {
     const machine = machineOf(breakage)
     await onMachine(own.bench, machine, expand(breakage.break))
     try {
@@ -70,7 +70,7 @@ describe('one thing broken on one machine', () => {
     }
   })
 
-  test('kube-proxy was told of no range: excluded says so', async () => {
+  test('kube-proxy was told of no range: excluded fails', async () => {
     // What was seen once holds; here nobody has seen it.
     await own.bench.delete('ConfigMap', 'lab-4')
     await excludeRanges(own.bench, [])
@@ -86,7 +86,7 @@ describe('another scheduler than the snapshot says, so that only the measurement
     snapshot = await own.source.snapshot()
   })
 
-  test.each(swaps)('$wrong in place of $right: $step says so', async ({ step, services, right, wrong }) => {
+  test.each(swaps)('$wrong in place of $right: $step fails', async ({ step, services, right, wrong }) => {
     const schedule = (name: string) => services.map((service) => `ipvsadm -E ${service} -s ${name}`).join('\n')
     await onMachine(own.bench, names.DIRECTOR, schedule(wrong))
     try {

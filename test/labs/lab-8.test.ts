@@ -99,7 +99,7 @@ test('an incident that went away without a repair gives no points, and a command
   expect(await verdicts(repairSteps)).toEqual(Object.fromEntries(repairSteps.map((id) => [id, 'passed'])))
 })
 
-test('only a cause of the list is a diagnosis, and a wrong one says what it costs', async () => {
+test('only a cause of the list is a diagnosis, and a wrong one reports what it costs', async () => {
   const { choices, sealed } = await openNext(own.bench, { seed: 'test', id: 'untracked' })
   const wrong = choices.find((id) => id !== unseal(sealed)?.id) ?? ''
   const guesses = async () => {

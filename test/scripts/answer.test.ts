@@ -17,8 +17,12 @@ function answer(...args: string[]): Promise<{ code: number; stderr: string }> {
 }
 
 test.concurrent.each([
-  ['a question that nobody asks', ['Q=nothing', 'A=x'], /No lab asks "nothing"\. Questions: .*Q=chain-name/],
-  ['a step that asks nothing', ['Q=kube-ipvs0', 'A=x'], /Step "kube-ipvs0" of lab 2 asks nothing/],
+  [
+    'a question that nobody asks',
+    ['Q=nothing', 'A=x'],
+    /No lab has the question "nothing"\. Questions: .*Q=chain-name/,
+  ],
+  ['a step that asks nothing', ['Q=kube-ipvs0', 'A=x'], /Step "kube-ipvs0" of lab 2 has no question/],
   ['no answer', ['Q=chain-name'], /KUBE-SVC-.*\? Answer with: make answer LAB=1 Q=chain-name/],
   ['a cluster that is not up', ['Q=chain-name', 'A=x'], /"not-there" is not up: run `make up`/],
 ])('%s is one sentence, not a stack', async (_what, args, sentence) => {

@@ -35,7 +35,7 @@ test('what is no Status stays what the client says', async () => {
   expect(said).toContain('502')
 })
 
-test("a user's mistake is told as it is written, without a stack", async () => {
+test("a user's mistake is reported as it is written, without a stack", async () => {
   await failing(new UserError('"x" is no number of a lab.'))
   expect(said).toContain('"x" is no number of a lab.')
   expect(said).not.toContain(' at ')

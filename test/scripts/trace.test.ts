@@ -77,7 +77,7 @@ describe('scripts/trace.ts', () => {
     delete process.env.VERBOSE
   })
 
-  it('says where a packet got to that nothing translates', () => {
+  it('reports where a packet got to that nothing translates', () => {
     const { status, stdout } = run(
       ...['--capture', join(recordings, 'v1.30.3/iptables/web-clusterip'), '--from', 'pod:10.244.1.99'],
       ...['--to', '10.96.200.200:80'],
@@ -107,7 +107,7 @@ describe('scripts/trace.ts', () => {
     ['a bad origin', ['--capture', kind, '--from', 'moon', '--to', '10.0.0.1:80'], '"moon" is no origin'],
     ['a bad destination', ['--capture', kind, '--from', 'host', '--to', 'web'], '"web" is no destination'],
     ['an unknown option', ['--frm', 'host'], '--frm'],
-  ])('says in a sentence what is wrong: %s', (_, args, sentence) => {
+  ])('reports in a sentence what is wrong: %s', (_, args, sentence) => {
     const { status, stdout, stderr } = run(...args)
     expect(status).toBe(2)
     expect(stdout).toBe('')

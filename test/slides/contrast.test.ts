@@ -15,7 +15,7 @@ test.each(TEXT_PAIRS)('text %s on %s has AA contrast', (text, ground) => {
   expect(contrast(PALETTE[text], PALETTE[ground])).toBeGreaterThanOrEqual(4.5)
 })
 
-test.each(SHAPE_PAIRS)('the shape %s is told from %s', (shape, ground) => {
+test.each(SHAPE_PAIRS)('the shape %s contrasts with %s', (shape, ground) => {
   expect(contrast(PALETTE[shape], PALETTE[ground])).toBeGreaterThanOrEqual(3)
 })
 

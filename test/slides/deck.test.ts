@@ -10,7 +10,7 @@ const slide = (body: string) => `# Deck\n\n---\n\n## One idea\n\n${body}\n`
 const broken = (body: string) => () => fillDeck(readDeck('99-test', slide(body)))
 
 describe('reading a deck', () => {
-  test('slides, notes and directives are told apart', () => {
+  test('slides, notes and directives are distinguished', () => {
     const deck = readDeck(
       '99-test',
       slide('Text.\n\n<!-- figure: lookup -->\n\n<!-- notes:\nSay *this*.\n\nAnd this.\n-->'),

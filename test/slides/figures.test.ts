@@ -26,7 +26,7 @@ test('a Pod’s packet is forwarded in iptables mode and goes in and out again i
   expect(way('v1.30.3/ipvs/web-clusterip', 'host', WEB).way).toEqual(['process', 'OUTPUT', 'POSTROUTING', 'out'])
 })
 
-test('the legend says what the rules of the recording do', () => {
+test('the legend reports what the rules of the recording do', () => {
   const legend = new Map(way('v1.30.3/ipvs/web-clusterip', 'host', WEB).legend.map(({ hook, text }) => [hook, text]))
   expect(legend.get('OUTPUT')).toMatch(
     /KUBE-SERVICES → KUBE-MARK-MASQ: the mark becomes 0x4000; .*KUBE-CLUSTER-IP.*10\.244\.1\.6:80 or 10\.244\.2\.4:80/,

@@ -13,7 +13,7 @@ const deck = fillDeck(readDeck('specimens', read('specimens.md')))
 /** What Chromium measured of the same slides, with DejaVu: see measure-specimens.ts. */
 const measured = z.array(z.object({ title: z.string(), px: z.number() })).parse(JSON.parse(read('specimens.json')))
 
-test('every specimen was measured as it stands', () => {
+test('every specimen was measured as it is', () => {
   expect(measured.map(({ title }) => title)).toEqual(deck.slides.map(({ title }) => title))
 })
 

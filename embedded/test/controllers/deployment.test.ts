@@ -159,7 +159,7 @@ describe('a rolling update', () => {
     },
   )
 
-  test('that never becomes ready stops, keeps the old Pods serving and says so at its deadline', async () => {
+  test('that never becomes ready stops, keeps the old Pods serving and reports it at its deadline', async () => {
     await createWeb({ replicas: 4, spec: { progressDeadlineSeconds: 1 } })
     cluster.kubelet.autoReady = false
     setImage('nginx:broken')

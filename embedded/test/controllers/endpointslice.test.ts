@@ -205,7 +205,7 @@ describe('changes', () => {
     expect(after?.ports).toEqual([{ name: '', port: 8080, protocol: 'TCP' }])
   })
 
-  test('by somebody else are put right; deleting the Service deletes all', async () => {
+  test('by another client are corrected; deleting the Service deletes all', async () => {
     await create({}, web('a'))
     const [slice] = cluster.slices('web')
     if (!slice) throw new Error('no slice')

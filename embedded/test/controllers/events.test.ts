@@ -67,7 +67,7 @@ test('the same words again are counted, other words are another Event', () => {
   ])
 })
 
-test('an Event that is gone is recorded anew', () => {
+test('an Event that is gone is recorded again', () => {
   const web = api.create('pods', 'default', pod('web'))
   const recorder = createEventRecorder(api, 'kubelet')
   recorder.event(web, 'Normal', 'Started', 'x')

@@ -37,7 +37,7 @@ test('an address is given back when the Service is deleted or changes its type',
   expect([ingress('d')?.[0]?.ip, ingress('e')?.[0]?.ip].sort()).toEqual(['172.18.255.200', '172.18.255.201'])
 })
 
-test('an exhausted pool is told, and served as soon as an address is free', async () => {
+test('an exhausted pool is reported, and served as soon as an address is free', async () => {
   cluster = startTestCluster({ loadBalancerPool: pool })
   for (const name of ['a', 'b', 'c', 'd']) await create(name)
   expect(ingress('d')).toBeUndefined()

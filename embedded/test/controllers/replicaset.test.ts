@@ -27,7 +27,7 @@ describe('with a cluster', () => {
     await cluster.settled()
   }
 
-  test('adopts matching Pods that nobody owns and makes only the missing ones', async () => {
+  test('adopts matching Pods without an owner and makes only the missing ones', async () => {
     cluster.api.create('pods', 'default', pod('mine', {}, { app: 'web' }))
     await create(3)
     expect(owned()).toHaveLength(3)
@@ -60,7 +60,7 @@ describe('with a cluster', () => {
     expect(owned().map(({ metadata }) => metadata.name)).toContain(failed)
   })
 
-  test('says when it cannot make Pods, and tries again', async () => {
+  test('reports when it cannot make Pods, and tries again', async () => {
     const template = { metadata: { labels: { app: 'web' } }, spec: { containers: [{ name: 'a', image: 'nginx' }] } }
     const refuse = cluster.api.create.bind(cluster.api)
     let refusing = true

@@ -113,7 +113,7 @@ describe('a Pod that fits nowhere', () => {
       { containers: [{ name: 'a', image: 'a', ports: [{ containerPort: 80, hostPort: 80 }] }] },
       "0/3 nodes are available: 1 node(s) had untolerated taint(s), 2 node(s) didn't have free ports for the requested pod ports. preemption: 0/3 nodes are available: 1 Preemption is not helpful for scheduling, 2 No preemption victims found for incoming pod.",
     ],
-  ])('says why: %j', async (spec, message) => {
+  ])('reports why: %j', async (spec, message) => {
     const ports = { containers: [{ name: 'a', image: 'a', ports: [{ containerPort: 80, hostPort: 80 }] }] }
     const labels = { app: 'blocker' }
     await create(

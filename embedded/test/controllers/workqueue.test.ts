@@ -41,7 +41,7 @@ test('a key added during its own reconcile runs again, but in a later turn', asy
   await until(() => runs === 3)
 })
 
-test('a failing key is told and tried again with growing pauses, others go on', async () => {
+test('a failing key is reported and tried again with growing pauses, others go on', async () => {
   const times: number[] = []
   const errors: unknown[] = []
   const order: string[] = []

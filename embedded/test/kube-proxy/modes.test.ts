@@ -85,7 +85,7 @@ describe.sequential('one cluster, iptables, then ipvs, then iptables again', { t
     expect(left).not.toContain('KUBE-MARK-MASQ -j MARK')
   })
 
-  test('a chain deleted by hand fails the next restore, and the sync after it heals everything', async () => {
+  test('a chain deleted by hand fails the next restore, and the sync after it repairs everything', async () => {
     await nodes.sh(worker, 'iptables -t nat -F; iptables -t nat -X')
     nodes.setEndpoints('other', [worker, worker2])
     await settled(worker, 'iptables')
@@ -129,7 +129,7 @@ describe.sequential('one cluster, iptables, then ipvs, then iptables again', { t
     expect(Date.now() - began).toBeLessThan(6000 * timeoutScale())
   })
 
-  test('the sync of the clock heals what somebody broke, and removes foreign virtual servers', async () => {
+  test('the sync of the clock repairs what was broken by hand, and removes foreign virtual servers', async () => {
     // The clock may strike in between.
     await waitFor('the node to be broken', 20_000, async () => {
       await nodes.sh(

@@ -14,7 +14,7 @@ afterAll(async () => {
 
 const forbid = { path: '/etc/modprobe.d/no-ipvs.conf', content: 'install ip_vs /bin/false\n' }
 
-test('a kernel that can not load ip_vs is refused before anything is changed, on every node that lacks it', async () => {
+test('a kernel that cannot load ip_vs is refused before anything is changed, on every node that lacks it', async () => {
   await nodes.machine.write([forbid])
   const asked = requireModules(nodes.cluster(), [worker, worker2], 'ipvs', 'rr')
   await expect(asked).rejects.toThrow(ModeUnsupported)

@@ -12,7 +12,7 @@ test('the first restart is immediate, then the delay doubles from ten seconds to
   expect(waits).toEqual([0, 10, 20, 40, 80, 160, 300, 300, 300])
 })
 
-test('a container that ran well for long starts anew', () => {
+test('a container that ran well for long starts again', () => {
   const backoff = new RestartBackoff()
   expect([backoff.next(1), backoff.next(2), backoff.next(3)]).toEqual([0, 10_000, 20_000])
   expect(backoff.next(3 + 40_000 + 600_001)).toBe(0)

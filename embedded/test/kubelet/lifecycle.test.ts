@@ -12,7 +12,7 @@ afterAll(() => cluster?.stop())
 const shell = (script: string) => ({ image: 'tools', command: ['sh', '-c', script] })
 
 describe('starting', () => {
-  test('an unknown image is ErrImagePull with an event that says which images exist, until it is replaced', async () => {
+  test('an unknown image is ErrImagePull with an event that lists the images, until it is replaced', async () => {
     cluster.create('unknown', worker, { image: 'nosuch:1.0' })
     await cluster.until('unknown', 'ErrImagePull', (_pod, { state }) => state?.waiting?.reason === 'ErrImagePull')
     const failure = cluster
@@ -167,7 +167,7 @@ describe('ending', () => {
 })
 
 describe('probes', () => {
-  test('readiness decides about Ready and says why not', async () => {
+  test('readiness decides about Ready and reports why not', async () => {
     const readinessProbe = { exec: { command: ['test', '-e', '/ready'] }, periodSeconds: 1 }
     cluster.create('gated', worker, { image: 'tools', readinessProbe })
     await cluster.until('gated', 'running', (_pod, { state }) => state?.running !== undefined)

@@ -126,7 +126,7 @@ describe('logs and exec', () => {
   })
 })
 
-test('a file of the host can not be changed from a node, a Pod or the guest itself', async () => {
+test('a file of the host cannot be changed from a node, a Pod or the guest itself', async () => {
   const before = readFileSync('/etc/hostname')
   const write = 'echo changed >/etc/hostname; cat /etc/hostname'
   expect((await cluster.exec('shell', write)).stdout).toBe('changed\n')

@@ -113,7 +113,7 @@ test('a program that a Pod put in the place of one of ours is run with the right
   expect((await run('ordinary', RIGHTS)).stdout).toMatch(allowed('a00425fb'))
 })
 
-test('the program that starts containers, which is for a moment one of their processes, can not be written', async () => {
+test('the program that starts containers, which is for a moment one of their processes, cannot be written', async () => {
   const { stderr } = await cluster.machine.run(['sh', '-c', 'echo >/usr/lib/uml/confine'])
   expect(stderr).toContain('Read-only file system')
 })

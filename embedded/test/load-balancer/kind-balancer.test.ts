@@ -35,7 +35,7 @@ test('every Service of the type gets an address of its own and keeps it', () => 
   ).toEqual([])
 })
 
-test('two Services that name the same address are told apart: the first keeps it', () => {
+test('two Services that name the same address are distinguished: the first keeps it', () => {
   const both = [service('a', {}, '172.18.255.200'), service('b', {}, '172.18.255.200')]
   expect(assignments(both, pool)).toEqual([{ namespace: 'default', name: 'b', ip: '172.18.255.201' }])
 })
@@ -48,7 +48,7 @@ test('an address is taken back from a Service of another type, but not what some
   expect(assignments([foreign, otherClass], pool)).toEqual([])
 })
 
-test('a wish that can not be met, and a pool that is used up, are told', () => {
+test('a request that cannot be met, and an exhausted pool, are reported', () => {
   const wish = service('a', { loadBalancerIP: '192.0.2.1' })
   expect(assignments([wish], pool)[0]?.fault).toContain('requested address "192.0.2.1" is not in the pool')
   const four = ['a', 'b', 'c', 'd'].map((name) => service(name))

@@ -42,7 +42,7 @@ async function outputOf(script: string, { slow = 0, busy = 0 } = {}): Promise<st
 
 const lines = (count: number) => `${Array.from({ length: count }, (_, index) => index + 1).join('\n')}\n`
 
-test('what a command wrote comes before its end is told, also where this process had no time to read it', async () => {
+test('what a command wrote comes before its end is reported, also where this process had no time to read it', async () => {
   expect(await outputOf('seq 10000')).toBe(lines(10_000))
   expect(await outputOf('sleep 5 & seq 5000', { busy: 500 })).toBe(lines(5000))
 })

@@ -100,7 +100,7 @@ test('./lab hands its words to the make of the archive', () => {
   expect(lab(['check-2']).stdout).toBe(`check-2\n${bin}\n`)
 })
 
-test('./lab says in a sentence why it can not run', () => {
+test('./lab reports in a sentence why it cannot run', () => {
   const odd = join(folder, 'a:b')
   expect(lab(['2'], { place: odd })).toMatchObject({
     status: 2,

@@ -124,7 +124,7 @@ test('what a chain that kube-proxy has not rewritten yet leads to is kept, and s
   expect(plan.ipv4.chains.map(({ chain }) => chain).filter((chain) => /KUBE-(SVC|SEP|EXT)-/.test(chain))).toEqual([])
 })
 
-test('a rule of somebody else keeps the set and the chain that it uses', () => {
+test('a foreign rule keeps the set and the chain that it uses', () => {
   const { state } = recorded('transitions/v1.20.2/3-ipvs-then-iptables')
   const rules = state.iptables.get('nat')?.get('PREROUTING')?.rules
   rules?.push({ spec: '-m set --match-set KUBE-CLUSTER-IP dst,dst -j ACCEPT' }, { spec: '-p udp -j KUBE-NODE-PORT' })

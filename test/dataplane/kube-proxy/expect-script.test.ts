@@ -76,7 +76,7 @@ describe('scripts/expect.ts', () => {
     expect(filterChains(kubelet)).toContain('KUBE-IPVS-FILTER')
     expect(newer).toMatchObject({
       code: 0,
-      stderr: expect.stringContaining('"v1.99.0" is newer than what is modelled'),
+      stderr: expect.stringContaining('"v1.99.0" is newer than the modelled versions'),
     })
     expect(silent).toMatchObject({ code: 2, stdout: '', stderr: expect.stringContaining('add --kube-proxy') })
   })
@@ -93,13 +93,13 @@ describe('scripts/expect.ts', () => {
     expect(runs[1]?.stderr).toContain('Standard input is no JSON')
   })
 
-  test('--diff ends with 0 when equal, 1 when different and says what', async () => {
+  test('--diff ends with 0 when equal, 1 when different and reports what', async () => {
     const folder = recordingPath('v1.30.3', 'ipvs', 'web-nodeport')
     const [equal, different] = await Promise.all([
       run(['--objects', objects('web-nodeport'), ...about, '--diff', folder]),
       run(['--objects', objects('web-lb'), ...about, '--diff', folder]),
     ])
-    expect(equal).toMatchObject({ code: 0, stdout: 'Equal: the node holds what kube-proxy programs.\n' })
+    expect(equal).toMatchObject({ code: 0, stdout: 'Equal: the node has exactly what kube-proxy programs.\n' })
     expect(different.code).toBe(1)
     expect(different.stdout).toContain('Missing (')
     expect(different.stdout).toContain('virtual server TCP 172.18.255.200:80 is missing')

@@ -338,7 +338,7 @@ describe('the comparison', () => {
     expect(compareNftables([], [{ ...(both[0] as NftTable), name: 'mine' }], { mode: 'iptables' })).toEqual([])
   })
 
-  it('does not follow a chain that leads to itself for ever', () => {
+  it('does not follow a chain that leads to itself forever', () => {
     const said = spoil((table) =>
       serviceChain(table).rules.splice(0, 9, { text: 'goto service-PFISGYVC-default/web/tcp/' }),
     )

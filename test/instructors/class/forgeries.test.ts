@@ -43,7 +43,7 @@ describe('what this repository publishes', () => {
       }
   })
 
-  test.each(solved)('%s under another name is told, with its evidence; the points stay', async (name) => {
+  test.each(solved)('%s under another name is reported, with its evidence; the points stay', async (name) => {
     const [entry] = await judged([await repack(join(SOLVED, name), 'mallory')])
     expect(entry?.score).toBeGreaterThan(50)
     const lab = /\d/.exec(name)?.[0]
@@ -281,7 +281,7 @@ describe('variants', () => {
     classResult(entries, 1, new Date(), { variants }).graded.map(({ flags }) => flags.map(({ kind }) => kind))
   const own = (learner: string) => judgedEntry(learner, { prints: { learners: [learner] } })
 
-  test('where the class was dealt some, a submission without one is told', () => {
+  test('where the class was dealt some, a submission without one is reported', () => {
     expect(texts([own('alice'), judgedEntry('bob')])).toEqual([[], ['variant']])
     expect(texts([own('alice'), own('bob'), judgedEntry('carol')])).toEqual([[], [], ['variant']])
   })

@@ -7,7 +7,7 @@ import { fileOf } from '../submission/tar-bytes.ts'
 const stubborn = 'test/instructors/class/stubborn-worker.ts'
 const said = (judged: Judged | undefined) => (judged && 'refused' in judged ? judged.refused : 'graded')
 
-describe('one that never comes to an end delays nobody', () => {
+describe('one that never comes to an end delays no other', () => {
   test('it is given up after its deadline, and its thread replaced', async () => {
     const files = ['a', 'loop', 'b', 'loop', 'c'].map((file) => ({ file }))
     const began = performance.now()

@@ -66,7 +66,7 @@ describe('check.ts on a submission', () => {
     ])
     expect([broken, missing, other, format].map(({ code }) => code)).toEqual([2, 2, 2, 2])
     expect(broken.stderr).toMatch(/"\S+\.labgrade" is refused\. .*(?:not a gzip|truncated)/)
-    expect(missing.stderr).toMatch(/nowhere\S+\.labgrade" is not there: give a folder/)
+    expect(missing.stderr).toMatch(/nowhere\S+\.labgrade" does not exist: give a folder/)
     expect(missing.stderr).not.toContain('\u001b[2J')
     expect(other.stderr).toContain('is for lab 2')
     expect(format.stderr).toContain('"xlsx" is not a format')
@@ -131,7 +131,7 @@ describe('submit.ts without a cluster', () => {
   const submit = (variables: Record<string, string>) =>
     run('submit.ts', [], { NAME: '', LEARNER: '', LAB: '', CLUSTER_NAME: 'not-there', ...variables })
 
-  test('says what is missing', async () => {
+  test('reports what is missing', async () => {
     const [nobody, odd, nowhere, which] = await Promise.all([
       submit({}),
       submit({ NAME: '../alice' }),
@@ -142,10 +142,10 @@ describe('submit.ts without a cluster', () => {
     expect(nobody.stderr).toContain('make submit LEARNER=alice LAB=2')
     expect(odd.stderr).toContain('"../alice" can\'t name a learner')
     expect(nowhere.stdout).toBe(
-      'NAME=alice is taken as the learner; write LEARNER=alice, as NAME is the cluster everywhere else.\n',
+      'NAME=alice is used as the learner; write LEARNER=alice, as NAME is the cluster everywhere else.\n',
     )
     expect(which.stdout).toBe('')
-    expect(nowhere.stderr).toContain('The cluster "not-there" is not up and nothing of lab 2 was kept')
+    expect(nowhere.stderr).toContain('The cluster "not-there" is not up and no capture of lab 2 was kept')
     expect(which.stderr).toContain('Which lab? none was worked on yet')
   })
 })

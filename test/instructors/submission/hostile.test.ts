@@ -200,7 +200,7 @@ describe('what it says', () => {
     expect(({} as Record<string, unknown>).admin).toBeUndefined()
   })
 
-  test('a capture that can not be read earns nothing, and is not the end of the others', async () => {
+  test('a capture that cannot be read earns nothing, and is not the end of the others', async () => {
     const file = await changedFile('alice', {
       text: (text, path) => (path.endsWith('iptables-save') ? '*nat\nnonsense' : text),
     })
@@ -238,7 +238,7 @@ describe('signatures', () => {
     expect(() => signatureOf(bobs, 'alice', Buffer.from(''))).toThrow(/can't sign for "alice"/)
   })
 
-  test('a renamed copy is graded for the learner who signed it, and says so', async () => {
+  test('a renamed copy is graded for the learner who signed it, and reports it', async () => {
     const file = fileOf(await changed('alice', { key: KEY }), 'mallory-lab2.labgrade')
     const judged = await judgeFile(file, { key: KEY })
     expect('graded' in judged && [judged.graded.learner, judged.graded.flags.map(({ kind }) => kind)]).toEqual([

@@ -64,7 +64,7 @@ test('what was lost or damaged on disk is left out, and grading goes on', () => 
   expect(kept(open())).toEqual([['web', 3000, 'again']])
 })
 
-test('a folder that can not be written costs the evidence, not the grading', () => {
+test('a folder that cannot be written costs the evidence, not the grading', () => {
   writeFileSync(join(root, 'moments'), 'a file in the way')
   expect(() => open().keep(2, snapshot(1000), passed('web'))).not.toThrow()
   expect(open().all(2)).toEqual([])
