@@ -107,7 +107,7 @@ describe('a context of a kubeconfig', () => {
     )
     await context.copyIn(worker, '/dev/shm/from-context', 'äöü')
     expect((await context.exec(worker, ['cat', '/dev/shm/from-context'])).stdout).toBe('äöü')
-    await expect(context.exec(worker, ['sleep', '30'], { timeoutMs: 500 })).rejects.toThrow(/did not end in time/)
+    await expect(context.exec(worker, ['sleep', '30'], { timeoutMs: 500 })).rejects.toThrow(/did not finish in time/)
     await expect(context.exec('nowhere', ['true'])).rejects.toThrow(/Node "nowhere" has no node-access Pod/)
   })
 

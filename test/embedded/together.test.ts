@@ -50,6 +50,13 @@ function start(script: string, ...words: string[]): Command {
 }
 const says = (command: Command, words: string) =>
   waitFor(`"${words}"`, 60_000, async () => command.said().includes(words))
+/** A `make up` that holds the cluster's lock and, stopped by a signal, goes no further: booting may take less time than starting a command. */
+async function stoppedUp(): Promise<Command> {
+  const up = start('up')
+  await says(up, 'Booting')
+  up.child.kill('SIGSTOP')
+  return up
+}
 const codes = (commands: Command[]) => Promise.all(commands.map(({ ended }) => ended))
 const works = async () => (await cluster.exec(`${name}-worker`, ['true'])).exitCode === 0
 
@@ -74,11 +81,13 @@ test('four `make up` make one cluster, and `make down` leaves nothing', async ()
 })
 
 test('`make down` during `make up` waits for it and then stops the cluster', async () => {
-  const up = start('up')
-  await says(up, 'Booting')
+  const up = await stoppedUp()
   const status = start('status')
   const down = start('down')
-  expect(await codes([up, status, down])).toEqual([0, 1, 0])
+  expect(await status.ended).toBe(1)
+  await says(down, 'Waiting for process')
+  up.child.kill('SIGCONT')
+  expect(await codes([up, down])).toEqual([0, 0])
   expect(status.said()).toMatch(/is not up: process \d+ starts the cluster/)
   expect(down.said()).toMatch(/Waiting for process \d+, which starts the cluster/)
   await nothingLeft()
@@ -86,8 +95,7 @@ test('`make down` during `make up` waits for it and then stops the cluster', asy
 })
 
 test('kill -9 of the `make up` that works lets the one that waits make the cluster, and one alone', async () => {
-  const first = start('up')
-  await says(first, 'Booting')
+  const first = await stoppedUp()
   const [second, third] = [start('up'), start('up')]
   await Promise.all([says(second, 'Waiting for process'), says(third, 'Waiting for process')])
   first.child.kill('SIGKILL')
@@ -97,12 +105,12 @@ test('kill -9 of the `make up` that works lets the one that waits make the clust
 })
 
 test('Ctrl-C of one that waits takes nothing from the others', async () => {
-  const first = start('up')
-  await says(first, 'Booting')
+  const first = await stoppedUp()
   const second = start('up')
   await says(second, 'Waiting for process')
   second.child.kill('SIGINT')
   await second.ended
+  first.child.kill('SIGCONT')
   expect(await first.ended).toBe(0)
   expect(await works()).toBe(true)
 })
