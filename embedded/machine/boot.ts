@@ -45,7 +45,7 @@ export async function bootKernel(options: BootOptions): Promise<Kernel> {
     // A process group of its own: Ctrl-C in the terminal is for this process, which then ends that group.
     detached: true,
   })
-  // Before anybody else hears of it: whoever waits for the end may end this process.
+  // Registered first: a caller that waits for the end may end this process.
   for (const event of ['exit', 'error']) child.once(event, start.ended)
   closeSync(output)
   const [, , , toGuest, fromGuest, lifeline] = child.stdio as readonly (Readable | Writable | null)[]

@@ -23,7 +23,7 @@ export async function ensureConfine(tree: string): Promise<void> {
 /** As proveArtifact does. */
 export const proveConfine = (tree: string): string | undefined => proveArtifact(join(tree, CONFINE))
 
-/** What keeps a kernel, and whoever is root in it, from this machine's files. */
+/** What keeps a kernel, and root in it, from this machine's files. */
 export interface Confinement {
   /** How files are protected; undefined: this machine can do neither, and the user's files are open to root of the guest. */
   files: 'landlock' | 'mounts' | undefined

@@ -56,8 +56,8 @@ const madeAtOnce = 48
 
 /**
  * Real pipes for what processes print. Node's own are sockets, on which a program that opens /dev/stdout fails (ENXIO).
- * FIFOs are made in bulk, because a process start is dear here. (Standard input stays a socket: a FIFO whose writer is
- * done blocks whoever opens /dev/stdin.)
+ * FIFOs are made in bulk, because starting a process is slow here. (Standard input stays a socket: opening /dev/stdin
+ * blocks when it is a FIFO whose writer has closed it.)
  */
 export class FifoPool {
   private readonly folder: string

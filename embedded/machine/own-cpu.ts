@@ -41,7 +41,7 @@ export function allowedCpus(): number[] {
   }
 }
 
-/** Every process of a User-Mode Linux kernel, whoever started it. */
+/** Every process of a User-Mode Linux kernel on this machine, also those of other clusters. */
 export function runningKernels(): RunningKernel[] {
   return readdirSync('/proc')
     .filter((name) => /^\d+$/.test(name))

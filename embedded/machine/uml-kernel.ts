@@ -12,9 +12,9 @@ import { plainPath } from './plain-path.ts'
 const INIT = 'init.sh'
 
 /**
- * What a kernel does as it boots that nobody has use for here: benchmarks of checksums for disks, which took more than half of that
- * time, and the buffers of a file system's journal and of compressed swap. Whenever the kernel maps memory for a module, User-Mode
- * Linux maps all of its virtual memory anew, a page at a time (flush_tlb_kernel_vm, 6.1), and those buffers were four fifths of it.
+ * What a kernel does at boot without any use here: benchmarks of checksums for disks, which took more than half of that time,
+ * and the buffers of a file system's journal and of compressed swap. Whenever the kernel maps memory for a module, User-Mode
+ * Linux maps all of its virtual memory again, a page at a time (flush_tlb_kernel_vm, 6.1), and those buffers were four fifths of it.
  */
 const NEEDLESS = ['raid6_select_algo', 'calibrate_xor_blocks', 'init_jfs_fs', 'init_zswap']
 
