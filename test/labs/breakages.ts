@@ -235,12 +235,14 @@ const links: Breakage[] = [
 ]
 
 const traffic: Breakage[] = [
-  // First, as scheduler lc passes over a backend with connections that were left half open.
   {
     what: 'a backend is behind a black hole, the others are not',
     step: 'node-port',
-    break: ({ backend }) => `ip route add blackhole ${backend}`,
-    heal: ({ backend }) => `ip route del blackhole ${backend}`,
+    // The one with the fewest connections: scheduler lc passes over a backend that still has more than the others.
+    break: ({ nodePort }) =>
+      `ipvsadm -Ln | awk '/^TCP/ {on = $2 ~ /^172\\.18\\..*:${nodePort}$/} on && /->/ {split($2, a, ":"); print $5 * 256 + $6, a[1]}' |
+        sort -n | head -n 1 | cut -d ' ' -f 2 >/run/black-hole; ip route add blackhole $(cat /run/black-hole)`,
+    heal: () => 'ip route del blackhole $(cat /run/black-hole)',
   },
   {
     what: 'packets to the node port are dropped',
