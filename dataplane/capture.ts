@@ -60,7 +60,7 @@ export function rememberingParsers(): CaptureParsers {
   }
 }
 
-/** So many texts of a kind: what is like one capture may be thousands that differ in a line. */
+/** Texts remembered for each kind: a class has thousands of captures that differ from one another in a line. */
 const REMEMBERED = 100
 
 function remembering<Value>(parse: (text: string) => Value): (text: string) => Value {

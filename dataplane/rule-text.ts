@@ -28,7 +28,7 @@ export function normaliseSpec(spec: string): string {
   return text
 }
 
-/** So many texts are remembered: the rules of a cluster's nodes, at several moments, are for the most part the same. */
+/** 5,000 rules are remembered: nodes of a cluster, at several moments, have mostly the same ones. */
 const known = new BoundedCache<ParsedRule | undefined>(5000)
 const read = (spec: string) => parseRule(spec, { lenient: true })
 

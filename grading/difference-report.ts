@@ -107,7 +107,7 @@ export function restoredBySync(mode: KubeProxyMode): Advice {
   }
 }
 
-/** Another mode runs than the one that is asked about. */
+/** Advice where kube-proxy runs in another mode than the step is about. */
 export const otherMode = (node: string, runs: string, mode: KubeProxyMode): Advice => ({
   hint: `kube-proxy on ${node} runs in ${runs} mode, and this is about ${mode} mode:`,
   next: `make ${mode}`,

@@ -5,6 +5,7 @@ import { z } from 'zod'
 import { refusalOf } from '../cluster/doctor/choose.ts'
 import type { LabNeeds } from '../cluster/doctor/facts.ts'
 import type { Cluster } from '../cluster/driver.ts'
+import { UserError } from '../host/main.ts'
 import { Trouble } from './failure.ts'
 import { labFolder, labsFolder } from './lab-folders.ts'
 
@@ -130,4 +131,11 @@ export async function mustRunHere(cluster: Cluster, lab: LabDefinition): Promise
   const elsewhere =
     driver === 'embedded' ? `\`NAME=${name}-uml KERNEL=uml make lab-${lab.number}\`` : 'CLUSTER=embedded'
   throw new Trouble(refusalOf(lab, `${where}, that of ${elsewhere} has`))
+}
+
+/** Reads the number of a lab. Throws a UserError with an example. */
+export function labNumber(text: string | undefined): number {
+  const number = Number(text)
+  if (Number.isInteger(number) && number > 0) return number
+  throw new UserError(`"${text ?? ''}" is not the number of a lab: write it as in \`make check-2\`.`)
 }

@@ -1,7 +1,9 @@
+import type { KubeClient } from '../cluster/kube-client.ts'
 import { answerForm, readAnswer, sameAnswer } from './answer.ts'
 import type { Check, CheckContext } from './check-context.ts'
 import { Failure, fail, NotApplicable, Trouble } from './failure.ts'
 import type { StepDefinition } from './lab-definition.ts'
+import { writeNotes } from './lab-notes.ts'
 
 /** The right answer for the current state of the cluster. */
 export interface Truth {
@@ -98,4 +100,12 @@ function usable({ text }: AnswerNote): string | undefined {
   } catch {
     return undefined
   }
+}
+
+/**
+ * Stores an answer in the cluster, replacing an earlier one; grading the step then judges it.
+ * @throws Error with a sentence for the learner when the text can't be an answer
+ */
+export async function keepAnswer(client: KubeClient, lab: number, step: string, typed: string): Promise<void> {
+  await writeNotes(client, lab, { [answerKey(step)]: JSON.stringify(answerNote(typed)) })
 }

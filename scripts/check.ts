@@ -1,7 +1,7 @@
 // Offline grading, of a capture or a submission; of the cluster without one. See --help.
 import { statSync } from 'node:fs'
 import { parseArgs } from 'node:util'
-import { labNumber } from '../course/lab-number.ts'
+import { labNumber } from '../grading/lab-definition.ts'
 import { main, UserError } from '../host/main.ts'
 import { checkSubmission } from '../instructors/check-submission.ts'
 import { FORMATS } from '../instructors/class/formats/formats.ts'

@@ -1,6 +1,6 @@
 // Grades a lab on the running cluster. See --help.
 import { parseArgs } from 'node:util'
-import { labNumber } from '../course/lab-number.ts'
+import { labNumber } from '../grading/lab-definition.ts'
 import { main } from '../host/main.ts'
 import { FORMATS } from '../instructors/class/formats/formats.ts'
 import { gradeAndPrint, gradingOptions } from '../instructors/grading.ts'

@@ -2,9 +2,8 @@
 
 import { runningCluster } from '../cluster/select.ts'
 import { LabBench } from '../course/lab-bench.ts'
-import { labNumber } from '../course/lab-number.ts'
 import { resetLab } from '../course/lab-reset.ts'
-import { readLab } from '../grading/lab-definition.ts'
+import { labNumber, readLab } from '../grading/lab-definition.ts'
 import { main } from '../host/main.ts'
 import { createProgress } from '../host/progress.ts'
 

@@ -1,6 +1,6 @@
 // Mutation testing of the grader. See --help.
 import { parseArgs } from 'node:util'
-import { labNumber } from '../course/lab-number.ts'
+import { labNumber } from '../grading/lab-definition.ts'
 import { ExitCode, main } from '../host/main.ts'
 import { plainText, shortened } from '../host/plain-text.ts'
 import { goodCaptures } from '../instructors/mutation/good-captures.ts'

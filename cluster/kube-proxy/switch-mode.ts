@@ -35,7 +35,7 @@ const proofDeadlineMs = 90_000
 
 /**
  * Puts every kube-proxy of a cluster into a mode: checks the kernel modules on every node first, changes only `mode` (and
- * `ipvs.scheduler`) in the ConfigMap (and the DaemonSet's image, where another version is asked for), restarts the DaemonSet, waits,
+ * `ipvs.scheduler`) in the ConfigMap (and the DaemonSet's image for another version), restarts the DaemonSet, waits,
  * and proves per node which proxier runs. The old mode's rules remain until flushNat removes them.
  * @throws ModeUnsupported before anything is changed; KubeProxyError when a kube-proxy crashes or the nodes disagree
  */

@@ -17,7 +17,7 @@ export function scaleRemarks({ at, machine, endpoints, rate, seconds }: Measurem
     `Published elsewhere: hardly a difference below ${smallBelow} Services (10,000 Pods), and none with keep-alive;`,
     `at 10,000 Services iptables mode takes about ${cpuPercent.iptables} % of a core more, IPVS mode about ${cpuPercent.ipvs} %.`,
     'Carries over: which curve is a line and which is flat. Does not: seconds, per cents and where the curves part.',
-    'This kernel runs as a program on another one and is slower at everything; here is what the kernel is asked to do,',
+    'This kernel runs as a program on another one and is slower at everything; the table shows the work of the kernel,',
     'without the thinking of kube-proxy itself, which in IPVS mode compares every Service at every sync.',
   ]
 }

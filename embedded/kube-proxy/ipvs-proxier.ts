@@ -159,8 +159,8 @@ function changedRules(wanted: Ruleset, held: Ruleset): string {
 
 /**
  * What kube-proxy asks of a kernel before it runs in IPVS mode (1.27–1.34: CanUseIPVSProxier): IPVS answers, ipset runs, and
- * a virtual server with the scheduler can be made on a test address of RFC 5737. The modprobe stands in for the kernel
- * loading modules by itself when a genuine kube-proxy asks over netlink.
+ * a virtual server with the scheduler can be made on a test address of RFC 5737. The modprobe replaces the
+ * loading of modules that a genuine kube-proxy's netlink request causes.
  */
 const probe = (scheduler: string) => `
 command -v ipset >/dev/null || { echo 'no-ipset executable file not found in $PATH'; exit; }

@@ -59,8 +59,8 @@ export interface RunResult {
 /** The one real Linux kernel of an embedded cluster, reached through its agent. */
 export interface Machine {
   /**
-   * Whether its kernel is its own: it booted with the machine, and root loads modules. The host's loads them by itself for what is asked for
-   * over netlink, where it has them.
+   * Whether its kernel booted with it, so that root in it can load modules. The host's kernel loads a module itself when a
+   * netlink request needs one.
    */
   readonly ownKernel: boolean
   /** Runs a command to its end. Rejects only when the machine is gone or `timeoutMs` passed (the command is then killed). */

@@ -118,7 +118,7 @@ async function complete(root: string): Promise<void> {
   }
   // Libraries are asked for by another name than their files': ldconfig makes those links.
   await runTool([join(root, 'usr/sbin/ldconfig'), '-n', join(root, LIBRARIES)], root)
-  // Whoever unpacks it owns it, and is no one else.
+  // Every file belongs to the user who unpacks the archive.
   await runTool(['chmod', '-R', 'u+rwX,go+rX,ug-s', '.'], root)
 }
 

@@ -1,4 +1,4 @@
-import { existsSync, mkdtempSync, realpathSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdtempSync, realpathSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { shellWord } from '../../host/shell-word.ts'
 import { confinedCommand, findConfinement, programFiles, systemFiles } from './confinement.ts'
@@ -7,7 +7,6 @@ import type { BootOptions, KernelStart } from './kernel.ts'
 import { FIRST_PROGRAM, kernelProgram } from './kernel-package.ts'
 import { allowedCpus, ownCpu, runningKernels } from './own-cpu.ts'
 import { GUEST_CONFINE } from './placement.ts'
-import { plainPath } from './plain-path.ts'
 
 const INIT = 'init.sh'
 
@@ -141,4 +140,16 @@ cd /mnt/root
 pivot_root . mnt
 exec chroot . /bin/sh -c 'stty -F /dev/ttyS0 raw -echo; "$0" "$1" /dev/ttyS0; echo o >/proc/sysrq-trigger; exec sleep 60' ${shellWord(node)} ${shellWord(agent)}
 `
+}
+
+/** What a kernel's command line carries as it is: it is one text, cut at spaces and quotes. */
+const PLAIN = /^[\w./+:@=-]+$/
+
+/** A folder's path as a kernel's command line can carry it: its own, or that of a link to it. `end` takes the link away. */
+function plainPath(folder: string): { path: string; end(): void } {
+  if (PLAIN.test(folder)) return { path: folder, end: () => {} }
+  const place = mkdtempSync('/tmp/kube-service-labs-')
+  const path = join(place, 'here')
+  symlinkSync(folder, path)
+  return { path, end: () => rmSync(place, { recursive: true, force: true }) }
 }

@@ -56,8 +56,8 @@ export function guestScript(works: readonly GuestWork[]): string {
 }
 
 /**
- * Does work in the guest, one script at a time: what is asked for while a script runs is done together in the next. A
- * process start costs tens of milliseconds there, so ten Pods at once cost little more than one.
+ * Does work in the guest, one script at a time: requests that arrive while a script runs share the next one.
+ * Starting a process takes tens of milliseconds there, so ten Pods take little longer than one.
  */
 export class GuestWorker {
   private readonly machine: Machine
