@@ -1,8 +1,11 @@
 import { describe, expect, test } from 'vitest'
+import { keepCounts } from '../../checks/02-ipvs/extra-services-cost.ts'
 import { type Capture, readCaptureFolder } from '../../cluster/capture-folder.ts'
+import { Failure } from '../../grading/failure.ts'
 import { loadSpec } from '../../grading/grader.ts'
 import { judgeRound } from '../../grading/judge.ts'
 import { readLab } from '../../grading/lab-definition.ts'
+import { LabNotes } from '../../grading/lab-notes.ts'
 import { Snapshot } from '../../grading/snapshot.ts'
 import { breakFile, flushedCapture, kindCapture } from './solved-capture.ts'
 
@@ -51,6 +54,28 @@ describe('genuine clusters, as recorded', () => {
     }))
     const outcomes = await judgeRound(spec, new Snapshot({ ...capture, nodes: silent }), undefined, ['web'])
     expect(outcomes).toMatchObject([{ verdict: 'failed', failure: { node: silent[1]?.name } }])
+  })
+
+  test('a node whose kube-proxy has not done its first sync in the new mode is not counted', async () => {
+    const files = (stage: string) => readCaptureFolder(kindCapture(stage))
+    const good = files('ipvs-kernel-2-switched-not-flushed')
+    const before = files('ipvs-kernel-1-iptables')
+    const late = good.nodes.map((node) => {
+      const rules = before.nodes.find(({ name }) => name === node.name)?.files.get(RULES) ?? ''
+      return node.name === NODE ? { ...node, files: new Map(node.files).set(RULES, rules) } : node
+    })
+    const countedIn = (capture: Capture) => {
+      const snapshot = new Snapshot(capture)
+      const notes = new LabNotes(2, snapshot)
+      const count = () => keepCounts({ snapshot, nodes: snapshot.nodes, notes, live: undefined, show: () => {} })
+      return { notes, count }
+    }
+    const settled = countedIn(good)
+    settled.count()
+    expect(settled.notes.hasNews).toBe(true)
+    const syncing = countedIn({ ...good, nodes: late })
+    expect(syncing.count).toThrow(Failure)
+    expect(syncing.notes.hasNews).toBe(false)
   })
 
   test('a kernel without IPVS is recognised by what the log says', async () => {
