@@ -80,7 +80,9 @@ describe('which cluster is taken', () => {
     ])
       expect(chooseCluster(nothing, kindOf(change), plainLab)).toEqual({
         driver: 'embedded',
-        note: expect.stringMatching(/^docker answers, but .* not (available|installed)[^\n]*: using the embedded cluster\.$/),
+        note: expect.stringMatching(
+          /^docker answers, but .* not (available|installed)[^\n]*: using the embedded cluster\.$/,
+        ),
       })
   })
 
