@@ -18,7 +18,8 @@ proxy_mode() {
 }`
 
 /**
- * The modes that the kernel is known to support or not, a line each. IPVS is not tried if its module was not loaded before.
+ * The modes that the kernel is known to support or lack, one per line. IPVS is not tried if its module was not loaded
+ * before.
  */
 const KERNEL_MODES = `lacks=$(${nftProbe})
 case $? in 0) echo 'nftables: runs' ;; 3) echo "nftables: no $lacks" ;; esac
@@ -90,7 +91,7 @@ const SECTIONS: Record<ReportDepth, Record<string, string>> = {
   thorough: THOROUGH,
 }
 
-/** A node's report is incomplete: the node, or the connection to it, was lost meanwhile. */
+/** A node's report is incomplete: the node, or the connection to it, was lost in the meantime. */
 class CutOffReport extends Error {}
 
 export interface NodeReportRequest {
@@ -103,7 +104,7 @@ export interface NodeReportRequest {
   read(output: string): { files: Map<string, string>; failures: Map<string, number> }
 }
 
-/** The command to run on a node. Its section marks carry a random word, so no rule comment can forge one. */
+/** The command to run on a node. Its section marks contain a random UUID, so that no rule comment can forge one. */
 export function nodeReportRequest(depth: ReportDepth): NodeReportRequest {
   const mark = `==${randomUUID()}`
   const sections = Object.entries(SECTIONS[depth])
@@ -117,7 +118,7 @@ export function nodeReportRequest(depth: ReportDepth): NodeReportRequest {
 }
 
 function readReport(output: string, mark: string) {
-  if (!output.endsWith(`${mark}! end\n`)) throw new CutOffReport('what it printed was cut off')
+  if (!output.endsWith(`${mark}! end\n`)) throw new CutOffReport('its output was cut off')
   const files = new Map<string, string>()
   const failures = new Map<string, number>()
   for (const section of output.split(`${mark} `).slice(1)) {
