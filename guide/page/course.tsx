@@ -1,0 +1,195 @@
+import { useEffect, useRef, useState } from 'preact/hooks'
+import type { LabContent, ProgressPush, StepContent, StepProgress } from '../protocol.ts'
+import { Blocks } from './blocks.tsx'
+import { act } from './connection.ts'
+import { StepState } from './step-state.tsx'
+import type { State } from './store.ts'
+import { duration, VERDICTS } from './words.ts'
+
+/** The places of a lab in their order: before the first step, each step, and the end. */
+export function placesOf(lab: LabContent): string[] {
+  return ['intro', ...lab.steps.map(({ id }) => id), 'end']
+}
+
+/** The lab's text with the state of the step that is shown. */
+export function Course({ state: { lab, progress } }: { state: State }) {
+  const text = useRef<HTMLElement>(null)
+  const shown = progress?.at
+  const before = useRef(shown)
+  useEffect(() => {
+    if (shown === undefined || before.current === undefined || before.current === shown) {
+      before.current = shown
+      return
+    }
+    before.current = shown
+    text.current?.scrollTo(0, 0)
+    text.current?.focus()
+  }, [shown])
+  if (!lab || !progress) return <section class="course empty">Reading the lab …</section>
+  const index = lab.steps.findIndex(({ id }) => id === progress.at)
+  const step = lab.steps[index]
+  const done = progress.steps.find(({ id }) => id === progress.at)
+  return (
+    <section class="course" aria-label="Lab">
+      <Steps lab={lab} progress={progress} />
+      <article ref={text} class="text" tabIndex={-1} aria-label={step?.title ?? lab.title}>
+        {step ? <StepText step={step} passed={done?.verdict === 'passed'} /> : <Ends lab={lab} progress={progress} />}
+      </article>
+      {step && done ? (
+        <StepState lab={lab} index={index} step={step} done={done} busy={progress.busy} />
+      ) : (
+        <footer class="state calm">
+          <Walk lab={lab} at={progress.at} />
+        </footer>
+      )}
+    </section>
+  )
+}
+
+/** Back and Next. */
+export function Walk({ lab, at, ready = true }: { lab: LabContent; at: string; ready?: boolean }) {
+  const places = placesOf(lab)
+  const index = places.indexOf(at)
+  const [back, next] = [places[index - 1], places[index + 1]]
+  return (
+    <div class="walk">
+      {back && (
+        <button type="button" aria-keyshortcuts="Alt+B" onClick={() => void act('go', { to: back })}>
+          ← Back
+        </button>
+      )}
+      {next && (
+        <button
+          type="button"
+          class={ready ? 'main' : ''}
+          aria-keyshortcuts="Alt+N"
+          onClick={() => void act('go', { to: next })}
+        >
+          {at === 'intro' ? 'Start' : next === 'end' ? 'Finish' : 'Next'} →
+        </button>
+      )}
+    </div>
+  )
+}
+
+function StepText({ step, passed }: { step: StepContent; passed: boolean }) {
+  return (
+    <>
+      <Blocks key={`${step.id} task`} blocks={step.task} />
+      {passed && step.seen.length > 0 && (
+        <div class="seen">
+          <Blocks key={`${step.id} seen`} blocks={step.seen} />
+        </div>
+      )}
+    </>
+  )
+}
+
+function Ends({ lab, progress }: { lab: LabContent; progress: ProgressPush }) {
+  if (progress.at !== 'end')
+    return (
+      <>
+        <h2>
+          Lab {lab.number}: {lab.title}
+        </h2>
+        <Blocks blocks={lab.intro} />
+      </>
+    )
+  return (
+    <>
+      <h2>
+        {progress.points} of {progress.of} points in {duration(progress.workedMs)}
+      </h2>
+      <Blocks blocks={progress.summary ?? []} />
+      <Blocks blocks={lab.outro} />
+      <Submission />
+    </>
+  )
+}
+
+function Submission() {
+  const [learner, setLearner] = useState('')
+  const [saved, setSaved] = useState<{ file: string; score: string }>()
+  return (
+    <form
+      class="submission"
+      onSubmit={async (event) => {
+        event.preventDefault()
+        setSaved(await act('submit', { learner }))
+      }}
+    >
+      <h3>Save submission</h3>
+      <p>The file contains what the nodes hold, so that your instructor can grade it again.</p>
+      <label>
+        Your name{' '}
+        <input required maxLength={60} value={learner} onInput={(event) => setLearner(event.currentTarget.value)} />
+      </label>
+      <button type="submit" class="main">
+        Save submission
+      </button>
+      {saved && (
+        <p role="status">
+          ✓ {saved.score}. Saved as <code>{saved.file}</code>.
+        </p>
+      )}
+    </form>
+  )
+}
+
+/** The list of steps: a row of numbers that opens to titles. */
+function Steps({ lab, progress }: { lab: LabContent; progress: ProgressPush }) {
+  const [open, setOpen] = useState(false)
+  const index = lab.steps.findIndex(({ id }) => id === progress.at)
+  return (
+    <nav class={open ? 'steps open' : 'steps'} aria-label="Steps">
+      <button type="button" class="plain" aria-expanded={open} onClick={() => setOpen(!open)}>
+        {index === -1 ? `${lab.steps.length} steps` : `Step ${index + 1} of ${lab.steps.length}`} {open ? '▴' : '▾'}
+      </button>
+      <ol>
+        {lab.steps.map((step, at) => (
+          <StepLink
+            key={step.id}
+            step={step}
+            number={at + 1}
+            current={step.id === progress.at}
+            done={progress.steps.find(({ id }) => id === step.id)}
+            leave={() => setOpen(false)}
+          />
+        ))}
+      </ol>
+    </nav>
+  )
+}
+
+interface StepLinkProps {
+  step: StepContent
+  number: number
+  current: boolean
+  done: StepProgress | undefined
+  leave: () => void
+}
+
+function StepLink({ step, number, current, done, leave }: StepLinkProps) {
+  const { sign, word, tone } = VERDICTS[done?.verdict ?? 'looking']
+  return (
+    <li>
+      <button
+        type="button"
+        class={tone}
+        aria-current={current ? 'step' : undefined}
+        title={`${number}. ${step.title} (${word})`}
+        onClick={() => {
+          leave()
+          void act('go', { to: step.id })
+        }}
+      >
+        <span class="number">{tone === 'good' ? sign : number}</span>
+        <span class="title">
+          <span class="hidden">Step {number}: </span>
+          {step.title}
+          <span class="hidden">, {word}</span>
+        </span>
+      </button>
+    </li>
+  )
+}
