@@ -50,7 +50,7 @@ async function answer(
   if (body === undefined || name === undefined) {
     response
       .writeHead(404, { 'content-type': 'text/plain; charset=utf-8' })
-      .end('Nothing here. Open the address that make present printed.\n')
+      .end('Not found. Open the address that make present printed.\n')
     return
   }
   response
@@ -63,7 +63,7 @@ async function answer(
     .end(body)
 }
 
-/** The file that a path names below the token; only pages and PDFs, and none of another folder. */
+/** The file that a path names below the token; only pages and PDFs of this folder. */
 function pageName(token: string, url: string | undefined): string | undefined {
   const [path = ''] = (url ?? '').split('?')
   if (!path.startsWith(`/${token}/`)) return undefined
