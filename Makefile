@@ -92,7 +92,7 @@ submit: $(NODE_MODULES) ## Write a learner's submission (LEARNER=alice LAB=2)
 	@$(RUN) scripts/submit.ts
 grade-class: $(NODE_MODULES) ## Grade every file in submissions/ and write report.html and report.csv there
 	@$(RUN) scripts/grade-class.ts --html submissions/report.html --csv submissions/report.csv submissions/*.labgrade
-slides: $(NODE_MODULES) ## Build the slides of all labs into dist/slides (PDF too, if Chromium is installed)
+slides: $(NODE_MODULES) ## Build the slides of all labs into dist/slides, with a PDF each (Chromium is fetched once)
 	@$(RUN) scripts/slides.ts
 present: $(NODE_MODULES) ## Build the slides and show them on this machine until Ctrl-C (PORT=…)
 	@$(RUN) scripts/present.ts

@@ -9,7 +9,7 @@ const booting = ['test/embedded', 'embedded/test/kubelet', 'embedded/test/kube-p
 /** Tests that start programs: make, kubectl, the scripts themselves. They take most of the time that no kernel takes. */
 const starting = [
   ...['scripts', 'host', 'cluster', 'instructors'].map((folder) => `test/${folder}/**/*.test.ts`),
-  'test/{grading,dataplane}/**/{cli,vitest-face,expect-script}.test.ts',
+  'test/{grading,dataplane}/**/{cli,vitest-face,expect-script,nft-kernel}.test.ts',
   'test/course/lint-course.test.ts',
   'embedded/test/apiserver/kubectl-*.test.ts',
 ]

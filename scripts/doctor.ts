@@ -1,13 +1,13 @@
 import { chalk } from 'zx/core'
 import { chooseKernel } from '../cluster/doctor/choose-kernel.ts'
 import { gatherFacts } from '../cluster/doctor/gather.ts'
-import { type DoctorResult, diagnose, type LabVerdict, type Weight } from '../cluster/doctor/judge.ts'
+import { type DoctorResult, diagnose, type LabVerdict, type Severity } from '../cluster/doctor/judge.ts'
 import { needsOf, readLab } from '../grading/lab-definition.ts'
 import { listLabs } from '../grading/lab-folders.ts'
 import { clusterName } from '../host/layout.ts'
 import { ExitCode, main } from '../host/main.ts'
 
-const marks: Record<Weight, string> = {
+const marks: Record<Severity, string> = {
   fine: chalk.green('✓'),
   note: '•',
   warning: chalk.yellow('!'),
@@ -16,9 +16,9 @@ const marks: Record<Weight, string> = {
 
 const column = 14
 
-function lines({ what, weight, detail, mend }: DoctorResult): string {
-  const arrow = mend === undefined ? '' : `\n   ${' '.repeat(column)} → ${mend}`
-  return ` ${marks[weight]} ${what.padEnd(column)} ${detail}${arrow}`
+function lines({ what, severity, detail, fix }: DoctorResult): string {
+  const arrow = fix === undefined ? '' : `\n   ${' '.repeat(column)} → ${fix}`
+  return ` ${marks[severity]} ${what.padEnd(column)} ${detail}${arrow}`
 }
 
 function labLines({ number, title, on, notOn, partly }: LabVerdict, kernel: string): string {

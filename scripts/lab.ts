@@ -27,7 +27,7 @@ await main(async () => {
   const definition = import('../grading/lab-definition.ts').then(({ readLab }) => readLab(number))
   definition.catch(() => {})
   const needs = async () => needsOf(await definition)
-  const cluster = await selectCluster(undefined, undefined, { making: progress, lab: needs })
+  const cluster = await selectCluster(undefined, undefined, { creating: progress, lab: needs })
   await agree(number, cluster)
   // Loading the lab's code takes about a second, as long as booting a kernel, so both run in parallel.
   const interactive = process.stdin.isTTY === true && process.stdout.isTTY === true && !process.env.CI

@@ -5,15 +5,15 @@ import { kernelLacks } from './judge.ts'
 /** The names of the embedded cluster's kernels in messages. */
 export const KERNEL_TITLES: Record<KernelName, string> = { uml: 'User-Mode Linux', host: "this machine's own kernel" }
 
-/** What the labs need of a kernel. */
+/** The kernel features that the labs need. */
 const everything: readonly KernelNeed[] = ['ipvs', 'ipset', 'recent', 'nft']
 
 /** The kernel for a new cluster, with a note if it is not the usual one; or why there is none. */
 export type KernelChoice = { kernel: KernelName; note?: string } | { refusal: string }
 
 /**
- * What KERNEL=auto means: this machine's own kernel where it can do what all labs need (it is the faster one), or if only
- * this kernel can do what the given lab needs; else User-Mode Linux. Pure.
+ * Chooses the kernel for KERNEL=auto: this machine's own kernel (the faster one) if it supports what all labs need, or if
+ * only it supports what the given lab needs; else User-Mode Linux. Pure.
  * @throws Error for another value of KERNEL
  */
 export function chooseKernel(
@@ -25,8 +25,8 @@ export function chooseKernel(
   const trouble = hostKernel?.trouble
   if (wish === 'host') {
     if (!trouble) return { kernel: 'host' }
-    const mend = trouble.mend ? `: run \`${trouble.mend}\` first, or leave KERNEL out` : ': leave KERNEL out'
-    return { refusal: `KERNEL=host can't be used here, ${trouble.detail}${mend}.` }
+    const fix = trouble.fix ? `: run \`${trouble.fix}\` first, or leave KERNEL out` : ': leave KERNEL out'
+    return { refusal: `KERNEL=host can't be used here, ${trouble.detail}${fix}.` }
   }
   if (wish && wish !== 'auto')
     throw new Error(`KERNEL="${wish}" is not known: use "auto", ${KERNELS.map((name) => `"${name}"`).join(' or ')}.`)

@@ -1,8 +1,8 @@
 import { type Confinement, openTo } from '../../embedded/index.ts'
 import type { EmbeddedFacts, Facts, HostFacts, KernelFacts, KernelNeed, KindFacts, LabNeeds } from './facts.ts'
-import { type DoctorResult, kernelResults, type Weight } from './judge-kernel.ts'
+import { type DoctorResult, kernelResults, type Severity } from './judge-kernel.ts'
 
-export type { DoctorResult, Weight }
+export type { DoctorResult, Severity }
 
 /** The clusters on which a lab can run, and why not on the others. */
 export interface LabVerdict {
@@ -25,7 +25,8 @@ const gigabyte = 1024 ** 3
 const inGigabytes = (bytes: number) => `${(bytes / gigabyte).toFixed(1)} GB`
 
 /**
- * What each kind of cluster needs: measured for the embedded one; for kind, three idle nodes take 1 GB and labs another 1 GB.
+ * Free memory and disk that a cluster needs: measured for the embedded one; for kind, three idle nodes use 1 GB and labs
+ * another 1 GB.
  */
 const needed = {
   embedded: { memory: 1.5 * gigabyte, disk: 0.5 * gigabyte },
@@ -46,24 +47,28 @@ export function diagnose(facts: Facts): Diagnosis {
 
 function machineResults(host: HostFacts): DoctorResult[] {
   return [
-    { what: 'system', weight: 'fine', detail: host.wsl ? `${host.system}, in WSL` : host.system },
-    { what: 'Node.js', weight: 'fine', detail: host.nodeVersion },
+    { what: 'system', severity: 'fine', detail: host.wsl ? `${host.system}, in WSL` : host.system },
+    { what: 'Node.js', severity: 'fine', detail: host.nodeVersion },
     host.kubectl
-      ? { what: 'kubectl', weight: 'fine', detail: host.kubectl }
-      : { what: 'kubectl', weight: 'note', detail: 'not installed; it will be fetched once and its checksum verified' },
+      ? { what: 'kubectl', severity: 'fine', detail: host.kubectl }
+      : {
+          what: 'kubectl',
+          severity: 'note',
+          detail: 'not installed; it will be fetched once and its checksum verified',
+        },
   ]
 }
 
 function embeddedResults(facts: EmbeddedFacts, host: HostFacts): DoctorResult[] {
   const { trouble, cached, confinement, kernel } = facts
-  if (trouble !== undefined) return [{ what: 'KERNEL=uml', weight: 'fault', detail: trouble }]
+  if (trouble !== undefined) return [{ what: 'KERNEL=uml', severity: 'fault', detail: trouble }]
   const detail = kernel
     ? `${kernel.release}, running: ${kernel.ipvs ? `IPVS with ${kernel.schedulers.length} schedulers` : 'without IPVS'}`
     : cached
-      ? 'User-Mode Linux, its packages are here'
+      ? 'User-Mode Linux, its packages are in the cache'
       : 'User-Mode Linux, will be fetched once (50 MB of packages)'
   return [
-    { what: 'KERNEL=uml', weight: 'fine', detail },
+    { what: 'KERNEL=uml', severity: 'fine', detail },
     ...hostKernelResult(facts),
     ...(confinement ? [confinementResult(confinement)] : []),
     room('memory', host.freeMemory, needed.embedded.memory, 'close other programs'),
@@ -77,26 +82,26 @@ function confinementResult(confinement: Confinement): DoctorResult {
   if (!weakness)
     return {
       what,
-      weight: 'fine',
-      detail: 'Landlock and seccomp: the guest changes no file of this machine, and reads only programs',
+      severity: 'fine',
+      detail: 'Landlock and seccomp: the guest can change no file of this machine and read only programs',
     }
-  const weight = confinement.files === 'mounts' ? 'note' : 'warning'
-  return { what, weight, detail: weakness.open, mend: weakness.mend }
+  const severity = confinement.files === 'mounts' ? 'note' : 'warning'
+  return { what, severity, detail: weakness.open, fix: weakness.fix }
 }
 
-function room(what: string, free: number, enough: number, mend: string): DoctorResult {
+function room(what: string, free: number, enough: number, fix: string): DoctorResult {
   const detail = `${inGigabytes(free)} free`
-  if (free >= enough) return { what, weight: 'fine', detail }
-  return { what, weight: 'warning', detail, mend: `${mend}: ${inGigabytes(enough)} are needed` }
+  if (free >= enough) return { what, severity: 'fine', detail }
+  return { what, severity: 'warning', detail, fix: `${fix}: ${inGigabytes(enough)} are needed` }
 }
 
 function kindResults(kind: KindFacts, host: HostFacts): DoctorResult[] {
   const { engine, image, kernel, kernelTrouble } = kind
-  if (!engine) return [{ what: 'engine', weight: 'fault', ...missingEngine(host) }]
+  if (!engine) return [{ what: 'engine', severity: 'fault', ...missingEngine(host) }]
   const results: DoctorResult[] = [
     {
       what: 'engine',
-      weight: 'fine',
+      severity: 'fine',
       detail: `${engine.name} ${engine.version} on ${engine.operatingSystem || 'an unknown system'}, kernel ${engine.kernel}`,
     },
     binaryResult(kind),
@@ -106,26 +111,26 @@ function kindResults(kind: KindFacts, host: HostFacts): DoctorResult[] {
   if (engine.memory > 0)
     results.push({
       ...room('memory', engine.memory, needed.kind.memory, "give the engine's machine more memory"),
-      detail: `${inGigabytes(engine.memory)} in all, ${engine.cpus} processors`,
+      detail: `${inGigabytes(engine.memory)} in total, ${engine.cpus} processors`,
     })
   if (kernel) {
-    results.push(room('disk', kernel.freeDisk, needed.kind.disk, `\`${engine.name} system prune\`, or make room`))
+    results.push(room('disk', kernel.freeDisk, needed.kind.disk, `\`${engine.name} system prune\`, or free disk space`))
     results.push(...kernelResults(kernel, engine))
   } else if (kernelTrouble !== undefined)
     results.push({
       what: 'containers',
-      weight: 'fault',
+      severity: 'fault',
       detail: `a privileged container does not run: ${kernelTrouble}`,
-      mend: engine.rootless
+      fix: engine.rootless
         ? 'use an engine that runs as root'
         : `\`${engine.name} run --rm --privileged IMAGE true\` must work`,
     })
   else
     results.push({
       what: 'kernel',
-      weight: 'note',
-      detail: 'its features are not known until a node image is here',
-      mend: `${engine.name} pull ${image?.reference ?? 'IMAGE'}, then make doctor again`,
+      severity: 'note',
+      detail: 'its features are not known until a node image is available',
+      fix: `${engine.name} pull ${image?.reference ?? 'IMAGE'}, then make doctor again`,
     })
   return results
 }
@@ -135,22 +140,22 @@ function hostKernelResult({ hostKernel, cached }: EmbeddedFacts): DoctorResult[]
   if (!hostKernel) return []
   const what = 'KERNEL=host'
   const { trouble, kernel } = hostKernel
-  if (trouble) return [{ what, weight: 'note', ...trouble }]
+  if (trouble) return [{ what, severity: 'note', ...trouble }]
   if (!kernel)
-    return [{ what, weight: cached ? 'note' : 'fine', detail: 'namespaces work; its features are not known yet' }]
+    return [{ what, severity: cached ? 'note' : 'fine', detail: 'namespaces work; its features are not known yet' }]
   const missing = kernelLacks(kernel, ['ipvs', 'ipset', 'recent', 'nft'])
   const able = missing.length > 0 ? `without ${missing.join(' and ')}` : 'supports everything that labs need'
-  return [{ what, weight: 'fine', detail: `this machine's own, ${kernel.release}, ${able}` }]
+  return [{ what, severity: 'fine', detail: `this machine's own, ${kernel.release}, ${able}` }]
 }
 
 /** No engine: the message, and the command that starts one on this system. */
-export function missingEngine({ platform, wsl }: HostFacts): { detail: string; mend: string } {
+export function missingEngine({ platform, wsl }: HostFacts): { detail: string; fix: string } {
   const detail = 'no Docker or Podman engine responds'
-  if (platform === 'darwin') return { detail, mend: 'start Docker Desktop, or: colima start' }
-  if (wsl) return { detail, mend: 'start Docker Desktop and enable its WSL integration, or: sudo service docker start' }
+  if (platform === 'darwin') return { detail, fix: 'start Docker Desktop, or: colima start' }
+  if (wsl) return { detail, fix: 'start Docker Desktop and enable its WSL integration, or: sudo service docker start' }
   return {
     detail,
-    mend: 'sudo systemctl start docker (and: sudo usermod -aG docker $USER), or install Docker or Podman',
+    fix: 'sudo systemctl start docker (and: sudo usermod -aG docker $USER), or install Docker or Podman',
   }
 }
 
@@ -158,15 +163,15 @@ function binaryResult({ binary, pinnedRelease, cached, binaryTrouble }: KindFact
   if (binaryTrouble !== undefined)
     return {
       what: 'kind',
-      weight: 'fault',
-      detail: `kind ${pinnedRelease} is not here and could not be fetched`,
-      mend: `put kind ${pinnedRelease} on PATH, or name a mirror with KIND_MIRROR=`,
+      severity: 'fault',
+      detail: `kind ${pinnedRelease} is not installed and could not be fetched`,
+      fix: `put kind ${pinnedRelease} on PATH, or name a mirror with KIND_MIRROR=`,
     }
   if (binary?.release === pinnedRelease)
-    return { what: 'kind', weight: 'fine', detail: `${pinnedRelease}, ${binary.path}` }
+    return { what: 'kind', severity: 'fine', detail: `${pinnedRelease}, ${binary.path}` }
   const source = cached ? 'is in the cache' : 'will be fetched once and its checksum verified'
   const other = binary ? `${binary.release ?? 'of an unknown release'} on PATH; ` : ''
-  return { what: 'kind', weight: cached ? 'fine' : 'note', detail: `${other}${pinnedRelease} ${source}` }
+  return { what: 'kind', severity: cached ? 'fine' : 'note', detail: `${other}${pinnedRelease} ${source}` }
 }
 
 function imageResult({
@@ -179,29 +184,29 @@ function imageResult({
   registry: boolean
 }): DoctorResult {
   const name = reference.replace(/@sha256:.*/, '')
-  if (held) return { what: 'node image', weight: 'fine', detail: `${name} is here` }
-  if (registry) return { what: 'node image', weight: 'note', detail: `${name} will be fetched (about 400 MB)` }
+  if (held) return { what: 'node image', severity: 'fine', detail: `${name} is available` }
+  if (registry) return { what: 'node image', severity: 'note', detail: `${name} will be fetched (about 400 MB)` }
   return {
     what: 'node image',
-    weight: 'fault',
-    detail: `${name} is not here, and its registry does not respond`,
-    mend: "check the engine's network or proxy, or name an image that is here with IMAGE=",
+    severity: 'fault',
+    detail: `${name} is not available, and its registry does not respond`,
+    fix: "check the engine's network or proxy, or name an available image with IMAGE=",
   }
 }
 
 function cgroupResults({ engine, image }: KindFacts): DoctorResult[] {
   if (!engine || engine.cgroupVersion === '2' || engine.cgroupVersion === '')
-    return engine?.cgroupVersion === '2' ? [{ what: 'cgroups', weight: 'fine', detail: 'version 2' }] : []
+    return engine?.cgroupVersion === '2' ? [{ what: 'cgroups', severity: 'fine', detail: 'version 2' }] : []
   const minor = Number(/v1\.(\d+)/.exec(image?.reference ?? '')?.[1] ?? 0)
   // kubelet 1.35 refuses to start on cgroup v1 (failCgroupV1 is true by default).
   if (minor < 35 && !engine.rootless)
-    return [{ what: 'cgroups', weight: 'note', detail: 'version 1, which node images before v1.35 still run on' }]
+    return [{ what: 'cgroups', severity: 'note', detail: 'version 1, which node images before v1.35 still run on' }]
   return [
     {
       what: 'cgroups',
-      weight: 'fault',
+      severity: 'fault',
       detail: `version 1, which ${engine.rootless ? 'rootless engines' : 'this node image'} can't use`,
-      mend: 'boot with systemd.unified_cgroup_hierarchy=1, or name an older node image with IMAGE=',
+      fix: 'boot with systemd.unified_cgroup_hierarchy=1, or name an older node image with IMAGE=',
     },
   ]
 }
@@ -224,7 +229,7 @@ function labVerdict(
   const { number, title, kernel } = lab
   const verdict: LabVerdict = { number, title, on: [], notOn: [], partly: [] }
   const put = (cluster: string, results: DoctorResult[], lacking: string[]) => {
-    const fault = results.find(({ weight }) => weight === 'fault')
+    const fault = results.find(({ severity }) => severity === 'fault')
     const reason = fault?.detail ?? (lacking.length > 0 ? `its kernel has no ${lacking.join(' and no ')}` : undefined)
     if (reason === undefined) verdict.on.push(cluster)
     else verdict.notOn.push({ cluster, reason })
@@ -237,7 +242,7 @@ function labVerdict(
 
 /** Adds the kernels of the embedded cluster that can run the lab, by the value of KERNEL that selects them. */
 function putEmbedded(lab: LabNeeds, { hostKernel }: EmbeddedFacts, results: DoctorResult[], verdict: LabVerdict): void {
-  const fault = results.find(({ weight }) => weight === 'fault')
+  const fault = results.find(({ severity }) => severity === 'fault')
   if (fault) {
     verdict.notOn.push({ cluster: 'embedded', reason: fault.detail })
     return

@@ -2,7 +2,8 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { mkdir, readdir, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { projectRoot } from '../../host/layout.ts'
-import { findChromium, MEASURING_SCRIPT, measurePage, printPage } from './chromium.ts'
+import { createProgress, type Progress } from '../../host/progress.ts'
+import { ensureChromium, MEASURING_SCRIPT, measurePage, printPage } from './chromium.ts'
 import { type BuiltDeck, fillDeck } from './content.ts'
 import { DeckError, readDeck } from './deck.ts'
 import { CONTENT, GEOMETRY } from './geometry.ts'
@@ -63,16 +64,19 @@ interface Written {
 }
 
 /**
- * Builds all decks into `folder`: a page for each and an index; with a Chromium, and unless `print` is false, each slide is
- * measured and a PDF printed; without printing, existing PDFs of these decks are kept. If Chromium does not work, `without`
- * has the reason; this is not an error. Throws DeckError for a broken reference or a slide that would be cut off; the folder
+ * Builds all decks into `folder`: a page for each and an index; unless `print` is false, each slide is measured and a PDF
+ * printed; without printing, existing PDFs of these decks are kept. If Chromium can't be fetched or does not work, `without` has
+ * the reason; this is not an error. Throws DeckError for a broken reference or a slide that would be cut off; the folder
  * is then unchanged.
  */
-export async function writeSlides(folder = SLIDES_FOLDER, { print = true } = {}): Promise<Written> {
+export async function writeSlides(
+  folder = SLIDES_FOLDER,
+  { print = true, progress = createProgress() } = {},
+): Promise<Written> {
   const decks = buildDecks()
   const theme = readTheme()
   const { pdf, without } = print
-    ? await printDecks(decks, theme)
+    ? await printDecks(decks, theme, progress)
     : { pdf: new Map<string, Buffer>(), without: 'printing was not requested' }
   await mkdir(folder, { recursive: true })
   // Printing takes minutes, so a build that prints nothing keeps the PDFs of the decks that still exist.
@@ -93,17 +97,19 @@ export async function writeSlides(folder = SLIDES_FOLDER, { print = true } = {})
 async function printDecks(
   decks: readonly BuiltDeck[],
   theme: Theme,
+  progress: Progress,
 ): Promise<{ pdf: Map<string, Buffer>; without?: string }> {
   const pdf = new Map<string, Buffer>()
-  const chromium = await findChromium()
-  if (!chromium) return { pdf, without: 'no Chromium is installed' }
+  let chromium = 'Chromium'
   try {
+    chromium = await ensureChromium(progress)
     await measureDecks(chromium, decks, theme)
     for (const deck of decks) pdf.set(deck.name, await printPage(chromium, deckPage(deck, { ...theme, script: '' })))
     return { pdf }
   } catch (error) {
     if (error instanceof DeckError) throw error
-    return { pdf: new Map(), without: `"${chromium}" does not work here` }
+    const reason = error instanceof Error ? error.message.split('\n', 1)[0] : error
+    return { pdf: new Map(), without: `"${chromium}" does not work here (${reason})` }
   }
 }
 

@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest'
 import { readEngineInfo } from '../../cluster/doctor/engine-info.ts'
 import type { EngineFacts, Facts, KernelFacts, KindFacts } from '../../cluster/doctor/facts.ts'
 import { type DoctorResult, diagnose } from '../../cluster/doctor/judge.ts'
-import { homeOf } from '../../cluster/doctor/judge-kernel.ts'
+import { kernelLocation } from '../../cluster/doctor/judge-kernel.ts'
 import { kernelProbeCommand, readKernelProbe, schedulers } from '../../cluster/doctor/kernel-probe.ts'
 import type { Confinement } from '../../embedded/index.ts'
 
@@ -78,7 +78,7 @@ const labOn = (judged: Facts, number: number) => diagnose(judged).labs.find((lab
 describe('a machine that has everything', () => {
   test('has no fault and no warning, and runs every lab on both, but for nftables on the embedded kernel', () => {
     const { machine, embedded, kind: kindly, labs } = diagnose(facts)
-    for (const result of [...machine, ...embedded, ...kindly]) expect(result).toMatchObject({ weight: 'fine' })
+    for (const result of [...machine, ...embedded, ...kindly]) expect(result).toMatchObject({ severity: 'fine' })
     expect(labs.map(({ on }) => on)).toEqual([['embedded', 'kind'], ['embedded', 'kind'], ['kind']])
   })
 })
@@ -89,17 +89,17 @@ describe('confinement of the embedded kernel', () => {
     [{ files: 'landlock', systemCalls: false }, 'warning', /modes and times/],
     [{ files: 'mounts', systemCalls: true }, 'note', /can read every file that you can, and change none/],
     [{ files: undefined, systemCalls: true }, 'warning', /can change every file that you can/],
-  ] as [Confinement, string, RegExp][])('%j is told', (confinement, weight, detail) => {
+  ] as [Confinement, string, RegExp][])('%j is reported', (confinement, severity, detail) => {
     const result = found(diagnose({ ...facts, embedded: { ...facts.embedded, confinement } }).embedded, 'confinement')
-    expect(result).toMatchObject({ weight, detail: expect.stringMatching(detail) })
-    expect(result?.mend === undefined).toBe(weight === 'fine')
+    expect(result).toMatchObject({ severity, detail: expect.stringMatching(detail) })
+    expect(result?.fix === undefined).toBe(severity === 'fine')
   })
 })
 
 describe('IPVS', () => {
   test('a kernel without it keeps lab 2 from kind, and from nothing else', () => {
     const judged = withKernel({ ipvs: false, schedulers: [] })
-    expect(inKind(judged, 'IPVS')).toMatchObject({ weight: 'warning' })
+    expect(inKind(judged, 'IPVS')).toMatchObject({ severity: 'warning' })
     expect(labOn(judged, 1)?.on).toEqual(['embedded', 'kind'])
     expect(labOn(judged, 2)).toMatchObject({
       on: ['embedded'],
@@ -113,50 +113,56 @@ describe('IPVS', () => {
     [{ kernel: '5.15.167.4-microsoft-standard-WSL2' }, /wsl --update/],
     [{ machine: 'colima' }, /^colima ssh -- sudo modprobe -a ip_vs/],
     [{ name: 'podman', operatingSystem: 'fedora-coreos' }, /^podman machine ssh sudo modprobe/],
-  ] as [Partial<EngineFacts>, RegExp][])('is mended where the kernel lives: %j', (home, mend) => {
-    expect(inKind(withKernel({ ipvs: false }, home), 'IPVS')?.mend).toMatch(mend)
+  ] as [Partial<EngineFacts>, RegExp][])('is fixed where the kernel runs: %j', (home, fix) => {
+    expect(inKind(withKernel({ ipvs: false }, home), 'IPVS')?.fix).toMatch(fix)
   })
 
   test('missing schedulers are named, and only those kube-proxy asks for are a warning', () => {
     expect(inKind(withKernel({ schedulers: ['rr', 'lc'] }), 'IPVS')).toMatchObject({
-      weight: 'warning',
+      severity: 'warning',
       detail: 'without the scheduler wrr and sh; available: rr, lc',
-      mend: expect.stringContaining('modprobe -a ip_vs_wrr ip_vs_sh'),
+      fix: expect.stringContaining('modprobe -a ip_vs_wrr ip_vs_sh'),
     })
-    expect(inKind(withKernel({ schedulers: ['rr', 'wrr', 'sh'] }), 'IPVS')?.weight).toBe('fine')
+    expect(inKind(withKernel({ schedulers: ['rr', 'wrr', 'sh'] }), 'IPVS')?.severity).toBe('fine')
   })
 
   test('without ipset or the dummy device it is said', () => {
-    expect(inKind(withKernel({ ipset: false }), 'ipset')?.mend).toContain('ip_set xt_set')
+    expect(inKind(withKernel({ ipset: false }), 'ipset')?.fix).toContain('ip_set xt_set')
     expect(labOn(withKernel({ ipset: false }), 2)?.on).toEqual(['embedded'])
-    expect(inKind(withKernel({ dummy: false }), 'dummy device')?.mend).toContain('dummy')
+    expect(inKind(withKernel({ dummy: false }), 'dummy device')?.fix).toContain('dummy')
   })
 })
 
 describe('iptables', () => {
   test('a kernel that lacks what every rule needs runs no lab on kind', () => {
     const judged = withKernel({ extensions: kernel.extensions.filter((one) => one !== 'statistic') })
-    expect(inKind(judged, 'iptables')).toMatchObject({ weight: 'fault', detail: expect.stringContaining('statistic') })
+    expect(inKind(judged, 'iptables')).toMatchObject({
+      severity: 'fault',
+      detail: expect.stringContaining('statistic'),
+    })
     expect(labOn(judged, 1)?.on).toEqual(['embedded'])
   })
 
   test('without xt_recent only session affinity is in danger', () => {
     const judged = withKernel({ extensions: kernel.extensions.filter((one) => one !== 'recent') })
-    expect(inKind(judged, 'xt_recent')).toMatchObject({ weight: 'warning', mend: expect.stringContaining('xt_recent') })
+    expect(inKind(judged, 'xt_recent')).toMatchObject({
+      severity: 'warning',
+      fix: expect.stringContaining('xt_recent'),
+    })
     expect(labOn(judged, 1)?.on).toContain('kind')
   })
 
   test('without nfacct there is a note', () => {
     const judged = withKernel({ extensions: kernel.extensions.filter((one) => one !== 'nfacct') })
-    expect(inKind(judged, 'nfacct')?.weight).toBe('note')
+    expect(inKind(judged, 'nfacct')?.severity).toBe('note')
   })
 
   test('the back ends that work are named; a node that would use another is a fault', () => {
     expect(inKind(withKernel({ natLegacy: false }), 'iptables NAT')).toMatchObject({
-      weight: 'fine',
+      severity: 'fine',
       detail: expect.stringContaining('only nft works'),
     })
-    expect(inKind(withKernel({ natNft: false }), 'iptables NAT')?.weight).toBe('fault')
+    expect(inKind(withKernel({ natNft: false }), 'iptables NAT')?.severity).toBe('fault')
     expect(labOn(withKernel({ natNft: false, nodeBackend: 'legacy' }), 7)?.on).toEqual([])
   })
 })
@@ -164,27 +170,25 @@ describe('iptables', () => {
 describe('limits of the engine', () => {
   test('low inotify limits name the sysctl, for the machine the engine runs on', () => {
     const low = { inotifyInstances: 128, inotifyWatches: 524_288 }
-    expect(inKind(withKernel(low), 'inotify')?.mend).toBe('sudo sysctl fs.inotify.max_user_instances=512')
-    expect(inKind(withKernel(low, { machine: 'colima-default' }), 'inotify')?.mend).toMatch(
-      /^colima ssh -- sudo sysctl/,
-    )
+    expect(inKind(withKernel(low), 'inotify')?.fix).toBe('sudo sysctl fs.inotify.max_user_instances=512')
+    expect(inKind(withKernel(low, { machine: 'colima-default' }), 'inotify')?.fix).toMatch(/^colima ssh -- sudo sysctl/)
   })
 
   test('cgroup version 1 is a note for an older node image and a fault for a new or a rootless one', () => {
-    expect(inKind(withEngine({ cgroupVersion: '1' }), 'cgroups')?.weight).toBe('note')
+    expect(inKind(withEngine({ cgroupVersion: '1' }), 'cgroups')?.severity).toBe('note')
     const image = { reference: 'kindest/node:v1.35.8', held: true, registry: true }
-    expect(inKind(withKind({ image, engine: { ...engine, cgroupVersion: '1' } }), 'cgroups')?.weight).toBe('fault')
-    expect(inKind(withEngine({ cgroupVersion: '1', rootless: true }), 'cgroups')?.weight).toBe('fault')
+    expect(inKind(withKind({ image, engine: { ...engine, cgroupVersion: '1' } }), 'cgroups')?.severity).toBe('fault')
+    expect(inKind(withEngine({ cgroupVersion: '1', rootless: true }), 'cgroups')?.severity).toBe('fault')
   })
 
   test('little memory and little disk say how much is needed', () => {
     expect(inKind(withEngine({ memory: 2 * gigabyte }), 'memory')).toMatchObject({
-      weight: 'warning',
-      mend: expect.stringContaining('3.0 GB'),
+      severity: 'warning',
+      fix: expect.stringContaining('3.0 GB'),
     })
-    expect(inKind(withKernel({ freeDisk: gigabyte }), 'disk')?.mend).toContain('docker system prune')
+    expect(inKind(withKernel({ freeDisk: gigabyte }), 'disk')?.fix).toContain('docker system prune')
     const tight = { ...facts, host: { ...facts.host, freeMemory: gigabyte } }
-    expect(found(diagnose(tight).embedded, 'memory')?.weight).toBe('warning')
+    expect(found(diagnose(tight).embedded, 'memory')?.severity).toBe('warning')
   })
 })
 
@@ -192,13 +196,13 @@ describe('what is missing', () => {
   test('without an engine the labs run on the embedded cluster, and the start of one is named', () => {
     const judged = withKind({ engine: undefined, image: undefined, kernel: undefined })
     expect(inKind(judged, 'engine')).toMatchObject({
-      weight: 'fault',
-      mend: expect.stringContaining('systemctl start docker'),
+      severity: 'fault',
+      fix: expect.stringContaining('systemctl start docker'),
     })
     expect(labOn(judged, 2)?.on).toEqual(['embedded'])
     const mac = { ...judged, host: { ...judged.host, platform: 'darwin' } }
-    expect(inKind(mac, 'engine')?.mend).toContain('colima start')
-    expect(inKind({ ...judged, host: { ...judged.host, wsl: true } }, 'engine')?.mend).toContain('WSL integration')
+    expect(inKind(mac, 'engine')?.fix).toContain('colima start')
+    expect(inKind({ ...judged, host: { ...judged.host, wsl: true } }, 'engine')?.fix).toContain('WSL integration')
   })
 
   test('where neither cluster can run, no lab can, and each reason is reported', () => {
@@ -218,12 +222,12 @@ describe('what is missing', () => {
   test('an image that cannot be had is a fault; one that can be fetched is not', () => {
     const reference = 'kindest/node:v1.34.11@sha256:44'
     const gone = withKind({ image: { reference, held: false, registry: false }, kernel: undefined })
-    expect(inKind(gone, 'node image')).toMatchObject({ weight: 'fault', mend: expect.stringContaining('IMAGE=') })
+    expect(inKind(gone, 'node image')).toMatchObject({ severity: 'fault', fix: expect.stringContaining('IMAGE=') })
     const later = withKind({ image: { reference, held: false, registry: true }, kernel: undefined })
-    expect(inKind(later, 'node image')?.weight).toBe('note')
+    expect(inKind(later, 'node image')?.severity).toBe('note')
     expect(inKind(later, 'kernel')).toMatchObject({
-      weight: 'note',
-      mend: `docker pull ${reference}, then make doctor again`,
+      severity: 'note',
+      fix: `docker pull ${reference}, then make doctor again`,
     })
     expect(labOn(later, 2)?.on).toContain('kind')
   })
@@ -231,7 +235,7 @@ describe('what is missing', () => {
   test('containers that do not start say why', () => {
     const judged = withKind({ kernel: undefined, kernelTrouble: 'unable to apply caps' })
     expect(inKind(judged, 'containers')).toMatchObject({
-      weight: 'fault',
+      severity: 'fault',
       detail: expect.stringContaining('unable to apply caps'),
     })
   })
@@ -288,7 +292,7 @@ describe('what engines and kernels say', () => {
       memory: 4 * gigabyte,
       cpus: 2,
     })
-    expect(homeOf(readEngineInfo('docker', docker))).toBe('Docker Desktop')
+    expect(kernelLocation(readEngineInfo('docker', docker))).toBe('Docker Desktop')
     expect(() => readEngineInfo('podman', {})).toThrow()
   })
 

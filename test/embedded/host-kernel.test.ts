@@ -232,11 +232,11 @@ describe('what forbids namespaces', () => {
     ['kernel/apparmor_restrict_unprivileged_userns', '1', 'sudo sysctl kernel.apparmor_restrict_unprivileged_userns=0'],
     ['kernel/unprivileged_userns_clone', '0', 'sudo sysctl kernel.unprivileged_userns_clone=1'],
     ['user/max_user_namespaces', '0', 'sudo sysctl user.max_user_namespaces=15000'],
-  ])('%s = %s is reported with the command that changes it', (name, value, mend) => {
+  ])('%s = %s is reported with the command that changes it', (name, value, fix) => {
     const root = mkdtempSync(join(tmpdir(), 'sysctls-'))
     mkdirSync(join(root, name, '..'), { recursive: true })
     writeFileSync(join(root, name), `${value}\n`)
-    expect(forbiddingSetting(root)).toMatchObject({ mend })
+    expect(forbiddingSetting(root)).toMatchObject({ fix })
     writeFileSync(join(root, name), value === '0' ? '1\n' : '0\n')
     expect(forbiddingSetting(root)).toBeUndefined()
     rmSync(root, { recursive: true })
@@ -281,7 +281,7 @@ describe('KERNEL', () => {
   })
 
   test('that cannot be had, or is no kernel, is reported with what to do', () => {
-    const forbidden = { hostKernel: { trouble: { detail: 'AppArmor forbids it', mend: 'sudo sysctl x=0' } } }
+    const forbidden = { hostKernel: { trouble: { detail: 'AppArmor forbids it', fix: 'sudo sysctl x=0' } } }
     expect(chooseKernel('host', forbidden)).toEqual({
       refusal: "KERNEL=host can't be used here, AppArmor forbids it: run `sudo sysctl x=0` first, or leave KERNEL out.",
     })
