@@ -23,9 +23,9 @@ await main(async () => {
   labFolder(number)
   const lab = readLab(number)
   const progress = createProgress()
-  const cluster = await selectCluster(undefined, undefined, { making: progress, lab: async () => needsOf(lab) })
+  const cluster = await selectCluster(undefined, undefined, { creating: progress, lab: async () => needsOf(lab) })
   await consent(cluster, labChange(`run a privileged Pod on each node and work through lab ${number}`))
-  await guideOnCluster(cluster, number, async () => {
+  await guideOnCluster(cluster, { target: 'guide', doing: "serves the guide's page" }, async () => {
     const [files] = await Promise.all([buildPage(), cluster.up(progress)])
     await mustRunHere(cluster, lab)
     const kubectl = await kubectlPath(progress)
