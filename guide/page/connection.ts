@@ -37,15 +37,20 @@ function take(push: Push): void {
       if (now().lab?.number !== push.lab) void loadLab()
       return
     case 'dataplane':
-      return update({ dataplane: push })
+      update({ dataplane: push })
+      return
     case 'counters':
-      return update(withCounters(push))
+      update(withCounters(push))
+      return
     case 'timeline':
-      return update({ timeline: push.moments })
+      update({ timeline: push.moments })
+      return
     case 'terminals':
-      return update({ terminals: push })
+      update({ terminals: push })
+      return
     case 'incident':
-      return update({ incident: push.incident })
+      update({ incident: push.incident })
+      return
   }
 }
 

@@ -38,9 +38,9 @@ export function Course({ state: { lab, progress } }: { state: State }) {
       {step && done ? (
         <StepState lab={lab} index={index} step={step} done={done} busy={progress.busy} />
       ) : (
-        <footer class="state calm">
+        <div class="state calm">
           <Walk lab={lab} at={progress.at} />
-        </footer>
+        </div>
       )}
     </section>
   )

@@ -20,7 +20,7 @@ export function Dataplane({ state }: { state: State }) {
   return (
     <div class="dataplane">
       <div class="bar">
-        <div class="chips" role="group" aria-label="Node">
+        <fieldset class="chips" aria-label="Node">
           {nodes.map(({ node, mode, trouble }) => (
             <button
               key={node}
@@ -31,7 +31,7 @@ export function Dataplane({ state }: { state: State }) {
               {node} <small>{trouble ? '! not read' : mode}</small>
             </button>
           ))}
-        </div>
+        </fieldset>
         <label>
           Because of{' '}
           <select value={service} onChange={({ currentTarget }) => update({ service: currentTarget.value })}>

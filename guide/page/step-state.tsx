@@ -19,7 +19,7 @@ export function StepState({ lab, index, step, done, busy }: StepStateProps) {
     VERDICTS[done.unsent && done.verdict !== 'passed' ? 'not yet' : (done.verdict ?? 'looking')]
   const isPassed = done.verdict === 'passed'
   return (
-    <footer class={`state ${tone}`} aria-label="State of this step">
+    <section class={`state ${tone}`} aria-label="State of this step">
       <div class="verdict">
         <span class="sign" aria-hidden="true">
           {sign}
@@ -48,7 +48,7 @@ export function StepState({ lab, index, step, done, busy }: StepStateProps) {
         {step.question && !isPassed && <Answer key={step.id} step={step} />}
         <Help key={`${step.id} help`} step={step} done={done} busy={busy} isPassed={isPassed} />
       </div>
-    </footer>
+    </section>
   )
 }
 

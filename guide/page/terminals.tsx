@@ -26,7 +26,7 @@ export function Terminals({ state }: { state: State }) {
   return (
     <div class="terminals">
       <div class="bar">
-        <div class="chips" role="group" aria-label="Terminals">
+        <fieldset class="chips" aria-label="Terminals">
           {list.map(({ id, title }) => (
             <span class="chip" key={id}>
               <button
@@ -51,7 +51,7 @@ export function Terminals({ state }: { state: State }) {
               )}
             </span>
           ))}
-        </div>
+        </fieldset>
         <label class="opener">
           <span class="hidden">Open a terminal</span>
           <select

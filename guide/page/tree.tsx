@@ -31,7 +31,7 @@ const LIT_MS = 5000
 /** What a node holds as a tree (WAI-ARIA tree view): arrows move, open and close; J follows a jump; the selected entry is the focus. */
 export function Tree({ holdings, kept, selected, changed, moved, select }: TreeProps) {
   const [toggled, setToggled] = useState<ReadonlySet<string>>(new Set())
-  const list = useRef<HTMLUListElement>(null)
+  const list = useRef<HTMLDivElement>(null)
   const parents = useMemo(() => parentsOf(holdings), [holdings])
   const ancestors = new Set(selected === undefined ? [] : ancestorsOf(selected, parents))
   const isOpen = (entry: Entry, level: number) =>
@@ -75,10 +75,10 @@ export function Tree({ holdings, kept, selected, changed, moved, select }: TreeP
     event.preventDefault()
   }
   return (
-    <ul ref={list} role="tree" class="tree" aria-label={`What ${holdings.node} holds`} onKeyDown={onKeyDown}>
+    <div ref={list} role="tree" class="tree" aria-label={`What ${holdings.node} holds`} onKeyDown={onKeyDown}>
       {rows.map(({ entry, level, position, size, open }, index) => (
         // biome-ignore lint/a11y/useKeyWithClickEvents: the tree handles the keys
-        <li
+        <div
           key={entry.id}
           role="treeitem"
           aria-level={level}
@@ -98,9 +98,9 @@ export function Tree({ holdings, kept, selected, changed, moved, select }: TreeP
             {open === undefined ? '' : open ? '▾' : '▸'}
           </span>
           <EntryText entry={entry} change={changed.get(entry.id)} moved={moved[entry.id]} follow={select} />
-        </li>
+        </div>
       ))}
-    </ul>
+    </div>
   )
 }
 
@@ -157,7 +157,7 @@ function EntryText({ entry, change, moved, follow }: EntryTextProps) {
 }
 
 /** Brings the selected row into view, and the focus with it if the focus was in the tree. */
-function useScroll(list: RefObject<HTMLUListElement>, selected: string | undefined): void {
+function useScroll(list: RefObject<HTMLDivElement | null>, selected: string | undefined): void {
   useEffect(() => {
     const row = list.current?.querySelector<HTMLElement>('[aria-selected="true"]')
     if (selected === undefined || !row) return
