@@ -2,7 +2,7 @@ import { useRef, useState } from 'preact/hooks'
 import type { Finding, LabContent, StepContent, StepProgress } from '../protocol.ts'
 import { Fence } from './blocks.tsx'
 import { act } from './connection.ts'
-import { Walk } from './course.tsx'
+import { Walk } from './steps.tsx'
 import { VERDICTS } from './words.ts'
 
 interface StepStateProps {
