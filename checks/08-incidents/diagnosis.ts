@@ -56,7 +56,7 @@ export function openIncident({ snapshot, live, notes }: CheckContext): OpenIncid
     incident,
     note,
     baseline: secret.baseline,
-    look: new IncidentContext(snapshot, live, secret.scene, incident.mode),
+    look: new IncidentContext(snapshot, live, secret.environment, incident.mode),
   }
 }
 

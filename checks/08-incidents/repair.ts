@@ -18,7 +18,7 @@ export async function symptomIsGone(context: CheckContext): Promise<void> {
   if (symptom)
     fail({
       ...symptom,
-      why: `The user said: ${incident.report(look.scene)}`,
+      why: `The user said: ${incident.report(look.environment)}`,
       hint: '`make incident HINT=1` gives a hint.',
     })
   mustBeRepaired(context, open)
