@@ -33,15 +33,20 @@ export function changeCluster<T>(
 }
 
 /**
- * Runs the guide of a lab while no other guide runs on the same cluster: two guides would undo each other's steps.
+ * Runs the guide of a lab while no other guide, in a terminal or on a page, runs on the same cluster: two guides would undo each
+ * other's steps. `target` is the make target to use on another cluster, `doing` is shown to other guides.
  * @throws Error that names the other command
  */
-export function guideOnCluster<T>({ name }: Pick<Cluster, 'name'>, lab: number, work: () => Promise<T>): Promise<T> {
+export function guideOnCluster<T>(
+  { name }: Pick<Cluster, 'name'>,
+  { target, doing }: { target: string; doing: string },
+  work: () => Promise<T>,
+): Promise<T> {
   return onlyOne(lockOf('guide', name), work, {
-    doing: `runs the guide of lab ${lab}`,
-    refusal: ({ pid, doing }) =>
+    doing,
+    refusal: ({ pid, doing: other }) =>
       new Error(
-        `Process ${pid} already ${doing} on the cluster "${name}": continue there or quit it first, or use another cluster with \`NAME=second make lab-${lab}\`.`,
+        `Process ${pid} already ${other} on the cluster "${name}": continue there or quit it first, or use another cluster with \`NAME=second make ${target}\`.`,
       ),
   })
 }

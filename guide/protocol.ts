@@ -1,5 +1,6 @@
 // What the guide's page and its server send each other. Pushes travel over the WebSocket /events, actions are POST /api/NAME
-// with JSON and have one reply; terminals are WebSockets of their own, /terminal/ID, with plain bytes.
+// with JSON and have one reply; terminals are WebSockets of their own, /terminal/ID: binary messages are what is typed and what
+// is printed, text messages are JSON (TERMINAL_REQUEST from the page, TerminalNews to it).
 
 import { z } from 'zod'
 import type { Cause } from '../dataplane/view/causes.ts'
@@ -28,7 +29,7 @@ export interface StepContent {
   /** What is to be read after the step has passed. */
   seen: Block[]
   hints: number
-  question?: { text: string; form: string }
+  question?: string
 }
 
 /** Rendered Markdown (raw HTML in the source is escaped), or a fence that a learner can run. */
@@ -60,12 +61,25 @@ export interface StepProgress {
   /** Everything that can be seen without packets holds; a check sends the requests that prove it. */
   unsent: boolean
   /** The finding while it is open. */
-  finding?: { node?: string; expected: string; actual: string; inspect?: string; next?: string; why?: string }
+  finding?: Finding
   reason?: string
   waitsFor?: string[]
   /** The hints taken so far. */
   hints: string[]
   measured?: string[]
+}
+
+/** As `make check` prints it: `inspect` is the command to look with, `hint` what is to be done, `next` the command for that. */
+export interface Finding {
+  node?: string
+  inspect: string
+  expected: string
+  actual: string
+  /** Lines of the differences: MISSING, STALE, WRONG. */
+  differences: string[]
+  why: string
+  hint: string
+  next?: string
 }
 
 /** A push: what the nodes hold now, with what changed since the push before. */
@@ -101,6 +115,17 @@ export interface TerminalsPush {
   terminals: { id: string; place: string; title: string }[]
   /** Why there are none (no prebuilt node-pty for this machine). */
   trouble?: string
+}
+
+/** What the page sends to a terminal as text; how large the page shows it. */
+export const TERMINAL_REQUEST = z.strictObject({
+  columns: z.number().int().min(2).max(1000),
+  rows: z.number().int().min(1).max(1000),
+})
+
+/** What a terminal sends to the page as text: why nothing more will be printed. */
+export interface TerminalNews {
+  ended: string
 }
 
 export interface IncidentPush {

@@ -38,14 +38,15 @@ await main(async () => {
     await mustRunHere(cluster, lab)
     return lab
   }
+  const own = { target: `lab-${number}`, doing: `runs the guide of lab ${number}` }
   if (guide)
-    return guideOnCluster(cluster, number, async () => {
+    return guideOnCluster(cluster, own, async () => {
       const lab = await ready()
       return (await guide).lead(lab, cluster, progress)
     })
   // The guide refuses to start beside another one, which would undo its steps; playing the solution waits.
   const played = () =>
-    guideOnCluster(cluster, number, async () => {
+    guideOnCluster(cluster, own, async () => {
       const lab = await ready()
       return (await player)?.play(lab, cluster, progress)
     })
