@@ -56,7 +56,7 @@ export function holdingsOf(
     group('iptables', iptablesEntries(state)),
     group('ipset', ipsetEntries(state)),
     group('ipvs', ipvsEntries(state, connections)),
-    group('nftables', (state.nftables ?? []).map(nftTableEntry)),
+    group('nftables', [...(state.nftables ?? []), ...(state.foreignNftables ?? [])].map(nftTableEntry)),
     group('links', linkEntries(state)),
   ]
   return { node, ...(mode === undefined ? {} : { mode }), groups: groups.filter(({ children }) => children?.length) }
