@@ -49,7 +49,7 @@ export class PageGuide implements Guide {
     this.#terminals = new Terminals(
       (place) => shellAt(cluster, place, kubectlFolder),
       (push) => this.#hub.push(push),
-      () => this.#watch.wake(),
+      () => this.#watch.sign(),
     )
   }
 
@@ -156,7 +156,7 @@ export class PageGuide implements Guide {
     this.#summary = undefined
     this.#trouble = undefined
     this.#tell()
-    this.#watch.wake()
+    this.#watch.sign()
   }
 
   async #go(to: string): Promise<object> {
@@ -178,7 +178,7 @@ export class PageGuide implements Guide {
     }
     this.#save()
     this.#tell()
-    this.#watch.wake()
+    this.#watch.sign()
     return {}
   }
 
@@ -207,15 +207,15 @@ export class PageGuide implements Guide {
     return {}
   }
 
-  /** Looks at the nodes once. Tells the pages what has changed, or why they could not be read. */
-  async #look(): Promise<void> {
-    const session = this.#session
+  /** Looks at the nodes once. Tells the pages what has changed, or why they could not be read; then it resolves to false. */
+  async #look(): Promise<boolean> {
     try {
-      if (!session || this.#trouble !== undefined) await this.#reopen()
-      if (this.#busy !== undefined || !session || session !== this.#session) return
+      if (this.#busy !== undefined) return true
+      if (this.#trouble !== undefined) await this.#reopen()
+      const { session } = this.#known()
       const { outcomes } = await session.look()
-      // What was read while a solution or a reset runs is of no use.
-      if (this.#busy !== undefined || session !== this.#session) return
+      // What was read while a solution or a reset ran is of no use.
+      if (this.#busy !== undefined || session !== this.#session) return true
       const { progress, fresh } = looked(this.#known().progress, outcomes, this.#place === 'step')
       this.#progress = progress
       this.#trouble = undefined
@@ -224,6 +224,7 @@ export class PageGuide implements Guide {
       this.#trouble = sentenceOf(error)
     }
     this.#tell()
+    return this.#trouble === undefined
   }
 
   /** After trouble: a cluster that is up again may be another one, so the lab is opened again. */
@@ -243,7 +244,7 @@ export class PageGuide implements Guide {
       throw new Error(sentenceOf(error))
     } finally {
       this.#setBusy(undefined)
-      this.#watch.wake()
+      this.#watch.sign()
     }
   }
 
