@@ -43,16 +43,16 @@ ${prefer('ui-monospace', 'DejaVu Sans Mono')}
 </fontconfig>
 `
 
-/** What a browser measured for one slide, in px: the height of heading and content, and the overflow to the right. */
+/** A browser's measurements of one slide, in px: the height of heading and content, and the overflow to the right. */
 export interface Measured {
   slide: number
   needs: number
-  sticksOut: number
+  overflowRight: number
 }
 
-const measuredSchema = z.array(z.object({ slide: z.number(), needs: z.number(), sticksOut: z.number() }))
+const measuredSchema = z.array(z.object({ slide: z.number(), needs: z.number(), overflowRight: z.number() }))
 
-/** The script of a page that is opened only for measuring: it writes the result into the document. */
+/** The script of a page that is only measured: it writes the result into the document. */
 export const MEASURING_SCRIPT = `addEventListener('load', () => {
   const slides = [...document.querySelectorAll('.slide')].map((slide, index) => {
     const sheet = slide.querySelector('.sheet').getBoundingClientRect()
@@ -60,7 +60,7 @@ export const MEASURING_SCRIPT = `addEventListener('load', () => {
     const title = heading.getBoundingClientRect().height + parseFloat(getComputedStyle(heading).marginBottom)
     const content = slide.querySelector('.content').getBoundingClientRect().height
     const rights = [...slide.querySelectorAll('.sheet *')].map((part) => part.getBoundingClientRect().right)
-    return { slide: index + 1, needs: title + content, sticksOut: Math.max(0, ...rights) - sheet.right }
+    return { slide: index + 1, needs: title + content, overflowRight: Math.max(0, ...rights) - sheet.right }
   })
   document.body.dataset.measured = JSON.stringify(slides)
 })`

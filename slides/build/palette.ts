@@ -11,8 +11,8 @@ export const PALETTE = {
   dim: '#b9cbd9',
   box: '#e8eef5',
   line: '#5a6b7a',
-  way: '#0a4a8f',
-  onway: '#ffffff',
+  path: '#0a4a8f',
+  onpath: '#ffffff',
   strong: '#0f5a3c',
   onstrong: '#ffffff',
   good: '#d9f0e1',
@@ -36,7 +36,7 @@ export const TEXT_PAIRS: readonly (readonly [text: Colour, ground: Colour])[] = 
   ['moon', 'night'],
   ['dim', 'night'],
   ['ink', 'box'],
-  ['onway', 'way'],
+  ['onpath', 'path'],
   ['onstrong', 'strong'],
   ['ongood', 'good'],
   ['onbad', 'bad'],
@@ -44,14 +44,14 @@ export const TEXT_PAIRS: readonly (readonly [text: Colour, ground: Colour])[] = 
   ['onbad', 'paper'],
   ['ongood', 'paper'],
   ['onfaint', 'paper'],
-  ['way', 'paper'],
+  ['path', 'paper'],
   ['strong', 'paper'],
 ]
 
 /** Lines and shapes and their backgrounds; WCAG 2.1 (1.4.11) requires 3 : 1. */
 export const SHAPE_PAIRS: readonly (readonly [shape: Colour, ground: Colour])[] = [
   ['line', 'paper'],
-  ['way', 'paper'],
+  ['path', 'paper'],
   ['strong', 'paper'],
   ['badline', 'paper'],
 ]

@@ -32,13 +32,13 @@ async function answer(folder: string, name: string | undefined, response: Server
   if (body === undefined || name === undefined) {
     response
       .writeHead(404, { 'content-type': 'text/plain; charset=utf-8' })
-      .end('Nothing here. Open the address that make present printed.\n')
+      .end('Not found. Open the address that make present printed.\n')
     return
   }
   response.writeHead(200, { ...SAFE_HEADERS, 'content-type': TYPES[extname(name)] }).end(body)
 }
 
-/** The file that a path names below the token; only pages and PDFs, and none of another folder. */
+/** The file that a path names below the token; only pages and PDFs of this folder. */
 function pageName(token: string, url: string | undefined): string | undefined {
   const [path = ''] = (url ?? '').split('?')
   if (!path.startsWith(`/${token}/`)) return undefined

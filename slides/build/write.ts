@@ -43,17 +43,17 @@ export function buildDecks(names: readonly string[] = deckNames()): BuiltDeck[] 
   })
   for (const { deck, line, title, needs, has } of decks.flatMap(findOverflows)) {
     faults.push(
-      `slides/${deck}.md:${line}: "${title}" needs ${Math.ceil(needs)} px and has ${has}; make two slides of it.`,
+      `slides/${deck}.md:${line}: "${title}" needs ${Math.ceil(needs)} px and has ${has}; split it into two slides.`,
     )
   }
   if (faults.length > 0) throw new DeckError(faults.join('\n'))
   return decks
 }
 
-/** Where the decks are built to. */
+/** The output folder. */
 export const SLIDES_FOLDER = join(projectRoot, 'dist/slides')
 
-const TELEPHONE = 360
+const NARROW_WIDTH = 360
 
 interface Written {
   decks: { name: string; slides: number }[]
@@ -117,13 +117,13 @@ async function measureDecks(chromium: string, decks: readonly BuiltDeck[], theme
   const faults: string[] = []
   for (const deck of decks) {
     const html = deckPage(deck, { ...theme, script: MEASURING_SCRIPT })
-    for (const width of [GEOMETRY.width, TELEPHONE]) {
-      for (const { slide, needs, sticksOut } of await measurePage(chromium, html, width)) {
+    for (const width of [GEOMETRY.width, NARROW_WIDTH]) {
+      for (const { slide, needs, overflowRight } of await measurePage(chromium, html, width)) {
         const where = `slides/${deck.name}.md:${deck.slides[slide - 1]?.line}: slide ${slide}`
-        if (sticksOut > 1)
-          faults.push(`${where} sticks out ${Math.ceil(sticksOut)} px to the right at a width of ${width}.`)
+        if (overflowRight > 1)
+          faults.push(`${where} overflows by ${Math.ceil(overflowRight)} px to the right at a width of ${width}.`)
         if (width === GEOMETRY.width && needs > CONTENT.height) {
-          faults.push(`${where} needs ${Math.ceil(needs)} px and has ${CONTENT.height}; make two slides of it.`)
+          faults.push(`${where} needs ${Math.ceil(needs)} px and has ${CONTENT.height}; split it into two slides.`)
         }
       }
     }
