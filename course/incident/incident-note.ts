@@ -40,8 +40,10 @@ export interface Secret {
 /** The result of a solved incident. */
 export interface ClosedNote {
   at: string
-  points: number
 }
+
+/** What each hint and each wrong diagnosis costs of the points of the step `diagnosis`. */
+export const COST = 5
 
 /** Encodes a secret so that its text is not readable at a glance. */
 export function seal({ environment, ...rest }: Secret): string {
@@ -78,5 +80,4 @@ export const isIncidentNote = (value: unknown): value is IncidentNote =>
   Array.isArray(value.choices) &&
   typeof value.hints === 'number'
 
-export const isClosedNote = (value: unknown): value is ClosedNote =>
-  isRecord(value) && typeof value.at === 'string' && typeof value.points === 'number'
+export const isClosedNote = (value: unknown): value is ClosedNote => isRecord(value) && typeof value.at === 'string'

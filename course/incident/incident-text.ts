@@ -1,6 +1,6 @@
 import { chalk } from 'zx/core'
 import type { Incident } from './incident.ts'
-import { DIAGNOSIS, type IncidentNote } from './incident-note.ts'
+import { COST, DIAGNOSIS, type IncidentNote } from './incident-note.ts'
 
 const wrapped = (text: string, width = 100) =>
   text.replace(new RegExp(`(.{1,${width}})(?: +|\\n|$)`, 'g'), (_all, line: string) => `  ${line}\n`).trimEnd()
@@ -23,7 +23,7 @@ export function describeIncident(
     '',
     `Name the cause: make answer Q=${DIAGNOSIS} A=…    Check your repair: make check-8`,
     chalk.dim(
-      `Hints: make incident HINT=1 (each costs 15 of the incident's score; ${hints} so far). Start the same incident again: make incident SEED=${seed}.`,
+      `Hints: make incident HINT=1 (each costs ${COST} points of the diagnosis; ${hints} so far). Start the same incident again: make incident SEED=${seed}.`,
     ),
   ].join('\n')
 }

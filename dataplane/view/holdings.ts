@@ -52,14 +52,30 @@ export function holdingsOf(
   state: NodeState,
   { mode, connections }: { mode?: string | undefined; connections?: LiveConnections } = {},
 ): NodeHoldings {
+  const { nftables = [], foreignNftables = [] } = state
   const groups = [
-    group('iptables', iptablesEntries(state)),
+    group('iptables', iptablesEntries(state, true)),
     group('ipset', ipsetEntries(state)),
     group('ipvs', ipvsEntries(state, connections)),
-    group('nftables', (state.nftables ?? []).map(nftTableEntry)),
+    group(
+      'nftables',
+      [...nftables, ...foreignNftables].map((table) => nftTableEntry(table, true)),
+    ),
     group('links', linkEntries(state)),
   ]
   return { node, ...(mode === undefined ? {} : { mode }), groups: groups.filter(({ children }) => children?.length) }
+}
+
+/** The entries of a prediction, whose rules are spelled as ids need them, without references: parsing rules takes nearly all the time. */
+export function outlineOf(state: NodeState): Entry[] {
+  const tables = (state.nftables ?? []).map((table) => nftTableEntry(table, false))
+  return [
+    ...iptablesEntries(state, false),
+    ...ipsetEntries(state),
+    ...ipvsEntries(state),
+    ...tables,
+    ...linkEntries(state),
+  ]
 }
 
 /** Every entry of the holdings, parents before their children. */
@@ -76,11 +92,8 @@ function* withDescendants(entry: Entry): Generator<Entry> {
 export const idOf = {
   chain: (table: string, chain: string): string => under(`iptables/${segment(table)}`, chain),
   set: (set: string): string => under('ipset', set),
-  member: (set: string, member: string): string => `${idOf.set(set)}/${member}`,
   virtualServer: (server: Pick<VirtualServer, 'protocol' | 'address' | 'port'>): string =>
     under('ipvs', virtualServerKey(server)),
-  realServer: (server: VirtualServer, real: { address: string; port: number }): string =>
-    `${idOf.virtualServer(server)}/${printEndpoint(real.address, real.port)}`,
   /** @param table such as `ip kube-proxy` */
   nft: (table: string, part: 'chain' | 'set' | 'map', name: string): string =>
     under(`nftables/${segment(table)}`, `${part} ${name}`),
@@ -89,7 +102,7 @@ export const idOf = {
 /** The name in the last segment of an id: not of a rule, an element or an address, which are their text. */
 export const nameOf = (id: string): string => decodeURIComponent(id.slice(id.lastIndexOf('/') + 1))
 
-const segment = (name: string): string => name.replace(/[%/]/g, encodeURIComponent)
+const segment = (name: string): string => (/[%/]/.test(name) ? name.replace(/[%/]/g, encodeURIComponent) : name)
 const under = (parent: string, name: string): string => `${parent}/${segment(name)}`
 
 const group = (name: string, children: Entry[]): Entry => ({ id: name, kind: 'group', text: name, children })
@@ -97,6 +110,9 @@ const group = (name: string, children: Entry[]): Entry => ({ id: name, kind: 'gr
 /** Gives equal entries of one list a number from the second on, which makes their ids unique. */
 function numbered(entries: Entry[]): Entry[] {
   const seen = new Set<string>()
+  for (const { id } of entries) seen.add(id)
+  if (seen.size === entries.length) return entries
+  seen.clear()
   return entries.map((entry) => {
     let { id } = entry
     for (let count = 2; seen.has(id); count++) id = `${entry.id} #${count}`
@@ -105,7 +121,8 @@ function numbered(entries: Entry[]): Entry[] {
   })
 }
 
-function iptablesEntries({ iptables, ipsets }: NodeState): Entry[] {
+/** @param parsed read the rules, for their references and for one id of all spellings of a rule */
+function iptablesEntries({ iptables, ipsets }: NodeState, parsed: boolean): Entry[] {
   return [...iptables].map(([table, chains]) => ({
     id: under('iptables', table),
     kind: 'table',
@@ -113,8 +130,9 @@ function iptablesEntries({ iptables, ipsets }: NodeState): Entry[] {
     children: [...chains.values()].map(({ name, policy, packets, rules }) => {
       const id = idOf.chain(table, name)
       const children = rules.map(({ spec, packets }): Entry => {
-        const refersTo = referencesOf(spec, (chain) => chains.has(chain) && idOf.chain(table, chain), ipsets)
         const text = spec === '' ? `-A ${name}` : `-A ${name} ${spec}`
+        if (!parsed) return { id: `${id}/${spec}`, kind: 'rule', text }
+        const refersTo = referencesOf(spec, (chain) => chains.has(chain) && idOf.chain(table, chain), ipsets)
         return { id: `${id}/${normaliseSpec(spec)}`, kind: 'rule', text, ...refersTo, ...counted(packets) }
       })
       return { id, kind: 'chain', text: `:${name} ${policy}`, ...counted(packets), children: numbered(children) }
@@ -136,12 +154,11 @@ function referencesOf(spec: string, chainId: (chain: string) => string | false, 
 }
 
 function ipsetEntries({ ipsets }: NodeState): Entry[] {
-  return [...ipsets.values()].map(({ name, type, members }) => ({
-    id: idOf.set(name),
-    kind: 'set',
-    text: `${name} ${type}`,
-    children: [...members].map((member) => ({ id: idOf.member(name, member), kind: 'member', text: member })),
-  }))
+  return [...ipsets.values()].map(({ name, type, members }) => {
+    const id = idOf.set(name)
+    const children = [...members].map((member): Entry => ({ id: `${id}/${member}`, kind: 'member', text: member }))
+    return { id, kind: 'set', text: `${name} ${type}`, children }
+  })
 }
 
 /** In the words of `ipvsadm -Ln`, with single blanks. */
@@ -151,16 +168,18 @@ function ipvsEntries({ virtualServers }: NodeState, live: LiveConnections = new 
   return virtualServers.map((server) => {
     const { scheduler, persistent, flags } = server
     const key = virtualServerKey(server)
+    const id = idOf.virtualServer(server)
     const options = [...(persistent === undefined ? [] : [`persistent ${persistent}`]), ...flags]
     const children = server.realServers.map((real): Entry => {
-      const connections = live.get(`${key} ${printEndpoint(real.address, real.port)}`)
-      const text = `-> ${printEndpoint(real.address, real.port)} ${FORWARD_WORDS[real.forward]} ${real.weight}`
-      return { id: idOf.realServer(server, real), kind: 'real server', text, ...(connections && { connections }) }
+      const endpoint = printEndpoint(real.address, real.port)
+      const connections = live.get(`${key} ${endpoint}`)
+      const text = `-> ${endpoint} ${FORWARD_WORDS[real.forward]} ${real.weight}`
+      return { id: `${id}/${endpoint}`, kind: 'real server', text, ...(connections && { connections }) }
     })
     const counts = children.flatMap(({ connections }) => connections ?? [])
     const sum = (of: 'active' | 'inactive') => counts.reduce((total, count) => total + count[of], 0)
     return {
-      id: idOf.virtualServer(server),
+      id,
       kind: 'virtual server',
       text: [key, scheduler, ...options].join(' '),
       ...(counts.length > 0 && { connections: { active: sum('active'), inactive: sum('inactive') } }),
@@ -178,7 +197,7 @@ function linkEntries({ links }: NodeState): Entry[] {
   })
 }
 
-function nftTableEntry(table: NftTable): Entry {
+function nftTableEntry(table: NftTable, parsed: boolean): Entry {
   const title = `${table.family} ${table.name}`
   const chainId = (chain: string): string[] => (table.chains.has(chain) ? [idOf.nft(title, 'chain', chain)] : [])
   const elementsId = (name: string): string[] => {
@@ -186,7 +205,7 @@ function nftTableEntry(table: NftTable): Entry {
     return table.sets.has(name) ? [idOf.nft(title, 'set', name)] : []
   }
   const refersTo = (text: string) =>
-    referring((parseNftRule(text) ?? []).flatMap((one) => statementReferences(one, chainId, elementsId)))
+    !parsed ? {} : referring((parseNftRule(text) ?? []).flatMap((one) => statementReferences(one, chainId, elementsId)))
   const chains = [...table.chains].map(([name, chain]): Entry => {
     const id = idOf.nft(title, 'chain', name)
     const children = chain.rules.map(({ text, comment }): Entry => {

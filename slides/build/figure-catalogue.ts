@@ -1,4 +1,4 @@
-import { type Effort, scoreOf } from '../../checks/08-incidents/diagnosis.ts'
+import { COST } from '../../course/incident/incident-note.ts'
 import { published } from '../../course/scale/table.ts'
 import { nodePlans } from '../../host/layout.ts'
 import type { Figure } from '../figures/canvas.ts'
@@ -14,19 +14,13 @@ import { symptomsFigure } from '../figures/symptoms.ts'
 import type { Directive } from './deck.ts'
 import { countsOfFlow, readRecording, serviceOf } from './recording.ts'
 
-/** Repairs of an incident that a slide compares. */
-const EFFORTS: readonly (Effort & { name: string })[] = [
-  { name: 'no hint, 8 minutes', seconds: 480, hints: 0, wrong: 0 },
-  { name: 'with one hint', seconds: 480, hints: 1, wrong: 0 },
-  { name: 'one hint, one wrong cause', seconds: 480, hints: 1, wrong: 1 },
-  { name: 'all hints, 30 minutes', seconds: 1800, hints: 3, wrong: 0 },
-]
-
-const scoreBar = ({ name, ...effort }: Effort & { name: string }): Bar => ({
-  name,
-  share: scoreOf(effort) / 100,
-  value: String(scoreOf(effort)),
-})
+/** Points of lab 8 for a repair, by the number of hints and wrong diagnoses. */
+const REPAIRS: readonly Bar[] = [
+  { name: 'no hint', effort: 0 },
+  { name: 'with one hint', effort: 1 },
+  { name: 'one hint, one wrong cause', effort: 2 },
+  { name: 'four hints', effort: 4 },
+].map(({ name, effort }) => ({ name, share: 1 - (effort * COST) / 100, value: String(100 - effort * COST) }))
 
 type Draw = (options: ReadonlyMap<string, string>) => Figure
 
@@ -47,10 +41,7 @@ const FIGURES: Readonly<Record<string, Draw>> = {
     ]
     return barsFigure(bars, `Published for 10,000 Services: ${iptables} % and ${ipvs} % of a core.`, iptables / 100)
   },
-  score: () => {
-    const bars = EFFORTS.map(scoreBar)
-    return barsFigure(bars, `Points: ${bars.map(({ name, value }) => `${name}, ${value}`).join('; ')}.`)
-  },
+  score: () => barsFigure(REPAIRS, `Points: ${REPAIRS.map(({ name, value }) => `${name}, ${value}`).join('; ')}.`),
   hooks: (options) => {
     const name = options.get('path') ?? 'none'
     const path = name in PATHS ? PATHS[name as keyof typeof PATHS] : undefined

@@ -70,9 +70,9 @@ function luminance(colour: string): number {
   return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 }
 
-/** The palette as custom properties of a style sheet. */
-export function paletteStyle(): string {
-  return `:root{${Object.entries(PALETTE)
+/** A palette as custom properties of the elements that a selector names. */
+export function paletteStyle(palette: Readonly<Record<Colour, string>> = PALETTE, selector = ':root'): string {
+  return `${selector}{${Object.entries(palette)
     .map(([name, colour]) => `--${name}:${colour}`)
     .join(';')}}`
 }

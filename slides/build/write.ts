@@ -15,7 +15,7 @@ const SLIDES = join(projectRoot, 'slides')
 /** Reads slides/theme. */
 export function readTheme(): Theme {
   const read = (file: string) => readFileSync(join(SLIDES, 'theme', file), 'utf8')
-  return { style: read('deck.css'), script: read('deck.js') }
+  return { style: `${read('figure.css')}${read('deck.css')}`, script: read('deck.js') }
 }
 
 /** Names of all decks, in their order. */

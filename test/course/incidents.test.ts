@@ -2,7 +2,6 @@
 
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { scoreOf } from '../../checks/08-incidents/diagnosis.ts'
 import { choicesFor, draw, freshSeed, possible, seedFor } from '../../course/incident/draw.ts'
 import type { Need } from '../../course/incident/incident.ts'
 import { seal, solvedMark, unseal } from '../../course/incident/incident-note.ts'
@@ -100,19 +99,4 @@ describe('the seal', () => {
   test('does not open what it did not close', () => {
     fc.assert(fc.property(fc.string(), (text) => unseal(text) === undefined))
   })
-})
-
-test('the score falls with time, hints and wrong diagnoses, and never below 10', () => {
-  expect(scoreOf({ seconds: 60, hints: 0, wrong: 0 })).toBe(100)
-  expect(scoreOf({ seconds: 60, hints: 1, wrong: 1 })).toBe(75)
-  expect(scoreOf({ seconds: 15 * 60, hints: 0, wrong: 0 })).toBe(95)
-  const effort = fc.record({ seconds: fc.nat(1e6), hints: fc.nat(5), wrong: fc.nat(30) })
-  fc.assert(
-    fc.property(effort, (spent) => {
-      const points = scoreOf(spent)
-      expect(points).toBeGreaterThanOrEqual(10)
-      expect(points).toBeGreaterThanOrEqual(scoreOf({ ...spent, hints: spent.hints + 1 }))
-      expect(points).toBeGreaterThanOrEqual(scoreOf({ ...spent, seconds: spent.seconds + 600 }))
-    }),
-  )
 })

@@ -108,13 +108,16 @@ test('only a cause of the list is a diagnosis, and a wrong one reports what it c
   }
   for (const [text, found, counted] of [
     ['masquerade', /which is not on the list; it costs nothing/, 0],
-    [wrong, /costs 10 of the incident's points/, 1],
-    [`"${wrong.toUpperCase()}"`, /costs 10 of the incident's points/, 1],
+    [wrong, /costs 5 of the step's points/, 1],
+    [`"${wrong.toUpperCase()}"`, /costs 5 of the step's points/, 1],
   ] as const) {
     await own.bench.answer(INCIDENT_LAB, 'diagnosis', text)
     expect((await verdicts(['diagnosis'])).diagnosis).toMatch(found)
     expect(await guesses()).toBe(counted)
   }
+  await own.bench.answer(INCIDENT_LAB, 'diagnosis', unseal(sealed)?.id ?? '')
+  const outcomes = await judgeRound(spec, await own.source.snapshot(), own.source.live, ['diagnosis'])
+  expect(outcomes).toMatchObject([{ id: 'diagnosis', verdict: 'passed', cost: 5 }])
 })
 
 test('a later sync comes behind the first one of a kube-proxy that has just started', async () => {

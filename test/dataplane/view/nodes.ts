@@ -2,17 +2,26 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { basename } from 'node:path'
 import { parseNftList } from '../../../dataplane/nft-list.ts'
 import type { NodeState } from '../../../dataplane/node-state.ts'
-import { readObjects } from '../../../dataplane/objects.ts'
+import { type ClusterObjects, readObjects } from '../../../dataplane/objects.ts'
 import { type PredictOptions, predict } from '../../../dataplane/predict.ts'
-import { folders, NODE, objectsAt, recordedConfig, recordingPath, stateAt } from '../kube-proxy/recordings.ts'
+import { folders, NODE, recordedConfig, recordingPath, stateAt } from '../kube-proxy/recordings.ts'
 
 export interface RecordedNode {
   /** `v1.30.3/ipvs/web-lb` */
   path: string
   state: NodeState
   options: PredictOptions
-  objects: ReturnType<typeof objectsAt>
+  objects: ClusterObjects
+  /** The objects as they were given to kube-proxy. */
+  items: ApiObject[]
 }
+
+interface ApiObject {
+  kind: string
+  metadata: { namespace?: string; name: string }
+}
+
+const itemsAt = (...parts: string[]): ApiObject[] => JSON.parse(readFileSync(recordingPath(...parts), 'utf8')).items
 
 /** Every node that the recordings hold for a version, a mode and objects. Each is read when it is needed. */
 export const recordedNodes: readonly { path: string; read: () => RecordedNode }[] = folders()
@@ -27,9 +36,10 @@ export const recordedNodes: readonly { path: string; read: () => RecordedNode }[
 
 function readNode(path: string, version: string, mode: PredictOptions['mode'], scenario: string): RecordedNode {
   const folder = recordingPath(path)
-  const objects = objectsAt('objects', `${scenario}.json`)
+  const items = itemsAt('objects', `${scenario}.json`)
+  const { objects } = readObjects({ kind: 'List', items })
   const options = { node: NODE, mode, version, config: recordedConfig() }
-  if (mode !== 'nftables') return { path, state: stateAt(folder), options, objects }
+  if (mode !== 'nftables') return { path, state: stateAt(folder), options, objects, items }
   const { links } = predict(objects, { ...options, mode: 'iptables' })
   const nftables = parseNftList(readFileSync(`${folder}/nft.json`, 'utf8'))
   return {
@@ -37,17 +47,16 @@ function readNode(path: string, version: string, mode: PredictOptions['mode'], s
     state: { iptables: new Map(), ipsets: new Map(), virtualServers: [], links, nftables },
     options,
     objects,
+    items,
   }
 }
 
 /** Whole nodes, other programs' rules among them: of genuine kind clusters, and after switches of the mode. */
-export const wholeNodes: readonly { path: string; state: NodeState; objects?: ReturnType<typeof objectsAt> }[] = [
+export const wholeNodes: readonly { path: string; state: NodeState; objects?: ClusterObjects }[] = [
   ...folders('kind-v1.20.2').flatMap((stage) =>
     folders('kind-v1.20.2', stage, 'nodes').map((node) => {
       const path = `kind-v1.20.2/${stage}/nodes/${node}`
-      const { objects } = readObjects(
-        JSON.parse(readFileSync(recordingPath('kind-v1.20.2', stage, 'objects.json'), 'utf8')),
-      )
+      const { objects } = readObjects({ kind: 'List', items: itemsAt('kind-v1.20.2', stage, 'objects.json') })
       return { path, state: stateAt(recordingPath(path)), objects }
     }),
   ),
