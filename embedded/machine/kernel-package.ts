@@ -33,6 +33,9 @@ export const runFrom = (root: string, program: string): string[] => [
 /** In a tree that is a whole root file system (offline.ts): starts the script of the cluster, which is in no folder of that root. */
 export const FIRST_PROGRAM = 'usr/lib/uml/first'
 
+/** A tree of packages that is a whole root file system, so that no program of the machine is used. */
+export const isWholeRoot = (tree: string) => existsSync(join(tree, FIRST_PROGRAM))
+
 /** The kernel of a tree, and how to start it. */
 export interface KernelProgram {
   /** The program, behind the environment it needs. */
@@ -46,7 +49,7 @@ export function kernelProgram(tree: string): KernelProgram {
   const directory = join(tree, SHIM_FOLDER)
   // Not for the shell and taskset that start it: they are the host's.
   const ownLibc = existsSync(join(directory, LOADER)) ? ['LD_LIBRARY_PATH=.'] : []
-  const env = existsSync(join(tree, FIRST_PROGRAM)) ? runFrom(tree, 'usr/bin/env') : ['env']
+  const env = isWholeRoot(tree) ? runFrom(tree, 'usr/bin/env') : ['env']
   return { command: [...env, ...ownLibc, shimVariable, join(tree, 'usr/bin/linux.uml')], directory }
 }
 
