@@ -67,6 +67,8 @@ export interface KindFacts {
 export interface EmbeddedFacts {
   /** Why it can't run here; undefined if it can. */
   trouble: string | undefined
+  /** Why User-Mode Linux can't, so that it runs on this machine's own kernel only; undefined if it can. */
+  uml?: string | undefined
   cached: boolean
   /** What protects this machine's files from the guest; tested once its packages are in the cache. */
   confinement: Confinement | undefined
@@ -74,9 +76,13 @@ export interface EmbeddedFacts {
   kernel: KernelFacts | undefined
   /**
    * What this machine's own kernel supports in namespaces, or why it can't be used; `kernel` is absent until the packages are
-   * in the cache.
+   * in the cache. `ipvsTrouble`: why it has no IPVS there.
    */
-  hostKernel?: { trouble?: HostKernelTrouble | undefined; kernel?: KernelFacts | undefined }
+  hostKernel?: {
+    trouble?: HostKernelTrouble | undefined
+    kernel?: KernelFacts | undefined
+    ipvsTrouble?: HostKernelTrouble | undefined
+  }
 }
 
 /** What a lab needs of the kernel besides iptables. */
@@ -84,7 +90,6 @@ export type KernelNeed = 'ipvs' | 'ipset' | 'recent' | 'nft'
 
 export interface LabNeeds {
   number: number
-  title: string
   kernel: readonly KernelNeed[]
   /** What single steps need; they are not applicable on other kernels. */
   kernelOfSteps?: readonly KernelNeed[]

@@ -9,6 +9,7 @@ import {
   type GuestProcess,
   laterModules,
   type Machine,
+  requireSupport,
   startMachine,
 } from '../../embedded/index.ts'
 import { cacheFolder, clusterFolder } from '../../host/layout.ts'
@@ -66,6 +67,7 @@ export class MeasuringNode {
    * @throws Unsupported where the embedded kernel can't run
    */
   static async boot(name: string, memoryMegabytes: number, progress: Progress): Promise<MeasuringNode> {
+    await requireSupport('uml')
     const packages = await ensurePackages(cacheFolder, progress)
     const directory = join(clusterFolder(name), 'uml')
     mkdirSync(directory, { recursive: true })

@@ -17,12 +17,11 @@ import { basename, join } from 'node:path'
 import { ensureArtifact } from '../../host/artifact.ts'
 import type { Progress } from '../../host/progress.ts'
 import { runTool } from '../../host/supervised.ts'
-import { ensureConfine, ownFiles } from './confinement.ts'
+import { ownFiles } from './confinement.ts'
 import { bringLibc, FIRST_PROGRAM, KERNEL, kernelAddition, LIBRARIES, runFrom } from './kernel-package.ts'
 import { unpackPackages } from './package-tree.ts'
-import { always, programs, requireSupport } from './packages.ts'
+import { always, compileInto, programs, requireSupport, umlTrouble } from './packages.ts'
 import { firstProgram } from './uml-kernel.ts'
-import { ensureXstateShim } from './xstate-shim.ts'
 
 /** What labs use beside the programs of nodes and Pods. What these depend on, and what every Debian has, comes with them. */
 const further = ['mount', 'make', 'less', 'libstdc++6', 'kubernetes-client']
@@ -55,9 +54,9 @@ const execPath = `process.execPath = require('node:path').join(__dirname, 'bin/n
 export async function makeOffline(offline: string, cache: string, progress: Progress): Promise<void> {
   await requireSupport()
   const more = kernelAddition(cache)
-  const packages = [...(more ? [] : [KERNEL]), ...always, ...Object.values(programs), ...further]
+  const packages = [...(more || umlTrouble() ? [] : [KERNEL]), ...always, ...Object.values(programs), ...further]
   const tree = await unpackPackages({ cache, name: 'offline', packages, closure: 'all', more }, progress)
-  await Promise.all([ensureXstateShim(tree), ensureConfine(tree)])
+  await compileInto(tree)
   const make = async (fresh: string) => {
     await runTool(['cp', '-a', tree, fresh], cache)
     await complete(fresh)
