@@ -3,7 +3,7 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { copyFileSync, existsSync, linkSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { arch, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { unpackPackages } from '../embedded/index.ts'
 import { cacheFolder, projectRoot } from '../host/layout.ts'
@@ -38,7 +38,7 @@ await main(async () => {
   const wrong = labs.find((lab) => !/^\d+$/.test(lab))
   if (wrong !== undefined) throw new UserError(`"${wrong}" is no number of a lab: make test-bundle LAB='2 7'.`)
   const kernel = shellWord(process.env.KERNEL ?? '')
-  const archive = join(projectRoot, 'dist/kube-service-labs-linux-x64.tar.gz')
+  const archive = join(projectRoot, `dist/kube-service-labs-linux-${arch()}.tar.gz`)
   if (!existsSync(archive)) throw new UserError(`"${archive}" is not there: run \`make bundle\` first.`)
   const tree = await unpackPackages(
     { cache: cacheFolder, name: 'busybox', packages: ['busybox-static'] },

@@ -32,35 +32,38 @@ function chosenPlace(
   facts: Facts,
   { cluster, kernel }: Wishes,
   lab?: LabNeeds,
-): Place | string {
-  const named = (name: string) => places.find((place) => place.name === name) ?? ''
-  const mayBeKind = cluster === 'kind' || ((cluster ?? 'auto') === 'auto' && facts.kind.engine !== undefined)
-  const kind = places.find((place) => place.cluster === 'kind' && place.reason === undefined)
-  if (mayBeKind && (kind || cluster === 'kind')) return kind ?? named('kind')
+): Place | undefined {
+  const named = (name: Place['name']) => places.find((place) => place.name === name)
+  const kind = named('kind')
+  if (cluster === 'kind') return kind
+  if ((cluster ?? 'auto') === 'auto' && facts.kind.engine && kind?.reason === undefined) return kind
   const choice = chooseKernel(kernel, facts.embedded, lab)
-  return 'refusal' in choice ? choice.refusal : named(`KERNEL=${choice.kernel}`)
+  return named('kernel' in choice ? `KERNEL=${choice.kernel}` : kernel === 'uml' ? 'KERNEL=uml' : 'KERNEL=host')
 }
 
-function labRow({ number, places }: LabVerdict, chosen: Place | string): TableRow {
+/** Why a lab can't run at places. What no lab can run on has a row of its own, which tells why. */
+function whyNot(places: readonly Place[]): string[] {
+  const unusable = places.filter(({ reason, forAll }) => reason !== undefined && forAll).map(({ name }) => name)
+  const others = places.flatMap(({ name, reason, forAll }) => (reason && !forAll ? [`${name}: ${reason}`] : []))
+  return [...others, ...(unusable.length > 0 ? [`${unusable.join(' and ')} can't be used, see above`] : [])]
+}
+
+function labRow({ number, places }: LabVerdict, chosen: Place | undefined): TableRow {
   const of = `lab ${number}`
-  if (typeof chosen === 'string') return { of, what: 'nowhere yet', weight: 'fault', detail: chosen }
-  const others = places.filter((place) => place !== chosen)
-  const able = others.filter(({ reason }) => reason === undefined).map(({ name }) => name)
-  const without = [chosen, ...others]
-    .filter(({ reason, stepsLack }) => reason === undefined && stepsLack.length > 0)
-    .map(({ name, stepsLack }) => `${name}: without the steps that need ${stepsLack.join(' and ')}`)
-  if (chosen.reason === undefined) {
-    // What no lab can run on has a row of its own with the reason.
-    const not = others.flatMap(({ name, reason, forAll }) => (reason && !forAll ? [`not ${name}: ${reason}`] : []))
-    const or = able.length > 0 ? [`or ${able.join(', ')}`] : []
-    return { of, what: chosen.name, weight: 'fine', detail: [...or, ...not, ...without].join('; ') }
-  }
-  if (able.length > 0) {
-    const detail = `${chosen.name}: ${chosen.reason}; ${able.join(' and ')} can`
+  const able = places.filter(({ reason }) => reason === undefined)
+  const others = able.filter((place) => place !== chosen).map(({ name }) => name)
+  if (chosen === undefined || able.length === 0)
+    return { of, what: 'nowhere yet', weight: 'fault', detail: whyNot(places).join('; ') }
+  if (chosen.reason !== undefined) {
+    const detail = [...whyNot([chosen]), `${others.join(' and ')} can`].join('; ')
     return { of, what: 'not as set', weight: 'fault', detail }
   }
-  const reasons = places.map(({ name, reason }) => `${name}: ${reason}`)
-  return { of, what: 'nowhere yet', weight: 'fault', detail: reasons.join('; ') }
+  const not = whyNot(places.filter(({ forAll }) => !forAll))
+  const without = able.flatMap(({ name, stepsLack }) =>
+    stepsLack.length > 0 ? [`${name}: without the steps that need ${stepsLack.join(' and ')}`] : [],
+  )
+  const or = others.length > 0 ? [`or ${others.join(', ')}`] : []
+  return { of, what: chosen.name, weight: 'fine', detail: [...or, ...not, ...without].join('; ') }
 }
 
 const marks: Record<Weight, string> = { fine: '✓', note: '•', warning: '!', fault: '✗' }
