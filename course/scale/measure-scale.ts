@@ -131,7 +131,11 @@ interface AskedBlock extends Paced {
   keptMore: number
 }
 
-async function askBlocks(node: MeasuringNode, addresses: readonly string[], blocks: number): Promise<AskedBlock[]> {
+export async function askBlocks(
+  node: MeasuringNode,
+  addresses: readonly string[],
+  blocks: number,
+): Promise<AskedBlock[]> {
   const lines = await node.ask(requestTimes, [blocks, REQUESTS_A_BLOCK, 80, ...addresses])
   return lines.map(([fresh = NaN, freshMore = NaN, kept = NaN, keptMore = NaN, work = NaN]) => {
     // The two requests of a round together: one alone would choose blocks by the very difference that is looked for.
@@ -155,7 +159,7 @@ async function connectBlocks(
 }
 
 /** Pairs of changes, there and back, so that the node ends as it began. */
-async function makeChanges(mode: ProgrammedMode, pairs: number): Promise<Cost[]> {
+export async function makeChanges(mode: ProgrammedMode, pairs: number): Promise<Cost[]> {
   const taken: Cost[] = []
   while (taken.length < 2 * pairs) taken.push(await mode.change(), await mode.change())
   return taken
