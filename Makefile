@@ -28,6 +28,8 @@ override NODE_MODULES := node_modules/.package-lock.json
 ##@ Labs
 lab-%: $(NODE_MODULES) FORCE ## Work through a lab, graded step by step (make lab-2)
 	@$(RUN) scripts/lab.ts "$$STEM"
+guide: $(NODE_MODULES) ## Work through a lab in the browser, with terminals and the dataplane beside it (LAB=2 PORT=…)
+	@$(RUN) scripts/guide.ts
 check-%: $(NODE_MODULES) FORCE ## Grade a lab on the running cluster (STEP=id for one step)
 	@$(RUN) scripts/grade.ts "$$STEM" $${STEP:+--step="$$STEP"}
 solve-%: $(NODE_MODULES) FORCE ## Run the reference solution of a lab (STEP=id for one step)
@@ -90,7 +92,7 @@ submit: $(NODE_MODULES) ## Write a learner's submission (LEARNER=alice LAB=2)
 	@$(RUN) scripts/submit.ts
 grade-class: $(NODE_MODULES) ## Grade every file in submissions/ and write report.html and report.csv there
 	@$(RUN) scripts/grade-class.ts --html submissions/report.html --csv submissions/report.csv submissions/*.labgrade
-slides: $(NODE_MODULES) ## Build the slides of all labs into dist/slides (PDF too, if Chromium is installed)
+slides: $(NODE_MODULES) ## Build the slides of all labs into dist/slides, with a PDF each (Chromium is fetched once)
 	@$(RUN) scripts/slides.ts
 present: $(NODE_MODULES) ## Build the slides and show them on this machine until Ctrl-C (PORT=…)
 	@$(RUN) scripts/present.ts
@@ -125,4 +127,4 @@ $(NODE_MODULES): package.json package-lock.json
 	@$(RUN)
 	@sh scripts/install.sh && touch $@
 FORCE:
-.PHONY: FORCE hint answer incident measure up down status doctor env shell exec aliases capture trace ipvs iptables nftables userspace flush-nat kube-proxy-logs web tools submit grade-class test-grader test test-fast test-incidents lint-labs new-lab e2e-kind slides present bundle test-bundle bench help
+.PHONY: FORCE guide hint answer incident measure up down status doctor env shell exec aliases capture trace ipvs iptables nftables userspace flush-nat kube-proxy-logs web tools submit grade-class test-grader test test-fast test-incidents lint-labs new-lab e2e-kind slides present bundle test-bundle bench help

@@ -3,7 +3,7 @@ import { EmbeddedCluster } from '../cluster/embedded.ts'
 import { kubeClient } from '../cluster/kube-client.ts'
 import { takeCapture } from '../cluster/snapshot.ts'
 import { median } from '../course/scale/growth.ts'
-import { askBlocks, makeChanges } from '../course/scale/measure-scale.ts'
+import { measureChanges, measureRequests } from '../course/scale/measure-scale.ts'
 import { MeasuringNode } from '../course/scale/measuring-node.ts'
 import { iptablesMode, ipvsMode, nftablesMode } from '../course/scale/programmed-mode.ts'
 import { syntheticClusterIP } from '../course/scale/synthetic-cluster.ts'
@@ -120,16 +120,16 @@ export async function compareModes(kernels: readonly KernelName[], progress: Pro
         for (const services of measuredSizes) {
           progress.start(`${name.trim()}, ${services} Services`)
           const { ms } = await programmed.program(services)
-          const asked = await askBlocks(node, [0, services - 1].map(syntheticClusterIP), 8)
-          const changed = await makeChanges(programmed, 3)
+          const asked = await measureRequests(node, [0, services - 1].map(syntheticClusterIP), 8)
+          const changed = await measureChanges(programmed, 3)
           progress.end(true)
           const micros = (values: readonly number[]) => `${(median(values) / 1000).toFixed(1)} µs`
           const cells = [
             ...[String(services), `${ms.toFixed(0)} ms`, `${median(changed.map((one) => one.ms)).toFixed(1)} ms`],
             ...[
-              asked.map(({ fresh }) => fresh),
-              asked.map(({ freshMore }) => freshMore),
-              asked.map(({ kept }) => kept),
+              asked.map(({ newNs }) => newNs),
+              asked.map(({ newMoreNs }) => newMoreNs),
+              asked.map(({ keptNs }) => keptNs),
             ].map(micros),
           ]
           console.log(name + cells.map((text) => text.padStart(12)).join(''))

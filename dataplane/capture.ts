@@ -31,6 +31,7 @@ export const CAPTURE_FILES = [
   'ip-addr.json',
   'nft-ip.json',
   'nft-ip6.json',
+  'nft-others.json',
   'ip-route',
 ] as const
 
@@ -91,9 +92,13 @@ export function readCapturedNode(
     readFile(files, file, parsers.nftables, faults),
   )
   if (tables.some((list) => list !== undefined)) state.nftables = tables.flatMap((list) => list ?? [])
+  const others = readFile(files, 'nft-others.json', (text) => linesOf(text).flatMap(parsers.nftables), faults)
+  if (others !== undefined && others.length > 0) state.foreignNftables = others
   const routes = options.family === 'ipv6' ? undefined : readFile(files, 'ip-route', parsers.routes, faults)
   return { state: routes ? { ...state, routes } : state, faults }
 }
+
+const linesOf = (text: string): string[] => text.split('\n').filter((line) => line !== '')
 
 function readFile<Value>(
   files: ReadonlyMap<string, string>,

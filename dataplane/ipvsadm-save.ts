@@ -56,6 +56,21 @@ export function virtualServerKey(server: Pick<VirtualServer, 'protocol' | 'addre
   return `${server.protocol} ${printEndpoint(server.address, server.port)}`
 }
 
+/** Live connections by real server: `TCP 10.96.0.1:443 172.18.0.2:6443`. */
+export type LiveConnections = ReadonlyMap<string, { active: number; inactive: number }>
+
+/** Reads the connections that the kernel counts for each real server from the output of `ipvsadm -Ln`. */
+export function parseIpvsadmList(text: string): LiveConnections {
+  const connections = new Map<string, { active: number; inactive: number }>()
+  let server = ''
+  for (const line of text.split('\n')) {
+    server = /^((?:TCP|UDP|SCTP|FWM) +\S+) /.exec(line)?.[1]?.replace(/ +/, ' ') ?? server
+    const [, real, active, inactive] = /^ +-> (\S+) +\S+ +\d+ +(\d+) +(\d+) *$/.exec(line) ?? []
+    if (real !== undefined) connections.set(`${server} ${real}`, { active: Number(active), inactive: Number(inactive) })
+  }
+  return connections
+}
+
 /**
  * Reads the output of `ipvsadm -Sn` (`ipvsadm-save -n`), in its order. Throws ParseError for any other line, for a real
  * server whose virtual server is not listed before it, and for names instead of numbers (`ipvsadm -S` without -n).

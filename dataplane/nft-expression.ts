@@ -103,7 +103,7 @@ export function statement(value: unknown, depth = 0): string {
   const [kind, inner] = (isObject(value) && only(value)) || []
   if (kind === 'reject') return 'reject'
   if (kind === 'accept' || kind === 'drop' || kind === 'return' || kind === 'continue') return kind
-  if (kind === 'masquerade' && !isObject(inner)) return 'masquerade'
+  if ((kind === 'masquerade' || kind === 'notrack' || kind === 'redirect') && !isObject(inner)) return kind
   if (kind === undefined || !isObject(inner)) return JSON.stringify(value)
   switch (kind) {
     case 'match':
@@ -115,6 +115,10 @@ export function statement(value: unknown, depth = 0): string {
       return `masquerade ${word(inner.flags)}`
     case 'dnat':
       return dnat(inner, depth)
+    case 'redirect':
+      return `redirect to :${expression(inner.port, 'decimal', depth + 1)}`
+    case 'limit':
+      return `limit rate ${inner.inv === true ? 'over ' : ''}${inner.rate}/${inner.per}`
     case 'vmap':
       return `${expression(inner.key, 'decimal', depth + 1)} vmap ${expression(inner.data, 'decimal', depth + 1)}`
     case 'mangle':

@@ -48,7 +48,7 @@ const words = (value: string | string[] | undefined, between: string): string =>
 const list = (value: string | string[] | undefined): string[] => (Array.isArray(value) ? value : value ? [value] : [])
 
 /**
- * Reads the tables of families ip and ip6 that a JSON listing of nft holds, rules in nft's own words; what other families and
+ * Reads the tables of families ip, ip6 and inet that a JSON listing of nft holds, rules in nft's own words; what other families and
  * newer versions add is passed over. Throws ParseError when the text is no such listing.
  */
 export function parseNftList(text: string): NftTable[] {
@@ -80,7 +80,7 @@ export function parseNftList(text: string): NftTable[] {
 function readItems(items: readonly Item[]): NftTable[] {
   const tables = new Map<string, NftTable>()
   const tableOf = (of: string, called: string): NftTable | undefined => {
-    if (of !== 'ip' && of !== 'ip6') return undefined
+    if (of !== 'ip' && of !== 'ip6' && of !== 'inet') return undefined
     const key = `${of} ${called}`
     const known = tables.get(key)
     if (known) return known

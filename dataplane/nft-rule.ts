@@ -122,6 +122,11 @@ class RuleReader {
         this.#at++
         while (['prefix', 'level', 'group', 'flags'].includes(this.#peek())) this.#at += 2
         return { kind: 'note' }
+      case 'limit':
+        // The first packets match; from which one on it is different depends on those before.
+        this.#at += this.#peek(2) === 'over' ? 4 : 3
+        if (this.#peek() === 'burst') this.#at += 3
+        return { kind: 'note' }
       case 'comment':
         this.#at += 2
         return { kind: 'note' }

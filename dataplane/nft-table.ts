@@ -39,7 +39,7 @@ export interface NftMap {
 
 /** One table of nf_tables: all that a program owns there has a place of its own, apart from everybody else's. */
 export interface NftTable {
-  family: 'ip' | 'ip6'
+  family: 'ip' | 'ip6' | 'inet'
   name: string
   chains: Map<string, NftChain>
   sets: Map<string, NftSet>

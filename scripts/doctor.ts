@@ -1,13 +1,13 @@
 import { chalk } from 'zx/core'
 import { gatherFacts } from '../cluster/doctor/gather.ts'
-import type { Weight } from '../cluster/doctor/judge.ts'
+import type { Severity } from '../cluster/doctor/judge.ts'
 import { doctorRows, layoutRows } from '../cluster/doctor/table.ts'
 import { needsOf, readLab } from '../grading/lab-definition.ts'
 import { listLabs } from '../grading/lab-folders.ts'
 import { clusterName, offlineRoot } from '../host/layout.ts'
 import { ExitCode, main } from '../host/main.ts'
 
-const colours: Record<Weight, (sign: string) => string> = {
+const colours: Record<Severity, (sign: string) => string> = {
   fine: chalk.green,
   note: String,
   warning: chalk.yellow,
@@ -19,7 +19,7 @@ await main(async () => {
   const facts = await gatherFacts(clusterName(), labs)
   const { KERNEL: kernel, CLUSTER: cluster } = process.env
   const { rows, able } = doctorRows(facts, { kernel, cluster: cluster || (offlineRoot ? 'embedded' : 'auto') })
-  console.log(layoutRows(rows, (sign, weight) => colours[weight](sign)).join('\n'))
+  console.log(layoutRows(rows, (sign, severity) => colours[severity](sign)).join('\n'))
   if (able.length === 0) {
     console.log('\nNo lab can run here yet: fix the lines marked with ✗ above.')
     return ExitCode.trouble

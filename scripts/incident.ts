@@ -3,9 +3,9 @@
 import { notUp } from '../cluster/driver.ts'
 import { selectCluster } from '../cluster/select.ts'
 import { INCIDENT_KEY, unseal } from '../course/incident/incident-note.ts'
+import { describeIncident, listIncidents } from '../course/incident/incident-text.ts'
 import { currentNote, incidentsHere, openNext } from '../course/incident/open.ts'
 import { INCIDENT_LAB } from '../course/incident/shop.ts'
-import { listIncidents, tellIncident } from '../course/incident/tell.ts'
 import { LabBench } from '../course/lab-bench.ts'
 import { writeNotes } from '../grading/lab-notes.ts'
 import { main, UserError } from '../host/main.ts'
@@ -34,11 +34,11 @@ await main(async () => {
     const note = await currentNote(bench)
     if (!note) throw new UserError('No incident is open: `make incident` starts one.')
     if (HINT) await hint(bench, note)
-    else console.log(tellIncident(note, incidents))
+    else console.log(describeIncident(note, incidents))
     return
   }
   const note = await openNext(bench, { seed: SEED || undefined, id: INCIDENT || undefined })
-  console.log(`\n${tellIncident(note, incidents)}`)
+  console.log(`\n${describeIncident(note, incidents)}`)
 })
 
 /** The next tier of hints of the open incident, which is recorded for the score; the last one again after all. */

@@ -5,7 +5,7 @@ import { createProgress } from '../host/progress.ts'
 await main(async () => {
   const began = performance.now()
   const progress = createProgress()
-  const cluster = await selectCluster(undefined, undefined, { making: progress })
+  const cluster = await selectCluster(undefined, undefined, { creating: progress })
   await cluster.up(progress)
   const seconds = ((performance.now() - began) / 1000).toFixed(1)
   const nodes = await cluster.nodes()

@@ -5,7 +5,7 @@ import { kernelLacks } from './judge.ts'
 /** The names of the embedded cluster's kernels in messages. */
 export const KERNEL_TITLES: Record<KernelName, string> = { uml: 'User-Mode Linux', host: "this machine's own kernel" }
 
-/** What the labs need of a kernel. */
+/** The kernel features that the labs need. */
 const everything: readonly KernelNeed[] = ['ipvs', 'ipset', 'recent', 'nft']
 
 /** The kernel for a new cluster, with a note if it is not the usual one; or why there is none. */
@@ -28,7 +28,7 @@ export function chooseKernel(
   if (trouble && (wish === 'host' || uml !== undefined)) {
     const what = wish === 'host' ? `KERNEL=host can't be used here, ` : `${uml}, and KERNEL=host can't be used, `
     const other = uml === undefined ? ['leave KERNEL out'] : ['start Docker or Podman and run `CLUSTER=kind make up`']
-    const first = trouble.mend ? [`run \`${trouble.mend}\` first`] : []
+    const first = trouble.fix ? [`run \`${trouble.fix}\` first`] : []
     return { refusal: `${what}${trouble.detail}: ${[...first, ...other].join(', or ')}.` }
   }
   if (wish === 'host' || uml !== undefined) return { kernel: 'host' }

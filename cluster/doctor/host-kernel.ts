@@ -8,8 +8,8 @@ import { kernelLacks } from './judge.ts'
 import { kernelProbeCommand, probeMs, readKernelProbe } from './kernel-probe.ts'
 
 /**
- * What this machine's own kernel supports in namespaces, probed in a temporary guest; `packages` as ensurePackages returns
- * them.
+ * The features of this machine's own kernel in namespaces, probed in a temporary guest; `packages` as ensurePackages
+ * returns them.
  */
 export async function hostKernelFacts(packages: string | undefined): Promise<EmbeddedFacts['hostKernel']> {
   const trouble = platform() === 'linux' ? hostKernelTrouble() : { detail: 'this is not Linux' }
@@ -53,12 +53,13 @@ export function ipvsTrouble(kernel: KernelFacts, module: IpvsModule): HostKernel
   if (major < since || (major === since && minor < sinceMinor))
     return { detail: `up to Linux ${since}.${sinceMinor - 1} ip_vs can't be used in user namespaces` }
   const modules = ['ip_vs', 'ip_vs_rr', 'ip_vs_wrr', 'ip_vs_sh', 'ip_vs_lc', 'ip_set', 'xt_set', 'dummy']
-  return { detail: 'its modules are not loaded', mend: `sudo modprobe -a ${modules.join(' ')}` }
+  return { detail: 'its modules are not loaded', fix: `sudo modprobe -a ${modules.join(' ')}` }
 }
 
 /**
- * The kernel for a new embedded cluster, as KERNEL requests it. The machine's own kernel is probed only if that can matter:
- * for a lab with steps that User-Mode Linux can't do, or if it may have IPVS and so everything that labs need.
+ * The kernel for a new embedded cluster, as KERNEL requests it. The machine's own kernel is probed only if the result can
+ * change the choice: for a lab with steps that User-Mode Linux does not support, or if it may have IPVS and therefore
+ * support all labs.
  */
 export async function kernelForNew(packages: string, lab: LabNeeds | undefined): Promise<KernelChoice> {
   const wish = process.env.KERNEL

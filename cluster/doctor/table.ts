@@ -1,7 +1,7 @@
 import wrapAnsi from 'wrap-ansi'
 import { chooseKernel } from './choose-kernel.ts'
 import type { Facts, LabNeeds } from './facts.ts'
-import { type DoctorResult, diagnose, type LabVerdict, type Place, type Weight } from './judge.ts'
+import { type DoctorResult, diagnose, type LabVerdict, type Place, type Severity } from './judge.ts'
 
 /** A line of `make doctor`: what it is about (only on the first of several), what was looked at, the result, and what fixes it. */
 export interface TableRow extends DoctorResult {
@@ -22,7 +22,7 @@ export function doctorRows(facts: Facts, wishes: Wishes = {}): { rows: TableRow[
   const labRows = labs.map((verdict, index) => labRow(verdict, chosenPlace(verdict, facts, wishes, facts.labs[index])))
   return {
     rows: [...about('machine', machine), ...about('embedded', embedded), ...about('kind', kind), ...labRows],
-    able: labs.filter((_, index) => labRows[index]?.weight === 'fine').map(({ number }) => number),
+    able: labs.filter((_, index) => labRows[index]?.severity === 'fine').map(({ number }) => number),
   }
 }
 
@@ -53,35 +53,35 @@ function labRow({ number, places }: LabVerdict, chosen: Place | undefined): Tabl
   const able = places.filter(({ reason }) => reason === undefined)
   const others = able.filter((place) => place !== chosen).map(({ name }) => name)
   if (chosen === undefined || able.length === 0)
-    return { of, what: 'nowhere yet', weight: 'fault', detail: whyNot(places).join('; ') }
+    return { of, what: 'nowhere yet', severity: 'fault', detail: whyNot(places).join('; ') }
   if (chosen.reason !== undefined) {
     const detail = [...whyNot([chosen]), `${others.join(' and ')} can`].join('; ')
-    return { of, what: 'not as set', weight: 'fault', detail }
+    return { of, what: 'not as set', severity: 'fault', detail }
   }
   const not = whyNot(places.filter(({ forAll }) => !forAll))
   const without = able.flatMap(({ name, stepsLack }) =>
     stepsLack.length > 0 ? [`${name}: without the steps that need ${stepsLack.join(' and ')}`] : [],
   )
   const or = others.length > 0 ? [`or ${others.join(', ')}`] : []
-  return { of, what: chosen.name, weight: 'fine', detail: [...or, ...not, ...without].join('; ') }
+  return { of, what: chosen.name, severity: 'fine', detail: [...or, ...not, ...without].join('; ') }
 }
 
-const marks: Record<Weight, string> = { fine: '✓', note: '•', warning: '!', fault: '✗' }
+const marks: Record<Severity, string> = { fine: '✓', note: '•', warning: '!', fault: '✗' }
 const WIDTH = 80
 
 /** The rows as text of at most 80 columns. `mark` may colour the sign at the beginning of a line. */
-export function layoutRows(rows: readonly TableRow[], mark = (sign: string, _weight: Weight) => sign): string[] {
+export function layoutRows(rows: readonly TableRow[], mark = (sign: string, _weight: Severity) => sign): string[] {
   const column = (key: 'of' | 'what') => Math.max(...rows.map((row) => row[key].length)) + 2
   const [first, second] = [column('of'), column('what')]
   const indent = ' '.repeat(3 + first + second)
   const head = `   ${'for'.padEnd(first)}${'what'.padEnd(second)}result (→ what fixes it)`
-  const body = rows.flatMap(({ of, what, weight, detail, mend }) => {
+  const body = rows.flatMap(({ of, what, severity, detail, fix }) => {
     const wrapped = (text: string) => wrapAnsi(text, WIDTH - indent.length).split('\n')
     const [line = '', ...more] = wrapped(detail)
-    const fix = mend === undefined ? [] : wrapped(`→ ${mend}`)
+    const fixLines = fix === undefined ? [] : wrapped(`→ ${fix}`)
     return [
-      ` ${mark(marks[weight], weight)} ${of.padEnd(first)}${what.padEnd(second)}${line}`.trimEnd(),
-      ...[...more, ...fix].map((text) => indent + text),
+      ` ${mark(marks[severity], severity)} ${of.padEnd(first)}${what.padEnd(second)}${line}`.trimEnd(),
+      ...[...more, ...fixLines].map((text) => indent + text),
     ]
   })
   return [head, ...body]

@@ -33,7 +33,7 @@ const listMs = 30_000
 
 const withTag = (image: string) => (/[:@][^/]*$/.test(image) ? image : `${image}:latest`)
 
-/** How containerd names an image of Docker's registry. */
+/** The name that containerd gives an image of Docker's registry. */
 const nameOnNode = (image: string) => fullImageName('podman', image)
 
 /**
@@ -63,7 +63,7 @@ export async function fetchLabImages(
   return { missing: [], reason: '' }
 }
 
-/** A kind cluster whose nodes shall have images. */
+/** A kind cluster into whose nodes images are loaded. */
 export interface ImageTarget {
   engine: EngineName
   name: string

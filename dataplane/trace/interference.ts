@@ -1,8 +1,9 @@
 import type { Finding } from '../compare/finding.ts'
 import type { Ruleset } from '../iptables-save.ts'
+import type { NftTable } from '../nft-table.ts'
 import type { NodeState } from '../node-state.ts'
 import { targetOf } from '../rule-text.ts'
-import { CircleError, type Packet, PacketError, tracePacket } from '../trace.ts'
+import { CircleError, type Hop, type Packet, PacketError, tracePacket } from '../trace.ts'
 import { readMark } from './matches.ts'
 
 /** Targets that stop a packet, send it elsewhere, or take it out of connection tracking. */
@@ -20,7 +21,28 @@ const hasSuspects = (rules: Ruleset): boolean =>
     ),
   )
 
+/** The same for the tables of other programs in nf_tables. */
+const hasNftSuspects = (tables: readonly NftTable[]): boolean =>
+  tables.some(({ chains }) =>
+    [...chains.values()].some(
+      ({ base, rules }) =>
+        base?.policy === 'drop' || rules.some(({ text }) => NFT_TAKING.test(text) || NFT_MARK.test(text)),
+    ),
+  )
+
+const NFT_TAKING = /\b(?:drop|reject|dnat|redirect|notrack|tproxy|queue)\b/
+const NFT_MARK = /\bmeta mark set\b/
+
 /** True of a rule that a packet met and that decides what becomes of it, in place of kube-proxy's rules. */
+function isTakingNft({ hook, rule, verdict, reason }: Hop, masqueradeMark: number): boolean {
+  if (TAKING.has(verdict) || reason.includes('not tracked')) return true
+  const mark = / ?(?<!connection )mark becomes (0x[0-9a-f]+)/.exec(reason)?.[1]
+  const isLate = hook !== 'PREROUTING' && hook !== 'OUTPUT'
+  // A mark that is cleared before nat PREROUTING is set again there.
+  return mark !== undefined && NFT_MARK.test(rule) && (isLate || (Number(mark) & masqueradeMark) !== 0)
+}
+
+/** The same for a rule of iptables. */
 function isTaking(hook: string, rule: string, masqueradeMark: number): boolean {
   const target = targetOf(rule)
   if (target === 'CT') return rule.includes('--notrack')
@@ -41,18 +63,30 @@ function isTaking(hook: string, rule: string, masqueradeMark: number): boolean {
  * @param masqueradeBit kube-proxy's bit of the fwmark
  */
 export function findInterference(state: NodeState, packets: readonly Packet[], masqueradeBit: number): Finding[] {
-  if (!hasSuspects(state.iptables)) return []
+  const others = state.foreignNftables ?? []
+  if (!hasSuspects(state.iptables) && !hasNftSuspects(others)) return []
+  const foreignTables = new Set(others.map(({ family, name }) => `${family} ${name}`))
+  const masqueradeMark = 2 ** masqueradeBit
   const found = new Map<string, Finding>()
   for (const packet of packets) {
-    for (const { table, chain, rule, hook, verdict } of hopsOf(state, packet)) {
-      const isPolicy = rule.startsWith('-P ')
-      if (!isForeign(chain) || !(isPolicy ? verdict === 'DROP' : isTaking(hook, rule, 2 ** masqueradeBit))) continue
+    for (const hop of hopsOf(state, packet)) {
+      const { table, chain, rule, hook, verdict } = hop
+      const isNft = foreignTables.has(table)
+      if (!isNft && (table === 'ipvs' || table.includes(' ') || !isForeign(chain))) continue
+      const isPolicy = rule.startsWith(isNft ? 'policy ' : '-P ')
+      const takes = isPolicy
+        ? verdict === 'DROP'
+        : isNft
+          ? isTakingNft(hop, masqueradeMark)
+          : isTaking(hook, rule, masqueradeMark)
+      if (!takes) continue
       const key = `${table} ${chain} ${rule}`
       if (found.has(key)) continue
       const to = `${packet.destination}:${packet.port}/${packet.protocol}`
       const what = isPolicy ? 'its policy' : "a rule that is not kube-proxy's"
       const text = `${table} ${chain}: ${what} (${verdict}) takes packets to ${to}`
-      found.set(key, { kind: 'stale', where: { table, chain }, actual: rule, text, interferes: true })
+      const where = isNft ? { nft: table, part: `chain ${chain}` } : { table, chain }
+      found.set(key, { kind: 'stale', where, actual: rule, text, interferes: true })
     }
   }
   return [...found.values()]

@@ -161,15 +161,15 @@ export class KernelPath {
   #baseChainsAt(hook: Hook, family: NftTable['family']): BaseChain[] {
     const known = this.#baseChains.get(hook)
     if (known) return known
-    const { iptables, nftables = [] } = this.#state
+    const { iptables, nftables = [], foreignNftables = [] } = this.#state
     const here = TABLES.filter(({ hooks }) => hooks.includes(hook))
     const chains: BaseChain[] = here.map(({ name, priority }) => {
       const walk = (flow: Flow) => this.#walk.table(hook, name, iptables.get(name), flow)
       return { priority: priority(hook), isNat: name === 'nat', walk }
     })
-    for (const table of nftables) {
+    for (const table of [...nftables, ...foreignNftables]) {
       // iptables of the nft kind keeps its tables in nf_tables: they were read by iptables-save.
-      if (table.family !== family || iptables.has(table.name)) continue
+      if (table.family !== 'inet' && (table.family !== family || iptables.has(table.name))) continue
       for (const [name, chain] of table.chains) {
         if (chain.base?.hook !== hook.toLowerCase()) continue
         const walk = (flow: Flow) => this.#nftWalk.baseChain(hook, table, name, chain, flow)

@@ -39,21 +39,21 @@ export function findConfinement(tree: string): Confinement {
 }
 
 /** What is left open, and what closes it; undefined when everything works. */
-export function openTo({ files, systemCalls }: Confinement): { open: string; mend: string } | undefined {
+export function openTo({ files, systemCalls }: Confinement): { open: string; fix: string } | undefined {
   if (files === undefined)
     return {
       open: 'root in a node or a privileged Pod can change every file that you can: this system grants neither Landlock nor user namespaces',
-      mend: 'a kernel from 5.13 on with `landlock` in its `lsm=` list, or `sudo sysctl kernel.unprivileged_userns_clone=1`',
+      fix: 'a kernel from 5.13 on with `landlock` in its `lsm=` list, or `sudo sysctl kernel.unprivileged_userns_clone=1`',
     }
   if (files === 'landlock' && !systemCalls)
     return {
       open: 'root in a node or a privileged Pod can change modes and times of files that are yours: this system grants no seccomp',
-      mend: 'a kernel with CONFIG_SECCOMP_FILTER, or a container whose profile allows it',
+      fix: 'a kernel with CONFIG_SECCOMP_FILTER, or a container whose profile allows it',
     }
   if (files === 'mounts')
     return {
       open: 'root in a node or a privileged Pod can read every file that you can, and change none',
-      mend: 'a kernel from 5.13 on with `landlock` in its `lsm=` list',
+      fix: 'a kernel from 5.13 on with `landlock` in its `lsm=` list',
     }
   return undefined
 }

@@ -6,7 +6,7 @@ import { namespacesFail } from './host-kernel.ts'
 /** Why this machine's own kernel can't be the guest's, and what changes that, where something does. */
 export interface HostKernelTrouble {
   detail: string
-  mend?: string
+  fix?: string
 }
 
 /** Settings that forbid an ordinary user namespaces: a file of /proc/sys, the value that forbids, and the value that allows. */
@@ -30,7 +30,7 @@ export function forbiddingSetting(sysctls = '/proc/sys'): HostKernelTrouble | un
   if (!found) return undefined
   const [name, , allows, detail] = found
   const key = name.replace('/', '.')
-  return { detail: `${detail}: ${key}`, mend: `sudo sysctl ${key}=${allows}` }
+  return { detail: `${detail}: ${key}`, fix: `sudo sysctl ${key}=${allows}` }
 }
 
 /** Tries, in a tenth of a second, all that the guest's root is made of; undefined where it works. */

@@ -2,12 +2,12 @@ import type { Hook } from '../../dataplane/trace/step.ts'
 import { wrapText } from '../build/text-width.ts'
 import { type Box, Canvas, type Drawing, type Figure, type Side, TALL, TEXT, WIDE } from './canvas.ts'
 
-/** Where a packet can be on a node: the five hooks, and what lies between them. */
+/** A place in a packet's path on a node: one of the five hooks, or a step between them. */
 export type Place = Hook | 'in' | 'routing' | 'process' | 'out'
 
 /** The packet's path, and a remark for each hook that it passes. */
-export interface HookPicture {
-  way: readonly Place[]
+export interface HookFigure {
+  path: readonly Place[]
   /** The name of the place between INPUT and OUTPUT. */
   local: string
   legend: readonly { hook: string; text: string }[]
@@ -15,7 +15,7 @@ export interface HookPicture {
 }
 
 /** The kernel's three paths (net/netfilter hooks, in the order in which ip_rcv, ip_forward and ip_output call them). */
-export const WAYS: Readonly<Record<'in' | 'forward' | 'out' | 'none', readonly Place[]>> = {
+export const PATHS: Readonly<Record<'in' | 'forward' | 'out' | 'none', readonly Place[]>> = {
   in: ['in', 'PREROUTING', 'routing', 'INPUT', 'process'],
   forward: ['in', 'PREROUTING', 'routing', 'FORWARD', 'POSTROUTING', 'out'],
   out: ['process', 'OUTPUT', 'POSTROUTING', 'out'],
@@ -76,40 +76,40 @@ const TALL_EDGES: readonly Edge[] = [
 ]
 
 /** Netfilter's five hooks with the path of one packet, and a line for each hook with a remark. */
-export function hooksFigure(picture: HookPicture): Figure {
+export function hooksFigure(figure: HookFigure): Figure {
   return {
-    wide: draw(picture, WIDE, WIDE_LAYOUT, WIDE_EDGES),
-    tall: draw(picture, TALL, TALL_LAYOUT, TALL_EDGES),
-    label: picture.label,
+    wide: draw(figure, WIDE, WIDE_LAYOUT, WIDE_EDGES),
+    tall: draw(figure, TALL, TALL_LAYOUT, TALL_EDGES),
+    label: figure.label,
   }
 }
 
-function draw({ way, local, legend }: HookPicture, width: number, layout: Layout, edges: readonly Edge[]): Drawing {
+function draw({ path, local, legend }: HookFigure, width: number, layout: Layout, edges: readonly Edge[]): Drawing {
   const canvas = new Canvas(width)
-  const taken = new Set(way.slice(1).map((place, index) => `${way[index]} ${place}`))
-  const whole = way.length === 0
+  const taken = new Set(path.slice(1).map((place, index) => `${path[index]} ${place}`))
+  const whole = path.length === 0
   for (const [from, out, to, into] of edges) {
     if (!taken.has(`${from} ${to}`)) canvas.connect(layout[from], out, layout[to], into, whole ? 'plain' : 'faint')
   }
   for (const [from, out, to, into] of edges) {
-    if (taken.has(`${from} ${to}`)) canvas.connect(layout[from], out, layout[to], into, 'way')
+    if (taken.has(`${from} ${to}`)) canvas.connect(layout[from], out, layout[to], into, 'path')
   }
   for (const [place, box] of Object.entries(layout) as [Place, Box][]) {
-    const passed = way.includes(place)
+    const passed = path.includes(place)
     const hook = place === place.toUpperCase()
-    const tone = passed ? (hook ? 'way' : 'plain') : whole && hook ? 'way' : whole ? 'plain' : 'faint'
+    const tone = passed ? (hook ? 'path' : 'plain') : whole && hook ? 'path' : whole ? 'plain' : 'faint'
     canvas.box(box, [place === 'process' ? local : place], { tone, face: hook ? 'mono' : 'sans' })
   }
   writeLegend(canvas, legend, width, Math.max(...Object.values(layout).map(({ y, height }) => y + height)) + 40)
   return canvas.finish()
 }
 
-function writeLegend(canvas: Canvas, legend: HookPicture['legend'], width: number, top: number): void {
+function writeLegend(canvas: Canvas, legend: HookFigure['legend'], width: number, top: number): void {
   const beside = width >= WIDE
   const left = beside ? 220 : 0
   let y = top
   for (const { hook, text } of legend) {
-    canvas.text(hook, 0, y, { face: 'mono', tone: 'way' })
+    canvas.text(hook, 0, y, { face: 'mono', tone: 'path' })
     if (!beside) y += 36
     for (const line of wrapText(text, width - left - 8, TEXT)) {
       canvas.text(line, left, y)

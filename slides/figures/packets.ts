@@ -1,7 +1,7 @@
 import type { NodeState } from '../../dataplane/node-state.ts'
 import { type Hop, parsePacket, type Step, tracePacket } from '../../dataplane/trace.ts'
 import { Canvas, type Drawing, type Figure, TALL, WIDE } from './canvas.ts'
-import type { HookPicture, Place } from './hooks.ts'
+import type { HookFigure, Place } from './hooks.ts'
 
 /** The header of a packet at one place of its path; `changed` names the replaced addresses. */
 interface HeaderRow {
@@ -11,7 +11,7 @@ interface HeaderRow {
   changed?: 'source' | 'destination' | 'both'
 }
 
-/** What happens to the addresses of a packet and its answer, by the forwarding method. */
+/** The addresses of a packet and its reply, by forwarding method. */
 export const JOURNEYS: Readonly<Record<string, readonly HeaderRow[]>> = {
   nat: [
     { at: 'client sends', source: 'client', destination: 'VIP' },
@@ -67,7 +67,7 @@ function draw(rows: readonly HeaderRow[], width: number): Drawing {
     const y = index * (wide ? HEIGHT + 32 : HEIGHT + 64)
     const top = wide ? y : y + 38
     canvas.text(at, 0, wide ? y + 46 : y + 28)
-    const tone = (end: 'source' | 'destination') => (changed === end || changed === 'both' ? 'way' : 'plain')
+    const tone = (end: 'source' | 'destination') => (changed === end || changed === 'both' ? 'path' : 'plain')
     const from = canvas.box({ x: left, y: top, width: box, height: HEIGHT }, [source], {
       tone: tone('source'),
       face: 'sans',
@@ -85,17 +85,17 @@ function draw(rows: readonly HeaderRow[], width: number): Drawing {
  * The path of a packet that `tracePacket` found in a node's rules, as a figure of the hooks. The path to the first outcome is
  * drawn; differences between backends are in the legend. Throws the errors of parsePacket and tracePacket.
  */
-export function packetPathPicture(state: NodeState, from: string, to: string): HookPicture {
+export function packetPathFigure(state: NodeState, from: string, to: string): HookFigure {
   const trace = tracePacket(state, parsePacket(from, to))
   const hooks = passedHooks(trace.steps)
   const caught = trace.hops.find((hop) => hop.table === 'ipvs')?.hook === 'INPUT'
-  const way = placesOnPath(hooks, from === 'host', trace.outcomes.length > 0)
+  const path = placesOnPath(hooks, from === 'host', trace.outcomes.length > 0)
   const legend = hooks.map((hook) => {
     return { hook, text: whatHappens(trace.hops.filter((hop) => hop.hook === hook)) }
   })
   const ends = trace.outcomes.map((outcome) => outcome.to).join(' or ') || trace.verdict
   return {
-    way,
+    path,
     local: caught ? 'IPVS' : 'process',
     legend,
     label: `The path of ${trace.packet} through ${hooks.join(', ')}; it ends at ${ends}.`,
@@ -107,18 +107,18 @@ function passedHooks(steps: readonly Step[]): Step['hook'][] {
 }
 
 function placesOnPath(hooks: readonly Step['hook'][], fromHost: boolean, passes: boolean): Place[] {
-  const way: Place[] = [fromHost ? 'process' : 'in']
+  const path: Place[] = [fromHost ? 'process' : 'in']
   for (const hook of hooks) {
-    const before = way.at(-1)
-    if (before === 'PREROUTING') way.push('routing')
-    if (before === 'INPUT') way.push('process')
-    way.push(hook)
+    const before = path.at(-1)
+    if (before === 'PREROUTING') path.push('routing')
+    if (before === 'INPUT') path.push('process')
+    path.push(hook)
   }
-  const last = way.at(-1)
-  if (!passes) return way
-  if (last === 'POSTROUTING') way.push('out')
-  if (last === 'INPUT') way.push('process')
-  return way
+  const last = path.at(-1)
+  if (!passes) return path
+  if (last === 'POSTROUTING') path.push('out')
+  if (last === 'INPUT') path.push('process')
+  return path
 }
 
 /** A line about one hook: the Kubernetes chains that were entered, and the result. */
@@ -128,23 +128,23 @@ function whatHappens(hops: readonly Hop[]): string {
     .filter((name) => name.startsWith('KUBE-') && name !== 'KUBE-NODE-PORT')
     .map(shortName)
   const results = [
-    ...said(translating, 'MARK', 'the mark becomes', /becomes (0x[1-9a-f]\w*)/),
-    ...said(translating, 'ACCEPT', 'it is in', /is in the set (\S+)/),
-    ...(translating.some((hop) => hop.table === 'ipvs') ? ['IPVS takes it'] : []),
-    ...said(translating, 'DNAT', 'the destination becomes', /to (\d\S*?:\d+)/),
-    ...said(translating, 'MASQUERADE', 'the source becomes', /becomes (\S+)/),
+    ...resultsOf(translating, 'MARK', 'the mark becomes', /becomes (0x[1-9a-f]\w*)/),
+    ...resultsOf(translating, 'ACCEPT', 'it is in', /is in the set (\S+)/),
+    ...(translating.some((hop) => hop.table === 'ipvs') ? ['IPVS handles it'] : []),
+    ...resultsOf(translating, 'DNAT', 'the destination becomes', /to (\d\S*?:\d+)/),
+    ...resultsOf(translating, 'MASQUERADE', 'the source becomes', /becomes (\S+)/),
     ...hops
       .filter(({ verdict }) => verdict === 'REJECT' || verdict === 'DROP')
       .map((hop) => `${hop.verdict} by ${hop.chain}`),
   ]
-  const way = [...new Set(chains)].join(' → ')
+  const path = [...new Set(chains)].join(' → ')
   const outcome = [...new Set(results)].join('; ')
-  if (way === '' && outcome === '') return 'nothing is changed here'
-  const passive = translating[0]?.hook === 'POSTROUTING' ? 'no mark, so the source stays' : 'no rule fits'
-  return [way, outcome || passive].filter((part) => part !== '').join(': ')
+  if (path === '' && outcome === '') return 'nothing is changed here'
+  const passive = translating[0]?.hook === 'POSTROUTING' ? 'no mark, so the source stays' : 'no rule matches'
+  return [path, outcome || passive].filter((part) => part !== '').join(': ')
 }
 
-function said(hops: readonly Hop[], verdict: string, phrase: string, pattern: RegExp): string[] {
+function resultsOf(hops: readonly Hop[], verdict: string, phrase: string, pattern: RegExp): string[] {
   const values = hops.filter((hop) => hop.verdict === verdict).flatMap((hop) => pattern.exec(hop.reason)?.[1] ?? [])
   return values.length === 0 ? [] : [`${phrase} ${[...new Set(values)].join(' or ')}`]
 }

@@ -77,7 +77,7 @@ describe('make up on kind', () => {
     expect(existsSync(cluster.kubeconfig)).toBe(true)
   })
 
-  test('replaces a cluster whose creation was cut off before kubeadm had ended', async () => {
+  test('replaces a cluster whose creation was interrupted before kubeadm had ended', async () => {
     engine.writeContainers(name, { 'control-plane': 'running', worker: 'running' })
     await cluster.up(silent)
     expect(engine.deeds()).toEqual(['kind export', 'kind delete', 'kind create'])
@@ -122,7 +122,7 @@ describe('make up on kind', () => {
     engine.write('log')
     damage()
     await expect(cluster.up(silent)).rejects.toThrow(
-      /^The kind cluster ".*" can't be brought back: .*Nothing was removed.*`YES=1 make up` removes it/,
+      /^The kind cluster ".*" can't be restarted: .*Nothing was removed.*`YES=1 make up` removes it/,
     )
     expect(engine.deeds()).not.toContain('kind delete')
     expect(await cluster.exists()).toBe(true)
@@ -198,11 +198,11 @@ describe('make up on kind', () => {
     expect(await cluster.running()).toBe(false)
   })
 
-  test('a command that a stopped machine cut off did not fail by itself', async () => {
+  test('a command that was interrupted by a stopped node is not reported as failed', async () => {
     await cluster.up(silent)
     engine.write('killed', `${name}-worker2\n`)
     await expect(cluster.exec(`${name}-worker2`, ['sleep', '5'])).rejects.toThrow(
-      /is exited, so the command was cut off/,
+      /is exited, so the command was interrupted/,
     )
     expect((await cluster.exec(`${name}-worker`, ['sh', '-c', 'exit 7'])).exitCode).toBe(7)
     await expect(cluster.exec(`${name}-worker`, ['sleep', '30'], { timeoutMs: 300 })).rejects.toThrow(

@@ -89,7 +89,7 @@ describe('nft -j list', () => {
   })
 
   it('passes over other families, other things, and rules of chains that it does not know', () => {
-    expect(parseNftList(item({ table: { family: 'inet', name: 'firewalld' } }))).toEqual([])
+    expect(parseNftList(item({ table: { family: 'bridge', name: 'firewalld' } }))).toEqual([])
     expect(parseNftList(item({ flowtable: { family: 'ip', name: 'f', table: 't' } }))).toEqual([])
     expect(parseNftList(item({ rule: { family: 'ip', table: 't', chain: 'gone', expr: [] } }))[0]?.chains.size).toBe(0)
     expect(parseNftList('{"nftables":[]}')).toEqual([])

@@ -287,11 +287,11 @@ describe('what forbids namespaces', () => {
     ['kernel/apparmor_restrict_unprivileged_userns', '1', 'sudo sysctl kernel.apparmor_restrict_unprivileged_userns=0'],
     ['kernel/unprivileged_userns_clone', '0', 'sudo sysctl kernel.unprivileged_userns_clone=1'],
     ['user/max_user_namespaces', '0', 'sudo sysctl user.max_user_namespaces=15000'],
-  ])('%s = %s is reported with the command that changes it', (name, value, mend) => {
+  ])('%s = %s is reported with the command that changes it', (name, value, fix) => {
     const root = mkdtempSync(join(tmpdir(), 'sysctls-'))
     mkdirSync(join(root, name, '..'), { recursive: true })
     writeFileSync(join(root, name), `${value}\n`)
-    expect(forbiddingSetting(root)).toMatchObject({ mend })
+    expect(forbiddingSetting(root)).toMatchObject({ fix })
     writeFileSync(join(root, name), value === '0' ? '1\n' : '0\n')
     expect(forbiddingSetting(root)).toBeUndefined()
     rmSync(root, { recursive: true })
@@ -336,7 +336,7 @@ ipset create KUBE-6-CLUSTER-IP hash:ip,port family inet6`
     )
     expect(await inGuest('ipset list -n')).toContain('KUBE-6-CLUSTER-IP')
     const report = (await flushNat(cluster, { progress: silent })).find(({ node }) => node === worker)
-    expect(report?.removed).toEqual(['IPv6 nat: 1 chain, 1 rule', '1 ipset'])
+    expect(report?.removed).toEqual(['nat: 1 chain, 1 rule', 'IPv6 nat: 1 chain, 1 rule', '1 ipset'])
     expect((await rules()).sort()).toEqual(own)
     expect(await inGuest('ipset list -n')).not.toContain('KUBE-6')
   })
@@ -437,14 +437,14 @@ describe('KERNEL', () => {
 
   test('uml is refused where it can not run, and so is auto where neither can', () => {
     expect(chooseKernel('uml', { uml })).toEqual({ refusal: `${uml}: leave KERNEL out.` })
-    const hostKernel = { trouble: { detail: 'AppArmor forbids it', mend: 'sudo sysctl x=0' } }
+    const hostKernel = { trouble: { detail: 'AppArmor forbids it', fix: 'sudo sysctl x=0' } }
     expect(chooseKernel('auto', { hostKernel, uml })).toEqual({
       refusal: `${uml}, and KERNEL=host can't be used, AppArmor forbids it: run \`sudo sysctl x=0\` first, or start Docker or Podman and run \`CLUSTER=kind make up\`.`,
     })
   })
 
   test('that cannot be had, or is no kernel, is reported with what to do', () => {
-    const forbidden = { hostKernel: { trouble: { detail: 'AppArmor forbids it', mend: 'sudo sysctl x=0' } } }
+    const forbidden = { hostKernel: { trouble: { detail: 'AppArmor forbids it', fix: 'sudo sysctl x=0' } } }
     expect(chooseKernel('host', forbidden)).toEqual({
       refusal: "KERNEL=host can't be used here, AppArmor forbids it: run `sudo sysctl x=0` first, or leave KERNEL out.",
     })

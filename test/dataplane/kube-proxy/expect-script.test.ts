@@ -90,7 +90,7 @@ describe('scripts/expect.ts', () => {
       expect(stderr).toMatch(/^ ✗ [^\n]+\n$/)
     }
     expect(runs[0]?.stderr).toContain('Standard input is empty')
-    expect(runs[1]?.stderr).toContain('Standard input is no JSON')
+    expect(runs[1]?.stderr).toContain('Standard input is not JSON')
   })
 
   test('--diff ends with 0 when equal, 1 when different and reports what', async () => {

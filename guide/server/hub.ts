@@ -1,0 +1,57 @@
+import type { WebSocket } from 'ws'
+import type { Push } from '../protocol.ts'
+
+/** The most bytes that may wait for a page that does not read; it is cut off then, and joins again. */
+const MOST_WAITING = 16 * 2 ** 20
+/** Pages that are gone without a word are noticed by a ping. */
+const PING_MS = 30_000
+
+/** All pages that look at this guide. Each is told what happens, and a new one what is the case. */
+export class Hub {
+  readonly #pages = new Set<WebSocket>()
+  /** The last push of each type, as it was sent, and what of it makes it differ from the one before. */
+  readonly #last = new Map<Push['type'], { text: string; news: string }>()
+  readonly #onPages: (count: number) => void
+  readonly #pings: NodeJS.Timeout
+
+  /** `onPages` is called with the number of pages when one comes or goes. */
+  constructor(onPages: (count: number) => void) {
+    this.#onPages = onPages
+    this.#pings = setInterval(() => {
+      for (const page of this.#pages) page.ping()
+    }, PING_MS).unref()
+  }
+
+  /** Sends a push to all pages, unless nothing has changed since the last one of its type. `passing` is not repeated to new pages. */
+  push(push: Push, passing = false): void {
+    const text = JSON.stringify(push)
+    if (!passing) {
+      // The clock runs on the page; alone it is no news.
+      const news = JSON.stringify({ ...push, workedMs: 0 })
+      if (this.#last.get(push.type)?.news === news) return
+      this.#last.set(push.type, { text, news })
+    }
+    for (const page of this.#pages) {
+      if (page.bufferedAmount > MOST_WAITING) page.terminate()
+      else page.send(text)
+    }
+  }
+
+  join(page: WebSocket): void {
+    for (const { text } of this.#last.values()) page.send(text)
+    this.#pages.add(page)
+    page.on('close', () => {
+      this.#pages.delete(page)
+      this.#onPages(this.#pages.size)
+    })
+    this.#onPages(this.#pages.size)
+  }
+
+  get pages(): number {
+    return this.#pages.size
+  }
+
+  end(): void {
+    clearInterval(this.#pings)
+  }
+}
