@@ -8,9 +8,12 @@ import { ensurePackages, hostKernelTrouble } from '../../embedded/index.ts'
 import { cacheFolder, projectRoot } from '../../host/layout.ts'
 
 const USER = 1000
-const asUser = ['setpriv', `--reuid=${USER}`, `--regid=${USER}`, '--clear-groups', '--']
-const mayRead = (path: string) =>
-  spawnSync('setpriv', [...asUser.slice(1), 'test', '-r', join(path, 'package.json')]).status === 0
+/** Program and words of a command as that user. */
+const asUser = (words: readonly string[]): [string, string[]] => [
+  'setpriv',
+  [`--reuid=${USER}`, `--regid=${USER}`, '--clear-groups', '--', ...words],
+]
+const mayRead = (path: string) => spawnSync(...asUser(['test', '-r', join(path, 'package.json')])).status === 0
 const whyNot =
   process.getuid?.() !== 0
     ? 'all tests are run by an ordinary user already'
@@ -42,9 +45,8 @@ afterAll(() => {
 })
 
 function run(script: string, env: Record<string, string> = {}, ...words: string[]) {
-  const [program = '', ...rest] = [...asUser, process.execPath, 'scripts/start.mjs', script, ...words]
   const own = { CLUSTER: 'embedded', KERNEL: 'host', NAME: `ordinary-${process.pid}`, HOME: checkout }
-  const { status, stdout, stderr } = spawnSync(program, rest, {
+  const { status, stdout, stderr } = spawnSync(...asUser([process.execPath, 'scripts/start.mjs', script, ...words]), {
     ...{ cwd: checkout, env: { ...process.env, ...own, ...env }, encoding: 'utf8', timeout: 200_000 },
   })
   return { status, stdout, text: stdout + stderr }
