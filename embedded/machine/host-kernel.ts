@@ -7,17 +7,17 @@ import type { BootOptions, KernelStart } from './kernel.ts'
 import { GUEST_CONFINE } from './placement.ts'
 
 /**
- * Root of this machine becomes this user before anything of the guest runs: what belongs to root in /proc/sys and /sys takes orders from
- * root of the machine in whatever namespace, and from no one else.
+ * Root of this machine changes to this user before any program of the guest runs, because root of the machine can change files of root in
+ * /proc/sys and /sys from every namespace.
  */
 const NOBODY = 65_534
 
-/** Where the guest's root is put together, in a mount namespace of its own. Part of every Linux (hier(7)). */
+/** The folder in which the guest's root is set up, in a separate mount namespace. It exists on every Linux (hier(7)). */
 const PLACE = '/mnt'
 
 const devices = ['null', 'zero', 'full', 'random', 'urandom', 'tty']
 
-/** Folders of programs that are real ones on this machine, and links that stand for the others. */
+/** The folders of programs that are real folders on this machine, and those that are links. */
 function programRoots(): { folders: string[]; links: string[] } {
   const there = programFolders.filter((folder) => existsSync(folder))
   const isLink = (folder: string) => lstatSync(folder).isSymbolicLink()
@@ -28,13 +28,13 @@ interface Guest {
   packages: string
   node: string
   agent: string
-  /** Files the guest reads at their own paths, besides programs and what everybody may read of /etc. */
+  /** Files that the guest reads at their original paths, besides programs and the publicly readable files of /etc. */
   files: readonly string[]
-  /** Of the user that is root of the guest, in the user namespace where this runs. */
+  /** The id of the guest's root user in the user namespace of this process. */
   uid: number
 }
 
-/** What is fetched from places that only the user who starts this may enter. */
+/** Copies files from folders that only the starting user may access. */
 function fetchScript({ packages, files, uid }: Guest): string {
   return `set -e
 mount -t tmpfs -o mode=0755 tmpfs ${PLACE}
@@ -48,8 +48,8 @@ chown -R ${uid}:${uid} root
 }
 
 /**
- * The guest's root: a tmpfs with copies of what is small, and a layer over each folder of programs. The lower folders are reached through
- * overlayfs only, which never writes to them; nothing else of the machine's files is left once the old root is unmounted.
+ * The guest's root: a tmpfs with copies of small files, and an overlay over each folder of programs. The lower folders are reached through
+ * overlayfs only, which never writes to them; no other file of the machine is accessible after the old root is unmounted.
  */
 function rootScript({ node, agent }: Guest): string {
   const { folders, links } = programRoots()
@@ -62,7 +62,7 @@ function rootScript({ node, agent }: Guest): string {
     `proc ${PLACE}/root/proc proc nosuid,nodev,noexec`,
     `sysfs ${PLACE}/root/sys sysfs nosuid,nodev,noexec`,
     `tmpfs ${PLACE}/root/run tmpfs mode=0755`,
-    // ip -n puts another sysfs in the place of the one at /sys, which the kernel allows only where a further one can be seen.
+    // ip -n replaces the sysfs at /sys, which the kernel allows only if another sysfs is visible.
     `sysfs ${PLACE}/root/run/sysfs sysfs X-mount.mkdir`,
     `${PLACE}/root${GUEST_CONFINE} ${PLACE}/root${GUEST_CONFINE} none bind,ro`,
     ...devices.map((name) => `/dev/${name} ${PLACE}/root/dev/${name} none bind`),
@@ -87,7 +87,7 @@ mount -a -T fstab
 cd root
 pivot_root . mnt
 umount -l mnt
-# Where the old tables can't be had, as on a kernel that nobody has loaded ip_tables into, iptables writes nf_tables.
+# If the legacy tables are not available, as on a kernel without ip_tables loaded, iptables uses nf_tables.
 for table in nat filter mangle; do
   chroot . iptables -t $table -S >/dev/null 2>&1 && continue
   for name in iptables ip6tables; do for form in '' -save -restore; do
@@ -104,18 +104,19 @@ const overlay = (lower: string, upper: string, work: string) =>
 
 /**
  * New namespaces of every kind, in which the caller is root; the first process ends with this one, and all others with the first. The user
- * namespace comes first: what is made before its ids are mapped, as /proc/net/ip_tables_names of a network, belongs to root of the machine.
+ * namespace is created first: files that are created before its ids are mapped, such as /proc/net/ip_tables_names of a network namespace,
+ * belong to root of the machine.
  */
 const namespaces = [
   ...['unshare', '--user', '--map-root-user'],
   ...['unshare', '--mount', '--net', '--pid', '--uts', '--ipc', '--cgroup', '--fork', '--kill-child'],
 ]
 
-/** As an ordinary user, also where root of the machine starts it. */
+/** Runs as an ordinary user, even if root of the machine starts it. */
 const asUser = () =>
   process.getuid?.() === 0 ? ['setpriv', `--reuid=${NOBODY}`, `--regid=${NOBODY}`, '--clear-groups'] : []
 
-/** A command that does what the guest's root and those of nodes and Pods above it need, and fails where one part is not possible here. */
+/** A command that tests the operations for the root file systems of the guest, nodes and Pods, and fails if one is not possible here. */
 export function tryNamespaces(): string[] {
   const { folders } = programRoots()
   const script = `set -e
@@ -136,7 +137,7 @@ mount -t sysfs sysfs sys`
   return [...asUser(), ...namespaces, 'sh', '-c', script]
 }
 
-/** This machine's own kernel, in namespaces of an ordinary user (user_namespaces(7)): what the guest is root of is its own. */
+/** This machine's own kernel, in namespaces of an ordinary user (user_namespaces(7)): the guest is root only of its own objects. */
 export function hostKernel(options: BootOptions, agent: string): KernelStart {
   requireLimits(0)
   const { folders } = programRoots()
@@ -168,7 +169,7 @@ export function hostKernel(options: BootOptions, agent: string): KernelStart {
     command,
     cwd: '/',
     line: { windowBytes: 1024 * 1024, packed: false },
-    // A mount is no part of the layer below it: each folder of programs is laid by itself.
+    // An overlay does not include mounts of its lower layer, so each folder of programs gets a separate overlay.
     ownKernel: false,
     layer: (root, upper, work) => ({
       folders: folders.flatMap((folder) => [join(upper, folder), join(work, folder), join(work, 'root')]),
