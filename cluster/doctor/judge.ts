@@ -1,4 +1,4 @@
-import { type Confinement, openTo } from '../../embedded/index.ts'
+import { type Confinement, remainingAccess } from '../../embedded/index.ts'
 import type { EmbeddedFacts, Facts, HostFacts, KernelFacts, KernelNeed, KindFacts, LabNeeds } from './facts.ts'
 import { type DoctorResult, kernelResults, type Severity } from './judge-kernel.ts'
 
@@ -77,7 +77,7 @@ function embeddedResults(facts: EmbeddedFacts, host: HostFacts): DoctorResult[] 
 }
 
 function confinementResult(confinement: Confinement): DoctorResult {
-  const weakness = openTo(confinement)
+  const weakness = remainingAccess(confinement)
   const what = 'confinement'
   if (!weakness)
     return {

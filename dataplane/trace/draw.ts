@@ -11,23 +11,23 @@ import {
 import type { Hook } from './step.ts'
 
 export interface DrawOptions {
-  /** Columns of the terminal; the drawing takes 40 at least. */
+  /** Columns of the terminal; at least 40 are used. */
   width: number
-  /** Lines of ASCII text without the drawing: for pipes, screen readers and terminals that cannot do more. */
+  /** Lines of ASCII text without the drawing: for pipes, screen readers and simple terminals. */
   plain?: boolean
-  /** Where a packet to a Service got stuck (stoppingPlace), to follow "It …". */
+  /** Where a packet to a Service stopped (stoppingPlace), as a predicate after "It". */
   stop?: string | undefined
 }
 
-/** Rows that one hook gets at most for what was done there, and the ends get together. */
+/** Maximum number of rows for the actions at one hook, and for the ends of the path. */
 const ROWS = 4
-/** The drawing needs this many columns; below, the list does without it. */
+/** The minimum width for the drawing; below it, only the list is printed. */
 const DRAWN = 66
 const NARROWEST = 40
 
 /**
- * The path of a packet in lines of at most `width` columns: netfilter's hooks with those that it passed, then for each what was done
- * there and by which chains, then where it ends. A usual trace fits into 24 lines.
+ * Draws the path of a packet in lines of at most `width` columns: Netfilter's hooks with the passed ones highlighted, then for each
+ * of these the actions and their chains, then the end. A typical trace fits into 24 lines.
  */
 export function drawTrace(trace: Trace, { width: given, plain = false, stop }: DrawOptions): string[] {
   const width = Math.max(given, NARROWEST)
@@ -62,7 +62,7 @@ function drawHooks(trace: Trace): string[] {
   ].map((line) => line.trimEnd())
 }
 
-/** A line for the hook, the chains that decided there, and what they did; parts of the connections with the same path are joined. */
+/** Lines for a hook, the chains with an effect, and their actions; parts of the connections with the same path are joined. */
 function describeHook(trace: Trace, hook: Hook, width: number): string[] {
   const lines: string[] = []
   for (const { table, chains, texts } of joinActions(actionsAt(trace, hook))) {
@@ -76,7 +76,7 @@ function describeHook(trace: Trace, hook: Hook, width: number): string[] {
     for (const text of shown) lines.push(...wrap(text, width, '    '))
     if (texts.length > shown.length) lines.push(`    … and ${texts.length - shown.length} more`)
   }
-  return [lines.length > 0 ? hook : `${hook}: no rule acts on it`, ...lines]
+  return [lines.length > 0 ? hook : `${hook}: no rule has an effect`, ...lines]
 }
 
 /** Actions of the same kind that the same chains lead to. */
@@ -91,7 +91,7 @@ function joinActions(actions: readonly PathAction[]): (Pick<PathAction, 'table' 
   return [...joined.values()]
 }
 
-/** Where the packet ends, in unbroken lines: each end with its share, and a sentence where there is more to say. */
+/** Describes the ends of the path, one per line with its share, and a sentence that explains the verdict. */
 function describeEnd(trace: Trace, rows = Number.POSITIVE_INFINITY): string[] {
   const ends = endsOf(trace).map(({ to, verdict, probability, masquerade, by }) =>
     to === undefined
@@ -105,7 +105,7 @@ function describeEnd(trace: Trace, rows = Number.POSITIVE_INFINITY): string[] {
 
 const percent = (probability: number): string => `${Number((probability * 100).toFixed(2))} %`
 
-/** Breaks a line at blanks, and a word that is too long where it must; further lines are indented by four more columns. */
+/** Wraps a line at spaces, and a word only if it is too long; continuation lines are indented by four more columns. */
 function wrap(text: string, width: number, indent: string): string[] {
   const lines: string[] = []
   let line = indent
@@ -125,7 +125,7 @@ function wrap(text: string, width: number, indent: string): string[] {
 const ASCII: Record<string, string> = { '→': '->', '✗': 'x', '…': '...' }
 const toAscii = (line: string): string => line.replace(/[→✗…]/g, (sign) => ASCII[sign] ?? '')
 
-/** A trace for reading: every rule and policy that the packet met, `✓` where it matched, with what it did and why, and the end. */
+/** Explains a trace: every evaluated rule and policy, with `✓` if it matched, its effect and the reason, and the end. */
 export function explainTrace(trace: Trace): string[] {
   const lines = [trace.packet]
   let place = ''

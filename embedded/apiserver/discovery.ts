@@ -85,7 +85,10 @@ export function resourceList(groupVersion: string): object | undefined {
   return { kind: 'APIResourceList', apiVersion: 'v1', groupVersion, resources }
 }
 
-/** Aggregated discovery (apidiscovery.k8s.io/v2): what kubectl from 1.26 on asks for at `/api` and `/apis`. */
+/**
+ * Aggregated discovery (apidiscovery.k8s.io/v2): the format that kubectl since 1.26 requests at `/api` and
+ * `/apis`.
+ */
 export function aggregatedDiscovery(core: boolean): object {
   const items = groups().filter(({ group }) => (group === '') === core)
   return {

@@ -112,7 +112,7 @@ export function drawPath(path: PacketPath): { wide: string; tall: string; label:
 const svgElement = ({ width, height, body }: Drawing): string =>
   `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${width} ${height}">${body}</svg>`
 
-const NOTHING = 'no rule acts on it'
+const NOTHING = 'no rule has an effect'
 const isBad = ({ text, disagrees }: PathAction) => disagrees || /^(REJECT|DROP)/.test(text)
 
 /** The actions that the same chains lead to. */

@@ -88,7 +88,7 @@ test('a stop names hook, table, chain and rule, and what the sender sees', () =>
     chain: 'FORWARD',
     rule: '-A FORWARD -d 10.244.0.0/16 -j DROP',
     words:
-      'The packet is dropped on worker by filter FORWARD: -A FORWARD -d 10.244.0.0/16 -j DROP. The sender gets no answer, a time-out.',
+      'The packet is dropped on worker by filter FORWARD: -A FORWARD -d 10.244.0.0/16 -j DROP. The sender gets no answer and times out.',
   })
   const { links, ...rest } = node({ nat })
   const withoutIpvs = { ...rest, links: links.filter(({ name }) => name !== 'kube-ipvs0') }
@@ -98,7 +98,7 @@ test('a stop names hook, table, chain and rule, and what the sender sees', () =>
     chain: 'KUBE-SERVICES',
     rule: '',
     words:
-      'The packet reaches KUBE-SERVICES on worker and finds no rule for TCP 10.96.0.9:81. Nothing translates it: it goes where it was sent.',
+      'The packet reaches KUBE-SERVICES on worker and finds no rule for TCP 10.96.0.9:81. No rule translates it: it goes to its original destination.',
   })
   expect(pathOf(withoutIpvs, pod, '10.244.2.5:8080', false).stop).toBeUndefined()
 })
