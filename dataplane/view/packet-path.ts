@@ -138,11 +138,8 @@ export function endsOf({ outcomes, lost, verdict }: Trace): PathEnd[] {
 }
 
 /** What the sender of a packet that is stopped sees. */
-const SEEN = {
-  reject: 'the sender gets an answer, "connection refused"',
-  drop: 'the sender gets no answer, a time-out',
-}
-const UNTRANSLATED = 'Nothing translates it: it goes where it was sent.'
+const SEEN = { reject: 'the sender gets "connection refused"', drop: 'the sender gets no answer and times out' }
+const UNTRANSLATED = 'No rule translates it: it goes to its original destination.'
 
 /** What a verdict means for the sender, as a sentence about the packet; empty for one that is translated. */
 export function consequenceOf({ verdict }: Trace): string {

@@ -45,7 +45,9 @@ test('the hook that stops a packet is marked by a sign too, and named in the tex
   expect(rejected).toMatchObject({ stop: 'FORWARD', rows: [{ tone: 'path' }, { title: 'FORWARD', tone: 'bad' }] })
   expect(rejected.rows.at(-1)?.lines[0]?.text).toMatch(/KUBE-SERVICES: REJECT/)
   expect(rejected.legs.flat()).not.toContain('POSTROUTING')
-  expect(rejected.label).toMatch(/✗ The packet is rejected .* by filter KUBE-SERVICES: .*the sender gets "connection/)
+  expect(rejected.label).toMatch(
+    /✗ The packet is rejected .* by filter KUBE-SERVICES: .*The sender gets "connection refused"\./,
+  )
   expect(hooksFigure(rejected).wide.body).toContain('✗')
   const lost = path('v1.30.3/iptables/empty', POD, WEB)
   expect(lost).toMatchObject({ stop: 'PREROUTING' })
