@@ -361,7 +361,7 @@ describe('the reason of an engine', () => {
 describe('make up, interrupted', () => {
   const up = () => {
     const { NODE_OPTIONS: _, ...env } = process.env
-    const script = spawn(process.execPath, ['--import', 'tsx', 'scripts/up.ts'], {
+    const script = spawn(process.execPath, ['scripts/start.mjs', 'scripts/up.ts'], {
       cwd: projectRoot,
       env: { ...env, NAME: name, CLUSTER: 'kind' },
       stdio: ['ignore', 'ignore', 'pipe'],
