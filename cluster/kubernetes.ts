@@ -17,5 +17,6 @@ export {
   ResponseContext,
   ServerConfiguration,
   setHeaderOptions,
+  Watch,
   wrapHttpLibrary,
 } from '@kubernetes/client-node'

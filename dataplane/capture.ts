@@ -9,20 +9,20 @@ import { parseNftList } from './nft-list.ts'
 import type { NodeState } from './node-state.ts'
 import { ParseError } from './parse-error.ts'
 
-/** Something in one file of a capture that could not be read. `line` is absent when the file itself is missing. */
+/** A part of a capture's file that could not be read. `line` is absent if the file itself is missing. */
 export interface CaptureFault {
   file: string
   line?: number
   message: string
 }
 
-/** A node read from its files. With faults, the state holds the content of the other files. */
+/** A node read from its files. If there are faults, the state contains the content of the other files. */
 export interface CapturedNode {
   state: NodeState
   faults: CaptureFault[]
 }
 
-/** The files of one node's capture; iptables-save and ip-addr.json must be there, a node without IPVS has no others. */
+/** The files of one node's capture; iptables-save and ip-addr.json are required; a node without IPVS has no others. */
 export const CAPTURE_FILES = [
   'iptables-save',
   'ip6tables-save',
@@ -37,7 +37,7 @@ export const CAPTURE_FILES = [
 
 type CaptureFile = (typeof CAPTURE_FILES)[number]
 
-/** What reads the files of a capture. */
+/** The parser of each file of a capture. */
 const PARSERS = {
   rules: parseIptablesSave,
   sets: parseIpsetSave,
@@ -48,7 +48,9 @@ const PARSERS = {
 }
 export type CaptureParsers = typeof PARSERS
 
-/** Parsers for captures that belong together and repeat most of their files: a text is read once. What they give must not be changed. */
+/**
+ * Parsers for a group of captures with mostly equal files: each text is parsed once. Their results must not be changed.
+ */
 export function rememberingParsers(): CaptureParsers {
   const { rules, sets, servers, links, nftables, routes } = PARSERS
   return {
@@ -61,7 +63,7 @@ export function rememberingParsers(): CaptureParsers {
   }
 }
 
-/** Texts remembered for each kind: a class has thousands of captures that differ from one another in a line. */
+/** Cached texts per file: a class has thousands of captures that differ in single lines. */
 const REMEMBERED = 100
 
 function remembering<Value>(parse: (text: string) => Value): (text: string) => Value {
@@ -73,7 +75,8 @@ const REQUIRED: ReadonlySet<CaptureFile> = new Set<CaptureFile>(['iptables-save'
 
 /**
  * Reads one node's files (name → text) into its state; collects every fault instead of stopping at the first. The rules
- * are those of one IP family (`ipv4` by default): `iptables-save` or `ip6tables-save`. `ip-route` holds IPv4 routes only.
+ * are those of one IP family (`ipv4` by default): `iptables-save` or `ip6tables-save`. `ip-route` contains IPv4 routes
+ * only.
  */
 export function readCapturedNode(
   files: ReadonlyMap<string, string>,

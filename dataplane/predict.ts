@@ -13,23 +13,25 @@ import type { NodeState } from './node-state.ts'
 import type { ClusterObjects } from './objects.ts'
 
 export interface PredictOptions {
-  /** The node's name, as EndpointSlices call it. */
+  /** The node's name. */
   node: string
   mode: KubeProxyMode
   /** `v1.30.3`, `1.20`, … */
   version: string
-  /** From the objects' ConfigMap when missing; without one, the defaults and the Pod range that the nodes suggest. */
+  /**
+   * Default: from the objects' ConfigMap; without one, the defaults and the Pod range inferred from the nodes.
+   */
   config?: KubeProxyConfig
-  /** All of the node's own addresses, kube-ipvs0's left out; from the Node object when missing. */
+  /** All of the node's own addresses, without those of kube-ipvs0; default: from the Node object. */
   nodeAddresses?: string[]
-  /** Which family's iptables rules to give; sets, virtual servers and addresses are always those of the whole node. */
+  /** The family of the iptables rules; sets, virtual servers and addresses are always those of the whole node. */
   family?: Family
 }
 
 /** The options name something that does not exist; the message is one sentence for people. */
 export class PredictError extends Error {}
 
-/** From 1.21 on a kube-proxy serves both families; before only with a gate. */
+/** Since 1.21 kube-proxy serves both families; before, only with a feature gate. */
 const families = (features: Features, config: KubeProxyConfig, family: Family): Family[] =>
   features.dualStack === 'always' || config.dualStack ? ['ipv4', 'ipv6'] : [family]
 
@@ -52,7 +54,7 @@ function checkOptions(objects: ClusterObjects, options: PredictOptions, features
 export type Proxiers = ReadonlyMap<Family, Proxier>
 
 /**
- * What the kube-proxy of a node works from, for each family that it serves.
+ * The input of a node's kube-proxy for each family that it serves.
  * @throws VersionError for a version that is not modelled, PredictError for an unknown node or mode.
  */
 export function proxiersOf(objects: ClusterObjects, options: PredictOptions): Proxiers {
@@ -66,7 +68,7 @@ export function proxiersOf(objects: ClusterObjects, options: PredictOptions): Pr
   return new Map(served.map((of) => [of, proxierOf(objects, options.node, of, features, config, addresses)]))
 }
 
-/** What proxiers of a mode write; the iptables rules are those of one family. */
+/** The state that proxiers of a mode write; the iptables rules are those of one family. */
 export function writeState(
   proxiers: Proxiers,
   { mode, family = 'ipv4' }: Pick<PredictOptions, 'mode' | 'family'>,
@@ -91,8 +93,8 @@ export function writeState(
 }
 
 /**
- * What a genuine kube-proxy of that version and mode, alone on an untouched node, has programmed once it settled.
- * Rules are in iptables-save's words and order; Services follow one another as listed.
+ * Predicts the state that a genuine kube-proxy of this version and mode programs on an empty node. Rules are in
+ * the syntax and order of iptables-save, Services in the order of the objects.
  * @throws VersionError for a version that is not modelled, PredictError for an unknown node or mode.
  */
 export const predict = (objects: ClusterObjects, options: PredictOptions): NodeState =>

@@ -4,7 +4,7 @@ import { ConfigError, type KubeProxyConfig, type KubeProxyMode } from '../datapl
 import { addressesAtLastSync, heldAddresses } from '../dataplane/kube-proxy/node-addresses.ts'
 import { VersionError } from '../dataplane/kube-proxy/versions.ts'
 import type { NodeState } from '../dataplane/node-state.ts'
-import { PredictError, predict } from '../dataplane/predict.ts'
+import { PredictError, type PredictOptions, predict } from '../dataplane/predict.ts'
 import { findInterference } from '../dataplane/trace/interference.ts'
 import type { Packet } from '../dataplane/trace.ts'
 import { fail, Trouble } from './failure.ts'
@@ -115,12 +115,18 @@ function servicePackets({ objects }: Snapshot, { name }: NodeView): Packet[] {
   return packets
 }
 
-function predictOn(snapshot: Snapshot, node: NodeView, mode: KubeProxyMode): NodeState {
-  const version = node.kubeProxyVersion
-  const { objects } = snapshot
-  const config = configOf(snapshot)
+/** What a prediction for a node depends on, beside the objects. Throws as evaluate does. */
+export function predictOptions(node: NodeView, mode: KubeProxyMode): PredictOptions {
+  const { objects } = node.snapshot
   const nodeAddresses =
     mode === 'ipvs' ? addressesAtLastSync(objects, node.name, node.state) : heldAddresses(node.state)
+  return { node: node.name, mode, version: node.kubeProxyVersion, config: configOf(node.snapshot), nodeAddresses }
+}
+
+function predictOn(snapshot: Snapshot, node: NodeView, mode: KubeProxyMode): NodeState {
+  const { objects } = snapshot
+  const options = predictOptions(node, mode)
+  const { version, config = configOf(snapshot), nodeAddresses = [] } = options
   const circumstances = [node.name, mode, version, ...nodeAddresses].join('\0')
   const from = [objects.services, objects.endpointSlices, objects.nodes]
   const [first] = objects.services
@@ -130,7 +136,7 @@ function predictOn(snapshot: Snapshot, node: NodeView, mode: KubeProxyMode): Nod
   )
   if (before) return before.state
   try {
-    const state = predict(objects, { node: node.name, mode, version, config, nodeAddresses })
+    const state = predict(objects, options)
     if (first) made.set(first, [{ from, config, circumstances, state }, ...known].slice(0, CACHED_PREDICTIONS))
     return state
   } catch (error) {

@@ -2,23 +2,23 @@ import type { Trace } from '../trace.ts'
 import { acceptsByPolicy, type Hook, type Step } from './step.ts'
 
 export interface DrawOptions {
-  /** Columns of the terminal; the drawing takes 40 at least. */
+  /** Columns of the terminal; at least 40 are used. */
   width: number
-  /** Lines of ASCII text without the drawing: for pipes, screen readers and terminals that cannot do more. */
+  /** Lines of ASCII text without the drawing: for pipes, screen readers and simple terminals. */
   plain?: boolean
-  /** Where a packet to a Service got stuck (stoppingPlace), to follow "It …". */
+  /** Where a packet to a Service stopped (stoppingPlace), as a predicate after "It". */
   stop?: string | undefined
 }
 
-/** Rows that one hook gets at most for what was done there, and the ends get together. */
+/** Maximum number of rows for the actions at one hook, and for the ends of the path. */
 const ROWS = 4
-/** The drawing needs this many columns; below, the list does without it. */
+/** The minimum width for the drawing; below it, only the list is printed. */
 const DRAWN = 66
 const NARROWEST = 40
 
 /**
- * The path of a packet in lines of at most `width` columns: netfilter's hooks with those that it passed, then for each what was done
- * there and by which chains, then where it ends. A usual trace fits into 24 lines.
+ * Draws the path of a packet in lines of at most `width` columns: Netfilter's hooks with the passed ones highlighted, then for each
+ * of these the actions and their chains, then the end. A typical trace fits into 24 lines.
  */
 export function drawTrace(trace: Trace, { width: given, plain = false, stop }: DrawOptions): string[] {
   const width = Math.max(given, NARROWEST)
@@ -60,7 +60,7 @@ function drawHooks({ hooks, outcomes, lost, steps }: Trace): string[] {
   ].map((line) => line.trimEnd())
 }
 
-/** What one chain did to the packet, for each part of the connections. */
+/** The action of one chain on the packet, with its share of the connections. */
 interface Action {
   table: string
   path: readonly string[]
@@ -88,16 +88,16 @@ function actionsAt({ steps }: Trace, hook: Hook): Action[] {
 
 /** `DNAT to 10.244.1.6:80`, `REJECT icmp-port-unreachable`, `mark becomes 0x4000`. */
 function describeAction({ verdict, reason, rule }: Step): string {
-  const did = reason.split('; ').at(-1) ?? ''
+  const action = reason.split('; ').at(-1) ?? ''
   const effect = /(?:^|[,;] )((?:connection )?mark becomes \S+|(?:to|source becomes) \S+)$/.exec(
     reason.split(/; scheduler /)[0] ?? '',
   )?.[1]
-  if (QUIET.has(verdict)) return effect ?? did
+  if (QUIET.has(verdict)) return effect ?? action
   if (verdict === 'REJECT' || verdict === 'DROP') return `${verdict}: ${rule}`
   return `${verdict}${effect === undefined ? '' : ` ${effect}`}`
 }
 
-/** A line for the hook, the chains that decided there, and what they did; parts of the connections with the same path are joined. */
+/** Lines for a hook, the chains with an effect, and their actions; parts of the connections with the same path are joined. */
 function describeHook(trace: Trace, hook: Hook, width: number): string[] {
   const lines: string[] = []
   for (const group of groupActions(actionsAt(trace, hook))) {
@@ -120,10 +120,10 @@ function describeHook(trace: Trace, hook: Hook, width: number): string[] {
     for (const text of shown) lines.push(...wrap(text, width, '    '))
     if (summary.length > shown.length) lines.push(`    … and ${summary.length - shown.length} more`)
   }
-  return [lines.length > 0 ? hook : `${hook}: no rule acts on it`, ...lines]
+  return [lines.length > 0 ? hook : `${hook}: no rule has an effect`, ...lines]
 }
 
-/** Deeds one after the other of one table and kind. */
+/** Groups actions of the same table and kind. */
 function groupActions(actions: readonly Action[]): Action[][] {
   const groups = new Map<string, Action[]>()
   for (const action of actions) {
@@ -139,7 +139,7 @@ function commonPath(paths: readonly (readonly string[])[]): readonly string[] {
   return length === -1 ? first : first.slice(0, length)
 }
 
-/** Where the packet ends, in unbroken lines: each end with its share, and a sentence where there is more to say. */
+/** Describes the ends of the path, one per line with its share, and a sentence that explains the verdict. */
 function describeEnd({ outcomes, lost, verdict }: Trace, rows = Number.POSITIVE_INFINITY): string[] {
   const ends = [
     ...outcomes.map(({ to, probability, masquerade }) => {
@@ -150,16 +150,16 @@ function describeEnd({ outcomes, lost, verdict }: Trace, rows = Number.POSITIVE_
   const lines = ends.length > rows ? [...ends.slice(0, rows - 1), `… and ${ends.length - rows + 1} more`] : ends
   const sentence = {
     dnat: '',
-    accept: 'Nothing translates it: it goes where it was sent.',
-    reject: 'It is rejected: the sender gets an answer, "connection refused".',
-    drop: 'It is dropped: the sender gets no answer, a time-out.',
+    accept: 'No rule translates it: it goes to its original destination.',
+    reject: 'It is rejected: the sender gets "connection refused".',
+    drop: 'It is dropped: the sender gets no answer and times out.',
   }[verdict]
   return sentence === '' ? lines : [...lines, sentence]
 }
 
 const percent = (probability: number): string => `${Number((probability * 100).toFixed(2))} %`
 
-/** Breaks a line at blanks, and a word that is too long where it must; further lines are indented by four more columns. */
+/** Wraps a line at spaces, and a word only if it is too long; continuation lines are indented by four more columns. */
 function wrap(text: string, width: number, indent: string): string[] {
   const lines: string[] = []
   let line = indent
@@ -179,7 +179,7 @@ function wrap(text: string, width: number, indent: string): string[] {
 const ASCII: Record<string, string> = { '→': '->', '✗': 'x', '…': '...' }
 const toAscii = (line: string): string => line.replace(/[→✗…]/g, (sign) => ASCII[sign] ?? '')
 
-/** A trace for reading: every rule and policy that the packet met, `✓` where it matched, with what it did and why, and the end. */
+/** Explains a trace: every evaluated rule and policy, with `✓` if it matched, its effect and the reason, and the end. */
 export function explainTrace(trace: Trace): string[] {
   const lines = [trace.packet]
   let place = ''

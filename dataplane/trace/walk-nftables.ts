@@ -13,7 +13,7 @@ interface State {
   reasons: string[]
   verdict?: 'accept' | 'drop' | 'return' | 'continue' | 'reject' | 'jump' | 'goto' | 'break'
   chain?: string
-  /** The statement that decided, as a step names it, where that is not the verdict. */
+  /** The name of the deciding statement in a step, if it is not the verdict. */
   name?: string
 }
 
@@ -24,7 +24,10 @@ interface Place {
 
 type RuleEnd = Omit<ChainEnd, 'verdict'> & { verdict: ChainEnd['verdict'] | 'continue' }
 
-/** Walks packets through the chains of nf_tables on one node; every rule met is given to `record`, or only those that match. */
+/**
+ * Traces packets through the chains of nf_tables on one node. Every evaluated rule, or only those that match,
+ * is passed to `record`.
+ */
 export class NftWalk {
   readonly #context: TraceContext
   readonly #record: (step: Step) => void
@@ -36,7 +39,10 @@ export class NftWalk {
     this.#matchingOnly = matchingOnly
   }
 
-  /** Walks a base chain to its end, policy included. Throws CircleError for chains that call each other. */
+  /**
+   * Evaluates a base chain including its policy. Throws CircleError for chains that jump to each other in a
+   * cycle.
+   */
   baseChain(hook: Hook, table: NftTable, name: string, chain: NftChain, flow: Flow): HookEnd[] {
     const place = { hook, table }
     return this.#chain(place, name, chain, flow, [name]).map((end): HookEnd => {
@@ -68,7 +74,7 @@ export class NftWalk {
     const statements = parseNftRule(text)
     const states: State[] = statements
       ? this.#evaluate(place, statements, flow)
-      : [{ flow, reasons: ['the rule cannot be read, taken as no match'], verdict: 'break' }]
+      : [{ flow, reasons: ['the rule cannot be parsed and counts as no match'], verdict: 'break' }]
     return states.flatMap((state): RuleEnd[] => {
       const { verdict = 'continue' } = state
       const step = stepOf(place, chain, text, flow, state.name ?? verdict.toUpperCase())
@@ -90,11 +96,11 @@ export class NftWalk {
   #call(place: Place, verdict: 'jump' | 'goto', { flow, chain = '' }: State, step: Step, path: readonly string[]) {
     const called = place.table.chains.get(chain)
     step.target = chain
-    step.reason = joinReasons(step.reason, called ? `to ${chain}` : `to ${chain}, which is not there`)
+    step.reason = joinReasons(step.reason, called ? `to ${chain}` : `to ${chain}, which does not exist`)
     this.#record(step)
     if (path.includes(chain))
       throw new CircleError(
-        `the chains of table ${nameOf(place.table)} call each other in a circle: ${[...path, chain].join(' → ')}`,
+        `the chains of table ${nameOf(place.table)} jump to each other in a cycle: ${[...path, chain].join(' → ')}`,
       )
     const returned = verdict === 'goto' ? 'return' : 'continue'
     const ends = called ? this.#chain(place, chain, called, flow, [...path, chain]) : []
@@ -151,7 +157,7 @@ export class NftWalk {
         })
       case 'update':
         return this.#values(place, statement.key, flow).map(({ value }) =>
-          because(`${value} is put into the set ${statement.set}`),
+          because(`${value} is added to the set ${statement.set}`),
         )
       case 'nat':
         return this.#translate(place, statement, state)
@@ -171,7 +177,7 @@ export class NftWalk {
     })
   }
 
-  /** The values that an expression may have for the packet, each with its share of the probability. */
+  /** The possible values of an expression for the packet, each with its probability. */
   #values(place: Place, expression: NftExpression, flow: Flow): { value: string | undefined; flow: Flow }[] {
     switch (expression.kind) {
       case 'literal':
@@ -210,7 +216,10 @@ export class NftWalk {
     }
   }
 
-  /** The first packet's value of `ip saddr`, `meta mark`, …; undefined for one that it has not, or that is not modelled. */
+  /**
+   * The first packet's value of `ip saddr`, `meta mark`, …; undefined if it has none, or if the selector is
+   * not modelled.
+   */
   #selected(selector: string, flow: Flow): string | undefined {
     const [first = '', ...rest] = selector.split(' ')
     const key = rest.join(' ')
@@ -316,7 +325,7 @@ const chosenBy = (key: NftExpression, value: string | undefined): string =>
 
 const titleOf = (elements: NftElements): string => ('name' in elements ? elements.name : 'the map')
 
-/** The value of the element that holds the key, `''` for one of a set; undefined when none does. */
+/** The value of the element that contains the key, `''` for a set; undefined if there is none. */
 function lookUp(table: NftTable, data: NftElements, key: string): string | undefined {
   if (!('name' in data)) return data.elements.find(([element]) => covers(element, key))?.[1]
   const map = table.maps.get(data.name)?.elements
@@ -328,7 +337,10 @@ function lookUp(table: NftTable, data: NftElements, key: string): string | undef
   return set && [...set].some((element) => covers(element, key)) ? '' : undefined
 }
 
-/** Whether an element of a set holds a value: part by part, each the same, a prefix, a range, flags, or `veth*`. */
+/**
+ * Whether a set element contains a value: each part is equal, in a prefix or range, one of the flags, or
+ * matches `veth*`.
+ */
 function covers(element: string, value: string): boolean {
   if (element === value || element === '*') return true
   const parts = element.split(' . ')

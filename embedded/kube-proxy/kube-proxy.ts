@@ -139,13 +139,13 @@ export class KubeProxy implements KubeProxyContainer, RunningKubeProxy {
   }
 
   private async sync(proxier: Proxier, settings: Settings, periodic: boolean): Promise<void> {
-    this.tellLeftOut()
+    this.reportLeftOut()
     await Promise.all([this.serveHealth(settings), proxier.sync(periodic)])
     await this.conntrack.after(this.backends().udp, proxier.addresses)
   }
 
   /** Tells once of each object that this kube-proxy does without. */
-  private tellLeftOut(): void {
+  private reportLeftOut(): void {
     const leftOut = this.objects.leftOut()
     for (const reason of leftOut)
       if (!this.toldLeftOut.includes(reason)) this.log('E', 'service-objects.ts:51', 'Object left out', { err: reason })

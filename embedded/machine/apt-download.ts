@@ -20,7 +20,7 @@ export interface AptDownload {
 }
 
 /** A server that does not answer is given up sooner than by apt's defaults, which add up to minutes. */
-const PATIENCE = ['-o', 'Acquire::Retries=1', '-o', 'Acquire::http::Timeout=20', '-o', 'Acquire::https::Timeout=20']
+const APT_TIMEOUTS = ['-o', 'Acquire::Retries=1', '-o', 'Acquire::http::Timeout=20', '-o', 'Acquire::https::Timeout=20']
 
 const WITH_DEPENDENCIES = ['install', '--download-only', '--yes', '--no-install-recommends', '--reinstall']
 
@@ -50,7 +50,16 @@ export async function aptDownload(
     ],
     ...['-o', `Dir::Cache=${join(state, 'cache')}`, '-o', `Dir::Cache::archives=${archives}`],
     ...(sources ? ['-o', 'Dir::Etc::sourcelist=/dev/null', '-o', `Dir::Etc::sourceparts=${sources}`] : []),
-    ...['-o', 'Acquire::Languages=none', '-o', 'Debug::NoLocking=1', '-o', 'APT::Sandbox::User=', '-q', ...PATIENCE],
+    ...[
+      '-o',
+      'Acquire::Languages=none',
+      '-o',
+      'Debug::NoLocking=1',
+      '-o',
+      'APT::Sandbox::User=',
+      '-q',
+      ...APT_TIMEOUTS,
+    ],
   ]
   // All that is fetched at the same time: one number for the one line of progress.
   const reached = () => bytesBelow(join(cache, 'apt'))

@@ -32,14 +32,14 @@ export interface Confinement {
 }
 
 /** Finds out what works here, by trying. */
-export function findConfinement(tree: string): Confinement {
+export function detectConfinement(tree: string): Confinement {
   const works = (...options: string[]) => spawnSync(join(tree, CONFINE), options, { stdio: 'ignore' }).status === 0
   const files = works('--landlock') ? 'landlock' : works('--mounts') ? 'mounts' : undefined
   return { files, systemCalls: works('--filter') }
 }
 
 /** What is left open, and what closes it; undefined when everything works. */
-export function openTo({ files, systemCalls }: Confinement): { open: string; fix: string } | undefined {
+export function remainingAccess({ files, systemCalls }: Confinement): { open: string; fix: string } | undefined {
   if (files === undefined)
     return {
       open: 'root in a node or a privileged Pod can change every file that you can: this system grants neither Landlock nor user namespaces',

@@ -52,7 +52,7 @@ export function afterOutput(pipes: readonly Pipe[], done: () => void): void {
   }
 }
 
-const madeAtOnce = 48
+const batchSize = 48
 
 /**
  * Real pipes for what processes print. Node's own are sockets, on which a program that opens /dev/stdout fails (ENXIO).
@@ -82,8 +82,8 @@ export class FifoPool {
 
   private take(): string {
     if (this.free.length === 0) {
-      this.free = Array.from({ length: madeAtOnce }, (_, index) => join(this.folder, String(this.made + index)))
-      this.made += madeAtOnce
+      this.free = Array.from({ length: batchSize }, (_, index) => join(this.folder, String(this.made + index)))
+      this.made += batchSize
       execFileSync('mkfifo', this.free)
     }
     const path = this.free.pop()

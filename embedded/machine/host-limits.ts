@@ -8,7 +8,7 @@ const bytesPerMegabyte = 1024 * 1024
 interface Limit {
   line: string
   needed: number
-  tell(found: number): string
+  describe(found: number): string
 }
 
 /** What the kernel of a cluster and its daemon need (measured with Debian's 6.12 and Node 20). */
@@ -16,24 +16,24 @@ const limitsFor = (megabytes: number): Limit[] => [
   {
     line: 'Max file size',
     needed: megabytes * bytesPerMegabyte,
-    tell: (bytes) =>
+    describe: (bytes) =>
       `files of at most ${Math.floor(bytes / bytesPerMegabyte)} MB are allowed, and its memory is a file of ${megabytes} MB: \`ulimit -f unlimited\``,
   },
   {
     line: 'Max address space',
     needed: 4096 * bytesPerMegabyte,
-    tell: (bytes) =>
+    describe: (bytes) =>
       `processes may have ${Math.floor(bytes / bytesPerMegabyte)} MB of address space, and 4096 MB are needed: \`ulimit -v unlimited\``,
   },
   {
     line: 'Max open files',
     needed: 256,
-    tell: (files) => `processes may open ${files} files, and 256 are needed: \`ulimit -n 1024\``,
+    describe: (files) => `processes may open ${files} files, and 256 are needed: \`ulimit -n 1024\``,
   },
   {
     line: 'Max processes',
     needed: 256,
-    tell: (processes) => `a user may have ${processes} processes, and 256 are needed: \`ulimit -u 1024\``,
+    describe: (processes) => `a user may have ${processes} processes, and 256 are needed: \`ulimit -u 1024\``,
   },
 ]
 
@@ -43,9 +43,9 @@ const limitsFor = (megabytes: number): Limit[] => [
  * @throws SystemTrouble that names every limit which is too low, and the command that raises it
  */
 export function requireLimits(megabytes: number, limits = readFileSync('/proc/self/limits', 'utf8')): void {
-  const faults = limitsFor(megabytes).flatMap(({ line, needed, tell }) => {
+  const faults = limitsFor(megabytes).flatMap(({ line, needed, describe }) => {
     const soft = new RegExp(`^${line}\\s+(\\d+)`, 'm').exec(limits)?.[1]
-    return soft !== undefined && Number(soft) < needed ? [tell(Number(soft))] : []
+    return soft !== undefined && Number(soft) < needed ? [describe(Number(soft))] : []
   })
   if (faults.length > 0)
     throw new SystemTrouble(

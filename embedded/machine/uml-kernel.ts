@@ -1,10 +1,10 @@
-import { existsSync, mkdtempSync, realpathSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, realpathSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { shellWord } from '../../host/shell-word.ts'
-import { confinedCommand, findConfinement, programFiles, systemFiles } from './confinement.ts'
+import { confinedCommand, detectConfinement, programFiles, systemFiles } from './confinement.ts'
 import { memoryFolder, requireLimits } from './host-limits.ts'
 import type { BootOptions, KernelStart } from './kernel.ts'
-import { FIRST_PROGRAM, kernelProgram } from './kernel-package.ts'
+import { FIRST_PROGRAM, isWholeRoot, kernelProgram } from './kernel-package.ts'
 import { allowedCpus, ownCpu, runningKernels } from './own-cpu.ts'
 import { GUEST_CONFINE } from './placement.ts'
 
@@ -15,22 +15,18 @@ const INIT = 'init.sh'
  * and the buffers of a file system's journal and of compressed swap. Whenever the kernel maps memory for a module, User-Mode
  * Linux maps all of its virtual memory again, a page at a time (flush_tlb_kernel_vm, 6.1), and those buffers were four fifths of it.
  */
-const NEEDLESS = ['raid6_select_algo', 'calibrate_xor_blocks', 'init_jfs_fs', 'init_zswap']
+const UNNEEDED_INITCALLS = ['raid6_select_algo', 'calibrate_xor_blocks', 'init_jfs_fs', 'init_zswap']
 
 /** User-Mode Linux with the host's file system as its read-only root (Documentation/virt/uml/user_mode_linux_howto_v2). */
 export function umlKernel(options: BootOptions, agent: string): KernelStart {
-  const confinement = options.confinement ?? findConfinement(options.packages)
+  const confinement = options.confinement ?? detectConfinement(options.packages)
   const megabytes = options.memoryMegabytes ?? 1024
   requireLimits(megabytes)
   const room = memoryFolder(megabytes)
   const directory = plainPath(options.directory)
   // libmount takes a double quote in a mount's options for the beginning of a quoted text.
   const packages = plainPath(realpathSync(options.packages))
-  const whole = existsSync(join(options.packages, FIRST_PROGRAM))
-  if (whole && options.readable?.length)
-    throw new Error(
-      `"${options.readable[0]}" can't be run from the offline archive, whose nodes see its own files only.`,
-    )
+  const whole = isWholeRoot(options.packages)
   const init = whole
     ? initScript({ shared: { path: options.directory, source: directory.path }, node: 'node', agent })
     : initScript({ packages: packages.path, node: process.execPath, agent })
@@ -52,7 +48,7 @@ export function umlKernel(options: BootOptions, agent: string): KernelStart {
       : ['rootflags=/', `init=${join(directory.path, INIT)}`]),
     // Not con0=null: that opens /dev/null for writing, which Landlock refuses, and without its input there is no console at all.
     ...['con=null', 'con0=fd:0,fd:1', 'ssl=null', 'ssl0=fd:3,fd:4', 'quiet'],
-    ...[`initcall_blacklist=${NEEDLESS.join()}`, 'pty.legacy_count=0'],
+    ...[`initcall_blacklist=${UNNEEDED_INITCALLS.join()}`, 'pty.legacy_count=0'],
     ...[`umid=${options.name}`, `uml_dir=${directory.path}/`],
   ]
   return {
@@ -97,7 +93,7 @@ interface InitPaths {
 }
 
 /** A word of fstab(5), inside quotes of sh. */
-const fstabWord = (path: string) =>
+export const fstabWord = (path: string) =>
   path.replace(/[\s\\'#]/g, (character) => `\\${character.charCodeAt(0).toString(8).padStart(3, '0')}`)
 
 /**

@@ -122,13 +122,15 @@ function Details({ holdings, causes, selected }: DetailsProps) {
   )
 }
 
-function CauseView({ cause: { object, field, reason, service } }: { cause: Cause }) {
+function CauseView({ cause: { kind, object, field, reason, service } }: { cause: Cause }) {
   return (
-    <li>
-      <p>{reason}</p>
-      <p class="soft">
-        {object} <code>{field}</code>
-      </p>
+    <li class={kind.replace(' ', '-')}>
+      <p>{kind === 'service' || kind === 'kube-proxy' ? `It exists ${reason}` : reason}</p>
+      {object !== '' && (
+        <p class="soft">
+          {object} <code>{field}</code>
+        </p>
+      )}
       {service && (
         <button type="button" class="plain" onClick={() => update({ service })}>
           Everything because of {service}

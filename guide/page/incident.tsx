@@ -65,7 +65,7 @@ export function Incident({ state: { incident, progress } }: { state: State }) {
           }}
         >
           <fieldset>
-            <legend>The cause: a wrong one costs 10 points</legend>
+            <legend>The cause: a wrong one costs 5 points</legend>
             {incident.choices.map((choice) => (
               <label key={choice.id} class="choice">
                 <input
@@ -85,7 +85,7 @@ export function Incident({ state: { incident, progress } }: { state: State }) {
             </button>
             {incident.hintsLeft > 0 && (
               <button type="button" onClick={() => void act('incident', { action: 'hint' })}>
-                Hint <small>costs 15 points, {incident.hintsLeft} left</small>
+                Hint <small>costs 5 points, {incident.hintsLeft} left</small>
               </button>
             )}
             <button type="button" onClick={() => void act('incident', { action: 'give up' })}>

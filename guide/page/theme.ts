@@ -1,30 +1,4 @@
-import { type Colour, PALETTE, paletteStyle } from '../../slides/build/palette.ts'
-
-/** The slides' colours for a dark window; test/guide/contrast.test.ts holds both to the same contrast. */
-export const DARK: Readonly<Record<Colour, string>> = {
-  paper: '#14191f',
-  ink: '#e4eaf0',
-  soft: '#a9b6c2',
-  link: '#7db8f5',
-  rule: '#36424e',
-  shade: '#1c232b',
-  night: '#0b1015',
-  moon: '#f1f6fa',
-  dim: '#b9cbd9',
-  box: '#25303b',
-  line: '#8495a5',
-  path: '#7db8f5',
-  onpath: '#0b1015',
-  strong: '#6fce9f',
-  onstrong: '#0b1015',
-  good: '#16382a',
-  ongood: '#a5e6c4',
-  bad: '#47211e',
-  onbad: '#ffb9b0',
-  badline: '#f0776c',
-  faint: '#1a2027',
-  onfaint: '#98a6b3',
-}
+import { DARK, PALETTE, paletteStyle } from '../../slides/build/palette.ts'
 
 export type Theme = 'system' | 'light' | 'dark'
 

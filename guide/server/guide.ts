@@ -7,10 +7,12 @@ import { resetLab } from '../../course/lab-reset.ts'
 import { LabSession, sentenceOf } from '../../course/lab-session.ts'
 import { findStep, type LabDefinition, mustRunHere, readLab } from '../../grading/lab-definition.ts'
 import { labFolder } from '../../grading/lab-folders.ts'
+import type { Snapshot } from '../../grading/snapshot.ts'
 import { hasOutside, OUTSIDE } from '../../host/outside.ts'
 import { plainText } from '../../host/plain-text.ts'
 import type { Progress } from '../../host/progress.ts'
 import type { ActionArguments, ActionName, ActionReplies, Block, LabContent } from '../protocol.ts'
+import { DataplaneView } from './dataplane-view.ts'
 import { Hub } from './hub.ts'
 import { blocksOf, labContent } from './lab-blocks.ts'
 import { progressPush } from './progress-view.ts'
@@ -30,6 +32,7 @@ export class PageGuide implements Guide {
   readonly #hub: Hub
   readonly #terminals: Terminals
   readonly #watch: Watch
+  readonly #dataplane: DataplaneView
   readonly #printed: Progress
   #definition: LabDefinition
   #session: LabSession | undefined
@@ -44,12 +47,13 @@ export class PageGuide implements Guide {
     this.#cluster = cluster
     this.#definition = definition
     this.#printed = printed
+    this.#dataplane = new DataplaneView(cluster)
     this.#watch = new Watch(cluster, () => this.#look())
     this.#hub = new Hub((pages) => this.#watch.setWatched(pages > 0))
     this.#terminals = new Terminals(
       (place) => shellAt(cluster, place, kubectlFolder),
       (push) => this.#hub.push(push),
-      () => this.#watch.wake(),
+      () => this.#watch.sign(),
     )
   }
 
@@ -132,6 +136,10 @@ export class PageGuide implements Guide {
         return {}
       })
     },
+    moment: ({ moment }) => {
+      const { nodes, changes } = this.#dataplane.moment(moment)
+      return { nodes, changes }
+    },
     'open-terminal': async ({ place }) => {
       if (!this.#places.includes(place))
         throw new Error(`There is no place "${place}" for a terminal: there are ${this.#places.join(', ')}.`)
@@ -156,7 +164,7 @@ export class PageGuide implements Guide {
     this.#summary = undefined
     this.#trouble = undefined
     this.#tell()
-    this.#watch.wake()
+    this.#watch.sign()
   }
 
   async #go(to: string): Promise<object> {
@@ -178,7 +186,7 @@ export class PageGuide implements Guide {
     }
     this.#save()
     this.#tell()
-    this.#watch.wake()
+    this.#watch.sign()
     return {}
   }
 
@@ -207,23 +215,36 @@ export class PageGuide implements Guide {
     return {}
   }
 
-  /** Looks at the nodes once. Tells the pages what has changed, or why they could not be read. */
-  async #look(): Promise<void> {
-    const session = this.#session
+  /** Looks at the nodes once. Tells the pages what has changed, or why they could not be read; then it resolves to false. */
+  async #look(): Promise<boolean> {
     try {
-      if (!session || this.#trouble !== undefined) await this.#reopen()
-      if (this.#busy !== undefined || !session || session !== this.#session) return
-      const { outcomes } = await session.look()
-      // What was read while a solution or a reset runs is of no use.
-      if (this.#busy !== undefined || session !== this.#session) return
+      if (this.#busy !== undefined) return true
+      if (this.#trouble !== undefined) await this.#reopen()
+      const { session } = this.#known()
+      const { outcomes, snapshot } = await session.look()
+      // What was read while a solution or a reset ran is of no use.
+      if (this.#busy !== undefined || session !== this.#session) return true
       const { progress, fresh } = looked(this.#known().progress, outcomes, this.#place === 'step')
       this.#progress = progress
       this.#trouble = undefined
       if (fresh.length > 0) this.#save()
+      this.#tell()
+      await this.#dataplane.readConnections(snapshot)
+      this.#show(snapshot, fresh)
     } catch (error) {
       this.#trouble = sentenceOf(error)
     }
     this.#tell()
+    return this.#trouble === undefined
+  }
+
+  /** Tells the pages what the nodes hold, as far as it is new. `passed`: steps that have just passed. */
+  #show(snapshot: Snapshot, passed: readonly string[]): void {
+    const { moment, counters, latest } = this.#dataplane.see(snapshot)
+    for (const push of moment ?? []) this.#hub.push(push)
+    if (passed.length > 0) this.#hub.push(this.#dataplane.label(`passed: ${passed.join(', ')}`))
+    // Pages that come later get the counters with the nodes.
+    if (counters) this.#hub.pass(counters, latest)
   }
 
   /** After trouble: a cluster that is up again may be another one, so the lab is opened again. */
@@ -243,7 +264,7 @@ export class PageGuide implements Guide {
       throw new Error(sentenceOf(error))
     } finally {
       this.#setBusy(undefined)
-      this.#watch.wake()
+      this.#watch.sign()
     }
   }
 

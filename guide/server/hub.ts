@@ -22,15 +22,24 @@ export class Hub {
     }, PING_MS).unref()
   }
 
-  /** Sends a push to all pages, unless nothing has changed since the last one of its type. `passing` is not repeated to new pages. */
-  push(push: Push, passing = false): void {
+  /** Sends a push to all pages, unless nothing has changed since the last one of its type. */
+  push(push: Push): void {
     const text = JSON.stringify(push)
-    if (!passing) {
-      // The clock runs on the page; alone it is no news.
-      const news = JSON.stringify({ ...push, workedMs: 0 })
-      if (this.#last.get(push.type)?.news === news) return
-      this.#last.set(push.type, { text, news })
-    }
+    // The clock runs on the page; alone it is no news.
+    const news = push.type === 'progress' ? JSON.stringify({ ...push, workedMs: 0 }) : text
+    if (this.#last.get(push.type)?.news === news) return
+    this.#last.set(push.type, { text, news })
+    this.#send(text)
+  }
+
+  /** Sends a push to all pages that are there. Pages that come later get `instead`. */
+  pass(push: Push, instead: Push): void {
+    const text = JSON.stringify(instead)
+    this.#last.set(instead.type, { text, news: text })
+    this.#send(JSON.stringify(push))
+  }
+
+  #send(text: string): void {
     for (const page of this.#pages) {
       if (page.bufferedAmount > MOST_WAITING) page.terminate()
       else page.send(text)
@@ -45,10 +54,6 @@ export class Hub {
       this.#onPages(this.#pages.size)
     })
     this.#onPages(this.#pages.size)
-  }
-
-  get pages(): number {
-    return this.#pages.size
   }
 
   end(): void {

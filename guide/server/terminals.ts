@@ -34,23 +34,22 @@ interface Terminal {
 export class Terminals {
   readonly #commandFor: (place: string) => ShellCommand
   readonly #onChange: (push: TerminalsPush) => void
-  readonly #onActivity: () => void
+  readonly #onCommand: () => void
   readonly #terminals = new Map<string, Terminal>()
   #count = 0
   #trouble: string | undefined
 
   /**
-   * `commandFor` returns what runs at a place, `onChange` is told which terminals there are, `onActivity` that something was typed
-   * or printed.
+   * `commandFor` returns what runs at a place, `onChange` is told which terminals there are, `onCommand` that a command was typed.
    */
   constructor(
     commandFor: (place: string) => ShellCommand,
     onChange: (push: TerminalsPush) => void,
-    onActivity: () => void,
+    onCommand: () => void,
   ) {
     this.#commandFor = commandFor
     this.#onChange = onChange
-    this.#onActivity = onActivity
+    this.#onCommand = onCommand
     // However the process ends, no shell outlives it.
     process.once('exit', () => this.#killAll('SIGKILL'))
   }
@@ -70,7 +69,6 @@ export class Terminals {
     pty.onData((text) => {
       terminal.output = tail(terminal.output + text)
       for (const page of terminal.pages) page.send(Buffer.from(text))
-      this.#onActivity()
     })
     pty.onExit(({ exitCode }) => {
       terminal.ended = `The shell at "${title}" has ended with exit code ${exitCode}.`
@@ -131,7 +129,7 @@ export class Terminals {
 
   #type({ pty }: Terminal, data: Buffer): void {
     pty.write(data.toString())
-    this.#onActivity()
+    if (data.includes('\r')) this.#onCommand()
   }
 
   #tell(): void {

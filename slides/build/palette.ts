@@ -26,6 +26,32 @@ export const PALETTE = {
 
 export type Colour = keyof typeof PALETTE
 
+/** The same colours for a dark window. */
+export const DARK: Readonly<Record<Colour, string>> = {
+  paper: '#14191f',
+  ink: '#e4eaf0',
+  soft: '#a9b6c2',
+  link: '#7db8f5',
+  rule: '#36424e',
+  shade: '#1c232b',
+  night: '#0b1015',
+  moon: '#f1f6fa',
+  dim: '#b9cbd9',
+  box: '#25303b',
+  line: '#8495a5',
+  path: '#7db8f5',
+  onpath: '#0b1015',
+  strong: '#6fce9f',
+  onstrong: '#0b1015',
+  good: '#16382a',
+  ongood: '#a5e6c4',
+  bad: '#47211e',
+  onbad: '#ffb9b0',
+  badline: '#f0776c',
+  faint: '#1a2027',
+  onfaint: '#98a6b3',
+}
+
 /** Text colours and their backgrounds; WCAG 2.1 (1.4.3) requires a contrast of 4.5 : 1 at level AA. */
 export const TEXT_PAIRS: readonly (readonly [text: Colour, ground: Colour])[] = [
   ['ink', 'paper'],

@@ -122,9 +122,9 @@ describe('base chains', () => {
     expect(trace(nodeWith({ 'forward filter 0': [] }), pod, '10.96.0.7:80').hops).toEqual([])
   })
 
-  it('cannot lead in a circle', () =>
+  it('cannot lead in a cycle', () =>
     expect(() => trace(nodeWith({ 'input filter 0': ['jump a'], a: ['goto a'] }), pod, '172.18.0.3:80')).toThrow(
-      /circle: .* a → a/,
+      /cycle: .* a → a/,
     ))
 
   it('say where a packet got to that they do not translate', () => {

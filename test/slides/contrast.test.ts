@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
-import { expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { TEXT_SIZES } from '../../slides/build/geometry.ts'
-import { contrast, PALETTE, SHAPE_PAIRS, TEXT_PAIRS } from '../../slides/build/palette.ts'
+import { contrast, DARK, PALETTE, SHAPE_PAIRS, TEXT_PAIRS } from '../../slides/build/palette.ts'
 import { readTheme } from '../../slides/build/write.ts'
 import { TEXT } from '../../slides/figures/canvas.ts'
 
@@ -11,12 +11,17 @@ test('contrast equals the WCAG value of known pairs', () => {
   expect(contrast('#ffffff', '#ffffff')).toBe(1)
 })
 
-test.each(TEXT_PAIRS)('text %s on %s has AA contrast', (text, ground) => {
-  expect(contrast(PALETTE[text], PALETTE[ground])).toBeGreaterThanOrEqual(4.5)
-})
+describe.each([
+  ['light', PALETTE],
+  ['dark', DARK],
+])('%s', (_, palette) => {
+  test.each(TEXT_PAIRS)('text %s on %s has AA contrast', (text, ground) => {
+    expect(contrast(palette[text], palette[ground])).toBeGreaterThanOrEqual(4.5)
+  })
 
-test.each(SHAPE_PAIRS)('the shape %s contrasts with %s', (shape, ground) => {
-  expect(contrast(PALETTE[shape], PALETTE[ground])).toBeGreaterThanOrEqual(3)
+  test.each(SHAPE_PAIRS)('the shape %s contrasts with %s', (shape, ground) => {
+    expect(contrast(palette[shape], palette[ground])).toBeGreaterThanOrEqual(3)
+  })
 })
 
 test('the theme names colours of the palette only, and each rule pairs a text with a tested background', () => {

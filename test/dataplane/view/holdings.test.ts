@@ -91,3 +91,10 @@ test('live connections are those of ipvsadm -Ln, a virtual server has the sum', 
   expect(server?.children?.map(({ text }) => text)).toEqual(['-> 10.244.1.6:80 Masq 1', '-> 10.244.2.4:80 Masq 1'])
   expect(byId.get('ipvs/TCP 10.96.0.1:443')?.connections).toEqual({ active: 0, inactive: 0 })
 })
+
+test('tables of other programs are shown beside those of kube-proxy', () => {
+  const guard = { family: 'inet', name: 'guard', sets: new Map(), maps: new Map() } as const
+  const chains = new Map([['forward', { rules: [{ text: 'drop' }] }]])
+  const entries = [...entriesOf(holdingsOf('worker', { ...empty, foreignNftables: [{ ...guard, chains }] }))]
+  expect(entries.map(({ id }) => id)).toContain('nftables/inet guard/chain forward/drop')
+})
