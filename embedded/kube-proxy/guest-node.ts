@@ -121,6 +121,10 @@ export class GuestNode {
 /** A file on a node whose kube-proxy ran in nftables mode, so that the next one need not start nft to find out. */
 export const NFTABLES_MARK = '/run/kube-proxy-nftables'
 
+const deleteTables = ['ip', 'ip6']
+  .map((family) => `add table ${family} kube-proxy; delete table ${family} kube-proxy`)
+  .join('; ')
+
 /** The command that kube-proxy itself gives its rules to. */
 export const restoreCommand = 'iptables-restore -w 5 --noflush'
 
@@ -152,7 +156,8 @@ export async function prepareNode(
     ...(keepTables
       ? []
       : [
-          `[ ! -e ${NFTABLES_MARK} ] || { nft 'delete table ip kube-proxy; delete table ip6 kube-proxy'; rm ${NFTABLES_MARK}; }`,
+          // One that is not there would keep the other: all of it is one transaction.
+          `[ ! -e ${NFTABLES_MARK} ] || { nft '${deleteTables}'; rm ${NFTABLES_MARK}; }`,
         ]),
     `command -v nfacct >/dev/null && modprobe -qab xt_nfacct && ${makeCounters} && echo counters:yes`,
   ]

@@ -108,10 +108,12 @@ function volumeMounts(pod: Pod, container: Container, root: string, upper: strin
     const target = withoutLinks(posix.normalize(mountPath).replace(/(?<=.)\/$/, ''))
     const isFile = (subPath && !volume.emptyDir && !volume.hostPath) || volume.hostPath?.type?.startsWith('File')
     if (isFile) files.push({ path: upper + target, content: '' })
-    const options = ['bind', ...(isFile ? [] : ['X-mount.mkdir']), ...(readOnly ? ['ro'] : [])]
+    const isNodeRoot = volume.hostPath?.path === '/'
+    // With the host's kernel, each folder of programs is a mount of its own in it.
+    const options = [isNodeRoot ? 'rbind' : 'bind', ...(isFile ? [] : ['X-mount.mkdir']), ...(readOnly ? ['ro'] : [])]
     const mounted = `${escaped(source)} ${escaped(root + target)} none ${options.join(',')} 0 0`
     // `chroot /host` in the Pod of `kubectl debug node/…` needs them; those of the node are mounted in its own namespace.
-    if (volume.hostPath?.path !== '/') return [mounted]
+    if (!isNodeRoot) return [mounted]
     return [mounted, `proc ${escaped(root + target)}/proc proc`, `sysfs ${escaped(root + target)}/sys sysfs`]
   })
   return { files, mounts }

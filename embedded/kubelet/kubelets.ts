@@ -3,6 +3,7 @@ import type { Api, KubeObject } from '../apiserver/api.ts'
 import type { NodeBackend } from '../apiserver/api-call.ts'
 import { timestamp } from '../apiserver/object-lifecycle.ts'
 import { createEventRecorder } from '../controllers/events.ts'
+import { processor } from '../machine/kernel-package.ts'
 import type { Machine } from '../machine/machine.ts'
 import type { NodePlan } from '../network/node-setup.ts'
 import type { Network } from '../network/topology.ts'
@@ -15,6 +16,7 @@ import type { Node, Pod } from './objects.ts'
 import { PodWorker } from './pod-worker.ts'
 
 const kubeletVersion = 'v1.34.11'
+const architecture = processor?.kubernetes ?? process.arch
 
 interface GuestFacts {
   kernelVersion: string
@@ -57,9 +59,9 @@ function nodeObject(
     metadata: {
       name,
       labels: {
-        'beta.kubernetes.io/arch': 'amd64',
+        'beta.kubernetes.io/arch': architecture,
         'beta.kubernetes.io/os': 'linux',
-        'kubernetes.io/arch': 'amd64',
+        'kubernetes.io/arch': architecture,
         'kubernetes.io/hostname': name,
         'kubernetes.io/os': 'linux',
         ...(controlPlane && {
@@ -95,7 +97,7 @@ function nodeObject(
       daemonEndpoints: { kubeletEndpoint: { Port: 10250 } },
       images: imageList().map((line) => ({ names: [line.replace(/ .*/, '')], sizeBytes: 0 })),
       nodeInfo: {
-        architecture: 'amd64',
+        architecture,
         bootID: facts.bootId,
         containerRuntimeVersion: 'embedded://1.0.0',
         kernelVersion: facts.kernelVersion,

@@ -6,6 +6,7 @@ import { projectRoot } from '../../host/layout.ts'
 import { hostKernel } from './host-kernel.ts'
 import type { BootOptions, Kernel } from './kernel.ts'
 import { ENDED } from './kernel-end.ts'
+import { isWholeRoot } from './kernel-package.ts'
 import { umlKernel } from './uml-kernel.ts'
 
 /**
@@ -33,6 +34,9 @@ function bundleAgent(folder: string): string {
  * @throws Error where this machine can't run that kernel, in one sentence
  */
 export async function bootKernel(options: BootOptions): Promise<Kernel> {
+  const [readable] = options.readable ?? []
+  if (readable !== undefined && isWholeRoot(options.packages))
+    throw new Error(`"${readable}" can't be run from the offline archive, whose nodes see its own files only.`)
   mkdirSync(options.directory, { recursive: true })
   const start = (options.kernel === 'host' ? hostKernel : umlKernel)(options, bundleAgent(options.directory))
   const consoleFile = options.consoleFile ?? join(options.directory, 'console.log')

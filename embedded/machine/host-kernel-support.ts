@@ -1,8 +1,7 @@
-import { spawnSync } from 'node:child_process'
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { offlineRoot } from '../../host/layout.ts'
-import { tryNamespaces } from './host-kernel.ts'
+import { namespacesFail } from './host-kernel.ts'
 
 /** Why this machine's own kernel can't be the guest's, and what changes that, where something does. */
 export interface HostKernelTrouble {
@@ -36,10 +35,7 @@ export function forbiddingSetting(sysctls = '/proc/sys'): HostKernelTrouble | un
 
 /** Tries, in a tenth of a second, all that the guest's root is made of; undefined where it works. */
 export function hostKernelTrouble(sysctls?: string): HostKernelTrouble | undefined {
-  if (offlineRoot !== undefined) return { detail: 'the offline archive runs User-Mode Linux only' }
-  const [program = '', ...words] = tryNamespaces()
-  const { status, error, stderr } = spawnSync(program, words, { encoding: 'utf8', timeout: 20_000 })
-  if (status === 0) return undefined
-  const said = error?.message ?? stderr.trim().split('\n').at(-1) ?? ''
-  return forbiddingSetting(sysctls) ?? { detail: `namespaces of an ordinary user can't be set up: ${said}` }
+  const reason = namespacesFail(offlineRoot)
+  if (reason === undefined) return undefined
+  return forbiddingSetting(sysctls) ?? { detail: `namespaces of an ordinary user can't be set up: ${reason}` }
 }

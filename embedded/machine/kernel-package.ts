@@ -1,4 +1,5 @@
 import { copyFileSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { arch } from 'node:os'
 import { basename, join } from 'node:path'
 import type { Progress } from '../../host/progress.ts'
 import { runTool } from '../../host/supervised.ts'
@@ -19,9 +20,21 @@ const ALIASES = ['stable', 'oldstable', 'testing', 'unstable', 'sid']
 /** The kernel's package, in every release. */
 export const KERNEL = 'user-mode-linux'
 
-const LOADER = 'ld-linux-x86-64.so.2'
+/**
+ * The processors that the embedded cluster runs on: as `uname -m` and Debian's folders name them, as Kubernetes does, and their
+ * loaders (ld.so(8)).
+ */
+const processors: Record<string, { name: string; kubernetes: string; loader: string }> = {
+  x64: { name: 'x86_64', kubernetes: 'amd64', loader: 'ld-linux-x86-64.so.2' },
+  arm64: { name: 'aarch64', kubernetes: 'arm64', loader: 'ld-linux-aarch64.so.1' },
+}
+
+/** That of this machine; undefined for others. */
+export const processor = processors[arch()]
+
+const LOADER = processor?.loader ?? ''
 /** Where a usr-merged tree has its libraries. */
-export const LIBRARIES = 'usr/lib/x86_64-linux-gnu'
+export const LIBRARIES = `usr/lib/${processor?.name}-linux-gnu`
 
 /** Runs a program of a root file system with the libraries beside it (ld.so(8)), wherever that root is. */
 export const runFrom = (root: string, program: string): string[] => [
@@ -32,6 +45,9 @@ export const runFrom = (root: string, program: string): string[] => [
 
 /** In a tree that is a whole root file system (offline.ts): starts the script of the cluster, which is in no folder of that root. */
 export const FIRST_PROGRAM = 'usr/lib/uml/first'
+
+/** A tree of packages that is a whole root file system, so that no program of the machine is used. */
+export const isWholeRoot = (tree: string) => existsSync(join(tree, FIRST_PROGRAM))
 
 /** The kernel of a tree, and how to start it. */
 export interface KernelProgram {
@@ -46,14 +62,14 @@ export function kernelProgram(tree: string): KernelProgram {
   const directory = join(tree, SHIM_FOLDER)
   // Not for the shell and taskset that start it: they are the host's.
   const ownLibc = existsSync(join(directory, LOADER)) ? ['LD_LIBRARY_PATH=.'] : []
-  const env = existsSync(join(tree, FIRST_PROGRAM)) ? runFrom(tree, 'usr/bin/env') : ['env']
+  const env = isWholeRoot(tree) ? runFrom(tree, 'usr/bin/env') : ['env']
   return { command: [...env, ...ownLibc, shimVariable, join(tree, 'usr/bin/linux.uml')], directory }
 }
 
 /** The kernel as one more part of a tree on Debian; undefined where it is a package of the system's own release. */
 export function kernelAddition(cache: string): Addition | undefined {
   const { ID: id, VERSION_CODENAME: own = '' } = osRelease()
-  if (id !== 'debian' || own === RELEASE || !own) return undefined
+  if (processor !== processors.x64 || id !== 'debian' || own === RELEASE || !own) return undefined
   return { name: `${KERNEL}/${RELEASE}`, fetch: (progress, signal) => fetchKernel({ cache, own, signal }, progress) }
 }
 

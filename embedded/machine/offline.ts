@@ -17,15 +17,17 @@ import { basename, join } from 'node:path'
 import { ensureArtifact } from '../../host/artifact.ts'
 import type { Progress } from '../../host/progress.ts'
 import { runTool } from '../../host/supervised.ts'
-import { ensureConfine, ownFiles } from './confinement.ts'
-import { bringLibc, FIRST_PROGRAM, KERNEL, kernelAddition, LIBRARIES, runFrom } from './kernel-package.ts'
+import { ownFiles } from './confinement.ts'
+import { bringLibc, FIRST_PROGRAM, KERNEL, kernelAddition, LIBRARIES, processor, runFrom } from './kernel-package.ts'
 import { unpackPackages } from './package-tree.ts'
-import { always, programs, requireSupport } from './packages.ts'
+import { always, compileInto, programs, requireSupport, umlTrouble } from './packages.ts'
 import { firstProgram } from './uml-kernel.ts'
-import { ensureXstateShim } from './xstate-shim.ts'
 
 /** What labs use beside the programs of nodes and Pods. What these depend on, and what every Debian has, comes with them. */
 const further = ['mount', 'make', 'less', 'libstdc++6', 'kubernetes-client']
+
+/** Tells ./lab and make which processor the programs are for, as `uname -m` names it. */
+const PROCESSOR = 'processor'
 
 /** Links that the packages' own scripts make when they are installed. */
 const links = { 'usr/bin/awk': 'mawk', 'usr/bin/which': 'which.debianutils', 'usr/bin/pager': 'less' }
@@ -55,9 +57,9 @@ const execPath = `process.execPath = require('node:path').join(__dirname, 'bin/n
 export async function makeOffline(offline: string, cache: string, progress: Progress): Promise<void> {
   await requireSupport()
   const more = kernelAddition(cache)
-  const packages = [...(more ? [] : [KERNEL]), ...always, ...Object.values(programs), ...further]
+  const packages = [...(more || umlTrouble() ? [] : [KERNEL]), ...always, ...Object.values(programs), ...further]
   const tree = await unpackPackages({ cache, name: 'offline', packages, closure: 'all', more }, progress)
-  await Promise.all([ensureXstateShim(tree), ensureConfine(tree)])
+  await compileInto(tree)
   const make = async (fresh: string) => {
     await runTool(['cp', '-a', tree, fresh], cache)
     await complete(fresh)
@@ -74,6 +76,7 @@ export function makeStarters(offline: string): void {
   mkdirSync(bin)
   writeFileSync(join(offline, 'start'), starter, { mode: 0o755 })
   writeFileSync(join(offline, 'exec-path.cjs'), execPath)
+  writeFileSync(join(offline, PROCESSOR), `${processor?.name}\n`)
   for (const folder of ['usr/bin', 'usr/sbin'])
     for (const name of readdirSync(join(offline, 'root', folder))) {
       const head = headOf(join(offline, 'root', folder, name))
@@ -108,7 +111,7 @@ async function complete(root: string): Promise<void> {
     copyFileSync(join(root, `usr/share/base-passwd/${file}.master`), join(root, 'etc', file))
   writeFileSync(join(root, 'etc/hosts'), '127.0.0.1 localhost\n')
   writeFileSync(join(root, FIRST_PROGRAM), firstProgram, { mode: 0o755 })
-  bringLibc(root, root)
+  if (!umlTrouble()) bringLibc(root, root)
   // A Node.js of a distribution has libraries that no package above brings.
   for (const file of ownFiles()) {
     const place = join(root, file === realpathSync(process.execPath) ? 'usr/bin/node' : join(LIBRARIES, basename(file)))

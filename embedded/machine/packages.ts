@@ -7,7 +7,8 @@ import { offlineRoot } from '../../host/layout.ts'
 import type { Progress } from '../../host/progress.ts'
 import { SystemTrouble } from '../../host/system-trouble.ts'
 import { ensureConfine, proveConfine } from './confinement.ts'
-import { KERNEL, kernelAddition } from './kernel-package.ts'
+import type { KernelName } from './kernel.ts'
+import { KERNEL, kernelAddition, processor } from './kernel-package.ts'
 import { unpackPackages } from './package-tree.ts'
 import { COMPILER, ensureXstateShim, proveXstateShim } from './xstate-shim.ts'
 
@@ -43,13 +44,19 @@ function lacking(): string[] {
   return Object.entries(programs).flatMap(([program, packageName]) => (isHere(program) ? [] : [packageName]))
 }
 
-/** Throws Unsupported, in one sentence with the way that works there, where the embedded cluster can't run. */
-export async function requireSupport(): Promise<void> {
+/** Why User-Mode Linux can't run here, as a clause; undefined where it can. */
+export const umlTrouble = (): string | undefined =>
+  arch() === 'x64' ? undefined : `User-Mode Linux is built for x86-64 only, and this is "${arch()}"`
+
+/** Throws Unsupported, in one sentence with the way that works there, where the embedded cluster, or the given kernel, can't run. */
+export async function requireSupport(kernel?: KernelName): Promise<void> {
   const instead = 'Start Docker or Podman and run `CLUSTER=kind make up` instead.'
   if (platform() !== 'linux')
     throw new Unsupported(`The embedded cluster needs Linux, and this is "${platform()}". ${instead}`)
-  if (arch() !== 'x64')
-    throw new Unsupported(`The embedded kernel is built for x86-64, and this is "${arch()}". ${instead}`)
+  if (!processor)
+    throw new Unsupported(`The embedded cluster runs on x86-64 and arm64, and this is "${arch()}". ${instead}`)
+  const trouble = kernel === 'uml' ? umlTrouble() : undefined
+  if (trouble) throw new Unsupported(`${trouble}.`)
   if (offlineRoot !== undefined) return
   for (const tool of ['apt-get', 'dpkg-deb'])
     if (!(await which(tool, { nothrow: true })))
@@ -68,10 +75,15 @@ export async function ensurePackages(cache: string, progress: Progress): Promise
   await requireSupport()
   if (offlineRoot !== undefined) return offlineRoot
   const more = kernelAddition(cache)
-  const names = [...(more ? [] : [KERNEL]), ...always, ...lacking()]
+  const names = [...(more || umlTrouble() ? [] : [KERNEL]), ...always, ...lacking()]
   const tree = await unpackPackages({ cache, name: 'kernel', packages: names, closure: 'missing', more }, progress)
-  await Promise.all([ensureXstateShim(tree), ensureConfine(tree)])
+  await compileInto(tree)
   return tree
+}
+
+/** Compiles what a kernel of a tree needs beside its packages. Throws Error with the compiler's message. */
+export async function compileInto(tree: string): Promise<void> {
+  await Promise.all([ensureConfine(tree), umlTrouble() ? undefined : ensureXstateShim(tree)])
 }
 
 /**
@@ -80,7 +92,7 @@ export async function ensurePackages(cache: string, progress: Progress): Promise
  * @throws SystemTrouble where it is that of an offline archive
  */
 export function provePackages(tree: string): string | undefined {
-  const damage = proveArtifact(tree) ?? proveXstateShim(tree) ?? proveConfine(tree)
+  const damage = proveArtifact(tree) ?? (umlTrouble() ? undefined : proveXstateShim(tree)) ?? proveConfine(tree)
   if (damage && tree === offlineRoot)
     throw new SystemTrouble(`"${tree}" is damaged (${damage}): unpack the offline archive again into a new folder.`)
   return damage

@@ -1,10 +1,10 @@
-import { existsSync, mkdtempSync, realpathSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, realpathSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { shellWord } from '../../host/shell-word.ts'
 import { confinedCommand, detectConfinement, programFiles, systemFiles } from './confinement.ts'
 import { memoryFolder, requireLimits } from './host-limits.ts'
 import type { BootOptions, KernelStart } from './kernel.ts'
-import { FIRST_PROGRAM, kernelProgram } from './kernel-package.ts'
+import { FIRST_PROGRAM, isWholeRoot, kernelProgram } from './kernel-package.ts'
 import { allowedCpus, ownCpu, runningKernels } from './own-cpu.ts'
 import { GUEST_CONFINE } from './placement.ts'
 
@@ -26,11 +26,7 @@ export function umlKernel(options: BootOptions, agent: string): KernelStart {
   const directory = plainPath(options.directory)
   // libmount takes a double quote in a mount's options for the beginning of a quoted text.
   const packages = plainPath(realpathSync(options.packages))
-  const whole = existsSync(join(options.packages, FIRST_PROGRAM))
-  if (whole && options.readable?.length)
-    throw new Error(
-      `"${options.readable[0]}" can't be run from the offline archive, whose nodes see its own files only.`,
-    )
+  const whole = isWholeRoot(options.packages)
   const init = whole
     ? initScript({ shared: { path: options.directory, source: directory.path }, node: 'node', agent })
     : initScript({ packages: packages.path, node: process.execPath, agent })
@@ -97,7 +93,7 @@ interface InitPaths {
 }
 
 /** A word of fstab(5), inside quotes of sh. */
-const fstabWord = (path: string) =>
+export const fstabWord = (path: string) =>
   path.replace(/[\s\\'#]/g, (character) => `\\${character.charCodeAt(0).toString(8).padStart(3, '0')}`)
 
 /**
