@@ -138,6 +138,35 @@ test('a chain that is flushed in a terminal of the page turns its step', async (
   await page.locator('.finding', { hasText: NODE }).waitFor()
 })
 
+test('the dataplane shows everything that exists because of a Service, why, and which counters move', async () => {
+  await page.getByRole('tab', { name: 'Dataplane' }).click()
+  await page.getByRole('button', { name: NODE }).click()
+  await page.getByLabel('Because of').selectOption('default/web')
+  const tree = page.getByRole('tree')
+  await tree.getByRole('treeitem', { name: /^TCP 10\.96\.[\d.]+:80 lc/ }).click()
+  await page.getByLabel('Selected entry').getByText('Service default/web').first().waitFor()
+  await page.keyboard.press('ArrowDown')
+  await tree.getByRole('treeitem', { selected: true, name: /^-> 10\.244\./ }).waitFor()
+  await guide.onNode(NODE, "curl -s --max-time 5 $(ipvsadm -Sn | awk '/:80 -s lc/ {print $3; exit}')")
+  await tree.locator('.lit').first().waitFor()
+  await page.getByLabel('Because of').selectOption('')
+})
+
+test('what nodes hold is text, whatever it contains', async () => {
+  const hostile = '<img src=x onerror=document.title=1>'
+  await guide.onNode(NODE, `iptables -I FORWARD -m comment --comment '${hostile}'; ipset create '<b>set</b>' hash:ip`)
+  const latest = page.getByRole('treeitem', { name: '<b>set</b> hash:ip' })
+  await latest.click()
+  await page.getByLabel('Selected entry').getByText('<b>set</b>').first().waitFor()
+  await page.getByRole('tab', { name: 'Timeline' }).click()
+  await page.getByText(hostile).first().waitFor()
+  await page.getByRole('tab', { name: 'Terminals' }).click()
+  await page.locator('.latest').getByText('<b>set</b>').waitFor()
+  expect(await page.locator('img, b').count()).toBe(0)
+  expect(await page.title()).toContain('kube-service-labs')
+  await guide.onNode(NODE, `iptables -D FORWARD 1; ipset destroy '<b>set</b>'`)
+})
+
 test('axe-core finds nothing: in no tab, light, dark and narrow', async () => {
   await goTo('sets')
   const found: string[] = []
