@@ -15,8 +15,8 @@ ifneq ($(wildcard .offline/bin),)
 ifneq ($(findstring :,$(CURDIR)),)
 $(error The path of this folder, "$(CURDIR)", has a colon in it, which ends a folder of PATH: rename or move the folder)
 endif
-ifneq ($(shell uname -m),x86_64)
-$(error This offline archive runs on x86-64, and this is "$(shell uname -m)": take a clone of the repository and run make doctor there)
+ifneq ($(shell uname -m),$(file <.offline/processor))
+$(error This offline archive runs on $(file <.offline/processor), and this is "$(shell uname -m)": take a clone of the repository and run make doctor there)
 endif
 export PATH := $(CURDIR)/.offline/bin:$(PATH)
 endif
@@ -99,7 +99,7 @@ present: $(NODE_MODULES) ## Build the slides and show them on this machine until
 test-grader: $(NODE_MODULES) ## Test the grader: change recorded good captures and check that it notices
 	@$(RUN) scripts/test-grader.ts
 
-bundle: $(NODE_MODULES) ## Write the offline archive to dist/: all that the labs need on any Linux (x86-64), for USB sticks
+bundle: $(NODE_MODULES) ## Write the offline archive to dist/: all that the labs need on any Linux with this processor, for USB sticks
 	@$(RUN) scripts/bundle.ts
 
 ##@ Project

@@ -1,4 +1,4 @@
-// Writes the offline archive: this repository, its runtime packages, Node.js, and a root file system with a kernel, for linux-x64.
+// Writes the offline archive: this repository, its runtime packages, Node.js, and a root file system with a kernel, for processors like this one.
 
 import {
   chmodSync,
@@ -12,7 +12,8 @@ import {
   statSync,
   writeFileSync,
 } from 'node:fs'
-import { dirname, join } from 'node:path'
+import { arch } from 'node:os'
+import { basename, dirname, join } from 'node:path'
 import { officialKubectl } from '../cluster/kubectl.ts'
 import { makeOffline } from '../embedded/index.ts'
 import { $ } from '../host/command.ts'
@@ -81,7 +82,7 @@ await main(async () => {
   requireSpace(cacheFolder, neededMegabytes)
   const folder = join(stage, NAME)
   const offline = join(folder, '.offline')
-  const archive = join(projectRoot, 'dist', `${NAME}-linux-x64.tar.gz`)
+  const archive = join(projectRoot, 'dist', `${NAME}-linux-${arch()}.tar.gz`)
   try {
     mkdirSync(offline, { recursive: true })
     await makeOffline(offline, cacheFolder, progress)
@@ -104,5 +105,5 @@ await main(async () => {
   }
   const megabytes = Math.round(statSync(archive).size / 1_000_000)
   console.log(`${archive} has ${megabytes} MB, after ${((performance.now() - began) / 1000).toFixed(0)} s.`)
-  console.log(`On any Linux on x86-64: tar -xzf ${NAME}-linux-x64.tar.gz && cd ${NAME} && ./lab 2`)
+  console.log(`On any Linux on ${arch()}: tar -xzf ${basename(archive)} && cd ${NAME} && ./lab 2`)
 })

@@ -29,11 +29,14 @@ export function chooseCluster(existing: ExistingClusters, facts: Omit<Facts, 'la
     }
   }
   if (!lab && kindExists) return { driver: 'kind' }
-  const [verdict] = diagnose({ ...facts, labs: [lab ?? { number: 0, title: '', kernel: [] }] }).labs
-  const on = verdict?.on ?? []
-  const whyNot = (cluster: string) => verdict?.notOn.find((one) => one.cluster === cluster)?.reason ?? ''
+  const { places = [] } = diagnose({ ...facts, labs: [lab ?? { number: 0, kernel: [] }] }).labs[0] ?? {}
+  const on = (cluster: string) => places.some((place) => place.cluster === cluster && place.reason === undefined)
+  const whyNot = (cluster: string) => {
+    const reasons = places.flatMap((place) => (place.cluster === cluster && place.reason ? [place.reason] : []))
+    return [...new Set(reasons)].join('; ')
+  }
   const order = engine ? (['kind', 'embedded'] as const) : (['embedded'] as const)
-  const driver = order.find((one) => on.includes(one))
+  const driver = order.find(on)
   if (driver === 'kind' || (driver && order.length === 1)) return { driver }
   if (driver) {
     const but = kindExists

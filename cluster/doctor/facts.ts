@@ -67,16 +67,22 @@ export interface KindFacts {
 export interface EmbeddedFacts {
   /** Why it can't run here; undefined if it can. */
   trouble: string | undefined
+  /** Why User-Mode Linux can't, so that it runs on this machine's own kernel only; undefined if it can. */
+  uml?: string | undefined
   cached: boolean
   /** The mechanisms that protect this machine's files from the guest; tested once its packages are in the cache. */
   confinement: Confinement | undefined
   /** User-Mode Linux, probed only while one runs. */
   kernel: KernelFacts | undefined
   /**
-   * The features of this machine's own kernel in namespaces, or why it can't be used; `kernel` is absent until the packages
-   * are in the cache.
+   * What this machine's own kernel supports in namespaces, or why it can't be used; `kernel` is absent until the packages are
+   * in the cache. `ipvsTrouble`: why it has no IPVS there.
    */
-  hostKernel?: { trouble?: HostKernelTrouble | undefined; kernel?: KernelFacts | undefined }
+  hostKernel?: {
+    trouble?: HostKernelTrouble | undefined
+    kernel?: KernelFacts | undefined
+    ipvsTrouble?: HostKernelTrouble | undefined
+  }
 }
 
 /** A kernel feature that a lab needs besides iptables. */
@@ -84,7 +90,6 @@ export type KernelNeed = 'ipvs' | 'ipset' | 'recent' | 'nft'
 
 export interface LabNeeds {
   number: number
-  title: string
   kernel: readonly KernelNeed[]
   /** Needed by single steps only, which are not applicable on other kernels. */
   kernelOfSteps?: readonly KernelNeed[]

@@ -2,7 +2,7 @@ import { existsSync, readFileSync, statfsSync } from 'node:fs'
 import { arch, freemem, platform } from 'node:os'
 import { join } from 'node:path'
 import { which } from 'zx/core'
-import { CONFINE, detectConfinement, requireSupport } from '../../embedded/index.ts'
+import { CONFINE, detectConfinement, requireSupport, umlTrouble } from '../../embedded/index.ts'
 import { $ } from '../../host/command.ts'
 import { cacheFolder, offlineRoot, projectRoot } from '../../host/layout.ts'
 import type { Progress } from '../../host/progress.ts'
@@ -182,7 +182,8 @@ async function embeddedFacts(name: string): Promise<EmbeddedFacts> {
   const cluster = new EmbeddedCluster(name)
   const kernel = (await cluster.running()) && cluster.kernel() === 'uml' ? await kernelOf(cluster) : undefined
   const confinement = existsSync(join(tree, CONFINE)) ? detectConfinement(tree) : undefined
-  return { trouble, cached, confinement, kernel, hostKernel: await hostKernelFacts(cached ? tree : undefined) }
+  const uml = umlTrouble()
+  return { trouble, uml, cached, confinement, kernel, hostKernel: await hostKernelFacts(cached ? tree : undefined) }
 }
 
 async function kernelOf(cluster: Cluster): Promise<KernelFacts | undefined> {

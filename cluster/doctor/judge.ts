@@ -4,14 +4,23 @@ import { type DoctorResult, kernelResults, type Severity } from './judge-kernel.
 
 export type { DoctorResult, Severity }
 
-/** The clusters on which a lab can run, and why not on the others. */
+/** A kernel of one of the clusters, and what a lab finds there. */
+export interface Place {
+  /** As in `make doctor`. */
+  name: 'KERNEL=uml' | 'KERNEL=host' | 'kind'
+  cluster: 'embedded' | 'kind'
+  /** Why the lab can't run there; undefined where it can. */
+  reason?: string | undefined
+  /** No lab can run there: that reason is reported once for all of them. */
+  forAll: boolean
+  /** What single steps need and its kernel lacks. */
+  stepsLack: string[]
+}
+
+/** The places for a lab, in the order of `make doctor`. */
 export interface LabVerdict {
   number: number
-  title: string
-  on: string[]
-  notOn: { cluster: string; reason: string }[]
-  /** Where some of its steps are not applicable, and why. */
-  partly: string[]
+  places: Place[]
 }
 
 export interface Diagnosis {
@@ -60,17 +69,19 @@ function machineResults(host: HostFacts): DoctorResult[] {
 }
 
 function embeddedResults(facts: EmbeddedFacts, host: HostFacts): DoctorResult[] {
-  const { trouble, cached, confinement, kernel } = facts
-  if (trouble !== undefined) return [{ what: 'KERNEL=uml', severity: 'fault', detail: trouble }]
+  const { trouble, uml, cached, confinement, kernel } = facts
+  if (trouble !== undefined) return [{ what: 'packages', severity: 'fault', detail: trouble }]
   const detail = kernel
     ? `${kernel.release}, running: ${kernel.ipvs ? `IPVS with ${kernel.schedulers.length} schedulers` : 'without IPVS'}`
     : cached
       ? 'User-Mode Linux, its packages are in the cache'
       : 'User-Mode Linux, will be fetched once (50 MB of packages)'
   return [
-    { what: 'KERNEL=uml', severity: 'fine', detail },
+    uml === undefined
+      ? { what: 'KERNEL=uml', severity: 'fine', detail }
+      : { what: 'KERNEL=uml', severity: 'note', detail: uml },
     ...hostKernelResult(facts),
-    ...(confinement ? [confinementResult(confinement)] : []),
+    ...(confinement && uml === undefined ? [confinementResult(confinement)] : []),
     room('memory', host.freeMemory, needed.embedded.memory, 'close other programs'),
     room('disk', host.freeDisk, needed.embedded.disk, 'free space on the disk of this checkout'),
   ]
@@ -135,17 +146,18 @@ function kindResults(kind: KindFacts, host: HostFacts): DoctorResult[] {
   return results
 }
 
-/** This machine's own kernel is optional: a missing feature is not a fault. */
-function hostKernelResult({ hostKernel, cached }: EmbeddedFacts): DoctorResult[] {
+/** This machine's own kernel is optional where User-Mode Linux runs: a missing feature is not a fault. */
+function hostKernelResult({ hostKernel, uml }: EmbeddedFacts): DoctorResult[] {
   if (!hostKernel) return []
   const what = 'KERNEL=host'
-  const { trouble, kernel } = hostKernel
-  if (trouble) return [{ what, severity: 'note', ...trouble }]
-  if (!kernel)
-    return [{ what, severity: cached ? 'note' : 'fine', detail: 'namespaces work; its features are not known yet' }]
+  const { trouble, kernel, ipvsTrouble } = hostKernel
+  if (trouble) return [{ what, severity: uml === undefined ? 'note' : 'fault', ...trouble }]
+  if (!kernel) return [{ what, severity: 'note', detail: 'namespaces work; its features are known after `make up`' }]
   const missing = kernelLacks(kernel, ['ipvs', 'ipset', 'recent', 'nft'])
-  const able = missing.length > 0 ? `without ${missing.join(' and ')}` : 'supports everything that labs need'
-  return [{ what, severity: 'fine', detail: `this machine's own, ${kernel.release}, ${able}` }]
+  const name = `this machine's own, ${kernel.release}`
+  if (missing.length === 0) return [{ what, severity: 'fine', detail: `${name}: supports everything that labs need` }]
+  const why = ipvsTrouble ? `: ${ipvsTrouble.detail}` : ''
+  return [{ what, severity: 'fine', ...ipvsTrouble, detail: `${name}, without ${missing.join(' and ')}${why}` }]
 }
 
 /** No engine: the message, and the command that starts one on this system. */
@@ -211,8 +223,9 @@ function cgroupResults({ engine, image }: KindFacts): DoctorResult[] {
   ]
 }
 
+/** IPVS without dummy devices counts as missing: kube-proxy puts the ClusterIPs on one. */
 const lackOf: Record<KernelNeed, { missing: (kernel: KernelFacts) => boolean; words: string }> = {
-  ipvs: { missing: ({ ipvs }) => !ipvs, words: 'IPVS' },
+  ipvs: { missing: ({ ipvs, dummy }) => !ipvs || !dummy, words: 'IPVS' },
   ipset: { missing: ({ ipset }) => !ipset, words: 'ipset' },
   recent: { missing: ({ extensions }) => !extensions.includes('recent'), words: 'xt_recent' },
   nft: { missing: ({ natNft }) => !natNft, words: 'NAT in nf_tables' },
@@ -222,46 +235,32 @@ const lackOf: Record<KernelNeed, { missing: (kernel: KernelFacts) => boolean; wo
 const embeddedLacks: readonly KernelNeed[] = ['nft']
 
 function labVerdict(
-  lab: LabNeeds,
+  { number, kernel: needs, kernelOfSteps = [] }: LabNeeds,
   facts: Facts,
   { embedded, kind }: { embedded: DoctorResult[]; kind: DoctorResult[] },
 ): LabVerdict {
-  const { number, title, kernel } = lab
-  const verdict: LabVerdict = { number, title, on: [], notOn: [], partly: [] }
-  const put = (cluster: string, results: DoctorResult[], lacking: string[]) => {
-    const fault = results.find(({ severity }) => severity === 'fault')
-    const reason = fault?.detail ?? (lacking.length > 0 ? `its kernel has no ${lacking.join(' and no ')}` : undefined)
-    if (reason === undefined) verdict.on.push(cluster)
-    else verdict.notOn.push({ cluster, reason })
+  const { uml, hostKernel } = facts.embedded
+  const place = (name: Place['name'], kernel: KernelFacts | 'embedded' | undefined, whyNone?: string): Place => {
+    const lacking = kernel ? kernelLacks(kernel, needs) : []
+    const reason = whyNone ?? (lacking.length > 0 ? `its kernel has no ${lacking.join(' and no ')}` : undefined)
+    const stepsLack = kernel ? kernelLacks(kernel, kernelOfSteps) : []
+    return { name, cluster: name === 'kind' ? 'kind' : 'embedded', reason, forAll: whyNone !== undefined, stepsLack }
   }
-  putEmbedded(lab, facts.embedded, embedded, verdict)
-  const known = facts.kind.kernel
-  put('kind', kind, known ? kernelLacks(known, kernel) : [])
-  return verdict
+  const faultOf = (results: DoctorResult[]) => results.find(({ severity }) => severity === 'fault')?.detail
+  const noCluster = faultOf(embedded)
+  return {
+    number,
+    places: [
+      place('KERNEL=uml', 'embedded', noCluster ?? uml),
+      place('KERNEL=host', hostKernel?.kernel, noCluster ?? hostKernel?.trouble?.detail ?? whyUnknown(facts.embedded)),
+      place('kind', facts.kind.kernel, faultOf(kind)),
+    ],
+  }
 }
 
-/** Adds the kernels of the embedded cluster that can run the lab, by the value of KERNEL that selects them. */
-function putEmbedded(lab: LabNeeds, { hostKernel }: EmbeddedFacts, results: DoctorResult[], verdict: LabVerdict): void {
-  const fault = results.find(({ severity }) => severity === 'fault')
-  if (fault) {
-    verdict.notOn.push({ cluster: 'embedded', reason: fault.detail })
-    return
-  }
-  const host = hostKernel?.trouble ? undefined : hostKernel?.kernel
-  const kernels = [['uml', 'embedded' as const], ...(host ? [['host', host] as const] : [])] as const
-  const able = kernels.filter(([, of]) => kernelLacks(of, lab.kernel).length === 0)
-  const [[, uml]] = kernels
-  if (able.length === 0)
-    verdict.notOn.push({
-      cluster: 'embedded',
-      reason: `its kernel has no ${kernelLacks(uml, lab.kernel).join(' and no ')}`,
-    })
-  else verdict.on.push(able.some(([name]) => name === 'uml') ? 'embedded' : 'embedded (KERNEL=host)')
-  for (const [name, of] of able) {
-    const lacking = kernelLacks(of, lab.kernelOfSteps ?? [])
-    if (lacking.length > 0) verdict.partly.push(`steps that need ${lacking.join(' and ')} not with KERNEL=${name}`)
-  }
-}
+/** Until the packages are there, the host's kernel is not tried, and where User-Mode Linux can't run it has no alternative. */
+const whyUnknown = ({ uml, hostKernel }: EmbeddedFacts) =>
+  hostKernel?.kernel || uml ? undefined : 'its features are not known yet'
 
 /**
  * The features that a lab needs and a kernel lacks, in words; empty if it lacks none. User-Mode Linux ('embedded') is known

@@ -78,7 +78,8 @@ export function readKernelProbe(output: string): KernelFacts | undefined {
   if (values('end').length === 0) return undefined
   return {
     release: values('release')[0] ?? 'unknown',
-    ipvs: values('ipvs').length > 0,
+    // Up to Linux 6.10 it is there in every network namespace, and can't be used in those of a user namespace.
+    ipvs: values('ipvs').length > 0 && values('scheduler').length > 0,
     schedulers: values('scheduler'),
     ipset: values('ipset').length > 0,
     dummy: values('dummy').length > 0,

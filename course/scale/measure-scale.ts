@@ -136,7 +136,7 @@ interface RequestBlock extends TimedBlock {
   keptMoreNs: number
 }
 
-async function measureRequests(
+export async function measureRequests(
   node: MeasuringNode,
   addresses: readonly string[],
   blocks: number,
@@ -169,7 +169,7 @@ async function measureConnections(
 }
 
 /** Applies and reverts changes in pairs, so that the node's state is the same afterwards. */
-async function measureChanges(mode: ProgrammedMode, pairs: number): Promise<Cost[]> {
+export async function measureChanges(mode: ProgrammedMode, pairs: number): Promise<Cost[]> {
   const taken: Cost[] = []
   while (taken.length < 2 * pairs) taken.push(await mode.change(), await mode.change())
   return taken

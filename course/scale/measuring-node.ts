@@ -7,8 +7,10 @@ import {
   ensurePackages,
   firstModules,
   type GuestProcess,
+  type KernelName,
   laterModules,
   type Machine,
+  requireSupport,
   startMachine,
 } from '../../embedded/index.ts'
 import { cacheFolder, clusterFolder } from '../../host/layout.ts'
@@ -20,9 +22,9 @@ import { CLIENT, type Counts, countState, SERVER } from './synthetic-cluster.ts'
 const gateway = '169.254.1.1'
 const pods = { client: CLIENT, server: SERVER }
 
+const loadModules = `modprobe -a ${[...firstModules, ...laterModules].join(' ')}\n`
 /** A node with two Pods: the client and the only server. */
 const network = [
-  `modprobe -a ${[...firstModules, ...laterModules].join(' ')}`,
   ...['node', ...Object.keys(pods)].map((name) => `ip netns add ${name}; ip -n ${name} link set lo up`),
   ...Object.entries(pods).flatMap(([pod, address]) => [
     `ip -n node link add ${pod} type veth peer name eth0 netns ${pod}`,
@@ -32,8 +34,10 @@ const network = [
     `ip -n node route add ${address} dev ${pod}`,
   ]),
 ].join('\n')
-/** As kube-proxy sets them. */
-const sysctls = ['ipv4/ip_forward', 'ipv4/vs/conntrack'].map((name) => `echo 1 >/proc/sys/net/${name}`).join('\n')
+/** As kube-proxy sets them; the second is there where the kernel has IPVS. */
+const sysctls = ['ipv4/ip_forward', 'ipv4/vs/conntrack']
+  .map((name) => `[ ! -e /proc/sys/net/${name} ] || echo 1 >/proc/sys/net/${name}`)
+  .join('\n')
 
 const perl = (program: string, args: readonly (string | number)[]) => ['perl', '-e', program, ...args.map(String)]
 
@@ -63,16 +67,22 @@ export class MeasuringNode {
 
   /**
    * Boots the kernel and resolves when the server Pod answers.
-   * @throws Unsupported if the embedded kernel can't run
+   * @throws Unsupported if that kernel can't run
    */
-  static async boot(name: string, memoryMegabytes: number, progress: Progress): Promise<MeasuringNode> {
+  static async boot(
+    name: string,
+    memoryMegabytes: number,
+    progress: Progress,
+    kernel: KernelName = 'uml',
+  ): Promise<MeasuringNode> {
+    await requireSupport(kernel)
     const packages = await ensurePackages(cacheFolder, progress)
     const directory = join(clusterFolder(name), 'uml')
     mkdirSync(directory, { recursive: true })
-    const machine = await startMachine({ packages, directory, name, memoryMegabytes })
+    const machine = await startMachine({ kernel, packages, directory, name, memoryMegabytes })
     const node = new MeasuringNode(machine, name)
     try {
-      await node.#must(['sh', '-ec', network])
+      await node.#must(['sh', '-ec', `${machine.ownKernel ? loadModules : ''}${network}`])
       await node.run(sysctls)
       await node.#serve()
       return node
@@ -118,8 +128,10 @@ export class MeasuringNode {
     if (input === '') return { ms: 0, cpuMs: 0 }
     // A file is faster than sending megabytes over the serial line. The confined kernel reads only uml/ of the cluster's folder, and
     // caches what it has read, so each input gets its own file.
-    const file = join(this.#folder, 'uml', `input-${this.#inputs++}`)
-    writeFileSync(file, input)
+    const own = join(this.#folder, 'uml', `input-${this.#inputs++}`)
+    const file = this.#machine.ownKernel ? own : '/run/input'
+    if (this.#machine.ownKernel) writeFileSync(own, input)
+    else await this.#machine.write([{ path: file, content: input }])
     const began = performance.now()
     const times = await this.run(
       `output=$(${command} <${shellWord(file)} 2>&1) || { echo "$output" >&2; exit 1; }; times`,

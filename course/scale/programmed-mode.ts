@@ -1,5 +1,6 @@
 import { printIptablesSave, type Table } from '../../dataplane/iptables-save.ts'
-import type { SwitchedMode } from '../../dataplane/kube-proxy/mode-ownership.ts'
+import type { FlushedMode } from '../../dataplane/kube-proxy/mode-ownership.ts'
+import { printNftChanges, printNftTable } from '../../dataplane/nft-table.ts'
 import type { NodeState } from '../../dataplane/node-state.ts'
 import { readObjects } from '../../dataplane/objects.ts'
 import { predict } from '../../dataplane/predict.ts'
@@ -24,7 +25,7 @@ const together = (costs: readonly Cost[]): Cost => ({
 })
 
 /** The predicted state, and the state with another endpoint for the Service in the middle. */
-function predictBoth(mode: SwitchedMode, services: number, endpoints: number): [NodeState, NodeState] {
+function predictBoth(mode: FlushedMode, services: number, endpoints: number): [NodeState, NodeState] {
   const list = syntheticCluster(services, endpoints, SERVER)
   const options = { node: MEASURED_NODE, mode, version: MEASURED_VERSION } as const
   const initial = predict(readObjects(list).objects, options)
@@ -104,5 +105,25 @@ export function ipvsMode(node: MeasuringNode, endpoints: number): ProgrammedMode
       return spent
     },
     change: () => node.feed('ipvsadm -R', next()),
+  }
+}
+
+/** nftables mode: a table a family, of which a change writes what differs. */
+export function nftablesMode(node: MeasuringNode, endpoints: number): ProgrammedMode {
+  const changes = (from: NodeState, to: NodeState) =>
+    (to.nftables ?? [])
+      .map((table) => {
+        const held = from.nftables?.find(({ family }) => family === table.family)
+        return held ? printNftChanges(held, table) : printNftTable(table)
+      })
+      .join('')
+  let next: () => string = () => ''
+  return {
+    program(services) {
+      const [standing, changed] = predictBoth('nftables', services, endpoints)
+      next = alternate([changes(standing, changed), changes(changed, standing)])
+      return node.feed('nft -f -', (standing.nftables ?? []).map(printNftTable).join(''))
+    },
+    change: () => node.feed('nft -f -', next()),
   }
 }

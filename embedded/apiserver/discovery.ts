@@ -1,3 +1,4 @@
+import { processor } from '../machine/kernel-package.ts'
 import { apiVersionOf, type Resource } from './resource.ts'
 import { groups, inGroup, type Served, served, subresourcesOf, unstored } from './served.ts'
 
@@ -24,7 +25,7 @@ export function versionInfo(): object {
     buildDate: '1970-01-01T00:00:00Z',
     goVersion: '',
     compiler: '',
-    platform: `${process.platform}/${process.arch === 'x64' ? 'amd64' : process.arch}`,
+    platform: `${process.platform}/${processor?.kubernetes}`,
   }
 }
 

@@ -41,8 +41,8 @@ const kindOf = (change: Partial<Facts['kind']>) => ({ ...facts, kind: { ...facts
 const noIpvs = kindOf({ kernel: { ...kernel, ipvs: false, schedulers: [], ipset: false } })
 const nothing: ExistingClusters = { name: 'ka', engine: 'docker', kindExists: false, kindWasMade: false }
 const kindThere: ExistingClusters = { ...nothing, kindExists: true, kindWasMade: true }
-const ipvsLab = { number: 2, title: 'IPVS', kernel: ['ipvs', 'ipset'] as const }
-const plainLab = { number: 1, title: 'ClusterIP', kernel: [] }
+const ipvsLab = { number: 2, kernel: ['ipvs', 'ipset'] as const }
+const plainLab = { number: 1, kernel: [] }
 
 describe('which cluster is taken', () => {
   test('the one that is there, for whatever can run on it', () => {

@@ -2,9 +2,11 @@ import { spawnSync } from 'node:child_process'
 import { describe, expect, test } from 'vitest'
 import { readEngineInfo } from '../../cluster/doctor/engine-info.ts'
 import type { EngineFacts, Facts, KernelFacts, KindFacts } from '../../cluster/doctor/facts.ts'
+import { ipvsTrouble } from '../../cluster/doctor/host-kernel.ts'
 import { type DoctorResult, diagnose } from '../../cluster/doctor/judge.ts'
 import { kernelLocation } from '../../cluster/doctor/judge-kernel.ts'
 import { kernelProbeCommand, readKernelProbe, schedulers } from '../../cluster/doctor/kernel-probe.ts'
+import { doctorRows, layoutRows, type Wishes } from '../../cluster/doctor/table.ts'
 import type { Confinement } from '../../embedded/index.ts'
 
 const gigabyte = 1024 ** 3
@@ -61,9 +63,9 @@ const facts: Facts = {
     kernel: undefined,
   },
   labs: [
-    { number: 1, title: 'ClusterIP', kernel: [] },
-    { number: 2, title: 'IPVS', kernel: ['ipvs', 'ipset'] },
-    { number: 7, title: 'nftables', kernel: ['nft'] },
+    { number: 1, kernel: [] },
+    { number: 2, kernel: ['ipvs', 'ipset'] },
+    { number: 7, kernel: ['nft'] },
   ],
 }
 
@@ -73,13 +75,21 @@ const withKernel = (change: Partial<KernelFacts>, other: Partial<EngineFacts> = 
 const withEngine = (change: Partial<EngineFacts>) => withKind({ engine: { ...engine, ...change } })
 const found = (results: DoctorResult[], what: string) => results.find((result) => result.what === what)
 const inKind = (judged: Facts, what: string) => found(diagnose(judged).kind, what)
-const labOn = (judged: Facts, number: number) => diagnose(judged).labs.find((lab) => lab.number === number)
+/** The clusters that a lab can run on. */
+const labOn = (judged: Facts, number: number) => {
+  const { places = [] } = diagnose(judged).labs.find((lab) => lab.number === number) ?? {}
+  return [...new Set(places.flatMap(({ cluster, reason }) => (reason === undefined ? [cluster] : [])))]
+}
 
 describe('a machine that has everything', () => {
   test('has no fault and no warning, and runs every lab on both, but for nftables on the embedded kernel', () => {
     const { machine, embedded, kind: kindly, labs } = diagnose(facts)
     for (const result of [...machine, ...embedded, ...kindly]) expect(result).toMatchObject({ severity: 'fine' })
-    expect(labs.map(({ on }) => on)).toEqual([['embedded', 'kind'], ['embedded', 'kind'], ['kind']])
+    expect(labs.map(({ number }) => labOn(facts, number))).toEqual([
+      ['embedded', 'kind'],
+      ['embedded', 'kind'],
+      ['kind'],
+    ])
   })
 })
 
@@ -100,11 +110,8 @@ describe('IPVS', () => {
   test('a kernel without it keeps lab 2 from kind, and from nothing else', () => {
     const judged = withKernel({ ipvs: false, schedulers: [] })
     expect(inKind(judged, 'IPVS')).toMatchObject({ severity: 'warning' })
-    expect(labOn(judged, 1)?.on).toEqual(['embedded', 'kind'])
-    expect(labOn(judged, 2)).toMatchObject({
-      on: ['embedded'],
-      notOn: [{ cluster: 'kind', reason: expect.stringContaining('IPVS') }],
-    })
+    expect(labOn(judged, 1)).toEqual(['embedded', 'kind'])
+    expect(labOn(judged, 2)).toEqual(['embedded'])
   })
 
   test.each([
@@ -128,7 +135,7 @@ describe('IPVS', () => {
 
   test('without ipset or the dummy device it is said', () => {
     expect(inKind(withKernel({ ipset: false }), 'ipset')?.fix).toContain('ip_set xt_set')
-    expect(labOn(withKernel({ ipset: false }), 2)?.on).toEqual(['embedded'])
+    expect(labOn(withKernel({ ipset: false }), 2)).toEqual(['embedded'])
     expect(inKind(withKernel({ dummy: false }), 'dummy device')?.fix).toContain('dummy')
   })
 })
@@ -140,7 +147,7 @@ describe('iptables', () => {
       severity: 'fault',
       detail: expect.stringContaining('statistic'),
     })
-    expect(labOn(judged, 1)?.on).toEqual(['embedded'])
+    expect(labOn(judged, 1)).toEqual(['embedded'])
   })
 
   test('without xt_recent only session affinity is in danger', () => {
@@ -149,7 +156,7 @@ describe('iptables', () => {
       severity: 'warning',
       fix: expect.stringContaining('xt_recent'),
     })
-    expect(labOn(judged, 1)?.on).toContain('kind')
+    expect(labOn(judged, 1)).toContain('kind')
   })
 
   test('without nfacct there is a note', () => {
@@ -163,7 +170,7 @@ describe('iptables', () => {
       detail: expect.stringContaining('only nft works'),
     })
     expect(inKind(withKernel({ natNft: false }), 'iptables NAT')?.severity).toBe('fault')
-    expect(labOn(withKernel({ natNft: false, nodeBackend: 'legacy' }), 7)?.on).toEqual([])
+    expect(labOn(withKernel({ natNft: false, nodeBackend: 'legacy' }), 7)).toEqual([])
   })
 })
 
@@ -199,13 +206,13 @@ describe('what is missing', () => {
       severity: 'fault',
       fix: expect.stringContaining('systemctl start docker'),
     })
-    expect(labOn(judged, 2)?.on).toEqual(['embedded'])
+    expect(labOn(judged, 2)).toEqual(['embedded'])
     const mac = { ...judged, host: { ...judged.host, platform: 'darwin' } }
     expect(inKind(mac, 'engine')?.fix).toContain('colima start')
     expect(inKind({ ...judged, host: { ...judged.host, wsl: true } }, 'engine')?.fix).toContain('WSL integration')
   })
 
-  test('where neither cluster can run, no lab can, and each reason is reported', () => {
+  test('where neither cluster can run, no lab can', () => {
     const judged: Facts = {
       ...withKind({ engine: undefined, image: undefined, kernel: undefined }),
       embedded: {
@@ -215,8 +222,7 @@ describe('what is missing', () => {
         kernel: undefined,
       },
     }
-    expect(labOn(judged, 1)?.on).toEqual([])
-    expect(labOn(judged, 1)?.notOn.map(({ cluster }) => cluster)).toEqual(['embedded', 'kind'])
+    expect(labOn(judged, 1)).toEqual([])
   })
 
   test('an image that cannot be had is a fault; one that can be fetched is not', () => {
@@ -229,7 +235,7 @@ describe('what is missing', () => {
       severity: 'note',
       fix: `docker pull ${reference}, then make doctor again`,
     })
-    expect(labOn(later, 2)?.on).toContain('kind')
+    expect(labOn(later, 2)).toContain('kind')
   })
 
   test('containers that do not start say why', () => {
@@ -243,6 +249,95 @@ describe('what is missing', () => {
   test('another kind on PATH is reported, and that the pinned one is fetched', () => {
     const result = inKind(withKind({ binary: { path: '/usr/bin/kind', release: 'v0.20.0' } }), 'kind')
     expect(result?.detail).toBe('v0.20.0 on PATH; v0.33.0 will be fetched once and its checksum verified')
+  })
+})
+
+describe('the table', () => {
+  const embedded = { ...facts.embedded, hostKernel: { kernel: { ...kernel, ipvs: false } } }
+  const noKind = { ...kind, engine: undefined, image: undefined, kernel: undefined }
+  const here: Facts = { ...facts, embedded, kind: noKind }
+  here.labs = [
+    { number: 1, kernel: [] },
+    { number: 2, kernel: ['ipvs', 'ipset'] },
+    { number: 7, kernel: [], kernelOfSteps: ['nft'] },
+  ]
+  const lab = (judged: Facts, number: number, wishes?: Wishes) =>
+    doctorRows(judged, wishes).rows.find(({ of }) => of === `lab ${number}`)
+
+  test('names for each lab where it runs now, and why not elsewhere', () => {
+    expect(lab(here, 1)).toMatchObject({ what: 'KERNEL=uml', severity: 'fine', detail: 'or KERNEL=host' })
+    expect(lab(here, 2)).toMatchObject({ what: 'KERNEL=uml', detail: 'KERNEL=host: its kernel has no IPVS' })
+    expect(lab(here, 7)).toMatchObject({
+      what: 'KERNEL=host',
+      detail: 'or KERNEL=uml; KERNEL=uml: without the steps that need NAT in nf_tables',
+    })
+    expect(lab(facts, 1)).toMatchObject({ what: 'kind', detail: 'or KERNEL=uml' })
+  })
+
+  test('follows CLUSTER and KERNEL, also where they can not be followed', () => {
+    expect(lab(facts, 1, { cluster: 'embedded' })).toMatchObject({ what: 'KERNEL=uml', detail: 'or kind' })
+    expect(lab(here, 2, { kernel: 'host' })).toMatchObject({
+      severity: 'fault',
+      detail: 'KERNEL=host: its kernel has no IPVS; KERNEL=uml can',
+    })
+    const forbidden = { ...here, embedded: { ...embedded, hostKernel: { trouble: { detail: 'AppArmor forbids it' } } } }
+    expect(lab(forbidden, 1, { kernel: 'host' })).toMatchObject({
+      severity: 'fault',
+      detail: "KERNEL=host can't be used, see above; KERNEL=uml can",
+    })
+    expect(lab(forbidden, 1)).toMatchObject({ what: 'KERNEL=uml', severity: 'fine', detail: '' })
+  })
+
+  test('on a processor without User-Mode Linux, labs that need IPVS run nowhere', () => {
+    const arm: Facts = { ...here, embedded: { ...embedded, uml: 'User-Mode Linux is built for x86-64 only' } }
+    expect(lab(arm, 1)).toMatchObject({ what: 'KERNEL=host', severity: 'fine' })
+    expect(lab(arm, 2)).toMatchObject({ severity: 'fault', what: 'nowhere yet' })
+    expect(lab(arm, 2)?.detail).toBe(
+      "KERNEL=host: its kernel has no IPVS; KERNEL=uml and kind can't be used, see above",
+    )
+    expect(doctorRows(arm).able).toEqual([1, 7])
+    const neither = { ...arm, embedded: { ...arm.embedded, hostKernel: { trouble: { detail: 'no namespaces' } } } }
+    expect(doctorRows(neither).able).toEqual([])
+    expect(found(diagnose(neither).embedded, 'KERNEL=host')).toMatchObject({ severity: 'fault' })
+  })
+
+  test('is plain text of at most 80 columns, one line above another, and loses no word', () => {
+    const { rows } = doctorRows({ ...here, kind: { ...kind, kernel: { ...kernel, ipvs: false, inotifyInstances: 1 } } })
+    const lines = layoutRows(rows)
+    expect(lines.filter((line) => line.length > 80)).toEqual([])
+    const words = lines.join(' ').split(/\s+/)
+    for (const { what, detail, fix = '' } of rows)
+      for (const word of `${what} ${detail} ${fix}`.split(/\s+/).filter(Boolean)) expect(words).toContain(word)
+    const [head = ''] = lines
+    const column = head.indexOf('result')
+    for (const line of lines.slice(1)) expect(line.slice(column - 1, column)).toMatch(/^ ?$/)
+  })
+})
+
+describe('IPVS of this machine', () => {
+  const without = { ...kernel, ipvs: false }
+  test.each([
+    ['6.12.0', 'missing', { detail: 'it was built without ip_vs' }],
+    ['6.8.0-45-generic', 'loaded', { detail: "up to Linux 6.10 ip_vs can't be used in user namespaces" }],
+    ['5.15.0', 'loadable', { detail: "up to Linux 6.10 ip_vs can't be used in user namespaces" }],
+    ['6.11.0', 'loadable', { fix: expect.stringMatching(/^sudo modprobe -a ip_vs .*dummy$/) }],
+    ['7.0', 'loaded', { fix: expect.stringContaining('dummy') }],
+  ] as const)('Linux %s, ip_vs %s', (release, module, result) => {
+    expect(ipvsTrouble({ ...without, release }, module)).toMatchObject(result)
+  })
+
+  test('works where a virtual server could be made, and the device for its addresses', () => {
+    expect(ipvsTrouble({ ...kernel, release: '6.11.0' }, 'loaded')).toBeUndefined()
+    expect(ipvsTrouble({ ...kernel, release: '6.11.0', dummy: false }, 'loaded')?.fix).toContain('dummy')
+  })
+
+  test('is reported with what fixes it', () => {
+    const trouble = ipvsTrouble({ ...without, release: '6.12.1' }, 'loadable')
+    const judged = { ...facts, embedded: { ...facts.embedded, hostKernel: { kernel: without, ipvsTrouble: trouble } } }
+    expect(found(diagnose(judged).embedded, 'KERNEL=host')).toMatchObject({
+      detail: "this machine's own, 6.1.0-18-amd64, without IPVS: its modules are not loaded",
+      fix: expect.stringContaining('modprobe'),
+    })
   })
 })
 
@@ -307,5 +402,7 @@ describe('what engines and kernels say', () => {
       ...{ natLegacy: false, natNft: true, nodeBackend: 'nft' },
       ...{ inotifyInstances: 128, inotifyWatches: 0, freeDisk: 1024 ** 2 },
     })
+    // In a user namespace before Linux 6.11, ip_vs is there and takes no virtual server.
+    expect(readKernelProbe('release=6.8\nipvs=yes\nend=yes\n')?.ipvs).toBe(false)
   })
 })
