@@ -48,14 +48,16 @@ const grading: TestProjectConfiguration = {
   },
 }
 
+const scale = Number(process.env.LAB_TIMEOUT_SCALE ?? 2)
+
 export default defineConfig({
   test: {
     setupFiles: ['test/seed.ts'],
     // All of these guard against what hangs; a machine that others keep busy takes its time.
-    env: { LAB_TIMEOUT_SCALE: process.env.LAB_TIMEOUT_SCALE ?? '2' },
-    testTimeout: 240_000,
-    expect: { poll: { timeout: 30_000 } },
-    hookTimeout: 240_000,
+    env: { LAB_TIMEOUT_SCALE: String(scale) },
+    testTimeout: 120_000 * scale,
+    expect: { poll: { timeout: 15_000 * scale } },
+    hookTimeout: 120_000 * scale,
     projects: grades
       ? [grading]
       : [

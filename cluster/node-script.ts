@@ -13,6 +13,8 @@ interface NodeScriptOptions {
   timeoutMs?: number
   /** The script changes nothing on the node, so no consent is needed. */
   readOnly?: boolean
+  /** The script does what a person asked for: the embedded cluster notes it on the Node, as it does a command of `make exec`. */
+  noted?: boolean
 }
 
 /**
@@ -24,7 +26,7 @@ export async function runOnNode(
   cluster: Cluster,
   node: string,
   text: string,
-  { args = [], timeoutMs: usualMs = 60_000, readOnly = false }: NodeScriptOptions = {},
+  { args = [], timeoutMs: usualMs = 60_000, readOnly = false, noted = false }: NodeScriptOptions = {},
 ): Promise<ExecResult> {
   if (!readOnly) await consent(cluster, `change node "${node}" by a script that runs there as root`)
   const timeoutMs = usualMs * timeoutScale()
@@ -34,7 +36,7 @@ export async function runOnNode(
   ]
   const script = [...head, text].join('\n')
   // An argument may be 128 KiB long (MAX_ARG_STRLEN); a longer script is sent on standard input.
-  if (cluster.script) return cluster.script(node, script, timeoutMs)
+  if (cluster.script && !noted) return cluster.script(node, script, timeoutMs)
   if (script.length < 100_000) return cluster.exec(node, ['sh', '-c', script], { timeoutMs })
   return cluster.exec(node, ['sh'], { stdin: script, timeoutMs })
 }

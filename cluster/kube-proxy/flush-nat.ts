@@ -68,7 +68,7 @@ async function flushAlone(cluster: Cluster, { progress }: FlushOptions): Promise
 async function flushNode(cluster: Cluster, node: string, { mode, plan }: NodeReading): Promise<FlushReport> {
   const report = { node, mode, removed: describeFlush(plan), kept: plan.kept }
   if (isEmptyFlush(plan)) return report
-  const { exitCode, stderr } = await runOnNode(cluster, node, flushScript(plan), { timeoutMs: 120_000 })
+  const { exitCode, stderr } = await runOnNode(cluster, node, flushScript(plan), { timeoutMs: 120_000, noted: true })
   const after = await readNode(cluster, node)
   if (exitCode === 0 && isEmptyFlush(after.plan)) return report
   const left = describeFlush(after.plan).join(', ')

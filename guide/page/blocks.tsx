@@ -24,8 +24,7 @@ export function Fence({ text, run }: { text: string; run: boolean }) {
   const lines = text.split('\n').length
   return (
     <div class="fence">
-      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: a long line is scrolled by keyboard */}
-      <pre tabIndex={0}>{text}</pre>
+      <pre>{text}</pre>
       <div class="fence-buttons">
         {run && (
           <button

@@ -1,11 +1,12 @@
 import { useEffect, useRef, useState } from 'preact/hooks'
-import type { PacketPath, PathAction, PathEnd } from '../../dataplane/view/packet-path.ts'
+import type { PathAction, PathEnd } from '../../dataplane/view/packet-path.ts'
+import type { DrawnPath } from '../protocol.ts'
 import { act } from './connection.ts'
 import { parseDrawing } from './drawing.ts'
 import { type State, say, showEntry } from './store.ts'
 
 interface Found {
-  paths: PacketPath[]
+  paths: DrawnPath[]
   sent?: { count: number; output: string }
 }
 
@@ -111,7 +112,7 @@ function FoundPaths({ found: { paths, sent } }: { found: Found }) {
   )
 }
 
-function OnePath({ path, small = false }: { path: PacketPath; small?: boolean }) {
+function OnePath({ path, small = false }: { path: DrawnPath; small?: boolean }) {
   const { mode, node, packet, real, stop, hooks, ends } = path
   return (
     <section class={small ? 'one small' : 'one'} aria-label={`Path in ${mode} mode`}>
@@ -189,7 +190,7 @@ function End({ end: { to, verdict, probability, masquerade, counted } }: { end: 
 }
 
 /** The wide or the tall drawing, as the space allows. The list below says the same in words. */
-function DrawingView({ drawing, tall }: { drawing: PacketPath['drawing']; tall: boolean }) {
+function DrawingView({ drawing, tall }: { drawing: DrawnPath['drawing']; tall: boolean }) {
   const place = useRef<HTMLElement>(null)
   useEffect(() => {
     const isNarrow = tall || (place.current?.clientWidth ?? 0) < 520

@@ -39,7 +39,7 @@ export function StepState({ lab, index, step, done, busy }: StepStateProps) {
             <CheckButton step={step} busy={busy} main />
           </p>
         )}
-        {!isPassed && done.reason && <p>{done.reason}</p>}
+        {!isPassed && !done.unsent && done.reason && <p>{done.reason}</p>}
         {!isPassed && done.waitsFor && done.waitsFor.length > 0 && (
           <p>First: {done.waitsFor.map((id) => lab.steps.find((one) => one.id === id)?.title ?? id).join('; ')}.</p>
         )}

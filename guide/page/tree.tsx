@@ -87,7 +87,7 @@ export function Tree({ holdings, kept, selected, changed, moved, select }: TreeP
           aria-expanded={open}
           aria-selected={index === at}
           tabIndex={index === at ? 0 : -1}
-          class={`${entry.kind.replace(' ', '-')} ${changed.get(entry.id) ?? ''}`}
+          class={`${entry.kind.replace(' ', '-')} ${isBare(entry) ? 'bare' : ''} ${changed.get(entry.id) ?? ''}`}
           style={{ paddingInlineStart: `${(level - 1) * 1.1}rem` }}
           onClick={() => {
             if (open !== undefined && (entry.id === selected || level <= 2)) toggle(entry.id)
@@ -103,6 +103,9 @@ export function Tree({ holdings, kept, selected, changed, moved, select }: TreeP
     </div>
   )
 }
+
+/** A set or a chain without entries: most sets of IPVS mode are. */
+const isBare = ({ children }: Entry) => children?.length === 0
 
 interface EntryTextProps {
   entry: Entry
@@ -124,7 +127,7 @@ function EntryText({ entry, change, moved, follow }: EntryTextProps) {
           <span class="hidden"> {change}: </span>
         </span>
       )}
-      <code class="entry">{entry.text}</code>
+      <code class="entry">{entry.text.replace(/^-A \S+ /, '')}</code>
       {count > 0 && entry.kind !== 'group' && <span class="soft count">{count}</span>}
       {target !== undefined && (
         <button
@@ -142,8 +145,8 @@ function EntryText({ entry, change, moved, follow }: EntryTextProps) {
         </button>
       )}
       {connections && (
-        <span class="counter" title="active and inactive connections">
-          {connections.active}+{connections.inactive} conns
+        <span class="counter" title="active and inactive connections, as ipvsadm -Ln counts them">
+          {connections.active} act · {connections.inactive} inact
         </span>
       )}
       {packets !== undefined && packets > 0 && <span class="counter">{packets} pkts</span>}

@@ -3,9 +3,10 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync
 import { dirname, join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import { parseAllDocuments } from 'yaml'
+import { $ } from 'zx'
 import { EmbeddedCluster } from '../../cluster/embedded.ts'
 import { engineReason, hasImage } from '../../cluster/kind/engine.ts'
-import { podImages } from '../../cluster/kind/lab-images.ts'
+import { loadLabImages, podImages } from '../../cluster/kind/lab-images.ts'
 import { bakedName, bakeNodeImage, nodeImage, pinnedImage } from '../../cluster/kind/node-image.ts'
 import { KindCluster } from '../../cluster/kind.ts'
 import { selectCluster } from '../../cluster/select.ts'
@@ -310,6 +311,39 @@ describe('the images of the labs', () => {
   })
 })
 
+/** A `podman` that finds an image by its short name under localhost/, and saves only what has the name it is asked for. */
+const podman = `#!/bin/sh
+cd "$(dirname "$0")/.."
+for last; do :; done
+case "$1" in
+  image) grep -qxF -e "$last" -e "localhost/$last" images ;;
+  exec) cat node-images ;;
+  tag) echo "$3" >>images ;;
+  save) shift 4; for one; do grep -qxF "$one" images || { echo "Error: $one: image not known" >&2; exit 125; }; echo "$one"; done >saved ;;
+esac
+`
+
+test('with Podman, too, the images of an archive that Docker wrote come into the nodes under the names of the Pods', async () => {
+  writeFileSync(join(engine.folder, 'bin/podman'), podman)
+  engine.write(
+    'images',
+    'localhost/nginx:latest\ndocker.io/library/nginx:1.27\nlocalhost/nicolaka/netshoot:latest\nlocalhost/busybox:1.37\n',
+  )
+  engine.write('node-images', 'docker.io/library/busybox:1.37\n')
+  const asked: string[] = []
+  const kind = async (words: string[]) => {
+    asked.push(words.slice(0, 4).join(' '))
+    return $({ quiet: true })`true`
+  }
+  await loadLabImages({ engine: 'podman', name, nodes: ['node'], kind }, silent)
+  expect(asked).toEqual([`load image-archive --name ${name}`])
+  expect(engine.read('saved').trim().split('\n')).toEqual([
+    'docker.io/library/nginx:latest',
+    'docker.io/library/nginx:1.27',
+    'docker.io/nicolaka/netshoot:latest',
+  ])
+})
+
 describe('the reason of an engine', () => {
   test.each([
     [
@@ -327,7 +361,7 @@ describe('the reason of an engine', () => {
 describe('make up, interrupted', () => {
   const up = () => {
     const { NODE_OPTIONS: _, ...env } = process.env
-    const script = spawn(process.execPath, ['--import', 'tsx', 'scripts/up.ts'], {
+    const script = spawn(process.execPath, ['scripts/start.mjs', 'scripts/up.ts'], {
       cwd: projectRoot,
       env: { ...env, NAME: name, CLUSTER: 'kind' },
       stdio: ['ignore', 'ignore', 'pipe'],

@@ -20,7 +20,7 @@ const output = z.strictObject({
 })
 
 function run(...args: string[]) {
-  const { status, stdout, stderr } = spawnSync(process.execPath, ['--import', 'tsx', 'scripts/trace.ts', ...args], {
+  const { status, stdout, stderr } = spawnSync(process.execPath, ['scripts/start.mjs', 'scripts/trace.ts', ...args], {
     cwd: root,
     encoding: 'utf8',
     env: { ...process.env, NO_COLOR: '1', DEBUG: '' },

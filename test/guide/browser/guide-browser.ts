@@ -1,6 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { type Browser, type BrowserContext, chromium, type Page } from 'playwright-core'
+import axe from 'axe-core'
+import { type Browser, type BrowserContext, chromium, type Locator, type Page } from 'playwright-core'
 import type { Cluster } from '../../../cluster/driver.ts'
 import { selectCluster } from '../../../cluster/select.ts'
 import { learnerEnvironment } from '../../../course/lint/run-lab.ts'
@@ -99,4 +100,21 @@ export async function runAll(page: Page, part: string): Promise<void> {
       .filter({ hasText: 'Run again' })
       .waitFor({ timeout: 120_000 * timeoutScale() })
   }
+}
+
+/** Moves the focus by Tab to an element. Throws Error if it is not reached. */
+export async function tabTo(page: Page, target: Locator): Promise<void> {
+  for (let presses = 0; presses < 80; presses++) {
+    if (await target.evaluate('(element) => element === document.activeElement')) return
+    await page.keyboard.press('Tab')
+  }
+  throw new Error(`the keyboard does not reach ${target}`)
+}
+
+/** What axe-core finds on a page, as it is now: a line each. */
+export async function findViolations(page: Page): Promise<string[]> {
+  await page.evaluate(axe.source)
+  return page.evaluate<string[]>(
+    'axe.run().then((found) => found.violations.flatMap(({ id, nodes }) => nodes.map(({ html }) => id + ": " + html)))',
+  )
 }
