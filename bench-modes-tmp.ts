@@ -1,3 +1,0 @@
-import { compareModes } from './bench/live-cluster.ts'
-import { createProgress } from './host/progress.ts'
-await compareModes(['uml', 'host'], createProgress())
