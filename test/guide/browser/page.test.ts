@@ -42,6 +42,14 @@ const goTo = async (id: string) => {
   await state(id).waitFor()
 }
 
+const showNode = async () => {
+  await page.getByRole('tab', { name: 'Dataplane' }).click()
+  await page
+    .locator('.dataplane')
+    .getByRole('button', { name: `${NODE} ipvs` })
+    .click()
+}
+
 test('the first paint is there within a second', async () => {
   const [paint] = await page.evaluate<number[]>(
     "performance.getEntriesByName('first-contentful-paint').map((e) => e.startTime)",
@@ -136,8 +144,7 @@ test('a chain that is flushed in a terminal of the page turns its step', async (
 })
 
 test('the dataplane shows everything that exists because of a Service, why, and which counters move', async () => {
-  await page.getByRole('tab', { name: 'Dataplane' }).click()
-  await page.getByRole('button', { name: NODE }).click()
+  await showNode()
   await page.getByLabel('Because of').selectOption('default/web')
   const tree = page.getByRole('tree')
   const server = tree.getByRole('treeitem', { name: /^TCP 10\.96\.[\d.]+:80 / })
@@ -151,11 +158,20 @@ test('the dataplane shows everything that exists because of a Service, why, and 
   await page.getByLabel('Because of').selectOption('')
 })
 
+test('the timeline steps back, and forward to now', async () => {
+  await page.getByRole('tab', { name: 'Timeline' }).click()
+  await page.getByRole('button', { name: '← Before' }).click()
+  await page.getByRole('button', { name: 'Show the nodes at this moment' }).click()
+  await page.getByText('You see a moment of the past').waitFor()
+  await page.getByRole('button', { name: 'Back to now' }).click()
+  await page.getByText('You see a moment of the past').waitFor({ state: 'hidden' })
+})
+
 test('what nodes hold is text, whatever it contains', async () => {
   const hostile = '<img src=x onerror=document.title=1>'
   await guide.onNode(NODE, `iptables -I FORWARD -m comment --comment '${hostile}'; ipset create '<b>set</b>' hash:ip`)
-  const latest = page.getByRole('treeitem', { name: '<b>set</b> hash:ip' })
-  await latest.click()
+  await showNode()
+  await page.getByRole('treeitem', { name: '<b>set</b> hash:ip' }).click()
   await page.getByLabel('Selected entry').getByText('<b>set</b>').first().waitFor()
   await page.getByRole('tab', { name: 'Timeline' }).click()
   await page.getByText(hostile).first().waitFor()
