@@ -21,6 +21,7 @@ import { DataplaneView } from './dataplane-view.ts'
 import { Hub } from './hub.ts'
 import { IncidentView } from './incident-view.ts'
 import { blocksOf, labContent } from './lab-blocks.ts'
+import { packetPaths } from './packet.ts'
 import { progressPush } from './progress-view.ts'
 import type { Guide } from './server.ts'
 import { shellAt } from './shell-command.ts'
@@ -28,7 +29,7 @@ import { HOST, Terminals } from './terminals.ts'
 import { Watch } from './watch.ts'
 
 type Reply<Name extends ActionName> = Name extends keyof ActionReplies ? ActionReplies[Name] : object
-type Actions = { [Name in ActionName]?: (words: ActionArguments<Name>) => Promise<Reply<Name>> | Reply<Name> }
+type Actions = { [Name in ActionName]: (words: ActionArguments<Name>) => Promise<Reply<Name>> | Reply<Name> }
 
 /** Where the page is: before the first step, at one, or behind the last. */
 type Place = 'intro' | 'step' | 'end'
@@ -85,8 +86,7 @@ export class PageGuide implements Guide {
 
   async act(name: ActionName, words: unknown): Promise<object> {
     // The server has checked the words by the schema of this name.
-    const action = this.#actions[name] as ((words: unknown) => Promise<object> | object) | undefined
-    if (!action) throw new Error(`The action "${name}" is not there yet.`)
+    const action = this.#actions[name] as (words: unknown) => Promise<object> | object
     return action(words)
   }
 
@@ -152,6 +152,7 @@ export class PageGuide implements Guide {
       const { nodes, changes } = this.#dataplane.moment(moment)
       return { nodes, changes }
     },
+    path: (asked) => this.#path(asked),
     incident: ({ action, seed }) => this.#incident(action, seed),
     'open-terminal': async ({ place }) => {
       if (!this.#places.includes(place))
@@ -201,6 +202,13 @@ export class PageGuide implements Guide {
     this.#tell()
     this.#watch.sign()
     return {}
+  }
+
+  async #path(asked: ActionArguments<'path'>): Promise<ActionReplies['path']> {
+    const { source } = this.#known().session
+    const snapshot = this.#dataplane.snapshot ?? (await source.snapshot())
+    if (!asked.send) return packetPaths(source.live, snapshot, asked)
+    return this.#doing('Sending packets', () => packetPaths(source.live, snapshot, asked))
   }
 
   /** Starts an incident of lab 8, which is opened for it; gives the next hint; or has the reference solution end it. */
