@@ -171,12 +171,15 @@ export const ACTIONS = {
 export type ActionName = keyof typeof ACTIONS
 export type ActionArguments<Name extends ActionName> = z.infer<(typeof ACTIONS)[Name]>
 
+/** A path with the drawing of the slides for it: an SVG element in wide and tall form, and a text alternative. */
+export type DrawnPath = PacketPath & { drawing: { wide: string; tall: string; label: string } }
+
 /** What an action replies beyond `ok`. */
 export interface ActionReplies {
   submit: { file: string; score: string }
   moment: { nodes: NodeHoldings[]; changes: Change[] }
   /** The node's own mode first. */
-  path: { paths: PacketPath[]; sent?: { count: number; output: string } }
+  path: { paths: DrawnPath[]; sent?: { count: number; output: string } }
   'open-terminal': { id: string }
   check: { verdict: Verdict }
 }

@@ -40,6 +40,8 @@ export interface Wish {
   seed?: string | undefined
   /** The id of the incident itself, for instructors. */
   id?: string | undefined
+  /** Is given the cluster as it was before the fault. */
+  onHealthy?: (healthy: Snapshot) => void
 }
 
 /**
@@ -65,7 +67,7 @@ async function openAlone(bench: LabBench, wish: Wish): Promise<IncidentNote> {
     const environment = await deployShop(bench, incident.from ?? incident.mode)
     progress.start('Starting an incident')
     try {
-      const note = await breakIt(bench, incident, environment, { seed, solved, here })
+      const note = await breakIt(bench, incident, environment, { seed, solved, here, onHealthy: wish.onHealthy })
       progress.end(note !== undefined, note ? undefined : 'kube-proxy has repaired it by itself')
       if (note) return note
     } catch (error) {
@@ -84,10 +86,17 @@ async function breakIt(
   bench: LabBench,
   incident: Incident,
   environment: IncidentEnvironment,
-  { seed, solved, here }: { seed: string; solved: string[]; here: readonly Incident[] },
+  {
+    seed,
+    solved,
+    here,
+    onHealthy,
+  }: { seed: string; solved: string[]; here: readonly Incident[]; onHealthy: Wish['onHealthy'] },
 ): Promise<IncidentNote | undefined> {
   const { cluster, client } = bench
-  const baseline = baselineOf(new Snapshot(await takeCapture(cluster, client)))
+  const healthy = new Snapshot(await takeCapture(cluster, client))
+  onHealthy?.(healthy)
+  const baseline = baselineOf(healthy)
   // Stored before any change, so that it can be reverted after a failure.
   const sealed = () => seal({ id: incident.id, environment, baseline })
   const base = {
@@ -126,6 +135,19 @@ async function breakIt(
 /** The note of the open incident; undefined if there is none. */
 export async function currentNote({ cluster, client }: LabBench): Promise<IncidentNote | undefined> {
   return notesOf(new Snapshot(await takeObjects(cluster, client))).read(INCIDENT_KEY, isIncidentNote)
+}
+
+/**
+ * The next tier of hints of the open incident, which is recorded for the points; the last one again after all.
+ * @throws UserError if no incident is open
+ */
+export async function takeHint(bench: LabBench): Promise<{ tier: number; of: number; text: string }> {
+  const note = await currentNote(bench)
+  if (!note) throw new UserError('No incident is open: `make incident` starts one.')
+  const { hints } = (await loadIncidents()).find(({ id }) => id === unseal(note.sealed)?.id) ?? { hints: [] }
+  const tier = Math.min(note.hints + 1, hints.length)
+  await writeNotes(bench.client, INCIDENT_LAB, { [INCIDENT_KEY]: JSON.stringify({ ...note, hints: tier }) })
+  return { tier, of: hints.length, text: hints[tier - 1] ?? '' }
 }
 
 const notesOf = (snapshot: Snapshot) => new LabNotes(INCIDENT_LAB, snapshot)

@@ -1,5 +1,6 @@
 import { IPVS_LINK, isKubeProxyChain, isSharedChain } from '../compare/finding.ts'
 import { canonicalCidr, type Family, printEndpoint } from '../ip-address.ts'
+import { virtualServerKey } from '../ipvsadm-save.ts'
 import type { TrackedEndpoint } from '../kube-proxy/endpoints.ts'
 import { isIpvsModeSet, kubeProxyVirtualServers } from '../kube-proxy/mode-ownership.ts'
 import { isBuiltIn } from '../kube-proxy/ruleset-builder.ts'
@@ -248,7 +249,7 @@ function endpointAspects(
 
 /** Whether an entry that is not predicted is of a kind that only kube-proxy makes; by its place, as in compare/. */
 function ownership(state: NodeState): (entry: Entry, parents: readonly Entry[]) => boolean {
-  const servers = new Set(kubeProxyVirtualServers(state).map(idOf.virtualServer))
+  const servers = new Set(kubeProxyVirtualServers(state).map((server) => idOf.virtualServer(virtualServerKey(server))))
   return (entry, parents) => {
     const [group, first = entry, second = entry] = parents
     const name = nameOf(first.id)

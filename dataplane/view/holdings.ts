@@ -1,5 +1,5 @@
 import { printEndpoint } from '../ip-address.ts'
-import { type LiveConnections, type VirtualServer, virtualServerKey } from '../ipvsadm-save.ts'
+import { type LiveConnections, virtualServerKey } from '../ipvsadm-save.ts'
 import { type NftElements, type NftExpression, type NftStatement, parseNftRule } from '../nft-rule.ts'
 import type { NftChain, NftTable } from '../nft-table.ts'
 import type { NodeState } from '../node-state.ts'
@@ -92,8 +92,8 @@ function* withDescendants(entry: Entry): Generator<Entry> {
 export const idOf = {
   chain: (table: string, chain: string): string => under(`iptables/${segment(table)}`, chain),
   set: (set: string): string => under('ipset', set),
-  virtualServer: (server: Pick<VirtualServer, 'protocol' | 'address' | 'port'>): string =>
-    under('ipvs', virtualServerKey(server)),
+  /** @param key such as `TCP 10.96.0.1:443` */
+  virtualServer: (key: string): string => under('ipvs', key),
   /** @param table such as `ip kube-proxy` */
   nft: (table: string, part: 'chain' | 'set' | 'map', name: string): string =>
     under(`nftables/${segment(table)}`, `${part} ${name}`),
@@ -168,7 +168,7 @@ function ipvsEntries({ virtualServers }: NodeState, live: LiveConnections = new 
   return virtualServers.map((server) => {
     const { scheduler, persistent, flags } = server
     const key = virtualServerKey(server)
-    const id = idOf.virtualServer(server)
+    const id = idOf.virtualServer(key)
     const options = [...(persistent === undefined ? [] : [`persistent ${persistent}`]), ...flags]
     const children = server.realServers.map((real): Entry => {
       const endpoint = printEndpoint(real.address, real.port)

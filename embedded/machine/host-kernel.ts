@@ -11,17 +11,17 @@ import { GUEST_CONFINE } from './placement.ts'
 import { fstabWord } from './uml-kernel.ts'
 
 /**
- * Root of this machine becomes this user before anything of the guest runs: what belongs to root in /proc/sys and /sys takes orders from
- * root of the machine in whatever namespace, and from no one else.
+ * Root of this machine changes to this user before any program of the guest runs, because root of the machine can change files of root in
+ * /proc/sys and /sys from every namespace.
  */
 const NOBODY = 65_534
 
-/** Where the guest's root is put together: a folder that stays empty, as the mounts on it are in a namespace of their own. */
+/** The folder in which the guest's root is set up. It stays empty, because the mounts on it are in a separate namespace. */
 const makePlace = () => mkdtempSync(join(tmpdir(), 'kube-service-labs-'))
 
 const devices = ['null', 'zero', 'full', 'random', 'urandom', 'tty']
 
-/** Folders of programs that are real ones in a root file system, and links that stand for the others. */
+/** The folders of programs that are real folders in a root file system, and those that are links. */
 function programRoots(root: string): { folders: string[]; links: string[] } {
   const there = programFolders.filter((folder) => existsSync(join(root, folder)))
   const isLink = (folder: string) => lstatSync(join(root, folder)).isSymbolicLink()
@@ -35,13 +35,13 @@ interface Guest {
   whole: boolean
   node: string
   agent: string
-  /** Files the guest reads at their own paths, besides programs and what everybody may read of /etc. */
+  /** Files that the guest reads at their original paths, besides programs and the publicly readable files of /etc. */
   files: readonly string[]
-  /** Of the user that is root of the guest, in the user namespace where this runs. */
+  /** The id of the guest's root user in the user namespace of this process. */
   uid: number
 }
 
-/** What is fetched from places that only the user who starts this may enter. */
+/** Copies files from folders that only the starting user may access. */
 function fetchScript({ place, packages, files, uid }: Guest): string {
   return `set -e
 mount -t tmpfs -o mode=0755 tmpfs ${shellWord(place)}
@@ -55,8 +55,8 @@ chown -R ${uid}:${uid} root
 }
 
 /**
- * The guest's root: a tmpfs with copies of what is small, and a layer over each folder of programs. The lower folders are reached through
- * overlayfs only, which never writes to them; nothing else of the machine's files is left once the old root is unmounted.
+ * The guest's root: a tmpfs with copies of small files, and an overlay over each folder of programs. The lower folders are reached through
+ * overlayfs only, which never writes to them; no other file of the machine is accessible after the old root is unmounted.
  */
 function rootScript({ place, packages, whole, node, agent }: Guest): string {
   const { folders, links } = programRoots(whole ? packages : '/')
@@ -96,7 +96,7 @@ pivot_root . mnt
 # Only now: until here, the programs of an offline archive are found by the PATH of its starters.
 export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root TERM=linux
 umount -l mnt
-# Where the old tables can't be had, as on a kernel that nobody has loaded ip_tables into, iptables writes nf_tables.
+# If the legacy tables are not available, as on a kernel without ip_tables loaded, iptables uses nf_tables.
 for table in nat filter mangle; do
   chroot . iptables -t $table -S >/dev/null 2>&1 && continue
   for name in iptables ip6tables; do for form in '' -save -restore; do
@@ -113,14 +113,15 @@ const overlay = (lower: string, upper: string, work: string) =>
 
 /**
  * New namespaces of every kind, in which the caller is root; the first process ends with this one, and all others with the first. The user
- * namespace comes first: what is made before its ids are mapped, as /proc/net/ip_tables_names of a network, belongs to root of the machine.
+ * namespace is created first: files that are created before its ids are mapped, such as /proc/net/ip_tables_names of a network namespace,
+ * belong to root of the machine.
  */
 const namespaces = [
   ...['unshare', '--user', '--map-root-user'],
   ...['unshare', '--mount', '--net', '--pid', '--uts', '--ipc', '--cgroup', '--fork', '--kill-child'],
 ]
 
-/** As an ordinary user, also where root of the machine starts it. */
+/** Runs as an ordinary user, even if root of the machine starts it. */
 const asUser = () =>
   process.getuid?.() === 0 ? ['setpriv', `--reuid=${NOBODY}`, `--regid=${NOBODY}`, '--clear-groups'] : []
 
@@ -157,7 +158,7 @@ mount -t sysfs sysfs sys`
   }
 }
 
-/** This machine's own kernel, in namespaces of an ordinary user (user_namespaces(7)): what the guest is root of is its own. */
+/** This machine's own kernel, in namespaces of an ordinary user (user_namespaces(7)): the guest is root only of its own objects. */
 export function hostKernel(options: BootOptions, agent: string): KernelStart {
   requireLimits(0)
   const packages = realpathSync(options.packages)
@@ -194,7 +195,7 @@ export function hostKernel(options: BootOptions, agent: string): KernelStart {
     cwd: '/',
     env: { TMPDIR: guest.place },
     line: { windowBytes: 1024 * 1024, packed: false },
-    // A mount is no part of the layer below it: each folder of programs is laid by itself.
+    // An overlay does not include mounts of its lower layer, so each folder of programs gets a separate overlay.
     ownKernel: false,
     layer: (root, upper, work) => ({
       folders: folders.flatMap((folder) => [join(upper, folder), join(work, folder), join(work, 'root')]),

@@ -23,7 +23,7 @@ import { unpackPackages } from './package-tree.ts'
 import { always, compileInto, programs, requireSupport, umlTrouble } from './packages.ts'
 import { firstProgram } from './uml-kernel.ts'
 
-/** What labs use beside the programs of nodes and Pods. What these depend on, and what every Debian has, comes with them. */
+/** Packages that labs use besides the programs of nodes and Pods. Dependencies and base packages are included. */
 const further = ['mount', 'make', 'less', 'libstdc++6', 'kubernetes-client']
 
 /** Tells ./lab and make which processor the programs are for, as `uname -m` names it. */
@@ -32,7 +32,9 @@ const PROCESSOR = 'processor'
 /** Links that the packages' own scripts make when they are installed. */
 const links = { 'usr/bin/awk': 'mawk', 'usr/bin/which': 'which.debianutils', 'usr/bin/pager': 'less' }
 
-/** Starts the program of the root file system that this file is called by the name of. The libraries of the machine stay out of it. */
+/**
+ * Starts the program of the root file system that has the name of this file, without the libraries of the machine.
+ */
 const starter = `#!/bin/sh
 here=\${0%/*} name=\${0##*/}
 root=$here/../root folder=bin
@@ -46,13 +48,14 @@ exec ${runFrom('$root', 'usr/$folder/$name')
   .join(' ')} "$@"
 `
 
-/** Node.js takes the loader (ld.so(8)) for its own program, and starts it for every process of its own. */
+/** Node.js would use the loader (ld.so(8)) as its own program when it starts processes. */
 const execPath = `process.execPath = require('node:path').join(__dirname, 'bin/node')\n`
 
 /**
- * Makes the folder of an offline archive that needs nothing of the machine it is on: packages of this system's release with all that they depend on, the
- * kernel, and the Node.js that runs this. Its root file system is the guest's, and its programs run on the host, too.
- * @throws Unsupported where packages can't be had, Error where one can't be fetched
+ * Creates the folder of an offline archive that depends on no file of the machine: packages of this system's release
+ * with all that they depend on, the kernel, and the Node.js that runs this. Its root file system is the guest's, and
+ * its programs run on the host, too.
+ * @throws Unsupported if packages are not available, Error if one can't be fetched
  */
 export async function makeOffline(offline: string, cache: string, progress: Progress): Promise<void> {
   await requireSupport()
@@ -66,11 +69,14 @@ export async function makeOffline(offline: string, cache: string, progress: Prog
   }
   await ensureArtifact({ path: join(offline, 'root'), make }, progress)
   makeStarters(offline)
-  // That of a distribution may need more than its program and libraries.
+  // The Node.js of a distribution may need more files than its program and libraries.
   await runTool(['env', '-i', `PATH=${offline}/bin`, `${offline}/bin/node`, '--version'], offline)
 }
 
-/** Makes each program of the root one that can be run on the host. Perl and scripts would look for what is theirs on the host. */
+/**
+ * Creates a starter for each program of the root, so that it can run on the host, except Perl and scripts, which
+ * would use files of the host.
+ */
 export function makeStarters(offline: string): void {
   const bin = join(offline, 'bin')
   mkdirSync(bin)
@@ -119,7 +125,7 @@ async function complete(root: string): Promise<void> {
     copyFileSync(file, place)
     chmodSync(place, 0o755)
   }
-  // Libraries are asked for by another name than their files': ldconfig makes those links.
+  // Programs refer to libraries by other names than those of their files: ldconfig creates the links.
   await runTool([join(root, 'usr/sbin/ldconfig'), '-n', join(root, LIBRARIES)], root)
   // Every file belongs to the user who unpacks the archive.
   await runTool(['chmod', '-R', 'u+rwX,go+rX,ug-s', '.'], root)

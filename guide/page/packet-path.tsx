@@ -1,11 +1,12 @@
 import { useEffect, useRef, useState } from 'preact/hooks'
-import type { PacketPath, PathAction, PathEnd } from '../../dataplane/view/packet-path.ts'
+import type { PathAction, PathEnd } from '../../dataplane/view/packet-path.ts'
+import type { DrawnPath } from '../protocol.ts'
 import { act } from './connection.ts'
 import { parseDrawing } from './drawing.ts'
 import { type State, say, showEntry } from './store.ts'
 
 interface Found {
-  paths: PacketPath[]
+  paths: DrawnPath[]
   sent?: { count: number; output: string }
 }
 
@@ -111,8 +112,8 @@ function FoundPaths({ found: { paths, sent } }: { found: Found }) {
   )
 }
 
-function OnePath({ path, small = false }: { path: PacketPath; small?: boolean }) {
-  const { mode, node, packet, real, stop, hooks, ends } = path
+function OnePath({ path, small = false }: { path: DrawnPath; small?: boolean }) {
+  const { mode, node, packet, real, stop, hooks, ends, conntrack } = path
   return (
     <section class={small ? 'one small' : 'one'} aria-label={`Path in ${mode} mode`}>
       <h3>
@@ -125,7 +126,8 @@ function OnePath({ path, small = false }: { path: PacketPath; small?: boolean })
         <p class="stop">
           <strong>✗ Stops at {stop.hook}.</strong> {stop.words}
           <code>
-            {stop.table} {stop.chain}: {stop.rule}
+            {stop.table} {stop.chain}
+            {stop.rule && `: ${stop.rule}`}
           </code>
         </p>
       )}
@@ -149,6 +151,7 @@ function OnePath({ path, small = false }: { path: PacketPath; small?: boolean })
           <End key={`${end.verdict} ${end.to}`} end={end} />
         ))}
       </ul>
+      {conntrack && <p class="soft">{conntrack}</p>}
     </section>
   )
 }
@@ -156,7 +159,7 @@ function OnePath({ path, small = false }: { path: PacketPath; small?: boolean })
 const percent = (probability: number) => (probability >= 1 ? '' : ` ${Math.round(probability * 1000) / 10} %`)
 
 function Action({ action, node }: { action: PathAction; node: string | undefined }) {
-  const { table, chains, text, probability, counted, entries } = action
+  const { table, chains, text, probability, counted, disagrees, entries } = action
   const [id] = entries
   return (
     <li>
@@ -171,16 +174,20 @@ function Action({ action, node }: { action: PathAction; node: string | undefined
         <code>{text}</code>
       )}
       <span class="soft">{percent(probability)}</span>
-      {counted !== undefined && <span class="lit"> counted {counted}</span>}
+      {counted !== undefined && (
+        <span class={disagrees ? 'lit disagrees' : 'lit'}>
+          {disagrees ? '! ' : ''}the kernel counted {counted}
+        </span>
+      )}
     </li>
   )
 }
 
-function End({ end: { to, verdict, probability, masquerade, counted } }: { end: PathEnd }) {
+function End({ end: { to, verdict, probability, masquerade, by, counted } }: { end: PathEnd }) {
   const isGood = verdict === 'dnat' || verdict === 'accept'
   return (
     <li class={isGood ? 'good' : 'bad'}>
-      <span class="sign">{isGood ? '✓' : '✗'}</span> {to ? <code>{to}</code> : verdict}
+      <span class="sign">{isGood ? '✓' : '✗'}</span> {to ? <code>{to}</code> : `${verdict}${by ? ` by ${by}` : ''}`}
       {percent(probability)}
       {masquerade && <span class="soft"> masqueraded</span>}
       {counted !== undefined && <span class="lit"> {counted} arrived</span>}
@@ -189,7 +196,7 @@ function End({ end: { to, verdict, probability, masquerade, counted } }: { end: 
 }
 
 /** The wide or the tall drawing, as the space allows. The list below says the same in words. */
-function DrawingView({ drawing, tall }: { drawing: PacketPath['drawing']; tall: boolean }) {
+function DrawingView({ drawing, tall }: { drawing: DrawnPath['drawing']; tall: boolean }) {
   const place = useRef<HTMLElement>(null)
   useEffect(() => {
     const isNarrow = tall || (place.current?.clientWidth ?? 0) < 520

@@ -57,11 +57,7 @@ export class DataplaneView {
   see(snapshot: Snapshot): { moment?: [DataplanePush, TimelinePush]; counters?: CountersPush; latest: DataplanePush } {
     this.#snapshot = snapshot
     const before = this.#latestNumber()
-    this.#timeline = addMoment(
-      this.#timeline,
-      Date.now(),
-      snapshot.nodes.map((node) => this.#holdings(node)),
-    )
+    this.#timeline = addMoment(this.#timeline, Date.now(), this.read(snapshot))
     const isNew = this.#latestNumber() !== before
     const decisive = decisiveIn(snapshot)
     if (isNew || decisive !== this.#causedBy) this.#causes = causesIn(snapshot, this.#latest().nodes)
@@ -70,6 +66,11 @@ export class DataplaneView {
     const latest = this.#push(snapshot)
     if (isNew) return { moment: [latest, this.timeline()], latest }
     return { latest, ...(Object.keys(moved).length > 0 ? { counters: { type: 'counters', nodes: moved } } : {}) }
+  }
+
+  /** What the nodes of a snapshot hold, without taking it in. */
+  read({ nodes }: Snapshot): NodeHoldings[] {
+    return nodes.map((node) => this.#holdings(node))
   }
 
   /** Names the latest moment. */

@@ -2,19 +2,26 @@
 
 import type { WebSocket } from 'ws'
 import { type Cluster, downText } from '../../cluster/driver.ts'
+import { openNext, takeHint } from '../../course/incident/open.ts'
+import { INCIDENT_LAB } from '../../course/incident/shop.ts'
 import { checked, idOf, isDone, type LabProgress, looked, showStep, startProgress } from '../../course/lab-progress.ts'
 import { resetLab } from '../../course/lab-reset.ts'
 import { LabSession, sentenceOf } from '../../course/lab-session.ts'
 import { findStep, type LabDefinition, mustRunHere, readLab } from '../../grading/lab-definition.ts'
 import { labFolder } from '../../grading/lab-folders.ts'
+import { scoreLine } from '../../grading/learner-report.ts'
+import { learnerName } from '../../grading/signature.ts'
 import type { Snapshot } from '../../grading/snapshot.ts'
 import { hasOutside, OUTSIDE } from '../../host/outside.ts'
 import { plainText } from '../../host/plain-text.ts'
 import type { Progress } from '../../host/progress.ts'
+import { handIn } from '../../instructors/submission/hand-in.ts'
 import type { ActionArguments, ActionName, ActionReplies, Block, LabContent } from '../protocol.ts'
 import { DataplaneView } from './dataplane-view.ts'
 import { Hub } from './hub.ts'
+import { IncidentView } from './incident-view.ts'
 import { blocksOf, labContent } from './lab-blocks.ts'
+import { findPaths } from './packet-paths.ts'
 import { progressPush } from './progress-view.ts'
 import type { Guide } from './server.ts'
 import { shellAt } from './shell-command.ts'
@@ -33,6 +40,7 @@ export class PageGuide implements Guide {
   readonly #terminals: Terminals
   readonly #watch: Watch
   readonly #dataplane: DataplaneView
+  readonly #incidents = new IncidentView()
   readonly #printed: Progress
   #definition: LabDefinition
   #session: LabSession | undefined
@@ -136,10 +144,16 @@ export class PageGuide implements Guide {
         return {}
       })
     },
+    submit: ({ learner }) =>
+      this.#doing('Writing the submission', async () => {
+        const { file, report, notes } = await handIn(this.#cluster, this.#definition, learnerName(learner))
+        return { file, score: [`${scoreLine(report)}.`, ...notes].join(' ') }
+      }),
     moment: ({ moment }) => {
       const { nodes, changes } = this.#dataplane.moment(moment)
       return { nodes, changes }
     },
+    incident: ({ action, seed }) => this.#incident(action, seed),
     'open-terminal': async ({ place }) => {
       if (!this.#places.includes(place))
         throw new Error(`There is no place "${place}" for a terminal: there are ${this.#places.join(', ')}.`)
@@ -148,6 +162,12 @@ export class PageGuide implements Guide {
     'close-terminal': ({ id }) => {
       this.#terminals.close(id)
       return {}
+    },
+    path: (asked) => {
+      const { source } = this.#known().session
+      const { snapshot } = this.#dataplane
+      if (!snapshot) throw new Error('The nodes are still being read: ask again in a moment.')
+      return findPaths(source.live, snapshot, asked)
     },
   }
 
@@ -190,6 +210,25 @@ export class PageGuide implements Guide {
     return {}
   }
 
+  /** Starts an incident of lab 8, which is opened for it; gives the next hint; or has the reference solution end it. */
+  async #incident(action: ActionArguments<'incident'>['action'], seed: string | undefined): Promise<object> {
+    const busy = { open: 'Starting an incident', hint: 'Taking a hint', 'give up': 'Solving the incident' }[action]
+    return this.#doing(busy, async () => {
+      if (this.#definition.number !== INCIDENT_LAB) await this.#openLab(readLab(INCIDENT_LAB))
+      const { session } = this.#known()
+      if (action === 'hint') await takeHint(session.bench)
+      if (action === 'give up')
+        for (const { definition } of session.lab.steps.slice(0, 2)) await session.play(definition.id)
+      if (action === 'open') {
+        const onHealthy = (healthy: Snapshot) => this.#incidents.healthy(this.#dataplane.read(healthy))
+        await openNext(session.bench, { seed, onHealthy })
+        // The answers and verdicts of the incident before are gone with its notes.
+        this.#forget(session)
+      }
+      return {}
+    })
+  }
+
   #check(step: string) {
     findStep(this.#definition, step)
     return this.#doing('Checking', (session) => this.#judge(session, step))
@@ -230,7 +269,7 @@ export class PageGuide implements Guide {
       if (fresh.length > 0) this.#save()
       this.#tell()
       await this.#dataplane.readConnections(snapshot)
-      this.#show(snapshot, fresh)
+      await this.#show(snapshot, fresh)
     } catch (error) {
       this.#trouble = sentenceOf(error)
     }
@@ -239,12 +278,13 @@ export class PageGuide implements Guide {
   }
 
   /** Tells the pages what the nodes hold, as far as it is new. `passed`: steps that have just passed. */
-  #show(snapshot: Snapshot, passed: readonly string[]): void {
+  async #show(snapshot: Snapshot, passed: readonly string[]): Promise<void> {
     const { moment, counters, latest } = this.#dataplane.see(snapshot)
     for (const push of moment ?? []) this.#hub.push(push)
     if (passed.length > 0) this.#hub.push(this.#dataplane.label(`passed: ${passed.join(', ')}`))
     // Pages that come later get the counters with the nodes.
     if (counters) this.#hub.pass(counters, latest)
+    this.#hub.push(await this.#incidents.see(snapshot, latest.nodes))
   }
 
   /** After trouble: a cluster that is up again may be another one, so the lab is opened again. */
@@ -290,6 +330,13 @@ export class PageGuide implements Guide {
       },
       note: (line) => this.#printed.note(line),
     }
+  }
+
+  /** Begins the lab's steps again, without resetting the cluster. */
+  #forget({ lab }: LabSession): void {
+    const { place: _, ...progress } = startProgress(lab, undefined, new Map())
+    this.#progress = progress
+    this.#save()
   }
 
   #known(): { session: LabSession; progress: LabProgress } {

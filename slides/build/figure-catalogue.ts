@@ -1,13 +1,15 @@
 import { COST } from '../../course/incident/incident-note.ts'
 import { published } from '../../course/scale/table.ts'
+import { parsePacket } from '../../dataplane/trace.ts'
+import { packetPath } from '../../dataplane/view/packet-path.ts'
 import { nodePlans } from '../../host/layout.ts'
 import type { Figure } from '../figures/canvas.ts'
 import { clusterFigure } from '../figures/cluster.ts'
 import { type Bar, barsFigure, choiceBars, countBars, localShares, ruleGrowthFigure } from '../figures/curves.ts'
-import { hooksFigure, PATHS } from '../figures/hooks.ts'
+import { hooksFigure, legsAlong, PATHS } from '../figures/hooks.ts'
 import { lookupFigure, verdictMapFigure } from '../figures/lookup.ts'
 import { modeHistoryFigure } from '../figures/mode-history.ts'
-import { headersFigure, JOURNEYS, packetPathFigure } from '../figures/packets.ts'
+import { headersFigure, JOURNEYS, packetFigure } from '../figures/packets.ts'
 import { retryFigure, scheduleFigure } from '../figures/schedule.ts'
 import { readServiceChains, readServiceSets, serviceChainsFigure, serviceSetsFigure } from '../figures/services.ts'
 import { symptomsFigure } from '../figures/symptoms.ts'
@@ -48,11 +50,13 @@ const FIGURES: Readonly<Record<string, Draw>> = {
     if (!path) throw new Error(`"${name}" is not a path; use one of ${Object.keys(PATHS).join(', ')}`)
     const label =
       path.length === 0 ? "Netfilter's five hooks and the steps between them." : `The path through ${path.join(', ')}.`
-    return hooksFigure({ path, local: 'process', legend: [], label })
+    return hooksFigure({ legs: legsAlong(path), local: 'process', rows: [], label })
   },
   packet: (options) => {
     const recording = readRecording(need(options, 'recording'), options.get('node'))
-    return hooksFigure(packetPathFigure(recording.state, need(options, 'from'), destination(options)))
+    const packet = parsePacket(need(options, 'from'), destination(options))
+    const given = { node: recording.node, mode: '', real: true, isService: false }
+    return hooksFigure(packetFigure(packetPath(recording.state, packet, given), { brief: true }))
   },
   chains: (options) => {
     return serviceChainsFigure(

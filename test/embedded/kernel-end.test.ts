@@ -84,7 +84,7 @@ describe('a cluster whose kernel ends reports why', () => {
         const [main] = all.find(([, parent]) => !all.some(([pid]) => pid === parent)) ?? []
         process.kill(main ?? Number.NaN, 'SIGKILL')
       },
-      reason: 'its kernel ended with SIGKILL, from outside',
+      reason: 'its kernel ended with SIGKILL: another process',
       log: ['console.log', 'ended with status 137'],
     },
     {

@@ -1,47 +1,64 @@
 import { expect, test } from 'vitest'
+import { parsePacket } from '../../dataplane/trace.ts'
+import { packetPath } from '../../dataplane/view/packet-path.ts'
 import { countsOfFlow, readRecording } from '../../slides/build/recording.ts'
 import { Canvas } from '../../slides/figures/canvas.ts'
 import { choiceBars, countBars, localShares } from '../../slides/figures/curves.ts'
-import { hooksFigure } from '../../slides/figures/hooks.ts'
-import { packetPathFigure } from '../../slides/figures/packets.ts'
+import { hooksFigure, legsAlong, PATHS } from '../../slides/figures/hooks.ts'
+import { packetFigure } from '../../slides/figures/packets.ts'
 import { SCHEDULES } from '../../slides/figures/schedule.ts'
 import { readServiceChains, readServiceSets, serviceChainsFigure } from '../../slides/figures/services.ts'
 
 const WEB = '10.96.119.228:80'
 const POD = 'pod:10.244.1.99'
-const path = (recording: string, from: string, to: string) => packetPathFigure(readRecording(recording).state, from, to)
+const path = (recording: string, from: string, to: string, brief = true) => {
+  const given = { node: 'k8s-guide-worker', mode: 'any', real: true, isService: true }
+  return packetFigure(packetPath(readRecording(recording).state, parsePacket(from, to), given), { brief })
+}
+const linesOf = (...given: Parameters<typeof path>) =>
+  new Map(path(...given).rows.map(({ title, lines }) => [title, lines.map(({ text }) => text).join('\n')]))
 
 test('a Pod’s packet is forwarded in iptables mode and goes in and out again in IPVS mode', () => {
-  expect(path('v1.30.3/iptables/web-clusterip', POD, WEB).path).toEqual([
-    'in',
-    'PREROUTING',
-    'routing',
-    'FORWARD',
-    'POSTROUTING',
-    'out',
-  ])
+  expect(path('v1.30.3/iptables/web-clusterip', POD, WEB).legs).toEqual(legsAlong(PATHS.forward))
   const ipvs = path('v1.30.3/ipvs/web-clusterip', POD, WEB)
-  expect(ipvs.path).toEqual(['in', 'PREROUTING', 'routing', 'INPUT', 'process', 'OUTPUT', 'POSTROUTING', 'out'])
+  expect(ipvs.legs).toEqual([...legsAlong(PATHS.in), ...legsAlong(PATHS.out)])
   expect(ipvs.local).toBe('IPVS')
-  expect(path('v1.30.3/ipvs/web-clusterip', 'host', WEB).path).toEqual(['process', 'OUTPUT', 'POSTROUTING', 'out'])
+  expect(path('v1.30.3/ipvs/web-clusterip', 'host', WEB).legs).toEqual(legsAlong(PATHS.out))
 })
 
-test('the legend reports what the rules of the recording do', () => {
-  const legend = new Map(path('v1.30.3/ipvs/web-clusterip', 'host', WEB).legend.map(({ hook, text }) => [hook, text]))
-  expect(legend.get('OUTPUT')).toMatch(
-    /KUBE-SERVICES → KUBE-MARK-MASQ: the mark becomes 0x4000; .*KUBE-CLUSTER-IP.*10\.244\.1\.6:80 or 10\.244\.2\.4:80/,
+test('the rows report what the rules of the recording do', () => {
+  const rows = linesOf('v1.30.3/ipvs/web-clusterip', 'host', WEB)
+  expect(rows.get('OUTPUT')).toMatch(
+    /nat: KUBE-SERVICES → KUBE-MARK-MASQ: mark becomes 0x4000; .*IPVS: TCP 10\.96\.119\.228:80: DNAT to 10\.244\.1\.6:80 or 10\.244\.2\.4:80/,
   )
-  expect(legend.get('POSTROUTING')).toMatch(/KUBE-POSTROUTING: the source becomes /)
+  expect(rows.get('POSTROUTING')).toMatch(/KUBE-POSTROUTING: MASQUERADE source becomes /)
+  const details = linesOf('v1.30.3/iptables/web-three-endpoints', POD, WEB, false)
+  expect(details.get('PREROUTING')).toBe(
+    'nat: KUBE-SERVICES → KUBE-SVC-LOLE…\nDNAT to 10.244.1.6:80, 33.3 %\nDNAT to 10.244.1.7:80, 33.3 %\nDNAT to 10.244.2.4:80, 33.3 %',
+  )
+  expect(details.get('conntrack')).toMatch(/replies come from 10\.96\.119\.228:80 again/)
+  expect(details.get('end')).toMatch(/^→ 10\.244\.1\.6:80, 33\.3 %, source kept\n/)
+})
+
+test('the hook that stops a packet is marked by a sign too, and named in the text alternative', () => {
   const rejected = path('v1.30.3/iptables/web-no-endpoints', POD, WEB)
-  expect(rejected.legend.at(-1)?.text).toMatch(/REJECT by KUBE-SERVICES/)
-  expect(rejected.path).not.toContain('POSTROUTING')
+  expect(rejected).toMatchObject({ stop: 'FORWARD', rows: [{ tone: 'path' }, { title: 'FORWARD', tone: 'bad' }] })
+  expect(rejected.rows.at(-1)?.lines[0]?.text).toMatch(/KUBE-SERVICES: REJECT/)
+  expect(rejected.legs.flat()).not.toContain('POSTROUTING')
+  expect(rejected.label).toMatch(
+    /✗ The packet is rejected .* by filter KUBE-SERVICES: .*The sender gets "connection refused"\./,
+  )
+  expect(hooksFigure(rejected).wide.body).toContain('✗')
+  const lost = path('v1.30.3/iptables/empty', POD, WEB)
+  expect(lost).toMatchObject({ stop: 'PREROUTING' })
+  expect(lost.label).toMatch(/reaches KUBE-SERVICES .* finds no rule for TCP 10\.96\.119\.228:80/)
 })
 
 test('a listener behind a ClusterIP: reached in IPVS mode by 1.20, rejected by 1.30', () => {
-  expect(path('v1.20.2/ipvs/web-clusterip', POD, '10.96.119.228:9100').path.at(-1)).toBe('process')
-  expect(path('v1.30.3/ipvs/web-clusterip', POD, '10.96.119.228:9100').path.at(-1)).toBe('INPUT')
-  expect(path('v1.30.3/ipvs/web-clusterip', POD, '10.96.119.228:9100').legend.at(-1)?.text).toMatch(
-    /REJECT by KUBE-IPVS-FILTER/,
+  expect(path('v1.20.2/ipvs/web-clusterip', POD, '10.96.119.228:9100').legs.at(-1)).toEqual(['INPUT', 'process'])
+  expect(path('v1.30.3/ipvs/web-clusterip', POD, '10.96.119.228:9100')).toMatchObject({ stop: 'INPUT' })
+  expect(linesOf('v1.30.3/ipvs/web-clusterip', POD, '10.96.119.228:9100').get('INPUT')).toMatch(
+    /filter: KUBE-IPVS-FILTER: REJECT/,
   )
 })
 

@@ -45,7 +45,7 @@ afterEach(() => vi.unstubAllEnvs())
 test('a Linux without apt is pointed to the archive', async () => {
   vi.stubEnv('PATH', folder)
   await expect(requireSupport()).rejects.toThrow(
-    /"apt-get" is not here: take the offline archive.*`make bundle`[^.]*\.$/,
+    /"apt-get" is not installed: use the offline archive.*`make bundle`[^.]*\.$/,
   )
 })
 

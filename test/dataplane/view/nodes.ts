@@ -1,9 +1,10 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { basename } from 'node:path'
+import { parseIpAddr } from '../../../dataplane/ip-addr.ts'
 import { parseNftList } from '../../../dataplane/nft-list.ts'
 import type { NodeState } from '../../../dataplane/node-state.ts'
 import { type ClusterObjects, readObjects } from '../../../dataplane/objects.ts'
-import { type PredictOptions, predict } from '../../../dataplane/predict.ts'
+import type { PredictOptions } from '../../../dataplane/predict.ts'
 import { folders, NODE, recordedConfig, recordingPath, stateAt } from '../kube-proxy/recordings.ts'
 
 export interface RecordedNode {
@@ -40,7 +41,7 @@ function readNode(path: string, version: string, mode: PredictOptions['mode'], s
   const { objects } = readObjects({ kind: 'List', items })
   const options = { node: NODE, mode, version, config: recordedConfig() }
   if (mode !== 'nftables') return { path, state: stateAt(folder), options, objects, items }
-  const { links } = predict(objects, { ...options, mode: 'iptables' })
+  const links = parseIpAddr(readFileSync(`${folder}/ip-addr.json`, 'utf8'))
   const nftables = parseNftList(readFileSync(`${folder}/nft.json`, 'utf8'))
   return {
     path,
