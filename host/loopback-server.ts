@@ -1,25 +1,28 @@
-// A web server for the user of this machine alone: the same rules for the slides and for the guide's page.
+// Web servers for the user of this machine only, for the slides and the guide's page.
 
 import { randomBytes } from 'node:crypto'
 import type { Server } from 'node:http'
 import { UserError } from './main.ts'
 
-/** A secret for an address or a cookie that no other user and no page can guess. */
+/** A secret for a URL or a cookie that no other user or page can guess. */
 export const newToken = (): string => randomBytes(16).toString('hex')
 
-/** Headers of every reply: nothing is kept, guessed, or told to other sites. */
+/** Headers of every response: no caching, no content sniffing, no referrer. */
 export const SAFE_HEADERS = {
   'cache-control': 'no-store',
   'referrer-policy': 'no-referrer',
   'x-content-type-options': 'nosniff',
 } as const
 
-/** Whether a Host header names this machine, so that no page can reach the server by a name of its own (DNS rebinding). */
+/**
+ * Whether a Host header names this machine, so that a remote page cannot reach the server with its own name
+ * (DNS rebinding).
+ */
 export const isLoopbackHost = (host: string | undefined, port: number): boolean =>
   host === `127.0.0.1:${port}` || host === `localhost:${port}`
 
-/** The port that `PORT` asks for; 0, a free one, by default. Throws UserError with the right values. */
-export function wishedPort(target: string, wish = process.env.PORT ?? ''): number {
+/** The port in `PORT`; default 0, a free one. Throws UserError with the valid values. */
+export function requestedPort(target: string, wish = process.env.PORT ?? ''): number {
   if (/^\d{0,5}$/.test(wish) && Number(wish) <= 65535) return Number(wish)
   throw new UserError(`"${wish}" is not a port; choose one from 1 to 65535, for example: make ${target} PORT=8080`)
 }
@@ -47,8 +50,8 @@ export function closeServer(server: Server): Promise<void> {
   })
 }
 
-/** Resolves when this process is told to end: by Ctrl-C, by a signal, or because its terminal was closed. */
-export function untilToldToEnd(): Promise<void> {
+/** Resolves when this process is terminated: by Ctrl-C, by a signal, or because its terminal was closed. */
+export function untilTerminated(): Promise<void> {
   return new Promise((resolve) => {
     for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.once(signal, () => resolve())
   })

@@ -10,15 +10,15 @@ import { labFolder } from '../grading/lab-folders.ts'
 import { PageGuide } from '../guide/server/guide.ts'
 import { buildPage } from '../guide/server/page-files.ts'
 import { serveGuide } from '../guide/server/server.ts'
-import { untilToldToEnd, wishedPort } from '../host/loopback-server.ts'
+import { requestedPort, untilTerminated } from '../host/loopback-server.ts'
 import { main } from '../host/main.ts'
 import { createProgress } from '../host/progress.ts'
 
-/** The lab that the course is about most. */
+/** The default lab. */
 const FIRST_LAB = 2
 
 await main(async () => {
-  const port = wishedPort('guide')
+  const port = requestedPort('guide')
   const number = process.env.LAB ? labNumber(process.env.LAB) : FIRST_LAB
   labFolder(number)
   const lab = readLab(number)
@@ -30,10 +30,10 @@ await main(async () => {
     await mustRunHere(cluster, lab)
     const kubectl = await kubectlPath(progress)
     const guide = await PageGuide.open(cluster, lab, progress, kubectl.folder)
-    const told = untilToldToEnd()
+    const terminated = untilTerminated()
     const server = await serveGuide(guide, files, port)
-    console.log(`The guide is at ${server.url}\nCtrl-C ends it; what you have done stays in the cluster.`)
-    await told
+    console.log(`The guide is at ${server.url}\nCtrl-C ends it; the cluster keeps your work.`)
+    await terminated
     await server.close()
     await guide.end()
   })

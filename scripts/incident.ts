@@ -16,8 +16,8 @@ await main(async () => {
   const running = await cluster.running()
   if (LIST) {
     // The probe loads kernel modules, which a list does not justify on a cluster of the user's kubeconfig.
-    const asked = running && cluster.driver !== 'context'
-    const here = asked ? await incidentsHere(await LabBench.open(cluster, createProgress())) : incidents
+    const probed = running && cluster.driver !== 'context'
+    const here = probed ? await incidentsHere(await LabBench.open(cluster, createProgress())) : incidents
     console.log(listIncidents(incidents, here))
     return
   }

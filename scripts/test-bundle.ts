@@ -36,10 +36,10 @@ await main(async () => {
   // One for each kernel: lab 7 is the one with steps that only this machine's own can do.
   const labs = (process.env.LAB || '2 7').trim().split(/[\s,]+/)
   const wrong = labs.find((lab) => !/^\d+$/.test(lab))
-  if (wrong !== undefined) throw new UserError(`"${wrong}" is no number of a lab: make test-bundle LAB='2 7'.`)
+  if (wrong !== undefined) throw new UserError(`"${wrong}" is not the number of a lab: make test-bundle LAB='2 7'.`)
   const kernel = shellWord(process.env.KERNEL ?? '')
   const archive = join(projectRoot, `dist/kube-service-labs-linux-${arch()}.tar.gz`)
-  if (!existsSync(archive)) throw new UserError(`"${archive}" is not there: run \`make bundle\` first.`)
+  if (!existsSync(archive)) throw new UserError(`"${archive}" does not exist: run \`make bundle\` first.`)
   const tree = await unpackPackages(
     { cache: cacheFolder, name: 'busybox', packages: ['busybox-static'] },
     createProgress(),

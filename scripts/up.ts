@@ -10,5 +10,5 @@ await main(async () => {
   const seconds = ((performance.now() - began) / 1000).toFixed(1)
   const nodes = await cluster.nodes()
   console.log(`${nodes.length} nodes are ready on the ${cluster.driver} cluster "${cluster.name}" after ${seconds} s.`)
-  console.log('Next: eval "$(make env)" points kubectl at it; make lab-1 begins the first lab.')
+  console.log('Next: eval "$(make env)" configures kubectl for it; make lab-1 starts the first lab.')
 })

@@ -151,7 +151,7 @@ export class DataplaneView {
 }
 
 /** The connections that IPVS on a node counts; one exec. */
-export async function readConnections(cluster: Cluster, node: string): Promise<LiveConnections> {
+async function readConnections(cluster: Cluster, node: string): Promise<LiveConnections> {
   const options = { readOnly: true, timeoutMs: 20_000 }
   const { stdout } = await runOnNode(cluster, node, `${PATH}\nipvsadm -Ln 2>/dev/null`, options)
   return parseIpvsadmList(stdout)

@@ -21,7 +21,7 @@ import { DataplaneView } from './dataplane-view.ts'
 import { Hub } from './hub.ts'
 import { IncidentView } from './incident-view.ts'
 import { blocksOf, labContent } from './lab-blocks.ts'
-import { packetPaths } from './packet.ts'
+import { findPaths } from './packet-paths.ts'
 import { progressPush } from './progress-view.ts'
 import type { Guide } from './server.ts'
 import { shellAt } from './shell-command.ts'
@@ -152,7 +152,6 @@ export class PageGuide implements Guide {
       const { nodes, changes } = this.#dataplane.moment(moment)
       return { nodes, changes }
     },
-    path: (asked) => this.#path(asked),
     incident: ({ action, seed }) => this.#incident(action, seed),
     'open-terminal': async ({ place }) => {
       if (!this.#places.includes(place))
@@ -163,6 +162,7 @@ export class PageGuide implements Guide {
       this.#terminals.close(id)
       return {}
     },
+    path: (asked) => this.#path(asked),
   }
 
   /** Opens a lab where it was left, or at its starting state. */
@@ -205,10 +205,11 @@ export class PageGuide implements Guide {
   }
 
   async #path(asked: ActionArguments<'path'>): Promise<ActionReplies['path']> {
-    const { source } = this.#known().session
-    const snapshot = this.#dataplane.snapshot ?? (await source.snapshot())
-    if (!asked.send) return packetPaths(source.live, snapshot, asked)
-    return this.#doing('Sending packets', () => packetPaths(source.live, snapshot, asked))
+    const { live } = this.#known().session.source
+    const { snapshot } = this.#dataplane
+    if (!snapshot) throw new Error('The nodes are still being read: ask again in a moment.')
+    if (!asked.send) return findPaths(live, snapshot, asked)
+    return this.#doing('Sending packets', () => findPaths(live, snapshot, asked))
   }
 
   /** Starts an incident of lab 8, which is opened for it; gives the next hint; or has the reference solution end it. */
