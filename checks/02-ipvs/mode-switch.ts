@@ -58,6 +58,7 @@ function mustRunIpvs(node: NodeView): void {
       actual: `its log says: ${complaint.trim()}`,
       why: 'Without the ip_vs modules kube-proxy up to 1.25 silently stays in iptables mode, and a later one exits repeatedly.',
       hint: 'The kernel of this machine lacks IPVS: load ip_vs, ip_vs_rr, ip_vs_wrr and ip_vs_sh, or use CLUSTER=embedded, whose kernel has them.',
+      next: 'make doctor',
     })
   expectThat(node.mode === 'ipvs', {
     node: node.name,
