@@ -167,6 +167,23 @@ test('the timeline steps back, and forward to now', async () => {
   await page.getByText('You see a moment of the past').waitFor({ state: 'hidden' })
 })
 
+test('the path of a packet shows the rule that stops it, and what the kernel counts of a real one', async () => {
+  const path = page.getByRole('region', { name: 'Path in ipvs mode' })
+  await guide.onNode(NODE, 'iptables -I OUTPUT -p tcp --dport 80 -j REJECT')
+  await page.getByRole('tab', { name: 'Packet path' }).click()
+  await page.getByLabel('From').fill('host')
+  await page.getByLabel('To', { exact: true }).fill('svc/web:80')
+  await page.getByLabel('On').selectOption(NODE)
+  await page.getByRole('button', { name: 'Show the path' }).click()
+  await path.locator('.stop', { hasText: 'OUTPUT' }).waitFor()
+  expect(await path.locator('.drawing .bad').count()).toBeGreaterThan(0)
+  await page.getByRole('region', { name: 'Path in iptables mode' }).waitFor()
+  await guide.onNode(NODE, 'iptables -D OUTPUT 1')
+  await page.getByRole('button', { name: 'Send a real one' }).click()
+  await path.getByText('the kernel counted').first().waitFor()
+  expect(await path.locator('.stop').count()).toBe(0)
+})
+
 test('what nodes hold is text, whatever it contains', async () => {
   const hostile = '<img src=x onerror=document.title=1>'
   await guide.onNode(NODE, `iptables -I FORWARD -m comment --comment '${hostile}'; ipset create '<b>set</b>' hash:ip`)
