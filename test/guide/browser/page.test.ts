@@ -155,7 +155,6 @@ test('the dataplane shows everything that exists because of a Service, why, and 
   await tree.getByRole('treeitem', { selected: true, name: /^-> 10\.244\./ }).waitFor()
   await guide.onNode(NODE, `curl -s --max-time 5 ${address}`)
   await tree.locator('.lit').first().waitFor()
-  await page.getByLabel('Because of').selectOption('')
 })
 
 test('the timeline steps back, and forward to now', async () => {

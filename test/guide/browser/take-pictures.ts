@@ -31,13 +31,12 @@ const scenes: Record<string, { dark?: true; show(page: Page, guide: GuideBrowser
   },
   'guide-packet-path': {
     async show(page, guide) {
-      await guide.onNode(
-        `${guide.cluster.name}-worker`,
-        'iptables -A KUBE-FORWARD -d 10.244.0.0/16 -m comment --comment firewall -j DROP',
-      )
+      const node = `${guide.cluster.name}-worker`
+      await guide.onNode(node, 'iptables -I OUTPUT -p tcp --dport 80 -m comment --comment firewall -j REJECT')
       await page.getByRole('tab', { name: 'Packet path' }).click()
       await page.getByLabel('From').fill('host')
-      await page.getByLabel('To').fill('svc/web:80')
+      await page.getByLabel('To', { exact: true }).fill('svc/web:80')
+      await page.getByLabel('On').selectOption(node)
       await page.getByRole('button', { name: 'Show the path' }).click()
       await page.locator('.drawing svg').first().waitFor()
     },
