@@ -48,6 +48,7 @@ const showNode = async () => {
     .locator('.dataplane')
     .getByRole('button', { name: `${NODE} ipvs` })
     .click()
+  await page.getByLabel('Because of').selectOption('')
 }
 
 test('the first paint is there within a second', async () => {
@@ -132,6 +133,7 @@ test('a step turns green soon after the nodes hold what solves it', async () => 
 })
 
 test('a chain that is flushed in a terminal of the page turns its step', async () => {
+  const table = await guide.onNode(NODE, 'iptables-save -t nat')
   await goTo('prerouting')
   await passed('prerouting').waitFor()
   await page.getByLabel('Open a terminal').selectOption(NODE)
@@ -141,6 +143,8 @@ test('a chain that is flushed in a terminal of the page turns its step', async (
   await page.keyboard.type('iptables -t nat -F KUBE-SERVICES\n')
   await passed('prerouting').waitFor({ state: 'hidden' })
   await page.locator('.finding', { hasText: NODE }).waitFor()
+  await guide.onNode(NODE, `iptables-restore <<'END'\n${table}\nEND`)
+  await passed('prerouting').waitFor()
 })
 
 test('the dataplane shows everything that exists because of a Service, why, and which counters move', async () => {
