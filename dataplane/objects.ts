@@ -80,17 +80,13 @@ type ReadObject =
   | { kind: 'ServiceCIDR'; value: string[] }
   | { kind: 'ConfigMap'; value: Record<string, string> | undefined }
 
-/** Objects of lists that were read before, by the very same JSON: for lists that share it, and whose JSON nobody changes. */
-export type ReadBefore = WeakMap<object, { namespace: string; name: string; read: ReadObject }>
-
 /**
  * Reads the JSON of a v1 List (untrusted) into typed objects; kinds that say nothing about Services are passed over.
  * EndpointSlices may be discovery.k8s.io/v1 or v1beta1. An object with a fault is left out, and never costs the others.
- * @param before takes what this list shares with others from there, and adds the rest
  * @returns the objects that can be used, and every fault of the others
  * @throws ObjectsError when the input holds no API object at all.
  */
-export function readObjects(json: unknown, before?: ReadBefore): { objects: ClusterObjects; faults: Fault[] } {
+export function readObjects(json: unknown): { objects: ClusterObjects; faults: Fault[] } {
   const faults: Fault[] = []
   const found: [JsonObject, string][] = []
   flatten(json, '$', faults, '', found)
@@ -98,17 +94,14 @@ export function readObjects(json: unknown, before?: ReadBefore): { objects: Clus
   const objects: ClusterObjects = { nodes: [], services: [], endpointSlices: [], pods: [], serviceCIDRs: [] }
   const seen = new Set<string>()
   for (const [raw, kind] of found) {
-    const known = before?.get(raw)
     const own: Fault[] = []
-    const one = known?.read.kind === kind ? known : readOne(raw, kind, own)
-    const key = `${kind} ${one.namespace}/${one.name}`
-    if (one.name !== '' && seen.has(key))
-      own.push({ object: labelOf(raw, kind), field: 'metadata.name', message: `"${one.name}" is listed twice` })
+    const { namespace, name, read } = readOne(raw, kind, own)
+    const key = `${kind} ${namespace}/${name}`
+    if (name !== '' && seen.has(key))
+      own.push({ object: labelOf(raw, kind), field: 'metadata.name', message: `"${name}" is listed twice` })
     seen.add(key)
     faults.push(...own)
     if (own.length > 0) continue
-    before?.set(raw, one)
-    const { read } = one
     if (read.kind === 'Node') objects.nodes.push(read.value)
     else if (read.kind === 'Service') objects.services.push(read.value)
     else if (read.kind === 'EndpointSlice') objects.endpointSlices.push(read.value)

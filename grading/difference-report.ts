@@ -4,7 +4,7 @@ import { isEmptyFlush, planFlush } from '../dataplane/kube-proxy/flush.ts'
 import { evaluate } from './evaluate.ts'
 import { type FailureDetail, fail } from './failure.ts'
 import type { Difference } from './report-schema.ts'
-import type { NodeView } from './snapshot.ts'
+import { modeOf, type NodeView, stateOf } from './snapshot.ts'
 
 /** The subject and the failure texts of a comparison. */
 export interface Comparison {
@@ -115,7 +115,8 @@ export const otherMode = (node: string, runs: string, mode: KubeProxyMode): Advi
 
 /** What to do about the differences between a node and the prediction for a mode: by their kinds, not by the step that found them. */
 function adviceFor(node: NodeView, mode: KubeProxyMode, findings: readonly Finding[]): Advice {
-  if (node.mode !== undefined && node.mode !== mode) return otherMode(node.name, node.mode, mode)
+  const runs = modeOf(node)
+  if (runs !== undefined && runs !== mode) return otherMode(node.name, runs, mode)
   const [first] = findings
   const interfering = findings.find(({ interferes }) => interferes)
   if (interfering) return ruleOfOthers(node.name, interfering)
@@ -135,7 +136,7 @@ const isOfOtherMode = ({ kind, where }: Finding, mode: KubeProxyMode) =>
 
 function leftByOtherMode(node: NodeView, mode: KubeProxyMode): boolean {
   if (mode !== 'ipvs' && mode !== 'iptables' && mode !== 'nftables') return false
-  return !isEmptyFlush(planFlush(mode, node.state))
+  return !isEmptyFlush(planFlush(mode, stateOf(node)))
 }
 
 function ruleOfOthers(node: string, { where }: Finding): Advice {

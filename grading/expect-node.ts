@@ -23,7 +23,7 @@ import {
 import { expectThat, type FailureDetail, fail, NotApplicable } from './failure.ts'
 import { mustJumpFirst } from './jump-order.ts'
 import { type Sender, tracedTo } from './packet-trace.ts'
-import type { NodeView } from './snapshot.ts'
+import { filesOf, modeOf, type NodeView, stateOf } from './snapshot.ts'
 
 /** Texts of a failure; `expected` replaces the assertion's own text. */
 export type Words = Partial<Pick<FailureDetail, 'expected' | 'actual' | 'why' | 'hint' | 'next'>>
@@ -50,7 +50,7 @@ export function expectMode(
   mode: KubeProxyMode,
   words: Words = {},
 ): void {
-  if (!live && nodes.some((node) => node.mode !== mode))
+  if (!live && nodes.some((node) => modeOf(node) !== mode))
     throw new NotApplicable(`kube-proxy was not in ${mode} mode when this capture was taken`)
   expectNodes(nodes).runMode(mode, { expected: `kube-proxy in ${mode} mode on every node`, ...words })
 }
@@ -64,17 +64,18 @@ export class NodeExpectation {
 
   /** kube-proxy's own answer to /proxyMode is this mode. */
   runMode(mode: KubeProxyMode, words: Words = {}): void {
-    const other = this.#nodes.find((node) => node.mode !== mode)
+    const other = this.#nodes.find((node) => modeOf(node) !== mode)
     if (!other) return
     const look = 'curl -s localhost:10249/proxyMode'
-    const actual = other.mode ?? 'no kube-proxy responds on this node'
-    const advice = other.mode === undefined ? NO_KUBE_PROXY : otherMode(other.name, other.mode, mode)
+    const runs = modeOf(other)
+    const actual = runs ?? 'no kube-proxy responds on this node'
+    const advice = runs === undefined ? NO_KUBE_PROXY : otherMode(other.name, runs, mode)
     this.fails(other, look, `kube-proxy in ${mode} mode`, actual, { ...(words.hint ? {} : advice), ...words })
   }
 
   /** kube-proxy is there and tells its mode, whatever that is. */
   tellTheirMode(): void {
-    const silent = this.#nodes.find((node) => node.mode === undefined)
+    const silent = this.#nodes.find((node) => modeOf(node) === undefined)
     if (!silent) return
     const words = { hint: `kubectl -n kube-system get pods -o wide shows whether kube-proxy runs on ${silent.name}.` }
     const expected = 'a kube-proxy that answers on every node'
@@ -84,7 +85,7 @@ export class NodeExpectation {
   /** A file of the capture is there: the tool that prints it runs on the node. */
   run(tools: Record<string, string>, look: string, words: Words = {}): void {
     for (const node of this.#nodes) {
-      const missing = Object.keys(tools).filter((tool) => node.text(tools[tool] ?? '') === undefined)
+      const missing = Object.keys(tools).filter((tool) => filesOf(node).get(tools[tool] ?? '') === undefined)
       if (missing.length === 0) continue
       const expected = `${Object.keys(tools).join(' and ')} running on every node`
       this.fails(node, look, expected, `${missing.join(' and ')} did not run`, words)
@@ -146,7 +147,7 @@ export class NodeExpectation {
   virtualServerAt(addressOf: (node: NodeView) => string | undefined, port: number, words: Words = {}): void {
     for (const node of this.#nodes) {
       const address = addressOf(node)
-      if (node.state.virtualServers.some((server) => server.port === port && server.address === address)) continue
+      if (stateOf(node).virtualServers.some((server) => server.port === port && server.address === address)) continue
       const actual = `no virtual server for port ${port} on the address of the node`
       this.fails(node, 'ipvsadm -Ln', `a virtual server ${address}:${port}`, actual, words)
     }
@@ -165,7 +166,7 @@ export class NodeExpectation {
   /** There are no leftovers of kube-proxy's other modes: chains, sets, virtual servers, addresses, tables. */
   nothingOfOtherModes(mode: FlushedMode, words: Words & { look: string }): void {
     for (const node of this.#nodes) {
-      const plan = planFlush(mode, node.state)
+      const plan = planFlush(mode, stateOf(node))
       if (isEmptyFlush(plan)) continue
       const { look, ...told } = words
       const expected = `nothing that another mode than ${mode} programs`
@@ -183,7 +184,7 @@ export class NodeExpectation {
     { look, expected, ...words }: Words & { look: string; expected: string },
   ): void {
     for (const node of this.#nodes)
-      for (const chains of node.state.iptables.values())
+      for (const chains of stateOf(node).iptables.values())
         for (const [chain, { rules }] of chains) {
           const rule = rules.find(isMeant)
           if (rule) this.fails(node, look, expected, `-A ${chain} ${rule.spec}`, words)
@@ -207,7 +208,7 @@ export class NodeExpectation {
   /** An interface has this address. */
   hasAddress(address: string, words: Words = {}): void {
     for (const node of this.#nodes) {
-      if (node.state.links.some(({ addresses }) => addresses.some((one) => one.address === address))) continue
+      if (stateOf(node).links.some(({ addresses }) => addresses.some((one) => one.address === address))) continue
       this.fails(node, 'ip -brief address', `${address} as an address of the node`, 'no interface has it', {
         hint: `ip addr add ${address}/32 dev lo, on ${node.name}`,
         ...words,
@@ -218,7 +219,7 @@ export class NodeExpectation {
   /** No interface has one of these addresses. */
   noInterfaceHas(addresses: ReadonlySet<string>, what: string, words: Words = {}): void {
     for (const node of this.#nodes)
-      for (const link of node.state.links) {
+      for (const link of stateOf(node).links) {
         const owned = link.addresses.find(({ address }) => addresses.has(address))?.address
         expectOnNode(node.name, 'ip -brief addr', owned === undefined, {
           expected: `no ${what} on any interface`,
@@ -363,13 +364,13 @@ export class ChainExpectation extends PredictedPart {
 
   /** Node by node, so that a failure on one node is reported even if another can't be read. */
   *#everywhere(): Generator<{ node: string; rules: readonly Rule[] }> {
-    for (const { name, state } of this.nodes)
-      yield { node: name, rules: state.iptables.get(this.#table)?.get(this.#chain)?.rules ?? [] }
+    for (const node of this.nodes)
+      yield { node: node.name, rules: stateOf(node).iptables.get(this.#table)?.get(this.#chain)?.rules ?? [] }
   }
 
   /** What is missing in a chain of kube-proxy's own comes back with its mode; other chains are not its matter. */
   #restored(): Partial<Advice> {
-    const mode = this.nodes[0]?.mode
+    const mode = this.nodes[0] && modeOf(this.nodes[0])
     const isOwn = this.#chain.startsWith('KUBE-') && (mode === 'ipvs' || mode === 'iptables')
     return isOwn ? restoredBySync(mode) : {}
   }
@@ -390,8 +391,9 @@ export class LinkExpectation extends PredictedPart {
 
   /** It has no fault; `faultsOf` returns texts of faults or undefined. */
   hasNoFault(faultsOf: (link: Link | undefined) => (string | undefined)[], expected: string, words: Words = {}): void {
-    for (const { name, state } of this.nodes) {
-      const link = state.links.find((candidate) => candidate.name === this.#name)
+    for (const node of this.nodes) {
+      const { name } = node
+      const link = stateOf(node).links.find((candidate) => candidate.name === this.#name)
       const faults = faultsOf(link).filter((fault) => fault !== undefined)
       if (faults.length === 0) continue
       const look = onNode(name, `ip -d link show ${this.#name}`)

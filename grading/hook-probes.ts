@@ -2,7 +2,7 @@ import type { Rule, Ruleset } from '../dataplane/iptables-save.ts'
 import { commentOf, targetOf } from '../dataplane/rule-text.ts'
 import { onNode } from './difference-report.ts'
 import { fail } from './failure.ts'
-import type { NodeView } from './snapshot.ts'
+import { type NodeView, stateOf } from './snapshot.ts'
 
 /** Netfilter's hooks by the names of their chains. Only the table mangle has a chain on all five. */
 export const HOOKS = ['PREROUTING', 'INPUT', 'FORWARD', 'OUTPUT', 'POSTROUTING'] as const
@@ -37,8 +37,10 @@ export class HookProbes {
   }
 
   /** A probe is in each of the five hooks, and all match the same packets. Returns their counters. */
-  expectInEveryHook({ name, state }: NodeView): HookCounts {
-    const counts = this.countsIn(state.iptables)
+  expectInEveryHook(node: NodeView): HookCounts {
+    const { name } = node
+    const { iptables } = stateOf(node)
+    const counts = this.countsIn(iptables)
     const bare = HOOKS.filter((hook) => counts[hook] === undefined)
     if (bare[0])
       fail({
@@ -53,7 +55,7 @@ export class HookProbes {
         })),
         hint: this.addTo(bare[0]),
       })
-    const odd = this.#mismatched(state.iptables)
+    const odd = this.#mismatched(iptables)
     if (odd)
       fail({
         node: name,

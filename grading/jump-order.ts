@@ -1,7 +1,7 @@
 import { targetOf } from '../dataplane/rule-text.ts'
 import { onNode } from './difference-report.ts'
 import { fail } from './failure.ts'
-import type { NodeView } from './snapshot.ts'
+import { type NodeView, stateOf } from './snapshot.ts'
 
 /**
  * Chains whose owners deliberately put their jumps on top, and which let Service packets pass: network plugins, CNI's portmap
@@ -26,8 +26,9 @@ const movedJump = (node: string, chain: string, spec: string) => ({
  * Fails unless the first jump of a built-in nat chain goes to `target`, so that no foreign rule handles the packet before.
  */
 export function mustJumpFirst(nodes: readonly NodeView[], chain: string, target: string): void {
-  for (const { name, state } of nodes) {
-    const rules = state.iptables.get('nat')?.get(chain)?.rules ?? []
+  for (const node of nodes) {
+    const { name } = node
+    const rules = stateOf(node).iptables.get('nat')?.get(chain)?.rules ?? []
     const first = rules.find(({ spec }) => !MAY_PRECEDE.test(targetOf(spec) ?? '') && !OWN_BRIDGE.test(spec))
     if (first && targetOf(first.spec) === target) continue
     const place = rules.findIndex(({ spec }) => targetOf(spec) === target)

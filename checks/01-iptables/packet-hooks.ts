@@ -5,7 +5,7 @@ import { expectFound } from '../../grading/expect-object.ts'
 import { expectThat, fail, Trouble } from '../../grading/failure.ts'
 import { HOOKS, type Hook, type HookCounts, HookProbes, LOOK_AT_PROBES } from '../../grading/hook-probes.ts'
 import type { LiveCluster } from '../../grading/live-cluster.ts'
-import type { NodeView, Snapshot } from '../../grading/snapshot.ts'
+import { type NodeView, nodeAddressOf, type Snapshot, stateOf } from '../../grading/snapshot.ts'
 import { CLIENT, clientPod } from '../02-ipvs/web-requests.ts'
 import { CLIENT_MANIFEST } from './iptables-mode.ts'
 
@@ -40,7 +40,7 @@ const once = (...hooks: Hook[]) => hooks.map((hook) => `${hook} 1`).join(', ')
 /** The node with the learner's probes, and their counters; if there are several, the one with the most probes. */
 function probedNode(nodes: readonly NodeView[]): { node: NodeView; counts: HookCounts } | undefined {
   const probed = nodes
-    .map((node) => ({ node, counts: probes.countsIn(node.state.iptables) }))
+    .map((node) => ({ node, counts: probes.countsIn(stateOf(node).iptables) }))
     .filter(({ counts }) => Object.keys(counts).length > 0)
   return probed.sort((a, b) => Object.keys(b.counts).length - Object.keys(a.counts).length)[0]
 }
@@ -60,7 +60,7 @@ export function probesInFiveHooks({ nodes }: CheckContext): { node: NodeView; co
 export function probesOnOneNode(context: CheckContext): void {
   const { node } = probesInFiveHooks(context)
   for (const other of context.nodes) {
-    const hook = other !== node && HOOKS.find((name) => probes.countsIn(other.state.iptables)[name] !== undefined)
+    const hook = other !== node && HOOKS.find((name) => probes.countsIn(stateOf(other).iptables)[name] !== undefined)
     expectOnNode(other.name, LOOK_AT_PROBES, !hook, {
       expected: `probes on ${node.name} alone`,
       actual: `a probe in ${hook} of ${other.name}, too`,
@@ -93,17 +93,17 @@ export async function threePathsCounted(context: CheckContext): Promise<void> {
   await mustMove(live, node.name, {
     packet: `from ${other.name} to a process of ${node.name}`,
     hooks: once('PREROUTING', 'INPUT'),
-    send: () => live.onNode(other.name, knock(addressOf(snapshot, node.name))),
+    send: () => live.onNode(other.name, knock(nodeAddressOf(snapshot, node.name))),
   })
   await mustMove(live, node.name, {
     packet: `from the Pod client to ${other.name}`,
     hooks: once('PREROUTING', 'FORWARD', 'POSTROUTING'),
-    send: () => live.inPod(CLIENT, knock(addressOf(snapshot, other.name))),
+    send: () => live.inPod(CLIENT, knock(nodeAddressOf(snapshot, other.name))),
   })
   await mustMove(live, node.name, {
     packet: `from a process of ${node.name} to ${other.name}`,
     hooks: once('OUTPUT', 'POSTROUTING'),
-    send: () => live.onNode(node.name, knock(addressOf(snapshot, other.name))),
+    send: () => live.onNode(node.name, knock(nodeAddressOf(snapshot, other.name))),
   })
 }
 
@@ -113,9 +113,6 @@ function neighbourOf(node: NodeView, { nodes }: Snapshot): NodeView {
   if (!other) throw new Trouble('a cluster of one node forwards nothing to another')
   return other
 }
-
-const addressOf = ({ objects }: Snapshot, node: string) =>
-  objects.nodes.find(({ name }) => name === node)?.internalIPs[0] ?? node
 
 /** Shell text: one connection to the health check of kube-proxy, which is one SYN. */
 const knock = (address: string) => `curl -s -o /dev/null --max-time 3 http://${address}:${PROBE_PORT}/healthz`
@@ -183,7 +180,7 @@ export async function familiesAreSeparate(context: CheckContext): Promise<void> 
   const readings = [readProbes(), readProbes('ip6tables')].join('\n')
   const script = [
     readings,
-    knock(addressOf(snapshot, neighbourOf(node, snapshot).name)),
+    knock(nodeAddressOf(snapshot, neighbourOf(node, snapshot).name)),
     readings,
     `ip -6 -o addr show lo | grep -q ::1/ && { echo '#sent'; curl -g -s -o /dev/null --max-time 2 '${LOOPBACK}'; }`,
     readings,

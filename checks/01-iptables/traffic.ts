@@ -8,7 +8,7 @@ import { expectThat, fail } from '../../grading/failure.ts'
 import { httpRequests, readReplies } from '../../grading/http-requests.ts'
 import { tracedTo, traceLine } from '../../grading/packet-trace.ts'
 import type { Truth } from '../../grading/question.ts'
-import type { NodeView, Snapshot } from '../../grading/snapshot.ts'
+import { type NodeView, type Snapshot, stateOf } from '../../grading/snapshot.ts'
 import { clusterService, findService, WEB_NAMESPACE, type WebService, webService } from '../../grading/web-service.ts'
 import { CLIENT, clientPod, loggedRequests, newToken, separateRequests } from '../02-ipvs/web-requests.ts'
 import { CLIENT_MANIFEST, mustRunIptables } from './iptables-mode.ts'
@@ -74,8 +74,9 @@ function nobody(snapshot: Snapshot): { address: string; port: number } {
   })
 }
 
-function rejectRule({ name, state }: NodeView, address: string): string {
-  const rules = state.iptables.get('filter')?.get('KUBE-SERVICES')?.rules ?? []
+function rejectRule(node: NodeView, address: string): string {
+  const { name } = node
+  const rules = stateOf(node).iptables.get('filter')?.get('KUBE-SERVICES')?.rules ?? []
   const rule = rules.find(({ spec }) => spec.includes(`-d ${address}/32 `) && spec.includes('-j REJECT'))
   if (rule) return rule.spec
   return fail({
@@ -132,10 +133,9 @@ function isFair(counts: readonly number[]): boolean {
 }
 
 function mustBeFairByRules(node: NodeView, source: string, service: WebService, chain: string): void {
-  const { name, state } = node
   const { address, port, backends } = service
   const packet = { from: 'pod', source, destination: address, port, protocol: 'tcp' } as const
-  const { outcomes } = tracePacket(state, packet, { matchingOnly: true })
+  const { outcomes } = tracePacket(stateOf(node), packet, { matchingOnly: true })
   const even = 1 / backends.length
   const unfair = backends.find((backend) => {
     const own = outcomes.filter(({ to }) => to.startsWith(`${backend.address}:`))
@@ -144,8 +144,8 @@ function mustBeFairByRules(node: NodeView, source: string, service: WebService, 
   if (!unfair) return
   const shares = outcomes.map(({ to, probability }) => `${to} ${(100 * probability).toFixed(1)} %`).join(', ')
   fail({
-    node: name,
-    look: onNode(name, `iptables -t nat -S ${chain}`),
+    node: node.name,
+    look: onNode(node.name, `iptables -t nat -S ${chain}`),
     expected: `${(100 * even).toFixed(1)} % for each of ${backends.length} Pods`,
     actual: shares || tracedTo(node, { pod: source }, service).text,
     why: 'Each rule chooses from the packets that the rules above it did not match, so the probabilities 1/n, 1/(n-1) … 1 give equal shares.',

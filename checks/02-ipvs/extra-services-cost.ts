@@ -9,7 +9,7 @@ import {
   isCountNote,
 } from '../../grading/extra-services.ts'
 import { expectThat, fail, NotApplicable } from '../../grading/failure.ts'
-import type { Snapshot } from '../../grading/snapshot.ts'
+import { modeOf, type Snapshot } from '../../grading/snapshot.ts'
 import { noInterfaceOwnsClusterIPs } from '../../grading/web-service.ts'
 
 const BEFORE = { iptables: 'iptables-before-crowd', ipvs: 'ipvs-before-crowd' }
@@ -19,7 +19,7 @@ const MANIFEST = 'labs/02-ipvs/manifests/crowd.yaml'
 /** Counts rules, chains and members of each mode without the extra Services. */
 export function keepCounts({ snapshot, nodes, notes }: CheckContext): void {
   if (extraServices(snapshot).length > 0) return
-  const mode = (['iptables', 'ipvs'] as const).find((one) => nodes.every((node) => node.mode === one))
+  const mode = (['iptables', 'ipvs'] as const).find((one) => nodes.every((node) => modeOf(node) === one))
   if (!mode) return
   // A kube-proxy tells its mode before its first sync is over: until then the chain holds rules of the other mode.
   expectNodes(nodes).chain('nat KUBE-SERVICES').equalPrediction(mode, 'the rules of this mode')
@@ -31,7 +31,7 @@ export function keepCounts({ snapshot, nodes, notes }: CheckContext): void {
 /** iptables mode: rules grow by the number of Service ports, and no interface has a ClusterIP. */
 export function extraServicesAddRules({ snapshot, nodes, notes, live }: CheckContext): void {
   if (notes.read(WITH.iptables, isCountNote)) return
-  const other = nodes.find((node) => node.mode !== 'iptables')
+  const other = nodes.find((node) => modeOf(node) !== 'iptables')
   if (other && !live) throw new NotApplicable('kube-proxy had left iptables mode when this capture was taken')
   expectNodes(nodes).runMode('iptables', {
     expected: 'kube-proxy in iptables mode, where the count begins',

@@ -7,7 +7,7 @@ import { expectNodes } from '../../grading/expect-node.ts'
 import { expectThat, fail, NotApplicable } from '../../grading/failure.ts'
 import { httpRequest } from '../../grading/http-requests.ts'
 import { traceLine } from '../../grading/packet-trace.ts'
-import type { NodeView } from '../../grading/snapshot.ts'
+import { filesOf, modeOf, type NodeView, stateOf } from '../../grading/snapshot.ts'
 
 const AGENTS_NOTE = 'agents-in-iptables-mode'
 const UNUSABLE = /can't use the IPVS proxier|IPVS proxier will not be used|ipvs not supported/i
@@ -17,7 +17,7 @@ const isUidList = (value: unknown): value is string[] =>
 
 /** Notes the kube-proxy Pods of iptables mode, so that later ones are known to be new. */
 export function keepKubeProxyPods({ snapshot, nodes, notes }: CheckContext): void {
-  if (!nodes.every((node) => node.mode === 'iptables')) return
+  if (!nodes.every((node) => modeOf(node) === 'iptables')) return
   notes.keep(
     AGENTS_NOTE,
     kubeProxyPods(snapshot.items).flatMap(({ metadata }) => metadata.uid ?? []),
@@ -47,10 +47,10 @@ export function kubeProxiesRunIpvs({ snapshot, nodes, notes }: CheckContext): vo
 }
 
 function mustRunIpvs(node: NodeView): void {
-  const log = node.text('kube-proxy.log')
+  const log = filesOf(node).get('kube-proxy.log')
   const look = `make kube-proxy-logs NODE=${node.name} | grep -i proxier`
   const complaint = log?.split('\n').findLast((line) => UNUSABLE.test(line))
-  if (node.mode !== 'ipvs' && complaint)
+  if (modeOf(node) !== 'ipvs' && complaint)
     fail({
       node: node.name,
       look,
@@ -59,12 +59,12 @@ function mustRunIpvs(node: NodeView): void {
       why: 'Without the ip_vs modules kube-proxy up to 1.25 silently stays in iptables mode, and a later one exits repeatedly.',
       hint: 'The kernel of this machine lacks IPVS: load ip_vs, ip_vs_rr, ip_vs_wrr and ip_vs_sh, or use CLUSTER=embedded, whose kernel has them.',
     })
-  expectThat(node.mode === 'ipvs', {
+  expectThat(modeOf(node) === 'ipvs', {
     node: node.name,
     look: `make exec NODE=${node.name} CMD='curl -s localhost:10249/proxyMode'`,
     expected: 'ipvs as the answer of kube-proxy to /proxyMode',
-    actual: node.mode === undefined ? 'no kube-proxy responds on this node' : node.mode,
-    ...(node.mode === undefined
+    actual: modeOf(node) ?? 'no kube-proxy responds on this node',
+    ...(modeOf(node) === undefined
       ? {
           hint: 'The kube-proxy Pod of this node does not run, or does not answer:',
           next: 'kubectl -n kube-system get pods -l k8s-app=kube-proxy -o wide',
@@ -74,7 +74,7 @@ function mustRunIpvs(node: NodeView): void {
           next: 'kubectl -n kube-system rollout restart daemonset kube-proxy',
         }),
   })
-  if (node.text('proxyMode') === undefined && log === undefined) return
+  if (filesOf(node).get('proxyMode') === undefined && log === undefined) return
   expectThat(log === undefined || log.trim() === '' || /Using ipvs Proxier/i.test(log), {
     node: node.name,
     look,
@@ -112,8 +112,8 @@ export function leftoversCounted({ nodes, notes, live }: CheckContext): void {
   })
 }
 
-const staleServiceChains = ({ state }: NodeView) =>
-  [...(state.iptables.get('nat')?.keys() ?? [])].filter(isServiceChain).length
+const staleServiceChains = (node: NodeView) =>
+  [...(stateOf(node).iptables.get('nat')?.keys() ?? [])].filter(isServiceChain).length
 
 /** No chain, rule or jump of iptables mode is left, the filter table is that of IPVS mode, and the Service answers. */
 export async function nothingLeft({ nodes, live }: CheckContext, service?: { address: string; port: number }) {

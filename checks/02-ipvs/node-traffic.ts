@@ -8,7 +8,7 @@ import { httpRequests, readReplies } from '../../grading/http-requests.ts'
 import type { LiveCluster } from '../../grading/live-cluster.ts'
 import { tracedTo, traceLine } from '../../grading/packet-trace.ts'
 import type { Difference } from '../../grading/report-schema.ts'
-import type { NodeView, Snapshot } from '../../grading/snapshot.ts'
+import { type NodeView, nodeAddressOf, objectsOf, type Snapshot } from '../../grading/snapshot.ts'
 import { personalise, variantIn } from '../../grading/variant.ts'
 import { webService } from '../../grading/web-service.ts'
 import { outputLeadsToMark } from './equality.ts'
@@ -158,7 +158,7 @@ export async function rulesSeeFirstPacketOnly({ live, snapshot, nodes }: CheckCo
 
 /** The learner's NodePort Service has a virtual server per node address and answers on every node. */
 export async function nodePortAnswers({ snapshot, nodes, live }: CheckContext): Promise<void> {
-  const service = snapshot.objects.services.find(isLearners)
+  const service = objectsOf(snapshot).services.find(isLearners)
   const nodePort = service?.ports.find((port) => port.nodePort > 0)?.nodePort
   expectThat(service && nodePort !== undefined, {
     look: 'kubectl get services',
@@ -173,14 +173,12 @@ export async function nodePortAnswers({ snapshot, nodes, live }: CheckContext): 
       'ipvs',
       `a virtual server for port ${nodePort} on every address of the node, and the port in KUBE-NODE-PORT-TCP`,
     )
-  const internalIP = (node: NodeView) => snapshot.objects.nodes.find(({ name }) => name === node.name)?.internalIPs[0]
+  const internalIP = (node: NodeView) =>
+    objectsOf(snapshot).nodes.find(({ name }) => name === node.name)?.internalIPs[0]
   expectNodes(nodes).virtualServerAt(internalIP, nodePort)
   if (live) await mustAnswerEverywhere(live, snapshot, nodePort)
   else mustReachByRules(snapshot, service, nodePort)
 }
-
-const addressOf = ({ objects }: Snapshot, node: string) =>
-  objects.nodes.find(({ name }) => name === node)?.internalIPs[0] ?? node
 
 /** Each node with the next one, which sends the request: a node's request to its own address would not traverse INPUT. */
 const askedByNext = (nodes: Snapshot['nodes']) =>
@@ -195,8 +193,8 @@ const SERIES = 3
 async function mustAnswerEverywhere(live: LiveCluster, snapshot: Snapshot, nodePort: number): Promise<void> {
   await Promise.all(
     askedByNext(snapshot.nodes).map(async ({ node, from }) => {
-      const address = addressOf(snapshot, node.name)
-      const sender = { outside: addressOf(snapshot, from) }
+      const address = nodeAddressOf(snapshot, node.name)
+      const sender = { outside: nodeAddressOf(snapshot, from) }
       let resent = 0
       for (let series = 1; series <= SERIES; series++) {
         const { stdout } = await live.onNode(from, httpRequests([{ address, port: nodePort, times: PORT_REQUESTS }]))
@@ -228,12 +226,12 @@ async function mustAnswerEverywhere(live: LiveCluster, snapshot: Snapshot, nodeP
 /** By the rules of each node, a packet from another node to its port reaches a backend. */
 function mustReachByRules(snapshot: Snapshot, service: Service, nodePort: number): void {
   for (const { node, from } of askedByNext(snapshot.nodes)) {
-    const address = addressOf(snapshot, node.name)
-    const end = tracedTo(node, { outside: addressOf(snapshot, from) }, { address, port: nodePort })
+    const address = nodeAddressOf(snapshot, node.name)
+    const end = tracedTo(node, { outside: nodeAddressOf(snapshot, from) }, { address, port: nodePort })
     if (end.backends.some((backend) => backend !== address)) continue
     fail({
       node: node.name,
-      look: `make trace FROM=external:${addressOf(snapshot, from)} TO=${address}:${nodePort} NODE=${node.name}`,
+      look: `make trace FROM=external:${nodeAddressOf(snapshot, from)} TO=${address}:${nodePort} NODE=${node.name}`,
       expected: `the packet to port ${nodePort} of ${node.name} at a backend of ${service.name}`,
       actual: end.text,
     })

@@ -3,6 +3,7 @@ import type { CheckContext } from '../../grading/check-context.ts'
 import { onNode } from '../../grading/difference-report.ts'
 import { fail } from '../../grading/failure.ts'
 import type { LiveCluster } from '../../grading/live-cluster.ts'
+import { stateOf } from '../../grading/snapshot.ts'
 import { EXAMPLE_CLIENT } from '../03-from-outside/outside-requests.ts'
 import { type Act, type Answer, countOf, holdFromOutside, mustBeAnswered, tally } from './outside-client.ts'
 import { destination, lvsStage, NETWORK_SIZE, PORT, type Stage } from './stage.ts'
@@ -54,7 +55,7 @@ function mustMarkByRules({ director }: Stage, scheduler: Locality): void {
   const port = PORT[scheduler]
   const to = { destination: destination(1), port, protocol: 'tcp' } as const
   const { hops } = tracePacket(
-    director.state,
+    stateOf(director),
     { from: 'external', source: EXAMPLE_CLIENT, ...to },
     { matchingOnly: true },
   )

@@ -7,7 +7,7 @@ import { expectNode, expectNodes } from '../../grading/expect-node.ts'
 import { fail, NotApplicable } from '../../grading/failure.ts'
 import type { LiveCluster } from '../../grading/live-cluster.ts'
 import type { Truth } from '../../grading/question.ts'
-import type { NodeView } from '../../grading/snapshot.ts'
+import { filesOf, type NodeView } from '../../grading/snapshot.ts'
 import { askFromOutside, mustBeAnswered } from './outside-client.ts'
 import { lvsStage, REAL_PORT, type RealNode, SHARED_VIP, type Stage, VIP } from './stage.ts'
 import { mustHold, mustOwn } from './virtual-server.ts'
@@ -49,7 +49,7 @@ const linksSchema = z.array(
 
 /** The hardware address of the interface that has an address; undefined where `ip` did not say. */
 function hardwareAddress(node: NodeView, address: string): string | undefined {
-  const read = linksSchema.safeParse(JSON.parse(node.text('ip-addr.json') ?? '[]'))
+  const read = linksSchema.safeParse(JSON.parse(filesOf(node).get('ip-addr.json') ?? '[]'))
   const links = read.success ? read.data : []
   return links.find(({ addr_info = [] }) => addr_info.some(({ local }) => local === address))?.address
 }

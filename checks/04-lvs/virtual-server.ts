@@ -10,6 +10,7 @@ import { fail } from '../../grading/failure.ts'
 import { HOOKS, type Hook, type HookCounts, HookProbes, LOOK_AT_PROBES } from '../../grading/hook-probes.ts'
 import type { LiveCluster } from '../../grading/live-cluster.ts'
 import type { Truth } from '../../grading/question.ts'
+import { stateOf } from '../../grading/snapshot.ts'
 import { askFromOutside, countOf, mustBeAnswered, tally } from './outside-client.ts'
 import { lvsStage, REAL_PORT, type RealNode, type Stage, VIP, VIPS } from './stage.ts'
 
@@ -31,7 +32,7 @@ const NAME = { masq: 'Masq', route: 'Route', tunnel: 'Tunnel' } as const
 /** The director has this virtual server with exactly these real servers. Returns it. */
 export function mustHold({ director, realServers }: Stage, wanted: Wanted): VirtualServer {
   const { key, scheduler, forward, weights, ports = [REAL_PORT[forward]] } = wanted
-  const found = director.state.virtualServers.find((server) => virtualServerKey(server) === key)
+  const found = stateOf(director).virtualServers.find((server) => virtualServerKey(server) === key)
   const possible = new Set(realServers.flatMap(({ address }) => ports.map((port) => printEndpoint(address, port))))
   const faults = found ? faultsOf(found, wanted, possible) : ['no such virtual server']
   if (found && faults.length === 0) return found

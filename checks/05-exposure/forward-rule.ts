@@ -6,7 +6,7 @@ import { expectMode } from '../../grading/expect-node.ts'
 import { expectFound } from '../../grading/expect-object.ts'
 import { Trouble } from '../../grading/failure.ts'
 import type { LiveCluster } from '../../grading/live-cluster.ts'
-import type { NodeView } from '../../grading/snapshot.ts'
+import { type NodeView, stateOf } from '../../grading/snapshot.ts'
 import { type WebService, webService } from '../../grading/web-service.ts'
 import { chainsLeadToPods } from '../01-iptables/web-chains.ts'
 import { clientPod } from '../02-ipvs/web-requests.ts'
@@ -139,9 +139,10 @@ async function proveForwardRuleNotTraversed(context: CheckContext): Promise<obje
 }
 
 /** The rule of step forward-rule is still on that node. Returns it. */
-export function expectForwardRule({ notes }: CheckContext, { name, state }: NodeView): RuleNote {
+export function expectForwardRule({ notes }: CheckContext, node: NodeView): RuleNote {
+  const { name } = node
   const rule = notes.read(STOPPED, isRuleNote)
-  const rules = rule?.node === name ? state.iptables.get(rule.table)?.get(rule.chain)?.rules : undefined
+  const rules = rule?.node === name ? stateOf(node).iptables.get(rule.table)?.get(rule.chain)?.rules : undefined
   const isThere = rules?.some(({ spec }) => `-A ${rule?.chain} ${spec}` === rule?.rule)
   return expectFound(isThere ? rule : undefined, {
     node: name,

@@ -2,7 +2,7 @@ import { type CheckContext, holdsOnceSeen } from '../../grading/check-context.ts
 import { inChain } from '../../grading/difference-report.ts'
 import { expectMode, expectNodes } from '../../grading/expect-node.ts'
 import type { Truth } from '../../grading/question.ts'
-import type { NodeView, Snapshot } from '../../grading/snapshot.ts'
+import { type NodeView, type Snapshot, stateOf } from '../../grading/snapshot.ts'
 import { webService } from '../../grading/web-service.ts'
 import { nothingGoesBefore } from '../01-iptables/iptables-mode.ts'
 import { clientPod } from '../02-ipvs/web-requests.ts'
@@ -78,7 +78,9 @@ async function proveBoundAgentIsClosed(context: CheckContext): Promise<object> {
 }
 
 /** The node without kube-proxy's own filter, so that only the learner's rule is judged. */
-function withoutAccessFilter({ name, state }: NodeView): NodeTables {
+function withoutAccessFilter(node: NodeView): NodeTables {
+  const { name } = node
+  const state = stateOf(node)
   const filter = state.iptables.get('filter')
   const input = filter?.get('INPUT')
   if (!filter || !input) return { name, state }

@@ -4,7 +4,7 @@ import { expectAnswered, expectListener } from '../../grading/expect-traffic.ts'
 import { fail } from '../../grading/failure.ts'
 import { type HttpReply, httpRequests, readReplies } from '../../grading/http-requests.ts'
 import type { LiveCluster } from '../../grading/live-cluster.ts'
-import type { NodeView, Snapshot } from '../../grading/snapshot.ts'
+import { type NodeView, nodeAddressOf, objectsOf, type Snapshot } from '../../grading/snapshot.ts'
 import type { WebService } from '../../grading/web-service.ts'
 import { CLIENT, clientPod, newToken, separateRequests } from '../02-ipvs/web-requests.ts'
 import { DROPPED_SECONDS } from '../03-from-outside/outside-requests.ts'
@@ -32,15 +32,19 @@ export function agentScene(context: CheckContext): AgentScene {
     expected: `a node agent that is ready on ${node}, beside the Pod client`,
     hint: `kubectl apply -f ${MANIFEST}`,
   })
-  return { client, node, nodeAddress: snapshot.objects.nodes.find(({ name }) => name === node)?.internalIPs[0] ?? '' }
+  return {
+    client,
+    node,
+    nodeAddress: nodeAddressOf(snapshot, node),
+  }
 }
 
 /** The agent's port on an address. */
 export const agentAt = (address: string) => ({ address, port: AGENT_PORT })
 
 /** IPv4 ClusterIPs of all Services. */
-export const clusterIPs = ({ objects }: Snapshot): string[] =>
-  objects.services.flatMap((service) => service.clusterIPs.filter((ip) => /^\d/.test(ip)))
+export const clusterIPs = (snapshot: Snapshot): string[] =>
+  objectsOf(snapshot).services.flatMap((service) => service.clusterIPs.filter((ip) => /^\d/.test(ip)))
 
 /** The agent on the client's node listens on all addresses. A capture does not record listeners. */
 export async function mustListenEverywhere({ live }: CheckContext, { node }: AgentScene): Promise<void> {

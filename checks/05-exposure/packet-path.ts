@@ -6,7 +6,7 @@ import type { CheckContext } from '../../grading/check-context.ts'
 import { onNode } from '../../grading/difference-report.ts'
 import { expectNodes } from '../../grading/expect-node.ts'
 import { fail, Trouble } from '../../grading/failure.ts'
-import type { NodeView } from '../../grading/snapshot.ts'
+import { type NodeView, stateOf } from '../../grading/snapshot.ts'
 import { webService } from '../../grading/web-service.ts'
 import { dummyDeviceOwnsClusterIPs } from '../02-ipvs/equality.ts'
 
@@ -31,8 +31,9 @@ interface Destination {
 }
 
 /** The path of a Pod's packet through the tables of its node. Throws Trouble when it can't be traced. */
-function packetPathOf({ name, state }: NodeTables, source: string, { address, port }: Destination): PacketPath {
-  const trace = tracedOrTrouble(name, () =>
+function packetPathOf(node: NodeTables, source: string, { address, port }: Destination): PacketPath {
+  const state = stateOf(node)
+  const trace = tracedOrTrouble(node.name, () =>
     tracePacket(state, { from: 'pod', source, destination: address, port, protocol: 'tcp' }, { matchingOnly: true }),
   )
   const [loss] = trace.lost
@@ -47,9 +48,13 @@ function packetPathOf({ name, state }: NodeTables, source: string, { address, po
 }
 
 /** The filter chains that the packet traverses before IPVS or forwarding: INPUT, or FORWARD. */
-export function filterHooks({ name, state }: NodeTables, source: string, { address, port }: Destination): Hook[] {
-  const { steps } = tracedOrTrouble(name, () =>
-    tracePacket(state, { from: 'pod', source, destination: address, port, protocol: 'tcp' }, { matchingOnly: true }),
+export function filterHooks(node: NodeTables, source: string, { address, port }: Destination): Hook[] {
+  const { steps } = tracedOrTrouble(node.name, () =>
+    tracePacket(
+      stateOf(node),
+      { from: 'pod', source, destination: address, port, protocol: 'tcp' },
+      { matchingOnly: true },
+    ),
   )
   const taken = steps.findIndex(({ table }) => table === 'ipvs')
   const before = taken === -1 ? steps : steps.slice(0, taken)

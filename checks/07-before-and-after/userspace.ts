@@ -12,7 +12,7 @@ import { fail, NotApplicable } from '../../grading/failure.ts'
 import type { LiveCluster } from '../../grading/live-cluster.ts'
 import type { Truth } from '../../grading/question.ts'
 import type { Difference } from '../../grading/report-schema.ts'
-import type { NodeView } from '../../grading/snapshot.ts'
+import { type NodeView, stateOf } from '../../grading/snapshot.ts'
 import { type WebService, webService } from '../../grading/web-service.ts'
 import { nothingGoesBefore } from '../01-iptables/iptables-mode.ts'
 import { chainsLeadToPods } from '../01-iptables/web-chains.ts'
@@ -65,7 +65,7 @@ function mustHavePortals(node: NodeView): void {
   const differences = CHAINS.flatMap(([table, chain]): Difference[] => {
     const { missing, stale } = multisetDifference(
       rulesIn(evaluate(node, 'userspace').expected, table, chain),
-      rulesIn(node.state, table, chain),
+      rulesIn(stateOf(node), table, chain),
     )
     const line = (kind: 'missing' | 'stale', spec: string) => ({
       kind,
@@ -90,10 +90,11 @@ function mustHavePortals(node: NodeView): void {
  * A Service port has one listener for packets from any source: packets of the node itself are redirected to the same port as
  * all others.
  */
-function mustLeadToOneListener({ name, state }: NodeView): void {
+function mustLeadToOneListener(node: NodeView): void {
+  const { name } = node
   const portsIn = (chain: string) =>
     new Map(
-      (state.iptables.get('nat')?.get(chain)?.rules ?? []).map(({ spec }) => [
+      (stateOf(node).iptables.get('nat')?.get(chain)?.rules ?? []).map(({ spec }) => [
         spec.slice(0, spec.indexOf(' -j ')),
         / --to-(?:ports |destination \S+:)(\d+)/.exec(spec)?.[1],
       ]),
@@ -112,8 +113,8 @@ function mustLeadToOneListener({ name, state }: NodeView): void {
 }
 
 /** The port that the rules of a node redirect a Service to; undefined without such a rule. */
-function listenerOf({ state }: NodeView, { address, port }: WebService): number | undefined {
-  const rules = state.iptables.get('nat')?.get('KUBE-PORTALS-CONTAINER')?.rules ?? []
+function listenerOf(node: NodeView, { address, port }: WebService): number | undefined {
+  const rules = stateOf(node).iptables.get('nat')?.get('KUBE-PORTALS-CONTAINER')?.rules ?? []
   const own = rules.find(({ spec }) => spec.includes(`-d ${address}/32 `) && spec.includes(`--dport ${port} `))
   const redirected = / --to-ports (\d+)/.exec(own?.spec ?? '')?.[1]
   return redirected === undefined ? undefined : Number(redirected)
@@ -193,9 +194,8 @@ export function addressThatWebSees(context: CheckContext): Truth {
   mustHaveUserspace(context)
   expectMode(context, 'userspace', { hint: HINT })
   const { node } = deafScene(context)
-  const addresses = context.snapshot
-    .node(node)
-    .state.links.filter(({ name }) => name !== 'lo')
+  const addresses = stateOf(context.snapshot.node(node))
+    .links.filter(({ name }) => name !== 'lo')
     .flatMap((link) => link.addresses)
     .filter(({ family }) => family === 'inet')
   return { accepts: addresses.map(({ address }) => address), look: 'kubectl logs -l app=web --tail=1' }

@@ -1,6 +1,6 @@
 import { isServiceChain } from '../../dataplane/kube-proxy/rule-text.ts'
 import type { NodeState } from '../../dataplane/node-state.ts'
-import type { NodeView, Snapshot } from '../../grading/snapshot.ts'
+import { modeOf, type NodeView, type Snapshot, stateOf } from '../../grading/snapshot.ts'
 import type { Part } from './terminal-text.ts'
 
 /** What of one kind a node holds: lines by the place where they are. */
@@ -67,7 +67,7 @@ const namesOf = ({ items }: Snapshot): Holdings =>
 
 /** What has changed in a cluster between two snapshots; nodes that changed in the same way share one list. */
 export function diffSnapshots(before: Snapshot, after: Snapshot): Part[] {
-  const read = (node: NodeView | undefined) => (node ? holdingsOf(node.state, node.mode) : new Map())
+  const read = (node: NodeView | undefined) => (node ? holdingsOf(stateOf(node), modeOf(node)) : new Map())
   const byText = new Map<string, string[]>()
   for (const node of after.nodes) {
     const text = changesOf(read(before.nodes.find(({ name }) => name === node.name)), read(node)).join('\n')

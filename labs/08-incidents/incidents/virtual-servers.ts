@@ -3,6 +3,7 @@ import type { Incident } from '../../../course/incident/incident.ts'
 import { complaint } from '../../../course/incident/incident-context.ts'
 import { factOf, type Scene } from '../../../course/incident/shop.ts'
 import { configOf } from '../../../grading/evaluate.ts'
+import { stateOf } from '../../../grading/snapshot.ts'
 
 const clean = 'ipvsadm -C; ip link del kube-ipvs0 2>/dev/null || true'
 
@@ -56,7 +57,7 @@ export const leftoverVirtualServer: Incident = {
     }
   },
   causeLeft({ snapshot, scene }) {
-    const { links, virtualServers } = snapshot.node(scene.node).state
+    const { links, virtualServers } = stateOf(snapshot.node(scene.node))
     const address = factOf(scene, 'address')
     if (virtualServers.some((server) => server.address === address))
       return `${scene.node} has a virtual server for ${address}`
@@ -98,7 +99,7 @@ export const markedVirtualServer: Incident = {
   break: (actions) => actions.onNode(place(actions.scene), `ipvsadm -A -f ${MARK} -s rr`),
   symptom: (look) => look.nodePortEverywhere(),
   causeLeft({ snapshot, scene }) {
-    const { virtualServers } = snapshot.node(place(scene)).state
+    const { virtualServers } = stateOf(snapshot.node(place(scene)))
     const found = virtualServers.some(({ protocol }) => protocol === 'FWM')
     return found ? `${place(scene)} still has a virtual server of the mark ${MARK}` : undefined
   },
@@ -142,9 +143,9 @@ export const weightZero: Incident = {
   break: (actions) => weights(actions, 0),
   symptom: (look) => look.customerOfShop(4),
   causeLeft({ snapshot, scene }) {
-    const server = snapshot
-      .node(scene.node)
-      .state.virtualServers.find(({ address, port }) => address === scene.shop && port === 80)
+    const server = stateOf(snapshot.node(scene.node)).virtualServers.find(
+      ({ address, port }) => address === scene.shop && port === 80,
+    )
     const idle = server?.realServers.filter(({ weight }) => weight === 0) ?? []
     return idle.length > 0
       ? `${idle.length} real servers of ${scene.shop}:80 on ${scene.node} have weight 0`
