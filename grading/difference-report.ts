@@ -2,7 +2,7 @@ import type { Finding, Where } from '../dataplane/compare.ts'
 import type { KubeProxyMode } from '../dataplane/kube-proxy/config.ts'
 import { isEmptyFlush, planFlush } from '../dataplane/kube-proxy/flush.ts'
 import { evaluate } from './evaluate.ts'
-import { type FailureDetail, fail } from './failure.ts'
+import { expectThat, type FailureDetail, fail } from './failure.ts'
 import type { Difference } from './report-schema.ts'
 import { modeOf, type NodeView, stateOf } from './snapshot.ts'
 
@@ -62,7 +62,7 @@ export function expectOnNode(
   holds: unknown,
   told: Omit<FailureDetail, 'node' | 'look'>,
 ): asserts holds {
-  if (!holds) fail({ node, look: onNode(node, command), ...told })
+  expectThat(holds, { node, look: onNode(node, command), ...told })
 }
 
 function differenceOf({ kind, text, expected, actual }: Finding): Difference {

@@ -243,11 +243,11 @@ export class NodeExpectation {
     const wanted = backends.toSorted().join()
     for (const node of this.#nodes) {
       const end = tracedTo(node, sender, target)
-      if (end.masqueraded === masqueraded && [...new Set(end.backends)].sort().join() === wanted) continue
+      const isRight = end.masqueraded === masqueraded && [...new Set(end.backends)].sort().join() === wanted
       const source = masqueraded ? 'replaced' : 'kept'
       const expected =
         backends.length > 0 ? `the packet at ${backends.join(' or ')}, with its source ${source}` : 'the packet dropped'
-      fail({ node: node.name, look: look(node.name), expected, actual: end.text, ...words })
+      expectThat(isRight, { node: node.name, look: look(node.name), expected, actual: end.text, ...words })
     }
   }
 
@@ -325,11 +325,9 @@ export class ChainExpectation extends PredictedPart {
   jumpsLastTo(target: string, words: Words = {}): void {
     for (const { node, rules } of this.#everywhere()) {
       const place = rules.findIndex(({ spec }) => targetOf(spec) === target)
-      if (place !== -1 && place === rules.length - 1) continue
+      const isLast = place !== -1 && place === rules.length - 1
       const kind = place === -1 ? 'missing' : 'wrong'
-      fail({
-        node,
-        look: onNode(node, `iptables -t ${this.#table} -S ${this.#chain} | tail -n 2`),
+      expectOnNode(node, `${this.#list} | tail -n 2`, isLast, {
         expected: `the jump to ${target} as the last rule of ${this.#chain}`,
         actual: place === -1 ? 'no such jump' : `it is rule ${place + 1} of ${rules.length}`,
         differences: [
@@ -344,10 +342,14 @@ export class ChainExpectation extends PredictedPart {
   hasRule(spec: string, { missing, ...words }: Words & { missing: string }): void {
     const expected = `-A ${this.#chain} … ${spec} …`
     for (const { node, rules } of this.#everywhere()) {
-      if (rules.some((rule) => rule.spec.includes(spec))) continue
       const differences = [{ kind: 'missing', text: missing, expected } as const]
-      const advice = this.#restored()
-      fail({ node, look: this.#look(node), expected, actual: `no rule with ${spec}`, differences, ...advice, ...words })
+      const told = { expected, actual: `no rule with ${spec}`, differences, ...this.#restored(), ...words }
+      expectOnNode(
+        node,
+        this.#list,
+        rules.some((rule) => rule.spec.includes(spec)),
+        told,
+      )
     }
   }
 
@@ -355,10 +357,10 @@ export class ChainExpectation extends PredictedPart {
   beginsWith(target: string, spec: string, words: Words = {}): void {
     for (const { node, rules } of this.#everywhere()) {
       const [first] = rules
-      if (first && targetOf(first.spec) === target && first.spec.includes(spec)) continue
+      const isMeant = first && targetOf(first.spec) === target && first.spec.includes(spec)
       const actual = first ? `-A ${this.#chain} ${first.spec}` : 'an empty chain'
       const expected = `-A ${this.#chain} -j ${target} ${spec}`
-      fail({ node, look: this.#look(node), expected, actual, ...this.#restored(), ...words })
+      expectOnNode(node, this.#list, isMeant, { expected, actual, ...this.#restored(), ...words })
     }
   }
 
@@ -375,8 +377,8 @@ export class ChainExpectation extends PredictedPart {
     return isOwn ? restoredBySync(mode) : {}
   }
 
-  #look(node: string): string {
-    return onNode(node, `iptables -t ${this.#table} -S ${this.#chain}`)
+  get #list(): string {
+    return `iptables -t ${this.#table} -S ${this.#chain}`
   }
 }
 
@@ -395,9 +397,8 @@ export class LinkExpectation extends PredictedPart {
       const { name } = node
       const link = stateOf(node).links.find((candidate) => candidate.name === this.#name)
       const faults = faultsOf(link).filter((fault) => fault !== undefined)
-      if (faults.length === 0) continue
-      const look = onNode(name, `ip -d link show ${this.#name}`)
-      fail({ node: name, look, expected, actual: faults.join(', '), ...words })
+      const told = { expected, actual: faults.join(', '), ...words }
+      expectOnNode(name, `ip -d link show ${this.#name}`, faults.length === 0, told)
     }
   }
 }

@@ -1,6 +1,5 @@
 import { targetOf } from '../dataplane/rule-text.ts'
-import { onNode } from './difference-report.ts'
-import { fail } from './failure.ts'
+import { expectOnNode, onNode } from './difference-report.ts'
 import { type NodeView, stateOf } from './snapshot.ts'
 
 /**
@@ -30,11 +29,8 @@ export function mustJumpFirst(nodes: readonly NodeView[], chain: string, target:
     const { name } = node
     const rules = stateOf(node).iptables.get('nat')?.get(chain)?.rules ?? []
     const first = rules.find(({ spec }) => !MAY_PRECEDE.test(targetOf(spec) ?? '') && !OWN_BRIDGE.test(spec))
-    if (first && targetOf(first.spec) === target) continue
     const place = rules.findIndex(({ spec }) => targetOf(spec) === target)
-    fail({
-      node: name,
-      look: onNode(name, `iptables -t nat -nvL ${chain}`),
+    expectOnNode(name, `iptables -t nat -nvL ${chain}`, first && targetOf(first.spec) === target, {
       expected: `${target} as the first jump of ${chain}`,
       actual:
         place === -1 ? `${chain} has no jump to ${target}` : `the jump to ${target} is rule ${place + 1} of ${chain}`,

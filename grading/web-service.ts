@@ -1,6 +1,6 @@
 import type { Endpoint, Service } from '../dataplane/objects.ts'
 import { expectNodes } from './expect-node.ts'
-import { type FailureDetail, fail } from './failure.ts'
+import { expectThat, type FailureDetail } from './failure.ts'
 import { objectsOf, type Snapshot } from './snapshot.ts'
 import { variantIn } from './variant.ts'
 
@@ -45,12 +45,15 @@ export function clusterService(
   const service = findService(snapshot, name)
   const address = service?.clusterIPs.find((ip) => !ip.includes(':'))
   const port = service?.ports[0]?.port
-  if (service && address !== undefined && port !== undefined && service.ports.length >= ports)
-    return { service, address, port }
-  const found =
+  const actual =
     address === undefined ? `a Service of type ${service?.type} without a ClusterIP` : `${service?.ports.length} ports`
-  if (service) fail({ look, expected, actual: found, ...advice })
-  fail({ look, expected, actual: 'no Service of that name', ...advice, ...nearMiss(snapshot, name) })
+  expectThat(service && address !== undefined && port !== undefined && service.ports.length >= ports, {
+    look,
+    expected,
+    ...advice,
+    ...(service ? { actual } : { actual: 'no Service of that name', ...nearMiss(snapshot, name) }),
+  })
+  return { service, address, port }
 }
 
 /** The right Service under another name, or in another namespace, where there is one. */

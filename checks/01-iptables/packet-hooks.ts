@@ -2,7 +2,8 @@ import { parseIptablesSave } from '../../dataplane/iptables-save.ts'
 import type { CheckContext } from '../../grading/check-context.ts'
 import { expectOnNode, onNode } from '../../grading/difference-report.ts'
 import { expectFound } from '../../grading/expect-object.ts'
-import { expectThat, fail, Trouble } from '../../grading/failure.ts'
+import { expectWithin } from '../../grading/expect-traffic.ts'
+import { expectThat, Trouble } from '../../grading/failure.ts'
 import { HOOKS, type Hook, type HookCounts, HookProbes, LOOK_AT_PROBES } from '../../grading/hook-probes.ts'
 import type { LiveCluster } from '../../grading/live-cluster.ts'
 import { type NodeView, nodeAddressOf, type Snapshot, stateOf } from '../../grading/snapshot.ts'
@@ -144,24 +145,18 @@ interface PacketRun {
 }
 
 async function mustMove(live: LiveCluster, node: string, { packet, hooks, send }: PacketRun): Promise<void> {
-  let said = ''
-  for (let attempt = 1; attempt <= ATTEMPTS; attempt++) {
+  const measure = async () => {
     const [before] = parseProbes((await live.onNode(node, readProbes())).stdout)
     const { exitCode } = await send()
     const [after] = parseProbes((await live.onNode(node, readProbes())).stdout)
     if (!before || !after) throw new Trouble(`the counters of ${node} could not be read`)
     const moved = movedBetween(before, after)
-    if (exitCode === 0 && moved === hooks) return
-    said = exitCode === 0 ? moved : `${moved}, and there was no answer`
     // Other traffic can only disturb counters; an unanswered packet will not be answered on a retry.
-    if (exitCode !== 0) break
+    if (exitCode !== 0) return { actual: `${moved}, and there was no answer`, isFinal: true }
+    return moved === hooks ? undefined : { actual: moved }
   }
-  fail({
-    node,
-    look: onNode(node, LOOK_AT_PROBES),
-    expected: `${hooks} for one packet ${packet}`,
-    actual: said,
-  })
+  const look = onNode(node, LOOK_AT_PROBES)
+  await expectWithin(ATTEMPTS, measure, { node, look, expected: `${hooks} for one packet ${packet}` })
 }
 
 const LOOPBACK = `http://[::1]:${PROBE_PORT}/`
@@ -185,8 +180,7 @@ export async function familiesAreSeparate(context: CheckContext): Promise<void> 
     `ip -6 -o addr show lo | grep -q ::1/ && { echo '#sent'; curl -g -s -o /dev/null --max-time 2 '${LOOPBACK}'; }`,
     readings,
   ].join('\n')
-  let said = ''
-  for (let attempt = 1; attempt <= ATTEMPTS; attempt++) {
+  const measure = async () => {
     const { stdout } = await live.onNode(node.name, script)
     const [four0, six0, four1, six1, four2, six2] = parseProbes(stdout)
     if (!four0 || !six0 || !four1 || !six1 || !four2 || !six2)
@@ -203,12 +197,10 @@ export async function familiesAreSeparate(context: CheckContext): Promise<void> 
     const bySix = stdout.includes('#sent') ? movedBetween(six1, six2) : THERE_AND_BACK
     const fourBySix = movedBetween(four1, four2)
     if (byFour === 'none' && bySix === THERE_AND_BACK && fourBySix === 'none') return
-    said = `an IPv4 packet moved ${byFour} of ip6tables; an IPv6 packet moved ${bySix} of ip6tables and ${fourBySix} of iptables`
+    return {
+      actual: `an IPv4 packet moved ${byFour} of ip6tables; an IPv6 packet moved ${bySix} of ip6tables and ${fourBySix} of iptables`,
+    }
   }
-  fail({
-    node: node.name,
-    look,
-    expected: `ip6tables to count nothing for a packet of IPv4, and ${THERE_AND_BACK} for one to [::1]`,
-    actual: said,
-  })
+  const expected = `ip6tables to count nothing for a packet of IPv4, and ${THERE_AND_BACK} for one to [::1]`
+  await expectWithin(ATTEMPTS, measure, { node: node.name, look, expected })
 }

@@ -1,5 +1,5 @@
 import type { CheckContext } from '../../grading/check-context.ts'
-import { expectOnNode, onNode } from '../../grading/difference-report.ts'
+import { expectOnNode } from '../../grading/difference-report.ts'
 import { expectNodes } from '../../grading/expect-node.ts'
 import {
   type CountNote,
@@ -8,7 +8,7 @@ import {
   extraServices,
   isCountNote,
 } from '../../grading/extra-services.ts'
-import { expectThat, fail, NotApplicable } from '../../grading/failure.ts'
+import { expectThat, NotApplicable } from '../../grading/failure.ts'
 import { modeOf, type Snapshot } from '../../grading/snapshot.ts'
 import { noInterfaceOwnsClusterIPs } from '../../grading/web-service.ts'
 
@@ -69,10 +69,8 @@ export function extraServicesAddMembersOnly({ snapshot, nodes, notes, live }: Ch
     const members = is.members - was.members
     const ports = now.ports - before.ports
     // Chains of iptables mode may have been flushed in between, but not added.
-    if (is.rules === was.rules && is.chains <= was.chains && members === ports) continue
-    fail({
-      node: name,
-      look: onNode(name, 'iptables -t nat -S KUBE-SERVICES; ipset list KUBE-CLUSTER-IP'),
+    const isRight = is.rules === was.rules && is.chains <= was.chains && members === ports
+    expectOnNode(name, 'iptables -t nat -S KUBE-SERVICES; ipset list KUBE-CLUSTER-IP', isRight, {
       expected: `${was.rules} rules as before, and ${ports} members more in KUBE-CLUSTER-IP`,
       actual: `${is.rules} rules, ${is.chains} chains of Services, ${members} members more`,
     })

@@ -4,7 +4,7 @@
 import { z } from 'zod'
 import type { CheckContext } from '../../grading/check-context.ts'
 import { expectNode, expectNodes } from '../../grading/expect-node.ts'
-import { fail, NotApplicable } from '../../grading/failure.ts'
+import { expectThat, NotApplicable } from '../../grading/failure.ts'
 import type { LiveCluster } from '../../grading/live-cluster.ts'
 import type { Truth } from '../../grading/question.ts'
 import { filesOf, type NodeView } from '../../grading/snapshot.ts'
@@ -141,16 +141,13 @@ async function mustArriveAs(context: CheckContext, stage: Stage, method: Method)
     (sender !== undefined && frame.fromHardware !== sender
       ? `it comes from the hardware address ${frame.fromHardware}, not from the director's, ${sender}`
       : faultOf(frame, method, stage, server))
-  if (frame && !fault) {
-    context.show([printFrame(frame)])
-    return
-  }
-  fail({
+  expectThat(frame && !fault, {
     node: server.node,
     look: `kubectl exec ${server.pod} -c tools -- tcpdump -Z root -nn -e -i eth0 -c 1 ${FILTER[method]}`,
     expected: `a packet for ${to} that the director has forwarded by ${method}`,
     actual: fault ?? 'no such packet arrived at the real server',
   })
+  context.show([printFrame(frame)])
 }
 
 const printFrame = ({ fromHardware, toHardware, length, outer, from, to, port }: Frame): string =>

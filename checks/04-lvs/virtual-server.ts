@@ -6,7 +6,6 @@ import { expectOnNode, onNode } from '../../grading/difference-report.ts'
 import { configOf } from '../../grading/evaluate.ts'
 import { expectMode, expectNode } from '../../grading/expect-node.ts'
 import { expectField } from '../../grading/expect-object.ts'
-import { fail } from '../../grading/failure.ts'
 import { HOOKS, type Hook, type HookCounts, HookProbes, LOOK_AT_PROBES } from '../../grading/hook-probes.ts'
 import type { LiveCluster } from '../../grading/live-cluster.ts'
 import type { Truth } from '../../grading/question.ts'
@@ -35,14 +34,12 @@ export function mustHold({ director, realServers }: Stage, wanted: Wanted): Virt
   const found = stateOf(director).virtualServers.find((server) => virtualServerKey(server) === key)
   const possible = new Set(realServers.flatMap(({ address }) => ports.map((port) => printEndpoint(address, port))))
   const faults = found ? faultsOf(found, wanted, possible) : ['no such virtual server']
-  if (found && faults.length === 0) return found
-  fail({
-    node: director.name,
-    look: onNode(director.name, 'ipvsadm -Ln'),
+  expectOnNode(director.name, 'ipvsadm -Ln', found && faults.length === 0, {
     expected: `the virtual server ${key} with scheduler ${scheduler} and ${weights.length} real servers out of ${[...possible].join(', ')}, ${NAME[forward]}, weights ${weights.join(' and ')}`,
     actual: faults.join('; '),
     hint: `ipvsadm on ${director.name}: -A and ${optionsOf(key)} -s ${scheduler} for the virtual server, -a … -r ADDRESS:PORT ${OPTION[forward]} -w WEIGHT for each real server; -E and -e change what is there.`,
   })
+  return found
 }
 
 function optionsOf(key: string): string {

@@ -3,12 +3,12 @@ import { multisetDifference } from '../../dataplane/compare/finding.ts'
 import type { NodeState } from '../../dataplane/node-state.ts'
 import { targetOf } from '../../dataplane/rule-text.ts'
 import { type CheckContext, holdsOnceSeen, mustHaveSeen } from '../../grading/check-context.ts'
-import { onNode } from '../../grading/difference-report.ts'
+import { expectOnNode, onNode } from '../../grading/difference-report.ts'
 import { evaluate } from '../../grading/evaluate.ts'
 import { expectMode, expectNodes } from '../../grading/expect-node.ts'
 import { expectFound } from '../../grading/expect-object.ts'
 import { expectListener } from '../../grading/expect-traffic.ts'
-import { fail, NotApplicable } from '../../grading/failure.ts'
+import { NotApplicable } from '../../grading/failure.ts'
 import type { LiveCluster } from '../../grading/live-cluster.ts'
 import type { Truth } from '../../grading/question.ts'
 import type { Difference } from '../../grading/report-schema.ts'
@@ -60,6 +60,8 @@ const withoutPort = (spec: string): string =>
 const rulesIn = ({ iptables }: NodeState, table: string, chain: string): string[] =>
   (iptables.get(table)?.get(chain)?.rules ?? []).map(({ spec }) => withoutPort(spec))
 
+const LIST_PORTALS = 'iptables -t nat -S KUBE-PORTALS-CONTAINER; iptables -t nat -S KUBE-PORTALS-HOST'
+
 /** The rules that lead to listeners, and the jumps to them, are on a node as predicted. Fails with each that is not. */
 function mustHavePortals(node: NodeView): void {
   const differences = CHAINS.flatMap(([table, chain]): Difference[] => {
@@ -75,13 +77,9 @@ function mustHavePortals(node: NodeView): void {
     const more = OWN_CHAINS.has(chain) ? stale : stale.filter((spec) => OWN_CHAINS.has(targetOf(spec) ?? ''))
     return [...missing.map((spec) => line('missing', spec)), ...more.map((spec) => line('stale', spec))]
   })
-  const [first] = differences
-  if (!first) return
-  fail({
-    node: node.name,
-    look: onNode(node.name, 'iptables -t nat -S KUBE-PORTALS-CONTAINER; iptables -t nat -S KUBE-PORTALS-HOST'),
+  expectOnNode(node.name, LIST_PORTALS, differences.length === 0, {
     expected: 'a rule for every Service port that leads to a port of the node itself, and the jumps to these rules',
-    actual: first.text,
+    actual: differences[0]?.text ?? '',
     differences,
   })
 }
@@ -91,7 +89,6 @@ function mustHavePortals(node: NodeView): void {
  * all others.
  */
 function mustLeadToOneListener(node: NodeView): void {
-  const { name } = node
   const portsIn = (chain: string) =>
     new Map(
       (stateOf(node).iptables.get('nat')?.get(chain)?.rules ?? []).map(({ spec }) => [
@@ -102,10 +99,7 @@ function mustLeadToOneListener(node: NodeView): void {
   const ofHost = portsIn('KUBE-PORTALS-HOST')
   for (const [packets, port] of portsIn('KUBE-PORTALS-CONTAINER')) {
     const own = ofHost.get(packets)
-    if (own === port) continue
-    fail({
-      node: name,
-      look: onNode(name, 'iptables -t nat -S KUBE-PORTALS-CONTAINER; iptables -t nat -S KUBE-PORTALS-HOST'),
+    expectOnNode(node.name, LIST_PORTALS, own === port, {
       expected: `packets ${packets} led to one listener by both chains`,
       actual: `port ${port} in KUBE-PORTALS-CONTAINER, port ${own} in KUBE-PORTALS-HOST`,
     })
