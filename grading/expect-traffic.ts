@@ -2,7 +2,7 @@
 // it holds.
 
 import { onNode } from './difference-report.ts'
-import { expectNone, expectThat, type FailureDetail } from './failure.ts'
+import { expectNone, expectThat, type FailureDetail, fail } from './failure.ts'
 import type { HttpReply } from './http-requests.ts'
 import type { LiveCluster } from './live-cluster.ts'
 import { type Sender, traceLine } from './packet-trace.ts'
@@ -29,7 +29,8 @@ export function expectAnswered(
   { snapshot, node, sender, target }: SentRequests,
   words: Words = {},
 ): void {
-  expectThat(replies.length >= times && replies.every(({ status }) => status === 200), {
+  if (replies.length >= times && replies.every(({ status }) => status === 200)) return
+  fail({
     node,
     look: onNode(node, `curl -sS --max-time 5 ${target.address}:${target.port}`),
     expected: times === 1 ? 'an answer' : `${times} answers to ${times} requests`,

@@ -3,7 +3,7 @@ import type { CheckContext } from '../../grading/check-context.ts'
 import { onNode } from '../../grading/difference-report.ts'
 import { expectNode, expectNodes } from '../../grading/expect-node.ts'
 import { expectAnswered, expectWithin } from '../../grading/expect-traffic.ts'
-import { expectThat, Trouble } from '../../grading/failure.ts'
+import { expectNone, expectThat, Trouble } from '../../grading/failure.ts'
 import { httpRequests, readReplies } from '../../grading/http-requests.ts'
 import type { LiveCluster } from '../../grading/live-cluster.ts'
 import { traceLine } from '../../grading/packet-trace.ts'
@@ -167,6 +167,7 @@ export async function nodePortAnswers({ snapshot, nodes, live }: CheckContext): 
 const askedByNext = (nodes: readonly NodeView[]) =>
   nodes.map((node, index) => ({ node, from: nodes[(index + 1) % nodes.length]?.name ?? node.name }))
 
+const NO_REPLY = { error: 'none', status: 0 }
 /** Enough requests for each backend, and to notice a loss of one packet in ten. */
 const PORT_REQUESTS = 12
 /** A busy machine that answers after 200 ms also causes TCP retransmissions, but hardly in each of this many series. */
@@ -182,14 +183,14 @@ async function mustAnswerEverywhere(live: LiveCluster, snapshot: Snapshot, nodeP
       const measure = async () => {
         const { stdout } = await live.onNode(from, httpRequests([{ address, port: nodePort, times: PORT_REQUESTS }]))
         const replies = readReplies(stdout)
-        const bad = replies.find(({ status }) => status === 0 || status >= 400)
-        expectThat(!bad && replies.length > 0, {
+        const bad = replies.length === 0 ? NO_REPLY : replies.find(({ status }) => status === 0 || status >= 400)
+        expectNone(bad, ({ error, status }) => ({
           node: node.name,
           look: onNode(from, `curl -sS --fail --max-time 3 http://${address}:${nodePort}/`),
           expected: `an answer on port ${nodePort} of ${node.name} to each of ${PORT_REQUESTS} requests from ${from}`,
-          actual: `${bad?.error || (bad ? `status ${bad.status}` : 'none')}, to request ${replies.length || 1}`,
+          actual: `${error || `status ${status}`}, to request ${replies.length || 1}`,
           differences: traceLine(node, sender, { address, port: nodePort }),
-        })
+        }))
         const again = replies.reduce((sum, reply) => sum + reply.resent, 0)
         if (again === 0) return
         resent += again
