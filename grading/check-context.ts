@@ -57,6 +57,12 @@ export async function holdsOnceSeen(
   }
 }
 
+/** The check of a step about a moment: `holdsOnceSeen` with this proof. */
+export const onceSeen =
+  (note: string, prove: (context: CheckContext) => Promise<object>): Check =>
+  (context) =>
+    holdsOnceSeen(context, note, () => prove(context))
+
 /** The mode that must have been seen before a return. */
 interface SeenBefore {
   mode: 'userspace' | 'nftables'
