@@ -6,6 +6,9 @@ import { expectThat, type FailureDetail, fail } from './failure.ts'
 import type { Difference } from './report-schema.ts'
 import { modeOf, type NodeView, stateOf } from './snapshot.ts'
 
+/** Texts of a failure; `expected` replaces the assertion's own text. */
+export type Words = Partial<Pick<FailureDetail, 'expected' | 'actual' | 'why' | 'hint' | 'next'>>
+
 /** The subject and the failure texts of a comparison. */
 export interface Comparison {
   mode: KubeProxyMode
@@ -30,6 +33,35 @@ export function mustEqualPrediction(nodes: readonly NodeView[], comparison: Comp
     if (findings.length === 0) continue
     const advice = words.hint === undefined ? adviceFor(node, mode, findings) : {}
     fail(failureOf(node.name, look, { ...words, ...advice }, findings))
+  }
+}
+
+/** A part of the nodes' state, compared with the prediction. */
+export class PredictedPart {
+  protected readonly nodes: readonly NodeView[]
+  readonly #concerns: Comparison['concerns']
+  readonly #look: string
+
+  constructor(nodes: readonly NodeView[], concerns: Comparison['concerns'], look: string) {
+    this.nodes = nodes
+    this.#concerns = concerns
+    this.#look = look
+  }
+
+  /** This part together with another one. */
+  and(other: PredictedPart): PredictedPart {
+    const either: Comparison['concerns'] = (where, finding) =>
+      this.#concerns(where, finding) || other.#concerns(where, finding)
+    return new PredictedPart(this.nodes, either, `${this.#look}; ${other.#look}`)
+  }
+
+  /** Nothing is missing or left over, and the order is right; `expected` describes the part. */
+  equalPrediction(
+    mode: KubeProxyMode,
+    expected: string,
+    words: Pick<Words, 'why' | 'hint'> & { look?: string } = {},
+  ): void {
+    mustEqualPrediction(this.nodes, { mode, concerns: this.#concerns, look: this.#look, expected, ...words })
   }
 }
 

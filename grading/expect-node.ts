@@ -7,7 +7,6 @@ import type { Rule } from '../dataplane/iptables-save.ts'
 import type { KubeProxyMode } from '../dataplane/kube-proxy/config.ts'
 import { describeFlush, isEmptyFlush, planFlush } from '../dataplane/kube-proxy/flush.ts'
 import type { FlushedMode } from '../dataplane/kube-proxy/mode-ownership.ts'
-import { targetOf } from '../dataplane/rule-text.ts'
 import type { CheckContext } from './check-context.ts'
 import {
   type Advice,
@@ -18,17 +17,13 @@ import {
   mustEqualPrediction,
   onNode,
   otherMode,
-  restoredBySync,
+  PredictedPart,
+  type Words,
 } from './difference-report.ts'
-import { expectThat, type FailureDetail, fail, NotApplicable } from './failure.ts'
-import { mustJumpFirst } from './jump-order.ts'
+import { ChainExpectation } from './expect-chain.ts'
+import { expectThat, fail, NotApplicable } from './failure.ts'
 import { type Sender, tracedTo } from './packet-trace.ts'
 import { filesOf, modeOf, type NodeView, stateOf } from './snapshot.ts'
-
-/** Texts of a failure; `expected` replaces the assertion's own text. */
-export type Words = Partial<Pick<FailureDetail, 'expected' | 'actual' | 'why' | 'hint' | 'next'>>
-
-type Concerns = Comparison['concerns']
 
 const NO_KUBE_PROXY: Advice = {
   hint: 'The kube-proxy Pod of this node does not run, or does not answer:',
@@ -109,7 +104,7 @@ export class NodeExpectation {
   }
 
   /** Any other part: its places, and the command to inspect them. */
-  where(concerns: Concerns, look: string): PredictedPart {
+  where(concerns: Comparison['concerns'], look: string): PredictedPart {
     return new PredictedPart(this.#nodes, concerns, look)
   }
 
@@ -273,112 +268,6 @@ export class NodeExpectation {
 
   private fails(node: NodeView, command: string, expected: string, actual: string, words: Words): never {
     fail({ node: node.name, look: onNode(node.name, command), expected, actual, ...words })
-  }
-}
-
-/** A part of the nodes' state, compared with the prediction. */
-export class PredictedPart {
-  protected readonly nodes: readonly NodeView[]
-  readonly #concerns: Concerns
-  readonly #look: string
-
-  constructor(nodes: readonly NodeView[], concerns: Concerns, look: string) {
-    this.nodes = nodes
-    this.#concerns = concerns
-    this.#look = look
-  }
-
-  /** This part together with another one. */
-  and(other: PredictedPart): PredictedPart {
-    const either: Concerns = (where, finding) => this.#concerns(where, finding) || other.#concerns(where, finding)
-    return new PredictedPart(this.nodes, either, `${this.#look}; ${other.#look}`)
-  }
-
-  /** Nothing is missing or left over, and the order is right; `expected` describes the part. */
-  equalPrediction(
-    mode: KubeProxyMode,
-    expected: string,
-    words: Pick<Words, 'why' | 'hint'> & { look?: string } = {},
-  ): void {
-    mustEqualPrediction(this.nodes, { mode, concerns: this.#concerns, look: this.#look, expected, ...words })
-  }
-}
-
-/** One chain on every node. */
-export class ChainExpectation extends PredictedPart {
-  readonly #table: string
-  readonly #chain: string
-
-  constructor(nodes: readonly NodeView[], place: string) {
-    const [table = '', chain = ''] = place.split(' ')
-    super(nodes, inChain(place), `iptables -t ${table} -nvL ${chain}`)
-    this.#table = table
-    this.#chain = chain
-  }
-
-  /** A packet reaches this jump before any other rule that could handle it. */
-  jumpsFirstTo(target: string): void {
-    mustJumpFirst(this.nodes, this.#chain, target)
-  }
-
-  /** The jump to this target is its last rule, after all others. */
-  jumpsLastTo(target: string, words: Words = {}): void {
-    for (const { node, rules } of this.#everywhere()) {
-      const place = rules.findIndex(({ spec }) => targetOf(spec) === target)
-      const isLast = place !== -1 && place === rules.length - 1
-      const kind = place === -1 ? 'missing' : 'wrong'
-      expectOnNode(node, `${this.#list} | tail -n 2`, isLast, {
-        expected: `the jump to ${target} as the last rule of ${this.#chain}`,
-        actual: place === -1 ? 'no such jump' : `it is rule ${place + 1} of ${rules.length}`,
-        differences: [
-          { kind, text: `the jump to ${target} is not last`, expected: `-A ${this.#chain} … -j ${target}` },
-        ],
-        ...words,
-      })
-    }
-  }
-
-  /** One of its rules contains this text, as printed by `iptables -S`; `missing` is the sentence if there is none. */
-  hasRule(spec: string, { missing, ...words }: Words & { missing: string }): void {
-    const expected = `-A ${this.#chain} … ${spec} …`
-    for (const { node, rules } of this.#everywhere()) {
-      const differences = [{ kind: 'missing', text: missing, expected } as const]
-      const told = { expected, actual: `no rule with ${spec}`, differences, ...this.#restored(), ...words }
-      expectOnNode(
-        node,
-        this.#list,
-        rules.some((rule) => rule.spec.includes(spec)),
-        told,
-      )
-    }
-  }
-
-  /** Its first rule has this target, and contains this text. */
-  beginsWith(target: string, spec: string, words: Words = {}): void {
-    for (const { node, rules } of this.#everywhere()) {
-      const [first] = rules
-      const isMeant = first && targetOf(first.spec) === target && first.spec.includes(spec)
-      const actual = first ? `-A ${this.#chain} ${first.spec}` : 'an empty chain'
-      const expected = `-A ${this.#chain} -j ${target} ${spec}`
-      expectOnNode(node, this.#list, isMeant, { expected, actual, ...this.#restored(), ...words })
-    }
-  }
-
-  /** Node by node, so that a failure on one node is reported even if another can't be read. */
-  *#everywhere(): Generator<{ node: string; rules: readonly Rule[] }> {
-    for (const node of this.nodes)
-      yield { node: node.name, rules: stateOf(node).iptables.get(this.#table)?.get(this.#chain)?.rules ?? [] }
-  }
-
-  /** What is missing in a chain of kube-proxy's own comes back with its mode; other chains are not its matter. */
-  #restored(): Partial<Advice> {
-    const mode = this.nodes[0] && modeOf(this.nodes[0])
-    const isOwn = this.#chain.startsWith('KUBE-') && (mode === 'ipvs' || mode === 'iptables')
-    return isOwn ? restoredBySync(mode) : {}
-  }
-
-  get #list(): string {
-    return `iptables -t ${this.#table} -S ${this.#chain}`
   }
 }
 
