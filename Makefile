@@ -15,8 +15,8 @@ ifneq ($(wildcard .offline/bin),)
 ifneq ($(findstring :,$(CURDIR)),)
 $(error The path of this folder, "$(CURDIR)", has a colon in it, which ends a folder of PATH: rename or move the folder)
 endif
-ifneq ($(shell uname -m),x86_64)
-$(error This offline archive runs on x86-64, and this is "$(shell uname -m)": take a clone of the repository and run make doctor there)
+ifneq ($(shell uname -m),$(file <.offline/processor))
+$(error This offline archive runs on $(file <.offline/processor), and this is "$(shell uname -m)": take a clone of the repository and run make doctor there)
 endif
 export PATH := $(CURDIR)/.offline/bin:$(PATH)
 endif
@@ -28,6 +28,8 @@ override NODE_MODULES := node_modules/.package-lock.json
 ##@ Labs
 lab-%: $(NODE_MODULES) FORCE ## Work through a lab, graded step by step (make lab-2)
 	@$(RUN) scripts/lab.ts "$$STEM"
+guide: $(NODE_MODULES) ## Work through a lab in the browser, with terminals and the dataplane beside it (LAB=2 PORT=…)
+	@$(RUN) scripts/guide.ts
 check-%: $(NODE_MODULES) FORCE ## Grade a lab on the running cluster (STEP=id for one step)
 	@$(RUN) scripts/grade.ts "$$STEM" $${STEP:+--step="$$STEP"}
 solve-%: $(NODE_MODULES) FORCE ## Run the reference solution of a lab (STEP=id for one step)
@@ -90,14 +92,14 @@ submit: $(NODE_MODULES) ## Write a learner's submission (LEARNER=alice LAB=2)
 	@$(RUN) scripts/submit.ts
 grade-class: $(NODE_MODULES) ## Grade every file in submissions/ and write report.html and report.csv there
 	@$(RUN) scripts/grade-class.ts --html submissions/report.html --csv submissions/report.csv submissions/*.labgrade
-slides: $(NODE_MODULES) ## Build the slides of all labs into dist/slides (PDF too, if Chromium is installed)
+slides: $(NODE_MODULES) ## Build the slides of all labs into dist/slides, with a PDF each (Chromium is fetched once)
 	@$(RUN) scripts/slides.ts
 present: $(NODE_MODULES) ## Build the slides and show them on this machine until Ctrl-C (PORT=…)
 	@$(RUN) scripts/present.ts
 test-grader: $(NODE_MODULES) ## Test the grader: change recorded good captures and check that it notices
 	@$(RUN) scripts/test-grader.ts
 
-bundle: $(NODE_MODULES) ## Write the offline archive to dist/: all that the labs need on any Linux (x86-64), for USB sticks
+bundle: $(NODE_MODULES) ## Write the offline archive to dist/: all that the labs need on any Linux with this processor, for USB sticks
 	@$(RUN) scripts/bundle.ts
 
 ##@ Project
@@ -125,4 +127,4 @@ $(NODE_MODULES): package.json package-lock.json
 	@$(RUN)
 	@sh scripts/install.sh && touch $@
 FORCE:
-.PHONY: FORCE hint answer incident measure up down status doctor env shell exec aliases capture trace ipvs iptables nftables userspace flush-nat kube-proxy-logs web tools submit grade-class test-grader test test-fast test-incidents lint-labs new-lab e2e-kind slides present bundle test-bundle bench help
+.PHONY: FORCE guide hint answer incident measure up down status doctor env shell exec aliases capture trace ipvs iptables nftables userspace flush-nat kube-proxy-logs web tools submit grade-class test-grader test test-fast test-incidents lint-labs new-lab e2e-kind slides present bundle test-bundle bench help

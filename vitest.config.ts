@@ -2,14 +2,18 @@ import { join, resolve, sep } from 'node:path'
 import { defineConfig, type TestProjectConfiguration } from 'vitest/config'
 
 /** Tests that boot a kernel, each its own. They wait for nearly half of their time: a third file keeps two processors busy. */
-const booting = ['test/embedded', 'embedded/test/kubelet', 'embedded/test/kube-proxy', 'test/labs'].map(
-  (folder) => `${folder}/**/*.test.ts`,
-)
+const booting = [
+  'test/embedded',
+  'embedded/test/kubelet',
+  'embedded/test/kube-proxy',
+  'test/guide/browser',
+  'test/labs',
+].map((folder) => `${folder}/**/*.test.ts`)
 
 /** Tests that start programs: make, kubectl, the scripts themselves. They take most of the time that no kernel takes. */
 const starting = [
   ...['scripts', 'host', 'cluster', 'instructors'].map((folder) => `test/${folder}/**/*.test.ts`),
-  'test/{grading,dataplane}/**/{cli,vitest-face,expect-script}.test.ts',
+  'test/{grading,dataplane}/**/{cli,vitest-face,expect-script,nft-kernel}.test.ts',
   'test/course/lint-course.test.ts',
   'embedded/test/apiserver/kubectl-*.test.ts',
 ]
@@ -44,14 +48,16 @@ const grading: TestProjectConfiguration = {
   },
 }
 
+const scale = Number(process.env.LAB_TIMEOUT_SCALE ?? 2)
+
 export default defineConfig({
   test: {
     setupFiles: ['test/seed.ts'],
     // All of these guard against what hangs; a machine that others keep busy takes its time.
-    env: { LAB_TIMEOUT_SCALE: process.env.LAB_TIMEOUT_SCALE ?? '2' },
-    testTimeout: 240_000,
-    expect: { poll: { timeout: 30_000 } },
-    hookTimeout: 240_000,
+    env: { LAB_TIMEOUT_SCALE: String(scale) },
+    testTimeout: 120_000 * scale,
+    expect: { poll: { timeout: 15_000 * scale } },
+    hookTimeout: 120_000 * scale,
     projects: grades
       ? [grading]
       : [

@@ -5,11 +5,11 @@ import { type Holder, lockHolder, oneAtATime, onlyOne } from '../host/one-at-a-t
 import type { Progress } from '../host/progress.ts'
 import type { Cluster } from './driver.ts'
 
-/** One per name, for every driver: a kind cluster and an embedded cluster of the same name are used by the same commands. */
+/** One lock per name for all drivers: the same commands use a kind cluster and an embedded cluster of that name. */
 const lockOf = (what: 'cluster' | 'guide', name: string) =>
   join(cacheFolder, 'locks', `${what}-${encodeURIComponent(name)}`)
 
-/** Locks that the current call chain holds already: a command that plays a lab also starts the cluster. */
+/** Locks that the current call chain already holds: a command that plays a lab also starts the cluster. */
 const held = new AsyncLocalStorage<readonly string[]>()
 
 /**
@@ -33,15 +33,20 @@ export function changeCluster<T>(
 }
 
 /**
- * Runs the guide of a lab while no other guide runs on the same cluster: two guides would undo each other's steps.
+ * Runs the guide of a lab while no other guide, in a terminal or on a page, runs on the same cluster: two guides would undo each
+ * other's steps. `target` is the make target to use on another cluster, `doing` is shown to other guides.
  * @throws Error that names the other command
  */
-export function guideOnCluster<T>({ name }: Pick<Cluster, 'name'>, lab: number, work: () => Promise<T>): Promise<T> {
+export function guideOnCluster<T>(
+  { name }: Pick<Cluster, 'name'>,
+  { target, doing }: { target: string; doing: string },
+  work: () => Promise<T>,
+): Promise<T> {
   return onlyOne(lockOf('guide', name), work, {
-    doing: `leads through lab ${lab}`,
-    refusal: ({ pid, doing }) =>
+    doing,
+    refusal: ({ pid, doing: other }) =>
       new Error(
-        `Process ${pid} ${doing} on the cluster "${name}" already: continue there or quit it first, or use another cluster with \`NAME=second make lab-${lab}\`.`,
+        `Process ${pid} already ${other} on the cluster "${name}": continue there or quit it first, or use another cluster with \`NAME=second make ${target}\`.`,
       ),
   })
 }

@@ -18,16 +18,16 @@ export function consent(cluster: Pick<Cluster, 'driver' | 'name'>, change: strin
   if (cluster.driver !== 'context') return Promise.resolve()
   const agreed = agreements.get(cluster)
   if (agreed) return agreed
-  const asked = ask(cluster.name, change)
-  agreements.set(cluster, asked)
-  asked.catch(() => agreements.delete(cluster))
-  return asked
+  const agreement = ask(cluster.name, change)
+  agreements.set(cluster, agreement)
+  agreement.catch(() => agreements.delete(cluster))
+  return agreement
 }
 
 async function ask(context: string, change: string): Promise<void> {
   const place = `the cluster of context "${context}"`
   if (process.env.YES === '1') process.stderr.write(` • YES=1: this will ${change} on ${place}.\n`)
-  await askToGoOn(
+  await askToContinue(
     `This will ${change} on ${place}.`,
     `This would ${change} on ${place}; nothing was changed. If this is intended, set YES=1.`,
   )
@@ -37,10 +37,10 @@ async function ask(context: string, change: string): Promise<void> {
  * Asks whether to continue with what `announcement` describes; `YES=1` is a yes.
  * @throws ConsentError when the answer is no, with `refusal` when there is no terminal to ask at
  */
-export async function askToGoOn(announcement: string, refusal: string): Promise<void> {
+export async function askToContinue(announcement: string, refusal: string): Promise<void> {
   if (process.env.YES === '1') return
   if (!process.stdin.isTTY || !process.stdout.isTTY) throw new ConsentError(refusal)
   const { question } = await import('zx')
-  const answer = await question(plainText(`${announcement} Go on? [y/N] `), { output: rawOutput(process.stdout) })
+  const answer = await question(plainText(`${announcement} Continue? [y/N] `), { output: rawOutput(process.stdout) })
   if (!/^\s*y(es)?\s*$/i.test(answer)) throw new ConsentError('Nothing was changed.')
 }

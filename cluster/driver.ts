@@ -14,7 +14,7 @@ export interface KubeClient {
   discovery: k8s.DiscoveryV1Api
 }
 
-/** A place where labs run. All code above it is the same for every driver. */
+/** A cluster on which labs run. All code above it is the same for every driver. */
 export interface Cluster {
   readonly driver: DriverName
   readonly name: string
@@ -47,7 +47,7 @@ export interface Cluster {
   script?(node: string, text: string, timeoutMs: number): Promise<ExecResult>
   /**
    * Resolves when every kube-proxy has programmed the current API objects, or after the timeout; only for drivers that know
-   * it. It is not a proof: it avoids reading nodes that are about to change.
+   * it. It does not prove the state: it avoids reading nodes that are about to change.
    */
   synced?(timeoutMs: number): Promise<void>
   /** An interactive shell on a node; resolves to its exit code. */
@@ -56,7 +56,7 @@ export interface Cluster {
   copyIn(node: string, path: string, content: string | Uint8Array): Promise<void>
 }
 
-/** When and why a cluster ended by itself. */
+/** A clause for messages: when and why a cluster ended by itself. */
 export const endText = ({ at, reason }: UnexpectedEnd) => (at === undefined ? reason : `at ${at}, ${reason}`)
 
 type EndedCluster = Pick<Cluster, 'name' | 'unexpectedEnd'>

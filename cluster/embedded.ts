@@ -43,7 +43,7 @@ export class EmbeddedCluster implements Cluster {
 
   private readonly lab: (() => Promise<LabNeeds>) | undefined
 
-  /** `lab` returns the lab that begins on it, if any: a new cluster gets a kernel that can run it. */
+  /** `lab` returns the lab that is about to start, if any: a new cluster gets a kernel that can run it. */
   constructor(name: string, lab?: () => Promise<LabNeeds>) {
     this.name = name
     this.lab = lab
@@ -73,12 +73,12 @@ export class EmbeddedCluster implements Cluster {
     } catch (error) {
       const damage = provePackages(packages)
       if (!damage) throw error
-      progress.note(`"${packages}" is damaged (${damage}): making it again.`)
-      const remade = await ensurePackages(cacheFolder, progress)
-      await this.startDaemon({ ...options, packages: remade }, progress).catch((second: unknown) => {
+      progress.note(`"${packages}" is damaged (${damage}): creating it again.`)
+      const recreated = await ensurePackages(cacheFolder, progress)
+      await this.startDaemon({ ...options, packages: recreated }, progress).catch((second: unknown) => {
         const reason = (second instanceof Error ? second.message : String(second)).replace(/\.$/, '')
         throw new UserError(
-          `${reason}. It failed with newly made files, too: delete the folder "${cacheFolder}", then run \`make up\`.`,
+          `${reason}. It also failed with newly created files: delete the folder "${cacheFolder}", then run \`make up\`.`,
         )
       })
     }

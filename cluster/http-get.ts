@@ -19,8 +19,9 @@ print $answer =~ s/^.*?\r\n\r\n//sr;
 if ($status >= 400) { print STDERR "the answer was $status\n"; exit 22 }`
 
 /**
- * Shell: `http_get ADDRESS PORT PATH SECONDS` prints the answer to an HTTP GET from an IPv4 address. The exit code is 0 when
- * the status is below 400, else that of curl, with a line on standard error. curl is used only if there is no perl.
+ * Shell: `http_get ADDRESS PORT PATH SECONDS` sends an HTTP GET to an IPv4 address and prints the response body. The exit
+ * code is 0 when the status is below 400, else the one that curl would return, with a line on standard error. curl is used
+ * only if there is no perl.
  */
 export const HTTP_GET = `http_get() {
   if command -v perl >/dev/null; then perl -e ${shellWord(PERL)} -- "$@"

@@ -7,16 +7,16 @@ import type { Progress } from '../host/progress.ts'
 import type { ExecOptions, ExecResult } from '../host/shell-word.ts'
 import { DeadlineError, timeoutScale, waitFor } from '../host/wait.ts'
 import { changeCluster } from './cluster-lock.ts'
-import { askToGoOn } from './consent.ts'
+import { askToContinue } from './consent.ts'
 import { type Cluster, notUp } from './driver.ts'
 import { kindPath } from './kind/binary.ts'
 import {
   endStrayCreation,
-  forgetWhole,
-  markWhole,
+  forgetComplete,
   noteWhileCreating,
+  recordComplete,
   recordedAddresses,
-  wasWhole,
+  wasComplete,
 } from './kind/creation.ts'
 import { containerEngine, type EngineName } from './kind/engine.ts'
 import { loadLabImages } from './kind/lab-images.ts'
@@ -29,9 +29,9 @@ import {
   type NodeContainer,
   nodeContainers,
   restartInOrder,
+  startContainers,
   startTimes,
   stateOf,
-  wakeContainers,
 } from './kind/node-containers.ts'
 import { nodeImage, pinnedImage } from './kind/node-image.ts'
 import { kubeClient } from './kube-client.ts'
@@ -40,7 +40,7 @@ import { kubeClient } from './kube-client.ts'
  * A cluster that was complete once may need minutes to respond after a restart of the engine; an interrupted creation does
  * not get them.
  */
-const answerDeadlineMs = { whole: 300_000, unknown: 120_000, 'cut off': 15_000 }
+const answerDeadlineMs = { complete: 300_000, unknown: 120_000, interrupted: 15_000 }
 const readyDeadlineMs = 180_000
 /** Default timeout of a command on a node. */
 const execDeadlineMs = 600_000
@@ -70,23 +70,23 @@ export class KindCluster implements Cluster {
   }
 
   async #up(progress: Progress): Promise<void> {
-    const wasCutOff = await endStrayCreation(kindFolder(this.name))
+    const wasInterrupted = await endStrayCreation(kindFolder(this.name))
     if (await this.running()) progress.note(`The kind cluster "${this.name}" is up.`)
-    else await this.#make(progress, wasCutOff)
+    else await this.#createOrComplete(progress, wasInterrupted)
     const engine = await this.engine()
     const nodes = await this.nodes()
-    markWhole(kindFolder(this.name), await addressesOf(engine, nodes))
+    recordComplete(kindFolder(this.name), await addressesOf(engine, nodes))
     const [node = ''] = nodes
     const { name, kubeconfig } = this
     await loadLabImages({ engine, name, nodes, kind: async (words) => (await this.#kind(progress))(words) }, progress)
     await provideBalancer({ engine, name, kubeconfig, image: await imageOf(engine, node) }, progress)
   }
 
-  async #make(progress: Progress, wasCutOff: boolean): Promise<void> {
+  async #createOrComplete(progress: Progress, wasInterrupted: boolean): Promise<void> {
     const kind = await this.#kind(progress)
     mkdirSync(kindFolder(this.name), { recursive: true, mode: 0o700 })
     const containers = await this.#containers()
-    if (containers.length > 0 && (await this.#finish(kind, containers, wasCutOff, progress))) return
+    if (containers.length > 0 && (await this.#complete(kind, containers, wasInterrupted, progress))) return
     await this.#create(kind, progress)
     await this.#awaitReady(progress)
   }
@@ -119,8 +119,8 @@ export class KindCluster implements Cluster {
     if (!existsSync(this.kubeconfig)) return false
     const containers = await this.#containers()
     if (containers.length === 0 || !containers.every(isRunning)) return false
-    const [nodes, wellKubelets] = await Promise.all([this.#apiNodes(), this.#areKubeletsWell(containers)])
-    if (!wellKubelets || nodes?.length !== containers.length || !nodes.every(({ ready }) => ready)) return false
+    const [nodes, areKubeletsHealthy] = await Promise.all([this.#apiNodes(), this.#areKubeletsHealthy(containers)])
+    if (!areKubeletsHealthy || nodes?.length !== containers.length || !nodes.every(({ ready }) => ready)) return false
     const started = await startTimes(
       await this.engine(),
       containers.map(({ name }) => name),
@@ -137,14 +137,14 @@ export class KindCluster implements Cluster {
     return stopped.map(({ name, state }) => `${name} (${state})`)
   }
 
-  async #areKubeletsWell(containers: readonly NodeContainer[]): Promise<boolean> {
-    const asked = containers.map(async ({ name }) => {
+  async #areKubeletsHealthy(containers: readonly NodeContainer[]): Promise<boolean> {
+    const checks = containers.map(async ({ name }) => {
       const { stdout } = await this.exec(name, ['sh', '-c', kubeletTrouble], {
         timeoutMs: kubeletDeadlineMs * timeoutScale(),
       })
       return stdout.trim() === ''
     })
-    return (await Promise.allSettled(asked)).every((answer) => answer.status === 'fulfilled' && answer.value)
+    return (await Promise.allSettled(checks)).every((answer) => answer.status === 'fulfilled' && answer.value)
   }
 
   async nodes(): Promise<string[]> {
@@ -201,11 +201,13 @@ export class KindCluster implements Cluster {
     return engine
   }
 
-  /** A command that ended because its machine stopped did not fail. Throws with the state of the machine. */
+  /**
+   * Throws with the state of the node's container if it does not run: the command was interrupted and did not fail by itself.
+   */
   async #requireRunning(engine: EngineName, node: string): Promise<void> {
     const state = await stateOf(engine, this.#containerOf(node))
     if (state !== '' && state !== 'running')
-      throw new Error(`${node} is ${state}, so the command was cut off; \`make up\` starts it again`)
+      throw new Error(`${node} is ${state}, so the command was interrupted; \`make up\` starts it again`)
   }
 
   #containerOf(node: string): string {
@@ -240,26 +242,31 @@ export class KindCluster implements Cluster {
    * @returns whether the cluster is up now
    * @throws ConsentError when it was complete once, can't be restarted, and the user did not agree to remove it
    */
-  async #finish(kind: Kind, containers: NodeContainer[], wasCutOff: boolean, progress: Progress): Promise<boolean> {
-    const asleep = containers.filter((container) => !isRunning(container))
-    if (asleep.length > 0) {
-      progress.start(`Starting ${asleep.map(({ name }) => name).join(', ')} again`)
-      await this.#noted(progress, wakeContainers(await this.engine(), asleep))
+  async #complete(
+    kind: Kind,
+    containers: NodeContainer[],
+    wasInterrupted: boolean,
+    progress: Progress,
+  ): Promise<boolean> {
+    const stopped = containers.filter((container) => !isRunning(container))
+    if (stopped.length > 0) {
+      progress.start(`Starting ${stopped.map(({ name }) => name).join(', ')} again`)
+      await this.#finishProgress(progress, startContainers(await this.engine(), stopped))
     }
     await this.#restoreAddresses(progress)
-    const before = wasWhole(kindFolder(this.name)) ? 'whole' : wasCutOff ? 'cut off' : 'unknown'
-    const { trouble, halfMade } = await this.#lookAt(kind, containers.length, before, progress)
+    const before = wasComplete(kindFolder(this.name)) ? 'complete' : wasInterrupted ? 'interrupted' : 'unknown'
+    const { trouble, incomplete } = await this.#inspectNodes(kind, containers.length, before, progress)
     if (trouble === undefined) {
       await this.#awaitReady(progress)
       return true
     }
-    if (before === 'whole' || !halfMade)
-      await askToGoOn(
-        `The kind cluster "${this.name}" can't be brought back: ${trouble}. It will be removed with everything in it, and created again.`,
-        `The kind cluster "${this.name}" can't be brought back: ${trouble}. Nothing was removed: \`make up\` tries again, and \`YES=1 make up\` removes it with everything in it and creates a new one.`,
+    if (before === 'complete' || !incomplete)
+      await askToContinue(
+        `The kind cluster "${this.name}" can't be restarted: ${trouble}. It will be removed with everything in it, and created again.`,
+        `The kind cluster "${this.name}" can't be restarted: ${trouble}. Nothing was removed: \`make up\` tries again, and \`YES=1 make up\` removes it with everything in it and creates a new one.`,
       )
-    progress.start(`Removing ${halfMade ? 'a half-made' : 'the'} kind cluster "${this.name}"`)
-    await this.#noted(progress, this.#delete(kind))
+    progress.start(`Removing the ${incomplete ? 'incomplete ' : ''}kind cluster "${this.name}"`)
+    await this.#finishProgress(progress, this.#delete(kind))
     return false
   }
 
@@ -279,50 +286,50 @@ export class KindCluster implements Cluster {
     const numeric = new Intl.Collator('en', { numeric: true })
     const inOrder = [...recorded].sort(([, a], [, b]) => numeric.compare(a, b)).map(([node]) => node)
     await stopBalancer(engine, this.name)
-    await this.#noted(progress, restartInOrder(engine, inOrder))
+    await this.#finishProgress(progress, restartInOrder(engine, inOrder))
   }
 
   /**
    * Whether every node container has joined: kubeadm wrote its kubeconfig, and the API server lists the same number of nodes.
    * @returns why the cluster is not complete, and whether that shows that it never was
    */
-  async #lookAt(
+  async #inspectNodes(
     kind: Kind,
     count: number,
     before: keyof typeof answerDeadlineMs,
     progress: Progress,
-  ): Promise<{ trouble?: string; halfMade?: boolean }> {
-    const given = await kind(['export', 'kubeconfig', '--name', this.name, '--kubeconfig', this.kubeconfig])
-    if (given.exitCode !== 0) return { trouble: 'its control plane has no kubeconfig', halfMade: true }
+  ): Promise<{ trouble?: string; incomplete?: boolean }> {
+    const exported = await kind(['export', 'kubeconfig', '--name', this.name, '--kubeconfig', this.kubeconfig])
+    if (exported.exitCode !== 0) return { trouble: 'its control plane has no kubeconfig', incomplete: true }
     const deadlineMs = answerDeadlineMs[before]
     const seconds = Math.round((deadlineMs * timeoutScale()) / 1000)
     progress.start(`Waiting for the API server of "${this.name}" (up to ${seconds} s)`)
     const since = Date.now()
-    let told = 0
+    let shown = 0
     try {
       const nodes = await waitFor('the API server to respond', deadlineMs, async () => {
         const minutes = Math.floor((Date.now() - since) / 30_000) / 2
-        if (minutes > told)
+        if (minutes > shown)
           progress.note(`No answer yet after ${minutes * 60} s; nodes that were restarted may need minutes.`)
-        told = minutes
+        shown = minutes
         return this.#apiNodes()
       })
       progress.end(true)
       if (nodes.length === count) return {}
       const known = `the API server lists ${nodes.length} nodes, and there are ${count} containers`
-      return { trouble: known, halfMade: nodes.length < count }
+      return { trouble: known, incomplete: nodes.length < count }
     } catch (error) {
       progress.end(false)
       if (!(error instanceof DeadlineError)) throw error
       return {
         trouble: `its API server did not respond within ${seconds} s`,
-        halfMade: before === 'cut off',
+        incomplete: before === 'interrupted',
       }
     }
   }
 
   /** Ends the progress line with the result of the work. */
-  async #noted<T>(progress: Progress, work: Promise<T>): Promise<T> {
+  async #finishProgress<T>(progress: Progress, work: Promise<T>): Promise<T> {
     try {
       const result = await work
       progress.end(true)
@@ -335,7 +342,7 @@ export class KindCluster implements Cluster {
 
   async #create(kind: Kind, progress: Progress): Promise<void> {
     const image = await nodeImage(await this.engine())
-    forgetWhole(kindFolder(this.name))
+    forgetComplete(kindFolder(this.name))
     progress.start(`Creating the kind cluster "${this.name}" (about a minute)`)
     const creation = kind([
       ...['create', 'cluster', '--name', this.name, '--kubeconfig', this.kubeconfig],
@@ -352,16 +359,16 @@ export class KindCluster implements Cluster {
     const { exitCode, stderr } = await creation
     process.off('SIGINT', interrupt)
     progress.end(exitCode === 0 && !interrupted)
-    if (interrupted) await this.#leave(kind, progress)
+    if (interrupted) await this.#removeAfterInterrupt(kind, progress)
     if (exitCode === 0) return
     const reason = stderr.split('\n').find((line) => line.startsWith('ERROR')) ?? stderr.trim().split('\n').at(-1)
     throw new Error(
-      `kind could not create the cluster (${reason}). \`make doctor\` looks for the cause; CLUSTER=embedded needs no engine.`,
+      `kind could not create the cluster (${reason}). \`make doctor\` can show the cause; CLUSTER=embedded needs no engine.`,
     )
   }
 
   /** After Ctrl-C: removes the incomplete cluster, unless a second Ctrl-C interrupts this too. */
-  async #leave(kind: Kind, progress: Progress): Promise<never> {
+  async #removeAfterInterrupt(kind: Kind, progress: Progress): Promise<never> {
     progress.start(`Interrupted: removing the incomplete cluster "${this.name}"`)
     const gone = await this.#delete(kind).then(
       () => true,
@@ -383,7 +390,7 @@ export class KindCluster implements Cluster {
       progress.end(true)
     } catch (error) {
       progress.end(false)
-      throw new Error(`${error instanceof Error ? error.message : error} \`make down up\` makes a new cluster.`)
+      throw new Error(`${error instanceof Error ? error.message : error} \`make down up\` creates a new cluster.`)
     }
   }
 

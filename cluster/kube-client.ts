@@ -97,9 +97,9 @@ async function sendThroughGuard(
     if (cluster.driver !== 'context') return answered(library, request)
     const url = request.getUrl()
     const read = async (path: string): Promise<unknown> => {
-      const look = new RequestContext(new URL(path, url).href, HttpMethod.GET)
-      await config.applySecurityAuthentication(look)
-      const { httpStatusCode, body } = await answered(library, look)
+      const get = new RequestContext(new URL(path, url).href, HttpMethod.GET)
+      await config.applySecurityAuthentication(get)
+      const { httpStatusCode, body } = await answered(library, get)
       if (httpStatusCode === 404) return undefined
       if (httpStatusCode === 200) return JSON.parse(await body.text())
       throw new Error(`the API server answered ${httpStatusCode} to GET ${path}`)
@@ -119,11 +119,13 @@ async function sendThroughGuard(
 
 export type { KubeClient }
 
-/** What is kept of a learner's kubeconfig: the server's address, how to verify the server, and the credentials. */
+/**
+ * The parts of a learner's kubeconfig that are kept: the server's address, how to verify the server, and the credentials.
+ */
 export interface ClusterAccess {
   /** An https address without a user, query or fragment, and without a slash at its end. */
   server: string
-  /** From here on as in the kubeconfig: certificates and keys are PEM in base64. */
+  /** This and the following fields are as in the kubeconfig: certificates and keys are PEM in base64. */
   caData?: string
   tlsServerName?: string
   /** The server's certificate is not verified. The risk is the learner's: the token, and the grade. */

@@ -53,7 +53,7 @@ export async function kubectlPath(progress: Progress): Promise<Kubectl> {
     return at(join(tree, 'usr', 'bin', 'kubectl'))
   } catch {
     throw new Error(
-      'kubectl is not here and could not be fetched: install it, or put it on PATH, and run the command again.',
+      'kubectl is not installed and could not be fetched: install it, or put it on PATH, and run the command again.',
     )
   }
 }

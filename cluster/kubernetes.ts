@@ -19,6 +19,7 @@ export {
   ResponseContext,
   ServerConfiguration,
   setHeaderOptions,
+  Watch,
   wrapHttpLibrary,
 } from '@kubernetes/client-node'
 

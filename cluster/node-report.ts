@@ -18,7 +18,8 @@ proxy_mode() {
 }`
 
 /**
- * The modes that the kernel is known to support or not, a line each. IPVS is not tried if its module was not loaded before.
+ * The modes that the kernel is known to support or lack, one per line. IPVS is not tried if its module was not loaded
+ * before.
  */
 const KERNEL_MODES = `lacks=$(${nftProbe})
 case $? in 0) echo 'nftables: runs' ;; 3) echo "nftables: no $lacks" ;; esac
@@ -35,16 +36,44 @@ const NODE_BOOT = `node_boot() {
   if read -r class_mark <${CLASS_MARK_FILE}; then printf 'class %s\n' "$class_mark"; fi
 }`
 
+/** nf_tables as the node holds it: kube-proxy's own tables, and those of other programs but iptables, a line of JSON each. */
+const NFT = `nft_tables() {
+  command -v nft >/dev/null || return 127
+  [ -n "\${nft_names+read}" ] || nft_names=$(nft list tables)
+}
+nft_table() {
+  nft_tables || return
+  case "$nft_names
+" in *"table $1 $2
+"*) nft -j list table "$1" "$2" ;; *) return 1 ;; esac
+}
+nft_others() {
+  nft_tables || return
+  printf '%s\n' "$nft_names" | while read -r word family name; do
+    case "$family $name" in
+      'ip kube-proxy' | 'ip6 kube-proxy') ;;
+      'ip filter' | 'ip nat' | 'ip mangle' | 'ip raw' | 'ip security') ;;
+      'ip6 filter' | 'ip6 nat' | 'ip6 mangle' | 'ip6 raw' | 'ip6 security') ;;
+      'ip '* | 'ip6 '* | 'inet '*) nft -j list table "$family" "$name" ;;
+    esac
+  done
+}`
+
 /** File of a capture → the shell command whose output it contains. A command that fails leaves no file. */
 const ESSENTIAL: Record<string, string> = {
   'iptables-save': 'save_with_backend iptables -c',
   'ipset-save': 'ipset save',
   'ipvsadm-save': 'ipvsadm -Sn',
   'ip-addr.json': 'ip -j -d addr',
-  'nft-ip.json': 'command -v nft >/dev/null && nft -j list table ip kube-proxy',
-  'nft-ip6.json': 'command -v nft >/dev/null && nft -j list table ip6 kube-proxy',
+  'nft-ip.json': 'nft_table ip kube-proxy',
+  'nft-ip6.json': 'nft_table ip6 kube-proxy',
+  'nft-others.json': 'nft_others',
   proxyMode: 'proxy_mode',
   boot: 'node_boot',
+}
+const LIVE: Record<string, string> = {
+  ...ESSENTIAL,
+  'ipvsadm-list': '[ -e /proc/net/ip_vs ] && ipvsadm -Ln',
 }
 const BOTH_FAMILIES: Record<string, string> = { ...ESSENTIAL, 'ip6tables-save': 'save_with_backend ip6tables -c' }
 const THOROUGH: Record<string, string> = {
@@ -57,16 +86,17 @@ const THOROUGH: Record<string, string> = {
     'uname -r; echo "kube-proxy writes to iptables $backend"; iptables --version; ipset --version 2>&1 | head -n 1; ipvsadm --version 2>&1 | head -n 1; conntrack --version',
 }
 
-/** How much to read: `essential` for grading, `thorough` for a capture. */
-export type ReportDepth = 'essential' | 'both families' | 'thorough'
+/** How much to read: `essential` for grading, `live` adds the connections that IPVS counts, `thorough` for a capture. */
+export type ReportDepth = 'essential' | 'live' | 'both families' | 'thorough'
 
 const SECTIONS: Record<ReportDepth, Record<string, string>> = {
   essential: ESSENTIAL,
+  live: LIVE,
   'both families': BOTH_FAMILIES,
   thorough: THOROUGH,
 }
 
-/** A node's report is incomplete: the node, or the connection to it, was lost meanwhile. */
+/** A node's report is incomplete: the node, or the connection to it, was lost in the meantime. */
 class CutOffReport extends Error {}
 
 export interface NodeReportRequest {
@@ -79,7 +109,7 @@ export interface NodeReportRequest {
   read(output: string): { files: Map<string, string>; failures: Map<string, number> }
 }
 
-/** The command to run on a node. Its section marks carry a random word, so no rule comment can forge one. */
+/** The command to run on a node. Its section marks contain a random UUID, so that no rule comment can forge one. */
 export function nodeReportRequest(depth: ReportDepth): NodeReportRequest {
   const mark = `==${randomUUID()}`
   const sections = Object.entries(SECTIONS[depth])
@@ -87,13 +117,13 @@ export function nodeReportRequest(depth: ReportDepth): NodeReportRequest {
     ([file, command]) => `echo '${mark} ${file}'\n{ ${command}; } 2>/dev/null\nprintf '\\n${mark}. %s\\n' $?`,
   )
   return {
-    script: [...[PATH, SAVE_WITH_BACKEND, PROXY_MODE, NODE_BOOT], ...commands, `echo '${mark}! end'`].join('\n'),
+    script: [...[PATH, SAVE_WITH_BACKEND, NFT, PROXY_MODE, NODE_BOOT], ...commands, `echo '${mark}! end'`].join('\n'),
     read: (output) => readReport(output, mark),
   }
 }
 
 function readReport(output: string, mark: string) {
-  if (!output.endsWith(`${mark}! end\n`)) throw new CutOffReport('what it printed was cut off')
+  if (!output.endsWith(`${mark}! end\n`)) throw new CutOffReport('its output was cut off')
   const files = new Map<string, string>()
   const failures = new Map<string, number>()
   for (const section of output.split(`${mark} `).slice(1)) {

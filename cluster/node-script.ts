@@ -9,10 +9,12 @@ const ownIptables = 'own_iptables=yes'
 interface NodeScriptOptions {
   /** Its $1, $2 …. */
   args?: readonly string[]
-  /** Stretched by LAB_TIMEOUT_SCALE. */
+  /** Multiplied by LAB_TIMEOUT_SCALE. */
   timeoutMs?: number
-  /** It changes nothing on the node, so no consent is needed. */
+  /** The script changes nothing on the node, so no consent is needed. */
   readOnly?: boolean
+  /** The script does what a person asked for: the embedded cluster notes it on the Node, as it does a command of `make exec`. */
+  noted?: boolean
 }
 
 /**
@@ -24,7 +26,7 @@ export async function runOnNode(
   cluster: Cluster,
   node: string,
   text: string,
-  { args = [], timeoutMs: usualMs = 60_000, readOnly = false }: NodeScriptOptions = {},
+  { args = [], timeoutMs: usualMs = 60_000, readOnly = false, noted = false }: NodeScriptOptions = {},
 ): Promise<ExecResult> {
   if (!readOnly) await consent(cluster, `change node "${node}" by a script that runs there as root`)
   const timeoutMs = usualMs * timeoutScale()
@@ -34,7 +36,7 @@ export async function runOnNode(
   ]
   const script = [...head, text].join('\n')
   // An argument may be 128 KiB long (MAX_ARG_STRLEN); a longer script is sent on standard input.
-  if (cluster.script) return cluster.script(node, script, timeoutMs)
+  if (cluster.script && !noted) return cluster.script(node, script, timeoutMs)
   if (script.length < 100_000) return cluster.exec(node, ['sh', '-c', script], { timeoutMs })
   return cluster.exec(node, ['sh'], { stdin: script, timeoutMs })
 }
@@ -44,8 +46,7 @@ type IptablesBackend = 'legacy' | 'nft'
 
 /**
  * Shell: sets `backend` to the back end of a kube-proxy that runs as a process of this node, according to the iptables of its
- * own container, else to nothing. The process is searched for with builtins only, because a fork is slow on the embedded
- * kernel.
+ * own container, else to the empty string. The search uses builtins only, because a fork is slow on the embedded kernel.
  */
 const KUBE_PROXY_BACKEND = `backend=
 [ -n "$own_iptables" ] || for comm in /proc/[0-9]*/comm; do
@@ -96,11 +97,14 @@ restore_with_backend() {
   "$tool-restore" "$@"
 }`
 
-/** What one node reports about its back ends. */
+/** The iptables back ends of one node. */
 interface BackendReport {
-  /** What kube-proxy's own container uses; undefined if it is unknown (it is part of another process, or none runs). */
+  /**
+   * The back end of kube-proxy's own container; undefined if it is unknown (kube-proxy is part of another process, or does
+   * not run).
+   */
   kubeProxy: IptablesBackend | undefined
-  /** What the node's own `iptables` uses. */
+  /** The back end of the node's own `iptables`. */
   node: IptablesBackend | undefined
   /** Back ends that contain KUBE-SERVICES: if there are two, one is a leftover. */
   holding: IptablesBackend[]
@@ -134,7 +138,7 @@ function backendToRead({ kubeProxy, node, holding }: BackendReport): IptablesBac
   return node !== undefined && holding.includes(node) ? node : (holding[0] ?? node)
 }
 
-/** A clause for messages: which back end kube-proxy writes to, and differences to the node. */
+/** A clause for messages: the back end that kube-proxy writes to, and how it differs from the node's. */
 export function describeBackends(report: BackendReport): string {
   const used = backendToRead(report)
   const words = [`kube-proxy's rules are read through iptables-${used ?? 'save (one back end only)'}`]

@@ -9,17 +9,17 @@ import { EmbeddedCluster } from './embedded.ts'
 /** The prefix of CLUSTER for a cluster of the user's kubeconfig. */
 const contextPrefix = 'context:'
 
-/** What a cluster is selected for. */
+/** The purpose of a selection, which limits the choice. */
 export interface Purpose {
-  /** It is about to be created if there is none; this shows the progress of downloads. */
-  making?: Progress
-  /** The lab that is about to begin on it; read only if the choice depends on it. */
+  /** If there is no cluster, one is about to be created; this shows the progress of downloads. */
+  creating?: Progress
+  /** The lab that is about to start; read only if the choice depends on it. */
   lab?: () => Promise<LabNeeds>
 }
 
 /**
- * The cluster that `CLUSTER` asks for: `embedded`, `kind`, `context:NAME` (a context of the user's kubeconfig), or `auto`
- * (the default, cluster/doctor/choose.ts): the one that exists, else kind if it is available, else embedded. The default in the
+ * The cluster that `CLUSTER` selects: `embedded`, `kind`, `context:NAME` (a context of the user's kubeconfig), or `auto` (the
+ * default, cluster/doctor/choose.ts): the one that exists, else kind if it is available, else embedded. The default in the
  * offline archive is `embedded`, because kind fetches images. Throws with the accepted values on any other, and in one sentence
  * if no cluster fits the purpose.
  */
@@ -47,8 +47,8 @@ export async function runningCluster(): Promise<Cluster> {
   return cluster
 }
 
-/** In most cases an embedded cluster runs, or ended by itself, or there is no engine, and there is no choice. */
-async function automatic(name: string, { making, lab: wanted }: Purpose): Promise<Cluster> {
+/** In most cases an embedded cluster runs, or ended by itself, or there is no engine: then there is nothing to choose. */
+async function automatic(name: string, { creating, lab: wanted }: Purpose): Promise<Cluster> {
   const embedded = new EmbeddedCluster(name, wanted)
   if ((await embedded.running()) || embedded.unexpectedEnd()) return embedded
   const [{ containerEngine }, { KindCluster }] = await Promise.all([import('./kind/engine.ts'), import('./kind.ts')])
@@ -60,11 +60,11 @@ async function automatic(name: string, { making, lab: wanted }: Purpose): Promis
   const lab = await wanted?.()
   const needsKernel = lab !== undefined && lab.kernel.length > 0
   if (kindExists && !needsKernel) return kind
-  const [{ gatherPlaces }, { chooseCluster }] = await Promise.all([
+  const [{ gatherClusterFacts }, { chooseCluster }] = await Promise.all([
     import('./doctor/gather.ts'),
     import('./doctor/choose.ts'),
   ])
-  const facts = await gatherPlaces(name, engine, { kernel: needsKernel, exists: kindExists, making })
+  const facts = await gatherClusterFacts(name, engine, { kernel: needsKernel, exists: kindExists, creating })
   const choice = chooseCluster({ name, engine, kindExists, kindWasMade }, facts, lab)
   if ('refusal' in choice) throw new Error(choice.refusal)
   if (choice.note !== undefined) process.stderr.write(` • ${choice.note}\n`)

@@ -8,7 +8,7 @@ import { CLASS_MAP, wordFromEnvironment } from '../grading/class-word.ts'
 import { NOTES_NAMESPACE } from '../grading/lab-notes.ts'
 import type { Progress } from '../host/progress.ts'
 
-/** Writes the mark of a word ($1) for this boot, unless it is there. */
+/** Writes the mark of a class word ($1) for this boot if it is missing. */
 const MARK = `umask 022
 mark=$(printf '%s %s' "$1" "$(cat /proc/sys/kernel/random/boot_id)" | sha256sum) && mark=\${mark%% *} || exit 1
 { read -r written <${CLASS_MARK_FILE}; } 2>/dev/null && [ "$written" = "$mark" ] && exit 0
@@ -16,8 +16,8 @@ mkdir -p ${CLASS_MARK_FILE.replace(/\/[^/]*$/, '')} && printf '%s\\n' "$mark" >$
 
 /**
  * Puts the class's word (CLASS, or CLASS_KEY_FILE's) into the cluster: in a ConfigMap, and as a mark in a file under /run on
- * each node. A Service or a rule would change the counts of the labs. An existing word of the cluster is marked again on
- * nodes that were restarted since.
+ * each node. A Service or a rule would change the counts of the labs. A word that the cluster already has is written again
+ * to nodes that have restarted.
  * @throws Error when the word is invalid, or a node can't be written to
  */
 export async function putClassWord(

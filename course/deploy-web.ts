@@ -8,7 +8,7 @@ import { waitFor } from '../host/wait.ts'
 const namespace = 'default'
 const labels = { app: 'web' }
 
-/** Spread evenly: the labs need Pods on two nodes, but schedulers may put them on one. */
+/** The labs need Pods on two nodes, but without this constraint the scheduler may put all Pods on one. */
 const spread = {
   maxSkew: 1,
   topologyKey: 'kubernetes.io/hostname',
@@ -41,8 +41,8 @@ const service = ({ name, port }: Variant): V1Service => ({
 })
 
 /**
- * Deploys `web` by the name of its variant, waits for every replica, and returns a line for each Pod and one for the Service. Existing objects
- * are left unchanged. Throws DeadlineError if the Pods do not become ready.
+ * Deploys `web` by the name of its variant, waits until every replica is ready, and returns a line for each Pod and one for
+ * the Service. Existing objects are left unchanged. Throws DeadlineError if the Pods do not become ready.
  */
 export async function deployWeb(
   client: KubeClient,
@@ -79,19 +79,24 @@ async function everyReplica({ apps }: KubeClient, name: string, progress: Progre
   progress.end(true)
 }
 
-/** Pods of web that stay. */
+/** The Pods of web that do not terminate. */
 async function webPods({ core }: KubeClient) {
   const { items } = await core.listNamespacedPod({ namespace, labelSelector: 'app=web' })
   return items.filter(({ metadata }) => !metadata?.deletionTimestamp)
 }
 
-/** Where all Pods are on one node, as after a Deployment was scaled down, deletes one: the next is placed elsewhere. */
+/**
+ * If all Pods are on one node, for example after scaling down, deletes one, so that its replacement is placed on another
+ * node.
+ */
 async function spreadPods(client: KubeClient, progress: Progress): Promise<boolean> {
   const pods = await webPods(client)
   const nodes = new Set(pods.map(({ spec }) => spec?.nodeName))
   const pod = pods.at(-1)?.metadata?.name
   if (pods.length < 2 || nodes.size > 1 || pod === undefined) return false
-  progress.note(`Every Pod was on ${[...nodes][0]}: ${pod} was deleted, so that another one is placed elsewhere.`)
+  progress.note(
+    `Every Pod was on ${[...nodes][0]}: ${pod} was deleted, so that its replacement is placed on another node.`,
+  )
   await client.core.deleteNamespacedPod({ namespace, name: pod })
   await waitFor(`Pod ${pod} to be gone`, 60_000, async () => {
     const { items } = await client.core.listNamespacedPod({ namespace, labelSelector: 'app=web' })

@@ -28,17 +28,17 @@ export const HELP = `Usage: node --import tsx scripts/expect.ts --objects FILE -
 
 Prints what a genuine kube-proxy programs on a node, or compares it with the recorded state of a node.
 
-  --objects FILE      what "kubectl get nodes,services,endpointslices -A -o json" prints; - is standard input
-  --node NAME         the node, as kubectl names it
+  --objects FILE      output of "kubectl get nodes,services,endpointslices -A -o json"; - reads standard input
+  --node NAME         the name of the node
   --mode MODE         ${MODES.join(', ')}; optional when the objects contain kube-proxy's ConfigMap
-  --kube-proxy VER    its version, for example v1.30 or v1.20.2; what the Node says when left out
-  --as FORMAT         ${FORMATS.join(', ')} (all of it, when left out)
-  --diff DIR          compare with a capture (DIR/nodes/NAME/...) or with the folder of one node's files
+  --kube-proxy VER    its version, for example v1.30 or v1.20.2; default: the version in the Node's status
+  --as FORMAT         ${FORMATS.join(', ')} (default: all parts, as JSON)
+  --diff DIR          compare with a capture (DIR/nodes/NAME/...) or with a folder of one node's files
   --config FILE       a KubeProxyConfiguration (the ConfigMap's config.conf)
-  --address IP        one of the node's own addresses, may be repeated; else from the capture or the Node
-  --family FAMILY     ${FAMILIES.join(' or ')}: whose iptables rules
+  --address IP        one of the node's own addresses, may be repeated; default: from the capture or the Node
+  --family FAMILY     address family of the iptables rules: ${FAMILIES.join(' or ')}
 
-Exit status: 0 printed or equal, 1 different, 2 trouble.
+Exit status: 0 printed or equal, 1 different, 2 error.
 `
 
 export interface ExpectArguments {
@@ -78,7 +78,7 @@ function rawArguments(argv: readonly string[]) {
 
 /**
  * Reads the command line.
- * @throws UserError with everything that is missing or wrong.
+ * @throws UserError with all errors
  */
 export function expectArguments(argv: readonly string[]): ExpectArguments | 'help' {
   const values = rawArguments(argv)
@@ -87,7 +87,7 @@ export function expectArguments(argv: readonly string[]): ExpectArguments | 'hel
   const choice = <T extends string>(option: string, text: string | undefined, choices: readonly T[]): T | undefined => {
     const found = choices.find((one) => one === text)
     if (text !== undefined && found === undefined)
-      faults.push(`--${option} "${text}" is none of ${choices.join(', ')}.`)
+      faults.push(`--${option} "${text}" is not one of ${choices.join(', ')}.`)
     return found
   }
   const mode = choice('mode', values.mode, MODES)
@@ -95,9 +95,9 @@ export function expectArguments(argv: readonly string[]): ExpectArguments | 'hel
   const family = choice('family', values.family, FAMILIES)
   if (!values.node) faults.push('--node is missing.')
   if (values.objects === undefined && values.diff === undefined) faults.push('--objects is missing.')
-  if (values.as !== undefined && values.diff !== undefined) faults.push('--as and --diff exclude each other.')
+  if (values.as !== undefined && values.diff !== undefined) faults.push('--as and --diff cannot be used together.')
   for (const address of values.address ?? [])
-    if (!acceptedFamily(address)) faults.push(`--address "${address}" is no IP address.`)
+    if (!acceptedFamily(address)) faults.push(`--address "${address}" is not an IP address.`)
   if (faults.length > 0) throw new UserError(`${faults.join('\n')}\nSee: node --import tsx scripts/expect.ts --help`)
   return {
     node: values.node ?? '',
@@ -116,9 +116,9 @@ const ADVICE = 'write it with: kubectl get nodes,services,endpointslices -A -o j
 
 /** The text of a file, or of standard input for `-`. */
 export async function readInput(path: string): Promise<string> {
-  // Reading a stream waits for a slow pipe, which a synchronous read of the descriptor does not.
+  // A stream waits for a slow pipe; a synchronous read of the descriptor does not.
   if (path === '-') return text(process.stdin)
-  // A shell's <(command) is a pipe that the command fills.
+  // <(command) in a shell is also a pipe.
   if (/^\/(?:dev|proc\/self)\/(?:fd\/|stdin)/.test(path)) return text(createReadStream(path))
   try {
     return readPlainFile(path)
@@ -135,7 +135,7 @@ export async function readInput(path: string): Promise<string> {
 export async function givenObjects({ objects, diff }: ExpectArguments): Promise<ClusterObjects> {
   const beside = diff === undefined ? undefined : join(diff, 'objects.json')
   const path = objects ?? (beside !== undefined && existsSync(beside) ? beside : undefined)
-  if (path === undefined) throw new UserError(`"${diff}" holds no "objects.json"; add --objects FILE.`)
+  if (path === undefined) throw new UserError(`"${diff}" does not contain "objects.json"; add --objects FILE.`)
   const input = await readInput(path)
   const name = path === '-' ? 'Standard input' : `"${path}"`
   if (input.trim() === '') throw new UserError(`${name} is empty; ${ADVICE}`)
@@ -143,7 +143,7 @@ export async function givenObjects({ objects, diff }: ExpectArguments): Promise<
   try {
     json = JSON.parse(input)
   } catch {
-    throw new UserError(`${name} is no JSON; ${ADVICE}`)
+    throw new UserError(`${name} is not JSON; ${ADVICE}`)
   }
   const read = readObjects(json)
   const refused = new Map<string, string[]>()
@@ -159,16 +159,18 @@ export async function givenObjects({ objects, diff }: ExpectArguments): Promise<
 /** The folder of one node's files: DIR itself, or DIR/nodes/NODE of a capture. */
 export function nodeFolder(directory: string, node: string): string {
   if (!isFolder(directory))
-    throw new UserError(`"${directory}" is no folder; give a capture (make capture) or the folder of one node's files.`)
+    throw new UserError(
+      `"${directory}" is not a folder; give a capture (make capture) or the folder of one node's files.`,
+    )
   if (existsSync(join(directory, 'iptables-save'))) return directory
   const folder = join(directory, 'nodes', node)
   if (isFolder(folder)) return folder
   throw new UserError(
-    `"${directory}" holds neither "iptables-save" nor "nodes/${node}"; take a capture with: make capture`,
+    `"${directory}" contains neither "iptables-save" nor "nodes/${node}"; take a capture with: make capture`,
   )
 }
 
-/** Reads one node's files, with the rules of one family. */
+/** Reads one node's files and the rules of one address family. */
 export function observedNode(folder: string, family: Family): NodeState {
   const files = new Map<string, string>()
   for (const name of CAPTURE_FILES) {
@@ -219,7 +221,7 @@ const tableToJson = ({ family, name, chains, sets, maps }: NftTable) => ({
   ),
 })
 
-/** A state as the tool of that name prints it, or all of it as JSON. */
+/** The part of a state that the named tool prints, or the whole state as JSON. */
 export function printState(state: NodeState, format: Format): string {
   if (format === 'iptables-save') return printIptablesSave(inKernelOrder(state.iptables))
   if (format === 'ipset-save') return printIpsetSave(state.ipsets)

@@ -3,7 +3,7 @@ import { dirname, join } from 'node:path'
 import { evidenceFolder } from '../grading/evidence.ts'
 import { projectRoot } from '../host/layout.ts'
 
-/** The file with the hints that were shown, one per line; `make reset-N` deletes it. */
+/** The file that lists the shown hints, one per line; `make reset-N` deletes it. */
 const memory = (lab: number, cluster: string) => join(projectRoot, evidenceFolder(lab, cluster), 'hints.txt')
 
 /** The highest shown tier of each step. */

@@ -4,13 +4,13 @@ import { describeBackends, iptablesBackends } from '../cluster/node-script.ts'
 import { installNodeTools, type ToolsReport } from '../cluster/node-tools/install.ts'
 
 function describe({ node, installed, from, paths }: ToolsReport): string {
-  const how = from === undefined ? 'already there' : `installed ${installed.join(' and ')} from ${from}`
+  const how = from === undefined ? 'already installed' : `installed ${installed.join(' and ')} from ${from}`
   return `${node}: ${how} (${paths.join(', ')})`
 }
 
 /**
- * Installs ipset and ipvsadm on every node that lacks them; a line for each node, which also names the iptables back end, and
- * whether anything was missing. Throws NodeToolsError when they can't be installed.
+ * Installs ipset and ipvsadm on every node that lacks them. Returns a line for each node, which also names the iptables back
+ * end, and whether anything was installed. Throws NodeToolsError when they can't be installed.
  */
 export async function installToolsEverywhere(cluster: Cluster): Promise<{ lines: string[]; installed: boolean }> {
   const nodes = await cluster.nodes()

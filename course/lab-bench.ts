@@ -39,7 +39,7 @@ export class LabBench {
     this.variant = variant
   }
 
-  /** `purpose` describes the command, as in "reset lab 1"; without it the command only reads. */
+  /** `purpose` describes the command, as in "reset lab 1"; omit it for a command that only reads. */
   static async open(cluster: Cluster, progress: Progress, purpose?: string): Promise<LabBench> {
     if (purpose !== undefined) await consent(cluster, labChange(purpose))
     const client = await kubeClient(cluster)
@@ -60,7 +60,7 @@ export class LabBench {
     await switchMode(this.cluster, mode, { ...options, progress: this.progress })
   }
 
-  /** The starting state of a lab: this mode with its default scheduler, nothing of the other mode left, nothing damaged. */
+  /** Brings the cluster into a lab's starting state: this mode with its default scheduler, without leftovers or damage. */
   async startIn(mode: SwitchedMode): Promise<void> {
     await startIn(mode, this)
   }
@@ -71,7 +71,7 @@ export class LabBench {
     for (const line of lines) this.progress.note(line)
   }
 
-  /** The option that resets the scheduler to `rr`; empty if it is the default already. */
+  /** The option that resets the scheduler to `rr`; empty if it is already the default. */
   async defaultScheduler(): Promise<{ scheduler?: string }> {
     const { scheduler } = readMode((await readConfigConf(this.client)).text)
     return scheduler === '' || scheduler === 'rr' ? {} : { scheduler: 'rr' }
@@ -113,8 +113,8 @@ export class LabBench {
   }
 
   /**
-   * Deletes the Services and Deployments that have a label, under whatever name, and waits until they are gone. In our own
-   * clusters this includes objects that a learner created by hand; in other clusters only those with our label.
+   * Deletes all Services and Deployments with a label and waits until they are gone. In our own clusters this includes
+   * objects that a learner created by hand; in other clusters only those with our label.
    */
   async deleteLabelled(label: string): Promise<void> {
     const labelSelector = this.cluster.driver === 'context' ? `${label},${ownSelector}` : label
@@ -141,7 +141,7 @@ export class LabBench {
     await unlessCode(409, this.client.core.createNamespacedService({ namespace: 'default', body }))
   }
 
-  /** `kubectl scale deployment NAME --replicas=…`, waited for */
+  /** `kubectl scale deployment NAME --replicas=…`; waits until the Pods are ready */
   async scale(name: string, replicas: number): Promise<void> {
     const { PatchStrategy, setHeaderOptions } = await import('../cluster/kubernetes.ts')
     const place = { namespace: 'default', name }
@@ -180,9 +180,9 @@ export interface SolutionStep {
   commands: string[]
   play?(bench: LabBench): Promise<void>
   /** It does not affect the steps before it, so all of them are judged on one snapshot, taken after the last. */
-  together?: true
-  /** What the lab undoes after the step has passed. */
-  tidy?: { commands: string[]; play(bench: LabBench): Promise<void> }
+  independent?: true
+  /** The cleanup after the step has passed. */
+  cleanup?: { commands: string[]; play(bench: LabBench): Promise<void> }
 }
 
 /** A lab's solution.ts: every step by its id, and the reset. */

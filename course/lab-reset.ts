@@ -40,7 +40,10 @@ for family in iptables ip6tables; do
 done
 true`
 
-/** Removes on every node the rules that learners add in labs: those with one of these words as comment, or `WORD-…`. */
+/**
+ * Removes the rules that learners add in labs from every node: those whose comment is one of these words or begins with
+ * `WORD-`.
+ */
 export async function removeRules(cluster: Cluster, comments: readonly string[]): Promise<void> {
   if (comments.length === 0) return
   const args = [comments.join('|')]
@@ -48,8 +51,8 @@ export async function removeRules(cluster: Cluster, comments: readonly string[])
 }
 
 /**
- * Removes leftovers of all other labs on machines and in the cluster, and this lab's rules on the nodes. Started labs are
- * known by their notes, which are kept.
+ * Removes leftovers of all other labs on machines and in the cluster, and this lab's rules on the nodes. Notes in the cluster
+ * show which labs were started; they are kept.
  */
 export async function leaveOthers(number: number, bench: LabBench): Promise<void> {
   const { items } = await bench.client.core.listNamespacedConfigMap({ namespace: NOTES_NAMESPACE })

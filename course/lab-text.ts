@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import MarkdownIt from 'markdown-it'
 import { projectRoot } from '../host/layout.ts'
 
-/** A fenced block of a lab's text that a reader types, with the attributes behind ```bash. */
+/** A fenced block of commands in a lab's text, with the attributes that follow ```bash. */
 export interface Fence {
   commands: string
   /** Its timeout. */
@@ -16,7 +16,7 @@ export interface Fence {
 export interface LabText {
   /** The markdown below the title and before the first section. */
   intro: string
-  /** The markdown of the last section, if it is of no step. */
+  /** The markdown of the last section if it belongs to no step. */
   outro: string
   /** The markdown of each step's section, without the marker, by step id. */
   sections: Map<string, string>
@@ -28,14 +28,14 @@ const DEFAULT_TIMEOUT = 60
 
 /**
  * Reads `labs/NN-name/README.md`: a section `## …` with `<!-- step: id -->` under its heading is the text of that step, and
- * every ```bash fence is typed by the reader. Throws Error for an unknown attribute of a fence.
+ * the reader types every ```bash fence. Throws Error for an unknown attribute of a fence.
  */
 export function readLabText(folder: string): LabText {
   const file = join(projectRoot, 'labs', folder, 'README.md')
   return parseLabText(readFileSync(file, 'utf8'), file)
 }
 
-/** As readLabText, from the text itself. */
+/** Parses the text of a README as readLabText does. */
 export function parseLabText(text: string, file: string): LabText {
   const lines = text.split('\n')
   const tokens = new MarkdownIt({ html: true }).parse(text, {})
@@ -74,7 +74,7 @@ function readTimeout(info: string, place: string): number {
   for (const attribute of info.split(/\s+/).slice(1)) {
     const value = /^timeout=(\d+)$/.exec(attribute)?.[1]
     if (value === undefined)
-      throw new Error(`${place}: "${attribute}" is no attribute of a fence; there is timeout=SECONDS.`)
+      throw new Error(`${place}: "${attribute}" is not an attribute of a fence; the only one is timeout=SECONDS.`)
     timeout = Number(value)
   }
   return timeout

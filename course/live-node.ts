@@ -8,7 +8,7 @@ import type { NodeState } from '../dataplane/node-state.ts'
 import { UserError } from '../host/main.ts'
 import { hasOutside, OUTSIDE } from '../host/outside.ts'
 
-/** What `NODE` names: a node, or the machine outside the cluster. Throws as chosenNode does. */
+/** The machine that `NODE` names: a node, or the machine outside the cluster. Throws as chosenNode does. */
 export async function chosenMachine(cluster: Cluster): Promise<string> {
   return process.env.NODE === OUTSIDE && hasOutside(cluster) ? OUTSIDE : chosenNode(cluster)
 }
@@ -16,14 +16,14 @@ export async function chosenMachine(cluster: Cluster): Promise<string> {
 /** The node that `NODE` names, or the first worker. Throws with the existing names. */
 export async function chosenNode(cluster: Cluster, wish = process.env.NODE): Promise<string> {
   const nodes = await cluster.nodes()
-  // npm sets NODE to the path of its own Node.js for everything that it starts.
-  const asked = wish?.includes('/') ? undefined : wish
-  const node = asked || (nodes.find((name) => !name.endsWith('control-plane')) ?? nodes[0])
+  // npm sets NODE to the path of its Node.js for its child processes.
+  const requested = wish?.includes('/') ? undefined : wish
+  const node = requested || (nodes.find((name) => !name.endsWith('control-plane')) ?? nodes[0])
   if (node !== undefined && nodes.includes(node)) return node
   throw new UserError(`There is no node "${node}": use NODE= with one of ${nodes.join(', ')}.`)
 }
 
-/** Origin, destination and node of a packet as scripts/trace.ts takes them, with names resolved to addresses. */
+/** Origin, destination and node of a packet for scripts/trace.ts, with names resolved to addresses. */
 interface LiveRoute {
   from: string
   to: string
@@ -51,7 +51,7 @@ export async function resolveRoute(cluster: Cluster, from: string, to: string, w
       .readNamespacedPod({ namespace: podNamespace, name: pod })
       .catch(missing(`Pod "${pod}" in namespace "${podNamespace}"`))
     if (!status?.podIP)
-      throw new UserError(`Pod "${pod}" has no address yet; \`kubectl get pod ${pod} -o wide\` tells when.`)
+      throw new UserError(`Pod "${pod}" has no address yet; \`kubectl get pod ${pod} -o wide\` shows it.`)
     route.from = spec?.hostNetwork ? 'host' : `pod:${status.podIP}`
     route.node ??= spec?.nodeName
   }
@@ -61,7 +61,7 @@ export async function resolveRoute(cluster: Cluster, from: string, to: string, w
       .catch(missing(`Service "${service}" in namespace "${namespace}"`))
     const address = spec?.clusterIP
     if (!address || address === 'None')
-      throw new UserError(`Service "${service}" has no ClusterIP: a client is given its Pods' addresses by DNS.`)
+      throw new UserError(`Service "${service}" has no ClusterIP: DNS returns the addresses of its Pods.`)
     route.to = `${address.includes(':') ? `[${address}]` : address}${port ?? `:${spec.ports?.[0]?.port}`}${protocol}`
   }
   return { ...route, node: await chosenNode(cluster, route.node) }

@@ -20,15 +20,15 @@ import { programmed } from './programmed.ts'
 
 /**
  * A step that changes the cluster, and the following steps that only read, answer a question, or do not affect earlier steps:
- * all are judged on one snapshot. An answer does not affect earlier steps.
+ * all are judged on one snapshot.
  */
 interface Act {
   steps: StepDefinition[]
   solution: SolutionStep
-  /** How the steps after the first one are solved, by step. */
+  /** The solutions of the steps after the first one, by step id. */
   others: Map<string, SolutionStep>
-  /** What to undo after the last of them. */
-  tidy: SolutionStep['tidy']
+  /** The cleanup after the last of them. */
+  cleanup: SolutionStep['cleanup']
 }
 
 /**
@@ -56,13 +56,13 @@ async function playAlone(
   const outcomes: StepOutcome[] = []
   for (const act of actsOf(steps, solution)) {
     announce(spec, act.steps[0])
-    tell(act.solution.commands, bench)
+    printCommands(act.solution.commands, bench)
     let changed = false
-    for (const { play, together } of [act.solution, ...act.others.values()]) {
+    for (const { play, independent } of [act.solution, ...act.others.values()]) {
       // Answers are read from a settled cluster; other steps need not wait.
-      if (changed && !together) await waitUntilSettled(bench)
+      if (changed && !independent) await waitUntilSettled(bench)
       await play?.(bench)
-      changed = together === true || (play !== undefined && act.solution.play === play)
+      changed = independent === true || (play !== undefined && act.solution.play === play)
     }
     if (changed) await waitUntilSettled(bench)
     const only = act.steps.map(({ id }) => id)
@@ -71,32 +71,32 @@ async function playAlone(
       const outcome = judged.find(({ id }) => id === step.id)
       if (!outcome) throw new Error(`step "${step.id}" was not judged`)
       if (index > 0) announce(spec, step)
-      tell(act.others.get(step.id)?.commands ?? [], bench)
+      printCommands(act.others.get(step.id)?.commands ?? [], bench)
       console.log(`  ${outcomeLine(outcome, step)}`)
       for (const line of measuredLines(outcome)) console.log(line)
       for (const line of failureLines(spec.lab.number, step, outcome)) console.log(line)
       outcomes.push(outcome)
     }
     if (judged.some(({ verdict }) => verdict !== 'passed' && verdict !== 'not applicable')) break
-    const { tidy } = act
-    if (!tidy) continue
-    tell(tidy.commands, bench)
-    await tidy.play(bench)
+    const { cleanup } = act
+    if (!cleanup) continue
+    printCommands(cleanup.commands, bench)
+    await cleanup.play(bench)
   }
   return outcomes
 }
 
-function tell(commands: readonly string[], { variant }: LabBench): void {
+function printCommands(commands: readonly string[], { variant }: LabBench): void {
   for (const command of commands) console.log(`  $ ${personalise(command, variant)}`)
 }
 
-/** kube-proxy may need a second for recent changes, if the driver does not report when all is programmed. */
+/** The time that kube-proxy may need for recent changes, if the driver does not report when it has synced. */
 const freshMs = 1000
 const syncMs = 3000
 
 /**
- * Waits until the API shows no pending change and kube-proxies have followed; reading a node earlier is useless. After the
- * timeout the checks report the problem.
+ * Waits until the API shows no pending change and every kube-proxy has synced, because a node that is read earlier is
+ * incomplete. After the timeout the checks report the problem.
  */
 async function waitUntilSettled({ cluster, client }: LabBench): Promise<void> {
   try {
@@ -116,15 +116,15 @@ function actsOf(steps: readonly StepDefinition[], solution: LabSolution): Act[] 
     const entry = solution.steps[step.id]
     if (!entry) throw new Error(`The reference solution has no step "${step.id}".`)
     const last = acts.at(-1)
-    const harmless = entry.together || step.question !== undefined
-    const joins = last && (!entry.play || (harmless && !last.tidy))
+    const harmless = entry.independent || step.question !== undefined
+    const joins = last && (!entry.play || (harmless && !last.cleanup))
     if (!joins) {
-      acts.push({ steps: [step], solution: entry, others: new Map(), tidy: entry.tidy })
+      acts.push({ steps: [step], solution: entry, others: new Map(), cleanup: entry.cleanup })
       continue
     }
     last.steps.push(step)
     if (entry.play) last.others.set(step.id, entry)
-    last.tidy ??= entry.tidy
+    last.cleanup ??= entry.cleanup
   }
   return acts
 }
@@ -147,7 +147,7 @@ export async function play(lab: LabDefinition, cluster: Cluster, progress: Progr
   await resetLab(lab, bench)
   const source = await openCluster(bench.cluster)
   await playSteps(spec, solution, bench, source, lab.steps)
-  console.log('\nEvery step once more, on one snapshot of the cluster as it is now:\n')
+  console.log('\nAll steps again, on one snapshot of the current cluster:\n')
   const report = await gradeWith(
     spec,
     { lab: lab.number, source: { kind: 'cluster', driver: cluster.driver, name: cluster.name } },

@@ -6,18 +6,18 @@ import { Failure, Trouble } from '../grading/failure.ts'
 import { type NodeView, Snapshot } from '../grading/snapshot.ts'
 import { DeadlineError, waitFor } from '../host/wait.ts'
 
-/** The time limit if it is read on the nodes: a genuine kube-proxy takes a second, and more on a busy machine. */
+/** The time limit if the nodes are read: a genuine kube-proxy needs one second, and more on a busy machine. */
 const READ_MS = 10_000
 
 /**
- * Resolves when every kube-proxy has programmed the current API objects, or after the deadline: rules that are read right
- * after a change would be incomplete. If the cluster does not report it (`synced`), the nodes are compared with the
- * prediction.
+ * Resolves when every kube-proxy has programmed the current API objects, or after the deadline: rules that are read
+ * immediately after a change may be incomplete. If the cluster does not report it (`synced`), the nodes are compared with
+ * the prediction.
  */
 export async function programmed(cluster: Cluster, client: KubeClient, syncMs = READ_MS): Promise<void> {
   if (cluster.synced) return cluster.synced(syncMs)
   try {
-    await waitFor('every node to hold what kube-proxy programs', READ_MS, async () =>
+    await waitFor('every node to have the rules that kube-proxy programs', READ_MS, async () =>
       isProgrammed(new Snapshot(await takeCapture(cluster, client))),
     )
   } catch (error) {
@@ -25,7 +25,7 @@ export async function programmed(cluster: Cluster, client: KubeClient, syncMs = 
   }
 }
 
-/** True when every node holds exactly what its kube-proxy programs. A node that can't be judged is ignored. */
+/** True if the state of every node equals the prediction for its kube-proxy. A node that can't be judged is ignored. */
 export const isProgrammed = ({ nodes }: Snapshot): boolean => nodes.every(holdsPrediction)
 
 function holdsPrediction(node: NodeView): boolean {

@@ -11,7 +11,7 @@ import { modeOf, Snapshot, stateOf } from '../grading/snapshot.ts'
 import type { Progress } from '../host/progress.ts'
 import { DeadlineError, waitFor } from '../host/wait.ts'
 
-/** The time for a running kube-proxy to follow a reset, or to finish its first sync. */
+/** The time limit for a running kube-proxy to sync after a reset, or to finish its first sync. */
 const settleMs = 8000
 
 /** A cluster, and the learner's commands on it (LabBench). */
@@ -26,21 +26,21 @@ interface ModeCommands {
 
 /**
  * Brings kube-proxy into a mode with its default scheduler, in the cluster's own version, without leftovers or damage; fast
- * if that is the state already.
+ * if this is already the state.
  */
 export async function startIn(mode: SwitchedMode, bench: ModeCommands): Promise<void> {
   const scheduler = await bench.defaultScheduler()
   const configured = readMode((await readConfigConf(bench.client)).text).mode || 'iptables'
   const foreign = isForeignImage(await readDaemonSet(bench.client))
-  const asked = configured === mode && scheduler.scheduler === undefined && !foreign
-  if (asked && (await settles(mode, bench))) return
+  const isConfigured = configured === mode && scheduler.scheduler === undefined && !foreign
+  if (isConfigured && (await settles(mode, bench))) return
   await bench.mode(mode, { ...scheduler, version: OWN })
   await bench.flush()
   // Manually altered rules survive many syncs of iptables mode; a restarted kube-proxy writes all rules.
   if (!(await settles(mode, bench))) await bench.mode(mode, { force: true })
 }
 
-/** Every node is in that mode, with exactly its predicted state, and nothing of another mode. */
+/** True if every node is in that mode, has exactly its predicted state, and no leftovers of another mode. */
 function holds(mode: SwitchedMode, { nodes }: Snapshot): boolean {
   return nodes.every(
     (node) =>
@@ -54,7 +54,7 @@ async function settles(mode: SwitchedMode, bench: ModeCommands): Promise<boolean
   const { cluster, client, progress } = bench
   progress.start(`Checking that every node runs mode "${mode}" and nothing else`)
   try {
-    await waitFor(`every node to hold mode "${mode}"`, settleMs, async () => {
+    await waitFor(`every node to be in mode "${mode}"`, settleMs, async () => {
       await cluster.synced?.(settleMs)
       const snapshot = new Snapshot(await takeCapture(cluster, client))
       // Waiting does not help if another mode runs.

@@ -1,14 +1,16 @@
-/** What was computed from a text, kept for the next time. Values are shared, so callers must not change them. */
+/** Caches values that are computed from a text. Values are shared, so callers must not change them. */
 export class BoundedCache<Value> {
   readonly #values = new Map<string, Value>()
   readonly #limit: number
 
-  /** A cache that holds `limit` texts is emptied before it takes another one. */
+  /** A cache with `limit` entries is emptied before the next one is added. */
   constructor(limit: number) {
     this.#limit = limit
   }
 
-  /** The value of a text, from `create` where the cache does not have it; when that throws, nothing is kept. */
+  /**
+   * The value of a text, created with `create` if it is not in the cache; if that throws, nothing is stored.
+   */
   getOrCreate(text: string, create: (text: string) => Value): Value {
     const known = this.#values.get(text)
     if (known !== undefined || this.#values.has(text)) return known as Value
@@ -18,7 +20,10 @@ export class BoundedCache<Value> {
     return value
   }
 
-  /** The same for a part of a longer text: V8 keeps a whole text in memory for the sake of a slice, so a copy becomes the key. */
+  /**
+   * The same for a slice of a longer text. A slice would keep the whole text in memory (V8), so the key is a
+   * copy.
+   */
   getOrCreateOfSlice(slice: string, create: (text: string) => Value): Value {
     const known = this.#values.get(slice)
     if (known !== undefined) return known

@@ -8,20 +8,20 @@ import { parseNftList } from './nft-list.ts'
 import type { NodeState } from './node-state.ts'
 import { ParseError } from './parse-error.ts'
 
-/** Something in one file of a capture that could not be read. `line` is absent when the file itself is missing. */
+/** A part of a capture's file that could not be read. `line` is absent if the file itself is missing. */
 export interface CaptureFault {
   file: string
   line?: number
   message: string
 }
 
-/** A node read from its files. With faults, the state holds the content of the other files. */
+/** A node read from its files. If there are faults, the state contains the content of the other files. */
 export interface CapturedNode {
   state: NodeState
   faults: CaptureFault[]
 }
 
-/** The files of one node's capture; iptables-save and ip-addr.json must be there, a node without IPVS has no others. */
+/** The files of one node's capture; iptables-save and ip-addr.json are required; a node without IPVS has no others. */
 export const CAPTURE_FILES = [
   'iptables-save',
   'ip6tables-save',
@@ -30,6 +30,7 @@ export const CAPTURE_FILES = [
   'ip-addr.json',
   'nft-ip.json',
   'nft-ip6.json',
+  'nft-others.json',
   'ip-route',
 ] as const
 
@@ -39,7 +40,8 @@ const REQUIRED: ReadonlySet<CaptureFile> = new Set<CaptureFile>(['iptables-save'
 
 /**
  * Reads one node's files (name → text) into its state; collects every fault instead of stopping at the first. The rules
- * are those of one IP family (`ipv4` by default): `iptables-save` or `ip6tables-save`. `ip-route` holds IPv4 routes only.
+ * are those of one IP family (`ipv4` by default): `iptables-save` or `ip6tables-save`. `ip-route` contains IPv4 routes
+ * only.
  */
 export function readCapturedNode(files: ReadonlyMap<string, string>, options: { family?: Family } = {}): CapturedNode {
   const rules = options.family === 'ipv6' ? 'ip6tables-save' : 'iptables-save'
@@ -52,9 +54,13 @@ export function readCapturedNode(files: ReadonlyMap<string, string>, options: { 
   }
   const tables = (['nft-ip.json', 'nft-ip6.json'] as const).map((file) => readFile(files, file, parseNftList, faults))
   if (tables.some((list) => list !== undefined)) state.nftables = tables.flatMap((list) => list ?? [])
+  const others = readFile(files, 'nft-others.json', (text) => linesOf(text).flatMap(parseNftList), faults)
+  if (others !== undefined && others.length > 0) state.foreignNftables = others
   const routes = options.family === 'ipv6' ? undefined : readFile(files, 'ip-route', parseIpRoute, faults)
   return { state: routes ? { ...state, routes } : state, faults }
 }
+
+const linesOf = (text: string): string[] => text.split('\n').filter((line) => line !== '')
 
 function readFile<Value>(
   files: ReadonlyMap<string, string>,

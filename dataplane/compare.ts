@@ -8,10 +8,10 @@ import type { NodeState } from './node-state.ts'
 export type { CompareOptions, Finding, Where } from './compare/finding.ts'
 
 /**
- * Compares what kube-proxy should have programmed on a node with what the node holds, both ways, and only in what
- * kube-proxy owns: KUBE-* chains and the jumps to them, KUBE-* sets, virtual servers, kube-ipvs0, its
- * tables of nf_tables. Counters, comments of the
- * save files, hash sizes and the order of sets and Services count for nothing. An empty list means they are equal.
+ * Compares the predicted state of a node with its actual state in both directions, limited to the objects that
+ * kube-proxy owns: KUBE-* chains and the jumps to them, KUBE-* sets, virtual servers, kube-ipvs0, and its
+ * nf_tables tables. Counters, comment lines, hash sizes and the order of sets and Services are ignored. An empty
+ * list means that they are equal.
  */
 export function compareNodeState(expected: NodeState, actual: NodeState, options: CompareOptions): Finding[] {
   return [

@@ -1,4 +1,4 @@
-// What `conntrack -L` prints:  tcp 6 98 TIME_WAIT src=… dst=… sport=… dport=… src=… … [ASSURED] mark=0 use=1
+// Output of `conntrack -L`:  tcp 6 98 TIME_WAIT src=… dst=… sport=… dport=… src=… … [ASSURED] mark=0 use=1
 
 import { eachLine, ParseError } from './parse-error.ts'
 
@@ -37,7 +37,7 @@ export function parseConntrack(text: string): Connection[] {
   eachLine(text, (line, number) => {
     if (line.trim() === '' || SUMMARY.test(line)) return
     const connection = readConnection(line.trim().split(/\s+/))
-    if (!connection) throw new ParseError(SOURCE, number, line, 'not a line that conntrack -L prints')
+    if (!connection) throw new ParseError(SOURCE, number, line, 'not a line of conntrack -L')
     connections.push(connection)
   })
   return connections

@@ -1,4 +1,4 @@
-// What `ip -j -d addr` prints: a JSON array of links with their addresses.
+// Output of `ip -j -d addr`: a JSON array of links with their addresses.
 
 import { z } from 'zod'
 import { BoundedCache } from './bounded-cache.ts'
@@ -13,7 +13,7 @@ export interface LinkAddress {
 
 export interface Link {
   name: string
-  /** `dummy`, `veth`, `bridge`, … where `ip -d` printed it. */
+  /** `dummy`, `veth`, `bridge`, … if `ip -d` printed it. */
   kind?: string
   flags: string[]
   operstate: string
@@ -39,8 +39,8 @@ const linkSchema = z.object({
 const outputSchema = z.array(linkSchema)
 
 /**
- * Reads the output of `ip -j addr` or `ip -j -d addr`. Empty objects, which `ip` prints for links that a filter left out,
- * are skipped. Throws ParseError when it is not JSON or not that shape; the fault names the place (`2.addr_info.0.local`).
+ * Reads the output of `ip -j addr` or `ip -j -d addr`. Empty objects, which `ip` prints for filtered links, are skipped. Throws
+ * ParseError if it is not JSON or has another structure; the error names the path (`2.addr_info.0.local`).
  */
 export function parseIpAddr(text: string): Link[] {
   return linkByLink(text) ?? readWhole(text)
@@ -48,12 +48,12 @@ export function parseIpAddr(text: string): Link[] {
 
 const known = new BoundedCache<Link[]>(2000)
 
-/** The start of every link that `ip` prints in one line. */
+/** The start of each link in `ip`'s one-line output. */
 const LINK = '{"ifindex":'
 
 /**
- * Most links of a node are the same at every moment, so each text is read once. Undefined where one of the pieces is no link by
- * itself; where all are, the whole is the list of them.
+ * Parses each link separately and caches it, because most links of a node never change. Undefined if a piece is not a complete
+ * link.
  */
 function linkByLink(text: string): Link[] | undefined {
   const list = text.trimEnd()
@@ -77,8 +77,8 @@ function readWhole(text: string): Link[] {
   const read = outputSchema.safeParse(json)
   if (!read.success) {
     const issue = read.error.issues[0]
-    const place = issue?.path.join('.') || 'the whole'
-    throw new ParseError(SOURCE, 1, text.slice(0, 80), `${place} is not what ip prints (${issue?.message})`)
+    const place = issue?.path.join('.') || 'the output'
+    throw new ParseError(SOURCE, 1, text.slice(0, 80), `${place} is not output of ip (${issue?.message})`)
   }
   return read.data.flatMap((link) => (link.ifname === undefined ? [] : [readLink(link.ifname, link)]))
 }
@@ -96,7 +96,7 @@ function readLink(ifname: string, link: z.infer<typeof linkSchema>): Link {
   for (const { family, local, prefixlen } of link.addr_info ?? []) {
     if ((family !== 'inet' && family !== 'inet6') || local === undefined) continue
     if (familyOf(local) !== (family === 'inet' ? 'ipv4' : 'ipv6')) {
-      throw new ParseError(SOURCE, 1, local, `${name} has an address that is no ${family} address`)
+      throw new ParseError(SOURCE, 1, local, `${name} has an address that is not an ${family} address`)
     }
     const prefixLength = prefixlen ?? (family === 'inet' ? 32 : 128)
     result.addresses.push({ family, address: canonicalAddress(local), prefixLength })
@@ -104,7 +104,7 @@ function readLink(ifname: string, link: z.infer<typeof linkSchema>): Link {
   return result
 }
 
-/** Prints links as `ip -j -d addr` does, with the fields this model knows. */
+/** Prints links as `ip -j -d addr` does, with the fields of this model. */
 export function printIpAddr(links: readonly Link[]): string {
   const output = links.map((link, index) => ({
     ifindex: index + 1,

@@ -4,7 +4,7 @@ import { BoundedCache } from './bounded-cache.ts'
 /** An IP family: of an address, and of the rules, sets and virtual servers of one proxier. */
 export type Family = 'ipv4' | 'ipv6'
 
-/** How many bits an address of the family has. */
+/** The number of bits of an address of the family. */
 export const addressBits = (family: Family): 32 | 128 => (family === 'ipv4' ? 32 : 128)
 
 /** `/32` or `/128`: what iptables-save appends to a single address. */
@@ -22,7 +22,9 @@ export interface Prefix {
 // A capture repeats the same addresses in thousands of rules.
 const prefixes = new BoundedCache<Prefix | undefined>(100_000)
 
-/** Reads `10.0.0.1`, `10.0.0.0/8`, `10.0.0.0/255.0.0.0`, `fd00::1` or `fd00::/64`; undefined when it is neither. */
+/**
+ * Reads `10.0.0.1`, `10.0.0.0/8`, `10.0.0.0/255.0.0.0`, `fd00::1` or `fd00::/64`; undefined for other text.
+ */
 export function parsePrefix(text: string): Prefix | undefined {
   return prefixes.getOrCreate(text, readPrefix)
 }
@@ -45,7 +47,7 @@ function prefixLength(text: string): number | undefined {
   return ipaddr.IPv4.parse(text).prefixLengthFromSubnetMask() ?? undefined
 }
 
-/** Whether `address` lies in `prefix` (`10.0.0.0/8`); false when either is no address or the families differ. */
+/** Whether `prefix` (`10.0.0.0/8`) contains `address`; false if either is invalid or the families differ. */
 export function contains(prefix: string, address: string): boolean {
   const network = parsePrefix(prefix)
   const host = parsePrefix(address)
@@ -54,7 +56,7 @@ export function contains(prefix: string, address: string): boolean {
   return network.bits >> shift === host.bits >> shift
 }
 
-/** How many leading bits two addresses of one family share; 0 across families. */
+/** The number of leading bits that two addresses of one family share; 0 for different families. */
 export function commonBits(one: string, other: string): number {
   const a = parsePrefix(one)
   const b = parsePrefix(other)
@@ -63,10 +65,13 @@ export function commonBits(one: string, other: string): number {
   return addressBits(a.family) - (difference === 0n ? 0 : difference.toString(2).length)
 }
 
-/** The family of an address or prefix; undefined when the text is neither. */
+/** The family of an address or prefix; undefined for other text. */
 export const familyOf = (text: string): Family | undefined => parsePrefix(text)?.family
 
-/** Leading zeros are decimal to kube-proxy (Go's net.ParseIP before 1.17, which k8s.io/utils/net keeps as ParseIPSloppy). */
+/**
+ * kube-proxy reads numbers with leading zeros as decimal (Go's net.ParseIP before 1.17, kept as ParseIPSloppy
+ * in k8s.io/utils/net).
+ */
 const OCTET = '0{0,8}(?:25[0-5]|2[0-4]\\d|1\\d\\d|\\d?\\d)'
 const SLOPPY_IPV4 = new RegExp(`^(?:${OCTET}\\.){3}${OCTET}$`)
 
@@ -83,7 +88,7 @@ export function isCidr(text: string): boolean {
   return family !== undefined && Number(match?.[2]) <= addressBits(family)
 }
 
-/** The one spelling of an address that the kernel's tools print (no leading zeros, RFC 5952); other text unchanged. */
+/** An address in the spelling of the kernel's tools (no leading zeros, RFC 5952); other text is unchanged. */
 export function canonicalAddress(address: string): string {
   if (address.includes(':'))
     return ipaddr.IPv6.isValid(address) ? ipaddr.IPv6.parse(address).toRFC5952String() : address
@@ -109,7 +114,7 @@ export function printEndpoint(address: string, port: number): string {
   return address.includes(':') ? `[${address}]:${port}` : `${address}:${port}`
 }
 
-/** Reads `10.0.0.1:80` or `[fd00::1]:80`; undefined when address or port (0–65535) is none. */
+/** Reads `10.0.0.1:80` or `[fd00::1]:80`; undefined if the address or port (0–65535) is invalid. */
 export function parseEndpoint(text: string): { address: string; port: number } | undefined {
   const colon = text.lastIndexOf(':')
   if (colon === -1) return undefined

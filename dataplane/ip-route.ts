@@ -1,9 +1,11 @@
-// What `ip route` prints:  default via 172.18.0.1 dev eth0 / 10.244.1.0/24 dev cni0 proto kernel scope link src 10.244.1.1
+// Output of `ip route`:  default via 172.18.0.1 dev eth0 / 10.244.1.0/24 dev cni0 proto kernel scope link src 10.244.1.1
 
 import { familyOf, parsePrefix } from './ip-address.ts'
 import { eachLine, ParseError } from './parse-error.ts'
 
-/** One route. `destination` is a prefix (`default` is read as 0.0.0.0/0 or ::/0); several next hops keep the first. */
+/**
+ * One route. `destination` is a prefix (`default` is read as 0.0.0.0/0 or ::/0); of several next hops the first is kept.
+ */
 export interface Route {
   /** `unicast`, or the type at the start of the line: `local`, `broadcast`, `blackhole`, `unreachable`, `prohibit`, `throw`. */
   type: string
@@ -29,8 +31,8 @@ const TYPES = new Set([
 const NEXT_HOP = /^\s+nexthop\s/
 
 /**
- * Reads the text of `ip route` or `ip route show table all` (v4 or v6). Throws ParseError for a line that begins with
- * no destination. Attributes that do not decide the next hop are skipped.
+ * Reads the text of `ip route` or `ip route show table all` (v4 or v6). Throws ParseError for a line without a
+ * destination. Attributes that do not determine the next hop are skipped.
  */
 export function parseIpRoute(text: string): Route[] {
   const routes: Route[] = []
@@ -46,7 +48,7 @@ export function parseIpRoute(text: string): Route[] {
     const type = TYPES.has(words[0] ?? '') ? (words.shift() ?? '') : 'unicast'
     const target = words.shift() ?? ''
     if (target !== 'default' && !parsePrefix(target)) {
-      throw new ParseError(SOURCE, number, line, 'not a route line, it begins with no destination')
+      throw new ParseError(SOURCE, number, line, 'not a route: the line does not begin with a destination')
     }
     const via = words[words.indexOf('via') + 1]
     const everywhere = words.includes('via') && via !== undefined && familyOf(via) === 'ipv6' ? '::/0' : '0.0.0.0/0'

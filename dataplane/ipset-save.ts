@@ -1,10 +1,12 @@
-// What `ipset save` prints:  create KUBE-CLUSTER-IP hash:ip,port family inet … / add KUBE-CLUSTER-IP 10.96.0.1,tcp:443
+// Output of `ipset save`:  create KUBE-CLUSTER-IP hash:ip,port family inet … / add KUBE-CLUSTER-IP 10.96.0.1,tcp:443
 
 import { canonicalAddress } from './ip-address.ts'
 import { eachLine, ParseError } from './parse-error.ts'
 import { quoteWord, splitWords } from './words.ts'
 
-/** One set. `members` hold the text after `add NAME ` in canonical form; `options` those of the create line. */
+/**
+ * One set. `members` contains the text after `add NAME ` in canonical form, `options` the options of the create line.
+ */
 export interface IpSet {
   name: string
   type: string
@@ -18,7 +20,7 @@ export type IpSets = Map<string, IpSet>
 const SOURCE = 'ipset save'
 /** Options of a create line without a value; they are kept with the value ''. */
 const FLAGS = new Set(['counters', 'comment', 'skbinfo', 'forceadd', 'wildcard'])
-/** Extensions of a member line: how many words follow each. They say nothing about which packets match, `nomatch` does. */
+/** Extensions of a member line and their number of values. Of these, only `nomatch` affects which packets match. */
 const EXTENSIONS = new Map([
   ['timeout', 1],
   ['packets', 1],
@@ -32,8 +34,9 @@ const EXTENSIONS = new Map([
 ])
 
 /**
- * Reads the output of `ipset save`. Members are canonical (see canonicalMember), so that two texts of one set give equal
- * members. Throws ParseError for any other line, for a member of a set not created above it and for a set created twice.
+ * Reads the output of `ipset save`. Members are canonical (see canonicalMember), so that different spellings result in
+ * equal members. Throws ParseError for any other line, for a member of a set not created above it and for a set created
+ * twice.
  */
 export function parseIpsetSave(text: string): IpSets {
   const sets: IpSets = new Map()
@@ -41,7 +44,7 @@ export function parseIpsetSave(text: string): IpSets {
     if (line.startsWith('add ')) readMember(line, number, sets)
     else if (line.startsWith('create ')) readSet(line, number, sets)
     else if (line.trim() !== '' && !line.startsWith('#')) {
-      throw new ParseError(SOURCE, number, line, 'not a line that ipset save prints')
+      throw new ParseError(SOURCE, number, line, 'not a line of ipset save')
     }
   })
   return sets
@@ -79,9 +82,9 @@ function readMember(line: string, number: number, sets: IpSets): void {
 }
 
 /**
- * One spelling for one member: protocol in lower case, addresses as the kernel prints them, a full-length prefix (/32,
- * /128) dropped as ipset itself does; counters, timeouts and comments dropped; `nomatch` kept. Undefined when the text
- * is no member.
+ * The canonical spelling of a member: protocol in lower case, addresses as the kernel prints them, without a
+ * full-length prefix (/32, /128), which ipset itself omits, and without counters, timeouts and comments; `nomatch` is
+ * kept. Undefined if the text is not a member.
  */
 export function canonicalMember(text: string): string | undefined {
   if (PLAIN_MEMBER.test(text)) return text
@@ -100,7 +103,7 @@ export function canonicalMember(text: string): string | undefined {
   return nomatch ? `${canonical} nomatch` : canonical
 }
 
-/** What nearly every member of kube-proxy's sets looks like, which is already canonical. */
+/** The usual form of the members of kube-proxy's sets, which is already canonical. */
 const PLAIN_MEMBER = /^[\d.]+(,(tcp|udp|sctp):\d+)?(,[\d.]+)?$/
 const PROTOCOL_PORT = /^([a-z0-9-]+):(.+)$/i
 const PROTOCOL_NAMES = new Map([
@@ -123,7 +126,7 @@ function canonicalPart(part: string): string {
   return `${PROTOCOL_NAMES.get(name) ?? name}:${protocol[2]}`
 }
 
-/** Prints sets as `ipset save` does; `ipset restore` reads it. Lists of sets come after the sets they may name. */
+/** Prints sets as `ipset save` does; `ipset restore` reads it. Lists of sets follow the sets that they may contain. */
 export function printIpsetSave(sets: IpSets): string {
   const lines: string[] = []
   const ordered = [...sets.values()].sort((a, b) => Number(a.type === 'list:set') - Number(b.type === 'list:set'))

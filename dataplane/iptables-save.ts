@@ -1,4 +1,4 @@
-// What `iptables-save` prints:  *nat / :KUBE-SERVICES - [0:0] / -A KUBE-SERVICES … / COMMIT
+// Output of `iptables-save`:  *nat / :KUBE-SERVICES - [0:0] / -A KUBE-SERVICES … / COMMIT
 
 import { eachLine, ParseError } from './parse-error.ts'
 
@@ -9,7 +9,7 @@ export interface Rule {
   bytes?: number
 }
 
-/** One chain: `policy` is ACCEPT or DROP for built-in chains, `-` for the user's own. */
+/** One chain: `policy` is ACCEPT or DROP for built-in chains, `-` for user-defined chains. */
 export interface Chain {
   name: string
   policy: string
@@ -30,12 +30,12 @@ const RULE_COUNTERS = /^\[(\d+):(\d+)\] /
 const TABLE_NAME = /^[A-Za-z0-9_-]+$/
 
 /**
- * Reads the output of `iptables-save` or `iptables-save -c` (legacy or nf_tables, v4 or v6), any number of tables.
- * Comment and warning lines (`#`) are skipped. Rules keep their raw text; `parseRule` gives the typed fields when asked.
- * A table listed twice is read as iptables-restore would: the later one replaces the earlier. The kernel's list of tables
- * (/proc/net/ip_tables_names) shifts while it is read when another table is first used, and iptables-save then prints one again.
- * Throws ParseError for a line that is neither table, chain, rule nor COMMIT, a rule of an undeclared chain, a chain declared twice,
- * and for text that ends before COMMIT (a cut capture).
+ * Reads the output of `iptables-save` or `iptables-save -c` (legacy or nf_tables, v4 or v6), any number of tables. Comment and
+ * warning lines (`#`) are skipped. Rules keep their raw text; `parseRule` returns the typed fields. If a table is listed twice, the
+ * later one replaces the earlier, as in iptables-restore: when another table is first used while the kernel's list of tables
+ * (/proc/net/ip_tables_names) is read, iptables-save prints a table again. Throws ParseError for a line that is neither table,
+ * chain, rule nor COMMIT, a rule of an undeclared chain, a chain declared twice, and for text that ends before COMMIT (a truncated
+ * capture).
  */
 export function parseIptablesSave(text: string): Ruleset {
   const ruleset: Ruleset = new Map()
@@ -57,9 +57,9 @@ export function parseIptablesSave(text: string): Ruleset {
       table.set(declared.name, declared)
     } else if (first === 42) {
       // '*'
-      if (table) throw new ParseError(SOURCE, number, line, 'a table begins before the COMMIT of the one above')
+      if (table) throw new ParseError(SOURCE, number, line, 'a table begins before the COMMIT of the previous one')
       const name = line.slice(1).trimEnd()
-      if (!TABLE_NAME.test(name)) throw new ParseError(SOURCE, number, line, 'this is no table name')
+      if (!TABLE_NAME.test(name)) throw new ParseError(SOURCE, number, line, 'not a table name')
       table = new Map()
       chain = undefined
       ruleset.set(name, table)
@@ -70,7 +70,7 @@ export function parseIptablesSave(text: string): Ruleset {
       table = undefined
       chain = undefined
     } else {
-      throw new ParseError(SOURCE, number, line, 'not a line that iptables-save prints')
+      throw new ParseError(SOURCE, number, line, 'not a line of iptables-save')
     }
   })
   if (table) throw new ParseError(SOURCE, lastNumber + 1, '', 'the text ends before COMMIT')
@@ -87,7 +87,7 @@ function readChain(line: string, number: number): Chain {
   return { name, policy, packets: Number(counted[1]), bytes: Number(counted[2]), rules: [] }
 }
 
-/** Adds the rule to its chain and gives the chain back: rules of one chain are adjacent, so the next look-up is free. */
+/** Adds the rule to its chain and returns the chain: rules of one chain are adjacent, so the next one usually needs no lookup. */
 function readRule(line: string, number: number, table: Table, last: Chain | undefined): Chain {
   const counted = line.charCodeAt(0) === 91 ? RULE_COUNTERS.exec(line) : undefined
   const append = counted ? counted[0].length : 0

@@ -1,4 +1,4 @@
-// What `ipvsadm -Sn` prints:  -A -t 10.96.0.1:443 -s rr / -a -t 10.96.0.1:443 -r 172.18.0.2:6443 -m -w 1
+// Output of `ipvsadm -Sn`:  -A -t 10.96.0.1:443 -s rr / -a -t 10.96.0.1:443 -r 172.18.0.2:6443 -m -w 1
 
 import { BoundedCache } from './bounded-cache.ts'
 import { parseEndpoint, printEndpoint } from './ip-address.ts'
@@ -44,21 +44,37 @@ const FORWARDS: Record<string, RealServer['forward']> = {
   '-i': 'tunnel',
   '--ipip': 'tunnel',
 }
-/** Options of a real server that take a value and that the model does not keep (thresholds, tunnel encapsulation). */
+/** Options of a real server with a value that the model ignores (thresholds, tunnel encapsulation). */
 const UNKEPT = new Set(['-x', '--u-threshold', '-y', '--l-threshold', '--tun-type', '--tun-port'])
 const UNKEPT_FLAGS = new Set(['--tun-nocsum', '--tun-csum', '--tun-remcsum'])
 /** The kernel's default when -p has no value (IPVS_SVC_PERSISTENT_TIMEOUT of ipvsadm). */
 const DEFAULT_PERSISTENCE = 300
 
-/** One key for one virtual server: `TCP 10.96.0.1:443`, `FWM 5`. */
+/** The key of a virtual server: `TCP 10.96.0.1:443`, `FWM 5`. */
 export function virtualServerKey(server: Pick<VirtualServer, 'protocol' | 'address' | 'port'>): string {
   if (server.protocol === 'FWM') return `FWM ${server.address}`
   return `${server.protocol} ${printEndpoint(server.address, server.port)}`
 }
 
+/** Live connections by real server: `TCP 10.96.0.1:443 172.18.0.2:6443`. */
+export type LiveConnections = ReadonlyMap<string, { active: number; inactive: number }>
+
+/** Reads the connections that the kernel counts for each real server from the output of `ipvsadm -Ln`. */
+export function parseIpvsadmList(text: string): LiveConnections {
+  const connections = new Map<string, { active: number; inactive: number }>()
+  let server = ''
+  for (const line of text.split('\n')) {
+    server = /^((?:TCP|UDP|SCTP|FWM) +\S+) /.exec(line)?.[1]?.replace(/ +/, ' ') ?? server
+    const [, real, active, inactive] = /^ +-> (\S+) +\S+ +\d+ +(\d+) +(\d+) *$/.exec(line) ?? []
+    if (real !== undefined) connections.set(`${server} ${real}`, { active: Number(active), inactive: Number(inactive) })
+  }
+  return connections
+}
+
 /**
- * Reads the output of `ipvsadm -Sn` (`ipvsadm-save -n`), in its order. Throws ParseError for any other line, for a real
- * server whose virtual server is not listed before it, and for names instead of numbers (`ipvsadm -S` without -n).
+ * Reads the output of `ipvsadm -Sn` (`ipvsadm-save -n`) and keeps its order. Throws ParseError for any other line, for
+ * a real server whose virtual server is not listed before it, and for names instead of numbers (`ipvsadm -S` without
+ * -n).
  */
 export function parseIpvsadmSave(text: string): VirtualServer[] {
   const servers = new Map<string, VirtualServer>()
@@ -85,7 +101,7 @@ type Line =
   | { key: string; virtualServer: VirtualServer; realServer?: undefined }
   | { key: string; virtualServer?: undefined; realServer: RealServer }
 
-/** The nodes of a cluster, and each of them at several moments, print the same lines. */
+/** Captures of all nodes at different times contain mostly the same lines. */
 const known = new BoundedCache<Line>(5000)
 
 function readLine(line: string, fail: Fail): Line {
@@ -95,7 +111,7 @@ function readLine(line: string, fail: Fail): Line {
     return { key: virtualServerKey(virtualServer), virtualServer }
   }
   if (command === '-a' || command === '--add-server') return readRealServer(words, fail)
-  throw fail('not a line that ipvsadm -Sn prints')
+  throw fail('not a line of ipvsadm -Sn')
 }
 
 function readVirtualServer(words: string[], fail: Fail): VirtualServer {
@@ -126,7 +142,7 @@ function readRealServer(words: string[], fail: Fail): { key: string; realServer:
     const method = FORWARDS[word]
     if (word === '-r' || word === '--real-server') {
       endpoint = parseEndpoint(reader.value(word))
-      if (!endpoint) throw fail('the real server is no numeric ADDRESS:PORT (take the output with ipvsadm -Sn)')
+      if (!endpoint) throw fail('the real server is not a numeric ADDRESS:PORT (take the output with ipvsadm -Sn)')
     } else if (word === '-w' || word === '--weight') weight = reader.number(word)
     else if (method) forward = method
     else if (UNKEPT.has(word)) reader.value(word)
@@ -142,7 +158,7 @@ function readService(reader: Words, fail: Fail): Pick<VirtualServer, 'protocol' 
   if (!protocol) throw fail('the line names no service (-t, -u, --sctp-service or -f)')
   if (protocol === 'FWM') return { protocol, address: String(reader.number(option)), port: 0 }
   const endpoint = parseEndpoint(reader.value(option))
-  if (!endpoint) throw fail('the service is no numeric ADDRESS:PORT (take the output with ipvsadm -Sn)')
+  if (!endpoint) throw fail('the service is not a numeric ADDRESS:PORT (take the output with ipvsadm -Sn)')
   return { protocol, ...endpoint }
 }
 
@@ -174,7 +190,7 @@ class Words {
   number(option: string): number {
     const word = this.value(option)
     const value = /^\d{1,10}$/.test(word) ? Number(word) : Number.NaN
-    if (!(value <= 0xffffffff)) throw this.#fail(`the value of ${option} is no number`)
+    if (!(value <= 0xffffffff)) throw this.#fail(`the value of ${option} is not a number`)
     return value
   }
 }

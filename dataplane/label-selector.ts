@@ -33,7 +33,7 @@ export function matchesSelector(selector: LabelSelector | undefined, labels: Lab
   })
 }
 
-/** True for a selector without any requirement; workloads refuse it because it would claim every Pod. */
+/** True for a selector without requirements, which would select every Pod; workloads reject it. */
 export function selectsEverything(selector: LabelSelector | undefined): boolean {
   if (!selector) return false
   return Object.keys(selector.matchLabels ?? {}).length === 0 && (selector.matchExpressions ?? []).length === 0

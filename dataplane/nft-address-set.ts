@@ -7,7 +7,7 @@ interface Interval {
   last: bigint
 }
 
-/** Reads `10.0.0.1`, `10.0.0.0/8` or `10.0.0.1-10.0.0.9`; undefined for what is no address. */
+/** Reads `10.0.0.1`, `10.0.0.0/8` or `10.0.0.1-10.0.0.9`; undefined for other text. */
 function readInterval(text: string): (Interval & { family: Family }) | undefined {
   const [from = '', to = from] = text.split('-')
   const [start, end] = [parsePrefix(from), parsePrefix(to)]
@@ -32,7 +32,7 @@ function address(bits: bigint, family: Family): string {
   return family === 'ipv4' ? bytes.join('.') : new ipaddr.IPv6(bytes).toRFC5952String()
 }
 
-/** One address alone, a prefix where the interval is one, else a range. */
+/** A single address, a prefix if the interval is one, else a range. */
 function print({ first, last }: Interval, family: Family): string {
   if (first === last) return address(first, family)
   const size = last - first + 1n
@@ -43,7 +43,7 @@ function print({ first, last }: Interval, family: Family): string {
 
 /**
  * Addresses, prefixes and ranges as nft lists a set of intervals: without overlaps, adjacent ones joined, in ascending order.
- * Two sets hold the same addresses when this gives the same texts. Undefined when one member is no address.
+ * Two sets contain the same addresses if the results are equal. Undefined if a member is not an address.
  */
 export function mergeAddresses(members: readonly string[]): string[] | undefined {
   const intervals = members.map(readInterval)
@@ -52,11 +52,11 @@ export function mergeAddresses(members: readonly string[]): string[] | undefined
   return merge(intervals as Interval[]).map((interval) => print(interval, family))
 }
 
-/** A set without a name as `nft list` prints it. Braces are left out where a rule was written with one member only. */
+/** An anonymous set as `nft list` prints it, without braces if it has only one member. */
 export function anonymousSetText(members: readonly string[]): string {
   const merged = mergeAddresses(members) ?? [...members].sort()
   return members.length === 1 ? `${merged[0]}` : `{ ${merged.join(', ')} }`
 }
 
-/** A rule with a set of one member written like that member: nft prints either, by how the rule was written. */
+/** Removes the braces of sets with one member: nft prints either form, depending on how the rule was written. */
 export const withoutSingleBraces = (text: string): string => text.replace(/\{ ([^{},:]+) \}/g, '$1')

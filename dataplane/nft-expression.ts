@@ -1,11 +1,11 @@
-// From the JSON of `nft -j list` to the words of `nft list`, for the statements and expressions that kube-proxy writes
-// (libnftables-json(5)). What it never writes is shown as JSON: such a rule differs from every predicted one, as it should.
+// Converts the JSON of `nft -j list` to the syntax of `nft list`, for the statements and expressions that kube-proxy writes
+// (libnftables-json(5)). Others are printed as JSON: such a rule must differ from every predicted one.
 
 import { anonymousSetText, mergeAddresses } from './nft-address-set.ts'
 
-/** Deeper than any rule of kube-proxy; a listing that nests further is none that nft printed. */
+/** Deeper than any rule of kube-proxy; nft itself does not print deeper nesting. */
 const DEEPEST = 24
-/** Where a value is a mark, nft prints eight hexadecimal digits. */
+/** nft prints marks with eight hexadecimal digits. */
 type Radix = 'decimal' | 'mark'
 
 type Json = Record<string, unknown>
@@ -23,7 +23,7 @@ function number(value: number, radix: Radix): string {
   return radix === 'mark' ? `0x${value.toString(16).padStart(8, '0')}` : `${value}`
 }
 
-/** Elements of a set or map without a name. */
+/** Elements of an anonymous set or map. */
 function anonymousSet(items: readonly unknown[], radix: Radix, depth: number): string {
   const texts = items.map((item) => (Array.isArray(item) ? pair(item, depth) : expression(item, radix, depth)))
   const isMap = items.some(Array.isArray)
@@ -39,7 +39,7 @@ const verdicts = new Set(['accept', 'drop', 'return', 'continue', 'jump', 'goto'
 const isVerdict = (value: Json): boolean => verdicts.has(only(value)?.[0] ?? '')
 const word = (value: unknown): string => (Array.isArray(value) ? value.map(String).join(',') : String(value))
 
-/** What an expression is, by its one key. */
+/** The printer of each kind of expression, by its only key. */
 const KINDS: Record<string, (value: never, radix: Radix, depth: number) => string> = {
   payload: ({ protocol, field, base, offset, len }: Json) =>
     protocol === undefined ? `@${base},${offset},${len}` : `${protocol} ${field}`,
@@ -61,7 +61,7 @@ for (const operator of ['&', '|', '^'])
     sides.map((side) => expression(side, radix, depth)).join(` ${operator} `)
 
 /**
- * An expression in nft's words.
+ * Prints an expression in nft syntax.
  * @throws TooDeep
  */
 export function expression(value: unknown, radix: Radix = 'decimal', depth = 0): string {
@@ -95,7 +95,7 @@ function dnat({ family, addr, port }: Json, depth: number): string {
 }
 
 /**
- * One statement of a rule in nft's words.
+ * Prints a statement of a rule in nft syntax.
  * @throws TooDeep
  */
 export function statement(value: unknown, depth = 0): string {
@@ -103,7 +103,7 @@ export function statement(value: unknown, depth = 0): string {
   const [kind, inner] = (isObject(value) && only(value)) || []
   if (kind === 'reject') return 'reject'
   if (kind === 'accept' || kind === 'drop' || kind === 'return' || kind === 'continue') return kind
-  if (kind === 'masquerade' && !isObject(inner)) return 'masquerade'
+  if ((kind === 'masquerade' || kind === 'notrack' || kind === 'redirect') && !isObject(inner)) return kind
   if (kind === undefined || !isObject(inner)) return JSON.stringify(value)
   switch (kind) {
     case 'match':
@@ -115,6 +115,10 @@ export function statement(value: unknown, depth = 0): string {
       return `masquerade ${word(inner.flags)}`
     case 'dnat':
       return dnat(inner, depth)
+    case 'redirect':
+      return `redirect to :${expression(inner.port, 'decimal', depth + 1)}`
+    case 'limit':
+      return `limit rate ${inner.inv === true ? 'over ' : ''}${inner.rate}/${inner.per}`
     case 'vmap':
       return `${expression(inner.key, 'decimal', depth + 1)} vmap ${expression(inner.data, 'decimal', depth + 1)}`
     case 'mangle':
@@ -126,7 +130,7 @@ export function statement(value: unknown, depth = 0): string {
   }
 }
 
-/** Counters count and decide nothing. */
+/** Counters do not affect packets. */
 const isCounter = (value: unknown): boolean => isObject(value) && 'counter' in value
 
 /**

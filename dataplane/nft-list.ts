@@ -1,4 +1,4 @@
-// What `nft -j list ruleset` and `nft -j list table …` print: libnftables' JSON, see libnftables-json(5).
+// Output of `nft -j list ruleset` and `nft -j list table …`: libnftables-json(5).
 
 import { z } from 'zod'
 import { expression, ruleText, statement, TooDeep } from './nft-expression.ts'
@@ -48,8 +48,8 @@ const words = (value: string | string[] | undefined, between: string): string =>
 const list = (value: string | string[] | undefined): string[] => (Array.isArray(value) ? value : value ? [value] : [])
 
 /**
- * Reads the tables of families ip and ip6 that a JSON listing of nft holds, rules in nft's own words; what other families and
- * newer versions add is passed over. Throws ParseError when the text is no such listing.
+ * Reads the tables of families ip, ip6 and inet from a JSON listing of nft, with rules in nft syntax. Other families and unknown
+ * objects are ignored. Throws ParseError if the text is not such a listing.
  */
 export function parseNftList(text: string): NftTable[] {
   let json: unknown
@@ -66,21 +66,21 @@ export function parseNftList(text: string): NftTable[] {
   const read = listingSchema.safeParse(json)
   if (!read.success) {
     const issue = read.error.issues[0]
-    const place = issue?.path.join('.') || 'the whole'
-    throw new ParseError(SOURCE, 1, text.slice(0, 80), `${place} is not what nft prints (${issue?.message})`)
+    const place = issue?.path.join('.') || 'the listing'
+    throw new ParseError(SOURCE, 1, text.slice(0, 80), `${place} is not output of nft (${issue?.message})`)
   }
   try {
     return readItems(read.data.nftables)
   } catch (error) {
     if (!(error instanceof TooDeep)) throw error
-    throw new ParseError(SOURCE, 1, text.slice(0, 80), 'an expression is nested deeper than nft prints any')
+    throw new ParseError(SOURCE, 1, text.slice(0, 80), 'an expression is nested too deeply')
   }
 }
 
 function readItems(items: readonly Item[]): NftTable[] {
   const tables = new Map<string, NftTable>()
   const tableOf = (of: string, called: string): NftTable | undefined => {
-    if (of !== 'ip' && of !== 'ip6') return undefined
+    if (of !== 'ip' && of !== 'ip6' && of !== 'inet') return undefined
     const key = `${of} ${called}`
     const known = tables.get(key)
     if (known) return known

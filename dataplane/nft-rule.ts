@@ -1,19 +1,20 @@
-// A rule in the words of `nft list` (nft(8)) as typed statements: what kube-proxy writes, and what a person may add to its table.
+// Parses a rule in the syntax of `nft list` (nft(8)) into typed statements: those that kube-proxy writes, and common manual
+// additions.
 
 import { BoundedCache } from './bounded-cache.ts'
 
-/** Something that a packet has a value for, or a value written in the rule. */
+/** A property of a packet, or a constant value. */
 export type NftExpression =
   | { kind: 'literal'; text: string }
-  /** Words as printed: `ip saddr`, `th dport`, `meta l4proto`, `ct state`, `fib daddr type`, `iifname`. */
+  /** As printed: `ip saddr`, `th dport`, `meta l4proto`, `ct state`, `fib daddr type`, `iifname`. */
   | { kind: 'selector'; text: string }
   | { kind: 'concat'; parts: NftExpression[] }
   | { kind: 'binary'; operator: '&' | '|' | '^'; left: NftExpression; right: NftExpression }
-  /** `numgen`, `jhash`, `symhash`: one of `modulus` numbers, for an unknown client each as likely as another. */
+  /** `numgen`, `jhash`, `symhash`: a number below `modulus`; for an unknown client all are equally likely. */
   | { kind: 'number'; modulus: number; offset: number }
   | { kind: 'map'; key: NftExpression; data: NftElements }
 
-/** A named set or map (`@name`), or one written in the rule: elements without a value have an empty verdict. */
+/** A named set or map (`@name`), or an anonymous one; elements without a value have an empty verdict. */
 export type NftElements = { name: string } | { elements: [key: string, value: string][] }
 
 export type NftVerdict =
@@ -28,7 +29,7 @@ export type NftStatement =
   | { kind: 'mark'; of: 'meta' | 'ct'; value: NftExpression }
   | { kind: 'update'; set: string; key: NftExpression }
   | { kind: 'notrack' }
-  /** Counts or logs, and decides nothing. */
+  /** A counter or log statement, which has no effect on packets. */
   | { kind: 'note' }
 
 const OPERATORS = new Set(['==', '!=', '<', '>', '<=', '>='])
@@ -49,7 +50,10 @@ class UnknownStatement extends Error {}
 
 const known = new BoundedCache<readonly NftStatement[] | undefined>(5000)
 
-/** The statements of a rule; undefined where one of them is unknown. The same text gives the same object, not to be changed. */
+/**
+ * The statements of a rule; undefined if one of them is unknown. The result is shared for equal texts and must not be
+ * changed.
+ */
 export const parseNftRule = (text: string): readonly NftStatement[] | undefined =>
   known.getOrCreate(text, () => {
     try {
@@ -60,7 +64,7 @@ export const parseNftRule = (text: string): readonly NftStatement[] | undefined 
     }
   })
 
-/** A verdict as an element of a map has it: `drop`, `goto service-…`; undefined for other text. */
+/** Parses the verdict of a map element: `drop`, `goto service-…`; undefined for other text. */
 export function parseVerdict(text: string): NftVerdict | undefined {
   const [statement, ...more] = parseNftRule(text) ?? []
   return statement?.kind === 'verdict' && more.length === 0 ? statement.verdict : undefined
@@ -112,7 +116,7 @@ class RuleReader {
         this.#at++
         return { kind: 'verdict', verdict: { kind: word, chain: this.#next() } }
       case 'reject':
-        // `with icmp port-unreachable`, `with tcp reset`: how the sender is notified.
+        // `with icmp port-unreachable`, `with tcp reset`: the reply to the sender.
         this.#at += this.#peek(1) === 'with' ? (this.#peek(3) === 'type' ? 5 : 4) : 1
         return { kind: 'verdict', verdict: { kind: 'reject' } }
       case 'counter':
@@ -121,6 +125,11 @@ class RuleReader {
       case 'log':
         this.#at++
         while (['prefix', 'level', 'group', 'flags'].includes(this.#peek())) this.#at += 2
+        return { kind: 'note' }
+      case 'limit':
+        // The first packets match; from which one on it is different depends on those before.
+        this.#at += this.#peek(2) === 'over' ? 4 : 3
+        if (this.#peek() === 'burst') this.#at += 3
         return { kind: 'note' }
       case 'comment':
         this.#at += 2
@@ -182,7 +191,7 @@ class RuleReader {
     return { kind: 'match', left, operator, right }
   }
 
-  /** One value, or flags of which one is enough: `new,established`. */
+  /** One value, or alternatives: `new,established`. */
   #values(): NftExpression | NftElements {
     const values = [this.#value()]
     while (this.#peek() === ',') {

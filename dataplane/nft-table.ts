@@ -1,21 +1,21 @@
-/** One rule in the words in which `nft list` prints it, without its comment. */
+/** One rule as `nft list` prints it, without its comment. */
 export interface NftRule {
   text: string
   comment?: string
 }
 
-/** A chain that the kernel itself runs at one of its hooks. */
+/** The hook of a base chain. */
 export interface NftHook {
   type: string
   hook: string
   /** -110 for `dstnat - 10`, -100 for `dstnat`, 0 for `filter`, 100 for `srcnat`. */
   priority: number
-  /** Absent where it accepts. */
+  /** Absent for policy accept. */
   policy?: 'drop'
 }
 
 export interface NftChain {
-  /** Absent for a chain that only rules lead to. */
+  /** Absent for a regular chain. */
   base?: NftHook
   rules: NftRule[]
 }
@@ -37,9 +37,9 @@ export interface NftMap {
   elements: Map<string, string>
 }
 
-/** One table of nf_tables: all that a program owns there has a place of its own, apart from everybody else's. */
+/** One table of nf_tables. Each program has its own tables. */
 export interface NftTable {
-  family: 'ip' | 'ip6'
+  family: 'ip' | 'ip6' | 'inet'
   name: string
   chains: Map<string, NftChain>
   sets: Map<string, NftSet>
@@ -51,11 +51,11 @@ export const KUBE_PROXY_TABLE = 'kube-proxy'
 
 const elementsOf = (items: readonly string[]): string => `elements = { ${items.join(', ')} }; `
 
-/** The elements of a set as nft writes them, or of a map with their verdicts. */
+/** The elements of a set in nft syntax, or of a map with their verdicts. */
 const listed = ({ elements }: NftSet | NftMap): string[] =>
   elements instanceof Map ? [...elements].map(([key, value]) => `${key} : ${value}`) : [...elements]
 
-/** What nft calls it, and what a set or map is but for its elements. */
+/** The declaration of a set or map without its elements. */
 function printFrame(name: string, frame: NftSet | NftMap): string {
   if (!('flags' in frame)) return `map ${name} { type ${frame.type} : verdict; `
   const { type, flags, timeout } = frame
@@ -75,8 +75,8 @@ const printRules = (table: string, chain: string, { rules }: NftChain): string[]
   )
 
 /**
- * Prints a table as a script that `nft -f` takes, and that replaces a table of the same name: chains before the maps that lead
- * to them, rules last.
+ * Prints a table as a script for `nft -f` that replaces a table of the same name: chains before the maps that refer to them, rules
+ * last.
  */
 export function printNftTable({ family, name, chains, sets, maps }: NftTable): string {
   const table = `${family} ${name}`
@@ -91,9 +91,9 @@ export function printNftTable({ family, name, chains, sets, maps }: NftTable): s
 }
 
 /**
- * Prints the script of one transaction that makes `wanted` of `held`, a table of the same name: only what differs is touched, so that
- * connections go on and dynamic sets keep what they remember. Empty where nothing differs.
- * @param rewrite every chain is written again, whatever it holds
+ * Prints a script that changes the table `held` into `wanted` in one transaction. Only differences are changed, so that connections
+ * continue and dynamic sets keep their elements. Empty if there is no difference.
+ * @param rewrite rewrites every chain, even if it is unchanged
  */
 export function printNftChanges(held: NftTable, wanted: NftTable, rewrite = false): string {
   const table = `${wanted.family} ${wanted.name}`
@@ -131,7 +131,7 @@ export function printNftChanges(held: NftTable, wanted: NftTable, rewrite = fals
   return [...make, ...empty, ...fill, ...drop].map((line) => `${line}\n`).join('')
 }
 
-/** What a transaction can't change of what is there in both: hooks of chains, types of sets and maps. */
+/** Whether the properties that a transaction can't change are equal: hooks of chains, types of sets and maps. */
 function isSameFrame(held: NftTable, wanted: NftTable): boolean {
   const same = <T>(
     one: ReadonlyMap<string, T>,

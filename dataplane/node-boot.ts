@@ -1,12 +1,12 @@
-/** What a node's `boot` file of a capture holds: which boot of which kernel printed it, and when. */
+/** The content of a node's `boot` file in a capture, which identifies the kernel's boot and the time. */
 export interface NodeBoot {
-  /** /proc/sys/kernel/random/boot_id: drawn by the kernel when it starts. */
+  /** /proc/sys/kernel/random/boot_id: a random value of each boot. */
   bootId: string
   /** /proc/uptime, in seconds. */
   uptimeSeconds: number
   /** `btime` of /proc/stat: when the kernel started, in seconds since the epoch, by the node's own clock. */
   bootedAtSeconds?: number
-  /** What `make lab-N` wrote on the node for the class, made from the class's word and the boot id. */
+  /** The mark that `make lab-N` wrote on the node, derived from the class word and the boot ID. */
   classMark?: string
 }
 

@@ -5,14 +5,16 @@ import type { Ruleset } from './iptables-save.ts'
 import type { VirtualServer } from './ipvsadm-save.ts'
 import type { NftTable } from './nft-table.ts'
 
-/** All that one node's Service dataplane holds, read or predicted. */
+/** The state of one node's Service dataplane, read or predicted. */
 export interface NodeState {
   iptables: Ruleset
   ipsets: IpSets
   virtualServers: VirtualServer[]
   links: Link[]
-  /** kube-proxy's own tables, where they were read or mode nftables was predicted. */
+  /** kube-proxy's own tables, if they were read or mode nftables was predicted. */
   nftables?: NftTable[]
-  /** The main routing table, where it was read: a prediction has none. */
+  /** Tables of other programs, where they were read; what iptables keeps in nf_tables is in `iptables`. */
+  foreignNftables?: NftTable[]
+  /** The main routing table, if it was read; a prediction has none. */
   routes?: Route[]
 }

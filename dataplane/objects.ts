@@ -1,4 +1,4 @@
-// What `kubectl get nodes,services,endpointslices,pods,configmaps -A -o json` prints: a v1 List of API objects.
+// Output of `kubectl get nodes,services,endpointslices,pods,configmaps -A -o json`: a v1 List of API objects.
 
 import { type EndpointSlice, readEndpointSlice } from './objects/endpoint-slice.ts'
 import { type Fault, FieldReader, isObject, type JsonObject } from './objects/field-reader.ts'
@@ -10,7 +10,7 @@ export type { Fault } from './objects/field-reader.ts'
 export type { Node, Pod } from './objects/node.ts'
 export type { Service, ServicePortSpec } from './objects/service.ts'
 
-/** The API objects that decide what kube-proxy programs, in the order they were listed. */
+/** The API objects that determine kube-proxy's rules, in their listed order. */
 export interface ClusterObjects {
   nodes: Node[]
   services: Service[]
@@ -22,7 +22,7 @@ export interface ClusterObjects {
   kubeProxyConfigMap?: Record<string, string>
 }
 
-/** The input is no list of API objects at all. `faults` holds every fault found, each with its object and field. */
+/** The input is not a list of API objects. `faults` contains every fault with its object and field. */
 export class ObjectsError extends Error {
   readonly faults: Fault[]
 
@@ -33,7 +33,7 @@ export class ObjectsError extends Error {
   }
 }
 
-/** One sentence for each object that was left out: which one, and why. */
+/** One sentence for each object that was left out, with the reason. */
 export function leftOutObjects(faults: readonly Fault[]): string[] {
   const reasons = new Map<string, string[]>()
   for (const { object, field, message } of faults)
@@ -46,7 +46,7 @@ const KINDS = new Set(['Node', 'Service', 'EndpointSlice', 'Pod', 'ServiceCIDR',
 /** Kinds whose objects have no namespace. */
 const CLUSTER_SCOPED = new Set(['Node', 'ServiceCIDR'])
 
-/** Flattens Lists (also typed ones such as ServiceList, whose items carry no kind of their own). */
+/** Flattens Lists (also typed ones such as ServiceList, whose items have no kind). */
 function flatten(json: unknown, path: string, faults: Fault[], kind: string, found: [JsonObject, string][]): void {
   if (!isObject(json)) {
     faults.push({ object: 'input', field: path, message: 'is not an API object' })
@@ -81,10 +81,11 @@ type ReadObject =
   | { kind: 'ConfigMap'; value: Record<string, string> | undefined }
 
 /**
- * Reads the JSON of a v1 List (untrusted) into typed objects; kinds that say nothing about Services are passed over.
- * EndpointSlices may be discovery.k8s.io/v1 or v1beta1. An object with a fault is left out, and never costs the others.
- * @returns the objects that can be used, and every fault of the others
- * @throws ObjectsError when the input holds no API object at all.
+ * Reads the JSON of a v1 List (untrusted) into typed objects; kinds that are unrelated to Services are ignored.
+ * EndpointSlices may be discovery.k8s.io/v1 or v1beta1. An object with a fault is left out and does not affect the
+ * others.
+ * @returns the valid objects, and every fault of the others
+ * @throws ObjectsError if the input contains no API object
  */
 export function readObjects(json: unknown): { objects: ClusterObjects; faults: Fault[] } {
   const faults: Fault[] = []

@@ -1,6 +1,6 @@
 /**
- * Text that is not what the named program prints. `line` counts from 1; `text` is the offending line, cut to a readable
- * length. `message` is one sentence a person can act on.
+ * The text is not output of the named program. `line` counts from 1; `text` is the invalid line, truncated. `message`
+ * is one sentence for people.
  */
 export class ParseError extends Error {
   readonly source: string
@@ -21,7 +21,7 @@ export class ParseError extends Error {
 
 const LONGEST_QUOTE = 200
 
-/** One line of unknown text made safe to print: control characters escaped, cut after 200 characters. */
+/** One line of untrusted text for printing: control characters are escaped, and it is truncated to 200 characters. */
 function readable(text: string): string {
   const cut = text.length > LONGEST_QUOTE ? `${text.slice(0, LONGEST_QUOTE)}…` : text
   return cut.replace(/[\x00-\x1f\x7f]/g, (control) => `\\x${control.charCodeAt(0).toString(16).padStart(2, '0')}`)
@@ -29,7 +29,7 @@ function readable(text: string): string {
 
 /**
  * Calls `visit` with each line of `text` (without its line end, LF or CRLF) and its number from 1. The last line counts
- * only if it is not empty. Lines are slices of `text`, so that a file of 400,000 lines costs no second copy.
+ * only if it is not empty. Lines are slices of `text`, so that a file of 400,000 lines is not copied.
  */
 export function eachLine(text: string, visit: (line: string, number: number) => void): void {
   let number = 0

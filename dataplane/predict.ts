@@ -1,5 +1,4 @@
 import type { Family } from './ip-address.ts'
-import type { Ruleset } from './iptables-save.ts'
 import { clusterConfig } from './kube-proxy/cluster-config.ts'
 import type { KubeProxyConfig, KubeProxyMode } from './kube-proxy/config.ts'
 import { iptablesRuleset } from './kube-proxy/iptables/static-chains.ts'
@@ -14,23 +13,25 @@ import type { NodeState } from './node-state.ts'
 import type { ClusterObjects } from './objects.ts'
 
 export interface PredictOptions {
-  /** The node's name, as EndpointSlices call it. */
+  /** The node's name. */
   node: string
   mode: KubeProxyMode
   /** `v1.30.3`, `1.20`, … */
   version: string
-  /** From the objects' ConfigMap when missing; without one, the defaults and the Pod range that the nodes suggest. */
+  /**
+   * Default: from the objects' ConfigMap; without one, the defaults and the Pod range inferred from the nodes.
+   */
   config?: KubeProxyConfig
-  /** All of the node's own addresses, kube-ipvs0's left out; from the Node object when missing. */
+  /** All of the node's own addresses, without those of kube-ipvs0; default: from the Node object. */
   nodeAddresses?: string[]
-  /** Which family's iptables rules to give; sets, virtual servers and addresses are always those of the whole node. */
+  /** The family of the iptables rules; sets, virtual servers and addresses are always those of the whole node. */
   family?: Family
 }
 
 /** The options name something that does not exist; the message is one sentence for people. */
 export class PredictError extends Error {}
 
-/** From 1.21 on a kube-proxy serves both families; before only with a gate. */
+/** Since 1.21 kube-proxy serves both families; before, only with a feature gate. */
 const families = (features: Features, config: KubeProxyConfig, family: Family): Family[] =>
   features.dualStack === 'always' || config.dualStack ? ['ipv4', 'ipv6'] : [family]
 
@@ -49,39 +50,52 @@ function checkOptions(objects: ClusterObjects, options: PredictOptions, features
     )
 }
 
+/** The proxiers of one node by family, in the order in which they write. */
+export type Proxiers = ReadonlyMap<Family, Proxier>
+
 /**
- * What a genuine kube-proxy of that version and mode, alone on an untouched node, has programmed once it settled.
- * Rules are in iptables-save's words and order; Services follow one another as listed.
+ * The input of a node's kube-proxy for each family that it serves.
  * @throws VersionError for a version that is not modelled, PredictError for an unknown node or mode.
  */
-export function predict(objects: ClusterObjects, options: PredictOptions): NodeState {
+export function proxiersOf(objects: ClusterObjects, options: PredictOptions): Proxiers {
   const features = featuresOf(options.version)
   checkOptions(objects, options, features)
   const given = options.config ?? clusterConfig(objects)
   const config = options.mode === 'nftables' ? withNftablesDefaults(given) : given
   const family = options.family ?? 'ipv4'
   const addresses = options.nodeAddresses ?? defaultNodeAddresses(objects, options.node)
-  const proxier = (of: Family): Proxier => proxierOf(objects, options.node, of, features, config, addresses)
+  const served = options.mode === 'nftables' || options.mode === 'ipvs' ? families(features, config, family) : [family]
+  return new Map(served.map((of) => [of, proxierOf(objects, options.node, of, features, config, addresses)]))
+}
 
-  if (options.mode === 'nftables') {
-    const nftables = families(features, config, family).map((of) => nftablesTable(proxier(of)))
+/** The state that proxiers of a mode write; the iptables rules are those of one family. */
+export function writeState(
+  proxiers: Proxiers,
+  { mode, family = 'ipv4' }: Pick<PredictOptions, 'mode' | 'family'>,
+): NodeState {
+  if (mode === 'nftables') {
+    const nftables = [...proxiers.values()].map(nftablesTable)
     return { iptables: new Map(), ipsets: new Map(), virtualServers: [], links: [], nftables }
   }
-  if (options.mode !== 'ipvs') {
-    const write: (proxier: Proxier) => Ruleset = options.mode === 'iptables' ? iptablesRuleset : userspaceRuleset
-    return { iptables: write(proxier(family)), ipsets: new Map(), virtualServers: [], links: [] }
+  const own = proxiers.get(family) as Proxier
+  if (mode !== 'ipvs') {
+    const iptables = mode === 'iptables' ? iptablesRuleset(own) : userspaceRuleset(own)
+    return { iptables, ipsets: new Map(), virtualServers: [], links: [] }
   }
-  const states = new Map<Family, [Proxier, IpvsState]>()
-  for (const of of families(features, config, family)) {
-    const one = proxier(of)
-    states.set(of, [one, ipvsState(one)])
-  }
-  const all = [...states.values()].map(([, state]) => state)
-  const [own, ownState] = states.get(family) as [Proxier, IpvsState]
+  const states = new Map([...proxiers].map(([of, proxier]) => [of, ipvsState(proxier)]))
+  const all = [...states.values()]
   return {
-    iptables: ipvsRuleset(own, ownState),
+    iptables: ipvsRuleset(own, states.get(family) as IpvsState),
     ipsets: new Map(all.flatMap((state) => [...state.sets.build()])),
     virtualServers: all.flatMap((state) => state.virtualServers),
     links: [dummyLink(all.flatMap((state) => [...state.bound]))],
   }
 }
+
+/**
+ * Predicts the state that a genuine kube-proxy of this version and mode programs on an empty node. Rules are in
+ * the syntax and order of iptables-save, Services in the order of the objects.
+ * @throws VersionError for a version that is not modelled, PredictError for an unknown node or mode.
+ */
+export const predict = (objects: ClusterObjects, options: PredictOptions): NodeState =>
+  writeState(proxiersOf(objects, options), options)

@@ -1,7 +1,7 @@
-// Which options the iptables extensions have and how many words follow each: the grammar that parseRule reads by.
-// Source: the manual page iptables-extensions(8) of iptables 1.8.
+// The options of the iptables extensions and their number of arguments: the grammar of parseRule. Source: the
+// manual page iptables-extensions(8) of iptables 1.8.
 
-/** Words that follow an option. */
+/** Number of arguments of an option. */
 type Arity = 0 | 1 | 2
 
 export type Options = ReadonlyMap<string, Arity>
@@ -56,7 +56,7 @@ export const MATCH_OPTIONS: ReadonlyMap<string, Options> = new Map([
   ['udp', options([1, PORTS])],
 ])
 
-/** Targets by name (`-j NAME`); a name that is not here is a chain or a target the model does not know. */
+/** Targets by name (`-j NAME`); any other name is a chain, or a target that is not modelled. */
 export const TARGET_OPTIONS: ReadonlyMap<string, Options> = new Map([
   ['ACCEPT', options()],
   ['DROP', options()],
@@ -88,10 +88,10 @@ function markOptions(more: string): string {
   return `--set-mark --set-xmark --and-mark --or-mark --xor-mark ${more}`.trimEnd()
 }
 
-/** Options whose value iptables-save puts in quotes unless it is made of letters, digits, `-` and `_` only. */
+/** Options whose value iptables-save quotes unless it contains only letters, digits, `-` and `_`. */
 export const QUOTED_OPTIONS = new Set(['--comment', '--log-prefix', '--nflog-prefix', '--string', '--nfacct-name'])
 
-/** Other spellings that the command line takes and iptables-save never prints. */
+/** Other spellings that the command line accepts and iptables-save never prints. */
 export const ALIASES: ReadonlyMap<string, string> = new Map([
   ['--source', '-s'],
   ['--src', '-s'],

@@ -5,13 +5,13 @@ import { splitWords } from './words.ts'
 const COMMENT = /--comment ("(?:[^"\\]|\\.)*"|\S+)/
 const TARGET = /(?:^| )(?:-j|-g|--jump|--goto) (\S+)/
 
-/** The comment of a rule, unquoted; undefined when it has none. Quicker than parsing the rule. */
+/** The comment of a rule, unquoted; undefined if there is none. Faster than parsing the rule. */
 export function commentOf(spec: string): string | undefined {
   const quoted = COMMENT.exec(spec)?.[1]
   return quoted === undefined ? undefined : (splitWords(quoted)?.[0] ?? '')
 }
 
-/** The target or chain a rule sends packets to; undefined when it only counts them. */
+/** The target or chain of a rule; undefined for a rule without a target. */
 export function targetOf(spec: string): string | undefined {
   const unquoted = spec.includes('"') ? spec.replace(/"(?:[^"\\]|\\.)*"/g, '""') : spec
   return TARGET.exec(unquoted)?.[1]
@@ -19,7 +19,7 @@ export function targetOf(spec: string): string | undefined {
 
 const texts = new WeakMap<ParsedRule, string>()
 
-/** The canonical text of a rule, so that two spellings of one rule are equal; text that is no rule is left as it is. */
+/** The canonical text of a rule, so that different spellings are equal; text that is not a rule is unchanged. */
 export function normaliseSpec(spec: string): string {
   const rule = knownRule(spec)
   if (!rule) return spec
@@ -28,12 +28,12 @@ export function normaliseSpec(spec: string): string {
   return text
 }
 
-/** 5,000 rules are remembered: nodes of a cluster, at several moments, have mostly the same ones. */
+/** Caches 5,000 rules: captures of a cluster's nodes contain mostly the same ones. */
 const known = new BoundedCache<ParsedRule | undefined>(5000)
 const read = (spec: string) => parseRule(spec, { lenient: true })
 
 /**
- * A rule by its text, read leniently (see parseRule); undefined when the words make no rule. The same text gives the same object,
- * which must not be changed.
+ * The parsed rule of a text, read leniently (see parseRule); undefined if the text is not a rule. The object is shared for equal
+ * texts and must not be changed.
  */
 export const knownRule = (spec: string): ParsedRule | undefined => known.getOrCreateOfSlice(spec, read)

@@ -11,7 +11,9 @@ export interface Negatable<Value> {
 /** The options of one match or target by name, in their order: `--dport` → ['80'], a flag → []. */
 export type RuleOptions = Map<string, Negatable<string[]>>
 
-/** One `-m NAME` with its options. `known` is false for a module that this model has no table for: kept as printed. */
+/**
+ * One `-m NAME` with its options. `known` is false for a module that is not modelled: its options are kept as printed.
+ */
 export interface Match {
   name: string
   known: boolean
@@ -37,7 +39,7 @@ export interface ParsedRule {
   target?: Target
 }
 
-/** A rule that iptables could not have printed; the message names the word at fault. */
+/** The text cannot be output of iptables; the message names the invalid word. */
 export class RuleError extends Error {
   constructor(message: string, spec: string) {
     super(`${message} in the rule "${spec}"`)
@@ -49,8 +51,8 @@ const IMPLICIT_MATCHES = ['tcp', 'udp', 'sctp', 'icmp']
 
 /**
  * Reads the text after `-A CHAIN ` into typed fields. Strict (the default): throws RuleError for a module, option or
- * target option that this model does not know, an option without its value and an open quote. Lenient: what is unknown is
- * kept raw, and the result is undefined only where the words make no rule at all.
+ * target option that this model does not know, an option without its value and an open quote. Lenient: unknown parts are
+ * kept as text, and the result is undefined only if the text is not a rule.
  */
 export function parseRule(spec: string): ParsedRule
 export function parseRule(spec: string, options: { lenient: true }): ParsedRule | undefined
@@ -74,7 +76,7 @@ class RuleReader {
     this.#spec = spec
     this.#lenient = lenient
     const words = splitWords(spec)
-    if (!words) throw new RuleError('a quote stays open', spec)
+    if (!words) throw new RuleError('a quote is not closed', spec)
     this.#words = words
   }
 
@@ -112,7 +114,9 @@ class RuleReader {
     return match
   }
 
-  /** An option of the target if there is one already, else of the last match that has it, else of the protocol's own. */
+  /**
+   * An option of the target if there is one, else of the last match that has it, else of the protocol's implicit match.
+   */
   #extension(option: string, negated: boolean): void {
     const { target, matches, protocol } = this.#rule
     const holder =
@@ -134,7 +138,7 @@ class RuleReader {
     raw.options.set(option, { negated, value: values })
   }
 
-  /** `-p tcp --dport 80` without `-m tcp`, as people type it. */
+  /** The implicit match of `-p tcp --dport 80` without `-m tcp`. */
   #implicit(option: string, protocol: string | undefined): Match | undefined {
     if (protocol === undefined || !IMPLICIT_MATCHES.includes(protocol)) return undefined
     return MATCH_OPTIONS.get(protocol)?.has(option) ? this.#match(protocol) : undefined
@@ -187,7 +191,7 @@ function pushOptions(words: string[], options: RuleOptions): void {
   for (const [option, { negated, value }] of options) {
     if (negated) words.push('!')
     words.push(option)
-    // iptables-save puts two blanks before the name of an accounting object.
+    // iptables-save prints two spaces before the name of an accounting object.
     if (option === '--nfacct-name') words.push('')
     for (const word of value) words.push(mustQuote(option, word) ? quoteWord(word) : word)
   }

@@ -9,7 +9,7 @@ export { type Packet, PacketError, parsePacket } from './trace/flow.ts'
 export type { Step } from './trace/step.ts'
 export { CircleError } from './trace/walk-chain.ts'
 
-/** A rule that matched. What the JSON of a trace lists, and what a real packet's counters would show. */
+/** A rule that matched, as listed in the JSON of a trace; the counters of these rules would show a real packet. */
 export interface Hop {
   hook: string
   table: string
@@ -20,14 +20,14 @@ export interface Hop {
   probability: number
 }
 
-/** Where a new connection may end, and how likely. */
+/** A possible end of a new connection, with its probability. */
 export interface Outcome {
   to: string
   probability: number
   masquerade: boolean
 }
 
-/** A part of the connections that some rule stopped while others got through. */
+/** The share of connections that a rule stopped while others passed. */
 export interface Loss {
   verdict: 'drop' | 'reject'
   probability: number
@@ -37,9 +37,9 @@ export interface Loss {
 }
 
 /**
- * `outcomes` is empty for reject and drop. Its probabilities add up to 1, or, when only some connections are stopped, to
- * what `lost` leaves. `accept` means: let through without a translation, to where it was sent. `steps` has every rule
- * met, matching or not.
+ * `outcomes` is empty for reject and drop. Its probabilities add up to 1, or, if only some connections are stopped, to 1
+ * minus those in `lost`. `accept` means that the packet passes to its original destination without a translation.
+ * `steps` contains every evaluated rule, matching or not.
  */
 export interface Trace {
   hops: Hop[]
@@ -47,21 +47,21 @@ export interface Trace {
   verdict: 'dnat' | 'accept' | 'reject' | 'drop'
   lost: Loss[]
   packet: string
-  /** The hooks that it came to, in this order. */
+  /** The hooks that the packet reached, in order. */
   hooks: Hook[]
   steps: Step[]
 }
 
 export interface TraceOptions {
-  /** `recent` lists (session affinity, named like their KUBE-SEP- chain) that already hold the client. */
+  /** `recent` lists (session affinity, named like their KUBE-SEP- chain) that already contain the client. */
   visited?: Iterable<string>
-  /** Record no steps for rules that do not match: most callers need only the end. */
+  /** Do not record rules that do not match: most callers need only the result. */
   matchingOnly?: boolean
 }
 
 /**
- * Walks the first packet of a connection through what a node holds, as its kernel would. Throws PacketError for a packet
- * the node cannot have (no address to send it from) and CircleError for chains that call each other.
+ * Traces the first packet of a connection through a node's state, as its kernel would process it. Throws PacketError for
+ * a packet that the node cannot have (no source address) and CircleError for chains that jump to each other in a cycle.
  */
 export function tracePacket(state: NodeState, packet: Packet, options: TraceOptions = {}): Trace {
   const network = networkOf(state)
@@ -88,7 +88,7 @@ export function tracePacket(state: NodeState, packet: Packet, options: TraceOpti
 
 const networks = new WeakMap<NodeState['links'], { routes: NodeState['routes']; network: NodeNetwork }>()
 
-/** Many packets are walked through what one node holds. */
+/** Cached, because many packets are traced through the same node. */
 function networkOf({ links, routes }: NodeState): NodeNetwork {
   const known = networks.get(links)
   if (known && known.routes === routes) return known.network
@@ -147,7 +147,7 @@ function judge({ delivered, lost }: KernelPath): Trace['verdict'] {
   return lost.some(({ verdict }) => verdict === 'reject') ? 'reject' : 'drop'
 }
 
-/** The JSON form: hops, outcomes and verdict; `lost` only when a part of the connections is stopped. */
+/** The JSON form: hops, outcomes and verdict; `lost` only if a part of the connections is stopped. */
 export function traceToJson(trace: Trace): object {
   const { hops, outcomes, verdict, lost } = trace
   return outcomes.length > 0 && lost.length > 0 ? { hops, outcomes, verdict, lost } : { hops, outcomes, verdict }

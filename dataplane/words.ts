@@ -1,6 +1,6 @@
 /**
- * Splits a command line as iptables-restore and `ipset restore` do: words are separated by blanks; double quotes hold a
- * word together and a backslash inside them takes the next character as it is. Undefined when a quote stays open.
+ * Splits a command line as iptables-restore and `ipset restore` do: words are separated by spaces; double quotes
+ * enclose a word, and a backslash in them escapes the next character. Undefined if a quote is not closed.
  */
 export function splitWords(line: string): string[] | undefined {
   if (!line.includes('"')) return line.split(/[ \t]+/).filter((word) => word !== '')

@@ -21,7 +21,10 @@ import type { DaemonOptions } from './state-file.ts'
 const namespace = 'kube-system'
 const dnsLabel = { 'k8s-app': 'kube-dns' }
 
-/** Cluster DNS as kubeadm installs it; on kind both replicas run on the control plane, the first node to be there. */
+/**
+ * Cluster DNS as kubeadm installs it; on kind both replicas run on the control plane, because it is the first
+ * node.
+ */
 const dnsDeployment: V1Deployment = {
   apiVersion: 'apps/v1',
   kind: 'Deployment',
@@ -76,7 +79,7 @@ const dnsService: V1Service = {
   },
 }
 
-/** Puts into kube-system what kubeadm leaves there: cluster DNS and kube-proxy with their accounts. */
+/** Creates kubeadm's add-ons in kube-system: cluster DNS and kube-proxy with their accounts. */
 export function createAddons(
   api: Api,
   options: { controlPlane: string; kubeProxyVersion: string; genuine: boolean },
@@ -94,36 +97,39 @@ export function createAddons(
   api.create('deployments', namespace, draft(dnsDeployment))
 }
 
-/** Something to be ended, last started first. */
+/** A function that ends a started component; the last one started is ended first. */
 export type Ending = () => unknown
 
 export interface ControlPlaneOptions extends Pick<DaemonOptions, 'name' | 'kubeProxy'> {
   machine: Machine
   directory: string
-  /** Reports a step to the process that waits for the cluster. */
+  /** Reports a step to the process that waits for the cluster to start. */
   step<T>(text: string, work: () => Promise<T>): Promise<T>
-  /** Where this puts what is to be ended. */
+  /** Collects the functions that end the started components. */
   endings: Ending[]
 }
 
-/** How the API server is reached, and the nodes that are ready. */
+/** The access to the API server, and the ready nodes. */
 export interface ControlPlane {
   port: number
   token: string
   nodes: string[]
 }
 
-/** What this cluster says it is: the kubelets' version and that of the kube-proxy it models. */
+/** The version that this cluster reports: of its kubelets and of the modelled kube-proxy. */
 const kubernetesVersion = 'v1.34.11'
 const readyDeadlineMs = 30_000
 
-/** On a booted kernel: the network of three nodes, kubelets, API server, controllers and what kubeadm adds. */
+/**
+ * Starts on a booted kernel: the network of three nodes, kubelets, API server, controllers and kubeadm's
+ * add-ons.
+ */
 export async function startControlPlane(options: ControlPlaneOptions): Promise<ControlPlane> {
   const { machine, name, directory, kubeProxy, step, endings } = options
   const nodes = nodePlans(name)
   const token = randomBytes(24).toString('base64url')
   const tls = createServerTls()
-  const network = await step('Laying the network of three nodes', () => createNetwork(machine, nodes))
+  const network = await step('Creating the network of three nodes', () => createNetwork(machine, nodes))
   const api = createClusterApi()
   const kubelets = await startKubelets({ machine, network, api, nodes })
   endings.push(() => kubelets.stop())

@@ -1,11 +1,12 @@
-// The embedded cluster's one process on the host: API server, controllers and kubelets, with the kernel as its child.
+// The process of the embedded cluster on the host: API server, controllers and kubelets, with the kernel as its
+// child.
 import { join } from 'node:path'
 import { clusterFolder } from '../host/layout.ts'
 import { processStartTime } from '../host/live-process.ts'
 import { explainSystemError } from '../host/system-trouble.ts'
 import type { Ending } from './control-plane.ts'
 import { bootKernel } from './machine/boot.ts'
-import { openTo } from './machine/confinement.ts'
+import { remainingAccess } from './machine/confinement.ts'
 import { machineOn } from './machine/guest-machine.ts'
 import {
   becomeDaemon,
@@ -23,19 +24,19 @@ let ready = false
 /** Why the kernel ended, unless it was stopped. */
 let death: string | undefined
 
-function tell(message: DaemonMessage): void {
+function report(message: DaemonMessage): void {
   if (process.connected) process.send?.(message)
 }
 
 async function step<T>(text: string, work: () => Promise<T>): Promise<T> {
-  tell({ type: 'start', text })
+  report({ type: 'start', text })
   const result = await work()
-  tell({ type: 'end' })
+  report({ type: 'end' })
   return result
 }
 
 let ending: Promise<never> | undefined
-/** Ends everything that was started, last first, and this process with it; for the first reason there is. */
+/** Ends everything that was started, last first, and this process; the first reason is recorded. */
 function shutDown(exitCode: number, reason: string): Promise<never> {
   ending ??= endAll(exitCode, reason)
   return ending
@@ -52,19 +53,19 @@ async function endAll(exitCode: number, reason: string): Promise<never> {
   process.exit(exitCode)
 }
 
-/** A daemon whose folder was removed, or belongs to another one, is found by no command: it ends by itself. */
-const lookMs = 3000
+/** No command can find a daemon whose folder was removed or belongs to another one, so it ends by itself. */
+const checkIntervalMs = 3000
 function endWithFolder(name: string): void {
   setInterval(() => {
-    if (daemonOf(name) !== process.pid) shutDown(1, 'the folder of this cluster is gone')
-  }, lookMs).unref()
+    if (daemonOf(name) !== process.pid) shutDown(1, 'the folder of this cluster was removed')
+  }, checkIntervalMs).unref()
 }
 
 async function start({ name, packages, kernel: kernelName, kubeProxy }: DaemonOptions): Promise<void> {
   const directory = clusterFolder(name)
   becomeDaemon(name)
   endWithFolder(name)
-  // Last of all, so that the next command finds this process until it has ended. A start that failed leaves its log.
+  // Last, so that the next command finds this process until it has ended. A failed start keeps its log.
   endings.push(() => {
     if (ready && death !== undefined && daemonOf(name) === process.pid) noteEnd(name, death)
     else if (ready) removeClusterFolder(name, process.pid)
@@ -79,9 +80,9 @@ async function start({ name, packages, kernel: kernelName, kubeProxy }: DaemonOp
       name,
       readable: kubeProxy ? [kubeProxy] : [],
     })
-    const { open } = (kernel.confinement && openTo(kernel.confinement)) ?? {}
-    if (open !== undefined) tell({ type: 'note', text: `The embedded kernel is not fully confined: ${open}.` })
-    // It takes a second: the rest of this program is loaded meanwhile.
+    const { open } = (kernel.confinement && remainingAccess(kernel.confinement)) ?? {}
+    if (open !== undefined) report({ type: 'note', text: `The embedded kernel is not fully confined: ${open}.` })
+    // This takes one second; the rest of the program is loaded in the meantime.
     loading = import('./control-plane.ts')
     return machineOn(kernel)
   })
@@ -97,21 +98,21 @@ async function start({ name, packages, kernel: kernelName, kubeProxy }: DaemonOp
 }
 
 for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) process.on(signal, () => shutDown(0, signal))
-// The process that started the cluster ended before it was up: no other process knows of it.
+// The command that started the cluster ended before the cluster was up, so no process waits for it.
 process.on('disconnect', () => {
   if (!ready) shutDown(1, 'the command that started this cluster ended')
 })
-// A fault in one corner must not take the learner's cluster down with it; it is on record in the log.
+// An error in one component must not end the learner's cluster; it is logged.
 process.on('uncaughtException', (error) => console.log(error))
 process.on('unhandledRejection', (error) => console.log(error))
 
 try {
   await start(JSON.parse(process.argv[2] ?? '{}') as DaemonOptions)
   ready = true
-  tell({ type: 'ready' })
+  report({ type: 'ready' })
   if (process.connected) process.disconnect()
 } catch (error) {
   const text = explainSystemError(error) ?? (error instanceof Error ? error.message : String(error))
-  tell({ type: 'failed', text })
+  report({ type: 'failed', text })
   await shutDown(1, text)
 }

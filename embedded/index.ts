@@ -1,4 +1,4 @@
-// The one door of the embedded cluster: what the rest of the project may use of it. README.md beside this file says what it is.
+// The public interface of the embedded cluster; no other file of this folder may be imported. See README.md.
 
 export type { Node, Service } from './controllers/resources.ts'
 export { restoreCommand } from './kube-proxy/guest-node.ts'
@@ -7,14 +7,14 @@ export { addressInputs, ipsetInput, serverInputs } from './kube-proxy/ipvs-input
 export { genuineAnnotation } from './kube-proxy/manifests.ts'
 export type { BalancedAddress } from './load-balancer/load-balancer.ts'
 export { balancedAddresses, healthChecks, healthKey } from './load-balancer/load-balancer.ts'
-export { CONFINE, type Confinement, findConfinement, openTo } from './machine/confinement.ts'
+export { CONFINE, type Confinement, detectConfinement, remainingAccess } from './machine/confinement.ts'
 export { startMachine } from './machine/guest-machine.ts'
 export { type HostKernelTrouble, hostKernelTrouble } from './machine/host-kernel-support.ts'
 export { KERNELS, type KernelName } from './machine/kernel.ts'
 export type { GuestProcess, Machine } from './machine/machine.ts'
 export { makeOffline } from './machine/offline.ts'
 export { unpackPackages } from './machine/package-tree.ts'
-export { ensurePackages, provePackages, requireSupport, Unsupported } from './machine/packages.ts'
+export { ensurePackages, provePackages, requireSupport, Unsupported, umlTrouble } from './machine/packages.ts'
 export { interfaceName } from './network/node-setup.ts'
 export { firstModules, laterModules } from './network/topology.ts'
 export { type ExecEndpoint, execOnNode, scriptOnNode, shellOnNode, syncedOnNode } from './node-exec.ts'

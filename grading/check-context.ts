@@ -34,6 +34,8 @@ export interface CheckEntry {
   check: Check
   /** The step sends real requests, which no capture can answer. */
   needsCluster: boolean
+  /** The points that the step is worth less when it passes, for example for hints that were taken. */
+  cost?: ((context: CheckContext) => number) | undefined
 }
 
 const isNote = (value: unknown): value is object => typeof value === 'object' && value !== null

@@ -10,8 +10,8 @@ const vitest = '__vitest_worker__' in globalThis ? await import('vitest') : unde
 export interface SpecFunctions {
   /** Defines the check of the step with that id in lab.yaml. */
   step(id: string, check: Check, options?: { needsCluster?: boolean }): void
-  /** Defines the right answer to the question of that step in lab.yaml. */
-  question(id: string, ask: Question): void
+  /** Defines the right answer to the question of that step in lab.yaml, and what it is worth less when it was answered. */
+  question(id: string, ask: Question, cost?: CheckEntry['cost']): void
   /** Registers an observer that takes notes at every live round. */
   observe(observer: Observer): void
 }
@@ -37,9 +37,9 @@ export function defineLab(number: number, define: (words: SpecFunctions) => void
     step(id, check, { needsCluster = false } = {}) {
       checks.set(id, { definition: stepOf(id, false), check, needsCluster })
     },
-    question(id, ask) {
+    question(id, ask, cost) {
       const definition = stepOf(id, true)
-      checks.set(id, { definition, check: questionCheck(number, definition, ask), needsCluster: false })
+      checks.set(id, { definition, check: questionCheck(number, definition, ask), needsCluster: false, cost })
     },
     observe: (observer) => observers.push(observer),
   })

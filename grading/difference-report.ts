@@ -177,6 +177,13 @@ function ruleOfOthers(node: string, { where }: Finding): Advice {
       hint: `This rule is not kube-proxy's, which leaves it where it is. Find its number in the list, and delete it with -D ${where.chain} NUMBER:`,
       next: onNode(node, `iptables -t ${where.table} -nL ${where.chain} --line-numbers`),
     }
+  if ('nft' in where) {
+    const chain = where.part.replace(/^chain /, '')
+    return {
+      hint: `This rule is not kube-proxy's, which leaves it where it is. Find its handle in the list, and delete it with nft delete rule ${where.nft} ${chain} handle NUMBER:`,
+      next: onNode(node, `nft -a list chain ${where.nft} ${chain}`),
+    }
+  }
   if ('link' in where)
     return { hint: 'No packet passes a link that is down:', next: onNode(node, `ip link set ${where.link} up`) }
   return restoredBySync('ipvs')

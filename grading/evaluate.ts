@@ -4,7 +4,7 @@ import { ConfigError, type KubeProxyConfig, type KubeProxyMode } from '../datapl
 import { addressesAtLastSync, heldAddresses } from '../dataplane/kube-proxy/node-addresses.ts'
 import { VersionError } from '../dataplane/kube-proxy/versions.ts'
 import type { NodeState } from '../dataplane/node-state.ts'
-import { PredictError, predict } from '../dataplane/predict.ts'
+import { PredictError, type PredictOptions, predict } from '../dataplane/predict.ts'
 import { findInterference } from '../dataplane/trace/interference.ts'
 import type { Packet } from '../dataplane/trace.ts'
 import { fail, Trouble } from './failure.ts'
@@ -98,15 +98,20 @@ function servicePackets({ snapshot, name }: NodeView): Packet[] {
   return packets
 }
 
-function predictOn(node: NodeView, mode: KubeProxyMode): NodeState {
+/** What a prediction for a node depends on, beside the objects. Throws as evaluate does. */
+export function predictOptions(node: NodeView, mode: KubeProxyMode): PredictOptions {
   const { name, snapshot } = node
   const version = kubeProxyVersionOf(node)
   const objects = objectsOf(snapshot)
   const config = configOf(snapshot)
   const state = stateOf(node)
   const nodeAddresses = mode === 'ipvs' ? addressesAtLastSync(objects, name, state) : heldAddresses(state)
+  return { node: name, mode, version, config, nodeAddresses }
+}
+
+function predictOn(node: NodeView, mode: KubeProxyMode): NodeState {
   try {
-    return predict(objects, { node: name, mode, version, config, nodeAddresses })
+    return predict(objectsOf(node.snapshot), predictOptions(node, mode))
   } catch (error) {
     if (error instanceof VersionError || error instanceof PredictError) throw new Trouble(error.message)
     throw error

@@ -152,7 +152,7 @@ export class NodeExpectation {
   noForeignRuleAffectsServicePackets(mode: KubeProxyMode): void {
     mustEqualPrediction(this.#nodes, {
       mode,
-      concerns: (where, { interferes }) => interferes === true && 'chain' in where,
+      concerns: (where, { interferes }) => interferes === true && ('chain' in where || 'nft' in where),
       look: 'iptables-save',
       expected: 'no foreign rule that affects packets to Services',
     })

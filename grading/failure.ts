@@ -28,6 +28,8 @@ export interface StepOutcome {
   /** Not applicable, and no other capture of this cluster could show it. */
   outOfReach?: true
   failure?: FailureDetail
+  /** Points that a passed step is worth less. */
+  cost?: number
   /** The lines of measured values. */
   measured?: string[]
 }

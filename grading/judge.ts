@@ -135,7 +135,8 @@ async function judgeStep(
     return { id, verdict: 'not applicable', reason: 'it sends real requests, which a capture cannot answer' }
   try {
     await entry.check(context)
-    return { id, verdict: 'passed' }
+    const cost = entry.cost?.(context) ?? 0
+    return { id, verdict: 'passed', ...(cost > 0 ? { cost } : {}) }
   } catch (error) {
     if (error instanceof Failure) return { id, verdict: 'failed', failure: error.detail }
     if (error instanceof PacketsHeld)

@@ -111,9 +111,8 @@ export function findStep(lab: LabDefinition, id: string): StepDefinition {
 }
 
 /** The needs of a lab, which decide on which clusters it can run. */
-export const needsOf = ({ number, title, kernel = [], kernelOfSteps = [] }: LabDefinition): LabNeeds => ({
+export const needsOf = ({ number, kernel = [], kernelOfSteps = [] }: LabDefinition): LabNeeds => ({
   number,
-  title,
   kernel,
   kernelOfSteps,
 })

@@ -95,17 +95,14 @@ export function findingParts(
   step: string,
   finding: ReportedFinding,
 ): { label: string; text: string; whole?: true }[] {
-  const { node, look, expected, actual, differences, why, hint, next, evidence } = finding
-  const shown = differences.slice(0, DIFFERENCES_SHOWN)
-  const hidden = differences.length - shown.length
+  const { node, look, expected, actual, why, hint, next, evidence } = finding
   const whole = true as const
   return [
     ...(node === undefined ? [] : [{ label: 'node', text: node }]),
     { label: 'look', text: look, whole },
     { label: 'expected', text: expected },
     { label: 'found', text: actual },
-    ...shown.flatMap(differenceLines).map((text) => ({ label: '', text, whole })),
-    ...(hidden > 0 ? [{ label: '', text: `… and ${hidden} more, all are in the evidence` }] : []),
+    ...differencesOf(finding).map((text) => ({ label: '', text, whole })),
     { label: 'about', text: why },
     ...(evidence === undefined ? [] : [{ label: 'evidence', text: evidence }]),
     { label: 'next', text: hint },
@@ -124,6 +121,15 @@ export function findingLines(lab: number, step: string, finding: ReportedFinding
 function labelled(label: string, text: string): string[] {
   const lines = wrapAnsi(text, TEXT_WIDTH).split('\n')
   return lines.map((part, index) => `    ${(index === 0 ? label : '').padEnd(9)} ${part}`)
+}
+
+/** The lines of a finding's first differences, and how many more there are. */
+export function differencesOf({ differences }: ReportedFinding): string[] {
+  const hidden = differences.length - DIFFERENCES_SHOWN
+  return [
+    ...differences.slice(0, DIFFERENCES_SHOWN).flatMap(differenceLines),
+    ...(hidden > 0 ? [`… and ${hidden} more, all are in the evidence`] : []),
+  ]
 }
 
 function differenceLines({ kind, text, expected, actual }: Difference): string[] {

@@ -70,7 +70,7 @@ function stepReport(step: StepDefinition, outcome: StepOutcome | undefined, trou
     ...(question === undefined ? {} : { question }),
     claims,
     verdict,
-    points: verdict === 'passed' ? maxPoints : 0,
+    points: verdict === 'passed' ? Math.max(0, maxPoints - (outcome?.cost ?? 0)) : 0,
     maxPoints,
     ...(outcome?.waitsFor ? { waitsFor: outcome.waitsFor } : {}),
     ...(reason === undefined ? {} : { reason }),

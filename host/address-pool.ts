@@ -12,17 +12,18 @@ export type AddressChoice = { ip: string } | { ip: undefined; fault: string }
 /** The requested address, else the current one, else the first free one. */
 export function chooseAddress(
   { first, last }: AddressPool,
-  asked: string | undefined,
+  requested: string | undefined,
   held: string | undefined,
   taken: ReadonlySet<string>,
 ): AddressChoice {
   const range = `${first}-${last}`
   const pool = { first, last }
-  if (asked) {
-    if (!isInPool(pool, asked))
-      return { ip: undefined, fault: `requested address "${asked}" is not in the pool ${range}` }
-    if (taken.has(asked)) return { ip: undefined, fault: `requested address "${asked}" belongs to another Service` }
-    return { ip: asked }
+  if (requested) {
+    if (!isInPool(pool, requested))
+      return { ip: undefined, fault: `requested address "${requested}" is not in the pool ${range}` }
+    if (taken.has(requested))
+      return { ip: undefined, fault: `requested address "${requested}" belongs to another Service` }
+    return { ip: requested }
   }
   if (held && isInPool(pool, held) && !taken.has(held)) return { ip: held }
   for (let number = toNumber(first); number <= toNumber(last); number++) {
@@ -39,21 +40,21 @@ export function isInPool({ first, last }: AddressPool, ip: string): boolean {
 /**
  * The part of an IPv4 network that a container engine assigns last: 51 addresses near its end, as in the embedded cluster's
  * 172.18.0.0/16, or a quarter of a smaller network.
- * @throws Error when the network has no room for any
+ * @throws Error if the network is too small
  */
 export function poolOf(subnet: string): AddressPool {
   const [base = '', bits = ''] = subnet.split('/')
   const size = 2 ** (32 - Number(bits))
   if (!isIPv4(base) || !(size >= 16))
-    throw new Error(`"${subnet}" is not an IPv4 network with room for load balancers.`)
+    throw new Error(`"${subnet}" is not an IPv4 network that is large enough for load balancers.`)
   const end = Math.floor(toNumber(base) / size) * size + size
   if (size >= 256) return { first: toAddress(end - 56), last: toAddress(end - 6) }
   return { first: toAddress(end - size / 4), last: toAddress(end - 2) }
 }
 
 /**
- * An address after the pool for a second client outside the cluster, which an engine would assign last; undefined in a
- * network with no room for it.
+ * An address after the pool for a second client outside the cluster, which an engine would assign last; undefined if the
+ * network is too small.
  */
 export function secondClientOf(subnet: string): string | undefined {
   const { last } = poolOf(subnet)

@@ -15,12 +15,12 @@ import { dirname, join } from 'node:path'
 import { oneAtATime } from './one-at-a-time.ts'
 import type { Progress } from './progress.ts'
 
-/** A file or folder of the cache that is made once. A manifest of all its files beside it allows to detect damage. */
+/** A file or folder of the cache that is created once. A manifest of all its files next to it is used to detect damage. */
 export interface Artifact {
   path: string
-  /** What it is made from: if a part is missing in the manifest, it is made again. */
+  /** Its parts: if one is missing in the manifest, it is recreated. */
   parts?: readonly string[]
-  /** Makes it at a temporary path, from which it is moved into place. */
+  /** Creates it at a temporary path, from which it is moved to its own. */
   make(fresh: string): Promise<void>
 }
 
@@ -32,7 +32,7 @@ type FileProof = { size: number; ctimeMs: number; executable: boolean; sha256: s
 
 interface Manifest {
   parts: string[]
-  /** By path below the artifact's; '' for the artifact itself where it is a file. */
+  /** By path below the artifact's; '' for the artifact itself if it is a file. */
   files: Record<string, FileProof>
 }
 
@@ -41,27 +41,27 @@ const manifestOf = (path: string) => `${path}.manifest`
 const silent: Progress = { start() {}, end() {}, note() {} }
 
 /**
- * Resolves to the path of an intact artifact, which is made again if it is missing, damaged or made from other parts. If
- * several processes need it, one makes it.
- * @throws what `make` throws; then the attempt leaves no files
+ * Resolves to the path of an intact artifact, which is recreated if it is missing, damaged or made from other parts. If
+ * several processes need it, only one creates it.
+ * @throws the errors of `make`; then no files are left
  */
 export async function ensureArtifact(artifact: Artifact, progress: Progress = silent): Promise<string> {
   const { path } = artifact
-  if (isWhole(artifact)) return path
+  if (isIntact(artifact)) return path
   const make = async () => {
-    // Another process may have made it meanwhile.
-    if (isWhole(artifact)) return
+    // Another process may have created it in the meantime.
+    if (isIntact(artifact)) return
     const damage = readManifest(path) && existsSync(path) ? damageOf(path) : undefined
-    if (damage) progress.note(`"${path}" is damaged (${damage}): making it again.`)
-    await remake(artifact)
+    if (damage) progress.note(`"${path}" is damaged (${damage}): creating it again.`)
+    await recreate(artifact)
   }
   await oneAtATime(`${path}.lock`, make, { doing: `makes "${path}"`, progress })
   return path
 }
 
 /**
- * Reads every byte of an artifact. A damaged one is made again by the next ensureArtifact.
- * @returns what is wrong with it
+ * Verifies every byte of an artifact. The next ensureArtifact recreates a damaged one.
+ * @returns the damage, or undefined
  */
 export function proveArtifact(path: string): string | undefined {
   const damage = damageOf(path, { readAll: true })
@@ -69,12 +69,12 @@ export function proveArtifact(path: string): string | undefined {
   return damage
 }
 
-function isWhole({ path, parts = [] }: Artifact): boolean {
+function isIntact({ path, parts = [] }: Artifact): boolean {
   const made = readManifest(path)?.parts
   return made !== undefined && parts.every((part) => made.includes(part)) && damageOf(path) === undefined
 }
 
-async function remake({ path, parts = [], make }: Artifact): Promise<void> {
+async function recreate({ path, parts = [], make }: Artifact): Promise<void> {
   // The same path for all attempts: the next one removes what a killed one left.
   const fresh = `${path}.new`
   mkdirSync(dirname(path), { recursive: true })
@@ -90,7 +90,7 @@ async function remake({ path, parts = [], make }: Artifact): Promise<void> {
   }
 }
 
-/** What is wrong with the files of an artifact according to their sizes and ctimes; undefined if it is intact. */
+/** The damage of an artifact's files according to their sizes and ctimes; undefined if it is intact. */
 function damageOf(path: string, { readAll = false } = {}): string | undefined {
   const manifest = readManifest(path)
   if (!manifest) return 'its manifest is missing or damaged'

@@ -9,7 +9,7 @@ export { $, type ProcessOutput, type ProcessPromise }
  */
 $.kill = async (pid, signal = $.killSignal ?? 'SIGTERM') => {
   if (!existsSync('/proc/self/stat')) return kill(pid, signal)
-  for (const member of family(Number(pid)))
+  for (const member of processTree(Number(pid)))
     try {
       process.kill(member, signal)
     } catch {
@@ -18,7 +18,7 @@ $.kill = async (pid, signal = $.killSignal ?? 'SIGTERM') => {
 }
 
 /** A process and its descendants, by the parent process IDs in /proc/PID/stat (proc_pid_stat(5)). */
-function family(first: number): number[] {
+function processTree(first: number): number[] {
   const children = new Map<number, number[]>()
   for (const name of readdirSync('/proc').filter((entry) => /^\d+$/.test(entry))) {
     const parent = parentOf(name)

@@ -67,7 +67,7 @@ async function download({ url, sha256, part }: Download, progress: Progress | un
     const response = await fetch(url, { headers, signal: stalled.signal }).catch((error: unknown) => {
       throw new Error(`"${url}" could not be reached (${reasonOf(error)}).`)
     })
-    // 416: the part is complete already, or useless; the checksum decides.
+    // 416: the part is already complete, or invalid; the checksum decides.
     if (response.status !== 416) {
       if (!response.ok || !response.body)
         throw new Error(`"${url}" answered ${response.status} ${response.statusText}.`)

@@ -6,13 +6,13 @@ export const projectRoot = (function nearest(folder: string): string {
   return existsSync(join(folder, 'package.json')) ? folder : nearest(dirname(folder))
 })(import.meta.dirname)
 
-/** Runs another of our programs, in its own process or thread:  node START embedded/daemon.ts … */
+/** Runs another program of this project, in its own process or thread:  node START embedded/daemon.ts … */
 export const START = join(projectRoot, 'scripts/start.mjs')
 
 /** Everything that can be recreated: packages, binaries and the running clusters' files. */
 export const cacheFolder = join(projectRoot, '.cache')
 
-/** In a folder that was unpacked from the offline archive (`make bundle`): its programs, and the root file system that they come from. */
+/** In an unpacked offline archive (`make bundle`): its programs and its root file system. */
 const offlineFolder = join(projectRoot, '.offline')
 export const offlineRoot = existsSync(offlineFolder) ? join(offlineFolder, 'root') : undefined
 

@@ -16,8 +16,8 @@ function isNoted(value: unknown): value is NotedProcess {
 const hasProc = existsSync('/proc/self/stat')
 
 /**
- * When a live process started (field 22 of /proc/PID/stat; `unknown` where there is no /proc), or undefined if there is none.
- * Zombies count as ended.
+ * The start time of a running process (field 22 of /proc/PID/stat; `unknown` if there is no /proc), or undefined if it does
+ * not run. Zombies count as ended.
  */
 export function processStartTime(pid: number): string | undefined {
   if (!hasProc) return isThere(pid) ? 'unknown' : undefined

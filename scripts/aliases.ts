@@ -5,7 +5,7 @@ import { main } from '../host/main.ts'
 import { printResult } from '../host/output.ts'
 import { shellWord } from '../host/shell-word.ts'
 
-/** Functions rather than aliases, so that `ipt KUBE-SERVICES` takes its chain and scripts may use them too. */
+/** Functions instead of aliases, so that `ipt KUBE-SERVICES` accepts a chain and scripts can use them. */
 const commands = { ipt: 'iptables -t nat -nvL', ipv: 'ipvsadm -Ln', ips: 'ipset list' }
 
 await main(async () => {

@@ -1,4 +1,4 @@
-// How long a class takes on one core, and how much memory:  bench-class.ts [COUNT]
+// Measures the time on one core and the memory for grading a class:  bench-class.ts [COUNT]
 import { spawnSync } from 'node:child_process'
 import { readdirSync, readFileSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
@@ -19,7 +19,7 @@ await main(async () => {
     try {
       const json = join(folder, 'class.json')
       const words = ['scripts/start.mjs', 'scripts/grade-class.ts', '--jobs', '1', '--quiet', '--json', json, ...files]
-      // One core if a tool can enforce it.
+      // Limited to one core if a tool for it is available.
       const [tool, ...rest] =
         spawnSync('taskset', ['--version']).status === 0
           ? ['taskset', '-c', '0', process.execPath, ...words]

@@ -1,7 +1,7 @@
 // `make bench`: the cost of the model, the parsers and the embedded cluster, as ratios measured in one run.
 import { rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { compareKernels, measureCluster } from '../bench/live-cluster.ts'
+import { compareKernels, compareModes, measureCluster } from '../bench/live-cluster.ts'
 import { countEqualRecordings } from '../bench/recordings.ts'
 import { syntheticCluster } from '../course/scale/synthetic-cluster.ts'
 import { compareNodeState } from '../dataplane/compare.ts'
@@ -100,4 +100,5 @@ await main(async () => {
   const kernels = KERNELS.filter((kernel) => kernel === 'uml' || !trouble)
   for (const kernel of kernels) await measureCluster(kernel, readLab(2).steps.length, createProgress())
   await compareKernels(kernels, createProgress())
+  await compareModes(kernels, createProgress())
 })

@@ -1,4 +1,4 @@
-// Writes the offline archive: this repository, its runtime packages, Node.js, and a root file system with a kernel, for linux-x64.
+// Writes the offline archive: this repository, its runtime packages, Node.js, and a root file system with a kernel, for processors like this one.
 
 import {
   chmodSync,
@@ -12,7 +12,8 @@ import {
   statSync,
   writeFileSync,
 } from 'node:fs'
-import { dirname, join } from 'node:path'
+import { arch } from 'node:os'
+import { basename, dirname, join } from 'node:path'
 import { officialKubectl } from '../cluster/kubectl.ts'
 import { makeOffline } from '../embedded/index.ts'
 import { $ } from '../host/command.ts'
@@ -26,7 +27,7 @@ const NAME = 'kube-service-labs'
 /** The archive and its contents before they are packed (measured on Debian 12: 900 MB). */
 const neededMegabytes = 1200
 
-/** The repository's files, as they are here: what git does not know stays here. */
+/** Copies the tracked files of the repository in their current state. */
 async function copyRepository(to: string): Promise<void> {
   const { exitCode, stdout, stderr } = await $({ cwd: projectRoot, quiet: true, nothrow: true })`git ls-files -z`
   if (exitCode !== 0)
@@ -40,7 +41,7 @@ async function copyRepository(to: string): Promise<void> {
   }
 }
 
-/** Packages that are installed here and that package-lock.json does not mark as being for development. */
+/** Copies the installed packages that package-lock.json does not mark as development dependencies. */
 function copyPackages(to: string): void {
   const lock = 'node_modules/.package-lock.json'
   const { packages }: { packages: Record<string, { dev?: boolean }> } = JSON.parse(
@@ -53,11 +54,13 @@ function copyPackages(to: string): void {
   cpSync(join(projectRoot, programs), join(to, programs), { recursive: true, verbatimSymlinks: true })
   for (const name of readdirSync(join(to, programs)))
     if (!existsSync(join(to, programs, name))) rmSync(join(to, programs, name))
-  // Written last: make takes packages that are older than package.json for outdated ones.
+  // Written last, because make treats packages that are older than package.json as outdated.
   writeFileSync(join(to, lock), readFileSync(join(projectRoot, lock)))
 }
 
-/** Debian 12 has kubectl 1.20: good for every lab, but not what learners use elsewhere. */
+/**
+ * Debian 12 has kubectl 1.20, which works in every lab but is older than the one that learners use elsewhere.
+ */
 async function takeOfficialKubectl(offline: string, progress: Progress): Promise<void> {
   try {
     const official = await officialKubectl(progress)
@@ -81,7 +84,7 @@ await main(async () => {
   requireSpace(cacheFolder, neededMegabytes)
   const folder = join(stage, NAME)
   const offline = join(folder, '.offline')
-  const archive = join(projectRoot, 'dist', `${NAME}-linux-x64.tar.gz`)
+  const archive = join(projectRoot, 'dist', `${NAME}-linux-${arch()}.tar.gz`)
   try {
     mkdirSync(offline, { recursive: true })
     await makeOffline(offline, cacheFolder, progress)
@@ -104,5 +107,5 @@ await main(async () => {
   }
   const megabytes = Math.round(statSync(archive).size / 1_000_000)
   console.log(`${archive} has ${megabytes} MB, after ${((performance.now() - began) / 1000).toFixed(0)} s.`)
-  console.log(`On any Linux on x86-64: tar -xzf ${NAME}-linux-x64.tar.gz && cd ${NAME} && ./lab 2`)
+  console.log(`On any Linux on ${arch()}: tar -xzf ${basename(archive)} && cd ${NAME} && ./lab 2`)
 })

@@ -11,7 +11,7 @@ await main(async () => {
   const stamp = new Date().toISOString().slice(0, 19).replaceAll(':', '-')
   const folder = process.env.DIR || join('captures', stamp)
   if (existsSync(join(folder, 'objects.json')))
-    throw new UserError(`"${folder}" contains a capture already: choose another folder with DIR=.`)
+    throw new UserError(`"${folder}" already contains a capture: choose another folder with DIR=.`)
   const cluster = await runningCluster()
   const capture = await takeCapture(cluster, await kubeClient(cluster), 'thorough')
   writeCaptureFolder(folder, capture)

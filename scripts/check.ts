@@ -14,14 +14,14 @@ const USAGE = `Usage: node --import tsx scripts/check.ts --capture alice-lab2.la
 Grades a recorded cluster like a running one; a submission by its raw captures, not by its verdicts.
 
   --capture PLACE     a folder that make capture wrote, or a learner's .labgrade file
-  --lab N             the lab; a submission says it itself
-  --step ID           one step alone
+  --lab N             the lab; a submission contains it
+  --step ID           only this step
   --key FILE          the class key that the submission must be signed with (or CLASS_KEY_FILE)
   --json              the report as JSON (instructors/schema/report.v1.json)
   --format NAME       another result file: ${FORMATS.join(', ')}
-  --output FILE       where that goes; standard output when left out
-  --junit FILE        JUnit's XML, besides
-  --report-only       exit 0 whatever the verdict, once the result is written
+  --output FILE       the file to write; default: standard output
+  --junit FILE        additional JUnit XML file
+  --report-only       exit 0 for every verdict, after the result is written
 
 Exit status: 0 every step passed, 1 not yet, 2 could not be checked.
 `

@@ -8,8 +8,8 @@ import { main, UserError } from '../host/main.ts'
 const USAGE = `Usage: node --import tsx scripts/class-key.ts --new class.key
        node --import tsx scripts/class-key.ts --key class.key --learner alice
 
-The first makes the secret of a class, for the instructor alone. The second prints one learner's part of it, which signs for
-that learner and nobody else: give it out as a file, to be used as CLASS_KEY_FILE=alice.key make submit LEARNER=alice LAB=2.
+The first creates the secret of a class, for the instructor only. The second prints one learner's key, which signs for
+that learner only: hand it out as a file, for example for CLASS_KEY_FILE=alice.key make submit LEARNER=alice LAB=2.
 `
 
 await main(async () => {
@@ -23,12 +23,12 @@ await main(async () => {
       throw new UserError(`"${values.new}" can't be created: it exists already, or its folder does not.`)
     }
     return console.log(
-      `Written: ${values.new}. Keep it secret; --key ${values.new} --learner NAME prints a learner's part.`,
+      `Written: ${values.new}. Keep it secret; --key ${values.new} --learner NAME prints a learner's key.`,
     )
   }
   if (values.key === undefined || values.learner === undefined)
     throw new UserError(
-      'Nothing to do: `--new FILE` creates a key, `--key FILE --learner NAME` prints a learner’s part of it.',
+      'Nothing to do: `--new FILE` creates a key, `--key FILE --learner NAME` prints a learner’s key.',
     )
   console.log(learnerKeyLine(readClassKey(values.key), learnerName(values.learner)))
 }, USAGE)

@@ -8,6 +8,6 @@ await main(async () => {
   console.log(
     cluster.driver === 'context'
       ? `All objects of these labs were removed from the cluster of context "${cluster.name}"; kube-proxy's mode and the tools on its nodes are unchanged.`
-      : `The cluster "${cluster.name}" is gone.`,
+      : `The cluster "${cluster.name}" was removed.`,
   )
 })

@@ -1,4 +1,4 @@
-// What would kube-proxy program on this node? See --help.
+// Predicts the state that kube-proxy programs on a node. See --help.
 
 import {
   type ExpectArguments,

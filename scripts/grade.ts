@@ -9,12 +9,12 @@ const USAGE = `Usage: node --import tsx scripts/grade.ts LAB [--step ID] [--json
 
 Grades a lab on the running cluster (NAME= and CLUSTER= select it).
 
-  --step ID           one step alone
+  --step ID           only this step
   --json              the report as JSON (instructors/schema/report.v1.json)
   --format NAME       another result file: ${FORMATS.join(', ')}
-  --output FILE       where that goes; standard output when left out
-  --junit FILE        JUnit's XML, besides
-  --report-only       exit 0 whatever the verdict, once the result is written
+  --output FILE       the file to write; default: standard output
+  --junit FILE        additional JUnit XML file
+  --report-only       exit 0 for every verdict, after the result is written
 
 Exit status: 0 every step passed, 1 not yet, 2 could not be checked.
 `

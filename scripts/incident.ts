@@ -2,12 +2,10 @@
 
 import { notUp } from '../cluster/driver.ts'
 import { selectCluster } from '../cluster/select.ts'
-import { INCIDENT_KEY, unseal } from '../course/incident/incident-note.ts'
-import { currentNote, incidentsHere, openNext } from '../course/incident/open.ts'
-import { INCIDENT_LAB } from '../course/incident/shop.ts'
-import { listIncidents, tellIncident } from '../course/incident/tell.ts'
+import { COST } from '../course/incident/incident-note.ts'
+import { describeIncident, listIncidents } from '../course/incident/incident-text.ts'
+import { currentNote, incidentsHere, openNext, takeHint } from '../course/incident/open.ts'
 import { LabBench } from '../course/lab-bench.ts'
-import { writeNotes } from '../grading/lab-notes.ts'
 import { main, UserError } from '../host/main.ts'
 import { createProgress } from '../host/progress.ts'
 import { incidents } from '../labs/08-incidents/incidents/all.ts'
@@ -18,8 +16,8 @@ await main(async () => {
   const running = await cluster.running()
   if (LIST) {
     // The probe loads kernel modules, which a list does not justify on a cluster of the user's kubeconfig.
-    const asked = running && cluster.driver !== 'context'
-    const here = asked ? await incidentsHere(await LabBench.open(cluster, createProgress())) : incidents
+    const probed = running && cluster.driver !== 'context'
+    const here = probed ? await incidentsHere(await LabBench.open(cluster, createProgress())) : incidents
     console.log(listIncidents(incidents, here))
     return
   }
@@ -30,22 +28,18 @@ await main(async () => {
       ? 'note that a hint was taken'
       : 'start an incident and repair the previous one'
   const bench = await LabBench.open(cluster, createProgress(), purpose)
-  if (SHOW || HINT) {
+  if (HINT) {
+    const { tier, of, text } = await takeHint(bench)
+    console.log(`Hint ${tier} of ${of}: ${text}`)
+    if (tier < of) console.log(`Need more? Run the command again; each hint costs ${COST} points of the diagnosis.`)
+    return
+  }
+  if (SHOW) {
     const note = await currentNote(bench)
     if (!note) throw new UserError('No incident is open: `make incident` starts one.')
-    if (HINT) await hint(bench, note)
-    else console.log(tellIncident(note, incidents))
+    console.log(describeIncident(note, incidents))
     return
   }
   const note = await openNext(bench, { seed: SEED || undefined, id: INCIDENT || undefined })
-  console.log(`\n${tellIncident(note, incidents)}`)
+  console.log(`\n${describeIncident(note, incidents)}`)
 })
-
-/** The next tier of hints of the open incident, which is recorded for the score; the last one again after all. */
-async function hint({ client }: LabBench, note: NonNullable<Awaited<ReturnType<typeof currentNote>>>): Promise<void> {
-  const { hints } = incidents.find(({ id }) => id === unseal(note.sealed)?.id) ?? { hints: [] }
-  const tier = Math.min(note.hints + 1, hints.length)
-  await writeNotes(client, INCIDENT_LAB, { [INCIDENT_KEY]: JSON.stringify({ ...note, hints: tier }) })
-  console.log(`Hint ${tier} of ${hints.length}: ${hints[tier - 1]}`)
-  if (tier < hints.length) console.log('Need more? Run the command again; each hint costs 15 points of 100.')
-}

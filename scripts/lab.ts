@@ -27,7 +27,7 @@ await main(async () => {
   const definition = import('../grading/lab-definition.ts').then(({ readLab }) => readLab(number))
   definition.catch(() => {})
   const needs = async () => needsOf(await definition)
-  const cluster = await selectCluster(undefined, undefined, { making: progress, lab: needs })
+  const cluster = await selectCluster(undefined, undefined, { creating: progress, lab: needs })
   await agree(number, cluster)
   // Loading the lab's code takes about a second, as long as booting a kernel, so both run in parallel.
   const interactive = process.stdin.isTTY === true && process.stdout.isTTY === true && !process.env.CI
@@ -38,14 +38,15 @@ await main(async () => {
     await mustRunHere(cluster, lab)
     return lab
   }
+  const own = { target: `lab-${number}`, doing: `runs the guide of lab ${number}` }
   if (guide)
-    return guideOnCluster(cluster, number, async () => {
+    return guideOnCluster(cluster, own, async () => {
       const lab = await ready()
       return (await guide).lead(lab, cluster, progress)
     })
   // The guide refuses to start beside another one, which would undo its steps; playing the solution waits.
   const played = () =>
-    guideOnCluster(cluster, number, async () => {
+    guideOnCluster(cluster, own, async () => {
       const lab = await ready()
       return (await player)?.play(lab, cluster, progress)
     })

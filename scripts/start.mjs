@@ -97,7 +97,7 @@ async function makeBundle(bundle) {
     banner: {
       js: `import { createRequire as requireFrom } from 'node:module'; const require = requireFrom(import.meta.url);`,
     },
-    external: ['esbuild', 'tsx', 'vitest'],
+    external: ['esbuild', 'tsx', 'vitest', '@lydell/node-pty'],
     logLevel: 'silent',
     absWorkingDir: root,
     outbase: root,
@@ -126,6 +126,8 @@ async function makeBundle(bundle) {
   }
 }
 
+// Learners cannot act on what Node.js deprecates in installed packages, such as their import of punycode, and would read it at every command.
+process.noDeprecation = true
 const [program, ...words] = process.argv.slice(2)
 if (program === undefined) process.exit()
 const source = resolve(root, program)

@@ -11,6 +11,7 @@ await main(async () => {
   for (const [tool = '', ...rest] of [
     ['biome', 'check', '.'],
     ['tsc', '--noEmit'],
+    ['tsc', '--noEmit', '--project', 'guide/page'],
     ['knip', '--no-progress'],
     ['vitest', 'run', ...chosen],
   ]) {

@@ -1,4 +1,4 @@
-// Where does a packet end on a node, and which rules take it there? See `--help`.
+// Traces a packet through the rules of a node. See `--help`.
 
 import { existsSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
@@ -18,14 +18,14 @@ import { plainJson } from '../host/plain-text.ts'
 const HELP = `Usage: make trace FROM=ORIGIN TO=DESTINATION [NODE=NAME] [VERBOSE=1]
        node --import tsx scripts/trace.ts [--capture DIR] [--node NAME] --from ORIGIN --to DESTINATION [--json | --verbose]
 
-Follows a packet through the rules of a node, as its kernel would, and draws its path: the hooks that it passes, what is done to it
-there, and where it ends.
+Follows a packet through the rules of a node, as its kernel would, and draws its path: the hooks that it passes, the changes made
+there, and its destination.
 
   --capture DIR       a capture (DIR/nodes/NAME/iptables-save …) or the folder of one node's files; else the live cluster
-  --node, NODE        the node; may be left out where there is only one, or where the Pod says which
+  --node, NODE        the node; may be omitted if there is only one, or for a Pod
   --from, FROM        pod/NAME or pod:10.244.1.99, host for a process of the node, outside or external:203.0.113.9
   --to, TO            svc/NAME:80 or 10.96.119.228:80, with /udp or /sctp for others than TCP
-  -v, VERBOSE=1       every rule that the packet meets, with the reason why it matches or does not
+  -v, VERBOSE=1       every rule on the packet's path, with the reason why it matches or not
   --json              {hops, outcomes, verdict} instead of text
 
 Exit status: 0 when the packet was traced, wherever it ended; 2 when it could not be.
@@ -116,21 +116,21 @@ async function fromCluster({ from, to, node }: Arguments): Promise<{ packet: Pac
 }
 
 await main(async () => {
-  const asked = readArguments(process.argv.slice(2))
-  if (asked === 'help') {
+  const given = readArguments(process.argv.slice(2))
+  if (given === 'help') {
     process.stdout.write(HELP)
     return
   }
-  const { packet, state } = asked.capture ? fromCapture(asked, asked.capture) : await fromCluster(asked)
+  const { packet, state } = given.capture ? fromCapture(given, given.capture) : await fromCluster(given)
   const trace = tracePacket(state, packet)
-  if (asked.json) {
+  if (given.json) {
     process.stdout.write(`${plainJson(traceToJson(trace))}\n`)
     return
   }
   const stop = trace.verdict === 'accept' ? stoppingPlace(trace, packet, state) : undefined
   const { isTTY, columns } = process.stdout
   const plain = !isTTY || Boolean(process.env.NO_COLOR) || process.env.TERM === 'dumb'
-  const lines = asked.verbose
+  const lines = given.verbose
     ? [...explainTrace(trace), ...(stop ? [`It ${stop}.`] : [])]
     : drawTrace(trace, { width: columns || 80, plain, stop })
   process.stdout.write(`${lines.join('\n')}\n`)

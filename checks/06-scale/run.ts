@@ -47,7 +47,7 @@ export async function measuredRun({ notes, live }: CheckContext): Promise<Measur
 async function mustBeMeasurable(live: CheckContext['live']): Promise<void> {
   if (!live) throw new NotApplicable('nothing was measured before this capture was taken')
   try {
-    await requireSupport()
+    await requireSupport('uml')
   } catch (error) {
     throw new NotApplicable(`the measuring kernel does not run here: ${error instanceof Error ? error.message : error}`)
   }

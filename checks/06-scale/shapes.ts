@@ -1,6 +1,6 @@
-import { isFlatBeside, median, quantile, rises, type ShapeVerdict } from '../../course/scale/growth.ts'
+import { isFlatComparedTo, median, quantile, rises, type ShapeVerdict } from '../../course/scale/growth.ts'
 import { type Measurement, type Quantity, seriesOf } from '../../course/scale/measurement.ts'
-import { dearerBy } from '../../course/scale/table.ts'
+import { lastServiceSlowdown } from '../../course/scale/table.ts'
 import type { SwitchedMode } from '../../dataplane/kube-proxy/mode-ownership.ts'
 import type { CheckContext } from '../../grading/check-context.ts'
 import { Failure, NotApplicable, Trouble } from '../../grading/failure.ts'
@@ -35,7 +35,7 @@ function figures(run: Measurement, mode: SwitchedMode, quantity: Judged): string
 /** In that mode the quantity is flat beside what rises in iptables mode. */
 const flat = (run: Measurement, mode: SwitchedMode, quantity: Judged, beside = quantity): Shape => ({
   wanted: 'a flat curve',
-  finding: isFlatBeside(seriesOf(run[mode], quantity), seriesOf(run.iptables, beside)),
+  finding: isFlatComparedTo(seriesOf(run[mode], quantity), seriesOf(run.iptables, beside)),
   seen: figures(run, mode, quantity),
 })
 
@@ -107,6 +107,6 @@ const NOTICEABLE = 0.1
 
 /** The first size at which a new connection with iptables took over ten per cent longer to the last Service; "none" when there is none. */
 export async function turningPoint(context: CheckContext): Promise<Truth> {
-  const first = dearerBy((await measuredRun(context)).iptables).find(({ part }) => part > NOTICEABLE)
+  const first = lastServiceSlowdown((await measuredRun(context)).iptables).find(({ part }) => part > NOTICEABLE)
   return { accepts: [first === undefined ? 'none' : String(first.services)], look: SHOW }
 }

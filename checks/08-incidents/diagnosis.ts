@@ -3,6 +3,7 @@ import type { Baseline } from '../../course/incident/baseline.ts'
 import type { Incident } from '../../course/incident/incident.ts'
 import { IncidentContext } from '../../course/incident/incident-context.ts'
 import {
+  COST,
   DIAGNOSIS,
   GUESS_PREFIX,
   INCIDENT_KEY,
@@ -56,40 +57,21 @@ export function openIncident({ snapshot, live, notes }: CheckContext): OpenIncid
     incident,
     note,
     baseline: secret.baseline,
-    look: new IncidentContext(snapshot, live, secret.scene, incident.mode),
+    look: new IncidentContext(snapshot, live, secret.environment, incident.mode),
   }
 }
 
-/** The input of an incident's score. */
-export interface Effort {
-  seconds: number
-  /** Number of requested hint tiers. */
-  hints: number
-  /** Wrong diagnoses, each counted once. */
-  wrong: number
+/** The hints and wrong diagnoses that the learner needed. A wrong diagnosis counts once. */
+export function effortOf({ notes, snapshot }: CheckContext): { hints: number; wrong: number } {
+  const written = snapshot.find('ConfigMap', 'default', 'lab-8')?.data ?? {}
+  const wrong = Object.keys(written).filter((key) => key.startsWith(GUESS_PREFIX)).length
+  return { hints: notes.read(INCIDENT_KEY, isIncidentNote)?.hints ?? 0, wrong }
 }
 
-const FULL = 100
-const LEAST = 10
-const HINT = 15
-/** Points that each wrong diagnosis costs. */
-const WRONG_DIAGNOSIS = 10
-/** These minutes are free, each one after that costs a point, up to 50. */
-const FREE_MINUTES = 10
-const MOST_FOR_TIME = 50
-
-/** Points of a repaired and understood incident, from 100 down to 10. */
-export function scoreOf({ seconds, hints, wrong }: Effort): number {
-  const late = Math.min(MOST_FOR_TIME, Math.max(0, Math.floor(seconds / 60) - FREE_MINUTES))
-  return Math.max(LEAST, FULL - late - hints * HINT - wrong * WRONG_DIAGNOSIS)
-}
-
-/** The score in a sentence. */
-export function describeScore(points: number, { seconds, hints, wrong }: Effort): string {
-  const minutes = Math.floor(seconds / 60)
-  const time = minutes > 0 ? `${minutes} min ${Math.round(seconds % 60)} s` : `${Math.round(seconds)} s`
-  const counted = (count: number, what: string) => `${count === 0 ? 'no' : count} ${what}${count === 1 ? '' : 's'}`
-  return `This incident scores ${points} of ${FULL}, beside the points of the lab: ${time}, ${counted(hints, 'hint')}, ${wrong === 1 ? '1 wrong diagnosis' : `${wrong === 0 ? 'no' : wrong} wrong diagnoses`}.`
+/** The points that hints and wrong diagnoses take from the step of the diagnosis. */
+export function costOfDiagnosis(context: CheckContext): number {
+  const { hints, wrong } = effortOf(context)
+  return (hints + wrong) * COST
 }
 
 /** The id of the cause. The same wrong one counts once; an id that is not on the list costs nothing. */
@@ -114,7 +96,7 @@ export function causeByName({ notes }: CheckContext): Truth {
   fail({
     look,
     expected: 'the id of the cause',
-    actual: `"${wrong}", which is not the cause: a wrong diagnosis costs ${WRONG_DIAGNOSIS} of the incident's points`,
+    actual: `"${wrong}", which is not the cause: each wrong diagnosis costs ${COST} of the step's points`,
     hint: 'Look again before you name another one; `make incident HINT=1` gives a hint.',
   })
 }

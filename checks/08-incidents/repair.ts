@@ -1,14 +1,14 @@
 import { isDeepStrictEqual } from 'node:util'
 import { kubeProxyPods } from '../../cluster/kube-proxy/kube-proxy-pods.ts'
 import { differingSettings, fingerprintOf, foreignRules, serviceFacts } from '../../course/incident/baseline.ts'
-import { CLOSED_KEY, GUESS_PREFIX, isClosedNote } from '../../course/incident/incident-note.ts'
+import { CLOSED_KEY, COST, isClosedNote } from '../../course/incident/incident-note.ts'
 import type { CheckContext } from '../../grading/check-context.ts'
 import { onNode } from '../../grading/difference-report.ts'
 import { configOf } from '../../grading/evaluate.ts'
 import { expectNodes } from '../../grading/expect-node.ts'
 import { expectNone, expectThat } from '../../grading/failure.ts'
 import { dummyDeviceOwnsClusterIPs } from '../02-ipvs/equality.ts'
-import { describeScore, type OpenIncident, openIncident, SHOW, scoreOf, wasDiagnosed } from './diagnosis.ts'
+import { effortOf, type OpenIncident, openIncident, SHOW, wasDiagnosed } from './diagnosis.ts'
 
 /** The symptom that the user reported is gone, tested with real requests. */
 export async function symptomIsGone(context: CheckContext): Promise<void> {
@@ -16,7 +16,7 @@ export async function symptomIsGone(context: CheckContext): Promise<void> {
   const { incident, look } = open
   expectNone(await incident.symptom(look), (symptom) => ({
     ...symptom,
-    why: `The user said: ${incident.report(look.scene)}`,
+    why: `The user said: ${incident.report(look.environment)}`,
     hint: '`make incident HINT=1` gives a hint.',
   }))
   mustBeRepaired(context, open)
@@ -121,20 +121,22 @@ function objectsAreAsBefore({ snapshot }: CheckContext, { baseline }: OpenIncide
     })
 }
 
-/** Shows the debrief and the score after the diagnosis, and keeps that score. */
-function showDebrief({ notes, snapshot, show }: CheckContext, { incident, note }: OpenIncident): void {
+/** Shows the debrief and the effort after the diagnosis, and keeps the time of the repair. */
+function showDebrief(context: CheckContext, { incident, note }: OpenIncident): void {
+  const { notes, show } = context
   if (!wasDiagnosed(notes)) {
     show([
       'Repaired. Name the cause, too, for the debrief: make answer Q=diagnosis A=… (make incident SHOW=1 lists causes).',
     ])
     return
   }
-  const written = snapshot.find('ConfigMap', 'default', 'lab-8')?.data ?? {}
-  const closed = notes.read(CLOSED_KEY, isClosedNote)
-  const end = closed ? Date.parse(closed.at) : Date.now()
-  const wrong = Object.keys(written).filter((key) => key.startsWith(GUESS_PREFIX)).length
-  const effort = { seconds: (end - Date.parse(note.openedAt)) / 1000, hints: note.hints, wrong }
-  const points = closed?.points ?? scoreOf(effort)
-  notes.keep(CLOSED_KEY, { at: new Date(end).toISOString(), points })
-  show([describeScore(points, effort), ...incident.debrief.split('\n')])
+  const at = notes.read(CLOSED_KEY, isClosedNote)?.at ?? new Date().toISOString()
+  notes.keep(CLOSED_KEY, { at })
+  const { hints, wrong } = effortOf(context)
+  const seconds = Math.round((Date.parse(at) - Date.parse(note.openedAt)) / 1000)
+  const time = `${Math.floor(seconds / 60)} min ${seconds % 60} s`
+  show([
+    `Repaired in ${time}. Hints: ${hints}, wrong diagnoses: ${wrong}; each costs ${COST} of the points of the diagnosis.`,
+    ...incident.debrief.split('\n'),
+  ])
 }

@@ -8,7 +8,7 @@ export const accessNamespace = 'kube-service-labs'
 const accessName = 'node-agent'
 const accessLabels = { app: accessName }
 
-/** Any image with nsenter will do; `AGENT_IMAGE` names one that the nodes have or can fetch. */
+/** Any image that contains nsenter works; `AGENT_IMAGE` names one that the nodes have or can fetch. */
 export const accessImage = () => process.env.AGENT_IMAGE || 'busybox:1.37'
 
 /** One idle privileged Pod per node, in the node's network and PID namespaces. */
@@ -46,10 +46,10 @@ function accessDaemonSet(image = accessImage()): V1DaemonSet {
 }
 
 /**
- * Wraps a command so that it runs with the node's own files. The network is the node's already, because the Pod has hostNetwork;
- * nsenter brings the rest from the node's first process. PATH is set explicitly: a busybox shell would prefer its own applets, which
- * have fewer options, to the node's programs, and the image's PATH need not match the node's. Standard input has a known length,
- * because exec over WebSockets cannot signal the end of standard input before protocol version 5.
+ * Wraps a command so that it runs with the node's own files. The network is already the node's, because the Pod has hostNetwork;
+ * nsenter enters the other namespaces of the node's first process. PATH is set explicitly: a busybox shell would prefer its own
+ * applets, which have fewer options, to the node's programs, and the image's PATH need not match the node's. Standard input has a
+ * known length, because exec over WebSockets cannot signal the end of standard input before protocol version 5.
  */
 export function onNodeCommand(command: readonly string[], stdinBytes = 0): string[] {
   const node = ['nsenter', '-t', '1', '-m', '-u', '-i', '--']
@@ -88,7 +88,7 @@ export async function hasAccessPods({ core }: KubeClient): Promise<boolean> {
   return items.length > 0
 }
 
-/** Node → our Pod there, of those that are ready. */
+/** The ready node-access Pods, by node. */
 export async function readyAccessPods({ core }: KubeClient): Promise<Map<string, string>> {
   const { items } = await core.listNamespacedPod({ namespace: accessNamespace, labelSelector: `app=${accessName}` })
   const ready = items.filter(

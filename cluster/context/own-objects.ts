@@ -9,7 +9,7 @@ import type { KubeClient } from '../kube-client.ts'
 import { unlessCode } from '../kubernetes.ts'
 import { ownSelector } from './write-guard.ts'
 
-/** The namespace of the labs: texts, chain names (hashes of "default/web") and answers depend on it. */
+/** The namespace of the labs: their texts, chain names (hashes of "default/web") and answers depend on it. */
 const namespace = 'default'
 
 /** One object of the labs in a cluster of the user. */

@@ -48,7 +48,7 @@ function targetOf(url: string): Target {
   return { collection, namespace, resource, name }
 }
 
-/** kube-proxy and the nodes are changed by the labs (mode, cordon, labels); the consent question names them. */
+/** The labs change kube-proxy and the nodes (mode, cordon, labels); the consent question names them. */
 const isSubjectOfLabs = ({ namespace, resource, name }: Target, object: ApiObject, method: string) =>
   (namespace === 'kube-system' && name === 'kube-proxy' && (resource === 'configmaps' || resource === 'daemonsets')) ||
   (namespace === 'kube-system' && resource === 'pods' && object.metadata?.labels?.['k8s-app'] === 'kube-proxy') ||
@@ -110,8 +110,8 @@ function labelled(object: ApiObject): ApiObject {
 }
 
 /**
- * A foreign Service must not select our Pods, nor one of our Services foreign Pods: matching labels alone would cause
- * that.
+ * A foreign Service must not select our Pods, and our Services must not select foreign Pods; matching labels are enough for
+ * either.
  */
 async function requireNoMixing({ namespace, resource }: Target, sent: ApiObject, read: ReadApi): Promise<void> {
   if (namespace === undefined) return

@@ -1,11 +1,11 @@
 import { KERNELS, type KernelName } from '../../embedded/index.ts'
-import type { EmbeddedFacts, KernelFacts, KernelNeed, LabNeeds } from './facts.ts'
+import type { EmbeddedFacts, KernelNeed, LabNeeds } from './facts.ts'
 import { kernelLacks } from './judge.ts'
 
 /** The names of the embedded cluster's kernels in messages. */
 export const KERNEL_TITLES: Record<KernelName, string> = { uml: 'User-Mode Linux', host: "this machine's own kernel" }
 
-/** What the labs need of a kernel. */
+/** The kernel features that the labs need. */
 const everything: readonly KernelNeed[] = ['ipvs', 'ipset', 'recent', 'nft']
 
 /** The kernel for a new cluster, with a note if it is not the usual one; or why there is none. */
@@ -13,30 +13,31 @@ export type KernelChoice = { kernel: KernelName; note?: string } | { refusal: st
 
 /**
  * What KERNEL=auto means: this machine's own kernel where it can do what all labs need (it is the faster one), or if only
- * this kernel can do what the given lab needs; else User-Mode Linux. Pure.
+ * this kernel can do what the given lab needs, or if User-Mode Linux can't run; else User-Mode Linux. Pure.
  * @throws Error for another value of KERNEL
  */
 export function chooseKernel(
   wish: string | undefined,
-  { hostKernel }: Pick<EmbeddedFacts, 'hostKernel'>,
+  { hostKernel, uml }: Pick<EmbeddedFacts, 'hostKernel' | 'uml'>,
   lab?: LabNeeds,
 ): KernelChoice {
-  if (wish === 'uml') return { kernel: 'uml' }
-  const trouble = hostKernel?.trouble
-  if (wish === 'host') {
-    if (!trouble) return { kernel: 'host' }
-    const mend = trouble.mend ? `: run \`${trouble.mend}\` first, or leave KERNEL out` : ': leave KERNEL out'
-    return { refusal: `KERNEL=host can't be used here, ${trouble.detail}${mend}.` }
-  }
-  if (wish && wish !== 'auto')
+  if (wish && wish !== 'auto' && !KERNELS.some((name) => name === wish))
     throw new Error(`KERNEL="${wish}" is not known: use "auto", ${KERNELS.map((name) => `"${name}"`).join(' or ')}.`)
+  if (wish === 'uml') return uml === undefined ? { kernel: 'uml' } : { refusal: `${uml}: leave KERNEL out.` }
+  const trouble = hostKernel?.trouble
+  if (trouble && (wish === 'host' || uml !== undefined)) {
+    const what = wish === 'host' ? `KERNEL=host can't be used here, ` : `${uml}, and KERNEL=host can't be used, `
+    const other = uml === undefined ? ['leave KERNEL out'] : ['start Docker or Podman and run `CLUSTER=kind make up`']
+    const first = trouble.fix ? [`run \`${trouble.fix}\` first`] : []
+    return { refusal: `${what}${trouble.detail}: ${[...first, ...other].join(', or ')}.` }
+  }
+  if (wish === 'host' || uml !== undefined) return { kernel: 'host' }
   const host = trouble ? undefined : hostKernel?.kernel
   if (!host) return { kernel: 'uml' }
-  if (lacks(host, everything).length === 0) return { kernel: 'host' }
+  if (kernelLacks(host, everything).length === 0) return { kernel: 'host' }
   const wanted = needsOf(lab)
-  const missing = lacks('embedded', wanted)
-  if (missing.length === 0 || lacks(host, lab?.kernel ?? []).length > 0 || lacks(host, wanted).length > 0)
-    return { kernel: 'uml' }
+  const missing = kernelLacks('embedded', wanted)
+  if (missing.length === 0 || kernelLacks(host, wanted).length > 0) return { kernel: 'uml' }
   const note = `The cluster gets ${KERNEL_TITLES.host}: lab ${lab?.number} needs ${missing.join(' and ')}, which ${KERNEL_TITLES.uml} lacks.`
   return { kernel: 'host', note }
 }
@@ -46,10 +47,3 @@ export const needsOf = (lab?: LabNeeds): readonly KernelNeed[] => [
   ...(lab?.kernel ?? []),
   ...(lab?.kernelOfSteps ?? []),
 ]
-
-/**
- * The features that the kernel lacks, in words. IPVS without dummy devices counts as missing: kube-proxy puts the ClusterIPs
- * on one.
- */
-const lacks = (kernel: KernelFacts | 'embedded', needs: readonly KernelNeed[]) =>
-  kernelLacks(kernel === 'embedded' || kernel.dummy ? kernel : { ...kernel, ipvs: false }, needs)

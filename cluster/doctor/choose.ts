@@ -2,7 +2,7 @@ import type { EngineName } from '../kind/engine.ts'
 import type { Facts, LabNeeds } from './facts.ts'
 import { diagnose, missingEngine } from './judge.ts'
 
-/** What exists already under a cluster name, if no embedded cluster of that name runs (a running one is always chosen). */
+/** The existing clusters of one name, if no embedded cluster of that name runs (a running one is always chosen). */
 export interface ExistingClusters {
   name: string
   /** The engine that responds. */
@@ -17,23 +17,26 @@ export interface ExistingClusters {
 export type Choice = { driver: 'embedded' | 'kind'; note?: string } | { refusal: string }
 
 /**
- * What CLUSTER=auto means: the cluster that exists, else kind if it is available, else embedded; for a lab, one on which it
- * can run. Uses the same rules as `make doctor`. Pure.
+ * Chooses the cluster for CLUSTER=auto: the one that exists, else kind if it is available, else embedded; for a lab, one on
+ * which it can run. Uses the same rules as `make doctor`. Pure.
  */
 export function chooseCluster(existing: ExistingClusters, facts: Omit<Facts, 'labs'>, lab?: LabNeeds): Choice {
   const { name, engine, kindExists, kindWasMade } = existing
   if (!engine && kindWasMade) {
-    const { detail, mend } = missingEngine(facts.host)
+    const { detail, fix } = missingEngine(facts.host)
     return {
-      refusal: `The kind cluster "${name}" was made here, but ${detail}: ${mend}; or CLUSTER=embedded for another cluster.`,
+      refusal: `The kind cluster "${name}" was created here, but ${detail}: ${fix}; or CLUSTER=embedded for another cluster.`,
     }
   }
   if (!lab && kindExists) return { driver: 'kind' }
-  const [verdict] = diagnose({ ...facts, labs: [lab ?? { number: 0, title: '', kernel: [] }] }).labs
-  const on = verdict?.on ?? []
-  const whyNot = (cluster: string) => verdict?.notOn.find((one) => one.cluster === cluster)?.reason ?? ''
+  const { places = [] } = diagnose({ ...facts, labs: [lab ?? { number: 0, kernel: [] }] }).labs[0] ?? {}
+  const on = (cluster: string) => places.some((place) => place.cluster === cluster && place.reason === undefined)
+  const whyNot = (cluster: string) => {
+    const reasons = places.flatMap((place) => (place.cluster === cluster && place.reason ? [place.reason] : []))
+    return [...new Set(reasons)].join('; ')
+  }
   const order = engine ? (['kind', 'embedded'] as const) : (['embedded'] as const)
-  const driver = order.find((one) => on.includes(one))
+  const driver = order.find(on)
   if (driver === 'kind' || (driver && order.length === 1)) return { driver }
   if (driver) {
     const but = kindExists

@@ -15,7 +15,7 @@ export interface HostFacts {
   kubectl: string | undefined
 }
 
-/** What a container engine reports about itself and the machine it runs on, possibly a virtual one. */
+/** A container engine's description of itself and of the machine it runs on, which may be a virtual one. */
 export interface EngineFacts {
   name: 'docker' | 'podman'
   version: string
@@ -30,7 +30,7 @@ export interface EngineFacts {
   cpus: number
 }
 
-/** What a kernel supports, probed in a temporary network namespace. */
+/** The features that a kernel supports, probed in a temporary network namespace. */
 export interface KernelFacts {
   release: string
   ipvs: boolean
@@ -67,26 +67,31 @@ export interface KindFacts {
 export interface EmbeddedFacts {
   /** Why it can't run here; undefined if it can. */
   trouble: string | undefined
+  /** Why User-Mode Linux can't, so that it runs on this machine's own kernel only; undefined if it can. */
+  uml?: string | undefined
   cached: boolean
-  /** What protects this machine's files from the guest; tested once its packages are in the cache. */
+  /** The mechanisms that protect this machine's files from the guest; tested once its packages are in the cache. */
   confinement: Confinement | undefined
   /** User-Mode Linux, probed only while one runs. */
   kernel: KernelFacts | undefined
   /**
    * What this machine's own kernel supports in namespaces, or why it can't be used; `kernel` is absent until the packages are
-   * in the cache.
+   * in the cache. `ipvsTrouble`: why it has no IPVS there.
    */
-  hostKernel?: { trouble?: HostKernelTrouble | undefined; kernel?: KernelFacts | undefined }
+  hostKernel?: {
+    trouble?: HostKernelTrouble | undefined
+    kernel?: KernelFacts | undefined
+    ipvsTrouble?: HostKernelTrouble | undefined
+  }
 }
 
-/** What a lab needs of the kernel besides iptables. */
+/** A kernel feature that a lab needs besides iptables. */
 export type KernelNeed = 'ipvs' | 'ipset' | 'recent' | 'nft'
 
 export interface LabNeeds {
   number: number
-  title: string
   kernel: readonly KernelNeed[]
-  /** What single steps need; they are not applicable on other kernels. */
+  /** Needed by single steps only, which are not applicable on other kernels. */
   kernelOfSteps?: readonly KernelNeed[]
 }
 

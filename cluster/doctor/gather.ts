@@ -2,7 +2,7 @@ import { existsSync, readFileSync, statfsSync } from 'node:fs'
 import { arch, freemem, platform } from 'node:os'
 import { join } from 'node:path'
 import { which } from 'zx/core'
-import { CONFINE, findConfinement, requireSupport } from '../../embedded/index.ts'
+import { CONFINE, detectConfinement, requireSupport, umlTrouble } from '../../embedded/index.ts'
 import { $ } from '../../host/command.ts'
 import { cacheFolder, offlineRoot, projectRoot } from '../../host/layout.ts'
 import type { Progress } from '../../host/progress.ts'
@@ -27,7 +27,10 @@ import { hostKernelFacts } from './host-kernel.ts'
 import { kernelLacks } from './judge.ts'
 import { kernelProbeCommand, probeMs, readKernelProbe } from './kernel-probe.ts'
 
-/** Collects everything that decides which clusters and labs can run here. Downloads nothing and leaves no process or container behind. */
+/**
+ * Collects the facts that decide which clusters and labs can run here. Downloads nothing and leaves no process or
+ * container.
+ */
 export async function gatherFacts(name: string, labs: LabNeeds[]): Promise<Facts> {
   const [host, kind, embedded] = await Promise.all([
     hostFacts(),
@@ -37,18 +40,18 @@ export async function gatherFacts(name: string, labs: LabNeeds[]): Promise<Facts
   return { host, kind, embedded, labs }
 }
 
-/** Which facts are gathered. */
+/** Limits the facts to gather. */
 interface Depth {
   /** Probe the kernel under the engine; else it counts as unknown. */
   kernel: boolean
   /** The cluster exists, so the image of a new one does not matter. */
   exists?: boolean
   /** A new cluster is about to be created: kind is fetched if missing, with progress shown here. */
-  making?: Progress | undefined
+  creating?: Progress | undefined
 }
 
 /** The facts that decide on which cluster a lab can run, for an engine that is known to respond; `depth` limits them. */
-export async function gatherPlaces(
+export async function gatherClusterFacts(
   name: string,
   engine: EngineName | undefined,
   depth: Depth,
@@ -114,8 +117,8 @@ async function kindFacts(name: string, engine: EngineName | undefined, depth: De
       : { kernel: undefined, kernelTrouble: undefined },
   ])
   const image = depth.exists ? undefined : { reference, held, registry }
-  const wanted = depth.making && image && registry && !binary && !base.cached
-  const binaryTrouble = wanted && depth.making ? await fetchTrouble(depth.making) : undefined
+  const wanted = depth.creating && image && registry && !binary && !base.cached
+  const binaryTrouble = wanted && depth.creating ? await fetchTrouble(depth.creating) : undefined
   return {
     ...base,
     engine: info ?? unknownEngine(engine),
@@ -133,7 +136,7 @@ async function fetchTrouble(progress: Progress): Promise<string | undefined> {
   )
 }
 
-/** An engine that responds, but not in a known form. */
+/** An engine that responds in an unknown form. */
 const unknownEngine = (name: EngineName): EngineFacts => ({
   ...{ name, version: '', operatingSystem: '', machine: '', kernel: '', cgroupVersion: '' },
   ...{ rootless: false, memory: 0, cpus: 0 },
@@ -178,8 +181,9 @@ async function embeddedFacts(name: string): Promise<EmbeddedFacts> {
   )
   const cluster = new EmbeddedCluster(name)
   const kernel = (await cluster.running()) && cluster.kernel() === 'uml' ? await kernelOf(cluster) : undefined
-  const confinement = existsSync(join(tree, CONFINE)) ? findConfinement(tree) : undefined
-  return { trouble, cached, confinement, kernel, hostKernel: await hostKernelFacts(cached ? tree : undefined) }
+  const confinement = existsSync(join(tree, CONFINE)) ? detectConfinement(tree) : undefined
+  const uml = umlTrouble()
+  return { trouble, uml, cached, confinement, kernel, hostKernel: await hostKernelFacts(cached ? tree : undefined) }
 }
 
 async function kernelOf(cluster: Cluster): Promise<KernelFacts | undefined> {

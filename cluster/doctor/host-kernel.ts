@@ -1,15 +1,15 @@
 import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { platform, release, tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { hostKernelTrouble, startMachine } from '../../embedded/index.ts'
+import { type HostKernelTrouble, hostKernelTrouble, startMachine, umlTrouble } from '../../embedded/index.ts'
 import { chooseKernel, type KernelChoice, needsOf } from './choose-kernel.ts'
-import type { EmbeddedFacts, LabNeeds } from './facts.ts'
+import type { EmbeddedFacts, KernelFacts, LabNeeds } from './facts.ts'
 import { kernelLacks } from './judge.ts'
 import { kernelProbeCommand, probeMs, readKernelProbe } from './kernel-probe.ts'
 
 /**
- * What this machine's own kernel supports in namespaces, probed in a temporary guest; `packages` as ensurePackages returns
- * them.
+ * The features of this machine's own kernel in namespaces, probed in a temporary guest; `packages` as ensurePackages
+ * returns them.
  */
 export async function hostKernelFacts(packages: string | undefined): Promise<EmbeddedFacts['hostKernel']> {
   const trouble = platform() === 'linux' ? hostKernelTrouble() : { detail: 'this is not Linux' }
@@ -19,7 +19,8 @@ export async function hostKernelFacts(packages: string | undefined): Promise<Emb
     const machine = await startMachine({ kernel: 'host', packages, directory, name: 'probe' })
     const { stdout } = await machine.run(kernelProbeCommand, {}, { timeoutMs: probeMs })
     await machine.stop()
-    return { kernel: readKernelProbe(stdout) }
+    const kernel = readKernelProbe(stdout)
+    return { kernel, ipvsTrouble: kernel && ipvsTrouble(kernel, ipvsModule()) }
   } catch (error) {
     return { trouble: { detail: error instanceof Error ? error.message : String(error) } }
   } finally {
@@ -27,20 +28,45 @@ export async function hostKernelFacts(packages: string | undefined): Promise<Emb
   }
 }
 
+/** ip_vs in this machine's kernel: loaded or built in, a module that can be loaded, or not there. */
+export type IpvsModule = 'loaded' | 'loadable' | 'missing'
+
+function ipvsModule(): IpvsModule {
+  if (existsSync('/proc/net/ip_vs')) return 'loaded'
+  const lists = ['dep', 'builtin'].map((name) => `/lib/modules/${release()}/modules.${name}`)
+  const isListed = (file: string) => existsSync(file) && readFileSync(file, 'utf8').includes('/ip_vs.ko')
+  return lists.some(isListed) ? 'loadable' : 'missing'
+}
+
+/** Before it, the netlink family of ip_vs asks for rights in the initial user namespace (ip_vs_genl_ops, GENL_UNS_ADMIN_PERM). */
+const IPVS_IN_NAMESPACES = [6, 11] as const
+
 /**
- * The kernel for a new embedded cluster, as KERNEL requests it. The machine's own kernel is probed only if that can matter:
- * for a lab with steps that User-Mode Linux can't do, or if it may have IPVS and so everything that labs need.
+ * Why this machine's own kernel has no IPVS for the cluster, and what changes that; undefined where it has. That the user
+ * is root of the machine changes nothing: the guest is never run with root's rights there. Pure.
+ */
+export function ipvsTrouble(kernel: KernelFacts, module: IpvsModule): HostKernelTrouble | undefined {
+  if (kernelLacks(kernel, ['ipvs']).length === 0) return undefined
+  const [major = 0, minor = 0] = kernel.release.split('.').map(Number)
+  const [since, sinceMinor] = IPVS_IN_NAMESPACES
+  if (module === 'missing') return { detail: 'it was built without ip_vs' }
+  if (major < since || (major === since && minor < sinceMinor))
+    return { detail: `up to Linux ${since}.${sinceMinor - 1} ip_vs can't be used in user namespaces` }
+  const modules = ['ip_vs', 'ip_vs_rr', 'ip_vs_wrr', 'ip_vs_sh', 'ip_vs_lc', 'ip_set', 'xt_set', 'dummy']
+  return { detail: 'its modules are not loaded', fix: `sudo modprobe -a ${modules.join(' ')}` }
+}
+
+/**
+ * The kernel for a new embedded cluster, as KERNEL requests it. The machine's own kernel is probed only if the result can
+ * change the choice: for a lab with steps that User-Mode Linux does not support, or if it may have IPVS and therefore
+ * support all labs.
  */
 export async function kernelForNew(packages: string, lab: LabNeeds | undefined): Promise<KernelChoice> {
   const wish = process.env.KERNEL
-  if (wish === 'host') return chooseKernel(wish, { hostKernel: await hostKernelFacts(undefined) }, lab)
-  const matters = kernelLacks('embedded', needsOf(lab)).length > 0 || mayHaveIpvs()
+  const uml = umlTrouble()
+  if (wish === 'host' || uml !== undefined)
+    return chooseKernel(wish, { uml, hostKernel: await hostKernelFacts(undefined) }, lab)
+  const matters = kernelLacks('embedded', needsOf(lab)).length > 0 || ipvsModule() !== 'missing'
   const hostKernel = matters && wish !== 'uml' ? await hostKernelFacts(packages) : undefined
   return chooseKernel(wish, hostKernel ? { hostKernel } : {}, lab)
-}
-
-function mayHaveIpvs(): boolean {
-  const lists = ['dep', 'builtin'].map((name) => `/lib/modules/${release()}/modules.${name}`)
-  const isListed = (file: string) => existsSync(file) && readFileSync(file, 'utf8').includes('/ip_vs.ko')
-  return existsSync('/proc/net/ip_vs') || lists.some(isListed)
 }

@@ -1,17 +1,20 @@
 import type { EngineFacts, KernelFacts } from './facts.ts'
 
 /** How bad a result is: `fault` prevents something from running, `warning` may, `fine` and `note` are information. */
-export type Weight = 'fine' | 'note' | 'warning' | 'fault'
+export type Severity = 'fine' | 'note' | 'warning' | 'fault'
 
 /** The result of one check, and the command or step that fixes it. */
 export interface DoctorResult {
   what: string
-  weight: Weight
+  severity: Severity
   detail: string
-  mend?: string
+  fix?: string
 }
 
-/** kind's documentation asks for these when nodes fail with "too many open files"; each node's processes take a few dozen. */
+/**
+ * kind's documentation recommends these when nodes fail with "too many open files"; each node's processes use a
+ * few dozen.
+ */
 const inotify = { instances: 512, watches: 65_536 }
 
 /** kube-proxy's rules in iptables mode need all of these. */
@@ -32,32 +35,34 @@ export function kernelResults(kernel: KernelFacts, engine: EngineFacts): DoctorR
 function ipvsResults({ ipvs, schedulers, ipset, dummy }: KernelFacts, engine: EngineFacts): DoctorResult[] {
   const fixIpvs = modulesFix(engine, 'ip_vs ip_vs_rr ip_vs_wrr ip_vs_sh')
   if (!ipvs)
-    return [{ what: 'IPVS', weight: 'warning', detail: 'this kernel has no ip_vs: no lab in IPVS mode', mend: fixIpvs }]
+    return [
+      { what: 'IPVS', severity: 'warning', detail: 'this kernel has no ip_vs: no lab in IPVS mode', fix: fixIpvs },
+    ]
   const missing = usual.filter((one) => !schedulers.includes(one))
   const results: DoctorResult[] = [
     missing.length > 0
       ? {
           what: 'IPVS',
-          weight: 'warning',
+          severity: 'warning',
           detail: `without the scheduler ${missing.join(' and ')}; available: ${schedulers.join(', ') || 'none'}`,
-          mend: modulesFix(engine, missing.map((one) => `ip_vs_${one}`).join(' ')),
+          fix: modulesFix(engine, missing.map((one) => `ip_vs_${one}`).join(' ')),
         }
-      : { what: 'IPVS', weight: 'fine', detail: `schedulers ${schedulers.join(', ')}` },
+      : { what: 'IPVS', severity: 'fine', detail: `schedulers ${schedulers.join(', ')}` },
   ]
   if (!ipset)
     results.push({
       what: 'ipset',
-      weight: 'warning',
+      severity: 'warning',
       detail: "rules can't match against sets, which IPVS mode requires",
-      mend: modulesFix(engine, 'ip_set xt_set'),
+      fix: modulesFix(engine, 'ip_set xt_set'),
     })
-  else results.push({ what: 'ipset', weight: 'fine', detail: 'rules can match against sets' })
+  else results.push({ what: 'ipset', severity: 'fine', detail: 'rules can match against sets' })
   if (!dummy)
     results.push({
       what: 'dummy device',
-      weight: 'warning',
+      severity: 'warning',
       detail: "kube-ipvs0 can't be created",
-      mend: modulesFix(engine, 'dummy'),
+      fix: modulesFix(engine, 'dummy'),
     })
   return results
 }
@@ -68,25 +73,25 @@ function extensionResults({ extensions }: KernelFacts, engine: EngineFacts): Doc
   if (missing.length > 0)
     results.push({
       what: 'iptables',
-      weight: 'fault',
+      severity: 'fault',
       detail: `kube-proxy's rules need ${missing.join(', ')}, which this kernel lacks`,
-      mend: modulesFix(engine, missing.map((one) => `xt_${one.toLowerCase()}`).join(' ')),
+      fix: modulesFix(engine, missing.map((one) => `xt_${one.toLowerCase()}`).join(' ')),
     })
   // Without it iptables-restore refuses everything as soon as one Service has sessionAffinity (kind #707, #1740).
   if (!extensions.includes('recent'))
     results.push({
       what: 'xt_recent',
-      weight: 'warning',
+      severity: 'warning',
       detail: 'missing: one Service with sessionAffinity: ClientIP would stop every update of the rules',
-      mend: modulesFix(engine, 'xt_recent'),
+      fix: modulesFix(engine, 'xt_recent'),
     })
-  else results.push({ what: 'xt_recent', weight: 'fine', detail: 'sessionAffinity works in iptables mode' })
+  else results.push({ what: 'xt_recent', severity: 'fine', detail: 'sessionAffinity works in iptables mode' })
   results.push(
     extensions.includes('nfacct')
-      ? { what: 'nfacct', weight: 'fine', detail: 'kube-proxy can count the packets it drops' }
+      ? { what: 'nfacct', severity: 'fine', detail: 'kube-proxy can count the packets it drops' }
       : {
           what: 'nfacct',
-          weight: 'note',
+          severity: 'note',
           detail: 'missing: kube-proxy from 1.31 on logs an error and counts no drops',
         },
   )
@@ -98,14 +103,14 @@ function backendResult({ nodeBackend, natLegacy, natNft }: KernelFacts): DoctorR
   if (works.length === 0)
     return {
       what: 'iptables NAT',
-      weight: 'fault',
+      severity: 'fault',
       detail: 'no back end can create a NAT rule',
-      mend: 'load iptable_nat',
+      fix: 'load iptable_nat',
     }
   const both = works.length === 2 ? 'legacy and nft both work' : `only ${works[0]} works`
   const own = nodeBackend ? `; the node's iptables is ${nodeBackend}` : ''
   const broken = nodeBackend !== undefined && !works.includes(nodeBackend)
-  return { what: 'iptables NAT', weight: broken ? 'fault' : 'fine', detail: `${both}${own}` }
+  return { what: 'iptables NAT', severity: broken ? 'fault' : 'fine', detail: `${both}${own}` }
 }
 
 function inotifyResults({ inotifyInstances, inotifyWatches }: KernelFacts, engine: EngineFacts): DoctorResult[] {
@@ -114,22 +119,22 @@ function inotifyResults({ inotifyInstances, inotifyWatches }: KernelFacts, engin
     { key: 'max_user_watches', have: inotifyWatches, want: inotify.watches },
   ].filter(({ have, want }) => have > 0 && have < want)
   const detail = `${inotifyInstances} instances, ${inotifyWatches} watches`
-  if (low.length === 0) return [{ what: 'inotify', weight: 'fine', detail }]
+  if (low.length === 0) return [{ what: 'inotify', severity: 'fine', detail }]
   const set = low.map(({ key, want }) => `fs.inotify.${key}=${want}`).join(' ')
   return [
     {
       what: 'inotify',
-      weight: 'warning',
+      severity: 'warning',
       detail: `${detail}: nodes may fail with "too many open files"`,
-      mend: inMachine(engine, `sysctl ${set}`),
+      fix: inMachine(engine, `sysctl ${set}`),
     },
   ]
 }
 
-type Home = 'Docker Desktop' | 'WSL' | 'Colima' | 'Podman machine' | 'this kernel'
+type KernelLocation = 'Docker Desktop' | 'WSL' | 'Colima' | 'Podman machine' | 'this kernel'
 
 /** Where the engine's kernel runs, which decides how it can be changed. */
-export function homeOf({ name, operatingSystem, machine, kernel }: EngineFacts): Home {
+export function kernelLocation({ name, operatingSystem, machine, kernel }: EngineFacts): KernelLocation {
   if (/docker desktop/i.test(operatingSystem)) return 'Docker Desktop'
   if (/microsoft/i.test(kernel)) return 'WSL'
   if (/^colima/i.test(machine)) return 'Colima'
@@ -139,7 +144,7 @@ export function homeOf({ name, operatingSystem, machine, kernel }: EngineFacts):
 
 /** A command as root on the machine that the engine runs on. */
 function inMachine(engine: EngineFacts, command: string): string {
-  switch (homeOf(engine)) {
+  switch (kernelLocation(engine)) {
     case 'Docker Desktop':
       return `docker run --rm --privileged --pid host busybox nsenter -t 1 -m ${command}`
     case 'Colima':
@@ -153,7 +158,7 @@ function inMachine(engine: EngineFacts, command: string): string {
 
 /** How to add missing modules to a kernel. The probe has already tried to load them. */
 function modulesFix(engine: EngineFacts, modules: string): string {
-  switch (homeOf(engine)) {
+  switch (kernelLocation(engine)) {
     case 'Docker Desktop':
       return "its kernel can't be extended: update Docker Desktop, use an engine in a Linux VM (colima start), or CLUSTER=embedded on Linux"
     case 'WSL':

@@ -1,17 +1,26 @@
-import { type Confinement, openTo } from '../../embedded/index.ts'
+import { type Confinement, remainingAccess } from '../../embedded/index.ts'
 import type { EmbeddedFacts, Facts, HostFacts, KernelFacts, KernelNeed, KindFacts, LabNeeds } from './facts.ts'
-import { type DoctorResult, kernelResults, type Weight } from './judge-kernel.ts'
+import { type DoctorResult, kernelResults, type Severity } from './judge-kernel.ts'
 
-export type { DoctorResult, Weight }
+export type { DoctorResult, Severity }
 
-/** The clusters on which a lab can run, and why not on the others. */
+/** A kernel of one of the clusters, and what a lab finds there. */
+export interface Place {
+  /** As in `make doctor`. */
+  name: 'KERNEL=uml' | 'KERNEL=host' | 'kind'
+  cluster: 'embedded' | 'kind'
+  /** Why the lab can't run there; undefined where it can. */
+  reason?: string | undefined
+  /** No lab can run there: that reason is reported once for all of them. */
+  forAll: boolean
+  /** What single steps need and its kernel lacks. */
+  stepsLack: string[]
+}
+
+/** The places for a lab, in the order of `make doctor`. */
 export interface LabVerdict {
   number: number
-  title: string
-  on: string[]
-  notOn: { cluster: string; reason: string }[]
-  /** Where some of its steps are not applicable, and why. */
-  partly: string[]
+  places: Place[]
 }
 
 export interface Diagnosis {
@@ -25,7 +34,8 @@ const gigabyte = 1024 ** 3
 const inGigabytes = (bytes: number) => `${(bytes / gigabyte).toFixed(1)} GB`
 
 /**
- * What each kind of cluster needs: measured for the embedded one; for kind, three idle nodes take 1 GB and labs another 1 GB.
+ * Free memory and disk that a cluster needs: measured for the embedded one; for kind, three idle nodes use 1 GB and labs
+ * another 1 GB.
  */
 const needed = {
   embedded: { memory: 1.5 * gigabyte, disk: 0.5 * gigabyte },
@@ -46,57 +56,63 @@ export function diagnose(facts: Facts): Diagnosis {
 
 function machineResults(host: HostFacts): DoctorResult[] {
   return [
-    { what: 'system', weight: 'fine', detail: host.wsl ? `${host.system}, in WSL` : host.system },
-    { what: 'Node.js', weight: 'fine', detail: host.nodeVersion },
+    { what: 'system', severity: 'fine', detail: host.wsl ? `${host.system}, in WSL` : host.system },
+    { what: 'Node.js', severity: 'fine', detail: host.nodeVersion },
     host.kubectl
-      ? { what: 'kubectl', weight: 'fine', detail: host.kubectl }
-      : { what: 'kubectl', weight: 'note', detail: 'not installed; it will be fetched once and its checksum verified' },
+      ? { what: 'kubectl', severity: 'fine', detail: host.kubectl }
+      : {
+          what: 'kubectl',
+          severity: 'note',
+          detail: 'not installed; it will be fetched once and its checksum verified',
+        },
   ]
 }
 
 function embeddedResults(facts: EmbeddedFacts, host: HostFacts): DoctorResult[] {
-  const { trouble, cached, confinement, kernel } = facts
-  if (trouble !== undefined) return [{ what: 'KERNEL=uml', weight: 'fault', detail: trouble }]
+  const { trouble, uml, cached, confinement, kernel } = facts
+  if (trouble !== undefined) return [{ what: 'packages', severity: 'fault', detail: trouble }]
   const detail = kernel
     ? `${kernel.release}, running: ${kernel.ipvs ? `IPVS with ${kernel.schedulers.length} schedulers` : 'without IPVS'}`
     : cached
-      ? 'User-Mode Linux, its packages are here'
+      ? 'User-Mode Linux, its packages are in the cache'
       : 'User-Mode Linux, will be fetched once (50 MB of packages)'
   return [
-    { what: 'KERNEL=uml', weight: 'fine', detail },
+    uml === undefined
+      ? { what: 'KERNEL=uml', severity: 'fine', detail }
+      : { what: 'KERNEL=uml', severity: 'note', detail: uml },
     ...hostKernelResult(facts),
-    ...(confinement ? [confinementResult(confinement)] : []),
+    ...(confinement && uml === undefined ? [confinementResult(confinement)] : []),
     room('memory', host.freeMemory, needed.embedded.memory, 'close other programs'),
     room('disk', host.freeDisk, needed.embedded.disk, 'free space on the disk of this checkout'),
   ]
 }
 
 function confinementResult(confinement: Confinement): DoctorResult {
-  const weakness = openTo(confinement)
+  const weakness = remainingAccess(confinement)
   const what = 'confinement'
   if (!weakness)
     return {
       what,
-      weight: 'fine',
-      detail: 'Landlock and seccomp: the guest changes no file of this machine, and reads only programs',
+      severity: 'fine',
+      detail: 'Landlock and seccomp: the guest can change no file of this machine and read only programs',
     }
-  const weight = confinement.files === 'mounts' ? 'note' : 'warning'
-  return { what, weight, detail: weakness.open, mend: weakness.mend }
+  const severity = confinement.files === 'mounts' ? 'note' : 'warning'
+  return { what, severity, detail: weakness.open, fix: weakness.fix }
 }
 
-function room(what: string, free: number, enough: number, mend: string): DoctorResult {
+function room(what: string, free: number, enough: number, fix: string): DoctorResult {
   const detail = `${inGigabytes(free)} free`
-  if (free >= enough) return { what, weight: 'fine', detail }
-  return { what, weight: 'warning', detail, mend: `${mend}: ${inGigabytes(enough)} are needed` }
+  if (free >= enough) return { what, severity: 'fine', detail }
+  return { what, severity: 'warning', detail, fix: `${fix}: ${inGigabytes(enough)} are needed` }
 }
 
 function kindResults(kind: KindFacts, host: HostFacts): DoctorResult[] {
   const { engine, image, kernel, kernelTrouble } = kind
-  if (!engine) return [{ what: 'engine', weight: 'fault', ...missingEngine(host) }]
+  if (!engine) return [{ what: 'engine', severity: 'fault', ...missingEngine(host) }]
   const results: DoctorResult[] = [
     {
       what: 'engine',
-      weight: 'fine',
+      severity: 'fine',
       detail: `${engine.name} ${engine.version} on ${engine.operatingSystem || 'an unknown system'}, kernel ${engine.kernel}`,
     },
     binaryResult(kind),
@@ -106,51 +122,52 @@ function kindResults(kind: KindFacts, host: HostFacts): DoctorResult[] {
   if (engine.memory > 0)
     results.push({
       ...room('memory', engine.memory, needed.kind.memory, "give the engine's machine more memory"),
-      detail: `${inGigabytes(engine.memory)} in all, ${engine.cpus} processors`,
+      detail: `${inGigabytes(engine.memory)} in total, ${engine.cpus} processors`,
     })
   if (kernel) {
-    results.push(room('disk', kernel.freeDisk, needed.kind.disk, `\`${engine.name} system prune\`, or make room`))
+    results.push(room('disk', kernel.freeDisk, needed.kind.disk, `\`${engine.name} system prune\`, or free disk space`))
     results.push(...kernelResults(kernel, engine))
   } else if (kernelTrouble !== undefined)
     results.push({
       what: 'containers',
-      weight: 'fault',
+      severity: 'fault',
       detail: `a privileged container does not run: ${kernelTrouble}`,
-      mend: engine.rootless
+      fix: engine.rootless
         ? 'use an engine that runs as root'
         : `\`${engine.name} run --rm --privileged IMAGE true\` must work`,
     })
   else
     results.push({
       what: 'kernel',
-      weight: 'note',
-      detail: 'its features are not known until a node image is here',
-      mend: `${engine.name} pull ${image?.reference ?? 'IMAGE'}, then make doctor again`,
+      severity: 'note',
+      detail: 'its features are not known until a node image is available',
+      fix: `${engine.name} pull ${image?.reference ?? 'IMAGE'}, then make doctor again`,
     })
   return results
 }
 
-/** This machine's own kernel is optional: a missing feature is not a fault. */
-function hostKernelResult({ hostKernel, cached }: EmbeddedFacts): DoctorResult[] {
+/** This machine's own kernel is optional where User-Mode Linux runs: a missing feature is not a fault. */
+function hostKernelResult({ hostKernel, uml }: EmbeddedFacts): DoctorResult[] {
   if (!hostKernel) return []
   const what = 'KERNEL=host'
-  const { trouble, kernel } = hostKernel
-  if (trouble) return [{ what, weight: 'note', ...trouble }]
-  if (!kernel)
-    return [{ what, weight: cached ? 'note' : 'fine', detail: 'namespaces work; its features are not known yet' }]
+  const { trouble, kernel, ipvsTrouble } = hostKernel
+  if (trouble) return [{ what, severity: uml === undefined ? 'note' : 'fault', ...trouble }]
+  if (!kernel) return [{ what, severity: 'note', detail: 'namespaces work; its features are known after `make up`' }]
   const missing = kernelLacks(kernel, ['ipvs', 'ipset', 'recent', 'nft'])
-  const able = missing.length > 0 ? `without ${missing.join(' and ')}` : 'supports everything that labs need'
-  return [{ what, weight: 'fine', detail: `this machine's own, ${kernel.release}, ${able}` }]
+  const name = `this machine's own, ${kernel.release}`
+  if (missing.length === 0) return [{ what, severity: 'fine', detail: `${name}: supports everything that labs need` }]
+  const why = ipvsTrouble ? `: ${ipvsTrouble.detail}` : ''
+  return [{ what, severity: 'fine', ...ipvsTrouble, detail: `${name}, without ${missing.join(' and ')}${why}` }]
 }
 
 /** No engine: the message, and the command that starts one on this system. */
-export function missingEngine({ platform, wsl }: HostFacts): { detail: string; mend: string } {
+export function missingEngine({ platform, wsl }: HostFacts): { detail: string; fix: string } {
   const detail = 'no Docker or Podman engine responds'
-  if (platform === 'darwin') return { detail, mend: 'start Docker Desktop, or: colima start' }
-  if (wsl) return { detail, mend: 'start Docker Desktop and enable its WSL integration, or: sudo service docker start' }
+  if (platform === 'darwin') return { detail, fix: 'start Docker Desktop, or: colima start' }
+  if (wsl) return { detail, fix: 'start Docker Desktop and enable its WSL integration, or: sudo service docker start' }
   return {
     detail,
-    mend: 'sudo systemctl start docker (and: sudo usermod -aG docker $USER), or install Docker or Podman',
+    fix: 'sudo systemctl start docker (and: sudo usermod -aG docker $USER), or install Docker or Podman',
   }
 }
 
@@ -158,15 +175,15 @@ function binaryResult({ binary, pinnedRelease, cached, binaryTrouble }: KindFact
   if (binaryTrouble !== undefined)
     return {
       what: 'kind',
-      weight: 'fault',
-      detail: `kind ${pinnedRelease} is not here and could not be fetched`,
-      mend: `put kind ${pinnedRelease} on PATH, or name a mirror with KIND_MIRROR=`,
+      severity: 'fault',
+      detail: `kind ${pinnedRelease} is not installed and could not be fetched`,
+      fix: `put kind ${pinnedRelease} on PATH, or name a mirror with KIND_MIRROR=`,
     }
   if (binary?.release === pinnedRelease)
-    return { what: 'kind', weight: 'fine', detail: `${pinnedRelease}, ${binary.path}` }
+    return { what: 'kind', severity: 'fine', detail: `${pinnedRelease}, ${binary.path}` }
   const source = cached ? 'is in the cache' : 'will be fetched once and its checksum verified'
   const other = binary ? `${binary.release ?? 'of an unknown release'} on PATH; ` : ''
-  return { what: 'kind', weight: cached ? 'fine' : 'note', detail: `${other}${pinnedRelease} ${source}` }
+  return { what: 'kind', severity: cached ? 'fine' : 'note', detail: `${other}${pinnedRelease} ${source}` }
 }
 
 function imageResult({
@@ -179,35 +196,36 @@ function imageResult({
   registry: boolean
 }): DoctorResult {
   const name = reference.replace(/@sha256:.*/, '')
-  if (held) return { what: 'node image', weight: 'fine', detail: `${name} is here` }
-  if (registry) return { what: 'node image', weight: 'note', detail: `${name} will be fetched (about 400 MB)` }
+  if (held) return { what: 'node image', severity: 'fine', detail: `${name} is available` }
+  if (registry) return { what: 'node image', severity: 'note', detail: `${name} will be fetched (about 400 MB)` }
   return {
     what: 'node image',
-    weight: 'fault',
-    detail: `${name} is not here, and its registry does not respond`,
-    mend: "check the engine's network or proxy, or name an image that is here with IMAGE=",
+    severity: 'fault',
+    detail: `${name} is not available, and its registry does not respond`,
+    fix: "check the engine's network or proxy, or name an available image with IMAGE=",
   }
 }
 
 function cgroupResults({ engine, image }: KindFacts): DoctorResult[] {
   if (!engine || engine.cgroupVersion === '2' || engine.cgroupVersion === '')
-    return engine?.cgroupVersion === '2' ? [{ what: 'cgroups', weight: 'fine', detail: 'version 2' }] : []
+    return engine?.cgroupVersion === '2' ? [{ what: 'cgroups', severity: 'fine', detail: 'version 2' }] : []
   const minor = Number(/v1\.(\d+)/.exec(image?.reference ?? '')?.[1] ?? 0)
   // kubelet 1.35 refuses to start on cgroup v1 (failCgroupV1 is true by default).
   if (minor < 35 && !engine.rootless)
-    return [{ what: 'cgroups', weight: 'note', detail: 'version 1, which node images before v1.35 still run on' }]
+    return [{ what: 'cgroups', severity: 'note', detail: 'version 1, which node images before v1.35 still run on' }]
   return [
     {
       what: 'cgroups',
-      weight: 'fault',
+      severity: 'fault',
       detail: `version 1, which ${engine.rootless ? 'rootless engines' : 'this node image'} can't use`,
-      mend: 'boot with systemd.unified_cgroup_hierarchy=1, or name an older node image with IMAGE=',
+      fix: 'boot with systemd.unified_cgroup_hierarchy=1, or name an older node image with IMAGE=',
     },
   ]
 }
 
+/** IPVS without dummy devices counts as missing: kube-proxy puts the ClusterIPs on one. */
 const lackOf: Record<KernelNeed, { missing: (kernel: KernelFacts) => boolean; words: string }> = {
-  ipvs: { missing: ({ ipvs }) => !ipvs, words: 'IPVS' },
+  ipvs: { missing: ({ ipvs, dummy }) => !ipvs || !dummy, words: 'IPVS' },
   ipset: { missing: ({ ipset }) => !ipset, words: 'ipset' },
   recent: { missing: ({ extensions }) => !extensions.includes('recent'), words: 'xt_recent' },
   nft: { missing: ({ natNft }) => !natNft, words: 'NAT in nf_tables' },
@@ -217,46 +235,32 @@ const lackOf: Record<KernelNeed, { missing: (kernel: KernelFacts) => boolean; wo
 const embeddedLacks: readonly KernelNeed[] = ['nft']
 
 function labVerdict(
-  lab: LabNeeds,
+  { number, kernel: needs, kernelOfSteps = [] }: LabNeeds,
   facts: Facts,
   { embedded, kind }: { embedded: DoctorResult[]; kind: DoctorResult[] },
 ): LabVerdict {
-  const { number, title, kernel } = lab
-  const verdict: LabVerdict = { number, title, on: [], notOn: [], partly: [] }
-  const put = (cluster: string, results: DoctorResult[], lacking: string[]) => {
-    const fault = results.find(({ weight }) => weight === 'fault')
-    const reason = fault?.detail ?? (lacking.length > 0 ? `its kernel has no ${lacking.join(' and no ')}` : undefined)
-    if (reason === undefined) verdict.on.push(cluster)
-    else verdict.notOn.push({ cluster, reason })
+  const { uml, hostKernel } = facts.embedded
+  const place = (name: Place['name'], kernel: KernelFacts | 'embedded' | undefined, whyNone?: string): Place => {
+    const lacking = kernel ? kernelLacks(kernel, needs) : []
+    const reason = whyNone ?? (lacking.length > 0 ? `its kernel has no ${lacking.join(' and no ')}` : undefined)
+    const stepsLack = kernel ? kernelLacks(kernel, kernelOfSteps) : []
+    return { name, cluster: name === 'kind' ? 'kind' : 'embedded', reason, forAll: whyNone !== undefined, stepsLack }
   }
-  putEmbedded(lab, facts.embedded, embedded, verdict)
-  const known = facts.kind.kernel
-  put('kind', kind, known ? kernelLacks(known, kernel) : [])
-  return verdict
+  const faultOf = (results: DoctorResult[]) => results.find(({ severity }) => severity === 'fault')?.detail
+  const noCluster = faultOf(embedded)
+  return {
+    number,
+    places: [
+      place('KERNEL=uml', 'embedded', noCluster ?? uml),
+      place('KERNEL=host', hostKernel?.kernel, noCluster ?? hostKernel?.trouble?.detail ?? whyUnknown(facts.embedded)),
+      place('kind', facts.kind.kernel, faultOf(kind)),
+    ],
+  }
 }
 
-/** Adds the kernels of the embedded cluster that can run the lab, by the value of KERNEL that selects them. */
-function putEmbedded(lab: LabNeeds, { hostKernel }: EmbeddedFacts, results: DoctorResult[], verdict: LabVerdict): void {
-  const fault = results.find(({ weight }) => weight === 'fault')
-  if (fault) {
-    verdict.notOn.push({ cluster: 'embedded', reason: fault.detail })
-    return
-  }
-  const host = hostKernel?.trouble ? undefined : hostKernel?.kernel
-  const kernels = [['uml', 'embedded' as const], ...(host ? [['host', host] as const] : [])] as const
-  const able = kernels.filter(([, of]) => kernelLacks(of, lab.kernel).length === 0)
-  const [[, uml]] = kernels
-  if (able.length === 0)
-    verdict.notOn.push({
-      cluster: 'embedded',
-      reason: `its kernel has no ${kernelLacks(uml, lab.kernel).join(' and no ')}`,
-    })
-  else verdict.on.push(able.some(([name]) => name === 'uml') ? 'embedded' : 'embedded (KERNEL=host)')
-  for (const [name, of] of able) {
-    const lacking = kernelLacks(of, lab.kernelOfSteps ?? [])
-    if (lacking.length > 0) verdict.partly.push(`steps that need ${lacking.join(' and ')} not with KERNEL=${name}`)
-  }
-}
+/** Until the packages are there, the host's kernel is not tried, and where User-Mode Linux can't run it has no alternative. */
+const whyUnknown = ({ uml, hostKernel }: EmbeddedFacts) =>
+  hostKernel?.kernel || uml ? undefined : 'its features are not known yet'
 
 /**
  * The features that a lab needs and a kernel lacks, in words; empty if it lacks none. User-Mode Linux ('embedded') is known

@@ -48,7 +48,7 @@ ${Object.entries(rules)
   .map(([name, rule]) => `try ${name} ${rule}`)
   .join('\n')}
 iptables -t nat -A POSTROUTING -j MASQUERADE --random-fully >/dev/null 2>&1 && echo extension=MASQUERADE
-# A set or an object that does not exist is another fault than a kernel that does not know what is meant.
+# If the kernel has the extension, the error is that the set or object does not exist.
 case $(iptables -t filter -A PROBE -m set --match-set probe src -j RETURN 2>&1) in
   *"doesn't exist"*) echo ipset=yes ;;
   *) command -v ipset >/dev/null && ipset list -n >/dev/null 2>&1 && echo ipset=yes ;;
@@ -65,7 +65,7 @@ echo "inotify-watches=$(cat /proc/sys/fs/inotify/max_user_watches 2>/dev/null)"
 echo "disk=$(df -Pk / | tail -n 1 | tr -s ' ' | cut -d ' ' -f 4)"
 echo end=yes`
 
-/** Loading modules and sixty tries take a second; a slow virtual machine gets a minute. */
+/** Loading the modules and about sixty probes take one second; the limit allows for a slow virtual machine. */
 export const probeMs = 60_000
 
 /** The command that runs the probe; the script re-executes itself in a new network namespace. */
@@ -78,7 +78,8 @@ export function readKernelProbe(output: string): KernelFacts | undefined {
   if (values('end').length === 0) return undefined
   return {
     release: values('release')[0] ?? 'unknown',
-    ipvs: values('ipvs').length > 0,
+    // Up to Linux 6.10 it is there in every network namespace, and can't be used in those of a user namespace.
+    ipvs: values('ipvs').length > 0 && values('scheduler').length > 0,
     schedulers: values('scheduler'),
     ipset: values('ipset').length > 0,
     dummy: values('dummy').length > 0,

@@ -15,12 +15,12 @@ const checksums: Record<string, string> = {
   'darwin-arm64': '0c8c7dbe5e23594a198b786c4bc13dacc101fa6196b0cb0b23a1ca44e61f4b4f',
 }
 
-/** The release number in what `kind version` prints, such as `v0.33.0`. */
+/** The release number in the output of `kind version`, such as `v0.33.0`. */
 export function kindVersion(text: string): string | undefined {
   return /\bv\d+\.\d+\.\d+\S*/.exec(text)?.[0]
 }
 
-/** Where kind is looked up; tests pass their own. */
+/** The cache to search for kind; tests pass their own. */
 export interface KindPlace {
   cache: string
   sum?: string

@@ -17,40 +17,40 @@ export async function noteWhileCreating(folder: string, creation: ProcessPromise
 }
 
 /**
- * Kills a creation that outlived the command which began it. It must not clean up after itself: it would delete, by name,
- * what the next creation makes.
+ * Kills a creation that outlived its command. It must not clean up: it would delete the containers of the next creation,
+ * which have the same names.
  * @returns whether a creation was interrupted: its cluster is incomplete
  */
 export async function endStrayCreation(folder: string): Promise<boolean> {
-  const wasCutOff = existsSync(fileIn(folder))
+  const wasInterrupted = existsSync(fileIn(folder))
   const pid = notedProcess(fileIn(folder))
   if (pid !== undefined) {
     process.kill(pid, 'SIGKILL')
     await waitFor('the interrupted creation to end', 10_000, async () => notedProcess(fileIn(folder)) === undefined)
   }
   forgetProcess(fileIn(folder))
-  return wasCutOff
+  return wasInterrupted
 }
 
-const markOf = (folder: string) => join(folder, 'whole')
+const completeFile = (folder: string) => join(folder, 'whole')
 
 /**
- * Records that every node of this cluster was Ready once, and its address then: from then on the cluster is removed only with
- * consent.
+ * Records that every node of this cluster was Ready once, and the nodes' addresses: from now on the cluster is removed only
+ * with consent.
  */
-export function markWhole(folder: string, addresses: ReadonlyMap<string, string>): void {
+export function recordComplete(folder: string, addresses: ReadonlyMap<string, string>): void {
   mkdirSync(folder, { recursive: true, mode: 0o700 })
-  writeFileSync(markOf(folder), [...addresses].map(([node, address]) => `${node} ${address}\n`).join(''))
+  writeFileSync(completeFile(folder), [...addresses].map(([node, address]) => `${node} ${address}\n`).join(''))
 }
 
 /** The addresses of the nodes when the cluster was complete, by node; empty if none were recorded. */
 export function recordedAddresses(folder: string): Map<string, string> {
-  const lines = wasWhole(folder) ? readFileSync(markOf(folder), 'utf8').match(/^\S+ \S+$/gm) : []
+  const lines = wasComplete(folder) ? readFileSync(completeFile(folder), 'utf8').match(/^\S+ \S+$/gm) : []
   return new Map(lines?.map((line) => line.split(' ') as [string, string]))
 }
 
-export const wasWhole = (folder: string): boolean => existsSync(markOf(folder))
+export const wasComplete = (folder: string): boolean => existsSync(completeFile(folder))
 
-export function forgetWhole(folder: string): void {
-  rmSync(markOf(folder), { force: true })
+export function forgetComplete(folder: string): void {
+  rmSync(completeFile(folder), { force: true })
 }

@@ -14,29 +14,29 @@ export function engineReason(stderr: string): string {
     .split('\n')
     .map((line) => line.trim())
     .filter((line) => line !== '' && !/^(Run '.* --help' for more information|See '.* --help')/.test(line))
-  const told =
+  const reason =
     lines.findLast((line) => /^(\w+: )?(Error|ERROR|E:|error)\b/.test(line)) ?? lines.at(-1) ?? 'no reason was given'
-  return told.replace(/^(docker|podman): /, '').replace(/\.+$/, '')
+  return reason.replace(/^(docker|podman): /, '').replace(/\.+$/, '')
 }
 
 /** The container engine that responds here: Docker before Podman; the client alone is not enough. */
 export async function containerEngine(): Promise<EngineName | undefined> {
-  const asks: [EngineName, string][] = [
+  const commands: [EngineName, string][] = [
     ['docker', '{{.ServerVersion}}'],
     ['podman', '{{.Version.Version}}'],
   ]
-  for (const [engine, format] of asks) {
-    const { exitCode, stdout } = await asked(answerMs)`${engine} info --format ${format}`
+  for (const [engine, format] of commands) {
+    const { exitCode, stdout } = await query(answerMs)`${engine} info --format ${format}`
     // A Docker client without a server may print an empty version and still exit with 0.
     if (exitCode === 0 && stdout.trim() !== '') return engine
   }
   return undefined
 }
 
-/** Runs a command for its output only; zx ends it after the timeout, and no exit code throws. */
-const asked = (timeout: number) => $({ quiet: true, nothrow: true, timeout, stdio: ['ignore', 'pipe', 'pipe'] })
+/** Runs a command for its output; zx ends it after the timeout, and no exit code throws. */
+const query = (timeout: number) => $({ quiet: true, nothrow: true, timeout, stdio: ['ignore', 'pipe', 'pipe'] })
 
-/** The full name of an image: Podman asks for the registry when none is named, while kind means Docker's. */
+/** The full name of an image: Podman prompts for the registry when none is named, while kind uses Docker's. */
 export function fullImageName(engine: EngineName, image: string): string {
   const [first = ''] = image.split('/')
   const namesRegistry = image.includes('/') && (/[.:]/.test(first) || first === 'localhost')
@@ -55,7 +55,7 @@ export async function heldReference(engine: EngineName, image: string): Promise<
     withoutDigest,
     fullImageName(engine, withoutDigest),
   ]))
-    if ((await asked(answerMs)`${engine} image inspect ${name}`).exitCode === 0) return name
+    if ((await query(answerMs)`${engine} image inspect ${name}`).exitCode === 0) return name
   return undefined
 }
 
@@ -66,5 +66,5 @@ export async function hasImage(engine: EngineName, image: string): Promise<boole
 
 /** True when the image's registry lists it within 10 seconds. Nothing is fetched. */
 export async function registryHas(engine: EngineName, image: string): Promise<boolean> {
-  return (await asked(answerMs)`${engine} manifest inspect ${fullImageName(engine, image)}`).exitCode === 0
+  return (await query(answerMs)`${engine} manifest inspect ${fullImageName(engine, image)}`).exitCode === 0
 }

@@ -33,7 +33,7 @@ const listMs = 30_000
 
 const withTag = (image: string) => (/[:@][^/]*$/.test(image) ? image : `${image}:latest`)
 
-/** How containerd names an image of Docker's registry. */
+/** The name that containerd gives an image of Docker's registry. */
 const nameOnNode = (image: string) => fullImageName('podman', image)
 
 /**
@@ -63,7 +63,7 @@ export async function fetchLabImages(
   return { missing: [], reason: '' }
 }
 
-/** A kind cluster whose nodes shall have images. */
+/** A kind cluster into whose nodes images are loaded. */
 export interface ImageTarget {
   engine: EngineName
   name: string
@@ -107,10 +107,11 @@ async function load(engine: EngineName, images: readonly string[], name: string,
   try {
     const archive = join(folder, 'images.tar')
     const names = images.map((image) => fullImageName(engine, image))
-    const saved = await $({
-      quiet: true,
-      nothrow: true,
-    })`${engine} save --multi-image-archive --output ${archive} ${names}`
+    const run = $({ quiet: true, nothrow: true })
+    // An archive of Docker's is loaded as localhost/…, a name that no Pod uses.
+    for (const [index, image] of images.entries())
+      if (!(await hasImage(engine, names[index] ?? image))) await run`${engine} tag ${image} ${names[index]}`
+    const saved = await run`${engine} save --multi-image-archive --output ${archive} ${names}`
     return saved.exitCode === 0 ? await kind(['load', 'image-archive', '--name', name, archive]) : saved
   } finally {
     rmSync(folder, { recursive: true, force: true })

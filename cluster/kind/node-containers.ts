@@ -5,7 +5,7 @@ import { type EngineName, engineReason } from './engine.ts'
 /** Timeout of an engine command. */
 const answerMs = 60_000
 
-/** A node of a kind cluster as its engine knows it. */
+/** A node of a kind cluster as its engine lists it. */
 export interface NodeContainer {
   name: string
   /** `running`, `paused`, `exited` … */
@@ -41,7 +41,7 @@ export const imageOf = (engine: EngineName, container: string) => inspected(engi
 /** `running`, `paused`, `exited` …; empty where there is no such container. */
 export const stateOf = (engine: EngineName, container: string) => inspected(engine, '{{.State.Status}}', [container])
 
-/** When each container was started last, by the engine's clock, which is that of the node. */
+/** The last start of each container, by the engine's clock, which is also the node's. */
 export async function startTimes(engine: EngineName, names: readonly string[]): Promise<Map<string, Date>> {
   const lines = (await inspected(engine, '{{.Name}} {{json .State.StartedAt}}', names)).split('\n')
   return new Map(
@@ -59,7 +59,10 @@ export async function addressesOf(engine: EngineName, names: readonly string[]):
   return new Map(lines.map((line) => line.split(' ') as [string, string]))
 }
 
-/** Stops containers and starts them one after the other: engines hand out addresses in this order. Throws with the engine's reason. */
+/**
+ * Stops containers and starts them one after the other: engines assign addresses in this order. Throws with the engine's
+ * reason.
+ */
 export async function restartInOrder(engine: EngineName, names: readonly string[]): Promise<void> {
   for (const [action, group] of [['stop', names] as const, ...names.map((name) => ['start', [name]] as const)]) {
     const { exitCode, stderr } = await engineCommand()`${engine} ${action} ${group}`
@@ -70,15 +73,15 @@ export async function restartInOrder(engine: EngineName, names: readonly string[
 /**
  * Starts stopped containers, as after a restart of the machine, and unpauses paused ones. Throws with the engine's reason.
  */
-export async function wakeContainers(engine: EngineName, containers: readonly NodeContainer[]): Promise<void> {
+export async function startContainers(engine: EngineName, containers: readonly NodeContainer[]): Promise<void> {
   const paused = containers.filter(({ state }) => state === 'paused').map(({ name }) => name)
   const stopped = containers.map(({ name }) => name).filter((name) => !paused.includes(name))
-  for (const [deed, names] of [
+  for (const [action, names] of [
     ['unpause', paused],
     ['start', stopped],
   ] as const) {
     if (names.length === 0) continue
-    const { exitCode, stderr } = await engineCommand()`${engine} ${deed} ${names}`
-    if (exitCode !== 0) throw new Error(`${engine} could not ${deed} ${names.join(', ')}: ${engineReason(stderr)}`)
+    const { exitCode, stderr } = await engineCommand()`${engine} ${action} ${names}`
+    if (exitCode !== 0) throw new Error(`${engine} could not ${action} ${names.join(', ')}: ${engineReason(stderr)}`)
   }
 }

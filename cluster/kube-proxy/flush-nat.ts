@@ -12,14 +12,14 @@ import { nodeReportRequest } from '../node-report.ts'
 import { RESTORE_WITH_BACKEND, runOnNode } from '../node-script.ts'
 import { KubeProxyError } from './kube-proxy-pods.ts'
 
-/** What was done on one node. */
+/** The changes made on one node. */
 export interface FlushReport {
   node: string
-  /** The mode that runs there and is kept. */
+  /** The mode that runs on the node and is kept. */
   mode: FlushedMode
-  /** What was removed, a line for each kind; empty if there was nothing. */
+  /** The removed objects, one line per kind; empty if there were none. */
   removed: string[]
-  /** What seems to be left over but was kept, with the reason. */
+  /** Apparent leftovers that were kept, with the reason. */
   kept: string[]
 }
 
@@ -32,18 +32,20 @@ export interface FlushOptions {
   progress: Progress
 }
 
-/** A new kube-proxy rewrites the shared chains in its first sync; until then they jump to chains that must be removed. */
+/**
+ * A new kube-proxy rewrites the shared chains in its first sync; until then they jump to chains that are to be removed.
+ */
 const firstSyncMs = 45_000
 
 /**
- * Removes on every node what other modes left there, and reads the node again to verify it. Every node is read before the
- * first one is changed. Connections that IPVS carried before a switch to iptables end with their virtual server, as with
- * `kube-proxy --cleanup`; new connections always find rules.
+ * Removes the leftovers of other modes from every node, and reads the node again to verify it. Every node is read before
+ * the first one is changed. Connections that IPVS carried before a switch to iptables end with their virtual server, as
+ * with `kube-proxy --cleanup`; new connections always find rules.
  * @throws KubeProxyError when a node's kube-proxy does not report its mode, tools are missing, or something could not be
  * removed
  */
 export function flushNat(cluster: Cluster, options: FlushOptions): Promise<FlushReport[]> {
-  const doing = 'removes what other modes left on'
+  const doing = 'removes leftovers of other modes from'
   return changeCluster(cluster, doing, options.progress, () => flushAlone(cluster, options))
 }
 
@@ -66,7 +68,7 @@ async function flushAlone(cluster: Cluster, { progress }: FlushOptions): Promise
 async function flushNode(cluster: Cluster, node: string, { mode, plan }: NodeReading): Promise<FlushReport> {
   const report = { node, mode, removed: describeFlush(plan), kept: plan.kept }
   if (isEmptyFlush(plan)) return report
-  const { exitCode, stderr } = await runOnNode(cluster, node, flushScript(plan), { timeoutMs: 120_000 })
+  const { exitCode, stderr } = await runOnNode(cluster, node, flushScript(plan), { timeoutMs: 120_000, noted: true })
   const after = await readNode(cluster, node)
   if (exitCode === 0 && isEmptyFlush(after.plan)) return report
   const left = describeFlush(after.plan).join(', ')
@@ -86,7 +88,7 @@ async function readSettled(cluster: Cluster, node: string): Promise<NodeReading>
       return !unsettled()
     })
   } catch (error) {
-    // It did not: what is not referenced can still be removed, and the report lists what stays.
+    // Unreferenced leftovers can still be removed; the report lists those that stay.
     if (!(error instanceof DeadlineError)) throw error
   }
   return reading
@@ -99,7 +101,7 @@ async function readNode(cluster: Cluster, node: string): Promise<NodeReading> {
   return planned(node, files, failures)
 }
 
-/** What must be removed, according to a node's report. Throws KubeProxyError if that cannot be determined. */
+/** Plans the removal of leftovers from a node's report. Throws KubeProxyError if they cannot be determined. */
 function planned(
   node: string,
   files: NodeFiles['files'],

@@ -4,7 +4,7 @@ import { genuineAnnotation } from '../../embedded/index.ts'
 import type { Cluster } from '../driver.ts'
 import { KubeProxyError, kubeProxy } from './kube-proxy-pods.ts'
 
-/** On the DaemonSet while another kube-proxy version than the cluster's own runs: the image to return to. */
+/** Annotation of the DaemonSet while another kube-proxy version than the cluster's own runs: the image to return to. */
 export const ownImageAnnotation = 'kube-service-labs/own-image'
 /** The value that selects the version that the cluster was created with. */
 export const OWN = 'own'

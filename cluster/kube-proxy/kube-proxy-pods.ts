@@ -99,7 +99,10 @@ function podFactsOf(pod: V1Pod): KubeProxyPod {
   }
 }
 
-/** A container that is being created has no problem; one that ended with an error or waits for another reason has. */
+/**
+ * A container that is being created has no problem; one that ended with an error or waits for another reason
+ * has one.
+ */
 function troubleOf(status: V1ContainerStatus | undefined): string | undefined {
   const state = status?.state
   if (state?.terminated && state.terminated.exitCode !== 0)

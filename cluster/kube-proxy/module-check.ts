@@ -3,9 +3,11 @@ import type { Cluster } from '../driver.ts'
 import { runOnNode } from '../node-script.ts'
 import { hasModule, nftProbe } from './nft-probe.ts'
 
-/** A node's kernel lacks what a mode needs; nothing was changed. The message names the node and the missing part. */
+/**
+ * A node's kernel lacks a feature that a mode needs; nothing was changed. The message names the node and the missing part.
+ */
 export class ModeUnsupported extends Error {
-  /** What is missing on which node, without a full stop. */
+  /** The missing features and their nodes, without a full stop. */
   readonly lacks: string
 
   constructor(mode: FlushedMode, lacks: string, advice = '') {
@@ -15,8 +17,8 @@ export class ModeUnsupported extends Error {
 }
 
 /**
- * Tests by use that the kernel has IPVS with this scheduler and ip_set, inside the node's own network namespace:
- * /proc/net/ip_vs appears with ip_vs, and a virtual server is created and removed (what kube-proxy itself tries since 1.27,
+ * Tests, by using them, that the kernel has IPVS with this scheduler and ip_set, inside the node's own network namespace:
+ * /proc/net/ip_vs appears with ip_vs, and a virtual server is created and removed (kube-proxy does the same since 1.27,
  * with the same test address of RFC 5737). Without ipvsadm the scheduler's module must exist.
  */
 const ipvsProbe = `${hasModule}
@@ -27,8 +29,8 @@ done
 [ -z "$missing" ] || modprobe -a $missing >/dev/null 2>&1
 [ -e /proc/net/ip_vs ] || { echo 'IPVS (module ip_vs)'; exit 3; }
 if command -v ipvsadm >/dev/null; then
-  said=$(printf '%s\\n' "-A -t 198.51.100.0:20000 -s $scheduler" '-D -t 198.51.100.0:20000' | ipvsadm -R 2>&1)
-  [ -z "$said" ] || { echo 'IPVS scheduler "'"$scheduler"'" (module ip_vs_'"$scheduler)"; exit 3; }
+  output=$(printf '%s\\n' "-A -t 198.51.100.0:20000 -s $scheduler" '-D -t 198.51.100.0:20000' | ipvsadm -R 2>&1)
+  [ -z "$output" ] || { echo 'IPVS scheduler "'"$scheduler"'" (module ip_vs_'"$scheduler)"; exit 3; }
 else
   has_module "ip_vs_$scheduler" || { echo 'IPVS scheduler "'"$scheduler"'" (module ip_vs_'"$scheduler)"; exit 3; }
 fi

@@ -1,6 +1,6 @@
 /**
- * Shell: tests whether a module is compiled in, loaded, or known by its symbols; a kernel without module files may have it
- * too.
+ * Shell: tests whether a module is compiled in, loaded, or present by its symbols, because a kernel without module files may
+ * also contain it.
  */
 export const hasModule = `
 has_module() {
@@ -9,9 +9,10 @@ has_module() {
 }`
 
 /**
- * Tests by use that the kernel supports what kube-proxy writes in mode nftables, inside the node's own network namespace:
- * with `nft -c` the kernel checks a table without adding it. Without nft, the modules must exist. kube-proxy itself requires
- * Linux 5.13 (pkg/proxy/nftables), whose distributions have an nft that survives its rules.
+ * Tests, by using them, that the kernel supports the expressions that kube-proxy writes in mode nftables, inside the node's
+ * own network namespace: with `nft -c` the kernel checks a table without adding it. Without nft, the modules must exist.
+ * kube-proxy itself requires Linux 5.13 (pkg/proxy/nftables), because distributions with an older kernel may have an nft
+ * that crashes on its rules.
  */
 export const nftProbe = `${hasModule}
 release=$(uname -r)

@@ -9,7 +9,7 @@ import { ipvsComplaint, type KubeProxyPod, proxierLine, readLog } from './kube-p
 /** The modes that `make` can switch kube-proxy to; userspace only in versions that have it (up to 1.25; 1.20 is modelled). */
 export type RunnableMode = FlushedMode | 'userspace'
 
-/** What one node reports about its mode. */
+/** One node's evidence of its mode. */
 export interface ModeProof {
   node: string
   /** The answer of kube-proxy's /proxyMode; undefined if there was none. */
@@ -54,8 +54,8 @@ export async function proveNode(cluster: Cluster, client: KubeClient, { node, po
 /** True when /proxyMode, kube-proxy's log and the node's rules agree on this mode, and on the scheduler if one is given. */
 export function proves(proof: ModeProof, mode: RunnableMode, scheduler?: string): boolean {
   const { proxyMode, logLine, dummyAddresses, rules, portals, nftServices, schedulers } = proof
-  const said = proxyMode === mode && logLine !== undefined && logLine.includes(`Using ${mode} Proxier`)
-  if (!said) return false
+  const isReported = proxyMode === mode && logLine !== undefined && logLine.includes(`Using ${mode} Proxier`)
+  if (!isReported) return false
   if (mode === 'userspace') return portals
   if (mode === 'nftables') return (nftServices ?? 0) > 0
   if (rules !== mode) return false
@@ -67,10 +67,14 @@ export function proves(proof: ModeProof, mode: RunnableMode, scheduler?: string)
 export function describeProof(proof: ModeProof): string {
   const { node, proxyMode, logLine, dummyAddresses, rules, portals, nftServices, schedulers } = proof
   const words = /Using \S+ Proxier/.exec(logLine ?? '')?.[0]
-  const told = { ipvs: 'KUBE-SERVICES matches sets', iptables: 'KUBE-SERVICES lists Services', none: 'no rules yet' }
+  const described = {
+    ipvs: 'KUBE-SERVICES matches sets',
+    iptables: 'KUBE-SERVICES lists Services',
+    none: 'no rules yet',
+  }
   const table = nftServices === undefined ? undefined : `map service-ips leads ${nftServices} addresses to Services`
   const state = [
-    portals ? 'PREROUTING begins with KUBE-PORTALS-CONTAINER' : (table ?? told[rules]),
+    portals ? 'PREROUTING begins with KUBE-PORTALS-CONTAINER' : (table ?? described[rules]),
     dummyAddresses === undefined ? 'no kube-ipvs0' : `kube-ipvs0 has ${dummyAddresses} addresses`,
   ]
   if (rules === 'ipvs' && schedulers.length > 0) state.push(`scheduler ${schedulers.join(' and ')}`)

@@ -15,7 +15,7 @@ import {
   restartAnnotation,
 } from './kube-proxy-pods.ts'
 
-/** Between two reads of the rollout's state. */
+/** Interval at which the rollout's state is read. */
 const gapMs = 100
 
 /**
@@ -24,7 +24,8 @@ const gapMs = 100
  */
 export async function restartKubeProxyPods({ apps }: KubeClient, choice?: ImageChoice): Promise<string> {
   const { PatchStrategy, setHeaderOptions } = await import('../kubernetes.ts')
-  // With milliseconds, which kubectl leaves out: a second restart within a second would change nothing.
+  // Unlike kubectl's, the time stamp has milliseconds: otherwise a second restart within the same second would change
+  // nothing.
   const stamp = new Date().toISOString()
   const template = { metadata: { annotations: { [restartAnnotation]: stamp } } }
   const containers = choice && [{ name: kubeProxy.name, image: choice.image }]
@@ -63,12 +64,12 @@ export async function awaitRollout(
     if (observed && updated >= desired && available >= desired) return
     if (observed && `${updated}` !== shown) {
       shown = `${updated}`
-      if (updated > 0) progress.note(`${updated} of ${desired} kube-proxies are new`)
+      if (updated > 0) progress.note(`${updated} of ${desired} kube-proxy Pods are new`)
     }
     await explainCrash(client, stamp)
     if (Date.now() > end)
       throw new KubeProxyError(
-        `Only ${updated} of ${desired} kube-proxies were new and ${available} available after ${Math.round(deadlineMs / 1000)} s; see \`kubectl -n kube-system get pods -l ${kubeProxy.selector}\`.`,
+        `Only ${updated} of ${desired} kube-proxy Pods were new and ${available} available after ${Math.round(deadlineMs / 1000)} s; see \`kubectl -n kube-system get pods -l ${kubeProxy.selector}\`.`,
       )
     await pause(gapMs)
   }
@@ -79,17 +80,17 @@ export async function awaitRollout(
  * fail because of a configuration that has been fixed since.
  */
 export async function explainCrash(client: KubeClient, stamp: string): Promise<void> {
-  const fallen = (await listKubeProxyPods(client)).find(
+  const crashed = (await listKubeProxyPods(client)).find(
     ({ trouble, restarts, restartedAt }) =>
       restartedAt === stamp && (trouble === 'CrashLoopBackOff' || (trouble !== undefined && restarts > 0)),
   )
-  if (!fallen) return
-  const log = (await readLog(client, fallen.pod)) || (await readLog(client, fallen.pod, { previous: true }))
+  if (!crashed) return
+  const log = (await readLog(client, crashed.pod)) || (await readLog(client, crashed.pod, { previous: true }))
   const complaint = ipvsComplaint(log)
-  const says = `kube-proxy on ${fallen.node} crashes repeatedly (${fallen.trouble})`
+  const problem = `kube-proxy on ${crashed.node} crashes repeatedly (${crashed.trouble})`
   throw new KubeProxyError(
     complaint === undefined
-      ? `${says}. Its log ends with: ${lastLogLine(log)}. The node keeps its old rules; fix the ConfigMap, then \`make iptables\` or \`make ipvs\`.`
-      : `${says}, because the kernel can't do what mode "ipvs" needs: ${complaint}. That node keeps its old rules and programs no change, and the other nodes are not restarted; \`make iptables\` repairs all of them.`,
+      ? `${problem}. Its log ends with: ${lastLogLine(log)}. The node keeps its old rules; fix the ConfigMap, then \`make iptables\` or \`make ipvs\`.`
+      : `${problem}, because the kernel lacks a feature that mode "ipvs" needs: ${complaint}. That node keeps its old rules and programs no change, and the other nodes are not restarted; \`make iptables\` repairs all of them.`,
   )
 }

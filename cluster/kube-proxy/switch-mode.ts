@@ -17,15 +17,15 @@ export interface SwitchOptions {
   scheduler?: string
   /** Version of kube-proxy to run, or `own` for the cluster's own; default: the one that runs. */
   version?: string
-  /** Restart even if the mode is in force already, and try IPVS even on a kernel that lacks it. */
+  /** Restart even if the mode is already in force, and try IPVS even on a kernel that lacks it. */
   force?: boolean
   progress: Progress
 }
 
 export interface SwitchResult {
-  /** False when mode and scheduler were in force already and nothing was done. */
+  /** False when mode and scheduler were already in force and nothing was done. */
   changed: boolean
-  /** The mode in the ConfigMap before; empty if it left the choice to kube-proxy. */
+  /** The previous mode in the ConfigMap; empty if kube-proxy chose it. */
   before: string
   proofs: ModeProof[]
 }
@@ -62,24 +62,24 @@ async function switchAlone(cluster: Cluster, mode: RunnableMode, options: Switch
   // Userspace mode needs nat, as iptables mode does.
   const needs = mode === 'userspace' ? 'iptables' : mode
   try {
-    await step(progress, `Checking what mode "${mode}" needs on ${nodes.length} nodes`, () =>
+    await step(progress, `Checking the kernel modules for mode "${mode}" on ${nodes.length} nodes`, () =>
       requireModules(cluster, nodes, needs, scheduler ?? (current.scheduler || 'rr')),
     )
   } catch (error) {
     if (error instanceof ModeUnsupported && mode === 'nftables')
-      throw new ModeUnsupported(mode, error.lacks, NFTABLES_WAY_OUT)
+      throw new ModeUnsupported(mode, error.lacks, NFTABLES_ALTERNATIVES)
     if (!(error instanceof ModeUnsupported) || mode !== 'ipvs') throw error
     if (!options.force) throw new ModeUnsupported(mode, error.lacks, advice(cluster, error.lacks))
     progress.note(`Mode "${mode}" can't run here: ${error.lacks}. Continuing, because FORCE=1 is set.`)
   }
   if (mode === 'nftables')
     requireNftablesVersion(image?.image ?? daemonSet.spec?.template.spec?.containers[0]?.image ?? '')
-  const asked = current.mode === mode && (scheduler === undefined || scheduler === current.scheduler)
-  if (asked && image === undefined && !options.force) {
+  const isConfigured = current.mode === mode && (scheduler === undefined || scheduler === current.scheduler)
+  if (isConfigured && image === undefined && !options.force) {
     const proofs = await inForce(cluster, client, mode, scheduler)
     if (proofs) return { changed: false, before: current.mode, proofs }
   }
-  if (!asked)
+  if (!isConfigured)
     await step(progress, `Setting mode "${mode}" in kube-proxy's ConfigMap`, () =>
       patchConfigConf(client, writeMode(config.text, { mode, scheduler }), config.resourceVersion),
     )
@@ -95,7 +95,7 @@ async function switchAlone(cluster: Cluster, mode: RunnableMode, options: Switch
   return { changed: true, before: current.mode, proofs }
 }
 
-const NFTABLES_WAY_OUT =
+const NFTABLES_ALTERNATIVES =
   'CLUSTER=kind, or another embedded cluster with KERNEL=host, runs it on any Linux with nftables; `make doctor` shows whether this machine can.'
 
 /** Before 1.31 the mode is behind a feature gate, or missing. Throws ModeUnsupported before anything is changed. */
@@ -109,11 +109,11 @@ function requireNftablesVersion(image: string): void {
   )
 }
 
-/** What a user can do if the kernel lacks IPVS, or one scheduler. */
+/** Advice for a user whose kernel lacks IPVS, or one scheduler. */
 function advice({ driver }: Cluster, lacks: string): string {
-  const ways = ['`make doctor` shows how to fix it.']
-  if (driver !== 'embedded' && lacks.includes('(module ip_vs)')) ways.push('CLUSTER=embedded has a kernel with it.')
-  return [...ways, 'FORCE=1 tries it anyway, to show what kube-proxy then does.'].join(' ')
+  const remedies = ['`make doctor` shows how to fix it.']
+  if (driver !== 'embedded' && lacks.includes('(module ip_vs)')) remedies.push('CLUSTER=embedded has a kernel with it.')
+  return [...remedies, 'FORCE=1 tries it anyway, to show how kube-proxy behaves then.'].join(' ')
 }
 
 async function step<T>(progress: Progress, what: string, work: () => Promise<T>): Promise<T> {
@@ -147,7 +147,7 @@ class FellBack extends KubeProxyError {
   }
 }
 
-/** Between two reads: reading a node's state costs half as much time as a first sync of its kube-proxy. */
+/** Interval of the reads: reading a node's state takes half as long as a first sync of its kube-proxy. */
 const proofGapMs = 300
 
 /** A first sync of kube-proxy on an idle machine, with reserve. */
@@ -193,14 +193,16 @@ async function prove(
         if (stamp !== undefined) await explainCrash(client, stamp)
         await cluster.synced?.(firstSyncMs)
         const pods = await listKubeProxyPods(client)
-        const asked = pods.filter(({ node }) => unproven(proofs.get(node)))
-        const rounds = cluster.synced ? [asked] : asked.map((pod) => [pod])
+        const unprovenPods = pods.filter(({ node }) => unproven(proofs.get(node)))
+        const rounds = cluster.synced ? [unprovenPods] : unprovenPods.map((pod) => [pod])
         for (const round of rounds) {
-          const looks = await Promise.all(round.map((pod) => proveNode(cluster, client, pod)))
-          for (const proof of looks) proofs.set(proof.node, proof)
-          const fallen = looks.find(({ complaint, proxyMode }) => complaint !== undefined && proxyMode === 'iptables')
-          if (mode === 'ipvs' && fallen) throw new FellBack(fallen)
-          if (looks.some(unproven)) return false
+          const roundProofs = await Promise.all(round.map((pod) => proveNode(cluster, client, pod)))
+          for (const proof of roundProofs) proofs.set(proof.node, proof)
+          const fallback = roundProofs.find(
+            ({ complaint, proxyMode }) => complaint !== undefined && proxyMode === 'iptables',
+          )
+          if (mode === 'ipvs' && fallback) throw new FellBack(fallback)
+          if (roundProofs.some(unproven)) return false
         }
         return pods.length > 0 && pods.flatMap(({ node }) => proofs.get(node) ?? [])
       },

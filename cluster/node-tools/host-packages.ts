@@ -24,16 +24,15 @@ interface NodePackages {
 const aptFolders =
   'etc/apt/sources.list etc/apt/sources.list.d etc/apt/trusted.gpg.d etc/apt/keyrings usr/share/keyrings'
 
-const tell = `
+const describePackages = `
 dpkg --print-architecture
 . /etc/os-release && echo "$ID $VERSION_ID $VERSION_CODENAME"
 cd / && for path in ${aptFolders} var/lib/dpkg/status; do [ -e "$path" ] && echo "$path"; done | tar -chf - -T - | base64 -w 0`
 
 /**
- * Fetches packages, and what they depend on that the node lacks, for a node of another machine: the host's apt works on a
- * copy of the node's sources, keys and list of packages, so that it picks what the node's own apt would, and checks
- * signatures as it would. Nothing on the host is changed, no root is needed. Fetched packages are kept under
- * \`.cache/node-packages\`.
+ * Fetches packages and their missing dependencies for a node: the host's apt works on a copy of the node's sources, keys
+ * and package list, so that it selects the same packages and verifies the same signatures as the node's own apt. Nothing
+ * on the host is changed, and root is not needed. Fetched packages are kept under \`.cache/node-packages\`.
  * @returns the .deb files
  * @throws HostPackagesError when the host has no apt, or apt can't fetch them
  */
@@ -56,7 +55,7 @@ export async function fetchForNode(
 }
 
 async function readNodePackages(cluster: Pick<Cluster, 'exec'>, node: string): Promise<NodePackages> {
-  const { exitCode, stdout } = await cluster.exec(node, ['sh', '-c', tell], { timeoutMs: 60_000 })
+  const { exitCode, stdout } = await cluster.exec(node, ['sh', '-c', describePackages], { timeoutMs: 60_000 })
   const [architecture = '', release = '', archive = ''] = stdout.split('\n')
   if (exitCode !== 0 || !archive) throw new HostPackagesError(`${node} has no dpkg to fetch packages for`)
   return { architecture, release, files: Buffer.from(archive, 'base64') }

@@ -12,13 +12,13 @@ const nodeTools: readonly string[] = ['ipset', 'ipvsadm']
 /** Tools could not be installed on a node; the sentence names what was tried and what to do. */
 export class NodeToolsError extends Error {}
 
-/** What was done on one node. */
+/** The tools installed on one node. */
 export interface ToolsReport {
   node: string
   /** Tools that were missing, and their source. */
   installed: readonly string[]
   from: "the node's apt" | "this machine's apt" | undefined
-  /** Where they are now. */
+  /** The paths of all tools. */
   paths: string[]
 }
 
@@ -75,7 +75,7 @@ async function fromHost(
   { refusal, cache }: { refusal: string; cache: string },
 ): Promise<void> {
   const failed = (reason: string) => {
-    const image = '`make node-image` bakes them into the node image where there is a network, `make down up` uses it.'
+    const image = '`make node-image` builds them into the node image where there is a network, `make down up` uses it.'
     const advice = cluster.driver === 'kind' ? image : 'Install them with the package manager of the node.'
     return new NodeToolsError(`${names.join(' and ')} can't be installed on ${node}: ${refusal}; ${reason}. ${advice}`)
   }
@@ -91,7 +91,10 @@ async function fromHost(
   }
 }
 
-/** The nodes of one cluster are alike: the first installation fetches for all. Each node still gets its own copy. */
+/**
+ * All nodes of a cluster have the same distribution: the first installation fetches the packages for all. Each node gets its
+ * own copy.
+ */
 const fetches = new WeakMap<Cluster, Map<string, Promise<string[]>>>()
 
 function fetchOnce(cluster: Cluster, node: string, names: readonly string[], cache: string): Promise<string[]> {

@@ -1,41 +1,24 @@
 // The guide as a machine: a state and an event give the next state and what is to be done. It reads no cluster and prints nothing.
 
 import type { StepOutcome } from '../../grading/failure.ts'
-import type { LabDefinition, StepDefinition } from '../../grading/lab-definition.ts'
 import { findingParts, measuredLines } from '../../grading/learner-report.ts'
 import { findingOf } from '../../grading/report.ts'
 import { shortened } from '../../host/plain-text.ts'
+import {
+  checked,
+  type GuideLab,
+  type GuideNote,
+  idOf,
+  isDone,
+  type LabProgress,
+  looked,
+  lookOf,
+  pointsOf,
+  showStep,
+  startProgress,
+  stepOf,
+} from '../lab-progress.ts'
 import type { Part } from './terminal-text.ts'
-
-/** A lab as the guide shows it, in a learner's names. */
-export interface GuideLab {
-  definition: LabDefinition
-  /** The Markdown that comes before the first step. */
-  intro: string
-  steps: GuideStep[]
-}
-
-export interface GuideStep {
-  definition: StepDefinition
-  /** The Markdown of the step's section: what to do, and what one saw then. */
-  task: string
-  seen: string
-  hints: string[]
-  /** The commands of the reference solution; none for a step that only looks. */
-  solution: string[]
-}
-
-/** What of the guide outlives it: kept in the cluster, in the lab's notes. */
-export interface GuideNote {
-  /** Id of the step that is shown. */
-  at: string
-  /** Milliseconds that a guide was open. */
-  workedMs: number
-  /** Steps whose text was shown, that held when it was, and that have passed. */
-  shown: string[]
-  held: string[]
-  passed: string[]
-}
 
 export type View = 'intro' | 'task' | 'seen' | 'end'
 
@@ -46,22 +29,8 @@ export interface Panel {
   parts: Part[]
 }
 
-export interface GuideState {
-  lab: GuideLab
+export interface GuideState extends LabProgress {
   view: View
-  /** Index of the step that is shown. */
-  at: number
-  shown: ReadonlySet<string>
-  /** Steps that held before the learner did anything in them. */
-  held: ReadonlySet<string>
-  /** Steps that have passed, by requests, too. */
-  passed: ReadonlySet<string>
-  /** What each step came to when the nodes were last looked at; empty before. */
-  looks: ReadonlyMap<string, StepOutcome>
-  /** The step that is shown has been looked at since it was. */
-  arrived: boolean
-  /** Tiers of hints that were shown, by step. */
-  hints: ReadonlyMap<string, number>
   panel?: Panel | undefined
   /** What is being typed: an answer, or the number of a step. */
   typed?: string | undefined
@@ -106,46 +75,12 @@ type Next = [GuideState, GuideEffect[]]
 
 /** The guide at a lab's beginning, or where it was left. */
 export function startGuide(lab: GuideLab, note: GuideNote | undefined, hints: ReadonlyMap<string, number>): GuideState {
-  const at = lab.steps.findIndex(({ definition }) => definition.id === note?.at)
-  const state: GuideState = {
-    lab,
-    view: at === -1 ? 'intro' : 'task',
-    at: Math.max(0, at),
-    shown: new Set(note?.shown),
-    held: new Set(note?.held),
-    passed: new Set(note?.passed),
-    looks: new Map(),
-    arrived: false,
-    hints,
-    summary: '',
-    scroll: 0,
-  }
-  return at === -1 ? state : { ...state, shown: new Set([...state.shown, idOf(state)]) }
+  const { place, ...progress } = startProgress(lab, note, hints)
+  return { ...progress, view: place === 'intro' ? 'intro' : 'task', summary: '', scroll: 0 }
 }
 
-export const stepOf = ({ lab, at }: GuideState): GuideStep => {
-  const step = lab.steps[at]
-  if (!step) throw new Error(`Lab ${lab.definition.number} has no step ${at + 1}.`)
-  return step
-}
-
-const idOf = (state: GuideState) => stepOf(state).definition.id
-
-/** What a step came to, as far as is known: one that was proved by requests has passed while all that can be seen is still right. */
-function lookOf({ looks, passed }: GuideState, id: string): StepOutcome | undefined {
-  const look = looks.get(id)
-  return look?.unsent && passed.has(id) ? { ...look, verdict: 'passed' } : look
-}
-
-const isDone = (look: StepOutcome | undefined) => look?.verdict === 'passed' || look?.verdict === 'not applicable'
-
-/** Points of the steps that have passed, and of all. */
-export function pointsOf({ lab, passed }: GuideState): { points: number; of: number; steps: number } {
-  const { steps } = lab.definition
-  const sum = (ones: readonly StepDefinition[]) => ones.reduce((total, { points }) => total + points, 0)
-  const done = steps.filter(({ id }) => passed.has(id))
-  return { points: sum(done), of: sum(steps), steps: done.length }
-}
+/** A step is shown, not what comes before the first or behind the last. */
+export const isAtStep = ({ view }: GuideState): boolean => view === 'task' || view === 'seen'
 
 export function advance(state: GuideState, event: GuideEvent): Next {
   switch (event.type) {
@@ -175,30 +110,19 @@ const open = (state: GuideState, kind: Panel['kind'], title: string, parts: Part
 const close = (state: GuideState): GuideState => ({ ...state, panel: undefined, typed: undefined, scroll: 0 })
 
 function onLook(state: GuideState, outcomes: readonly StepOutcome[]): Next {
-  const now = outcomes.filter(({ verdict }) => verdict === 'passed').map(({ id }) => id)
-  const fresh = now.filter((id) => !state.passed.has(id))
-  const looks = new Map(outcomes.map((outcome) => [outcome.id, outcome]))
-  const next: GuideState = { ...state, looks, passed: new Set([...state.passed, ...fresh]), trouble: undefined }
-  if (state.view === 'intro' || state.view === 'end') return [next, fresh.length > 0 ? [{ do: 'save' }] : []]
-  const id = idOf(state)
-  const holds = !state.arrived && isDone(lookOf(next, id))
-  const others = fresh.filter((one) => one !== id).map((one) => numberOf(state, one))
-  return [
-    {
-      ...next,
-      arrived: true,
-      held: holds ? new Set([...state.held, id]) : state.held,
-      // What holds from the start is no news.
-      note: others.length > 0 && state.looks.size > 0 ? `Passed, too: step ${others.join(', ')}.` : state.note,
-    },
-    fresh.length > 0 ? [{ do: 'save' }] : [],
-  ]
+  const { progress, fresh } = looked({ ...state, trouble: undefined }, outcomes, isAtStep(state))
+  const effects: GuideEffect[] = fresh.length > 0 ? [{ do: 'save' }] : []
+  if (!isAtStep(state)) return [progress, effects]
+  const others = fresh.filter((id) => id !== idOf(state)).map((id) => numberOf(state, id))
+  // What holds from the start is no news.
+  const isNews = others.length > 0 && state.looks.size > 0
+  return [isNews ? { ...progress, note: `Passed, too: step ${others.join(', ')}.` } : progress, effects]
 }
 
 const numberOf = ({ lab }: GuideState, id: string) => lab.steps.findIndex(({ definition }) => definition.id === id) + 1
 
 function onCheck(state: GuideState, outcome: StepOutcome): Next {
-  const looks = new Map(state.looks).set(outcome.id, outcome)
+  const after = checked(state, outcome)
   const measured = measuredLines(outcome).map((text): Part => ({ text, whole: true }))
   if (!isDone(outcome)) {
     const { definition } = state.lab
@@ -208,15 +132,11 @@ function onCheck(state: GuideState, outcome: StepOutcome): Next {
         ? findingParts(definition.number, step.id, findingOf(step, outcome.failure))
         : [{ text: outcome.reason ?? outcome.verdict }]
     return [
-      open({ ...state, looks }, 'finding', `Step ${numberOf(state, outcome.id)}: ${outcome.verdict}`, [
-        ...parts,
-        ...measured,
-      ]),
+      open(after, 'finding', `Step ${numberOf(state, outcome.id)}: ${outcome.verdict}`, [...parts, ...measured]),
       [],
     ]
   }
-  const passed = new Set(outcome.verdict === 'passed' ? [...state.passed, outcome.id] : state.passed)
-  const next: GuideState = { ...state, looks, passed, panel: undefined, arrived: true, scroll: 0 }
+  const next: GuideState = { ...after, panel: undefined, arrived: true, scroll: 0 }
   const ready = outcome.id === idOf(state) && state.view === 'task' ? showSeen(next) : next
   const title = `Step ${numberOf(state, outcome.id)}: ${outcome.verdict}`
   return [measured.length > 0 ? open(ready, 'other', title, measured) : ready, [{ do: 'save' }]]
@@ -228,8 +148,7 @@ const showSeen = (state: GuideState): GuideState =>
 /** Shows the task of a step; behind the last one comes the end. */
 function go(state: GuideState, at: number): Next {
   if (at >= state.lab.steps.length) return [{ ...close(state), busy: 'Grading every step' }, [{ do: 'finish' }]]
-  const next: GuideState = { ...close(state), view: 'task', at, arrived: false }
-  return [{ ...next, shown: new Set([...state.shown, idOf(next)]) }, [{ do: 'begin' }, { do: 'save' }]]
+  return [showStep({ ...close(state), view: 'task' }, at), [{ do: 'begin' }, { do: 'save' }]]
 }
 
 function onKey(state: GuideState, key: string): Next {

@@ -2,7 +2,8 @@
 
 import stringWidth from 'string-width'
 import wrapAnsi from 'wrap-ansi'
-import { type GuideState, pointsOf, statusOf, stepOf } from './guide-state.ts'
+import { pointsOf, stepOf } from '../lab-progress.ts'
+import { type GuideState, statusOf } from './guide-state.ts'
 import { layoutMarkdown, layoutParts, padTo, type Row, type Style, wrapText } from './terminal-text.ts'
 
 /** Narrower screens get text of this width, and cut it. */

@@ -1,115 +1,31 @@
-// Leads a learner at a terminal through a lab: carries out on the cluster what the guide's machine asks for.
+// Leads a learner at a terminal through a lab: carries out on the lab's session what the guide's machine asks for.
 
 import { setTimeout as pause } from 'node:timers/promises'
-import { z } from 'zod'
 import type { Cluster } from '../../cluster/driver.ts'
 import { drawTrace } from '../../dataplane/trace/draw.ts'
 import { stoppingPlace } from '../../dataplane/trace/stopping-place.ts'
 import { parsePacket, tracePacket } from '../../dataplane/trace.ts'
-import type { LabSpec } from '../../grading/check-context.ts'
-import type { StepOutcome } from '../../grading/failure.ts'
-import { gradeWith, loadSpec } from '../../grading/grader.ts'
-import { judge, judgeRound } from '../../grading/judge.ts'
-import { findStep, type LabDefinition, readLab } from '../../grading/lab-definition.ts'
-import { listLabs } from '../../grading/lab-folders.ts'
-import { NOTES_NAMESPACE, notesName, writeNotes } from '../../grading/lab-notes.ts'
-import { scoreLine } from '../../grading/learner-report.ts'
-import type { LiveCluster } from '../../grading/live-cluster.ts'
+import type { LabDefinition } from '../../grading/lab-definition.ts'
 import type { Snapshot } from '../../grading/snapshot.ts'
-import { openCluster } from '../../grading/source.ts'
-import { personalise } from '../../grading/variant.ts'
 import { plainText } from '../../host/plain-text.ts'
 import type { Progress } from '../../host/progress.ts'
-import { rememberHint, shownHints } from '../hint-memory.ts'
-import { LabBench, type LabSolution, loadSolution } from '../lab-bench.ts'
-import { resetLab } from '../lab-reset.ts'
-import { readLabText } from '../lab-text.ts'
+import { LabSession, sentenceOf } from '../lab-session.ts'
 import { resolveRoute, stateOfNode } from '../live-node.ts'
-import { playSteps } from '../play-lab.ts'
-import {
-  advance,
-  type GuideEffect,
-  type GuideEvent,
-  type GuideLab,
-  type GuideNote,
-  type GuideState,
-  startGuide,
-  stepOf,
-} from './guide-state.ts'
+import { advance, type GuideEffect, type GuideEvent, type GuideState, startGuide } from './guide-state.ts'
 import { type GuideTerminal, isPlain, openTerminal } from './guide-terminal.ts'
 import { diffSnapshots } from './node-diff.ts'
 import type { Part } from './terminal-text.ts'
 
 /** The nodes are looked at again so long after each look. */
 const PAUSE_MS = 1500
-const NOTE_KEY = 'guide'
-/** Where the part of a section begins that is told afterwards. */
-const SEEN = '**What you saw.**'
-
-const noteSchema = z.object({
-  at: z.string(),
-  workedMs: z.number(),
-  shown: z.array(z.string()),
-  held: z.array(z.string()),
-  passed: z.array(z.string()),
-})
 
 /** Leads through a lab, from where it was left or from its starting state, until the learner leaves. Returns 0. */
 export async function lead(lab: LabDefinition, cluster: Cluster, progress: Progress): Promise<number> {
-  const [spec, bench] = await Promise.all([
-    loadSpec(lab),
-    LabBench.open(cluster, progress, `work through lab ${lab.number}`),
-  ])
-  const begun = await readNotes(lab, bench)
-  if (begun)
-    progress.note(`Lab ${lab.number} goes on from what the cluster holds; make reset-${lab.number} starts over.`)
-  else await resetLab(lab, bench)
-  const [solution, source] = await Promise.all([loadSolution(lab.folder), openCluster(cluster)])
-  return new Guide(spec, solution, bench, source, readNote(begun?.[NOTE_KEY])).run()
-}
-
-/** What the cluster's ConfigMap of a lab holds; undefined when the lab was not begun. */
-async function readNotes(lab: LabDefinition, { client }: LabBench): Promise<Record<string, string> | undefined> {
-  const fieldSelector = `metadata.name=${notesName(lab.number)}`
-  const { items } = await client.core.listNamespacedConfigMap({ namespace: NOTES_NAMESPACE, fieldSelector })
-  return items[0] && (items[0].data ?? {})
-}
-
-function readNote(text = ''): GuideNote | undefined {
-  try {
-    return noteSchema.parse(JSON.parse(text))
-  } catch {
-    // None yet, or one that was edited: the guide begins at the first step.
-    return undefined
-  }
-}
-
-/** The texts of a lab in the names of the learner's variant. */
-function guideLab({ lab }: LabSpec, solution: LabSolution, { variant }: LabBench): GuideLab {
-  const { intro, sections } = readLabText(lab.folder)
-  const own = (text: string) => personalise(text, variant)
-  const steps = lab.steps.map((definition) => {
-    const section = sections.get(definition.id) ?? `## ${definition.title}`
-    const at = section.indexOf(SEEN)
-    return {
-      definition,
-      task: own(at === -1 ? section : section.slice(0, at)),
-      seen: at === -1 ? '' : own(section.slice(at)),
-      hints: definition.hints.map(own),
-      solution: (solution.steps[definition.id]?.commands ?? []).map(own),
-    }
-  })
-  return { definition: lab, intro: own(intro), steps }
+  return new Guide(await LabSession.open(lab, cluster, progress)).run()
 }
 
 class Guide {
-  readonly #spec: LabSpec
-  readonly #solution: LabSolution
-  readonly #bench: LabBench
-  readonly #source: Awaited<ReturnType<typeof openCluster>>
-  readonly #quiet: LiveCluster
-  readonly #workedBefore: number
-  readonly #began = Date.now()
+  readonly #session: LabSession
   readonly #over = new AbortController()
   #terminal: GuideTerminal | undefined
   #state: GuideState
@@ -117,27 +33,14 @@ class Guide {
   /** The cluster as it was when the step that is shown began. */
   #before: Snapshot | undefined
   #lent = false
-  #saved: Promise<void> = Promise.resolve()
 
-  constructor(
-    spec: LabSpec,
-    solution: LabSolution,
-    bench: LabBench,
-    source: Awaited<ReturnType<typeof openCluster>>,
-    note: GuideNote | undefined,
-  ) {
-    this.#spec = spec
-    this.#solution = solution
-    this.#bench = bench
-    this.#source = source
-    this.#quiet = source.live.quietly()
-    this.#workedBefore = note?.workedMs ?? 0
-    const hints = shownHints(spec.lab.number, bench.cluster.name)
-    this.#state = startGuide(guideLab(spec, solution, bench), note, hints)
+  constructor(session: LabSession) {
+    this.#session = session
+    this.#state = startGuide(session.lab, session.note, session.hints)
   }
 
   async run(): Promise<number> {
-    const { number, steps } = this.#spec.lab
+    const { number, steps } = this.#session.lab.definition
     // Ctrl-C leaves as q does; what a solution is just changing is given up.
     const interrupt = () => (this.#lent ? process.exit(130) : this.#send({ type: 'key', key: 'quit' }))
     const end = () => process.exit(143)
@@ -149,7 +52,7 @@ class Guide {
     this.#terminal.end()
     process.off('SIGINT', interrupt)
     for (const signal of ['SIGTERM', 'SIGHUP'] as const) process.off(signal, end)
-    await this.#saved
+    await this.#session.saved()
     const { at, view } = this.#state
     if (view !== 'end') console.log(`Step ${at + 1} of ${steps.length}. \`make lab-${number}\` goes on here.`)
     else console.log(this.#state.summary.replace(/\*\*|^#+ /gm, ''))
@@ -167,12 +70,12 @@ class Guide {
   #carryOut(effect: GuideEffect): void {
     if (effect.do === 'quit') this.#over.abort()
     if (effect.do === 'begin') this.#before = this.#latest
-    if (effect.do === 'save') this.#save()
-    if (effect.do === 'hint') rememberHint(this.#spec.lab.number, this.#bench.cluster.name, effect.step, effect.tier)
+    if (effect.do === 'save') this.#session.save(this.#state, this.#state.view !== 'intro')
+    if (effect.do === 'hint') this.#session.rememberHint(effect.step, effect.tier)
     if (effect.do === 'play') this.#play(effect.step)
     this.#workOf(effect)?.then(
       (event) => this.#send(event),
-      (error) => this.#send({ type: 'trouble', text: sentence(error) }),
+      (error) => this.#send({ type: 'trouble', text: sentenceOf(error) }),
     )
   }
 
@@ -195,27 +98,25 @@ class Guide {
 
   async #look(): Promise<void> {
     try {
-      const snapshot = await this.#source.snapshot()
-      const outcomes = await judgeRound(this.#spec, snapshot, this.#quiet)
+      const { snapshot, outcomes } = await this.#session.look()
       if (this.#lent || this.#over.signal.aborted) return
       this.#latest = snapshot
       this.#before ??= snapshot
       this.#send({ type: 'looked', outcomes })
     } catch (error) {
-      if (!this.#over.signal.aborted) this.#send({ type: 'trouble', text: sentence(error) })
+      if (!this.#over.signal.aborted) this.#send({ type: 'trouble', text: sentenceOf(error) })
     }
   }
 
   async #check(step: string): Promise<GuideEvent> {
-    const { outcomes } = await judge(this.#spec, this.#source, { only: [step] })
-    return { type: 'checked', outcome: outcomes[0] ?? noOutcome(step) }
+    return { type: 'checked', outcome: await this.#session.check(step) }
   }
 
   async #answer(step: string, text: string): Promise<GuideEvent> {
     try {
-      await this.#bench.answer(this.#spec.lab.number, step, text)
+      await this.#session.answer(step, text)
     } catch (error) {
-      return { type: 'panel', title: 'No answer', parts: [{ text: sentence(error) }] }
+      return { type: 'panel', title: 'No answer', parts: [{ text: sentenceOf(error) }] }
     }
     return this.#check(step)
   }
@@ -225,7 +126,7 @@ class Guide {
     const items = this.#latest?.items ?? []
     const has = (kind: string, name: string) =>
       items.some((item) => item.kind === kind && item.metadata.namespace === 'default' && item.metadata.name === name)
-    const { cluster, variant } = this.#bench
+    const { cluster, variant } = this.#session.bench
     const from = has('Pod', 'client') ? 'pod/client' : 'host'
     const to = has('Service', variant.name) ? `svc/${variant.name}` : 'svc/kubernetes'
     const route = await resolveRoute(cluster, from, to)
@@ -240,7 +141,7 @@ class Guide {
   }
 
   async #diff(): Promise<GuideEvent> {
-    const now = await this.#source.snapshot()
+    const now = await this.#session.source.snapshot()
     const parts = diffSnapshots(this.#before ?? now, now)
     return { type: 'panel', title: 'What has changed since this step began', parts }
   }
@@ -248,12 +149,11 @@ class Guide {
   /** Has the reference solution solve a step, on the terminal, which shows what it does. */
   async #play(step: string): Promise<void> {
     this.#lent = true
-    const definition = findStep(this.#spec.lab, step)
     const work = async () => {
       try {
-        await playSteps(this.#spec, this.#solution, this.#bench, this.#source, [definition])
+        await this.#session.play(step)
       } catch (error) {
-        console.log(sentence(error))
+        console.log(sentenceOf(error))
       }
     }
     try {
@@ -264,54 +164,6 @@ class Guide {
   }
 
   async #finish(): Promise<GuideEvent> {
-    const { lab } = this.#spec
-    const { driver, name } = this.#bench.cluster
-    const request = { lab: lab.number, source: { kind: 'cluster', driver, name } } as const
-    const report = await gradeWith(this.#spec, request, () => this.#source)
-    const open = report.steps.filter(({ verdict }) => verdict !== 'passed' && verdict !== 'not applicable')
-    const { shown, held, hints } = this.#state
-    const unseen = report.steps.filter(({ id, verdict }) => verdict === 'passed' && !shown.has(id)).map(({ id }) => id)
-    const taken = [...hints].map(([id, tiers]) => `${id} ${tiers}`)
-    const minutes = Math.max(1, Math.round(this.#workedMs() / 60_000))
-    const next = listLabs().find(({ number }) => number > lab.number)
-    const lines = [
-      `## Lab ${lab.number}: ${open.length === 0 ? 'done' : 'the last step is behind you'}`,
-      `**${scoreLine(report)}**`,
-      ...(open.length > 0 ? [`Still open: ${open.map(({ id }) => id).join(', ')} (key l goes there).`] : []),
-      `Time: ${minutes} ${minutes === 1 ? 'minute' : 'minutes'}.`,
-      `Hints: ${taken.length === 0 ? 'none' : taken.join(', ')}.`,
-      ...(held.size > 0 ? [`Held already when you came to them: ${[...held].join(', ')}.`] : []),
-      `Passed unseen: ${unseen.length === 0 ? 'none' : unseen.join(', ')}.`,
-      readLabText(lab.folder).outro.replace(/^## .*$/m, ''),
-      '**Next**',
-      `Hand in: \`make submit LEARNER=your-name LAB=${lab.number}\``,
-      ...(next
-        ? [`Read on: labs/${next.folder}/README.md, ${readLab(next.number).title}: \`make lab-${next.number}\``]
-        : []),
-      `The terms of this lab: labs/GLOSSARY.md. Its slides: \`make present\`.`,
-    ]
-    return { type: 'finished', summary: lines.map((line) => personalise(line, this.#bench.variant)).join('\n\n') }
-  }
-
-  #workedMs(): number {
-    return this.#workedBefore + Date.now() - this.#began
-  }
-
-  /** Keeps in the cluster where the learner is. One write after the other; a cluster that is gone keeps nothing. */
-  #save(): void {
-    const { shown, held, passed, view } = this.#state
-    const at = view === 'intro' ? '' : stepOf(this.#state).definition.id
-    const note: GuideNote = { at, workedMs: this.#workedMs(), shown: [...shown], held: [...held], passed: [...passed] }
-    const write = () => writeNotes(this.#bench.client, this.#spec.lab.number, { [NOTE_KEY]: JSON.stringify(note) })
-    this.#saved = this.#saved.then(write).catch(() => undefined)
+    return { type: 'finished', summary: await this.#session.finish(this.#state) }
   }
 }
-
-const sentence = (error: unknown) =>
-  plainText((error instanceof Error ? error.message : String(error)).split('\n')[0] ?? '')
-
-const noOutcome = (id: string): StepOutcome => ({
-  id,
-  verdict: 'could not check',
-  reason: 'the grader did not come to it',
-})

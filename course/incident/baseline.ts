@@ -93,9 +93,9 @@ export function serviceFacts(snapshot: Snapshot, name: string): unknown {
 const isNotes = (kind: string, name: string) => kind === 'ConfigMap' && /^lab-\d+$/.test(name)
 
 /**
- * A digest of everything through which a cluster can be repaired: what objects ask for, which Pods run, and when commands were
- * last run on the embedded cluster's nodes (embedded/apiserver/streaming.ts). While it is the same, nothing
- * has been repaired. Status is left out: it changes by itself.
+ * A digest of everything that a repair changes: the specs of objects, the running Pods, and the time of the last command on
+ * the embedded cluster's nodes (embedded/apiserver/streaming.ts). While the digest is unchanged, nothing has been repaired.
+ * Status is ignored: it changes by itself.
  */
 export function fingerprintOf({ items }: Snapshot): string {
   const facts = items

@@ -6,18 +6,18 @@ import { PATH } from '../../cluster/node-report.ts'
 import { LiveCluster } from '../../grading/live-cluster.ts'
 import { timeoutScale, waitFor } from '../../host/wait.ts'
 import type { LabBench } from '../lab-bench.ts'
-import { type Scene, SHOP_OBJECTS } from './shop.ts'
+import { type IncidentEnvironment, SHOP_OBJECTS } from './shop.ts'
 
 const namespace = SHOP_OBJECTS.namespace
 
-/** The commands with which incidents are broken and repaired, as functions. */
+/** The commands that start and repair incidents, as functions. */
 export class ClusterActions {
   readonly bench: LabBench
-  readonly scene: Scene
+  readonly environment: IncidentEnvironment
 
-  constructor(bench: LabBench, scene: Scene) {
+  constructor(bench: LabBench, environment: IncidentEnvironment) {
     this.bench = bench
-    this.scene = scene
+    this.environment = environment
   }
 
   get cluster(): Cluster {
@@ -37,7 +37,7 @@ export class ClusterActions {
     return stdout
   }
 
-  /** The same on every node. */
+  /** Runs `onNode` on every node. */
   async onEveryNode(script: string): Promise<void> {
     await Promise.all((await this.cluster.nodes()).map((node) => this.onNode(node, script)))
   }
@@ -69,7 +69,7 @@ export class ClusterActions {
     return this.client.apps.readNamespacedDeployment({ namespace, name })
   }
 
-  /** `kubectl label node NAME …`; null takes a label away. */
+  /** `kubectl label node NAME …`; null removes a label. */
   async labelNode(name: string, labels: Record<string, string | null>): Promise<void> {
     await this.client.core.patchNode({ name, body: { metadata: { labels } } }, await merge())
   }

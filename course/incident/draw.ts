@@ -5,8 +5,8 @@ import { solvedMark } from './incident-note.ts'
 /** Number of causes in the list to choose from. */
 const CHOICES = 8
 
-/** A number below `below`, derived from the words alone. */
-function dealt(below: number, ...words: string[]): number {
+/** A number below `below`, derived from the words only. */
+function numberFrom(below: number, ...words: string[]): number {
   return createHash('sha256').update(words.join('\n')).digest().readUInt32BE() % below
 }
 
@@ -23,14 +23,14 @@ export function possible(incidents: readonly Incident[], has: ReadonlySet<Need>)
   )
 }
 
-/** One incident, chosen by the seed alone. Throws Error if there is none. */
+/** One incident, determined by the seed. Throws Error if there is none. */
 export function draw(incidents: readonly Incident[], seed: string): Incident {
-  const drawn = incidents[dealt(incidents.length || 1, 'draw', seed)]
-  if (!drawn) throw new Error('No incident can be made on this cluster.')
+  const drawn = incidents[numberFrom(incidents.length || 1, 'draw', seed)]
+  if (!drawn) throw new Error('No incident can run on this cluster.')
   return drawn
 }
 
-/** A random seed that draws one of these incidents; the same seed draws the same incident again. */
+/** A random seed that selects one of these incidents; the same seed always selects the same incident. */
 export function seedFor(incidents: readonly Incident[], wanted: (incident: Incident) => boolean): string {
   const none = !incidents.some(wanted)
   for (;;) {

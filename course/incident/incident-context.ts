@@ -7,14 +7,14 @@ import type { LiveCluster } from '../../grading/live-cluster.ts'
 import type { NodeView, Snapshot } from '../../grading/snapshot.ts'
 import { OUTSIDE } from '../../host/outside.ts'
 import { waitFor } from '../../host/wait.ts'
-import { addressOf, type Scene, SHOP_OBJECTS } from './shop.ts'
+import { addressOf, type IncidentEnvironment, SHOP_OBJECTS } from './shop.ts'
 
-/** How one request ended. */
+/** The result of one request. */
 interface Answer {
   url: string
-  /** HTTP status, 0 without an answer. */
+  /** HTTP status; 0 if there was no response. */
   status: number
-  /** What curl ended with. */
+  /** Exit code of curl. */
   exitCode: number
 }
 
@@ -28,7 +28,10 @@ const MEANINGS: Record<number, string> = {
   56: 'the connection broke off',
 }
 
-/** Shell text: all requests at once, each on a connection of its own; prints a `#request` line for each. */
+/**
+ * Shell: sends all requests in parallel, each on a separate connection, and prints a `#request` line for
+ * each.
+ */
 function requestScript(urls: readonly string[], option = ''): string {
   const curl = `curl -s -o /dev/null --max-time ${PATIENCE_SECONDS}${option && ` ${option}`}`
   const lines = urls.map((url) => `${curl} -w '#request %{exitcode} %{http_code} ${url}\\n' '${url}' &`)
@@ -46,7 +49,7 @@ function parseAnswers(stdout: string): Answer[] {
 
 const isGood = ({ status }: Answer): boolean => status >= 200 && status < 400
 
-/** What became of a request, in words. */
+/** The result of a request as a clause. */
 function describeAnswer({ status, exitCode }: Answer): string {
   return status > 0 ? `status ${status}` : (MEANINGS[exitCode] ?? `curl ended with ${exitCode}`)
 }
@@ -59,25 +62,27 @@ interface Backend {
   ready: boolean
 }
 
-/** What the user still observes, in the fields of a failure. */
+/** The symptom that the user still observes, in the fields of a failure. */
 export interface Symptom {
-  /** The command that shows it, as the learner would type it. */
+  /** The command that shows it, as a learner types it. */
   look: string
   expected: string
   actual: string
 }
 
-/** What an incident is examined with: one snapshot of the cluster and, unless it is a capture, real requests. */
+/**
+ * The means to examine an incident: one snapshot of the cluster and, unless it is a capture, real requests.
+ */
 export class IncidentContext {
   readonly snapshot: Snapshot
   readonly #live: LiveCluster | undefined
-  readonly scene: Scene
+  readonly environment: IncidentEnvironment
   readonly mode: SwitchedMode
 
-  constructor(snapshot: Snapshot, live: LiveCluster | undefined, scene: Scene, mode: SwitchedMode) {
+  constructor(snapshot: Snapshot, live: LiveCluster | undefined, environment: IncidentEnvironment, mode: SwitchedMode) {
     this.snapshot = snapshot
     this.#live = live
-    this.scene = scene
+    this.environment = environment
     this.mode = mode
   }
 
@@ -118,7 +123,7 @@ export class IncidentContext {
     if (!this.snapshot.find('Pod', SHOP_OBJECTS.customer.namespace, SHOP_OBJECTS.customer.name))
       fail({
         look: 'kubectl get pods -o wide',
-        expected: 'the Pod customer, who complains',
+        expected: 'the Pod customer',
         actual: 'no Pod of that name',
         hint: `kubectl apply -f ${SHOP_OBJECTS.manifest}`,
       })
@@ -141,31 +146,31 @@ export class IncidentContext {
     return all(urls, parseAnswers((await this.live.onNode(OUTSIDE, script)).stdout))
   }
 
-  /** The symptom of "the customer's requests to the shop do not all come through". */
+  /** The symptom if not all of the customer's requests to the shop are answered. */
   async customerOfShop(times = 1): Promise<Symptom | undefined> {
-    const url = `http://${this.scene.shop}/`
+    const url = `http://${this.environment.shop}/`
     const answers = await this.fromCustomer(...Array<string>(times).fill(url))
-    return complaint(answers, `kubectl exec customer -- curl -sS --max-time 2 ${url}`, 'an answer of the shop')
+    return complaint(answers, `kubectl exec customer -- curl -sS --max-time 2 ${url}`, 'an answer from the shop')
   }
 
-  /** The symptom of "the node port does not answer on every node": each is requested from the next one. */
-  async nodePortEverywhere(port = this.scene.nodePort): Promise<Symptom | undefined> {
-    const { nodes } = this.scene
+  /** The symptom if the node port does not answer on every node; each node is requested from the next one. */
+  async nodePortEverywhere(port = this.environment.nodePort): Promise<Symptom | undefined> {
+    const { nodes } = this.environment
     const asked = await Promise.all(
       nodes.map(async (node, index) => {
         const from = nodes[(index + 1) % nodes.length] ?? node
-        const url = `http://${addressOf(this.scene, node)}:${port}/`
+        const url = `http://${addressOf(this.environment, node)}:${port}/`
         const answers = await this.fromNode(from, ...Array<string>(3).fill(url))
-        return complaint(answers, `make exec NODE=${from} CMD='curl -sS --max-time 2 ${url}'`, `an answer of ${node}`)
+        return complaint(answers, `make exec NODE=${from} CMD='curl -sS --max-time 2 ${url}'`, `an answer from ${node}`)
       }),
     )
     return asked.find((symptom) => symptom !== undefined)
   }
 
-  /** How many of the customer's requests to the shop each Pod received, by the Pods' access logs. */
+  /** The number of the customer's requests that each Pod of the shop received, by the Pods' access logs. */
   async shares(times: number): Promise<Map<string, number>> {
     const token = `incident-${randomUUID().slice(0, 13)}`
-    const urls = Array.from({ length: times }, (_, index) => `http://${this.scene.shop}/?${token}=${index}`)
+    const urls = Array.from({ length: times }, (_, index) => `http://${this.environment.shop}/?${token}=${index}`)
     const answers = await this.fromCustomer(...urls)
     const good = answers.filter(isGood).length
     const pods = this.backends().filter(({ ready }) => ready)

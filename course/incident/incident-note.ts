@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import { deflateRawSync, inflateRawSync } from 'node:zlib'
 import type { Baseline } from './baseline.ts'
-import type { Scene } from './shop.ts'
+import type { IncidentEnvironment } from './shop.ts'
 
 /** The step of lab 8 that asks for the cause. */
 export const DIAGNOSIS = 'diagnosis'
@@ -23,39 +23,49 @@ export interface IncidentNote {
   openedAt: string
   /** Tiers of hints that were shown. */
   hints: number
-  /** What could be repaired through, once the break had been seen to hold; only where commands on nodes are noted, too. */
+  /**
+   * Digest of the cluster after the symptom was confirmed (fingerprintOf); only for clusters that record
+   * commands on nodes.
+   */
   fingerprint?: string
 }
 
 /** The content of the secret. */
 export interface Secret {
   id: string
-  scene: Scene
+  environment: IncidentEnvironment
   baseline: Baseline
 }
 
-/** How it ended. */
+/** The result of a solved incident. */
 export interface ClosedNote {
   at: string
-  points: number
 }
 
+/** What each hint and each wrong diagnosis costs of the points of the step `diagnosis`. */
+export const COST = 5
+
 /** Encodes a secret so that its text is not readable at a glance. */
-export function seal(secret: Secret): string {
-  return deflateRawSync(Buffer.from(JSON.stringify(secret))).toString('base64')
+export function seal({ environment, ...rest }: Secret): string {
+  return deflateRawSync(Buffer.from(JSON.stringify({ ...rest, scene: environment }))).toString('base64')
 }
 
 /** Decodes what `seal` encoded; undefined for anything else. */
 export function unseal(text: string): Secret | undefined {
   try {
     const secret: unknown = JSON.parse(inflateRawSync(Buffer.from(text, 'base64')).toString())
-    return isSecret(secret) ? secret : undefined
+    if (!isStoredSecret(secret)) return undefined
+    const { scene: environment, ...rest } = secret
+    return { ...rest, environment }
   } catch {
     return undefined
   }
 }
 
-const isSecret = (value: unknown): value is Secret =>
+/** Notes store the environment as `scene`. */
+type StoredSecret = Omit<Secret, 'environment'> & { scene: IncidentEnvironment }
+
+const isStoredSecret = (value: unknown): value is StoredSecret =>
   isRecord(value) && typeof value.id === 'string' && isRecord(value.scene) && isRecord(value.baseline)
 
 /** A solved incident in the history, also sealed. */
@@ -70,5 +80,4 @@ export const isIncidentNote = (value: unknown): value is IncidentNote =>
   Array.isArray(value.choices) &&
   typeof value.hints === 'number'
 
-export const isClosedNote = (value: unknown): value is ClosedNote =>
-  isRecord(value) && typeof value.at === 'string' && typeof value.points === 'number'
+export const isClosedNote = (value: unknown): value is ClosedNote => isRecord(value) && typeof value.at === 'string'

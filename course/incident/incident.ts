@@ -1,9 +1,9 @@
 import type { SwitchedMode } from '../../dataplane/kube-proxy/mode-ownership.ts'
 import type { ClusterActions } from './cluster-actions.ts'
 import type { IncidentContext, Symptom } from './incident-context.ts'
-import type { Scene } from './shop.ts'
+import type { IncidentEnvironment } from './shop.ts'
 
-/** What an incident requires of the cluster. */
+/** A requirement of an incident on the cluster. */
 export type Need =
   /** A kernel with IPVS and ipset, although iptables mode runs. */
   | 'ipvs'
@@ -20,31 +20,31 @@ export interface WrongFix {
   undo?(actions: ClusterActions): Promise<unknown>
 }
 
-/** One incident: what it breaks, how it is detected and how it is repaired. */
+/** One incident: its fault, its detection and its repair. */
 export interface Incident {
   /** Also the cause id in a diagnosis. */
   id: string
-  /** The cause in one sentence, as the list of plausible causes has it. */
+  /** The cause in one sentence, as shown in the list of plausible causes. */
   cause: string
   /** The mode that the incident ends in. */
   mode: SwitchedMode
-  /** The mode in which it begins, if the switch between the modes is part of it. */
+  /** The mode in which it begins, if a switch of the mode is part of it. */
   from?: SwitchedMode
   needs?: readonly Need[]
   /** The user's report. Never names the cause. */
-  report(scene: Scene): string
+  report(environment: IncidentEnvironment): string
   /** Hints, from general to nearly the command. */
   hints: readonly [string, string, ...string[]]
-  /** Breaks the cluster. Stores what later steps need in `scene.facts`. */
+  /** Breaks the cluster. Stores facts that later steps need in `environment.facts`. */
   break(actions: ClusterActions): Promise<unknown>
   /** Sends real requests; undefined if there is no symptom. */
   symptom(look: IncidentContext): Promise<Symptom | undefined>
-  /** What remains of the cause; undefined if it is repaired. */
+  /** Returns the remaining part of the cause; undefined if it is repaired. */
   causeLeft(look: IncidentContext): Promise<string | undefined> | string | undefined
   wrongFixes: readonly [WrongFix, ...WrongFix[]]
-  fix: { commands(scene: Scene): string[]; play(actions: ClusterActions): Promise<unknown> }
-  /** Removes what neither kube-proxy nor a new deployShop would remove; can be called at any time. */
-  heal?(actions: ClusterActions): Promise<unknown>
+  fix: { commands(environment: IncidentEnvironment): string[]; play(actions: ClusterActions): Promise<unknown> }
+  /** Removes changes that neither kube-proxy nor a new deployShop would remove; can be called at any time. */
+  revert?(actions: ClusterActions): Promise<unknown>
   /** Explanation, shown when the incident is solved. */
   debrief: string
 }

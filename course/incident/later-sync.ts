@@ -12,8 +12,8 @@ const FOLLOWS_MS = 30_000
 /**
  * Resolves when every running kube-proxy has completed a sync that began after this call: a Service without endpoints is
  * created, observed on each node, and deleted again. In iptables mode a filter rule rejects its address, in IPVS mode
- * kube-ipvs0 has it. Pending writes of a first or repeated sync are done by then. A kube-proxy that stopped or does not
- * follow in time is ignored: it repairs nothing either.
+ * kube-ipvs0 has it. Pending writes of a first or repeated sync are done by then. A kube-proxy that has stopped or does
+ * not sync in time is ignored, because it repairs nothing either.
  */
 export async function laterSync(bench: LabBench): Promise<void> {
   const { client } = bench
@@ -35,7 +35,7 @@ export async function laterSync(bench: LabBench): Promise<void> {
   await nodesThat(bench, following, { hide: address })
 }
 
-/** Nodes whose kube-proxy runs. */
+/** The nodes with a running kube-proxy. */
 async function running({ client }: LabBench): Promise<string[]> {
   const agents = (await listKubeProxyPods(client)).filter(({ startedAt, trouble }) => startedAt && !trouble)
   return agents.map(({ node }) => node)

@@ -13,7 +13,6 @@ import { leaveOthers } from '../lab-reset.ts'
 import { baselineOf, fingerprintOf } from './baseline.ts'
 import { ClusterActions } from './cluster-actions.ts'
 import { choicesFor, draw, freshSeed, possible, seedFor } from './draw.ts'
-import { healIncident } from './heal.ts'
 import { type Incident, loadIncidents, type Need } from './incident.ts'
 import { IncidentContext } from './incident-context.ts'
 import {
@@ -28,9 +27,10 @@ import {
   unseal,
 } from './incident-note.ts'
 import { laterSync } from './later-sync.ts'
-import { deployShop, INCIDENT_LAB, type Scene } from './shop.ts'
+import { revertIncident } from './revert-incident.ts'
+import { deployShop, INCIDENT_LAB, type IncidentEnvironment } from './shop.ts'
 
-/** How long a symptom may take to appear. */
+/** The time limit for a symptom to appear. */
 const SYMPTOM_MS = 30_000
 /** Attempts if kube-proxy repairs the incident by itself. */
 const TRIES = 3
@@ -40,13 +40,15 @@ export interface Wish {
   seed?: string | undefined
   /** The id of the incident itself, for instructors. */
   id?: string | undefined
+  /** Is given the cluster as it was before the fault. */
+  onHealthy?: (healthy: Snapshot) => void
 }
 
 /**
  * Reverts an earlier incident, draws another one, applies it, waits until its symptom appears, and verifies that it remains
  * after pending syncs of kube-proxy. Resolves to its note, whose seed draws the same incident again.
- * @throws UserError for an id that does not exist or can't be made here, or if kube-proxy repairs it each time; DeadlineError
- * if no symptom appears
+ * @throws UserError for an unknown id, for an incident that can't run here, or if kube-proxy repairs it each time;
+ * DeadlineError if no symptom appears
  */
 export function openNext(bench: LabBench, wish: Wish): Promise<IncidentNote> {
   return changeCluster(bench.cluster, 'starts an incident on', bench.progress, () => openAlone(bench, wish))
@@ -57,25 +59,25 @@ async function openAlone(bench: LabBench, wish: Wish): Promise<IncidentNote> {
   if (wish.id !== undefined) mustExist(wish.id, await loadIncidents())
   const solved = await solvedSoFar(bench)
   // An open incident may have broken parts that the next one needs.
-  await healIncident(bench)
+  await revertIncident(bench)
   await leaveOthers(INCIDENT_LAB, bench)
   const here = await incidentsHere(bench)
   const { incident, seed } = choose(here, wish, solved)
   for (let tries = 1; tries <= TRIES; tries++) {
-    const scene = await deployShop(bench, incident.from ?? incident.mode)
+    const environment = await deployShop(bench, incident.from ?? incident.mode)
     progress.start('Starting an incident')
     try {
-      const note = await breakIt(bench, incident, scene, { seed, solved, here })
+      const note = await breakIt(bench, incident, environment, { seed, solved, here, onHealthy: wish.onHealthy })
       progress.end(note !== undefined, note ? undefined : 'kube-proxy has repaired it by itself')
       if (note) return note
     } catch (error) {
       progress.end(false)
       throw error
     }
-    await healIncident(bench)
+    await revertIncident(bench)
   }
   throw new UserError(
-    `kube-proxy has repaired the incident "${incident.id}" by itself ${TRIES} times, so there is nothing to diagnose: \`make incident\` draws another one.`,
+    `kube-proxy has repaired the incident "${incident.id}" by itself ${TRIES} times, so there is nothing to diagnose: \`make incident\` starts another one.`,
   )
 }
 
@@ -83,15 +85,22 @@ async function openAlone(bench: LabBench, wish: Wish): Promise<IncidentNote> {
 async function breakIt(
   bench: LabBench,
   incident: Incident,
-  scene: Scene,
-  { seed, solved, here }: { seed: string; solved: string[]; here: readonly Incident[] },
+  environment: IncidentEnvironment,
+  {
+    seed,
+    solved,
+    here,
+    onHealthy,
+  }: { seed: string; solved: string[]; here: readonly Incident[]; onHealthy: Wish['onHealthy'] },
 ): Promise<IncidentNote | undefined> {
   const { cluster, client } = bench
-  const baseline = baselineOf(new Snapshot(await takeCapture(cluster, client)))
+  const healthy = new Snapshot(await takeCapture(cluster, client))
+  onHealthy?.(healthy)
+  const baseline = baselineOf(healthy)
   // Stored before any change, so that it can be reverted after a failure.
-  const sealed = () => seal({ id: incident.id, scene, baseline })
+  const sealed = () => seal({ id: incident.id, environment, baseline })
   const base = {
-    report: incident.report(scene),
+    report: incident.report(environment),
     choices: choicesFor(incident, here, seed).map((one) => one.id),
     seed,
     hints: 0,
@@ -104,28 +113,41 @@ async function breakIt(
     return note
   }
   await keep({ ...base, sealed: sealed(), openedAt: new Date().toISOString() })
-  await incident.break(new ClusterActions(bench, scene))
+  await incident.break(new ClusterActions(bench, environment))
   const live = new LiveCluster(cluster, client, { keepMoments: false })
   const symptomShows = () =>
-    waitFor('what was broken to show', SYMPTOM_MS, async () => {
+    waitFor('the symptom to appear', SYMPTOM_MS, async () => {
       const objects = new Snapshot(await takeObjects(cluster, client))
-      return (await incident.symptom(new IncidentContext(objects, live, scene, incident.mode))) !== undefined
+      return (await incident.symptom(new IncidentContext(objects, live, environment, incident.mode))) !== undefined
     })
   await symptomShows()
   await laterSync(bench)
   const snapshot = new Snapshot(await takeCapture(cluster, client))
-  if ((await incident.causeLeft(new IncidentContext(snapshot, live, scene, incident.mode))) === undefined)
+  if ((await incident.causeLeft(new IncidentContext(snapshot, live, environment, incident.mode))) === undefined)
     return undefined
   await symptomShows()
   // Only the embedded cluster records commands on its nodes: elsewhere a manual repair may leave no trace.
   const fingerprint = cluster.driver === 'embedded' ? { fingerprint: fingerprintOf(snapshot) } : {}
   const openedAt = new Date().toISOString()
-  return keep({ ...base, report: incident.report(scene), sealed: sealed(), openedAt, ...fingerprint })
+  return keep({ ...base, report: incident.report(environment), sealed: sealed(), openedAt, ...fingerprint })
 }
 
 /** The note of the open incident; undefined if there is none. */
 export async function currentNote({ cluster, client }: LabBench): Promise<IncidentNote | undefined> {
   return notesOf(new Snapshot(await takeObjects(cluster, client))).read(INCIDENT_KEY, isIncidentNote)
+}
+
+/**
+ * The next tier of hints of the open incident, which is recorded for the points; the last one again after all.
+ * @throws UserError if no incident is open
+ */
+export async function takeHint(bench: LabBench): Promise<{ tier: number; of: number; text: string }> {
+  const note = await currentNote(bench)
+  if (!note) throw new UserError('No incident is open: `make incident` starts one.')
+  const { hints } = (await loadIncidents()).find(({ id }) => id === unseal(note.sealed)?.id) ?? { hints: [] }
+  const tier = Math.min(note.hints + 1, hints.length)
+  await writeNotes(bench.client, INCIDENT_LAB, { [INCIDENT_KEY]: JSON.stringify({ ...note, hints: tier }) })
+  return { tier, of: hints.length, text: hints[tier - 1] ?? '' }
 }
 
 const notesOf = (snapshot: Snapshot) => new LabNotes(INCIDENT_LAB, snapshot)
@@ -140,7 +162,7 @@ async function solvedSoFar({ cluster, client }: LabBench): Promise<string[]> {
   return id === undefined ? before : [...new Set([...before, solvedMark(id)])]
 }
 
-/** The incidents that can be made on this cluster. */
+/** The incidents that can run on this cluster. */
 export const incidentsHere = async (bench: LabBench): Promise<Incident[]> =>
   possible(await loadIncidents(), await featuresOf(bench))
 
@@ -167,7 +189,9 @@ function choose(here: readonly Incident[], { id, seed }: Wish, solved: readonly 
   }
   const incident = here.find((one) => one.id === id)
   if (incident) return { incident, seed: seed ?? seedFor(here, (one) => one === incident) }
-  throw new UserError(`The incident "${id}" can't be made on this cluster: \`make incident LIST=1\` lists their needs.`)
+  throw new UserError(
+    `The incident "${id}" can't run on this cluster: \`make incident LIST=1\` lists the requirements.`,
+  )
 }
 
 function mustExist(id: string, incidents: readonly Incident[]): void {

@@ -4,7 +4,7 @@ import { nodeAddressOf, Snapshot } from '../../grading/snapshot.ts'
 import { waitFor } from '../../host/wait.ts'
 import type { LabBench } from '../lab-bench.ts'
 
-/** The lab's number, in one place. */
+/** The number of the incident lab. */
 export const INCIDENT_LAB = 8
 
 /** The objects of the incidents, in labs/08-incidents/manifests/shop.yaml. */
@@ -16,11 +16,11 @@ export const SHOP_OBJECTS = {
   customer: { namespace: 'default', name: 'customer' },
 } as const
 
-/** All objects of the incidents have it. */
+/** The label of all objects of the incidents. */
 export const INCIDENT_LABEL = 'lab=incidents'
 
 /** The environment of an incident: determined when it begins, for its report, its probes and its fixes. */
-export interface Scene {
+export interface IncidentEnvironment {
   /** Names of the nodes, control plane first. */
   nodes: string[]
   /** Their addresses, in the same order. */
@@ -37,22 +37,22 @@ export interface Scene {
   facts: Record<string, string>
 }
 
-/** A node's address. Throws Error for a node that the scene does not have. */
-export function addressOf({ nodes, nodeAddresses }: Scene, node: string): string {
+/** A node's address. Throws Error for a node that the environment does not have. */
+export function addressOf({ nodes, nodeAddresses }: IncidentEnvironment, node: string): string {
   const address = nodeAddresses[nodes.indexOf(node)]
-  if (address === undefined) throw new Error(`the incident knows no node "${node}"`)
+  if (address === undefined) throw new Error(`the incident has no node "${node}"`)
   return address
 }
 
 /** A fact that the incident stored when it began. Throws Error if it is missing. */
-export function factOf({ facts }: Scene, name: string): string {
+export function factOf({ facts }: IncidentEnvironment, name: string): string {
   const fact = facts[name]
   if (fact === undefined) throw new Error(`the incident did not store its "${name}"`)
   return fact
 }
 
-/** Deploys shop and customer and puts every node into a mode, without leftovers of another one. Resolves to the scene. */
-export async function deployShop(bench: LabBench, mode: SwitchedMode): Promise<Scene> {
+/** Deploys shop and customer and puts every node into a mode, without leftovers of another one. Resolves to the environment. */
+export async function deployShop(bench: LabBench, mode: SwitchedMode): Promise<IncidentEnvironment> {
   const { progress } = bench
   await bench.apply(SHOP_OBJECTS.manifest)
   progress.start('Opening the shop')
@@ -64,7 +64,7 @@ export async function deployShop(bench: LabBench, mode: SwitchedMode): Promise<S
     throw error
   }
   await bench.startIn(mode)
-  return readScene(bench)
+  return readEnvironment(bench)
 }
 
 async function shopReady({ client: { apps } }: LabBench): Promise<void> {
@@ -77,7 +77,7 @@ async function shopReady({ client: { apps } }: LabBench): Promise<void> {
   })
 }
 
-async function readScene({ cluster, client }: LabBench): Promise<Scene> {
+async function readEnvironment({ cluster, client }: LabBench): Promise<IncidentEnvironment> {
   const { namespace } = SHOP_OBJECTS
   const [nodes, pod, service, nodePort, capture] = await Promise.all([
     cluster.nodes(),

@@ -5,7 +5,7 @@ import type { LabSpec } from '../../grading/check-context.ts'
 import { projectRoot } from '../../host/layout.ts'
 import type { LabSolution } from '../lab-bench.ts'
 
-/** One thing that is wrong with the course. */
+/** One error in the course's files. */
 export interface Complaint {
   /** The file to open, with the line where that is known. */
   file: string
@@ -13,11 +13,11 @@ export interface Complaint {
   text: string
 }
 
-/** A thrown value as a part of such a sentence. */
+/** The message of a thrown value on one line. */
 export const oneLine = (error: unknown) =>
   (error instanceof Error ? error.message : String(error)).replace(/\s*\n\s*/g, ' ').slice(0, 400)
 
-/** The mark of a scaffold for text that has to be written. */
+/** The mark of a scaffold for text that an author must write. */
 export const UNWRITTEN = '✎'
 
 /** The files of one lab; a missing file is undefined. */
@@ -51,7 +51,7 @@ const LAB = /^\d\d-[a-z0-9-]+$/
 
 /** Reads the course of this checkout. Errors in it do not throw: the linter reports them. */
 export async function readCourse(root = projectRoot): Promise<CourseFiles> {
-  // TypeScript sources are loaded directly, also by a bundled script, where no loader for TypeScript is registered.
+  // A bundled script has no loader for TypeScript, but must load these sources.
   register()
   const read = (path: string) => (existsSync(join(root, path)) ? readFileSync(join(root, path), 'utf8') : undefined)
   const folders = readdirSync(join(root, 'labs')).filter((name) => LAB.test(name))

@@ -17,17 +17,17 @@ function lintClaims({ claims: text }: CourseFiles, labs: ReadonlyMap<string, Wri
   return [
     ...steps
       .filter((step) => !proving.has(step))
-      .map((step) => ({ file, text: `step ${step} proves no claim: name it beside one, or leave it out of the lab.` })),
+      .map((step) => ({ file, text: `step ${step} proves no claim: add it to a claim, or remove it from the lab.` })),
     ...Object.entries(claims).flatMap(([claim, places]) =>
       places
         .filter((place) => !steps.includes(place))
-        .map((place) => ({ file, text: `claim ${claim} names ${place}, which is no step.` })),
+        .map((place) => ({ file, text: `claim ${claim} names ${place}, which is not a step.` })),
     ),
   ]
 }
 
-/** An answer as the text asks for it: what the solution works out is what the reader has to find. */
-const asAsked = (command: string) => command.replace(/^(make answer .*?\bA=).*$/, "$1'…'")
+/** The command as the text shows it: the reader has to find the answer that the solution computes. */
+const withoutAnswer = (command: string) => command.replace(/^(make answer .*?\bA=).*$/, "$1'…'")
 
 /** The reference solution has an entry for each step, in order, and its commands are in the text of that step. */
 function lintSolution(lab: LabFiles, { steps }: WrittenLab): Complaint[] {
@@ -45,17 +45,17 @@ function lintSolution(lab: LabFiles, { steps }: WrittenLab): Complaint[] {
       : [
           {
             file,
-            text: `must have the steps ${ids.join(', ')}, and in this order; it has ${own.join(', ') || 'none'}.`,
+            text: `must have the steps ${ids.join(', ')} in this order; it has ${own.join(', ') || 'none'}.`,
           },
         ]),
-    ...Object.entries(solution.steps).flatMap(([id, { commands, tidy }]) => {
+    ...Object.entries(solution.steps).flatMap(([id, { commands, cleanup }]) => {
       const typed = fences?.filter(({ step }) => step === id).flatMap((fence) => fence.commands.split('\n'))
-      const absent = [...commands, ...(tidy?.commands ?? [])].filter(
-        (command) => typed && !typed.includes(command) && !typed.includes(asAsked(command)),
+      const absent = [...commands, ...(cleanup?.commands ?? [])].filter(
+        (command) => typed && !typed.includes(command) && !typed.includes(withoutAnswer(command)),
       )
       return absent.map((command) => ({
         file,
-        text: `step "${id}" types "${command}", which no fence of its section in the README says.`,
+        text: `step "${id}" runs "${command}", which no fence of its section in the README contains.`,
       }))
     }),
   ]
@@ -71,19 +71,19 @@ function lintSteps({ folder }: LabFiles, { steps }: WrittenLab): Complaint[] {
   const points = steps.reduce((sum, step) => sum + step.points, 0)
   const titles = steps.map(({ title }) => title)
   return [
-    ...(points === POINTS ? [] : [complain(`the points of its steps are ${points}, they must be ${POINTS}.`)]),
+    ...(points === POINTS ? [] : [complain(`the points of its steps add up to ${points}, not ${POINTS}.`)]),
     ...steps.flatMap(({ id, title, hints }, index) => [
-      ...(titles.indexOf(title) === index ? [] : [complain(`step "${id}" has the title of another step.`)]),
+      ...(titles.indexOf(title) === index ? [] : [complain(`step "${id}" has the same title as another step.`)]),
       ...(COMMAND.test(hints.at(-1) ?? '') ? [] : [complain(`the last hint of step "${id}" must show a command.`)]),
-      ...(COMMAND.test(hints[0] ?? '') ? [complain(`the first hint of step "${id}" is a nudge, not a command.`)] : []),
+      ...(COMMAND.test(hints[0] ?? '') ? [complain(`the first hint of step "${id}" must not show a command.`)] : []),
       ...(new Set(hints).size === hints.length ? [] : [complain(`step "${id}" has the same hint twice.`)]),
     ]),
   ]
 }
 
 /**
- * All complaints about the course's files: missing files of a lab, steps without hints, points, claims or text, commands that
- * do not exist. Pure; `--run` also runs labs on a cluster.
+ * Checks the course's files for missing files, steps without hints, points, claims or text, and unknown commands. Pure;
+ * `--run` also runs labs on a cluster.
  */
 export function lintCourse(course: CourseFiles): Complaint[] {
   const written = new Map<string, WrittenLab>()
@@ -113,7 +113,10 @@ function lintPairing({ folder, definition, text, solution, spec }: LabFiles): Co
   }
   return Object.entries(parts)
     .filter(([, part]) => part === undefined)
-    .map(([file]) => ({ file, text: `is missing: a lab is lab.yaml, README.md, solution.ts and a spec of one name.` }))
+    .map(([file]) => ({
+      file,
+      text: `is missing: a lab consists of lab.yaml, README.md, solution.ts and a spec of the same name.`,
+    }))
 }
 
 function lintDefinition({ folder, definition }: LabFiles): { definition?: WrittenLab; complaints: Complaint[] } {
@@ -122,7 +125,9 @@ function lintDefinition({ folder, definition }: LabFiles): { definition?: Writte
   try {
     const read = parseLab(definition, file)
     const complaints =
-      read.id === Number(folder.slice(0, 2)) ? [] : [{ file, text: `id is ${read.id}, its folder says otherwise.` }]
+      read.id === Number(folder.slice(0, 2))
+        ? []
+        : [{ file, text: `id is ${read.id}, but the folder has another number.` }]
     return { definition: read, complaints }
   } catch (error) {
     return { complaints: [{ file, text: oneLine(error) }] }
@@ -145,9 +150,7 @@ function lintOverview({ folder }: LabFiles, definition: WrittenLab | undefined, 
 function lintMarks({ sources }: LabFiles): Complaint[] {
   return Object.entries(sources).flatMap(([path, text]) => {
     const line = text.split('\n').findIndex((candidate) => candidate.includes(UNWRITTEN))
-    return line === -1
-      ? []
-      : [{ file: `${path}:${line + 1}`, text: `something is still to be written (${UNWRITTEN}).` }]
+    return line === -1 ? [] : [{ file: `${path}:${line + 1}`, text: `text is still to be written (${UNWRITTEN}).` }]
   })
 }
 

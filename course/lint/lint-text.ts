@@ -4,9 +4,9 @@ import { type Complaint, type CourseFiles, type LabFiles, oneLine } from './cour
 
 const SEEN = '**What you saw.**'
 const MAKE = /\bmake (?:-s )?([a-z][a-z0-9-]*?)(?:-\d+)?(?=[ )"';|]|$)/gm
-/** A node of the cluster that `make up` starts without NAME. */
+/** The name of a node of the cluster that `make up` starts without NAME. */
 const NODE_NAME = /\bk8s-guide-(?:worker\d*|control-plane)\b/g
-/** A file of the checkout; `-` is what comes by a pipe. */
+/** A manifest file; `-` is standard input. */
 const MANIFEST = /\bkubectl [a-z]+ -f (?!-)(\S+)/g
 
 /** The text has a section for each step, in order, with the observed output; its commands and files exist. */
@@ -22,12 +22,12 @@ export function lintText(lab: LabFiles, { steps }: WrittenLab, course: CourseFil
   const inOrder = [...sections.keys()].join() === ids.join()
   return [
     ...missing.map((id) => ({ file, text: `has no section for step "${id}" (<!-- step: ${id} -->).` })),
-    ...unknown.map((id) => ({ file, text: `has a section for "${id}", which is no step of the lab.` })),
+    ...unknown.map((id) => ({ file, text: `has a section for "${id}", which is not a step of the lab.` })),
     ...(inOrder || missing.length + unknown.length > 0
       ? []
       : [{ file, text: 'its sections must be in the order of the steps.' }]),
     ...[...sections].flatMap(([id, section]) =>
-      section.includes(SEEN) ? [] : [{ file, text: `the section of step "${id}" must tell ${SEEN}` }],
+      section.includes(SEEN) ? [] : [{ file, text: `the section of step "${id}" must contain ${SEEN}` }],
     ),
     ...fences.flatMap((fence) => lintFence(file, fence, course)),
   ]
@@ -49,11 +49,11 @@ function lintFence(file: string, { commands, line }: Fence, { makefile, exists }
   const nodes = [...commands.matchAll(NODE_NAME)].map(([name]) => name)
   const manifests = [...commands.matchAll(MANIFEST)].map(([, path = '']) => path).filter((path) => !exists(path))
   return [
-    ...absent.map((name) => ({ file: place, text: `"make ${name}" is no target of the Makefile.` })),
+    ...absent.map((name) => ({ file: place, text: `"make ${name}" is not a target of the Makefile.` })),
     ...nodes.map((name) => ({
       file: place,
-      text: `"${name}" exists only in a cluster without NAME=; ask kubectl for a node's name.`,
+      text: `"${name}" exists only in a cluster without NAME=; get a node's name with kubectl.`,
     })),
-    ...manifests.map((path) => ({ file: place, text: `the file "${path}" is not there.` })),
+    ...manifests.map((path) => ({ file: place, text: `the file "${path}" does not exist.` })),
   ]
 }

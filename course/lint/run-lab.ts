@@ -17,7 +17,7 @@ interface FenceResult {
   output: string
 }
 
-/** The commands of a fence with the answers that a reference solution works out in place of `A='…'`. */
+/** The commands of a fence, with `A='…'` replaced by the answers that the reference solution computes. */
 export function withAnswers(commands: string, { steps }: LabSolution): string {
   const answers = Object.values(steps).flatMap((step) =>
     step.commands.filter((line) => line.startsWith('make answer ')),
@@ -25,8 +25,8 @@ export function withAnswers(commands: string, { steps }: LabSolution): string {
   return commands
     .split('\n')
     .map((line) => {
-      const asked = /^(make answer .*?\bA=)'…'$/.exec(line)?.[1]
-      return (asked && answers.find((answer) => answer.startsWith(asked))) ?? line
+      const prompt = /^(make answer .*?\bA=)'…'$/.exec(line)?.[1]
+      return (prompt && answers.find((answer) => answer.startsWith(prompt))) ?? line
     })
     .join('\n')
 }
@@ -91,14 +91,14 @@ async function failsUnsolved(spec: LabSpec, { cluster }: LabBench): Promise<Comp
   const snapshot = await source.snapshot()
   const complaints: Complaint[] = []
   for (const { id } of spec.lab.steps) {
-    // Alone: a step must not fail only because another one does.
+    // Judged separately: a step must not fail only because another one does.
     const [outcome] = await judgeRound(spec, snapshot, source.live, [id])
     // A step that is not applicable on this cluster earns no points in either case.
     if (outcome?.verdict === 'failed' || outcome?.verdict === 'not applicable') continue
-    const said = `${outcome?.verdict}${outcome?.reason ? ` (${outcome.reason})` : ''}`
+    const result = `${outcome?.verdict}${outcome?.reason ? ` (${outcome.reason})` : ''}`
     complaints.push({
       file: `checks/${spec.lab.folder}.check.ts`,
-      text: `step "${id}" unsolved is not failed: ${said}.`,
+      text: `step "${id}" passes or is undecided before it is solved: ${result}.`,
     })
   }
   return complaints
@@ -128,7 +128,7 @@ async function typesText({ lab }: LabSpec, { cluster }: LabBench): Promise<Compl
       })
       if (exitCode === 0) continue
       const last = output.split('\n').at(-1) ?? ''
-      return [{ file: `labs/${lab.folder}/README.md:${fence.line}`, text: `what is typed here fails: ${last}` }]
+      return [{ file: `labs/${lab.folder}/README.md:${fence.line}`, text: `a command of this fence fails: ${last}` }]
     }
     return []
   } finally {

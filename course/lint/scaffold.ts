@@ -4,22 +4,25 @@ import { UNWRITTEN } from './course-files.ts'
 const NAME = /^(?:(\d\d)-)?([a-z][a-z0-9-]{1,29}[a-z0-9])$/
 
 /**
- * The folder of a new lab, behind the last one unless the name chooses a number.
+ * The folder of a new lab, numbered after the last one unless the name contains a number.
  * @throws Error with a sentence for people when the name or the number can't be used
  */
 export function newFolder(name: string, folders: readonly string[]): string {
   const [, wish, stem] = NAME.exec(name) ?? []
   if (stem === undefined)
-    throw new Error(`"${name}" is no name for a lab: write it as in make new-lab NAME=packet-captures, in lower case.`)
+    throw new Error(`"${name}" is not a valid name for a lab: use lower case, as in make new-lab NAME=packet-captures.`)
   const taken = folders.map((folder) => Number(folder.slice(0, 2)))
   const number = wish === undefined ? Math.max(0, ...taken) + 1 : Number(wish)
   if (number < 1 || number > 99) throw new Error(`There is no lab number "${number}": labs are 01 to 99.`)
   const holder = folders.find((folder) => Number(folder.slice(0, 2)) === number)
-  if (holder) throw new Error(`labs/${holder} has the number ${number} already: choose another, or none.`)
+  if (holder) throw new Error(`labs/${holder} already has the number ${number}: choose another one, or omit it.`)
   return `${String(number).padStart(2, '0')}-${stem}`
 }
 
-/** The files of a lab of one step, by path. They load, and fail the linter until the marks are replaced. */
+/**
+ * The files of a new lab with one step, by path. They can be loaded; the linter reports the marks until they
+ * are replaced.
+ */
 export function scaffold(folder: string): Record<string, string> {
   const number = Number(folder.slice(0, 2))
   return {
@@ -44,7 +47,7 @@ steps:
     points: 10
     why: ${UNWRITTEN} Why it matters, in a sentence or two.
     hints:
-      - ${UNWRITTEN} A nudge that shows where to look.
+      - ${UNWRITTEN} A general hint without a command.
       - ${UNWRITTEN} The command, as in \`make web\`.
 `
 
@@ -80,14 +83,14 @@ export const solution: LabSolution = {
   },
 
   async reset(bench) {
-    // ${UNWRITTEN} Everything that the lab creates has to go.
+    // ${UNWRITTEN} Delete everything that the lab creates.
     await Promise.all([bench.deleteLabelled('app=web'), bench.delete('ConfigMap', 'lab-${number}')])
     await bench.startIn('iptables')
   },
 }
 `
 
-const spec = (number: number, folder: string) => `// Lab ${number}: what proves each step of labs/${folder}/lab.yaml.
+const spec = (number: number, folder: string) => `// Lab ${number}: the checks of the steps in labs/${folder}/lab.yaml.
 
 import { fail } from '../grading/failure.ts'
 import { defineLab } from '../grading/define-lab.ts'
@@ -106,7 +109,7 @@ export default defineLab(${number}, ({ step }) => {
 const textTest = (
   number: number,
   folder: string,
-) => `// What labs/${folder}/README.md tells the reader to type is typed, from the first line to the last, and works.
+) => `// Runs every command of labs/${folder}/README.md, from the first line to the last.
 
 import { typeText } from './typed-text.ts'
 

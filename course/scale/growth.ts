@@ -1,16 +1,16 @@
-// How a measured quantity differs between the smallest and the largest number of Services, and what may be said of it.
+// The growth of a measured quantity from the smallest to the largest number of Services, and the claims it supports.
 
-/** What was measured several times at each size, in growing order of the sizes. */
+/** Repeated measurements at each size, in ascending order of the sizes. */
 export type Series = readonly { size: number; values: readonly number[] }[]
 
 /** `unclear`: the measurement is compatible with the claim and with its opposite. */
 export type ShapeVerdict = 'holds' | 'wrong' | 'unclear'
 
-/** A shape needs this many sizes, a spread this many values per size. */
+/** A shape needs at least this many sizes, and a spread this many values per size. */
 export const MIN_SIZES = 4
 export const MIN_VALUES = 3
 
-/** The value that this part of the values is below, between two of them in proportion. NaN for none. */
+/** A quantile by linear interpolation; `part` is between 0 and 1. NaN if there are no values. */
 export function quantile(values: readonly number[], part: number): number {
   const sorted = [...values].sort((a, b) => a - b)
   const place = part * (sorted.length - 1)
@@ -20,17 +20,17 @@ export function quantile(values: readonly number[], part: number): number {
 
 export const median = (values: readonly number[]): number => quantile(values, 0.5)
 
-/** Standard error of a median (normal distribution), by the middle half of the values: a few bad values change neither. */
+/** Standard error of a median, from the interquartile range and a normal distribution, so that outliers do not affect it. */
 const errorOfMedian = (values: readonly number[]) =>
   (quantile(values, 0.75) - quantile(values, 0.25)) / Math.sqrt(values.length)
 
-/** Standard errors from which a difference is no accident. */
+/** Number of standard errors above which a difference is significant. */
 const CERTAIN = 3
 
 /**
- * How much the median at the largest size is above that at the smallest, and how much of that may be noise: three standard errors
- * of a difference, by the size that was measured worst, or the largest step of the medians in the other direction, which is how a
- * machine drifts between sizes.
+ * The rise of the median from the smallest size to the largest, and its noise: three standard errors of a difference at the size
+ * with the largest error, or the largest step of the medians in the opposite direction, which shows how much the machine drifts
+ * between sizes.
  */
 export function riseOf(series: Series): { rise: number; noise: number } {
   if (series.length < MIN_SIZES || series.some(({ values }) => values.length < MIN_VALUES))
@@ -43,7 +43,7 @@ export function riseOf(series: Series): { rise: number; noise: number } {
   return { rise, noise: Math.max(CERTAIN * Math.SQRT2 * Math.max(...errors), ...backwards) }
 }
 
-/** Up to these sizes no claim is `wrong`: a short list is walked too fast to be measured. */
+/** Below this size no claim is `wrong`: a short list is traversed too fast to be measured. */
 const SMALL = 1000
 const isLong = (series: Series) => (series.at(-1)?.size ?? 0) >= SMALL
 
@@ -54,11 +54,14 @@ export function rises(series: Series, least: number): ShapeVerdict {
   return isLong(series) && rise + noise < least ? 'wrong' : 'unclear'
 }
 
-/** A series that rises by less than this part of another one is flat beside it. */
+/** A series is flat compared with another one if it rises by less than this part of it. */
 const FLAT = 0.25
 
-/** Whether a series is flat beside one that rises: `unclear` when that one does not, or when noise is as large as its rise. */
-export function isFlatBeside(series: Series, yardstick: Series): ShapeVerdict {
+/**
+ * Whether a series is flat compared with one that rises: `unclear` if that one does not rise, or if the noise is as large as its
+ * rise.
+ */
+export function isFlatComparedTo(series: Series, yardstick: Series): ShapeVerdict {
   const [{ rise, noise }, beside] = [riseOf(series), riseOf(yardstick)]
   if (beside.rise <= beside.noise) return 'unclear'
   if (Math.abs(rise) <= FLAT * beside.rise && noise < beside.rise) return 'holds'

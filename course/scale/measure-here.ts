@@ -12,21 +12,21 @@ import type { Progress } from '../../host/progress.ts'
 import { measureScale, type ScaleOptions } from './measure-scale.ts'
 import { MEASUREMENT, type Measurement } from './measurement.ts'
 import { type Inventory, MeasuringNode } from './measuring-node.ts'
-import { type Effort, planScale, spokenSeconds } from './plan.ts'
+import { type Effort, formatSeconds, planScale } from './plan.ts'
 import { scalePlot } from './plot.ts'
 import { measurementTable, scaleRemarks } from './table.ts'
 
 const LAB = 6
-/** What the node holds for more Services than that is too much to read, and for its folder. */
+/** For more Services than this, the node's state is too large to be stored and read. */
 const KEPT_UP_TO = 1000
 
 export interface MeasureOptions {
   env?: Readonly<Record<string, string | undefined>>
-  /** What suits the sizes when it is left out. */
+  /** Default: chosen by the sizes. */
   effort?: Effort
 }
 
-/** The machine, in a line for people. */
+/** A one-line description of the machine. */
 function thisMachine(): string {
   const [cpu] = cpus()
   const memory = Math.round(totalmem() / 1024 ** 3)
@@ -34,9 +34,9 @@ function thisMachine(): string {
 }
 
 /**
- * `make measure`: measures as MAX and ENDPOINTS of the environment say, in a separate kernel, and stores the run as a note in
- * the cluster and as a table, figures and a picture in the evidence folder. Returns the folder and the run.
- * @throws UserError for a number that can't be one; Unsupported where the embedded kernel can't run
+ * `make measure`: measures with MAX and ENDPOINTS from the environment, in a separate kernel, and stores the run as a note in
+ * the cluster and as a table, JSON and a diagram in the evidence folder. Returns the folder and the run.
+ * @throws UserError for an invalid number; Unsupported if the embedded kernel can't run
  */
 export async function measureHere(
   cluster: Pick<Cluster, 'name'>,
@@ -47,8 +47,8 @@ export async function measureHere(
   const plan = planScale(env, effort)
   const { sizes, endpoints, memoryMegabytes, estimateSeconds } = plan
   const each = `${endpoints} ${endpoints === 1 ? 'endpoint' : 'endpoints'} each`
-  const time = spokenSeconds(estimateSeconds)
-  progress.note(`Measuring ${sizes.join(', ')} Services with ${each} in both modes: about ${time} on a quiet machine.`)
+  const time = formatSeconds(estimateSeconds)
+  progress.note(`Measuring ${sizes.join(', ')} Services with ${each} in both modes: about ${time} on an idle machine.`)
   const kept = new Map<SwitchedMode, Inventory['printed']>()
   const look: ScaleOptions['look'] = (mode, services, { printed }) => {
     if (services <= KEPT_UP_TO) kept.set(mode, printed)
@@ -61,13 +61,13 @@ export async function measureHere(
       await node.stop()
     }
   }
-  // Two at a time would measure each other.
+  // Two concurrent measurements would slow each other down.
   const run = await oneAtATime(clusterFolder('measuring.lock'), measure, { doing: 'measures', progress })
   await writeNotes(client, LAB, { [MEASUREMENT]: JSON.stringify(run) })
   return { folder: keepFiles(cluster.name, run, kept), run }
 }
 
-/** Contexts of a kubeconfig can have names that no kernel can. */
+/** A kubeconfig context may have characters in its name that are invalid in the name of a kernel. */
 const kernelName = ({ name }: Pick<Cluster, 'name'>) => `measuring-${name.replace(/[^a-z0-9.-]/g, '-').slice(0, 40)}`
 
 function keepFiles(name: string, run: Measurement, kept: ReadonlyMap<SwitchedMode, Inventory['printed']>): string {

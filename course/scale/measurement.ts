@@ -13,21 +13,27 @@ const pointSchema = z.strictObject({
   members: count,
   virtualServers: count,
   realServers: count,
-  /** To program the node from nothing, in milliseconds, and in those of the CPU. */
+  /** Programming an empty node: elapsed and CPU time in milliseconds. */
   programMs: z.number().nonnegative(),
   programCpuMs: z.number().nonnegative(),
-  /** To replace one endpoint of one Service, the faster half of many times: milliseconds, and those of the CPU. */
+  /**
+   * Replacing one endpoint of one Service, the faster half of the changes: elapsed and CPU time in
+   * milliseconds.
+   */
   changeMs: values,
   changeCpuMs: values,
-  /** A request to the last Service on a new connection and on one that was open, in microseconds. */
+  /** A request to the last Service on a new and on an open connection, in microseconds. */
   newMicros: values,
   keptMicros: values,
-  /** How much longer each took than one to the first Service, asked in turn with it. */
+  /** The difference to the same request to the first Service in the same round. */
   newMoreMicros: differences,
   keptMoreMicros: differences,
-  /** Fixed work without any network, in microseconds: what it varies is the machine's doing. */
+  /** Fixed work without network, in microseconds: its variation is caused by the machine. */
   workMicros: values,
-  /** Part of the time that the node was busy at the fixed rate of new connections to the last Service, and how much more than to the first. */
+  /**
+   * Share of the time that the node was busy at the fixed rate of new connections to the last Service, and
+   * the difference to the first.
+   */
   busy: values,
   busyMore: differences,
 })
@@ -36,7 +42,7 @@ const measurementSchema = z.strictObject({
   at: z.string(),
   machine: z.string().max(300),
   endpoints: count,
-  /** New connections a second for `busy`. */
+  /** New connections per second for `busy`. */
   rate: z.number().positive(),
   seconds: z.number().nonnegative(),
   iptables: z.array(pointSchema).min(1).max(20),
@@ -51,7 +57,7 @@ export type Measurement = z.infer<typeof measurementSchema>
 /** The note of the last run in the ConfigMap lab-6. */
 export const MEASUREMENT = 'measurement'
 
-/** True for what `make measure` kept, with the same sizes in both modes, in growing order. */
+/** True for a stored result of `make measure` with the same sizes in both modes, in ascending order. */
 export function isMeasurement(value: unknown): value is Measurement {
   const { success, data } = measurementSchema.safeParse(value)
   if (!success) return false
@@ -60,14 +66,14 @@ export function isMeasurement(value: unknown): value is Measurement {
   return rising && sizes.join() === data.ipvs.map(({ services }) => services).join()
 }
 
-/** What is measured several times at each size. */
+/** A quantity that is measured several times at each size. */
 export type Quantity = 'changeMs' | 'newMoreMicros' | 'keptMoreMicros' | 'workMicros' | 'busyMore'
 
 /** A quantity of one mode over the sizes. */
 export const seriesOf = (points: readonly Point[], quantity: Quantity) =>
   points.map((point) => ({ size: point.services, values: point[quantity] }))
 
-/** The point of the largest size. Throws RangeError when there is none. */
+/** The measurement at the largest size. Throws RangeError if there is none. */
 export function largestPoint(points: readonly Point[]): Point {
   const last = points.at(-1)
   if (!last) throw new RangeError('a measurement has at least one size')

@@ -7,8 +7,10 @@ import {
   ensurePackages,
   firstModules,
   type GuestProcess,
+  type KernelName,
   laterModules,
   type Machine,
+  requireSupport,
   startMachine,
 } from '../../embedded/index.ts'
 import { cacheFolder, clusterFolder } from '../../host/layout.ts'
@@ -20,9 +22,9 @@ import { CLIENT, type Counts, countState, SERVER } from './synthetic-cluster.ts'
 const gateway = '169.254.1.1'
 const pods = { client: CLIENT, server: SERVER }
 
-/** A node between two Pods: the one that asks and the only one that answers. */
+const loadModules = `modprobe -a ${[...firstModules, ...laterModules].join(' ')}\n`
+/** A node with two Pods: the client and the only server. */
 const network = [
-  `modprobe -a ${[...firstModules, ...laterModules].join(' ')}`,
   ...['node', ...Object.keys(pods)].map((name) => `ip netns add ${name}; ip -n ${name} link set lo up`),
   ...Object.entries(pods).flatMap(([pod, address]) => [
     `ip -n node link add ${pod} type veth peer name eth0 netns ${pod}`,
@@ -32,18 +34,20 @@ const network = [
     `ip -n node route add ${address} dev ${pod}`,
   ]),
 ].join('\n')
-/** As kube-proxy sets them. */
-const sysctls = ['ipv4/ip_forward', 'ipv4/vs/conntrack'].map((name) => `echo 1 >/proc/sys/net/${name}`).join('\n')
+/** As kube-proxy sets them; the second is there where the kernel has IPVS. */
+const sysctls = ['ipv4/ip_forward', 'ipv4/vs/conntrack']
+  .map((name) => `[ ! -e /proc/sys/net/${name} ] || echo 1 >/proc/sys/net/${name}`)
+  .join('\n')
 
 const perl = (program: string, args: readonly (string | number)[]) => ['perl', '-e', program, ...args.map(String)]
 
-/** What a command took: from the outside, and of the CPU inside. */
+/** The duration of a command, and the CPU time it used. */
 export interface Cost {
   ms: number
   cpuMs: number
 }
 
-/** What a node holds: counted, and as it was printed, by the names that captures give such files. */
+/** The state of a node: counts, and the output of each tool by its file name in a capture. */
 export interface Inventory {
   counts: Counts
   printed: Record<'iptables-save' | 'ipset-save' | 'ipvsadm-save', string>
@@ -62,17 +66,23 @@ export class MeasuringNode {
   }
 
   /**
-   * Boots the kernel; the server Pod answers when this resolves.
-   * @throws Unsupported where the embedded kernel can't run
+   * Boots the kernel and resolves when the server Pod answers.
+   * @throws Unsupported if that kernel can't run
    */
-  static async boot(name: string, memoryMegabytes: number, progress: Progress): Promise<MeasuringNode> {
+  static async boot(
+    name: string,
+    memoryMegabytes: number,
+    progress: Progress,
+    kernel: KernelName = 'uml',
+  ): Promise<MeasuringNode> {
+    await requireSupport(kernel)
     const packages = await ensurePackages(cacheFolder, progress)
     const directory = join(clusterFolder(name), 'uml')
     mkdirSync(directory, { recursive: true })
-    const machine = await startMachine({ packages, directory, name, memoryMegabytes })
+    const machine = await startMachine({ kernel, packages, directory, name, memoryMegabytes })
     const node = new MeasuringNode(machine, name)
     try {
-      await node.#must(['sh', '-ec', network])
+      await node.#must(['sh', '-ec', `${machine.ownKernel ? loadModules : ''}${network}`])
       await node.run(sysctls)
       await node.#serve()
       return node
@@ -113,19 +123,23 @@ export class MeasuringNode {
       .map((line) => line.split(' ').map(Number))
   }
 
-  /** Feeds a program on the node with input from a file, and says what that took. Nothing is run for empty input. */
+  /** Runs a program on the node with input from a file, and returns its cost. Empty input runs nothing. */
   async feed(command: string, input: string): Promise<Cost> {
     if (input === '') return { ms: 0, cpuMs: 0 }
-    // A file is faster than megabytes on the serial line. Of the cluster's folder the confined kernel reads only uml/, and it caches
-    // what it has read: each input gets its own file.
-    const file = join(this.#folder, 'uml', `input-${this.#inputs++}`)
-    writeFileSync(file, input)
+    // A file is faster than sending megabytes over the serial line. The confined kernel reads only uml/ of the cluster's folder, and
+    // caches what it has read, so each input gets its own file.
+    const own = join(this.#folder, 'uml', `input-${this.#inputs++}`)
+    const file = this.#machine.ownKernel ? own : '/run/input'
+    if (this.#machine.ownKernel) writeFileSync(own, input)
+    else await this.#machine.write([{ path: file, content: input }])
     const began = performance.now()
-    const said = await this.run(`said=$(${command} <${shellWord(file)} 2>&1) || { echo "$said" >&2; exit 1; }; times`)
-    return { ms: performance.now() - began, cpuMs: cpuOf(said) }
+    const times = await this.run(
+      `output=$(${command} <${shellWord(file)} 2>&1) || { echo "$output" >&2; exit 1; }; times`,
+    )
+    return { ms: performance.now() - began, cpuMs: cpuOf(times) }
   }
 
-  /** What the node holds for Services, read back from the kernel. */
+  /** The state of the node for Services, read back from the kernel. */
   async inventory(): Promise<Inventory> {
     const mark = '==NEXT=='
     const text = await this.run(`iptables-save; echo ${mark}; ipset save; echo ${mark}; ipvsadm -Sn`)
@@ -138,7 +152,7 @@ export class MeasuringNode {
     return { counts, printed: { 'iptables-save': rules, 'ipset-save': sets, 'ipvsadm-save': servers } }
   }
 
-  /** Ends the kernel and leaves nothing. */
+  /** Stops the kernel and removes its files. */
   async stop(): Promise<void> {
     this.#server?.kill('SIGKILL')
     await this.#machine.stop()

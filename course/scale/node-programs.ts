@@ -1,13 +1,14 @@
 /**
- * The two ends of a measured request, in the Perl that every Debian has: a process in the guest costs 20 ms to start, so one
- * process sends all requests, and it blocks, so that no event loop is in the figures. Time::HiRes is not part of perl-base;
- * clock_gettime is the system call 228 of x86-64.
+ * Client and server of a measured request, in Perl, which every Debian has. Starting a process in the guest takes 20 ms, so one
+ * process sends all requests; it blocks, so that no event loop affects the figures. Time::HiRes is not part of perl-base;
+ * clock_gettime is the system call 228 of x86-64 and 113 of arm64, sched_yield 24 and 124.
  */
 const clock = `
-sub now { my $t = pack('qq', 0, 0); syscall(228, 1, $t); my ($s, $n) = unpack('qq', $t); return $s * 1e9 + $n }
+use POSIX (); my ($gettime, $yield) = (POSIX::uname())[4] eq 'aarch64' ? (113, 124) : (228, 24);
+sub now { my $t = pack('qq', 0, 0); syscall($gettime, 1, $t); my ($s, $n) = unpack('qq', $t); return $s * 1e9 + $n }
 `
 
-/** Answers every byte with itself, on port 8080, many connections at once. */
+/** An echo server on port 8080 for concurrent connections. */
 export const echoServer = `
 use Socket; use strict; $SIG{PIPE} = 'IGNORE';
 socket(my $l, PF_INET, SOCK_STREAM, 0) or die $!; setsockopt($l, SOL_SOCKET, SO_REUSEADDR, 1);
@@ -26,13 +27,13 @@ while (1) {
 }
 `
 
-/** A fixed piece of work without any network: what it takes says how fast the machine is just now. In nanoseconds, a median. */
+/** A fixed piece of work without network: its duration shows the current speed of the machine. Median, in nanoseconds. */
 const work = `
 sub median { my @v = sort { $a <=> $b } @_; return $v[@v / 2] }
 sub work_once { my $c = now(); my $x = 0; $x += $_ for 1 .. 1000; return now() - $c }
 `
 
-/** Opening a connection to an address, and asking on it. A reset ends it, so that no port waits for two minutes. */
+/** Opens a connection and sends a request on it. A reset closes it, so that no port stays in TIME_WAIT for two minutes. */
 const requests = `
 sub open_one {
   my ($to) = @_;
@@ -44,10 +45,10 @@ sub ask { my ($s) = @_; syswrite($s, 'x', 1) == 1 or die "write: $!"; sysread($s
 `
 
 /**
- * Arguments: blocks, rounds a block, port, first address, last address. In each round both addresses are asked on a new
- * connection and on one that was open, in either order, so that other load on the machine affects both. Prints a line a block, of medians in
- * nanoseconds: new to the last, how much more than to the first in the same round, the same two on open connections, and a
- * fixed piece of work that uses no network.
+ * Arguments: blocks, rounds per block, port, first address, last address. Each round sends a request to both addresses on a new and
+ * on an open connection, in random order, so that other load on the machine affects both. Prints one line per block with medians in
+ * nanoseconds: a new connection to the last address, the difference to the first in the same round, the same two values on open
+ * connections, and a fixed piece of work without network.
  */
 export const requestTimes = `
 use Socket; use strict; ${clock} ${work} ${requests}
@@ -71,11 +72,11 @@ for (1 .. $blocks) {
 `
 
 /**
- * Arguments: blocks, rounds a block, connections a second, port, first address, last address. Each round has a new connection to
- * both addresses, in either order and at uneven times, so that nothing regular meets one of them only. The node has one processor
- * and rests in between, so what it is busy with a connection is the time until the client, which runs at the lowest priority, gets
- * the processor back. Prints a line a block, of medians in nanoseconds: busy with one to the last, how much longer than with one to
- * the first in the same round, and a fixed piece of work.
+ * Arguments: blocks, rounds per block, connections per second, port, first address, last address. Each round opens a new connection
+ * to both addresses, in random order and at irregular intervals, so that periodic load affects both. The node has one processor and
+ * is idle in between, so the time for a connection is the time until the client, which has the lowest priority, runs again. Prints
+ * one line per block with medians in nanoseconds: the time for a connection to the last address, the difference to the first in the
+ * same round, and a fixed piece of work.
  */
 export const connectAtRate = `
 use Socket; use strict; ${clock} ${work} ${requests}
@@ -92,8 +93,7 @@ for (1 .. $blocks) {
       $due += (0.5 + rand()) * 1e9 / $rate;
       my $wait = $due - now();
       if ($wait > 0) { select(undef, undef, undef, $wait / 1e9) } else { $due = now() }
-      # 24: sched_yield
-      my $a = now(); close(open_one($to[$i])); syscall(24); $busy[$i][$round] = now() - $a;
+      my $a = now(); close(open_one($to[$i])); syscall($yield); $busy[$i][$round] = now() - $a;
     }
     push @work, work_once() if $round % 4 == 0;
   }

@@ -6,9 +6,9 @@ export interface ScalePlan {
   sizes: number[]
   endpoints: number
   memoryMegabytes: number
-  /** In the order in which they are taken. */
+  /** In the order in which they run. */
   steps: ScaleStep[]
-  /** What it takes on a quiet machine of the kind that the figures below come from. */
+  /** The expected duration on an idle machine like the one on which the constants below were measured. */
   estimateSeconds: number
 }
 
@@ -16,14 +16,14 @@ export interface ScalePlan {
 export interface ScaleStep {
   mode: SwitchedMode
   services: number
-  /** Which visit of how many, from 1. */
+  /** The number of this visit, from 1, and the number of visits. */
   visit: number
   visits: number
-  /** Values of requests and of connections at a rate, and pairs of changes, that this visit takes. */
+  /** Blocks of requests, blocks of connections at a rate, and pairs of changes in this visit. */
   rounds: number
   blocks: number
   changes: number
-  /** What it takes on that machine. */
+  /** Expected duration. */
   seconds: number
 }
 
@@ -42,7 +42,7 @@ function readNumber(name: string, text: string | undefined, fallback: number, le
   )
 }
 
-/** Powers of ten up to the largest size, and two sizes near it, where a line shows its slope; none twice. */
+/** Powers of ten up to the largest size, and two sizes near the largest, which show the slope of a line; without duplicates. */
 function sizesUpTo(max: number): number[] {
   const decades = [10, 100, 1000, 10_000].filter((size) => size < max)
   const between = [0.3, 0.6]
@@ -52,31 +52,32 @@ function sizesUpTo(max: number): number[] {
 }
 const NEAR = 1.3
 
-/** How much is measured. */
+/** The number of measurements. */
 export interface Effort {
-  /** To each size in iptables mode, all of them in growing order each time; IPVS mode has one. */
+  /** Visits to each size in iptables mode, each time all sizes in ascending order; IPVS mode has one visit. */
   visits: number
-  /** Values of requests and of connections at a rate, and pairs of changes, for each mode and size. */
+  /** Blocks of requests, blocks of connections at a rate, and pairs of changes for each mode and size. */
   rounds: number
   blocks: number
   changes: number
 }
 
 /**
- * What else runs on the host changes what memory costs, for half a minute at a time: all sizes in turn, several times, are each
- * measured while memory is fast and while it is slow. Rules are loaded quickly; virtual servers are not, and show no rise that it could hide.
+ * Other load on the host changes the speed of memory for half a minute at a time. Several visits measure each size both while
+ * memory is fast and while it is slow. Rules are loaded quickly enough for that; virtual servers are not, but show no rise that
+ * slow memory could hide.
  */
 const USUAL: Effort = { visits: 5, rounds: 40, blocks: 80, changes: 5 }
 
-/** A shorter list has a smaller effect, and there is time for twice as many values. A very long one takes long to load. */
+/** A shorter list has a smaller effect, and leaves time for twice as many values. Loading a very long list takes a long time. */
 function effortFor(max: number, isLarge: boolean): Effort {
   if (isLarge) return { ...USUAL, visits: 3 }
   return max < DEFAULT_MAX ? { ...USUAL, rounds: 2 * USUAL.rounds } : USUAL
 }
 
 /**
- * Sizes, memory, steps and time for `MAX` Services with `ENDPOINTS` each. `effort` is what suits them when it is left out. Throws
- * UserError for a number that can't be one.
+ * Sizes, memory, steps and time for `MAX` Services with `ENDPOINTS` each. The default of `effort` depends on the sizes. Throws
+ * UserError for an invalid number.
  */
 export function planScale(env: Readonly<Record<string, string | undefined>>, effort?: Effort): ScalePlan {
   const max = readNumber('MAX', env.MAX, DEFAULT_MAX, SMALLEST, LARGEST)
@@ -89,20 +90,23 @@ export function planScale(env: Readonly<Record<string, string | undefined>>, eff
 }
 
 const START_SECONDS = 5
-/** Starting programs, and reading back what the node holds. */
+/** Starting programs, and reading back the node's state. */
 const VISIT_SECONDS = 1.5
 const ROUND_SECONDS = 0.1
 const BLOCK_SECONDS = 0.16
-/** A pair of them. */
+/** One pair of changes. */
 const CHANGES_SECONDS = 0.25
-/** Loading a rule and reading it back, and what it adds to a pair of changes. */
+/** Loading and reading back one rule, and its share of a pair of changes. */
 const RULE_SECONDS = 40e-6
 const CHANGED_RULE_SECONDS = 60e-6
-/** An address, a member of a set and a virtual server, and a real server more. */
+/** An address, a set member and a virtual server; and each real server. */
 const SERVER_SECONDS = 3e-3
 const REAL_SERVER_SECONDS = 0.9e-3
 
-/** All sizes in growing order, in iptables mode several times, then in IPVS mode, where each adds to the one before. */
+/**
+ * All sizes in ascending order: first in iptables mode, several times, then in IPVS mode, where each size adds to the previous
+ * one.
+ */
 function stepsOf(sizes: readonly number[], endpoints: number, effort: Effort): ScaleStep[] {
   return (['iptables', 'ipvs'] as const).flatMap((mode) => {
     const visits = mode === 'iptables' ? effort.visits : 1
@@ -123,7 +127,7 @@ function stepsOf(sizes: readonly number[], endpoints: number, effort: Effort): S
   })
 }
 
-/** What is left of the steps from this one on, by how much longer than expected those before took. */
+/** The remaining seconds from step `next` on, scaled by the ratio of elapsed to expected time of the previous steps. */
 export function secondsLeft(steps: readonly { seconds: number }[], next: number, elapsed: number): number {
   const expected = (some: readonly { seconds: number }[]) => some.reduce((sum, { seconds }) => sum + seconds, 0)
   const pace = next === 0 ? 1 : elapsed / expected(steps.slice(0, next))
@@ -131,5 +135,5 @@ export function secondsLeft(steps: readonly { seconds: number }[], next: number,
 }
 
 /** `40 s`, `3 min`. */
-export const spokenSeconds = (seconds: number) =>
+export const formatSeconds = (seconds: number) =>
   seconds < 100 ? `${Math.ceil(seconds)} s` : `${Math.round(seconds / 60)} min`

@@ -8,8 +8,8 @@ interface Panel {
   title: string
   unit: string
   value(point: Point): number
-  /** What else must fit on the same axis, so that two charts can be compared. */
-  beside?(point: Point): number
+  /** Another quantity that must fit on the same axis, so that two charts can be compared. */
+  sharedScale?(point: Point): number
 }
 
 const newMore = ({ newMoreMicros }: Point) => median(newMoreMicros)
@@ -17,13 +17,13 @@ const keptMore = ({ keptMoreMicros }: Point) => median(keptMoreMicros)
 
 const panels: readonly Panel[] = [
   { title: 'Rules of iptables', unit: 'rules', value: ({ rules }) => rules },
-  { title: 'To program from nothing', unit: 'ms', value: ({ programMs }) => programMs },
-  { title: 'To change one Service', unit: 'ms', value: ({ changeMs }) => median(changeMs) },
+  { title: 'Programming an empty node', unit: 'ms', value: ({ programMs }) => programMs },
+  { title: 'Changing one Service', unit: 'ms', value: ({ changeMs }) => median(changeMs) },
   { title: 'New connection', unit: 'µs', value: ({ newMicros }) => median(newMicros) },
   { title: 'Kept-alive request', unit: 'µs', value: ({ keptMicros }) => median(keptMicros) },
   { title: 'CPU at a fixed rate', unit: '% of a core', value: ({ busy }) => median(busy) * 100 },
-  { title: 'New: last less first', unit: 'µs', value: newMore, beside: keptMore },
-  { title: 'Kept-alive: last less first', unit: 'µs', value: keptMore, beside: newMore },
+  { title: 'New: last minus first', unit: 'µs', value: newMore, sharedScale: keptMore },
+  { title: 'Kept-alive: last minus first', unit: 'µs', value: keptMore, sharedScale: newMore },
 ]
 
 const WIDTH = 300
@@ -44,8 +44,9 @@ const short = (value: number) =>
 const at = (value: number) => value.toFixed(1)
 
 /**
- * The whole run as one SVG picture: a chart for each quantity over the number of Services, both axes from zero, so that what is
- * linear is straight. One chart is what others have published; the text below names the machine and the limits of the measurement.
+ * The whole run as one SVG diagram: a chart for each quantity over the number of Services, with both axes from zero, so that
+ * linear growth is a straight line. One chart shows published figures; the text below names the machine and the limits of the
+ * measurement.
  */
 export function scalePlot(run: Measurement, remarks: readonly string[]): string {
   const rows = Math.ceil((panels.length + 1) / COLUMNS)
@@ -79,7 +80,7 @@ const legend = () =>
 const heading = (text: string) => `<text x="${MARGIN.left}" y="20" font-weight="bold">${escaped(text)}</text>`
 const plotHeight = HEIGHT - MARGIN.top - MARGIN.bottom
 
-/** Horizontal lines with their amounts, and where an amount is. */
+/** Horizontal grid lines with their labels, and the y coordinate of an amount. */
 function scale(bottom: number, top: number): { y(amount: number): number; lines: string[] } {
   const y = (amount: number) => HEIGHT - MARGIN.bottom - ((amount - bottom) / (top - bottom)) * plotHeight
   // A little below zero there is no room for another label.
@@ -91,9 +92,9 @@ function scale(bottom: number, top: number): { y(amount: number): number; lines:
   return { y, lines }
 }
 
-function chart(run: Measurement, { title, unit, value, beside = value }: Panel): string {
+function chart(run: Measurement, { title, unit, value, sharedScale = value }: Panel): string {
   const sizes = run.iptables.map(({ services }) => services)
-  const all = modes.flatMap((mode) => run[mode].flatMap((point) => [value(point), beside(point)]))
+  const all = modes.flatMap((mode) => run[mode].flatMap((point) => [value(point), sharedScale(point)]))
   const { y, lines } = scale(Math.min(0, ...all), Math.max(...all) || 1)
   const largest = Math.max(...sizes)
   const x = (size: number) => MARGIN.left + (size / largest) * (WIDTH - MARGIN.left - MARGIN.right)
@@ -113,7 +114,7 @@ function chart(run: Measurement, { title, unit, value, beside = value }: Panel):
   ].join('')
 }
 
-/** Which labels have room, the last one always. */
+/** Whether each label has space; the last one is always shown. */
 function readable(places: readonly number[]): boolean[] {
   let next = Number.POSITIVE_INFINITY
   return [...places]
@@ -132,7 +133,7 @@ function curve(points: readonly (readonly [number, number])[], colour: string): 
   return `<path d="M${path}" fill="none" stroke="${colour}" stroke-width="2"/>${dots.join('')}`
 }
 
-/** Two bars: no measurement of this run. */
+/** Two bars with published figures, which this run did not measure. */
 function publishedChart(): string {
   const { y, lines } = scale(0, published.cpuPercent.iptables)
   const bars = modes.map((mode, index) => {

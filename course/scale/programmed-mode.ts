@@ -1,5 +1,6 @@
 import { printIptablesSave, type Table } from '../../dataplane/iptables-save.ts'
-import type { SwitchedMode } from '../../dataplane/kube-proxy/mode-ownership.ts'
+import type { FlushedMode } from '../../dataplane/kube-proxy/mode-ownership.ts'
+import { printNftChanges, printNftTable } from '../../dataplane/nft-table.ts'
 import type { NodeState } from '../../dataplane/node-state.ts'
 import { readObjects } from '../../dataplane/objects.ts'
 import { predict } from '../../dataplane/predict.ts'
@@ -7,14 +8,14 @@ import { addressInputs, ipsetInput, restoreCommand, serverInputs, tableInput } f
 import type { Cost, MeasuringNode } from './measuring-node.ts'
 import { MEASURED_NODE, MEASURED_VERSION, SERVER, syntheticCluster } from './synthetic-cluster.ts'
 
-/** A mode of kube-proxy on the measuring node: what the genuine one gives the kernel, without its own thinking. */
+/** A mode of kube-proxy on the measuring node: the same input to the kernel as from a genuine kube-proxy, without its computation. */
 export interface ProgrammedMode {
   /**
    * Programs the node for this many Services and returns the cost of programming an empty node: iptables rules are loaded as a whole,
    * IPVS adds to the existing state, and the costs of the parts are added up.
    */
   program(services: number): Promise<Cost>
-  /** Replaces one endpoint of the Service in the middle, and next time puts the old one back. */
+  /** Replaces one endpoint of the Service in the middle; the next call restores the old one. */
   change(): Promise<Cost>
 }
 
@@ -23,13 +24,13 @@ const together = (costs: readonly Cost[]): Cost => ({
   cpuMs: costs.reduce((total, { cpuMs }) => total + cpuMs, 0),
 })
 
-/** The cluster as it is, and with another endpoint for the Service in the middle. */
-function predictBoth(mode: SwitchedMode, services: number, endpoints: number): [NodeState, NodeState] {
+/** The predicted state, and the state with another endpoint for the Service in the middle. */
+function predictBoth(mode: FlushedMode, services: number, endpoints: number): [NodeState, NodeState] {
   const list = syntheticCluster(services, endpoints, SERVER)
   const options = { node: MEASURED_NODE, mode, version: MEASURED_VERSION } as const
-  const standing = predict(readObjects(list).objects, options)
+  const initial = predict(readObjects(list).objects, options)
   const changed = JSON.stringify(list).replace(`"${endpointInTheMiddle(services, endpoints)}"`, '"12.0.0.1"')
-  return [standing, predict(readObjects(JSON.parse(changed)).objects, options)]
+  return [initial, predict(readObjects(JSON.parse(changed)).objects, options)]
 }
 
 /** The first endpoint of the Service in the middle, as the synthetic cluster numbers them. */
@@ -42,8 +43,8 @@ const nat = (state: NodeState): Table => state.iptables.get('nat') ?? new Map()
 const rulesOf = (table: Table, chain: string) => (table.get(chain)?.rules ?? []).map(({ spec }) => spec).join('\n')
 
 /**
- * What kube-proxy 1.27 and newer restore for a change: the chains of that Service, and KUBE-SERVICES, which is always written
- * whole (syncProxyRules with partial sync).
+ * The iptables-restore input of kube-proxy 1.27 and newer for a change: the chains of that Service, and KUBE-SERVICES, which is
+ * always written completely (syncProxyRules with partial sync).
  */
 function changeInput(from: NodeState, to: NodeState): string {
   const wanted = nat(to)
@@ -52,20 +53,20 @@ function changeInput(from: NodeState, to: NodeState): string {
   return tableInput('nat', { wanted, held: nat(from), write: new Set([...differing, 'KUBE-SERVICES']), remove })
 }
 
-/** Two inputs in turn: there and back. */
+/** Returns two inputs alternately. */
 function alternate(inputs: readonly [string, string]): () => string {
   let turn = 0
   return () => inputs[turn++ % 2] ?? ''
 }
 
-/** iptables mode: everything by iptables-restore. */
+/** iptables mode: all rules through iptables-restore. */
 export function iptablesMode(node: MeasuringNode, endpoints: number): ProgrammedMode {
   let next: () => string = () => ''
   return {
     program(services) {
-      const [standing, changed] = predictBoth('iptables', services, endpoints)
-      next = alternate([changeInput(standing, changed), changeInput(changed, standing)])
-      return node.feed('iptables-restore', printIptablesSave(standing.iptables))
+      const [initial, changed] = predictBoth('iptables', services, endpoints)
+      next = alternate([changeInput(initial, changed), changeInput(changed, initial)])
+      return node.feed('iptables-restore', printIptablesSave(initial.iptables))
     },
     change: () => node.feed(restoreCommand, next()),
   }
@@ -83,26 +84,46 @@ const serversInput = (held: NodeState, wanted: NodeState) =>
 
 const nothing: NodeState = { iptables: new Map(), ipsets: new Map(), virtualServers: [], links: [] }
 
-/** IPVS mode: sets, addresses and virtual servers grow, and the same few rules are restored. */
+/** IPVS mode: sets, addresses and virtual servers are added, and the same few rules are restored. */
 export function ipvsMode(node: MeasuringNode, endpoints: number): ProgrammedMode {
   let held = nothing
   let spent: Cost = { ms: 0, cpuMs: 0 }
   let next: () => string = () => ''
   return {
     async program(services) {
-      const [standing, changed] = predictBoth('ipvs', services, endpoints)
+      const [initial, changed] = predictBoth('ipvs', services, endpoints)
       const before = held
-      held = standing
-      next = alternate([serversInput(standing, changed), serversInput(changed, standing)])
+      held = initial
+      next = alternate([serversInput(initial, changed), serversInput(changed, initial)])
       const costs = [
-        await node.feed('ip -batch -', addressInputs(standing.links, before.links).add),
-        await node.feed('ipvsadm -R', serversInput(before, standing)),
-        await node.feed('ipset restore', ipsetInput(standing.ipsets, before.ipsets)),
-        await node.feed('iptables-restore', printIptablesSave(standing.iptables)),
+        await node.feed('ip -batch -', addressInputs(initial.links, before.links).add),
+        await node.feed('ipvsadm -R', serversInput(before, initial)),
+        await node.feed('ipset restore', ipsetInput(initial.ipsets, before.ipsets)),
+        await node.feed('iptables-restore', printIptablesSave(initial.iptables)),
       ]
       spent = together([spent, ...costs])
       return spent
     },
     change: () => node.feed('ipvsadm -R', next()),
+  }
+}
+
+/** nftables mode: a table a family, of which a change writes what differs. */
+export function nftablesMode(node: MeasuringNode, endpoints: number): ProgrammedMode {
+  const changes = (from: NodeState, to: NodeState) =>
+    (to.nftables ?? [])
+      .map((table) => {
+        const held = from.nftables?.find(({ family }) => family === table.family)
+        return held ? printNftChanges(held, table) : printNftTable(table)
+      })
+      .join('')
+  let next: () => string = () => ''
+  return {
+    program(services) {
+      const [standing, changed] = predictBoth('nftables', services, endpoints)
+      next = alternate([changes(standing, changed), changes(changed, standing)])
+      return node.feed('nft -f -', (standing.nftables ?? []).map(printNftTable).join(''))
+    },
+    change: () => node.feed('nft -f -', next()),
   }
 }

@@ -63,7 +63,7 @@ export const MEASURED_VERSION = 'v1.34'
 export const SERVER = '10.244.1.3'
 export const CLIENT = '10.244.1.2'
 
-/** How much a node holds for Services. */
+/** The numbers of objects on a node for Services. */
 export interface Counts {
   rules: number
   entries: number
@@ -72,7 +72,7 @@ export interface Counts {
   realServers: number
 }
 
-/** Counts what a node holds: rules of all tables, entries of KUBE-SERVICES, members of KUBE-CLUSTER-IP, IPVS entries. */
+/** Counts a node's objects: rules of all tables, entries of KUBE-SERVICES, members of KUBE-CLUSTER-IP, IPVS entries. */
 export function countState({ iptables, ipsets, virtualServers }: Omit<NodeState, 'links'>): Counts {
   const chains = [...iptables.values()].flatMap((table) => [...table.values()])
   return {

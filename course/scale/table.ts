@@ -14,11 +14,11 @@ export function scaleRemarks({ at, machine, endpoints, rate, seconds }: Measurem
   return [
     `Measured ${at.slice(0, 10)} in ${seconds} s on ${machine}.`,
     `${endpoints} endpoints for each Service, a real Pod behind the first and the last; CPU at ${rate} new connections a second.`,
-    `Published elsewhere: hardly a difference below ${smallBelow} Services (10,000 Pods), and none with keep-alive;`,
-    `at 10,000 Services iptables mode takes about ${cpuPercent.iptables} % of a core more, IPVS mode about ${cpuPercent.ipvs} %.`,
-    'Carries over: which curve is a line and which is flat. Does not: seconds, per cents and where the curves part.',
-    'This kernel runs as a program on another one and is slower at everything; the table shows the work of the kernel,',
-    'without the thinking of kube-proxy itself, which in IPVS mode compares every Service at every sync.',
+    `Published elsewhere: almost no difference below ${smallBelow} Services (10,000 Pods), and none with keep-alive;`,
+    `at 10,000 Services iptables mode uses about ${cpuPercent.iptables} % more of a core, IPVS mode about ${cpuPercent.ipvs} %.`,
+    'Valid elsewhere: which curve rises and which is flat. Not valid elsewhere: seconds, percentages and where the curves separate.',
+    'This kernel runs as a program on another kernel and is slower in every respect; the table shows the work of the kernel,',
+    'without the computation of kube-proxy itself, which in IPVS mode compares every Service in every sync.',
   ]
 }
 
@@ -34,12 +34,12 @@ const rows: readonly (readonly [string, Cell])[] = [
   ['virtual servers', ({ virtualServers }) => String(virtualServers)],
   ['real servers', ({ realServers }) => String(realServers)],
   ['to program (ms)', ({ programMs }) => digits(programMs)],
-  ['  of it CPU', ({ programCpuMs }) => digits(programCpuMs)],
+  ['  CPU time', ({ programCpuMs }) => digits(programCpuMs)],
   ['to change one (ms)', ({ changeMs }) => middle(changeMs)],
-  ['  of it CPU', ({ changeCpuMs }) => middle(changeCpuMs)],
+  ['  CPU time', ({ changeCpuMs }) => middle(changeCpuMs)],
   ['new connection (µs)', ({ newMicros }) => middle(newMicros)],
   ['  more than to the first', ({ newMoreMicros }) => middle(newMoreMicros)],
-  ['  slower by (%)', (point) => ((dearerBy([point])[0]?.part ?? 0) * 100).toFixed(1)],
+  ['  slower by (%)', (point) => ((lastServiceSlowdown([point])[0]?.part ?? 0) * 100).toFixed(1)],
   ['kept-alive (µs)', ({ keptMicros }) => middle(keptMicros)],
   ['  more than to the first', ({ keptMoreMicros }) => middle(keptMoreMicros)],
   ['CPU at a fixed rate (%)', ({ busy }) => percent(busy)],
@@ -51,14 +51,17 @@ const modes: readonly (readonly [SwitchedMode, string])[] = [
   ['ipvs', 'IPVS'],
 ]
 
-/** By how much a new connection to the last Service took longer than one to the first, at each size: 0.1 is ten per cent, to a tenth of one. */
-export const dearerBy = (points: readonly Point[]): { services: number; part: number }[] =>
+/**
+ * The additional duration of a new connection to the last Service relative to the first, at each size: 0.1 is
+ * 10%, rounded to 0.1%.
+ */
+export const lastServiceSlowdown = (points: readonly Point[]): { services: number; part: number }[] =>
   points.map(({ services, newMicros, newMoreMicros }) => {
     const more = median(newMoreMicros)
     return { services, part: Math.round((more / (median(newMicros) - more)) * 1000) / 1000 }
   })
 
-/** What was measured, in lines for people: a column for each size, the two modes beneath each other. */
+/** The measurement as a table: a column for each size, and a row for each quantity and mode. */
 export function measurementTable(run: Measurement): string[] {
   const sizes = run.iptables.map(({ services }) => String(services))
   const table = [

@@ -1,10 +1,10 @@
 import type { IpSet, IpSets } from '../ipset-save.ts'
 import { type CompareOptions, type Finding, isKubeProxySet } from './finding.ts'
 
-/** Options of a create line that differ from node to node or tool to tool and decide nothing. */
+/** Options of a create line that differ between nodes or tool versions and have no effect on matching. */
 const IGNORED_OPTIONS = new Set(['hashsize', 'bucketsize', 'initval', 'maxelem', 'counters', 'comment'])
 
-/** Compares kube-proxy's sets: which there are, of what type and family, and their members (unordered). */
+/** Compares kube-proxy's sets: their names, types, families and members (unordered). */
 export function compareIpsets(expected: IpSets, actual: IpSets, options: CompareOptions): Finding[] {
   const findings: Finding[] = []
   for (const name of new Set([...expected.keys(), ...actual.keys()])) {
@@ -16,7 +16,7 @@ export function compareIpsets(expected: IpSets, actual: IpSets, options: Compare
       const text = `ipset ${name} is missing (${membersOf(wanted)})`
       findings.push({ kind: 'missing', where, expected: createLine(wanted), text })
     } else if (found && !wanted) {
-      const text = `ipset ${name} is stale (${membersOf(found)}): mode ${options.mode} has no use for it`
+      const text = `ipset ${name} is stale (${membersOf(found)}): mode ${options.mode} does not use it`
       findings.push({ kind: 'stale', where, actual: createLine(found), text })
     } else if (wanted && found) {
       compareSet(wanted, found, findings)

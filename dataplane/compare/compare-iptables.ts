@@ -11,9 +11,8 @@ import {
 } from './finding.ts'
 
 /**
- * Chains in which the Services have the order of a Go map (facts of kube-proxy 1.20–1.35): the rules of one Service keep
- * their order among themselves, those of different Services have none. Rules of no Service (IPVS mode, the node-ports
- * rule) keep theirs.
+ * Chains in which the Services have the order of a Go map (facts of kube-proxy 1.20–1.35): the rules of one Service are in
+ * order, those of different Services are not. Rules that belong to no Service (IPVS mode, the node-ports rule) are in order.
  */
 const SERVICE_ORDER_IS_FREE = new Set([
   'nat KUBE-SERVICES',
@@ -23,12 +22,12 @@ const SERVICE_ORDER_IS_FREE = new Set([
   'filter KUBE-PROXY-FIREWALL',
   'filter KUBE-NODEPORTS',
 ])
-/** Chains whose rules carry no comment to tell Services apart, and exclude each other: any order is the same. */
+/** Chains whose rules have no comment that names the Service, and are mutually exclusive: their order has no effect. */
 const ORDER_IS_FREE = new Set(['filter KUBE-IPVS-OUT-FILTER'])
-/** The most lines of one chain that are quoted in a finding about a whole chain. */
+/** Maximum number of lines in a finding about a whole chain. */
 const LINES_QUOTED = 20
 
-/** Compares the rules that are kube-proxy's: its own chains in full, and its jumps out of the built-in chains. */
+/** Compares kube-proxy's rules: its own chains completely, and its jumps from the built-in chains. */
 export function compareIptables(expected: Ruleset, actual: Ruleset, options: CompareOptions): Finding[] {
   const findings: Finding[] = []
   const none = new Map<string, Chain>()
@@ -48,7 +47,7 @@ export function compareIptables(expected: Ruleset, actual: Ruleset, options: Com
   return findings
 }
 
-/** Nearly every chain of nearly every node is equal as text, which costs no parsing and no copy. */
+/** Most chains are equal as text, which needs no parsing and no copy. */
 function sameRules(wanted: readonly Rule[], found: readonly Rule[]): boolean {
   if (wanted.length !== found.length) return false
   for (let index = 0; index < wanted.length; index++) if (wanted[index]?.spec !== found[index]?.spec) return false
@@ -69,7 +68,7 @@ function compareOwnChain(
     const text = `${where.table} chain ${where.chain} is missing${rulesOf(wanted)}`
     findings.push({ kind: 'missing', where, expected: quoteChain(wanted), text })
   } else if (found && !wanted && !shared) {
-    const text = `${where.table} chain ${where.chain} is stale${rulesOf(found)}: mode ${options.mode} has no use for it`
+    const text = `${where.table} chain ${where.chain} is stale${rulesOf(found)}: mode ${options.mode} does not use it`
     findings.push({ kind: 'stale', where, actual: quoteChain(found), text })
   } else if (wanted && found) {
     compareRules(where, specs(wanted), specs(found), shared, findings)
@@ -77,8 +76,8 @@ function compareOwnChain(
 }
 
 /**
- * Jumps from a built-in or foreign chain into kube-proxy's chains: which there are, and their order where a kube-proxy alone
- * settles it.
+ * Compares the jumps from a built-in or foreign chain to kube-proxy's chains, and their order if only kube-proxy determines
+ * it.
  */
 function compareJumps(
   where: ChainPlace,
@@ -89,7 +88,7 @@ function compareJumps(
 ): void {
   const expected = wanted ? kubeProxyJumps(wanted) : []
   const targets = new Set(expected.map(targetOf))
-  // A jump into a chain that the kubelet shares is the kubelet's where the prediction has none.
+  // A jump to a chain shared with the kubelet belongs to the kubelet if the prediction does not contain it.
   const actual = (found ? kubeProxyJumps(found) : []).filter((spec) => {
     const target = targetOf(spec)
     return targets.has(target) || !isSharedChain(where.table, target ?? '')
@@ -130,14 +129,17 @@ function compareRules(where: ChainPlace, expected: string[], actual: string[], s
   }
 }
 
-/** The tail of nat KUBE-SERVICES leads to node ports once per address of nodePortAddresses, in the order of a Go map. */
+/**
+ * The last rules of nat KUBE-SERVICES jump to KUBE-NODEPORTS, one per address of nodePortAddresses, in the order of a Go
+ * map.
+ */
 function sortNodePortsTail(rules: string[]): string[] {
   let start = rules.length
   while (start > 0 && targetOf(rules[start - 1] ?? '') === 'KUBE-NODEPORTS') start--
   return rules.length - start < 2 ? rules : [...rules.slice(0, start), ...rules.slice(start).sort()]
 }
 
-/** The rules of each Service apart; those of no Service together, those that end the chain among them if they do. */
+/** Groups rules by Service; rules that belong to no Service form one group, and another one if they end the chain. */
 function byService(wanted: string[], found: string[]): { wanted: string[]; found: string[] }[] {
   const wantedBy = groupByService(wanted)
   const foundBy = groupByService(found)
@@ -165,7 +167,10 @@ function serviceOf(spec: string): string {
   return word.includes('/') ? word : ''
 }
 
-/** Reports rules of one side only; those that look like one rule altered become one `wrong`. Returns how many it found. */
+/**
+ * Reports rules that only one side has; a pair that appears to be one altered rule is reported as `wrong`. Returns the
+ * number of findings.
+ */
 function reportDifference(
   where: ChainPlace,
   expected: string[],
@@ -174,7 +179,7 @@ function reportDifference(
   findings: Finding[],
 ): number {
   const before = findings.length
-  // Only what differs as text is worth parsing: it may be the same rule in another spelling.
+  // Only rules that differ as text are parsed: they may be the same rule with another spelling.
   const differing = multisetDifference(expected, actual)
   const { missing, stale } = multisetDifference(
     differing.missing.map(normaliseSpec),
@@ -202,7 +207,10 @@ function reportDifference(
   return findings.length - before
 }
 
-/** Pairs a missing rule with a stale one of the same comment and target, else of the same comment, else (no Service's) the same target. */
+/**
+ * Pairs a missing rule with a stale one that has the same comment and target, else the same comment, else (if it belongs to
+ * no Service) the same target.
+ */
 function pairAltered(missing: string[], stale: string[]): Map<string, string> {
   const pairs = new Map<string, string>()
   const left = new Set(stale)
@@ -254,21 +262,21 @@ function quoteLines(chain: string, specs: readonly string[]): string {
 }
 
 /**
- * kube-proxy puts each of its jumps on top of a chain, once, and never moves one. A jump that was there before it started
- * is below the others: one that its other mode makes too, or the kubelet.
+ * kube-proxy inserts each of its jumps at the top of a chain, once, and never moves it. A jump that existed before it
+ * started is below the others: one that another mode or the kubelet also creates.
  */
 const MAY_BE_OLDER = new Set(['KUBE-FORWARD', 'KUBE-FIREWALL'])
 
-/** Agents that append their jump, so that what kube-proxy puts on top cannot end up below it. */
+/** Chains of agents that append their jump, so that kube-proxy's jumps at the top are always above it. */
 const APPENDED = new Set(['KIND-MASQ-AGENT', 'IP-MASQ-AGENT'])
 
 /**
- * The first jump of kube-proxy's in a built-in chain at a place where no kube-proxy puts it, or undefined. Rules of others
- * may be anywhere between.
+ * The first of kube-proxy's jumps in a built-in chain at a position where kube-proxy never inserts it, or undefined. Other
+ * programs' rules may be at any position.
  * @param expected the jumps in predicted order
- * @param actual the same jumps in the order found
- * @param chain every rule of the chain found
- * @param untouched also hold the jumps' order among themselves against the prediction
+ * @param actual the same jumps in their actual order
+ * @param chain all rules of the actual chain
+ * @param untouched also compares the order of the jumps with the prediction
  */
 function misplacedJump(
   expected: readonly string[],

@@ -6,9 +6,9 @@ import type { NodeState } from '../node-state.ts'
 import { type CompareOptions, type Finding, IPVS_LINK } from './finding.ts'
 
 /**
- * Compares virtual servers (unordered) with their scheduler, persistence and real servers. A real server of weight 0 that
- * nothing expects is being terminated gracefully and is no finding, nor is a virtual server made by hand that no Service packet
- * meets.
+ * Compares virtual servers (unordered) with their scheduler, persistence and real servers. An unexpected real server with
+ * weight 0 is being terminated gracefully and is not reported; neither is a manually created virtual server that no packet for
+ * a Service reaches.
  */
 export function compareVirtualServers(expected: NodeState, actual: NodeState, options: CompareOptions): Finding[] {
   const findings: Finding[] = []
@@ -24,7 +24,7 @@ export function compareVirtualServers(expected: NodeState, actual: NodeState, op
       findings.push({ kind: 'missing', where, expected: quote(wanted), text: `virtual server ${key} is missing` })
     } else if (found && !wanted) {
       if (others.has(found)) continue
-      const text = `virtual server ${key} is stale: no Service in mode ${options.mode} has it`
+      const text = `virtual server ${key} is stale: no Service in mode ${options.mode} needs it`
       findings.push({ kind: 'stale', where, actual: quote(found), text })
     } else if (wanted && found) {
       compareServer(key, wanted, found, findings)
@@ -97,8 +97,8 @@ function realLine(server: VirtualServer, real: RealServer): string {
 }
 
 /**
- * The node's ends of veth pairs that are down: a Pod behind one gets no packet, whatever the rules say. All other links but
- * kube-ipvs0 are the node's or the network plugin's matter.
+ * Reports the node's ends of veth pairs that are down: the Pod behind such a link receives no packet, regardless of the rules.
+ * Other links except kube-ipvs0 belong to the node or the network plugin.
  */
 export const linksDown = (links: readonly Link[]): Finding[] =>
   links
@@ -108,7 +108,7 @@ export const linksDown = (links: readonly Link[]): Finding[] =>
       where: { link: name },
       expected: `${name} UP`,
       actual: `${name} <${flags.join(',')}>`,
-      text: `link ${name} is down: the Pod behind it gets no packet`,
+      text: `link ${name} is down: the Pod behind it receives no packets`,
       interferes: true,
     }))
 
@@ -123,7 +123,7 @@ export function compareLinks(expected: readonly Link[], actual: readonly Link[],
     return [{ kind: 'missing', where, expected: [...addressesOf(wanted)].join('\n'), text }]
   }
   if (found && !wanted) {
-    const text = `link ${IPVS_LINK} is stale (${addressesOf(found).size} addresses): mode ${options.mode} has no use for it`
+    const text = `link ${IPVS_LINK} is stale (${addressesOf(found).size} addresses): mode ${options.mode} does not use it`
     return [{ kind: 'stale', where, actual: [...addressesOf(found)].join('\n'), text }]
   }
   return wanted && found ? compareAddresses(wanted, found) : []
@@ -149,7 +149,7 @@ function compareAddresses(wanted: Link, found: Link): Finding[] {
   return findings
 }
 
-/** `10.96.0.1/32`; link-local IPv6 addresses are the kernel's own doing and are left out. */
+/** `10.96.0.1/32`; link-local IPv6 addresses, which the kernel adds itself, are left out. */
 function addressesOf(link: Link): Set<string> {
   const addresses = link.addresses.filter(({ address }) => !isIPv6LinkLocal(address))
   return new Set(addresses.map(({ address, prefixLength }) => `${address}/${prefixLength}`))

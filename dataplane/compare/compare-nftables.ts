@@ -12,10 +12,9 @@ const hookOf = ({ base }: NftChain): string =>
   base ? `${base.type} ${base.hook} ${base.priority} ${base.policy ?? ''}` : ''
 
 /**
- * Compares kube-proxy's own tables: sets and maps element by element, the chains at the kernel's hooks and those that no
- * Service owns rule by rule, and behind every element of a map where it leads. So chains of Services may be divided and
- * named as a version likes. An empty chain of a Service that is gone counts for nothing: kube-proxy empties first and
- * deletes later.
+ * Compares kube-proxy's own tables: sets and maps by element, base chains and chains that belong to no Service by rule,
+ * and the final targets of each map element. The division and names of Service chains, which depend on the version, are
+ * not compared. An empty chain of a deleted Service is ignored: kube-proxy flushes chains first and deletes them later.
  */
 export function compareNftables(
   expected: readonly NftTable[],
@@ -36,7 +35,7 @@ export function compareNftables(
     const title = titleOf(table)
     const where = { nft: title, part: 'table' }
     if (expected.some((wanted) => titleOf(wanted) === title) || options.foreign?.(where)) continue
-    const text = `table ${title} is stale (${table.chains.size} chains): mode ${options.mode} has no use for it`
+    const text = `table ${title} is stale (${table.chains.size} chains): mode ${options.mode} does not use it`
     findings.push({ kind: 'stale', where, actual: `table ${title}`, text })
   }
   return findings
@@ -49,16 +48,17 @@ function compareTable(wanted: NftTable, found: NftTable, findings: Finding[]): v
     if (isServicePortChain(name)) continue
     compareChain(wanted, name, chain, atSamePlace(found, name, chain), findings)
   }
-  const led = reachable(found)
+  const targets = reachable(found)
   for (const [name, chain] of found.chains) {
-    if (isServicePortChain(name) ? led.has(name) || chain.rules.length === 0 : isExpected(wanted, name, chain)) continue
+    if (isServicePortChain(name) ? targets.has(name) || chain.rules.length === 0 : isExpected(wanted, name, chain))
+      continue
     const where = { nft: titleOf(wanted), part: `chain ${name}` }
-    const text = `chain ${name} is stale (${chain.rules.length} rules): nothing of kube-proxy's leads to it`
+    const text = `chain ${name} is stale (${chain.rules.length} rules): no rule or map of kube-proxy leads to it`
     findings.push({ kind: 'stale', where, actual: `chain ${name}`, text })
   }
 }
 
-/** A chain of the same name, or for one at a hook the one at that place under any name. */
+/** The chain with the same name, or for a base chain the one with the same hook and priority. */
 function atSamePlace(found: NftTable, name: string, chain: NftChain): NftChain | undefined {
   const same = found.chains.get(name)
   if (!chain.base || (same && hookOf(same) === hookOf(chain))) return same
@@ -81,7 +81,7 @@ function compareChain(
     findings.push({ kind: 'missing', where, expected: `chain ${name}`, text: `chain ${name}${place} is missing` })
     return
   }
-  // How large the Services' ranges are, a prediction has to guess without a ServiceCIDR object.
+  // Without a ServiceCIDR object, the prediction can only guess the Service ranges.
   const text = (rule: NftRule) =>
     rule.comment === DROPS_UNALLOCATED
       ? `${rule.text.split(' ').at(-1)}: ${rule.comment}`
@@ -103,7 +103,8 @@ function compareChain(
 }
 
 function compareSets(wanted: NftTable, found: NftTable, findings: Finding[]): void {
-  // What a rule remembers senders in changes with every connection; the branches behind the maps show whether it is there.
+  // The elements of affinity sets change with every connection; the branches behind the maps show whether affinity is
+  // configured.
   const names = (table: NftTable) => [...table.sets.keys()].filter((name) => !name.startsWith(AFFINITY))
   for (const name of new Set([...names(wanted), ...names(found)]))
     compareMembers(wanted, `set ${name}`, wanted.sets.get(name)?.elements, found.sets.get(name)?.elements, findings)
@@ -149,13 +150,13 @@ function compareMembers(
       findings.push({ kind: 'stale', where, actual: element, text: `${part}: stale element ${element}` })
 }
 
-/** Chains that an element of a map or a rule of another chain leads to. */
+/** The chains that a map element or a rule of another chain leads to. */
 function reachable({ chains, maps }: NftTable): ReadonlySet<string> {
-  const led = new Set<string>()
+  const targets = new Set<string>()
   const add = (text: string) => {
-    for (const [, target = ''] of text.matchAll(/\b(?:goto|jump) ([^\s,]+)/g)) led.add(target)
+    for (const [, target = ''] of text.matchAll(/\b(?:goto|jump) ([^\s,]+)/g)) targets.add(target)
   }
   for (const { elements } of maps.values()) for (const verdict of elements.values()) add(verdict)
   for (const { rules } of chains.values()) for (const { text } of rules) add(text)
-  return led
+  return targets
 }

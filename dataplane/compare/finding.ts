@@ -1,6 +1,9 @@
 import type { KubeProxyMode } from '../kube-proxy/config.ts'
 
-/** Where in a node's state a finding is; `nft` is one of kube-proxy's own tables, `part` such as `map service-ips`. */
+/**
+ * The place of a finding in a node's state; `nft` is one of kube-proxy's own tables, and `part` for example `map
+ * service-ips`.
+ */
 export type Where =
   | { table: string; chain: string }
   | { set: string }
@@ -9,9 +12,9 @@ export type Where =
   | { nft: string; part: string }
 
 /**
- * One difference between what should be there and what is: `missing` (expected only), `stale` (there, expected by nothing),
- * `wrong` (there, but altered) or `order` (the right rules in the wrong sequence). `expected` and `actual` are the lines
- * as the node's tools print them; `text` is one sentence for people.
+ * One difference between the predicted and the actual state: `missing` (only predicted), `stale` (only actual), `wrong`
+ * (altered) or `order` (the right rules in the wrong order). `expected` and `actual` are lines in the format of the node's
+ * tools; `text` is a sentence for people.
  */
 export interface Finding {
   kind: 'missing' | 'stale' | 'wrong' | 'order'
@@ -19,45 +22,46 @@ export interface Finding {
   expected?: string
   actual?: string
   text: string
-  /** Not kube-proxy's, but it decides what becomes of Service packets. */
+  /** It does not belong to kube-proxy, but affects packets for Services. */
   interferes?: true
 }
 
 export interface CompareOptions {
-  /** The mode the prediction was made for; it is named in the sentences about what the other mode left behind. */
+  /** The mode of the prediction; sentences about leftovers of other modes name it. */
   mode: KubeProxyMode
   /**
-   * One kube-proxy in one mode has made what the node holds: then its jumps in built-in chains have its own order. Elsewhere
-   * a change of the mode, or a jump lost and made again, leaves another one that is as good.
+   * The node's state was written by one kube-proxy in one mode, so that its jumps in built-in chains have a known order.
+   * Otherwise a switch of the mode, or a jump that was deleted and restored, results in another order that is equally
+   * correct.
    */
   untouched?: boolean
-  /** Things of kube-proxy's kind that belong to another program and are ignored (both ways). */
+  /** Objects that resemble kube-proxy's but belong to another program; they are ignored in both directions. */
   foreign?: (where: Where) => boolean
 }
 
 /**
- * Chains with kube-proxy's prefix that are the kubelet's alone, in every table.
- * Source: kubelet since 1.17 (canary) and 1.23 (hint).
+ * Chains with kube-proxy's prefix that only the kubelet writes, in every table. Source: kubelet since 1.17 (canary) and
+ * 1.23 (hint).
  */
 const KUBELET_CHAINS = new Set(['KUBE-KUBELET-CANARY', 'KUBE-IPTABLES-HINT'])
 
 /**
- * Chains that kubelet and kube-proxy both write: what is missing there is kube-proxy's matter, what is more is not
- * (kubelet up to 1.26: nat KUBE-MARK-DROP and filter KUBE-FIREWALL; later only the latter).
+ * Chains that kubelet and kube-proxy both write: missing rules are reported, additional ones are not (kubelet up to 1.26:
+ * nat KUBE-MARK-DROP and filter KUBE-FIREWALL; later only the latter).
  */
 const SHARED_CHAINS = new Set(['nat KUBE-MARK-DROP', 'filter KUBE-FIREWALL'])
 
-/** Whether kube-proxy writes this chain; everything else in the table belongs to others (KIND-, DOCKER_, CNI-, ts-, …). */
+/** Whether kube-proxy writes this chain; all other chains belong to other programs (KIND-, DOCKER_, CNI-, ts-, …). */
 export function isKubeProxyChain(chain: string): boolean {
   return chain.startsWith('KUBE-') && !KUBELET_CHAINS.has(chain)
 }
 
-/** Whether the kubelet may have put more into this chain than kube-proxy did. */
+/** Whether the kubelet may also have added rules to this chain. */
 export function isSharedChain(table: string, chain: string): boolean {
   return SHARED_CHAINS.has(`${table} ${chain}`)
 }
 
-/** Whether kube-proxy makes sets of this name. */
+/** Whether kube-proxy creates sets with this name. */
 export function isKubeProxySet(name: string): boolean {
   return name.startsWith('KUBE-')
 }
@@ -65,12 +69,12 @@ export function isKubeProxySet(name: string): boolean {
 /** The link that IPVS mode binds Service addresses to. */
 export const IPVS_LINK = 'kube-ipvs0'
 
-/** Whether both hold the same texts in the same sequence. */
+/** Whether both contain the same texts in the same order. */
 export function sameSequence(expected: readonly string[], actual: readonly string[]): boolean {
   return expected.length === actual.length && expected.every((text, index) => text === actual[index])
 }
 
-/** What is in one multiset and not in the other; repeated texts count as often as they occur. */
+/** The texts that only one of two multisets contains, with their multiplicity. */
 export function multisetDifference(
   expected: readonly string[],
   actual: readonly string[],
@@ -84,7 +88,7 @@ export function multisetDifference(
     else surplus.set(text, count - 1)
   }
   const stale: string[] = []
-  // From the end: of a rule listed twice, the kernel never reaches the second.
+  // From the end, because the kernel never reaches the second of two equal rules.
   for (let at = actual.length - 1; at >= 0 && surplus.size > 0; at--) {
     const text = actual[at] ?? ''
     const count = surplus.get(text) ?? 0
@@ -97,8 +101,8 @@ export function multisetDifference(
 }
 
 /**
- * The fewest texts of `actual` that have to move for the sequence to be that of `expected`: those outside the longest
- * increasing run of expected positions. Both must hold the same texts. O(n log n).
+ * The smallest number of texts of `actual` that must be moved to get the order of `expected`: those outside the longest
+ * increasing subsequence of expected positions. Both must contain the same texts. O(n log n).
  */
 export function misplaced(expected: readonly string[], actual: readonly string[]): string[] {
   const positions = new Map<string, number[]>()

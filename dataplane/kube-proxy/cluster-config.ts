@@ -4,7 +4,9 @@ import type { NodeState } from '../node-state.ts'
 import type { ClusterObjects } from '../objects.ts'
 import { defaultConfig, type KubeProxyConfig, parseKubeProxyConfiguration } from './config.ts'
 
-/** The usual size of a cluster's Pod range where each node has a /24 (or /64): kubeadm's and kind's examples. */
+/**
+ * The usual prefix length of a cluster's Pod range with a /24 (or /64) per node, as in the examples of kubeadm and kind.
+ */
 const USUAL_LENGTH: Record<Family, number> = { ipv4: 16, ipv6: 56 }
 
 /** The leading bits that two addresses share. */
@@ -28,7 +30,10 @@ function covering(ranges: readonly string[], family: Family): string | undefined
   return canonicalCidr(`${first[0].toString()}/${length}`)
 }
 
-/** The Pod range of the whole cluster that the nodes' own ranges suggest, as kubeadm would write it; empty without any. */
+/**
+ * The Pod range of the cluster, inferred from the nodes' ranges, as kubeadm would write it; empty if the nodes have
+ * none.
+ */
 export function likelyClusterCIDR(objects: ClusterObjects): string {
   const ranges = objects.nodes.flatMap((node) => node.podCIDRs)
   const found = (['ipv4', 'ipv6'] as const).map((family) => covering(ranges, family))
@@ -36,9 +41,9 @@ export function likelyClusterCIDR(objects: ClusterObjects): string {
 }
 
 /**
- * The configuration that kube-proxy runs with: the ConfigMap's, where the objects hold it, else the defaults with the
- * clusterCIDR that the nodes suggest.
- * @throws ConfigError when the ConfigMap holds a configuration that cannot be used.
+ * kube-proxy's configuration: from the ConfigMap if the objects contain it, else the defaults with the clusterCIDR
+ * inferred from the nodes.
+ * @throws ConfigError if the ConfigMap contains an invalid configuration
  */
 export function clusterConfig(objects: ClusterObjects): KubeProxyConfig {
   const text = objects.kubeProxyConfigMap?.['config.conf']
@@ -48,8 +53,8 @@ export function clusterConfig(objects: ClusterObjects): KubeProxyConfig {
 }
 
 /**
- * Puts into a configuration what only the node can tell of the circumstances that its kube-proxy ran in: nfacct counters
- * (from 1.31 on written where the kernel has them), and in 1.20 the gate for both families, seen by its sets.
+ * Adds facts to a configuration that only the node's state shows: nfacct counters (used since 1.31 if the kernel
+ * supports them), and in 1.20 the feature gate for dual stack, recognised by its sets.
  */
 export function withCircumstances(config: KubeProxyConfig, observed: NodeState): KubeProxyConfig {
   const counted = ['KUBE-FORWARD', 'KUBE-NODEPORTS'].some((chain) =>

@@ -3,10 +3,10 @@ import { isMap, isScalar, type Pair, parseDocument, type Scalar, type YAMLMap } 
 /** kube-proxy's configuration cannot be changed as requested; the message quotes it. */
 export class ConfigConfError extends Error {}
 
-/** What `make ipvs` and `make iptables` change in a KubeProxyConfiguration. */
+/** A change of a KubeProxyConfiguration by `make ipvs` and `make iptables`. */
 export interface ModeChange {
   mode: string
-  /** Left as it is when missing. */
+  /** Unchanged if undefined. */
   scheduler?: string
 }
 
@@ -18,7 +18,7 @@ function parse(text: string) {
   return document.contents as YAMLMap<Scalar<string>>
 }
 
-/** The mode and scheduler that a config.conf sets; empty text where it leaves the choice to kube-proxy. */
+/** The mode and scheduler that a config.conf sets; an empty string if kube-proxy chooses. */
 export function readMode(text: string): Required<ModeChange> {
   const root = parse(text)
   const textAt = (path: string[]) => {
@@ -29,8 +29,8 @@ export function readMode(text: string): Required<ModeChange> {
 }
 
 /**
- * Writes mode and scheduler into a config.conf and leaves every other byte as it is: comments, order, quotes, indentation.
- * @throws ConfigConfError when the text is no YAML mapping, or `ipvs` is no section.
+ * Writes mode and scheduler into a config.conf without changing comments, order, quotes or indentation.
+ * @throws ConfigConfError if the text is not a YAML mapping, or `ipvs` is not a section
  */
 export function writeMode(text: string, { mode, scheduler }: ModeChange): string {
   const withMode = setField(text, parse(text), 'mode', mode)
@@ -58,13 +58,13 @@ function pairOf(map: YAMLMap<Scalar<string>>, name: string): Field | undefined {
   return map.items.find((pair) => isScalar(pair.key) && pair.key.value === name) as Field | undefined
 }
 
-/** Replaces the text of a field's value, or adds the field behind the map's first one. */
+/** Replaces the text of a field's value, or adds the field before the map's first one. */
 function setField(text: string, map: YAMLMap<Scalar<string>>, name: string, value: string): string {
   const pair = pairOf(map, name)
   if (pair) {
     const keyEnd = pair.key.range?.[1] ?? 0
     const [start, end] = pair.value?.range ?? [0, 0]
-    // A field without a value has an empty range, or none at all: the text goes right behind the colon.
+    // A field without a value has an empty range, or none at all: the text is inserted after the colon.
     if (end > start) return text.slice(0, start) + value + text.slice(end)
     const colon = text.indexOf(':', keyEnd) + 1
     return `${text.slice(0, colon)} ${value}${text.slice(colon)}`

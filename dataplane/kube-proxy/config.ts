@@ -6,12 +6,12 @@ export type DetectLocalMode = 'ClusterCIDR' | 'NodeCIDR' | 'BridgeInterface' | '
 
 export type KubeProxyMode = 'iptables' | 'ipvs' | 'userspace' | 'nftables'
 
-/** The part of a KubeProxyConfiguration that shows in what kube-proxy programs. */
+/** The fields of a KubeProxyConfiguration that affect the programmed state. */
 export interface KubeProxyConfig {
   /** Undefined when the configuration leaves it empty: kube-proxy then runs iptables. */
   mode?: KubeProxyMode
   bindAddress: string
-  /** One range, or one per family, comma separated; empty for none. */
+  /** One range, or one per family, separated by a comma; empty if there is none. */
   clusterCIDR: string
   detectLocalMode: DetectLocalMode
   bridgeInterface: string
@@ -23,13 +23,13 @@ export interface KubeProxyConfig {
   /** Ranges whose node addresses serve node ports; empty for all; `primary` from 1.31 on. */
   nodePortAddresses: string[]
   ipvs: { scheduler: string; strictARP: boolean; excludeCIDRs: string[] }
-  /** Mode nftables has its own pair of these. */
+  /** Mode nftables has its own values of these fields. */
   nftables: { masqueradeAll: boolean; masqueradeBit: number }
-  /** The node's nf_conntrack_tcp_be_liberal is on. */
+  /** The node's nf_conntrack_tcp_be_liberal is enabled. */
   conntrackTCPLiberal: boolean
   /** The kernel has nfacct counters, and rules use them (from 1.31 on only); see withCircumstances. */
   nfacct: boolean
-  /** Gate IPv6DualStack, which 1.20 reads; later versions always serve both families. */
+  /** Feature gate IPv6DualStack of 1.20; later versions always serve both families. */
   dualStack: boolean
   hostnameOverride: string
   /** Userspace mode: `first-last`; empty lets the kernel choose. */
@@ -56,7 +56,7 @@ export const defaultConfig = (): KubeProxyConfig => ({
   portRange: '',
 })
 
-/** The KubeProxyConfiguration cannot be used; `faults` holds every fault with its field. */
+/** The KubeProxyConfiguration is invalid; `faults` contains every fault with its field. */
 export class ConfigError extends Error {
   readonly faults: Fault[]
 
@@ -134,8 +134,8 @@ const isClusterCidr = (text: string): boolean => {
 
 /**
  * Reads a KubeProxyConfiguration (kubeproxy.config.k8s.io/v1alpha1), the `config.conf` of kube-proxy's ConfigMap.
- * Fields without influence on what a node holds are passed over.
- * @throws ConfigError with all faults at once.
+ * Fields that do not affect a node's state are ignored.
+ * @throws ConfigError with all faults
  */
 export function parseKubeProxyConfiguration(yamlText: string): KubeProxyConfig {
   const read = new ConfigReader()
@@ -146,12 +146,12 @@ export function parseKubeProxyConfiguration(yamlText: string): KubeProxyConfig {
     read.faults.push({ object: OBJECT, field: 'YAML', message: message.replace(/:$/, '') })
   }
   if (read.faults.length > 0) throw new ConfigError(read.faults)
-  // maxAliasCount keeps a few hundred bytes of nested aliases from growing into gigabytes.
+  // maxAliasCount prevents a few hundred bytes of nested aliases from expanding to gigabytes.
   let raw: JsonObject
   try {
     raw = read.section(document.toJS({ maxAliasCount: 20 }), 'document')
   } catch {
-    throw new ConfigError([{ object: OBJECT, field: 'YAML', message: 'holds too many aliases' }])
+    throw new ConfigError([{ object: OBJECT, field: 'YAML', message: 'contains too many aliases' }])
   }
   if (raw.kind !== undefined && raw.kind !== OBJECT) read.fault('kind', raw.kind, `"${OBJECT}"`)
   const iptables = read.section(raw.iptables, 'iptables')

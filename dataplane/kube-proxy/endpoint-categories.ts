@@ -2,15 +2,15 @@ import type { TrackedEndpoint } from './endpoints.ts'
 import type { Proxier } from './proxier.ts'
 import { isExternallyAccessible, type ServicePort } from './service-ports.ts'
 
-/** Which endpoints serve which traffic policy on one node. */
+/** The endpoints of a Service port on one node, by traffic policy. */
 export interface EndpointCategories {
-  /** For traffic policy Cluster; empty when nothing of the Service uses it. */
+  /** For traffic policy Cluster; empty if the Service does not use it. */
   cluster: readonly TrackedEndpoint[]
-  /** For traffic policy Local; empty when nothing of the Service uses it. */
+  /** For traffic policy Local; empty if the Service does not use it. */
   local: readonly TrackedEndpoint[]
-  /** Both without duplicates, in order: the endpoints that need a chain of their own. */
+  /** Both without duplicates, in order: the endpoints that get a chain. */
   reachable: readonly TrackedEndpoint[]
-  /** Some endpoint somewhere can be used. */
+  /** At least one endpoint on any node is usable. */
   any: boolean
   usesCluster: boolean
   usesLocal: boolean
@@ -18,11 +18,11 @@ export interface EndpointCategories {
 
 const NONE: readonly TrackedEndpoint[] = []
 
-// Ready while terminating happens with publishNotReadyAddresses, and kube-proxy then takes it as ready.
+// With publishNotReadyAddresses an endpoint can be ready while it terminates; kube-proxy treats it as ready.
 const isReady = (endpoint: TrackedEndpoint): boolean => endpoint.ready
 const isLeaving = (endpoint: TrackedEndpoint): boolean => endpoint.serving && endpoint.terminating
 
-/** Hints of one kind hold when every ready endpoint has some and at least one is meant for here. */
+/** Hints apply if every ready endpoint has hints, and at least one of them is for this node or zone. */
 function hinted(endpoints: readonly TrackedEndpoint[], kind: 'zoneHints' | 'nodeHints', here: string): boolean {
   let mine = false
   for (const endpoint of endpoints) {
@@ -33,7 +33,7 @@ function hinted(endpoints: readonly TrackedEndpoint[], kind: 'zoneHints' | 'node
   return mine
 }
 
-/** What an endpoint must be meant for to be used on this node: the node itself, its zone, or nothing. */
+/** Returns the predicate for endpoints whose topology hints allow this node: by node, by zone, or always true. */
 function topology(port: ServicePort, { features, node, zone }: Surroundings): (endpoint: TrackedEndpoint) => boolean {
   if (features.nodeHints && hinted(port.endpoints, 'nodeHints', node))
     return (endpoint) => endpoint.nodeHints.includes(node)
@@ -75,8 +75,8 @@ export function categorizeEndpoints(port: ServicePort, around: Surroundings): En
 }
 
 /**
- * The endpoints that count in 1.20 and 1.23, before categories: the ready ones, and with internalTrafficPolicy Local
- * (1.23, unless the external policy is Local too) only those of this node.
+ * The usable endpoints in 1.20 and 1.23, which have no categories: the ready ones, and with internalTrafficPolicy
+ * Local (1.23, if the external policy is not also Local) only those of this node.
  */
 export function readyEndpoints(port: ServicePort): readonly TrackedEndpoint[] {
   const ready = port.endpoints.every(isReady) ? port.endpoints : port.endpoints.filter(isReady)

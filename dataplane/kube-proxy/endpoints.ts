@@ -4,7 +4,7 @@ import type { Features } from './versions.ts'
 
 /** One endpoint of one Service port, as kube-proxy tracks it. */
 export interface TrackedEndpoint {
-  /** `ip:port`, before 1.36 as the slice wrote the IP: what chain names are made of and the order goes by. */
+  /** `ip:port`, which determines chain names and order; before 1.36 with the IP as written in the slice. */
   text: string
   ip: string
   port: number
@@ -19,11 +19,11 @@ export interface TrackedEndpoint {
 /** Endpoints by `namespace/name:port` + `/protocol` (see {@link endpointsKey}), each list in kube-proxy's order. */
 export type EndpointsByPort = Map<string, TrackedEndpoint[]>
 
-/** The key under which a Service port finds its endpoints: port name and protocol must both match. */
+/** The key of a Service port's endpoints: port name and protocol must both match. */
 export const endpointsKey = (namespace: string, service: string, port: string, protocol: string): string =>
   `${namespace}/${service}:${port}/${protocol}`
 
-/** Objects with one of these labels are some other proxy's, or headless. */
+/** Objects with one of these labels belong to another proxy, or to a headless Service. */
 export const isIgnored = (labels: Record<string, string>): boolean =>
   labels['service.kubernetes.io/service-proxy-name'] !== undefined ||
   labels['service.kubernetes.io/headless'] !== undefined
@@ -45,7 +45,7 @@ function addSlice(slice: EndpointSlice, node: string, features: Features, found:
   }
 }
 
-/** Of endpoints that are the same, one is left; all of an IP are side by side, in the order in which the slices list them. */
+/** Merges duplicate endpoints; endpoints with the same IP are adjacent, in the order of the slices. */
 function mergeSame(sorted: readonly TrackedEndpoint[], features: Features): TrackedEndpoint[] {
   const merged: TrackedEndpoint[] = []
   for (const endpoint of sorted) {
@@ -59,8 +59,8 @@ function mergeSame(sorted: readonly TrackedEndpoint[], features: Features): Trac
 }
 
 /**
- * Gathers the endpoints of all slices of one family, per Service port, ordered by the bytes of `ip:port`
- * (so 10.244.1.10:80 comes before 10.244.1.1:80).
+ * Collects the endpoints of all slices of one family by Service port, sorted by the bytes of `ip:port` (so
+ * 10.244.1.10:80 comes before 10.244.1.1:80).
  */
 export function trackEndpoints(
   objects: ClusterObjects,

@@ -22,44 +22,47 @@ export interface PlacedRule {
   spec: string
 }
 
-/** What is to be taken out of one family's tables. */
+/** The chains and rules to remove from one family's tables. */
 export interface RulesetFlush {
   chains: { table: string; chain: string; rules: number }[]
   jumps: PlacedRule[]
-  /** Input of `iptables-restore --noflush`: each table is changed in one step. Empty when nothing is to be done. */
+  /** Input of `iptables-restore --noflush`: each table is changed in one step. Empty if nothing is to be removed. */
   restore: string
 }
 
-/** All that a mode left behind on one node, in the order in which it can be removed without a Service stopping. */
+/** The leftovers of a mode on one node, in the order in which they can be removed without interrupting a Service. */
 export interface FlushPlan {
-  /** Whose remains these are: of the one mode that does not run, or of both under nftables. */
+  /** The mode that the leftovers belong to: the one that does not run, or both if nftables runs. */
   left: SwitchedMode | 'iptables or ipvs'
   ipv4: RulesetFlush
   ipv6: RulesetFlush
   virtualServers: VirtualServer[]
-  /** The addresses on kube-ipvs0; undefined when the link is not there or is in use. */
+  /** The addresses on kube-ipvs0; undefined if the link does not exist or is in use. */
   linkAddresses?: string[]
   sets: { name: string; members: number }[]
   /** Tables of mode nftables, such as `ip kube-proxy`. */
   nftables: string[]
-  /** What seems left behind and is kept, with the reason in a sentence. */
+  /** Apparent leftovers that are kept, each with the reason in a sentence. */
   kept: string[]
 }
 
-/** True when the node holds nothing of the other mode. */
+/** True if the node has no leftovers of another mode. */
 export function isEmptyFlush(plan: FlushPlan): boolean {
   const { ipv4, ipv6, virtualServers, linkAddresses, sets, nftables } = plan
   const rules = ipv4.restore !== '' || ipv6.restore !== ''
   return !rules && virtualServers.length + sets.length + nftables.length === 0 && !linkAddresses
 }
 
-/** What of a ruleset the running mode has no use for. */
+/** Predicates for the chains, jumps and sets that the running mode does not use. */
 interface Remains {
   chain(table: string, chain: string): boolean
   jump(table: string, spec: string): boolean
 }
 
-/** Beside nftables nothing of iptables or ipvs is in use; between those two, only what one of them alone writes is left over. */
+/**
+ * If nftables runs, nothing of iptables or ipvs is in use; between those two, only objects that the other mode alone
+ * writes are leftovers.
+ */
 function remainsOf(left: FlushPlan['left']): Remains {
   if (left === 'iptables or ipvs')
     return { chain: isChainOfAnyMode, jump: (table, spec) => isChainOfAnyMode(table, targetOf(spec) ?? '') }
@@ -70,12 +73,13 @@ function remainsOf(left: FlushPlan['left']): Remains {
 }
 
 /**
- * Plans the removal of what other modes left on a node (kube-proxy cleans up nothing between iptables and ipvs: facts of
- * 1.20–1.36; and into or out of nftables most, but not all). Touched are only chains, jumps and sets that kube-proxy alone
- * writes, its virtual servers, kube-ipvs0 and its own tables of nf_tables. What a remaining rule refers to is kept, with the reason in `kept`.
+ * Plans the removal of other modes' leftovers from a node (kube-proxy 1.20–1.36 cleans up nothing when it switches between
+ * iptables and ipvs, and not everything when it switches to or from nftables). Only chains, jumps and sets that kube-proxy
+ * alone writes, its virtual servers, kube-ipvs0 and its nf_tables tables are removed. Objects that a remaining rule refers
+ * to are kept, with the reason in `kept`.
  * @param running the mode in force, from kube-proxy's own /proxyMode
  * @param state the node's IPv4 rules, sets of both families, virtual servers and links
- * @param ipv6 the rules of ip6tables, where they were read
+ * @param ipv6 the rules of ip6tables, if they were read
  */
 export function planFlush(running: FlushedMode, state: NodeState, ipv6: Ruleset = new Map()): FlushPlan {
   const left = running === 'nftables' ? 'iptables or ipvs' : running === 'ipvs' ? 'iptables' : 'ipvs'
@@ -96,7 +100,7 @@ export function planFlush(running: FlushedMode, state: NodeState, ipv6: Ruleset 
   if (link) plan.linkAddresses = link.addresses.map(({ address }) => address)
   const used = new Set([...usedSets(state.iptables, plan.ipv4), ...usedSets(ipv6, plan.ipv6)])
   for (const { name, members } of ownSets(state.ipsets)) {
-    if (used.has(name)) kept.push(`The set ${name} stays: a rule that is not removed still looks it up.`)
+    if (used.has(name)) kept.push(`The set ${name} stays: a rule that is not removed still matches against it.`)
     else plan.sets.push({ name, members: members.size })
   }
   return plan
@@ -130,7 +134,7 @@ function flushTable(remains: Remains, name: string, table: Table, flush: Ruleset
   flush.jumps.push(...jumps.map((jump) => ({ table: name, ...jump })))
   const lines = [
     `*${name}`,
-    // Declaring a chain empties it, so that no chain refers to another when they are deleted.
+    // Declaring a chain flushes it, so that no chain refers to another one when they are deleted.
     ...[...stale].map((chain) => `:${chain} - [0:0]`),
     ...jumps.map(({ chain, spec }) => `-D ${chain} ${spec}`),
     ...[...stale].map((chain) => `-X ${chain}`),
@@ -139,7 +143,7 @@ function flushTable(remains: Remains, name: string, table: Table, flush: Ruleset
   return `${lines.join('\n')}\n`
 }
 
-/** Stale chains that rules outside the stale ones lead to, directly or through each other, with the chain that does. */
+/** Stale chains that are still reachable from other chains, directly or indirectly, with the chain that leads to them. */
 function stillReached(table: Table, stale: ReadonlySet<string>, removed: ReadonlySet<string>): Map<string, string> {
   const reached = new Map<string, string>()
   const visit = (from: string) => {
@@ -156,7 +160,7 @@ function stillReached(table: Table, stale: ReadonlySet<string>, removed: Readonl
 
 const SET_REFERENCE = /--(?:match-set|add-set|del-set|map-set) (\S+)/g
 
-/** Names of the sets that the rules look up which remain after the flush. */
+/** Names of the sets that rules still match against after the flush. */
 function usedSets(ruleset: Ruleset, flush: RulesetFlush): Set<string> {
   const used = new Set<string>()
   const gone = new Set(flush.chains.map(({ table, chain }) => `${table} ${chain}`))
@@ -169,7 +173,7 @@ function usedSets(ruleset: Ruleset, flush: RulesetFlush): Set<string> {
   return used
 }
 
-/** One line for each kind of thing that a plan removes, for people. */
+/** A description of a plan: one line per kind of removed object. */
 export function describeFlush(plan: FlushPlan): string[] {
   const lines: string[] = []
   for (const [family, { chains, jumps }] of [

@@ -8,12 +8,12 @@ import { featuresOf, SUPPORTED_VERSIONS } from './versions.ts'
 
 /** The modes between which kube-proxy is switched in place without cleaning up. */
 export type SwitchedMode = 'iptables' | 'ipvs'
-/** The modes that leave things to each other: nftables keeps to tables of its own, and no other mode touches those. */
+/** The modes that leave leftovers for each other: nftables has its own tables, which no other mode changes. */
 export type FlushedMode = SwitchedMode | 'nftables'
 
 const EVERY_TABLE_CANARY = 'KUBE-PROXY-CANARY'
 
-/** Chains, `table name`, that only iptables mode writes (kube-proxy 1.20–1.36), beside those of single Services. */
+/** Chains, `table name`, that only iptables mode writes (kube-proxy 1.20–1.36), except those of single Services. */
 const IPTABLES_ONLY = new Set([
   'nat KUBE-NODEPORTS',
   'filter KUBE-SERVICES',
@@ -21,7 +21,7 @@ const IPTABLES_ONLY = new Set([
   'filter KUBE-NODEPORTS',
 ])
 
-/** Chains that only IPVS mode writes; nat KUBE-FIREWALL up to 1.24, where it has nothing to do with the kubelet's in filter. */
+/** Chains that only IPVS mode writes; nat KUBE-FIREWALL up to 1.24, where it is not related to the kubelet's chain in filter. */
 const IPVS_ONLY = new Set([
   'nat KUBE-NODE-PORT',
   'nat KUBE-LOAD-BALANCER',
@@ -32,7 +32,7 @@ const IPVS_ONLY = new Set([
   'filter KUBE-IPVS-OUT-FILTER',
 ])
 
-/** Chains that userspace mode writes (up to 1.25). No other mode runs beside it, so in either of them they are left over. */
+/** Chains that userspace mode writes (up to 1.25). In every other mode they are leftovers. */
 const USERSPACE_ONLY = new Set([
   ...['nat KUBE-PORTALS-CONTAINER', 'nat KUBE-PORTALS-HOST', 'nat KUBE-NODEPORT-CONTAINER', 'nat KUBE-NODEPORT-HOST'],
   'filter KUBE-NODEPORT-NON-LOCAL',
@@ -47,8 +47,8 @@ export function isChainOfModeOnly(mode: SwitchedMode, table: string, chain: stri
 }
 
 /**
- * Comments of the jumps that a mode puts into built-in chains and the other does not. Jumps with other comments lead to
- * chains that both modes write, and are the same rule in both.
+ * Comments of the jumps that only one mode adds to built-in chains. Jumps with other comments lead to chains that both modes write, and
+ * are equal in both.
  */
 const JUMP_COMMENTS: Record<SwitchedMode, ReadonlySet<string>> = {
   iptables: new Set([
@@ -66,29 +66,29 @@ const USERSPACE_JUMPS = new Set([
   'Ensure that non-local NodePort traffic can flow',
 ])
 
-/** Whether a jump with this comment, out of a built-in chain of this table, is one that only this mode or userspace mode makes. */
+/** Whether only this mode or userspace mode creates a jump with this comment in a built-in chain of this table. */
 export function isJumpOfModeOnly(mode: SwitchedMode, table: string, comment: string): boolean {
   if (USERSPACE_JUMPS.has(comment)) return true
   return table === 'filter' && JUMP_COMMENTS[mode].has(comment)
 }
 
-/** Whether a chain is kube-proxy's alone, by whichever mode that is not nftables; what the kubelet writes too is left to it. */
+/** Whether only kube-proxy writes a chain, in any mode except nftables; chains that the kubelet also writes are excluded. */
 export const isChainOfAnyMode = (table: string, chain: string): boolean =>
   isKubeProxyChain(chain) && !isSharedChain(table, chain)
 
-/** Every set that any version makes; later versions only ever added some. */
+/** The sets of all versions: later versions have only added sets. */
 const SET_NAMES: ReadonlySet<string> = new Set(
   (['ipv4', 'ipv6'] as const).flatMap((family) => setNames(family, featuresOf(SUPPORTED_VERSIONS.at(-1) ?? ''))),
 )
 
-/** Whether IPVS mode makes a set of this name, for either family. */
+/** Whether IPVS mode creates a set with this name, in either family. */
 export const isIpvsModeSet = (name: string): boolean => SET_NAMES.has(name)
 
-/** Whether the set lists addresses with ports that IPVS mode serves (not endpoints, not sources). */
+/** Whether the set contains addresses and ports of Services (not endpoints or sources). */
 const isAddressSet = (name: string): boolean =>
   /^KUBE-(6-)?(CLUSTER-IP|EXTERNAL-IP|LOAD-BALANCER)(-LOCAL)?$/.test(name) || /-NODE-PORT-.*SCTP-HAS/.test(name)
 
-/** The protocol whose node ports this set lists, all of them or those with a Local policy. */
+/** The protocol of a node port set, for all node ports or those with a Local policy. */
 function nodePortSetProtocol(name: string): 'TCP' | 'UDP' | undefined {
   const protocol = /^KUBE-(?:6-)?NODE-PORT-(?:LOCAL-)?(TCP|UDP)$/.exec(name)?.[1]
   return protocol === 'TCP' || protocol === 'UDP' ? protocol : undefined
@@ -98,8 +98,8 @@ function nodePortSetProtocol(name: string): 'TCP' | 'UDP' | undefined {
 const isNodePort = (port: number) => port >= 30_000 && port <= 32_767
 
 /**
- * The virtual servers that kube-proxy made, as opposed to those made by hand: their address is bound to kube-ipvs0
- * or listed in one of kube-proxy's sets, or they serve a node port on an address of the node.
+ * The virtual servers that kube-proxy created, not those created manually: their address is bound to kube-ipvs0 or is in one of
+ * kube-proxy's sets, or they serve a node port on an address of the node.
  */
 export function kubeProxyVirtualServers(state: NodeState): VirtualServer[] {
   const bound = new Set<string>()
@@ -123,9 +123,9 @@ export function kubeProxyVirtualServers(state: NodeState): VirtualServer[] {
 }
 
 /**
- * Foreign virtual servers that no Service packet reaches: on an address of the node, at a port that is no node port and at which no
- * endpoint of a Service listens there (one with the network of the host). kube-proxy in IPVS mode takes them away with its next full sync
- * unless excludeCIDRs names the address (cleanLegacyService). One of a firewall mark takes packets to any address.
+ * Foreign virtual servers that no packet for a Service reaches: on an address of the node, at a port that is neither a node port nor the
+ * port of an endpoint in the host network. In IPVS mode kube-proxy deletes them in its next full sync unless excludeCIDRs contains the
+ * address (cleanLegacyService). A virtual server for a firewall mark can receive packets to any address, so it does not count.
  */
 export function otherVirtualServers(expected: NodeState, actual: NodeState): Set<VirtualServer> {
   if (actual.virtualServers.length === 0) return new Set()
@@ -141,7 +141,7 @@ export function otherVirtualServers(expected: NodeState, actual: NodeState): Set
   )
 }
 
-/** Where Service packets go in the end, by virtual servers or by DNAT rules: `TCP 10.244.1.2:80`. */
+/** The final destinations of packets for Services, from virtual servers and DNAT rules: `TCP 10.244.1.2:80`. */
 function endpointsOf({ virtualServers, iptables }: NodeState): Set<string> {
   const rules = [...(iptables.get('nat')?.values() ?? [])].flatMap((chain) => chain.rules)
   return new Set([

@@ -6,7 +6,7 @@ import type { ClusterObjects } from '../objects.ts'
 import type { KubeProxyConfig } from './config.ts'
 import type { Features } from './versions.ts'
 
-/** The first address of a Pod range, which the bridge or the veth ends of a node have. */
+/** The first address of a Pod range, which is the address of the node's bridge or veth ends. */
 function firstAddress(cidr: string): string {
   const network = ipaddr.parse(
     cidr.includes(':')
@@ -19,8 +19,8 @@ function firstAddress(cidr: string): string {
 }
 
 /**
- * The addresses that a node most likely has, where they were not read from the node: its InternalIPs and the first address of each of its
- * Pod ranges (kind's ptp and the bridge plugin both use that one).
+ * The probable addresses of a node, if they were not read from it: its InternalIPs and the first address of each of its Pod ranges
+ * (kind's ptp and the bridge plugin both use that one).
  */
 export function defaultNodeAddresses(objects: ClusterObjects, node: string): string[] {
   const found = objects.nodes.find((candidate) => candidate.name === node)
@@ -28,7 +28,7 @@ export function defaultNodeAddresses(objects: ClusterObjects, node: string): str
   return [...found.internalIPs, ...found.podCIDRs.map(firstAddress)]
 }
 
-/** Every address that a node has for itself: those on kube-ipvs0 are kube-proxy's doing. */
+/** The node's own addresses, without those that kube-proxy bound to kube-ipvs0. */
 export const heldAddresses = ({ links }: NodeState): string[] =>
   links
     .filter(({ name }) => name !== IPVS_LINK)
@@ -36,9 +36,9 @@ export const heldAddresses = ({ links }: NodeState): string[] =>
     .filter((address) => !/^fe[89ab]/i.test(address))
 
 /**
- * The addresses that kube-proxy of a node took for the node's own when it last read them. IPVS mode reads them at every full sync only (each
- * 30 s by default) and serves node ports on all of them, so an address that a person or another program gave to a link since, or took
- * from it, has no virtual servers yet, or has them still. Addresses in the API are always the node's.
+ * The node's own addresses as kube-proxy last read them. IPVS mode reads them only in a full sync (every 30 s by default) and serves
+ * node ports on all of them, so an address that was added or removed since then may have no virtual servers yet, or may still have
+ * them. Addresses in the API always belong to the node.
  */
 export function addressesAtLastSync(objects: ClusterObjects, node: string, state: NodeState): string[] {
   const ofServices = new Set(
@@ -63,9 +63,8 @@ const UNSPECIFIED: Record<Family, string> = { ipv4: '0.0.0.0', ipv6: '::' }
 const LOOPBACK: Record<Family, string> = { ipv4: '127.0.0.1', ipv6: '::1' }
 
 /**
- * The address that kube-proxy takes for its node's own in one family, which only source ranges and `primary` need
- * (nodeIPTuple to 1.27, detectNodeIPs since): the bind address where one is given, else the Node's addresses, its InternalIPs
- * before its ExternalIPs.
+ * The node IP that kube-proxy uses in one family, which only source ranges and `primary` need (nodeIPTuple to 1.27, detectNodeIPs
+ * since): the bind address if it is set, else the Node's addresses, its InternalIPs before its ExternalIPs.
  * @param known the Node's addresses in that order
  */
 export function nodeIP(features: Features, config: KubeProxyConfig, known: readonly string[], family: Family): string {
@@ -73,30 +72,30 @@ export function nodeIP(features: Features, config: KubeProxyConfig, known: reado
   const boundHere = bound !== undefined && familyOf(bound) === family ? bound : undefined
   const knownHere = known.find((address) => familyOf(address) === family)
   if (features.nodeIPs === 'both') return boundHere ?? knownHere ?? LOOPBACK[family]
-  // Where one family is served only, it is that of the node's address.
+  // If only one family is served, it is the family of the node's address.
   if (features.dualStack === 'gated' && !config.dualStack) return bound ?? knownHere ?? LOOPBACK.ipv4
   if (features.nodeIPs === 'bound') return boundHere ?? UNSPECIFIED[family]
   const first = bound ?? known[0] ?? LOOPBACK.ipv4
   return familyOf(first) === family ? first : UNSPECIFIED[family]
 }
 
-/** Where node ports are served: on every local address, or on the listed ones only. */
+/** The addresses that serve node ports: every local address, or only the listed ones. */
 export type NodePortAddresses = { all: true } | { all: false; addresses: string[] }
 
-/** True when node ports are wanted on addresses of 127.0.0.0/8. */
+/** True if the ranges include addresses of 127.0.0.0/8. */
 export function coversLoopback(ranges: readonly string[]): boolean {
   const ipv4 = ranges.filter((range) => range !== 'primary' && familyOf(range) === 'ipv4')
   if (ipv4.length === 0) return !ranges.includes('primary')
   return ipv4.some((range) => range.startsWith('127.') || contains(range, '127.0.0.0'))
 }
 
-/** The ranges that count in one family. */
+/** The ranges that apply to one family. */
 function rangesOf(config: KubeProxyConfig, nodeIP: string, family: Family, features: Features): string[] {
   const ranges = config.nodePortAddresses
-  // In 1.30 only mode nftables knows `primary`, its default; a family without an address then serves no node ports.
+  // In 1.30 only mode nftables supports `primary`, its default; a family without an address then serves no node ports.
   if (features.nftables !== 'none' && ranges.length === 1 && ranges[0] === 'primary')
     return isLoopback(nodeIP) && features.primaryNodePortAddress ? [] : [`${nodeIP}${hostLength(family)}`]
-  // While it serves one family only, 1.20 takes ranges of the other for ranges in which the node has no address.
+  // If 1.20 serves only one family, ranges of the other family count as ranges without an address of the node.
   const asGiven = features.dualStack === 'gated' && !config.dualStack
   return ranges.filter((range) => range !== 'primary' && (asGiven || familyOf(range) === family))
 }
@@ -121,6 +120,6 @@ export function nodePortAddresses(
   return { all: false, addresses: matching }
 }
 
-/** Up to 1.25 rules of node ports are left out when no local address matches; later they are written, and nothing leads there. */
+/** Up to 1.25 node port rules are omitted if no local address matches; later they are written, but no rule leads to them. */
 export const servesNodePorts = (addresses: NodePortAddresses, features: Features): boolean =>
   features.localhostNodePorts || addresses.all || addresses.addresses.length > 0

@@ -6,33 +6,35 @@ import { coversLoopback, type NodePortAddresses, nodeIP, nodePortAddresses } fro
 import { type ServicePort, serviceCIDRs, servicePorts } from './service-ports.ts'
 import type { Features } from './versions.ts'
 
-/** Everything that one family's proxier knows when it writes its rules. */
+/** The input of one family's proxier. */
 export interface Proxier {
   /** The node's name. */
   node: string
   family: Family
   features: Features
   config: KubeProxyConfig
-  /** What it takes for the node's address in this family. */
+  /** The node IP in this family. */
   nodeIP: string
   zone: string | undefined
   detector: LocalDetector | undefined
   /** The node's own addresses of this family without loopback. */
   nodeAddresses: string[]
   nodePortAddresses: NodePortAddresses
-  /** Node ports are served on loopback too. */
+  /** Node ports are also served on loopback. */
   localhostNodePorts: boolean
   ports: ServicePort[]
-  /** Ranges of this family that Services get their addresses from. */
+  /** The Service address ranges of this family. */
   serviceCIDRs: string[]
   /** More than 1000 endpoints: comments of balancing and endpoint rules are left out. */
   isLarge: boolean
 }
 
-/** Above this many endpoints over all Service ports kube-proxy saves on comments (largeClusterEndpointsThreshold). */
+/**
+ * Above this number of endpoints of all Service ports, kube-proxy omits comments (largeClusterEndpointsThreshold).
+ */
 const LARGE_CLUSTER = 1000
 
-/** Gathers what the proxier of one family on one node works from. */
+/** Collects the input of the proxier of one family on one node. */
 export function proxierOf(
   objects: ClusterObjects,
   node: string,
@@ -63,7 +65,10 @@ export function proxierOf(
   }
 }
 
-/** How rules tell traffic of Pods on this node (or in this cluster) from the rest; texts as iptables-save prints them. */
+/**
+ * The matches that distinguish traffic from Pods of this node (or cluster) from other traffic, as iptables-save
+ * prints them.
+ */
 export interface LocalDetector {
   /** Source match, `-s 10.244.0.0/16 `, printed before `-d`; empty when an interface decides. */
   local: { source: string; interface: string }
@@ -71,8 +76,8 @@ export interface LocalDetector {
 }
 
 /**
- * The detector of one family, or undefined when kube-proxy has none (detectLocalMode without its value): then no rule
- * tells local traffic apart. Only the first range of the family counts (pkg/proxy/util/iptables/traffic.go).
+ * The detector of one family, or undefined when kube-proxy has none (detectLocalMode without its value): then rules
+ * do not distinguish local traffic. Only the first range of the family is used (pkg/proxy/util/iptables/traffic.go).
  */
 function localDetector(
   config: KubeProxyConfig,

@@ -26,15 +26,15 @@ export const commented = (comment: string): string => `-m comment --comment "${c
 const probabilities: string[] = []
 
 /**
- * The share of the first of `count` endpoints. kube-proxy writes ten digits, the kernel keeps 31 bits (xt_statistic), and
- * iptables-save prints eleven digits of that.
+ * The probability for the first of `count` endpoints. kube-proxy writes ten digits, the kernel stores 31 bits
+ * (xt_statistic), and iptables-save prints eleven digits.
  */
 export function probability(count: number): string {
   probabilities[count] ??= (Math.round(Number((1 / count).toFixed(10)) * 2 ** 31) / 2 ** 31).toFixed(11)
   return probabilities[count]
 }
 
-/** `recent` remembers a client per endpoint chain (session affinity). */
+/** The `recent` match, which implements session affinity with a list of clients per endpoint chain. */
 export const recent = (family: Family, chain: string, action: string): string =>
   `-m recent ${action} --name ${chain} --mask ${
     family === 'ipv4' ? '255.255.255.255' : 'ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff'
@@ -58,7 +58,10 @@ function shortHash(text: string): string {
   return letters
 }
 
-/** Prefixes of the chains that kube-proxy makes per Service port or endpoint, and deletes when they go stale. */
+/**
+ * Prefixes of the chains that kube-proxy creates per Service port or endpoint, and deletes when they are
+ * stale.
+ */
 const SERVICE_CHAIN_PREFIXES = ['KUBE-SVC-', 'KUBE-SVL-', 'KUBE-EXT-', 'KUBE-FW-', 'KUBE-XLB-', 'KUBE-SEP-'] as const
 
 export const isServiceChain = (chain: string): boolean =>

@@ -8,11 +8,11 @@ const BUILT_IN: Record<TableName, readonly string[]> = {
   nat: ['PREROUTING', 'INPUT', 'OUTPUT', 'POSTROUTING'],
 }
 
-/** True for a chain that the kernel itself has in that table. */
+/** True for a built-in chain of that table. */
 export const isBuiltIn = (table: string, chain: string): boolean =>
   table in BUILT_IN && BUILT_IN[table as TableName].includes(chain)
 
-/** Grows the chains of one table. */
+/** Builds the chains of one table. */
 export class TableBuilder {
   private readonly table: Table = new Map()
 
@@ -20,7 +20,7 @@ export class TableBuilder {
     for (const chain of BUILT_IN[name]) this.table.set(chain, { name: chain, policy: 'ACCEPT', rules: [] })
   }
 
-  /** Makes sure the chain exists, and gives its rules to be added to. */
+  /** Creates the chain if it does not exist, and returns its rules, to which the caller can append. */
   chain(name: string): Rule[] {
     const known = this.table.get(name)
     if (known) return known.rules
@@ -33,7 +33,7 @@ export class TableBuilder {
     this.chain(chain).push({ spec })
   }
 
-  /** Adds a chain that nothing else writes to. */
+  /** Adds a complete chain. */
   define(name: string, rules: Rule[]): void {
     this.table.set(name, { name, policy: '-', rules })
   }
@@ -43,7 +43,10 @@ export class TableBuilder {
   }
 }
 
-/** The same rules with the chains in the order in which the kernel lists them: its own first, the rest by name. */
+/**
+ * The same rules with the chains in the order in which the kernel lists them: built-in chains first, the
+ * others by name.
+ */
 export function inKernelOrder(rules: Ruleset): Ruleset {
   const sorted: Ruleset = new Map()
   for (const [name, table] of rules) {
@@ -64,7 +67,7 @@ export interface Jump {
   spec: string
 }
 
-/** Adds jumps as EnsureRule(Prepend) leaves them on an empty chain: the last ensured comes first. */
+/** Adds jumps in the order that EnsureRule(Prepend) results in on an empty chain: the last one is first. */
 export function prependJumps(tables: Partial<Record<TableName, TableBuilder>>, jumps: readonly Jump[]): void {
   for (const jump of jumps) {
     const table = tables[jump.table]

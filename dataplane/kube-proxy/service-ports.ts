@@ -10,7 +10,7 @@ export interface ServicePort {
   name: string
   /** Lower case, as rules write it. */
   protocol: 'tcp' | 'udp' | 'sctp'
-  /** What the names of its chains end in. */
+  /** The suffix of its chain names. */
   hash: string
   clusterIP: string
   port: number
@@ -28,7 +28,7 @@ export interface ServicePort {
   endpoints: readonly TrackedEndpoint[]
 }
 
-/** Reachable by something else than its ClusterIP. */
+/** Whether the port is reachable by an address other than the ClusterIP. */
 export const isExternallyAccessible = (port: ServicePort): boolean =>
   port.nodePort !== 0 || port.loadBalancerIPs.length > 0 || port.externalIPs.length > 0
 
@@ -40,12 +40,12 @@ function isExternalLocal(service: Service, features: Features): boolean {
   return features.localPolicyForExternalIPs && service.type === 'ClusterIP' && service.externalIPs.length > 0
 }
 
-/** The older annotation goes before the newer one, which is known from 1.27 on. */
+/** The older annotation has precedence over the newer one, which exists since 1.27. */
 function followsHints({ annotations }: Service, { zoneHints }: Features): boolean {
   if (zoneHints === 'none' || zoneHints === 'always') return zoneHints === 'always'
-  const asked = annotations['service.kubernetes.io/topology-aware-hints']
-  if (zoneHints === 'auto') return asked === 'Auto' || asked === 'auto'
-  return !['', 'Disabled', 'disabled'].includes(asked ?? annotations['service.kubernetes.io/topology-mode'] ?? '')
+  const annotation = annotations['service.kubernetes.io/topology-aware-hints']
+  if (zoneHints === 'auto') return annotation === 'Auto' || annotation === 'auto'
+  return !['', 'Disabled', 'disabled'].includes(annotation ?? annotations['service.kubernetes.io/topology-mode'] ?? '')
 }
 
 /**
@@ -105,9 +105,8 @@ export function servicePorts(
 const USUAL_LENGTH: Record<Family, number> = { ipv4: 16, ipv6: 112 }
 
 /**
- * The ranges of one family that Services get their addresses from: those of the ServiceCIDR objects (networking.k8s.io/v1).
- * Where the objects hold none, the range of usual size around the address of Service default/kubernetes, which is always the
- * first of the range.
+ * The Service address ranges of one family, from the ServiceCIDR objects (networking.k8s.io/v1). If there are none, the
+ * range of the usual size that contains the address of Service default/kubernetes, which is always the first of its range.
  */
 export function serviceCIDRs(objects: ClusterObjects, family: Family): string[] {
   const ofFamily = (texts: readonly string[]) => texts.filter((text) => familyOf(text) === family)

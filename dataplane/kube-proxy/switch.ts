@@ -1,4 +1,4 @@
-// What a kube-proxy that starts on a used node makes of it: it rewrites what it knows and leaves the rest as it was.
+// The state of a used node after kube-proxy starts on it: it rewrites its own objects and leaves all others unchanged.
 
 import type { Link } from '../ip-addr.ts'
 import { contains } from '../ip-address.ts'
@@ -10,17 +10,20 @@ import type { KubeProxyMode } from './config.ts'
 import { isServiceChain } from './rule-text.ts'
 import { inKernelOrder } from './ruleset-builder.ts'
 
-/** Chains that kube-proxy only makes sure of; their rules are the kubelet's (nat KUBE-MARK-DROP up to 1.26). */
+/**
+ * Chains that kube-proxy only creates if they are missing; the kubelet writes their rules (nat KUBE-MARK-DROP up to
+ * 1.26).
+ */
 const ENSURED_ONLY = new Set(['nat KUBE-MARK-DROP'])
 
 export interface SwitchOptions {
   /** The mode that starts. */
   mode: Exclude<KubeProxyMode, 'nftables'>
-  /** Virtual servers in these ranges are not kube-proxy's to delete (`ipvs.excludeCIDRs`). */
+  /** kube-proxy does not delete virtual servers in these ranges (`ipvs.excludeCIDRs`). */
   excludeCIDRs?: readonly string[]
 }
 
-/** Puts the jumps that are missing in front, as EnsureRule(Prepend) does; existing ones stay where they are. */
+/** Inserts missing jumps at the top, as EnsureRule(Prepend) does; existing ones are not moved. */
 function withJumps(present: Chain, wanted: Chain): Chain {
   const specs = new Set(present.rules.map((rule) => rule.spec))
   const missing = wanted.rules.filter((rule) => !specs.has(rule.spec))
@@ -30,9 +33,9 @@ function withJumps(present: Chain, wanted: Chain): Chain {
 function switchTable(name: string, present: Table, wanted: Table, options: SwitchOptions): Table {
   const result: Table = new Map(present)
   for (const [chain, predicted] of wanted) {
-    const standing = present.get(chain)
-    if (standing && standing.policy !== '-') result.set(chain, withJumps(standing, predicted))
-    else if (!standing || !ENSURED_ONLY.has(`${name} ${chain}`)) result.set(chain, predicted)
+    const existing = present.get(chain)
+    if (existing && existing.policy !== '-') result.set(chain, withJumps(existing, predicted))
+    else if (!existing || !ENSURED_ONLY.has(`${name} ${chain}`)) result.set(chain, predicted)
   }
   // Only iptables mode looks for stale chains of Services, and only in nat.
   if (options.mode === 'iptables' && name === 'nat')
@@ -51,8 +54,8 @@ function switchRules(present: Ruleset, wanted: Ruleset, options: SwitchOptions):
 function switchSets(present: IpSets, wanted: IpSets): IpSets {
   const result: IpSets = new Map(present)
   for (const [name, set] of wanted) {
-    const standing = present.get(name)
-    const filled: IpSet = standing ? { ...standing, members: set.members } : set
+    const existing = present.get(name)
+    const filled: IpSet = existing ? { ...existing, members: set.members } : set
     result.set(name, filled)
   }
   return result
@@ -73,10 +76,10 @@ function switchLinks(present: readonly Link[], wanted: readonly Link[]): Link[] 
 }
 
 /**
- * The node after kube-proxy was restarted in `options.mode` on a node that held `previous`, where `prediction` is what
- * the same kube-proxy programs on an untouched node. No version cleans up after another mode when it starts
- * (kubernetes/kubernetes#76109), so what only the other mode knows stays: see {@link leftovers}.
- * The family of the prediction's rules must be that of `previous`.
+ * The state of a node with state `previous` after kube-proxy was restarted in `options.mode`; `prediction` is the
+ * state that the same kube-proxy programs on an empty node. No version cleans up after another mode when it starts
+ * (kubernetes/kubernetes#76109), so objects of the other mode remain. The family of the prediction's rules must be
+ * that of `previous`.
  */
 export function applySwitch(previous: NodeState, prediction: NodeState, options: SwitchOptions): NodeState {
   const ipvs = options.mode === 'ipvs'

@@ -1,56 +1,58 @@
-// What changed in kube-proxy from one Kubernetes minor version to the next, as far as it shows on a node.
-// Everything else in this folder reads a Features record; no other file has version numbers.
+// Changes in kube-proxy between Kubernetes minor versions that affect the state of a node. Everything else in this folder
+// reads a Features record; no other file has version numbers.
 
-/** How one version of kube-proxy behaves. */
+/** The behaviour of one version of kube-proxy. */
 export interface Features {
   /** `1.30` */
   version: string
-  /** Slices with unready endpoints: 1.20 forgets those at once, later versions keep them and filter per use. */
+  /** Unready endpoints of slices: 1.20 drops them immediately, later versions keep them and filter them per use. */
   keepsUnreadyEndpoints: boolean
-  /** Endpoints of several slices are the same when their IP is (1.20), later when IP and port are. */
+  /** Endpoints of several slices are duplicates if their IPs are equal (1.20), later if IP and port are equal. */
   endpointsMergeByPort: boolean
-  /** Of endpoints that are the same a local one counts, later the last one that does not terminate (kubernetes#135593). */
+  /** Of duplicate endpoints a local one is used, later the last one that does not terminate (kubernetes#135593). */
   mergedEndpoint: 'local' | 'running'
-  /** Endpoint IPs are rewritten in canonical form before chain names are made of them. */
+  /** Endpoint IPs are converted to canonical form before chain names are computed. */
   canonicalEndpointIPs: boolean
-  /** internalTrafficPolicy: not known, drops remote endpoints before anything else (1.23), or has a chain of its own. */
+  /** internalTrafficPolicy: ignored, filters remote endpoints first (1.23), or has a separate chain. */
   internalTrafficPolicy: 'ignored' | 'filters' | 'categorises'
-  /** With no ready endpoint left, those that terminate but still serve are used. */
+  /** If there is no ready endpoint, terminating endpoints that still serve are used. */
   terminatingEndpoints: boolean
-  /** Zone hints count when the annotation says Auto (1.24), when it names anything but Disabled (1.27), or always (1.31). */
+  /**
+   * Zone hints are used if the annotation is Auto (1.24), if it has any value except Disabled (1.27), or always (1.31).
+   */
   zoneHints: 'none' | 'auto' | 'annotation' | 'always'
-  /** Hints for single nodes go before those for zones (trafficDistribution PreferSameNode). */
+  /** Hints for nodes have precedence over hints for zones (trafficDistribution PreferSameNode). */
   nodeHints: boolean
-  /** externalTrafficPolicy Local also counts for ClusterIP Services with externalIPs. */
+  /** externalTrafficPolicy Local also applies to ClusterIP Services with externalIPs. */
   localPolicyForExternalIPs: boolean
-  /** Ingress addresses with ipMode Proxy are left out. */
+  /** Ingress addresses with ipMode Proxy are ignored. */
   ingressIPMode: boolean
   /**
-   * Which address counts as the node's own (for source ranges): bindAddress, with 0.0.0.0 as it is; instead of 0.0.0.0 the
-   * Node's first address, in that family (1.28); or the Node's in both (1.29).
+   * The node IP (for source ranges): bindAddress, even if it is 0.0.0.0; instead of 0.0.0.0 the Node's first address, in
+   * its family (1.28); or the Node's addresses in both families (1.29).
    */
   nodeIPs: 'bound' | 'first' | 'both'
-  /** One kube-proxy serves both families: only behind the gate IPv6DualStack, or always. */
+  /** One kube-proxy serves both families: only with feature gate IPv6DualStack, or always. */
   dualStack: 'gated' | 'always'
   /** detectLocalMode BridgeInterface and InterfaceNamePrefix exist. */
   detectLocalByInterface: boolean
   /** nodePortAddresses may be ["primary"]. */
   primaryNodePortAddress: boolean
-  /** Syncs that may follow each other before minSyncPeriod lies between them (kubernetes/kubernetes#131615 left one). */
+  /** Number of syncs without minSyncPeriod between them (one since kubernetes/kubernetes#131615). */
   syncBurst: number
   /** Mode userspace exists (and its rules are modelled). */
   userspace: boolean
-  /** Mode nftables: not modelled, behind the gate NFTablesProxyMode (1.30; 1.29 had another layout), or available. */
+  /** Mode nftables: not modelled, with feature gate NFTablesProxyMode (1.30; 1.29 had another layout), or available. */
   nftables: 'none' | 'gated' | 'available'
   /** nftables: only source ranges are checked before the destination is translated, the rest at the usual priority (#132456). */
   nftLateFilters: boolean
-  /** nftables: a detector by interface matches its name, not its index, which knows no prefix (#134024). */
+  /** nftables: a detector by interface matches the name, not the index, which does not support prefixes (#134024). */
   nftInterfaceName: boolean
-  /** nftables: the masquerade rule of a ClusterIP names protocol and port (until #131492). */
+  /** nftables: the masquerade rule of a ClusterIP matches protocol and port (until #131492). */
   nftClusterIPPort: boolean
-  /** nftables: what goes to an unallocated address of the ServiceCIDRs is dropped (the API is GA from 1.33 on). */
+  /** nftables: packets to unallocated addresses of the ServiceCIDRs are dropped (the API is GA since 1.33). */
   nftDropsUnallocated: boolean
-  /** nftables: no chains per endpoint but for session affinity; hairpin connections are found by a set (#135800). */
+  /** nftables: endpoints have chains only for session affinity; a set identifies hairpin connections (#135800). */
   nftHairpinSet: boolean
 
   /** Per-Service chains of iptables mode; see kube-proxy/iptables. */
@@ -63,13 +65,13 @@ export interface Features {
   singleConntrackRule: boolean
   /** kube-proxy writes KUBE-FIREWALL itself. */
   kubeFirewall: boolean
-  /** KUBE-FW- ends in a rule without target that counts what KUBE-PROXY-FIREWALL drops. */
+  /** KUBE-FW- ends in a rule without a target that counts the packets that KUBE-PROXY-FIREWALL drops. */
   firewallMarker: boolean
-  /** Node ports on loopback can be switched off, and never work for IPv6. */
+  /** Node ports on loopback can be disabled, and never work for IPv6. */
   localhostNodePorts: boolean
-  /** The rule that drops INVALID packets is left out when conntrack is liberal. */
+  /** The rule that drops INVALID packets is omitted if conntrack is liberal. */
   liberalConntrack: boolean
-  /** Rules with nfacct counters, where the kernel has them. */
+  /** Rules have nfacct counters if the kernel supports them. */
   nfacct: boolean
 
   /** ipvs: node ports also on 127.0.0.1. */
@@ -80,11 +82,11 @@ export interface Features {
   ipvsHealthCheck: boolean
   /** ipvs: a Local policy without local endpoints falls back to all endpoints. */
   ipvsLocalFallback: boolean
-  /** ipvs: KUBE-IPVS-FILTER, KUBE-IPVS-IPS, and loopback sources leave KUBE-SERVICES at once. */
+  /** ipvs: KUBE-IPVS-FILTER, KUBE-IPVS-IPS, and packets from loopback return from KUBE-SERVICES immediately. */
   ipvsFilter: boolean
-  /** ipvs: scheduler mh hashes ports too. */
+  /** ipvs: scheduler mh also hashes ports. */
   ipvsMaglevPort: boolean
-  /** ipvs: external addresses that some other interface has are not bound to kube-ipvs0. */
+  /** ipvs: external addresses that another interface has are not bound to kube-ipvs0. */
   ipvsSkipsNodeAddresses: boolean
   /** ipvs: KUBE-IPVS-FILTER lets health check ports pass. */
   ipvsFilterHealthCheck: boolean
@@ -140,7 +142,10 @@ const V1_20: Omit<Features, 'version'> = {
   ipvsFilterExternalLocal: false,
 }
 
-/** Each entry: what differs from the entry before, from that version on. A minor version without an entry is not modelled. */
+/**
+ * The changes from the previous entry, by the version that introduced them. A minor version without an entry is not
+ * modelled.
+ */
 const CHANGES: Readonly<Record<string, Change>> = {
   '1.20': {},
   '1.23': {
@@ -187,13 +192,13 @@ const CHANGES: Readonly<Record<string, Change>> = {
   '1.36': { nftHairpinSet: true, mergedEndpoint: 'running', canonicalEndpointIPs: true },
 }
 
-/** `v1.30.3`, `1.30`, `v1.31.0-rc.1`, `v1.30.3+k3s1`: its minor and patch number; without a patch level the latest is meant. */
+/** `v1.30.3`, `1.30`, `v1.31.0-rc.1`, `v1.30.3+k3s1`: the minor and patch number; without a patch number the latest. */
 function parseVersion(version: string): { minor: number; patch: number } {
   const [, minor, patch] = /^v?1\.(\d{1,2})(?:\.(\d{1,3}))?(?:[-+][0-9A-Za-z.+-]*)?$/.exec(version) ?? []
   return { minor: Number(minor), patch: Number(patch ?? Number.POSITIVE_INFINITY) }
 }
 
-/** The modelled minor versions with their patch levels that differ, the latest first. */
+/** The modelled minor versions with the patch versions that changed behaviour, the latest first. */
 const table = new Map<number, { patch: number; features: Features }[]>()
 {
   let features: Features = { ...V1_20, version: '1.20' }
@@ -211,7 +216,7 @@ export const SUPPORTED_VERSIONS: readonly string[] = [...table.keys()].map((mino
 /** The version is not modelled; the message lists those that are. */
 export class VersionError extends Error {}
 
-/** The newest modelled version, where the given one is newer still; else undefined. */
+/** The newest modelled version if the given one is newer; else undefined. */
 export function newestBefore(version: string): string | undefined {
   const newest = SUPPORTED_VERSIONS.at(-1) ?? ''
   return parseVersion(version).minor > parseVersion(newest).minor ? newest : undefined
@@ -229,6 +234,6 @@ export function featuresOf(version: string): Features {
   throw new VersionError(
     newest === undefined
       ? `kube-proxy version "${version}" is not modelled; give one of ${SUPPORTED_VERSIONS.join(', ')} (for example --kube-proxy v1.30).`
-      : `kube-proxy version "${version}" is newer than what is modelled; the newest is ${newest} (--kube-proxy v${newest}).`,
+      : `kube-proxy version "${version}" is newer than the modelled versions; the newest is ${newest} (--kube-proxy v${newest}).`,
   )
 }

@@ -5,13 +5,13 @@ import { PROTOCOLS, type Protocol } from './service.ts'
 export interface EndpointPort {
   name: string
   protocol: Protocol
-  /** 0 when the slice leaves it out; kube-proxy ignores such a port. */
+  /** 0 if the slice omits it; kube-proxy ignores such a port. */
   port: number
 }
 
 export interface Endpoint {
   addresses: string[]
-  /** The first address as the slice spells it, where that is not its canonical spelling. */
+  /** The first address as written in the slice, if that is not its canonical form. */
   spelling?: string
   nodeName?: string
   /** A missing `ready` counts as true (discovery.k8s.io: "unknown" is to be read as ready). */
@@ -35,7 +35,7 @@ export interface EndpointSlice {
   endpoints: Endpoint[]
 }
 
-/** v1beta1 knew the node by a topology label before `nodeName` existed. */
+/** In v1beta1, before `nodeName` existed, a topology label contained the node. */
 function readNodeName(read: FieldReader, raw: JsonObject, field: string): string | undefined {
   const nodeName = read.text(raw.nodeName, `${field}.nodeName`)
   if (nodeName) return nodeName

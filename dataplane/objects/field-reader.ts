@@ -1,6 +1,6 @@
 import { acceptedFamily, canonicalAddress, isCidr } from '../ip-address.ts'
 
-/** One thing wrong with one object: which object, which field, and what is the matter with its value. */
+/** An error in one field of an object. */
 export interface Fault {
   object: string
   field: string
@@ -19,8 +19,8 @@ const quote = (value: unknown): string => {
 }
 
 /**
- * Reads typed fields out of one untrusted JSON object. A wrong value never throws: it is written to `faults` under the
- * object's name and the field's path, and a harmless default is returned, so that one pass finds every fault.
+ * Reads typed fields from one untrusted JSON object. An invalid value does not throw: it is added to `faults` with the
+ * object's name and the field's path, and a default is returned, so that one pass finds every fault.
  */
 export class FieldReader {
   readonly object: string
@@ -63,7 +63,10 @@ export class FieldReader {
     return undefined
   }
 
-  /** A name that goes into rule comments and chain names: letters, digits, `-`, `.` only, as the API server demands. */
+  /**
+   * A name that is used in rule comments and chain names: only letters, digits, `-` and `.`, as the API server
+   * requires.
+   */
   name(value: unknown, field: string, required = true): string {
     if (typeof value === 'string' && /^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$/.test(value)) return value
     if (value === undefined || value === null || value === '') {

@@ -8,7 +8,7 @@ export interface Node {
   /** Addresses of type ExternalIP. */
   externalIPs: string[]
   podCIDRs: string[]
-  /** kube-proxy's version as the Node reports it, or since that field went empty (1.33) of the kubelet's. */
+  /** kube-proxy's version as the Node reports it; the kubelet's version since that field is empty (1.33). */
   kubeProxyVersion?: string
 }
 

@@ -15,7 +15,7 @@ export interface ServicePortSpec {
 export interface LoadBalancerIngress {
   ip?: string
   hostname?: string
-  /** `Proxy` keeps kube-proxy from programming the address (Kubernetes 1.30). */
+  /** With `Proxy`, kube-proxy does not program the address (Kubernetes 1.30). */
   ipMode?: 'VIP' | 'Proxy'
 }
 

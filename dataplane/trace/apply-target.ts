@@ -4,14 +4,14 @@ import type { Flow } from './flow.ts'
 import { readMark, type TraceContext } from './matches.ts'
 import type { Hook } from './step.ts'
 
-/** What a target does with the packet: `continue` goes on to the next rule. `summary` describes the change. */
+/** The effect of a target on a packet; `continue` means the next rule. `summary` describes the change. */
 export interface Effect {
   flow: Flow
   verdict: 'continue' | 'accept' | 'return' | 'drop' | 'reject'
   summary: string
 }
 
-/** Applies a target that is no chain. An unknown one lets the packet go on, with a summary that says so. */
+/** Applies a target that is not a chain. An unknown target has no effect, which the summary reports. */
 export function applyTarget(target: Target, flow: Flow, hook: Hook, { network }: TraceContext): Effect {
   const { name, options } = target
   switch (name) {
@@ -62,7 +62,7 @@ export function applyTarget(target: Target, flow: Flow, hook: Hook, { network }:
 
 const QUIET = new Set(['LOG', 'NFLOG', 'TRACE', 'TCPMSS', 'CHECKSUM'])
 
-/** Source: xt_MARK of the kernel; all forms are "keep what the mask does not name, then XOR". */
+/** Source: xt_MARK of the kernel; all forms clear the bits of the mask and then XOR. */
 function changeMark(mark: number, options: RuleOptions): number {
   for (const [option, { value }] of options) {
     const [bits, mask] = readMark(value[0] ?? '')
@@ -99,7 +99,7 @@ function applyConnmark(flow: Flow, options: RuleOptions): Effect {
   }
 }
 
-/** `10.0.0.1:80`, `10.0.0.1`, `:80`; of a range the first, as the kernel's choice in it is its own. */
+/** `10.0.0.1:80`, `10.0.0.1`, `:80`; of a range the first, because the kernel's choice is not predictable. */
 function translate(flow: Flow, to: string): Effect {
   const endpoint = parseEndpoint(to) ?? readPartialEndpoint(to, flow)
   const changed = { ...flow, destination: endpoint.address, port: endpoint.port, translated: true }

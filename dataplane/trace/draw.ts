@@ -1,24 +1,33 @@
 import type { Trace } from '../trace.ts'
-import { acceptsByPolicy, type Hook, type Step } from './step.ts'
+import {
+  actionsAt,
+  consequenceOf,
+  endsOf,
+  legsOf,
+  type PathAction,
+  type Place,
+  stoppingHooks,
+} from '../view/packet-path.ts'
+import type { Hook } from './step.ts'
 
 export interface DrawOptions {
-  /** Columns of the terminal; the drawing takes 40 at least. */
+  /** Columns of the terminal; at least 40 are used. */
   width: number
-  /** Lines of ASCII text without the drawing: for pipes, screen readers and terminals that cannot do more. */
+  /** Lines of ASCII text without the drawing: for pipes, screen readers and simple terminals. */
   plain?: boolean
-  /** Where a packet to a Service got stuck (stoppingPlace), to follow "It …". */
+  /** Where a packet to a Service stopped (stoppingPlace), as a predicate after "It". */
   stop?: string | undefined
 }
 
-/** Rows that one hook gets at most for what was done there, and the ends get together. */
+/** Maximum number of rows for the actions at one hook, and for the ends of the path. */
 const ROWS = 4
-/** The drawing needs this many columns; below, the list does without it. */
+/** The minimum width for the drawing; below it, only the list is printed. */
 const DRAWN = 66
 const NARROWEST = 40
 
 /**
- * The path of a packet in lines of at most `width` columns: netfilter's hooks with those that it passed, then for each what was done
- * there and by which chains, then where it ends. A usual trace fits into 24 lines.
+ * Draws the path of a packet in lines of at most `width` columns: Netfilter's hooks with the passed ones highlighted, then for each
+ * of these the actions and their chains, then the end. A typical trace fits into 24 lines.
  */
 export function drawTrace(trace: Trace, { width: given, plain = false, stop }: DrawOptions): string[] {
   const width = Math.max(given, NARROWEST)
@@ -31,135 +40,72 @@ export function drawTrace(trace: Trace, { width: given, plain = false, stop }: D
 }
 
 /** Hooks that the packet passed in brackets with heavy lines, `✗` behind one that stopped it, the others with thin lines. */
-function drawHooks({ hooks, outcomes, lost, steps }: Trace): string[] {
-  const stopping = new Set(
-    lost.flatMap(({ table, chain, rule }) =>
-      steps
-        .filter((step) => step.matched && step.table === table && step.chain === chain && step.rule === rule)
-        .map(({ hook }) => hook),
-    ),
-  )
-  const has = (hook: Hook) => hooks.includes(hook)
+function drawHooks(trace: Trace): string[] {
+  const stopping = stoppingHooks(trace)
+  const legs = legsOf(trace)
+  const isTaken = (from: Place, to: Place) => legs.some(([one, other]) => one === from && other === to)
+  const has = (hook: Hook) => trace.hooks.includes(hook)
   const box = (hook: Hook, columns: number) => {
     const name = has(hook) ? `[${hook}]${stopping.has(hook) ? '✗' : ''}` : ` ${hook} `
     return name.padStart(name.length + Math.floor((columns - name.length) / 2)).padEnd(columns)
   }
-  const edge = (taken: boolean, columns: number) => `${(taken ? '━' : '─').repeat(columns - 1)}${taken ? '▶' : '>'}`
-  const isSent = hooks[0] === 'OUTPUT'
-  const byIpvs = steps.some(({ table }) => table === 'ipvs')
-  const arrives = has('INPUT') && (byIpvs || outcomes.length > 0)
-  const leaves = outcomes.length > 0 && has('POSTROUTING') && !(isSent && has('PREROUTING'))
-  const bar = (taken: boolean) => (taken ? '┃' : '│')
-  const name = byIpvs && !isSent ? 'IPVS' : 'process'
-  const local = isSent || arrives ? `[${name}]` : ` ${name} `
-  const forwarded = has('FORWARD')
+  const edge = (from: Place, to: Place, columns: number) =>
+    `${(isTaken(from, to) ? '━' : '─').repeat(columns - 1)}${isTaken(from, to) ? '▶' : '>'}`
+  const bar = (hook: Hook) => (has(hook) ? '┃' : '│')
+  const isSent = trace.hooks[0] === 'OUTPUT'
+  const name = trace.steps.some(({ table }) => table === 'ipvs') && !isSent ? 'IPVS' : 'process'
+  const local = isSent || isTaken('INPUT', 'process') ? `[${name}]` : ` ${name} `
   return [
-    `        ${box('INPUT', 12)}${edge(arrives, 6)} ${local.padStart(10 - Math.ceil((10 - local.length) / 2)).padEnd(10)} ${edge(has('OUTPUT'), 6)}${box('OUTPUT', 13)}`,
-    `              ${bar(has('INPUT'))}${' '.repeat(35)}${bar(has('OUTPUT'))}`,
-    `in ${edge(!isSent, 4)}${box('PREROUTING', 15)}${edge(forwarded, 4)}${box('FORWARD', 12)}${edge(forwarded && has('POSTROUTING'), 4)}${box('POSTROUTING', 16)}${edge(leaves, 4)} out`,
+    `        ${box('INPUT', 12)}${edge('INPUT', 'process', 6)} ${local.padStart(10 - Math.ceil((10 - local.length) / 2)).padEnd(10)} ${edge('process', 'OUTPUT', 6)}${box('OUTPUT', 13)}`,
+    `              ${bar('INPUT')}${' '.repeat(35)}${bar('OUTPUT')}`,
+    `in ${edge('in', 'PREROUTING', 4)}${box('PREROUTING', 15)}${edge('routing', 'FORWARD', 4)}${box('FORWARD', 12)}${edge('FORWARD', 'POSTROUTING', 4)}${box('POSTROUTING', 16)}${edge('POSTROUTING', 'out', 4)} out`,
   ].map((line) => line.trimEnd())
 }
 
-/** What one chain did to the packet, for each part of the connections. */
-interface Action {
-  table: string
-  path: readonly string[]
-  summary: string
-  probability: number
-}
-
-const QUIET = new Set(['JUMP', 'GOTO', 'CONTINUE', 'RETURN', 'NO MATCH'])
-
-function actionsAt({ steps }: Trace, hook: Hook): Action[] {
-  return (
-    steps
-      .filter((step) => step.hook === hook && step.matched && !acceptsByPolicy(step))
-      .filter(({ verdict, reason }) => (QUIET.has(verdict) ? reason.includes('mark becomes') : true))
-      // Masquerading clears the mark that requested it; the next line shows that.
-      .filter(({ reason }) => !/mark becomes 0x0$/.test(reason))
-      .map((step) => ({
-        table: step.table,
-        path: step.path ?? [step.chain],
-        summary: describeAction(step),
-        probability: step.probability,
-      }))
-  )
-}
-
-/** `DNAT to 10.244.1.6:80`, `REJECT icmp-port-unreachable`, `mark becomes 0x4000`. */
-function describeAction({ verdict, reason, rule }: Step): string {
-  const did = reason.split('; ').at(-1) ?? ''
-  const effect = /(?:^|[,;] )((?:connection )?mark becomes \S+|(?:to|source becomes) \S+)$/.exec(
-    reason.split(/; scheduler /)[0] ?? '',
-  )?.[1]
-  if (QUIET.has(verdict)) return effect ?? did
-  if (verdict === 'REJECT' || verdict === 'DROP') return `${verdict}: ${rule}`
-  return `${verdict}${effect === undefined ? '' : ` ${effect}`}`
-}
-
-/** A line for the hook, the chains that decided there, and what they did; parts of the connections with the same path are joined. */
+/** Lines for a hook, the chains with an effect, and their actions; parts of the connections with the same path are joined. */
 function describeHook(trace: Trace, hook: Hook, width: number): string[] {
   const lines: string[] = []
-  for (const group of groupActions(actionsAt(trace, hook))) {
-    const [first] = group
-    if (!first) continue
-    const path = commonPath(group.map((action) => action.path))
-    const title = `${first.table}: ${path.join(' → ')}`
-    const summary = [...new Set(group.map((action) => action.summary))].map((text) => {
-      const probability = group
-        .filter((action) => action.summary === text)
-        .reduce((sum, action) => sum + action.probability, 0)
-      return `${text}${probability < 0.999_999 ? `  ${percent(probability)}` : ''}`
-    })
-    if (summary.length === 1 && !summary[0]?.includes(': ')) {
-      lines.push(...wrap(`${title}  ${summary[0]}`, width, '  '))
+  for (const { table, chains, texts } of joinActions(actionsAt(trace, hook))) {
+    const title = `${table}: ${chains.join(' → ')}`
+    if (texts.length === 1 && !texts[0]?.includes(': ')) {
+      lines.push(...wrap(`${title}  ${texts[0]}`, width, '  '))
       continue
     }
     lines.push(...wrap(title, width, '  '))
-    const shown = summary.length > ROWS ? summary.slice(0, ROWS - 1) : summary
+    const shown = texts.length > ROWS ? texts.slice(0, ROWS - 1) : texts
     for (const text of shown) lines.push(...wrap(text, width, '    '))
-    if (summary.length > shown.length) lines.push(`    … and ${summary.length - shown.length} more`)
+    if (texts.length > shown.length) lines.push(`    … and ${texts.length - shown.length} more`)
   }
-  return [lines.length > 0 ? hook : `${hook}: no rule acts on it`, ...lines]
+  return [lines.length > 0 ? hook : `${hook}: no rule has an effect`, ...lines]
 }
 
-/** Deeds one after the other of one table and kind. */
-function groupActions(actions: readonly Action[]): Action[][] {
-  const groups = new Map<string, Action[]>()
-  for (const action of actions) {
-    const key = `${action.table} ${action.path[0]} ${action.summary.split(' ')[0]}`
-    groups.set(key, [...(groups.get(key) ?? []), action])
+/** Actions of the same kind that the same chains lead to. */
+function joinActions(actions: readonly PathAction[]): (Pick<PathAction, 'table' | 'chains'> & { texts: string[] })[] {
+  const joined = new Map<string, Pick<PathAction, 'table' | 'chains'> & { texts: string[] }>()
+  for (const { table, chains, text, probability } of actions) {
+    const key = `${table} ${chains.join(' ')} ${text.split(' ')[0]}`
+    const { texts } = joined.get(key) ?? { texts: [] }
+    const line = `${text}${probability < 0.999_999 ? `  ${percent(probability)}` : ''}`
+    joined.set(key, { table, chains, texts: [...texts, line] })
   }
-  return [...groups.values()]
+  return [...joined.values()]
 }
 
-function commonPath(paths: readonly (readonly string[])[]): readonly string[] {
-  const [first = []] = paths
-  const length = first.findIndex((chain, index) => paths.some((path) => path[index] !== chain))
-  return length === -1 ? first : first.slice(0, length)
-}
-
-/** Where the packet ends, in unbroken lines: each end with its share, and a sentence where there is more to say. */
-function describeEnd({ outcomes, lost, verdict }: Trace, rows = Number.POSITIVE_INFINITY): string[] {
-  const ends = [
-    ...outcomes.map(({ to, probability, masquerade }) => {
-      return `→ ${to}  ${percent(probability)}, source ${masquerade ? 'masqueraded' : 'kept'}`
-    }),
-    ...lost.map((one) => `✗ ${one.verdict}  ${percent(one.probability)}, by ${one.table} ${one.chain}`),
-  ]
+/** Describes the ends of the path, one per line with its share, and a sentence that explains the verdict. */
+function describeEnd(trace: Trace, rows = Number.POSITIVE_INFINITY): string[] {
+  const ends = endsOf(trace).map(({ to, verdict, probability, masquerade, by }) =>
+    to === undefined
+      ? `✗ ${verdict}  ${percent(probability)}, by ${by}`
+      : `→ ${to}  ${percent(probability)}, source ${masquerade ? 'masqueraded' : 'kept'}`,
+  )
   const lines = ends.length > rows ? [...ends.slice(0, rows - 1), `… and ${ends.length - rows + 1} more`] : ends
-  const sentence = {
-    dnat: '',
-    accept: 'Nothing translates it: it goes where it was sent.',
-    reject: 'It is rejected: the sender gets an answer, "connection refused".',
-    drop: 'It is dropped: the sender gets no answer, a time-out.',
-  }[verdict]
+  const sentence = consequenceOf(trace)
   return sentence === '' ? lines : [...lines, sentence]
 }
 
 const percent = (probability: number): string => `${Number((probability * 100).toFixed(2))} %`
 
-/** Breaks a line at blanks, and a word that is too long where it must; further lines are indented by four more columns. */
+/** Wraps a line at spaces, and a word only if it is too long; continuation lines are indented by four more columns. */
 function wrap(text: string, width: number, indent: string): string[] {
   const lines: string[] = []
   let line = indent
@@ -179,7 +125,7 @@ function wrap(text: string, width: number, indent: string): string[] {
 const ASCII: Record<string, string> = { '→': '->', '✗': 'x', '…': '...' }
 const toAscii = (line: string): string => line.replace(/[→✗…]/g, (sign) => ASCII[sign] ?? '')
 
-/** A trace for reading: every rule and policy that the packet met, `✓` where it matched, with what it did and why, and the end. */
+/** Explains a trace: every evaluated rule and policy, with `✓` if it matched, its effect and the reason, and the end. */
 export function explainTrace(trace: Trace): string[] {
   const lines = [trace.packet]
   let place = ''

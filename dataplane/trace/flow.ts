@@ -3,9 +3,9 @@ import { canonicalAddress, familyOf, parseEndpoint, printEndpoint } from '../ip-
 export type Protocol = 'tcp' | 'udp' | 'sctp'
 
 /**
- * The first packet of a new connection. A Pod's enters through the Pod's interface of the node, an external one through
- * the node's uplink, the host's comes from a process of the node. Without `source`, the host has the one that its kernel chooses,
- * and an external one is the router's.
+ * The first packet of a new connection. A Pod's packet enters through the Pod's interface on the node, an external one through
+ * the node's uplink, and the host's comes from a process of the node. Default of `source`: the address that the host's kernel
+ * chooses, or for an external packet the router's.
  */
 export interface Packet {
   from: 'pod' | 'host' | 'external'
@@ -16,7 +16,7 @@ export interface Packet {
   protocol: Protocol
 }
 
-/** A packet that cannot be sent as described; the message says what to write instead. */
+/** A packet that cannot be sent as described; the message shows the expected form. */
 export class PacketError extends Error {
   override name = 'PacketError'
 }
@@ -29,9 +29,7 @@ export function parsePacket(from: string, to: string): Packet {
   const [endpointText = '', protocol = 'tcp', ...rest] = to.split('/')
   const endpoint = parseEndpoint(endpointText)
   if (!endpoint || endpoint.port === 0 || rest.length > 0 || !isProtocol(protocol)) {
-    throw new PacketError(
-      `"${to}" is no destination; write it as 10.96.0.10:53/udp (tcp, udp or sctp; tcp if left out)`,
-    )
+    throw new PacketError(`"${to}" is not a destination; write it as 10.96.0.10:53/udp (tcp, udp or sctp; default tcp)`)
   }
   const packet = { destination: endpoint.address, port: endpoint.port, protocol }
   if (from === 'host') return { from: 'host', ...packet }
@@ -41,7 +39,9 @@ export function parsePacket(from: string, to: string): Packet {
   const source = from.slice(colon + 1)
   const family = source.includes('/') ? undefined : familyOf(source)
   if ((kind !== 'pod' && kind !== 'external') || family === undefined) {
-    throw new PacketError(`"${from}" is no origin; write it as pod:10.244.1.99, host, outside or external:203.0.113.9`)
+    throw new PacketError(
+      `"${from}" is not an origin; write it as pod:10.244.1.99, host, outside or external:203.0.113.9`,
+    )
   }
   if (family !== familyOf(endpoint.address)) {
     throw new PacketError(`"${from}" and "${to}" are of different IP families; give both as IPv4 or both as IPv6`)
@@ -62,8 +62,7 @@ export interface IpvsOrigin {
 }
 
 /**
- * A packet on its path, with the probability of that path and what conntrack knows of it. Flows are never changed,
- * only copied.
+ * A packet on its path, with the probability of that path and its conntrack state. Flows are immutable.
  */
 export interface Flow {
   source: string
@@ -75,17 +74,17 @@ export interface Flow {
   probability: number
   inInterface?: string
   outInterface?: string
-  /** Where the packet was sent to and came from before any translation (conntrack's original direction). */
+  /** Source and destination before any translation (conntrack's original direction). */
   original: { source: string; destination: string; port: number }
   tracked: boolean
-  /** Conntrack's two nat bindings: a nat hook is consulted only while its side is not bound yet. */
+  /** Conntrack's two nat bindings: a nat hook has an effect only while its side is not bound. */
   destinationBound: boolean
   sourceBound: boolean
   /** Translated by netfilter; IPVS sets `ipvs` instead. */
   translated: boolean
   sourceTranslated: boolean
   ipvs?: IpvsOrigin
-  /** Came back in through the loopback device after it had left. */
+  /** The packet returned through the loopback device. */
   looped: boolean
 }
 
@@ -104,7 +103,7 @@ function describe(flow: Flow): string {
   return `${flow.source} → ${printEndpoint(flow.destination, flow.port)}/${flow.protocol}`
 }
 
-/** Makes one flow of those that differ by nothing but their probability. */
+/** Merges flows that differ only in their probability. */
 export function mergeFlows(flows: Flow[]): Flow[] {
   if (flows.length < 2) return flows
   const merged = new Map<string, Flow>()

@@ -1,16 +1,17 @@
 import type { Finding } from '../compare/finding.ts'
 import type { Ruleset } from '../iptables-save.ts'
+import type { NftTable } from '../nft-table.ts'
 import type { NodeState } from '../node-state.ts'
 import { targetOf } from '../rule-text.ts'
-import { CircleError, type Packet, PacketError, tracePacket } from '../trace.ts'
+import { CircleError, type Hop, type Packet, PacketError, tracePacket } from '../trace.ts'
 import { readMark } from './matches.ts'
 
-/** Targets that stop a packet, send it elsewhere, or take it out of connection tracking. */
+/** Targets that stop a packet, redirect it, or exclude it from connection tracking. */
 const TAKING = new Set(['DROP', 'REJECT', 'TARPIT', 'DNAT', 'REDIRECT', 'TPROXY', 'NOTRACK', 'CT', 'MARK', 'TTL', 'HL'])
 
 const isForeign = (chain: string): boolean => !chain.startsWith('KUBE-')
 
-/** Without a foreign rule that could take a packet there is nothing to trace. */
+/** Without a foreign rule that could affect a packet, nothing needs to be traced. */
 const hasSuspects = (rules: Ruleset): boolean =>
   [...rules.values()].some((table) =>
     [...table.values()].some(
@@ -20,39 +21,72 @@ const hasSuspects = (rules: Ruleset): boolean =>
     ),
   )
 
-/** True of a rule that a packet met and that decides what becomes of it, in place of kube-proxy's rules. */
+/** The same for the tables of other programs in nf_tables. */
+const hasNftSuspects = (tables: readonly NftTable[]): boolean =>
+  tables.some(({ chains }) =>
+    [...chains.values()].some(
+      ({ base, rules }) =>
+        base?.policy === 'drop' || rules.some(({ text }) => NFT_TAKING.test(text) || NFT_MARK.test(text)),
+    ),
+  )
+
+const NFT_TAKING = /\b(?:drop|reject|dnat|redirect|notrack|tproxy|queue)\b/
+const NFT_MARK = /\bmeta mark set\b/
+
+/** True for a matching rule that determines the packet's path instead of kube-proxy's rules. */
+function isTakingNft({ hook, rule, verdict, reason }: Hop, masqueradeMark: number): boolean {
+  if (TAKING.has(verdict) || reason.includes('not tracked')) return true
+  const mark = / ?(?<!connection )mark becomes (0x[0-9a-f]+)/.exec(reason)?.[1]
+  const isLate = hook !== 'PREROUTING' && hook !== 'OUTPUT'
+  // A mark that is cleared before nat PREROUTING is set again there.
+  return mark !== undefined && NFT_MARK.test(rule) && (isLate || (Number(mark) & masqueradeMark) !== 0)
+}
+
+/** The same for a rule of iptables. */
 function isTaking(hook: string, rule: string, masqueradeMark: number): boolean {
   const target = targetOf(rule)
   if (target === 'CT') return rule.includes('--notrack')
   if (target === 'TTL' || target === 'HL') return /--(?:ttl|hl)-set [01]\b/.test(rule)
   if (target !== 'MARK') return target !== undefined && TAKING.has(target)
   const [bits, mask] = readMark(/--(?:set-x?|x?or-)mark (\S+)/.exec(rule)?.[1] ?? '0/0')
-  // Before nat PREROUTING a mark that is cleared is set again; behind it the connection is masqueraded no more.
+  // A mark that is cleared before nat PREROUTING is set again; after it, the connection is no longer masqueraded.
   const isLate = hook !== 'PREROUTING' && hook !== 'OUTPUT'
   return ((isLate ? bits | mask : bits) & masqueradeMark) !== 0
 }
 
 /**
- * Rules that are not kube-proxy's and take Service packets: the first packet of each connection is walked through what the node
- * holds, and a foreign rule that stops it, translates it, or changes its tracking or its masquerade mark is a finding, also
- * where it does so to a part of the connections only (`-m statistic`, `-m limit`). What firewalls and container engines write
- * for their own networks is met by none of these packets.
- * @param packets first packets of connections that have to reach a Service
+ * Finds foreign rules that affect packets for Services: the first packet of each connection is traced, and a rule that does not
+ * belong to kube-proxy is reported if it stops or translates the packet, or changes its tracking or masquerade mark, even for a
+ * part of the connections (`-m statistic`, `-m limit`). Rules of firewalls and container engines for their own networks do not
+ * match these packets.
+ * @param packets first packets of connections that must reach a Service
  * @param masqueradeBit kube-proxy's bit of the fwmark
  */
 export function findInterference(state: NodeState, packets: readonly Packet[], masqueradeBit: number): Finding[] {
-  if (!hasSuspects(state.iptables)) return []
+  const others = state.foreignNftables ?? []
+  if (!hasSuspects(state.iptables) && !hasNftSuspects(others)) return []
+  const foreignTables = new Set(others.map(({ family, name }) => `${family} ${name}`))
+  const masqueradeMark = 2 ** masqueradeBit
   const found = new Map<string, Finding>()
   for (const packet of packets) {
-    for (const { table, chain, rule, hook, verdict } of hopsOf(state, packet)) {
-      const isPolicy = rule.startsWith('-P ')
-      if (!isForeign(chain) || !(isPolicy ? verdict === 'DROP' : isTaking(hook, rule, 2 ** masqueradeBit))) continue
+    for (const hop of hopsOf(state, packet)) {
+      const { table, chain, rule, hook, verdict } = hop
+      const isNft = foreignTables.has(table)
+      if (!isNft && (table === 'ipvs' || table.includes(' ') || !isForeign(chain))) continue
+      const isPolicy = rule.startsWith(isNft ? 'policy ' : '-P ')
+      const takes = isPolicy
+        ? verdict === 'DROP'
+        : isNft
+          ? isTakingNft(hop, masqueradeMark)
+          : isTaking(hook, rule, masqueradeMark)
+      if (!takes) continue
       const key = `${table} ${chain} ${rule}`
       if (found.has(key)) continue
       const to = `${packet.destination}:${packet.port}/${packet.protocol}`
       const what = isPolicy ? 'its policy' : "a rule that is not kube-proxy's"
       const text = `${table} ${chain}: ${what} (${verdict}) takes packets to ${to}`
-      found.set(key, { kind: 'stale', where: { table, chain }, actual: rule, text, interferes: true })
+      const where = isNft ? { nft: table, part: `chain ${chain}` } : { table, chain }
+      found.set(key, { kind: 'stale', where, actual: rule, text, interferes: true })
     }
   }
   return [...found.values()]
@@ -62,7 +96,7 @@ function hopsOf(state: NodeState, packet: Packet) {
   try {
     return tracePacket(state, packet, { matchingOnly: true }).hops
   } catch (error) {
-    // A packet that the node cannot have meets no rule; the comparison reports chains in a circle.
+    // A packet that the node cannot have matches no rule; the comparison reports chains in a cycle.
     if (error instanceof PacketError || error instanceof CircleError) return []
     throw error
   }

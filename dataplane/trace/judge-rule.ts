@@ -3,7 +3,10 @@ import type { Negatable, ParsedRule } from '../rule.ts'
 import type { Flow } from './flow.ts'
 import { allOf, type Judgement, judged, judgeMatch, PROTOCOL_NUMBERS, type TraceContext } from './matches.ts'
 
-/** The chance that a rule matches the packet, and why it does or does not: the first field or match that fails decides. */
+/**
+ * The probability that a rule matches the packet, with the reason: the first field or match that fails
+ * decides.
+ */
 export function judgeRule(rule: ParsedRule, flow: Flow, context: TraceContext): Judgement {
   const judgements: Judgement[] = []
   for (const { fieldOf, holds, describe } of FIELDS) {
@@ -14,7 +17,7 @@ export function judgeRule(rule: ParsedRule, flow: Flow, context: TraceContext): 
     judgements.push(judgement)
   }
   if (rule.fragment) {
-    const judgement = judged(false, rule.fragment.negated, 'it is no fragment')
+    const judgement = judged(false, rule.fragment.negated, 'it is not a fragment')
     if (judgement.chance === 0) return judgement
     judgements.push(judgement)
   }
@@ -26,7 +29,10 @@ export function judgeRule(rule: ParsedRule, flow: Flow, context: TraceContext): 
   return allOf(judgements)
 }
 
-/** True for a rule with another destination, without a reason: most rules that a packet meets are for other Services. */
+/**
+ * True for a rule with another destination, without computing a reason: most evaluated rules are for other
+ * Services.
+ */
 export function isForOther({ destination }: ParsedRule, flow: Flow): boolean {
   return destination !== undefined && contains(destination.value, flow.destination) === destination.negated
 }
@@ -62,7 +68,7 @@ const FIELDS: readonly Field[] = [
   { fieldOf: ({ protocol }) => protocol, holds: isProtocol, describe: ({ protocol }) => `protocol is ${protocol}` },
 ]
 
-/** `eth0`, or `veth+` for every name that begins so. */
+/** `eth0`, or `veth+` for every name with this prefix. */
 function isInterface(pattern: string, name: string | undefined): boolean {
   if (pattern === '+') return true
   return pattern.endsWith('+') ? (name ?? '').startsWith(pattern.slice(0, -1)) : pattern === name

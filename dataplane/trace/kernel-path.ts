@@ -8,7 +8,7 @@ import type { Hook, Step } from './step.ts'
 import { type HookEnd, TableWalk } from './walk-chain.ts'
 import { NftWalk } from './walk-nftables.ts'
 
-/** What the kernel runs at a hook: a table of iptables or a base chain of nf_tables. */
+/** A table of iptables or a base chain of nf_tables at a hook. */
 interface BaseChain {
   priority: number
   isNat: boolean
@@ -16,7 +16,7 @@ interface BaseChain {
 }
 
 const EVERY: readonly Hook[] = ['PREROUTING', 'INPUT', 'FORWARD', 'OUTPUT', 'POSTROUTING']
-/** Tables of iptables, where they are registered and with which priority (linux/netfilter_ipv4.h). */
+/** The tables of iptables with their hooks and priorities (linux/netfilter_ipv4.h). */
 const TABLES: readonly { name: string; hooks: readonly Hook[]; priority: (hook: Hook) => number }[] = [
   { name: 'raw', hooks: ['PREROUTING', 'OUTPUT'], priority: () => -300 },
   { name: 'mangle', hooks: EVERY, priority: () => -150 },
@@ -28,7 +28,7 @@ const TABLES: readonly { name: string; hooks: readonly Hook[]; priority: (hook: 
   { name: 'filter', hooks: ['INPUT', 'FORWARD', 'OUTPUT'], priority: () => 0 },
   { name: 'security', hooks: ['INPUT', 'FORWARD', 'OUTPUT'], priority: () => 50 },
 ]
-/** Those of IPVS at LOCAL_OUT and LOCAL_IN (ip_vs_ops4 of net/netfilter/ipvs/ip_vs_core.c). */
+/** The priorities of IPVS at LOCAL_OUT and LOCAL_IN (ip_vs_ops4 of net/netfilter/ipvs/ip_vs_core.c). */
 const IPVS_OUTPUT = -99
 const IPVS_INPUT = 99
 
@@ -44,13 +44,13 @@ export interface LostFlow {
 /**
  * The path of packets through the kernel: PREROUTING, the routing decision, INPUT or FORWARD, OUTPUT, POSTROUTING, each with the
  * tables of iptables and the base chains of nf_tables in the order of their priorities, and IPVS between: at LOCAL_IN after filter,
- * at LOCAL_OUT after nat and before filter. What IPVS translates to another host passes LOCAL_OUT and POSTROUTING (ip_vs_xmit.c,
- * with net.ipv4.vs.conntrack=1, which kube-proxy sets).
+ * at LOCAL_OUT after nat and before filter. Packets that IPVS translates to another host pass LOCAL_OUT and POSTROUTING
+ * (ip_vs_xmit.c, with net.ipv4.vs.conntrack=1, which kube-proxy sets).
  */
 export class KernelPath {
   readonly delivered: Flow[] = []
   readonly lost: LostFlow[] = []
-  /** Hooks that packets came to, in the order of their first visits. */
+  /** Hooks that packets reached, in the order of the first packet. */
   readonly hooks = new Set<Hook>()
   readonly #state: NodeState
   readonly #servers: VirtualServers
@@ -69,7 +69,7 @@ export class KernelPath {
     this.#nftWalk = new NftWalk(context, record, matchingOnly)
   }
 
-  /** A packet that comes in by an interface. */
+  /** Processes a packet that arrives at an interface. */
   prerouting(entering: Flow): void {
     for (const flow of this.#hook('PREROUTING', entering)) {
       if (this.#context.network.isLocal(flow.destination)) this.#input(flow)
@@ -77,11 +77,11 @@ export class KernelPath {
     }
   }
 
-  /** A packet that a process of the node (or IPVS) sends. */
+  /** Processes a packet that a process of the node (or IPVS) sends. */
   output(sent: Flow): void {
     const routed = this.#routed({ ...sent, inInterface: undefined })
     for (const natted of this.#hook('OUTPUT', routed, { before: IPVS_OUTPUT })) {
-      // The kernel routes again what nat OUTPUT translated (nf_nat_ipv4_local_fn).
+      // The kernel routes a packet again after nat OUTPUT translated it (nf_nat_ipv4_local_fn).
       const flow = this.#routed(natted)
       const shares = this.#virtualServer('OUTPUT', flow)
       if (!shares) this.#outputFilter(flow)
@@ -106,7 +106,7 @@ export class KernelPath {
     this.delivered.push(...this.#hook('INPUT', flow, { from: IPVS_INPUT }))
   }
 
-  /** A real server on this node gets the packet in place (`here`); one elsewhere gets it through LOCAL_OUT again. */
+  /** A real server on this node receives the packet directly (`here`); one on another node receives it through LOCAL_OUT. */
   #afterIpvs(flow: Flow, here: (flow: Flow) => void): void {
     if (this.#context.network.isLocal(flow.destination)) here(flow)
     else this.output(flow)
@@ -130,7 +130,7 @@ export class KernelPath {
     return { ...flow, outInterface: this.#context.network.deviceTo(flow.destination) }
   }
 
-  /** Walks what the kernel runs at a hook in the order of priorities; gives back what got through. */
+  /** Evaluates the tables and base chains of a hook in the order of their priorities; returns the flows that pass. */
   #hook(hook: Hook, entering: Flow, { from = -Infinity, before = Infinity } = {}): Flow[] {
     this.hooks.add(hook)
     const side = isDestinationHook(hook) ? 'destinationBound' : 'sourceBound'
@@ -140,7 +140,7 @@ export class KernelPath {
     let flows = [entering]
     for (const { isNat, walk } of chains)
       flows = flows.flatMap((flow) => {
-        // nat is consulted once per connection and side: a chain that translates binds it, and further ones are passed over.
+        // nat applies once per connection and side: the first chain that translates binds it, and later ones are skipped.
         if (isNat && (flow[side] || !flow.tracked)) return [flow]
         const passed = this.#passed(walk(flow))
         return isNat ? passed.map((one) => ({ ...one, [side]: !isTranslated(flow) && isTranslated(one) })) : passed
@@ -161,15 +161,15 @@ export class KernelPath {
   #baseChainsAt(hook: Hook, family: NftTable['family']): BaseChain[] {
     const known = this.#baseChains.get(hook)
     if (known) return known
-    const { iptables, nftables = [] } = this.#state
+    const { iptables, nftables = [], foreignNftables = [] } = this.#state
     const here = TABLES.filter(({ hooks }) => hooks.includes(hook))
     const chains: BaseChain[] = here.map(({ name, priority }) => {
       const walk = (flow: Flow) => this.#walk.table(hook, name, iptables.get(name), flow)
       return { priority: priority(hook), isNat: name === 'nat', walk }
     })
-    for (const table of nftables) {
-      // iptables of the nft kind keeps its tables in nf_tables: they were read by iptables-save.
-      if (table.family !== family || iptables.has(table.name)) continue
+    for (const table of [...nftables, ...foreignNftables]) {
+      // iptables-nft stores its tables in nf_tables; they were read with iptables-save.
+      if (table.family !== 'inet' && (table.family !== family || iptables.has(table.name))) continue
       for (const [name, chain] of table.chains) {
         if (chain.base?.hook !== hook.toLowerCase()) continue
         const walk = (flow: Flow) => this.#nftWalk.baseChain(hook, table, name, chain, flow)
@@ -181,7 +181,7 @@ export class KernelPath {
     return chains
   }
 
-  /** The packet as each real server of its virtual server gets it; undefined when IPVS has nothing to do with it. */
+  /** The packet for each real server of its virtual server; undefined if there is no virtual server for it. */
   #virtualServer(hook: Hook, flow: Flow): Flow[] | undefined {
     if (flow.ipvs) return undefined
     const server = findVirtualServer(this.#servers, flow)
@@ -189,7 +189,7 @@ export class KernelPath {
     const shares = scheduleShares(server)
     if (shares.length > 0) return shares.map((share) => this.#scheduled(hook, server, share, flow))
     const reason = server.realServers.length === 0 ? 'no real server' : 'no real server with a weight above 0'
-    // ip_vs_leave answers with ICMP port unreachable, whatever the protocol.
+    // ip_vs_leave sends ICMP port unreachable for every protocol.
     const by = this.#ipvsStep(hook, server, [], flow, 'REJECT', `${reason}: icmp-port-unreachable`)
     this.#record(by)
     this.lost.push({ flow, verdict: 'reject', by })
@@ -230,15 +230,15 @@ export interface Share {
 }
 
 /**
- * Schedulers that look at weights only to leave out 0: every other real server is as likely. For hashing ones (sh, dh, mh)
- * the client decides, which for an unknown client is the same. Source: net/netfilter/ipvs/ip_vs_*.c.
+ * Schedulers that ignore weights except 0: all other real servers are equally likely. With hashing schedulers (sh, dh, mh) the
+ * client determines the server, which for an unknown client is equivalent. Source: net/netfilter/ipvs/ip_vs_*.c.
  */
 const UNWEIGHTED = new Set(['rr', 'lc', 'dh', 'lblc', 'lblcr'])
 
 /** Virtual servers by virtualServerKey. */
 export type VirtualServers = ReadonlyMap<string, VirtualServer>
 
-/** The virtual server that takes a packet: by firewall mark first, then by address and port, then by port 0 (any port). */
+/** The virtual server for a packet: by firewall mark first, then by address and port, then by port 0 (any port). */
 function findVirtualServer(servers: VirtualServers, flow: Flow): VirtualServer | undefined {
   const key = (port: number) => `${flow.protocol.toUpperCase()} ${printEndpoint(flow.destination, port)}`
   const marked = flow.mark === 0 ? undefined : servers.get(`FWM ${flow.mark}`)
@@ -246,8 +246,8 @@ function findVirtualServer(servers: VirtualServers, flow: Flow): VirtualServer |
 }
 
 /**
- * How new connections spread over the real servers: none of weight 0 gets any; equal shares for schedulers that ignore
- * weights, shares by weight for the others. Empty when there is no usable one.
+ * The distribution of new connections over the real servers: none for weight 0, equal shares for schedulers that ignore weights,
+ * shares by weight for the others. Empty if there is no usable one.
  */
 function scheduleShares(server: VirtualServer): Share[] {
   const usable = server.realServers.filter(({ weight }) => weight > 0)
@@ -257,7 +257,7 @@ function scheduleShares(server: VirtualServer): Share[] {
   return usable.map((real) => ({ real, share: weightOf(real) / total }))
 }
 
-/** Weighted failover: the heaviest takes everything. */
+/** Weighted failover: the real server with the highest weight gets all connections. */
 function failover(usable: readonly RealServer[]): Share[] {
   const [first, ...others] = usable
   if (!first) return []

@@ -5,24 +5,26 @@ import type { Flow } from './flow.ts'
 import type { NodeNetwork } from './node-network.ts'
 import { setHolds, setKey } from './set-match.ts'
 
-/** The chance that a match holds (0 or 1 except for `statistic`) and why. The reason is empty where there is nothing to explain. */
+/**
+ * The probability that a match is true (0 or 1 except for `statistic`) and the reason, which may be empty.
+ */
 export interface Judgement {
   chance: number
   reason: string
 }
 
-/** What matches depend on besides the packet. */
+/** The input of matches besides the packet. */
 export interface TraceContext {
   network: NodeNetwork
   ipsets: IpSets
-  /** Names of `recent` lists that already hold the packet's source. A new client is in none. */
+  /** Names of `recent` lists that already contain the packet's source. A new client is in none. */
   visited: ReadonlySet<string>
 }
 
 type Judge = (options: RuleOptions, flow: Flow, context: TraceContext) => Judgement
 
 const HOLDS: Judgement = { chance: 1, reason: '' }
-/** What a match answers in `-p` numbers. Source: IANA protocol numbers. */
+/** Names of the protocol numbers in `-p`. Source: IANA. */
 export const PROTOCOL_NUMBERS: Record<string, string> = { '6': 'tcp', '17': 'udp', '132': 'sctp' }
 
 const JUDGES: Record<string, Judge> = {
@@ -30,8 +32,8 @@ const JUDGES: Record<string, Judge> = {
   comment: () => HOLDS,
   connmark: (options, flow) => judgeMark(options, flow.connmark, 'connection mark'),
   conntrack: judgeConntrack,
-  icmp: () => ({ chance: 0, reason: 'it is no ICMP packet' }),
-  icmp6: () => ({ chance: 0, reason: 'it is no ICMPv6 packet' }),
+  icmp: () => ({ chance: 0, reason: 'it is not an ICMP packet' }),
+  icmp6: () => ({ chance: 0, reason: 'it is not an ICMPv6 packet' }),
   iprange: judgeRange,
   ipvs: judgeIpvs,
   limit: () => ({ chance: 1, reason: 'within the limit' }),
@@ -48,19 +50,19 @@ const JUDGES: Record<string, Judge> = {
   udp: judgePorts,
 }
 
-/** Judges one `-m` match. A module the model does not know is taken not to match, with a reason. */
+/** Judges one `-m` match. An unknown module counts as no match, with a reason. */
 export function judgeMatch(match: Match, flow: Flow, context: TraceContext): Judgement {
   const judge = match.known ? JUDGES[match.name] : undefined
   if (!judge) return { chance: 0, reason: `the match "${match.name}" is not modelled, taken as no match` }
   return judge(match.options, flow, context)
 }
 
-/** The outcome of one question with its `!`; `fact` completes "the packet's …". */
+/** The result of one condition with its `!`; `fact` is the reason. */
 export function judged(holds: boolean, negated: boolean, fact: string): Judgement {
   return { chance: holds === negated ? 0 : 1, reason: fact }
 }
 
-/** All of several questions: the first that fails gives the reason, else the reasons of all. */
+/** The conjunction of several conditions: the reason is that of the first one that fails, else of all. */
 export function allOf(judgements: Judgement[]): Judgement {
   const failed = judgements.find(({ chance }) => chance === 0)
   if (failed) return failed
@@ -87,7 +89,7 @@ function judgeMark(options: RuleOptions, mark: number, name: string): Judgement 
   return judged((mark & mask) >>> 0 === value, wanted.negated, `${name} is 0x${mark.toString(16)}`)
 }
 
-/** `0x4000/0x4000` → [value, mask]; without mask all 32 bits count. */
+/** `0x4000/0x4000` → [value, mask]; without a mask all 32 bits are compared. */
 export function readMark(text: string): [value: number, mask: number] {
   const [value = '0', mask = '0xffffffff'] = text.split('/')
   return [Number(value) >>> 0, Number(mask) >>> 0]
@@ -136,7 +138,7 @@ function judgePorts(options: RuleOptions, flow: Flow): Judgement {
       judgements.push(judged(any, negated, 'source port is any free one'))
     } else if (option === '--syn') judgements.push(judged(true, negated, 'it is a SYN'))
     else if (option === '--tcp-flags') {
-      // The first packet carries SYN alone, so whatever of it the mask keeps must be what is wanted.
+      // The first packet has only the SYN flag, so the flags within the mask must equal the wanted flags.
       const kept = text.split(',').filter((flag) => flag === 'SYN' || flag === 'ALL')
       const wanted = (value[1] ?? '').split(',').filter((flag) => flag !== 'NONE')
       const holds = kept.length > 0 ? wanted.length === 1 && wanted[0] === 'SYN' : wanted.length === 0
@@ -146,7 +148,7 @@ function judgePorts(options: RuleOptions, flow: Flow): Judgement {
   return allOf(judgements)
 }
 
-/** Whether a port lies in `80`, `80:90`, `:90`, or one of several with commas between. */
+/** Whether a port is in `80`, `80:90`, `:90`, or a comma-separated list of these. */
 function inPorts(text: string, port: number): boolean {
   return text.split(',').some((part) => {
     const [low = '', high = low] = part.split(':')
@@ -190,14 +192,14 @@ function judgeIpvs(options: RuleOptions, flow: Flow): Judgement {
 }
 
 function judgePhysdev(options: RuleOptions): Judgement {
-  // A routed packet has no bridge port, so every positive question about one fails.
+  // A routed packet has no bridge port, so every positive condition is false.
   return allOf([...options.values()].map(({ negated }) => judged(false, negated, 'not bridged')))
 }
 
 function judgeRecent(options: RuleOptions, _flow: Flow, { visited }: TraceContext): Judgement {
   const name = options.get('--name')?.value[0] ?? 'DEFAULT'
   const set = options.get('--set')
-  if (set) return judged(true, set.negated, `source is put into the list ${name}`)
+  if (set) return judged(true, set.negated, `source is added to the list ${name}`)
   for (const option of ['--rcheck', '--update', '--remove']) {
     const wanted = options.get(option)
     if (!wanted) continue
@@ -211,7 +213,7 @@ function judgeSet(options: RuleOptions, flow: Flow, { ipsets }: TraceContext): J
   const wanted = options.get('--match-set')
   const [name = '', directions = ''] = wanted?.value ?? []
   const set = ipsets.get(name)
-  if (!set) return judged(false, wanted?.negated ?? false, `the set ${name} is not there`)
+  if (!set) return judged(false, wanted?.negated ?? false, `the set ${name} does not exist`)
   const sides = directions.split(',')
   const holds = setHolds(ipsets, set, sides, flow)
   const key = setKey(set, sides, flow)
@@ -225,7 +227,7 @@ function judgeStatistic(options: RuleOptions): Judgement {
   const every = options.get('--every')
   const wanted = probability ?? every
   if (!wanted) return HOLDS
-  // The kernel keeps probabilities in steps of 1/2³¹ (xt_statistic).
+  // The kernel stores probabilities in steps of 1/2³¹ (xt_statistic).
   const share = probability ? Math.round(Number(probability.value[0]) * 2 ** 31) / 2 ** 31 : 1 / Number(every?.value[0])
   const chance = Math.min(1, Math.max(0, Number.isFinite(share) ? share : 0))
   const meant = wanted.negated ? 1 - chance : chance

@@ -11,13 +11,13 @@ export interface NftPlace {
   network: NodeNetwork
 }
 
-/** A value that an expression may have, undefined for none, and the packet with the share of the probability that has it. */
+/** A possible value of an expression, undefined for none, and the packet with the probability of that value. */
 interface NftValue {
   value: string | undefined
   flow: Flow
 }
 
-/** The values that an expression may have for the packet, each with its share of the probability. */
+/** The possible values of an expression for the packet, each with its probability. */
 export function valuesOf(place: NftPlace, expression: NftExpression, flow: Flow): NftValue[] {
   switch (expression.kind) {
     case 'literal':
@@ -56,7 +56,10 @@ export function valuesOf(place: NftPlace, expression: NftExpression, flow: Flow)
   }
 }
 
-/** The first packet's value of `ip saddr`, `meta mark`, …; undefined for one that it has not, or that is not modelled. */
+/**
+ * The first packet's value of `ip saddr`, `meta mark`, …; undefined if it has none, or if the selector is
+ * not modelled.
+ */
 function selected({ network }: NftPlace, selector: string, flow: Flow): string | undefined {
   const [first = '', ...rest] = selector.split(' ')
   const key = rest.join(' ')
@@ -106,7 +109,7 @@ function combine(operator: '&' | '|' | '^', left: string, right: string): string
   return hexadecimal((operator === '&' ? a & b : operator === '|' ? a | b : a ^ b) >>> 0)
 }
 
-/** The value of the element that holds the key, `''` for one of a set; undefined when none does. */
+/** The value of the element that contains the key, `''` for a set; undefined if there is none. */
 export function lookUp(table: NftTable, data: NftElements, key: string): string | undefined {
   if (!('name' in data)) return data.elements.find(([element]) => covers(element, key))?.[1]
   const map = table.maps.get(data.name)?.elements
@@ -118,7 +121,10 @@ export function lookUp(table: NftTable, data: NftElements, key: string): string 
   return set && [...set].some((element) => covers(element, key)) ? '' : undefined
 }
 
-/** Whether an element of a set holds a value: part by part, each the same, a prefix, a range, flags, or `veth*`. */
+/**
+ * Whether a set element contains a value: each part is equal, in a prefix or range, one of the flags, or
+ * matches `veth*`.
+ */
 export function covers(element: string, value: string): boolean {
   if (element === value || element === '*') return true
   const parts = element.split(' . ')

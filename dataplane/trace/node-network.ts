@@ -4,10 +4,10 @@ import type { Route } from '../ip-route.ts'
 
 export type AddressType = 'LOCAL' | 'UNICAST' | 'BROADCAST' | 'MULTICAST' | 'BLACKHOLE' | 'UNREACHABLE' | 'PROHIBIT'
 
-/** Kinds of link that never lead out of a node. */
+/** Kinds of links that are never an uplink. */
 const NO_UPLINK = new Set(['bridge', 'dummy', 'ipip', 'vxlan', 'wireguard'])
 
-/** What a node knows of the network: which addresses are its own and by which link others are reached. */
+/** The network of a node: its own addresses, and the links to all others. */
 export class NodeNetwork {
   readonly #links: readonly Link[]
   readonly #routes: readonly Route[]
@@ -15,7 +15,10 @@ export class NodeNetwork {
   /** Many rules check the same address. */
   readonly #local = new Map<string, boolean>()
 
-  /** Without routes they are derived from the links: each prefix lies behind its link, all else behind the uplink. */
+  /**
+   * If there are no routes, they are derived from the links: each prefix is behind its link, all other addresses behind
+   * the uplink.
+   */
   constructor(links: readonly Link[], routes: readonly Route[] | undefined) {
     this.#links = links
     this.#routes = routes && routes.length > 0 ? routes : derivedRoutes(links)
@@ -23,8 +26,8 @@ export class NodeNetwork {
   }
 
   /**
-   * Whether the kernel takes the address for its own: on any link, up or down (kube-ipvs0 is down), or within a prefix of
-   * the loopback link (127.0.0.0/8).
+   * Whether the address is local for the kernel: on any link, up or down (kube-ipvs0 is down), or in a prefix of the
+   * loopback link (127.0.0.0/8).
    */
   isLocal(address: string): boolean {
     const known = this.#local.get(address)
@@ -41,7 +44,7 @@ export class NodeNetwork {
     return local || this.#routes.some((route) => route.type === 'local' && contains(route.destination, address))
   }
 
-  /** What `-m addrtype` calls the address. */
+  /** The type of the address for `-m addrtype`. */
   addressType(address: string): AddressType {
     if (this.isLocal(address)) return 'LOCAL'
     if (contains('224.0.0.0/4', address) || contains('ff00::/8', address)) return 'MULTICAST'
@@ -61,14 +64,14 @@ export class NodeNetwork {
     return best
   }
 
-  /** The interface a packet to the address leaves by: `lo` for the node's own. */
+  /** The outgoing interface for an address: `lo` for the node's own. */
   deviceTo(address: string): string | undefined {
     return this.isLocal(address) ? 'lo' : this.routeTo(address)?.device
   }
 
   /**
-   * The source address the kernel picks for a packet to the address: for one of its own that address itself (the route of
-   * the local table), else the route's, else the first of the interface.
+   * The source address that the kernel selects for a destination: a local address itself (route of the local table), else
+   * the route's, else the first of the interface.
    */
   sourceTo(address: string): string | undefined {
     if (this.isLocal(address)) return contains('127.0.0.0/8', address) ? '127.0.0.1' : address
@@ -85,7 +88,10 @@ export class NodeNetwork {
     return own.find((address) => !contains('fe80::/10', address)) ?? own[0]
   }
 
-  /** Where a Pod's packets come in: behind its route, else by the link whose address is nearest to the Pod's. */
+  /**
+   * The interface of a Pod's packets: the one of its route, else the link whose address has the longest common prefix
+   * with the Pod's.
+   */
   podInterface(source: string): string | undefined {
     const route = this.routeTo(source)
     if (route && lengthOf(route) > 0) return route.device
@@ -105,7 +111,7 @@ export class NodeNetwork {
     return router ?? (isIPv4 ? '203.0.113.9' : '2001:db8::9')
   }
 
-  /** Where packets from elsewhere come in: the route back to their source. */
+  /** The interface of external packets: the one of the route to their source. */
   externalInterface(source: string): string | undefined {
     return this.routeTo(source)?.device
   }
@@ -149,7 +155,9 @@ function derivedRoutes(links: readonly Link[]): Route[] {
   return routes
 }
 
-/** Whether the link has an address with neighbours: Pods' point-to-point links have host prefixes only. */
+/**
+ * Whether the link has an address in a network with other hosts: point-to-point links of Pods have only host prefixes.
+ */
 function hasNetwork(link: Link, family: 'inet' | 'inet6'): boolean {
   return link.addresses.some((own) => {
     return (

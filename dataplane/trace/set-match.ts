@@ -2,16 +2,18 @@ import { canonicalAddress, contains, parsePrefix } from '../ip-address.ts'
 import type { IpSet, IpSets } from '../ipset-save.ts'
 import type { Flow } from './flow.ts'
 
-/** What the kernel would look up in a set for this packet, one text per dimension; undefined when it has none. */
+/**
+ * The key that the kernel looks up in a set for this packet, one text per dimension; undefined if the packet has none.
+ */
 export function setKey(set: IpSet, directions: readonly string[], flow: Flow): (string | undefined)[] {
   const dimensions = (set.type.split(':')[1] ?? '').split(',')
   return dimensions.map((dimension, index) => {
     const isSource = directions[index] === 'src'
     if (dimension === 'ip' || dimension === 'net') return isSource ? flow.source : flow.destination
     if (dimension === 'port') {
-      // The port of a connection's beginner is any; no member can be meant for it.
+      // The source port is unknown, so no member can match it.
       if (isSource) return undefined
-      // bitmap:port knows no protocol and takes TCP and UDP only (ip_set_get_ip_port).
+      // bitmap:port has no protocol and supports only TCP and UDP (ip_set_get_ip_port).
       if (set.type === 'bitmap:port') return flow.protocol === 'sctp' ? undefined : String(flow.port)
       return `${flow.protocol}:${flow.port}`
     }
@@ -22,8 +24,8 @@ export function setKey(set: IpSet, directions: readonly string[], flow: Flow): (
 }
 
 /**
- * Whether a set holds the packet, with `directions` as `--match-set NAME dst,dst,src` gives them. In sets of networks the
- * most specific member decides, and `nomatch` there means no.
+ * Whether a set contains the packet, with the `directions` of `--match-set NAME dst,dst,src`. In sets of networks the
+ * most specific member decides; `nomatch` excludes it.
  */
 export function setHolds(sets: IpSets, set: IpSet, directions: readonly string[], flow: Flow): boolean {
   if (set.type === 'list:set') {
@@ -54,7 +56,7 @@ function isOfFamily(set: IpSet, address: string): boolean {
   return family === undefined || (family === 'inet6') === address.includes(':')
 }
 
-/** How many bits of a member's prefixes hold the key; -1 when the member does not hold it. */
+/** The total prefix length of a member that contains the key; -1 if it does not. */
 function specificity(member: string[], key: (string | undefined)[], netmask: string | undefined): number {
   let bits = 0
   for (const [index, part] of member.entries()) {

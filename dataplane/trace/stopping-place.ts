@@ -5,7 +5,7 @@ import type { NodeState } from '../node-state.ts'
 import type { Trace } from '../trace.ts'
 import type { Packet } from './flow.ts'
 
-/** Chains of one Service port or endpoint, by prefix, and what a packet does not find there. */
+/** The missing continuation in chains of a Service port or endpoint, by chain prefix. */
 const SOUGHT: Record<string, string> = {
   'KUBE-SVC': 'no endpoint chain',
   'KUBE-SVL': 'no endpoint chain',
@@ -15,11 +15,11 @@ const SOUGHT: Record<string, string> = {
   'KUBE-SEP': 'no rule that translates it',
 }
 
-const sought = (chain: string): string | undefined => SOUGHT[chain.slice(0, chain.lastIndexOf('-'))]
+const missingIn = (chain: string): string | undefined => SOUGHT[chain.slice(0, chain.lastIndexOf('-'))]
 
 /**
- * Where a packet to a Service got stuck, in words to follow "the packet …"; undefined for one that was translated. One that
- * nothing translates is stuck in the innermost chain of a Service that it came to, before IPVS, or before KUBE-SERVICES.
+ * Where a packet to a Service stopped, as a predicate after "the packet"; undefined if it was translated. An untranslated
+ * packet stopped in the innermost chain of a Service that it reached, before IPVS, or before KUBE-SERVICES.
  * @param at words that name the node, such as ` on k8s-guide-worker`, or none
  */
 export function stoppingPlace(
@@ -37,15 +37,15 @@ export function stoppingPlace(
   }
   if (trace.verdict !== 'accept') return undefined
   const chains = trace.steps.filter(({ table }) => table === 'nat').flatMap(({ target }) => target ?? [])
-  const innermost = chains.findLast((chain) => sought(chain) !== undefined)
-  if (innermost) return `reaches ${innermost}${at} and finds ${sought(innermost)}`
+  const innermost = chains.findLast((chain) => missingIn(chain) !== undefined)
+  if (innermost) return `reaches ${innermost}${at} and finds ${missingIn(innermost)}`
   const service = `${protocol.toUpperCase()} ${printEndpoint(destination, port)}`
   if (links.some(({ name }) => name === 'kube-ipvs0')) {
     const isOwn = links.some(({ addresses }) =>
       addresses.some(({ address }) => canonicalAddress(address) === canonicalAddress(destination)),
     )
-    if (!isOwn) return `never comes to IPVS${at}: ${destination} is no address of kube-ipvs0`
-    return `comes to IPVS${at} and finds no virtual server ${service}`
+    if (!isOwn) return `never reaches IPVS${at}: ${destination} is not an address of kube-ipvs0`
+    return `reaches IPVS${at} and finds no virtual server ${service}`
   }
   if (chains.includes('KUBE-SERVICES')) return `reaches KUBE-SERVICES${at} and finds no rule for ${service}`
   const family = destination.includes(':') ? 'ip6' : 'ip'
@@ -54,7 +54,7 @@ export function stoppingPlace(
   return `never reaches KUBE-SERVICES${at}: no jump leads there`
 }
 
-/** The same for kube-proxy's own table of nf_tables. */
+/** The same for kube-proxy's nf_tables table. */
 function stoppingChain({ steps }: Trace, title: string, service: string, at: string): string {
   const chains = steps.filter(({ table }) => table === title).flatMap(({ target }) => target ?? [])
   const innermost = chains.findLast(isServicePortChain)

@@ -7,12 +7,12 @@ import { isForOther, judgeRule } from './judge-rule.ts'
 import type { TraceContext } from './matches.ts'
 import type { Hook, Step } from './step.ts'
 
-/** Rules that send packets in a circle; the kernel refuses to load such a table, so the text was made by hand. */
+/** Rules jump in a cycle. The kernel rejects such a table, so the text was edited manually. */
 export class CircleError extends Error {
   override name = 'CircleError'
 }
 
-/** How a packet came out of a table or a base chain; for a lost one, the step that lost it. */
+/** The end of a packet in a table or base chain; `by` is the step that decided. */
 export interface HookEnd {
   flow: Flow
   verdict: 'accept' | 'drop' | 'reject'
@@ -25,7 +25,7 @@ export interface ChainEnd {
   by?: Step
 }
 
-/** A walk of packets through the rules of one node: every rule met is given to `record`, or only those that match. */
+/** Traces packets through the rules of one node. Every evaluated rule, or only those that match, is passed to `record`. */
 export class Walk {
   protected readonly context: TraceContext
   protected readonly record: (step: Step) => void
@@ -38,12 +38,9 @@ export class Walk {
   }
 }
 
-/**
- * Walks packets through the tables of one node. Where a rule matches by chance only, the packet follows both paths, each with
- * its share of the probability; every rule met is given to `record`, or only those that match.
- */
+/** Traces packets through the tables of one node. If a rule matches randomly, both paths are followed, each with its probability. */
 export class TableWalk extends Walk {
-  /** Walks the built-in chain of a hook to its end, policy included. A table without that chain accepts. */
+  /** Evaluates the built-in chain of a hook including its policy. A table without that chain accepts. */
   table(hook: Hook, name: string, table: Table | undefined, flow: Flow): HookEnd[] {
     const chain = table?.get(hook)
     if (!table || !chain) return [{ flow, verdict: 'accept', by: this.#policyStep(hook, name, flow, 'ACCEPT') }]
@@ -98,13 +95,13 @@ export class TableWalk extends Walk {
     return ends
   }
 
-  /** What becomes of a packet that matches, or does by chance; undefined for one that passes by. */
+  /** The results for a packet that matches, certainly or randomly; undefined if it does not match. */
   #rule(place: Place, chain: Chain, rule: Rule, flow: Flow, path: readonly string[]): RuleEnd[] | undefined {
     const parsed = knownRule(rule.spec)
     if (this.matchingOnly && parsed && isForOther(parsed, flow)) return undefined
     const { chance, reason } = parsed
       ? judgeRule(parsed, flow, this.context)
-      : { chance: 0, reason: 'the rule cannot be read, taken as no match' }
+      : { chance: 0, reason: 'the rule cannot be parsed and counts as no match' }
     const passes = !parsed || chance === 0
     if (passes && this.matchingOnly) return undefined
     const step: Step = {
@@ -130,12 +127,12 @@ export class TableWalk extends Walk {
     return passing.length > 0 ? [...ends, ...passing] : ends
   }
 
-  /** `step` is that of the rule: what its target does with the packet is written into it. */
+  /** Applies the rule's target and records its effect in `step`. */
   #target(place: Place, { target }: ParsedRule, flow: Flow, step: Step, path: readonly string[]): RuleEnd[] {
     const { reason } = step
     if (!target) {
       step.verdict = 'CONTINUE'
-      step.reason = joinReasons(reason, 'a rule without target, it only counts')
+      step.reason = joinReasons(reason, 'a rule without a target only counts')
       this.record(step)
       return [{ flow, verdict: 'continue' }]
     }
@@ -153,7 +150,7 @@ export class TableWalk extends Walk {
     this.record(step)
     if (path.includes(target.name)) {
       throw new CircleError(
-        `the chains of table ${place.name} call each other in a circle: ${[...path, target.name].join(' → ')}`,
+        `the chains of table ${place.name} jump to each other in a cycle: ${[...path, target.name].join(' → ')}`,
       )
     }
     const returned = target.goto ? 'return' : 'continue'

@@ -14,7 +14,7 @@ interface State {
   reasons: string[]
   verdict?: 'accept' | 'drop' | 'return' | 'continue' | 'reject' | 'jump' | 'goto' | 'break'
   chain?: string
-  /** The statement that decided, as a step names it, where that is not the verdict. */
+  /** The name of the deciding statement in a step, if it is not the verdict. */
   name?: string
 }
 
@@ -24,9 +24,12 @@ interface Place extends NftPlace {
 
 type RuleEnd = Omit<ChainEnd, 'verdict'> & { verdict: ChainEnd['verdict'] | 'continue' }
 
-/** Walks packets through the chains of nf_tables on one node; see Walk. */
+/** Traces packets through the chains of nf_tables on one node. */
 export class NftWalk extends Walk {
-  /** Walks a base chain to its end, policy included. Throws CircleError for chains that call each other. */
+  /**
+   * Evaluates a base chain including its policy. Throws CircleError for chains that jump to each other in a
+   * cycle.
+   */
   baseChain(hook: Hook, table: NftTable, name: string, chain: NftChain, flow: Flow): HookEnd[] {
     const place = { hook, table, network: this.context.network }
     return this.#chain(place, name, chain, flow, [name]).map((end): HookEnd => {
@@ -58,7 +61,7 @@ export class NftWalk extends Walk {
     const statements = parseNftRule(text)
     const states: State[] = statements
       ? this.#evaluate(place, statements, flow)
-      : [{ flow, reasons: ['the rule cannot be read, taken as no match'], verdict: 'break' }]
+      : [{ flow, reasons: ['the rule cannot be parsed and counts as no match'], verdict: 'break' }]
     return states.flatMap((state): RuleEnd[] => {
       const { verdict = 'continue' } = state
       const step = stepOf(place, chain, text, flow, state.name ?? verdict.toUpperCase())
@@ -80,11 +83,11 @@ export class NftWalk extends Walk {
   #call(place: Place, verdict: 'jump' | 'goto', { flow, chain = '' }: State, step: Step, path: readonly string[]) {
     const called = place.table.chains.get(chain)
     step.target = chain
-    step.reason = joinReasons(step.reason, called ? `to ${chain}` : `to ${chain}, which is not there`)
+    step.reason = joinReasons(step.reason, called ? `to ${chain}` : `to ${chain}, which does not exist`)
     this.record(step)
     if (path.includes(chain))
       throw new CircleError(
-        `the chains of table ${nameOf(place.table)} call each other in a circle: ${[...path, chain].join(' → ')}`,
+        `the chains of table ${nameOf(place.table)} jump to each other in a cycle: ${[...path, chain].join(' → ')}`,
       )
     const returned = verdict === 'goto' ? 'return' : 'continue'
     const ends = called ? this.#chain(place, chain, called, flow, [...path, chain]) : []
@@ -141,7 +144,7 @@ export class NftWalk extends Walk {
         })
       case 'update':
         return valuesOf(place, statement.key, flow).map(({ value }) =>
-          because(`${value} is put into the set ${statement.set}`),
+          because(`${value} is added to the set ${statement.set}`),
         )
       case 'nat':
         return this.#translate(place, statement, state)

@@ -24,7 +24,7 @@ export interface TerminalSize {
   rows: number
 }
 
-/** Starts a command, or joins one that runs, with a terminal of that size. */
+/** Starts a command, or attaches to a running one, with a terminal of that size. */
 export type StartCommand = (size?: TerminalSize) => Promise<GuestProcess>
 
 export interface LogRequest extends PodTarget {
@@ -43,7 +43,7 @@ export interface Usage {
   kibibytes: number
 }
 
-/** What the nodes used during the last seconds. */
+/** The usage of the nodes during the last seconds. */
 export interface UsageReport {
   seconds: number
   nodes: ReadonlyMap<string, Usage>
@@ -51,16 +51,22 @@ export interface UsageReport {
   pods: ReadonlyMap<string, ReadonlyMap<string, Usage>>
 }
 
-/** What the API server requests from the kubelets. All throw or reject with a StatusError when the target can't serve it. */
+/**
+ * The operations that the API server requests from the kubelets. All throw or reject with a StatusError if
+ * the target can't serve them.
+ */
 export interface NodeBackend {
   exec(request: ExecRequest): StartCommand
-  /** Joins the input and output of a running container; killing what it starts only detaches. */
+  /** Attaches to the input and output of a running container; killing the returned process only detaches. */
   attach(target: PodTarget & { container: string }): StartCommand
   /** Opens connections to TCP ports of a Pod's loopback interface. */
   dial(pod: PodTarget): (port: number) => Promise<GuestProcess>
   /** Runs a shell script on a node to its end (`nodes/NAME/script`, which only this cluster has). */
   script(node: string, text: string): Promise<RunResult>
-  /** Resolves when the node's kube-proxy has programmed what the API holds (`nodes/NAME/synced`); at once where that is unknown. */
+  /**
+   * Resolves when the node's kube-proxy has programmed the current objects (`nodes/NAME/synced`); immediately
+   * if that is unknown.
+   */
   synced(node: string): Promise<void>
   /** Ends when the log ends (or, following, when the container does); destroy it to stop following. */
   logs(request: LogRequest): Promise<Readable>

@@ -1,5 +1,5 @@
-// The API as controllers, scheduler, kubelet and kube-proxy of the embedded cluster see it: in process, synchronous,
-// with the same admission, defaulting, validation and conflicts that a client gets over HTTPS.
+// The API for controllers, scheduler, kubelet and kube-proxy of the embedded cluster: in process, synchronous, with
+// the same admission, defaulting, validation and conflicts as over HTTPS.
 
 export interface OwnerReference {
   apiVersion: string
@@ -74,6 +74,8 @@ export interface Api {
     name: string,
     options?: { gracePeriodSeconds?: number; propagationPolicy?: 'Background' | 'Foreground' | 'Orphan' },
   ): void
-  /** First an ADDED for every present object, then each change, in order. Returns what ends the watch. */
+  /**
+   * First an ADDED for every present object, then each change, in order. Returns a function that ends the watch.
+   */
   watch<T extends KubeObject = KubeObject>(resource: ResourceName, handler: WatchHandler<T>): () => void
 }

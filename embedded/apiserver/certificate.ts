@@ -157,7 +157,7 @@ function objectIdentifier(dotted: string): Buffer {
   return element(0x06, Buffer.from(bytes))
 }
 
-/** UTCTime up to 2049, GeneralizedTime after, as RFC 5280 4.1.2.5 wants it. */
+/** UTCTime up to 2049, GeneralizedTime after, as RFC 5280 4.1.2.5 requires. */
 function time(date: Date): Buffer {
   const digits = `${date.toISOString().replaceAll(/[-:T]|\.\d+Z$/g, '')}Z`
   return date.getUTCFullYear() < 2050 ? element(0x17, Buffer.from(digits.slice(2))) : element(0x18, Buffer.from(digits))

@@ -16,15 +16,15 @@ export interface ClusterApiOptions {
   now?: () => Date
 }
 
-/** The in-process API together with what the HTTPS server needs beneath it. */
+/** The in-process API, and the store and writer that the HTTPS server uses. */
 export interface ClusterApi extends Api {
   readonly store: Store
   readonly writer: ObjectWriter
 }
 
 /**
- * An API with the namespaces and the `kubernetes` Service that every cluster is born with. Its state lives in memory.
- * Watch handlers run after the write that caused them has returned (in a microtask), always in the order of the changes.
+ * An API with the namespaces and the `kubernetes` Service that exist in every cluster. Its state lives in memory. Watch
+ * handlers run after the write that caused them has returned (in a microtask), always in the order of the changes.
  */
 export function createClusterApi(options: ClusterApiOptions = {}): ClusterApi {
   const now = options.now ?? (() => new Date())

@@ -14,14 +14,14 @@ import type { Stored } from './store.ts'
 
 export interface Column<T = Stored> {
   name: string
-  /** `string` unless told. */
+  /** Default: `string`. */
   type?: 'string' | 'integer'
   /** Shown only by `-o wide`. */
   wide?: boolean
   cell(object: T, now: Date): string | number
 }
 
-/** Columns over the wire form of a kind; dates are text there. */
+/** Columns of the JSON form of a kind, in which dates are text. */
 export function columns<T>(own: readonly Column<T>[]): readonly Column[] {
   return own as readonly Column<unknown>[] as readonly Column[]
 }
@@ -186,7 +186,7 @@ export const cronJobColumns: readonly Column[] = columns<V1CronJob>([
   ageColumn,
 ])
 
-/** The STATUS column: what holds a Pod up says more than its phase. */
+/** The STATUS column: the reason why a Pod does not run, else its phase. */
 function statusText(pod: V1Pod): string {
   const status = pod.status ?? {}
   const initReason = initStatus(pod)

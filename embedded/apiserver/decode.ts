@@ -10,7 +10,7 @@ export interface Decoded {
 
 /**
  * Reads an object of a kind as Kubernetes' decoder does: nulls are absent fields, unknown fields are dropped and named,
- * a value of the wrong type throws 400 with Go's words for it.
+ * a value of the wrong type throws 400 with Go's error message.
  */
 export function decode(
   schema: Schema,

@@ -1,3 +1,4 @@
+import { processor } from '../machine/kernel-package.ts'
 import { apiVersionOf, type Resource } from './resource.ts'
 import { groups, inGroup, type Served, served, subresourcesOf, unstored } from './served.ts'
 
@@ -24,7 +25,7 @@ export function versionInfo(): object {
     buildDate: '1970-01-01T00:00:00Z',
     goVersion: '',
     compiler: '',
-    platform: `${process.platform}/${process.arch === 'x64' ? 'amd64' : process.arch}`,
+    platform: `${process.platform}/${processor?.kubernetes}`,
   }
 }
 
@@ -85,7 +86,10 @@ export function resourceList(groupVersion: string): object | undefined {
   return { kind: 'APIResourceList', apiVersion: 'v1', groupVersion, resources }
 }
 
-/** Aggregated discovery (apidiscovery.k8s.io/v2): what kubectl from 1.26 on asks for at `/api` and `/apis`. */
+/**
+ * Aggregated discovery (apidiscovery.k8s.io/v2): the format that kubectl since 1.26 requests at `/api` and
+ * `/apis`.
+ */
 export function aggregatedDiscovery(core: boolean): object {
   const items = groups().filter(({ group }) => (group === '') === core)
   return {

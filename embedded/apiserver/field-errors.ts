@@ -2,7 +2,7 @@ import type { ObjectMeta } from './api.ts'
 import type { Resource } from './resource.ts'
 import type { StatusCause } from './status-error.ts'
 
-/** Collects the faults of one object in the words of Kubernetes' field errors. */
+/** Collects the faults of one object with the messages of Kubernetes' field errors. */
 export class FieldErrors {
   readonly causes: StatusCause[] = []
 
@@ -27,7 +27,7 @@ export class FieldErrors {
     this.add('FieldValueDuplicate', field, `Duplicate value: ${shown(value)}`)
   }
 
-  /** A reference to something that isn't there. */
+  /** A reference to an object that does not exist. */
   notFound(field: string, value: unknown): void {
     this.add('FieldValueNotFound', field, `Not found: ${shown(value)}`)
   }
@@ -49,8 +49,8 @@ function shown(value: unknown): string {
   return value === undefined ? 'null' : JSON.stringify(value)
 }
 
-// What names, labels and port names may look like: RFC 1123, RFC 1035, RFC 6335 and Kubernetes' qualified names.
-// Each function returns the faults it found, worded as Kubernetes words them.
+// The syntax of names, labels and port names: RFC 1123, RFC 1035, RFC 6335 and Kubernetes' qualified names. Each
+// function returns the faults with Kubernetes' messages.
 
 const label = '[a-z0-9]([-a-z0-9]*[a-z0-9])?'
 const subdomain = String.raw`${label}(\.${label})*`

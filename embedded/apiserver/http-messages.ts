@@ -34,7 +34,7 @@ export function send(
   response.end(body)
 }
 
-/** Any failure as a Status; what isn't a StatusError is the server's own fault (500). */
+/** Any error as a Status; an error that isn't a StatusError is internal (500). */
 export function statusOf(error: unknown): StatusError {
   if (error instanceof StatusError) return error
   return internalError(error instanceof Error ? error.message : String(error))
@@ -56,8 +56,8 @@ export interface Accepted {
 }
 
 /**
- * The form of the answer a client asks for. What isn't served (protobuf, other versions of tables) is passed over as
- * long as the client names something else too; otherwise 406.
+ * The form of the response that a client accepts. Unsupported forms (protobuf, other versions of tables) are skipped
+ * if the client also accepts another one; otherwise 406.
  */
 export function negotiate(accept: string | undefined): Accepted {
   if (!accept) return { encoding: 'json', shape: 'object' }
@@ -96,7 +96,7 @@ const patchTypes: Readonly<Record<string, PatchType>> = {
   'application/apply-patch+yaml': 'apply',
 }
 
-/** The body's bytes; 413 when there are too many. */
+/** The body's bytes; 413 if it is too large. */
 export async function readBody(request: IncomingMessage): Promise<Buffer> {
   const chunks: Buffer[] = []
   let size = 0
@@ -109,7 +109,7 @@ export async function readBody(request: IncomingMessage): Promise<Buffer> {
   return Buffer.concat(chunks)
 }
 
-/** The object in a body of JSON, YAML or protobuf; 415 for other types, 400 for what can't be read. */
+/** The object in a body of JSON, YAML or protobuf; 415 for other types, 400 for an invalid body. */
 export async function readObject(request: IncomingMessage, schema: Schema): Promise<JsonObject> {
   const type = mediaType(request)
   if (type === protobufType) return decodeProtobuf(schema, classOfKind, await readBody(request))
@@ -144,7 +144,7 @@ function mediaType(request: IncomingMessage): string {
 
 function parseText(text: string, yaml: boolean): Json {
   try {
-    // Aliases are capped: a few lines of YAML must not grow without bound.
+    // Aliases are limited, because a few lines of YAML can expand without bound.
     return yaml ? parse(text, { maxAliasCount: 100, schema: 'core' }) : JSON.parse(text)
   } catch (error) {
     if (error instanceof YAMLParseError)

@@ -1,4 +1,4 @@
-/** A JSON value as it travels over the API. */
+/** A JSON value of the API. */
 export type Json = null | boolean | number | string | Json[] | JsonObject
 export interface JsonObject {
   [field: string]: Json | undefined
@@ -8,7 +8,7 @@ export function isObject(value: unknown): value is JsonObject {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
-/** A copy as the wire would make it: dates become text, absent fields vanish. */
+/** A copy through JSON: dates become text, undefined fields are removed. */
 export function wireCopy<T>(value: T): T {
   return JSON.parse(JSON.stringify(value))
 }
@@ -23,7 +23,10 @@ export function sameJson(a: unknown, b: unknown): boolean {
   return true
 }
 
-/** Freezes a value that is shared by the store and all its readers, so that a careless writer fails at once. */
+/**
+ * Freezes a value that is shared by the store and all its readers, so that an accidental write fails
+ * immediately.
+ */
 export function deepFreeze<T>(value: T): T {
   if (typeof value !== 'object' || value === null || Object.isFrozen(value)) return value
   for (const child of Object.values(value)) deepFreeze(child)

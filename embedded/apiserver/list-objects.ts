@@ -8,7 +8,7 @@ import { badRequest, expired, invalid, notFound, StatusError } from './status-er
 import type { Store, Stored } from './store.ts'
 import { type IncludeObject, partialMetadata, tableOf } from './table.ts'
 
-/** The objects that a list, a watch or a deletecollection is about. */
+/** The predicate that selects the objects of a list, a watch or a deletecollection. */
 export function selection(
   call: Pick<ApiCall, 'query' | 'resource' | 'name' | 'namespace'>,
 ): (object: Stored) => boolean {
@@ -30,7 +30,7 @@ export function getObject(call: ApiCall): void {
   sendOne(call, 200, object)
 }
 
-/** Answers with one object in the shape that was asked for. */
+/** Sends one object in the requested form. */
 export function sendOne(call: ApiCall, code: number, object: Stored, headers: Record<string, string> = {}): void {
   const { resource, accepted, response } = call
   const version = { resourceVersion: object.metadata.resourceVersion }
@@ -94,7 +94,7 @@ export function listOf(resource: Served, items: readonly Stored[], metadata: obj
   }
 }
 
-/** How tables are to be made for this call. */
+/** The table options of this call. */
 export function tableOptions(call: Pick<ApiCall, 'query' | 'resource' | 'now'>) {
   const asked = call.query.get('includeObject')
   if (asked !== null && asked !== 'None' && asked !== 'Metadata' && asked !== 'Object') {
@@ -104,7 +104,7 @@ export function tableOptions(call: Pick<ApiCall, 'query' | 'resource' | 'now'>) 
   return { include, now: call.now(), present: (object: Stored) => present(call.resource, object) }
 }
 
-/** Checks that a revision has been reached; 504 as Kubernetes answers for versions from the future. */
+/** Checks that a revision has been reached; 504, as in Kubernetes, for future versions. */
 function checkReached(store: Store, revision: number): void {
   if (revision <= store.revision) return
   const message = `Too large resource version: ${revision}, current: ${store.revision}`
@@ -118,7 +118,7 @@ function keyOf(object: Stored): string {
   return `${object.metadata.namespace ?? ''}/${object.metadata.name}`
 }
 
-/** The revision to list at (undefined: now) and the key to go on after. */
+/** The revision to list (undefined: the current one) and the key to continue after. */
 function pageOf({ query, api, resource }: ApiCall): { revision?: number; start?: string } {
   const token = query.get('continue')
   if (token) return readContinue(token)

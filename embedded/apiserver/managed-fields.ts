@@ -38,7 +38,7 @@ export function entriesOf(object: JsonObject | undefined): ManagedFieldsEntry[] 
   const metadata = object?.metadata
   const entries = isObject(metadata) ? metadata.managedFields : undefined
   if (!Array.isArray(entries)) return []
-  // What clients send is kept as they sent it; an entry without these fields owns nothing.
+  // Entries from clients are kept unchanged; an entry without these fields owns nothing.
   return (entries as unknown as Partial<ManagedFieldsEntry>[]).flatMap((entry) =>
     entry.manager !== undefined && entry.fieldsV1 ? [entry as ManagedFieldsEntry] : [],
   )
@@ -52,7 +52,10 @@ export function withEntries(object: JsonObject, entries: readonly ManagedFieldsE
   return { ...object, metadata: { ...metadata, managedFields: kept as unknown as Json } }
 }
 
-/** Notes the owner of what a create, update or patch changed: the author takes these fields from all others. */
+/**
+ * Records the owner of the fields that a create, update or patch changed: the author takes them over from all other
+ * managers.
+ */
 export function trackUpdate(
   schema: Schema,
   typeName: string,
@@ -92,11 +95,11 @@ export interface FieldSet {
   [path: string]: FieldSet
 }
 
-/** What a path element of a FieldSet leads to within a value. */
+/** The value that a path element of a FieldSet refers to. */
 export interface PathElement {
   path: string
   value: Json
-  /** How the value goes on: undefined for a leaf. */
+  /** The type of the value; undefined for a leaf. */
   type: FieldType | undefined
 }
 
@@ -206,7 +209,7 @@ export function intersection(a: FieldSet, b: FieldSet): FieldSet | undefined {
   return isLeaf(result) ? undefined : result
 }
 
-/** Paths in the words of a conflict: `.spec.containers[name="nginx"].image`. */
+/** Paths in the format of conflict messages: `.spec.containers[name="nginx"].image`. */
 export function leafPaths(set: FieldSet, prefix = ''): string[] {
   const entries = Object.entries(set).filter(([path]) => path !== '.')
   if (entries.length === 0) return [prefix]

@@ -17,7 +17,10 @@ export function timestamp(time: Date | number = Date.now()): string {
   return `${new Date(time).toISOString().slice(0, 19)}Z`
 }
 
-/** A draft as an object of its own with server-made metadata. Throws 400 when names contradict the request. */
+/**
+ * A new object from a draft, with the metadata that the server sets. Throws 400 when names contradict the
+ * request.
+ */
 export function newMetadata(resource: Resource, namespace: string | undefined, draft: Draft, now: Date): Stored {
   const object = wireCopy(draft) as Record<string, unknown>
   const meta: Partial<Stored['metadata']> = { ...draft.metadata }
@@ -59,7 +62,7 @@ export function admitToNamespace(store: Store, resource: Resource, object: Store
   })
 }
 
-/** Five characters without vowels and look-alikes, as in names made from generateName. */
+/** Five characters without vowels and ambiguous characters, as in names from generateName. */
 function suffix(): string {
   const alphabet = 'bcdfghjklmnpqrstvwxz2456789'
   return Array.from({ length: 5 }, () => alphabet[randomInt(alphabet.length)]).join('')
@@ -76,7 +79,7 @@ interface PodLike {
   status?: { phase?: string }
 }
 
-/** The object with its deletion noted: time, grace period, finalizers of the propagation policy. */
+/** The object with its deletion recorded: time, grace period, finalizers of the propagation policy. */
 export function markDeleted(resource: Resource, old: Stored, options: DeleteOptions, now: Date): Stored {
   const object = wireCopy(old)
   const { metadata } = object
@@ -102,7 +105,10 @@ export function markDeleted(resource: Resource, old: Stored, options: DeleteOpti
   return object
 }
 
-/** Whether a marked object without finalizers goes now, or waits for the kubelet or for the content of a namespace. */
+/**
+ * Whether a deleted object without finalizers is removed now, or waits for the kubelet or for the content of
+ * a namespace.
+ */
 export function endOf(resource: Resource, object: Stored): 'now' | 'waits' {
   if (resource.name === 'namespaces') return 'waits'
   return resource.name === 'pods' && (object.metadata.deletionGracePeriodSeconds ?? 0) > 0 ? 'waits' : 'now'

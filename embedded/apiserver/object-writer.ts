@@ -23,7 +23,7 @@ export interface WriteOptions {
   finish?: (next: Stored) => Stored
 }
 
-/** The one way into the store: defaults, admission, validation, allocation, versions, deletion rules. */
+/** All writes to the store: defaults, admission, validation, allocation, versions, deletion rules. */
 export class ObjectWriter {
   private readonly store: Store
   private readonly ranges: ServiceRanges
@@ -47,7 +47,7 @@ export class ObjectWriter {
     const finished = options.finish?.(object) ?? object
     if (options.dryRun) return finished
     const stored = this.store.put(resource.name, finished)
-    // Pods name this account when they name none.
+    // The default account of Pods.
     if (resource.name === 'namespaces') {
       this.create(resourceNamed('serviceaccounts'), name, { metadata: { name: 'default' } })
     }
@@ -55,8 +55,8 @@ export class ObjectWriter {
   }
 
   /**
-   * Replaces an object, or only its status. Throws 404, 409 for a stale resourceVersion or another uid, 422.
-   * An update that changes nothing leaves the resourceVersion alone.
+   * Replaces an object, or only its status. Throws 404, 409 for a stale resourceVersion or another uid, 422. An
+   * update without changes keeps the resourceVersion.
    */
   update(resource: Resource, object: Stored, subresource?: 'status', options: WriteOptions = {}): Stored {
     const { name, namespace } = object.metadata
@@ -90,8 +90,9 @@ export class ObjectWriter {
   }
 
   /**
-   * Deletes at once, or marks as being deleted while finalizers or a Pod's grace period are open. Returns the object
-   * as it was last and whether it is gone. Throws 404, 403 for built-in namespaces, 409 for failed preconditions.
+   * Deletes an object, or marks it as being deleted while it has finalizers or a grace period. Returns the last
+   * state of the object and whether it is deleted. Throws 404, 403 for built-in namespaces, 409 for failed
+   * preconditions.
    */
   delete(
     resource: Resource,
@@ -139,7 +140,7 @@ export class ObjectWriter {
     this.endNamespace(name)
   }
 
-  /** A namespace being deleted goes with the last object in it. */
+  /** A namespace that is being deleted is removed with the last object in it. */
   private endNamespace(name: string): void {
     const namespace = this.store.get('namespaces', undefined, name)
     if (!namespace?.metadata.deletionTimestamp || namespace.metadata.finalizers?.length) return
@@ -167,7 +168,7 @@ export class ObjectWriter {
   }
 }
 
-/** The stored object with the client's status; other fields of the client's copy don't count. */
+/** The stored object with the client's status; other fields of the client's object are ignored. */
 function withStatusOf(old: Stored, object: Stored, resource: Resource): Stored {
   const next: Stored = { ...old, status: object.status }
   // Kubelets publish labels and annotations of their node together with its status.
@@ -190,7 +191,7 @@ function keptMetadata(old: Stored, object: Stored): Stored['metadata'] {
   return { ...object.metadata, ...kept }
 }
 
-/** What `metadata.generation` counts changes of. */
+/** The part of an object whose changes `metadata.generation` counts. */
 function substanceOf(object: Stored): unknown {
   if ('spec' in object) return object.spec
   const { metadata: _metadata, status: _status, ...substance } = object

@@ -9,10 +9,10 @@ import { apiVersionOf } from './resource.ts'
 import { applyKeys, type FieldType, innermost, patchKeys, type Schema, sets } from './schema.ts'
 import { groups, inGroup, type Served, served } from './served.ts'
 
-// OpenAPI of the served kinds: enough for `kubectl explain`, and for kubectl to learn which query parameters and
-// merge keys there are.
+// OpenAPI of the served kinds: enough for `kubectl explain`, and for kubectl to detect query parameters and merge
+// keys.
 
-/** `/openapi/v3`: where the document of each group and version is. */
+/** `/openapi/v3`: the URL of the document of each group and version. */
 export function openApiIndex(): object {
   const paths = groups().map((own) => {
     const path = own.group ? `apis/${apiVersionOf(own)}` : `api/${own.version}`
@@ -158,8 +158,8 @@ export interface FieldDescription {
 const resolve = createRequire(join(projectRoot, 'package.json')).resolve
 
 /**
- * What each field of a kind means, read from the type declarations of @kubernetes/client-node (their comments are the
- * API's own reference). The kind itself is described under the empty name. Read at the first request for OpenAPI.
+ * The descriptions of a kind's fields, read from the type declarations of @kubernetes/client-node (their comments are
+ * the API's own reference). The kind itself is described under the empty name. Read at the first request for OpenAPI.
  */
 async function fieldDescriptions(className: string): Promise<Map<string, FieldDescription>> {
   const folder = join(dirname(resolve('@kubernetes/client-node')), 'gen', 'models')

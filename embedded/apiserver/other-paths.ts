@@ -10,7 +10,7 @@ import type { Schema } from './schema.ts'
 import type { Unstored } from './served.ts'
 import { methodNotAllowed, notFound, unknownPath } from './status-error.ts'
 
-/** GET of metrics.k8s.io (`kubectl top`): what nodes or Pods use now, measured over a second. */
+/** GET of metrics.k8s.io (`kubectl top`): the current usage of nodes or Pods, measured over one second. */
 export async function serveMetrics(call: {
   api: ClusterApi
   backend: NodeBackend

@@ -29,7 +29,7 @@ import type { Stored } from './store.ts'
 import { strategicMerge } from './strategic-merge.ts'
 import { decoded, isDryRun, managerOf, subresourceOf, writeOptions } from './write-objects.ts'
 
-/** PATCH in its four forms; server-side apply also creates what isn't there. */
+/** PATCH in its four forms; server-side apply also creates missing objects. */
 export async function patchObject(call: ApiCall): Promise<void> {
   const { api, resource, namespace, name = '' } = call
   const { type, patch } = await readPatch(call.request)
@@ -214,7 +214,7 @@ function merge(schema: Schema, live: Json | undefined, config: Json, type: Field
   return result
 }
 
-/** Takes out the fields of a set, sparing items of lists in which others own something. */
+/** Removes the fields of a set, except list items in which other managers own fields. */
 function remove(
   schema: Schema,
   value: Json,

@@ -9,8 +9,8 @@ interface Operation {
 }
 
 /**
- * Applies a JSON patch (RFC 6902) to a copy and returns it. Throws 400 for what is no patch, 422 when an operation
- * doesn't apply (a missing path, a failed test), as the API server does.
+ * Applies a JSON patch (RFC 6902) to a copy and returns it. Throws 400 for an invalid patch, 422 if an operation
+ * can't be applied (a missing path, a failed test), as the API server does.
  */
 export function jsonPatch(target: Json, patch: Json): Json {
   if (!Array.isArray(patch))

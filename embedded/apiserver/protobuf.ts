@@ -17,7 +17,7 @@ interface Field {
 
 const numbered = new Map<string, Map<number, Field>>()
 
-/** Reads an object from Kubernetes' protobuf envelope. Throws 400 for bytes that are none. */
+/** Reads an object from Kubernetes' protobuf envelope. Throws 400 for other data. */
 export function decodeProtobuf(
   schema: Schema,
   classOf: (apiVersion: string, kind: string) => string | undefined,
@@ -145,7 +145,7 @@ function readValue(schema: Schema, type: FieldType, value: Value): Json | undefi
   }
 }
 
-/** Seconds and nanoseconds; zero is no time at all. */
+/** Seconds and nanoseconds; zero means no time. */
 function readTime(bytes: Buffer): string | undefined {
   const message = readMessage(bytes)
   const [seconds, nanos] = [Number(message.get(1)?.[0] ?? 0n), Number(message.get(2)?.[0] ?? 0n)]

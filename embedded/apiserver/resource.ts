@@ -1,4 +1,4 @@
-/** A kind that the API serves, and how. */
+/** A kind that the API serves, and its properties. */
 export interface Resource {
   /** Plural, as in paths: `pods`. */
   name: string
@@ -16,11 +16,11 @@ export interface Resource {
   status?: boolean
   /** A scale subresource exists. */
   scale?: boolean
-  /** Subresources that are no part of the object. */
+  /** Subresources that are not part of the object. */
   others?: readonly string[]
   /** `metadata.generation` counts the changes of the specification. */
   generation?: boolean
-  /** What `metadata.name` must look like; RFC 1123 subdomain unless told. */
+  /** The syntax of `metadata.name`; default: RFC 1123 subdomain. */
   nameRule?: 'subdomain' | 'label' | 'service'
   /** Paths usable in field selectors besides metadata.name and metadata.namespace. */
   fields?: readonly string[]

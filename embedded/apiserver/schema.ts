@@ -67,7 +67,7 @@ async function loadModel(name: string): Promise<Model> {
   return model
 }
 
-/** What arrays and maps hold in the end. */
+/** The innermost type of nested arrays and maps. */
 export function innermost(type: FieldType): FieldType {
   if (type.is === 'array') return innermost(type.items)
   if (type.is === 'map') return innermost(type.values)
@@ -106,7 +106,7 @@ function readType(type: string, format: string): FieldType {
 // How lists and maps of the API merge, by `Type.field`: the patch keys of strategic merge patches and the list and map
 // types of server-side apply (the `patchMergeKey` and `listMapKey` tags of the API types).
 
-/** Keys by which strategic merge patches match items of a list; lists not named here are replaced whole. */
+/** Keys by which strategic merge patches match items of a list; other lists are replaced completely. */
 export const patchKeys: Readonly<Record<string, string>> = {
   'V1ObjectMeta.ownerReferences': 'uid',
   'V1PodSpec.containers': 'name',
@@ -142,7 +142,7 @@ export const patchKeys: Readonly<Record<string, string>> = {
 /** Lists of plain values that merge as sets, in patches as in server-side apply. */
 export const sets: ReadonlySet<string> = new Set(['V1ObjectMeta.finalizers', 'V1NodeSpec.podCIDRs'])
 
-/** Keys of list items in server-side apply where they differ from the patch key. */
+/** Keys of list items in server-side apply that differ from the patch key. */
 const applyKeysApart: Readonly<Record<string, readonly string[]>> = {
   'V1Container.ports': ['containerPort', 'protocol'],
   'V1ServiceSpec.ports': ['port', 'protocol'],

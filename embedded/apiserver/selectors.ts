@@ -10,8 +10,8 @@ const presence = new RegExp(`^(!?)\\s*(${key})$`)
 const value = /^(?:[a-zA-Z0-9](?:[-a-zA-Z0-9_.]*[a-zA-Z0-9])?)?$/
 
 /**
- * Reads a label selector as the API takes it in a query (`app=web,tier in (a,b),!old`).
- * Throws 400 BadRequest with the part that can't be read.
+ * Parses the label selector of a query (`app=web,tier in (a,b),!old`). Throws 400 BadRequest with the part
+ * that can't be read.
  */
 export function parseLabelSelector(text: string): LabelSelector {
   return { matchExpressions: splitOutsideParentheses(text).map(parseRequirement) }
@@ -64,7 +64,7 @@ export interface FieldRequirement {
 
 /**
  * Reads a field selector (`spec.nodeName=a,status.phase!=Running`). Backslash escapes `,`, `=` and itself.
- * Throws 400 for a field that the resource can't be selected by.
+ * Throws 400 for a field that the resource does not support in selectors.
  */
 export function parseFieldSelector(text: string, resource: Resource): FieldRequirement[] {
   if (text === '') return []

@@ -4,7 +4,7 @@ import type { Stored } from './store.ts'
 
 /** A resource as one API group serves it; Events are served by two groups from one store. */
 export interface Served extends Resource {
-  /** Under which name the store keeps it. */
+  /** The resource's name in the store. */
   stored: string
 }
 
@@ -22,12 +22,12 @@ const events: Served[] = own
 /** Everything that has objects, over all groups. */
 export const served: readonly Served[] = [...own, ...events]
 
-/** Versions that only old programs ask for by name: to be read, and in no list of what there is. */
+/** Versions that only old programs request: they can be read, but are not listed in discovery. */
 const older: readonly Served[] = own
   .filter((resource) => resource.name === 'endpointslices')
   .map((resource) => ({ ...resource, version: 'v1beta1' }))
 
-/** A kind in discovery that nothing is stored of. */
+/** A kind in discovery without stored objects. */
 export interface Unstored extends Pick<Resource, 'name' | 'kind' | 'group' | 'version' | 'singular' | 'namespaced'> {
   /** `review`: answers a POST. `metrics`: measured for each request. `absent`: every request is refused by name. */
   is: 'review' | 'metrics' | 'absent'
@@ -74,7 +74,7 @@ export const unstored: readonly Unstored[] = [
   }),
 ]
 
-/** A stored object as the group shows it. */
+/** A stored object in the form of the API group. */
 export function present(resource: Served, object: Stored): JsonObject {
   // Stored objects are JSON; KubeObject has no index signature.
   const json = object as unknown as JsonObject
@@ -82,7 +82,7 @@ export function present(resource: Served, object: Stored): JsonObject {
   return resource.group === 'events.k8s.io' ? toEventsV1(json) : json
 }
 
-/** A client's object in the form in which the store keeps it. */
+/** A client's object in the form of the store. */
 export function absorb(resource: Served, object: JsonObject): Stored {
   const json = resource.group === 'events.k8s.io' ? toCoreV1(object) : object
   return { ...json, kind: resource.kind } as unknown as Stored
@@ -99,7 +99,7 @@ export function inGroup<T extends Pick<Resource, 'group' | 'version'>>(list: rea
   return list.filter((resource) => apiVersionOf(resource) === apiVersion)
 }
 
-// Kinds of request bodies that are no resource of their own.
+// Kinds of request bodies that are not resources.
 const bodyKinds: Readonly<Record<string, string>> = {
   Scale: 'V1Scale',
   DeleteOptions: 'V1DeleteOptions',
@@ -158,7 +158,7 @@ export function toSliceV1beta1(slice: JsonObject): JsonObject {
   }
 }
 
-/** What a path of the API names. */
+/** The target of an API path. */
 export type Target =
   | { is: 'resource'; resource: Served; namespace?: string; name?: string; subresource?: string }
   | { is: 'unstored'; resource: Unstored; namespace?: string; name?: string }
@@ -212,7 +212,7 @@ function resourceTarget(resource: Served, namespace: string | undefined, rest: s
   }
 }
 
-/** Subresources of a resource: `status`, `scale`, and what else it has. */
+/** The subresources of a resource: `status`, `scale` and others. */
 export function subresourcesOf(resource: Pick<Served, 'status' | 'scale' | 'others'>): string[] {
   return [...(resource.status ? ['status'] : []), ...(resource.scale ? ['scale'] : []), ...(resource.others ?? [])]
 }

@@ -27,7 +27,7 @@ import {
 import { watchObjects } from './watch-objects.ts'
 import { createObject, deleteCollection, deleteObject, replaceObject } from './write-objects.ts'
 
-/** As long as Go's client, and so kubectl, keeps an idle connection. */
+/** The time for which Go's HTTP client, and therefore kubectl, keeps an idle connection. */
 const idleMs = 90_000
 
 export interface ApiServerOptions {
@@ -38,7 +38,7 @@ export interface ApiServerOptions {
   token: string
   tls: Pick<ServerTls, 'cert' | 'key'>
   now?: () => Date
-  /** Gets one line for each failure that is the server's own. */
+  /** Receives one line for each internal error. */
   log?: (line: string) => void
 }
 
@@ -50,12 +50,12 @@ export interface ApiServer {
 
 /** Serves the API over HTTPS on 127.0.0.1. Rejects when the port is taken. */
 export async function startApiServer(options: ApiServerOptions): Promise<ApiServer> {
-  // Ready a moment after the port is open; requests wait for it.
+  // Requests wait until the schema is loaded, shortly after the port is open.
   const schema = loadSchema()
   schema.catch(() => {})
   const closing = new AbortController()
   const server = createServer({ cert: options.tls.cert, key: options.tls.key, ALPNProtocols: ['http/1.1'] })
-  // Clients come back to a connection after a while; closing it under them is a request lost.
+  // Clients reuse idle connections; closing one too early would lose a request.
   server.keepAliveTimeout = idleMs
   const sockets = new Set<Socket>()
   server.on('connection', (socket: Socket) => {
@@ -69,7 +69,7 @@ export async function startApiServer(options: ApiServerOptions): Promise<ApiServ
     socket.on('error', () => socket.destroy())
     upgrade(options, request, socket, head).catch((error: unknown) => refuseUpgrade(socket, error))
   })
-  // Watches and logs stay silent for long; a client that is gone is noticed by TCP.
+  // Watches and logs may be idle for a long time; TCP detects clients that have gone.
   server.requestTimeout = 0
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject)
@@ -167,7 +167,7 @@ function refuseUpgrade(socket: Duplex, error: unknown): void {
   )
 }
 
-/** Answers a request for a resource by its method; 405 where a method makes no sense. */
+/** Answers a request for a resource by its method; 405 if the method is not supported. */
 async function serveResource(call: ApiCall): Promise<void> {
   const { subresource, name } = call
   const { method = 'GET' } = call.request

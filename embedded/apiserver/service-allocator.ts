@@ -11,8 +11,8 @@ export interface ServiceRanges {
 }
 
 /**
- * Gives a Service the cluster IP and node ports it needs, or adds the faults of those it asked for. What is taken is
- * read from `others` (all other Services), so a release needs no bookkeeping.
+ * Allocates the cluster IP and node ports that a Service needs, or reports faults of the requested ones. Allocated
+ * values are read from `others` (all other Services), so a release needs no bookkeeping.
  */
 export function allocateService(
   service: V1Service,
@@ -130,7 +130,8 @@ function checkNodePort(
   } else if (taken.has(port)) errors.invalid(field, port, 'provided port is already allocated')
 }
 
-// Automatic picks avoid the low end of a range first; it is left to addresses asked for by hand (KEP-3070, KEP-3668).
+// Automatic allocation uses the upper part of a range first; the lower part is for static allocation (KEP-3070,
+// KEP-3668).
 
 function freeNodePort(taken: ReadonlySet<number>, { nodePortRange: [first, last] }: ServiceRanges): number | undefined {
   const size = last - first + 1
@@ -141,7 +142,7 @@ function freeNodePort(taken: ReadonlySet<number>, { nodePortRange: [first, last]
 function freeAddress(taken: ReadonlySet<string | undefined>, cidr: string): string | undefined {
   const { base, size } = range(cidr)
   const band = size < 32 ? 0 : Math.min(Math.max(16, Math.floor(size / 16)), 256)
-  // Neither the network address nor the broadcast address is given out.
+  // The network address and the broadcast address are not allocated.
   return pick(size - 1, Math.max(band, 1), (offset) => {
     const address = textOf(base + offset)
     return offset === 0 || taken.has(address) ? undefined : address
@@ -183,7 +184,7 @@ function textOf(address: number): string {
   return [24, 16, 8, 0].map((shift) => Math.floor(address / 2 ** shift) % 256).join('.')
 }
 
-/** Settles clusterIP, clusterIPs and the IP families of a new Service; this cluster is IPv4 only. */
+/** Completes clusterIP, clusterIPs and the IP families of a new Service; this cluster supports IPv4 only. */
 export function prepareService(service: V1Service): void {
   const spec = service.spec
   if (!spec) return
@@ -199,8 +200,8 @@ export function prepareService(service: V1Service): void {
 }
 
 /**
- * Carries what was allocated over to an update that doesn't mention it, and drops what the new type has no use for
- * unless the update set it deliberately.
+ * Keeps allocated values that an update omits, and removes those that the new type does not use unless the update
+ * sets them.
  */
 export function carryAllocations(service: V1Service, old: V1Service): void {
   const spec = service.spec
@@ -208,7 +209,7 @@ export function carryAllocations(service: V1Service, old: V1Service): void {
   if (!spec || !before) return
   if (needsClusterIP(old) && needsClusterIP(service)) {
     spec.clusterIP ||= before.clusterIP
-    // Setting only the singular field means its plural too.
+    // Setting only the singular field also sets the plural one.
     if (spec.clusterIP !== before.clusterIP && sameJson(spec.clusterIPs, before.clusterIPs)) delete spec.clusterIPs
     if (spec.clusterIP === before.clusterIP) spec.clusterIPs ??= before.clusterIPs
   } else if (needsClusterIP(old) && spec.clusterIP === before.clusterIP) {

@@ -32,7 +32,7 @@ class FrameReader {
     while (this.rest.length >= 8) {
       const length = this.rest.readUIntBE(5, 3)
       if (length > longestFrame)
-        throw new Error(`a SPDY frame of ${length} bytes is longer than any that kubectl sends`)
+        throw new Error(`a SPDY frame of ${length} bytes is longer than the maximum of ${longestFrame}`)
       if (this.rest.length < 8 + length) break
       frames.push(frameOf(this.rest.subarray(0, 8), this.rest.subarray(8, 8 + length)))
       this.rest = this.rest.subarray(8 + length)
@@ -89,12 +89,12 @@ function readHeaders(block: Buffer): Map<string, string> {
   return headers
 }
 
-/** A stream that the client opened; its headers tell what it is for. */
+/** A stream that the client opened; its headers define its purpose. */
 export interface SpdyStream {
   headers: ReadonlyMap<string, string>
-  /** What the client sends on it. */
+  /** Data from the client. */
   input: PassThrough
-  /** What is sent to the client; ending it closes this half of the stream. */
+  /** Data to the client; ending it closes this half of the stream. */
   output: Writable
 }
 

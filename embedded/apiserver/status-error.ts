@@ -24,7 +24,7 @@ export interface Status {
   code?: number
 }
 
-/** A refusal in the form in which Kubernetes answers it (meta/v1 Status). */
+/** An API error as a meta/v1 Status. */
 export class StatusError extends Error {
   readonly status: Status
   readonly code: number
@@ -96,7 +96,7 @@ export function badRequest(message: string): StatusError {
   return new StatusError(400, 'BadRequest', message)
 }
 
-/** 410: the asked-for version is no longer in the history of the store. */
+/** 410: the requested version is no longer in the history of the store. */
 export function expired(message: string): StatusError {
   return new StatusError(410, 'Expired', message)
 }
@@ -105,12 +105,12 @@ export function methodNotAllowed(): StatusError {
   return new StatusError(405, 'MethodNotAllowed', 'the server does not allow this method on the requested resource', {})
 }
 
-/** 404 for a path that no resource has. */
+/** 404 for an unknown path. */
 export function unknownPath(): StatusError {
   return new StatusError(404, 'NotFound', 'the server could not find the requested resource', {})
 }
 
-/** 404 for a kind of Kubernetes that this cluster leaves out. */
+/** 404 for a kind of Kubernetes that this cluster does not support. */
 export function absentKind(kind: string): StatusError {
   const message = `the embedded cluster has no ${kind}; embedded/README.md lists what it has`
   return new StatusError(404, 'NotFound', message, {})

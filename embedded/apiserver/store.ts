@@ -2,7 +2,7 @@ import type { KubeObject } from './api.ts'
 import { deepFreeze } from './json.ts'
 import { expired } from './status-error.ts'
 
-/** An object as it is kept: frozen, complete metadata. */
+/** A stored object: frozen, with complete metadata. */
 export type Stored = KubeObject & Record<string, unknown>
 
 export interface StoreEvent {
@@ -13,7 +13,7 @@ export interface StoreEvent {
   previous?: Stored
 }
 
-/** How many changes stay readable for watches that resume and for paged lists. */
+/** Number of changes that are kept for resumed watches and paged lists. */
 const historyLength = 20_000
 
 function keyOf(namespace: string | undefined, name: string): string {
@@ -58,7 +58,7 @@ export class Store {
     return found.sort(compareKeys)
   }
 
-  /** Adds or replaces an object; the store owns it from here on. Returns it with its new resourceVersion. */
+  /** Adds or replaces an object; the store owns it afterwards. Returns it with its new resourceVersion. */
   put(resource: string, object: Stored): Stored {
     const previous = this.get(resource, object.metadata.namespace, object.metadata.name)
     const revision = ++this.current
@@ -75,7 +75,7 @@ export class Store {
     return stored
   }
 
-  /** Removes an object. Its last state carries the revision of the removal, as watchers expect. */
+  /** Removes an object. Its last state has the revision of the removal, as watchers expect. */
   remove(resource: string, object: Stored): Stored {
     const key = keyOf(object.metadata.namespace, object.metadata.name)
     const previous = this.tables.get(resource)?.get(key)
@@ -86,7 +86,7 @@ export class Store {
     return last
   }
 
-  /** Calls back synchronously at each change, in order. Returns what ends it. */
+  /** Calls back synchronously at each change, in order. Returns a function that ends the subscription. */
   subscribe(listener: (event: StoreEvent) => void): () => void {
     this.listeners.add(listener)
     return () => this.listeners.delete(listener)

@@ -52,7 +52,7 @@ function mergeObject(
   return result
 }
 
-/** `$retainKeys: [a, b]` leaves only these fields of what was there: a volume that changes its source, for one. */
+/** `$retainKeys: [a, b]` keeps only these existing fields, for example when a volume changes its source. */
 function retainKeys(result: JsonObject, patch: JsonObject): void {
   const kept = patch.$retainKeys
   if (!Array.isArray(kept)) return
@@ -110,7 +110,7 @@ function applyListDirectives(
   }
 }
 
-/** Items named in `order` are in that order; others keep their place relative to their old neighbours. */
+/** Items listed in `order` are in that order; others keep their position relative to their old neighbours. */
 function reorder(list: Json[], order: Json[], before: Json[], key: string | undefined): Json[] {
   const same = (a: Json, b: Json): boolean =>
     key !== undefined && isObject(a) && isObject(b) ? sameJson(a[key], b[key]) : sameJson(a, b)

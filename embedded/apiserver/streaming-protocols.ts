@@ -7,7 +7,7 @@ import { badRequest } from './status-error.ts'
 
 // kubectl opens exec, attach and port-forward as a WebSocket (since 1.30 and 1.31), or as SPDY/3.1 before that.
 
-/** Which streams of a command the client wants. */
+/** The streams of a command that the client requests. */
 export interface StreamOptions {
   stdin: boolean
   stdout: boolean
@@ -17,14 +17,14 @@ export interface StreamOptions {
 
 /** A connection that carries the streams of one command, in either protocol. */
 export interface CommandTransport {
-  /** What the client sends to the command; absent when it sends nothing. */
+  /** Input from the client to the command; absent if there is none. */
   stdin?: Readable
   stdout?: Writable
   stderr?: Writable
   /** Calls back with the size of the client's terminal: the latest one that is known, and each later one. */
   onResize(listener: (columns: number, rows: number) => void): void
   onGone(listener: () => void): void
-  /** Reports how the command ended and closes the connection. */
+  /** Reports the command's result and closes the connection. */
   finish(status: object): void
 }
 
@@ -45,7 +45,7 @@ const sockets = new WebSocketServer({
     [...webSocketProtocols, tunnelProtocol].find((protocol) => offered.has(protocol)) ?? false,
 })
 
-/** Takes an upgrade over for one command. Rejects with 400 for an unknown protocol. */
+/** Accepts an upgraded connection for one command. Rejects with 400 for an unknown protocol. */
 export async function acceptCommand(
   request: IncomingMessage,
   socket: Duplex,
@@ -57,7 +57,10 @@ export async function acceptCommand(
   return spdyTransport(socket, options)
 }
 
-/** Takes an upgrade over for port forwarding; `opened` is called for each stream. Rejects with 400 for an unknown protocol. */
+/**
+ * Accepts an upgraded connection for port forwarding; `opened` is called for each stream. Rejects with 400 for
+ * an unknown protocol.
+ */
 export async function acceptStreams(
   request: IncomingMessage,
   socket: Duplex,
@@ -79,7 +82,7 @@ function isWebSocket(request: IncomingMessage): boolean {
 
 function acceptWebSocket(request: IncomingMessage, socket: Duplex, head: Buffer): Promise<WebSocket> {
   return new Promise((resolve, reject) => {
-    socket.once('close', () => reject(new Error('the client went away during the upgrade')))
+    socket.once('close', () => reject(new Error('the client disconnected during the upgrade')))
     sockets.handleUpgrade(request, socket, head, resolve)
   })
 }
@@ -152,7 +155,10 @@ function bytesOf(data: RawData): Buffer {
   return Buffer.isBuffer(data) ? data : Buffer.from(data)
 }
 
-/** Settles when the client has opened the streams of its command; rejects when it takes too long or goes away. */
+/**
+ * Settles when the client has opened the streams of its command; rejects if that takes too long or the client
+ * disconnects.
+ */
 async function spdyTransport(socket: Duplex, options: StreamOptions): Promise<CommandTransport> {
   const wanted = ['error', ...(['stdin', 'stdout', 'stderr'] as const).filter((stream) => options[stream])]
   if (options.tty) wanted.push('resize')

@@ -15,7 +15,7 @@ import { badRequest, notFound } from './status-error.ts'
 import { acceptCommand, acceptStreams, type CommandTransport, type StreamOptions } from './streaming-protocols.ts'
 import { containerOf } from './subresources.ts'
 
-/** A request that asks for an upgraded connection. */
+/** A request for an upgraded connection. */
 export interface UpgradeCall {
   api: ClusterApi
   backend: NodeBackend
@@ -32,7 +32,7 @@ const upgraded = ['exec', 'attach', 'portforward']
 export async function serveUpgrade(call: UpgradeCall): Promise<void> {
   const { api, backend, target, query, request, socket, head } = call
   if (target.is !== 'resource' || target.name === undefined || !upgraded.includes(target.subresource ?? ''))
-    throw badRequest('this path takes no upgraded connection')
+    throw badRequest('this path does not support upgraded connections')
   const { name, namespace, subresource } = target
   const outside = namespace === undefined && name === OUTSIDE
   if (!outside && !api.store.get(target.resource.stored, namespace, name))
@@ -105,7 +105,7 @@ function sizeOf(transport: CommandTransport): Promise<TerminalSize | undefined> 
   })
 }
 
-/** Joins a command's streams with the client's until the command ends or the client goes. */
+/** Connects a command's streams with the client's until the command ends or the client disconnects. */
 async function runSession(process: GuestProcess, transport: CommandTransport): Promise<void> {
   let ended = false
   transport.onResize((columns, rows) => process.resize(columns, rows))
@@ -126,7 +126,7 @@ async function runSession(process: GuestProcess, transport: CommandTransport): P
   }
 }
 
-/** Carries an output to its end; an output without a reader is read and discarded. */
+/** Copies an output to its end; an output without a reader is discarded. */
 async function carry(from: Readable, to: Writable | undefined): Promise<void> {
   if (!to) {
     from.resume()
@@ -182,7 +182,7 @@ function portForwarder(pod: string, dial: (port: number) => Promise<GuestProcess
   }
 }
 
-/** Carries one connection to its end. Rejects with the reason when it could not be made. */
+/** Forwards one connection until it ends. Rejects with the reason if it could not be opened. */
 async function forwardConnection(stream: SpdyStream, dial: () => Promise<GuestProcess>): Promise<string> {
   const connection = await dial()
   let said = ''
@@ -197,12 +197,12 @@ async function forwardConnection(stream: SpdyStream, dial: () => Promise<GuestPr
   return ''
 }
 
-/** Annotation of a Node: when a command was last run on it, or in a Pod of it that can change the node. */
+/** Annotation of a Node: the time of the last command on it, or in one of its Pods that can change the node. */
 const LAST_COMMAND = 'kube-service-labs/last-command'
 
 /**
- * Notes on a Node that a command is run there (`make exec`, `make shell`, `kubectl exec`), so that lab 8 can tell a repair by hand
- * from what kube-proxy repaired by itself. The project's own scripts are not noted: they come by `nodes/NAME/script`.
+ * Records on a Node that a command runs there (`make exec`, `make shell`, `kubectl exec`), so that lab 8 can distinguish a manual
+ * repair from one by kube-proxy. The project's own scripts are not recorded: they use `nodes/NAME/script`.
  */
 function noteCommand(api: ClusterApi, { target }: ExecRequest): void {
   const node = target.kind === 'node' ? target.name : nodeInReach(api, target)

@@ -123,13 +123,13 @@ export async function serveEviction(call: ApiCall): Promise<void> {
   )
 }
 
-/** PUT of a namespace's `finalize`: namespaces here go by themselves when they are empty. */
+/** PUT of a namespace's `finalize`: this API removes namespaces itself when they are empty. */
 export async function serveFinalize(call: ApiCall): Promise<void> {
   await readObject(call.request, call.schema)
   sendOne(call, 200, found(call))
 }
 
-/** POST of a question about one's own rights: the one user of this cluster may do everything. */
+/** POST of a SelfSubjectAccessReview: the only user of this cluster may do everything. */
 export async function serveReview(
   kind: string,
   { request, response, schema, now }: Pick<ApiCall, 'request' | 'response' | 'schema' | 'now'>,
@@ -152,21 +152,21 @@ export async function serveReview(
 }
 
 /**
- * POST of `nodes/NAME/script`: runs the body, a shell script, on the node and answers `{exitCode, stdout, stderr}` when it has
- * ended. Unlike `exec` it needs neither a connection nor a shell of its own.
+ * POST of `nodes/NAME/script`: runs the body, a shell script, on the node and returns `{exitCode, stdout, stderr}` when it has
+ * ended. Unlike `exec` it needs no separate connection or shell.
  */
 export async function serveNodeScript({ backend, request, response, name = '' }: ApiCall): Promise<void> {
   const text = (await readBody(request)).toString()
   sendObject(response, 200, await backend.script(name, text))
 }
 
-/** GET of `nodes/NAME/synced`: answers when the node's kube-proxy has nothing left to program. */
+/** GET of `nodes/NAME/synced`: responds when the node's kube-proxy has no pending changes. */
 export async function serveNodeSynced({ backend, response, name = '' }: ApiCall): Promise<void> {
   await backend.synced(name)
   sendObject(response, 200, {})
 }
 
-/** GET of a container's log as plain text, as far back and as long as the query says. */
+/** GET of a container's log as plain text, limited by the query. */
 export async function servePodLog(call: ApiCall): Promise<void> {
   const { api, backend, query, response, resource, namespace = '', name = '' } = call
   if (!api.store.get('pods', namespace, name)) throw notFound(resource, name)
@@ -186,7 +186,7 @@ export async function servePodLog(call: ApiCall): Promise<void> {
     ...(limitBytes !== undefined && { limitBytes }),
   })
   response.writeHead(200, { 'content-type': 'text/plain', 'cache-control': 'no-cache, private' })
-  // A follower must see the stream begin even when the container says nothing for long.
+  // Headers are sent immediately, because the container may print nothing for a long time.
   response.flushHeaders()
   const stop = (): void => {
     log.destroy()
@@ -202,7 +202,7 @@ export async function servePodLog(call: ApiCall): Promise<void> {
 }
 
 /**
- * The container that a request means: the named one, or the only one. 400 as Kubernetes words it when the name is wrong
+ * The container that a request means: the named one, or the only one. Throws 400 with Kubernetes' message if the name is wrong
  * or missing.
  */
 export function containerOf(store: Store, namespace: string, name: string, asked: string | undefined): string {

@@ -11,7 +11,7 @@ import { sameJson, wireCopy } from './json.ts'
 
 const protocols = ['TCP', 'UDP', 'SCTP']
 
-/** Faults of a Pod specification, of a Pod's or of a template's. */
+/** Faults of the specification of a Pod or a Pod template. */
 export function validatePodSpec(spec: V1PodSpec, path: string, errors: FieldErrors): void {
   if (!spec.containers?.length) errors.required(`${path}.containers`)
   const volumes = new Set<string>()
@@ -61,7 +61,10 @@ export function validatePodTemplate(template: V1PodTemplateSpec | undefined, pat
   validatePodSpec(template?.spec ?? { containers: [] }, `${path}.spec`, errors)
 }
 
-/** A Pod's specification is fixed but for images, deadlines and added tolerations; the scheduler may set the node once. */
+/**
+ * A Pod's specification is immutable except images, deadlines and added tolerations; the scheduler may set
+ * the node once.
+ */
 export function validatePodUpdate(pod: V1Pod, old: V1Pod, errors: FieldErrors): void {
   if (!pod.spec || !old.spec) return
   const allowed = wireCopy(pod.spec)

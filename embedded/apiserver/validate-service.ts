@@ -47,7 +47,7 @@ export function validateService(service: V1Service, errors: FieldErrors): void {
   validatePolicies(service, spec, errors)
 }
 
-/** What may not change in a Service once set. */
+/** Reports changes of immutable fields of a Service. */
 export function validateServiceUpdate(service: V1Service, old: V1Service, errors: FieldErrors): void {
   if (needsClusterIP(old) && needsClusterIP(service) && old.spec?.clusterIP) {
     if (service.spec?.clusterIP !== old.spec.clusterIP || !sameJson(service.spec?.clusterIPs, old.spec.clusterIPs)) {

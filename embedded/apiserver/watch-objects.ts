@@ -71,7 +71,7 @@ export function watchObjects(call: ApiCall): void {
     return
   }
 
-  // Sent at once, so that clients that wait for headers see the stream begin even when nothing happens.
+  // Sent immediately, because clients may wait for the headers while there are no changes.
   response.flushHeaders()
   const stop = (): void => {
     unsubscribe()
@@ -86,7 +86,7 @@ export function watchObjects(call: ApiCall): void {
   const unsubscribe = api.store.subscribe((event) => {
     if (event.resource !== resource.stored) return
     forward(event)
-    // A client that doesn't read is cut off, as Kubernetes does; it comes back with its last version.
+    // A client that doesn't read is disconnected, as in Kubernetes; it reconnects with its last version.
     if (response.writableLength > backlogLimit) response.destroy()
   })
   const ticking = bookmarks ? setInterval(bookmark, bookmarkInterval) : undefined
@@ -95,7 +95,10 @@ export function watchObjects(call: ApiCall): void {
   response.on('close', stop)
 }
 
-/** The change as a client with selectors sees it: an object that no longer matches is gone, one that now does is new. */
+/**
+ * The change as a client with selectors sees it: an object that no longer matches is DELETED, one that newly matches is
+ * ADDED.
+ */
 function transition(
   { type, object, previous }: StoreEvent,
   selected: (object: Stored) => boolean,

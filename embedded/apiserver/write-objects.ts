@@ -72,7 +72,7 @@ export async function deleteObject(call: ApiCall): Promise<void> {
   }
 }
 
-/** DELETE of all objects that selectors leave. */
+/** DELETE of all selected objects. */
 export async function deleteCollection(call: ApiCall): Promise<void> {
   const { api, resource, namespace, response, accepted } = call
   const options = deleteOptions(call, await readOptionalObject(call.request, call.schema))
@@ -128,13 +128,13 @@ export function subresourceOf({ subresource }: ApiCall): 'status' | undefined {
   return subresource === 'status' ? 'status' : undefined
 }
 
-/** Who writes: the named field manager, or the program that the client says it is. */
+/** The field manager of a write: the named one, or the client's program from its User-Agent. */
 export function managerOf({ query, request }: ApiCall): string {
   const name = query.get('fieldManager') || (request.headers['user-agent'] ?? 'unknown').split('/', 1)[0]
   return (name || 'unknown').slice(0, 128)
 }
 
-/** Options of a write that notes the author of every changed field. */
+/** Options of a write that records the author of every changed field. */
 export function writeOptions(call: ApiCall, old: Stored | undefined) {
   const { resource, schema, now, subresource } = call
   const author = { manager: managerOf(call), time: timestamp(now()), ...(subresource && { subresource }) }

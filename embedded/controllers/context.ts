@@ -2,29 +2,29 @@ import type { Api, KubeObject, ResourceName } from '../apiserver/api.ts'
 import { sameJson } from '../apiserver/json.ts'
 import { createEventRecorder, type EventRecorder } from './events.ts'
 
-/** A queue of object keys that one reconcile function works off, as client-go's rate-limited workqueue. */
+/** A queue of object keys for one reconcile function, like client-go's rate-limited workqueue. */
 export interface Workqueue {
-  /** Asks for a reconcile of `key` in the next macrotask; asking many times before it runs is asking once. */
+  /** Requests a reconcile of `key` in the next macrotask; several requests before it runs count as one. */
   add(key: string): void
-  /** Asks for a reconcile of `key` later; of several times the earliest holds. */
+  /** Requests a reconcile of `key` later; of several times the earliest is used. */
   addAfter(key: string, milliseconds: number): void
-  /** True when nothing waits for its turn or is to be tried again; what `addAfter` asked for later does not count. */
+  /** True if no key is queued or will be retried; later requests of `addAfter` do not count. */
   isIdle(): boolean
-  /** Forgets everything asked for; nothing runs afterwards. */
+  /** Drops all requests; nothing runs afterwards. */
   stop(): void
 }
 
-// client-go's default rate limiter starts at 5 ms and doubles; its cap of 1000 s would outlive any lab.
+// client-go's default rate limiter starts at 5 ms and doubles; its maximum of 1000 s is longer than a lab.
 const firstRetryMs = 5
 const lastRetryMs = 30_000
-// A long batch lets the API server and the kubelets have their turn.
+// The maximum duration of a batch before the API server and the kubelets can run.
 const turnMs = 10
-// setTimeout's own limit; a reconcile that comes too early asks again.
+// The limit of setTimeout; a reconcile that runs too early requests another one.
 const longestTimerMs = 2 ** 31 - 1
 
 /**
- * Makes a queue that calls `reconcile(key)`, never twice at once for a key. When it throws, the error goes to `failed`
- * and the key is tried again with exponential back-off until a call succeeds.
+ * Creates a queue that calls `reconcile(key)`, never concurrently for the same key. When it throws, the error goes to
+ * `failed` and the key is tried again with exponential back-off until a call succeeds.
  */
 export function createWorkqueue(
   reconcile: (key: string) => void,
@@ -51,7 +51,7 @@ export function createWorkqueue(
   function takeTurn() {
     turn = undefined
     const end = performance.now() + turnMs
-    // Only what was asked before this turn: a reconcile sees what its own earlier writes caused.
+    // Only keys queued before this turn, so that a reconcile sees the effects of its earlier writes.
     for (const key of [...dirty]) {
       if (stopped || performance.now() > end) break
       dirty.delete(key)
@@ -95,14 +95,14 @@ export function createWorkqueue(
   return { add, addAfter, isIdle: () => dirty.size === 0 && failures.size === 0, stop }
 }
 
-/** One change of an object; `previous` is what it was before (absent for a new object). */
+/** One change of an object; `previous` is its old state (absent for a new object). */
 export interface Change<T> {
   type: 'ADDED' | 'MODIFIED' | 'DELETED'
   object: T
   previous?: T
 }
 
-/** What every controller is given. All it starts ends with the context. */
+/** The input of every controller. Everything that it starts ends with the context. */
 export interface ControllerContext {
   readonly api: Api
   /** A work queue; errors of `reconcile` are retried, unexpected ones also reported. */
@@ -126,7 +126,7 @@ export function splitKey(key: string): { namespace: string | undefined; name: st
     : { namespace: key.slice(0, slash), name: key.slice(slash + 1) }
 }
 
-/** Makes a context over `api`; `report` is called for unexpected errors (all but a StatusError). */
+/** Creates a context for `api`; `report` is called for unexpected errors (all but a StatusError). */
 export function createContext(
   api: Api,
   report: (error: unknown) => void,
@@ -161,7 +161,8 @@ export function createContext(
 
 /**
  * Writes `status` through the status subresource, onto the newest stored object; an equal one is not written again, so
- * that a controller's own updates do not trigger it endlessly. Returns the object as stored; undefined when it is gone.
+ * that a controller's own updates do not trigger it endlessly. Returns the object as stored; undefined if it was
+ * deleted.
  */
 export function writeStatus<T extends KubeObject & { status?: unknown }>(
   api: Api,
@@ -177,13 +178,13 @@ export function writeStatus<T extends KubeObject & { status?: unknown }>(
 }
 
 export interface ObjectIndex<T> {
-  /** The objects filed under a key, as of the last change that was delivered. */
+  /** The objects with a key, after the last delivered change. */
   get(key: string): T[]
 }
 
 /**
- * Files the objects of a resource under a key of theirs (undefined: not at all). For the few questions that would
- * otherwise list a large resource at each reconcile.
+ * Indexes the objects of a resource by a key (undefined: not indexed), for queries that would otherwise list a large
+ * resource at each reconcile.
  */
 export function createIndex<T extends KubeObject>(
   context: ControllerContext,

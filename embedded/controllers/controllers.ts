@@ -20,20 +20,20 @@ import { startScheduler } from './scheduler.ts'
 export interface ControllerOptions {
   /** PEM of the CA that signed the API server's certificate, for the `kube-root-ca.crt` of every namespace. */
   caCertificate?: string
-  /** What Services of type LoadBalancer are given; default 172.18.255.200–172.18.255.250. */
+  /** The address pool of Services of type LoadBalancer; default 172.18.255.200–172.18.255.250. */
   loadBalancerPool?: AddressPool
-  /** Where the cluster's network reaches the API server; absent, the Service `kubernetes` has no endpoints. */
+  /** The address of the API server in the cluster's network; if absent, the Service `kubernetes` has no endpoints. */
   apiServerEndpoint?: ApiServerEndpoint
   /** The clock of CronJobs. */
   now?: () => number
-  /** Called for errors that are faults of this program; refusals of the API are only retried. */
+  /** Called for errors of this program; errors of the API are only retried. */
   report?: (error: unknown) => void
 }
 
 /**
- * Starts everything that kube-controller-manager and kube-scheduler do in this cluster, on the API of the same process.
- * Each change is reacted to in the next macrotask. `stop` ends all of it, timers included; `isIdle`
- * tells that all changes so far have been reacted to.
+ * Starts the controllers of kube-controller-manager and the scheduler on the API of the same process. They handle each
+ * change in the next macrotask. `stop` ends all of them and their timers; `isIdle` returns true if all changes have
+ * been handled.
  */
 export function startControllers(api: Api, options: ControllerOptions = {}): { isIdle(): boolean; stop(): void } {
   const { context, isIdle, stop } = createContext(api, (error) => {

@@ -14,17 +14,17 @@ import {
 import { countOf } from './rollout.ts'
 import { matchesNode, type Toleration, untolerated } from './scheduling/node-fit.ts'
 
-/** The label by which a daemon Pod says which template made it. */
+/** The label of a daemon Pod with the hash of its template. */
 export const revisionHashLabel = 'controller-revision-hash'
 
-/** What a revision keeps of the DaemonSet: a strategic merge patch that `kubectl rollout undo` applies. */
+/** The data of a revision: a strategic merge patch that `kubectl rollout undo` applies. */
 function revisionData({ spec: { template } }: DaemonSet): { spec: { template: PodTemplate & { $patch: string } } } {
   return { spec: { template: { $patch: 'replace', ...template } } }
 }
 
 /**
- * The hash of the DaemonSet's present template, with its ControllerRevision made, or brought back to the newest number when
- * the template is an earlier one again.
+ * The hash of the DaemonSet's current template. Creates its ControllerRevision, or gives an existing one the newest number
+ * if the template was used before.
  */
 export function currentRevision({ api }: ControllerContext, daemonSet: DaemonSet): string {
   const { namespace, name } = daemonSet.metadata
@@ -56,7 +56,7 @@ export function currentRevision({ api }: ControllerContext, daemonSet: DaemonSet
   return hash
 }
 
-/** Deletes the oldest revisions beyond `revisionHistoryLimit` that no Pod was made from. */
+/** Deletes the oldest revisions beyond `revisionHistoryLimit` that no Pod uses. */
 export function cleanUpRevisions({ api }: ControllerContext, daemonSet: DaemonSet, pods: readonly Pod[]): void {
   const live = new Set(pods.map(({ metadata }) => metadata.labels?.[revisionHashLabel]))
   const revisions = claim<ControllerRevision>(api, daemonSet, 'controllerrevisions').sort(
@@ -74,9 +74,9 @@ export function cleanUpRevisions({ api }: ControllerContext, daemonSet: DaemonSe
 }
 
 /**
- * The Pods of an earlier template to delete now, as pkg/controller/daemon/update.go chooses: those that are not available
- * anyway, then available ones while no more than maxUnavailable (1 unless told; percentages round up) of the `wanted`
- * nodes lack an available Pod.
+ * The Pods of an earlier template to delete now, as pkg/controller/daemon/update.go chooses: first those that are not
+ * available, then available ones while no more than maxUnavailable (default 1; percentages round up) of the `wanted` nodes
+ * lack an available Pod.
  */
 export function replacements(
   daemonSet: DaemonSet,
@@ -102,9 +102,10 @@ export function replacements(
   return [...broken, ...available.slice(0, Math.max(0, limit - unavailable))]
 }
 
-// Which nodes a DaemonSet wants a Pod on, and how its Pods are tied to them (pkg/controller/daemon and its util package).
+// The nodes on which a DaemonSet needs a Pod, and the node affinity of its Pods (pkg/controller/daemon and its util
+// package).
 
-/** The tolerations that every Pod of a DaemonSet gets: it runs where other Pods would be kept away or evicted. */
+/** The tolerations that every Pod of a DaemonSet gets, so that it runs on nodes with these taints. */
 function daemonTolerations(template: PodTemplate): Toleration[] {
   const tolerate = (name: string, effect: string) => ({ key: `node.kubernetes.io/${name}`, operator: 'Exists', effect })
   return [
@@ -127,7 +128,7 @@ function tolerationsOf(template: PodTemplate): Toleration[] {
   return [...own, ...daemonTolerations(template).filter((toleration) => !isOwn(toleration))]
 }
 
-/** `run`: a Pod belongs there; `stay`: one that is there may stay though none would be started; `leave`: neither. */
+/** `run`: the node needs a Pod; `stay`: an existing Pod may stay, but none would be started; `leave`: neither. */
 export function placement({ spec: { template } }: DaemonSet, node: Node): 'run' | 'stay' | 'leave' {
   const { spec } = template
   if (!spec || (spec.nodeName && spec.nodeName !== node.metadata.name) || !matchesNode(node, spec)) return 'leave'
@@ -137,8 +138,8 @@ export function placement({ spec: { template } }: DaemonSet, node: Node): 'run' 
 }
 
 /**
- * The DaemonSet's template for one node: required node affinity by the node's name (in place of the template's own, which
- * the node has met already) lets the scheduler bind the Pod there and nowhere else.
+ * The DaemonSet's template for one node: required node affinity with the node's name (instead of the template's, which the
+ * node satisfies) binds the Pod to this node only.
  */
 export function templateForNode(template: PodTemplate, node: string, labels: Record<string, string>): PodTemplate {
   const { spec } = template
@@ -155,7 +156,7 @@ export function templateForNode(template: PodTemplate, node: string, labels: Rec
   }
 }
 
-/** The node a daemon Pod runs on or is meant for. */
+/** The node that a daemon Pod runs on or is created for. */
 export function targetNode({ spec }: Pod): string | undefined {
   if (spec.nodeName) return spec.nodeName
   const required = spec.affinity?.nodeAffinity?.requiredDuringSchedulingIgnoredDuringExecution

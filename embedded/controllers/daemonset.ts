@@ -23,7 +23,7 @@ import {
   type Pod,
 } from './resources.ts'
 
-/** Keeps one Pod of each DaemonSet on every node that it is meant for, and rolls template changes out over them. */
+/** Runs one Pod of each DaemonSet on every selected node, and rolls out template changes. */
 export function startDaemonSetController(context: ControllerContext): void {
   const { api } = context
   const recorder = context.recorder('daemonset-controller')
@@ -42,7 +42,8 @@ export function startDaemonSetController(context: ControllerContext): void {
     const nodes = api.list<Node>('nodes')
     const hash = currentRevision(context, daemonSet)
     const podsByNode = () => groupByNode(claim<Pod>(api, daemonSet, 'pods'))
-    // Writes go first, so that a failing one does not keep the status from being told; the queue tries them again.
+    // Errors of writes are thrown after the status update, so that a failure does not prevent it; the queue
+    // retries.
     let failure: { error: unknown } | undefined
     try {
       manage(control, recorder, daemonSet, nodes, podsByNode(), hash)
@@ -95,7 +96,7 @@ function groupByNode(pods: readonly Pod[]): PodsByNode {
   return groups
 }
 
-/** Starts the missing Pods and ends those that ended, are too many, or are where they should not be. */
+/** Creates missing Pods, and deletes Pods that have ended, are duplicates, or run on a wrong node. */
 function manage(
   control: PodControl,
   recorder: EventRecorder,
@@ -163,7 +164,7 @@ function statusOf(
     const [pod] = [...pods].sort(oldestFirst)
     if (!pod) continue
     counts.current++
-    // A Pod being deleted is current but nothing else: what comes next is not it.
+    // A Pod that is being deleted counts as scheduled, but not as ready or available.
     if (isTerminating(pod)) continue
     if (isReady(pod)) counts.ready++
     if (isAvailable(pod, minReadySeconds, now)) counts.available++

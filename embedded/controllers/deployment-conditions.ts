@@ -23,7 +23,7 @@ export function condition(
   return { type, status, reason, message, lastUpdateTime: now, lastTransitionTime: now }
 }
 
-/** Sets a condition; the same status and reason again change nothing, the same status keeps its transition time. */
+/** Sets a condition; an equal status and reason change nothing, an equal status keeps its transition time. */
 export function setCondition(status: DeploymentStatus, next: Condition): void {
   const before = conditionOf(status, next.type)
   if (before?.status === next.status && before.reason === next.reason) return
@@ -40,7 +40,7 @@ export function hasDeadline({ spec }: Deployment): boolean {
   return spec.progressDeadlineSeconds !== undefined && spec.progressDeadlineSeconds !== noDeadline
 }
 
-/** Counts and the Available condition, from the ReplicaSets as they are. */
+/** Counts and the Available condition, from the current ReplicaSets. */
 export function countedStatus(rollout: Rollout): DeploymentStatus {
   const { deployment, current } = rollout
   const sets = allSets(rollout)
@@ -70,7 +70,9 @@ export function countedStatus(rollout: Rollout): DeploymentStatus {
   return status
 }
 
-/** Everything runs the current template and is available; what `kubectl rollout status` waits for. */
+/**
+ * True if all replicas run the current template and are available, for which `kubectl rollout status` waits.
+ */
 export function isComplete(deployment: Deployment, status: DeploymentStatus): boolean {
   const replicas = desired(deployment)
   const { updatedReplicas = 0, replicas: total = 0, availableReplicas = 0, observedGeneration = 0 } = status
@@ -93,7 +95,10 @@ function isProgressing({ status: before }: Deployment, now: DeploymentStatus): b
   )
 }
 
-/** Milliseconds until the rollout has made no progress for progressDeadlineSeconds; undefined when none is waited for. */
+/**
+ * Milliseconds until the rollout has made no progress for progressDeadlineSeconds; undefined if there is no
+ * deadline.
+ */
 export function deadlineIn(deployment: Deployment, status: DeploymentStatus, now: number): number | undefined {
   const progressing = conditionOf(status, 'Progressing')
   if (!hasDeadline(deployment) || !progressing || isComplete(deployment, status)) return undefined
@@ -104,7 +109,10 @@ export function deadlineIn(deployment: Deployment, status: DeploymentStatus, now
 
 const timedOutReason = 'ProgressDeadlineExceeded'
 
-/** The status of a rollout that goes on: counts, Available, Progressing with Kubernetes' reasons, ReplicaFailure. */
+/**
+ * The status of a rollout in progress: counts, Available, Progressing with Kubernetes' reasons,
+ * ReplicaFailure.
+ */
 export function rolloutStatus(rollout: Rollout, now: number): DeploymentStatus {
   const { deployment, current } = rollout
   const status = countedStatus(rollout)
@@ -121,7 +129,7 @@ export function rolloutStatus(rollout: Rollout, now: number): DeploymentStatus {
       )
     } else if (isProgressing(deployment, status)) {
       const progress = condition('Progressing', 'True', 'ReplicaSetUpdated', `${name} is progressing.`)
-      // Removed first: each bit of progress has to renew lastUpdateTime, from which the deadline counts.
+      // Removed first, because progress must update lastUpdateTime, from which the deadline is computed.
       removeCondition(status, 'Progressing')
       setCondition(status, {
         ...progress,

@@ -8,7 +8,7 @@ import { podTemplateHashLabel, sameTemplate, templateHash } from './pod-control.
 import type { Deployment, ReplicaSet } from './resources.ts'
 import { byCreation, desired, nextCurrentReplicas, type Rollout, rolloutBounds } from './rollout.ts'
 
-/** The ReplicaSet of the Deployment's present template; the oldest, should several have it. */
+/** The ReplicaSet of the Deployment's current template; the oldest one if there are several. */
 export function findCurrent(deployment: Deployment, sets: readonly ReplicaSet[]): ReplicaSet | undefined {
   return [...sets].sort(byCreation).find((set) => sameTemplate(set.spec.template ?? {}, deployment.spec.template))
 }
@@ -17,7 +17,10 @@ function nextRevision(old: readonly ReplicaSet[]): number {
   return Math.max(0, ...old.map(revisionOf)) + 1
 }
 
-/** Gives the current ReplicaSet, if there is one, the newest revision and the Deployment's annotations; the same to both. */
+/**
+ * Gives the current ReplicaSet, if there is one, the newest revision and the Deployment's annotations, and writes
+ * the revision to the Deployment.
+ */
 export function syncRevision(context: ControllerContext, rollout: Rollout): Rollout {
   const { deployment, current, old } = rollout
   if (!current || deployment.metadata.deletionTimestamp) return rollout
@@ -34,7 +37,9 @@ export function syncRevision(context: ControllerContext, rollout: Rollout): Roll
   return { current: set, old, deployment: announce(context, deployment, set, 'FoundNewReplicaSet', found, false) }
 }
 
-/** Writes the revision on the Deployment and, for a new ReplicaSet or where none is, a Progressing condition. */
+/**
+ * Writes the revision to the Deployment and, for a new ReplicaSet or if it is missing, a Progressing condition.
+ */
 function announce(
   { api }: ControllerContext,
   deployment: Deployment,
@@ -59,8 +64,8 @@ function announce(
 }
 
 /**
- * Makes the ReplicaSet of the present template. A name that another template's ReplicaSet has by chance raises the
- * Deployment's collisionCount and throws, so that the next try gets another hash.
+ * Creates the ReplicaSet of the current template. If another template's ReplicaSet has the same name, increments
+ * the Deployment's collisionCount and throws, so that the next attempt gets another hash.
  */
 export function createReplicaSet(context: ControllerContext, recorder: EventRecorder, rollout: Rollout): Rollout {
   const { api } = context
@@ -107,7 +112,7 @@ export function createReplicaSet(context: ControllerContext, recorder: EventReco
 
 function countCollision({ api }: ControllerContext, deployment: Deployment, setName: string) {
   const other = api.get<ReplicaSet>('replicasets', deployment.metadata.namespace, setName)
-  // Its own with the same template: it will be found by the next try.
+  // It has the same template: the next attempt finds it.
   if (other && isControlledBy(other, deployment) && findCurrent(deployment, [other])) return
   const collisionCount = (deployment.status?.collisionCount ?? 0) + 1
   writeStatus(api, 'deployments', deployment, { ...deployment.status, collisionCount })
@@ -131,7 +136,9 @@ export function cleanUpHistory({ api }: ControllerContext, { deployment, old }: 
 }
 
 export interface Scaler {
-  /** Scales the ReplicaSets named in `sizes` (others stay) and tells so; returns the rollout with them as stored. */
+  /**
+   * Scales the ReplicaSets named in `sizes` and records events; returns the rollout with the stored ReplicaSets.
+   */
   scale(rollout: Rollout, sizes: ReadonlyMap<string, number>): Rollout
 }
 
@@ -164,7 +171,7 @@ export function createScaler({ api }: ControllerContext, recorder: EventRecorder
   }
 }
 
-// The annotations by which `kubectl rollout history|undo` and proportional scaling know a ReplicaSet's past.
+// The annotations for `kubectl rollout history|undo` and proportional scaling.
 
 const revisionAnnotation = 'deployment.kubernetes.io/revision'
 const historyAnnotation = 'deployment.kubernetes.io/revision-history'
@@ -194,7 +201,7 @@ function scaleAnnotations(deployment: Deployment): Annotations {
 
 /**
  * The annotations of the current ReplicaSet at `revision`: the Deployment's own (change-cause among them) and its
- * revision; a revision it had before, when a rollback brought it back, joins its history.
+ * revision; an earlier revision, before a rollback, is added to its history.
  */
 function currentSetAnnotations(deployment: Deployment, set: ReplicaSet | undefined, revision: number): Annotations {
   const own = set?.metadata.annotations ?? {}
@@ -210,7 +217,7 @@ function currentSetAnnotations(deployment: Deployment, set: ReplicaSet | undefin
   return set ? annotations : { ...annotations, ...scaleAnnotations(deployment) }
 }
 
-/** The set's annotations after its size was decided for the Deployment's present size. */
+/** The set's annotations after it was scaled for the Deployment's current size. */
 function scaledSetAnnotations(deployment: Deployment, set: ReplicaSet): Annotations {
   return { ...set.metadata.annotations, ...scaleAnnotations(deployment) }
 }
@@ -225,7 +232,7 @@ export function desiredBefore(set: ReplicaSet): number | undefined {
   return value === undefined ? undefined : Number(value)
 }
 
-/** Replicas and surge when the set was last scaled; sets from before that annotation use the Deployment's status. */
+/** Replicas and surge when the set was last scaled; sets without that annotation use the Deployment's status. */
 export function maximumBefore(deployment: Deployment, set: ReplicaSet): number {
   return Number(set.metadata.annotations?.[maximumAnnotation]) || (deployment.status?.replicas ?? desired(deployment))
 }

@@ -103,7 +103,7 @@ export function startDeploymentController(context: ControllerContext): void {
   }
 
   function noteFailure(deployment: Deployment, error: unknown) {
-    // A lost race is tried again at once and is no failure to tell of.
+    // A conflict is retried immediately and not recorded as a failure.
     if (hasReason(error, 'AlreadyExists') || hasReason(error, 'Conflict') || !hasDeadline(deployment)) return
     const { namespace, name } = deployment.metadata
     const status = structuredClone(api.get<Deployment>('deployments', namespace, name)?.status) ?? {}
@@ -128,7 +128,8 @@ export function startDeploymentController(context: ControllerContext): void {
       if (wouldClaim(deployment, object.metadata.labels)) queue.add(keyOf(deployment))
     }
   })
-  // Recreate waits for the last old Pod, whose end changes no ReplicaSet: it stopped counting when its deletion began.
+  // Recreate waits for the last old Pod. Its end changes no ReplicaSet, because a Pod is not counted after its
+  // deletion begins.
   context.watch<Pod>('pods', ({ type, object }) => {
     const owner = controllerOf(object)
     if (type === 'ADDED' || owner?.kind !== 'ReplicaSet') return
@@ -153,7 +154,7 @@ function wasResized(rollout: Rollout): boolean {
   })
 }
 
-/** Brings the ReplicaSets to the Deployment's size without going on with a rollout. */
+/** Scales the ReplicaSets to the Deployment's size without continuing a rollout. */
 function rescale(scaler: Scaler, rollout: Rollout): Rollout {
   const { deployment, current, old } = rollout
   const replicas = desired(deployment)

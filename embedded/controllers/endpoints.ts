@@ -16,12 +16,12 @@ import { hostnameIn, isHeadless, podSelector, podsOf, portsKey, portsOn, watchSe
 
 const headlessLabel = 'service.kubernetes.io/headless'
 const overCapacity = 'endpoints.kubernetes.io/over-capacity'
-// More do not fit into one object; EndpointSlices know no such limit.
+// The limit of one Endpoints object; EndpointSlices have no such limit.
 const maxAddresses = 1000
 
 type Address = Stored<V1EndpointAddress>
 
-/** Keeps the Endpoints object of every Service with a selector, for those who still read it. */
+/** Maintains the Endpoints object of every Service with a selector, for clients that still read it. */
 export function startEndpointsController(context: ControllerContext): void {
   const { api } = context
 
@@ -63,8 +63,8 @@ export function startEndpointsController(context: ControllerContext): void {
 }
 
 /**
- * Addresses grouped by the ports they have, ready and not ready apart. Pods being deleted are left out, unless the
- * Service publishes addresses that are not ready.
+ * Addresses grouped by their ports, ready and not ready separately. Pods being deleted are left out, unless the Service
+ * publishes addresses that are not ready.
  */
 function subsetsOf(service: Service, pods: readonly Pod[]): { subsets: EndpointSubset[]; truncated: boolean } {
   const publish = service.spec.publishNotReadyAddresses === true
@@ -103,7 +103,7 @@ function addressOf(pod: Pod, service: Service): Address {
   }
 }
 
-/** Where Pods and nodes reach the API server. */
+/** The address of the API server for Pods and nodes. */
 export interface ApiServerEndpoint {
   ip: string
   port: number
@@ -113,8 +113,8 @@ const namespace = 'default'
 const name = 'kubernetes'
 
 /**
- * Keeps the endpoints of the Service `kubernetes`, which selects no Pods: as kube-apiserver does for itself, one Endpoints
- * and one EndpointSlice of the Service's name that no controller manages.
+ * Maintains the endpoints of the Service `kubernetes`, which selects no Pods, as kube-apiserver does: one Endpoints and
+ * one EndpointSlice of the Service's name that no controller manages.
  */
 export function startKubernetesEndpoints(context: ControllerContext, { ip, port }: ApiServerEndpoint): void {
   const { api } = context

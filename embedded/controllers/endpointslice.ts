@@ -29,7 +29,7 @@ const managerLabel = 'endpointslice.kubernetes.io/managed-by'
 const manager = 'endpointslice-controller.k8s.io'
 const serviceLabel = 'kubernetes.io/service-name'
 const headlessLabel = 'service.kubernetes.io/headless'
-/** Tells watchers when the change happened that a slice follows; ours is the moment of writing. */
+/** The time of the change that caused a slice update; this controller uses the time of writing. */
 const triggerTime = 'endpoints.kubernetes.io/last-change-trigger-time'
 const zoneLabel = 'topology.kubernetes.io/zone'
 
@@ -41,7 +41,8 @@ export function startEndpointSliceController(context: ControllerContext): void {
   const queue = context.queue((key) => {
     const { namespace, name } = splitKey(key)
     const service = api.get<Service>('services', namespace, name)
-    // The slices of a deleted Service are the garbage collector's; those of a Service without selector stay as they are.
+    // The garbage collector deletes the slices of a deleted Service; those of a Service without a selector are not
+    // changed.
     if (!service || service.metadata.deletionTimestamp || !podSelector(service)) return
     const pods = podsOf(context, service)
     const families = addressTypes(service)
@@ -99,7 +100,7 @@ export function startEndpointSliceController(context: ControllerContext): void {
   }
 
   watchServicesAndPods(context, queue)
-  // Slices that others changed or removed are put right.
+  // Restores slices that other clients changed or deleted.
   context.watch<EndpointSlice>('endpointslices', ({ type, object, previous }) => {
     const services = new Set([ownService(object), previous && ownService(previous)])
     for (const service of services) if (service && (type !== 'ADDED' || previous)) queue.add(service)
@@ -148,7 +149,10 @@ function toEndpoint({ api }: ControllerContext, pod: Pod, service: Service, addr
   }
 }
 
-/** The Service's own labels, so that its slices can be selected as it can, and those that tell whose slices they are. */
+/**
+ * The Service's labels, so that its slices can be selected like the Service, and the labels that identify the
+ * Service and the controller.
+ */
 function labelsOf(service: Service): Record<string, string> {
   const { labels = {}, name } = service.metadata
   const reserved = [serviceLabel, managerLabel, headlessLabel]

@@ -6,18 +6,18 @@ export type EventType = 'Normal' | 'Warning'
 
 export interface EventRecorder {
   /**
-   * Tells the user what happened to `object`. A repetition of the same words about the same object raises the first
-   * Event's `count` and `lastTimestamp`. Never throws: what happened, happened, whether it can be told or not.
+   * Records an Event about `object`. A repetition of the same message about the same object updates the first
+   * Event's `count` and `lastTimestamp`. Never throws: a failure to record an Event does not affect the caller.
    * `fieldPath` names a part of the object (`spec.containers{web}`).
    */
   event(object: KubeObject, type: EventType, reason: string, message: string, fieldPath?: string): void
 }
 
-// client-go's correlator remembers as many.
+// The cache size of client-go's correlator.
 const remembered = 4096
 let lastSuffix = 0n
 
-/** The suffix of an Event's name: the time in nanoseconds, hexadecimal, never the same twice in a process. */
+/** The suffix of an Event's name: the time in nanoseconds, hexadecimal, unique in a process. */
 function nameSuffix(): string {
   const nanoseconds = BigInt(Date.now()) * 1_000_000n
   lastSuffix = nanoseconds > lastSuffix ? nanoseconds : lastSuffix + 1n
@@ -80,7 +80,7 @@ export function createEventRecorder(api: Api, component: string, host?: string):
       try {
         record(...what)
       } catch {
-        // A namespace that is going away takes no Events; the work itself must go on.
+        // A namespace that is being deleted accepts no Events; the work must continue.
       }
     },
   }

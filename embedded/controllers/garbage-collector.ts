@@ -8,8 +8,8 @@ const foreground = 'foregroundDeletion'
 const orphan = 'orphan'
 
 /**
- * Deletes what has lost its owners, and carries out the deletion of owners that wait for their dependents (Foreground)
- * or set them free (Orphan), as pkg/controller/garbagecollector.
+ * Deletes objects without existing owners, and completes the deletion of owners that wait for their dependents
+ * (Foreground) or orphan them (Orphan), as pkg/controller/garbagecollector does.
  */
 export function startGarbageCollector(context: ControllerContext): void {
   const { api } = context
@@ -19,7 +19,7 @@ export function startGarbageCollector(context: ControllerContext): void {
     if (type !== 'DELETED') {
       if (owners.length > 0 || object.metadata.deletionTimestamp) queue.add(place.uid)
     } else for (const dependent of graph.dependents(place.uid)) queue.add(dependent.uid)
-    // An owner in foreground deletion may have been waiting for just this.
+    // An owner in foreground deletion may wait for this object.
     for (const { uid } of owners) {
       const owner = graph.place(uid)
       const waits = owner && find(owner)?.metadata.deletionTimestamp
@@ -56,7 +56,7 @@ export function startGarbageCollector(context: ControllerContext): void {
     remove(place, awaited && hasDependents ? 'Foreground' : policyOf(object))
   }
 
-  /** A solid owner exists, a waiting one is being deleted after its dependents, a dangling one is gone. */
+  /** A solid owner exists, a waiting one is being deleted after its dependents, a dangling one does not exist. */
   function stateOf(reference: OwnerReference, dependent: KubeObject): 'solid' | 'waiting' | 'dangling' {
     const resource = resourceOf(reference)
     if (!resource) return 'solid'
@@ -104,16 +104,16 @@ export function startGarbageCollector(context: ControllerContext): void {
   }
 }
 
-/** A finalizer that was set before the deletion says how the object wants its dependents treated. */
+/** The propagation policy from a finalizer that was set before the deletion. */
 function policyOf({ metadata: { finalizers = [] } }: KubeObject): 'Background' | 'Foreground' | 'Orphan' {
   if (finalizers.includes(orphan)) return 'Orphan'
   return finalizers.includes(foreground) ? 'Foreground' : 'Background'
 }
 
-/** pkg/controller/podgc waits as long before it believes that a node is gone for good. */
+/** The time that pkg/controller/podgc waits before it treats a missing node as deleted. */
 const quarantineMs = 40_000
 
-/** Deletes the Pods of nodes that no longer exist; no kubelet will ever confirm their end. */
+/** Deletes the Pods of nodes that no longer exist; no kubelet confirms their end. */
 export function startPodGarbageCollector(context: ControllerContext, quarantine = quarantineMs): void {
   const { api } = context
   const queue = context.queue((node) => {
@@ -141,8 +141,8 @@ const serviceAccount = 'default'
 const rootCertificate = 'kube-root-ca.crt'
 
 /**
- * Gives every namespace the `default` ServiceAccount and the `kube-root-ca.crt` ConfigMap with the cluster's CA, and puts
- * them back when changed or deleted. What is in a deleted namespace the API itself deletes.
+ * Gives every namespace the `default` ServiceAccount and the `kube-root-ca.crt` ConfigMap with the cluster's CA, and
+ * restores them when they are changed or deleted. The API itself deletes the content of a deleted namespace.
  */
 export function startNamespaceController(context: ControllerContext, caCertificate: string): void {
   const { api } = context

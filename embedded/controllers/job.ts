@@ -110,7 +110,10 @@ function delayAfter(failures: readonly Pod[], now: number): number {
   return Math.max(...ends) + Math.min(firstDelayMs * 2 ** (failures.length - 1), longestDelayMs) - now
 }
 
-/** Creates a Job at each time of a CronJob's schedule, and deletes old ones. Times are of UTC unless `timeZone` is set. */
+/**
+ * Creates a Job at each time of a CronJob's schedule, and deletes old ones. Times are in UTC unless
+ * `timeZone` is set.
+ */
 export function startCronJobController(context: ControllerContext, now: () => number = Date.now): void {
   const { api } = context
   const recorder = context.recorder('cronjob-controller')
@@ -179,7 +182,7 @@ export function startCronJobController(context: ControllerContext, now: () => nu
   })
 }
 
-/** The latest time of a schedule after `since`, up to `until`; Jobs that were missed before it are not made up for. */
+/** The latest time of a schedule after `since`, up to `until`; earlier missed Jobs are not started. */
 function lastRunBetween(times: Cron, since: Date, until: Date): Date | undefined {
   let last: Date | undefined
   for (let next = times.nextRun(since); next && next <= until; next = times.nextRun(next)) last = next

@@ -4,10 +4,13 @@ import type { Service } from './resources.ts'
 
 export const defaultLoadBalancerPool: AddressPool = { first: '172.18.255.200', last: '172.18.255.250' }
 
-/** As the service controller of a cloud: the Service stays until its address is given back. */
+/** As in the service controller of a cloud: the Service is kept until its address is released. */
 const cleanupFinalizer = 'service.kubernetes.io/load-balancer-cleanup'
 
-/** Gives Services of type LoadBalancer an address of the pool, and takes it back. Other load balancer classes are not its own. */
+/**
+ * Assigns addresses of the pool to Services of type LoadBalancer, and releases them. Services with a load
+ * balancer class are ignored.
+ */
 export function startLoadBalancerController(context: ControllerContext, pool: AddressPool): void {
   const { api } = context
   const recorder = context.recorder('service-controller')

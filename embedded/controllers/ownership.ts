@@ -4,14 +4,14 @@ import type { Api, KubeObject, OwnerReference } from '../apiserver/api.ts'
 import { apiVersionOf, type Resource, resources } from '../apiserver/resource.ts'
 import type { Change, ControllerContext } from './context.ts'
 
-// Who controls what: controller references, adoption and release (pkg/controller/controller_ref_manager.go).
+// Ownership of objects: controller references, adoption and release (pkg/controller/controller_ref_manager.go).
 
-/** The one owner that manages the object, if any. */
+/** The owner that manages the object, if any. */
 export function controllerOf(object: KubeObject): OwnerReference | undefined {
   return object.metadata.ownerReferences?.find(({ controller }) => controller === true)
 }
 
-/** True when `owner` manages `object`; a new owner of the same name has another uid and does not. */
+/** True when `owner` manages `object`; a new owner of the same name has another uid. */
 export function isControlledBy(object: KubeObject, owner: KubeObject): boolean {
   return controllerOf(object)?.uid === owner.metadata.uid
 }
@@ -28,7 +28,7 @@ export function controllerReference(owner: KubeObject): OwnerReference {
   }
 }
 
-/** List options for the namespace an object is in. */
+/** List options for the namespace of an object. */
 export function inNamespaceOf({ metadata: { namespace } }: KubeObject): { namespace?: string } {
   return namespace === undefined ? {} : { namespace }
 }
@@ -37,8 +37,8 @@ type Owner = KubeObject & { spec: { selector?: V1LabelSelector } }
 
 /**
  * The objects of `resource` in the owner's namespace that the owner controls after this call: orphans that match its
- * selector are adopted, own objects that no longer match are released. An owner being deleted does neither.
- * Objects that are not `considered` are left as they are.
+ * selector are adopted, own objects that no longer match are released. An owner being deleted does neither. Objects
+ * that are not `considered` are not changed.
  */
 export function claim<T extends KubeObject>(
   api: Api,
@@ -72,7 +72,7 @@ function release<T extends KubeObject>(api: Api, owner: KubeObject, resource: st
   patchOwners(api, resource, object, others)
 }
 
-/** Replaces the owner references; the uid in the patch makes it fail on another object of the same name. */
+/** Replaces the owner references; the uid in the patch makes it fail for another object of the same name. */
 export function patchOwners<T extends KubeObject>(
   api: Api,
   resource: string,
@@ -83,12 +83,12 @@ export function patchOwners<T extends KubeObject>(
   return api.patch<T>(resource, namespace, name, { metadata: { uid, ownerReferences: references } })
 }
 
-/** Whether an owner would want `object` if it were free: for finding the owners to ask about an orphan. */
+/** Whether an owner would adopt an orphan with these labels. */
 export function wouldClaim(owner: Owner, labels: Labels | undefined): boolean {
   return matchesSelector(owner.spec.selector, labels)
 }
 
-/** Where an object is found. */
+/** The resource, namespace and name of an object. */
 export interface Place {
   resource: string
   namespace: string | undefined
@@ -98,7 +98,7 @@ export interface Place {
 
 export interface OwnershipGraph {
   place(uid: string): Place | undefined
-  /** The objects that name this one as an owner. */
+  /** The objects that have this one as an owner. */
   dependents(uid: string): Place[]
 }
 
@@ -145,7 +145,7 @@ export function createOwnershipGraph(
   return { place: (uid) => places.get(uid), dependents: (uid) => [...(dependents.get(uid)?.values() ?? [])] }
 }
 
-/** The resource that an owner reference points into; undefined for kinds that this API does not serve. */
+/** The resource of an owner reference; undefined for kinds that this API does not serve. */
 export function resourceOf({ apiVersion, kind }: OwnerReference): Resource | undefined {
   return watched.find((resource) => resource.kind === kind && apiVersionOf(resource) === apiVersion)
 }

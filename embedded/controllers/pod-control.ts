@@ -5,11 +5,11 @@ import type { EventRecorder } from './events.ts'
 import { controllerReference } from './ownership.ts'
 import { isReady, type Pod, type PodTemplate, readyCondition } from './resources.ts'
 
-/** Makes and deletes Pods for a controller, with the Events that tell of it (pkg/controller's RealPodControl). */
+/** Creates and deletes Pods for a controller and records Events (pkg/controller's RealPodControl). */
 export interface PodControl {
-  /** A Pod from the template, controlled by `owner`. Records FailedCreate and throws what the API said. */
+  /** Creates a Pod from the template, controlled by `owner`. On an error records FailedCreate and throws it. */
   create(owner: KubeObject, template: PodTemplate): Pod
-  /** A Pod that is gone already is deleted well enough. Records FailedDelete and throws what the API said. */
+  /** Deletes a Pod; no error if it does not exist. On another error records FailedDelete and throws it. */
   delete(owner: KubeObject, pod: Pod): void
 }
 
@@ -54,14 +54,17 @@ export function createPodControl({ api }: ControllerContext, recorder: EventReco
 const deletionCost = 'controller.kubernetes.io/pod-deletion-cost'
 const phaseRank: Record<string, number> = { Pending: 0, Unknown: 1, Running: 2 }
 
-/** Ages count by powers of two of nanoseconds (LogarithmicScaleDown), so that scaling down hits old Pods now and then. */
+/**
+ * Ages are compared by powers of two of nanoseconds (LogarithmicScaleDown), so that scaling down sometimes also deletes
+ * old Pods.
+ */
 function logarithmicAge(since: string | undefined, now: number): number {
   const age = (now - Date.parse(since ?? '')) * 1e6
   return age > 0 ? Math.floor(Math.log2(age)) : -1
 }
 
 function newerFirst(left: string | undefined, right: string | undefined, now: number): number {
-  // A Pod that never had the time set goes first.
+  // A Pod without that time is first.
   if (!left || !right) return Number(Boolean(left)) - Number(Boolean(right))
   return logarithmicAge(left, now) - logarithmicAge(right, now)
 }
@@ -105,7 +108,7 @@ export function deletionOrder(pods: readonly Pod[], related: readonly Pod[], now
 
 export const podTemplateHashLabel = 'pod-template-hash'
 
-// apimachinery's alphabet for generated names: no vowels and no 0, 1, 3, so that no word and no misreading arises.
+// apimachinery's alphabet for generated names: no vowels and no 0, 1, 3, to avoid words and misreading.
 const safeAlphabet = 'bcdfghjklmnpqrstvwxz2456789'
 
 /** 32-bit FNV-1a. */
@@ -125,7 +128,7 @@ export function templateHash(template: PodTemplate, collisionCount = 0): string 
   return [...decimal].map((digit) => safeAlphabet[digit.charCodeAt(0) % safeAlphabet.length]).join('')
 }
 
-/** True when both templates make the same Pods; the hash label, which a ReplicaSet's template has more, is ignored. */
+/** True if both templates create the same Pods; the hash label that a ReplicaSet's template also has is ignored. */
 export function sameTemplate(left: PodTemplate, right: PodTemplate): boolean {
   return canonicalJson(withoutHash(left)) === canonicalJson(withoutHash(right))
 }
@@ -136,7 +139,7 @@ function withoutHash(template: PodTemplate): PodTemplate {
   return { ...template, metadata: { ...template.metadata, labels } }
 }
 
-/** JSON with sorted keys: equal values print equally. */
+/** JSON with sorted keys: equal values have the same text. */
 export function canonicalJson(value: unknown): string {
   return JSON.stringify(value, (_key, field: unknown) =>
     field !== null && typeof field === 'object' && !Array.isArray(field)

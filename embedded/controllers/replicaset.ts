@@ -7,10 +7,10 @@ import { claim, controllerOf, inNamespaceOf, isControlledBy, wouldClaim } from '
 import { createPodControl, deletionOrder, type PodControl } from './pod-control.ts'
 import { availableIn, isActive, isAvailable, isReady, type Pod, type ReplicaSet, type Stored } from './resources.ts'
 
-// pkg/controller/replicaset: no more Pods are made or deleted in one sync.
+// pkg/controller/replicaset: the maximum number of Pods created or deleted in one sync.
 const burst = 500
 
-/** Keeps as many active Pods as each ReplicaSet asks for. */
+/** Maintains the requested number of active Pods of each ReplicaSet. */
 export function startReplicaSetController(context: ControllerContext): void {
   const { api } = context
   const recorder = context.recorder('replicaset-controller')
@@ -70,7 +70,10 @@ function manage({ api }: ControllerContext, control: PodControl, replicaSet: Rep
   }
 }
 
-/** The active Pods of all ReplicaSets of the same Deployment: where they crowd is where to scale down first. */
+/**
+ * The active Pods of all ReplicaSets of the same Deployment: scaling down starts on the nodes with most of
+ * them.
+ */
 function relatedPods(api: ControllerContext['api'], replicaSet: ReplicaSet): Pod[] {
   const options = inNamespaceOf(replicaSet)
   const parent = controllerOf(replicaSet)?.uid
@@ -112,7 +115,7 @@ function statusOf(replicaSet: ReplicaSet, pods: readonly Pod[], failure: unknown
   }
 }
 
-/** Kubernetes leaves counts of 0 out of a status (omitempty). */
+/** Kubernetes omits counts of 0 from a status (omitempty). */
 function countsAbove0<T extends Record<string, number>>(counts: T): Partial<T> {
   return Object.fromEntries(Object.entries(counts).filter(([, count]) => count > 0)) as Partial<T>
 }

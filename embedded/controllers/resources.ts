@@ -27,7 +27,7 @@ import type { KubeObject } from '../apiserver/api.ts'
 
 // The stored form of the kinds the controllers work on: client-node's types, with the times as the API stores them.
 
-/** What JSON makes of a client-node type: times are RFC 3339 strings, everything else keeps its shape. */
+/** The JSON form of a client-node type: times are RFC 3339 strings, everything else is unchanged. */
 export type Stored<T> = T extends Date
   ? string
   : T extends (infer Item)[]
@@ -64,7 +64,8 @@ export type EndpointSubset = Stored<V1EndpointSubset>
 export type Endpoints = KubeObject & { subsets?: EndpointSubset[] }
 export type ConfigMap = KubeObject & { data?: Record<string, string> }
 
-// What the conditions of Pods and nodes mean to controllers; the rules are k8s.io/kubernetes/pkg/api/v1/pod's and pkg/controller's.
+// The conditions of Pods and nodes as controllers interpret them, by the rules of k8s.io/kubernetes/pkg/api/v1/pod and
+// pkg/controller.
 
 /** The Pod's `Ready` condition, if the kubelet has set one. */
 export function readyCondition(pod: Pod) {
@@ -75,7 +76,7 @@ export function isReady(pod: Pod): boolean {
   return readyCondition(pod)?.status === 'True'
 }
 
-/** Succeeded or Failed: its containers have ended for good. */
+/** Succeeded or Failed: its containers have ended permanently. */
 export function isTerminal(pod: Pod): boolean {
   return pod.status?.phase === 'Succeeded' || pod.status?.phase === 'Failed'
 }

@@ -1,7 +1,7 @@
-// The arithmetic of a Deployment's rollout, as pkg/controller/deployment and its util package do it.
+// The arithmetic of a Deployment's rollout, as in pkg/controller/deployment and its util package.
 import type { Deployment, ReplicaSet } from './resources.ts'
 
-/** What a rollout is about: the ReplicaSet of the current template (absent before it is made) and all others. */
+/** The objects of a rollout: the ReplicaSet of the current template (absent before it is created) and all others. */
 export interface Rollout {
   deployment: Deployment
   current: ReplicaSet | undefined
@@ -11,12 +11,12 @@ export interface Rollout {
 export const desired = (set: { spec: { replicas?: number } }) => set.spec.replicas ?? 1
 const sum = (numbers: readonly number[]) => numbers.reduce((total, number) => total + number, 0)
 
-/** The replicas that the ReplicaSets ask for together. */
+/** The sum of the requested replicas of the ReplicaSets. */
 export function desiredTotal(sets: readonly ReplicaSet[]): number {
   return sum(sets.map(desired))
 }
 
-/** The available Pods of the ReplicaSets together. */
+/** The sum of the available Pods of the ReplicaSets. */
 export function availableTotal(sets: readonly ReplicaSet[]): number {
   return sum(sets.map(({ status }) => status?.availableReplicas ?? 0))
 }
@@ -32,8 +32,8 @@ export function countOf(value: number | string | undefined, total: number, round
 }
 
 /**
- * How many Pods more than desired, and how many fewer available ones, a rollout may have: surge rounds up,
- * unavailability down, and when both come to 0 one may be unavailable, or nothing could move.
+ * The number of additional Pods and of unavailable Pods that a rollout may have: surge rounds up, unavailability down; if
+ * both are 0, one Pod may be unavailable, because the rollout could not proceed otherwise.
  */
 export function rolloutBounds({ spec }: Deployment): { surge: number; unavailable: number } {
   if (spec.strategy?.type === 'Recreate') return { surge: 0, unavailable: 0 }
@@ -44,7 +44,7 @@ export function rolloutBounds({ spec }: Deployment): { surge: number; unavailabl
   return { surge, unavailable: Math.min(surge === 0 && unavailable === 0 ? 1 : unavailable, replicas) }
 }
 
-/** What the current ReplicaSet is scaled up to next: as far as the surge allows. Never scales down. */
+/** The next size of the current ReplicaSet: as large as the surge allows. Never scales down. */
 export function nextCurrentReplicas(rollout: Rollout): number {
   const { deployment, current } = rollout
   const replicas = desired(deployment)
@@ -55,8 +55,8 @@ export function nextCurrentReplicas(rollout: Rollout): number {
 }
 
 /**
- * What the old ReplicaSets are scaled down to next, by name, without the available Pods falling below the desired number
- * less maxUnavailable. Pods that are not available go first (they cost nothing), then the oldest ReplicaSet's.
+ * The next sizes of the old ReplicaSets, by name, so that at least the desired number minus maxUnavailable Pods stay
+ * available. Unavailable Pods are removed first, then those of the oldest ReplicaSet.
  */
 export function nextOldReplicas(rollout: Rollout): Map<string, number> {
   const { deployment, current, old } = rollout
@@ -94,9 +94,9 @@ export function byCreation(left: ReplicaSet, right: ReplicaSet): number {
 }
 
 /**
- * What each active ReplicaSet is scaled to when `spec.replicas` changes in the middle of a rollout: each in proportion to
- * its size, so that the risk stays spread; what rounding leaves goes to the largest. `maximumBefore` gives the maximum
- * (replicas and surge) that a ReplicaSet's size was last decided for.
+ * The sizes of the active ReplicaSets when `spec.replicas` changes during a rollout: each in proportion to its size; the
+ * rest from rounding is added to the largest. `maximumBefore` returns the maximum (replicas and surge) when a ReplicaSet
+ * was last scaled.
  */
 export function proportionalReplicas(
   deployment: Deployment,

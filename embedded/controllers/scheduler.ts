@@ -43,7 +43,7 @@ export function startScheduler(context: ControllerContext): void {
     try {
       api.patch<Pod>('pods', namespace, name, { metadata: { uid }, spec: { nodeName: node.metadata.name } })
     } catch (error) {
-      // The Pod went away, or was replaced by another of the same name: nothing to bind.
+      // The Pod was deleted, or replaced by another one of the same name: there is nothing to bind.
       if (hasReason(error, 'NotFound') || hasReason(error, 'Conflict')) return
       throw error
     }
@@ -89,7 +89,7 @@ export function startScheduler(context: ControllerContext): void {
   })
 }
 
-/** What of a node decides on Pods; its heartbeat does not. */
+/** The properties of a node that scheduling depends on, without its heartbeat. */
 function view(node: Node) {
   const { metadata, spec, status } = node
   return [metadata.labels, spec.unschedulable, taintsOf(node), status?.allocatable]

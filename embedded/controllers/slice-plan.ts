@@ -11,7 +11,7 @@ import {
   type SlicePort,
 } from './resources.ts'
 
-// What the two endpoint controllers share: which Pods a Service has, by which ports, and when that may have changed.
+// Shared by the two endpoint controllers: the Pods and ports of a Service, and the changes that may affect them.
 
 /** The selector by which the Service finds its Pods; undefined for a Service without a selector, whose endpoints are managed elsewhere. */
 export function podSelector({ spec }: Service): Labels | undefined {
@@ -34,8 +34,8 @@ export function podsOf({ api }: ControllerContext, service: Service): Pod[] {
 }
 
 /**
- * The Service's ports on one Pod. A target port given by name is the number that the Pod's containers have under this
- * name and protocol; a port whose name the Pod does not know is left out.
+ * The Service's ports on one Pod. A named target port is resolved to the port of the Pod's containers with this name
+ * and protocol; a port with an unknown name is left out.
  */
 export function portsOn(pod: Pod, service: Service): SlicePort[] {
   return (service.spec.ports ?? []).flatMap(({ name = '', port, protocol = 'TCP', targetPort = port, appProtocol }) => {
@@ -51,13 +51,13 @@ function namedPort(pod: Pod, name: string, protocol: string): number | undefined
     .find((port) => port.name === name && (port.protocol ?? 'TCP') === protocol)?.containerPort
 }
 
-/** The DNS name of its own that a Pod has behind a headless Service of the same name as its subdomain. */
+/** The DNS name of a Pod behind a headless Service that has the name of the Pod's subdomain. */
 export function hostnameIn({ spec, metadata }: Pod, service: Service): string | undefined {
   const same = spec.subdomain === service.metadata.name && metadata.namespace === service.metadata.namespace
   return same ? spec.hostname : undefined
 }
 
-/** Asks `queue` about every Service whose endpoints a change of a Service or a Pod may touch. */
+/** Queues every Service whose endpoints a change of a Service or a Pod may affect. */
 export function watchServicesAndPods(context: ControllerContext, queue: Workqueue): void {
   const services = createIndex<Service>(context, 'services', ({ metadata }) => metadata.namespace)
   context.watch<Service>('services', ({ object }) => queue.add(keyOf(object)))
@@ -72,7 +72,7 @@ export function watchServicesAndPods(context: ControllerContext, queue: Workqueu
   })
 }
 
-/** What of a Pod shows in an endpoint. */
+/** The properties of a Pod that affect its endpoint. */
 function view(pod: Pod) {
   const { metadata, spec, status } = pod
   const { nodeName, hostname, subdomain, containers } = spec
@@ -132,10 +132,10 @@ export function groupByPorts(endpoints: readonly { ports: SlicePort[]; endpoint:
 }
 
 /**
- * The least change that makes `existing` slices (of one Service and address type) hold `wanted`, as the reconciler of
- * k8s.io/endpointslice finds it: endpoints stay in the slice they are in; slices that have to be written anyway are
- * filled first; the rest goes where it fits whole, else into new slices. A slice to remove is rather reused than
- * replaced, and a Service without endpoints keeps one empty slice.
+ * Plans the changes after which `existing` slices (of one Service and address type) contain `wanted`, like the
+ * reconciler of k8s.io/endpointslice: endpoints stay in their slice; slices that must be written are filled first;
+ * the rest is added to a slice with enough space, else to new slices. A slice to remove is reused if possible, and a
+ * Service without endpoints keeps one empty slice.
  */
 export function planSlices(existing: readonly EndpointSlice[], wanted: readonly SliceContent[]): SlicePlan {
   const plan: SlicePlan = { create: [], update: [], remove: [] }

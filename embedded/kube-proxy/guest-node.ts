@@ -8,13 +8,13 @@ import { ParseError } from '../../dataplane/parse-error.ts'
 import type { GuestProcess, Machine, Placement, RunResult } from '../machine/machine.ts'
 import type { Logger } from './settings.ts'
 
-/** One command of a script, with what it reads on its standard input. A step without input is left out. */
+/** One command of a script, with its standard input. A step without input is skipped. */
 export interface Step {
   command: string
   input: string
-  /** When this one fails, those behind it are not run. */
+  /** If this step fails, the following ones are not run. */
   needed?: boolean
-  /** What it writes on standard error is a failure, though it ends well (`ipvsadm -R`). */
+  /** Output on standard error counts as a failure even if the exit code is 0 (`ipvsadm -R`). */
   complains?: boolean
 }
 
@@ -28,7 +28,10 @@ export interface StepsResult {
 const mark = '==END-OF-SECTION=='
 const commandDeadlineMs = 120_000
 
-/** A node as its kube-proxy works on it: everything goes through one shell per sync, as a process in the guest costs 20 ms. */
+/**
+ * Access of kube-proxy to its node: all commands of a sync run in one shell, because starting a process in the guest takes 20
+ * ms.
+ */
 export class GuestNode {
   private readonly machine: Machine
   private readonly placement: Placement
@@ -38,12 +41,12 @@ export class GuestNode {
     this.placement = placement
   }
 
-  /** Runs a shell script. Rejects when the machine is gone. */
+  /** Runs a shell script. Rejects if the machine has ended. */
   run(script: string): Promise<RunResult> {
     return this.machine.script(script, this.placement, { timeoutMs: commandDeadlineMs })
   }
 
-  /** Starts a program that goes on beside the scripts. */
+  /** Starts a program that runs in parallel to the scripts. */
   spawn(command: readonly string[]): Promise<GuestProcess> {
     return this.machine.spawn(command, this.placement)
   }
@@ -56,7 +59,7 @@ export class GuestNode {
     const ends: string[] = []
     for (const { command, input, needed, complains } of due) {
       const run = `${command} <<'${mark}'\n${input}${mark}`
-      // Marks around its words, for the shell itself could only look at them by a fork.
+      // Marks enclose the error output, because the shell could examine it only with a fork.
       const said = `echo '${mark}' >&2`
       lines.push(...(complains ? [said, run, said] : [run, '[ $? = 0 ] || failed=1']))
       if (needed) {
@@ -72,7 +75,7 @@ export class GuestNode {
     return { ok: exitCode === 0 && !complained, errors: errors.filter((line) => line !== '') }
   }
 
-  /** All that a full sync of IPVS mode needs to know. */
+  /** Reads the state for a full sync of IPVS mode. */
   read(): Promise<NodeState> {
     return this.ask(
       ['iptables-save', 'ipset save', 'ipvsadm -Sn', 'ip -j -d addr'],
@@ -85,7 +88,7 @@ export class GuestNode {
     )
   }
 
-  /** What a full sync of iptables mode needs to know. */
+  /** Reads the state for a full sync of iptables mode. */
   readRules(): Promise<Pick<NodeState, 'iptables' | 'links'>> {
     return this.ask(['iptables-save', 'ip -j -d addr'], ([rules, links]) => ({
       iptables: parseIptablesSave(rules ?? ''),
@@ -103,8 +106,8 @@ export class GuestNode {
   }
 
   /**
-   * Asks again when the answer can't be read: iptables-save (legacy) prints a table twice when another one is registered
-   * while it goes through /proc/net/ip_tables_names.
+   * Repeats the command if its output is invalid: iptables-save (legacy) prints a table twice if another one is registered
+   * while it reads /proc/net/ip_tables_names.
    */
   private async ask<T>(commands: readonly string[], read: (outputs: string[]) => T, patience = 3): Promise<T> {
     const script = [...commands.map((command) => `${command}; echo '${mark}'`), '']
@@ -118,10 +121,14 @@ export class GuestNode {
   }
 }
 
-/** A file on a node whose kube-proxy ran in nftables mode, so that the next one need not start nft to find out. */
+/** A file on a node whose kube-proxy ran in nftables mode, so that the next one does not have to start nft to detect it. */
 export const NFTABLES_MARK = '/run/kube-proxy-nftables'
 
-/** The command that kube-proxy itself gives its rules to. */
+const deleteTables = ['ip', 'ip6']
+  .map((family) => `add table ${family} kube-proxy; delete table ${family} kube-proxy`)
+  .join('; ')
+
+/** The command with which kube-proxy loads its rules. */
 export const restoreCommand = 'iptables-restore -w 5 --noflush'
 
 export type Sysctl = readonly [name: string, value: number]
@@ -133,9 +140,9 @@ const makeCounters = counters
   .join(' && ')
 
 /**
- * Sets sysctls of the node and makes kube-proxy's nfacct counters, all in one go, and logs what changed as kube-proxy's
+ * Sets sysctls of the node and creates kube-proxy's nfacct counters in one script, and logs changes as kube-proxy's
  * EnsureSysctl does. Tables of nftables mode are deleted, unless this is that mode. A sysctl that this kernel lacks is skipped.
- * @returns whether rules may name the counters: the kernel and the `nfacct` program must know them
+ * @returns whether rules may use the counters: the kernel and the `nfacct` program must support them
  */
 export async function prepareNode(
   node: GuestNode,
@@ -145,14 +152,15 @@ export async function prepareNode(
 ): Promise<boolean> {
   const paths = sysctls.map(([name]) => `/proc/sys/${name}`)
   const writes = sysctls.map(([name, value]) => `[ ! -w /proc/sys/${name} ] || echo ${value} >/proc/sys/${name}`)
-  // The shell reads by itself: another process would cost more than all of the files.
+  // Uses the shell's `read`: starting another process would take longer than reading all files.
   const script = [
     ...paths.map((path) => `[ ! -r ${path} ] || { read -r value <${path}; echo "${path}:$value"; }`),
     ...writes,
     ...(keepTables
       ? []
       : [
-          `[ ! -e ${NFTABLES_MARK} ] || { nft 'delete table ip kube-proxy; delete table ip6 kube-proxy'; rm ${NFTABLES_MARK}; }`,
+          // One that is not there would keep the other: all of it is one transaction.
+          `[ ! -e ${NFTABLES_MARK} ] || { nft '${deleteTables}'; rm ${NFTABLES_MARK}; }`,
         ]),
     `command -v nfacct >/dev/null && modprobe -qab xt_nfacct && ${makeCounters} && echo counters:yes`,
   ]
@@ -168,18 +176,18 @@ export async function prepareNode(
 
 type Backends = ReadonlyMap<string, ReadonlySet<string>>
 
-/** Machine → node → what was cleaned up there. */
+/** The conntrack cleanups by machine and node. */
 const cleanups = new WeakMap<Machine, Map<string, ConntrackCleanup>>()
 
 const same = (one: ReadonlySet<string> | undefined, other: ReadonlySet<string>) =>
   one !== undefined && one.size === other.size && [...other].every((address) => one.has(address))
 
-/** No program is started where the kernel follows no connection at all. */
+/** No program is started if the kernel tracks no connection. */
 const listUdp = `read -r flows </proc/sys/net/netfilter/nf_conntrack_count && [ "$flows" = 0 ] && exit
 conntrack -L -p udp 2>/dev/null
 `
 
-/** Ends UDP flows that conntrack would go on sending to an endpoint that is gone; TCP ends by itself (RST, FIN). */
+/** Deletes UDP flows that conntrack would keep sending to a deleted endpoint; TCP connections end by themselves (RST, FIN). */
 export class ConntrackCleanup {
   private readonly node: GuestNode
   private known: Backends = new Map()
@@ -188,7 +196,7 @@ export class ConntrackCleanup {
     this.node = node
   }
 
-  /** That of a node: while its Services stay as they are, another kube-proxy goes on where the one before has ended. */
+  /** The cleanup of a node, which the next kube-proxy on the node continues. */
   static on(machine: Machine, name: string, node: GuestNode): ConntrackCleanup {
     const ofMachine = cleanups.get(machine) ?? new Map<string, ConntrackCleanup>()
     const cleanup = ofMachine.get(name) ?? new ConntrackCleanup(node)
@@ -196,7 +204,7 @@ export class ConntrackCleanup {
     return cleanup
   }
 
-  /** Called after the rules of a sync stand; does nothing while no UDP Service changed. */
+  /** Called after the rules of a sync are written; does nothing if no UDP Service has changed. */
   async after(backends: Backends, localAddresses: ReadonlySet<string>): Promise<void> {
     const changed = [...backends].some(([key, now]) => !same(this.known.get(key), now))
     const gone = [...this.known.keys()].filter((key) => !backends.has(key))
@@ -205,12 +213,12 @@ export class ConntrackCleanup {
     const { stdout } = await this.node.run(listUdp)
     const stale = parseConntrack(stdout).filter((flow) => isStale(flow, watched, localAddresses))
     if (stale.length > 0) await this.node.run(stale.map(deletion).join(''))
-    // Only now: what could not be cleaned is tried again, by the next kube-proxy if need be.
+    // Recorded only after success, so that a failed cleanup is retried, if necessary by the next kube-proxy.
     this.known = backends
   }
 }
 
-/** A flow to a Service address, or to a node port, that is answered by something else than an endpoint of that Service. */
+/** Whether a flow to a Service address or node port leads to an address that is not an endpoint of that Service. */
 export function isStale(
   { original, reply }: Connection,
   backends: Backends,
@@ -242,7 +250,7 @@ export function parseBusyRealServers(text: string): Set<string> {
   return busy
 }
 
-/** Which of these real servers still have connections. */
+/** The real servers among these that still have connections. */
 export async function busyRealServers(node: GuestNode, of: ReadonlySet<string>): Promise<Set<string>> {
   const { stdout } = await node.run('ipvsadm -Ln\n')
   return new Set([...parseBusyRealServers(stdout)].filter((key) => of.has(key)))

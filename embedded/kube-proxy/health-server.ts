@@ -16,12 +16,12 @@ const json = (value: unknown) => `'${JSON.stringify(value).replaceAll("'", '')}'
 
 const sniff = 'add_header X-Content-Type-Options nosniff always;'
 
-/** Where the server of a node's kube-proxy keeps its files. */
+/** The folder for the files of the server. */
 const FOLDER = '/run/kube-proxy'
 
 /**
- * The nginx configuration that answers as kube-proxy does: /healthz and /livez, /proxyMode, and a server for each Service's
- * health check port, 200 with local endpoints and 503 without. `place` begins the names of its files.
+ * The nginx configuration with the same responses as kube-proxy: /healthz and /livez, /proxyMode, and a server for each
+ * Service's health check port, 200 with local endpoints and 503 without. `place` begins the names of its files.
  */
 function healthConfiguration(place: string, settings: HealthSettings): string {
   const health = (nodeEligible?: boolean) => {
@@ -67,15 +67,15 @@ ${servers.join('')}}
 `
 }
 
-/** An nginx, and where its files are. */
+/** An nginx process and its files. */
 interface Server {
   process: GuestProcess
   place: string
 }
 
 /**
- * The nginx by which a kube-proxy listens inside its node, for as long as that kube-proxy runs. A new configuration replaces the
- * old one without a moment in which nothing listens.
+ * The nginx that serves kube-proxy's health checks inside its node while kube-proxy runs. A new configuration replaces the old
+ * one without interruption.
  */
 export class HealthServer {
   private readonly machine: Machine
@@ -88,13 +88,13 @@ export class HealthServer {
     this.placement = placement
   }
 
-  /** Starts the server, or gives a running one the configuration if it differs. */
+  /** Starts the server, or reloads a running one if the configuration has changed. */
   async serve(settings: HealthSettings): Promise<void> {
     const place = this.server?.place ?? `${FOLDER}/${randomUUID()}`
     const configuration = healthConfiguration(place, settings)
     if (configuration === this.written) return
     this.written = configuration
-    // The guest agent sees a node's files by one of its processes, and writes without starting one.
+    // The guest agent accesses a node's files through one of its processes, and writes without starting one.
     const { pid } = this.placement
     const root = pid === undefined ? '' : `/proc/${pid}/root`
     await this.machine.write([{ path: `${root}${place}.conf`, content: configuration }])
@@ -102,7 +102,7 @@ export class HealthServer {
     else await this.start(place)
   }
 
-  /** Nothing listens when this resolves, as when a kube-proxy ends: reports then hold no answer of it. */
+  /** Stops the server, as when a kube-proxy ends; afterwards its ports are closed. */
   async close(): Promise<void> {
     this.server?.process.kill('SIGKILL')
     await this.server?.process.exited

@@ -24,18 +24,19 @@ export function kubeProxyImage(genuine?: GenuineOptions): BuiltinImage {
 export interface GenuineOptions {
   /** Path of the kube-proxy program on this machine; the guest sees the same file. */
   binary: string
-  /** The API server as the nodes reach it, such as https://172.18.0.2:6443. */
+  /** The URL of the API server for the nodes, such as https://172.18.0.2:6443. */
   server: string
   /** The API server's certificate authority, PEM. */
   ca: string
   token: string
 }
 
-/** What `kube-proxy --version` says, such as `v1.30.3`. Throws with the path when it is no kube-proxy. */
+/** The output of `kube-proxy --version`, such as `v1.30.3`. Throws with the path if it is not a kube-proxy. */
 export async function versionOfProgram(binary: string): Promise<string> {
   const { stdout } = await $({ quiet: true, nothrow: true, timeout: 10_000 })`${binary} --version`
   const version = /\bv\d+\.\d+\.\d+/.exec(stdout)?.[0]
-  if (!version) throw new Error(`KUBE_PROXY="${binary}" is no kube-proxy that runs here: give the path of the program.`)
+  if (!version)
+    throw new Error(`KUBE_PROXY="${binary}" is not a kube-proxy that runs here: give the path of the program.`)
   return version
 }
 
@@ -51,8 +52,8 @@ current-context: default
 `
 
 /**
- * Runs a genuine kube-proxy in the node's namespaces, with the configuration of the ConfigMap as it is at this moment. Its
- * output is the container's log. Stopping it leaves what it programmed, as anywhere.
+ * Runs a genuine kube-proxy in the node's namespaces, with the current configuration of the ConfigMap. Its output is the
+ * container's log. After it stops, its rules remain.
  */
 async function startGenuine(context: KubeProxyContext, options: GenuineOptions): Promise<BuiltinContainer> {
   const { machine, placement, pod, api, node, log } = context

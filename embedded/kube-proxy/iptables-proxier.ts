@@ -5,16 +5,16 @@ import { restoreCommand, type StepsResult, type Sysctl } from './guest-node.ts'
 import { ownAddresses, type Proxier, type ProxierContext, predictFor } from './sync-loop.ts'
 
 const fullSyncPeriodMs = 3_600_000
-/** How long kube-proxy waits until a flush has reached all tables (iptablesFlushTimeout). */
+/** The time that kube-proxy waits until a flush has reached all tables (iptablesFlushTimeout). */
 const flushTimeoutMs = 5000
 const flushPollMs = 100
-/** How iptables ends when it could not get the lock (RESOURCE_PROBLEM). */
+/** The exit code of iptables if it could not get the lock (RESOURCE_PROBLEM). */
 const resourceProblem = 4
 
 /**
  * kube-proxy's iptables mode: after a full sync only the chains of changed Services and those that exist once per node are
  * rewritten (MinimizeIPTablesRestore, 1.28). A rule deleted by hand from the chain of an unchanged Service, or a jump, stays
- * deleted until the next full sync: at a restart, after a failed restore, every hour, or when the canary chain is gone.
+ * deleted until the next full sync: at a restart, after a failed restore, every hour, or when the canary chain is missing.
  */
 export class IptablesProxier implements Proxier {
   readonly maxIntervalMs = fullSyncPeriodMs
@@ -115,7 +115,7 @@ export class IptablesProxier implements Proxier {
     const again = () => {
       if (this.stopped) return
       this.monitor = setTimeout(() => {
-        // When the machine is gone, so is this Pod: the kubelet ends it.
+        // If the machine has ended, the kubelet ends this Pod.
         look().then(again, () => {})
       }, settings.syncPeriodMs)
     }
@@ -126,7 +126,7 @@ export class IptablesProxier implements Proxier {
     const { exitCode } = await this.context.guest.run(
       `iptables -w 5 -t ${table} -S KUBE-PROXY-CANARY >/dev/null 2>&1\n`,
     )
-    // 4 is a lock that was not to be had in time: kube-proxy takes that for no answer (isResourceError).
+    // 4 means that the lock was not available in time, which kube-proxy ignores (isResourceError).
     return exitCode !== 0 && exitCode !== resourceProblem
   }
 }
@@ -136,16 +136,18 @@ const coversLoopback = (range: string) => range.startsWith('127.') || range === 
 const sameRules = (one: readonly { spec: string }[], other: readonly { spec: string }[]) =>
   one === other || (one.length === other.length && one.every(({ spec }, index) => spec === other[index]?.spec))
 
-/** Chains that kube-proxy only makes sure of: their rules are the kubelet's (up to 1.26), or they have none. */
+/**
+ * Chains that kube-proxy only creates if they are missing: the kubelet writes their rules (up to 1.26), or they have none.
+ */
 const isEnsuredOnly = (table: string, chain: string) =>
   chain === 'KUBE-PROXY-CANARY' || `${table} ${chain}` === 'nat KUBE-MARK-DROP'
 
 export interface TableChange {
-  /** What to write: predicted chains. */
+  /** The predicted chains. */
   wanted: Table
-  /** The rules on the node; undefined when only `write` is to be written and the others are not known. */
+  /** The rules on the node; undefined if only `write` is to be written and the others are unknown. */
   held?: Table
-  /** Chains to write; all of `wanted` when missing. */
+  /** Chains to write; default: all of `wanted`. */
   write?: ReadonlySet<string>
   /** Chains to delete; no written chain jumps to them. */
   remove?: readonly string[]
@@ -153,8 +155,8 @@ export interface TableChange {
 
 /**
  * Input of `iptables-restore --noflush` that rewrites kube-proxy's own chains of one table in one step, as kube-proxy does:
- * each is emptied and filled again, missing jumps are put in front of the built-in chains (EnsureRule with Prepend) and
- * those that stand stay where they are.
+ * each is flushed and filled again, missing jumps are inserted at the top of the built-in chains (EnsureRule with Prepend),
+ * and existing ones are not moved.
  */
 export function tableInput(name: string, { wanted, held, write, remove = [] }: TableChange): string {
   const lines: string[] = []
@@ -172,14 +174,14 @@ export function tableInput(name: string, { wanted, held, write, remove = [] }: T
     lines.push(`:${chain.name} - [0:0]`)
     for (const { spec } of chain.rules) rules.push(`-A ${chain.name} ${spec}`)
   }
-  // Declaring a chain empties it, so that chains which lead to each other can be deleted in any order.
+  // Declaring a chain flushes it, so that chains that jump to each other can be deleted in any order.
   lines.push(...remove.map((chain) => `:${chain} - [0:0]`))
   rules.push(...remove.map((chain) => `-X ${chain}`))
   if (lines.length + rules.length === 0) return ''
   return `*${name}\n${[...lines, ...rules].join('\n')}\nCOMMIT\n`
 }
 
-/** The predicted order is that of an untouched node, where the last rule ensured came first. */
+/** The predicted order is that of an empty node, on which the last jump created is the first one. */
 function missingJumps(chain: string, wanted: readonly { spec: string }[], held: readonly { spec: string }[]): string[] {
   const standing = new Set(held.map(({ spec }) => spec))
   return wanted
@@ -188,7 +190,7 @@ function missingJumps(chain: string, wanted: readonly { spec: string }[], held: 
     .map(({ spec }) => `-I ${chain} ${spec}`)
 }
 
-/** All predicted tables at once: what a full sync writes. `remove` names stale chains of the nat table. */
+/** The input of a full sync with all predicted tables. `remove` names stale chains of the nat table. */
 export function fullInput(wanted: Ruleset, held: Ruleset, remove: readonly string[]): string {
   let input = ''
   for (const [name, table] of wanted)

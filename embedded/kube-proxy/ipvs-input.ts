@@ -9,7 +9,7 @@ import {
 } from '../../dataplane/ipvsadm-save.ts'
 import { DUMMY_LINK } from '../../dataplane/kube-proxy/ipvs/state.ts'
 
-/** Input of `ipset restore` that creates missing sets and makes the members of all of them those that are wanted. */
+/** Input of `ipset restore` that creates missing sets and updates the members of all sets. */
 export function ipsetInput(wanted: IpSets, held: IpSets): string {
   let input = ''
   for (const set of wanted.values()) {
@@ -30,7 +30,9 @@ const dummyAddresses = (links: readonly Link[]) =>
       ?.addresses.map(({ address, prefixLength }) => `${address}/${prefixLength}`),
   )
 
-/** Inputs of `ip -batch`: first what a sync binds to kube-ipvs0, then, when all rules stand, what it takes away. */
+/**
+ * Inputs of `ip -batch`: the addresses that a sync adds to kube-ipvs0, and those that it removes after all rules are written.
+ */
 export function addressInputs(wanted: readonly Link[], held: readonly Link[]): { add: string; remove: string } {
   const target = dummyAddresses(wanted)
   const standing = dummyAddresses(held)
@@ -51,7 +53,7 @@ export const realServerKey = (server: VirtualServer, real: Pick<RealServer, 'add
 export interface ServerChange {
   wanted: readonly VirtualServer[]
   held: readonly VirtualServer[]
-  /** Keys of real servers (realServerKey) that still carry connections: they get weight 0 instead of being deleted. */
+  /** Keys of real servers (realServerKey) that still have connections: they get weight 0 instead of being deleted. */
   busy: ReadonlySet<string>
   /** Keys of real servers that an earlier sync gave weight 0. */
   terminating: ReadonlySet<string>
@@ -76,8 +78,8 @@ const serviceOf = (server: VirtualServer) =>
 const bareService = (server: VirtualServer) => serviceOf(server).split(' ').slice(0, 2).join(' ')
 
 /**
- * What a sync does to virtual servers (pkg/proxy/ipvs syncService, syncEndpoint, cleanLegacyService): edits those that differ,
- * deletes all that are not kube-proxy's outside `excludeCIDRs`, and lets busy real servers end their connections.
+ * The changes of virtual servers in a sync (pkg/proxy/ipvs syncService, syncEndpoint, cleanLegacyService): edits those that
+ * differ, deletes all others outside `excludeCIDRs`, and keeps real servers with connections until these end.
  */
 export function serverInputs(change: ServerChange): ServerInputs {
   const held = new Map(change.held.map((server) => [virtualServerKey(server), server]))

@@ -14,18 +14,19 @@ const sysctls: readonly Sysctl[] = [
   ['net/ipv4/vs/expire_quiescent_template', 1],
   ['net/ipv4/ip_forward', 1],
 ]
-/** Never set back when strictARP is turned off, as with the genuine one. */
+/** Not reset when strictARP is disabled, as in the genuine kube-proxy. */
 const strictARP: readonly Sysctl[] = [
   ['net/ipv4/conf/all/arp_ignore', 1],
   ['net/ipv4/conf/all/arp_announce', 2],
 ]
 
-/** Real servers with weight 0 are looked at this often (pkg/proxy/ipvs graceful_termination.go). */
+/** Interval at which real servers with weight 0 are checked (pkg/proxy/ipvs graceful_termination.go). */
 const terminationCheckMs = 60_000
 
 /**
- * kube-proxy's IPVS mode. The clock's sync reads the node and puts everything right; a sync for a change of the API writes
- * what differs from what this kube-proxy has programmed, which is the same unless another process changed the rules.
+ * kube-proxy's IPVS mode. The periodic sync reads the node and corrects all differences; a sync for a change of the API
+ * writes the differences to the state that this kube-proxy has programmed, which is the same unless another process changed
+ * it.
  */
 export class IpvsProxier implements Proxier {
   readonly maxIntervalMs: number
@@ -78,7 +79,7 @@ export class IpvsProxier implements Proxier {
       { command: 'ipset restore -exist', input: ipsetInput(wanted.ipsets, held.ipsets) },
       { command: 'ip -force -batch -', input: addresses.add },
       { command: 'ipvsadm -R', input: servers.add, complains: true },
-      // Addresses and virtual servers are only taken away once no rule counts on them.
+      // Addresses and virtual servers are removed only after no rule needs them.
       { command: restoreCommand, input: rules, needed: true },
       { command: 'ip -force -batch -', input: addresses.remove },
       { command: 'ipvsadm -R', input: servers.remove, complains: true },
@@ -115,7 +116,7 @@ export class IpvsProxier implements Proxier {
   }
 }
 
-/** Only TCP waits for its connections; UDP and SCTP real servers go at once (IsRsGracefulTerminationNeeded). */
+/** Only TCP waits for its connections; UDP and SCTP real servers are deleted immediately (IsRsGracefulTerminationNeeded). */
 function unwantedRealServers(wanted: readonly VirtualServer[], held: readonly VirtualServer[]): Set<string> {
   const kept = new Set(wanted.flatMap((server) => server.realServers.map((real) => realServerKey(server, real))))
   const tcp = held.filter(({ protocol }) => protocol === 'TCP')
@@ -137,7 +138,7 @@ function withTerminating(
   })
 }
 
-/** Tables whose rules are no longer those programmed: in IPVS mode the number of Services changes none. */
+/** Tables whose rules have changed: in IPVS mode they do not depend on the number of Services. */
 function changedRules(wanted: Ruleset, held: Ruleset): string {
   let input = ''
   for (const [name, table] of wanted) {
@@ -158,9 +159,9 @@ function changedRules(wanted: Ruleset, held: Ruleset): string {
 }
 
 /**
- * What kube-proxy asks of a kernel before it runs in IPVS mode (1.27–1.34: CanUseIPVSProxier): IPVS answers, ipset runs, and
- * a virtual server with the scheduler can be made on a test address of RFC 5737. The modprobe replaces the
- * loading of modules that a genuine kube-proxy's netlink request causes.
+ * kube-proxy's test of a kernel before it runs in IPVS mode (1.27–1.34: CanUseIPVSProxier): IPVS is present, ipset runs, and
+ * a virtual server with the scheduler can be created on a test address of RFC 5737. The modprobe replaces the loading of
+ * modules that a genuine kube-proxy's netlink request causes.
  */
 const probe = (scheduler: string) => `
 command -v ipset >/dev/null || { echo 'no-ipset executable file not found in $PATH'; exit; }
@@ -174,7 +175,7 @@ said=$(printf '%s\\n' '-A -t 198.51.100.0:20000 -s ${scheduler}' '-D -t 198.51.1
 echo fine
 `
 
-/** @throws StartFailure in kube-proxy's words when the kernel can't do it */
+/** @throws StartFailure with kube-proxy's message if the kernel does not support it */
 async function checkIpvs(node: GuestNode, scheduler: string, log: Logger): Promise<void> {
   const safe = /^[\w-]+$/.test(scheduler) ? scheduler : 'no-such-scheduler'
   const { stdout } = await node.run(probe(safe))

@@ -19,7 +19,7 @@ import {
 } from './sync-loop.ts'
 import { UserspaceProxier } from './userspace-proxier.ts'
 
-/** What of a Node kube-proxy follows; its heartbeats change none of it. */
+/** The properties of a Node that affect kube-proxy, without its heartbeat. */
 const nodeFacts = (object: KubeObject): string => {
   const node = object as KubeObject & Partial<Pick<V1Node, 'spec' | 'status'>>
   const { labels, deletionTimestamp } = node.metadata
@@ -80,7 +80,7 @@ export class KubeProxy implements KubeProxyContainer, RunningKubeProxy {
   private async end(code = 0): Promise<void> {
     this.endWatch?.()
     await this.loop?.stop()
-    // A machine that is gone has nothing left to end.
+    // If the machine has ended, there is nothing to stop.
     await this.proxier?.stop()?.catch(() => {})
     await this.health.close().catch(() => {})
     this.settle(code)
@@ -139,13 +139,13 @@ export class KubeProxy implements KubeProxyContainer, RunningKubeProxy {
   }
 
   private async sync(proxier: Proxier, settings: Settings, periodic: boolean): Promise<void> {
-    this.tellLeftOut()
+    this.reportLeftOut()
     await Promise.all([this.serveHealth(settings), proxier.sync(periodic)])
     await this.conntrack.after(this.backends().udp, proxier.addresses)
   }
 
-  /** Tells once of each object that this kube-proxy does without. */
-  private tellLeftOut(): void {
+  /** Logs each object that this kube-proxy ignores, once. */
+  private reportLeftOut(): void {
     const leftOut = this.objects.leftOut()
     for (const reason of leftOut)
       if (!this.toldLeftOut.includes(reason)) this.log('E', 'service-objects.ts:51', 'Object left out', { err: reason })
@@ -201,7 +201,7 @@ export class KubeProxy implements KubeProxyContainer, RunningKubeProxy {
   }
 }
 
-/** nf_conntrack_max stays as it is where maxPerCore is 0, as in kind. */
+/** nf_conntrack_max is unchanged if maxPerCore is 0, as in kind. */
 function conntrackSysctls({ config, conntrack }: Settings): Sysctl[] {
   const { establishedSeconds, closeWaitSeconds } = conntrack
   const sysctls: Sysctl[] = []

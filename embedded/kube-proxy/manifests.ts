@@ -1,17 +1,19 @@
 import type { V1ConfigMap, V1DaemonSet } from '@kubernetes/client-node'
 import type { SwitchedMode } from '../../dataplane/kube-proxy/mode-ownership.ts'
 
-/** On the DaemonSet of an embedded cluster that was given a genuine program, which has one version and no other. */
+/**
+ * Annotation of the DaemonSet of an embedded cluster that runs a genuine program, which has only one version.
+ */
 export const genuineAnnotation = 'kube-service-labs/genuine'
 
 export interface ManifestOptions {
   /** Version of the image's tag: the kube-proxy that is modelled. */
   version?: string
-  /** A genuine program runs, in that version only. */
+  /** A genuine program runs, which supports only this version. */
   genuine?: boolean
   mode?: SwitchedMode
   podCIDR?: string
-  /** Where kube-proxy reaches the API server. */
+  /** The URL of the API server for kube-proxy. */
   server?: string
 }
 
@@ -108,7 +110,7 @@ users:
 const namespace = 'kube-system'
 const label = { 'k8s-app': 'kube-proxy' }
 
-/** kube-proxy's ConfigMap as kubeadm makes it. */
+/** kube-proxy's ConfigMap as kubeadm creates it. */
 export function kubeProxyConfigMap(options: ManifestOptions = {}): V1ConfigMap {
   const { mode = 'iptables', podCIDR = '10.244.0.0/16', server = 'https://k8s-guide-control-plane:6443' } = options
   return {
@@ -119,7 +121,7 @@ export function kubeProxyConfigMap(options: ManifestOptions = {}): V1ConfigMap {
   }
 }
 
-/** kube-proxy's DaemonSet as kubeadm makes it: on every node, whatever its taints, in the node's own network. */
+/** kube-proxy's DaemonSet as kubeadm creates it: on every node regardless of taints, in the host network. */
 export function kubeProxyDaemonSet({ version = 'v1.34.0', genuine = false }: ManifestOptions = {}): V1DaemonSet {
   return {
     apiVersion: 'apps/v1',

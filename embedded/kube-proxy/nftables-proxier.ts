@@ -1,3 +1,4 @@
+import { parseIptablesSave, type Ruleset } from '../../dataplane/iptables-save.ts'
 import { planFlush } from '../../dataplane/kube-proxy/flush.ts'
 import { printVirtualServerDeletions } from '../../dataplane/kube-proxy/mode-ownership.ts'
 import { parseNftList } from '../../dataplane/nft-list.ts'
@@ -68,21 +69,29 @@ export class NftablesProxier implements Proxier {
 }
 
 /**
- * What kube-proxy removes of the other modes when it starts in this one (CleanupLeftovers of pkg/proxy/iptables and ipvs, 1.31-1.36):
- * all but the chain that both have rules jump to.
+ * What kube-proxy removes of the other modes when it starts in this one (CleanupLeftovers of pkg/proxy/iptables and ipvs, 1.31-1.36), of
+ * both IP families: all but the chain that both have rules jump to, and the sets of IPv6, which it looks for by the names of IPv4.
  */
 async function removeLeftovers(guest: GuestNode): Promise<void> {
   const state = await guest.read()
-  const nat = new Map(state.iptables.get('nat'))
-  nat.delete('KUBE-MARK-MASQ')
-  const { ipv4, virtualServers, linkAddresses, sets } = planFlush('nftables', {
-    ...state,
-    iptables: new Map(state.iptables).set('nat', nat),
-  })
+  const { stdout } = await guest.run('ip6tables-save\n')
+  const { ipv4, ipv6, virtualServers, linkAddresses, sets } = planFlush(
+    'nftables',
+    { ...state, iptables: withoutSharedChain(state.iptables) },
+    withoutSharedChain(parseIptablesSave(stdout)),
+  )
+  const ownSets = sets.filter(({ name }) => !name.startsWith('KUBE-6-'))
   await guest.apply([
     { command: restoreCommand, input: ipv4.restore },
+    { command: `ip6${restoreCommand.slice('ip'.length)}`, input: ipv6.restore },
     { command: 'ipvsadm -R', input: printVirtualServerDeletions(virtualServers) },
     { command: 'ip -batch -', input: linkAddresses ? 'link delete kube-ipvs0\n' : '' },
-    { command: 'ipset restore', input: sets.map(({ name }) => `destroy ${name}\n`).join('') },
+    { command: 'ipset restore', input: ownSets.map(({ name }) => `destroy ${name}\n`).join('') },
   ])
+}
+
+function withoutSharedChain(ruleset: Ruleset): Ruleset {
+  const nat = new Map(ruleset.get('nat'))
+  nat.delete('KUBE-MARK-MASQ')
+  return new Map(ruleset).set('nat', nat)
 }

@@ -10,8 +10,8 @@ type Listener = (change: { resource: string; object: KubeObject }) => void
 const resources = ['nodes', 'services', 'endpointslices'] as const
 
 /**
- * Services, EndpointSlices and Nodes as all kube-proxies of a cluster see them: watched once and read once for each change,
- * however many nodes there are.
+ * Services, EndpointSlices and Nodes for all kube-proxies of a cluster: watched once and parsed once per change,
+ * independent of the number of nodes.
  */
 export class ServiceObjects {
   private readonly held = new Map<string, KubeObject>()
@@ -29,7 +29,10 @@ export class ServiceObjects {
     return fresh
   }
 
-  /** Calls the listener for every change from now on; what is there already is in `current()`. Returns what ends it. */
+  /**
+   * Calls the listener for every later change; the present objects are in `current()`. Returns a function that
+   * ends the subscription.
+   */
   subscribe(api: Api, listener: Listener): () => void {
     if (this.listeners.size === 0) this.begin(api)
     this.listeners.add(listener)
@@ -41,12 +44,12 @@ export class ServiceObjects {
     }
   }
 
-  /** The objects of this moment that can be used. */
+  /** The current valid objects. */
   current(): ClusterObjects {
     return this.readHeld().objects
   }
 
-  /** One sentence for each object that can't be used. */
+  /** One sentence for each invalid object. */
   leftOut(): readonly string[] {
     return this.readHeld().leftOut
   }
@@ -71,7 +74,7 @@ export class ServiceObjects {
   }
 }
 
-/** A Service that says on a port of its own whether this node has endpoints for it. */
+/** A Service with a health check port on this node. */
 export interface HealthCheck {
   port: number
   namespace: string
@@ -80,7 +83,7 @@ export interface HealthCheck {
   localEndpoints: number
 }
 
-/** What one node's kube-proxy serves beside rules: health check ports, and what UDP flows may be translated to. */
+/** The health check ports of one node's kube-proxy, and the valid destinations of UDP flows. */
 export interface ServiceBackends {
   healthChecks: HealthCheck[]
   /** `address:port`, or `:port` for a node port, to the addresses of the endpoints behind it. UDP only. */
@@ -89,7 +92,7 @@ export interface ServiceBackends {
 
 const serviceName = (port: ServicePort) => /^([^/]*)\/([^:]*)/.exec(port.name)?.slice(1) ?? []
 
-/** Gathers them for one node and version. */
+/** Computes them for one node and version. */
 export function serviceBackends(objects: ClusterObjects, node: string, version: string): ServiceBackends {
   const features = featuresOf(version)
   const ports = servicePorts(objects, trackEndpoints(objects, node, 'ipv4', features), 'ipv4', features)

@@ -10,17 +10,17 @@ import { featuresOf } from '../../dataplane/kube-proxy/versions.ts'
 import type { Api, KubeObject } from '../apiserver/api.ts'
 import type { Pod } from '../controllers/resources.ts'
 
-/** kube-proxy gives up at its start; `message` is what it says before it exits with 1. */
+/** kube-proxy fails at its start; `message` is its output before it exits with 1. */
 export class StartFailure extends Error {}
 
 export interface Settings {
   config: KubeProxyConfig
   mode: KubeProxyMode
-  /** What the ConfigMap says, before defaults: empty when the scheduler is left to kube-proxy. */
+  /** The scheduler in the ConfigMap, before defaults; empty if it is not set. */
   namedScheduler: string
   syncPeriodMs: number
   minSyncPeriodMs: number
-  /** Seconds; 0 leaves the kernel's own. */
+  /** Seconds; 0 keeps the kernel's value. */
   conntrack: { establishedSeconds: number; closeWaitSeconds: number }
   healthzPort: number
   metricsPort: number
@@ -28,7 +28,7 @@ export interface Settings {
 
 type Data = { data?: Record<string, string> } & KubeObject
 
-/** The text that the container finds at the path of its `--config` argument: a key of a mounted ConfigMap. */
+/** The content of the file in the container's `--config` argument: a key of a mounted ConfigMap. */
 export function mountedConfig(pod: Pod, api: Api): string {
   const container = pod.spec.containers[0]
   const words = [...(container?.command ?? []), ...(container?.args ?? [])]
@@ -49,7 +49,7 @@ const anyVersion = 'v1.34.11'
 
 /**
  * Reads a KubeProxyConfiguration as kube-proxy 1.34 does at its start; an older one may also run in userspace mode.
- * @throws StartFailure in kube-proxy's own words for a mode it doesn't know, and for what can't be read at all
+ * @throws StartFailure with kube-proxy's message for an unknown mode, and for invalid text
  */
 export function readSettings(text: string, version = anyVersion): Settings {
   let raw: Raw
@@ -94,7 +94,7 @@ const isMode = (text: string, version: string): text is Settings['mode'] =>
   (text === 'nftables' ? featuresOf(version).nftables !== 'none' : modes.some((mode) => mode === text)) ||
   (text === 'userspace' && featuresOf(version).userspace)
 
-/** The scheduler's name is not looked at here: kube-proxy takes any since 1.27 and asks the kernel. */
+/** The scheduler's name is not validated: kube-proxy accepts any name since 1.27 and tests it in the kernel. */
 function configOf(text: string, raw: Raw): KubeProxyConfig {
   const scheduler = raw.ipvs?.scheduler
   try {
@@ -110,7 +110,7 @@ function configOf(text: string, raw: Raw): KubeProxyConfig {
 
 const units: Record<string, number> = { h: 3_600_000, m: 60_000, s: 1000, ms: 1 }
 
-/** Milliseconds of a Go duration such as `1m30s`; undefined when it is missing or none. */
+/** Milliseconds of a Go duration such as `1m30s`; undefined if it is missing or invalid. */
 export function duration(text: string | undefined): number | undefined {
   if (typeof text !== 'string' || !/^(\d+(\.\d+)?(h|ms|m|s))+$/.test(text)) return undefined
   let total = 0
@@ -124,7 +124,7 @@ function port(address: string | undefined, fallback: number): number {
   return text === undefined ? fallback : Number(text)
 }
 
-/** Letters with which klog begins a line. */
+/** klog's severity letters. */
 export type Severity = 'I' | 'W' | 'E' | 'F'
 
 const two = (number: number, width = 2) => String(number).padStart(width, '0')
@@ -152,7 +152,7 @@ export function klogLine(
 /** Writes log lines of one kube-proxy. */
 export type Logger = (severity: Severity, place: string, message: string, values?: Record<string, unknown>) => void
 
-/** A logger that hands finished lines to a container's log. */
+/** A logger that writes lines to a container's log. */
 export const createLogger =
   (write: (line: string) => void): Logger =>
   (severity, place, message, values) =>

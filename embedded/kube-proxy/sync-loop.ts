@@ -9,7 +9,7 @@ import type { Machine } from '../machine/machine.ts'
 import type { GuestNode, Sysctl } from './guest-node.ts'
 import type { Logger, Settings } from './settings.ts'
 
-/** What a proxier of any mode works with. */
+/** The input of a proxier of any mode. */
 export interface ProxierContext {
   node: string
   guest: GuestNode
@@ -18,33 +18,38 @@ export interface ProxierContext {
   version: string
   log: Logger
   objects(): ClusterObjects
-  /** Asks for a sync out of turn. */
+  /** Requests an additional sync. */
   request(): void
 }
 
 /** One mode of kube-proxy on one node. */
 export interface Proxier {
-  /** A sync at least this often (pkg/proxy: FullSyncPeriod of iptables is an hour, IPVS syncs at its syncPeriod). */
+  /**
+   * The maximum interval of syncs (pkg/proxy: FullSyncPeriod of iptables is one hour, IPVS uses syncPeriod).
+   */
   readonly maxIntervalMs: number
-  /** Checks the kernel, and names the sysctls to set. Throws StartFailure when this mode can't run. */
+  /** Checks the kernel and returns the sysctls to set. Throws StartFailure if this mode can't run. */
   prepare(): Promise<Sysctl[]>
   sync(periodic: boolean): Promise<void>
-  /** The node's addresses, kube-ipvs0 left out, as of the last full sync. */
+  /** The node's addresses at the last full sync, without those of kube-ipvs0. */
   readonly addresses: ReadonlySet<string>
   stop(): void | Promise<void>
 }
 
-/** All addresses of a node that are not Services'. */
+/** All addresses of a node except those of Services. */
 export const ownAddresses = (links: readonly Link[]): string[] =>
   links.filter(({ name }) => name !== DUMMY_LINK).flatMap(({ addresses }) => addresses.map(({ address }) => address))
 
-/** The prediction for this node from the objects of this moment. */
+/** The prediction for this node from the current objects. */
 export function predictFor(context: ProxierContext, mode: KubeProxyMode, addresses: Iterable<string>): NodeState {
   const { node, version, settings, objects } = context
   return predict(objects(), { node, mode, version, config: settings.config, nodeAddresses: [...addresses] })
 }
 
-/** What kube-proxy takes of what the kubelet gives a container; the placement is the node's, by hostNetwork. */
+/**
+ * The part of a container's context that kube-proxy uses; the placement is the node's, because of
+ * hostNetwork.
+ */
 export type KubeProxyContext = Pick<BuiltinContext, 'pod' | 'node' | 'machine' | 'placement' | 'api' | 'log'>
 
 /** A running kube-proxy. `stop` closes its ports; the rules that it programmed stay on the node. */
@@ -52,53 +57,59 @@ export interface KubeProxyContainer extends BuiltinContainer {
   stop(): Promise<void>
 }
 
-/** The kube-proxy of a node, for callers that wait until it has nothing left to program. Its state is read from the node alone. */
+/**
+ * The kube-proxy of a node, for callers that wait until it has no pending changes. Its state is read only
+ * from the node.
+ */
 export interface RunningKubeProxy {
-  /** Resolves when every change it was notified of is programmed, or could not be, or when it has ended. */
+  /** Resolves when every change it was notified of is programmed or has failed, or when it has ended. */
   synced(): Promise<void>
 }
 
-/** Machine → node → the kube-proxy that was started there last. A genuine one is not among them. */
+/** The last started kube-proxy by machine and node; genuine ones are not included. */
 const running = new WeakMap<Machine, Map<string, RunningKubeProxy>>()
 
-/** From now on `syncedOn` waits for this kube-proxy on that node. */
+/** Registers a kube-proxy for `syncedOn`. */
 export function noteRunning(machine: Machine, node: string, kubeProxy: RunningKubeProxy): void {
   const ofMachine = running.get(machine) ?? new Map<string, RunningKubeProxy>()
   running.set(machine, ofMachine.set(node, kubeProxy))
 }
 
-/** Resolves when a node's kube-proxy has programmed what it was notified of; at once for a genuine kube-proxy. */
+/**
+ * Resolves when a node's kube-proxy has programmed what it was notified of; immediately for a genuine
+ * kube-proxy.
+ */
 export async function syncedOn(machine: Machine, node: string): Promise<void> {
   await running.get(machine)?.get(node)?.synced()
 }
 
-/** Changes that follow each other within this time are one sync, for example twenty Services created in a row. */
+/** Changes within this time are combined into one sync, for example when twenty Services are created. */
 const coalesceMs = 40
-/** No change waits longer than this for others. */
+/** The maximum delay of a change. */
 const longestMs = 250
 
 export interface SyncLoopOptions {
-  /** At least this long between two syncs, after a burst (kube-proxy's BoundedFrequencyRunner). */
+  /** Minimum interval of syncs after a burst (kube-proxy's BoundedFrequencyRunner). */
   minIntervalMs: number
-  /** So many syncs may follow each other at once after a quiet time. */
+  /** Number of syncs without the minimum interval after an idle time. */
   burst: number
-  /** A sync at least this often, changes or not. */
+  /** Maximum interval of syncs. */
   maxIntervalMs: number
-  /** One sync; `periodic` when nothing but the clock asked for it. Rejecting is reported and retried. */
+  /** Runs one sync; `periodic` if only the timer caused it. An error is reported and retried. */
   sync(periodic: boolean): Promise<void>
   retryMs: number
   onError(error: unknown): void
 }
 
-/** Runs syncs one at a time: soon after a change, never more often than allowed, and at intervals by itself. */
+/** Runs syncs one at a time: shortly after a change, never more often than allowed, and periodically. */
 export class SyncLoop {
   private readonly options: SyncLoopOptions
   private timer: NodeJS.Timeout | undefined
-  /** When the clock, or what failed, asks for a sync. */
+  /** The time of the next periodic sync or retry. */
   private clock = Number.POSITIVE_INFINITY
   private running: Promise<void> = Promise.resolve()
   private busy = false
-  /** When the first change came that no sync has begun for yet. */
+  /** The time of the first change that no sync has included yet. */
   private askedAt: number | undefined
   private stopped = false
   private waiting: (() => void)[] = []
@@ -110,19 +121,22 @@ export class SyncLoop {
     this.tokens = options.burst
   }
 
-  /** Asks for a sync because something changed. */
+  /** Requests a sync because of a change. */
   request(): void {
     this.askedAt ??= Date.now()
     if (!this.busy) this.schedule()
   }
 
-  /** Resolves when what was asked for so far is done, or has failed and is tried again later, or when the loop has ended. */
+  /**
+   * Resolves when all requested syncs are done or have failed and will be retried, or when the loop has
+   * ended.
+   */
   settled(): Promise<void> {
     if (this.stopped || (this.askedAt === undefined && !this.busy)) return Promise.resolve()
     return new Promise((resolve) => this.waiting.push(resolve))
   }
 
-  /** Ends the loop; resolves when the sync that was under way is done. */
+  /** Ends the loop; resolves when the running sync is done. */
   async stop(): Promise<void> {
     this.stopped = true
     clearTimeout(this.timer)

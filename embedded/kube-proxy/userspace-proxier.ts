@@ -8,8 +8,8 @@ import { ownAddresses, type Proxier, type ProxierContext, predictFor } from './s
 import { type RelayedPort, UserspaceRelay } from './userspace-relay.ts'
 
 /**
- * kube-proxy's userspace mode (pkg/proxy/userspace of 1.20): rules lead each Service port to a listener of its own, which
- * connects to the endpoints in turn and tries the next one when an endpoint does not answer.
+ * kube-proxy's userspace mode (pkg/proxy/userspace of 1.20): rules redirect each Service port to a separate listener,
+ * which connects to the endpoints in turn and tries the next one if an endpoint does not answer.
  */
 export class UserspaceProxier implements Proxier {
   readonly maxIntervalMs: number
@@ -36,7 +36,7 @@ export class UserspaceProxier implements Proxier {
       this.addresses = new Set(ownAddresses(held.links))
       this.programmed = held.iptables
     }
-    // Connections to a port that is not open yet would be refused.
+    // The ports are opened first, because connections to a closed port would be refused.
     await this.relay.serve(this.ports())
     const wanted = predictFor(this.context, 'userspace', this.addresses).iptables
     const { ok, errors } = await guest.apply([
@@ -66,7 +66,7 @@ export class UserspaceProxier implements Proxier {
     })
   }
 
-  /** In the words of pkg/proxy/userspace/proxysocket.go. */
+  /** Logs the messages of pkg/proxy/userspace/proxysocket.go. */
   private report(line: string): void {
     const { log } = this.context
     const [what, service, endpoint] = line.split(' ')

@@ -14,8 +14,8 @@ export interface RelayedPort {
   endpoints: readonly string[]
 }
 
-// The relay reads its listeners line by line, `end` behind the last one, and answers `ready`. The process itself picks the
-// endpoint, in turn, so that the turn is one for all clients; a child copies the bytes.
+// The relay reads its listeners line by line, with `end` after the last one, and prints `ready`. The main process selects
+// the endpoint, so that all clients share one round robin; a child copies the bytes.
 const relay = `use strict; use warnings; use IO::Select; use IO::Socket::INET;
 $| = 1;
 $SIG{CHLD} = $SIG{PIPE} = 'IGNORE';
@@ -142,7 +142,7 @@ while (1) {
 }
 `
 
-/** The process by which a kube-proxy in userspace mode passes connections on; it ends with it. */
+/** The process that relays connections for a kube-proxy in userspace mode; it ends with kube-proxy. */
 export class UserspaceRelay {
   private readonly guest: GuestNode
   private readonly report: (line: string) => void
@@ -156,7 +156,7 @@ export class UserspaceRelay {
     this.report = report
   }
 
-  /** Lets exactly these ports listen; resolves when they do. Rejects when the process is gone. */
+  /** Listens on exactly these ports; resolves when they are open. Rejects if the process has ended. */
   async serve(ports: readonly RelayedPort[]): Promise<void> {
     const lines = ports.map(({ protocol, listens, service, affinity, endpoints }) =>
       [protocol, listens, service, affinity, ...endpoints].join(' '),
@@ -183,13 +183,13 @@ export class UserspaceRelay {
     const gone = () => {
       this.process = undefined
       this.written = ''
-      this.waiting?.gone(new Error('the process that passes connections on has ended'))
+      this.waiting?.gone(new Error('the process that relays connections has ended'))
     }
     process.exited.then(gone, gone)
     return process
   }
 
-  /** Ends the relay; connections that it carries end with it. */
+  /** Ends the relay and its connections. */
   async stop(): Promise<void> {
     const { process } = this
     process?.kill('SIGKILL')

@@ -11,7 +11,7 @@ import type { ContainerWorker } from './container-worker.ts'
 import { logStream } from './log-buffer.ts'
 import type { PodWorker } from './pod-worker.ts'
 
-/** A process of the guest: CPU time in clock ticks since its start, and the memory that only it uses. */
+/** A process of the guest: CPU time in clock ticks since its start, and its private memory. */
 interface GuestTask {
   pid: number
   parent: number
@@ -20,7 +20,7 @@ interface GuestTask {
   netns: string
 }
 
-// One process reads all of /proc: in this kernel a shell would start hundreds. Ticks are of 10 ms (USER_HZ), pages of 4 KiB.
+// One process reads all of /proc, because a shell would start hundreds of processes. A tick is 10 ms (USER_HZ), a page 4 KiB.
 const listing = `
 my %name = map { ((stat "/run/netns/$_")[1] => $_) } map { s,.*/,,r } glob "/run/netns/*";
 for my $folder (glob "/proc/[0-9]*") {
@@ -53,8 +53,8 @@ function tree(tasks: readonly GuestTask[], root: number): GuestTask[] {
 const windowMs = 1000
 
 /**
- * CPU time and memory of the nodes and their containers, measured over one second. A node's are those of the processes in its
- * network namespace and in those of its Pods; kube-proxy's own work is done outside the guest and is not included.
+ * CPU time and memory of the nodes and their containers, measured over one second. A node's usage includes the processes in
+ * its network namespace and in those of its Pods. kube-proxy runs outside the guest and is not included.
  */
 async function measureUsage(
   machine: Machine,
@@ -90,7 +90,7 @@ async function measureUsage(
   return { seconds, nodes: new Map(perNode), pods: new Map(pods.map(({ uid, usage }) => [uid, new Map(usage)])) }
 }
 
-/** Longer than anybody who asks for a script waits for it. */
+/** Longer than the timeout of every caller. */
 const scriptDeadlineMs = 300_000
 
 function named(worker: PodWorker | undefined, pod: string, container?: string): ContainerWorker {
@@ -107,7 +107,7 @@ function named(worker: PodWorker | undefined, pod: string, container?: string): 
 const containerNotFound = (name: string) =>
   new StatusError(500, 'InternalError', `unable to upgrade connection: container not found ("${name}")`)
 
-/** What the API server requests from the kubelets: commands, connections and logs. */
+/** Implements the API server's requests to the kubelets: commands, connections and logs. */
 export function createBackend(machine: Machine, network: Network, pods: ReadonlyMap<string, PodWorker>): NodeBackend {
   const find = (namespace: string, name: string) =>
     [...pods.values()].find(({ pod: { metadata } }) => metadata.namespace === namespace && metadata.name === name)

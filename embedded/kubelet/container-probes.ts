@@ -80,19 +80,19 @@ export class ContainerProbes {
   }
 }
 
-/** What a probe is about to say. `failure` is told for every single failure, `result` when a threshold is reached. */
+/** Receives the results of a probe: `failure` for every single failure, `result` when a threshold is reached. */
 export interface ProbeListener {
   failure(message: string): void
   result(success: boolean): void
 }
 
 /**
- * So soon a probe asks again that has not succeeded yet, in its first second. The genuine kubelet waits for the end of its period, which is
- * the better part of the time that a small server needs to be ready. What starts a process each time waits, too.
+ * The interval at which a probe that has not succeeded is repeated during its first second. The genuine kubelet waits for its period, which
+ * is longer than the start of a small server. Probes that start a process also use their period.
  */
 const eagerMs = 100
 
-/** Runs one probe of one container again and again, and counts (pkg/kubelet/prober/worker.go). */
+/** Runs one probe of one container periodically and counts its results (pkg/kubelet/prober/worker.go). */
 export class ProbeWorker {
   private readonly probe: Probe
   private readonly run: () => Promise<ProbeFailure>
@@ -109,7 +109,7 @@ export class ProbeWorker {
     this.listener = listener
   }
 
-  /** The first probe comes after the initial delay. */
+  /** The first probe runs after the initial delay. */
   start(): void {
     const delayMs = (this.probe.initialDelaySeconds ?? 0) * 1000
     if (!this.probe.exec) this.eagerUntil = Date.now() + delayMs + Math.min(this.periodMs, 1000) - eagerMs

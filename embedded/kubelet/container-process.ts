@@ -6,18 +6,18 @@ import type { Container } from './objects.ts'
 
 /** One run of a container. */
 export interface RunningContainer {
-  /** The container's namespaces and rights, for exec and probes; absent: it has no programs that could be run. */
+  /** The container's namespaces and privileges, for exec and probes; absent if no programs can be run in it. */
   readonly placement?: Placement
   readonly exited: Promise<{ exitCode: number; signal?: number }>
   signal(name: string): void
-  /** The process behind `attach`; programs on the host have none. */
+  /** The process for `attach`; programs on the host have none. */
   readonly process?: Pick<GuestProcess, 'stdin' | 'resize'>
 }
 
 /** The command of a container can't be started; the message is the runtime's. */
 class StartError extends Error {}
 
-/** The runtime's words for a command that there is not. */
+/** The runtime's message for a command that does not exist. */
 export const notFound = ([program = '']: readonly string[]) =>
   `unable to start container process: exec: "${program}": executable file not found in $PATH`
 
@@ -31,10 +31,10 @@ export interface ProcessSpec {
   argv: readonly string[]
   env: Readonly<Record<string, string>>
   privileges: Privileges
-  /** The devices and settings of the kernel, instead of covers over them. */
+  /** Gives access to the kernel's devices and settings instead of hiding them. */
   privileged: boolean
   log: LogBuffer
-  /** Output after which the container serves; without it, it does as soon as it runs. */
+  /** Output that shows that the container serves; without it, it serves as soon as it runs. */
   serving?: RegExp | undefined
   /** Keep its standard input open. */
   stdin?: boolean | undefined
@@ -84,19 +84,19 @@ function command({
   ]
 }
 
-/** The process that has the container as its only child; with a terminal, it is the child of `script`. */
+/** The parent of the container's first process; with a terminal, it is the child of `script`. */
 async function containerParent(machine: Machine, { pid }: GuestProcess, tty: boolean): Promise<number> {
   if (!tty) return pid
   const { stdout } = await machine.script(`cat /proc/${pid}/task/${pid}/children`)
   return Number(stdout.trim().split(' ')[0])
 }
 
-/** How long to wait for the line with which a program reports that it serves; then it counts as running without it. */
+/** The time to wait for the output that shows that a program serves; after it, the container counts as running. */
 const servingDeadlineMs = 5000
 
 /**
  * Starts a container's process in its namespaces and resolves when it serves.
- * @throws StartError when there is no such program
+ * @throws StartError if the program does not exist
  */
 export async function startProcess(machine: Machine, spec: ProcessSpec): Promise<RunningContainer> {
   const { log, argv, serving } = spec
@@ -174,13 +174,15 @@ const CAPABILITIES = [
   'CHECKPOINT_RESTORE',
 ]
 
-/** containerd's (pkg/oci, defaultUnixCaps) without MKNOD: no cgroup keeps a container from the devices that it makes. */
+/**
+ * containerd's (pkg/oci, defaultUnixCaps) without MKNOD: no cgroup restricts the devices that a container creates.
+ */
 const DEFAULT = [
   ...['CHOWN', 'DAC_OVERRIDE', 'FSETID', 'FOWNER', 'NET_RAW', 'SETGID', 'SETUID', 'SETFCAP', 'SETPCAP'],
   ...['NET_BIND_SERVICE', 'SYS_CHROOT', 'KILL', 'AUDIT_WRITE'],
 ]
 
-/** What a container's securityContext leaves of root's rights, for all that runs in it; as containerd reads it, unknown names are ignored. */
+/** The privileges that a container's securityContext leaves to root; as in containerd, unknown names are ignored. */
 export function privilegesOf({ securityContext }: Container): Privileges {
   if (securityContext?.privileged) return {}
   const { add = [], drop = [] } = securityContext?.capabilities ?? {}

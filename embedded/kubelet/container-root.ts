@@ -21,7 +21,7 @@ interface Addresses {
 
 type Items = { key: string; path: string; mode?: number }[] | undefined
 
-/** Files of a ConfigMap or Secret as a volume shows them: all keys, or the chosen ones under their own paths. */
+/** The files of a ConfigMap or Secret in a volume: all keys, or the selected ones at their paths. */
 function keyFiles(data: Record<string, string | Uint8Array>, items: Items, mode?: number): GuestFile[] {
   const chosen = items ?? Object.keys(data).map((key) => ({ key, path: key }))
   return chosen.flatMap(({ key, path, mode: own }: { key: string; path: string; mode?: number }) => {
@@ -64,14 +64,14 @@ function filesOf(api: Api, pod: Pod, volume: Volume, addresses: Addresses): Gues
 
 const folderOf = (pod: Pod, volume: Volume) => `${podFolder(pod.metadata.uid)}/volumes/${volume.name}`
 
-/** Where a volume is in the guest; a hostPath lies in the file system of the Pod's node. */
+/** The path of a volume in the guest; a hostPath is in the file system of the Pod's node. */
 function sourceOf(pod: Pod, volume: Volume): string {
   return volume.hostPath ? nodeRoot(pod.spec.nodeName ?? '') + volume.hostPath.path : folderOf(pod, volume)
 }
 
 /**
- * What all volumes of a Pod need before its first container.
- * @throws MountError naming the volume, when what it shows does not exist
+ * Prepares all volumes of a Pod before its first container.
+ * @throws MountError naming the volume, if its source does not exist
  */
 export function podVolumes(api: Api, pod: Pod, addresses: Addresses): { files: GuestFile[]; folders: string[] } {
   const files: GuestFile[] = []
@@ -95,7 +95,7 @@ export function podVolumes(api: Api, pod: Pod, addresses: Addresses): { files: G
 
 const escaped = (path: string) => path.replaceAll('\\', '\\134').replaceAll(' ', '\\040').replaceAll('\t', '\\011')
 
-// An absolute link in the path would lead out of the container's root while it is being put together from outside.
+// An absolute link in the path would lead out of the container's root, because it is set up from outside.
 const withoutLinks = (path: string) =>
   path.replace(/^\/var\/(run|lock)(?=\/|$)/, (_, name) => (name === 'run' ? '/run' : '/run/lock'))
 
@@ -108,23 +108,25 @@ function volumeMounts(pod: Pod, container: Container, root: string, upper: strin
     const target = withoutLinks(posix.normalize(mountPath).replace(/(?<=.)\/$/, ''))
     const isFile = (subPath && !volume.emptyDir && !volume.hostPath) || volume.hostPath?.type?.startsWith('File')
     if (isFile) files.push({ path: upper + target, content: '' })
-    const options = ['bind', ...(isFile ? [] : ['X-mount.mkdir']), ...(readOnly ? ['ro'] : [])]
+    const isNodeRoot = volume.hostPath?.path === '/'
+    // With the host's kernel, each folder of programs is a mount of its own in it.
+    const options = [isNodeRoot ? 'rbind' : 'bind', ...(isFile ? [] : ['X-mount.mkdir']), ...(readOnly ? ['ro'] : [])]
     const mounted = `${escaped(source)} ${escaped(root + target)} none ${options.join(',')} 0 0`
-    // `chroot /host` in the Pod of `kubectl debug node/…` needs them; those of the node are mounted in its own namespace.
-    if (volume.hostPath?.path !== '/') return [mounted]
+    // `chroot /host` in the Pod of `kubectl debug node/…` needs them; the node's mounts are in its own namespace.
+    if (!isNodeRoot) return [mounted]
     return [mounted, `proc ${escaped(root + target)}/proc proc`, `sysfs ${escaped(root + target)}/sys sysfs`]
   })
   return { files, mounts }
 }
 
-/** A container's file system: what must be written and mounted for it, and where it is then. */
+/** A container's file system: the files to write, the mounts, and its path. */
 export interface ContainerRoot {
   root: string
   files: GuestFile[]
   work: GuestWork
 }
 
-/** Where a container's devices will be, before volumes that are mounted among them. */
+/** The mounts of a container's devices, before volumes below them. */
 const containerDevices = (root: string) => [
   `tmpfs ${root}/dev tmpfs nosuid,noexec,mode=0755,size=64k 0 0`,
   `devpts ${root}/dev/pts devpts nosuid,noexec,newinstance,ptmxmode=0666,mode=0620,X-mount.mkdir 0 0`,

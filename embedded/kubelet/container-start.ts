@@ -10,18 +10,18 @@ import type { Container, Pod } from './objects.ts'
 
 const firstMs = 10_000
 const capMs = 300_000
-/** A container that ran this long before it ended restarts with the first delay (twice the cap, as in the kubelet). */
+/** A container that ran at least this long restarts with the first delay (twice the maximum, as in the kubelet). */
 const resetMs = 2 * capMs
 
 /**
  * The kubelet's delay before a container is started again: none after the first end, then 10 s, doubled up to five minutes,
- * counted from the moment it ended.
+ * counted from its end.
  */
 export class RestartBackoff {
   private delayMs = 0
   private lastEnd = 0
 
-  /** Milliseconds to wait now that a run has ended; zero: start at once. */
+  /** Milliseconds to wait after a run has ended; zero means start immediately. */
   next(now: number): number {
     if (this.lastEnd !== 0 && now - this.lastEnd - this.delayMs > resetMs) this.delayMs = 0
     const wait = this.lastEnd === 0 ? 0 : this.delayMs
@@ -44,12 +44,12 @@ export interface PodSandbox {
   link: PodLink | undefined
 }
 
-/** Where the network of a Pod is. */
+/** The network namespace of a Pod. */
 function sandboxPlacement(node: NodeContext, { link }: PodSandbox): Placement {
   return link ? { netns: link.netns } : node.network.placement(node.node.name)
 }
 
-/** Everything that is known before a container runs. */
+/** The data of a container before it runs. */
 export interface PreparedContainer {
   image: Image
   context: ImageContext
@@ -62,7 +62,7 @@ const searchPath = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 
 /**
  * Resolves environment and files of a container's run.
- * @throws ContainerConfigError when something it refers to is missing
+ * @throws ContainerConfigError if a referenced object is missing
  */
 export function prepareContainer(
   node: NodeContext,
@@ -141,7 +141,7 @@ async function launchBuiltin(
     stderr: (line) => log.write('stderr', `${line}\n`),
   })
   return {
-    // Of an ordinary built-in container there is no file system, only the node's or the guest's.
+    // An ordinary built-in container has no file system of its own, only the node's or the guest's.
     ...(context.container.securityContext?.privileged && { placement: { ...placement, env } }),
     exited: running.exited.then((exitCode) => ({ exitCode })),
     signal: (name) => void running.stop(name),

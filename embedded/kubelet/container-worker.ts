@@ -22,7 +22,7 @@ import { runHandler } from './probe.ts'
 
 const digest = (text: string) => createHash('sha256').update(text).digest('hex')
 
-/** One container of a Pod through all its runs. */
+/** Manages one container of a Pod through all its runs. */
 export class ContainerWorker {
   container: Container
   status: ContainerStatus
@@ -70,7 +70,10 @@ export class ContainerWorker {
     }
   }
 
-  /** Prepares the first run, so that its root can be made together with the Pod's network. Undefined when that must wait. */
+  /**
+   * Prepares the first run, so that its root can be created together with the Pod's network. Undefined if that must
+   * wait.
+   */
   prepareFirst(): PreparedContainer | undefined {
     const image = findImage(this.container.image ?? '')
     if (!image) return undefined
@@ -83,7 +86,10 @@ export class ContainerWorker {
     return this.prepared
   }
 
-  /** Runs the container, again and again as the policy says. Resolves with the last exit code; undefined: told to stop. */
+  /**
+   * Runs the container and restarts it according to the policy. Resolves with the last exit code, or undefined if it was
+   * stopped.
+   */
   async run(policy: string): Promise<number | undefined> {
     while (!this.stopping.signal.aborted) {
       const exitCode = await this.once()
@@ -95,7 +101,7 @@ export class ContainerWorker {
     return undefined
   }
 
-  /** The image may change while a Pod lives; a waiting container tries again at once. */
+  /** The image of a running Pod may change; a waiting container retries immediately. */
   replace(container: Container): void {
     if (container.image === this.container.image) return
     this.container = container
@@ -108,8 +114,9 @@ export class ContainerWorker {
   }
 
   /**
-   * Joins its output from now on, and its input if that is open. The first client of a container with an open input gets
-   * what it has printed before, as of its prompt. Undefined when it does not run and no output is left for that client.
+   * Attaches to its further output, and to its input if that is open. The first client of a container with an open input
+   * also gets the earlier output, such as the prompt. Undefined if it does not run and no output is left for that
+   * client.
    */
   attach(): GuestProcess | undefined {
     const { running, log, container } = this
@@ -144,7 +151,7 @@ export class ContainerWorker {
     }
   }
 
-  /** Ends the container as its lifecycle says and does not start it again. `kill` ends it at once. */
+  /** Ends the container according to its lifecycle and does not restart it. `kill` ends it immediately. */
   async stop(): Promise<void> {
     this.stopping.abort()
     this.wake()
@@ -309,7 +316,7 @@ export class ContainerWorker {
     this.report({ state })
   }
 
-  /** Waits before the next try: the restart delay after an end, the kubelet's sync period after a failed start. */
+  /** Waits before the next attempt: the restart delay after an end, the kubelet's sync period after a failed start. */
   private async pause(ended: boolean): Promise<void> {
     const { metadata } = this.sandbox.pod
     const { state } = this.status

@@ -2,12 +2,15 @@ import type { Api } from '../apiserver/api.ts'
 import type { Service } from '../controllers/resources.ts'
 import type { ConfigMap, Container, Pod, Secret } from './objects.ts'
 
-/** A container can't be created as its specification says; the message is the kubelet's. */
+/** A container can't be created from its specification; the message is the kubelet's. */
 export class ContainerConfigError extends Error {}
 
 type FieldRefs = { pod: Pod; podIP: string; hostIP: string }
 
-/** The value that a `fieldRef` of a Pod refers to. Throws ContainerConfigError for a path the downward API does not know. */
+/**
+ * The value that a `fieldRef` of a Pod refers to. Throws ContainerConfigError for a path that the downward
+ * API does not support.
+ */
 export function fieldValue(path: string, { pod, podIP, hostIP }: FieldRefs): string {
   const entry = /^metadata\.(labels|annotations)\['(.+)'\]$/.exec(path)
   if (entry) return pod.metadata[entry[1] as 'labels' | 'annotations']?.[entry[2] ?? ''] ?? ''
@@ -96,7 +99,7 @@ export function containerEnvironment(api: Api, container: Container, refs: Field
   return result
 }
 
-/** The variables that tell a Pod of the Services of its namespace (docs: "Environment variables" of Services). */
+/** The variables with the Services of a Pod's namespace (docs: "Environment variables" of Services). */
 export function serviceEnvironment(api: Api, namespace: string | undefined, links: boolean): Record<string, string> {
   const result: Record<string, string> = {}
   const own = links ? api.list<Service>('services', namespace === undefined ? {} : { namespace }) : []

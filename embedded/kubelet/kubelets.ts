@@ -3,6 +3,7 @@ import type { Api, KubeObject } from '../apiserver/api.ts'
 import type { NodeBackend } from '../apiserver/api-call.ts'
 import { timestamp } from '../apiserver/object-lifecycle.ts'
 import { createEventRecorder } from '../controllers/events.ts'
+import { processor } from '../machine/kernel-package.ts'
 import type { Machine } from '../machine/machine.ts'
 import type { NodePlan } from '../network/node-setup.ts'
 import type { Network } from '../network/topology.ts'
@@ -15,17 +16,18 @@ import type { Node, Pod } from './objects.ts'
 import { PodWorker } from './pod-worker.ts'
 
 const kubeletVersion = 'v1.34.11'
+const architecture = processor?.kubernetes ?? process.arch
 
 interface GuestFacts {
   kernelVersion: string
   osImage: string
   memory: string
-  /** The kernel's own: drawn when it starts. */
+  /** The kernel's boot ID, random at each start. */
   bootId: string
   ownKernel: boolean
 }
 
-/** What all nodes say of the one kernel they share. */
+/** Facts about the kernel that all nodes share. */
 async function guestFacts(machine: Machine): Promise<GuestFacts> {
   const { stdout } = await machine.run([
     'sh',
@@ -38,7 +40,7 @@ async function guestFacts(machine: Machine): Promise<GuestFacts> {
 
 const hash = (text: string) => createHash('sha256').update(text).digest('hex')
 
-/** The Node of a node as kubeadm and its kubelet leave it. The first node of a cluster is its control plane. */
+/** The Node object as kubeadm and the kubelet create it. The first node of a cluster is its control plane. */
 function nodeObject(
   node: NodePlan,
   facts: GuestFacts,
@@ -57,9 +59,9 @@ function nodeObject(
     metadata: {
       name,
       labels: {
-        'beta.kubernetes.io/arch': 'amd64',
+        'beta.kubernetes.io/arch': architecture,
         'beta.kubernetes.io/os': 'linux',
-        'kubernetes.io/arch': 'amd64',
+        'kubernetes.io/arch': architecture,
         'kubernetes.io/hostname': name,
         'kubernetes.io/os': 'linux',
         ...(controlPlane && {
@@ -72,7 +74,8 @@ function nodeObject(
     spec: {
       podCIDR,
       podCIDRs: [podCIDR],
-      // A kernel that is older than the cluster may be another cluster's, too: it does not identify whose capture this is.
+      // A kernel that is older than the cluster may also run another cluster, so it does not identify the cluster of a
+      // capture.
       providerID: `${facts.ownKernel ? 'embedded' : 'embedded-host'}://${name}`,
       ...(controlPlane && { taints: [{ key: 'node-role.kubernetes.io/control-plane', effect: 'NoSchedule' }] }),
     },
@@ -95,7 +98,7 @@ function nodeObject(
       daemonEndpoints: { kubeletEndpoint: { Port: 10250 } },
       images: imageList().map((line) => ({ names: [line.replace(/ .*/, '')], sizeBytes: 0 })),
       nodeInfo: {
-        architecture: 'amd64',
+        architecture,
         bootID: facts.bootId,
         containerRuntimeVersion: 'embedded://1.0.0',
         kernelVersion: facts.kernelVersion,
@@ -110,7 +113,7 @@ function nodeObject(
   }
 }
 
-/** Registers a node, or brings its object up to date. */
+/** Registers a node, or updates its object. */
 function registerNode(api: Api, node: NodePlan, facts: GuestFacts, controlPlane: boolean): Node {
   const wanted = nodeObject(node, facts, controlPlane)
   const present = api.get<Node>('nodes', undefined, node.name)
@@ -132,7 +135,7 @@ function renewLease(api: Api, { metadata: { name, uid } }: Node): void {
     })
 }
 
-/** Brings changes of ConfigMaps and Secrets to the files of the Pods that mount them. Returns what ends that. */
+/** Updates the files of Pods that mount ConfigMaps and Secrets when these change. Returns a function that ends it. */
 function watchVolumes(machine: Machine, api: Api, workers: () => Iterable<PodWorker>): () => void {
   const refresh = (kind: 'configMap' | 'secret', { metadata }: KubeObject) => {
     for (const { pod, sandbox } of workers()) {
@@ -147,7 +150,7 @@ function watchVolumes(machine: Machine, api: Api, workers: () => Iterable<PodWor
       })
       if (!uses || pod.metadata.namespace !== metadata.namespace) continue
       const addresses = { podIP: sandbox.podIP, hostIP: pod.status?.hostIP ?? '' }
-      // The files of a missing object stay as they were, as in a real volume; a machine that ends takes no files.
+      // The files of a missing object are kept, as in a real volume; errors while the machine ends are ignored.
       Promise.resolve()
         .then(() => machine.write(podVolumes(api, pod, addresses).files))
         .catch(() => {})
@@ -173,14 +176,14 @@ export interface KubeletOptions {
 
 export interface Kubelets {
   backend: NodeBackend
-  /** Ends every container at once and stops following the API. */
+  /** Ends every container immediately and stops watching the API. */
   stop(): Promise<void>
 }
 
-/** The kubelet's: a quarter of the 40 s that a Lease lasts. */
+/** As in the kubelet: a quarter of the Lease's 40 s. */
 const leaseRenewalMs = 10_000
 
-/** One kubelet a node: registers the Nodes, then runs the Pods that are bound to them. */
+/** Starts one kubelet per node: registers the Nodes, then runs the Pods that are bound to them. */
 export async function startKubelets({ machine, network, api, nodes }: KubeletOptions): Promise<Kubelets> {
   registerOwnImages()
   const facts = await guestFacts(machine)

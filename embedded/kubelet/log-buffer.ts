@@ -6,14 +6,14 @@ export interface LogLine {
   /** RFC 3339 with nanoseconds, as the container runtime interface writes it. */
   time: string
   milliseconds: number
-  /** With its line break; the last line of a process may lack it. */
+  /** Including its line break, which the last line of a process may lack. */
   text: string
   stream: OutputStream
 }
 
 export type OutputStream = 'stdout' | 'stderr'
 
-/** Takes a container's output as it comes, in pieces that need not be lines. */
+/** Receives a container's output in chunks, which need not be lines. */
 export interface OutputReader {
   output(stream: OutputStream, chunk: string): void
   end(): void
@@ -21,7 +21,7 @@ export interface OutputReader {
 
 const keptBytes = 4 * 1024 * 1024
 
-/** What one run of a container printed, the oldest forgotten beyond 4 MB. */
+/** The last 4 MB of the output of one run of a container. */
 export class LogBuffer {
   private lines: LogLine[] = []
   private bytes = 0
@@ -30,7 +30,7 @@ export class LogBuffer {
   private readonly readers = new Set<OutputReader>()
   ended = false
 
-  /** Takes output of one stream as it comes; lines of two streams are not mixed. */
+  /** Receives output of one stream in chunks; lines of the two streams are not mixed. */
   write(stream: OutputStream, chunk: string): void {
     for (const reader of this.readers) reader.output(stream, chunk)
     const now = Date.now()
@@ -54,7 +54,7 @@ export class LogBuffer {
     for (const follower of this.followers) follower.line(line)
   }
 
-  /** Nothing more will come. */
+  /** The output has ended. */
   end(): void {
     for (const [stream, { text, milliseconds }] of this.partial) this.add(stream, text, milliseconds)
     this.partial.clear()
@@ -69,14 +69,17 @@ export class LogBuffer {
     return this.lines
   }
 
-  /** Calls back for each line to come; returns what ends that. */
+  /** Calls back for each later line; returns a function that ends the subscription. */
   follow(line: (line: LogLine) => void, end: () => void): () => void {
     const follower = { line, end }
     this.followers.add(follower)
     return () => this.followers.delete(follower)
   }
 
-  /** Gives a reader all output to come; with `fromStart` also what there was. Returns what ends that. */
+  /**
+   * Passes all later output to a reader, with `fromStart` also the earlier output. Returns a function that
+   * ends the subscription.
+   */
   read(reader: OutputReader, fromStart: boolean): () => void {
     if (fromStart) {
       for (const { stream, text } of this.lines) reader.output(stream, text)
@@ -88,7 +91,7 @@ export class LogBuffer {
   }
 }
 
-/** The lines of a log that a request asks for, as `kubectl logs` gets them. */
+/** The requested lines of a log, in the format of `kubectl logs`. */
 export function logStream(log: LogBuffer, request: LogRequest): Readable {
   const out = new PassThrough()
   let left = request.limitBytes ?? Number.POSITIVE_INFINITY

@@ -4,10 +4,10 @@ import type { GuestProcess, Machine, Placement } from '../machine/machine.ts'
 import type { NodePlan } from '../network/node-setup.ts'
 import type { Network } from '../network/topology.ts'
 
-/** How a try to reach a port ended. */
+/** The result of a connection attempt. */
 export type Answer = { kind: 'open' } | { kind: 'line'; line: string } | { kind: 'refused' } | { kind: 'silent' }
 
-// One bash a node that forks for each probe: a fork costs a fraction of the start of a program.
+// One bash per node that forks for each probe: a fork takes a fraction of the time of starting a program.
 const script = `while IFS=$'\\t' read -r id host port seconds payload; do
   ( exec 2>/dev/null
     exec 3<>"/dev/tcp/$host/$port" || { echo "$id refused"; exit; }
@@ -16,17 +16,17 @@ const script = `while IFS=$'\\t' read -r id host port seconds payload; do
     if IFS= read -r -t "$seconds" line <&3; then echo "$id line $line"; else echo "$id silent"; fi ) &
 done`
 
-/** A try that the node has not answered yet. */
+/** A pending connection attempt. */
 interface Running {
   id: number
   since: number
   waiting: Set<(answer: Answer) => void>
 }
 
-/** Equal probes within this time share one answer, so that a busy node is not asked again. */
+/** Equal probes within this time share one result, to reduce the load of a busy node. */
 const underWayMs = 5000
 
-/** Tries TCP ports from a node, as its kubelet does for probes. */
+/** Connects to TCP ports from a node, as its kubelet does for probes. */
 export class Prober {
   private readonly machine: Machine
   private readonly placement: Placement
@@ -103,7 +103,7 @@ function answerOf(kind: string | undefined, line = ''): Answer | undefined {
   return kind === 'open' || kind === 'refused' || kind === 'silent' ? { kind } : undefined
 }
 
-/** What all parts of one node's kubelet share. */
+/** The context that all parts of one node's kubelet share. */
 export interface NodeContext {
   readonly machine: Machine
   readonly network: Network

@@ -13,14 +13,14 @@ export type LifecycleHandler = NonNullable<NonNullable<Container['lifecycle']>['
 /** A Secret as stored: values in base64. */
 export type Secret = import('../apiserver/api.ts').KubeObject & { data?: Record<string, string> }
 
-/** A file to be written; the path is the guest's, or one inside a container, as the user says. */
+/** A file to write; the caller decides whether the path is in the guest or in a container. */
 export interface GuestFile {
   path: string
   content: string | Uint8Array
   mode?: number
 }
 
-/** What the kubelet knows of a container. */
+/** The kubelet's state of a container. */
 export type ContainerView = ContainerStatus
 
 export interface PodView {
@@ -93,7 +93,10 @@ function verdicts(pod: Pod, view: PodView, phase: string, present: readonly Cond
   ]
 }
 
-/** A Pod's status as the kubelet publishes it; conditions that others own stay, and times of unchanged ones too. */
+/**
+ * A Pod's status as the kubelet publishes it; conditions of other owners and the times of unchanged ones are
+ * kept.
+ */
 export function podStatus(pod: Pod, view: PodView, now = timestamp()): PodStatus {
   const phase = podPhase(pod, view)
   const before = pod.status?.conditions ?? []

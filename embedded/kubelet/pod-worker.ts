@@ -10,7 +10,7 @@ import { type Pod, podStatus } from './objects.ts'
 
 const retryMs = 2000
 
-/** One Pod on one node from the moment it is bound until it is gone. */
+/** Manages one Pod on one node from its binding to its end. */
 export class PodWorker {
   readonly sandbox: PodSandbox
   readonly init: readonly ContainerWorker[]
@@ -49,13 +49,13 @@ export class PodWorker {
     return [...this.init, ...this.containers, ...this.ephemeral]
   }
 
-  /** A container by its name, or the one that is meant when none is named. */
+  /** A container by its name, or the default one. */
   container(name?: string): ContainerWorker | undefined {
     const wanted = name ?? this.pod.metadata.annotations?.['kubectl.kubernetes.io/default-container']
     return wanted === undefined ? this.containers[0] : this.all.find(({ container }) => container.name === wanted)
   }
 
-  /** The stored Pod changed: its images may, and it may be asked to go. */
+  /** Handles a change of the stored Pod: of its images, or its deletion. */
   update(pod: Pod): void {
     this.sandbox.pod = pod
     for (const worker of [...this.init, ...this.containers]) {
@@ -81,7 +81,10 @@ export class PodWorker {
     }
   }
 
-  /** Ends all containers, within the grace period if they can, and takes the Pod off the node. A later call may shorten it. */
+  /**
+   * Ends all containers, within the grace period if they can, and removes the Pod from the node. A later call
+   * may shorten it.
+   */
   terminate(graceSeconds: number): Promise<void> {
     if (graceSeconds < this.graceSeconds) {
       this.graceSeconds = graceSeconds
@@ -142,7 +145,10 @@ export class PodWorker {
     await this.leave()
   }
 
-  /** Makes network, volumes and the roots of all containers in one go. False: a part is missing, try later. */
+  /**
+   * Creates network, volumes and the roots of all containers in one script. Returns false if a part is
+   * missing and it must be retried.
+   */
   private async join(): Promise<boolean> {
     const { machine, network, api, node, events } = this.node
     try {
@@ -166,7 +172,7 @@ export class PodWorker {
     }
   }
 
-  /** Takes network, mounts and files away. */
+  /** Removes network, mounts and files. */
   private async leave(): Promise<void> {
     if (!this.attached) return
     this.attached = false
@@ -182,7 +188,7 @@ export class PodWorker {
     }
   }
 
-  /** Publishes the status soon, once for all changes of this turn. */
+  /** Schedules one status update for all changes in this turn of the event loop. */
   private sync(): void {
     if (this.syncing) return
     this.syncing = true

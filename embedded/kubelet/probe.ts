@@ -5,7 +5,7 @@ import type { PodSandbox } from './container-start.ts'
 import type { Answer, NodeContext, Prober } from './node-context.ts'
 import type { Container, LifecycleHandler, Probe } from './objects.ts'
 
-/** Undefined: the probe succeeded; else why it did not, in the kubelet's words. */
+/** Undefined if the probe succeeded, else the kubelet's message. */
 export type ProbeFailure = string | undefined
 
 export interface ProbeTarget {
@@ -17,7 +17,7 @@ export interface ProbeTarget {
   placement: Placement | undefined
 }
 
-/** The number behind a port, which may be a name of a container's port. Throws when there is no such name. */
+/** The number of a port, which may be the name of a container's port. Throws if the name does not exist. */
 function portNumber(port: number | string, container: Container): number {
   if (typeof port === 'number') return port
   const named = container.ports?.find(({ name }) => name === port)?.containerPort
@@ -47,7 +47,10 @@ function httpFailure(answer: Answer, url: string, address: string): ProbeFailure
   return status >= 200 && status < 400 ? undefined : `HTTP probe failed with statuscode: ${status}`
 }
 
-/** Runs one probe (pkg/probe: any status from 200 to 399 is good, so is an open port and a command that exits with 0). */
+/**
+ * Runs one probe (pkg/probe: a status from 200 to 399, an open port, or exit code 0 of a command is a
+ * success).
+ */
 export async function runProbe(probe: Probe, target: ProbeTarget): Promise<ProbeFailure> {
   const { prober, container, podIP, machine, placement } = target
   const seconds = probe.timeoutSeconds ?? 1
@@ -84,7 +87,7 @@ export async function runProbe(probe: Probe, target: ProbeTarget): Promise<Probe
   }
 }
 
-/** Runs a postStart or preStop handler to its end. Resolves with why it failed, or undefined. */
+/** Runs a postStart or preStop handler. Resolves with the reason if it failed, or undefined. */
 export async function runHandler(
   { machine, prober }: NodeContext,
   { podIP }: PodSandbox,

@@ -3,7 +3,7 @@ import { isNodeReady, type Node, type Service } from '../controllers/resources.t
 import type { Machine } from '../machine/machine.ts'
 import type { Network } from '../network/topology.ts'
 
-/** One question to a node: does it hold a ready endpoint of this Service (Service.spec.healthCheckNodePort)? */
+/** A health check of a node: whether it has a ready endpoint of this Service (Service.spec.healthCheckNodePort). */
 export interface HealthCheck {
   node: string
   port: number
@@ -13,14 +13,14 @@ export const healthKey = ({ node, port }: HealthCheck): string => `${node}:${por
 
 const isLocal = ({ spec }: Service) => spec.externalTrafficPolicy === 'Local' && (spec.healthCheckNodePort ?? 0) > 0
 
-/** IPv4 addresses that a Service was given; those of `ipMode: Proxy` belong to a proxy that is not here. */
+/** The IPv4 addresses of a Service, without those with `ipMode: Proxy`, which belong to another proxy. */
 function addressesOf({ spec, status }: Service): string[] {
   if (spec.type !== 'LoadBalancer') return []
   const ingress = status?.loadBalancer?.ingress ?? []
   return ingress.flatMap(({ ip, ipMode }) => (ip && ipMode !== 'Proxy' && !ip.includes(':') ? [ip] : []))
 }
 
-/** InternalIPs of the nodes that are Ready and not labelled out of load balancing, in the order of their names. */
+/** InternalIPs of the nodes that are Ready and not excluded from load balancing by a label, in the order of their names. */
 function nodeAddresses(nodes: readonly Node[]): string[] {
   return nodes
     .filter(
@@ -34,7 +34,7 @@ function nodeAddresses(nodes: readonly Node[]): string[] {
     )
 }
 
-/** The questions to be asked before traffic may be sent: one a node for each Service with externalTrafficPolicy Local. */
+/** The required health checks: one per node for each Service with externalTrafficPolicy Local. */
 export function healthChecks(services: readonly Service[], nodes: readonly Node[]): HealthCheck[] {
   const ports = services.filter((one) => isLocal(one) && addressesOf(one).length > 0)
   return ports.flatMap(({ spec }) =>
@@ -43,8 +43,8 @@ export function healthChecks(services: readonly Service[], nodes: readonly Node[
 }
 
 /**
- * Which nodes take the traffic of each load balancer address: all that are Ready, or for externalTrafficPolicy Local those
- * whose health check answered 200 (`healthy` holds their keys).
+ * The nodes for the traffic of each load balancer address: all that are Ready, or for externalTrafficPolicy Local those
+ * whose health check returned 200 (`healthy` contains their keys).
  */
 export function balancedAddresses(
   services: readonly Service[],
@@ -59,17 +59,16 @@ export function balancedAddresses(
   })
 }
 
-/** A load balancer asks again after this long, as cloud ones do every few seconds. */
+/** Interval of the health checks; cloud load balancers query them every few seconds. */
 const healthIntervalMs = 2000
 const healthTimeoutMs = 1000
 /** Polls more often for a while after a change, because kube-proxy needs less than a second. */
-const restlessMs = 3000
-const restlessIntervalMs = 300
+const frequentPhaseMs = 3000
+const frequentIntervalMs = 300
 
 /**
- * Plays the load balancer in front of the cluster: in the guest's own network, which is "outside", it keeps a route for each
- * address that a Service was given, towards the nodes that may take its traffic. What a node does with the packet is
- * kube-proxy's part, as anywhere.
+ * Implements the load balancer in front of the cluster: in the guest's own network, which is "outside", it maintains a route
+ * for each load balancer address to the nodes that receive its traffic. kube-proxy handles the packets on the nodes.
  */
 export function startLoadBalancer(options: { machine: Machine; network: Network; api: Api }): { stop(): void } {
   const balancer = new LoadBalancer(options)
@@ -118,7 +117,7 @@ class LoadBalancer {
     try {
       await this.balance()
     } catch {
-      // The guest is busy or shutting down; the next round tries again.
+      // The guest is busy or shutting down; the next round retries.
     }
     this.working = false
     const services = this.api.list<Service>('services')
@@ -127,8 +126,8 @@ class LoadBalancer {
       this.again = false
       this.request()
     } else if (services.some(({ spec }) => spec.externalTrafficPolicy === 'Local' && spec.healthCheckNodePort)) {
-      const restless = Date.now() - this.changedAt < restlessMs
-      this.timer = setTimeout(() => this.request(), restless ? restlessIntervalMs : healthIntervalMs)
+      const frequent = Date.now() - this.changedAt < frequentPhaseMs
+      this.timer = setTimeout(() => this.request(), frequent ? frequentIntervalMs : healthIntervalMs)
     }
   }
 
@@ -141,7 +140,7 @@ class LoadBalancer {
     this.present = wanted
   }
 
-  /** Asks every health check at once. */
+  /** Queries all health checks in parallel. */
   private async healthy(services: readonly Service[], nodes: readonly Node[]): Promise<Set<string>> {
     const keys = healthChecks(services, nodes).map(healthKey)
     const statuses = await Promise.all(
@@ -151,16 +150,16 @@ class LoadBalancer {
   }
 }
 
-/** Where the "outside" sends packets for one address of a load balancer. */
+/** The nodes for one address of a load balancer. */
 export interface BalancedAddress {
   address: string
-  /** Addresses of the nodes that take its traffic; with none, packets are refused. */
+  /** Addresses of the nodes that receive its traffic; if there are none, packets are rejected. */
   nodes: readonly string[]
 }
 
 /**
- * Lines for `ip -batch` that turn the routes that are there into the wanted ones. One route to several nodes spreads
- * connections over them (ECMP), as a router in front of a cluster does; unchanged addresses give no line.
+ * Lines for `ip -batch` that change the present routes into the wanted ones. A route to several nodes distributes
+ * connections over them (ECMP), like a router in front of a cluster; there are no lines for unchanged addresses.
  */
 export function routeLines(present: readonly BalancedAddress[], wanted: readonly BalancedAddress[]): string[] {
   const key = ({ nodes }: BalancedAddress) => nodes.join(' ')

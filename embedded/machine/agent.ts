@@ -13,7 +13,7 @@ import { type ScriptRequest, type SpawnRequest, spawnArguments } from './placeme
 import { ScriptPool } from './script-pool.ts'
 import type { ScriptShell } from './script-shell.ts'
 
-// What every program counts on, and what a process each would have been started for.
+// The environment that every program expects, set here to avoid starting processes for it.
 for (const folder of ['/dev/shm', '/run/netns', '/run/lock']) mkdirSync(folder)
 symlinkSync('/proc/self/fd', '/dev/fd')
 for (const [number, name] of ['stdin', 'stdout', 'stderr'].entries())
@@ -27,10 +27,10 @@ const output =
   line === undefined ? new Socket({ fd: 4, readable: false, writable: true }) : new WriteStream(openSync(line, 'w'))
 output.setMaxListeners(0)
 const pipes = new FifoPool('/run/agent-pipes')
-// What the kernel's command line left in the environment is no concern of the processes started here.
+// Processes do not inherit the environment, which contains values from the kernel's command line.
 const environment: NodeJS.ProcessEnv = {}
 for (const name of ['PATH', 'HOME', 'TERM', 'UV_USE_IO_URING']) environment[name] = process.env[name]
-// Bash takes a socket on its standard input for rshd's and reads ~/.bashrc, but only as an outermost shell.
+// Bash treats a socket on its standard input as a connection of rshd and reads ~/.bashrc, but only as the outermost shell.
 environment.SHLVL = '1'
 const pool = new ScriptPool(pipes, environment)
 
@@ -43,7 +43,7 @@ interface Running {
 const processes = new Map<number, Running>()
 const scripts = new Map<number, ScriptShell>()
 const connections = new Map<number, Socket>()
-// The host numbers its own streams from 1; connections that begin here count from the other half.
+// The host numbers its streams from 1; connections from the guest use the upper half of the range.
 let nextConnection = 0x8000_0000
 
 function send(stream: number, type: number, payload: Uint8Array | string = ''): void {
@@ -54,7 +54,7 @@ function fail(stream: number, error: unknown): void {
   send(stream, FrameType.error, error instanceof Error ? error.message : String(error))
 }
 
-/** Carries a stream's bytes to the host and stops reading while the serial line is full. */
+/** Sends a stream's bytes to the host and stops reading while the serial line is full. */
 function pump(stream: number, type: number, source: NodeJS.ReadableStream): void {
   source.on('data', (bytes: Buffer) => {
     let room = true
@@ -67,7 +67,7 @@ function pump(stream: number, type: number, source: NodeJS.ReadableStream): void
 
 const terminalFile = (stream: number) => `/run/terminal-${stream}`
 
-/** The first process of a namespace made by `unshare --fork`: the only child of the process that made it. */
+/** The first process of a namespace made by `unshare --fork`: the only child of the process that created it. */
 function firstChild(pid: number): number {
   const children = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim().split(' ')
   if (!children[0]) throw new Error(`process ${pid} has no child`)
@@ -81,7 +81,7 @@ function start(stream: number, request: SpawnRequest): void {
   const stderr = pipes.output()
   const child = spawn(program, rest, {
     cwd: request.cwd ?? '/',
-    // Only people have use for letters of other languages; a program reads ten files to know them.
+    // Only interactive commands get a UTF-8 locale, because a program reads ten files to load it.
     env: { ...environment, ...(request.tty ? { LANG: 'C.UTF-8' } : {}), ...request.env },
     detached: true,
     stdio: [request.noInput ? 'ignore' : 'pipe', stdout.theirs, stderr.theirs],
@@ -127,19 +127,19 @@ function kill(stream: number, signal: NodeJS.Signals): void {
   try {
     process.kill(running.inNamespace ? firstChild(running.child.pid) : -running.child.pid, signal)
   } catch {
-    // Gone already: its exit frame is on the way.
+    // It has already ended: its exit frame follows.
   }
 }
 
 let resizing = Promise.resolve()
 
-/** Sets sizes one after the other: `kubectl attach` sends two at once, and the last one has to remain. */
+/** Sets sizes one after the other: `kubectl attach` sends two in a row, and the last one must win. */
 function resize(stream: number, columns: number, rows: number): void {
   const set = (done: () => void) => {
     const terminal = readFileSync(terminalFile(stream), 'utf8').trim()
     execFile('stty', ['-F', terminal, 'cols', String(columns), 'rows', String(rows)], done)
   }
-  // The terminal may have ended, or not begun: a terminal begins with its size.
+  // The terminal may have ended, or may not exist yet: it starts with its size.
   resizing = resizing.then(() => new Promise<void>(set)).catch(() => {})
 }
 
@@ -228,7 +228,7 @@ input.on('data', (bytes: Buffer) => {
       fail(frame.stream, error)
     }
 })
-// The host is gone: without it this kernel has no purpose.
+// The host process has ended, so this kernel ends too.
 input.on('end', () => process.exit(0))
 input.on('error', () => process.exit(1))
 send(0, FrameType.ready, JSON.stringify({ version: 1 }))

@@ -9,27 +9,26 @@ export interface AptDownload {
   cache: string
   /** Names the folder of the archives, and of the lists where `sources` is given. */
   name: string
-  /** Names that the release does not know are left out, but for the first. */
+  /** Names that are not in the release are ignored, except the first. */
   packages: readonly string[]
-  /** What they depend on comes with them: all of it with what every system of this release has, or what this system lacks. */
+  /** Whether all dependencies are fetched, including base packages, or only those that this system lacks. */
   closure?: 'all' | 'missing'
-  /** A folder of sources to take instead of the system's. */
+  /** A folder of sources to use instead of the system's. */
   sources?: string
   /** Ends it. */
   signal?: AbortSignal
 }
 
-/** A server that does not answer is given up sooner than by apt's defaults, which add up to minutes. */
-const PATIENCE = ['-o', 'Acquire::Retries=1', '-o', 'Acquire::http::Timeout=20', '-o', 'Acquire::https::Timeout=20']
+/** Shorter timeouts for servers that do not respond than apt's defaults, which add up to minutes. */
+const APT_TIMEOUTS = ['-o', 'Acquire::Retries=1', '-o', 'Acquire::http::Timeout=20', '-o', 'Acquire::https::Timeout=20']
 
 const WITH_DEPENDENCIES = ['install', '--download-only', '--yes', '--no-install-recommends', '--reinstall']
 
 /**
- * Downloads packages with apt's own machinery, which checks their signatures, into folders of ours: without root, and nothing
- * of the system's changes.
+ * Downloads packages with apt's own machinery, which checks their signatures, into separate folders, without root and without
+ * changing the system.
  * @returns the folder with the .deb files
- * @throws Error, in a sentence with what to do, when the first package is not known or something can't be fetched; SystemTrouble
- * where the disk is full
+ * @throws Error with the next step if the first package is unknown or a download fails; SystemTrouble if the disk is full
  */
 export async function aptDownload(
   { cache, name, packages, closure, sources, signal }: AptDownload,
@@ -37,7 +36,7 @@ export async function aptDownload(
 ): Promise<string> {
   const state = join(cache, 'apt', sources ? `state-${name}` : 'state')
   const archives = join(cache, 'apt', name)
-  // What a download that was cut off has left may be of another release by now.
+  // Files of an interrupted download may belong to another release.
   rmSync(archives, { recursive: true, force: true })
   for (const folder of [join(state, 'lists', 'partial'), join(state, 'cache'), join(archives, 'partial')])
     mkdirSync(folder, { recursive: true })
@@ -50,9 +49,18 @@ export async function aptDownload(
     ],
     ...['-o', `Dir::Cache=${join(state, 'cache')}`, '-o', `Dir::Cache::archives=${archives}`],
     ...(sources ? ['-o', 'Dir::Etc::sourcelist=/dev/null', '-o', `Dir::Etc::sourceparts=${sources}`] : []),
-    ...['-o', 'Acquire::Languages=none', '-o', 'Debug::NoLocking=1', '-o', 'APT::Sandbox::User=', '-q', ...PATIENCE],
+    ...[
+      '-o',
+      'Acquire::Languages=none',
+      '-o',
+      'Debug::NoLocking=1',
+      '-o',
+      'APT::Sandbox::User=',
+      '-q',
+      ...APT_TIMEOUTS,
+    ],
   ]
-  // All that is fetched at the same time: one number for the one line of progress.
+  // The total of all concurrent downloads, for one line of progress.
   const reached = () => bytesBelow(join(cache, 'apt'))
   const before = reached()
   const megabytes = (bytes: number) => (Math.max(0, bytes - before) / 1_000_000).toFixed(1)
@@ -64,14 +72,14 @@ export async function aptDownload(
   }
   const update = await run('package lists', 'apt-get', ['update'])
   const refusal = refusalOf(update, cache)
-  if (refusal) progress.note(`The package lists could not be refreshed (${refusal}); trying with those that are here.`)
+  if (refusal) progress.note(`The package lists could not be refreshed (${refusal}); trying with the existing ones.`)
   const known = await run('package lists', 'apt-cache', ['--no-all-versions', 'show', ...packages])
   const available = new Set([...known.stdout.matchAll(/^Package: (\S+)$/gm)].map((match) => match[1]))
   if (!available.has(packages[0])) {
-    // Lists that are damaged are not taken for good ones again.
+    // Damaged lists must not be used again.
     rmSync(state, { recursive: true, force: true })
     throw new Error(
-      `apt knows no package "${packages[0]}": check the network and /etc/apt/sources.list, then run the same command again.`,
+      `apt does not know the package "${packages[0]}": check the network and /etc/apt/sources.list, then run the same command again.`,
     )
   }
   const words = closure ? [...WITH_DEPENDENCIES, ...(closure === 'all' ? ['?essential'] : [])] : ['download']
@@ -82,9 +90,8 @@ export async function aptDownload(
 }
 
 /**
- * Why apt failed, as a clause; undefined when it did not.
- * @throws SystemTrouble where the disk is full
- */
+ * The reason why apt failed, as a clause; undefined if it succeeded.
+ * @throws SystemTrouble if the disk is full */
 function refusalOf({ exitCode, stdout, stderr, stalled }: Supervised, cache: string): string | undefined {
   if (stalled) return `nothing was received for ${stallSeconds()} s: check the network and the proxy that apt uses`
   if (exitCode === 0) return undefined

@@ -1,11 +1,11 @@
-/** A file of apt's sources (sources.list(5)): its name decides the format, `.sources` (deb822) or one entry a line. */
+/** A file of apt's sources (sources.list(5)): its name decides the format, `.sources` (deb822) or one entry per line. */
 export interface SourcesFile {
   name: string
   text: string
 }
 
 /**
- * The sources of a system, with another release of the same distribution in place of its own: the same servers, keys and
+ * The sources of a system, with another release of the same distribution instead of its own: the same servers, keys and
  * options, main packages only. Entries of other releases, updates and disabled ones are left out.
  * @param own names of the system's release, `bookworm` or `stable`
  */

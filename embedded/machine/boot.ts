@@ -6,11 +6,13 @@ import { projectRoot } from '../../host/layout.ts'
 import { hostKernel } from './host-kernel.ts'
 import type { BootOptions, Kernel } from './kernel.ts'
 import { ENDED } from './kernel-end.ts'
+import { isWholeRoot } from './kernel-package.ts'
 import { umlKernel } from './uml-kernel.ts'
 
 /**
- * A kernel is several processes in a session of its own, and the helpers of User-Mode Linux outlive a main process that is killed. The
- * shells end all of that group when the kernel ends, and when descriptor 5 is closed, which happens however this process dies.
+ * A kernel consists of several processes in a separate session, and the helpers of User-Mode Linux survive if the main process is
+ * killed. The shells kill the process group when the kernel ends, and when descriptor 5 is closed, which happens whenever this process
+ * ends.
  */
 const supervisor = `"$@" 5<&- & kernel=$!
 { read -r _ <&5; kill -KILL "-$kernel"; kill -KILL "$kernel"; } 2>/dev/null &
@@ -29,20 +31,23 @@ function bundleAgent(folder: string): string {
 }
 
 /**
- * Starts a guest. The line to its agent is a pair of pipes of this process, and the guest never outlives it.
- * @throws Error where this machine can't run that kernel, in one sentence
+ * Starts a guest. The line to its agent is a pair of pipes of this process, and the guest ends with it.
+ * @throws Error with one sentence if this machine can't run that kernel
  */
 export async function bootKernel(options: BootOptions): Promise<Kernel> {
+  const [readable] = options.readable ?? []
+  if (readable !== undefined && isWholeRoot(options.packages))
+    throw new Error(`"${readable}" can't be run from the offline archive, whose nodes see its own files only.`)
   mkdirSync(options.directory, { recursive: true })
   const start = (options.kernel === 'host' ? hostKernel : umlKernel)(options, bundleAgent(options.directory))
   const consoleFile = options.consoleFile ?? join(options.directory, 'console.log')
-  // A file and no pipe: what a kernel prints as it dies is there before anyone is notified of its end.
+  // A file instead of a pipe, so that a kernel's last output is complete when its end is reported.
   const output = openSync(consoleFile, 'w', 0o600)
   const child = spawn('sh', ['-c', supervisor, 'sh', ...start.command], {
     cwd: start.cwd,
     env: { PATH: process.env.PATH, HOME: options.directory, ...start.env },
     stdio: ['ignore', output, output, 'pipe', 'pipe', 'pipe'],
-    // A process group of its own: Ctrl-C in the terminal is for this process, which then ends that group.
+    // A separate process group: Ctrl-C in the terminal signals only this process, which then ends the group.
     detached: true,
   })
   // Registered first: a caller that waits for the end may end this process.

@@ -24,32 +24,65 @@ typedef unsigned short u16;
 typedef unsigned int u32;
 typedef unsigned long u64;
 
-/* System calls of x86-64 (arch/x86/entry/syscalls/syscall_64.tbl). */
 enum {
-	SYS_write = 1, SYS_open = 2, SYS_close = 3, SYS_ioctl = 16, SYS_getpid = 39, SYS_socket = 41, SYS_connect = 42, SYS_fork = 57, SYS_execve = 59,
-	SYS_exit = 60, SYS_wait4 = 61, SYS_kill = 62, SYS_chdir = 80, SYS_fchdir = 81, SYS_symlink = 88,
-	SYS_chmod = 90, SYS_fchmod = 91, SYS_setsid = 112,
+	/* Since Linux 5.1 numbers are the same for all processors. */
+	SYS_io_uring_setup = 425, SYS_io_uring_enter = 426, SYS_open_tree = 428, SYS_move_mount = 429, SYS_fsopen = 430, SYS_fsmount = 432,
+	SYS_fspick = 433, SYS_pidfd_getfd = 438, SYS_mount_setattr = 442, SYS_landlock_create_ruleset = 444, SYS_landlock_add_rule = 445,
+	SYS_landlock_restrict_self = 446, SYS_fchmodat2 = 452, SYS_setxattrat = 463, SYS_removexattrat = 466, SYS_file_setattr = 469,
+#ifdef __x86_64__
+	/* arch/x86/entry/syscalls/syscall_64.tbl */
+	SYS_write = 1, SYS_close = 3, SYS_ioctl = 16, SYS_getpid = 39, SYS_socket = 41, SYS_connect = 42, SYS_clone = 56, SYS_execve = 59,
+	SYS_exit = 60, SYS_wait4 = 61, SYS_kill = 62, SYS_chdir = 80, SYS_fchdir = 81, SYS_chmod = 90, SYS_fchmod = 91, SYS_setsid = 112,
 	SYS_chown = 92, SYS_fchown = 93, SYS_lchown = 94, SYS_getuid = 102, SYS_getgid = 104, SYS_setgroups = 116, SYS_capget = 125, SYS_capset = 126,
 	SYS_utime = 132, SYS_mknod = 133, SYS_pivot_root = 155, SYS_prctl = 157, SYS_chroot = 161, SYS_mount = 165,
 	SYS_umount2 = 166, SYS_swapon = 167, SYS_reboot = 169, SYS_sethostname = 170, SYS_init_module = 175, SYS_setxattr = 188,
 	SYS_lsetxattr = 189, SYS_fsetxattr = 190, SYS_removexattr = 197, SYS_lremovexattr = 198, SYS_fremovexattr = 199,
-	SYS_utimes = 235, SYS_kexec_load = 246, SYS_add_key = 248, SYS_request_key = 249, SYS_keyctl = 250, SYS_mknodat = 259,
-	SYS_fchownat = 260, SYS_futimesat = 261, SYS_fchmodat = 268, SYS_unshare = 272, SYS_utimensat = 280,
+	SYS_utimes = 235, SYS_kexec_load = 246, SYS_add_key = 248, SYS_request_key = 249, SYS_keyctl = 250, SYS_openat = 257, SYS_mknodat = 259,
+	SYS_fchownat = 260, SYS_futimesat = 261, SYS_symlinkat = 266, SYS_fchmodat = 268, SYS_unshare = 272, SYS_utimensat = 280,
 	SYS_open_by_handle_at = 304, SYS_setns = 308, SYS_process_vm_readv = 310, SYS_process_vm_writev = 311,
-	SYS_finit_module = 313, SYS_bpf = 321, SYS_userfaultfd = 323, SYS_io_uring_setup = 425, SYS_io_uring_enter = 426,
-	SYS_open_tree = 428, SYS_move_mount = 429, SYS_fsopen = 430, SYS_fsmount = 432, SYS_fspick = 433, SYS_pidfd_getfd = 438,
-	SYS_mount_setattr = 442, SYS_landlock_create_ruleset = 444, SYS_landlock_add_rule = 445, SYS_landlock_restrict_self = 446,
-	SYS_fchmodat2 = 452, SYS_setxattrat = 463, SYS_removexattrat = 466, SYS_file_setattr = 469
+	SYS_finit_module = 313, SYS_bpf = 321, SYS_userfaultfd = 323,
+	AUDIT_ARCH = 0xc000003e /* AUDIT_ARCH_X86_64 */, O_DIRECTORY = 0x10000
+#else
+	/* include/uapi/asm-generic/unistd.h; the calls that take a path without a folder are not among them */
+	SYS_setxattr = 5, SYS_lsetxattr = 6, SYS_fsetxattr = 7, SYS_removexattr = 14, SYS_lremovexattr = 15, SYS_fremovexattr = 16,
+	SYS_ioctl = 29, SYS_mknodat = 33, SYS_symlinkat = 36, SYS_umount2 = 39, SYS_mount = 40, SYS_pivot_root = 41, SYS_chdir = 49,
+	SYS_fchdir = 50, SYS_chroot = 51, SYS_fchmod = 52, SYS_fchmodat = 53, SYS_fchownat = 54, SYS_fchown = 55, SYS_openat = 56,
+	SYS_close = 57, SYS_write = 64, SYS_utimensat = 88, SYS_capget = 90, SYS_capset = 91, SYS_exit = 93, SYS_unshare = 97,
+	SYS_kexec_load = 104, SYS_init_module = 105, SYS_kill = 129, SYS_reboot = 142, SYS_setsid = 157, SYS_setgroups = 159,
+	SYS_sethostname = 161, SYS_prctl = 167, SYS_getpid = 172, SYS_getuid = 174, SYS_getgid = 176, SYS_socket = 198, SYS_connect = 203,
+	SYS_add_key = 217, SYS_request_key = 218, SYS_keyctl = 219, SYS_clone = 220, SYS_execve = 221, SYS_swapon = 224, SYS_wait4 = 260,
+	SYS_open_by_handle_at = 265, SYS_setns = 268, SYS_process_vm_readv = 270, SYS_process_vm_writev = 271, SYS_finit_module = 273,
+	SYS_bpf = 280, SYS_userfaultfd = 282,
+	AUDIT_ARCH = 0xc00000b7 /* AUDIT_ARCH_AARCH64 */, O_DIRECTORY = 0x4000
+#endif
 };
 
+long call(long number, long a, long b, long c, long d, long e);
+
+#ifdef __x86_64__
 __asm__(".globl _start\n_start:\n mov %rsp, %rdi\n and $-16, %rsp\n call begin\n"
 	".globl call\ncall:\n mov %rdi, %rax\n mov %rsi, %rdi\n mov %rdx, %rsi\n mov %rcx, %rdx\n mov %r8, %r10\n"
 	" mov %r9, %r8\n xor %r9d, %r9d\n syscall\n ret\n");
-long call(long number, long a, long b, long c, long d, long e);
+#else
+/* tcc has no assembler for arm64: the same in the words of the machine. */
+void begin(long *stack);
+const struct {
+	u32 code[4];
+	void (*begin)(long *stack);
+} _start __attribute__((section(".text"))) = {
+	{ 0x910003e0 /* mov x0, sp */, 0x58000061 /* ldr x1, begin */, 0xd61f0020 /* br x1 */, 0xd503201f /* nop */ }, begin
+};
+static const u32 call_code[] __attribute__((section(".text"))) = {
+	0xaa0003e8 /* mov x8, x0 */, 0xaa0103e0 /* mov x0, x1 */, 0xaa0203e1 /* mov x1, x2 */, 0xaa0303e2 /* mov x2, x3 */,
+	0xaa0403e3 /* mov x3, x4 */, 0xaa0503e4 /* mov x4, x5 */, 0xd2800005 /* mov x5, #0 */, 0xd4000001 /* svc #0 */, 0xd65f03c0 /* ret */
+};
+#define call(number, a, b, c, d, e) ((long (*)(long, long, long, long, long, long))call_code)(number, a, b, c, d, e)
+#endif
 
 #define EINVAL 22
 #define ENOENT 2
 #define TIOCSCTTY 0x540e
+#define SIGCHLD 17
 #define AT_FDCWD (-100L)
 #define ADDRESS(pointer) ((long)(pointer))
 
@@ -108,6 +141,11 @@ static void must(long result, const char *what, const char *which)
 		fail(what, which, result);
 }
 
+static long open_file(const char *path, long flags)
+{
+	return call(SYS_openat, AT_FDCWD, ADDRESS(path), flags, 0666, 0);
+}
+
 static char joined[8192];
 
 /* Two paths, one after the other; valid until the next call. */
@@ -128,7 +166,7 @@ static const char *join(const char *one, const char *other)
 /* -- Namespaces and mounts ------------------------------------------------------------------------------------------------ */
 
 enum {
-	O_CREAT = 0x40, O_DIRECTORY = 0x10000, O_CLOEXEC = 0x80000, O_PATH = 0x200000,
+	O_CREAT = 0x40, O_CLOEXEC = 0x80000, O_PATH = 0x200000,
 	CLONE_NEWNS = 0x20000, CLONE_NEWUSER = 0x10000000,
 	MS_RDONLY = 1, MS_NOSUID = 2, MS_NODEV = 4, MS_NOEXEC = 8, MS_REMOUNT = 32, MS_BIND = 4096, MS_REC = 16384, MS_SLAVE = 1 << 19,
 	MNT_DETACH = 2, AT_RECURSIVE = 0x8000
@@ -155,15 +193,15 @@ static void enter(const char *pid)
 		path[at] = *pid++;
 	path[at] = 0;
 	for (index = 0, space = spaces; *space; space++, index++)
-		must(handles[index] = call(SYS_open, ADDRESS(join(path, *space)), O_CLOEXEC, 0, 0, 0), "opening ", joined);
-	must(root = call(SYS_open, ADDRESS(join(path, "/root")), O_PATH | O_DIRECTORY | O_CLOEXEC, 0, 0, 0), "opening ", joined);
-	must(directory = call(SYS_open, ADDRESS(join(path, "/cwd")), O_PATH | O_DIRECTORY | O_CLOEXEC, 0, 0, 0), "opening ", joined);
+		must(handles[index] = open_file(join(path, *space), O_CLOEXEC), "opening ", joined);
+	must(root = open_file(join(path, "/root"), O_PATH | O_DIRECTORY | O_CLOEXEC), "opening ", joined);
+	must(directory = open_file(join(path, "/cwd"), O_PATH | O_DIRECTORY | O_CLOEXEC), "opening ", joined);
 	for (index = 0; spaces[index]; index++)
 		must(call(SYS_setns, handles[index], 0, 0, 0, 0), "entering ", spaces[index]);
 	must(call(SYS_fchdir, root, 0, 0, 0, 0), "entering ", "root");
 	must(call(SYS_chroot, ADDRESS("."), 0, 0, 0, 0), "entering ", "root");
 	must(call(SYS_fchdir, directory, 0, 0, 0, 0), "entering ", "the working directory");
-	child = call(SYS_fork, 0, 0, 0, 0, 0);
+	child = call(SYS_clone, SIGCHLD, 0, 0, 0, 0);
 	must(child, "fork", "");
 	if (child == 0)
 		return;
@@ -184,12 +222,12 @@ static void make_devices(void)
 	long handle;
 
 	for (name = devices; *name; name++) {
-		must(handle = call(SYS_open, ADDRESS(*name + 1), O_CREAT | O_CLOEXEC, 0666, 0, 0), "making ", *name);
+		must(handle = open_file(*name + 1, O_CREAT | O_CLOEXEC), "making ", *name);
 		call(SYS_close, handle, 0, 0, 0, 0);
 		mount_or_fail(*name, *name + 1, 0, MS_BIND, 0);
 	}
 	for (name = links; *name; name += 2)
-		must(call(SYS_symlink, ADDRESS(name[0]), ADDRESS(name[1]), 0, 0, 0), "making ", name[1]);
+		must(call(SYS_symlinkat, ADDRESS(name[0]), AT_FDCWD, ADDRESS(name[1]), 0, 0), "making ", name[1]);
 }
 
 /* What containerd makes read-only or hides, and what User-Mode Linux adds. */
@@ -234,7 +272,7 @@ static void change_root(const char *root, int container)
 
 static void write_file(const char *path, const char *text)
 {
-	long handle = call(SYS_open, ADDRESS(path), 1 | O_CLOEXEC, 0, 0, 0);
+	long handle = open_file(path, 1 | O_CLOEXEC);
 
 	must(handle, "opening ", path);
 	must(call(SYS_write, handle, ADDRESS(text), length(text), 0, 0), "writing ", path);
@@ -329,7 +367,7 @@ static void allow(long ruleset, const char *path, u64 rights)
 		u64 rights;
 		int handle;
 	} __attribute__((packed)) rule;
-	long handle = call(SYS_open, ADDRESS(path), O_PATH | O_CLOEXEC, 0, 0, 0), result;
+	long handle = open_file(path, O_PATH | O_CLOEXEC), result;
 
 	if (handle == -ENOENT)
 		return;
@@ -373,8 +411,6 @@ enum {
 	RETURN_ERRNO = 0x50000, RETURN_ALLOW = 0x7fff0000, EPERM = 1, AF_UNIX = 1
 };
 
-static const u32 AUDIT_ARCH_X86_64 = 0xc000003e;
-
 struct instruction {
 	u16 code;
 	u8 if_true, if_false;
@@ -399,9 +435,11 @@ static void emit(u16 code, u8 if_true, u8 if_false, u32 value)
 
 /* Landlock doesn't know modes, owners, times and attributes of files. */
 static const u16 denied[] = {
-	SYS_chmod, SYS_fchmodat, SYS_fchmodat2, SYS_chown, SYS_fchown, SYS_lchown, SYS_fchownat, SYS_utime, SYS_utimes,
-	SYS_futimesat, SYS_utimensat, SYS_setxattr, SYS_lsetxattr, SYS_fsetxattr, SYS_setxattrat, SYS_removexattr,
-	SYS_lremovexattr, SYS_fremovexattr, SYS_removexattrat, SYS_file_setattr, SYS_mknod, SYS_mknodat, SYS_mount,
+#ifdef __x86_64__
+	SYS_chmod, SYS_chown, SYS_lchown, SYS_utime, SYS_utimes, SYS_futimesat, SYS_mknod,
+#endif
+	SYS_fchmodat, SYS_fchmodat2, SYS_fchown, SYS_fchownat, SYS_utimensat, SYS_setxattr, SYS_lsetxattr, SYS_fsetxattr, SYS_setxattrat, SYS_removexattr,
+	SYS_lremovexattr, SYS_fremovexattr, SYS_removexattrat, SYS_file_setattr, SYS_mknodat, SYS_mount,
 	SYS_umount2, SYS_pivot_root, SYS_chroot, SYS_open_tree, SYS_move_mount, SYS_fsopen, SYS_fsmount, SYS_fspick,
 	SYS_mount_setattr, SYS_unshare, SYS_setns, SYS_swapon, SYS_reboot, SYS_init_module, SYS_finit_module, SYS_kexec_load,
 	SYS_bpf, SYS_userfaultfd, SYS_add_key, SYS_request_key, SYS_keyctl, SYS_open_by_handle_at, SYS_process_vm_readv,
@@ -418,7 +456,7 @@ static void load_filter(void)
 static void pretend_groups(void)
 {
 	emit(LOAD, 0, 0, ARCHITECTURE);
-	emit(EQUAL, 0, 3, AUDIT_ARCH_X86_64);
+	emit(EQUAL, 0, 3, (u32)AUDIT_ARCH);
 	emit(LOAD, 0, 0, NUMBER);
 	emit(EQUAL, 0, 1, SYS_setgroups);
 	emit(RETURN, 0, 0, RETURN_ERRNO);
@@ -431,7 +469,7 @@ static void filter_system_calls(void)
 	u64 index;
 
 	emit(LOAD, 0, 0, ARCHITECTURE);
-	emit(EQUAL, 1, 0, AUDIT_ARCH_X86_64);
+	emit(EQUAL, 1, 0, (u32)AUDIT_ARCH);
 	emit(RETURN, 0, 0, RETURN_ERRNO | EPERM);
 	emit(LOAD, 0, 0, NUMBER);
 	emit(AT_LEAST, 0, 1, 0x40000000 /* __X32_SYSCALL_BIT */);

@@ -23,44 +23,46 @@ export async function ensureConfine(tree: string): Promise<void> {
 /** As proveArtifact does. */
 export const proveConfine = (tree: string): string | undefined => proveArtifact(join(tree, CONFINE))
 
-/** What keeps a kernel, and root in it, from this machine's files. */
+/** The mechanisms that protect this machine's files from a kernel and root in it. */
 export interface Confinement {
-  /** How files are protected; undefined: this machine can do neither, and the user's files are open to root of the guest. */
+  /**
+   * How files are protected; undefined if this machine supports neither, so that root of the guest can access the user's files.
+   */
   files: 'landlock' | 'mounts' | undefined
   /** Modes, owners and times of files can't be changed, nor other programs be reached. */
   systemCalls: boolean
 }
 
-/** Finds out what works here, by trying. */
-export function findConfinement(tree: string): Confinement {
+/** Detects the available mechanisms by using them. */
+export function detectConfinement(tree: string): Confinement {
   const works = (...options: string[]) => spawnSync(join(tree, CONFINE), options, { stdio: 'ignore' }).status === 0
   const files = works('--landlock') ? 'landlock' : works('--mounts') ? 'mounts' : undefined
   return { files, systemCalls: works('--filter') }
 }
 
-/** What is left open, and what closes it; undefined when everything works. */
-export function openTo({ files, systemCalls }: Confinement): { open: string; mend: string } | undefined {
+/** The remaining access and how to prevent it; undefined if all mechanisms work. */
+export function remainingAccess({ files, systemCalls }: Confinement): { open: string; fix: string } | undefined {
   if (files === undefined)
     return {
       open: 'root in a node or a privileged Pod can change every file that you can: this system grants neither Landlock nor user namespaces',
-      mend: 'a kernel from 5.13 on with `landlock` in its `lsm=` list, or `sudo sysctl kernel.unprivileged_userns_clone=1`',
+      fix: 'a kernel from 5.13 on with `landlock` in its `lsm=` list, or `sudo sysctl kernel.unprivileged_userns_clone=1`',
     }
   if (files === 'landlock' && !systemCalls)
     return {
       open: 'root in a node or a privileged Pod can change modes and times of files that are yours: this system grants no seccomp',
-      mend: 'a kernel with CONFIG_SECCOMP_FILTER, or a container whose profile allows it',
+      fix: 'a kernel with CONFIG_SECCOMP_FILTER, or a container whose profile allows it',
     }
   if (files === 'mounts')
     return {
       open: 'root in a node or a privileged Pod can read every file that you can, and change none',
-      mend: 'a kernel from 5.13 on with `landlock` in its `lsm=` list',
+      fix: 'a kernel from 5.13 on with `landlock` in its `lsm=` list',
     }
   return undefined
 }
 
-/** What a program on the host is left with. */
+/** The access that a confined program on the host keeps. */
 export interface Allowance {
-  /** Files, and folders with all in them, that may be read where Landlock is there. */
+  /** Files and folders that may be read, if Landlock is available. */
   read: readonly string[]
   /** Folders that may be written. */
   write: readonly string[]
@@ -69,7 +71,7 @@ export interface Allowance {
 /** CAP_DAC_READ_SEARCH: root may read a checkout that belongs to a user. Landlock says what of it. */
 const READ_ANY = '4'
 
-/** A command that runs with nothing of the host but its allowance, as far as this machine can confine it. */
+/** A command with access to its allowance only, as far as this machine can confine it. */
 export function confinedCommand(
   tree: string,
   { files, systemCalls }: Confinement,
@@ -86,7 +88,7 @@ export function confinedCommand(
   ]
 }
 
-/** Where programs and their libraries are, on Debian and Ubuntu. */
+/** The folders of programs and libraries on Debian and Ubuntu. */
 export const programFolders = ['/usr', '/bin', '/sbin', '/lib', '/lib32', '/lib64', '/libx32']
 
 /**
@@ -97,7 +99,7 @@ export function programFiles(): string[] {
   return [...programFolders, ...publicPaths('/etc'), ...systemFiles()]
 }
 
-/** What the kernel itself and Node.js need to read of this machine. */
+/** The files of this machine that the kernel itself and Node.js need to read. */
 export const systemFiles = (): string[] => [...ownFiles(), '/proc/cpuinfo', '/dev/null', '/dev/urandom']
 
 /** The fewest paths that hold what every user of this machine may read in a folder; root could read more. Links don't count. */

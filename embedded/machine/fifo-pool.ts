@@ -5,21 +5,21 @@ import { join } from 'node:path'
 
 const { O_RDONLY, O_WRONLY, O_NONBLOCK } = constants
 
-/** One pipe between the agent and a process: the process' end is a descriptor to be handed over and then closed. */
+/** One pipe between the agent and a process: the process's end is a descriptor that is passed on and then closed. */
 export interface Pipe {
   readonly ours: Socket
   readonly theirs: number
-  /** Gives out at once, as data of `ours`, what the pipe holds at this moment. False: it was empty. */
+  /** Emits the current content of the pipe as data of `ours`. Returns false if it was empty. */
   flush(): boolean
 }
 
-/** pipe(7): what one holds, so that one read takes all that an ended process left in it. */
+/** The capacity of a pipe (pipe(7)), so that one read gets everything that an ended process left in it. */
 const PIPE_BYTES = 64 * 1024
 const quietMs = 200
 
 /**
- * Calls back once all has been given out that the writer of these pipes, which has ended, wrote: when they end, or are empty after
- * some silence, as what a command leaves in the background may hold them open without end. Of those pipes nothing is read then.
+ * Calls back when all output of an ended process has been emitted: when its pipes end, or are empty after some time without
+ * output, because background processes may keep them open. Such pipes are no longer read.
  */
 export function afterOutput(pipes: readonly Pipe[], done: () => void): void {
   const open = new Set(pipes.filter(({ ours }) => !ours.readableEnded))
@@ -32,7 +32,7 @@ export function afterOutput(pipes: readonly Pipe[], done: () => void): void {
     }
     done()
   }
-  // Silence may also be this process's, or that of a reader that is busy: the pipes themselves are asked.
+  // This process or a reader may also have been busy, so the pipes themselves are checked.
   const look = () => {
     const found = [...open].map((pipe) => pipe.flush())
     if (found.includes(true)) timer = setTimeout(look, quietMs)
@@ -52,11 +52,11 @@ export function afterOutput(pipes: readonly Pipe[], done: () => void): void {
   }
 }
 
-const madeAtOnce = 48
+const batchSize = 48
 
 /**
- * Real pipes for what processes print. Node's own are sockets, on which a program that opens /dev/stdout fails (ENXIO).
- * FIFOs are made in bulk, because starting a process is slow here. (Standard input stays a socket: opening /dev/stdin
+ * Real pipes for the output of processes. Node's own are sockets, on which a program that opens /dev/stdout fails (ENXIO).
+ * FIFOs are created in batches, because starting a process is slow here. (Standard input stays a socket: opening /dev/stdin
  * blocks when it is a FIFO whose writer has closed it.)
  */
 export class FifoPool {
@@ -69,25 +69,25 @@ export class FifoPool {
     mkdirSync(folder, { recursive: true, mode: 0o700 })
   }
 
-  /** A pipe the process writes to. */
+  /** A pipe for the output of a process. */
   output(): Pipe {
     const path = this.take()
     const read = openSync(path, O_RDONLY | O_NONBLOCK)
     const theirs = openSync(path, O_WRONLY)
     const ours = new Socket({ fd: read, readable: true, writable: false })
-    // At the end of the stream nobody holds the writing end any more: only then may another process get this FIFO.
+    // Another process may get this FIFO only after the end of the stream, when its writing end is closed.
     ours.once('end', () => this.free.push(path))
     return { ours, theirs, flush: () => flush(ours, read) }
   }
 
   private take(): string {
     if (this.free.length === 0) {
-      this.free = Array.from({ length: madeAtOnce }, (_, index) => join(this.folder, String(this.made + index)))
-      this.made += madeAtOnce
+      this.free = Array.from({ length: batchSize }, (_, index) => join(this.folder, String(this.made + index)))
+      this.made += batchSize
       execFileSync('mkfifo', this.free)
     }
     const path = this.free.pop()
-    if (path === undefined) throw new Error('no pipe could be made')
+    if (path === undefined) throw new Error('no pipe could be created')
     return path
   }
 }

@@ -1,7 +1,10 @@
 // The serial line between host and guest carries frames:  length (4) · stream (4) · type (1) · payload (length bytes)
 import { deflateRawSync, inflateRawSync } from 'node:zlib'
 
-/** What a frame says. Host to guest: spawn … get; guest to host: ready … opened; data, end and error both ways. */
+/**
+ * The type of a frame. Host to guest: spawn … get; guest to host: ready … opened; data, end and error in both
+ * directions.
+ */
 export const FrameType = {
   /** JSON SpawnRequest: start a process as this stream. */
   spawn: 1,
@@ -13,7 +16,7 @@ export const FrameType = {
   write: 4,
   /** JSON {socket}: accept connections on a Unix socket of the guest; each becomes an `opened` stream. */
   forward: 5,
-  /** JSON ScriptRequest: run a shell script in a shell that waits for one; ends with `exit`. */
+  /** JSON ScriptRequest: run a shell script in a waiting shell; ends with `exit`. */
   script: 6,
   /** JSON {url, timeoutMs}: an HTTP GET by the agent itself; answered by `done` with JSON {status}, or `error`. */
   get: 7,
@@ -29,7 +32,7 @@ export const FrameType = {
   done: 13,
   /** JSON {forward}: the guest accepted a connection and named this stream for it. */
   opened: 14,
-  /** Four bytes: how many bytes the agent has read since it last said so (serial-line.ts). */
+  /** Four bytes: the number of bytes that the agent has read since the last acknowledgement (serial-line.ts). */
   acknowledge: 15,
   /** Bytes: standard input (to the guest), standard output or connection data. */
   data: 20,
@@ -49,7 +52,7 @@ export interface Frame {
 
 const headerBytes = 9
 
-/** Longest payload the encoder puts in one frame; longer data is split, so that one stream never blocks the others for long. */
+/** Maximum payload of a frame; longer data is split, so that one stream does not block the others for long. */
 export const chunkBytes = 64 * 1024
 
 /** One frame as bytes. */
@@ -63,12 +66,15 @@ export function encodeFrame(stream: number, type: number, payload: Uint8Array | 
   return frame
 }
 
-/** Added to the type of a frame whose payload is packed (RFC 1951). */
+/** Added to the type of a frame whose payload is compressed (RFC 1951). */
 const PACKED = 0x80
-/** Shorter payloads gain nothing. */
+/** Compressing shorter payloads saves nothing. */
 const worthBytes = 400
 
-/** One frame for the guest, whose kernel takes each byte of a line by a call of its own: what is long goes packed. */
+/**
+ * One frame for the guest. Long payloads are compressed, because its kernel processes each byte of the line in a
+ * separate call.
+ */
 export function encodePacked(stream: number, type: number, payload: Uint8Array | string = ''): Buffer {
   if (payload.length < worthBytes) return encodeFrame(stream, type, payload)
   return encodeFrame(stream, type | PACKED, deflateRawSync(payload))
@@ -80,7 +86,7 @@ export function* encodeData(stream: number, type: number, data: Uint8Array, enco
     yield encode(stream, type, data.subarray(start, start + chunkBytes))
 }
 
-/** Collects bytes as they arrive and hands out whole frames. */
+/** Collects received bytes and returns complete frames. */
 export class FrameDecoder {
   private parts: Buffer[] = []
   private held = 0

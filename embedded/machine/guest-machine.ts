@@ -9,10 +9,10 @@ import { consoleTail, describeKernelEnd } from './kernel-end.ts'
 import type { GuestProcess, Machine, Placement, RunResult, ScriptPlace, SpawnOptions } from './machine.ts'
 import { SerialLine } from './serial-line.ts'
 
-/** Who listens to the frames of one stream. */
+/** Receives the frames of one stream. */
 type Listener = (frame: Frame) => void
 
-/** The kernel ended, or never came up. */
+/** The kernel has ended, or did not start. */
 class MachineGone extends Error {}
 
 const bootDeadlineMs = 60_000
@@ -21,8 +21,8 @@ const bootDeadlineMs = 60_000
 export const startMachine = async (options: BootOptions): Promise<Machine> => machineOn(await bootKernel(options))
 
 /**
- * Waits until the agent of a kernel that boots answers. Rejects with MachineGone, and why, when it does not
- * within a minute (times LAB_TIMEOUT_SCALE).
+ * Waits until the agent of a kernel that boots answers. Rejects with MachineGone and the reason if it does
+ * not within a minute (times LAB_TIMEOUT_SCALE).
  */
 export async function machineOn(kernel: Kernel): Promise<Machine> {
   const machine = new GuestMachine(kernel)
@@ -106,7 +106,7 @@ class GuestMachine implements Machine {
     return stream
   }
 
-  /** Sends one request that is answered by `done`, with what that says, or `error`. */
+  /** Sends a request that is answered by `done` or `error`; resolves to the answer's content. */
   private ask(type: number, payload: Uint8Array | string): Promise<{ stream: number; said: Buffer }> {
     return new Promise((resolve, reject) => {
       const stream = this.open((frame) => {
@@ -243,7 +243,7 @@ class GuestMachine implements Machine {
     return (JSON.parse(said.toString()) as { status: number }).status
   }
 
-  /** Joins a connection that began in the guest with a TCP port of the host's loopback. */
+  /** Connects a connection from the guest with a TCP port of the host's loopback interface. */
   private carry({ stream, payload }: Frame): void {
     const { forward } = JSON.parse(payload.toString()) as { forward: number }
     const port = this.forwards.get(forward)

@@ -1,16 +1,18 @@
-import { spawnSync } from 'node:child_process'
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { offlineRoot } from '../../host/layout.ts'
-import { tryNamespaces } from './host-kernel.ts'
+import { namespacesFail } from './host-kernel.ts'
 
-/** Why this machine's own kernel can't be the guest's, and what changes that, where something does. */
+/** Why this machine's own kernel can't be used for the guest, and how to change that if it is possible. */
 export interface HostKernelTrouble {
   detail: string
-  mend?: string
+  fix?: string
 }
 
-/** Settings that forbid an ordinary user namespaces: a file of /proc/sys, the value that forbids, and the value that allows. */
+/**
+ * Settings that forbid namespaces to an ordinary user: a file of /proc/sys, the value that forbids, and the
+ * value that allows.
+ */
 const settings = [
   [
     'kernel/apparmor_restrict_unprivileged_userns',
@@ -19,10 +21,13 @@ const settings = [
     'AppArmor forbids ordinary users user namespaces (Ubuntu since 23.10)',
   ],
   ['kernel/unprivileged_userns_clone', 0, 1, 'this kernel forbids ordinary users user namespaces'],
-  ['user/max_user_namespaces', 0, 15_000, 'user namespaces are switched off'],
+  ['user/max_user_namespaces', 0, 15_000, 'user namespaces are disabled'],
 ] as const
 
-/** Which setting forbids namespaces to this user, and the command that changes it. `sysctls` is /proc/sys, or stands for it. */
+/**
+ * The setting that forbids namespaces to this user, and the command that changes it. `sysctls` is /proc/sys,
+ * or a test folder.
+ */
 export function forbiddingSetting(sysctls = '/proc/sys'): HostKernelTrouble | undefined {
   const found = settings.find(([name, forbids]) => {
     const file = join(sysctls, name)
@@ -31,15 +36,12 @@ export function forbiddingSetting(sysctls = '/proc/sys'): HostKernelTrouble | un
   if (!found) return undefined
   const [name, , allows, detail] = found
   const key = name.replace('/', '.')
-  return { detail: `${detail}: ${key}`, mend: `sudo sysctl ${key}=${allows}` }
+  return { detail: `${detail}: ${key}`, fix: `sudo sysctl ${key}=${allows}` }
 }
 
-/** Tries, in a tenth of a second, all that the guest's root is made of; undefined where it works. */
+/** Tests all steps that set up the guest's root, in 0.1 s; undefined if they work. */
 export function hostKernelTrouble(sysctls?: string): HostKernelTrouble | undefined {
-  if (offlineRoot !== undefined) return { detail: 'the offline archive runs User-Mode Linux only' }
-  const [program = '', ...words] = tryNamespaces()
-  const { status, error, stderr } = spawnSync(program, words, { encoding: 'utf8', timeout: 20_000 })
-  if (status === 0) return undefined
-  const said = error?.message ?? stderr.trim().split('\n').at(-1) ?? ''
-  return forbiddingSetting(sysctls) ?? { detail: `namespaces of an ordinary user can't be set up: ${said}` }
+  const reason = namespacesFail(offlineRoot)
+  if (reason === undefined) return undefined
+  return forbiddingSetting(sysctls) ?? { detail: `namespaces of an ordinary user can't be set up: ${reason}` }
 }

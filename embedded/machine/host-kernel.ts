@@ -1,44 +1,51 @@
-import { existsSync, lstatSync, realpathSync } from 'node:fs'
+import { spawnSync } from 'node:child_process'
+import { existsSync, lstatSync, mkdtempSync, realpathSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { shellWord } from '../../host/shell-word.ts'
 import { ownFiles, programFolders } from './confinement.ts'
 import { requireLimits } from './host-limits.ts'
 import type { BootOptions, KernelStart } from './kernel.ts'
+import { isWholeRoot } from './kernel-package.ts'
 import { GUEST_CONFINE } from './placement.ts'
+import { fstabWord } from './uml-kernel.ts'
 
 /**
- * Root of this machine becomes this user before anything of the guest runs: what belongs to root in /proc/sys and /sys takes orders from
- * root of the machine in whatever namespace, and from no one else.
+ * Root of this machine changes to this user before any program of the guest runs, because root of the machine can change files of root in
+ * /proc/sys and /sys from every namespace.
  */
 const NOBODY = 65_534
 
-/** Where the guest's root is put together, in a mount namespace of its own. Part of every Linux (hier(7)). */
-const PLACE = '/mnt'
+/** The folder in which the guest's root is set up. It stays empty, because the mounts on it are in a separate namespace. */
+const makePlace = () => mkdtempSync(join(tmpdir(), 'kube-service-labs-'))
 
 const devices = ['null', 'zero', 'full', 'random', 'urandom', 'tty']
 
-/** Folders of programs that are real ones on this machine, and links that stand for the others. */
-function programRoots(): { folders: string[]; links: string[] } {
-  const there = programFolders.filter((folder) => existsSync(folder))
-  const isLink = (folder: string) => lstatSync(folder).isSymbolicLink()
+/** The folders of programs that are real folders in a root file system, and those that are links. */
+function programRoots(root: string): { folders: string[]; links: string[] } {
+  const there = programFolders.filter((folder) => existsSync(join(root, folder)))
+  const isLink = (folder: string) => lstatSync(join(root, folder)).isSymbolicLink()
   return { folders: there.filter((folder) => !isLink(folder)), links: there.filter(isLink) }
 }
 
 interface Guest {
+  place: string
   packages: string
+  /** The packages are a whole root file system, that of an offline archive: no program of the machine is used. */
+  whole: boolean
   node: string
   agent: string
-  /** Files the guest reads at their own paths, besides programs and what everybody may read of /etc. */
+  /** Files that the guest reads at their original paths, besides programs and the publicly readable files of /etc. */
   files: readonly string[]
-  /** Of the user that is root of the guest, in the user namespace where this runs. */
+  /** The id of the guest's root user in the user namespace of this process. */
   uid: number
 }
 
-/** What is fetched from places that only the user who starts this may enter. */
-function fetchScript({ packages, files, uid }: Guest): string {
+/** Copies files from folders that only the starting user may access. */
+function fetchScript({ place, packages, files, uid }: Guest): string {
   return `set -e
-mount -t tmpfs -o mode=0755 tmpfs ${PLACE}
-cd ${PLACE}
+mount -t tmpfs -o mode=0755 tmpfs ${shellWord(place)}
+cd ${shellWord(place)}
 mkdir -p packages root
 mount -o bind,ro ${shellWord(packages)} packages
 ${files.map((file) => `install -D ${shellWord(file)} root/${shellWord(file)}`).join('\n')}
@@ -48,37 +55,37 @@ chown -R ${uid}:${uid} root
 }
 
 /**
- * The guest's root: a tmpfs with copies of what is small, and a layer over each folder of programs. The lower folders are reached through
- * overlayfs only, which never writes to them; nothing else of the machine's files is left once the old root is unmounted.
+ * The guest's root: a tmpfs with copies of small files, and an overlay over each folder of programs. The lower folders are reached through
+ * overlayfs only, which never writes to them; no other file of the machine is accessible after the old root is unmounted.
  */
-function rootScript({ node, agent }: Guest): string {
-  const { folders, links } = programRoots()
+function rootScript({ place, packages, whole, node, agent }: Guest): string {
+  const { folders, links } = programRoots(whole ? packages : '/')
+  const at = (path: string) => fstabWord(join(place, 'root', path))
   const layers = folders.map((folder) => {
-    const lower = [`${PLACE}/packages${folder}`].filter(() => folder === '/usr')
-    return `overlay ${PLACE}/root${folder} overlay ${overlay([...lower, folder].join(':'), `${PLACE}/upper${folder}`, `${PLACE}/work${folder}`)}`
+    const lower = whole ? [`packages${folder}`] : [...['packages/usr'].filter(() => folder === '/usr'), folder]
+    return `overlay ${at(folder)} overlay ${overlay(lower.join(':'), `upper${folder}`, `work${folder}`)}`
   })
   const mounts = [
     ...layers,
-    `proc ${PLACE}/root/proc proc nosuid,nodev,noexec`,
-    `sysfs ${PLACE}/root/sys sysfs nosuid,nodev,noexec`,
-    `tmpfs ${PLACE}/root/run tmpfs mode=0755`,
+    `proc ${at('proc')} proc nosuid,nodev,noexec`,
+    `sysfs ${at('sys')} sysfs nosuid,nodev,noexec`,
+    `tmpfs ${at('run')} tmpfs mode=0755`,
     // ip -n puts another sysfs in the place of the one at /sys, which the kernel allows only where a further one can be seen.
-    `sysfs ${PLACE}/root/run/sysfs sysfs X-mount.mkdir`,
-    `${PLACE}/root${GUEST_CONFINE} ${PLACE}/root${GUEST_CONFINE} none bind,ro`,
-    ...devices.map((name) => `/dev/${name} ${PLACE}/root/dev/${name} none bind`),
-    `devpts ${PLACE}/root/dev/pts devpts newinstance,ptmxmode=0666,mode=0620`,
+    `sysfs ${at('run/sysfs')} sysfs X-mount.mkdir`,
+    `${at(GUEST_CONFINE)} ${at(GUEST_CONFINE)} none bind,ro`,
+    ...devices.map((name) => `/dev/${name} ${at(`dev/${name}`)} none bind`),
+    `devpts ${at('dev/pts')} devpts newinstance,ptmxmode=0666,mode=0620`,
   ]
   const all = (base: string) => folders.map((folder) => base + folder).join(' ')
   return `set -e
-export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root TERM=linux
-cd ${PLACE}
+cd ${shellWord(place)}
 # Only a mount can become the root.
 mount --bind root root
-mkdir -p ${all('upper')} ${all('work')} ${all('root')} root/proc root/sys root/run root/mnt root/root root/tmp root/home root/opt root/var root/dev/pts
+mkdir -p ${all('upper')} ${all('work')} ${all('root')} root/etc root/proc root/sys root/run root/mnt root/root root/tmp root/home root/opt root/var root/dev/pts
 chmod 1777 root/tmp
-cp -P ${links.join(' ')} root/
+cp -P ${links.map((link) => (whole ? `packages${link}` : link)).join(' ')} root/
 # Files that only root of the machine may read are none of the guest's.
-cp -r --preserve=mode,links /etc root/ 2>/dev/null || true
+${whole ? '' : 'cp -r --preserve=mode,links /etc root/ 2>/dev/null || true'}
 cp -r packages/etc packages/var root/
 touch ${devices.map((name) => `root/dev/${name}`).join(' ')}
 ln -s pts/ptmx root/dev/ptmx
@@ -86,8 +93,10 @@ printf '%s\\n' ${mounts.map(shellWord).join(' ')} >fstab
 mount -a -T fstab
 cd root
 pivot_root . mnt
+# Only now: until here, the programs of an offline archive are found by the PATH of its starters.
+export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root TERM=linux
 umount -l mnt
-# Where the old tables can't be had, as on a kernel that nobody has loaded ip_tables into, iptables writes nf_tables.
+# If the legacy tables are not available, as on a kernel without ip_tables loaded, iptables uses nf_tables.
 for table in nat filter mangle; do
   chroot . iptables -t $table -S >/dev/null 2>&1 && continue
   for name in iptables ip6tables; do for form in '' -save -restore; do
@@ -104,49 +113,66 @@ const overlay = (lower: string, upper: string, work: string) =>
 
 /**
  * New namespaces of every kind, in which the caller is root; the first process ends with this one, and all others with the first. The user
- * namespace comes first: what is made before its ids are mapped, as /proc/net/ip_tables_names of a network, belongs to root of the machine.
+ * namespace is created first: files that are created before its ids are mapped, such as /proc/net/ip_tables_names of a network namespace,
+ * belong to root of the machine.
  */
 const namespaces = [
   ...['unshare', '--user', '--map-root-user'],
   ...['unshare', '--mount', '--net', '--pid', '--uts', '--ipc', '--cgroup', '--fork', '--kill-child'],
 ]
 
-/** As an ordinary user, also where root of the machine starts it. */
+/** Runs as an ordinary user, even if root of the machine starts it. */
 const asUser = () =>
   process.getuid?.() === 0 ? ['setpriv', `--reuid=${NOBODY}`, `--regid=${NOBODY}`, '--clear-groups'] : []
 
-/** A command that does what the guest's root and those of nodes and Pods above it need, and fails where one part is not possible here. */
-export function tryNamespaces(): string[] {
-  const { folders } = programRoots()
+/**
+ * Tries what the guest's root and those of nodes and Pods above it need.
+ * @param packages the root file system of an offline archive; absent: programs are the machine's
+ * @returns how it failed, in the words of the program that did; undefined where all of it works here
+ */
+export function namespacesFail(packages?: string): string | undefined {
+  const place = makePlace()
   const script = `set -e
-mount -t tmpfs tmpfs ${PLACE}
-cd ${PLACE}
-mkdir one work-one two work-two proc sys lower
-${folders
+mount -t tmpfs tmpfs ${shellWord(place)}
+mkdir ${shellWord(`${place}/packages`)}
+# By another name it may be in a folder that this user can't enter.
+${packages === undefined ? '' : `mount --no-canonicalize -o bind . ${shellWord(`${place}/packages`)}`}
+cd ${shellWord(place)}
+mkdir lower one work-one two work-two proc sys
+${programRoots(packages ?? '/')
+  .folders.map((folder) => (packages === undefined ? folder : `packages${folder}`))
   .map(
-    (
-      folder,
-    ) => `mount -t overlay overlay -o ${overlay(`${PLACE}/lower:${folder}`, `${PLACE}/one`, `${PLACE}/work-one`)} lower
-mount -t overlay overlay -o ${overlay(`${PLACE}/lower`, `${PLACE}/two`, `${PLACE}/work-two`)} two
+    (folder) => `mount -t overlay overlay -o ${overlay(`two:${folder}`, 'one', 'work-one')} lower
+mount -t overlay overlay -o ${overlay('lower', 'two', 'work-two')} two
 umount two lower`,
   )
   .join('\n')}
 mount -t proc proc proc
 mount -t sysfs sysfs sys`
-  return [...asUser(), ...namespaces, 'sh', '-c', script]
+  const [program = '', ...words] = [...asUser(), ...namespaces, 'sh', '-c', script]
+  try {
+    const tried = spawnSync(program, words, { cwd: packages ?? '/', encoding: 'utf8', timeout: 20_000 })
+    return tried.status === 0 ? undefined : (tried.error?.message ?? tried.stderr.trim().split('\n').at(-1) ?? '')
+  } finally {
+    rmSync(place, { recursive: true, force: true })
+  }
 }
 
-/** This machine's own kernel, in namespaces of an ordinary user (user_namespaces(7)): what the guest is root of is its own. */
+/** This machine's own kernel, in namespaces of an ordinary user (user_namespaces(7)): the guest is root only of its own objects. */
 export function hostKernel(options: BootOptions, agent: string): KernelStart {
   requireLimits(0)
-  const { folders } = programRoots()
+  const packages = realpathSync(options.packages)
+  const whole = isWholeRoot(packages)
+  const { folders } = programRoots(whole ? packages : '/')
   const isRoot = process.getuid?.() === 0
-  const files = [...ownFiles(), agent, ...(options.readable ?? []).map((file) => realpathSync(file))]
+  const files = whole ? [agent] : [...ownFiles(), agent, ...(options.readable ?? []).map((file) => realpathSync(file))]
   const guest: Guest = {
-    packages: realpathSync(options.packages),
-    node: realpathSync(process.execPath),
+    place: makePlace(),
+    packages,
+    whole,
+    node: whole ? '/usr/bin/node' : realpathSync(process.execPath),
     agent,
-    files: files.filter((file) => !folders.some((folder) => file.startsWith(`${folder}/`))),
+    files: whole ? files : files.filter((file) => !folders.some((folder) => file.startsWith(`${folder}/`))),
     uid: isRoot ? NOBODY : 0,
   }
   const command = isRoot
@@ -167,8 +193,9 @@ export function hostKernel(options: BootOptions, agent: string): KernelStart {
   return {
     command,
     cwd: '/',
+    env: { TMPDIR: guest.place },
     line: { windowBytes: 1024 * 1024, packed: false },
-    // A mount is no part of the layer below it: each folder of programs is laid by itself.
+    // An overlay does not include mounts of its lower layer, so each folder of programs gets a separate overlay.
     ownKernel: false,
     layer: (root, upper, work) => ({
       folders: folders.flatMap((folder) => [join(upper, folder), join(work, folder), join(work, 'root')]),
@@ -179,7 +206,7 @@ export function hostKernel(options: BootOptions, agent: string): KernelStart {
         ),
       ],
     }),
-    booted: () => {},
+    booted: () => rmSync(guest.place, { recursive: true, force: true }),
     ended: () => {},
   }
 }

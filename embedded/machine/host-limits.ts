@@ -4,48 +4,48 @@ import { freeMegabytes, SystemTrouble } from '../../host/system-trouble.ts'
 
 const bytesPerMegabyte = 1024 * 1024
 
-/** A limit of a process (getrlimit(2)): its line in /proc/PID/limits, what a kernel needs of it, and how it is raised. */
+/** A limit of a process (getrlimit(2)): its line in /proc/PID/limits, the value that a kernel needs, and how to raise it. */
 interface Limit {
   line: string
   needed: number
-  tell(found: number): string
+  describe(found: number): string
 }
 
-/** What the kernel of a cluster and its daemon need (measured with Debian's 6.12 and Node 20). */
+/** The requirements of a cluster's kernel and daemon (measured with Debian's 6.12 and Node 20). */
 const limitsFor = (megabytes: number): Limit[] => [
   {
     line: 'Max file size',
     needed: megabytes * bytesPerMegabyte,
-    tell: (bytes) =>
+    describe: (bytes) =>
       `files of at most ${Math.floor(bytes / bytesPerMegabyte)} MB are allowed, and its memory is a file of ${megabytes} MB: \`ulimit -f unlimited\``,
   },
   {
     line: 'Max address space',
     needed: 4096 * bytesPerMegabyte,
-    tell: (bytes) =>
+    describe: (bytes) =>
       `processes may have ${Math.floor(bytes / bytesPerMegabyte)} MB of address space, and 4096 MB are needed: \`ulimit -v unlimited\``,
   },
   {
     line: 'Max open files',
     needed: 256,
-    tell: (files) => `processes may open ${files} files, and 256 are needed: \`ulimit -n 1024\``,
+    describe: (files) => `processes may open ${files} files, and 256 are needed: \`ulimit -n 1024\``,
   },
   {
     line: 'Max processes',
     needed: 256,
-    tell: (processes) => `a user may have ${processes} processes, and 256 are needed: \`ulimit -u 1024\``,
+    describe: (processes) => `a user may have ${processes} processes, and 256 are needed: \`ulimit -u 1024\``,
   },
 ]
 
 /**
- * Looks whether a kernel with that much memory can run within the limits of this process.
+ * Checks that a kernel with this much memory can run within the limits of this process.
  * @param limits the text of /proc/self/limits
- * @throws SystemTrouble that names every limit which is too low, and the command that raises it
+ * @throws SystemTrouble that names every limit that is too low, and the command that raises it
  */
 export function requireLimits(megabytes: number, limits = readFileSync('/proc/self/limits', 'utf8')): void {
-  const faults = limitsFor(megabytes).flatMap(({ line, needed, tell }) => {
+  const faults = limitsFor(megabytes).flatMap(({ line, needed, describe }) => {
     const soft = new RegExp(`^${line}\\s+(\\d+)`, 'm').exec(limits)?.[1]
-    return soft !== undefined && Number(soft) < needed ? [tell(Number(soft))] : []
+    return soft !== undefined && Number(soft) < needed ? [describe(Number(soft))] : []
   })
   if (faults.length > 0)
     throw new SystemTrouble(
@@ -54,8 +54,8 @@ export function requireLimits(megabytes: number, limits = readFileSync('/proc/se
 }
 
 /**
- * A folder for the file that is the guest's memory: a tmpfs where one is large enough, else the usual temporary folder.
- * @throws SystemTrouble where neither has as much room: the kernel would be ended at the first page that the disk does not take
+ * A folder for the file that contains the guest's memory: a tmpfs if one is large enough, else the temporary folder.
+ * @throws SystemTrouble if neither has enough space: the kernel would be killed at the first page that can't be written
  */
 export function memoryFolder(megabytes: number, folders = ['/dev/shm', tmpdir()]): string {
   const there = [...new Set(folders)].filter((folder) => existsSync(folder))

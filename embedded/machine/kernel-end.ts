@@ -2,25 +2,28 @@ import { closeSync, fstatSync, openSync, readSync } from 'node:fs'
 import { constants } from 'node:os'
 import { plainText, shortened } from '../../host/plain-text.ts'
 
-/** Begins the supervisor's last line on the console, which goes on with the exit status that sh(1) has for the kernel. */
+/** The start of the supervisor's last line on the console, followed by the kernel's exit status in sh(1). */
 export const ENDED = 'The process of the kernel ended with status '
 
-/** A panic takes some 3 kB. Root of the guest can make its console as long as it likes. */
+/** A panic message has about 3 kB. The console's length is limited, because root of the guest can write to it. */
 const TAIL_BYTES = 64 * 1024
 
-/** Lines with which Linux, and User-Mode Linux where its memory file finds no room, tell why they give up. The first is the cause. */
+/**
+ * Messages with which Linux, or User-Mode Linux without space for its memory file, reports a fatal error. The first one is the
+ * cause.
+ */
 const PANIC = /Kernel panic - not syncing|ran out of space|No space left on device/
 
-/** Where this ends the guest agent, the guest's first process shuts the kernel down. */
+/** If this kills the guest agent, the guest's first process shuts down the kernel. */
 const OUT_OF_MEMORY = /Out of memory: Killed process/
 
 /** sh(1): a process that a signal ended has the signal's number and this. */
 const BY_SIGNAL = 128
 
 /**
- * Why a kernel ended, in words that follow "its kernel ended": the line in which its console tells the reason, else how its process
- * ended and the last line.
- * @param console all that the console printed, or the end of it
+ * Why a kernel ended, as a clause after "its kernel ended": the line of its console with the reason, else the end of its process
+ * and the last line.
+ * @param console the output of the console, or its end
  */
 export function describeKernelEnd(console: string): string {
   const lines = console
@@ -29,7 +32,7 @@ export function describeKernelEnd(console: string): string {
     .filter(Boolean)
   const at = lines.findLastIndex((line) => line.startsWith(ENDED))
   const status = at < 0 ? undefined : Number(lines[at]?.slice(ENDED.length))
-  // The shell has its own word for a signal, in the line before: "Killed", "Aborted".
+  // The shell prints the signal's name in the line before: "Killed", "Aborted".
   const printed = lines.slice(0, at < 0 ? undefined : at)
   const panic = printed.find((line) => PANIC.test(line))
   if (panic !== undefined) return `with ${quoted(panic)}`
@@ -39,15 +42,15 @@ export function describeKernelEnd(console: string): string {
   }
   const signal = Object.entries(constants.signals).find(([, number]) => status === number + BY_SIGNAL)?.[0]
   if (signal === 'SIGKILL' || status === undefined)
-    return 'with SIGKILL, from outside: something on this machine killed it, as Linux does when memory runs out'
+    return 'with SIGKILL: another process on this machine killed it, or Linux because memory ran out'
   const last = printed.filter((line) => !/^(Aborted|Segmentation fault|Bus error)/.test(line)).at(-1)
   const how = signal ? `with ${signal}` : `with exit code ${status}`
-  return last === undefined ? `${how}; its console tells nothing` : `${how}; its console ends with ${quoted(last)}`
+  return last === undefined ? `${how}; its console is empty` : `${how}; its console ends with ${quoted(last)}`
 }
 
 const quoted = (line: string) => `"${shortened(plainText(line))}"`
 
-/** The end of the file that a kernel's console was written to. */
+/** The end of the file with a kernel's console output. */
 export function consoleTail(file: string): string {
   const handle = openSync(file, 'r')
   try {

@@ -1,4 +1,5 @@
 import { copyFileSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { arch } from 'node:os'
 import { basename, join } from 'node:path'
 import type { Progress } from '../../host/progress.ts'
 import { runTool } from '../../host/supervised.ts'
@@ -9,21 +10,32 @@ import type { Addition } from './package-tree.ts'
 import { SHIM_FOLDER, shimVariable } from './xstate-shim.ts'
 
 /**
- * The release whose kernel is taken on every Debian: 6.12 maps the pages around a fault in one go (um_tlb_sync), which makes a
- * lab a quarter faster than on 6.1 of Debian 12, and still has the iptables of old (CONFIG_IP_NF_IPTABLES_LEGACY) that later
- * packages lack.
+ * The release whose kernel is used on every Debian: 6.12 maps the pages around a fault at once (um_tlb_sync), which makes a lab 25%
+ * faster than with 6.1 of Debian 12, and still has legacy iptables (CONFIG_IP_NF_IPTABLES_LEGACY), which later packages lack.
  */
 const RELEASE = 'trixie'
-/** What sources.list may call a release of Debian instead of by its codename; others may call theirs so, too. */
+/** Names of Debian releases in sources.list besides their codenames; other distributions may also use them. */
 const ALIASES = ['stable', 'oldstable', 'testing', 'unstable', 'sid']
 /** The kernel's package, in every release. */
 export const KERNEL = 'user-mode-linux'
 
-const LOADER = 'ld-linux-x86-64.so.2'
-/** Where a usr-merged tree has its libraries. */
-export const LIBRARIES = 'usr/lib/x86_64-linux-gnu'
+/**
+ * The processors that the embedded cluster runs on: as `uname -m` and Debian's folders name them, as Kubernetes does, and their
+ * loaders (ld.so(8)).
+ */
+const processors: Record<string, { name: string; kubernetes: string; loader: string }> = {
+  x64: { name: 'x86_64', kubernetes: 'amd64', loader: 'ld-linux-x86-64.so.2' },
+  arm64: { name: 'aarch64', kubernetes: 'arm64', loader: 'ld-linux-aarch64.so.1' },
+}
 
-/** Runs a program of a root file system with the libraries beside it (ld.so(8)), wherever that root is. */
+/** That of this machine; undefined for others. */
+export const processor = processors[arch()]
+
+const LOADER = processor?.loader ?? ''
+/** Where a usr-merged tree has its libraries. */
+export const LIBRARIES = `usr/lib/${processor?.name}-linux-gnu`
+
+/** Runs a program of a root file system with the libraries beside it (ld.so(8)), independent of the path of that root. */
 export const runFrom = (root: string, program: string): string[] => [
   ...[join(root, LIBRARIES, LOADER), '--inhibit-cache', '--library-path', join(root, LIBRARIES)],
   ...['--argv0', basename(program)],
@@ -32,6 +44,9 @@ export const runFrom = (root: string, program: string): string[] => [
 
 /** In a tree that is a whole root file system (offline.ts): starts the script of the cluster, which is in no folder of that root. */
 export const FIRST_PROGRAM = 'usr/lib/uml/first'
+
+/** A tree of packages that is a whole root file system, so that no program of the machine is used. */
+export const isWholeRoot = (tree: string) => existsSync(join(tree, FIRST_PROGRAM))
 
 /** The kernel of a tree, and how to start it. */
 export interface KernelProgram {
@@ -46,14 +61,14 @@ export function kernelProgram(tree: string): KernelProgram {
   const directory = join(tree, SHIM_FOLDER)
   // Not for the shell and taskset that start it: they are the host's.
   const ownLibc = existsSync(join(directory, LOADER)) ? ['LD_LIBRARY_PATH=.'] : []
-  const env = existsSync(join(tree, FIRST_PROGRAM)) ? runFrom(tree, 'usr/bin/env') : ['env']
+  const env = isWholeRoot(tree) ? runFrom(tree, 'usr/bin/env') : ['env']
   return { command: [...env, ...ownLibc, shimVariable, join(tree, 'usr/bin/linux.uml')], directory }
 }
 
 /** The kernel as one more part of a tree on Debian; undefined where it is a package of the system's own release. */
 export function kernelAddition(cache: string): Addition | undefined {
   const { ID: id, VERSION_CODENAME: own = '' } = osRelease()
-  if (id !== 'debian' || own === RELEASE || !own) return undefined
+  if (processor !== processors.x64 || id !== 'debian' || own === RELEASE || !own) return undefined
   return { name: `${KERNEL}/${RELEASE}`, fetch: (progress, signal) => fetchKernel({ cache, own, signal }, progress) }
 }
 
@@ -74,7 +89,9 @@ async function fetchKernel(
   } catch (error) {
     if (error instanceof SystemTrouble || signal.aborted) throw error
     const reason = error instanceof Error ? error.message : String(error)
-    progress.note(`The kernel of Debian "${RELEASE}" can't be had: ${reason} Taking that of "${own}", which is slower.`)
+    progress.note(
+      `The kernel of Debian "${RELEASE}" is not available: ${reason} Using that of "${own}", which is slower.`,
+    )
     return async (tree) => {
       const archives = await aptDownload({ cache, name: KERNEL, packages: [KERNEL] }, progress)
       for (const archive of archivesIn(archives)) await runTool(['dpkg-deb', '--extract', archive, '.'], tree)
@@ -92,7 +109,7 @@ async function unpackKernel(archives: string, tree: string): Promise<void> {
   rmSync(archives, { recursive: true, force: true })
 }
 
-/** Gives the kernel of a tree the C library of a root file system, unless it has one. */
+/** Copies the C library of a root file system to the kernel of a tree, unless it has one. */
 export function bringLibc(tree: string, from: string): void {
   const libc = join(tree, SHIM_FOLDER)
   if (existsSync(join(libc, LOADER))) return
@@ -125,7 +142,7 @@ function systemSources(): SourcesFile[] {
   return paths.map((path) => ({ name: path.split('/').at(-1) ?? path, text: readFileSync(path, 'utf8') }))
 }
 
-/** os-release(5), as far as its values stand without escapes. */
+/** os-release(5), for values without escapes. */
 function osRelease(): Record<string, string> {
   const file = '/etc/os-release'
   const text = existsSync(file) ? readFileSync(file, 'utf8') : ''

@@ -2,7 +2,10 @@ import type { ChildProcess } from 'node:child_process'
 import type { Readable, Writable } from 'node:stream'
 import type { Confinement } from './confinement.ts'
 
-/** The kernels that a cluster can run on: User-Mode Linux, or this machine's own in namespaces of its own. */
+/**
+ * The kernels that a cluster can run on: User-Mode Linux, or this machine's own kernel in separate
+ * namespaces.
+ */
 export const KERNELS = ['uml', 'host'] as const
 export type KernelName = (typeof KERNELS)[number]
 
@@ -17,15 +20,18 @@ export interface BootOptions {
   name: string
   /** Of User-Mode Linux; the host's kernel shares the memory of the host. */
   memoryMegabytes?: number
-  /** Where its console is written; absent: `console.log` in its folder, which root of the guest can change. */
+  /**
+   * The file for its console output; default: `console.log` in its folder, which root of the guest can
+   * change.
+   */
   consoleFile?: string
   /** Further files of the host that programs of the guest read. */
   readable?: readonly string[]
-  /** What is to be used of what this machine can do; absent: all. */
+  /** The confinement mechanisms to use; default: all that are available. */
   confinement?: Confinement
 }
 
-/** How a guest's first process comes to life, and what differs between guests of one kernel and of another. */
+/** How a guest's first process is started, and the differences between the kernels. */
 export interface KernelStart {
   /** Absent: none; the kernel is not confined because it is the host's own. */
   confinement?: Confinement
@@ -33,12 +39,15 @@ export interface KernelStart {
   cwd: string
   /** TMPDIR is removed when it has ended. */
   env?: NodeJS.ProcessEnv
-  /** What the line to the agent takes before it is acknowledged, and whether long frames go packed. */
+  /**
+   * The number of bytes that the line to the agent accepts before an acknowledgement, and whether long frames
+   * are compressed.
+   */
   line: { windowBytes: number; packed: boolean }
   /** These two as Machine's. */
   ownKernel: boolean
   layer(root: string, upper: string, work: string): { folders: string[]; mounts: string[] }
-  /** To be called when it is up: removes what it needs only to start. */
+  /** Called when it has started: removes files that it needs only to start. */
   booted(): void
   /** To be called when its process has ended. */
   ended(): void
@@ -48,8 +57,11 @@ export interface Kernel extends Omit<KernelStart, 'command' | 'cwd' | 'env' | 'e
   process: ChildProcess
   toGuest: Writable
   fromGuest: Readable
-  /** Holds what its console printed, and at its end the supervisor's line (kernel-end.ts). */
+  /** Contains its console output, and at its end the supervisor's line (kernel-end.ts). */
   consoleFile: string
-  /** Ends the kernel with all its helpers at once. Nothing is lost: all that a guest holds is in its memory. */
+  /**
+   * Kills the kernel with all its helpers immediately. No data is lost, because a guest stores everything in
+   * memory.
+   */
   end(): void
 }

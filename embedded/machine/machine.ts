@@ -1,24 +1,24 @@
 import type { Readable, Writable } from 'node:stream'
 
-/** What is left of root's rights. */
+/** The privileges that root keeps. */
 export interface Privileges {
   /** Bits of the capabilities (capabilities(7)), hexadecimal; absent: all. */
   capabilities?: string
-  /** Programs with setuid or file capabilities give no more rights. */
+  /** Programs with setuid or file capabilities give no additional privileges. */
   noNewPrivileges?: boolean
 }
 
-/** Where in the guest a command runs. */
+/** The namespaces of the guest in which a command runs. */
 export interface Placement {
   /** A network namespace by name (a node's or a Pod's); absent: the guest's own. */
   netns?: string
   /** A process whose namespaces (mount, uts, ipc, pid, network), root and working directory to share, as nsenter does. */
   pid?: number
-  /** The same for the only child of this process: `unshare --fork` is the parent of whom it made the namespaces for. */
+  /** The same for the only child of this process: `unshare --fork` is the parent of the first process in the new namespaces. */
   childOf?: number
-  /** With `pid`: what a command there may do of what root may; absent: everything. */
+  /** With `pid`: the privileges of a command there; default: all. */
   privileges?: Privileges
-  /** Host name the process sees (a fresh uts namespace). */
+  /** Host name of the process (in a new uts namespace). */
   hostname?: string
   cwd?: string
   env?: Record<string, string>
@@ -42,7 +42,7 @@ export interface GuestProcess {
 
 export interface SpawnOptions {
   tty?: boolean
-  /** Of the terminal; 80 x 24 unless told. */
+  /** Size of the terminal; default 80 x 24. */
   size?: { columns: number; rows: number }
   /** Standard input is /dev/null. */
   noInput?: boolean
@@ -63,36 +63,39 @@ export interface Machine {
    * netlink request needs one.
    */
   readonly ownKernel: boolean
-  /** Runs a command to its end. Rejects only when the machine is gone or `timeoutMs` passed (the command is then killed). */
+  /** Runs a command to its end. Rejects only if the machine has ended or `timeoutMs` have passed (the command is then killed). */
   run(
     command: readonly string[],
     placement?: Placement,
     options?: { stdin?: string | Uint8Array; timeoutMs?: number },
   ): Promise<RunResult>
   /**
-   * Runs a shell script that reads no input and leaves nothing in the background, in a shell that waits at this place: many
-   * times cheaper than `run`. Rejects as `run` does.
+   * Runs a shell script that reads no input and leaves nothing in the background, in a shell that waits there: many times faster than
+   * `run`. Rejects as `run` does.
    */
   script(text: string, place?: ScriptPlace, options?: { timeoutMs?: number }): Promise<RunResult>
-  /** Starts a process that lives on; with `tty` it gets a pseudo terminal and stdout carries both outputs. */
+  /** Starts a process that keeps running; with `tty` it gets a pseudo terminal, and stdout contains both outputs. */
   spawn(command: readonly string[], placement?: Placement, options?: SpawnOptions): Promise<GuestProcess>
-  /** Writes files in the guest (parents are made; a path that ends in / is a folder to be made). Never touches the host's own files. */
+  /**
+   * Writes files in the guest (parent folders are created; a path that ends in / is a folder to create). Never touches the host's own
+   * files.
+   */
   write(files: readonly { path: string; content: string | Uint8Array; mode?: number }[]): Promise<void>
-  /** Removes files, and folders with all that is in them; nothing may be mounted there. What is not there does not matter. */
+  /** Removes files, and folders with all that is in them; nothing may be mounted there. Missing paths are ignored. */
   remove(paths: readonly string[]): Promise<void>
   /**
-   * A root of its own for a node or a container: what is to be made and mounted (lines of an fstab) so that `root` shows the guest's files
-   * under a fresh writable layer, whose files are in `upper`. The three folders exist.
+   * The root file system of a node or container: the folders and mounts (lines of an fstab) for an overlay at `root` over the guest's
+   * files, with its writable layer in `upper`. The three folders exist.
    */
   layer(root: string, upper: string, work: string): { folders: string[]; mounts: string[] }
-  /** Listens inside a network namespace of the guest and carries each connection to a TCP port of the host's loopback. */
+  /** Listens inside a network namespace of the guest and forwards each connection to a TCP port of the host's loopback interface. */
   forward(netns: string, address: string, port: number, hostPort: number): Promise<void>
   /**
-   * The status that an HTTP GET gets which is sent from the guest's own network, outside every node. The agent sends it itself: a
-   * process would cost fifty times as much. Rejects when nothing answers within `timeoutMs`.
+   * The status of an HTTP GET from the guest's own network, outside every node. The agent sends it itself: a process would take fifty
+   * times as long. Rejects if there is no answer within `timeoutMs`.
    */
   status(url: string, timeoutMs: number): Promise<number>
-  /** Settles when the kernel is gone, with the reason in words that follow "the kernel". */
+  /** Settles when the kernel has ended, with the reason as a clause after "the kernel". */
   readonly ended: Promise<string>
   stop(): Promise<void>
 }

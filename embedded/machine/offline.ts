@@ -17,20 +17,24 @@ import { basename, join } from 'node:path'
 import { ensureArtifact } from '../../host/artifact.ts'
 import type { Progress } from '../../host/progress.ts'
 import { runTool } from '../../host/supervised.ts'
-import { ensureConfine, ownFiles } from './confinement.ts'
-import { bringLibc, FIRST_PROGRAM, KERNEL, kernelAddition, LIBRARIES, runFrom } from './kernel-package.ts'
+import { ownFiles } from './confinement.ts'
+import { bringLibc, FIRST_PROGRAM, KERNEL, kernelAddition, LIBRARIES, processor, runFrom } from './kernel-package.ts'
 import { unpackPackages } from './package-tree.ts'
-import { always, programs, requireSupport } from './packages.ts'
+import { always, compileInto, programs, requireSupport, umlTrouble } from './packages.ts'
 import { firstProgram } from './uml-kernel.ts'
-import { ensureXstateShim } from './xstate-shim.ts'
 
-/** What labs use beside the programs of nodes and Pods. What these depend on, and what every Debian has, comes with them. */
+/** Packages that labs use besides the programs of nodes and Pods. Dependencies and base packages are included. */
 const further = ['mount', 'make', 'less', 'libstdc++6', 'kubernetes-client']
+
+/** Tells ./lab and make which processor the programs are for, as `uname -m` names it. */
+const PROCESSOR = 'processor'
 
 /** Links that the packages' own scripts make when they are installed. */
 const links = { 'usr/bin/awk': 'mawk', 'usr/bin/which': 'which.debianutils', 'usr/bin/pager': 'less' }
 
-/** Starts the program of the root file system that this file is called by the name of. The libraries of the machine stay out of it. */
+/**
+ * Starts the program of the root file system that has the name of this file, without the libraries of the machine.
+ */
 const starter = `#!/bin/sh
 here=\${0%/*} name=\${0##*/}
 root=$here/../root folder=bin
@@ -44,36 +48,41 @@ exec ${runFrom('$root', 'usr/$folder/$name')
   .join(' ')} "$@"
 `
 
-/** Node.js takes the loader (ld.so(8)) for its own program, and starts it for every process of its own. */
+/** Node.js would use the loader (ld.so(8)) as its own program when it starts processes. */
 const execPath = `process.execPath = require('node:path').join(__dirname, 'bin/node')\n`
 
 /**
- * Makes the folder of an offline archive that needs nothing of the machine it is on: packages of this system's release with all that they depend on, the
- * kernel, and the Node.js that runs this. Its root file system is the guest's, and its programs run on the host, too.
- * @throws Unsupported where packages can't be had, Error where one can't be fetched
+ * Creates the folder of an offline archive that depends on no file of the machine: packages of this system's release
+ * with all that they depend on, the kernel, and the Node.js that runs this. Its root file system is the guest's, and
+ * its programs run on the host, too.
+ * @throws Unsupported if packages are not available, Error if one can't be fetched
  */
 export async function makeOffline(offline: string, cache: string, progress: Progress): Promise<void> {
   await requireSupport()
   const more = kernelAddition(cache)
-  const packages = [...(more ? [] : [KERNEL]), ...always, ...Object.values(programs), ...further]
+  const packages = [...(more || umlTrouble() ? [] : [KERNEL]), ...always, ...Object.values(programs), ...further]
   const tree = await unpackPackages({ cache, name: 'offline', packages, closure: 'all', more }, progress)
-  await Promise.all([ensureXstateShim(tree), ensureConfine(tree)])
+  await compileInto(tree)
   const make = async (fresh: string) => {
     await runTool(['cp', '-a', tree, fresh], cache)
     await complete(fresh)
   }
   await ensureArtifact({ path: join(offline, 'root'), make }, progress)
   makeStarters(offline)
-  // That of a distribution may need more than its program and libraries.
+  // The Node.js of a distribution may need more files than its program and libraries.
   await runTool(['env', '-i', `PATH=${offline}/bin`, `${offline}/bin/node`, '--version'], offline)
 }
 
-/** Makes each program of the root one that can be run on the host. Perl and scripts would look for what is theirs on the host. */
+/**
+ * Creates a starter for each program of the root, so that it can run on the host, except Perl and scripts, which
+ * would use files of the host.
+ */
 export function makeStarters(offline: string): void {
   const bin = join(offline, 'bin')
   mkdirSync(bin)
   writeFileSync(join(offline, 'start'), starter, { mode: 0o755 })
   writeFileSync(join(offline, 'exec-path.cjs'), execPath)
+  writeFileSync(join(offline, PROCESSOR), `${processor?.name}\n`)
   for (const folder of ['usr/bin', 'usr/sbin'])
     for (const name of readdirSync(join(offline, 'root', folder))) {
       const head = headOf(join(offline, 'root', folder, name))
@@ -108,7 +117,7 @@ async function complete(root: string): Promise<void> {
     copyFileSync(join(root, `usr/share/base-passwd/${file}.master`), join(root, 'etc', file))
   writeFileSync(join(root, 'etc/hosts'), '127.0.0.1 localhost\n')
   writeFileSync(join(root, FIRST_PROGRAM), firstProgram, { mode: 0o755 })
-  bringLibc(root, root)
+  if (!umlTrouble()) bringLibc(root, root)
   // A Node.js of a distribution has libraries that no package above brings.
   for (const file of ownFiles()) {
     const place = join(root, file === realpathSync(process.execPath) ? 'usr/bin/node' : join(LIBRARIES, basename(file)))
@@ -116,7 +125,7 @@ async function complete(root: string): Promise<void> {
     copyFileSync(file, place)
     chmodSync(place, 0o755)
   }
-  // Libraries are asked for by another name than their files': ldconfig makes those links.
+  // Programs refer to libraries by other names than those of their files: ldconfig creates the links.
   await runTool([join(root, 'usr/sbin/ldconfig'), '-n', join(root, LIBRARIES)], root)
   // Every file belongs to the user who unpacks the archive.
   await runTool(['chmod', '-R', 'u+rwX,go+rX,ug-s', '.'], root)

@@ -7,20 +7,19 @@ export interface RunningKernel {
 }
 
 /**
- * The CPU for one more kernel: the one that the fewest others have to themselves, of those that this process may use.
- * Undefined where there is no choice. A guest is one CPU, and each of its page faults and system calls hands over between two
- * processes of the host (ptrace); where both run on the same CPU nobody has to be woken on another one, which saves a quarter
- * to a third of the time.
+ * Selects the CPU for an additional kernel: of the CPUs that this process may use, the one with the fewest kernels. Undefined
+ * if there is only one. A guest has one CPU, and each of its page faults and system calls switches between two processes of
+ * the host (ptrace); if both run on the same CPU, no other CPU must be woken, which saves 25 to 33% of the time.
  */
 export function ownCpu(allowed: readonly number[], kernels: readonly RunningKernel[]): number | undefined {
   if (allowed.length < 2) return undefined
   const taken = (cpu: number) =>
     new Set(kernels.filter(({ cpus }) => cpus.length === 1 && cpus[0] === cpu).map(({ session }) => session)).size
-  // The last CPUs first: interrupts of the machine come to the first one.
+  // The last CPUs first, because the first one handles interrupts of the machine.
   return [...allowed].sort((one, other) => taken(one) - taken(other) || other - one)[0]
 }
 
-/** The CPUs of a list such as `0-3,8` (cpuset(7), "List format"). Text of another form gives none. */
+/** The CPUs of a list such as `0-3,8` (cpuset(7), "List format"). Empty for other text. */
 export function readCpuList(text: string): number[] {
   return text
     .trim()
@@ -32,7 +31,7 @@ export function readCpuList(text: string): number[] {
     })
 }
 
-/** The CPUs that this process may use; none where the system does not say. */
+/** The CPUs that this process may use; empty if the system does not report them. */
 export function allowedCpus(): number[] {
   try {
     return cpusOf('self')
@@ -51,7 +50,7 @@ export function runningKernels(): RunningKernel[] {
         // State, parent, process group, session (proc(5)).
         return comm === 'linux.uml' ? [{ session: rest.split(' ')[3] ?? '', cpus: cpusOf(pid) }] : []
       } catch {
-        // It ended meanwhile.
+        // It has ended in the meantime.
         return []
       }
     })

@@ -6,11 +6,11 @@ import { runTool } from '../../host/supervised.ts'
 import { CACHE_MEGABYTES, requireSpace } from '../../host/system-trouble.ts'
 import { type AptDownload, aptDownload, archivesIn } from './apt-download.ts'
 
-/** What goes into a tree and is not simply a package of this system's release. */
+/** An additional part of a tree that is not a package of this system's release. */
 export interface Addition {
-  /** One of the tree's parts: a tree without it is made again. */
+  /** The name of this part: a tree without it is recreated. */
   name: string
-  /** Fetches it; what it resolves to puts it into a fresh tree. */
+  /** Fetches it; resolves to a function that adds it to a new tree. */
   fetch(progress: Progress, signal: AbortSignal): Promise<(tree: string) => Promise<void>>
 }
 
@@ -18,7 +18,7 @@ export interface PackageTree {
   cache: string
   /** Of the tree's folder. */
   name: string
-  /** Names that this release does not know are left out, but for the first. */
+  /** Names that are not in this release are ignored, except the first. */
   packages: readonly string[]
   /** As AptDownload's. */
   closure?: AptDownload['closure']
@@ -26,7 +26,7 @@ export interface PackageTree {
 }
 
 /**
- * Unpacks packages of this Debian or Ubuntu into a tree of their own below `cache`, once, and again where it is damaged.
+ * Unpacks packages of this Debian or Ubuntu into a separate tree below `cache`, once, and again if it is damaged.
  * @returns the tree's root, usr-merged
  * @throws Error when something can't be fetched
  */
@@ -43,7 +43,7 @@ export async function unpackPackages(wanted: PackageTree, progress: Progress): P
 async function fetchInto(fresh: string, wanted: PackageTree, progress: Progress): Promise<void> {
   const { cache, packages, more } = wanted
   requireSpace(cache, CACHE_MEGABYTES)
-  progress.start(`Fetching ${more?.name ?? packages[0]} and what goes with it (once)`)
+  progress.start(`Fetching ${more?.name ?? packages[0]} and its dependencies (once)`)
   const failed = new AbortController()
   const { signal } = failed
   const downloads = [aptDownload({ ...wanted, signal }, progress), more?.fetch(progress, signal)] as const
@@ -53,7 +53,7 @@ async function fetchInto(fresh: string, wanted: PackageTree, progress: Progress)
     await unpack(archives, fresh, add)
     rmSync(archives, { recursive: true, force: true })
   } catch (error) {
-    // What one of them fetches is of no use without the other.
+    // If one download fails, the other is not needed.
     failed.abort()
     await Promise.allSettled(downloads)
     progress.end(false)
@@ -62,7 +62,7 @@ async function fetchInto(fresh: string, wanted: PackageTree, progress: Progress)
   progress.end(true)
 }
 
-/** Later releases have links there, whose packages are usr-merged already. */
+/** In later releases, whose packages are already usr-merged, these are links. */
 const isFolderItself = (path: string) => lstatSync(path, { throwIfNoEntry: false })?.isDirectory() === true
 
 const links: [string, string][] = [
@@ -77,7 +77,7 @@ const links: [string, string][] = [
 
 /**
  * Unpacks archives into a fresh tree. The tree is usr-merged, because a real `sbin/` in an overlay layer would hide the host's
- * `/sbin` link; what alternatives and absolute links would do at installation is done here.
+ * `/sbin` link; the effects of alternatives and absolute links at installation are applied here.
  */
 async function unpack(
   archives: string,

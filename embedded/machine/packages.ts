@@ -7,17 +7,21 @@ import { offlineRoot } from '../../host/layout.ts'
 import type { Progress } from '../../host/progress.ts'
 import { SystemTrouble } from '../../host/system-trouble.ts'
 import { ensureConfine, proveConfine } from './confinement.ts'
-import { KERNEL, kernelAddition } from './kernel-package.ts'
+import type { KernelName } from './kernel.ts'
+import { KERNEL, kernelAddition, processor } from './kernel-package.ts'
 import { unpackPackages } from './package-tree.ts'
 import { COMPILER, ensureXstateShim, proveXstateShim } from './xstate-shim.ts'
 
-/** The embedded cluster can't run here; the message says why and what does. */
+/** The embedded cluster can't run here; the message contains the reason and an alternative. */
 export class Unsupported extends Error {}
 
-/** Always unpacked: what is needed in a known place, before the programs of this system can be reached or whether they are there or not. */
+/**
+ * Always unpacked, because these programs are needed at a known path, before the system's programs are accessible or even if
+ * they are missing.
+ */
 export const always = ['kmod', COMPILER]
 
-/** Programs the nodes and Pods use, with the packages that bring them where the system has none. */
+/** Programs that nodes and Pods use, with the packages that contain them if the system lacks them. */
 export const programs: Record<string, string> = {
   'xtables-legacy-multi': 'iptables',
   nft: 'nftables',
@@ -43,44 +47,55 @@ function lacking(): string[] {
   return Object.entries(programs).flatMap(([program, packageName]) => (isHere(program) ? [] : [packageName]))
 }
 
-/** Throws Unsupported, in one sentence with the way that works there, where the embedded cluster can't run. */
-export async function requireSupport(): Promise<void> {
+/** Why User-Mode Linux can't run here, as a clause; undefined where it can. */
+export const umlTrouble = (): string | undefined =>
+  arch() === 'x64' ? undefined : `User-Mode Linux is built for x86-64 only, and this is "${arch()}"`
+
+/** Throws Unsupported, in one sentence with the way that works there, where the embedded cluster, or the given kernel, can't run. */
+export async function requireSupport(kernel?: KernelName): Promise<void> {
   const instead = 'Start Docker or Podman and run `CLUSTER=kind make up` instead.'
   if (platform() !== 'linux')
     throw new Unsupported(`The embedded cluster needs Linux, and this is "${platform()}". ${instead}`)
-  if (arch() !== 'x64')
-    throw new Unsupported(`The embedded kernel is built for x86-64, and this is "${arch()}". ${instead}`)
+  if (!processor)
+    throw new Unsupported(`The embedded cluster runs on x86-64 and arm64, and this is "${arch()}". ${instead}`)
+  const trouble = kernel === 'uml' ? umlTrouble() : undefined
+  if (trouble) throw new Unsupported(`${trouble}.`)
   if (offlineRoot !== undefined) return
   for (const tool of ['apt-get', 'dpkg-deb'])
     if (!(await which(tool, { nothrow: true })))
       throw new Unsupported(
-        `The embedded cluster takes its kernel from Debian or Ubuntu packages, and "${tool}" is not here: take the offline archive, which runs on any Linux (\`make bundle\` on a Debian or Ubuntu writes it), or start Docker or Podman and run \`CLUSTER=kind make up\`.`,
+        `The embedded cluster takes its kernel from Debian or Ubuntu packages, and "${tool}" is not installed: use the offline archive, which runs on any Linux (\`make bundle\` on a Debian or Ubuntu writes it), or start Docker or Podman and run \`CLUSTER=kind make up\`.`,
       )
 }
 
 /**
- * Unpacks what the system lacks under `cache`, without root and without changing the system. Nothing is fetched when the
- * tree is there already.
- * @returns the root of the usr-merged tree that boot.ts lays over the host's programs
+ * Unpacks missing packages under `cache`, without root and without changing the system. Nothing is fetched if the tree
+ * exists.
+ * @returns the root of the usr-merged tree that boot.ts overlays on the host's programs
  * @throws Unsupported, or an Error with apt's own last line when a download fails
  */
 export async function ensurePackages(cache: string, progress: Progress): Promise<string> {
   await requireSupport()
   if (offlineRoot !== undefined) return offlineRoot
   const more = kernelAddition(cache)
-  const names = [...(more ? [] : [KERNEL]), ...always, ...lacking()]
+  const names = [...(more || umlTrouble() ? [] : [KERNEL]), ...always, ...lacking()]
   const tree = await unpackPackages({ cache, name: 'kernel', packages: names, closure: 'missing', more }, progress)
-  await Promise.all([ensureXstateShim(tree), ensureConfine(tree)])
+  await compileInto(tree)
   return tree
 }
 
+/** Compiles what a kernel of a tree needs beside its packages. Throws Error with the compiler's message. */
+export async function compileInto(tree: string): Promise<void> {
+  await Promise.all([ensureConfine(tree), umlTrouble() ? undefined : ensureXstateShim(tree)])
+}
+
 /**
- * Reads every byte of a tree after a kernel from it has failed. One that is damaged is made again by the next ensurePackages.
- * @returns what is wrong with it
- * @throws SystemTrouble where it is that of an offline archive
+ * Verifies every byte of a tree after a kernel from it has failed. The next ensurePackages recreates a damaged tree.
+ * @returns the damage, or undefined
+ * @throws SystemTrouble if it belongs to an offline archive
  */
 export function provePackages(tree: string): string | undefined {
-  const damage = proveArtifact(tree) ?? proveXstateShim(tree) ?? proveConfine(tree)
+  const damage = proveArtifact(tree) ?? (umlTrouble() ? undefined : proveXstateShim(tree)) ?? proveConfine(tree)
   if (damage && tree === offlineRoot)
     throw new SystemTrouble(`"${tree}" is damaged (${damage}): unpack the offline archive again into a new folder.`)
   return damage

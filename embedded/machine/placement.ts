@@ -4,31 +4,31 @@ import type { Placement, Privileges, ScriptPlace } from './machine.ts'
 /** The program of confine.c in the guest; in a tree of packages, without the first slash. */
 export const GUEST_CONFINE = '/usr/lib/uml/confine'
 
-/** The options of confine.c that leave a program these rights. */
+/** The options of confine.c for these privileges. */
 export const privilegeOptions = ({ capabilities, noNewPrivileges }: Privileges): string[] => [
   ...(capabilities === undefined ? [] : ['--capabilities', capabilities]),
   ...(noNewPrivileges ? ['--no-new-privs'] : []),
 ]
 
-/** What the host asks the agent to start. */
+/** A process that the host requests from the agent. */
 export interface SpawnRequest extends Placement {
   command: readonly string[]
   tty?: boolean
   size?: { columns: number; rows: number }
   /** Standard input is /dev/null. */
   noInput?: boolean
-  /** The command ends in `unshare --pid --fork`: signals go to the first process of the new namespace, not to its maker. */
+  /** The command ends in `unshare --pid --fork`: signals go to the first process of the new namespace, not to its parent. */
   inNamespace?: boolean
 }
 
-/** A script of ours, run in a shell that waits at this place. */
+/** A script for a waiting shell at this place. */
 export interface ScriptRequest extends ScriptPlace {
   script: string
 }
 
 /**
- * The namespaces a process of the guest is moved into before the command starts. Not nsenter and setpriv for a process: the second
- * would be a file of the container's, which its root can replace, run with all rights.
+ * The namespaces a process of the guest is moved into before the command starts. nsenter and setpriv are not used: setpriv would
+ * be a file of the container, which its root can replace, and run with all privileges.
  */
 export function enterNamespaces(placement: Placement, tty = false): string[] {
   const prefix: string[] = []
@@ -44,8 +44,8 @@ export function enterNamespaces(placement: Placement, tty = false): string[] {
 }
 
 /**
- * Program and arguments that carry out a request. With a terminal, util-linux `script` owns the pseudo terminal; its name
- * is left in `terminalFile` so that it can be resized from outside.
+ * Program and arguments for a request. With a terminal, util-linux `script` owns the pseudo terminal; its name is written to
+ * `terminalFile` so that it can be resized from outside.
  */
 export function spawnArguments(request: SpawnRequest, terminalFile: string): string[] {
   const argv = [...enterNamespaces(request, request.tty), ...request.command]

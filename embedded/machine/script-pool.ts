@@ -3,10 +3,13 @@ import type { ScriptPlace } from './machine.ts'
 import { enterNamespaces } from './placement.ts'
 import { type ScriptListener, ScriptShell } from './script-shell.ts'
 
-/** As many idle shells as are kept for one place; a node's kube-proxy, its kubelet and a grader ask at once. */
+/**
+ * Number of idle shells that are kept per place; a node's kube-proxy, its kubelet and a grader may run
+ * scripts concurrently.
+ */
 const idleShells = 2
 
-/** Shells that wait for scripts, by the place where they are. */
+/** Shells that wait for scripts, by place. */
 export class ScriptPool {
   private readonly pipes: FifoPool
   private readonly env: NodeJS.ProcessEnv
@@ -17,7 +20,7 @@ export class ScriptPool {
     this.env = env
   }
 
-  /** Runs a script in an idle shell of that place, or in a new one; the shell that was taken can be killed. */
+  /** Runs a script in an idle shell of that place, or in a new one; the returned shell can be killed. */
   run(place: ScriptPlace, script: string, listener: ScriptListener): ScriptShell {
     const key = JSON.stringify([place.pid, place.netns])
     const waiting = (this.idle.get(key) ?? []).filter(({ alive }) => alive)

@@ -4,15 +4,15 @@ import { closeSync } from 'node:fs'
 import { shellWord } from '../../host/shell-word.ts'
 import { afterOutput, type FifoPool, type Pipe } from './fifo-pool.ts'
 
-/** What comes of one script. */
+/** Receives the output and the result of one script. */
 export interface ScriptListener {
   stdout(bytes: Buffer): void
   stderr(bytes: Buffer): void
-  /** The script is over, and all that it wrote has been given out. `alive` is false when its shell is gone with it. */
+  /** The script has ended and all its output has been emitted. `alive` is false if its shell has also ended. */
   exit(code: number, alive: boolean): void
 }
 
-/** One output of a shell in which a mark ends what belongs to a script. */
+/** One output stream of a shell, in which a mark follows the output of each script. */
 class MarkedOutput {
   private rest: Buffer = Buffer.alloc(0)
   private readonly mark: Buffer
@@ -21,7 +21,7 @@ class MarkedOutput {
     this.mark = Buffer.from(mark)
   }
 
-  /** The bytes that are the script's for sure, and what follows the mark up to the end of its line once that is there. */
+  /** The bytes that certainly belong to the script, and the rest of the mark's line when it is complete. */
   push(bytes: Buffer): { data: Buffer; after: string | undefined } {
     const all = this.rest.length > 0 ? Buffer.concat([this.rest, bytes]) : bytes
     const at = all.indexOf(this.mark)
@@ -36,7 +36,7 @@ class MarkedOutput {
     return { data: all.subarray(0, at), after }
   }
 
-  /** What was held back because a mark might have begun there. */
+  /** The bytes that were held back because they may be the start of a mark. */
   flush(): Buffer {
     const { rest } = this
     this.rest = Buffer.alloc(0)
@@ -45,8 +45,8 @@ class MarkedOutput {
 }
 
 /**
- * A shell that stays at one place of the guest and runs scripts there, one at a time, each in a subshell with
- * /dev/null as its input. Starting a shell from here costs 50 ms and entering namespaces as much again; a fork of a small shell costs 6.
+ * A shell that stays at one place of the guest and runs scripts there, one at a time, each in a subshell with /dev/null as its input.
+ * Starting a shell takes 50 ms and entering namespaces another 50 ms; a fork of a small shell takes 6 ms.
  */
 export class ScriptShell {
   private readonly child: ChildProcess
@@ -58,7 +58,7 @@ export class ScriptShell {
   private errorsDone = false
   private ended = false
 
-  /** `argv` starts the shell; it reads what to run from its standard input. */
+  /** `argv` starts the shell, which reads scripts from its standard input. */
   constructor(argv: readonly string[], env: NodeJS.ProcessEnv, pipes: FifoPool) {
     const [program = 'sh', ...rest] = argv
     const [stdout, stderr] = [pipes.output(), pipes.output()]
@@ -96,7 +96,7 @@ export class ScriptShell {
     this.listener = listener
     this.code = undefined
     this.errorsDone = false
-    // As a word to be evaluated, a script that ends in the middle of a quotation takes nothing but itself along.
+    // The script is passed to `eval` as one word, so that an unclosed quote affects only the script itself.
     this.child.stdin?.write(
       `( eval ${shellWord(script)} ) </dev/null; printf '${this.mark}%d\\n' "$?"; printf '${this.mark}\\n' >&2\n`,
     )
@@ -108,7 +108,7 @@ export class ScriptShell {
     try {
       process.kill(-this.child.pid, signal)
     } catch {
-      // Gone already.
+      // It has already ended.
     }
   }
 
@@ -124,7 +124,7 @@ export class ScriptShell {
     listener?.exit(code, true)
   }
 
-  /** A script with a syntax error ends its shell, as does a signal; what the outputs still hold comes first. */
+  /** A script with a syntax error ends its shell, as does a signal; the remaining output is emitted first. */
   private gone(code: number, outputs: readonly Pipe[] = []): void {
     this.ended = true
     afterOutput(outputs, () => {

@@ -1,9 +1,9 @@
 import type { Writable } from 'node:stream'
 
-/** More than this waiting means: hold back. */
+/** Senders must wait if more than this is queued. */
 const fullBytes = 256 * 1024
 
-/** The way to the guest, which only takes as much as its agent acknowledges. */
+/** The line to the guest, with flow control by acknowledgements of its agent. */
 export class SerialLine {
   private readonly output: Writable
   private readonly windowBytes: number
@@ -17,7 +17,10 @@ export class SerialLine {
     this.windowBytes = windowBytes
   }
 
-  /** Sends bytes, in order, as soon as the guest has room for them. False: wait for `drained` before sending more. */
+  /**
+   * Sends bytes, in order, as soon as the guest can receive them. Returns false if the caller must wait for
+   * `drained`.
+   */
   write(bytes: Uint8Array): boolean {
     this.queue.push(bytes)
     this.queued += bytes.length
@@ -25,13 +28,13 @@ export class SerialLine {
     return this.queued < fullBytes
   }
 
-  /** Calls back once when there is room again. */
+  /** Calls back once when more can be sent. */
   drained(callback: () => void): void {
     if (this.queued < fullBytes) callback()
     else this.waiting.push(callback)
   }
 
-  /** The agent has read so many bytes. */
+  /** Handles an acknowledgement: the agent has read this number of bytes. */
   acknowledge(bytes: number): void {
     this.unacknowledged -= bytes
     this.flush()

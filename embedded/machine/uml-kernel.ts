@@ -1,42 +1,38 @@
-import { existsSync, mkdtempSync, realpathSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, realpathSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { shellWord } from '../../host/shell-word.ts'
-import { confinedCommand, findConfinement, programFiles, systemFiles } from './confinement.ts'
+import { confinedCommand, detectConfinement, programFiles, systemFiles } from './confinement.ts'
 import { memoryFolder, requireLimits } from './host-limits.ts'
 import type { BootOptions, KernelStart } from './kernel.ts'
-import { FIRST_PROGRAM, kernelProgram } from './kernel-package.ts'
+import { FIRST_PROGRAM, isWholeRoot, kernelProgram } from './kernel-package.ts'
 import { allowedCpus, ownCpu, runningKernels } from './own-cpu.ts'
 import { GUEST_CONFINE } from './placement.ts'
 
 const INIT = 'init.sh'
 
 /**
- * What a kernel does at boot without any use here: benchmarks of checksums for disks, which took more than half of that time,
- * and the buffers of a file system's journal and of compressed swap. Whenever the kernel maps memory for a module, User-Mode
- * Linux maps all of its virtual memory again, a page at a time (flush_tlb_kernel_vm, 6.1), and those buffers were four fifths of it.
+ * Initcalls that are not needed here: benchmarks of checksums for disks, which took more than half of the boot time, and the buffers of a
+ * file system's journal and of compressed swap. Whenever the kernel maps memory for a module, User-Mode Linux maps all of its virtual
+ * memory again, a page at a time (flush_tlb_kernel_vm, 6.1), and those buffers were four fifths of it.
  */
-const NEEDLESS = ['raid6_select_algo', 'calibrate_xor_blocks', 'init_jfs_fs', 'init_zswap']
+const UNNEEDED_INITCALLS = ['raid6_select_algo', 'calibrate_xor_blocks', 'init_jfs_fs', 'init_zswap']
 
 /** User-Mode Linux with the host's file system as its read-only root (Documentation/virt/uml/user_mode_linux_howto_v2). */
 export function umlKernel(options: BootOptions, agent: string): KernelStart {
-  const confinement = options.confinement ?? findConfinement(options.packages)
+  const confinement = options.confinement ?? detectConfinement(options.packages)
   const megabytes = options.memoryMegabytes ?? 1024
   requireLimits(megabytes)
   const room = memoryFolder(megabytes)
   const directory = plainPath(options.directory)
-  // libmount takes a double quote in a mount's options for the beginning of a quoted text.
+  // libmount treats a double quote in mount options as the start of a quoted text.
   const packages = plainPath(realpathSync(options.packages))
-  const whole = existsSync(join(options.packages, FIRST_PROGRAM))
-  if (whole && options.readable?.length)
-    throw new Error(
-      `"${options.readable[0]}" can't be run from the offline archive, whose nodes see its own files only.`,
-    )
+  const whole = isWholeRoot(options.packages)
   const init = whole
     ? initScript({ shared: { path: options.directory, source: directory.path }, node: 'node', agent })
     : initScript({ packages: packages.path, node: process.execPath, agent })
   writeFileSync(join(options.directory, INIT), init, { mode: 0o755 })
   const program = kernelProgram(options.packages)
-  // Its own, as the kernel may write there.
+  // A separate folder, because the kernel may write there.
   const memory = mkdtempSync(join(room, 'kube-service-labs-'))
   const allowance = {
     read: [...(whole ? systemFiles() : programFiles()), realpathSync(options.packages), ...(options.readable ?? [])],
@@ -50,9 +46,9 @@ export function umlKernel(options: BootOptions, agent: string): KernelStart {
     ...(whole
       ? [`rootflags=${packages.path}`, `init=/${FIRST_PROGRAM}`, `cluster=${directory.path}`]
       : ['rootflags=/', `init=${join(directory.path, INIT)}`]),
-    // Not con0=null: that opens /dev/null for writing, which Landlock refuses, and without its input there is no console at all.
+    // con0=null would open /dev/null for writing, which Landlock forbids, and without its input there is no console.
     ...['con=null', 'con0=fd:0,fd:1', 'ssl=null', 'ssl0=fd:3,fd:4', 'quiet'],
-    ...[`initcall_blacklist=${NEEDLESS.join()}`, 'pty.legacy_count=0'],
+    ...[`initcall_blacklist=${UNNEEDED_INITCALLS.join()}`, 'pty.legacy_count=0'],
     ...[`umid=${options.name}`, `uml_dir=${directory.path}/`],
   ]
   return {
@@ -68,7 +64,7 @@ export function umlKernel(options: BootOptions, agent: string): KernelStart {
       folders: [],
       mounts: [`overlay ${root} overlay lowerdir=/,upperdir=${upper},workdir=${work} 0 0`],
     }),
-    // The file is unlinked as soon as it is open, and nothing else is to be put there.
+    // The file is unlinked after it is opened; no other file is created there.
     booted: () => rmSync(memory, { recursive: true, force: true }),
     ended: () => {
       for (const { end } of [directory, packages]) end()
@@ -90,19 +86,19 @@ ${ONE_CALL} mount -t hostfs -o "ro,$cluster" none /mnt && exec /mnt/${INIT}
 interface InitPaths {
   /** Root of the unpacked packages (usr-merged), which are laid over the host's files; absent: they are all there is. */
   packages?: string
-  /** The cluster's folder on the host, and how hostfs can be told it. The guest sees it at the same path. */
+  /** The cluster's folder on the host, and its path for hostfs. The guest has it at the same path. */
   shared?: { path: string; source: string }
   node: string
   agent: string
 }
 
 /** A word of fstab(5), inside quotes of sh. */
-const fstabWord = (path: string) =>
+export const fstabWord = (path: string) =>
   path.replace(/[\s\\'#]/g, (character) => `\\${character.charCodeAt(0).toString(8).padStart(3, '0')}`)
 
 /**
- * The guest's first program. It lays a writable tmpfs over the host's read-only file system, so that nothing written in the
- * guest reaches the host, and then runs the agent; when the agent ends, the kernel does.
+ * The guest's first program. It mounts a writable tmpfs over the host's read-only file system, so that the guest cannot write to the
+ * host, and then runs the agent; the kernel ends with the agent.
  */
 function initScript({ packages, shared, node, agent }: InitPaths): string {
   const tree = packages === undefined ? '' : shellWord(packages)
@@ -134,7 +130,7 @@ devpts /mnt/root/dev/pts devpts newinstance,ptmxmode=0666,mode=0620,X-mount.mkdi
 /mnt/root${GUEST_CONFINE} /mnt/root${GUEST_CONFINE} none bind,ro' >/mnt/fstab
 mount -a -T /mnt/fstab
 cd /mnt/root
-# Nobody here waits for the kernel's word of each new device.
+# No program here needs the kernel's uevents.
 [ ! -w sys/kernel/uevent_helper ] || echo >sys/kernel/uevent_helper
 # Not only chroot: the kernel finds modprobe, and a Pod with hostPID the guest's files, by the first process.
 pivot_root . mnt
@@ -142,10 +138,10 @@ exec chroot . /bin/sh -c 'stty -F /dev/ttyS0 raw -echo; "$0" "$1" /dev/ttyS0; ec
 `
 }
 
-/** What a kernel's command line carries as it is: it is one text, cut at spaces and quotes. */
+/** Characters that need no quoting on a kernel's command line, which is split at spaces and quotes. */
 const PLAIN = /^[\w./+:@=-]+$/
 
-/** A folder's path as a kernel's command line can carry it: its own, or that of a link to it. `end` takes the link away. */
+/** A folder's path for a kernel's command line: its own, or that of a link to it. `end` removes the link. */
 function plainPath(folder: string): { path: string; end(): void } {
   if (PLAIN.test(folder)) return { path: folder, end: () => {} }
   const place = mkdtempSync('/tmp/kube-service-labs-')

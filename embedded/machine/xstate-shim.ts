@@ -4,21 +4,21 @@ import { ensureArtifact, proveArtifact } from '../../host/artifact.ts'
 import { projectRoot } from '../../host/layout.ts'
 import { runTool } from '../../host/supervised.ts'
 
-/** The compiler, of 290 kB and without headers, that every release of Debian and Ubuntu has. */
+/** A compiler of 290 kB without headers, which every release of Debian and Ubuntu has. */
 export const COMPILER = 'tcc'
 
 const SOURCE = join(projectRoot, 'embedded/machine/xstate-shim.c')
 const LIBRARY = 'xstate-shim.so'
 
-/** Where a tree keeps the library that is preloaded into its kernel; the kernel is started in this folder. */
+/** The folder of a tree with the library that is preloaded into its kernel; the kernel is started in this folder. */
 export const SHIM_FOLDER = 'usr/lib/uml/libc'
 
 /** LD_PRELOAD for a kernel that is started in {@link SHIM_FOLDER}: a relative path, as spaces and colons would end it. */
 export const shimVariable = `LD_PRELOAD=./${LIBRARY}`
 
 /**
- * Compiles a source of ours, which uses no library, with the compiler of a tree. The source is named without its folder: tcc writes
- * the name into a string of C, which a quote in the path would end.
+ * Compiles a source file of this project, which uses no library, with the compiler of a tree. The source is passed without its
+ * folder, because tcc writes the name into a C string, which a quote in the path would end.
  * @throws Error with the compiler's message
  */
 export function compile(tree: string, flags: readonly string[], source: string, result: string): Promise<void> {
@@ -29,7 +29,7 @@ export function compile(tree: string, flags: readonly string[], source: string, 
 const shimIn = (tree: string) => join(tree, SHIM_FOLDER, LIBRARY)
 
 /**
- * Compiles xstate-shim.c, without which User-Mode Linux dies on processors with AMX, into a tree of packages, once.
+ * Compiles xstate-shim.c, without which User-Mode Linux crashes on processors with AMX, into a tree of packages, once.
  * @throws Error with the compiler's message
  */
 export async function ensureXstateShim(tree: string): Promise<void> {

@@ -12,10 +12,13 @@ export interface NodePlan {
 /** The bridge that kind gives its Docker network, and the address "outside" the cluster. */
 const bridge = { name: 'kind', address: '172.18.0.1', prefix: 16 } as const
 
-/** The second client "outside": an address behind those that load balancers get. */
+/** The second client "outside": an address after those of load balancers. */
 const otherClient = secondClientOf(`${bridge.address}/${bridge.prefix}`)
 
-/** What "outside" is set to: its addresses, and that a route to several nodes spreads connections, not clients (the hash takes ports too). */
+/**
+ * The setup of "outside": its addresses, and the hash policy: a route to several nodes distributes connections, not clients
+ * (the hash includes ports).
+ */
 export const outside = {
   lines: otherClient === undefined ? [] : [`address add ${otherClient}/32 dev ${bridge.name}`],
   script: 'echo 1 >/proc/sys/net/ipv4/fib_multipath_hash_policy || exit 1',
@@ -24,7 +27,7 @@ export const outside = {
 /** All Pods of all nodes. */
 const clusterCIDR = '10.244.0.0/16'
 
-/** The address a node uses towards its Pods: the first of its Pod range (`10.244.1.0/24` → `10.244.1.1`). */
+/** The address of a node for its Pods: the first of its Pod range (`10.244.1.0/24` → `10.244.1.1`). */
 export function podGateway(podCIDR: string): string {
   const base = podCIDR.split('/')[0] ?? ''
   return `${base.slice(0, base.lastIndexOf('.'))}.1`
@@ -36,8 +39,8 @@ export function interfaceName(prefix: string, seed: string): string {
 }
 
 /**
- * What a node's iptables hold before kube-proxy comes, for iptables-restore: kind's masquerading of traffic that leaves the
- * cluster, and what a kubelet since 1.27 leaves (its canaries, the hint, the rule against martian localhost packets).
+ * A node's iptables rules before kube-proxy starts, for iptables-restore: kind's masquerading of traffic that leaves the
+ * cluster, and the rules of a kubelet since 1.27 (its canaries, the hint, the rule against martian localhost packets).
  */
 const nodeFirewall = `*mangle
 :KUBE-IPTABLES-HINT - [0:0]
@@ -59,7 +62,7 @@ COMMIT
 COMMIT
 `
 
-/** Folder of the guest that holds the nodes' file systems. */
+/** Folder of the guest with the nodes' file systems. */
 const nodesFolder = '/run/nodes'
 
 /** A node's root file system, as seen from the guest's own mount namespace. */
@@ -70,10 +73,10 @@ interface GuestFile {
   content: string
 }
 
-/** Lines every shell of the cluster starts with, in place of the host user's own. */
+/** The profile of every shell of the cluster, instead of the host user's. */
 export const shellProfile = "PS1='\\u@\\h:\\w\\$ '\nalias ls='ls --color=auto'\n"
 
-/** `/etc/hosts` of a node: itself and the others, which Docker's name server would answer for. */
+/** `/etc/hosts` of a node: itself and the others, which Docker's name server would resolve. */
 function hosts(nodes: readonly NodePlan[]): string {
   return ['127.0.0.1\tlocalhost', ...nodes.map(({ name, address }) => `${address}\t${name}`), ''].join('\n')
 }
@@ -102,7 +105,10 @@ export function cpuinfoCommand(nodes: readonly NodePlan[]): string {
   return `(cat /proc/cpuinfo; printf 'core id\\t\\t: 0\\napicid\\t\\t: 0\\n') | tee ${copies.join(' ')} >/run/cpuinfo`
 }
 
-/** `ip -batch` lines of the guest's own namespace: the bridge, the nodes' namespaces, a cable from each to the bridge. */
+/**
+ * `ip -batch` lines of the guest's own namespace: the bridge, the nodes' namespaces, and a veth pair from each to the
+ * bridge.
+ */
 export function bridgeLines(nodes: readonly NodePlan[]): string[] {
   const cable = (name: string) => interfaceName('veth', name)
   return [
@@ -132,7 +138,7 @@ function nodeLines(node: NodePlan, nodes: readonly NodePlan[]): string[] {
   ]
 }
 
-/** What a node's file system has of its own. Paths are the guest's. */
+/** The files of a node's file system that differ from the guest's. Paths are in the guest. */
 export function nodeFiles(node: NodePlan, nodes: readonly NodePlan[]): GuestFile[] {
   const upper = `${nodesFolder}/${node.name}/upper`
   const own: Record<string, string> = {
@@ -153,7 +159,8 @@ export function nodeFiles(node: NodePlan, nodes: readonly NodePlan[]): GuestFile
   return Object.entries(own).map(([path, content]) => ({ path: upper + path, content }))
 }
 
-// rp_filter 0: replies to a masqueraded or IPVS connection may come in on another interface than the request left by.
+// rp_filter 0: replies to a masqueraded or IPVS connection may arrive at another interface than the one by which the request
+// left.
 const settings: Record<string, number> = {
   'net/ipv4/ip_forward': 1,
   'net/ipv4/conf/all/forwarding': 1,
@@ -163,7 +170,7 @@ const settings: Record<string, number> = {
   'net/netfilter/nf_conntrack_acct': 1,
 }
 
-/** The command that becomes a node: it takes its namespaces, sets them up, prints `ready`, and keeps them until it is killed. */
+/** The process of a node: it creates its namespaces, sets them up, prints `ready`, and keeps them until it is killed. */
 export function nodeCommand(name: string): string[] {
   const script = [
     'set -e',

@@ -2,13 +2,13 @@ import { shellWord } from '../../host/shell-word.ts'
 import type { Machine } from '../machine/machine.ts'
 import { interfaceName, type NodePlan, podGateway } from './node-setup.ts'
 
-/** Changes in the guest's own mount and network namespaces. The fields are done in the order they are listed here. */
+/** Changes in the guest's own mount and network namespaces. The fields are applied in this order. */
 export interface GuestWork {
-  /** Paths to be unmounted with all below them. */
+  /** Paths to unmount recursively. */
   unmount?: readonly string[]
-  /** Folders to be removed. */
+  /** Folders to remove. */
   remove?: readonly string[]
-  /** Folders to be made. */
+  /** Folders to create. */
   folders?: readonly string[]
   /** Lines of an fstab. */
   mounts?: readonly string[]
@@ -16,13 +16,13 @@ export interface GuestWork {
   links?: readonly string[]
   /** Lines for `ip -batch` in a named network namespace. */
   inside?: readonly { netns: string; lines: readonly string[] }[]
-  /** Network namespaces to be removed. */
+  /** Network namespaces to delete. */
   namespaces?: readonly string[]
 }
 
 const here = (command: string, lines: readonly string[]) => `${command} <<'END' || failed=1\n${lines.join('\n')}\nEND\n`
 
-/** One shell script for many pieces of work; it exits with 1 when a part failed, having tried all others. */
+/** One shell script for several pieces of work; it tries all parts and exits with 1 if one failed. */
 export function guestScript(works: readonly GuestWork[]): string {
   const all = <T>(part: (work: GuestWork) => readonly T[] | undefined): T[] => works.flatMap((work) => part(work) ?? [])
   const words = (paths: readonly string[]) => paths.map(shellWord).join(' ')
@@ -40,7 +40,7 @@ export function guestScript(works: readonly GuestWork[]): string {
   ]
   let script = ''
   if (unmount.length) script += `umount -l ${words(unmount)} || failed=1\n`
-  // Should a mount still be there, what it shows is not ours to remove.
+  // If a mount remains, its content must not be removed.
   if (remove.length) script += `rm -rf --one-file-system ${words(remove)} || failed=1\n`
   if (folders.length) script += `mkdir -p ${words(folders)} || failed=1\n`
   if (mounts.length)
@@ -56,8 +56,8 @@ export function guestScript(works: readonly GuestWork[]): string {
 }
 
 /**
- * Does work in the guest, one script at a time: requests that arrive while a script runs share the next one.
- * Starting a process takes tens of milliseconds there, so ten Pods take little longer than one.
+ * Does work in the guest, one script at a time: requests that arrive while a script runs share the next one. Starting a
+ * process takes tens of milliseconds there; with shared scripts ten Pods take little longer than one.
  */
 export class GuestWorker {
   private readonly machine: Machine
@@ -68,13 +68,13 @@ export class GuestWorker {
     this.machine = machine
   }
 
-  /** Rejects with what the failing commands said; the work of others in the same script may be the cause. */
+  /** Rejects with the error output of the failed commands, which may belong to other work in the same script. */
   perform(work: GuestWork): Promise<void> {
     return new Promise((done, failed) => {
       this.waiting.push({ work, done, failed })
       if (this.busy) return
       this.busy = true
-      // Requests of the same turn of the event loop go together from the start.
+      // Requests in the same turn of the event loop share a script.
       setImmediate(() => void this.drain())
     })
   }
@@ -94,7 +94,7 @@ export class GuestWorker {
     this.busy = false
   }
 
-  /** The agent removes and makes folders by itself, where nothing has to be unmounted before; returns what is left to do. */
+  /** The agent itself removes and creates folders if nothing has to be unmounted first; returns the remaining work. */
   private async withoutProcess(work: GuestWork): Promise<GuestWork> {
     if (work.unmount?.length) return work
     await this.machine.remove(work.remove ?? [])
@@ -108,7 +108,7 @@ export class GuestWorker {
   }
 }
 
-/** A Pod's network namespace and its way to the node. */
+/** A Pod's network namespace and its link to the node. */
 export interface PodLink {
   /** Name of the Pod's network namespace, as a CNI runtime would name it. */
   netns: string
@@ -124,8 +124,9 @@ export function podLink(uid: string, address: string, node: NodePlan): PodLink {
 }
 
 /**
- * A namespace joined to the node as kind's CNI configuration does it (the ptp plugin): no bridge, one host route a Pod, and
- * in the Pod even neighbours of the same range are reached through the node, so that every packet passes its netfilter.
+ * A namespace joined to the node as kind's CNI configuration does it (the ptp plugin): no bridge, one host route per Pod,
+ * and in the Pod even addresses of the same range are routed through the node, so that every packet passes its Netfilter
+ * hooks.
  */
 export function attachWork({ netns, hostInterface, address, node }: PodLink): GuestWork {
   const gateway = podGateway(node.podCIDR)
@@ -158,12 +159,15 @@ export function attachWork({ netns, hostInterface, address, node }: PodLink): Gu
   }
 }
 
-/** Takes the link away at once; the namespace goes with its last process. */
+/** Removes the link immediately; the namespace ends with its last process. */
 export function detachWork({ netns, hostInterface, node }: PodLink): GuestWork {
   return { inside: [{ netns: node.name, lines: [`link delete ${hostInterface}`] }], namespaces: [netns] }
 }
 
-/** Pod addresses of one node, given out in turn like CNI's host-local plugin does: an address comes back as late as possible. */
+/**
+ * Pod addresses of one node, allocated in turn like in CNI's host-local plugin: a released address is reused as late as
+ * possible.
+ */
 export class AddressPool {
   private readonly prefix: string
   private readonly used = new Set<number>()

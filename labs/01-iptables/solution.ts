@@ -56,9 +56,9 @@ export const solution: LabSolution = {
         await bench.answer(LAB, 'mode', await printed(bench, node, 'curl -s localhost:10249/proxyMode'))
       },
     },
-    web: { commands: ['make web'], together: true, play: (bench) => bench.web() },
+    web: { commands: ['make web'], independent: true, play: (bench) => bench.web() },
     probes: {
-      together: true,
+      independent: true,
       commands: [
         `kubectl apply -f ${CLIENT}`,
         'kubectl wait --for=condition=Ready pod/client --timeout=90s',
@@ -71,7 +71,7 @@ export const solution: LabSolution = {
       },
     },
     'three-ways': {
-      together: true,
+      independent: true,
       commands: [
         `make exec NODE=$OTHER CMD="${KNOCK} http://$NODE_IP:10256/healthz"`,
         `kubectl exec client -- ${KNOCK} http://$OTHER_IP:10256/healthz`,
@@ -86,7 +86,7 @@ export const solution: LabSolution = {
     },
     namespaces: look,
     families: {
-      together: true,
+      independent: true,
       commands: [`make exec NODE=$NODE CMD='${probe('ip6tables')}'`],
       play: async (bench) => {
         await printed(bench, await clientNode(bench), probe('ip6tables'))
@@ -115,7 +115,7 @@ export const solution: LabSolution = {
     },
     shares: look,
     ports: {
-      together: true,
+      independent: true,
       commands: [`kubectl apply -f ${SERVICES}`, 'kubectl wait --for=condition=Ready pod/mirror --timeout=90s'],
       play: async (bench) => {
         await bench.apply(SERVICES)

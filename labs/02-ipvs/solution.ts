@@ -18,14 +18,14 @@ const look = { commands: [] }
 export const solution: LabSolution = {
   steps: {
     web: { commands: ['make web'], play: (bench) => bench.web() },
-    'iptables-list': { ...addExtraServices, together: true, tidy: deleteExtraServices },
+    'iptables-list': { ...addExtraServices, independent: true, cleanup: deleteExtraServices },
     ipvs: { commands: ['make ipvs'], play: (bench) => bench.mode('ipvs') },
     leftovers: look,
     flush: { commands: ['make flush-nat'], play: (bench) => bench.flush() },
     'kube-ipvs0': look,
     tools: { commands: ['make tools'], play: (bench) => bench.tools() },
     sets: look,
-    'ipvs-constant': { ...addExtraServices, tidy: deleteExtraServices },
+    'ipvs-constant': { ...addExtraServices, cleanup: deleteExtraServices },
     prerouting: look,
     'virtual-servers': look,
     'node-port': {
@@ -33,7 +33,7 @@ export const solution: LabSolution = {
       play: (bench) => bench.nodePort(`${bench.variant.name}-np`, { app: 'web' }, bench.variant.port, 80),
     },
     'pod-to-service': {
-      together: true,
+      independent: true,
       commands: [`kubectl apply -f ${CLIENT}`, 'kubectl wait --for=condition=Ready pod/client --timeout=90s'],
       play: async (bench) => {
         await bench.apply(CLIENT)

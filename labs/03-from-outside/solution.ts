@@ -115,7 +115,7 @@ export const solution: LabSolution = {
   steps: {
     web: { commands: ['make web'], play: (bench) => bench.web() },
     'node-port': {
-      together: true,
+      independent: true,
       commands: ['kubectl expose deployment web --name web-np --type NodePort --port 80'],
       play: (bench) => bench.nodePort(`${bench.variant.name}-np`, { app: 'web' }, bench.variant.port, 80),
     },
@@ -134,12 +134,12 @@ export const solution: LabSolution = {
       play: async (bench) => bench.answer(LAB, 'logged-client', await loggedClient(bench)),
     },
     'load-balancer': {
-      together: true,
+      independent: true,
       commands: ['kubectl expose deployment web --name web-lb --type LoadBalancer --port 80'],
       play: exposeToOutside,
     },
     'local-policy': {
-      together: true,
+      independent: true,
       commands: [`kubectl patch service web-lb -p '{"spec":{"externalTrafficPolicy":"Local"}}'`],
       play: (bench) => patchService(bench, { externalTrafficPolicy: 'Local' }),
     },
@@ -169,7 +169,7 @@ export const solution: LabSolution = {
       play: (bench) => rollOut(bench, parse(readFileSync(join(projectRoot, ANTI_AFFINITY), 'utf8'))),
     },
     'source-ranges': {
-      together: true,
+      independent: true,
       commands: [`kubectl patch service web-lb -p "{\\"spec\\":{\\"loadBalancerSourceRanges\\":[\\"$ME/32\\"]}}"`],
       play: async (bench) => {
         const { own } = readOutsideAddresses(await onMachine(bench, OUTSIDE, printOutsideAddresses))

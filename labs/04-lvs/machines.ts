@@ -61,7 +61,7 @@ export function typing(...typed: readonly Typed[]): SolutionStep {
 }
 
 /** The same step, marked to be combined with the previous ones. */
-export const besides = (step: SolutionStep): SolutionStep => ({ ...step, together: true })
+export const independent = (step: SolutionStep): SolutionStep => ({ ...step, independent: true })
 
 /**
  * Expands a text between double quotes like a shell: the variables of README.md, and `\$` for a dollar sign on the machine.

@@ -4,9 +4,9 @@ import type { LabBench, LabSolution, SolutionStep } from '../../course/lab-bench
 import { OUTSIDE } from '../../host/outside.ts'
 import { waitFor } from '../../host/wait.ts'
 import {
-  besides,
   clearMachines,
   excludeRanges,
+  independent,
   onDirector,
   onMachine,
   onWorkers,
@@ -84,7 +84,7 @@ export const solution: LabSolution = {
         await realServersReady(bench)
       },
     },
-    'virtual-server': besides(
+    'virtual-server': independent(
       typing(
         onDirector(`ip addr add ${VIP}/32 dev lo`),
         onDirector(onBoth(VIP, 8090, '-m')),
@@ -92,7 +92,7 @@ export const solution: LabSolution = {
         onDirector('sysctl -w net.ipv4.vs.conntrack=1'),
       ),
     ),
-    hooks: besides(
+    hooks: independent(
       typing(
         onDirector(
           'for HOOK in PREROUTING INPUT FORWARD OUTPUT POSTROUTING; do iptables -t mangle -A \\$HOOK -p tcp --syn --dport 8090 -m comment --comment lab-4; done',
@@ -114,7 +114,7 @@ export const solution: LabSolution = {
       const link = await onMachine(bench, N1, 'ip link show eth0')
       return /link\/ether (\S+)/.exec(link)?.[1] ?? ''
     }),
-    tunnel: besides(
+    tunnel: independent(
       typing(
         ...onWorkers('modprobe ipip; ip link set tunl0 up; sysctl -w net.ipv4.conf.tunl0.rp_filter=0'),
         onDirector(onBoth(SHARED, 8092, '-i')),
@@ -126,8 +126,8 @@ export const solution: LabSolution = {
       const weights = [...lines.matchAll(/-w (\d+)/g)].map(([, weight]) => Number(weight))
       return `${Math.max(...weights)}/${weights.reduce((sum, weight) => sum + weight, 0)}`
     }),
-    counting: besides(typing(onDirector(weighted('8103:lc 8104:wlc 8105:sed 8106:nq', 4, 1)))),
-    sources: besides(
+    counting: independent(typing(onDirector(weighted('8103:lc 8104:wlc 8105:sed 8106:nq', 4, 1)))),
+    sources: independent(
       typing(
         outside('ip route add local 198.18.0.0/16 dev lo'),
         onDirector('ip route add 198.18.0.0/16 via $OUT'),
@@ -137,7 +137,7 @@ export const solution: LabSolution = {
         ),
       ),
     ),
-    destinations: besides(
+    destinations: independent(
       typing(
         outside('ip route add 198.19.0.0/16 via $D'),
         onDirector('ip route add local 198.19.0.0/16 dev lo'),

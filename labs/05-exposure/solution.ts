@@ -117,7 +117,7 @@ export const solution: LabSolution = {
     },
     closed: look,
     'forward-rule': {
-      together: true,
+      independent: true,
       commands: [`make exec NODE=$NODE CMD="iptables -I ${forwardRule('$CLIENT')}"`],
       play: async (bench) => {
         const { node, client } = await place(bench)
@@ -148,7 +148,7 @@ export const solution: LabSolution = {
         const { node, client, web } = await place(bench)
         await onNode(bench, node, `iptables -I ${inputRule(client, web)}`)
       },
-      tidy: {
+      cleanup: {
         commands: [
           `make exec NODE=$NODE CMD="iptables -D ${inputRule('$CLIENT', '$WEB')}"`,
           `make exec NODE=$NODE CMD="iptables -D ${forwardRule('$CLIENT')}"`,
@@ -162,7 +162,7 @@ export const solution: LabSolution = {
     'own-filter': {
       commands: [onEveryAgentNode('-I')],
       play: (bench) => filterEverywhere(bench, '-I'),
-      tidy: { commands: [onEveryAgentNode('-D')], play: (bench) => filterEverywhere(bench, '-D') },
+      cleanup: { commands: [onEveryAgentNode('-D')], play: (bench) => filterEverywhere(bench, '-D') },
     },
     bound: {
       commands: [

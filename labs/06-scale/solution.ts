@@ -3,7 +3,7 @@
 import type { LabBench, LabSolution } from '../../course/lab-bench.ts'
 import { measureHere } from '../../course/scale/measure-here.ts'
 import { isMeasurement, MEASUREMENT, type Measurement } from '../../course/scale/measurement.ts'
-import { dearerBy } from '../../course/scale/table.ts'
+import { lastServiceSlowdown } from '../../course/scale/table.ts'
 import { Unsupported } from '../../embedded/index.ts'
 import { NOTES_NAMESPACE, notesName } from '../../grading/lab-notes.ts'
 
@@ -58,7 +58,7 @@ export const solution: LabSolution = {
       play: async (bench) => {
         const run = await lastRun(bench)
         if (!run) return
-        const first = dearerBy(run.iptables).find(({ part }) => part > 0.1)
+        const first = lastServiceSlowdown(run.iptables).find(({ part }) => part > 0.1)
         await bench.answer(LAB, 'turning-point', first === undefined ? 'none' : String(first.services))
       },
     },

@@ -123,7 +123,7 @@ export const solution: LabSolution = {
         await bench.delete('Pod', 'deaf')
         await bench.apply(`${MANIFESTS}/deaf-probed.yaml`)
       },
-      tidy: { commands: ['kubectl delete pod deaf'], play: (bench) => bench.delete('Pod', 'deaf') },
+      cleanup: { commands: ['kubectl delete pod deaf'], play: (bench) => bench.delete('Pod', 'deaf') },
     },
     'nft-tables': {
       commands: ['make nftables || true'],

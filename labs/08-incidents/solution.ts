@@ -1,9 +1,9 @@
 // The reference solution of lab 8, for any open incident, played by `make solve-8` and, without a terminal, by `make lab-8`.
 
 import { ClusterActions } from '../../course/incident/cluster-actions.ts'
-import { closeShop, healIncident, leaveIncident } from '../../course/incident/heal.ts'
 import { DIAGNOSIS, unseal } from '../../course/incident/incident-note.ts'
 import { currentNote, openNext } from '../../course/incident/open.ts'
+import { closeShop, leaveIncident, revertIncident } from '../../course/incident/revert-incident.ts'
 import { INCIDENT_LAB } from '../../course/incident/shop.ts'
 import type { LabBench, LabSolution } from '../../course/lab-bench.ts'
 import { incidents } from './incidents/all.ts'
@@ -19,7 +19,7 @@ async function opened(bench: LabBench) {
   const secret = unseal(note.sealed)
   const incident = incidents.find((one) => one.id === secret?.id)
   if (!secret || !incident) throw new Error('The note of the incident can no longer be read: run `make reset-8`.')
-  return { incident, actions: new ClusterActions(bench, secret.scene) }
+  return { incident, actions: new ClusterActions(bench, secret.environment) }
 }
 
 const tell = (command: string) => console.log(`  $ ${command}`)
@@ -31,7 +31,7 @@ export const solution: LabSolution = {
       commands: [],
       play: async (bench) => {
         const { incident, actions } = await opened(bench)
-        console.log(`  A user reports: ${incident.report(actions.scene)}`)
+        console.log(`  A user reports: ${incident.report(actions.environment)}`)
         tell(`make answer Q=${DIAGNOSIS} A=${incident.id}`)
         await bench.answer(INCIDENT_LAB, DIAGNOSIS, incident.id)
       },
@@ -40,7 +40,7 @@ export const solution: LabSolution = {
       commands: [],
       play: async (bench) => {
         const { incident, actions } = await opened(bench)
-        for (const command of incident.fix.commands(actions.scene)) tell(command)
+        for (const command of incident.fix.commands(actions.environment)) tell(command)
         await incident.fix.play(actions)
       },
     },
@@ -52,7 +52,7 @@ export const solution: LabSolution = {
   leave: leaveIncident,
 
   async reset(bench) {
-    await healIncident(bench)
+    await revertIncident(bench)
     await closeShop(bench)
     await bench.startIn('iptables')
   },

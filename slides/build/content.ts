@@ -20,7 +20,7 @@ const REFERENCE = /^([0-9]{2}-[a-z0-9-]+)\/([a-z0-9-]+)#(\d+)$/
 
 /**
  * Resolves `02-ipvs/web#1` (the first fence of step web in lab 02-ipvs; `start` and `done` name the fences before the first
- * and behind the last step), with `lines` like `1-2` for a part of it. `readLab` returns the text of a lab's folder, or
+ * and after the last step), with `lines` like `1-2` for a part of it. `readLab` returns the text of a lab's folder, or
  * undefined if there is none. Throws Error with the reference and the existing fences.
  */
 export function resolveFence(
@@ -37,7 +37,7 @@ export function resolveFence(
   const fences = fencesOf(lab, step)
   const fence = fences[Number(number) - 1]
   if (!fence) {
-    throw new Error(`"${reference}" is not there: labs/${folder}/README.md has ${fences.length} fences of "${step}"`)
+    throw new Error(`"${reference}" does not exist: labs/${folder}/README.md has ${fences.length} fences of "${step}"`)
   }
   const commands = lines === undefined ? fence : pick(fence, lines, reference)
   return { commands: commands.split('\n').flatMap(foldCommand).join('\n'), reference }
@@ -68,7 +68,7 @@ function pick(commands: string, lines: string, reference: string): string {
 /** The content of a slide with every reference resolved. */
 export type Content =
   | { kind: 'text'; tokens: Token[] }
-  | { kind: 'code'; text: string; says: string }
+  | { kind: 'code'; text: string; label: string }
   | { kind: 'figure'; figure: Figure }
 
 export interface BuiltSlide extends Pick<Slide, 'title' | 'titleTokens' | 'level' | 'notes' | 'line'> {
@@ -107,9 +107,9 @@ function follow(directive: Directive): Content {
   if (kind === 'figure') return { kind: 'figure', figure: drawFigure(directive) }
   if (kind === 'fence') {
     const { commands, reference } = resolveFence(name, options.get('lines'), labText)
-    return { kind: 'code', text: commands, says: `Commands of ${reference}` }
+    return { kind: 'code', text: commands, label: `Commands of ${reference}` }
   }
-  if (kind === 'rules') return { kind: 'code', text: rulesOf(directive), says: `The chain ${name}` }
+  if (kind === 'rules') return { kind: 'code', text: rulesOf(directive), label: `The chain ${name}` }
   if (kind === 'labs') return { kind: 'text', tokens: markdown.parse(labTable(), {}) }
   throw new Error(`"${kind}" is not a directive; use fence, figure, rules, labs or notes`)
 }
@@ -139,7 +139,7 @@ function labTable(): string {
     const { title, minutes } = readLab(number)
     return `| ${number} | ${title} | ${minutes} |`
   })
-  return ['| lab | what it is about | minutes |', '|---|---|---|', ...rows].join('\n')
+  return ['| lab | topic | minutes |', '|---|---|---|', ...rows].join('\n')
 }
 
 /** The width for commands on a slide with enlarged text. */
@@ -157,7 +157,7 @@ export function foldCommand(command: string): string[] {
   let line = ''
   let word = ''
   let quote = ''
-  /** The quote that was open where the word begins. */
+  /** The quote that is open at the start of the word. */
   let around = ''
   const add = () => {
     if (line.trim() !== '' && isTooWide(`${line}${word} \\`)) {

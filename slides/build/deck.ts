@@ -2,7 +2,7 @@
 
 import MarkdownIt, { type Token } from 'markdown-it'
 
-/** A directive of a slide, replaced by the build: `<!-- figure: hooks way=in -->`. */
+/** A directive of a slide, replaced by the build: `<!-- figure: hooks path=in -->`. */
 export interface Directive {
   kind: string
   /** The words without a `=`. */
@@ -97,9 +97,7 @@ function addToken(deck: string, slide: Slide, token: Token): void {
   }
   for (const child of token.children ?? []) {
     if (child.type === 'html_inline' || child.type === 'image') {
-      throw new DeckError(
-        `${at}: "${child.content.slice(0, 40)}" can't be in a slide; pictures are <!-- figure: … -->.`,
-      )
+      throw new DeckError(`${at}: "${child.content.slice(0, 40)}" can't be in a slide; use <!-- figure: … -->.`)
     }
   }
   const last = slide.blocks.at(-1)

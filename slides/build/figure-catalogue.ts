@@ -1,32 +1,28 @@
-import { type Effort, scoreOf } from '../../checks/08-incidents/diagnosis.ts'
+import { COST } from '../../course/incident/incident-note.ts'
 import { published } from '../../course/scale/table.ts'
+import { parsePacket } from '../../dataplane/trace.ts'
+import { packetPath } from '../../dataplane/view/packet-path.ts'
 import { nodePlans } from '../../host/layout.ts'
 import type { Figure } from '../figures/canvas.ts'
 import { clusterFigure } from '../figures/cluster.ts'
-import { type Bar, barsFigure, countBars, drawChances, localShares, ruleGrowthFigure } from '../figures/curves.ts'
-import { hooksFigure, WAYS } from '../figures/hooks.ts'
+import { type Bar, barsFigure, choiceBars, countBars, localShares, ruleGrowthFigure } from '../figures/curves.ts'
+import { hooksFigure, legsAlong, PATHS } from '../figures/hooks.ts'
 import { lookupFigure, verdictMapFigure } from '../figures/lookup.ts'
 import { modeHistoryFigure } from '../figures/mode-history.ts'
-import { headersFigure, JOURNEYS, packetPathPicture } from '../figures/packets.ts'
+import { headersFigure, JOURNEYS, packetFigure } from '../figures/packets.ts'
 import { retryFigure, scheduleFigure } from '../figures/schedule.ts'
 import { readServiceChains, readServiceSets, serviceChainsFigure, serviceSetsFigure } from '../figures/services.ts'
 import { symptomsFigure } from '../figures/symptoms.ts'
 import type { Directive } from './deck.ts'
 import { countsOfFlow, readRecording, serviceOf } from './recording.ts'
 
-/** Repairs of an incident that a slide compares. */
-const EFFORTS: readonly (Effort & { name: string })[] = [
-  { name: 'alone, in 8 minutes', seconds: 480, hints: 0, wrong: 0 },
-  { name: 'with one hint', seconds: 480, hints: 1, wrong: 0 },
-  { name: 'one hint, one wrong word', seconds: 480, hints: 1, wrong: 1 },
-  { name: 'all hints, in half an hour', seconds: 1800, hints: 3, wrong: 0 },
-]
-
-const scoreBar = ({ name, ...effort }: Effort & { name: string }): Bar => ({
-  name,
-  share: scoreOf(effort) / 100,
-  value: String(scoreOf(effort)),
-})
+/** Points of lab 8 for a repair, by the number of hints and wrong diagnoses. */
+const REPAIRS: readonly Bar[] = [
+  { name: 'no hint', effort: 0 },
+  { name: 'with one hint', effort: 1 },
+  { name: 'one hint, one wrong cause', effort: 2 },
+  { name: 'four hints', effort: 4 },
+].map(({ name, effort }) => ({ name, share: 1 - (effort * COST) / 100, value: String(100 - effort * COST) }))
 
 type Draw = (options: ReadonlyMap<string, string>) => Figure
 
@@ -47,20 +43,20 @@ const FIGURES: Readonly<Record<string, Draw>> = {
     ]
     return barsFigure(bars, `Published for 10,000 Services: ${iptables} % and ${ipvs} % of a core.`, iptables / 100)
   },
-  score: () => {
-    const bars = EFFORTS.map(scoreBar)
-    return barsFigure(bars, `Points: ${bars.map(({ name, value }) => `${name}, ${value}`).join('; ')}.`)
-  },
+  score: () => barsFigure(REPAIRS, `Points: ${REPAIRS.map(({ name, value }) => `${name}, ${value}`).join('; ')}.`),
   hooks: (options) => {
-    const name = options.get('way') ?? 'none'
-    const way = name in WAYS ? WAYS[name as keyof typeof WAYS] : undefined
-    if (!way) throw new Error(`"${name}" is not a path; use one of ${Object.keys(WAYS).join(', ')}`)
-    const label = way.length === 0 ? "Netfilter's five hooks and what lies between them." : `The way ${way.join(', ')}.`
-    return hooksFigure({ way, local: 'process', legend: [], label })
+    const name = options.get('path') ?? 'none'
+    const path = name in PATHS ? PATHS[name as keyof typeof PATHS] : undefined
+    if (!path) throw new Error(`"${name}" is not a path; use one of ${Object.keys(PATHS).join(', ')}`)
+    const label =
+      path.length === 0 ? "Netfilter's five hooks and the steps between them." : `The path through ${path.join(', ')}.`
+    return hooksFigure({ legs: legsAlong(path), local: 'process', rows: [], label })
   },
   packet: (options) => {
     const recording = readRecording(need(options, 'recording'), options.get('node'))
-    return hooksFigure(packetPathPicture(recording.state, need(options, 'from'), destination(options)))
+    const packet = parsePacket(need(options, 'from'), destination(options))
+    const given = { node: recording.node, mode: '', real: true, isService: false }
+    return hooksFigure(packetFigure(packetPath(recording.state, packet, given), { brief: true }))
   },
   chains: (options) => {
     return serviceChainsFigure(
@@ -70,11 +66,11 @@ const FIGURES: Readonly<Record<string, Draw>> = {
   sets: (options) => {
     return serviceSetsFigure(readServiceSets(readRecording(need(options, 'recording')).state, destination(options)))
   },
-  chances: (options) => {
+  probabilities: (options) => {
     const endpoints = Number(need(options, 'endpoints'))
     return barsFigure(
-      drawChances(endpoints),
-      `With ${endpoints} endpoints each rule takes a ${endpoints}th of all packets.`,
+      choiceBars(endpoints),
+      `With ${endpoints} endpoints each rule matches 1/${endpoints} of all packets.`,
     )
   },
   counts: (options) => {
@@ -83,7 +79,7 @@ const FIGURES: Readonly<Record<string, Draw>> = {
     return barsFigure(
       bars,
       `Who answered: ${bars.map(({ name, value }) => `${name}, ${value}`).join('; ')}.`,
-      greatest(bars),
+      highestShare(bars),
     )
   },
   local: (options) => {
@@ -91,7 +87,7 @@ const FIGURES: Readonly<Record<string, Draw>> = {
     return barsFigure(
       bars,
       `Shares under Local: ${bars.map(({ name, value }) => `${name}, ${value}`).join('; ')}.`,
-      greatest(bars),
+      highestShare(bars),
     )
   },
   headers: (options) => {
@@ -106,7 +102,10 @@ const FIGURES: Readonly<Record<string, Draw>> = {
   },
 }
 
-/** Draws what `<!-- figure: name … -->` asks for. Throws Error for an unknown name or option, and for what does not fit. */
+/**
+ * Draws the figure of a directive `<!-- figure: name … -->`. Throws Error for an unknown name or option, and
+ * for content that does not fit.
+ */
 export function drawFigure({ name, options }: Directive): Figure {
   const draw = FIGURES[name]
   if (!draw) throw new Error(`"${name}" is not a figure; use one of: ${Object.keys(FIGURES).join(', ')}`)
@@ -127,6 +126,6 @@ function destination(options: ReadonlyMap<string, string>): string {
   return `${service.clusterIPs[0]}:${service.ports[0]?.port}`
 }
 
-function greatest(bars: readonly { share: number }[]): number {
+function highestShare(bars: readonly { share: number }[]): number {
   return Math.max(...bars.map(({ share }) => share))
 }

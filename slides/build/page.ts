@@ -56,7 +56,7 @@ ${body}
 function slideSection(slide: BuiltSlide, index: number, deck: BuiltDeck): string {
   const { level, titleTokens, contents, notes } = slide
   const heading = `<h${level}>${wholeWords(markdown.renderer.render(titleTokens, markdown.options, {}))}</h${level}>`
-  const said = notes.length > 0 ? markdown.renderer.render(notes, markdown.options, {}) : ''
+  const notesHtml = notes.length > 0 ? markdown.renderer.render(notes, markdown.options, {}) : ''
   const foot = level === 1 ? '' : `<footer><span>${escapeText(deck.title)}</span><span>${index + 1}</span></footer>`
   return `<section class="slide${level === 1 ? ' cover' : isRoomy(slide) ? ' roomy' : ''}" id="${index + 1}" aria-label="Slide ${index + 1} of ${deck.slides.length}">
 <div class="sheet">
@@ -66,14 +66,14 @@ ${contents.map(render).join('\n')}
 </div>
 ${foot}
 </div>
-${said === '' ? '' : `<details class="notes"><summary>Speaker notes</summary>\n${said}</details>`}
+${notesHtml === '' ? '' : `<details class="notes"><summary>Speaker notes</summary>\n${notesHtml}</details>`}
 </section>`
 }
 
 function render(content: Content): string {
   if (content.kind === 'text') return markdown.renderer.render(content.tokens, markdown.options, {})
   if (content.kind === 'code') {
-    return `<pre aria-label="${escapeText(content.says)}"><code>${wholeWords(escapeText(content.text))}</code></pre>`
+    return `<pre aria-label="${escapeText(content.label)}"><code>${wholeWords(escapeText(content.text))}</code></pre>`
   }
   return renderFigure(content.figure)
 }

@@ -11,8 +11,8 @@ export const PALETTE = {
   dim: '#b9cbd9',
   box: '#e8eef5',
   line: '#5a6b7a',
-  way: '#0a4a8f',
-  onway: '#ffffff',
+  path: '#0a4a8f',
+  onpath: '#ffffff',
   strong: '#0f5a3c',
   onstrong: '#ffffff',
   good: '#d9f0e1',
@@ -26,6 +26,32 @@ export const PALETTE = {
 
 export type Colour = keyof typeof PALETTE
 
+/** The same colours for a dark window. */
+export const DARK: Readonly<Record<Colour, string>> = {
+  paper: '#14191f',
+  ink: '#e4eaf0',
+  soft: '#a9b6c2',
+  link: '#7db8f5',
+  rule: '#36424e',
+  shade: '#1c232b',
+  night: '#0b1015',
+  moon: '#f1f6fa',
+  dim: '#b9cbd9',
+  box: '#25303b',
+  line: '#8495a5',
+  path: '#7db8f5',
+  onpath: '#0b1015',
+  strong: '#6fce9f',
+  onstrong: '#0b1015',
+  good: '#16382a',
+  ongood: '#a5e6c4',
+  bad: '#47211e',
+  onbad: '#ffb9b0',
+  badline: '#f0776c',
+  faint: '#1a2027',
+  onfaint: '#98a6b3',
+}
+
 /** Text colours and their backgrounds; WCAG 2.1 (1.4.3) requires a contrast of 4.5 : 1 at level AA. */
 export const TEXT_PAIRS: readonly (readonly [text: Colour, ground: Colour])[] = [
   ['ink', 'paper'],
@@ -36,7 +62,7 @@ export const TEXT_PAIRS: readonly (readonly [text: Colour, ground: Colour])[] = 
   ['moon', 'night'],
   ['dim', 'night'],
   ['ink', 'box'],
-  ['onway', 'way'],
+  ['onpath', 'path'],
   ['onstrong', 'strong'],
   ['ongood', 'good'],
   ['onbad', 'bad'],
@@ -44,14 +70,14 @@ export const TEXT_PAIRS: readonly (readonly [text: Colour, ground: Colour])[] = 
   ['onbad', 'paper'],
   ['ongood', 'paper'],
   ['onfaint', 'paper'],
-  ['way', 'paper'],
+  ['path', 'paper'],
   ['strong', 'paper'],
 ]
 
 /** Lines and shapes and their backgrounds; WCAG 2.1 (1.4.11) requires 3 : 1. */
 export const SHAPE_PAIRS: readonly (readonly [shape: Colour, ground: Colour])[] = [
   ['line', 'paper'],
-  ['way', 'paper'],
+  ['path', 'paper'],
   ['strong', 'paper'],
   ['badline', 'paper'],
 ]
@@ -70,9 +96,9 @@ function luminance(colour: string): number {
   return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 }
 
-/** The palette as custom properties of a style sheet. */
-export function paletteStyle(): string {
-  return `:root{${Object.entries(PALETTE)
+/** A palette as custom properties of the elements that a selector names. */
+export function paletteStyle(palette: Readonly<Record<Colour, string>> = PALETTE, selector = ':root'): string {
+  return `${selector}{${Object.entries(palette)
     .map(([name, colour]) => `--${name}:${colour}`)
     .join(';')}}`
 }

@@ -1,7 +1,7 @@
-import { randomBytes } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
-import { createServer, type Server, type ServerResponse } from 'node:http'
+import { createServer, type ServerResponse } from 'node:http'
 import { extname, join } from 'node:path'
+import { closeServer, isLoopbackHost, listenOnLoopback, newToken, SAFE_HEADERS } from '../../host/loopback-server.ts'
 
 const TYPES: Readonly<Record<string, string>> = { '.html': 'text/html; charset=utf-8', '.pdf': 'application/pdf' }
 
@@ -14,69 +14,34 @@ export interface SlideServer {
 /**
  * Serves the pages of a folder on 127.0.0.1 only. Without the token in the path the answer is 404, as for a missing page;
  * other Host headers are refused, so that a remote page can't reach it through DNS rebinding. `port` 0 selects a free one.
- * Throws Error if the port is in use.
+ * Throws UserError if the port is in use.
  */
 export async function serveSlides(folder: string, port = 0): Promise<SlideServer> {
-  const token = randomBytes(16).toString('hex')
+  const token = newToken()
+  let listening = port
   const server = createServer((request, response) => {
-    void answer(folder, token, request.method, request.headers.host, request.url, response)
+    const name = isLoopbackHost(request.headers.host, listening) ? pageName(token, request.url) : undefined
+    void answer(folder, request.method === 'GET' ? name : undefined, response)
   })
-  const listening = await listen(server, port)
-  return {
-    url: `http://127.0.0.1:${listening}/${token}/`,
-    close: () => {
-      server.closeAllConnections()
-      return new Promise((resolve) => {
-        server.close(() => resolve())
-      })
-    },
-  }
+  listening = await listenOnLoopback(server, port, 'present')
+  return { url: `http://127.0.0.1:${listening}/${token}/`, close: () => closeServer(server) }
 }
 
-async function answer(
-  folder: string,
-  token: string,
-  method: string | undefined,
-  host: string | undefined,
-  url: string | undefined,
-  response: ServerResponse,
-) {
-  const name = pageName(token, url)
-  const known = /^(127\.0\.0\.1|localhost)(:\d+)?$/.test(host ?? '')
-  const body =
-    known && method === 'GET' && name !== undefined
-      ? await readFile(join(folder, name)).catch(() => undefined)
-      : undefined
+async function answer(folder: string, name: string | undefined, response: ServerResponse) {
+  const body = name === undefined ? undefined : await readFile(join(folder, name)).catch(() => undefined)
   if (body === undefined || name === undefined) {
     response
       .writeHead(404, { 'content-type': 'text/plain; charset=utf-8' })
-      .end('Nothing here. Open the address that make present printed.\n')
+      .end('Not found. Open the address that make present printed.\n')
     return
   }
-  response
-    .writeHead(200, {
-      'content-type': TYPES[extname(name)],
-      'cache-control': 'no-store',
-      'referrer-policy': 'no-referrer',
-      'x-content-type-options': 'nosniff',
-    })
-    .end(body)
+  response.writeHead(200, { ...SAFE_HEADERS, 'content-type': TYPES[extname(name)] }).end(body)
 }
 
-/** The file that a path names below the token; only pages and PDFs, and none of another folder. */
+/** The file that a path names below the token; only pages and PDFs of this folder. */
 function pageName(token: string, url: string | undefined): string | undefined {
   const [path = ''] = (url ?? '').split('?')
   if (!path.startsWith(`/${token}/`)) return undefined
   const name = path.slice(token.length + 2) || 'index.html'
   return /^[a-z0-9-]+\.(html|pdf)$/.test(name) ? name : undefined
-}
-
-function listen(server: Server, port: number): Promise<number> {
-  return new Promise((resolve, reject) => {
-    server.once('error', reject)
-    server.listen(port, '127.0.0.1', () => {
-      const address = server.address()
-      resolve(typeof address === 'object' && address ? address.port : port)
-    })
-  })
 }

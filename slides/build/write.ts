@@ -2,7 +2,8 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { mkdir, readdir, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { projectRoot } from '../../host/layout.ts'
-import { findChromium, MEASURING_SCRIPT, measurePage, printPage } from './chromium.ts'
+import { createProgress, type Progress } from '../../host/progress.ts'
+import { ensureChromium, MEASURING_SCRIPT, measurePage, printPage } from './chromium.ts'
 import { type BuiltDeck, fillDeck } from './content.ts'
 import { DeckError, readDeck } from './deck.ts'
 import { CONTENT, GEOMETRY } from './geometry.ts'
@@ -14,7 +15,7 @@ const SLIDES = join(projectRoot, 'slides')
 /** Reads slides/theme. */
 export function readTheme(): Theme {
   const read = (file: string) => readFileSync(join(SLIDES, 'theme', file), 'utf8')
-  return { style: read('deck.css'), script: read('deck.js') }
+  return { style: `${read('figure.css')}${read('deck.css')}`, script: read('deck.js') }
 }
 
 /** Names of all decks, in their order. */
@@ -42,17 +43,17 @@ export function buildDecks(names: readonly string[] = deckNames()): BuiltDeck[] 
   })
   for (const { deck, line, title, needs, has } of decks.flatMap(findOverflows)) {
     faults.push(
-      `slides/${deck}.md:${line}: "${title}" needs ${Math.ceil(needs)} px and has ${has}; make two slides of it.`,
+      `slides/${deck}.md:${line}: "${title}" needs ${Math.ceil(needs)} px and has ${has}; split it into two slides.`,
     )
   }
   if (faults.length > 0) throw new DeckError(faults.join('\n'))
   return decks
 }
 
-/** Where the decks are built to. */
+/** The output folder. */
 export const SLIDES_FOLDER = join(projectRoot, 'dist/slides')
 
-const TELEPHONE = 360
+const NARROW_WIDTH = 360
 
 interface Written {
   decks: { name: string; slides: number }[]
@@ -63,16 +64,19 @@ interface Written {
 }
 
 /**
- * Builds all decks into `folder`: a page for each and an index; with a Chromium, and unless `print` is false, each slide is
- * measured and a PDF printed; without printing, existing PDFs of these decks are kept. If Chromium does not work, `without`
- * has the reason; this is not an error. Throws DeckError for a broken reference or a slide that would be cut off; the folder
+ * Builds all decks into `folder`: a page for each and an index; unless `print` is false, each slide is measured and a PDF
+ * printed; without printing, existing PDFs of these decks are kept. If Chromium can't be fetched or does not work, `without` has
+ * the reason; this is not an error. Throws DeckError for a broken reference or a slide that would be cut off; the folder
  * is then unchanged.
  */
-export async function writeSlides(folder = SLIDES_FOLDER, { print = true } = {}): Promise<Written> {
+export async function writeSlides(
+  folder = SLIDES_FOLDER,
+  { print = true, progress = createProgress() } = {},
+): Promise<Written> {
   const decks = buildDecks()
   const theme = readTheme()
   const { pdf, without } = print
-    ? await printDecks(decks, theme)
+    ? await printDecks(decks, theme, progress)
     : { pdf: new Map<string, Buffer>(), without: 'printing was not requested' }
   await mkdir(folder, { recursive: true })
   // Printing takes minutes, so a build that prints nothing keeps the PDFs of the decks that still exist.
@@ -93,17 +97,19 @@ export async function writeSlides(folder = SLIDES_FOLDER, { print = true } = {})
 async function printDecks(
   decks: readonly BuiltDeck[],
   theme: Theme,
+  progress: Progress,
 ): Promise<{ pdf: Map<string, Buffer>; without?: string }> {
   const pdf = new Map<string, Buffer>()
-  const chromium = await findChromium()
-  if (!chromium) return { pdf, without: 'no Chromium is installed' }
+  let chromium = 'Chromium'
   try {
+    chromium = await ensureChromium(progress)
     await measureDecks(chromium, decks, theme)
     for (const deck of decks) pdf.set(deck.name, await printPage(chromium, deckPage(deck, { ...theme, script: '' })))
     return { pdf }
   } catch (error) {
     if (error instanceof DeckError) throw error
-    return { pdf: new Map(), without: `"${chromium}" does not work here` }
+    const reason = error instanceof Error ? error.message.split('\n', 1)[0] : error
+    return { pdf: new Map(), without: `"${chromium}" does not work here (${reason})` }
   }
 }
 
@@ -111,13 +117,13 @@ async function measureDecks(chromium: string, decks: readonly BuiltDeck[], theme
   const faults: string[] = []
   for (const deck of decks) {
     const html = deckPage(deck, { ...theme, script: MEASURING_SCRIPT })
-    for (const width of [GEOMETRY.width, TELEPHONE]) {
-      for (const { slide, needs, sticksOut } of await measurePage(chromium, html, width)) {
+    for (const width of [GEOMETRY.width, NARROW_WIDTH]) {
+      for (const { slide, needs, overflowRight } of await measurePage(chromium, html, width)) {
         const where = `slides/${deck.name}.md:${deck.slides[slide - 1]?.line}: slide ${slide}`
-        if (sticksOut > 1)
-          faults.push(`${where} sticks out ${Math.ceil(sticksOut)} px to the right at a width of ${width}.`)
+        if (overflowRight > 1)
+          faults.push(`${where} overflows by ${Math.ceil(overflowRight)} px to the right at a width of ${width}.`)
         if (width === GEOMETRY.width && needs > CONTENT.height) {
-          faults.push(`${where} needs ${Math.ceil(needs)} px and has ${CONTENT.height}; make two slides of it.`)
+          faults.push(`${where} needs ${Math.ceil(needs)} px and has ${CONTENT.height}; split it into two slides.`)
         }
       }
     }

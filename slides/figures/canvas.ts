@@ -1,13 +1,15 @@
 import { type Face, textWidth } from '../build/text-width.ts'
 
-/** A finished drawing: `body` is SVG inside a viewBox of this size, one unit a pixel of a slide of 1280×720. */
+/**
+ * A finished drawing: `body` is SVG inside a viewBox of this size, one unit per pixel of a slide of 1280×720.
+ */
 export interface Drawing {
   width: number
   height: number
   body: string
 }
 
-/** A figure for a slide, `wide`, and for a telephone, `tall`, with a text alternative. */
+/** A figure for a slide, `wide`, and for a phone, `tall`, with a text alternative. */
 export interface Figure {
   wide: Drawing
   tall: Drawing
@@ -29,7 +31,7 @@ export interface Box {
 }
 
 /** The style of a shape: classes of the theme, whose contrast is tested. */
-export type Tone = 'plain' | 'way' | 'strong' | 'faint' | 'good' | 'bad'
+export type Tone = 'plain' | 'path' | 'strong' | 'faint' | 'good' | 'bad'
 
 export type Side = 'n' | 'e' | 's' | 'w'
 
@@ -55,7 +57,7 @@ export class Canvas {
     const top = box.y + (box.height - lines.length * LINE) / 2
     for (const [index, line] of lines.entries()) {
       if (textWidth(line, TEXT, face) > box.width - 8 || lines.length * LINE > box.height) {
-        throw new Error(`the text "${line}" does not fit into its box of ${box.width}×${box.height}`)
+        throw new Error(`the text "${line}" does not fit into its box, which is ${box.width}×${box.height}`)
       }
       this.#put(line, box.x + box.width / 2, top + index * LINE + 26, 'middle', face, `on-${tone}`)
     }
@@ -115,7 +117,7 @@ export class Canvas {
 
   #reach({ x, y, width, height }: Box): void {
     if (x < 0 || y < 0 || x + width > this.#width) {
-      throw new Error(`a box at ${x},${y} leaves the figure, which is ${this.#width} wide`)
+      throw new Error(`a box at ${x},${y} is outside the figure, which is ${this.#width} wide`)
     }
     this.#bottom = Math.max(this.#bottom, y + height)
   }

@@ -1,12 +1,14 @@
 import type { NodePlan } from '../../host/layout.ts'
 import { Canvas, type Drawing, type Figure, TALL, WIDE } from './canvas.ts'
 
-/** The nodes of the labs' cluster: each follows the API server and programs its own kernel. */
+/**
+ * The nodes of the labs' cluster: each kube-proxy watches the API server and programs the kernel of its node.
+ */
 export function clusterFigure(nodes: readonly NodePlan[]): Figure {
   return {
     wide: draw(nodes, WIDE),
     tall: draw(nodes, TALL),
-    label: `The API server is watched by kube-proxy on ${nodes.length} nodes (${nodes.map(({ name, address }) => `${name}, ${address}`).join('; ')}), and each writes to the kernel of its own node.`,
+    label: `kube-proxy on ${nodes.length} nodes (${nodes.map(({ name, address }) => `${name}, ${address}`).join('; ')}) watches the API server and writes to the kernel of its own node.`,
   }
 }
 
@@ -26,9 +28,9 @@ function draw(nodes: readonly NodePlan[], width: number): Drawing {
     const kernel = canvas.box(
       { x: x + 20, y: y + 92, width: column - 40, height: 76 },
       ['rules, sets and', 'virtual servers'],
-      { face: 'sans', tone: 'way' },
+      { face: 'sans', tone: 'path' },
     )
-    canvas.connect(proxy, 's', kernel, 'n', 'way')
+    canvas.connect(proxy, 's', kernel, 'n', 'path')
     for (const [line, text] of [role(node.name), node.address, `Pods: ${node.podCIDR}`].entries())
       canvas.text(text, x + column / 2, y + 208 + line * 38, { anchor: 'middle' })
     if (wide || index === 0) canvas.connect(api, 's', proxy, 'n')

@@ -15,7 +15,7 @@ import { Canvas, type Drawing, type Figure, TALL, TEXT, type Tone, WIDE } from '
 interface Curve {
   name: string
   values: readonly number[]
-  tone: Extract<Tone, 'way' | 'strong'>
+  tone: Extract<Tone, 'path' | 'strong'>
 }
 
 const HEIGHT = 360
@@ -58,7 +58,7 @@ function draw(sizes: readonly number[], curves: readonly Curve[], width: number)
   return canvas.finish()
 }
 
-/** The sizes whose labels do not run into the next one's, the largest always. */
+/** The sizes whose labels do not overlap the next one; the largest is always included. */
 function readable(sizes: readonly number[], x: (size: number) => number, room: number): number[] {
   const shown: number[] = []
   for (const size of [...sizes].reverse()) if (shown.every((one) => x(one) - x(size) > room)) shown.push(size)
@@ -85,7 +85,7 @@ function countsAt(endpoints: number): Record<SwitchedMode, Counts>[] {
   return counts
 }
 
-/** How the rules of a node grow with the Services, by the prediction of what kube-proxy programs. */
+/** The predicted number of rules on a node over the number of Services. */
 export function ruleGrowthFigure(endpoints: number): Figure {
   const counts = countsAt(endpoints)
   const values = (mode: SwitchedMode) => counts.map((at) => at[mode].rules)
@@ -93,10 +93,10 @@ export function ruleGrowthFigure(endpoints: number): Figure {
   return curvesFigure(
     SIZES,
     [
-      { name: 'iptables', values: values('iptables'), tone: 'way' },
+      { name: 'iptables', values: values('iptables'), tone: 'path' },
       { name: 'IPVS', values: values('ipvs'), tone: 'strong' },
     ],
-    `Rules of a node with ${SIZES.at(-1)} Services of ${endpoints} endpoints: ${last('iptables')} in iptables mode, ${last('ipvs')} in IPVS mode.`,
+    `Rules on a node with ${SIZES.at(-1)} Services of ${endpoints} endpoints: ${last('iptables')} in iptables mode, ${last('ipvs')} in IPVS mode.`,
   )
 }
 
@@ -122,9 +122,9 @@ function drawBars(bars: readonly Bar[], width: number, whole: number): Drawing {
   const widest = (key: 'name' | 'value') => Math.max(...bars.map((bar) => textWidth(bar[key], TEXT, 'sans')))
   const left = beside ? Math.ceil(widest('name')) + 20 : 0
   const room = width - left - Math.ceil(widest('value')) - 18
-  if (room < 120) throw new Error('the names of the bars leave no room for the bars')
+  if (room < 120) throw new Error('the names of the bars leave no space for the bars')
   const step = beside ? ROW : ROW + 36
-  for (const [index, { name, share, from = 0, value, tone = 'way' }] of bars.entries()) {
+  for (const [index, { name, share, from = 0, value, tone = 'path' }] of bars.entries()) {
     const y = index * step
     const top = beside ? y : y + 36
     canvas.text(name, 0, y + (beside ? 36 : 26))
@@ -141,7 +141,7 @@ function drawBars(bars: readonly Bar[], width: number, whole: number): Drawing {
  * The probability of each rule of a KUBE-SVC- chain with n endpoints: 1/n, 1/(n-1) … of the remaining packets, so an equal
  * share.
  */
-export function drawChances(endpoints: number): Bar[] {
+export function choiceBars(endpoints: number): Bar[] {
   return Array.from({ length: endpoints }, (_, index) => {
     const left = endpoints - index
     const chance = left === 1 ? 'no condition' : `chance 1/${left}`
@@ -164,7 +164,7 @@ export function localShares(podsOfNodes: readonly number[]): Bar[] {
         name: `node ${node + 1}, Pod ${pod + 1}`,
         share,
         value: `${Math.round(share * 1000) / 10} %`,
-        tone: node % 2 === 0 ? ('way' as const) : ('strong' as const),
+        tone: node % 2 === 0 ? ('path' as const) : ('strong' as const),
       }
     }),
   )

@@ -1,21 +1,29 @@
-import type { Hook } from '../../dataplane/trace/step.ts'
+import type { Place } from '../../dataplane/view/packet-path.ts'
 import { wrapText } from '../build/text-width.ts'
-import { type Box, Canvas, type Drawing, type Figure, type Side, TALL, TEXT, WIDE } from './canvas.ts'
+import { type Box, Canvas, type Drawing, type Figure, type Side, TALL, TEXT, type Tone, WIDE } from './canvas.ts'
 
-/** Where a packet can be on a node: the five hooks, and what lies between them. */
-export type Place = Hook | 'in' | 'routing' | 'process' | 'out'
-
-/** The packet's path, and a remark for each hook that it passes. */
-export interface HookPicture {
-  way: readonly Place[]
+/** Where a packet goes, and a row for each hook that it passes. */
+export interface HookFigure {
+  legs: readonly (readonly [from: Place, to: Place])[]
+  /** The hook that stops the packet. */
+  stop?: Place
   /** The name of the place between INPUT and OUTPUT. */
   local: string
-  legend: readonly { hook: string; text: string }[]
+  rows: readonly HookRow[]
+  /** Rows without boxes, one below the other: for a slide. */
+  brief?: boolean
   label: string
 }
 
+/** A box with what happened there. */
+export interface HookRow {
+  title: string
+  tone: Tone
+  lines: readonly { text: string; tone?: Tone }[]
+}
+
 /** The kernel's three paths (net/netfilter hooks, in the order in which ip_rcv, ip_forward and ip_output call them). */
-export const WAYS: Readonly<Record<'in' | 'forward' | 'out' | 'none', readonly Place[]>> = {
+export const PATHS: Readonly<Record<'in' | 'forward' | 'out' | 'none', readonly Place[]>> = {
   in: ['in', 'PREROUTING', 'routing', 'INPUT', 'process'],
   forward: ['in', 'PREROUTING', 'routing', 'FORWARD', 'POSTROUTING', 'out'],
   out: ['process', 'OUTPUT', 'POSTROUTING', 'out'],
@@ -75,46 +83,70 @@ const TALL_EDGES: readonly Edge[] = [
   ['POSTROUTING', 's', 'out', 'n'],
 ]
 
-/** Netfilter's five hooks with the path of one packet, and a line for each hook with a remark. */
-export function hooksFigure(picture: HookPicture): Figure {
+/** The way along places as legs. */
+export const legsAlong = (path: readonly Place[]): [Place, Place][] =>
+  path.slice(1).map((place, index) => [path[index] as Place, place])
+
+/** Netfilter's five hooks with the path of one packet, and a row for each hook with what happens there. */
+export function hooksFigure(figure: HookFigure): Figure {
   return {
-    wide: draw(picture, WIDE, WIDE_LAYOUT, WIDE_EDGES),
-    tall: draw(picture, TALL, TALL_LAYOUT, TALL_EDGES),
-    label: picture.label,
+    wide: draw(figure, WIDE, WIDE_LAYOUT, WIDE_EDGES),
+    tall: draw(figure, TALL, TALL_LAYOUT, TALL_EDGES),
+    label: figure.label,
   }
 }
 
-function draw({ way, local, legend }: HookPicture, width: number, layout: Layout, edges: readonly Edge[]): Drawing {
+function draw(figure: HookFigure, width: number, layout: Layout, edges: readonly Edge[]): Drawing {
+  const { legs, stop, local } = figure
   const canvas = new Canvas(width)
-  const taken = new Set(way.slice(1).map((place, index) => `${way[index]} ${place}`))
-  const whole = way.length === 0
+  const taken = new Set(legs.map(([from, to]) => `${from} ${to}`))
+  const passed = new Set(legs.flat())
+  const whole = legs.length === 0
   for (const [from, out, to, into] of edges) {
     if (!taken.has(`${from} ${to}`)) canvas.connect(layout[from], out, layout[to], into, whole ? 'plain' : 'faint')
   }
   for (const [from, out, to, into] of edges) {
-    if (taken.has(`${from} ${to}`)) canvas.connect(layout[from], out, layout[to], into, 'way')
+    if (taken.has(`${from} ${to}`)) canvas.connect(layout[from], out, layout[to], into, 'path')
   }
   for (const [place, box] of Object.entries(layout) as [Place, Box][]) {
-    const passed = way.includes(place)
     const hook = place === place.toUpperCase()
-    const tone = passed ? (hook ? 'way' : 'plain') : whole && hook ? 'way' : whole ? 'plain' : 'faint'
+    const tone = !whole && !passed.has(place) ? 'faint' : !hook ? 'plain' : place === stop ? 'bad' : 'path'
     canvas.box(box, [place === 'process' ? local : place], { tone, face: hook ? 'mono' : 'sans' })
+    if (place === stop) canvas.text('✗', box.x + box.width + 2, box.y + 16, { face: 'bold', tone: 'bad' })
   }
-  writeLegend(canvas, legend, width, Math.max(...Object.values(layout).map(({ y, height }) => y + height)) + 40)
+  writeRows(canvas, figure, width, Math.max(...Object.values(layout).map(({ y, height }) => y + height)) + 40)
   return canvas.finish()
 }
 
-function writeLegend(canvas: Canvas, legend: HookPicture['legend'], width: number, top: number): void {
+const TITLE_WIDTH = 206
+const TITLE_HEIGHT = 46
+const LINE = 34
+
+/** Rows from the top down, an arrow from each title to the next: in a wide figure the lines are beside their title, else below. */
+function writeRows(canvas: Canvas, { rows, brief = false }: HookFigure, width: number, top: number): void {
   const beside = width >= WIDE
-  const left = beside ? 220 : 0
+  const left = beside ? TITLE_WIDTH + (brief ? 14 : 26) : brief ? 0 : 30
+  const [height, gap] = brief ? [LINE, 0] : [TITLE_HEIGHT, 24]
   let y = top
-  for (const { hook, text } of legend) {
-    canvas.text(hook, 0, y, { face: 'mono', tone: 'way' })
-    if (!beside) y += 36
-    for (const line of wrapText(text, width - left - 8, TEXT)) {
-      canvas.text(line, left, y)
-      y += 34
-    }
-    if (!beside) y += 8
+  for (const [index, { title, tone, lines }] of rows.entries()) {
+    if (brief) canvas.text(title, 0, y, { face: 'mono', tone })
+    else canvas.box({ x: 0, y, width: TITLE_WIDTH, height }, [title], { tone })
+    let line = y + (brief ? 0 : 32) + (beside ? 0 : height)
+    for (const { text, tone: colour } of lines)
+      for (const part of wrapText(text, width - left - 8, TEXT)) {
+        canvas.text(part, left, line, colour === undefined ? {} : { tone: colour })
+        line += LINE
+      }
+    const below = Math.max(y + height, line - (brief ? 0 : LINE - 14)) + gap
+    const middle = beside ? TITLE_WIDTH / 2 : 12
+    if (!brief && index < rows.length - 1)
+      canvas.arrow(
+        [
+          [middle, y + height],
+          [middle, below],
+        ],
+        'path',
+      )
+    y = below
   }
 }

@@ -2,13 +2,13 @@ import { type Box, Canvas, type Drawing, type Figure, TALL, type Tone, WIDE } fr
 
 const ENTRIES = 7
 
-/** A list that is searched from the top, beside a hash table with one lookup. */
+/** A list that is searched from the top, next to a hash table with one lookup. */
 export function lookupFigure(): Figure {
   return {
     wide: draw(WIDE),
     tall: draw(TALL),
     label:
-      'In a list the packet is compared with one entry after the other; in a hash table the key says where to look.',
+      'In a list the packet is compared with one entry after the other; in a hash table the key determines the entry.',
   }
 }
 
@@ -25,8 +25,8 @@ function drawList(canvas: Canvas, x: number, y: number): void {
   for (let index = 0; index < ENTRIES; index++) {
     const last = index === ENTRIES - 1
     const box = { x: x + 60, y: y + 44 + index * 58, width: 340, height: 48 }
-    canvas.box(box, [last ? 'Service n: it fits' : index === ENTRIES - 2 ? '…' : `Service ${index + 1}: no`], {
-      tone: last ? 'way' : 'plain',
+    canvas.box(box, [last ? 'Service n: match' : index === ENTRIES - 2 ? '…' : `Service ${index + 1}: no`], {
+      tone: last ? 'path' : 'plain',
       face: 'sans',
     })
     if (!last)
@@ -35,7 +35,7 @@ function drawList(canvas: Canvas, x: number, y: number): void {
           [x + 30, box.y + 24],
           [x + 30, box.y + 76],
         ],
-        'way',
+        'path',
       )
   }
   canvas.arrow(
@@ -43,7 +43,7 @@ function drawList(canvas: Canvas, x: number, y: number): void {
       [x + 30, y + 44 + (ENTRIES - 1) * 58 + 24],
       [x + 60, y + 44 + (ENTRIES - 1) * 58 + 24],
     ],
-    'way',
+    'path',
   )
 }
 
@@ -53,32 +53,32 @@ function drawHash(canvas: Canvas, x: number, y: number): void {
   for (let index = 0; index < ENTRIES; index++) {
     const hit = index === 4
     const box = { x: x + 290, y: y + 44 + index * 58, width: 170, height: 48 }
-    canvas.box(box, [hit ? 'the entry' : ' '], { tone: hit ? 'way' : 'plain', face: 'sans' })
-    if (hit) canvas.connect(key, 'e', box, 'w', 'way')
+    canvas.box(box, [hit ? 'the entry' : ' '], { tone: hit ? 'path' : 'plain', face: 'sans' })
+    if (hit) canvas.connect(key, 'e', box, 'w', 'path')
   }
 }
 
 interface Stage {
   lines: readonly string[]
-  says: string
+  note: string
   tone: Tone
 }
 
-/** The path of a packet through nftables mode's objects, by the names that kube-proxy gives them. */
+/** The path of a packet through the objects of nftables mode, with kube-proxy's names. */
 const STAGES: readonly Stage[] = [
-  { lines: ['chain services'], says: 'the only rule that matters', tone: 'plain' },
-  { lines: ['map service-ips'], says: 'one lookup: address, port', tone: 'way' },
-  { lines: ['chain service-…'], says: 'numgen random mod 2', tone: 'plain' },
-  { lines: ['a map: 0, 1'], says: 'one lookup', tone: 'way' },
-  { lines: ['dnat to a Pod'], says: 'the rest is conntrack', tone: 'good' },
+  { lines: ['chain services'], note: 'one rule for all Services', tone: 'plain' },
+  { lines: ['map service-ips'], note: 'one lookup: address, port', tone: 'path' },
+  { lines: ['chain service-…'], note: 'numgen random mod 2', tone: 'plain' },
+  { lines: ['a map: 0, 1'], note: 'one lookup', tone: 'path' },
+  { lines: ['dnat to a Pod'], note: 'conntrack does the rest', tone: 'good' },
 ]
 
-/** No lists: two map lookups from the hook to the Pod. */
+/** The path in nftables mode: two map lookups from the hook to the Pod, and no list. */
 export function verdictMapFigure(): Figure {
   return {
     wide: drawVerdicts(WIDE, 120, 380),
     tall: drawVerdicts(TALL, 0, 300),
-    label: STAGES.map(({ lines, says }) => `${lines.join(' ')} (${says})`).join(', then '),
+    label: STAGES.map(({ lines, note }) => `${lines.join(' ')} (${note})`).join(', then '),
   }
 }
 
@@ -87,10 +87,10 @@ function drawVerdicts(width: number, x: number, boxWidth: number): Drawing {
   const wide = width === WIDE
   const step = wide ? 98 : 136
   let before: Box | undefined
-  for (const [index, { lines, says, tone }] of STAGES.entries()) {
+  for (const [index, { lines, note, tone }] of STAGES.entries()) {
     const box = canvas.box({ x, y: index * step, width: boxWidth, height: 64 }, lines, { tone, face: 'sans' })
-    if (wide) canvas.text(says, x + boxWidth + 40, box.y + 42)
-    else canvas.text(says, 0, box.y + 98)
+    if (wide) canvas.text(note, x + boxWidth + 40, box.y + 42)
+    else canvas.text(note, 0, box.y + 98)
     if (before && wide) canvas.connect(before, 's', box, 'n')
     if (before && !wide)
       canvas.arrow([

@@ -4,7 +4,7 @@ interface Mode {
   name: string
   /** Minor versions of Kubernetes 1.x: from its first release (or stable one) to its last. */
   spans: readonly { from: number; to: number; tone: Tone }[]
-  says: string
+  note: string
 }
 
 const NOW = 37
@@ -14,17 +14,17 @@ const NOW = 37
  * removed), 1.33 (nftables stable), 1.35 (IPVS deprecated).
  */
 const MODES: readonly Mode[] = [
-  { name: 'userspace', spans: [{ from: 0, to: 26, tone: 'faint' }], says: 'gone since 1.26' },
-  { name: 'iptables', spans: [{ from: 2, to: NOW, tone: 'way' }], says: 'default since 1.2' },
+  { name: 'userspace', spans: [{ from: 0, to: 26, tone: 'faint' }], note: 'removed in 1.26' },
+  { name: 'iptables', spans: [{ from: 2, to: NOW, tone: 'path' }], note: 'default since 1.2' },
   {
     name: 'IPVS',
     spans: [
       { from: 11, to: 35, tone: 'strong' },
       { from: 35, to: NOW, tone: 'bad' },
     ],
-    says: 'stable 1.11, deprecated 1.35',
+    note: 'stable 1.11, deprecated 1.35',
   },
-  { name: 'nftables', spans: [{ from: 33, to: NOW, tone: 'way' }], says: 'stable since 1.33' },
+  { name: 'nftables', spans: [{ from: 33, to: NOW, tone: 'path' }], note: 'stable since 1.33' },
 ]
 
 /** The lifetime of each mode, on an axis of Kubernetes versions. */
@@ -32,7 +32,7 @@ export function modeHistoryFigure(): Figure {
   return {
     wide: draw(WIDE),
     tall: draw(TALL),
-    label: `kube-proxy's modes: ${MODES.map(({ name, says }) => `${name}, ${says}`).join('; ')}.`,
+    label: `kube-proxy's modes: ${MODES.map(({ name, note }) => `${name}, ${note}`).join('; ')}.`,
   }
 }
 
@@ -42,14 +42,14 @@ function draw(width: number): Drawing {
   const left = wide ? 160 : 0
   const room = width - left - (wide ? 460 : 0)
   const at = (version: number) => left + (version / NOW) * room
-  for (const [index, { name, spans, says }] of MODES.entries()) {
+  for (const [index, { name, spans, note }] of MODES.entries()) {
     const y = index * (wide ? 96 : 110)
     const top = wide ? y + 6 : y + 44
     canvas.text(name, 0, wide ? y + 42 : y + 30)
     for (const { from, to, tone } of spans)
       canvas.bar({ x: at(from), y: top, width: at(to) - at(from), height: 52 }, tone)
-    if (wide) canvas.text(says, width - 440, y + 42)
-    else canvas.text(says, width, y + 30, { anchor: 'end' })
+    if (wide) canvas.text(note, width - 440, y + 42)
+    else canvas.text(note, width, y + 30, { anchor: 'end' })
   }
   return canvas.finish()
 }

@@ -1,7 +1,6 @@
-import type { NodeState } from '../../dataplane/node-state.ts'
-import { type Hop, parsePacket, type Step, tracePacket } from '../../dataplane/trace.ts'
-import { Canvas, type Drawing, type Figure, TALL, WIDE } from './canvas.ts'
-import type { HookPicture, Place } from './hooks.ts'
+import type { PacketPath, PathAction, PathEnd } from '../../dataplane/view/packet-path.ts'
+import { Canvas, type Drawing, type Figure, TALL, type Tone, WIDE } from './canvas.ts'
+import { type HookFigure, type HookRow, hooksFigure } from './hooks.ts'
 
 /** The header of a packet at one place of its path; `changed` names the replaced addresses. */
 interface HeaderRow {
@@ -11,7 +10,7 @@ interface HeaderRow {
   changed?: 'source' | 'destination' | 'both'
 }
 
-/** What happens to the addresses of a packet and its answer, by the forwarding method. */
+/** The addresses of a packet and its reply, by forwarding method. */
 export const JOURNEYS: Readonly<Record<string, readonly HeaderRow[]>> = {
   nat: [
     { at: 'client sends', source: 'client', destination: 'VIP' },
@@ -67,7 +66,7 @@ function draw(rows: readonly HeaderRow[], width: number): Drawing {
     const y = index * (wide ? HEIGHT + 32 : HEIGHT + 64)
     const top = wide ? y : y + 38
     canvas.text(at, 0, wide ? y + 46 : y + 28)
-    const tone = (end: 'source' | 'destination') => (changed === end || changed === 'both' ? 'way' : 'plain')
+    const tone = (end: 'source' | 'destination') => (changed === end || changed === 'both' ? 'path' : 'plain')
     const from = canvas.box({ x: left, y: top, width: box, height: HEIGHT }, [source], {
       tone: tone('source'),
       face: 'sans',
@@ -81,80 +80,103 @@ function draw(rows: readonly HeaderRow[], width: number): Drawing {
   return canvas.finish()
 }
 
+/** Rows that the parts of the connections, or the ends, get at most. */
+const ROWS = 4
+
 /**
- * The path of a packet that `tracePacket` found in a node's rules, as a figure of the hooks. The path to the first outcome is
- * drawn; differences between backends are in the legend. Throws the errors of parsePacket and tracePacket.
+ * The path of a packet through a node's hooks: what the tables, chains and virtual servers did at each, and where it ends.
+ * @param brief a row for each hook and no more, for a slide
  */
-export function packetPathPicture(state: NodeState, from: string, to: string): HookPicture {
-  const trace = tracePacket(state, parsePacket(from, to))
-  const hooks = passedHooks(trace.steps)
-  const caught = trace.hops.find((hop) => hop.table === 'ipvs')?.hook === 'INPUT'
-  const way = placesOnPath(hooks, from === 'host', trace.outcomes.length > 0)
-  const legend = hooks.map((hook) => {
-    return { hook, text: whatHappens(trace.hops.filter((hop) => hop.hook === hook)) }
+export function packetFigure(path: PacketPath, { brief = false } = {}): HookFigure {
+  const { legs, local, stop, hooks, ends, conntrack } = path
+  const rows = hooks.map(({ hook, actions }): HookRow => {
+    const isStop = hook === stop?.hook
+    const lines = brief ? [{ text: briefly(actions) }] : actionLines(actions)
+    if (isStop && stop.rule === '') lines.push({ text: `✗ ${stop.words}`, tone: 'bad' })
+    return { title: hook, tone: isStop ? 'bad' : 'path', lines: lines.length > 0 ? lines : [{ text: NOTHING }] }
   })
-  const ends = trace.outcomes.map((outcome) => outcome.to).join(' or ') || trace.verdict
-  return {
-    way,
-    local: caught ? 'IPVS' : 'process',
-    legend,
-    label: `The path of ${trace.packet} through ${hooks.join(', ')}; it ends at ${ends}.`,
+  if (!brief && conntrack) rows.push({ title: 'conntrack', tone: 'strong', lines: [{ text: conntrack }] })
+  if (!brief) rows.push(endRow(ends))
+  const through = hooks.map(({ hook }) => hook).join(', ')
+  const where = ends.map(({ to, verdict }) => to ?? verdict).join(' or ')
+  const label = `The path of ${path.packet} through ${through}; it ends at ${where}.${stop ? ` ✗ ${stop.words}` : ''}`
+  return { legs, local, ...(stop && { stop: stop.hook }), rows, brief, label }
+}
+
+/** A path with its figure as the elements that a page can show. */
+export function drawPath(path: PacketPath): { wide: string; tall: string; label: string } {
+  const { wide, tall, label } = hooksFigure(packetFigure(path))
+  return { wide: svgElement(wide), tall: svgElement(tall), label }
+}
+
+const svgElement = ({ width, height, body }: Drawing): string =>
+  `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${width} ${height}">${body}</svg>`
+
+const NOTHING = 'no rule has an effect'
+const isBad = ({ text, disagrees }: PathAction) => disagrees || /^(REJECT|DROP)/.test(text)
+
+/** The actions that the same chains lead to. */
+function joined(actions: readonly PathAction[]): PathAction[][] {
+  const groups = new Map<string, PathAction[]>()
+  for (const action of actions) {
+    const key = `${placeOf(action)} ${action.text.split(' ')[0]}`
+    groups.set(key, [...(groups.get(key) ?? []), action])
   }
+  return [...groups.values()]
 }
 
-function passedHooks(steps: readonly Step[]): Step['hook'][] {
-  return [...new Set(steps.map((step) => step.hook))]
+/** `nat: KUBE-SERVICES → KUBE-SVC-LOLE…`; the chain of the hook itself is left out where others follow. */
+function placeOf({ table, chains }: PathAction): string {
+  if (table === 'ipvs') return `IPVS: ${chains.join(' ')}`
+  return `${table}: ${(chains.length > 1 ? chains.slice(1) : chains).map(shortName).join(' → ')}`
 }
 
-function placesOnPath(hooks: readonly Step['hook'][], fromHost: boolean, passes: boolean): Place[] {
-  const way: Place[] = [fromHost ? 'process' : 'in']
-  for (const hook of hooks) {
-    const before = way.at(-1)
-    if (before === 'PREROUTING') way.push('routing')
-    if (before === 'INPUT') way.push('process')
-    way.push(hook)
-  }
-  const last = way.at(-1)
-  if (!passes) return way
-  if (last === 'POSTROUTING') way.push('out')
-  if (last === 'INPUT') way.push('process')
-  return way
+/** All actions of a hook in one text: `nat: KUBE-SERVICES → KUBE-SVC-LOLE…: DNAT to 10.244.1.6:80 or 10.244.2.4:80`. */
+function briefly(actions: readonly PathAction[]): string {
+  let table = ''
+  const parts = joined(actions).map((group) => {
+    const [first] = group as [PathAction]
+    const place = first.table === table ? placeOf(first).replace(/^\w+: /, '') : placeOf(first)
+    table = first.table
+    const [did = '', ...others] = group.map(({ text }) => text.replace(/^MARK |(?<=^REJECT|^DROP): .*/g, ''))
+    return `${place}: ${[did, ...others.map((text) => text.replace(/^.* (to|becomes) /, ''))].join(' or ')}`
+  })
+  return parts.join('; ') || NOTHING
 }
 
-/** A line about one hook: the Kubernetes chains that were entered, and the result. */
-function whatHappens(hops: readonly Hop[]): string {
-  const translating = hops.filter((hop) => hop.table === 'nat' || hop.table === 'ipvs')
-  const chains = [...new Set(translating.filter((hop) => hop.verdict === 'JUMP').map(jumpTarget))]
-    .filter((name) => name.startsWith('KUBE-') && name !== 'KUBE-NODE-PORT')
-    .map(shortName)
-  const results = [
-    ...said(translating, 'MARK', 'the mark becomes', /becomes (0x[1-9a-f]\w*)/),
-    ...said(translating, 'ACCEPT', 'it is in', /is in the set (\S+)/),
-    ...(translating.some((hop) => hop.table === 'ipvs') ? ['IPVS takes it'] : []),
-    ...said(translating, 'DNAT', 'the destination becomes', /to (\d\S*?:\d+)/),
-    ...said(translating, 'MASQUERADE', 'the source becomes', /becomes (\S+)/),
-    ...hops
-      .filter(({ verdict }) => verdict === 'REJECT' || verdict === 'DROP')
-      .map((hop) => `${hop.verdict} by ${hop.chain}`),
-  ]
-  const way = [...new Set(chains)].join(' → ')
-  const outcome = [...new Set(results)].join('; ')
-  if (way === '' && outcome === '') return 'nothing is changed here'
-  const passive = translating[0]?.hook === 'POSTROUTING' ? 'no mark, so the source stays' : 'no rule fits'
-  return [way, outcome || passive].filter((part) => part !== '').join(': ')
+function actionLines(actions: readonly PathAction[]): { text: string; tone?: Tone }[] {
+  return joined(actions).flatMap((group) => {
+    const [first] = group as [PathAction]
+    const shown = group.length > ROWS ? group.slice(0, ROWS - 1) : group
+    const lines = shown.map((action) => {
+      const { text, probability, counted } = action
+      const share = probability < 0.999_999 ? `, ${percent(probability)}` : ''
+      const count = counted === undefined ? '' : `, ${counted} counted${action.disagrees ? ': not as predicted' : ''}`
+      return {
+        text: `${isBad(action) ? '✗ ' : ''}${text}${share}${count}`,
+        ...(isBad(action) && { tone: 'bad' as const }),
+      }
+    })
+    const more = group.length > shown.length ? [{ text: `… and ${group.length - shown.length} more` }] : []
+    return [{ text: placeOf(first), tone: 'path' as const }, ...lines, ...more]
+  })
 }
 
-function said(hops: readonly Hop[], verdict: string, phrase: string, pattern: RegExp): string[] {
-  const values = hops.filter((hop) => hop.verdict === verdict).flatMap((hop) => pattern.exec(hop.reason)?.[1] ?? [])
-  return values.length === 0 ? [] : [`${phrase} ${[...new Set(values)].join(' or ')}`]
+function endRow(ends: readonly PathEnd[]): HookRow {
+  const shown = ends.length > ROWS ? ends.slice(0, ROWS - 1) : ends
+  const lines = shown.map(({ to, verdict, probability, masquerade, by, counted }): { text: string; tone?: Tone } => {
+    const share = probability < 0.999_999 ? `, ${percent(probability)}` : ''
+    const count = counted === undefined ? '' : `, ${counted} counted`
+    if (to === undefined) return { text: `✗ ${verdict} by ${by}${share}${count}`, tone: 'bad' }
+    return { text: `→ ${to}${share}, source ${masquerade ? 'masqueraded' : 'kept'}${count}` }
+  })
+  if (ends.length > shown.length) lines.push({ text: `… and ${ends.length - shown.length} more` })
+  const isStopped = ends.every(({ to }) => to === undefined)
+  return { title: isStopped ? '✗ stopped' : 'end', tone: isStopped ? 'bad' : 'good', lines }
 }
 
-function jumpTarget(hop: Hop): string {
-  return /-[jg] (\S+)/.exec(hop.rule)?.[1] ?? ''
-}
+const percent = (probability: number): string => `${Number((probability * 100).toFixed(1))} %`
 
-/** The first four characters of the hash are enough to distinguish chains on a slide. */
-function shortName(chain: string): string {
-  if (chain.startsWith('KUBE-SEP-')) return 'one KUBE-SEP-…'
-  return chain.replace(/^(KUBE-(?:SVC|SVL|XLB|EXT|FW)-[A-Z0-9]{4})[A-Z0-9]{12}$/, '$1…')
-}
+/** The first four characters of the hash are enough to distinguish chains in a drawing. */
+const shortName = (chain: string): string =>
+  chain.replace(/^(KUBE-(?:SVC|SVL|XLB|EXT|FW|SEP)-[A-Z0-9]{4})[A-Z0-9]{12}$/, '$1…')

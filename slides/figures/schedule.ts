@@ -2,7 +2,7 @@ import { type Box, Canvas, type Drawing, type Figure, TALL, WIDE } from './canva
 
 const HEIGHT = 70
 
-/** One path to a Pod that refuses: who chooses it, and the effect of the refusal. */
+/** One path to a Pod that refuses the connection: what chooses the Pod, and the effect of the refusal. */
 interface Row {
   title: string
   chooser: readonly string[]
@@ -21,7 +21,7 @@ export function retryFigure(): Figure {
     wide: draw(WIDE),
     tall: draw(TALL),
     label:
-      'A rule has chosen a Pod that refuses: the refusal goes to the client. A process has chosen it: the process asks the next Pod, and the client gets an answer.',
+      'If a rule chose a Pod that refuses, the refusal goes to the client. If a process chose it, the process connects to the next Pod, and the client gets a response.',
   }
 }
 
@@ -39,7 +39,7 @@ function drawWide(canvas: Canvas, row: Row, y: number): void {
   const middle = y + 100
   const client = canvas.box({ x: 0, y: middle, width: 170, height: HEIGHT }, ['client'], { face: 'sans' })
   const chooser = canvas.box({ x: 350, y: middle, width: 250, height: HEIGHT }, row.chooser, {
-    tone: 'way',
+    tone: 'path',
     face: 'sans',
   })
   const refusing = pod(canvas, { x: 820, y: middle - 56, width: 330, height: HEIGHT }, false)
@@ -47,15 +47,15 @@ function drawWide(canvas: Canvas, row: Row, y: number): void {
   canvas.connect(client, 'e', chooser, 'w')
   if (!row.again) canvas.connect(chooser, 'e', other, 'w', 'faint')
   canvas.connect(chooser, 'e', refusing, 'w', 'bad')
-  if (row.again) canvas.connect(chooser, 'e', other, 'w', 'way')
-  canvas.text(result(row), 0, middle + HEIGHT + 50, { tone: row.again ? 'way' : 'bad' })
+  if (row.again) canvas.connect(chooser, 'e', other, 'w', 'path')
+  canvas.text(result(row), 0, middle + HEIGHT + 50, { tone: row.again ? 'path' : 'bad' })
 }
 
 function drawTall(canvas: Canvas, row: Row, y: number): void {
   canvas.text(row.title, 0, y + 26)
   const client = canvas.box({ x: 150, y: y + 50, width: 180, height: 50 }, ['client'], { face: 'sans' })
   const chooser = canvas.box({ x: 110, y: y + 140, width: 260, height: HEIGHT }, row.chooser, {
-    tone: 'way',
+    tone: 'path',
     face: 'sans',
   })
   const refusing = pod(canvas, { x: 0, y: y + 280, width: 225, height: HEIGHT }, false)
@@ -63,8 +63,8 @@ function drawTall(canvas: Canvas, row: Row, y: number): void {
   canvas.connect(client, 's', chooser, 'n')
   if (!row.again) canvas.connect(chooser, 's', other, 'n', 'faint')
   canvas.connect(chooser, 's', refusing, 'n', 'bad')
-  if (row.again) canvas.connect(chooser, 's', other, 'n', 'way')
-  canvas.text(result(row), 0, y + 400, { tone: row.again ? 'way' : 'bad' })
+  if (row.again) canvas.connect(chooser, 's', other, 'n', 'path')
+  canvas.text(result(row), 0, y + 400, { tone: row.again ? 'path' : 'bad' })
 }
 
 const pod = (canvas: Canvas, box: Box, answers: boolean): Box =>
@@ -73,7 +73,7 @@ const pod = (canvas: Canvas, box: Box, answers: boolean): Box =>
     face: 'sans',
   })
 
-const result = ({ again }: Row) => (again ? 'the process asks the next one' : 'the refusal goes to the client')
+const result = ({ again }: Row) => (again ? 'the process tries the next Pod' : 'the refusal goes to the client')
 
 /** Which server gets each of the first requests: an index into `weights` per request. */
 type Schedule = (weights: readonly number[], requests: number) => number[]
@@ -83,15 +83,19 @@ function roundRobin(weights: readonly number[], requests: number): number[] {
 }
 
 /**
- * Weighted round robin as the kernel has it (net/netfilter/ipvs/ip_vs_wrr.c): a threshold falls from the greatest weight by the
- * greatest common divisor, and servers at or above it take their turn.
+ * Weighted round robin as the kernel has it (net/netfilter/ipvs/ip_vs_wrr.c): a threshold falls from the maxWeight weight by the
+ * maxWeight common divisor, and servers at or above it are selected in turn.
  */
 function weightedRoundRobin(weights: readonly number[], requests: number): number[] {
-  const greatest = Math.max(...weights)
+  const maxWeight = Math.max(...weights)
   const step = weights.reduce(commonDivisor)
   const order: number[] = []
-  if (greatest <= 0) throw new Error('no server has a weight above 0')
-  for (let threshold = greatest; order.length < requests; threshold = threshold > step ? threshold - step : greatest) {
+  if (maxWeight <= 0) throw new Error('no server has a weight above 0')
+  for (
+    let threshold = maxWeight;
+    order.length < requests;
+    threshold = threshold > step ? threshold - step : maxWeight
+  ) {
     for (const [server, weight] of weights.entries()) if (weight >= threshold) order.push(server)
   }
   return order.slice(0, requests)
@@ -142,7 +146,7 @@ function drawSchedule(order: readonly number[], weights: readonly number[], widt
     for (const [request, chosen] of shown.entries()) {
       const box = { x: left + request * cell + 2, y: wide ? y : y + 40, width: cell - 6, height: wide ? 72 : 54 }
       const own = chosen === server
-      canvas.box(box, [own ? `${request + 1}` : ' '], { tone: own ? 'way' : 'faint' })
+      canvas.box(box, [own ? `${request + 1}` : ' '], { tone: own ? 'path' : 'faint' })
     }
   }
   return canvas.finish()

@@ -60,10 +60,10 @@ function drawWide({ entry, entries, address, chain, endpoints }: ServiceChains):
   const list = canvas.box(
     { x: 0, y: middle, width: 284, height },
     ['KUBE-SERVICES', `entry ${entry} of ${entries}`, address],
-    { tone: 'way' },
+    { tone: 'path' },
   )
-  const draw = canvas.box({ x: 308, y: middle, width: 284, height }, [...split(chain), 'draws one'])
-  canvas.connect(list, 'e', draw, 'w', 'way')
+  const draw = canvas.box({ x: 308, y: middle, width: 284, height }, [...split(chain), 'random choice'])
+  canvas.connect(list, 'e', draw, 'w', 'path')
   for (const [index, endpoint] of endpoints.entries()) {
     const y = index * row
     const sep = canvas.box({ x: 616, y, width: 284, height }, [...split(endpoint.chain), endpoint.chance])
@@ -77,9 +77,9 @@ function drawWide({ entry, entries, address, chain, endpoints }: ServiceChains):
 function drawTall({ entry, entries, address, chain, endpoints }: ServiceChains): Drawing {
   const canvas = new Canvas(TALL)
   const box = (y: number, height: number) => ({ x: 20, y, width: 440, height })
-  const list = canvas.box(box(0, 112), ['KUBE-SERVICES', `entry ${entry} of ${entries}`, address], { tone: 'way' })
-  const draw = canvas.box(box(150, 80), [chain, 'draws one'])
-  canvas.connect(list, 's', draw, 'n', 'way')
+  const list = canvas.box(box(0, 112), ['KUBE-SERVICES', `entry ${entry} of ${entries}`, address], { tone: 'path' })
+  const draw = canvas.box(box(150, 80), [chain, 'random choice'])
+  canvas.connect(list, 's', draw, 'n', 'path')
   for (const [index, endpoint] of endpoints.entries()) {
     const y = 266 + index * 186
     const sep = canvas.box(box(y, 80), [endpoint.chain, endpoint.chance])
@@ -92,7 +92,7 @@ function drawTall({ entry, entries, address, chain, endpoints }: ServiceChains):
 
 /** A probability such as `0.33333333349` as a fraction. */
 function fraction(probability: string | undefined): string {
-  if (probability === undefined) return 'all the rest'
+  if (probability === undefined) return 'all others'
   const whole = Math.round(1 / Number(probability))
   return Math.abs(1 / whole - Number(probability)) < 1e-6 ? `chance 1/${whole}` : `chance ${Number(probability)}`
 }
@@ -122,7 +122,7 @@ interface ServiceSets {
   server: string
   scheduler: string
   realServers: string[]
-  /** Which member and which address belong to the Service. */
+  /** The member and the address of this Service. */
   member: string
   address: string
 }
@@ -149,7 +149,7 @@ export function readServiceSets(state: NodeState, address: string): ServiceSets 
   }
 }
 
-/** The picture of a Service port in IPVS mode: a member of a set, an address of kube-ipvs0, a virtual server. */
+/** The figure of a Service port in IPVS mode: a member of a set, an address of kube-ipvs0, a virtual server. */
 export function serviceSetsFigure(service: ServiceSets): Figure {
   const { member, address, server, scheduler, realServers } = service
   return {
@@ -189,16 +189,16 @@ function draw(service: ServiceSets, width: number): Drawing {
     above = next
   }
   if (wide) {
-    canvas.connect(set.marked, 'e', device.marked, 'w', 'way')
-    canvas.connect(device.marked, 'e', ipvs.marked, 'w', 'way')
+    canvas.connect(set.marked, 'e', device.marked, 'w', 'path')
+    canvas.connect(device.marked, 'e', ipvs.marked, 'w', 'path')
   } else {
-    canvas.connect(set.last, 's', { ...device.last, y: below(set.last) - 10, height: 0 }, 'n', 'way')
-    canvas.connect(device.last, 's', { ...ipvs.last, y: below(device.last) - 10, height: 0 }, 'n', 'way')
+    canvas.connect(set.last, 's', { ...device.last, y: below(set.last) - 10, height: 0 }, 'n', 'path')
+    canvas.connect(device.last, 's', { ...ipvs.last, y: below(device.last) - 10, height: 0 }, 'n', 'path')
   }
   return canvas.finish()
 }
 
-/** A heading with a box for each entry below it; the Service's own first, so that it is always visible. */
+/** A heading with a box for each entry below it; the Service's own entry is first, so that it is always visible. */
 function column(
   canvas: Canvas,
   [x, y, width]: [number, number, number],
@@ -212,7 +212,7 @@ function column(
   if (others.length > SHOWN - 1) shown.push(`… ${others.length - SHOWN + 1} more`)
   const boxes = shown.map((entry, index) => {
     const box = { x, y: y + 42 + index * (ROW + 6), width, height: ROW }
-    return canvas.box(box, [entry], { tone: entry === own ? 'way' : 'plain' })
+    return canvas.box(box, [entry], { tone: entry === own ? 'path' : 'plain' })
   })
   return { marked: boxes[0] as Box, last: boxes.at(-1) as Box }
 }

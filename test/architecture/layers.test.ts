@@ -18,6 +18,7 @@ const LAYERS = [
   'checks',
   'slides',
   'instructors',
+  'guide',
 ]
 /** Nothing imports from these. */
 const TOP = ['bench', 'scripts']
@@ -26,7 +27,7 @@ const ENTRY = 'embedded/index.ts'
 
 const layers = [...LAYERS, ...TOP]
 const folderOf = (file: string) => file.split('/')[0] ?? ''
-const files = execFileSync('git', ['ls-files', '--cached', '--others', '--exclude-standard', '*.ts'], {
+const files = execFileSync('git', ['ls-files', '--cached', '--others', '--exclude-standard', '*.ts', '*.tsx'], {
   cwd: projectRoot,
   encoding: 'utf8',
 })
@@ -35,7 +36,7 @@ const files = execFileSync('git', ['ls-files', '--cached', '--others', '--exclud
 const importsOf = (file: string): string[] =>
   [
     ...readFileSync(join(projectRoot, file), 'utf8').matchAll(
-      /^(?:import|export) (?:[^'`]*? from )?'(\.[^']+\.ts)'|import\('(\.[^']+\.ts)'\)/gm,
+      /^(?:import|export) (?:[^'`]*? from )?'(\.[^']+\.tsx?)'|import\('(\.[^']+\.tsx?)'\)/gm,
     ),
   ].map(([, named, loaded]) => join(dirname(file), named ?? loaded ?? ''))
 const imports = new Map(files.map((file) => [file, importsOf(file)]))

@@ -41,8 +41,8 @@ const kindOf = (change: Partial<Facts['kind']>) => ({ ...facts, kind: { ...facts
 const noIpvs = kindOf({ kernel: { ...kernel, ipvs: false, schedulers: [], ipset: false } })
 const nothing: ExistingClusters = { name: 'ka', engine: 'docker', kindExists: false, kindWasMade: false }
 const kindThere: ExistingClusters = { ...nothing, kindExists: true, kindWasMade: true }
-const ipvsLab = { number: 2, title: 'IPVS', kernel: ['ipvs', 'ipset'] as const }
-const plainLab = { number: 1, title: 'ClusterIP', kernel: [] }
+const ipvsLab = { number: 2, kernel: ['ipvs', 'ipset'] as const }
+const plainLab = { number: 1, kernel: [] }
 
 describe('which cluster is taken', () => {
   test('the one that is there, for whatever can run on it', () => {
@@ -80,7 +80,9 @@ describe('which cluster is taken', () => {
     ])
       expect(chooseCluster(nothing, kindOf(change), plainLab)).toEqual({
         driver: 'embedded',
-        note: expect.stringMatching(/^docker answers, but .* not here[^\n]*: using the embedded cluster\.$/),
+        note: expect.stringMatching(
+          /^docker answers, but .* not (available|installed)[^\n]*: using the embedded cluster\.$/,
+        ),
       })
   })
 
@@ -88,7 +90,7 @@ describe('which cluster is taken', () => {
     const down = { ...kindThere, engine: undefined, kindExists: false }
     expect(chooseCluster(down, kindOf({ engine: undefined }), plainLab)).toEqual({
       refusal: expect.stringMatching(
-        /^The kind cluster "ka" was made here, but no Docker.*systemctl start docker.*CLUSTER=embedded/,
+        /^The kind cluster "ka" was created here, but no Docker.*systemctl start docker.*CLUSTER=embedded/,
       ),
     })
   })
@@ -132,17 +134,17 @@ describe('CLUSTER=auto on this machine', () => {
         said += text
         return true
       })
-      expect((await selectCluster('auto', name, { making: silent })).driver).toBe('embedded')
-      expect(said).toMatch(/^ • docker answers, but kind v\S+ is not here and could not be fetched: [^\n]+\n$/)
+      expect((await selectCluster('auto', name, { creating: silent })).driver).toBe('embedded')
+      expect(said).toMatch(/^ • docker answers, but kind v\S+ is not installed and could not be fetched: [^\n]+\n$/)
     },
   )
 
-  test('names the engine of the kind cluster that was made here, for every command', async () => {
+  test('names the engine of the kind cluster that was created here, for every command', async () => {
     const { kubeconfig } = new KindCluster(name)
     mkdirSync(dirname(kubeconfig), { recursive: true })
     writeFileSync(kubeconfig, engine.read('kubeconfig'))
     engine.remove('engine')
-    await expect(selectCluster('auto', name)).rejects.toThrow(/^The kind cluster ".*" was made here, but no Docker/)
+    await expect(selectCluster('auto', name)).rejects.toThrow(/^The kind cluster ".*" was created here, but no Docker/)
   })
 
   test('kind without an engine names the engine before anything is fetched', async () => {

@@ -2,9 +2,11 @@ import { spawnSync } from 'node:child_process'
 import { describe, expect, test } from 'vitest'
 import { readEngineInfo } from '../../cluster/doctor/engine-info.ts'
 import type { EngineFacts, Facts, KernelFacts, KindFacts } from '../../cluster/doctor/facts.ts'
+import { ipvsTrouble } from '../../cluster/doctor/host-kernel.ts'
 import { type DoctorResult, diagnose } from '../../cluster/doctor/judge.ts'
-import { homeOf } from '../../cluster/doctor/judge-kernel.ts'
+import { kernelLocation } from '../../cluster/doctor/judge-kernel.ts'
 import { kernelProbeCommand, readKernelProbe, schedulers } from '../../cluster/doctor/kernel-probe.ts'
+import { doctorRows, layoutRows, type Wishes } from '../../cluster/doctor/table.ts'
 import type { Confinement } from '../../embedded/index.ts'
 
 const gigabyte = 1024 ** 3
@@ -61,9 +63,9 @@ const facts: Facts = {
     kernel: undefined,
   },
   labs: [
-    { number: 1, title: 'ClusterIP', kernel: [] },
-    { number: 2, title: 'IPVS', kernel: ['ipvs', 'ipset'] },
-    { number: 7, title: 'nftables', kernel: ['nft'] },
+    { number: 1, kernel: [] },
+    { number: 2, kernel: ['ipvs', 'ipset'] },
+    { number: 7, kernel: ['nft'] },
   ],
 }
 
@@ -73,13 +75,21 @@ const withKernel = (change: Partial<KernelFacts>, other: Partial<EngineFacts> = 
 const withEngine = (change: Partial<EngineFacts>) => withKind({ engine: { ...engine, ...change } })
 const found = (results: DoctorResult[], what: string) => results.find((result) => result.what === what)
 const inKind = (judged: Facts, what: string) => found(diagnose(judged).kind, what)
-const labOn = (judged: Facts, number: number) => diagnose(judged).labs.find((lab) => lab.number === number)
+/** The clusters that a lab can run on. */
+const labOn = (judged: Facts, number: number) => {
+  const { places = [] } = diagnose(judged).labs.find((lab) => lab.number === number) ?? {}
+  return [...new Set(places.flatMap(({ cluster, reason }) => (reason === undefined ? [cluster] : [])))]
+}
 
 describe('a machine that has everything', () => {
   test('has no fault and no warning, and runs every lab on both, but for nftables on the embedded kernel', () => {
     const { machine, embedded, kind: kindly, labs } = diagnose(facts)
-    for (const result of [...machine, ...embedded, ...kindly]) expect(result).toMatchObject({ weight: 'fine' })
-    expect(labs.map(({ on }) => on)).toEqual([['embedded', 'kind'], ['embedded', 'kind'], ['kind']])
+    for (const result of [...machine, ...embedded, ...kindly]) expect(result).toMatchObject({ severity: 'fine' })
+    expect(labs.map(({ number }) => labOn(facts, number))).toEqual([
+      ['embedded', 'kind'],
+      ['embedded', 'kind'],
+      ['kind'],
+    ])
   })
 })
 
@@ -89,22 +99,19 @@ describe('confinement of the embedded kernel', () => {
     [{ files: 'landlock', systemCalls: false }, 'warning', /modes and times/],
     [{ files: 'mounts', systemCalls: true }, 'note', /can read every file that you can, and change none/],
     [{ files: undefined, systemCalls: true }, 'warning', /can change every file that you can/],
-  ] as [Confinement, string, RegExp][])('%j is told', (confinement, weight, detail) => {
+  ] as [Confinement, string, RegExp][])('%j is reported', (confinement, severity, detail) => {
     const result = found(diagnose({ ...facts, embedded: { ...facts.embedded, confinement } }).embedded, 'confinement')
-    expect(result).toMatchObject({ weight, detail: expect.stringMatching(detail) })
-    expect(result?.mend === undefined).toBe(weight === 'fine')
+    expect(result).toMatchObject({ severity, detail: expect.stringMatching(detail) })
+    expect(result?.fix === undefined).toBe(severity === 'fine')
   })
 })
 
 describe('IPVS', () => {
   test('a kernel without it keeps lab 2 from kind, and from nothing else', () => {
     const judged = withKernel({ ipvs: false, schedulers: [] })
-    expect(inKind(judged, 'IPVS')).toMatchObject({ weight: 'warning' })
-    expect(labOn(judged, 1)?.on).toEqual(['embedded', 'kind'])
-    expect(labOn(judged, 2)).toMatchObject({
-      on: ['embedded'],
-      notOn: [{ cluster: 'kind', reason: expect.stringContaining('IPVS') }],
-    })
+    expect(inKind(judged, 'IPVS')).toMatchObject({ severity: 'warning' })
+    expect(labOn(judged, 1)).toEqual(['embedded', 'kind'])
+    expect(labOn(judged, 2)).toEqual(['embedded'])
   })
 
   test.each([
@@ -113,78 +120,82 @@ describe('IPVS', () => {
     [{ kernel: '5.15.167.4-microsoft-standard-WSL2' }, /wsl --update/],
     [{ machine: 'colima' }, /^colima ssh -- sudo modprobe -a ip_vs/],
     [{ name: 'podman', operatingSystem: 'fedora-coreos' }, /^podman machine ssh sudo modprobe/],
-  ] as [Partial<EngineFacts>, RegExp][])('is mended where the kernel lives: %j', (home, mend) => {
-    expect(inKind(withKernel({ ipvs: false }, home), 'IPVS')?.mend).toMatch(mend)
+  ] as [Partial<EngineFacts>, RegExp][])('is fixed where the kernel runs: %j', (home, fix) => {
+    expect(inKind(withKernel({ ipvs: false }, home), 'IPVS')?.fix).toMatch(fix)
   })
 
   test('missing schedulers are named, and only those kube-proxy asks for are a warning', () => {
     expect(inKind(withKernel({ schedulers: ['rr', 'lc'] }), 'IPVS')).toMatchObject({
-      weight: 'warning',
+      severity: 'warning',
       detail: 'without the scheduler wrr and sh; available: rr, lc',
-      mend: expect.stringContaining('modprobe -a ip_vs_wrr ip_vs_sh'),
+      fix: expect.stringContaining('modprobe -a ip_vs_wrr ip_vs_sh'),
     })
-    expect(inKind(withKernel({ schedulers: ['rr', 'wrr', 'sh'] }), 'IPVS')?.weight).toBe('fine')
+    expect(inKind(withKernel({ schedulers: ['rr', 'wrr', 'sh'] }), 'IPVS')?.severity).toBe('fine')
   })
 
   test('without ipset or the dummy device it is said', () => {
-    expect(inKind(withKernel({ ipset: false }), 'ipset')?.mend).toContain('ip_set xt_set')
-    expect(labOn(withKernel({ ipset: false }), 2)?.on).toEqual(['embedded'])
-    expect(inKind(withKernel({ dummy: false }), 'dummy device')?.mend).toContain('dummy')
+    expect(inKind(withKernel({ ipset: false }), 'ipset')?.fix).toContain('ip_set xt_set')
+    expect(labOn(withKernel({ ipset: false }), 2)).toEqual(['embedded'])
+    expect(inKind(withKernel({ dummy: false }), 'dummy device')?.fix).toContain('dummy')
   })
 })
 
 describe('iptables', () => {
   test('a kernel that lacks what every rule needs runs no lab on kind', () => {
     const judged = withKernel({ extensions: kernel.extensions.filter((one) => one !== 'statistic') })
-    expect(inKind(judged, 'iptables')).toMatchObject({ weight: 'fault', detail: expect.stringContaining('statistic') })
-    expect(labOn(judged, 1)?.on).toEqual(['embedded'])
+    expect(inKind(judged, 'iptables')).toMatchObject({
+      severity: 'fault',
+      detail: expect.stringContaining('statistic'),
+    })
+    expect(labOn(judged, 1)).toEqual(['embedded'])
   })
 
   test('without xt_recent only session affinity is in danger', () => {
     const judged = withKernel({ extensions: kernel.extensions.filter((one) => one !== 'recent') })
-    expect(inKind(judged, 'xt_recent')).toMatchObject({ weight: 'warning', mend: expect.stringContaining('xt_recent') })
-    expect(labOn(judged, 1)?.on).toContain('kind')
+    expect(inKind(judged, 'xt_recent')).toMatchObject({
+      severity: 'warning',
+      fix: expect.stringContaining('xt_recent'),
+    })
+    expect(labOn(judged, 1)).toContain('kind')
   })
 
   test('without nfacct there is a note', () => {
     const judged = withKernel({ extensions: kernel.extensions.filter((one) => one !== 'nfacct') })
-    expect(inKind(judged, 'nfacct')?.weight).toBe('note')
+    expect(inKind(judged, 'nfacct')?.severity).toBe('note')
   })
 
   test('the back ends that work are named; a node that would use another is a fault', () => {
     expect(inKind(withKernel({ natLegacy: false }), 'iptables NAT')).toMatchObject({
-      weight: 'fine',
+      severity: 'fine',
       detail: expect.stringContaining('only nft works'),
     })
-    expect(inKind(withKernel({ natNft: false }), 'iptables NAT')?.weight).toBe('fault')
-    expect(labOn(withKernel({ natNft: false, nodeBackend: 'legacy' }), 7)?.on).toEqual([])
+    expect(inKind(withKernel({ natNft: false }), 'iptables NAT')?.severity).toBe('fault')
+    expect(labOn(withKernel({ natNft: false, nodeBackend: 'legacy' }), 7)).toEqual([])
   })
 })
 
 describe('limits of the engine', () => {
   test('low inotify limits name the sysctl, for the machine the engine runs on', () => {
     const low = { inotifyInstances: 128, inotifyWatches: 524_288 }
-    expect(inKind(withKernel(low), 'inotify')?.mend).toBe('sudo sysctl fs.inotify.max_user_instances=512')
-    expect(inKind(withKernel(low, { machine: 'colima-default' }), 'inotify')?.mend).toMatch(
-      /^colima ssh -- sudo sysctl/,
-    )
+    expect(inKind(withKernel(low), 'inotify')?.fix).toBe('sudo sysctl fs.inotify.max_user_instances=512')
+    expect(inKind(withKernel(low, { machine: 'colima-default' }), 'inotify')?.fix).toMatch(/^colima ssh -- sudo sysctl/)
   })
 
   test('cgroup version 1 is a note for an older node image and a fault for a new or a rootless one', () => {
-    expect(inKind(withEngine({ cgroupVersion: '1' }), 'cgroups')?.weight).toBe('note')
+    expect(inKind(withEngine({ cgroupVersion: '1' }), 'cgroups')?.severity).toBe('note')
     const image = { reference: 'kindest/node:v1.35.8', held: true, registry: true }
-    expect(inKind(withKind({ image, engine: { ...engine, cgroupVersion: '1' } }), 'cgroups')?.weight).toBe('fault')
-    expect(inKind(withEngine({ cgroupVersion: '1', rootless: true }), 'cgroups')?.weight).toBe('fault')
+    expect(inKind(withKind({ image, engine: { ...engine, cgroupVersion: '1' } }), 'cgroups')?.severity).toBe('fault')
+    expect(inKind(withEngine({ cgroupVersion: '1', rootless: true }), 'cgroups')?.severity).toBe('fault')
   })
 
   test('little memory and little disk say how much is needed', () => {
     expect(inKind(withEngine({ memory: 2 * gigabyte }), 'memory')).toMatchObject({
-      weight: 'warning',
-      mend: expect.stringContaining('3.0 GB'),
+      severity: 'warning',
+      fix: expect.stringContaining('3.0 GB'),
     })
-    expect(inKind(withKernel({ freeDisk: gigabyte }), 'disk')?.mend).toContain('docker system prune')
+    expect(inKind(withKernel({ freeDisk: gigabyte }), 'disk')?.fix).toContain('docker system prune')
     const tight = { ...facts, host: { ...facts.host, freeMemory: gigabyte } }
-    expect(found(diagnose(tight).embedded, 'memory')?.weight).toBe('warning')
+    expect(found(diagnose(tight).embedded, 'memory')?.severity).toBe('warning')
   })
 })
 
@@ -192,16 +203,16 @@ describe('what is missing', () => {
   test('without an engine the labs run on the embedded cluster, and the start of one is named', () => {
     const judged = withKind({ engine: undefined, image: undefined, kernel: undefined })
     expect(inKind(judged, 'engine')).toMatchObject({
-      weight: 'fault',
-      mend: expect.stringContaining('systemctl start docker'),
+      severity: 'fault',
+      fix: expect.stringContaining('systemctl start docker'),
     })
-    expect(labOn(judged, 2)?.on).toEqual(['embedded'])
+    expect(labOn(judged, 2)).toEqual(['embedded'])
     const mac = { ...judged, host: { ...judged.host, platform: 'darwin' } }
-    expect(inKind(mac, 'engine')?.mend).toContain('colima start')
-    expect(inKind({ ...judged, host: { ...judged.host, wsl: true } }, 'engine')?.mend).toContain('WSL integration')
+    expect(inKind(mac, 'engine')?.fix).toContain('colima start')
+    expect(inKind({ ...judged, host: { ...judged.host, wsl: true } }, 'engine')?.fix).toContain('WSL integration')
   })
 
-  test('where neither cluster can run, no lab can, and each reason is reported', () => {
+  test('where neither cluster can run, no lab can', () => {
     const judged: Facts = {
       ...withKind({ engine: undefined, image: undefined, kernel: undefined }),
       embedded: {
@@ -211,27 +222,26 @@ describe('what is missing', () => {
         kernel: undefined,
       },
     }
-    expect(labOn(judged, 1)?.on).toEqual([])
-    expect(labOn(judged, 1)?.notOn.map(({ cluster }) => cluster)).toEqual(['embedded', 'kind'])
+    expect(labOn(judged, 1)).toEqual([])
   })
 
   test('an image that cannot be had is a fault; one that can be fetched is not', () => {
     const reference = 'kindest/node:v1.34.11@sha256:44'
     const gone = withKind({ image: { reference, held: false, registry: false }, kernel: undefined })
-    expect(inKind(gone, 'node image')).toMatchObject({ weight: 'fault', mend: expect.stringContaining('IMAGE=') })
+    expect(inKind(gone, 'node image')).toMatchObject({ severity: 'fault', fix: expect.stringContaining('IMAGE=') })
     const later = withKind({ image: { reference, held: false, registry: true }, kernel: undefined })
-    expect(inKind(later, 'node image')?.weight).toBe('note')
+    expect(inKind(later, 'node image')?.severity).toBe('note')
     expect(inKind(later, 'kernel')).toMatchObject({
-      weight: 'note',
-      mend: `docker pull ${reference}, then make doctor again`,
+      severity: 'note',
+      fix: `docker pull ${reference}, then make doctor again`,
     })
-    expect(labOn(later, 2)?.on).toContain('kind')
+    expect(labOn(later, 2)).toContain('kind')
   })
 
   test('containers that do not start say why', () => {
     const judged = withKind({ kernel: undefined, kernelTrouble: 'unable to apply caps' })
     expect(inKind(judged, 'containers')).toMatchObject({
-      weight: 'fault',
+      severity: 'fault',
       detail: expect.stringContaining('unable to apply caps'),
     })
   })
@@ -239,6 +249,95 @@ describe('what is missing', () => {
   test('another kind on PATH is reported, and that the pinned one is fetched', () => {
     const result = inKind(withKind({ binary: { path: '/usr/bin/kind', release: 'v0.20.0' } }), 'kind')
     expect(result?.detail).toBe('v0.20.0 on PATH; v0.33.0 will be fetched once and its checksum verified')
+  })
+})
+
+describe('the table', () => {
+  const embedded = { ...facts.embedded, hostKernel: { kernel: { ...kernel, ipvs: false } } }
+  const noKind = { ...kind, engine: undefined, image: undefined, kernel: undefined }
+  const here: Facts = { ...facts, embedded, kind: noKind }
+  here.labs = [
+    { number: 1, kernel: [] },
+    { number: 2, kernel: ['ipvs', 'ipset'] },
+    { number: 7, kernel: [], kernelOfSteps: ['nft'] },
+  ]
+  const lab = (judged: Facts, number: number, wishes?: Wishes) =>
+    doctorRows(judged, wishes).rows.find(({ of }) => of === `lab ${number}`)
+
+  test('names for each lab where it runs now, and why not elsewhere', () => {
+    expect(lab(here, 1)).toMatchObject({ what: 'KERNEL=uml', severity: 'fine', detail: 'or KERNEL=host' })
+    expect(lab(here, 2)).toMatchObject({ what: 'KERNEL=uml', detail: 'KERNEL=host: its kernel has no IPVS' })
+    expect(lab(here, 7)).toMatchObject({
+      what: 'KERNEL=host',
+      detail: 'or KERNEL=uml; KERNEL=uml: without the steps that need NAT in nf_tables',
+    })
+    expect(lab(facts, 1)).toMatchObject({ what: 'kind', detail: 'or KERNEL=uml' })
+  })
+
+  test('follows CLUSTER and KERNEL, also where they can not be followed', () => {
+    expect(lab(facts, 1, { cluster: 'embedded' })).toMatchObject({ what: 'KERNEL=uml', detail: 'or kind' })
+    expect(lab(here, 2, { kernel: 'host' })).toMatchObject({
+      severity: 'fault',
+      detail: 'KERNEL=host: its kernel has no IPVS; KERNEL=uml can',
+    })
+    const forbidden = { ...here, embedded: { ...embedded, hostKernel: { trouble: { detail: 'AppArmor forbids it' } } } }
+    expect(lab(forbidden, 1, { kernel: 'host' })).toMatchObject({
+      severity: 'fault',
+      detail: "KERNEL=host can't be used, see above; KERNEL=uml can",
+    })
+    expect(lab(forbidden, 1)).toMatchObject({ what: 'KERNEL=uml', severity: 'fine', detail: '' })
+  })
+
+  test('on a processor without User-Mode Linux, labs that need IPVS run nowhere', () => {
+    const arm: Facts = { ...here, embedded: { ...embedded, uml: 'User-Mode Linux is built for x86-64 only' } }
+    expect(lab(arm, 1)).toMatchObject({ what: 'KERNEL=host', severity: 'fine' })
+    expect(lab(arm, 2)).toMatchObject({ severity: 'fault', what: 'nowhere yet' })
+    expect(lab(arm, 2)?.detail).toBe(
+      "KERNEL=host: its kernel has no IPVS; KERNEL=uml and kind can't be used, see above",
+    )
+    expect(doctorRows(arm).able).toEqual([1, 7])
+    const neither = { ...arm, embedded: { ...arm.embedded, hostKernel: { trouble: { detail: 'no namespaces' } } } }
+    expect(doctorRows(neither).able).toEqual([])
+    expect(found(diagnose(neither).embedded, 'KERNEL=host')).toMatchObject({ severity: 'fault' })
+  })
+
+  test('is plain text of at most 80 columns, one line above another, and loses no word', () => {
+    const { rows } = doctorRows({ ...here, kind: { ...kind, kernel: { ...kernel, ipvs: false, inotifyInstances: 1 } } })
+    const lines = layoutRows(rows)
+    expect(lines.filter((line) => line.length > 80)).toEqual([])
+    const words = lines.join(' ').split(/\s+/)
+    for (const { what, detail, fix = '' } of rows)
+      for (const word of `${what} ${detail} ${fix}`.split(/\s+/).filter(Boolean)) expect(words).toContain(word)
+    const [head = ''] = lines
+    const column = head.indexOf('result')
+    for (const line of lines.slice(1)) expect(line.slice(column - 1, column)).toMatch(/^ ?$/)
+  })
+})
+
+describe('IPVS of this machine', () => {
+  const without = { ...kernel, ipvs: false }
+  test.each([
+    ['6.12.0', 'missing', { detail: 'it was built without ip_vs' }],
+    ['6.8.0-45-generic', 'loaded', { detail: "up to Linux 6.10 ip_vs can't be used in user namespaces" }],
+    ['5.15.0', 'loadable', { detail: "up to Linux 6.10 ip_vs can't be used in user namespaces" }],
+    ['6.11.0', 'loadable', { fix: expect.stringMatching(/^sudo modprobe -a ip_vs .*dummy$/) }],
+    ['7.0', 'loaded', { fix: expect.stringContaining('dummy') }],
+  ] as const)('Linux %s, ip_vs %s', (release, module, result) => {
+    expect(ipvsTrouble({ ...without, release }, module)).toMatchObject(result)
+  })
+
+  test('works where a virtual server could be made, and the device for its addresses', () => {
+    expect(ipvsTrouble({ ...kernel, release: '6.11.0' }, 'loaded')).toBeUndefined()
+    expect(ipvsTrouble({ ...kernel, release: '6.11.0', dummy: false }, 'loaded')?.fix).toContain('dummy')
+  })
+
+  test('is reported with what fixes it', () => {
+    const trouble = ipvsTrouble({ ...without, release: '6.12.1' }, 'loadable')
+    const judged = { ...facts, embedded: { ...facts.embedded, hostKernel: { kernel: without, ipvsTrouble: trouble } } }
+    expect(found(diagnose(judged).embedded, 'KERNEL=host')).toMatchObject({
+      detail: "this machine's own, 6.1.0-18-amd64, without IPVS: its modules are not loaded",
+      fix: expect.stringContaining('modprobe'),
+    })
   })
 })
 
@@ -288,7 +387,7 @@ describe('what engines and kernels say', () => {
       memory: 4 * gigabyte,
       cpus: 2,
     })
-    expect(homeOf(readEngineInfo('docker', docker))).toBe('Docker Desktop')
+    expect(kernelLocation(readEngineInfo('docker', docker))).toBe('Docker Desktop')
     expect(() => readEngineInfo('podman', {})).toThrow()
   })
 
@@ -303,5 +402,7 @@ describe('what engines and kernels say', () => {
       ...{ natLegacy: false, natNft: true, nodeBackend: 'nft' },
       ...{ inotifyInstances: 128, inotifyWatches: 0, freeDisk: 1024 ** 2 },
     })
+    // In a user namespace before Linux 6.11, ip_vs is there and takes no virtual server.
+    expect(readKernelProbe('release=6.8\nipvs=yes\nend=yes\n')?.ipvs).toBe(false)
   })
 })

@@ -3,9 +3,10 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync
 import { dirname, join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import { parseAllDocuments } from 'yaml'
+import { $ } from 'zx'
 import { EmbeddedCluster } from '../../cluster/embedded.ts'
 import { engineReason, hasImage } from '../../cluster/kind/engine.ts'
-import { podImages } from '../../cluster/kind/lab-images.ts'
+import { loadLabImages, podImages } from '../../cluster/kind/lab-images.ts'
 import { bakedName, bakeNodeImage, nodeImage, pinnedImage } from '../../cluster/kind/node-image.ts'
 import { KindCluster } from '../../cluster/kind.ts'
 import { selectCluster } from '../../cluster/select.ts'
@@ -77,7 +78,7 @@ describe('make up on kind', () => {
     expect(existsSync(cluster.kubeconfig)).toBe(true)
   })
 
-  test('replaces a cluster whose creation was cut off before kubeadm had ended', async () => {
+  test('replaces a cluster whose creation was interrupted before kubeadm had ended', async () => {
     engine.writeContainers(name, { 'control-plane': 'running', worker: 'running' })
     await cluster.up(silent)
     expect(engine.deeds()).toEqual(['kind export', 'kind delete', 'kind create'])
@@ -122,7 +123,7 @@ describe('make up on kind', () => {
     engine.write('log')
     damage()
     await expect(cluster.up(silent)).rejects.toThrow(
-      /^The kind cluster ".*" can't be brought back: .*Nothing was removed.*`YES=1 make up` removes it/,
+      /^The kind cluster ".*" can't be restarted: .*Nothing was removed.*`YES=1 make up` removes it/,
     )
     expect(engine.deeds()).not.toContain('kind delete')
     expect(await cluster.exists()).toBe(true)
@@ -198,11 +199,11 @@ describe('make up on kind', () => {
     expect(await cluster.running()).toBe(false)
   })
 
-  test('a command that a stopped machine cut off did not fail by itself', async () => {
+  test('a command that was interrupted by a stopped node is not reported as failed', async () => {
     await cluster.up(silent)
     engine.write('killed', `${name}-worker2\n`)
     await expect(cluster.exec(`${name}-worker2`, ['sleep', '5'])).rejects.toThrow(
-      /is exited, so the command was cut off/,
+      /is exited, so the command was interrupted/,
     )
     expect((await cluster.exec(`${name}-worker`, ['sh', '-c', 'exit 7'])).exitCode).toBe(7)
     await expect(cluster.exec(`${name}-worker`, ['sleep', '30'], { timeoutMs: 300 })).rejects.toThrow(
@@ -310,6 +311,39 @@ describe('the images of the labs', () => {
   })
 })
 
+/** A `podman` that finds an image by its short name under localhost/, and saves only what has the name it is asked for. */
+const podman = `#!/bin/sh
+cd "$(dirname "$0")/.."
+for last; do :; done
+case "$1" in
+  image) grep -qxF -e "$last" -e "localhost/$last" images ;;
+  exec) cat node-images ;;
+  tag) echo "$3" >>images ;;
+  save) shift 4; for one; do grep -qxF "$one" images || { echo "Error: $one: image not known" >&2; exit 125; }; echo "$one"; done >saved ;;
+esac
+`
+
+test('with Podman, too, the images of an archive that Docker wrote come into the nodes under the names of the Pods', async () => {
+  writeFileSync(join(engine.folder, 'bin/podman'), podman)
+  engine.write(
+    'images',
+    'localhost/nginx:latest\ndocker.io/library/nginx:1.27\nlocalhost/nicolaka/netshoot:latest\nlocalhost/busybox:1.37\n',
+  )
+  engine.write('node-images', 'docker.io/library/busybox:1.37\n')
+  const asked: string[] = []
+  const kind = async (words: string[]) => {
+    asked.push(words.slice(0, 4).join(' '))
+    return $({ quiet: true })`true`
+  }
+  await loadLabImages({ engine: 'podman', name, nodes: ['node'], kind }, silent)
+  expect(asked).toEqual([`load image-archive --name ${name}`])
+  expect(engine.read('saved').trim().split('\n')).toEqual([
+    'docker.io/library/nginx:latest',
+    'docker.io/library/nginx:1.27',
+    'docker.io/nicolaka/netshoot:latest',
+  ])
+})
+
 describe('the reason of an engine', () => {
   test.each([
     [
@@ -327,7 +361,7 @@ describe('the reason of an engine', () => {
 describe('make up, interrupted', () => {
   const up = () => {
     const { NODE_OPTIONS: _, ...env } = process.env
-    const script = spawn(process.execPath, ['--import', 'tsx', 'scripts/up.ts'], {
+    const script = spawn(process.execPath, ['scripts/start.mjs', 'scripts/up.ts'], {
       cwd: projectRoot,
       env: { ...env, NAME: name, CLUSTER: 'kind' },
       stdio: ['ignore', 'ignore', 'pipe'],

@@ -3,11 +3,11 @@ import {
   advance,
   type GuideEffect,
   type GuideEvent,
-  type GuideLab,
   type GuideState,
   startGuide,
   statusOf,
 } from '../../course/guide/guide-state.ts'
+import type { GuideLab } from '../../course/lab-progress.ts'
 import type { StepOutcome } from '../../grading/failure.ts'
 import { readLab } from '../../grading/lab-definition.ts'
 
@@ -15,6 +15,7 @@ const definition = readLab(2)
 const lab: GuideLab = {
   definition,
   intro: 'Begin.',
+  outro: '',
   steps: definition.steps.map((step) => ({
     definition: step,
     task: `## ${step.id}`,

@@ -2,15 +2,14 @@
 
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { scoreOf } from '../../checks/08-incidents/diagnosis.ts'
 import { choicesFor, draw, freshSeed, possible, seedFor } from '../../course/incident/draw.ts'
 import type { Need } from '../../course/incident/incident.ts'
 import { seal, solvedMark, unseal } from '../../course/incident/incident-note.ts'
-import type { Scene } from '../../course/incident/shop.ts'
+import type { IncidentEnvironment } from '../../course/incident/shop.ts'
 import { defaultConfig } from '../../dataplane/kube-proxy/config.ts'
 import { incidents } from '../../labs/08-incidents/incidents/all.ts'
 
-const scene: Scene = {
+const environment: IncidentEnvironment = {
   nodes: ['control-plane', 'worker', 'worker2'],
   nodeAddresses: ['172.18.0.2', '172.18.0.3', '172.18.0.4'],
   node: 'worker',
@@ -27,7 +26,7 @@ test('every incident has a word of its own', () => {
 
 describe.each(incidents.map((incident) => [incident.id, incident] as const))('%s', (id, incident) => {
   test('is reported in words of a user, which name neither the word nor the sentence of the cause', () => {
-    const report = incident.report(scene)
+    const report = incident.report(environment)
     expect(report).not.toContain(id)
     expect(report).not.toContain(incident.cause)
     expect(report).not.toContain('undefined')
@@ -36,7 +35,7 @@ describe.each(incidents.map((incident) => [incident.id, incident] as const))('%s
 
   test('has hints, a command to repair it and a story', () => {
     expect(incident.hints.length).toBeGreaterThanOrEqual(3)
-    for (const command of incident.fix.commands(scene)) expect(command).toMatch(/^(make|kubectl) /)
+    for (const command of incident.fix.commands(environment)) expect(command).toMatch(/^(make|kubectl) /)
     expect(incident.debrief.split('\n').every((line) => line.length <= 132)).toBe(true)
   })
 })
@@ -90,7 +89,7 @@ describe('the draw', () => {
 
 describe('the seal', () => {
   test.each(incidents.map(({ id }) => id))('hides %s, and opens again', (id) => {
-    const secret = { id, scene, baseline: { foreign: {}, config: defaultConfig(), configText: '', services: {} } }
+    const secret = { id, environment, baseline: { foreign: {}, config: defaultConfig(), configText: '', services: {} } }
     const sealed = seal(secret)
     expect(sealed).not.toContain(id)
     expect(Buffer.from(sealed, 'base64').toString('latin1')).not.toContain(id)
@@ -100,19 +99,4 @@ describe('the seal', () => {
   test('does not open what it did not close', () => {
     fc.assert(fc.property(fc.string(), (text) => unseal(text) === undefined))
   })
-})
-
-test('the score falls with time, hints and wrong diagnoses, and never below 10', () => {
-  expect(scoreOf({ seconds: 60, hints: 0, wrong: 0 })).toBe(100)
-  expect(scoreOf({ seconds: 60, hints: 1, wrong: 1 })).toBe(75)
-  expect(scoreOf({ seconds: 15 * 60, hints: 0, wrong: 0 })).toBe(95)
-  const effort = fc.record({ seconds: fc.nat(1e6), hints: fc.nat(5), wrong: fc.nat(30) })
-  fc.assert(
-    fc.property(effort, (spent) => {
-      const points = scoreOf(spent)
-      expect(points).toBeGreaterThanOrEqual(10)
-      expect(points).toBeGreaterThanOrEqual(scoreOf({ ...spent, hints: spent.hints + 1 }))
-      expect(points).toBeGreaterThanOrEqual(scoreOf({ ...spent, seconds: spent.seconds + 600 }))
-    }),
-  )
 })

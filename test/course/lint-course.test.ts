@@ -26,11 +26,11 @@ test.each<[string, CourseFiles, RegExp]>([
   ['no spec', goodCourse({ spec: undefined }), /checks\/07-made\.check\.ts: is missing/],
   ['a spec that does not load', goodCourse({ spec: new Error('no check for "two"') }), /no check for "two"/],
   ['a solution that does not load', goodCourse({ solution: new Error('no such file') }), /no such file/],
-  ['a definition that is none', goodCourse({ definition: 'id: 7\ntitle: Half a lab' }), /is not a lab/],
-  ['YAML that is none', goodCourse({ definition: 'id: [' }), /lab\.yaml: /],
+  ['an invalid definition', goodCourse({ definition: 'id: 7\ntitle: Half a lab' }), /is not a lab/],
+  ['invalid YAML', goodCourse({ definition: 'id: [' }), /lab\.yaml: /],
   ['another number', goodCourse({ definition: definition.replace('id: 7', 'id: 8') }), /id is 8/],
-  ['one hint only', goodCourse({ definition: definition.replace('Look around., ', '') }), /is not a lab.*hints/],
-  ['points', goodCourse({ definition: definition.replace('points: 20', 'points: 19') }), /are 99.*must be 100/],
+  ['only one hint', goodCourse({ definition: definition.replace('Look around., ', '') }), /is not a lab.*hints/],
+  ['points', goodCourse({ definition: definition.replace('points: 20', 'points: 19') }), /add up to 99, not 100/],
   [
     'a command as the first hint',
     goodCourse({ definition: definition.replace('Look around.', 'Run `kubectl get pods`.') }),
@@ -42,9 +42,9 @@ test.each<[string, CourseFiles, RegExp]>([
     /last hint of step "two" must show a command/,
   ],
   [
-    'a title twice',
+    'a duplicate title',
     goodCourse({ definition: definition.replace('The step two', 'The step one') }),
-    /"two" has the title of another/,
+    /"two" has the same title as another/,
   ],
   [
     'a step without a section',
@@ -54,7 +54,7 @@ test.each<[string, CourseFiles, RegExp]>([
   [
     'a section without a step',
     goodCourse({ text: text.replace('step: three', 'step: thirty') }),
-    /section for "thirty", which is no step/,
+    /section for "thirty", which is not a step/,
   ],
   [
     'sections out of order',
@@ -63,34 +63,34 @@ test.each<[string, CourseFiles, RegExp]>([
     }),
     /order of the steps/,
   ],
-  ['nothing seen', goodCourse({ text: text.replace('**What you saw.**', 'So.') }), /section of step "one" must tell/],
   [
-    'a target that is none',
-    goodCourse({ text: text.replace('make web', 'make -s webb NODE=x') }),
-    /README\.md:\d+: "make webb" is no target/,
+    'no observed output',
+    goodCourse({ text: text.replace('**What you saw.**', 'So.') }),
+    /section of step "one" must contain/,
   ],
   [
-    'a node that has another name with NAME=',
+    'an unknown target',
+    goodCourse({ text: text.replace('make web', 'make -s webb NODE=x') }),
+    /README\.md:\d+: "make webb" is not a target/,
+  ],
+  [
+    'a node name that depends on NAME=',
     goodCourse({ text: text.replace('make web', 'make exec NODE=k8s-guide-worker2 CMD=true') }),
     /README\.md:\d+: "k8s-guide-worker2" exists only in a cluster without NAME=/,
   ],
-  [
-    'a file that is not there',
-    goodCourse({}, { exists: (path) => !path.includes('four') }),
-    /four\.yaml" is not there/,
-  ],
+  ['a missing file', goodCourse({}, { exists: (path) => !path.includes('four') }), /four\.yaml" does not exist/],
   ['a fence with an unknown attribute', goodCourse({ text: text.replace('```bash', '```bash twice=2') }), /twice=2/],
   [
-    'a command that the text does not say',
+    'a command that is missing from the text',
     goodCourse({ solution: solution({ two: { commands: ['make iptables'] } }) }),
-    /step "two" types "make iptables"/,
+    /step "two" runs "make iptables"/,
   ],
   [
-    'a tidy command that the text does not say',
+    'a cleanup command that is missing from the text',
     goodCourse({
-      solution: solution({ two: { commands: [], tidy: { commands: ['rm x'], play: async () => undefined } } }),
+      solution: solution({ two: { commands: [], cleanup: { commands: ['rm x'], play: async () => undefined } } }),
     }),
-    /step "two" types "rm x"/,
+    /step "two" runs "rm x"/,
   ],
   [
     'a solution of an unknown step',
@@ -107,17 +107,17 @@ test.each<[string, CourseFiles, RegExp]>([
     goodCourse({}, { claims: 'A1: [7/one, 7/two, 7/three, 7/four, 7/five, 7/six]' }),
     /claim A1 names 7\/six/,
   ],
-  ['claims that are none', goodCourse({}, { claims: 'Z1: [7/one]' }), /claims\.yaml: /],
+  ['invalid claims', goodCourse({}, { claims: 'Z1: [7/one]' }), /claims\.yaml: /],
   ['no row in the README', goodCourse({}, { readme: '' }), /no row for labs\/07-made/],
   [
-    'other minutes in the README',
+    'different minutes in the README',
     goodCourse({}, { readme: '| [7](labs/07-made/README.md) | nothing | 45 |' }),
     /must end with its 30 minutes/,
   ],
   [
-    'what a scaffold left',
+    'a mark of the scaffold',
     goodCourse({ sources: { 'labs/07-made/solution.ts': 'a\nb // ✎ write' } }),
-    /labs\/07-made\/solution\.ts:2: something is still to be written/,
+    /labs\/07-made\/solution\.ts:2: text is still to be written/,
   ],
   [
     'two labs of one number',

@@ -42,25 +42,25 @@ describe('a new lab', () => {
     )
   })
 
-  test('comes behind the last one, or has the number that was chosen', () => {
+  test('is numbered after the last one, or has the chosen number', () => {
     expect(newFolder('packet-captures', ['01-a', '08-b'])).toBe('09-packet-captures')
     expect(newFolder('06-scale', ['01-a', '08-b'])).toBe('06-scale')
     expect(newFolder('first', [])).toBe('01-first')
   })
 
   test.each([
-    ['', 'is no name'],
-    ['Packet Captures', 'is no name'],
-    ['../../etc', 'is no name'],
-    ['a/b', 'is no name'],
-    ['x'.repeat(40), 'is no name'],
-    ['08-other', 'labs/08-b has the number 8'],
+    ['', 'is not a valid name'],
+    ['Packet Captures', 'is not a valid name'],
+    ['../../etc', 'is not a valid name'],
+    ['a/b', 'is not a valid name'],
+    ['x'.repeat(40), 'is not a valid name'],
+    ['08-other', 'labs/08-b already has the number 8'],
     ['00-none', 'no lab number "0"'],
   ])('cannot be called "%s"', (name, sentence) => {
     expect(() => newFolder(name, ['01-a', '08-b'])).toThrow(sentence)
   })
 
-  test('has a number left to have', () => {
+  test('is refused when no number is left', () => {
     expect(() => newFolder('one-more', ['99-last'])).toThrow('labs are 01 to 99')
   })
 })

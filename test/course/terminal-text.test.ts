@@ -1,8 +1,9 @@
 import stringWidth from 'string-width'
 import { describe, expect, test } from 'vitest'
-import { type GuideLab, startGuide } from '../../course/guide/guide-state.ts'
+import { startGuide } from '../../course/guide/guide-state.ts'
 import { drawScreen, plainLines } from '../../course/guide/guide-view.ts'
 import { layoutMarkdown, layoutParts, PLAIN, type Style } from '../../course/guide/terminal-text.ts'
+import type { GuideLab } from '../../course/lab-progress.ts'
 import { readLabText } from '../../course/lab-text.ts'
 import { readLab } from '../../grading/lab-definition.ts'
 import { listLabs } from '../../grading/lab-folders.ts'
@@ -95,10 +96,11 @@ test('lists hang, and labels have a column of their own where there is room', ()
 
 describe('the screen', () => {
   const definition = readLab(2)
-  const { intro, sections } = readLabText(definition.folder)
+  const { intro, outro, sections } = readLabText(definition.folder)
   const lab: GuideLab = {
     definition,
     intro,
+    outro,
     steps: definition.steps.map((step) => ({
       definition: step,
       task: sections.get(step.id) ?? '',

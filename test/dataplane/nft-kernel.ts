@@ -66,9 +66,9 @@ sub serve {
   }
 }
 sub ask {
-  my ($proto, $address, $port, $timeout, $source) = @_;
+  my ($local, $proto, $address, $port, $timeout, $source) = @_;
   my $s = IO::Socket::INET->new(PeerAddr => $address, PeerPort => $port, Proto => $proto, Blocking => 0,
-    $source eq '-' ? () : (LocalAddr => $source)) or return "no socket $!";
+    LocalPort => $local, $source eq '-' ? () : (LocalAddr => $source)) or return "no socket $!";
   IO::Select->new($s)->can_write($timeout) or return 'timeout';
   return 'refused' if $s->sockopt(SO_ERROR);
   $s->blocking(1);
@@ -103,8 +103,12 @@ while (<STDIN>) {
     print "==$_\\n", \`$_\`, "\\n" for 'nft -j list table ip kube-proxy', 'ip -j -d addr', 'ip route';
   } else {
     my $count = shift @how;
+    my $local = shift @how;
+    # A packet of another sender crosses the node meanwhile.
+    enter('web2');
+    IO::Socket::INET->new(PeerAddr => '192.0.2.99', PeerPort => 9, Proto => 'udp')->send('x');
     enter($what);
-    for (1 .. $count) { my $answer = ask(@how); chomp $answer; print "$answer\\n"; last if $answer eq 'timeout' }
+    for (1 .. $count) { my $answer = ask($local++, @how); chomp $answer; print "$answer\\n"; last if $answer eq 'timeout' }
     enter('node');
     # What the monitor prints until the packet that ends the flow, and none of it twice.
     my $mark = 'udp dport ' . (20000 + ++$marks % 40000);
@@ -159,7 +163,10 @@ END`
   return status === 0 ? undefined : stderr.trim().split('\n')[0] || `unshare ended with ${status}`
 }
 
-/** What came of some connections: who answered whom (or \`refused\`, \`timeout\`), and \`chain rule\` of each rule that matched. */
+/**
+ * What came of some connections: who answered whom (or `refused`, `timeout`), and `chain rule` of each rule that matched. The monitor may
+ * report a match after the answer: `matched` is complete once the next connections have ended.
+ */
 export interface Observed {
   answers: string[]
   matched: Set<string>
@@ -169,8 +176,9 @@ export class NftNode {
   readonly #process: ChildProcessWithoutNullStreams
   readonly #lines: AsyncIterator<string>
   readonly #reader: Interface
-  /** Ids of the packets that end flows: what is said of one may come after the flow. */
-  readonly #markers = new Set<string>()
+  /** By source port and by trace id: where the rules that such a packet matches are collected. Each connection has a port of its own. */
+  readonly #byPort = new Map<number, Set<string>>()
+  readonly #byTraceId = new Map<string, Set<string> | undefined>()
   #errors = ''
 
   constructor() {
@@ -223,17 +231,18 @@ export class NftNode {
     options: { source?: string; count: number; timeoutSeconds: number },
   ): Promise<Observed> {
     const { source = '-', count, timeoutSeconds } = options
-    const words = [from, count, to.protocol, to.destination, to.port, timeoutSeconds, source]
+    const matched = new Set<string>()
+    const first = 10_000 + this.#byPort.size
+    for (let port = first; port < first + count; port++) this.#byPort.set(port, matched)
+    const words = [from, count, first, to.protocol, to.destination, to.port, timeoutSeconds, source]
     const lines = await this.#ask(`${words.join(' ')}\n`)
-    const answers = lines.filter((line) => !line.startsWith('trace id '))
     for (const line of lines) {
-      const marker = /^trace id (\S+) .* packet: .* udp dport [2-5]\d{4} /.exec(line)?.[1]
-      if (marker !== undefined) this.#markers.add(marker)
+      const [, sent, port] = /^trace id (\S+) ip tracer .* packet: .* (?:tcp|udp) sport (\d+) /.exec(line) ?? []
+      if (sent !== undefined) this.#byTraceId.set(sent, this.#byPort.get(Number(port)))
+      const [, id = '', chain, rule] =
+        /^trace id (\S+) ip kube-proxy (\S+) rule (.*) \(verdict .*\)\s*$/.exec(line) ?? []
+      this.#byTraceId.get(id)?.add(`${chain} ${rule?.replace(/ comment ".*"$/, '')}`)
     }
-    const matched = lines.flatMap((line) => {
-      const [, id, chain, rule] = /^trace id (\S+) ip kube-proxy (\S+) rule (.*) \(verdict .*\)\s*$/.exec(line) ?? []
-      return id === undefined || this.#markers.has(id) ? [] : [`${chain} ${rule?.replace(/ comment ".*"$/, '')}`]
-    })
-    return { answers, matched: new Set(matched) }
+    return { answers: lines.filter((line) => !line.startsWith('trace id ')), matched }
   }
 }

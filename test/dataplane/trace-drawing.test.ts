@@ -25,7 +25,7 @@ describe('the drawing of a trace', () => {
       '',
       'PREROUTING',
       '  nat: PREROUTING → KUBE-SVC-A → KUBE-SEP-B  DNAT to 10.244.2.5:8080',
-      'FORWARD: no rule acts on it',
+      'FORWARD: no rule has an effect',
       'POSTROUTING',
       '  nat: POSTROUTING  MASQUERADE source becomes 172.18.0.3',
       '',
@@ -40,7 +40,7 @@ describe('the drawing of a trace', () => {
     expect(lines).toContain('    DROP: -A FORWARD -d 10.244.2.5/32 -j DROP')
     expect(lines.slice(-2)).toEqual([
       '✗ drop  100 %, by filter FORWARD',
-      'It is dropped: the sender gets no answer, a time-out.',
+      'It is dropped: the sender gets no answer and times out.',
     ])
   })
 

@@ -186,7 +186,7 @@ describe('a cluster that is ended', () => {
   })
 
   test('by Ctrl-C while it boots leaves nothing, and the next `make up` just works', async () => {
-    const up = spawn(process.execPath, ['--import', 'tsx', 'scripts/up.ts'], {
+    const up = spawn(process.execPath, ['scripts/start.mjs', 'scripts/up.ts'], {
       cwd: projectRoot,
       env: { ...process.env, NAME: doomed.name, CLUSTER: 'embedded' },
       stdio: ['ignore', 'ignore', 'pipe'],

@@ -14,7 +14,7 @@ import {
 import { tmpdir } from 'node:os'
 import { basename, join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import { CONFINE, type Confinement, findConfinement, publicPaths } from '../../embedded/machine/confinement.ts'
+import { CONFINE, type Confinement, detectConfinement, publicPaths } from '../../embedded/machine/confinement.ts'
 import { startMachine } from '../../embedded/machine/guest-machine.ts'
 import { ensurePackages } from '../../embedded/machine/packages.ts'
 import { cacheFolder } from '../../host/layout.ts'
@@ -89,7 +89,7 @@ describe('root of the guest, with the file system of the host mounted,', () => {
     const before = state()
     const { read } = await asRootOfTheGuest(undefined)
     expect(state()).toEqual(before)
-    if (findConfinement(join(cacheFolder, 'packages/kernel')).files !== 'landlock') return
+    if (detectConfinement(join(cacheFolder, 'packages/kernel')).files !== 'landlock') return
     expect(read.stdout).toBe('')
     expect(read.stderr).toContain('Permission denied')
   })
@@ -146,7 +146,7 @@ describe('a confined program', () => {
       return status
     }
     expect(reach()).toBe(0)
-    if (findConfinement(join(cacheFolder, 'packages/kernel')).files !== 'landlock') return
+    if (detectConfinement(join(cacheFolder, 'packages/kernel')).files !== 'landlock') return
     expect(reach('--landlock', ...programs.flatMap((path) => ['--read', path]))).not.toBe(0)
   })
 })

@@ -1,5 +1,5 @@
 // The embedded cluster on this machine's own kernel: what it does to the machine (nothing), and mode nftables in the kernel.
-import { execFileSync } from 'node:child_process'
+import { execFileSync, spawnSync } from 'node:child_process'
 import {
   existsSync,
   mkdirSync,
@@ -17,10 +17,13 @@ import { chooseKernel } from '../../cluster/doctor/choose-kernel.ts'
 import type { KernelFacts } from '../../cluster/doctor/facts.ts'
 import { EmbeddedCluster } from '../../cluster/embedded.ts'
 import { kubeClient } from '../../cluster/kube-client.ts'
+import { flushNat } from '../../cluster/kube-proxy/flush-nat.ts'
 import { switchMode } from '../../cluster/kube-proxy/switch-mode.ts'
+import { kubectlPath } from '../../cluster/kubectl.ts'
 import { readNode } from '../../cluster/snapshot.ts'
 import { hostKernelTrouble, readDaemonState } from '../../embedded/index.ts'
 import { forbiddingSetting } from '../../embedded/machine/host-kernel-support.ts'
+import { projectRoot } from '../../host/layout.ts'
 import { waitFor } from '../../host/wait.ts'
 
 const silent = { start() {}, end() {}, note() {} }
@@ -71,8 +74,12 @@ const print = (command: string, ...words: string[]) => {
 /** What of this machine a cluster could change. */
 const machineNow = () => ({
   rules: [print('iptables-save'), print('ip6tables-save'), print('nft', 'list', 'ruleset')],
-  links: readdirSync('/sys/class/net'),
-  routes: print('ip', 'route', 'show', 'table', 'all'),
+  sets: print('ipset', 'save'),
+  servers: print('ipvsadm', '-Sn'),
+  links: print('ip', '-o', 'link').map((line) => line.replace(/ qlen \d+/, '')),
+  addresses: print('ip', '-o', 'addr').map((line) => line.replace(/valid_lft.*/, '')),
+  routes: ['-4', '-6'].flatMap((family) => print('ip', family, 'route', 'show', 'table', 'all')),
+  policies: [print('ip', 'rule'), print('tc', 'qdisc')],
   mounts: readFileSync('/proc/self/mountinfo', 'utf8'),
   cgroups: existsSync('/sys/fs/cgroup') ? folders('/sys/fs/cgroup').filter((path) => path.includes(cluster.name)) : [],
   hostname: readFileSync('/proc/sys/kernel/hostname', 'utf8'),
@@ -102,31 +109,79 @@ afterAll(async () => {
 })
 
 describe.skipIf(trouble)('on this machine', { timeout: 120_000 }, () => {
-  test('root of a node changes no file, setting, device or mount of it', async () => {
-    const folder = mkdtempSync(join(tmpdir(), 'canary-'))
-    writeFileSync(join(folder, 'file'), 'of the host\n', { mode: 0o666 })
-    mkdirSync(join(folder, 'open'), { mode: 0o777 })
-    const said = await inGuest(`exec 2>&1
+  /** What root of a guest may try; prints what it reaches or changes. `folder` is one of this machine's. */
+  const attempts = (folder: string) => `exec 2>&1
 [ ! -e ${folder} ] || echo "reaches ${folder}"
 for file in /usr/canary /etc/canary /var/canary /tmp/canary /root/canary; do echo x >$file; done
-for name in $(find /proc/sys/kernel /proc/sys/vm /sys/kernel -maxdepth 2 -type f -writable 2>/dev/null); do
+for name in $(find /proc/sys/kernel /proc/sys/vm /proc/sys/fs /sys/kernel -maxdepth 2 -type f -writable 2>/dev/null); do
   # These belong to the namespaces of System V IPC and of processes.
-  case $name in */msg*|*/sem*|*/shm*|*/auto_msgmni|*/ns_last_pid|*/pid_max) ;; *) echo "may write $name" ;; esac
+  case $name in */msg*|*/sem*|*/shm*|*/auto_msgmni|*/ns_last_pid|*/pid_max|*/mqueue/*) ;; *) echo "may write $name" ;; esac
 done
+[ ! -w /proc/sysrq-trigger ] || echo 'may write sysrq-trigger'
 unshare -m sh -c 'mount -o remount,rw /usr; umount -l /usr; [ ! -e /usr/bin ] || echo a lower /usr shows'
 mknod /tmp/disk b 254 0 && head -c 1 /tmp/disk >/dev/null 2>&1 && echo 'reads a disk'
 mount -t cgroup2 none /mnt && mkdir /mnt/canary && echo 'makes a cgroup'
+modprobe -a dummy ip_vs && echo 'loads a module'
 ls -d /proc/1/root${folder} /proc/1/cwd${folder} 2>/dev/null
-iptables -A INPUT -j DROP; hostname canary; ip link add canary type bridge
-echo end`)
-    expect(said).toMatch(/end\n$/)
-    expect(said).not.toMatch(/reaches|may write|lower|reads a disk|makes a cgroup|canary-/)
-    expect(['/usr/canary', '/etc/canary', '/var/canary', '/root/canary'].filter((path) => existsSync(path))).toEqual([])
-    expect(readFileSync(join(folder, 'file'), 'utf8')).toBe('of the host\n')
-    expect(readdirSync(folder).sort()).toEqual(['file', 'open'])
-    rmSync(folder, { recursive: true })
-    await inGuest('iptables -D INPUT -j DROP')
-    expect(machineNow()).toEqual(before)
+iptables -A INPUT -j DROP; ip6tables -A INPUT -j DROP; nft add table inet canary; ipset create canary hash:ip
+hostname canary; ip link add canary type bridge; ip addr add 10.99.99.99/32 dev lo
+echo end`
+  const reached = /reaches|may write|lower|reads a disk|makes a cgroup|loads a module|canary-/
+  const restore =
+    'iptables -D INPUT -j DROP; ip6tables -D INPUT -j DROP; nft delete table inet canary; ipset destroy canary'
+
+  async function leavesNoTrace(attempt: (script: string) => Promise<string>): Promise<void> {
+    const folder = mkdtempSync(join(tmpdir(), 'canary-'))
+    writeFileSync(join(folder, 'file'), 'of the host\n', { mode: 0o666 })
+    mkdirSync(join(folder, 'open'), { mode: 0o777 })
+    try {
+      const said = await attempt(attempts(folder))
+      expect(said).toMatch(/end\n$/)
+      expect(said).not.toMatch(reached)
+      const canaries = ['/usr/canary', '/etc/canary', '/var/canary', '/root/canary']
+      expect(canaries.filter((path) => existsSync(path))).toEqual([])
+      expect(readFileSync(join(folder, 'file'), 'utf8')).toBe('of the host\n')
+      expect(readdirSync(folder).sort()).toEqual(['file', 'open'])
+      expect(machineNow()).toEqual(before)
+    } finally {
+      await inGuest(restore)
+      rmSync(folder, { recursive: true })
+    }
+  }
+
+  test('root of a node changes no file, setting, device or mount of it', async () => {
+    await leavesNoTrace(inGuest)
+  })
+
+  test('nor does root of a privileged Pod in the namespaces of its node, with all files of it', async () => {
+    const { core } = await kubeClient(cluster)
+    const container = {
+      name: 'canary',
+      image: 'nginx',
+      securityContext: { privileged: true },
+      volumeMounts: [{ name: 'node', mountPath: '/node' }],
+    }
+    const spec = {
+      ...{ nodeName: worker, hostNetwork: true, hostPID: true, hostIPC: true, containers: [container] },
+      volumes: [{ name: 'node', hostPath: { path: '/' } }],
+    }
+    await core.createNamespacedPod({ namespace: 'default', body: { metadata: { name: 'canary' }, spec } })
+    const ready = async () => {
+      const { status } = await core.readNamespacedPod({ namespace: 'default', name: 'canary' })
+      return status?.containerStatuses?.[0]?.ready === true
+    }
+    await waitFor('the privileged Pod', 30_000, ready)
+    const { path } = await kubectlPath(silent)
+    const inPod = (...command: string[]) =>
+      execFileSync(path, ['--kubeconfig', cluster.kubeconfig, 'exec', 'canary', '--', ...command], { encoding: 'utf8' })
+    // From its own root, in the namespaces of the first process of the guest, and from the root of the node.
+    for (const place of [[], ['nsenter', '-t', '1', '-m', '-u', '-i', '-n', '-p', '-C']])
+      await leavesNoTrace(async (script) => inPod(...place, 'sh', '-c', script))
+    await leavesNoTrace(async (script) => {
+      const said = inPod('chroot', '/node', 'sh', '-c', script)
+      expect(inPod('chroot', '/node', 'nft', 'list', 'tables')).toContain('canary')
+      return said
+    })
   })
 
   test('with kill -9 of its daemon everything is gone, and nothing of the machine has changed', async () => {
@@ -232,14 +287,105 @@ describe('what forbids namespaces', () => {
     ['kernel/apparmor_restrict_unprivileged_userns', '1', 'sudo sysctl kernel.apparmor_restrict_unprivileged_userns=0'],
     ['kernel/unprivileged_userns_clone', '0', 'sudo sysctl kernel.unprivileged_userns_clone=1'],
     ['user/max_user_namespaces', '0', 'sudo sysctl user.max_user_namespaces=15000'],
-  ])('%s = %s is reported with the command that changes it', (name, value, mend) => {
+  ])('%s = %s is reported with the command that changes it', (name, value, fix) => {
     const root = mkdtempSync(join(tmpdir(), 'sysctls-'))
     mkdirSync(join(root, name, '..'), { recursive: true })
     writeFileSync(join(root, name), `${value}\n`)
-    expect(forbiddingSetting(root)).toMatchObject({ mend })
+    expect(forbiddingSetting(root)).toMatchObject({ fix })
     writeFileSync(join(root, name), value === '0' ? '1\n' : '0\n')
     expect(forbiddingSetting(root)).toBeUndefined()
     rmSync(root, { recursive: true })
+  })
+})
+
+describe.skipIf(trouble)('IPv6 beside mode nftables', { timeout: 120_000 }, () => {
+  /** What kube-proxy's proxier for IPv6 writes on a node without any IPv6 Service, a set of IPVS mode, and rules of somebody else. */
+  const earlierMode = `ip6tables-restore <<'END'
+*nat
+:KUBE-SERVICES - [0:0]
+:KUBE-POSTROUTING - [0:0]
+:KUBE-MARK-MASQ - [0:0]
+:KUBE-NODEPORTS - [0:0]
+:OWN - [0:0]
+-A PREROUTING -m comment --comment "kubernetes service portals" -j KUBE-SERVICES
+-A OUTPUT -m comment --comment "kubernetes service portals" -j KUBE-SERVICES
+-A POSTROUTING -m comment --comment "kubernetes postrouting rules" -j KUBE-POSTROUTING
+-A POSTROUTING -s fd00::/64 -j OWN
+-A KUBE-MARK-MASQ -j MARK --set-xmark 0x4000/0x4000
+-A KUBE-POSTROUTING -m mark ! --mark 0x4000/0x4000 -j RETURN
+-A KUBE-SERVICES ! -d ::1/128 -m comment --comment "kubernetes service nodeports; NOTE: this must be the last rule in this chain" -m addrtype --dst-type LOCAL -j KUBE-NODEPORTS
+COMMIT
+*filter
+:KUBE-FORWARD - [0:0]
+-A FORWARD -m comment --comment "kubernetes forwarding rules" -j KUBE-FORWARD
+-A INPUT -s fd00::1/128 -j ACCEPT
+COMMIT
+END
+ipset create KUBE-6-CLUSTER-IP hash:ip,port family inet6`
+  const rules = async () =>
+    (await inGuest('ip6tables-save')).split('\n').filter((line) => line.includes('KUBE-') || line.includes('fd00'))
+  const own = ['-A INPUT -s fd00::1/128 -j ACCEPT', '-A POSTROUTING -s fd00::/64 -j OWN']
+
+  test('what an earlier mode left there is removed when kube-proxy starts, and by flush-nat', async () => {
+    await inGuest(earlierMode)
+    expect((await rules()).length).toBeGreaterThan(10)
+    await switchMode(cluster, 'nftables', { progress: silent, force: true })
+    // As kube-proxy does: both families, but for the chain that rules of both modes jump to, and no set of IPv6.
+    expect((await rules()).sort()).toEqual(
+      [...own, ':KUBE-MARK-MASQ - [0:0]', '-A KUBE-MARK-MASQ -j MARK --set-xmark 0x4000/0x4000'].sort(),
+    )
+    expect(await inGuest('ipset list -n')).toContain('KUBE-6-CLUSTER-IP')
+    const report = (await flushNat(cluster, { progress: silent })).find(({ node }) => node === worker)
+    expect(report?.removed).toEqual(['nat: 1 chain, 1 rule', 'IPv6 nat: 1 chain, 1 rule', '1 ipset'])
+    expect((await rules()).sort()).toEqual(own)
+    expect(await inGuest('ipset list -n')).not.toContain('KUBE-6')
+  })
+
+  test('a table of either family alone is removed when another mode starts', async () => {
+    await inGuest('nft delete table ip6 kube-proxy')
+    await switchMode(cluster, 'iptables', { progress: silent })
+    expect(await inGuest('nft list tables')).not.toContain('kube-proxy')
+  })
+})
+
+describe.skipIf(trouble)('where AppArmor forbids namespaces', { timeout: 60_000 }, () => {
+  /**
+   * Runs a command as user 1000 where no further user namespace can be had (the kernel counts them, user_namespaces(7)), and
+   * AppArmor's setting is there to be read; that setting alone is not real.
+   */
+  function whereForbidden(script: string, env: Record<string, string> = {}) {
+    const folder = mkdtempSync(join(tmpdir(), 'settings-'))
+    for (const name of ['hostname', 'osrelease', 'ostype', 'pid_max', 'cap_last_cap', 'overflowuid', 'overflowgid'])
+      writeFileSync(join(folder, name), readFileSync(join('/proc/sys/kernel', name)))
+    writeFileSync(join(folder, 'apparmor_restrict_unprivileged_userns'), '1\n')
+    const command = `set -e
+mount --bind '${folder}' /proc/sys/kernel
+echo 1 >/proc/sys/user/max_user_namespaces
+exec unshare --user --map-user=1000 --map-group=1000 node scripts/start.mjs ${script}`
+    const words = ['--user', '--map-root-user', '--mount', 'sh', '-c', command]
+    const own = { CLUSTER: 'embedded', NAME: `${cluster.name}-forbidden`, NO_COLOR: '1', KERNEL: '' }
+    const options = { cwd: projectRoot, env: { ...process.env, ...own, ...env }, encoding: 'utf8' } as const
+    const { status, stdout, stderr } = spawnSync('unshare', words, options)
+    rmSync(folder, { recursive: true })
+    return { status, stdout, stderr }
+  }
+  const setting = 'sudo sysctl kernel.apparmor_restrict_unprivileged_userns=0'
+
+  test('make doctor names it, what fixes it, and the kernel that runs without', () => {
+    const { stdout, stderr } = whereForbidden('scripts/doctor.ts')
+    const table = stdout.replace(/\n {20,}/g, ' ')
+    expect(table, stderr).toMatch(/ • +KERNEL=host +AppArmor forbids ordinary users user namespaces/)
+    expect(table).toContain(`→ ${setting}`)
+    expect(table).toMatch(/ ✓ lab 7 +KERNEL=uml +KERNEL=uml: without the steps that need NAT in nf_tables/)
+  })
+
+  test('KERNEL=host is refused in one sentence with both ways out', () => {
+    const { status, stderr } = whereForbidden('scripts/up.ts', { KERNEL: 'host' })
+    expect(stderr).toMatch(
+      /KERNEL=host can't be used here, AppArmor forbids .*: run `sudo sysctl .*=0` first, or leave KERNEL out\.\n$/,
+    )
+    expect(stderr).toContain(setting)
+    expect(status).toBe(2)
   })
 })
 
@@ -280,8 +426,25 @@ describe('KERNEL', () => {
     expect(chooseKernel(wish, { hostKernel }, of)).toMatchObject({ kernel })
   })
 
+  const uml = 'User-Mode Linux is built for x86-64 only, and this is "arm64"'
+
+  test.each([
+    ['IPVS that is not there', undefined, { kernel: without }, lab(2, ['ipvs'])],
+    ['nothing known', 'auto', {}, undefined],
+  ] as const)("is this machine's own where User-Mode Linux can not run, with %s", (_what, wish, hostKernel, of) => {
+    expect(chooseKernel(wish, { hostKernel, uml }, of)).toEqual({ kernel: 'host' })
+  })
+
+  test('uml is refused where it can not run, and so is auto where neither can', () => {
+    expect(chooseKernel('uml', { uml })).toEqual({ refusal: `${uml}: leave KERNEL out.` })
+    const hostKernel = { trouble: { detail: 'AppArmor forbids it', fix: 'sudo sysctl x=0' } }
+    expect(chooseKernel('auto', { hostKernel, uml })).toEqual({
+      refusal: `${uml}, and KERNEL=host can't be used, AppArmor forbids it: run \`sudo sysctl x=0\` first, or start Docker or Podman and run \`CLUSTER=kind make up\`.`,
+    })
+  })
+
   test('that cannot be had, or is no kernel, is reported with what to do', () => {
-    const forbidden = { hostKernel: { trouble: { detail: 'AppArmor forbids it', mend: 'sudo sysctl x=0' } } }
+    const forbidden = { hostKernel: { trouble: { detail: 'AppArmor forbids it', fix: 'sudo sysctl x=0' } } }
     expect(chooseKernel('host', forbidden)).toEqual({
       refusal: "KERNEL=host can't be used here, AppArmor forbids it: run `sudo sysctl x=0` first, or leave KERNEL out.",
     })

@@ -73,7 +73,8 @@ describe('a cluster whose kernel ends reports why', () => {
     {
       how: 'no memory left for its guest agent',
       end: () => inGuest('echo f >/proc/sysrq-trigger'),
-      reason: /its kernel ended with "Out of memory: Killed process \d+ \(node\)[^\n"]*"/,
+      // Node.js 24 calls its main thread MainThread.
+      reason: /its kernel ended with "Out of memory: Killed process \d+ \((node|MainThread)\)[^\n"]*"/,
       log: ['console.log', 'reboot: Power down'],
     },
     {
@@ -83,7 +84,7 @@ describe('a cluster whose kernel ends reports why', () => {
         const [main] = all.find(([, parent]) => !all.some(([pid]) => pid === parent)) ?? []
         process.kill(main ?? Number.NaN, 'SIGKILL')
       },
-      reason: 'its kernel ended with SIGKILL, from outside',
+      reason: 'its kernel ended with SIGKILL: another process',
       log: ['console.log', 'ended with status 137'],
     },
     {

@@ -86,10 +86,11 @@ test('four `make up` make one cluster, and `make down` leaves nothing', async ()
 })
 
 test('`make down` during `make up` waits for it and then stops the cluster', async () => {
-  const up = start('up')
-  await says(up, 'Booting')
+  const up = await stoppedUp()
   const status = start('status')
   const down = start('down')
+  await Promise.all([status.ended, says(down, 'Waiting for process')])
+  up.child.kill('SIGCONT')
   expect(await codes([up, status, down])).toEqual([0, 1, 0])
   expect(status.said()).toMatch(/is not up: process \d+ starts the cluster/)
   expect(down.said()).toMatch(/Waiting for process \d+, which starts the cluster/)

@@ -8,12 +8,11 @@ import { projectRoot } from '../../host/layout.ts'
 import { kindCapture } from './solved-capture.ts'
 
 function run(script: string, ...args: string[]): Promise<{ code: number; stdout: string; stderr: string }> {
-  const file = join(projectRoot, 'scripts', script)
   const env = { ...process.env, NAME: 'not-there', CLUSTER: 'embedded', NO_COLOR: '1' }
   return new Promise((resolve) => {
     execFile(
       process.execPath,
-      ['--import', 'tsx', file, ...args],
+      ['scripts/start.mjs', `scripts/${script}`, ...args],
       { cwd: projectRoot, env },
       (error, stdout, stderr) => {
         resolve({ code: typeof error?.code === 'number' ? error.code : 0, stdout, stderr })

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { isFlatBeside, median, quantile, riseOf, rises, type Series } from '../../course/scale/growth.ts'
+import { isFlatComparedTo, median, quantile, riseOf, rises, type Series } from '../../course/scale/growth.ts'
 
 const sizes = fc
   .uniqueArray(fc.integer({ min: 1, max: 300 }), { minLength: 3, maxLength: 6 })
@@ -62,7 +62,7 @@ describe('a rise', () => {
     ).toBe('unclear')
     const once = decades.map((size) => ({ size, values: [size] }))
     expect(rises(once, 10)).toBe('unclear')
-    expect(isFlatBeside(once, yardstick)).toBe('unclear')
+    expect(isFlatComparedTo(once, yardstick)).toBe('unclear')
   })
 })
 
@@ -72,7 +72,7 @@ describe('a flat curve', () => {
       fc.property(sizes, level, wobble(0.02), (at, start, off) => {
         const beside = series(at, (size) => start * (1 + (10 * size) / (at.at(-1) ?? 1)))
         expect(
-          isFlatBeside(
+          isFlatComparedTo(
             series(at, () => start, off),
             beside,
           ),
@@ -82,9 +82,9 @@ describe('a flat curve', () => {
   })
 
   test('is wrong for what rises as much as the other one', () => {
-    expect(isFlatBeside(yardstick, yardstick)).toBe('wrong')
+    expect(isFlatComparedTo(yardstick, yardstick)).toBe('wrong')
     expect(
-      isFlatBeside(
+      isFlatComparedTo(
         series(decades, (size) => -size / 100),
         yardstick,
       ),
@@ -94,7 +94,7 @@ describe('a flat curve', () => {
   test('is unclear beside one that does not rise', () => {
     for (const curve of [() => 0, () => Number.NaN, (size: number) => -size])
       expect(
-        isFlatBeside(
+        isFlatComparedTo(
           series(decades, () => 5),
           series(decades, curve),
         ),
@@ -114,7 +114,7 @@ test('noise alone is unclear, hardly ever wrong', () => {
     const noisy = [10, 100, 300, 600, 1000].map((size) => ({ size, values: values() }))
     if (
       rises(noisy, 2) === 'wrong' ||
-      isFlatBeside(
+      isFlatComparedTo(
         noisy,
         series([10, 100, 300, 1000], (size) => size / 500),
       ) === 'wrong'
@@ -135,7 +135,7 @@ test('a machine that drifts between sizes is to blame for it, however steady it 
     [3000, 293],
   ])
   expect(rises(drift, 10)).toBe('unclear')
-  expect(isFlatBeside(drift, yardstick)).toBe('unclear')
+  expect(isFlatComparedTo(drift, yardstick)).toBe('unclear')
 })
 
 test('a machine that was busy at one size of a short list is to blame for it', () => {
@@ -148,9 +148,9 @@ test('a machine that was busy at one size of a short list is to blame for it', (
         [1, 113],
       ].map(([part = 0, ms = 0]) => [part * longest, ms]),
     )
-  expect(isFlatBeside(run(100), yardstick)).toBe('unclear')
+  expect(isFlatComparedTo(run(100), yardstick)).toBe('unclear')
   expect(
-    isFlatBeside(
+    isFlatComparedTo(
       run(3000),
       series(decades, (size) => size / 400),
     ),

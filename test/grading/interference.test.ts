@@ -72,3 +72,66 @@ it('a veth that is down is found, a dummy device that is down is not', () => {
   expect(taking(withLinks({ ...down, flags: ['BROADCAST', 'MULTICAST', 'UP'] }))).toEqual([])
   expect(taking(withLinks(link('dummy0', 'dummy', ['BROADCAST', 'NOARP'])))).toEqual([])
 })
+
+/** What `nft -j list table` 1.0.6 prints of a table of another program with one base chain. */
+const guard = (family: string, hook: string, expr: object[], policy = 'accept') => {
+  const chain = { family, table: 'guard', name: hook, type: 'filter', hook, prio: -150, policy }
+  const rule = { family, table: 'guard', chain: hook, expr }
+  const items = [{ table: { family, name: 'guard' } }, { chain }, ...(expr.length > 0 ? [{ rule }] : [])]
+  return `${JSON.stringify({ nftables: items })}\n`
+}
+const matches = (protocol: string, field: string, right: unknown) => ({
+  match: { op: '==', left: { payload: { protocol, field } }, right },
+})
+const prefix = (addr: string, len: number) => ({ prefix: { addr, len } })
+const isTcp = { match: { op: '==', left: { meta: { key: 'l4proto' } }, right: 'tcp' } }
+const withTables = (...tables: string[]) => {
+  const capture = flushedCapture()
+  const nodes = capture.nodes.map((node) =>
+    node.name === NODE ? { ...node, files: new Map([...node.files, ['nft-others.json', tables.join('')]]) } : node,
+  )
+  return { ...capture, nodes }
+}
+
+describe('tables of other programs in nf_tables', () => {
+  const oneInTen = { match: { op: '<', left: { numgen: { mode: 'random', mod: 10, offset: 0 } }, right: 1 } }
+  it.each([
+    ['drops one packet in ten', 'inet', 'prerouting', [isTcp, oneInTen, { drop: null }]],
+    ['drops DNS', 'ip', 'output', [matches('ip', 'daddr', '10.96.0.10'), matches('udp', 'dport', 53), { drop: null }]],
+    [
+      'rejects',
+      'inet',
+      'forward',
+      [matches('ip', 'daddr', prefix('10.244.0.0', 16)), { reject: { type: 'icmp', expr: 'port-unreachable' } }],
+    ],
+    ['does not track', 'ip', 'prerouting', [matches('ip', 'daddr', prefix('10.96.0.0', 16)), { notrack: null }]],
+    ['clears the mark', 'inet', 'postrouting', [{ mangle: { key: { meta: { key: 'mark' } }, value: 0 } }]],
+    ['limits', 'ip', 'prerouting', [isTcp, { limit: { rate: 5, burst: 5, per: 'second' } }, { drop: null }]],
+    ['redirects', 'ip', 'prerouting', [matches('ip', 'daddr', prefix('10.96.0.0', 16)), { redirect: { port: 8080 } }]],
+  ])('one that %s is found', (_what, family, hook, expr) => {
+    const [found, ...more] = taking(withTables(guard(family, hook, expr)))
+    expect(found).toMatchObject({ kind: 'stale', where: { nft: `${family} guard`, part: `chain ${hook}` } })
+    expect(more).toEqual([])
+  })
+
+  it('a policy that drops is found', () =>
+    expect(taking(withTables(guard('inet', 'input', [], 'drop')))[0]?.text).toMatch(
+      /inet guard input: its policy \(DROP\)/,
+    ))
+
+  it.each([
+    ['another network', 'ip', [matches('ip', 'daddr', prefix('192.0.2.0', 24)), { drop: null }]],
+    ['another port', 'inet', [matches('tcp', 'dport', 22), { drop: null }]],
+    ['IPv6', 'ip6', [{ drop: null }]],
+    ['a counter', 'inet', [isTcp, { counter: { packets: 3, bytes: 180 } }]],
+    ['Ethernet frames', 'bridge', [{ drop: null }]],
+  ])('one about %s affects no Service', (_what, family, expr) =>
+    expect(taking(withTables(guard(family, 'prerouting', expr)))).toEqual([]),
+  )
+
+  it('several tables are read, and a broken listing is a fault of the capture', () => {
+    const tables = withTables(guard('ip', 'prerouting', []), guard('inet', 'forward', [{ drop: null }]))
+    expect(taking(tables)).toHaveLength(1)
+    expect(() => taking(withTables('{"nftables": ['))).toThrow(/nft-others.json/)
+  })
+})

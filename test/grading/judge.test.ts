@@ -119,6 +119,16 @@ describe('score and exit code', () => {
     expect(report).toMatchObject({ score: 2, maxScore: 7, exitCode: 1 })
   })
 
+  test('a step that was passed with help is worth less, never below nothing', async () => {
+    const report = await reportFor({
+      a: { check: passes, points: 20, cost: () => 5 },
+      b: { check: passes, points: 3, cost: () => 5 },
+      c: { check: fails, points: 3, cost: () => 1 },
+    })
+    expect(report).toMatchObject({ score: 15, maxScore: 26 })
+    expect(report.steps.map(({ points }) => points)).toEqual([15, 0, 0])
+  })
+
   test('2 when something could not be checked, even beside a failure', async () => {
     const trouble = () => {
       throw new Trouble('node gone')

@@ -46,6 +46,7 @@ describe('one exec per node', () => {
       'ipvsadm-save': 2,
       'nft-ip.json': 127,
       'nft-ip6.json': 127,
+      'nft-others.json': 127,
       boot: 1,
     })
   })

@@ -89,13 +89,13 @@ describe('where a broken packet stops, in IPVS mode', () => {
 
   test('the address is gone from kube-ipvs0', () =>
     expect(endOn(capture, 'ip-addr.json', (text) => text.replaceAll(`"${address}"`, '"10.99.99.99"'))).toContain(
-      `never comes to IPVS on ${NODE}: ${address} is no address of kube-ipvs0`,
+      `never reaches IPVS on ${NODE}: ${address} is not an address of kube-ipvs0`,
     ))
 
   test('the virtual server is gone, or has no real server', () => {
     const noServer = without(new RegExp(`-[Aa] -t ${address}:${port} `))
     expect(endOn(capture, 'ipvsadm-save', noServer)).toContain(
-      `comes to IPVS on ${NODE} and finds no virtual server ${key}`,
+      `reaches IPVS on ${NODE} and finds no virtual server ${key}`,
     )
     expect(endOn(capture, 'ipvsadm-save', without(realServers))).toContain(
       `reaches the virtual server ${key} on ${NODE} and finds no real server`,
@@ -107,9 +107,9 @@ describe('where a broken packet stops, in IPVS mode', () => {
 
   const noAddress = (text: string) => text.replaceAll(`"${address}"`, '"10.99.99.99"')
   test.each([
-    ['pod-to-service', 'ip-addr.json', noAddress, `${address} is no address of kube-ipvs0`],
+    ['pod-to-service', 'ip-addr.json', noAddress, `${address} is not an address of kube-ipvs0`],
     ['masquerade', 'ipvsadm-save', without(realServers), 'finds no real server'],
-  ])('the step %s says so', async (id, file, edit, words) => {
+  ])('step %s reports it', async (id, file, edit, words) => {
     const spec = await loadSpec(readLab(2))
     const broken = NODES.reduce((whole, node) => breakFile(whole, node, file, edit), capture)
     const snapshot = new Snapshot(broken)

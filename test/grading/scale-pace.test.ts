@@ -1,11 +1,11 @@
 import { expect, test } from 'vitest'
-import { steadiest } from '../../course/scale/measure-scale.ts'
-import { secondsLeft, spokenSeconds } from '../../course/scale/plan.ts'
+import { selectUndisturbed } from '../../course/scale/measure-scale.ts'
+import { formatSeconds, secondsLeft } from '../../course/scale/plan.ts'
 
-/** What is kept of blocks whose fixed work took so long, on a machine that can do it in 40. */
+/** What is kept of blocks whose fixed work totalNs so long, on a machine that can do it in 40. */
 const kept = (...works: readonly number[]) =>
-  steadiest(
-    works.map((work) => ({ work, took: 100 })),
+  selectUndisturbed(
+    works.map((work) => ({ work, totalNs: 100 })),
     40,
   ).map(({ work }) => work)
 
@@ -23,8 +23,8 @@ test('of a machine that was slowed down nearly always, what suffered least is ke
 })
 
 test('a block can also be slow by itself, with the work as fast as ever', () => {
-  const blocks = [100, 300, 101, 102].map((took) => ({ work: 40, took }))
-  expect(steadiest(blocks, 40).map(({ took }) => took)).toEqual([100, 101, 102])
+  const blocks = [100, 300, 101, 102].map((totalNs) => ({ work: 40, totalNs }))
+  expect(selectUndisturbed(blocks, 40).map(({ totalNs }) => totalNs)).toEqual([100, 101, 102])
 })
 
 test('what is left is reckoned by how long the steps before have taken', () => {
@@ -32,5 +32,5 @@ test('what is left is reckoned by how long the steps before have taken', () => {
   expect(secondsLeft(steps, 0, 0)).toBe(70)
   expect(secondsLeft(steps, 1, 15)).toBe(90)
   expect(secondsLeft(steps, 3, 100)).toBe(0)
-  expect([spokenSeconds(12.2), spokenSeconds(150)]).toEqual(['13 s', '3 min'])
+  expect([formatSeconds(12.2), formatSeconds(150)]).toEqual(['13 s', '3 min'])
 })

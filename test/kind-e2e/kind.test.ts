@@ -150,7 +150,7 @@ describe('iptables mode', () => {
 
   test('make tools: brings ipset and ipvsadm, reports what iptables is read through, and the second time that they are there', async () => {
     expect((await done(['tools'])).match(/kube-proxy's rules are read through iptables-(legacy|nft)/g)).toHaveLength(3)
-    expect((await done(['tools'])).match(/already there \(\/\S*ipset, \/\S*ipvsadm\)/g)).toHaveLength(3)
+    expect((await done(['tools'])).match(/already installed \(\/\S*ipset, \/\S*ipvsadm\)/g)).toHaveLength(3)
   })
 
   test('a capture equals the prediction, on every node', async () => {

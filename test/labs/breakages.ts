@@ -1,7 +1,7 @@
 // One thing broken on a solved cluster, and the step that must say so.
 
 /** What a breakage may ask about the node it is made on. */
-export interface Scene {
+export interface BreakageEnvironment {
   node: string
   /** ClusterIP of web. */
   web: string
@@ -20,9 +20,9 @@ export interface Breakage {
   /** The step that is about it. */
   step: string
   /** Shell text on the node. */
-  break(scene: Scene): string
+  break(environment: BreakageEnvironment): string
   /** Shell text that puts back exactly what was broken; without it the iptables tables are restored as they were. */
-  heal?(scene: Scene): string
+  repair?(environment: BreakageEnvironment): string
   /** What it does to packets between nodes shows at either end. */
   eitherEnd?: true
   /** Made on the node of the client, or of the first backend, instead of any. */
@@ -117,39 +117,39 @@ const rules: Breakage[] = [
   },
 ]
 
-const real = ({ web, backend }: Scene) => `-t ${web}:80 -r ${backend}:80`
+const real = ({ web, backend }: BreakageEnvironment) => `-t ${web}:80 -r ${backend}:80`
 
 const sets: Breakage[] = [
   {
     what: 'a member of KUBE-CLUSTER-IP is removed',
     step: 'sets',
     break: ({ web }) => `ipset del KUBE-CLUSTER-IP ${web},tcp:80`,
-    heal: ({ web }) => `ipset -exist add KUBE-CLUSTER-IP ${web},tcp:80`,
+    repair: ({ web }) => `ipset -exist add KUBE-CLUSTER-IP ${web},tcp:80`,
   },
   {
     what: 'a member is added to KUBE-CLUSTER-IP',
     step: 'sets',
     break: () => 'ipset add KUBE-CLUSTER-IP 10.96.200.200,tcp:80',
-    heal: () => 'ipset -exist del KUBE-CLUSTER-IP 10.96.200.200,tcp:80',
+    repair: () => 'ipset -exist del KUBE-CLUSTER-IP 10.96.200.200,tcp:80',
   },
   {
     what: 'the node port is removed from its set',
     step: 'sets',
     break: ({ nodePort }) => `ipset del KUBE-NODE-PORT-TCP ${nodePort}`,
-    heal: ({ nodePort }) => `ipset -exist add KUBE-NODE-PORT-TCP ${nodePort}`,
+    repair: ({ nodePort }) => `ipset -exist add KUBE-NODE-PORT-TCP ${nodePort}`,
   },
   {
     what: 'a member of KUBE-LOOP-BACK is removed',
     step: 'postrouting',
     break: () =>
       "ipset save KUBE-LOOP-BACK | awk '/^add/ {print $3; exit}' >/run/broken-member; ipset del KUBE-LOOP-BACK $(cat /run/broken-member)",
-    heal: () => 'ipset -exist add KUBE-LOOP-BACK $(cat /run/broken-member)',
+    repair: () => 'ipset -exist add KUBE-LOOP-BACK $(cat /run/broken-member)',
   },
   {
     what: "another node's endpoint is in KUBE-LOOP-BACK",
     step: 'postrouting',
     break: () => 'ipset add KUBE-LOOP-BACK 10.244.77.7,tcp:80,10.244.77.7',
-    heal: () => 'ipset -exist del KUBE-LOOP-BACK 10.244.77.7,tcp:80,10.244.77.7',
+    repair: () => 'ipset -exist del KUBE-LOOP-BACK 10.244.77.7,tcp:80,10.244.77.7',
   },
 ]
 
@@ -157,44 +157,44 @@ const servers: Breakage[] = [
   {
     what: 'a real server is removed',
     step: 'virtual-servers',
-    break: (scene) => `ipvsadm -d ${real(scene)}`,
-    heal: (scene) => `ipvsadm -a ${real(scene)} -m -w 1 2>/dev/null || true`,
+    break: (environment) => `ipvsadm -d ${real(environment)}`,
+    repair: (environment) => `ipvsadm -a ${real(environment)} -m -w 1 2>/dev/null || true`,
   },
   {
     what: 'a real server is reweighted',
     step: 'virtual-servers',
-    break: (scene) => `ipvsadm -e ${real(scene)} -m -w 5`,
-    heal: (scene) => `ipvsadm -e ${real(scene)} -m -w 1`,
+    break: (environment) => `ipvsadm -e ${real(environment)} -m -w 5`,
+    repair: (environment) => `ipvsadm -e ${real(environment)} -m -w 1`,
   },
   {
     what: 'a real server is bypassed (gatewaying)',
     step: 'virtual-servers',
-    break: (scene) => `ipvsadm -e ${real(scene)} -g -w 1`,
-    heal: (scene) => `ipvsadm -e ${real(scene)} -m -w 1`,
+    break: (environment) => `ipvsadm -e ${real(environment)} -g -w 1`,
+    repair: (environment) => `ipvsadm -e ${real(environment)} -m -w 1`,
   },
   {
     what: 'a real server too many',
     step: 'virtual-servers',
     break: ({ web }) => `ipvsadm -a -t ${web}:80 -r 10.244.77.7:80 -m -w 1`,
-    heal: ({ web }) => `ipvsadm -d -t ${web}:80 -r 10.244.77.7:80 2>/dev/null || true`,
+    repair: ({ web }) => `ipvsadm -d -t ${web}:80 -r 10.244.77.7:80 2>/dev/null || true`,
   },
   {
     what: 'the scheduler of one virtual server is changed',
     step: 'virtual-servers',
     break: ({ web }) => `ipvsadm -E -t ${web}:80 -s wlc`,
-    heal: ({ web, scheduler }) => `ipvsadm -E -t ${web}:80 -s ${scheduler}`,
+    repair: ({ web, scheduler }) => `ipvsadm -E -t ${web}:80 -s ${scheduler}`,
   },
   {
     what: 'a virtual server is persistent',
     step: 'virtual-servers',
     break: ({ web, scheduler }) => `ipvsadm -E -t ${web}:80 -s ${scheduler} -p 60`,
-    heal: ({ web, scheduler }) => `ipvsadm -E -t ${web}:80 -s ${scheduler}`,
+    repair: ({ web, scheduler }) => `ipvsadm -E -t ${web}:80 -s ${scheduler}`,
   },
   {
     what: 'a stale virtual server',
     step: 'virtual-servers',
     break: () => 'ipvsadm -A -t 10.96.200.200:80 -s rr',
-    heal: () => 'ipvsadm -D -t 10.96.200.200:80 2>/dev/null || true',
+    repair: () => 'ipvsadm -D -t 10.96.200.200:80 2>/dev/null || true',
   },
   {
     what: 'a virtual server of the node port is deleted',
@@ -202,7 +202,7 @@ const servers: Breakage[] = [
     break: ({ nodePort }) =>
       `ipvsadm -Sn | grep ":${nodePort} " >/run/broken-servers; ipvsadm -Sn | awk '/^-A .*:${nodePort} / {print "-D", $2, $3}' | ipvsadm -R`,
     // kube-proxy's own sync may put it back at the same moment; that the node is whole is waited for afterwards.
-    heal: ({ nodePort }) =>
+    repair: ({ nodePort }) =>
       `ipvsadm -Sn | awk '/^-A .*:${nodePort} / {print "-D", $2, $3}' | ipvsadm -R; ipvsadm -R </run/broken-servers || true`,
   },
 ]
@@ -212,25 +212,25 @@ const links: Breakage[] = [
     what: 'an address of kube-ipvs0 is removed',
     step: 'kube-ipvs0',
     break: ({ web }) => `ip addr del ${web}/32 dev kube-ipvs0`,
-    heal: ({ web }) => `ip addr replace ${web}/32 dev kube-ipvs0`,
+    repair: ({ web }) => `ip addr replace ${web}/32 dev kube-ipvs0`,
   },
   {
     what: 'an address is added to kube-ipvs0',
     step: 'kube-ipvs0',
     break: () => 'ip addr add 10.96.200.200/32 dev kube-ipvs0',
-    heal: () => 'ip addr del 10.96.200.200/32 dev kube-ipvs0 2>/dev/null || true',
+    repair: () => 'ip addr del 10.96.200.200/32 dev kube-ipvs0 2>/dev/null || true',
   },
   {
     what: 'kube-ipvs0 is up',
     step: 'kube-ipvs0',
     break: () => 'ip link set kube-ipvs0 up',
-    heal: () => 'ip link set kube-ipvs0 down',
+    repair: () => 'ip link set kube-ipvs0 down',
   },
   {
     what: 'kube-ipvs0 answers ARP',
     step: 'kube-ipvs0',
     break: () => 'ip link set kube-ipvs0 arp on',
-    heal: () => 'ip link set kube-ipvs0 arp off',
+    repair: () => 'ip link set kube-ipvs0 arp off',
   },
 ]
 
@@ -242,7 +242,7 @@ const traffic: Breakage[] = [
     break: ({ nodePort }) =>
       `ipvsadm -Ln | awk '/^TCP/ {on = $2 ~ /^172\\.18\\..*:${nodePort}$/} on && /->/ {split($2, a, ":"); print $5 * 256 + $6, a[1]}' |
         sort -n | head -n 1 | cut -d ' ' -f 2 >/run/black-hole; ip route add blackhole $(cat /run/black-hole)`,
-    heal: () => 'ip route del blackhole $(cat /run/black-hole)',
+    repair: () => 'ip route del blackhole $(cat /run/black-hole)',
   },
   {
     what: 'packets to the node port are dropped',
@@ -253,14 +253,14 @@ const traffic: Breakage[] = [
     what: 'connections of the node are not tracked, so that nothing translates them',
     step: 'conntrack',
     break: ({ web }) => `iptables -t raw -I OUTPUT -d ${web} -j CT --notrack`,
-    heal: ({ web }) => `iptables -t raw -D OUTPUT -d ${web} -j CT --notrack`,
+    repair: ({ web }) => `iptables -t raw -D OUTPUT -d ${web} -j CT --notrack`,
   },
   {
     what: 'IPVS connections are not tracked',
     step: 'masquerade',
     at: 'backend',
     break: () => 'sysctl -qw net.ipv4.vs.conntrack=0',
-    heal: () => 'sysctl -qw net.ipv4.vs.conntrack=1',
+    repair: () => 'sysctl -qw net.ipv4.vs.conntrack=1',
   },
   {
     what: 'packets between Pods are masqueraded',
@@ -280,7 +280,7 @@ const traffic: Breakage[] = [
     step: 'node-port',
     eitherEnd: true,
     break: () => 'tc qdisc add dev eth0 root netem loss 20%',
-    heal: () => 'tc qdisc del dev eth0 root',
+    repair: () => 'tc qdisc del dev eth0 root',
   },
   {
     what: 'what arrives for a backend is dropped before Netfilter sees it',
@@ -289,7 +289,7 @@ const traffic: Breakage[] = [
     eitherEnd: true,
     break: ({ backend }) =>
       `tc qdisc add dev eth0 clsact && tc filter add dev eth0 ingress protocol ip flower dst_ip ${backend} action drop`,
-    heal: () => 'tc qdisc del dev eth0 clsact',
+    repair: () => 'tc qdisc del dev eth0 clsact',
   },
   {
     what: 'a node does not forward',
@@ -297,20 +297,20 @@ const traffic: Breakage[] = [
     at: 'backend',
     eitherEnd: true,
     break: () => 'echo 0 >/proc/sys/net/ipv4/ip_forward',
-    heal: () => 'echo 1 >/proc/sys/net/ipv4/ip_forward',
+    repair: () => 'echo 1 >/proc/sys/net/ipv4/ip_forward',
   },
   {
     what: 'what is forwarded is dropped unless a rule accepts it',
     step: 'prerouting',
     break: () => 'iptables -P FORWARD DROP',
-    heal: () => 'iptables -P FORWARD ACCEPT',
+    repair: () => 'iptables -P FORWARD ACCEPT',
   },
   {
     what: 'packets to a backend have no route',
     step: 'pod-to-service',
     at: 'client',
     break: ({ backend }) => `ip rule add to ${backend} pref 10 blackhole`,
-    heal: ({ backend }) => `ip rule del to ${backend} pref 10 blackhole`,
+    repair: ({ backend }) => `ip rule del to ${backend} pref 10 blackhole`,
   },
 ]
 

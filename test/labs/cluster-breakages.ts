@@ -6,7 +6,7 @@ export interface ClusterBreakage {
   what: string
   step: string
   break(bench: LabBench): Promise<unknown>
-  heal(bench: LabBench): Promise<unknown>
+  repair(bench: LabBench): Promise<unknown>
 }
 
 const kubeProxy = { namespace: 'kube-system', name: 'kube-proxy' }
@@ -40,36 +40,36 @@ export const clusterBreakages: ClusterBreakage[] = [
     what: 'the mode is changed in the ConfigMap, and no agent restarted',
     step: 'ipvs',
     break: (bench) => editConfig(bench, (text) => text.replace(/^mode: .*$/m, 'mode: iptables')),
-    heal: (bench) => editConfig(bench, (text) => text.replace(/^mode: .*$/m, 'mode: ipvs')),
+    repair: (bench) => editConfig(bench, (text) => text.replace(/^mode: .*$/m, 'mode: ipvs')),
   },
   {
     what: 'another scheduler is configured, and no agent restarted',
     step: 'virtual-servers',
     break: (bench) => editConfig(bench, (text) => text.replace(/scheduler: (.*)$/m, 'scheduler: sh # $1')),
-    heal: (bench) => editConfig(bench, (text) => text.replace(/scheduler: sh # (.*)$/m, 'scheduler: $1')),
+    repair: (bench) => editConfig(bench, (text) => text.replace(/scheduler: sh # (.*)$/m, 'scheduler: $1')),
   },
   {
     what: 'the configuration is no longer readable',
     step: 'ipvs',
     break: (bench) => editConfig(bench, (text) => text.replace(/^mode: .*$/m, 'mode: ipvz')),
-    heal: (bench) => editConfig(bench, (text) => text.replace(/^mode: .*$/m, 'mode: ipvs')),
+    repair: (bench) => editConfig(bench, (text) => text.replace(/^mode: .*$/m, 'mode: ipvs')),
   },
   {
     what: 'web has one replica',
     step: 'web',
     break: (bench) => scaleWeb(bench, 1),
-    heal: (bench) => scaleWeb(bench, 2),
+    repair: (bench) => scaleWeb(bench, 2),
   },
   {
     what: 'the client Pod is gone',
     step: 'pod-to-service',
     break: (bench) => bench.delete('Pod', 'client'),
-    heal: (bench) => bench.apply('labs/02-ipvs/manifests/client.yaml'),
+    repair: (bench) => bench.apply('labs/02-ipvs/manifests/client.yaml'),
   },
   {
     what: 'every kube-proxy is stopped',
     step: 'ipvs',
     break: (bench) => keepAgentsTo(bench, { 'no-such-label': 'true' }),
-    heal: (bench) => keepAgentsTo(bench, { 'no-such-label': null }),
+    repair: (bench) => keepAgentsTo(bench, { 'no-such-label': null }),
   },
 ]

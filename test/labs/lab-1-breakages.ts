@@ -1,6 +1,6 @@
 // One thing broken on one node of a cluster on which lab 1 is solved, and the step that must say so.
 
-export interface Scene {
+export interface BreakageEnvironment {
   node: string
   /** ClusterIPs. */
   web: string
@@ -14,9 +14,9 @@ export interface Breakage {
   what: string
   step: string
   /** Shell text on the node; the tables of iptables are put back as they were afterwards. */
-  break(scene: Scene): string
+  break(environment: BreakageEnvironment): string
   /** What else has to be put back. */
-  heal?(scene: Scene): string
+  repair?(environment: BreakageEnvironment): string
   /** Made on the node of the client (with the probes), of the Pod mirror, or on one with neither. */
   at: 'client' | 'mirror' | 'other'
 }
@@ -38,7 +38,7 @@ export const breakages: Breakage[] = [
     step: 'whole',
     at: 'other',
     break: () => 'iptables -t nat -N KUBE-SVC-LONGGONELONGGONE',
-    heal: () => 'iptables -t nat -X KUBE-SVC-LONGGONELONGGONE 2>/dev/null; true',
+    repair: () => 'iptables -t nat -X KUBE-SVC-LONGGONELONGGONE 2>/dev/null; true',
   },
   { what: 'a probe is deleted', step: 'probes', at: 'client', break: () => deleteLine('mangle', '-A FORWARD .*probe') },
   {
@@ -70,7 +70,7 @@ export const breakages: Breakage[] = [
     step: 'families',
     at: 'client',
     break: () => 'ip6tables -t mangle -D OUTPUT 1',
-    heal: () => 'ip6tables -t mangle -A OUTPUT -p tcp --syn --dport 10256 -m comment --comment probe',
+    repair: () => 'ip6tables -t mangle -A OUTPUT -p tcp --syn --dport 10256 -m comment --comment probe',
   },
   {
     what: 'the entry of web in KUBE-SERVICES is deleted',
@@ -114,7 +114,7 @@ export const breakages: Breakage[] = [
     step: 'no-address',
     at: 'other',
     break: ({ web }) => `ip addr add ${web}/32 dev lo`,
-    heal: ({ web }) => `ip addr del ${web}/32 dev lo`,
+    repair: ({ web }) => `ip addr del ${web}/32 dev lo`,
   },
   {
     what: 'the first Pod is drawn nine times of ten',

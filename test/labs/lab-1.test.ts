@@ -12,7 +12,7 @@ import { readLab } from '../../grading/lab-definition.ts'
 import type { Snapshot } from '../../grading/snapshot.ts'
 import { findService, webService } from '../../grading/web-service.ts'
 import { waitFor } from '../../host/wait.ts'
-import { type Breakage, breakages, type Scene } from './lab-1-breakages.ts'
+import { type Breakage, type BreakageEnvironment, breakages } from './lab-1-breakages.ts'
 import { ownCluster, verdictsOf } from './own-cluster.ts'
 
 const lab = readLab(1)
@@ -22,7 +22,7 @@ const questions = lab.steps.filter(({ question }) => question !== undefined).map
 
 const own = ownCluster(lab)
 let solved: Snapshot
-let scene: Omit<Scene, 'node'>
+let environment: Omit<BreakageEnvironment, 'node'>
 
 test('unsolved: no step passes, nor does a question with a wrong answer', async () => {
   const { outcomes } = await judge(spec, own.source)
@@ -46,7 +46,7 @@ test('solved by the reference solution: every step passes, one by one and all to
   expect(outcomes.filter(({ verdict }) => verdict !== 'passed')).toEqual([])
   solved = snapshot
   const clusterIP = (name: string) => findService(snapshot, name)?.clusterIPs[0] ?? ''
-  scene = {
+  environment = {
     web: webService(snapshot).address,
     mirror: clusterIP('mirror'),
     nobody: clusterIP('nobody'),
@@ -93,19 +93,19 @@ describe('one thing broken on one node', () => {
     (await judgeRound(spec, await own.source.snapshot(), own.source.live, [step]))[0]
 
   /** Breaks, judges and repairs. */
-  async function tryBreakage(breakage: Breakage, there: Scene): Promise<StepOutcome | undefined> {
+  async function tryBreakage(breakage: Breakage, there: BreakageEnvironment): Promise<StepOutcome | undefined> {
     const tables = await onNode(there.node, 'iptables-save -c')
     await onNode(there.node, breakage.break(there))
     try {
       return await judged(breakage.step)
     } finally {
-      const healing = breakage.heal ? `\n${breakage.heal(there)}` : ''
+      const healing = breakage.repair ? `\n${breakage.repair(there)}` : ''
       await onNode(there.node, `iptables-restore -c <<'TABLES'\n${tables}\nTABLES${healing}`)
     }
   }
 
   test.each(breakages)('$what: $step fails', async (breakage) => {
-    const there = { ...scene, node: placeOf(breakage) }
+    const there = { ...environment, node: placeOf(breakage) }
     const outcome = await tryBreakage(breakage, there)
     expect(outcome?.verdict).toBe('failed')
     expect(outcome?.failure?.node).toBe(there.node)

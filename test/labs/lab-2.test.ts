@@ -13,7 +13,7 @@ import { readLab } from '../../grading/lab-definition.ts'
 import { Snapshot } from '../../grading/snapshot.ts'
 import { findService, webService } from '../../grading/web-service.ts'
 import { waitFor } from '../../host/wait.ts'
-import { type Breakage, breakages, type Scene } from './breakages.ts'
+import { type Breakage, type BreakageEnvironment, breakages } from './breakages.ts'
 import { clusterBreakages } from './cluster-breakages.ts'
 import { ownCluster, verdictsOf } from './own-cluster.ts'
 
@@ -25,7 +25,7 @@ const quickSteps = ['ipvs', 'kube-ipvs0', 'sets', 'prerouting', 'virtual-servers
 const requestSteps = ['node-port', 'pod-to-service', 'masquerade', 'conntrack']
 
 const own = ownCluster(lab)
-let scene: Scene
+let environment: BreakageEnvironment
 
 test('unsolved: no step passes', async () => {
   const { outcomes } = await judge(spec, own.source)
@@ -51,7 +51,7 @@ test('solved by the reference solution: every step passes, one by one and all to
   const nodePort = findService(snapshot, 'web-np')?.ports[0]?.nodePort ?? 0
   const { address: backend = '', node: backendNode = '' } = backends[0] ?? {}
   const { scheduler } = configOf(snapshot).ipvs
-  scene = { node: 'lab-2-test-worker2', web: address, backend, backendNode, nodePort, clientNode, scheduler }
+  environment = { node: 'lab-2-test-worker2', web: address, backend, backendNode, nodePort, clientNode, scheduler }
 })
 
 /** Judges what a breakage of this node can show; steps that send requests need all the nodes. */
@@ -73,21 +73,23 @@ async function onNode(node: string, script: string, stdin?: string): Promise<voi
 }
 
 /** Breaks, judges and repairs. */
-async function tryBreakage(breakage: Breakage, there: Scene): Promise<StepOutcome[]> {
+async function tryBreakage(breakage: Breakage, there: BreakageEnvironment): Promise<StepOutcome[]> {
   const { stdout: tables } = await own.cluster.exec(there.node, ['iptables-save'])
   await onNode(there.node, breakage.break(there))
   try {
     return await judged(breakage.step, there.node)
   } finally {
-    if (breakage.heal) await onNode(there.node, breakage.heal(there))
+    if (breakage.repair) await onNode(there.node, breakage.repair(there))
     else await onNode(there.node, 'iptables-restore', tables)
   }
 }
 
 describe('one thing broken on one node', () => {
   test.each(breakages)('$what: $step fails', async (breakage) => {
-    const place = { client: scene.clientNode, backend: scene.backendNode, any: scene.node }[breakage.at ?? 'any']
-    const there = { ...scene, node: place }
+    const place = { client: environment.clientNode, backend: environment.backendNode, any: environment.node }[
+      breakage.at ?? 'any'
+    ]
+    const there = { ...environment, node: place }
     const outcome = (await tryBreakage(breakage, there)).find(({ id }) => id === breakage.step)
     expect(outcome?.verdict).toBe('failed')
     if (!breakage.eitherEnd) expect(outcome?.failure?.node).toBe(there.node)
@@ -106,7 +108,7 @@ describe("something changed behind the lab's back", () => {
     try {
       await waitFor('the step to fail', 20_000, async () => (await verdictOf(breakage.step)) === 'failed')
     } finally {
-      await breakage.heal(own.bench)
+      await breakage.repair(own.bench)
     }
     await waitFor('the step to pass again', 60_000, async () => (await verdictOf(breakage.step)) === 'passed')
   })

@@ -12,7 +12,7 @@ import { judge, judgeRound } from '../../grading/judge.ts'
 import { readLab } from '../../grading/lab-definition.ts'
 import { objectsOf } from '../../grading/snapshot.ts'
 import { OUTSIDE } from '../../host/outside.ts'
-import { type OutsideScene, outsideBreakages } from './outside-breakages.ts'
+import { type OutsideEnvironment, outsideBreakages } from './outside-breakages.ts'
 import { ownCluster } from './own-cluster.ts'
 
 const lab = readLab(3)
@@ -23,7 +23,7 @@ const firstQuestion = lab.steps.findIndex(({ question }) => question !== undefin
 const firstUneven = lab.steps.findIndex(({ id }) => id === 'uneven')
 
 const own = ownCluster(lab)
-const scene: OutsideScene = {
+const environment: OutsideEnvironment = {
   nodePort: 0,
   balanced: { address: '', healthPort: 0, hash: serviceHash('default/web-lb', 'tcp') },
   web: serviceHash('default/web', 'tcp'),
@@ -54,9 +54,9 @@ describe('solved by the reference solution', () => {
   test('a node port; a wrong answer about it is none', async () => {
     const steps = lab.steps.slice(0, firstQuestion)
     expect(saying(await play(steps))).toEqual(passed(steps))
-    await own.bench.answer(3, 'node-port-chain', `KUBE-SVC-${scene.exposed}`)
+    await own.bench.answer(3, 'node-port-chain', `KUBE-SVC-${environment.exposed}`)
     expect((await judged(['node-port-chain']))[0]?.failure?.actual).toContain(
-      `"KUBE-SVC-${scene.exposed}", which is not right`,
+      `"KUBE-SVC-${environment.exposed}", which is not right`,
     )
   })
 
@@ -102,18 +102,18 @@ describe('one thing broken on one node', () => {
   beforeAll(async () => {
     const { services } = objectsOf(await own.source.snapshot())
     const find = (service: string) => services.find((one) => one.name === service)
-    scene.nodePort = find('web-np')?.ports[0]?.nodePort ?? 0
-    scene.balanced.address = find('web-lb')?.loadBalancerIngress[0]?.ip ?? ''
-    scene.balanced.healthPort = find('web-lb')?.healthCheckNodePort ?? 0
+    environment.nodePort = find('web-np')?.ports[0]?.nodePort ?? 0
+    environment.balanced.address = find('web-lb')?.loadBalancerIngress[0]?.ip ?? ''
+    environment.balanced.healthPort = find('web-lb')?.healthCheckNodePort ?? 0
   })
 
   test.each(outsideBreakages)('$what: $steps', async (breakage) => {
     const node = breakage.at === 'control-plane' ? `${name}-control-plane` : `${name}-worker2`
-    await onNode(node, `iptables-save >/run/whole; ${breakage.break(scene)}`)
+    await onNode(node, `iptables-save >/run/whole; ${breakage.break(environment)}`)
     try {
       for (const outcome of await judged(breakage.steps)) expect(outcome.verdict, outcome.id).toBe('failed')
     } finally {
-      await onNode(node, breakage.heal?.(scene) ?? 'iptables-restore </run/whole')
+      await onNode(node, breakage.repair?.(environment) ?? 'iptables-restore </run/whole')
     }
   })
 

@@ -6,7 +6,7 @@ export interface Breakage {
   /** The machine on which it is done. */
   at: 'director' | 'worker' | 'outside'
   break: string
-  heal: string
+  repair: string
   /** The finding names another machine than the broken one: where the loss was noticed. */
   noticed?: 'director' | 'worker'
 }
@@ -15,7 +15,7 @@ export interface Breakage {
 const scheduler = (step: string, service: string, right: string, wrong: string): Breakage => ({
   ...{ what: `${wrong} schedules in place of ${right}`, step, at: 'director' },
   break: `ipvsadm -E ${service} -s ${wrong}`,
-  heal: `ipvsadm -E ${service} -s ${right}`,
+  repair: `ipvsadm -E ${service} -s ${right}`,
 })
 const VIP = '192.0.2.10'
 const SHARED = '192.0.2.11'
@@ -25,83 +25,84 @@ export const breakages: Breakage[] = [
   {
     ...{ what: 'the director has lost the address', step: 'virtual-server', at: 'director' },
     break: `ip addr del ${VIP}/32 dev lo`,
-    heal: `ip addr add ${VIP}/32 dev lo`,
+    repair: `ip addr add ${VIP}/32 dev lo`,
   },
   {
     ...{ what: 'IPVS keeps its connections from conntrack', step: 'virtual-server', at: 'director' },
     break: 'sysctl -qw net.ipv4.vs.conntrack=0',
-    heal: 'sysctl -qw net.ipv4.vs.conntrack=1',
+    repair: 'sysctl -qw net.ipv4.vs.conntrack=1',
   },
   {
     ...{ what: 'the client has no route', step: 'virtual-server', at: 'outside', noticed: 'director' },
     break: 'ip route add prohibit 192.0.2.10/32',
-    heal: 'ip route del prohibit 192.0.2.10/32',
+    repair: 'ip route del prohibit 192.0.2.10/32',
   },
   {
     ...{ what: 'OUTPUT has lost its probe', step: 'hooks', at: 'director' },
     break: 'iptables -t mangle -D OUTPUT -p tcp --syn --dport 8090 -m comment --comment lab-4',
-    heal: 'iptables -t mangle -A OUTPUT -p tcp --syn --dport 8090 -m comment --comment lab-4',
+    repair: 'iptables -t mangle -A OUTPUT -p tcp --syn --dport 8090 -m comment --comment lab-4',
   },
   {
     ...{ what: 'the probe in INPUT counts every packet', step: 'hooks', at: 'director' },
     break: 'iptables -t mangle -R INPUT 1 -p tcp --dport 8090 -m comment --comment lab-4',
-    heal: 'iptables -t mangle -R INPUT 1 -p tcp --syn --dport 8090 -m comment --comment lab-4',
+    repair: 'iptables -t mangle -R INPUT 1 -p tcp --syn --dport 8090 -m comment --comment lab-4',
   },
   {
     ...{ what: 'a real server drops what arrives', step: 'nat', at: 'worker', noticed: 'director' },
     // The node's own readiness probe comes by lo: without it the Pod would be no real server for the next test, either.
     break: 'iptables -I INPUT ! -i lo -p tcp --dport 8090 -j DROP',
-    heal: 'iptables -D INPUT ! -i lo -p tcp --dport 8090 -j DROP',
+    repair: 'iptables -D INPUT ! -i lo -p tcp --dport 8090 -j DROP',
   },
   {
     ...{ what: 'another address is put in as the sender', step: 'nat', at: 'director', noticed: 'worker' },
     break: `ip addr add 172.18.77.77/32 dev eth0; iptables -t nat -I POSTROUTING -p tcp --dport 8090 -j SNAT --to-source 172.18.77.77`,
-    heal: `iptables -t nat -D POSTROUTING -p tcp --dport 8090 -j SNAT --to-source 172.18.77.77; ip addr del 172.18.77.77/32 dev eth0`,
+    repair: `iptables -t nat -D POSTROUTING -p tcp --dport 8090 -j SNAT --to-source 172.18.77.77; ip addr del 172.18.77.77/32 dev eth0`,
   },
   {
     ...{ what: 'a worker has lost the shared address', step: 'direct-routing', at: 'worker' },
     break: `ip addr del ${SHARED}/32 dev lo`,
-    heal: `ip addr add ${SHARED}/32 dev lo`,
+    repair: `ip addr add ${SHARED}/32 dev lo`,
   },
   {
     ...{ what: 'a real server is reached through a tunnel', step: 'direct-routing', at: 'director' },
     break: `ipvsadm -e -t ${SHARED}:8091 -r $W1:8091 -i`,
-    heal: `ipvsadm -e -t ${SHARED}:8091 -r $W1:8091 -g`,
+    repair: `ipvsadm -e -t ${SHARED}:8091 -r $W1:8091 -g`,
   },
   {
     ...{ what: 'tunl0 is down', step: 'tunnel', at: 'worker' },
     break: 'ip link set tunl0 down',
-    heal: 'ip link set tunl0 up',
+    repair: 'ip link set tunl0 up',
   },
   {
     ...{ what: 'tunnelled packets are dropped', step: 'tunnel', at: 'worker', noticed: 'director' },
     break: 'iptables -I INPUT -p 4 -j DROP',
-    heal: 'iptables -D INPUT -p 4 -j DROP',
+    repair: 'iptables -D INPUT -p 4 -j DROP',
   },
   scheduler('turns', virtual(8102), 'wrr', 'rr'),
   {
     ...{ what: 'a weight is changed', step: 'turns', at: 'director' },
     break: `ipvsadm -e ${virtual(8102)} -r $W1:8090 -m -w 2`,
-    heal: `ipvsadm -e ${virtual(8102)} -r $W1:8090 -m -w 3`,
+    repair: `ipvsadm -e ${virtual(8102)} -r $W1:8090 -m -w 3`,
   },
   scheduler('counting', virtual(8105), 'sed', 'nq'),
   {
     ...{ what: 'a real server is missing', step: 'counting', at: 'director' },
     break: `ipvsadm -d ${virtual(8103)} -r $W2:8090`,
-    heal: `ipvsadm -a ${virtual(8103)} -r $W2:8090 -m -w 1`,
+    repair: `ipvsadm -a ${virtual(8103)} -r $W2:8090 -m -w 1`,
   },
   scheduler('sources', virtual(8118), 'mh', 'sh'),
   {
     ...{ what: 'the director has no route to the clients', step: 'sources', at: 'director' },
     break: 'ip route replace prohibit 198.18.0.0/16',
-    heal: 'ip route replace 198.18.0.0/16 via $OUT',
+    repair: 'ip route replace 198.18.0.0/16 via $OUT',
   },
   scheduler('destinations', '-f 8110', 'lblc', 'dh'),
   {
     ...{ what: 'a mark is missing', step: 'destinations', at: 'director' },
     break:
       'iptables -t mangle -D PREROUTING -d 198.19.0.0/16 -p tcp --dport 8111 -m comment --comment lab-4-mark -j MARK --set-mark 8111',
-    heal: 'iptables -t mangle -A PREROUTING -d 198.19.0.0/16 -p tcp --dport 8111 -m comment --comment lab-4-mark -j MARK --set-mark 8111',
+    repair:
+      'iptables -t mangle -A PREROUTING -d 198.19.0.0/16 -p tcp --dport 8111 -m comment --comment lab-4-mark -j MARK --set-mark 8111',
   },
 ]
 

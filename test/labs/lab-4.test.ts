@@ -66,7 +66,7 @@ describe('one thing broken on one machine', () => {
       const noticed = { director: names.DIRECTOR, worker: names.N1 }
       expect(outcome?.failure?.node).toBe(breakage.noticed ? noticed[breakage.noticed] : machine)
     } finally {
-      await onMachine(own.bench, machine, expand(breakage.heal))
+      await onMachine(own.bench, machine, expand(breakage.repair))
     }
   })
 

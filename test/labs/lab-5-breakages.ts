@@ -1,6 +1,6 @@
 // One thing broken while a step of lab 5 is solved and not yet graded: the step must say so.
 
-export interface Scene {
+export interface BreakageEnvironment {
   /** Node of the client. */
   node: string
   /** Another node with an agent. */
@@ -14,9 +14,9 @@ export interface Breakage {
   what: string
   step: string
   /** Shell text; the tables of iptables are put back as they were afterwards. */
-  break(scene: Scene): string
+  break(environment: BreakageEnvironment): string
   /** What else has to be put back. */
-  heal?(scene: Scene): string
+  repair?(environment: BreakageEnvironment): string
   /** Made on the other node instead of the client's. */
   elsewhere?: boolean
 }
@@ -32,7 +32,7 @@ export const breakages: Breakage[] = [
     what: 'an address of an earlier IPVS mode is left',
     step: 'closed',
     break: ({ web }) => `ip link add kube-ipvs0 type dummy; ip addr add ${web}/32 dev kube-ipvs0`,
-    heal: () => 'ip link del kube-ipvs0',
+    repair: () => 'ip link del kube-ipvs0',
   },
   { what: 'the rule is deleted', step: 'forward-rule', break: () => deleteLines('filter', '-A FORWARD .*lab-5') },
   {
@@ -49,7 +49,7 @@ export const breakages: Breakage[] = [
     what: 'a ClusterIP is lost on kube-ipvs0',
     step: 'exposed',
     break: ({ web }) => `ip addr del ${web}/32 dev kube-ipvs0`,
-    heal: ({ web }) => `ip addr replace ${web}/32 dev kube-ipvs0`,
+    repair: ({ web }) => `ip addr replace ${web}/32 dev kube-ipvs0`,
   },
   { what: 'the rule is gone', step: 'not-asked', break: () => deleteLines('filter', '-A FORWARD .*lab-5') },
   {
@@ -101,7 +101,7 @@ export const breakages: Breakage[] = [
     what: 'an address is lost from the set',
     step: 'access-filter',
     break: ({ web }) => `ipset del KUBE-IPVS-IPS ${web}`,
-    heal: ({ web }) => `ipset -exist add KUBE-IPVS-IPS ${web}`,
+    repair: ({ web }) => `ipset -exist add KUBE-IPVS-IPS ${web}`,
   },
   { what: 'a rule of the reader is asked first', step: 'access-filter', break: () => agentsPort },
   {
@@ -114,7 +114,7 @@ export const breakages: Breakage[] = [
     what: 'a chain of iptables mode is left',
     step: 'whole',
     break: () => 'iptables -t nat -N KUBE-SVC-LONGGONELONGGONE',
-    heal: () => 'iptables -t nat -X KUBE-SVC-LONGGONELONGGONE 2>/dev/null; true',
+    repair: () => 'iptables -t nat -X KUBE-SVC-LONGGONELONGGONE 2>/dev/null; true',
   },
 ]
 

@@ -16,7 +16,7 @@ import { judge, judgeRound } from '../../grading/judge.ts'
 import { readLab, type StepDefinition } from '../../grading/lab-definition.ts'
 import { Snapshot } from '../../grading/snapshot.ts'
 import { webService } from '../../grading/web-service.ts'
-import { type Breakage, breakages, type Scene, wrongAnswers } from './lab-5-breakages.ts'
+import { type Breakage, type BreakageEnvironment, breakages, wrongAnswers } from './lab-5-breakages.ts'
 import { ownCluster } from './own-cluster.ts'
 
 const lab = readLab(5)
@@ -24,12 +24,12 @@ const spec = await loadSpec(lab)
 const solution = await loadSolution(lab.folder)
 
 const own = ownCluster(lab)
-let scene: Scene
+let environment: BreakageEnvironment
 
 test('unsolved: no step passes, alone or with the others', async () => {
   const snapshot = await own.source.snapshot()
-  const together = await judgeRound(spec, snapshot, own.source.live)
-  expect(together.filter(({ verdict }) => verdict !== 'failed' && verdict !== 'not yet')).toEqual([])
+  const outcomes = await judgeRound(spec, snapshot, own.source.live)
+  expect(outcomes.filter(({ verdict }) => verdict !== 'failed' && verdict !== 'not yet')).toEqual([])
   for (const { id } of lab.steps)
     expect(verdictsOf(await judgeRound(spec, snapshot, own.source.live, [id])), id).toEqual([[id, 'failed']])
 })
@@ -42,7 +42,7 @@ async function onNode(node: string, script: string): Promise<string> {
   return stdout
 }
 
-async function sceneNow(): Promise<Scene> {
+async function readEnvironment(): Promise<BreakageEnvironment> {
   const snapshot = await own.source.snapshot()
   const client = snapshot.find('Pod', 'default', 'client')
   const { address: web, backends } = webService(snapshot)
@@ -61,17 +61,17 @@ async function judgedNow(id: string): Promise<StepOutcome | undefined> {
 
 /** Breaks, judges and heals once. */
 async function tryBreakage(breakage: Breakage, place: string): Promise<StepOutcome | undefined> {
-  await onNode(place, `iptables-save -c >/run/lab-5-tables; ${breakage.break(scene)}`)
+  await onNode(place, `iptables-save -c >/run/lab-5-tables; ${breakage.break(environment)}`)
   try {
     return await judgedNow(breakage.step)
   } finally {
-    const healing = breakage.heal ? `; ${breakage.heal(scene)}` : ''
+    const healing = breakage.repair ? `; ${breakage.repair(environment)}` : ''
     await onNode(place, `iptables-restore -c </run/lab-5-tables${healing}`)
   }
 }
 
 async function mustSay(breakage: Breakage): Promise<void> {
-  const place = breakage.elsewhere ? scene.other : scene.node
+  const place = breakage.elsewhere ? environment.other : environment.node
   const outcome = await tryBreakage(breakage, place)
   expect(outcome?.verdict, breakage.what).toBe('failed')
   expect(outcome?.failure?.node, breakage.what).toBe(place)
@@ -85,17 +85,17 @@ async function mustPass({ id }: StepDefinition): Promise<void> {
 describe('step by step', () => {
   test.each(lab.steps)('$id: fails unsolved and for each single breakage, passes solved', async (step) => {
     const { id } = step
-    const { play, tidy } = solution.steps[id] ?? {}
+    const { play, cleanup } = solution.steps[id] ?? {}
     const wrong = wrongAnswers[id]
     if (wrong !== undefined) await own.bench.answer(lab.number, id, wrong)
     if (play) {
       expect((await judgedNow(id))?.verdict).toBe('failed')
       await play(own.bench)
     }
-    if (id === 'stage') scene = await sceneNow()
+    if (id === 'stage') environment = await readEnvironment()
     for (const breakage of breakages) if (breakage.step === id) await mustSay(breakage)
     await mustPass(step)
-    await tidy?.play(own.bench)
+    await cleanup?.play(own.bench)
   })
 })
 
@@ -121,7 +121,7 @@ test('at the end every step holds, and a capture earns what needs neither reques
 })
 
 test('a reset takes rules and version back from where somebody stopped in the middle', async () => {
-  const { node, web } = scene
+  const { node, web } = environment
   await onNode(
     node,
     `iptables -I INPUT -d ${web} -m comment --comment lab-5 -j REJECT

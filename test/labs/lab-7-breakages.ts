@@ -1,6 +1,6 @@
 // One thing broken while a step of lab 7 is solved and not yet graded: the step must say so.
 
-export interface Scene {
+export interface BreakageEnvironment {
   /** Node of the client. */
   node: string
   /** Another node, with a Pod of web that answers. */
@@ -19,9 +19,9 @@ export interface Breakage {
   /** Made in kube-proxy's table of nf_tables. */
   nft?: boolean
   /** Shell text; the tables of iptables, or kube-proxy's of nf_tables, are put back as they were afterwards. */
-  break(scene: Scene): string
+  break(environment: BreakageEnvironment): string
   /** What else has to be put back. */
-  heal?: string
+  repair?: string
   /** Made on the other node instead of the client's. */
   elsewhere?: boolean
   /** False where the failure is about no single node. */
@@ -70,7 +70,7 @@ export const breakages: Breakage[] = [
     step: 'back',
     elsewhere: true,
     break: () => 'iptables -t nat -N KUBE-PORTALS-HOST',
-    heal: 'iptables -t nat -X KUBE-PORTALS-HOST 2>/dev/null; true',
+    repair: 'iptables -t nat -X KUBE-PORTALS-HOST 2>/dev/null; true',
   },
   {
     what: 'a rule of iptables mode is lost on another node',
@@ -117,14 +117,14 @@ export const breakages: Breakage[] = [
     step: 'nft-alone',
     elsewhere: true,
     break: () => 'iptables -t nat -N KUBE-SERVICES',
-    heal: 'iptables -t nat -X KUBE-SERVICES 2>/dev/null; true',
+    repair: 'iptables -t nat -X KUBE-SERVICES 2>/dev/null; true',
   },
   {
     what: 'a table of nftables mode is left on another node',
     step: 'nft-back',
     elsewhere: true,
     break: () => 'nft add table ip kube-proxy',
-    heal: 'nft delete table ip kube-proxy',
+    repair: 'nft delete table ip kube-proxy',
   },
 ]
 

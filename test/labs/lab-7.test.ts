@@ -12,7 +12,7 @@ import { judge, judgeRound } from '../../grading/judge.ts'
 import { readLab } from '../../grading/lab-definition.ts'
 import { webService } from '../../grading/web-service.ts'
 import { waitFor } from '../../host/wait.ts'
-import { type Breakage, breakages, type Scene, wrongAnswers } from './lab-7-breakages.ts'
+import { type Breakage, type BreakageEnvironment, breakages, wrongAnswers } from './lab-7-breakages.ts'
 import { ownCluster } from './own-cluster.ts'
 
 const lab = readLab(7)
@@ -24,14 +24,14 @@ if (forbidden) console.log(`Lab 7 is tested without its steps of mode nftables: 
 const notHere = lab.steps.map(({ id }) => id).filter((id) => forbidden && id.startsWith('nft-'))
 
 const own = ownCluster(lab)
-let scene: Scene
+let environment: BreakageEnvironment
 
 const verdictOf = (id: string) => (notHere.includes(id) ? 'not applicable' : 'failed')
 
 test('unsolved: no step passes, alone or with the others', async () => {
   const snapshot = await own.source.snapshot()
-  const together = await judgeRound(spec, snapshot, own.source.live)
-  expect(together.filter(({ verdict }) => verdict === 'passed' || verdict === 'could not check')).toEqual([])
+  const outcomes = await judgeRound(spec, snapshot, own.source.live)
+  expect(outcomes.filter(({ verdict }) => verdict === 'passed' || verdict === 'could not check')).toEqual([])
   for (const { id } of lab.steps)
     expect((await judgeRound(spec, snapshot, own.source.live, [id]))[0]?.verdict, id).toBe(verdictOf(id))
 })
@@ -42,7 +42,7 @@ async function onNode(node: string, script: string): Promise<string> {
   return stdout
 }
 
-async function sceneNow(): Promise<Scene> {
+async function readEnvironment(): Promise<BreakageEnvironment> {
   const snapshot = await own.source.snapshot()
   const { address: web, backends } = webService(snapshot)
   const node = snapshot.find('Pod', 'default', 'client')?.spec?.nodeName ?? ''
@@ -69,16 +69,16 @@ async function tryBreakage(breakage: Breakage, place: string): Promise<StepOutco
   const [save, restore] = breakage.nft
     ? ['{ echo "delete table ip kube-proxy"; nft list table ip kube-proxy; }', 'nft -f']
     : ['iptables-save -c', 'iptables-restore -c']
-  await onNode(place, `${save} >/run/lab-7-tables; ${breakage.break(scene)}`)
+  await onNode(place, `${save} >/run/lab-7-tables; ${breakage.break(environment)}`)
   try {
     return await judgedNow(breakage.step)
   } finally {
-    await onNode(place, `${restore} /run/lab-7-tables${breakage.heal ? `; ${breakage.heal}` : ''}`)
+    await onNode(place, `${restore} /run/lab-7-tables${breakage.repair ? `; ${breakage.repair}` : ''}`)
   }
 }
 
 async function mustSay(breakage: Breakage): Promise<void> {
-  const place = breakage.elsewhere ? scene.other : scene.node
+  const place = breakage.elsewhere ? environment.other : environment.node
   const outcome = await tryBreakage(breakage, place)
   expect(outcome?.verdict, breakage.what).toBe('failed')
   expect(outcome?.failure?.node, breakage.what).toBe(breakage.named === false ? undefined : place)
@@ -86,14 +86,14 @@ async function mustSay(breakage: Breakage): Promise<void> {
 
 describe('step by step', () => {
   test.each(lab.steps)('$id: fails unsolved and for each single breakage, passes solved', async ({ id }) => {
-    const { play, tidy } = solution.steps[id] ?? {}
+    const { play, cleanup } = solution.steps[id] ?? {}
     const wrong = wrongAnswers[id]
     if (wrong !== undefined) {
       await own.bench.answer(lab.number, id, wrong)
       expect((await judgedNow(id))?.verdict).toBe('failed')
     }
     await play?.(own.bench)
-    if (id === 'stage') scene = await sceneNow()
+    if (id === 'stage') environment = await readEnvironment()
     // What kube-proxy still has to write would be undone with the breakage.
     if (id === 'stage' || id === 'probed') await settled('iptables')
     if (id === 'nft-tables' && !notHere.includes(id)) await settled('nftables')
@@ -104,7 +104,7 @@ describe('step by step', () => {
         ? { verdict: 'not applicable', reason: expect.stringContaining('nft_chain_nat') }
         : { verdict: 'passed' },
     )
-    await tidy?.play(own.bench)
+    await cleanup?.play(own.bench)
   })
 })
 

@@ -8,7 +8,7 @@ import type { Incident } from '../../course/incident/incident.ts'
 import { GUESS_PREFIX, unseal } from '../../course/incident/incident-note.ts'
 import { laterSync } from '../../course/incident/later-sync.ts'
 import { currentNote, openNext } from '../../course/incident/open.ts'
-import { INCIDENT_LAB, type Scene } from '../../course/incident/shop.ts'
+import { INCIDENT_LAB, type IncidentEnvironment } from '../../course/incident/shop.ts'
 import { resetLab } from '../../course/lab-reset.ts'
 import { loadSpec } from '../../grading/grader.ts'
 import { judge, judgeRound } from '../../grading/judge.ts'
@@ -39,7 +39,7 @@ async function playThrough(incident: Incident): Promise<void> {
   const note = await openNext(own.bench, { seed: 'test', id: incident.id })
   const secret = unseal(note.sealed)
   if (!secret) throw new Error('the note can not be read')
-  const actions = new ClusterActions(own.bench, secret.scene)
+  const actions = new ClusterActions(own.bench, secret.environment)
   expect(note.report).not.toContain(incident.id)
   expect(note.choices).toContain(incident.id)
 
@@ -90,7 +90,7 @@ describe('each shows, refuses a wrong fix and accepts the right one', () => {
 
 test('an incident that went away without a repair gives no points, and a command on a node may have repaired it', async () => {
   const { sealed } = await openNext(own.bench, { seed: 'test', id: 'untracked' })
-  const { node = '', shop } = unseal(sealed)?.scene ?? {}
+  const { node = '', shop } = unseal(sealed)?.environment ?? {}
   // As kube-proxy would: by nobody's command.
   await runOnNode(own.cluster, node, `iptables -t raw -D PREROUTING -d ${shop} -p tcp -j CT --notrack`)
   for (const verdict of Object.values(await verdicts(['report', 'cause', 'rules', 'whole'])).slice(0, 2))
@@ -108,19 +108,22 @@ test('only a cause of the list is a diagnosis, and a wrong one reports what it c
   }
   for (const [text, found, counted] of [
     ['masquerade', /which is not on the list; it costs nothing/, 0],
-    [wrong, /costs 10 of the incident's points/, 1],
-    [`"${wrong.toUpperCase()}"`, /costs 10 of the incident's points/, 1],
+    [wrong, /costs 5 of the step's points/, 1],
+    [`"${wrong.toUpperCase()}"`, /costs 5 of the step's points/, 1],
   ] as const) {
     await own.bench.answer(INCIDENT_LAB, 'diagnosis', text)
     expect((await verdicts(['diagnosis'])).diagnosis).toMatch(found)
     expect(await guesses()).toBe(counted)
   }
+  await own.bench.answer(INCIDENT_LAB, 'diagnosis', unseal(sealed)?.id ?? '')
+  const outcomes = await judgeRound(spec, await own.source.snapshot(), own.source.live, ['diagnosis'])
+  expect(outcomes).toMatchObject([{ id: 'diagnosis', verdict: 'passed', cost: 5 }])
 })
 
 test('a later sync comes behind the first one of a kube-proxy that has just started', async () => {
   const [node = ''] = await own.cluster.nodes()
   await resetLab(lab, own.bench)
-  const actions = new ClusterActions(own.bench, {} as Scene)
+  const actions = new ClusterActions(own.bench, {} as IncidentEnvironment)
   const jump = 'POSTROUTING -m comment --comment "kubernetes postrouting rules" -j KUBE-POSTROUTING'
   for (let round = 0; round < 3; round++) {
     await actions.replaceKubeProxyPod(node)
@@ -145,7 +148,11 @@ test.each(INCIDENTS === 'all' ? healing : healing.slice(0, 1))(
       labelSelector: 'lab=incidents',
     })
     expect(items).toEqual([])
-    const { stdout } = await runOnNode(own.cluster, unseal(sealed)?.scene.node ?? '', 'sysctl -n net.ipv4.ip_forward')
+    const { stdout } = await runOnNode(
+      own.cluster,
+      unseal(sealed)?.environment.node ?? '',
+      'sysctl -n net.ipv4.ip_forward',
+    )
     expect(stdout.trim()).toBe('1')
   },
 )

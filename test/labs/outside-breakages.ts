@@ -1,7 +1,7 @@
 // One thing broken on one node of a cluster that solved lab 3, and the step that must say so.
 
 /** What a breakage may ask about the place where it is made. */
-export interface OutsideScene {
+export interface OutsideEnvironment {
   /** The node port of web-np. */
   nodePort: number
   /** web-lb: address, health check port, and the hash in its chains' names. */
@@ -17,9 +17,9 @@ export interface OutsideBreakage {
   steps: string[]
   /** On a worker unless it says otherwise. */
   at?: 'control-plane'
-  break(scene: OutsideScene): string
+  break(environment: OutsideEnvironment): string
   /** Without it the iptables tables are restored as they were. */
-  heal?(scene: OutsideScene): string
+  repair?(environment: OutsideEnvironment): string
 }
 
 const deleteRule = (table: string, chain: string, pattern: string) =>
@@ -39,7 +39,7 @@ export const outsideBreakages: OutsideBreakage[] = [
     steps: ['whole'],
     at: 'control-plane',
     break: () => 'iptables -t nat -N KUBE-SVL-LONGGONELONGGONE',
-    heal: () => 'iptables -t nat -X KUBE-SVL-LONGGONELONGGONE 2>/dev/null; true',
+    repair: () => 'iptables -t nat -X KUBE-SVL-LONGGONELONGGONE 2>/dev/null; true',
   },
   {
     what: "web's own chain is emptied",
@@ -61,7 +61,7 @@ export const outsideBreakages: OutsideBreakage[] = [
     steps: ['node-port', 'cluster-policy'],
     at: 'control-plane',
     break: ({ nodePort }) => raw('-I', `-p tcp --dport ${nodePort}`),
-    heal: ({ nodePort }) => raw('-D', `-p tcp --dport ${nodePort}`),
+    repair: ({ nodePort }) => raw('-D', `-p tcp --dport ${nodePort}`),
   },
   {
     what: 'the mark for what comes from outside is deleted',
@@ -83,7 +83,7 @@ export const outsideBreakages: OutsideBreakage[] = [
     what: "packets to the load balancer's address are dropped",
     steps: ['load-balancer'],
     break: ({ balanced }) => raw('-I', `-d ${balanced.address}`),
-    heal: ({ balanced }) => raw('-D', `-d ${balanced.address}`),
+    repair: ({ balanced }) => raw('-D', `-d ${balanced.address}`),
   },
   {
     what: "the way to the node's own Pods is deleted",

@@ -69,6 +69,12 @@ test('a script that loads the sources of the course finds them, too', () => {
   expect(status).toBe(0)
 })
 
+test('what Node.js deprecates in packages is not reported to learners', () => {
+  write('scripts/deprecated.ts', "process.emitWarning('old', 'DeprecationWarning', 'DEP0040')\nconsole.log('done')\n")
+  const { stdout, stderr } = run('scripts/deprecated.ts')
+  expect({ stdout, stderr }).toEqual({ stdout: 'done\n', stderr: '' })
+})
+
 test('a source with a fault spoils only the scripts that need it', () => {
   write('labs/fault.ts', 'export const fault: = 1\n')
   expect(start('scripts/greet.ts')).toEqual(said('good evening', ''))

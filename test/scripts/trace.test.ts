@@ -20,7 +20,7 @@ const output = z.strictObject({
 })
 
 function run(...args: string[]) {
-  const { status, stdout, stderr } = spawnSync(process.execPath, ['--import', 'tsx', 'scripts/trace.ts', ...args], {
+  const { status, stdout, stderr } = spawnSync(process.execPath, ['scripts/start.mjs', 'scripts/trace.ts', ...args], {
     cwd: root,
     encoding: 'utf8',
     env: { ...process.env, NO_COLOR: '1', DEBUG: '' },
@@ -104,8 +104,8 @@ describe('scripts/trace.ts', () => {
       ['--capture', kind, '--node', 'w9', '--from', 'host', '--to', '10.0.0.1:80'],
       '"w9" is not a node',
     ],
-    ['a bad origin', ['--capture', kind, '--from', 'moon', '--to', '10.0.0.1:80'], '"moon" is no origin'],
-    ['a bad destination', ['--capture', kind, '--from', 'host', '--to', 'web'], '"web" is no destination'],
+    ['a bad origin', ['--capture', kind, '--from', 'moon', '--to', '10.0.0.1:80'], '"moon" is not an origin'],
+    ['a bad destination', ['--capture', kind, '--from', 'host', '--to', 'web'], '"web" is not a destination'],
     ['an unknown option', ['--frm', 'host'], '--frm'],
   ])('reports in a sentence what is wrong: %s', (_, args, sentence) => {
     const { status, stdout, stderr } = run(...args)

@@ -1,25 +1,30 @@
 import { readFileSync } from 'node:fs'
-import { expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { TEXT_SIZES } from '../../slides/build/geometry.ts'
-import { contrast, PALETTE, SHAPE_PAIRS, TEXT_PAIRS } from '../../slides/build/palette.ts'
+import { contrast, DARK, PALETTE, SHAPE_PAIRS, TEXT_PAIRS } from '../../slides/build/palette.ts'
 import { readTheme } from '../../slides/build/write.ts'
 import { TEXT } from '../../slides/figures/canvas.ts'
 
-test('contrast is what WCAG says of known pairs', () => {
+test('contrast equals the WCAG value of known pairs', () => {
   expect(contrast('#000000', '#ffffff')).toBeCloseTo(21, 5)
   expect(contrast('#777777', '#ffffff')).toBeCloseTo(4.478, 3)
   expect(contrast('#ffffff', '#ffffff')).toBe(1)
 })
 
-test.each(TEXT_PAIRS)('text %s on %s has AA contrast', (text, ground) => {
-  expect(contrast(PALETTE[text], PALETTE[ground])).toBeGreaterThanOrEqual(4.5)
+describe.each([
+  ['light', PALETTE],
+  ['dark', DARK],
+])('%s', (_, palette) => {
+  test.each(TEXT_PAIRS)('text %s on %s has AA contrast', (text, ground) => {
+    expect(contrast(palette[text], palette[ground])).toBeGreaterThanOrEqual(4.5)
+  })
+
+  test.each(SHAPE_PAIRS)('the shape %s contrasts with %s', (shape, ground) => {
+    expect(contrast(palette[shape], palette[ground])).toBeGreaterThanOrEqual(3)
+  })
 })
 
-test.each(SHAPE_PAIRS)('the shape %s contrasts with %s', (shape, ground) => {
-  expect(contrast(PALETTE[shape], PALETTE[ground])).toBeGreaterThanOrEqual(3)
-})
-
-test('the theme names colours of the palette only, each rule its text with a ground that is proved', () => {
+test('the theme names colours of the palette only, and each rule pairs a text with a tested background', () => {
   const { style } = readTheme()
   expect(style.match(/#[0-9a-f]{3,8}\b|rgba?\(|hsla?\(/gi)).toBeNull()
   const own = Object.keys(PALETTE)
@@ -33,7 +38,7 @@ test('the theme names colours of the palette only, each rule its text with a gro
   expect(written.filter((name) => !texts.has(name))).toEqual([])
 })
 
-test('a slide has its own text and ground, whatever it lies on', () => {
+test('a slide sets its own text and background colour', () => {
   const { style } = readTheme()
   const body = /^\.sheet \{([^}]*)\}/m.exec(style)?.[1]
   expect(body).toMatch(/^\s*background: var\(--paper\);$/m)

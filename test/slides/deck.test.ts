@@ -70,7 +70,7 @@ describe('references', () => {
   })
 
   test.each([
-    ['<!-- fence: 02-ipvs/nothing#1 -->', /slides\/99-test\.md:7: "02-ipvs\/nothing#1" is not there/],
+    ['<!-- fence: 02-ipvs/nothing#1 -->', /slides\/99-test\.md:7: "02-ipvs\/nothing#1" does not exist/],
     ['<!-- figure: nonsense -->', /:7: "nonsense" is not a figure/],
     ['<!-- figure: packet from=host to=10.96.0.1:443 recording=none -->', /there is no recording "none"/],
     [
@@ -88,7 +88,7 @@ describe('references', () => {
   })
 })
 
-test('a slide that is too full is found, one that is not is left in peace', () => {
+test('a slide that is too full is reported, and no other', () => {
   const overflows = (body: string) =>
     findOverflows(fillDeck(readDeck('99-test', slide(body)))).map(({ title }) => title)
   const items = (count: number) => Array.from({ length: count }, (_, item) => `- item ${item}`).join('\n')

@@ -1,47 +1,64 @@
 import { expect, test } from 'vitest'
+import { parsePacket } from '../../dataplane/trace.ts'
+import { packetPath } from '../../dataplane/view/packet-path.ts'
 import { countsOfFlow, readRecording } from '../../slides/build/recording.ts'
 import { Canvas } from '../../slides/figures/canvas.ts'
-import { countBars, drawChances, localShares } from '../../slides/figures/curves.ts'
-import { hooksFigure } from '../../slides/figures/hooks.ts'
-import { packetPathPicture } from '../../slides/figures/packets.ts'
+import { choiceBars, countBars, localShares } from '../../slides/figures/curves.ts'
+import { hooksFigure, legsAlong, PATHS } from '../../slides/figures/hooks.ts'
+import { packetFigure } from '../../slides/figures/packets.ts'
 import { SCHEDULES } from '../../slides/figures/schedule.ts'
 import { readServiceChains, readServiceSets, serviceChainsFigure } from '../../slides/figures/services.ts'
 
 const WEB = '10.96.119.228:80'
 const POD = 'pod:10.244.1.99'
-const way = (recording: string, from: string, to: string) => packetPathPicture(readRecording(recording).state, from, to)
+const path = (recording: string, from: string, to: string, brief = true) => {
+  const given = { node: 'k8s-guide-worker', mode: 'any', real: true, isService: true }
+  return packetFigure(packetPath(readRecording(recording).state, parsePacket(from, to), given), { brief })
+}
+const linesOf = (...given: Parameters<typeof path>) =>
+  new Map(path(...given).rows.map(({ title, lines }) => [title, lines.map(({ text }) => text).join('\n')]))
 
 test('a Pod’s packet is forwarded in iptables mode and goes in and out again in IPVS mode', () => {
-  expect(way('v1.30.3/iptables/web-clusterip', POD, WEB).way).toEqual([
-    'in',
-    'PREROUTING',
-    'routing',
-    'FORWARD',
-    'POSTROUTING',
-    'out',
-  ])
-  const ipvs = way('v1.30.3/ipvs/web-clusterip', POD, WEB)
-  expect(ipvs.way).toEqual(['in', 'PREROUTING', 'routing', 'INPUT', 'process', 'OUTPUT', 'POSTROUTING', 'out'])
+  expect(path('v1.30.3/iptables/web-clusterip', POD, WEB).legs).toEqual(legsAlong(PATHS.forward))
+  const ipvs = path('v1.30.3/ipvs/web-clusterip', POD, WEB)
+  expect(ipvs.legs).toEqual([...legsAlong(PATHS.in), ...legsAlong(PATHS.out)])
   expect(ipvs.local).toBe('IPVS')
-  expect(way('v1.30.3/ipvs/web-clusterip', 'host', WEB).way).toEqual(['process', 'OUTPUT', 'POSTROUTING', 'out'])
+  expect(path('v1.30.3/ipvs/web-clusterip', 'host', WEB).legs).toEqual(legsAlong(PATHS.out))
 })
 
-test('the legend reports what the rules of the recording do', () => {
-  const legend = new Map(way('v1.30.3/ipvs/web-clusterip', 'host', WEB).legend.map(({ hook, text }) => [hook, text]))
-  expect(legend.get('OUTPUT')).toMatch(
-    /KUBE-SERVICES → KUBE-MARK-MASQ: the mark becomes 0x4000; .*KUBE-CLUSTER-IP.*10\.244\.1\.6:80 or 10\.244\.2\.4:80/,
+test('the rows report what the rules of the recording do', () => {
+  const rows = linesOf('v1.30.3/ipvs/web-clusterip', 'host', WEB)
+  expect(rows.get('OUTPUT')).toMatch(
+    /nat: KUBE-SERVICES → KUBE-MARK-MASQ: mark becomes 0x4000; .*IPVS: TCP 10\.96\.119\.228:80: DNAT to 10\.244\.1\.6:80 or 10\.244\.2\.4:80/,
   )
-  expect(legend.get('POSTROUTING')).toMatch(/KUBE-POSTROUTING: the source becomes /)
-  const rejected = way('v1.30.3/iptables/web-no-endpoints', POD, WEB)
-  expect(rejected.legend.at(-1)?.text).toMatch(/REJECT by KUBE-SERVICES/)
-  expect(rejected.way).not.toContain('POSTROUTING')
+  expect(rows.get('POSTROUTING')).toMatch(/KUBE-POSTROUTING: MASQUERADE source becomes /)
+  const details = linesOf('v1.30.3/iptables/web-three-endpoints', POD, WEB, false)
+  expect(details.get('PREROUTING')).toBe(
+    'nat: KUBE-SERVICES → KUBE-SVC-LOLE…\nDNAT to 10.244.1.6:80, 33.3 %\nDNAT to 10.244.1.7:80, 33.3 %\nDNAT to 10.244.2.4:80, 33.3 %',
+  )
+  expect(details.get('conntrack')).toMatch(/replies come from 10\.96\.119\.228:80 again/)
+  expect(details.get('end')).toMatch(/^→ 10\.244\.1\.6:80, 33\.3 %, source kept\n/)
+})
+
+test('the hook that stops a packet is marked by a sign too, and named in the text alternative', () => {
+  const rejected = path('v1.30.3/iptables/web-no-endpoints', POD, WEB)
+  expect(rejected).toMatchObject({ stop: 'FORWARD', rows: [{ tone: 'path' }, { title: 'FORWARD', tone: 'bad' }] })
+  expect(rejected.rows.at(-1)?.lines[0]?.text).toMatch(/KUBE-SERVICES: REJECT/)
+  expect(rejected.legs.flat()).not.toContain('POSTROUTING')
+  expect(rejected.label).toMatch(
+    /✗ The packet is rejected .* by filter KUBE-SERVICES: .*The sender gets "connection refused"\./,
+  )
+  expect(hooksFigure(rejected).wide.body).toContain('✗')
+  const lost = path('v1.30.3/iptables/empty', POD, WEB)
+  expect(lost).toMatchObject({ stop: 'PREROUTING' })
+  expect(lost.label).toMatch(/reaches KUBE-SERVICES .* finds no rule for TCP 10\.96\.119\.228:80/)
 })
 
 test('a listener behind a ClusterIP: reached in IPVS mode by 1.20, rejected by 1.30', () => {
-  expect(way('v1.20.2/ipvs/web-clusterip', POD, '10.96.119.228:9100').way.at(-1)).toBe('process')
-  expect(way('v1.30.3/ipvs/web-clusterip', POD, '10.96.119.228:9100').way.at(-1)).toBe('INPUT')
-  expect(way('v1.30.3/ipvs/web-clusterip', POD, '10.96.119.228:9100').legend.at(-1)?.text).toMatch(
-    /REJECT by KUBE-IPVS-FILTER/,
+  expect(path('v1.20.2/ipvs/web-clusterip', POD, '10.96.119.228:9100').legs.at(-1)).toEqual(['INPUT', 'process'])
+  expect(path('v1.30.3/ipvs/web-clusterip', POD, '10.96.119.228:9100')).toMatchObject({ stop: 'INPUT' })
+  expect(linesOf('v1.30.3/ipvs/web-clusterip', POD, '10.96.119.228:9100').get('INPUT')).toMatch(
+    /filter: KUBE-IPVS-FILTER: REJECT/,
   )
 })
 
@@ -51,7 +68,7 @@ test('chains and sets of a Service are read from the node', () => {
   expect(chains.endpoints.map(({ chance, backend }) => [chance, backend])).toEqual([
     ['chance 1/3', '10.244.1.6:80'],
     ['chance 1/2', '10.244.1.7:80'],
-    ['all the rest', '10.244.2.4:80'],
+    ['all others', '10.244.2.4:80'],
   ])
   const sets = readServiceSets(readRecording('v1.30.3/ipvs/web-three-endpoints').state, WEB)
   expect(sets.members).toContain('10.96.119.228,tcp:80')
@@ -62,15 +79,15 @@ test('chains and sets of a Service are read from the node', () => {
   )
 })
 
-test('shares add up to the whole', () => {
+test('shares add up to 1', () => {
   const sum = (bars: readonly { share: number }[]) => bars.reduce((total, { share }) => total + share, 0)
-  expect(sum(drawChances(7))).toBeCloseTo(1)
+  expect(sum(choiceBars(7))).toBeCloseTo(1)
   expect(localShares([1, 5]).map(({ value }) => value)).toEqual(['50 %', '10 %', '10 %', '10 %', '10 %', '10 %'])
   expect(sum(localShares([2, 0, 3]))).toBeCloseTo(1)
   expect(sum(countBars(countsOfFlow('v1.30.3/iptables/web-three-endpoints', POD, WEB)))).toBeCloseTo(1)
 })
 
-test('schedulers give each server its turns', () => {
+test('schedulers distribute requests in the order of the kernel', () => {
   const turns = (scheduler: string, weights: number[], requests: number) => {
     const order = SCHEDULES[scheduler]?.(weights, requests) ?? []
     return weights.map((_, server) => order.filter((chosen) => chosen === server).length)
@@ -87,13 +104,13 @@ test('text that does not fit stops the build instead of being cut off', () => {
     /does not fit into its box/,
   )
   expect(() => canvas.box({ x: 0, y: 0, width: 300, height: 40 }, ['one', 'two'])).toThrow(/does not fit into its box/)
-  expect(() => canvas.box({ x: 300, y: 0, width: 200, height: 40 }, ['x'])).toThrow(/leaves the figure/)
+  expect(() => canvas.box({ x: 300, y: 0, width: 200, height: 40 }, ['x'])).toThrow(/is outside the figure/)
   expect(() => canvas.text('x'.repeat(60), 0, 20)).toThrow(/does not fit into a figure/)
 })
 
-test('a figure says in words what it shows, and escapes what it was given', () => {
+test('a figure has a text alternative, and escapes its input', () => {
   const service = { entry: 1, entries: 2, address: '<b>', chain: 'KUBE-SVC-A', endpoints: [] }
   expect(serviceChainsFigure(service).wide.body).toContain('&lt;b&gt;')
-  const figure = hooksFigure(way('v1.30.3/ipvs/web-clusterip', POD, WEB))
+  const figure = hooksFigure(path('v1.30.3/ipvs/web-clusterip', POD, WEB))
   expect(figure.label).toMatch(/10\.244\.1\.99.*PREROUTING, INPUT, OUTPUT, POSTROUTING.*10\.244\.1\.6:80/)
 })

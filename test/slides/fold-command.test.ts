@@ -4,7 +4,7 @@ import { readLabText } from '../../course/lab-text.ts'
 import { listLabs } from '../../grading/lab-folders.ts'
 import { foldCommand } from '../../slides/build/content.ts'
 
-/** Commands as bash understands them. */
+/** Commands as bash parses them. */
 function understood(commands: readonly string[]): string {
   const script = commands.map((command, index) => `f${index}() {\n${command}\n}\ndeclare -f f${index}`).join('\n')
   const { status, stdout, stderr } = spawnSync('bash', ['-s'], { input: script, encoding: 'utf8' })
@@ -12,14 +12,14 @@ function understood(commands: readonly string[]): string {
   return stdout
 }
 
-test('commands of the labs, in lines of a slide, are the same to a shell', () => {
+test('commands of the labs, folded to the width of a slide, stay the same for a shell', () => {
   const fences = listLabs().flatMap(({ folder }) => readLabText(folder).fences.map(({ commands }) => commands))
   const folded = fences.map((commands) => commands.split('\n').flatMap(foldCommand).join('\n'))
   expect(folded.filter((commands, index) => commands !== fences[index]).length).toBeGreaterThan(10)
   expect(understood(folded)).toBe(understood(fences))
 })
 
-test('a line that fits stays as it is, others end in a backslash', () => {
+test('a line that fits is unchanged, others end in a backslash', () => {
   expect(foldCommand('make ipvs')).toEqual(['make ipvs'])
   expect(foldCommand(`echo ${'long '.repeat(30)}`).map((line) => line.endsWith(' \\'))).toEqual([true, true, false])
 })

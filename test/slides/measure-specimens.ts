@@ -1,4 +1,4 @@
-// Writes specimens.json again, with a Chromium: CHROMIUM=/path node --import tsx test/slides/measure-specimens.ts
+// Writes specimens.json again, with a Chromium of this system, whose fonts are DejaVu's: CHROMIUM=/path node --import tsx test/slides/measure-specimens.ts
 
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'

@@ -10,10 +10,10 @@ import { textWidth, wrapText } from '../../slides/build/text-width.ts'
 
 const read = (file: string) => readFileSync(join(import.meta.dirname, file), 'utf8')
 const deck = fillDeck(readDeck('specimens', read('specimens.md')))
-/** What Chromium measured of the same slides, with DejaVu: see measure-specimens.ts. */
+/** Chromium's measurements of the same slides, with DejaVu: see measure-specimens.ts. */
 const measured = z.array(z.object({ title: z.string(), px: z.number() })).parse(JSON.parse(read('specimens.json')))
 
-test('every specimen was measured as it is', () => {
+test('every specimen is unchanged since it was measured', () => {
   expect(measured.map(({ title }) => title)).toEqual(deck.slides.map(({ title }) => title))
 })
 
@@ -28,11 +28,11 @@ test.each(measured.map(({ title, px }, index) => [title, px, index] as const))(
   },
 )
 
-test('specimens are of both kinds, roomy and full', () => {
+test('there are specimens with and without enlarged text', () => {
   expect(new Set(deck.slides.slice(1).map(isRoomy))).toEqual(new Set([true, false]))
 })
 
-test('no line that is wrapped is wider than the room, and no letter is lost', () => {
+test('no wrapped line is too wide, and no character is lost', () => {
   const text = 'a KUBE-SVC-LOLE4ISW44XBNF3G chain and WWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWW more'
   for (const width of [60, 150, 400, 2000]) {
     const lines = wrapText(text, width, 24, 'mono')

@@ -38,13 +38,13 @@ function get(
   })
 }
 
-test('with the token there are the pages', async () => {
+test('pages are served with the token', async () => {
   const { pathname } = new URL(server.url)
   expect(await get(pathname)).toEqual({ status: 200, body: 'the index' })
   expect(await get(`${pathname}02-ipvs.html?x=1`)).toEqual({ status: 200, body: 'a deck' })
 })
 
-test('without it, for other files, by another name or method, there is nothing', async () => {
+test('a wrong token, another file, host or method returns 404', async () => {
   const { pathname } = new URL(server.url)
   const refused = [
     await get('/'),
@@ -59,7 +59,7 @@ test('without it, for other files, by another name or method, there is nothing',
   expect(refused.map(({ status }) => status)).toEqual(refused.map(() => 404))
 })
 
-test('it listens on this machine only, and every start has another token', async () => {
+test('it listens on 127.0.0.1 only, with a new token at every start', async () => {
   const other = await serveSlides(folder)
   await other.close()
   expect(new URL(server.url).hostname).toBe('127.0.0.1')

@@ -9,7 +9,7 @@ import { deckPage } from '../../slides/build/page.ts'
 import { PALETTE } from '../../slides/build/palette.ts'
 import { buildDecks, readTheme } from '../../slides/build/write.ts'
 
-/** The classes that the last part of each selector names, of every rule that takes an element off the page. */
+/** The classes that the last part of each selector names, of every rule that hides an element. */
 function hiddenClasses(style: string): Set<string> {
   const classes = new Set<string>()
   for (const [, selectors = '', body = ''] of style.matchAll(/([^{}]+)\{([^{}]*)\}/g)) {
@@ -27,7 +27,7 @@ function hiddenClasses(style: string): Set<string> {
   return classes
 }
 
-/** The classes of the shapes within the pictures of a page. */
+/** The classes of the shapes in the figures of a page. */
 function drawnClasses(page: string): Set<string> {
   const classes = new Set<string>()
   for (const [, body = ''] of page.matchAll(/<svg[^>]*>(.*?)<\/svg>/gs))
@@ -91,7 +91,7 @@ test.skipIf(chromium === undefined)('a browser paints the bars of every figure, 
         for (const content of slide.contents) {
           if (content.kind !== 'figure') continue
           const bars = [
-            ...content.figure.wide.body.matchAll(/<rect class="bar way"[^>]* width="([\d.]+)" height="([\d.]+)"/g),
+            ...content.figure.wide.body.matchAll(/<rect class="bar path"[^>]* width="([\d.]+)" height="([\d.]+)"/g),
           ]
           const area = bars.reduce((sum, [, width, height]) => sum + Number(width) * Number(height), 0)
           if (area === 0) continue
@@ -104,7 +104,7 @@ test.skipIf(chromium === undefined)('a browser paints the bars of every figure, 
             execFileSync(chromium ?? '', [...flags, `--screenshot=${file}`, `file://${page}${hash}`], {
               stdio: 'ignore',
             })
-            const found = paintedColours(readFileSync(file)).get(rgb(PALETTE.way)) ?? 0
+            const found = paintedColours(readFileSync(file)).get(rgb(PALETTE.path)) ?? 0
             expect(found, `${deck.name} ${hash}`).toBeGreaterThan(area * share)
             painted++
           }

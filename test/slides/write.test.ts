@@ -7,7 +7,7 @@ import { deckNames, writeSlides } from '../../slides/build/write.ts'
 const folder = mkdtempSync(join(tmpdir(), 'slides-'))
 afterAll(() => rmSync(folder, { recursive: true }))
 
-test('a build without printing keeps and links the PDFs of its decks, and removes what belongs to no deck', async () => {
+test('a build without printing keeps and links the PDFs of its decks, and removes files of other decks', async () => {
   const [deck = ''] = deckNames()
   writeFileSync(join(folder, `${deck}.pdf`), 'printed before')
   for (const file of ['99-removed.pdf', '99-removed.html']) writeFileSync(join(folder, file), 'of a deck that is gone')

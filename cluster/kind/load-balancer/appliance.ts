@@ -33,7 +33,7 @@ ${second === undefined ? '' : `ip address add ${second}/32 dev eth0`}
 exec sleep infinity`
 
 /**
- * Creates the container if there is none, from an image that the engine has already (any with \`ip\`, \`curl\` and \`sh\`:
+ * Creates the container if there is none, from an image that the engine already has (any with \`ip\`, \`curl\` and \`sh\`:
  * the node image). Throws with the engine's error when it does not start.
  */
 export async function ensureAppliance(engine: EngineName, cluster: string, image: string): Promise<void> {

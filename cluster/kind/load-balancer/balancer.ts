@@ -28,7 +28,7 @@ export function metalLbConfiguration({ first, last }: AddressPool): object[] {
 }
 
 /**
- * Installs MetalLB with a pool of addresses. In IPVS mode it needs strictARP: every node owns every address then.
+ * Installs MetalLB with a pool of addresses. In IPVS mode it needs strictARP, because every node then owns every address.
  * @throws Error in one sentence when its manifest or its images can't be fetched
  */
 async function installMetalLb(kubeconfig: string, pool: AddressPool, progress: Progress): Promise<void> {
@@ -71,8 +71,8 @@ interface BalancedCluster {
 }
 
 /**
- * Provides Services of type LoadBalancer with addresses: with our own load balancer, which needs no download, with MetalLB
- * with `LB=metallb`, or not at all with `LB=none`.
+ * Provides addresses for Services of type LoadBalancer: from our own load balancer, which needs no download, or from
+ * MetalLB with `LB=metallb`; with `LB=none` there are none.
  * @throws Error for any other `LB`, or when MetalLB can't be installed
  */
 export async function provideBalancer(cluster: BalancedCluster, progress: Progress): Promise<void> {
@@ -85,8 +85,8 @@ export async function provideBalancer(cluster: BalancedCluster, progress: Progre
 }
 
 /**
- * Starts our load balancer unless it runs: a container in front of the nodes, from an image that the engine has, and a
- * controller process. A cluster works without it, so errors are only reported.
+ * Starts our load balancer if it does not run: a container in front of the nodes, from an image that the engine has, and
+ * a controller process. A cluster works without it, so errors are only reported.
  */
 async function startBalancer({ engine, name, image }: BalancedCluster, progress: Progress): Promise<void> {
   try {

@@ -17,7 +17,7 @@ interface Assignment {
 const wantsOurs = ({ spec, metadata }: Service) =>
   spec.type === 'LoadBalancer' && !spec.loadBalancerClass && !metadata.deletionTimestamp
 
-/** The changes after which each Service of type LoadBalancer, and no other Service, has its own address of the pool. */
+/** The changes that give each Service of type LoadBalancer, and no other Service, its own address of the pool. */
 export function assignments(services: readonly Service[], pool: AddressPool): Assignment[] {
   const heldBy = (service: Service) => service.status?.loadBalancer?.ingress?.[0]?.ip
   const taken = new Map<string, string | undefined>()
@@ -44,7 +44,7 @@ export function assignments(services: readonly Service[], pool: AddressPool): As
   return changes
 }
 
-/** What one controller works on. */
+/** The cluster and address pool that one controller manages. */
 interface Balancing {
   engine: EngineName
   cluster: string
@@ -57,9 +57,9 @@ interface Balancing {
 const asStored = <T>(items: unknown[]): T[] => JSON.parse(JSON.stringify(items))
 
 /**
- * One round: assigns addresses to Services, queries the health checks of those with externalTrafficPolicy Local, and updates
- * the routes of the container.
- * @throws what the API server or the engine throw; the next round tries again
+ * Assigns addresses to Services, queries the health checks of those with externalTrafficPolicy Local, and updates the routes
+ * of the container.
+ * @throws errors of the API server or the engine; the next round tries again
  */
 export async function balanceOnce(balancing: Balancing): Promise<void> {
   const { engine, cluster, client, pool, log } = balancing
@@ -79,7 +79,7 @@ export async function balanceOnce(balancing: Balancing): Promise<void> {
 }
 
 async function assign(client: KubeClient, { namespace, name, ip, fault }: Assignment, log: Balancing['log']) {
-  log(`${namespace}/${name}: ${ip ?? fault ?? 'its address is free again'}`)
+  log(`${namespace}/${name}: ${ip ?? fault ?? 'its address was released'}`)
   const { PatchStrategy, setHeaderOptions } = await import('../../kubernetes.ts')
   const body: Pick<V1Service, 'status'> = { status: { loadBalancer: { ingress: ip === undefined ? [] : [{ ip }] } } }
   await client.core.patchNamespacedServiceStatus(

@@ -7,7 +7,7 @@ import { nodeContainers } from '../node-containers.ts'
 import { readPool } from './appliance.ts'
 import { balanceOnce } from './controller.ts'
 
-/** Between two rounds; cloud load balancers query health checks every few seconds. */
+/** Interval of the rounds; cloud load balancers query health checks every few seconds. */
 const roundMs = 1000
 /** The cluster counts as deleted after this many consecutive rounds without a node container. */
 const missedRoundsLimit = 30
@@ -37,4 +37,4 @@ while (missed < missedRoundsLimit) {
   }
   await pause(roundMs)
 }
-log('the cluster is gone')
+log('the cluster was deleted')

@@ -5,7 +5,7 @@ import { commented, endpointChain, probability, recent, toPort } from '../rule-t
 import type { TableBuilder } from '../ruleset-builder.ts'
 import type { ServicePort } from '../service-ports.ts'
 
-/** An endpoint with the name of its chain, which is worth computing once only. */
+/** An endpoint with the name of its chain, so that the hash is computed once. */
 export interface ChainedEndpoint {
   endpoint: TrackedEndpoint
   chain: string
@@ -15,7 +15,7 @@ export const chained = (port: ServicePort, endpoints: readonly TrackedEndpoint[]
   endpoints.map((endpoint) => ({ endpoint, chain: endpointChain(port.name, port.protocol, endpoint.text) }))
 
 /**
- * KUBE-SEP-: marks a packet that returns to its sender for masquerading, then rewrites the destination.
+ * KUBE-SEP-: marks a packet whose source is the endpoint itself for masquerading, then rewrites the destination.
  */
 export function writeEndpointChains(
   nat: TableBuilder,
@@ -26,20 +26,21 @@ export function writeEndpointChains(
   const { family } = proxier
   const { protocol } = port
   const comment = proxier.isLarge ? '' : commented(port.name)
-  // What all endpoints share is put together once: every further piece of a text costs memory a hundred thousand times.
+  // The parts that all endpoints share are concatenated once: V8 stores every concatenation, for up to a hundred
+  // thousand endpoints.
   const mark = `${hostLength(family)} ${comment}-j KUBE-MARK-MASQ`
   const head = `-p ${protocol} ${comment}`
   const dnat = `-m ${protocol} -j DNAT --to-destination `
   const plain = `${head}${dnat}`
   for (const { endpoint, chain } of endpoints) {
-    // An IPv4 address has one spelling, so its text can be shared.
+    // An IPv4 address has only one spelling, so the same string can be used.
     const to = family === 'ipv4' ? endpoint.text : printEndpoint(endpoint.ip, endpoint.port)
     const start = port.affinity === undefined ? plain : `${head}${recent(family, chain, '--set')}${dnat}`
     nat.define(chain, [{ spec: `-s ${endpoint.ip}${mark}` }, { spec: start + to }])
   }
 }
 
-/** What follows the comment of a balancing rule with this number of endpoints left. */
+/** The text after the comment of a balancing rule, by the number of remaining endpoints. */
 const tails: string[] = []
 
 function tail(left: number): string {
@@ -48,8 +49,8 @@ function tail(left: number): string {
 }
 
 /**
- * Balancing: first the endpoint that a client with affinity used before, then each endpoint with the share that
- * spreads evenly, the last without condition.
+ * Balancing: first the endpoint that a client with affinity used before, then each endpoint with the probability
+ * that results in equal shares, the last one without a condition.
  * @param commentOf the comment for one endpoint (by position) of a kind of rule; empty for none
  */
 export function writeBalancing(

@@ -13,7 +13,7 @@ import {
   writeHealthCheck,
 } from './endpoint-rules.ts'
 
-/** What is decided once per Service port before its rules are written. */
+/** Decisions about a Service port that are made before its rules are written. */
 interface Plan {
   port: ServicePort
   categories: EndpointCategories
@@ -30,7 +30,7 @@ interface Plan {
 function plan(port: ServicePort, proxier: Proxier): Plan {
   const { features } = proxier
   const categories = categorizeEndpoints(port, proxier)
-  // Where drops are marked in nat (1.24), traffic for an empty local chain is sent there to be marked.
+  // In 1.24, which marks packets to drop in nat, traffic for an empty local chain is sent to that chain to be marked.
   const dropsInNat = features.dropsIn === 'nat'
   const hasLocal = categories.local.length > 0 || dropsInNat
   return {
@@ -48,7 +48,7 @@ function plan(port: ServicePort, proxier: Proxier): Plan {
 }
 
 /** The rules in KUBE-SERVICES, KUBE-NODEPORTS and, for ports without endpoints, in the filter table. */
-function writeEntrances(nat: TableBuilder, filter: TableBuilder, proxier: Proxier, plan: Plan): void {
+function writeEntryRules(nat: TableBuilder, filter: TableBuilder, proxier: Proxier, plan: Plan): void {
   const { port, categories } = plan
   const { family } = proxier
   const { name, protocol } = port
@@ -94,7 +94,7 @@ function writeNodePort(nat: TableBuilder, proxier: Proxier, { port, external }: 
   nat.add('KUBE-NODEPORTS', `${match}-j ${external}`)
 }
 
-/** The first rule of the chain for ClusterIP traffic: what does not come from a Pod here is masqueraded. */
+/** The first rule of the chain for ClusterIP traffic: packets that do not come from a local Pod are masqueraded. */
 function writeInternalMasquerade(nat: TableBuilder, proxier: Proxier, plan: Plan): void {
   const { port } = plan
   const { config, detector, family } = proxier
@@ -106,7 +106,7 @@ function writeInternalMasquerade(nat: TableBuilder, proxier: Proxier, plan: Plan
   nat.add(chain, `${source}-d ${port.clusterIP}${hostLength(family)} ${incoming}${match}-j KUBE-MARK-MASQ`)
 }
 
-/** KUBE-EXT-: masquerades, or with policy Local sends what comes from this node around the policy. */
+/** KUBE-EXT-: masquerades, or with policy Local exempts packets from this node from the policy. */
 function writeExternalChain(nat: TableBuilder, proxier: Proxier, plan: Plan): void {
   const { port, external, cluster } = plan
   const destinations = `${port.name} external destinations`
@@ -129,8 +129,8 @@ function writeExternalChain(nat: TableBuilder, proxier: Proxier, plan: Plan): vo
 }
 
 /**
- * KUBE-FW-: only the source ranges of the Service go on. 1.24, which ends the chain with a drop, writes all of it once for each
- * address of the load balancer; later versions write the ranges once and let the end of the chain fall through.
+ * KUBE-FW-: only packets from the Service's source ranges are passed on. 1.24, which ends the chain with a drop, writes the
+ * chain once per load balancer address; later versions write the ranges once and return at the end of the chain.
  */
 function writeFirewallChain(nat: TableBuilder, proxier: Proxier, plan: Plan): void {
   const { port, firewall, external } = plan
@@ -138,7 +138,7 @@ function writeFirewallChain(nat: TableBuilder, proxier: Proxier, plan: Plan): vo
   const comment = commented(`${port.name} loadbalancer IP`)
   const rules = nat.chain(firewall)
   const isNodeAllowed = port.sourceRanges.some((range) => contains(range, nodeIP))
-  // A zero range matches every source, and iptables-save leaves it out.
+  // A range of length 0 matches every source, and iptables-save omits it.
   const ranges = port.sourceRanges.map((range) => (range.endsWith('/0') ? '' : `-s ${range} `))
   const own = (address: string) => (isNodeAllowed ? [`-s ${address}${hostLength(family)} `] : [])
   const pass = (sources: string[]) =>
@@ -180,7 +180,7 @@ function writePolicyChains(nat: TableBuilder, proxier: Proxier, plan: Plan): voi
 
 /**
  * The rules of one Service port in kube-proxy 1.24 and later: KUBE-SVC- for policy Cluster, KUBE-SVL- for policy Local,
- * KUBE-EXT- for what comes from outside, KUBE-FW- for source ranges (pkg/proxy/iptables syncProxyRules).
+ * KUBE-EXT- for traffic from outside, KUBE-FW- for source ranges (pkg/proxy/iptables syncProxyRules).
  */
 export function writeExternalServicePort(
   nat: TableBuilder,
@@ -189,7 +189,7 @@ export function writeExternalServicePort(
   port: ServicePort,
 ): void {
   const decided = plan(port, proxier)
-  writeEntrances(nat, filter, proxier, decided)
+  writeEntryRules(nat, filter, proxier, decided)
   if (!decided.categories.any) return
   if (decided.hasInternal) writeInternalMasquerade(nat, proxier, decided)
   if (decided.usesExternal) writeExternalChain(nat, proxier, decided)

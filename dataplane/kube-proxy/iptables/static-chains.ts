@@ -8,7 +8,7 @@ import { writeXlbServicePort } from './xlb-chains.ts'
 
 const NEW = '-m conntrack --ctstate NEW '
 
-/** The jumps of iptables mode in the order in which kube-proxy ensures them. */
+/** The jumps of iptables mode in the order in which kube-proxy creates them. */
 function iptablesJumps({ features }: Pick<Proxier, 'features'>): Jump[] {
   const jump = (table: 'nat' | 'filter', from: string, to: string, matches: string, comment: string): Jump => ({
     table,
@@ -64,7 +64,7 @@ export function writeForwardAccepts(
   for (const comment of comments) filter.add('KUBE-FORWARD', `-m comment --comment "${comment}" ${established}`)
 }
 
-/** The rules of the chains that exist once per node, without those that each Service adds. */
+/** The rules of the chains that exist once per node, without the rules of single Services. */
 function writeStaticChains(nat: TableBuilder, filter: TableBuilder, proxier: Proxier): void {
   const { config, features } = proxier
   nat.chain('KUBE-NODEPORTS')
@@ -76,14 +76,14 @@ function writeStaticChains(nat: TableBuilder, filter: TableBuilder, proxier: Pro
       '! -s 127.0.0.0/8 -d 127.0.0.0/8 -m comment --comment "block incoming localnet connections" -m conntrack ! --ctstate RELATED,ESTABLISHED,DNAT -j DROP',
     )
   if (!(features.liberalConntrack && config.conntrackTCPLiberal)) {
-    // The name is padded to a width that leaves two spaces in front of it.
+    // iptables-save prints two spaces before the name.
     const counter = features.nfacct && config.nfacct ? '-m nfacct --nfacct-name  ct_state_invalid_dropped_pkts ' : ''
     filter.add('KUBE-FORWARD', `-m conntrack --ctstate INVALID ${counter}-j DROP`)
   }
   writeForwardAccepts(filter, proxier)
 }
 
-/** The tail of nat KUBE-SERVICES: what is not for a Service address may be for a node port. */
+/** The last rules of nat KUBE-SERVICES: packets that match no Service address may be for a node port. */
 function writeNodePortsTail(nat: TableBuilder, proxier: Proxier): void {
   const { features, family, nodePortAddresses } = proxier
   const noLoopback = features.localhostNodePorts && !proxier.localhostNodePorts
@@ -99,12 +99,12 @@ function writeNodePortsTail(nat: TableBuilder, proxier: Proxier): void {
   }
 }
 
-/** All that kube-proxy's iptables mode writes in one family. */
+/** The complete ruleset of kube-proxy's iptables mode for one family. */
 export function iptablesRuleset(proxier: Proxier): Ruleset {
   const filter = new TableBuilder('filter')
   const mangle = new TableBuilder('mangle')
   const nat = new TableBuilder('nat')
-  // Deleting these three empty chains tells kube-proxy that the tables were flushed.
+  // kube-proxy detects that the tables were flushed if one of these three empty chains is missing.
   for (const table of [filter, mangle, nat]) table.chain('KUBE-PROXY-CANARY')
   prependJumps({ filter, nat }, iptablesJumps(proxier))
   writeStaticChains(nat, filter, proxier)

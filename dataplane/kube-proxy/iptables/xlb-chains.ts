@@ -20,7 +20,7 @@ interface Context {
   port: ServicePort
   service: string
   xlb: string
-  /** The masquerade rules come before the jump (1.20) or at the head of the Service's own chain (1.23). */
+  /** The masquerade rules precede the jump (1.20) or are the first rules of the Service's chain (1.23). */
   masqueradeFirst: boolean
 }
 
@@ -85,7 +85,7 @@ function writeNodePort({ nat, proxier, port, service, xlb, masqueradeFirst }: Co
   nat.add('KUBE-NODEPORTS', `${match}-j ${service}`)
 }
 
-/** Without any endpoint: the filter table refuses, nothing is in nat. */
+/** For a Service without endpoints: a rule in the filter table rejects packets, and nat has no rule. */
 function writeRefusals({ filter, proxier, port }: Context): void {
   const { family } = proxier
   const comment = `${port.name} has no endpoints`
@@ -99,7 +99,7 @@ function writeRefusals({ filter, proxier, port }: Context): void {
   filter.add('KUBE-EXTERNAL-SERVICES', `${match}-j ${rejectTarget(family)}`)
 }
 
-/** KUBE-XLB-: Pods and the node itself use all endpoints, the rest only those of this node. */
+/** KUBE-XLB-: Pods and the node itself use all endpoints, other clients only those of this node. */
 function writeLocalChain(
   { nat, proxier, port, service, xlb, masqueradeFirst }: Context,
   local: readonly ChainedEndpoint[],
@@ -124,7 +124,7 @@ function writeLocalChain(
 
 /**
  * The rules of one Service port in kube-proxy 1.20 and 1.23: KUBE-SVC- for all endpoints, KUBE-XLB- for
- * externalTrafficPolicy Local, KUBE-FW- in front of every load balancer address.
+ * externalTrafficPolicy Local, KUBE-FW- for every load balancer address.
  */
 export function writeXlbServicePort(
   nat: TableBuilder,
@@ -140,7 +140,7 @@ export function writeXlbServicePort(
   // The chain is declared before kube-proxy checks for endpoints.
   if (port.externalLocal) nat.chain(xlb)
   const hasNodePort = port.nodePort !== 0 && servesNodePorts(proxier.nodePortAddresses, proxier.features)
-  // Without an address for node ports 1.20 turns to the next Service in the middle of this one.
+  // If there is no address for node ports, 1.20 skips the rest of this Service port.
   const isLeft = masqueradeFirst && port.nodePort !== 0 && !hasNodePort
   if (endpoints.length === 0) {
     writeRefusals(context)

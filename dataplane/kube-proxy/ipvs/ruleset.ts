@@ -9,7 +9,7 @@ import type { IpvsState } from './state.ts'
 
 const PROTOCOL_NUMBER = { tcp: 6, udp: 17, sctp: 132 } as const
 
-/** The jumps of ipvs mode in the order in which kube-proxy ensures them. */
+/** The jumps of ipvs mode in the order in which kube-proxy creates them. */
 function ipvsJumps({ features }: Pick<Proxier, 'features'>): Jump[] {
   const jump = (table: 'nat' | 'filter', from: string, to: string, comment: string): Jump => ({
     table,
@@ -53,8 +53,8 @@ class SetRules {
     return `-m comment --comment "${setComment(set)}" ${this.match(set, direction)}`
   }
 
-  /** A rule that exists only while its set has members. */
-  whileUsed(table: TableBuilder, chain: string, set: SetName, direction: string, target: string, protocol = ''): void {
+  /** Adds a rule that exists only while its set has members. */
+  addIfUsed(table: TableBuilder, chain: string, set: SetName, direction: string, target: string, protocol = ''): void {
     if (!this.state.sets.isUsed(set)) return
     table.add(chain, `${protocol === '' ? '' : `-p ${protocol} `}${this.commented(set, direction)}-j ${target}`)
   }
@@ -65,10 +65,10 @@ function writeSourceRanges(rules: SetRules): void {
   const inFilter = proxier.features.dropsIn === 'filter'
   const table = inFilter ? filter : nat
   const firewall = inFilter ? 'KUBE-SOURCE-RANGES-FIREWALL' : 'KUBE-FIREWALL'
-  const entrance = inFilter ? 'KUBE-PROXY-FIREWALL' : 'KUBE-LOAD-BALANCER'
-  rules.whileUsed(table, entrance, 'KUBE-LOAD-BALANCER-FW', 'dst,dst', firewall)
-  rules.whileUsed(table, firewall, 'KUBE-LOAD-BALANCER-SOURCE-CIDR', 'dst,dst,src', 'RETURN')
-  rules.whileUsed(table, firewall, 'KUBE-LOAD-BALANCER-SOURCE-IP', 'dst,dst,src', 'RETURN')
+  const entryChain = inFilter ? 'KUBE-PROXY-FIREWALL' : 'KUBE-LOAD-BALANCER'
+  rules.addIfUsed(table, entryChain, 'KUBE-LOAD-BALANCER-FW', 'dst,dst', firewall)
+  rules.addIfUsed(table, firewall, 'KUBE-LOAD-BALANCER-SOURCE-CIDR', 'dst,dst,src', 'RETURN')
+  rules.addIfUsed(table, firewall, 'KUBE-LOAD-BALANCER-SOURCE-IP', 'dst,dst,src', 'RETURN')
   table.add(firewall, inFilter ? '-j DROP' : '-j KUBE-MARK-DROP')
 }
 
@@ -76,8 +76,8 @@ function writeNodePorts(rules: SetRules): void {
   const { nat, proxier } = rules
   const pair = (protocol: string, local: SetName, all: SetName, direction: string, swapped: boolean) => {
     const writes = [
-      () => rules.whileUsed(nat, 'KUBE-NODE-PORT', local, direction, 'RETURN', protocol),
-      () => rules.whileUsed(nat, 'KUBE-NODE-PORT', all, direction, 'KUBE-MARK-MASQ', protocol),
+      () => rules.addIfUsed(nat, 'KUBE-NODE-PORT', local, direction, 'RETURN', protocol),
+      () => rules.addIfUsed(nat, 'KUBE-NODE-PORT', all, direction, 'KUBE-MARK-MASQ', protocol),
     ]
     for (const write of swapped ? writes.reverse() : writes) write()
   }
@@ -95,7 +95,8 @@ function writeClusterIPMasquerade(rules: SetRules): void {
   if (config.masqueradeAll) nat.add('KUBE-SERVICES', match('dst,dst'))
   else if (detector)
     nat.add('KUBE-SERVICES', `${detector.notLocal.source}${detector.notLocal.interface}${match('dst,dst')}`)
-  // A connection of the node itself has the ClusterIP as its source, as kube-ipvs0 holds that address.
+  // A connection from the node itself has the ClusterIP as its source, because it is an address of
+  // kube-ipvs0.
   else nat.add('KUBE-SERVICES', match('src,dst'))
 }
 
@@ -111,7 +112,7 @@ function writeExternalIPs(rules: SetRules, set: SetName, masquerade: boolean): v
 function writeServices(rules: SetRules): void {
   const { nat, proxier, state } = rules
   if (proxier.features.ipvsFilter) nat.add('KUBE-SERVICES', `-s ${loopbackRange(proxier.family)} -j RETURN`)
-  rules.whileUsed(nat, 'KUBE-SERVICES', 'KUBE-LOAD-BALANCER', 'dst,dst', 'KUBE-LOAD-BALANCER')
+  rules.addIfUsed(nat, 'KUBE-SERVICES', 'KUBE-LOAD-BALANCER', 'dst,dst', 'KUBE-LOAD-BALANCER')
   writeClusterIPMasquerade(rules)
   writeExternalIPs(rules, 'KUBE-EXTERNAL-IP', true)
   writeExternalIPs(rules, 'KUBE-EXTERNAL-IP-LOCAL', false)
@@ -120,7 +121,7 @@ function writeServices(rules: SetRules): void {
     if (state.sets.isUsed(set)) nat.add('KUBE-SERVICES', `${rules.match(set, 'dst,dst')}-j ACCEPT`)
 }
 
-/** What arrives at an address of kube-ipvs0 but is for no Service port must not reach listeners of the node. */
+/** Packets to an address of kube-ipvs0 that match no Service port must not reach listeners of the node. */
 function writeAccessFilter(rules: SetRules): void {
   const { filter, proxier, state } = rules
   const { features, family } = proxier
@@ -143,7 +144,10 @@ function writeAccessFilter(rules: SetRules): void {
       )
 }
 
-/** The iptables rules of ipvs mode in one family: few, matching sets, whatever the number of Services. */
+/**
+ * The iptables rules of ipvs mode in one family: a small number that does not depend on the Services, because
+ * they match against sets.
+ */
 export function ipvsRuleset(proxier: Proxier, state: IpvsState): Ruleset {
   const { features } = proxier
   const rules = new SetRules(proxier, state)
@@ -151,9 +155,9 @@ export function ipvsRuleset(proxier: Proxier, state: IpvsState): Ruleset {
   for (const chain of ['KUBE-LOAD-BALANCER', 'KUBE-NODE-PORT']) nat.chain(chain)
   if (features.dropsIn === 'nat') nat.chain('KUBE-MARK-DROP')
   prependJumps({ filter, nat }, ipvsJumps(proxier))
-  rules.whileUsed(nat, 'KUBE-POSTROUTING', 'KUBE-LOOP-BACK', 'dst,dst,src', 'MASQUERADE')
+  rules.addIfUsed(nat, 'KUBE-POSTROUTING', 'KUBE-LOOP-BACK', 'dst,dst,src', 'MASQUERADE')
   writeSourceRanges(rules)
-  rules.whileUsed(nat, 'KUBE-LOAD-BALANCER', 'KUBE-LOAD-BALANCER-LOCAL', 'dst,dst', 'RETURN')
+  rules.addIfUsed(nat, 'KUBE-LOAD-BALANCER', 'KUBE-LOAD-BALANCER-LOCAL', 'dst,dst', 'RETURN')
   nat.add('KUBE-LOAD-BALANCER', '-j KUBE-MARK-MASQ')
   writeServices(rules)
   writeNodePorts(rules)

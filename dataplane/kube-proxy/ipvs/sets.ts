@@ -69,7 +69,7 @@ const exists = (name: SetName, features: Features): boolean => {
   return true
 }
 
-/** IPV4 name, or for IPv6 `KUBE-6-…` cut to the 31 letters that the kernel allows. */
+/** The IPv4 name, or for IPv6 `KUBE-6-…`, truncated to the kernel's limit of 31 characters. */
 export const setName = (name: SetName, family: Family): string =>
   family === 'ipv4' ? name : name.replace('KUBE-', 'KUBE-6-').slice(0, 31)
 
@@ -80,7 +80,7 @@ export const setComment = (name: SetName): string => SETS[name].comment.replaceA
 export const setNames = (family: Family, features: Features): string[] =>
   SET_NAMES.filter((name) => exists(name, features)).map((name) => setName(name, family))
 
-/** Collects what kube-proxy wants in its sets in one family. */
+/** Collects the members of kube-proxy's sets in one family. */
 export class SetBuilder {
   private readonly family: Family
   private readonly members = new Map<SetName, Set<string>>()
@@ -97,8 +97,8 @@ export class SetBuilder {
   }
 
   /**
-   * Adds a source range. The kernel stores a single address without its length, and refuses a zero range (ipset:
-   * "The value of the CIDR parameter of the IP address is invalid"), which leaves kube-proxy with a rule and no member.
+   * Adds a source range. The kernel stores a single address without its prefix length and rejects length 0 (ipset: "The
+   * value of the CIDR parameter of the IP address is invalid"), so that kube-proxy has a rule but no member.
    */
   addRange(name: SetName, prefix: string, range: string): void {
     this.wanted.add(name)
@@ -107,12 +107,12 @@ export class SetBuilder {
     this.members.get(name)?.add(`${prefix},${range.endsWith(single) ? range.slice(0, -single.length) : range}`)
   }
 
-  /** True when kube-proxy takes the set for non-empty, and so writes the rules that match it. */
+  /** True if kube-proxy considers the set non-empty and therefore writes the rules that match against it. */
   isUsed(name: SetName): boolean {
     return this.wanted.has(name)
   }
 
-  /** The sets as `ipset save` shows them, without what differs from kernel to kernel. */
+  /** The sets as in `ipset save`, without options that depend on the kernel. */
   build(): IpSets {
     const sets: IpSets = new Map()
     for (const [key, members] of this.members) {

@@ -15,7 +15,7 @@ export interface BlockedFromNode {
   port: number
 }
 
-/** What ipvs mode wants in one family besides iptables rules. */
+/** The state of ipvs mode in one family besides iptables rules. */
 export interface IpvsState {
   sets: SetBuilder
   virtualServers: VirtualServer[]
@@ -87,11 +87,12 @@ function addServicePort(context: Context, port: ServicePort): void {
   for (const address of port.loadBalancerIPs) addLoadBalancerIP(context, port, address, chosen)
 }
 
-/** Node ports and health check ports, once it is known which addresses are bound. */
+/** Adds node ports and health check ports; called when the bound addresses are known. */
 function addPortsOfNode(context: Context, port: ServicePort, addresses: readonly string[]): void {
   const { proxier, sets } = context
   if (port.nodePort !== 0) {
-    // Without an address for node ports kube-proxy gives up on the Service here, its health check port included.
+    // If there is no address for node ports, kube-proxy skips the rest of the Service, including its health
+    // check port.
     if (addresses.length === 0) return
     addNodePort(context, port, addresses)
   }
@@ -99,7 +100,10 @@ function addPortsOfNode(context: Context, port: ServicePort, addresses: readonly
     sets.add('KUBE-HEALTH-CHECK-NODE-PORT', String(port.healthCheckNodePort))
 }
 
-/** Two Service ports may want one virtual server (an external IP used twice); the later one decides, as on a node. */
+/**
+ * Two Service ports may have the same virtual server (a duplicate external IP); the later one wins, as on a
+ * node.
+ */
 function withoutDuplicates(servers: readonly VirtualServer[]): VirtualServer[] {
   const byKey = new Map<string, VirtualServer>()
   for (const server of servers) byKey.set(`${server.protocol} ${server.address} ${server.port}`, server)
@@ -124,10 +128,10 @@ export function ipvsState(proxier: Proxier): IpvsState {
   return { sets, virtualServers: withoutDuplicates(context.virtualServers), bound, blocked }
 }
 
-/** The dummy interface that makes every Service address one of the node's own. */
+/** The dummy interface that makes every Service address local to the node. */
 export const DUMMY_LINK = 'kube-ipvs0'
 
-/** kube-ipvs0 with its addresses: never brought up, and it answers no ARP. */
+/** kube-ipvs0 with its addresses: always down, without ARP. */
 export const dummyLink = (addresses: Iterable<string>): Link => ({
   name: DUMMY_LINK,
   kind: 'dummy',
@@ -142,7 +146,7 @@ export const dummyLink = (addresses: Iterable<string>): Link => ({
 
 /**
  * The addresses on which node ports become virtual servers: all of the node's own, or those in the ranges of
- * nodePortAddresses, among which kube-proxy then also finds what it has bound to kube-ipvs0 itself.
+ * nodePortAddresses; kube-proxy then also includes the addresses that it bound to kube-ipvs0.
  */
 function nodePortServers(proxier: Proxier, bound: ReadonlySet<string>): string[] {
   const { config, features, family, nodeIP, nodeAddresses } = proxier
@@ -163,8 +167,8 @@ export interface Backends {
 }
 
 /**
- * Chooses real servers. From 1.24 on a Local policy that finds no endpoint here takes all of them
- * (kubernetes/kubernetes#97081); before, there is then none.
+ * Chooses real servers. Since 1.24 a Local policy without local endpoints falls back to all endpoints
+ * (kubernetes/kubernetes#97081); before, it had none.
  */
 function backends(port: ServicePort, proxier: Proxier): Backends {
   const { features } = proxier
@@ -178,7 +182,7 @@ function backends(port: ServicePort, proxier: Proxier): Backends {
   return { internal: choose(port.internalLocal), external: choose(port.externalLocal) }
 }
 
-/** One virtual server as kube-proxy makes it: masquerading real servers of weight 1. */
+/** A virtual server as kube-proxy creates it: real servers with masquerading and weight 1. */
 function virtualServer(
   proxier: Proxier,
   port: ServicePort,

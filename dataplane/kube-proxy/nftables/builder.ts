@@ -1,7 +1,7 @@
 import type { Family } from '../../ip-address.ts'
 import { KUBE_PROXY_TABLE, type NftHook, type NftTable } from '../../nft-table.ts'
 
-/** Gathers one family's table in the words that `nft` prints. */
+/** Builds one family's table in the syntax of `nft list`. */
 export class NftTableBuilder {
   readonly table: NftTable
   /** `ip` or `ip6`, as rules write it. */

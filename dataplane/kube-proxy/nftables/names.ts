@@ -3,7 +3,7 @@ import type { TrackedEndpoint } from '../endpoints.ts'
 import type { ServicePort } from '../service-ports.ts'
 
 const ALPHABET = 'ABCDEFGHIJKLMNOPQRSTUVWXYZ234567'
-/** nf_tables takes names of 256 bytes; kube-proxy keeps 16 of them for its prefixes. */
+/** nf_tables allows names of 256 bytes; kube-proxy reserves 16 of them for its prefixes. */
 const LONGEST = 240
 
 /** The first eight letters of the base32 text (RFC 4648) of the SHA-256. */
@@ -13,7 +13,7 @@ function shortHash(text: string): string {
   return Array.from({ length: 8 }, (_, index) => ALPHABET[Math.floor(bits / 32 ** (7 - index)) % 32]).join('')
 }
 
-/** `HASH-text`, cut where it would be too long for a name. */
+/** `HASH-text`, truncated to the maximum length of a name. */
 function hashed(text: string): string {
   const name = `${shortHash(text)}-${text}`
   return name.length > LONGEST ? `${name.slice(0, LONGEST - 3)}...` : name
@@ -25,10 +25,13 @@ function plainName({ name, protocol }: ServicePort): string {
   return `${service}/${protocol}/${port}`
 }
 
-/** What the names of the chains of one Service port end in, such as `2QRHZV4L-default/kubernetes/tcp/https`. */
+/** The suffix of the chain names of one Service port, for example `2QRHZV4L-default/kubernetes/tcp/https`. */
 export const servicePortName = (port: ServicePort): string => hashed(plainName(port))
 
-/** What the names of one endpoint's chain and affinity set end in: `…__10.180.0.1/80`, with dots for the colons of IPv6. */
+/**
+ * The suffix of the names of one endpoint's chain and affinity set: `…__10.180.0.1/80`, with dots instead of
+ * the colons of IPv6.
+ */
 export function endpointName(port: ServicePort, endpoint: TrackedEndpoint): string {
   const colon = endpoint.text.lastIndexOf(':')
   const address = endpoint.text.slice(0, colon).replace(/[[\]]/g, '').replaceAll(':', '.')

@@ -2,24 +2,24 @@ import { withoutSingleBraces } from '../../nft-address-set.ts'
 import type { NftTable } from '../../nft-table.ts'
 
 /**
- * Where one branch of a Service's chains leads. A packet takes the first branch whose condition holds.
+ * One branch of a Service's chains. A packet takes the first branch whose conditions are true.
  */
 export interface NftBranch {
-  /** Conditions on the sender in nft's words, outermost first; empty for all others. */
+  /** Conditions on the sender in nft syntax, outermost first; empty for all other senders. */
   when: string[]
   end: 'dnat' | 'drop' | 'reject' | 'unknown'
   /** `ip:port` → in how many of `of` cases; empty unless the end is dnat. */
   endpoints: Map<string, number>
   of: number
-  /** Under which conditions the sender is masqueraded; an empty one means always. */
+  /** Conditions under which the sender is masqueraded; an empty string means always. */
   masqueraded: string[]
-  /** Seconds for which a sender comes back to the same endpoint. */
+  /** Session affinity in seconds. */
   remembered?: number
-  /** The rule that is none of kube-proxy's, for the end `unknown`. */
+  /** The rule that kube-proxy does not write, if the end is `unknown`. */
   rule?: string
 }
 
-/** A chain that leads to itself would never end; nf_tables itself allows 16 jumps (NFT_JUMP_STACK_SIZE). */
+/** Limits recursion for a chain that leads to itself; nf_tables allows 16 jumps (NFT_JUMP_STACK_SIZE). */
 const DEEPEST = 16
 
 interface Path {
@@ -79,7 +79,7 @@ const end = (path: Path, kind: NftBranch['end'], rule?: string): NftBranch => ({
   ...(rule === undefined ? {} : { rule }),
 })
 
-/** The branches of a choice among chains of endpoints, as one: each chain leads to one endpoint. */
+/** Merges the branches of a choice among endpoint chains into one: each chain leads to one endpoint. */
 function chosen(table: NftTable, path: Path, chains: readonly string[], depth: number): NftBranch {
   const endpoints = new Map<string, number>()
   const masqueraded = new Set(path.masqueraded)
@@ -125,8 +125,8 @@ function translated(path: Path, list: readonly string[]): NftBranch {
 }
 
 /**
- * Where an element of a verdict map leads: the branches of the chains behind it, whatever they are called and however a
- * version of kube-proxy divides them. Empty where a packet comes back undecided.
+ * The branches that an element of a verdict map leads to, independent of the names and division of chains, which depend
+ * on kube-proxy's version. Empty if a packet returns without a verdict.
  * @param verdict `goto CHAIN`, `drop`
  */
 export function branchesOf(table: NftTable, verdict: string): NftBranch[] {
@@ -136,7 +136,7 @@ export function branchesOf(table: NftTable, verdict: string): NftBranch[] {
   return [verdict === 'drop' ? end(none, 'drop') : end(none, 'unknown', verdict)]
 }
 
-/** A branch in one line; the order of endpoints counts for nothing. */
+/** Describes a branch in one line, with endpoints in sorted order. */
 export function describeBranch({ when, end, endpoints, of, masqueraded, remembered, rule }: NftBranch): string {
   const share = (times: number) => (times * endpoints.size === of ? '' : ` (${times} of ${of})`)
   const all = [...endpoints].map(([endpoint, times]) => `${endpoint}${share(times)}`).sort()
@@ -144,7 +144,7 @@ export function describeBranch({ when, end, endpoints, of, masqueraded, remember
   const conditions = [...new Set(masqueraded.map(withoutSingleBraces))].sort()
   const always = conditions.includes('')
   const mark = conditions.length === 0 ? '' : `, masqueraded${always ? '' : ` if ${conditions.join(' or ')}`}`
-  const sticky = remembered === undefined ? '' : `, the sender remembered for ${remembered} s`
+  const sticky = remembered === undefined ? '' : `, session affinity for ${remembered} s`
   const senders = when.map(withoutSingleBraces).join(', ')
   return `${senders === '' ? '' : `${senders}: `}${ends[end]}${mark}${sticky}`
 }

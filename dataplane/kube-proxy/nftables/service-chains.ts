@@ -22,7 +22,7 @@ interface Chains {
 
 const key = (...parts: (string | number)[]): string => parts.join(' . ')
 
-/** The elements of the maps: under which addresses and node ports the Service port is found, and what becomes of it there. */
+/** Writes the map elements: the addresses and node ports of the Service port, with their verdicts. */
 function writeElements(
   builder: NftTableBuilder,
   port: ServicePort,
@@ -51,7 +51,7 @@ function writeElements(
   if (!serves(port.externalLocal)) builder.entry('no-endpoint-nodeports', key(protocol, nodePort), without)
 }
 
-/** Traffic that came by a node port or an address from outside. */
+/** Writes the chain for traffic from outside, by a node port or an external address. */
 function writeExternal(builder: NftTableBuilder, proxier: Proxier, port: ServicePort, chains: Chains, serves: boolean) {
   const { ip } = builder
   const masquerade = markForMasquerade(proxier)
@@ -67,7 +67,10 @@ function writeExternal(builder: NftTableBuilder, proxier: Proxier, port: Service
   if (serves) builder.rule(chains.external, `goto ${port.externalLocal ? chains.local : chains.cluster}`)
 }
 
-/** Source ranges are checked before the translation; a request of the node to itself has the load balancer's address as its source. */
+/**
+ * Source ranges are checked before the translation. A request from the node to itself has the load balancer's
+ * address as its source.
+ */
 function writeFirewall(builder: NftTableBuilder, { nodeIP }: Proxier, port: ServicePort, chain: string): void {
   const fromNode = port.sourceRanges.some((range) => contains(range, nodeIP))
   const sources = [...port.sourceRanges, ...(fromNode ? port.loadBalancerIPs : [])]
@@ -76,7 +79,7 @@ function writeFirewall(builder: NftTableBuilder, { nodeIP }: Proxier, port: Serv
 
 const asConcat = ({ ip, port }: TrackedEndpoint): string => `${ip} . ${port}`
 
-/** One of the endpoints, each as likely as any other. */
+/** Writes the random choice among the endpoints, with equal probability. */
 function writeChoice(
   builder: NftTableBuilder,
   proxier: Proxier,
@@ -118,7 +121,10 @@ function writeEndpoint(builder: NftTableBuilder, proxier: Proxier, port: Service
   builder.rule(chain, `meta l4proto ${port.protocol} dnat to ${text}`)
 }
 
-/** All that one Service port adds to the table, from 1.31 on (syncProxyRules of pkg/proxy/nftables/proxier.go). */
+/**
+ * Writes everything that one Service port adds to the table, since 1.31 (syncProxyRules of
+ * pkg/proxy/nftables/proxier.go).
+ */
 function writeServicePort(builder: NftTableBuilder, proxier: Proxier, port: ServicePort): void {
   const name = servicePortName(port)
   const chains: Chains = {
@@ -148,11 +154,11 @@ function writeServicePort(builder: NftTableBuilder, proxier: Proxier, port: Serv
   for (const endpoint of reachable) writeEndpoint(builder, proxier, port, endpoint)
 }
 
-/** Defaults that only this mode has: node ports are served on the node's primary address. */
+/** The defaults of this mode: node ports are served on the node's primary address. */
 export const withNftablesDefaults = (config: KubeProxyConfig): KubeProxyConfig =>
   config.nodePortAddresses.length > 0 ? config : { ...config, nodePortAddresses: ['primary'] }
 
-/** All that kube-proxy's nftables mode writes in one family, from 1.30 on. */
+/** The complete table of kube-proxy's nftables mode in one family, since 1.30. */
 export function nftablesTable(proxier: Proxier): NftTable {
   const builder = new NftTableBuilder(proxier.family)
   writeStaticChains(builder, proxier)

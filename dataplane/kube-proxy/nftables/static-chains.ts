@@ -7,7 +7,7 @@ const DSTNAT = -100
 const SRCNAT = 100
 const FILTER = 0
 
-/** Comment of the rule that drops what goes to addresses of the ServiceCIDRs that no Service has. */
+/** Comment of the rule that drops packets to unallocated addresses of the ServiceCIDRs. */
 export const DROPS_UNALLOCATED = 'Drop traffic to unallocated ClusterIPs'
 
 type Base = readonly [name: string, type: string, hook: string, priority: number, rules: readonly string[]]
@@ -21,7 +21,7 @@ const NAT: readonly Base[] = [
 const NEW = 'ct state new jump'
 const INPUT_CHECKS = [`${NEW} nodeport-endpoints-check`, `${NEW} service-endpoints-check`]
 
-/** Until 1.33.5: all filter chains run before the destination is translated, but one. */
+/** Until 1.33.5 all filter chains except one run before the destination is translated. */
 const EARLY_FILTERS: readonly Base[] = [
   ['filter-prerouting', 'filter', 'prerouting', DSTNAT - 10, [`${NEW} firewall-check`]],
   ['filter-input', 'filter', 'input', DSTNAT - 10, INPUT_CHECKS],
@@ -30,7 +30,10 @@ const EARLY_FILTERS: readonly Base[] = [
   ['filter-output-post-dnat', 'filter', 'output', DSTNAT + 10, [`${NEW} cluster-ips-check`]],
 ]
 
-/** Since then only source ranges are checked before: traffic of the node itself must not meet external policies (#131765). */
+/**
+ * Since then only source ranges are checked before, because external policies must not apply to traffic of
+ * the node itself (#131765).
+ */
 const LATE_FILTERS: readonly Base[] = [
   ['filter-prerouting-pre-dnat', 'filter', 'prerouting', DSTNAT - 10, [`${NEW} firewall-check`]],
   ['filter-output-pre-dnat', 'filter', 'output', DSTNAT - 10, [`${NEW} firewall-check`]],
@@ -42,14 +45,18 @@ const LATE_FILTERS: readonly Base[] = [
 /** A number as nft prints a mark. */
 const mark = (value: number): string => `0x${value.toString(16).padStart(8, '0')}`
 
-/** The statement that requests masquerading, where there is no chain to jump to for it. */
+/** The statement that requests masquerading, in versions without a chain for it. */
 const setMark = ({ config }: Proxier): string => `meta mark set meta mark | ${mark(2 ** config.nftables.masqueradeBit)}`
 
-/** How rules request masquerading: by the chain mark-for-masquerade, from 1.36 on by a statement in each rule. */
+/**
+ * The request for masquerading in a rule: a jump to mark-for-masquerade, since 1.36 a statement in each rule.
+ */
 export const markForMasquerade = (proxier: Proxier): string =>
   proxier.features.nftHairpinSet ? setMark(proxier) : 'jump mark-for-masquerade'
 
-/** The condition that a packet comes from a Pod, or from anything else; undefined where kube-proxy can't tell. */
+/**
+ * The condition that a packet comes from a Pod, or does not; undefined if kube-proxy cannot distinguish them.
+ */
 export function sourceCondition(
   { detector, features }: Proxier,
   ip: string,
@@ -59,11 +66,14 @@ export function sourceCondition(
   const [, negated, range] = /^(! )?-s (\S+)/.exec(detector[of].source) ?? []
   if (range !== undefined) return `${ip} saddr ${negated ? '!= ' : ''}${range}`
   const [, not, name = ''] = /^(! )?-i (\S+)/.exec(detector[of].interface) ?? []
-  const given = name.endsWith('+') ? `${name.slice(0, -1)}*` : name
-  return `${features.nftInterfaceName ? 'iifname' : 'iif'} ${not ? '!= ' : ''}"${given}"`
+  const prefix = name.endsWith('+') ? `${name.slice(0, -1)}*` : name
+  return `${features.nftInterfaceName ? 'iifname' : 'iif'} ${not ? '!= ' : ''}"${prefix}"`
 }
 
-/** Which senders to a ClusterIP are masqueraded: all, those outside the Pod network, or none (undefined). */
+/**
+ * The condition for senders to a ClusterIP that are masqueraded: all, those outside the Pod network, or none
+ * (undefined).
+ */
 export const masqueradedSenders = (proxier: Proxier, ip: string): string | undefined =>
   proxier.config.nftables.masqueradeAll ? '' : sourceCondition(proxier, ip, 'notLocal')
 
@@ -125,7 +135,10 @@ function writeDispatch(builder: NftTableBuilder, proxier: Proxier): void {
   builder.rule('reject-chain', 'reject')
 }
 
-/** Everything that the table holds without any Service (setupNFTables of pkg/proxy/nftables/proxier.go). */
+/**
+ * Writes the part of the table that does not depend on Services (setupNFTables of
+ * pkg/proxy/nftables/proxier.go).
+ */
 export function writeStaticChains(builder: NftTableBuilder, proxier: Proxier): void {
   const filters = proxier.features.nftLateFilters ? LATE_FILTERS : EARLY_FILTERS
   for (const [name, type, hook, priority, rules] of [...filters, ...NAT]) {

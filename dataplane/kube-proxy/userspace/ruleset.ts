@@ -8,8 +8,8 @@ import type { ServicePort } from '../service-ports.ts'
 const isUnspecified = (address: string): boolean => address === '0.0.0.0' || address === '::'
 
 /**
- * Ports of the proxy's own listeners. The kernel hands out ephemeral ones, unless the configuration's portRange says
- * otherwise, so the numbers of a real node differ: only their use is predicted.
+ * Ports of the proxy's own listeners. The kernel assigns ephemeral ports unless the configuration sets portRange, so
+ * the numbers on a real node differ: only their use is predicted.
  */
 function* proxyPorts(portRange: string): Generator<number, never> {
   let port = Number(portRange.split('-')[0] || 32768)
@@ -41,7 +41,7 @@ function writePortal(
   const fromHost = `-j DNAT --to-destination ${join(hostAddress)}`
   const to = (address: string) => `-d ${address}${host} ${toPort(port.protocol, port.name, port.port)}`
 
-  // A load balancer's address is taken for one of the cluster's own; only externalIPs are told apart.
+  // A load balancer's address is treated like a ClusterIP; only externalIPs are handled differently.
   for (const address of [port.clusterIP, ...port.loadBalancerIPs]) {
     nat.add('KUBE-PORTALS-CONTAINER', `${to(address)}${toListener}`)
     nat.add('KUBE-PORTALS-HOST', `${to(address)}${fromHost}`)
@@ -61,7 +61,7 @@ function writePortal(
 
 /**
  * The rules of userspace mode (pkg/proxy/userspace of 1.20): every Service port, with or without endpoints, leads to a
- * listener of kube-proxy itself, which then picks an endpoint in turn.
+ * listener of kube-proxy itself, which selects endpoints in turn.
  */
 export function userspaceRuleset(proxier: Proxier): Ruleset {
   const nat = new TableBuilder('nat')

@@ -9,10 +9,10 @@ import { hasLabels, type Labels } from '../../../dataplane/label-selector.ts'
 import type { Api } from '../../apiserver/api.ts'
 import { isTerminal, type Namespace, type Node, type Pod, type Stored } from '../resources.ts'
 
-/** What one decision of the scheduler is based on. */
+/** The input of one scheduling decision. */
 export interface SchedulingView {
   nodes: readonly Node[]
-  /** Pods that take their place on a node: bound and not ended. */
+  /** A Pod that uses a node: bound and not ended. */
   placed: readonly PlacedPod[]
   byNode: ReadonlyMap<string, readonly PlacedPod[]>
   namespaceLabels(namespace: string): Labels
@@ -23,7 +23,7 @@ export interface PlacedPod {
   node: Node
 }
 
-/** The cluster as it is now. Pods of nodes that no longer exist take no place. */
+/** Reads the current state of the cluster, without Pods of nodes that no longer exist. */
 export function readSchedulingView(api: Api): SchedulingView {
   const nodes = api.list<Node>('nodes')
   const named = new Map(nodes.map((node) => [node.metadata.name, node]))
@@ -90,7 +90,7 @@ export function tolerates(toleration: Toleration, taint: Taint): boolean {
 
 /**
  * The taints a node has, and the one that Kubernetes' node lifecycle controller would give it while its kubelet does
- * not report it ready (TaintNodesByCondition). A node whose kubelet never reported anything counts as it is.
+ * not report it ready (TaintNodesByCondition). A node whose kubelet has never reported gets no additional taint.
  */
 export function taintsOf(node: Node): Taint[] {
   const taints = node.spec.taints ?? []

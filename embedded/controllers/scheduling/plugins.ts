@@ -5,10 +5,10 @@ import { isTerminating, type Node, type Pod, type Service } from '../resources.t
 import { hostPortsAreFree, matchesNode, matchesTerm, type SchedulingView, tolerates, untolerated } from './node-fit.ts'
 import {
   affinityScore,
-  isWelcome,
+  isAllowedByOthers,
   meetsAffinity,
   meetsAntiAffinity,
-  softSpreadCrowd,
+  softSpreadCount,
   spreadFault,
 } from './pod-placement.ts'
 
@@ -26,7 +26,7 @@ const passing = (reason: string): Refusal => ({ reason, lasting: false })
 const unschedulableTaint = { key: 'node.kubernetes.io/unschedulable', effect: 'NoSchedule' }
 const defaultMaxPods = 110
 
-// In the order of kube-scheduler's default profile; the words are its own.
+// In the order and with the messages of kube-scheduler's default profile.
 const filters: readonly Filter[] = [
   (pod, node) =>
     node.spec.unschedulable && !pod.spec.tolerations?.some((toleration) => tolerates(toleration, unschedulableTaint))
@@ -57,7 +57,9 @@ const filters: readonly Filter[] = [
   (pod, node, snapshot) =>
     meetsAntiAffinity(pod, node, snapshot) ? undefined : passing("node(s) didn't match pod anti-affinity rules"),
   (pod, node, snapshot) =>
-    isWelcome(pod, node, snapshot) ? undefined : passing("node(s) didn't satisfy existing pods anti-affinity rules"),
+    isAllowedByOthers(pod, node, snapshot)
+      ? undefined
+      : passing("node(s) didn't satisfy existing pods anti-affinity rules"),
 ]
 
 function podsOn(node: Node, byNode: SchedulingView['byNode']): Pod[] {
@@ -75,7 +77,7 @@ export function refusal(pod: Pod, node: Node, snapshot: SchedulingView): Refusal
 
 /**
  * kube-scheduler's message for a Pod that fits on no node: the nodes by reason, then that preemption does not help
- * (this cluster knows no priorities, so there never are victims).
+ * (this cluster has no priorities, so there are never victims).
  */
 export function unschedulableMessage(refusals: readonly Refusal[]): string {
   if (refusals.length === 0) return 'no nodes available to schedule pods'
@@ -97,7 +99,10 @@ function histogram(reasons: readonly string[]): string {
     .join(', ')
 }
 
-/** Tells which placed Pods belong together with `pod`: of the same controller, or else behind the same Services. */
+/**
+ * Returns the predicate for placed Pods that are spread with `pod`: those of the same controller, else those of the
+ * same Services.
+ */
 export function siblingsOf(api: Api, pod: Pod): (other: Pod) => boolean {
   const owner = controllerOf(pod)?.uid
   if (owner) return (other) => controllerOf(other)?.uid === owner && !isTerminating(other)
@@ -113,7 +118,7 @@ export function siblingsOf(api: Api, pod: Pod): (other: Pod) => boolean {
 }
 
 interface Score {
-  /** kube-scheduler's weight of the plugin that asks the same question. */
+  /** kube-scheduler's weight of the corresponding plugin. */
   weight: number
   moreIsBetter: boolean
   of(pod: Pod, node: Node, snapshot: SchedulingView): number
@@ -139,7 +144,7 @@ function scores(isSibling: (other: Pod) => boolean): Score[] {
       moreIsBetter: false,
       of: (pod, node, snapshot) =>
         pod.spec.topologySpreadConstraints?.length
-          ? softSpreadCrowd(pod, node, snapshot)
+          ? softSpreadCount(pod, node, snapshot)
           : (snapshot.byNode.get(node.metadata.name) ?? []).filter((other) => isSibling(other.pod)).length,
     },
     { weight: 2, moreIsBetter: true, of: affinityScore },
@@ -153,7 +158,8 @@ function scores(isSibling: (other: Pod) => boolean): Score[] {
 
 /**
  * The best of the nodes that a Pod fits on: each score is stretched to 0…100 over the candidates and weighted as in
- * kube-scheduler's default profile. Of equals the first by name wins, so that the same cluster decides the same again.
+ * kube-scheduler's default profile. Of equal nodes the first by name is selected, so that the decision is
+ * deterministic.
  */
 export function bestNode(
   pod: Pod,

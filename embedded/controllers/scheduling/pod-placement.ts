@@ -3,7 +3,7 @@ import { matchesSelector } from '../../../dataplane/label-selector.ts'
 import { isTerminating, type Node, type Pod, type Stored } from '../resources.ts'
 import { matchesNode, type PlacedPod, type SchedulingView, untolerated } from './node-fit.ts'
 
-// topologySpreadConstraints, as the scheduler's PodTopologySpread plugin reads them.
+// topologySpreadConstraints, as in the scheduler's PodTopologySpread plugin.
 
 type Constraint = Stored<V1TopologySpreadConstraint>
 
@@ -20,7 +20,7 @@ function selectorOf({ labelSelector, matchLabelKeys = [] }: Constraint, pod: Pod
   return { ...labelSelector, matchExpressions: [...(labelSelector.matchExpressions ?? []), ...own] }
 }
 
-/** Matching Pods per domain of the constraint's key, over the nodes that its policies let count. */
+/** Matching Pods per domain of the constraint's key, over the nodes that its policies include. */
 function matchesByDomain(
   pod: Pod,
   constraint: Constraint,
@@ -46,7 +46,7 @@ function matchesByDomain(
   return counts
 }
 
-/** Why a node breaks a DoNotSchedule constraint: it lacks the key, or the skew would become too large. */
+/** Why a node violates a DoNotSchedule constraint: it lacks the key, or the skew would become too large. */
 export function spreadFault(pod: Pod, node: Node, snapshot: SchedulingView): 'label' | 'skew' | undefined {
   const hard = constraints(pod, 'DoNotSchedule')
   const keys = hard.map(({ topologyKey }) => topologyKey)
@@ -62,7 +62,7 @@ export function spreadFault(pod: Pod, node: Node, snapshot: SchedulingView): 'la
 }
 
 /** Matching Pods in the node's domains over all ScheduleAnyway constraints; fewer is better. */
-export function softSpreadCrowd(pod: Pod, node: Node, snapshot: SchedulingView): number {
+export function softSpreadCount(pod: Pod, node: Node, snapshot: SchedulingView): number {
   return constraints(pod, 'ScheduleAnyway').reduce((crowd, constraint) => {
     const domain = node.metadata.labels?.[constraint.topologyKey]
     const counts = matchesByDomain(pod, constraint, [constraint.topologyKey], snapshot)
@@ -71,12 +71,12 @@ export function softSpreadCrowd(pod: Pod, node: Node, snapshot: SchedulingView):
   }, 0)
 }
 
-// Pod affinity and anti-affinity, as the scheduler's InterPodAffinity plugin reads them.
+// Pod affinity and anti-affinity, as in the scheduler's InterPodAffinity plugin.
 
 type Term = Stored<V1PodAffinityTerm>
 
-/** Whether `pod` is one that a term of `owner` speaks of: its namespace and its labels match. */
-function speaksOf(term: Term, owner: Pod, pod: Pod, snapshot: SchedulingView): boolean {
+/** Whether a term of `owner` applies to `pod`: its namespace and its labels match. */
+function appliesTo(term: Term, owner: Pod, pod: Pod, snapshot: SchedulingView): boolean {
   const namespace = pod.metadata.namespace ?? ''
   const { namespaces = [], namespaceSelector } = term
   const own = namespaces.length === 0 && !namespaceSelector
@@ -116,34 +116,34 @@ const required = (affinity: { requiredDuringSchedulingIgnoredDuringExecution?: T
   affinity?.requiredDuringSchedulingIgnoredDuringExecution ?? []
 
 /**
- * The required affinity: every term needs a matching Pod in the node's domain. The first of a group that wants to be
- * together has no match yet; it may go anywhere with the topology keys if it matches its own terms.
+ * The required affinity: every term needs a matching Pod in the node's domain. The first Pod of a group has no match
+ * yet; it may run on any node with the topology keys if it matches its own terms.
  */
 export function meetsAffinity(pod: Pod, node: Node, snapshot: SchedulingView): boolean {
   const terms = required(affinityOf(pod))
   if (terms.length === 0) return true
   if (!terms.every(({ topologyKey }) => node.metadata.labels?.[topologyKey] !== undefined)) return false
   // Kubernetes counts only Pods that match all terms at once.
-  const partners = snapshot.placed.filter((other) => terms.every((term) => speaksOf(term, pod, other.pod, snapshot)))
+  const partners = snapshot.placed.filter((other) => terms.every((term) => appliesTo(term, pod, other.pod, snapshot)))
   if (terms.every(({ topologyKey }) => partners.some((other) => sameDomain(topologyKey, other.node, node)))) return true
-  return partners.length === 0 && terms.every((term) => speaksOf(term, pod, pod, snapshot))
+  return partners.length === 0 && terms.every((term) => appliesTo(term, pod, pod, snapshot))
 }
 
-/** The required anti-affinity: no Pod that a term speaks of is in the node's domain. */
+/** The required anti-affinity: no Pod that a term applies to is in the node's domain. */
 export function meetsAntiAffinity(pod: Pod, node: Node, snapshot: SchedulingView): boolean {
   return required(antiAffinityOf(pod)).every(
     (term) =>
       !snapshot.placed.some(
-        (other) => sameDomain(term.topologyKey, other.node, node) && speaksOf(term, pod, other.pod, snapshot),
+        (other) => sameDomain(term.topologyKey, other.node, node) && appliesTo(term, pod, other.pod, snapshot),
       ),
   )
 }
 
-/** Anti-affinity is mutual: no Pod already there forbids this one. */
-export function isWelcome(pod: Pod, node: Node, snapshot: SchedulingView): boolean {
+/** Anti-affinity is mutual: no existing Pod excludes this one. */
+export function isAllowedByOthers(pod: Pod, node: Node, snapshot: SchedulingView): boolean {
   return !snapshot.placed.some((other) =>
     required(antiAffinityOf(other.pod)).some(
-      (term) => sameDomain(term.topologyKey, other.node, node) && speaksOf(term, other.pod, pod, snapshot),
+      (term) => sameDomain(term.topologyKey, other.node, node) && appliesTo(term, other.pod, pod, snapshot),
     ),
   )
 }
@@ -155,7 +155,7 @@ export function affinityScore(pod: Pod, node: Node, snapshot: SchedulingView): n
     const affinity = sign > 0 ? affinityOf(owner) : antiAffinityOf(owner)
     for (const { weight, podAffinityTerm } of affinity?.preferredDuringSchedulingIgnoredDuringExecution ?? []) {
       if (!sameDomain(podAffinityTerm.topologyKey, otherNode, node)) continue
-      if (speaksOf(podAffinityTerm, owner, other, snapshot)) score += sign * weight
+      if (appliesTo(podAffinityTerm, owner, other, snapshot)) score += sign * weight
     }
   }
   for (const other of snapshot.placed) {
@@ -168,9 +168,9 @@ export function affinityScore(pod: Pod, node: Node, snapshot: SchedulingView): n
   return score
 }
 
-/** A Pod that requires the company of this one pulls it with weight 1 (hardPodAffinityWeight). */
+/** A Pod with required affinity to this one adds weight 1 (hardPodAffinityWeight). */
 function attraction(other: PlacedPod, pod: Pod, node: Node, snapshot: SchedulingView): number {
   return required(affinityOf(other.pod)).filter(
-    (term) => sameDomain(term.topologyKey, other.node, node) && speaksOf(term, other.pod, pod, snapshot),
+    (term) => sameDomain(term.topologyKey, other.node, node) && appliesTo(term, other.pod, pod, snapshot),
   ).length
 }

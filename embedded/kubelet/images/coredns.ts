@@ -17,7 +17,7 @@ const settings = [
   ...['--local=/cluster.local/', '--local=/in-addr.arpa/', '--local-ttl=30', '--cache-size=0', '--bind-dynamic'],
 ]
 
-// Changes of Endpoints come in bursts, and each costs a signal or a new process.
+// Changes of Endpoints occur in bursts, and each needs a signal or a new process.
 const settleMs = 50
 
 function onChange(api: Api, changed: () => void): () => void {
@@ -27,7 +27,9 @@ function onChange(api: Api, changed: () => void): () => void {
   }
 }
 
-/** dnsmasq in one Pod, kept up to date: addresses by a file it reads again, SRV records by a new process. */
+/**
+ * dnsmasq in one Pod, kept up to date: addresses through a file that it rereads, SRV records through a new process.
+ */
 class NameServer {
   readonly exited: Promise<number>
   private readonly context: BuiltinContext
@@ -55,7 +57,7 @@ class NameServer {
     await this.context.machine.write([{ path: this.hostsFile, content: this.zone.hosts }])
     await this.launch()
     this.context.log('.:53')
-    this.context.log('dnsmasq in the place of CoreDNS')
+    this.context.log('dnsmasq replaces CoreDNS')
   }
 
   private async launch(): Promise<void> {
@@ -94,7 +96,7 @@ class NameServer {
       if (before.services.join() !== this.zone.services.join()) await this.relaunch()
       else if (before.hosts !== this.zone.hosts) this.process?.kill('SIGHUP')
     } catch {
-      // The machine is going away.
+      // The machine is being stopped.
     }
   }
 
@@ -117,7 +119,7 @@ class NameServer {
   }
 }
 
-/** Cluster DNS. CoreDNS itself is no Debian package; dnsmasq answers in its place. */
+/** Cluster DNS. There is no Debian package of CoreDNS, so dnsmasq replaces it. */
 export const coredns: BuiltinImage = {
   names: ['registry.k8s.io/coredns/coredns', 'registry.k8s.io/coredns', 'coredns/coredns'],
   tags: /^v1\.\d+\.\d+$/,
@@ -129,7 +131,7 @@ export const coredns: BuiltinImage = {
   },
 }
 
-/** Cluster DNS as dnsmasq takes it. */
+/** Cluster DNS as configuration of dnsmasq. */
 export interface DnsZone {
   /** A hosts file: A and PTR records. */
   hosts: string

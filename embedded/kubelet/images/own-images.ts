@@ -4,8 +4,8 @@ import { type ProcessImage, registerImage } from './registry.ts'
 const wait = 'trap "exit 0" TERM INT; sleep infinity & wait'
 
 /**
- * Everything the guest has: curl, ip, ss, conntrack, tcpdump, dig, iptables, ipvsadm, socat … It is a shell where its input is
- * open (a terminal or a socket), as for `kubectl debug -it`, and else waits until it is stopped.
+ * Everything the guest has: curl, ip, ss, conntrack, tcpdump, dig, iptables, ipvsadm, socat … It is a shell if its input is
+ * open (a terminal or a socket), as for `kubectl debug -it`, else it waits until it is stopped.
  */
 const tools: ProcessImage = {
   names: [
@@ -18,7 +18,7 @@ const tools: ProcessImage = {
   command: ['sh', '-c', `if [ -t 0 ] || [ -S /proc/self/fd/0 ]; then exec bash; fi; ${wait}`],
 }
 
-/** The image that holds a Pod's namespaces elsewhere; here it only waits. */
+/** The image that holds a Pod's namespaces in other runtimes; here it only waits. */
 const pause: ProcessImage = {
   names: ['registry.k8s.io/pause', 'k8s.gcr.io/pause'],
   tags: /^3(\.\d{1,2})?$/,
@@ -62,7 +62,7 @@ function site(pod: string, node: string, podIP: string): string {
 `
 }
 
-/** The real nginx. Its configuration is where the official image has it, and may be mounted over in the same way. */
+/** The real nginx. Its configuration has the same paths as in the official image, and can also be replaced by a volume. */
 const nginx: ProcessImage = {
   names: ['nginx'],
   tags: /^(1|1\.(1\d|2\d)(\.\d{1,2})?|stable|mainline)(-(alpine|bookworm|perl|otel)(-(slim|perl|otel))?)?$|^(alpine|bookworm|perl)(-slim|-perl)?$/,
@@ -77,8 +77,8 @@ const nginx: ProcessImage = {
   ],
 }
 
-// Perl is part of every Debian and Ubuntu, and one process that answers by itself spares the fork that socat needs for
-// each datagram and connection.
+// Perl is part of every Debian and Ubuntu. One process that answers itself avoids the fork that socat needs for each
+// datagram and connection.
 const server = `use strict; use warnings; use IO::Select; use IO::Socket::INET;
 $| = 1;
 $SIG{TERM} = $SIG{INT} = sub { exit 0 };
@@ -112,7 +112,9 @@ while (1) {
 }
 `
 
-/** Answers every datagram, and every piece of a TCP stream, with the Pod's name, the client's address and what was sent. */
+/**
+ * Answers every datagram, and every chunk of a TCP stream, with the Pod's name, the client's address and the received data.
+ */
 const echo: ProcessImage = {
   names: ['echo'],
   tags: /^v?\d+(\.\d+){0,2}$/,
@@ -122,7 +124,7 @@ const echo: ProcessImage = {
   files: () => [{ path: '/usr/local/bin/echo-server', content: server, mode: 0o755 }],
 }
 
-/** The images that are part of the kubelet; kube-proxy's comes from elsewhere. */
+/** Registers the images that are part of the kubelet; kube-proxy's is registered separately. */
 export function registerOwnImages(): void {
   for (const image of [nginx, tools, echo, pause, coredns]) registerImage(image)
 }

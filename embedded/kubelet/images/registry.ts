@@ -2,7 +2,7 @@ import type { Api } from '../../apiserver/api.ts'
 import type { Machine, Placement } from '../../machine/machine.ts'
 import type { Container, GuestFile, Pod } from '../objects.ts'
 
-/** Where an image's container runs. */
+/** The environment of an image's container. */
 export interface ImageContext {
   pod: Pod
   container: Container
@@ -12,7 +12,7 @@ export interface ImageContext {
 }
 
 interface NamedImage {
-  /** Repositories that mean this image, without `docker.io/`, `library/` and tag. The first is its own name. */
+  /** Repositories of this image, without `docker.io/`, `library/` and tag. The first is its name. */
   names: readonly string[]
   /** The existing tags; `latest` always exists. */
   tags: RegExp
@@ -27,13 +27,15 @@ export interface ProcessImage extends NamedImage {
   env?: Readonly<Record<string, string>>
   stopSignal?: string
   files?(context: ImageContext): GuestFile[]
-  /** Folders that are empty at the start, whatever the guest has there. */
+  /** Folders that are empty at the start, even if they are not in the guest. */
   emptyFolders?: readonly string[]
-  /** A line of its own command's output after which it serves; a container counts as running only then. */
+  /**
+   * A line of its command's output that shows that it serves; a container counts as running only after it.
+   */
   serving?: RegExp
 }
 
-/** What a built-in container is given. */
+/** The context of a built-in container. */
 export interface BuiltinContext extends ImageContext {
   machine: Machine
   /** The node's namespaces for Pods with hostNetwork, else the Pod's network namespace. */
@@ -52,7 +54,7 @@ export interface BuiltinContainer {
   stop(signal: string): void | Promise<void>
 }
 
-/** An image whose container is TypeScript on the host that works on the guest. */
+/** An image whose container is TypeScript code on the host that controls the guest. */
 export interface BuiltinImage extends NamedImage {
   start(context: BuiltinContext): Promise<BuiltinContainer>
 }
@@ -61,7 +63,7 @@ export type Image = ProcessImage | BuiltinImage
 
 const images = new Map<string, Image>()
 
-/** Makes an image known; a later one of the same name takes its place. */
+/** Registers an image; a later one of the same name replaces it. */
 export function registerImage(image: Image): void {
   for (const name of image.names) images.set(name, image)
 }
@@ -72,7 +74,7 @@ export function repositoryOf(reference: string): string {
   return bare.replace(/^(index\.)?docker\.io\//, '').replace(/^library\//, '')
 }
 
-/** The image that a reference names. Undefined where a registry would find no such repository or tag. */
+/** The image that a reference names. Undefined if the repository or tag does not exist. */
 export function findImage(reference: string): Image | undefined {
   const image = images.get(repositoryOf(reference))
   const tag = /:([^:/]*)$/.exec(reference.replace(/@.*$/, ''))?.[1] ?? 'latest'

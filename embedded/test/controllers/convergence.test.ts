@@ -87,7 +87,7 @@ async function take(cluster: TestCluster, action: Step): Promise<void> {
   }
 }
 
-function heal(cluster: TestCluster) {
+function repair(cluster: TestCluster) {
   for (const { metadata, spec, status } of cluster.pods()) {
     const alive = spec.nodeName && status?.phase === 'Running' && !metadata.deletionTimestamp
     if (alive) cluster.kubelet.setReady(metadata.name, true)
@@ -138,9 +138,9 @@ test('any sequence of changes converges, and then nothing is written any more', 
           cluster.api.patch('nodes', undefined, node, { spec: { unschedulable: null } })
         }
         await cluster.settled()
-        heal(cluster)
+        repair(cluster)
         await cluster.settled()
-        heal(cluster)
+        repair(cluster)
         await cluster.settled()
         expectWanted(cluster)
         expect(cluster.faults).toEqual([])

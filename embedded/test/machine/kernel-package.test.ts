@@ -1,4 +1,4 @@
-import { expect, test } from 'vitest'
+import { afterEach, describe, expect, test, vi } from 'vitest'
 import { sourcesOfRelease } from '../../machine/apt-sources.ts'
 import { kernelProgram, withLoaderHere } from '../../machine/kernel-package.ts'
 
@@ -65,4 +65,37 @@ test("the kernel is started with the shim without which it dies on processors wi
   const { command, directory } = kernelProgram('/nowhere')
   expect(command).toEqual(['env', 'LD_PRELOAD=./xstate-shim.so', '/nowhere/usr/bin/linux.uml'])
   expect(directory).toBe('/nowhere/usr/lib/uml/libc')
+})
+
+describe('on another processor', () => {
+  const own = process.arch
+  const become = (arch: string) => Object.defineProperty(process, 'arch', { value: arch })
+  const load = async (arch: string) => {
+    become(arch)
+    vi.resetModules()
+    return { ...(await import('../../machine/packages.ts')), ...(await import('../../machine/kernel-package.ts')) }
+  }
+  afterEach(() => become(own))
+
+  test('arm64: the embedded cluster runs, User-Mode Linux is refused in a sentence and its package not asked for', async () => {
+    const { requireSupport, umlTrouble, kernelAddition, LIBRARIES, runFrom, processor } = await load('arm64')
+    await expect(requireSupport()).resolves.toBeUndefined()
+    await expect(requireSupport('uml')).rejects.toThrow(
+      'User-Mode Linux is built for x86-64 only, and this is "arm64".',
+    )
+    expect(umlTrouble()).toBeDefined()
+    expect(kernelAddition('/nowhere')).toBeUndefined()
+    expect({ LIBRARIES, processor }).toMatchObject({
+      LIBRARIES: 'usr/lib/aarch64-linux-gnu',
+      processor: { name: 'aarch64', kubernetes: 'arm64' },
+    })
+    expect(runFrom('/root', 'usr/bin/env')[0]).toBe('/root/usr/lib/aarch64-linux-gnu/ld-linux-aarch64.so.1')
+  })
+
+  test('any other: refused with what runs there', async () => {
+    const { requireSupport } = await load('riscv64')
+    await expect(requireSupport()).rejects.toThrow(
+      /^The embedded cluster runs on x86-64 and arm64, and this is "riscv64"\. .*`CLUSTER=kind make up`/,
+    )
+  })
 })

@@ -45,7 +45,7 @@ afterEach(() => vi.unstubAllEnvs())
 test('a Linux without apt is pointed to the archive', async () => {
   vi.stubEnv('PATH', folder)
   await expect(requireSupport()).rejects.toThrow(
-    /"apt-get" is not here: take the offline archive.*`make bundle`[^.]*\.$/,
+    /"apt-get" is not installed: use the offline archive.*`make bundle`[^.]*\.$/,
   )
 })
 
@@ -86,6 +86,8 @@ const TELL = 'echo "$@"; echo "${PATH%%:*}"'
 function lab(words: string[], { place = folder, make = TELL } = {}) {
   mkdirSync(join(place, '.offline/bin'), { recursive: true })
   copyFileSync(join(projectRoot, 'lab'), join(place, 'lab'))
+  if (!existsSync(join(place, '.offline/processor')))
+    copyFileSync(join(offline, 'processor'), join(place, '.offline/processor'))
   writeFileSync(join(place, '.offline/bin/make'), `#!/bin/sh\n[ "$1" = --version ] && exit\n${make}\n`, { mode: 0o755 })
   const { status, stdout, stderr } = spawnSync('/bin/sh', [join(place, 'lab'), ...words], {
     env: { PATH: '/usr/bin:/bin' },
@@ -98,6 +100,19 @@ test('./lab hands its words to the make of the archive', () => {
   const bin = join(folder, '.offline/bin')
   expect(lab(['2', 'NAME=a b'])).toEqual({ status: 0, stdout: `lab-2 NAME=a b\n${bin}\n`, stderr: '' })
   expect(lab(['check-2']).stdout).toBe(`check-2\n${bin}\n`)
+})
+
+test('./lab and make refuse an archive for another processor in a sentence', () => {
+  const place = join(folder, 'elsewhere')
+  mkdirSync(join(place, '.offline/bin'), { recursive: true })
+  copyFileSync(join(projectRoot, 'Makefile'), join(place, 'Makefile'))
+  writeFileSync(join(place, '.offline/processor'), 'riscv64\n')
+  const said =
+    /This offline archive runs on riscv64, and this is "(x86_64|aarch64)": take a clone .*`?make doctor`? there/
+  expect(lab(['2'], { place })).toMatchObject({ status: 2, stdout: '', stderr: expect.stringMatching(said) })
+  const env = { PATH: '/usr/bin:/bin' }
+  const { status, stderr } = spawnSync('make', ['lab-2'], { cwd: place, env, encoding: 'utf8' })
+  expect({ status, stderr }).toMatchObject({ status: 2, stderr: expect.stringMatching(said) })
 })
 
 test('./lab reports in a sentence why it cannot run', () => {

@@ -20,7 +20,7 @@ export const addressJanitor: Incident = {
     'Which program removes it? Look for a Pod that runs on that node and on no other: `kubectl get pods -A -o wide`.',
   ],
   async break(actions) {
-    const { node, shop } = actions.scene
+    const { node, shop } = actions.environment
     const container = {
       name: 'janitor',
       image: 'nicolaka/netshoot',
@@ -39,7 +39,7 @@ export const addressJanitor: Incident = {
     {
       what: 'the address is added by hand',
       async play(actions: ClusterActions) {
-        const { node, shop } = actions.scene
+        const { node, shop } = actions.environment
         await actions.onNode(node, `ip address replace ${shop}/32 dev kube-ipvs0`)
         await waitFor(
           'the janitor to come by',
@@ -55,12 +55,12 @@ export const addressJanitor: Incident = {
       `make exec NODE=${node} CMD='ip address replace ${shop}/32 dev kube-ipvs0'`,
     ],
     async play(actions) {
-      const { node, shop } = actions.scene
+      const { node, shop } = actions.environment
       await actions.bench.delete('Pod', JANITOR.name)
       await actions.onNode(node, `ip address replace ${shop}/32 dev kube-ipvs0`)
     },
   },
-  heal: ({ bench }) => bench.delete('Pod', JANITOR.name),
+  revert: ({ bench }) => bench.delete('Pod', JANITOR.name),
   debrief: `kube-ipvs0 looks unused: a dummy interface that is down and has addresses. But because of these addresses the kernel delivers
 packets for a ClusterIP to the node, where IPVS takes them at LOCAL_IN; without them, the packets are routed away. kube-proxy
 restores a lost address within 30 seconds, so when two programs fight over it, the fault comes and goes.`,

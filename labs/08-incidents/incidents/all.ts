@@ -8,7 +8,7 @@ import { staleConnection } from './stale-connection.ts'
 import { internalPolicy, localPolicy, sessionAffinity, sourceRanges } from './traffic-policies.ts'
 import { leftoverVirtualServer, markedVirtualServer, unknownScheduler, weightZero } from './virtual-servers.ts'
 
-/** Every incident, those of one mode together. */
+/** Every incident, grouped by mode. */
 export const incidents: readonly Incident[] = [
   ...[wrongTargetPort, selectorTypo, wrongPortName, sessionAffinity, localPolicy, internalPolicy, foreignProxy],
   ...[sourceRanges, portOutOfRange, missingMasquerade, lostEndpointRule, untracked, ipForwardOff, staleConnection],

@@ -113,7 +113,7 @@ export const wrongTargetPort: Incident = {
   wrongFixes: [
     {
       what: 'the port is changed in the chains of one node',
-      play: (actions: ClusterActions) => actions.onNode(actions.scene.node, rewrite(8080, 80)),
+      play: (actions: ClusterActions) => actions.onNode(actions.environment.node, rewrite(8080, 80)),
     },
   ],
   fix: {

@@ -25,20 +25,20 @@ export const evictedAgent: Incident = {
     'The DaemonSet kube-proxy wants fewer Pods than there are nodes. Compare its nodeSelector with the labels of the nodes.',
   ],
   async break(actions) {
-    await actions.labelNode(actions.scene.node, { [KEY]: NO_LINUX })
-    await actions.kubeProxyPodGone(actions.scene.node)
+    await actions.labelNode(actions.environment.node, { [KEY]: NO_LINUX })
+    await actions.kubeProxyPodGone(actions.environment.node)
     await redeploy(actions)
   },
   symptom: (look) => look.customerOfShop(4),
-  causeLeft({ snapshot, scene }) {
-    const runs = kubeProxyPods(snapshot.items).some(({ spec }) => spec?.nodeName === scene.node)
-    return runs ? undefined : `no kube-proxy runs on ${scene.node}`
+  causeLeft({ snapshot, environment }) {
+    const runs = kubeProxyPods(snapshot.items).some(({ spec }) => spec?.nodeName === environment.node)
+    return runs ? undefined : `no kube-proxy runs on ${environment.node}`
   },
   wrongFixes: [
     {
       what: 'the rules of another node are copied to this one',
       async play(actions) {
-        const { node, nodes } = actions.scene
+        const { node, nodes } = actions.environment
         const other = nodes.find((name) => name !== node) ?? node
         const rules = await actions.onNode(other, 'iptables-save -t nat')
         await actions.onNode(node, `iptables-restore <<'END'\n${rules}END`)
@@ -47,9 +47,9 @@ export const evictedAgent: Incident = {
   ],
   fix: {
     commands: ({ node }) => [`kubectl label node ${node} ${KEY}=linux --overwrite`],
-    play: (actions) => actions.labelNode(actions.scene.node, { [KEY]: 'linux' }),
+    play: (actions) => actions.labelNode(actions.environment.node, { [KEY]: 'linux' }),
   },
-  heal: (actions) => actions.labelNode(actions.scene.node, { [KEY]: 'linux' }),
+  revert: (actions) => actions.labelNode(actions.environment.node, { [KEY]: 'linux' }),
   debrief: `When kube-proxy stops, nothing fails at first: its rules are in the kernel and keep working. But they become out of date. Each
 Pod that is replaced is an endpoint that this node does not know, and one that it still sends to. Compare the number of Pods
 of the DaemonSet with the number of nodes before you look at any rule.`,
@@ -60,8 +60,8 @@ const label = (actions: ClusterActions, value: string | null) =>
   actions.patchService('shop', { metadata: { labels: { [LABEL]: value as string } } })
 const byHand = (actions: ClusterActions) =>
   actions.onNode(
-    actions.scene.node,
-    `iptables -t nat -I PREROUTING -d ${actions.scene.shop} -p tcp --dport 80 -j DNAT --to-destination $(iptables-save -t nat | sed -nE 's/.*--to-destination ([0-9.]+:80)$/\\1/p' | head -n 1)`,
+    actions.environment.node,
+    `iptables -t nat -I PREROUTING -d ${actions.environment.shop} -p tcp --dport 80 -j DNAT --to-destination $(iptables-save -t nat | sed -nE 's/.*--to-destination ([0-9.]+:80)$/\\1/p' | head -n 1)`,
   )
 
 export const foreignProxy: Incident = {
@@ -87,7 +87,7 @@ export const foreignProxy: Incident = {
       play: (actions) => byHand(actions),
       undo: (actions) =>
         actions.onNode(
-          actions.scene.node,
+          actions.environment.node,
           "iptables-save -t nat | grep -vE '^-A PREROUTING .*-j DNAT' | iptables-restore",
         ),
     },
@@ -119,7 +119,7 @@ const mode = (name: string) => (text: string) => text.replace(/^mode:.*$/m, `mod
 
 /** Restores the kernel's modules, so that later requests for a scheduler succeed. */
 async function allow(actions: ClusterActions): Promise<void> {
-  const [helper, ...modules] = (actions.scene.facts.kernel ?? '').split(' ')
+  const [helper, ...modules] = (actions.environment.facts.kernel ?? '').split(' ')
   const restore = helper ? `echo ${helper} >/proc/sys/kernel/modprobe` : 'true'
   await actions.onEveryNode(`rm -f ${FILE}; ${restore}; modprobe -aq ip_vs ${modules.join(' ')} || true`)
 }
@@ -138,7 +138,7 @@ export const missingModule: Incident = {
     'Try `modprobe -v ip_vs` on the node, and look for what /etc/modprobe.d tells modprobe, on every node. When the modules can be loaded, `make ipvs` switches all nodes.',
   ],
   async break(actions) {
-    const { node, nodes, facts } = actions.scene
+    const { node, nodes, facts } = actions.environment
     await actions.onEveryNode(forbid)
     facts.kernel = (await actions.onNode(nodes[0] ?? node, unload)).trim()
     await actions.editConfig(mode('ipvs'))
@@ -149,9 +149,9 @@ export const missingModule: Incident = {
     await actions.shopReady()
   },
   symptom: (look) => look.customerOfShop(4),
-  async causeLeft({ live, scene }) {
+  async causeLeft({ live, environment }) {
     const told = await Promise.all(
-      scene.nodes.map(async (node) => ({ node, ...(await live.onNode(node, 'modprobe --showconfig')) })),
+      environment.nodes.map(async (node) => ({ node, ...(await live.onNode(node, 'modprobe --showconfig')) })),
     )
     const forbidden = told.find(({ stdout }) => /^install ip_vs\S* .*false/m.test(stdout))
     return forbidden && `modprobe on ${forbidden.node} is told not to load ip_vs`
@@ -159,7 +159,7 @@ export const missingModule: Incident = {
   wrongFixes: [
     {
       what: 'kube-proxy is restarted',
-      play: (actions: ClusterActions) => actions.replaceKubeProxyPod(actions.scene.node, 'in trouble'),
+      play: (actions: ClusterActions) => actions.replaceKubeProxyPod(actions.environment.node, 'in trouble'),
     },
     {
       what: 'all nodes are switched back to iptables mode',
@@ -178,7 +178,7 @@ export const missingModule: Incident = {
       await actions.bench.flush()
     },
   },
-  heal: allow,
+  revert: allow,
   debrief: `IPVS mode needs ip_vs, a module for the scheduler, and ip_set. Up to 1.25 kube-proxy fell back to iptables mode if one was
 missing; since 1.26 it exits, and Kubernetes starts it again and again. The rules of the previous mode stay and become out of
 date, which is why nothing failed until the next deployment. Going back to iptables mode would have avoided the fault, not

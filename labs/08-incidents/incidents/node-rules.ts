@@ -1,6 +1,6 @@
 import type { ClusterActions } from '../../../course/incident/cluster-actions.ts'
 import type { Incident } from '../../../course/incident/incident.ts'
-import { addressOf, factOf, type Scene } from '../../../course/incident/shop.ts'
+import { addressOf, factOf, type IncidentEnvironment } from '../../../course/incident/shop.ts'
 import { stateOf } from '../../../grading/snapshot.ts'
 
 /** The last rule of the Service's chain, which matches all remaining packets. */
@@ -20,25 +20,25 @@ export const lostEndpointRule: Incident = {
     'A chain KUBE-SEP-… ends in a DNAT rule. One of them does not. What makes kube-proxy write it again?',
   ],
   async break(actions) {
-    const { node, shop, facts } = actions.scene
+    const { node, shop, facts } = actions.environment
     const chain = (await actions.onNode(node, `set -- ${shop}${lastEndpoint}`)).trim()
     facts.chain = chain
     await actions.onNode(node, `iptables-save -t nat | grep -vE '^-A ${chain} .*-j DNAT' | iptables-restore`)
   },
   symptom: (look) => look.customerOfShop(10),
-  causeLeft({ snapshot, scene }) {
-    const chain = stateOf(snapshot.node(scene.node)).iptables.get('nat')?.get(factOf(scene, 'chain'))
+  causeLeft({ snapshot, environment }) {
+    const chain = stateOf(snapshot.node(environment.node)).iptables.get('nat')?.get(factOf(environment, 'chain'))
     // Another Pod has another chain: then this chain does not exist any more.
     const lost = chain && !chain.rules.some(({ spec }) => spec.includes('-j DNAT'))
-    return lost ? `${chain.name} on ${scene.node} has no DNAT rule` : undefined
+    return lost ? `${chain.name} on ${environment.node} has no DNAT rule` : undefined
   },
   wrongFixes: [
     {
       what: 'the jump to the empty chain is removed',
       play: (actions: ClusterActions) =>
         actions.onNode(
-          actions.scene.node,
-          `iptables-save -t nat | grep -v -- '-j ${factOf(actions.scene, 'chain')}' | sed -E '/^-A KUBE-SVC/s/-m statistic --mode random --probability [0-9.]+ //' | iptables-restore`,
+          actions.environment.node,
+          `iptables-save -t nat | grep -v -- '-j ${factOf(actions.environment, 'chain')}' | sed -E '/^-A KUBE-SVC/s/-m statistic --mode random --probability [0-9.]+ //' | iptables-restore`,
         ),
     },
   ],
@@ -46,7 +46,7 @@ export const lostEndpointRule: Incident = {
     commands: ({ node }) => [
       `kubectl -n kube-system delete pod -l k8s-app=kube-proxy --field-selector spec.nodeName=${node}`,
     ],
-    play: (actions) => actions.replaceKubeProxyPod(actions.scene.node),
+    play: (actions) => actions.replaceKubeProxyPod(actions.environment.node),
   },
   debrief: `A packet that returns from an endpoint chain without translation continues with the next rule. After the last endpoint there
 is none, so the packet leaves for an address that no machine has. Up to 1.26 kube-proxy rewrote everything at each change and
@@ -54,42 +54,42 @@ would have repaired this; since 1.27 it writes only what changed, and the chains
 }
 
 const jump = 'POSTROUTING -m comment --comment "kubernetes postrouting rules" -j KUBE-POSTROUTING'
-const firstNode = ({ nodes }: Scene) => nodes[0] ?? ''
+const firstNode = ({ nodes }: IncidentEnvironment) => nodes[0] ?? ''
 const byHand = 'POSTROUTING -m mark --mark 0x4000/0x4000 -j MASQUERADE'
 
 export const missingMasquerade: Incident = {
   id: 'missing-masquerade',
   cause: 'a node does not replace the source of the packets that it forwards',
   mode: 'iptables',
-  report: (scene) =>
-    `A partner calls the shop at http://${addressOf(scene, firstNode(scene))}:${scene.nodePort}/ and gets no answer since yesterday. The other nodes' addresses work.`,
+  report: (environment) =>
+    `A partner calls the shop at http://${addressOf(environment, firstNode(environment))}:${environment.nodePort}/ and gets no answer since yesterday. The other nodes' addresses work.`,
   hints: [
     'The request reaches a Pod. Find out where the reply goes.',
     'A reply must pass the node that translated the request. What makes it do so? Compare the chain POSTROUTING of a node that works with this one.',
     'The nat chain POSTROUTING of that node has lost its jump to KUBE-POSTROUTING. kube-proxy restores jumps when it starts.',
   ],
-  break: (actions) => actions.onNode(firstNode(actions.scene), `iptables -t nat -D ${jump}`),
+  break: (actions) => actions.onNode(firstNode(actions.environment), `iptables -t nat -D ${jump}`),
   symptom: (look) => look.nodePortEverywhere(),
-  causeLeft({ snapshot, scene }) {
+  causeLeft({ snapshot, environment }) {
     const rules =
-      stateOf(snapshot.node(firstNode(scene)))
+      stateOf(snapshot.node(firstNode(environment)))
         .iptables.get('nat')
         ?.get('POSTROUTING')?.rules ?? []
     const stands = rules.some(({ spec }) => spec.endsWith('-j KUBE-POSTROUTING'))
-    return stands ? undefined : `POSTROUTING of ${firstNode(scene)} does not lead to KUBE-POSTROUTING`
+    return stands ? undefined : `POSTROUTING of ${firstNode(environment)} does not lead to KUBE-POSTROUTING`
   },
   wrongFixes: [
     {
       what: 'a rule that masquerades is added by hand',
-      play: (actions: ClusterActions) => actions.onNode(firstNode(actions.scene), `iptables -t nat -A ${byHand}`),
-      undo: (actions: ClusterActions) => actions.onNode(firstNode(actions.scene), `iptables -t nat -D ${byHand}`),
+      play: (actions: ClusterActions) => actions.onNode(firstNode(actions.environment), `iptables -t nat -A ${byHand}`),
+      undo: (actions: ClusterActions) => actions.onNode(firstNode(actions.environment), `iptables -t nat -D ${byHand}`),
     },
   ],
   fix: {
-    commands: (scene) => [
-      `kubectl -n kube-system delete pod -l k8s-app=kube-proxy --field-selector spec.nodeName=${firstNode(scene)}`,
+    commands: (environment) => [
+      `kubectl -n kube-system delete pod -l k8s-app=kube-proxy --field-selector spec.nodeName=${firstNode(environment)}`,
     ],
-    play: (actions) => actions.replaceKubeProxyPod(firstNode(actions.scene)),
+    play: (actions) => actions.replaceKubeProxyPod(firstNode(actions.environment)),
   },
   debrief: `If a client reaches a Pod of another node through this one, the reply must come back through this one, or it has the wrong
 source address. So kube-proxy marks such packets with 0x4000 and KUBE-POSTROUTING replaces their source. Without the jump the
@@ -141,7 +141,7 @@ export const staleReject: Incident = {
   wrongFixes: [
     {
       what: 'the rule is deleted on one node',
-      play: (actions) => actions.onNode(actions.scene.nodes[0] ?? '', 'iptables -F KUBE-EXTERNAL-SERVICES'),
+      play: (actions) => actions.onNode(actions.environment.nodes[0] ?? '', 'iptables -F KUBE-EXTERNAL-SERVICES'),
     },
   ],
   fix: { commands: () => ['make flush-nat'], play: (actions) => actions.bench.flush() },
@@ -150,7 +150,7 @@ kube-proxy in IPVS mode writes other chains, and the old jumps still lead to the
 served because their packets pass neither rule on the way to IPVS. After each switch of the mode, flush the old rules.`,
 }
 
-const rule = ({ shop }: Scene) => `PREROUTING -d ${shop} -p tcp -j CT --notrack`
+const rule = ({ shop }: IncidentEnvironment) => `PREROUTING -d ${shop} -p tcp -j CT --notrack`
 
 export const untracked: Incident = {
   id: 'untracked',
@@ -163,23 +163,23 @@ export const untracked: Incident = {
     'The nat table only applies to packets that conntrack tracks. What can exempt a packet from tracking?',
     'One table comes before all others: `iptables -t raw -nvL`.',
   ],
-  break: (actions) => actions.onNode(actions.scene.node, `iptables -t raw -I ${rule(actions.scene)}`),
+  break: (actions) => actions.onNode(actions.environment.node, `iptables -t raw -I ${rule(actions.environment)}`),
   symptom: (look) => look.customerOfShop(2),
-  causeLeft({ snapshot, scene }) {
-    const rules = stateOf(snapshot.node(scene.node)).iptables.get('raw')?.get('PREROUTING')?.rules ?? []
-    const found = rules.find(({ spec }) => /--notrack|NOTRACK/.test(spec) && spec.includes(scene.shop))
-    return found && `raw PREROUTING of ${scene.node} still has: ${found.spec}`
+  causeLeft({ snapshot, environment }) {
+    const rules = stateOf(snapshot.node(environment.node)).iptables.get('raw')?.get('PREROUTING')?.rules ?? []
+    const found = rules.find(({ spec }) => /--notrack|NOTRACK/.test(spec) && spec.includes(environment.shop))
+    return found && `raw PREROUTING of ${environment.node} still has: ${found.spec}`
   },
   wrongFixes: [
     {
       what: 'the firewall is opened',
-      play: (actions: ClusterActions) => actions.onNode(actions.scene.node, 'iptables -I FORWARD -j ACCEPT'),
-      undo: (actions: ClusterActions) => actions.onNode(actions.scene.node, 'iptables -D FORWARD -j ACCEPT'),
+      play: (actions: ClusterActions) => actions.onNode(actions.environment.node, 'iptables -I FORWARD -j ACCEPT'),
+      undo: (actions: ClusterActions) => actions.onNode(actions.environment.node, 'iptables -D FORWARD -j ACCEPT'),
     },
   ],
   fix: {
-    commands: (scene) => [`make exec NODE=${scene.node} CMD='iptables -t raw -D ${rule(scene)}'`],
-    play: (actions) => actions.onNode(actions.scene.node, `iptables -t raw -D ${rule(actions.scene)}`),
+    commands: (environment) => [`make exec NODE=${environment.node} CMD='iptables -t raw -D ${rule(environment)}'`],
+    play: (actions) => actions.onNode(actions.environment.node, `iptables -t raw -D ${rule(actions.environment)}`),
   },
   debrief: `All address translation depends on conntrack: without an entry there is no NAT. The table raw comes before it and can exempt
 packets, which busy servers use to save memory. On a Kubernetes node this cuts Pods off from the affected Services. A counter
@@ -187,16 +187,16 @@ that stays at zero means that the packet did not reach the rule, so look at the 
 }
 
 const KEY = 'net.ipv4.ip_forward'
-const place = ({ node }: Scene) => node
+const place = ({ node }: IncidentEnvironment) => node
 const set = (actions: ClusterActions, value: 0 | 1) =>
-  actions.onNode(place(actions.scene), `sysctl -qw ${KEY}=${value}`)
+  actions.onNode(place(actions.environment), `sysctl -qw ${KEY}=${value}`)
 
 export const ipForwardOff: Incident = {
   id: 'ip-forward-off',
   cause: 'the kernel of a node does not forward packets',
   mode: 'iptables',
-  report: (scene) =>
-    `Since ${place(scene)} was "hardened", no Pod on it can reach anything: neither the shop, nor another Pod. Programs in the node's own network work.`,
+  report: (environment) =>
+    `Since ${place(environment)} was "hardened", no Pod on it can reach anything: neither the shop, nor another Pod. Programs in the node's own network work.`,
   hints: [
     "Does the failure depend on the Service? Send a request from the customer to a Pod's own address.",
     "The rules of kube-proxy are correct. A Pod's packet needs more than rules to leave its node: the kernel must forward it.",
@@ -204,22 +204,22 @@ export const ipForwardOff: Incident = {
   ],
   break: (actions) => set(actions, 0),
   symptom: (look) => look.customerOfShop(),
-  async causeLeft({ live, scene }) {
-    const { stdout } = await live.onNode(place(scene), `sysctl -n ${KEY}`)
-    return stdout.trim() === '1' ? undefined : `${KEY} is off on ${place(scene)}`
+  async causeLeft({ live, environment }) {
+    const { stdout } = await live.onNode(place(environment), `sysctl -n ${KEY}`)
+    return stdout.trim() === '1' ? undefined : `${KEY} is off on ${place(environment)}`
   },
   wrongFixes: [
     {
       what: 'the firewall is opened',
-      play: (actions: ClusterActions) => actions.onNode(actions.scene.node, 'iptables -I FORWARD -j ACCEPT'),
-      undo: (actions: ClusterActions) => actions.onNode(actions.scene.node, 'iptables -D FORWARD -j ACCEPT'),
+      play: (actions: ClusterActions) => actions.onNode(actions.environment.node, 'iptables -I FORWARD -j ACCEPT'),
+      undo: (actions: ClusterActions) => actions.onNode(actions.environment.node, 'iptables -D FORWARD -j ACCEPT'),
     },
   ],
   fix: {
-    commands: (scene) => [`make exec NODE=${place(scene)} CMD='sysctl -w ${KEY}=1'`],
+    commands: (environment) => [`make exec NODE=${place(environment)} CMD='sysctl -w ${KEY}=1'`],
     play: (actions) => set(actions, 1),
   },
-  heal: (actions) => set(actions, 1),
+  revert: (actions) => set(actions, 1),
   debrief: `A node is a router for its Pods. With net.ipv4.ip_forward off, DNAT still happens in PREROUTING; then the kernel finds that
 the packet is for another machine and drops it silently. No rule counts that. kube-proxy turns the setting on only in IPVS
 mode, and only when it starts; in iptables mode the network plugin or the administrator of the nodes must do it.`,

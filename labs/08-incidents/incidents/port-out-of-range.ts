@@ -80,8 +80,8 @@ export const portOutOfRange: Incident = {
   wrongFixes: [
     {
       what: 'a rule on every node sends the port to the shop',
-      play: (actions) => actions.onEveryNode(redirect('-I', actions.scene)),
-      undo: (actions) => actions.onEveryNode(redirect('-D', actions.scene)),
+      play: (actions) => actions.onEveryNode(redirect('-I', actions.environment)),
+      undo: (actions) => actions.onEveryNode(redirect('-D', actions.environment)),
     },
   ],
   fix: {
@@ -95,7 +95,7 @@ export const portOutOfRange: Incident = {
       await applyRelease(actions, data[FILE] ?? '')
     },
   },
-  heal: ({ bench }) => Promise.all([bench.delete('Service', NAME), bench.delete('ConfigMap', RELEASE.name)]),
+  revert: ({ bench }) => Promise.all([bench.delete('Service', NAME), bench.delete('ConfigMap', RELEASE.name)]),
   debrief: `Node ports come from one range, 30000-32767 unless --service-node-port-range changes it, so that they can't collide with the
 listeners of the nodes or with the source ports of clients. The API rejects all others, and the whole object with them: there
 is no Service, and so no rule. A rule by hand would have hidden the port in a place where it is not expected.`,

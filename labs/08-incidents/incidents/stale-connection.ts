@@ -1,6 +1,6 @@
 import type { ClusterActions } from '../../../course/incident/cluster-actions.ts'
 import type { Incident } from '../../../course/incident/incident.ts'
-import { factOf, type Scene } from '../../../course/incident/shop.ts'
+import { factOf, type IncidentEnvironment } from '../../../course/incident/shop.ts'
 import { waitFor } from '../../../host/wait.ts'
 
 const MANIFEST = 'labs/08-incidents/manifests/price-feed.yaml'
@@ -15,25 +15,25 @@ const WINDOW = 4
 const asking = (address: string, port: number) =>
   `echo price | timeout 2 socat -t 0.5 - UDP4:${address}:${PORT},sourceport=${port},reuseaddr 2>/dev/null`
 /** An unused address in the node's Pod range, as of a deleted Pod of the feed. */
-const gone = ({ customer }: Scene) => customer.replace(/\d+$/, '249')
-const detour = (scene: Scene) =>
-  `PREROUTING -d ${factOf(scene, 'address')} -p udp --sport ${TILL_PORT} -j DNAT --to-destination ${gone(scene)}:${PORT}`
+const gone = ({ customer }: IncidentEnvironment) => customer.replace(/\d+$/, '249')
+const detour = (environment: IncidentEnvironment) =>
+  `PREROUTING -d ${factOf(environment, 'address')} -p udp --sport ${TILL_PORT} -j DNAT --to-destination ${gone(environment)}:${PORT}`
 
 /** Creates a flow to a deleted Pod, as if kube-proxy had not run when the Pod was replaced; the till keeps it alive. */
 async function openTill(actions: ClusterActions): Promise<void> {
-  const { scene, client } = actions
-  await actions.onNode(scene.node, `iptables -t nat -I ${detour(scene)}`)
-  const ask = asking(factOf(scene, 'address'), TILL_PORT)
+  const { environment, client } = actions
+  await actions.onNode(environment.node, `iptables -t nat -I ${detour(environment)}`)
+  const ask = asking(factOf(environment, 'address'), TILL_PORT)
   const command = ['sh', '-c', `while sleep 1; do price=$(${ask}); echo "\${price:-no answer}"; done`]
   const containers = [{ name: 'till', image: 'nicolaka/netshoot', imagePullPolicy: 'IfNotPresent', command }]
-  const spec = { nodeName: scene.node, terminationGracePeriodSeconds: 1, containers }
+  const spec = { nodeName: environment.node, terminationGracePeriodSeconds: 1, containers }
   const metadata = { name: TILL.name, labels: { lab: 'incidents' } }
   await client.core.createNamespacedPod({ namespace: TILL.namespace, body: { metadata, spec } })
   await waitFor('the till to be left without an answer', 60_000, async () => {
     const log = await client.core.readNamespacedPodLog(TILL).catch(() => '')
     return log.includes('no answer')
   })
-  await actions.onNode(scene.node, `iptables -t nat -D ${detour(scene)}`)
+  await actions.onNode(environment.node, `iptables -t nat -D ${detour(environment)}`)
 }
 
 export const staleConnection: Incident = {
@@ -48,11 +48,11 @@ export const staleConnection: Incident = {
     'Run `conntrack -L -p udp` on the node of the till and compare the two halves of each entry with the existing Pods.',
   ],
   async break(actions) {
-    const { scene, bench, client } = actions
+    const { environment, bench, client } = actions
     await bench.apply(MANIFEST)
     const { spec } = await client.core.readNamespacedService({ namespace: TILL.namespace, name: FEED })
     const address = spec?.clusterIP ?? ''
-    scene.facts.address = address
+    environment.facts.address = address
     const other = asking(address, TILL_PORT - 1)
     await waitFor('the feed to answer', 60_000, async () => (await actions.inCustomer(other)).trim() !== '')
     await openTill(actions)
@@ -62,10 +62,12 @@ export const staleConnection: Incident = {
     if (lines.at(-1)?.includes('pence')) return undefined
     return { look: 'kubectl logs till --tail=3', expected: 'prices', actual: lines.at(-1) || 'nothing' }
   },
-  async causeLeft({ live, scene }) {
-    const { stdout } = await live.onNode(scene.node, 'conntrack -L -p udp 2>/dev/null')
-    const found = stdout.includes(`src=${gone(scene)} `)
-    return found ? `conntrack on ${scene.node} still has a flow to ${gone(scene)}, which no Pod has` : undefined
+  async causeLeft({ live, environment }) {
+    const { stdout } = await live.onNode(environment.node, 'conntrack -L -p udp 2>/dev/null')
+    const found = stdout.includes(`src=${gone(environment)} `)
+    return found
+      ? `conntrack on ${environment.node} still has a flow to ${gone(environment)}, which no Pod has`
+      : undefined
   },
   wrongFixes: [
     {
@@ -74,16 +76,16 @@ export const staleConnection: Incident = {
     },
   ],
   fix: {
-    commands: (scene) => [
-      `make exec NODE=${scene.node} CMD='conntrack -D -p udp --orig-dst ${factOf(scene, 'address')}'`,
+    commands: (environment) => [
+      `make exec NODE=${environment.node} CMD='conntrack -D -p udp --orig-dst ${factOf(environment, 'address')}'`,
     ],
     play: (actions) =>
       actions.onNode(
-        actions.scene.node,
-        `conntrack -D -p udp --orig-dst ${factOf(actions.scene, 'address')} >/dev/null 2>&1`,
+        actions.environment.node,
+        `conntrack -D -p udp --orig-dst ${factOf(actions.environment, 'address')} >/dev/null 2>&1`,
       ),
   },
-  async heal({ bench }) {
+  async revert({ bench }) {
     await Promise.all([bench.delete('Pod', TILL.name), bench.delete('Service', FEED), bench.delete('Deployment', FEED)])
   },
   debrief: `The nat table is evaluated once for each flow, and conntrack repeats the result. A TCP connection to a Pod that is gone ends

@@ -22,8 +22,8 @@ export const internalPolicy: Incident = {
   ],
   break: (actions) => actions.patchService('shop', internal('Local')),
   async symptom(look) {
-    const [node = ''] = look.scene.nodes
-    const url = `http://${look.scene.shop}/`
+    const [node = ''] = look.environment.nodes
+    const url = `http://${look.environment.shop}/`
     const answers = await look.fromNode(node, url, url)
     const bad = answers.find(({ status }) => status !== 200)
     const command = `make exec NODE=${node} CMD='curl -sS --max-time 2 ${url}'`
@@ -36,7 +36,7 @@ export const internalPolicy: Incident = {
   wrongFixes: [
     {
       what: 'the rule that drops is deleted by hand',
-      play: (actions: ClusterActions) => actions.onNode(actions.scene.nodes[0] ?? '', withoutDrop),
+      play: (actions: ClusterActions) => actions.onNode(actions.environment.nodes[0] ?? '', withoutDrop),
     },
   ],
   fix: {
@@ -54,8 +54,8 @@ export const localPolicy: Incident = {
   id: 'local-policy',
   cause: 'nodes without a Pod of the Service drop requests from outside, because of its traffic policy',
   mode: 'iptables',
-  report: (scene) =>
-    `Partners who call the shop at ${addressOf(scene, scene.nodes[0] ?? '')}:${scene.nodePort} get no answer until they give up. With the other nodes' addresses it works, and we even see the partners' own addresses in our logs now.`,
+  report: (environment) =>
+    `Partners who call the shop at ${addressOf(environment, environment.nodes[0] ?? '')}:${environment.nodePort} get no answer until they give up. With the other nodes' addresses it works, and we even see the partners' own addresses in our logs now.`,
   hints: [
     'What do the other nodes have that the node without an answer lacks?',
     'The request is not refused: the packet is dropped. Look for DROP rules for the port in the filter table of that node.',
@@ -70,7 +70,7 @@ export const localPolicy: Incident = {
   wrongFixes: [
     {
       what: 'the rule that drops is deleted by hand',
-      play: (actions) => actions.onNode(actions.scene.nodes[0] ?? '', withoutDrop),
+      play: (actions) => actions.onNode(actions.environment.nodes[0] ?? '', withoutDrop),
     },
   ],
   fix: {
@@ -119,7 +119,7 @@ export const sessionAffinity: Incident = {
   wrongFixes: [
     {
       what: 'the stored clients of the node are cleared',
-      play: (actions: ClusterActions) => actions.onNode(actions.scene.node, forget),
+      play: (actions: ClusterActions) => actions.onNode(actions.environment.node, forget),
     },
   ],
   fix: {
@@ -148,7 +148,7 @@ export const sourceRanges: Incident = {
     'Which field of the Service shop-lb lists the allowed clients? `make exec NODE=outside CMD="ip address"` shows the addresses of the clients outside.',
   ],
   async break(actions) {
-    const { facts } = actions.scene
+    const { facts } = actions.environment
     const { own, other = '' } = readOutsideAddresses(await actions.onNode(OUTSIDE, printOutsideAddresses))
     Object.assign(facts, { warehouse: own, branch: other })
     const spec = {
@@ -163,17 +163,17 @@ export const sourceRanges: Incident = {
     })
   },
   async symptom(look) {
-    const url = `http://${factOf(look.scene, 'address')}/`
-    const warehouse = factOf(look.scene, 'warehouse')
+    const url = `http://${factOf(look.environment, 'address')}/`
+    const warehouse = factOf(look.environment, 'warehouse')
     const command = `make exec NODE=outside CMD='curl -sS --max-time 2 --interface ${warehouse} ${url}'`
     return complaint(await look.fromOutside(warehouse, url), command, 'an answer for the warehouse')
   },
   async causeLeft(look) {
-    const { facts } = look.scene
+    const { facts } = look.environment
     if ((look.service(NAME)?.loadBalancerSourceRanges ?? []).length === 0)
       return 'the Service shop-lb allows all clients, including the branch'
     const url = `http://${facts.address}/`
-    if ((await look.fromOutside(factOf(look.scene, 'warehouse'), url)).some(({ status }) => status !== 200))
+    if ((await look.fromOutside(factOf(look.environment, 'warehouse'), url)).some(({ status }) => status !== 200))
       return 'the Service shop-lb does not allow the warehouse'
     if (!facts.branch) return undefined
     const branch = await look.fromOutside(facts.branch, url)
@@ -189,9 +189,9 @@ export const sourceRanges: Incident = {
     commands: ({ facts }) => [
       `kubectl patch service ${NAME} --type merge -p '${JSON.stringify(ranges(`${facts.warehouse}/32`))}'`,
     ],
-    play: (actions) => actions.patchService(NAME, ranges(`${factOf(actions.scene, 'warehouse')}/32`)),
+    play: (actions) => actions.patchService(NAME, ranges(`${factOf(actions.environment, 'warehouse')}/32`)),
   },
-  heal: (actions) => actions.bench.delete('Service', NAME),
+  revert: (actions) => actions.bench.delete('Service', NAME),
   debrief: `loadBalancerSourceRanges is a firewall that kube-proxy writes: KUBE-FW-… lets the listed sources through to the Service, and
 all others meet DROP in KUBE-PROXY-FIREWALL (in IPVS mode: a set of sources, and KUBE-SOURCE-RANGES-FIREWALL). It matches the
 source address that reaches the node, so it only works if nothing in front replaces that address. Clients in the cluster were

@@ -1,7 +1,7 @@
 import type { ClusterActions } from '../../../course/incident/cluster-actions.ts'
 import type { Incident } from '../../../course/incident/incident.ts'
 import { complaint } from '../../../course/incident/incident-context.ts'
-import { factOf, type Scene } from '../../../course/incident/shop.ts'
+import { factOf, type IncidentEnvironment } from '../../../course/incident/shop.ts'
 import { configOf } from '../../../grading/evaluate.ts'
 import { stateOf } from '../../../grading/snapshot.ts'
 
@@ -29,11 +29,11 @@ export const leftoverVirtualServer: Incident = {
     'Look at `ip address show kube-ipvs0` and `ipvsadm -Ln` on the node of the customer.',
   ],
   async break(actions) {
-    const { scene } = actions
+    const { environment } = actions
     const address = await retiredAddress(actions)
-    scene.facts.address = address
+    environment.facts.address = address
     const backends = await actions.onNode(
-      scene.node,
+      environment.node,
       "iptables-save -t nat | sed -nE 's/.*--to-destination ([0-9.]+:80)$/\\1/p' | sort -u",
     )
     const reals = backends
@@ -44,10 +44,10 @@ export const leftoverVirtualServer: Incident = {
       `ip link add kube-ipvs0 type dummy; ip addr add ${address}/32 dev kube-ipvs0; sysctl -qw net.ipv4.vs.conntrack=1`,
       `printf '%s\\n' '-A -t ${address}:80 -s rr' ${reals.map((line) => `'${line}'`).join(' ')} | ipvsadm -R`,
     ]
-    await actions.onNode(scene.node, `modprobe -aq ip_vs ip_vs_rr dummy\n${script.join('\n')}`)
+    await actions.onNode(environment.node, `modprobe -aq ip_vs ip_vs_rr dummy\n${script.join('\n')}`)
   },
   async symptom(look) {
-    const url = `http://${factOf(look.scene, 'address')}/`
+    const url = `http://${factOf(look.environment, 'address')}/`
     const answers = await look.fromCustomer(url)
     if (complaint(answers, '', '') !== undefined) return undefined
     return {
@@ -56,25 +56,31 @@ export const leftoverVirtualServer: Incident = {
       actual: 'an answer',
     }
   },
-  causeLeft({ snapshot, scene }) {
-    const { links, virtualServers } = stateOf(snapshot.node(scene.node))
-    const address = factOf(scene, 'address')
+  causeLeft({ snapshot, environment }) {
+    const { links, virtualServers } = stateOf(snapshot.node(environment.node))
+    const address = factOf(environment, 'address')
     if (virtualServers.some((server) => server.address === address))
-      return `${scene.node} has a virtual server for ${address}`
+      return `${environment.node} has a virtual server for ${address}`
     const bound = links.some((link) => link.addresses.some((one) => one.address === address))
-    return bound ? `${address} is an address of ${scene.node}` : undefined
+    return bound ? `${address} is an address of ${environment.node}` : undefined
   },
   wrongFixes: [
     {
       what: 'the address is blocked by a rule',
       play: (actions: ClusterActions) =>
-        actions.onNode(actions.scene.node, `iptables -I INPUT -d ${factOf(actions.scene, 'address')} -j DROP`),
+        actions.onNode(
+          actions.environment.node,
+          `iptables -I INPUT -d ${factOf(actions.environment, 'address')} -j DROP`,
+        ),
       undo: (actions: ClusterActions) =>
-        actions.onNode(actions.scene.node, `iptables -D INPUT -d ${factOf(actions.scene, 'address')} -j DROP`),
+        actions.onNode(
+          actions.environment.node,
+          `iptables -D INPUT -d ${factOf(actions.environment, 'address')} -j DROP`,
+        ),
     },
   ],
   fix: { commands: () => ['make flush-nat'], play: (actions) => actions.bench.flush() },
-  heal: (actions) => actions.onNode(actions.scene.node, clean),
+  revert: (actions) => actions.onNode(actions.environment.node, clean),
   debrief: `kube-proxy removes nothing when it switches from IPVS to iptables mode. Its virtual servers, its sets and all addresses of
 kube-ipvs0 stay and are not updated: a Service that is deleted later still works in the kernel, a Pod that is replaced stays a
 real server. For Services that still exist this has no effect, because their packets are translated in PREROUTING before they
@@ -83,7 +89,7 @@ reach IPVS.`,
 
 /** kube-proxy's mark 0x4000, as ipvsadm prints it. */
 const MARK = 16384
-const place = ({ nodes }: Scene) => nodes[0] ?? ''
+const place = ({ nodes }: IncidentEnvironment) => nodes[0] ?? ''
 
 export const markedVirtualServer: Incident = {
   id: 'marked-virtual-server',
@@ -96,26 +102,26 @@ export const markedVirtualServer: Incident = {
     'Another entry takes the packet first. What do packets from outside have when they reach IPVS, and those of Pods do not?',
     'IPVS looks up the firewall mark first. Read `ipvsadm -Ln` to the end: one entry begins with FWM.',
   ],
-  break: (actions) => actions.onNode(place(actions.scene), `ipvsadm -A -f ${MARK} -s rr`),
+  break: (actions) => actions.onNode(place(actions.environment), `ipvsadm -A -f ${MARK} -s rr`),
   symptom: (look) => look.nodePortEverywhere(),
-  causeLeft({ snapshot, scene }) {
-    const { virtualServers } = stateOf(snapshot.node(place(scene)))
+  causeLeft({ snapshot, environment }) {
+    const { virtualServers } = stateOf(snapshot.node(place(environment)))
     const found = virtualServers.some(({ protocol }) => protocol === 'FWM')
-    return found ? `${place(scene)} still has a virtual server of the mark ${MARK}` : undefined
+    return found ? `${place(environment)} still has a virtual server of the mark ${MARK}` : undefined
   },
   wrongFixes: [
     {
       what: 'the other virtual server gets a real server',
       play: (actions: ClusterActions) =>
         actions.onNode(
-          place(actions.scene),
-          `ipvsadm -a -f ${MARK} -m -r $(ipvsadm -Sn | grep -m1 -- '-a -t ${actions.scene.shop}:80 ' | sed -E 's/.* -r (\\S+):80 .*/\\1/')`,
+          place(actions.environment),
+          `ipvsadm -a -f ${MARK} -m -r $(ipvsadm -Sn | grep -m1 -- '-a -t ${actions.environment.shop}:80 ' | sed -E 's/.* -r (\\S+):80 .*/\\1/')`,
         ),
     },
   ],
   fix: {
-    commands: (scene) => [`make exec NODE=${place(scene)} CMD='ipvsadm -D -f ${MARK}'`],
-    play: (actions) => actions.onNode(place(actions.scene), `ipvsadm -D -f ${MARK}`),
+    commands: (environment) => [`make exec NODE=${place(environment)} CMD='ipvsadm -D -f ${MARK}'`],
+    play: (actions) => actions.onNode(place(actions.environment), `ipvsadm -D -f ${MARK}`),
   },
   debrief: `IPVS finds virtual servers by address and port, or by firewall mark, and looks up the mark first. kube-proxy marks packets to
 be masqueraded with 0x4000, which is 16384: a virtual server for that mark receives all of them, and drops them if it has no
@@ -124,7 +130,7 @@ real server. kube-proxy removes virtual servers whose addresses are not its own,
 
 const realsOf = (shop: string) => `ipvsadm -Sn | sed -nE 's/^-a -t ${shop}:80 -r (\\S+) .*/\\1/p'`
 const weights = (actions: ClusterActions, weight: number, which = '') => {
-  const { node, shop } = actions.scene
+  const { node, shop } = actions.environment
   const each = `ipvsadm -e -t ${shop}:80 -r $real -m -w ${weight}`
   return actions.onNode(node, `for real in $(${realsOf(shop)}${which}); do ${each}; done`)
 }
@@ -142,13 +148,13 @@ export const weightZero: Incident = {
   ],
   break: (actions) => weights(actions, 0),
   symptom: (look) => look.customerOfShop(4),
-  causeLeft({ snapshot, scene }) {
-    const server = stateOf(snapshot.node(scene.node)).virtualServers.find(
-      ({ address, port }) => address === scene.shop && port === 80,
+  causeLeft({ snapshot, environment }) {
+    const server = stateOf(snapshot.node(environment.node)).virtualServers.find(
+      ({ address, port }) => address === environment.shop && port === 80,
     )
     const idle = server?.realServers.filter(({ weight }) => weight === 0) ?? []
     return idle.length > 0
-      ? `${idle.length} real servers of ${scene.shop}:80 on ${scene.node} have weight 0`
+      ? `${idle.length} real servers of ${environment.shop}:80 on ${environment.node} have weight 0`
       : undefined
   },
   wrongFixes: [
@@ -161,7 +167,7 @@ export const weightZero: Incident = {
     commands: ({ node }) => [
       `kubectl -n kube-system delete pod -l k8s-app=kube-proxy --field-selector spec.nodeName=${node}`,
     ],
-    play: (actions) => actions.replaceKubeProxyPod(actions.scene.node),
+    play: (actions) => actions.replaceKubeProxyPod(actions.environment.node),
   },
   debrief: `Weight 0 drains a real server: existing connections continue, new ones are not sent to it. kube-proxy itself uses it for
 endpoints that are being removed. It does not check the weights of endpoints that stay, except in its first sync, so a manual
@@ -184,7 +190,7 @@ export const unknownScheduler: Incident = {
   ],
   async break(actions) {
     await actions.editConfig(configured('fastest'))
-    await actions.replaceKubeProxyPod(actions.scene.node, 'in trouble')
+    await actions.replaceKubeProxyPod(actions.environment.node, 'in trouble')
     await actions.patchDeployment('shop', {
       spec: { template: { metadata: { annotations: { release: new Date().toISOString() } } } },
     })
@@ -213,7 +219,7 @@ time.`,
 
 /** Copies the virtual server of the shop from another node. */
 async function realServersByHand(actions: ClusterActions): Promise<void> {
-  const { node, nodes, shop } = actions.scene
+  const { node, nodes, shop } = actions.environment
   const other = nodes.find((name) => name !== node) ?? node
   const lines = (await actions.onNode(other, `ipvsadm -Sn | grep -- '-t ${shop}:80 '`)).trim().split('\n')
   await actions.onNode(node, `ipvsadm -D -t ${shop}:80; ipvsadm -R <<'END'\n${lines.join('\n')}\nEND`)

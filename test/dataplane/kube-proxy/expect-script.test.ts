@@ -9,7 +9,7 @@ import { parseIpvsadmSave } from '../../../dataplane/ipvsadm-save.ts'
 import { recordingPath, stateAt } from './recordings.ts'
 import { strictDifference } from './strict-difference.ts'
 
-const SCRIPT = join(import.meta.dirname, '../../../scripts/expect.ts')
+const START = join(import.meta.dirname, '../../../scripts/start.mjs')
 
 interface Run {
   code: number
@@ -21,7 +21,7 @@ const run = (args: string[], stdin = ''): Promise<Run> =>
   new Promise((resolve) => {
     const child = execFile(
       process.execPath,
-      ['--import', 'tsx', SCRIPT, ...args],
+      [START, 'scripts/expect.ts', ...args],
       { maxBuffer: 2 ** 26, env: { ...process.env, NO_COLOR: '1' } },
       (error, stdout, stderr) => resolve({ code: error ? Number(error.code) : 0, stdout, stderr }),
     )
@@ -90,7 +90,7 @@ describe('scripts/expect.ts', () => {
       expect(stderr).toMatch(/^ ✗ [^\n]+\n$/)
     }
     expect(runs[0]?.stderr).toContain('Standard input is empty')
-    expect(runs[1]?.stderr).toContain('Standard input is no JSON')
+    expect(runs[1]?.stderr).toContain('Standard input is not JSON')
   })
 
   test('--diff ends with 0 when equal, 1 when different and reports what', async () => {

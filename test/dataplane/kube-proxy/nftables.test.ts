@@ -160,7 +160,7 @@ describe('what becomes of a packet', () => {
 
   it.each(LAYOUTS)('%s: a sender is remembered, one outside of the ranges dropped', (version) => {
     const [first = ''] = ways(web('web-affinity'), version, 'service-ips', '10.96.119.228 . tcp . 80').slice(-1)
-    expect(first).toMatch(/the sender remembered for 600 s$/)
+    expect(first).toMatch(/session affinity for 600 s$/)
     expect(ways(web('web-lb-source-ranges'), version, 'firewall-ips', '172.18.255.200 . tcp . 80')).toEqual([
       'ip saddr != { 198.51.100.0/25, 203.0.113.0/24 }: drop',
     ])
@@ -261,8 +261,8 @@ describe('what changed from patch level to patch level', () => {
     expect(last({ ...web, serviceCIDRs }, '1.34')?.text).toBe('ip daddr { 10.96.0.0/12, 10.240.0.0/20 } drop')
   })
 
-  it('1.37 is said to be newer than what is modelled', () =>
-    expect(() => tables(web, 'v1.37.0')).toThrow('"v1.37.0" is newer than what is modelled; the newest is 1.36'))
+  it('1.37 is reported as newer than the modelled versions', () =>
+    expect(() => tables(web, 'v1.37.0')).toThrow('"v1.37.0" is newer than the modelled versions; the newest is 1.36'))
 })
 
 describe('the comparison', () => {

@@ -3,8 +3,10 @@ import { join } from 'node:path'
 import { CAPTURE_FILES, readCapturedNode } from '../../../dataplane/capture.ts'
 import type { Family } from '../../../dataplane/ip-address.ts'
 import { defaultConfig, type KubeProxyConfig } from '../../../dataplane/kube-proxy/config.ts'
+import type { NftTable } from '../../../dataplane/nft-table.ts'
 import type { NodeState } from '../../../dataplane/node-state.ts'
 import { type ClusterObjects, readObjects } from '../../../dataplane/objects.ts'
+import { predict } from '../../../dataplane/predict.ts'
 
 const ROOT = join(import.meta.dirname, '../../../data/recordings')
 
@@ -23,6 +25,13 @@ export const recordedConfig = (): KubeProxyConfig => ({ ...defaultConfig(), clus
 
 export const objectsAt = (...parts: string[]): ClusterObjects =>
   readObjects(JSON.parse(readFileSync(recordingPath(...parts), 'utf8'))).objects
+
+/** The IPv4 tables that kube-proxy of this version writes in nftables mode for recorded objects. */
+export function predictedTables(scenario: string, version: string): NftTable[] {
+  const options = { node: NODE, mode: 'nftables', version, config: recordedConfig() } as const
+  const { nftables = [] } = predict(objectsAt('objects', `${scenario}.json`), options)
+  return nftables.filter(({ family }) => family === 'ip')
+}
 
 /** One recorded node, with its rules of one family. */
 export function stateAt(folder: string, family: Family = 'ipv4'): NodeState {

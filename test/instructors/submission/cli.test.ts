@@ -11,8 +11,7 @@ import { classSchema } from '../../../instructors/class/result.ts'
 import { ALICE, changedFile } from './made-submission.ts'
 import { fileOf } from './tar-bytes.ts'
 
-// Scripts run from a folder of their own, where no node_modules is found.
-const tsx = import.meta.resolve('tsx')
+// Scripts run in a folder of their own, where no node_modules is found.
 const folder = mkdtempSync(join(tmpdir(), 'labgrade-cli-'))
 
 function run(
@@ -21,9 +20,9 @@ function run(
   variables: Record<string, string> = {},
 ): Promise<{ code: number; stdout: string; stderr: string }> {
   const env = { ...process.env, CLUSTER: 'embedded', NO_COLOR: '1', ...variables }
-  const file = join(projectRoot, 'scripts', script)
+  const start = join(projectRoot, 'scripts/start.mjs')
   return new Promise((resolve) => {
-    execFile(process.execPath, ['--import', tsx, file, ...args], { cwd: folder, env }, (error, stdout, stderr) =>
+    execFile(process.execPath, [start, `scripts/${script}`, ...args], { cwd: folder, env }, (error, stdout, stderr) =>
       resolve({ code: typeof error?.code === 'number' ? error.code : 0, stdout, stderr }),
     )
   })

@@ -15,15 +15,15 @@ import { INCIDENT_LAB, INCIDENT_LABEL, SHOP_OBJECTS } from './shop.ts'
  * parts, kube-proxy's configuration, altered Services and Pods. Closes the incident. kube-proxy's own rules are repaired by
  * the next deployShop or reset.
  */
-export async function healIncident(bench: LabBench): Promise<void> {
+export async function revertIncident(bench: LabBench): Promise<void> {
   const { cluster, client, progress } = bench
   const found = await sealedIncident(new LabNotes(INCIDENT_LAB, new Snapshot(await takeObjects(cluster, client))))
   if (!found) return
   const { secret, incident } = found
   const before = new Snapshot(await takeCapture(cluster, client))
   progress.start('Reverting the incident')
-  const actions = new ClusterActions(bench, secret.scene)
-  await incident.heal?.(actions)
+  const actions = new ClusterActions(bench, secret.environment)
+  await incident.revert?.(actions)
   await Promise.all(before.nodes.map((node) => restoreForeign(actions, node, secret.baseline)))
   await restoreStage(bench, before, secret.baseline)
   await bench.delete('ConfigMap', notesName(INCIDENT_LAB))
@@ -42,7 +42,7 @@ function sameConfig(now: Snapshot, { config }: Baseline): boolean {
   }
 }
 
-/** Deletes the rules that were added since, and restores those that are missing. */
+/** Deletes added rules and restores missing ones. */
 async function restoreForeign(actions: ClusterActions, node: NodeView, { foreign }: Baseline): Promise<void> {
   const then = foreign[node.name] ?? []
   const now = foreignRules(node)
@@ -81,8 +81,8 @@ async function restoreStage(bench: LabBench, before: Snapshot, { services }: Bas
 }
 
 /**
- * For other labs: reverts an unfinished incident and deletes its shop. A finished one leaves correct rules, and at most
- * kernel state that its repair did not need to remove.
+ * For other labs: reverts an unfinished incident and deletes its shop. A finished incident leaves correct rules, and at
+ * most kernel state that its repair did not have to remove.
  */
 export async function leaveIncident(bench: LabBench): Promise<void> {
   const { cluster, client } = bench
@@ -90,10 +90,10 @@ export async function leaveIncident(bench: LabBench): Promise<void> {
   const found = await sealedIncident(notes)
   if (!found) return
   if (notes.read(CLOSED_KEY, isClosedNote)) {
-    await found.incident.heal?.(new ClusterActions(bench, found.secret.scene))
+    await found.incident.revert?.(new ClusterActions(bench, found.secret.environment))
     return
   }
-  await healIncident(bench)
+  await revertIncident(bench)
   await closeShop(bench)
 }
 

@@ -1,12 +1,15 @@
 import { chalk } from 'zx/core'
 import type { Incident } from './incident.ts'
-import { DIAGNOSIS, type IncidentNote } from './incident-note.ts'
+import { COST, DIAGNOSIS, type IncidentNote } from './incident-note.ts'
 
 const wrapped = (text: string, width = 100) =>
   text.replace(new RegExp(`(.{1,${width}})(?: +|\\n|$)`, 'g'), (_all, line: string) => `  ${line}\n`).trimEnd()
 
 /** The user's report, the possible causes, and the next commands. */
-export function tellIncident({ report, choices, seed, hints }: IncidentNote, incidents: readonly Incident[]): string {
+export function describeIncident(
+  { report, choices, seed, hints }: IncidentNote,
+  incidents: readonly Incident[],
+): string {
   const listed = choices.flatMap((id) => incidents.find((incident) => incident.id === id) ?? [])
   const width = Math.max(...choices.map((id) => id.length))
   return [
@@ -18,9 +21,9 @@ export function tellIncident({ report, choices, seed, hints }: IncidentNote, inc
     '',
     ...listed.map(({ id, cause }) => `  ${id.padEnd(width)}  ${cause}`),
     '',
-    `Name the cause: make answer Q=${DIAGNOSIS} A=…    Repair it: make check-8 checks everything.`,
+    `Name the cause: make answer Q=${DIAGNOSIS} A=…    Check your repair: make check-8`,
     chalk.dim(
-      `Hints: make incident HINT=1 (each costs 15 of the incident's score; ${hints} so far). Repeat this one: make incident SEED=${seed}.`,
+      `Hints: make incident HINT=1 (each costs ${COST} points of the diagnosis; ${hints} so far). Start the same incident again: make incident SEED=${seed}.`,
     ),
   ].join('\n')
 }
@@ -41,6 +44,6 @@ export function listIncidents(incidents: readonly Incident[], here: readonly Inc
   return [
     ...lines,
     '',
-    `${incidents.length} incidents. One of them: make incident INCIDENT=id; drawn by a seed: make incident SEED=7.`,
+    `${incidents.length} incidents. Start one by its id: make incident INCIDENT=id; by a seed: make incident SEED=7.`,
   ].join('\n')
 }

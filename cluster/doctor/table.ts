@@ -1,0 +1,88 @@
+import wrapAnsi from 'wrap-ansi'
+import { chooseKernel } from './choose-kernel.ts'
+import type { Facts, LabNeeds } from './facts.ts'
+import { type DoctorResult, diagnose, type LabVerdict, type Place, type Severity } from './judge.ts'
+
+/** A line of `make doctor`: what it is about (only on the first of several), what was looked at, the result, and what fixes it. */
+export interface TableRow extends DoctorResult {
+  of: string
+}
+
+/** What the user set: the values of CLUSTER and KERNEL. */
+export interface Wishes {
+  cluster?: string | undefined
+  kernel?: string | undefined
+}
+
+/** The whole table, with a row for each lab that names where `make lab-N` runs it now, and why not elsewhere. Pure. */
+export function doctorRows(facts: Facts, wishes: Wishes = {}): { rows: TableRow[]; able: number[] } {
+  const { machine, embedded, kind, labs } = diagnose(facts)
+  const about = (of: string, results: DoctorResult[]) =>
+    results.map((result, index) => ({ ...result, of: index === 0 ? of : '' }))
+  const labRows = labs.map((verdict, index) => labRow(verdict, chosenPlace(verdict, facts, wishes, facts.labs[index])))
+  return {
+    rows: [...about('machine', machine), ...about('embedded', embedded), ...about('kind', kind), ...labRows],
+    able: labs.filter((_, index) => labRows[index]?.severity === 'fine').map(({ number }) => number),
+  }
+}
+
+/** Where `make lab-N` without a cluster runs a lab: on kind where an engine responds, else on the kernel that chooseKernel takes. */
+function chosenPlace(
+  { places }: LabVerdict,
+  facts: Facts,
+  { cluster, kernel }: Wishes,
+  lab?: LabNeeds,
+): Place | undefined {
+  const named = (name: Place['name']) => places.find((place) => place.name === name)
+  const kind = named('kind')
+  if (cluster === 'kind') return kind
+  if ((cluster ?? 'auto') === 'auto' && facts.kind.engine && kind?.reason === undefined) return kind
+  const choice = chooseKernel(kernel, facts.embedded, lab)
+  return named('kernel' in choice ? `KERNEL=${choice.kernel}` : kernel === 'uml' ? 'KERNEL=uml' : 'KERNEL=host')
+}
+
+/** Why a lab can't run at places. What no lab can run on has a row of its own, which tells why. */
+function whyNot(places: readonly Place[]): string[] {
+  const unusable = places.filter(({ reason, forAll }) => reason !== undefined && forAll).map(({ name }) => name)
+  const others = places.flatMap(({ name, reason, forAll }) => (reason && !forAll ? [`${name}: ${reason}`] : []))
+  return [...others, ...(unusable.length > 0 ? [`${unusable.join(' and ')} can't be used, see above`] : [])]
+}
+
+function labRow({ number, places }: LabVerdict, chosen: Place | undefined): TableRow {
+  const of = `lab ${number}`
+  const able = places.filter(({ reason }) => reason === undefined)
+  const others = able.filter((place) => place !== chosen).map(({ name }) => name)
+  if (chosen === undefined || able.length === 0)
+    return { of, what: 'nowhere yet', severity: 'fault', detail: whyNot(places).join('; ') }
+  if (chosen.reason !== undefined) {
+    const detail = [...whyNot([chosen]), `${others.join(' and ')} can`].join('; ')
+    return { of, what: 'not as set', severity: 'fault', detail }
+  }
+  const not = whyNot(places.filter(({ forAll }) => !forAll))
+  const without = able.flatMap(({ name, stepsLack }) =>
+    stepsLack.length > 0 ? [`${name}: without the steps that need ${stepsLack.join(' and ')}`] : [],
+  )
+  const or = others.length > 0 ? [`or ${others.join(', ')}`] : []
+  return { of, what: chosen.name, severity: 'fine', detail: [...or, ...not, ...without].join('; ') }
+}
+
+const marks: Record<Severity, string> = { fine: '✓', note: '•', warning: '!', fault: '✗' }
+const WIDTH = 80
+
+/** The rows as text of at most 80 columns. `mark` may colour the sign at the beginning of a line. */
+export function layoutRows(rows: readonly TableRow[], mark = (sign: string, _weight: Severity) => sign): string[] {
+  const column = (key: 'of' | 'what') => Math.max(...rows.map((row) => row[key].length)) + 2
+  const [first, second] = [column('of'), column('what')]
+  const indent = ' '.repeat(3 + first + second)
+  const head = `   ${'for'.padEnd(first)}${'what'.padEnd(second)}result (→ what fixes it)`
+  const body = rows.flatMap(({ of, what, severity, detail, fix }) => {
+    const wrapped = (text: string) => wrapAnsi(text, WIDTH - indent.length).split('\n')
+    const [line = '', ...more] = wrapped(detail)
+    const fixLines = fix === undefined ? [] : wrapped(`→ ${fix}`)
+    return [
+      ` ${mark(marks[severity], severity)} ${of.padEnd(first)}${what.padEnd(second)}${line}`.trimEnd(),
+      ...[...more, ...fixLines].map((text) => indent + text),
+    ]
+  })
+  return [head, ...body]
+}

@@ -1,0 +1,219 @@
+// One learner's work on one lab of a running cluster: what the terminal guide and the guide's page both do, and nothing of how it is shown.
+
+import { z } from 'zod'
+import type { Cluster } from '../cluster/driver.ts'
+import type { LabSpec } from '../grading/check-context.ts'
+import type { StepOutcome } from '../grading/failure.ts'
+import { gradeWith, loadSpec } from '../grading/grader.ts'
+import { judge, judgeRound } from '../grading/judge.ts'
+import { findStep, type LabDefinition, readLab } from '../grading/lab-definition.ts'
+import { listLabs } from '../grading/lab-folders.ts'
+import { NOTES_NAMESPACE, notesName, writeNotes } from '../grading/lab-notes.ts'
+import { scoreLine } from '../grading/learner-report.ts'
+import type { LiveCluster } from '../grading/live-cluster.ts'
+import type { Snapshot } from '../grading/snapshot.ts'
+import { openCluster } from '../grading/source.ts'
+import { personalise, type Variant } from '../grading/variant.ts'
+import { plainText } from '../host/plain-text.ts'
+import type { Progress } from '../host/progress.ts'
+import { rememberHint, shownHints } from './hint-memory.ts'
+import { LabBench, type LabSolution, loadSolution } from './lab-bench.ts'
+import { type GuideLab, type GuideNote, idOf, type LabProgress } from './lab-progress.ts'
+import { resetLab } from './lab-reset.ts'
+import { readLabText } from './lab-text.ts'
+import { playSteps } from './play-lab.ts'
+
+const NOTE_KEY = 'guide'
+/** Where the part of a section begins that is told afterwards. */
+const SEEN = '**What you saw.**'
+
+const noteSchema = z.object({
+  at: z.string(),
+  workedMs: z.number(),
+  shown: z.array(z.string()),
+  held: z.array(z.string()),
+  passed: z.array(z.string()),
+})
+
+type OpenSource = Awaited<ReturnType<typeof openCluster>>
+
+/** What a session is made of. */
+interface Parts {
+  spec: LabSpec
+  solution: LabSolution
+  bench: LabBench
+  source: OpenSource
+  note: GuideNote | undefined
+}
+
+export class LabSession {
+  readonly bench: LabBench
+  readonly source: OpenSource
+  readonly lab: GuideLab
+  /** Where a guide left the lab; undefined if it was not begun. */
+  readonly note: GuideNote | undefined
+  /** Tiers of hints that were shown before, by step. */
+  readonly hints: ReadonlyMap<string, number>
+  readonly #spec: LabSpec
+  readonly #solution: LabSolution
+  readonly #quiet: LiveCluster
+  #workedMs: number
+  #since: number | undefined = Date.now()
+  #saved: Promise<void> = Promise.resolve()
+
+  private constructor({ spec, solution, bench, source, note }: Parts) {
+    this.bench = bench
+    this.source = source
+    this.lab = guideLab(spec.lab, solution, bench.variant)
+    this.note = note
+    this.hints = shownHints(spec.lab.number, bench.cluster.name)
+    this.#spec = spec
+    this.#solution = solution
+    this.#quiet = source.live.quietly()
+    this.#workedMs = note?.workedMs ?? 0
+  }
+
+  /** Opens a lab from where it was left, or from its starting state. On a cluster of the user's kubeconfig it asks for consent. */
+  static async open(lab: LabDefinition, cluster: Cluster, progress: Progress): Promise<LabSession> {
+    const [spec, bench] = await Promise.all([
+      loadSpec(lab),
+      LabBench.open(cluster, progress, `work through lab ${lab.number}`),
+    ])
+    const begun = await readNotes(lab, bench)
+    if (begun)
+      progress.note(`Lab ${lab.number} goes on from what the cluster holds; make reset-${lab.number} starts over.`)
+    else await resetLab(lab, bench)
+    const [solution, source] = await Promise.all([loadSolution(lab.folder), openCluster(cluster)])
+    return new LabSession({ spec, solution, bench, source, note: readNote(begun?.[NOTE_KEY]) })
+  }
+
+  /** Looks at the nodes once and judges every step, and sends no packet. Throws when the cluster can't be read. */
+  async look(): Promise<{ snapshot: Snapshot; outcomes: StepOutcome[] }> {
+    const snapshot = await this.source.snapshot()
+    return { snapshot, outcomes: await judgeRound(this.#spec, snapshot, this.#quiet) }
+  }
+
+  /** Checks a step with everything that proves it. */
+  async check(step: string): Promise<StepOutcome> {
+    const { outcomes } = await judge(this.#spec, this.source, { only: [step] })
+    return outcomes[0] ?? { id: step, verdict: 'could not check', reason: 'the grader did not come to it' }
+  }
+
+  /** Keeps an answer in the cluster. Throws Error with a sentence for the learner when it is not valid. */
+  answer(step: string, text: string): Promise<void> {
+    return this.bench.answer(this.lab.definition.number, step, text)
+  }
+
+  /** Records that a hint was shown. */
+  rememberHint(step: string, tier: number): void {
+    rememberHint(this.lab.definition.number, this.bench.cluster.name, step, tier)
+  }
+
+  /** Has the reference solution solve a step; what it does is printed on standard output. */
+  async play(step: string): Promise<StepOutcome[]> {
+    const definition = findStep(this.#spec.lab, step)
+    return playSteps(this.#spec, this.#solution, this.bench, this.source, [definition])
+  }
+
+  /** Grades every step. Returns the Markdown of the lab's end: score, time, what is open, what comes next. */
+  async finish({ shown, held, hints }: LabProgress): Promise<string> {
+    const { lab } = this.#spec
+    const { driver, name } = this.bench.cluster
+    const request = { lab: lab.number, source: { kind: 'cluster', driver, name } } as const
+    const report = await gradeWith(this.#spec, request, () => this.source)
+    const open = report.steps.filter(({ verdict }) => verdict !== 'passed' && verdict !== 'not applicable')
+    const unseen = report.steps.filter(({ id, verdict }) => verdict === 'passed' && !shown.has(id)).map(({ id }) => id)
+    const taken = [...hints].map(([id, tiers]) => `${id} ${tiers}`)
+    const minutes = Math.max(1, Math.round(this.workedMs() / 60_000))
+    const next = listLabs().find(({ number }) => number > lab.number)
+    const lines = [
+      `## Lab ${lab.number}: ${open.length === 0 ? 'done' : 'the last step is behind you'}`,
+      `**${scoreLine(report)}**`,
+      ...(open.length > 0
+        ? [`Still open: ${open.map(({ id }) => id).join(', ')} (the list of steps goes there).`]
+        : []),
+      `Time: ${minutes} ${minutes === 1 ? 'minute' : 'minutes'}.`,
+      `Hints: ${taken.length === 0 ? 'none' : taken.join(', ')}.`,
+      ...(held.size > 0 ? [`Held already when you came to them: ${[...held].join(', ')}.`] : []),
+      `Passed unseen: ${unseen.length === 0 ? 'none' : unseen.join(', ')}.`,
+      this.lab.outro.replace(/^## .*$/m, ''),
+      '**Next**',
+      `Hand in: \`make submit LEARNER=your-name LAB=${lab.number}\``,
+      ...(next
+        ? [`Read on: labs/${next.folder}/README.md, ${readLab(next.number).title}: \`make lab-${next.number}\``]
+        : []),
+      `The terms of this lab: labs/GLOSSARY.md. Its slides: \`make present\`.`,
+    ]
+    return lines.join('\n\n')
+  }
+
+  /** Resolves when what was to be kept is. */
+  saved(): Promise<void> {
+    return this.#saved
+  }
+
+  /** Milliseconds that guides of this lab were open and not paused. */
+  workedMs(): number {
+    return this.#workedMs + (this.#since === undefined ? 0 : Date.now() - this.#since)
+  }
+
+  get paused(): boolean {
+    return this.#since === undefined
+  }
+
+  /** Stops the clock, or lets it go on. */
+  pause(paused: boolean): void {
+    this.#workedMs = this.workedMs()
+    this.#since = paused ? undefined : Date.now()
+  }
+
+  /**
+   * Keeps in the cluster where the learner is (`begun`: at a step or behind the last one). One write after the other; a cluster
+   * that is gone keeps nothing.
+   */
+  save(progress: LabProgress, begun: boolean): void {
+    const { shown, held, passed } = progress
+    const at = begun ? idOf(progress) : ''
+    const note: GuideNote = { at, workedMs: this.workedMs(), shown: [...shown], held: [...held], passed: [...passed] }
+    const write = () => writeNotes(this.bench.client, this.#spec.lab.number, { [NOTE_KEY]: JSON.stringify(note) })
+    this.#saved = this.#saved.then(write).catch(() => undefined)
+  }
+}
+
+/** What the cluster's ConfigMap of a lab holds; undefined when the lab was not begun. */
+async function readNotes(lab: LabDefinition, { client }: LabBench): Promise<Record<string, string> | undefined> {
+  const fieldSelector = `metadata.name=${notesName(lab.number)}`
+  const { items } = await client.core.listNamespacedConfigMap({ namespace: NOTES_NAMESPACE, fieldSelector })
+  return items[0] && (items[0].data ?? {})
+}
+
+function readNote(text = ''): GuideNote | undefined {
+  try {
+    return noteSchema.parse(JSON.parse(text))
+  } catch {
+    // None yet, or one that was edited: the guide begins at the first step.
+    return undefined
+  }
+}
+
+/** The texts of a lab in the names of the learner's variant. */
+function guideLab(lab: LabDefinition, solution: LabSolution, variant: Variant): GuideLab {
+  const { intro, outro, sections } = readLabText(lab.folder)
+  const own = (text: string) => personalise(text, variant)
+  const steps = lab.steps.map((definition) => {
+    const section = sections.get(definition.id) ?? `## ${definition.title}`
+    const at = section.indexOf(SEEN)
+    return {
+      definition,
+      task: own(at === -1 ? section : section.slice(0, at)),
+      seen: at === -1 ? '' : own(section.slice(at)),
+      hints: definition.hints.map(own),
+      solution: (solution.steps[definition.id]?.commands ?? []).map(own),
+    }
+  })
+  return { definition: lab, intro: own(intro), outro: own(outro), steps }
+}
+
+/** The first line of an error, safe to show. */
+export const sentenceOf = (error: unknown): string =>
+  plainText((error instanceof Error ? error.message : String(error)).split('\n')[0] ?? '')

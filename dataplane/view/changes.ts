@@ -1,0 +1,122 @@
+import { misplaced, sameSequence } from '../compare/finding.ts'
+import { type Entry, type NodeHoldings, nameOf } from './holdings.ts'
+
+/** One entry of one node that was added, removed, changed its text or moved within its chain. Counters are no change. */
+export interface Change {
+  node: string
+  /** The id of the entry (holdings.ts), or `kube-proxy` for a change of its mode. */
+  id: string
+  /** Where it is, for people: `nat KUBE-SERVICES`, `set KUBE-CLUSTER-IP`, `IPVS`. */
+  place: string
+  change: 'added' | 'removed' | 'changed' | 'moved'
+  text: string
+  /** The text before, of a changed entry. */
+  before?: string
+}
+
+/** What changed on a node, in the order of the tree, what was removed last. A node that was not read has no changes. */
+export function changesBetween(before: NodeHoldings, after: NodeHoldings): Change[] {
+  const { node } = after
+  if (before.trouble !== undefined || after.trouble !== undefined) return []
+  const [was, is] = [entriesById(before), entriesById(after)]
+  const changes: Change[] = []
+  if (before.mode !== after.mode && after.mode !== undefined) {
+    const place = { node, id: 'kube-proxy', place: 'kube-proxy', text: `mode ${after.mode}` }
+    if (before.mode === undefined) changes.push({ ...place, change: 'added' })
+    else changes.push({ ...place, change: 'changed', before: `mode ${before.mode}` })
+  }
+  for (const [id, { place, text, entry }] of is) {
+    const old = was.get(id)
+    if (!old) changes.push({ node, id, place, change: 'added', text })
+    else if (old.text !== text) changes.push({ node, id, place, change: 'changed', text, before: old.text })
+    if (old && entry.kind === 'chain')
+      for (const moved of movedRules(old.entry, entry)) {
+        const { place, text } = is.get(moved) as Placed
+        changes.push({ node, id: moved, place, change: 'moved', text })
+      }
+  }
+  for (const [id, { place, text }] of was) if (!is.has(id)) changes.push({ node, id, place, change: 'removed', text })
+  return changes
+}
+
+/** The fewest rules that must move for the common rules of a chain to have the new order. */
+function movedRules(before: Entry, after: Entry): string[] {
+  const ids = ({ children = [] }: Entry) => children.map(({ id }) => id)
+  const [was, is] = [ids(before), ids(after)]
+  if (sameSequence(was, is)) return []
+  const [old, now] = [new Set(was), new Set(is)]
+  return misplaced(
+    was.filter((id) => now.has(id)),
+    is.filter((id) => old.has(id)),
+  )
+}
+
+interface Placed {
+  entry: Entry
+  place: string
+  text: string
+}
+
+/** Every entry but the groups. */
+function entriesById({ groups }: NodeHoldings): Map<string, Placed> {
+  const entries = new Map<string, Placed>()
+  const add = (entry: Entry, parents: readonly Entry[]): void => {
+    const [parent] = parents.slice(-1)
+    const text = entry.kind === 'real server' && parent ? `${nameOf(parent.id)} ${entry.text}` : entry.text
+    if (parent) entries.set(entry.id, { entry, place: placeIn(parents), text })
+    for (const child of entry.children ?? []) add(child, [...parents, entry])
+  }
+  for (const group of groups) add(group, [])
+  return entries
+}
+
+function placeIn(parents: readonly Entry[]): string {
+  const [group = '', name = '', inner] = parents.map(({ id }) => nameOf(id))
+  if (group === 'ipvs') return 'IPVS'
+  if (name === '') return group
+  if (group === 'ipset') return `set ${name}`
+  if (group === 'links') return `addresses of ${name}`
+  return inner === undefined ? name : `${name} ${inner}`
+}
+
+/** What the nodes held at one time, and what changed since the moment before. */
+export interface Moment {
+  at: number
+  nodes: NodeHoldings[]
+  changes: Change[]
+}
+
+/** The latest moments; `dropped` of them before the first are no longer kept, so that numbers of moments stay the same. */
+export interface Timeline {
+  dropped: number
+  moments: readonly Moment[]
+}
+
+export const EMPTY_TIMELINE: Timeline = { dropped: 0, moments: [] }
+const MOMENTS = 100
+
+/**
+ * The timeline with what the nodes hold now: a further moment if something changed, else the latest one with new counters. Of a
+ * node that could not be read it keeps what was last known, with the reason.
+ */
+export function addMoment(timeline: Timeline, at: number, read: readonly NodeHoldings[]): Timeline {
+  const { moments, dropped } = timeline
+  const latest = moments.at(-1)
+  const lastKnown = (node: string) => latest?.nodes.find((one) => one.node === node)
+  const nodes = read.map((one) => {
+    const known = one.trouble === undefined ? undefined : lastKnown(one.node)
+    return known ? { ...known, trouble: one.trouble as string } : one
+  })
+  const changes = nodes.flatMap((one) => {
+    const { trouble: _, ...known } = lastKnown(one.node) ?? one
+    return changesBetween(known, one)
+  })
+  if (latest && changes.length === 0) return { dropped, moments: [...moments.slice(0, -1), { ...latest, nodes }] }
+  const kept = [...moments, { at, nodes, changes }]
+  const surplus = Math.max(0, kept.length - MOMENTS)
+  return { dropped: dropped + surplus, moments: kept.slice(surplus) }
+}
+
+/** A moment by its number, which counts from 0; undefined for one that is no longer kept, or not yet there. */
+export const findMoment = ({ dropped, moments }: Timeline, moment: number): Moment | undefined =>
+  moments[moment - dropped]

@@ -1,0 +1,111 @@
+// The page's connection to the guide's server: pushes in, actions out.
+
+import { entriesOf } from '../../dataplane/view/holdings.ts'
+import type { ActionArguments, ActionName, ActionReplies, CountersPush, LabContent, Push } from '../protocol.ts'
+import { type Moved, now, type State, say, update } from './store.ts'
+
+const RETRY_MS = 1000
+
+/** Connects to the server, and again whenever the connection ends. */
+export function connect(): void {
+  const socket = new WebSocket(`ws://${location.host}/events`)
+  socket.onopen = () => void loadLab().then(() => update({ connected: true }))
+  socket.onmessage = ({ data }) => take(JSON.parse(data))
+  socket.onclose = () => {
+    update({ connected: false })
+    setTimeout(connect, RETRY_MS)
+  }
+}
+
+/** The address of a WebSocket of this server. */
+export const socketTo = (path: string): WebSocket => new WebSocket(`ws://${location.host}${path}`)
+
+async function loadLab(): Promise<void> {
+  try {
+    const response = await fetch('/api/lab')
+    if (response.ok) update({ lab: (await response.json()) as LabContent })
+  } catch {
+    // The connection is lost, which the page shows; it is loaded after the next one.
+  }
+}
+
+function take(push: Push): void {
+  switch (push.type) {
+    case 'progress':
+      tellVerdict(push)
+      update({ progress: push })
+      if (now().lab?.number !== push.lab) void loadLab()
+      return
+    case 'dataplane':
+      update({ dataplane: push })
+      return
+    case 'counters':
+      update(withCounters(push))
+      return
+    case 'timeline':
+      update({ timeline: push.moments })
+      return
+    case 'terminals':
+      update({ terminals: push })
+      return
+    case 'incident':
+      update({ incident: push.incident })
+      return
+  }
+}
+
+/** Says aloud what the shown step has come to, when that changes. */
+function tellVerdict({ at, steps }: Extract<Push, { type: 'progress' }>): void {
+  const { progress, lab } = now()
+  const verdictOf = (list: typeof steps | undefined) => list?.find(({ id }) => id === at)?.verdict
+  const verdict = verdictOf(steps)
+  if (!progress || progress.at !== at || !verdict || verdict === verdictOf(progress.steps)) return
+  const index = lab?.steps.findIndex(({ id }) => id === at) ?? -1
+  say(`Step ${index + 1} ${verdict}: ${lab?.steps[index]?.title ?? at}`)
+}
+
+/** The counters that the page shows of an entry: those pushed last, or those it came with. */
+function withCounters({ nodes }: CountersPush): Partial<State> {
+  const { moved, dataplane } = now()
+  const at = Date.now()
+  const merged = { ...moved }
+  for (const [node, counters] of Object.entries(nodes)) {
+    const holdings = dataplane?.nodes.find((one) => one.node === node)
+    const known = new Map(holdings ? [...entriesOf(holdings)].map((entry) => [entry.id, entry]) : [])
+    const before = merged[node] ?? {}
+    const after: Record<string, Moved> = { ...before }
+    for (const [id, counter] of Object.entries(counters)) {
+      const old = before[id] ?? known.get(id)
+      const total = (one: typeof counter | undefined) =>
+        one?.packets ?? (one?.connections ? one.connections.active + one.connections.inactive : 0)
+      after[id] = { ...counter, by: total(counter) - total(old), at }
+    }
+    merged[node] = after
+  }
+  return { moved: merged }
+}
+
+type Reply<Name extends ActionName> = Name extends keyof ActionReplies ? ActionReplies[Name] : object
+
+/** Does an action; undefined if it was refused, and the page shows why. */
+export async function act<Name extends ActionName>(
+  name: Name,
+  words: ActionArguments<Name>,
+): Promise<Reply<Name> | undefined> {
+  try {
+    const response = await fetch(`/api/${name}`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify(words),
+    })
+    const reply = (await response.json()) as Reply<Name> & { error?: string }
+    if (reply.error === undefined) {
+      update({ fault: undefined })
+      return reply
+    }
+    update({ fault: reply.error })
+  } catch {
+    update({ fault: 'The guide’s server does not answer: is `make guide` still running?' })
+  }
+  return undefined
+}

@@ -1,0 +1,107 @@
+import { useEffect, useRef, useState } from 'preact/hooks'
+import type { LabContent, ProgressPush, StepContent } from '../protocol.ts'
+import { Blocks } from './blocks.tsx'
+import { act } from './connection.ts'
+import { StepState } from './step-state.tsx'
+import { Steps, Walk } from './steps.tsx'
+import type { State } from './store.ts'
+import { duration } from './words.ts'
+
+/** The lab's text with the state of the step that is shown. */
+export function Course({ state: { lab, progress } }: { state: State }) {
+  const text = useRef<HTMLElement>(null)
+  const shown = progress?.at
+  const before = useRef(shown)
+  useEffect(() => {
+    if (shown === undefined || before.current === undefined || before.current === shown) {
+      before.current = shown
+      return
+    }
+    before.current = shown
+    text.current?.scrollTo(0, 0)
+    text.current?.focus()
+  }, [shown])
+  if (!lab || !progress) return <section class="course empty">Reading the lab …</section>
+  const index = lab.steps.findIndex(({ id }) => id === progress.at)
+  const step = lab.steps[index]
+  const done = progress.steps.find(({ id }) => id === progress.at)
+  return (
+    <section class="course" aria-label="Lab">
+      <Steps lab={lab} progress={progress} />
+      <article ref={text} class="text" tabIndex={-1} aria-label={step?.title ?? lab.title}>
+        {step ? <StepText step={step} passed={done?.verdict === 'passed'} /> : <Ends lab={lab} progress={progress} />}
+      </article>
+      {step && done ? (
+        <StepState lab={lab} index={index} step={step} done={done} busy={progress.busy} />
+      ) : (
+        <div class="state calm">
+          <Walk lab={lab} at={progress.at} />
+        </div>
+      )}
+    </section>
+  )
+}
+
+function StepText({ step, passed }: { step: StepContent; passed: boolean }) {
+  return (
+    <>
+      <Blocks key={`${step.id} task`} blocks={step.task} />
+      {passed && step.seen.length > 0 && (
+        <div class="seen">
+          <Blocks key={`${step.id} seen`} blocks={step.seen} />
+        </div>
+      )}
+    </>
+  )
+}
+
+function Ends({ lab, progress }: { lab: LabContent; progress: ProgressPush }) {
+  if (progress.at !== 'end')
+    return (
+      <>
+        <h2>
+          Lab {lab.number}: {lab.title}
+        </h2>
+        <Blocks blocks={lab.intro} />
+      </>
+    )
+  return (
+    <>
+      <h2>
+        {progress.points} of {progress.of} points in {duration(progress.workedMs)}
+      </h2>
+      <Blocks blocks={progress.summary ?? []} />
+      <Blocks blocks={lab.outro} />
+      <Submission />
+    </>
+  )
+}
+
+function Submission() {
+  const [learner, setLearner] = useState('')
+  const [saved, setSaved] = useState<{ file: string; score: string }>()
+  return (
+    <form
+      class="submission"
+      onSubmit={async (event) => {
+        event.preventDefault()
+        setSaved(await act('submit', { learner }))
+      }}
+    >
+      <h3>Save submission</h3>
+      <p>The file contains what the nodes hold, so that your instructor can grade it again.</p>
+      <label>
+        Your name{' '}
+        <input required maxLength={60} value={learner} onInput={(event) => setLearner(event.currentTarget.value)} />
+      </label>
+      <button type="submit" class="main">
+        Save submission
+      </button>
+      {saved && (
+        <p role="status">
+          ✓ {saved.score}. Saved as <code>{saved.file}</code>.
+        </p>
+      )}
+    </form>
+  )
+}

@@ -1,0 +1,23 @@
+import '@xterm/xterm/css/xterm.css'
+import './page.css'
+import { render } from 'preact'
+import { App } from './app.tsx'
+import { connect } from './connection.ts'
+import { now, onChange } from './store.ts'
+import { installPalettes } from './theme.ts'
+
+installPalettes()
+const page = document.getElementById('page')
+if (page) {
+  let isAsked = false
+  const draw = () => {
+    isAsked = false
+    render(<App state={now()} />, page)
+  }
+  onChange(() => {
+    if (!isAsked) requestAnimationFrame(draw)
+    isAsked = true
+  })
+  draw()
+  connect()
+}

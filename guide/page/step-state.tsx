@@ -1,0 +1,190 @@
+import { useRef, useState } from 'preact/hooks'
+import type { Finding, LabContent, StepContent, StepProgress } from '../protocol.ts'
+import { Fence } from './blocks.tsx'
+import { act } from './connection.ts'
+import { Walk } from './steps.tsx'
+import { VERDICTS } from './words.ts'
+
+interface StepStateProps {
+  lab: LabContent
+  index: number
+  step: StepContent
+  done: StepProgress
+  busy: string | undefined
+}
+
+/** What the step that is shown has come to, always in view: verdict, finding, hints, answer, Back and Next. */
+export function StepState({ lab, index, step, done, busy }: StepStateProps) {
+  const { sign, word, tone } =
+    VERDICTS[done.unsent && done.verdict !== 'passed' ? 'not yet' : (done.verdict ?? 'looking')]
+  const isPassed = done.verdict === 'passed'
+  return (
+    <section class={`state ${tone}`} aria-label="State of this step">
+      <div class="verdict">
+        <span class="sign" aria-hidden="true">
+          {sign}
+        </span>
+        <strong>{done.unsent && !isPassed ? 'Ready to be checked' : word}</strong>
+        <span class="soft">
+          step {index + 1} of {lab.steps.length} · {isPassed ? step.points : 0}/{step.points} points
+        </span>
+        <Walk lab={lab} at={step.id} ready={isPassed} />
+      </div>
+      <p class="claim">{step.title}.</p>
+      <div class="details">
+        {done.held && isPassed && <p class="soft">This held before you did anything.</p>}
+        {done.unsent && !isPassed && (
+          <p>
+            Everything that can be seen on the nodes is there. A check sends the requests that prove it.{' '}
+            <CheckButton step={step} busy={busy} main />
+          </p>
+        )}
+        {!isPassed && !done.unsent && done.reason && <p>{done.reason}</p>}
+        {!isPassed && done.waitsFor && done.waitsFor.length > 0 && (
+          <p>First: {done.waitsFor.map((id) => lab.steps.find((one) => one.id === id)?.title ?? id).join('; ')}.</p>
+        )}
+        {!isPassed && done.finding && !done.unsent && <FindingView finding={done.finding} />}
+        {done.measured && <pre class="measured">{done.measured.join('\n')}</pre>}
+        {step.question && !isPassed && <Answer key={step.id} step={step} />}
+        <Help key={`${step.id} help`} step={step} done={done} busy={busy} isPassed={isPassed} />
+      </div>
+    </section>
+  )
+}
+
+function FindingView({ finding }: { finding: Finding }) {
+  const { node, expected, actual, differences, why, hint, next, inspect } = finding
+  return (
+    <div class="finding">
+      <dl>
+        {node && (
+          <>
+            <dt>Node</dt>
+            <dd>{node}</dd>
+          </>
+        )}
+        <dt>Expected</dt>
+        <dd>{expected}</dd>
+        <dt>Found</dt>
+        <dd>{actual}</dd>
+      </dl>
+      {differences.length > 0 && <pre class="differences">{differences.join('\n')}</pre>}
+      <details>
+        <summary>Why, and what to do next</summary>
+        <p>{why}</p>
+        <p>{hint}</p>
+        <p class="soft">Look:</p>
+        <Fence text={inspect} run />
+        {next && next !== inspect && (
+          <>
+            <p class="soft">Next:</p>
+            <Fence text={next} run />
+          </>
+        )}
+      </details>
+    </div>
+  )
+}
+
+function CheckButton({ step, busy, main = false }: { step: StepContent; busy: string | undefined; main?: boolean }) {
+  return (
+    <button
+      type="button"
+      class={main ? 'main' : ''}
+      aria-keyshortcuts="Alt+C"
+      aria-disabled={busy !== undefined}
+      onClick={() => void (busy === undefined && act('check', { step: step.id }))}
+    >
+      {busy ?? 'Check'}
+    </button>
+  )
+}
+
+function Answer({ step }: { step: StepContent }) {
+  const [text, setText] = useState('')
+  const [wrong, setWrong] = useState(false)
+  return (
+    <form
+      class="answer"
+      onSubmit={async (event) => {
+        event.preventDefault()
+        const reply = (await act('answer', { step: step.id, text })) as { verdict?: string } | undefined
+        setWrong(reply !== undefined && reply.verdict !== 'passed')
+      }}
+    >
+      <label>
+        <span>{step.question}</span>
+        <input
+          name="answer"
+          autocomplete="off"
+          maxLength={500}
+          value={text}
+          aria-invalid={wrong}
+          onInput={({ currentTarget }) => {
+            setText(currentTarget.value)
+            setWrong(false)
+          }}
+        />
+      </label>
+      <button type="submit" class="main">
+        Answer
+      </button>
+      {wrong && <p role="status">✗ That is not it.</p>}
+    </form>
+  )
+}
+
+interface HelpProps {
+  step: StepContent
+  done: StepProgress
+  busy: string | undefined
+  isPassed: boolean
+}
+
+/** Hints in tiers, each with its price before it is taken, and at last the solution. */
+function Help({ step, done, busy, isPassed }: HelpProps) {
+  const newest = useRef<HTMLLIElement>(null)
+  const [asked, setAsked] = useState(false)
+  const taken = done.hints.length
+  const left = step.hints - taken
+  const last = left === 1
+  return (
+    <div class="help">
+      {taken > 0 && (
+        <ol class="hints" aria-label="Hints">
+          {done.hints.map((hint, index) => (
+            <li key={hint} ref={index === taken - 1 ? newest : undefined} tabIndex={-1}>
+              {hint}
+            </li>
+          ))}
+        </ol>
+      )}
+      {!isPassed && (
+        <div class="buttons">
+          {left > 0 && (
+            <button
+              type="button"
+              onClick={async () => {
+                if ((await act('hint', { step: step.id })) !== undefined) setTimeout(() => newest.current?.focus(), 100)
+              }}
+            >
+              Hint {taken + 1} of {step.hints}{' '}
+              <small>{last ? 'the command; no points, but counted' : 'a nudge; no points, but counted'}</small>
+            </button>
+          )}
+          {left === 0 &&
+            (asked ? (
+              <button type="button" onClick={() => void act('solve', { step: step.id })}>
+                Yes, perform this step for me
+              </button>
+            ) : (
+              <button type="button" onClick={() => setAsked(true)}>
+                Solve this step …
+              </button>
+            ))}
+          {!done.unsent && <CheckButton step={step} busy={busy} />}
+        </div>
+      )}
+    </div>
+  )
+}

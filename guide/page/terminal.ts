@@ -1,0 +1,194 @@
+import { FitAddon } from '@xterm/addon-fit'
+import { Terminal } from '@xterm/xterm'
+import type { z } from 'zod'
+import type { TERMINAL_REQUEST, TerminalNews } from '../protocol.ts'
+import { act, socketTo } from './connection.ts'
+import { now, say, update } from './store.ts'
+
+const SCREEN_READER = 'guide-screen-reader'
+/** A shell that does not say when it waits for a command (DEC mode 2004, bracketed paste) gets the next line after this time. */
+const SILENT_MS = 1500
+
+/** One terminal of the server as this page shows it: an element that tabs can show and hide. */
+export class TerminalView {
+  readonly id: string
+  readonly element = document.createElement('div')
+  readonly #terminal = new Terminal({
+    cursorBlink: !matchMedia('(prefers-reduced-motion: reduce)').matches,
+    fontFamily: 'ui-monospace, "DejaVu Sans Mono", Menlo, Consolas, monospace',
+    fontSize: 13,
+    scrollback: 5000,
+    screenReaderMode: isReadAloud(),
+    theme: { background: '#10161c', foreground: '#e4eaf0', cursor: '#7db8f5', selectionBackground: '#3b5878' },
+  })
+  readonly #fit = new FitAddon()
+  readonly #socket: WebSocket
+  readonly #encoder = new TextEncoder()
+  #opened = false
+  #replayed = false
+  /** Whether the shell waits for a command, as far as it says. */
+  #ready = false
+  #tells = false
+  #onReady: (() => void) | undefined
+  /** Lines that are still to be typed belong to this run. */
+  #run = 0
+
+  constructor(id: string) {
+    this.id = id
+    this.element.className = 'terminal'
+    this.#terminal.loadAddon(this.#fit)
+    this.#terminal.onData((text) => {
+      if (text === '\x03') this.#run++
+      // Replies to what a replayed program once asked are not typed.
+      if (this.#replayed) this.#send(text)
+    })
+    this.#terminal.onResize(() => this.#tellSize())
+    for (const final of ['h', 'l'])
+      this.#terminal.parser.registerCsiHandler({ prefix: '?', final }, (params) => {
+        if (params.includes(2004)) this.#setReady(final === 'h')
+        return false
+      })
+    this.#leaveWithEscapeThenTab()
+    this.#socket = socketTo(`/terminal/${id}`)
+    this.#socket.binaryType = 'arraybuffer'
+    this.#socket.onopen = () => this.#tellSize()
+    this.#socket.onmessage = ({ data }) => {
+      if (typeof data === 'string')
+        this.#terminal.write(`\r\n\x1b[33m${(JSON.parse(data) as TerminalNews).ended}\x1b[0m`)
+      else
+        this.#terminal.write(new Uint8Array(data), () => {
+          this.#replayed = true
+        })
+    }
+    new ResizeObserver(() => this.#resize()).observe(this.element)
+  }
+
+  /** Shows it in a place of the page. */
+  showIn(place: HTMLElement): void {
+    place.replaceChildren(this.element)
+    if (!this.#opened) this.#terminal.open(this.element)
+    this.#opened = true
+    this.#resize()
+  }
+
+  focus(): void {
+    this.#terminal.focus()
+  }
+
+  readAloud(on: boolean): void {
+    this.#terminal.options.screenReaderMode = on
+  }
+
+  /**
+   * Types commands before the learner's eyes, a line as soon as the shell has done the one before. Resolves when the last one is
+   * done, or when Ctrl-C has cancelled the rest.
+   */
+  async run(text: string): Promise<void> {
+    const run = ++this.#run
+    const lines = text.split('\n').filter((line) => line.trim() !== '')
+    for (const line of lines) {
+      await this.#prompt()
+      if (run !== this.#run) return
+      this.#ready = false
+      this.#send(`${line}\r`)
+    }
+    await this.#prompt()
+  }
+
+  close(): void {
+    this.#socket.close()
+    this.#terminal.dispose()
+  }
+
+  #send(text: string): void {
+    if (this.#socket.readyState === WebSocket.OPEN) this.#socket.send(this.#encoder.encode(text))
+  }
+
+  #setReady(ready: boolean): void {
+    this.#tells = true
+    this.#ready = ready
+    if (ready) this.#onReady?.()
+  }
+
+  /** Until the shell waits for a command; one that never says so is given a moment. */
+  #prompt(): Promise<void> {
+    if (this.#ready) return Promise.resolve()
+    return new Promise((resolve) => {
+      const given = this.#tells ? undefined : setTimeout(resolve, SILENT_MS)
+      this.#onReady = () => {
+        clearTimeout(given)
+        resolve()
+      }
+    })
+  }
+
+  #tellSize(): void {
+    const { cols: columns, rows } = this.#terminal
+    const request: z.infer<typeof TERMINAL_REQUEST> = { columns, rows }
+    if (this.#socket.readyState === WebSocket.OPEN) this.#socket.send(JSON.stringify(request))
+  }
+
+  #resize(): void {
+    if (this.element.isConnected && this.element.clientWidth > 0) this.#fit.fit()
+  }
+
+  /** A Tab belongs to the shell, so the keyboard leaves by Escape and then Tab. */
+  #leaveWithEscapeThenTab(): void {
+    let escaped = false
+    this.#terminal.attachCustomKeyEventHandler(({ type, key, altKey }) => {
+      if (type !== 'keydown') return true
+      if (key === 'Tab' && escaped) return false
+      if (key !== 'Shift') escaped = key === 'Escape'
+      // These show another tab; other shortcuts are the shell's own while one types in it.
+      return !(altKey && /^[1-5]$/.test(key))
+    })
+  }
+}
+
+const views = new Map<string, TerminalView>()
+
+/** Whether terminals are read aloud by a screen reader, as was chosen in this browser. */
+export const isReadAloud = (): boolean => localStorage.getItem(SCREEN_READER) === 'on'
+
+/** Chooses whether terminals are read aloud. */
+export function readAloud(on: boolean): void {
+  localStorage.setItem(SCREEN_READER, on ? 'on' : 'off')
+  for (const view of views.values()) view.readAloud(on)
+}
+
+/** The view of a terminal of the server, made when it is first needed. */
+export function viewOf(id: string): TerminalView {
+  const view = views.get(id) ?? new TerminalView(id)
+  views.set(id, view)
+  return view
+}
+
+/** Forgets the views of terminals that are no longer there. */
+export function keepViews(ids: readonly string[]): void {
+  for (const [id, view] of views)
+    if (!ids.includes(id)) {
+      view.close()
+      views.delete(id)
+    }
+}
+
+/**
+ * Types commands of the text into a terminal on the host: the one that is shown, else the first, else a new one. The labs' commands
+ * are made for the host; a node has neither kubectl nor make.
+ */
+export async function runOnHost(text: string): Promise<void> {
+  const { terminals = [] } = now().terminals ?? {}
+  const hosts = terminals.filter(({ place }) => place === 'host')
+  const id = (hosts.find((one) => one.id === now().terminal) ?? hosts[0])?.id ?? (await openTerminal('host'))
+  if (id === undefined) return
+  update({ terminal: id, tab: 'terminals' })
+  say(`Typing into the terminal ${hosts.find((one) => one.id === id)?.title ?? 'host'}`)
+  await viewOf(id).run(text)
+}
+
+/** Opens a terminal and shows it; undefined if there can be none, which the page then says. */
+export async function openTerminal(place: string): Promise<string | undefined> {
+  const id = (await act('open-terminal', { place }))?.id
+  if (id !== undefined) update({ terminal: id })
+  return id
+}

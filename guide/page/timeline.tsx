@@ -1,0 +1,149 @@
+import { useEffect, useState } from 'preact/hooks'
+import { type Change, changesBetween } from '../../dataplane/view/changes.ts'
+import type { TimelinePush } from '../protocol.ts'
+import { act } from './connection.ts'
+import { type State, showEntry, update } from './store.ts'
+import { SIGNS } from './words.ts'
+
+type Moment = TimelinePush['moments'][number]
+
+/** What changed on the nodes and when: a slider through the moments, and all changes since one of them. */
+export function TimelineView({ state }: { state: State }) {
+  const { timeline, dataplane, past } = state
+  const [since, setSince] = useState<number>()
+  const last = timeline.at(-1)
+  if (!dataplane || !last) return <p class="empty">Nothing has changed on the nodes yet.</p>
+  const index = past ? timeline.findIndex(({ moment }) => moment === past.moment) : timeline.length - 1
+  const shown = timeline[index] ?? last
+  return (
+    <div class="timeline">
+      <label class="slider">
+        <span>
+          Moment {index + 1} of {timeline.length}: <strong>{timeOf(shown)}</strong>
+          {shown.label && <> after {shown.label}</>}
+        </span>
+        <input
+          type="range"
+          min={0}
+          max={timeline.length - 1}
+          value={index}
+          aria-valuetext={`${timeOf(shown)} ${shown.label ?? ''}`}
+          onInput={({ currentTarget }) => void show(timeline[Number(currentTarget.value)], last)}
+        />
+      </label>
+      <div class="bar">
+        <button type="button" disabled={index <= 0} onClick={() => void show(timeline[index - 1], last)}>
+          ← Before
+        </button>
+        <button
+          type="button"
+          disabled={index >= timeline.length - 1}
+          onClick={() => void show(timeline[index + 1], last)}
+        >
+          After →
+        </button>
+        <button type="button" disabled={!past} onClick={() => update({ past: undefined })}>
+          Now
+        </button>
+        <button type="button" onClick={() => update({ tab: 'dataplane' })}>
+          Show the nodes at this moment
+        </button>
+        <label>
+          Changes since{' '}
+          <select
+            value={since ?? ''}
+            onChange={({ currentTarget: { value } }) => setSince(value === '' ? undefined : Number(value))}
+          >
+            <option value="">the moment before</option>
+            {timeline
+              .filter(({ label }, at) => label !== undefined || at === 0)
+              .map((moment) => (
+                <option key={moment.moment} value={moment.moment}>
+                  {timeOf(moment)} {moment.label ?? 'the beginning'}
+                </option>
+              ))}
+          </select>
+        </label>
+      </div>
+      {since === undefined ? (
+        <Changes changes={(past ?? dataplane).changes} />
+      ) : (
+        <ChangesSince since={since} nodes={(past ?? dataplane).nodes} />
+      )}
+    </div>
+  )
+}
+
+const timeOf = ({ at }: Moment) => new Date(at).toLocaleTimeString()
+
+async function show(moment: Moment | undefined, last: Moment): Promise<void> {
+  if (!moment) return
+  if (moment === last) return update({ past: undefined })
+  const held = await act('moment', { moment: moment.moment })
+  if (held) update({ past: { moment: moment.moment, ...held } })
+}
+
+function ChangesSince({ since, nodes }: { since: number; nodes: NonNullable<State['dataplane']>['nodes'] }) {
+  const [before, setBefore] = useState<typeof nodes>()
+  useEffect(() => {
+    void act('moment', { moment: since }).then((held) => setBefore(held?.nodes))
+  }, [since])
+  if (!before) return <p class="soft">Reading that moment …</p>
+  const changes = nodes.flatMap((after) => {
+    const old = before.find(({ node }) => node === after.node)
+    return old ? changesBetween(old, after) : []
+  })
+  return <Changes changes={changes} />
+}
+
+/** Changes that are listed for each node; a switch of modes makes hundreds. */
+const LISTED = 200
+
+function Changes({ changes }: { changes: readonly Change[] }) {
+  if (changes.length === 0) return <p class="soft">Nothing changed.</p>
+  return (
+    <>
+      {[...Map.groupBy(changes, ({ node }) => node)].map(([node, list]) => (
+        <section key={node} aria-label={`Changes on ${node}`}>
+          <h3>
+            {node} <span class="soft">{summary(list)}</span>
+          </h3>
+          <ul class="changes">
+            {list.slice(0, LISTED).map((change) => (
+              <ChangeView key={`${change.id} ${change.change}`} change={change} />
+            ))}
+          </ul>
+          {list.length > LISTED && <p class="soft">and {list.length - LISTED} more</p>}
+        </section>
+      ))}
+    </>
+  )
+}
+
+const summary = (changes: readonly Change[]) =>
+  [...Map.groupBy(changes, ({ change }) => change)].map(([change, list]) => `${list.length} ${change}`).join(', ')
+
+function ChangeView({ change: { node, id, place, change, text, before } }: { change: Change }) {
+  return (
+    <li class={change}>
+      <span class="sign" title={change}>
+        {SIGNS[change]}
+        <span class="hidden"> {change}</span>
+      </span>{' '}
+      <span class="soft">{place}</span>{' '}
+      {change === 'removed' ? (
+        <code>{text}</code>
+      ) : (
+        <button type="button" class="code" onClick={() => showEntry({ node, id })}>
+          {text}
+        </button>
+      )}
+      {before !== undefined && (
+        <span class="soft">
+          {' '}
+          before: <code>{before}</code>
+        </span>
+      )}
+    </li>
+  )
+}

@@ -1,0 +1,214 @@
+import type { RefObject } from 'preact'
+import { useEffect, useMemo, useRef, useState } from 'preact/hooks'
+import type { Change } from '../../dataplane/view/changes.ts'
+import type { Entry, NodeHoldings } from '../../dataplane/view/holdings.ts'
+import type { Moved } from './store.ts'
+import { SIGNS } from './words.ts'
+
+interface Row {
+  entry: Entry
+  level: number
+  position: number
+  size: number
+  parent?: string
+  /** Undefined if there is nothing to open. */
+  open?: boolean
+}
+
+interface TreeProps {
+  holdings: NodeHoldings
+  /** The ids to show, with their parents; all if undefined. */
+  kept: ReadonlySet<string> | undefined
+  selected: string | undefined
+  changed: ReadonlyMap<string, Change['change']>
+  moved: Readonly<Record<string, Moved>>
+  select(id: string): void
+}
+
+/** Seconds for which a counter that moved is lit. */
+const LIT_MS = 5000
+
+/** What a node holds as a tree (WAI-ARIA tree view): arrows move, open and close; J follows a jump; the selected entry is the focus. */
+export function Tree({ holdings, kept, selected, changed, moved, select }: TreeProps) {
+  const [toggled, setToggled] = useState<ReadonlySet<string>>(new Set())
+  const list = useRef<HTMLDivElement>(null)
+  const parents = useMemo(() => parentsOf(holdings), [holdings])
+  const ancestors = new Set(selected === undefined ? [] : ancestorsOf(selected, parents))
+  const isOpen = (entry: Entry, level: number) =>
+    ancestors.has(entry.id) || (level <= 1 || kept !== undefined) !== toggled.has(entry.id)
+  const rows = rowsOf(holdings, kept, isOpen)
+  const at = Math.max(
+    0,
+    rows.findIndex(({ entry }) => entry.id === selected),
+  )
+  useScroll(list, selected)
+  const toggle = (id: string) => {
+    // What contains the selection would stay open, so it becomes the selection itself.
+    if (ancestors.has(id)) {
+      if (!toggled.has(id)) setToggled(new Set(toggled).add(id))
+      return select(id)
+    }
+    const next = new Set(toggled)
+    if (!next.delete(id)) next.add(id)
+    setToggled(next)
+  }
+  const onKeyDown = (event: KeyboardEvent) => {
+    const row = rows[at]
+    if (!row || event.altKey || event.ctrlKey || event.metaKey) return
+    const { entry, open, parent } = row
+    const go = (index: number) => {
+      const to = rows[Math.max(0, Math.min(index, rows.length - 1))]
+      if (to) select(to.entry.id)
+    }
+    const jump = entry.refersTo?.[0]
+    if (event.key === 'ArrowDown') go(at + 1)
+    else if (event.key === 'ArrowUp') go(at - 1)
+    else if (event.key === 'Home') go(0)
+    else if (event.key === 'End') go(rows.length - 1)
+    else if (event.key === 'ArrowRight' && open === false) toggle(entry.id)
+    else if (event.key === 'ArrowRight' && open) go(at + 1)
+    else if (event.key === 'ArrowLeft' && open) toggle(entry.id)
+    else if (event.key === 'ArrowLeft' && parent !== undefined) select(parent)
+    else if (event.key === 'Enter' && open !== undefined) toggle(entry.id)
+    else if (event.key === 'j' && jump !== undefined) select(jump)
+    else return
+    event.preventDefault()
+  }
+  return (
+    <div ref={list} role="tree" class="tree" aria-label={`What ${holdings.node} holds`} onKeyDown={onKeyDown}>
+      {rows.map(({ entry, level, position, size, open }, index) => (
+        // biome-ignore lint/a11y/useKeyWithClickEvents: the tree handles the keys
+        <div
+          key={entry.id}
+          role="treeitem"
+          aria-level={level}
+          aria-posinset={position}
+          aria-setsize={size}
+          aria-expanded={open}
+          aria-selected={index === at}
+          tabIndex={index === at ? 0 : -1}
+          class={`${entry.kind.replace(' ', '-')} ${isBare(entry) ? 'bare' : ''} ${changed.get(entry.id) ?? ''}`}
+          style={{ paddingInlineStart: `${(level - 1) * 1.1}rem` }}
+          onClick={() => {
+            if (open !== undefined && (entry.id === selected || level <= 2)) toggle(entry.id)
+            else select(entry.id)
+          }}
+        >
+          <span class="twisty" aria-hidden="true">
+            {open === undefined ? '' : open ? '▾' : '▸'}
+          </span>
+          <EntryText entry={entry} change={changed.get(entry.id)} moved={moved[entry.id]} follow={select} />
+        </div>
+      ))}
+    </div>
+  )
+}
+
+/** A set or a chain without entries: most sets of IPVS mode are. */
+const isBare = ({ children }: Entry) => children?.length === 0
+
+interface EntryTextProps {
+  entry: Entry
+  change: Change['change'] | undefined
+  moved: Moved | undefined
+  follow(id: string): void
+}
+
+function EntryText({ entry, change, moved, follow }: EntryTextProps) {
+  const { packets, connections } = { ...entry, ...(moved ?? {}) }
+  const isLit = moved !== undefined && moved.by > 0 && Date.now() - moved.at < LIT_MS
+  const target = entry.refersTo?.[0]
+  const count = entry.children?.length ?? 0
+  return (
+    <>
+      {change && (
+        <span class="sign" title={change}>
+          {SIGNS[change]}
+          <span class="hidden"> {change}: </span>
+        </span>
+      )}
+      <code class="entry">{entry.text.replace(/^-A \S+ /, '')}</code>
+      {count > 0 && entry.kind !== 'group' && <span class="soft count">{count}</span>}
+      {target !== undefined && (
+        <button
+          type="button"
+          class="jump"
+          tabIndex={-1}
+          aria-hidden="true"
+          title="Follow (J)"
+          onClick={(event) => {
+            event.stopPropagation()
+            follow(target)
+          }}
+        >
+          →
+        </button>
+      )}
+      {connections && (
+        <span class="counter" title="active and inactive connections, as ipvsadm -Ln counts them">
+          {connections.active} act · {connections.inactive} inact
+        </span>
+      )}
+      {packets !== undefined && packets > 0 && <span class="counter">{packets} pkts</span>}
+      {isLit && (
+        <span class="lit" key={moved.at}>
+          +{moved.by}
+        </span>
+      )}
+    </>
+  )
+}
+
+/** Brings the selected row into view, and the focus with it if the focus was in the tree. */
+function useScroll(list: RefObject<HTMLDivElement | null>, selected: string | undefined): void {
+  useEffect(() => {
+    const row = list.current?.querySelector<HTMLElement>('[aria-selected="true"]')
+    if (selected === undefined || !row) return
+    row.scrollIntoView({ block: 'nearest' })
+    if (list.current?.contains(document.activeElement)) row.focus()
+  }, [selected])
+}
+
+function rowsOf(
+  { groups }: NodeHoldings,
+  kept: ReadonlySet<string> | undefined,
+  isOpen: (entry: Entry, level: number) => boolean,
+): Row[] {
+  const rows: Row[] = []
+  const add = (entries: readonly Entry[], level: number, parent?: string): void => {
+    const shown = kept ? entries.filter(({ id }) => kept.has(id)) : entries
+    for (const [index, entry] of shown.entries()) {
+      const children = entry.children ?? []
+      const open = children.length === 0 ? undefined : isOpen(entry, level)
+      rows.push({
+        entry,
+        level,
+        position: index + 1,
+        size: shown.length,
+        ...(parent === undefined ? {} : { parent }),
+        ...(open === undefined ? {} : { open }),
+      })
+      if (open) add(children, level + 1, entry.id)
+    }
+  }
+  add(groups, 1)
+  return rows
+}
+
+/** By id of an entry the id of the one that contains it. */
+export function parentsOf({ groups }: NodeHoldings): ReadonlyMap<string, string> {
+  const parents = new Map<string, string>()
+  const add = (entry: Entry): void => {
+    for (const child of entry.children ?? []) {
+      parents.set(child.id, entry.id)
+      add(child)
+    }
+  }
+  for (const group of groups) add(group)
+  return parents
+}
+
+export function ancestorsOf(id: string, parents: ReadonlyMap<string, string>): string[] {
+  const parent = parents.get(id)
+  return parent === undefined ? [] : [parent, ...ancestorsOf(parent, parents)]
+}

@@ -1,0 +1,185 @@
+// What the guide's page and its server send each other. Pushes travel over the WebSocket /events, actions are POST /api/NAME
+// with JSON and have one reply; terminals are WebSockets of their own, /terminal/ID: binary messages are what is typed and what
+// is printed, text messages are JSON (TERMINAL_REQUEST from the page, TerminalNews to it).
+
+import { z } from 'zod'
+import type { Cause } from '../dataplane/view/causes.ts'
+import type { Change } from '../dataplane/view/changes.ts'
+import type { NodeHoldings } from '../dataplane/view/holdings.ts'
+import type { PacketPath } from '../dataplane/view/packet-path.ts'
+import type { Verdict } from '../grading/report-schema.ts'
+
+/** The reply of GET /api/lab: what does not change while a lab is worked on. */
+export interface LabContent {
+  number: number
+  title: string
+  intro: Block[]
+  steps: StepContent[]
+  outro: Block[]
+  labs: { number: number; title: string }[]
+  /** Places of terminals: `host`, each node, and the machine outside if there is one. */
+  places: string[]
+}
+
+export interface StepContent {
+  id: string
+  title: string
+  points: number
+  task: Block[]
+  /** What is to be read after the step has passed. */
+  seen: Block[]
+  hints: number
+  question?: string
+}
+
+/** Rendered Markdown (raw HTML in the source is escaped), or a fence that a learner can run. */
+export type Block = { kind: 'html'; html: string } | { kind: 'fence'; language: string; text: string; run: boolean }
+
+/** A push: everything about the learner's progress. Sent whole whenever it changes. */
+export interface ProgressPush {
+  type: 'progress'
+  lab: number
+  /** The shown step, `intro` or `end`: the same on all pages. */
+  at: string
+  points: number
+  of: number
+  workedMs: number
+  paused: boolean
+  /** What is being done and takes a while. */
+  busy?: string
+  /** Why the nodes could not be read, with the next command. */
+  trouble?: string
+  steps: StepProgress[]
+  summary?: Block[]
+}
+
+export interface StepProgress {
+  id: string
+  verdict?: Verdict
+  /** It held before the learner did anything. */
+  held: boolean
+  /** Everything that can be seen without packets holds; a check sends the requests that prove it. */
+  unsent: boolean
+  /** The finding while it is open. */
+  finding?: Finding
+  reason?: string
+  waitsFor?: string[]
+  /** The hints taken so far. */
+  hints: string[]
+  measured?: string[]
+}
+
+/** As `make check` prints it: `inspect` is the command to look with, `hint` what is to be done, `next` the command for that. */
+export interface Finding {
+  node?: string
+  inspect: string
+  expected: string
+  actual: string
+  /** Lines of the differences: MISSING, STALE, WRONG. */
+  differences: string[]
+  why: string
+  hint: string
+  next?: string
+}
+
+/** A push: what the nodes hold now, with what changed since the push before. */
+export interface DataplanePush {
+  type: 'dataplane'
+  /** Milliseconds since 1970, and the index of this moment in the timeline. */
+  at: number
+  moment: number
+  nodes: NodeHoldings[]
+  changes: Change[]
+  /** Node → entry id → causes. */
+  causes: Record<string, Record<string, Cause[]>>
+  services: string[]
+  /** Ends of a packet that can be chosen: as `make trace` takes them. */
+  origins: string[]
+  destinations: string[]
+}
+
+/** A push: counters that moved since the push before, by node and entry id. */
+export interface CountersPush {
+  type: 'counters'
+  nodes: Record<string, Record<string, { packets?: number; connections?: { active: number; inactive: number } }>>
+}
+
+/** A push: the moments of the timeline. */
+export interface TimelinePush {
+  type: 'timeline'
+  moments: { moment: number; at: number; changes: number; label?: string }[]
+}
+
+export interface TerminalsPush {
+  type: 'terminals'
+  terminals: { id: string; place: string; title: string }[]
+  /** Why there are none (no prebuilt node-pty for this machine). */
+  trouble?: string
+}
+
+/** What the page sends to a terminal as text; how large the page shows it. */
+export const TERMINAL_REQUEST = z.strictObject({
+  columns: z.number().int().min(2).max(1000),
+  rows: z.number().int().min(1).max(1000),
+})
+
+/** What a terminal sends to the page as text: why nothing more will be printed. */
+export interface TerminalNews {
+  ended: string
+}
+
+export interface IncidentPush {
+  type: 'incident'
+  incident?: {
+    report: string
+    choices: { id: string; cause: string }[]
+    hints: string[]
+    hintsLeft: number
+    seed: string
+    points?: number
+    debrief?: { before: Change[]; repaired: Change[]; text: Block[] }
+  }
+}
+
+export type Push = ProgressPush | DataplanePush | CountersPush | TimelinePush | TerminalsPush | IncidentPush
+
+/** The actions: names and arguments of POST /api/NAME. Their reply is `{ ok: true, … }`, or `{ error: sentence }` with status 4xx. */
+export const ACTIONS = {
+  go: z.strictObject({ to: z.string().max(60) }),
+  check: z.strictObject({ step: z.string().max(60) }),
+  answer: z.strictObject({ step: z.string().max(60), text: z.string().max(500) }),
+  hint: z.strictObject({ step: z.string().max(60) }),
+  solve: z.strictObject({ step: z.string().max(60) }),
+  pause: z.strictObject({ paused: z.boolean() }),
+  reset: z.strictObject({}),
+  lab: z.strictObject({ number: z.number().int().min(1).max(99) }),
+  submit: z.strictObject({ learner: z.string().max(60) }),
+  /** The holdings of all nodes at a moment of the timeline. */
+  moment: z.strictObject({ moment: z.number().int().min(0) }),
+  /** The path of a packet in each mode; `send` sends real ones and lays what the kernel counted over the prediction. */
+  path: z.strictObject({
+    from: z.string().max(100),
+    to: z.string().max(100),
+    node: z.string().max(100).optional(),
+    send: z.boolean(),
+  }),
+  'open-terminal': z.strictObject({ place: z.string().max(100) }),
+  'close-terminal': z.strictObject({ id: z.string().max(40) }),
+  incident: z.strictObject({ action: z.enum(['open', 'hint', 'give up']), seed: z.string().max(40).optional() }),
+}
+
+export type ActionName = keyof typeof ACTIONS
+export type ActionArguments<Name extends ActionName> = z.infer<(typeof ACTIONS)[Name]>
+
+/** A path with the drawing of the slides for it: an SVG element in wide and tall form, and a text alternative. */
+export type DrawnPath = PacketPath & { drawing: { wide: string; tall: string; label: string } }
+
+/** What an action replies beyond `ok`. */
+export interface ActionReplies {
+  submit: { file: string; score: string }
+  moment: { nodes: NodeHoldings[]; changes: Change[] }
+  /** The node's own mode first. */
+  path: { paths: DrawnPath[]; sent?: { count: number; output: string } }
+  'open-terminal': { id: string }
+  check: { verdict: Verdict }
+}

@@ -1,0 +1,204 @@
+// What the nodes hold, as the pages are told: a push for each moment at which something changed, and the counters in between.
+
+import type { Cluster } from '../../cluster/driver.ts'
+import { PATH } from '../../cluster/node-report.ts'
+import { runOnNode } from '../../cluster/node-script.ts'
+import { type LiveConnections, parseIpvsadmList } from '../../dataplane/ipvsadm-save.ts'
+import type { ClusterObjects } from '../../dataplane/objects.ts'
+import { type Cause, causesOf } from '../../dataplane/view/causes.ts'
+import { addMoment, EMPTY_TIMELINE, findMoment, type Moment, type Timeline } from '../../dataplane/view/changes.ts'
+import { entriesOf, holdingsOf, type NodeHoldings } from '../../dataplane/view/holdings.ts'
+import { predictOptions } from '../../grading/evaluate.ts'
+import { Trouble } from '../../grading/failure.ts'
+import { modeOf, type NodeView, objectsOf, type Snapshot, stateOf } from '../../grading/snapshot.ts'
+import { hasOutside } from '../../host/outside.ts'
+import type { CountersPush, DataplanePush, TimelinePush } from '../protocol.ts'
+
+/** Larger nodes are not sent: no browser draws so many rules. */
+const MOST_ENTRIES = 20_000
+
+type Counters = CountersPush['nodes'][string]
+
+export class DataplaneView {
+  readonly #cluster: Cluster
+  readonly #connectionsOf = new Map<string, LiveConnections>()
+  #timeline: Timeline = EMPTY_TIMELINE
+  readonly #labels = new Map<number, string>()
+  #counters = new Map<string, ReadonlyMap<string, string>>()
+  #snapshot: Snapshot | undefined
+  #causes: DataplanePush['causes'] = {}
+  #causedBy = ''
+
+  constructor(cluster: Cluster) {
+    this.#cluster = cluster
+  }
+
+  /** The latest snapshot; undefined before the first look. */
+  get snapshot(): Snapshot | undefined {
+    return this.#snapshot
+  }
+
+  /** Reads the live connections of the nodes that have virtual servers; one exec on each. A node that can't be read has none. */
+  async readConnections({ nodes }: Snapshot): Promise<void> {
+    await Promise.all(
+      nodes.map(async (node) => {
+        try {
+          if (stateOf(node).virtualServers.length === 0) return void this.#connectionsOf.delete(node.name)
+          const options = { readOnly: true, timeoutMs: 20_000 }
+          const { stdout } = await runOnNode(this.#cluster, node.name, `${PATH}\nipvsadm -Ln`, options)
+          this.#connectionsOf.set(node.name, parseIpvsadmList(stdout))
+        } catch {
+          this.#connectionsOf.delete(node.name)
+        }
+      }),
+    )
+  }
+
+  /** Takes in a look at the nodes. Returns what is to be told: a new moment, or else the counters that moved. */
+  see(snapshot: Snapshot): { moment?: [DataplanePush, TimelinePush]; counters?: CountersPush; latest: DataplanePush } {
+    this.#snapshot = snapshot
+    const before = this.#latestNumber()
+    this.#timeline = addMoment(this.#timeline, Date.now(), this.read(snapshot))
+    const isNew = this.#latestNumber() !== before
+    const decisive = decisiveIn(snapshot)
+    if (isNew || decisive !== this.#causedBy) this.#causes = causesIn(snapshot, this.#latest().nodes)
+    this.#causedBy = decisive
+    const moved = this.#moved()
+    const latest = this.#push(snapshot)
+    if (isNew) return { moment: [latest, this.timeline()], latest }
+    return { latest, ...(Object.keys(moved).length > 0 ? { counters: { type: 'counters', nodes: moved } } : {}) }
+  }
+
+  /** What the nodes of a snapshot hold, without taking it in. */
+  read({ nodes }: Snapshot): NodeHoldings[] {
+    return nodes.map((node) => this.#holdings(node))
+  }
+
+  /** Names the latest moment. */
+  label(text: string): TimelinePush {
+    this.#labels.set(this.#latestNumber(), text)
+    return this.timeline()
+  }
+
+  timeline(): TimelinePush {
+    const { dropped, moments } = this.#timeline
+    return {
+      type: 'timeline',
+      moments: moments.map(({ at, changes }, index) => {
+        const label = this.#labels.get(dropped + index)
+        return { moment: dropped + index, at, changes: changes.length, ...(label === undefined ? {} : { label }) }
+      }),
+    }
+  }
+
+  /** The nodes at a moment. Throws Error with a sentence when it is no longer kept. */
+  moment(number: number): Moment {
+    const found = findMoment(this.#timeline, number)
+    if (found) return found
+    throw new Error(`Moment ${number} is no longer kept: the timeline keeps the last ${this.#timeline.moments.length}.`)
+  }
+
+  #latestNumber(): number {
+    return this.#timeline.dropped + this.#timeline.moments.length - 1
+  }
+
+  #latest(): Moment {
+    return this.moment(this.#latestNumber())
+  }
+
+  #holdings(node: NodeView): NodeHoldings {
+    try {
+      const connections = this.#connectionsOf.get(node.name)
+      const holdings = holdingsOf(node.name, stateOf(node), { mode: modeOf(node), ...(connections && { connections }) })
+      const size = [...entriesOf(holdings)].length
+      if (size <= MOST_ENTRIES) return holdings
+      return { node: node.name, groups: [], trouble: `it holds ${size} entries, more than a page can show` }
+    } catch (error) {
+      if (error instanceof Trouble) return { node: node.name, groups: [], trouble: error.message }
+      throw error
+    }
+  }
+
+  /** Counters that differ from those of the look before, by node and entry. */
+  #moved(): CountersPush['nodes'] {
+    const moved: CountersPush['nodes'] = {}
+    for (const { node, groups } of this.#latest().nodes) {
+      const before = this.#counters.get(node)
+      const now = new Map<string, string>()
+      const others: Counters = {}
+      for (const { id, packets, connections } of entriesOf({ groups })) {
+        if (packets === undefined && connections === undefined) continue
+        const text = `${packets} ${connections?.active} ${connections?.inactive}`
+        now.set(id, text)
+        if (before?.get(id) === text) continue
+        others[id] = { ...(packets === undefined ? {} : { packets }), ...(connections && { connections }) }
+      }
+      this.#counters.set(node, now)
+      if (before && Object.keys(others).length > 0) moved[node] = others
+    }
+    return moved
+  }
+
+  #push(snapshot: Snapshot): DataplanePush {
+    const { at, nodes, changes } = this.#latest()
+    return {
+      type: 'dataplane',
+      at,
+      moment: this.#latestNumber(),
+      nodes,
+      changes,
+      causes: this.#causes,
+      ...endsIn(snapshot, hasOutside(this.#cluster)),
+    }
+  }
+}
+
+/** The objects that decide what kube-proxy writes, to be compared. */
+const decisiveIn = ({ items }: Snapshot): string =>
+  JSON.stringify(items.filter(({ kind }) => kind === 'Service' || kind === 'EndpointSlice'))
+
+/** Node → entry → causes. A node whose causes can't be predicted has none. */
+function causesIn(snapshot: Snapshot, holdings: readonly NodeHoldings[]): DataplanePush['causes'] {
+  const causes: DataplanePush['causes'] = {}
+  for (const held of holdings) {
+    const node = snapshot.node(held.node)
+    const mode = held.mode
+    if (held.trouble !== undefined || (mode !== 'iptables' && mode !== 'ipvs' && mode !== 'nftables')) continue
+    try {
+      const found = causesOf(stateOf(node), objectsOf(snapshot), predictOptions(node, mode), held)
+      causes[held.node] = Object.fromEntries([...found].map(([id, list]): [string, Cause[]] => [id, [...list]]))
+    } catch {
+      // A version or a configuration that can't be predicted: the steps say so.
+    }
+  }
+  return causes
+}
+
+/** The Services, and the ends of a packet that can be chosen. */
+function endsIn(snapshot: Snapshot, outside: boolean): Pick<DataplanePush, 'services' | 'origins' | 'destinations'> {
+  const { services, nodes } = readableObjects(snapshot)
+  const place = (namespace: string | undefined, name: string) =>
+    namespace === undefined || namespace === 'default' ? name : `${namespace}/${name}`
+  const pods = snapshot.items.filter(({ kind, spec, status }) => kind === 'Pod' && !spec?.hostNetwork && status?.podIP)
+  const suffix = (protocol: string) => (protocol === 'TCP' ? '' : `/${protocol.toLowerCase()}`)
+  return {
+    services: services.map(({ namespace, name }) => `${namespace}/${name}`),
+    origins: [
+      ...pods.map(({ metadata }) => `pod/${place(metadata.namespace, metadata.name)}`),
+      'host',
+      ...(outside ? ['outside'] : []),
+    ],
+    destinations: services.flatMap(({ namespace, name, clusterIPs, loadBalancerIngress, ports }) =>
+      ports.flatMap(({ port, nodePort, protocol }) => [
+        ...(clusterIPs.length > 0 ? [`svc/${place(namespace, name)}:${port}${suffix(protocol)}`] : []),
+        ...(nodePort === 0
+          ? []
+          : nodes.flatMap(({ internalIPs }) => `${internalIPs[0]}:${nodePort}${suffix(protocol)}`)),
+        ...loadBalancerIngress.flatMap(({ ip }) => (ip ? [`${ip}:${port}${suffix(protocol)}`] : [])),
+      ]),
+    ),
+  }
+}
+
+const readableObjects = ({ objects }: Snapshot): Pick<ClusterObjects, 'services' | 'nodes'> =>
+  objects instanceof Trouble ? { services: [], nodes: [] } : objects

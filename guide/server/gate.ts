@@ -1,0 +1,83 @@
+// Who may talk to the guide's server: a browser of this user that was opened with the printed address, and only the guide's own page in it.
+
+import { timingSafeEqual } from 'node:crypto'
+import type { IncomingMessage, OutgoingHttpHeaders } from 'node:http'
+import { isLoopbackHost, newToken, SAFE_HEADERS } from '../../host/loopback-server.ts'
+
+const OPEN = '/open/'
+
+/** The reason why a request is refused; it is the text of the reply. */
+export interface Refusal {
+  status: 403 | 404
+  text: string
+}
+
+export class Gate {
+  readonly #token = newToken()
+  readonly #secret = newToken()
+  #port = 0
+
+  /** Called once the port is known. */
+  listensOn(port: number): void {
+    this.#port = port
+  }
+
+  /** The address to print. Its token is exchanged for a cookie and leaves the address bar at once. */
+  get url(): string {
+    return `http://127.0.0.1:${this.#port}${OPEN}${this.#token}`
+  }
+
+  /** The headers that let a browser in which the printed address was opened go on to the page; undefined for other requests. */
+  admission(request: IncomingMessage): OutgoingHttpHeaders | undefined {
+    const { method, url = '', headers } = request
+    const isHere = method === 'GET' && isLoopbackHost(headers.host, this.#port)
+    if (!isHere || !url.startsWith(OPEN) || !same(url.slice(OPEN.length), this.#token)) return undefined
+    return {
+      ...SAFE_HEADERS,
+      location: '/',
+      'set-cookie': `${this.#cookie}=${this.#secret}; Path=/; HttpOnly; SameSite=Strict`,
+    }
+  }
+
+  /** Why a request comes from somewhere else; undefined if it may pass. `strict` for what changes something, and for WebSockets. */
+  refusal({ headers }: IncomingMessage, strict: boolean): Refusal | undefined {
+    const { host, origin } = headers
+    if (!isLoopbackHost(host, this.#port)) return { status: 404, text: 'Nothing here.' }
+    const isForeign = origin === undefined ? strict : origin !== `http://${host}`
+    const site = headers['sec-fetch-site'] ?? 'same-origin'
+    if (isForeign || (site !== 'same-origin' && site !== 'none'))
+      return { status: 403, text: 'Only the page of the guide may ask for this.' }
+    return undefined
+  }
+
+  /** Why a request is not from a browser that was let in. */
+  unknown({ headers }: IncomingMessage): Refusal | undefined {
+    const cookies = (headers.cookie ?? '').split('; ').map((pair) => pair.split('='))
+    if (cookies.some(([name, value = '']) => name === this.#cookie && same(value, this.#secret))) return undefined
+    return { status: 403, text: 'Open the address that make guide printed.' }
+  }
+
+  /** Cookies do not tell ports apart, so each server has a name of its own. */
+  get #cookie(): string {
+    return `guide-${this.#port}`
+  }
+}
+
+function same(text: string, secret: string): boolean {
+  const [one, other] = [Buffer.from(text), Buffer.from(secret)]
+  return one.length === other.length && timingSafeEqual(one, other)
+}
+
+/** What the page may load and connect to. xterm.js writes its colours and sizes into style elements. */
+export const contentPolicy = (host: string): string =>
+  [
+    "default-src 'none'",
+    "script-src 'self'",
+    "style-src 'self' 'unsafe-inline'",
+    "img-src 'self' data:",
+    "font-src 'self'",
+    `connect-src 'self' ws://${host}`,
+    "base-uri 'none'",
+    "form-action 'none'",
+    "frame-ancestors 'none'",
+  ].join('; ')

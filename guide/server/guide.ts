@@ -1,0 +1,358 @@
+// The guide behind the page: one lab of one cluster, held here, so that all pages show the same.
+
+import type { WebSocket } from 'ws'
+import { type Cluster, downText } from '../../cluster/driver.ts'
+import { openNext, takeHint } from '../../course/incident/open.ts'
+import { INCIDENT_LAB } from '../../course/incident/shop.ts'
+import { checked, idOf, isDone, type LabProgress, looked, showStep, startProgress } from '../../course/lab-progress.ts'
+import { resetLab } from '../../course/lab-reset.ts'
+import { LabSession, sentenceOf } from '../../course/lab-session.ts'
+import { findStep, type LabDefinition, mustRunHere, readLab } from '../../grading/lab-definition.ts'
+import { labFolder } from '../../grading/lab-folders.ts'
+import { scoreLine } from '../../grading/learner-report.ts'
+import { learnerName } from '../../grading/signature.ts'
+import type { Snapshot } from '../../grading/snapshot.ts'
+import { hasOutside, OUTSIDE } from '../../host/outside.ts'
+import { plainText } from '../../host/plain-text.ts'
+import type { Progress } from '../../host/progress.ts'
+import { handIn } from '../../instructors/submission/hand-in.ts'
+import type { ActionArguments, ActionName, ActionReplies, Block, LabContent } from '../protocol.ts'
+import { DataplaneView } from './dataplane-view.ts'
+import { Hub } from './hub.ts'
+import { IncidentView } from './incident-view.ts'
+import { blocksOf, labContent } from './lab-blocks.ts'
+import { progressPush } from './progress-view.ts'
+import type { Guide } from './server.ts'
+import { shellAt } from './shell-command.ts'
+import { HOST, Terminals } from './terminals.ts'
+import { Watch } from './watch.ts'
+
+type Reply<Name extends ActionName> = Name extends keyof ActionReplies ? ActionReplies[Name] : object
+type Actions = { [Name in ActionName]?: (words: ActionArguments<Name>) => Promise<Reply<Name>> | Reply<Name> }
+
+/** Where the page is: before the first step, at one, or behind the last. */
+type Place = 'intro' | 'step' | 'end'
+
+export class PageGuide implements Guide {
+  readonly #cluster: Cluster
+  readonly #hub: Hub
+  readonly #terminals: Terminals
+  readonly #watch: Watch
+  readonly #dataplane: DataplaneView
+  readonly #incidents = new IncidentView()
+  readonly #printed: Progress
+  #definition: LabDefinition
+  #session: LabSession | undefined
+  #progress: LabProgress | undefined
+  #places: string[] = [HOST]
+  #place: Place = 'intro'
+  #summary: Block[] | undefined
+  #busy: string | undefined
+  #trouble: string | undefined
+
+  private constructor(cluster: Cluster, definition: LabDefinition, printed: Progress, kubectlFolder: string) {
+    this.#cluster = cluster
+    this.#definition = definition
+    this.#printed = printed
+    this.#dataplane = new DataplaneView(cluster)
+    this.#watch = new Watch(cluster, () => this.#look())
+    this.#hub = new Hub((pages) => this.#watch.setWatched(pages > 0))
+    this.#terminals = new Terminals(
+      (place) => shellAt(cluster, place, kubectlFolder),
+      (push) => this.#hub.push(push),
+      () => this.#watch.sign(),
+    )
+  }
+
+  /** Opens a lab of a running cluster. */
+  static async open(
+    cluster: Cluster,
+    definition: LabDefinition,
+    printed: Progress,
+    kubectlFolder: string,
+  ): Promise<PageGuide> {
+    const guide = new PageGuide(cluster, definition, printed, kubectlFolder)
+    await guide.#openLab(definition)
+    await guide.#terminals.announce()
+    void guide.#watch.run()
+    return guide
+  }
+
+  lab(): LabContent {
+    if (!this.#session) throw new Error(this.#trouble ?? `${downText(this.#cluster)}: run \`make up\`.`)
+    return labContent(this.#session.lab, this.#places)
+  }
+
+  async act(name: ActionName, words: unknown): Promise<object> {
+    // The server has checked the words by the schema of this name.
+    const action = this.#actions[name] as ((words: unknown) => Promise<object> | object) | undefined
+    if (!action) throw new Error(`The action "${name}" is not there yet.`)
+    return action(words)
+  }
+
+  join(page: WebSocket): void {
+    this.#hub.join(page)
+  }
+
+  attach(terminal: string, page: WebSocket): boolean {
+    return this.#terminals.attach(terminal, page)
+  }
+
+  /** Keeps the progress and ends every terminal. */
+  async end(): Promise<void> {
+    this.#watch.end()
+    this.#hub.end()
+    this.#save()
+    await Promise.all([this.#terminals.end(), this.#session?.saved()])
+  }
+
+  readonly #actions: Actions = {
+    go: ({ to }) => this.#go(to),
+    check: async ({ step }) => ({ verdict: await this.#check(step) }),
+    answer: ({ step, text }) =>
+      this.#doing('Checking the answer', async (session) => {
+        await session.answer(step, text)
+        return { verdict: await this.#judge(session, step) }
+      }),
+    hint: ({ step }) => this.#hint(step),
+    solve: ({ step }) =>
+      this.#doing(`Solving step "${step}"`, async (session) => {
+        for (const outcome of await session.play(step)) this.#progress = checked(this.#known().progress, outcome)
+        return {}
+      }),
+    pause: ({ paused }) => {
+      this.#known().session.pause(paused)
+      this.#save()
+      this.#tell()
+      return {}
+    },
+    reset: () =>
+      this.#doing(`Resetting lab ${this.#definition.number}`, async ({ bench }) => {
+        await resetLab(this.#definition, bench)
+        await this.#openLab(this.#definition)
+        return {}
+      }),
+    lab: ({ number }) => {
+      labFolder(number)
+      const definition = readLab(number)
+      return this.#doing(`Opening lab ${number}`, async (session) => {
+        await mustRunHere(this.#cluster, definition)
+        this.#save()
+        await session.saved()
+        await this.#openLab(definition)
+        return {}
+      })
+    },
+    submit: ({ learner }) =>
+      this.#doing('Writing the submission', async () => {
+        const { file, report, notes } = await handIn(this.#cluster, this.#definition, learnerName(learner))
+        return { file, score: [`${scoreLine(report)}.`, ...notes].join(' ') }
+      }),
+    moment: ({ moment }) => {
+      const { nodes, changes } = this.#dataplane.moment(moment)
+      return { nodes, changes }
+    },
+    incident: ({ action, seed }) => this.#incident(action, seed),
+    'open-terminal': async ({ place }) => {
+      if (!this.#places.includes(place))
+        throw new Error(`There is no place "${place}" for a terminal: there are ${this.#places.join(', ')}.`)
+      return { id: await this.#terminals.open(place) }
+    },
+    'close-terminal': ({ id }) => {
+      this.#terminals.close(id)
+      return {}
+    },
+  }
+
+  /** Opens a lab where it was left, or at its starting state. */
+  async #openLab(definition: LabDefinition): Promise<void> {
+    const session = await LabSession.open(definition, this.#cluster, this.#busyProgress())
+    const { place, ...progress } = startProgress(session.lab, session.note, session.hints)
+    const nodes = await this.#cluster.nodes()
+    this.#places = [HOST, ...nodes, ...(hasOutside(this.#cluster) ? [OUTSIDE] : [])]
+    this.#definition = definition
+    this.#session = session
+    this.#progress = progress
+    this.#place = place
+    this.#summary = undefined
+    this.#trouble = undefined
+    this.#tell()
+    this.#watch.sign()
+  }
+
+  async #go(to: string): Promise<object> {
+    const { progress, session } = this.#known()
+    if (to === 'end')
+      return this.#doing('Grading every step', async () => {
+        this.#summary = blocksOf(await session.finish(this.#known().progress))
+        this.#place = 'end'
+        return {}
+      })
+    if (to === 'intro') this.#place = 'intro'
+    else {
+      findStep(this.#definition, to)
+      this.#place = 'step'
+      this.#progress = showStep(
+        progress,
+        progress.lab.steps.findIndex(({ definition }) => definition.id === to),
+      )
+    }
+    this.#save()
+    this.#tell()
+    this.#watch.sign()
+    return {}
+  }
+
+  /** Starts an incident of lab 8, which is opened for it; gives the next hint; or has the reference solution end it. */
+  async #incident(action: ActionArguments<'incident'>['action'], seed: string | undefined): Promise<object> {
+    const busy = { open: 'Starting an incident', hint: 'Taking a hint', 'give up': 'Solving the incident' }[action]
+    return this.#doing(busy, async () => {
+      if (this.#definition.number !== INCIDENT_LAB) await this.#openLab(readLab(INCIDENT_LAB))
+      const { session } = this.#known()
+      if (action === 'hint') await takeHint(session.bench)
+      if (action === 'give up')
+        for (const { definition } of session.lab.steps.slice(0, 2)) await session.play(definition.id)
+      if (action === 'open') {
+        const onHealthy = (healthy: Snapshot) => this.#incidents.healthy(this.#dataplane.read(healthy))
+        await openNext(session.bench, { seed, onHealthy })
+        // The answers and verdicts of the incident before are gone with its notes.
+        this.#forget(session)
+      }
+      return {}
+    })
+  }
+
+  #check(step: string) {
+    findStep(this.#definition, step)
+    return this.#doing('Checking', (session) => this.#judge(session, step))
+  }
+
+  async #judge(session: LabSession, step: string) {
+    const outcome = await session.check(step)
+    const { progress } = this.#known()
+    const after = checked(progress, outcome)
+    this.#progress = isDone(outcome) ? { ...after, arrived: true } : after
+    this.#save()
+    return outcome.verdict
+  }
+
+  #hint(step: string): object {
+    const { session, progress } = this.#known()
+    const { hints } = findStep(this.#definition, step)
+    const tier = (progress.hints.get(step) ?? 0) + 1
+    if (tier > hints.length) throw new Error(`Step "${step}" has no more hints: the solution is next.`)
+    session.rememberHint(step, tier)
+    this.#progress = { ...progress, hints: new Map(progress.hints).set(step, tier) }
+    this.#tell()
+    return {}
+  }
+
+  /** Looks at the nodes once. Tells the pages what has changed, or why they could not be read; then it resolves to false. */
+  async #look(): Promise<boolean> {
+    try {
+      if (this.#busy !== undefined) return true
+      if (this.#trouble !== undefined) await this.#reopen()
+      const { session } = this.#known()
+      const { outcomes, snapshot } = await session.look()
+      // What was read while a solution or a reset ran is of no use.
+      if (this.#busy !== undefined || session !== this.#session) return true
+      const { progress, fresh } = looked(this.#known().progress, outcomes, this.#place === 'step')
+      this.#progress = progress
+      this.#trouble = undefined
+      if (fresh.length > 0) this.#save()
+      this.#tell()
+      await this.#dataplane.readConnections(snapshot)
+      await this.#show(snapshot, fresh)
+    } catch (error) {
+      this.#trouble = sentenceOf(error)
+    }
+    this.#tell()
+    return this.#trouble === undefined
+  }
+
+  /** Tells the pages what the nodes hold, as far as it is new. `passed`: steps that have just passed. */
+  async #show(snapshot: Snapshot, passed: readonly string[]): Promise<void> {
+    const { moment, counters, latest } = this.#dataplane.see(snapshot)
+    for (const push of moment ?? []) this.#hub.push(push)
+    if (passed.length > 0) this.#hub.push(this.#dataplane.label(`passed: ${passed.join(', ')}`))
+    // Pages that come later get the counters with the nodes.
+    if (counters) this.#hub.pass(counters, latest)
+    this.#hub.push(await this.#incidents.see(snapshot, latest.nodes))
+  }
+
+  /** After trouble: a cluster that is up again may be another one, so the lab is opened again. */
+  async #reopen(): Promise<void> {
+    if (!(await this.#cluster.running())) throw new Error(`${downText(this.#cluster)}: run \`make up\`.`)
+    await this.#openLab(this.#definition)
+  }
+
+  /** Does work that takes a while and excludes other such work; its name is shown on all pages. */
+  async #doing<T>(busy: string, work: (session: LabSession) => Promise<T>): Promise<T> {
+    const { session } = this.#known()
+    if (this.#busy !== undefined) throw new Error(`Wait until this is done: ${this.#busy}.`)
+    this.#setBusy(busy)
+    try {
+      return await work(session)
+    } catch (error) {
+      throw new Error(sentenceOf(error))
+    } finally {
+      this.#setBusy(undefined)
+      this.#watch.sign()
+    }
+  }
+
+  #setBusy(busy: string | undefined): void {
+    this.#busy = busy
+    this.#tell()
+  }
+
+  /** Shows on the pages, too, what is printed about work that takes a while. */
+  #busyProgress(): Progress {
+    const shown = this.#busy
+    const show = (what: string | undefined) => {
+      if (shown !== undefined) this.#setBusy(what ?? shown)
+    }
+    return {
+      start: (what) => {
+        this.#printed.start(what)
+        show(plainText(what))
+      },
+      end: (ok, detail) => {
+        this.#printed.end(ok, detail)
+        show(undefined)
+      },
+      note: (line) => this.#printed.note(line),
+    }
+  }
+
+  /** Begins the lab's steps again, without resetting the cluster. */
+  #forget({ lab }: LabSession): void {
+    const { place: _, ...progress } = startProgress(lab, undefined, new Map())
+    this.#progress = progress
+    this.#save()
+  }
+
+  #known(): { session: LabSession; progress: LabProgress } {
+    if (this.#session && this.#progress) return { session: this.#session, progress: this.#progress }
+    throw new Error(this.#trouble ?? `${downText(this.#cluster)}: run \`make up\`.`)
+  }
+
+  #save(): void {
+    if (this.#session && this.#progress) this.#session.save(this.#progress, this.#place !== 'intro')
+  }
+
+  #tell(): void {
+    const { progress, session } = this.#known()
+    const at = this.#place === 'step' ? idOf(progress) : this.#place
+    this.#hub.push(
+      progressPush(progress, {
+        at,
+        workedMs: session.workedMs(),
+        paused: session.paused,
+        ...(this.#busy === undefined ? {} : { busy: this.#busy }),
+        ...(this.#trouble === undefined ? {} : { trouble: this.#trouble }),
+        ...(this.#summary === undefined || this.#place !== 'end' ? {} : { summary: this.#summary }),
+      }),
+    )
+  }
+}

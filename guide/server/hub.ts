@@ -1,0 +1,62 @@
+import type { WebSocket } from 'ws'
+import type { Push } from '../protocol.ts'
+
+/** The most bytes that may wait for a page that does not read; it is cut off then, and joins again. */
+const MOST_WAITING = 16 * 2 ** 20
+/** Pages that are gone without a word are noticed by a ping. */
+const PING_MS = 30_000
+
+/** All pages that look at this guide. Each is told what happens, and a new one what is the case. */
+export class Hub {
+  readonly #pages = new Set<WebSocket>()
+  /** The last push of each type, as it was sent, and what of it makes it differ from the one before. */
+  readonly #last = new Map<Push['type'], { text: string; news: string }>()
+  readonly #onPages: (count: number) => void
+  readonly #pings: NodeJS.Timeout
+
+  /** `onPages` is called with the number of pages when one comes or goes. */
+  constructor(onPages: (count: number) => void) {
+    this.#onPages = onPages
+    this.#pings = setInterval(() => {
+      for (const page of this.#pages) page.ping()
+    }, PING_MS).unref()
+  }
+
+  /** Sends a push to all pages, unless nothing has changed since the last one of its type. */
+  push(push: Push): void {
+    const text = JSON.stringify(push)
+    // The clock runs on the page; alone it is no news.
+    const news = push.type === 'progress' ? JSON.stringify({ ...push, workedMs: 0 }) : text
+    if (this.#last.get(push.type)?.news === news) return
+    this.#last.set(push.type, { text, news })
+    this.#send(text)
+  }
+
+  /** Sends a push to all pages that are there. Pages that come later get `instead`. */
+  pass(push: Push, instead: Push): void {
+    const text = JSON.stringify(instead)
+    this.#last.set(instead.type, { text, news: text })
+    this.#send(JSON.stringify(push))
+  }
+
+  #send(text: string): void {
+    for (const page of this.#pages) {
+      if (page.bufferedAmount > MOST_WAITING) page.terminate()
+      else page.send(text)
+    }
+  }
+
+  join(page: WebSocket): void {
+    for (const { text } of this.#last.values()) page.send(text)
+    this.#pages.add(page)
+    page.on('close', () => {
+      this.#pages.delete(page)
+      this.#onPages(this.#pages.size)
+    })
+    this.#onPages(this.#pages.size)
+  }
+
+  end(): void {
+    clearInterval(this.#pings)
+  }
+}

@@ -1,0 +1,56 @@
+import { isDone, type LabProgress, lookOf, pointsOf } from '../../course/lab-progress.ts'
+import type { StepOutcome } from '../../grading/failure.ts'
+import type { StepDefinition } from '../../grading/lab-definition.ts'
+import { differencesOf } from '../../grading/learner-report.ts'
+import { findingOf } from '../../grading/report.ts'
+import type { Finding, ProgressPush, StepProgress } from '../protocol.ts'
+
+/** What of the push the progress itself does not know. */
+type Circumstances = Pick<ProgressPush, 'at' | 'workedMs' | 'paused' | 'busy' | 'trouble' | 'summary'>
+
+/** The push about a learner's progress. */
+export function progressPush(progress: LabProgress, circumstances: Circumstances): ProgressPush {
+  const { lab } = progress
+  const { points, of } = pointsOf(progress)
+  return {
+    type: 'progress',
+    lab: lab.definition.number,
+    points,
+    of,
+    steps: lab.steps.map(({ definition }) => stepProgress(progress, definition)),
+    ...circumstances,
+  }
+}
+
+function stepProgress(progress: LabProgress, step: StepDefinition): StepProgress {
+  const { lab, held, hints } = progress
+  const outcome = lookOf(progress, step.id)
+  const texts = lab.steps.find(({ definition }) => definition.id === step.id)?.hints ?? []
+  const { verdict, reason, waitsFor, measured, failure } = outcome ?? {}
+  return {
+    id: step.id,
+    held: held.has(step.id),
+    unsent: outcome?.unsent === true && !isDone(outcome),
+    hints: texts.slice(0, hints.get(step.id) ?? 0),
+    ...(verdict && { verdict }),
+    ...(failure && { finding: findingFor(lab.definition.number, step, failure) }),
+    ...(reason !== undefined && { reason }),
+    ...(waitsFor && { waitsFor }),
+    ...(measured && { measured }),
+  }
+}
+
+/** A finding as `make check` prints it. */
+function findingFor(lab: number, step: StepDefinition, failure: NonNullable<StepOutcome['failure']>): Finding {
+  const { node, look, expected, actual, why, hint, next, ...rest } = findingOf(step, failure)
+  return {
+    inspect: look,
+    expected,
+    actual,
+    why,
+    hint,
+    differences: differencesOf({ look, expected, actual, why, hint, ...rest }),
+    next: next ?? `make hint LAB=${lab} STEP=${step.id}`,
+    ...(node === undefined ? {} : { node }),
+  }
+}

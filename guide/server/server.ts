@@ -1,0 +1,143 @@
+// The guide's web server: lets the user's browser in, serves the page, and passes actions, pushes and terminals on.
+
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
+import type { Duplex } from 'node:stream'
+import { type WebSocket, WebSocketServer } from 'ws'
+import { z } from 'zod'
+import { closeServer, listenOnLoopback, SAFE_HEADERS } from '../../host/loopback-server.ts'
+import { ACTIONS, type ActionName } from '../protocol.ts'
+import { contentPolicy, Gate, type Refusal } from './gate.ts'
+import type { PageFile } from './page-files.ts'
+
+/** What is behind the server. */
+export interface Guide {
+  /** The reply of GET /api/lab. Throws Error with a sentence while no lab is open. */
+  lab(): object
+  /** Does an action of the page and returns its reply. Throws Error with a sentence for the learner. */
+  act(name: ActionName, words: unknown): Promise<object>
+  /** A page wants to be told what happens. */
+  join(page: WebSocket): void
+  /** A page wants to see a terminal; false if there is none of that id. */
+  attach(terminal: string, page: WebSocket): boolean
+}
+
+export interface GuideServer {
+  /** The address to open, with the token. */
+  url: string
+  close(): Promise<void>
+}
+
+/** The longest body of an action, and the longest message of a page (a paste into a terminal). */
+const BODY_BYTES = 16 * 1024
+const MESSAGE_BYTES = 256 * 1024
+
+const TERMINAL = /^\/terminal\/([a-z0-9-]{1,40})$/
+
+/** Starts the server on 127.0.0.1; `port` 0 chooses a free one. Throws UserError if the port is in use. */
+export async function serveGuide(
+  guide: Guide,
+  files: ReadonlyMap<string, PageFile>,
+  port: number,
+): Promise<GuideServer> {
+  const gate = new Gate()
+  const server: Server = createServer({ maxHeaderSize: 16 * 1024 }, (request, response) => {
+    void answer(guide, files, gate, request, response)
+  })
+  const sockets = new WebSocketServer({ noServer: true, maxPayload: MESSAGE_BYTES })
+  server.on('upgrade', (request, socket, head) => {
+    const refusal = gate.refusal(request, true) ?? gate.unknown(request)
+    const terminal = TERMINAL.exec(request.url ?? '')?.[1]
+    if (refusal) return refuse(socket, refusal)
+    if (request.url !== '/events' && terminal === undefined) return refuse(socket, NOTHING)
+    sockets.handleUpgrade(request, socket, head, (page) => {
+      page.on('error', () => page.terminate())
+      if (terminal === undefined) guide.join(page)
+      else if (!guide.attach(terminal, page)) page.close(4004, 'no such terminal')
+    })
+  })
+  gate.listensOn(await listenOnLoopback(server, port, 'guide'))
+  return {
+    url: gate.url,
+    close() {
+      for (const page of sockets.clients) page.terminate()
+      return closeServer(server)
+    },
+  }
+}
+
+const NOTHING: Refusal = { status: 404, text: 'Nothing here.' }
+
+function refuse(socket: Duplex, { status, text }: Refusal): void {
+  const reason = status === 404 ? 'Not Found' : 'Forbidden'
+  socket.end(`HTTP/1.1 ${status} ${reason}\r\nConnection: close\r\nContent-Length: ${text.length}\r\n\r\n${text}`)
+}
+
+async function answer(
+  guide: Guide,
+  files: ReadonlyMap<string, PageFile>,
+  gate: Gate,
+  request: IncomingMessage,
+  response: ServerResponse,
+): Promise<void> {
+  const { method, url = '', headers } = request
+  const strict = method !== 'GET'
+  const send = (status: number, type: string, body: string | Uint8Array) =>
+    response
+      .writeHead(status, {
+        ...SAFE_HEADERS,
+        'content-type': type,
+        'content-security-policy': contentPolicy(headers.host ?? ''),
+        'cross-origin-resource-policy': 'same-origin',
+        'cross-origin-opener-policy': 'same-origin',
+        // What is left of a body that was refused is not read.
+        ...(status >= 400 && strict ? { connection: 'close' } : {}),
+      })
+      .end(body)
+  const json = (status: number, value: object) => send(status, 'application/json', JSON.stringify(value))
+  const admission = gate.admission(request)
+  if (admission) return void response.writeHead(303, admission).end()
+  const refusal = gate.refusal(request, strict) ?? gate.unknown(request)
+  if (refusal) return void send(refusal.status, 'text/plain; charset=utf-8', `${refusal.text}\n`)
+  const file = method === 'GET' ? files.get(url) : undefined
+  if (file) return void send(200, file.type, file.body)
+  try {
+    if (method === 'GET' && url === '/api/lab') return void json(200, guide.lab())
+    const name = /^\/api\/([a-z-]+)$/.exec(url)?.[1]
+    if (method === 'POST' && name !== undefined && Object.hasOwn(ACTIONS, name))
+      return void json(200, { ok: true, ...(await act(guide, name as ActionName, request)) })
+    send(404, 'text/plain; charset=utf-8', `${NOTHING.text}\n`)
+  } catch (error) {
+    const status = error instanceof BadRequest ? error.status : 409
+    json(status, { error: error instanceof Error ? error.message : String(error) })
+  }
+}
+
+class BadRequest extends Error {
+  readonly status: number
+
+  constructor(status: number, message: string) {
+    super(message)
+    this.status = status
+  }
+}
+
+async function act(guide: Guide, name: ActionName, request: IncomingMessage): Promise<object> {
+  if (request.headers['content-type'] !== 'application/json')
+    throw new BadRequest(415, 'The body of an action is application/json.')
+  const chunks: Buffer[] = []
+  let size = 0
+  for await (const chunk of request) {
+    size += chunk.length
+    if (size > BODY_BYTES) throw new BadRequest(413, `The body of an action has at most ${BODY_BYTES} bytes.`)
+    chunks.push(chunk)
+  }
+  let body: unknown
+  try {
+    body = JSON.parse(Buffer.concat(chunks).toString())
+  } catch {
+    throw new BadRequest(400, 'The body is not JSON.')
+  }
+  const words = ACTIONS[name].safeParse(body)
+  if (!words.success) throw new BadRequest(400, `Action "${name}": ${z.prettifyError(words.error)}`)
+  return guide.act(name, words.data)
+}

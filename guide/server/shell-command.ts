@@ -1,0 +1,46 @@
+import { userInfo } from 'node:os'
+import { delimiter } from 'node:path'
+import type { Cluster } from '../../cluster/driver.ts'
+import { projectRoot, START } from '../../host/layout.ts'
+import { HOST, type ShellCommand } from './terminals.ts'
+
+/** What `make guide` itself was called with, and what make tells the makes that it starts: nothing for the learner's commands. */
+const OWN = [
+  'MAKEFLAGS',
+  'MFLAGS',
+  'MAKEOVERRIDES',
+  'MAKELEVEL',
+  'MAKE_TERMOUT',
+  'MAKE_TERMERR',
+  'STEM',
+  'LAB',
+  'PORT',
+  'NODE',
+]
+
+/**
+ * What runs in a terminal at a place: on the host the user's shell in the checkout, with kubectl pointed at the cluster as
+ * `make env` does, elsewhere what `make shell` starts.
+ */
+export function shellAt(cluster: Cluster, place: string, kubectlFolder: string): ShellCommand {
+  const { CLUSTER = cluster.driver === 'context' ? `context:${cluster.name}` : cluster.driver, ...own } = process.env
+  const env: NodeJS.ProcessEnv = {
+    ...own,
+    CLUSTER,
+    NAME: cluster.name,
+    KUBECONFIG: cluster.kubeconfig,
+    PATH: `${kubectlFolder}${delimiter}${process.env.PATH ?? ''}`,
+    TERM: 'xterm-256color',
+    COLORTERM: 'truecolor',
+  }
+  for (const name of OWN) delete env[name]
+  if (place === HOST) return { file: userShell(), words: [], env, cwd: projectRoot }
+  return {
+    file: process.execPath,
+    words: [START, 'scripts/shell.ts'],
+    env: { ...env, NODE: place },
+    cwd: projectRoot,
+  }
+}
+
+const userShell = () => process.env.SHELL || userInfo().shell || '/bin/sh'

@@ -1,0 +1,58 @@
+// Web servers for the user of this machine only, for the slides and the guide's page.
+
+import { randomBytes } from 'node:crypto'
+import type { Server } from 'node:http'
+import { UserError } from './main.ts'
+
+/** A secret for a URL or a cookie that no other user or page can guess. */
+export const newToken = (): string => randomBytes(16).toString('hex')
+
+/** Headers of every response: no caching, no content sniffing, no referrer. */
+export const SAFE_HEADERS = {
+  'cache-control': 'no-store',
+  'referrer-policy': 'no-referrer',
+  'x-content-type-options': 'nosniff',
+} as const
+
+/**
+ * Whether a Host header names this machine, so that a remote page cannot reach the server with its own name
+ * (DNS rebinding).
+ */
+export const isLoopbackHost = (host: string | undefined, port: number): boolean =>
+  host === `127.0.0.1:${port}` || host === `localhost:${port}`
+
+/** The port in `PORT`; default 0, a free one. Throws UserError with the valid values. */
+export function requestedPort(target: string, wish = process.env.PORT ?? ''): number {
+  if (/^\d{0,5}$/.test(wish) && Number(wish) <= 65535) return Number(wish)
+  throw new UserError(`"${wish}" is not a port; choose one from 1 to 65535, for example: make ${target} PORT=8080`)
+}
+
+/** Listens on 127.0.0.1 only and returns the port. Throws UserError if the port can't be used. */
+export function listenOnLoopback(server: Server, port: number, target: string): Promise<number> {
+  return new Promise((resolve, reject) => {
+    server.once('error', ({ message }) =>
+      reject(
+        new UserError(`Port ${port} can't be used (${message}); leave PORT= out to use a free one: make ${target}`),
+      ),
+    )
+    server.listen(port, '127.0.0.1', () => {
+      const address = server.address()
+      resolve(typeof address === 'object' && address ? address.port : port)
+    })
+  })
+}
+
+/** Ends all connections and stops listening. */
+export function closeServer(server: Server): Promise<void> {
+  server.closeAllConnections()
+  return new Promise((resolve) => {
+    server.close(() => resolve())
+  })
+}
+
+/** Resolves when this process is terminated: by Ctrl-C, by a signal, or because its terminal was closed. */
+export function untilTerminated(): Promise<void> {
+  return new Promise((resolve) => {
+    for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.once(signal, () => resolve())
+  })
+}

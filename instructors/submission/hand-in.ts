@@ -1,0 +1,92 @@
+// Hands in a learner's work on a lab: grades it once more, writes the submission, and reads it back as an instructor will.
+
+import { mkdirSync, renameSync, writeFileSync } from 'node:fs'
+import { basename, dirname, join } from 'node:path'
+import { type Cluster, downText } from '../../cluster/driver.ts'
+import { takeCapture } from '../../cluster/snapshot.ts'
+import { classWord, expectedWords, wordIn, wordState } from '../../grading/class-word.ts'
+import { gradeWith, loadSpec } from '../../grading/grader.ts'
+import type { LabDefinition } from '../../grading/lab-definition.ts'
+import { type Moment, Moments } from '../../grading/moments.ts'
+import type { Report } from '../../grading/report-schema.ts'
+import { type ClassKey, readClassKey } from '../../grading/signature.ts'
+import { openCluster } from '../../grading/source.ts'
+import { UserError } from '../../host/main.ts'
+import { type HandIn, packSubmission } from './pack.ts'
+import { readSubmission } from './read-submission.ts'
+import { reportSubmission } from './rejudge.ts'
+
+export interface HandedIn {
+  /** Its path, relative to the current folder. */
+  file: string
+  sizeBytes: number
+  isSigned: boolean
+  /** What an instructor will see. */
+  report: Report
+  /** Sentences about what was handed in: what it was made from, and what is missing. */
+  notes: string[]
+}
+
+/**
+ * Writes `LEARNER-labN.labgrade` into `DIR` (default: submissions), signed if `CLASS_KEY_FILE` names a key. A cluster that is not up
+ * hands in the captures that were kept during the lab.
+ * @throws UserError when there is nothing to hand in
+ */
+export async function handIn(cluster: Cluster, lab: LabDefinition, learner: string): Promise<HandedIn> {
+  const { CLASS_KEY_FILE, DIR } = process.env
+  const key = CLASS_KEY_FILE ? readClassKey(CLASS_KEY_FILE) : undefined
+  const now = (await cluster.running()) ? await gradeNow(lab, cluster) : undefined
+  const kept = new Moments(cluster.driver, cluster.name).all(lab.number)
+  if (!now && kept.length === 0)
+    throw new UserError(
+      `${downText(cluster)} and no capture of lab ${lab.number} was kept: work on it with \`make lab-${lab.number}\`.`,
+    )
+  const bytes = packSubmission({ lab, learner, cluster, moments: kept, ...(now ? { now } : {}), key })
+  const file = join(DIR || 'submissions', `${learner}-lab${lab.number}.labgrade`)
+  mkdirSync(dirname(file), { recursive: true })
+  writeFileSync(`${file}.new`, bytes)
+  renameSync(`${file}.new`, file)
+  const submission = await readSubmission(file, { key })
+  return {
+    file,
+    sizeBytes: bytes.length,
+    isSigned: key !== undefined,
+    report: await reportSubmission(await loadSpec(lab), submission, basename(file)),
+    notes: [
+      ...(now ? [] : [`${downText(cluster)}. The captures that were kept during the lab are submitted.`]),
+      ...wordWarning(lab, [...kept, ...(now ? [now] : [])], learner, key),
+    ],
+  }
+}
+
+/** The warning if captures do not show the word of the class, which the cluster must hold before steps pass. */
+function wordWarning(
+  { number, steps }: LabDefinition,
+  parts: readonly (Pick<Moment, 'capture'> & { step?: string })[],
+  learner: string,
+  key: ClassKey | undefined,
+): string[] {
+  const { CLASS } = process.env
+  const words = expectedWords(CLASS ? classWord(CLASS) : undefined, key, learner)
+  const own = parts.flatMap(({ capture }) => wordIn(capture.objects.items) ?? []).at(-1)
+  const expected = words.length > 0 ? words : own === undefined ? [] : [own]
+  if (expected.length === 0) return []
+  const without = parts.filter(({ capture }) => wordState(capture, expected) !== 'shown').map(({ step }) => step)
+  if (without.length === 0) return []
+  const ids = steps.map(({ id }) => id).filter((id) => without.includes(id))
+  const what = ids.length > 0 ? `what was recorded of ${ids.join(', ')}` : 'the cluster as it is now'
+  const set = CLASS ? `CLASS=${CLASS}` : key ? 'CLASS_KEY_FILE=…' : 'CLASS=…'
+  return [
+    `The word of your class is missing from ${what}, and the class report will say so.`,
+    `To record it again, work on a new cluster: \`make down\`, then \`${set} make lab-${number}\`. Or tell your instructor why.`,
+  ]
+}
+
+/** Grades once more, which keeps a capture for every step that passes now, and captures the whole cluster. */
+async function gradeNow(lab: LabDefinition, cluster: Cluster): Promise<HandIn['now']> {
+  const source = await openCluster(cluster)
+  const { driver, name } = cluster
+  const request = { lab: lab.number, source: { kind: 'cluster', driver, name } as const }
+  const report = await gradeWith(await loadSpec(lab), request, () => source)
+  return { report, capture: await takeCapture(cluster, source.live.client, 'thorough') }
+}

@@ -1,0 +1,40 @@
+// The guide in the browser:  make guide [LAB=4] [PORT=8080]
+
+import { guideOnCluster } from '../cluster/cluster-lock.ts'
+import { consent } from '../cluster/consent.ts'
+import { kubectlPath } from '../cluster/kubectl.ts'
+import { selectCluster } from '../cluster/select.ts'
+import { labChange } from '../course/lab-bench.ts'
+import { labNumber, mustRunHere, needsOf, readLab } from '../grading/lab-definition.ts'
+import { labFolder } from '../grading/lab-folders.ts'
+import { PageGuide } from '../guide/server/guide.ts'
+import { buildPage } from '../guide/server/page-files.ts'
+import { serveGuide } from '../guide/server/server.ts'
+import { requestedPort, untilTerminated } from '../host/loopback-server.ts'
+import { main } from '../host/main.ts'
+import { createProgress } from '../host/progress.ts'
+
+/** The default lab. */
+const FIRST_LAB = 2
+
+await main(async () => {
+  const port = requestedPort('guide')
+  const number = process.env.LAB ? labNumber(process.env.LAB) : FIRST_LAB
+  labFolder(number)
+  const lab = readLab(number)
+  const progress = createProgress()
+  const cluster = await selectCluster(undefined, undefined, { creating: progress, lab: async () => needsOf(lab) })
+  await consent(cluster, labChange(`run a privileged Pod on each node and work through lab ${number}`))
+  await guideOnCluster(cluster, { target: 'guide', doing: "serves the guide's page" }, async () => {
+    const [files] = await Promise.all([buildPage(), cluster.up(progress)])
+    await mustRunHere(cluster, lab)
+    const kubectl = await kubectlPath(progress)
+    const guide = await PageGuide.open(cluster, lab, progress, kubectl.folder)
+    const terminated = untilTerminated()
+    const server = await serveGuide(guide, files, port)
+    console.log(`The guide is at ${server.url}\nCtrl-C ends it; the cluster keeps your work.`)
+    await terminated
+    await server.close()
+    await guide.end()
+  })
+})

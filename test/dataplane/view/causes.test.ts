@@ -1,0 +1,143 @@
+import { expect, test } from 'vitest'
+import { readObjects } from '../../../dataplane/objects.ts'
+import { predict } from '../../../dataplane/predict.ts'
+import { type Cause, type Causes, causesOf } from '../../../dataplane/view/causes.ts'
+import { entriesOf, holdingsOf } from '../../../dataplane/view/holdings.ts'
+import { recordedConfig } from '../kube-proxy/recordings.ts'
+import { recordedNodes, wholeNodes } from './nodes.ts'
+
+/** The value of `spec.ports[0].nodePort` in an object. */
+const valueAt = (object: unknown, field: string): unknown =>
+  field.split(/[.[\]]+/).reduce((value: unknown, key) => {
+    if (key === '') return value
+    return typeof value === 'object' && value !== null ? (value as Record<string, unknown>)[key] : undefined
+  }, object)
+
+test.each(recordedNodes)('every entry of $path has a cause in the objects', ({ read }) => {
+  const { state, objects, options, items } = read()
+  const holdings = holdingsOf(options.node, state)
+  const causes = causesOf(state, objects, options, holdings)
+  const faults: string[] = []
+  const find = (label: string) =>
+    items.find(({ kind, metadata }) => `${kind} ${metadata.namespace}/${metadata.name}` === label)
+  for (const { id, text, kind } of entriesOf(holdings)) {
+    const because = causes.get(id) ?? []
+    if (kind === 'group') continue
+    const isKernels = (kind !== 'rule' && /^iptables\/\w+(\/[A-Z]+)?$/.test(id)) || /^links\/(?!kube-ipvs0)/.test(id)
+    const kinds = new Set(because.map((cause) => cause.kind))
+    if (kinds.size !== 1 || kinds.has('left over') || kinds.has('other') !== isKernels)
+      faults.push(`${id}: ${[...kinds]}`)
+    for (const cause of because.filter((one) => one.kind === 'service')) {
+      const value = valueAt(find(cause.object), cause.field)
+      if (value === undefined) faults.push(`${id}: ${cause.object} has no ${cause.field}`)
+      else if (typeof value !== 'object' && !cause.reason.includes(String(value)))
+        faults.push(`${id}: ${cause.reason} does not tell ${value}`)
+    }
+    // Names and addresses in the text are what only the cause can have put there.
+    const service = /--comment "([a-z0-9-]+\/[a-z0-9-]+)/.exec(text)?.[1]
+    if (service && !because.some((cause) => cause.service === service)) faults.push(`${text}: not ${service}`)
+    const endpoint = /(?:--to-destination|->|dnat to) (10\.244[\d.]+:\d+)/.exec(text)?.[1]
+    if (endpoint && !because.some((cause) => cause.endpoint === endpoint)) faults.push(`${text}: not ${endpoint}`)
+  }
+  expect(faults).toEqual([])
+})
+
+const servicesOf = (causes: readonly Cause[] = []) => [...new Set(causes.map(({ service }) => service))]
+
+test.each(recordedNodes.filter(({ path }) => /^v1\.(20|24|30)/.test(path)))(
+  'without one Service $path would lack what exists because of it alone',
+  ({ read }) => {
+    const { objects, options } = read()
+    const whole = holdingsOf(options.node, predict(objects, options))
+    const causes = causesOf(predict(objects, options), objects, options, whole)
+    for (const { namespace, name } of objects.services) {
+      const services = objects.services.filter((service) => service.namespace !== namespace || service.name !== name)
+      const without = holdingsOf(options.node, predict({ ...objects, services }, options))
+      const left = new Set([...entriesOf(without)].map(({ id }) => id))
+      const gone = [...entriesOf(whole)].map(({ id }) => id).filter((id) => !left.has(id))
+      const alone = [...causes].filter(([, of]) => servicesOf(of).join() === `${namespace}/${name}`).map(([id]) => id)
+      expect(gone.sort()).toEqual(alone.sort())
+    }
+  },
+)
+
+const reasons = (causes: Causes, id: string) => causes.get(id)?.map(({ reason }) => reason)
+
+test('what other programs made, and what was left over, say so', () => {
+  const at = (path: string) => wholeNodes.find((one) => one.path === path) as (typeof wholeNodes)[number]
+  const { state, objects } = at('kind-v1.20.2/ipvs-kernel-2-switched-not-flushed/nodes/k8s-guide-worker')
+  if (!objects) throw new Error('objects are recorded')
+  const causes = causesOf(state, objects, { node: 'k8s-guide-worker', mode: 'ipvs', version: 'v1.20.2' })
+  for (const { id, kind } of entriesOf(holdingsOf('k8s-guide-worker', state))) {
+    const kinds = new Set(causes.get(id)?.map((cause) => cause.kind))
+    if (/KIND-MASQ-AGENT|KUBE-KUBELET-CANARY|links\/eth0/.test(id)) expect([...kinds], id).toEqual(['other'])
+    if (/\/KUBE-(SVC|SEP)-/.test(id)) expect([...kinds], id).toEqual(['left over'])
+    if (kind !== 'group') expect(kinds.size, id).toBeGreaterThan(0)
+  }
+  expect(reasons(causes, 'iptables/filter/KUBE-EXTERNAL-SERVICES')).toEqual([
+    'left over: nothing in the API asks for it',
+  ])
+  expect(reasons(causes, 'iptables/nat/POSTROUTING')).toEqual(['the kernel has it by itself'])
+  expect(causes.get('ipvs/TCP 10.96.0.10:53')?.map(({ service }) => service)).toEqual(['kube-system/kube-dns'])
+})
+
+test('the reason names the field: an example of each', () => {
+  const service = (name: string, spec: object, status: object = {}) => [
+    { kind: 'Service', metadata: { namespace: 'default', name }, spec, status },
+    {
+      kind: 'EndpointSlice',
+      metadata: { namespace: 'default', name: `${name}-x`, labels: { 'kubernetes.io/service-name': name } },
+      addressType: 'IPv4',
+      ports: [{ name: 'http', port: 8080 }],
+      endpoints: spec === none ? [] : [{ addresses: ['10.244.2.4'], nodeName: 'other', conditions: { ready: true } }],
+    },
+  ]
+  const ports = [{ name: 'http', port: 80, nodePort: 30080 }]
+  const none = { clusterIP: '10.96.0.3', ports }
+  const items = [
+    {
+      kind: 'Node',
+      metadata: { name: 'worker' },
+      status: { addresses: [{ type: 'InternalIP', address: '172.18.0.3' }] },
+    },
+    ...service('web', {
+      clusterIP: '10.96.0.2',
+      type: 'NodePort',
+      ports,
+      sessionAffinity: 'ClientIP',
+      externalTrafficPolicy: 'Local',
+    }),
+    ...service('none', none),
+  ]
+  const { objects } = readObjects({ kind: 'List', items })
+  const options = { node: 'worker', mode: 'iptables', version: '1.30', config: recordedConfig() } as const
+  const state = predict(objects, options)
+  const causes = causesOf(state, objects, options)
+  const reasonsOf = (pattern: RegExp) =>
+    [...entriesOf(holdingsOf('worker', state))]
+      .filter(({ text }) => pattern.test(text))
+      .map(({ id }) => reasons(causes, id))
+  const web = 'of Service default/web'
+  expect(reasonsOf(/^-A KUBE-NODEPORTS .*30080/)[0]).toEqual([`because port http ${web} has nodePort 30080`])
+  expect(reasonsOf(/^-A KUBE-SERVICES .*10\.96\.0\.2/)).toEqual([[`because port http ${web} is TCP 10.96.0.2:80`]])
+  expect(reasonsOf(/--to-destination/)).toEqual([
+    [
+      'because Service default/web has sessionAffinity ClientIP for 10800 seconds',
+      `because EndpointSlice default/web-x lists 10.244.2.4:8080 as an endpoint ${web}`,
+    ],
+  ])
+  expect(reasonsOf(/default\/web:http has no local endpoints/)).toEqual([
+    [
+      `because port http ${web} has nodePort 30080`,
+      'because Service default/web has externalTrafficPolicy Local, and none of its endpoints is on worker',
+    ],
+  ])
+  expect(reasonsOf(/10\.96\.0\.3.* REJECT/)).toEqual([
+    ['because port http of Service default/none has no ready endpoint'],
+  ])
+  expect(reasonsOf(/-A PREROUTING/)).toEqual([
+    [
+      'because kube-proxy runs in mode iptables: it leads to KUBE-SERVICES, which finds packets to Services by their destination',
+    ],
+  ])
+})

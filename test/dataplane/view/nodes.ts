@@ -1,0 +1,78 @@
+import { readdirSync, readFileSync } from 'node:fs'
+import { basename } from 'node:path'
+import { parseIpAddr } from '../../../dataplane/ip-addr.ts'
+import { parseNftList } from '../../../dataplane/nft-list.ts'
+import type { NodeState } from '../../../dataplane/node-state.ts'
+import { type ClusterObjects, readObjects } from '../../../dataplane/objects.ts'
+import type { PredictOptions } from '../../../dataplane/predict.ts'
+import { folders, NODE, recordedConfig, recordingPath, stateAt } from '../kube-proxy/recordings.ts'
+
+export interface RecordedNode {
+  /** `v1.30.3/ipvs/web-lb` */
+  path: string
+  state: NodeState
+  options: PredictOptions
+  objects: ClusterObjects
+  /** The objects as they were given to kube-proxy. */
+  items: ApiObject[]
+}
+
+interface ApiObject {
+  kind: string
+  metadata: { namespace?: string; name: string }
+}
+
+const itemsAt = (...parts: string[]): ApiObject[] => JSON.parse(readFileSync(recordingPath(...parts), 'utf8')).items
+
+/** Every node that the recordings hold for a version, a mode and objects. Each is read when it is needed. */
+export const recordedNodes: readonly { path: string; read: () => RecordedNode }[] = folders()
+  .filter((name) => /^v1\.\d+\.\d+$/.test(name))
+  .flatMap((version) => folders(version).map((mode) => ({ version, mode })))
+  .flatMap(({ version, mode }) =>
+    folders(version, mode).map((scenario) => {
+      const path = `${version}/${mode}/${scenario}`
+      return { path, read: () => readNode(path, version, mode as PredictOptions['mode'], scenario) }
+    }),
+  )
+
+function readNode(path: string, version: string, mode: PredictOptions['mode'], scenario: string): RecordedNode {
+  const folder = recordingPath(path)
+  const items = itemsAt('objects', `${scenario}.json`)
+  const { objects } = readObjects({ kind: 'List', items })
+  const options = { node: NODE, mode, version, config: recordedConfig() }
+  if (mode !== 'nftables') return { path, state: stateAt(folder), options, objects, items }
+  const links = parseIpAddr(readFileSync(`${folder}/ip-addr.json`, 'utf8'))
+  const nftables = parseNftList(readFileSync(`${folder}/nft.json`, 'utf8'))
+  return {
+    path,
+    state: { iptables: new Map(), ipsets: new Map(), virtualServers: [], links, nftables },
+    options,
+    objects,
+    items,
+  }
+}
+
+/** Whole nodes, other programs' rules among them: of genuine kind clusters, and after switches of the mode. */
+export const wholeNodes: readonly { path: string; state: NodeState; objects?: ClusterObjects }[] = [
+  ...folders('kind-v1.20.2').flatMap((stage) =>
+    folders('kind-v1.20.2', stage, 'nodes').map((node) => {
+      const path = `kind-v1.20.2/${stage}/nodes/${node}`
+      const { objects } = readObjects({ kind: 'List', items: itemsAt('kind-v1.20.2', stage, 'objects.json') })
+      return { path, state: stateAt(recordingPath(path)), objects }
+    }),
+  ),
+  ...folders('transitions').flatMap((version) =>
+    folders('transitions', version).map((stage) => {
+      const path = `transitions/${version}/${stage}`
+      return { path, state: stateAt(recordingPath(path)) }
+    }),
+  ),
+]
+
+/** What a kernel listed of tables that were predicted for nftables mode. */
+export const listedTables = readdirSync(recordingPath('../nft'))
+  .filter((name) => name.endsWith('.json'))
+  .map((name) => ({
+    path: `nft/${basename(name)}`,
+    tables: parseNftList(readFileSync(recordingPath('../nft', name), 'utf8')),
+  }))

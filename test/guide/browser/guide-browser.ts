@@ -1,0 +1,120 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import axe from 'axe-core'
+import { type Browser, type BrowserContext, chromium, type Locator, type Page } from 'playwright-core'
+import type { Cluster } from '../../../cluster/driver.ts'
+import { selectCluster } from '../../../cluster/select.ts'
+import { learnerEnvironment } from '../../../course/lint/run-lab.ts'
+import { projectRoot, START } from '../../../host/layout.ts'
+import { createProgress } from '../../../host/progress.ts'
+import { timeoutScale, waitFor } from '../../../host/wait.ts'
+import { chromiumFlags, ensureChromium } from '../../../slides/build/chromium.ts'
+import { silent } from '../../labs/own-cluster.ts'
+
+const WIDE = { width: 1440, height: 900 }
+
+type ContextOptions = Parameters<Browser['newContext']>[0]
+type Cookies = Awaited<ReturnType<BrowserContext['cookies']>>
+
+/** `make guide` on a cluster of its own, and a browser that looks at it. */
+export class GuideBrowser {
+  readonly cluster: Cluster
+  readonly #browser: Browser
+  readonly #guide: ChildProcess
+  readonly #cookies: Cookies
+  readonly #url: string
+  /** What the pages complained about in the browser's console. */
+  readonly complaints: string[] = []
+
+  private constructor(cluster: Cluster, browser: Browser, guide: ChildProcess, url: string, cookies: Cookies) {
+    this.cluster = cluster
+    this.#browser = browser
+    this.#guide = guide
+    this.#url = url
+    this.#cookies = cookies
+  }
+
+  static async open(name: string, lab: number): Promise<GuideBrowser> {
+    const executablePath = await ensureChromium(createProgress())
+    const cluster = await selectCluster('embedded', name)
+    const env = { ...learnerEnvironment(name), LAB: String(lab) }
+    const guide = spawn(process.execPath, [START, 'scripts/guide.ts'], {
+      cwd: projectRoot,
+      env,
+      stdio: ['ignore', 'pipe', 'inherit'],
+    })
+    let printed = ''
+    guide.stdout.setEncoding('utf8').on('data', (text: string) => {
+      printed += text
+    })
+    const url = await waitFor('the address of the guide', 120_000, async () => /http:\S+/.exec(printed)?.[0])
+    const browser = await chromium.launch({ executablePath, args: await chromiumFlags() })
+    // The printed address works once for each browser; other windows of it share its cookie.
+    const context = await browser.newContext()
+    const page = await context.newPage()
+    await page.goto(url)
+    const opened = new GuideBrowser(cluster, browser, guide, new URL(url).origin, await context.cookies())
+    await context.close()
+    return opened
+  }
+
+  /** A window with the page. */
+  async page(options: ContextOptions = {}): Promise<Page> {
+    const context = await this.#browser.newContext({ viewport: WIDE, reducedMotion: 'reduce', ...options })
+    await context.addCookies(this.#cookies)
+    const page = await context.newPage()
+    page.setDefaultTimeout(20_000 * timeoutScale())
+    page.on('pageerror', (error) => this.complaints.push(String(error)))
+    page.on('console', (message) => {
+      if (message.type() === 'error') this.complaints.push(message.text())
+    })
+    await page.goto(this.#url)
+    return page
+  }
+
+  /** Runs a command on a node, as another terminal would. Throws Error with what it printed when it fails. */
+  async onNode(node: string, script: string): Promise<string> {
+    const { exitCode, stdout, stderr } = await this.cluster.exec(node, ['bash', '-c', script])
+    if (exitCode !== 0) throw new Error(`"${script}" ended with ${exitCode}: ${stderr}`)
+    return stdout
+  }
+
+  async end(): Promise<void> {
+    await this.#browser.close()
+    if (this.#guide.exitCode === null) {
+      this.#guide.kill('SIGINT')
+      await once(this.#guide, 'exit')
+    }
+    await this.cluster.down(silent)
+  }
+}
+
+/** Clicks Run of every command in a part of the text, each when the one before is done. */
+export async function runAll(page: Page, part: string): Promise<void> {
+  const buttons = page.locator(`${part} button.run`)
+  const count = await buttons.count()
+  for (let index = 0; index < count; index++) {
+    await buttons.nth(index).click()
+    await buttons
+      .nth(index)
+      .filter({ hasText: 'Run again' })
+      .waitFor({ timeout: 120_000 * timeoutScale() })
+  }
+}
+
+/** Moves the focus by Tab to an element. Throws Error if it is not reached. */
+export async function tabTo(page: Page, target: Locator): Promise<void> {
+  for (let presses = 0; presses < 80; presses++) {
+    if (await target.evaluate('(element) => element === document.activeElement')) return
+    await page.keyboard.press('Tab')
+  }
+  throw new Error(`the keyboard does not reach ${target}`)
+}
+
+/** What axe-core finds on a page, as it is now: a line each. */
+export async function findViolations(page: Page): Promise<string[]> {
+  await page.evaluate(axe.source)
+  return page.evaluate<string[]>(
+    'axe.run().then((found) => found.violations.flatMap(({ id, nodes }) => nodes.map(({ html }) => id + ": " + html)))',
+  )
+}
