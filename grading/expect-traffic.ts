@@ -5,7 +5,7 @@ import { onNode } from './difference-report.ts'
 import { expectNone, expectThat, type FailureDetail, fail } from './failure.ts'
 import type { HttpReply } from './http-requests.ts'
 import type { LiveCluster } from './live-cluster.ts'
-import { type Sender, traceLine } from './packet-trace.ts'
+import { type Sender, traceCommand, traceLine } from './packet-trace.ts'
 import type { Snapshot } from './snapshot.ts'
 
 /** Texts of a failure; `look`, `expected` and `actual` replace the assertion's own texts. */
@@ -21,7 +21,7 @@ export interface SentRequests {
 
 /**
  * This number of requests was answered with status 200 each; the failure includes a trace of the packet through the node's
- * rules.
+ * rules, and the command that draws it.
  */
 export function expectAnswered(
   replies: readonly Pick<HttpReply, 'status'>[],
@@ -36,6 +36,7 @@ export function expectAnswered(
     expected: times === 1 ? 'an answer' : `${times} answers to ${times} requests`,
     actual: `answers with status ${replies.map(({ status }) => status || 'none').join(', ') || 'none'}`,
     differences: traceLine(snapshot.node(node), sender, target),
+    next: traceCommand(node, sender, target),
     ...words,
   })
 }

@@ -1,4 +1,4 @@
-import { parseEndpoint } from '../dataplane/ip-address.ts'
+import { parseEndpoint, printEndpoint } from '../dataplane/ip-address.ts'
 import { stoppingPlace } from '../dataplane/trace/stopping-place.ts'
 import { CircleError, type Packet, PacketError, type Trace, tracePacket } from '../dataplane/trace.ts'
 import type { Difference } from './report-schema.ts'
@@ -51,6 +51,12 @@ function endOf(node: NodeView, packet: Packet, trace: Trace): PacketEnd {
   const source = masqueraded ? 'with its source replaced' : 'with its source kept'
   const text = `by the rules of ${node.name}, the packet ${trace.packet} goes to ${backends.join(' or ')} ${source}${losses}`
   return { backends, masqueraded, text }
+}
+
+/** The command that draws the packet's path. */
+export function traceCommand(node: string, sender: Sender, { address, port }: Target): string {
+  const from = sender === 'node' ? 'host' : 'pod' in sender ? `pod:${sender.pod}` : `external:${sender.outside}`
+  return `make trace FROM=${from} TO=${printEndpoint(address, port)} NODE=${node}`
 }
 
 /** The end of a packet as a line of a finding, for a request without the expected answer. */

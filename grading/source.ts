@@ -1,7 +1,6 @@
 import { readCaptureFolder } from '../cluster/capture-folder.ts'
 import { type Cluster, requireUp } from '../cluster/driver.ts'
 import { kubeClient } from '../cluster/kube-client.ts'
-import type { ReportDepth } from '../cluster/node-report.ts'
 import { takeCapture } from '../cluster/snapshot.ts'
 import { Trouble } from './failure.ts'
 import type { Source as JudgedSource } from './judge.ts'
@@ -45,14 +44,14 @@ const SYNC_MS = 3000
 /** A running cluster as a source of snapshots. Throws UserError when it is not up. */
 export async function openCluster(
   cluster: Cluster,
-  { depth, ...options }: { keepMoments?: boolean; depth?: ReportDepth } = {},
+  options: { keepMoments?: boolean } = {},
 ): Promise<JudgedSource & { live: LiveCluster }> {
   await requireUp(cluster)
   const client = await kubeClient(cluster)
   const live = new LiveCluster(cluster, client, options)
   const snapshot = async () => {
     await cluster.synced?.(SYNC_MS)
-    return new Snapshot(await takeCapture(cluster, client, depth))
+    return new Snapshot(await takeCapture(cluster, client))
   }
   return { live, snapshot }
 }

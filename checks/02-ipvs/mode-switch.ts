@@ -60,6 +60,7 @@ function mustRunIpvs(node: NodeView): void {
     actual: `its log says: ${line.trim()}`,
     why: 'Without the ip_vs modules kube-proxy up to 1.25 silently stays in iptables mode, and a later one exits repeatedly.',
     hint: 'The kernel of this machine lacks IPVS: load ip_vs, ip_vs_rr, ip_vs_wrr and ip_vs_sh, or use CLUSTER=embedded, whose kernel has them.',
+    next: 'make doctor',
   }))
   expectNode(node).runMode('ipvs', {
     expected: 'ipvs as the answer of kube-proxy to /proxyMode',

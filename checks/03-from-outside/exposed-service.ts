@@ -35,7 +35,8 @@ export function loadBalancerService(snapshot: Snapshot): ExposedService & { addr
     expected: `an IPv4 address in the status of ${found.name}`,
     actual: 'none: its EXTERNAL-IP is pending',
     why: 'Kubernetes only requests the address. A load balancer in front of the cluster must assign it and receive the traffic.',
-    hint: 'On kind, LB=own make up starts the load balancer; `kubectl describe service` shows its events.',
+    hint: 'On kind, LB=own make up starts the load balancer. The events of the Service tell who asked for the address:',
+    next: `kubectl describe service ${found.name}`,
   })
   return { ...found, address }
 }

@@ -69,12 +69,16 @@ export async function bothModesMeasured(context: CheckContext): Promise<void> {
         expectRun(point[quantity].length >= MIN_VALUES, {
           expected: `${quantity} measured at least ${MIN_VALUES} times at ${point.services} Services in ${mode} mode`,
           actual: `${point[quantity].length}`,
-          hint: 'make measure again, to its end',
+          hint: 'The measurement was interrupted: let it run to its end.',
+          next: 'make measure',
         })
 }
 
 /** What was measured is as it must be; `make measure SHOW=1` prints it. */
-export function expectRun(holds: boolean, told: { expected: string; actual: string; hint?: string }): void {
+export function expectRun(
+  holds: boolean,
+  told: { expected: string; actual: string; hint?: string; next?: string },
+): void {
   expectThat(holds, { look: SHOW, ...told })
 }
 

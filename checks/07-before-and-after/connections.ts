@@ -40,7 +40,7 @@ export function deafScene(context: CheckContext): DeafScene {
     look: 'kubectl get endpointslices -l app=web; kubectl get pods -l app=web -o wide',
     expected: 'two Pods of nginx and the Pod deaf among the ready endpoints of web',
     actual: deaf ? `deaf and ${healthy.length} more` : `${healthy.length} endpoints, without deaf`,
-    hint: deaf ? 'make web creates what is missing.' : `kubectl apply -f ${FOLDER}/deaf.yaml`,
+    next: deaf ? 'make web' : `kubectl apply -f ${FOLDER}/deaf.yaml`,
   })
   return { service, deaf, healthy, node }
 }

@@ -135,7 +135,8 @@ export async function rulesLeadToListeners(context: CheckContext): Promise<void>
       if (live)
         await expectListener(live, { node: node.name, port }, (addresses) => addresses.length > 0, {
           expected: `kube-proxy's listener on port ${port}, to which the rules of web redirect`,
-          hint: 'make kube-proxy-logs says whether it runs.',
+          hint: 'Its log tells whether it runs:',
+          next: 'make kube-proxy-logs',
         })
       ports[node.name] = port
     }

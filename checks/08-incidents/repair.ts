@@ -1,6 +1,12 @@
 import { isDeepStrictEqual } from 'node:util'
 import { kubeProxyPods } from '../../cluster/kube-proxy/kube-proxy-pods.ts'
-import { differingSettings, fingerprintOf, foreignRules, serviceFacts } from '../../course/incident/baseline.ts'
+import {
+  commandToRestore,
+  differingSettings,
+  fingerprintOf,
+  foreignRules,
+  serviceFacts,
+} from '../../course/incident/baseline.ts'
 import { CLOSED_KEY, COST, isClosedNote } from '../../course/incident/incident-note.ts'
 import type { CheckContext } from '../../grading/check-context.ts'
 import { onNode } from '../../grading/difference-report.ts'
@@ -43,7 +49,8 @@ function mustBeRepaired({ snapshot }: CheckContext, { note }: OpenIncident): voi
     actual:
       'there was no repair: no object was changed and no command was run on a node since the incident began, and it works anyway',
     why: 'kube-proxy has written its rules again by itself, which gives no points.',
-    hint: '`make incident` starts another one.',
+    hint: 'Start another one:',
+    next: 'make incident',
   })
 }
 
@@ -102,6 +109,7 @@ function nothingForeign({ nodes }: CheckContext, { baseline }: OpenIncident): vo
       look: onNode(node.name, 'iptables-save'),
       expected: 'the rules of others as they were before the incident',
       actual: added ? `this is new: ${found}` : `this is gone: ${found}`,
+      ...(found && { next: onNode(node.name, commandToRestore(found, added ? 'new' : 'gone')) }),
     })
   }
 }

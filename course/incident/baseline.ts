@@ -72,6 +72,15 @@ export function foreignRules(node: NodeView): string[] {
   return [...rules, ...marked].sort()
 }
 
+/** The command that restores the state before, for a rule of foreignRules that is new or gone. */
+export function commandToRestore(rule: string, is: 'new' | 'gone'): string {
+  const mark = /^virtual server of the firewall mark (\S+)$/.exec(rule)?.[1]
+  if (mark !== undefined) return `ipvsadm -${is === 'new' ? 'D' : 'A'} -f ${mark}`
+  const [table, chain, ...spec] = rule.split(' ')
+  if (spec.join(' ') === 'policy DROP') return `iptables -t ${table} -P ${chain} ${is === 'new' ? 'ACCEPT' : 'DROP'}`
+  return `iptables -t ${table} -${is === 'new' ? 'D' : 'A'} ${chain} ${spec.join(' ')}`
+}
+
 /** The fields of a Service of the shop that a repair must not change. */
 export function serviceFacts(snapshot: Snapshot, name: string): unknown {
   const object = snapshot.find('Service', SHOP_OBJECTS.namespace, name)

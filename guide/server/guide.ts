@@ -21,6 +21,7 @@ import { DataplaneView } from './dataplane-view.ts'
 import { Hub } from './hub.ts'
 import { IncidentView } from './incident-view.ts'
 import { blocksOf, labContent } from './lab-blocks.ts'
+import { findPaths } from './packet-paths.ts'
 import { progressPush } from './progress-view.ts'
 import type { Guide } from './server.ts'
 import { shellAt } from './shell-command.ts'
@@ -161,6 +162,12 @@ export class PageGuide implements Guide {
     'close-terminal': ({ id }) => {
       this.#terminals.close(id)
       return {}
+    },
+    path: (asked) => {
+      const { source } = this.#known().session
+      const { snapshot } = this.#dataplane
+      if (!snapshot) throw new Error('The nodes are still being read: ask again in a moment.')
+      return findPaths(source.live, snapshot, asked)
     },
   }
 
