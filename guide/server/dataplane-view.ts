@@ -38,15 +38,13 @@ export class DataplaneView {
     return this.#snapshot
   }
 
-  /** Reads the live connections of the nodes that have virtual servers; one exec on each. A node that can't be read has none. */
+  /** Reads the live connections of the nodes that have virtual servers. A node that can't be read has none. */
   async readConnections({ nodes }: Snapshot): Promise<void> {
     await Promise.all(
       nodes.map(async (node) => {
         try {
-          if (stateOf(node).virtualServers.length === 0) return void this.#connectionsOf.delete(node.name)
-          const options = { readOnly: true, timeoutMs: 20_000 }
-          const { stdout } = await runOnNode(this.#cluster, node.name, `${PATH}\nipvsadm -Ln`, options)
-          this.#connectionsOf.set(node.name, parseIpvsadmList(stdout))
+          const has = stateOf(node).virtualServers.length > 0
+          this.#connectionsOf.set(node.name, has ? await readConnections(this.#cluster, node.name) : new Map())
         } catch {
           this.#connectionsOf.delete(node.name)
         }
@@ -151,6 +149,13 @@ export class DataplaneView {
       ...endsIn(snapshot, hasOutside(this.#cluster)),
     }
   }
+}
+
+/** The connections that IPVS on a node counts; one exec. */
+async function readConnections(cluster: Cluster, node: string): Promise<LiveConnections> {
+  const options = { readOnly: true, timeoutMs: 20_000 }
+  const { stdout } = await runOnNode(cluster, node, `${PATH}\nipvsadm -Ln 2>/dev/null`, options)
+  return parseIpvsadmList(stdout)
 }
 
 /** The objects that decide what kube-proxy writes, to be compared. */
