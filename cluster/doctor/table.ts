@@ -51,19 +51,19 @@ function whyNot(places: readonly Place[]): string[] {
 function labRow({ number, places }: LabVerdict, chosen: Place | undefined): TableRow {
   const of = `lab ${number}`
   const able = places.filter(({ reason }) => reason === undefined)
-  const others = able.filter((place) => place !== chosen).map(({ name }) => name)
+  const others = able.filter((place) => place !== chosen)
   if (chosen === undefined || able.length === 0)
     return { of, what: 'nowhere yet', severity: 'fault', detail: whyNot(places).join('; ') }
   if (chosen.reason !== undefined) {
-    const detail = [...whyNot([chosen]), `${others.join(' and ')} can`].join('; ')
-    return { of, what: 'not as set', severity: 'fault', detail }
+    const reason = chosen.forAll ? "can't be used, see above" : chosen.reason
+    const names = others.map(({ name }) => name).join(' and ')
+    return { of, what: chosen.name, severity: 'fault', detail: `${reason}; ${names} can run it` }
   }
+  const without = ({ stepsLack }: Place) =>
+    stepsLack.length > 0 ? [`without the steps that need ${stepsLack.join(' and ')}`] : []
+  const or = others.map((place) => `or ${[place.name, ...without(place)].join(' ')}`)
   const not = whyNot(places.filter(({ forAll }) => !forAll))
-  const without = able.flatMap(({ name, stepsLack }) =>
-    stepsLack.length > 0 ? [`${name}: without the steps that need ${stepsLack.join(' and ')}`] : [],
-  )
-  const or = others.length > 0 ? [`or ${others.join(', ')}`] : []
-  return { of, what: chosen.name, severity: 'fine', detail: [...or, ...not, ...without].join('; ') }
+  return { of, what: chosen.name, severity: 'fine', detail: [...without(chosen), ...or, ...not].join('; ') }
 }
 
 const marks: Record<Severity, string> = { fine: '✓', note: '•', warning: '!', fault: '✗' }
