@@ -1,19 +1,19 @@
 # Every target runs one script under scripts/. `make` alone lists them.
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
-# `make -j ipvs flush-nat` runs one target after the other; scripts run in parallel what can be.
+# `make -j ipvs flush-nat` runs one target after the other; the scripts themselves run independent work in parallel.
 .NOTPARALLEL:
 # Variables typed after a target are passed on as plain text: without this line make would expand functions in them. Recipes never contain a
 # variable's text, only the shell's quoted "$$NAME"; `export`, because an overridden variable would not reach the scripts.
 $(foreach name,$(.VARIABLES),$(if $(findstring $$,$(name)),,$(if $(filter command,$(firstword $(origin $(name)))),$(eval export override $(name) := $$(value $(name))))))
-# Node.js loads no module from such a path, and fails with a stack trace.
+# Node.js cannot load modules from such a path and prints a stack trace.
 ifneq ($(findstring \,$(CURDIR)),)
 $(error The path of this folder, "$(CURDIR)", contains a backslash, which Node.js does not support: rename or move the folder)
 endif
-# In a folder that was unpacked from the offline archive, every program is the archive's.
+# In a folder that was unpacked from the offline archive, only the archive's programs run.
 ifneq ($(wildcard .offline/bin),)
 ifneq ($(findstring :,$(CURDIR)),)
-$(error The path of this folder, "$(CURDIR)", has a colon in it, which ends a folder of PATH: rename or move the folder)
+$(error The path of this folder, "$(CURDIR)", contains a colon, which separates folders in PATH: rename or move the folder)
 endif
 ifneq ($(shell uname -m),$(file <.offline/processor))
 $(error This offline archive runs on $(file <.offline/processor), and this is "$(shell uname -m)": take a clone of the repository and run make doctor there)
@@ -28,7 +28,7 @@ override NODE_MODULES := node_modules/.package-lock.json
 ##@ Labs
 lab-%: $(NODE_MODULES) FORCE ## Work through a lab, graded step by step (make lab-2)
 	@$(RUN) scripts/lab.ts "$$STEM"
-guide: $(NODE_MODULES) ## Work through a lab in the browser, with terminals and the dataplane beside it (LAB=2 PORT=…)
+guide: $(NODE_MODULES) ## Work through a lab in the browser, with terminals and a view of the dataplane (LAB=2 PORT=…)
 	@$(RUN) scripts/guide.ts
 check-%: $(NODE_MODULES) FORCE ## Grade a lab on the running cluster (STEP=id for one step)
 	@$(RUN) scripts/grade.ts "$$STEM" $${STEP:+--step="$$STEP"}
@@ -50,7 +50,7 @@ up: $(NODE_MODULES) ## Start the cluster, or finish starting it
 	@$(RUN) scripts/up.ts
 down: $(NODE_MODULES) ## Stop the cluster and remove everything it created
 	@$(RUN) scripts/down.ts
-status: $(NODE_MODULES) ## Show what runs, and in which kube-proxy mode
+status: $(NODE_MODULES) ## Show the running cluster and its kube-proxy mode
 	@$(RUN) scripts/status.ts
 doctor: $(NODE_MODULES) ## Show which clusters and labs this machine can run, and how to fix the rest
 	@$(RUN) scripts/doctor.ts
@@ -72,7 +72,7 @@ ipvs: $(NODE_MODULES) ## Switch kube-proxy to IPVS mode (SCHEDULER=rr KUBE_PROXY
 	@$(RUN) scripts/mode.ts ipvs
 iptables: $(NODE_MODULES) ## Switch kube-proxy to iptables mode
 	@$(RUN) scripts/mode.ts iptables
-nftables: $(NODE_MODULES) ## Switch kube-proxy to nftables mode (where the kernel can: kind)
+nftables: $(NODE_MODULES) ## Switch kube-proxy to nftables mode (kind, or KERNEL=host)
 	@$(RUN) scripts/mode.ts nftables
 userspace: $(NODE_MODULES) ## Switch to kube-proxy 1.20 in userspace mode (embedded; back: make iptables KUBE_PROXY_VERSION=own)
 	@$(RUN) scripts/mode.ts userspace
@@ -92,14 +92,14 @@ submit: $(NODE_MODULES) ## Write a learner's submission (LEARNER=alice LAB=2)
 	@$(RUN) scripts/submit.ts
 grade-class: $(NODE_MODULES) ## Grade every file in submissions/ and write report.html and report.csv there
 	@$(RUN) scripts/grade-class.ts --html submissions/report.html --csv submissions/report.csv submissions/*.labgrade
-slides: $(NODE_MODULES) ## Build the slides of all labs into dist/slides, with a PDF each (Chromium is fetched once)
+slides: $(NODE_MODULES) ## Build the slides of all labs into dist/slides, as HTML and PDF (downloads Chromium once)
 	@$(RUN) scripts/slides.ts
 present: $(NODE_MODULES) ## Build the slides and show them on this machine until Ctrl-C (PORT=…)
 	@$(RUN) scripts/present.ts
 test-grader: $(NODE_MODULES) ## Test the grader: change recorded good captures and check that it notices
 	@$(RUN) scripts/test-grader.ts
 
-bundle: $(NODE_MODULES) ## Write the offline archive to dist/: all that the labs need on any Linux with this processor, for USB sticks
+bundle: $(NODE_MODULES) ## Write the offline archive to dist/: it runs the labs on any Linux with this processor, without a network
 	@$(RUN) scripts/bundle.ts
 
 ##@ Project
@@ -107,9 +107,9 @@ test: $(NODE_MODULES) ## Lint, check types and run all tests
 	@$(RUN) scripts/test.ts
 test-fast: $(NODE_MODULES) ## Lint, types, layers and the tests that start no program: for quick feedback
 	@$(RUN) scripts/test.ts --fast
-test-incidents: $(NODE_MODULES) ## Break and repair every incident of lab 8 (make test runs a quarter of them, chosen by SEED=)
+test-incidents: $(NODE_MODULES) ## Cause and repair every incident of lab 8 (make test runs a quarter of them, chosen by SEED=)
 	@INCIDENTS=all node_modules/.bin/vitest run test/labs/lab-8.test.ts
-test-bundle: bundle ## Play a lab from the offline archive in an empty root, without a network, as an ordinary user (LAB=2)
+test-bundle: bundle ## Solve and grade a lab from the offline archive in an empty root, without a network, as an ordinary user (LAB=2)
 	@$(RUN) scripts/test-bundle.ts
 lint-labs: $(NODE_MODULES) ## Check the course's files for mistakes (BOOT=1 also runs every lab; LAB=2)
 	@$(RUN) scripts/lint-labs.ts $${BOOT:+--run} $${LAB:+"$$LAB"}

@@ -71,10 +71,6 @@ const ESSENTIAL: Record<string, string> = {
   proxyMode: 'proxy_mode',
   boot: 'node_boot',
 }
-const LIVE: Record<string, string> = {
-  ...ESSENTIAL,
-  'ipvsadm-list': '[ -e /proc/net/ip_vs ] && ipvsadm -Ln',
-}
 const BOTH_FAMILIES: Record<string, string> = { ...ESSENTIAL, 'ip6tables-save': 'save_with_backend ip6tables -c' }
 const THOROUGH: Record<string, string> = {
   ...BOTH_FAMILIES,
@@ -86,12 +82,11 @@ const THOROUGH: Record<string, string> = {
     'uname -r; echo "kube-proxy writes to iptables $backend"; iptables --version; ipset --version 2>&1 | head -n 1; ipvsadm --version 2>&1 | head -n 1; conntrack --version',
 }
 
-/** How much to read: `essential` for grading, `live` adds the connections that IPVS counts, `thorough` for a capture. */
-export type ReportDepth = 'essential' | 'live' | 'both families' | 'thorough'
+/** How much to read: `essential` for grading, `thorough` for a capture. */
+export type ReportDepth = 'essential' | 'both families' | 'thorough'
 
 const SECTIONS: Record<ReportDepth, Record<string, string>> = {
   essential: ESSENTIAL,
-  live: LIVE,
   'both families': BOTH_FAMILIES,
   thorough: THOROUGH,
 }

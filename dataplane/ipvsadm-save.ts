@@ -60,12 +60,18 @@ export function virtualServerKey(server: Pick<VirtualServer, 'protocol' | 'addre
 export type LiveConnections = ReadonlyMap<string, { active: number; inactive: number }>
 
 /** Reads the connections that the kernel counts for each real server from the output of `ipvsadm -Ln`. */
-export function parseIpvsadmList(text: string): LiveConnections {
+export const parseIpvsadmList = (text: string): LiveConnections =>
+  readRealServers(text, /^ +-> (\S+) +\S+ +\d+ +(\d+) +(\d+) *$/)
+
+/** The same from `ipvsadm -Ln --stats --exact`, which counts every connection since the real server was added; none is inactive. */
+export const parseIpvsadmStats = (text: string): LiveConnections => readRealServers(text, /^ +-> (\S+) +(\d+)/)
+
+function readRealServers(text: string, pattern: RegExp): LiveConnections {
   const connections = new Map<string, { active: number; inactive: number }>()
   let server = ''
   for (const line of text.split('\n')) {
     server = /^((?:TCP|UDP|SCTP|FWM) +\S+) /.exec(line)?.[1]?.replace(/ +/, ' ') ?? server
-    const [, real, active, inactive] = /^ +-> (\S+) +\S+ +\d+ +(\d+) +(\d+) *$/.exec(line) ?? []
+    const [, real, active, inactive = 0] = pattern.exec(line) ?? []
     if (real !== undefined) connections.set(`${server} ${real}`, { active: Number(active), inactive: Number(inactive) })
   }
   return connections

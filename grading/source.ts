@@ -1,7 +1,6 @@
 import { readCaptureFolder } from '../cluster/capture-folder.ts'
 import { type Cluster, requireUp } from '../cluster/driver.ts'
 import { kubeClient } from '../cluster/kube-client.ts'
-import type { ReportDepth } from '../cluster/node-report.ts'
 import { takeCapture } from '../cluster/snapshot.ts'
 import { Trouble } from './failure.ts'
 import type { Source as JudgedSource } from './judge.ts'
@@ -45,37 +44,29 @@ const SYNC_MS = 3000
 /** A running cluster as a source of snapshots. Throws UserError when it is not up. */
 export async function openCluster(
   cluster: Cluster,
-  { depth, ...options }: { keepMoments?: boolean; depth?: ReportDepth } = {},
+  options: { keepMoments?: boolean } = {},
 ): Promise<JudgedSource & { live: LiveCluster }> {
   await requireUp(cluster)
   const client = await kubeClient(cluster)
   const live = new LiveCluster(cluster, client, options)
   const snapshot = async () => {
     await cluster.synced?.(SYNC_MS)
-    return new Snapshot(await takeCapture(cluster, client, depth))
+    return new Snapshot(await takeCapture(cluster, client))
   }
   return { live, snapshot }
 }
 
 /** kube-proxy's version and mode, if all readable nodes agree. */
 export function roundFacts({ nodes }: Snapshot): RoundFacts {
-  const kubeProxy = agreed(nodes.map((node) => asked(() => node.kubeProxyVersion)))
-  const mode = agreed(nodes.map((node) => asked(() => node.mode)))
+  const kubeProxy = agreed(nodes.map((node) => node.kubeProxyVersion))
+  const mode = agreed(nodes.map((node) => node.mode))
   return { ...(kubeProxy === undefined ? {} : { kubeProxy }), ...(mode === undefined ? {} : { mode }) }
 }
 
 /** Notes beside the verdicts: which objects were omitted, and why. */
-export const roundNotes = (snapshot: Snapshot): readonly string[] => asked(() => snapshot.leftOut) ?? []
+export const roundNotes = ({ leftOut }: Snapshot): readonly string[] => leftOut
 
-function agreed(values: (string | undefined)[]): string | undefined {
-  return new Set(values).size === 1 ? values[0] : undefined
-}
-
-function asked<Answer>(question: () => Answer): Answer | undefined {
-  try {
-    return question()
-  } catch (error) {
-    if (error instanceof Trouble) return undefined
-    throw error
-  }
+function agreed(values: (string | Trouble | undefined)[]): string | undefined {
+  const read = new Set(values.map((value) => (value instanceof Trouble ? undefined : value)))
+  return read.size === 1 ? [...read][0] : undefined
 }

@@ -113,7 +113,7 @@ function FoundPaths({ found: { paths, sent } }: { found: Found }) {
 }
 
 function OnePath({ path, small = false }: { path: DrawnPath; small?: boolean }) {
-  const { mode, node, packet, real, stop, hooks, ends } = path
+  const { mode, node, packet, real, stop, hooks, ends, conntrack } = path
   return (
     <section class={small ? 'one small' : 'one'} aria-label={`Path in ${mode} mode`}>
       <h3>
@@ -126,7 +126,8 @@ function OnePath({ path, small = false }: { path: DrawnPath; small?: boolean }) 
         <p class="stop">
           <strong>✗ Stops at {stop.hook}.</strong> {stop.words}
           <code>
-            {stop.table} {stop.chain}: {stop.rule}
+            {stop.table} {stop.chain}
+            {stop.rule && `: ${stop.rule}`}
           </code>
         </p>
       )}
@@ -150,6 +151,7 @@ function OnePath({ path, small = false }: { path: DrawnPath; small?: boolean }) 
           <End key={`${end.verdict} ${end.to}`} end={end} />
         ))}
       </ul>
+      {conntrack && <p class="soft">{conntrack}</p>}
     </section>
   )
 }
@@ -157,7 +159,7 @@ function OnePath({ path, small = false }: { path: DrawnPath; small?: boolean }) 
 const percent = (probability: number) => (probability >= 1 ? '' : ` ${Math.round(probability * 1000) / 10} %`)
 
 function Action({ action, node }: { action: PathAction; node: string | undefined }) {
-  const { table, chains, text, probability, counted, entries } = action
+  const { table, chains, text, probability, counted, disagrees, entries } = action
   const [id] = entries
   return (
     <li>
@@ -172,16 +174,20 @@ function Action({ action, node }: { action: PathAction; node: string | undefined
         <code>{text}</code>
       )}
       <span class="soft">{percent(probability)}</span>
-      {counted !== undefined && <span class="lit"> counted {counted}</span>}
+      {counted !== undefined && (
+        <span class={disagrees ? 'lit disagrees' : 'lit'}>
+          {disagrees ? '! ' : ''}the kernel counted {counted}
+        </span>
+      )}
     </li>
   )
 }
 
-function End({ end: { to, verdict, probability, masquerade, counted } }: { end: PathEnd }) {
+function End({ end: { to, verdict, probability, masquerade, by, counted } }: { end: PathEnd }) {
   const isGood = verdict === 'dnat' || verdict === 'accept'
   return (
     <li class={isGood ? 'good' : 'bad'}>
-      <span class="sign">{isGood ? '✓' : '✗'}</span> {to ? <code>{to}</code> : verdict}
+      <span class="sign">{isGood ? '✓' : '✗'}</span> {to ? <code>{to}</code> : `${verdict}${by ? ` by ${by}` : ''}`}
       {percent(probability)}
       {masquerade && <span class="soft"> masqueraded</span>}
       {counted !== undefined && <span class="lit"> {counted} arrived</span>}

@@ -102,10 +102,15 @@ export async function runAll(page: Page, part: string): Promise<void> {
   }
 }
 
+/** Whether an element has the focus. */
+export async function hasFocus(page: Page, target: Locator): Promise<boolean> {
+  return (await target.and(page.locator(':focus')).count()) === 1
+}
+
 /** Moves the focus by Tab to an element. Throws Error if it is not reached. */
 export async function tabTo(page: Page, target: Locator): Promise<void> {
   for (let presses = 0; presses < 80; presses++) {
-    if (await target.evaluate('(element) => element === document.activeElement')) return
+    if (await hasFocus(page, target)) return
     await page.keyboard.press('Tab')
   }
   throw new Error(`the keyboard does not reach ${target}`)

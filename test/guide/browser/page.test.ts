@@ -6,7 +6,7 @@ import type { Page } from 'playwright-core'
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
 import { readLab } from '../../../grading/lab-definition.ts'
 import { timeoutScale } from '../../../host/wait.ts'
-import { findViolations, GuideBrowser, runAll, tabTo } from './guide-browser.ts'
+import { findViolations, GuideBrowser, hasFocus, runAll, tabTo } from './guide-browser.ts'
 
 const lab = readLab(2)
 const NODE = 'guide-page-test-worker'
@@ -70,17 +70,14 @@ async function byKeyboard(): Promise<void> {
   await tabTo(page, page.locator('.text button.run').first())
   await page.keyboard.press('Enter')
   await page.locator('.text button.run', { hasText: 'Run again' }).waitFor()
+  const terminal = page.locator('.xterm-helper-textarea')
   await page.keyboard.press('Alt+1')
-  await tabTo(page, page.locator('.xterm-helper-textarea'))
+  await tabTo(page, terminal)
   await page.keyboard.press('Tab')
-  await expect
-    .poll(() => page.locator('.xterm-helper-textarea').evaluate('(e) => e === document.activeElement'))
-    .toBe(true)
+  expect(await hasFocus(page, terminal)).toBe(true)
   await page.keyboard.press('Escape')
   await page.keyboard.press('Tab')
-  await expect
-    .poll(() => page.locator('.xterm-helper-textarea').evaluate('(e) => e === document.activeElement'))
-    .toBe(false)
+  expect(await hasFocus(page, terminal)).toBe(false)
 }
 
 test(
@@ -103,7 +100,7 @@ test('two pages show the same', async () => {
   const other = await guide.page()
   await goTo('sets')
   await other.locator('.claim', { hasText: step('sets')?.title }).waitFor()
-  expect(await other.locator('.score').textContent()).toContain('100 / 100')
+  expect(await other.locator('.score strong').textContent()).toBe(await page.locator('.score strong').textContent())
   await other.getByRole('button', { name: 'Pause' }).click()
   await page.getByRole('button', { name: 'Resume' }).click()
   await other.getByRole('button', { name: 'Pause' }).waitFor()
@@ -136,6 +133,37 @@ test('a chain that is flushed in a terminal of the page turns its step', async (
   await page.keyboard.type('iptables -t nat -F KUBE-SERVICES\n')
   await passed('prerouting').waitFor({ state: 'hidden' })
   await page.locator('.finding', { hasText: NODE }).waitFor()
+})
+
+test('the dataplane shows everything that exists because of a Service, why, and which counters move', async () => {
+  await page.getByRole('tab', { name: 'Dataplane' }).click()
+  await page.getByRole('button', { name: NODE }).click()
+  await page.getByLabel('Because of').selectOption('default/web')
+  const tree = page.getByRole('tree')
+  const server = tree.getByRole('treeitem', { name: /^TCP 10\.96\.[\d.]+:80 / })
+  const address = /[\d.]+:80/.exec((await server.textContent()) ?? '')?.[0]
+  await server.click()
+  await page.getByLabel('Selected entry').getByText('Service default/web').first().waitFor()
+  await page.keyboard.press('ArrowDown')
+  await tree.getByRole('treeitem', { selected: true, name: /^-> 10\.244\./ }).waitFor()
+  await guide.onNode(NODE, `curl -s --max-time 5 ${address}`)
+  await tree.locator('.lit').first().waitFor()
+  await page.getByLabel('Because of').selectOption('')
+})
+
+test('what nodes hold is text, whatever it contains', async () => {
+  const hostile = '<img src=x onerror=document.title=1>'
+  await guide.onNode(NODE, `iptables -I FORWARD -m comment --comment '${hostile}'; ipset create '<b>set</b>' hash:ip`)
+  const latest = page.getByRole('treeitem', { name: '<b>set</b> hash:ip' })
+  await latest.click()
+  await page.getByLabel('Selected entry').getByText('<b>set</b>').first().waitFor()
+  await page.getByRole('tab', { name: 'Timeline' }).click()
+  await page.getByText(hostile).first().waitFor()
+  await page.getByRole('tab', { name: 'Terminals' }).click()
+  await page.locator('.latest').getByText('<b>set</b>').waitFor()
+  expect(await page.locator('img, b').count()).toBe(0)
+  expect(await page.title()).toContain('kube-service-labs')
+  await guide.onNode(NODE, `iptables -D FORWARD 1; ipset destroy '<b>set</b>'`)
 })
 
 test('axe-core finds nothing: in no tab, light, dark and narrow', async () => {

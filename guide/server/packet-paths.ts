@@ -1,0 +1,107 @@
+// The path of a packet in each mode, and what the kernel counts while real ones are sent.
+
+import type { Cluster } from '../../cluster/driver.ts'
+import { readNode } from '../../cluster/snapshot.ts'
+import { resolveRoute } from '../../course/live-node.ts'
+import { readCapturedNode } from '../../dataplane/capture.ts'
+import { familyOf } from '../../dataplane/ip-address.ts'
+import { parseIpvsadmStats } from '../../dataplane/ipvsadm-save.ts'
+import type { Service } from '../../dataplane/objects.ts'
+import { type Packet, parsePacket } from '../../dataplane/trace.ts'
+import { holdingsOf } from '../../dataplane/view/holdings.ts'
+import { countedOn, pathsInAllModes } from '../../dataplane/view/packet-path.ts'
+import { predictOptions } from '../../grading/evaluate.ts'
+import { type HttpReply, httpRequests, readReplies } from '../../grading/http-requests.ts'
+import type { LiveCluster } from '../../grading/live-cluster.ts'
+import { modeOf, objectsOf, type Snapshot } from '../../grading/snapshot.ts'
+import { OUTSIDE } from '../../host/outside.ts'
+import { drawPath } from '../../slides/figures/packets.ts'
+import type { ActionArguments, ActionReplies } from '../protocol.ts'
+
+/** Connections that are made at once when real packets are sent, and the seconds after which one is taken for lost. */
+const CONNECTIONS = 20
+const SECONDS = 1
+
+/**
+ * The paths of a packet, the node's own mode first; with `send`, real connections are made and the first path carries what the
+ * kernel counted. Throws Error with a sentence for a packet that does not exist, or can't be sent.
+ */
+export async function findPaths(
+  live: LiveCluster,
+  snapshot: Snapshot,
+  { from, to, node: wish, send }: ActionArguments<'path'>,
+): Promise<ActionReplies['path']> {
+  const { cluster } = live
+  const route = await resolveRoute(cluster, from, to, wish ?? nodeWith(snapshot, from, to))
+  const packet = parsePacket(route.from, route.to)
+  const before = await readCounting(cluster, route.node, packet)
+  const sent = send ? await sendPackets(live, from, route.node, packet) : undefined
+  const view = snapshot.node(route.node)
+  const [own, ...others] = pathsInAllModes(before.state, objectsOf(snapshot), packet, {
+    ...predictOptions(view, 'iptables'),
+    family: familyOf(packet.destination) ?? 'ipv4',
+    mode: modeOf(view) ?? 'unknown',
+    isService: isOfService(snapshot, packet),
+  })
+  if (!own) return { paths: [] }
+  const after = sent && (await readCounting(cluster, route.node, packet))
+  const first = after ? countedOn(own, before.holdings, after.holdings, sent.length) : own
+  const paths = [first, ...others].map((path) => ({ ...path, drawing: drawPath(path) }))
+  return { paths, ...(sent && { sent: { count: sent.length, output: summaryOf(sent) } }) }
+}
+
+/** A packet to an address of a node arrives there, unless a Pod of another node sends it. */
+function nodeWith(snapshot: Snapshot, from: string, to: string): string | undefined {
+  if (from.startsWith('pod')) return undefined
+  const { nodes } = objectsOf(snapshot)
+  return nodes.find(({ internalIPs }) => internalIPs.some((address) => to.startsWith(`${address}:`)))?.name
+}
+
+/** What a node holds, with the connections that each real server has had so far. */
+async function readCounting(cluster: Cluster, node: string, { destination }: Packet) {
+  const { files } = await readNode(cluster, node, 'thorough')
+  const { state, faults } = readCapturedNode(files, { family: familyOf(destination) ?? 'ipv4' })
+  if (faults[0]) throw new Error(`${node} can't be read: ${faults[0].message}.`)
+  return {
+    state,
+    holdings: holdingsOf(node, state, { connections: parseIpvsadmStats(files.get('ipvsadm-stats') ?? '') }),
+  }
+}
+
+/** Makes connections from where the packet comes from, all at once, each with one request over HTTP. */
+async function sendPackets(live: LiveCluster, from: string, node: string, packet: Packet): Promise<HttpReply[]> {
+  const { destination, port, protocol } = packet
+  if (protocol !== 'tcp' || familyOf(destination) !== 'ipv4')
+    throw new Error(`Only TCP over IPv4 is sent, not "${destination}/${protocol}"; the path is shown without sending.`)
+  const script = httpRequests(
+    Array.from({ length: CONNECTIONS }, () => ({ address: destination, port, seconds: SECONDS })),
+  )
+  const [, namespace = 'default', name] = /^pod\/(?:([a-z0-9.-]+)\/)?([a-z0-9.-]+)$/.exec(from) ?? []
+  if (name !== undefined) return readReplies((await live.inPod({ namespace, name }, script)).stdout)
+  if (from === 'host') return readReplies((await live.onNode(node, script)).stdout)
+  if (from === OUTSIDE) return readReplies((await live.onNode(OUTSIDE, script)).stdout)
+  throw new Error(`Nothing can be sent from "${from}": choose a Pod by its name, host or outside.`)
+}
+
+/** `7 answers: web-7d9f-x2x4p`, by what the replies say. */
+function summaryOf(replies: readonly HttpReply[]): string {
+  const counts = new Map<string, number>()
+  for (const { status, line, error } of replies) {
+    const text = status > 0 ? `answered ${status}: ${line}` : `no answer: ${error}`
+    counts.set(text, (counts.get(text) ?? 0) + 1)
+  }
+  return [...counts].map(([text, count]) => `${count} × ${text}`).join('\n')
+}
+
+/** Whether kube-proxy is to take the packet to an endpoint. */
+function isOfService(snapshot: Snapshot, { destination, port, protocol }: Packet): boolean {
+  const { services, nodes } = objectsOf(snapshot)
+  const isOwn = nodes.some(({ internalIPs }) => internalIPs.includes(destination))
+  const takes = ({ clusterIPs, externalIPs, loadBalancerIngress, ports }: Service) => {
+    const addresses = [...clusterIPs, ...externalIPs, ...loadBalancerIngress.map(({ ip }) => ip)]
+    return ports
+      .filter((one) => one.protocol.toLowerCase() === protocol)
+      .some((one) => (isOwn && one.nodePort === port) || (one.port === port && addresses.includes(destination)))
+  }
+  return services.some(takes)
+}
