@@ -73,16 +73,16 @@ const WIDTH = 80
 export function layoutRows(rows: readonly TableRow[], mark = (sign: string, _weight: Severity) => sign): string[] {
   const column = (key: 'of' | 'what') => Math.max(...rows.map((row) => row[key].length)) + 2
   const [first, second] = [column('of'), column('what')]
-  const indent = ' '.repeat(3 + first + second)
+  const wrapped = (text: string, left: number) =>
+    wrapAnsi(text, WIDTH - left)
+      .split('\n')
+      .map((line) => ' '.repeat(left) + line)
   const head = `   ${'for'.padEnd(first)}${'what'.padEnd(second)}result (→ what fixes it)`
   const body = rows.flatMap(({ of, what, severity, detail, fix }) => {
-    const wrapped = (text: string) => wrapAnsi(text, WIDTH - indent.length).split('\n')
-    const [line = '', ...more] = wrapped(detail)
-    const fixLines = fix === undefined ? [] : wrapped(`→ ${fix}`)
-    return [
-      ` ${mark(marks[severity], severity)} ${of.padEnd(first)}${what.padEnd(second)}${line}`.trimEnd(),
-      ...[...more, ...fixLines].map((text) => indent + text),
-    ]
+    const [line = '', ...more] = wrapped(detail, 3 + first + second)
+    const start = ` ${mark(marks[severity], severity)} ${of.padEnd(first)}${what.padEnd(second)}${line.trimStart()}`
+    // Further to the left, so that a command is seldom cut in two.
+    return [start.trimEnd(), ...more, ...(fix === undefined ? [] : wrapped(`→ ${fix}`, 3 + first))]
   })
   return [head, ...body]
 }
