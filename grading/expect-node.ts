@@ -42,8 +42,8 @@ export const expectNodes = (nodes: readonly NodeView[]): NodeExpectation => new 
 export const expectNode = (node: NodeView): NodeExpectation => new NodeExpectation([node])
 
 /**
- * kube-proxy runs in that mode on every node. A capture in another mode shows another moment: the step is not applicable
- * there.
+ * kube-proxy runs in that mode on every node. A capture in another mode was recorded at another moment: the step is not
+ * applicable.
  */
 export function expectMode(
   { nodes, live }: Pick<CheckContext, 'nodes' | 'live'>,
@@ -62,7 +62,7 @@ export class NodeExpectation {
     this.#nodes = nodes
   }
 
-  /** kube-proxy's own answer to /proxyMode is this mode. */
+  /** kube-proxy replies to /proxyMode with this mode. */
   runMode(mode: KubeProxyMode, words: Words = {}): void {
     const other = this.#nodes.find((node) => node.mode !== mode)
     if (!other) return
@@ -72,7 +72,7 @@ export class NodeExpectation {
     this.fails(other, look, `kube-proxy in ${mode} mode`, actual, { ...(words.hint ? {} : advice), ...words })
   }
 
-  /** kube-proxy is there and tells its mode, whatever that is. */
+  /** kube-proxy runs and reports a mode, which may be any. */
   tellTheirMode(): void {
     const silent = this.#nodes.find((node) => node.mode === undefined)
     if (!silent) return
@@ -81,7 +81,7 @@ export class NodeExpectation {
     this.fails(silent, 'curl -s localhost:10249/proxyMode', expected, 'no kube-proxy responds on this node', words)
   }
 
-  /** A file of the capture is there: the tool that prints it runs on the node. */
+  /** The capture contains a file: the tool that prints it is installed on the node. */
   run(tools: Record<string, string>, look: string, words: Words = {}): void {
     for (const node of this.#nodes) {
       const missing = Object.keys(tools).filter((tool) => node.text(tools[tool] ?? '') === undefined)
@@ -107,7 +107,7 @@ export class NodeExpectation {
     return this.where(() => true, look)
   }
 
-  /** Any other part: its places, and the command to inspect them. */
+  /** Any other part, by its places and the command to inspect them. */
   where(concerns: Concerns, look: string): PredictedPart {
     return new PredictedPart(this.#nodes, concerns, look)
   }
@@ -142,7 +142,7 @@ export class NodeExpectation {
     )
   }
 
-  /** A virtual server is there at this address of each node. */
+  /** Each node has a virtual server at this address. */
   virtualServerAt(addressOf: (node: NodeView) => string | undefined, port: number, words: Words = {}): void {
     for (const node of this.#nodes) {
       const address = addressOf(node)
@@ -167,12 +167,12 @@ export class NodeExpectation {
     for (const node of this.#nodes) {
       const plan = planFlush(mode, node.state)
       if (isEmptyFlush(plan)) continue
-      const { look, ...told } = words
+      const { look, ...details } = words
       const expected = `nothing that another mode than ${mode} programs`
       this.fails(node, look, expected, describeFlush(plan).join(', '), {
         hint: 'It is of another mode, and stays until it is removed:',
         next: 'make flush-nat',
-        ...told,
+        ...details,
       })
     }
   }
@@ -256,7 +256,7 @@ export class NodeExpectation {
     target: { address: string; port: number },
     words: Words & { reaches?: boolean } = {},
   ): void {
-    const { reaches = true, ...told } = words
+    const { reaches = true, ...details } = words
     const { address, port } = target
     for (const node of this.#nodes) {
       const end = tracedTo(node, { outside: client }, target)
@@ -265,7 +265,7 @@ export class NodeExpectation {
         look: `make trace FROM=external:${client} TO=${address}:${port} NODE=${node.name}`,
         expected: reaches ? `the packet to ${address}:${port} at a backend` : `the packet of ${client} dropped`,
         actual: end.text,
-        ...told,
+        ...details,
       })
     }
   }
@@ -293,7 +293,7 @@ export class PredictedPart {
     return new PredictedPart(this.nodes, either, `${this.#look}; ${other.#look}`)
   }
 
-  /** Nothing is missing or left over, and the order is right; `expected` describes the part. */
+  /** The part equals the prediction, including the order of rules; `expected` describes the part. */
   equalPrediction(
     mode: KubeProxyMode,
     expected: string,
@@ -367,7 +367,7 @@ export class ChainExpectation extends PredictedPart {
       yield { node: name, rules: state.iptables.get(this.#table)?.get(this.#chain)?.rules ?? [] }
   }
 
-  /** What is missing in a chain of kube-proxy's own comes back with its mode; other chains are not its matter. */
+  /** kube-proxy restores only chains that it owns. */
   #restored(): Partial<Advice> {
     const mode = this.nodes[0]?.mode
     const isOwn = this.#chain.startsWith('KUBE-') && (mode === 'ipvs' || mode === 'iptables')

@@ -4,11 +4,11 @@ import { fail } from './failure.ts'
 import type { NodeView } from './snapshot.ts'
 
 /**
- * Chains whose owners deliberately put their jumps on top, and which let Service packets pass: network plugins, CNI's portmap
- * (with its own marks), firewalld, libvirt, Tailscale (with its own mark).
+ * Chains whose owners insert their jumps first, and which do not affect Service packets: network plugins, CNI's portmap (with
+ * its own marks), firewalld, libvirt, Tailscale (with its own mark).
  */
 const MAY_PRECEDE = /^(?:cali-|CILIUM_|CNI-HOSTPORT-|(?:PREROUTING|OUTPUT|POSTROUTING)_|LIBVIRT_|ts-)/
-/** How Docker and others masquerade their own bridge: only packets that leave that network. */
+/** The masquerade rules of Docker and others for their own bridge: they match only packets that leave that network. */
 const OWN_BRIDGE = /^-s \S+ ! -o \S+ -j MASQUERADE$/
 
 const MISSING_JUMP = {
@@ -16,7 +16,7 @@ const MISSING_JUMP = {
   next: 'make kube-proxy-logs',
 }
 
-/** kube-proxy looks whether its jump is there, not where. */
+/** kube-proxy checks only the existence of its jump, not its position. */
 const movedJump = (node: string, chain: string, spec: string) => ({
   hint: 'kube-proxy leaves a jump that was moved where it is, and inserts one that is missing on top. Delete it:',
   next: onNode(node, `iptables -t nat -D ${chain} ${spec}`),

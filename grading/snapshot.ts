@@ -99,7 +99,7 @@ function controllerManagerFlags(items: readonly ApiObject[]): { features: string
 /** Captures of one cluster share identical, immutable objects. */
 const readBefore: ReadBefore = new WeakMap()
 
-/** A part of a capture that is read when it is first needed; what can't be read is trouble, each time in the same sentence. */
+/** A part of a capture that is parsed on first use. If it can't be parsed, every access throws the same Trouble. */
 function whenNeeded<Value>(whose: string, read: () => Value): () => Value {
   let part: { value: Value } | undefined
   return () => {
@@ -170,7 +170,7 @@ export class Snapshot {
     return this.#objects().objects
   }
 
-  /** One sentence for each object that can't be read, which is not part of the prediction. Throws as `objects` does. */
+  /** One sentence for each object that can't be read and is omitted from the prediction. Throws like `objects`. */
   get leftOut(): readonly string[] {
     return this.#objects().leftOut
   }

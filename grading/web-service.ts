@@ -53,7 +53,7 @@ export function clusterService(
   fail({ look, expected, actual: 'no Service of that name', ...advice, ...nearMiss(snapshot, name) })
 }
 
-/** The right Service under another name, or in another namespace, where there is one. */
+/** A matching Service under another name or in another namespace, if there is one. */
 function nearMiss({ objects }: Snapshot, name: string): Partial<FailureDetail> | undefined {
   const elsewhere = objects.services.find((service) => service.name === name)
   if (elsewhere)

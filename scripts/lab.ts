@@ -42,7 +42,7 @@ await main(async () => {
   if (guide)
     return guideOnCluster(cluster, own, async () => {
       const lab = await ready()
-      return (await guide).lead(lab, cluster, progress)
+      return (await guide).guideThroughLab(lab, cluster, progress)
     })
   // The guide refuses to start beside another one, which would undo its steps; playing the solution waits.
   const played = () =>

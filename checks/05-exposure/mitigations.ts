@@ -56,7 +56,7 @@ async function proveOwnFilterCloses(context: CheckContext): Promise<object> {
   return { addresses }
 }
 
-/** The agent listens only on the node's own address; without any rule, no ClusterIP leads to it. */
+/** The agent listens only on the node's own address; it is unreachable through ClusterIPs without any rule. */
 export async function boundAgentIsClosed(context: CheckContext): Promise<void> {
   await holdsOnceSeen(context, BOUND, () => proveBoundAgentIsClosed(context))
 }
