@@ -2,14 +2,15 @@
 // holds.
 
 import { type ApiObject, hasCondition } from './api-object.ts'
-import { type FailureDetail, fail } from './failure.ts'
+import { expectThat, type FailureDetail } from './failure.ts'
 import type { Snapshot } from './snapshot.ts'
 
 type FailureTexts = Pick<FailureDetail, 'look' | 'expected'> & Partial<FailureDetail>
 
 /** Expects that an object of the API was found. Returns it. */
 export function expectFound<T>(found: T | undefined, details: FailureTexts): T {
-  return found ?? fail({ actual: 'none', ...details })
+  expectThat(found !== undefined, { actual: 'none', ...details })
+  return found
 }
 
 /** A field of an object, `service web-np`, `externalTrafficPolicy`, has an expected value. */
@@ -22,7 +23,7 @@ export function expectField(
     ...details
   }: { holds: boolean } & Pick<FailureDetail, 'expected' | 'actual'> & Partial<FailureDetail>,
 ): void {
-  if (!holds) fail({ look: `kubectl get ${resource} -o yaml | grep -A 2 ${field}`, actual, ...details })
+  expectThat(holds, { look: `kubectl get ${resource} -o yaml | grep -A 2 ${field}`, actual, ...details })
 }
 
 /** A running Pod that checks send requests from or to. */
@@ -36,9 +37,9 @@ export interface ReadyPod {
 export function expectReadyPod(pod: ApiObject | undefined, name: string, details: FailureTexts): ReadyPod {
   const address = pod?.status?.podIP
   const node = pod?.spec?.nodeName
-  if (pod && address && node && hasCondition(pod, 'Ready')) return { pod, address, node }
-  const actual = pod ? `Pod ${name} is ${pod.status?.phase ?? 'not started'} and not ready` : `no Pod ${name}`
-  return fail({ actual, ...details })
+  const actual = pod ? `the Pod is ${pod.status?.phase ?? 'not started'} and not ready` : `no Pod ${name}`
+  expectThat(pod && address && node && hasCondition(pod, 'Ready'), { actual, ...details })
+  return { pod, address, node }
 }
 
 /** The ready endpoints of a Service are distributed over nodes as expected: `counts` has the number for each node. */
@@ -47,9 +48,8 @@ export function expectSpread(
   isRight: (counts: readonly number[]) => boolean,
   details: FailureTexts,
 ): void {
-  if (isRight([...counts.values()])) return
   const actual = [...counts].map(([node, count]) => `${count} on ${node}`).join(', ') || 'no ready Pod'
-  fail({ actual, ...details })
+  expectThat(isRight([...counts.values()]), { actual, ...details })
 }
 
 /** The Pods of the default namespace with this app label, without terminating ones. */

@@ -2,10 +2,10 @@
 // it holds.
 
 import { onNode } from './difference-report.ts'
-import { type FailureDetail, fail } from './failure.ts'
+import { expectNone, expectThat, type FailureDetail, fail } from './failure.ts'
 import type { HttpReply } from './http-requests.ts'
 import type { LiveCluster } from './live-cluster.ts'
-import { type Sender, traceLine } from './packet-trace.ts'
+import { type Sender, traceCommand, traceLine } from './packet-trace.ts'
 import type { Snapshot } from './snapshot.ts'
 
 /** Texts of a failure; `look`, `expected` and `actual` replace the assertion's own texts. */
@@ -21,7 +21,7 @@ export interface SentRequests {
 
 /**
  * This number of requests was answered with status 200 each; the failure includes a trace of the packet through the node's
- * rules.
+ * rules, and the command that draws it.
  */
 export function expectAnswered(
   replies: readonly Pick<HttpReply, 'status'>[],
@@ -36,8 +36,29 @@ export function expectAnswered(
     expected: times === 1 ? 'an answer' : `${times} answers to ${times} requests`,
     actual: `answers with status ${replies.map(({ status }) => status || 'none').join(', ') || 'none'}`,
     differences: traceLine(snapshot.node(node), sender, target),
+    next: traceCommand(node, sender, target),
     ...words,
   })
+}
+
+/** The result of a measurement that is not the expected one. */
+interface Mismeasured extends Pick<FailureDetail, 'actual' | 'differences'> {
+  /** Another measurement would have the same result. */
+  isFinal?: boolean
+}
+
+/** A measurement that other traffic can disturb is right, which returns undefined, in one of several attempts. */
+export async function expectWithin(
+  attempts: number,
+  measure: () => Promise<Mismeasured | undefined>,
+  told: Omit<FailureDetail, 'actual'>,
+): Promise<void> {
+  for (let attempt = 1; ; attempt++) {
+    const wrong = await measure()
+    if (!wrong) return
+    const { isFinal = false, ...found } = wrong
+    expectThat(!isFinal && attempt < attempts, { ...told, ...found })
+  }
 }
 
 /** Every request in the Pods' logs is as expected; `describe` returns the text for one that is not. */
@@ -47,7 +68,7 @@ export function expectLogged<Request extends { client: string }>(
   describe: (request: Request) => Partial<FailureDetail> & Pick<FailureDetail, 'expected' | 'actual'>,
 ): void {
   const wrong = logged.find((request) => !isRight(request))
-  if (wrong) fail({ look: 'kubectl logs -l app=web --prefix --tail=4', ...describe(wrong) })
+  expectNone(wrong, (request) => ({ look: 'kubectl logs -l app=web --prefix --tail=4', ...describe(request) }))
 }
 
 /** A process of the node listens on that TCP port, on expected addresses. */
@@ -59,7 +80,6 @@ export async function expectListener(
 ): Promise<void> {
   const { stdout } = await live.look(node, `ss -Hltn 'sport = :${port}'`)
   const addresses = [...stdout.matchAll(/^\S+ +\d+ +\d+ +(\S+):\d+ /gm)].map(([, address = '']) => address)
-  if (isRight(addresses)) return
   const actual = addresses.length > 0 ? `it listens on ${addresses.join(', ')}` : `nothing listens on port ${port}`
-  fail({ node, look: onNode(node, 'ss -ltn'), actual, ...words })
+  expectThat(isRight(addresses), { node, look: onNode(node, 'ss -ltn'), actual, ...words })
 }

@@ -20,7 +20,8 @@ import { readObjects } from '../../dataplane/objects.ts'
 import { predict } from '../../dataplane/predict.ts'
 import { requireSupport } from '../../embedded/index.ts'
 import type { CheckContext } from '../../grading/check-context.ts'
-import { fail, NotApplicable } from '../../grading/failure.ts'
+import { expectFound } from '../../grading/expect-object.ts'
+import { expectThat, NotApplicable } from '../../grading/failure.ts'
 import type { Truth } from '../../grading/question.ts'
 
 /** Prints the last run again. */
@@ -34,19 +35,22 @@ const repeated: readonly Quantity[] = ['changeMs', 'newMoreMicros', 'keptMoreMic
  */
 export async function measuredRun({ notes, live }: CheckContext): Promise<Measurement> {
   const run = notes.read(MEASUREMENT, isMeasurement)
-  if (run) return run
+  if (!run) await mustBeMeasurable(live)
+  return expectFound(run, {
+    look: SHOW,
+    expected: 'one run in which both modes were measured at the same sizes',
+    actual: 'no such run in the ConfigMap lab-6',
+    hint: 'make measure',
+  })
+}
+
+async function mustBeMeasurable(live: CheckContext['live']): Promise<void> {
   if (!live) throw new NotApplicable('nothing was measured before this capture was taken')
   try {
     await requireSupport('uml')
   } catch (error) {
     throw new NotApplicable(`the measuring kernel does not run here: ${error instanceof Error ? error.message : error}`)
   }
-  return fail({
-    look: SHOW,
-    expected: 'one run in which both modes were measured at the same sizes',
-    actual: 'no such run in the ConfigMap lab-6',
-    hint: 'make measure',
-  })
 }
 
 /** The run has both modes at four sizes or more, with several samples each. */
@@ -65,13 +69,17 @@ export async function bothModesMeasured(context: CheckContext): Promise<void> {
         expectRun(point[quantity].length >= MIN_VALUES, {
           expected: `${quantity} measured at least ${MIN_VALUES} times at ${point.services} Services in ${mode} mode`,
           actual: `${point[quantity].length}`,
-          hint: 'make measure again, to its end',
+          hint: 'The measurement was interrupted: let it run to its end.',
+          next: 'make measure',
         })
 }
 
 /** Asserts a property of the run; `make measure SHOW=1` prints the run. */
-export function expectRun(holds: boolean, details: { expected: string; actual: string; hint?: string }): void {
-  if (!holds) fail({ look: SHOW, ...details })
+export function expectRun(
+  holds: boolean,
+  details: { expected: string; actual: string; hint?: string; next?: string },
+): void {
+  expectThat(holds, { look: SHOW, ...details })
 }
 
 /**

@@ -47,7 +47,7 @@ const expectIncident = (notes: LabNotes) =>
     look: SHOW,
     expected: 'an open incident',
     actual: 'none: no incident was started yet',
-    hint: '`make incident` starts one.',
+    next: 'make incident',
   })
 
 /** The open incident, ready for its checks. Fails when there is none. */

@@ -4,7 +4,7 @@ import type { V1ServiceSpec } from '@kubernetes/client-node'
 import type { KubeProxyConfig } from '../../dataplane/kube-proxy/config.ts'
 import { targetOf } from '../../dataplane/rule-text.ts'
 import { configOf } from '../../grading/evaluate.ts'
-import type { NodeView, Snapshot } from '../../grading/snapshot.ts'
+import { type NodeView, type Snapshot, stateOf } from '../../grading/snapshot.ts'
 import { SHOP_OBJECTS } from './shop.ts'
 
 /** The state before the incident, which a repair must restore. */
@@ -54,7 +54,8 @@ const withoutMode = (config: KubeProxyConfig): unknown => JSON.parse(JSON.string
 const isKubeProxyChain = (name: string) => name.startsWith('KUBE-')
 
 /** Rules that belong neither to kube-proxy nor to the kubelet, as `table chain rule`. */
-export function foreignRules({ state }: NodeView): string[] {
+export function foreignRules(node: NodeView): string[] {
+  const state = stateOf(node)
   const rules = [...state.iptables].flatMap(([table, chains]) =>
     [...chains.values()]
       .filter(({ name }) => !isKubeProxyChain(name))
@@ -69,6 +70,15 @@ export function foreignRules({ state }: NodeView): string[] {
     .filter(({ protocol }) => protocol === 'FWM')
     .map(({ address }) => `virtual server of the firewall mark ${address}`)
   return [...rules, ...marked].sort()
+}
+
+/** The command that restores the state before, for a rule of foreignRules that is new or gone. */
+export function commandToRestore(rule: string, is: 'new' | 'gone'): string {
+  const mark = /^virtual server of the firewall mark (\S+)$/.exec(rule)?.[1]
+  if (mark !== undefined) return `ipvsadm -${is === 'new' ? 'D' : 'A'} -f ${mark}`
+  const [table, chain, ...spec] = rule.split(' ')
+  if (spec.join(' ') === 'policy DROP') return `iptables -t ${table} -P ${chain} ${is === 'new' ? 'ACCEPT' : 'DROP'}`
+  return `iptables -t ${table} -${is === 'new' ? 'D' : 'A'} ${chain} ${spec.join(' ')}`
 }
 
 /** The fields of a Service of the shop that a repair must not change. */

@@ -163,6 +163,7 @@ export type Target =
   | { is: 'resource'; resource: Served; namespace?: string; name?: string; subresource?: string }
   | { is: 'unstored'; resource: Unstored; namespace?: string; name?: string }
   | { is: 'other'; path: string }
+  | { is: 'absent'; what: string }
   | { is: 'unknown' }
 
 /** Reads `/api/v1/…` and `/apis/GROUP/VERSION/…`; everything else is `other`, a path with no resource `unknown`. */
@@ -198,17 +199,25 @@ export function parsePath(path: string): Target {
   return resource ? resourceTarget(resource, undefined, rest.slice(1)) : { is: 'unknown' }
 }
 
+/** Subresources of Kubernetes that are left out, and what serves instead. */
+const absentSubresources = new Map([
+  ['proxy', 'proxy to Pods, Services and nodes (`kubectl port-forward` reaches Pods and Services)'],
+  ['token', 'tokens of ServiceAccounts (the token of the kubeconfig may do everything)'],
+])
+
 function resourceTarget(resource: Served, namespace: string | undefined, rest: string[]): Target {
-  const [name, subresource, ...more] = rest
+  const [name, subresource = '', ...more] = rest
+  const what = absentSubresources.get(subresource)
+  if (what !== undefined) return { is: 'absent', what }
   if (more.length > 0) return { is: 'unknown' }
   if (resource.namespaced && namespace === undefined && name !== undefined) return { is: 'unknown' }
-  if (subresource !== undefined && !subresourcesOf(resource).includes(subresource)) return { is: 'unknown' }
+  if (subresource !== '' && !subresourcesOf(resource).includes(subresource)) return { is: 'unknown' }
   return {
     is: 'resource',
     resource,
     ...(namespace !== undefined && { namespace }),
     ...(name !== undefined && { name }),
-    ...(subresource !== undefined && { subresource }),
+    ...(subresource && { subresource }),
   }
 }
 

@@ -102,6 +102,8 @@ async function serve(
   switch (target.is) {
     case 'unknown':
       throw unknownPath()
+    case 'absent':
+      throw absentKind(target.what)
     case 'other':
       return serveOther({ path: url.pathname, request, response, schema })
     case 'unstored': {

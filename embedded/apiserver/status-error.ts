@@ -110,7 +110,7 @@ export function unknownPath(): StatusError {
   return new StatusError(404, 'NotFound', 'the server could not find the requested resource', {})
 }
 
-/** 404 for a kind of Kubernetes that this cluster does not support. */
+/** 404 for a kind or another part of Kubernetes that this cluster does not support. */
 export function absentKind(kind: string): StatusError {
   const message = `the embedded cluster has no ${kind}; embedded/README.md lists what it has`
   return new StatusError(404, 'NotFound', message, {})

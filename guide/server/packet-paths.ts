@@ -13,7 +13,7 @@ import { countedOn, pathsInAllModes } from '../../dataplane/view/packet-path.ts'
 import { predictOptions } from '../../grading/evaluate.ts'
 import { type HttpReply, httpRequests, readReplies } from '../../grading/http-requests.ts'
 import type { LiveCluster } from '../../grading/live-cluster.ts'
-import type { Snapshot } from '../../grading/snapshot.ts'
+import { modeOf, objectsOf, type Snapshot } from '../../grading/snapshot.ts'
 import { OUTSIDE } from '../../host/outside.ts'
 import { drawPath } from '../../slides/figures/packets.ts'
 import type { ActionArguments, ActionReplies } from '../protocol.ts'
@@ -37,10 +37,10 @@ export async function findPaths(
   const before = await readCounting(cluster, route.node, packet)
   const sent = send ? await sendPackets(live, from, route.node, packet) : undefined
   const view = snapshot.node(route.node)
-  const [own, ...others] = pathsInAllModes(before.state, snapshot.objects, packet, {
+  const [own, ...others] = pathsInAllModes(before.state, objectsOf(snapshot), packet, {
     ...predictOptions(view, 'iptables'),
     family: familyOf(packet.destination) ?? 'ipv4',
-    mode: view.mode ?? 'unknown',
+    mode: modeOf(view) ?? 'unknown',
     isService: isOfService(snapshot, packet),
   })
   if (!own) return { paths: [] }
@@ -51,9 +51,10 @@ export async function findPaths(
 }
 
 /** A packet to an address of a node arrives there, unless a Pod of another node sends it. */
-function nodeWith({ objects }: Snapshot, from: string, to: string): string | undefined {
+function nodeWith(snapshot: Snapshot, from: string, to: string): string | undefined {
   if (from.startsWith('pod')) return undefined
-  return objects.nodes.find(({ internalIPs }) => internalIPs.some((address) => to.startsWith(`${address}:`)))?.name
+  const { nodes } = objectsOf(snapshot)
+  return nodes.find(({ internalIPs }) => internalIPs.some((address) => to.startsWith(`${address}:`)))?.name
 }
 
 /** What a node holds, with the connections that each real server has had so far. */
@@ -93,7 +94,8 @@ function summaryOf(replies: readonly HttpReply[]): string {
 }
 
 /** Whether kube-proxy is to take the packet to an endpoint. */
-function isOfService({ objects: { services, nodes } }: Snapshot, { destination, port, protocol }: Packet): boolean {
+function isOfService(snapshot: Snapshot, { destination, port, protocol }: Packet): boolean {
+  const { services, nodes } = objectsOf(snapshot)
   const isOwn = nodes.some(({ internalIPs }) => internalIPs.includes(destination))
   const takes = ({ clusterIPs, externalIPs, loadBalancerIngress, ports }: Service) => {
     const addresses = [...clusterIPs, ...externalIPs, ...loadBalancerIngress.map(({ ip }) => ip)]

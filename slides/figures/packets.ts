@@ -82,6 +82,8 @@ function draw(rows: readonly HeaderRow[], width: number): Drawing {
 
 /** Rows that the parts of the connections, or the ends, get at most. */
 const ROWS = 4
+/** A rule of nf_tables can list a thousand addresses. */
+const LONGEST = 300
 
 /**
  * The path of a packet through a node's hooks: what the tables, chains and virtual servers did at each, and where it ends.
@@ -109,8 +111,11 @@ export function drawPath(path: PacketPath): { wide: string; tall: string; label:
   return { wide: svgElement(wide), tall: svgElement(tall), label }
 }
 
+/** Characters that no XML document may contain; a comment of a rule can. */
+const NOT_XML = /[^\t\n\r\u{20}-\u{d7ff}\u{e000}-\u{fffd}\u{10000}-\u{10ffff}]/gu
+
 const svgElement = ({ width, height, body }: Drawing): string =>
-  `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${width} ${height}">${body}</svg>`
+  `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${width} ${height}">${body.replace(NOT_XML, '\ufffd')}</svg>`
 
 const NOTHING = 'no rule has an effect'
 const isBad = ({ text, disagrees }: PathAction) => disagrees || /^(REJECT|DROP)/.test(text)
@@ -151,9 +156,10 @@ function actionLines(actions: readonly PathAction[]): { text: string; tone?: Ton
     const lines = shown.map((action) => {
       const { text, probability, counted } = action
       const share = probability < 0.999_999 ? `, ${percent(probability)}` : ''
+      const short = text.length > LONGEST ? `${text.slice(0, LONGEST)}…` : text
       const count = counted === undefined ? '' : `, ${counted} counted${action.disagrees ? ': not as predicted' : ''}`
       return {
-        text: `${isBad(action) ? '✗ ' : ''}${text}${share}${count}`,
+        text: `${isBad(action) ? '✗ ' : ''}${short}${share}${count}`,
         ...(isBad(action) && { tone: 'bad' as const }),
       }
     })

@@ -2,6 +2,7 @@
 
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
+import { commandToRestore } from '../../course/incident/baseline.ts'
 import { choicesFor, draw, freshSeed, possible, seedFor } from '../../course/incident/draw.ts'
 import type { Need } from '../../course/incident/incident.ts'
 import { seal, solvedMark, unseal } from '../../course/incident/incident-note.ts'
@@ -100,3 +101,13 @@ describe('the seal', () => {
     fc.assert(fc.property(fc.string(), (text) => unseal(text) === undefined))
   })
 })
+
+test.each([
+  ['nat PREROUTING -d 10.96.0.1/32 -j ACCEPT', 'new', 'iptables -t nat -D PREROUTING -d 10.96.0.1/32 -j ACCEPT'],
+  ['raw OUTPUT -p tcp -j CT --notrack', 'gone', 'iptables -t raw -A OUTPUT -p tcp -j CT --notrack'],
+  ['filter FORWARD policy DROP', 'new', 'iptables -t filter -P FORWARD ACCEPT'],
+  ['filter FORWARD policy DROP', 'gone', 'iptables -t filter -P FORWARD DROP'],
+  ['virtual server of the firewall mark 7', 'new', 'ipvsadm -D -f 7'],
+] as const)('%s, which is %s, is restored by a command', (rule, is, command) =>
+  expect(commandToRestore(rule, is)).toBe(command),
+)

@@ -137,6 +137,7 @@ describe('what must be so on nodes', () => {
       look: `make exec NODE=${NODE} CMD='curl -sS --max-time 5 10.96.0.1:443'`,
       actual: 'answers with status 200, 503',
       differences: [{ kind: 'wrong', text: expect.stringContaining('10.96.0.1') }],
+      next: `make trace FROM=host TO=10.96.0.1:443 NODE=${NODE}`,
     })
     expect(answered(200)?.actual).toBe('answers with status 200')
     expect(answered()?.actual).toBe('answers with status none')

@@ -1,13 +1,15 @@
 import { expect, test } from 'vitest'
 import { parsePacket } from '../../dataplane/trace.ts'
 import { packetPath } from '../../dataplane/view/packet-path.ts'
+import { quoteWord } from '../../dataplane/words.ts'
 import { countsOfFlow, readRecording } from '../../slides/build/recording.ts'
 import { Canvas } from '../../slides/figures/canvas.ts'
 import { choiceBars, countBars, localShares } from '../../slides/figures/curves.ts'
 import { hooksFigure, legsAlong, PATHS } from '../../slides/figures/hooks.ts'
-import { packetFigure } from '../../slides/figures/packets.ts'
+import { drawPath, packetFigure } from '../../slides/figures/packets.ts'
 import { SCHEDULES } from '../../slides/figures/schedule.ts'
 import { readServiceChains, readServiceSets, serviceChainsFigure } from '../../slides/figures/services.ts'
+import { node } from '../dataplane/made-node.ts'
 
 const WEB = '10.96.119.228:80'
 const POD = 'pod:10.244.1.99'
@@ -113,4 +115,19 @@ test('a figure has a text alternative, and escapes its input', () => {
   expect(serviceChainsFigure(service).wide.body).toContain('&lt;b&gt;')
   const figure = hooksFigure(path('v1.30.3/ipvs/web-clusterip', POD, WEB))
   expect(figure.label).toMatch(/10\.244\.1\.99.*PREROUTING, INPUT, OUTPUT, POSTROUTING.*10\.244\.1\.6:80/)
+})
+
+test('what a rule contains is text in the drawing of a path, and the drawing stays well-formed', () => {
+  const hostile = '</text><script>alert(1)</script>\u0001\u001b[31m & "'
+  const filter = [`-A FORWARD -m comment --comment ${quoteWord(`${hostile}${'x'.repeat(5000)}`)} -j DROP`]
+  const given = { node: '<b>worker</b>', mode: 'iptables', real: true, isService: false }
+  const drawing = drawPath(packetPath(node({ filter }), parsePacket('pod:10.244.1.9', '8.8.8.8:53'), given))
+  for (const svg of [drawing.wide, drawing.tall]) {
+    expect(svg).toMatch(/^<svg xmlns="http:\/\/www\.w3\.org\/2000\/svg" viewBox="0 0 \d+ \d+">/)
+    expect(svg).not.toMatch(
+      /<(?!\/?(?:svg|rect|path|text)[ >])|[\u0000-\u0008\u000b-\u001f]|style=|&(?!amp;|lt;|gt;|quot;)/,
+    )
+    expect(svg).toContain('&lt;script&gt;')
+    expect(svg.length).toBeLessThan(20_000)
+  }
 })

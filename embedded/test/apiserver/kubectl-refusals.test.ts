@@ -25,6 +25,20 @@ describe('refusals in the words of Kubernetes', () => {
   })
 
   test.each([
+    [
+      'create token default',
+      /^error: failed to create token: the embedded cluster has no tokens of ServiceAccounts \(.+\); \S+README/,
+    ],
+    [
+      'get --raw /api/v1/namespaces/default/services/web:80/proxy/',
+      /the embedded cluster has no proxy to Pods, Services and nodes \(`kubectl port-forward`/,
+    ],
+    ['get --raw /api/v1/namespaces/default/pods/web/proxy/a/b', /the embedded cluster has no proxy to Pods/],
+  ])('%s: what is left out is named, with what serves instead', async (command, sentence) =>
+    expect(await refused(command)).toMatch(sentence),
+  )
+
+  test.each([
     ['spec: {ports: [{port: 80, prot: x}]}', 'strict decoding error: unknown field "spec.ports[0].prot"'],
     [
       'spec: {ports: [{port: eighty}]}',
