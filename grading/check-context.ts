@@ -1,5 +1,5 @@
 import { onNode } from './difference-report.ts'
-import { Failure, fail, NotApplicable } from './failure.ts'
+import { expectThat, Failure, NotApplicable } from './failure.ts'
 import type { LabDefinition, StepDefinition } from './lab-definition.ts'
 import type { LabNotes } from './lab-notes.ts'
 import type { LiveCluster } from './live-cluster.ts'
@@ -59,6 +59,12 @@ export async function holdsOnceSeen(
   }
 }
 
+/** The check of a step about a moment: `holdsOnceSeen` with this proof. */
+export const onceSeen =
+  (note: string, prove: (context: CheckContext) => Promise<object>): Check =>
+  (context) =>
+    holdsOnceSeen(context, note, () => prove(context))
+
 /** The mode that must have been seen before a return. */
 interface SeenBefore {
   mode: 'userspace' | 'nftables'
@@ -71,9 +77,9 @@ interface SeenBefore {
 
 /** Fails unless the grader has seen every node in that mode; not applicable for an earlier capture. */
 export function mustHaveSeen({ notes, nodes, live }: CheckContext, { mode, note, look, hint }: SeenBefore): void {
-  if (notes.read(note, isNote) !== undefined) return
-  if (!live) throw new NotApplicable(`${mode} mode had not been seen when this capture was taken`)
-  fail({
+  const wasSeen = notes.read(note, isNote) !== undefined
+  if (!wasSeen && !live) throw new NotApplicable(`${mode} mode had not been seen when this capture was taken`)
+  expectThat(wasSeen, {
     look: onNode(nodes.at(-1)?.name ?? '', look),
     expected: `that ${mode} mode was seen on every node before the return`,
     actual: 'the grader has not seen it',

@@ -2,9 +2,12 @@ import type { Finding, Where } from '../dataplane/compare.ts'
 import type { KubeProxyMode } from '../dataplane/kube-proxy/config.ts'
 import { isEmptyFlush, planFlush } from '../dataplane/kube-proxy/flush.ts'
 import { evaluate } from './evaluate.ts'
-import { type FailureDetail, fail } from './failure.ts'
+import { expectThat, type FailureDetail, fail } from './failure.ts'
 import type { Difference } from './report-schema.ts'
-import type { NodeView } from './snapshot.ts'
+import { modeOf, type NodeView, stateOf } from './snapshot.ts'
+
+/** Texts of a failure; `expected` replaces the assertion's own text. */
+export type Words = Partial<Pick<FailureDetail, 'expected' | 'actual' | 'why' | 'hint' | 'next'>>
 
 /** The subject and the failure texts of a comparison. */
 export interface Comparison {
@@ -30,6 +33,35 @@ export function mustEqualPrediction(nodes: readonly NodeView[], comparison: Comp
     if (findings.length === 0) continue
     const advice = words.hint === undefined ? adviceFor(node, mode, findings) : {}
     fail(failureOf(node.name, look, { ...words, ...advice }, findings))
+  }
+}
+
+/** A part of the nodes' state, compared with the prediction. */
+export class PredictedPart {
+  protected readonly nodes: readonly NodeView[]
+  readonly #concerns: Comparison['concerns']
+  readonly #look: string
+
+  constructor(nodes: readonly NodeView[], concerns: Comparison['concerns'], look: string) {
+    this.nodes = nodes
+    this.#concerns = concerns
+    this.#look = look
+  }
+
+  /** This part together with another one. */
+  and(other: PredictedPart): PredictedPart {
+    const either: Comparison['concerns'] = (where, finding) =>
+      this.#concerns(where, finding) || other.#concerns(where, finding)
+    return new PredictedPart(this.nodes, either, `${this.#look}; ${other.#look}`)
+  }
+
+  /** Nothing is missing or left over, and the order is right; `expected` describes the part. */
+  equalPrediction(
+    mode: KubeProxyMode,
+    expected: string,
+    words: Pick<Words, 'why' | 'hint'> & { look?: string } = {},
+  ): void {
+    mustEqualPrediction(this.nodes, { mode, concerns: this.#concerns, look: this.#look, expected, ...words })
   }
 }
 
@@ -62,7 +94,7 @@ export function expectOnNode(
   holds: unknown,
   told: Omit<FailureDetail, 'node' | 'look'>,
 ): asserts holds {
-  if (!holds) fail({ node, look: onNode(node, command), ...told })
+  expectThat(holds, { node, look: onNode(node, command), ...told })
 }
 
 function differenceOf({ kind, text, expected, actual }: Finding): Difference {
@@ -115,7 +147,8 @@ export const otherMode = (node: string, runs: string, mode: KubeProxyMode): Advi
 
 /** What to do about the differences between a node and the prediction for a mode: by their kinds, not by the step that found them. */
 function adviceFor(node: NodeView, mode: KubeProxyMode, findings: readonly Finding[]): Advice {
-  if (node.mode !== undefined && node.mode !== mode) return otherMode(node.name, node.mode, mode)
+  const runs = modeOf(node)
+  if (runs !== undefined && runs !== mode) return otherMode(node.name, runs, mode)
   const [first] = findings
   const interfering = findings.find(({ interferes }) => interferes)
   if (interfering) return ruleOfOthers(node.name, interfering)
@@ -135,7 +168,7 @@ const isOfOtherMode = ({ kind, where }: Finding, mode: KubeProxyMode) =>
 
 function leftByOtherMode(node: NodeView, mode: KubeProxyMode): boolean {
   if (mode !== 'ipvs' && mode !== 'iptables' && mode !== 'nftables') return false
-  return !isEmptyFlush(planFlush(mode, node.state))
+  return !isEmptyFlush(planFlush(mode, stateOf(node)))
 }
 
 function ruleOfOthers(node: string, { where }: Finding): Advice {

@@ -2,14 +2,15 @@
 // holds.
 
 import { type ApiObject, hasCondition } from './api-object.ts'
-import { type FailureDetail, fail } from './failure.ts'
+import { expectThat, type FailureDetail } from './failure.ts'
 import type { Snapshot } from './snapshot.ts'
 
 type Told = Pick<FailureDetail, 'look' | 'expected'> & Partial<FailureDetail>
 
 /** Expects that a check found something in the API. Returns it. */
 export function expectFound<T>(found: T | undefined, told: Told): T {
-  return found ?? fail({ actual: 'none', ...told })
+  expectThat(found !== undefined, { actual: 'none', ...told })
+  return found
 }
 
 /** A field of an object, `service web-np`, `externalTrafficPolicy`, has an expected value. */
@@ -18,7 +19,7 @@ export function expectField(
   field: string,
   { holds, actual, ...told }: { holds: boolean } & Pick<FailureDetail, 'expected' | 'actual'> & Partial<FailureDetail>,
 ): void {
-  if (!holds) fail({ look: `kubectl get ${resource} -o yaml | grep -A 2 ${field}`, actual, ...told })
+  expectThat(holds, { look: `kubectl get ${resource} -o yaml | grep -A 2 ${field}`, actual, ...told })
 }
 
 /** A running Pod that checks send requests from or to. */
@@ -32,9 +33,9 @@ export interface ReadyPod {
 export function expectReadyPod(pod: ApiObject | undefined, name: string, told: Told): ReadyPod {
   const address = pod?.status?.podIP
   const node = pod?.spec?.nodeName
-  if (pod && address && node && hasCondition(pod, 'Ready')) return { pod, address, node }
-  const actual = pod ? `Pod ${name} is ${pod.status?.phase ?? 'not started'} and not ready` : `no Pod ${name}`
-  return fail({ actual, ...told })
+  const actual = pod ? `the Pod is ${pod.status?.phase ?? 'not started'} and not ready` : `no Pod ${name}`
+  expectThat(pod && address && node && hasCondition(pod, 'Ready'), { actual, ...told })
+  return { pod, address, node }
 }
 
 /** The ready endpoints of a Service are spread over nodes as expected: `counts` has the number of each node. */
@@ -43,9 +44,8 @@ export function expectSpread(
   isRight: (counts: readonly number[]) => boolean,
   told: Told,
 ): void {
-  if (isRight([...counts.values()])) return
   const actual = [...counts].map(([node, count]) => `${count} on ${node}`).join(', ') || 'no ready Pod'
-  fail({ actual, ...told })
+  expectThat(isRight([...counts.values()]), { actual, ...told })
 }
 
 /** The Pods of the default namespace with this app label, without terminating ones. */

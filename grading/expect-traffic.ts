@@ -2,7 +2,7 @@
 // it holds.
 
 import { onNode } from './difference-report.ts'
-import { type FailureDetail, fail } from './failure.ts'
+import { expectNone, expectThat, type FailureDetail, fail } from './failure.ts'
 import type { HttpReply } from './http-requests.ts'
 import type { LiveCluster } from './live-cluster.ts'
 import { type Sender, traceCommand, traceLine } from './packet-trace.ts'
@@ -41,6 +41,26 @@ export function expectAnswered(
   })
 }
 
+/** The result of a measurement that is not the expected one. */
+interface Mismeasured extends Pick<FailureDetail, 'actual' | 'differences'> {
+  /** Another measurement would have the same result. */
+  isFinal?: boolean
+}
+
+/** A measurement that other traffic can disturb is right, which returns undefined, in one of several attempts. */
+export async function expectWithin(
+  attempts: number,
+  measure: () => Promise<Mismeasured | undefined>,
+  told: Omit<FailureDetail, 'actual'>,
+): Promise<void> {
+  for (let attempt = 1; ; attempt++) {
+    const wrong = await measure()
+    if (!wrong) return
+    const { isFinal = false, ...found } = wrong
+    expectThat(!isFinal && attempt < attempts, { ...told, ...found })
+  }
+}
+
 /** Every request in the Pods' logs is right; `told` describes a wrong one. */
 export function expectLogged<Request extends { client: string }>(
   logged: readonly Request[],
@@ -48,7 +68,7 @@ export function expectLogged<Request extends { client: string }>(
   told: (request: Request) => Partial<FailureDetail> & Pick<FailureDetail, 'expected' | 'actual'>,
 ): void {
   const wrong = logged.find((request) => !isRight(request))
-  if (wrong) fail({ look: 'kubectl logs -l app=web --prefix --tail=4', ...told(wrong) })
+  expectNone(wrong, (request) => ({ look: 'kubectl logs -l app=web --prefix --tail=4', ...told(request) }))
 }
 
 /** A process of the node listens on that TCP port, on expected addresses. */
@@ -60,7 +80,6 @@ export async function expectListener(
 ): Promise<void> {
   const { stdout } = await live.look(node, `ss -Hltn 'sport = :${port}'`)
   const addresses = [...stdout.matchAll(/^\S+ +\d+ +\d+ +(\S+):\d+ /gm)].map(([, address = '']) => address)
-  if (isRight(addresses)) return
   const actual = addresses.length > 0 ? `it listens on ${addresses.join(', ')}` : `nothing listens on port ${port}`
-  fail({ node, look: onNode(node, 'ss -ltn'), actual, ...words })
+  expectThat(isRight(addresses), { node, look: onNode(node, 'ss -ltn'), actual, ...words })
 }

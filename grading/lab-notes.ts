@@ -72,14 +72,10 @@ export async function writeNotes(
   lab: number,
   data: Readonly<Record<string, string>>,
 ): Promise<void> {
-  const { ApiException, PatchStrategy, setHeaderOptions } = await import('../cluster/kubernetes.ts')
+  const { PatchStrategy, setHeaderOptions, unlessCode } = await import('../cluster/kubernetes.ts')
   const place = { name: notesName(lab), namespace: NOTES_NAMESPACE }
   const merge = setHeaderOptions('Content-Type', PatchStrategy.MergePatch)
-  try {
-    await core.patchNamespacedConfigMap({ ...place, body: { data } }, merge)
-  } catch (error) {
-    if (!(error instanceof ApiException && error.code === 404)) throw error
-    const metadata = { ...place, labels: ownLabel }
-    await core.createNamespacedConfigMap({ namespace: NOTES_NAMESPACE, body: { metadata, data } })
-  }
+  if (await unlessCode(404, core.patchNamespacedConfigMap({ ...place, body: { data } }, merge))) return
+  const metadata = { ...place, labels: ownLabel }
+  await core.createNamespacedConfigMap({ namespace: NOTES_NAMESPACE, body: { metadata, data } })
 }

@@ -58,23 +58,15 @@ export async function openCluster(
 
 /** kube-proxy's version and mode, if all readable nodes agree. */
 export function roundFacts({ nodes }: Snapshot): RoundFacts {
-  const kubeProxy = agreed(nodes.map((node) => asked(() => node.kubeProxyVersion)))
-  const mode = agreed(nodes.map((node) => asked(() => node.mode)))
+  const kubeProxy = agreed(nodes.map((node) => node.kubeProxyVersion))
+  const mode = agreed(nodes.map((node) => node.mode))
   return { ...(kubeProxy === undefined ? {} : { kubeProxy }), ...(mode === undefined ? {} : { mode }) }
 }
 
 /** Notes beside the verdicts: which objects were omitted, and why. */
-export const roundNotes = (snapshot: Snapshot): readonly string[] => asked(() => snapshot.leftOut) ?? []
+export const roundNotes = ({ leftOut }: Snapshot): readonly string[] => leftOut
 
-function agreed(values: (string | undefined)[]): string | undefined {
-  return new Set(values).size === 1 ? values[0] : undefined
-}
-
-function asked<Answer>(question: () => Answer): Answer | undefined {
-  try {
-    return question()
-  } catch (error) {
-    if (error instanceof Trouble) return undefined
-    throw error
-  }
+function agreed(values: (string | Trouble | undefined)[]): string | undefined {
+  const read = new Set(values.map((value) => (value instanceof Trouble ? undefined : value)))
+  return read.size === 1 ? [...read][0] : undefined
 }

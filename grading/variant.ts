@@ -34,18 +34,8 @@ export function variantFor(learner: string | undefined): Variant {
   }
 }
 
-const known = new WeakMap<readonly unknown[], string | null>()
-
-/** The learner's name in the cluster's objects; undefined if missing or invalid. Used by every check. */
+/** The learner's name in the cluster's objects; undefined if missing or invalid. */
 export function learnerIn(items: readonly unknown[]): string | undefined {
-  const before = known.get(items)
-  if (before !== undefined) return before ?? undefined
-  const learner = readLearner(items)
-  known.set(items, learner ?? null)
-  return learner
-}
-
-function readLearner(items: readonly unknown[]): string | undefined {
   const maps = asApiObjects(items.filter((item) => (item as { kind?: unknown } | null)?.kind === 'ConfigMap'))
   const own = maps.find(({ metadata }) => metadata.namespace === NOTES_NAMESPACE && metadata.name === LEARNER_MAP)
   const learner = own?.data?.learner

@@ -20,7 +20,8 @@ import { readObjects } from '../../dataplane/objects.ts'
 import { predict } from '../../dataplane/predict.ts'
 import { requireSupport } from '../../embedded/index.ts'
 import type { CheckContext } from '../../grading/check-context.ts'
-import { fail, NotApplicable } from '../../grading/failure.ts'
+import { expectFound } from '../../grading/expect-object.ts'
+import { expectThat, NotApplicable } from '../../grading/failure.ts'
 import type { Truth } from '../../grading/question.ts'
 
 /** Prints the last run again. */
@@ -34,19 +35,22 @@ const repeated: readonly Quantity[] = ['changeMs', 'newMoreMicros', 'keptMoreMic
  */
 export async function measuredRun({ notes, live }: CheckContext): Promise<Measurement> {
   const run = notes.read(MEASUREMENT, isMeasurement)
-  if (run) return run
+  if (!run) await mustBeMeasurable(live)
+  return expectFound(run, {
+    look: SHOW,
+    expected: 'one run in which both modes were measured at the same sizes',
+    actual: 'no such run in the ConfigMap lab-6',
+    hint: 'make measure',
+  })
+}
+
+async function mustBeMeasurable(live: CheckContext['live']): Promise<void> {
   if (!live) throw new NotApplicable('nothing was measured before this capture was taken')
   try {
     await requireSupport('uml')
   } catch (error) {
     throw new NotApplicable(`the measuring kernel does not run here: ${error instanceof Error ? error.message : error}`)
   }
-  return fail({
-    look: SHOW,
-    expected: 'one run in which both modes were measured at the same sizes',
-    actual: 'no such run in the ConfigMap lab-6',
-    hint: 'make measure',
-  })
 }
 
 /** Both modes at four sizes or more, everything several times. */
@@ -75,7 +79,7 @@ export function expectRun(
   holds: boolean,
   told: { expected: string; actual: string; hint?: string; next?: string },
 ): void {
-  if (!holds) fail({ look: SHOW, ...told })
+  expectThat(holds, { look: SHOW, ...told })
 }
 
 /**

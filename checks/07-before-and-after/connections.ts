@@ -2,7 +2,7 @@ import { type ApiObject, hasCondition } from '../../grading/api-object.ts'
 import { type CheckContext, holdsOnceSeen } from '../../grading/check-context.ts'
 import { expectMode } from '../../grading/expect-node.ts'
 import { expectField } from '../../grading/expect-object.ts'
-import { fail, NotApplicable } from '../../grading/failure.ts'
+import { expectThat, NotApplicable } from '../../grading/failure.ts'
 import { httpRequests, readReplies } from '../../grading/http-requests.ts'
 import type { LiveCluster } from '../../grading/live-cluster.ts'
 import type { Truth } from '../../grading/question.ts'
@@ -33,14 +33,16 @@ export function deafScene(context: CheckContext): DeafScene {
   const service = webService(context.snapshot)
   const deaf = service.backends.find(({ pod }) => pod === DEAF)
   const healthy = service.backends.filter(({ pod }) => pod !== DEAF)
-  if (deaf && healthy.length >= 2) return { service, deaf, healthy, node }
-  if (!context.live) throw new NotApplicable('the Pod deaf was no endpoint of web when this capture was taken')
-  return fail({
+  const isComplete = deaf !== undefined && healthy.length >= 2
+  if (!isComplete && !context.live)
+    throw new NotApplicable('the Pod deaf was no endpoint of web when this capture was taken')
+  expectThat(isComplete, {
     look: 'kubectl get endpointslices -l app=web; kubectl get pods -l app=web -o wide',
     expected: 'two Pods of nginx and the Pod deaf among the ready endpoints of web',
     actual: deaf ? `deaf and ${healthy.length} more` : `${healthy.length} endpoints, without deaf`,
     next: deaf ? 'make web' : `kubectl apply -f ${FOLDER}/deaf.yaml`,
   })
+  return { service, deaf, healthy, node }
 }
 
 /** Expects a result of the client's connections to an address. */
@@ -49,7 +51,7 @@ export function expectConnections(
   port: number,
   { holds, ...told }: { holds: boolean; expected: string; actual: string; node?: string },
 ): void {
-  if (!holds) fail({ look: `kubectl exec ${CLIENT.name} -- curl -sS --max-time 3 http://${address}:${port}`, ...told })
+  expectThat(holds, { look: `kubectl exec ${CLIENT.name} -- curl -sS --max-time 3 http://${address}:${port}`, ...told })
 }
 
 /** deaf is ready, an endpoint of web, and refuses; the others answer. */

@@ -6,7 +6,7 @@ import { type CheckContext, holdsOnceSeen, mustHaveSeen } from '../../grading/ch
 import { expectMode, expectNodes } from '../../grading/expect-node.ts'
 import { OutOfReach, Trouble } from '../../grading/failure.ts'
 import type { LiveCluster } from '../../grading/live-cluster.ts'
-import type { NodeView } from '../../grading/snapshot.ts'
+import { filesOf, kubeProxyVersionOf, type NodeView, stateOf } from '../../grading/snapshot.ts'
 import { webService } from '../../grading/web-service.ts'
 import { CLIENT } from '../02-ipvs/web-requests.ts'
 import { connect, expectConnections, mustAllBeAnswered } from './connections.ts'
@@ -56,7 +56,9 @@ async function ask(live: LiveCluster, nodes: readonly NodeView[], mode: FlushedM
  */
 export function recordedLack(nodes: readonly NodeView[], mode: FlushedMode): { lacks: string | undefined } | undefined {
   const said = nodes.map((node) => {
-    const line = node.text('kernel-modes')?.match(new RegExp(`^${mode}: (.+)$`, 'm'))?.[1]
+    const line = filesOf(node)
+      .get('kernel-modes')
+      ?.match(new RegExp(`^${mode}: (.+)$`, 'm'))?.[1]
     return { node: node.name, line }
   })
   const lacking = said.find(({ line }) => line?.startsWith('no '))
@@ -65,7 +67,8 @@ export function recordedLack(nodes: readonly NodeView[], mode: FlushedMode): { l
 }
 
 /** Whether this kube-proxy has the mode without a feature gate. Throws Trouble for a version that is not modelled. */
-export function hasNftables({ kubeProxyVersion: version }: NodeView): boolean {
+export function hasNftables(node: NodeView): boolean {
+  const version = kubeProxyVersionOf(node)
   try {
     return newestBefore(version) !== undefined || featuresOf(version).nftables === 'available'
   } catch (error) {
@@ -103,7 +106,7 @@ export async function hasSeparateTables(context: CheckContext): Promise<void> {
     expectNodes(context.nodes)
       .where((where) => 'nft' in where && !isElement(where), LOOK)
       .equalPrediction('nftables', 'the tables kube-proxy of families ip and ip6, with the chains that no Service owns')
-    return Object.fromEntries(context.nodes.map(({ name, state }) => [name, state.nftables?.length ?? 0]))
+    return Object.fromEntries(context.nodes.map((node) => [node.name, stateOf(node).nftables?.length ?? 0]))
   })
 }
 

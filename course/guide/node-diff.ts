@@ -2,7 +2,7 @@ import { isServicePortChain } from '../../dataplane/kube-proxy/nftables/names.ts
 import { isServiceChain } from '../../dataplane/kube-proxy/rule-text.ts'
 import { type Change, changesBetween } from '../../dataplane/view/changes.ts'
 import { holdingsOf, nameOf } from '../../dataplane/view/holdings.ts'
-import type { NodeView, Snapshot } from '../../grading/snapshot.ts'
+import { modeOf, type NodeView, type Snapshot, stateOf } from '../../grading/snapshot.ts'
 import type { Part } from './terminal-text.ts'
 
 /** Places with no more lines than this show each of them. */
@@ -58,7 +58,7 @@ function objectChanges(before: Snapshot, after: Snapshot): Change[] {
 
 /** What has changed in a cluster between two snapshots; nodes that changed in the same way share one list. */
 export function diffSnapshots(before: Snapshot, after: Snapshot): Part[] {
-  const read = ({ name, state, mode }: NodeView) => holdingsOf(name, state, { mode })
+  const read = (node: NodeView) => holdingsOf(node.name, stateOf(node), { mode: modeOf(node) })
   const byText = new Map<string, string[]>()
   for (const node of after.nodes) {
     const old = before.nodes.find(({ name }) => name === node.name)

@@ -29,7 +29,7 @@ import { HOST, Terminals } from './terminals.ts'
 import { Watch } from './watch.ts'
 
 type Reply<Name extends ActionName> = Name extends keyof ActionReplies ? ActionReplies[Name] : object
-type Actions = { [Name in ActionName]?: (words: ActionArguments<Name>) => Promise<Reply<Name>> | Reply<Name> }
+type Actions = { [Name in ActionName]: (words: ActionArguments<Name>) => Promise<Reply<Name>> | Reply<Name> }
 
 /** Where the page is: before the first step, at one, or behind the last. */
 type Place = 'intro' | 'step' | 'end'
@@ -86,8 +86,7 @@ export class PageGuide implements Guide {
 
   async act(name: ActionName, words: unknown): Promise<object> {
     // The server has checked the words by the schema of this name.
-    const action = this.#actions[name] as ((words: unknown) => Promise<object> | object) | undefined
-    if (!action) throw new Error(`The action "${name}" is not there yet.`)
+    const action = this.#actions[name] as (words: unknown) => Promise<object> | object
     return action(words)
   }
 
@@ -163,12 +162,7 @@ export class PageGuide implements Guide {
       this.#terminals.close(id)
       return {}
     },
-    path: (asked) => {
-      const { source } = this.#known().session
-      const { snapshot } = this.#dataplane
-      if (!snapshot) throw new Error('The nodes are still being read: ask again in a moment.')
-      return findPaths(source.live, snapshot, asked)
-    },
+    path: (asked) => this.#path(asked),
   }
 
   /** Opens a lab where it was left, or at its starting state. */
@@ -208,6 +202,14 @@ export class PageGuide implements Guide {
     this.#tell()
     this.#watch.sign()
     return {}
+  }
+
+  async #path(asked: ActionArguments<'path'>): Promise<ActionReplies['path']> {
+    const { live } = this.#known().session.source
+    const { snapshot } = this.#dataplane
+    if (!snapshot) throw new Error('The nodes are still being read: ask again in a moment.')
+    if (!asked.send) return findPaths(live, snapshot, asked)
+    return this.#doing('Sending packets', () => findPaths(live, snapshot, asked))
   }
 
   /** Starts an incident of lab 8, which is opened for it; gives the next hint; or has the reference solution end it. */

@@ -12,7 +12,7 @@ import { countedOn, type PacketPath, pathsInAllModes } from '../../dataplane/vie
 import { predictOptions } from '../../grading/evaluate.ts'
 import { type HttpReply, httpRequests, readReplies } from '../../grading/http-requests.ts'
 import type { LiveCluster } from '../../grading/live-cluster.ts'
-import type { Snapshot } from '../../grading/snapshot.ts'
+import { modeOf, objectsOf, type Snapshot } from '../../grading/snapshot.ts'
 import { OUTSIDE } from '../../host/outside.ts'
 import { timeoutScale } from '../../host/wait.ts'
 import { drawPath } from '../../slides/figures/packets.ts'
@@ -37,10 +37,10 @@ export async function findPaths(
   const before = await readCounting(cluster, route.node, packet)
   const sent = send ? await sendPackets(live, from, route.node, packet) : undefined
   const view = snapshot.node(route.node)
-  const [own, ...others] = pathsInAllModes(before.state, snapshot.objects, packet, {
+  const [own, ...others] = pathsInAllModes(before.state, objectsOf(snapshot), packet, {
     ...predictOptions(view, 'iptables'),
     family: familyOf(packet.destination) ?? 'ipv4',
-    mode: view.mode ?? 'unknown',
+    mode: modeOf(view) ?? 'unknown',
     isService: isOfService(snapshot, packet, route.node),
   })
   if (!own) return { paths: [] }
@@ -68,9 +68,10 @@ function isBehind({ hooks }: PacketPath, sent: readonly HttpReply[]): boolean {
 }
 
 /** A packet to an address of a node arrives there, unless a Pod of another node sends it. */
-function nodeWith({ objects }: Snapshot, from: string, to: string): string | undefined {
+function nodeWith(snapshot: Snapshot, from: string, to: string): string | undefined {
   if (from.startsWith('pod')) return undefined
-  return objects.nodes.find(({ internalIPs }) => internalIPs.some((address) => to.startsWith(`${address}:`)))?.name
+  const { nodes } = objectsOf(snapshot)
+  return nodes.find(({ internalIPs }) => internalIPs.some((address) => to.startsWith(`${address}:`)))?.name
 }
 
 /** What a node holds, with the connections that each real server has had so far. */
@@ -110,9 +111,10 @@ function summaryOf(replies: readonly HttpReply[]): string {
 }
 
 /** Whether the node is to take the packet to an endpoint: one to an address of a Service, or to a node port at its own address. */
-function isOfService({ objects }: Snapshot, { destination, port }: Packet, node: string): boolean {
-  const isOwn = objects.nodes.some(({ name, internalIPs }) => name === node && internalIPs.includes(destination))
-  return objects.services.some(({ clusterIPs, externalIPs, loadBalancerIngress, ports }) => {
+function isOfService(snapshot: Snapshot, { destination, port }: Packet, node: string): boolean {
+  const { services, nodes } = objectsOf(snapshot)
+  const isOwn = nodes.some(({ name, internalIPs }) => name === node && internalIPs.includes(destination))
+  return services.some(({ clusterIPs, externalIPs, loadBalancerIngress, ports }) => {
     const addresses = [...clusterIPs, ...externalIPs, ...loadBalancerIngress.map(({ ip }) => ip)]
     return addresses.includes(destination) || (isOwn && ports.some(({ nodePort }) => nodePort === port))
   })

@@ -1,6 +1,7 @@
 // The terminals of the page: shells in pseudo terminals of this machine, at which several pages may look.
 
 import { readdirSync, readFileSync } from 'node:fs'
+import { setTimeout as pause } from 'node:timers/promises'
 import type { IPty } from '@lydell/node-pty'
 import type { WebSocket } from 'ws'
 import { TERMINAL_REQUEST, type TerminalNews, type TerminalsPush } from '../protocol.ts'
@@ -11,6 +12,8 @@ export const HOST = 'host'
 const KEPT_CHARACTERS = 200_000
 /** The most terminals at once. */
 const MOST = 12
+/** So long a shell has to pass a hang-up on, and killed processes to be gone. */
+const END_MS = 500
 const SIZE = { cols: 100, rows: 30 }
 
 /** What runs in a terminal. */
@@ -112,13 +115,13 @@ export class Terminals {
     )
   }
 
-  /** Ends every shell and what it started. */
+  /** Ends every shell and what it started; what ignores the hang-up is killed. */
   async end(): Promise<void> {
-    const left = this.#killAll('SIGHUP')
-    // Shells pass a hang-up on to what they started; what ignores it is killed.
-    for (let waited = 0; waited < 500 && left.some((pid) => membersOf(pid).length > 0); waited += 50)
-      await new Promise((resolve) => setTimeout(resolve, 50))
-    this.#killAll('SIGKILL')
+    for (const signal of ['SIGHUP', 'SIGKILL'] as const) {
+      const left = this.#killAll(signal)
+      for (let waited = 0; waited < END_MS && left.some((pid) => membersOf(pid).length > 0); waited += 50)
+        await pause(50)
+    }
   }
 
   #killAll(signal: NodeJS.Signals): number[] {

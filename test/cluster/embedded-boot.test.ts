@@ -31,7 +31,7 @@ test('a kernel that fails with damaged files, and again with new ones, names the
     },
   })
   await expect(cluster.up(silent)).rejects.toThrow(
-    `Kernel panic. It failed with newly made files, too: delete the folder "${cacheFolder}", then run \`make up\`.`,
+    `Kernel panic. It also failed with newly created files: delete the folder "${cacheFolder}", then run \`make up\`.`,
   )
   expect(boots).toBe(2)
 })

@@ -73,8 +73,8 @@ describe('a cluster whose kernel ends reports why', () => {
     {
       how: 'no memory left for its guest agent',
       end: () => inGuest('echo f >/proc/sysrq-trigger'),
-      // Node.js 24 calls its main thread MainThread.
-      reason: /its kernel ended with "Out of memory: Killed process \d+ \((node|MainThread)\)[^\n"]*"/,
+      // Node.js 24 calls its main thread MainThread, 26 node-MainThread.
+      reason: /its kernel ended with "Out of memory: Killed process \d+ \((node|MainThread|node-MainThread)\)[^\n"]*"/,
       log: ['console.log', 'reboot: Power down'],
     },
     {

@@ -85,9 +85,10 @@ describe('what is typed', () => {
     ['a very long one', 'x'.repeat(50_000_000)],
     ['spaces without an end', `x${' '.repeat(5_000_000)}y`],
   ])('%s is no answer, and the sentence that says so is short and plain', (_what, typed) => {
-    const began = performance.now()
+    const began = process.cpuUsage()
     expect(() => readAnswer(typed)).toThrow(/^An answer [^\u0000-\u001f\u007f-\u009f\u202a-\u202e]{10,120}$/)
-    expect(performance.now() - began).toBeLessThan(500)
+    // CPU time: others may keep the machine busy.
+    expect(process.cpuUsage(began).user / 1000).toBeLessThan(500)
   })
 
   test('is compared without harm, whatever it is', () => {

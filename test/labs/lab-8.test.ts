@@ -95,7 +95,7 @@ test('an incident that went away without a repair gives no points, and `make flu
   await runOnNode(own.cluster, node, `iptables -t raw -D PREROUTING -d ${shop} -p tcp -j CT --notrack`)
   for (const verdict of Object.values(await verdicts(['report', 'cause', 'rules', 'whole'])).slice(0, 2))
     expect(verdict).toMatch(/^failed: there was no repair/)
-  await runOnNode(own.cluster, node, 'ipvsadm -A -t 192.0.2.1:80')
+  await runOnNode(own.cluster, node, 'ipset create KUBE-CLUSTER-IP hash:ip,port')
   await own.bench.flush()
   expect(await verdicts(repairSteps)).toEqual(Object.fromEntries(repairSteps.map((id) => [id, 'passed'])))
 })
