@@ -2,6 +2,7 @@
 
 import type { StepOutcome } from '../grading/failure.ts'
 import type { LabDefinition, StepDefinition } from '../grading/lab-definition.ts'
+import { pointsWith } from '../grading/report.ts'
 
 /** A lab as it is shown, in a learner's names. */
 export interface GuideLab {
@@ -125,9 +126,13 @@ export function checked<P extends LabProgress>(progress: P, outcome: StepOutcome
 }
 
 /** Points of the steps that have passed, and of all. */
-export function pointsOf({ lab, passed }: LabProgress): { points: number; of: number; steps: number } {
+export function pointsOf({ lab, passed, looks }: LabProgress): { points: number; of: number; steps: number } {
   const { steps } = lab.definition
-  const sum = (ones: readonly StepDefinition[]) => ones.reduce((total, { points }) => total + points, 0)
+  const sum = (numbers: readonly number[]) => numbers.reduce((total, one) => total + one, 0)
   const done = steps.filter(({ id }) => passed.has(id))
-  return { points: sum(done), of: sum(steps), steps: done.length }
+  return {
+    points: sum(done.map(({ id, points }) => pointsWith(points, looks.get(id)))),
+    of: sum(steps.map(({ points }) => points)),
+    steps: done.length,
+  }
 }
