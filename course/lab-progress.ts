@@ -2,6 +2,7 @@
 
 import type { StepOutcome } from '../grading/failure.ts'
 import type { LabDefinition, StepDefinition } from '../grading/lab-definition.ts'
+import { pointsWith } from '../grading/report.ts'
 
 /** The content of a lab, with the names of a learner's variant. */
 export interface GuideLab {
@@ -125,9 +126,13 @@ export function applyCheck<P extends LabProgress>(progress: P, outcome: StepOutc
 }
 
 /** The points of the steps that have passed, and of all steps. */
-export function pointsOf({ lab, passed }: LabProgress): { points: number; of: number; steps: number } {
+export function pointsOf({ lab, passed, outcomes }: LabProgress): { points: number; of: number; steps: number } {
   const { steps } = lab.definition
-  const sum = (steps: readonly StepDefinition[]) => steps.reduce((total, { points }) => total + points, 0)
+  const sum = (numbers: readonly number[]) => numbers.reduce((total, number) => total + number, 0)
   const done = steps.filter(({ id }) => passed.has(id))
-  return { points: sum(done), of: sum(steps), steps: done.length }
+  return {
+    points: sum(done.map(({ id, points }) => pointsWith(points, outcomes.get(id)))),
+    of: sum(steps.map(({ points }) => points)),
+    steps: done.length,
+  }
 }

@@ -1,6 +1,7 @@
 import { ConsentError } from '../cluster/consent.ts'
 import { ownLabel } from '../cluster/context/write-guard.ts'
 import type { KubeClient } from '../cluster/kube-client.ts'
+import { listLabs } from './lab-folders.ts'
 import type { Snapshot } from './snapshot.ts'
 
 /** The namespace of the labs' notes. They are stored in the cluster and deleted with it. */
@@ -78,4 +79,16 @@ export async function writeNotes(
   if (await unlessCode(404, core.patchNamespacedConfigMap({ ...place, body: { data } }, merge))) return
   const metadata = { ...place, labels: ownLabel }
   await core.createNamespacedConfigMap({ namespace: NOTES_NAMESPACE, body: { metadata, data } })
+}
+
+/** The labs that were begun on a cluster, the one whose notes were written last first. */
+export async function begunLabs({ core }: KubeClient): Promise<number[]> {
+  const { items } = await core.listNamespacedConfigMap({ namespace: NOTES_NAMESPACE })
+  const begun = listLabs().flatMap(({ number }) => {
+    const { metadata } = items.find((item) => item.metadata?.name === notesName(number)) ?? {}
+    if (!metadata) return []
+    const times = [metadata.creationTimestamp, ...(metadata.managedFields ?? []).map(({ time }) => time)]
+    return [{ number, at: Math.max(...times.map((time) => Number(time ?? 0))) || 0 }]
+  })
+  return begun.toSorted((one, other) => other.at - one.at).map(({ number }) => number)
 }

@@ -70,7 +70,7 @@ function stepReport(step: StepDefinition, outcome: StepOutcome | undefined, trou
     ...(question === undefined ? {} : { question }),
     claims,
     verdict,
-    points: verdict === 'passed' ? Math.max(0, maxPoints - (outcome?.cost ?? 0)) : 0,
+    points: verdict === 'passed' ? pointsWith(maxPoints, outcome) : 0,
     maxPoints,
     ...(outcome?.waitsFor ? { waitsFor: outcome.waitsFor } : {}),
     ...(reason === undefined ? {} : { reason }),
@@ -102,6 +102,10 @@ export function findingOf(step: StepDefinition, failure: FailureDetail): Reporte
     ...(command === undefined || isSolution ? {} : { next: command }),
   }
 }
+
+/** The points of a step that has passed, without what help has cost. */
+export const pointsWith = (points: number, outcome: StepOutcome | undefined): number =>
+  Math.max(0, points - (outcome?.cost ?? 0))
 
 function sum(numbers: readonly number[]): number {
   return numbers.reduce((total, number) => total + number, 0)

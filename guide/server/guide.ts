@@ -234,6 +234,7 @@ export class PageGuide implements Guide {
         await openNext(session.bench, { seed, onHealthy })
         // The answers and verdicts of the incident before are gone with its notes.
         this.#forget(session)
+        await this.#show(await session.source.snapshot(), [])
       }
       return {}
     })

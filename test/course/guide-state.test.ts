@@ -7,7 +7,7 @@ import {
   startGuide,
   statusOf,
 } from '../../course/guide/guide-state.ts'
-import type { GuideLab } from '../../course/lab-progress.ts'
+import { type GuideLab, pointsOf } from '../../course/lab-progress.ts'
 import type { StepOutcome } from '../../grading/failure.ts'
 import { readLab } from '../../grading/lab-definition.ts'
 
@@ -190,4 +190,11 @@ test('it resumes at the saved step, with the steps that had passed', () => {
   expect(state).toMatchObject({ at: 1, view: 'task' })
   expect([...state.passed]).toEqual([first])
   expect(startGuide(lab, { ...note, at: 'of another version' }, new Map()).view).toBe('intro')
+})
+
+test('help that costs points is not among the points shown', () => {
+  const { points } = definition.steps[0] ?? { points: 0 }
+  const { state } = play(begun(), looked({ ...passed(first), cost: 1 }))
+  expect(pointsOf(state)).toMatchObject({ points: points - 1, steps: 1 })
+  expect(pointsOf(play(begun(), looked({ ...passed(first), cost: 100 })).state).points).toBe(0)
 })
