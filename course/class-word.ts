@@ -1,7 +1,7 @@
 import { consent } from '../cluster/consent.ts'
 import type { Cluster } from '../cluster/driver.ts'
 import type { KubeClient } from '../cluster/kube-client.ts'
-import { ApiException } from '../cluster/kubernetes.ts'
+import { unlessCode } from '../cluster/kubernetes.ts'
 import { CLASS_MARK_FILE } from '../cluster/node-report.ts'
 import { runOnNode } from '../cluster/node-script.ts'
 import { CLASS_MAP, wordFromEnvironment } from '../grading/class-word.ts'
@@ -27,13 +27,8 @@ export async function putClassWord(
   wanted = wordFromEnvironment(),
 ): Promise<void> {
   const place = { name: CLASS_MAP, namespace: NOTES_NAMESPACE }
-  const written = await core.readNamespacedConfigMap(place).then(
-    ({ data }) => data?.word ?? '',
-    (error) => {
-      if (error instanceof ApiException && error.code === 404) return undefined
-      throw error
-    },
-  )
+  const map = await unlessCode(404, core.readNamespacedConfigMap(place))
+  const written = map && (map.data?.word ?? '')
   const word = wanted ?? written
   if (!word) return
   await consent(cluster, `write a file under /run on every node (the class's word)`)

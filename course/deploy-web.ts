@@ -1,6 +1,6 @@
 import type { V1Deployment, V1Service } from '@kubernetes/client-node'
 import type { KubeClient } from '../cluster/kube-client.ts'
-import { ApiException } from '../cluster/kubernetes.ts'
+import { unlessCode } from '../cluster/kubernetes.ts'
 import { STANDARD, type Variant } from '../grading/variant.ts'
 import type { Progress } from '../host/progress.ts'
 import { waitFor } from '../host/wait.ts'
@@ -40,17 +40,6 @@ const service = ({ name, port }: Variant): V1Service => ({
   spec: { selector: labels, ports: [{ port, targetPort: 80, protocol: 'TCP' }] },
 })
 
-/** True if the object was created; an existing one of that name is left unchanged. */
-async function create(request: Promise<unknown>): Promise<boolean> {
-  try {
-    await request
-    return true
-  } catch (error) {
-    if (error instanceof ApiException && error.code === 409) return false
-    throw error
-  }
-}
-
 /**
  * Deploys `web` by the name of its variant, waits until every replica is ready, and returns a line for each Pod and one for
  * the Service. Existing objects are left unchanged. Throws DeadlineError if the Pods do not become ready.
@@ -62,11 +51,11 @@ export async function deployWeb(
 ): Promise<string[]> {
   const { apps, core } = client
   const { name } = variant
-  const fresh = [
-    await create(apps.createNamespacedDeployment({ namespace, body: deployment(variant) })),
-    await create(core.createNamespacedService({ namespace, body: service(variant) })),
+  const created = [
+    await unlessCode(409, apps.createNamespacedDeployment({ namespace, body: deployment(variant) })),
+    await unlessCode(409, core.createNamespacedService({ namespace, body: service(variant) })),
   ]
-  if (fresh.includes(false)) progress.note(`Part of ${name} already existed and was left unchanged.`)
+  if (created.includes(undefined)) progress.note(`Part of ${name} already existed and was left unchanged.`)
   await everyReplica(client, name, progress)
   if (await spreadPods(client, progress)) await everyReplica(client, name, progress)
   const { spec } = await core.readNamespacedService({ namespace, name })

@@ -9,7 +9,7 @@ import { flushNat } from '../cluster/kube-proxy/flush-nat.ts'
 import { readConfigConf } from '../cluster/kube-proxy/kube-proxy-pods.ts'
 import type { RunnableMode } from '../cluster/kube-proxy/proof.ts'
 import { switchMode } from '../cluster/kube-proxy/switch-mode.ts'
-import { ApiException, KubernetesObjectApi } from '../cluster/kubernetes.ts'
+import { KubernetesObjectApi, unlessCode } from '../cluster/kubernetes.ts'
 import { readMode } from '../dataplane/kube-proxy/config-conf.ts'
 import type { SwitchedMode } from '../dataplane/kube-proxy/mode-ownership.ts'
 import { LiveCluster } from '../grading/live-cluster.ts'
@@ -87,15 +87,7 @@ export class LabBench {
   /** `kubectl apply -f` for missing objects; existing ones are not changed. */
   async apply(file: string): Promise<void> {
     const api = KubernetesObjectApi.makeApiClient(this.client.config)
-    await Promise.all(
-      readManifest(file).map(async (object) => {
-        try {
-          await api.create(object)
-        } catch (error) {
-          if (!(error instanceof ApiException && error.code === 409)) throw error
-        }
-      }),
-    )
+    await Promise.all(readManifest(file).map((object) => unlessCode(409, api.create(object))))
   }
 
   /** `kubectl delete -f --ignore-not-found` */
@@ -112,12 +104,12 @@ export class LabBench {
     const apiVersion = kind === 'Deployment' || kind === 'DaemonSet' ? 'apps/v1' : 'v1'
     const object = { apiVersion, kind, metadata: { name, namespace: 'default' } }
     try {
-      if (!(await found(api.delete(object, undefined, undefined, 0)))) return
+      if (!(await unlessCode(404, api.delete(object, undefined, undefined, 0)))) return
     } catch (error) {
       if (!(error instanceof ForeignObjectError)) throw error
       return this.progress.note(error.message)
     }
-    await waitFor(`${kind} ${name} to be gone`, 60_000, async () => !(await found(api.read(object))))
+    await waitFor(`${kind} ${name} to be gone`, 60_000, async () => !(await unlessCode(404, api.read(object))))
   }
 
   /**
@@ -146,11 +138,7 @@ export class LabBench {
   async nodePort(name: string, selector: Record<string, string>, port: number, targetPort = port): Promise<void> {
     const spec = { type: 'NodePort', selector, ports: [{ port, targetPort }] }
     const body = { metadata: { name, labels: selector }, spec }
-    try {
-      await this.client.core.createNamespacedService({ namespace: 'default', body })
-    } catch (error) {
-      if (!(error instanceof ApiException && error.code === 409)) throw error
-    }
+    await unlessCode(409, this.client.core.createNamespacedService({ namespace: 'default', body }))
   }
 
   /** `kubectl scale deployment NAME --replicas=…`; waits until the Pods are ready */
@@ -225,15 +213,4 @@ function readManifest(file: string): ManifestObject[] {
     const object: ManifestObject = document.toJS()
     return { ...object, metadata: { ...object.metadata, namespace: 'default' } }
   })
-}
-
-/** False when the API answers that the object does not exist. */
-async function found(request: Promise<unknown>): Promise<boolean> {
-  try {
-    await request
-    return true
-  } catch (error) {
-    if (error instanceof ApiException && error.code === 404) return false
-    throw error
-  }
 }

@@ -1,5 +1,5 @@
 import type { KubeClient } from '../cluster/kube-client.ts'
-import { ApiException } from '../cluster/kubernetes.ts'
+import { unlessCode } from '../cluster/kubernetes.ts'
 import { NOTES_NAMESPACE } from '../grading/lab-notes.ts'
 import { learnerName } from '../grading/signature.ts'
 import { LEARNER_MAP, type Variant, variantFor } from '../grading/variant.ts'
@@ -11,13 +11,8 @@ import { LEARNER_MAP, type Variant, variantFor } from '../grading/variant.ts'
  */
 export async function ownVariant({ core }: KubeClient, wanted = process.env.LEARNER): Promise<Variant> {
   const place = { name: LEARNER_MAP, namespace: NOTES_NAMESPACE }
-  const written = await core.readNamespacedConfigMap(place).then(
-    ({ data }) => data?.learner,
-    (error) => {
-      if (error instanceof ApiException && error.code === 404) return undefined
-      throw error
-    },
-  )
+  const map = await unlessCode(404, core.readNamespacedConfigMap(place))
+  const written = map?.data?.learner
   if (!wanted || wanted === written) return variantFor(written)
   const body = { metadata: place, data: { learner: learnerName(wanted) } }
   if (written === undefined) await core.createNamespacedConfigMap({ namespace: NOTES_NAMESPACE, body })

@@ -7,7 +7,7 @@ import { readMode } from '../dataplane/kube-proxy/config-conf.ts'
 import { isEmptyFlush, planFlush } from '../dataplane/kube-proxy/flush.ts'
 import type { SwitchedMode } from '../dataplane/kube-proxy/mode-ownership.ts'
 import { evaluate } from '../grading/evaluate.ts'
-import { Snapshot } from '../grading/snapshot.ts'
+import { modeOf, Snapshot, stateOf } from '../grading/snapshot.ts'
 import type { Progress } from '../host/progress.ts'
 import { DeadlineError, waitFor } from '../host/wait.ts'
 
@@ -44,8 +44,8 @@ export async function startIn(mode: SwitchedMode, bench: ModeCommands): Promise<
 function holds(mode: SwitchedMode, { nodes }: Snapshot): boolean {
   return nodes.every(
     (node) =>
-      node.mode === mode &&
-      isEmptyFlush(planFlush(mode, node.state, new Map())) &&
+      modeOf(node) === mode &&
+      isEmptyFlush(planFlush(mode, stateOf(node), new Map())) &&
       evaluate(node, mode).differences.every(({ interferes }) => interferes),
   )
 }
@@ -58,7 +58,7 @@ async function settles(mode: SwitchedMode, bench: ModeCommands): Promise<boolean
       await cluster.synced?.(settleMs)
       const snapshot = new Snapshot(await takeCapture(cluster, client))
       // Waiting does not help if another mode runs.
-      if (snapshot.nodes.some((node) => node.mode !== undefined && node.mode !== mode)) throw new DeadlineError(mode)
+      if (snapshot.nodes.map(modeOf).some((runs) => runs !== undefined && runs !== mode)) throw new DeadlineError(mode)
       return holds(mode, snapshot)
     })
     progress.end(true)

@@ -1,4 +1,3 @@
-import { BoundedCache } from './bounded-cache.ts'
 import { parseIpAddr } from './ip-addr.ts'
 import type { Family } from './ip-address.ts'
 import { parseIpRoute } from './ip-route.ts'
@@ -37,40 +36,6 @@ export const CAPTURE_FILES = [
 
 type CaptureFile = (typeof CAPTURE_FILES)[number]
 
-/** The parser of each file of a capture. */
-const PARSERS = {
-  rules: parseIptablesSave,
-  sets: parseIpsetSave,
-  servers: parseIpvsadmSave,
-  links: parseIpAddr,
-  nftables: parseNftList,
-  routes: parseIpRoute,
-}
-export type CaptureParsers = typeof PARSERS
-
-/**
- * Parsers for a group of captures with mostly equal files: each text is parsed once. Their results must not be changed.
- */
-export function rememberingParsers(): CaptureParsers {
-  const { rules, sets, servers, links, nftables, routes } = PARSERS
-  return {
-    rules: remembering(rules),
-    sets: remembering(sets),
-    servers: remembering(servers),
-    links: remembering(links),
-    nftables: remembering(nftables),
-    routes: remembering(routes),
-  }
-}
-
-/** Cached texts per file: a class has thousands of captures that differ in single lines. */
-const REMEMBERED = 100
-
-function remembering<Value>(parse: (text: string) => Value): (text: string) => Value {
-  const known = new BoundedCache<Value>(REMEMBERED)
-  return (text) => known.getOrCreate(text, parse)
-}
-
 const REQUIRED: ReadonlySet<CaptureFile> = new Set<CaptureFile>(['iptables-save', 'ip6tables-save', 'ip-addr.json'])
 
 /**
@@ -78,26 +43,20 @@ const REQUIRED: ReadonlySet<CaptureFile> = new Set<CaptureFile>(['iptables-save'
  * are those of one IP family (`ipv4` by default): `iptables-save` or `ip6tables-save`. `ip-route` contains IPv4 routes
  * only.
  */
-export function readCapturedNode(
-  files: ReadonlyMap<string, string>,
-  options: { family?: Family; parsers?: CaptureParsers } = {},
-): CapturedNode {
-  const parsers = options.parsers ?? PARSERS
+export function readCapturedNode(files: ReadonlyMap<string, string>, options: { family?: Family } = {}): CapturedNode {
   const rules = options.family === 'ipv6' ? 'ip6tables-save' : 'iptables-save'
   const faults: CaptureFault[] = []
   const state: NodeState = {
-    iptables: readFile(files, rules, parsers.rules, faults) ?? new Map(),
-    ipsets: readFile(files, 'ipset-save', parsers.sets, faults) ?? new Map(),
-    virtualServers: readFile(files, 'ipvsadm-save', parsers.servers, faults) ?? [],
-    links: readFile(files, 'ip-addr.json', parsers.links, faults) ?? [],
+    iptables: readFile(files, rules, parseIptablesSave, faults) ?? new Map(),
+    ipsets: readFile(files, 'ipset-save', parseIpsetSave, faults) ?? new Map(),
+    virtualServers: readFile(files, 'ipvsadm-save', parseIpvsadmSave, faults) ?? [],
+    links: readFile(files, 'ip-addr.json', parseIpAddr, faults) ?? [],
   }
-  const tables = (['nft-ip.json', 'nft-ip6.json'] as const).map((file) =>
-    readFile(files, file, parsers.nftables, faults),
-  )
+  const tables = (['nft-ip.json', 'nft-ip6.json'] as const).map((file) => readFile(files, file, parseNftList, faults))
   if (tables.some((list) => list !== undefined)) state.nftables = tables.flatMap((list) => list ?? [])
-  const others = readFile(files, 'nft-others.json', (text) => linesOf(text).flatMap(parsers.nftables), faults)
+  const others = readFile(files, 'nft-others.json', (text) => linesOf(text).flatMap(parseNftList), faults)
   if (others !== undefined && others.length > 0) state.foreignNftables = others
-  const routes = options.family === 'ipv6' ? undefined : readFile(files, 'ip-route', parsers.routes, faults)
+  const routes = options.family === 'ipv6' ? undefined : readFile(files, 'ip-route', parseIpRoute, faults)
   return { state: routes ? { ...state, routes } : state, faults }
 }
 

@@ -80,18 +80,14 @@ type ReadObject =
   | { kind: 'ServiceCIDR'; value: string[] }
   | { kind: 'ConfigMap'; value: Record<string, string> | undefined }
 
-/** Objects that were already read, by their JSON value: for lists that share JSON values, which must not be changed. */
-export type ReadBefore = WeakMap<object, { namespace: string; name: string; read: ReadObject }>
-
 /**
  * Reads the JSON of a v1 List (untrusted) into typed objects; kinds that are unrelated to Services are ignored.
  * EndpointSlices may be discovery.k8s.io/v1 or v1beta1. An object with a fault is left out and does not affect the
  * others.
- * @param before cache of objects that this list shares with others; new ones are added
  * @returns the valid objects, and every fault of the others
  * @throws ObjectsError if the input contains no API object
  */
-export function readObjects(json: unknown, before?: ReadBefore): { objects: ClusterObjects; faults: Fault[] } {
+export function readObjects(json: unknown): { objects: ClusterObjects; faults: Fault[] } {
   const faults: Fault[] = []
   const found: [JsonObject, string][] = []
   flatten(json, '$', faults, '', found)
@@ -99,17 +95,14 @@ export function readObjects(json: unknown, before?: ReadBefore): { objects: Clus
   const objects: ClusterObjects = { nodes: [], services: [], endpointSlices: [], pods: [], serviceCIDRs: [] }
   const seen = new Set<string>()
   for (const [raw, kind] of found) {
-    const known = before?.get(raw)
     const own: Fault[] = []
-    const one = known?.read.kind === kind ? known : readOne(raw, kind, own)
-    const key = `${kind} ${one.namespace}/${one.name}`
-    if (one.name !== '' && seen.has(key))
-      own.push({ object: labelOf(raw, kind), field: 'metadata.name', message: `"${one.name}" is listed twice` })
+    const { namespace, name, read } = readOne(raw, kind, own)
+    const key = `${kind} ${namespace}/${name}`
+    if (name !== '' && seen.has(key))
+      own.push({ object: labelOf(raw, kind), field: 'metadata.name', message: `"${name}" is listed twice` })
     seen.add(key)
     faults.push(...own)
     if (own.length > 0) continue
-    before?.set(raw, one)
-    const { read } = one
     if (read.kind === 'Node') objects.nodes.push(read.value)
     else if (read.kind === 'Service') objects.services.push(read.value)
     else if (read.kind === 'EndpointSlice') objects.endpointSlices.push(read.value)

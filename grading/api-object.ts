@@ -59,23 +59,11 @@ const apiObjectSchema = z.object({
 
 export type ApiObject = z.infer<typeof apiObjectSchema>
 
-const known = new WeakMap<object, ApiObject | null>()
+/** The items of a v1 List that have the form of API objects; others are omitted. */
+export const asApiObjects = (items: readonly unknown[]): ApiObject[] => items.filter(isApiObject)
 
-/**
- * The items of a v1 List that have the form of API objects; others are omitted. Objects that captures share are read once.
- */
-export function asApiObjects(items: readonly unknown[]): ApiObject[] {
-  return items.flatMap((item) => (typeof item === 'object' && item !== null ? (apiObject(item) ?? []) : []))
-}
-
-function apiObject(item: object): ApiObject | null {
-  const before = known.get(item)
-  if (before !== undefined) return before
-  // The object itself instead of zod's copy: copying unknown fields took longer than everything else.
-  const object = apiObjectSchema.safeParse(item).success ? (item as ApiObject) : null
-  known.set(item, object)
-  return object
-}
+/** The object itself instead of zod's copy: copying unknown fields took longer than everything else. */
+const isApiObject = (item: unknown): item is ApiObject => apiObjectSchema.safeParse(item).success
 
 /** True when a condition of that type is "True". */
 export function hasCondition(object: ApiObject, type: string): boolean {

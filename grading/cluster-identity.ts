@@ -11,16 +11,9 @@ export interface BirthMark {
   resourceVersion: number
 }
 
-const known = new WeakMap<object, BirthMark>()
-
-/** The marks of a list's objects; invalid items have none. Objects that captures share are read once. */
+/** The marks of a list's objects; invalid items have none. */
 export function birthMarks(items: readonly unknown[]): BirthMark[] {
-  return items.flatMap((item) => {
-    if (!isRecord(item) || !isRecord(item.metadata)) return []
-    const mark = known.get(item) ?? markOf(item, item.metadata)
-    known.set(item, mark)
-    return mark
-  })
+  return items.flatMap((item) => (isRecord(item) && isRecord(item.metadata) ? markOf(item, item.metadata) : []))
 }
 
 function markOf(item: Record<string, unknown>, metadata: Record<string, unknown>): BirthMark {
@@ -35,7 +28,10 @@ function markOf(item: Record<string, unknown>, metadata: Record<string, unknown>
   }
 }
 
-/** The identity of a cluster: a digest of the UIDs of its nodes and its first Service. Empty when the objects hold no UID. */
+/**
+ * The identity of a cluster: a digest of the UIDs of its nodes and its first Service. Empty if the objects
+ * have no UID.
+ */
 export function clusterIdentity(marks: readonly BirthMark[]): string {
   const uids = marks.filter((mark) => mark.uid !== '' && isFounding(mark)).map(({ uid }) => uid)
   if (uids.length === 0) return ''

@@ -2,9 +2,12 @@ import type { Finding, Where } from '../dataplane/compare.ts'
 import type { KubeProxyMode } from '../dataplane/kube-proxy/config.ts'
 import { isEmptyFlush, planFlush } from '../dataplane/kube-proxy/flush.ts'
 import { evaluate } from './evaluate.ts'
-import { type FailureDetail, fail } from './failure.ts'
+import { expectThat, type FailureDetail, fail } from './failure.ts'
 import type { Difference } from './report-schema.ts'
-import type { NodeView } from './snapshot.ts'
+import { modeOf, type NodeView, stateOf } from './snapshot.ts'
+
+/** Texts of a failure; `expected` replaces the assertion's own text. */
+export type Words = Partial<Pick<FailureDetail, 'expected' | 'actual' | 'why' | 'hint' | 'next'>>
 
 /** The subject and the failure texts of a comparison. */
 export interface Comparison {
@@ -33,6 +36,35 @@ export function mustEqualPrediction(nodes: readonly NodeView[], comparison: Comp
   }
 }
 
+/** A part of the nodes' state, compared with the prediction. */
+export class PredictedPart {
+  protected readonly nodes: readonly NodeView[]
+  readonly #concerns: Comparison['concerns']
+  readonly #look: string
+
+  constructor(nodes: readonly NodeView[], concerns: Comparison['concerns'], look: string) {
+    this.nodes = nodes
+    this.#concerns = concerns
+    this.#look = look
+  }
+
+  /** This part together with another one. */
+  and(other: PredictedPart): PredictedPart {
+    const either: Comparison['concerns'] = (where, finding) =>
+      this.#concerns(where, finding) || other.#concerns(where, finding)
+    return new PredictedPart(this.nodes, either, `${this.#look}; ${other.#look}`)
+  }
+
+  /** Nothing is missing or left over, and the order is right; `expected` describes the part. */
+  equalPrediction(
+    mode: KubeProxyMode,
+    expected: string,
+    words: Pick<Words, 'why' | 'hint'> & { look?: string } = {},
+  ): void {
+    mustEqualPrediction(this.nodes, { mode, concerns: this.#concerns, look: this.#look, expected, ...words })
+  }
+}
+
 function failureOf(
   node: string,
   look: string,
@@ -55,14 +87,14 @@ export function onNode(node: string, command: string): string {
   return `make exec NODE=${node} CMD='${command}'`
 }
 
-/** What a read-only command shows on a node is as it must be. */
+/** Fails if the output of a read-only command on a node differs from the expected state. */
 export function expectOnNode(
   node: string,
   command: string,
   holds: unknown,
-  told: Omit<FailureDetail, 'node' | 'look'>,
+  details: Omit<FailureDetail, 'node' | 'look'>,
 ): asserts holds {
-  if (!holds) fail({ node, look: onNode(node, command), ...told })
+  expectThat(holds, { node, look: onNode(node, command), ...details })
 }
 
 function differenceOf({ kind, text, expected, actual }: Finding): Difference {
@@ -86,20 +118,23 @@ export const inSet =
   (where: Where): boolean =>
     'set' in where && names.includes(where.set)
 
-/** What to do about a difference: a sentence, and the command to type next. */
+/** The advice for a difference: a sentence, and the next command. */
 export interface Advice {
   hint: string
   next: string
 }
 
-/** Seconds after which kube-proxy writes all of its state again (`syncPeriod`); iptables mode from 1.27 on waits an hour or for its restart. */
+/**
+ * Seconds after which kube-proxy writes its complete state (`syncPeriod`); in iptables mode from 1.27 on, this happens
+ * every hour and at a restart.
+ */
 const FULL_SYNC: Partial<Record<KubeProxyMode, string>> = {
   ipvs: 'at its next sync, after 30 seconds at the latest',
   nftables: 'at its next sync, or when it starts',
   iptables: 'only when the Service changes, or when it starts',
 }
 
-/** What kube-proxy of that mode lost on a node comes back by itself, or by its restart. */
+/** Advice for missing state that kube-proxy of that mode restores periodically or at its restart. */
 export function restoredBySync(mode: KubeProxyMode): Advice {
   return {
     hint: `kube-proxy corrects it ${FULL_SYNC[mode] ?? 'when it starts'}. Look again; if it is still so, restart every kube-proxy:`,
@@ -107,15 +142,19 @@ export function restoredBySync(mode: KubeProxyMode): Advice {
   }
 }
 
-/** Advice where kube-proxy runs in another mode than the step is about. */
+/** Advice if kube-proxy runs in another mode than the step requires. */
 export const otherMode = (node: string, runs: string, mode: KubeProxyMode): Advice => ({
   hint: `kube-proxy on ${node} runs in ${runs} mode, and this is about ${mode} mode:`,
   next: `make ${mode}`,
 })
 
-/** What to do about the differences between a node and the prediction for a mode: by their kinds, not by the step that found them. */
+/**
+ * Advice for the differences between a node and the prediction for a mode. It depends on the kinds of difference, not
+ * on the step.
+ */
 function adviceFor(node: NodeView, mode: KubeProxyMode, findings: readonly Finding[]): Advice {
-  if (node.mode !== undefined && node.mode !== mode) return otherMode(node.name, node.mode, mode)
+  const runs = modeOf(node)
+  if (runs !== undefined && runs !== mode) return otherMode(node.name, runs, mode)
   const [first] = findings
   const interfering = findings.find(({ interferes }) => interferes)
   if (interfering) return ruleOfOthers(node.name, interfering)
@@ -135,7 +174,7 @@ const isOfOtherMode = ({ kind, where }: Finding, mode: KubeProxyMode) =>
 
 function leftByOtherMode(node: NodeView, mode: KubeProxyMode): boolean {
   if (mode !== 'ipvs' && mode !== 'iptables' && mode !== 'nftables') return false
-  return !isEmptyFlush(planFlush(mode, node.state))
+  return !isEmptyFlush(planFlush(mode, stateOf(node)))
 }
 
 function ruleOfOthers(node: string, { where }: Finding): Advice {

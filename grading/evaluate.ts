@@ -8,26 +8,7 @@ import { PredictError, type PredictOptions, predict } from '../dataplane/predict
 import { findInterference } from '../dataplane/trace/interference.ts'
 import type { Packet } from '../dataplane/trace.ts'
 import { fail, Trouble } from './failure.ts'
-import type { NodeView, Snapshot } from './snapshot.ts'
-
-/** The input and the result of a prediction; immutable. */
-interface Made {
-  from: readonly (readonly object[])[]
-  config: KubeProxyConfig
-  circumstances: string
-  state: NodeState
-}
-
-/** Cached by the first Service object: captures of one cluster share unchanged objects. */
-const made = new WeakMap<object, Made[]>()
-/** More than nodes × modes × the last few states of a cluster's objects. */
-const CACHED_PREDICTIONS = 32
-
-const sameObjects = (one: readonly (readonly object[])[], other: readonly (readonly object[])[]) =>
-  one.every((list, at) => {
-    const others = other[at] ?? []
-    return list.length === others.length && list.every((object, index) => object === others[index])
-  })
+import { kubeProxyVersionOf, type NodeView, objectsOf, type Snapshot, stateOf } from './snapshot.ts'
 
 /** One node's state and the prediction for it. */
 export interface Evaluation {
@@ -51,12 +32,12 @@ export function evaluate(node: NodeView, mode: KubeProxyMode): Evaluation {
   const known = evaluations.get(node) ?? new Map<KubeProxyMode, Evaluation>()
   const before = known.get(mode)
   if (before) return before
-  const expected = predictOn(node.snapshot, node, mode)
-  const actual = node.state
+  const expected = predictOn(node, mode)
+  const actual = stateOf(node)
   const { masqueradeBit } = configOf(node.snapshot)
   const differences = [
     ...compareNodeState(expected, actual, { mode }),
-    ...findInterference(actual, servicePackets(node.snapshot, node), masqueradeBit),
+    ...findInterference(actual, servicePackets(node), masqueradeBit),
     ...linksDown(actual.links),
   ]
   const evaluation = { expected, actual, differences }
@@ -66,6 +47,7 @@ export function evaluate(node: NodeView, mode: KubeProxyMode): Evaluation {
 
 /** kube-proxy's configuration. Fails when kube-proxy rejects it, because the learner can repair it. */
 export function configOf({ config }: Snapshot): KubeProxyConfig {
+  if (config instanceof Trouble) throw config
   if (!(config instanceof ConfigError)) return config
   fail({
     look: 'kubectl -n kube-system get configmap kube-proxy -o yaml',
@@ -85,7 +67,8 @@ const OUTSIDE = '198.51.100.250'
  * from a Pod to one local and one remote endpoint of each EndpointSlice, because in IPVS mode only these and replies traverse
  * FORWARD.
  */
-function servicePackets({ objects }: Snapshot, { name }: NodeView): Packet[] {
+function servicePackets({ snapshot, name }: NodeView): Packet[] {
+  const objects = objectsOf(snapshot)
   const node = objects.nodes.find((one) => one.name === name)
   const isIPv4 = (address: string) => !address.includes(':')
   const pods = node?.podCIDRs.find(isIPv4)?.replace(/\.\d+\/\d+$/, '.250')
@@ -115,30 +98,20 @@ function servicePackets({ objects }: Snapshot, { name }: NodeView): Packet[] {
   return packets
 }
 
-/** What a prediction for a node depends on, beside the objects. Throws as evaluate does. */
+/** The inputs of a prediction for a node other than the objects. Throws like evaluate. */
 export function predictOptions(node: NodeView, mode: KubeProxyMode): PredictOptions {
-  const { objects } = node.snapshot
-  const nodeAddresses =
-    mode === 'ipvs' ? addressesAtLastSync(objects, node.name, node.state) : heldAddresses(node.state)
-  return { node: node.name, mode, version: node.kubeProxyVersion, config: configOf(node.snapshot), nodeAddresses }
+  const { name, snapshot } = node
+  const version = kubeProxyVersionOf(node)
+  const objects = objectsOf(snapshot)
+  const config = configOf(snapshot)
+  const state = stateOf(node)
+  const nodeAddresses = mode === 'ipvs' ? addressesAtLastSync(objects, name, state) : heldAddresses(state)
+  return { node: name, mode, version, config, nodeAddresses }
 }
 
-function predictOn(snapshot: Snapshot, node: NodeView, mode: KubeProxyMode): NodeState {
-  const { objects } = snapshot
-  const options = predictOptions(node, mode)
-  const { version, config = configOf(snapshot), nodeAddresses = [] } = options
-  const circumstances = [node.name, mode, version, ...nodeAddresses].join('\0')
-  const from = [objects.services, objects.endpointSlices, objects.nodes]
-  const [first] = objects.services
-  const known = (first && made.get(first)) ?? []
-  const before = known.find(
-    (one) => one.circumstances === circumstances && one.config === config && sameObjects(one.from, from),
-  )
-  if (before) return before.state
+function predictOn(node: NodeView, mode: KubeProxyMode): NodeState {
   try {
-    const state = predict(objects, options)
-    if (first) made.set(first, [{ from, config, circumstances, state }, ...known].slice(0, CACHED_PREDICTIONS))
-    return state
+    return predict(objectsOf(node.snapshot), predictOptions(node, mode))
   } catch (error) {
     if (error instanceof VersionError || error instanceof PredictError) throw new Trouble(error.message)
     throw error

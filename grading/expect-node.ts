@@ -7,7 +7,6 @@ import type { Rule } from '../dataplane/iptables-save.ts'
 import type { KubeProxyMode } from '../dataplane/kube-proxy/config.ts'
 import { describeFlush, isEmptyFlush, planFlush } from '../dataplane/kube-proxy/flush.ts'
 import type { FlushedMode } from '../dataplane/kube-proxy/mode-ownership.ts'
-import { targetOf } from '../dataplane/rule-text.ts'
 import type { CheckContext } from './check-context.ts'
 import {
   type Advice,
@@ -18,17 +17,13 @@ import {
   mustEqualPrediction,
   onNode,
   otherMode,
-  restoredBySync,
+  PredictedPart,
+  type Words,
 } from './difference-report.ts'
-import { expectThat, type FailureDetail, fail, NotApplicable } from './failure.ts'
-import { mustJumpFirst } from './jump-order.ts'
+import { ChainExpectation } from './expect-chain.ts'
+import { expectThat, fail, NotApplicable } from './failure.ts'
 import { type Sender, tracedTo } from './packet-trace.ts'
-import type { NodeView } from './snapshot.ts'
-
-/** Texts of a failure; `expected` replaces the assertion's own text. */
-export type Words = Partial<Pick<FailureDetail, 'expected' | 'actual' | 'why' | 'hint' | 'next'>>
-
-type Concerns = Comparison['concerns']
+import { filesOf, modeOf, type NodeView, stateOf } from './snapshot.ts'
 
 const NO_KUBE_PROXY: Advice = {
   hint: 'The kube-proxy Pod of this node does not run, or does not answer:',
@@ -42,15 +37,15 @@ export const expectNodes = (nodes: readonly NodeView[]): NodeExpectation => new 
 export const expectNode = (node: NodeView): NodeExpectation => new NodeExpectation([node])
 
 /**
- * kube-proxy runs in that mode on every node. A capture in another mode shows another moment: the step is not applicable
- * there.
+ * kube-proxy runs in that mode on every node. A capture in another mode was recorded at another moment: the step is not
+ * applicable.
  */
 export function expectMode(
   { nodes, live }: Pick<CheckContext, 'nodes' | 'live'>,
   mode: KubeProxyMode,
   words: Words = {},
 ): void {
-  if (!live && nodes.some((node) => node.mode !== mode))
+  if (!live && nodes.some((node) => modeOf(node) !== mode))
     throw new NotApplicable(`kube-proxy was not in ${mode} mode when this capture was taken`)
   expectNodes(nodes).runMode(mode, { expected: `kube-proxy in ${mode} mode on every node`, ...words })
 }
@@ -62,29 +57,30 @@ export class NodeExpectation {
     this.#nodes = nodes
   }
 
-  /** kube-proxy's own answer to /proxyMode is this mode. */
+  /** kube-proxy replies to /proxyMode with this mode. */
   runMode(mode: KubeProxyMode, words: Words = {}): void {
-    const other = this.#nodes.find((node) => node.mode !== mode)
+    const other = this.#nodes.find((node) => modeOf(node) !== mode)
     if (!other) return
     const look = 'curl -s localhost:10249/proxyMode'
-    const actual = other.mode ?? 'no kube-proxy responds on this node'
-    const advice = other.mode === undefined ? NO_KUBE_PROXY : otherMode(other.name, other.mode, mode)
+    const runs = modeOf(other)
+    const actual = runs ?? 'no kube-proxy responds on this node'
+    const advice = runs === undefined ? NO_KUBE_PROXY : otherMode(other.name, runs, mode)
     this.fails(other, look, `kube-proxy in ${mode} mode`, actual, { ...(words.hint ? {} : advice), ...words })
   }
 
-  /** kube-proxy is there and tells its mode, whatever that is. */
+  /** kube-proxy runs and reports a mode, which may be any. */
   tellTheirMode(): void {
-    const silent = this.#nodes.find((node) => node.mode === undefined)
+    const silent = this.#nodes.find((node) => modeOf(node) === undefined)
     if (!silent) return
     const words = { hint: `kubectl -n kube-system get pods -o wide shows whether kube-proxy runs on ${silent.name}.` }
     const expected = 'a kube-proxy that answers on every node'
     this.fails(silent, 'curl -s localhost:10249/proxyMode', expected, 'no kube-proxy responds on this node', words)
   }
 
-  /** A file of the capture is there: the tool that prints it runs on the node. */
+  /** The capture contains a file: the tool that prints it is installed on the node. */
   run(tools: Record<string, string>, look: string, words: Words = {}): void {
     for (const node of this.#nodes) {
-      const missing = Object.keys(tools).filter((tool) => node.text(tools[tool] ?? '') === undefined)
+      const missing = Object.keys(tools).filter((tool) => filesOf(node).get(tools[tool] ?? '') === undefined)
       if (missing.length === 0) continue
       const expected = `${Object.keys(tools).join(' and ')} running on every node`
       this.fails(node, look, expected, `${missing.join(' and ')} did not run`, words)
@@ -107,8 +103,8 @@ export class NodeExpectation {
     return this.where(() => true, look)
   }
 
-  /** Any other part: its places, and the command to inspect them. */
-  where(concerns: Concerns, look: string): PredictedPart {
+  /** Any other part, by its places and the command to inspect them. */
+  where(concerns: Comparison['concerns'], look: string): PredictedPart {
     return new PredictedPart(this.#nodes, concerns, look)
   }
 
@@ -142,11 +138,11 @@ export class NodeExpectation {
     )
   }
 
-  /** A virtual server is there at this address of each node. */
+  /** Each node has a virtual server at this address. */
   virtualServerAt(addressOf: (node: NodeView) => string | undefined, port: number, words: Words = {}): void {
     for (const node of this.#nodes) {
       const address = addressOf(node)
-      if (node.state.virtualServers.some((server) => server.port === port && server.address === address)) continue
+      if (stateOf(node).virtualServers.some((server) => server.port === port && server.address === address)) continue
       const actual = `no virtual server for port ${port} on the address of the node`
       this.fails(node, 'ipvsadm -Ln', `a virtual server ${address}:${port}`, actual, words)
     }
@@ -165,14 +161,14 @@ export class NodeExpectation {
   /** There are no leftovers of kube-proxy's other modes: chains, sets, virtual servers, addresses, tables. */
   nothingOfOtherModes(mode: FlushedMode, words: Words & { look: string }): void {
     for (const node of this.#nodes) {
-      const plan = planFlush(mode, node.state)
+      const plan = planFlush(mode, stateOf(node))
       if (isEmptyFlush(plan)) continue
-      const { look, ...told } = words
+      const { look, ...details } = words
       const expected = `nothing that another mode than ${mode} programs`
       this.fails(node, look, expected, describeFlush(plan).join(', '), {
         hint: 'It is of another mode, and stays until it is removed:',
         next: 'make flush-nat',
-        ...told,
+        ...details,
       })
     }
   }
@@ -183,7 +179,7 @@ export class NodeExpectation {
     { look, expected, ...words }: Words & { look: string; expected: string },
   ): void {
     for (const node of this.#nodes)
-      for (const chains of node.state.iptables.values())
+      for (const chains of stateOf(node).iptables.values())
         for (const [chain, { rules }] of chains) {
           const rule = rules.find(isMeant)
           if (rule) this.fails(node, look, expected, `-A ${chain} ${rule.spec}`, words)
@@ -207,7 +203,7 @@ export class NodeExpectation {
   /** An interface has this address. */
   hasAddress(address: string, words: Words = {}): void {
     for (const node of this.#nodes) {
-      if (node.state.links.some(({ addresses }) => addresses.some((one) => one.address === address))) continue
+      if (stateOf(node).links.some(({ addresses }) => addresses.some((one) => one.address === address))) continue
       this.fails(node, 'ip -brief address', `${address} as an address of the node`, 'no interface has it', {
         hint: `ip addr add ${address}/32 dev lo, on ${node.name}`,
         ...words,
@@ -218,7 +214,7 @@ export class NodeExpectation {
   /** No interface has one of these addresses. */
   noInterfaceHas(addresses: ReadonlySet<string>, what: string, words: Words = {}): void {
     for (const node of this.#nodes)
-      for (const link of node.state.links) {
+      for (const link of stateOf(node).links) {
         const owned = link.addresses.find(({ address }) => addresses.has(address))?.address
         expectOnNode(node.name, 'ip -brief addr', owned === undefined, {
           expected: `no ${what} on any interface`,
@@ -242,11 +238,11 @@ export class NodeExpectation {
     const wanted = backends.toSorted().join()
     for (const node of this.#nodes) {
       const end = tracedTo(node, sender, target)
-      if (end.masqueraded === masqueraded && [...new Set(end.backends)].sort().join() === wanted) continue
+      const isRight = end.masqueraded === masqueraded && [...new Set(end.backends)].sort().join() === wanted
       const source = masqueraded ? 'replaced' : 'kept'
       const expected =
         backends.length > 0 ? `the packet at ${backends.join(' or ')}, with its source ${source}` : 'the packet dropped'
-      fail({ node: node.name, look: look(node.name), expected, actual: end.text, ...words })
+      expectThat(isRight, { node: node.name, look: look(node.name), expected, actual: end.text, ...words })
     }
   }
 
@@ -256,7 +252,7 @@ export class NodeExpectation {
     target: { address: string; port: number },
     words: Words & { reaches?: boolean } = {},
   ): void {
-    const { reaches = true, ...told } = words
+    const { reaches = true, ...details } = words
     const { address, port } = target
     for (const node of this.#nodes) {
       const end = tracedTo(node, { outside: client }, target)
@@ -265,117 +261,13 @@ export class NodeExpectation {
         look: `make trace FROM=external:${client} TO=${address}:${port} NODE=${node.name}`,
         expected: reaches ? `the packet to ${address}:${port} at a backend` : `the packet of ${client} dropped`,
         actual: end.text,
-        ...told,
+        ...details,
       })
     }
   }
 
   private fails(node: NodeView, command: string, expected: string, actual: string, words: Words): never {
     fail({ node: node.name, look: onNode(node.name, command), expected, actual, ...words })
-  }
-}
-
-/** A part of the nodes' state, compared with the prediction. */
-export class PredictedPart {
-  protected readonly nodes: readonly NodeView[]
-  readonly #concerns: Concerns
-  readonly #look: string
-
-  constructor(nodes: readonly NodeView[], concerns: Concerns, look: string) {
-    this.nodes = nodes
-    this.#concerns = concerns
-    this.#look = look
-  }
-
-  /** This part together with another one. */
-  and(other: PredictedPart): PredictedPart {
-    const either: Concerns = (where, finding) => this.#concerns(where, finding) || other.#concerns(where, finding)
-    return new PredictedPart(this.nodes, either, `${this.#look}; ${other.#look}`)
-  }
-
-  /** Nothing is missing or left over, and the order is right; `expected` describes the part. */
-  equalPrediction(
-    mode: KubeProxyMode,
-    expected: string,
-    words: Pick<Words, 'why' | 'hint'> & { look?: string } = {},
-  ): void {
-    mustEqualPrediction(this.nodes, { mode, concerns: this.#concerns, look: this.#look, expected, ...words })
-  }
-}
-
-/** One chain on every node. */
-export class ChainExpectation extends PredictedPart {
-  readonly #table: string
-  readonly #chain: string
-
-  constructor(nodes: readonly NodeView[], place: string) {
-    const [table = '', chain = ''] = place.split(' ')
-    super(nodes, inChain(place), `iptables -t ${table} -nvL ${chain}`)
-    this.#table = table
-    this.#chain = chain
-  }
-
-  /** A packet reaches this jump before any other rule that could handle it. */
-  jumpsFirstTo(target: string): void {
-    mustJumpFirst(this.nodes, this.#chain, target)
-  }
-
-  /** The jump to this target is its last rule, after all others. */
-  jumpsLastTo(target: string, words: Words = {}): void {
-    for (const { node, rules } of this.#everywhere()) {
-      const place = rules.findIndex(({ spec }) => targetOf(spec) === target)
-      if (place !== -1 && place === rules.length - 1) continue
-      const kind = place === -1 ? 'missing' : 'wrong'
-      fail({
-        node,
-        look: onNode(node, `iptables -t ${this.#table} -S ${this.#chain} | tail -n 2`),
-        expected: `the jump to ${target} as the last rule of ${this.#chain}`,
-        actual: place === -1 ? 'no such jump' : `it is rule ${place + 1} of ${rules.length}`,
-        differences: [
-          { kind, text: `the jump to ${target} is not last`, expected: `-A ${this.#chain} … -j ${target}` },
-        ],
-        ...words,
-      })
-    }
-  }
-
-  /** One of its rules contains this text, as printed by `iptables -S`; `missing` is the sentence if there is none. */
-  hasRule(spec: string, { missing, ...words }: Words & { missing: string }): void {
-    const expected = `-A ${this.#chain} … ${spec} …`
-    for (const { node, rules } of this.#everywhere()) {
-      if (rules.some((rule) => rule.spec.includes(spec))) continue
-      const differences = [{ kind: 'missing', text: missing, expected } as const]
-      const advice = this.#restored()
-      fail({ node, look: this.#look(node), expected, actual: `no rule with ${spec}`, differences, ...advice, ...words })
-    }
-  }
-
-  /** Its first rule has this target, and contains this text. */
-  beginsWith(target: string, spec: string, words: Words = {}): void {
-    for (const { node, rules } of this.#everywhere()) {
-      const [first] = rules
-      if (first && targetOf(first.spec) === target && first.spec.includes(spec)) continue
-      const actual = first ? `-A ${this.#chain} ${first.spec}` : 'an empty chain'
-      const expected = `-A ${this.#chain} -j ${target} ${spec}`
-      fail({ node, look: this.#look(node), expected, actual, ...this.#restored(), ...words })
-    }
-  }
-
-  /** Node by node, so that a failure on one node is reported even if another can't be read. */
-  *#everywhere(): Generator<{ node: string; rules: readonly Rule[] }> {
-    for (const { name, state } of this.nodes)
-      yield { node: name, rules: state.iptables.get(this.#table)?.get(this.#chain)?.rules ?? [] }
-  }
-
-  /** What is missing in a chain of kube-proxy's own comes back with its mode; other chains are not its matter. */
-  #restored(): Partial<Advice> {
-    const mode = this.nodes[0]?.mode
-    const isOwn = this.#chain.startsWith('KUBE-') && (mode === 'ipvs' || mode === 'iptables')
-    return isOwn ? restoredBySync(mode) : {}
-  }
-
-  #look(node: string): string {
-    return onNode(node, `iptables -t ${this.#table} -S ${this.#chain}`)
   }
 }
 
@@ -390,12 +282,12 @@ export class LinkExpectation extends PredictedPart {
 
   /** It has no fault; `faultsOf` returns texts of faults or undefined. */
   hasNoFault(faultsOf: (link: Link | undefined) => (string | undefined)[], expected: string, words: Words = {}): void {
-    for (const { name, state } of this.nodes) {
-      const link = state.links.find((candidate) => candidate.name === this.#name)
+    for (const node of this.nodes) {
+      const { name } = node
+      const link = stateOf(node).links.find((candidate) => candidate.name === this.#name)
       const faults = faultsOf(link).filter((fault) => fault !== undefined)
-      if (faults.length === 0) continue
-      const look = onNode(name, `ip -d link show ${this.#name}`)
-      fail({ node: name, look, expected, actual: faults.join(', '), ...words })
+      const details = { expected, actual: faults.join(', '), ...words }
+      expectOnNode(name, `ip -d link show ${this.#name}`, faults.length === 0, details)
     }
   }
 }

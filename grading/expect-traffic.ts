@@ -2,7 +2,7 @@
 // it holds.
 
 import { onNode } from './difference-report.ts'
-import { type FailureDetail, fail } from './failure.ts'
+import { expectNone, expectThat, type FailureDetail, fail } from './failure.ts'
 import type { HttpReply } from './http-requests.ts'
 import type { LiveCluster } from './live-cluster.ts'
 import { type Sender, traceCommand, traceLine } from './packet-trace.ts'
@@ -11,7 +11,7 @@ import type { Snapshot } from './snapshot.ts'
 /** Texts of a failure; `look`, `expected` and `actual` replace the assertion's own texts. */
 type Words = Partial<Omit<FailureDetail, 'node'>>
 
-/** Where requests were sent from, and to what. */
+/** The source and the destination of requests. */
 export interface SentRequests {
   snapshot: Snapshot
   node: string
@@ -41,14 +41,34 @@ export function expectAnswered(
   })
 }
 
-/** Every request in the Pods' logs is right; `told` describes a wrong one. */
+/** The result of a measurement that is not the expected one. */
+interface Mismeasured extends Pick<FailureDetail, 'actual' | 'differences'> {
+  /** Another measurement would have the same result. */
+  isFinal?: boolean
+}
+
+/** A measurement that other traffic can disturb is right, which returns undefined, in one of several attempts. */
+export async function expectWithin(
+  attempts: number,
+  measure: () => Promise<Mismeasured | undefined>,
+  told: Omit<FailureDetail, 'actual'>,
+): Promise<void> {
+  for (let attempt = 1; ; attempt++) {
+    const wrong = await measure()
+    if (!wrong) return
+    const { isFinal = false, ...found } = wrong
+    expectThat(!isFinal && attempt < attempts, { ...told, ...found })
+  }
+}
+
+/** Every request in the Pods' logs is as expected; `describe` returns the text for one that is not. */
 export function expectLogged<Request extends { client: string }>(
   logged: readonly Request[],
   isRight: (request: Request) => boolean,
-  told: (request: Request) => Partial<FailureDetail> & Pick<FailureDetail, 'expected' | 'actual'>,
+  describe: (request: Request) => Partial<FailureDetail> & Pick<FailureDetail, 'expected' | 'actual'>,
 ): void {
   const wrong = logged.find((request) => !isRight(request))
-  if (wrong) fail({ look: 'kubectl logs -l app=web --prefix --tail=4', ...told(wrong) })
+  expectNone(wrong, (request) => ({ look: 'kubectl logs -l app=web --prefix --tail=4', ...describe(request) }))
 }
 
 /** A process of the node listens on that TCP port, on expected addresses. */
@@ -60,7 +80,6 @@ export async function expectListener(
 ): Promise<void> {
   const { stdout } = await live.look(node, `ss -Hltn 'sport = :${port}'`)
   const addresses = [...stdout.matchAll(/^\S+ +\d+ +\d+ +(\S+):\d+ /gm)].map(([, address = '']) => address)
-  if (isRight(addresses)) return
   const actual = addresses.length > 0 ? `it listens on ${addresses.join(', ')}` : `nothing listens on port ${port}`
-  fail({ node, look: onNode(node, 'ss -ltn'), actual, ...words })
+  expectThat(isRight(addresses), { node, look: onNode(node, 'ss -ltn'), actual, ...words })
 }

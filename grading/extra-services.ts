@@ -1,14 +1,16 @@
 import { isServiceChain } from '../dataplane/kube-proxy/rule-text.ts'
 import type { Service } from '../dataplane/objects.ts'
-import type { NodeView, Snapshot } from './snapshot.ts'
+import { type NodeView, objectsOf, type Snapshot, stateOf } from './snapshot.ts'
 
 /** Number of Services in labs/02-ipvs/manifests/crowd.yaml. */
 export const EXTRA_SERVICES = 20
 const EXTRA_NAME = /^crowd-\d+$/
 
-/** The Services that lab 2 adds to show what each mode does with more of them. */
-export function extraServices({ objects }: Snapshot): Service[] {
-  return objects.services.filter((service) => service.namespace === 'default' && EXTRA_NAME.test(service.name))
+/** The Services that lab 2 adds to show how each mode scales. */
+export function extraServices(snapshot: Snapshot): Service[] {
+  return objectsOf(snapshot).services.filter(
+    (service) => service.namespace === 'default' && EXTRA_NAME.test(service.name),
+  )
 }
 
 /** The counts of one node's rules and sets for Services. */
@@ -27,7 +29,8 @@ export interface CountNote {
   nodes: Record<string, RuleCount>
 }
 
-function countRules({ state }: NodeView): RuleCount {
+function countRules(node: NodeView): RuleCount {
+  const state = stateOf(node)
   const nat = state.iptables.get('nat')
   return {
     rules: nat?.get('KUBE-SERVICES')?.rules.length ?? 0,
@@ -37,9 +40,9 @@ function countRules({ state }: NodeView): RuleCount {
 }
 
 /** Ports of Services that have a ClusterIP. */
-function servicePortCount({ objects }: Snapshot): number {
-  return objects.services
-    .filter((service) => service.clusterIPs.length > 0)
+function servicePortCount(snapshot: Snapshot): number {
+  return objectsOf(snapshot)
+    .services.filter((service) => service.clusterIPs.length > 0)
     .reduce((total, service) => total + service.ports.length, 0)
 }
 

@@ -1,8 +1,8 @@
 import type { Rule, Ruleset } from '../dataplane/iptables-save.ts'
 import { commentOf, targetOf } from '../dataplane/rule-text.ts'
 import { onNode } from './difference-report.ts'
-import { fail } from './failure.ts'
-import type { NodeView } from './snapshot.ts'
+import { expectNone } from './failure.ts'
+import { type NodeView, stateOf } from './snapshot.ts'
 
 /** Netfilter's hooks by the names of their chains. Only the table mangle has a chain on all five. */
 export const HOOKS = ['PREROUTING', 'INPUT', 'FORWARD', 'OUTPUT', 'POSTROUTING'] as const
@@ -37,31 +37,26 @@ export class HookProbes {
   }
 
   /** A probe is in each of the five hooks, and all match the same packets. Returns their counters. */
-  expectInEveryHook({ name, state }: NodeView): HookCounts {
-    const counts = this.countsIn(state.iptables)
+  expectInEveryHook(node: NodeView): HookCounts {
+    const { name } = node
+    const { iptables } = stateOf(node)
+    const counts = this.countsIn(iptables)
     const bare = HOOKS.filter((hook) => counts[hook] === undefined)
-    if (bare[0])
-      fail({
-        node: name,
-        look: onNode(name, LOOK_AT_PROBES),
-        expected: `a rule with the comment ${this.#comment} and without a target in each of ${HOOKS.join(', ')}`,
-        actual: `none in ${bare.join(', ')}`,
-        differences: bare.map((hook) => ({
-          kind: 'missing',
-          text: `no probe in ${hook}`,
-          expected: this.#ruleIn(hook),
-        })),
-        hint: this.addTo(bare[0]),
-      })
-    const odd = this.#mismatched(state.iptables)
-    if (odd)
-      fail({
-        node: name,
-        look: onNode(name, LOOK_AT_PROBES),
-        expected: `probes that all count new connections to port ${this.#port}`,
-        actual: `-A ${odd.hook} ${odd.spec}`,
-        hint: `Delete it, with -D in place of -A, and add: ${this.addTo(odd.hook)}`,
-      })
+    expectNone(bare[0], (first) => ({
+      node: name,
+      look: onNode(name, LOOK_AT_PROBES),
+      expected: `a rule with the comment ${this.#comment} and without a target in each of ${HOOKS.join(', ')}`,
+      actual: `none in ${bare.join(', ')}`,
+      differences: bare.map((hook) => ({ kind: 'missing', text: `no probe in ${hook}`, expected: this.#ruleIn(hook) })),
+      hint: this.addTo(first),
+    }))
+    expectNone(this.#mismatched(iptables), ({ hook, spec }) => ({
+      node: name,
+      look: onNode(name, LOOK_AT_PROBES),
+      expected: `probes that all count new connections to port ${this.#port}`,
+      actual: `-A ${hook} ${spec}`,
+      hint: `Delete it, with -D in place of -A, and add: ${this.addTo(hook)}`,
+    }))
     return counts
   }
 
@@ -69,7 +64,7 @@ export class HookProbes {
     return `-A ${hook} -p tcp --syn --dport ${this.#port} -m comment --comment ${this.#comment}`
   }
 
-  /** If there are several in one hook, the oldest: after a repeated command both count the same. */
+  /** If a hook has several, the oldest: after a repeated command both have equal counters. */
   #rulesIn(ruleset: Ruleset): Map<Hook, Rule> {
     const mangle = ruleset.get('mangle')
     const isProbe = ({ spec }: Rule) => commentOf(spec) === this.#comment && targetOf(spec) === undefined

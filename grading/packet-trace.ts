@@ -2,7 +2,7 @@ import { parseEndpoint, printEndpoint } from '../dataplane/ip-address.ts'
 import { stoppingPlace } from '../dataplane/trace/stopping-place.ts'
 import { CircleError, type Packet, PacketError, type Trace, tracePacket } from '../dataplane/trace.ts'
 import type { Difference } from './report-schema.ts'
-import type { NodeView } from './snapshot.ts'
+import { type NodeView, stateOf } from './snapshot.ts'
 
 /** The sender of a packet: a Pod or an outside client, by address, or the node itself. */
 export type Sender = { pod: string } | { outside: string } | 'node'
@@ -32,7 +32,7 @@ export function tracedTo(node: NodeView, sender: Sender, { address, port }: Targ
         ? { from: 'pod', source: sender.pod, ...to }
         : { from: 'external', source: sender.outside, ...to }
   try {
-    return endOf(node, packet, tracePacket(node.state, packet, { matchingOnly: true }))
+    return endOf(node, packet, tracePacket(stateOf(node), packet, { matchingOnly: true }))
   } catch (error) {
     if (!(error instanceof PacketError || error instanceof CircleError)) throw error
     return { backends: [], masqueraded: false, text: `on ${node.name} ${error.message}` }
@@ -44,7 +44,7 @@ function endOf(node: NodeView, packet: Packet, trace: Trace): PacketEnd {
   const masqueraded = outcomes.some((outcome) => outcome.masquerade)
   // A packet that was not translated has not reached a backend, even if it is accepted.
   const backends = outcomes.map(({ to }) => parseEndpoint(to)?.address ?? to).filter((to) => to !== packet.destination)
-  const stop = stoppingPlace(trace, packet, node.state, ` on ${node.name}`)
+  const stop = stoppingPlace(trace, packet, stateOf(node), ` on ${node.name}`)
   if (stop !== undefined) return { backends, masqueraded, text: `the packet ${trace.packet} ${stop}` }
   const share = Math.round(lost.reduce((sum, { probability }) => sum + probability, 0) * 100)
   const losses = lost[0] ? `, but ${share} % are stopped by ${lost[0].table} ${lost[0].chain}: ${lost[0].rule}` : ''

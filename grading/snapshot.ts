@@ -1,7 +1,6 @@
 import type { Capture, NodeFiles } from '../cluster/capture-folder.ts'
 import { isKubeProxyPod, kubeProxy, kubeProxyPods } from '../cluster/kube-proxy/kube-proxy-pods.ts'
-import { type CaptureParsers, readCapturedNode, rememberingParsers } from '../dataplane/capture.ts'
-import { type Connection, parseConntrack } from '../dataplane/conntrack.ts'
+import { readCapturedNode } from '../dataplane/capture.ts'
 import { likelyClusterCIDR } from '../dataplane/kube-proxy/cluster-config.ts'
 import {
   ConfigError,
@@ -10,14 +9,7 @@ import {
   parseKubeProxyConfiguration,
 } from '../dataplane/kube-proxy/config.ts'
 import type { NodeState } from '../dataplane/node-state.ts'
-import {
-  type ClusterObjects,
-  leftOutObjects,
-  ObjectsError,
-  type ReadBefore,
-  readObjects,
-} from '../dataplane/objects.ts'
-import { ParseError } from '../dataplane/parse-error.ts'
+import { type ClusterObjects, leftOutObjects, readObjects } from '../dataplane/objects.ts'
 import { type ApiObject, asApiObjects } from './api-object.ts'
 import { Trouble } from './failure.ts'
 
@@ -39,9 +31,9 @@ export function reportedMode(proxyMode: string | undefined, log: string | undefi
 
 /**
  * kube-proxy's version on a node: the image tag of its Pod in service, else that of a terminating or ended one (it wrote the
- * node's rules), else the version in the Node object. Throws Trouble if there is none.
+ * node's rules), else the version in the Node object.
  */
-export function kubeProxyVersionOn(items: readonly ApiObject[], node: string): string {
+export function kubeProxyVersionOn(items: readonly ApiObject[], node: string): string | Trouble {
   const pods = [...kubeProxyPods(items), ...items.filter(isKubeProxyPod)]
   const pod = pods.find((candidate) => candidate.spec?.nodeName === node)
   for (const { image } of pod?.spec?.containers ?? []) {
@@ -50,41 +42,39 @@ export function kubeProxyVersionOn(items: readonly ApiObject[], node: string): s
   }
   const { kubeProxyVersion, kubeletVersion } =
     items.find(({ kind, metadata }) => kind === 'Node' && metadata.name === node)?.status?.nodeInfo ?? {}
-  const version = kubeProxyVersion || kubeletVersion
-  if (!version) throw new Trouble(`the version of kube-proxy on ${node} is not known`)
-  return version
+  return kubeProxyVersion || kubeletVersion || new Trouble(`the version of kube-proxy on ${node} is not known`)
 }
 
 /**
  * The configuration of kube-proxy's ConfigMap. Without it, kube-proxy's defaults are used with the controller manager's Pod
- * range, else with one derived from the nodes. Throws ConfigError when kube-proxy would reject it.
+ * range, else with one derived from the nodes. A ConfigError is the reason why kube-proxy would reject it.
  */
-function kubeProxyConfigOf(items: readonly ApiObject[], objects: () => ClusterObjects): KubeProxyConfig {
+function kubeProxyConfigOf(
+  items: readonly ApiObject[],
+  objects: ClusterObjects | Trouble,
+): KubeProxyConfig | ConfigError | Trouble {
   const map = items.find(
     ({ kind, metadata }) =>
       kind === 'ConfigMap' && metadata.namespace === kubeProxy.namespace && metadata.name === kubeProxy.name,
   )
   const text = map?.data?.['config.conf']
-  if (text !== undefined) return parsedOnce(text)
+  if (text !== undefined) return readPart('the configuration of kube-proxy', () => configOrReason(text))
+  if (objects instanceof Trouble) return objects
   const { features, clusterCIDR } = controllerManagerFlags(items)
   return {
     ...defaultConfig(),
-    clusterCIDR: clusterCIDR || likelyClusterCIDR(objects()),
+    clusterCIDR: clusterCIDR || likelyClusterCIDR(objects),
     dualStack: /\bIPv6DualStack=true\b/.test(features),
   }
 }
 
-const parsed = new Map<string, KubeProxyConfig>()
-const PARSED_KEPT = 16
-
-/** Parsing YAML is the slowest part of reading a capture, and nearly all captures of a lab have the same text. */
-function parsedOnce(text: string): KubeProxyConfig {
-  const found = parsed.get(text)
-  if (found) return found
-  const config = parseKubeProxyConfiguration(text)
-  if (parsed.size >= PARSED_KEPT) parsed.clear()
-  parsed.set(text, config)
-  return config
+function configOrReason(text: string): KubeProxyConfig | ConfigError {
+  try {
+    return parseKubeProxyConfiguration(text)
+  } catch (error) {
+    if (error instanceof ConfigError) return error
+    throw error
+  }
 }
 
 function controllerManagerFlags(items: readonly ApiObject[]): { features: string; clusterCIDR: string } {
@@ -96,66 +86,46 @@ function controllerManagerFlags(items: readonly ApiObject[]): { features: string
   return { features: flag('feature-gates'), clusterCIDR: flag('cluster-cidr') }
 }
 
-/** Captures of one cluster share identical, immutable objects. */
-const readBefore: ReadBefore = new WeakMap()
-
-/** A part of a capture that is read when it is first needed; what can't be read is trouble, each time in the same sentence. */
-function whenNeeded<Value>(whose: string, read: () => Value): () => Value {
-  let part: { value: Value } | undefined
-  return () => {
-    try {
-      part ??= { value: read() }
-      return part.value
-    } catch (error) {
-      if (error instanceof ObjectsError) throw new Trouble(`${whose} can't be read (${error.message.split('\n')[0]})`)
-      if (error instanceof ParseError) throw new Trouble(`${whose} can't be read (conntrack line ${error.line})`)
-      throw error
-    }
+/** A part of a capture; if it can't be read, the reason as a value, because only the steps that need the part fail by it. */
+function readPart<Part>(whose: string, read: () => Part): Part | Trouble {
+  try {
+    return read()
+  } catch (error) {
+    const reason = (error instanceof Error ? error.message : String(error)).split('\n')[0]
+    return new Trouble(`${whose} can't be read (${reason})`)
   }
 }
 
-/**
- * The cluster at one moment, read once and shared by every step of a round: it judges nothing (evaluate.ts does). Each part
- * is parsed on first use, and throws Trouble if it can't be read.
- */
+/** A part that the caller can't do without: throws its Trouble when it could not be read. */
+function required<Part>(part: Part | Trouble): Part {
+  if (part instanceof Trouble) throw part
+  return part
+}
+
+/** The cluster at one moment, read once and shared by every step of a round: it judges nothing (evaluate.ts does). */
 export class Snapshot {
   /** The raw capture, for submissions. */
   readonly capture: Capture
   readonly takenAt: number | undefined
   readonly items: readonly ApiObject[]
+  /** The objects for the prediction. */
+  readonly objects: ClusterObjects | Trouble
+  /** One sentence for each object that can't be read, which is not part of the prediction. */
+  readonly leftOut: readonly string[]
+  /** kube-proxy's configuration, or why kube-proxy rejects it. */
+  readonly config: KubeProxyConfig | ConfigError | Trouble
   readonly nodes: readonly NodeView[]
-  /** Parsed texts are shared with the `like` snapshot. */
-  readonly parsers: CaptureParsers
-  readonly #objects: () => { objects: ClusterObjects; leftOut: readonly string[] }
-  readonly #config: () => KubeProxyConfig | ConfigError
 
-  /** Results for objects, files and texts that the capture shares with the `like` snapshot are reused. */
-  constructor(capture: Capture, like?: Snapshot) {
-    const same = like?.capture.objects === capture.objects ? like : undefined
+  constructor(capture: Capture) {
     const { items } = capture.objects
+    const read = readPart('the API objects', () => readObjects({ apiVersion: 'v1', kind: 'List', items }))
     this.capture = capture
     this.takenAt = capture.takenAt
-    this.parsers = like?.parsers ?? rememberingParsers()
-    this.items = same?.items ?? asApiObjects(items)
-    this.#objects = same
-      ? same.#objects
-      : whenNeeded('the API objects', () => {
-          const { objects, faults } = readObjects({ apiVersion: 'v1', kind: 'List', items }, readBefore)
-          return { objects, leftOut: leftOutObjects(faults) }
-        })
-    this.#config = same
-      ? same.#config
-      : whenNeeded('the configuration of kube-proxy', () => {
-          try {
-            return kubeProxyConfigOf(this.items, () => this.objects)
-          } catch (error) {
-            if (error instanceof ConfigError) return error
-            throw error
-          }
-        })
-    this.nodes = capture.nodes.map(
-      (files, index) => (same?.capture.nodes[index] === files && same.nodes[index]) || new NodeView(this, files),
-    )
+    this.items = asApiObjects(items)
+    this.objects = read instanceof Trouble ? read : read.objects
+    this.leftOut = read instanceof Trouble ? [] : leftOutObjects(read.faults)
+    this.config = kubeProxyConfigOf(this.items, this.objects)
+    this.nodes = capture.nodes.map((files) => readNode(this, files))
   }
 
   /** One object by kind, namespace (empty for none) and name. */
@@ -165,77 +135,55 @@ export class Snapshot {
     )
   }
 
-  /** The objects for the prediction. Throws Trouble if there is no list of objects. */
-  get objects(): ClusterObjects {
-    return this.#objects().objects
-  }
-
-  /** One sentence for each object that can't be read, which is not part of the prediction. Throws as `objects` does. */
-  get leftOut(): readonly string[] {
-    return this.#objects().leftOut
-  }
-
-  /** kube-proxy's configuration, or why kube-proxy rejects it. */
-  get config(): KubeProxyConfig | ConfigError {
-    return this.#config()
-  }
-
+  /** Throws Trouble for a node that is not in the capture. */
   node(name: string): NodeView {
-    const node = this.nodes.find((candidate) => candidate.name === name)
-    if (!node) throw new Trouble(`node ${name} was not read`)
-    return node
+    return required(this.nodes.find((candidate) => candidate.name === name) ?? new Trouble(`node ${name} was not read`))
   }
 }
 
 /** One node of a snapshot. */
-export class NodeView {
+export interface NodeView {
   readonly name: string
   readonly snapshot: Snapshot
-  readonly #files: () => ReadonlyMap<string, string>
-  readonly #state: () => NodeState
-  readonly #connections: () => Connection[]
-  readonly #version: () => string
-
-  constructor(snapshot: Snapshot, { name, files, trouble }: NodeFiles) {
-    this.name = name
-    this.snapshot = snapshot
-    this.#files = () => {
-      if (trouble) throw new Trouble(trouble)
-      return files
-    }
-    const whose = `what node ${name} said`
-    this.#state = whenNeeded(whose, () => {
-      const { state, faults } = readCapturedNode(this.#files(), { parsers: snapshot.parsers })
-      const [fault] = faults
-      if (!fault) return state
-      const place = fault.line === undefined ? fault.file : `${fault.file} line ${fault.line}`
-      throw new Trouble(`${whose} can't be read (${place}: ${fault.message.split('\n')[0]})`)
-    })
-    this.#connections = whenNeeded(whose, () => parseConntrack(this.text('conntrack') ?? ''))
-    this.#version = whenNeeded(whose, () => kubeProxyVersionOn(snapshot.items, name))
-  }
-
-  /** The text of one file of the node's capture; undefined when the command failed or is not installed. */
-  text(file: string): string | undefined {
-    return this.#files().get(file)
-  }
-
-  /** The node's state. Throws Trouble when it did not respond or its output can't be parsed. */
-  get state(): NodeState {
-    return this.#state()
-  }
-
-  /** Tracked connections, where they were read. */
-  get connections(): Connection[] {
-    return this.#connections()
-  }
-
+  /** The texts of the node's capture; a file is missing when its command failed or is not installed. */
+  readonly files: ReadonlyMap<string, string> | Trouble
+  readonly state: NodeState | Trouble
   /** The mode that kube-proxy reports on this node. */
-  get mode(): string | undefined {
-    return reportedMode(this.text('proxyMode'), this.text('kube-proxy.log'))
-  }
-
-  get kubeProxyVersion(): string {
-    return this.#version()
-  }
+  readonly mode: string | undefined | Trouble
+  readonly kubeProxyVersion: string | Trouble
 }
+
+function readNode(snapshot: Snapshot, { name, files, trouble }: NodeFiles): NodeView {
+  const kubeProxyVersion = kubeProxyVersionOn(snapshot.items, name)
+  if (trouble !== undefined) {
+    const unread = new Trouble(trouble)
+    return { name, snapshot, files: unread, state: unread, mode: unread, kubeProxyVersion }
+  }
+  const mode = reportedMode(files.get('proxyMode'), files.get('kube-proxy.log'))
+  return { name, snapshot, files, state: readState(name, files), mode, kubeProxyVersion }
+}
+
+function readState(name: string, files: ReadonlyMap<string, string>): NodeState | Trouble {
+  const whose = `what node ${name} said`
+  const read = readPart(whose, () => readCapturedNode(files))
+  if (read instanceof Trouble) return read
+  const [fault] = read.faults
+  if (!fault) return read.state
+  const place = fault.line === undefined ? fault.file : `${fault.file} line ${fault.line}`
+  return new Trouble(`${whose} can't be read (${place}: ${fault.message.split('\n')[0]})`)
+}
+
+// What a check needs of a snapshot. Each throws Trouble when that part could not be read: the step could not be checked.
+
+export const objectsOf = ({ objects }: Pick<Snapshot, 'objects'>): ClusterObjects => required(objects)
+export const stateOf = ({ state }: Pick<NodeView, 'state'>): NodeState => required(state)
+/** A node's own IPv4 address; its name where it has none. */
+export const nodeAddressOf = (snapshot: Pick<Snapshot, 'objects'>, node: string): string =>
+  objectsOf(snapshot)
+    .nodes.find(({ name }) => name === node)
+    ?.internalIPs.find((ip) => !ip.includes(':')) ?? node
+
+export const filesOf = ({ files }: Pick<NodeView, 'files'>): ReadonlyMap<string, string> => required(files)
+export const modeOf = ({ mode }: Pick<NodeView, 'mode'>): string | undefined => required(mode)
+export const kubeProxyVersionOf = ({ kubeProxyVersion }: Pick<NodeView, 'kubeProxyVersion'>): string =>
+  required(kubeProxyVersion)

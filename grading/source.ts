@@ -23,7 +23,7 @@ export interface RoundFacts {
 }
 
 /**
- * Opens what is to be judged: a capture folder, or the cluster that CLUSTER and NAME select.
+ * Opens the source of snapshots: a capture folder, or the cluster that CLUSTER and NAME select.
  * @throws CaptureError or UserError with a sentence for people
  */
 export async function openSource(source: Source): Promise<JudgedSource> {
@@ -38,7 +38,10 @@ export async function openSource(source: Source): Promise<JudgedSource> {
   return { snapshot: async () => snapshot }
 }
 
-/** How long to wait, before nodes are read, until kube-proxies have programmed the current objects, if the driver knows. */
+/**
+ * The maximum time to wait, before nodes are read, until kube-proxies have programmed the current objects, if
+ * the driver can detect it.
+ */
 const SYNC_MS = 3000
 
 /** A running cluster as a source of snapshots. Throws UserError when it is not up. */
@@ -58,23 +61,15 @@ export async function openCluster(
 
 /** kube-proxy's version and mode, if all readable nodes agree. */
 export function roundFacts({ nodes }: Snapshot): RoundFacts {
-  const kubeProxy = agreed(nodes.map((node) => asked(() => node.kubeProxyVersion)))
-  const mode = agreed(nodes.map((node) => asked(() => node.mode)))
+  const kubeProxy = agreed(nodes.map((node) => node.kubeProxyVersion))
+  const mode = agreed(nodes.map((node) => node.mode))
   return { ...(kubeProxy === undefined ? {} : { kubeProxy }), ...(mode === undefined ? {} : { mode }) }
 }
 
-/** Notes beside the verdicts: which objects were omitted, and why. */
-export const roundNotes = (snapshot: Snapshot): readonly string[] => asked(() => snapshot.leftOut) ?? []
+/** Notes in addition to the verdicts: the omitted objects, and the reasons. */
+export const roundNotes = ({ leftOut }: Snapshot): readonly string[] => leftOut
 
-function agreed(values: (string | undefined)[]): string | undefined {
-  return new Set(values).size === 1 ? values[0] : undefined
-}
-
-function asked<Answer>(question: () => Answer): Answer | undefined {
-  try {
-    return question()
-  } catch (error) {
-    if (error instanceof Trouble) return undefined
-    throw error
-  }
+function agreed(values: (string | Trouble | undefined)[]): string | undefined {
+  const read = new Set(values.map((value) => (value instanceof Trouble ? undefined : value)))
+  return read.size === 1 ? [...read][0] : undefined
 }

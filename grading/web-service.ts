@@ -1,7 +1,7 @@
 import type { Endpoint, Service } from '../dataplane/objects.ts'
 import { expectNodes } from './expect-node.ts'
-import { type FailureDetail, fail } from './failure.ts'
-import type { Snapshot } from './snapshot.ts'
+import { expectThat, type FailureDetail } from './failure.ts'
+import { objectsOf, type Snapshot } from './snapshot.ts'
 import { variantIn } from './variant.ts'
 
 export const WEB_NAMESPACE = 'default'
@@ -45,26 +45,28 @@ export function clusterService(
   const service = findService(snapshot, name)
   const address = service?.clusterIPs.find((ip) => !ip.includes(':'))
   const port = service?.ports[0]?.port
-  if (service && address !== undefined && port !== undefined && service.ports.length >= ports)
-    return { service, address, port }
-  const found =
+  const actual =
     address === undefined ? `a Service of type ${service?.type} without a ClusterIP` : `${service?.ports.length} ports`
-  if (service) fail({ look, expected, actual: found, ...advice })
-  fail({ look, expected, actual: 'no Service of that name', ...advice, ...nearMiss(snapshot, name) })
+  expectThat(service && address !== undefined && port !== undefined && service.ports.length >= ports, {
+    look,
+    expected,
+    ...advice,
+    ...(service ? { actual } : { actual: 'no Service of that name', ...nearMiss(snapshot, name) }),
+  })
+  return { service, address, port }
 }
 
-/** The right Service under another name, or in another namespace, where there is one. */
-function nearMiss({ objects }: Snapshot, name: string): Partial<FailureDetail> | undefined {
-  const elsewhere = objects.services.find((service) => service.name === name)
+/** A matching Service under another name or in another namespace, if there is one. */
+function nearMiss(snapshot: Snapshot, name: string): Partial<FailureDetail> | undefined {
+  const { services } = objectsOf(snapshot)
+  const elsewhere = services.find((service) => service.name === name)
   if (elsewhere)
     return {
       actual: `no Service of that name in namespace ${WEB_NAMESPACE}, but one in namespace "${elsewhere.namespace}"`,
       hint: `This lab works in namespace ${WEB_NAMESPACE}. What your kubectl uses without -n:`,
       next: "kubectl config view --minify -o jsonpath='{..namespace}'",
     }
-  const named = objects.services.find(
-    ({ namespace, selector }) => namespace === WEB_NAMESPACE && selector?.app === 'web',
-  )
+  const named = services.find(({ namespace, selector }) => namespace === WEB_NAMESPACE && selector?.app === 'web')
   if (named === undefined) return undefined
   return {
     actual: `no Service of that name, but "${named.name}", which selects the Pods with the label app=web`,
@@ -74,10 +76,11 @@ function nearMiss({ objects }: Snapshot, name: string): Partial<FailureDetail> |
 }
 
 export function findService(snapshot: Snapshot, name: string): Service | undefined {
-  return snapshot.objects.services.find((service) => service.namespace === WEB_NAMESPACE && service.name === name)
+  return objectsOf(snapshot).services.find((service) => service.namespace === WEB_NAMESPACE && service.name === name)
 }
 
-function readyBackends({ objects }: Snapshot, name: string): WebBackend[] {
+function readyBackends(snapshot: Snapshot, name: string): WebBackend[] {
+  const objects = objectsOf(snapshot)
   const pods = new Map(objects.pods.flatMap((pod) => pod.podIPs.map((ip) => [ip, pod] as const)))
   return objects.endpointSlices
     .filter((slice) => slice.namespace === WEB_NAMESPACE && slice.serviceName === name)
@@ -94,9 +97,9 @@ function readyBackends({ objects }: Snapshot, name: string): WebBackend[] {
 const isReady = ({ ready, terminating }: Endpoint) => ready && !terminating
 
 /** No interface of any node has a ClusterIP: in iptables mode it is only a pattern in rules. */
-export function noInterfaceOwnsClusterIPs({ objects, nodes }: Snapshot): void {
-  const clusterIPs = new Set(objects.services.flatMap((service) => service.clusterIPs))
-  expectNodes(nodes).noInterfaceHas(clusterIPs, 'ClusterIP', {
+export function noInterfaceOwnsClusterIPs(snapshot: Snapshot): void {
+  const clusterIPs = new Set(objectsOf(snapshot).services.flatMap((service) => service.clusterIPs))
+  expectNodes(snapshot.nodes).noInterfaceHas(clusterIPs, 'ClusterIP', {
     hint: 'An earlier IPVS mode left it there:',
     next: 'make flush-nat',
   })

@@ -2,10 +2,11 @@ import { parseIptablesSave } from '../../dataplane/iptables-save.ts'
 import type { CheckContext } from '../../grading/check-context.ts'
 import { expectOnNode, onNode } from '../../grading/difference-report.ts'
 import { expectFound } from '../../grading/expect-object.ts'
-import { expectThat, fail, Trouble } from '../../grading/failure.ts'
+import { expectWithin } from '../../grading/expect-traffic.ts'
+import { expectThat, Trouble } from '../../grading/failure.ts'
 import { HOOKS, type Hook, type HookCounts, HookProbes, LOOK_AT_PROBES } from '../../grading/hook-probes.ts'
 import type { LiveCluster } from '../../grading/live-cluster.ts'
-import type { NodeView, Snapshot } from '../../grading/snapshot.ts'
+import { type NodeView, nodeAddressOf, type Snapshot, stateOf } from '../../grading/snapshot.ts'
 import { CLIENT, clientPod } from '../02-ipvs/web-requests.ts'
 import { CLIENT_MANIFEST } from './iptables-mode.ts'
 
@@ -40,7 +41,7 @@ const once = (...hooks: Hook[]) => hooks.map((hook) => `${hook} 1`).join(', ')
 /** The node with the learner's probes, and their counters; if there are several, the one with the most probes. */
 function probedNode(nodes: readonly NodeView[]): { node: NodeView; counts: HookCounts } | undefined {
   const probed = nodes
-    .map((node) => ({ node, counts: probes.countsIn(node.state.iptables) }))
+    .map((node) => ({ node, counts: probes.countsIn(stateOf(node).iptables) }))
     .filter(({ counts }) => Object.keys(counts).length > 0)
   return probed.sort((a, b) => Object.keys(b.counts).length - Object.keys(a.counts).length)[0]
 }
@@ -60,7 +61,7 @@ export function probesInFiveHooks({ nodes }: CheckContext): { node: NodeView; co
 export function probesOnOneNode(context: CheckContext): void {
   const { node } = probesInFiveHooks(context)
   for (const other of context.nodes) {
-    const hook = other !== node && HOOKS.find((name) => probes.countsIn(other.state.iptables)[name] !== undefined)
+    const hook = other !== node && HOOKS.find((name) => probes.countsIn(stateOf(other).iptables)[name] !== undefined)
     expectOnNode(other.name, LOOK_AT_PROBES, !hook, {
       expected: `probes on ${node.name} alone`,
       actual: `a probe in ${hook} of ${other.name}, too`,
@@ -93,17 +94,17 @@ export async function threePathsCounted(context: CheckContext): Promise<void> {
   await mustMove(live, node.name, {
     packet: `from ${other.name} to a process of ${node.name}`,
     hooks: once('PREROUTING', 'INPUT'),
-    send: () => live.onNode(other.name, knock(addressOf(snapshot, node.name))),
+    send: () => live.onNode(other.name, knock(nodeAddressOf(snapshot, node.name))),
   })
   await mustMove(live, node.name, {
     packet: `from the Pod client to ${other.name}`,
     hooks: once('PREROUTING', 'FORWARD', 'POSTROUTING'),
-    send: () => live.inPod(CLIENT, knock(addressOf(snapshot, other.name))),
+    send: () => live.inPod(CLIENT, knock(nodeAddressOf(snapshot, other.name))),
   })
   await mustMove(live, node.name, {
     packet: `from a process of ${node.name} to ${other.name}`,
     hooks: once('OUTPUT', 'POSTROUTING'),
-    send: () => live.onNode(node.name, knock(addressOf(snapshot, other.name))),
+    send: () => live.onNode(node.name, knock(nodeAddressOf(snapshot, other.name))),
   })
 }
 
@@ -113,9 +114,6 @@ function neighbourOf(node: NodeView, { nodes }: Snapshot): NodeView {
   if (!other) throw new Trouble('a cluster of one node forwards nothing to another')
   return other
 }
-
-const addressOf = ({ objects }: Snapshot, node: string) =>
-  objects.nodes.find(({ name }) => name === node)?.internalIPs[0] ?? node
 
 /** Shell text: one connection to the health check of kube-proxy, which is one SYN. */
 const knock = (address: string) => `curl -s -o /dev/null --max-time 3 http://${address}:${PROBE_PORT}/healthz`
@@ -147,24 +145,18 @@ interface PacketRun {
 }
 
 async function mustMove(live: LiveCluster, node: string, { packet, hooks, send }: PacketRun): Promise<void> {
-  let said = ''
-  for (let attempt = 1; attempt <= ATTEMPTS; attempt++) {
+  const measure = async () => {
     const [before] = parseProbes((await live.onNode(node, readProbes())).stdout)
     const { exitCode } = await send()
     const [after] = parseProbes((await live.onNode(node, readProbes())).stdout)
     if (!before || !after) throw new Trouble(`the counters of ${node} could not be read`)
     const moved = movedBetween(before, after)
-    if (exitCode === 0 && moved === hooks) return
-    said = exitCode === 0 ? moved : `${moved}, and there was no answer`
     // Other traffic can only disturb counters; an unanswered packet will not be answered on a retry.
-    if (exitCode !== 0) break
+    if (exitCode !== 0) return { actual: `${moved}, and there was no answer`, isFinal: true }
+    return moved === hooks ? undefined : { actual: moved }
   }
-  fail({
-    node,
-    look: onNode(node, LOOK_AT_PROBES),
-    expected: `${hooks} for one packet ${packet}`,
-    actual: said,
-  })
+  const look = onNode(node, LOOK_AT_PROBES)
+  await expectWithin(ATTEMPTS, measure, { node, look, expected: `${hooks} for one packet ${packet}` })
 }
 
 const LOOPBACK = `http://[::1]:${PROBE_PORT}/`
@@ -183,13 +175,12 @@ export async function familiesAreSeparate(context: CheckContext): Promise<void> 
   const readings = [readProbes(), readProbes('ip6tables')].join('\n')
   const script = [
     readings,
-    knock(addressOf(snapshot, neighbourOf(node, snapshot).name)),
+    knock(nodeAddressOf(snapshot, neighbourOf(node, snapshot).name)),
     readings,
     `ip -6 -o addr show lo | grep -q ::1/ && { echo '#sent'; curl -g -s -o /dev/null --max-time 2 '${LOOPBACK}'; }`,
     readings,
   ].join('\n')
-  let said = ''
-  for (let attempt = 1; attempt <= ATTEMPTS; attempt++) {
+  const measure = async () => {
     const { stdout } = await live.onNode(node.name, script)
     const [four0, six0, four1, six1, four2, six2] = parseProbes(stdout)
     if (!four0 || !six0 || !four1 || !six1 || !four2 || !six2)
@@ -206,12 +197,10 @@ export async function familiesAreSeparate(context: CheckContext): Promise<void> 
     const bySix = stdout.includes('#sent') ? movedBetween(six1, six2) : THERE_AND_BACK
     const fourBySix = movedBetween(four1, four2)
     if (byFour === 'none' && bySix === THERE_AND_BACK && fourBySix === 'none') return
-    said = `an IPv4 packet moved ${byFour} of ip6tables; an IPv6 packet moved ${bySix} of ip6tables and ${fourBySix} of iptables`
+    return {
+      actual: `an IPv4 packet moved ${byFour} of ip6tables; an IPv6 packet moved ${bySix} of ip6tables and ${fourBySix} of iptables`,
+    }
   }
-  fail({
-    node: node.name,
-    look,
-    expected: `ip6tables to count nothing for a packet of IPv4, and ${THERE_AND_BACK} for one to [::1]`,
-    actual: said,
-  })
+  const expected = `ip6tables to count nothing for a packet of IPv4, and ${THERE_AND_BACK} for one to [::1]`
+  await expectWithin(ATTEMPTS, measure, { node: node.name, look, expected })
 }

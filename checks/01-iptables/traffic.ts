@@ -1,14 +1,15 @@
 import { tracePacket } from '../../dataplane/trace.ts'
 import { hasCondition } from '../../grading/api-object.ts'
 import type { CheckContext } from '../../grading/check-context.ts'
-import { onNode } from '../../grading/difference-report.ts'
+import { expectOnNode, onNode } from '../../grading/difference-report.ts'
 import { expectNode, expectNodes } from '../../grading/expect-node.ts'
+import { expectFound } from '../../grading/expect-object.ts'
 import { expectAnswered } from '../../grading/expect-traffic.ts'
-import { expectThat, fail } from '../../grading/failure.ts'
+import { expectNone, expectThat } from '../../grading/failure.ts'
 import { httpRequests, readReplies } from '../../grading/http-requests.ts'
-import { tracedTo, traceLine } from '../../grading/packet-trace.ts'
+import { tracedTo } from '../../grading/packet-trace.ts'
 import type { Truth } from '../../grading/question.ts'
-import type { NodeView, Snapshot } from '../../grading/snapshot.ts'
+import { type NodeView, type Snapshot, stateOf } from '../../grading/snapshot.ts'
 import { clusterService, findService, WEB_NAMESPACE, type WebService, webService } from '../../grading/web-service.ts'
 import { CLIENT, clientPod, loggedRequests, newToken, separateRequests } from '../02-ipvs/web-requests.ts'
 import { CLIENT_MANIFEST, mustRunIptables } from './iptables-mode.ts'
@@ -39,13 +40,12 @@ export async function rejectsWithoutEndpoints(context: CheckContext): Promise<vo
     ...nodes.map(({ name }) => live.onNode(name, request).then(reply({ node: name, look: onNode(name, typed) }))),
   ])
   const other = answers.find(({ code }) => code !== REFUSED)
-  if (!other) return
-  fail({
-    node: other.node,
-    look: other.look,
+  expectNone(other, ({ node, look, status, error }) => ({
+    node,
+    look,
     expected: 'a connection that is refused immediately (curl exits with 7)',
-    actual: other.status > 0 ? 'an answer' : other.error,
-  })
+    actual: status > 0 ? 'an answer' : error,
+  }))
 }
 
 /** The reply to the only request of a script, and where it was sent from. */
@@ -74,11 +74,11 @@ function nobody(snapshot: Snapshot): { address: string; port: number } {
   })
 }
 
-function rejectRule({ name, state }: NodeView, address: string): string {
-  const rules = state.iptables.get('filter')?.get('KUBE-SERVICES')?.rules ?? []
+function rejectRule(node: NodeView, address: string): string {
+  const { name } = node
+  const rules = stateOf(node).iptables.get('filter')?.get('KUBE-SERVICES')?.rules ?? []
   const rule = rules.find(({ spec }) => spec.includes(`-d ${address}/32 `) && spec.includes('-j REJECT'))
-  if (rule) return rule.spec
-  return fail({
+  return expectFound(rule?.spec, {
     node: name,
     look: onNode(name, LOOK),
     expected: `a rule in the filter table's KUBE-SERVICES that rejects packets for ${address}`,
@@ -100,15 +100,18 @@ export async function sharesAreEven(context: CheckContext): Promise<void> {
   if (!live) return
   const token = newToken()
   const sent = await live.inPod(CLIENT, separateRequests(service, token, REQUESTS))
-  const answers = readReplies(sent.stdout).filter(({ status }) => status === 200).length
-  if (answers < REQUESTS)
-    fail({
-      node: client.node,
+  const replies = readReplies(sent.stdout)
+  const answers = replies.filter(({ status }) => status === 200).length
+  expectAnswered(
+    replies,
+    REQUESTS,
+    { snapshot, node: client.node, sender: { pod: client.address }, target: service },
+    {
       look: `kubectl exec client -- curl -sS --max-time 5 ${service.address}:${service.port}`,
       expected: `${REQUESTS} answers to ${REQUESTS} requests from the Pod client`,
       actual: `${answers} answers ${sent.stderr.trim()}`.trim(),
-      differences: traceLine(snapshot.node(client.node), { pod: client.address }, service),
-    })
+    },
+  )
   const logged = await loggedRequests(live, service, token, REQUESTS)
   const counts = service.backends.map(({ address }) => logged.filter(({ backend }) => backend === address).length)
   expectThat(isFair(counts), {
@@ -132,20 +135,16 @@ function isFair(counts: readonly number[]): boolean {
 }
 
 function mustBeFairByRules(node: NodeView, source: string, service: WebService, chain: string): void {
-  const { name, state } = node
   const { address, port, backends } = service
   const packet = { from: 'pod', source, destination: address, port, protocol: 'tcp' } as const
-  const { outcomes } = tracePacket(state, packet, { matchingOnly: true })
+  const { outcomes } = tracePacket(stateOf(node), packet, { matchingOnly: true })
   const even = 1 / backends.length
   const unfair = backends.find((backend) => {
     const own = outcomes.filter(({ to }) => to.startsWith(`${backend.address}:`))
     return Math.abs(own.reduce((sum, { probability }) => sum + probability, 0) - even) > 1e-6
   })
-  if (!unfair) return
   const shares = outcomes.map(({ to, probability }) => `${to} ${(100 * probability).toFixed(1)} %`).join(', ')
-  fail({
-    node: name,
-    look: onNode(name, `iptables -t nat -S ${chain}`),
+  expectOnNode(node.name, `iptables -t nat -S ${chain}`, !unfair, {
     expected: `${(100 * even).toFixed(1)} % for each of ${backends.length} Pods`,
     actual: shares || tracedTo(node, { pod: source }, service).text,
     why: 'Each rule chooses from the packets that the rules above it did not match, so the probabilities 1/n, 1/(n-1) … 1 give equal shares.',

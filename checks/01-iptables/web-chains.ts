@@ -9,7 +9,7 @@ import { evaluate } from '../../grading/evaluate.ts'
 import { expectNodes } from '../../grading/expect-node.ts'
 import { expectThat } from '../../grading/failure.ts'
 import type { Truth } from '../../grading/question.ts'
-import type { NodeView, Snapshot } from '../../grading/snapshot.ts'
+import { type NodeView, type Snapshot, stateOf } from '../../grading/snapshot.ts'
 import { personalise, variantIn } from '../../grading/variant.ts'
 import { clusterService, findService, webService } from '../../grading/web-service.ts'
 import { mustRunIptables } from './iptables-mode.ts'
@@ -29,7 +29,7 @@ export function webChain(snapshot: Snapshot): string {
   return (service && serviceChains(service)[0]) ?? ''
 }
 
-/** The rules of a chain that lead on to endpoints, in order. */
+/** The rules of a chain that jump to endpoint chains, in order. */
 function endpointRules(state: NodeState, chain: string): Rule[] {
   const rules = state.iptables.get('nat')?.get(chain)?.rules ?? []
   return rules.filter(({ spec }) => targetOf(spec)?.startsWith('KUBE-SEP-'))
@@ -46,7 +46,10 @@ export function nameOfWebChain({ nodes, snapshot }: CheckContext): Truth {
   }
 }
 
-/** PREROUTING and OUTPUT lead to KUBE-SERVICES, that to web's chain, and that to one chain with a DNAT for each endpoint. */
+/**
+ * PREROUTING and OUTPUT jump to KUBE-SERVICES, which jumps to web's chain, which jumps to one chain with a
+ * DNAT for each endpoint.
+ */
 export function chainsLeadToPods({ nodes, snapshot }: CheckContext): void {
   mustRunIptables(nodes)
   const { backends } = webService(snapshot)
@@ -59,7 +62,7 @@ export function chainsLeadToPods({ nodes, snapshot }: CheckContext): void {
       `an entry for the Service in KUBE-SERVICES, ${chain} behind it, and a KUBE-SEP- chain with a DNAT for each ready Pod`,
     )
   for (const node of nodes) {
-    const count = endpointRules(node.state, chain).length
+    const count = endpointRules(stateOf(node), chain).length
     expectOnNode(node.name, `iptables -t nat -S ${chain}`, count === backends.length && count > 0, {
       expected: `${backends.length} rules in ${chain} that lead to a KUBE-SEP- chain, one for each ready Pod`,
       actual: `${count}`,
@@ -71,7 +74,7 @@ export function chainsLeadToPods({ nodes, snapshot }: CheckContext): void {
 function isOnPath(chain: string, nodes: readonly NodeView[]) {
   const chains = new Set(['PREROUTING', 'OUTPUT', 'KUBE-SERVICES', chain])
   for (const node of nodes)
-    for (const state of [node.state, evaluate(node, 'iptables').expected])
+    for (const state of [stateOf(node), evaluate(node, 'iptables').expected])
       for (const { spec } of endpointRules(state, chain)) chains.add(targetOf(spec) ?? '')
   return (name: string) => chains.has(name)
 }
@@ -122,7 +125,7 @@ export function rulesFollowScaling(context: CheckContext): void {
 const NAME = 'three-ports'
 const PORTS = 3
 
-/** A Service with three ports has three entries in KUBE-SERVICES of every node, and a chain behind each. */
+/** A Service with three ports has three rules in KUBE-SERVICES of every node, and a chain for each. */
 export function portsCostEntries({ nodes, snapshot }: CheckContext): void {
   mustRunIptables(nodes)
   const { service, address } = clusterService(snapshot, NAME, {
@@ -138,11 +141,11 @@ export function portsCostEntries({ nodes, snapshot }: CheckContext): void {
       'iptables -t nat -S KUBE-SERVICES',
     )
     .equalPrediction('iptables', 'one entry for every Service port, and the node-ports rule last')
-  for (const { name, state } of nodes) {
-    const nat = state.iptables.get('nat')
+  for (const node of nodes) {
+    const nat = stateOf(node).iptables.get('nat')
     const targets = nat?.get('KUBE-SERVICES')?.rules.map(({ spec }) => targetOf(spec)) ?? []
     const missing = chains.filter((chain) => !targets.includes(chain) || !nat?.has(chain))
-    expectOnNode(name, 'iptables -t nat -S KUBE-SERVICES', missing.length === 0, {
+    expectOnNode(node.name, 'iptables -t nat -S KUBE-SERVICES', missing.length === 0, {
       expected: `${service.ports.length} entries for ${address}, each with its own chain`,
       actual: `none for ${missing.join(', ')}`,
       hint: 'A Service without ready Pods has no entries here: make web brings Pods for it.',

@@ -1,5 +1,5 @@
 import type { CheckContext } from '../../grading/check-context.ts'
-import { expectOnNode, onNode } from '../../grading/difference-report.ts'
+import { expectOnNode } from '../../grading/difference-report.ts'
 import { expectNodes } from '../../grading/expect-node.ts'
 import {
   type CountNote,
@@ -8,8 +8,8 @@ import {
   extraServices,
   isCountNote,
 } from '../../grading/extra-services.ts'
-import { expectThat, fail, NotApplicable } from '../../grading/failure.ts'
-import type { Snapshot } from '../../grading/snapshot.ts'
+import { expectThat, NotApplicable } from '../../grading/failure.ts'
+import { modeOf, type Snapshot } from '../../grading/snapshot.ts'
 import { noInterfaceOwnsClusterIPs } from '../../grading/web-service.ts'
 
 const BEFORE = { iptables: 'iptables-before-crowd', ipvs: 'ipvs-before-crowd' }
@@ -19,9 +19,10 @@ const MANIFEST = 'labs/02-ipvs/manifests/crowd.yaml'
 /** Counts rules, chains and members of each mode without the extra Services. */
 export function keepCounts({ snapshot, nodes, notes }: CheckContext): void {
   if (extraServices(snapshot).length > 0) return
-  const mode = (['iptables', 'ipvs'] as const).find((one) => nodes.every((node) => node.mode === one))
+  const mode = (['iptables', 'ipvs'] as const).find((one) => nodes.every((node) => modeOf(node) === one))
   if (!mode) return
-  // A kube-proxy tells its mode before its first sync is over: until then the chain holds rules of the other mode.
+  // A kube-proxy reports its mode before its first sync has completed: until then the chain contains rules of the
+  // other mode.
   expectNodes(nodes).chain('nat KUBE-SERVICES').equalPrediction(mode, 'the rules of this mode')
   if (mode === 'ipvs')
     expectNodes(nodes).sets('KUBE-CLUSTER-IP').equalPrediction(mode, 'every ClusterIP with its ports')
@@ -31,7 +32,7 @@ export function keepCounts({ snapshot, nodes, notes }: CheckContext): void {
 /** iptables mode: rules grow by the number of Service ports, and no interface has a ClusterIP. */
 export function extraServicesAddRules({ snapshot, nodes, notes, live }: CheckContext): void {
   if (notes.read(WITH.iptables, isCountNote)) return
-  const other = nodes.find((node) => node.mode !== 'iptables')
+  const other = nodes.find((node) => modeOf(node) !== 'iptables')
   if (other && !live) throw new NotApplicable('kube-proxy had left iptables mode when this capture was taken')
   expectNodes(nodes).runMode('iptables', {
     expected: 'kube-proxy in iptables mode, where the count begins',
@@ -69,10 +70,8 @@ export function extraServicesAddMembersOnly({ snapshot, nodes, notes, live }: Ch
     const members = is.members - was.members
     const ports = now.ports - before.ports
     // Chains of iptables mode may have been flushed in between, but not added.
-    if (is.rules === was.rules && is.chains <= was.chains && members === ports) continue
-    fail({
-      node: name,
-      look: onNode(name, 'iptables -t nat -S KUBE-SERVICES; ipset list KUBE-CLUSTER-IP'),
+    const isRight = is.rules === was.rules && is.chains <= was.chains && members === ports
+    expectOnNode(name, 'iptables -t nat -S KUBE-SERVICES; ipset list KUBE-CLUSTER-IP', isRight, {
       expected: `${was.rules} rules as before, and ${ports} members more in KUBE-CLUSTER-IP`,
       actual: `${is.rules} rules, ${is.chains} chains of Services, ${members} members more`,
     })

@@ -2,12 +2,13 @@ import { kubeProxyPods } from '../../cluster/kube-proxy/kube-proxy-pods.ts'
 import type { Finding } from '../../dataplane/compare.ts'
 import { isServiceChain } from '../../dataplane/kube-proxy/rule-text.ts'
 import type { CheckContext } from '../../grading/check-context.ts'
+import { onNode } from '../../grading/difference-report.ts'
 import { configOf, evaluate } from '../../grading/evaluate.ts'
-import { expectNodes } from '../../grading/expect-node.ts'
-import { expectThat, fail, NotApplicable } from '../../grading/failure.ts'
+import { expectNode, expectNodes } from '../../grading/expect-node.ts'
+import { expectNone, expectThat, NotApplicable } from '../../grading/failure.ts'
 import { httpRequest } from '../../grading/http-requests.ts'
 import { traceLine } from '../../grading/packet-trace.ts'
-import type { NodeView } from '../../grading/snapshot.ts'
+import { filesOf, modeOf, type NodeView, stateOf } from '../../grading/snapshot.ts'
 
 const AGENTS_NOTE = 'agents-in-iptables-mode'
 const UNUSABLE = /can't use the IPVS proxier|IPVS proxier will not be used|ipvs not supported/i
@@ -15,9 +16,9 @@ const UNUSABLE = /can't use the IPVS proxier|IPVS proxier will not be used|ipvs 
 const isUidList = (value: unknown): value is string[] =>
   Array.isArray(value) && value.every((uid) => typeof uid === 'string')
 
-/** Notes the kube-proxy Pods of iptables mode, so that later ones are known to be new. */
+/** Records the kube-proxy Pods of iptables mode, to detect their replacement. */
 export function keepKubeProxyPods({ snapshot, nodes, notes }: CheckContext): void {
-  if (!nodes.every((node) => node.mode === 'iptables')) return
+  if (!nodes.every((node) => modeOf(node) === 'iptables')) return
   notes.keep(
     AGENTS_NOTE,
     kubeProxyPods(snapshot.items).flatMap(({ metadata }) => metadata.uid ?? []),
@@ -36,46 +37,38 @@ export function kubeProxiesRunIpvs({ snapshot, nodes, notes }: CheckContext): vo
   for (const node of nodes) mustRunIpvs(node)
   const before = new Set(notes.read(AGENTS_NOTE, isUidList))
   const old = kubeProxyPods(snapshot.items).find(({ metadata }) => before.has(metadata.uid ?? ''))
-  if (old)
-    fail({
-      ...(old.spec?.nodeName === undefined ? {} : { node: old.spec.nodeName }),
-      look: 'kubectl -n kube-system get pods -l k8s-app=kube-proxy -o wide',
-      expected: 'kube-proxy Pods that were started after the ConfigMap changed',
-      actual: `${old.metadata.name} is still the Pod of iptables mode`,
-      next: 'kubectl -n kube-system rollout restart daemonset kube-proxy',
-    })
+  expectNone(old, ({ metadata, spec }) => ({
+    ...(spec?.nodeName === undefined ? {} : { node: spec.nodeName }),
+    look: 'kubectl -n kube-system get pods -l k8s-app=kube-proxy -o wide',
+    expected: 'kube-proxy Pods that were started after the ConfigMap changed',
+    actual: `${metadata.name} is still the Pod of iptables mode`,
+    next: RESTART,
+  }))
 }
 
+const RESTART = 'kubectl -n kube-system rollout restart daemonset kube-proxy'
+
 function mustRunIpvs(node: NodeView): void {
-  const log = node.text('kube-proxy.log')
+  const log = filesOf(node).get('kube-proxy.log')
+  const runs = modeOf(node)
   const look = `make kube-proxy-logs NODE=${node.name} | grep -i proxier`
   const complaint = log?.split('\n').findLast((line) => UNUSABLE.test(line))
-  if (node.mode !== 'ipvs' && complaint)
-    fail({
-      node: node.name,
-      look,
-      expected: 'kube-proxy in ipvs mode',
-      actual: `its log says: ${complaint.trim()}`,
-      why: 'Without the ip_vs modules kube-proxy up to 1.25 silently stays in iptables mode, and a later one exits repeatedly.',
-      hint: 'The kernel of this machine lacks IPVS: load ip_vs, ip_vs_rr, ip_vs_wrr and ip_vs_sh, or use CLUSTER=embedded, whose kernel has them.',
-      next: 'make doctor',
-    })
-  expectThat(node.mode === 'ipvs', {
+  expectNone(runs === 'ipvs' ? undefined : complaint, (line) => ({
     node: node.name,
-    look: `make exec NODE=${node.name} CMD='curl -s localhost:10249/proxyMode'`,
+    look,
+    expected: 'kube-proxy in ipvs mode',
+    actual: `its log says: ${line.trim()}`,
+    why: 'Without the ip_vs modules kube-proxy up to 1.25 silently stays in iptables mode, and a later one exits repeatedly.',
+    hint: 'The kernel of this machine lacks IPVS: load ip_vs, ip_vs_rr, ip_vs_wrr and ip_vs_sh, or use CLUSTER=embedded, whose kernel has them.',
+    next: 'make doctor',
+  }))
+  expectNode(node).runMode('ipvs', {
     expected: 'ipvs as the answer of kube-proxy to /proxyMode',
-    actual: node.mode === undefined ? 'no kube-proxy responds on this node' : node.mode,
-    ...(node.mode === undefined
-      ? {
-          hint: 'The kube-proxy Pod of this node does not run, or does not answer:',
-          next: 'kubectl -n kube-system get pods -l k8s-app=kube-proxy -o wide',
-        }
-      : {
-          hint: 'The ConfigMap says ipvs, but kube-proxy reads it only when it starts. Replace the Pods:',
-          next: 'kubectl -n kube-system rollout restart daemonset kube-proxy',
-        }),
+    ...(runs !== undefined && {
+      hint: 'The ConfigMap says ipvs, but kube-proxy reads it only when it starts. Replace the Pods:',
+      next: RESTART,
+    }),
   })
-  if (node.text('proxyMode') === undefined && log === undefined) return
   expectThat(log === undefined || log.trim() === '' || /Using ipvs Proxier/i.test(log), {
     node: node.name,
     look,
@@ -89,7 +82,7 @@ const NOTE = 'chains-left-by-iptables'
 const isChainCount = (value: unknown): value is Record<string, number> =>
   typeof value === 'object' && value !== null && Object.values(value).some((count) => Number(count) > 0)
 
-/** The old chains were counted on every node before the flush; the counts are kept in the cluster. */
+/** The old chains were counted on every node before the flush; the counts are stored in the cluster. */
 export function leftoversCounted({ nodes, notes, live }: CheckContext): void {
   if (notes.read(NOTE, isChainCount)) return
   expectNodes(nodes).runMode('ipvs', {
@@ -98,23 +91,20 @@ export function leftoversCounted({ nodes, notes, live }: CheckContext): void {
   })
   const counts = Object.fromEntries(nodes.map((node) => [node.name, staleServiceChains(node)]))
   const clean = nodes.find((node) => counts[node.name] === 0)
-  if (!clean) {
-    notes.keep(NOTE, counts)
-    return
-  }
-  if (!live) throw new NotApplicable('the chains were flushed before this capture was taken')
-  fail({
-    node: clean.name,
-    look: `make exec NODE=${clean.name} CMD='iptables-save -t nat | grep -cE "^:KUBE-(SVC|SEP)"'`,
+  if (clean && !live) throw new NotApplicable('the chains were flushed before this capture was taken')
+  expectNone(clean, ({ name }) => ({
+    node: name,
+    look: onNode(name, 'iptables-save -t nat | grep -cE "^:KUBE-(SVC|SEP)"'),
     expected: 'chains KUBE-SVC-… and KUBE-SEP-… on every node, from before the switch',
     actual: 'none: they were flushed before the grader saw them',
     hint: 'Switch to iptables mode and back once more, and have them counted before they are flushed:',
     next: 'make iptables && make ipvs && make check-2 STEP=leftovers',
-  })
+  }))
+  notes.keep(NOTE, counts)
 }
 
-const staleServiceChains = ({ state }: NodeView) =>
-  [...(state.iptables.get('nat')?.keys() ?? [])].filter(isServiceChain).length
+const staleServiceChains = (node: NodeView) =>
+  [...(stateOf(node).iptables.get('nat')?.keys() ?? [])].filter(isServiceChain).length
 
 /** No chain, rule or jump of iptables mode is left, the filter table is that of IPVS mode, and the Service answers. */
 export async function nothingLeft({ nodes, live }: CheckContext, service?: { address: string; port: number }) {
@@ -133,18 +123,17 @@ export async function nothingLeft({ nodes, live }: CheckContext, service?: { add
     })),
   )
   const silent = answers.find(({ exitCode }) => exitCode !== 0)
-  if (silent)
-    fail({
-      node: silent.node.name,
-      look: `make exec NODE=${silent.node.name} CMD="curl -sS --max-time 3 ${url}"`,
-      expected: 'an answer of the Service web',
-      actual: silent.stderr.trim().split('\n')[0] || 'none',
-      differences: traceLine(silent.node, 'node', service),
-      hint: 'The virtual server or the return path is broken: make check-2 shows which of the later steps fails.',
-    })
+  expectNone(silent, ({ node, stderr }) => ({
+    node: node.name,
+    look: onNode(node.name, `curl -sS --max-time 3 ${url}`),
+    expected: 'an answer of the Service web',
+    actual: stderr.trim().split('\n')[0] || 'none',
+    differences: traceLine(node, 'node', service),
+    hint: 'The virtual server or the return path is broken: make check-2 shows which of the later steps fails.',
+  }))
 }
 
-/** Whole chains of nat that are left over or missing, and everything in the other tables. */
+/** Stale or missing chains of nat, and all differences in the other tables. */
 function isAboutWholeTables({ where, kind, expected, actual, interferes }: Finding): boolean {
   if (!('chain' in where) || interferes) return false
   if (where.table !== 'nat') return true

@@ -1,14 +1,13 @@
 import type { Service } from '../../dataplane/objects.ts'
 import type { CheckContext } from '../../grading/check-context.ts'
 import { onNode } from '../../grading/difference-report.ts'
-import { expectNodes } from '../../grading/expect-node.ts'
-import { expectAnswered } from '../../grading/expect-traffic.ts'
-import { expectThat, fail, Trouble } from '../../grading/failure.ts'
+import { expectNode, expectNodes } from '../../grading/expect-node.ts'
+import { expectAnswered, expectWithin } from '../../grading/expect-traffic.ts'
+import { expectNone, expectThat, Trouble } from '../../grading/failure.ts'
 import { httpRequests, readReplies } from '../../grading/http-requests.ts'
 import type { LiveCluster } from '../../grading/live-cluster.ts'
-import { tracedTo, traceLine } from '../../grading/packet-trace.ts'
-import type { Difference } from '../../grading/report-schema.ts'
-import type { NodeView, Snapshot } from '../../grading/snapshot.ts'
+import { traceLine } from '../../grading/packet-trace.ts'
+import { type NodeView, nodeAddressOf, objectsOf, type Snapshot } from '../../grading/snapshot.ts'
 import { personalise, variantIn } from '../../grading/variant.ts'
 import { webService } from '../../grading/web-service.ts'
 import { outputLeadsToMark } from './equality.ts'
@@ -39,35 +38,23 @@ export async function requestFromNodeIsMarked(context: CheckContext): Promise<vo
   if (!live) return
   const service = webService(snapshot)
   const { node } = clientPod(context)
-  const look = onNode(node, 'iptables -t nat -nvL KUBE-SERVICES')
-  let said = ''
-  for (let attempt = 1; attempt <= ATTEMPTS; attempt++) {
+  const measure = async () => {
     const fromNode = await watchMarked(live, node, separateRequests(service, newToken(), 1))
     if (!fromNode) throw new Trouble(`the counters of ${node} could not be read`)
-    expectAnswered(
-      readReplies(fromNode.output),
-      1,
-      { snapshot, node, sender: 'node', target: service },
-      {
-        expected: 'an answer to a request of the node itself',
-      },
-    )
+    const sent = { snapshot, node, sender: 'node', target: service } as const
+    expectAnswered(readReplies(fromNode.output), 1, sent, { expected: 'an answer to a request of the node itself' })
     const fromPod = await live.inPod(CLIENT, separateRequests(service, newToken(), 1))
     const [last] = parseMarked((await live.onNode(node, readMarked())).stdout)
-    if (readReplies(fromPod.stdout)[0]?.status !== 200 || last === undefined) {
-      said = 'the Pod got no answer'
-      continue
-    }
+    if (readReplies(fromPod.stdout)[0]?.status !== 200 || last === undefined) return { actual: 'the Pod got no answer' }
     const byNode = fromNode.after - fromNode.before
     const byPod = last - fromNode.after
     if (byNode === 1 && byPod === 0) return
-    said = `the counter moved by ${byNode} for the node's request and by ${byPod} for the Pod's`
+    return { actual: `the counter moved by ${byNode} for the node's request and by ${byPod} for the Pod's` }
   }
-  fail({
+  await expectWithin(ATTEMPTS, measure, {
     node,
-    look,
+    look: onNode(node, 'iptables -t nat -nvL KUBE-SERVICES'),
     expected: "one packet more on the KUBE-MARK-MASQ rule for the node's request, none for the Pod's",
-    actual: said,
   })
 }
 
@@ -125,14 +112,9 @@ export async function rulesSeeFirstPacketOnly({ live, snapshot, nodes }: CheckCo
   if (!live) throw new Trouble('no cluster to send requests in')
   const service = webService(snapshot)
   const node = nodes.at(-1)?.name ?? ''
-  let said = ''
-  let stuck: Difference[] = []
-  for (let attempt = 1; attempt <= ATTEMPTS; attempt++) {
-    const change = await watchMarked(
-      live,
-      node,
-      `${requestsOnOneConnection(service, newToken(), REQUESTS)}; ${listConnections}`,
-    )
+  const measure = async () => {
+    const script = `${requestsOnOneConnection(service, newToken(), REQUESTS)}; ${listConnections}`
+    const change = await watchMarked(live, node, script)
     if (!change) throw new Trouble(`the counters of ${node} could not be read`)
     const answers = readReplies(change.output)
     const connects = answers.reduce((total, { connects }) => total + connects, 0)
@@ -141,24 +123,21 @@ export async function rulesSeeFirstPacketOnly({ live, snapshot, nodes }: CheckCo
     const ports = new Set(answers.map(({ port }) => port))
     const held = parseConnections(change.output, service).filter(({ clientPort }) => ports.has(clientPort)).length
     if (good === REQUESTS && connects === 1 && rules === 1 && held === 1) return
-    said = `${good} answers over ${connects} connections: ${rules} packets on the rule, ${held} connections in IPVS`
+    const actual = `${good} answers over ${connects} connections: ${rules} packets on the rule, ${held} connections in IPVS`
     // Other traffic can only disturb counters; a failed request will fail again.
-    if (good === REQUESTS) continue
-    stuck = traceLine(snapshot.node(node), 'node', service)
-    break
+    if (good === REQUESTS) return { actual }
+    return { actual, isFinal: true, differences: traceLine(snapshot.node(node), 'node', service) }
   }
-  fail({
+  await expectWithin(ATTEMPTS, measure, {
     node,
     look: onNode(node, `iptables -t nat -nvL KUBE-SERVICES; ipvsadm -Lnc`),
     expected: `${REQUESTS} answers over 1 connection: 1 packet on the rule, 1 connection in IPVS`,
-    actual: said,
-    differences: stuck,
   })
 }
 
 /** The learner's NodePort Service has a virtual server per node address and answers on every node. */
 export async function nodePortAnswers({ snapshot, nodes, live }: CheckContext): Promise<void> {
-  const service = snapshot.objects.services.find(isLearners)
+  const service = objectsOf(snapshot).services.find(isLearners)
   const nodePort = service?.ports.find((port) => port.nodePort > 0)?.nodePort
   expectThat(service && nodePort !== undefined, {
     look: 'kubectl get services',
@@ -173,19 +152,22 @@ export async function nodePortAnswers({ snapshot, nodes, live }: CheckContext): 
       'ipvs',
       `a virtual server for port ${nodePort} on every address of the node, and the port in KUBE-NODE-PORT-TCP`,
     )
-  const internalIP = (node: NodeView) => snapshot.objects.nodes.find(({ name }) => name === node.name)?.internalIPs[0]
-  expectNodes(nodes).virtualServerAt(internalIP, nodePort)
+  expectNodes(nodes).virtualServerAt((node) => nodeAddressOf(snapshot, node.name), nodePort)
   if (live) await mustAnswerEverywhere(live, snapshot, nodePort)
-  else mustReachByRules(snapshot, service, nodePort)
+  else
+    for (const { node, from } of askedByNext(nodes))
+      expectNode(node).packetFromOutsideReachesBackend(
+        nodeAddressOf(snapshot, from),
+        { address: nodeAddressOf(snapshot, node.name), port: nodePort },
+        { expected: `the packet to port ${nodePort} of ${node.name} at a backend of ${service.name}` },
+      )
 }
 
-const addressOf = ({ objects }: Snapshot, node: string) =>
-  objects.nodes.find(({ name }) => name === node)?.internalIPs[0] ?? node
-
 /** Each node with the next one, which sends the request: a node's request to its own address would not traverse INPUT. */
-const askedByNext = (nodes: Snapshot['nodes']) =>
+const askedByNext = (nodes: readonly NodeView[]) =>
   nodes.map((node, index) => ({ node, from: nodes[(index + 1) % nodes.length]?.name ?? node.name }))
 
+const NO_REPLY = { error: 'none', status: 0 }
 /** Enough requests for each backend, and to notice a loss of one packet in ten. */
 const PORT_REQUESTS = 12
 /** A busy machine that answers after 200 ms also causes TCP retransmissions, but hardly in each of this many series. */
@@ -195,49 +177,34 @@ const SERIES = 3
 async function mustAnswerEverywhere(live: LiveCluster, snapshot: Snapshot, nodePort: number): Promise<void> {
   await Promise.all(
     askedByNext(snapshot.nodes).map(async ({ node, from }) => {
-      const address = addressOf(snapshot, node.name)
-      const sender = { outside: addressOf(snapshot, from) }
+      const address = nodeAddressOf(snapshot, node.name)
+      const sender = { outside: nodeAddressOf(snapshot, from) }
       let resent = 0
-      for (let series = 1; series <= SERIES; series++) {
+      const measure = async () => {
         const { stdout } = await live.onNode(from, httpRequests([{ address, port: nodePort, times: PORT_REQUESTS }]))
         const replies = readReplies(stdout)
-        const bad = replies.find(({ status }) => status === 0 || status >= 400)
-        if (bad || replies.length === 0)
-          fail({
-            node: node.name,
-            look: onNode(from, `curl -sS --fail --max-time 3 http://${address}:${nodePort}/`),
-            expected: `an answer on port ${nodePort} of ${node.name} to each of ${PORT_REQUESTS} requests from ${from}`,
-            actual: `${bad?.error || (bad ? `status ${bad.status}` : 'none')}, to request ${replies.length || 1}`,
-            differences: traceLine(node, sender, { address, port: nodePort }),
-          })
+        const bad = replies.length === 0 ? NO_REPLY : replies.find(({ status }) => status === 0 || status >= 400)
+        expectNone(bad, ({ error, status }) => ({
+          node: node.name,
+          look: onNode(from, `curl -sS --fail --max-time 3 http://${address}:${nodePort}/`),
+          expected: `an answer on port ${nodePort} of ${node.name} to each of ${PORT_REQUESTS} requests from ${from}`,
+          actual: `${error || `status ${status}`}, to request ${replies.length || 1}`,
+          differences: traceLine(node, sender, { address, port: nodePort }),
+        }))
         const again = replies.reduce((sum, reply) => sum + reply.resent, 0)
         if (again === 0) return
         resent += again
+        const sent = SERIES * PORT_REQUESTS
+        return { actual: `${resent} packets of ${sent} requests had to be sent again: some packets are lost` }
       }
-      fail({
+      await expectWithin(SERIES, measure, {
         node: node.name,
         look: onNode(from, 'nstat -az TcpRetransSegs'),
         expected: `that the packets of ${PORT_REQUESTS} requests from ${from} to port ${nodePort} of ${node.name} arrive`,
-        actual: `${resent} packets of ${SERIES * PORT_REQUESTS} requests had to be sent again: some packets are lost`,
         hint: `Look on ${node.name}, ${from} and the nodes of the backends for what drops packets: tc qdisc show, tc filter show, iptables-save, ip -s link.`,
       })
     }),
   )
-}
-
-/** By the rules of each node, a packet from another node to its port reaches a backend. */
-function mustReachByRules(snapshot: Snapshot, service: Service, nodePort: number): void {
-  for (const { node, from } of askedByNext(snapshot.nodes)) {
-    const address = addressOf(snapshot, node.name)
-    const end = tracedTo(node, { outside: addressOf(snapshot, from) }, { address, port: nodePort })
-    if (end.backends.some((backend) => backend !== address)) continue
-    fail({
-      node: node.name,
-      look: `make trace FROM=external:${addressOf(snapshot, from)} TO=${address}:${nodePort} NODE=${node.name}`,
-      expected: `the packet to port ${nodePort} of ${node.name} at a backend of ${service.name}`,
-      actual: end.text,
-    })
-  }
 }
 
 const isLearners = (service: Service) =>

@@ -1,9 +1,9 @@
 import { parseConntrack } from '../../dataplane/conntrack.ts'
 import type { CheckContext } from '../../grading/check-context.ts'
-import { expectOnNode, onNode } from '../../grading/difference-report.ts'
+import { expectOnNode } from '../../grading/difference-report.ts'
 import { expectNode } from '../../grading/expect-node.ts'
 import { expectAnswered } from '../../grading/expect-traffic.ts'
-import { fail } from '../../grading/failure.ts'
+import { expectNone } from '../../grading/failure.ts'
 import { readReplies } from '../../grading/http-requests.ts'
 import { type WebService, webService } from '../../grading/web-service.ts'
 import {
@@ -64,14 +64,13 @@ export async function requestFromPod(context: CheckContext): Promise<void> {
   mustKeepSource(client, service, second.stdout, ports)
   const logged = await loggedRequests(live, service, token, REQUESTS)
   const other = logged.find((request) => request.client !== client.address)
-  if (other)
-    fail({
-      node: client.node,
-      look: 'kubectl logs -l app=web --prefix --tail=4',
-      expected: `${client.address}, the Pod's own address, as the client that the backend sees`,
-      actual: `the backend ${other.backend} saw ${other.client}`,
-      hint: 'Something masquerades traffic between Pods: compare clusterCIDR in the configuration of kube-proxy with the Pod network.',
-    })
+  expectNone(other, (request) => ({
+    node: client.node,
+    look: 'kubectl logs -l app=web --prefix --tail=4',
+    expected: `${client.address}, the Pod's own address, as the client that the backend sees`,
+    actual: `the backend ${request.backend} saw ${request.client}`,
+    hint: 'Something masquerades traffic between Pods: compare clusterCIDR in the configuration of kube-proxy with the Pod network.',
+  }))
 }
 
 /** By the rules, sets and virtual servers of its node, the Pod's packet reaches each ready backend, and its source is kept. */
@@ -92,16 +91,14 @@ function mustKeepSource(client: Client, service: WebService, output: string, por
   const lines = output.split('\n').filter((line) => line.startsWith('tcp'))
   const flows = parseConntrack(lines.join('\n')).filter((flow) => ports.has(flow.original.sourcePort ?? 0))
   const backends = new Set(service.backends.map(({ address }) => address))
-  const bent = flows.find(({ reply }) => !backends.has(reply.source) || reply.destination !== client.address)
-  if (flows.length > 0 && !bent) return
-  expectOnNode(client.node, `conntrack -L --orig-src ${client.address}`, flows.length !== 0, {
+  const list = `conntrack -L --orig-src ${client.address}`
+  expectOnNode(client.node, list, flows.length > 0, {
     expected: 'tracked connections from the Pod to the ClusterIP',
     actual: 'none of the four that were just made',
     hint: 'net.ipv4.vs.conntrack must be 1 on the node; kube-proxy sets it when it starts in IPVS mode (make ipvs FORCE=1).',
   })
-  fail({
-    node: client.node,
-    look: onNode(client.node, `conntrack -L --orig-src ${client.address}`),
+  const bent = flows.find(({ reply }) => !backends.has(reply.source) || reply.destination !== client.address)
+  expectOnNode(client.node, list, !bent, {
     expected: `replies from one of the backends to ${client.address}`,
     actual: `replies from ${bent?.reply.source} to ${bent?.reply.destination}`,
   })

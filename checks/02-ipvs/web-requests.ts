@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
-import { hasCondition } from '../../grading/api-object.ts'
 import type { CheckContext } from '../../grading/check-context.ts'
+import { expectReadyPod } from '../../grading/expect-object.ts'
 import { expectThat, Trouble } from '../../grading/failure.ts'
 import { httpRequests } from '../../grading/http-requests.ts'
 import type { LiveCluster } from '../../grading/live-cluster.ts'
@@ -17,16 +17,11 @@ export function clientPod(
   { snapshot }: CheckContext,
   manifest = 'labs/02-ipvs/manifests/client.yaml',
 ): { address: string; node: string } {
-  const pod = snapshot.find('Pod', CLIENT.namespace, CLIENT.name)
-  const address = pod?.status?.podIP
-  const node = pod?.spec?.nodeName
-  expectThat(pod && hasCondition(pod, 'Ready') && address && node, {
+  return expectReadyPod(snapshot.find('Pod', CLIENT.namespace, CLIENT.name), CLIENT.name, {
     look: 'kubectl get pod client -o wide',
     expected: 'a Pod client that is ready to send requests',
-    actual: pod ? `the Pod is ${pod.status?.phase ?? 'not started'} and not ready` : 'no Pod of that name',
     hint: `kubectl apply -f ${manifest}`,
   })
-  return { address, node }
 }
 
 function requests({ address, port }: WebService, token: string, times: number, keep: boolean): string {

@@ -6,7 +6,7 @@ import { inChain } from '../../grading/difference-report.ts'
 import { evaluate } from '../../grading/evaluate.ts'
 import { expectNodes } from '../../grading/expect-node.ts'
 import { expectField, expectFound } from '../../grading/expect-object.ts'
-import type { NodeView, Snapshot } from '../../grading/snapshot.ts'
+import { type NodeView, objectsOf, type Snapshot } from '../../grading/snapshot.ts'
 import { personalise, variantIn } from '../../grading/variant.ts'
 import { findService, WEB_NAMESPACE, webService } from '../../grading/web-service.ts'
 import { backendsOnTwoNodes } from '../02-ipvs/web-requests.ts'
@@ -71,7 +71,7 @@ function exposed(snapshot: Snapshot, type: Service['type']): ExposedService | un
   const named = `${variantIn(snapshot).name}-${type === 'NodePort' ? 'np' : 'lb'}`
   const rank = ({ name, externalTrafficPolicy }: Service) =>
     name === named ? 0 : externalTrafficPolicy === 'Cluster' ? 1 : 2
-  const candidates = snapshot.objects.services.flatMap((service) => {
+  const candidates = objectsOf(snapshot).services.flatMap((service) => {
     const port = service.ports.find(({ protocol, nodePort }) => protocol === 'TCP' && nodePort > 0)
     const ours = service.namespace === WEB_NAMESPACE && service.selector.app === 'web' && service.type === type
     return ours && port ? [{ service, port }] : []
@@ -125,10 +125,6 @@ function endpointChains(node: NodeView, hashes: readonly string[]): string[] {
     .flatMap(({ rules }) => rules.flatMap(({ spec }) => targetOf(spec) ?? []))
     .filter((target) => target.startsWith('KUBE-SEP-'))
 }
-
-/** A node's own address; its name where it has none. */
-export const addressOf = ({ objects }: Snapshot, node: string): string =>
-  objects.nodes.find(({ name }) => name === node)?.internalIPs.find((ip) => !ip.includes(':')) ?? node
 
 /** web runs on two workers, kube-proxy runs in iptables mode, and every node has the chains of its ClusterIP. */
 export function webInIptablesMode(context: CheckContext): void {

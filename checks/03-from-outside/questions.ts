@@ -5,9 +5,10 @@ import { evaluate } from '../../grading/evaluate.ts'
 import { expectSpread } from '../../grading/expect-object.ts'
 import { NotApplicable } from '../../grading/failure.ts'
 import type { Truth } from '../../grading/question.ts'
+import { nodeAddressOf, objectsOf } from '../../grading/snapshot.ts'
 import { WEB_NAMESPACE, webService } from '../../grading/web-service.ts'
 import { OUTSIDE } from '../../host/outside.ts'
-import { addressOf, localService, nodePortService } from './exposed-service.ts'
+import { localService, nodePortService } from './exposed-service.ts'
 import { expectedShare, isUneven, podsByNode } from './shares.ts'
 
 /** Where KUBE-NODEPORTS sends a packet for the node port: KUBE-EXT-… since 1.24, the Service's own chains before. */
@@ -29,11 +30,13 @@ export function loggedClient({ snapshot, nodes }: CheckContext): Truth {
   const { nodePort, policy } = nodePortService(snapshot)
   const taken = new Set(webService(snapshot).backends.map(({ node }) => node))
   const free = nodes.filter(({ name }) => !taken.has(name))
-  const controlPlanes = snapshot.objects.nodes.filter(({ labels }) => 'node-role.kubernetes.io/control-plane' in labels)
+  const controlPlanes = objectsOf(snapshot).nodes.filter(
+    ({ labels }) => 'node-role.kubernetes.io/control-plane' in labels,
+  )
   const asked = free.find(({ name }) => controlPlanes.some((node) => node.name === name)) ?? free[0]
   if (!asked || policy !== 'Cluster')
     throw new NotApplicable('there is no node without Pods of web whose node port answers')
-  const address = addressOf(snapshot, asked.name)
+  const address = nodeAddressOf(snapshot, asked.name)
   return { accepts: [address], look: onNode(OUTSIDE, `curl -s ${address}:${nodePort}`) }
 }
 

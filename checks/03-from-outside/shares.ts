@@ -4,10 +4,10 @@ import { matchesSelector } from '../../dataplane/label-selector.ts'
 import type { ApiObject } from '../../grading/api-object.ts'
 import type { CheckContext } from '../../grading/check-context.ts'
 import { expectField, expectSpread } from '../../grading/expect-object.ts'
-import { expectThat, fail, NotApplicable } from '../../grading/failure.ts'
+import { expectThat, NotApplicable } from '../../grading/failure.ts'
 import type { LiveCluster } from '../../grading/live-cluster.ts'
 import { shareBars } from '../../grading/share-bars.ts'
-import type { Snapshot } from '../../grading/snapshot.ts'
+import { objectsOf, type Snapshot } from '../../grading/snapshot.ts'
 import { WEB_NAMESPACE, type WebBackend, type WebService, webService } from '../../grading/web-service.ts'
 import { timeoutScale } from '../../host/wait.ts'
 import { localService } from './exposed-service.ts'
@@ -31,8 +31,12 @@ const EXCLUDED = 'node.kubernetes.io/exclude-from-external-load-balancers'
 const TOLERANCE = 5
 
 /** The number of web Pods on each node that the load balancer uses. */
-export function podsByNode({ objects }: Snapshot, { backends }: WebService): Map<string, number> {
-  const excluded = new Set(objects.nodes.filter(({ labels }) => EXCLUDED in labels).map(({ name }) => name))
+export function podsByNode(snapshot: Snapshot, { backends }: WebService): Map<string, number> {
+  const excluded = new Set(
+    objectsOf(snapshot)
+      .nodes.filter(({ labels }) => EXCLUDED in labels)
+      .map(({ name }) => name),
+  )
   const counts = new Map<string, number>()
   for (const { node } of backends) if (!excluded.has(node)) counts.set(node, (counts.get(node) ?? 0) + 1)
   return counts
@@ -114,17 +118,17 @@ async function measureShares(context: CheckContext, live: LiveCluster): Promise<
   const total = totalOf(shares)
   const lines = drawShares(shares, `from outside to ${address}:${port}, by Pod`)
   show(lines)
-  if (isGood(shares)) return { shares, lines }
   const odd = oddOne(shares)
   const wanted = odd && Math.round(expectedShare(pods, odd.node) * 100)
   const said = odd
     ? `${odd.pod} got ${odd.requests} of ${total}, not about ${wanted} %`
     : `${total} of ${REQUESTS} were answered`
-  return fail({
+  expectThat(isGood(shares), {
     look: asTyped({ address, port }),
     expected: `${REQUESTS} requests to ${name} spread evenly over the nodes that have Pods, and on each over its Pods`,
     actual: said,
   })
+  return { shares, lines }
 }
 
 /**

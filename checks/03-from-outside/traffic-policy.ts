@@ -3,9 +3,9 @@ import { onNode } from '../../grading/difference-report.ts'
 import { expectNode, expectNodes } from '../../grading/expect-node.ts'
 import { expectField, expectFound } from '../../grading/expect-object.ts'
 import { expectLogged } from '../../grading/expect-traffic.ts'
-import type { NodeView } from '../../grading/snapshot.ts'
+import { type NodeView, nodeAddressOf, stateOf } from '../../grading/snapshot.ts'
 import { webService } from '../../grading/web-service.ts'
-import { addressOf, expectPolicy, localService, mustBeWrittenEverywhere, nodePortService } from './exposed-service.ts'
+import { expectPolicy, localService, mustBeWrittenEverywhere, nodePortService } from './exposed-service.ts'
 import {
   addressesOutside,
   askAndReadLogs,
@@ -42,7 +42,7 @@ export async function nodePortAnswersEverywhere({ snapshot, nodes, live }: Check
     look: `iptables -t nat -S ${NODE_PORTS}`,
     expected: `a rule for port ${nodePort} in ${NODE_PORTS}, and the chains that it leads to`,
   })
-  const requests = nodes.map((node) => ({ node, address: addressOf(snapshot, node.name), port: nodePort }))
+  const requests = nodes.map((node) => ({ node, address: nodeAddressOf(snapshot, node.name), port: nodePort }))
   const words = {
     expected: `an answer on port ${nodePort} of every node, asked from outside the cluster`,
     ...(exposed.policy === 'Local' && {
@@ -77,7 +77,7 @@ export async function clientIsLost({ snapshot, nodes, live }: CheckContext): Pro
   })
   const web = webService(snapshot)
   const asked = nodes.map((node) => {
-    return { node, address: addressOf(snapshot, node.name), port: exposed.nodePort, times: REQUESTS }
+    return { node, address: nodeAddressOf(snapshot, node.name), port: exposed.nodePort, times: REQUESTS }
   })
   if (!live) {
     const backends = web.backends.map((backend) => backend.address).sort()
@@ -116,8 +116,8 @@ export async function clientIsLost({ snapshot, nodes, live }: CheckContext): Pro
   )
 }
 
-const ownAddresses = ({ state }: NodeView) =>
-  state.links.flatMap((link) => link.addresses.map(({ address }) => address))
+const ownAddresses = (node: NodeView) =>
+  stateOf(node).links.flatMap((link) => link.addresses.map(({ address }) => address))
 
 const TO_ONE_NODE = 4
 
@@ -141,7 +141,7 @@ export async function clientIsKept({ snapshot, nodes, live }: CheckContext): Pro
   const web = webService(snapshot)
   const asked = nodes.map((node): Asked => {
     const local = web.backends.filter((backend) => backend.node === node.name).map(({ address }) => address)
-    const place = { address: addressOf(snapshot, node.name), port: exposed.nodePort }
+    const place = { address: nodeAddressOf(snapshot, node.name), port: exposed.nodePort }
     return local.length > 0
       ? { node, local, ...place, times: TO_ONE_NODE }
       : { node, local, ...place, seconds: DROPPED_SECONDS }
@@ -198,7 +198,7 @@ export async function healthPortReports({ snapshot, nodes, live }: CheckContext)
     })
   if (!live) return
   const { backends } = webService(snapshot)
-  const requests = nodes.map((node) => ({ node, address: addressOf(snapshot, node.name), port, seconds: 2 }))
+  const requests = nodes.map((node) => ({ node, address: nodeAddressOf(snapshot, node.name), port, seconds: 2 }))
   const statuses = await askFromOutside(live, requests)
   for (const [index, request] of requests.entries()) {
     const pods = backends.filter(({ node }) => node === request.node.name).length

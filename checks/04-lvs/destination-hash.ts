@@ -1,8 +1,8 @@
 import { tracePacket } from '../../dataplane/trace.ts'
 import type { CheckContext } from '../../grading/check-context.ts'
-import { onNode } from '../../grading/difference-report.ts'
-import { fail } from '../../grading/failure.ts'
+import { expectOnNode } from '../../grading/difference-report.ts'
 import type { LiveCluster } from '../../grading/live-cluster.ts'
+import { stateOf } from '../../grading/snapshot.ts'
 import { EXAMPLE_CLIENT } from '../03-from-outside/outside-requests.ts'
 import { type Act, type Answer, countOf, holdFromOutside, mustBeAnswered, tally } from './outside-client.ts'
 import { destination, lvsStage, NETWORK_SIZE, PORT, type Stage } from './stage.ts'
@@ -54,15 +54,13 @@ function mustMarkByRules({ director }: Stage, scheduler: Locality): void {
   const port = PORT[scheduler]
   const to = { destination: destination(1), port, protocol: 'tcp' } as const
   const { hops } = tracePacket(
-    director.state,
+    stateOf(director),
     { from: 'external', source: EXAMPLE_CLIENT, ...to },
     { matchingOnly: true },
   )
   const marks = hops.flatMap(({ rule }) => /-j MARK --set-x?mark (0x[\da-f]+)/.exec(rule)?.[1] ?? [])
-  if (marks.some((mark) => Number(mark) === port)) return
-  fail({
-    node: director.name,
-    look: onNode(director.name, 'iptables -t mangle -S PREROUTING'),
+  const isMarked = marks.some((mark) => Number(mark) === port)
+  expectOnNode(director.name, 'iptables -t mangle -S PREROUTING', isMarked, {
     expected: `a rule in PREROUTING that gives what is sent to port ${port} of 198.19.0.0/16 the mark ${port}`,
     actual: `marks of a packet to ${to.destination}:${port}: ${marks.join(', ') || 'none'}`,
   })

@@ -4,10 +4,10 @@
 import { z } from 'zod'
 import type { CheckContext } from '../../grading/check-context.ts'
 import { expectNode, expectNodes } from '../../grading/expect-node.ts'
-import { fail, NotApplicable } from '../../grading/failure.ts'
+import { expectThat, NotApplicable } from '../../grading/failure.ts'
 import type { LiveCluster } from '../../grading/live-cluster.ts'
 import type { Truth } from '../../grading/question.ts'
-import type { NodeView } from '../../grading/snapshot.ts'
+import { filesOf, type NodeView } from '../../grading/snapshot.ts'
 import { askFromOutside, mustBeAnswered } from './outside-client.ts'
 import { lvsStage, REAL_PORT, type RealNode, SHARED_VIP, type Stage, VIP } from './stage.ts'
 import { mustHold, mustOwn } from './virtual-server.ts'
@@ -49,7 +49,7 @@ const linksSchema = z.array(
 
 /** The hardware address of the interface that has an address; undefined where `ip` did not say. */
 function hardwareAddress(node: NodeView, address: string): string | undefined {
-  const read = linksSchema.safeParse(JSON.parse(node.text('ip-addr.json') ?? '[]'))
+  const read = linksSchema.safeParse(JSON.parse(filesOf(node).get('ip-addr.json') ?? '[]'))
   const links = read.success ? read.data : []
   return links.find(({ addr_info = [] }) => addr_info.some(({ local }) => local === address))?.address
 }
@@ -141,16 +141,13 @@ async function mustArriveAs(context: CheckContext, stage: Stage, method: Method)
     (sender !== undefined && frame.fromHardware !== sender
       ? `it comes from the hardware address ${frame.fromHardware}, not from the director's, ${sender}`
       : faultOf(frame, method, stage, server))
-  if (frame && !fault) {
-    context.show([printFrame(frame)])
-    return
-  }
-  fail({
+  expectThat(frame && !fault, {
     node: server.node,
     look: `kubectl exec ${server.pod} -c tools -- tcpdump -Z root -nn -e -i eth0 -c 1 ${FILTER[method]}`,
     expected: `a packet for ${to} that the director has forwarded by ${method}`,
     actual: fault ?? 'no such packet arrived at the real server',
   })
+  context.show([printFrame(frame)])
 }
 
 const printFrame = ({ fromHardware, toHardware, length, outer, from, to, port }: Frame): string =>

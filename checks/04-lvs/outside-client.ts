@@ -1,7 +1,7 @@
 // Requests of the machine outside the cluster to virtual servers: single requests, and connections that stay open.
 
 import { onNode } from '../../grading/difference-report.ts'
-import { fail } from '../../grading/failure.ts'
+import { expectNone } from '../../grading/failure.ts'
 import type { LiveCluster } from '../../grading/live-cluster.ts'
 import { OUTSIDE } from '../../host/outside.ts'
 import type { Stage } from './stage.ts'
@@ -95,16 +95,14 @@ export function mustBeAnswered(
   answers: readonly Answer[],
   hint: string,
 ): void {
-  const lost = requests.findIndex((_, index) => answers[index] === undefined)
-  const request = requests[lost]
-  if (!request) return
-  fail({
+  const lost = requests.find((_, index) => answers[index] === undefined)
+  expectNone(lost, (request) => ({
     node: director.name,
     look: asTyped(request),
     expected: `an answer of a real server through ${request.to}`,
     actual: 'no answer',
     hint,
-  })
+  }))
 }
 
 /** How often each node answered, as `NODE 6, NODE 2`. */

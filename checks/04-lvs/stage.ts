@@ -3,7 +3,7 @@ import type { CheckContext } from '../../grading/check-context.ts'
 import { expectNode } from '../../grading/expect-node.ts'
 import { expectFound, podsWithLabel } from '../../grading/expect-object.ts'
 import { NotApplicable } from '../../grading/failure.ts'
-import type { NodeView } from '../../grading/snapshot.ts'
+import { filesOf, type NodeView, nodeAddressOf } from '../../grading/snapshot.ts'
 import { hasOutside, OUTSIDE } from '../../host/outside.ts'
 
 // Addresses from reserved ranges: TEST-NET-1 (RFC 5737) and the range for benchmarks (RFC 2544).
@@ -91,7 +91,7 @@ export async function lvsStage(context: CheckContext): Promise<Stage> {
     actual: ready.length === 0 ? 'none' : `one, on ${ready[0]?.node}`,
     hint: `kubectl apply -f ${MANIFEST}`,
   })
-  const directorAddress = snapshot.objects.nodes.find((node) => node.name === director.name)?.internalIPs[0] ?? ''
+  const directorAddress = nodeAddressOf(snapshot, director.name)
   return { director, directorAddress, realServers }
 }
 
@@ -106,7 +106,7 @@ function readyRealServers({ snapshot }: CheckContext): RealNode[] {
 
 /** ipvsadm runs on the director; not applicable on a kernel without ip_vs. */
 async function mustHaveIpvs({ live }: CheckContext, director: NodeView): Promise<void> {
-  if (director.text('ipvsadm-save') !== undefined) return
+  if (filesOf(director).get('ipvsadm-save') !== undefined) return
   const probe = await live?.onNode(director.name, '[ -e /proc/net/ip_vs ] || modprobe ip_vs')
   if (probe && probe.exitCode !== 0)
     throw new NotApplicable(`the kernel under ${director.name} has no IPVS (module ip_vs); CLUSTER=embedded has it`)

@@ -6,10 +6,10 @@ import { expectOnNode, onNode } from '../../grading/difference-report.ts'
 import { configOf } from '../../grading/evaluate.ts'
 import { expectMode, expectNode } from '../../grading/expect-node.ts'
 import { expectField } from '../../grading/expect-object.ts'
-import { fail } from '../../grading/failure.ts'
 import { HOOKS, type Hook, type HookCounts, HookProbes, LOOK_AT_PROBES } from '../../grading/hook-probes.ts'
 import type { LiveCluster } from '../../grading/live-cluster.ts'
 import type { Truth } from '../../grading/question.ts'
+import { stateOf } from '../../grading/snapshot.ts'
 import { askFromOutside, countOf, mustBeAnswered, tally } from './outside-client.ts'
 import { lvsStage, REAL_PORT, type RealNode, type Stage, VIP, VIPS } from './stage.ts'
 
@@ -31,17 +31,15 @@ const NAME = { masq: 'Masq', route: 'Route', tunnel: 'Tunnel' } as const
 /** The director has this virtual server with exactly these real servers. Returns it. */
 export function mustHold({ director, realServers }: Stage, wanted: Wanted): VirtualServer {
   const { key, scheduler, forward, weights, ports = [REAL_PORT[forward]] } = wanted
-  const found = director.state.virtualServers.find((server) => virtualServerKey(server) === key)
+  const found = stateOf(director).virtualServers.find((server) => virtualServerKey(server) === key)
   const possible = new Set(realServers.flatMap(({ address }) => ports.map((port) => printEndpoint(address, port))))
   const faults = found ? faultsOf(found, wanted, possible) : ['no such virtual server']
-  if (found && faults.length === 0) return found
-  fail({
-    node: director.name,
-    look: onNode(director.name, 'ipvsadm -Ln'),
+  expectOnNode(director.name, 'ipvsadm -Ln', found && faults.length === 0, {
     expected: `the virtual server ${key} with scheduler ${scheduler} and ${weights.length} real servers out of ${[...possible].join(', ')}, ${NAME[forward]}, weights ${weights.join(' and ')}`,
     actual: faults.join('; '),
     hint: `ipvsadm on ${director.name}: -A and ${optionsOf(key)} -s ${scheduler} for the virtual server, -a … -r ADDRESS:PORT ${OPTION[forward]} -w WEIGHT for each real server; -E and -e change what is there.`,
   })
+  return found
 }
 
 function optionsOf(key: string): string {
@@ -71,9 +69,13 @@ function faultsOf(
 /** Compares the real servers' answers with the expected scheduling. */
 export function expectScheduling(
   { director }: Stage,
-  { holds, of = '--stats', ...told }: { holds: boolean; of?: string; expected: string; actual: string; hint?: string },
+  {
+    holds,
+    of = '--stats',
+    ...details
+  }: { holds: boolean; of?: string; expected: string; actual: string; hint?: string },
 ): void {
-  expectOnNode(director.name, `ipvsadm -Ln ${of}`, holds, told)
+  expectOnNode(director.name, `ipvsadm -Ln ${of}`, holds, details)
 }
 
 /** The real node behind an address. */

@@ -5,7 +5,7 @@ import { inChain, onNode } from '../../grading/difference-report.ts'
 import { expectMode, expectNodes } from '../../grading/expect-node.ts'
 import { expectThat, Trouble } from '../../grading/failure.ts'
 import type { Truth } from '../../grading/question.ts'
-import type { NodeView } from '../../grading/snapshot.ts'
+import { kubeProxyVersionOf, type NodeView, stateOf } from '../../grading/snapshot.ts'
 import { webService } from '../../grading/web-service.ts'
 import { expectCounted } from './forward-rule.ts'
 import { AGENT_PORT, agentAt, agentScene, clusterIPs, mustBeClosed, mustListenEverywhere } from './node-agent.ts'
@@ -60,9 +60,10 @@ export async function accessFilterRejects(context: CheckContext): Promise<void> 
   await expectCounted(live, { node: scene.node, rule: by, look: LOOK }, closed, { answers: 0, counted: true, expected })
 }
 
-function mustBeCurrent({ name, kubeProxyVersion }: NodeView): void {
+function mustBeCurrent(node: NodeView): void {
+  const kubeProxyVersion = kubeProxyVersionOf(node)
   expectThat(hasAccessFilter(kubeProxyVersion), {
-    node: name,
+    node: node.name,
     look: 'kubectl -n kube-system get daemonset kube-proxy -o wide',
     expected: 'a kube-proxy of 1.26 or newer on every node',
     actual: `${kubeProxyVersion} runs`,
@@ -83,7 +84,7 @@ function hasAccessFilter(version: string): boolean {
 export function rejectedSet(context: CheckContext): Truth {
   expectMode(context, 'ipvs', { hint: CURRENT_RULES })
   const { node } = agentScene(context)
-  const chain = context.snapshot.node(node).state.iptables.get('filter')?.get(ACCESS_FILTER)
+  const chain = stateOf(context.snapshot.node(node)).iptables.get('filter')?.get(ACCESS_FILTER)
   const rule = chain?.rules.find(({ spec }) => targetOf(spec) === 'REJECT')
   const set = / --match-set (\S+) /.exec(` ${rule?.spec ?? ''}`)?.[1]
   const look = onNode(node, LOOK)
@@ -101,7 +102,7 @@ export function rejectedSet(context: CheckContext): Truth {
 export function gainedAddresses(context: CheckContext): Truth {
   expectMode(context, 'ipvs', { hint: 'make ipvs KUBE_PROXY_VERSION=1.20' })
   const { node } = agentScene(context)
-  const link = context.snapshot.node(node).state.links.find(({ name }) => name === 'kube-ipvs0')
+  const link = stateOf(context.snapshot.node(node)).links.find(({ name }) => name === 'kube-ipvs0')
   const own = (link?.addresses ?? []).filter(({ family }) => family === 'inet')
   return { accepts: [`${own.length}`], look: onNode(node, 'ip -brief -4 address show kube-ipvs0') }
 }

@@ -1,4 +1,4 @@
-import { type CheckContext, holdsOnceSeen } from '../../grading/check-context.ts'
+import { type CheckContext, onceSeen } from '../../grading/check-context.ts'
 import { expectMode } from '../../grading/expect-node.ts'
 import type { LiveCluster } from '../../grading/live-cluster.ts'
 import { webService } from '../../grading/web-service.ts'
@@ -22,11 +22,7 @@ const CLOSED = 'closed-in-iptables-mode'
 const EXPOSED = 'exposed-in-ipvs-mode'
 
 /** iptables mode: the agent listens on all addresses of its node, which do not include ClusterIPs. */
-export async function clusterIPsLeadNowhere(context: CheckContext): Promise<void> {
-  await holdsOnceSeen(context, CLOSED, () => proveClusterIPsLeadNowhere(context))
-}
-
-async function proveClusterIPsLeadNowhere(context: CheckContext): Promise<object> {
+export const clusterIPsLeadNowhere = onceSeen(CLOSED, async (context) => {
   const { snapshot, live } = context
   expectMode(context, 'iptables', {
     hint: 'make iptables, then make flush-nat; this lab begins in that mode (make reset-5).',
@@ -42,14 +38,10 @@ async function proveClusterIPsLeadNowhere(context: CheckContext): Promise<object
   }).isNotDelivered()
   if (live) await mustBeClosed(live, [address], { scene, hint: 'make flush-nat removes the leftovers of IPVS mode.' })
   return { address }
-}
+})
 
 /** IPVS mode with the rules of kube-proxy 1.20: the client reaches the agent of its own node through every ClusterIP. */
-export async function everyClusterIPLeadsToAgent(context: CheckContext): Promise<void> {
-  await holdsOnceSeen(context, EXPOSED, () => proveEveryClusterIPLeadsToAgent(context))
-}
-
-async function proveEveryClusterIPLeadsToAgent(context: CheckContext): Promise<object> {
+export const everyClusterIPLeadsToAgent = onceSeen(EXPOSED, async (context) => {
   const { snapshot, live } = context
   expectMode(context, 'ipvs', { hint: OLD_RULES })
   const scene = agentScene(context)
@@ -68,7 +60,7 @@ async function proveEveryClusterIPLeadsToAgent(context: CheckContext): Promise<o
     }).isDelivered()
   if (live) await mustAnswerEverywhere(live, addresses, scene.node)
   return { version: view.kubeProxyVersion, addresses }
-}
+})
 
 async function mustAnswerEverywhere(live: LiveCluster, addresses: readonly string[], node: string): Promise<void> {
   const replies = await askAgents(live, addresses)

@@ -1,17 +1,17 @@
 import { parseIptablesSave } from '../../dataplane/iptables-save.ts'
 import { ParseError } from '../../dataplane/parse-error.ts'
-import { type CheckContext, holdsOnceSeen } from '../../grading/check-context.ts'
+import { type CheckContext, onceSeen } from '../../grading/check-context.ts'
 import { expectOnNode, onNode } from '../../grading/difference-report.ts'
 import { expectMode } from '../../grading/expect-node.ts'
 import { expectFound } from '../../grading/expect-object.ts'
 import { Trouble } from '../../grading/failure.ts'
 import type { LiveCluster } from '../../grading/live-cluster.ts'
-import type { NodeView } from '../../grading/snapshot.ts'
+import { type NodeView, stateOf } from '../../grading/snapshot.ts'
 import { type WebService, webService } from '../../grading/web-service.ts'
 import { chainsLeadToPods } from '../01-iptables/web-chains.ts'
 import { clientPod } from '../02-ipvs/web-requests.ts'
 import { answered } from './node-agent.ts'
-import { expectPacket, expectPredictedIpvs, type Stop } from './packet-path.ts'
+import { clientInIpvsMode, expectPacket, type Stop } from './packet-path.ts'
 
 /** kube-proxy's own syncs set the counters of its chains to zero; the measurement is repeated up to this often. */
 const ATTEMPTS = 3
@@ -90,11 +90,7 @@ const isRuleNote = (value: unknown): value is RuleNote =>
   ['node', 'table', 'chain', 'rule'].every((key) => key in value && typeof value[key as keyof object] === 'string')
 
 /** iptables mode: a rule in FORWARD of the client's node stops its requests to web. */
-export async function forwardRuleStops(context: CheckContext): Promise<void> {
-  await holdsOnceSeen(context, STOPPED, () => proveForwardRuleStops(context))
-}
-
-async function proveForwardRuleStops(context: CheckContext): Promise<object> {
+export const forwardRuleStops = onceSeen(STOPPED, async (context) => {
   const { snapshot, live } = context
   expectMode(context, 'iptables', {
     hint: 'make iptables, then make flush-nat; this lab begins in that mode (make reset-5).',
@@ -109,20 +105,12 @@ async function proveForwardRuleStops(context: CheckContext): Promise<object> {
   if (live)
     await expectCounted(live, { node, rule: by, look: LOOK }, () => answered(live, service), STOPPED_AND_COUNTED)
   return { ...by, node }
-}
+})
 
 /** IPVS mode: the same rule exists, requests to web are answered, and the rule does not match them. */
-export async function forwardRuleNotTraversed(context: CheckContext): Promise<void> {
-  await holdsOnceSeen(context, NOT_ASKED, () => proveForwardRuleNotTraversed(context))
-}
-
-async function proveForwardRuleNotTraversed(context: CheckContext): Promise<object> {
-  const { snapshot, live } = context
-  expectMode(context, 'ipvs', { hint: 'make ipvs KUBE_PROXY_VERSION=1.20' })
-  const service = webService(snapshot)
-  const { address: client, node } = clientPod(context)
-  expectPredictedIpvs(context, node)
-  const view = snapshot.node(node)
+export const forwardRuleNotTraversed = onceSeen(NOT_ASKED, async (context) => {
+  const { live } = context
+  const { service, client, view } = clientInIpvsMode(context)
   const rule = expectForwardRule(context, view)
   expectPacket(view, client, service, {
     look: 'iptables -nvL; ipvsadm -Ln',
@@ -136,12 +124,13 @@ async function proveForwardRuleNotTraversed(context: CheckContext): Promise<obje
     }).isStopped((by) => by.rule === rule.rule)
   if (live) await mustAnswerUnseen(live, service, rule)
   return rule
-}
+})
 
 /** The rule of step forward-rule is still on that node. Returns it. */
-export function expectForwardRule({ notes }: CheckContext, { name, state }: NodeView): RuleNote {
+export function expectForwardRule({ notes }: CheckContext, node: NodeView): RuleNote {
+  const { name } = node
   const rule = notes.read(STOPPED, isRuleNote)
-  const rules = rule?.node === name ? state.iptables.get(rule.table)?.get(rule.chain)?.rules : undefined
+  const rules = rule?.node === name ? stateOf(node).iptables.get(rule.table)?.get(rule.chain)?.rules : undefined
   const isThere = rules?.some(({ spec }) => `-A ${rule?.chain} ${spec}` === rule?.rule)
   return expectFound(isThere ? rule : undefined, {
     node: name,

@@ -1,8 +1,8 @@
-import { type CheckContext, holdsOnceSeen } from '../../grading/check-context.ts'
+import { type CheckContext, onceSeen } from '../../grading/check-context.ts'
 import { inChain } from '../../grading/difference-report.ts'
 import { expectMode, expectNodes } from '../../grading/expect-node.ts'
 import type { Truth } from '../../grading/question.ts'
-import type { NodeView, Snapshot } from '../../grading/snapshot.ts'
+import { type NodeView, type Snapshot, stateOf } from '../../grading/snapshot.ts'
 import { webService } from '../../grading/web-service.ts'
 import { nothingGoesBefore } from '../01-iptables/iptables-mode.ts'
 import { clientPod } from '../02-ipvs/web-requests.ts'
@@ -18,17 +18,13 @@ import {
   mustListenEverywhere,
   mustListenOnNodeAddress,
 } from './node-agent.ts'
-import { expectPacket, expectPredictedIpvs, filterHooks, type NodeTables } from './packet-path.ts'
+import { clientInIpvsMode, expectPacket, expectPredictedIpvs, filterHooks, type NodeTables } from './packet-path.ts'
 
 const OWN_FILTER = 'own-filter-closed'
 const BOUND = 'bound-agent-closed'
 
 /** A rule of the learner on every node with an agent stops packets to a ClusterIP that are not for a Service port. */
-export async function ownFilterCloses(context: CheckContext): Promise<void> {
-  await holdsOnceSeen(context, OWN_FILTER, () => proveOwnFilterCloses(context))
-}
-
-async function proveOwnFilterCloses(context: CheckContext): Promise<object> {
+export const ownFilterCloses = onceSeen(OWN_FILTER, async (context) => {
   const { snapshot, live } = context
   expectMode(context, 'ipvs', { hint: OLD_RULES })
   const scene = agentScene(context)
@@ -54,14 +50,10 @@ async function proveOwnFilterCloses(context: CheckContext): Promise<object> {
   const hint = 'The rule must be in INPUT of that node.'
   if (live) await mustBeClosed(live, addresses, { scene, hint, service, view })
   return { addresses }
-}
+})
 
-/** The agent listens only on the node's own address; without any rule, no ClusterIP leads to it. */
-export async function boundAgentIsClosed(context: CheckContext): Promise<void> {
-  await holdsOnceSeen(context, BOUND, () => proveBoundAgentIsClosed(context))
-}
-
-async function proveBoundAgentIsClosed(context: CheckContext): Promise<object> {
+/** The agent listens only on the node's own address; it is unreachable through ClusterIPs without any rule. */
+export const boundAgentIsClosed = onceSeen(BOUND, async (context) => {
   const { snapshot, live } = context
   expectMode(context, 'ipvs', { hint: OLD_RULES })
   const scene = agentScene(context)
@@ -75,10 +67,12 @@ async function proveBoundAgentIsClosed(context: CheckContext): Promise<object> {
   const hint = 'Is it bound to the address of the node?'
   if (live) await mustBeClosed(live, clusterIPs(snapshot), { scene, hint })
   return { address }
-}
+})
 
 /** The node without kube-proxy's own filter, so that only the learner's rule is judged. */
-function withoutAccessFilter({ name, state }: NodeView): NodeTables {
+function withoutAccessFilter(node: NodeView): NodeTables {
+  const { name } = node
+  const state = stateOf(node)
   const filter = state.iptables.get('filter')
   const input = filter?.get('INPUT')
   if (!filter || !input) return { name, state }
@@ -105,17 +99,9 @@ const KERNEL_TABLES = new Set(['raw', 'mangle', 'nat', 'filter', 'security'])
  * IPVS mode: a rule also stops the client's requests to web, and the rule that stopped them in iptables mode still exists.
  * One rule in PREROUTING is enough for both, because the paths of the modes differ only after it.
  */
-export async function stoppedInEitherMode(context: CheckContext): Promise<void> {
-  await holdsOnceSeen(context, CLOSED, () => proveStoppedInEitherMode(context))
-}
-
-async function proveStoppedInEitherMode(context: CheckContext): Promise<object> {
-  const { snapshot, live } = context
-  expectMode(context, 'ipvs', { hint: 'make ipvs KUBE_PROXY_VERSION=1.20' })
-  const service = webService(snapshot)
-  const { address: client, node } = clientPod(context)
-  expectPredictedIpvs(context, node)
-  const view = snapshot.node(node)
+export const stoppedInEitherMode = onceSeen(CLOSED, async (context) => {
+  const { live } = context
+  const { service, client, node, view } = clientInIpvsMode(context)
   const by = expectPacket(view, client, service, {
     look: 'iptables -nvL INPUT',
     expected: `a rule on ${node} that stops packets from ${client} to ${service.address} before IPVS`,
@@ -136,7 +122,7 @@ async function proveStoppedInEitherMode(context: CheckContext): Promise<object> 
       STOPPED_AND_COUNTED,
     )
   return { ...by, node }
-}
+})
 
 /** Question: the chain of filter that the client's packet to web traverses before IPVS. */
 export function chainBeforeIpvs(context: CheckContext): Truth {

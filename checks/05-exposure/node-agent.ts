@@ -1,10 +1,10 @@
 import type { CheckContext } from '../../grading/check-context.ts'
 import { expectReadyPod, podsWithLabel } from '../../grading/expect-object.ts'
 import { expectAnswered, expectListener } from '../../grading/expect-traffic.ts'
-import { fail } from '../../grading/failure.ts'
+import { expectNone, expectThat } from '../../grading/failure.ts'
 import { type HttpReply, httpRequests, readReplies } from '../../grading/http-requests.ts'
 import type { LiveCluster } from '../../grading/live-cluster.ts'
-import type { NodeView, Snapshot } from '../../grading/snapshot.ts'
+import { type NodeView, nodeAddressOf, objectsOf, type Snapshot } from '../../grading/snapshot.ts'
 import type { WebService } from '../../grading/web-service.ts'
 import { CLIENT, clientPod, newToken, separateRequests } from '../02-ipvs/web-requests.ts'
 import { DROPPED_SECONDS } from '../03-from-outside/outside-requests.ts'
@@ -32,15 +32,19 @@ export function agentScene(context: CheckContext): AgentScene {
     expected: `a node agent that is ready on ${node}, beside the Pod client`,
     hint: `kubectl apply -f ${MANIFEST}`,
   })
-  return { client, node, nodeAddress: snapshot.objects.nodes.find(({ name }) => name === node)?.internalIPs[0] ?? '' }
+  return {
+    client,
+    node,
+    nodeAddress: nodeAddressOf(snapshot, node),
+  }
 }
 
 /** The agent's port on an address. */
 export const agentAt = (address: string) => ({ address, port: AGENT_PORT })
 
 /** IPv4 ClusterIPs of all Services. */
-export const clusterIPs = ({ objects }: Snapshot): string[] =>
-  objects.services.flatMap((service) => service.clusterIPs.filter((ip) => /^\d/.test(ip)))
+export const clusterIPs = (snapshot: Snapshot): string[] =>
+  objectsOf(snapshot).services.flatMap((service) => service.clusterIPs.filter((ip) => /^\d/.test(ip)))
 
 /** The agent on the client's node listens on all addresses. A capture does not record listeners. */
 export async function mustListenEverywhere({ live }: CheckContext, { node }: AgentScene): Promise<void> {
@@ -99,7 +103,7 @@ function agentReplies(addresses: readonly string[], replies: readonly HttpReply[
 const askCommand = (address: string) =>
   `kubectl exec client -- curl -sS --connect-timeout 2 http://${address}:${AGENT_PORT}`
 
-/** What must still answer while other addresses must not. */
+/** The addresses that must still answer. */
 interface StillOpen {
   scene: AgentScene
   hint: string
@@ -109,8 +113,8 @@ interface StillOpen {
 }
 
 /**
- * None of these addresses leads the client to an agent (in some networks another machine answers on any address, which is
- * ignored). The agent still answers on the node's own address, and so does the Service: nothing else was closed.
+ * The client reaches no agent through these addresses (in some networks another machine answers on any address, which is
+ * ignored). The agent still answers on the node's own address, and so does the Service.
  */
 export async function mustBeClosed(live: LiveCluster, addresses: readonly string[], open: StillOpen): Promise<void> {
   const { scene, hint, service, view } = open
@@ -124,17 +128,14 @@ export async function mustBeClosed(live: LiveCluster, addresses: readonly string
   const all = readReplies(stdout)
   const replies = agentReplies(asked, all)
   const wrong = replies.find(({ address, node: by, silent }) => address !== nodeAddress && (by !== undefined || silent))
-  if (wrong)
-    fail({
-      node,
-      look: askCommand(wrong.address),
-      expected: `no answer of an agent on port ${AGENT_PORT} of ${wrong.address}`,
-      actual:
-        wrong.node === undefined
-          ? 'a connection was accepted there, without an answer in time'
-          : `the agent of ${wrong.node} answers`,
-      hint,
-    })
+  expectNone(wrong, ({ address, node: by }) => ({
+    node,
+    look: askCommand(address),
+    expected: `no answer of an agent on port ${AGENT_PORT} of ${address}`,
+    actual:
+      by === undefined ? 'a connection was accepted there, without an answer in time' : `the agent of ${by} answers`,
+    hint,
+  }))
   mustHaveAnswered(replies, scene)
   if (!service || !view) return
   const { address, port, name } = service
@@ -161,16 +162,15 @@ export function expectAgent(
   { address, node, expected }: { address: string; node: string; expected: string },
 ): void {
   const reply = replies.find((one) => one.address === address)
-  if (reply?.node === node) return
   const actual = reply?.node ? `the agent of ${reply.node} answers` : reply?.error || 'no answer of the agent'
-  fail({ node, look: askCommand(address), expected, actual })
+  expectThat(reply?.node === node, { node, look: askCommand(address), expected, actual })
 }
 
 function mustHaveAnswered(replies: readonly AgentReply[], { node, nodeAddress: address }: AgentScene): void {
   expectAgent(replies, { address, node, expected: `the agent's answer on ${address}, the node's own address` })
 }
 
-/** How many of the client's requests to a Service, or to one Pod, were answered. */
+/** The number of the client's requests to a Service, or to one Pod, that were answered. */
 export async function answered(
   live: LiveCluster,
   target: { address: string; port: number },

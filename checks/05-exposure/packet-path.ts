@@ -4,11 +4,12 @@ import type { Hook } from '../../dataplane/trace/step.ts'
 import { CircleError, PacketError, tracePacket } from '../../dataplane/trace.ts'
 import type { CheckContext } from '../../grading/check-context.ts'
 import { onNode } from '../../grading/difference-report.ts'
-import { expectNodes } from '../../grading/expect-node.ts'
+import { expectMode, expectNodes } from '../../grading/expect-node.ts'
 import { fail, Trouble } from '../../grading/failure.ts'
-import type { NodeView } from '../../grading/snapshot.ts'
+import { type NodeView, stateOf } from '../../grading/snapshot.ts'
 import { webService } from '../../grading/web-service.ts'
 import { dummyDeviceOwnsClusterIPs } from '../02-ipvs/equality.ts'
+import { clientPod } from '../02-ipvs/web-requests.ts'
 
 /** The rule that stops every packet of a kind. */
 export interface Stop {
@@ -31,8 +32,9 @@ interface Destination {
 }
 
 /** The path of a Pod's packet through the tables of its node. Throws Trouble when it can't be traced. */
-function packetPathOf({ name, state }: NodeTables, source: string, { address, port }: Destination): PacketPath {
-  const trace = tracedOrTrouble(name, () =>
+function packetPathOf(node: NodeTables, source: string, { address, port }: Destination): PacketPath {
+  const state = stateOf(node)
+  const trace = tracedOrTrouble(node.name, () =>
     tracePacket(state, { from: 'pod', source, destination: address, port, protocol: 'tcp' }, { matchingOnly: true }),
   )
   const [loss] = trace.lost
@@ -47,9 +49,13 @@ function packetPathOf({ name, state }: NodeTables, source: string, { address, po
 }
 
 /** The filter chains that the packet traverses before IPVS or forwarding: INPUT, or FORWARD. */
-export function filterHooks({ name, state }: NodeTables, source: string, { address, port }: Destination): Hook[] {
-  const { steps } = tracedOrTrouble(name, () =>
-    tracePacket(state, { from: 'pod', source, destination: address, port, protocol: 'tcp' }, { matchingOnly: true }),
+export function filterHooks(node: NodeTables, source: string, { address, port }: Destination): Hook[] {
+  const { steps } = tracedOrTrouble(node.name, () =>
+    tracePacket(
+      stateOf(node),
+      { from: 'pod', source, destination: address, port, protocol: 'tcp' },
+      { matchingOnly: true },
+    ),
   )
   const taken = steps.findIndex(({ table }) => table === 'ipvs')
   const before = taken === -1 ? steps : steps.slice(0, taken)
@@ -90,7 +96,7 @@ class PathExpectation {
     if (this.#path.end === 'stopped') this.#fails()
   }
 
-  /** A process of the node gets it. */
+  /** A process of the node receives it. */
   isDelivered(): void {
     if (this.#path.end !== 'delivered') this.#fails()
   }
@@ -107,13 +113,13 @@ class PathExpectation {
   #fails(): never {
     const { look, expected, hint } = this.#words
     const { address, port } = this.#to
-    const told = typeof hint === 'function' ? hint(this.#path) : hint
+    const advice = typeof hint === 'function' ? hint(this.#path) : hint
     fail({
       node: this.#node.name,
       look: onNode(this.#node.name, look),
       expected,
       actual: `a packet for ${address}:${port} ${describePath(this.#path, this.#node.name)}`,
-      ...(told === undefined ? {} : { hint: told }),
+      ...(advice === undefined ? {} : { hint: advice }),
     })
   }
 }
@@ -146,4 +152,13 @@ export function expectPredictedIpvs(context: CheckContext, node: string): void {
   expectNodes(nodes)
     .virtualServer(`TCP ${printEndpoint(address, port)}`)
     .equalPrediction('ipvs', `a virtual server for ${name} with each of its Pods`)
+}
+
+/** IPVS mode with the rules of 1.20, where the client's packets to web are judged: its node equals the prediction. */
+export function clientInIpvsMode(context: CheckContext) {
+  expectMode(context, 'ipvs', { hint: 'make ipvs KUBE_PROXY_VERSION=1.20' })
+  const service = webService(context.snapshot)
+  const { address: client, node } = clientPod(context)
+  expectPredictedIpvs(context, node)
+  return { service, client, node, view: context.snapshot.node(node) }
 }

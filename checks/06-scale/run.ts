@@ -20,7 +20,8 @@ import { readObjects } from '../../dataplane/objects.ts'
 import { predict } from '../../dataplane/predict.ts'
 import { requireSupport } from '../../embedded/index.ts'
 import type { CheckContext } from '../../grading/check-context.ts'
-import { fail, NotApplicable } from '../../grading/failure.ts'
+import { expectFound } from '../../grading/expect-object.ts'
+import { expectThat, NotApplicable } from '../../grading/failure.ts'
 import type { Truth } from '../../grading/question.ts'
 
 /** Prints the last run again. */
@@ -29,19 +30,13 @@ export const SHOW = 'make measure SHOW=1'
 const repeated: readonly Quantity[] = ['changeMs', 'newMoreMicros', 'keptMoreMicros', 'workMicros', 'busyMore']
 
 /**
- * The run that the steps judge, kept in the cluster by `make measure`. Not applicable for a capture without one, and on a
- * machine that can't run the measuring kernel.
+ * The run that the steps judge, stored in the cluster by `make measure`. Not applicable for a capture without one, and on a machine
+ * that can't run the measuring kernel.
  */
 export async function measuredRun({ notes, live }: CheckContext): Promise<Measurement> {
   const run = notes.read(MEASUREMENT, isMeasurement)
-  if (run) return run
-  if (!live) throw new NotApplicable('nothing was measured before this capture was taken')
-  try {
-    await requireSupport('uml')
-  } catch (error) {
-    throw new NotApplicable(`the measuring kernel does not run here: ${error instanceof Error ? error.message : error}`)
-  }
-  return fail({
+  if (!run) await mustBeMeasurable(live)
+  return expectFound(run, {
     look: SHOW,
     expected: 'one run in which both modes were measured at the same sizes',
     actual: 'no such run in the ConfigMap lab-6',
@@ -49,7 +44,16 @@ export async function measuredRun({ notes, live }: CheckContext): Promise<Measur
   })
 }
 
-/** Both modes at four sizes or more, everything several times. */
+async function mustBeMeasurable(live: CheckContext['live']): Promise<void> {
+  if (!live) throw new NotApplicable('nothing was measured before this capture was taken')
+  try {
+    await requireSupport('uml')
+  } catch (error) {
+    throw new NotApplicable(`the measuring kernel does not run here: ${error instanceof Error ? error.message : error}`)
+  }
+}
+
+/** The run has both modes at four sizes or more, with several samples each. */
 export async function bothModesMeasured(context: CheckContext): Promise<void> {
   const run = await measuredRun(context)
   context.show(measurementTable(run))
@@ -70,17 +74,17 @@ export async function bothModesMeasured(context: CheckContext): Promise<void> {
         })
 }
 
-/** What was measured is as it must be; `make measure SHOW=1` prints it. */
+/** Asserts a property of the run; `make measure SHOW=1` prints the run. */
 export function expectRun(
   holds: boolean,
-  told: { expected: string; actual: string; hint?: string; next?: string },
+  details: { expected: string; actual: string; hint?: string; next?: string },
 ): void {
-  if (!holds) fail({ look: SHOW, ...told })
+  expectThat(holds, { look: SHOW, ...details })
 }
 
 /**
- * What kube-proxy of a mode programs for that number of Services. Every Service adds the same, so predictions for ten and for twenty
- * give the counts of any number.
+ * The counts that kube-proxy of a mode programs for a number of Services. They are linear in the number, and extrapolated from
+ * predictions for ten and for twenty.
  */
 function predictedCounts(mode: SwitchedMode, services: number, endpoints: number): Counts {
   const countsOf = (size: number) => {
@@ -98,7 +102,7 @@ function predictedCounts(mode: SwitchedMode, services: number, endpoints: number
   }
 }
 
-/** What was counted on the node is what kube-proxy of that mode programs, at every size. */
+/** The counts on the node equal those that kube-proxy of that mode programs, at every size. */
 const countsArePredicted = (mode: SwitchedMode) => async (context: CheckContext) => {
   const { endpoints, ...run } = await measuredRun(context)
   for (const point of run[mode])
@@ -112,13 +116,13 @@ const countsArePredicted = (mode: SwitchedMode) => async (context: CheckContext)
     }
 }
 
-/** iptables mode: an entry more in KUBE-SERVICES for every Service, and more rules behind it. */
+/** iptables mode: every Service adds a rule to KUBE-SERVICES, and further rules in other chains. */
 export const entriesGrow = countsArePredicted('iptables')
 
 /** IPVS mode: the same rules at every size; sets and virtual servers have grown by the number of Services instead. */
 export const rulesStay = countsArePredicted('ipvs')
 
-/** The number of rules that one more Service adds in iptables mode. */
+/** The number of rules that one Service adds in iptables mode. */
 export async function rulesOfOneService(context: CheckContext): Promise<Truth> {
   const { iptables } = await measuredRun(context)
   const [first, last] = [iptables[0] ?? largestPoint(iptables), largestPoint(iptables)]

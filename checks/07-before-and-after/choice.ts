@@ -7,6 +7,7 @@ import { onNode } from '../../grading/difference-report.ts'
 import { configOf } from '../../grading/evaluate.ts'
 import { NotApplicable } from '../../grading/failure.ts'
 import type { Truth } from '../../grading/question.ts'
+import { objectsOf } from '../../grading/snapshot.ts'
 import { webService } from '../../grading/web-service.ts'
 import { hasNftables, kernelLacks, recordedLack } from './nftables.ts'
 
@@ -21,7 +22,7 @@ const VERSION_WITH: Record<KubeProxyMode, string> = {
 /** The predicted facts of a mode, for the Services of this cluster. */
 interface ModeFacts {
   mode: KubeProxyMode
-  /** Rules that one more Service adds to the list that every new connection traverses. */
+  /** The number of rules that one Service adds to the list that every new connection traverses. */
   longerBy: number
   /** Virtual servers, which have a scheduler. */
   virtualServers: number
@@ -36,7 +37,7 @@ function entries({ iptables, nftables }: NodeState): number {
 
 /** The objects with a copy of the Service web, under another name and address. */
 function withOneMore({ snapshot }: CheckContext): ClusterObjects {
-  const { objects } = snapshot
+  const objects = objectsOf(snapshot)
   const { name } = webService(snapshot)
   const twin = (text: string) => (text === name ? `${name}-twin` : text)
   const services = objects.services.filter((service) => service.name === name)
@@ -57,7 +58,7 @@ function withOneMore({ snapshot }: CheckContext): ClusterObjects {
 /** The facts of every mode, predicted for the first node. */
 function modeFacts(context: CheckContext): ModeFacts[] {
   const { snapshot, nodes } = context
-  const { objects } = snapshot
+  const objects = objectsOf(snapshot)
   const config = configOf(snapshot)
   const more = withOneMore(context)
   const node = nodes[0]?.name ?? ''

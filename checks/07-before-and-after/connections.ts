@@ -2,7 +2,7 @@ import { type ApiObject, hasCondition } from '../../grading/api-object.ts'
 import { type CheckContext, holdsOnceSeen } from '../../grading/check-context.ts'
 import { expectMode } from '../../grading/expect-node.ts'
 import { expectField } from '../../grading/expect-object.ts'
-import { fail, NotApplicable } from '../../grading/failure.ts'
+import { expectThat, NotApplicable } from '../../grading/failure.ts'
 import { httpRequests, readReplies } from '../../grading/http-requests.ts'
 import type { LiveCluster } from '../../grading/live-cluster.ts'
 import type { Truth } from '../../grading/question.ts'
@@ -33,23 +33,28 @@ export function deafScene(context: CheckContext): DeafScene {
   const service = webService(context.snapshot)
   const deaf = service.backends.find(({ pod }) => pod === DEAF)
   const healthy = service.backends.filter(({ pod }) => pod !== DEAF)
-  if (deaf && healthy.length >= 2) return { service, deaf, healthy, node }
-  if (!context.live) throw new NotApplicable('the Pod deaf was no endpoint of web when this capture was taken')
-  return fail({
+  const isComplete = deaf !== undefined && healthy.length >= 2
+  if (!isComplete && !context.live)
+    throw new NotApplicable('the Pod deaf was no endpoint of web when this capture was taken')
+  expectThat(isComplete, {
     look: 'kubectl get endpointslices -l app=web; kubectl get pods -l app=web -o wide',
     expected: 'two Pods of nginx and the Pod deaf among the ready endpoints of web',
     actual: deaf ? `deaf and ${healthy.length} more` : `${healthy.length} endpoints, without deaf`,
     next: deaf ? 'make web' : `kubectl apply -f ${FOLDER}/deaf.yaml`,
   })
+  return { service, deaf, healthy, node }
 }
 
 /** Expects a result of the client's connections to an address. */
 export function expectConnections(
   address: string,
   port: number,
-  { holds, ...told }: { holds: boolean; expected: string; actual: string; node?: string },
+  { holds, ...details }: { holds: boolean; expected: string; actual: string; node?: string },
 ): void {
-  if (!holds) fail({ look: `kubectl exec ${CLIENT.name} -- curl -sS --max-time 3 http://${address}:${port}`, ...told })
+  expectThat(holds, {
+    look: `kubectl exec ${CLIENT.name} -- curl -sS --max-time 3 http://${address}:${port}`,
+    ...details,
+  })
 }
 
 /** deaf is ready, an endpoint of web, and refuses; the others answer. */
@@ -97,7 +102,9 @@ interface Connections {
   answered: { pod: string; node: string; count: number }[]
 }
 
-/** Lets the client open this number of connections to a Service, one after the other, also after a failure. */
+/**
+ * Opens this number of sequential connections from the client to a Service, and continues after a failure.
+ */
 export async function connect(live: LiveCluster, service: WebService, times: number): Promise<Connections> {
   const token = newToken()
   const { address, port } = service

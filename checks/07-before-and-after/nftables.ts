@@ -6,7 +6,7 @@ import { type CheckContext, holdsOnceSeen, mustHaveSeen } from '../../grading/ch
 import { expectMode, expectNodes } from '../../grading/expect-node.ts'
 import { OutOfReach, Trouble } from '../../grading/failure.ts'
 import type { LiveCluster } from '../../grading/live-cluster.ts'
-import type { NodeView } from '../../grading/snapshot.ts'
+import { filesOf, kubeProxyVersionOf, type NodeView, stateOf } from '../../grading/snapshot.ts'
 import { webService } from '../../grading/web-service.ts'
 import { CLIENT } from '../02-ipvs/web-requests.ts'
 import { connect, expectConnections, mustAllBeAnswered } from './connections.ts'
@@ -16,8 +16,8 @@ import { mustHoldIptablesModeOnly } from './userspace.ts'
 const known = new WeakMap<LiveCluster['cluster'], Map<FlushedMode, Promise<string | undefined>>>()
 
 /**
- * What the nodes' kernel lacks for a mode, in a clause; undefined if it lacks nothing. Throws Trouble when no node can be
- * probed.
+ * The features of a mode that the nodes' kernel lacks, as a clause; undefined if it lacks none. Throws Trouble if no node
+ * can be probed.
  */
 export function kernelLacks(
   live: LiveCluster,
@@ -52,11 +52,13 @@ async function ask(live: LiveCluster, nodes: readonly NodeView[], mode: FlushedM
 
 /**
  * The same from a thorough capture of each node (`kernel-modes`: "nftables: runs", "nftables: no NAT in nf_tables"). `lacks`
- * is undefined if the kernel lacks nothing; the result is undefined if the capture does not contain it.
+ * is undefined if the kernel has all features; the result is undefined if the capture does not contain it.
  */
 export function recordedLack(nodes: readonly NodeView[], mode: FlushedMode): { lacks: string | undefined } | undefined {
   const said = nodes.map((node) => {
-    const line = node.text('kernel-modes')?.match(new RegExp(`^${mode}: (.+)$`, 'm'))?.[1]
+    const line = filesOf(node)
+      .get('kernel-modes')
+      ?.match(new RegExp(`^${mode}: (.+)$`, 'm'))?.[1]
     return { node: node.name, line }
   })
   const lacking = said.find(({ line }) => line?.startsWith('no '))
@@ -65,7 +67,8 @@ export function recordedLack(nodes: readonly NodeView[], mode: FlushedMode): { l
 }
 
 /** Whether this kube-proxy has the mode without a feature gate. Throws Trouble for a version that is not modelled. */
-export function hasNftables({ kubeProxyVersion: version }: NodeView): boolean {
+export function hasNftables(node: NodeView): boolean {
+  const version = kubeProxyVersionOf(node)
   try {
     return newestBefore(version) !== undefined || featuresOf(version).nftables === 'available'
   } catch (error) {
@@ -103,7 +106,7 @@ export async function hasSeparateTables(context: CheckContext): Promise<void> {
     expectNodes(context.nodes)
       .where((where) => 'nft' in where && !isElement(where), LOOK)
       .equalPrediction('nftables', 'the tables kube-proxy of families ip and ip6, with the chains that no Service owns')
-    return Object.fromEntries(context.nodes.map(({ name, state }) => [name, state.nftables?.length ?? 0]))
+    return Object.fromEntries(context.nodes.map((node) => [node.name, stateOf(node).nftables?.length ?? 0]))
   })
 }
 
@@ -135,7 +138,7 @@ export async function mapsLeadToPods(context: CheckContext): Promise<void> {
   })
 }
 
-/** There is nothing of iptables or IPVS mode. */
+/** No rules, sets or virtual servers of iptables or IPVS mode exist. */
 export async function nothingBeside(context: CheckContext): Promise<void> {
   await mustHaveNftables(context)
   await holdsOnceSeen(context, 'nftables-alone', async () => {
@@ -148,7 +151,7 @@ export async function nothingBeside(context: CheckContext): Promise<void> {
   })
 }
 
-/** After nftables mode was seen: iptables mode again, and no table is left. */
+/** After nftables mode was observed: iptables mode, without tables of nftables mode. */
 export async function nothingOfNftables(context: CheckContext): Promise<void> {
   await mustHaveNftables(context)
   mustHaveSeen(context, {

@@ -3,16 +3,16 @@ import { multisetDifference } from '../../dataplane/compare/finding.ts'
 import type { NodeState } from '../../dataplane/node-state.ts'
 import { targetOf } from '../../dataplane/rule-text.ts'
 import { type CheckContext, holdsOnceSeen, mustHaveSeen } from '../../grading/check-context.ts'
-import { onNode } from '../../grading/difference-report.ts'
+import { expectOnNode, onNode } from '../../grading/difference-report.ts'
 import { evaluate } from '../../grading/evaluate.ts'
 import { expectMode, expectNodes } from '../../grading/expect-node.ts'
 import { expectFound } from '../../grading/expect-object.ts'
 import { expectListener } from '../../grading/expect-traffic.ts'
-import { fail, NotApplicable } from '../../grading/failure.ts'
+import { NotApplicable } from '../../grading/failure.ts'
 import type { LiveCluster } from '../../grading/live-cluster.ts'
 import type { Truth } from '../../grading/question.ts'
 import type { Difference } from '../../grading/report-schema.ts'
-import type { NodeView } from '../../grading/snapshot.ts'
+import { type NodeView, stateOf } from '../../grading/snapshot.ts'
 import { type WebService, webService } from '../../grading/web-service.ts'
 import { nothingGoesBefore } from '../01-iptables/iptables-mode.ts'
 import { chainsLeadToPods } from '../01-iptables/web-chains.ts'
@@ -60,28 +60,26 @@ const withoutPort = (spec: string): string =>
 const rulesIn = ({ iptables }: NodeState, table: string, chain: string): string[] =>
   (iptables.get(table)?.get(chain)?.rules ?? []).map(({ spec }) => withoutPort(spec))
 
-/** The rules that lead to listeners, and the jumps to them, are on a node as predicted. Fails with each that is not. */
+const LIST_PORTALS = 'iptables -t nat -S KUBE-PORTALS-CONTAINER; iptables -t nat -S KUBE-PORTALS-HOST'
+
+/** The rules that redirect to listeners, and the jumps to them, are as predicted on a node. Fails with every difference. */
 function mustHavePortals(node: NodeView): void {
   const differences = CHAINS.flatMap(([table, chain]): Difference[] => {
     const { missing, stale } = multisetDifference(
       rulesIn(evaluate(node, 'userspace').expected, table, chain),
-      rulesIn(node.state, table, chain),
+      rulesIn(stateOf(node), table, chain),
     )
     const line = (kind: 'missing' | 'stale', spec: string) => ({
       kind,
       text: `${table} ${chain}: ${kind} rule "${spec}"`,
     })
-    // Leftovers of iptables mode stay below its jumps until they are flushed.
+    // Stale jumps of iptables mode remain below them until they are flushed.
     const more = OWN_CHAINS.has(chain) ? stale : stale.filter((spec) => OWN_CHAINS.has(targetOf(spec) ?? ''))
     return [...missing.map((spec) => line('missing', spec)), ...more.map((spec) => line('stale', spec))]
   })
-  const [first] = differences
-  if (!first) return
-  fail({
-    node: node.name,
-    look: onNode(node.name, 'iptables -t nat -S KUBE-PORTALS-CONTAINER; iptables -t nat -S KUBE-PORTALS-HOST'),
+  expectOnNode(node.name, LIST_PORTALS, differences.length === 0, {
     expected: 'a rule for every Service port that leads to a port of the node itself, and the jumps to these rules',
-    actual: first.text,
+    actual: differences[0]?.text ?? '',
     differences,
   })
 }
@@ -90,10 +88,10 @@ function mustHavePortals(node: NodeView): void {
  * A Service port has one listener for packets from any source: packets of the node itself are redirected to the same port as
  * all others.
  */
-function mustLeadToOneListener({ name, state }: NodeView): void {
+function mustLeadToOneListener(node: NodeView): void {
   const portsIn = (chain: string) =>
     new Map(
-      (state.iptables.get('nat')?.get(chain)?.rules ?? []).map(({ spec }) => [
+      (stateOf(node).iptables.get('nat')?.get(chain)?.rules ?? []).map(({ spec }) => [
         spec.slice(0, spec.indexOf(' -j ')),
         / --to-(?:ports |destination \S+:)(\d+)/.exec(spec)?.[1],
       ]),
@@ -101,10 +99,7 @@ function mustLeadToOneListener({ name, state }: NodeView): void {
   const ofHost = portsIn('KUBE-PORTALS-HOST')
   for (const [packets, port] of portsIn('KUBE-PORTALS-CONTAINER')) {
     const own = ofHost.get(packets)
-    if (own === port) continue
-    fail({
-      node: name,
-      look: onNode(name, 'iptables -t nat -S KUBE-PORTALS-CONTAINER; iptables -t nat -S KUBE-PORTALS-HOST'),
+    expectOnNode(node.name, LIST_PORTALS, own === port, {
       expected: `packets ${packets} led to one listener by both chains`,
       actual: `port ${port} in KUBE-PORTALS-CONTAINER, port ${own} in KUBE-PORTALS-HOST`,
     })
@@ -112,14 +107,14 @@ function mustLeadToOneListener({ name, state }: NodeView): void {
 }
 
 /** The port that the rules of a node redirect a Service to; undefined without such a rule. */
-function listenerOf({ state }: NodeView, { address, port }: WebService): number | undefined {
-  const rules = state.iptables.get('nat')?.get('KUBE-PORTALS-CONTAINER')?.rules ?? []
+function listenerOf(node: NodeView, { address, port }: WebService): number | undefined {
+  const rules = stateOf(node).iptables.get('nat')?.get('KUBE-PORTALS-CONTAINER')?.rules ?? []
   const own = rules.find(({ spec }) => spec.includes(`-d ${address}/32 `) && spec.includes(`--dport ${port} `))
   const redirected = / --to-ports (\d+)/.exec(own?.spec ?? '')?.[1]
   return redirected === undefined ? undefined : Number(redirected)
 }
 
-/** userspace mode on every node: each rule leads to a port of the node, and kube-proxy listens there. */
+/** userspace mode on every node: each rule redirects to a port of the node, on which kube-proxy listens. */
 export async function rulesLeadToListeners(context: CheckContext): Promise<void> {
   mustHaveUserspace(context)
   await holdsOnceSeen(context, RELAY_NOTE, async () => {
@@ -194,9 +189,8 @@ export function addressThatWebSees(context: CheckContext): Truth {
   mustHaveUserspace(context)
   expectMode(context, 'userspace', { hint: HINT })
   const { node } = deafScene(context)
-  const addresses = context.snapshot
-    .node(node)
-    .state.links.filter(({ name }) => name !== 'lo')
+  const addresses = stateOf(context.snapshot.node(node))
+    .links.filter(({ name }) => name !== 'lo')
     .flatMap((link) => link.addresses)
     .filter(({ family }) => family === 'inet')
   return { accepts: addresses.map(({ address }) => address), look: 'kubectl logs -l app=web --tail=1' }
@@ -206,7 +200,8 @@ const RETURN_COMMAND = 'make iptables KUBE_PROXY_VERSION=own, then make flush-na
 const CONNECTIONS_AFTER = 12
 
 /**
- * After userspace mode was seen: the cluster's own kube-proxy in iptables mode, and nothing of the old version on any node.
+ * After userspace mode was observed: the cluster's own kube-proxy in iptables mode, and no state of the old version on any
+ * node.
  */
 export function nothingOfUserspace(context: CheckContext): void {
   mustHaveUserspace(context)
@@ -220,7 +215,7 @@ export function nothingOfUserspace(context: CheckContext): void {
   mustHoldIptablesModeOnly(context)
 }
 
-/** Every node has the predicted rules of iptables mode, before foreign rules, and nothing of another mode. */
+/** Every node has the predicted rules of iptables mode, before foreign rules, and no state of another mode. */
 export function mustHoldIptablesModeOnly({ nodes }: Pick<CheckContext, 'nodes'>): void {
   expectNodes(nodes).nothingOfOtherModes('iptables', { look: 'iptables-save | grep "^:KUBE-"' })
   expectNodes(nodes)

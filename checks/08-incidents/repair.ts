@@ -12,39 +12,36 @@ import type { CheckContext } from '../../grading/check-context.ts'
 import { onNode } from '../../grading/difference-report.ts'
 import { configOf } from '../../grading/evaluate.ts'
 import { expectNodes } from '../../grading/expect-node.ts'
-import { expectThat, type FailureDetail, fail } from '../../grading/failure.ts'
+import { expectNone, expectThat } from '../../grading/failure.ts'
 import { dummyDeviceOwnsClusterIPs } from '../02-ipvs/equality.ts'
 import { effortOf, type OpenIncident, openIncident, SHOW, wasDiagnosed } from './diagnosis.ts'
 
-/** The symptom that the user reported is gone, tested with real requests. */
+/** The reported symptom no longer occurs, tested with real requests. */
 export async function symptomIsGone(context: CheckContext): Promise<void> {
   const open = openIncident(context)
   const { incident, look } = open
-  const symptom = await incident.symptom(look)
-  if (symptom)
-    fail({
-      ...symptom,
-      why: `The user said: ${incident.report(look.environment)}`,
-      hint: '`make incident HINT=1` gives a hint.',
-    })
+  expectNone(await incident.symptom(look), (symptom) => ({
+    ...symptom,
+    why: `The user said: ${incident.report(look.environment)}`,
+    hint: '`make incident HINT=1` gives a hint.',
+  }))
   mustBeRepaired(context, open)
 }
 
-/** The cause is gone, not only the symptom. */
+/** The cause is removed, and not only the symptom. */
 export async function causeIsFixed(context: CheckContext): Promise<void> {
   const open = openIncident(context)
-  const left = await open.incident.causeLeft(open.look)
-  if (left === undefined) return mustBeRepaired(context, open)
-  fail({
+  expectNone(await open.incident.causeLeft(open.look), (left) => ({
     look: SHOW,
     expected: 'the cause itself fixed',
-    // After the diagnosis the remaining cause may be printed.
+    // After the diagnosis, the remaining cause may be disclosed.
     actual: wasDiagnosed(context.notes) ? left : 'it is not: the original fault is still present',
     hint: 'A repair that only hides the symptom does not last. `make incident HINT=1` gives a hint.',
-  })
+  }))
+  mustBeRepaired(context, open)
 }
 
-/** Fails if the fault went away without a repair, for example by a sync of kube-proxy. */
+/** Fails if the fault disappeared without a repair, for example by a sync of kube-proxy. */
 function mustBeRepaired({ snapshot }: CheckContext, { note }: OpenIncident): void {
   expectThat(note.fingerprint === undefined || note.fingerprint !== fingerprintOf(snapshot), {
     look: SHOW,
@@ -107,7 +104,7 @@ function nothingForeign({ nodes }: CheckContext, { baseline }: OpenIncident): vo
     const added = now.find((rule) => !before.includes(rule))
     const gone = before.find((rule) => !now.includes(rule))
     const found = added ?? gone
-    expectUnchanged(found === undefined, {
+    expectThat(found === undefined, {
       node: node.name,
       look: onNode(node.name, 'iptables-save'),
       expected: 'the rules of others as they were before the incident',
@@ -117,27 +114,22 @@ function nothingForeign({ nodes }: CheckContext, { baseline }: OpenIncident): vo
   }
 }
 
-/** Expects that an object or rule is as it was before the incident. */
-function expectUnchanged(holds: boolean, told: FailureDetail): void {
-  if (!holds) fail(told)
-}
-
 function objectsAreAsBefore({ snapshot }: CheckContext, { baseline }: OpenIncident): void {
   const settings = differingSettings(configOf(snapshot), baseline.config)
-  expectUnchanged(settings.length === 0, {
+  expectThat(settings.length === 0, {
     look: 'kubectl -n kube-system get configmap kube-proxy -o yaml',
     expected: "kube-proxy's configuration as it was before the incident",
     actual: `another one in ${settings.join(', ')}`,
   })
   for (const [name, before] of Object.entries(baseline.services))
-    expectUnchanged(isDeepStrictEqual(serviceFacts(snapshot, name), before), {
+    expectThat(isDeepStrictEqual(serviceFacts(snapshot, name), before), {
       look: `kubectl get service ${name} -o yaml`,
       expected: `the Service ${name} as its users know it: ${JSON.stringify(before)}`,
       actual: JSON.stringify(serviceFacts(snapshot, name) ?? 'no such Service'),
     })
 }
 
-/** Shows the debrief and the effort after the diagnosis, and keeps the time of the repair. */
+/** Adds the debrief and the effort after the diagnosis to the report, and stores the time of the repair. */
 function showDebrief(context: CheckContext, { incident, note }: OpenIncident): void {
   const { notes, show } = context
   if (!wasDiagnosed(notes)) {

@@ -1,6 +1,6 @@
 import type { V1DaemonSet } from '@kubernetes/client-node'
 import type { KubeClient } from '../kube-client.ts'
-import { ApiException } from '../kubernetes.ts'
+import { unlessCode } from '../kubernetes.ts'
 import { ownLabel } from './write-guard.ts'
 
 /** The namespace of our Pods in a cluster of the user's; it contains nothing else. */
@@ -61,7 +61,8 @@ export function onNodeCommand(command: readonly string[], stdinBytes = 0): strin
 
 /** Creates the namespace and the DaemonSet if they are missing; a DaemonSet with another image is replaced. */
 export async function installAccessPods({ core, apps }: KubeClient): Promise<void> {
-  await unlessThere(
+  await unlessCode(
+    409,
     core.createNamespace({
       body: {
         metadata: {
@@ -72,17 +73,13 @@ export async function installAccessPods({ core, apps }: KubeClient): Promise<voi
     }),
   )
   const body = accessDaemonSet()
-  const created = await unlessThere(apps.createNamespacedDaemonSet({ namespace: accessNamespace, body }))
+  const created = await unlessCode(409, apps.createNamespacedDaemonSet({ namespace: accessNamespace, body }))
   if (!created) await apps.replaceNamespacedDaemonSet({ namespace: accessNamespace, name: accessName, body })
 }
 
 /** Removes our namespace and everything in it. */
 export async function removeAccessPods({ core }: KubeClient): Promise<void> {
-  try {
-    await core.deleteNamespace({ name: accessNamespace })
-  } catch (error) {
-    if (!(error instanceof ApiException && error.code === 404)) throw error
-  }
+  await unlessCode(404, core.deleteNamespace({ name: accessNamespace }))
 }
 
 /** Whether our namespace exists, also while it terminates. */
@@ -111,15 +108,4 @@ export async function accessPodTrouble({ core }: KubeClient): Promise<string | u
       return `${spec?.nodeName}: ${waiting.reason}${waiting.message ? ` (${waiting.message.split('\n')[0]})` : ''}`
   }
   return undefined
-}
-
-/** False when the object exists already. */
-async function unlessThere(creation: Promise<unknown>): Promise<boolean> {
-  try {
-    await creation
-    return true
-  } catch (error) {
-    if (error instanceof ApiException && error.code === 409) return false
-    throw error
-  }
 }

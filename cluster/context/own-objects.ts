@@ -6,7 +6,7 @@ import type { KubeConfig, KubernetesObject } from '@kubernetes/client-node'
 import { cacheFolder } from '../../host/layout.ts'
 import { readPlainFile } from '../../host/plain-file.ts'
 import type { KubeClient } from '../kube-client.ts'
-import { ApiException } from '../kubernetes.ts'
+import { unlessCode } from '../kubernetes.ts'
 import { ownSelector } from './write-guard.ts'
 
 /** The namespace of the labs: their texts, chain names (hashes of "default/web") and answers depend on it. */
@@ -17,7 +17,7 @@ interface OwnObject {
   /** `Service "web"`, for a question. */
   what: string
   /** Deletes it; no error if it is already gone. */
-  remove(): Promise<void>
+  remove(): Promise<unknown>
 }
 
 /**
@@ -50,15 +50,7 @@ const each =
     items
       .filter(({ metadata }) => !metadata?.ownerReferences?.some(({ controller }) => controller))
       .map(({ metadata }) => metadata?.name ?? '')
-      .map((name) => ({ what: `${kind} "${name}"`, remove: () => unlessGone(remove(name)) }))
-
-async function unlessGone(deletion: Promise<unknown>): Promise<void> {
-  try {
-    await deletion
-  } catch (error) {
-    if (!(error instanceof ApiException && error.code === 404)) throw error
-  }
-}
+      .map((name) => ({ what: `${kind} "${name}"`, remove: () => unlessCode(404, remove(name)) }))
 
 /** The folder for the files of one context. Names such as `arn:aws:eks:…/x` can't be folders as they are. */
 export function contextFolder(context: string, cache = cacheFolder): string {

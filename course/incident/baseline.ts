@@ -4,7 +4,7 @@ import type { V1ServiceSpec } from '@kubernetes/client-node'
 import type { KubeProxyConfig } from '../../dataplane/kube-proxy/config.ts'
 import { targetOf } from '../../dataplane/rule-text.ts'
 import { configOf } from '../../grading/evaluate.ts'
-import type { NodeView, Snapshot } from '../../grading/snapshot.ts'
+import { type NodeView, type Snapshot, stateOf } from '../../grading/snapshot.ts'
 import { SHOP_OBJECTS } from './shop.ts'
 
 /** The state before the incident, which a repair must restore. */
@@ -54,7 +54,8 @@ const withoutMode = (config: KubeProxyConfig): unknown => JSON.parse(JSON.string
 const isKubeProxyChain = (name: string) => name.startsWith('KUBE-')
 
 /** Rules that belong neither to kube-proxy nor to the kubelet, as `table chain rule`. */
-export function foreignRules({ state }: NodeView): string[] {
+export function foreignRules(node: NodeView): string[] {
+  const state = stateOf(node)
   const rules = [...state.iptables].flatMap(([table, chains]) =>
     [...chains.values()]
       .filter(({ name }) => !isKubeProxyChain(name))

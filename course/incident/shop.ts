@@ -1,6 +1,6 @@
 import { takeObjects } from '../../cluster/snapshot.ts'
 import type { SwitchedMode } from '../../dataplane/kube-proxy/mode-ownership.ts'
-import { Snapshot } from '../../grading/snapshot.ts'
+import { nodeAddressOf, Snapshot } from '../../grading/snapshot.ts'
 import { waitFor } from '../../host/wait.ts'
 import type { LabBench } from '../lab-bench.ts'
 
@@ -86,10 +86,10 @@ async function readEnvironment({ cluster, client }: LabBench): Promise<IncidentE
     client.core.readNamespacedService({ namespace, name: SHOP_OBJECTS.nodePortService }),
     takeObjects(cluster, client),
   ])
-  const { objects } = new Snapshot(capture)
+  const snapshot = new Snapshot(capture)
   return {
     nodes,
-    nodeAddresses: nodes.map((node) => objects.nodes.find(({ name }) => name === node)?.internalIPs[0] ?? node),
+    nodeAddresses: nodes.map((node) => nodeAddressOf(snapshot, node)),
     node: pod.spec?.nodeName ?? nodes[0] ?? '',
     customer: pod.status?.podIP ?? '',
     shop: service.spec?.clusterIP ?? '',

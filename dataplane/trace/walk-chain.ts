@@ -25,21 +25,21 @@ export interface ChainEnd {
   by?: Step
 }
 
-/**
- * Traces packets through the tables of one node. If a rule matches randomly, both paths are followed, each with its
- * probability. Every evaluated rule, or only those that match, is passed to `record`.
- */
-export class TableWalk {
-  readonly #context: TraceContext
-  readonly #record: (step: Step) => void
-  readonly #matchingOnly: boolean
+/** Traces packets through the rules of one node. Every evaluated rule, or only those that match, is passed to `record`. */
+export class Walk {
+  protected readonly context: TraceContext
+  protected readonly record: (step: Step) => void
+  protected readonly matchingOnly: boolean
 
   constructor(context: TraceContext, record: (step: Step) => void, matchingOnly = false) {
-    this.#context = context
-    this.#record = record
-    this.#matchingOnly = matchingOnly
+    this.context = context
+    this.record = record
+    this.matchingOnly = matchingOnly
   }
+}
 
+/** Traces packets through the tables of one node. If a rule matches randomly, both paths are followed, each with its probability. */
+export class TableWalk extends Walk {
   /** Evaluates the built-in chain of a hook including its policy. A table without that chain accepts. */
   table(hook: Hook, name: string, table: Table | undefined, flow: Flow): HookEnd[] {
     const chain = table?.get(hook)
@@ -48,7 +48,7 @@ export class TableWalk {
     return ends.map((end): HookEnd => {
       if (end.verdict !== 'return' && end.by) return { flow: end.flow, verdict: end.verdict, by: end.by }
       const step = this.#policyStep(hook, name, end.flow, chain.policy)
-      this.#record(step)
+      this.record(step)
       return { flow: end.flow, verdict: chain.policy === 'DROP' ? 'drop' : 'accept', by: step }
     })
   }
@@ -98,12 +98,12 @@ export class TableWalk {
   /** The results for a packet that matches, certainly or randomly; undefined if it does not match. */
   #rule(place: Place, chain: Chain, rule: Rule, flow: Flow, path: readonly string[]): RuleEnd[] | undefined {
     const parsed = knownRule(rule.spec)
-    if (this.#matchingOnly && parsed && isForOther(parsed, flow)) return undefined
+    if (this.matchingOnly && parsed && isForOther(parsed, flow)) return undefined
     const { chance, reason } = parsed
-      ? judgeRule(parsed, flow, this.#context)
+      ? judgeRule(parsed, flow, this.context)
       : { chance: 0, reason: 'the rule cannot be parsed and counts as no match' }
     const passes = !parsed || chance === 0
-    if (passes && this.#matchingOnly) return undefined
+    if (passes && this.matchingOnly) return undefined
     const step: Step = {
       hook: place.hook,
       table: place.name,
@@ -117,7 +117,7 @@ export class TableWalk {
       path,
     }
     if (passes) {
-      this.#record(step)
+      this.record(step)
       return undefined
     }
     const matching = chance === 1 ? flow : { ...flow, probability: flow.probability * chance }
@@ -133,21 +133,21 @@ export class TableWalk {
     if (!target) {
       step.verdict = 'CONTINUE'
       step.reason = joinReasons(reason, 'a rule without a target only counts')
-      this.#record(step)
+      this.record(step)
       return [{ flow, verdict: 'continue' }]
     }
     const called = place.table.get(target.name)
     if (!called) {
-      const effect = applyTarget(target, flow, place.hook, this.#context)
+      const effect = applyTarget(target, flow, place.hook, this.context)
       step.verdict = target.name
       step.reason = joinReasons(reason, effect.summary)
-      this.#record(step)
+      this.record(step)
       return [{ flow: effect.flow, verdict: effect.verdict, by: step }]
     }
     step.verdict = target.goto ? 'GOTO' : 'JUMP'
     step.target = target.name
     step.reason = joinReasons(reason, `to ${target.name}`)
-    this.#record(step)
+    this.record(step)
     if (path.includes(target.name)) {
       throw new CircleError(
         `the chains of table ${place.name} jump to each other in a cycle: ${[...path, target.name].join(' → ')}`,

@@ -4,12 +4,13 @@ import type { Cluster } from '../../cluster/driver.ts'
 import { PATH } from '../../cluster/node-report.ts'
 import { runOnNode } from '../../cluster/node-script.ts'
 import { type LiveConnections, parseIpvsadmList } from '../../dataplane/ipvsadm-save.ts'
+import type { ClusterObjects } from '../../dataplane/objects.ts'
 import { type Cause, causesOf } from '../../dataplane/view/causes.ts'
 import { addMoment, EMPTY_TIMELINE, findMoment, type Moment, type Timeline } from '../../dataplane/view/changes.ts'
 import { entriesOf, holdingsOf, type NodeHoldings } from '../../dataplane/view/holdings.ts'
 import { predictOptions } from '../../grading/evaluate.ts'
 import { Trouble } from '../../grading/failure.ts'
-import type { NodeView, Snapshot } from '../../grading/snapshot.ts'
+import { modeOf, type NodeView, objectsOf, type Snapshot, stateOf } from '../../grading/snapshot.ts'
 import { hasOutside } from '../../host/outside.ts'
 import type { CountersPush, DataplanePush, TimelinePush } from '../protocol.ts'
 
@@ -42,7 +43,7 @@ export class DataplaneView {
     await Promise.all(
       nodes.map(async (node) => {
         try {
-          const has = node.state.virtualServers.length > 0
+          const has = stateOf(node).virtualServers.length > 0
           this.#connectionsOf.set(node.name, has ? await readConnections(this.#cluster, node.name) : new Map())
         } catch {
           this.#connectionsOf.delete(node.name)
@@ -106,7 +107,7 @@ export class DataplaneView {
   #holdings(node: NodeView): NodeHoldings {
     try {
       const connections = this.#connectionsOf.get(node.name)
-      const holdings = holdingsOf(node.name, node.state, { mode: node.mode, ...(connections && { connections }) })
+      const holdings = holdingsOf(node.name, stateOf(node), { mode: modeOf(node), ...(connections && { connections }) })
       const size = [...entriesOf(holdings)].length
       if (size <= MOST_ENTRIES) return holdings
       return { node: node.name, groups: [], trouble: `it holds ${size} entries, more than a page can show` }
@@ -169,7 +170,7 @@ function causesIn(snapshot: Snapshot, holdings: readonly NodeHoldings[]): Datapl
     const mode = held.mode
     if (held.trouble !== undefined || (mode !== 'iptables' && mode !== 'ipvs' && mode !== 'nftables')) continue
     try {
-      const found = causesOf(node.state, snapshot.objects, predictOptions(node, mode), held)
+      const found = causesOf(stateOf(node), objectsOf(snapshot), predictOptions(node, mode), held)
       causes[held.node] = Object.fromEntries([...found].map(([id, list]): [string, Cause[]] => [id, [...list]]))
     } catch {
       // A version or a configuration that can't be predicted: the steps say so.
@@ -180,7 +181,7 @@ function causesIn(snapshot: Snapshot, holdings: readonly NodeHoldings[]): Datapl
 
 /** The Services, and the ends of a packet that can be chosen. */
 function endsIn(snapshot: Snapshot, outside: boolean): Pick<DataplanePush, 'services' | 'origins' | 'destinations'> {
-  const { services, nodes } = objectsOf(snapshot)
+  const { services, nodes } = readableObjects(snapshot)
   const place = (namespace: string | undefined, name: string) =>
     namespace === undefined || namespace === 'default' ? name : `${namespace}/${name}`
   const pods = snapshot.items.filter(({ kind, spec, status }) => kind === 'Pod' && !spec?.hostNetwork && status?.podIP)
@@ -204,10 +205,5 @@ function endsIn(snapshot: Snapshot, outside: boolean): Pick<DataplanePush, 'serv
   }
 }
 
-function objectsOf(snapshot: Snapshot): Pick<Snapshot['objects'], 'services' | 'nodes'> {
-  try {
-    return snapshot.objects
-  } catch {
-    return { services: [], nodes: [] }
-  }
-}
+const readableObjects = ({ objects }: Snapshot): Pick<ClusterObjects, 'services' | 'nodes'> =>
+  objects instanceof Trouble ? { services: [], nodes: [] } : objects

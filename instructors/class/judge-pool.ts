@@ -79,8 +79,7 @@ class JudgingThread {
     this.#worker = new Worker(START, {
       argv: [worker],
       workerData: { key, word, live },
-      // Captures are garbage as soon as they are judged: with a large young generation most are collected there.
-      resourceLimits: { maxOldGenerationSizeMb: memoryMb, maxYoungGenerationSizeMb: 64 },
+      resourceLimits: { maxOldGenerationSizeMb: memoryMb },
     })
     // The time limit of the first task begins after the checks are loaded.
     this.#ready = new Promise((resolve) => this.#worker.once('message', () => resolve()))

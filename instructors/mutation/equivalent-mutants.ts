@@ -7,7 +7,7 @@ import { targetOf } from '../../dataplane/rule-text.ts'
 import { CircleError, type Packet, PacketError, tracePacket } from '../../dataplane/trace.ts'
 import { evaluate } from '../../grading/evaluate.ts'
 import { Failure } from '../../grading/failure.ts'
-import { Snapshot } from '../../grading/snapshot.ts'
+import { modeOf, objectsOf, Snapshot, stateOf } from '../../grading/snapshot.ts'
 import { WEB_NAMESPACE } from '../../grading/web-service.ts'
 import { mutationsOf } from './all-mutations.ts'
 import { busiestNode, type GoodCapture, nodesToBreak } from './good-captures.ts'
@@ -19,7 +19,7 @@ type Followed = Omit<Packet, 'protocol'>
 /** Where the rules of one node send every packet that a lab follows at its moments, as text for comparison. */
 function packetEnds(capture: Capture, node: string, lab: number): string {
   const snapshot = new Snapshot(capture)
-  const { state } = snapshot.node(node)
+  const state = stateOf(snapshot.node(node))
   return (FOLLOWED[lab]?.(snapshot, node) ?? [])
     .map((packet) => {
       try {
@@ -41,7 +41,7 @@ const FOLLOWED: Record<number, (snapshot: Snapshot, node: string) => Followed[]>
   4: toServersByHand,
   5: (snapshot, node) => [toServices, toPods, toMetricsListeners].flatMap((packets) => packets(snapshot, node)),
   // In iptables mode the lab uses real requests.
-  7: (snapshot, node) => (snapshot.node(node).mode === 'userspace' ? toServices(snapshot, node) : []),
+  7: (snapshot, node) => (modeOf(snapshot.node(node)) === 'userspace' ? toServices(snapshot, node) : []),
 }
 
 /** Makes packets of the Pod "client", on its node. */
@@ -55,7 +55,7 @@ function clientOn(snapshot: Snapshot, node: string) {
 /** To the learner's own Services. */
 function toServices(snapshot: Snapshot, node: string): Followed[] {
   const fromClient = clientOn(snapshot, node)
-  const own = snapshot.objects.services.filter(
+  const own = objectsOf(snapshot).services.filter(
     ({ namespace, name }) => namespace === WEB_NAMESPACE && name !== 'kubernetes',
   )
   return own.flatMap((service) =>
@@ -68,7 +68,7 @@ function toServices(snapshot: Snapshot, node: string): Followed[] {
 /** Directly to their endpoints. */
 function toPods(snapshot: Snapshot, node: string): Followed[] {
   const fromClient = clientOn(snapshot, node)
-  const own = snapshot.objects.endpointSlices.filter(
+  const own = objectsOf(snapshot).endpointSlices.filter(
     ({ namespace, serviceName }) => namespace === WEB_NAMESPACE && serviceName !== 'kubernetes',
   )
   return own.flatMap(({ endpoints, ports }) =>
@@ -84,7 +84,7 @@ function toMetricsListeners(snapshot: Snapshot, node: string): Followed[] {
 
 /** From outside to the node port of the Service that lab 3 exposes, and to its load balancer, if they exist. */
 function fromOutside(snapshot: Snapshot, node: string): Followed[] {
-  const ownAddress = snapshot.objects.nodes.find(({ name }) => name === node)?.internalIPs[0] ?? ''
+  const ownAddress = objectsOf(snapshot).nodes.find(({ name }) => name === node)?.internalIPs[0] ?? ''
   const to = (destination: string, port: number): Followed => {
     return { from: 'external', source: EXAMPLE_CLIENT, destination, port }
   }
@@ -107,9 +107,8 @@ function unlessMissing<Found>(find: () => Found): Found | undefined {
 
 /** From outside to the virtual servers that the learner made. */
 function toServersByHand(snapshot: Snapshot, node: string): Followed[] {
-  return snapshot
-    .node(node)
-    .state.virtualServers.filter(({ address }) => VIPS.includes(address))
+  return stateOf(snapshot.node(node))
+    .virtualServers.filter(({ address }) => VIPS.includes(address))
     .map(({ address, port }) => ({ from: 'external', source: EXAMPLE_CLIENT, destination: address, port }))
 }
 
@@ -149,9 +148,12 @@ export class EquivalentMutants {
     if (isByHand(mutation)) return undefined
     const node = mutation.node ?? busiestNode(good)
     if (this.#endsOn(node, good) !== packetEnds(mutation.apply(good.capture), node, spec.lab.number)) return undefined
-    if (isLeftBehind(good, node, mutation)) return modeOf(good) === 'ipvs' ? LEFT_BEHIND : LEFT_BEHIND_IN_USERSPACE
-    const others = this.#ends.filter((other) => other !== good && other !== end && modeOf(other) === modeOf(good))
-    const candidates = end && modeOf(end) === modeOf(good) ? [end, ...others] : others
+    if (isLeftBehind(good, node, mutation))
+      return modeRecorded(good) === 'ipvs' ? LEFT_BEHIND : LEFT_BEHIND_IN_USERSPACE
+    const others = this.#ends.filter(
+      (other) => other !== good && other !== end && modeRecorded(other) === modeRecorded(good),
+    )
+    const candidates = end && modeRecorded(end) === modeRecorded(good) ? [end, ...others] : others
     for (const other of candidates) if (await this.#isCaughtAt(other, mutation)) return reasonFor(other.spec.lab.number)
     return undefined
   }
@@ -189,7 +191,7 @@ const isByHand = ({ place, detail }: Mutation) =>
  */
 function isLeftBehind(good: GoodCapture, node: string, { place, detail }: Mutation): boolean {
   const [tableName = '', chain = ''] = place.split(' ')
-  const mode = modeOf(good)
+  const mode = modeRecorded(good)
   if ((mode !== 'ipvs' && mode !== 'userspace') || !TABLES.has(tableName)) return false
   const table = evaluate(new Snapshot(good.capture).node(node), mode).expected.iptables.get(tableName)
   if (chain.startsWith('KUBE-')) return !table?.has(chain)
@@ -201,7 +203,7 @@ function isLeftBehind(good: GoodCapture, node: string, { place, detail }: Mutati
   return isJump && !own.some((rule) => rule.spec === spec)
 }
 
-const modeOf = ({ capture }: GoodCapture) => new Snapshot(capture).nodes.at(-1)?.mode
+const modeRecorded = ({ capture }: GoodCapture) => new Snapshot(capture).nodes.map(modeOf).at(-1)
 
 /**
  * The kind of a mutation: operator and place, without names that differ between clusters. KUBE-XLB- is called KUBE-EXT- since

@@ -8,7 +8,7 @@ import { loadSpec } from '../../grading/grader.ts'
 import { judgeRound } from '../../grading/judge.ts'
 import { readLab } from '../../grading/lab-definition.ts'
 import { listLabs } from '../../grading/lab-folders.ts'
-import { Snapshot } from '../../grading/snapshot.ts'
+import { modeOf, Snapshot, stateOf } from '../../grading/snapshot.ts'
 import { projectRoot } from '../../host/layout.ts'
 import { readSubmission } from '../submission/read-submission.ts'
 
@@ -17,7 +17,7 @@ export function flushed(capture: Capture): Capture {
   const snapshot = new Snapshot(capture)
   const nodes = capture.nodes.map((node) => {
     const view = snapshot.node(node.name)
-    const ruleset = structuredClone(view.state.iptables)
+    const ruleset = structuredClone(stateOf(view).iptables)
     for (const { where, kind, actual = '' } of leftoverFindings(view)) {
       if (!('chain' in where) || kind !== 'stale') continue
       const table = ruleset.get(where.table)
@@ -147,7 +147,7 @@ function genuineCaptures(): [name: string, capture: Capture][] {
       .flatMap((stage): [string, Capture][] => {
         const capture = readCaptureFolder(join(recordings, version, stage))
         const name = `${version} ${stage}`
-        const inIpvs = new Snapshot(capture).nodes.every(({ mode }) => mode === 'ipvs')
+        const inIpvs = new Snapshot(capture).nodes.every((node) => modeOf(node) === 'ipvs')
         return inIpvs ? [[`${name}, then flushed`, flushed(capture)]] : [[name, capture]]
       }),
   )

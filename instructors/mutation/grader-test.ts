@@ -5,7 +5,7 @@ import { printIptablesSave, type Ruleset } from '../../dataplane/iptables-save.t
 import { printIpvsadmSave, type VirtualServer, virtualServerKey } from '../../dataplane/ipvsadm-save.ts'
 import { evaluate } from '../../grading/evaluate.ts'
 import { judgeRound } from '../../grading/judge.ts'
-import { type NodeView, Snapshot } from '../../grading/snapshot.ts'
+import { type NodeView, Snapshot, stateOf } from '../../grading/snapshot.ts'
 import { mutationsOf } from './all-mutations.ts'
 import { EquivalentMutants } from './equivalent-mutants.ts'
 import { type GoodCapture, nodesToBreak } from './good-captures.ts'
@@ -30,9 +30,9 @@ function underVersion(capture: Capture, version: string): Capture {
       files.set('ipset-save', printIpsetSave(ipsets))
       files.set('ipvsadm-save', printIpvsadmSave([...virtualServers, ...byHand(before.node(node.name), mode)]))
       const own = links.map(({ name }) => name)
-      const kept = node.state.links.filter(({ name }) => !own.includes(name))
+      const kept = stateOf(node).links.filter(({ name }) => !own.includes(name))
       const made = links.map((link) => ({
-        ...node.state.links.find(({ name }) => name === link.name),
+        ...stateOf(node).links.find(({ name }) => name === link.name),
         ...link,
         flags: ['BROADCAST', 'NOARP'],
       }))
@@ -46,13 +46,13 @@ function underVersion(capture: Capture, version: string): Capture {
 /** Virtual servers that are not kube-proxy's are kept, for example those of lab 4. */
 function byHand(node: NodeView, mode: 'ipvs' | 'iptables'): VirtualServer[] {
   const own = new Set(evaluate(node, mode).expected.virtualServers.map(virtualServerKey))
-  return node.state.virtualServers.filter((server) => !own.has(virtualServerKey(server)))
+  return stateOf(node).virtualServers.filter((server) => !own.has(virtualServerKey(server)))
 }
 
 /** Foreign rules in built-in chains remain, after kube-proxy's own jumps. */
-function withForeign({ state }: NodeView, predicted: Ruleset): Ruleset {
+function withForeign(node: NodeView, predicted: Ruleset): Ruleset {
   const ruleset = structuredClone(predicted)
-  for (const [name, table] of state.iptables) {
+  for (const [name, table] of stateOf(node).iptables) {
     const target = ruleset.get(name) ?? new Map()
     ruleset.set(name, target)
     for (const [chain, { rules, ...rest }] of table) {

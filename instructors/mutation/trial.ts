@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from 'node:util'
 import type { Capture } from '../../cluster/capture-folder.ts'
 import { evaluate } from '../../grading/evaluate.ts'
 import { Trouble } from '../../grading/failure.ts'
-import { Snapshot } from '../../grading/snapshot.ts'
+import { modeOf, objectsOf, Snapshot } from '../../grading/snapshot.ts'
 import type { EquivalentMutants } from './equivalent-mutants.ts'
 import type { GoodCapture } from './good-captures.ts'
 import { isLearnersRule, type Mutation } from './mutation.ts'
@@ -21,7 +21,7 @@ function sameProgram({ capture }: GoodCapture, mutation: Mutation): string | und
 /** What kube-proxy programs on each node; undefined in another mode, and if it can't be predicted. */
 function programmed(capture: Capture) {
   const { nodes } = new Snapshot(capture)
-  if (!nodes.every(({ mode }) => mode === 'userspace')) return undefined
+  if (!nodes.every((node) => modeOf(node) === 'userspace')) return undefined
   try {
     return nodes.map((node) => evaluate(node, 'userspace').expected)
   } catch (error) {
@@ -38,12 +38,13 @@ interface HarmlessChange {
 
 /** Whether a Service, as mutations name it, has a ready endpoint. */
 function hasEndpoints({ capture }: GoodCapture, service: string): boolean {
-  const { endpointSlices } = new Snapshot(capture).objects
+  const { endpointSlices } = objectsOf(new Snapshot(capture))
   const own = endpointSlices.filter(({ namespace, serviceName }) => service === `Service ${namespace}/${serviceName}`)
   return own.some(({ endpoints }) => endpoints.length > 0)
 }
 
-const runs = ({ capture }: GoodCapture, mode: string) => new Snapshot(capture).nodes.every((node) => node.mode === mode)
+const runs = ({ capture }: GoodCapture, mode: string) =>
+  new Snapshot(capture).nodes.every((node) => modeOf(node) === mode)
 const isLab = ({ spec }: GoodCapture, number: number) => spec.lab.number === number
 
 /** Changes that no step detects, with the reason why none has to. Only consulted for mutations that no step catches. */

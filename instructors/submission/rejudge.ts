@@ -43,10 +43,9 @@ export async function reportSubmission(spec: LabSpec, submission: Submission, fi
   })
 }
 
-/** One snapshot per capture: its predictions are shared by all steps judged on it, parsed texts by all captures. */
+/** One snapshot per capture, shared by all steps that are judged on it. */
 class Snapshots {
   readonly #captures: Submission['captures']
-  #last: Snapshot | undefined
   readonly #made = new Map<string, Snapshot>()
 
   constructor({ captures }: Submission) {
@@ -56,9 +55,8 @@ class Snapshots {
   get(id: string | undefined): Snapshot | undefined {
     const kept = id === undefined ? undefined : this.#captures.get(id)
     if (id === undefined || !kept) return undefined
-    const snapshot = this.#made.get(id) ?? new Snapshot(kept.capture, this.#last)
+    const snapshot = this.#made.get(id) ?? new Snapshot(kept.capture)
     this.#made.set(id, snapshot)
-    this.#last = snapshot
     return snapshot
   }
 }

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { readCapturedNode, rememberingParsers } from '../../dataplane/capture.ts'
+import { readCapturedNode } from '../../dataplane/capture.ts'
 import { parseConntrack } from '../../dataplane/conntrack.ts'
 import { parseIpAddr, printIpAddr } from '../../dataplane/ip-addr.ts'
 import { parseIpRoute } from '../../dataplane/ip-route.ts'
@@ -119,21 +119,5 @@ describe('readCapturedNode', () => {
       ['ip-addr.json', undefined],
     ])
     expect(state.virtualServers).toHaveLength(1)
-  })
-
-  it('reads a text once for captures that belong together, and its faults each time', () => {
-    const parsers = rememberingParsers()
-    const files = (server: string, set: string) =>
-      new Map([
-        ['iptables-save', '*nat\n:A - [0:0]\nCOMMIT\n'],
-        ['ip-addr.json', '[]'],
-        ['ipvsadm-save', `-A -t ${server}:80 -s rr\n`],
-        ['ipset-save', set],
-      ])
-    const first = readCapturedNode(files('10.0.0.1', 'add A 1\n'), { parsers })
-    const second = readCapturedNode(files('10.0.0.2', 'add A 1\n'), { parsers })
-    expect(second.state.iptables).toBe(first.state.iptables)
-    expect(second.state.virtualServers.map(({ address }) => address)).toEqual(['10.0.0.2'])
-    for (const { faults } of [first, second]) expect(faults.map(({ file }) => file)).toEqual(['ipset-save'])
   })
 })

@@ -1,4 +1,5 @@
 // One booted cluster, reached as a context of somebody's kubeconfig; and what happens where its kernel has no ip_vs.
+
 import { readFileSync, rmSync, statSync } from 'node:fs'
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import { $ } from 'zx'
@@ -11,7 +12,7 @@ import { readConfigConf } from '../../cluster/kube-proxy/kube-proxy-pods.ts'
 import { switchMode } from '../../cluster/kube-proxy/switch-mode.ts'
 import { takeCapture } from '../../cluster/snapshot.ts'
 import { readMode } from '../../dataplane/kube-proxy/config-conf.ts'
-import { type NodeView, Snapshot } from '../../grading/snapshot.ts'
+import { filesOf, type NodeView, Snapshot } from '../../grading/snapshot.ts'
 import { projectRoot } from '../../host/layout.ts'
 import type { Progress } from '../../host/progress.ts'
 
@@ -33,8 +34,9 @@ const modeAsked = async () => readMode((await readConfigConf(await kubeClient(cl
 
 /** Rules as they stand, without the counters that every packet moves. */
 const rulesOf = (node: NodeView | undefined) =>
-  node
-    ?.text('iptables-save')
+  node &&
+  filesOf(node)
+    .get('iptables-save')
     ?.replace(/\[\d+:\d+\]/g, '')
     .replace(/^#.*$/gm, '')
 

@@ -5,7 +5,7 @@ import { loadSpec } from '../../grading/grader.ts'
 import { readLab } from '../../grading/lab-definition.ts'
 import { LabNotes } from '../../grading/lab-notes.ts'
 import { type Sender, tracedTo } from '../../grading/packet-trace.ts'
-import { Snapshot } from '../../grading/snapshot.ts'
+import { Snapshot, stateOf } from '../../grading/snapshot.ts'
 import { webService } from '../../grading/web-service.ts'
 import { breakFile, flushedCapture, kindCapture } from './solved-capture.ts'
 
@@ -28,7 +28,7 @@ const without = (pattern: RegExp) => (text: string) =>
 describe('where a broken packet stops, in iptables mode', () => {
   const capture = readCaptureFolder(kindCapture('ipvs-kernel-1-iptables'))
   const { address, port } = webService(new Snapshot(capture))
-  const rules = new Snapshot(capture).node(NODE).state.iptables.get('nat')
+  const rules = stateOf(new Snapshot(capture).node(NODE)).iptables.get('nat')
   const jump = rules
     ?.get('KUBE-SERVICES')
     ?.rules.find(({ spec }) => / -j KUBE-SVC/.test(spec) && spec.includes(address))

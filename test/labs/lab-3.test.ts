@@ -10,6 +10,7 @@ import type { StepOutcome } from '../../grading/failure.ts'
 import { loadSpec } from '../../grading/grader.ts'
 import { judge, judgeRound } from '../../grading/judge.ts'
 import { readLab } from '../../grading/lab-definition.ts'
+import { objectsOf } from '../../grading/snapshot.ts'
 import { OUTSIDE } from '../../host/outside.ts'
 import { type OutsideEnvironment, outsideBreakages } from './outside-breakages.ts'
 import { ownCluster } from './own-cluster.ts'
@@ -99,7 +100,7 @@ async function onNode(node: string, script: string): Promise<string> {
 
 describe('one thing broken on one node', () => {
   beforeAll(async () => {
-    const { services } = (await own.source.snapshot()).objects
+    const { services } = objectsOf(await own.source.snapshot())
     const find = (service: string) => services.find((one) => one.name === service)
     environment.nodePort = find('web-np')?.ports[0]?.nodePort ?? 0
     environment.balanced.address = find('web-lb')?.loadBalancerIngress[0]?.ip ?? ''
@@ -140,7 +141,7 @@ describe('a Service changed', () => {
   test('reset leaves nothing, from here too', async () => {
     await resetLab(lab, own.bench)
     expect(
-      (await own.source.snapshot()).objects.services.filter(({ namespace }) => namespace === 'default'),
+      objectsOf(await own.source.snapshot()).services.filter(({ namespace }) => namespace === 'default'),
     ).toHaveLength(1)
     expect(await onNode(OUTSIDE, 'ip -4 route show')).not.toContain('172.18.255.2')
   })

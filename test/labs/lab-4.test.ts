@@ -9,7 +9,7 @@ import { configOf } from '../../grading/evaluate.ts'
 import { loadSpec } from '../../grading/grader.ts'
 import { judge, judgeRound } from '../../grading/judge.ts'
 import { readLab } from '../../grading/lab-definition.ts'
-import type { Snapshot } from '../../grading/snapshot.ts'
+import { type Snapshot, stateOf } from '../../grading/snapshot.ts'
 import { OUTSIDE } from '../../host/outside.ts'
 import { excludeRanges, onMachine, type Variables, variables } from '../../labs/04-lvs/machines.ts'
 import { type Breakage, breakages, swaps } from './lab-4-breakages.ts'
@@ -105,8 +105,9 @@ test('healed, every step passes again; a reset removes all of it', async () => {
   const snapshot = await own.source.snapshot()
   const { nodes } = snapshot
   expect(configOf(snapshot).ipvs.excludeCIDRs).toEqual([])
-  for (const { state, mode } of nodes) {
-    expect(mode).toBe('iptables')
+  for (const node of nodes) {
+    const state = stateOf(node)
+    expect(node.mode).toBe('iptables')
     expect(state.virtualServers).toEqual([])
     expect(JSON.stringify(state.links)).not.toContain('192.0.2.')
     expect(JSON.stringify([...(state.iptables.get('mangle') ?? [])])).not.toContain('lab-4')

@@ -1,6 +1,7 @@
 import type { ClusterActions } from '../../../course/incident/cluster-actions.ts'
 import type { Incident } from '../../../course/incident/incident.ts'
 import { addressOf, factOf, type IncidentEnvironment } from '../../../course/incident/shop.ts'
+import { stateOf } from '../../../grading/snapshot.ts'
 
 /** The last rule of the Service's chain, which matches all remaining packets. */
 const lastEndpoint = `
@@ -26,7 +27,7 @@ export const lostEndpointRule: Incident = {
   },
   symptom: (look) => look.customerOfShop(10),
   causeLeft({ snapshot, environment }) {
-    const chain = snapshot.node(environment.node).state.iptables.get('nat')?.get(factOf(environment, 'chain'))
+    const chain = stateOf(snapshot.node(environment.node)).iptables.get('nat')?.get(factOf(environment, 'chain'))
     // Another Pod has another chain: then this chain does not exist any more.
     const lost = chain && !chain.rules.some(({ spec }) => spec.includes('-j DNAT'))
     return lost ? `${chain.name} on ${environment.node} has no DNAT rule` : undefined
@@ -70,7 +71,10 @@ export const missingMasquerade: Incident = {
   break: (actions) => actions.onNode(firstNode(actions.environment), `iptables -t nat -D ${jump}`),
   symptom: (look) => look.nodePortEverywhere(),
   causeLeft({ snapshot, environment }) {
-    const rules = snapshot.node(firstNode(environment)).state.iptables.get('nat')?.get('POSTROUTING')?.rules ?? []
+    const rules =
+      stateOf(snapshot.node(firstNode(environment)))
+        .iptables.get('nat')
+        ?.get('POSTROUTING')?.rules ?? []
     const stands = rules.some(({ spec }) => spec.endsWith('-j KUBE-POSTROUTING'))
     return stands ? undefined : `POSTROUTING of ${firstNode(environment)} does not lead to KUBE-POSTROUTING`
   },
@@ -126,8 +130,9 @@ export const staleReject: Incident = {
   },
   symptom: (look) => look.nodePortEverywhere(),
   causeLeft({ nodes }) {
-    for (const { name, state } of nodes) {
-      const chains = state.iptables.get('filter')
+    for (const node of nodes) {
+      const { name } = node
+      const chains = stateOf(node).iptables.get('filter')
       const chain = PLACE.find((one) => chains?.get(one)?.rules.some(({ spec }) => spec.includes('-j REJECT')))
       if (chain) return `${chain} on ${name} still rejects packets for a Service that has endpoints again`
     }
@@ -161,7 +166,7 @@ export const untracked: Incident = {
   break: (actions) => actions.onNode(actions.environment.node, `iptables -t raw -I ${rule(actions.environment)}`),
   symptom: (look) => look.customerOfShop(2),
   causeLeft({ snapshot, environment }) {
-    const rules = snapshot.node(environment.node).state.iptables.get('raw')?.get('PREROUTING')?.rules ?? []
+    const rules = stateOf(snapshot.node(environment.node)).iptables.get('raw')?.get('PREROUTING')?.rules ?? []
     const found = rules.find(({ spec }) => /--notrack|NOTRACK/.test(spec) && spec.includes(environment.shop))
     return found && `raw PREROUTING of ${environment.node} still has: ${found.spec}`
   },

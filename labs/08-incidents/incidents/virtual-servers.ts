@@ -3,6 +3,7 @@ import type { Incident } from '../../../course/incident/incident.ts'
 import { complaint } from '../../../course/incident/incident-context.ts'
 import { factOf, type IncidentEnvironment } from '../../../course/incident/shop.ts'
 import { configOf } from '../../../grading/evaluate.ts'
+import { stateOf } from '../../../grading/snapshot.ts'
 
 const clean = 'ipvsadm -C; ip link del kube-ipvs0 2>/dev/null || true'
 
@@ -56,7 +57,7 @@ export const leftoverVirtualServer: Incident = {
     }
   },
   causeLeft({ snapshot, environment }) {
-    const { links, virtualServers } = snapshot.node(environment.node).state
+    const { links, virtualServers } = stateOf(snapshot.node(environment.node))
     const address = factOf(environment, 'address')
     if (virtualServers.some((server) => server.address === address))
       return `${environment.node} has a virtual server for ${address}`
@@ -104,7 +105,7 @@ export const markedVirtualServer: Incident = {
   break: (actions) => actions.onNode(place(actions.environment), `ipvsadm -A -f ${MARK} -s rr`),
   symptom: (look) => look.nodePortEverywhere(),
   causeLeft({ snapshot, environment }) {
-    const { virtualServers } = snapshot.node(place(environment)).state
+    const { virtualServers } = stateOf(snapshot.node(place(environment)))
     const found = virtualServers.some(({ protocol }) => protocol === 'FWM')
     return found ? `${place(environment)} still has a virtual server of the mark ${MARK}` : undefined
   },
@@ -148,9 +149,9 @@ export const weightZero: Incident = {
   break: (actions) => weights(actions, 0),
   symptom: (look) => look.customerOfShop(4),
   causeLeft({ snapshot, environment }) {
-    const server = snapshot
-      .node(environment.node)
-      .state.virtualServers.find(({ address, port }) => address === environment.shop && port === 80)
+    const server = stateOf(snapshot.node(environment.node)).virtualServers.find(
+      ({ address, port }) => address === environment.shop && port === 80,
+    )
     const idle = server?.realServers.filter(({ weight }) => weight === 0) ?? []
     return idle.length > 0
       ? `${idle.length} real servers of ${environment.shop}:80 on ${environment.node} have weight 0`
