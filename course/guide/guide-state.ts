@@ -80,7 +80,7 @@ export function startGuide(lab: GuideLab, note: GuideNote | undefined, hints: Re
 }
 
 /** A step is shown, not what comes before the first or behind the last. */
-export const isAtStep = ({ view }: GuideState): boolean => view === 'task' || view === 'seen'
+const isAtStep = ({ view }: GuideState): boolean => view === 'task' || view === 'seen'
 
 export function advance(state: GuideState, event: GuideEvent): Next {
   switch (event.type) {
