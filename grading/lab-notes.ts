@@ -4,7 +4,7 @@ import type { KubeClient } from '../cluster/kube-client.ts'
 import { listLabs } from './lab-folders.ts'
 import type { Snapshot } from './snapshot.ts'
 
-/** The namespace of the labs' notes: they are in the cluster itself, so that they are deleted with it. */
+/** The namespace of the labs' notes. They are stored in the cluster and deleted with it. */
 export const NOTES_NAMESPACE = 'default'
 export const notesName = (lab: number) => `lab-${lab}`
 
@@ -35,12 +35,12 @@ export class LabNotes {
     }
   }
 
-  /** Adds a note, unless there is one under that key already. */
+  /** Adds a note, unless the key exists. */
   keep(key: string, note: unknown): void {
     if (this.#written[key] === undefined) this.#fresh[key] ??= JSON.stringify(note)
   }
 
-  /** True when there is a new note that is not in the cluster yet. */
+  /** True if a new note is not yet stored in the cluster. */
   get hasNews(): boolean {
     return Object.keys(this.#fresh).length > 0
   }
@@ -56,12 +56,12 @@ export class LabNotes {
   }
 }
 
-let told = false
+let warned = false
 
 /** Once per command. */
 function tellUnwritten(): void {
-  if (!told) console.error(' • Read only: the notes of steps are not written to the cluster. YES=1 allows it.')
-  told = true
+  if (!warned) console.error(' • Read only: the notes of steps are not written to the cluster. YES=1 allows it.')
+  warned = true
 }
 
 /**
