@@ -28,7 +28,7 @@ override NODE_MODULES := node_modules/.package-lock.json
 ##@ Labs
 lab-%: $(NODE_MODULES) FORCE ## Work through a lab, graded step by step (make lab-2)
 	@$(RUN) scripts/lab.ts "$$STEM"
-guide: $(NODE_MODULES) ## Work through a lab in the browser, with terminals and a view of the dataplane (LAB=2 PORT=…)
+guide: $(NODE_MODULES) ## Work through a lab in the browser, with terminals and a view of the dataplane (LAB=2, else the one begun last; PORT=…)
 	@$(RUN) scripts/guide.ts
 check-%: $(NODE_MODULES) FORCE ## Grade a lab on the running cluster (STEP=id for one step)
 	@$(RUN) scripts/grade.ts "$$STEM" $${STEP:+--step="$$STEP"}

@@ -1,4 +1,4 @@
-// Lab 1, kube-proxy in iptables mode: what proves each step of labs/01-iptables/lab.yaml.
+// Lab 1, kube-proxy in iptables mode: the checks of the steps of labs/01-iptables/lab.yaml.
 
 import { defineLab } from '../grading/define-lab.ts'
 import { noInterfaceOwnsClusterIPs, webService } from '../grading/web-service.ts'

@@ -1,4 +1,4 @@
-// Lab 2, kube-proxy in IPVS mode: what proves each step of labs/02-ipvs/lab.yaml.
+// Lab 2, kube-proxy in IPVS mode: the checks of the steps of labs/02-ipvs/lab.yaml.
 
 import { defineLab } from '../grading/define-lab.ts'
 import { expectNodes } from '../grading/expect-node.ts'
@@ -29,7 +29,7 @@ export default defineLab(2, ({ step, observe }) => {
   observe(keepCounts)
 
   step('web', (context) => {
-    // Counts of the next step begin here: they need the mode of every node.
+    // The next step compares with counts from now on; they require this mode on every node.
     expectNodes(context.nodes).tellTheirMode()
     return backendsOnTwoNodes(context)
   })

@@ -1,4 +1,4 @@
-// Lab 3, Services from outside the cluster: what proves each step of labs/03-from-outside/lab.yaml.
+// Lab 3, Services from outside the cluster: the checks of the steps of labs/03-from-outside/lab.yaml.
 
 import { defineLab } from '../grading/define-lab.ts'
 import { everythingAsPredicted } from './01-iptables/iptables-mode.ts'

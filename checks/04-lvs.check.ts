@@ -1,4 +1,4 @@
-// Lab 4, LVS by hand: what proves each step of labs/04-lvs/lab.yaml.
+// Lab 4, LVS by hand: the checks of the steps of labs/04-lvs/lab.yaml.
 
 import { defineLab } from '../grading/define-lab.ts'
 import { schedulersUseDestinations } from './04-lvs/destination-hash.ts'

@@ -1,4 +1,4 @@
-// Lab 5, what IPVS exposes: what proves each step of labs/05-exposure/lab.yaml.
+// Lab 5, what IPVS exposes: the checks of the steps of labs/05-exposure/lab.yaml.
 
 import { defineLab } from '../grading/define-lab.ts'
 import { accessFilterRejects, gainedAddresses, rejectedSet } from './05-exposure/access-filter.ts'

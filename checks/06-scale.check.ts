@@ -1,4 +1,4 @@
-// Lab 6, scale: what proves each step of labs/06-scale/lab.yaml.
+// Lab 6, scale: the checks of the steps of labs/06-scale/lab.yaml.
 
 import { defineLab } from '../grading/define-lab.ts'
 import { bothModesMeasured, entriesGrow, rulesOfOneService, rulesStay } from './06-scale/run.ts'

@@ -1,4 +1,4 @@
-// Lab 8, incidents: what proves each step of labs/08-incidents/lab.yaml, whatever the incident.
+// Lab 8, incidents: the checks of the steps of labs/08-incidents/lab.yaml, for every incident.
 
 import { DIAGNOSIS } from '../course/incident/incident-note.ts'
 import { INCIDENT_LAB } from '../course/incident/shop.ts'

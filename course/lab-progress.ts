@@ -1,35 +1,36 @@
-// How far a learner is in a lab, for every face of the guide: pure, and the same rules for what counts as held and as passed.
+// A learner's progress in a lab, for the terminal guide and the page. Pure functions.
 
 import type { StepOutcome } from '../grading/failure.ts'
 import type { LabDefinition, StepDefinition } from '../grading/lab-definition.ts'
+import { pointsWith } from '../grading/report.ts'
 
-/** A lab as it is shown, in a learner's names. */
+/** The content of a lab, with the names of a learner's variant. */
 export interface GuideLab {
   definition: LabDefinition
-  /** The Markdown that comes before the first step. */
+  /** The Markdown before the first step. */
   intro: string
-  /** The Markdown that comes after the last step. */
+  /** The Markdown after the last step. */
   outro: string
   steps: GuideStep[]
 }
 
 export interface GuideStep {
   definition: StepDefinition
-  /** The Markdown of the step's section: what to do, and what one saw then. */
+  /** The Markdown of the step's section: the task, and the explanation of its result. */
   task: string
   seen: string
   hints: string[]
-  /** The commands of the reference solution; none for a step that only looks. */
+  /** The commands of the reference solution; none for a step without changes. */
   solution: string[]
 }
 
-/** What of the progress outlives a guide: kept in the cluster, in the lab's notes. */
+/** The persistent part of the progress, stored in the cluster, in the lab's notes. */
 export interface GuideNote {
-  /** Id of the step that is shown; empty before the first one. */
+  /** Id of the current step; empty before the first one. */
   at: string
-  /** Milliseconds that a guide was open. */
+  /** The time that a guide was open. */
   workedMs: number
-  /** Steps whose text was shown, that held when it was, and that have passed. */
+  /** Steps whose text was shown, steps that already passed at that time, and steps that have passed. */
   shown: string[]
   held: string[]
   passed: string[]
@@ -37,25 +38,25 @@ export interface GuideNote {
 
 export interface LabProgress {
   lab: GuideLab
-  /** Index of the step that is shown. */
+  /** Index of the current step. */
   at: number
   shown: ReadonlySet<string>
-  /** Steps that held before the learner did anything in them. */
+  /** Steps that passed before they were first shown. */
   held: ReadonlySet<string>
-  /** Steps that have passed, by requests, too. */
+  /** Steps that have passed at least once, including their requests. */
   passed: ReadonlySet<string>
-  /** What each step came to when the nodes were last looked at; empty before. */
-  looks: ReadonlyMap<string, StepOutcome>
-  /** The step that is shown has been looked at since it was. */
+  /** The outcome of each step at the latest observation of the nodes. */
+  outcomes: ReadonlyMap<string, StepOutcome>
+  /** True after the first observation since the current step was shown. */
   arrived: boolean
-  /** Tiers of hints that were shown, by step. */
+  /** The number of hints shown, by step. */
   hints: ReadonlyMap<string, number>
 }
 
-/** Before the first step, at a step, or behind the last one. */
+/** Before the first step, at a step, or after the last one. */
 type Place = 'intro' | 'step' | 'end'
 
-/** The progress at a lab's beginning, or where it was left. */
+/** The progress at the start of a lab, or the saved one. */
 export function startProgress(
   lab: GuideLab,
   note: GuideNote | undefined,
@@ -68,7 +69,7 @@ export function startProgress(
     shown: new Set(note?.shown),
     held: new Set(note?.held),
     passed: new Set(note?.passed),
-    looks: new Map(),
+    outcomes: new Map(),
     arrived: false,
     hints,
   }
@@ -83,51 +84,55 @@ export const stepOf = ({ lab, at }: LabProgress): GuideStep => {
 
 export const idOf = (progress: LabProgress): string => stepOf(progress).definition.id
 
-/** The progress with another step shown. */
+/** Makes another step the current one. */
 export function showStep<P extends LabProgress>(progress: P, at: number): P {
   const next = { ...progress, at, arrived: false }
   return { ...next, shown: new Set([...progress.shown, idOf(next)]) }
 }
 
-/** What a step came to, as far as is known: one that was proved by requests has passed while all that can be seen is still right. */
-export function lookOf({ looks, passed }: LabProgress, id: string): StepOutcome | undefined {
-  const look = looks.get(id)
-  return look?.unsent && passed.has(id) ? { ...look, verdict: 'passed' } : look
+/** The latest outcome of a step. A step whose requests succeeded once remains passed while its other conditions hold. */
+export function outcomeOf({ outcomes, passed }: LabProgress, id: string): StepOutcome | undefined {
+  const outcome = outcomes.get(id)
+  return outcome?.unsent && passed.has(id) ? { ...outcome, verdict: 'passed' } : outcome
 }
 
-export const isDone = (look: StepOutcome | undefined): boolean =>
-  look?.verdict === 'passed' || look?.verdict === 'not applicable'
+export const isDone = (outcome: StepOutcome | undefined): boolean =>
+  outcome?.verdict === 'passed' || outcome?.verdict === 'not applicable'
 
 /**
- * The progress after the nodes were looked at without sending packets, and the steps that passed for the first time.
- * `atStep`: a step is shown; one that holds at the first look after it was shown held already.
+ * Applies an observation of the nodes, made without sending packets. Also returns the steps that passed for the first time.
+ * `atStep`: a step is shown; if it passes at the first observation afterwards, it is counted as held.
  */
-export function looked<P extends LabProgress>(
+export function applyObservation<P extends LabProgress>(
   progress: P,
-  outcomes: readonly StepOutcome[],
+  observed: readonly StepOutcome[],
   atStep: boolean,
 ): { progress: P; fresh: string[] } {
-  const now = outcomes.filter(({ verdict }) => verdict === 'passed').map(({ id }) => id)
+  const now = observed.filter(({ verdict }) => verdict === 'passed').map(({ id }) => id)
   const fresh = now.filter((id) => !progress.passed.has(id))
-  const looks = new Map(outcomes.map((outcome) => [outcome.id, outcome]))
-  const next: P = { ...progress, looks, passed: new Set([...progress.passed, ...fresh]) }
+  const outcomes = new Map(observed.map((outcome) => [outcome.id, outcome]))
+  const next: P = { ...progress, outcomes, passed: new Set([...progress.passed, ...fresh]) }
   if (!atStep) return { progress: next, fresh }
-  const holds = !progress.arrived && isDone(lookOf(next, idOf(next)))
+  const holds = !progress.arrived && isDone(outcomeOf(next, idOf(next)))
   const held = holds ? new Set([...progress.held, idOf(next)]) : progress.held
   return { progress: { ...next, arrived: true, held }, fresh }
 }
 
-/** The progress after a step was checked with everything that proves it. */
-export function checked<P extends LabProgress>(progress: P, outcome: StepOutcome): P {
-  const looks = new Map(progress.looks).set(outcome.id, outcome)
-  if (outcome.verdict !== 'passed') return { ...progress, looks }
-  return { ...progress, looks, passed: new Set([...progress.passed, outcome.id]) }
+/** Applies the outcome of a complete check of one step, including requests. */
+export function applyCheck<P extends LabProgress>(progress: P, outcome: StepOutcome): P {
+  const outcomes = new Map(progress.outcomes).set(outcome.id, outcome)
+  if (outcome.verdict !== 'passed') return { ...progress, outcomes }
+  return { ...progress, outcomes, passed: new Set([...progress.passed, outcome.id]) }
 }
 
-/** Points of the steps that have passed, and of all. */
-export function pointsOf({ lab, passed }: LabProgress): { points: number; of: number; steps: number } {
+/** The points of the steps that have passed, and of all steps. */
+export function pointsOf({ lab, passed, outcomes }: LabProgress): { points: number; of: number; steps: number } {
   const { steps } = lab.definition
-  const sum = (ones: readonly StepDefinition[]) => ones.reduce((total, { points }) => total + points, 0)
+  const sum = (numbers: readonly number[]) => numbers.reduce((total, number) => total + number, 0)
   const done = steps.filter(({ id }) => passed.has(id))
-  return { points: sum(done), of: sum(steps), steps: done.length }
+  return {
+    points: sum(done.map(({ id, points }) => pointsWith(points, outcomes.get(id)))),
+    of: sum(steps.map(({ points }) => points)),
+    steps: done.length,
+  }
 }

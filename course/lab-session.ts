@@ -24,7 +24,7 @@ import { readLabText } from './lab-text.ts'
 import { playSteps } from './play-lab.ts'
 
 const NOTE_KEY = 'guide'
-/** Where the part of a section begins that is told afterwards. */
+/** The heading of the explanation in a section. */
 const SEEN = '**What you saw.**'
 
 const noteSchema = z.object({
@@ -73,7 +73,7 @@ export class LabSession {
     this.#workedMs = note?.workedMs ?? 0
   }
 
-  /** Opens a lab from where it was left, or from its starting state. On a cluster of the user's kubeconfig it asks for consent. */
+  /** Opens a lab at its saved state, or resets it to its starting state. Requires consent for a cluster of the user's kubeconfig. */
   static async open(lab: LabDefinition, cluster: Cluster, progress: Progress): Promise<LabSession> {
     const [spec, bench] = await Promise.all([
       loadSpec(lab),
@@ -81,25 +81,25 @@ export class LabSession {
     ])
     const begun = await readNotes(lab, bench)
     if (begun)
-      progress.note(`Lab ${lab.number} goes on from what the cluster holds; make reset-${lab.number} starts over.`)
+      progress.note(`Lab ${lab.number} continues with the state of the cluster; make reset-${lab.number} starts over.`)
     else await resetLab(lab, bench)
     const [solution, source] = await Promise.all([loadSolution(lab.folder), openCluster(cluster)])
     return new LabSession({ spec, solution, bench, source, note: readNote(begun?.[NOTE_KEY]) })
   }
 
-  /** Looks at the nodes once and judges every step, and sends no packet. Throws when the cluster can't be read. */
-  async look(): Promise<{ snapshot: Snapshot; outcomes: StepOutcome[] }> {
+  /** Reads the nodes once and judges every step, without sending packets. Throws if the cluster can't be read. */
+  async observe(): Promise<{ snapshot: Snapshot; outcomes: StepOutcome[] }> {
     const snapshot = await this.source.snapshot()
     return { snapshot, outcomes: await judgeRound(this.#spec, snapshot, this.#quiet) }
   }
 
-  /** Checks a step with everything that proves it. */
+  /** Checks a step completely, including its requests. */
   async check(step: string): Promise<StepOutcome> {
     const { outcomes } = await judge(this.#spec, this.source, { only: [step] })
-    return outcomes[0] ?? { id: step, verdict: 'could not check', reason: 'the grader did not come to it' }
+    return outcomes[0] ?? { id: step, verdict: 'could not check', reason: 'the step was not judged' }
   }
 
-  /** Keeps an answer in the cluster. Throws Error with a sentence for the learner when it is not valid. */
+  /** Stores an answer in the cluster. Throws Error with a sentence for the learner if it is not valid. */
   answer(step: string, text: string): Promise<void> {
     return this.bench.answer(this.lab.definition.number, step, text)
   }
@@ -109,13 +109,13 @@ export class LabSession {
     rememberHint(this.lab.definition.number, this.bench.cluster.name, step, tier)
   }
 
-  /** Has the reference solution solve a step; what it does is printed on standard output. */
+  /** Runs the reference solution of a step, with its output on standard output. */
   async play(step: string): Promise<StepOutcome[]> {
     const definition = findStep(this.#spec.lab, step)
     return playSteps(this.#spec, this.#solution, this.bench, this.source, [definition])
   }
 
-  /** Grades every step. Returns the Markdown of the lab's end: score, time, what is open, what comes next. */
+  /** Grades every step. Returns the Markdown of the final page: score, time, open steps, the next lab. */
   async finish({ shown, held, hints }: LabProgress): Promise<string> {
     const { lab } = this.#spec
     const { driver, name } = this.bench.cluster
@@ -127,7 +127,7 @@ export class LabSession {
     const minutes = Math.max(1, Math.round(this.workedMs() / 60_000))
     const next = listLabs().find(({ number }) => number > lab.number)
     const lines = [
-      `## Lab ${lab.number}: ${open.length === 0 ? 'done' : 'the last step is behind you'}`,
+      `## Lab ${lab.number}: ${open.length === 0 ? 'done' : 'finished with open steps'}`,
       `**${scoreLine(report)}**`,
       ...(open.length > 0
         ? [`Still open: ${open.map(({ id }) => id).join(', ')} (the list of steps goes there).`]
@@ -180,7 +180,7 @@ export class LabSession {
   }
 }
 
-/** What the cluster's ConfigMap of a lab holds; undefined when the lab was not begun. */
+/** The data of a lab's ConfigMap in the cluster; undefined if the lab was not started. */
 async function readNotes(lab: LabDefinition, { client }: LabBench): Promise<Record<string, string> | undefined> {
   const fieldSelector = `metadata.name=${notesName(lab.number)}`
   const { items } = await client.core.listNamespacedConfigMap({ namespace: NOTES_NAMESPACE, fieldSelector })

@@ -10,7 +10,7 @@ const THOUSANDS = /^[+-]?[1-9]\d{0,2},\d{3}\b/
 const ADDRESS = /^(?:\d{1,3}(?:\.\d{1,3}){3}|[0-9a-f]*:[0-9a-f:]+)$/
 const CHAIN_OR_SET = /^kube-/
 const HEXADECIMAL = /^0x[0-9a-f]{1,12}$/
-/** One digit of a fraction, 0.3, could be many values; two digits are specific enough. */
+/** One digit of a fraction, 0.3, matches many values; two digits are required. */
 const FEWEST_DIGITS = 2
 
 /**
@@ -58,7 +58,7 @@ const FORMS: readonly { words: string; is(text: string): boolean }[] = [
 
 /**
  * The form that an answer must have, derived from the accepted ones.
- * @returns undefined if any text may be right
+ * @returns undefined if any text may be correct
  */
 export function answerForm(accepts: readonly string[]): { words: string; fits(given: string): boolean } | undefined {
   const form = FORMS.find(({ is }) => accepts.length > 0 && accepts.every((accepted) => is(plain(accepted))))

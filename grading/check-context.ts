@@ -16,10 +16,10 @@ export interface CheckContext {
   show(lines: readonly string[]): void
 }
 
-/** Returns when the step holds; throws Failure, NotApplicable or Trouble (or anything else, which is trouble) otherwise. */
+/** Returns if the step passed. Otherwise throws Failure, NotApplicable or Trouble; any other error counts as Trouble. */
 export type Check = (context: CheckContext) => void | Promise<void>
 
-/** Runs in every round on a live cluster, before the steps, and takes notes of moments. It does not judge. */
+/** Runs in every round on a live cluster, before the steps, and records moments in the notes. */
 export type Observer = (context: CheckContext) => void
 
 /** A lab with its checks, ready to be judged. */
@@ -32,17 +32,17 @@ export interface LabSpec {
 export interface CheckEntry {
   definition: StepDefinition
   check: Check
-  /** The step sends real requests, which no capture can answer. */
+  /** The step sends real requests, which is not possible for a capture. */
   needsCluster: boolean
-  /** The points that the step is worth less when it passes, for example for hints that were taken. */
+  /** The number of points deducted if the step passes, for example for hints. */
   cost?: ((context: CheckContext) => number) | undefined
 }
 
 const isNote = (value: unknown): value is object => typeof value === 'object' && value !== null
 
 /**
- * A step about a moment. Once it passed on the live cluster it holds; a capture is always judged again, and is not applicable
- * if it shows another moment.
+ * A step about a temporary state. Once it passed on the live cluster it remains passed; a capture is always judged, and is
+ * not applicable if it was recorded at another moment.
  * @param prove throws as a check does, and returns what to keep in the cluster's notes
  */
 export async function holdsOnceSeen(
@@ -65,17 +65,17 @@ export const onceSeen =
   (context) =>
     holdsOnceSeen(context, note, () => prove(context))
 
-/** The mode that must have been seen before a return. */
+/** The mode that must have been observed before the switch back. */
 interface SeenBefore {
   mode: 'userspace' | 'nftables'
-  /** Key of the note that the step about this mode keeps. */
+  /** Key of the note that the step about this mode stores. */
   note: string
   look: string
   /** The command to pass that step. */
   hint: string
 }
 
-/** Fails unless the grader has seen every node in that mode; not applicable for an earlier capture. */
+/** Fails unless the grader has observed every node in that mode; not applicable for an earlier capture. */
 export function mustHaveSeen({ notes, nodes, live }: CheckContext, { mode, note, look, hint }: SeenBefore): void {
   const wasSeen = notes.read(note, isNote) !== undefined
   if (!wasSeen && !live) throw new NotApplicable(`${mode} mode had not been seen when this capture was taken`)

@@ -4,7 +4,7 @@ import { parseNodeBoot } from '../dataplane/node-boot.ts'
 import { NOTES_NAMESPACE } from './lab-notes.ts'
 import { type ClassKey, readClassKey, wordOf } from './signature.ts'
 
-/** The ConfigMap that holds the class's word in a learner's cluster; its one key is `word`. */
+/** The ConfigMap with the class's word in a learner's cluster; its only key is `word`. */
 export const CLASS_MAP = 'class'
 
 const CLASS_WORD = /^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$/
@@ -18,7 +18,8 @@ export function classWord(text: string): string {
 }
 
 /**
- * The word for a learner's cluster: CLASS, or else what the key in CLASS_KEY_FILE gives; undefined without either.
+ * The word for a learner's cluster: CLASS, or else derived from the key in CLASS_KEY_FILE; undefined without
+ * either.
  * @throws Error when CLASS is invalid or the key file can't be read
  */
 export function wordFromEnvironment({ CLASS, CLASS_KEY_FILE, LEARNER } = process.env): string | undefined {
@@ -29,7 +30,7 @@ export function wordFromEnvironment({ CLASS, CLASS_KEY_FILE, LEARNER } = process
   return learner ? wordOf(key, learner) : undefined
 }
 
-/** What the class's grader expects of a learner: any of these words; none when the class has no word. */
+/** The words that the grader accepts for a learner; empty if the class has no word. */
 export function expectedWords(word: string | undefined, key: ClassKey | undefined, learner: string): string[] {
   const own = key && (key.kind === 'class' || key.learner === learner) ? [wordOf(key, learner)] : []
   return word === undefined ? own : [word, ...own]
@@ -50,7 +51,7 @@ export function wordIn(items: readonly unknown[]): string | undefined {
   return undefined
 }
 
-/** Whether a capture shows one of the words, in its objects and by the mark on each of its nodes. */
+/** True if a capture contains one of the words, in its objects and as the mark on each of its nodes. */
 export function wordState({ objects, nodes }: Capture, words: readonly string[]): 'shown' | 'missing' | 'other' {
   const word = wordIn(objects.items)
   if (word === undefined) return 'missing'

@@ -10,9 +10,9 @@ const vitest = '__vitest_worker__' in globalThis ? await import('vitest') : unde
 export interface SpecFunctions {
   /** Defines the check of the step with that id in lab.yaml. */
   step(id: string, check: Check, options?: { needsCluster?: boolean }): void
-  /** Defines the right answer to the question of that step in lab.yaml, and what it is worth less when it was answered. */
+  /** Defines the correct answer to the question of that step in lab.yaml, and the deduction from its points. */
   question(id: string, ask: Question, cost?: CheckEntry['cost']): void
-  /** Registers an observer that takes notes at every live round. */
+  /** Registers an observer that runs at every live round. */
   observe(observer: Observer): void
 }
 

@@ -87,14 +87,14 @@ export function onNode(node: string, command: string): string {
   return `make exec NODE=${node} CMD='${command}'`
 }
 
-/** What a read-only command shows on a node is as it must be. */
+/** Fails if the output of a read-only command on a node differs from the expected state. */
 export function expectOnNode(
   node: string,
   command: string,
   holds: unknown,
-  told: Omit<FailureDetail, 'node' | 'look'>,
+  details: Omit<FailureDetail, 'node' | 'look'>,
 ): asserts holds {
-  expectThat(holds, { node, look: onNode(node, command), ...told })
+  expectThat(holds, { node, look: onNode(node, command), ...details })
 }
 
 function differenceOf({ kind, text, expected, actual }: Finding): Difference {
@@ -118,20 +118,23 @@ export const inSet =
   (where: Where): boolean =>
     'set' in where && names.includes(where.set)
 
-/** What to do about a difference: a sentence, and the command to type next. */
+/** The advice for a difference: a sentence, and the next command. */
 export interface Advice {
   hint: string
   next: string
 }
 
-/** Seconds after which kube-proxy writes all of its state again (`syncPeriod`); iptables mode from 1.27 on waits an hour or for its restart. */
+/**
+ * Seconds after which kube-proxy writes its complete state (`syncPeriod`); in iptables mode from 1.27 on, this happens
+ * every hour and at a restart.
+ */
 const FULL_SYNC: Partial<Record<KubeProxyMode, string>> = {
   ipvs: 'at its next sync, after 30 seconds at the latest',
   nftables: 'at its next sync, or when it starts',
   iptables: 'only when the Service changes, or when it starts',
 }
 
-/** What kube-proxy of that mode lost on a node comes back by itself, or by its restart. */
+/** Advice for missing state that kube-proxy of that mode restores periodically or at its restart. */
 export function restoredBySync(mode: KubeProxyMode): Advice {
   return {
     hint: `kube-proxy corrects it ${FULL_SYNC[mode] ?? 'when it starts'}. Look again; if it is still so, restart every kube-proxy:`,
@@ -139,13 +142,16 @@ export function restoredBySync(mode: KubeProxyMode): Advice {
   }
 }
 
-/** Advice where kube-proxy runs in another mode than the step is about. */
+/** Advice if kube-proxy runs in another mode than the step requires. */
 export const otherMode = (node: string, runs: string, mode: KubeProxyMode): Advice => ({
   hint: `kube-proxy on ${node} runs in ${runs} mode, and this is about ${mode} mode:`,
   next: `make ${mode}`,
 })
 
-/** What to do about the differences between a node and the prediction for a mode: by their kinds, not by the step that found them. */
+/**
+ * Advice for the differences between a node and the prediction for a mode. It depends on the kinds of difference, not
+ * on the step.
+ */
 function adviceFor(node: NodeView, mode: KubeProxyMode, findings: readonly Finding[]): Advice {
   const runs = modeOf(node)
   if (runs !== undefined && runs !== mode) return otherMode(node.name, runs, mode)

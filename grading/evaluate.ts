@@ -98,7 +98,7 @@ function servicePackets({ snapshot, name }: NodeView): Packet[] {
   return packets
 }
 
-/** What a prediction for a node depends on, beside the objects. Throws as evaluate does. */
+/** The inputs of a prediction for a node other than the objects. Throws like evaluate. */
 export function predictOptions(node: NodeView, mode: KubeProxyMode): PredictOptions {
   const { name, snapshot } = node
   const version = kubeProxyVersionOf(node)

@@ -13,8 +13,8 @@ const folderOf = ({ lab, source }: { lab: number; source: Source }) =>
   evidenceFolder(lab, source.kind === 'cluster' ? source.name : undefined)
 
 /**
- * Writes one file per failing step (`.evidence/k8s-guide/lab-2/flush.txt`) with the whole finding, and removes the file of a
- * step that no longer fails. Returns the report with the names of the files.
+ * Writes one file per failing step (`.evidence/k8s-guide/lab-2/flush.txt`) with the complete finding, and removes the files
+ * of steps that no longer fail. Returns the report with the names of the files.
  */
 export function keepEvidence(report: Report, root = projectRoot): Report {
   const folder = folderOf(report)

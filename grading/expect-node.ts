@@ -37,8 +37,8 @@ export const expectNodes = (nodes: readonly NodeView[]): NodeExpectation => new 
 export const expectNode = (node: NodeView): NodeExpectation => new NodeExpectation([node])
 
 /**
- * kube-proxy runs in that mode on every node. A capture in another mode shows another moment: the step is not applicable
- * there.
+ * kube-proxy runs in that mode on every node. A capture in another mode was recorded at another moment: the step is not
+ * applicable.
  */
 export function expectMode(
   { nodes, live }: Pick<CheckContext, 'nodes' | 'live'>,
@@ -57,7 +57,7 @@ export class NodeExpectation {
     this.#nodes = nodes
   }
 
-  /** kube-proxy's own answer to /proxyMode is this mode. */
+  /** kube-proxy replies to /proxyMode with this mode. */
   runMode(mode: KubeProxyMode, words: Words = {}): void {
     const other = this.#nodes.find((node) => modeOf(node) !== mode)
     if (!other) return
@@ -68,7 +68,7 @@ export class NodeExpectation {
     this.fails(other, look, `kube-proxy in ${mode} mode`, actual, { ...(words.hint ? {} : advice), ...words })
   }
 
-  /** kube-proxy is there and tells its mode, whatever that is. */
+  /** kube-proxy runs and reports a mode, which may be any. */
   tellTheirMode(): void {
     const silent = this.#nodes.find((node) => modeOf(node) === undefined)
     if (!silent) return
@@ -77,7 +77,7 @@ export class NodeExpectation {
     this.fails(silent, 'curl -s localhost:10249/proxyMode', expected, 'no kube-proxy responds on this node', words)
   }
 
-  /** A file of the capture is there: the tool that prints it runs on the node. */
+  /** The capture contains a file: the tool that prints it is installed on the node. */
   run(tools: Record<string, string>, look: string, words: Words = {}): void {
     for (const node of this.#nodes) {
       const missing = Object.keys(tools).filter((tool) => filesOf(node).get(tools[tool] ?? '') === undefined)
@@ -103,7 +103,7 @@ export class NodeExpectation {
     return this.where(() => true, look)
   }
 
-  /** Any other part: its places, and the command to inspect them. */
+  /** Any other part, by its places and the command to inspect them. */
   where(concerns: Comparison['concerns'], look: string): PredictedPart {
     return new PredictedPart(this.#nodes, concerns, look)
   }
@@ -138,7 +138,7 @@ export class NodeExpectation {
     )
   }
 
-  /** A virtual server is there at this address of each node. */
+  /** Each node has a virtual server at this address. */
   virtualServerAt(addressOf: (node: NodeView) => string | undefined, port: number, words: Words = {}): void {
     for (const node of this.#nodes) {
       const address = addressOf(node)
@@ -163,12 +163,12 @@ export class NodeExpectation {
     for (const node of this.#nodes) {
       const plan = planFlush(mode, stateOf(node))
       if (isEmptyFlush(plan)) continue
-      const { look, ...told } = words
+      const { look, ...details } = words
       const expected = `nothing that another mode than ${mode} programs`
       this.fails(node, look, expected, describeFlush(plan).join(', '), {
         hint: 'It is of another mode, and stays until it is removed:',
         next: 'make flush-nat',
-        ...told,
+        ...details,
       })
     }
   }
@@ -252,7 +252,7 @@ export class NodeExpectation {
     target: { address: string; port: number },
     words: Words & { reaches?: boolean } = {},
   ): void {
-    const { reaches = true, ...told } = words
+    const { reaches = true, ...details } = words
     const { address, port } = target
     for (const node of this.#nodes) {
       const end = tracedTo(node, { outside: client }, target)
@@ -261,7 +261,7 @@ export class NodeExpectation {
         look: `make trace FROM=external:${client} TO=${address}:${port} NODE=${node.name}`,
         expected: reaches ? `the packet to ${address}:${port} at a backend` : `the packet of ${client} dropped`,
         actual: end.text,
-        ...told,
+        ...details,
       })
     }
   }
@@ -286,8 +286,8 @@ export class LinkExpectation extends PredictedPart {
       const { name } = node
       const link = stateOf(node).links.find((candidate) => candidate.name === this.#name)
       const faults = faultsOf(link).filter((fault) => fault !== undefined)
-      const told = { expected, actual: faults.join(', '), ...words }
-      expectOnNode(name, `ip -d link show ${this.#name}`, faults.length === 0, told)
+      const details = { expected, actual: faults.join(', '), ...words }
+      expectOnNode(name, `ip -d link show ${this.#name}`, faults.length === 0, details)
     }
   }
 }

@@ -5,11 +5,11 @@ import { type ApiObject, hasCondition } from './api-object.ts'
 import { expectThat, type FailureDetail } from './failure.ts'
 import type { Snapshot } from './snapshot.ts'
 
-type Told = Pick<FailureDetail, 'look' | 'expected'> & Partial<FailureDetail>
+type FailureTexts = Pick<FailureDetail, 'look' | 'expected'> & Partial<FailureDetail>
 
-/** Expects that a check found something in the API. Returns it. */
-export function expectFound<T>(found: T | undefined, told: Told): T {
-  expectThat(found !== undefined, { actual: 'none', ...told })
+/** Expects that an object of the API was found. Returns it. */
+export function expectFound<T>(found: T | undefined, details: FailureTexts): T {
+  expectThat(found !== undefined, { actual: 'none', ...details })
   return found
 }
 
@@ -17,9 +17,13 @@ export function expectFound<T>(found: T | undefined, told: Told): T {
 export function expectField(
   resource: string,
   field: string,
-  { holds, actual, ...told }: { holds: boolean } & Pick<FailureDetail, 'expected' | 'actual'> & Partial<FailureDetail>,
+  {
+    holds,
+    actual,
+    ...details
+  }: { holds: boolean } & Pick<FailureDetail, 'expected' | 'actual'> & Partial<FailureDetail>,
 ): void {
-  expectThat(holds, { look: `kubectl get ${resource} -o yaml | grep -A 2 ${field}`, actual, ...told })
+  expectThat(holds, { look: `kubectl get ${resource} -o yaml | grep -A 2 ${field}`, actual, ...details })
 }
 
 /** A running Pod that checks send requests from or to. */
@@ -30,22 +34,22 @@ export interface ReadyPod {
 }
 
 /** The Pod exists, is ready, and has an address and a node. Returns them. */
-export function expectReadyPod(pod: ApiObject | undefined, name: string, told: Told): ReadyPod {
+export function expectReadyPod(pod: ApiObject | undefined, name: string, details: FailureTexts): ReadyPod {
   const address = pod?.status?.podIP
   const node = pod?.spec?.nodeName
   const actual = pod ? `the Pod is ${pod.status?.phase ?? 'not started'} and not ready` : `no Pod ${name}`
-  expectThat(pod && address && node && hasCondition(pod, 'Ready'), { actual, ...told })
+  expectThat(pod && address && node && hasCondition(pod, 'Ready'), { actual, ...details })
   return { pod, address, node }
 }
 
-/** The ready endpoints of a Service are spread over nodes as expected: `counts` has the number of each node. */
+/** The ready endpoints of a Service are distributed over nodes as expected: `counts` has the number for each node. */
 export function expectSpread(
   counts: ReadonlyMap<string, number>,
   isRight: (counts: readonly number[]) => boolean,
-  told: Told,
+  details: FailureTexts,
 ): void {
   const actual = [...counts].map(([node, count]) => `${count} on ${node}`).join(', ') || 'no ready Pod'
-  expectThat(isRight([...counts.values()]), { actual, ...told })
+  expectThat(isRight([...counts.values()]), { actual, ...details })
 }
 
 /** The Pods of the default namespace with this app label, without terminating ones. */

@@ -11,7 +11,7 @@ import type { Snapshot } from './snapshot.ts'
 /** Texts of a failure; `look`, `expected` and `actual` replace the assertion's own texts. */
 type Words = Partial<Omit<FailureDetail, 'node'>>
 
-/** Where requests were sent from, and to what. */
+/** The source and the destination of requests. */
 export interface SentRequests {
   snapshot: Snapshot
   node: string
@@ -61,14 +61,14 @@ export async function expectWithin(
   }
 }
 
-/** Every request in the Pods' logs is right; `told` describes a wrong one. */
+/** Every request in the Pods' logs is as expected; `describe` returns the text for one that is not. */
 export function expectLogged<Request extends { client: string }>(
   logged: readonly Request[],
   isRight: (request: Request) => boolean,
-  told: (request: Request) => Partial<FailureDetail> & Pick<FailureDetail, 'expected' | 'actual'>,
+  describe: (request: Request) => Partial<FailureDetail> & Pick<FailureDetail, 'expected' | 'actual'>,
 ): void {
   const wrong = logged.find((request) => !isRight(request))
-  expectNone(wrong, (request) => ({ look: 'kubectl logs -l app=web --prefix --tail=4', ...told(request) }))
+  expectNone(wrong, (request) => ({ look: 'kubectl logs -l app=web --prefix --tail=4', ...describe(request) }))
 }
 
 /** A process of the node listens on that TCP port, on expected addresses. */

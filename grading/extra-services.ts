@@ -6,7 +6,7 @@ import { type NodeView, objectsOf, type Snapshot, stateOf } from './snapshot.ts'
 export const EXTRA_SERVICES = 20
 const EXTRA_NAME = /^crowd-\d+$/
 
-/** The Services that lab 2 adds to show what each mode does with more of them. */
+/** The Services that lab 2 adds to show how each mode scales. */
 export function extraServices(snapshot: Snapshot): Service[] {
   return objectsOf(snapshot).services.filter(
     (service) => service.namespace === 'default' && EXTRA_NAME.test(service.name),

@@ -11,7 +11,7 @@ export interface FailureDetail {
   differences?: Difference[]
   /** Overrides the step's own reason for this specific mistake. */
   why?: string
-  /** For a mistake that the check recognises: what to do about it. */
+  /** The advice for a mistake that the check recognises. */
   hint?: string
   /** The next command, if the difference determines it; default: the step's hints. */
   next?: string
@@ -23,18 +23,18 @@ export interface StepOutcome {
   verdict: Verdict
   waitsFor?: string[]
   reason?: string
-  /** Not yet, but only because this round sends no packets: everything else holds. */
+  /** Not yet passed, only because this round sends no packets: all other conditions are met. */
   unsent?: true
-  /** Not applicable, and no other capture of this cluster could show it. */
+  /** Not applicable at any moment of this cluster. */
   outOfReach?: true
   failure?: FailureDetail
-  /** Points that a passed step is worth less. */
+  /** The points deducted from a passed step. */
   cost?: number
   /** The lines of measured values. */
   measured?: string[]
 }
 
-/** The step does not hold, and the learner can change that. */
+/** The step failed, and the learner can solve it. */
 export class Failure extends Error {
   readonly detail: FailureDetail
 
@@ -45,7 +45,7 @@ export class Failure extends Error {
   }
 }
 
-/** The step can't be judged here: it has no effect on the score. */
+/** The step can't be judged on this input and has no effect on the score. */
 export class NotApplicable extends Error {}
 
 /** The step can't be judged on this cluster at any moment. */
@@ -64,7 +64,7 @@ export function expectNone<Found>(found: Found | undefined, told: (found: Found)
   if (found !== undefined) fail(told(found))
 }
 
-/** What a check requires; where it does not hold, the check ends with this failure. */
+/** Asserts a condition; if it is false, the check ends with this failure. */
 export function expectThat(holds: unknown, detail: FailureDetail): asserts holds {
   if (!holds) fail(detail)
 }

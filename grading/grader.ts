@@ -17,13 +17,13 @@ export async function grade(request: GradingRequest, options: JudgeOptions = {})
   return gradeWith(spec, request, () => openSource(absolute(request).source), options)
 }
 
-/** The checks of a lab. Throws when its spec does not fit its lab.yaml. */
+/** The checks of a lab. Throws if its spec and its lab.yaml differ. */
 export async function loadSpec({ folder }: LabDefinition): Promise<LabSpec> {
   const module: { default: LabSpec } = await import(`../checks/${folder}.check.ts`)
   return module.default
 }
 
-/** As `grade`, on a source that the caller has open or opens. */
+/** Like `grade`, with a source from the caller. */
 export async function gradeWith(
   spec: LabSpec,
   request: GradingRequest,

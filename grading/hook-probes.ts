@@ -64,7 +64,7 @@ export class HookProbes {
     return `-A ${hook} -p tcp --syn --dport ${this.#port} -m comment --comment ${this.#comment}`
   }
 
-  /** If there are several in one hook, the oldest: after a repeated command both count the same. */
+  /** If a hook has several, the oldest: after a repeated command both have equal counters. */
   #rulesIn(ruleset: Ruleset): Map<Hook, Rule> {
     const mangle = ruleset.get('mangle')
     const isProbe = ({ spec }: Rule) => commentOf(spec) === this.#comment && targetOf(spec) === undefined

@@ -45,11 +45,11 @@ const WORDS = 'address port path times source seconds keep insist'
 
 /**
  * All series in parallel, each sequentially, with perl's built-in functions: no module is loaded, because each program and
- * library costs the embedded kernel more than the requests do. Time is what select(2) waited. 2049 is SOCK_STREAM |
+ * library costs the embedded kernel more than the requests do. Time is measured by select(2). 2049 is SOCK_STREAM |
  * SOCK_NONBLOCK, 115 EINPROGRESS, 1, 4 and 13 are SOL_SOCKET, SO_ERROR and SO_LINGER, 6 and 11 IPPROTO_TCP and TCP_INFO, on
- * every architecture that clusters run on; the bytes from 100 of what that gives are tcpi_total_retrans
+ * every architecture that clusters run on; byte 100 and following of its result are tcpi_total_retrans
  * (include/uapi/linux/tcp.h). Connections end with a reset: conntrack and IPVS list them for 10 s, but regularly closed ones
- * for two minutes, among those that a learner counts.
+ * for two minutes, which would disturb the learner's counts.
  */
 const PERL = String.raw`$SIG{PIPE} = "IGNORE"; $| = 1;
 my ($now, $count) = (0, 0);
@@ -115,7 +115,7 @@ while (@jobs = grep { !$_->{done} } @jobs) {
 const CURL_PRINT = String.raw`\t%{http_code}\t%{local_port}\t%{num_connects}\t%{exitcode}\t%{errormsg}\t\n`
 
 /**
- * The same with curl, if there is no perl. Bodies are printed first, and sed marks all lines, so that several can write in
+ * The same with curl, if there is no perl. Bodies are printed first, and sed prefixes all lines, because series run in
  * parallel.
  */
 function asCurl(request: HttpRequests, index: number): string {

@@ -34,7 +34,7 @@ const PAUSE_MS = 400
 
 /**
  * Judges a lab. Each round takes one snapshot and judges every step on it. While a step fails and the cluster has pending
- * changes, a new round begins, until the deadline; what fails then is `not yet`.
+ * changes, rounds repeat until the deadline; steps that fail then are `not yet`.
  * @throws what `source.snapshot` throws when the cluster can't be read at all
  */
 export async function judge(spec: LabSpec, source: Source, options: JudgeOptions = {}): Promise<Judgement> {
@@ -80,7 +80,7 @@ export async function judgeRound(
 }
 
 /**
- * A step that fails while a machine of the cluster does not run could not be checked: lost requests are not the learner's
+ * A step that fails while a machine of the cluster is down could not be checked: lost requests are not the learner's
  * fault.
  */
 async function withMachines(outcomes: StepOutcome[], live: LiveCluster | undefined): Promise<StepOutcome[]> {
@@ -91,7 +91,7 @@ async function withMachines(outcomes: StepOutcome[], live: LiveCluster | undefin
   return outcomes.map((outcome) => (isOpen(outcome) ? { id: outcome.id, verdict: 'could not check', reason } : outcome))
 }
 
-/** An observer that can't read the cluster notes nothing; the steps report the problem. */
+/** An observer that can't read the cluster records nothing; the steps report the problem. */
 function observeQuietly(observe: LabSpec['observers'][number], context: CheckContext): void {
   try {
     observe(context)

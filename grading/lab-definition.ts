@@ -13,12 +13,12 @@ const sentence = z.string().trim().min(10)
 const stepSchema = z.strictObject({
   id: z.string().regex(/^[a-z][a-z0-9-]*$/),
   title: sentence,
-  /** A question, answered with `make answer`; the right answer is computed from the cluster. */
+  /** A question, answered with `make answer`; the correct answer is computed from the cluster. */
   question: sentence.endsWith('?').optional(),
   points: z.number().int().min(1).max(20),
   /** Steps that must pass before this one is judged. */
   needs: z.array(z.string()).default([]),
-  /** About a moment: it is recorded when it passes, and holds afterwards. */
+  /** About a temporary state: the step is recorded when it passes, and remains passed. */
   moment: z.boolean().default(false),
   why: sentence,
   /** From a general hint to the command. */
@@ -29,9 +29,12 @@ const labSchema = z.strictObject({
   id: z.number().int().positive(),
   title: sentence,
   minutes: z.number().int().positive(),
-  /** What the nodes' kernel must have besides iptables; `make doctor` shows which clusters have it. */
+  /**
+   * The kernel features that the lab requires in addition to iptables; `make doctor` shows which clusters
+   * have them.
+   */
   kernel: z.array(kernelNeed).default([]),
-  /** What single steps need: on a kernel without it, they are not applicable. */
+  /** The kernel features that single steps require; without them, these steps are not applicable. */
   kernelOfSteps: z.array(kernelNeed).default([]),
   steps: z.array(stepSchema).min(1),
 })
@@ -39,7 +42,7 @@ const claimsSchema = z.record(z.string().regex(/^[A-D]\d+$/), z.array(z.string()
 
 export type StepDefinition = z.infer<typeof stepSchema> & { claims: string[] }
 
-/** A lab as its folder describes it. */
+/** The definition of a lab, from its folder. */
 export interface LabDefinition {
   number: number
   /** Name of the folder in labs/ and stem of the spec in checks/: `02-ipvs`. */
@@ -72,7 +75,7 @@ export function parseLab(text: string, file: string): WrittenLab {
 }
 
 /**
- * Reads `labs/NN-name/lab.yaml` with the claims that `labs/claims.yaml` gives its steps.
+ * Reads `labs/NN-name/lab.yaml` with the claims of its steps from `labs/claims.yaml`.
  * @throws Error with the existing labs, or what `parseLab` throws
  */
 export function readLab(number: number): LabDefinition {
@@ -82,7 +85,7 @@ export function readLab(number: number): LabDefinition {
   const claims = readClaims()
   const withClaims = steps.map((step) => ({
     ...step,
-    // An answer stays right when the cluster changes afterwards.
+    // An answer remains correct when the cluster changes later.
     moment: step.moment || step.question !== undefined,
     claims: claimsOf(claims, number, step.id),
   }))

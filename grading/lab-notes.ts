@@ -1,9 +1,10 @@
 import { ConsentError } from '../cluster/consent.ts'
 import { ownLabel } from '../cluster/context/write-guard.ts'
 import type { KubeClient } from '../cluster/kube-client.ts'
+import { listLabs } from './lab-folders.ts'
 import type { Snapshot } from './snapshot.ts'
 
-/** The namespace of the labs' notes: they are in the cluster itself, so that they are deleted with it. */
+/** The namespace of the labs' notes. They are stored in the cluster and deleted with it. */
 export const NOTES_NAMESPACE = 'default'
 export const notesName = (lab: number) => `lab-${lab}`
 
@@ -34,12 +35,12 @@ export class LabNotes {
     }
   }
 
-  /** Adds a note, unless there is one under that key already. */
+  /** Adds a note, unless the key exists. */
   keep(key: string, note: unknown): void {
     if (this.#written[key] === undefined) this.#fresh[key] ??= JSON.stringify(note)
   }
 
-  /** True when there is a new note that is not in the cluster yet. */
+  /** True if a new note is not yet stored in the cluster. */
   get hasNews(): boolean {
     return Object.keys(this.#fresh).length > 0
   }
@@ -55,12 +56,12 @@ export class LabNotes {
   }
 }
 
-let told = false
+let warned = false
 
 /** Once per command. */
 function tellUnwritten(): void {
-  if (!told) console.error(' • Read only: the notes of steps are not written to the cluster. YES=1 allows it.')
-  told = true
+  if (!warned) console.error(' • Read only: the notes of steps are not written to the cluster. YES=1 allows it.')
+  warned = true
 }
 
 /**
@@ -78,4 +79,16 @@ export async function writeNotes(
   if (await unlessCode(404, core.patchNamespacedConfigMap({ ...place, body: { data } }, merge))) return
   const metadata = { ...place, labels: ownLabel }
   await core.createNamespacedConfigMap({ namespace: NOTES_NAMESPACE, body: { metadata, data } })
+}
+
+/** The labs that were begun on a cluster, the one whose notes were written last first. */
+export async function begunLabs({ core }: KubeClient): Promise<number[]> {
+  const { items } = await core.listNamespacedConfigMap({ namespace: NOTES_NAMESPACE })
+  const begun = listLabs().flatMap(({ number }) => {
+    const { metadata } = items.find((item) => item.metadata?.name === notesName(number)) ?? {}
+    if (!metadata) return []
+    const times = [metadata.creationTimestamp, ...(metadata.managedFields ?? []).map(({ time }) => time)]
+    return [{ number, at: Math.max(...times.map((time) => Number(time ?? 0))) || 0 }]
+  })
+  return begun.toSorted((one, other) => other.at - one.at).map(({ number }) => number)
 }

@@ -56,7 +56,7 @@ export function failureLines(lab: number, step: StepDefinition, { failure }: Ste
   return failure ? findingLines(lab, step.id, findingOf(step, failure)) : []
 }
 
-/** What a step measured, as the report shows it; empty for a step that measures nothing. */
+/** The measured values of a step, as in the report; empty for a step without measurements. */
 export function measuredLines({ measured = [] }: { measured?: readonly string[] | undefined }): string[] {
   return measured.map((line) => `    ${plainText(line)}`)
 }
@@ -87,8 +87,8 @@ function stepLine(step: StepReport, width: number): string {
 }
 
 /**
- * A finding as labelled texts: where to look, the expected and the actual state, the reason, and what to do next. Commands
- * are `whole`.
+ * A finding as labelled texts: the node and the command, the expected and the actual state, the reason, and the next
+ * command. Commands are `whole`.
  */
 export function findingParts(
   lab: number,
@@ -123,7 +123,7 @@ function labelled(label: string, text: string): string[] {
   return lines.map((part, index) => `    ${(index === 0 ? label : '').padEnd(9)} ${part}`)
 }
 
-/** The lines of a finding's first differences, and how many more there are. */
+/** The lines of a finding's first differences, and the number of further ones. */
 export function differencesOf({ differences }: ReportedFinding): string[] {
   const hidden = differences.length - DIFFERENCES_SHOWN
   return [
@@ -154,14 +154,14 @@ function block(label: string, text: string | undefined): string[] {
     .map((line) => `        ${label.padEnd(7)} ${shortened(line)}`)
 }
 
-/** The score in one line, the same wherever it is printed: `40/90 points, 9 of 17 steps passed`. */
+/** The score in one line: `40/90 points, 9 of 17 steps passed`. */
 export function scoreLine({ steps, score, maxScore }: Pick<Report, 'steps' | 'score' | 'maxScore'>): string {
   const passed = steps.filter(({ verdict }) => verdict === 'passed').length
   const counted = steps.filter(({ verdict }) => verdict !== 'not applicable').length
   return `${score}/${maxScore} points, ${passed} of ${counted} steps passed`
 }
 
-/** The score and what to do next. */
+/** The score and the next command. */
 function summary(report: Report): string[] {
   const { steps, seconds, exitCode } = report
   const unchecked = steps.filter(({ verdict }) => verdict === 'could not check').length

@@ -18,16 +18,16 @@ export interface PodName {
 const EXEC_TIMEOUT_MS = 20_000
 const SILENCE_MS = 30_000
 
-/** A check reached its requests in a round without packets. Everything that it checked before holds. */
+/** A check reached its requests in a round without packets. All earlier assertions of the check passed. */
 export class PacketsHeld extends Error {}
 
 /** The running cluster, for real requests: commands on nodes and in Pods, and Pods' logs. */
 export class LiveCluster {
   readonly cluster: Cluster
   readonly client: KubeClient
-  /** Keeps captures of steps that passed; absent for another learner's cluster. */
+  /** Stores captures of steps that passed; absent for another learner's cluster. */
   readonly moments: Moments | undefined
-  /** Nodes whose machine does not run now, or why the driver can't tell; absent if it would have to wait. */
+  /** Nodes whose machine is not running, or why the driver can't determine them; absent if the query would have to wait. */
   readonly stoppedNodes: (() => Promise<string[]>) | undefined
   readonly #quiet: boolean
   /** Pods that did not respond in time. */
@@ -41,7 +41,7 @@ export class LiveCluster {
     this.moments = keepMoments ? new Moments(cluster.driver, cluster.name) : undefined
   }
 
-  /** The same cluster for rounds without packets, so that counters, connections and logs only show those of the learner. */
+  /** The same cluster for rounds without packets, which leave the learner's counters, connections and logs unchanged. */
   quietly(): LiveCluster {
     return new LiveCluster(this.cluster, this.client, { keepMoments: this.moments !== undefined, quiet: true })
   }
@@ -55,7 +55,7 @@ export class LiveCluster {
     return this.look(node, script)
   }
 
-  /** Runs a shell script on a node that only reads. Throws Trouble only when the node can't be reached. */
+  /** Runs a read-only shell script on a node. Throws Trouble only when the node can't be reached. */
   async look(node: string, script: string): Promise<ExecResult> {
     try {
       return await runOnNode(this.cluster, node, `${PATH}\n${script}`, { timeoutMs: EXEC_TIMEOUT_MS, readOnly: true })

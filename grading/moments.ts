@@ -31,7 +31,7 @@ export interface Moment {
 }
 
 /**
- * Keeps, for one cluster, the capture of the moment when each step of a lab passed for the first time. A folder in `.cache/`
+ * Stores, for one cluster, the capture of the moment when each step of a lab passed for the first time. A folder in `.cache/`
  * per cluster and lab; one compressed file per capture, shared by the steps that passed on it. A new cluster of the same name
  * starts empty.
  */
@@ -43,7 +43,7 @@ export class Moments {
     this.#folder = join(root, 'moments', `${driver}-${cluster}`)
   }
 
-  /** Keeps the snapshot for steps that passed for the first time. Does nothing if there is none. */
+  /** Stores the snapshot for steps that passed for the first time. Does nothing if there are none. */
   keep(lab: number, snapshot: Snapshot, outcomes: readonly StepOutcome[]): void {
     const passed = outcomes.filter(({ verdict }) => verdict === 'passed')
     if (passed.length === 0) return
@@ -60,11 +60,11 @@ export class Moments {
       if (isNewCluster) rmSync(this.#labFolder(lab), { recursive: true, force: true })
       this.#write(lab, index, snapshot.capture, fresh)
     } catch {
-      // On a full disk the capture is not kept, but grading continues.
+      // If the disk is full, the capture is not stored and grading continues.
     }
   }
 
-  /** The moments of a lab, in no order. Damaged or lost files are omitted. */
+  /** The moments of a lab, in no particular order. Damaged or missing files are omitted. */
   all(lab: number): Moment[] {
     return Object.entries(this.#readIndex(lab).steps).flatMap(([step, { passedAt, capture }]) => {
       const kept = this.#readCapture(lab, capture)

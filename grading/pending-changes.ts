@@ -4,9 +4,9 @@ import type { Snapshot } from './snapshot.ts'
 
 /** Changes younger than this may not have reached every node yet. */
 const FRESH_MS = 2500
-/** A Pod that still is not ready after this time is held back by its probe, and counts as settled. */
+/** A Pod that is not ready after this time is failing its probe, and counts as settled. */
 const UNREADY_MS = 5000
-/** A container waiting for one of these reasons will not come up by waiting. */
+/** A container that waits for one of these reasons does not start without a change. */
 const STUCK = new Set([
   ...['CrashLoopBackOff', 'ErrImagePull', 'ImagePullBackOff', 'InvalidImageName', 'CreateContainerConfigError'],
   ...['RunContainerError', 'CreateContainerError'],
@@ -14,7 +14,8 @@ const STUCK = new Set([
 
 /**
  * The pending changes of the cluster, one phrase each; empty if it is settled. Services, slices and kube-proxies count as
- * pending for `freshMs` after a change. A step that fails meanwhile is judged again, and is `not yet` when time runs out.
+ * pending for `freshMs` after a change. A step that fails during this time is judged repeatedly, and is `not yet` at the
+ * deadline.
  */
 export function pendingChanges(snapshot: Snapshot, freshMs = FRESH_MS): string[] {
   const phrases: string[] = []

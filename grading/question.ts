@@ -5,7 +5,7 @@ import { Failure, fail, NotApplicable, Trouble } from './failure.ts'
 import type { StepDefinition } from './lab-definition.ts'
 import { writeNotes } from './lab-notes.ts'
 
-/** The right answer for the current state of the cluster. */
+/** The correct answer for the current state of the cluster. */
 export interface Truth {
   /** All accepted answers. */
   accepts: readonly string[]
@@ -13,7 +13,7 @@ export interface Truth {
   look: string
 }
 
-/** Computes the right answer from the snapshot; throws Failure, NotApplicable or Trouble as a check does. */
+/** Computes the correct answer from the snapshot. Throws Failure, NotApplicable or Trouble like a check. */
 export type Question = (context: CheckContext) => Truth | Promise<Truth>
 
 /** An answer in the lab's notes in the cluster. */
@@ -24,7 +24,7 @@ export interface AnswerNote {
 
 /** Key of the note with the learner's last answer. */
 export const answerKey = (step: string) => `answer.${step}`
-/** Key of the note with the answer that was right when it was given. */
+/** Key of the note with the answer that was correct when it was given. */
 export const answeredKey = (step: string) => `answered.${step}`
 
 export const isAnswerNote = (value: unknown): value is AnswerNote =>
@@ -45,8 +45,8 @@ export const answerNote = (typed: string, at = new Date()): AnswerNote => ({
 export const answerCommand = (lab: number, step: string) => `make answer LAB=${lab} Q=${step} A='…'`
 
 /**
- * The check of a step with a question. A right answer is about a moment: it stays right when the live cluster changes. For a
- * capture, the right answer is always computed from the capture.
+ * The check of a step with a question. On a live cluster, a correct answer remains correct when the cluster changes. For a
+ * capture, the correct answer is always computed from the capture.
  */
 export function questionCheck(lab: number, { id, question = '' }: StepDefinition, ask: Question): Check {
   return async (context) => {
@@ -79,7 +79,7 @@ const whatIsWrong = (text: string, form: ReturnType<typeof answerForm>) =>
     ? `"${text}", which is not ${form.words}`
     : `"${text}", which is not right on this cluster now`
 
-/** A right answer keeps its points on the live cluster. A later wrong answer is reported. */
+/** A correct answer keeps its points on the live cluster. A later wrong answer is reported. */
 async function tellLaterAnswer(context: CheckContext, ask: Question, right: string, later?: string): Promise<void> {
   if (later === undefined || sameAnswer(later, right)) return
   try {
@@ -88,7 +88,7 @@ async function tellLaterAnswer(context: CheckContext, ask: Question, right: stri
     const wrong = whatIsWrong(later, answerForm(accepts))
     context.show([`Your last answer is ${wrong}. The earlier "${right}" was right and keeps its points.`])
   } catch (error) {
-    // The right answer can't be determined now.
+    // The correct answer can't be determined now.
     if (!(error instanceof Failure || error instanceof NotApplicable || error instanceof Trouble)) throw error
   }
 }

@@ -3,9 +3,9 @@
 import { z } from 'zod'
 
 /**
- * What came of one step. `not yet`: it did not hold, but the cluster was still moving when time ran out, or the step waits
- * for another one. `not applicable`: it can't be asked here (a moment that a capture does not hold) and counts for
- * nothing. `could not check`: trouble of the cluster or the grader, which never costs points.
+ * The verdict on one step. `not yet`: it failed, but the cluster was still changing at the deadline, or the step depends
+ * on another one. `not applicable`: it can't be judged (a capture of another moment) and does not count. `could not
+ * check`: a problem of the cluster or the grader, which never costs points.
  */
 export const verdictSchema = z.enum(['passed', 'failed', 'not yet', 'not applicable', 'could not check'])
 export type Verdict = z.infer<typeof verdictSchema>

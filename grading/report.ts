@@ -52,7 +52,7 @@ export function reportOf(
   }
 }
 
-/** 0: something was judged and all of it passed; 1: something is open; 2: something could not be checked, or nothing was. */
+/** 0: every judged step passed; 1: a step is open; 2: a step could not be checked, or none was judged. */
 function exitCodeOf(steps: readonly StepReport[]): 0 | 1 | 2 {
   const verdicts = new Set(steps.map(({ verdict }) => verdict))
   if (verdicts.has('could not check')) return 2
@@ -63,14 +63,14 @@ function exitCodeOf(steps: readonly StepReport[]): 0 | 1 | 2 {
 function stepReport(step: StepDefinition, outcome: StepOutcome | undefined, trouble: string | undefined): StepReport {
   const { id, title, question, claims, points: maxPoints } = step
   const verdict = outcome?.verdict ?? 'could not check'
-  const reason = outcome ? outcome.reason : (trouble ?? 'the grader did not come to it')
+  const reason = outcome ? outcome.reason : (trouble ?? 'the step was not judged')
   return {
     id,
     title,
     ...(question === undefined ? {} : { question }),
     claims,
     verdict,
-    points: verdict === 'passed' ? Math.max(0, maxPoints - (outcome?.cost ?? 0)) : 0,
+    points: verdict === 'passed' ? pointsWith(maxPoints, outcome) : 0,
     maxPoints,
     ...(outcome?.waitsFor ? { waitsFor: outcome.waitsFor } : {}),
     ...(reason === undefined ? {} : { reason }),
@@ -79,12 +79,12 @@ function stepReport(step: StepDefinition, outcome: StepOutcome | undefined, trou
   }
 }
 
-/** A hint that is nothing but a command. */
+/** A hint that consists only of a command. */
 const COMMAND = /^(?:make|kubectl) \S[^.;,]*$/
 
 /**
- * A failure completed with the step's own texts where the check gave none. Where nothing was done yet, the command that
- * solves the step is left to its hints: a nudge comes first. What is to be done about a difference is always told.
+ * Completes a failure with the step's texts where the check gave none. If the learner has not started the step, the
+ * command that solves it is omitted, because hints reveal it in tiers. The advice for a difference is always included.
  */
 export function findingOf(step: StepDefinition, failure: FailureDetail): ReportedFinding {
   const command = failure.next ?? (COMMAND.test(failure.hint ?? '') ? failure.hint : undefined)
@@ -102,6 +102,10 @@ export function findingOf(step: StepDefinition, failure: FailureDetail): Reporte
     ...(command === undefined || isSolution ? {} : { next: command }),
   }
 }
+
+/** The points of a step that has passed, without what help has cost. */
+export const pointsWith = (points: number, outcome: StepOutcome | undefined): number =>
+  Math.max(0, points - (outcome?.cost ?? 0))
 
 function sum(numbers: readonly number[]): number {
   return numbers.reduce((total, number) => total + number, 0)

@@ -4,7 +4,7 @@ import { readPlainFile } from '../host/plain-file.ts'
 /** Valid names of learners; they become parts of file names and reports. */
 export const LEARNER_NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$/
 
-/** The name as given. Throws with the rule when it is none. */
+/** Validates and returns the name. Throws with the rule if it is invalid. */
 export function learnerName(text: string | undefined): string {
   if (text !== undefined && LEARNER_NAME.test(text)) return text
   throw new Error(
@@ -17,15 +17,15 @@ export function seedOf(learner: string): string {
   return createHash('sha256').update(`kube-service-labs seed ${learner.toLowerCase()}`).digest('hex').slice(0, 16)
 }
 
-/** The secret of a class, or the part of it that one learner was given and can sign with. */
+/** The secret of a class, or the key derived from it for one learner. */
 export type ClassKey = { kind: 'class'; secret: Buffer } | { kind: 'learner'; learner: string; secret: Buffer }
 
 const LEARNER_KEY = /^labgrade-learner-key (\S+) ([0-9a-f]{64})$/
 const LEAST_BYTES = 16
 
 /**
- * Reads CLASS_KEY_FILE: any text of 16 bytes and more is a class's key; the line that `class-key.ts --learner` prints is
- * one learner's.
+ * Reads CLASS_KEY_FILE: any text of 16 or more bytes is a class's key; the output of `class-key.ts --learner` is one
+ * learner's.
  * @throws Error when the file can't be read or is too short
  */
 export function readClassKey(file: string): ClassKey {
@@ -45,7 +45,7 @@ export function readClassKey(file: string): ClassKey {
   return { kind: 'class', secret }
 }
 
-/** The line that lets one learner sign, and no other. */
+/** The line with the key of one learner. */
 export function learnerKeyLine(key: ClassKey, learner: string): string {
   if (!LEARNER_NAME.test(learner)) throw new Error(`"${learner}" can't name a learner.`)
   return `labgrade-learner-key ${learner} ${learnerSecret(key, learner).toString('hex')}`
@@ -63,7 +63,7 @@ export function signatureOf(key: ClassKey, learner: string, manifest: Buffer): s
 export const wordOf = (key: ClassKey, learner: string): string =>
   createHmac('sha256', learnerSecret(key, learner)).update('kube-service-labs class word').digest('hex').slice(0, 16)
 
-/** Whether a signature is the one that this learner makes under that key. */
+/** Verifies a signature with the key of this learner. */
 export function isSignature(text: string, key: ClassKey, learner: string, manifest: Buffer): boolean {
   const right = Buffer.from(signatureOf(key, learner, manifest), 'hex')
   const given = Buffer.from(/^[0-9a-f]{64}$/.test(text) ? text : '', 'hex')

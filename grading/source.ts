@@ -23,7 +23,7 @@ export interface RoundFacts {
 }
 
 /**
- * Opens what is to be judged: a capture folder, or the cluster that CLUSTER and NAME select.
+ * Opens the source of snapshots: a capture folder, or the cluster that CLUSTER and NAME select.
  * @throws CaptureError or UserError with a sentence for people
  */
 export async function openSource(source: Source): Promise<JudgedSource> {
@@ -38,7 +38,10 @@ export async function openSource(source: Source): Promise<JudgedSource> {
   return { snapshot: async () => snapshot }
 }
 
-/** How long to wait, before nodes are read, until kube-proxies have programmed the current objects, if the driver knows. */
+/**
+ * The maximum time to wait, before nodes are read, until kube-proxies have programmed the current objects, if
+ * the driver can detect it.
+ */
 const SYNC_MS = 3000
 
 /** A running cluster as a source of snapshots. Throws UserError when it is not up. */
@@ -63,7 +66,7 @@ export function roundFacts({ nodes }: Snapshot): RoundFacts {
   return { ...(kubeProxy === undefined ? {} : { kubeProxy }), ...(mode === undefined ? {} : { mode }) }
 }
 
-/** Notes beside the verdicts: which objects were omitted, and why. */
+/** Notes in addition to the verdicts: the omitted objects, and the reasons. */
 export const roundNotes = ({ leftOut }: Snapshot): readonly string[] => leftOut
 
 function agreed(values: (string | Trouble | undefined)[]): string | undefined {

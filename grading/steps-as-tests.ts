@@ -35,8 +35,8 @@ const ERROR_NAMES: Partial<Record<Verdict, string>> = {
 }
 
 /**
- * Makes each step of a lab one test of vitest. The first test that runs grades the chosen steps (all, or those selected by
- * `-t`) with the code of `make check-N`: on the capture in CAPTURE, else on the cluster selected by CLUSTER and NAME.
+ * Registers each step of a lab as a test of vitest. The first test that runs grades the chosen steps (all, or those selected
+ * by `-t`) with the code of `make check-N`: on the capture in CAPTURE, else on the cluster selected by CLUSTER and NAME.
  */
 export function registerSteps(spec: LabSpec, { describe, test }: typeof import('vitest')): void {
   const { lab } = spec
@@ -49,7 +49,7 @@ export function registerSteps(spec: LabSpec, { describe, test }: typeof import('
         const verdict = step?.verdict ?? 'could not check'
         task.meta.verdict = verdict
         for (const line of step?.measured ?? []) await annotate(plainText(line))
-        // The step that it waits for reports the problem, and fails the run.
+        // The step that it depends on reports the problem and fails the run.
         if (verdict === 'not applicable' || step?.waitsFor) skip(plainText(step?.reason ?? verdict))
         const name = ERROR_NAMES[verdict]
         if (name !== undefined) throw new StepError(name, messageOf(lab.number, step))
@@ -79,5 +79,5 @@ async function chosenSource(): Promise<Source> {
 
 function messageOf(lab: number, step: StepReport | undefined): string {
   if (step?.finding) return ['', ...findingLines(lab, step.id, step.finding)].join('\n')
-  return plainText(step?.reason ?? 'the grader did not come to it')
+  return plainText(step?.reason ?? 'the step was not judged')
 }

@@ -6,7 +6,7 @@ import type { Snapshot } from './snapshot.ts'
 /** The ConfigMap with the learner's name in the cluster; its only key is `learner`. */
 export const LEARNER_MAP = 'learner'
 
-/** The name and size of the labs' Service: the standard ones, or a learner's own. */
+/** The name and size of the labs' Service: the standard ones, or those of a learner's variant. */
 export interface Variant {
   /** Name of the Deployment and its Service. Its Pods keep the label `app: web`. */
   name: string
@@ -54,7 +54,7 @@ export function personalise(text: string, { name, port, replicas }: Variant): st
         (_all, kind, by, at) => `${kind}${by}${name}${at ? `:${port}` : ''}`,
       )
       .replace(/\bweb-(np|lb)\b/g, `${name}-$1`)
-      // Two more than the variant has, and an even number.
+      // Two more than the variant has: also an even number.
       .replace(/--replicas 4\b/g, replicas > STANDARD.replicas ? '--replicas 6' : '--replicas 4')
       .replace(/--port 80\b/g, `--port ${port} --target-port 80`)
       .replace(/\$WEB:80\b/g, () => `$WEB:${port}`)

@@ -56,7 +56,7 @@ export function clusterService(
   return { service, address, port }
 }
 
-/** The right Service under another name, or in another namespace, where there is one. */
+/** A matching Service under another name or in another namespace, if there is one. */
 function nearMiss(snapshot: Snapshot, name: string): Partial<FailureDetail> | undefined {
   const { services } = objectsOf(snapshot)
   const elsewhere = services.find((service) => service.name === name)

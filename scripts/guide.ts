@@ -2,11 +2,13 @@
 
 import { guideOnCluster } from '../cluster/cluster-lock.ts'
 import { consent } from '../cluster/consent.ts'
+import { kubeClient } from '../cluster/kube-client.ts'
 import { kubectlPath } from '../cluster/kubectl.ts'
 import { selectCluster } from '../cluster/select.ts'
 import { labChange } from '../course/lab-bench.ts'
-import { labNumber, mustRunHere, needsOf, readLab } from '../grading/lab-definition.ts'
+import { type LabDefinition, labNumber, mustRunHere, needsOf, readLab } from '../grading/lab-definition.ts'
 import { labFolder } from '../grading/lab-folders.ts'
+import { begunLabs } from '../grading/lab-notes.ts'
 import { PageGuide } from '../guide/server/guide.ts'
 import { buildPage } from '../guide/server/page-files.ts'
 import { serveGuide } from '../guide/server/server.ts'
@@ -14,19 +16,25 @@ import { requestedPort, untilTerminated } from '../host/loopback-server.ts'
 import { main } from '../host/main.ts'
 import { createProgress } from '../host/progress.ts'
 
-/** The default lab. */
+/** The default lab where none was begun. */
 const FIRST_LAB = 2
+
+/** Throws one sentence with the numbers for a lab that does not exist. */
+function labOf(number: number): LabDefinition {
+  labFolder(number)
+  return readLab(number)
+}
 
 await main(async () => {
   const port = requestedPort('guide')
-  const number = process.env.LAB ? labNumber(process.env.LAB) : FIRST_LAB
-  labFolder(number)
-  const lab = readLab(number)
+  const asked = process.env.LAB ? labNumber(process.env.LAB) : undefined
+  const first = labOf(asked ?? FIRST_LAB)
   const progress = createProgress()
-  const cluster = await selectCluster(undefined, undefined, { creating: progress, lab: async () => needsOf(lab) })
-  await consent(cluster, labChange(`run a privileged Pod on each node and work through lab ${number}`))
+  const cluster = await selectCluster(undefined, undefined, { creating: progress, lab: async () => needsOf(first) })
+  await consent(cluster, labChange(`run a privileged Pod on each node and work through labs`))
   await guideOnCluster(cluster, { target: 'guide', doing: "serves the guide's page" }, async () => {
     const [files] = await Promise.all([buildPage(), cluster.up(progress)])
+    const lab = labOf(asked ?? (await begunLabs(await kubeClient(cluster)))[0] ?? FIRST_LAB)
     await mustRunHere(cluster, lab)
     const kubectl = await kubectlPath(progress)
     const guide = await PageGuide.open(cluster, lab, progress, kubectl.folder)

@@ -1,14 +1,12 @@
 // Shows hints, from a general one to the command:  hint.ts [2] [--step ID] [--tier N]
 import { parseArgs } from 'node:util'
-import type { V1ConfigMap } from '@kubernetes/client-node'
 import { requireUp } from '../cluster/driver.ts'
 import { kubeClient } from '../cluster/kube-client.ts'
 import { selectCluster } from '../cluster/select.ts'
 import { rememberHint, shownHints } from '../course/hint-memory.ts'
 import { grade } from '../grading/grader.ts'
 import { findStep, type LabDefinition, labNumber, readLab, type StepDefinition } from '../grading/lab-definition.ts'
-import { listLabs } from '../grading/lab-folders.ts'
-import { NOTES_NAMESPACE, notesName } from '../grading/lab-notes.ts'
+import { begunLabs } from '../grading/lab-notes.ts'
 import { clusterName } from '../host/layout.ts'
 import { main, UserError } from '../host/main.ts'
 
@@ -38,23 +36,12 @@ await main(async () => {
 async function labInWork(): Promise<number> {
   const cluster = await selectCluster()
   await requireUp(cluster)
-  const { items } = await (await kubeClient(cluster)).core.listNamespacedConfigMap({ namespace: NOTES_NAMESPACE })
-  const lastWrite = ({ metadata }: V1ConfigMap) =>
-    Math.max(
-      ...[metadata?.creationTimestamp, ...(metadata?.managedFields ?? []).map(({ time }) => time)].map((time) =>
-        Number(time ?? 0),
-      ),
-    )
-  const begun = listLabs().flatMap(({ number }) => {
-    const notes = items.find(({ metadata }) => metadata?.name === notesName(number))
-    return notes ? [{ number, at: lastWrite(notes) || 0 }] : []
-  })
-  const last = begun.toSorted((one, other) => other.at - one.at)[0]
-  if (!last)
+  const [last, ...others] = await begunLabs(await kubeClient(cluster))
+  if (last === undefined)
     throw new UserError('Which lab? None was started on this cluster: choose one, for example `make hint LAB=2`.')
-  const others = begun.length > 1 ? `, of labs ${begun.map(({ number }) => number).join(', ')}` : ''
-  console.log(`Lab ${last.number}, worked on last${others}. LAB= chooses another one.`)
-  return last.number
+  const rest = others.length > 0 ? `, of labs ${[last, ...others].toSorted((a, b) => a - b).join(', ')}` : ''
+  console.log(`Lab ${last}, worked on last${rest}. LAB= chooses another one.`)
+  return last
 }
 
 /** The first step that does not pass on the cluster now. */

@@ -43,7 +43,7 @@ await main(async () => {
     return guideOnCluster(cluster, own, async () => {
       const lab = await ready()
       progress.note(`The same lab in the browser, with the dataplane beside the text: make guide LAB=${number}`)
-      return (await guide).lead(lab, cluster, progress)
+      return (await guide).guideThroughLab(lab, cluster, progress)
     })
   // The guide refuses to start beside another one, which would undo its steps; playing the solution waits.
   const played = () =>

@@ -29,7 +29,7 @@ export function webChain(snapshot: Snapshot): string {
   return (service && serviceChains(service)[0]) ?? ''
 }
 
-/** The rules of a chain that lead on to endpoints, in order. */
+/** The rules of a chain that jump to endpoint chains, in order. */
 function endpointRules(state: NodeState, chain: string): Rule[] {
   const rules = state.iptables.get('nat')?.get(chain)?.rules ?? []
   return rules.filter(({ spec }) => targetOf(spec)?.startsWith('KUBE-SEP-'))
@@ -46,7 +46,10 @@ export function nameOfWebChain({ nodes, snapshot }: CheckContext): Truth {
   }
 }
 
-/** PREROUTING and OUTPUT lead to KUBE-SERVICES, that to web's chain, and that to one chain with a DNAT for each endpoint. */
+/**
+ * PREROUTING and OUTPUT jump to KUBE-SERVICES, which jumps to web's chain, which jumps to one chain with a
+ * DNAT for each endpoint.
+ */
 export function chainsLeadToPods({ nodes, snapshot }: CheckContext): void {
   mustRunIptables(nodes)
   const { backends } = webService(snapshot)
@@ -122,7 +125,7 @@ export function rulesFollowScaling(context: CheckContext): void {
 const NAME = 'three-ports'
 const PORTS = 3
 
-/** A Service with three ports has three entries in KUBE-SERVICES of every node, and a chain behind each. */
+/** A Service with three ports has three rules in KUBE-SERVICES of every node, and a chain for each. */
 export function portsCostEntries({ nodes, snapshot }: CheckContext): void {
   mustRunIptables(nodes)
   const { service, address } = clusterService(snapshot, NAME, {

@@ -78,7 +78,7 @@ export function schedulerChosen({ snapshot, nodes, notes, live }: CheckContext):
   notes.keep(SCHEDULER_NOTE, scheduler)
 }
 
-/** kube-ipvs0 is a dummy device, down and NOARP, and has every ClusterIP and nothing else. */
+/** kube-ipvs0 is a dummy device, down and NOARP, and has every ClusterIP and no other address. */
 export function dummyDeviceOwnsClusterIPs({ nodes }: CheckContext): void {
   const device = expectNodes(nodes).link(DEVICE)
   device.equalPrediction('ipvs', `every ClusterIP, and no other address, on ${DEVICE}`)

@@ -21,7 +21,8 @@ export function keepCounts({ snapshot, nodes, notes }: CheckContext): void {
   if (extraServices(snapshot).length > 0) return
   const mode = (['iptables', 'ipvs'] as const).find((one) => nodes.every((node) => modeOf(node) === one))
   if (!mode) return
-  // A kube-proxy tells its mode before its first sync is over: until then the chain holds rules of the other mode.
+  // A kube-proxy reports its mode before its first sync has completed: until then the chain contains rules of the
+  // other mode.
   expectNodes(nodes).chain('nat KUBE-SERVICES').equalPrediction(mode, 'the rules of this mode')
   if (mode === 'ipvs')
     expectNodes(nodes).sets('KUBE-CLUSTER-IP').equalPrediction(mode, 'every ClusterIP with its ports')

@@ -16,7 +16,7 @@ const UNUSABLE = /can't use the IPVS proxier|IPVS proxier will not be used|ipvs 
 const isUidList = (value: unknown): value is string[] =>
   Array.isArray(value) && value.every((uid) => typeof uid === 'string')
 
-/** Notes the kube-proxy Pods of iptables mode, so that later ones are known to be new. */
+/** Records the kube-proxy Pods of iptables mode, to detect their replacement. */
 export function keepKubeProxyPods({ snapshot, nodes, notes }: CheckContext): void {
   if (!nodes.every((node) => modeOf(node) === 'iptables')) return
   notes.keep(
@@ -82,7 +82,7 @@ const NOTE = 'chains-left-by-iptables'
 const isChainCount = (value: unknown): value is Record<string, number> =>
   typeof value === 'object' && value !== null && Object.values(value).some((count) => Number(count) > 0)
 
-/** The old chains were counted on every node before the flush; the counts are kept in the cluster. */
+/** The old chains were counted on every node before the flush; the counts are stored in the cluster. */
 export function leftoversCounted({ nodes, notes, live }: CheckContext): void {
   if (notes.read(NOTE, isChainCount)) return
   expectNodes(nodes).runMode('ipvs', {
@@ -133,7 +133,7 @@ export async function nothingLeft({ nodes, live }: CheckContext, service?: { add
   }))
 }
 
-/** Whole chains of nat that are left over or missing, and everything in the other tables. */
+/** Stale or missing chains of nat, and all differences in the other tables. */
 function isAboutWholeTables({ where, kind, expected, actual, interferes }: Finding): boolean {
   if (!('chain' in where) || interferes) return false
   if (where.table !== 'nat') return true

@@ -69,9 +69,13 @@ function faultsOf(
 /** Compares the real servers' answers with the expected scheduling. */
 export function expectScheduling(
   { director }: Stage,
-  { holds, of = '--stats', ...told }: { holds: boolean; of?: string; expected: string; actual: string; hint?: string },
+  {
+    holds,
+    of = '--stats',
+    ...details
+  }: { holds: boolean; of?: string; expected: string; actual: string; hint?: string },
 ): void {
-  expectOnNode(director.name, `ipvsadm -Ln ${of}`, holds, told)
+  expectOnNode(director.name, `ipvsadm -Ln ${of}`, holds, details)
 }
 
 /** The real node behind an address. */

@@ -52,7 +52,7 @@ export const ownFilterCloses = onceSeen(OWN_FILTER, async (context) => {
   return { addresses }
 })
 
-/** The agent listens only on the node's own address; without any rule, no ClusterIP leads to it. */
+/** The agent listens only on the node's own address; it is unreachable through ClusterIPs without any rule. */
 export const boundAgentIsClosed = onceSeen(BOUND, async (context) => {
   const { snapshot, live } = context
   expectMode(context, 'ipvs', { hint: OLD_RULES })

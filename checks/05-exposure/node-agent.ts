@@ -103,7 +103,7 @@ function agentReplies(addresses: readonly string[], replies: readonly HttpReply[
 const askCommand = (address: string) =>
   `kubectl exec client -- curl -sS --connect-timeout 2 http://${address}:${AGENT_PORT}`
 
-/** What must still answer while other addresses must not. */
+/** The addresses that must still answer. */
 interface StillOpen {
   scene: AgentScene
   hint: string
@@ -113,8 +113,8 @@ interface StillOpen {
 }
 
 /**
- * None of these addresses leads the client to an agent (in some networks another machine answers on any address, which is
- * ignored). The agent still answers on the node's own address, and so does the Service: nothing else was closed.
+ * The client reaches no agent through these addresses (in some networks another machine answers on any address, which is
+ * ignored). The agent still answers on the node's own address, and so does the Service.
  */
 export async function mustBeClosed(live: LiveCluster, addresses: readonly string[], open: StillOpen): Promise<void> {
   const { scene, hint, service, view } = open
@@ -170,7 +170,7 @@ function mustHaveAnswered(replies: readonly AgentReply[], { node, nodeAddress: a
   expectAgent(replies, { address, node, expected: `the agent's answer on ${address}, the node's own address` })
 }
 
-/** How many of the client's requests to a Service, or to one Pod, were answered. */
+/** The number of the client's requests to a Service, or to one Pod, that were answered. */
 export async function answered(
   live: LiveCluster,
   target: { address: string; port: number },

@@ -96,7 +96,7 @@ class PathExpectation {
     if (this.#path.end === 'stopped') this.#fails()
   }
 
-  /** A process of the node gets it. */
+  /** A process of the node receives it. */
   isDelivered(): void {
     if (this.#path.end !== 'delivered') this.#fails()
   }
@@ -113,13 +113,13 @@ class PathExpectation {
   #fails(): never {
     const { look, expected, hint } = this.#words
     const { address, port } = this.#to
-    const told = typeof hint === 'function' ? hint(this.#path) : hint
+    const advice = typeof hint === 'function' ? hint(this.#path) : hint
     fail({
       node: this.#node.name,
       look: onNode(this.#node.name, look),
       expected,
       actual: `a packet for ${address}:${port} ${describePath(this.#path, this.#node.name)}`,
-      ...(told === undefined ? {} : { hint: told }),
+      ...(advice === undefined ? {} : { hint: advice }),
     })
   }
 }

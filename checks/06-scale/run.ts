@@ -30,8 +30,8 @@ export const SHOW = 'make measure SHOW=1'
 const repeated: readonly Quantity[] = ['changeMs', 'newMoreMicros', 'keptMoreMicros', 'workMicros', 'busyMore']
 
 /**
- * The run that the steps judge, kept in the cluster by `make measure`. Not applicable for a capture without one, and on a
- * machine that can't run the measuring kernel.
+ * The run that the steps judge, stored in the cluster by `make measure`. Not applicable for a capture without one, and on a machine
+ * that can't run the measuring kernel.
  */
 export async function measuredRun({ notes, live }: CheckContext): Promise<Measurement> {
   const run = notes.read(MEASUREMENT, isMeasurement)
@@ -53,7 +53,7 @@ async function mustBeMeasurable(live: CheckContext['live']): Promise<void> {
   }
 }
 
-/** Both modes at four sizes or more, everything several times. */
+/** The run has both modes at four sizes or more, with several samples each. */
 export async function bothModesMeasured(context: CheckContext): Promise<void> {
   const run = await measuredRun(context)
   context.show(measurementTable(run))
@@ -74,17 +74,17 @@ export async function bothModesMeasured(context: CheckContext): Promise<void> {
         })
 }
 
-/** What was measured is as it must be; `make measure SHOW=1` prints it. */
+/** Asserts a property of the run; `make measure SHOW=1` prints the run. */
 export function expectRun(
   holds: boolean,
-  told: { expected: string; actual: string; hint?: string; next?: string },
+  details: { expected: string; actual: string; hint?: string; next?: string },
 ): void {
-  expectThat(holds, { look: SHOW, ...told })
+  expectThat(holds, { look: SHOW, ...details })
 }
 
 /**
- * What kube-proxy of a mode programs for that number of Services. Every Service adds the same, so predictions for ten and for twenty
- * give the counts of any number.
+ * The counts that kube-proxy of a mode programs for a number of Services. They are linear in the number, and extrapolated from
+ * predictions for ten and for twenty.
  */
 function predictedCounts(mode: SwitchedMode, services: number, endpoints: number): Counts {
   const countsOf = (size: number) => {
@@ -102,7 +102,7 @@ function predictedCounts(mode: SwitchedMode, services: number, endpoints: number
   }
 }
 
-/** What was counted on the node is what kube-proxy of that mode programs, at every size. */
+/** The counts on the node equal those that kube-proxy of that mode programs, at every size. */
 const countsArePredicted = (mode: SwitchedMode) => async (context: CheckContext) => {
   const { endpoints, ...run } = await measuredRun(context)
   for (const point of run[mode])
@@ -116,13 +116,13 @@ const countsArePredicted = (mode: SwitchedMode) => async (context: CheckContext)
     }
 }
 
-/** iptables mode: an entry more in KUBE-SERVICES for every Service, and more rules behind it. */
+/** iptables mode: every Service adds a rule to KUBE-SERVICES, and further rules in other chains. */
 export const entriesGrow = countsArePredicted('iptables')
 
 /** IPVS mode: the same rules at every size; sets and virtual servers have grown by the number of Services instead. */
 export const rulesStay = countsArePredicted('ipvs')
 
-/** The number of rules that one more Service adds in iptables mode. */
+/** The number of rules that one Service adds in iptables mode. */
 export async function rulesOfOneService(context: CheckContext): Promise<Truth> {
   const { iptables } = await measuredRun(context)
   const [first, last] = [iptables[0] ?? largestPoint(iptables), largestPoint(iptables)]

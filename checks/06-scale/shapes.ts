@@ -7,7 +7,7 @@ import { Failure, NotApplicable, Trouble } from '../../grading/failure.ts'
 import type { Truth } from '../../grading/question.ts'
 import { expectRun, measuredRun, SHOW } from './run.ts'
 
-/** What is claimed of a quantity in one mode, what came of it, and the figures in words. */
+/** A claim about a quantity in one mode, its result, and the figures as text. */
 interface Shape {
   wanted: 'a rising curve' | 'a flat curve'
   finding: ShapeVerdict
@@ -32,18 +32,18 @@ function figures(run: Measurement, mode: SwitchedMode, quantity: Judged): string
   return `${what} in ${mode} mode (${unit}) at ${points.join(', ')}`
 }
 
-/** In that mode the quantity is flat beside what rises in iptables mode. */
+/** In that mode the quantity is flat compared to the rise in iptables mode. */
 const flat = (run: Measurement, mode: SwitchedMode, quantity: Judged, beside = quantity): Shape => ({
   wanted: 'a flat curve',
   finding: isFlatComparedTo(seriesOf(run[mode], quantity), seriesOf(run.iptables, beside)),
   seen: figures(run, mode, quantity),
 })
 
-/** Rises by less than these parts, of the first change and of a whole connection, are none. */
+/** Rises below these fractions, of the first change and of a complete connection, are ignored. */
 const NO_RISE = { changeMs: 0.1, newMoreMicros: 0.002, busyMore: 0.002 }
 const LEVEL = { changeMs: 'changeMs', newMoreMicros: 'newMicros', busyMore: 'busy' } as const
 
-/** A quantity in both modes: it rises with iptables and is flat beside that with IPVS. */
+/** A quantity in both modes: it rises with iptables, and is flat compared to that with IPVS. */
 export function risingAgainstFlat(run: Measurement, quantity: keyof typeof NO_RISE): Shape[] {
   const least = NO_RISE[quantity] * median(run.iptables[0]?.[LEVEL[quantity]] ?? [])
   const finding = rises(seriesOf(run.iptables, quantity), least)
@@ -51,20 +51,20 @@ export function risingAgainstFlat(run: Measurement, quantity: keyof typeof NO_RI
   return [list, flat(run, 'ipvs', quantity)]
 }
 
-/** Kept-alive requests: flat in both modes, beside what new connections gained in iptables mode. */
+/** Kept-alive requests: flat in both modes, compared to the rise of new connections in iptables mode. */
 export const keptAliveFlat = (run: Measurement): Shape[] =>
   (['iptables', 'ipvs'] as const).map((mode) => flat(run, mode, 'keptMoreMicros', 'newMoreMicros'))
 
-/** Work that has nothing to do with Services may vary by so much between sizes before the machine is to blame. */
+/** The maximum variation between sizes of work that is independent of Services. If it is larger, the machine was too busy. */
 const UNSTEADY = 0.25
 
-/** How much longer fixed work took at the slowest size than at the fastest: 0.1 is ten per cent. */
+/** The variation of fixed work: 0.1 means 10% longer at the slowest size than at the fastest. */
 function unsteadiness(run: Measurement, mode: SwitchedMode): number {
   const medians = run[mode].map(({ workMicros }) => median(workMicros))
   return Math.max(...medians) / Math.min(...medians) - 1
 }
 
-/** A wrong shape fails only when the machine was steady; what the noise hides is trouble, never a failure. */
+/** A wrong shape fails only if the machine was idle enough; a shape hidden by noise is Trouble, never a failure. */
 function judgeShapes(run: Measurement, shapes: readonly Shape[]): void {
   const open = shapes.filter(({ finding }) => finding !== 'holds')
   const [first] = open
@@ -83,8 +83,8 @@ function judgeShapes(run: Measurement, shapes: readonly Shape[]): void {
 const isNote = (value: unknown): value is object => typeof value === 'object' && value !== null
 
 /**
- * A check that looks at shapes of the run. Once they were seen on the live cluster they hold, whatever a later run shows; a capture
- * is judged by the run in it.
+ * A check of shapes of the run. Once it passed on the live cluster it remains passed, independent of later runs; a capture is
+ * judged by the run in it.
  */
 export const shapesOf = (note: string, shapes: (run: Measurement) => Shape[]) => async (context: CheckContext) => {
   const { live, notes } = context
@@ -102,10 +102,12 @@ export const shapesOf = (note: string, shapes: (run: Measurement) => Shape[]) =>
   notes.keep(note, { measured: run.at, seen: found.map(({ seen }) => seen) })
 }
 
-/** From here on the list is noticed. */
+/** The smallest increase that counts as noticeable. */
 const NOTICEABLE = 0.1
 
-/** The first size at which a new connection with iptables took over ten per cent longer to the last Service; "none" when there is none. */
+/**
+ * The first size at which a new connection with iptables to the last Service took over 10% longer; "none" if there is none.
+ */
 export async function turningPoint(context: CheckContext): Promise<Truth> {
   const first = lastServiceSlowdown((await measuredRun(context)).iptables).find(({ part }) => part > NOTICEABLE)
   return { accepts: [first === undefined ? 'none' : String(first.services)], look: SHOW }

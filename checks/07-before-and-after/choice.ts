@@ -22,7 +22,7 @@ const VERSION_WITH: Record<KubeProxyMode, string> = {
 /** The predicted facts of a mode, for the Services of this cluster. */
 interface ModeFacts {
   mode: KubeProxyMode
-  /** Rules that one more Service adds to the list that every new connection traverses. */
+  /** The number of rules that one Service adds to the list that every new connection traverses. */
   longerBy: number
   /** Virtual servers, which have a scheduler. */
   virtualServers: number

@@ -49,9 +49,12 @@ export function deafScene(context: CheckContext): DeafScene {
 export function expectConnections(
   address: string,
   port: number,
-  { holds, ...told }: { holds: boolean; expected: string; actual: string; node?: string },
+  { holds, ...details }: { holds: boolean; expected: string; actual: string; node?: string },
 ): void {
-  expectThat(holds, { look: `kubectl exec ${CLIENT.name} -- curl -sS --max-time 3 http://${address}:${port}`, ...told })
+  expectThat(holds, {
+    look: `kubectl exec ${CLIENT.name} -- curl -sS --max-time 3 http://${address}:${port}`,
+    ...details,
+  })
 }
 
 /** deaf is ready, an endpoint of web, and refuses; the others answer. */
@@ -99,7 +102,9 @@ interface Connections {
   answered: { pod: string; node: string; count: number }[]
 }
 
-/** Lets the client open this number of connections to a Service, one after the other, also after a failure. */
+/**
+ * Opens this number of sequential connections from the client to a Service, and continues after a failure.
+ */
 export async function connect(live: LiveCluster, service: WebService, times: number): Promise<Connections> {
   const token = newToken()
   const { address, port } = service

@@ -16,8 +16,8 @@ import { mustHoldIptablesModeOnly } from './userspace.ts'
 const known = new WeakMap<LiveCluster['cluster'], Map<FlushedMode, Promise<string | undefined>>>()
 
 /**
- * What the nodes' kernel lacks for a mode, in a clause; undefined if it lacks nothing. Throws Trouble when no node can be
- * probed.
+ * The features of a mode that the nodes' kernel lacks, as a clause; undefined if it lacks none. Throws Trouble if no node
+ * can be probed.
  */
 export function kernelLacks(
   live: LiveCluster,
@@ -52,7 +52,7 @@ async function ask(live: LiveCluster, nodes: readonly NodeView[], mode: FlushedM
 
 /**
  * The same from a thorough capture of each node (`kernel-modes`: "nftables: runs", "nftables: no NAT in nf_tables"). `lacks`
- * is undefined if the kernel lacks nothing; the result is undefined if the capture does not contain it.
+ * is undefined if the kernel has all features; the result is undefined if the capture does not contain it.
  */
 export function recordedLack(nodes: readonly NodeView[], mode: FlushedMode): { lacks: string | undefined } | undefined {
   const said = nodes.map((node) => {
@@ -138,7 +138,7 @@ export async function mapsLeadToPods(context: CheckContext): Promise<void> {
   })
 }
 
-/** There is nothing of iptables or IPVS mode. */
+/** No rules, sets or virtual servers of iptables or IPVS mode exist. */
 export async function nothingBeside(context: CheckContext): Promise<void> {
   await mustHaveNftables(context)
   await holdsOnceSeen(context, 'nftables-alone', async () => {
@@ -151,7 +151,7 @@ export async function nothingBeside(context: CheckContext): Promise<void> {
   })
 }
 
-/** After nftables mode was seen: iptables mode again, and no table is left. */
+/** After nftables mode was observed: iptables mode, without tables of nftables mode. */
 export async function nothingOfNftables(context: CheckContext): Promise<void> {
   await mustHaveNftables(context)
   mustHaveSeen(context, {

@@ -62,7 +62,7 @@ const rulesIn = ({ iptables }: NodeState, table: string, chain: string): string[
 
 const LIST_PORTALS = 'iptables -t nat -S KUBE-PORTALS-CONTAINER; iptables -t nat -S KUBE-PORTALS-HOST'
 
-/** The rules that lead to listeners, and the jumps to them, are on a node as predicted. Fails with each that is not. */
+/** The rules that redirect to listeners, and the jumps to them, are as predicted on a node. Fails with every difference. */
 function mustHavePortals(node: NodeView): void {
   const differences = CHAINS.flatMap(([table, chain]): Difference[] => {
     const { missing, stale } = multisetDifference(
@@ -73,7 +73,7 @@ function mustHavePortals(node: NodeView): void {
       kind,
       text: `${table} ${chain}: ${kind} rule "${spec}"`,
     })
-    // Leftovers of iptables mode stay below its jumps until they are flushed.
+    // Stale jumps of iptables mode remain below them until they are flushed.
     const more = OWN_CHAINS.has(chain) ? stale : stale.filter((spec) => OWN_CHAINS.has(targetOf(spec) ?? ''))
     return [...missing.map((spec) => line('missing', spec)), ...more.map((spec) => line('stale', spec))]
   })
@@ -114,7 +114,7 @@ function listenerOf(node: NodeView, { address, port }: WebService): number | und
   return redirected === undefined ? undefined : Number(redirected)
 }
 
-/** userspace mode on every node: each rule leads to a port of the node, and kube-proxy listens there. */
+/** userspace mode on every node: each rule redirects to a port of the node, on which kube-proxy listens. */
 export async function rulesLeadToListeners(context: CheckContext): Promise<void> {
   mustHaveUserspace(context)
   await holdsOnceSeen(context, RELAY_NOTE, async () => {
@@ -200,7 +200,8 @@ const RETURN_COMMAND = 'make iptables KUBE_PROXY_VERSION=own, then make flush-na
 const CONNECTIONS_AFTER = 12
 
 /**
- * After userspace mode was seen: the cluster's own kube-proxy in iptables mode, and nothing of the old version on any node.
+ * After userspace mode was observed: the cluster's own kube-proxy in iptables mode, and no state of the old version on any
+ * node.
  */
 export function nothingOfUserspace(context: CheckContext): void {
   mustHaveUserspace(context)
@@ -214,7 +215,7 @@ export function nothingOfUserspace(context: CheckContext): void {
   mustHoldIptablesModeOnly(context)
 }
 
-/** Every node has the predicted rules of iptables mode, before foreign rules, and nothing of another mode. */
+/** Every node has the predicted rules of iptables mode, before foreign rules, and no state of another mode. */
 export function mustHoldIptablesModeOnly({ nodes }: Pick<CheckContext, 'nodes'>): void {
   expectNodes(nodes).nothingOfOtherModes('iptables', { look: 'iptables-save | grep "^:KUBE-"' })
   expectNodes(nodes)

@@ -68,13 +68,13 @@ export function effortOf({ notes, snapshot }: CheckContext): { hints: number; wr
   return { hints: notes.read(INCIDENT_KEY, isIncidentNote)?.hints ?? 0, wrong }
 }
 
-/** The points that hints and wrong diagnoses take from the step of the diagnosis. */
+/** The points deducted from the diagnosis step for hints and wrong diagnoses. */
 export function costOfDiagnosis(context: CheckContext): number {
   const { hints, wrong } = effortOf(context)
   return (hints + wrong) * COST
 }
 
-/** The id of the cause. The same wrong one counts once; an id that is not on the list costs nothing. */
+/** The id of the cause. Each wrong id counts once; an id that is not on the list has no cost. */
 export function causeByName({ notes }: CheckContext): Truth {
   const { incident, note } = expectIncident(notes)
   const { id } = incident
@@ -101,7 +101,7 @@ export function causeByName({ notes }: CheckContext): Truth {
   })
 }
 
-/** True when the cause was named. */
+/** True if the correct cause was submitted. */
 export const wasDiagnosed = (notes: LabNotes): boolean => notes.read(answeredKey(DIAGNOSIS), isAnswerNote) !== undefined
 
 /** The note key of a wrong id, in normalised spelling. */

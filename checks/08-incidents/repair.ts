@@ -16,7 +16,7 @@ import { expectNone, expectThat } from '../../grading/failure.ts'
 import { dummyDeviceOwnsClusterIPs } from '../02-ipvs/equality.ts'
 import { effortOf, type OpenIncident, openIncident, SHOW, wasDiagnosed } from './diagnosis.ts'
 
-/** The symptom that the user reported is gone, tested with real requests. */
+/** The reported symptom no longer occurs, tested with real requests. */
 export async function symptomIsGone(context: CheckContext): Promise<void> {
   const open = openIncident(context)
   const { incident, look } = open
@@ -28,20 +28,20 @@ export async function symptomIsGone(context: CheckContext): Promise<void> {
   mustBeRepaired(context, open)
 }
 
-/** The cause is gone, not only the symptom. */
+/** The cause is removed, and not only the symptom. */
 export async function causeIsFixed(context: CheckContext): Promise<void> {
   const open = openIncident(context)
   expectNone(await open.incident.causeLeft(open.look), (left) => ({
     look: SHOW,
     expected: 'the cause itself fixed',
-    // After the diagnosis the remaining cause may be printed.
+    // After the diagnosis, the remaining cause may be disclosed.
     actual: wasDiagnosed(context.notes) ? left : 'it is not: the original fault is still present',
     hint: 'A repair that only hides the symptom does not last. `make incident HINT=1` gives a hint.',
   }))
   mustBeRepaired(context, open)
 }
 
-/** Fails if the fault went away without a repair, for example by a sync of kube-proxy. */
+/** Fails if the fault disappeared without a repair, for example by a sync of kube-proxy. */
 function mustBeRepaired({ snapshot }: CheckContext, { note }: OpenIncident): void {
   expectThat(note.fingerprint === undefined || note.fingerprint !== fingerprintOf(snapshot), {
     look: SHOW,
@@ -129,7 +129,7 @@ function objectsAreAsBefore({ snapshot }: CheckContext, { baseline }: OpenIncide
     })
 }
 
-/** Shows the debrief and the effort after the diagnosis, and keeps the time of the repair. */
+/** Adds the debrief and the effort after the diagnosis to the report, and stores the time of the repair. */
 function showDebrief(context: CheckContext, { incident, note }: OpenIncident): void {
   const { notes, show } = context
   if (!wasDiagnosed(notes)) {

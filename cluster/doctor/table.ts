@@ -51,19 +51,19 @@ function whyNot(places: readonly Place[]): string[] {
 function labRow({ number, places }: LabVerdict, chosen: Place | undefined): TableRow {
   const of = `lab ${number}`
   const able = places.filter(({ reason }) => reason === undefined)
-  const others = able.filter((place) => place !== chosen).map(({ name }) => name)
+  const others = able.filter((place) => place !== chosen)
   if (chosen === undefined || able.length === 0)
     return { of, what: 'nowhere yet', severity: 'fault', detail: whyNot(places).join('; ') }
   if (chosen.reason !== undefined) {
-    const detail = [...whyNot([chosen]), `${others.join(' and ')} can`].join('; ')
-    return { of, what: 'not as set', severity: 'fault', detail }
+    const reason = chosen.forAll ? "can't be used, see above" : chosen.reason
+    const names = others.map(({ name }) => name).join(' and ')
+    return { of, what: chosen.name, severity: 'fault', detail: `${reason}; ${names} can run it` }
   }
+  const without = ({ stepsLack }: Place) =>
+    stepsLack.length > 0 ? [`without the steps that need ${stepsLack.join(' and ')}`] : []
+  const or = others.map((place) => `or ${[place.name, ...without(place)].join(' ')}`)
   const not = whyNot(places.filter(({ forAll }) => !forAll))
-  const without = able.flatMap(({ name, stepsLack }) =>
-    stepsLack.length > 0 ? [`${name}: without the steps that need ${stepsLack.join(' and ')}`] : [],
-  )
-  const or = others.length > 0 ? [`or ${others.join(', ')}`] : []
-  return { of, what: chosen.name, severity: 'fine', detail: [...or, ...not, ...without].join('; ') }
+  return { of, what: chosen.name, severity: 'fine', detail: [...without(chosen), ...or, ...not].join('; ') }
 }
 
 const marks: Record<Severity, string> = { fine: '✓', note: '•', warning: '!', fault: '✗' }
@@ -73,16 +73,16 @@ const WIDTH = 80
 export function layoutRows(rows: readonly TableRow[], mark = (sign: string, _weight: Severity) => sign): string[] {
   const column = (key: 'of' | 'what') => Math.max(...rows.map((row) => row[key].length)) + 2
   const [first, second] = [column('of'), column('what')]
-  const indent = ' '.repeat(3 + first + second)
+  const wrapped = (text: string, left: number) =>
+    wrapAnsi(text, WIDTH - left)
+      .split('\n')
+      .map((line) => ' '.repeat(left) + line)
   const head = `   ${'for'.padEnd(first)}${'what'.padEnd(second)}result (→ what fixes it)`
   const body = rows.flatMap(({ of, what, severity, detail, fix }) => {
-    const wrapped = (text: string) => wrapAnsi(text, WIDTH - indent.length).split('\n')
-    const [line = '', ...more] = wrapped(detail)
-    const fixLines = fix === undefined ? [] : wrapped(`→ ${fix}`)
-    return [
-      ` ${mark(marks[severity], severity)} ${of.padEnd(first)}${what.padEnd(second)}${line}`.trimEnd(),
-      ...[...more, ...fixLines].map((text) => indent + text),
-    ]
+    const [line = '', ...more] = wrapped(detail, 3 + first + second)
+    const start = ` ${mark(marks[severity], severity)} ${of.padEnd(first)}${what.padEnd(second)}${line.trimStart()}`
+    // Further to the left, so that a command is seldom cut in two.
+    return [start.trimEnd(), ...more, ...(fix === undefined ? [] : wrapped(`→ ${fix}`, 3 + first))]
   })
   return [head, ...body]
 }

@@ -1,18 +1,18 @@
-// The guide as a machine: a state and an event give the next state and what is to be done. It reads no cluster and prints nothing.
+// The state machine of the terminal guide: maps a state and an event to the next state and effects. Pure functions.
 
 import type { StepOutcome } from '../../grading/failure.ts'
 import { findingParts, measuredLines } from '../../grading/learner-report.ts'
 import { findingOf } from '../../grading/report.ts'
 import { shortened } from '../../host/plain-text.ts'
 import {
-  checked,
+  applyCheck,
+  applyObservation,
   type GuideLab,
   type GuideNote,
   idOf,
   isDone,
   type LabProgress,
-  looked,
-  lookOf,
+  outcomeOf,
   pointsOf,
   showStep,
   startProgress,
@@ -22,7 +22,7 @@ import type { Part } from './terminal-text.ts'
 
 export type View = 'intro' | 'task' | 'seen' | 'end'
 
-/** Something that covers the text until Enter: a hint, a finding, a trace. */
+/** Content that is shown instead of the text until Enter: a hint, a finding, a trace. */
 export interface Panel {
   kind: 'finding' | 'price' | 'hint' | 'solution' | 'list' | 'other'
   title: string
@@ -32,28 +32,28 @@ export interface Panel {
 export interface GuideState extends LabProgress {
   view: View
   panel?: Panel | undefined
-  /** What is being typed: an answer, or the number of a step. */
+  /** The input so far: an answer, or the number of a step. */
   typed?: string | undefined
-  /** What is being done that takes a while. */
+  /** The operation in progress. */
   busy?: string | undefined
-  /** One line about something that has just happened. */
+  /** One line about the latest event. */
   note?: string | undefined
-  /** Why the nodes could not be looked at. */
+  /** Why the nodes could not be read. */
   trouble?: string | undefined
-  /** The Markdown of the end: score, time, what to read next. */
+  /** The Markdown of the final page: score, time, further reading. */
   summary: string
-  /** Rows of the text above the first one that is shown. */
+  /** The number of rows of text above the first visible one. */
   scroll: number
 }
 
 export type GuideEvent =
-  /** A key by its name: `enter`, `escape`, `backspace`, or the character itself. */
+  /** The name of a key: `enter`, `escape`, `backspace`, or the character itself. */
   | { type: 'key'; key: string }
   | { type: 'scroll'; to: number }
-  /** The nodes were looked at, without a packet being sent. */
-  | { type: 'looked'; outcomes: readonly StepOutcome[] }
+  /** The nodes were read, without sending packets. */
+  | { type: 'observed'; outcomes: readonly StepOutcome[] }
   | { type: 'trouble'; text: string }
-  /** A step was checked with everything that proves it. */
+  /** A step was checked completely, including its requests. */
   | { type: 'checked'; outcome: StepOutcome }
   | { type: 'panel'; title: string; parts: Part[] }
   | { type: 'finished'; summary: string }
@@ -67,20 +67,20 @@ export type GuideEffect =
   | { do: 'finish' }
   | { do: 'save' }
   | { do: 'quit' }
-  /** A step is shown from now on: what changes on the nodes changes since now. */
+  /** A step is shown: later changes on the nodes are counted from now. */
   | { do: 'begin' }
   | { do: 'play'; step: string }
 
 type Next = [GuideState, GuideEffect[]]
 
-/** The guide at a lab's beginning, or where it was left. */
+/** The state at the start of a lab, or the saved one. */
 export function startGuide(lab: GuideLab, note: GuideNote | undefined, hints: ReadonlyMap<string, number>): GuideState {
   const { place, ...progress } = startProgress(lab, note, hints)
   return { ...progress, view: place === 'intro' ? 'intro' : 'task', summary: '', scroll: 0 }
 }
 
-/** A step is shown, not what comes before the first or behind the last. */
-export const isAtStep = ({ view }: GuideState): boolean => view === 'task' || view === 'seen'
+/** True if a step is shown, and not the introduction or the end. */
+const isAtStep = ({ view }: GuideState): boolean => view === 'task' || view === 'seen'
 
 export function advance(state: GuideState, event: GuideEvent): Next {
   switch (event.type) {
@@ -88,8 +88,8 @@ export function advance(state: GuideState, event: GuideEvent): Next {
       return onKey({ ...state, note: undefined }, event.key)
     case 'scroll':
       return [{ ...state, scroll: event.to }, []]
-    case 'looked':
-      return onLook(state, event.outcomes)
+    case 'observed':
+      return onObservation(state, event.outcomes)
     case 'trouble':
       return [{ ...state, trouble: event.text, busy: undefined }, []]
     case 'checked':
@@ -109,20 +109,20 @@ const open = (state: GuideState, kind: Panel['kind'], title: string, parts: Part
 
 const close = (state: GuideState): GuideState => ({ ...state, panel: undefined, typed: undefined, scroll: 0 })
 
-function onLook(state: GuideState, outcomes: readonly StepOutcome[]): Next {
-  const { progress, fresh } = looked({ ...state, trouble: undefined }, outcomes, isAtStep(state))
+function onObservation(state: GuideState, outcomes: readonly StepOutcome[]): Next {
+  const { progress, fresh } = applyObservation({ ...state, trouble: undefined }, outcomes, isAtStep(state))
   const effects: GuideEffect[] = fresh.length > 0 ? [{ do: 'save' }] : []
   if (!isAtStep(state)) return [progress, effects]
   const others = fresh.filter((id) => id !== idOf(state)).map((id) => numberOf(state, id))
-  // What holds from the start is no news.
-  const isNews = others.length > 0 && state.looks.size > 0
-  return [isNews ? { ...progress, note: `Passed, too: step ${others.join(', ')}.` } : progress, effects]
+  // Steps that pass at the first observation are not announced.
+  const isNews = others.length > 0 && state.outcomes.size > 0
+  return [isNews ? { ...progress, note: `Also passed: step ${others.join(', ')}.` } : progress, effects]
 }
 
 const numberOf = ({ lab }: GuideState, id: string) => lab.steps.findIndex(({ definition }) => definition.id === id) + 1
 
 function onCheck(state: GuideState, outcome: StepOutcome): Next {
-  const after = checked(state, outcome)
+  const after = applyCheck(state, outcome)
   const measured = measuredLines(outcome).map((text): Part => ({ text, whole: true }))
   if (!isDone(outcome)) {
     const { definition } = state.lab
@@ -145,8 +145,8 @@ function onCheck(state: GuideState, outcome: StepOutcome): Next {
 const showSeen = (state: GuideState): GuideState =>
   stepOf(state).seen === '' ? state : { ...state, view: 'seen', scroll: 0, panel: undefined }
 
-/** Shows the task of a step; behind the last one comes the end. */
-function go(state: GuideState, at: number): Next {
+/** Shows the task of a step, or grades the lab after the last step. */
+function goToStep(state: GuideState, at: number): Next {
   if (at >= state.lab.steps.length) return [{ ...close(state), busy: 'Grading every step' }, [{ do: 'finish' }]]
   return [showStep({ ...close(state), view: 'task' }, at), [{ do: 'begin' }, { do: 'save' }]]
 }
@@ -157,18 +157,19 @@ function onKey(state: GuideState, key: string): Next {
   if (state.busy !== undefined) return [state, []]
   if (state.typed !== undefined) return onTyping(state, state.typed, key)
   if (key === 'l') return [{ ...open(state, 'list', 'Steps', listOf(state)), typed: '' }, []]
-  if (state.view === 'intro') return key === 'enter' ? (state.panel ? [close(state), []] : go(state, 0)) : [state, []]
+  if (state.view === 'intro')
+    return key === 'enter' ? (state.panel ? [close(state), []] : goToStep(state, 0)) : [state, []]
   if (state.view === 'end') return onKeyAtEnd(state, key)
   const { id } = stepOf(state).definition
   switch (key) {
     case 'enter':
     case 'escape':
       if (state.panel) return [close(state), []]
-      return key === 'enter' ? goOn(state) : [state, []]
+      return key === 'enter' ? continueFrom(state) : [state, []]
     case 'b':
       return goBack(state)
     case 'n':
-      return go(state, state.at + 1)
+      return goToStep(state, state.at + 1)
     case 'c':
       return [{ ...close(state), busy: 'Checking' }, [{ do: 'check', step: id }]]
     case 'h':
@@ -180,7 +181,7 @@ function onKey(state: GuideState, key: string): Next {
     case 's':
       return state.panel?.kind === 'solution' ? [close(state), [{ do: 'play', step: id }]] : [showSolution(state), []]
     case 'a':
-      if (stepOf(state).definition.question === undefined) return [{ ...state, note: 'This step asks nothing.' }, []]
+      if (stepOf(state).definition.question === undefined) return [{ ...state, note: 'This step has no question.' }, []]
       return [{ ...close(state), typed: '' }, []]
     default:
       return [state, []]
@@ -193,19 +194,19 @@ function onKeyAtEnd(state: GuideState, key: string): Next {
   return [close(state), []]
 }
 
-/** Enter: to what one saw, to the next step, or to the check that a step still needs. */
-function goOn(state: GuideState): Next {
+/** Enter: shows the explanation or the next step, or checks the step if it has not passed. */
+function continueFrom(state: GuideState): Next {
   const { seen, definition } = stepOf(state)
-  if (state.view === 'seen') return go(state, state.at + 1)
-  if (!isDone(lookOf(state, definition.id)))
+  if (state.view === 'seen') return goToStep(state, state.at + 1)
+  if (!isDone(outcomeOf(state, definition.id)))
     return [{ ...state, busy: 'Checking' }, [{ do: 'check', step: definition.id }]]
-  return seen === '' ? go(state, state.at + 1) : [showSeen(state), []]
+  return seen === '' ? goToStep(state, state.at + 1) : [showSeen(state), []]
 }
 
 function goBack(state: GuideState): Next {
   if (state.panel) return [close(state), []]
   if (state.view === 'seen') return [{ ...state, view: 'task', scroll: 0 }, []]
-  return state.at === 0 ? [{ ...close(state), view: 'intro' }, []] : go(state, state.at - 1)
+  return state.at === 0 ? [{ ...close(state), view: 'intro' }, []] : goToStep(state, state.at - 1)
 }
 
 function onTyping(state: GuideState, typed: string, key: string): Next {
@@ -223,11 +224,11 @@ function onTyping(state: GuideState, typed: string, key: string): Next {
     return [{ ...close(state), busy: 'Checking the answer' }, [{ do: 'answer', step, text: typed }]]
   }
   const at = Number(typed) - 1
-  if (state.lab.steps[at]) return go(state, at)
+  if (state.lab.steps[at]) return goToStep(state, at)
   return [{ ...close(state), note: `There is no step ${typed}: the last one is ${state.lab.steps.length}.` }, []]
 }
 
-/** First the price, then, by the same key, the hint. */
+/** The first key press shows the cost, the second one the hint. */
 function takeHint(state: GuideState): Next {
   const { definition, hints } = stepOf(state)
   const known = state.hints.get(definition.id) ?? 0
@@ -239,24 +240,24 @@ function takeHint(state: GuideState): Next {
   }
   if (known >= hints.length)
     return [
-      open(state, 'hint', 'Hints', [...shown(known), { text: 'That was the last one: [s] shows the solution.' }]),
+      open(state, 'hint', 'Hints', [...shown(known), { text: 'This is the last hint: press s for the solution.' }]),
       [],
     ]
   const last = known + 1 === hints.length
-  const price = `Hint ${known + 1} of ${hints.length}${last ? ' tells the command' : ' is a nudge'}. It costs no points; the summary at the end counts it. Press h again to take it, Enter to go on without.`
-  return [open(state, 'price', 'What a hint costs', [...shown(known), { text: price }]), []]
+  const price = `Hint ${known + 1} of ${hints.length}${last ? ' contains the command' : ''}. It costs no points, and the summary at the end lists it. Press h again to show it, Enter to return.`
+  return [open(state, 'price', 'Cost of a hint', [...shown(known), { text: price }]), []]
 }
 
 function showSolution(state: GuideState): GuideState {
   const { definition, solution } = stepOf(state)
   const { number } = state.lab.definition
   const commands = solution.map((text): Part => ({ label: '', text, whole: true }))
-  const none: Part[] = [{ text: 'There is nothing to change in this step: look with the commands of its text.' }]
-  return open(state, 'solution', 'How the reference solution does it', [
+  const none: Part[] = [{ text: 'This step changes nothing: run the commands of its text.' }]
+  return open(state, 'solution', 'Reference solution', [
     ...(commands.length > 0 ? commands : none),
     { text: '' },
     {
-      text: `Press s again to have it done for you, as \`make solve-${number} STEP=${definition.id}\` does; Enter goes back.`,
+      text: `Press s again to run it, like \`make solve-${number} STEP=${definition.id}\`, or Enter to return.`,
     },
   ])
 }
@@ -269,12 +270,12 @@ const MARKS: Record<StepOutcome['verdict'], string> = {
   'could not check': '!',
 }
 
-const markOf = (look: StepOutcome | undefined): string => (look ? MARKS[look.verdict] : ' ')
+const markOf = (outcome: StepOutcome | undefined): string => (outcome ? MARKS[outcome.verdict] : ' ')
 
 function listOf(state: GuideState): Part[] {
   const { points, of, steps } = pointsOf(state)
   const lines = state.lab.definition.steps.map(({ id, title, points: worth }, index): Part => {
-    const mark = state.passed.has(id) ? '✓' : markOf(lookOf(state, id)).replace('✗', ' ').replace('–', ' ')
+    const mark = state.passed.has(id) ? '✓' : markOf(outcomeOf(state, id)).replace('✗', ' ').replace('–', ' ')
     const here = index === state.at ? '>' : ' '
     return { label: `${here}${mark} ${String(index + 1).padStart(2)}`, text: `${title} (${worth})` }
   })
@@ -287,38 +288,39 @@ function listOf(state: GuideState): Part[] {
   ]
 }
 
-/** The step that all others wait for which a step waits for. */
+/** The first step in the chain of dependencies that has not passed. */
 function firstOpen(state: GuideState, { waitsFor: [next] = [] }: StepOutcome): StepOutcome | undefined {
-  const look = next === undefined ? undefined : lookOf(state, next)
-  return look && (firstOpen(state, look) ?? look)
+  const outcome = next === undefined ? undefined : outcomeOf(state, next)
+  return outcome && (firstOpen(state, outcome) ?? outcome)
 }
 
-/** The one line that says how the step that is shown stands. */
+/** The status line of the current step. */
 export function statusOf(state: GuideState): { mark: string; text: string } {
   const { definition } = stepOf(state)
-  const look = lookOf(state, definition.id)
+  const outcome = outcomeOf(state, definition.id)
   if (state.busy !== undefined) return { mark: '…', text: `${state.busy} …` }
-  if (state.trouble !== undefined) return { mark: '!', text: `could not look at the nodes: ${state.trouble}` }
-  if (!look) return { mark: '…', text: 'Looking at the nodes …' }
-  const mark = markOf(look)
-  if (look.verdict === 'passed') {
-    const already = state.held.has(definition.id) ? 'holds already' : `passed, ${definition.points} points`
-    return { mark, text: `${already}: ${definition.title}. Enter goes on.` }
+  if (state.trouble !== undefined) return { mark: '!', text: `could not read the nodes: ${state.trouble}` }
+  if (!outcome) return { mark: '…', text: 'Reading the nodes …' }
+  const mark = markOf(outcome)
+  if (outcome.verdict === 'passed') {
+    const already = state.held.has(definition.id) ? 'already passed' : `passed, ${definition.points} points`
+    return { mark, text: `${already}: ${definition.title}. Press Enter to continue.` }
   }
-  if (look.verdict === 'not applicable') return { mark, text: `does not apply here: ${look.reason}. Enter goes on.` }
-  if (look.verdict === 'could not check') return { mark, text: `could not check: ${look.reason}` }
-  if (look.unsent)
+  if (outcome.verdict === 'not applicable')
+    return { mark, text: `not applicable: ${outcome.reason}. Press Enter to continue.` }
+  if (outcome.verdict === 'could not check') return { mark, text: `could not check: ${outcome.reason}` }
+  if (outcome.unsent)
     return {
       mark,
-      text: 'All that can be seen without sending packets is right. When you have looked, Enter sends the requests that prove it.',
+      text: 'Correct so far. After the commands of the text, press Enter to send the requests that complete the check.',
     }
-  const waited = firstOpen(state, look)
-  if (waited) {
-    const found = waited.failure ? `: found ${shortened(waited.failure.actual)}` : ''
-    return { mark, text: `waits for step ${numberOf(state, waited.id)}, ${waited.id}${found}` }
+  const blocking = firstOpen(state, outcome)
+  if (blocking) {
+    const found = blocking.failure ? `: found ${shortened(blocking.failure.actual)}` : ''
+    return { mark, text: `waits for step ${numberOf(state, blocking.id)}, ${blocking.id}${found}` }
   }
-  const { failure, reason } = look
-  if (!failure) return { mark, text: reason ?? look.verdict }
+  const { failure, reason } = outcome
+  if (!failure) return { mark, text: reason ?? outcome.verdict }
   const where = failure.node === undefined ? '' : `${failure.node}: `
   return { mark, text: `${where}found ${shortened(failure.actual)}; expected ${shortened(failure.expected)}` }
 }

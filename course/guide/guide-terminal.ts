@@ -1,25 +1,24 @@
-// The guide's terminal: keys become events, states become a screen, or plain lines where a screen would be in the way.
+// The guide's input and output on a terminal: translates keys into events, and paints states as a screen or as plain lines.
 
 import { createInterface, emitKeypressEvents, type Key } from 'node:readline'
 import { chalk } from 'zx/core'
 import { rawOutput } from '../../host/output.ts'
 import type { GuideEvent, GuideState } from './guide-state.ts'
-import { drawScreen, NARROWEST, plainLines } from './guide-view.ts'
+import { drawScreen, MIN_WIDTH, plainLines } from './guide-view.ts'
 import { PLAIN, type Row, type Style } from './terminal-text.ts'
 
-/** Where the guide is shown. */
 export interface GuideTerminal {
   show(state: GuideState): void
-  /** Gives the terminal to work that prints, and shows the guide again after Enter. */
-  lend(work: () => Promise<void>): Promise<void>
+  /** Releases the terminal to work that prints. Shows the guide again after Enter. */
+  suspend(work: () => Promise<void>): Promise<void>
   end(): void
 }
 
 const COLOURED: Style = { strong: chalk.bold, emphasis: chalk.italic, code: chalk.cyan, dim: chalk.dim }
 
 /**
- * True where a screen that is drawn in place is in the way: for a terminal that can't do it (TERM=dumb), for people who want no control
- * characters (NO_COLOR), or who have lines read to them (PLAIN=1).
+ * True if the guide prints plain lines: on a terminal without cursor control (TERM=dumb), without control characters (NO_COLOR), or for
+ * screen readers (PLAIN=1).
  */
 export const isPlain = ({ TERM, NO_COLOR, PLAIN: lines } = process.env): boolean =>
   TERM === 'dumb' || Boolean(NO_COLOR) || Boolean(lines)
@@ -28,8 +27,8 @@ export const isPlain = ({ TERM, NO_COLOR, PLAIN: lines } = process.env): boolean
 export const openTerminal = (send: (event: GuideEvent) => void): GuideTerminal =>
   isPlain() ? openPlain(send) : openScreen(send)
 
-/** Key names of node:readline that the guide knows by another name. */
-const NAMES: Record<string, string> = { return: 'enter', enter: 'enter', escape: 'escape', backspace: 'backspace' }
+/** The guide's key names, by those of node:readline. */
+const KEY_NAMES: Record<string, string> = { return: 'enter', enter: 'enter', escape: 'escape', backspace: 'backspace' }
 
 function openScreen(send: (event: GuideEvent) => void): GuideTerminal {
   const { stdin, stdout } = process
@@ -37,7 +36,7 @@ function openScreen(send: (event: GuideEvent) => void): GuideTerminal {
   let state: GuideState | undefined
   let painted: Row[] = []
   let page = 1
-  let mostScroll = 0
+  let maxScroll = 0
   let pasting = false
 
   const paint = () => {
@@ -45,14 +44,14 @@ function openScreen(send: (event: GuideEvent) => void): GuideTerminal {
     const size = { columns: stdout.columns || 80, rows: stdout.rows || 24 }
     const screen = drawScreen(state, size, COLOURED)
     page = screen.page
-    mostScroll = screen.mostScroll
+    maxScroll = screen.maxScroll
     let text = ''
     for (const [index, row] of screen.rows.entries()) {
       const next = screen.rows[index + 1]
       const before = painted[index]
       const same = before?.text === row.text && before.joined === row.joined && !row.joined && !next?.joined
       if (same) continue
-      // A row that goes on below fills its line; the terminal itself begins the next one, and so knows that both are one.
+      // A wrapped row fills its line and the terminal wraps it itself, so that selecting and copying returns one line.
       text += row.joined ? row.text : `\x1b[${index + 1};1H\x1b[K${row.text}`
       if (row.joined && !next?.joined) text += '\x1b[K'
     }
@@ -66,7 +65,7 @@ function openScreen(send: (event: GuideEvent) => void): GuideTerminal {
   }
   const scroll = (by: number) => {
     if (!state) return
-    const to = Math.max(0, Math.min(mostScroll, Math.min(state.scroll, mostScroll) + by))
+    const to = Math.max(0, Math.min(maxScroll, Math.min(state.scroll, maxScroll) + by))
     if (to !== state.scroll) send({ type: 'scroll', to })
   }
   const onKey = (character: string | undefined, key: Key) => {
@@ -76,9 +75,9 @@ function openScreen(send: (event: GuideEvent) => void): GuideTerminal {
     else if (pasting && state?.typed === undefined) return
     else if (key.name === 'up' || key.name === 'down') scroll(key.name === 'up' ? -1 : 1)
     else if (key.name === 'pageup' || key.name === 'pagedown') scroll(key.name === 'pageup' ? -page : page)
-    else if (key.name === 'home' || key.name === 'end') scroll(key.name === 'home' ? -mostScroll : mostScroll)
+    else if (key.name === 'home' || key.name === 'end') scroll(key.name === 'home' ? -maxScroll : maxScroll)
     else if (key.name === 'space' && state?.typed === undefined) scroll(page)
-    else if (NAMES[key.name ?? ''] !== undefined) send({ type: 'key', key: NAMES[key.name ?? ''] ?? '' })
+    else if (KEY_NAMES[key.name ?? ''] !== undefined) send({ type: 'key', key: KEY_NAMES[key.name ?? ''] ?? '' })
     else if (character !== undefined && !key.ctrl && !key.meta) send({ type: 'key', key: character })
   }
   const open = () => {
@@ -86,7 +85,7 @@ function openScreen(send: (event: GuideEvent) => void): GuideTerminal {
     stdin.resume()
     stdin.on('keypress', onKey)
     stdout.on('resize', repaint)
-    // Another screen, no cursor, pasted text marked as such.
+    // Alternate screen, hidden cursor, bracketed paste.
     out.write('\x1b[?1049h\x1b[?25l\x1b[?2004h')
     repaint()
   }
@@ -104,17 +103,17 @@ function openScreen(send: (event: GuideEvent) => void): GuideTerminal {
     if (isOpen) close()
     isOpen = false
   }
-  // However the process ends, the terminal is as it was.
+  // Restores the terminal when the process ends.
   process.once('exit', end)
   return {
     show(next) {
       state = next
       if (isOpen) paint()
     },
-    async lend(work) {
+    async suspend(work) {
       end()
       await work()
-      await anyLine('\nEnter goes back to the guide.')
+      await waitForEnter('\nPress Enter to return to the guide.')
       open()
       isOpen = true
     },
@@ -122,8 +121,8 @@ function openScreen(send: (event: GuideEvent) => void): GuideTerminal {
   }
 }
 
-/** Shows a line and waits until Enter, or the end of the input. */
-function anyLine(prompt: string): Promise<void> {
+/** Prints a prompt and waits for Enter or the end of the input. */
+function waitForEnter(prompt: string): Promise<void> {
   console.log(prompt)
   const lines = createInterface({ input: process.stdin })
   return new Promise((resolve) => {
@@ -154,15 +153,15 @@ function openPlain(send: (event: GuideEvent) => void): GuideTerminal {
   }
   return {
     show(state) {
-      const width = Math.max(NARROWEST, process.stdout.columns || 80)
+      const width = Math.max(MIN_WIDTH, process.stdout.columns || 80)
       const typing = state.typed !== undefined && state.typed !== ''
       if (!typing) for (const line of plainLines(state, shown, width, PLAIN)) console.log(line)
       shown = state
     },
-    async lend(work) {
+    async suspend(work) {
       close()
       await work()
-      await anyLine('\nEnter goes back to the guide.')
+      await waitForEnter('\nPress Enter to return to the guide.')
       lines = open()
     },
     end: close,

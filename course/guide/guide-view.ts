@@ -1,4 +1,4 @@
-// What the guide shows: a state as the rows of a screen, or as lines for those who read one after the other.
+// Renders the state of the guide as the rows of a screen, or as plain lines.
 
 import stringWidth from 'string-width'
 import wrapAnsi from 'wrap-ansi'
@@ -6,20 +6,20 @@ import { pointsOf, stepOf } from '../lab-progress.ts'
 import { type GuideState, statusOf } from './guide-state.ts'
 import { layoutMarkdown, layoutParts, padTo, type Row, type Style, wrapText } from './terminal-text.ts'
 
-/** Narrower screens get text of this width, and cut it. */
-export const NARROWEST = 40
+/** The minimum text width; narrower screens truncate lines. */
+export const MIN_WIDTH = 40
 const STATUS_ROWS = 4
 
-/** A screen full of rows, and how far its text can be scrolled. */
+/** The rows of a screen, and the scroll limits of its text. */
 export interface Screen {
   rows: Row[]
-  /** Rows of the text that are shown at once. */
+  /** The number of visible rows of text. */
   page: number
-  mostScroll: number
+  maxScroll: number
 }
 
 const KEYS: readonly (readonly [string, string])[] = [
-  ['Enter', 'go on'],
+  ['Enter', 'continue'],
   ['b', 'back'],
   ['n', 'next'],
   ['h', 'hint'],
@@ -31,10 +31,10 @@ const KEYS: readonly (readonly [string, string])[] = [
   ['q', 'quit'],
 ]
 
-/** Those that mean something before the first step and behind the last one. */
-const FEW = ['Enter', 'b', 'l', 'q']
+/** The keys that are available before the first step and after the last one. */
+const KEYS_OUTSIDE_STEPS = ['Enter', 'b', 'l', 'q']
 
-/** The text of what is shown: a panel, or the lab's own text. */
+/** The rows of the main area: an open panel, or the lab's text. */
 function textRows(state: GuideState, width: number, style: Style): Row[] {
   const { panel, lab, view } = state
   if (panel) return [{ text: style.strong(panel.title) }, { text: '' }, ...layoutParts(panel.parts, width, style)]
@@ -48,7 +48,7 @@ function textRows(state: GuideState, width: number, style: Style): Row[] {
   return layoutMarkdown(`${task}\n\n${done}${question}`, width, style)
 }
 
-/** One line above the text: lab, step, points. */
+/** The line above the text: lab, step, points. */
 function headLine(state: GuideState, width: number): string {
   const { number, title } = state.lab.definition
   const { points, of } = pointsOf(state)
@@ -60,53 +60,56 @@ function headLine(state: GuideState, width: number): string {
   return `${padTo(left, width - stringWidth(right))}${right}`
 }
 
-/** The line that says what is found, or what is being typed. */
+/** The line with the finding of the current step, or with the input. */
 function statusLine(state: GuideState): string {
   if (state.typed !== undefined)
     return state.panel?.kind === 'list' ? `Step: ${state.typed}_` : `Answer: ${state.typed}_`
-  if (state.view === 'intro') return 'Enter begins.'
-  if (state.view === 'end') return 'Enter ends the guide, b goes back.'
+  if (state.view === 'intro') return 'Press Enter to start.'
+  if (state.view === 'end') return 'Press Enter to quit the guide, b to go back.'
   const { mark, text } = statusOf(state)
-  const goesOn =
-    state.view === 'seen' && !text.includes('Enter goes on') && state.busy === undefined ? '. Enter goes on.' : ''
-  return `${mark} ${text}${goesOn}${state.note === undefined ? '' : ` ${state.note}`}`
+  const prompt =
+    state.view === 'seen' && !text.includes('Press Enter to continue') && state.busy === undefined
+      ? '. Press Enter to continue.'
+      : ''
+  return `${mark} ${text}${prompt}${state.note === undefined ? '' : ` ${state.note}`}`
 }
 
 function keyLine(state: GuideState): string {
-  if (state.typed !== undefined) return 'Enter  take it   Esc  leave it'
+  if (state.typed !== undefined) return 'Enter  confirm   Esc  cancel'
   const { question } = stepOf(state).definition
-  const keys = state.view === 'intro' || state.view === 'end' ? KEYS.filter(([key]) => FEW.includes(key)) : KEYS
-  const asked = question !== undefined && state.view !== 'intro' ? [['a', 'answer'] as const] : []
-  return [...keys.slice(0, 1), ...asked, ...keys.slice(1)].map(([key, does]) => `${key} ${does}`).join('   ')
+  const keys =
+    state.view === 'intro' || state.view === 'end' ? KEYS.filter(([key]) => KEYS_OUTSIDE_STEPS.includes(key)) : KEYS
+  const answerKey = question !== undefined && state.view !== 'intro' ? [['a', 'answer'] as const] : []
+  return [...keys.slice(0, 1), ...answerKey, ...keys.slice(1)].map(([key, action]) => `${key} ${action}`).join('   ')
 }
 
-/** The whole screen: head, text, status and keys. What is found always has its place below the text. */
+/** Renders the screen: header, text, status and keys. The status is always visible below the text. */
 export function drawScreen(
   state: GuideState,
   { columns, rows: height }: { columns: number; rows: number },
   style: Style,
 ): Screen {
-  const width = Math.max(NARROWEST, columns)
+  const width = Math.max(MIN_WIDTH, columns)
   const status = wrapText(statusLine(state), width, '', '  ').slice(0, STATUS_ROWS)
   const keys = wrapAnsi(keyLine(state), width)
     .split('\n')
     .map((text): Row => ({ text: style.dim(text) }))
   const page = Math.max(3, height - status.length - keys.length - 2)
   const text = textRows(state, width, style)
-  const mostScroll = Math.max(0, text.length - page)
-  const from = Math.min(state.scroll, mostScroll)
+  const maxScroll = Math.max(0, text.length - page)
+  const from = Math.min(state.scroll, maxScroll)
   const shown = text.slice(from, from + page)
-  // The row that it continues is out of sight.
+  // The row that it continues is not visible.
   const [first] = shown
   if (first?.joined) shown[0] = { text: first.text }
   const blank = Array.from({ length: page - shown.length }, (): Row => ({ text: '' }))
-  const more = mostScroll === 0 ? '' : from < mostScroll ? ' more below: Space, ↓ ' : ' the end; ↑ goes up '
+  const more = maxScroll === 0 ? '' : from < maxScroll ? ' more below: Space, ↓ ' : ' end; ↑ scrolls up '
   const rule = style.dim(`${'─'.repeat(2)}${more}${'─'.repeat(Math.max(0, width - 2 - stringWidth(more)))}`)
   const rows = [{ text: style.strong(headLine(state, width)) }, ...shown, ...blank, { text: rule }, ...status, ...keys]
-  return { rows: rows.slice(0, height), page, mostScroll }
+  return { rows: rows.slice(0, height), page, maxScroll }
 }
 
-/** What a reader of plain lines is told of a state, of which `before` is already known: only what is new. */
+/** Renders the differences between two states as plain lines, for a terminal without cursor control. */
 export function plainLines(state: GuideState, before: GuideState | undefined, width: number, style: Style): string[] {
   const isNew =
     before?.view !== state.view ||
@@ -122,7 +125,7 @@ export function plainLines(state: GuideState, before: GuideState | undefined, wi
   return [...text, ...(changed ? [status] : []), ...keys]
 }
 
-/** Rows as lines: what was cut at the end of a screen is whole again. */
+/** Joins rows that were wrapped at the width of the screen. */
 function joinRows(rows: readonly Row[]): string[] {
   const lines: string[] = []
   for (const { text, joined } of rows) {

@@ -1,4 +1,4 @@
-// Leads a learner at a terminal through a lab: carries out on the lab's session what the guide's machine asks for.
+// The guide for a terminal: performs the effects of the guide's state machine on the lab's session.
 
 import { setTimeout as pause } from 'node:timers/promises'
 import type { Cluster } from '../../cluster/driver.ts'
@@ -16,23 +16,23 @@ import { type GuideTerminal, isPlain, openTerminal } from './guide-terminal.ts'
 import { diffSnapshots } from './node-diff.ts'
 import type { Part } from './terminal-text.ts'
 
-/** The nodes are looked at again so long after each look. */
-const PAUSE_MS = 1500
+/** The time between two observations of the nodes. */
+const OBSERVATION_INTERVAL_MS = 1500
 
-/** Leads through a lab, from where it was left or from its starting state, until the learner leaves. Returns 0. */
-export async function lead(lab: LabDefinition, cluster: Cluster, progress: Progress): Promise<number> {
+/** Guides a learner through a lab, from the saved step or from the starting state, until the learner quits. Returns 0. */
+export async function guideThroughLab(lab: LabDefinition, cluster: Cluster, progress: Progress): Promise<number> {
   return new Guide(await LabSession.open(lab, cluster, progress)).run()
 }
 
 class Guide {
   readonly #session: LabSession
-  readonly #over = new AbortController()
+  readonly #ended = new AbortController()
   #terminal: GuideTerminal | undefined
   #state: GuideState
   #latest: Snapshot | undefined
-  /** The cluster as it was when the step that is shown began. */
-  #before: Snapshot | undefined
-  #lent = false
+  /** The state of the cluster when the current step was first shown. */
+  #atStepStart: Snapshot | undefined
+  #isSolving = false
 
   constructor(session: LabSession) {
     this.#session = session
@@ -41,8 +41,8 @@ class Guide {
 
   async run(): Promise<number> {
     const { number, steps } = this.#session.lab.definition
-    // Ctrl-C leaves as q does; what a solution is just changing is given up.
-    const interrupt = () => (this.#lent ? process.exit(130) : this.#send({ type: 'key', key: 'quit' }))
+    // Ctrl-C quits like q. During a solution it ends the process immediately.
+    const interrupt = () => (this.#isSolving ? process.exit(130) : this.#send({ type: 'key', key: 'quit' }))
     const end = () => process.exit(143)
     process.on('SIGINT', interrupt)
     for (const signal of ['SIGTERM', 'SIGHUP'] as const) process.once(signal, end)
@@ -54,7 +54,8 @@ class Guide {
     for (const signal of ['SIGTERM', 'SIGHUP'] as const) process.off(signal, end)
     await this.#session.saved()
     const { at, view } = this.#state
-    if (view !== 'end') console.log(`Step ${at + 1} of ${steps.length}. \`make lab-${number}\` goes on here.`)
+    if (view !== 'end')
+      console.log(`Step ${at + 1} of ${steps.length}. \`make lab-${number}\` continues with this step.`)
     else console.log(this.#state.summary.replace(/\*\*|^#+ /gm, ''))
     return 0
   }
@@ -63,23 +64,23 @@ class Guide {
     const [state, effects] = advance(this.#state, event)
     this.#state = state
     this.#terminal?.show(state)
-    for (const effect of effects) this.#carryOut(effect)
+    for (const effect of effects) this.#perform(effect)
   }
 
-  /** Begins what the machine asks for. What comes of work that takes a while is told to the machine; so is what went wrong. */
-  #carryOut(effect: GuideEffect): void {
-    if (effect.do === 'quit') this.#over.abort()
-    if (effect.do === 'begin') this.#before = this.#latest
+  /** Performs an effect. The result of asynchronous work, or its error, is sent back as an event. */
+  #perform(effect: GuideEffect): void {
+    if (effect.do === 'quit') this.#ended.abort()
+    if (effect.do === 'begin') this.#atStepStart = this.#latest
     if (effect.do === 'save') this.#session.save(this.#state, this.#state.view !== 'intro')
     if (effect.do === 'hint') this.#session.rememberHint(effect.step, effect.tier)
     if (effect.do === 'play') this.#play(effect.step)
-    this.#workOf(effect)?.then(
+    this.#startWork(effect)?.then(
       (event) => this.#send(event),
       (error) => this.#send({ type: 'trouble', text: sentenceOf(error) }),
     )
   }
 
-  #workOf(effect: GuideEffect): Promise<GuideEvent> | undefined {
+  #startWork(effect: GuideEffect): Promise<GuideEvent> | undefined {
     if (effect.do === 'check') return this.#check(effect.step)
     if (effect.do === 'answer') return this.#answer(effect.step, effect.text)
     if (effect.do === 'trace') return this.#trace()
@@ -87,24 +88,24 @@ class Guide {
     return effect.do === 'finish' ? this.#finish() : undefined
   }
 
-  /** Looks at the nodes again and again, and sends no packet. */
+  /** Observes the nodes periodically, without sending packets. */
   async #watch(): Promise<void> {
-    const { signal } = this.#over
+    const { signal } = this.#ended
     while (!signal.aborted) {
-      if (!this.#lent && this.#state.view !== 'end') await this.#look()
-      await pause(PAUSE_MS, undefined, { signal }).catch(() => undefined)
+      if (!this.#isSolving && this.#state.view !== 'end') await this.#observe()
+      await pause(OBSERVATION_INTERVAL_MS, undefined, { signal }).catch(() => undefined)
     }
   }
 
-  async #look(): Promise<void> {
+  async #observe(): Promise<void> {
     try {
-      const { snapshot, outcomes } = await this.#session.look()
-      if (this.#lent || this.#over.signal.aborted) return
+      const { snapshot, outcomes } = await this.#session.observe()
+      if (this.#isSolving || this.#ended.signal.aborted) return
       this.#latest = snapshot
-      this.#before ??= snapshot
-      this.#send({ type: 'looked', outcomes })
+      this.#atStepStart ??= snapshot
+      this.#send({ type: 'observed', outcomes })
     } catch (error) {
-      if (!this.#over.signal.aborted) this.#send({ type: 'trouble', text: sentenceOf(error) })
+      if (!this.#ended.signal.aborted) this.#send({ type: 'trouble', text: sentenceOf(error) })
     }
   }
 
@@ -116,12 +117,12 @@ class Guide {
     try {
       await this.#session.answer(step, text)
     } catch (error) {
-      return { type: 'panel', title: 'No answer', parts: [{ text: sentenceOf(error) }] }
+      return { type: 'panel', title: 'Invalid answer', parts: [{ text: sentenceOf(error) }] }
     }
     return this.#check(step)
   }
 
-  /** The way of a packet to the lab's Service, as `make trace` tells it. */
+  /** The path of a packet to the lab's Service, as drawn by `make trace`. */
   async #trace(): Promise<GuideEvent> {
     const items = this.#latest?.items ?? []
     const has = (kind: string, name: string) =>
@@ -142,13 +143,13 @@ class Guide {
 
   async #diff(): Promise<GuideEvent> {
     const now = await this.#session.source.snapshot()
-    const parts = diffSnapshots(this.#before ?? now, now)
-    return { type: 'panel', title: 'What has changed since this step began', parts }
+    const parts = diffSnapshots(this.#atStepStart ?? now, now)
+    return { type: 'panel', title: 'Changes since this step began', parts }
   }
 
-  /** Has the reference solution solve a step, on the terminal, which shows what it does. */
+  /** Runs the reference solution of a step, with its output on the terminal. */
   async #play(step: string): Promise<void> {
-    this.#lent = true
+    this.#isSolving = true
     const work = async () => {
       try {
         await this.#session.play(step)
@@ -157,9 +158,9 @@ class Guide {
       }
     }
     try {
-      await this.#terminal?.lend(work)
+      await this.#terminal?.suspend(work)
     } finally {
-      this.#lent = false
+      this.#isSolving = false
     }
   }
 

@@ -5,10 +5,13 @@ import { holdingsOf, nameOf } from '../../dataplane/view/holdings.ts'
 import { modeOf, type NodeView, type Snapshot, stateOf } from '../../grading/snapshot.ts'
 import type { Part } from './terminal-text.ts'
 
-/** Places with no more lines than this show each of them. */
+/** The maximum number of lines listed for one place. */
 const SHOWN = 4
 
-/** Where a change is listed: the chains of single Services are many, and each changes by itself. */
+/**
+ * The heading under which a change is listed. The chains of single Services share one heading, because there
+ * are many.
+ */
 function placeOf({ id, place }: Change): string {
   const isOfService = (name: string) => isServiceChain(name) || isServicePortChain(name)
   if (isOfService(nameOf(id))) return `${place} chains of single Services and endpoints`
@@ -21,7 +24,7 @@ function linesOf({ change, text, before }: Change): string[] {
   return [...(change === 'removed' ? [] : [`+ ${text}`]), ...(change === 'added' ? [] : [`- ${before ?? text}`])]
 }
 
-/** A few lines for each place. */
+/** Lists the changes by place. */
 function describeChanges(changes: readonly Change[]): string {
   const places = new Map<string, string[]>()
   for (const change of changes)
@@ -56,7 +59,7 @@ function objectChanges(before: Snapshot, after: Snapshot): Change[] {
   ]
 }
 
-/** What has changed in a cluster between two snapshots; nodes that changed in the same way share one list. */
+/** The changes in a cluster between two snapshots. Nodes with identical changes share one list. */
 export function diffSnapshots(before: Snapshot, after: Snapshot): Part[] {
   const read = (node: NodeView) => holdingsOf(node.name, stateOf(node), { mode: modeOf(node) })
   const byText = new Map<string, string[]>()

@@ -1,4 +1,5 @@
-// Text laid out for a terminal: Markdown, tables, commands and labelled findings as rows of a width. Nothing here prints.
+// Layout of text for a terminal: formats Markdown, tables, commands and labelled findings as rows of a given width. Pure
+// functions.
 
 import MarkdownIt, { type Token } from 'markdown-it'
 import stringWidth from 'string-width'
@@ -10,7 +11,7 @@ export interface Row {
   joined?: true
 }
 
-/** How parts of a text look. */
+/** The styles of inline text. */
 export interface Style {
   strong(text: string): string
   emphasis(text: string): string
@@ -26,7 +27,10 @@ export const PLAIN: Style = {
   dim: (text) => text,
 }
 
-/** A line that is no Markdown: a label with its text, or a line that stays `whole`, such as a command, whatever the width. */
+/**
+ * A line that is not Markdown: a label with its text, or a line that is never wrapped at words (`whole`), such as a
+ * command.
+ */
 export interface Part {
   label?: string
   text: string
@@ -41,21 +45,21 @@ const NARROWEST_COLUMN = 9
 const markdown = new MarkdownIt({ html: true })
 const row = (text: string): Row => ({ text })
 
-/** Rows of a text that breaks at words; the second and later ones are indented by `hanging`. */
+/** Wraps a text at words; the second and later rows are indented by `hanging`. */
 export function wrapText(text: string, width: number, first = '', hanging = ' '.repeat(stringWidth(first))): Row[] {
   const room = Math.max(8, width - stringWidth(hanging))
   const lines = wrapAnsi(text, room, { hard: true }).split('\n')
   return lines.map((line, index) => row((index === 0 ? first : hanging) + line))
 }
 
-/** A line whose characters all stay on it: cut only where the screen ends. */
+/** A line that is split only at the width of the screen. */
 function wholeLine(text: string, width: number, indent = ''): Row[] {
   if (stringWidth(indent + text) <= width) return [row(indent + text)]
   const lines = wrapAnsi(text, width, { hard: true, wordWrap: false, trim: false }).split('\n')
   return lines.map((line, index) => (index === 0 ? row(line) : { text: line, joined: true }))
 }
 
-/** Labelled parts, one below the other, their texts in a column of its own where there is room for one. */
+/** Labelled parts, one per row, with their texts in a second column if the width permits. */
 export function layoutParts(parts: readonly Part[], width: number, style: Style): Row[] {
   const column = width < 60 ? 2 : LABEL
   return parts.flatMap(({ label, text, whole }) => {
@@ -142,7 +146,7 @@ function listItems(tokens: readonly Token[]): Token[][] {
   return items
 }
 
-/** Text of one paragraph with its marks turned into styles. */
+/** The text of one paragraph, with styles applied. */
 function inlineText(token: Token | undefined, style: Style): string {
   const open: { close: string; from: number; style: (text: string) => string }[] = []
   let text = ''
@@ -171,7 +175,10 @@ function tableCells(tokens: readonly Token[], style: Style): string[][] {
   return cells
 }
 
-/** Columns as wide as they need, the widest ones narrower until all fit; where that leaves no room, one block for each row. */
+/**
+ * Aligns columns and narrows the widest ones until all fit. If the width is too small, each row becomes a block of
+ * lines.
+ */
 function layoutTable(cells: readonly string[][], width: number, style: Style): Row[] {
   const [head = [], ...body] = cells
   const widths = head.map((_, column) => Math.max(...cells.map((line) => stringWidth(line[column] ?? ''))))
@@ -201,5 +208,5 @@ function layoutTable(cells: readonly string[][], width: number, style: Style): R
   return [...print(head.map((name) => style.strong(name))), rule, ...body.flatMap(print)]
 }
 
-/** Text with spaces behind it, to a number of columns. */
+/** Pads text with spaces to a number of columns. */
 export const padTo = (text: string, width: number): string => text + ' '.repeat(Math.max(0, width - stringWidth(text)))

@@ -290,7 +290,9 @@ export function countedOn(path: PacketPath, before: NodeHoldings, after: NodeHol
     hook,
     actions: actions.map((action): PathAction => {
       const counted = countOf(action.entries)
-      if (counted === undefined) return action
+      // One rule that does different things to parts of the connections (MASQUERADE by interface) has one counter for all.
+      const isShared = actions.some((other) => other !== action && other.entries.join() === action.entries.join())
+      if (counted === undefined || isShared) return action
       const chance = action.probability > 1 - 1e-6 ? Number(counted >= sent) : (1 - action.probability) ** sent
       const disagrees = counted < sent && (counted === 0 || action.probability > 1 - 1e-6) && chance < IMPLAUSIBLE
       return { ...action, counted, ...(disagrees && { disagrees: true as const }) }

@@ -43,5 +43,8 @@ export function forbiddingSetting(sysctls = '/proc/sys'): HostKernelTrouble | un
 export function hostKernelTrouble(sysctls?: string): HostKernelTrouble | undefined {
   const reason = namespacesFail(offlineRoot)
   if (reason === undefined) return undefined
+  const isFiltered = /^Seccomp:\s+2$/m.test(readFileSync('/proc/self/status', 'utf8'))
+  if (isFiltered && /^unshare: .*not permitted/.test(reason))
+    return { detail: 'a seccomp filter, as container engines set one, forbids user namespaces' }
   return forbiddingSetting(sysctls) ?? { detail: `namespaces of an ordinary user can't be set up: ${reason}` }
 }

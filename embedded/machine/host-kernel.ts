@@ -152,7 +152,10 @@ mount -t sysfs sysfs sys`
   const [program = '', ...words] = [...asUser(), ...namespaces, 'sh', '-c', script]
   try {
     const tried = spawnSync(program, words, { cwd: packages ?? '/', encoding: 'utf8', timeout: 20_000 })
-    return tried.status === 0 ? undefined : (tried.error?.message ?? tried.stderr.trim().split('\n').at(-1) ?? '')
+    if (tried.status === 0) return undefined
+    // mount of util-linux 2.39 and later has a second line that only names dmesg.
+    const lines = tried.stderr.split('\n').filter((line) => line.trim() && !line.includes('dmesg(1)'))
+    return tried.error?.message ?? lines.at(-1)?.trim() ?? ''
   } finally {
     rmSync(place, { recursive: true, force: true })
   }

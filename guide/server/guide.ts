@@ -4,7 +4,15 @@ import type { WebSocket } from 'ws'
 import { type Cluster, downText } from '../../cluster/driver.ts'
 import { openNext, takeHint } from '../../course/incident/open.ts'
 import { INCIDENT_LAB } from '../../course/incident/shop.ts'
-import { checked, idOf, isDone, type LabProgress, looked, showStep, startProgress } from '../../course/lab-progress.ts'
+import {
+  applyCheck,
+  applyObservation,
+  idOf,
+  isDone,
+  type LabProgress,
+  showStep,
+  startProgress,
+} from '../../course/lab-progress.ts'
 import { resetLab } from '../../course/lab-reset.ts'
 import { LabSession, sentenceOf } from '../../course/lab-session.ts'
 import { findStep, type LabDefinition, mustRunHere, readLab } from '../../grading/lab-definition.ts'
@@ -117,7 +125,7 @@ export class PageGuide implements Guide {
     hint: ({ step }) => this.#hint(step),
     solve: ({ step }) =>
       this.#doing(`Solving step "${step}"`, async (session) => {
-        for (const outcome of await session.play(step)) this.#progress = checked(this.#known().progress, outcome)
+        for (const outcome of await session.play(step)) this.#progress = applyCheck(this.#known().progress, outcome)
         return {}
       }),
     pause: ({ paused }) => {
@@ -226,6 +234,7 @@ export class PageGuide implements Guide {
         await openNext(session.bench, { seed, onHealthy })
         // The answers and verdicts of the incident before are gone with its notes.
         this.#forget(session)
+        await this.#show(await session.source.snapshot(), [])
       }
       return {}
     })
@@ -239,7 +248,7 @@ export class PageGuide implements Guide {
   async #judge(session: LabSession, step: string) {
     const outcome = await session.check(step)
     const { progress } = this.#known()
-    const after = checked(progress, outcome)
+    const after = applyCheck(progress, outcome)
     this.#progress = isDone(outcome) ? { ...after, arrived: true } : after
     this.#save()
     return outcome.verdict
@@ -262,10 +271,10 @@ export class PageGuide implements Guide {
       if (this.#busy !== undefined) return true
       if (this.#trouble !== undefined) await this.#reopen()
       const { session } = this.#known()
-      const { outcomes, snapshot } = await session.look()
+      const { outcomes, snapshot } = await session.observe()
       // What was read while a solution or a reset ran is of no use.
       if (this.#busy !== undefined || session !== this.#session) return true
-      const { progress, fresh } = looked(this.#known().progress, outcomes, this.#place === 'step')
+      const { progress, fresh } = applyObservation(this.#known().progress, outcomes, this.#place === 'step')
       this.#progress = progress
       this.#trouble = undefined
       if (fresh.length > 0) this.#save()

@@ -6,15 +6,15 @@ import { resolveRoute } from '../../course/live-node.ts'
 import { readCapturedNode } from '../../dataplane/capture.ts'
 import { familyOf } from '../../dataplane/ip-address.ts'
 import { parseIpvsadmStats } from '../../dataplane/ipvsadm-save.ts'
-import type { Service } from '../../dataplane/objects.ts'
 import { type Packet, parsePacket } from '../../dataplane/trace.ts'
 import { holdingsOf } from '../../dataplane/view/holdings.ts'
-import { countedOn, pathsInAllModes } from '../../dataplane/view/packet-path.ts'
+import { countedOn, type PacketPath, pathsInAllModes } from '../../dataplane/view/packet-path.ts'
 import { predictOptions } from '../../grading/evaluate.ts'
 import { type HttpReply, httpRequests, readReplies } from '../../grading/http-requests.ts'
 import type { LiveCluster } from '../../grading/live-cluster.ts'
 import { modeOf, objectsOf, type Snapshot } from '../../grading/snapshot.ts'
 import { OUTSIDE } from '../../host/outside.ts'
+import { timeoutScale } from '../../host/wait.ts'
 import { drawPath } from '../../slides/figures/packets.ts'
 import type { ActionArguments, ActionReplies } from '../protocol.ts'
 
@@ -41,13 +41,30 @@ export async function findPaths(
     ...predictOptions(view, 'iptables'),
     family: familyOf(packet.destination) ?? 'ipv4',
     mode: modeOf(view) ?? 'unknown',
-    isService: isOfService(snapshot, packet),
+    isService: isOfService(snapshot, packet, route.node),
   })
   if (!own) return { paths: [] }
-  const after = sent && (await readCounting(cluster, route.node, packet))
-  const first = after ? countedOn(own, before.holdings, after.holdings, sent.length) : own
+  let first = own
+  const until = Date.now() + ESTIMATED_MS * timeoutScale()
+  do {
+    if (!sent) break
+    const { holdings } = await readCounting(cluster, route.node, packet)
+    first = countedOn(own, before.holdings, holdings, sent.length)
+  } while (isBehind(first, sent) && Date.now() < until)
   const paths = [first, ...others].map((path) => ({ ...path, drawing: drawPath(path) }))
   return { paths, ...(sent && { sent: { count: sent.length, output: summaryOf(sent) } }) }
+}
+
+/** The kernel adds up the statistics of IPVS every 2 s (net/netfilter/ipvs/ip_vs_est.c). */
+const ESTIMATED_MS = 2500
+
+/** Whether the real servers have counted fewer connections than were answered. */
+function isBehind({ hooks }: PacketPath, sent: readonly HttpReply[]): boolean {
+  const counts = hooks.flatMap(({ actions }) =>
+    actions.flatMap(({ table, counted }) => (table === 'ipvs' ? (counted ?? []) : [])),
+  )
+  const counted = counts.reduce((sum, one) => sum + one, 0)
+  return counts.length > 0 && counted < sent.filter(({ status }) => status > 0).length
 }
 
 /** A packet to an address of a node arrives there, unless a Pod of another node sends it. */
@@ -93,15 +110,12 @@ function summaryOf(replies: readonly HttpReply[]): string {
   return [...counts].map(([text, count]) => `${count} × ${text}`).join('\n')
 }
 
-/** Whether kube-proxy is to take the packet to an endpoint. */
-function isOfService(snapshot: Snapshot, { destination, port, protocol }: Packet): boolean {
+/** Whether the node is to take the packet to an endpoint: one to an address of a Service, or to a node port at its own address. */
+function isOfService(snapshot: Snapshot, { destination, port }: Packet, node: string): boolean {
   const { services, nodes } = objectsOf(snapshot)
-  const isOwn = nodes.some(({ internalIPs }) => internalIPs.includes(destination))
-  const takes = ({ clusterIPs, externalIPs, loadBalancerIngress, ports }: Service) => {
+  const isOwn = nodes.some(({ name, internalIPs }) => name === node && internalIPs.includes(destination))
+  return services.some(({ clusterIPs, externalIPs, loadBalancerIngress, ports }) => {
     const addresses = [...clusterIPs, ...externalIPs, ...loadBalancerIngress.map(({ ip }) => ip)]
-    return ports
-      .filter((one) => one.protocol.toLowerCase() === protocol)
-      .some((one) => (isOwn && one.nodePort === port) || (one.port === port && addresses.includes(destination)))
-  }
-  return services.some(takes)
+    return addresses.includes(destination) || (isOwn && ports.some(({ nodePort }) => nodePort === port))
+  })
 }

@@ -1,4 +1,4 @@
-import { isDone, type LabProgress, lookOf, pointsOf } from '../../course/lab-progress.ts'
+import { isDone, type LabProgress, outcomeOf, pointsOf } from '../../course/lab-progress.ts'
 import type { StepOutcome } from '../../grading/failure.ts'
 import type { StepDefinition } from '../../grading/lab-definition.ts'
 import { differencesOf } from '../../grading/learner-report.ts'
@@ -24,7 +24,7 @@ export function progressPush(progress: LabProgress, circumstances: Circumstances
 
 function stepProgress(progress: LabProgress, step: StepDefinition): StepProgress {
   const { lab, held, hints } = progress
-  const outcome = lookOf(progress, step.id)
+  const outcome = outcomeOf(progress, step.id)
   const texts = lab.steps.find(({ definition }) => definition.id === step.id)?.hints ?? []
   const { verdict, reason, waitsFor, measured, failure } = outcome ?? {}
   return {

@@ -158,9 +158,9 @@ function mostShared(
   values: readonly string[],
   found: ReadonlyMap<string, Set<string>>,
   self: string,
-  told: readonly string[],
+  reported: readonly string[],
 ): { name: string; shared: Reuse['shared'] } | undefined {
-  const [most] = others(values, found, self, TELLING).filter((name) => !told.includes(name))
+  const [most] = others(values, found, self, TELLING).filter((name) => !reported.includes(name))
   if (most === undefined) return undefined
   const shared: Reuse['shared'] = {}
   for (const value of values)

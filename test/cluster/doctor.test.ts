@@ -269,7 +269,7 @@ describe('the table', () => {
     expect(lab(here, 2)).toMatchObject({ what: 'KERNEL=uml', detail: 'KERNEL=host: its kernel has no IPVS' })
     expect(lab(here, 7)).toMatchObject({
       what: 'KERNEL=host',
-      detail: 'or KERNEL=uml; KERNEL=uml: without the steps that need NAT in nf_tables',
+      detail: 'or KERNEL=uml without the steps that need NAT in nf_tables',
     })
     expect(lab(facts, 1)).toMatchObject({ what: 'kind', detail: 'or KERNEL=uml' })
   })
@@ -278,12 +278,14 @@ describe('the table', () => {
     expect(lab(facts, 1, { cluster: 'embedded' })).toMatchObject({ what: 'KERNEL=uml', detail: 'or kind' })
     expect(lab(here, 2, { kernel: 'host' })).toMatchObject({
       severity: 'fault',
-      detail: 'KERNEL=host: its kernel has no IPVS; KERNEL=uml can',
+      what: 'KERNEL=host',
+      detail: 'its kernel has no IPVS; KERNEL=uml can run it',
     })
     const forbidden = { ...here, embedded: { ...embedded, hostKernel: { trouble: { detail: 'AppArmor forbids it' } } } }
     expect(lab(forbidden, 1, { kernel: 'host' })).toMatchObject({
       severity: 'fault',
-      detail: "KERNEL=host can't be used, see above; KERNEL=uml can",
+      what: 'KERNEL=host',
+      detail: "can't be used, see above; KERNEL=uml can run it",
     })
     expect(lab(forbidden, 1)).toMatchObject({ what: 'KERNEL=uml', severity: 'fine', detail: '' })
   })
@@ -310,7 +312,8 @@ describe('the table', () => {
       for (const word of `${what} ${detail} ${fix}`.split(/\s+/).filter(Boolean)) expect(words).toContain(word)
     const [head = ''] = lines
     const column = head.indexOf('result')
-    for (const line of lines.slice(1)) expect(line.slice(column - 1, column)).toMatch(/^ ?$/)
+    for (const line of lines.slice(1).filter((one) => /^ \S/.test(one)))
+      expect(line.slice(column - 1, column)).toMatch(/^ ?$/)
   })
 })
 

@@ -7,7 +7,7 @@ import {
   startGuide,
   statusOf,
 } from '../../course/guide/guide-state.ts'
-import type { GuideLab } from '../../course/lab-progress.ts'
+import { type GuideLab, pointsOf } from '../../course/lab-progress.ts'
 import type { StepOutcome } from '../../grading/failure.ts'
 import { readLab } from '../../grading/lab-definition.ts'
 
@@ -32,25 +32,25 @@ const failed = (id: string, actual = 'none'): StepOutcome => ({
   failure: { node: 'worker', look: 'look', expected: 'two', actual },
 })
 const unsent = (id: string): StepOutcome => ({ id, verdict: 'not yet', unsent: true, reason: 'not sent' })
-const looked = (...outcomes: StepOutcome[]): GuideEvent => ({ type: 'looked', outcomes })
+const observed = (...outcomes: StepOutcome[]): GuideEvent => ({ type: 'observed', outcomes })
 
-/** What becomes of a guide by these keys and events, and all that it asked for. */
+/** Applies keys and events, and collects the effects. */
 function play(state: GuideState, ...events: (string | GuideEvent)[]): { state: GuideState; effects: GuideEffect[] } {
   const effects: GuideEffect[] = []
   let now = state
   for (const event of events) {
-    const [next, asked] = advance(now, typeof event === 'string' ? { type: 'key', key: event } : event)
+    const [next, requested] = advance(now, typeof event === 'string' ? { type: 'key', key: event } : event)
     now = next
-    effects.push(...asked)
+    effects.push(...requested)
   }
   return { state: now, effects }
 }
 const begun = () => play(startGuide(lab, undefined, new Map()), 'enter').state
-const does = (effects: readonly GuideEffect[]) => effects.map((effect) => effect.do)
+const kindsOf = (effects: readonly GuideEffect[]) => effects.map((effect) => effect.do)
 
 describe('every step is shown', () => {
-  test('although all of them hold', () => {
-    const all = looked(...definition.steps.map(({ id }) => passed(id)))
+  test('even if all of them pass', () => {
+    const all = observed(...definition.steps.map(({ id }) => passed(id)))
     let state = begun()
     const titles: string[] = []
     for (const _step of definition.steps) {
@@ -61,113 +61,118 @@ describe('every step is shown', () => {
       expect(state.view).toBe('seen')
       state = play(state, 'enter').state
     }
-    expect(titles).toEqual(definition.steps.map(({ title }) => `holds already: ${title}. Enter goes on.`))
+    expect(titles).toEqual(definition.steps.map(({ title }) => `already passed: ${title}. Press Enter to continue.`))
     expect(state.busy).toBe('Grading every step')
     expect(play(state, { type: 'finished', summary: 'Done' }).state).toMatchObject({ view: 'end', summary: 'Done' })
   })
 
   test('and stays until Enter when it passes', () => {
-    const { state } = play(begun(), looked(failed(first)), looked(passed(first)), looked(passed(first), passed(second)))
+    const { state } = play(
+      begun(),
+      observed(failed(first)),
+      observed(passed(first)),
+      observed(passed(first), passed(second)),
+    )
     expect(state).toMatchObject({ at: 0, view: 'task' })
     expect(statusOf(state).text).toMatch(/^passed, \d+ points/)
-    expect(state.note).toBe('Passed, too: step 2.')
+    expect(state.note).toBe('Also passed: step 2.')
   })
 })
 
 describe('the live line', () => {
   const line = (...events: GuideEvent[]) => statusOf(play(begun(), ...events).state).text
 
-  test('reports node, expected and found, and what has been found since', () => {
-    expect(line(looked(failed(first, 'one')))).toBe('worker: found one; expected two')
-    expect(line(looked(failed(first, 'one')), looked(failed(first, 'three')))).toContain('found three')
+  test('reports the node, the expected and the actual state, and their changes', () => {
+    expect(line(observed(failed(first, 'one')))).toBe('worker: found one; expected two')
+    expect(line(observed(failed(first, 'one')), observed(failed(first, 'three')))).toContain('found three')
   })
 
-  test('reports what the step waits for, and what is wrong with that', () => {
+  test('reports the step that blocks this one, and its failure', () => {
     const state = { ...begun(), at: 1 }
     const waiting: StepOutcome = { id: second, verdict: 'not yet', waitsFor: [first], reason: 'waits' }
-    expect(statusOf(play(state, looked(failed(first, 'nothing'), waiting)).state).text).toBe(
+    expect(statusOf(play(state, observed(failed(first, 'nothing'), waiting)).state).text).toBe(
       `waits for step 1, ${first}: found nothing`,
     )
   })
 
   test('asks for Enter before requests are sent', () => {
-    expect(line(looked(unsent(first)))).toMatch(/Enter sends the requests/)
+    expect(line(observed(unsent(first)))).toMatch(/press Enter to send the requests/)
   })
 
-  test('reports when the nodes could not be looked at, until they can be', () => {
+  test('shows why the nodes could not be read, until they can be read', () => {
     expect(line({ type: 'trouble', text: 'gone' })).toContain('gone')
-    expect(line({ type: 'trouble', text: 'gone' }, looked(passed(first)))).not.toContain('gone')
+    expect(line({ type: 'trouble', text: 'gone' }, observed(passed(first)))).not.toContain('gone')
   })
 })
 
 describe('Enter', () => {
-  test('sends the requests that a step needs, and shows what one saw once they prove it', () => {
-    const sent = play(begun(), looked(unsent(first)), 'enter')
+  test('sends the requests that a step needs, and shows the explanation when they succeed', () => {
+    const sent = play(begun(), observed(unsent(first)), 'enter')
     expect(sent.effects).toContainEqual({ do: 'check', step: first })
-    const proved = play(sent.state, { type: 'checked', outcome: passed(first) }, looked(unsent(first)))
+    const proved = play(sent.state, { type: 'checked', outcome: passed(first) }, observed(unsent(first)))
     expect(proved.state.view).toBe('seen')
     expect(statusOf(proved.state).text).toMatch(/^passed/)
   })
 
-  test('shows why a step does not hold, and closes that again', () => {
-    const { state } = play(begun(), looked(failed(first)), 'enter', { type: 'checked', outcome: failed(first) })
+  test('shows why a step failed, and closes the panel', () => {
+    const { state } = play(begun(), observed(failed(first)), 'enter', { type: 'checked', outcome: failed(first) })
     expect(state.panel?.parts.map(({ text }) => text)).toEqual(expect.arrayContaining(['worker', 'two', 'none']))
     expect(play(state, 'enter').state.panel).toBeUndefined()
   })
 
   test('does nothing while the nodes are being checked', () => {
-    const { state } = play(begun(), looked(failed(first)), 'c')
+    const { state } = play(begun(), observed(failed(first)), 'c')
     expect(play(state, 'enter', 'b', 'h').state).toEqual(state)
-    expect(does(play(state, 'q').effects)).toEqual(['save', 'quit'])
+    expect(kindsOf(play(state, 'q').effects)).toEqual(['save', 'quit'])
   })
 })
 
-test('b goes back, from what one saw to the task and from there to the step before', () => {
-  const { state } = play(begun(), looked(passed(first)), 'enter', 'enter')
+test('b goes back from the explanation to the task, and then to the previous step', () => {
+  const { state } = play(begun(), observed(passed(first)), 'enter', 'enter')
   expect(state).toMatchObject({ at: 1, view: 'task' })
   expect(play(state, 'b').state).toMatchObject({ at: 0, view: 'task' })
-  expect(play(state, looked(passed(second)), 'enter', 'b').state).toMatchObject({ at: 1, view: 'task' })
+  expect(play(state, observed(passed(second)), 'enter', 'b').state).toMatchObject({ at: 1, view: 'task' })
   expect(play(state, 'b', 'b').state.view).toBe('intro')
 })
 
 test('n shows the next step although this one is open', () => {
-  expect(play(begun(), looked(failed(first)), 'n').state).toMatchObject({ at: 1, view: 'task' })
+  expect(play(begun(), observed(failed(first)), 'n').state).toMatchObject({ at: 1, view: 'task' })
 })
 
 describe('a hint', () => {
-  test('costs only when it is asked for a second time', () => {
+  test('is counted only after the second key press', () => {
     const price = play(begun(), 'h')
     expect(price.state.panel?.parts.at(-1)?.text).toMatch(/costs no points/)
-    expect(does(price.effects)).not.toContain('hint')
+    expect(kindsOf(price.effects)).not.toContain('hint')
     const taken = play(price.state, 'h')
     expect(taken.effects).toContainEqual({ do: 'hint', step: first, tier: 1 })
     expect(taken.state.panel?.parts[0]?.text).toBe(definition.steps[0]?.hints[0])
   })
 
-  test('is repeated when it was the last one', () => {
+  test('is repeated if it was the last one', () => {
     const tiers = definition.steps[0]?.hints.length ?? 0
     const { state, effects } = play({ ...begun(), hints: new Map([[first, tiers]]) }, 'h', 'h')
-    expect(state.panel?.parts.at(-1)?.text).toMatch(/last one/)
-    expect(does(effects)).not.toContain('hint')
+    expect(state.panel?.parts.at(-1)?.text).toMatch(/last hint/)
+    expect(kindsOf(effects)).not.toContain('hint')
   })
 })
 
-test('s shows the solution, and s again has it done', () => {
+test('s shows the solution, and s again runs it', () => {
   const shown = play(begun(), 's')
   expect(shown.state.panel?.parts[0]?.text).toBe('make it')
   expect(shown.effects).toEqual([])
   expect(play(shown.state, 's').effects).toEqual([{ do: 'play', step: first }])
 })
 
-test('l lists the steps and goes to the one whose number is typed', () => {
-  const { state } = play(begun(), looked(passed(first)), 'l', '1', '2')
+test('l lists the steps; a number selects one', () => {
+  const { state } = play(begun(), observed(passed(first)), 'l', '1', '2')
   expect(state.panel?.parts[0]?.label).toContain('✓')
   expect(play(state, 'enter').state).toMatchObject({ at: 11, view: 'task', panel: undefined })
   expect(play(begun(), 'l', '9', '9', 'enter').state.note).toMatch(/no step 99/)
   expect(play(begun(), 'l', 'escape').state.panel).toBeUndefined()
 })
 
-test('an answer is typed, taken back and given; q in it is a letter', () => {
+test('an answer can be typed, corrected and submitted; q is an ordinary letter', () => {
   const asks: GuideLab = {
     ...lab,
     steps: lab.steps.map((step) => ({ ...step, definition: { ...step.definition, question: 'Which one is it?' } })),
@@ -176,13 +181,20 @@ test('an answer is typed, taken back and given; q in it is a letter', () => {
   expect(state.typed).toBe('q1')
   expect(play(state, 'enter').effects).toContainEqual({ do: 'answer', step: first, text: 'q1' })
   expect(play(state, 'escape').state.typed).toBeUndefined()
-  expect(play(begun(), 'a').state.note).toBe('This step asks nothing.')
+  expect(play(begun(), 'a').state.note).toBe('This step has no question.')
 })
 
-test('it goes on where it was left, with what had passed', () => {
+test('it resumes at the saved step, with the steps that had passed', () => {
   const note = { at: second, workedMs: 5, shown: [first], held: [first], passed: [first] }
   const state = startGuide(lab, note, new Map())
   expect(state).toMatchObject({ at: 1, view: 'task' })
   expect([...state.passed]).toEqual([first])
   expect(startGuide(lab, { ...note, at: 'of another version' }, new Map()).view).toBe('intro')
+})
+
+test('help that costs points is not among the points shown', () => {
+  const { points } = definition.steps[0] ?? { points: 0 }
+  const { state } = play(begun(), observed({ ...passed(first), cost: 1 }))
+  expect(pointsOf(state)).toMatchObject({ points: points - 1, steps: 1 })
+  expect(pointsOf(play(begun(), observed({ ...passed(first), cost: 100 })).state).points).toBe(0)
 })

@@ -22,7 +22,7 @@ function openGuide(lab: number): GuidePty {
   return new GuidePty(`make lab-${lab}`, { ...env, TERM: 'xterm', FORCE_COLOR: '1' })
 }
 
-/** Types the commands of a part of a text, and returns what they printed. */
+/** Runs the commands of a part of a text, and returns their output. */
 async function type(markdown: string): Promise<string> {
   const outputs: string[] = []
   for (const fence of parseLabText(markdown, 'text').fences) {
@@ -33,14 +33,14 @@ async function type(markdown: string): Promise<string> {
   return outputs.join('\n')
 }
 
-/** Works through a step as its text says, with the guide open, and returns what the commands of its task printed. */
+/** Works through the text of a step while the guide runs, and returns the output of the task's commands. */
 async function workOn(lab: number, id: string): Promise<string> {
   const { folder, steps } = readLab(lab)
   const section = readLabText(folder).sections.get(id) ?? ''
   const [task = '', seen = ''] = section.split(SEEN)
   await guide.shows(`step ${steps.findIndex((step) => step.id === id) + 1} of ${steps.length}`)
   const output = await type(task)
-  await guide.shows(/holds already|Enter goes on|Enter sends the requests|could not check/)
+  await guide.shows(/already passed|Press Enter to continue|press Enter to send the requests|could not check/)
   guide.press(ENTER)
   await guide.shows('What you saw.')
   await type(seen)
@@ -68,7 +68,7 @@ describe('lab 2 with the guide open', () => {
 
   beforeAll(async () => {
     guide = openGuide(2)
-    await guide.shows('Enter begins.')
+    await guide.shows('Press Enter to start.')
     await type(readLabText('02-ipvs').intro)
     guide.press(ENTER)
   })
@@ -77,25 +77,25 @@ describe('lab 2 with the guide open', () => {
     outputs.set(id, await workOn(2, id))
   })
 
-  test('IPVS, conntrack and the log hold the two requests of step 13 and no others', () => {
+  test('IPVS, conntrack and the log contain only the two requests of step 13', () => {
     const output = outputs.get('pod-to-service') ?? ''
     expect(lines(output, /^TCP .*10\.96\./)).toHaveLength(2)
     expect(lines(output, /^tcp .*10\.96\./)).toHaveLength(2)
     expect(lines(output, /"GET/)).toHaveLength(2)
   })
 
-  test("the logs hold the four requests of step 17's text", () => {
+  test("the logs contain the four requests of step 17's text", () => {
     expect(lines(outputs.get('masquerade') ?? '', /"GET/)).toHaveLength(4)
   })
 
-  test('in step 18 the rule counts one packet, and IPVS lists one connection more', () => {
+  test('in step 18 the rule counts one packet, and IPVS lists one more connection', () => {
     const output = outputs.get('conntrack') ?? ''
     const numbers = lines(output, /KUBE-MARK-MASQ.*KUBE-CLUSTER-IP/).map((line) => Number.parseInt(line.trim(), 10))
     const listed = lines(output, /^\d+$/).map(Number)
     for (const [before = 0, after = 0] of [numbers, listed]) expect(after - before).toBe(1)
   })
 
-  test('it ends with the score, and make without an error', async () => {
+  test('the guide ends with the score, and make without an error', async () => {
     const end = await guide.shows('18 of 18 steps passed')
     expect(end).toContain('100/100 points')
     expect(end).toContain('Passed unseen: none.')
@@ -110,13 +110,13 @@ describe('lab 2 with the guide open', () => {
 describe('lab 4 with the guide open', () => {
   beforeAll(async () => {
     guide = openGuide(4)
-    await guide.shows('Enter begins.')
+    await guide.shows('Press Enter to start.')
     await type(readLabText('04-lvs').intro)
     guide.press(ENTER)
     await workOn(4, 'stage')
   })
 
-  test('the request of step 2 that hangs is the only one that IPVS lists', async () => {
+  test('IPVS lists only the pending request of step 2', async () => {
     const output = await workOn(4, 'virtual-server')
     expect(lines(output, /SYN_RECV/)).toHaveLength(1)
   })
@@ -127,7 +127,7 @@ describe('lab 4 with the guide open', () => {
     expect(counts).toEqual([1, 1, 0, 1, 1])
   })
 
-  test('q leaves, and the guide goes on there', async () => {
+  test('q quits, and the guide resumes at this step', async () => {
     await guide.shows('step 4 of 15')
     guide.press('q')
     expect(await guide.exitCode()).toBe(0)

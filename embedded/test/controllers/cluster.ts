@@ -61,7 +61,7 @@ export function startTestCluster(options: ControllerOptions = {}): TestCluster {
   }
 
   async function until(what: string, holds: () => boolean) {
-    const deadline = Date.now() + 5000 * timeoutScale()
+    const deadline = Date.now() + 15_000 * timeoutScale()
     while (!holds()) {
       if (faults.length > 0) throw faults[0]
       if (Date.now() > deadline) throw new Error(`never came true: ${what}`)

@@ -19,7 +19,7 @@ test('the pool lies near the end of the network, wherever the network is', () =>
   expect(poolOf('172.18.0.0/16')).toEqual({ first: '172.18.255.200', last: '172.18.255.250' })
   expect(poolOf('192.168.228.0/24')).toEqual({ first: '192.168.228.200', last: '192.168.228.250' })
   expect(poolOf('10.89.1.7/28')).toEqual({ first: '10.89.1.12', last: '10.89.1.14' })
-  expect(() => poolOf('10.0.0.0/30')).toThrow(/"10.0.0.0\/30" is not an IPv4 network with room/)
+  expect(() => poolOf('10.0.0.0/30')).toThrow(/"10.0.0.0\/30" is not an IPv4 network that is large enough/)
   expect(() => poolOf('fc00:f853::/64')).toThrow()
 })
 

@@ -150,11 +150,11 @@ export const missingModule: Incident = {
   },
   symptom: (look) => look.customerOfShop(4),
   async causeLeft({ live, environment }) {
-    const told = await Promise.all(
+    const outputs = await Promise.all(
       environment.nodes.map(async (node) => ({ node, ...(await live.onNode(node, 'modprobe --showconfig')) })),
     )
-    const forbidden = told.find(({ stdout }) => /^install ip_vs\S* .*false/m.test(stdout))
-    return forbidden && `modprobe on ${forbidden.node} is told not to load ip_vs`
+    const forbidden = outputs.find(({ stdout }) => /^install ip_vs\S* .*false/m.test(stdout))
+    return forbidden && `the modprobe configuration of ${forbidden.node} forbids ip_vs`
   },
   wrongFixes: [
     {

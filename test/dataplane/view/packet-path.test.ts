@@ -166,6 +166,17 @@ test('what the kernel counted is laid over the prediction, and a rule that count
   expect(actionsOf(countedOn(dropped, drops(0), drops(4), 5)).at(-1)).toEqual([4, true])
 })
 
+test('one rule that masquerades to several addresses has one counter, which none of its actions claims', () => {
+  const local = nat.map((line) => line.replace('10.244.2.5', '172.18.9.9'))
+  const masquerading = (count: number) => node({ nat: [...local, `[${count}:0] -A POSTROUTING -j MASQUERADE`] })
+  const path = pathOf(masquerading(0), pod, '10.96.0.9:80')
+  const counted = countedOn(path, holdingsOf('worker', masquerading(0)), holdingsOf('worker', masquerading(4)), 4)
+  expect(counted.hooks.at(-1)?.actions.map((action) => [action.text, action.counted])).toEqual([
+    ['MASQUERADE source becomes 10.244.1.1', undefined],
+    ['MASQUERADE source becomes 172.18.0.3', undefined],
+  ])
+})
+
 test('connections at a real server count, where the node reports them', () => {
   const servers = '-A -t 10.96.0.1:443 -s rr\n-a -t 10.96.0.1:443 -r 10.244.2.7:6443 -m -w 1\n'
   const state = node({}, servers)
