@@ -1,7 +1,7 @@
 // The guide behind the page: one lab of one cluster, held here, so that all pages show the same.
 
 import type { WebSocket } from 'ws'
-import { type Cluster, downText } from '../../cluster/driver.ts'
+import { type Cluster, notUp } from '../../cluster/driver.ts'
 import { openNext, takeHint } from '../../course/incident/open.ts'
 import { INCIDENT_LAB } from '../../course/incident/shop.ts'
 import {
@@ -88,7 +88,7 @@ export class PageGuide implements Guide {
   }
 
   lab(): LabContent {
-    if (!this.#session) throw new Error(this.#trouble ?? this.#down())
+    if (!this.#session) throw new Error(this.#trouble ?? notUp(this.#cluster).message)
     return labContent(this.#session.lab, this.#places)
   }
 
@@ -283,7 +283,7 @@ export class PageGuide implements Guide {
       await this.#show(snapshot, fresh)
     } catch (error) {
       const runs = await this.#cluster.running().catch(() => false)
-      this.#trouble = runs ? sentenceOf(error) : this.#down()
+      this.#trouble = runs ? sentenceOf(error) : notUp(this.#cluster).message
     }
     this.#tell()
     return this.#trouble === undefined
@@ -301,7 +301,7 @@ export class PageGuide implements Guide {
 
   /** After trouble: a cluster that is up again may be another one, so the lab is opened again. */
   async #reopen(): Promise<void> {
-    if (!(await this.#cluster.running())) throw new Error(this.#down())
+    if (!(await this.#cluster.running())) throw notUp(this.#cluster)
     await this.#openLab(this.#definition)
   }
 
@@ -353,11 +353,7 @@ export class PageGuide implements Guide {
 
   #known(): { session: LabSession; progress: LabProgress } {
     if (this.#session && this.#progress) return { session: this.#session, progress: this.#progress }
-    throw new Error(this.#trouble ?? this.#down())
-  }
-
-  #down(): string {
-    return `${downText(this.#cluster)}: run \`make up\`.`
+    throw new Error(this.#trouble ?? notUp(this.#cluster).message)
   }
 
   #save(): void {
