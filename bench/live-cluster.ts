@@ -122,7 +122,7 @@ export async function compareModes(kernels: readonly KernelName[], progress: Pro
           const cost = await programmed.program(services).catch((error: Error) => error)
           if (cost instanceof Error) {
             progress.end(false)
-            // nft sends a transaction in one message, which an ordinary user may not make longer than net.core.wmem_max.
+            // nft sends a transaction as one message, and without rights on the machine it cannot raise the limit of its length.
             console.log(`${name}${String(services).padStart(12)}  not possible: ${cost.message}`)
             break
           }
