@@ -3,11 +3,13 @@ import { defineConfig, type TestProjectConfiguration } from 'vitest/config'
 
 /** Tests that boot a kernel, each its own. They wait for nearly half of their time: a third file keeps two processors busy. */
 const booting = [
-  ...['test/embedded', 'embedded/test/kubelet', 'embedded/test/kube-proxy', 'test/guide/browser', 'test/labs'].map(
-    (folder) => `${folder}/**/*.test.ts`,
-  ),
-  'test/guide/watch.test.ts',
-]
+  'test/embedded',
+  'embedded/test/kubelet',
+  'embedded/test/kube-proxy',
+  'test/guide/browser',
+  'test/guide/cluster',
+  'test/labs',
+].map((folder) => `${folder}/**/*.test.ts`)
 
 /** Tests that start programs: make, kubectl, the scripts themselves. They take most of the time that no kernel takes. */
 const starting = [

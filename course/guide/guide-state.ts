@@ -80,7 +80,7 @@ export function startGuide(lab: GuideLab, note: GuideNote | undefined, hints: Re
 }
 
 /** True if a step is shown, and not the introduction or the end. */
-export const isAtStep = ({ view }: GuideState): boolean => view === 'task' || view === 'seen'
+const isAtStep = ({ view }: GuideState): boolean => view === 'task' || view === 'seen'
 
 export function advance(state: GuideState, event: GuideEvent): Next {
   switch (event.type) {

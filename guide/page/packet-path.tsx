@@ -125,10 +125,11 @@ function OnePath({ path, small = false }: { path: DrawnPath; small?: boolean }) 
       {stop && (
         <p class="stop">
           <strong>✗ Stops at {stop.hook}.</strong> {stop.words}
-          <code>
-            {stop.table} {stop.chain}
-            {stop.rule && `: ${stop.rule}`}
-          </code>
+          {stop.rule !== '' && !stop.words.includes(stop.rule) && (
+            <code>
+              {stop.table} {stop.chain}: {stop.rule}
+            </code>
+          )}
         </p>
       )}
       <DrawingView drawing={path.drawing} tall={small} />

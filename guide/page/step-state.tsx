@@ -44,7 +44,12 @@ export function StepState({ lab, index, step, done, busy }: StepStateProps) {
           <p>First: {done.waitsFor.map((id) => lab.steps.find((one) => one.id === id)?.title ?? id).join('; ')}.</p>
         )}
         {!isPassed && done.finding && !done.unsent && <FindingView finding={done.finding} />}
-        {done.measured && <pre class="measured">{done.measured.join('\n')}</pre>}
+        {done.measured && (
+          // biome-ignore lint/a11y/noNoninteractiveTabindex: a wide table is scrolled by keyboard
+          <pre class="measured" tabIndex={0}>
+            {done.measured.join('\n')}
+          </pre>
+        )}
         {step.question && !isPassed && <Answer key={step.id} step={step} />}
         <Help key={`${step.id} help`} step={step} done={done} busy={busy} isPassed={isPassed} />
       </div>

@@ -89,9 +89,10 @@ export function Tree({ holdings, kept, selected, changed, moved, select }: TreeP
           tabIndex={index === at ? 0 : -1}
           class={`${entry.kind.replace(' ', '-')} ${isBare(entry) ? 'bare' : ''} ${changed.get(entry.id) ?? ''}`}
           style={{ paddingInlineStart: `${(level - 1) * 1.1}rem` }}
-          onClick={() => {
-            if (open !== undefined && (entry.id === selected || level <= 2)) toggle(entry.id)
-            else select(entry.id)
+          onClick={({ target }) => {
+            const isTwisty = target instanceof Element && target.closest('.twisty') !== null
+            if (open === false || (open && (isTwisty || entry.id === selected))) toggle(entry.id)
+            select(entry.id)
           }}
         >
           <span class="twisty" aria-hidden="true">

@@ -10,7 +10,7 @@ const BUSY_PAUSE_MS = 350
 /** What began with a sign may go on so long without another one. */
 const BUSY_MS = 1500
 /** Between two looks while there is no sign: where programs are reported, and elsewhere. */
-const IDLE_PAUSE_MS = 15_000
+const IDLE_PAUSE_MS = 20_000
 const BLIND_PAUSE_MS = 1000
 
 export class Watch {

@@ -45,7 +45,7 @@ export function ownCluster(lab: LabDefinition, { asBooted = false } = {}): OwnCl
  * Has each kube-proxy that starts from now on sync only when an object changes (`syncPeriod`, 30 s by default): a periodic sync
  * repairs what a test has just broken.
  */
-async function syncOnlyOnChange(client: KubeClient): Promise<void> {
+export async function syncOnlyOnChange(client: KubeClient): Promise<void> {
   const { text } = await readConfigConf(client)
   const body = { data: { 'config.conf': text.replaceAll(/syncPeriod: 0s/g, 'syncPeriod: 1h') } }
   await client.core.patchNamespacedConfigMap(

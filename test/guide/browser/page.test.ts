@@ -42,6 +42,15 @@ const goTo = async (id: string) => {
   await state(id).waitFor()
 }
 
+const showNode = async () => {
+  await page.getByRole('tab', { name: 'Dataplane' }).click()
+  await page
+    .locator('.dataplane')
+    .getByRole('button', { name: `${NODE} ipvs` })
+    .click()
+  await page.getByLabel('Because of').selectOption('')
+}
+
 test('the first paint is there within a second', async () => {
   const [paint] = await page.evaluate<number[]>(
     "performance.getEntriesByName('first-contentful-paint').map((e) => e.startTime)",
@@ -124,6 +133,7 @@ test('a step turns green soon after the nodes hold what solves it', async () => 
 })
 
 test('a chain that is flushed in a terminal of the page turns its step', async () => {
+  const table = await guide.onNode(NODE, 'iptables-save -t nat')
   await goTo('prerouting')
   await passed('prerouting').waitFor()
   await page.getByLabel('Open a terminal').selectOption(NODE)
@@ -133,32 +143,58 @@ test('a chain that is flushed in a terminal of the page turns its step', async (
   await page.keyboard.type('iptables -t nat -F KUBE-SERVICES\n')
   await passed('prerouting').waitFor({ state: 'hidden' })
   await page.locator('.finding', { hasText: NODE }).waitFor()
+  await guide.onNode(NODE, `iptables-restore <<'END'\n${table}\nEND`)
+  await passed('prerouting').waitFor()
 })
 
 test('the dataplane shows everything that exists because of a Service, why, and which counters move', async () => {
-  await page.getByRole('tab', { name: 'Dataplane' }).click()
-  await page.getByRole('button', { name: NODE }).click()
+  await showNode()
   await page.getByLabel('Because of').selectOption('default/web')
   const tree = page.getByRole('tree')
-  const server = tree.getByRole('treeitem', { name: /^TCP 10\.96\.[\d.]+:80 / })
+  const server = tree.getByRole('treeitem', { name: /TCP 10\.96\.[\d.]+:80 / })
   const address = /[\d.]+:80/.exec((await server.textContent()) ?? '')?.[0]
   await server.click()
   await page.getByLabel('Selected entry').getByText('Service default/web').first().waitFor()
   await page.keyboard.press('ArrowDown')
-  await tree.getByRole('treeitem', { selected: true, name: /^-> 10\.244\./ }).waitFor()
+  await tree.getByRole('treeitem', { selected: true, name: /-> 10\.244\./ }).waitFor()
   await guide.onNode(NODE, `curl -s --max-time 5 ${address}`)
   await tree.locator('.lit').first().waitFor()
-  await page.getByLabel('Because of').selectOption('')
+})
+
+test('the timeline steps back, and forward to now', async () => {
+  await page.getByRole('tab', { name: 'Timeline' }).click()
+  await page.getByRole('button', { name: '← Before' }).click()
+  await page.getByRole('button', { name: 'Show the nodes at this moment' }).click()
+  await page.getByText('You see a moment of the past').waitFor()
+  await page.getByRole('button', { name: 'Back to now' }).click()
+  await page.getByText('You see a moment of the past').waitFor({ state: 'hidden' })
+})
+
+test('the path of a packet shows the rule that stops it, and what the kernel counts of a real one', async () => {
+  const path = page.getByRole('region', { name: 'Path in ipvs mode' })
+  await guide.onNode(NODE, 'iptables -I OUTPUT -p tcp --dport 80 -j REJECT')
+  await page.getByRole('tab', { name: 'Packet path' }).click()
+  await page.getByRole('combobox', { name: 'From', exact: true }).fill('host')
+  await page.getByRole('combobox', { name: 'To', exact: true }).fill('svc/web:80')
+  await page.getByRole('combobox', { name: 'On', exact: true }).selectOption(NODE)
+  await page.getByRole('button', { name: 'Show the path' }).click()
+  await path.locator('.stop', { hasText: 'OUTPUT' }).waitFor()
+  expect(await path.locator('.drawing .bad').count()).toBeGreaterThan(0)
+  await page.getByRole('region', { name: 'Path in iptables mode' }).waitFor()
+  await guide.onNode(NODE, 'iptables -D OUTPUT 1')
+  await page.getByRole('button', { name: 'Send a real one' }).click()
+  await path.getByText('the kernel counted').first().waitFor()
+  expect(await path.locator('.stop').count()).toBe(0)
 })
 
 test('what nodes hold is text, whatever it contains', async () => {
   const hostile = '<img src=x onerror=document.title=1>'
   await guide.onNode(NODE, `iptables -I FORWARD -m comment --comment '${hostile}'; ipset create '<b>set</b>' hash:ip`)
-  const latest = page.getByRole('treeitem', { name: '<b>set</b> hash:ip' })
-  await latest.click()
+  await showNode()
+  await page.getByRole('treeitem', { name: '<b>set</b> hash:ip' }).click()
   await page.getByLabel('Selected entry').getByText('<b>set</b>').first().waitFor()
   await page.getByRole('tab', { name: 'Timeline' }).click()
-  await page.getByText(hostile).first().waitFor()
+  await page.locator('.timeline').getByText(hostile).first().waitFor()
   await page.getByRole('tab', { name: 'Terminals' }).click()
   await page.locator('.latest').getByText('<b>set</b>').waitFor()
   expect(await page.locator('img, b').count()).toBe(0)

@@ -7,16 +7,19 @@ import { projectRoot } from '../../../host/layout.ts'
 import { GuideBrowser } from './guide-browser.ts'
 
 const FOLDER = join(projectRoot, 'docs/pictures')
-const SOLVED = ['web', 'iptables-list', 'ipvs', 'leftovers', 'flush', 'kube-ipvs0', 'tools', 'sets', 'ipvs-constant']
+const SOLVED = ['iptables-list', 'ipvs', 'leftovers', 'flush', 'kube-ipvs0', 'tools', 'sets', 'ipvs-constant']
 
 /** Chooses what a picture is to show. */
 const scenes: Record<string, { dark?: true; show(page: Page, guide: GuideBrowser): Promise<void> }> = {
   'guide-terminal': {
     async show(page) {
-      await act(page, 'go', { to: 'node-port' })
-      await page.locator('.text h2', { hasText: '12.' }).waitFor()
+      await act(page, 'go', { to: 'web' })
+      await page.locator('.xterm-rows', { hasText: '#' }).waitFor()
+      await page.locator('.xterm-helper-textarea').focus()
+      await page.keyboard.type("PS1='$ '; clear\n")
       await page.locator('.text button.run').first().click()
       await page.locator('.text button.run', { hasText: 'Run again' }).waitFor()
+      await page.locator('.state.good').waitFor()
       await page.locator('.changes li').first().waitFor()
     },
   },
@@ -26,18 +29,17 @@ const scenes: Record<string, { dark?: true; show(page: Page, guide: GuideBrowser
       await page.getByRole('tab', { name: 'Dataplane' }).click()
       await page.getByRole('button', { name: /-worker ipvs/ }).click()
       await page.getByLabel('Because of').selectOption('default/web')
-      await page.getByRole('treeitem', { name: /^10\.96\.[\d.]+,tcp:80/ }).click()
+      await page.getByRole('treeitem', { name: /10\.96\.[\d.]+,tcp:80/ }).click()
     },
   },
   'guide-packet-path': {
     async show(page, guide) {
-      await guide.onNode(
-        `${guide.cluster.name}-worker`,
-        'iptables -A KUBE-FORWARD -d 10.244.0.0/16 -m comment --comment firewall -j DROP',
-      )
+      const node = `${guide.cluster.name}-worker`
+      await guide.onNode(node, 'iptables -I OUTPUT -p tcp --dport 80 -m comment --comment firewall -j REJECT')
       await page.getByRole('tab', { name: 'Packet path' }).click()
-      await page.getByLabel('From').fill('host')
-      await page.getByLabel('To').fill('svc/web:80')
+      await page.getByRole('combobox', { name: 'From', exact: true }).fill('host')
+      await page.getByRole('combobox', { name: 'To', exact: true }).fill('svc/web:80')
+      await page.getByRole('combobox', { name: 'On', exact: true }).selectOption(node)
       await page.getByRole('button', { name: 'Show the path' }).click()
       await page.locator('.drawing svg').first().waitFor()
     },
@@ -53,9 +55,9 @@ await mkdir(FOLDER, { recursive: true })
 const guide = await GuideBrowser.open('guide', 2)
 try {
   for (const [name, { dark, show }] of Object.entries(scenes)) {
-    const page = await guide.page({ colorScheme: dark ? 'dark' : 'light', viewport: { width: 1280, height: 800 } })
+    const page = await guide.page({ colorScheme: dark ? 'dark' : 'light', viewport: { width: 1440, height: 900 } })
     await page.locator('.text').waitFor()
-    if (name === 'guide-terminal') for (const step of SOLVED) await act(page, 'solve', { step })
+    if (name === 'guide-dataplane') for (const step of SOLVED) await act(page, 'solve', { step })
     await show(page, guide)
     await page.screenshot({ path: join(FOLDER, `${name}.png`) })
     await page.context().close()
