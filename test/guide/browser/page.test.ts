@@ -152,6 +152,8 @@ test('the dataplane shows everything that exists because of a Service, why, and 
   await page.getByLabel('Because of').selectOption('default/web')
   const tree = page.getByRole('tree')
   const server = tree.getByRole('treeitem', { name: /TCP 10\.96\.[\d.]+:80 / })
+  // The page is drawn again in the next frame.
+  await expect.poll(() => server.count()).toBe(1)
   const address = /[\d.]+:80/.exec((await server.textContent()) ?? '')?.[0]
   await server.click()
   await page.getByLabel('Selected entry').getByText('Service default/web').first().waitFor()
