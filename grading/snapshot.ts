@@ -116,7 +116,8 @@ export class Snapshot {
   readonly config: KubeProxyConfig | ConfigError | Trouble
   readonly nodes: readonly NodeView[]
 
-  constructor(capture: Capture) {
+  /** Where `like` has the same objects, its nodes with the same files are not read again: for changes of single nodes. */
+  constructor(capture: Capture, like?: Snapshot) {
     const { items } = capture.objects
     const read = readPart('the API objects', () => readObjects({ apiVersion: 'v1', kind: 'List', items }))
     this.capture = capture
@@ -125,7 +126,10 @@ export class Snapshot {
     this.objects = read instanceof Trouble ? read : read.objects
     this.leftOut = read instanceof Trouble ? [] : leftOutObjects(read.faults)
     this.config = kubeProxyConfigOf(this.items, this.objects)
-    this.nodes = capture.nodes.map((files) => readNode(this, files))
+    const same = like?.capture.objects === capture.objects ? like : undefined
+    this.nodes = capture.nodes.map((files, index) =>
+      same?.nodes[index] && same.capture.nodes[index] === files ? same.nodes[index] : readNode(this, files),
+    )
   }
 
   /** One object by kind, namespace (empty for none) and name. */

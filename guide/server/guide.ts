@@ -1,7 +1,7 @@
 // The guide behind the page: one lab of one cluster, held here, so that all pages show the same.
 
 import type { WebSocket } from 'ws'
-import { type Cluster, downText } from '../../cluster/driver.ts'
+import { type Cluster, notUp } from '../../cluster/driver.ts'
 import { openNext, takeHint } from '../../course/incident/open.ts'
 import { INCIDENT_LAB } from '../../course/incident/shop.ts'
 import {
@@ -88,7 +88,7 @@ export class PageGuide implements Guide {
   }
 
   lab(): LabContent {
-    if (!this.#session) throw new Error(this.#trouble ?? `${downText(this.#cluster)}: run \`make up\`.`)
+    if (!this.#session) throw new Error(this.#trouble ?? notUp(this.#cluster).message)
     return labContent(this.#session.lab, this.#places)
   }
 
@@ -282,7 +282,8 @@ export class PageGuide implements Guide {
       await this.#dataplane.readConnections(snapshot)
       await this.#show(snapshot, fresh)
     } catch (error) {
-      this.#trouble = sentenceOf(error)
+      const runs = await this.#cluster.running().catch(() => false)
+      this.#trouble = runs ? sentenceOf(error) : notUp(this.#cluster).message
     }
     this.#tell()
     return this.#trouble === undefined
@@ -300,7 +301,7 @@ export class PageGuide implements Guide {
 
   /** After trouble: a cluster that is up again may be another one, so the lab is opened again. */
   async #reopen(): Promise<void> {
-    if (!(await this.#cluster.running())) throw new Error(`${downText(this.#cluster)}: run \`make up\`.`)
+    if (!(await this.#cluster.running())) throw notUp(this.#cluster)
     await this.#openLab(this.#definition)
   }
 
@@ -352,7 +353,7 @@ export class PageGuide implements Guide {
 
   #known(): { session: LabSession; progress: LabProgress } {
     if (this.#session && this.#progress) return { session: this.#session, progress: this.#progress }
-    throw new Error(this.#trouble ?? `${downText(this.#cluster)}: run \`make up\`.`)
+    throw new Error(this.#trouble ?? notUp(this.#cluster).message)
   }
 
   #save(): void {

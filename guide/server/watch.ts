@@ -67,7 +67,9 @@ export class Watch {
     const { signal } = this.#waiting
     const lost = () => this.sign()
     void watchPrograms(this.#cluster, () => signal.aborted || this.sign(), signal).catch(lost)
-    await this.#until(IDLE_PAUSE_MS)
+    // A program that was started during the last look is not reported: what follows a sign soon is looked for as soon.
+    const quietMs = Date.now() - this.#signAt
+    await this.#until(Math.min(IDLE_PAUSE_MS, Math.max(BUSY_PAUSE_MS, quietMs / 4)))
     this.#waiting.abort()
   }
 }

@@ -29,7 +29,7 @@ const scenes: Record<string, { dark?: true; show(page: Page, guide: GuideBrowser
       await page.getByRole('tab', { name: 'Dataplane' }).click()
       await page.getByRole('button', { name: /-worker ipvs/ }).click()
       await page.getByLabel('Because of').selectOption('default/web')
-      await page.getByRole('treeitem', { name: /^10\.96\.[\d.]+,tcp:80/ }).click()
+      await page.getByRole('treeitem', { name: /10\.96\.[\d.]+,tcp:80/ }).click()
     },
   },
   'guide-packet-path': {
