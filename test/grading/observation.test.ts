@@ -131,6 +131,7 @@ describe('notes in the cluster', () => {
     const core = {
       patchNamespacedConfigMap: async (request: { body: { data: unknown } }) => {
         written = request.body.data
+        return request.body
       },
     }
     await notes.save({ core } as unknown as KubeClient)
