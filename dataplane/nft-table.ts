@@ -120,15 +120,51 @@ export function printNftChanges(held: NftTable, wanted: NftTable, rewrite = fals
     if (!old) make.push(`add ${printFrame(name, frame)}}`.replace(name, `${table} ${name}`))
     if ('flags' in frame && frame.flags.includes('dynamic')) continue
     const [now, before] = [frame, old].map((one) => new Set(one ? listed(one) : []))
-    const gone = [...(before ?? [])].filter((item) => !now?.has(item)).map((item) => item.split(' : ')[0])
+    const gone = [...(before ?? [])].filter((item) => !now?.has(item)).map((item) => item.replace(/ : .*/s, ''))
     const added = [...(now ?? [])].filter((item) => !before?.has(item))
-    if (gone.length > 0) empty.push(`delete element ${table} ${name} { ${gone.join(', ')} }`)
-    if (added.length > 0) fill.push(`add element ${table} ${name} { ${added.join(', ')} }`)
+    for (const items of inGroups(gone)) empty.push(`delete element ${table} ${name} { ${items.join(', ')} }`)
+    for (const items of inGroups(added)) fill.push(`add element ${table} ${name} { ${items.join(', ')} }`)
   }
   const wantedFrames = framesOf(wanted)
   for (const [name, frame] of there)
     if (!wantedFrames.has(name)) drop.push(`delete ${'flags' in frame ? 'set' : 'map'} ${table} ${name}`)
   return [...make, ...empty, ...fill, ...drop].map((line) => `${line}\n`).join('')
+}
+
+const ELEMENTS_PER_LINE = 100
+
+const inGroups = (items: readonly string[]): string[][] =>
+  Array.from({ length: Math.ceil(items.length / ELEMENTS_PER_LINE) }, (_, index) =>
+    items.slice(index * ELEMENTS_PER_LINE, (index + 1) * ELEMENTS_PER_LINE),
+  )
+
+/**
+ * Characters of a script whose transaction fits into the send buffer of a netlink socket (twice net.core.wmem_max, 416 KiB by default).
+ * Only root of the machine can enlarge it (SO_SNDBUFFORCE), not root of a user namespace. A rule takes five times its text.
+ */
+const TRANSACTION_LENGTH = 40_000
+
+/**
+ * Prints the scripts that change `held` into `wanted`: one, unless its transaction would be too large for the kernel. Chains, sets
+ * and maps come first, so that later scripts refer only to what exists.
+ * @param held undefined if the table does not exist
+ */
+export function printNftTransactions(held: NftTable | undefined, wanted: NftTable, rewrite = false): string[] {
+  const table = `${wanted.family} ${wanted.name}`
+  const isReplaced = held === undefined || !isSameFrame(held, wanted)
+  const replace = `add table ${table}\ndelete table ${table}\nadd table ${table}\n`
+  const nothing: NftTable = { ...wanted, chains: new Map(), sets: new Map(), maps: new Map() }
+  const script = isReplaced ? replace + printNftChanges(nothing, wanted) : printNftChanges(held, wanted, rewrite)
+  const scripts: string[] = []
+  let next = ''
+  for (const line of script.split(/(?<=\n)/)) {
+    if (next !== '' && next.length + line.length > TRANSACTION_LENGTH) {
+      scripts.push(next)
+      next = ''
+    }
+    next += line
+  }
+  return next === '' ? scripts : [...scripts, next]
 }
 
 /** Whether the properties that a transaction can't change are equal: hooks of chains, types of sets and maps. */

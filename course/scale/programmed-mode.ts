@@ -1,6 +1,6 @@
 import { printIptablesSave, type Table } from '../../dataplane/iptables-save.ts'
 import type { FlushedMode } from '../../dataplane/kube-proxy/mode-ownership.ts'
-import { printNftChanges, printNftTable } from '../../dataplane/nft-table.ts'
+import { printNftTransactions } from '../../dataplane/nft-table.ts'
 import type { NodeState } from '../../dataplane/node-state.ts'
 import { readObjects } from '../../dataplane/objects.ts'
 import { predict } from '../../dataplane/predict.ts'
@@ -110,19 +110,21 @@ export function ipvsMode(node: MeasuringNode, endpoints: number): ProgrammedMode
 
 /** nftables mode: a table a family, of which a change writes what differs. */
 export function nftablesMode(node: MeasuringNode, endpoints: number): ProgrammedMode {
-  const changes = (from: NodeState, to: NodeState) =>
-    (to.nftables ?? [])
-      .map((table) => {
-        const held = from.nftables?.find(({ family }) => family === table.family)
-        return held ? printNftChanges(held, table) : printNftTable(table)
-      })
-      .join('')
+  const scripts = (from: NodeState | undefined, to: NodeState) =>
+    (to.nftables ?? []).flatMap((table) =>
+      printNftTransactions(
+        from?.nftables?.find(({ family }) => family === table.family),
+        table,
+      ),
+    )
   let next: () => string = () => ''
   return {
-    program(services) {
+    async program(services) {
       const [standing, changed] = predictBoth('nftables', services, endpoints)
-      next = alternate([changes(standing, changed), changes(changed, standing)])
-      return node.feed('nft -f -', (standing.nftables ?? []).map(printNftTable).join(''))
+      next = alternate([scripts(standing, changed).join(''), scripts(changed, standing).join('')])
+      const costs: Cost[] = []
+      for (const script of scripts(undefined, standing)) costs.push(await node.feed('nft -f -', script))
+      return together(costs)
     },
     change: () => node.feed('nft -f -', next()),
   }

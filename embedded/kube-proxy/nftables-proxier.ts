@@ -2,7 +2,7 @@ import { parseIptablesSave, type Ruleset } from '../../dataplane/iptables-save.t
 import { planFlush } from '../../dataplane/kube-proxy/flush.ts'
 import { printVirtualServerDeletions } from '../../dataplane/kube-proxy/mode-ownership.ts'
 import { parseNftList } from '../../dataplane/nft-list.ts'
-import { KUBE_PROXY_TABLE, type NftTable, printNftChanges, printNftTable } from '../../dataplane/nft-table.ts'
+import { KUBE_PROXY_TABLE, type NftTable, printNftTransactions } from '../../dataplane/nft-table.ts'
 import { type GuestNode, NFTABLES_MARK, restoreCommand, type Sysctl } from './guest-node.ts'
 import { StartFailure } from './settings.ts'
 import { ownAddresses, type Proxier, type ProxierContext, predictFor } from './sync-loop.ts'
@@ -45,12 +45,15 @@ export class NftablesProxier implements Proxier {
     const full = !this.programmed || Date.now() - this.fullAt > fullSyncPeriodMs
     const held = full ? await this.read() : this.programmed
     const wanted = predictFor(this.context, 'nftables', this.addresses).nftables ?? []
-    const input = wanted.map((table) => {
-      const there = held?.find(({ family }) => family === table.family)
-      return there ? printNftChanges(there, table, full) : printNftTable(table)
-    })
+    const scripts = wanted.flatMap((table) =>
+      printNftTransactions(
+        held?.find(({ family }) => family === table.family),
+        table,
+        full,
+      ),
+    )
     this.programmed = undefined
-    const { ok, errors } = await guest.apply([{ command: 'nft -f -', input: input.join('') }])
+    const { ok, errors } = await guest.apply(scripts.map((input) => ({ command: 'nft -f -', input, needed: true })))
     if (!ok) {
       log('E', 'proxier.go:1790', 'nftables sync failed', { err: errors.join('; ') })
       throw new Error(`retryingTime=${settings.syncPeriodMs / 1000}s`)

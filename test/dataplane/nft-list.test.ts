@@ -4,6 +4,7 @@ import fc from 'fast-check'
 import { describe, expect, it, test } from 'vitest'
 import { statement } from '../../dataplane/nft-expression.ts'
 import { parseNftList } from '../../dataplane/nft-list.ts'
+import { type NftTable, printNftTransactions } from '../../dataplane/nft-table.ts'
 import { ParseError } from '../../dataplane/parse-error.ts'
 
 const listing = readFileSync(join(import.meta.dirname, '../../data/nft/web-lb-source-ranges-v1.34.json'), 'utf8')
@@ -141,4 +142,25 @@ test('any JSON is read or refused by a ParseError, whatever stands where', () =>
     { numRuns: 150 },
   )
   fc.assert(fc.property(fc.jsonValue({ maxDepth: 8 }), (value) => typeof statement(value) === 'string'))
+})
+
+test('a large change is written in several transactions, of which each refers only to what exists', () => {
+  const [small] = parseNftList(listing) as [NftTable]
+  expect(printNftTransactions(undefined, small)).toHaveLength(1)
+  expect(printNftTransactions(small, small)).toEqual([])
+  const names = Array.from({ length: 2000 }, (_, index) => `service-${index}`)
+  const chains = names.map((name) => [name, { rules: [{ text: 'ip saddr != 10.244.0.0/16 drop' }] }] as const)
+  const elements = new Map(
+    names.map((name, index) => [`10.96.${index >> 8}.${index & 255} . tcp . 80`, `goto ${name}`]),
+  )
+  const large: NftTable = { ...small, chains: new Map(chains), maps: new Map([['m', { type: 'any', elements }]]) }
+  const scripts = printNftTransactions(undefined, large)
+  expect(Math.max(...scripts.map(({ length }) => length))).toBeLessThan(60_000)
+  const lines = scripts.join('').split('\n')
+  const last = (start: string) => lines.findLastIndex((line) => line.startsWith(start))
+  const first = (start: string) => lines.findIndex((line) => line.startsWith(start))
+  expect(last('add chain ')).toBeLessThan(first('add rule '))
+  expect(last('add map ')).toBeLessThan(first('add element '))
+  const added = lines.flatMap((line) => (line.startsWith('add element ip kube-proxy m ') ? line.split(',') : []))
+  expect(added).toHaveLength(2000)
 })
