@@ -95,7 +95,7 @@ export function printNftTable({ family, name, chains, sets, maps }: NftTable): s
  * continue and dynamic sets keep their elements. Empty if there is no difference.
  * @param rewrite rewrites every chain, even if it is unchanged
  */
-export function printNftChanges(held: NftTable, wanted: NftTable, rewrite = false): string {
+function printNftChanges(held: NftTable, wanted: NftTable, rewrite = false): string {
   const table = `${wanted.family} ${wanted.name}`
   if (!isSameFrame(held, wanted)) return printNftTable(wanted)
   const [make, empty, fill, drop]: [string[], string[], string[], string[]] = [[], [], [], []]

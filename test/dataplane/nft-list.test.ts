@@ -4,7 +4,7 @@ import fc from 'fast-check'
 import { describe, expect, it, test } from 'vitest'
 import { statement } from '../../dataplane/nft-expression.ts'
 import { parseNftList } from '../../dataplane/nft-list.ts'
-import { type NftTable, printNftTransactions } from '../../dataplane/nft-table.ts'
+import { type NftChain, type NftTable, printNftTransactions } from '../../dataplane/nft-table.ts'
 import { ParseError } from '../../dataplane/parse-error.ts'
 
 const listing = readFileSync(join(import.meta.dirname, '../../data/nft/web-lb-source-ranges-v1.34.json'), 'utf8')
@@ -149,7 +149,9 @@ test('a large change is written in several transactions, of which each refers on
   expect(printNftTransactions(undefined, small)).toHaveLength(1)
   expect(printNftTransactions(small, small)).toEqual([])
   const names = Array.from({ length: 2000 }, (_, index) => `service-${index}`)
-  const chains = names.map((name) => [name, { rules: [{ text: 'ip saddr != 10.244.0.0/16 drop' }] }] as const)
+  const chains = names.map(
+    (name) => [name, { rules: [{ text: 'ip saddr != 10.244.0.0/16 drop' }] }] as [string, NftChain],
+  )
   const elements = new Map(
     names.map((name, index) => [`10.96.${index >> 8}.${index & 255} . tcp . 80`, `goto ${name}`]),
   )
