@@ -231,6 +231,8 @@ export class ThreeNodes {
       nodes: async () => [...names],
       script: (node: string, text: string, timeoutMs: number) =>
         this.machine.script(text, { netns: node }, { timeoutMs }),
+      exec: (node: string, command: readonly string[], { timeoutMs }: { timeoutMs?: number } = {}) =>
+        this.machine.run(command, { netns: node }, timeoutMs === undefined ? {} : { timeoutMs }),
     } as unknown as Cluster
   }
 

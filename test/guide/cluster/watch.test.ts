@@ -119,6 +119,7 @@ test('watching costs little while nothing happens', async () => {
   console.log(
     `While nothing happens, the server takes ${percent(server)} of a core, the cluster with its kernel ${percent(guest)}.`,
   )
-  expect(pushes.length - before.pushes).toBeLessThan(10)
+  // A look counts a packet of its own, and kube-proxy's syncs start programs: at most one push a second comes of them.
+  expect(pushes.length - before.pushes).toBeLessThan(IDLE_MS / 1000)
   expect(server + guest).toBeLessThan(0.05 * timeoutScale())
 })
