@@ -1,7 +1,7 @@
 import { join, resolve, sep } from 'node:path'
 import { defineConfig, type TestProjectConfiguration } from 'vitest/config'
 
-/** Tests that boot a kernel, each its own. They wait for nearly half of their time: a third file keeps two processors busy. */
+/** Tests that boot a kernel, each its own. They wait for much of their time: with three files at once, two processors were busy for 70 % of it. */
 const booting = [
   'test/embedded',
   'embedded/test/kubelet',
@@ -68,18 +68,18 @@ export default defineConfig({
               name: 'pure',
               include: ['test/**/*.test.ts', 'embedded/test/**/*.test.ts'],
               exclude: [...booting, ...starting, ...engine],
-              maxWorkers: 3,
+              maxWorkers: 4,
               // They share what they import, which takes half of their time otherwise; so no test may change a module's state.
               isolate: false,
             },
           },
           {
             extends: true,
-            test: { name: 'programs', include: starting, exclude: engine, maxWorkers: 3 },
+            test: { name: 'programs', include: starting, exclude: engine, maxWorkers: 4 },
           },
           {
             extends: true,
-            test: { name: 'kernel', include: booting, exclude: texts, maxWorkers: 3 },
+            test: { name: 'kernel', include: booting, exclude: texts, maxWorkers: 4 },
           },
         ],
   },

@@ -52,7 +52,7 @@ export class DataplaneView {
     )
   }
 
-  /** Takes in a look at the nodes. Returns what is to be told: a new moment, or else the counters that moved. */
+  /** Takes in a look at the nodes. Returns what is to be pushed: the counters that moved, and a new moment if anything else changed. */
   see(snapshot: Snapshot): { moment?: [DataplanePush, TimelinePush]; counters?: CountersPush; latest: DataplanePush } {
     this.#snapshot = snapshot
     const before = this.#latestNumber()
@@ -63,8 +63,11 @@ export class DataplaneView {
     this.#causedBy = decisive
     const moved = this.#moved()
     const latest = this.#push(snapshot)
-    if (isNew) return { moment: [latest, this.timeline()], latest }
-    return { latest, ...(Object.keys(moved).length > 0 ? { counters: { type: 'counters', nodes: moved } } : {}) }
+    return {
+      latest,
+      ...(isNew ? { moment: [latest, this.timeline()] } : {}),
+      ...(Object.keys(moved).length > 0 ? { counters: { type: 'counters', nodes: moved } } : {}),
+    }
   }
 
   /** What the nodes of a snapshot hold, without taking it in. */
@@ -128,11 +131,12 @@ export class DataplaneView {
         if (packets === undefined && connections === undefined) continue
         const text = `${packets} ${connections?.active} ${connections?.inactive}`
         now.set(id, text)
-        if (before?.get(id) === text) continue
+        // A new entry has not moved: the moment shows it with its counter.
+        if (!before?.has(id) || before.get(id) === text) continue
         others[id] = { ...(packets === undefined ? {} : { packets }), ...(connections && { connections }) }
       }
       this.#counters.set(node, now)
-      if (before && Object.keys(others).length > 0) moved[node] = others
+      if (Object.keys(others).length > 0) moved[node] = others
     }
     return moved
   }

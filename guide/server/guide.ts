@@ -292,10 +292,11 @@ export class PageGuide implements Guide {
   /** Tells the pages what the nodes hold, as far as it is new. `passed`: steps that have just passed. */
   async #show(snapshot: Snapshot, passed: readonly string[]): Promise<void> {
     const { moment, counters, latest } = this.#dataplane.see(snapshot)
-    for (const push of moment ?? []) this.#hub.push(push)
+    // Before the moment, whose counters would hide by how much they moved.
+    if (counters) this.#hub.pass(counters)
+    if (moment) for (const push of moment) this.#hub.push(push)
+    else this.#hub.keep(latest)
     if (passed.length > 0) this.#hub.push(this.#dataplane.label(`passed: ${passed.join(', ')}`))
-    // Pages that come later get the counters with the nodes.
-    if (counters) this.#hub.pass(counters, latest)
     this.#hub.push(await this.#incidents.see(snapshot, latest.nodes))
   }
 

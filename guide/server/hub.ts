@@ -32,11 +32,15 @@ export class Hub {
     this.#send(text)
   }
 
-  /** Sends a push to all pages that are there. Pages that come later get `instead`. */
-  pass(push: Push, instead: Push): void {
-    const text = JSON.stringify(instead)
-    this.#last.set(instead.type, { text, news: text })
+  /** Sends a push to the pages that are connected; later ones do not get it. */
+  pass(push: Push): void {
     this.#send(JSON.stringify(push))
+  }
+
+  /** Keeps a push for pages that connect later; those that are connected do not get it. */
+  keep(push: Push): void {
+    const text = JSON.stringify(push)
+    this.#last.set(push.type, { text, news: text })
   }
 
   #send(text: string): void {
