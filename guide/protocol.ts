@@ -26,7 +26,7 @@ export interface StepContent {
   title: string
   points: number
   task: Block[]
-  /** What is to be read after the step has passed. */
+  /** The text to read after the step has passed. */
   seen: Block[]
   hints: number
   question?: string
@@ -45,7 +45,7 @@ export interface ProgressPush {
   of: number
   workedMs: number
   paused: boolean
-  /** What is being done and takes a while. */
+  /** The name of long work in progress. */
   busy?: string
   /** Why the nodes could not be read, with the next command. */
   trouble?: string
@@ -56,7 +56,7 @@ export interface ProgressPush {
 export interface StepProgress {
   id: string
   verdict?: Verdict
-  /** It held before the learner did anything. */
+  /** It was already true before the learner did anything. */
   held: boolean
   /** Everything that can be seen without packets holds; a check sends the requests that prove it. */
   unsent: boolean
@@ -82,7 +82,7 @@ export interface Finding {
   next?: string
 }
 
-/** A push: what the nodes hold now, with what changed since the push before. */
+/** A push: what the nodes hold now, and the changes since the previous push. */
 export interface DataplanePush {
   type: 'dataplane'
   /** Milliseconds since 1970, and the index of this moment in the timeline. */
@@ -93,12 +93,12 @@ export interface DataplanePush {
   /** Node → entry id → causes. */
   causes: Record<string, Record<string, Cause[]>>
   services: string[]
-  /** Ends of a packet that can be chosen: as `make trace` takes them. */
+  /** Possible origins and destinations of a packet, in the form that `make trace` accepts. */
   origins: string[]
   destinations: string[]
 }
 
-/** A push: counters that moved since the push before, by node and entry id. */
+/** A push: counters that changed since the previous push, by node and entry id. */
 export interface CountersPush {
   type: 'counters'
   nodes: Record<string, Record<string, { packets?: number; connections?: { active: number; inactive: number } }>>
@@ -156,7 +156,7 @@ export const ACTIONS = {
   submit: z.strictObject({ learner: z.string().max(60) }),
   /** The holdings of all nodes at a moment of the timeline. */
   moment: z.strictObject({ moment: z.number().int().min(0) }),
-  /** The path of a packet in each mode; `send` sends real ones and lays what the kernel counted over the prediction. */
+  /** The path of a packet in each mode; `send` sends real packets and adds the kernel's counters to the prediction. */
   path: z.strictObject({
     from: z.string().max(100),
     to: z.string().max(100),
@@ -174,7 +174,7 @@ export type ActionArguments<Name extends ActionName> = z.infer<(typeof ACTIONS)[
 /** A path with the drawing of the slides for it: an SVG element in wide and tall form, and a text alternative. */
 export type DrawnPath = PacketPath & { drawing: { wide: string; tall: string; label: string } }
 
-/** What an action replies beyond `ok`. */
+/** The fields of an action's reply besides `ok`. */
 export interface ActionReplies {
   submit: { file: string; score: string }
   moment: { nodes: NodeHoldings[]; changes: Change[] }

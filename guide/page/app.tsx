@@ -71,7 +71,7 @@ export function App({ state }: { state: State }) {
   )
 }
 
-/** Does what a shortcut says; false if the keys are none. */
+/** Performs a shortcut; false if the keys are not one. */
 function isShortcut({ code, target }: KeyboardEvent): boolean {
   const state = now()
   const digit = /^Digit([1-5])$/.exec(code)?.[1]

@@ -54,7 +54,7 @@ function take(push: Push): void {
   }
 }
 
-/** Says aloud what the shown step has come to, when that changes. */
+/** Announces the verdict of the shown step when it changes. */
 function tellVerdict({ at, steps }: Extract<Push, { type: 'progress' }>): void {
   const { progress, lab } = now()
   const verdictOf = (list: typeof steps | undefined) => list?.find(({ id }) => id === at)?.verdict
@@ -64,7 +64,7 @@ function tellVerdict({ at, steps }: Extract<Push, { type: 'progress' }>): void {
   say(`Step ${index + 1} ${verdict}: ${lab?.steps[index]?.title ?? at}`)
 }
 
-/** The counters that the page shows of an entry: those pushed last, or those it came with. */
+/** The counters of entries: those pushed last, or those of the entry itself. */
 function withCounters({ nodes }: CountersPush): Partial<State> {
   const { moved, dataplane } = now()
   const at = Date.now()
@@ -87,7 +87,7 @@ function withCounters({ nodes }: CountersPush): Partial<State> {
 
 type Reply<Name extends ActionName> = Name extends keyof ActionReplies ? ActionReplies[Name] : object
 
-/** Does an action; undefined if it was refused, and the page shows why. */
+/** Performs an action; undefined if it was refused (the page shows the reason). */
 export async function act<Name extends ActionName>(
   name: Name,
   words: ActionArguments<Name>,

@@ -140,7 +140,7 @@ function CauseView({ cause: { kind, object, field, reason, service } }: { cause:
   )
 }
 
-/** So many links are shown; a set that every rule uses has hundreds. */
+/** Maximum number of links; a set that every rule uses has hundreds. */
 const LINKS = 12
 
 function Links({ title, entries, node }: { title: string; entries: readonly Entry[]; node: string }) {

@@ -13,7 +13,7 @@ interface StepStateProps {
   busy: string | undefined
 }
 
-/** What the step that is shown has come to, always in view: verdict, finding, hints, answer, Back and Next. */
+/** The state of the shown step, always visible: verdict, finding, hints, answer, Back and Next. */
 export function StepState({ lab, index, step, done, busy }: StepStateProps) {
   const { sign, word, tone } =
     VERDICTS[done.unsent && done.verdict !== 'passed' ? 'not yet' : (done.verdict ?? 'looking')]

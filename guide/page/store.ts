@@ -1,4 +1,4 @@
-// What the page knows, in one value. Components get it from App, which is drawn again after each change.
+// The page's state, in one value. Components get it from App, which is rendered again after each change.
 
 import type { Change } from '../../dataplane/view/changes.ts'
 import type { NodeHoldings } from '../../dataplane/view/holdings.ts'
@@ -34,7 +34,7 @@ export interface State {
   incident?: IncidentPush['incident']
   /** What went wrong with the last action, in a sentence. */
   fault?: string
-  /** What a screen reader is told, politely. */
+  /** The text of the polite live region. */
   said: string
   tab: TabId
   terminal?: string
@@ -50,7 +50,7 @@ let changed: () => void = () => undefined
 
 export const now = (): State => state
 
-/** Changes what the page knows and draws it again. */
+/** Changes the state and renders the page again. */
 export function update(change: Partial<State>): void {
   state = { ...state, ...change }
   changed()
@@ -61,7 +61,7 @@ export function onChange(draw: () => void): void {
   changed = draw
 }
 
-/** Tells a screen reader something in the page's live region. */
+/** Announces a text in the page's live region. */
 export const say = (said: string): void => update({ said })
 
 /** Shows an entry in the dataplane. */

@@ -26,7 +26,7 @@ export class TerminalView {
   readonly #encoder = new TextEncoder()
   #opened = false
   #replayed = false
-  /** Whether the shell waits for a command, as far as it says. */
+  /** Whether the shell has reported that it waits for a command. */
   #ready = false
   #tells = false
   #onReady: (() => void) | undefined
@@ -110,7 +110,7 @@ export class TerminalView {
     if (ready) this.#onReady?.()
   }
 
-  /** Until the shell waits for a command; one that never says so is given a moment. */
+  /** Waits until the shell waits for a command, or for a moment if it never reports that. */
   #prompt(): Promise<void> {
     if (this.#ready) return Promise.resolve()
     return new Promise((resolve) => {
@@ -163,7 +163,7 @@ export function viewOf(id: string): TerminalView {
   return view
 }
 
-/** Forgets the views of terminals that are no longer there. */
+/** Removes the views of terminals that have ended. */
 export function keepViews(ids: readonly string[]): void {
   for (const [id, view] of views)
     if (!ids.includes(id)) {

@@ -25,7 +25,7 @@ interface TreeProps {
   select(id: string): void
 }
 
-/** Seconds for which a counter that moved is lit. */
+/** How long a counter that changed is highlighted. */
 const LIT_MS = 5000
 
 /** What a node holds as a tree (WAI-ARIA tree view): arrows move, open and close; J follows a jump; the selected entry is the focus. */

@@ -1,4 +1,4 @@
-// What the nodes hold, as the pages are told: a push for each moment at which something changed, and the counters in between.
+// The state of the nodes as pushes: one for each moment at which something changed, and counters in between.
 
 import type { Cluster } from '../../cluster/driver.ts'
 import { PATH } from '../../cluster/node-report.ts'
@@ -33,7 +33,7 @@ export class DataplaneView {
     this.#cluster = cluster
   }
 
-  /** The latest snapshot; undefined before the first look. */
+  /** The latest snapshot; undefined before the first. */
   get snapshot(): Snapshot | undefined {
     return this.#snapshot
   }
@@ -52,7 +52,7 @@ export class DataplaneView {
     )
   }
 
-  /** Takes in a look at the nodes. Returns what is to be pushed: the counters that moved, and a new moment if anything else changed. */
+  /** Adds a snapshot. Returns what to push: the counters that changed, and a new moment if anything else changed. */
   see(snapshot: Snapshot): { moment?: [DataplanePush, TimelinePush]; counters?: CountersPush; latest: DataplanePush } {
     this.#snapshot = snapshot
     const before = this.#latestNumber()
@@ -70,7 +70,7 @@ export class DataplaneView {
     }
   }
 
-  /** What the nodes of a snapshot hold, without taking it in. */
+  /** What the nodes of a snapshot hold, without adding it. */
   read({ nodes }: Snapshot): NodeHoldings[] {
     return nodes.map((node) => this.#holdings(node))
   }
@@ -120,7 +120,7 @@ export class DataplaneView {
     }
   }
 
-  /** Counters that differ from those of the look before, by node and entry. */
+  /** Counters that differ from those of the previous snapshot, by node and entry. */
   #moved(): CountersPush['nodes'] {
     const moved: CountersPush['nodes'] = {}
     for (const { node, groups } of this.#latest().nodes) {
@@ -177,13 +177,13 @@ function causesIn(snapshot: Snapshot, holdings: readonly NodeHoldings[]): Datapl
       const found = causesOf(stateOf(node), objectsOf(snapshot), predictOptions(node, mode), held)
       causes[held.node] = Object.fromEntries([...found].map(([id, list]): [string, Cause[]] => [id, [...list]]))
     } catch {
-      // A version or a configuration that can't be predicted: the steps say so.
+      // A version or a configuration that can't be predicted: the steps report it.
     }
   }
   return causes
 }
 
-/** The Services, and the ends of a packet that can be chosen. */
+/** The Services, and the possible origins and destinations of a packet. */
 function endsIn(snapshot: Snapshot, outside: boolean): Pick<DataplanePush, 'services' | 'origins' | 'destinations'> {
   const { services, nodes } = readableObjects(snapshot)
   const place = (namespace: string | undefined, name: string) =>

@@ -1,4 +1,4 @@
-// Who may talk to the guide's server: a browser of this user that was opened with the printed address, and only the guide's own page in it.
+// Access to the guide's server: only a browser of this user that opened the printed address, and only the guide's own page in it.
 
 import { timingSafeEqual } from 'node:crypto'
 import type { IncomingMessage, OutgoingHttpHeaders } from 'node:http'
@@ -27,7 +27,7 @@ export class Gate {
     return `http://127.0.0.1:${this.#port}${OPEN}${this.#token}`
   }
 
-  /** The headers that let a browser in which the printed address was opened go on to the page; undefined for other requests. */
+  /** The headers that redirect a browser from the printed address to the page; undefined for other requests. */
   admission(request: IncomingMessage): OutgoingHttpHeaders | undefined {
     const { method, url = '', headers } = request
     const isHere = method === 'GET' && isLoopbackHost(headers.host, this.#port)
@@ -39,7 +39,7 @@ export class Gate {
     }
   }
 
-  /** Why a request comes from somewhere else; undefined if it may pass. `strict` for what changes something, and for WebSockets. */
+  /** Why a request is not from this page; undefined if it is. `strict` for requests that change something, and for WebSockets. */
   refusal({ headers }: IncomingMessage, strict: boolean): Refusal | undefined {
     const { host, origin } = headers
     if (!isLoopbackHost(host, this.#port)) return { status: 404, text: 'Nothing here.' }
@@ -57,7 +57,7 @@ export class Gate {
     return { status: 403, text: 'Open the address that make guide printed.' }
   }
 
-  /** Cookies do not tell ports apart, so each server has a name of its own. */
+  /** Cookies do not distinguish ports, so each server uses its own name. */
   get #cookie(): string {
     return `guide-${this.#port}`
   }

@@ -1,4 +1,4 @@
-// The guide behind the page: one lab of one cluster, held here, so that all pages show the same.
+// The state behind the page: one lab on one cluster, kept in the server so that all pages show the same.
 
 import type { WebSocket } from 'ws'
 import { type Cluster, notUp } from '../../cluster/driver.ts'
@@ -39,7 +39,7 @@ import { Watch } from './watch.ts'
 type Reply<Name extends ActionName> = Name extends keyof ActionReplies ? ActionReplies[Name] : object
 type Actions = { [Name in ActionName]: (words: ActionArguments<Name>) => Promise<Reply<Name>> | Reply<Name> }
 
-/** Where the page is: before the first step, at one, or behind the last. */
+/** The position in the lab: before the first step, at a step, or after the last. */
 type Place = 'intro' | 'step' | 'end'
 
 export class PageGuide implements Guide {
@@ -173,7 +173,7 @@ export class PageGuide implements Guide {
     path: (asked) => this.#path(asked),
   }
 
-  /** Opens a lab where it was left, or at its starting state. */
+  /** Opens a lab at the step where the learner left it, or in its starting state. */
   async #openLab(definition: LabDefinition): Promise<void> {
     const session = await LabSession.open(definition, this.#cluster, this.#busyProgress())
     const { place, ...progress } = startProgress(session.lab, session.note, session.hints)
@@ -232,7 +232,7 @@ export class PageGuide implements Guide {
       if (action === 'open') {
         const onHealthy = (healthy: Snapshot) => this.#incidents.healthy(this.#dataplane.read(healthy))
         await openNext(session.bench, { seed, onHealthy })
-        // The answers and verdicts of the incident before are gone with its notes.
+        // The answers and verdicts of the previous incident were deleted with its notes.
         this.#forget(session)
         await this.#show(await session.source.snapshot(), [])
       }
@@ -265,14 +265,14 @@ export class PageGuide implements Guide {
     return {}
   }
 
-  /** Looks at the nodes once. Tells the pages what has changed, or why they could not be read; then it resolves to false. */
+  /** Reads the nodes once and pushes the changes, or why they could not be read (then it resolves to false). */
   async #look(): Promise<boolean> {
     try {
       if (this.#busy !== undefined) return true
       if (this.#trouble !== undefined) await this.#reopen()
       const { session } = this.#known()
       const { outcomes, snapshot } = await session.observe()
-      // What was read while a solution or a reset ran is of no use.
+      // State that was read during a solution or a reset is outdated.
       if (this.#busy !== undefined || session !== this.#session) return true
       const { progress, fresh } = applyObservation(this.#known().progress, outcomes, this.#place === 'step')
       this.#progress = progress
@@ -289,7 +289,7 @@ export class PageGuide implements Guide {
     return this.#trouble === undefined
   }
 
-  /** Tells the pages what the nodes hold, as far as it is new. `passed`: steps that have just passed. */
+  /** Pushes the changes of the nodes' state. `passed`: steps that have just passed. */
   async #show(snapshot: Snapshot, passed: readonly string[]): Promise<void> {
     const { moment, counters, latest } = this.#dataplane.see(snapshot)
     // Before the moment, whose counters would hide by how much they moved.
@@ -300,13 +300,13 @@ export class PageGuide implements Guide {
     this.#hub.push(await this.#incidents.see(snapshot, latest.nodes))
   }
 
-  /** After trouble: a cluster that is up again may be another one, so the lab is opened again. */
+  /** Opens the lab again after a failure, because a cluster that was restarted may be a new one. */
   async #reopen(): Promise<void> {
     if (!(await this.#cluster.running())) throw notUp(this.#cluster)
     await this.#openLab(this.#definition)
   }
 
-  /** Does work that takes a while and excludes other such work; its name is shown on all pages. */
+  /** Runs long work, one at a time; its name is shown on all pages. */
   async #doing<T>(busy: string, work: (session: LabSession) => Promise<T>): Promise<T> {
     const { session } = this.#known()
     if (this.#busy !== undefined) throw new Error(`Wait until this is done: ${this.#busy}.`)
@@ -326,7 +326,7 @@ export class PageGuide implements Guide {
     this.#tell()
   }
 
-  /** Shows on the pages, too, what is printed about work that takes a while. */
+  /** Shows progress lines of long work also on the pages. */
   #busyProgress(): Progress {
     const shown = this.#busy
     const show = (what: string | undefined) => {

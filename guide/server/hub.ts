@@ -1,15 +1,15 @@
 import type { WebSocket } from 'ws'
 import type { Push } from '../protocol.ts'
 
-/** The most bytes that may wait for a page that does not read; it is cut off then, and joins again. */
+/** Maximum number of unsent bytes for a page that does not read; its connection is then closed, and it reconnects. */
 const MOST_WAITING = 16 * 2 ** 20
-/** Pages that are gone without a word are noticed by a ping. */
+/** Pings detect pages that were lost without closing the connection. */
 const PING_MS = 30_000
 
-/** All pages that look at this guide. Each is told what happens, and a new one what is the case. */
+/** The connected pages. Each push goes to all of them, and the latest push of each type to a new one. */
 export class Hub {
   readonly #pages = new Set<WebSocket>()
-  /** The last push of each type, as it was sent, and what of it makes it differ from the one before. */
+  /** The last push of each type as text, and the part that is compared to detect a change. */
   readonly #last = new Map<Push['type'], { text: string; news: string }>()
   readonly #onPages: (count: number) => void
   readonly #pings: NodeJS.Timeout
@@ -25,7 +25,7 @@ export class Hub {
   /** Sends a push to all pages, unless nothing has changed since the last one of its type. */
   push(push: Push): void {
     const text = JSON.stringify(push)
-    // The clock runs on the page; alone it is no news.
+    // The page runs the clock itself, so time alone is not a change.
     const news = push.type === 'progress' ? JSON.stringify({ ...push, workedMs: 0 }) : text
     if (this.#last.get(push.type)?.news === news) return
     this.#last.set(push.type, { text, news })

@@ -1,4 +1,4 @@
-// The open incident as the pages are told of it: the report, the choices, the hints taken, and the debrief once it is repaired.
+// The push about the open incident: the report, the choices, the hints taken, and the debrief after the repair.
 
 import { loadIncidents } from '../../course/incident/incident.ts'
 import { CLOSED_KEY, INCIDENT_KEY, isClosedNote, isIncidentNote, unseal } from '../../course/incident/incident-note.ts'
@@ -12,7 +12,7 @@ import { blocksOf } from './lab-blocks.ts'
 
 type Nodes = readonly NodeHoldings[]
 
-/** What the nodes held before the fault, with it, and repaired; as far as this server has seen it. */
+/** The state of the nodes before the fault, with it, and repaired, if this server has read it. */
 interface Stages {
   openedAt: string
   healthy?: Nodes | undefined
@@ -24,12 +24,12 @@ export class IncidentView {
   #stages: Stages = { openedAt: '' }
   #healthy: Nodes | undefined
 
-  /** The nodes before an incident that is about to begin. */
+  /** Stores the state of the nodes before an incident starts. */
   healthy(nodes: Nodes): void {
     this.#healthy = nodes
   }
 
-  /** Takes in a look at the nodes and returns what is to be told. */
+  /** Adds the current state of the nodes and returns the push. */
   async see(snapshot: Snapshot, nodes: Nodes): Promise<IncidentPush> {
     const notes = new LabNotes(INCIDENT_LAB, snapshot)
     const note = notes.read(INCIDENT_KEY, isIncidentNote)

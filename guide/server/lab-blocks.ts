@@ -30,7 +30,7 @@ export function blocksOf(text: string): Block[] {
   return blocks
 }
 
-/** What does not change while a lab is worked on, in the learner's names. `places` are those of terminals. */
+/** The constant content of a lab, in the learner's names. `places` are those of terminals. */
 export function labContent({ definition, intro, outro, steps }: GuideLab, places: string[]): LabContent {
   return {
     number: definition.number,

@@ -18,7 +18,7 @@ import { timeoutScale } from '../../host/wait.ts'
 import { drawPath } from '../../slides/figures/packets.ts'
 import type { ActionArguments, ActionReplies } from '../protocol.ts'
 
-/** Connections that are made at once when real packets are sent, and the seconds after which one is taken for lost. */
+/** The number of simultaneous connections when real packets are sent, and the timeout of each in seconds. */
 const CONNECTIONS = 20
 const SECONDS = 1
 
@@ -74,7 +74,7 @@ function nodeWith(snapshot: Snapshot, from: string, to: string): string | undefi
   return nodes.find(({ internalIPs }) => internalIPs.some((address) => to.startsWith(`${address}:`)))?.name
 }
 
-/** What a node holds, with the connections that each real server has had so far. */
+/** What a node holds, with the number of connections of each real server so far. */
 async function readCounting(cluster: Cluster, node: string, { destination }: Packet) {
   const { files } = await readNode(cluster, node, 'thorough')
   const { state, faults } = readCapturedNode(files, { family: familyOf(destination) ?? 'ipv4' })

@@ -5,7 +5,7 @@ import { differencesOf } from '../../grading/learner-report.ts'
 import { findingOf } from '../../grading/report.ts'
 import type { Finding, ProgressPush, StepProgress } from '../protocol.ts'
 
-/** What of the push the progress itself does not know. */
+/** The parts of the push that are not in the progress. */
 type Circumstances = Pick<ProgressPush, 'at' | 'workedMs' | 'paused' | 'busy' | 'trouble' | 'summary'>
 
 /** The push about a learner's progress. */

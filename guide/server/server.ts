@@ -9,15 +9,15 @@ import { ACTIONS, type ActionName } from '../protocol.ts'
 import { contentPolicy, Gate, type Refusal } from './gate.ts'
 import type { PageFile } from './page-files.ts'
 
-/** What is behind the server. */
+/** The handler of the server's requests. */
 export interface Guide {
   /** The reply of GET /api/lab. Throws Error with a sentence while no lab is open. */
   lab(): object
-  /** Does an action of the page and returns its reply. Throws Error with a sentence for the learner. */
+  /** Performs an action of the page and returns its reply. Throws Error with a sentence for the learner. */
   act(name: ActionName, words: unknown): Promise<object>
-  /** A page wants to be told what happens. */
+  /** Adds a page that receives pushes. */
   join(page: WebSocket): void
-  /** A page wants to see a terminal; false if there is none of that id. */
+  /** Connects a page to a terminal; false if the id is unknown. */
   attach(terminal: string, page: WebSocket): boolean
 }
 
@@ -89,7 +89,7 @@ async function answer(
         'content-security-policy': contentPolicy(headers.host ?? ''),
         'cross-origin-resource-policy': 'same-origin',
         'cross-origin-opener-policy': 'same-origin',
-        // What is left of a body that was refused is not read.
+        // The rest of a refused body is not read.
         ...(status >= 400 && strict ? { connection: 'close' } : {}),
       })
       .end(body)

@@ -4,7 +4,7 @@ import type { Cluster } from '../../cluster/driver.ts'
 import { projectRoot, START } from '../../host/layout.ts'
 import { HOST, type ShellCommand } from './terminals.ts'
 
-/** What `make guide` itself was called with, and what make tells the makes that it starts: nothing for the learner's commands. */
+/** Variables of `make guide` itself and of make, which the learner's commands must not inherit. */
 const OWN = [
   'MAKEFLAGS',
   'MFLAGS',

@@ -1,17 +1,17 @@
-// Signs that something happens on a cluster, which cost nearly nothing while nothing does.
+// Cheap detection of activity on a cluster.
 
 import { setTimeout as pause } from 'node:timers/promises'
 import type { Cluster } from '../../cluster/driver.ts'
 import { kubeClient } from '../../cluster/kube-client.ts'
 import { runOnNode } from '../../cluster/node-script.ts'
 
-/** How often a node's kernel is asked whether a program was started, and how often in one run of the script. */
+/** The interval of the test whether a program was started on a node, and the number of tests in one run of the script. */
 const STEP_SECONDS = 0.25
 const STEPS = 80
-/** Events of the API are asked for again so long after a watch has ended. */
+/** The pause before a watch that ended is started again. */
 const AGAIN_MS = 1000
 
-/** Objects that steps are about. */
+/** The kinds of objects that steps check. */
 const WATCHED = [
   '/api/v1/nodes',
   '/api/v1/services',
@@ -37,7 +37,7 @@ exit 1'`
 /** Whether a cluster can report cheaply that programs are started: where all nodes are one kernel and nothing runs by itself. */
 export const reportsPrograms = ({ sharedKernel }: Cluster): boolean => sharedKernel === true
 
-/** Calls `onSign` when a program is started on any node of such a cluster, until `signal`. Rejects when the cluster can't be reached. */
+/** Calls `onSign` when a program is started on any node of such a cluster, until `signal` aborts. Rejects if the cluster can't be reached. */
 export async function watchPrograms(cluster: Cluster, onSign: () => void, signal: AbortSignal): Promise<void> {
   const [node] = await cluster.nodes()
   if (node === undefined) return
@@ -47,7 +47,7 @@ export async function watchPrograms(cluster: Cluster, onSign: () => void, signal
   }
 }
 
-/** Calls `onSign` on every event of the API about objects that steps are about, until `signal`. */
+/** Calls `onSign` on every API event about objects that steps check, until `signal` aborts. */
 export async function watchObjects(cluster: Cluster, onSign: () => void, signal: AbortSignal): Promise<void> {
   const { Watch } = await import('../../cluster/kubernetes.ts')
   const follow = async (path: string) => {
@@ -59,7 +59,7 @@ export async function watchObjects(cluster: Cluster, onSign: () => void, signal:
           signal.addEventListener('abort', () => void opened.then((request) => request.abort()), { once: true })
         })
       } catch {
-        // The cluster is not up: its nodes are looked at as long as that is so.
+        // The cluster is not up: its nodes are read until it is.
       }
       await pause(AGAIN_MS, undefined, { signal }).catch(() => {})
     }

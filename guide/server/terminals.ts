@@ -1,4 +1,4 @@
-// The terminals of the page: shells in pseudo terminals of this machine, at which several pages may look.
+// The terminals of the page: shells in pseudo terminals of this machine; several pages can show the same one.
 
 import { readdirSync, readFileSync } from 'node:fs'
 import { setTimeout as pause } from 'node:timers/promises'
@@ -8,11 +8,11 @@ import { TERMINAL_REQUEST, type TerminalNews, type TerminalsPush } from '../prot
 
 /** The place of the user's own shell. */
 export const HOST = 'host'
-/** Output that is kept for pages that come later. */
+/** The amount of output that is stored for pages that connect later. */
 const KEPT_CHARACTERS = 200_000
-/** The most terminals at once. */
+/** Maximum number of terminals. */
 const MOST = 12
-/** So long a shell has to pass a hang-up on, and killed processes to be gone. */
+/** The time for a shell to pass on a hang-up, and for killed processes to end. */
 const END_MS = 500
 const SIZE = { cols: 100, rows: 30 }
 
@@ -97,7 +97,7 @@ export class Terminals {
     return true
   }
 
-  /** Ends a terminal and forgets it. Throws Error if there is none of that id. */
+  /** Ends a terminal and removes it. Throws Error if the id is unknown. */
   close(id: string): void {
     const terminal = this.#terminals.get(id)
     if (!terminal) throw new Error(`There is no terminal "${id}".`)
@@ -107,7 +107,7 @@ export class Terminals {
     this.#tell()
   }
 
-  /** Tells which terminals there are, also when there are none. */
+  /** Pushes the list of terminals, even if it is empty. */
   announce(): Promise<void> {
     return this.#library().then(
       () => this.#tell(),
@@ -115,7 +115,7 @@ export class Terminals {
     )
   }
 
-  /** Ends every shell and what it started; what ignores the hang-up is killed. */
+  /** Ends every shell and the processes that it started; those that ignore the hang-up are killed. */
   async end(): Promise<void> {
     for (const signal of ['SIGHUP', 'SIGKILL'] as const) {
       const left = this.#killAll(signal)
@@ -176,7 +176,7 @@ function endSession(leader: number, signal: NodeJS.Signals): void {
     try {
       process.kill(pid, signal)
     } catch {
-      // It has ended meanwhile.
+      // It has already ended.
     }
   }
 }

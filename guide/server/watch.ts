@@ -1,15 +1,15 @@
-// When the nodes are looked at: at once and often while something happens, and hardly ever while nothing does. A look costs
-// 0.25 s on the embedded cluster's own kernel; signs.ts has what tells that one is due.
+// When the nodes are read: immediately and often during activity, rarely otherwise. Reading them takes 0.25 s of CPU on the
+// embedded cluster's own kernel; signs.ts detects activity.
 
 import { setTimeout as pause } from 'node:timers/promises'
 import type { Cluster } from '../../cluster/driver.ts'
 import { reportsPrograms, watchObjects, watchPrograms } from './signs.ts'
 
-/** Between two looks while something happens. */
+/** The pause between two reads during activity. */
 const BUSY_PAUSE_MS = 350
-/** What began with a sign may go on so long without another one. */
+/** The duration of activity after its last sign. */
 const BUSY_MS = 1500
-/** Between two looks while there is no sign: where programs are reported, and elsewhere. */
+/** The longest pause between two reads without activity: on clusters that report started programs, and on others. */
 const IDLE_PAUSE_MS = 20_000
 const BLIND_PAUSE_MS = 1000
 
@@ -21,19 +21,19 @@ export class Watch {
   #watched = false
   #signAt = 0
 
-  /** `look` resolves to false when the nodes could not be read. */
+  /** `look` reads the nodes and resolves to false if they could not be read. */
   constructor(cluster: Cluster, look: () => Promise<boolean>) {
     this.#cluster = cluster
     this.#look = look
   }
 
-  /** Something happens: the nodes are looked at now. */
+  /** Reports activity: the nodes are read now. */
   sign(): void {
     this.#signAt = Date.now()
     this.#waiting.abort()
   }
 
-  /** Nodes are only looked at while a page shows what they hold. */
+  /** The nodes are read only while a page is connected. */
   setWatched(watched: boolean): void {
     this.#watched = watched
     this.sign()
@@ -44,7 +44,7 @@ export class Watch {
     this.#waiting.abort()
   }
 
-  /** Looks until the end. */
+  /** Reads the nodes until `end`. */
   async run(): Promise<void> {
     void watchObjects(this.#cluster, () => this.sign(), this.#over.signal)
     while (!this.#over.signal.aborted) {
@@ -57,7 +57,7 @@ export class Watch {
     }
   }
 
-  /** Waits until a sign, at most so long. */
+  /** Waits for a sign of activity, at most `ms`. */
   async #until(ms: number): Promise<void> {
     await pause(ms, undefined, { signal: this.#waiting.signal }).catch(() => {})
   }
@@ -67,7 +67,7 @@ export class Watch {
     const { signal } = this.#waiting
     const lost = () => this.sign()
     void watchPrograms(this.#cluster, () => signal.aborted || this.sign(), signal).catch(lost)
-    // A program that was started during the last look is not reported: what follows a sign soon is looked for as soon.
+    // A program that was started during the last read is not detected, so the pause grows slowly after a sign.
     const quietMs = Date.now() - this.#signAt
     await this.#until(Math.min(IDLE_PAUSE_MS, Math.max(BUSY_PAUSE_MS, quietMs / 4)))
     this.#waiting.abort()
