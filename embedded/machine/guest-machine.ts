@@ -168,6 +168,8 @@ class GuestMachine implements Machine {
     const stderr: Buffer[] = []
     child.stdout.on('data', (bytes: Buffer) => stdout.push(bytes))
     child.stderr.on('data', (bytes: Buffer) => stderr.push(bytes))
+    // A short command's output and end arrive together: the streams deliver what they hold only afterwards.
+    const delivered = [child.stdout, child.stderr].map((output) => once(output, 'end'))
     child.stdin.end(options.stdin ?? '')
     let late = false
     const timer =
@@ -179,6 +181,7 @@ class GuestMachine implements Machine {
           }, options.timeoutMs)
     const { code, signal } = await child.exited
     clearTimeout(timer)
+    await Promise.all(delivered)
     if (late) throw new MachineGone(`"${command.join(' ')}" did not end within ${options.timeoutMs} ms`)
     if (this.gone !== undefined) throw new MachineGone(`the embedded kernel ${this.gone}`)
     return {

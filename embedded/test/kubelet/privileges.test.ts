@@ -117,3 +117,13 @@ test('the program that starts containers, which is for a moment one of their pro
   const { stderr } = await cluster.machine.run(['sh', '-c', 'echo >/usr/lib/uml/confine'])
   expect(stderr).toContain('Read-only file system')
 })
+
+test('the output of a short command arrives whole, also of many at a time', async () => {
+  const errors = await Promise.all(
+    Array.from(
+      { length: 60 },
+      async (_, index) => (await cluster.machine.run(['sh', '-c', `echo ${index} >&2`])).stderr,
+    ),
+  )
+  expect(errors).toEqual(errors.map((_, index) => `${index}\n`))
+})
