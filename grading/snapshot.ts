@@ -102,6 +102,14 @@ function required<Part>(part: Part | Trouble): Part {
   return part
 }
 
+function readClusterObjects(raw: readonly unknown[]): Pick<Snapshot, 'items' | 'objects' | 'leftOut' | 'config'> {
+  const items = asApiObjects(raw)
+  const read = readPart('the API objects', () => readObjects({ apiVersion: 'v1', kind: 'List', items: raw }))
+  const objects = read instanceof Trouble ? read : read.objects
+  const leftOut = read instanceof Trouble ? [] : leftOutObjects(read.faults)
+  return { items, objects, leftOut, config: kubeProxyConfigOf(items, objects) }
+}
+
 /** The cluster at one moment, read once and shared by every step of a round: it judges nothing (evaluate.ts does). */
 export class Snapshot {
   /** The raw capture, for submissions. */
@@ -116,17 +124,16 @@ export class Snapshot {
   readonly config: KubeProxyConfig | ConfigError | Trouble
   readonly nodes: readonly NodeView[]
 
-  /** Where `like` has the same objects, its nodes with the same files are not read again: for changes of single nodes. */
+  /** If `like` has the same objects, they and its nodes with the same files are not read again: for changes of single nodes. */
   constructor(capture: Capture, like?: Snapshot) {
-    const { items } = capture.objects
-    const read = readPart('the API objects', () => readObjects({ apiVersion: 'v1', kind: 'List', items }))
+    const same = like?.capture.objects === capture.objects ? like : undefined
+    const { items, objects, leftOut, config } = same ?? readClusterObjects(capture.objects.items)
     this.capture = capture
     this.takenAt = capture.takenAt
-    this.items = asApiObjects(items)
-    this.objects = read instanceof Trouble ? read : read.objects
-    this.leftOut = read instanceof Trouble ? [] : leftOutObjects(read.faults)
-    this.config = kubeProxyConfigOf(this.items, this.objects)
-    const same = like?.capture.objects === capture.objects ? like : undefined
+    this.items = items
+    this.objects = objects
+    this.leftOut = leftOut
+    this.config = config
     this.nodes = capture.nodes.map((files, index) =>
       same?.nodes[index] && same.capture.nodes[index] === files ? same.nodes[index] : readNode(this, files),
     )

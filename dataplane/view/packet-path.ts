@@ -165,7 +165,7 @@ function stopOf(trace: Trace, packet: Packet, state: NodeState, node: string): P
   return { hook, table: last?.table ?? 'nat', chain: last?.target ?? hook, rule: '', words }
 }
 
-/** The reply is translated back by conntrack alone: no rule is asked again. */
+/** Conntrack alone translates replies back; they meet no nat rule. */
 function rememberedOf({ outcomes, packet }: Trace, { destination, port }: Packet): string | undefined {
   const [first] = outcomes
   const to = printEndpoint(destination, port)

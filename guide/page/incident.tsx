@@ -1,9 +1,9 @@
 import { useState } from 'preact/hooks'
 import type { Change } from '../../dataplane/view/changes.ts'
 import { Blocks } from './blocks.tsx'
+import { ChangeView } from './change-view.tsx'
 import { act } from './connection.ts'
 import type { State } from './store.ts'
-import { SIGNS } from './words.ts'
 
 /** The step of lab 8 whose answer is the cause. */
 const DIAGNOSIS = 'diagnosis'
@@ -113,16 +113,8 @@ function ChangeList({ title, changes }: { title: string; changes: readonly Chang
       <h4>{title}</h4>
       {changes.length === 0 && <p class="soft">Nothing that the nodes hold.</p>}
       <ul class="changes">
-        {changes.map(({ node, id, place, change, text }) => (
-          <li key={`${node} ${id} ${change}`} class={change}>
-            <span class="sign" title={change}>
-              {SIGNS[change]}
-            </span>{' '}
-            <span class="soft">
-              {node} {place}
-            </span>{' '}
-            <code>{text}</code>
-          </li>
+        {changes.map((change) => (
+          <ChangeView key={`${change.node} ${change.id} ${change.change}`} change={change} withNode canOpen={false} />
         ))}
       </ul>
     </section>

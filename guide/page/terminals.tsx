@@ -1,9 +1,9 @@
 import { useEffect, useRef, useState } from 'preact/hooks'
+import { ChangeView } from './change-view.tsx'
 import { act } from './connection.ts'
 import type { State } from './store.ts'
-import { showEntry, update } from './store.ts'
+import { update } from './store.ts'
 import { isReadAloud, keepViews, openTerminal, readAloud, viewOf } from './terminal.ts'
-import { SIGNS } from './words.ts'
 
 /** The shells: a tab each, one of which is shown, and below what the last commands changed on the nodes. */
 export function Terminals({ state }: { state: State }) {
@@ -106,22 +106,8 @@ function LatestChanges({ state: { dataplane } }: { state: State }) {
         <p class="soft">Nothing has changed since the nodes were first read.</p>
       ) : (
         <ul class="changes">
-          {changes.slice(0, SHOWN).map(({ node, id, place, change, text }) => (
-            <li key={`${node} ${id} ${change}`} class={change}>
-              <span class="sign" title={change}>
-                {SIGNS[change]}
-              </span>{' '}
-              <span class="soft">
-                {node} {place}
-              </span>{' '}
-              {change === 'removed' ? (
-                <code>{text}</code>
-              ) : (
-                <button type="button" class="code" onClick={() => showEntry({ node, id })}>
-                  {text}
-                </button>
-              )}
-            </li>
+          {changes.slice(0, SHOWN).map((change) => (
+            <ChangeView key={`${change.node} ${change.id} ${change.change}`} change={change} withNode />
           ))}
         </ul>
       )}

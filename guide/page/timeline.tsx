@@ -1,9 +1,9 @@
 import { useEffect, useState } from 'preact/hooks'
 import { type Change, changesBetween } from '../../dataplane/view/changes.ts'
 import type { TimelinePush } from '../protocol.ts'
+import { ChangeView } from './change-view.tsx'
 import { act } from './connection.ts'
-import { type State, showEntry, update } from './store.ts'
-import { SIGNS } from './words.ts'
+import { type State, update } from './store.ts'
 
 type Moment = TimelinePush['moments'][number]
 
@@ -122,28 +122,3 @@ function Changes({ changes }: { changes: readonly Change[] }) {
 
 const summary = (changes: readonly Change[]) =>
   [...Map.groupBy(changes, ({ change }) => change)].map(([change, list]) => `${list.length} ${change}`).join(', ')
-
-function ChangeView({ change: { node, id, place, change, text, before } }: { change: Change }) {
-  return (
-    <li class={change}>
-      <span class="sign" title={change}>
-        {SIGNS[change]}
-        <span class="hidden"> {change}</span>
-      </span>{' '}
-      <span class="soft">{place}</span>{' '}
-      {change === 'removed' ? (
-        <code>{text}</code>
-      ) : (
-        <button type="button" class="code" onClick={() => showEntry({ node, id })}>
-          {text}
-        </button>
-      )}
-      {before !== undefined && (
-        <span class="soft">
-          {' '}
-          before: <code>{before}</code>
-        </span>
-      )}
-    </li>
-  )
-}

@@ -14,7 +14,7 @@ import { modeOf, type NodeView, objectsOf, type Snapshot, stateOf } from '../../
 import { hasOutside } from '../../host/outside.ts'
 import type { CountersPush, DataplanePush, TimelinePush } from '../protocol.ts'
 
-/** Larger nodes are not sent: no browser draws so many rules. */
+/** The maximum number of entries of a node that is sent: a browser cannot render more. */
 const MOST_ENTRIES = 20_000
 
 type Counters = CountersPush['nodes'][string]

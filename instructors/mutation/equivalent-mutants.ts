@@ -2,7 +2,6 @@ import { loadBalancerService, nodePortService } from '../../checks/03-from-outsi
 import { EXAMPLE_CLIENT } from '../../checks/03-from-outside/outside-requests.ts'
 import { VIPS } from '../../checks/04-lvs/stage.ts'
 import { AGENT_PORT, clusterIPs } from '../../checks/05-exposure/node-agent.ts'
-import type { Capture } from '../../cluster/capture-folder.ts'
 import { targetOf } from '../../dataplane/rule-text.ts'
 import { CircleError, type Packet, PacketError, tracePacket } from '../../dataplane/trace.ts'
 import { evaluate } from '../../grading/evaluate.ts'
@@ -17,8 +16,7 @@ import { noticed } from './noticed.ts'
 type Followed = Omit<Packet, 'protocol'>
 
 /** Where the rules of one node send every packet that a lab follows at its moments, as text for comparison. */
-function packetEnds(capture: Capture, node: string, lab: number): string {
-  const snapshot = new Snapshot(capture)
+function packetEnds(snapshot: Snapshot, node: string, lab: number): string {
   const state = stateOf(snapshot.node(node))
   return (FOLLOWED[lab]?.(snapshot, node) ?? [])
     .map((packet) => {
@@ -147,7 +145,8 @@ export class EquivalentMutants {
     if (!end && !good.isPart && !BESIDE_KUBE_PROXY.has(spec.lab.number)) return undefined
     if (isByHand(mutation)) return undefined
     const node = mutation.node ?? busiestNode(good)
-    if (this.#endsOn(node, good) !== packetEnds(mutation.apply(good.capture), node, spec.lab.number)) return undefined
+    const mutated = new Snapshot(mutation.apply(good.capture), good.snapshot)
+    if (this.#endsOn(node, good) !== packetEnds(mutated, node, spec.lab.number)) return undefined
     if (isLeftBehind(good, node, mutation))
       return modeRecorded(good) === 'ipvs' ? LEFT_BEHIND : LEFT_BEHIND_IN_USERSPACE
     const others = this.#ends.filter(
@@ -160,7 +159,7 @@ export class EquivalentMutants {
 
   #endsOn(node: string, good: GoodCapture): string {
     const key = `${node} of ${good.name}`
-    const known = this.#packetEnds.get(key) ?? packetEnds(good.capture, node, good.spec.lab.number)
+    const known = this.#packetEnds.get(key) ?? packetEnds(good.snapshot, node, good.spec.lab.number)
     this.#packetEnds.set(key, known)
     return known
   }
@@ -193,7 +192,7 @@ function isLeftBehind(good: GoodCapture, node: string, { place, detail }: Mutati
   const [tableName = '', chain = ''] = place.split(' ')
   const mode = modeRecorded(good)
   if ((mode !== 'ipvs' && mode !== 'userspace') || !TABLES.has(tableName)) return false
-  const table = evaluate(new Snapshot(good.capture).node(node), mode).expected.iptables.get(tableName)
+  const table = evaluate(good.snapshot.node(node), mode).expected.iptables.get(tableName)
   if (chain.startsWith('KUBE-')) return !table?.has(chain)
   const own = table?.get(chain)?.rules ?? []
   // If the mode writes nothing there, every change concerns leftovers of another mode.
@@ -203,7 +202,7 @@ function isLeftBehind(good: GoodCapture, node: string, { place, detail }: Mutati
   return isJump && !own.some((rule) => rule.spec === spec)
 }
 
-const modeRecorded = ({ capture }: GoodCapture) => new Snapshot(capture).nodes.map(modeOf).at(-1)
+const modeRecorded = ({ snapshot }: GoodCapture) => snapshot.nodes.map(modeOf).at(-1)
 
 /**
  * The kind of a mutation: operator and place, without names that differ between clusters. KUBE-XLB- is called KUBE-EXT- since

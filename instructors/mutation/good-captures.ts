@@ -37,6 +37,8 @@ export interface GoodCapture {
   driver: string
   spec: LabSpec
   capture: Capture
+  /** The same, read. */
+  snapshot: Snapshot
   /** The steps that pass because of the nodes' state, not because of a note of an earlier moment. */
   passing: readonly string[]
   /** For the capture of a moment: the same cluster at the end of the lab. */
@@ -109,16 +111,16 @@ async function ofSubmission(specs: readonly LabSpec[], file: string): Promise<Go
   return kept
 }
 
-async function good(recorded: Omit<GoodCapture, 'passing'>): Promise<GoodCapture> {
-  const { spec, capture } = recorded
-  const outcomes = await judgeRound(spec, new Snapshot(capture), undefined)
+async function good(recorded: Omit<GoodCapture, 'passing' | 'snapshot'>): Promise<GoodCapture> {
+  const snapshot = new Snapshot(recorded.capture)
+  const outcomes = await judgeRound(recorded.spec, snapshot, undefined)
   const passing = outcomes.filter(({ verdict }) => verdict === 'passed').map(({ id }) => id)
-  return { ...recorded, passing }
+  return { ...recorded, snapshot, passing }
 }
 
 /** The node of the learner's client Pod, where packets are traced from; else the last, a worker. */
-export function busiestNode({ capture }: GoodCapture): string {
-  const client = new Snapshot(capture).find('Pod', 'default', 'client')?.spec?.nodeName
+export function busiestNode({ capture, snapshot }: GoodCapture): string {
+  const client = snapshot.find('Pod', 'default', 'client')?.spec?.nodeName
   return client ?? capture.nodes.at(-1)?.name ?? ''
 }
 
@@ -126,7 +128,7 @@ export function busiestNode({ capture }: GoodCapture): string {
  * The nodes that mutations are made on: the busiest, and the control plane, which has no Pods and is the director in lab 4.
  */
 export function nodesToBreak(good: GoodCapture): string[] {
-  const controlPlane = new Snapshot(good.capture).items.find(
+  const controlPlane = good.snapshot.items.find(
     ({ kind, metadata }) => kind === 'Node' && metadata.labels?.['node-role.kubernetes.io/control-plane'] !== undefined,
   )
   return [...new Set([busiestNode(good), controlPlane?.metadata.name ?? busiestNode(good)])]

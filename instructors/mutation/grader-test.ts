@@ -16,9 +16,8 @@ import { type Trial, tryMutation } from './trial.ts'
 const OTHER_VERSIONS = [20, ...Array.from({ length: 14 }, (_, index) => 23 + index)].map((minor) => `v1.${minor}.0`)
 
 /** A good capture as it would have been under another version of kube-proxy. */
-function underVersion(capture: Capture, version: string): Capture {
+function underVersion({ capture, snapshot: before }: GoodCapture, version: string): Capture {
   const objects = { ...capture.objects, items: capture.objects.items.map((item) => withVersion(item, version)) }
-  const before = new Snapshot(capture)
   const snapshot = new Snapshot({ ...capture, objects })
   const nodes = snapshot.nodes.map((node, index) => {
     const files = new Map(capture.nodes[index]?.files)
@@ -127,7 +126,7 @@ export async function seekFalseAlarms(
       // The notes of a moment and the answers to questions belong to the recorded version.
       ...OTHER_VERSIONS.map((version) => ({
         what: `kube-proxy ${version}`,
-        made: () => underVersion(good.capture, version),
+        made: () => underVersion(good, version),
         steps: lasting.filter((id) => isFor(version, good.spec.lab.number, id)),
       })),
     ]

@@ -58,19 +58,10 @@ interface Notice {
 
 /** Judges a mutated capture by the steps that pass on the good one. */
 export async function noticed(good: GoodCapture, mutation: Mutation): Promise<Notice> {
-  const snapshot = new Snapshot(mutation.apply(good.capture), unbroken(good))
+  const snapshot = new Snapshot(mutation.apply(good.capture), good.snapshot)
   const outcomes = await judgeRound(good.spec, snapshot, undefined, good.passing)
   const open = outcomes.filter(({ verdict }) => verdict === 'failed' || verdict === 'not applicable')
   return { steps: open.map(({ id }) => id), about: open.some((outcome) => isAbout(outcome, mutation)) }
-}
-
-const snapshots = new WeakMap<GoodCapture['capture'], Snapshot>()
-
-/** The nodes that a mutation leaves unchanged are read and predicted once. */
-function unbroken({ capture }: GoodCapture): Snapshot {
-  const snapshot = snapshots.get(capture) ?? new Snapshot(capture)
-  snapshots.set(capture, snapshot)
-  return snapshot
 }
 
 /** A step about a moment does not fail on a capture that does not show it: it is not applicable, with a reason. */

@@ -1,5 +1,4 @@
 import { isDeepStrictEqual } from 'node:util'
-import type { Capture } from '../../cluster/capture-folder.ts'
 import { evaluate } from '../../grading/evaluate.ts'
 import { Trouble } from '../../grading/failure.ts'
 import { modeOf, objectsOf, Snapshot } from '../../grading/snapshot.ts'
@@ -12,15 +11,16 @@ const REASON =
   'In userspace mode rules contain no Pod, Pod range, mark or scheduler: kube-proxy programs the same after this change, and the real requests of lab 7 test how it handles connections.'
 
 /** Proves that a change of an object or a setting is harmless because kube-proxy in userspace mode programs every node as before. */
-function sameProgram({ capture }: GoodCapture, mutation: Mutation): string | undefined {
+function sameProgram({ capture, snapshot }: GoodCapture, mutation: Mutation): string | undefined {
   if (mutation.node !== undefined) return undefined
-  const before = programmed(capture)
-  return before && isDeepStrictEqual(programmed(mutation.apply(capture)), before) ? REASON : undefined
+  const before = programmed(snapshot)
+  return before && isDeepStrictEqual(programmed(new Snapshot(mutation.apply(capture), snapshot)), before)
+    ? REASON
+    : undefined
 }
 
 /** What kube-proxy programs on each node; undefined in another mode, and if it can't be predicted. */
-function programmed(capture: Capture) {
-  const { nodes } = new Snapshot(capture)
+function programmed({ nodes }: Snapshot) {
   if (!nodes.every((node) => modeOf(node) === 'userspace')) return undefined
   try {
     return nodes.map((node) => evaluate(node, 'userspace').expected)
@@ -37,14 +37,13 @@ interface HarmlessChange {
 }
 
 /** Whether a Service, as mutations name it, has a ready endpoint. */
-function hasEndpoints({ capture }: GoodCapture, service: string): boolean {
-  const { endpointSlices } = objectsOf(new Snapshot(capture))
+function hasEndpoints({ snapshot }: GoodCapture, service: string): boolean {
+  const { endpointSlices } = objectsOf(snapshot)
   const own = endpointSlices.filter(({ namespace, serviceName }) => service === `Service ${namespace}/${serviceName}`)
   return own.some(({ endpoints }) => endpoints.length > 0)
 }
 
-const runs = ({ capture }: GoodCapture, mode: string) =>
-  new Snapshot(capture).nodes.every((node) => modeOf(node) === mode)
+const runs = ({ snapshot }: GoodCapture, mode: string) => snapshot.nodes.every((node) => modeOf(node) === mode)
 const isLab = ({ spec }: GoodCapture, number: number) => spec.lab.number === number
 
 /** Changes that no step detects, with the reason why none has to. Only consulted for mutations that no step catches. */
