@@ -45,6 +45,8 @@ export async function serveGuide(
   })
   const sockets = new WebSocketServer({ noServer: true, maxPayload: MESSAGE_BYTES })
   server.on('upgrade', (request, socket, head) => {
+    // Without this, a connection that is reset while it is refused would end the server.
+    socket.on('error', () => socket.destroy())
     const refusal = gate.refusal(request, true) ?? gate.unknown(request)
     const terminal = TERMINAL.exec(request.url ?? '')?.[1]
     if (refusal) return refuse(socket, refusal)

@@ -1,4 +1,6 @@
+import { once } from 'node:events'
 import { request } from 'node:http'
+import { connect as connectTo } from 'node:net'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { WebSocket } from 'ws'
 import { type Guide, type GuideServer, serveGuide } from '../../guide/server/server.ts'
@@ -213,6 +215,19 @@ describe('a WebSocket', () => {
     ['to a terminal with a path', '/terminal/t1/x', origin],
   ])('%s is refused', async (_what, path, headers) => {
     expect(await connect(path, headers())).toMatch(/^refused 40[34]$/)
+  })
+
+  test('many refused ones that are reset do not end the server', async () => {
+    const upgrade = `GET /events HTTP/1.1\r\nHost: ${host}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n`
+    await Promise.all(
+      Array.from({ length: 50 }, async () => {
+        const socket = connectTo(port, '127.0.0.1')
+        await once(socket, 'connect')
+        socket.write(upgrade.repeat(3))
+        socket.resetAndDestroy()
+      }),
+    )
+    expect((await ask('/', { cookie })).status).toBe(200)
   })
 })
 
