@@ -5,6 +5,7 @@ import { existsSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterEach, expect, test } from 'vitest'
 import { $ } from 'zx'
+import { changeCluster } from '../../cluster/cluster-lock.ts'
 import { EmbeddedCluster } from '../../cluster/embedded.ts'
 import { daemonOf } from '../../embedded/index.ts'
 import { clusterFolder, projectRoot } from '../../host/layout.ts'
@@ -86,12 +87,21 @@ test('four `make up` make one cluster, and `make down` leaves nothing', async ()
 })
 
 test('`make down` during `make up` waits for it and then stops the cluster', async () => {
-  const up = await stoppedUp()
+  // A stopped `make up` would not do: the daemon that it has started goes on, and the cluster may be up before the status is read.
+  let goOn: () => void = () => {}
+  const told = new Promise<void>((resolve) => {
+    goOn = resolve
+  })
+  const up = changeCluster(cluster, 'starts', silent, async () => {
+    await told
+    await cluster.up(silent)
+  })
   const status = start('status')
   const down = start('down')
   await Promise.all([status.ended, says(down, 'Waiting for process')])
-  up.child.kill('SIGCONT')
-  expect(await codes([up, status, down])).toEqual([0, 1, 0])
+  goOn()
+  await up
+  expect(await codes([status, down])).toEqual([1, 0])
   expect(status.said()).toMatch(/is not up: process \d+ starts the cluster/)
   expect(down.said()).toMatch(/Waiting for process \d+, which starts the cluster/)
   await nothingLeft()
