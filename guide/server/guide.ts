@@ -34,7 +34,7 @@ import { progressPush } from './progress-view.ts'
 import type { Guide } from './server.ts'
 import { shellAt } from './shell-command.ts'
 import { HOST, Terminals } from './terminals.ts'
-import { Watch } from './watch.ts'
+import { type Observed, Watch } from './watch.ts'
 
 type Reply<Name extends ActionName> = Name extends keyof ActionReplies ? ActionReplies[Name] : object
 type Actions = { [Name in ActionName]: (words: ActionArguments<Name>) => Promise<Reply<Name>> | Reply<Name> }
@@ -265,32 +265,33 @@ export class PageGuide implements Guide {
     return {}
   }
 
-  /** Reads the nodes once and pushes the changes, or why they could not be read (then it resolves to false). */
-  async #look(): Promise<boolean> {
+  /** Reads the nodes once and pushes the changes, or why they could not be read. */
+  async #look(): Promise<Observed> {
+    let observed: Observed = 'unread'
     try {
-      if (this.#busy !== undefined) return true
+      if (this.#busy !== undefined) return 'unchanged'
       if (this.#trouble !== undefined) await this.#reopen()
       const { session } = this.#known()
       const { outcomes, snapshot } = await session.observe()
       // State that was read during a solution or a reset is outdated.
-      if (this.#busy !== undefined || session !== this.#session) return true
+      if (this.#busy !== undefined || session !== this.#session) return 'unchanged'
       const { progress, fresh } = applyObservation(this.#known().progress, outcomes, this.#place === 'step')
       this.#progress = progress
       this.#trouble = undefined
       if (fresh.length > 0) this.#save()
       this.#tell()
       await this.#dataplane.readConnections(snapshot)
-      await this.#show(snapshot, fresh)
+      observed = await this.#show(snapshot, fresh)
     } catch (error) {
       const runs = await this.#cluster.running().catch(() => false)
       this.#trouble = runs ? sentenceOf(error) : notUp(this.#cluster).message
     }
     this.#tell()
-    return this.#trouble === undefined
+    return observed
   }
 
   /** Pushes the changes of the nodes' state. `passed`: steps that have just passed. */
-  async #show(snapshot: Snapshot, passed: readonly string[]): Promise<void> {
+  async #show(snapshot: Snapshot, passed: readonly string[]): Promise<Observed> {
     const { moment, counters, latest } = this.#dataplane.see(snapshot)
     // Before the moment, whose counters would hide by how much they moved.
     if (counters) this.#hub.pass(counters)
@@ -298,6 +299,7 @@ export class PageGuide implements Guide {
     else this.#hub.keep(latest)
     if (passed.length > 0) this.#hub.push(this.#dataplane.label(`passed: ${passed.join(', ')}`))
     this.#hub.push(await this.#incidents.see(snapshot, latest.nodes))
+    return moment || passed.length > 0 ? 'changed' : 'unchanged'
   }
 
   /** Opens the lab again after a failure, because a cluster that was restarted may be a new one. */

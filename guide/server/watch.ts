@@ -9,20 +9,26 @@ import { reportsPrograms, watchObjects, watchPrograms } from './signs.ts'
 const BUSY_PAUSE_MS = 350
 /** The duration of activity after its last sign. */
 const BUSY_MS = 1500
+/** The time in which a program on a node has its effect. */
+const PROGRAM_MS = 700
 /** The longest pause between two reads without activity: on clusters that report started programs, and on others. */
 const IDLE_PAUSE_MS = 20_000
 const BLIND_PAUSE_MS = 1000
 
+/** What one read of the nodes found: a change, none, or that they could not be read. */
+export type Observed = 'changed' | 'unchanged' | 'unread'
+
 export class Watch {
   readonly #cluster: Cluster
-  readonly #look: () => Promise<boolean>
+  readonly #look: () => Promise<Observed>
   readonly #over = new AbortController()
   #waiting = new AbortController()
   #watched = false
   #signAt = 0
+  #programAt = 0
 
-  /** `look` reads the nodes and resolves to false if they could not be read. */
-  constructor(cluster: Cluster, look: () => Promise<boolean>) {
+  /** `look` reads the nodes. */
+  constructor(cluster: Cluster, look: () => Promise<Observed>) {
     this.#cluster = cluster
     this.#look = look
   }
@@ -49,10 +55,16 @@ export class Watch {
     void watchObjects(this.#cluster, () => this.sign(), this.#over.signal)
     while (!this.#over.signal.aborted) {
       this.#waiting = new AbortController()
-      const couldRead = !this.#watched || (await this.#look())
-      if (!this.#watched) await this.#until(2 ** 31 - 1)
-      else if (Date.now() - this.#signAt < BUSY_MS) await pause(BUSY_PAUSE_MS)
-      else if (!couldRead || !reportsPrograms(this.#cluster)) await this.#until(BLIND_PAUSE_MS)
+      if (!this.#watched) {
+        await this.#until(2 ** 31 - 1)
+        continue
+      }
+      const observed = await this.#look()
+      if (observed === 'changed') this.#signAt = Date.now()
+      const now = Date.now()
+      const isBusy = now - this.#signAt < BUSY_MS || now - this.#programAt < PROGRAM_MS
+      if (isBusy) await pause(BUSY_PAUSE_MS)
+      else if (observed === 'unread' || !reportsPrograms(this.#cluster)) await this.#until(BLIND_PAUSE_MS)
       else await this.#untilProgram()
     }
   }
@@ -64,12 +76,17 @@ export class Watch {
 
   /** Waits until a sign, or until a program is started on a node. */
   async #untilProgram(): Promise<void> {
-    const { signal } = this.#waiting
-    const lost = () => this.sign()
-    void watchPrograms(this.#cluster, () => signal.aborted || this.sign(), signal).catch(lost)
-    // A program that was started during the last read is not detected, so the pause grows slowly after a sign.
+    const waiting = this.#waiting
+    // kube-proxy starts programs every 30 s: unless one changes something, it is no sign of activity.
+    const onProgram = () => {
+      if (waiting.signal.aborted) return
+      this.#programAt = Date.now()
+      waiting.abort()
+    }
+    void watchPrograms(this.#cluster, onProgram, waiting.signal).catch(() => this.sign())
+    // A program that was started during the last read is not detected, so the pause grows slowly after activity.
     const quietMs = Date.now() - this.#signAt
     await this.#until(Math.min(IDLE_PAUSE_MS, Math.max(BUSY_PAUSE_MS, quietMs / 4)))
-    this.#waiting.abort()
+    waiting.abort()
   }
 }
