@@ -1,4 +1,4 @@
-import type { LabSolution } from '../../course/lab-bench.ts'
+import type { LabSolution } from '../../course/lab-solution.ts'
 import type { CourseFiles, LabFiles } from '../../course/lint/course-files.ts'
 import type { LabSpec } from '../../grading/check-context.ts'
 

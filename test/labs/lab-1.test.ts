@@ -3,7 +3,7 @@
 import { describe, expect, test } from 'vitest'
 import { webChain } from '../../checks/01-iptables/web-chains.ts'
 import { runOnNode } from '../../cluster/node-script.ts'
-import { loadSolution } from '../../course/lab-bench.ts'
+import { loadSolution } from '../../course/lab-solution.ts'
 import { playSteps } from '../../course/play-lab.ts'
 import type { StepOutcome } from '../../grading/failure.ts'
 import { loadSpec } from '../../grading/grader.ts'

@@ -3,7 +3,7 @@
 import { describe, expect, test } from 'vitest'
 import type { Cluster } from '../../cluster/driver.ts'
 import { takeCapture } from '../../cluster/snapshot.ts'
-import { loadSolution } from '../../course/lab-bench.ts'
+import { loadSolution } from '../../course/lab-solution.ts'
 import { playSteps } from '../../course/play-lab.ts'
 import { configOf } from '../../grading/evaluate.ts'
 import type { StepOutcome } from '../../grading/failure.ts'

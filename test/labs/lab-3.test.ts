@@ -2,8 +2,8 @@
 
 import { beforeAll, describe, expect, test } from 'vitest'
 import { runOnNode } from '../../cluster/node-script.ts'
-import { loadSolution } from '../../course/lab-bench.ts'
 import { resetLab } from '../../course/lab-reset.ts'
+import { loadSolution } from '../../course/lab-solution.ts'
 import { playSteps } from '../../course/play-lab.ts'
 import { serviceHash } from '../../dataplane/kube-proxy/rule-text.ts'
 import type { StepOutcome } from '../../grading/failure.ts'

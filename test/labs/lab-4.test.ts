@@ -2,8 +2,8 @@
 // scheduler that is not the one it should be, by what is measured alone.
 
 import { beforeAll, describe, expect, test } from 'vitest'
-import { loadSolution } from '../../course/lab-bench.ts'
 import { resetLab } from '../../course/lab-reset.ts'
+import { loadSolution } from '../../course/lab-solution.ts'
 import { playSteps } from '../../course/play-lab.ts'
 import { configOf } from '../../grading/evaluate.ts'
 import { loadSpec } from '../../grading/grader.ts'
@@ -11,7 +11,7 @@ import { judge, judgeRound } from '../../grading/judge.ts'
 import { readLab } from '../../grading/lab-definition.ts'
 import { type Snapshot, stateOf } from '../../grading/snapshot.ts'
 import { OUTSIDE } from '../../host/outside.ts'
-import { excludeRanges, onMachine, type Variables, variables } from '../../labs/04-lvs/machines.ts'
+import { excludeRanges, type Variables, variables } from '../../labs/04-lvs/machines.ts'
 import { type Breakage, breakages, swaps } from './lab-4-breakages.ts'
 import { ownCluster, verdictsOf } from './own-cluster.ts'
 
@@ -59,14 +59,14 @@ const expand = (text: string) => text.replace(/\$(W1|W2|OUT)\b/g, (_, name: 'W1'
 describe('one thing broken on one machine', () => {
   test.each(breakages)('$what: $step fails', async (breakage) => {
     const machine = machineOf(breakage)
-    await onMachine(own.bench, machine, expand(breakage.break))
+    await own.bench.onNode(machine, expand(breakage.break))
     try {
       const outcome = await judged(breakage.step)
       expect(outcome?.verdict).toBe('failed')
       const noticed = { director: names.DIRECTOR, worker: names.N1 }
       expect(outcome?.failure?.node).toBe(breakage.noticed ? noticed[breakage.noticed] : machine)
     } finally {
-      await onMachine(own.bench, machine, expand(breakage.repair))
+      await own.bench.onNode(machine, expand(breakage.repair))
     }
   })
 
@@ -88,11 +88,11 @@ describe('another scheduler than the snapshot says, so that only the measurement
 
   test.each(swaps)('$wrong in place of $right: $step fails', async ({ step, services, right, wrong }) => {
     const schedule = (name: string) => services.map((service) => `ipvsadm -E ${service} -s ${name}`).join('\n')
-    await onMachine(own.bench, names.DIRECTOR, schedule(wrong))
+    await own.bench.onNode(names.DIRECTOR, schedule(wrong))
     try {
       expect((await judged(step, snapshot))?.verdict).toBe('failed')
     } finally {
-      await onMachine(own.bench, names.DIRECTOR, schedule(right))
+      await own.bench.onNode(names.DIRECTOR, schedule(right))
     }
   })
 })
@@ -112,6 +112,6 @@ test('healed, every step passes again; a reset removes all of it', async () => {
     expect(JSON.stringify(state.links)).not.toContain('192.0.2.')
     expect(JSON.stringify([...(state.iptables.get('mangle') ?? [])])).not.toContain('lab-4')
   }
-  const routes = await onMachine(own.bench, OUTSIDE, 'ip route show table all')
+  const routes = await own.bench.onNode(OUTSIDE, 'ip route show table all')
   expect(routes).not.toMatch(/198\.1[89]\.|192\.0\.2\./)
 })

@@ -3,7 +3,7 @@
 
 import { describe, expect, test } from 'vitest'
 import { runOnNode } from '../../cluster/node-script.ts'
-import { loadSolution } from '../../course/lab-bench.ts'
+import { loadSolution } from '../../course/lab-solution.ts'
 import { hostKernelTrouble } from '../../embedded/index.ts'
 import { evaluate } from '../../grading/evaluate.ts'
 import type { StepOutcome } from '../../grading/failure.ts'

@@ -3,12 +3,11 @@
 import { createHash } from 'node:crypto'
 import { describe, expect, test } from 'vitest'
 import { runOnNode } from '../../cluster/node-script.ts'
-import { ClusterActions } from '../../course/incident/cluster-actions.ts'
 import type { Incident } from '../../course/incident/incident.ts'
 import { GUESS_PREFIX, unseal } from '../../course/incident/incident-note.ts'
 import { laterSync } from '../../course/incident/later-sync.ts'
 import { currentNote, openNext } from '../../course/incident/open.ts'
-import { INCIDENT_LAB, type IncidentEnvironment } from '../../course/incident/shop.ts'
+import { INCIDENT_LAB } from '../../course/incident/shop.ts'
 import { resetLab } from '../../course/lab-reset.ts'
 import { loadSpec } from '../../grading/grader.ts'
 import { judge, judgeRound } from '../../grading/judge.ts'
@@ -39,7 +38,7 @@ async function playThrough(incident: Incident): Promise<void> {
   const note = await openNext(own.bench, { seed: 'test', id: incident.id })
   const secret = unseal(note.sealed)
   if (!secret) throw new Error('the note can not be read')
-  const actions = new ClusterActions(own.bench, secret.environment)
+  const { environment } = secret
   expect(note.report).not.toContain(incident.id)
   expect(note.choices).toContain(incident.id)
 
@@ -48,14 +47,14 @@ async function playThrough(incident: Incident): Promise<void> {
   expect(unsolved.cause, 'the cause stands').toMatch(/^failed/)
 
   for (const wrong of incident.wrongFixes) {
-    await wrong.play(actions)
+    await wrong.play(own.bench, environment)
     const { outcomes } = await judge(spec, own.source, { only: repairSteps, patienceMs: 6000 })
     const passed = outcomes.filter(({ verdict }) => verdict === 'passed').map(({ id }) => id)
     expect(passed.length, `refused: ${wrong.what}`).toBeLessThan(repairSteps.length)
-    await wrong.undo?.(actions)
+    await wrong.undo?.(own.bench, environment)
   }
 
-  await incident.fix.play(actions)
+  await incident.fix.play(own.bench, environment)
   await own.bench.answer(INCIDENT_LAB, 'diagnosis', incident.id)
   let last = {}
   const solved = Object.fromEntries(lab.steps.map(({ id }) => [id, 'passed']))
@@ -124,10 +123,9 @@ test('only a cause of the list is a diagnosis, and a wrong one reports what it c
 test('a later sync comes behind the first one of a kube-proxy that has just started', async () => {
   const [node = ''] = await own.cluster.nodes()
   await resetLab(lab, own.bench)
-  const actions = new ClusterActions(own.bench, {} as IncidentEnvironment)
   const jump = 'POSTROUTING -m comment --comment "kubernetes postrouting rules" -j KUBE-POSTROUTING'
   for (let round = 0; round < 3; round++) {
-    await actions.replaceKubeProxyPod(node)
+    await own.bench.replaceKubeProxyPod(node)
     await runOnNode(own.cluster, node, `iptables -t nat -D ${jump}`)
     await laterSync(own.bench)
     const before = (await runOnNode(own.cluster, node, 'iptables -t nat -S POSTROUTING')).stdout

@@ -1,11 +1,11 @@
-import type { ClusterActions } from '../../../course/incident/cluster-actions.ts'
 import type { Incident } from '../../../course/incident/incident.ts'
+import type { LabBench } from '../../../course/lab-bench.ts'
 
 const selecting = (app: string) => ({ spec: { selector: { app } } })
 const BY_HAND = 'shop-by-hand'
 
 /** An EndpointSlice that is created by hand as a false repair. */
-async function sliceByHand({ client: { core, discovery } }: ClusterActions): Promise<void> {
+async function sliceByHand({ client: { core, discovery } }: LabBench): Promise<void> {
   const { items } = await core.listNamespacedPod({ namespace: 'default', labelSelector: 'app=shop' })
   const endpoints = items.map(({ status, spec }) => ({
     addresses: [status?.podIP ?? ''],
@@ -31,7 +31,7 @@ export const selectorTypo: Incident = {
     'Look at the endpoints of each Service: `kubectl get endpointslices -l lab=incidents`.',
     'Compare `kubectl get service shop shop-np -o wide` with the labels in `kubectl get pods --show-labels`.',
   ],
-  break: (actions) => actions.patchService('shop', selecting('shoop')),
+  break: (bench) => bench.patch('Service', 'shop', selecting('shoop')),
   symptom: (look) => look.customerOfShop(),
   causeLeft(look) {
     const wanted = JSON.stringify(look.service('shop')?.selector ?? {})
@@ -47,7 +47,7 @@ export const selectorTypo: Incident = {
   ],
   fix: {
     commands: () => [`kubectl patch service shop --type merge -p '${JSON.stringify(selecting('shop'))}'`],
-    play: (actions) => actions.patchService('shop', selecting('shop')),
+    play: (bench) => bench.patch('Service', 'shop', selecting('shop')),
   },
   debrief: `A Service finds its Pods by labels, and it is no error if none match: the EndpointSlice is empty. kube-proxy then has nothing
 to translate to. In iptables mode it writes a REJECT rule ("has no endpoints") into the filter table, which is why the refusal
@@ -67,7 +67,7 @@ export const wrongPortName: Incident = {
     'An endpoint is an address and a port. Look at both in `kubectl get endpointslices -l kubernetes.io/service-name=shop -o yaml`.',
     'Compare `targetPort` of the Service with the names under `ports` in the Pods.',
   ],
-  break: (actions) => actions.patchService('shop', ports('http')),
+  break: (bench) => bench.patch('Service', 'shop', ports('http')),
   symptom: (look) => look.customerOfShop(),
   causeLeft(look) {
     const port = look.service('shop')?.ports?.[0]?.targetPort
@@ -76,13 +76,13 @@ export const wrongPortName: Incident = {
   wrongFixes: [
     {
       what: 'the Service publishes Pods that are not ready',
-      play: (actions: ClusterActions) => actions.patchService('shop', { spec: { publishNotReadyAddresses: true } }),
-      undo: (actions: ClusterActions) => actions.patchService('shop', { spec: { publishNotReadyAddresses: null } }),
+      play: (bench) => bench.patch('Service', 'shop', { spec: { publishNotReadyAddresses: true } }),
+      undo: (bench) => bench.patch('Service', 'shop', { spec: { publishNotReadyAddresses: null } }),
     },
   ],
   fix: {
     commands: () => [`kubectl patch service shop --type merge -p '${JSON.stringify(ports('web'))}'`],
-    play: (actions) => actions.patchService('shop', ports('web')),
+    play: (bench) => bench.patch('Service', 'shop', ports('web')),
   },
   debrief: `A targetPort may be a name, which is looked up in each Pod. A Pod without that name gives an endpoint without a port, and
 kube-proxy ignores it, because it identifies endpoints by the Service port's name and protocol. So the Service has Pods and no
@@ -104,7 +104,7 @@ export const wrongTargetPort: Incident = {
     'Compare the port to which the packet is sent with the port on which the Pod listens: the DNAT rule on the node, and `ss -ltn` in the Pod.',
     'Look at the ports in `kubectl get endpointslices -l kubernetes.io/service-name=shop` and at `targetPort` of the Service.',
   ],
-  break: (actions) => actions.patchService('shop', ports(8080)),
+  break: (bench) => bench.patch('Service', 'shop', ports(8080)),
   symptom: (look) => look.customerOfShop(2),
   causeLeft(look) {
     const port = look.service('shop')?.ports?.[0]?.targetPort
@@ -113,12 +113,12 @@ export const wrongTargetPort: Incident = {
   wrongFixes: [
     {
       what: 'the port is changed in the chains of one node',
-      play: (actions: ClusterActions) => actions.onNode(actions.environment.node, rewrite(8080, 80)),
+      play: (bench, { node }) => bench.onNode(node, rewrite(8080, 80)),
     },
   ],
   fix: {
     commands: () => [`kubectl patch service shop --type merge -p '${JSON.stringify(ports('web'))}'`],
-    play: (actions) => actions.patchService('shop', ports('web')),
+    play: (bench) => bench.patch('Service', 'shop', ports('web')),
   },
   debrief: `kube-proxy relies on the EndpointSlice: address and targetPort. It never checks whether a process listens there, so the packet
 reached the Pod, and the Pod's own kernel refused it. Refused at once means that the packet reached a kernel or a REJECT rule;
@@ -145,8 +145,8 @@ export const unreadyBackends: Incident = {
     'The EndpointSlice contains the Pods, with a condition. Which one, and what sets it?',
     'Read the events in `kubectl describe pod -l app=shop`: which page does the kubelet request, and what does nginx answer?',
   ],
-  async break(actions) {
-    await actions.patchDeployment('shop', probing('/healthz'))
+  async break(bench) {
+    await bench.patch('Deployment', 'shop', probing('/healthz'))
   },
   symptom: (look) => look.customerOfShop(),
   async causeLeft(look) {
@@ -162,15 +162,15 @@ export const unreadyBackends: Incident = {
   wrongFixes: [
     {
       what: 'the Service publishes Pods that are not ready',
-      play: (actions: ClusterActions) => actions.patchService('shop', { spec: { publishNotReadyAddresses: true } }),
-      undo: (actions: ClusterActions) => actions.patchService('shop', { spec: { publishNotReadyAddresses: null } }),
+      play: (bench) => bench.patch('Service', 'shop', { spec: { publishNotReadyAddresses: true } }),
+      undo: (bench) => bench.patch('Service', 'shop', { spec: { publishNotReadyAddresses: null } }),
     },
   ],
   fix: {
     commands: () => [`kubectl patch deployment shop -p '${patch}'`, 'kubectl rollout status deployment/shop'],
-    async play(actions) {
-      await actions.patchDeployment('shop', probing('/'))
-      await actions.shopReady()
+    async play(bench) {
+      await bench.patch('Deployment', 'shop', probing('/'))
+      await bench.rolledOut('Deployment', 'shop')
     },
   },
   debrief: `Only ready endpoints get traffic. The probe of the new release requested a page that nginx does not have, so the kubelet

@@ -1,4 +1,3 @@
-import type { ClusterActions } from '../../../course/incident/cluster-actions.ts'
 import type { Incident } from '../../../course/incident/incident.ts'
 import { complaint } from '../../../course/incident/incident-context.ts'
 import { addressOf, factOf } from '../../../course/incident/shop.ts'
@@ -20,7 +19,7 @@ export const internalPolicy: Incident = {
     'The packet is dropped on the node where it starts. Look at the filter table of that node for rules about the address.',
     'Which field of the Service shop applies to traffic from inside the cluster?',
   ],
-  break: (actions) => actions.patchService('shop', internal('Local')),
+  break: (bench) => bench.patch('Service', 'shop', internal('Local')),
   async symptom(look) {
     const [node = ''] = look.environment.nodes
     const url = `http://${look.environment.shop}/`
@@ -36,12 +35,12 @@ export const internalPolicy: Incident = {
   wrongFixes: [
     {
       what: 'the rule that drops is deleted by hand',
-      play: (actions: ClusterActions) => actions.onNode(actions.environment.nodes[0] ?? '', withoutDrop),
+      play: (bench, { nodes }) => bench.onNode(nodes[0] ?? '', withoutDrop),
     },
   ],
   fix: {
     commands: () => [`kubectl patch service shop --type merge -p '${JSON.stringify(internal('Cluster'))}'`],
-    play: (actions) => actions.patchService('shop', internal('Cluster')),
+    play: (bench) => bench.patch('Service', 'shop', internal('Cluster')),
   },
   debrief: `internalTrafficPolicy: Local sends traffic from inside the cluster only to Pods of the same node. It is meant for agents that
 run on every node; with two Pods, every other node gets no answer. kube-proxy writes "has no local endpoints" DROP rules
@@ -61,7 +60,7 @@ export const localPolicy: Incident = {
     'The request is not refused: the packet is dropped. Look for DROP rules for the port in the filter table of that node.',
     'Which field of the Service shop-np tells kube-proxy to keep traffic on the node where it arrived?',
   ],
-  break: (actions) => actions.patchService('shop-np', externalPolicy('Local')),
+  break: (bench) => bench.patch('Service', 'shop-np', externalPolicy('Local')),
   symptom: (look) => look.nodePortEverywhere(),
   causeLeft: (look) =>
     look.service('shop-np')?.externalTrafficPolicy === 'Local'
@@ -70,12 +69,12 @@ export const localPolicy: Incident = {
   wrongFixes: [
     {
       what: 'the rule that drops is deleted by hand',
-      play: (actions) => actions.onNode(actions.environment.nodes[0] ?? '', withoutDrop),
+      play: (bench, { nodes }) => bench.onNode(nodes[0] ?? '', withoutDrop),
     },
   ],
   fix: {
     commands: () => [`kubectl patch service shop-np --type merge -p '${JSON.stringify(externalPolicy('Cluster'))}'`],
-    play: (actions) => actions.patchService('shop-np', externalPolicy('Cluster')),
+    play: (bench) => bench.patch('Service', 'shop-np', externalPolicy('Cluster')),
   },
   debrief: `externalTrafficPolicy: Local keeps the client's address by never forwarding a packet to another node. In return, a node
 without a Pod must drop it. A load balancer queries healthCheckNodePort and avoids such nodes; a client that uses the address
@@ -102,7 +101,7 @@ export const sessionAffinity: Incident = {
     'No request is lost, only the choice of the Pod is unusual. Read the first rules of the chain KUBE-SVC-… of the Service shop.',
     "Rules with `-m recent` store the client's address. Which field of the Service causes them?",
   ],
-  break: (actions) => actions.patchService('shop', affinity('ClientIP')),
+  break: (bench) => bench.patch('Service', 'shop', affinity('ClientIP')),
   async symptom(look) {
     const shares = await look.shares(REQUESTS)
     const served = [...shares.values()].filter((count) => count > 0).length
@@ -119,12 +118,12 @@ export const sessionAffinity: Incident = {
   wrongFixes: [
     {
       what: 'the stored clients of the node are cleared',
-      play: (actions: ClusterActions) => actions.onNode(actions.environment.node, forget),
+      play: (bench, { node }) => bench.onNode(node, forget),
     },
   ],
   fix: {
     commands: () => [`kubectl patch service shop --type merge -p '${JSON.stringify(affinity('None'))}'`],
-    play: (actions) => actions.patchService('shop', affinity('None')),
+    play: (bench) => bench.patch('Service', 'shop', affinity('None')),
   },
   debrief: `sessionAffinity: ClientIP keeps a client at its Pod for three hours after its last connection. In iptables mode this is a pair
 of rules with -m recent for each endpoint, in IPVS mode a persistent virtual server. A batch job, a proxy or a masquerading
@@ -147,18 +146,17 @@ export const sourceRanges: Incident = {
     'Read the chains that begin with KUBE-FW- and the chain KUBE-PROXY-FIREWALL, with counters, on a node.',
     'Which field of the Service shop-lb lists the allowed clients? `make exec NODE=outside CMD="ip address"` shows the addresses of the clients outside.',
   ],
-  async break(actions) {
-    const { facts } = actions.environment
-    const { own, other = '' } = readOutsideAddresses(await actions.onNode(OUTSIDE, printOutsideAddresses))
+  async break(bench, { facts }) {
+    const { own, other = '' } = readOutsideAddresses(await bench.onNode(OUTSIDE, printOutsideAddresses))
     Object.assign(facts, { warehouse: own, branch: other })
     const spec = {
       ...{ type: 'LoadBalancer', selector: { app: 'shop' }, ports: [{ port: 80, targetPort: 'web' }] },
       ...ranges('198.51.100.0/24').spec,
     }
     const body = { metadata: { name: NAME, labels: { lab: 'incidents' } }, spec }
-    await actions.client.core.createNamespacedService({ namespace, body })
+    await bench.client.core.createNamespacedService({ namespace, body })
     facts.address = await waitFor('an address of the load balancer', 60_000, async () => {
-      const { status } = await actions.client.core.readNamespacedService({ namespace, name: NAME })
+      const { status } = await bench.client.core.readNamespacedService({ namespace, name: NAME })
       return status?.loadBalancer?.ingress?.[0]?.ip
     })
   },
@@ -182,16 +180,16 @@ export const sourceRanges: Incident = {
   wrongFixes: [
     {
       what: 'all clients are allowed',
-      play: (actions) => actions.patchService(NAME, { spec: { loadBalancerSourceRanges: null } }),
+      play: (bench) => bench.patch('Service', NAME, { spec: { loadBalancerSourceRanges: null } }),
     },
   ],
   fix: {
     commands: ({ facts }) => [
       `kubectl patch service ${NAME} --type merge -p '${JSON.stringify(ranges(`${facts.warehouse}/32`))}'`,
     ],
-    play: (actions) => actions.patchService(NAME, ranges(`${factOf(actions.environment, 'warehouse')}/32`)),
+    play: (bench, environment) => bench.patch('Service', NAME, ranges(`${factOf(environment, 'warehouse')}/32`)),
   },
-  revert: (actions) => actions.bench.delete('Service', NAME),
+  revert: (bench) => bench.delete('Service', NAME),
   debrief: `loadBalancerSourceRanges is a firewall that kube-proxy writes: KUBE-FW-… lets the listed sources through to the Service, and
 all others meet DROP in KUBE-PROXY-FIREWALL (in IPVS mode: a set of sources, and KUBE-SOURCE-RANGES-FIREWALL). It matches the
 source address that reaches the node, so it only works if nothing in front replaces that address. Clients in the cluster were
