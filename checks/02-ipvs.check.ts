@@ -18,11 +18,11 @@ import { keepKubeProxyPods, kubeProxiesRunIpvs, leftoversCounted, nothingLeft } 
 import {
   nodePortAnswers,
   requestFromNodeIsMarked,
+  requestFromPod,
   rulesSeeFirstPacketOnly,
   sourceIsEgressAddress,
-} from './02-ipvs/node-traffic.ts'
-import { requestFromPod } from './02-ipvs/pod-request.ts'
-import { backendsOnTwoNodes } from './02-ipvs/web-requests.ts'
+} from './02-ipvs/requests.ts'
+import { backendsOnTwoNodes } from './web-client.ts'
 
 export default defineLab(2, ({ step, observe }) => {
   observe(keepKubeProxyPods)

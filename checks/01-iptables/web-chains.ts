@@ -12,7 +12,7 @@ import type { Truth } from '../../grading/question.ts'
 import { type NodeView, type Snapshot, stateOf } from '../../grading/snapshot.ts'
 import { personalise, variantIn } from '../../grading/variant.ts'
 import { clusterService, findService, webService } from '../../grading/web-service.ts'
-import { mustRunIptables } from './iptables-mode.ts'
+import { expectIptablesMode } from './iptables-mode.ts'
 
 /** `KUBE-SVC-…` of each port of a Service, in the order of its ports. */
 function serviceChains({ namespace, name, ports }: Service): string[] {
@@ -36,8 +36,7 @@ function endpointRules(state: NodeState, chain: string): Rule[] {
 }
 
 /** A Service's chain is named after a hash of its namespace, name, port name and protocol: the same on every node. */
-export function nameOfWebChain({ nodes, snapshot }: CheckContext): Truth {
-  mustRunIptables(nodes)
+export function nameOfWebChain({ snapshot }: CheckContext): Truth {
   const chain = webChain(snapshot)
   const { name } = webService(snapshot)
   return {
@@ -51,7 +50,6 @@ export function nameOfWebChain({ nodes, snapshot }: CheckContext): Truth {
  * DNAT for each endpoint.
  */
 export function chainsLeadToPods({ nodes, snapshot }: CheckContext): void {
-  mustRunIptables(nodes)
   const { backends } = webService(snapshot)
   const chain = webChain(snapshot)
   for (const hook of ['PREROUTING', 'OUTPUT']) expectNodes(nodes).chain(`nat ${hook}`).jumpsFirstTo('KUBE-SERVICES')
@@ -81,7 +79,6 @@ function isOnPath(chain: string, nodes: readonly NodeView[]) {
 
 /** The probability in the second rule of web's chain: with n Pods, 1/(n-1). */
 export function probabilityOfSecondRule({ nodes, snapshot }: CheckContext): Truth {
-  mustRunIptables(nodes)
   const { backends } = webService(snapshot)
   const inspect = onNode(nodes.at(-1)?.name ?? '', `iptables -t nat -S ${webChain(snapshot)}`)
   // The last rule has no probability; with two Pods that is the second rule.
@@ -118,6 +115,7 @@ export function rulesFollowScaling(context: CheckContext): void {
     actual: `${backends.length}, as before`,
     hint: personalise('kubectl scale deployment web --replicas=5', variantIn(snapshot)),
   })
+  expectIptablesMode(context)
   chainsLeadToPods(context)
   notes.keep(SCALED, backends.length)
 }
@@ -127,7 +125,6 @@ const PORTS = 3
 
 /** A Service with three ports has three rules in KUBE-SERVICES of every node, and a chain for each. */
 export function portsCostEntries({ nodes, snapshot }: CheckContext): void {
-  mustRunIptables(nodes)
   const { service, address } = clusterService(snapshot, NAME, {
     ports: PORTS,
     expected: `a Service ${NAME} with a ClusterIP and ${PORTS} ports`,

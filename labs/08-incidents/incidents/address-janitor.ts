@@ -31,8 +31,8 @@ export const addressJanitor: Incident = {
     await bench.client.core.createNamespacedPod({ namespace: JANITOR.namespace, body: { metadata, spec } })
     await bench.podReady(JANITOR.name)
   },
-  symptom: (look) => look.customerOfShop(2),
-  causeLeft: (look) => (look.pod(JANITOR.name) ? 'the Pod net-janitor still removes the address' : undefined),
+  symptom: (context) => context.customerOfShop(2),
+  causeLeft: (context) => (context.pod(JANITOR.name) ? 'the Pod net-janitor still removes the address' : undefined),
   wrongFixes: [
     {
       what: 'the address is added by hand',

@@ -32,9 +32,9 @@ export const selectorTypo: Incident = {
     'Compare `kubectl get service shop shop-np -o wide` with the labels in `kubectl get pods --show-labels`.',
   ],
   break: (bench) => bench.patch('Service', 'shop', selecting('shoop')),
-  symptom: (look) => look.customerOfShop(),
-  causeLeft(look) {
-    const wanted = JSON.stringify(look.service('shop')?.selector ?? {})
+  symptom: (context) => context.customerOfShop(),
+  causeLeft(context) {
+    const wanted = JSON.stringify(context.service('shop')?.selector ?? {})
     return wanted === '{"app":"shop"}' ? undefined : `the Service shop selects ${wanted}`
   },
   wrongFixes: [
@@ -68,9 +68,9 @@ export const wrongPortName: Incident = {
     'Compare `targetPort` of the Service with the names under `ports` in the Pods.',
   ],
   break: (bench) => bench.patch('Service', 'shop', ports('http')),
-  symptom: (look) => look.customerOfShop(),
-  causeLeft(look) {
-    const port = look.service('shop')?.ports?.[0]?.targetPort
+  symptom: (context) => context.customerOfShop(),
+  causeLeft(context) {
+    const port = context.service('shop')?.ports?.[0]?.targetPort
     return port === 'web' || port === 80 ? undefined : `the Service shop still has the target port "${port}"`
   },
   wrongFixes: [
@@ -105,9 +105,9 @@ export const wrongTargetPort: Incident = {
     'Look at the ports in `kubectl get endpointslices -l kubernetes.io/service-name=shop` and at `targetPort` of the Service.',
   ],
   break: (bench) => bench.patch('Service', 'shop', ports(8080)),
-  symptom: (look) => look.customerOfShop(2),
-  causeLeft(look) {
-    const port = look.service('shop')?.ports?.[0]?.targetPort
+  symptom: (context) => context.customerOfShop(2),
+  causeLeft(context) {
+    const port = context.service('shop')?.ports?.[0]?.targetPort
     return port === 'web' || port === 80 ? undefined : `the Service shop still has the target port ${port}`
   },
   wrongFixes: [
@@ -148,14 +148,14 @@ export const unreadyBackends: Incident = {
   async break(bench) {
     await bench.patch('Deployment', 'shop', probing('/healthz'))
   },
-  symptom: (look) => look.customerOfShop(),
-  async causeLeft(look) {
-    const { spec } = await look.live.client.apps.readNamespacedDeployment({ namespace: 'default', name: 'shop' })
+  symptom: (context) => context.customerOfShop(),
+  async causeLeft(context) {
+    const { spec } = await context.live.client.apps.readNamespacedDeployment({ namespace: 'default', name: 'shop' })
     const probe = spec?.template.spec?.containers[0]?.readinessProbe
     if (!probe) return 'the readiness probe of the shop was removed: Pods that are not ready would get traffic'
-    const ready = look.backends().filter((pod) => pod.ready).length
+    const ready = context.backends().filter((pod) => pod.ready).length
     if (ready < 2) return `${ready} Pods of the shop are ready`
-    return look.service('shop')?.publishNotReadyAddresses
+    return context.service('shop')?.publishNotReadyAddresses
       ? 'the Service shop publishes Pods that are not ready'
       : undefined
   },

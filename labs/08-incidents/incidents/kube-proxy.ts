@@ -27,7 +27,7 @@ export const evictedAgent: Incident = {
     })
     await bench.restart('shop')
   },
-  symptom: (look) => look.customerOfShop(4),
+  symptom: (context) => context.customerOfShop(4),
   causeLeft({ snapshot, environment }) {
     const runs = kubeProxyPods(snapshot.items).some(({ spec }) => spec?.nodeName === environment.node)
     return runs ? undefined : `no kube-proxy runs on ${environment.node}`
@@ -73,9 +73,9 @@ export const foreignProxy: Incident = {
     'Which labels of a Service does kube-proxy evaluate? `kubectl get service shop --show-labels`.',
   ],
   break: (bench) => label(bench, 'mesh'),
-  symptom: (look) => look.customerOfShop(),
-  causeLeft(look) {
-    const value = look.service('shop')?.labels[LABEL]
+  symptom: (context) => context.customerOfShop(),
+  causeLeft(context) {
+    const value = context.service('shop')?.labels[LABEL]
     return value === undefined ? undefined : `the Service shop has the label ${LABEL}=${value}`
   },
   wrongFixes: [
@@ -138,7 +138,7 @@ export const missingModule: Incident = {
     await bench.replaceKubeProxyPod(node, 'in trouble')
     await bench.restart('shop')
   },
-  symptom: (look) => look.customerOfShop(4),
+  symptom: (context) => context.customerOfShop(4),
   async causeLeft({ live, environment }) {
     const outputs = await Promise.all(
       environment.nodes.map(async (node) => ({ node, ...(await live.onNode(node, 'modprobe --showconfig')) })),

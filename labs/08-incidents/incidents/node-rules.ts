@@ -24,7 +24,7 @@ export const lostEndpointRule: Incident = {
     facts.chain = chain
     await bench.onNode(node, `iptables-save -t nat | grep -vE '^-A ${chain} .*-j DNAT' | iptables-restore`)
   },
-  symptom: (look) => look.customerOfShop(10),
+  symptom: (context) => context.customerOfShop(10),
   causeLeft({ snapshot, environment }) {
     const chain = stateOf(snapshot.node(environment.node)).iptables.get('nat')?.get(factOf(environment, 'chain'))
     // Another Pod has another chain: then this chain does not exist any more.
@@ -68,7 +68,7 @@ export const missingMasquerade: Incident = {
     'The nat chain POSTROUTING of that node has lost its jump to KUBE-POSTROUTING. kube-proxy restores jumps when it starts.',
   ],
   break: (bench, environment) => bench.onNode(firstNode(environment), `iptables -t nat -D ${jump}`),
-  symptom: (look) => look.nodePortEverywhere(),
+  symptom: (context) => context.nodePortEverywhere(),
   causeLeft({ snapshot, environment }) {
     const rules =
       stateOf(snapshot.node(firstNode(environment)))
@@ -126,7 +126,7 @@ export const staleReject: Incident = {
     await bench.mode('ipvs')
     await leadTo(bench, 'shop')
   },
-  symptom: (look) => look.nodePortEverywhere(),
+  symptom: (context) => context.nodePortEverywhere(),
   causeLeft({ nodes }) {
     for (const node of nodes) {
       const { name } = node
@@ -162,7 +162,7 @@ export const untracked: Incident = {
     'One table comes before all others: `iptables -t raw -nvL`.',
   ],
   break: (bench, environment) => bench.onNode(environment.node, `iptables -t raw -I ${rule(environment)}`),
-  symptom: (look) => look.customerOfShop(2),
+  symptom: (context) => context.customerOfShop(2),
   causeLeft({ snapshot, environment }) {
     const rules = stateOf(snapshot.node(environment.node)).iptables.get('raw')?.get('PREROUTING')?.rules ?? []
     const found = rules.find(({ spec }) => /--notrack|NOTRACK/.test(spec) && spec.includes(environment.shop))
@@ -201,7 +201,7 @@ export const ipForwardOff: Incident = {
     'Compare `sysctl net.ipv4` of this node with that of another one.',
   ],
   break: (bench, environment) => set(bench, environment, 0),
-  symptom: (look) => look.customerOfShop(),
+  symptom: (context) => context.customerOfShop(),
   async causeLeft({ live, environment }) {
     const { stdout } = await live.onNode(place(environment), `sysctl -n ${KEY}`)
     return stdout.trim() === '1' ? undefined : `${KEY} is off on ${place(environment)}`

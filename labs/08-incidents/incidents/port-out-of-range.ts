@@ -62,19 +62,19 @@ export const portOutOfRange: Incident = {
     })
     await applyRelease(bench, data[FILE] ?? '')
   },
-  async symptom(look) {
-    const port = agreedPort(look)
-    if (port > 0) return look.nodePortEverywhere(port)
+  async symptom(context) {
+    const port = agreedPort(context)
+    if (port > 0) return context.nodePortEverywhere(port)
     return {
       inspect: 'kubectl get configmap shop-release -o yaml',
       expected: 'a release with a node port',
       actual: 'none',
     }
   },
-  causeLeft(look) {
-    const ports = (look.service(NAME)?.ports ?? []).map(({ nodePort }) => nodePort)
-    if (!ports.includes(agreedPort(look)))
-      return `the release asks for port ${agreedPort(look)}, and the Service ${NAME} has ${ports.join() || 'none'}`
+  causeLeft(context) {
+    const ports = (context.service(NAME)?.ports ?? []).map(({ nodePort }) => nodePort)
+    if (!ports.includes(agreedPort(context)))
+      return `the release asks for port ${agreedPort(context)}, and the Service ${NAME} has ${ports.join() || 'none'}`
     return undefined
   },
   wrongFixes: [

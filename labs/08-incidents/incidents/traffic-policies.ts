@@ -20,16 +20,16 @@ export const internalPolicy: Incident = {
     'Which field of the Service shop applies to traffic from inside the cluster?',
   ],
   break: (bench) => bench.patch('Service', 'shop', internal('Local')),
-  async symptom(look) {
-    const [node = ''] = look.environment.nodes
-    const url = `http://${look.environment.shop}/`
-    const answers = await look.fromNode(node, url, url)
+  async symptom(context) {
+    const [node = ''] = context.environment.nodes
+    const url = `http://${context.environment.shop}/`
+    const answers = await context.fromNode(node, url, url)
     const bad = answers.find(({ status }) => status !== 200)
     const command = `make exec NODE=${node} CMD='curl -sS --max-time 2 ${url}'`
     return bad && { inspect: command, expected: 'an answer from the shop', actual: 'none' }
   },
-  causeLeft: (look) =>
-    look.service('shop')?.internalTrafficPolicy === 'Local'
+  causeLeft: (context) =>
+    context.service('shop')?.internalTrafficPolicy === 'Local'
       ? 'the Service shop has internalTrafficPolicy Local'
       : undefined,
   wrongFixes: [
@@ -61,9 +61,9 @@ export const localPolicy: Incident = {
     'Which field of the Service shop-np tells kube-proxy to keep traffic on the node where it arrived?',
   ],
   break: (bench) => bench.patch('Service', 'shop-np', externalPolicy('Local')),
-  symptom: (look) => look.nodePortEverywhere(),
-  causeLeft: (look) =>
-    look.service('shop-np')?.externalTrafficPolicy === 'Local'
+  symptom: (context) => context.nodePortEverywhere(),
+  causeLeft: (context) =>
+    context.service('shop-np')?.externalTrafficPolicy === 'Local'
       ? 'the Service shop-np has externalTrafficPolicy Local, and not every node has a Pod of the shop'
       : undefined,
   wrongFixes: [
@@ -102,8 +102,8 @@ export const sessionAffinity: Incident = {
     "Rules with `-m recent` store the client's address. Which field of the Service causes them?",
   ],
   break: (bench) => bench.patch('Service', 'shop', affinity('ClientIP')),
-  async symptom(look) {
-    const shares = await look.shares(REQUESTS)
+  async symptom(context) {
+    const shares = await context.shares(REQUESTS)
     const served = [...shares.values()].filter((count) => count > 0).length
     if (served >= Math.min(2, shares.size) && shares.size >= 2) return undefined
     const parts = [...shares].map(([pod, count]) => `${pod} ${count}`).join(', ')
@@ -113,8 +113,8 @@ export const sessionAffinity: Incident = {
       actual: parts || 'no Pod of the shop is ready',
     }
   },
-  causeLeft: (look) =>
-    look.service('shop')?.sessionAffinity === 'ClientIP' ? 'the Service shop has sessionAffinity ClientIP' : undefined,
+  causeLeft: (context) =>
+    context.service('shop')?.sessionAffinity === 'ClientIP' ? 'the Service shop has sessionAffinity ClientIP' : undefined,
   wrongFixes: [
     {
       what: 'the stored clients of the node are cleared',
@@ -160,21 +160,21 @@ export const sourceRanges: Incident = {
       return status?.loadBalancer?.ingress?.[0]?.ip
     })
   },
-  async symptom(look) {
-    const url = `http://${factOf(look.environment, 'address')}/`
-    const warehouse = factOf(look.environment, 'warehouse')
+  async symptom(context) {
+    const url = `http://${factOf(context.environment, 'address')}/`
+    const warehouse = factOf(context.environment, 'warehouse')
     const command = `make exec NODE=outside CMD='curl -sS --max-time 2 --interface ${warehouse} ${url}'`
-    return complaint(await look.fromOutside(warehouse, url), command, 'an answer for the warehouse')
+    return complaint(await context.fromOutside(warehouse, url), command, 'an answer for the warehouse')
   },
-  async causeLeft(look) {
-    const { facts } = look.environment
-    if ((look.service(NAME)?.loadBalancerSourceRanges ?? []).length === 0)
+  async causeLeft(context) {
+    const { facts } = context.environment
+    if ((context.service(NAME)?.loadBalancerSourceRanges ?? []).length === 0)
       return 'the Service shop-lb allows all clients, including the branch'
     const url = `http://${facts.address}/`
-    if ((await look.fromOutside(factOf(look.environment, 'warehouse'), url)).some(({ status }) => status !== 200))
+    if ((await context.fromOutside(factOf(context.environment, 'warehouse'), url)).some(({ status }) => status !== 200))
       return 'the Service shop-lb does not allow the warehouse'
     if (!facts.branch) return undefined
-    const branch = await look.fromOutside(facts.branch, url)
+    const branch = await context.fromOutside(facts.branch, url)
     return branch.some(({ status }) => status === 200) ? 'the Service shop-lb allows the branch, too' : undefined
   },
   wrongFixes: [

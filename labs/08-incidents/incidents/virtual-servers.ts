@@ -45,9 +45,9 @@ export const leftoverVirtualServer: Incident = {
     ]
     await bench.onNode(environment.node, `modprobe -aq ip_vs ip_vs_rr dummy\n${script.join('\n')}`)
   },
-  async symptom(look) {
-    const url = `http://${factOf(look.environment, 'address')}/`
-    const answers = await look.fromCustomer(url)
+  async symptom(context) {
+    const url = `http://${factOf(context.environment, 'address')}/`
+    const answers = await context.fromCustomer(url)
     if (complaint(answers, '', '') !== undefined) return undefined
     return {
       inspect: `kubectl exec customer -- curl -sS --max-time 2 ${url}`,
@@ -96,7 +96,7 @@ export const markedVirtualServer: Incident = {
     'IPVS looks up the firewall mark first. Read `ipvsadm -Ln` to the end: one entry begins with FWM.',
   ],
   break: (bench, environment) => bench.onNode(place(environment), `ipvsadm -A -f ${MARK} -s rr`),
-  symptom: (look) => look.nodePortEverywhere(),
+  symptom: (context) => context.nodePortEverywhere(),
   causeLeft({ snapshot, environment }) {
     const { virtualServers } = stateOf(snapshot.node(place(environment)))
     const found = virtualServers.some(({ protocol }) => protocol === 'FWM')
@@ -140,7 +140,7 @@ export const weightZero: Incident = {
     'Weight 0 means "no new connections". kube-proxy corrects weights when it starts, and not in its regular syncs.',
   ],
   break: (bench, environment) => weights(bench, environment, 0),
-  symptom: (look) => look.customerOfShop(4),
+  symptom: (context) => context.customerOfShop(4),
   causeLeft({ snapshot, environment }) {
     const server = stateOf(snapshot.node(environment.node)).virtualServers.find(
       ({ address, port }) => address === environment.shop && port === 80,
@@ -186,7 +186,7 @@ export const unknownScheduler: Incident = {
     await bench.replaceKubeProxyPod(environment.node, 'in trouble')
     await bench.restart('shop')
   },
-  symptom: (look) => look.customerOfShop(4),
+  symptom: (context) => context.customerOfShop(4),
   causeLeft({ snapshot }) {
     const { scheduler } = configOf(snapshot).ipvs
     return scheduler === 'fastest' ? 'the ConfigMap kube-proxy still has the scheduler "fastest"' : undefined
