@@ -1,5 +1,8 @@
 import type { Incident } from '../../../course/incident/incident.ts'
+import type { IncidentContext } from '../../../course/incident/incident-context.ts'
 import type { LabBench } from '../../../course/lab-bench.ts'
+
+import { patchService, publishUnreadyPods } from './fixes.ts'
 
 const selecting = (app: string) => ({ spec: { selector: { app } } })
 const BY_HAND = 'shop-by-hand'
@@ -45,16 +48,18 @@ export const selectorTypo: Incident = {
         discovery.deleteNamespacedEndpointSlice({ namespace: 'default', name: BY_HAND }),
     },
   ],
-  fix: {
-    commands: () => [`kubectl patch service shop --type merge -p '${JSON.stringify(selecting('shop'))}'`],
-    play: (bench) => bench.patch('Service', 'shop', selecting('shop')),
-  },
+  fix: patchService('shop', selecting('shop')),
   debrief: `A Service finds its Pods by labels, and it is no error if none match: the EndpointSlice is empty. kube-proxy then has nothing
 to translate to. In iptables mode it writes a REJECT rule ("has no endpoints") into the filter table, which is why the refusal
 came at once. An EndpointSlice written by hand would be right until the first Pod is replaced.`,
 }
 
 const ports = (targetPort: string | number) => ({ spec: { ports: [{ port: 80, protocol: 'TCP', targetPort }] } })
+
+function wrongPort(context: IncidentContext): string | undefined {
+  const port = context.service('shop')?.ports?.[0]?.targetPort
+  return port === 'web' || port === 80 ? undefined : `the Service shop still has the target port "${port}"`
+}
 
 export const wrongPortName: Incident = {
   id: 'wrong-port-name',
@@ -69,21 +74,9 @@ export const wrongPortName: Incident = {
   ],
   break: (bench) => bench.patch('Service', 'shop', ports('http')),
   symptom: (context) => context.customerOfShop(),
-  causeLeft(context) {
-    const port = context.service('shop')?.ports?.[0]?.targetPort
-    return port === 'web' || port === 80 ? undefined : `the Service shop still has the target port "${port}"`
-  },
-  wrongFixes: [
-    {
-      what: 'the Service publishes Pods that are not ready',
-      play: (bench) => bench.patch('Service', 'shop', { spec: { publishNotReadyAddresses: true } }),
-      undo: (bench) => bench.patch('Service', 'shop', { spec: { publishNotReadyAddresses: null } }),
-    },
-  ],
-  fix: {
-    commands: () => [`kubectl patch service shop --type merge -p '${JSON.stringify(ports('web'))}'`],
-    play: (bench) => bench.patch('Service', 'shop', ports('web')),
-  },
+  causeLeft: wrongPort,
+  wrongFixes: [publishUnreadyPods],
+  fix: patchService('shop', ports('web')),
   debrief: `A targetPort may be a name, which is looked up in each Pod. A Pod without that name gives an endpoint without a port, and
 kube-proxy ignores it, because it identifies endpoints by the Service port's name and protocol. So the Service has Pods and no
 endpoints, and the packet meets the same REJECT rule as if it had none.`,
@@ -106,20 +99,14 @@ export const wrongTargetPort: Incident = {
   ],
   break: (bench) => bench.patch('Service', 'shop', ports(8080)),
   symptom: (context) => context.customerOfShop(2),
-  causeLeft(context) {
-    const port = context.service('shop')?.ports?.[0]?.targetPort
-    return port === 'web' || port === 80 ? undefined : `the Service shop still has the target port ${port}`
-  },
+  causeLeft: wrongPort,
   wrongFixes: [
     {
       what: 'the port is changed in the chains of one node',
       play: (bench, { node }) => bench.onNode(node, rewrite(8080, 80)),
     },
   ],
-  fix: {
-    commands: () => [`kubectl patch service shop --type merge -p '${JSON.stringify(ports('web'))}'`],
-    play: (bench) => bench.patch('Service', 'shop', ports('web')),
-  },
+  fix: patchService('shop', ports('web')),
   debrief: `kube-proxy relies on the EndpointSlice: address and targetPort. It never checks whether a process listens there, so the packet
 reached the Pod, and the Pod's own kernel refused it. Refused at once means that the packet reached a kernel or a REJECT rule;
 a Service without endpoints refuses as well, but then no Pod sees a packet.`,
@@ -145,9 +132,7 @@ export const unreadyBackends: Incident = {
     'The EndpointSlice contains the Pods, with a condition. Which one, and what sets it?',
     'Read the events in `kubectl describe pod -l app=shop`: which page does the kubelet request, and what does nginx answer?',
   ],
-  async break(bench) {
-    await bench.patch('Deployment', 'shop', probing('/healthz'))
-  },
+  break: (bench) => bench.patch('Deployment', 'shop', probing('/healthz')),
   symptom: (context) => context.customerOfShop(),
   async causeLeft(context) {
     const { spec } = await context.live.client.apps.readNamespacedDeployment({ namespace: 'default', name: 'shop' })
@@ -159,13 +144,7 @@ export const unreadyBackends: Incident = {
       ? 'the Service shop publishes Pods that are not ready'
       : undefined
   },
-  wrongFixes: [
-    {
-      what: 'the Service publishes Pods that are not ready',
-      play: (bench) => bench.patch('Service', 'shop', { spec: { publishNotReadyAddresses: true } }),
-      undo: (bench) => bench.patch('Service', 'shop', { spec: { publishNotReadyAddresses: null } }),
-    },
-  ],
+  wrongFixes: [publishUnreadyPods],
   fix: {
     commands: () => [`kubectl patch deployment shop -p '${patch}'`, 'kubectl rollout status deployment/shop'],
     async play(bench) {

@@ -3,6 +3,10 @@ import { addressOf, factOf, type IncidentEnvironment } from '../../../course/inc
 import type { LabBench } from '../../../course/lab-bench.ts'
 import { stateOf } from '../../../grading/snapshot.ts'
 
+import { flushLeftovers, openFirewall, replaceKubeProxyOn, runOn } from './fixes.ts'
+
+const nodeOf = ({ node }: IncidentEnvironment) => node
+
 /** The last rule of the Service's chain, which matches all remaining packets. */
 const lastEndpoint = `
 service=$(iptables-save -t nat | sed -nE 's/^-A KUBE-SERVICES -d '"$1"'\\/32 .*-j (KUBE-SVC-[A-Z0-9]+)$/\\1/p' | head -n 1)
@@ -41,12 +45,7 @@ export const lostEndpointRule: Incident = {
         ),
     },
   ],
-  fix: {
-    commands: ({ node }) => [
-      `kubectl -n kube-system delete pod -l k8s-app=kube-proxy --field-selector spec.nodeName=${node}`,
-    ],
-    play: (bench, { node }) => bench.replaceKubeProxyPod(node),
-  },
+  fix: replaceKubeProxyOn(nodeOf),
   debrief: `A packet that returns from an endpoint chain without translation continues with the next rule. After the last endpoint there
 is none, so the packet leaves for an address that no machine has. Up to 1.26 kube-proxy rewrote everything at each change and
 would have repaired this; since 1.27 it writes only what changed, and the chains of an unchanged Service stay as they are.`,
@@ -84,12 +83,7 @@ export const missingMasquerade: Incident = {
       undo: (bench, environment) => bench.onNode(firstNode(environment), `iptables -t nat -D ${byHand}`),
     },
   ],
-  fix: {
-    commands: (environment) => [
-      `kubectl -n kube-system delete pod -l k8s-app=kube-proxy --field-selector spec.nodeName=${firstNode(environment)}`,
-    ],
-    play: (bench, environment) => bench.replaceKubeProxyPod(firstNode(environment)),
-  },
+  fix: replaceKubeProxyOn(firstNode),
   debrief: `If a client reaches a Pod of another node through this one, the reply must come back through this one, or it has the wrong
 source address. So kube-proxy marks such packets with 0x4000 and KUBE-POSTROUTING replaces their source. Without the jump the
 mark has no effect. Since 1.27 a running kube-proxy rewrites only what changed: a lost jump stays lost until kube-proxy
@@ -142,7 +136,7 @@ export const staleReject: Incident = {
       play: (bench, { nodes }) => bench.onNode(nodes[0] ?? '', 'iptables -F KUBE-EXTERNAL-SERVICES'),
     },
   ],
-  fix: { commands: () => ['make flush-nat'], play: (bench) => bench.flush() },
+  fix: flushLeftovers,
   debrief: `In iptables mode a Service without endpoints gets REJECT rules in the filter table. After the switch nothing updates them:
 kube-proxy in IPVS mode writes other chains, and the old jumps still lead to the REJECT of a night without endpoints. Pods are
 served because their packets pass neither rule on the way to IPVS. After each switch of the mode, flush the old rules.`,
@@ -168,56 +162,36 @@ export const untracked: Incident = {
     const found = rules.find(({ spec }) => /--notrack|NOTRACK/.test(spec) && spec.includes(environment.shop))
     return found && `raw PREROUTING of ${environment.node} still has: ${found.spec}`
   },
-  wrongFixes: [
-    {
-      what: 'the firewall is opened',
-      play: (bench, { node }) => bench.onNode(node, 'iptables -I FORWARD -j ACCEPT'),
-      undo: (bench, { node }) => bench.onNode(node, 'iptables -D FORWARD -j ACCEPT'),
-    },
-  ],
-  fix: {
-    commands: (environment) => [`make exec NODE=${environment.node} CMD='iptables -t raw -D ${rule(environment)}'`],
-    play: (bench, environment) => bench.onNode(environment.node, `iptables -t raw -D ${rule(environment)}`),
-  },
+  wrongFixes: [openFirewall],
+  fix: runOn(nodeOf, (environment) => `iptables -t raw -D ${rule(environment)}`),
   debrief: `All address translation depends on conntrack: without an entry there is no NAT. The table raw comes before it and can exempt
 packets, which busy servers use to save memory. On a Kubernetes node this cuts Pods off from the affected Services. A counter
 that stays at zero means that the packet did not reach the rule, so look at the hook before it.`,
 }
 
 const KEY = 'net.ipv4.ip_forward'
-const place = ({ node }: IncidentEnvironment) => node
-const set = (bench: LabBench, environment: IncidentEnvironment, value: 0 | 1) =>
-  bench.onNode(place(environment), `sysctl -qw ${KEY}=${value}`)
+const setForwarding = (bench: LabBench, node: string, value: 0 | 1) => bench.onNode(node, `sysctl -qw ${KEY}=${value}`)
 
 export const ipForwardOff: Incident = {
   id: 'ip-forward-off',
   cause: 'the kernel of a node does not forward packets',
   mode: 'iptables',
   report: (environment) =>
-    `Since ${place(environment)} was "hardened", no Pod on it can reach anything: neither the shop, nor another Pod. Programs in the node's own network work.`,
+    `Since ${environment.node} was "hardened", no Pod on it can reach anything: neither the shop, nor another Pod. Programs in the node's own network work.`,
   hints: [
     "Does the failure depend on the Service? Send a request from the customer to a Pod's own address.",
     "The rules of kube-proxy are correct. A Pod's packet needs more than rules to leave its node: the kernel must forward it.",
     'Compare `sysctl net.ipv4` of this node with that of another one.',
   ],
-  break: (bench, environment) => set(bench, environment, 0),
+  break: (bench, { node }) => setForwarding(bench, node, 0),
   symptom: (context) => context.customerOfShop(),
   async causeLeft({ live, environment }) {
-    const { stdout } = await live.onNode(place(environment), `sysctl -n ${KEY}`)
-    return stdout.trim() === '1' ? undefined : `${KEY} is off on ${place(environment)}`
+    const { stdout } = await live.onNode(environment.node, `sysctl -n ${KEY}`)
+    return stdout.trim() === '1' ? undefined : `${KEY} is off on ${environment.node}`
   },
-  wrongFixes: [
-    {
-      what: 'the firewall is opened',
-      play: (bench, { node }) => bench.onNode(node, 'iptables -I FORWARD -j ACCEPT'),
-      undo: (bench, { node }) => bench.onNode(node, 'iptables -D FORWARD -j ACCEPT'),
-    },
-  ],
-  fix: {
-    commands: (environment) => [`make exec NODE=${place(environment)} CMD='sysctl -w ${KEY}=1'`],
-    play: (bench, environment) => set(bench, environment, 1),
-  },
-  revert: (bench, environment) => set(bench, environment, 1),
+  wrongFixes: [openFirewall],
+  fix: runOn(nodeOf, () => `sysctl -w ${KEY}=1`),
+  revert: (bench, { node }) => setForwarding(bench, node, 1),
   debrief: `A node is a router for its Pods. With net.ipv4.ip_forward off, DNAT still happens in PREROUTING; then the kernel finds that
 the packet is for another machine and drops it silently. No rule counts that. kube-proxy turns the setting on only in IPVS
 mode, and only when it starts; in iptables mode the network plugin or the administrator of the nodes must do it.`,

@@ -3,10 +3,9 @@ import { complaint } from '../../../course/incident/incident-context.ts'
 import { addressOf, factOf } from '../../../course/incident/shop.ts'
 import { OUTSIDE, printOutsideAddresses, readOutsideAddresses } from '../../../host/outside.ts'
 import { waitFor } from '../../../host/wait.ts'
+import { deleteDropRule, patchService } from './fixes.ts'
 
 const internal = (internalTrafficPolicy: 'Local' | 'Cluster') => ({ spec: { internalTrafficPolicy } })
-
-const withoutDrop = `iptables-save -t filter | grep -v 'has no local endpoints' | iptables-restore`
 
 export const internalPolicy: Incident = {
   id: 'internal-policy',
@@ -32,16 +31,8 @@ export const internalPolicy: Incident = {
     context.service('shop')?.internalTrafficPolicy === 'Local'
       ? 'the Service shop has internalTrafficPolicy Local'
       : undefined,
-  wrongFixes: [
-    {
-      what: 'the rule that drops is deleted by hand',
-      play: (bench, { nodes }) => bench.onNode(nodes[0] ?? '', withoutDrop),
-    },
-  ],
-  fix: {
-    commands: () => [`kubectl patch service shop --type merge -p '${JSON.stringify(internal('Cluster'))}'`],
-    play: (bench) => bench.patch('Service', 'shop', internal('Cluster')),
-  },
+  wrongFixes: [deleteDropRule],
+  fix: patchService('shop', internal('Cluster')),
   debrief: `internalTrafficPolicy: Local sends traffic from inside the cluster only to Pods of the same node. It is meant for agents that
 run on every node; with two Pods, every other node gets no answer. kube-proxy writes "has no local endpoints" DROP rules
 there, and the client sees only a timeout.`,
@@ -66,16 +57,8 @@ export const localPolicy: Incident = {
     context.service('shop-np')?.externalTrafficPolicy === 'Local'
       ? 'the Service shop-np has externalTrafficPolicy Local, and not every node has a Pod of the shop'
       : undefined,
-  wrongFixes: [
-    {
-      what: 'the rule that drops is deleted by hand',
-      play: (bench, { nodes }) => bench.onNode(nodes[0] ?? '', withoutDrop),
-    },
-  ],
-  fix: {
-    commands: () => [`kubectl patch service shop-np --type merge -p '${JSON.stringify(externalPolicy('Cluster'))}'`],
-    play: (bench) => bench.patch('Service', 'shop-np', externalPolicy('Cluster')),
-  },
+  wrongFixes: [deleteDropRule],
+  fix: patchService('shop-np', externalPolicy('Cluster')),
   debrief: `externalTrafficPolicy: Local keeps the client's address by never forwarding a packet to another node. In return, a node
 without a Pod must drop it. A load balancer queries healthCheckNodePort and avoids such nodes; a client that uses the address
 of one node does not. Either every node has a Pod, or the policy must be Cluster.`,
@@ -114,17 +97,16 @@ export const sessionAffinity: Incident = {
     }
   },
   causeLeft: (context) =>
-    context.service('shop')?.sessionAffinity === 'ClientIP' ? 'the Service shop has sessionAffinity ClientIP' : undefined,
+    context.service('shop')?.sessionAffinity === 'ClientIP'
+      ? 'the Service shop has sessionAffinity ClientIP'
+      : undefined,
   wrongFixes: [
     {
       what: 'the stored clients of the node are cleared',
       play: (bench, { node }) => bench.onNode(node, forget),
     },
   ],
-  fix: {
-    commands: () => [`kubectl patch service shop --type merge -p '${JSON.stringify(affinity('None'))}'`],
-    play: (bench) => bench.patch('Service', 'shop', affinity('None')),
-  },
+  fix: patchService('shop', affinity('None')),
   debrief: `sessionAffinity: ClientIP keeps a client at its Pod for three hours after its last connection. In iptables mode this is a pair
 of rules with -m recent for each endpoint, in IPVS mode a persistent virtual server. A batch job, a proxy or a masquerading
 node counts as one client, however many users it serves, and adding Pods does not spread its load.`,

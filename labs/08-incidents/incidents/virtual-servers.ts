@@ -4,6 +4,7 @@ import { factOf, type IncidentEnvironment } from '../../../course/incident/shop.
 import type { LabBench } from '../../../course/lab-bench.ts'
 import { configOf } from '../../../grading/evaluate.ts'
 import { stateOf } from '../../../grading/snapshot.ts'
+import { flushLeftovers, replaceKubeProxyOn, runOn } from './fixes.ts'
 
 const clean = 'ipvsadm -C; ip link del kube-ipvs0 2>/dev/null || true'
 
@@ -72,7 +73,7 @@ export const leftoverVirtualServer: Incident = {
         bench.onNode(environment.node, `iptables -D INPUT -d ${factOf(environment, 'address')} -j DROP`),
     },
   ],
-  fix: { commands: () => ['make flush-nat'], play: (bench) => bench.flush() },
+  fix: flushLeftovers,
   revert: (bench, { node }) => bench.onNode(node, clean),
   debrief: `kube-proxy removes nothing when it switches from IPVS to iptables mode. Its virtual servers, its sets and all addresses of
 kube-ipvs0 stay and are not updated: a Service that is deleted later still works in the kernel, a Pod that is replaced stays a
@@ -82,7 +83,7 @@ reach IPVS.`,
 
 /** kube-proxy's mark 0x4000, as ipvsadm prints it. */
 const MARK = 16384
-const place = ({ nodes }: IncidentEnvironment) => nodes[0] ?? ''
+const firstNode = ({ nodes }: IncidentEnvironment) => nodes[0] ?? ''
 
 export const markedVirtualServer: Incident = {
   id: 'marked-virtual-server',
@@ -95,27 +96,24 @@ export const markedVirtualServer: Incident = {
     'Another entry takes the packet first. What do packets from outside have when they reach IPVS, and those of Pods do not?',
     'IPVS looks up the firewall mark first. Read `ipvsadm -Ln` to the end: one entry begins with FWM.',
   ],
-  break: (bench, environment) => bench.onNode(place(environment), `ipvsadm -A -f ${MARK} -s rr`),
+  break: (bench, environment) => bench.onNode(firstNode(environment), `ipvsadm -A -f ${MARK} -s rr`),
   symptom: (context) => context.nodePortEverywhere(),
   causeLeft({ snapshot, environment }) {
-    const { virtualServers } = stateOf(snapshot.node(place(environment)))
+    const { virtualServers } = stateOf(snapshot.node(firstNode(environment)))
     const found = virtualServers.some(({ protocol }) => protocol === 'FWM')
-    return found ? `${place(environment)} still has a virtual server of the mark ${MARK}` : undefined
+    return found ? `${firstNode(environment)} still has a virtual server of the mark ${MARK}` : undefined
   },
   wrongFixes: [
     {
       what: 'the other virtual server gets a real server',
       play: (bench, environment) =>
         bench.onNode(
-          place(environment),
+          firstNode(environment),
           `ipvsadm -a -f ${MARK} -m -r $(ipvsadm -Sn | grep -m1 -- '-a -t ${environment.shop}:80 ' | sed -E 's/.* -r (\\S+):80 .*/\\1/')`,
         ),
     },
   ],
-  fix: {
-    commands: (environment) => [`make exec NODE=${place(environment)} CMD='ipvsadm -D -f ${MARK}'`],
-    play: (bench, environment) => bench.onNode(place(environment), `ipvsadm -D -f ${MARK}`),
-  },
+  fix: runOn(firstNode, () => `ipvsadm -D -f ${MARK}`),
   debrief: `IPVS finds virtual servers by address and port, or by firewall mark, and looks up the mark first. kube-proxy marks packets to
 be masqueraded with 0x4000, which is 16384: a virtual server for that mark receives all of them, and drops them if it has no
 real server. kube-proxy removes virtual servers whose addresses are not its own, but not those of marks.`,
@@ -156,12 +154,7 @@ export const weightZero: Incident = {
       play: (bench, environment) => weights(bench, environment, 1, ' | head -n 1'),
     },
   ],
-  fix: {
-    commands: ({ node }) => [
-      `kubectl -n kube-system delete pod -l k8s-app=kube-proxy --field-selector spec.nodeName=${node}`,
-    ],
-    play: (bench, { node }) => bench.replaceKubeProxyPod(node),
-  },
+  fix: replaceKubeProxyOn(({ node }) => node),
   debrief: `Weight 0 drains a real server: existing connections continue, new ones are not sent to it. kube-proxy itself uses it for
 endpoints that are being removed. It does not check the weights of endpoints that stay, except in its first sync, so a manual
 drain lasts until then unless it is undone.`,
