@@ -42,7 +42,7 @@ export const requestsTo = (
 ): string => httpRequests([{ address, port, path: `/?${token}${times > 1 ? '=' : ''}`, times, keep }])
 
 /** The sender of a traced packet. */
-export const senderOf = (from: Requester): Sender => ('name' in from ? { pod: from.address } : 'node')
+const senderOf = (from: Requester): Sender => ('name' in from ? { pod: from.address } : 'node')
 
 /** The replies to requests, and what the Pods of the Service have logged about them. */
 interface Answered {

@@ -1,5 +1,6 @@
-// What somebody may do to the cluster's objects behind the lab's back, and the step that must say so.
+// Changes of the cluster's objects after lab 2 was solved, and the step that must fail.
 
+import { PatchStrategy, setHeaderOptions } from '../../cluster/kubernetes.ts'
 import type { LabBench } from '../../course/lab-bench.ts'
 
 export interface ClusterBreakage {
@@ -9,56 +10,39 @@ export interface ClusterBreakage {
   repair(bench: LabBench): Promise<unknown>
 }
 
-const kubeProxy = { namespace: 'kube-system', name: 'kube-proxy' }
-const web = { namespace: 'default', name: 'web' }
+const editMode = (bench: LabBench, mode: string) =>
+  bench.editKubeProxyConfig((text) => text.replace(/^mode: .*$/m, `mode: ${mode}`))
 
-async function merge() {
-  const { PatchStrategy, setHeaderOptions } = await import('@kubernetes/client-node')
-  return setHeaderOptions('Content-Type', PatchStrategy.MergePatch)
-}
-
-/** Changes the text of kube-proxy's configuration and restarts nothing. */
-async function editConfig({ client: { core } }: LabBench, edit: (text: string) => string): Promise<void> {
-  const { data } = await core.readNamespacedConfigMap(kubeProxy)
-  const before = data?.['config.conf'] ?? ''
-  const after = edit(before)
-  if (after === before) throw new Error('the edit of the configuration changed nothing')
-  await core.patchNamespacedConfigMap({ ...kubeProxy, body: { data: { 'config.conf': after } } }, await merge())
-}
-
-async function keepAgentsTo({ client: { apps } }: LabBench, nodeSelector: object): Promise<void> {
+async function selectNodesOfKubeProxy({ client: { apps } }: LabBench, nodeSelector: object): Promise<void> {
   const body = { spec: { template: { spec: { nodeSelector } } } }
-  await apps.patchNamespacedDaemonSet({ ...kubeProxy, body }, await merge())
-}
-
-async function scaleWeb({ client: { apps } }: LabBench, replicas: number): Promise<void> {
-  await apps.patchNamespacedDeploymentScale({ ...web, body: { spec: { replicas } } }, await merge())
+  const merge = setHeaderOptions('Content-Type', PatchStrategy.MergePatch)
+  await apps.patchNamespacedDaemonSet({ namespace: 'kube-system', name: 'kube-proxy', body }, merge)
 }
 
 export const clusterBreakages: ClusterBreakage[] = [
   {
-    what: 'the mode is changed in the ConfigMap, and no agent restarted',
+    what: 'the mode is changed in the ConfigMap, and no kube-proxy restarted',
     step: 'ipvs',
-    break: (bench) => editConfig(bench, (text) => text.replace(/^mode: .*$/m, 'mode: iptables')),
-    repair: (bench) => editConfig(bench, (text) => text.replace(/^mode: .*$/m, 'mode: ipvs')),
+    break: (bench) => editMode(bench, 'iptables'),
+    repair: (bench) => editMode(bench, 'ipvs'),
   },
   {
-    what: 'another scheduler is configured, and no agent restarted',
+    what: 'another scheduler is configured, and no kube-proxy restarted',
     step: 'virtual-servers',
-    break: (bench) => editConfig(bench, (text) => text.replace(/scheduler: (.*)$/m, 'scheduler: sh # $1')),
-    repair: (bench) => editConfig(bench, (text) => text.replace(/scheduler: sh # (.*)$/m, 'scheduler: $1')),
+    break: (bench) => bench.editKubeProxyConfig((text) => text.replace(/scheduler: (.*)$/m, 'scheduler: sh # $1')),
+    repair: (bench) => bench.editKubeProxyConfig((text) => text.replace(/scheduler: sh # (.*)$/m, 'scheduler: $1')),
   },
   {
     what: 'the configuration is no longer readable',
     step: 'ipvs',
-    break: (bench) => editConfig(bench, (text) => text.replace(/^mode: .*$/m, 'mode: ipvz')),
-    repair: (bench) => editConfig(bench, (text) => text.replace(/^mode: .*$/m, 'mode: ipvs')),
+    break: (bench) => editMode(bench, 'ipvz'),
+    repair: (bench) => editMode(bench, 'ipvs'),
   },
   {
     what: 'web has one replica',
     step: 'web',
-    break: (bench) => scaleWeb(bench, 1),
-    repair: (bench) => scaleWeb(bench, 2),
+    break: (bench) => bench.scale('web', 1),
+    repair: (bench) => bench.scale('web', 2),
   },
   {
     what: 'the client Pod is gone',
@@ -69,7 +53,7 @@ export const clusterBreakages: ClusterBreakage[] = [
   {
     what: 'every kube-proxy is stopped',
     step: 'ipvs',
-    break: (bench) => keepAgentsTo(bench, { 'no-such-label': 'true' }),
-    repair: (bench) => keepAgentsTo(bench, { 'no-such-label': null }),
+    break: (bench) => selectNodesOfKubeProxy(bench, { 'no-such-label': 'true' }),
+    repair: (bench) => selectNodesOfKubeProxy(bench, { 'no-such-label': null }),
   },
 ]

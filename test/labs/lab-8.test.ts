@@ -9,22 +9,19 @@ import { laterSync } from '../../course/incident/later-sync.ts'
 import { currentNote, openNext } from '../../course/incident/open.ts'
 import { INCIDENT_LAB } from '../../course/incident/shop.ts'
 import { resetLab } from '../../course/lab-reset.ts'
-import { loadSpec } from '../../grading/grader.ts'
 import { judge, judgeRound } from '../../grading/judge.ts'
 import { readLab } from '../../grading/lab-definition.ts'
 import { waitFor } from '../../host/wait.ts'
 import { incidents } from '../../labs/08-incidents/incidents/all.ts'
-import { ownCluster } from './own-cluster.ts'
+import { LabTest } from './own-cluster.ts'
 
-const lab = readLab(INCIDENT_LAB)
-const spec = await loadSpec(lab)
+const own = await LabTest.of(INCIDENT_LAB, { asBooted: true })
+const { lab, spec } = own
 const repairSteps = ['report', 'cause', 'rules', 'whole']
-
-const own = ownCluster(lab, { asBooted: true })
 
 /** The verdicts of one look, without waiting for anything. */
 async function verdicts(only = repairSteps): Promise<Record<string, string>> {
-  const outcomes = await judgeRound(spec, await own.source.snapshot(), own.source.live, only)
+  const outcomes = await judgeRound(spec, await own.snapshot(), own.source.live, only)
   return Object.fromEntries(
     outcomes.map(({ id, verdict, failure, reason }) => [
       id,
@@ -116,7 +113,7 @@ test('only a cause of the list is a diagnosis, and a wrong one reports what it c
     expect(await guesses()).toBe(counted)
   }
   await own.bench.answer(INCIDENT_LAB, 'diagnosis', unseal(sealed)?.id ?? '')
-  const outcomes = await judgeRound(spec, await own.source.snapshot(), own.source.live, ['diagnosis'])
+  const outcomes = await judgeRound(spec, await own.snapshot(), own.source.live, ['diagnosis'])
   expect(outcomes).toMatchObject([{ id: 'diagnosis', verdict: 'passed', cost: 5 }])
 })
 
