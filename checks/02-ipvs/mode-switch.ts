@@ -10,7 +10,7 @@ import { httpRequest } from '../../grading/http-requests.ts'
 import { traceLine } from '../../grading/packet-trace.ts'
 import { filesOf, modeOf, type NodeView, stateOf } from '../../grading/snapshot.ts'
 
-const AGENTS_NOTE = 'agents-in-iptables-mode'
+const PODS_NOTE = 'agents-in-iptables-mode'
 const UNUSABLE = /can't use the IPVS proxier|IPVS proxier will not be used|ipvs not supported/i
 
 const isUidList = (value: unknown): value is string[] =>
@@ -20,7 +20,7 @@ const isUidList = (value: unknown): value is string[] =>
 export function keepKubeProxyPods({ snapshot, nodes, notes }: CheckContext): void {
   if (!nodes.every((node) => modeOf(node) === 'iptables')) return
   notes.keep(
-    AGENTS_NOTE,
+    PODS_NOTE,
     kubeProxyPods(snapshot.items).flatMap(({ metadata }) => metadata.uid ?? []),
   )
 }
@@ -35,7 +35,7 @@ export function kubeProxiesRunIpvs({ snapshot, nodes, notes }: CheckContext): vo
     next: 'make ipvs',
   })
   for (const node of nodes) mustRunIpvs(node)
-  const before = new Set(notes.read(AGENTS_NOTE, isUidList))
+  const before = new Set(notes.read(PODS_NOTE, isUidList))
   const old = kubeProxyPods(snapshot.items).find(({ metadata }) => before.has(metadata.uid ?? ''))
   expectNone(old, ({ metadata, spec }) => ({
     ...(spec?.nodeName === undefined ? {} : { node: spec.nodeName }),
