@@ -2,8 +2,6 @@
 
 import { defineLab } from '../grading/define-lab.ts'
 import { expectNodes } from '../grading/expect-node.ts'
-import { variantIn } from '../grading/variant.ts'
-import { findService, webService } from '../grading/web-service.ts'
 import {
   dummyDeviceOwnsClusterIPs,
   postroutingMasquerades,
@@ -36,12 +34,7 @@ export default defineLab(2, ({ step, observe }) => {
   step('iptables-list', extraServicesAddRules)
   step('ipvs', kubeProxiesRunIpvs)
   step('leftovers', leftoversCounted)
-  step('flush', (context) =>
-    nothingLeft(
-      context,
-      findService(context.snapshot, variantIn(context.snapshot).name) && webService(context.snapshot),
-    ),
-  )
+  step('flush', nothingLeft)
   step('kube-ipvs0', dummyDeviceOwnsClusterIPs)
   step('tools', toolsWork)
   step('sets', setsEqualServices)

@@ -90,10 +90,10 @@ function tooFew(snapshot: Snapshot, name: string, ready: number, replicas: numbe
     actual: `${ready} ready ${ready === 1 ? 'endpoint' : 'endpoints'}`,
     ...(wanted > 0 && wanted < replicas
       ? {
-          hint: `Deployment ${name} asks for ${wanted} of the ${replicas} Pods that this lab needs:`,
+          hint: `Deployment ${name} has ${wanted} of the ${replicas} Pods that this lab needs:`,
           next: `kubectl scale deployment ${name} --replicas=${replicas}`,
         }
-      : { hint: 'The Pods say what keeps them from being ready:', next: 'kubectl describe pods -l app=web' }),
+      : { hint: 'The events of the Pods show why they are not ready:', next: 'kubectl describe pods -l app=web' }),
   }
 }
 

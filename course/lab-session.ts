@@ -169,7 +169,7 @@ export class LabSession {
   }
 
   /**
-   * Keeps in the cluster where the learner is (`begun`: at a step or behind the last one). One write after the other; a cluster
+   * Keeps in the cluster where the learner is (`begun`: at a step or after the last one). One write after the other; a cluster
    * that is gone keeps nothing.
    */
   save(progress: LabProgress, begun: boolean): void {

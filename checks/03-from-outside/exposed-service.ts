@@ -33,7 +33,7 @@ export function loadBalancerService(snapshot: Snapshot): ExposedService & { addr
     expected: `an IPv4 address in the status of ${name}`,
     actual: 'none: its EXTERNAL-IP is pending',
     why: 'Kubernetes only requests the address. A load balancer in front of the cluster must assign it and receive the traffic.',
-    hint: 'On kind, LB=own make up starts the load balancer. The events of the Service tell who asked for the address:',
+    hint: 'On kind, LB=own make up starts the load balancer. The events of the Service show which program handles it:',
     next: `kubectl describe service ${name}`,
   })
   return { ...exposed, address }

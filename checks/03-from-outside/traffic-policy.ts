@@ -47,7 +47,7 @@ export async function nodePortAnswersEverywhere({ snapshot, nodes, live }: Check
     expected: `a rule for port ${nodePort} in ${NODE_PORTS}, and the chains that it leads to`,
   })
   const words = {
-    expected: `an answer on port ${nodePort} of every node, asked from outside the cluster`,
+    expected: `an answer on port ${nodePort} of every node to a client outside the cluster`,
     ...(service.externalTrafficPolicy === 'Local' && {
       hint: `${name} has externalTrafficPolicy Local: this step needs it to be Cluster.`,
     }),
@@ -139,10 +139,10 @@ export function loggedClient({ snapshot, nodes }: CheckContext): Truth {
     objectsOf(snapshot).nodes.some(
       (node) => node.name === name && 'node-role.kubernetes.io/control-plane' in node.labels,
     )
-  const asked = free.find(isControlPlane) ?? free[0]
-  if (!asked || service.externalTrafficPolicy !== 'Cluster')
+  const target = free.find(isControlPlane) ?? free[0]
+  if (!target || service.externalTrafficPolicy !== 'Cluster')
     throw new NotApplicable('there is no node without Pods of web whose node port answers')
-  const address = nodeAddressOf(snapshot, asked.name)
+  const address = nodeAddressOf(snapshot, target.name)
   return { accepts: [address], inspect: onNode(OUTSIDE, `curl -s ${address}:${nodePort}`) }
 }
 

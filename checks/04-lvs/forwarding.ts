@@ -47,7 +47,7 @@ const linksSchema = z.array(
   }),
 )
 
-/** The hardware address of the interface that has an address; undefined where `ip` did not say. */
+/** The hardware address of the interface that has an address; undefined if `ip` did not print it. */
 function hardwareAddress(node: NodeView, address: string): string | undefined {
   const read = linksSchema.safeParse(JSON.parse(filesOf(node).get('ip-addr.json') ?? '[]'))
   const links = read.success ? read.data : []

@@ -10,14 +10,14 @@ import type { LvsNodes } from './lvs-nodes.ts'
  * An action of the client: one request (to `192.0.2.10:8101`), a connection that stays open, or the end of those to a node or of all. A
  * `source` is an address of the machine outside to send from.
  */
-export type Act = { ask: string; source?: string } | { hold: string } | { release: string } | 'release all'
+export type Act = { request: string; source?: string } | { hold: string } | { release: string } | 'release all'
 
 /** The actions that open a connection, and so get an answer. */
 type Opening = Exclude<Act, 'release all' | { release: string }>
 const opens = (act: Act): act is Opening => act !== 'release all' && !('release' in act)
 
 /** This number of requests to a virtual server. */
-export const requests = (times: number, to: string): Act[] => Array.from({ length: times }, () => ({ ask: to }))
+export const requests = (times: number, to: string): Act[] => Array.from({ length: times }, () => ({ request: to }))
 
 // Perl is part of every Debian, and one process for all connections avoids a fork for each. They end with a reset, after
 // which IPVS lists them for 10 s instead of two minutes.
@@ -45,7 +45,7 @@ while (<DATA>) {
     next;
   }
   my ($name, $socket) = talk(@words);
-  print '#said ', $name // 'nothing', "\\n";
+  print '#answer ', $name // 'nothing', "\\n";
   exit unless defined $name;
   $held{fileno $socket} = [$name =~ /^(.*):/, $socket] if $act eq 'hold';
 }
@@ -55,7 +55,7 @@ function asLine(act: Act): string {
   if (act === 'release all') return 'release'
   if ('release' in act) return `release ${act.release}`
   if ('hold' in act) return `hold ${act.hold.replace(':', ' ')}`
-  return `ask ${act.ask.replace(':', ' ')} ${act.source ?? ''}`
+  return `request ${act.request.replace(':', ' ')} ${act.source ?? ''}`
 }
 
 const NODE_AND_PORT = /^(\S+):\d+$/
@@ -63,13 +63,13 @@ const NODE_AND_PORT = /^(\S+):\d+$/
 /** Performs actions in order, until an answer is missing. Returns the answers: the names of real servers, `NODE:PORT`. */
 export async function perform(live: LiveCluster, acts: readonly Act[]): Promise<string[]> {
   const { stdout } = await live.onNode(OUTSIDE, `perl - <<'END'\n${CLIENT}\n${acts.map(asLine).join('\n')}\nEND`)
-  return [...stdout.matchAll(/^#said (.*)$/gm)].flatMap(([, name = '']) => (NODE_AND_PORT.test(name) ? name : []))
+  return [...stdout.matchAll(/^#answer (.*)$/gm)].flatMap(([, name = '']) => (NODE_AND_PORT.test(name) ? name : []))
 }
 
 /** The command that sends one request, as the learner types it. */
 function typedCommand(act: Opening): string {
   const source = 'source' in act && act.source !== undefined ? `--interface ${act.source} ` : ''
-  return onNode(OUTSIDE, `curl -sS --max-time 2 ${source}http://${'ask' in act ? act.ask : act.hold}`)
+  return onNode(OUTSIDE, `curl -sS --max-time 2 ${source}http://${'request' in act ? act.request : act.hold}`)
 }
 
 /** Like perform, but fails on the first connection without an answer. */
@@ -83,7 +83,7 @@ export async function expectAnswers(
   expectNone(acts.filter(opens)[answers.length], (act) => ({
     node: director.name,
     inspect: typedCommand(act),
-    expected: `an answer of a real server through ${'ask' in act ? act.ask : act.hold}`,
+    expected: `an answer of a real server through ${'request' in act ? act.request : act.hold}`,
     actual: 'no answer',
     hint,
   }))

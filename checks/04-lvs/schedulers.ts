@@ -134,7 +134,7 @@ export async function schedulersHashSources(context: CheckContext): Promise<void
   for (const { scheduler, missing } of hashing) {
     const port = PORT[scheduler]
     const from = (clients: number, to: number): Act[] =>
-      Array.from({ length: clients }, (_, index) => ({ ask: `${VIP}:${to}`, source: client(index + 1) }))
+      Array.from({ length: clients }, (_, index) => ({ request: `${VIP}:${to}`, source: client(index + 1) }))
     const acts = [...from(CLIENTS, port), ...from(AGAIN, port), ...from(CLIENTS, withoutOne(port))]
     const answers = await expectAnswers(live, lvs, acts, hint)
     const first = answers.slice(0, CLIENTS)

@@ -90,7 +90,7 @@ export function heaviest({ realServers }: LvsNodes, server: VirtualServer): stri
 const REQUESTS = 4
 const FIRST = `${VIP}:${REAL_PORT.masq}`
 const FIRST_SERVER: Wanted = { key: `TCP ${FIRST}`, scheduler: 'rr', forward: 'masq', weights: [1, 1] }
-const CHECK_FIRST = 'make check-4 STEP=virtual-server says why.'
+const CHECK_FIRST = 'make check-4 STEP=virtual-server shows why.'
 
 /** The learner's first virtual server, as later steps need it. */
 export const expectFirstServer = (lvs: LvsNodes): VirtualServer => expectVirtualServer(lvs, FIRST_SERVER)

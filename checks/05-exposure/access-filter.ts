@@ -33,9 +33,9 @@ export async function accessFilterRejects(context: CheckContext): Promise<void> 
   const { snapshot, nodes, live } = context
   expectMode(context, 'ipvs', { hint: CURRENT_RULES })
   for (const node of nodes) expectAccessFilter(node)
-  const scene = clientAndAgent(context)
-  expectPredictedIpvs(context, scene.node)
-  await expectListenerEverywhere(context, scene)
+  const place = clientAndAgent(context)
+  expectPredictedIpvs(context, place.node)
+  await expectListenerEverywhere(context, place)
   expectNodes(nodes)
     .where(
       (where, { expected, actual }) =>
@@ -51,20 +51,20 @@ export async function accessFilterRejects(context: CheckContext): Promise<void> 
       'ipvs',
       'every address of kube-ipvs0 in KUBE-IPVS-IPS, and every port of a Service in KUBE-CLUSTER-IP',
     )
-  const view = snapshot.node(scene.node)
+  const view = snapshot.node(place.node)
   const service = webService(snapshot)
-  const by = expectPacket(view, scene.client, agentAt(service.address), {
+  const by = expectPacket(view, place.client, agentAt(service.address), {
     inspect: 'iptables -nvL INPUT',
     expected: `that ${ACCESS_FILTER} is what stops a packet for ${service.address}:${AGENT_PORT}`,
     hint: 'Remove your own rules: iptables -D instead of -I.',
   }).isStopped(({ chain }) => chain === ACCESS_FILTER)
   if (!live) return
   const closed = async () => {
-    await expectClosed(live, clusterIPs(snapshot), { scene, hint: CURRENT_RULES, service, view })
+    await expectClosed(live, clusterIPs(snapshot), { place, hint: CURRENT_RULES, service, view })
     return 0
   }
   const expected = `packets on the rule of ${ACCESS_FILTER} that rejects`
-  await expectCounted(live, { node: scene.node, rule: by, inspect: LIST_FILTER }, closed, {
+  await expectCounted(live, { node: place.node, rule: by, inspect: LIST_FILTER }, closed, {
     answers: 0,
     counted: true,
     expected,

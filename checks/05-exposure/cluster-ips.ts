@@ -27,16 +27,16 @@ export const clusterIPsLeadNowhere = onceSeen('closed-in-iptables-mode', async (
   expectMode(context, 'iptables', {
     hint: 'make iptables, then make flush-nat; this lab begins in that mode (make reset-5).',
   })
-  const scene = clientAndAgent(context)
-  await expectListenerEverywhere(context, scene)
-  chainsLeadToPods({ ...context, nodes: [snapshot.node(scene.node)] })
+  const place = clientAndAgent(context)
+  await expectListenerEverywhere(context, place)
+  chainsLeadToPods({ ...context, nodes: [snapshot.node(place.node)] })
   const { address } = webService(snapshot)
-  expectPacket(snapshot.node(scene.node), scene.client, agentAt(address), {
+  expectPacket(snapshot.node(place.node), place.client, agentAt(address), {
     inspect: 'ip -brief address',
-    expected: `that no interface of ${scene.node} has a ClusterIP`,
+    expected: `that no interface of ${place.node} has a ClusterIP`,
     hint: 'The addresses are leftovers of IPVS mode: make flush-nat removes them.',
   }).isNotDelivered()
-  if (live) await expectClosed(live, [address], { scene, hint: 'make flush-nat removes the leftovers of IPVS mode.' })
+  if (live) await expectClosed(live, [address], { place, hint: 'make flush-nat removes the leftovers of IPVS mode.' })
   return { address }
 })
 
@@ -44,13 +44,13 @@ export const clusterIPsLeadNowhere = onceSeen('closed-in-iptables-mode', async (
 export const everyClusterIPLeadsToAgent = onceSeen('exposed-in-ipvs-mode', async (context) => {
   const { snapshot, live } = context
   expectMode(context, 'ipvs', { hint: OLD_RULES })
-  const scene = clientAndAgent(context)
-  expectPredictedIpvs(context, scene.node)
-  await expectListenerEverywhere(context, scene)
-  const view = snapshot.node(scene.node)
+  const place = clientAndAgent(context)
+  expectPredictedIpvs(context, place.node)
+  await expectListenerEverywhere(context, place)
+  const view = snapshot.node(place.node)
   const addresses = clusterIPs(snapshot)
   for (const address of addresses)
-    expectPacket(view, scene.client, agentAt(address), {
+    expectPacket(view, place.client, agentAt(address), {
       inspect: 'iptables -nvL INPUT; ip -brief address show kube-ipvs0',
       expected: `a packet of the client for ${address}:${AGENT_PORT} delivered to a listener on the node`,
       hint: (path) =>
@@ -58,7 +58,7 @@ export const everyClusterIPLeadsToAgent = onceSeen('exposed-in-ipvs-mode', async
           ? OLD_RULES
           : 'Remove the rules that you added yourself, and check that IPVS mode is complete.',
     }).isDelivered()
-  if (live) await expectOpen(live, addresses, scene.node)
+  if (live) await expectOpen(live, addresses, place.node)
   return { version: view.kubeProxyVersion, addresses }
 })
 
@@ -66,14 +66,14 @@ export const everyClusterIPLeadsToAgent = onceSeen('exposed-in-ipvs-mode', async
 export const ownFilterCloses = onceSeen('own-filter-closed', async (context) => {
   const { snapshot, live } = context
   expectMode(context, 'ipvs', { hint: OLD_RULES })
-  const scene = clientAndAgent(context)
-  expectPredictedIpvs(context, scene.node)
-  await expectListenerEverywhere(context, scene)
+  const place = clientAndAgent(context)
+  expectPredictedIpvs(context, place.node)
+  await expectListenerEverywhere(context, place)
   const service = webService(snapshot)
   const addresses = clusterIPs(snapshot)
   for (const { name } of nodesOfAgents(snapshot)) {
     const view = withoutAccessFilter(snapshot.node(name))
-    const source = name === scene.node ? scene.client : (podOn(snapshot, name) ?? scene.client)
+    const source = name === place.node ? place.client : (podOn(snapshot, name) ?? place.client)
     for (const address of addresses)
       expectPacket(view, source, agentAt(address), {
         inspect: 'iptables -nvL INPUT',
@@ -85,9 +85,9 @@ export const ownFilterCloses = onceSeen('own-filter-closed', async (context) => 
       hint: 'Match address and port against the set KUBE-CLUSTER-IP, and stop only packets that are not in it.',
     }).isNotStopped()
   }
-  const view = snapshot.node(scene.node)
+  const view = snapshot.node(place.node)
   const hint = 'The rule must be in INPUT of that node.'
-  if (live) await expectClosed(live, addresses, { scene, hint, service, view })
+  if (live) await expectClosed(live, addresses, { place, hint, service, view })
   return { addresses }
 })
 
@@ -95,16 +95,16 @@ export const ownFilterCloses = onceSeen('own-filter-closed', async (context) => 
 export const boundAgentIsClosed = onceSeen('bound-agent-closed', async (context) => {
   const { snapshot, live } = context
   expectMode(context, 'ipvs', { hint: OLD_RULES })
-  const scene = clientAndAgent(context)
-  await expectListenerOnNodeAddress(context, scene)
+  const place = clientAndAgent(context)
+  await expectListenerOnNodeAddress(context, place)
   const { address } = webService(snapshot)
-  expectPacket(withoutAccessFilter(snapshot.node(scene.node)), scene.client, agentAt(address), {
+  expectPacket(withoutAccessFilter(snapshot.node(place.node)), place.client, agentAt(address), {
     inspect: 'iptables -nvL INPUT',
     expected: 'that no rule is needed to close the ClusterIPs to this agent',
     hint: 'Remove your own filter on every node: iptables -D in place of -I.',
   }).isDelivered()
   const hint = 'Is it bound to the address of the node?'
-  if (live) await expectClosed(live, clusterIPs(snapshot), { scene, hint })
+  if (live) await expectClosed(live, clusterIPs(snapshot), { place, hint })
   return { address }
 })
 

@@ -112,8 +112,8 @@ function expectAgentOnNode(replies: readonly AgentReply[], { node, nodeAddress }
 /** web has its Pods, the client is ready, and the agent beside it answers on the node's own address. */
 export async function agentAnswers(context: CheckContext): Promise<void> {
   backendsOnTwoNodes(context)
-  const scene = clientAndAgent(context)
-  if (context.live) expectAgentOnNode(await requestAgents(context.live, [scene.nodeAddress]), scene)
+  const place = clientAndAgent(context)
+  if (context.live) expectAgentOnNode(await requestAgents(context.live, [place.nodeAddress]), place)
 }
 
 /** The client reaches the agent of its own node through all these addresses. */
@@ -125,7 +125,7 @@ export async function expectOpen(live: LiveCluster, addresses: readonly string[]
 
 /** The addresses that must still answer. */
 interface StillOpen {
-  scene: ClientAndAgent
+  place: ClientAndAgent
   hint: string
   /** A Service that must still answer, and the client's node. */
   service?: WebService
@@ -137,8 +137,8 @@ interface StillOpen {
  * ignored). The agent still answers on the node's own address, and so does the Service.
  */
 export async function expectClosed(live: LiveCluster, addresses: readonly string[], open: StillOpen): Promise<void> {
-  const { scene, hint, service, view } = open
-  const { client, node, nodeAddress } = scene
+  const { place, hint, service, view } = open
+  const { client, node, nodeAddress } = place
   const closed = addresses.map((address) => ({ ...agentAt(address), seconds: DROPPED_SECONDS }))
   const usual = service ? [{ address: service.address, port: service.port }] : []
   const { stdout } = await live.inPod(CLIENT, httpRequests([...closed, agentRequest(nodeAddress), ...usual]))
@@ -153,7 +153,7 @@ export async function expectClosed(live: LiveCluster, addresses: readonly string
       by === undefined ? 'a connection was accepted there, without an answer in time' : `the agent of ${by} answers`,
     hint,
   }))
-  expectAgentOnNode(replies, scene)
+  expectAgentOnNode(replies, place)
   if (!service || !view) return
   const ofService = all.filter(({ index }) => index === replies.length)
   const route = { snapshot: view.snapshot, node: view.name, sender: { pod: client }, target: service }

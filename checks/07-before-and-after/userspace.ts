@@ -134,7 +134,7 @@ export const rulesLeadToListeners = onceInUserspaceMode(RELAY_NOTE, async (conte
     if (live)
       await expectListener(live, { node: node.name, port }, (addresses) => addresses.length > 0, {
         expected: `kube-proxy's listener on port ${port}, to which the rules of web redirect`,
-        hint: 'Its log tells whether it runs:',
+        hint: 'Its log shows whether it runs:',
         next: 'make kube-proxy-logs',
       })
     ports[node.name] = port
@@ -173,7 +173,7 @@ async function refusalsInLog(
   return expectFound(lines.length || undefined, {
     node,
     inspect: `kubectl -n kube-system logs ${pod} --tail=20`,
-    expected: `lines of kube-proxy that say "Dial failed" for ${deaf.address}`,
+    expected: `lines of kube-proxy with "Dial failed" for ${deaf.address}`,
     actual: 'none in the last minute',
   })
 }

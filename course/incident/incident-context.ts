@@ -155,7 +155,7 @@ export class IncidentContext {
   /** The symptom if the node port does not answer on every node; each node is requested from the next one. */
   async nodePortEverywhere(port = this.environment.nodePort): Promise<Symptom | undefined> {
     const { nodes } = this.environment
-    const asked = await Promise.all(
+    const symptoms = await Promise.all(
       nodes.map(async (node, index) => {
         const from = nodes[(index + 1) % nodes.length] ?? node
         const url = `http://${addressOf(this.environment, node)}:${port}/`
@@ -163,7 +163,7 @@ export class IncidentContext {
         return complaint(answers, `make exec NODE=${from} CMD='curl -sS --max-time 2 ${url}'`, `an answer from ${node}`)
       }),
     )
-    return asked.find((symptom) => symptom !== undefined)
+    return symptoms.find((symptom) => symptom !== undefined)
   }
 
   /** The number of the customer's requests that each Pod of the shop received, by the Pods' access logs. */

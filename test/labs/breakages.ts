@@ -1,6 +1,6 @@
-// One thing broken on a solved cluster, and the step that must say so.
+// One thing broken on a solved cluster, and the step that must fail.
 
-/** What a breakage may ask about the node it is made on. */
+/** The facts that a breakage may use. */
 export interface BreakageEnvironment {
   node: string
   /** ClusterIP of web. */
@@ -23,7 +23,7 @@ export interface Breakage {
   break(environment: BreakageEnvironment): string
   /** Shell text that puts back exactly what was broken; without it the iptables tables are restored as they were. */
   repair?(environment: BreakageEnvironment): string
-  /** What it does to packets between nodes shows at either end. */
+  /** Its effect on packets between nodes is visible at either end. */
   eitherEnd?: true
   /** Made on the node of the client, or of the first backend, instead of any. */
   at?: 'client' | 'backend'
@@ -58,7 +58,7 @@ const rules: Breakage[] = [
     break: () => editTable('nat', 's#(-A KUBE-SERVICES ! -s) [0-9.]+/16#\\1 10.99.0.0/16#'),
   },
   {
-    what: 'a foreign rule stands before the jump of PREROUTING',
+    what: 'a foreign rule is before the jump of PREROUTING',
     step: 'prerouting',
     break: () => 'iptables -t nat -I PREROUTING -d 203.0.113.9 -j RETURN',
   },
@@ -70,7 +70,7 @@ const rules: Breakage[] = [
   { what: 'the node-port chain is emptied', step: 'prerouting', break: () => 'iptables -t nat -F KUBE-NODE-PORT' },
   { what: 'the jump of OUTPUT is deleted', step: 'output', break: () => deleteRule('OUTPUT', 'KUBE-SERVICES') },
   {
-    what: 'a foreign rule stands before the jump of OUTPUT',
+    what: 'a foreign rule is before the jump of OUTPUT',
     step: 'output',
     break: () => 'iptables -t nat -I OUTPUT -d 203.0.113.9 -j RETURN',
   },

@@ -1,4 +1,4 @@
-// One thing broken on one node of a cluster on which lab 1 is solved, and the step that must say so.
+// One thing broken on one node of a cluster on which lab 1 is solved, and the step that must fail.
 
 export interface BreakageEnvironment {
   node: string
@@ -28,7 +28,7 @@ const deleteLine = (table: string, pattern: string) => editTable(table, `/${patt
 
 export const breakages: Breakage[] = [
   {
-    what: 'a rule of a Service that the lab does not speak of is deleted',
+    what: 'a rule of a Service that the lab does not use is deleted',
     step: 'whole',
     at: 'other',
     break: () => deleteLine('nat', '-A KUBE-SERVICES .*kube-dns:metrics'),
@@ -98,7 +98,7 @@ export const breakages: Breakage[] = [
     break: () => editTable('nat', 's#(-A KUBE-SEP-.*"default/web".*--to-destination) [0-9.]+:80#\\1 10.244.77.7:80#'),
   },
   {
-    what: 'a foreign rule stands before the jump of PREROUTING',
+    what: 'a foreign rule is before the jump of PREROUTING',
     step: 'chains',
     at: 'other',
     break: () => 'iptables -t nat -I PREROUTING -d 203.0.113.9 -j RETURN',
@@ -147,13 +147,13 @@ export const breakages: Breakage[] = [
     break: () => deleteLine('nat', '-A KUBE-POSTROUTING .*-j MASQUERADE'),
   },
   {
-    what: 'nothing rejects packets for nobody',
+    what: 'no rule rejects packets for the Service nobody',
     step: 'no-endpoints',
     at: 'other',
     break: ({ nobody }) => deleteLine('filter', `-A KUBE-SERVICES .*-d ${nobody}/32`),
   },
   {
-    what: 'packets for nobody are dropped',
+    what: 'packets for the Service nobody are dropped',
     step: 'no-endpoints',
     at: 'other',
     break: ({ nobody }) => `iptables -I OUTPUT -d ${nobody} -j DROP`,

@@ -47,7 +47,7 @@ describe('one thing broken on one machine', () => {
   })
 
   test('kube-proxy excludes no range: excluded fails', async () => {
-    // What was seen once holds; here nobody has seen it.
+    // A step that passed once remains passed: its note is deleted first.
     await own.bench.delete('ConfigMap', 'lab-4')
     await excludeRanges(own.bench, [])
     expect((await own.judged('excluded'))?.verdict).toBe('failed')

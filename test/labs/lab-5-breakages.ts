@@ -1,4 +1,4 @@
-// One thing broken while a step of lab 5 is solved and not yet graded: the step must say so.
+// One thing broken while a step of lab 5 is solved and not yet graded: the step must fail.
 
 export interface BreakageEnvironment {
   /** Node of the client. */
@@ -41,7 +41,7 @@ export const breakages: Breakage[] = [
     break: () => editFilter('s/(-A FORWARD .*--dport) 80/\\1 81/'),
   },
   {
-    what: 'a rule of the reader closes one ClusterIP',
+    what: 'a rule of the learner closes one ClusterIP',
     step: 'exposed',
     break: () => 'iptables -I INPUT -d 10.96.0.1 -p tcp --dport 9100 -j REJECT',
   },
@@ -76,11 +76,11 @@ export const breakages: Breakage[] = [
     break: () => 'iptables -I INPUT -d 10.96.0.0/16 -j REJECT',
   },
   {
-    what: 'a filter stands although none is needed',
+    what: 'a filter is there although none is needed',
     step: 'bound',
     break: () => 'iptables -I INPUT -d 10.96.0.0/16 -p tcp --dport 9100 -j REJECT',
   },
-  { what: "nobody reaches the agent's own address", step: 'bound', break: () => agentsPort },
+  { what: "the agent's own address is unreachable", step: 'bound', break: () => agentsPort },
   {
     what: 'the jump to the filter is deleted',
     step: 'access-filter',
@@ -103,7 +103,7 @@ export const breakages: Breakage[] = [
     break: ({ web }) => `ipset del KUBE-IPVS-IPS ${web}`,
     repair: ({ web }) => `ipset -exist add KUBE-IPVS-IPS ${web}`,
   },
-  { what: 'a rule of the reader is asked first', step: 'access-filter', break: () => agentsPort },
+  { what: 'a rule of the learner matches first', step: 'access-filter', break: () => agentsPort },
   {
     what: 'a rule that only counts is forgotten',
     step: 'whole',

@@ -1,4 +1,4 @@
-// What labs/06-scale/README.md tells the reader to type is typed, from the first line to the last, and works. On a machine that is busy
+// Every command in labs/06-scale/README.md is typed, in order, and works. On a machine that is busy
 // with other tests noise may hide a shape.
 
 import { typeText } from './typed-text.ts'

@@ -28,7 +28,7 @@ const keepRun = (kept: Measurement) => writeNotes(own.bench.client, lab.number, 
 
 testUnsolved(own)
 
-test('both modes are measured on one node, and the files are where the text says', async () => {
+test('both modes are measured on one node, and the files are where the text names them', async () => {
   const { folder } = await measureHere(own.cluster, own.bench.client, silent, {
     env: { MAX: '100', ENDPOINTS: '2' },
     effort: { visits: 2, rounds: 6, blocks: 6, changes: 6 },

@@ -1,4 +1,4 @@
-// One thing broken while a step of lab 7 is solved and not yet graded: the step must say so.
+// One thing broken while a step of lab 7 is solved and not yet graded: the step must fail.
 
 export interface BreakageEnvironment {
   /** Node of the client. */
@@ -32,7 +32,7 @@ const editNat = (sed: string) => `iptables-save -c -t nat | sed -E '${sed}' | ip
 
 export const breakages: Breakage[] = [
   {
-    what: 'nobody answers, the deaf Pod and the others alike',
+    what: 'no endpoint answers',
     step: 'stage',
     named: false,
     break: () => 'iptables -I FORWARD -p tcp --dport 80 -j REJECT',
@@ -50,13 +50,13 @@ export const breakages: Breakage[] = [
     break: ({ web }) => editNat(`/-A KUBE-PORTALS-CONTAINER -d ${web}.32 /d`),
   },
   {
-    what: 'what the node itself sends is led to no listener',
+    what: 'packets of the node itself are led to no listener',
     step: 'relay',
     elsewhere: true,
     break: () => editNat('/-A OUTPUT .*KUBE-PORTALS-HOST/d'),
   },
   {
-    what: 'a rule leads to a port where nobody listens',
+    what: 'a rule leads to a port without a listener',
     step: 'relay',
     break: ({ web }) => editNat(`s/(-A KUBE-PORTALS-CONTAINER -d ${web}.32 .*--to-ports) [0-9]+/\\1 9/`),
   },

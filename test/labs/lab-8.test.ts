@@ -19,7 +19,7 @@ const own = await LabTest.of(INCIDENT_LAB, { asBooted: true })
 const { lab, spec } = own
 const repairSteps = ['report', 'cause', 'rules', 'whole']
 
-/** The verdicts of one look, without waiting for anything. */
+/** The verdicts on one snapshot, without waiting. */
 async function verdicts(only = repairSteps): Promise<Record<string, string>> {
   const outcomes = await judgeRound(spec, await own.snapshot(), own.source.live, only)
   return Object.fromEntries(
@@ -40,8 +40,8 @@ async function playThrough(incident: Incident): Promise<void> {
   expect(note.choices).toContain(incident.id)
 
   const unsolved = await verdicts()
-  expect(unsolved.report, 'the symptom shows').toMatch(/^failed/)
-  expect(unsolved.cause, 'the cause stands').toMatch(/^failed/)
+  expect(unsolved.report, 'the symptom appears').toMatch(/^failed/)
+  expect(unsolved.cause, 'the cause is present').toMatch(/^failed/)
 
   for (const wrong of incident.wrongFixes) {
     await wrong.play(own.bench, environment)
@@ -78,16 +78,16 @@ const { SEED, INCIDENTS } = process.env
 const first = SEED ? Number.parseInt(createHash('sha256').update(SEED).digest('hex').slice(0, 8), 16) : 0
 const chosen = incidents.filter((_incident, index) => INCIDENTS === 'all' || (index + first) % 4 === 0)
 
-describe('each shows, refuses a wrong fix and accepts the right one', () => {
+describe('each incident appears, a wrong fix is refused and the right one passes', () => {
   test.each(chosen.map((incident) => [incident.id, incident] as const))('%s', async (_id, incident) =>
     playThrough(incident),
   )
 })
 
-test('an incident that went away without a repair gives no points, and `make flush-nat` is a repair', async () => {
+test('an incident that disappeared without a repair gives no points, and `make flush-nat` is a repair', async () => {
   const { sealed } = await openNext(own.bench, { seed: 'test', id: 'untracked' })
   const { node = '', shop } = unseal(sealed)?.environment ?? {}
-  // As kube-proxy would: by nobody's command.
+  // As kube-proxy would, without a command that the cluster records.
   await runOnNode(own.cluster, node, `iptables -t raw -D PREROUTING -d ${shop} -p tcp -j CT --notrack`)
   for (const verdict of Object.values(await verdicts(['report', 'cause', 'rules', 'whole'])).slice(0, 2))
     expect(verdict).toMatch(/^failed: there was no repair/)
@@ -96,7 +96,7 @@ test('an incident that went away without a repair gives no points, and `make flu
   expect(await verdicts(repairSteps)).toEqual(Object.fromEntries(repairSteps.map((id) => [id, 'passed'])))
 })
 
-test('only a cause of the list is a diagnosis, and a wrong one reports what it costs', async () => {
+test('only a cause of the list is a diagnosis, and a wrong one reports its cost', async () => {
   const { choices, sealed } = await openNext(own.bench, { seed: 'test', id: 'untracked' })
   const wrong = choices.find((id) => id !== unseal(sealed)?.id) ?? ''
   const guesses = async () => {
@@ -117,7 +117,7 @@ test('only a cause of the list is a diagnosis, and a wrong one reports what it c
   expect(outcomes).toMatchObject([{ id: 'diagnosis', verdict: 'passed', cost: 5 }])
 })
 
-test('a later sync comes behind the first one of a kube-proxy that has just started', async () => {
+test('a later sync follows the first one of a kube-proxy that has just started', async () => {
   const [node = ''] = await own.cluster.nodes()
   await resetLab(lab, own.bench)
   const jump = 'POSTROUTING -m comment --comment "kubernetes postrouting rules" -j KUBE-POSTROUTING'
@@ -131,10 +131,10 @@ test('a later sync comes behind the first one of a kube-proxy that has just star
   }
 })
 
-const healing = [['the beginning of another lab', 1] as const, ['reset', INCIDENT_LAB] as const]
+const reverting = [['the beginning of another lab', 1] as const, ['reset', INCIDENT_LAB] as const]
 
-test.each(INCIDENTS === 'all' ? healing : healing.slice(0, 1))(
-  '%s heals what nobody repaired, and closes the shop',
+test.each(INCIDENTS === 'all' ? reverting : reverting.slice(0, 1))(
+  '%s reverts an incident that was not repaired, and closes the shop',
   async (_what, number) => {
     const { sealed } = await openNext(own.bench, { seed: 'test', id: 'ip-forward-off' })
     await resetLab(readLab(number), own.bench)

@@ -1,6 +1,6 @@
-// One thing broken on one node of a cluster that solved lab 3, and the step that must say so.
+// One thing broken on one node of a cluster that solved lab 3, and the steps that must fail.
 
-/** What a breakage may ask about the place where it is made. */
+/** The facts that a breakage may use. */
 export interface OutsideEnvironment {
   /** The node port of web-np. */
   nodePort: number
@@ -13,9 +13,9 @@ export interface OutsideEnvironment {
 
 export interface OutsideBreakage {
   what: string
-  /** The steps that must say so. */
+  /** The steps that must fail. */
   steps: string[]
-  /** On a worker unless it says otherwise. */
+  /** By default on a worker. */
   at?: 'control-plane'
   break(environment: OutsideEnvironment): string
   /** Without it the iptables tables are restored as they were. */
@@ -25,12 +25,12 @@ export interface OutsideBreakage {
 const deleteRule = (table: string, chain: string, pattern: string) =>
   `iptables -t ${table} -D ${chain} $(iptables -t ${table} -L ${chain} -n --line-numbers | awk '/${pattern}/ {print $1; exit}')`
 
-/** Nobody's rule that stops packets before any Service sees them; its table may not be there to be restored. */
+/** A foreign rule that drops packets before any rule of a Service; its table may not be there to be restored. */
 const raw = (action: '-I' | '-D', match: string) => `iptables -t raw ${action} PREROUTING ${match} -j DROP`
 
 export const outsideBreakages: OutsideBreakage[] = [
   {
-    what: 'a rule of a Service that the lab does not speak of is deleted',
+    what: 'a rule of a Service that the lab does not use is deleted',
     steps: ['whole'],
     break: () => deleteRule('nat', 'KUBE-SERVICES', 'kube-dns:metrics'),
   },
@@ -52,7 +52,7 @@ export const outsideBreakages: OutsideBreakage[] = [
     break: () => deleteRule('nat', 'KUBE-SERVICES', 'KUBE-NODEPORTS'),
   },
   {
-    what: 'another rule stands behind the jump to KUBE-NODEPORTS',
+    what: 'another rule follows the jump to KUBE-NODEPORTS',
     steps: ['node-port'],
     break: () => 'iptables -t nat -A KUBE-SERVICES -d 203.0.113.9 -j RETURN',
   },
@@ -97,7 +97,7 @@ export const outsideBreakages: OutsideBreakage[] = [
     break: ({ balanced }) => `iptables -t nat -A KUBE-EXT-${balanced.hash} -j KUBE-SVC-${balanced.hash}`,
   },
   {
-    what: 'what goes to Pods is masqueraded by somebody else',
+    what: 'another rule masquerades packets to Pods',
     steps: ['local-policy'],
     break: () => 'iptables -t nat -I POSTROUTING -d 10.244.0.0/16 -j MASQUERADE',
   },

@@ -15,7 +15,7 @@ const timeoutOf = (seconds: number) => seconds * 1000 * timeoutScale()
 
 /**
  * Registers a test for every fence of a lab's text: all of them are typed into one shell, in order, on a cluster of their own.
- * `excuse` is what a fence that fails may say, where that is the machine's doing.
+ * `excuse` matches the output of a fence that may fail because of the machine.
  */
 export function typeText(number: number, excuse?: RegExp): void {
   const name = `k8s-guide-text-${number}`

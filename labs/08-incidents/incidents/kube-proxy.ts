@@ -69,7 +69,7 @@ export const foreignProxy: Incident = {
     'No client in the cluster gets an answer from the shop, not even a refusal. It has its address, its Pods, its endpoints; a test with a mesh was cancelled last night.',
   hints: [
     'Look for the address of the Service in the rules of a node. Which rules match it?',
-    'kube-proxy ignores the Service, on every node alike, and no log contains an error. So it is configured that way.',
+    'kube-proxy ignores the Service, on all nodes, and no log contains an error. So it is configured that way.',
     'Which labels of a Service does kube-proxy evaluate? `kubectl get service shop --show-labels`.',
   ],
   break: (bench) => label(bench, 'mesh'),

@@ -73,8 +73,8 @@ export const missingMasquerade: Incident = {
       stateOf(snapshot.node(firstNode(environment)))
         .iptables.get('nat')
         ?.get('POSTROUTING')?.rules ?? []
-    const stands = rules.some(({ spec }) => spec.endsWith('-j KUBE-POSTROUTING'))
-    return stands ? undefined : `POSTROUTING of ${firstNode(environment)} does not lead to KUBE-POSTROUTING`
+    const isThere = rules.some(({ spec }) => spec.endsWith('-j KUBE-POSTROUTING'))
+    return isThere ? undefined : `POSTROUTING of ${firstNode(environment)} does not lead to KUBE-POSTROUTING`
   },
   wrongFixes: [
     {
