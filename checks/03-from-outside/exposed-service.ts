@@ -1,14 +1,10 @@
-import { serviceHash } from '../../dataplane/kube-proxy/rule-text.ts'
 import type { Service } from '../../dataplane/objects.ts'
-import { targetOf } from '../../dataplane/rule-text.ts'
 import type { CheckContext } from '../../grading/check-context.ts'
-import { inChain } from '../../grading/difference-report.ts'
-import { evaluate } from '../../grading/evaluate.ts'
-import { expectNodes } from '../../grading/expect-node.ts'
 import { expectField, expectFound } from '../../grading/expect-object.ts'
-import { type NodeView, objectsOf, type Snapshot } from '../../grading/snapshot.ts'
+import { objectsOf, type Snapshot } from '../../grading/snapshot.ts'
 import { personalise, variantIn } from '../../grading/variant.ts'
 import { findService, WEB_NAMESPACE, webService } from '../../grading/web-service.ts'
+import { expectServiceChains } from '../01-iptables/service-chains.ts'
 import { backendsOnTwoNodes } from '../web-client.ts'
 
 /** A Service of the learner that outside clients can reach, in front of the web Pods, and the first of its TCP ports. */
@@ -73,35 +69,6 @@ function expectExposed(snapshot: Snapshot, type: 'NodePort' | 'LoadBalancer', su
     actual: 'no such Service',
     hint: personalise(`kubectl expose deployment web --name web-${suffix} --type ${type} --port 80`, variant),
   })
-}
-
-/**
- * Every chain of a Service (KUBE-SVC-, KUBE-SVL-, KUBE-EXT-, KUBE-FW-, KUBE-XLB-), those of its endpoints, and the chains
- * that jump to them equal the prediction on every node.
- */
-export function expectServiceChains(
-  nodes: readonly NodeView[],
-  service: Service,
-  { chains, inspect, expected }: { chains: readonly string[]; inspect: string; expected: string },
-): void {
-  const hashes = service.ports.map(({ name, protocol }) => {
-    const portName = `${service.namespace}/${service.name}${name === '' ? '' : `:${name}`}`
-    return serviceHash(portName, protocol.toLowerCase())
-  })
-  const isOfService = (chain: string) => hashes.some((hash) => chain.endsWith(hash))
-  const predicted = nodes.flatMap((node) => [
-    ...(evaluate(node, 'iptables').expected.iptables.get('nat')?.values() ?? []),
-  ])
-  const jumps = predicted.filter(({ name }) => isOfService(name)).flatMap(({ rules }) => rules)
-  const targets = new Set(jumps.map(({ spec }) => targetOf(spec)))
-  const isOfEndpoint = (chain: string) => chain.startsWith('KUBE-SEP-') && targets.has(chain)
-  expectNodes(nodes)
-    .where(
-      (where) =>
-        inChain(...chains)(where) || ('chain' in where && (isOfService(where.chain) || isOfEndpoint(where.chain))),
-      inspect,
-    )
-    .equalPrediction('iptables', expected)
 }
 
 /** web runs on two workers, and every node has the chains of its ClusterIP. */

@@ -6,7 +6,8 @@ import type { LiveCluster } from '../../grading/live-cluster.ts'
 import type { Snapshot } from '../../grading/snapshot.ts'
 import { webService } from '../../grading/web-service.ts'
 import { DeadlineError, waitFor } from '../../host/wait.ts'
-import { expectServiceChains, loadBalancerService } from './exposed-service.ts'
+import { expectServiceChains } from '../01-iptables/service-chains.ts'
+import { loadBalancerService } from './exposed-service.ts'
 import {
   addressesOutside,
   DROPPED_SECONDS,

@@ -10,7 +10,8 @@ import type { Truth } from '../../grading/question.ts'
 import { type NodeView, nodeAddressOf, objectsOf, stateOf } from '../../grading/snapshot.ts'
 import { webService } from '../../grading/web-service.ts'
 import { OUTSIDE } from '../../host/outside.ts'
-import { expectPolicy, expectServiceChains, localService, nodePortService } from './exposed-service.ts'
+import { expectServiceChains } from '../01-iptables/service-chains.ts'
+import { expectPolicy, localService, nodePortService } from './exposed-service.ts'
 import {
   addressesOutside,
   DROPPED_SECONDS,
