@@ -6,8 +6,8 @@ import type { StepOutcome } from '../../grading/failure.ts'
 import { judgeRound } from '../../grading/judge.ts'
 import { findService, webService } from '../../grading/web-service.ts'
 import { waitFor } from '../../host/wait.ts'
-import { type BreakageEnvironment, breakages } from './breakages.ts'
-import { clusterBreakages } from './cluster-breakages.ts'
+import { type BreakageEnvironment, breakages } from './lab-2-breakages.ts'
+import { objectChanges } from './lab-2-object-changes.ts'
 import { LabTest, testUnsolved } from './own-cluster.ts'
 
 /** Steps that are judged from state alone, quickly, beside the one that a breakage is about. */
@@ -53,7 +53,7 @@ describe('one thing broken on one node', () => {
 })
 
 describe('an object of the cluster changed', () => {
-  test.each(clusterBreakages)('$what: $step fails', async ({ step, break: breakIt, repair }) => {
+  test.each(objectChanges)('$what: $step fails', async ({ step, break: breakIt, repair }) => {
     await breakIt(own.bench)
     try {
       await waitFor('the step to fail', 20_000, async () => (await own.judged(step))?.verdict === 'failed')

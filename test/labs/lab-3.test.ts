@@ -7,7 +7,7 @@ import { serviceHash } from '../../dataplane/kube-proxy/rule-text.ts'
 import { judge, judgeRound } from '../../grading/judge.ts'
 import { objectsOf } from '../../grading/snapshot.ts'
 import { OUTSIDE } from '../../host/outside.ts'
-import { type OutsideEnvironment, outsideBreakages } from './outside-breakages.ts'
+import { breakages, type OutsideEnvironment } from './lab-3-breakages.ts'
 import { LabTest, passed, testUnsolved, verdictsOf } from './own-cluster.ts'
 
 const own = await LabTest.of(3)
@@ -89,7 +89,8 @@ describe('one thing broken on one node', () => {
     environment.balanced.healthPort = find('web-lb')?.healthCheckNodePort ?? 0
   })
 
-  test.each(outsideBreakages)('$what: $steps fail', async ({ at, steps, break: breakIt, repair }) => {
+  test.each(breakages)('$what: $step', async ({ at, step, break: breakIt, repair }) => {
+    const steps = step.split(', ')
     const node = `lab-3-test-${at ?? 'worker2'}`
     const restore = repair && { repair: repair(environment) }
     const verdicts = await own.whileBroken(node, breakIt(environment), () => verdictsAlone(steps), restore)

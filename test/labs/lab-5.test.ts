@@ -8,7 +8,7 @@ import { restartKubeProxyPods } from '../../cluster/kube-proxy/rollout.ts'
 import { resetLab } from '../../course/lab-reset.ts'
 import { judge, judgeRound } from '../../grading/judge.ts'
 import { webService } from '../../grading/web-service.ts'
-import { type Breakage, type BreakageEnvironment, breakages, wrongAnswers } from './lab-5-breakages.ts'
+import { type BreakageEnvironment, breakages, type Lab5Breakage, wrongAnswers } from './lab-5-breakages.ts'
 import { LabTest, passed, RESTORE, testUnsolved, verdictsOf } from './own-cluster.ts'
 
 const own = await LabTest.of(5)
@@ -29,7 +29,7 @@ async function readEnvironment(): Promise<BreakageEnvironment> {
 /** Judges a step on a snapshot of the workers, which is all that a breakage can show. */
 const judgedOnWorkers = async (id: string) => own.judged(id, await own.snapshotOf((await own.cluster.nodes()).slice(1)))
 
-async function expectFailure({ what, step, elsewhere, ...breakage }: Breakage): Promise<void> {
+async function expectFailure({ what, step, elsewhere, ...breakage }: Lab5Breakage): Promise<void> {
   const node = elsewhere ? environment.other : environment.node
   const repair = `${RESTORE}\n${breakage.repair?.(environment) ?? ''}`
   const outcome = await own.whileBroken(node, breakage.break(environment), () => judgedOnWorkers(step), { repair })

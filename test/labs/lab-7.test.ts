@@ -7,7 +7,7 @@ import { evaluate } from '../../grading/evaluate.ts'
 import { judge, judgeRound } from '../../grading/judge.ts'
 import { webService } from '../../grading/web-service.ts'
 import { waitFor } from '../../host/wait.ts'
-import { type Breakage, type BreakageEnvironment, breakages, wrongAnswers } from './lab-7-breakages.ts'
+import { type BreakageEnvironment, breakages, type Lab7Breakage, wrongAnswers } from './lab-7-breakages.ts'
 import { LabTest, RESTORE } from './own-cluster.ts'
 
 const own = await LabTest.of(7)
@@ -41,12 +41,12 @@ async function settled(mode: 'iptables' | 'nftables'): Promise<void> {
   })
 }
 
-async function expectFailure({ what, step, elsewhere, nft, named = true, ...breakage }: Breakage): Promise<void> {
+async function expectFailure({ what, step, elsewhere, nft, named = true, ...breakage }: Lab7Breakage): Promise<void> {
   const node = elsewhere ? environment.other : environment.node
   const [save, restore] = nft
     ? ['{ echo "delete table ip kube-proxy"; nft list table ip kube-proxy; }', 'nft -f /run/tables']
     : ['iptables-save -c', RESTORE]
-  const words = { save, repair: `${restore}\n${breakage.repair ?? ''}` }
+  const words = { save, repair: `${restore}\n${breakage.repair?.(environment) ?? ''}` }
   const outcome = await own.whileBroken(node, breakage.break(environment), () => own.judged(step), words)
   expect(outcome?.verdict, what).toBe('failed')
   expect(outcome?.failure?.node, what).toBe(named ? node : undefined)

@@ -3,7 +3,7 @@
 import { PatchStrategy, setHeaderOptions } from '../../cluster/kubernetes.ts'
 import type { LabBench } from '../../course/lab-bench.ts'
 
-export interface ClusterBreakage {
+export interface ObjectChange {
   what: string
   step: string
   break(bench: LabBench): Promise<unknown>
@@ -19,7 +19,7 @@ async function selectNodesOfKubeProxy({ client: { apps } }: LabBench, nodeSelect
   await apps.patchNamespacedDaemonSet({ namespace: 'kube-system', name: 'kube-proxy', body }, merge)
 }
 
-export const clusterBreakages: ClusterBreakage[] = [
+export const objectChanges: ObjectChange[] = [
   {
     what: 'the mode is changed in the ConfigMap, and no kube-proxy restarted',
     step: 'ipvs',
