@@ -1,10 +1,6 @@
-import { execFileSync } from 'node:child_process'
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
-import { inflateSync } from 'node:zlib'
+import { chromium, type Page } from 'playwright-core'
 import { expect, test } from 'vitest'
-import { findChromium } from '../../slides/build/chromium.ts'
+import { chromiumFlags, findChromium } from '../../slides/build/chromium.ts'
 import { deckPage } from '../../slides/build/page.ts'
 import { PALETTE } from '../../slides/build/palette.ts'
 import { buildDecks, readTheme } from '../../slides/build/write.ts'
@@ -36,82 +32,68 @@ function drawnClasses(page: string): Set<string> {
   return classes
 }
 
+const theme = readTheme()
+const pages = buildDecks().map((deck) => ({ deck, html: deckPage(deck, theme) }))
+
 test('no rule of the theme hides what a figure draws: shown, for the speaker or in print', () => {
-  const theme = readTheme()
-  const drawn = new Set(buildDecks().flatMap((deck) => [...drawnClasses(deckPage(deck, theme))]))
+  const drawn = new Set(pages.flatMap(({ html }) => [...drawnClasses(html)]))
   const hidden = hiddenClasses(theme.style)
   expect([...drawn]).toEqual(expect.arrayContaining(['bar', 'arrow']))
   expect([...hidden]).toEqual(expect.arrayContaining(['toolbar', 'notes']))
   expect([...hidden].filter((name) => drawn.has(name))).toEqual([])
 })
 
-/** The colours of a PNG's pixels, `r,g,b` → how many (8 bits a channel, as Chromium writes them; RFC 2083). */
-function paintedColours(png: Buffer): Map<string, number> {
-  const [width, height] = [png.readUInt32BE(16), png.readUInt32BE(20)]
-  const channels = png[25] === 6 ? 4 : 3
-  const parts: Buffer[] = []
-  for (let at = 8; at < png.length; at += png.readUInt32BE(at) + 12)
-    if (png.toString('latin1', at + 4, at + 8) === 'IDAT')
-      parts.push(png.subarray(at + 8, at + 8 + png.readUInt32BE(at)))
-  const data = inflateSync(Buffer.concat(parts))
-  const row = width * channels
-  let above = Buffer.alloc(row)
-  const colours = new Map<string, number>()
-  for (let y = 0; y < height; y++) {
-    const filter = data[y * (row + 1)]
-    const line = data.subarray(y * (row + 1) + 1, (y + 1) * (row + 1))
-    for (let x = 0; x < row; x++) {
-      const [a, b, c] = [line[x - channels] ?? 0, above[x] ?? 0, x < channels ? 0 : (above[x - channels] ?? 0)]
-      const [pa, pb, pc] = [Math.abs(b - c), Math.abs(a - c), Math.abs(a + b - 2 * c)]
-      const paeth = pa <= pb && pa <= pc ? a : pb <= pc ? b : c
-      const add = [0, a, b, (a + b) >> 1, paeth][filter ?? 0] ?? 0
-      line[x] = ((line[x] ?? 0) + add) & 255
-    }
-    for (let x = 0; x < row; x += channels) {
-      const colour = `${line[x]},${line[x + 1]},${line[x + 2]}`
-      colours.set(colour, (colours.get(colour) ?? 0) + 1)
-    }
-    above = line
-  }
-  return colours
+/** How many pixels of a PNG have this colour; `page` decodes it. */
+async function pixelsOf(page: Page, png: Buffer, colour: string): Promise<number> {
+  return await page.evaluate<number>(`(async () => {
+    const image = new Image()
+    image.src = 'data:image/png;base64,${png.toString('base64')}'
+    await image.decode()
+    const canvas = new OffscreenCanvas(image.width, image.height)
+    const context = canvas.getContext('2d')
+    context.drawImage(image, 0, 0)
+    const pixels = new DataView(context.getImageData(0, 0, image.width, image.height).data.buffer)
+    let found = 0
+    for (let at = 0; at < pixels.byteLength; at += 4) if (pixels.getUint32(at) === 0x${colour.slice(1)}ff) found++
+    return found
+  })()`)
 }
 
-const rgb = (hex: string) => [1, 3, 5].map((at) => Number.parseInt(hex.slice(at, at + 2), 16)).join()
-const chromium = await findChromium()
+const executablePath = await findChromium()
 
-test.skipIf(chromium === undefined)('a browser paints the bars of every figure, shown and for the speaker', () => {
-  const folder = mkdtempSync(join(tmpdir(), 'painted-'))
-  let painted = 0
-  try {
-    const theme = readTheme()
-    for (const deck of buildDecks()) {
-      const page = join(folder, `${deck.name}.html`)
-      writeFileSync(page, deckPage(deck, theme))
-      for (const [index, slide] of deck.slides.entries())
-        for (const content of slide.contents) {
-          if (content.kind !== 'figure') continue
-          const bars = [
-            ...content.figure.wide.body.matchAll(/<rect class="bar path"[^>]* width="([\d.]+)" height="([\d.]+)"/g),
-          ]
+test.skipIf(executablePath === undefined)(
+  'a browser paints the bars of every figure, shown and for the speaker',
+  async () => {
+    const browser = await chromium.launch({ executablePath: executablePath ?? '', args: await chromiumFlags() })
+    const viewport = { width: 1280, height: 720 }
+    let painted = 0
+    try {
+      const reader = await browser.newPage()
+      for (const { deck, html } of pages) {
+        const figures = deck.slides.flatMap(({ contents }, index) =>
+          contents.flatMap((content) => (content.kind === 'figure' ? [{ index, body: content.figure.wide.body }] : [])),
+        )
+        for (const { index, body } of figures) {
+          const bars = [...body.matchAll(/<rect class="bar path"[^>]* width="([\d.]+)" height="([\d.]+)"/g)]
           const area = bars.reduce((sum, [, width, height]) => sum + Number(width) * Number(height), 0)
           if (area === 0) continue
           for (const [hash, share] of [
             [`#${index + 1}`, 0.9],
             [`#presenter-${index + 1}`, 0.05],
           ] as const) {
-            const file = join(folder, 'shot.png')
-            const flags = ['--headless', '--disable-gpu', '--hide-scrollbars', '--no-sandbox', '--window-size=1280,720']
-            execFileSync(chromium ?? '', [...flags, `--screenshot=${file}`, `file://${page}${hash}`], {
-              stdio: 'ignore',
-            })
-            const found = paintedColours(readFileSync(file)).get(rgb(PALETTE.path)) ?? 0
+            const page = await browser.newPage({ viewport })
+            await page.route('http://deck/', (route) => route.fulfill({ contentType: 'text/html', body: html }))
+            await page.goto(`http://deck/${hash}`)
+            const found = await pixelsOf(reader, await page.screenshot(), PALETTE.path)
             expect(found, `${deck.name} ${hash}`).toBeGreaterThan(area * share)
+            await page.close()
             painted++
           }
         }
+      }
+    } finally {
+      await browser.close()
     }
-  } finally {
-    rmSync(folder, { recursive: true })
-  }
-  expect(painted).toBeGreaterThan(8)
-})
+    expect(painted).toBeGreaterThan(8)
+  },
+)
