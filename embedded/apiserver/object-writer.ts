@@ -179,7 +179,7 @@ function withStatusOf(old: Stored, object: Stored, resource: Resource): Stored {
 /** The client's object with what belongs to the server or to the status subresource taken from the stored one. */
 function withSpecOf(old: Stored, object: Stored, resource: Resource): Stored {
   const next: Stored = { ...object, apiVersion: old.apiVersion, kind: old.kind, metadata: keptMetadata(old, object) }
-  if (resource.status) next.status = old.status
+  if (resource.subresources.includes('status')) next.status = old.status
   if (resource.name === 'namespaces') next.spec = old.spec
   return next
 }
