@@ -1,6 +1,6 @@
 import { createInterface } from 'node:readline'
 import { $ } from '../../host/command.ts'
-import { gitVersion } from '../apiserver/'
+import { gitVersion } from '../apiserver/documents.ts'
 import type { BuiltinContainer, BuiltinImage } from '../kubelet/images/registry.ts'
 import { KubeProxy, type KubeProxyContext } from './kube-proxy.ts'
 import { mountedConfig, StartFailure } from './settings.ts'

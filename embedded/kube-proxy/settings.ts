@@ -7,8 +7,8 @@ import {
 } from '../../dataplane/kube-proxy/config.ts'
 import { writeMode } from '../../dataplane/kube-proxy/config-conf.ts'
 import { featuresOf } from '../../dataplane/kube-proxy/versions.ts'
-import { gitVersion } from '../apiserver/'
 import type { Api, KubeObject } from '../apiserver/api.ts'
+import { gitVersion } from '../apiserver/documents.ts'
 import type { Pod } from '../controllers/resources.ts'
 
 /** kube-proxy fails at its start; `message` is its output before it exits with 1. */

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
-import { gitVersion } from '../apiserver/'
 import type { Api } from '../apiserver/api.ts'
 import type { NodeBackend } from '../apiserver/api-call.ts'
+import { gitVersion } from '../apiserver/documents.ts'
 import { timestamp } from '../apiserver/object-lifecycle.ts'
 import { createEventRecorder } from '../controllers/events.ts'
 import { processor } from '../machine/kernel-package.ts'
