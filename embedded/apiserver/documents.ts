@@ -7,7 +7,7 @@ import type { Schema } from './schema.ts'
 import { methodNotAllowed, unknownPath } from './status-error.ts'
 
 /** The Kubernetes version whose API this server follows. */
-const gitVersion = 'v1.34.11'
+export const gitVersion = 'v1.34.11'
 
 /** Discovery, version, health and OpenAPI. */
 export async function serveDocument(call: {
