@@ -94,7 +94,7 @@ export function itemKey(item: Json, keys: readonly string[]): string {
   return JSON.stringify(Object.fromEntries([...keys].sort().map((key) => [key, valueAtKey(key)])))
 }
 
-export function toFieldsV1(paths: Iterable<string>): FieldsV1 {
+function toFieldsV1(paths: Iterable<string>): FieldsV1 {
   const root: FieldsV1 = {}
   for (const path of paths) {
     let level = root
