@@ -130,6 +130,7 @@ function rulesOf({ name, options }: Directive): string {
   const table = options.get('table') ?? 'nat'
   const chain = readRecording(recording).state.iptables.get(table)?.get(name)
   if (!chain) throw new Error(`"${recording}" has no chain "${name}" in the table ${table}`)
+  const scale = chain.rules.length > 4 ? 1 : FOLD_SCALE
   return chain.rules
     .map(({ spec }) => {
       const comment = commentOf(spec)
@@ -137,7 +138,7 @@ function rulesOf({ name, options }: Directive): string {
         .replace(` -m comment --comment "${comment}"`, '')
         .replace(` -m comment --comment ${comment}`, '')
     })
-    .flatMap((rule) => foldCommand(rule, { end: '', scale: 1 }))
+    .flatMap((rule) => foldCommand(rule, { end: '', scale }))
     .join('\n')
 }
 
@@ -182,7 +183,7 @@ const breakRank = ({ text, quote }: Word, before: string): number =>
 /**
  * Folds a command to a slide's width, with backslashes at line ends: lines that the browser wraps cannot be copied as one
  * command. Within double quotes the shell removes backslash and newline, so no space may be added there; within single quotes
- * a line is never broken. A rule is folded without backslashes, and to the width of a slide whose text is not enlarged.
+ * a line is never broken. A rule is folded without them, as it is no command.
  */
 export function foldCommand(command: string, { end, scale } = { end: ' \\', scale: FOLD_SCALE }): string[] {
   const room = CONTENT.width / scale - 2 * GEOMETRY.codePad
@@ -195,7 +196,7 @@ export function foldCommand(command: string, { end, scale } = { end: ' \\', scal
     for (const [count, word] of words.entries()) {
       const before = words[count - 1]?.text ?? ''
       if (count > 0 && widthOf(line.trimEnd() + end) > room) break
-      const rank = widthOf(line) > room / 4 ? breakRank(word, before) : 0
+      const rank = widthOf(line) > room / 6 ? breakRank(word, before) : 0
       if (count > 0 && rank >= (best?.rank ?? 0)) best = { count, rank }
       line += word.text
     }

@@ -71,7 +71,7 @@ ${notesHtml === '' ? '' : `<details class="notes"><summary>Speaker notes</summar
 }
 
 function render(content: Content): string {
-  if (content.kind === 'text') return markdown.renderer.render(content.tokens, markdown.options, {})
+  if (content.kind === 'text') return wholeWords(markdown.renderer.render(content.tokens, markdown.options, {}))
   if (content.kind === 'code') {
     return `<pre aria-label="${escapeText(content.label)}"><code>${wholeWords(escapeText(content.text))}</code></pre>`
   }

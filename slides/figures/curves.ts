@@ -12,7 +12,7 @@ interface Curve {
   tone: Extract<Tone, 'path' | 'strong'>
 }
 
-const HEIGHT = 360
+const HEIGHT = 330
 const AXIS = 44
 
 /**

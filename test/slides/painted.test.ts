@@ -134,6 +134,18 @@ test.each([
   }
 })
 
+test('no line of commands is broken by the browser: it could not be copied', async () => {
+  const file = join(folder, 'decks.html')
+  writeFileSync(file, deckPage(whole, theme))
+  await page.goto(`file://${file}#all`)
+  const broken = await page.evaluate<string[]>(`[...document.querySelectorAll('pre')].flatMap((pre) => {
+    const { lineHeight, paddingTop } = getComputedStyle(pre)
+    const lines = (pre.clientHeight - 2 * parseFloat(paddingTop)) / parseFloat(lineHeight)
+    return Math.round(lines) > pre.textContent.split('\\n').length ? [pre.textContent] : []
+  })`)
+  expect(broken).toEqual([])
+})
+
 test('the PDF has the bars of every figure, no blank page, and nothing at the edge of a page', async () => {
   const pdf = join(folder, 'decks.pdf')
   writeFileSync(pdf, await printPage(executablePath, deckPage(whole, { ...theme, script: '' })))
