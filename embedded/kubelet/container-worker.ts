@@ -8,7 +8,6 @@ import type { RunningContainer } from './container-process.ts'
 import {
   goDuration,
   launchContainer,
-  type PodSandbox,
   type PreparedContainer,
   prepareContainer,
   RestartBackoff,
@@ -16,8 +15,8 @@ import {
 import { ContainerConfigError } from './environment.ts'
 import { findImage, imageList, repositoryOf } from './images/registry.ts'
 import { LogBuffer } from './log-buffer.ts'
-import type { NodeContext } from './node-context.ts'
-import type { Container, ContainerState, ContainerStatus } from './objects.ts'
+import type { NodeContext, PodSandbox } from './node-context.ts'
+import type { Container, ContainerState, ContainerStatus, LifecycleHandler } from './objects.ts'
 import { runHandler } from './probe.ts'
 
 const digest = (text: string) => createHash('sha256').update(text).digest('hex')
@@ -40,7 +39,6 @@ export class ContainerWorker {
   private readonly stopping = new AbortController()
   private runs = 0
   private attached: LogBuffer | undefined
-  private prepared: PreparedContainer | undefined
   private probes: ContainerProbes | undefined
   private wake: () => void = () => {}
 
@@ -68,22 +66,6 @@ export class ContainerWorker {
       state: { waiting: { reason: 'PodInitializing' } },
       lastState: {},
     }
-  }
-
-  /**
-   * Prepares the first run, so that its root can be created together with the Pod's network. Undefined if that must
-   * wait.
-   */
-  prepareFirst(): PreparedContainer | undefined {
-    const image = findImage(this.container.image ?? '')
-    if (!image) return undefined
-    try {
-      this.prepared = prepareContainer(this.node, this.sandbox, this.container, image, 0)
-      if (this.prepared.root) this.roots.push(this.prepared.root.root)
-    } catch (error) {
-      if (!(error instanceof ContainerConfigError)) throw error
-    }
-    return this.prepared
   }
 
   /**
@@ -170,17 +152,27 @@ export class ContainerWorker {
     const { running, container } = this
     if (!running) return
     this.probes?.stop()
-    const hook = container.lifecycle?.preStop
-    if (hook) {
-      const failure = await Promise.race([
-        runHandler(this.node, this.sandbox, container, running, hook),
-        running.exited,
-      ])
-      if (typeof failure === 'string') this.event('Warning', 'FailedPreStopHook', `PreStopHook failed: ${failure}`)
-    }
+    await this.runHook('PreStop', container.lifecycle?.preStop, running)
     const image = findImage(container.image ?? '')
     running.signal((image && !('start' in image) && image.stopSignal) || 'SIGTERM')
     await running.exited
+  }
+
+  /** Returns whether the hook, if there is one, succeeded or the container ended before. */
+  private async runHook(
+    name: 'PostStart' | 'PreStop',
+    hook: LifecycleHandler | undefined,
+    running: RunningContainer,
+  ): Promise<boolean> {
+    if (!hook) return true
+    const failure = await Promise.race([runHandler(hook, this.probeTarget(running)), running.exited])
+    if (typeof failure !== 'string') return true
+    this.event('Warning', `Failed${name}Hook`, `${name}Hook failed: ${failure}`)
+    return false
+  }
+
+  private probeTarget(running: RunningContainer) {
+    return { node: this.node, container: this.container, podIP: this.sandbox.podIP, running }
   }
 
   /** One run from the image to its end. Undefined when it could not be started. */
@@ -196,7 +188,7 @@ export class ContainerWorker {
     this.log = log
     const startedAt = timestamp()
     try {
-      this.running = await launchContainer(this.node, this.sandbox, prepared, log, this.target?.())
+      this.running = await launchContainer(this.node, prepared, log, this.target?.())
     } catch (error) {
       log.end()
       return this.startFailed(error, containerID)
@@ -209,20 +201,10 @@ export class ContainerWorker {
   }
 
   private async follow(running: RunningContainer, log: LogBuffer, startedAt: string, containerID: string) {
-    const { lifecycle } = this.container
-    const hook = lifecycle?.postStart
-    if (hook) {
-      this.changed()
-      const failure = await Promise.race([
-        runHandler(this.node, this.sandbox, this.container, running, hook),
-        running.exited,
-      ])
-      if (typeof failure === 'string') {
-        this.event('Warning', 'FailedPostStartHook', `PostStartHook failed: ${failure}`)
-        void this.end()
-      }
-    }
-    this.probes = new ContainerProbes(this.node, this.sandbox, this.container, running, {
+    const hook = this.container.lifecycle?.postStart
+    if (hook) this.changed()
+    if (!(await this.runHook('PostStart', hook, running))) void this.end()
+    this.probes = new ContainerProbes(this.probeTarget(running), {
       ready: (ready) => this.report({ ready }),
       started: (started) => this.report({ started }),
       event: (reason, message) => this.event('Warning', reason, message),
@@ -261,13 +243,11 @@ export class ContainerWorker {
     if (!image) return this.noImage(reference)
     this.event('Normal', 'Pulled', `Container image "${reference}" already present on machine`)
     try {
-      const first = this.prepared
-      this.prepared = undefined
-      if (first && first.image === image) return first
-      const prepared = prepareContainer(this.node, this.sandbox, this.container, image, this.runs)
+      const { node, sandbox, container } = this
+      const prepared = prepareContainer(node, { ...sandbox, container }, image, this.runs)
       if (prepared.root) {
-        await this.node.machine.write(prepared.root.files)
-        await this.node.network.worker.perform({ ...prepared.root.work, unmount: this.roots.splice(0) })
+        await node.machine.write(prepared.root.files)
+        await node.network.worker.perform({ ...prepared.root.work, unmount: this.roots.splice(0) })
         this.roots.push(prepared.root.root)
       }
       return prepared

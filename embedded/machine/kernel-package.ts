@@ -7,7 +7,6 @@ import { SystemTrouble } from '../../host/system-trouble.ts'
 import { aptDownload, archivesIn } from './apt-download.ts'
 import { type SourcesFile, sourcesOfRelease } from './apt-sources.ts'
 import type { Addition } from './package-tree.ts'
-import { SHIM_FOLDER, shimVariable } from './xstate-shim.ts'
 
 /**
  * The release whose kernel is used on every Debian: 6.12 maps the pages around a fault at once (um_tlb_sync), which makes a lab 25%
@@ -31,6 +30,10 @@ const processors: Record<string, { name: string; kubernetes: string; loader: str
 /** That of this machine; undefined for others. */
 export const processor = processors[arch()]
 
+/** Why User-Mode Linux can't run here, as a clause; undefined where it can. */
+export const umlTrouble = (): string | undefined =>
+  arch() === 'x64' ? undefined : `User-Mode Linux is built for x86-64 only, and this is "${arch()}"`
+
 const LOADER = processor?.loader ?? ''
 /** Where a usr-merged tree has its libraries. */
 export const LIBRARIES = `usr/lib/${processor?.name}-linux-gnu`
@@ -48,6 +51,11 @@ export const FIRST_PROGRAM = 'usr/lib/uml/first'
 /** A tree of packages that is a whole root file system, so that no program of the machine is used. */
 export const isWholeRoot = (tree: string) => existsSync(join(tree, FIRST_PROGRAM))
 
+/** The folder of a tree in which its kernel is started, with the kernel's own C library if it needs one. */
+const KERNEL_FOLDER = 'usr/lib/uml/libc'
+/** The library of xstate-shim.c, which is preloaded: without it, User-Mode Linux crashes on processors with AMX. */
+export const SHIM = `${KERNEL_FOLDER}/xstate-shim.so`
+
 /** The kernel of a tree, and how to start it. */
 export interface KernelProgram {
   /** The program, behind the environment it needs. */
@@ -58,11 +66,13 @@ export interface KernelProgram {
 
 /** How to start the kernel of a finished tree. */
 export function kernelProgram(tree: string): KernelProgram {
-  const directory = join(tree, SHIM_FOLDER)
+  const directory = join(tree, KERNEL_FOLDER)
   // Not for the shell and taskset that start it: they are the host's.
   const ownLibc = existsSync(join(directory, LOADER)) ? ['LD_LIBRARY_PATH=.'] : []
   const env = isWholeRoot(tree) ? runFrom(tree, 'usr/bin/env') : ['env']
-  return { command: [...env, ...ownLibc, shimVariable, join(tree, 'usr/bin/linux.uml')], directory }
+  // A relative path, as spaces and colons would end it.
+  const preload = `LD_PRELOAD=./${basename(SHIM)}`
+  return { command: [...env, ...ownLibc, preload, join(tree, 'usr/bin/linux.uml')], directory }
 }
 
 /** The kernel as one more part of a tree on Debian; undefined where it is a package of the system's own release. */
@@ -111,7 +121,7 @@ async function unpackKernel(archives: string, tree: string): Promise<void> {
 
 /** Copies the C library of a root file system to the kernel of a tree, unless it has one. */
 export function bringLibc(tree: string, from: string): void {
-  const libc = join(tree, SHIM_FOLDER)
+  const libc = join(tree, KERNEL_FOLDER)
   if (existsSync(join(libc, LOADER))) return
   mkdirSync(libc, { recursive: true })
   for (const file of [LOADER, 'libc.so.6']) copyFileSync(join(from, LIBRARIES, file), join(libc, file))
