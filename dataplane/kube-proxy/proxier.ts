@@ -65,14 +65,11 @@ export function proxierOf(
   }
 }
 
-/**
- * The matches that distinguish traffic from Pods of this node (or cluster) from other traffic, as iptables-save
- * prints them.
- */
+/** How traffic from Pods of this node (or cluster) is recognised: by its source range or the interface it came in by. */
 export interface LocalDetector {
-  /** Source match, `-s 10.244.0.0/16 `, printed before `-d`; empty when an interface decides. */
-  local: { source: string; interface: string }
-  notLocal: { source: string; interface: string }
+  range?: string
+  /** `cni0`, or `veth+` for a prefix. */
+  device?: string
 }
 
 /**
@@ -87,20 +84,11 @@ function localDetector(
 ): LocalDetector | undefined {
   const mode = config.detectLocalMode
   if (mode === 'BridgeInterface' || mode === 'InterfaceNamePrefix') {
-    const given = mode === 'BridgeInterface' ? config.bridgeInterface : config.interfaceNamePrefix
-    if (given === '' || !features.detectLocalByInterface) return undefined
-    const match = mode === 'BridgeInterface' ? given : `${given}+`
-    return {
-      local: { source: '', interface: `-i ${match} ` },
-      notLocal: { source: '', interface: `! -i ${match} ` },
-    }
+    const device = mode === 'BridgeInterface' ? config.bridgeInterface : config.interfaceNamePrefix
+    if (device === '' || !features.detectLocalByInterface) return undefined
+    return { device: mode === 'BridgeInterface' ? device : `${device}+` }
   }
   const cidrs = mode === 'NodeCIDR' ? podCIDRs : config.clusterCIDR.split(',')
   const cidr = cidrs.map((part) => part.trim()).find((part) => part !== '' && familyOf(part) === family)
-  if (cidr === undefined) return undefined
-  const range = canonicalCidr(cidr)
-  return {
-    local: { source: `-s ${range} `, interface: '' },
-    notLocal: { source: `! -s ${range} `, interface: '' },
-  }
+  return cidr === undefined ? undefined : { range: canonicalCidr(cidr) }
 }
