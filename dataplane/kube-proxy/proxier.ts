@@ -3,6 +3,7 @@ import type { ClusterObjects } from '../objects.ts'
 import type { KubeProxyConfig } from './config.ts'
 import { trackEndpoints } from './endpoints.ts'
 import { coversLoopback, type NodePortAddresses, nodeIP, nodePortAddresses } from './node-addresses.ts'
+import type { LocalDetector } from './rule-text.ts'
 import { type ServicePort, serviceCIDRs, servicePorts } from './service-ports.ts'
 import type { Features } from './versions.ts'
 
@@ -63,13 +64,6 @@ export function proxierOf(
     serviceCIDRs: serviceCIDRs(objects, family),
     isLarge: ports.reduce((sum, port) => sum + port.endpoints.length, 0) > LARGE_CLUSTER,
   }
-}
-
-/** How traffic from Pods of this node (or cluster) is recognised: by its source range or the interface it came in by. */
-export interface LocalDetector {
-  range?: string
-  /** `cni0`, or `veth+` for a prefix. */
-  device?: string
 }
 
 /**

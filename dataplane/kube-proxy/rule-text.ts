@@ -3,8 +3,6 @@
 import { hash } from 'node:crypto'
 import { asHost, type Family, isZeroCidr } from '../ip-address.ts'
 import type { KubeProxyConfig } from './config.ts'
-import type { LocalDetector } from './proxier.ts'
-import type { ServicePort } from './service-ports.ts'
 
 /** `0x4000/0x4000`: the mark that requests masquerading, with its mask. */
 export function masqueradeMark(config: KubeProxyConfig): { mark: string; hex: string } {
@@ -24,7 +22,7 @@ export const toPort = (protocol: string, comment: string, port: number, matches 
 /** A match on one address with the port of a Service, and on the sender. */
 export const toAddress = (
   address: string,
-  { protocol, port }: Pick<ServicePort, 'protocol' | 'port'>,
+  { protocol, port }: { protocol: string; port: number },
   comment: string,
   { source, incoming }: SenderMatch = ANY_SENDER,
 ): string => `${source}-d ${asHost(address)} ${incoming}${toPort(protocol, comment, port)}`
@@ -36,6 +34,13 @@ export interface SenderMatch {
 }
 
 export const ANY_SENDER: SenderMatch = { source: '', incoming: '' }
+
+/** How traffic from Pods of this node (or cluster) is recognised: by its source range or the interface it came in by. */
+export interface LocalDetector {
+  range?: string
+  /** `cni0`, or `veth+` for a prefix. */
+  device?: string
+}
 
 /** Pods of this node or the cluster, or with `! ` all other senders. */
 export const localSender = ({ range, device }: LocalDetector, not: '' | '! ' = ''): SenderMatch => ({
