@@ -39,6 +39,8 @@ export class Terminals {
   readonly #onChange: (push: TerminalsPush) => void
   readonly #onCommand: () => void
   readonly #terminals = new Map<string, Terminal>()
+  // However the process ends, no shell outlives it.
+  readonly #killAtExit = () => this.#killAll('SIGKILL')
   #count = 0
   #trouble: string | undefined
 
@@ -53,8 +55,7 @@ export class Terminals {
     this.#commandFor = commandFor
     this.#onChange = onChange
     this.#onCommand = onCommand
-    // However the process ends, no shell outlives it.
-    process.once('exit', () => this.#killAll('SIGKILL'))
+    process.once('exit', this.#killAtExit)
   }
 
   /** Opens a terminal and returns its id. Throws Error with a sentence if there can be none. */
@@ -122,6 +123,7 @@ export class Terminals {
       for (let waited = 0; waited < END_MS && left.some((pid) => membersOf(pid).length > 0); waited += 50)
         await pause(50)
     }
+    process.off('exit', this.#killAtExit)
   }
 
   #killAll(signal: NodeJS.Signals): number[] {
@@ -167,7 +169,12 @@ function resize({ pty }: Terminal, data: Buffer): void {
     return
   }
   const size = TERMINAL_REQUEST.safeParse(asked)
-  if (size.success) pty.resize(size.data.columns, size.data.rows)
+  if (!size.success) return
+  try {
+    pty.resize(size.data.columns, size.data.rows)
+  } catch {
+    // A shell's terminal is closed (EBADF) before its end is reported, or without it.
+  }
 }
 
 /** Signals everything in the session of a pseudo terminal: its shell, and the process groups that the shell made. */

@@ -1,4 +1,5 @@
 import { EventEmitter } from 'node:events'
+import { setTimeout as pause } from 'node:timers/promises'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import type { WebSocket } from 'ws'
 import type { TerminalsPush } from '../../guide/protocol.ts'
@@ -103,6 +104,17 @@ test('a shell that has ended says so, also to a page that comes later; a closed 
   expect(pushes.at(-1)?.terminals).toEqual([])
   expect(terminals.attach(id, new Page() as unknown as WebSocket)).toBe(false)
   expect(() => terminals.close(id)).toThrow(/no terminal/)
+})
+
+test('a page may resize a terminal that is closed, although its process is still running', async () => {
+  const page = look(await terminals.open('host'))
+  page.type('trap "" HUP; echo re$((1))ady; exec sleep 100 <&- >&- 2>&-\r')
+  await page.shows('re1ady')
+  const until = Date.now() + 500
+  while (Date.now() < until) {
+    page.tell('{"columns":77,"rows":11}')
+    await pause(10)
+  }
 })
 
 test('terminals of one place have titles of their own, and there is a limit', async () => {
