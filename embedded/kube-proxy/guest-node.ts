@@ -73,18 +73,14 @@ export class GuestNode {
     const due = steps.filter(({ input }) => input !== '')
     if (due.length === 0) return { ok: true, errors: [] }
     const lines = ['failed=0']
-    const ends: string[] = []
     for (const { command, input, needed, complains } of due) {
       const run = `${command} <<'${mark}'\n${input}${mark}`
       // Marks enclose the error output, because the shell could examine it only with a fork.
       const said = `echo '${mark}' >&2`
       lines.push(...(complains ? [said, run, said] : [run, '[ $? = 0 ] || failed=1']))
-      if (needed) {
-        lines.push('if [ $failed = 0 ]; then :')
-        ends.push('fi')
-      }
+      if (needed) lines.push('[ $failed = 0 ] || exit 1')
     }
-    lines.push(...ends, '[ $failed = 0 ]', '')
+    lines.push('[ $failed = 0 ]', '')
     const { exitCode, stderr } = await this.run(lines.join('\n'))
     const parts = stderr.split(`${mark}\n`)
     const complained = parts.some((words, index) => index % 2 === 1 && words !== '')
@@ -125,43 +121,27 @@ export const restoreCommand = 'iptables-restore -w 5 --noflush'
 
 export type Sysctl = readonly [name: string, value: number]
 
-/** Counters that kube-proxy's rules name since 1.31 (pkg/proxy/metrics). */
-const counters = ['ct_state_invalid_dropped_pkts', 'localhost_nps_accepted_pkts']
-const makeCounters = counters
-  .map((name) => `{ nfacct get ${name} || nfacct add ${name}; } >/dev/null 2>&1`)
-  .join(' && ')
-
 /**
- * Sets sysctls of the node and creates kube-proxy's nfacct counters in one script, and logs changes as kube-proxy's
- * EnsureSysctl does. Tables of nftables mode are deleted, unless this is that mode. A sysctl that this kernel lacks is skipped.
- * @returns whether rules may use the counters: the kernel and the `nfacct` program must support them
+ * Sets sysctls of the node in one script, and logs changes as kube-proxy's EnsureSysctl does. Tables of nftables mode are deleted,
+ * unless this is that mode. A sysctl that this kernel lacks is skipped.
  */
 export async function prepareNode(
   node: GuestNode,
   log: Logger,
   sysctls: readonly Sysctl[],
   keepTables: boolean,
-): Promise<boolean> {
+): Promise<void> {
   const paths = sysctls.map(([name]) => `/proc/sys/${name}`)
   const writes = sysctls.map(([name, value]) => `[ ! -w /proc/sys/${name} ] || echo ${value} >/proc/sys/${name}`)
+  // One table that is not there would keep the other: all of it is one transaction.
+  const drop = `[ ! -e ${NFTABLES_MARK} ] || { nft '${deleteTables}'; rm ${NFTABLES_MARK}; }`
   // Uses the shell's `read`: starting another process would take longer than reading all files.
-  const script = [
-    ...paths.map((path) => `[ ! -r ${path} ] || { read -r value <${path}; echo "${path}:$value"; }`),
-    ...writes,
-    ...(keepTables
-      ? []
-      : [
-          // One that is not there would keep the other: all of it is one transaction.
-          `[ ! -e ${NFTABLES_MARK} ] || { nft '${deleteTables}'; rm ${NFTABLES_MARK}; }`,
-        ]),
-    `command -v nfacct >/dev/null && modprobe -qab xt_nfacct && ${makeCounters} && echo counters:yes`,
-  ]
-  const { stdout } = await node.run(`${script.join('\n')}\n`)
+  const reads = paths.map((path) => `[ ! -r ${path} ] || { read -r value <${path}; echo "${path}:$value"; }`)
+  const { stdout } = await node.run([...reads, ...writes, ...(keepTables ? [] : [drop]), ''].join('\n'))
   const answers = new Map(stdout.split('\n').map((line) => line.split(':') as [string, string | undefined]))
   for (const [name, after] of sysctls) {
     const before = answers.get(`/proc/sys/${name}`)
     if (before !== undefined && Number(before) !== after)
       log('I', 'utils.go:168', 'Changed sysctl', { name, before: Number(before), after })
   }
-  return answers.get('counters') === 'yes'
 }

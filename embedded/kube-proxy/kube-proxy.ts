@@ -121,7 +121,7 @@ export class KubeProxy implements BuiltinContainer {
     })
     this.proxier = proxier
     const sysctls = [...(await proxier.prepare()), ...conntrackSysctls(settings)]
-    settings.config.nfacct = await prepareNode(this.guest, this.log, sysctls, settings.mode === 'nftables')
+    await prepareNode(this.guest, this.log, sysctls, settings.mode === 'nftables')
     if (this.stopping) return
     this.log('I', 'server.go:527', 'Version info', { version: this.version })
     this.loop = new SyncLoop({

@@ -14,7 +14,7 @@ import {
 } from './container-start.ts'
 import { ContainerConfigError } from './environment.ts'
 import { findImage, imageList, repositoryOf } from './images/registry.ts'
-import { LogBuffer } from './log-buffer.ts'
+import { LogBuffer, type OutputReader } from './log-buffer.ts'
 import type { NodeContext, PodSandbox } from './node-context.ts'
 import type { Container, ContainerState, ContainerStatus, LifecycleHandler } from './objects.ts'
 import { runHandler } from './probe.ts'
@@ -108,14 +108,12 @@ export class ContainerWorker {
     const [stdout, stderr] = [new PassThrough(), new PassThrough()]
     const input = running?.process?.stdin
     const exited = new Promise<{ code: number; signal: null }>((resolve) => {
-      const detach = log.read(
-        {
-          output: (stream, text) => (stream === 'stdout' ? stdout : stderr).write(text),
-          end: () => resolve({ code: 0, signal: null }),
-        },
-        first,
-      )
-      stdout.on('close', detach)
+      const reader: OutputReader = {
+        chunk: (stream, text) => (stream === 'stdout' ? stdout : stderr).write(text),
+        end: () => resolve({ code: 0, signal: null }),
+      }
+      if (first) log.replay(reader)
+      stdout.on('close', log.read(reader))
     })
     void exited.then(() => [stdout, stderr].map((output) => output.end()))
     return {
@@ -190,8 +188,10 @@ export class ContainerWorker {
     try {
       this.running = await launchContainer(this.node, prepared, log, this.target?.())
     } catch (error) {
-      log.end()
-      return this.startFailed(error, containerID)
+      const message = error instanceof Error ? error.message : String(error)
+      this.event('Warning', 'Failed', `Error: ${message}`)
+      const failed = { exitCode: 128, reason: 'StartError', message, startedAt: '1970-01-01T00:00:00Z' }
+      return this.ended(log, { ...failed, containerID })
     }
     this.event('Normal', 'Started', `Started container ${name}`)
     if (this.stopping.signal.aborted) void this.end()
@@ -216,13 +216,16 @@ export class ContainerWorker {
     this.probes.start()
     const { exitCode, signal } = await running.exited
     this.probes.stop()
+    const reason = exitCode === 0 ? 'Completed' : 'Error'
+    return this.ended(log, { exitCode, ...(signal && { signal }), reason, startedAt, containerID })
+  }
+
+  private ended(log: LogBuffer, terminated: NonNullable<ContainerState['terminated']>): number {
     log.end()
     this.running = undefined
-    const reason = exitCode === 0 ? 'Completed' : 'Error'
-    const finishedAt = timestamp()
-    const terminated = { exitCode, ...(signal && { signal }), reason, startedAt, finishedAt, containerID }
-    this.report({ ready: false, started: false, state: { terminated } })
-    return exitCode
+    const state = { terminated: { ...terminated, finishedAt: timestamp() } }
+    this.report({ ready: false, started: false, containerID: terminated.containerID, state })
+    return terminated.exitCode
   }
 
   private async restart(running: RunningContainer): Promise<void> {
@@ -275,41 +278,21 @@ export class ContainerWorker {
     this.wait('ErrImagePull', why)
   }
 
-  private startFailed(error: unknown, containerID: string): number {
-    const message = error instanceof Error ? error.message : String(error)
-    this.event('Warning', 'Failed', `Error: ${message}`)
-    const now = timestamp()
-    const terminated = {
-      exitCode: 128,
-      reason: 'StartError',
-      message,
-      startedAt: '1970-01-01T00:00:00Z',
-      finishedAt: now,
-      containerID,
-    }
-    this.report({ ready: false, started: false, containerID, state: { terminated } })
-    return 128
-  }
-
-  private wait(reason: string, message?: string): void {
-    const state: ContainerState = { waiting: { reason, ...(message !== undefined && { message }) } }
-    this.report({ state })
+  private wait(reason: string, message: string): void {
+    this.report({ state: { waiting: { reason, message } } })
   }
 
   /** Waits before the next attempt: the restart delay after an end, the kubelet's sync period after a failed start. */
   private async pause(ended: boolean): Promise<void> {
-    const { metadata } = this.sandbox.pod
+    const { name, namespace, uid } = this.sandbox.pod.metadata
     const { state } = this.status
     const milliseconds = ended ? this.backoff.next(Date.now()) : 10_000
     if (ended && state?.terminated) this.status.lastState = { terminated: state.terminated }
     if (milliseconds === 0) return
     if (ended) {
-      const failed = `restarting failed container=${this.container.name} pod=${metadata.name}_${metadata.namespace}(${metadata.uid})`
-      this.event(
-        'Warning',
-        'BackOff',
-        `Back-off restarting failed container ${this.container.name} in pod ${metadata.name}_${metadata.namespace}(${metadata.uid})`,
-      )
+      const [container, pod] = [this.container.name, `${name}_${namespace}(${uid})`]
+      this.event('Warning', 'BackOff', `Back-off restarting failed container ${container} in pod ${pod}`)
+      const failed = `restarting failed container=${container} pod=${pod}`
       this.wait('CrashLoopBackOff', `back-off ${goDuration(milliseconds)} ${failed}`)
     }
     const woken = new AbortController()

@@ -2,9 +2,8 @@ import { copyFileSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync,
 import { arch } from 'node:os'
 import { basename, join } from 'node:path'
 import type { Progress } from '../../host/progress.ts'
-import { runTool } from '../../host/supervised.ts'
 import { SystemTrouble } from '../../host/system-trouble.ts'
-import { aptDownload, archivesIn } from './apt-download.ts'
+import { aptDownload, unpackArchives } from './apt-download.ts'
 import { type SourcesFile, sourcesOfRelease } from './apt-sources.ts'
 import type { Addition } from './package-tree.ts'
 
@@ -79,44 +78,32 @@ export function kernelProgram(tree: string): KernelProgram {
 export function kernelAddition(cache: string): Addition | undefined {
   const { ID: id, VERSION_CODENAME: own = '' } = osRelease()
   if (processor !== processors.x64 || id !== 'debian' || own === RELEASE || !own) return undefined
-  return { name: `${KERNEL}/${RELEASE}`, fetch: (progress, signal) => fetchKernel({ cache, own, signal }, progress) }
+  return { name: `${KERNEL}/${RELEASE}`, add: (tree, progress) => addKernel(tree, cache, own, progress) }
 }
 
-async function fetchKernel(
-  { cache, own, signal }: { cache: string; own: string; signal: AbortSignal },
-  progress: Progress,
-): Promise<(tree: string) => Promise<void>> {
+async function addKernel(tree: string, cache: string, own: string, progress: Progress): Promise<void> {
   const name = `${KERNEL}-${RELEASE}`
+  const sources = join(cache, 'apt', `sources-${name}`)
+  rmSync(sources, { recursive: true, force: true })
+  mkdirSync(sources, { recursive: true })
+  const [byCodename, byAlias] = [[own], ALIASES].map((names) => sourcesOfRelease(systemSources(), names, RELEASE))
+  const files = byCodename?.length ? byCodename : (byAlias ?? [])
+  for (const file of files) writeFileSync(join(sources, file.name), file.text)
+  let archives: string
   try {
-    const sources = join(cache, 'apt', `sources-${name}`)
-    rmSync(sources, { recursive: true, force: true })
-    mkdirSync(sources, { recursive: true })
-    const [byCodename, byAlias] = [[own], ALIASES].map((names) => sourcesOfRelease(systemSources(), names, RELEASE))
-    const files = byCodename?.length ? byCodename : (byAlias ?? [])
-    for (const file of files) writeFileSync(join(sources, file.name), file.text)
-    const archives = await aptDownload({ cache, name, packages: [KERNEL, 'libc6'], sources, signal }, progress)
-    return (tree) => unpackKernel(archives, tree)
+    archives = await aptDownload({ cache, name, packages: [KERNEL, 'libc6'], sources }, progress)
   } catch (error) {
-    if (error instanceof SystemTrouble || signal.aborted) throw error
+    if (error instanceof SystemTrouble) throw error
     const reason = error instanceof Error ? error.message : String(error)
     progress.note(
       `The kernel of Debian "${RELEASE}" is not available: ${reason} Using that of "${own}", which is slower.`,
     )
-    return async (tree) => {
-      const archives = await aptDownload({ cache, name: KERNEL, packages: [KERNEL] }, progress)
-      for (const archive of archivesIn(archives)) await runTool(['dpkg-deb', '--extract', archive, '.'], tree)
-      rmSync(archives, { recursive: true, force: true })
-    }
+    return unpackArchives(await aptDownload({ cache, name: KERNEL, packages: [KERNEL] }, progress), () => tree)
   }
-}
-
-async function unpackKernel(archives: string, tree: string): Promise<void> {
   const aside = join(tree, 'libc6')
-  for (const archive of archivesIn(archives))
-    await runTool(['dpkg-deb', '--extract', archive, archive.includes('/libc6_') ? aside : tree], tree)
+  await unpackArchives(archives, (archive) => (archive.startsWith('libc6_') ? aside : tree))
   bringLibc(tree, aside)
   rmSync(aside, { recursive: true, force: true })
-  rmSync(archives, { recursive: true, force: true })
 }
 
 /** Copies the C library of a root file system to the kernel of a tree, unless it has one. */
