@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process'
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import { $ } from 'zx'
 import { EmbeddedCluster } from '../../cluster/embedded.ts'
 import { kubectlPath } from '../../cluster/kubectl.ts'
@@ -32,14 +32,17 @@ const onNode = async (command: string, node = worker) => {
 }
 
 beforeAll(async () => {
-  process.env.KERNEL = 'uml'
+  vi.stubEnv('KERNEL', 'uml')
   await cluster.up(silent)
   const { path } = await kubectlPath(silent)
   const run = $({ quiet: true, env: { ...process.env, KUBECONFIG: cluster.kubeconfig } })
   kubectl = async (words) => (await run`${path} ${words}`).stdout
 })
 
-afterAll(() => cluster.down(silent))
+afterAll(async () => {
+  vi.unstubAllEnvs()
+  await cluster.down(silent)
+})
 
 /** The Pod that answered, as nginx's page names it. */
 const podIn = (page: string) => /^Pod: (\S+)$/m.exec(page)?.[1]

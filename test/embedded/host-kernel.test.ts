@@ -12,7 +12,7 @@ import {
 } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import { chooseKernel } from '../../cluster/doctor/choose-kernel.ts'
 import type { KernelFacts } from '../../cluster/doctor/facts.ts'
 import { EmbeddedCluster } from '../../cluster/embedded.ts'
@@ -100,11 +100,11 @@ let before: ReturnType<typeof machineNow>
 beforeAll(async () => {
   if (trouble) return
   before = machineNow()
-  process.env.KERNEL = 'host'
+  vi.stubEnv('KERNEL', 'host')
   await cluster.up(silent)
 })
 afterAll(async () => {
-  delete process.env.KERNEL
+  vi.unstubAllEnvs()
   await cluster.down(silent)
 })
 
