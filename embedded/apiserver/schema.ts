@@ -1,8 +1,10 @@
-import { resources } from './resource.ts'
+import { bodyKinds, resources } from './resource.ts'
+
+export type Scalar = 'string' | 'int32' | 'int64' | 'number' | 'boolean' | 'date' | 'intOrString' | 'quantity' | 'any'
 
 /** The type of a field, as far as JSON shows it. */
 export type FieldType =
-  | { is: 'string' | 'int32' | 'int64' | 'number' | 'boolean' | 'date' | 'intOrString' | 'quantity' | 'any' }
+  | { is: Scalar }
   | { is: 'array'; items: FieldType }
   | { is: 'map'; values: FieldType; bytes?: boolean }
   | { is: 'object'; name: string }
@@ -24,20 +26,9 @@ let loading: Promise<Schema> | undefined
  * loaded: the whole package takes a second to start.
  */
 export function loadSchema(): Promise<Schema> {
-  loading ??= load(extraKinds.concat(resources.map((resource) => resource.schema)))
+  loading ??= load([...bodyKinds.map((kind) => `V1${kind}`), ...resources.map((resource) => resource.schema)])
   return loading
 }
-
-const extraKinds = [
-  'EventsV1Event',
-  'V1Scale',
-  'V1DeleteOptions',
-  'V1Binding',
-  'V1Eviction',
-  'V1SelfSubjectAccessReview',
-  'V1SelfSubjectRulesReview',
-  'V1SelfSubjectReview',
-]
 
 async function load(roots: readonly string[]): Promise<Schema> {
   const schema = new Map<string, Map<string, FieldType>>()

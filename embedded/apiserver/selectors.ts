@@ -14,7 +14,9 @@ const value = /^(?:[a-zA-Z0-9](?:[-a-zA-Z0-9_.]*[a-zA-Z0-9])?)?$/
  * that can't be read.
  */
 export function parseLabelSelector(text: string): LabelSelector {
-  return { matchExpressions: splitOutsideParentheses(text).map(parseRequirement) }
+  // At the commas that are not in parentheses.
+  const parts = text.trim() === '' ? [] : text.split(/,(?![^(]*\))/)
+  return { matchExpressions: parts.map((part) => parseRequirement(part.trim())) }
 }
 
 function parseRequirement(text: string): LabelRequirement {
@@ -40,22 +42,6 @@ function checkValue(text: string, item: string): void {
   }
 }
 
-function splitOutsideParentheses(text: string): string[] {
-  const parts: string[] = []
-  let depth = 0
-  let part = ''
-  for (const character of text) {
-    if (character === '(') depth++
-    if (character === ')') depth--
-    if (character === ',' && depth === 0) {
-      parts.push(part)
-      part = ''
-    } else part += character
-  }
-  parts.push(part)
-  return parts.map((item) => item.trim()).filter((item, _, items) => item !== '' || items.length > 1)
-}
-
 export interface FieldRequirement {
   path: string
   equal: boolean
@@ -68,7 +54,7 @@ export interface FieldRequirement {
  */
 export function parseFieldSelector(text: string, resource: Resource): FieldRequirement[] {
   if (text === '') return []
-  const allowed = ['metadata.name', ...(resource.namespaced ? ['metadata.namespace'] : []), ...(resource.fields ?? [])]
+  const allowed = ['metadata.name', ...(resource.namespaced ? ['metadata.namespace'] : []), ...resource.fields]
   return splitUnescaped(text).map((part) => {
     const match = /^((?:[^=!\\]|\\.)+?)(==|=|!=)((?:[^\\]|\\.)*)$/.exec(part)
     if (!match?.[1] || match[3] === undefined) {
@@ -85,8 +71,7 @@ export function matchesFields(requirements: readonly FieldRequirement[], object:
 }
 
 function fieldText(object: unknown, path: string): string {
-  // `source` of an Event selects by the component's name, as in core/v1.
-  const value = valueAt(object, path === 'source' ? 'source.component' : path)
+  const value = valueAt(object, path)
   if (value === undefined || value === null) {
     return path === 'spec.unschedulable' || path === 'spec.hostNetwork' ? 'false' : ''
   }

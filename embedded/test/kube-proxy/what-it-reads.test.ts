@@ -1,8 +1,9 @@
 import { expect, test } from 'vitest'
 import { parseConntrack } from '../../../dataplane/conntrack.ts'
 import type { Api } from '../../apiserver/api.ts'
-import { isStale, parseBusyRealServers } from '../../kube-proxy/guest-node.ts'
-import { ServiceObjects } from '../../kube-proxy/service-objects.ts'
+import { isStale } from '../../kube-proxy/conntrack-cleanup.ts'
+import { parseBusyRealServers } from '../../kube-proxy/ipvs-proxier.ts'
+import { usableObjects } from '../../kube-proxy/kube-proxy.ts'
 import { duration, klogLine, readSettings, StartFailure } from '../../kube-proxy/settings.ts'
 
 test('real servers with open or closing connections are found in ipvsadm -Ln', () => {
@@ -21,7 +22,7 @@ TCP  [fd00::a]:53 rr
   ])
 })
 
-test('a UDP flow is stale when something else than an endpoint of its Service answers', () => {
+test('a UDP flow is stale if its reply comes from an address that is not an endpoint of its Service', () => {
   const flow = (destination: string, port: number, answer: string) =>
     parseConntrack(
       `udp      17 20 src=10.244.1.9 dst=${destination} sport=5000 dport=${port} src=${answer} dst=10.244.1.9 sport=53 dport=5000 mark=0 use=1`,
@@ -42,12 +43,12 @@ test('a UDP flow is stale when something else than an endpoint of its Service an
   expect(stale('8.8.8.8', 53, '8.8.8.8')).toBe(false)
 })
 
-test('log lines look like klog', () => {
+test('log lines have the format of klog', () => {
   const line = klogLine('I', 'server.go:527', 'Version info', { version: 'v1.34.0', n: 3, list: ['a'] }, new Date(0))
   expect(line).toBe('I0101 00:00:00.000000       1 server.go:527] "Version info" version="v1.34.0" n=3 list=["a"]')
 })
 
-test('settings: defaults, durations, and refusals in the words of kube-proxy', () => {
+test("settings have kube-proxy's defaults, durations and error messages", () => {
   expect(readSettings('mode: ""\n')).toMatchObject({ mode: 'iptables', syncPeriodMs: 30_000, minSyncPeriodMs: 1000 })
   expect(readSettings('mode: ipvs\nipvs: {scheduler: own-made, syncPeriod: 1m5s}\n')).toMatchObject({
     syncPeriodMs: 65_000,
@@ -66,19 +67,15 @@ test('settings: defaults, durations, and refusals in the words of kube-proxy', (
   }
 })
 
-test('an object that cannot be used is left out, with the reason, and the others are used', () => {
+test('an invalid object is left out with the reason, and the others are used', () => {
   const service = (name: string, clusterIP: string) => ({
     kind: 'Service',
     metadata: { name, namespace: 'default', uid: name },
     spec: { clusterIP, ports: [{ port: 80 }] },
   })
-  const watch = (resource: string, change: (type: string, object: object) => void) => {
-    if (resource === 'services')
-      for (const one of [service('web', '10.96.0.7'), service('odd', '10.96.0.999')]) change('ADDED', one)
-    return () => {}
-  }
-  const objects = ServiceObjects.of({ watch } as unknown as Api)
-  objects.subscribe({ watch } as unknown as Api, () => {})
-  expect(objects.current().services.map(({ name }) => name)).toEqual(['web'])
-  expect(objects.leftOut()).toEqual([expect.stringContaining('Service default/odd was left out: spec.clusterIP')])
+  const list = (resource: string) =>
+    resource === 'services' ? [service('web', '10.96.0.7'), service('odd', '10.96.0.999')] : []
+  const { objects, leftOut } = usableObjects({ list } as unknown as Api)
+  expect(objects.services.map(({ name }) => name)).toEqual(['web'])
+  expect(leftOut).toEqual([expect.stringContaining('Service default/odd was left out: spec.clusterIP')])
 })
