@@ -151,15 +151,7 @@ export async function podReachesItself(context: CheckContext): Promise<void> {
       'iptables',
       'in each KUBE-SEP- chain a rule that marks packets from its own endpoint, before the DNAT',
     )
-  expectNode(snapshot.node(node)).packetReaches(
-    { pod: address },
-    service,
-    { backends: [address], masqueraded: true },
-    {
-      inspect: () => `make trace FROM=pod/${MIRROR} TO=svc/${MIRROR}:${service.port}`,
-      expected: `the packet of Pod ${MIRROR} at ${address}, itself, with its source replaced`,
-    },
-  )
+  expectNode(snapshot.node(node)).packetReaches({ pod: address }, service, { backends: [address], masqueraded: true })
   if (!live) return
   const pod = { name: MIRROR, address, node }
   const { logged } = await expectAnswers(context, live, pod, service, 1, {

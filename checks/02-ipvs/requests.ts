@@ -98,16 +98,7 @@ export async function sourceIsEgressAddress(context: CheckContext): Promise<void
   const { live, snapshot, nodes } = context
   const service = webService(snapshot)
   const backends = service.backends.map(({ address }) => address).sort()
-  if (!live)
-    return expectNodes(nodes).packetReaches(
-      'node',
-      service,
-      { backends, masqueraded: true },
-      {
-        inspect: (node) => `make trace FROM=host TO=svc/${service.name}:${service.port} NODE=${node}`,
-        expected: `the node's own packet at ${backends.join(' or ')}, with its source replaced`,
-      },
-    )
+  if (!live) return expectNodes(nodes).packetReaches('node', service, { backends, masqueraded: true })
   // A node with a backend shows both: an address of the Pod network for its own backend, the node's for the other.
   const node = service.backends[0]?.node ?? nodes[0]?.name ?? ''
   const times = Math.max(4, backends.length * 2)
@@ -171,15 +162,10 @@ export async function requestFromPod(context: CheckContext): Promise<void> {
   const { node } = client
   const backends = service.backends.map(({ address }) => address).sort()
   if (!live)
-    return expectNode(snapshot.node(node)).packetReaches(
-      { pod: client.address },
-      service,
-      { backends, masqueraded: false },
-      {
-        inspect: () => `make trace FROM=pod/client TO=svc/${service.name}:${service.port}`,
-        expected: `the packet of Pod client at ${backends.join(' or ')}, with its own source`,
-      },
-    )
+    return expectNode(snapshot.node(node)).packetReaches({ pod: client.address }, service, {
+      backends,
+      masqueraded: false,
+    })
   const route = await live.look(node, `ip -o route get ${service.address}`)
   expectOnNode(node, `ip route get ${service.address}`, route.stdout.includes(`local ${service.address}`), {
     expected: `that ${service.address} is delivered to the node itself (local)`,
